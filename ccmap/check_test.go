@@ -1,0 +1,44 @@
+package ccmap
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCheckValid breaks one invariant at a time.
+func TestCheckValid(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, want string
+		damage     func(m *Map)
+	}{
+		{"nothing", "", func(*Map) {}},
+		{"root", "not a root", func(m *Map) { m.at(0).method = 0 }},
+		{"length", "chunks", func(m *Map) { m.nodes.len = chunkLen }},
+		{"chunks of counters", "chunks", func(m *Map) { m.columns.grow() }},
+		{"parent", "has parent", func(m *Map) { m.at(2).parent = 2 }},
+		{"outermost", "no outermost frame", func(m *Map) { m.at(1).offset = 3 }},
+		{"position of the root", "no outermost frame", func(m *Map) { m.at(1).method = NoMethod }},
+		{"child of a position", "below the position", func(m *Map) { m.at(4).parent = 3 }},
+		{"method", "has method", func(m *Map) { m.at(2).method = 77 }},
+		{"negative time", "negative", func(m *Map) { m.columns.writable(2).time = -1 }},
+		{"total", "add up", func(m *Map) { m.total.Samples++ }},
+		{"duplicate", "is found as", func(m *Map) { m.append(*m.at(2)) }},
+		{"lost entry", "is found as", func(m *Map) { clear(m.table.slots) }},
+		{"entry too many", "entries", func(m *Map) { m.table.insert(1, *m.at(1)) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			m := New(Options{Seed: 1})
+			a := m.names.Intern(Method{Name: "A"})
+			b := m.names.Intern(Method{Name: "B"})
+			m.Fold(&Sample{Frames: []Frame{{b, 1}, {a, 1}}})
+			m.Fold(&Sample{Frames: []Frame{{a, NoOffset}, {b, 1}, {a, 1}}})
+			test.damage(m)
+			err := m.CheckValid()
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("CheckValid() = %v, want %q", err, test.want)
+			}
+		})
+	}
+}

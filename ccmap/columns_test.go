@@ -1,0 +1,86 @@
+package ccmap
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+)
+
+// TestColumns compares narrow columns, their overflow and their snapshots with
+// plain counters.
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	count := rapid.OneOf(rapid.Int64Range(0, 3), rapid.SampledFrom([]int64{math.MaxUint32 - 1, math.MaxUint32, 1 << 32, 1 << 40}))
+	rapid.Check(t, func(t *rapid.T) {
+		var c columns
+		c.grow()
+		c.grow()
+		want := map[NodeID]Counters{}
+		type moment struct {
+			frozen columns
+			want   map[NodeID]Counters
+		}
+		var moments []moment
+		check := func(c *columns, want map[NodeID]Counters) {
+			for n := range NodeID(2 * chunkLen) {
+				if got := c.at(n); got != want[n] {
+					t.Fatalf("node %d has %+v, want %+v", n, got, want[n])
+				}
+			}
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "steps") {
+			n := rapid.SampledFrom([]NodeID{0, 1, chunkLen - 1, chunkLen}).Draw(t, "node")
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0:
+				copied := map[NodeID]Counters{}
+				for n, c := range want {
+					copied[n] = c
+				}
+				moments = append(moments, moment{c.freeze(), copied})
+			case 1:
+				c.addActivation(n)
+				want[n] = want[n].Add(Counters{Activations: 1})
+			default:
+				d := Counters{count.Draw(t, "samples"), count.Draw(t, "time"), count.Draw(t, "activations")}
+				c.add(n, d)
+				want[n] = want[n].Add(d)
+			}
+		}
+		check(&c, want)
+		for _, m := range moments {
+			check(&m.frozen, m.want)
+		}
+	})
+}
+
+// TestNodeBytes pins what a node takes, without its share of the table.
+func TestNodeBytes(t *testing.T) {
+	t.Parallel()
+	if got := unsafe.Sizeof(node{}) + unsafe.Sizeof(cell{}); got != 28 {
+		t.Errorf("a node and its counters take %d bytes", got)
+	}
+}
+
+// TestSnapshotShares checks that a snapshot copies no chunk, and that the writer
+// copies those only that it changes.
+func TestSnapshotShares(t *testing.T) {
+	t.Parallel()
+	m := New(Options{})
+	a := m.names.Intern(Method{Name: "A"})
+	for offset := range uint32(3 * chunkLen) {
+		m.Add(m.Child(m.Child(0, 0, a), offset, a), Counters{Samples: 1})
+	}
+	s := m.Snapshot()
+	m.Add(2*chunkLen, Counters{Samples: 1})
+	for i := range s.columns.chunks {
+		shared := m.columns.chunks[i] == s.columns.chunks[i]
+		if changed := i == 2; shared == changed {
+			t.Errorf("chunk %d of counters: shared is %t", i, shared)
+		}
+		if m.nodes.chunks[i] != s.nodes.chunks[i] {
+			t.Errorf("chunk %d of nodes is not shared", i)
+		}
+	}
+}

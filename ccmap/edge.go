@@ -1,0 +1,98 @@
+package ccmap
+
+import "iter"
+
+// CallSite is one position of a method that calls, in any context (the paper's
+// CallSite).
+type CallSite struct {
+	s      *Snapshot
+	caller MethodID
+	offset uint32
+	edges  []uint32 // by callee; the position, if any, last
+}
+
+// onlyPosition reports whether no call was seen there, only the position as the
+// innermost frame.
+func (c CallSite) onlyPosition() bool { return c.s.indexed().edges[c.edges[0]].callee == NoMethod }
+
+// Caller returns the method that calls.
+func (c CallSite) Caller() MethodID { return c.caller }
+
+// Offset returns the position of the call in the caller.
+func (c CallSite) Offset() uint32 { return c.offset }
+
+// Total returns the sum over the callees.
+func (c CallSite) Total() Counters {
+	var total Counters
+	for e := range c.Callees() {
+		total = total.Add(e.Total())
+	}
+	return total
+}
+
+// Callees returns the methods called there, by their ID. One alone says that the
+// call may be devirtualized or inlined.
+func (c CallSite) Callees() iter.Seq[Callee] {
+	return func(yield func(Callee) bool) {
+		for _, i := range c.edges {
+			e := c.s.indexed().edges[i]
+			if e.callee != NoMethod && !yield(Callee{c.s, e}) {
+				return
+			}
+		}
+	}
+}
+
+// sameSite returns how many of the edges, sorted by site, have the first's.
+func sameSite(x *index, calls []uint32) int {
+	n := 1
+	for n < len(calls) && x.edges[calls[n]].site == x.edges[calls[0]].site {
+		n++
+	}
+	return n
+}
+
+// Callee is an edge, a call site and what it calls, in any context (the paper's
+// Callee).
+type Callee struct {
+	s    *Snapshot
+	edge edge
+}
+
+// Edges returns all edges, by callee, caller and offset.
+func (s *Snapshot) Edges() iter.Seq[Callee] {
+	return func(yield func(Callee) bool) {
+		for _, e := range s.indexed().edges {
+			if e.caller != NoMethod && e.callee != NoMethod && !yield(Callee{s, e}) {
+				return
+			}
+		}
+	}
+}
+
+// Caller returns the method that calls.
+func (c Callee) Caller() MethodID { return c.edge.caller }
+
+// Offset returns the position of the call in the caller.
+func (c Callee) Offset() uint32 { return c.edge.site }
+
+// Callee returns the method that is called.
+func (c Callee) Callee() MethodID { return c.edge.callee }
+
+// Total counts a sample once for every occurrence of the edge in it.
+func (c Callee) Total() Counters { return c.edge.total }
+
+// Ref returns the edge as a call in the shortest context there is, itself.
+func (c Callee) Ref() CalleeRef {
+	nodes := c.s.indexed().nodes[c.edge.lo:c.edge.hi]
+	tops := make([]NodeID, len(nodes))
+	for i, n := range nodes {
+		tops[i] = c.s.at(n).parent
+	}
+	path := []Frame{{c.edge.callee, NoOffset}, {c.edge.caller, c.edge.site}}
+	return CalleeRef{c.s, path, nodes, tops}
+}
+
+// Contexts returns the edge in the contexts that are one caller longer. Their
+// own Callers lead further up.
+func (c Callee) Contexts() iter.Seq[CalleeRef] { return c.Ref().Callers() }

@@ -1,0 +1,105 @@
+package ccmap_test
+
+import (
+	"fmt"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// server is a map of ten samples, 10 ms apart, of two handlers that call the
+// same lookup:
+//
+//	serve:1 > list   > lookup > hash  6 samples
+//	serve:2 > detail > lookup > hash  3 samples
+//	serve:2 > detail                  1 sample
+func server() *ccmap.Map {
+	m := ccmap.New(ccmap.Options{})
+	id := func(name string) ccmap.MethodID { return m.Names().Intern(ccmap.Method{Name: name}) }
+	serve, list, detail, lookup, hash := id("serve"), id("list"), id("detail"), id("lookup"), id("hash")
+	fold := func(times int, innermostFirst ...ccmap.Frame) {
+		for range times {
+			m.Fold(&ccmap.Sample{Frames: innermostFirst, Weight: 10_000_000, Fresh: int32(len(innermostFirst))})
+		}
+	}
+	fold(6, ccmap.Frame{Method: hash, Offset: 3}, ccmap.Frame{Method: lookup, Offset: 4}, ccmap.Frame{Method: list, Offset: 5}, ccmap.Frame{Method: serve, Offset: 1})
+	fold(3, ccmap.Frame{Method: hash, Offset: 3}, ccmap.Frame{Method: lookup, Offset: 4}, ccmap.Frame{Method: detail, Offset: 6}, ccmap.Frame{Method: serve, Offset: 2})
+	fold(1, ccmap.Frame{Method: detail, Offset: 9}, ccmap.Frame{Method: serve, Offset: 2})
+	return m
+}
+
+// What is hot, and on which line?
+func ExampleSnapshot_Methods() {
+	for p := range server().Snapshot().Methods() {
+		fmt.Printf("%-6s  total %2d  self %d\n", p.Method().Name, p.Total().Samples, p.Self().Samples)
+		for offset, c := range p.Lines() {
+			fmt.Printf("        line +%d: %d\n", offset, c.Samples)
+		}
+	}
+	// Output:
+	// serve   total 10  self 0
+	// list    total  6  self 0
+	// detail  total  4  self 1
+	//         line +9: 1
+	// lookup  total  9  self 0
+	// hash    total  9  self 9
+	//         line +3: 9
+}
+
+// Which calls does a method make, and has each one target only?
+func ExampleMethodProfile_CallSites() {
+	s := server().Snapshot()
+	serve, _ := s.Names().Lookup("serve", "")
+	p, _ := s.Method(serve)
+	for site := range p.CallSites() {
+		fmt.Printf("serve+%d: %d\n", site.Offset(), site.Total().Samples)
+		for callee := range site.Callees() {
+			fmt.Printf("    %s: %d\n", s.Names().At(callee.Callee()).Name, callee.Total().Samples)
+		}
+	}
+	// Output:
+	// serve+1: 6
+	//     list: 6
+	// serve+2: 4
+	//     detail: 4
+}
+
+// From where does lookup call hash? The edge is hot in one context and not in
+// the other.
+func ExampleCallee_Contexts() {
+	s := server().Snapshot()
+	hash, _ := s.Names().Lookup("hash", "")
+	p, _ := s.Method(hash)
+	for edge := range p.Callers() {
+		fmt.Println("lookup > hash:", edge.Total().Samples)
+		for ref := range edge.Contexts() {
+			for _, f := range ref.Path() {
+				fmt.Print(s.Names().At(f.Method).Name, " < ")
+			}
+			fmt.Println("…:", ref.Total().Samples)
+		}
+	}
+	// Output:
+	// lookup > hash: 9
+	// hash < lookup < list < …: 6
+	// hash < lookup < detail < …: 3
+}
+
+// How often was a sub-path seen, wherever it occurs?
+func ExampleSnapshot_Ref() {
+	s := server().Snapshot()
+	lookup, _ := s.Names().Lookup("lookup", "")
+	hash, _ := s.Names().Lookup("hash", "")
+	c := s.Ref([]ccmap.PathElem{{Method: lookup, Site: ccmap.AnyOffset}, {Method: hash}})
+	fmt.Println(c.Samples, "samples,", c.Time/1e6, "ms,", c.Activations, "calls")
+	// Output: 9 samples, 90 ms, 9 calls
+}
+
+// Two maps of the same program, sampled apart, add up.
+func ExampleMap_Merge() {
+	m := server()
+	if err := m.Merge(server().Snapshot()); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(m.Snapshot().Total().Samples, "samples in", m.Len(), "nodes")
+	// Output: 20 samples in 11 nodes
+}

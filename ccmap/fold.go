@@ -1,0 +1,174 @@
+package ccmap
+
+// Fold counts one sample in the map. It keeps nothing of s, and allocates
+// nothing but the map's growth.
+//
+// Samples and time are counted on the position of the innermost frame, or on
+// the frame's own node where its position is unknown; activations on the nodes
+// of the frames that are new.
+//
+// The map remembers the last stack of each thread, pays only for what has
+// changed since, and completes a partial sample with it. If the thread is not
+// remembered, or its stack does not have that method at that depth, then the
+// sample is an orphan: it is folded like a truncated one and counted in
+// [Loss.Orphaned].
+//
+// Other bad samples: one without frames is dropped and counted in
+// [Loss.Corrupt]; a method that Names does not hold is [UnknownName]; Fresh out
+// of range is FreshUnknown; a negative weight is 0; Depth in a truncated sample
+// is ignored.
+func (m *Map) Fold(s *Sample) {
+	if len(s.Frames) == 0 {
+		m.meta.Loss.Corrupt++
+		return
+	}
+	t := m.memos.of(s.Thread, s.Goroutine)
+	comparable := !t.cut && (len(t.path) > 0 || !m.memos.evicted)
+	base := m.base(t, s)
+	kept := t.common(base, s.Frames)
+	m.memos.resize(t, kept, base+len(s.Frames))
+	m.descend(t, kept, s.Frames)
+	m.count(s, t.path[len(t.path)-1])
+	m.countActivations(t.path, m.fresh(s, kept, len(t.path), comparable && !t.cut))
+	if m.memos.frames > maxMemoFrames {
+		m.memos.trim()
+	}
+}
+
+// FoldBatch folds samples in their order.
+func (m *Map) FoldBatch(ss []Sample) {
+	for i := range ss {
+		m.Fold(&ss[i])
+	}
+}
+
+// Forget drops what is remembered of a thread that has ended.
+func (m *Map) Forget(thread uint64) { m.memos.forget(thread) }
+
+// base makes the memo hold the frames that lie outside those of s, and returns
+// their number.
+func (m *Map) base(t *memo, s *Sample) int {
+	if !s.Truncated && s.Depth == 0 {
+		if t.cut {
+			t.clear()
+		}
+		return 0
+	}
+	if !s.Truncated && t.has(s.Depth, s.Frames[len(s.Frames)-1].Method) {
+		return int(s.Depth - 1)
+	}
+	if !s.Truncated {
+		m.meta.Loss.Orphaned++
+	}
+	if !t.cut {
+		m.cut(t)
+	}
+	return 1
+}
+
+// cut makes the memo hold the pseudo frame of truncated stacks only.
+func (m *Map) cut(t *memo) {
+	if m.truncated == NoMethod {
+		m.truncated = m.names.Intern(Method{Name: TruncatedName})
+	}
+	t.clear()
+	m.memos.resize(t, 0, 1)
+	t.frames[0] = Frame{Method: m.truncated, Offset: NoOffset}
+	t.path[0] = m.child(node{NoOffset, m.truncated, 0})
+	t.cut = true
+}
+
+// has reports whether the stack has the method at a depth, the outermost frame
+// having depth 1.
+func (t *memo) has(depth uint32, method MethodID) bool {
+	return !t.cut && int64(depth) <= int64(len(t.frames)) && t.frames[depth-1].Method == method
+}
+
+// common returns how many of the outermost nodes of the memo's path are also
+// those of the new stack, which is the memo's first base frames and then
+// frames, innermost first. A frame keeps its node when only its own offset has
+// changed: the memo takes the new one.
+func (t *memo) common(base int, frames []Frame) int {
+	top := base + len(frames) - 1
+	n := min(len(t.frames), top+1)
+	for i := base; i < n; i++ {
+		f, old := frames[top-i], &t.frames[i]
+		if f == *old {
+			continue
+		}
+		if f.Method != old.Method {
+			return i
+		}
+		old.Offset = f.Offset
+		return i + 1
+	}
+	return max(n, base)
+}
+
+// descend finds or adds the nodes of the memo's path from kept on, and writes
+// them and their frames to the memo. The frames are the innermost of the stack,
+// innermost first.
+func (m *Map) descend(t *memo, kept int, frames []Frame) {
+	v, site := NodeID(0), NoOffset
+	if kept > 0 {
+		v, site = t.path[kept-1], t.frames[kept-1].Offset
+	}
+	stack, path := t.frames[kept:], t.path[kept:]
+	frames = frames[:len(path)]
+	limit := m.names.Len()
+	for i := range path {
+		f := frames[len(frames)-1-i]
+		if int64(f.Method) >= int64(limit) {
+			f.Method = m.known(f.Method, limit)
+		}
+		// Nearly always the child is the next node: a new stack's nodes follow
+		// each other.
+		if next := m.at(v + 1); next.parent == v && next.method == f.Method && next.offset == site {
+			v++
+		} else {
+			v = m.branch(node{site, f.Method, v})
+		}
+		stack[i], path[i] = f, v
+		site = f.Offset
+	}
+}
+
+// count counts the sample itself; leaf is the node of its innermost frame.
+func (m *Map) count(s *Sample, leaf NodeID) {
+	if at := s.Frames[0].Offset; at != NoOffset {
+		leaf = m.child(node{at, NoMethod, leaf})
+	}
+	m.Add(leaf, Counters{Samples: 1, Time: s.Weight})
+}
+
+// countActivations counts one call of each of the innermost fresh frames.
+func (m *Map) countActivations(path []NodeID, fresh int) {
+	fresh = int(admit(&m.total.Activations, int64(fresh)))
+	for _, n := range path[len(path)-fresh:] {
+		m.columns.addActivation(n)
+	}
+}
+
+// fresh returns how many of the innermost frames of a stack of that depth are
+// activations that s is the first sample to find: those that its source has
+// marked or, without marks, those that are new for certain. These are the frames
+// beyond the kept ones, if the thread's last stack is comparable: known, and
+// beginning at the same frame.
+func (m *Map) fresh(s *Sample, kept, depth int, comparable bool) int {
+	if n := int(s.Fresh); n >= 0 && n <= len(s.Frames) {
+		if s.Truncated && n == len(s.Frames) {
+			m.inexact = true // the frames cut off may have been new as well
+		}
+		return n
+	}
+	m.inexact = true
+	switch {
+	case s.Top == TopRepeated:
+		return 0
+	case comparable && kept < depth:
+		return depth - kept
+	case s.Top == TopNew:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,114 @@
+package ccmap_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// cpuTime returns the CPU time that the process has used: unlike the time on the
+// wall it is much the same on a busy machine.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// perFrame runs fold, which folds a number of frames, and reports the times for
+// one.
+func perFrame(b *testing.B, frames int, fold func()) {
+	start := cpuTime()
+	for b.Loop() {
+		fold()
+	}
+	all := float64(b.N) * float64(frames)
+	b.ReportMetric(float64(cpuTime()-start)/all, "cpu-ns/frame")
+	b.ReportMetric(float64(b.Elapsed())/all, "ns/frame")
+}
+
+// BenchmarkFold folds stacks that the map has already. Without memo, each is
+// walked from the root.
+func BenchmarkFold(b *testing.B) {
+	for _, w := range []struct {
+		stacks, low, high int
+	}{{200, 30, 60}, {100_000, 60, 60}} {
+		g := newCallGraph(2000)
+		samples := g.stacks(w.stacks, w.low, w.high)
+		m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
+		m.FoldBatch(samples)
+		run := func(how string, fold func()) {
+			b.Run(fmt.Sprintf("stacks=%d/depth=%d-%d/%s", w.stacks, w.low, w.high, how), func(b *testing.B) {
+				perFrame(b, frames(samples), fold)
+				b.ReportMetric(float64(m.Len()), "nodes")
+			})
+		}
+		run("memo=false", func() {
+			for i := range samples {
+				m.Forget(0)
+				m.Fold(&samples[i])
+			}
+		})
+		run("memo=true", func() {
+			for i := range samples {
+				m.Fold(&samples[i])
+			}
+		})
+	}
+}
+
+// BenchmarkFoldCorrelated folds the stacks of one thread, of which only the
+// innermost frames change.
+func BenchmarkFoldCorrelated(b *testing.B) {
+	g := newCallGraph(2000)
+	samples := g.correlated(1000, 60)
+	m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
+	perFrame(b, frames(samples), func() {
+		for i := range samples {
+			m.Fold(&samples[i])
+		}
+	})
+}
+
+// BenchmarkFoldNovel folds stacks until a new map has about a million nodes.
+func BenchmarkFoldNovel(b *testing.B) {
+	g := newCallGraph(2000)
+	samples := g.stacks(30_000, 60, 60)
+	var m *ccmap.Map
+	perFrame(b, frames(samples), func() {
+		m = ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
+		for i := range samples {
+			m.Fold(&samples[i])
+		}
+	})
+	b.ReportMetric(float64(m.Len()), "nodes")
+	b.ReportMetric(float64(m.Bytes())/float64(m.Len()), "B/node")
+}
+
+// BenchmarkSnapshot takes a snapshot of a map of a million nodes and sums it up.
+func BenchmarkSnapshot(b *testing.B) {
+	g := newCallGraph(2000)
+	samples := g.stacks(30_000, 60, 60)
+	m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
+	m.FoldBatch(samples)
+	b.Run("pass=counters", func(b *testing.B) {
+		for b.Loop() {
+			m.Snapshot()
+		}
+	})
+	b.Run("pass=inclusive", func(b *testing.B) {
+		for b.Loop() {
+			m.Snapshot().Inclusive(0)
+		}
+		b.ReportMetric(float64(m.Len()), "nodes")
+	})
+	b.Run("pass=methods", func(b *testing.B) {
+		for b.Loop() {
+			m.Snapshot().Method(0)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package ccmap
+
+// MethodID is a dense index into a [Names] table. It means something only
+// beside the table that gave it.
+type MethodID uint32
+
+// NoMethod is no method. In a [Node] it marks a position node: the node holds
+// the position of its parent as the innermost frame.
+const NoMethod MethodID = 1<<32 - 1
+
+// NoOffset is an unknown position in a method, and the call site of an
+// outermost frame, which nobody called.
+const NoOffset uint32 = 1<<32 - 1
+
+// Method describes a method, function or code region of the target. Two
+// methods with the same Name and Signature are the same method, in one map and
+// across maps; the other fields only describe it.
+type Method struct {
+	Name      string // qualified, for example "net/http.(*conn).serve"; never empty
+	Signature string // in the runtime's own notation; empty where it has none
+	Receiver  string // receiver type, for example "*net/http.conn"; empty where there is none
+	File      string // source file; empty where unknown
+	StartLine int32  // line of the declaration, from 1; 0 where unknown
+	Module    string // build id of the binary or library, or its path where it has none
+}
+
+// Names of the pseudo methods. They stand in stacks like any other method, so
+// that what was lost or cut is visible in every view and export.
+const (
+	// TruncatedName is the outermost frame of every stack that was cut, so that
+	// nobody takes the frame below it for an entry of the program.
+	TruncatedName = "[truncated]"
+	// KernelName is the innermost frame of a sample taken in the kernel.
+	KernelName = "[kernel]"
+	// UnknownName is a frame whose address belongs to no known symbol.
+	UnknownName = "[unknown]"
+)
+
+// Frame is one activation record of a stack: a method, and how far it had got.
+type Frame struct {
+	Method MethodID
+	// Offset is the position in the method, in the target's own coordinate: for
+	// Go the line minus the function's start line, as two's complement (a
+	// //line directive can make it negative); for a bytecode VM the bytecode
+	// index. NoOffset where it is unknown. In a frame that is not innermost it
+	// is the position of the call.
+	Offset uint32
+}

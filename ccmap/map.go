@@ -1,0 +1,180 @@
+package ccmap
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Options of a map. The zero value is useful.
+type Options struct {
+	Names *Names // of the samples to be folded; a new table if nil
+	Seed  uint64 // of the hash; 0: a random one. Results never depend on it
+}
+
+// Map is a Call Context Map under construction.
+//
+//	nodes     structure of the trie   append-only; shared with snapshots
+//	columns   counters of the nodes   copied on write; shared with snapshots
+//	table     finds unchained nodes   the writer's alone
+//	memos     last stack of threads   the writer's alone
+//
+// One goroutine, the writer, calls its methods. It hands a [Snapshot] to all
+// others, and goes on while they read.
+type Map struct {
+	nodes
+	columns columns
+	table   table
+	memos   memos
+
+	names     *Names
+	meta      Meta
+	total     Counters
+	inexact   bool     // activations are a lower bound
+	truncated MethodID // TruncatedName; NoMethod until it is needed
+	unknown   MethodID // UnknownName; NoMethod until it is needed
+}
+
+// New returns an empty map.
+func New(o Options) *Map {
+	if o.Names == nil {
+		o.Names = NewNames()
+	}
+	for o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	m := &Map{names: o.Names, truncated: NoMethod, unknown: NoMethod}
+	m.table.seed = o.Seed
+	m.table.grow()
+	m.memos.init()
+	m.addChunk()
+	*m.at(0) = rootNode
+	m.nodes.len = 1
+	return m
+}
+
+// Names returns the table that the map's methods are ids of.
+func (m *Map) Names() *Names { return m.names }
+
+// Meta returns the map's description, for the writer to fill. Snapshots hold a
+// deep copy.
+func (m *Map) Meta() *Meta { return &m.meta }
+
+// Root returns the node above all outermost frames.
+func (m *Map) Root() NodeID { return 0 }
+
+// Len returns the number of nodes, the root among them.
+func (m *Map) Len() int { return int(m.nodes.len) }
+
+// Bytes returns the memory held by nodes, counters, table and memos, without
+// the names.
+func (m *Map) Bytes() int64 {
+	return m.nodes.bytes() + m.columns.bytes() + m.table.bytes() + m.memos.bytes()
+}
+
+// ActivationsExact reports whether every activation of the target that a sample
+// found was counted exactly once. Otherwise they are a lower bound. It is true
+// of an empty map, and false once a sample with unknown activations was folded.
+func (m *Map) ActivationsExact() bool { return !m.inexact }
+
+// SetExact says whether the activations given to Add are exact.
+func (m *Map) SetExact(exact bool) { m.inexact = !exact }
+
+// Child returns the child of parent that stands for a call of method at offset,
+// and adds it if it is new. With NoMethod it is the position node of offset.
+// With Add it is how a decoder builds a map, in time linear in its nodes.
+//
+// Outermost frames have the call site NoOffset, whatever offset says. The root
+// has no positions and a position node no children: Child returns the root for
+// the former, and a child of the position's parent for the latter. A method
+// that Names does not hold becomes [UnknownName]. An unknown parent panics.
+func (m *Map) Child(parent NodeID, offset uint32, method MethodID) NodeID {
+	if uint32(parent) >= m.nodes.len {
+		panic("ccmap: child of a node that does not exist")
+	}
+	if parent != 0 && m.at(parent).method == NoMethod {
+		parent = m.at(parent).parent
+	}
+	if method != NoMethod {
+		method = m.known(method, m.names.Len())
+	}
+	if parent == 0 {
+		if method == NoMethod {
+			return 0
+		}
+		offset = NoOffset
+	}
+	return m.child(node{offset, method, parent})
+}
+
+// Add adds to the counters of a node, which must exist. Negative counts are
+// taken as 0, those that would make the map's total overflow are cut, and those
+// for the root, which stands for no frame, are dropped.
+func (m *Map) Add(n NodeID, c Counters) {
+	if n != 0 {
+		m.columns.add(n, m.admit(c))
+	}
+}
+
+// admit adds counts to the total and returns what there was room for. So no sum
+// over different nodes can overflow.
+func (m *Map) admit(c Counters) Counters {
+	return Counters{
+		Samples:     admit(&m.total.Samples, c.Samples),
+		Time:        admit(&m.total.Time, c.Time),
+		Activations: admit(&m.total.Activations, c.Activations),
+	}
+}
+
+func admit(total *int64, n int64) int64 {
+	n = min(max(n, 0), math.MaxInt64-*total)
+	*total += n
+	return n
+}
+
+// known returns the method, or that of unknown frames where limit, the length
+// of the names table, says that there is no such method.
+func (m *Map) known(id MethodID, limit int) MethodID {
+	if int64(id) < int64(limit) {
+		return id
+	}
+	if m.unknown == NoMethod {
+		m.unknown = m.names.Intern(Method{Name: UnknownName})
+	}
+	return m.unknown
+}
+
+// child finds or adds a node.
+func (m *Map) child(what node) NodeID {
+	if next := what.parent + 1; *m.at(next) == what {
+		return next
+	}
+	return m.branch(what)
+}
+
+// branch finds or adds a node that is not the one after its parent.
+func (m *Map) branch(what node) NodeID {
+	if uint32(what.parent)+1 == m.nodes.len {
+		return m.append(what) // the last node has no children yet
+	}
+	if n := m.table.find(&m.nodes, what); n != 0 {
+		return n
+	}
+	n := m.append(what)
+	m.table.insert(n, what)
+	return n
+}
+
+// append adds a node behind all others.
+func (m *Map) append(what node) NodeID {
+	n := NodeID(m.nodes.len)
+	*m.at(n) = what
+	if m.nodes.len++; m.nodes.len&chunkMask == 0 {
+		m.addChunk()
+	}
+	return n
+}
+
+func (m *Map) addChunk() {
+	m.nodes.grow()
+	m.columns.grow()
+}

@@ -1,0 +1,129 @@
+package ccmap
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Meta says where a map came from and how far it can be trusted. It travels
+// with the map into every export. The zero Meta is that of an empty map.
+type Meta struct {
+	Target   Target           // the first of a merge
+	Engine   string           // the source that took the samples, for example "perf"
+	Start    time.Time        // of the first session; UTC
+	Duration time.Duration    // wall time sampled, summed over merged maps
+	Ended    string           // why the session ended, for example "target exited with code 0"
+	Interval []IntervalChange // in the order of time
+	Loss     Loss
+	// Repetitions of the top activation: Known samples had a verdict, Repeated
+	// of them the verdict "same activation".
+	Known, Repeated uint64
+	Comments        []string // anything else a reader should see, one line each
+}
+
+// Target identifies the program that was sampled.
+type Target struct {
+	PID         int
+	Executable  string // path as the target's own namespace sees it
+	CommandLine []string
+	BuildID     string // Go build id or GNU build id; empty where unknown
+	Runtime     string // for example "go1.26.8"
+}
+
+// IntervalChange is one setting of the sampling interval. The first of a
+// session is its initial one.
+type IntervalChange struct {
+	At       time.Duration // since the session's start
+	Interval time.Duration // CPU time between two samples of one thread
+	Reason   string        // for people, for example "repetitions 87.4 % over 15 %"
+}
+
+// Loss counts what was not sampled or not folded. All counts are samples.
+type Loss struct {
+	Source    uint64 // lost by the source, for example in the kernel's ring
+	Queue     uint64 // dropped because a ring was full
+	Throttled uint64 // times the kernel throttled the source (periods, not samples)
+	Corrupt   uint64 // records that could not be decoded
+	Orphaned  uint64 // partial samples whose thread was not known
+}
+
+// Add returns the sum of two losses.
+func (l Loss) Add(o Loss) Loss {
+	return Loss{
+		Source:    l.Source + o.Source,
+		Queue:     l.Queue + o.Queue,
+		Throttled: l.Throttled + o.Throttled,
+		Corrupt:   l.Corrupt + o.Corrupt,
+		Orphaned:  l.Orphaned + o.Orphaned,
+	}
+}
+
+// Samples returns the number of samples lost, which leaves out throttling
+// periods: how many samples those cost is not known.
+func (l Loss) Samples() uint64 { return l.Source + l.Queue + l.Corrupt }
+
+// clone returns a copy that shares nothing that can change.
+func (m Meta) clone() Meta {
+	m.Target.CommandLine = slices.Clone(m.Target.CommandLine)
+	m.Interval = slices.Clone(m.Interval)
+	m.Comments = slices.Clone(m.Comments)
+	return m
+}
+
+// merge adds what o says, the description of another map, to m. Counts and
+// durations add up, the start is the earlier one and changes of the interval
+// count from it; of the rest m keeps what it says already. Comments that both
+// have stay one.
+func (m *Meta) merge(o Meta) {
+	o = o.clone()
+	if m.Target.isZero() {
+		m.Target = o.Target
+	}
+	m.Engine = firstNonEmpty(m.Engine, o.Engine)
+	m.Ended = firstNonEmpty(m.Ended, o.Ended)
+	m.mergeIntervals(o)
+	m.Duration += o.Duration
+	m.Loss = m.Loss.Add(o.Loss)
+	m.Known += o.Known
+	m.Repeated += o.Repeated
+	for _, c := range o.Comments {
+		if !slices.Contains(m.Comments, c) {
+			m.Comments = append(m.Comments, c)
+		}
+	}
+}
+
+// mergeIntervals merges the starts and the interval changes, which count from
+// them.
+func (m *Meta) mergeIntervals(o Meta) {
+	switch {
+	case m.Start.IsZero():
+		m.Start = o.Start
+	case o.Start.IsZero():
+	case o.Start.Before(m.Start):
+		shift(m.Interval, m.Start.Sub(o.Start))
+		m.Start = o.Start
+	default:
+		shift(o.Interval, o.Start.Sub(m.Start))
+	}
+	m.Interval = append(m.Interval, o.Interval...)
+	slices.SortStableFunc(m.Interval, func(a, b IntervalChange) int { return cmp.Compare(a.At, b.At) })
+}
+
+func shift(changes []IntervalChange, by time.Duration) {
+	for i := range changes {
+		changes[i].At += by
+	}
+}
+
+func (t Target) isZero() bool {
+	return t.PID == 0 && t.Executable == "" && t.BuildID == "" && t.Runtime == "" && len(t.CommandLine) == 0
+}
+
+func firstNonEmpty(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

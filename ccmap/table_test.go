@@ -1,0 +1,52 @@
+package ccmap
+
+import "testing"
+
+// TestTableCollisions finds nodes apart whose tags are all the same: a tag is no
+// proof.
+func TestTableCollisions(t *testing.T) {
+	t.Parallel()
+	var all nodes
+	all.grow()
+	all.len = chunkLen - 1
+	table := table{seed: 1}
+	table.grow()
+	for n := NodeID(1); n < 100; n++ {
+		*all.at(n) = node{offset: uint32(n), method: 7, parent: 0}
+	}
+	for n := NodeID(1); n < 11; n++ {
+		table.place(newSlot(table.tag(*all.at(1)), n+20)) // others, under the tag of node 1
+		table.used++
+	}
+	table.insert(1, *all.at(1))
+	if got := table.find(&all, *all.at(1)); got != 1 {
+		t.Errorf("found node %d, want 1", got)
+	}
+}
+
+// TestTableWraps fills a table at its end, grows it, and finds everything.
+func TestTableWraps(t *testing.T) {
+	t.Parallel()
+	var all nodes
+	all.grow()
+	table := table{seed: 1}
+	table.grow()
+	for n := NodeID(2); n < 700; n++ {
+		*all.at(n) = node{offset: uint32(n), parent: n / 2}
+		table.insert(n, *all.at(n))
+		if table.used*maxLoadDen > len(table.slots)*maxLoadNum {
+			t.Fatalf("%d of %d slots are used", table.used, len(table.slots))
+		}
+		if got := table.find(&all, *all.at(n)); got != n {
+			t.Fatalf("found node %d, want %d", got, n)
+		}
+	}
+	for n := NodeID(2); n < 700; n++ {
+		if got := table.find(&all, *all.at(n)); got != n {
+			t.Fatalf("found node %d, want %d", got, n)
+		}
+		if got := table.find(&all, node{offset: uint32(n), parent: n}); got != 0 {
+			t.Fatalf("found node %d that is none", got)
+		}
+	}
+}
