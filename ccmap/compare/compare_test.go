@@ -1,0 +1,227 @@
+package compare_test
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var weights = []compare.Weight{compare.ByTime, compare.BySamples, compare.ByActivations}
+
+// mustCompare fails the test on an error.
+func mustCompare(t testing.TB, a, b *ccmap.Snapshot, o compare.Options) compare.Result {
+	t.Helper()
+	r, err := compare.Compare(a, b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The overlap is that of the CC-Maps written out, to the last bit of the
+// float64: both are rounded once, from the exact fraction.
+func TestCompareEqualsExplicitSum(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawStacks("a").Draw(t, "a"), drawStacks("b").Draw(t, "b")
+		w := rapid.SampledFrom(weights).Draw(t, "weight")
+		got, err := compare.Compare(snapshotOf(a), snapshotOf(b, "c", "x", "b"), compare.Options{Weight: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		methodsA, edgesA, contextsA := explicit(a, w)
+		methodsB, edgesB, contextsB := explicit(b, w)
+		checkOverlap(t, "methods", got.Methods, methodsA, methodsB)
+		checkOverlap(t, "edges", got.Edges, edgesA, edgesB)
+		checkOverlap(t, "contexts", got.Contexts, contextsA, contextsB)
+	})
+}
+
+func checkOverlap(t *rapid.T, name string, got compare.Overlap, a, b counters) {
+	if want := explicitOverlap(a, b); got.Percent != want {
+		t.Errorf("%s overlap %v, the explicit sum gives %v", name, got.Percent, want)
+	}
+	if want := present(a, b); got.Counters != want {
+		t.Errorf("%s: %d counters, written out there are %d", name, got.Counters, want)
+	}
+}
+
+func TestCompareWithItselfIsExactly100(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		stacks := drawStacks("stacks").Draw(t, "stacks")
+		w := rapid.SampledFrom(weights).Draw(t, "weight")
+		got, err := compare.Compare(snapshotOf(stacks), snapshotOf(stacks, "c", "b"), compare.Options{Weight: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []compare.Overlap{got.Methods, got.Edges, got.Contexts} {
+			if o.Percent != 100 {
+				t.Errorf("overlap %v, want 100", o.Percent)
+			}
+		}
+		if got.Pearson != 1 || got.Spearman != 1 {
+			t.Errorf("correlations %v and %v, want 1", got.Pearson, got.Spearman)
+		}
+		if got.Coverage.AB != 100 || got.Coverage.BA != 100 {
+			t.Errorf("coverage %+v, want 100", got.Coverage)
+		}
+	})
+}
+
+func TestCompareIsSymmetricAndInRange(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := snapshotOf(drawStacks("a").Draw(t, "a")), snapshotOf(drawStacks("b").Draw(t, "b"))
+		o := compare.Options{Weight: rapid.SampledFrom(weights).Draw(t, "weight"), Seed: rapid.Uint64().Draw(t, "seed")}
+		ab, err1 := compare.Compare(a, b, o)
+		ba, err2 := compare.Compare(b, a, o)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if diff := cmp.Diff(ab, reversed(ba)); diff != "" {
+			t.Errorf("Compare(b, a) is not the reverse of Compare(a, b):\n%s", diff)
+		}
+		for _, o := range []compare.Overlap{ab.Methods, ab.Edges, ab.Contexts} {
+			for _, percent := range []float64{o.Percent, o.Floor, o.FloorA, o.FloorB, ab.Coverage.AB, ab.Coverage.BA} {
+				if !(percent >= 0 && percent <= 100) {
+					t.Errorf("%+v: not all percentages are", o)
+				}
+			}
+		}
+		for _, r := range []float64{ab.Pearson, ab.Spearman} {
+			if !(r >= -1 && r <= 1) {
+				t.Errorf("correlation is %v", r)
+			}
+		}
+	})
+}
+
+// reversed returns the result with its profiles exchanged.
+func reversed(r compare.Result) compare.Result {
+	r.A, r.B = r.B, r.A
+	for _, o := range []*compare.Overlap{&r.Methods, &r.Edges, &r.Contexts} {
+		o.FloorA, o.FloorB = o.FloorB, o.FloorA
+	}
+	c := &r.Coverage
+	c.AB, c.BA, c.HotA, c.HotB = c.BA, c.AB, c.HotB, c.HotA
+	return r
+}
+
+// A program that only calls itself has a single edge, and n stacks' worth of
+// depth. Of n frames, path length l has n−l+1 occurrences.
+func TestCompareDeepRecursion(t *testing.T) {
+	t.Parallel()
+	depthA, depthB := 200_000, 50_000
+	if testing.Short() {
+		depthA, depthB = 2_000, 500
+	}
+	got := mustCompare(t, recursion(depthA), recursion(depthB), compare.Options{})
+	want := new(big.Rat)
+	sum := func(n int) int64 { return int64(n) * int64(n+1) / 2 }
+	for l := 1; l <= depthB; l++ {
+		a := big.NewRat(int64(depthA-l+1), sum(depthA))
+		b := big.NewRat(int64(depthB-l+1), sum(depthB))
+		if a.Cmp(b) > 0 {
+			a = b
+		}
+		f, _ := a.Float64()
+		want.Add(want, new(big.Rat).SetFloat64(f))
+	}
+	percent, _ := want.Mul(want, big.NewRat(100, 1)).Float64()
+	// The terms are rounded here to keep the sum's denominator small.
+	if math.Abs(got.Contexts.Percent-percent) > 1e-9 {
+		t.Errorf("overlap %v, want %v", got.Contexts.Percent, percent)
+	}
+	if got.Contexts.Counters != uint64(depthA) {
+		t.Errorf("%d counters, want one for each length up to %d", got.Contexts.Counters, depthA)
+	}
+}
+
+func recursion(depth int) *ccmap.Snapshot {
+	m := ccmap.New(ccmap.Options{})
+	r := m.Names().Intern(ccmap.Method{Name: "r"})
+	node := m.Root()
+	for range depth {
+		node = m.Child(node, 1, r)
+	}
+	m.Add(node, ccmap.Counters{Samples: 1, Time: 1})
+	return m.Snapshot()
+}
+
+// A map that was folded equals one that was built node by node.
+func TestCompareFolded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		stacks := drawStacks("stacks").Draw(t, "stacks")
+		folded := ccmap.New(ccmap.Options{})
+		for i := range stacks {
+			stacks[i].counts = ccmap.Counters{Samples: 1, Time: int64(i + 1)}
+			folded.Fold(sampleOf(folded.Names(), stacks[i]))
+		}
+		got, err := compare.Compare(snapshotOf(stacks), folded.Snapshot(), compare.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Contexts.Percent != 100 || got.A.Weight != got.B.Weight {
+			t.Errorf("overlap %v, weights %d and %d", got.Contexts.Percent, got.A.Weight, got.B.Weight)
+		}
+	})
+}
+
+func sampleOf(names *ccmap.Names, s stack) *ccmap.Sample {
+	sample := &ccmap.Sample{Thread: 1, Weight: s.counts.Time, Fresh: ccmap.FreshUnknown}
+	for _, f := range slices.Backward(s.frames) {
+		method := names.Intern(ccmap.Method{Name: f.method})
+		sample.Frames = append(sample.Frames, ccmap.Frame{Method: method, Offset: f.offset})
+	}
+	return sample
+}
+
+// The floor foretells what two profiles of half the samples overlap, and two of
+// as many samples are above it.
+func TestFloorIsThatOfTheProgram(t *testing.T) {
+	t.Parallel()
+	p := newProgram(50, false)
+	run := func(samples int, seed uint64) *ccmap.Snapshot {
+		m, r := p.newMap(), rand.New(rand.NewPCG(seed, 4))
+		for range samples {
+			p.sample(m, r)
+		}
+		return m.Snapshot()
+	}
+	for _, samples := range []int{100, 1_000, 10_000} {
+		whole := mustCompare(t, run(samples, 1), run(samples, 2), compare.Options{}).Contexts
+		halves := mustCompare(t, run(samples/2, 3), run(samples/2, 4), compare.Options{}).Contexts
+		if math.Abs(whole.Floor-halves.Percent) > 5 || whole.Percent < whole.Floor {
+			t.Errorf("%d samples overlap %.1f with floor %.1f; half of them overlap %.1f",
+				samples, whole.Percent, whole.Floor, halves.Percent)
+		}
+	}
+}
+
+// Two goroutines may compare the same snapshots.
+func TestCompareConcurrently(t *testing.T) {
+	t.Parallel()
+	stacks := []stack{{frames: []frame{{"a", 1}, {"b", 2}, {"a", 1}}, counts: ccmap.Counters{Samples: 5, Time: 5}}}
+	a, b := snapshotOf(stacks), snapshotOf(stacks)
+	results := make([]compare.Result, 4)
+	var group sync.WaitGroup
+	for i := range results {
+		group.Go(func() { results[i], _ = compare.Compare(a, b, compare.Options{}) })
+	}
+	group.Wait()
+	for _, r := range results {
+		if diff := cmp.Diff(results[0], r); diff != "" || r.Contexts.Percent != 100 {
+			t.Errorf("overlap %v; differs by:\n%s", r.Contexts.Percent, diff)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package compare
+
+import (
+	"fmt"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Weight is the counter by which profiles are compared.
+type Weight uint8
+
+const (
+	// ByTime is the default, and the only choice that is right for profiles
+	// whose sampling intervals differ or changed.
+	ByTime Weight = iota
+	BySamples
+	// ByActivations compares calls seen. They are a lower bound where
+	// [Profile.ActivationsExact] is false.
+	ByActivations
+)
+
+var weightNames = [...]string{ByTime: "time", BySamples: "samples", ByActivations: "activations"}
+
+// String returns "time", "samples" or "activations".
+func (w Weight) String() string {
+	if int(w) < len(weightNames) {
+		return weightNames[w]
+	}
+	return fmt.Sprintf("Weight(%d)", uint8(w))
+}
+
+// MarshalText returns the text of [Weight.String].
+func (w Weight) MarshalText() ([]byte, error) {
+	if int(w) >= len(weightNames) {
+		return nil, fmt.Errorf("encode weight: %v is not a weight", w)
+	}
+	return []byte(w.String()), nil
+}
+
+// UnmarshalText accepts what [Weight.MarshalText] returns.
+func (w *Weight) UnmarshalText(text []byte) error {
+	for i, name := range weightNames {
+		if name == string(text) {
+			*w = Weight(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("decode weight: %q is not time, samples or activations", text)
+}
+
+// of returns the value that w selects. Counters are never negative.
+func (w Weight) of(c ccmap.Counters) uint64 {
+	switch w {
+	case BySamples:
+		return uint64(c.Samples)
+	case ByActivations:
+		return uint64(c.Activations)
+	}
+	return uint64(c.Time)
+}
+
+// inclusive reports whether a node's value includes its descendants'. A call
+// counts only for the paths that end at it.
+func (w Weight) inclusive() bool { return w != ByActivations }
+
+// DefaultTau is the τ of hot-edge coverage of Zhuang et al. (PLDI 2006).
+const DefaultTau = 0.1
+
+// Options of a comparison. The zero value is useful.
+type Options struct {
+	Weight Weight  // ByTime if not set
+	Tau    float64 // an edge is hot from Tau · the hottest edge's weight, 0 < Tau ≤ 1; 0: [DefaultTau]
+	Seed   uint64  // of the split that the noise floor is taken from; equal seeds give equal floors
+}
+
+// checked returns the options with their defaults, or why they make no sense.
+func (o Options) checked() (Options, error) {
+	if o.Tau == 0 {
+		o.Tau = DefaultTau
+	}
+	if !(o.Tau > 0 && o.Tau <= 1) {
+		return o, fmt.Errorf("tau is %v: choose one over 0 and up to 1", o.Tau)
+	}
+	if int(o.Weight) >= len(weightNames) {
+		return o, fmt.Errorf("%v is not a weight", o.Weight)
+	}
+	return o, nil
+}

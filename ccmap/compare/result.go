@@ -1,0 +1,82 @@
+package compare
+
+import "time"
+
+// Result of a comparison of profile A with profile B. Its JSON form is stable:
+// fields may be added.
+type Result struct {
+	Weight Weight  `json:"weight"`
+	A      Profile `json:"a"`
+	B      Profile `json:"b"`
+
+	// The overlap over three sets of counters, from coarse to fine.
+	Methods  Overlap `json:"methods"`  // one counter for each method
+	Edges    Overlap `json:"edges"`    // one for each caller, offset and callee
+	Contexts Overlap `json:"contexts"` // the full CC-Map: one for each sub-path of a stack, the two above among them
+
+	// Correlation of the method totals, −1 to 1, over the methods that either
+	// profile holds; absent in one counts as 0 there. It is carried by the few
+	// hottest methods: 0.99 beside an overlap of 67 % is no contradiction.
+	// Where all methods of a profile have the same total no correlation is
+	// defined: it is given as 1 if that is so in both profiles and as 0 if it
+	// is so in one.
+	Pearson  float64 `json:"pearson"`
+	Spearman float64 `json:"spearman"` // of ranks, ties having their average
+
+	Coverage Coverage `json:"coverage"`
+
+	// UnionNodes is the number of contexts, each a path from an outermost frame
+	// to a method, in either profile.
+	UnionNodes int `json:"union_nodes"`
+}
+
+// Profile describes one side of a comparison.
+type Profile struct {
+	Samples          int64         `json:"samples"`        // behind the profile; with few, read the floor first
+	Weight           int64         `json:"weight"`         // ns, samples or activations: what Result.Weight says
+	Start            time.Time     `json:"start,omitzero"` // of sampling, UTC; zero where unknown
+	Duration         time.Duration `json:"duration_ns"`    // wall time sampled, ns; 0 where unknown
+	ActivationsExact bool          `json:"activations_exact"`
+
+	// The sampling intervals that were set, ns of CPU time; 0 where unknown.
+	// Unless all four of a comparison are equal, only [ByTime] is fair.
+	ShortestInterval time.Duration `json:"shortest_interval_ns"`
+	LongestInterval  time.Duration `json:"longest_interval_ns"`
+}
+
+// Overlap is the agreement of two profiles over one set of counters. All
+// figures but Counters are percentages, 0 to 100.
+type Overlap struct {
+	// Percent is exact but for the rounding of a float64: 100 if and only if
+	// all weights are equal (to within that rounding), the same in both
+	// directions. Where neither profile has a counter of the kind they agree,
+	// and it is 100; where only one has, it is 0.
+	Percent float64 `json:"percent"`
+
+	// Floor is what noise alone makes of this overlap: the lower of FloorA and
+	// FloorB, for the noisier profile limits what the two can agree on.
+	// FloorA is what two random halves of profile A overlap, which stand for
+	// its samples taken alternately. The halves have half the samples, so two
+	// whole profiles of one behaviour overlap more than their floor: a Percent
+	// under it is a difference, one above it may be noise still. Another seed
+	// moves a floor by about 2 points at 50 samples, 0.7 at 1,500.
+	Floor  float64 `json:"floor"`
+	FloorA float64 `json:"floor_a"`
+	FloorB float64 `json:"floor_b"`
+
+	// Counters is how many counters were compared: those that at least one of
+	// the profiles has.
+	Counters uint64 `json:"counters"`
+}
+
+// Coverage says how many of one profile's hot edges the other has at all. An
+// edge is hot if its weight is at least Tau · that of the hottest edge.
+type Coverage struct {
+	Tau  float64 `json:"tau"`   // over 0, up to 1
+	HotA int     `json:"hot_a"` // hot edges of A
+	HotB int     `json:"hot_b"`
+	// AB is the percentage of A's hot edges that B has, BA the reverse; 100
+	// where there are none.
+	AB float64 `json:"ab"`
+	BA float64 `json:"ba"`
+}

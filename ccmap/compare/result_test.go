@@ -1,0 +1,224 @@
+package compare_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/google/go-cmp/cmp"
+)
+
+// Methods are the same by name and signature, and by nothing else.
+func TestCompareMethodIdentity(t *testing.T) {
+	t.Parallel()
+	one := func(m ccmap.Method) *ccmap.Snapshot {
+		cc := ccmap.New(ccmap.Options{})
+		cc.Add(cc.Child(cc.Root(), ccmap.NoOffset, cc.Names().Intern(m)), ccmap.Counters{Samples: 1, Time: 1})
+		return cc.Snapshot()
+	}
+	base := ccmap.Method{Name: "f", Signature: "(I)V"}
+	for _, test := range []struct {
+		name  string
+		other ccmap.Method
+		want  float64
+	}{
+		{"described otherwise", ccmap.Method{Name: "f", Signature: "(I)V", File: "f.go", StartLine: 7, Module: "m"}, 100},
+		{"other signature", ccmap.Method{Name: "f", Signature: "(J)V"}, 0},
+		{"other name", ccmap.Method{Name: "g", Signature: "(I)V"}, 0},
+		{"name and signature not run together", ccmap.Method{Name: "f(I)", Signature: "V"}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := mustCompare(t, one(base), one(test.other), compare.Options{})
+			if got.Methods.Percent != test.want || got.Contexts.Percent != test.want {
+				t.Errorf("overlaps %v and %v, want %v", got.Methods.Percent, got.Contexts.Percent, test.want)
+			}
+			if got.Edges.Percent != 100 {
+				t.Errorf("overlap of no edges with none is %v, want 100", got.Edges.Percent)
+			}
+		})
+	}
+}
+
+// The line within the innermost method is no part of a path; the line of a
+// call is.
+func TestComparePositions(t *testing.T) {
+	t.Parallel()
+	at := func(call, leaf uint32) *ccmap.Snapshot {
+		return snapshotOf([]stack{{
+			frames: []frame{{"main", call}, {"f", leaf}},
+			counts: ccmap.Counters{Samples: 1, Time: 1},
+		}})
+	}
+	got := mustCompare(t, at(1, 5), at(1, 6), compare.Options{})
+	if got.Contexts.Percent != 100 || got.UnionNodes != 2 {
+		t.Errorf("other leaf line: overlap %v of %d nodes, want 100 of 2", got.Contexts.Percent, got.UnionNodes)
+	}
+	got = mustCompare(t, at(1, 5), at(2, 5), compare.Options{})
+	if got.Methods.Percent != 100 || got.Edges.Percent != 0 {
+		t.Errorf("other call line: methods %v, edges %v, want 100 and 0", got.Methods.Percent, got.Edges.Percent)
+	}
+}
+
+// The four figures are worked out by hand.
+func TestCompareCorrelationsAndCoverage(t *testing.T) {
+	t.Parallel()
+	flat := func(times ...int64) *ccmap.Snapshot {
+		var stacks []stack
+		for i, v := range times {
+			stacks = append(stacks, stack{
+				frames: []frame{{"main", 1}, {string(rune('a' + i)), ccmap.NoOffset}},
+				counts: ccmap.Counters{Samples: 1, Time: v},
+			})
+		}
+		return snapshotOf(stacks)
+	}
+	// main, a, b, c, d: 20 10 8 1 1 and 19 10 0 9 0. Deviations from the means
+	// 8 and 7.6: 12 2 0 −7 −7 and 11.4 2.4 −7.6 1.4 −7.6.
+	got := mustCompare(t, flat(10, 8, 1, 1), flat(10, 0, 9, 0), compare.Options{Tau: 0.8})
+	wantPearson := 185 / math.Sqrt(246*253.2)
+	if math.Abs(got.Pearson-wantPearson) > 1e-15 {
+		t.Errorf("Pearson %v, want %v", got.Pearson, wantPearson)
+	}
+	// Ranks 5 4 3 1.5 1.5 and 5 4 1.5 3 1.5; deviations from 3:
+	// 2 1 0 −1.5 −1.5 and 2 1 −1.5 0 −1.5.
+	if want := 7.25 / 9.5; math.Abs(got.Spearman-want) > 1e-15 {
+		t.Errorf("Spearman %v, want %v", got.Spearman, want)
+	}
+	want := compare.Coverage{Tau: 0.8, HotA: 2, HotB: 2, AB: 50, BA: 100}
+	if diff := cmp.Diff(want, got.Coverage); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCompareErrors(t *testing.T) {
+	t.Parallel()
+	counts := func(c ...ccmap.Counters) *ccmap.Snapshot {
+		m := ccmap.New(ccmap.Options{})
+		for i, c := range c {
+			f := m.Names().Intern(ccmap.Method{Name: string(rune('a' + i))})
+			m.Add(m.Child(m.Root(), ccmap.NoOffset, f), c)
+		}
+		return m.Snapshot()
+	}
+	good := counts(ccmap.Counters{Samples: 1, Time: 1})
+	huge := ccmap.Counters{Samples: 1, Time: math.MaxInt64}
+	for _, test := range []struct {
+		name    string
+		a, b    *ccmap.Snapshot
+		options compare.Options
+		want    error
+		text    string
+	}{
+		{"empty", counts(), good, compare.Options{}, compare.ErrEmpty,
+			"compare profiles: first profile: nothing to compare by time: it has 0 samples, 0 ns and 0 activations"},
+		{"no activations", good, good, compare.Options{Weight: compare.ByActivations}, compare.ErrEmpty,
+			"compare profiles: first profile: nothing to compare by activations: it has 1 samples, 1 ns and 0 activations"},
+		{"no time", good, counts(ccmap.Counters{Samples: 3}), compare.Options{}, compare.ErrEmpty,
+			"compare profiles: second profile: nothing to compare by time: it has 3 samples, 0 ns and 0 activations"},
+		{"negative", counts(ccmap.Counters{Time: -5}), good, compare.Options{}, compare.ErrEmpty, ""},
+		{"tau over 1", good, good, compare.Options{Tau: 1.5}, nil, "compare profiles: tau is 1.5: choose one over 0 and up to 1"},
+		{"tau negative", good, good, compare.Options{Tau: -1}, nil, ""},
+		{"tau not a number", good, good, compare.Options{Tau: math.NaN()}, nil, ""},
+		{"weight", good, good, compare.Options{Weight: 9}, nil, "compare profiles: Weight(9) is not a weight"},
+		{"largest", counts(huge, huge), counts(huge, huge), compare.Options{}, nil, "none"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := compare.Compare(test.a, test.b, test.options)
+			if test.text == "none" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("%v is not %v", err, test.want)
+			}
+			if test.text != "" && err.Error() != test.text {
+				t.Errorf("got  %s\nwant %s", err, test.text)
+			}
+		})
+	}
+}
+
+// The names in the JSON form are stable.
+func TestResultJSON(t *testing.T) {
+	t.Parallel()
+	m := mapOf([]stack{{frames: []frame{{"a", 1}, {"b", 2}}, counts: ccmap.Counters{Samples: 1, Time: 10}}})
+	m.Meta().Start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	m.Meta().Duration = time.Second
+	m.Meta().Interval = []ccmap.IntervalChange{{Interval: 10 * time.Millisecond}, {Interval: 20 * time.Millisecond}}
+	got, err := json.MarshalIndent(mustCompare(t, m.Snapshot(), m.Snapshot(), compare.Options{}), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(resultJSON, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	var back compare.Result
+	if err := json.Unmarshal(got, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(mustCompare(t, m.Snapshot(), m.Snapshot(), compare.Options{}), back); diff != "" {
+		t.Error(diff)
+	}
+}
+
+const resultJSON = `{
+  "weight": "time",
+  "a": {
+    "samples": 1,
+    "weight": 10,
+    "start": "2026-01-02T03:04:05Z",
+    "duration_ns": 1000000000,
+    "activations_exact": true,
+    "shortest_interval_ns": 10000000,
+    "longest_interval_ns": 20000000
+  },
+  "b": {
+    "samples": 1,
+    "weight": 10,
+    "start": "2026-01-02T03:04:05Z",
+    "duration_ns": 1000000000,
+    "activations_exact": true,
+    "shortest_interval_ns": 10000000,
+    "longest_interval_ns": 20000000
+  },
+  "methods": {
+    "percent": 100,
+    "floor": 0,
+    "floor_a": 0,
+    "floor_b": 0,
+    "counters": 2
+  },
+  "edges": {
+    "percent": 100,
+    "floor": 0,
+    "floor_a": 0,
+    "floor_b": 0,
+    "counters": 1
+  },
+  "contexts": {
+    "percent": 100,
+    "floor": 0,
+    "floor_a": 0,
+    "floor_b": 0,
+    "counters": 3
+  },
+  "pearson": 1,
+  "spearman": 1,
+  "coverage": {
+    "tau": 0.1,
+    "hot_a": 1,
+    "hot_b": 1,
+    "ab": 100,
+    "ba": 100
+  },
+  "union_nodes": 2
+}`
