@@ -1,0 +1,132 @@
+package tuning
+
+import "time"
+
+// meter adds up what sampling costs, over at least meterTime and meterSamples.
+type meter struct {
+	from, to time.Duration
+	samples  int
+	target   time.Duration
+	daemon   time.Duration
+	cost     time.Duration // of one sample, as last measured; 0: never
+	strikes  int           // times in a row that the daemon was over its budget
+}
+
+const (
+	meterTime    = time.Second
+	meterSamples = 30
+	// idleTime is how long a meter waits for its samples. A target that does
+	// not give as many is idle: whatever was used meanwhile, a longer interval
+	// would not save it.
+	idleTime = 10 * time.Second
+	// minTargetCPU is the least CPU time of the target that is believed as
+	// measured: ten ticks of a kernel that counts at 100 Hz.
+	minTargetCPU = 100 * time.Millisecond
+	// headroom is the part of a budget that a change aims at, so that noise
+	// does not exceed the budget at once.
+	headroom = 0.8
+	// maxStrikes is how often in a row the daemon has to be over its budget.
+	// Reading symbols at the start or writing a dump is not the interval's doing.
+	maxStrikes = 2
+)
+
+func (m *meter) add(o Observation) {
+	m.to = max(m.to, o.At)
+	m.samples += o.Samples
+	m.target += o.TargetCPU
+	m.daemon += o.DaemonCPU
+	if o.SampleCost > 0 {
+		m.cost = o.SampleCost
+	}
+}
+
+// full reports whether the meter is to be read. A meter of an idle target
+// starts again instead.
+func (m *meter) full() bool {
+	if m.to-m.from >= meterTime && m.samples >= meterSamples {
+		return true
+	}
+	if m.to-m.from >= idleTime {
+		m.restart()
+	}
+	return false
+}
+
+func (m *meter) restart() {
+	*m = meter{from: m.to, to: m.to, cost: m.cost, strikes: m.strikes}
+}
+
+// load is what sampling at the present interval costs.
+type load struct {
+	cost     time.Duration // of one sample, to the target
+	overhead float64       // part of the target's CPU time
+	daemon   float64       // cores; 0 before the first reading
+	cores    float64       // that the target keeps busy
+}
+
+// read returns the metered load and starts the meter again. The overhead comes
+// from the target's CPU time where that has been measured well, and otherwise
+// from the interval, which is CPU time too.
+func (m *meter) read(interval time.Duration, before load) load {
+	l := load{cost: before.cost}
+	if m.cost > 0 {
+		l.cost = m.cost
+	}
+	cpu := time.Duration(m.samples) * interval
+	if m.target >= minTargetCPU {
+		cpu = m.target
+	}
+	wall := m.to - m.from
+	l.overhead = float64(m.samples) * part(l.cost, cpu)
+	l.daemon = part(m.daemon, wall)
+	l.cores = part(cpu, wall)
+	m.restart()
+	return l
+}
+
+// at returns what the load will be when the interval changes.
+func (l load) at(from, to time.Duration) load {
+	l.overhead *= part(from, to)
+	l.daemon *= part(from, to)
+	return l
+}
+
+// floor returns the shortest interval that keeps within the budgets.
+func (l load) floor(interval time.Duration, c Config) time.Duration {
+	excess := max(ratio(l.overhead, c.MaxOverhead), ratio(l.daemon, c.MaxDaemonCPU))
+	return time.Duration(excess / headroom * float64(interval))
+}
+
+// ratio returns how often a cost fills its budget, which is 0 times where there
+// is none.
+func ratio(cost, budget float64) float64 {
+	if budget < 0 {
+		return 0
+	}
+	return cost / budget
+}
+
+func part(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+// checkBudget reads the meter and lengthens the interval if sampling has become
+// too expensive.
+func (t *Tuner) checkBudget() (Decision, bool) {
+	t.load = t.meter.read(t.interval, t.load)
+	overhead := ratio(t.load.overhead, t.config.MaxOverhead) > 1
+	if ratio(t.load.daemon, t.config.MaxDaemonCPU) > 1 {
+		t.meter.strikes++
+	} else {
+		t.meter.strikes = 0
+	}
+	if !overhead && t.meter.strikes < maxStrikes {
+		return Decision{}, false
+	}
+	floor := min(t.load.floor(t.interval, t.config), maxFactor*t.interval)
+	got, limit := t.allowed(floor)
+	if got <= t.interval || near(got, t.interval) {
+		return Decision{}, false
+	}
+	reason := budgetReason(t.load, overhead, t.config) + t.change(got) + limit
+	t.meter.strikes = 0
+	return Decision{got, reason}, true
+}

@@ -1,0 +1,101 @@
+package tuning
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOverheadBudget(t *testing.T) {
+	t.Parallel()
+	for name, off := range map[string]bool{"unknown": false, "off": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := steady(10 * time.Millisecond)
+			p.cost, p.known = 200*time.Microsecond, 0
+			s := simulate(t, Config{Off: off}, 1)
+			s.run(p, time.Hour)
+			want := "overhead 2.0 % of the target's CPU > 1 %: interval 10ms → 25ms"
+			if len(s.decisions) != 1 || s.decisions[0].Reason != want {
+				t.Errorf("want only %q; %v", want, s)
+			}
+		})
+	}
+}
+
+// Repetitions ask for 4.6 ms, the budget allows 7.5 ms.
+func TestOverheadBoundsShortening(t *testing.T) {
+	t.Parallel()
+	p := steady(5 * time.Millisecond)
+	p.cost = 60 * time.Microsecond
+	s := simulate(t, Config{}, 1)
+	s.run(p, time.Hour)
+	want := "repetitions 0.0 % of 1000 known < 1 %: interval 10ms → 7.5ms, the shortest within the budget"
+	if len(s.decisions) != 1 || s.decisions[0].Reason != want || s.tuner.State() != Settled {
+		t.Errorf("want only %q; %v", want, s)
+	}
+}
+
+// The default cost of a sample holds until one is measured.
+func TestOverheadFromDefaultCost(t *testing.T) {
+	t.Parallel()
+	p := steady(100 * time.Microsecond)
+	p.cost = 0
+	s := simulate(t, Config{}, 1)
+	s.run(p, time.Hour)
+	if s.tuner.Interval() != 2500*time.Microsecond {
+		t.Errorf("20 µs a sample at 0.8 of 1 %%: want 2.5ms; %v", s)
+	}
+}
+
+func TestDaemonBudget(t *testing.T) {
+	t.Parallel()
+	p := steady(10900 * time.Microsecond)
+	p.cores, p.daemon = 4, time.Millisecond // 400 samples a second take 0.4 of a core
+	s := simulate(t, Config{Off: true}, 1)
+	s.run(p, time.Hour)
+	want := "daemon 40.0 % of a core > 10 %: interval 10ms → 50ms"
+	if len(s.decisions) != 1 || s.decisions[0].Reason != want {
+		t.Errorf("want only %q; %v", want, s)
+	}
+}
+
+// One second of much work, like reading symbols, is not the interval's fault.
+func TestDaemonBurst(t *testing.T) {
+	t.Parallel()
+	p := steady(10900 * time.Microsecond)
+	s := simulate(t, Config{}, 1)
+	for range 100 {
+		p.rest = 1
+		s.run(p, time.Second)
+		p.rest = 0
+		s.run(p, 3*time.Second)
+	}
+	if len(s.decisions) != 0 {
+		t.Errorf("bursts of the daemon: %v", s)
+	}
+}
+
+func TestNoBudget(t *testing.T) {
+	t.Parallel()
+	p := steady(10 * time.Millisecond)
+	p.cost, p.rest = time.Second, 10
+	s := simulate(t, Config{Off: true, MaxOverhead: -1, MaxDaemonCPU: -1}, 1)
+	if s.run(p, time.Hour); len(s.decisions) != 0 {
+		t.Errorf("without budgets: %v", s)
+	}
+}
+
+func TestBudgetStopsAtMax(t *testing.T) {
+	t.Parallel()
+	p := steady(10 * time.Millisecond)
+	p.cost = time.Second
+	s := simulate(t, Config{}, 1)
+	s.run(p, time.Hour)
+	if len(s.decisions) != 1 || s.tuner.Interval() != 100*time.Millisecond {
+		t.Errorf("want one change to 100ms; %v", s)
+	}
+	if r := s.decisions[0].Reason; !strings.HasPrefix(r, "overhead 10000.0 %") {
+		t.Errorf("reason %q", r)
+	}
+}

@@ -1,0 +1,214 @@
+package tuning
+
+import "time"
+
+// Observation is what happened since the last one. Counts and times that are
+// negative, and parts larger than their whole, are taken as the nearest
+// sensible value.
+type Observation struct {
+	At time.Duration // wall time since the start of the session; never goes back
+
+	Samples  int // taken at the present interval
+	Known    int // of Samples: the top activation's verdict is known
+	Repeated int // of Known: the top activation is that of the thread's last sample
+
+	TargetCPU  time.Duration // CPU time the target used; 0: not measured
+	DaemonCPU  time.Duration // CPU time the daemon used; 0: not measured
+	SampleCost time.Duration // CPU time that one sample costs the target, measured; 0: as before
+}
+
+// Decision is a change of the interval. The caller applies it, logs it and
+// keeps it with the profile.
+type Decision struct {
+	Interval time.Duration // CPU time between two samples of one thread
+	Reason   string        // for people, with the figures; one line
+}
+
+// State says what the tuner is doing.
+type State uint8
+
+const (
+	Looking State = iota // for the right interval, every window
+	Settled              // on one; looks less often
+)
+
+// String returns "looking" or "settled".
+func (s State) String() string {
+	if s == Settled {
+		return "settled"
+	}
+	return "looking"
+}
+
+// Tuner tunes the interval of one session. It has no lock: one goroutine at a
+// time may call its methods.
+type Tuner struct {
+	config   Config
+	interval time.Duration
+	state    State
+	stretch  int // length of the present window in configured ones, 1 to maxStretch
+
+	window window // evidence on repetitions
+	search search // for the right interval, since the tuner last woke
+	meter  meter  // of the load since a second or so
+	load   load   // as last metered, for the present interval
+
+	settledAt   rate    // the rate with which the tuner settled,
+	settledWith verdict // what that meant,
+	settledLoad float64 // and the target's load, in cores; 0: not metered since
+}
+
+// maxStretch is the longest window in configured ones. It bounds how long a
+// settled tuner takes to notice that the program has changed.
+const maxStretch = 8
+
+// New returns a tuner that starts at c.Initial.
+func New(c Config) (*Tuner, error) {
+	c, err := c.complete()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tuner{config: c, interval: c.Initial, stretch: 1}
+	t.load = load{cost: c.SampleCost, overhead: part(c.SampleCost, c.Initial)}
+	return t, nil
+}
+
+// Interval returns the present interval: the initial one or that of the last
+// decision.
+func (t *Tuner) Interval() time.Duration { return t.interval }
+
+// State returns what the tuner is doing.
+func (t *Tuner) State() State { return t.state }
+
+// Observe takes in an observation and returns true with a decision if the
+// interval is to change. The budget comes first: a change that it demands is
+// not delayed by a window that is still open.
+func (t *Tuner) Observe(o Observation) (Decision, bool) {
+	o = o.sane()
+	t.window.add(o)
+	t.meter.add(o)
+	if t.meter.full() {
+		if d, ok := t.checkBudget(); ok {
+			return d, true
+		}
+		t.checkLoad()
+	}
+	if t.config.Off || !t.window.full(t.config.Window, t.stretch) {
+		return Decision{}, false
+	}
+	return t.look()
+}
+
+func (o Observation) sane() Observation {
+	o.Samples = max(o.Samples, 0)
+	o.Known = min(max(o.Known, 0), o.Samples)
+	o.Repeated = min(max(o.Repeated, 0), o.Known)
+	o.TargetCPU = max(o.TargetCPU, 0)
+	o.DaemonCPU = max(o.DaemonCPU, 0)
+	return o
+}
+
+// look judges the window that has just become full. A settled tuner wakes only
+// for a rate that is news: it has settled for want of a better interval if it
+// has not settled with a rate between the thresholds.
+func (t *Tuner) look() (Decision, bool) {
+	r := t.window.rate
+	v := t.window.judge(t.config)
+	switch {
+	case v == unknown:
+	case v == inside:
+		t.settle(r, v)
+	case t.state == Looking:
+		return t.move(r, v)
+	case r.differs(t.settledAt):
+		t.wake()
+	case t.settledWith == inside: // more evidence has put an end to a doubt
+		return t.move(r, v)
+	default:
+		t.settle(t.settledAt, v)
+	}
+	return Decision{}, false
+}
+
+// move changes the interval as a rate outside the thresholds asks for. Where no
+// other interval can be had, it settles for the present one.
+func (t *Tuner) move(r rate, v verdict) (Decision, bool) {
+	want := t.search.next(t.interval, r, v, t.config.middle())
+	got, limit := t.allowed(want)
+	if near(got, t.interval) || t.search.exhausted() {
+		t.settle(r, v)
+		return Decision{}, false
+	}
+	reason := repetitionReason(r, v, t.config) + t.change(got) + limit
+	return Decision{got, reason}, true
+}
+
+// allowed returns the interval nearest to the wanted one that clamps and budget
+// permit, and for people which of them it met.
+func (t *Tuner) allowed(want time.Duration) (got time.Duration, limit string) {
+	if floor := t.load.floor(t.interval, t.config); want < t.interval && want < floor {
+		want, limit = min(floor, t.interval), ", the shortest within the budget"
+	}
+	got = t.config.clamp(round(want))
+	switch {
+	case got < want && got == t.config.Max:
+		limit = ", the longest allowed"
+	case got > want && got == t.config.Min:
+		limit = ", the shortest allowed"
+	}
+	return got, limit
+}
+
+// change sets the interval, starts new evidence for it, and returns its part of
+// the reason.
+func (t *Tuner) change(to time.Duration) string {
+	from := t.interval
+	t.interval = to
+	t.load = t.load.at(from, to)
+	t.meter.restart()
+	t.window.restart()
+	t.stretch = 1
+	t.state = Looking
+	return intervalReason(from, to)
+}
+
+// settle makes the tuner look half as often as before.
+func (t *Tuner) settle(r rate, v verdict) {
+	if t.state == Looking {
+		t.settledLoad = 0
+	}
+	t.state = Settled
+	t.settledAt, t.settledWith = r, v
+	t.stretch = min(2*t.stretch, maxStretch)
+	t.search = search{}
+}
+
+// wake makes a settled tuner look at every window again, with new evidence.
+func (t *Tuner) wake() {
+	t.state = Looking
+	t.stretch = 1
+	t.window.restart()
+	t.search = search{}
+}
+
+// checkLoad wakes a settled tuner when the target's load has jumped.
+func (t *Tuner) checkLoad() {
+	switch now := t.load.cores; {
+	case t.state != Settled:
+	case t.settledLoad == 0:
+		t.settledLoad = now
+	case now > loadJump*t.settledLoad || now < t.settledLoad/loadJump:
+		t.wake()
+	}
+}
+
+// loadJump is the factor between two loads, in cores, beyond which the program
+// is taken to be doing something else.
+const loadJump = 4
+
+// near reports whether two intervals are too close for a change to be worth it.
+// Even the step from a threshold to the middle between the default thresholds
+// is 7 %.
+func near(a, b time.Duration) bool {
+	return float64(max(a, b)) < 1.02*float64(min(a, b))
+}
