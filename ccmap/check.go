@@ -33,6 +33,9 @@ func checkTrie(t *nodes, c *columns, names *Names, total Counters) error {
 		if min(self.Samples, self.Time, self.Activations) < 0 {
 			return fmt.Errorf("node %d has a negative counter: %+v", n, self)
 		}
+		if self.Activations != 0 && t.isPosition(n) {
+			return fmt.Errorf("position node %d has activations", n)
+		}
 		sum = sum.Add(self)
 	}
 	if sum != total {
@@ -48,7 +51,9 @@ func (t *nodes) checkNode(n NodeID, methods int) error {
 		return fmt.Errorf("node %d has parent %d", n, p)
 	case p == 0 && (what.offset != NoOffset || method == NoMethod):
 		return fmt.Errorf("node %d below the root is no outermost frame", n)
-	case p != 0 && t.at(p).method == NoMethod:
+	case method == NoMethod && what.offset == NoOffset:
+		return fmt.Errorf("node %d is an unknown position", n)
+	case t.isPosition(p):
 		return fmt.Errorf("node %d is below the position node %d", n, p)
 	case method != NoMethod && int64(method) >= int64(methods):
 		return fmt.Errorf("node %d has method %d of %d", n, method, methods)

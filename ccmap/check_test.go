@@ -20,6 +20,8 @@ func TestCheckValid(t *testing.T) {
 		{"outermost", "no outermost frame", func(m *Map) { m.at(1).offset = 3 }},
 		{"position of the root", "no outermost frame", func(m *Map) { m.at(1).method = NoMethod }},
 		{"child of a position", "below the position", func(m *Map) { m.at(4).parent = 3 }},
+		{"unknown position", "unknown position", func(m *Map) { m.at(3).offset = NoOffset }},
+		{"called position", "has activations", func(m *Map) { m.columns.addActivation(3) }},
 		{"method", "has method", func(m *Map) { m.at(2).method = 77 }},
 		{"negative time", "negative", func(m *Map) { m.columns.writable(2).time = -1 }},
 		{"total", "add up", func(m *Map) { m.total.Samples++ }},

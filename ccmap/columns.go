@@ -19,7 +19,7 @@ import (
 // map, and the column goes on from 0: a count is the sum of the two.
 type columns struct {
 	chunks []*counterChunk
-	epoch  uint64 // of the writer; chunks of an older one are shared with a snapshot
+	epoch  uint64 // snapshots taken; what is of an earlier epoch is shared with one
 
 	wide      map[NodeID]Counters // nil until a column overflows
 	wideEpoch uint64
@@ -97,14 +97,15 @@ func addNarrow(cell *uint32, d int64) int64 {
 	return sum
 }
 
+// spill adds counts to the wide map, copied if a snapshot shares it.
 func (c *columns) spill(n NodeID, d Counters) {
-	if c.wide == nil || c.wideEpoch != c.epoch {
-		c.wide = maps.Clone(c.wide)
-		c.wideEpoch = c.epoch
-	}
-	if c.wide == nil {
+	switch {
+	case c.wide == nil:
 		c.wide = make(map[NodeID]Counters)
+	case c.wideEpoch != c.epoch:
+		c.wide = maps.Clone(c.wide)
 	}
+	c.wideEpoch = c.epoch
 	c.wide[n] = c.wide[n].Add(d)
 }
 

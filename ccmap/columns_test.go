@@ -1,6 +1,7 @@
 package ccmap
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"unsafe"
@@ -82,5 +83,18 @@ func TestSnapshotShares(t *testing.T) {
 		if m.nodes.chunks[i] != s.nodes.chunks[i] {
 			t.Errorf("chunk %d of nodes is not shared", i)
 		}
+	}
+}
+
+// TestMergeTooLarge refuses what NodeID could not count, and changes nothing.
+func TestMergeTooLarge(t *testing.T) {
+	t.Parallel()
+	m := New(Options{})
+	huge := &Snapshot{nodes: nodes{len: math.MaxUint32}}
+	if err := m.Merge(huge); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("Merge = %v, want ErrTooLarge", err)
+	}
+	if m.Len() != 1 {
+		t.Errorf("%d nodes", m.Len())
 	}
 }

@@ -111,7 +111,7 @@ func (p *program) run(t *rapid.T, steps int) {
 // move returns some calls, goes on in the caller, and makes some calls. Few
 // methods and offsets make for much recursion and sharing.
 func (th *thread) move(t *rapid.T) {
-	back := rapid.IntRange(0, len(th.stack)).Draw(t, "returns")
+	back := rapid.IntRange(0, min(len(th.stack), 4)).Draw(t, "returns")
 	th.stack = th.stack[:len(th.stack)-back]
 	if n := len(th.stack); n > 0 {
 		th.stack[n-1].frame.Offset = rapid.Uint32Range(1, 3).Draw(t, "offset")

@@ -1,7 +1,8 @@
 package ccmap
 
-// Fold counts one sample in the map. It keeps nothing of s, and allocates
-// nothing but the map's growth.
+// Fold counts one sample in the map. It keeps nothing of s. It allocates only
+// where the map grows, and where it writes to counters for the first time since
+// a snapshot.
 //
 // Samples and time are counted on the position of the innermost frame, or on
 // the frame's own node where its position is unknown; activations on the nodes
@@ -23,13 +24,13 @@ func (m *Map) Fold(s *Sample) {
 		return
 	}
 	t := m.memos.of(s.Thread, s.Goroutine)
-	comparable := !t.cut && (len(t.path) > 0 || !m.memos.evicted)
+	aligned := !t.cut && (len(t.path) > 0 || !m.memos.evicted)
 	base := m.base(t, s)
 	kept := t.common(base, s.Frames)
 	m.memos.resize(t, kept, base+len(s.Frames))
 	m.descend(t, kept, s.Frames)
 	m.count(s, t.path[len(t.path)-1])
-	m.countActivations(t.path, m.fresh(s, kept, len(t.path), comparable && !t.cut))
+	m.countActivations(t.path, m.fresh(s, kept, len(t.path), aligned && !t.cut))
 	if m.memos.frames > maxMemoFrames {
 		m.memos.trim()
 	}
@@ -138,7 +139,7 @@ func (m *Map) count(s *Sample, leaf NodeID) {
 	if at := s.Frames[0].Offset; at != NoOffset {
 		leaf = m.child(node{at, NoMethod, leaf})
 	}
-	m.Add(leaf, Counters{Samples: 1, Time: s.Weight})
+	m.columns.add(leaf, m.admit(Counters{Samples: 1, Time: s.Weight}))
 }
 
 // countActivations counts one call of each of the innermost fresh frames.
@@ -152,9 +153,9 @@ func (m *Map) countActivations(path []NodeID, fresh int) {
 // fresh returns how many of the innermost frames of a stack of that depth are
 // activations that s is the first sample to find: those that its source has
 // marked or, without marks, those that are new for certain. These are the frames
-// beyond the kept ones, if the thread's last stack is comparable: known, and
-// beginning at the same frame.
-func (m *Map) fresh(s *Sample, kept, depth int, comparable bool) int {
+// beyond the kept ones, if the thread's last stack is aligned with this one: not
+// forgotten, and beginning at the same frame.
+func (m *Map) fresh(s *Sample, kept, depth int, aligned bool) int {
 	if n := int(s.Fresh); n >= 0 && n <= len(s.Frames) {
 		if s.Truncated && n == len(s.Frames) {
 			m.inexact = true // the frames cut off may have been new as well
@@ -165,7 +166,7 @@ func (m *Map) fresh(s *Sample, kept, depth int, comparable bool) int {
 	switch {
 	case s.Top == TopRepeated:
 		return 0
-	case comparable && kept < depth:
+	case aligned && kept < depth:
 		return depth - kept
 	case s.Top == TopNew:
 		return 1

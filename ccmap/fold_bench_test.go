@@ -19,16 +19,20 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// onCPU runs f and returns the CPU time that it takes, in ns.
+func onCPU(b *testing.B, f func()) float64 {
+	start := cpuTime()
+	for b.Loop() {
+		f()
+	}
+	return float64(cpuTime()-start) / float64(b.N)
+}
+
 // perFrame runs fold, which folds a number of frames, and reports the times for
 // one.
 func perFrame(b *testing.B, frames int, fold func()) {
-	start := cpuTime()
-	for b.Loop() {
-		fold()
-	}
-	all := float64(b.N) * float64(frames)
-	b.ReportMetric(float64(cpuTime()-start)/all, "cpu-ns/frame")
-	b.ReportMetric(float64(b.Elapsed())/all, "ns/frame")
+	b.ReportMetric(onCPU(b, fold)/float64(frames), "cpu-ns/frame")
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(frames), "ns/frame")
 }
 
 // BenchmarkFold folds stacks that the map has already. Without memo, each is
@@ -95,20 +99,17 @@ func BenchmarkSnapshot(b *testing.B) {
 	samples := g.stacks(30_000, 60, 60)
 	m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
 	m.FoldBatch(samples)
-	b.Run("pass=counters", func(b *testing.B) {
-		for b.Loop() {
-			m.Snapshot()
-		}
-	})
-	b.Run("pass=inclusive", func(b *testing.B) {
-		for b.Loop() {
-			m.Snapshot().Inclusive(0)
-		}
-		b.ReportMetric(float64(m.Len()), "nodes")
-	})
-	b.Run("pass=methods", func(b *testing.B) {
-		for b.Loop() {
-			m.Snapshot().Method(0)
-		}
-	})
+	for _, pass := range []struct {
+		name string
+		run  func()
+	}{
+		{"counters", func() { m.Snapshot() }},
+		{"inclusive", func() { m.Snapshot().Inclusive(0) }},
+		{"views", func() { m.Snapshot().Method(0) }},
+	} {
+		b.Run("pass="+pass.name, func(b *testing.B) {
+			b.ReportMetric(onCPU(b, pass.run)/1e6, "cpu-ms/op")
+			b.ReportMetric(float64(m.Len()), "nodes")
+		})
+	}
 }

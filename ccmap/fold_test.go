@@ -18,7 +18,7 @@ func abc() (m *ccmap.Map, a, b, c ccmap.MethodID) {
 		m.Names().Intern(ccmap.Method{Name: "C"})
 }
 
-// methodNames returns the samples of the methods with a name.
+// methodSamples returns the samples of all methods, by name.
 func methodSamples(s *ccmap.Snapshot) map[string]int64 {
 	samples := map[string]int64{}
 	for p := range s.Methods() {
@@ -143,6 +143,7 @@ func TestChildNormalizes(t *testing.T) {
 	}{
 		{"outermost frames have no call site", nodeA, m.Child(m.Root(), ccmap.NoOffset, a)},
 		{"the root has no position", m.Child(m.Root(), 1, ccmap.NoMethod), m.Root()},
+		{"an unknown position is the node", m.Child(nodeA, ccmap.NoOffset, ccmap.NoMethod), nodeA},
 		{"a position has no children", m.Child(position, 2, b), m.Child(nodeA, 2, b)},
 		{"nor positions", m.Child(position, 3, ccmap.NoMethod), position},
 	} {
@@ -152,9 +153,53 @@ func TestChildNormalizes(t *testing.T) {
 	}
 	m.Add(m.Root(), ccmap.Counters{Samples: 1})
 	m.Add(nodeA, ccmap.Counters{Samples: -1, Time: 2, Activations: math.MinInt64})
+	m.Add(position, ccmap.Counters{Activations: 4})
 	mustBeValid(t, m)
-	if got, want := m.Snapshot().Total(), (ccmap.Counters{Time: 2}); got != want {
+	s := m.Snapshot()
+	if got, want := s.Total(), (ccmap.Counters{Time: 2, Activations: 4}); got != want {
 		t.Errorf("Total() = %+v, want %+v", got, want)
+	}
+	if got := s.Node(nodeA).Self.Activations; got != 4 {
+		t.Errorf("the method has %d activations of its position's 4", got)
+	}
+}
+
+// TestFoldWithoutMarks checks how many activations are certainly new in a second
+// sample of a thread that was last seen in A:1 > B:2 > C:3.
+func TestFoldWithoutMarks(t *testing.T) {
+	t.Parallel()
+	const a, b, c = 0, 1, 2
+	frame := func(m ccmap.MethodID, offset uint32) ccmap.Frame { return ccmap.Frame{Method: m, Offset: offset} }
+	for _, test := range []struct {
+		name   string
+		frames []ccmap.Frame // innermost first
+		top    ccmap.Repetition
+		want   int64
+	}{
+		{"unchanged", []ccmap.Frame{frame(c, 3), frame(b, 2), frame(a, 1)}, ccmap.TopUnknown, 0},
+		{"unchanged but for the top", []ccmap.Frame{frame(c, 3), frame(b, 2), frame(a, 1)}, ccmap.TopNew, 1},
+		{"another line", []ccmap.Frame{frame(c, 9), frame(b, 2), frame(a, 1)}, ccmap.TopUnknown, 0},
+		{"another call site", []ccmap.Frame{frame(c, 3), frame(b, 9), frame(a, 1)}, ccmap.TopUnknown, 1},
+		{"another call site further out", []ccmap.Frame{frame(c, 3), frame(b, 2), frame(a, 9)}, ccmap.TopUnknown, 2},
+		{"another method", []ccmap.Frame{frame(a, 3), frame(b, 2), frame(a, 1)}, ccmap.TopNew, 1},
+		{"a longer stack", []ccmap.Frame{frame(b, 1), frame(b, 1), frame(c, 3), frame(b, 2), frame(a, 1)}, ccmap.TopNew, 2},
+		{"a shorter stack", []ccmap.Frame{frame(b, 2), frame(a, 1)}, ccmap.TopUnknown, 0},
+		{"the same top activation", []ccmap.Frame{frame(c, 4), frame(b, 2), frame(a, 1)}, ccmap.TopRepeated, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			m, _, _, _ := abc()
+			m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{frame(c, 3), frame(b, 2), frame(a, 1)}, Fresh: 3})
+			m.Fold(&ccmap.Sample{Frames: test.frames, Top: test.top, Fresh: ccmap.FreshUnknown})
+			mustBeValid(t, m)
+			s := m.Snapshot()
+			if got := s.Total().Activations - 3; got != test.want {
+				t.Errorf("%d new activations, want %d", got, test.want)
+			}
+			if s.ActivationsExact() {
+				t.Error("activations are exact without marks")
+			}
+		})
 	}
 }
 

@@ -162,8 +162,9 @@ func (x *index) sumMethods(s *Snapshot) {
 // sum returns the inclusive totals of nodes, together.
 func (s *Snapshot) sum(nodes []NodeID) Counters {
 	var total Counters
+	spans := s.spans()
 	for _, n := range nodes {
-		total = total.Add(s.Inclusive(n))
+		total = total.Add(Counters{spans[n].samples, spans[n].time, s.columns.at(n).Activations})
 	}
 	return total
 }
@@ -188,13 +189,4 @@ func (x *index) callees(m MethodID) []uint32 {
 	lo := sort.Search(len(x.byCaller), func(i int) bool { return caller(i) >= m })
 	hi := sort.Search(len(x.byCaller), func(i int) bool { return caller(i) > m })
 	return x.byCaller[lo:hi]
-}
-
-// find returns the edge with the given key, nil if no sample has it.
-func (x *index) find(k edgeKey) *edge {
-	i, ok := slices.BinarySearchFunc(x.edges, k, func(e edge, k edgeKey) int { return e.compareByCallee(k) })
-	if !ok {
-		return nil
-	}
-	return &x.edges[i]
 }

@@ -83,24 +83,25 @@ func (m *Map) SetExact(exact bool) { m.inexact = !exact }
 // and adds it if it is new. With NoMethod it is the position node of offset.
 // With Add it is how a decoder builds a map, in time linear in its nodes.
 //
-// Outermost frames have the call site NoOffset, whatever offset says. The root
-// has no positions and a position node no children: Child returns the root for
-// the former, and a child of the position's parent for the latter. A method
-// that Names does not hold becomes [UnknownName]. An unknown parent panics.
+// What no sample makes becomes what comes closest. Outermost frames have the call
+// site NoOffset, whatever offset says. An unknown position, and any position of
+// the root, is the parent itself. A position node has no children: they are its
+// parent's. A method that Names does not hold is [UnknownName]. Only a parent
+// that does not exist panics.
 func (m *Map) Child(parent NodeID, offset uint32, method MethodID) NodeID {
 	if uint32(parent) >= m.nodes.len {
 		panic("ccmap: child of a node that does not exist")
 	}
-	if parent != 0 && m.at(parent).method == NoMethod {
+	if m.isPosition(parent) {
 		parent = m.at(parent).parent
+	}
+	if method == NoMethod && (parent == 0 || offset == NoOffset) {
+		return parent
 	}
 	if method != NoMethod {
 		method = m.known(method, m.names.Len())
 	}
 	if parent == 0 {
-		if method == NoMethod {
-			return 0
-		}
 		offset = NoOffset
 	}
 	return m.child(node{offset, method, parent})
@@ -108,11 +109,18 @@ func (m *Map) Child(parent NodeID, offset uint32, method MethodID) NodeID {
 
 // Add adds to the counters of a node, which must exist. Negative counts are
 // taken as 0, those that would make the map's total overflow are cut, and those
-// for the root, which stands for no frame, are dropped.
+// for the root, which stands for no frame, are dropped. Activations of a position
+// are its parent's: only methods are called.
 func (m *Map) Add(n NodeID, c Counters) {
-	if n != 0 {
-		m.columns.add(n, m.admit(c))
+	if n == 0 {
+		return
 	}
+	c = m.admit(c)
+	if c.Activations != 0 && m.isPosition(n) {
+		m.columns.add(m.at(n).parent, Counters{Activations: c.Activations})
+		c.Activations = 0
+	}
+	m.columns.add(n, c)
 }
 
 // admit adds counts to the total and returns what there was room for. So no sum

@@ -83,7 +83,7 @@ func TestPaper(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := newProgram()
-		p.run(t, 40)
+		p.run(t, 120)
 		m := fold(t, p)
 		s := m.Snapshot()
 		if d := cmp.Diff(p.explicit, viewed(s)); d != "" {

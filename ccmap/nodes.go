@@ -3,8 +3,8 @@ package ccmap
 import "unsafe"
 
 // NodeID is the index of a node in a map: dense, from 0, which is the root. A
-// parent's is smaller than its children's. It means something only in its map
-// and in the snapshots and merges that say so.
+// parent's is smaller than its children's. It means something in its map and
+// that map's snapshots only.
 type NodeID uint32
 
 // Node is one node of the context trie: a method in one context, or a position
@@ -68,6 +68,9 @@ func (t *nodes) grow() {
 // at returns a node, or the unused one at len. That one is no child that anyone
 // looks for: its parent is the root, whose children all have NoOffset.
 func (t *nodes) at(n NodeID) *node { return &t.chunks[n>>chunkBits][n&chunkMask] }
+
+// isPosition reports whether n is a position node.
+func (t *nodes) isPosition(n NodeID) bool { return n != 0 && t.at(n).method == NoMethod }
 
 // chained reports whether n is found as the node after its parent, rather than
 // through the table.

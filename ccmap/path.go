@@ -17,17 +17,17 @@ type PathElem struct {
 // It looks at the nodes that carry the path's last edge, and from each up.
 func (s *Snapshot) Ref(path []PathElem) Counters {
 	var total Counters
-	if len(path) == 0 {
+	if len(path) == 0 || path[len(path)-1].Method == NoMethod {
 		return total
 	}
 	x := s.indexed()
-	last := path[len(path)-1].Method
+	callers, last := path[:len(path)-1], path[len(path)-1].Method
 	for _, e := range x.callers(last) {
-		if last == NoMethod || len(path) > 1 && !path[len(path)-2].calls(e.caller, e.site) {
+		if len(callers) > 0 && !callers[len(callers)-1].calls(e.caller, e.site) {
 			continue
 		}
 		for _, n := range x.nodes[e.lo:e.hi] {
-			if s.hasAbove(n, path[:len(path)-1]) {
+			if s.hasAbove(n, callers) {
 				total = total.Add(s.Inclusive(n))
 			}
 		}
@@ -35,6 +35,7 @@ func (s *Snapshot) Ref(path []PathElem) Counters {
 	return total
 }
 
+// calls reports whether a call from there is one of the element's.
 func (p PathElem) calls(caller MethodID, site uint32) bool {
 	return p.Method == caller && caller != NoMethod && (p.Site == AnyOffset || p.Site == site)
 }

@@ -13,8 +13,9 @@ import (
 // refTree is the paper's CC-Map with its trees of CalleeRef written out, as fast
 // as Go's own maps make it: one lookup for each of a stack's d²/2 counters.
 type refTree struct {
-	numbers map[refKey]uint32
-	refs    []ref // by number; 0 is none
+	numbers  map[refKey]uint32
+	refs     []ref                // by number; 0 is none
+	contexts map[refEdge][]uint32 // refs of each call, in all its contexts
 }
 
 type refKey struct {
@@ -23,40 +24,49 @@ type refKey struct {
 	callee ccmap.MethodID
 }
 
-// ref has the counters and the references of the paper's figure 3: down to what
-// it calls, and to the same call in the next context.
+type refEdge struct{ caller, callee ccmap.Frame }
+
+// ref has the counters, and the references down to what it calls.
 type ref struct {
 	counters                ccmap.Counters
 	firstCallee, nextCallee uint32
-	caller, nextContext     uint32
 }
 
 func newRefTree() *refTree {
-	return &refTree{numbers: make(map[refKey]uint32), refs: make([]ref, 1)}
-}
-
-func (r *refTree) ref(k refKey) uint32 {
-	n, ok := r.numbers[k]
-	if !ok {
-		n = uint32(len(r.refs))
-		r.numbers[k] = n
-		r.refs = append(r.refs, ref{caller: k.caller, nextCallee: r.refs[k.caller].firstCallee})
-		r.refs[k.caller].firstCallee = n
+	return &refTree{
+		numbers:  make(map[refKey]uint32),
+		refs:     make([]ref, 1),
+		contexts: make(map[refEdge][]uint32),
 	}
-	return n
 }
 
 func (r *refTree) update(s *ccmap.Sample) {
 	for i := range s.Frames {
-		ref, site := uint32(0), ccmap.NoOffset
+		caller, site := uint32(0), ccmap.NoOffset
 		for j := i; j >= 0; j-- {
-			ref = r.ref(refKey{ref, site, s.Frames[j].Method})
-			c := &r.refs[ref].counters
+			k := refKey{caller, site, s.Frames[j].Method}
+			n, ok := r.numbers[k]
+			if !ok {
+				n = r.add(k, s.Frames, j)
+			}
+			c := &r.refs[n].counters
 			c.Samples++
 			c.Time += s.Weight
-			site = s.Frames[j].Offset
+			caller, site = n, s.Frames[j].Offset
 		}
 	}
+}
+
+func (r *refTree) add(k refKey, frames []ccmap.Frame, j int) uint32 {
+	n := uint32(len(r.refs))
+	r.numbers[k] = n
+	r.refs = append(r.refs, ref{nextCallee: r.refs[k.caller].firstCallee})
+	r.refs[k.caller].firstCallee = n
+	if k.caller != 0 {
+		call := refEdge{frames[j+1], ccmap.Frame{Method: k.callee}}
+		r.contexts[call] = append(r.contexts[call], n)
+	}
+	return n
 }
 
 // BenchmarkAgainstExplicit compares with the paper's explicit update, in speed

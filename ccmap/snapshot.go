@@ -104,19 +104,19 @@ func (s *Snapshot) sumBelow() []span {
 	for n, w := range s.columns.wide {
 		sums[n] = span{w.Samples, w.Time}
 	}
-	var carried span
+	var samples, time int64 // of the node after n, if n is its parent
 	for n := NodeID(s.nodes.len - 1); n > 0; n-- {
 		self, sum := s.columns.cell(n), &sums[n]
-		sum.samples += carried.samples + int64(self.samples)
-		sum.time += carried.time + self.time
-		carried = *sum
+		samples += sum.samples + int64(self.samples)
+		time += sum.time + self.time
+		*sum = span{samples, time}
 		if parent := s.at(n).parent; parent != n-1 {
-			sums[parent].samples += carried.samples
-			sums[parent].time += carried.time
-			carried = span{}
+			sums[parent].samples += samples
+			sums[parent].time += time
+			samples, time = 0, 0
 		}
 	}
-	sums[0].samples += carried.samples
-	sums[0].time += carried.time
+	sums[0].samples += samples
+	sums[0].time += time
 	return sums
 }

@@ -50,3 +50,30 @@ func TestTableWraps(t *testing.T) {
 		}
 	}
 }
+
+// TestTableSpreads checks that regular nodes, as programs have them, do not pile
+// up in the table.
+func TestTableSpreads(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		table := table{seed: seed + 1}
+		table.grow()
+		n := NodeID(0)
+		for parent := range NodeID(100) {
+			for offset := range uint32(100) {
+				n++
+				table.insert(n, node{offset, MethodID(offset % 10), parent * 64})
+			}
+		}
+		far := 0
+		for i, e := range table.slots {
+			if e != 0 {
+				far += (i - table.start(e.tag()) + len(table.slots)) % len(table.slots)
+			}
+		}
+		// Linear probing is 0.9 slots off on average at this load, 1.5 at 3/4.
+		if mean := float64(far) / float64(table.used); mean > 1.5 {
+			t.Errorf("seed %d: entries are %.1f slots off on average", seed, mean)
+		}
+	}
+}

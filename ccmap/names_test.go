@@ -1,0 +1,52 @@
+package ccmap_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+func TestNamesIdentity(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	first := ccmap.Method{Name: "f", Signature: "()V", File: "f.go", StartLine: 3}
+	id := names.Intern(first)
+	if again := names.Intern(ccmap.Method{Name: "f", Signature: "()V", File: "g.go"}); again != id {
+		t.Errorf("the same name and signature have ids %d and %d", id, again)
+	}
+	if names.At(id) != first {
+		t.Errorf("At(%d) = %+v, want the first description", id, names.At(id))
+	}
+	if other := names.Intern(ccmap.Method{Name: "f", Signature: "(I)V"}); other == id {
+		t.Error("another signature is the same method")
+	}
+	if got, ok := names.Lookup("f", "()V"); got != id || !ok {
+		t.Errorf("Lookup = %d, %t", got, ok)
+	}
+	if _, ok := names.Lookup("g", ""); ok || names.Len() != 2 {
+		t.Errorf("Lookup finds a method that was not added, of %d", names.Len())
+	}
+}
+
+// TestNamesHammer lets goroutines intern the same names and read them.
+func TestNamesHammer(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 2000 {
+				name := fmt.Sprint(i % 500)
+				if id := names.Intern(ccmap.Method{Name: name}); names.At(id).Name != name {
+					t.Errorf("id %d is %q, want %q", id, names.At(id).Name, name)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if names.Len() != 500 {
+		t.Errorf("%d names, want 500", names.Len())
+	}
+}

@@ -1,0 +1,127 @@
+package ccmap_test
+
+import (
+	"iter"
+	"math"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// TestCallSiteRef checks the totals of calls in one context: serve+1 calls list
+// only, and within it lookup has six of its nine samples.
+func TestCallSiteRef(t *testing.T) {
+	t.Parallel()
+	s := server().Snapshot()
+	for e := range s.Edges() {
+		if s.Names().At(e.Callee()).Name != "list" {
+			continue
+		}
+		for site := range e.Ref().CallSites() {
+			if site.Offset() != 5 || site.Total().Samples != 6 {
+				t.Errorf("list+%d has %d samples", site.Offset(), site.Total().Samples)
+			}
+			for lookup := range site.Callees() {
+				if got := lookup.Total().Samples; got != 6 {
+					t.Errorf("lookup has %d samples there", got)
+				}
+			}
+		}
+	}
+	serve, _ := s.Names().Lookup("serve", "")
+	p, _ := s.Method(serve)
+	for site := range p.CallSites() {
+		if site.Caller() != serve {
+			t.Errorf("caller of serve+%d is %d", site.Offset(), site.Caller())
+		}
+	}
+}
+
+// TestViewsStop breaks every walk after its first element.
+func TestViewsStop(t *testing.T) {
+	t.Parallel()
+	s := server().Snapshot()
+	detail, _ := s.Names().Lookup("detail", "")
+	p, _ := s.Method(detail)
+	edge := first(t, s.Edges())
+	site := first(t, p.CallSites())
+	first(t, s.Nodes())
+	first(t, s.Methods())
+	first(t, p.Callers())
+	first(t, site.Callees())
+	for range p.Lines() {
+		break
+	}
+	ref := first(t, edge.Ref().CallSites())
+	first(t, ref.Callees())
+	hash, _ := s.Names().Lookup("hash", "")
+	callee, _ := s.Method(hash)
+	first(t, first(t, callee.Callers()).Contexts())
+}
+
+func first[V any](t *testing.T, walk iter.Seq[V]) (v V) {
+	t.Helper()
+	for v := range walk {
+		return v
+	}
+	t.Error("the walk is empty")
+	return v
+}
+
+// TestViewsOfNothing asks for what was never sampled.
+func TestViewsOfNothing(t *testing.T) {
+	t.Parallel()
+	m, a, _, c := abc()
+	s := m.Snapshot()
+	for _, id := range []ccmap.MethodID{a, 99, ccmap.NoMethod} {
+		p, ok := s.Method(id)
+		if ok || !p.Total().IsZero() {
+			t.Errorf("method %d was sampled: %+v", id, p.Total())
+		}
+		for range p.CallSites() {
+			t.Errorf("method %d has call sites", id)
+		}
+		for range p.Lines() {
+			t.Errorf("method %d has lines", id)
+		}
+		if got := s.Ref([]ccmap.PathElem{{Method: id}}); !got.IsZero() {
+			t.Errorf("Ref of method %d is %+v", id, got)
+		}
+	}
+	m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: a, Offset: 1}}})
+	s = m.Snapshot()
+	for _, path := range [][]ccmap.PathElem{nil, {{Method: c}}, {{Method: ccmap.NoMethod, Site: ccmap.AnyOffset}, {Method: a}}, {{Method: a, Site: 1}, {Method: ccmap.NoMethod}}} {
+		if got := s.Ref(path); !got.IsZero() {
+			t.Errorf("Ref(%v) = %+v", path, got)
+		}
+	}
+}
+
+// TestSaturation checks that sums over contexts that contain each other stay at
+// the largest count.
+func TestSaturation(t *testing.T) {
+	t.Parallel()
+	m, a, _, _ := abc()
+	outer := m.Child(m.Root(), 0, a)
+	inner := m.Child(outer, 1, a)
+	m.Add(inner, ccmap.Counters{Samples: math.MaxInt64, Time: math.MaxInt64, Activations: 1})
+	m.Add(outer, ccmap.Counters{Samples: 5})
+	mustBeValid(t, m)
+	s := m.Snapshot()
+	p, _ := s.Method(a)
+	want := ccmap.Counters{Samples: math.MaxInt64, Time: math.MaxInt64, Activations: 1}
+	if p.Total() != want || p.Cumulative() != want || s.Inclusive(outer).Samples != math.MaxInt64 {
+		t.Errorf("Total() = %+v, Cumulative() = %+v, Inclusive = %+v", p.Total(), p.Cumulative(), s.Inclusive(outer))
+	}
+}
+
+func TestChildOfUnknownNodePanics(t *testing.T) {
+	t.Parallel()
+	m, a, _, _ := abc()
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	m.Child(7, 0, a)
+}
