@@ -12,7 +12,8 @@ type Stats struct {
 	Rings     int    // buffers made: the largest number of rings open at one time
 }
 
-// Stats may be called from any goroutine.
+// Stats may be called from any goroutine. Delivered is read before all else, so
+// that no more ever seems to have come out than went in.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -108,8 +108,8 @@ func ratio(cost, budget float64) float64 {
 
 func part(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
-// checkBudget reads the meter and lengthens the interval if sampling has become
-// too expensive.
+// checkBudget reads the meter and changes the interval if sampling has become
+// too expensive, or what made it so has passed.
 func (t *Tuner) checkBudget() (Decision, bool) {
 	t.load = t.meter.read(t.interval, t.load)
 	overhead := ratio(t.load.overhead, t.config.MaxOverhead) > 1
@@ -118,15 +118,66 @@ func (t *Tuner) checkBudget() (Decision, bool) {
 	} else {
 		t.meter.strikes = 0
 	}
-	if !overhead && t.meter.strikes < maxStrikes {
-		return Decision{}, false
+	if overhead || t.meter.strikes >= maxStrikes {
+		return t.save(overhead)
 	}
+	return t.giveBack()
+}
+
+// save lengthens the interval to keep within the budget.
+func (t *Tuner) save(overhead bool) (Decision, bool) {
 	floor := min(t.load.floor(t.interval, t.config), maxFactor*t.interval)
 	got, limit := t.allowed(floor)
-	if got <= t.interval || near(got, t.interval) {
+	if float64(got) < minStep*float64(t.interval) {
 		return Decision{}, false
 	}
-	reason := budgetReason(t.load, overhead, t.config) + t.change(got) + limit
+	t.debt.incur(t.interval)
 	t.meter.strikes = 0
+	reason := budgetReason(t.load, overhead, t.config) + t.change(got) + limit
 	return Decision{got, reason}, true
+}
+
+// giveBack returns to the interval before the budget was exceeded, once it has
+// been clear for a while that it can be afforded again. It is for a tuner that
+// gets no verdicts, and would otherwise keep the long interval for good.
+func (t *Tuner) giveBack() (Decision, bool) {
+	affordable := t.load.floor(t.interval, t.config) <= t.debt.interval
+	if t.state == Settled || !t.debt.due(affordable) {
+		return Decision{}, false
+	}
+	back := t.debt.interval
+	t.debt.interval = 0
+	reason := affordableReason(t.load.at(t.interval, back)) + t.change(back)
+	return Decision{back, reason}, true
+}
+
+// debt is what the budget has taken from the interval.
+type debt struct {
+	interval time.Duration // to be given back; 0: none
+	calm     int           // readings in a row that would have allowed it
+	wait     int           // readings that are asked for; doubles with every debt
+}
+
+// minCalm is how many readings, each of a second or more, have to allow an
+// interval before it is given back for the first time.
+const minCalm = 10
+
+// incur takes down the interval that the budget has found too short, unless it
+// still owes an earlier one.
+func (d *debt) incur(interval time.Duration) {
+	d.calm = 0
+	if d.interval == 0 {
+		d.interval = interval
+		d.wait = max(minCalm, 2*d.wait)
+	}
+}
+
+// due takes in a reading and reports whether the interval is to be given back.
+func (d *debt) due(affordable bool) bool {
+	if d.interval == 0 || !affordable {
+		d.calm = 0
+		return false
+	}
+	d.calm++
+	return d.calm >= d.wait
 }

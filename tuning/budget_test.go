@@ -36,6 +36,21 @@ func TestOverheadBoundsShortening(t *testing.T) {
 	}
 }
 
+// A tuner that the budget has kept from the right interval goes there when the
+// budget allows it.
+func TestBudgetFreed(t *testing.T) {
+	t.Parallel()
+	p := steady(5 * time.Millisecond)
+	p.cost = 60 * time.Microsecond
+	s := simulate(t, Config{}, 1)
+	s.run(p, 10*time.Minute)
+	p.cost = 10 * time.Microsecond
+	s.run(p, 10*time.Minute)
+	if !s.between(p) || len(s.decisions) > 4 || s.tuner.State() != Settled {
+		t.Errorf("want at most 4 changes; %v", s)
+	}
+}
+
 // The default cost of a sample holds until one is measured.
 func TestOverheadFromDefaultCost(t *testing.T) {
 	t.Parallel()
@@ -97,5 +112,32 @@ func TestBudgetStopsAtMax(t *testing.T) {
 	}
 	if r := s.decisions[0].Reason; !strings.HasPrefix(r, "overhead 10000.0 %") {
 		t.Errorf("reason %q", r)
+	}
+}
+
+func TestBudgetGivesBack(t *testing.T) {
+	t.Parallel()
+	p := steady(10 * time.Millisecond)
+	p.cores, p.known = 4, 0
+	s := simulate(t, Config{}, 1)
+	p.daemon = time.Millisecond
+	s.run(p, time.Minute)
+	if s.tuner.Interval() != 50*time.Millisecond {
+		t.Fatalf("too much for the daemon: want 50ms; %v", s)
+	}
+	p.daemon = 100 * time.Microsecond
+	s.run(p, time.Minute)
+	want := "overhead 0.0 % of the target's CPU and daemon 4.0 % of a core affordable again: interval 50ms → 10ms"
+	if len(s.decisions) != 2 || s.decisions[1].Reason != want {
+		t.Fatalf("affordable again: want %q; %v", want, s)
+	}
+	for range 12 * 60 {
+		p.daemon = time.Millisecond
+		s.run(p, 30*time.Second)
+		p.daemon = 100 * time.Microsecond
+		s.run(p, 30*time.Second)
+	}
+	if len(s.decisions) > 6 {
+		t.Errorf("the interval follows a load that comes and goes for twelve hours: %v", s)
 	}
 }

@@ -28,8 +28,9 @@ type Config struct {
 	// unwind Go stacks (18 to 29 µs).
 	SampleCost time.Duration
 
-	// Off leaves repetitions aside: the interval stays as it is unless it
-	// exceeds a budget. To fix it altogether, make both budgets negative too.
+	// Off leaves repetitions aside: the interval stays at Initial, and is longer
+	// only while that exceeds a budget. To fix it altogether, make both budgets
+	// negative too.
 	Off bool
 }
 

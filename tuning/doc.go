@@ -17,7 +17,8 @@
 //     settled and looks less and less often, until the program changes.
 //  5. Once a second of load, independent of all that, the cost to the target
 //     and to the daemon is held against its budget. It lengthens the interval
-//     at once and limits how far repetitions may shorten it.
+//     at once and limits how far repetitions may shorten it. Where repetitions
+//     are unknown, an interval that can be afforded again comes back.
 //
 // Every change comes as a [Decision] with its reason, to be logged and kept.
 package tuning

@@ -21,6 +21,11 @@ func budgetReason(l load, overhead bool, c Config) string {
 	return fmt.Sprintf("daemon %s of a core > %s", percent(l.daemon), plainPercent(c.MaxDaemonCPU))
 }
 
+// affordableReason takes the load as it will be.
+func affordableReason(l load) string {
+	return fmt.Sprintf("overhead %s of the target's CPU and daemon %s of a core affordable again", percent(l.overhead), percent(l.daemon))
+}
+
 func intervalReason(from, to time.Duration) string {
 	return fmt.Sprintf(": interval %v → %v", from, to)
 }

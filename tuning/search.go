@@ -19,8 +19,8 @@ import (
 // interval found to be too long or too short bounds all later ones.
 type search struct {
 	changes int           // made
-	streak  int           // of them the last so many went the same way
-	last    verdict       // over: was made longer
+	streak  int           // of them the last so many were for the same verdict
+	last    verdict       // that one
 	short   time.Duration // found too short; 0: none
 	shortAt rate          // the rate there
 	long    time.Duration // found too long; 0: none
@@ -43,34 +43,38 @@ const (
 // next returns the interval to try after the given one has shown a rate r that
 // is under or over the thresholds.
 func (s *search) next(d time.Duration, r rate, v verdict, middle float64) time.Duration {
-	s.note(d, r, v)
+	if v != s.last {
+		s.last, s.streak = v, 0
+	}
+	s.bound(d, r, v)
 	if v == over {
 		return s.longer(d, r, middle)
 	}
 	return s.shorter(d, r, middle)
 }
 
-// exhausted reports whether the search has made all changes that it may.
-func (s *search) exhausted() bool { return s.changes > maxChanges }
-
-// note keeps what the step about to be made is based on.
-func (s *search) note(d time.Duration, r rate, v verdict) {
+// made counts a change to the interval that next has returned.
+func (s *search) made() {
 	s.changes++
-	if v != s.last {
-		s.streak = 0
-	}
 	s.streak++
-	s.last = v
-	stale := s.streak > maxStreak
+}
+
+// exhausted reports whether the search has made all changes that it may.
+func (s *search) exhausted() bool { return s.changes >= maxChanges }
+
+// bound keeps an interval as too short or too long, and drops the bound on the
+// other side where the two contradict each other or it has got old.
+func (s *search) bound(d time.Duration, r rate, v verdict) {
+	old := s.streak >= maxStreak
 	if v == over {
 		s.short, s.shortAt = d, r
-		if stale || s.long <= d {
+		if old || s.long <= d {
 			s.long = 0
 		}
 		return
 	}
 	s.long = d
-	if stale || s.short >= d {
+	if old || s.short >= d {
 		s.short = 0
 	}
 }
@@ -97,7 +101,7 @@ func (s *search) shorter(d time.Duration, r rate, middle float64) time.Duration 
 
 // boldness is how many steps are taken at once: 1, then 2, 4, 8 and so on for
 // further ones the same way.
-func (s *search) boldness() float64 { return math.Ldexp(1, s.streak-1) }
+func (s *search) boldness() float64 { return math.Ldexp(1, s.streak) }
 
 // chord returns the factor from an interval with rate p to the one where the
 // straight line through (0, 1) has the wanted rate; +Inf for p = 1.

@@ -52,6 +52,7 @@ type Tuner struct {
 	search search // for the right interval, since the tuner last woke
 	meter  meter  // of the load since a second or so
 	load   load   // as last metered, for the present interval
+	debt   debt   // of the budget to an interval that it cut short
 
 	settledAt   rate    // the rate with which the tuner settled,
 	settledWith verdict // what that meant,
@@ -108,40 +109,50 @@ func (o Observation) sane() Observation {
 	return o
 }
 
-// look judges the window that has just become full. A settled tuner wakes only
-// for a rate that is news: it has settled for want of a better interval if it
-// has not settled with a rate between the thresholds.
+// look judges the window that has just become full. A settled tuner that meets
+// a new rate first wakes to gather evidence that is not mixed with older.
 func (t *Tuner) look() (Decision, bool) {
 	r := t.window.rate
-	v := t.window.judge(t.config)
-	switch {
+	switch v := t.window.judge(t.config); {
 	case v == unknown:
 	case v == inside:
 		t.settle(r, v)
-	case t.state == Looking:
-		return t.move(r, v)
-	case r.differs(t.settledAt):
+	case t.state == Settled && r.differs(t.settledAt):
 		t.wake()
-	case t.settledWith == inside: // more evidence has put an end to a doubt
-		return t.move(r, v)
 	default:
-		t.settle(t.settledAt, v)
+		return t.move(r, v)
 	}
 	return Decision{}, false
 }
 
 // move changes the interval as a rate outside the thresholds asks for. Where no
-// other interval can be had, it settles for the present one.
+// better interval can be had, it settles for the present one.
 func (t *Tuner) move(r rate, v verdict) (Decision, bool) {
 	want := t.search.next(t.interval, r, v, t.config.middle())
 	got, limit := t.allowed(want)
-	if near(got, t.interval) || t.search.exhausted() {
+	if !t.worth(got) || t.search.exhausted() {
 		t.settle(r, v)
 		return Decision{}, false
 	}
+	t.search.made()
+	t.debt.interval = 0 // repetitions have decided anew
 	reason := repetitionReason(r, v, t.config) + t.change(got) + limit
 	return Decision{got, reason}, true
 }
+
+// worth reports whether an interval differs enough from the present one. A
+// tuner that has settled at a limit asks for a factor of two, lest it follow
+// the noise of the budget; otherwise 2 % will do, as even the step from a
+// threshold to the middle between the default thresholds is 7 %.
+func (t *Tuner) worth(d time.Duration) bool {
+	factor := float64(max(d, t.interval)) / float64(min(d, t.interval))
+	if t.state == Settled && t.settledWith != inside {
+		return factor >= 2
+	}
+	return factor >= minStep
+}
+
+const minStep = 1.02
 
 // allowed returns the interval nearest to the wanted one that clamps and budget
 // permit, and for people which of them it met.
@@ -180,7 +191,9 @@ func (t *Tuner) settle(r rate, v verdict) {
 	t.state = Settled
 	t.settledAt, t.settledWith = r, v
 	t.stretch = min(2*t.stretch, maxStretch)
-	t.search = search{}
+	if v == inside {
+		t.search = search{}
+	}
 }
 
 // wake makes a settled tuner look at every window again, with new evidence.
@@ -205,10 +218,3 @@ func (t *Tuner) checkLoad() {
 // loadJump is the factor between two loads, in cores, beyond which the program
 // is taken to be doing something else.
 const loadJump = 4
-
-// near reports whether two intervals are too close for a change to be worth it.
-// Even the step from a threshold to the middle between the default thresholds
-// is 7 %.
-func near(a, b time.Duration) bool {
-	return float64(max(a, b)) < 1.02*float64(min(a, b))
-}
