@@ -20,7 +20,7 @@ func Compare(a, b *ccmap.Snapshot, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("compare profiles: %w", err)
 	}
-	t, err := lay(a, b, o.Weight)
+	t, err := lay(a, b, o)
 	if err != nil {
 		return Result{}, fmt.Errorf("compare profiles: %w", err)
 	}
@@ -42,16 +42,16 @@ type side struct {
 }
 
 // lay places both profiles in one trie, and sorts it.
-func lay(a, b *ccmap.Snapshot, w Weight) (*tries, error) {
-	if err := weighed(a, w); err != nil {
+func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
+	if err := weighed(a, o.Weight); err != nil {
 		return nil, fmt.Errorf("first profile: %w", err)
 	}
-	if err := weighed(b, w); err != nil {
+	if err := weighed(b, o.Weight); err != nil {
 		return nil, fmt.Errorf("second profile: %w", err)
 	}
-	t := &tries{union: newUnion(a.Len() + b.Len()), weight: w}
-	t.a = side{a, t.add(a)}
-	t.b = side{b, t.add(b)}
+	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight}
+	t.a = side{a, t.add(a, o)}
+	t.b = side{b, t.add(b, o)}
 	t.order = sortPaths(t.union)
 	return t, nil
 }

@@ -71,6 +71,12 @@ type Options struct {
 	Weight Weight  // ByTime if not set
 	Tau    float64 // an edge is hot from Tau · the hottest edge's weight, 0 < Tau ≤ 1; 0: [DefaultTau]
 	Seed   uint64  // of the split that the noise floor is taken from; equal seeds give equal floors
+
+	// Absorb says which methods count for their callers, together with all they
+	// call; nil: none. It serves to compare profiles of which one does not see
+	// everything: runtime/pprof has no frames of the kernel. A stack whose
+	// outermost method is absorbed does not count.
+	Absorb func(ccmap.Method) bool
 }
 
 // checked returns the options with their defaults, or why they make no sense.

@@ -47,25 +47,41 @@ func newUnion(nodes int) *union {
 }
 
 // add lays the stacks of a profile over the union, and returns the union's
-// node for each of the profile's. A position has its method's.
-func (u *union) add(s *ccmap.Snapshot) []uint32 {
-	methods := u.methods(s.Names())
+// node for each of the profile's. A position has its method's node. An absorbed
+// method and everything below it have its caller's, or node 0 where calls are
+// counted: a call of an absorbed method is none of its caller's.
+func (u *union) add(s *ccmap.Snapshot, o Options) []uint32 {
+	methods := u.methods(s.Names(), o.Absorb)
 	placed := make([]uint32, s.Len())
+	inside := make([]bool, s.Len()) // an absorbed method
 	for n := range s.Nodes() {
 		at := placed[n.Parent]
 		if n.Method != ccmap.NoMethod {
-			at = u.child(at, n.Offset, methods[n.Method])
+			inside[n.ID] = inside[n.Parent] || methods[n.Method] == absorbed
+			switch {
+			case !inside[n.ID]:
+				at = u.child(at, n.Offset, methods[n.Method])
+			case !o.Weight.inclusive():
+				at = 0
+			}
 		}
 		placed[n.ID] = at
 	}
 	return placed
 }
 
+// absorbed is the number of all methods that count for their callers.
+const absorbed = nobody - 1
+
 // methods numbers the methods of a table, by their ids in it.
-func (u *union) methods(names *ccmap.Names) []uint32 {
+func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []uint32 {
 	numbers := make([]uint32, names.Len())
 	for id := range numbers {
 		m := names.At(ccmap.MethodID(id))
+		if absorb != nil && absorb(m) {
+			numbers[id] = absorbed
+			continue
+		}
 		key := methodKey{m.Name, m.Signature}
 		number, ok := u.methodNumbers[key]
 		if !ok {
