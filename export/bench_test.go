@@ -1,0 +1,98 @@
+package export
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// forest is a map of about the given number of nodes: stacks of 20 to 39 frames
+// that part ways here and there, with a position at the end of each.
+func forest(nodes int) *ccmap.Map {
+	rng := rand.New(rand.NewPCG(1, 2))
+	m := ccmap.New(ccmap.Options{})
+	var methods []ccmap.MethodID
+	for i := range 2000 {
+		methods = append(methods, m.Names().Intern(ccmap.Method{
+			Name:      fmt.Sprintf("example.com/some/package%d.(*Type%d).Method%d", i%40, i%200, i),
+			File:      fmt.Sprintf("/src/example.com/some/package%d/file%d.go", i%40, i%200),
+			StartLine: int32(10 * i),
+			Module:    "build-id",
+		}))
+	}
+	for m.Len() < nodes {
+		n := m.Root()
+		for depth := range 20 + rng.IntN(20) {
+			branches := 1 + 20*rng.IntN(2)*rng.IntN(2)*rng.IntN(2)
+			n = m.Child(n, uint32(depth), methods[(int(n)*31+rng.IntN(branches))%len(methods)])
+		}
+		m.Add(n, ccmap.Counters{Activations: 1})
+		m.Add(m.Child(n, 5, ccmap.NoMethod), ccmap.Counters{Samples: 3, Time: 30e6})
+	}
+	return m
+}
+
+const benchNodes = 100_000
+
+func BenchmarkWrite(b *testing.B) {
+	s := forest(benchNodes).Snapshot()
+	for f := Pprof; f <= Folded; f++ {
+		b.Run("format="+f.String(), func(b *testing.B) {
+			var written countWriter
+			for b.Loop() {
+				written = 0
+				if err := Write(&written, f, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			report(b, s.Len(), int64(written))
+		})
+	}
+}
+
+type countWriter int64
+
+func (w *countWriter) Write(p []byte) (int, error) {
+	*w += countWriter(len(p))
+	return len(p), nil
+}
+
+func BenchmarkRead(b *testing.B) {
+	s := forest(benchNodes).Snapshot()
+	for f := Pprof; f <= Folded; f++ {
+		b.Run("format="+f.String(), func(b *testing.B) {
+			data := encode(b, f, s)
+			for b.Loop() {
+				if _, _, err := Read(bytes.NewReader([]byte(data)), ReadOptions{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			report(b, s.Len(), int64(len(data)))
+		})
+	}
+}
+
+func BenchmarkCompress(b *testing.B) {
+	s := forest(benchNodes).Snapshot()
+	for name, c := range map[string]Compression{"gzip": Gzip, "zstd": Zstd} {
+		b.Run("compression="+name, func(b *testing.B) {
+			var written countWriter
+			for b.Loop() {
+				written = 0
+				if err := writeCompressed(io.Writer(&written), XML, c, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			report(b, s.Len(), int64(written))
+		})
+	}
+}
+
+func report(b *testing.B, nodes int, bytes int64) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
+	b.ReportMetric(float64(bytes)/float64(nodes), "B/node")
+}

@@ -1,0 +1,158 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// builder puts together the map that a reader restores. It holds what the
+// reader says against the limits and against what a map can be.
+type builder struct {
+	m       *ccmap.Map
+	limits  ReadOptions
+	methods []ccmap.MethodID // by the document's index
+	nodes   []builtNode      // by the document's index; the root first
+	total   ccmap.Counters
+}
+
+// builtNode is a node that a document may name as a parent.
+type builtNode struct {
+	id       ccmap.NodeID
+	depth    uint32 // frames above and at it
+	position bool
+}
+
+func newBuilder(o ReadOptions) *builder {
+	b := &builder{m: ccmap.New(ccmap.Options{}), limits: o, nodes: make([]builtNode, 1)}
+	b.m.SetExact(false) // until the document says so
+	return b
+}
+
+// finish returns the map if it is valid.
+func (b *builder) finish() (*ccmap.Map, error) {
+	if err := b.m.CheckValid(); err != nil {
+		return nil, fmt.Errorf("check map: %w", err)
+	}
+	return b.m, nil
+}
+
+// intern adds a method, or finds the one with this name and signature.
+func (b *builder) intern(m ccmap.Method) (ccmap.MethodID, error) {
+	if m.Name == "" {
+		return 0, errors.New("method without a name")
+	}
+	id := b.m.Names().Intern(m)
+	if b.m.Names().Len() > b.limits.MaxMethods {
+		return 0, fmt.Errorf("%w: more than %d methods", ErrTooLarge, b.limits.MaxMethods)
+	}
+	return id, nil
+}
+
+// addMethod adds the next method of a document.
+func (b *builder) addMethod(d methodDoc) error {
+	id, err := b.intern(d.method())
+	if err != nil {
+		return fmt.Errorf("method %d: %w", len(b.methods), err)
+	}
+	b.methods = append(b.methods, id)
+	return nil
+}
+
+// addNode adds the next node of a document.
+func (b *builder) addNode(d nodeDoc) error {
+	n, err := b.place(d)
+	if err == nil {
+		err = b.count(n.id, ccmap.Counters{Samples: d.Samples, Time: d.Time, Activations: d.Activations})
+	}
+	if err != nil {
+		return fmt.Errorf("node %d: %w", len(b.nodes), err)
+	}
+	b.nodes = append(b.nodes, n)
+	return nil
+}
+
+// place finds the node below its parent, or makes it.
+func (b *builder) place(d nodeDoc) (builtNode, error) {
+	if d.Parent < 0 || d.Parent >= int64(len(b.nodes)) {
+		return builtNode{}, fmt.Errorf("parent %d does not come before it", d.Parent)
+	}
+	parent := b.nodes[d.Parent]
+	if parent.position {
+		return builtNode{}, fmt.Errorf("parent %d is a position, and has no children", d.Parent)
+	}
+	if d.Offset < math.MinInt32 || d.Offset > math.MaxInt32 {
+		return builtNode{}, fmt.Errorf("offset %d is outside 32 bits", d.Offset)
+	}
+	offset := uint32(d.Offset)
+	if d.Method == noMethod {
+		return b.placePosition(parent, offset)
+	}
+	if d.Method < 0 || d.Method >= int64(len(b.methods)) {
+		return builtNode{}, fmt.Errorf("method %d of %d", d.Method, len(b.methods))
+	}
+	if parent.depth == 0 && offset != ccmap.NoOffset {
+		return builtNode{}, errors.New("outermost frame with an offset, and nobody called it")
+	}
+	return b.child(parent, offset, b.methods[d.Method])
+}
+
+func (b *builder) placePosition(parent builtNode, offset uint32) (builtNode, error) {
+	if parent.depth == 0 || offset == ccmap.NoOffset {
+		return builtNode{}, errors.New("position without a method above it, or without an offset")
+	}
+	return b.child(parent, offset, ccmap.NoMethod)
+}
+
+// child finds or adds a child of a node. A position is no deeper than its frame.
+func (b *builder) child(parent builtNode, offset uint32, method ccmap.MethodID) (builtNode, error) {
+	n := builtNode{depth: parent.depth, position: method == ccmap.NoMethod}
+	if !n.position {
+		n.depth++
+	}
+	if int64(n.depth) > int64(b.limits.MaxDepth) {
+		return n, fmt.Errorf("%w: more than %d frames deep", ErrTooLarge, b.limits.MaxDepth)
+	}
+	n.id = b.m.Child(parent.id, offset, method)
+	if b.m.Len()-1 > b.limits.MaxNodes {
+		return n, fmt.Errorf("%w: more than %d nodes", ErrTooLarge, b.limits.MaxNodes)
+	}
+	return n, nil
+}
+
+// addStack adds a stack, outermost frame first, to the counters of its leaf.
+func (b *builder) addStack(stack []ccmap.Frame, c ccmap.Counters) error {
+	n, call := b.nodes[0], ccmap.NoOffset
+	for _, f := range stack {
+		var err error
+		if n, err = b.child(n, call, f.Method); err != nil {
+			return err
+		}
+		call = f.Offset
+	}
+	if call != ccmap.NoOffset {
+		var err error
+		if n, err = b.child(n, call, ccmap.NoMethod); err != nil {
+			return err
+		}
+	}
+	return b.count(n.id, c)
+}
+
+// count adds to the counters of a node. The map would saturate, and the file
+// would not be restored.
+func (b *builder) count(id ccmap.NodeID, c ccmap.Counters) error {
+	if c.Samples < 0 || c.Time < 0 || c.Activations < 0 {
+		return errors.New("negative count: the difference of two profiles is no map")
+	}
+	if overflows(b.total.Samples, c.Samples) || overflows(b.total.Time, c.Time) || overflows(b.total.Activations, c.Activations) {
+		return errors.New("the counts add up to more than 2⁶³-1")
+	}
+	b.total = b.total.Add(c)
+	b.m.Add(id, c)
+	return nil
+}
+
+func overflows(a, b int64) bool { return a > math.MaxInt64-b }

@@ -1,0 +1,97 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxLayers bounds compression in compression. Two happen in practice: a
+// profile that was compressed already, compressed again by whoever archived it.
+const maxLayers = 4
+
+// maxWindow bounds what a zstd frame may make us hold: 128 MiB, as zstd's own
+// command does without --long.
+const maxWindow = 128 << 20
+
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+// decompress unwraps gzip and zstd, as often as they were put around, and
+// bounds each layer to limit bytes. release, never nil, frees the decoders.
+func decompress(r io.Reader, limit int64) (plain *bufio.Reader, release func(), err error) {
+	var closers []io.Closer
+	release = func() {
+		for _, c := range closers {
+			c.Close()
+		}
+	}
+	for range maxLayers + 1 {
+		plain = bufio.NewReaderSize(newLimitReader(r, limit, "in all"), 64<<10)
+		layer, err := unwrap(plain)
+		if err != nil {
+			return nil, release, err
+		}
+		if layer == nil {
+			return plain, release, nil
+		}
+		closers = append(closers, layer)
+		r = layer
+	}
+	return nil, release, fmt.Errorf("%w: compressed more than %d times over", ErrTooLarge, maxLayers)
+}
+
+// unwrap returns the content of r if it is compressed, and nil if it is not.
+func unwrap(r *bufio.Reader) (io.ReadCloser, error) {
+	head, err := r.Peek(len(zstdMagic))
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, fmt.Errorf("decompress gzip: %w", orCut(err))
+		}
+		return &layer{name: "gzip", r: z, close: z.Close}, nil
+	case bytes.Equal(head, zstdMagic):
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, fmt.Errorf("decompress zstd: %w", orCut(err))
+		}
+		return &layer{name: "zstd", r: z, close: func() error { z.Close(); return nil }}, nil
+	}
+	return nil, nil
+}
+
+// layer is a decompressor that says in its errors which one it is.
+type layer struct {
+	name  string
+	r     io.Reader
+	close func() error
+}
+
+func (l *layer) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("decompress %s: %w", l.name, err)
+	}
+	return n, err
+}
+
+func (l *layer) Close() error { return l.close() }
+
+// orCut makes the end of a file that should go on an unexpected one.
+func orCut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,27 @@
+// Package export writes maps to files and restores maps from files.
+//
+//		snapshot ─▶ canonical ─▶ writer of a format ─▶ gzip, zstd ─▶ temporary file ─▶ rename
+//		map ◀─ builder ◀─ reader of a format ◀─ sniff ◀─ size limit ◀─ gunzip, unzstd ◀─ file
+//
+//	 1. [Write] puts a snapshot into canonical order: methods by name and
+//	    signature, nodes in preorder, siblings by offset and method. Two maps that
+//	    are equal give equal bytes, whatever order their samples came in.
+//	 2. [WriteFile] takes format and compression from the name, and replaces the
+//	    file as a whole or leaves it as it was.
+//	 3. [Read] undoes compression and tells the formats apart by content alone. It
+//	    believes nothing: bytes, methods, nodes and depth are bounded by
+//	    [ReadOptions], and each map is checked before it is handed out.
+//
+// What each format keeps:
+//
+//	            contexts  samples  time  activations  method fields           Meta
+//	XML, JSON   all       yes      yes   yes          all                     all
+//	Pprof       counted   yes      yes   yes          all but Receiver        all
+//	Folded      counted   no       yes   no           Name, Signature         none
+//
+// "Counted" leaves out nodes that have no count of their own and none below
+// them: such files hold stacks, and nothing was counted there. README.md has the
+// schemas.
+//
+// Everything here may be called from any goroutine.
+package export

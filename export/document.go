@@ -1,0 +1,190 @@
+package export
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Version is the version of the XML and JSON schemas, and of the comments in a
+// pprof profile. A later version may change the meaning of what is there; an
+// added field alone does not make one, since readers skip what they don't know.
+const Version = 1
+
+// metaDoc is a ccmap.Meta as XML, JSON and pprof comments hold it. Counts and
+// durations are decimal numbers, durations in ns.
+type metaDoc struct {
+	Engine    text          `json:"engine,omitempty" xml:"engine,attr,omitempty"`
+	Start     text          `json:"start,omitempty" xml:"start,attr,omitempty"` // RFC 3339, UTC
+	Duration  int64         `json:"duration_ns,omitempty" xml:"duration_ns,attr,omitempty"`
+	Ended     text          `json:"ended,omitempty" xml:"ended,attr,omitempty"`
+	Known     uint64        `json:"known,omitempty" xml:"known,attr,omitempty"`
+	Repeated  uint64        `json:"repeated,omitempty" xml:"repeated,attr,omitempty"`
+	Target    targetDoc     `json:"target" xml:"target"`
+	Intervals []intervalDoc `json:"intervals,omitempty" xml:"interval"`
+	Loss      lossDoc       `json:"loss" xml:"loss"`
+	Comments  []text        `json:"comments,omitempty" xml:"comment"`
+}
+
+type targetDoc struct {
+	PID         int    `json:"pid,omitempty" xml:"pid,attr,omitempty"`
+	Executable  text   `json:"executable,omitempty" xml:"executable,attr,omitempty"`
+	BuildID     text   `json:"build_id,omitempty" xml:"build_id,attr,omitempty"`
+	Runtime     text   `json:"runtime,omitempty" xml:"runtime,attr,omitempty"`
+	CommandLine []text `json:"command_line,omitempty" xml:"argument"`
+}
+
+type intervalDoc struct {
+	At       int64 `json:"at_ns" xml:"at_ns,attr"`
+	Interval int64 `json:"interval_ns" xml:"interval_ns,attr"`
+	Reason   text  `json:"reason,omitempty" xml:"reason,attr,omitempty"`
+}
+
+type lossDoc struct {
+	Source    uint64 `json:"source,omitempty" xml:"source,attr,omitempty"`
+	Queue     uint64 `json:"queue,omitempty" xml:"queue,attr,omitempty"`
+	Throttled uint64 `json:"throttled,omitempty" xml:"throttled,attr,omitempty"`
+	Corrupt   uint64 `json:"corrupt,omitempty" xml:"corrupt,attr,omitempty"`
+	Orphaned  uint64 `json:"orphaned,omitempty" xml:"orphaned,attr,omitempty"`
+}
+
+// methodDoc is a ccmap.Method as XML and JSON hold it.
+type methodDoc struct {
+	Name      text  `json:"name" xml:"name,attr"`
+	Signature text  `json:"signature,omitempty" xml:"signature,attr,omitempty"`
+	Receiver  text  `json:"receiver,omitempty" xml:"receiver,attr,omitempty"`
+	File      text  `json:"file,omitempty" xml:"file,attr,omitempty"`
+	StartLine int32 `json:"start_line,omitempty" xml:"start_line,attr,omitempty"`
+	Module    text  `json:"module,omitempty" xml:"module,attr,omitempty"`
+}
+
+// nodeDoc is a node as XML and JSON hold it. Offset and Method are -1 where
+// they are left out.
+type nodeDoc struct {
+	Parent      int64 `json:"parent"` // index of a node further up; 0 is the root
+	Offset      int64 `json:"offset"` // signed; -1 is ccmap.NoOffset
+	Method      int64 `json:"method"` // index; noMethod in a position node
+	Samples     int64 `json:"samples"`
+	Time        int64 `json:"time_ns"`
+	Activations int64 `json:"activations"`
+}
+
+func newMethodDoc(m ccmap.Method) methodDoc {
+	return methodDoc{
+		Name:      text(m.Name),
+		Signature: text(m.Signature),
+		Receiver:  text(m.Receiver),
+		File:      text(m.File),
+		StartLine: m.StartLine,
+		Module:    text(m.Module),
+	}
+}
+
+func (d methodDoc) method() ccmap.Method {
+	return ccmap.Method{
+		Name:      string(d.Name),
+		Signature: string(d.Signature),
+		Receiver:  string(d.Receiver),
+		File:      string(d.File),
+		StartLine: d.StartLine,
+		Module:    string(d.Module),
+	}
+}
+
+// newMetaDoc fails on a start time that RFC 3339 cannot hold.
+func newMetaDoc(m ccmap.Meta) (metaDoc, error) {
+	start, err := formatTime(m.Start)
+	d := metaDoc{
+		Engine:   text(m.Engine),
+		Start:    text(start),
+		Duration: int64(m.Duration),
+		Ended:    text(m.Ended),
+		Known:    m.Known,
+		Repeated: m.Repeated,
+		Target: targetDoc{
+			PID:         m.Target.PID,
+			Executable:  text(m.Target.Executable),
+			BuildID:     text(m.Target.BuildID),
+			Runtime:     text(m.Target.Runtime),
+			CommandLine: convert[text](m.Target.CommandLine),
+		},
+		Loss:     lossDoc(m.Loss),
+		Comments: convert[text](m.Comments),
+	}
+	for _, c := range m.Interval {
+		d.Intervals = append(d.Intervals, intervalDoc{int64(c.At), int64(c.Interval), text(c.Reason)})
+	}
+	return d, err
+}
+
+func (d metaDoc) meta() (ccmap.Meta, error) {
+	start, err := parseTime(string(d.Start))
+	m := ccmap.Meta{
+		Engine:   string(d.Engine),
+		Start:    start,
+		Duration: time.Duration(d.Duration),
+		Ended:    string(d.Ended),
+		Known:    d.Known,
+		Repeated: d.Repeated,
+		Target: ccmap.Target{
+			PID:         d.Target.PID,
+			Executable:  string(d.Target.Executable),
+			BuildID:     string(d.Target.BuildID),
+			Runtime:     string(d.Target.Runtime),
+			CommandLine: convert[string](d.Target.CommandLine),
+		},
+		Loss:     ccmap.Loss(d.Loss),
+		Comments: convert[string](d.Comments),
+	}
+	for _, c := range d.Intervals {
+		m.Interval = append(m.Interval, ccmap.IntervalChange{
+			At:       time.Duration(c.At),
+			Interval: time.Duration(c.Interval),
+			Reason:   string(c.Reason),
+		})
+	}
+	return m, err
+}
+
+func convert[To, From ~string](list []From) []To {
+	var to []To
+	for _, s := range list {
+		to = append(to, To(s))
+	}
+	return to
+}
+
+// formatTime returns RFC 3339 in UTC, and nothing for the zero time.
+func formatTime(t time.Time) (string, error) {
+	if t.IsZero() {
+		return "", nil
+	}
+	b, err := t.UTC().MarshalText()
+	if err != nil {
+		return "", fmt.Errorf("start time: %w", err)
+	}
+	return string(b), nil
+}
+
+func parseTime(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("start time: %w", err)
+	}
+	return t.UTC(), nil
+}
+
+// checkVersion refuses what a newer ccmapd wrote.
+func checkVersion(v int) error {
+	switch {
+	case v > Version:
+		return fmt.Errorf("%w: it is version %d, and this ccmapd reads up to %d: take a newer ccmapd", ErrVersion, v, Version)
+	case v < 1:
+		return fmt.Errorf("%w: it has no valid version, want 1 to %d", ErrVersion, Version)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package export
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// maxCached bounds the cache of frames: equal frames may be escaped differently.
+const maxCached = 1 << 20
+
+// readFolded reads our own folded stacks and those of any other tool. A line is
+// ours if each of its frames ends in a position; then its count is ns. In
+// another's line the frames are nothing but names, and the count, the unit of
+// which nobody says, becomes both samples and ns.
+func readFolded(r *bufio.Reader, b *builder) error {
+	f := foldedReader{b: b, own: make(map[string]ccmap.Frame)}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, b.limits.MaxElement)
+	number := 0
+	var err error
+	for err == nil && lines.Scan() {
+		number++
+		err = f.line(lines.Text())
+	}
+	switch broken := lines.Err(); {
+	case errors.Is(broken, bufio.ErrTooLong):
+		return fmt.Errorf("line %d: %w: more than %d bytes", number+1, ErrTooLarge, b.limits.MaxElement)
+	case broken != nil: // and the last line, wrong or not, is cut
+		return fmt.Errorf("after line %d: %w", number, broken)
+	case err != nil:
+		return fmt.Errorf("line %d: %w", number, err)
+	case f.stacks == 0:
+		return fmt.Errorf("%w: no line holds a stack", ErrEmpty)
+	}
+	return nil
+}
+
+type foldedReader struct {
+	b      *builder
+	own    map[string]ccmap.Frame // our frames, by their text
+	stack  []ccmap.Frame          // of the line
+	stacks int                    // read so far
+}
+
+// line reads one line. Blank ones are skipped.
+func (f *foldedReader) line(line string) error {
+	line = strings.TrimRight(line, " \t")
+	if line == "" {
+		return nil
+	}
+	cut := strings.LastIndexAny(line, " \t")
+	if cut < 0 {
+		return errors.New("want frame;frame;… count")
+	}
+	count, err := strconv.ParseInt(line[cut+1:], 10, 64)
+	if err != nil {
+		return fmt.Errorf("want frame;frame;… count: %q is no whole number of 64 bits", clip(line[cut+1:]))
+	}
+	frames := strings.TrimRight(line[:cut], " \t")
+	if depth := strings.Count(frames, frameSeparator) + 1; depth > f.b.limits.MaxDepth {
+		return fmt.Errorf("%w: %d frames deep, more than %d", ErrTooLarge, depth, f.b.limits.MaxDepth)
+	}
+	f.stacks++
+	return f.add(frames, count)
+}
+
+// clip shortens what an error quotes.
+func clip(s string) string {
+	const most = 40
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+func (f *foldedReader) add(frames string, count int64) error {
+	ours, err := f.ownStack(frames)
+	if err != nil {
+		return err
+	}
+	if ours {
+		return f.b.addStack(f.stack, ccmap.Counters{Time: count})
+	}
+	if err := f.plainStack(frames); err != nil {
+		return err
+	}
+	return f.b.addStack(f.stack, ccmap.Counters{Samples: count, Time: count})
+}
+
+// ownStack parses the frames if all of them are ours.
+func (f *foldedReader) ownStack(frames string) (ours bool, err error) {
+	f.stack = f.stack[:0]
+	for text := range strings.SplitSeq(frames, frameSeparator) {
+		frame, known := f.own[text]
+		if !known {
+			method, offset, ours := parseFrame(text)
+			if !ours {
+				return false, nil
+			}
+			if frame, err = f.intern(text, method, offset); err != nil {
+				return false, err
+			}
+		}
+		f.stack = append(f.stack, frame)
+	}
+	return true, nil
+}
+
+func (f *foldedReader) intern(text string, m ccmap.Method, offset uint32) (ccmap.Frame, error) {
+	m.Name, m.Signature = strings.Clone(m.Name), strings.Clone(m.Signature)
+	id, err := f.b.intern(m)
+	frame := ccmap.Frame{Method: id, Offset: offset}
+	if len(f.own) < maxCached {
+		f.own[strings.Clone(text)] = frame
+	}
+	return frame, err
+}
+
+// plainStack takes the frames as they are.
+func (f *foldedReader) plainStack(frames string) error {
+	f.stack = f.stack[:0]
+	for name := range strings.SplitSeq(frames, frameSeparator) {
+		if name == "" {
+			name = ccmap.UnknownName
+		}
+		id, known := f.b.m.Names().Lookup(name, "")
+		if !known {
+			var err error
+			if id, err = f.b.intern(ccmap.Method{Name: strings.Clone(name)}); err != nil {
+				return err
+			}
+		}
+		f.stack = append(f.stack, ccmap.Frame{Method: id, Offset: ccmap.NoOffset})
+	}
+	return nil
+}
+
+// parseFrame parses a frame as writeFolded writes it, and says if it is one.
+func parseFrame(s string) (m ccmap.Method, offset uint32, ours bool) {
+	cut := strings.LastIndex(s, positionMark)
+	if cut <= 0 {
+		return m, 0, false
+	}
+	offset, ours = parsePosition(s[cut+len(positionMark):])
+	if !ours {
+		return m, 0, false
+	}
+	name, signature := cutSignature(s[:cut])
+	var err1, err2 error
+	m.Name, err1 = unescape(name)
+	m.Signature, err2 = unescape(signature)
+	return m, offset, m.Name != "" && err1 == nil && err2 == nil
+}
+
+func parsePosition(s string) (offset uint32, ok bool) {
+	if s == unknownPosition {
+		return ccmap.NoOffset, true
+	}
+	v, err := strconv.ParseInt(s, 10, 32)
+	return uint32(v), err == nil && s[0] != '+'
+}
+
+// cutSignature cuts at the signature mark, which an escaped backslash before a
+// colon is not.
+func cutSignature(s string) (name, signature string) {
+	for i := 0; i+1 < len(s); i++ {
+		if s[i] != '\\' {
+			continue
+		}
+		if s[i+1] == signatureMark[1] {
+			return s[:i], s[i+len(signatureMark):]
+		}
+		i++
+	}
+	return s, ""
+}

@@ -1,0 +1,53 @@
+package export
+
+import (
+	"strings"
+	"testing"
+)
+
+// fuzzLimits keep one input to a few MiB.
+var fuzzLimits = ReadOptions{MaxBytes: 8 << 20, MaxMethods: 1000, MaxNodes: 10_000, MaxDepth: 1000}
+
+// fuzzRead holds each reader against any bytes: no panic, and a map that it
+// hands out can be written in each format and is the same when read again.
+func fuzzRead(f *testing.F, format Format, seeds ...string) {
+	f.Add(encode(f, format, small().Snapshot()))
+	f.Add(encode(f, format, chain(3).Snapshot()))
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, data string) {
+		m, _, err := Read(strings.NewReader(data), fuzzLimits)
+		if err != nil {
+			return
+		}
+		s := m.Snapshot()
+		for _, f := range []Format{XML, JSON} {
+			if diff := diffContent(s, decode(t, encode(t, f, s))); diff != "" {
+				t.Fatalf("%v (-want +got):\n%s", f, diff)
+			}
+		}
+		encode(t, Pprof, s)
+		encode(t, Folded, s)
+	})
+}
+
+func FuzzReadXML(f *testing.F) {
+	fuzzRead(f, XML, `<ccmap version="1"/>`, `<ccmap version="1"><methods><method name="\xff\\"/></methods><nodes><node parent="0" method="0" samples="1"/></nodes></ccmap>`)
+}
+
+func FuzzReadJSON(f *testing.F) {
+	fuzzRead(f, JSON, `{"ccmap_version":1}`, `{"ccmap_version":1,"methods":[{"name":"\\xff"}],"nodes":[{"parent":0,"method":0,"time_ns":5}]}`)
+}
+
+func FuzzReadFolded(f *testing.F) {
+	fuzzRead(f, Folded, "a;b;c 1\n", `a\x3b\:(I)+?;b+-3 7`)
+}
+
+func FuzzReadPprof(f *testing.F) {
+	fuzzRead(f, Pprof, "\x0a\x04\x08\x01\x10\x02\x32\x00")
+}
+
+func FuzzReadCompressed(f *testing.F) {
+	fuzzRead(f, Folded, compressed(f, Gzip, "a 1\n"), compressed(f, Zstd, "a 1\n"), compressed(f, Zstd, compressed(f, Gzip, "a 1\n")))
+}

@@ -1,0 +1,222 @@
+package export
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// content is what a map says, for comparisons that do not go through any code
+// of this package.
+type content struct {
+	Nodes   map[string]ccmap.Counters // by path
+	Methods map[[2]string]ccmap.Method
+	Meta    ccmap.Meta
+	Exact   bool
+}
+
+func contentOf(s *ccmap.Snapshot) content {
+	c := content{
+		Nodes:   make(map[string]ccmap.Counters),
+		Methods: make(map[[2]string]ccmap.Method),
+		Meta:    s.Meta(),
+		Exact:   s.ActivationsExact(),
+	}
+	paths := make([]string, s.Len())
+	for n := range s.Nodes() {
+		if n.ID == 0 {
+			continue
+		}
+		paths[n.ID] = paths[n.Parent] + fmt.Sprintf("/%d", int32(n.Offset))
+		if !n.IsPosition() {
+			m := s.Names().At(n.Method)
+			c.Methods[[2]string{m.Name, m.Signature}] = m
+			paths[n.ID] += fmt.Sprintf(" %q %q", m.Name, m.Signature)
+		}
+		c.Nodes[paths[n.ID]] = n.Self
+	}
+	return c
+}
+
+// counted keeps the counters that are not zero, after f.
+func (c content) counted(f func(ccmap.Counters) ccmap.Counters) map[string]ccmap.Counters {
+	nodes := make(map[string]ccmap.Counters)
+	for path, counters := range c.Nodes {
+		if counters = f(counters); !counters.IsZero() {
+			nodes[path] = counters
+		}
+	}
+	return nodes
+}
+
+func diffContent(want, got *ccmap.Snapshot) string {
+	return cmp.Diff(contentOf(want), contentOf(got), cmpopts.EquateEmpty())
+}
+
+// nasty are strings that one format or another has no place for.
+var nasty = []string{
+	"main.main", "main.F[struct { X int; Y int }]", "a;b c\\x3b 5", "\x00\x1f\x7f\r\n\t", "\xff\xfe\xc3", "\ufffe\uffff\ufffd",
+	"<&>\"'", "+3", "name+3", "name+?", " lead and trail ", "ccmapd version 1", "日本語\u2028", `back\\slash\`, `C:\dir`, `\:sig`, "é\u0301", "-1",
+}
+
+func drawText(t *rapid.T, label string) string {
+	return rapid.OneOf(rapid.SampledFrom(nasty), rapid.String(),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 6), func(b []byte) string { return string(b) }),
+	).Draw(t, label)
+}
+
+func drawMethods(t *rapid.T) []ccmap.Method {
+	draw := rapid.Custom(func(t *rapid.T) ccmap.Method {
+		return ccmap.Method{
+			Name:      "f" + drawText(t, "name"),
+			Signature: rapid.SampledFrom([]string{"", "", "(I)V", "\\:;+1"}).Draw(t, "signature"),
+			Receiver:  drawText(t, "receiver"),
+			File:      drawText(t, "file"),
+			StartLine: rapid.SampledFrom([]int32{0, 1, 17, math.MaxInt32}).Draw(t, "line"),
+			Module:    rapid.SampledFrom([]string{"", "/lib/x.so", "[vdso]", "abc/def/ghi"}).Draw(t, "module"),
+		}
+	})
+	return rapid.SliceOfN(draw, 1, 6).Draw(t, "methods")
+}
+
+func drawMeta(t *rapid.T) ccmap.Meta {
+	duration := rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) })
+	texts := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return drawText(t, "text") }), 0, 3)
+	change := rapid.Custom(func(t *rapid.T) ccmap.IntervalChange {
+		return ccmap.IntervalChange{At: duration.Draw(t, "at"), Interval: duration.Draw(t, "interval"), Reason: drawText(t, "reason")}
+	})
+	return ccmap.Meta{
+		Target: ccmap.Target{
+			PID:         rapid.Int().Draw(t, "pid"),
+			Executable:  drawText(t, "executable"),
+			CommandLine: texts.Draw(t, "command line"),
+			BuildID:     drawText(t, "build id"),
+			Runtime:     drawText(t, "runtime"),
+		},
+		Engine:   drawText(t, "engine"),
+		Start:    rapid.SampledFrom([]time.Time{{}, time.Unix(1, 2).UTC(), time.Date(9999, 1, 2, 3, 4, 5, 6, time.UTC)}).Draw(t, "start"),
+		Duration: duration.Draw(t, "duration"),
+		Ended:    drawText(t, "ended"),
+		Interval: rapid.SliceOfN(change, 0, 3).Draw(t, "changes"),
+		Loss:     ccmap.Loss{Source: rapid.Uint64().Draw(t, "lost"), Queue: 1, Throttled: 2, Corrupt: 3, Orphaned: math.MaxUint64},
+		Known:    rapid.Uint64().Draw(t, "known"),
+		Repeated: rapid.Uint64().Draw(t, "repeated"),
+		Comments: texts.Draw(t, "comments"),
+	}
+}
+
+// line is one addition to a map: a stack, outermost frame first, of indices of
+// methods.
+type line struct {
+	Stack []ccmap.Frame
+	Count ccmap.Counters
+}
+
+func drawLines(t *rapid.T, methods int) []line {
+	frame := rapid.Custom(func(t *rapid.T) ccmap.Frame {
+		return ccmap.Frame{
+			Method: ccmap.MethodID(rapid.IntRange(0, methods-1).Draw(t, "method")),
+			Offset: rapid.SampledFrom([]uint32{0, 1, 2, 77, ccmap.NoOffset, ccmap.NoOffset - 1, 1 << 31, 1<<31 - 1}).Draw(t, "offset"),
+		}
+	})
+	count := rapid.Int64Range(0, 1<<40)
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) line {
+		return line{
+			Stack: rapid.SliceOfN(frame, 1, 8).Draw(t, "stack"),
+			Count: ccmap.Counters{Samples: count.Draw(t, "samples"), Time: count.Draw(t, "time"), Activations: count.Draw(t, "activations")},
+		}
+	}), 0, 12).Draw(t, "lines")
+}
+
+// build makes a map of lines, added in their order.
+func build(methods []ccmap.Method, lines []line) *ccmap.Map {
+	m := ccmap.New(ccmap.Options{})
+	for _, l := range lines {
+		n, call := m.Root(), ccmap.NoOffset
+		for _, f := range l.Stack {
+			n, call = m.Child(n, call, m.Names().Intern(methods[f.Method])), f.Offset
+		}
+		if call != ccmap.NoOffset {
+			n = m.Child(n, call, ccmap.NoMethod)
+		}
+		m.Add(n, l.Count)
+	}
+	return m
+}
+
+func drawMap(t *rapid.T) *ccmap.Map {
+	methods := drawMethods(t)
+	m := build(methods, drawLines(t, len(methods)))
+	*m.Meta() = drawMeta(t)
+	m.SetExact(rapid.Bool().Draw(t, "exact"))
+	return m
+}
+
+// small is the map of the golden files.
+func small() *ccmap.Map {
+	methods := []ccmap.Method{
+		{Name: "main.main", File: "/src/main.go", StartLine: 10, Module: "go-build-id"},
+		{Name: "main.(*Tree).Walk", Receiver: "*main.Tree", File: "/src/tree.go", StartLine: 40, Module: "go-build-id"},
+		{Name: "main.Sum[struct { X int; Y int }]", File: "/src/sum.go", StartLine: 7, Module: "go-build-id"},
+		{Name: "String.charAt", Signature: "(I)C"},
+		{Name: ccmap.KernelName},
+		{Name: "memcpy", Module: "/lib/libc.so.6"},
+		{Name: ccmap.TruncatedName},
+	}
+	at := func(method ccmap.MethodID, offset uint32) ccmap.Frame {
+		return ccmap.Frame{Method: method, Offset: offset}
+	}
+	none := ccmap.NoOffset
+	m := build(methods, []line{
+		{[]ccmap.Frame{at(0, 3), at(1, 5), at(1, 5), at(2, 2)}, ccmap.Counters{Samples: 4, Time: 40e6}},
+		{[]ccmap.Frame{at(0, 3), at(1, 5), at(1, 6)}, ccmap.Counters{Samples: 1, Time: 10e6}},
+		{[]ccmap.Frame{at(0, 3), at(1, 5), at(1, none)}, ccmap.Counters{Activations: 3}},
+		{[]ccmap.Frame{at(0, 9), at(4, none)}, ccmap.Counters{Samples: 2, Time: 20e6, Activations: 2}},
+		{[]ccmap.Frame{at(0, 9), at(5, none)}, ccmap.Counters{Samples: 1, Time: 5e6}},
+		{[]ccmap.Frame{at(6, none), at(3, 12)}, ccmap.Counters{Samples: 1, Time: 10e6}},
+		{[]ccmap.Frame{at(6, none), at(3, none)}, ccmap.Counters{Activations: 1}},
+		{[]ccmap.Frame{at(6, none), at(2, 1<<32-3)}, ccmap.Counters{Samples: 1, Time: 10e6}},
+	})
+	*m.Meta() = ccmap.Meta{
+		Target:   ccmap.Target{PID: 4711, Executable: "/usr/bin/demo", CommandLine: []string{"demo", "-d", "10s", "a <b>\n"}, BuildID: "go-build-id", Runtime: "go1.26.8"},
+		Engine:   "perf",
+		Start:    time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
+		Duration: 10 * time.Second,
+		Ended:    "target exited with code 0",
+		Interval: []ccmap.IntervalChange{{Interval: 10 * time.Millisecond, Reason: "initial"}, {At: time.Second, Interval: 20 * time.Millisecond, Reason: "repetitions 87.4 % over 15 %"}},
+		Loss:     ccmap.Loss{Source: 7, Throttled: 1},
+		Known:    9,
+		Repeated: 4,
+		Comments: []string{"first", "control \x01 and \xff"},
+	}
+	return m
+}
+
+func encode(t testing.TB, f Format, s *ccmap.Snapshot) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Write(&b, f, s); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func decode(t testing.TB, data string) *ccmap.Snapshot {
+	t.Helper()
+	m, _, err := Read(strings.NewReader(data), ReadOptions{})
+	if err != nil {
+		t.Fatalf("%v in\n%.2000q", err, data)
+	}
+	return m.Snapshot()
+}

@@ -1,0 +1,178 @@
+package export
+
+import (
+	"bufio"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Types of the values of our samples, in their order.
+const (
+	samplesType     = "samples"
+	timeType        = "cpu"
+	activationsType = "activations"
+	countUnit       = "count"
+	timeUnit        = "nanoseconds"
+)
+
+// writePprof writes a profile.proto, uncompressed: a sample for each node that
+// counts something, a location for each method and position in it, a mapping
+// for each module. An activation is counted where it happened, so interior
+// nodes become samples with no time.
+func writePprof(w *bufio.Writer, c *canonical) error {
+	comments, err := pprofComments(c.snapshot)
+	if err != nil {
+		return err
+	}
+	p := newPprofBuilder(c, comments)
+	for stack, counters := range c.stacks() {
+		p.addSample(stack, counters)
+	}
+	return p.WriteUncompressed(w)
+}
+
+// pprofBuilder numbers functions, locations and mappings in the order of the
+// canonical form.
+type pprofBuilder struct {
+	*profile.Profile
+	c         *canonical
+	mappings  map[string]*profile.Mapping // by module
+	locations map[frame]*profile.Location
+}
+
+func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
+	meta := c.snapshot.Meta()
+	p := &pprofBuilder{
+		Profile: &profile.Profile{
+			SampleType: []*profile.ValueType{
+				{Type: samplesType, Unit: countUnit},
+				{Type: timeType, Unit: timeUnit},
+				{Type: activationsType, Unit: countUnit},
+			},
+			DefaultSampleType: timeType,
+			PeriodType:        &profile.ValueType{Type: timeType, Unit: timeUnit},
+			TimeNanos:         unixNanos(meta.Start),
+			DurationNanos:     int64(meta.Duration),
+			Comments:          comments,
+		},
+		c:         c,
+		mappings:  make(map[string]*profile.Mapping),
+		locations: make(map[frame]*profile.Location),
+	}
+	if changes := meta.Interval; len(changes) > 0 {
+		p.Period = int64(changes[len(changes)-1].Interval)
+	}
+	p.addMappings(meta.Target)
+	for i, m := range c.methods {
+		p.Function = append(p.Function, newFunction(uint64(i+1), m))
+	}
+	return p
+}
+
+// unixNanos is 0, which is unknown, for times that it cannot hold.
+func unixNanos(t time.Time) int64 {
+	if y := t.Year(); y < 1678 || y > 2261 {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// addMappings adds that of the program first: pprof takes the first for the main
+// binary.
+func (p *pprofBuilder) addMappings(target ccmap.Target) {
+	p.addMapping(target.BuildID, firstNonEmpty(target.Executable, target.BuildID))
+	for _, m := range p.c.methods {
+		p.addMapping(m.Module, m.Module)
+	}
+}
+
+// addMapping adds a mapping if the module is new. All have a file, since pprof
+// merges neighbours that it cannot tell apart by it. A mapping claims to be symbolized, so
+// that nobody looks for the binary to do it again.
+func (p *pprofBuilder) addMapping(module, file string) {
+	if module == "" || p.mappings[module] != nil {
+		return
+	}
+	m := &profile.Mapping{
+		ID:              uint64(len(p.Mapping) + 1),
+		File:            file,
+		HasFunctions:    true,
+		HasFilenames:    true,
+		HasLineNumbers:  true,
+		HasInlineFrames: true,
+	}
+	if !isPath(module) {
+		m.BuildID = module
+	}
+	p.mappings[module] = m
+	p.Mapping = append(p.Mapping, m)
+}
+
+// isPath reports whether a module is named by its path, for example "/lib/x.so"
+// or "[vdso]". No build id begins like this.
+func isPath(module string) bool {
+	return strings.HasPrefix(module, "/") || strings.HasPrefix(module, "[")
+}
+
+// newFunction puts the signature behind the system name, which pprof keeps
+// apart and does not show.
+func newFunction(id uint64, m ccmap.Method) *profile.Function {
+	return &profile.Function{
+		ID:         id,
+		Name:       m.Name,
+		SystemName: m.Name + m.Signature,
+		Filename:   m.File,
+		StartLine:  int64(m.StartLine),
+	}
+}
+
+func (p *pprofBuilder) addSample(stack []frame, c ccmap.Counters) {
+	s := &profile.Sample{
+		Location: make([]*profile.Location, len(stack)),
+		Value:    []int64{c.Samples, c.Time, c.Activations},
+	}
+	for i, f := range stack {
+		s.Location[len(stack)-1-i] = p.location(f)
+	}
+	p.Sample = append(p.Sample, s)
+}
+
+func (p *pprofBuilder) location(f frame) *profile.Location {
+	if l := p.locations[f]; l != nil {
+		return l
+	}
+	m := p.c.methods[f.method]
+	l := &profile.Location{
+		ID:      uint64(len(p.Location) + 1),
+		Mapping: p.mappings[m.Module],
+		Line:    []profile.Line{{Function: p.Function[f.method], Line: lineOf(f.offset, int64(m.StartLine))}},
+	}
+	p.locations[f] = l
+	p.Location = append(p.Location, l)
+	return l
+}
+
+// unknownLine is the line of an unknown position.
+const unknownLine = 0
+
+// lineOf returns the line of a position. Where the start line is unknown (0) the
+// method begins at line 1, so that only the unknown position has line 0.
+func lineOf(offset uint32, startLine int64) int64 {
+	if offset == ccmap.NoOffset {
+		return unknownLine
+	}
+	return max(startLine, 1) + int64(int32(offset))
+}
+
+// offsetOf undoes lineOf.
+func offsetOf(line, startLine int64) uint32 {
+	offset := line - max(startLine, 1)
+	if line == unknownLine || int64(int32(offset)) != offset {
+		return ccmap.NoOffset
+	}
+	return uint32(offset)
+}

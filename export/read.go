@@ -1,0 +1,153 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Errors that the caller may want to tell apart, wrapped in those returned.
+var (
+	ErrFormat   = errors.New("unknown format")
+	ErrEmpty    = errors.New("empty file")
+	ErrTooLarge = errors.New("too large")
+	ErrVersion  = errors.New("unknown version")
+)
+
+// ReadOptions bound what a file may make us allocate. Zero fields take their
+// defaults, which admit a map of 16 million contexts.
+type ReadOptions struct {
+	MaxBytes   int64 // after decompression; default 2 GiB, and for pprof a sixteenth of it
+	MaxMethods int   // default 4 Mi
+	MaxNodes   int   // default 16 Mi
+	MaxDepth   int   // frames of a stack; default 64 Ki
+	// MaxElement bounds what is held at once of a streamed document, in bytes: a
+	// line of folded stacks; in XML and JSON what lies between two methods or
+	// nodes. Decoded, it takes up to 30 times its size. Default 32 MiB.
+	MaxElement int
+}
+
+func (o ReadOptions) withDefaults() ReadOptions {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 2 << 30
+	}
+	if o.MaxMethods <= 0 {
+		o.MaxMethods = 4 << 20
+	}
+	if o.MaxNodes <= 0 {
+		o.MaxNodes = 16 << 20
+	}
+	if o.MaxDepth <= 0 {
+		o.MaxDepth = 64 << 10
+	}
+	if o.MaxElement <= 0 {
+		o.MaxElement = 32 << 20
+	}
+	return o
+}
+
+// decoders read a whole document, and leave the check of the map to Read.
+var decoders = map[Format]func(*bufio.Reader, *builder) error{
+	Pprof:  readPprof,
+	XML:    readXML,
+	JSON:   readJSON,
+	Folded: readFolded,
+}
+
+// Read restores a map from r, in whatever format and compression it is, and
+// says in which format it was. The error says what is wrong and where; errors.Is
+// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrVersion] and, in a file that
+// was cut, [io.ErrUnexpectedEOF].
+func Read(r io.Reader, o ReadOptions) (*ccmap.Map, Format, error) {
+	o = o.withDefaults()
+	plain, release, err := decompress(r, o.MaxBytes)
+	defer release()
+	if err != nil {
+		return nil, 0, fmt.Errorf("read profile: %w", err)
+	}
+	format, err := sniff(plain)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read profile: %w", err)
+	}
+	b := newBuilder(o)
+	if err := decoders[format](plain, b); err != nil {
+		return nil, format, fmt.Errorf("read %v: %w", format, err)
+	}
+	m, err := b.finish()
+	if err != nil {
+		return nil, format, fmt.Errorf("read %v: %w", format, err)
+	}
+	return m, format, nil
+}
+
+// ReadFile is [Read] of a file. Errors name it.
+func ReadFile(path string, o ReadOptions) (*ccmap.Map, Format, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	m, format, err := Read(f, o)
+	if err != nil {
+		return nil, format, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, format, nil
+}
+
+// sniffed is how much of a file decides its format.
+const sniffed = 512
+
+// sniff tells the format by the first bytes, and reads none. XML begins with <
+// and JSON with {, perhaps after white space; folded stacks are text without
+// control characters; a profile.proto begins with the tag of one of its fields,
+// and the first of them has control characters for field numbers and lengths.
+func sniff(r *bufio.Reader) (Format, error) {
+	head, err := r.Peek(sniffed)
+	if err != nil && err != io.EOF {
+		return 0, err
+	}
+	first := bytes.TrimLeft(bytes.TrimPrefix(head, utf8BOM), " \t\r\n")
+	switch {
+	case len(head) == 0:
+		return 0, ErrEmpty
+	case isText(head) && bytes.HasPrefix(first, []byte("<")):
+		return XML, nil
+	case isText(head) && bytes.HasPrefix(first, []byte("{")):
+		return JSON, nil
+	case isText(head):
+		return Folded, nil
+	case isProfileTag(head[0]):
+		return Pprof, nil
+	}
+	return 0, fmt.Errorf("%w: it begins with % x, like none of pprof, XML, JSON, folded stacks, gzip and zstd",
+		ErrFormat, head[:min(len(head), 4)])
+}
+
+var utf8BOM = []byte("\xef\xbb\xbf")
+
+func isText(b []byte) bool {
+	return !bytes.ContainsFunc(b, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r'
+	})
+}
+
+// isProfileTag reports whether b is the key of a field of message Profile:
+// number<<3 | wire type, numbers 1 to 15. Messages and strings have type 2,
+// numbers 0; a writer may pack the comments (13) or not.
+func isProfileTag(b byte) bool {
+	number, wire := b>>3, b&7
+	switch number {
+	case 1, 2, 3, 4, 5, 6, 11:
+		return wire == 2
+	case 7, 8, 9, 10, 12, 14, 15:
+		return wire == 0
+	case 13:
+		return wire == 0 || wire == 2
+	}
+	return false
+}

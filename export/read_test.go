@@ -1,0 +1,294 @@
+package export
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+func compressed(t testing.TB, c Compression, data string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z, err := compress(&b, c)
+	if err == nil {
+		_, err = io.WriteString(z, data)
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestReadErrorsSayWhatAndWhere(t *testing.T) {
+	t.Parallel()
+	const (
+		xmlHead  = `<ccmap version="1"><methods><method name="m"/></methods><nodes>`
+		jsonHead = `{"ccmap_version":1,"methods":[{"name":"m"}],"nodes":[`
+	)
+	for _, test := range []struct {
+		name, in string
+		is       error // or nil
+		says     string
+	}{
+		{"empty", "", ErrEmpty, "empty file"},
+		{"empty gzip", compressed(t, Gzip, ""), ErrEmpty, "empty file"},
+		{"empty zstd", compressed(t, Zstd, ""), nil, "empty file"},
+		{"elf", "\x7fELF\x02\x01\x01\x00", ErrFormat, "7f 45 4c 46"},
+		{"png", "\x89PNG\r\n\x1a\n\x00", ErrFormat, "like none of pprof, XML"},
+		{"gzip header alone", "\x1f\x8b", io.ErrUnexpectedEOF, "decompress gzip"},
+		{"zstd header alone", "\x28\xb5\x2f\xfd", io.ErrUnexpectedEOF, "decompress zstd"},
+		{"gzip, cut", compressed(t, Gzip, strings.Repeat("a 1\n", 100))[:20], io.ErrUnexpectedEOF, "decompress gzip"},
+		{"gzip, then garbage", compressed(t, Gzip, "a 1\n") + "more than a header", gzip.ErrHeader, "decompress gzip"},
+		{"zstd, corrupt", compressed(t, Zstd, "a 1\n") + "garbage", zstd.ErrMagicMismatch, "decompress zstd"},
+
+		{"html", "<!DOCTYPE html><html></html>", ErrFormat, "<html>"},
+		{"xml of nothing", "<!-- -->", io.ErrUnexpectedEOF, "line 1: the file is cut short"},
+		{"xml newer", `<ccmap version="2">`, ErrVersion, "version 2, and this ccmapd reads up to 1"},
+		{"xml without version", `<ccmap>`, ErrVersion, "no valid version"},
+		{"xml, version", `<ccmap version="one">`, nil, `attribute version of <ccmap>`},
+		{"xml, cut", xmlHead + "\n<node parent=", io.ErrUnexpectedEOF, "line 2: the file is cut short"},
+		{"xml, mismatch", "<ccmap version=\"1\">\n</map>", nil, "line 2: element <ccmap> closed by </map>"},
+		{"xml, number", xmlHead + `<node parent="x"/>`, nil, `attribute parent of <node>: strconv.ParseInt: parsing "x"`},
+		{"xml, no parent", xmlHead + `<node method="0"/>`, nil, "node 1: parent -1"},
+		{"xml, parent", xmlHead + `<node parent="1" method="0"/>`, nil, "node 1: parent 1 does not come before it"},
+		{"xml, method", xmlHead + `<node parent="0" method="1"/>`, nil, "node 1: method 1 of 1"},
+		{"xml, offset", xmlHead + `<node parent="0" offset="2147483648" method="0"/>`, nil, "offset 2147483648 is outside 32 bits"},
+		{"xml, outermost", xmlHead + `<node parent="0" offset="0" method="0"/>`, nil, "outermost frame with an offset"},
+		{"xml, position", xmlHead + `<node parent="0" offset="0"/>`, nil, "position without a method above it"},
+		{"xml, below position", xmlHead + `<node parent="0" method="0"/><node parent="1" offset="3"/><node parent="2" offset="1" method="0"/>`, nil, "node 3: parent 2 is a position"},
+		{"xml, negative", xmlHead + `<node parent="0" method="0" samples="-1"/>`, nil, "node 1: negative count"},
+		{"xml, overflow", xmlHead + strings.Repeat(`<node parent="0" method="0" time_ns="9223372036854775807"/>`, 2), nil, "node 2: the counts add up"},
+		{"xml, no name", `<ccmap version="1"><methods><method/>`, nil, "method 0: method without a name"},
+		{"xml, escape", `<ccmap version="1"><methods><method name="\q"/>`, nil, "bad escape"},
+		{"xml, start", `<ccmap version="1"><meta start="yesterday"/>`, nil, "start time"},
+		{"xml, two", `<ccmap version="1"></ccmap><ccmap/>`, nil, "second root"},
+		{"xml, charset", `<?xml version="1.0" encoding="latin1"?><ccmap version="1"/>`, nil, "latin1"},
+
+		{"json of others", `{"name":"x","version":"1.0"}`, ErrFormat, "without ccmap_version"},
+		{"json newer", `{"ccmap_version":2,"x":`, ErrVersion, "version 2"},
+		{"json, cut", jsonHead + `{"parent":0`, io.ErrUnexpectedEOF, "the file is cut short"},
+		{"json, syntax", jsonHead + `{]`, nil, "byte "},
+		{"json, node", jsonHead + `{"parent":0,"method":5}`, nil, `"nodes": node 1: method 5 of 1`},
+		{"json, type", jsonHead + `{"parent":"a"}`, nil, "cannot unmarshal string"},
+		{"json, list", `{"ccmap_version":1,"nodes":{}}`, nil, "want [, found {"},
+		{"json, trailing", `{"ccmap_version":1}{}`, nil, "something follows"},
+		{"json, nested", `{"x":` + strings.Repeat("[", 20000), nil, "exceeded max depth"},
+
+		{"folded, no count", "a;b\n", nil, "line 1: want frame;frame;… count"},
+		{"folded, count", "a 1\na x\n", nil, `line 2: want frame;frame;… count: "x"`},
+		{"folded, fraction", "a 1.5\n", nil, `"1.5" is no whole number`},
+		{"folded, negative", "a -1\n", nil, "line 1: negative count"},
+		{"folded, blank", "\n\n \n", ErrEmpty, "no line holds a stack"},
+
+		{"pprof, cut", encode(t, Pprof, small().Snapshot())[:100], nil, "parse profile of 100 bytes"},
+		{"pprof, other", "\x0a\x02\x08\xff", nil, "parse profile"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := Read(strings.NewReader(test.in), ReadOptions{})
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Fatalf("got %v, want %q", err, test.says)
+			}
+			if test.is != nil && !errors.Is(err, test.is) {
+				t.Errorf("%v is not %v", err, test.is)
+			}
+		})
+	}
+}
+
+// Every cut of a document is an error, or has lost no more than its last line end.
+func TestCutFilesAreNoticed(t *testing.T) {
+	t.Parallel()
+	for _, f := range []Format{XML, JSON} {
+		whole := encode(t, f, small().Snapshot())
+		for cut := range len(whole) - 1 {
+			if _, _, err := Read(strings.NewReader(whole[:cut]), ReadOptions{}); err == nil {
+				t.Fatalf("%v: cut at %d of %d went unnoticed", f, cut, len(whole))
+			}
+		}
+	}
+}
+
+func TestReadPassesOnTheReadersError(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken disk")
+	for f := range encoders {
+		whole := encode(t, f, chain(100).Snapshot())
+		for _, at := range []int{0, 10, len(whole) - 10} {
+			r := io.MultiReader(strings.NewReader(whole[:at]), iotest.ErrReader(broken))
+			if _, _, err := Read(r, ReadOptions{}); !errors.Is(err, broken) {
+				t.Errorf("%v, byte %d: %v", f, at, err)
+			}
+		}
+	}
+}
+
+func TestReadUnwraps(t *testing.T) {
+	t.Parallel()
+	for f := range encoders {
+		plain := encode(t, f, small().Snapshot())
+		for name, data := range map[string]string{
+			"gzip":         compressed(t, Gzip, plain),
+			"zstd":         compressed(t, Zstd, plain),
+			"gzip in zstd": compressed(t, Zstd, compressed(t, Gzip, plain)),
+			"gzip members": compressed(t, Gzip, plain[:99]) + compressed(t, Gzip, plain[99:]),
+			"zstd frames":  compressed(t, Zstd, plain[:99]) + compressed(t, Zstd, plain[99:]),
+		} {
+			m, got, err := Read(iotest.OneByteReader(strings.NewReader(data)), ReadOptions{})
+			if err != nil || got != f {
+				t.Errorf("%v in %s: %v, %v", f, name, got, err)
+			} else if encode(t, f, m.Snapshot()) != plain {
+				t.Errorf("%v in %s: not the same map", f, name)
+			}
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	bomb := compressed(t, Gzip, strings.Repeat("\n", 1<<20))
+	nested := "a 1\n"
+	for range maxLayers + 1 {
+		nested = compressed(t, Gzip, nested)
+	}
+	tests := map[string]struct {
+		in     string
+		limits ReadOptions
+	}{
+		"bytes":        {strings.Repeat("a 1\n", 100), ReadOptions{MaxBytes: 399}},
+		"bomb":         {bomb, ReadOptions{MaxBytes: 1 << 19}},
+		"bomb in bomb": {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 1 << 19}},
+		"layers":       {nested, ReadOptions{}},
+		"line":         {strings.Repeat("a", 1<<20), ReadOptions{MaxElement: 1 << 19}},
+		"attributes":   {"<ccmap " + strings.Repeat(`a="" `, 1<<18), ReadOptions{MaxElement: 1 << 19}},
+		"nesting":      {`<ccmap version="1">` + strings.Repeat("<a>", 1<<18), ReadOptions{MaxElement: 1 << 19}},
+		"value":        {`{"ccmap_version":1,"meta":{"intervals":[` + strings.Repeat("{},", 1<<18), ReadOptions{MaxElement: 1 << 19}},
+		"records":      {strings.Repeat("\x12\x00", 1000), ReadOptions{MaxNodes: 999}},
+	}
+	for f := range encoders {
+		whole := encode(t, f, chain(300).Snapshot())
+		tests[fmt.Sprint(f, " nodes")] = struct {
+			in     string
+			limits ReadOptions
+		}{whole, ReadOptions{MaxNodes: 299}}
+		tests[fmt.Sprint(f, " depth")] = struct {
+			in     string
+			limits ReadOptions
+		}{whole, ReadOptions{MaxDepth: 299}}
+		tests[fmt.Sprint(f, " methods")] = struct {
+			in     string
+			limits ReadOptions
+		}{encode(t, f, small().Snapshot()), ReadOptions{MaxMethods: 5}}
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, _, err := Read(strings.NewReader(test.in), test.limits); !errors.Is(err, ErrTooLarge) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// Only what is held at once is bounded by MaxElement, not the document.
+func TestElementsAreBoundedOneByOne(t *testing.T) {
+	t.Parallel()
+	for _, f := range []Format{XML, JSON} {
+		whole := encode(t, f, chain(3000).Snapshot())
+		m, _, err := Read(strings.NewReader(whole), ReadOptions{MaxElement: 16 << 10})
+		if err != nil || m.Len() != 3001 {
+			t.Errorf("%v of %d bytes: %v", f, len(whole), err)
+		}
+	}
+}
+
+// What is at a limit, is within it.
+func TestLimitsAreInclusive(t *testing.T) {
+	t.Parallel()
+	for f := range encoders {
+		whole := encode(t, f, chain(300).Snapshot())
+		o := ReadOptions{MaxBytes: int64(len(whole)), MaxMethods: 1, MaxNodes: 300, MaxDepth: 300}
+		if f == Pprof {
+			o.MaxBytes *= pprofShare
+			o.MaxNodes = 1000 // records: samples, locations, strings …
+		}
+		if _, _, err := Read(strings.NewReader(whole), o); err != nil {
+			t.Errorf("%v: %v", f, err)
+		}
+	}
+}
+
+// Readers skip what they do not know, so that later versions can add to it.
+func TestUnknownPartsAreSkipped(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{
+		`<?xml version="1.0"?><!-- c --><ccmap xmlns:x="u" version="1" x:new="1"><new><node/></new><meta new="1"><new/></meta>` +
+			`<methods><new/><method name="m" new="1"><new/></method></methods><nodes><new/><node parent="0" method="0" samples="2" new="x"><new/></node></nodes></ccmap>`,
+		"\ufeff" + ` {"$schema":"u","ccmap_version":1,"new":{"nodes":[1]},"meta":{"new":1},"methods":[{"name":"m","new":1}],"nodes":[{"parent":0,"method":0,"samples":2,"new":"x"}]} `,
+	} {
+		s := decode(t, in)
+		if s.Len() != 2 || s.Total().Samples != 2 || s.ActivationsExact() {
+			t.Errorf("%d nodes, %v, exact %t", s.Len(), s.Total(), s.ActivationsExact())
+		}
+	}
+}
+
+func TestFoldedOfOtherTools(t *testing.T) {
+	t.Parallel()
+	s := decode(t, "java;Main::run_[j];libc.so`malloc 12\r\n"+`C:\dir\app.exe;a+3 5`+"\n\na;;b\t7")
+	want := map[string]ccmap.Counters{
+		`/-1 "java" ""/-1 "Main::run_[j]" ""/-1 "libc.so` + "`" + `malloc" ""`: {Samples: 12, Time: 12},
+		`/-1 "C:\\dir\\app.exe" ""/-1 "a+3" ""`:                                {Samples: 5, Time: 5},
+		`/-1 "a" ""/-1 "[unknown]" ""/-1 "b" ""`:                               {Samples: 7, Time: 7},
+	}
+	got := contentOf(s).counted(func(c ccmap.Counters) ccmap.Counters { return c })
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestWriteRefusesUnknownFormat(t *testing.T) {
+	t.Parallel()
+	if err := Write(io.Discard, 99, small().Snapshot()); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "format 99") {
+		t.Error(err)
+	}
+}
+
+func TestWriteRefusesTimesBeyondRFC3339(t *testing.T) {
+	t.Parallel()
+	m := small()
+	m.Meta().Start = time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, f := range []Format{XML, JSON, Pprof} {
+		if err := Write(io.Discard, f, m.Snapshot()); err == nil || !strings.Contains(err.Error(), "start time") {
+			t.Errorf("%v: %v", f, err)
+		}
+	}
+}
+
+// Outputs of one session are written side by side, from one snapshot.
+func TestWriteConcurrently(t *testing.T) {
+	t.Parallel()
+	s := small().Snapshot()
+	var wg sync.WaitGroup
+	for f := range encoders {
+		for range 4 {
+			wg.Go(func() {
+				if err := Write(io.Discard, f, s); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}

@@ -1,0 +1,100 @@
+package export
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// workload is a profile of testdata/workload: main calls mix at its line 3.
+func workload() *ccmap.Map {
+	const file = "testdata/workload/main.go"
+	return build([]ccmap.Method{
+		{Name: "runtime.main", File: "proc.go", StartLine: 147},
+		{Name: "main.main", File: file, StartLine: 26},
+		{Name: "main.mix", File: file, StartLine: 6},
+	}, []line{{
+		Stack: []ccmap.Frame{{Method: 0, Offset: 136}, {Method: 1, Offset: 3}, {Method: 2, Offset: 7}},
+		Count: ccmap.Counters{Samples: 100, Time: 1e9},
+	}})
+}
+
+// goTool runs the go command, which builds some of its tools when they are
+// first asked for.
+func goTool(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("go", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func writeTemp(t *testing.T, name string, m *ccmap.Map) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := WriteFile(path, m.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestGoToolPprofTop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs go tool pprof")
+	}
+	t.Parallel()
+	for _, name := range []string{"demo.pb.gz", "demo.pb"} {
+		got := goTool(t, "tool", "pprof", "-top", writeTemp(t, name, small()))
+		for _, want := range []string{
+			`Type: cpu`,
+			`Duration: 10s, Total samples = 95ms`,
+			`(?m)^ +50ms 52\.63% .* main\.Sum\[struct { X int; Y int }\]$`,
+			`(?m)^ +10ms 10\.53% .* 50ms 52\.63% +main\.\(\*Tree\)\.Walk$`,
+		} {
+			if !regexp.MustCompile(want).MatchString(got) {
+				t.Errorf("%s: no %s in\n%s", name, want, got)
+			}
+		}
+	}
+}
+
+// What pprof itself writes of our profile is the same map.
+func TestGoToolPprofProto(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs go tool pprof")
+	}
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out.pb.gz")
+	goTool(t, "tool", "pprof", "-proto", "-output="+out, writeTemp(t, "demo.pb", small()))
+	m, _, err := ReadFile(out, ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, got := encode(t, Folded, small().Snapshot()), encode(t, Folded, m.Snapshot()); want != got {
+		t.Errorf("want\n%s\ngot\n%s", want, got)
+	}
+}
+
+// The compiler finds the hot call by its line, and inlines what it would not
+// have.
+func TestGoBuildPGO(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program and the runtime with a profile")
+	}
+	t.Parallel()
+	const inlined = "inlining call to mix"
+	binary := filepath.Join(t.TempDir(), "workload")
+	args := []string{"build", "-o", binary, "-gcflags=-m", "-pgo=off", "./testdata/workload"}
+	if without := goTool(t, args...); strings.Contains(without, inlined) {
+		t.Fatalf("mix is inlined without a profile:\n%s", without)
+	}
+	args[4] = "-pgo=" + writeTemp(t, "demo.pb.gz", workload())
+	if with := goTool(t, args...); !strings.Contains(with, inlined) {
+		t.Errorf("mix is not inlined with a profile:\n%s", with)
+	}
+}

@@ -1,0 +1,203 @@
+package export
+
+import (
+	"bufio"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// readXML reads the document of ccmap.xsd. Elements and attributes that it does
+// not know are skipped. Errors say the line.
+func readXML(r *bufio.Reader, b *builder) error {
+	elements := newElementReader(r, b.limits)
+	x := xmlReader{xml.NewDecoder(elements), elements, b}
+	if err := x.document(); err != nil {
+		line, _ := x.InputPos()
+		return fmt.Errorf("line %d: %w", line, err)
+	}
+	return nil
+}
+
+type xmlReader struct {
+	*xml.Decoder
+	elements *limitReader
+	b        *builder
+}
+
+func (x xmlReader) document() error {
+	root, err := x.root()
+	if err != nil {
+		return err
+	}
+	if err := x.ccmap(root); err != nil {
+		return err
+	}
+	if err := x.children(x.section); err != nil {
+		return err
+	}
+	return x.end()
+}
+
+// root returns the first element.
+func (x xmlReader) root() (xml.StartElement, error) {
+	for {
+		t, err := x.token()
+		if err != nil {
+			return xml.StartElement{}, err
+		}
+		if start, ok := t.(xml.StartElement); ok {
+			return start, nil
+		}
+	}
+}
+
+// token is the next one of a document that has not ended.
+func (x xmlReader) token() (xml.Token, error) {
+	t, err := x.Token()
+	var syntax *xml.SyntaxError
+	switch {
+	case err == io.EOF, errors.As(err, &syntax) && syntax.Msg == "unexpected EOF":
+		return nil, fmt.Errorf("the file is cut short: %w", io.ErrUnexpectedEOF)
+	case syntax != nil:
+		return nil, errors.New(syntax.Msg)
+	}
+	return t, err
+}
+
+// ccmap reads the attributes of the root element.
+func (x xmlReader) ccmap(root xml.StartElement) error {
+	if root.Name.Local != "ccmap" {
+		return fmt.Errorf("%w: it is XML of <%s>, not of <ccmap>", ErrFormat, root.Name.Local)
+	}
+	version := 0
+	for _, a := range root.Attr {
+		var err error
+		switch a.Name.Local {
+		case "version":
+			version, err = strconv.Atoi(a.Value)
+		case "activations_exact":
+			var exact bool
+			exact, err = strconv.ParseBool(a.Value)
+			x.b.m.SetExact(exact)
+		}
+		if err != nil {
+			return fmt.Errorf("attribute %s of <ccmap>: %w", a.Name.Local, err)
+		}
+	}
+	return checkVersion(version)
+}
+
+// children calls f for each child element, up to the end of the element that
+// was started. f reads the child to its end.
+func (x xmlReader) children(f func(xml.StartElement) error) error {
+	for {
+		t, err := x.token()
+		if err != nil {
+			return err
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			if err := f(t); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			return nil
+		}
+	}
+}
+
+func (x xmlReader) section(start xml.StartElement) error {
+	switch start.Name.Local {
+	case "meta":
+		return x.meta(start)
+	case "methods":
+		return x.children(x.method)
+	case "nodes":
+		return x.children(x.node)
+	}
+	return x.Skip()
+}
+
+func (x xmlReader) meta(start xml.StartElement) error {
+	var d metaDoc
+	if err := x.DecodeElement(&d, &start); err != nil {
+		return fmt.Errorf("<meta>: %w", err)
+	}
+	meta, err := d.meta()
+	*x.b.m.Meta() = meta
+	return err
+}
+
+func (x xmlReader) method(start xml.StartElement) error {
+	if start.Name.Local != "method" {
+		return x.Skip()
+	}
+	var d methodDoc
+	if err := x.DecodeElement(&d, &start); err != nil {
+		return fmt.Errorf("<method>: %w", err)
+	}
+	x.elements.reset()
+	return x.b.addMethod(d)
+}
+
+// node is decoded by hand: encoding/xml takes three times as long by reflection,
+// and there is a node for every context.
+func (x xmlReader) node(start xml.StartElement) error {
+	if start.Name.Local != "node" {
+		return x.Skip()
+	}
+	d := nodeDoc{Parent: -1, Offset: -1, Method: noMethod}
+	for _, a := range start.Attr {
+		field := d.field(a.Name.Local)
+		if field == nil {
+			continue
+		}
+		v, err := strconv.ParseInt(a.Value, 10, 64)
+		if err != nil {
+			return fmt.Errorf("attribute %s of <node>: %w", a.Name.Local, err)
+		}
+		*field = v
+	}
+	x.elements.reset()
+	if err := x.b.addNode(d); err != nil {
+		return err
+	}
+	return x.Skip()
+}
+
+// field returns the field of this name, or nil.
+func (d *nodeDoc) field(name string) *int64 {
+	switch name {
+	case "parent":
+		return &d.Parent
+	case "offset":
+		return &d.Offset
+	case "method":
+		return &d.Method
+	case "samples":
+		return &d.Samples
+	case "time_ns":
+		return &d.Time
+	case "activations":
+		return &d.Activations
+	}
+	return nil
+}
+
+// end makes sure that nothing follows the root element.
+func (x xmlReader) end() error {
+	for {
+		switch t, err := x.Token(); t.(type) {
+		case nil:
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		case xml.StartElement:
+			return errors.New("a second root element")
+		}
+	}
+}
