@@ -1,0 +1,36 @@
+// Package gosym gives the symbols of a running Go process, read from outside:
+// functions, inlined calls, source lines, stack depths, and the C code beside
+// them. It reads Go's program counter table itself, because debug/gosym knows
+// no inlining and needs an ELF file whose addresses are final.
+//
+// [Open], for a process, goes through these steps; [OpenFile] through those from
+// 2 on, for an ELF file:
+//
+//  1. /proc/PID/maps says which files are mapped where; each ELF file becomes
+//     an image, opened in the target's mount namespace and compared with the
+//     memory it is mapped to. The vDSO is an image read from memory.
+//  2. An image with Go code holds a runtime.moduledata. It is found by its ELF
+//     section .go.module (Go 1.26 and later; survives -s -w and PIE), else by the
+//     symbol runtime.firstmoduledata, else by looking for a pointer to the header
+//     of the program counter table in writable data. Read from memory its pointers
+//     are relocated; before that the answer is [ErrNotReady].
+//  3. The moduledata is checked against the memory map and the tables it
+//     points to are copied in one read each. From here on the target can change
+//     or end: names and lines stay.
+//  4. A program counter is looked up in the function table (ftab), and its
+//     physical function expanded into the logical calls that were inlined
+//     there, by PCDATA 2 and the inline tree of FUNCDATA 3.
+//  5. Wrappers that the compiler generated are left out and callers are looked
+//     up at pc-1, both as runtime/pprof does, so that profiles agree.
+//  6. Addresses outside Go are looked up in the ELF symbols of their image,
+//     loaded when the first of them is asked for.
+//
+// For an unwinder, [Table.SPDelta] gives the distance from SP to the return
+// address, [Table.Func] the function's role in the runtime and [Table.Layout]
+// the fields of the runtime's g and m.
+//
+// Facts are those of Go 1.20 to 1.26: src/runtime/symtab.go, symtabinl.go,
+// runtime2.go and src/cmd/link/internal/ld/{pcln,symtab}.go of each release.
+// Nothing that is read from the target is trusted: every offset is checked,
+// every walk is bounded and every copy is capped.
+package gosym

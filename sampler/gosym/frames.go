@@ -1,0 +1,218 @@
+package gosym
+
+import "github.com/ccmapd/ccmapd/ccmap"
+
+// Kind says what sort of code an address belongs to.
+type Kind uint8
+
+const (
+	KindUnknown Kind = iota // no code that is known
+	KindGo                  // a function of the program counter table
+	KindC                   // another ELF file's, or not Go's in the program's
+	KindVDSO                // the kernel's code in user space
+)
+
+// Func returns the physical function that contains pc. It does not allocate.
+func (t *Table) Func(pc uint64) (Func, bool) {
+	m := t.module(pc)
+	if m == nil {
+		return Func{}, false
+	}
+	r, ok := m.find(pc)
+	if !ok {
+		return Func{}, false
+	}
+	return Func{
+		Name: m.name(r.nameOff), Entry: r.entry, End: r.end,
+		StartLine: r.startLine, ID: m.ids[r.rawID], Flags: r.flags,
+	}, true
+}
+
+// Kind returns the sort of code at pc.
+func (t *Table) Kind(pc uint64) Kind {
+	if t.module(pc) != nil {
+		return KindGo
+	}
+	switch im := t.image(pc); {
+	case im == nil:
+		return KindUnknown
+	case im.isVDSO():
+		return KindVDSO
+	default:
+		return KindC
+	}
+}
+
+// SPDelta returns how many bytes above SP the return address lies when pc is
+// the next instruction to execute, and whether that is known: it is not outside
+// of Go and in the few functions without a table. It does not allocate for a pc
+// that was asked for before. The value is meaningless where the function's
+// flags have FlagSPWrite.
+func (t *Table) SPDelta(pc uint64) (delta int, ok bool) {
+	if d, hit := t.deltas[pc]; hit {
+		return int(d), d >= 0
+	}
+	d := int32(-1)
+	if m := t.module(pc); m != nil {
+		if r, found := m.find(pc); found {
+			d = m.value(r, r.pcsp, pc)
+		}
+	}
+	if len(t.deltas) >= maxCached {
+		clear(t.deltas)
+	}
+	t.deltas[pc] = d
+	return int(d), d >= 0
+}
+
+// Inlined appends the logical frames of one physical pc in Go code, innermost
+// first and without wrappers. caller says that pc is a return address: then the
+// frame is looked up at the call, one byte before it.
+func (t *Table) Inlined(pc uint64, caller bool, dst []LogicalFrame) []LogicalFrame {
+	dst, _ = t.expand(frameKey{pc: pc, caller: caller}, dst)
+	return dst
+}
+
+// Stack appends the logical frames of a physical stack, innermost first, with
+// methods of names. pcs[0] is the instruction that was interrupted, the others
+// are return addresses. As in runtime.tracebackPCs, callers are looked up at
+// the call, but what a signal handler interrupted at the exact instruction; and
+// wrappers are left out, but where they called a panic.
+//
+// The Offset of a Go frame is its line minus the function's start line; of other
+// code, bytes from the symbol's start, and the method is ccmap.UnknownName
+// where there is no symbol, with the path of the file as signature. Stack
+// allocates nothing for addresses that were asked for before with the same names.
+func (t *Table) Stack(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccmap.Frame {
+	key, callee := frameKey{}, FuncNormal
+	for _, pc := range pcs {
+		key.pc, key.wrappers = pc, !callee.elidesWrapper()
+		e := t.cached(key, names)
+		dst = append(dst, e.frames...)
+		callee = e.id
+		key.caller = !callee.Injected()
+	}
+	return dst
+}
+
+// frameKey is what the logical frames of a physical pc depend on.
+type frameKey struct {
+	pc       uint64
+	caller   bool // pc is a return address
+	wrappers bool // the callee is a panic: keep a wrapper that called it
+}
+
+// frameEntry is one expanded pc.
+type frameEntry struct {
+	frames []ccmap.Frame
+	id     FuncID // of the physical function
+}
+
+// maxCached bounds the program counters in a cache. A cache that is full is
+// emptied: what is hot comes back at once.
+const maxCached = 1 << 16
+
+func (t *Table) cached(key frameKey, names *ccmap.Names) frameEntry {
+	if t.names != names {
+		clear(t.frames)
+		t.names = names
+	}
+	if e, ok := t.frames[key]; ok {
+		return e
+	}
+	if len(t.frames) >= maxCached {
+		clear(t.frames)
+	}
+	e := t.resolve(key)
+	t.frames[key] = e
+	return e
+}
+
+// resolve turns the frames of a pc into methods of t.names.
+func (t *Table) resolve(key frameKey) frameEntry {
+	m := t.module(key.pc)
+	if m == nil {
+		return frameEntry{frames: []ccmap.Frame{t.foreign(key)}}
+	}
+	logical, id := t.expand(key, t.logical[:0])
+	t.logical = logical
+	frames := make([]ccmap.Frame, len(logical))
+	for i, l := range logical {
+		frames[i] = ccmap.Frame{Method: t.names.Intern(m.method(l)), Offset: l.offset()}
+	}
+	return frameEntry{frames, id}
+}
+
+// expand appends the logical frames at key, with the role of the physical
+// function.
+func (t *Table) expand(key frameKey, dst []LogicalFrame) ([]LogicalFrame, FuncID) {
+	m := t.module(key.pc)
+	if m == nil {
+		return dst, FuncNormal
+	}
+	r, ok := m.find(key.pc)
+	if !ok {
+		return dst, FuncNormal
+	}
+	pc := key.pc
+	if key.caller && pc > r.entry {
+		pc--
+	}
+	base := len(dst)
+	dst = m.expand(r, pc, dst)
+	return append(dst[:base], elide(dst[base:], key.wrappers)...), m.ids[r.rawID]
+}
+
+// elide leaves out the wrappers of frames, in place. keep says that the
+// innermost one was called by a panic.
+func elide(frames []LogicalFrame, keep bool) []LogicalFrame {
+	kept := frames[:0]
+	for _, f := range frames {
+		if f.ID != FuncWrapper || keep {
+			kept = append(kept, f)
+		}
+		keep = !f.ID.elidesWrapper()
+	}
+	return kept
+}
+
+// offset is the line from the start line, as two's complement.
+func (l LogicalFrame) offset() uint32 {
+	if l.Line == 0 {
+		return ccmap.NoOffset
+	}
+	return uint32(l.Line - l.StartLine)
+}
+
+func (m *module) method(l LogicalFrame) ccmap.Method {
+	name := l.Name
+	if name == "" {
+		name = ccmap.UnknownName
+	}
+	return ccmap.Method{
+		Name: name, Receiver: receiver(name),
+		File: l.File, StartLine: l.StartLine, Module: m.image.id,
+	}
+}
+
+// foreign returns the frame of an address outside of Go.
+func (t *Table) foreign(key frameKey) ccmap.Frame {
+	im := t.image(key.pc)
+	if im == nil {
+		return t.unknown(ccmap.Method{Name: ccmap.UnknownName})
+	}
+	pc := key.pc
+	if key.caller {
+		pc--
+	}
+	name, entry, ok := im.lookup(pc)
+	if !ok {
+		return t.unknown(ccmap.Method{Name: ccmap.UnknownName, Signature: im.path, Module: im.id})
+	}
+	id := t.names.Intern(ccmap.Method{Name: name, Module: im.id})
+	return ccmap.Frame{Method: id, Offset: uint32(pc - entry)}
+}
+
+func (t *Table) unknown(m ccmap.Method) ccmap.Frame {
+	return ccmap.Frame{Method: t.names.Intern(m), Offset: ccmap.NoOffset}
+}

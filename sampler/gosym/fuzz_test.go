@@ -1,0 +1,176 @@
+package gosym
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// lookEverywhere asks a table for everything it can tell, at addresses in and
+// around its code.
+func lookEverywhere(table *Table, first, last uint64) {
+	names := ccmap.NewNames()
+	step := max((last-first)/64, 1)
+	for n, pc := 0, first-1; n < 70; n, pc = n+1, pc+step {
+		table.Func(pc)
+		table.Kind(pc)
+		table.SPDelta(pc)
+		table.Inlined(pc, true, nil)
+		table.Stack([]uint64{pc, pc, pc}, names, nil)
+	}
+}
+
+// FuzzModule takes any bytes for the memory of a process, with a moduledata at
+// its start.
+func FuzzModule(f *testing.F) {
+	f.Add(madeModule().b)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		mem := bytesMemory{madeBase, b}
+		im := &image{path: "/made", maps: mem.space(), layout: moduleLayoutOf(26)}
+		table := newTable(0, mem, "/made", Options{})
+		table.images = []*image{im}
+		if len(b) == 0 {
+			return
+		}
+		scanForModuledata(mem, mem.space(), im)
+		if err := table.loadChain(mem.space(), madeBase, im.layout); err != nil {
+			return
+		}
+		for _, m := range table.modules {
+			lookEverywhere(table, m.minpc, m.maxpc)
+		}
+	})
+}
+
+// FuzzTables takes any bytes for the tables behind a sound function table.
+func FuzzTables(f *testing.F) {
+	m, err := loadMade(madeModule())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(m.funcs, m.pctab, m.cutab, m.inline, m.names, m.files)
+	f.Fuzz(func(t *testing.T, funcs, pctab, cutab, inline []byte, names, files string) {
+		fuzzed := *m
+		fuzzed.funcs, fuzzed.pctab, fuzzed.cutab, fuzzed.inline = funcs, pctab, cutab, inline
+		fuzzed.names, fuzzed.files = names, files
+		fuzzed.ids = new(funcIDs)
+		fuzzed.ids.learn(&fuzzed)
+		table := newTable(0, bytesMemory{}, "", Options{})
+		table.modules = []*module{&fuzzed}
+		lookEverywhere(table, m.minpc, m.maxpc)
+	})
+}
+
+// bytesFile is an ELF file in memory.
+type bytesFile struct{ *bytes.Reader }
+
+func (bytesFile) Close() error { return nil }
+
+// vdso returns the vDSO of this process: a small ELF file that every seed
+// corpus can have.
+func vdso(tb testing.TB) []byte {
+	maps, err := readMaps(os.Getpid())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, im := range groupImages(maps) {
+		if im.isVDSO() {
+			b, err := readBytes(&processMemory{pid: os.Getpid()}, im.start, im.end-im.start, maxVDSO)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return b
+		}
+	}
+	tb.Skip("no vDSO")
+	return nil
+}
+
+// FuzzELF takes any bytes for an executable file.
+func FuzzELF(f *testing.F) {
+	b := vdso(f)
+	f.Add(b)
+	f.Add(b[:elfHeaderSize])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		table, err := openELF("/made", bytesFile{bytes.NewReader(b)}, Options{})
+		if err != nil {
+			return
+		}
+		lookEverywhere(table, table.modules[0].minpc, table.modules[0].maxpc)
+	})
+}
+
+const elfHeaderSize = 64
+
+// FuzzVDSO takes any bytes for the vDSO of a process, and for a library.
+func FuzzVDSO(f *testing.F) {
+	b := vdso(f)
+	f.Add(b)
+	f.Add(b[:len(b)/2])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return
+		}
+		mem := bytesMemory{madeBase, b}
+		im := &image{path: vdsoPath, start: madeBase, end: madeBase + uint64(len(b)), maps: mem.space()}
+		if im.openVDSO(mem) != nil {
+			return
+		}
+		im.moduledataInFile()
+		im.goVersion()
+		for pc := im.start; pc < im.end; pc += 64 {
+			if name, entry, ok := im.lookup(pc); ok && (name == "" || entry > pc) {
+				t.Errorf("symbol %q at %#x for %#x", name, entry, pc)
+			}
+		}
+	})
+}
+
+// FuzzNotes takes any bytes for a segment of ELF notes.
+func FuzzNotes(f *testing.F) {
+	f.Add([]byte("\x04\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00GNU\x00abc\x00\x04\x00\x00\x00\x01\x00\x00\x00\x04\x00\x00\x00Go\x00\x00x"))
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\x03\x00\x00\x00GNU\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p := &elf.Prog{ProgHeader: elf.ProgHeader{Type: elf.PT_NOTE, Filesz: uint64(len(b))}, ReaderAt: bytes.NewReader(b)}
+		buildID(&elf.File{Progs: []*elf.Prog{p}})
+		n := 0
+		for _, rest, ok := cutNote(b); ok; _, rest, ok = cutNote(rest) {
+			if n++; n > len(b) {
+				t.Fatal("notes do not end")
+			}
+		}
+	})
+}
+
+// FuzzMaps takes any text for a memory map.
+func FuzzMaps(f *testing.F) {
+	f.Add("00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/a program\n")
+	f.Add("7ffe2b7a4000-7ffe2b7a6000 r-xp 00000000 00:00 0                          [vdso]")
+	f.Fuzz(func(t *testing.T, text string) {
+		maps, err := parseMaps(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		for _, m := range maps {
+			if m.start >= m.end {
+				t.Errorf("mapping [%#x, %#x)", m.start, m.end)
+			}
+			space(maps).covered(m.start, readable)
+		}
+		for _, im := range groupImages(maps) {
+			im.contains(im.start)
+		}
+	})
+}
+
+// FuzzReceiver takes any text for a symbol name.
+func FuzzReceiver(f *testing.F) {
+	f.Add("net/http.(*conn).serve")
+	f.Add("sync/atomic.(*Pointer[go.shape.int]).Load")
+	f.Fuzz(func(t *testing.T, name string) { receiver(name) })
+}

@@ -1,0 +1,77 @@
+package gosym
+
+import "encoding/binary"
+
+// LogicalFrame is one call as the source has it: a physical function, or a
+// function that was inlined.
+type LogicalFrame struct {
+	Name      string // with the type arguments of a generic spelt out
+	File      string // empty where unknown
+	StartLine int32  // line of the declaration; 0 where unknown
+	Line      int32  // line executed or, for a caller, of the call; 0 where unknown
+	ID        FuncID
+}
+
+// Tables and record layout of inlining, Go 1.20 to 1.26
+// (internal/abi.PCDATA_InlTreeIndex, FUNCDATA_InlTree, runtime.inlinedCall).
+const (
+	pcdataInlTree   = 2
+	funcdataInlTree = 3
+	inlinedCallSize = 16 // bytes: funcID, pad, nameOff, parentPc, startLine
+)
+
+// maxInlined bounds the logical frames of one program counter, against inline
+// trees that go in a circle.
+const maxInlined = 256
+
+// inlinedCall is one record of an inline tree.
+type inlinedCall struct {
+	rawID     uint8
+	nameOff   int32
+	parentPC  uint32 // of the call, from the physical function's entry
+	startLine int32
+}
+
+func (m *module) inlinedCall(tree uint32, i int32) (inlinedCall, bool) {
+	at := uint64(tree) - uint64(m.inlineOff) + uint64(i)*inlinedCallSize
+	if tree < m.inlineOff || at+inlinedCallSize > uint64(len(m.inline)) {
+		return inlinedCall{}, false
+	}
+	b := m.inline[at : at+inlinedCallSize]
+	return inlinedCall{
+		rawID:     b[0],
+		nameOff:   int32(binary.LittleEndian.Uint32(b[4:])),
+		parentPC:  binary.LittleEndian.Uint32(b[8:]),
+		startLine: int32(binary.LittleEndian.Uint32(b[12:])),
+	}, true
+}
+
+// expand appends the logical frames at pc of the physical function r,
+// innermost first, wrappers included. pc is that of an instruction, not a
+// return address.
+func (m *module) expand(r record, pc uint64, dst []LogicalFrame) []LogicalFrame {
+	tree, inlined := m.funcdata(r, funcdataInlTree)
+	for range maxInlined {
+		if !inlined {
+			break
+		}
+		i := m.pcdata(r, pcdataInlTree, pc)
+		if i < 0 {
+			break
+		}
+		call, ok := m.inlinedCall(tree, i)
+		if !ok {
+			break
+		}
+		dst = append(dst, m.logical(r, pc, call.nameOff, call.startLine, call.rawID))
+		pc = r.entry + uint64(call.parentPC)
+	}
+	return append(dst, m.logical(r, pc, r.nameOff, r.startLine, r.rawID))
+}
+
+func (m *module) logical(r record, pc uint64, nameOff, startLine int32, rawID uint8) LogicalFrame {
+	return LogicalFrame{
+		Name: m.name(nameOff), File: m.file(r, pc),
+		StartLine: startLine, Line: m.line(r, pc), ID: m.ids[rawID],
+	}
+}

@@ -1,0 +1,148 @@
+package gosym
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Layout gives the offsets of fields in the runtime's g and m, in bytes;
+// NoField where a Go version has no such field. Fields of 8 bytes, but for
+// GStatus, which has 4.
+type Layout struct {
+	GStackLo, GStackHi                 int // bounds of the goroutine's stack
+	GM                                 int // *m that runs it; 0 where none does
+	GSchedSP, GSchedPC, GSchedBP       int // saved when it was switched away
+	GSyscallSP, GSyscallPC, GSyscallBP int // of the caller of the system call; SP is 0 outside of one
+	GStatus                            int // runtime._Grunning …; bit 0x1000: being scanned
+	GID                                int // the runtime's number of the goroutine, from 1
+	MG0                                int // *g of the thread's own stack
+	MCurG                              int // *g that it runs; 0 for none
+}
+
+// NoField is the offset of a field that does not exist.
+const NoField = -1
+
+// layoutOf returns the layout for Go 1.minor on 64-bit machines, read from the
+// DWARF of binaries built by 1.20, 1.21.0, 1.22.0, 1.23.0, 1.24.0, 1.25.0 and
+// 1.26.8.
+//
+//	1.20–1.22   gobuf of 56 bytes, no syscallbp
+//	1.23–1.24   g.syscallbp
+//	1.25–1.26   gobuf lost ret: 48 bytes
+func layoutOf(minor int) (Layout, bool) {
+	l := Layout{GStackHi: 8, GM: 48, GSchedSP: 56, GSchedPC: 64}
+	switch minor {
+	case 20, 21, 22:
+		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 104, 112, 120, NoField
+		l.GStatus, l.GID, l.MCurG = 144, 152, 192
+	case 23, 24:
+		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 104, 112, 120, 128
+		l.GStatus, l.GID, l.MCurG = 152, 160, 192
+	case 25, 26:
+		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 96, 104, 112, 120
+		l.GStatus, l.GID, l.MCurG = 144, 152, 184
+	default:
+		return Layout{}, false
+	}
+	return l, true
+}
+
+// minorVersion returns the 26 of "go1.26.8", "go1.26-devel_…" or "devel
+// go1.26-…"; 0 where there is none.
+func minorVersion(version string) int {
+	_, rest, ok := strings.Cut(version, "go1.")
+	if !ok {
+		return 0
+	}
+	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// maxDWARF bounds the debug information that is read for a layout, bytes.
+const maxDWARF = 1 << 28
+
+// layoutFromDWARF reads the layout of a Go version that layoutOf does not know.
+func layoutFromDWARF(f *elf.File) (Layout, error) {
+	var size uint64
+	for _, s := range f.Sections {
+		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
+			size += s.Size
+		}
+	}
+	if size == 0 || size > maxDWARF {
+		return Layout{}, fmt.Errorf("%d bytes of debug information: %w", size, ErrUnsupported)
+	}
+	data, err := f.DWARF()
+	if err != nil {
+		return Layout{}, fmt.Errorf("read debug information: %w", err)
+	}
+	types, err := runtimeStructs(data)
+	if err != nil {
+		return Layout{}, err
+	}
+	return layoutFromStructs(types)
+}
+
+// runtimeStructs collects the structs that a layout needs.
+func runtimeStructs(data *dwarf.Data) (map[string]*dwarf.StructType, error) {
+	types := map[string]*dwarf.StructType{"runtime.g": nil, "runtime.m": nil, "runtime.gobuf": nil, "runtime.stack": nil}
+	missing := len(types)
+	r := data.Reader()
+	for missing > 0 {
+		e, err := r.Next()
+		if err != nil || e == nil {
+			return nil, fmt.Errorf("no runtime.g in the debug information: %w", ErrUnsupported)
+		}
+		name, _ := e.Val(dwarf.AttrName).(string)
+		if known, want := types[name]; e.Tag != dwarf.TagStructType || !want || known != nil {
+			continue
+		}
+		typ, err := data.Type(e.Offset)
+		if err != nil {
+			return nil, fmt.Errorf("read type %s: %w", name, err)
+		}
+		if st, ok := typ.(*dwarf.StructType); ok {
+			types[name] = st
+			missing--
+		}
+	}
+	return types, nil
+}
+
+func layoutFromStructs(types map[string]*dwarf.StructType) (Layout, error) {
+	var missing []string
+	field := func(typ, name string) int {
+		for _, f := range types[typ].Field {
+			if f.Name == name {
+				return int(f.ByteOffset)
+			}
+		}
+		missing = append(missing, typ+"."+name)
+		return NoField
+	}
+	stack, sched := field("runtime.g", "stack"), field("runtime.g", "sched")
+	l := Layout{
+		GStackLo: stack + field("runtime.stack", "lo"), GStackHi: stack + field("runtime.stack", "hi"),
+		GM:       field("runtime.g", "m"),
+		GSchedSP: sched + field("runtime.gobuf", "sp"), GSchedPC: sched + field("runtime.gobuf", "pc"),
+		GSchedBP:   sched + field("runtime.gobuf", "bp"),
+		GSyscallSP: field("runtime.g", "syscallsp"), GSyscallPC: field("runtime.g", "syscallpc"),
+		GStatus: field("runtime.g", "atomicstatus"), GID: field("runtime.g", "goid"),
+		MG0: field("runtime.m", "g0"), MCurG: field("runtime.m", "curg"),
+	}
+	if len(missing) > 0 {
+		return Layout{}, fmt.Errorf("no field %s: %w", strings.Join(missing, ", "), ErrUnsupported)
+	}
+	l.GSyscallBP = field("runtime.g", "syscallbp")
+	return l, nil
+}

@@ -1,0 +1,197 @@
+package gosym
+
+import (
+	"encoding/binary"
+	"strings"
+)
+
+// module is the program counter table of one Go module: of the executable, of
+// a plugin or of a Go library. It is immutable, and independent of the target
+// once loaded.
+//
+//	ftab   (nfunc+1) × {entry offset, record offset}, sorted     runtime.functab
+//	funcs  function records, found through ftab                  runtime._func
+//	pctab  tables of (value delta, pc delta) varints
+//	names  NUL-terminated names, found by offset
+//	cutab  file numbers of a compilation unit → offset in files
+//	inline inline trees, at offsets from moduledata.gofunc
+type module struct {
+	data         uint64 // address of the moduledata
+	text         uint64 // function entries are relative to it
+	minpc, maxpc uint64
+	quantum      uint32 // bytes per unit of a pc delta
+
+	nfunc        int
+	ftab         []byte
+	funcs        []byte
+	pctab        []byte
+	cutab        []byte
+	names, files string
+	inline       []byte
+	inlineOff    uint32 // of inline[0], from moduledata.gofunc
+
+	ids   *funcIDs
+	image *image
+}
+
+const (
+	ftabEntry  = 8  // bytes: entry uint32, record uint32
+	recordSize = 44 // bytes of runtime._func before pcdata and funcdata (Go 1.20 to 1.26)
+)
+
+// record is a runtime._func.
+type record struct {
+	entry, end         uint64
+	nameOff            int32
+	pcsp, pcfile, pcln uint32
+	cuOffset           uint32
+	startLine          int32
+	npcdata, nfuncdata uint32
+	rawID              uint8
+	flags              FuncFlags
+	pcdatas, funcdatas uint32 // offsets in funcs
+}
+
+func (m *module) contains(pc uint64) bool { return m.minpc <= pc && pc < m.maxpc }
+
+// entryAt returns the address of the i-th function; i = nfunc gives the end.
+func (m *module) entryAt(i int) uint64 {
+	return m.text + uint64(binary.LittleEndian.Uint32(m.ftab[i*ftabEntry:]))
+}
+
+// index returns which function contains pc, which must be one of the module's.
+func (m *module) index(pc uint64) int {
+	lo, hi := 0, m.nfunc
+	for hi-lo > 1 {
+		mid := int(uint(lo+hi) / 2)
+		if m.entryAt(mid) <= pc {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// find returns the function that contains pc.
+func (m *module) find(pc uint64) (record, bool) {
+	if !m.contains(pc) {
+		return record{}, false
+	}
+	return m.record(m.index(pc))
+}
+
+// record decodes the i-th function.
+func (m *module) record(i int) (record, bool) {
+	off := binary.LittleEndian.Uint32(m.ftab[i*ftabEntry+4:])
+	if uint64(off)+recordSize > uint64(len(m.funcs)) {
+		return record{}, false
+	}
+	b := m.funcs[off : off+recordSize]
+	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
+	r := record{
+		entry: m.entryAt(i), end: m.entryAt(i + 1),
+		nameOff: int32(u32(4)),
+		pcsp:    u32(16), pcfile: u32(20), pcln: u32(24),
+		npcdata: u32(28), cuOffset: u32(32), startLine: int32(u32(36)),
+		rawID: b[40], flags: FuncFlags(b[41]), nfuncdata: uint32(b[43]),
+		pcdatas: off + recordSize,
+	}
+	tail := uint64(off) + recordSize + 4*(uint64(r.npcdata)+uint64(r.nfuncdata))
+	if tail > uint64(len(m.funcs)) {
+		return record{}, false
+	}
+	r.funcdatas = r.pcdatas + 4*r.npcdata
+	return r, true
+}
+
+// pcdata returns the value of the function's table at pc, -1 where it has none.
+func (m *module) pcdata(r record, table uint32, pc uint64) int32 {
+	if table >= r.npcdata {
+		return -1
+	}
+	return m.value(r, binary.LittleEndian.Uint32(m.funcs[r.pcdatas+4*table:]), pc)
+}
+
+// funcdata returns the offset of the function's data from moduledata.gofunc.
+func (m *module) funcdata(r record, table uint32) (off uint32, ok bool) {
+	if table >= r.nfuncdata {
+		return 0, false
+	}
+	off = binary.LittleEndian.Uint32(m.funcs[r.funcdatas+4*table:])
+	return off, off != ^uint32(0)
+}
+
+// maxSteps bounds the walk through one table of a function; the largest
+// generated functions have some 100,000.
+const maxSteps = 1 << 20
+
+// value returns the value at pc of the table at off in pctab, -1 where there is
+// none (runtime.pcvalue).
+func (m *module) value(r record, off uint32, pc uint64) int32 {
+	if off == 0 || uint64(off) >= uint64(len(m.pctab)) {
+		return -1
+	}
+	p, at, val := m.pctab[off:], r.entry, int32(-1)
+	for step := 0; step < maxSteps; step++ {
+		dv, n := varint(p)
+		if n == 0 || dv == 0 && step > 0 {
+			return -1
+		}
+		dpc, k := varint(p[n:])
+		if dpc == 0 { // the linker writes none; also the end of the table's bytes
+			return -1
+		}
+		p = p[n+k:]
+		val += int32(-(dv & 1) ^ dv>>1)
+		at += uint64(dpc * m.quantum)
+		if pc < at {
+			return val
+		}
+	}
+	return -1
+}
+
+// varint decodes a variable-length integer and returns its size, 0 where p
+// ends within it.
+func varint(p []byte) (v uint32, n int) {
+	for shift := uint(0); n < len(p) && n < 5; shift += 7 {
+		b := p[n]
+		n++
+		v |= uint32(b&0x7f) << shift
+		if b < 0x80 {
+			return v, n
+		}
+	}
+	return 0, 0
+}
+
+// name returns the function name at an offset in the table; empty for none. The
+// runtime takes offset 0 for no name, but the linker puts one there, for example
+// that of internal/cpu.Initialize (Go 1.26) or of an inlined function (Go 1.21).
+func (m *module) name(off int32) string { return terminated(m.names, uint32(off)) }
+
+// file returns the source file of the function at pc; empty where unknown.
+func (m *module) file(r record, pc uint64) string {
+	number := m.value(r, r.pcfile, pc)
+	at := (uint64(r.cuOffset) + uint64(number)) * 4
+	if number < 0 || at+4 > uint64(len(m.cutab)) {
+		return ""
+	}
+	return terminated(m.files, binary.LittleEndian.Uint32(m.cutab[at:]))
+}
+
+// line returns the source line at pc, 0 where unknown.
+func (m *module) line(r record, pc uint64) int32 { return max(m.value(r, r.pcln, pc), 0) }
+
+// terminated returns the string at an offset, up to its NUL.
+func terminated(table string, off uint32) string {
+	if uint64(off) >= uint64(len(table)) {
+		return ""
+	}
+	s := table[off:]
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		return s[:i]
+	}
+	return ""
+}

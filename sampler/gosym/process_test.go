@@ -1,0 +1,318 @@
+package gosym
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/google/go-cmp/cmp"
+)
+
+type goReport struct {
+	PCs    []uint64
+	Frames []goFrame
+}
+
+type goFrame struct {
+	Name, File string
+	Line       int
+}
+
+// physical returns the program counters that are return addresses on the
+// stack: runtime.Callers gives one for every inlined call as well.
+func (r goReport) physical(table *Table) []uint64 {
+	var pcs []uint64
+	for i := 0; i < len(r.PCs); {
+		pcs = append(pcs, r.PCs[i])
+		i += max(len(table.Inlined(r.PCs[i], true, nil)), 1)
+	}
+	return pcs
+}
+
+// described looks a whole stack up, all its addresses being return addresses.
+func described(table *Table, pcs []uint64) []goFrame {
+	var out []goFrame
+	for _, pc := range pcs {
+		for _, f := range table.Inlined(pc, true, nil) {
+			out = append(out, goFrame{printed(f.Name), f.File, int(f.Line)})
+		}
+	}
+	return out
+}
+
+func TestProcess(t *testing.T) {
+	for name, b := range map[string]build{"plain": plain, "stripped PIE": strippedPIE} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, b.binary(t))
+			var want goReport
+			p.read(t, &want)
+			table := p.open(t)
+			if diff := cmp.Diff(want.Frames, described(table, want.physical(table))); diff != "" {
+				t.Errorf("frames (-runtime +table):\n%s", diff)
+			}
+			if table.GoVersion() != runtime.Version() {
+				t.Errorf("Go version %q, want %q", table.GoVersion(), runtime.Version())
+			}
+			id, err := exec.Command("go", "tool", "buildid", p.Path).Output()
+			if got, want := table.BuildID(), strings.TrimSpace(string(id)); err != nil || got != want {
+				t.Errorf("build id %q, want %q (%v)", got, want, err)
+			}
+		})
+	}
+}
+
+// TestStack looks a stack up as an unwinder does, after the target has ended.
+func TestStackOfEndedProcess(t *testing.T) {
+	t.Parallel()
+	p := start(t, plain.binary(t))
+	var want goReport
+	p.read(t, &want)
+	table := p.open(t)
+	pcs := want.physical(table)
+	p.stop()
+
+	names := ccmap.NewNames()
+	pcs[0]-- // runtime.Callers gives a return address for the innermost, too
+	var got []goFrame
+	for _, f := range table.Stack(pcs, names, nil) {
+		m := names.At(f.Method)
+		got = append(got, goFrame{printed(m.Name), m.File, int(m.StartLine) + int(int32(f.Offset))})
+		if m.Module != table.BuildID() {
+			t.Errorf("%s: module %q, want %q", m.Name, m.Module, table.BuildID())
+		}
+	}
+	if diff := cmp.Diff(want.Frames, got); diff != "" {
+		t.Errorf("stack (-runtime +table):\n%s", diff)
+	}
+	if root, ok := table.Func(pcs[len(pcs)-1]); !ok || !root.IsRoot() || root.ID != FuncGoexit {
+		t.Errorf("outermost function %+v, want goexit", root)
+	}
+}
+
+type cReport struct{ Go, Own, Libc, Loaded uint64 }
+
+func TestCgoProcess(t *testing.T) {
+	for name, b := range map[string]build{"plain": withCgo, "stripped PIE": cgoPIE} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, b.binary(t))
+			var at cReport
+			p.read(t, &at)
+			table := p.open(t)
+			own := "own_function"
+			if b.flags != nil {
+				own = ccmap.UnknownName // stripped, and not exported
+			}
+			got := symbolsAt(table, at.Go, at.Own, at.Libc)
+			want := []symbolAt{{KindGo, "main.main"}, {KindC, own}, {KindC, "qsort"}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("symbols (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+type symbolAt struct {
+	Kind Kind
+	Name string
+}
+
+func symbolsAt(table *Table, pcs ...uint64) []symbolAt {
+	names := ccmap.NewNames()
+	var out []symbolAt
+	for _, pc := range pcs {
+		frames := table.Stack([]uint64{pc}, names, nil)
+		out = append(out, symbolAt{table.Kind(pc), names.At(frames[len(frames)-1].Method).Name})
+	}
+	return out
+}
+
+func TestRefreshFindsLoadedLibrary(t *testing.T) {
+	t.Parallel()
+	p := start(t, withCgo.binary(t))
+	var at cReport
+	p.read(t, &at)
+	table := p.open(t)
+	if _, err := p.in.Write([]byte("libresolv.so.2 ns_parserr\n")); err != nil {
+		t.Fatal(err)
+	}
+	p.read(t, &at)
+	if at.Loaded == 0 {
+		t.Skip("libresolv.so.2 cannot be loaded")
+	}
+	if diff := cmp.Diff([]symbolAt{{KindUnknown, ccmap.UnknownName}}, symbolsAt(table, at.Loaded)); diff != "" {
+		t.Errorf("before Refresh (-want +got):\n%s", diff)
+	}
+	if err := table.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]symbolAt{{KindC, "ns_parserr"}, {KindGo, "main.main"}}, symbolsAt(table, at.Loaded, at.Go)); diff != "" {
+		t.Errorf("after Refresh (-want +got):\n%s", diff)
+	}
+}
+
+// TestVDSO looks up every function of the vDSO where the process has it.
+func TestVDSO(t *testing.T) {
+	t.Parallel()
+	table := openSelf(t)
+	i := slices.IndexFunc(table.images, (*image).isVDSO)
+	if i < 0 {
+		t.Skip("no vDSO")
+	}
+	im := table.images[i]
+	im.lookup(im.start) // loads the symbols
+	if len(im.symbols.list) == 0 {
+		t.Fatal("no symbols")
+	}
+	for _, s := range im.symbols.list {
+		want := []symbolAt{{KindVDSO, terminated(im.symbols.names, s.name)}}
+		if diff := cmp.Diff(want, symbolsAt(table, s.addr+im.bias)); diff != "" {
+			t.Errorf("symbol (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestReplacedFileIsRefused(t *testing.T) {
+	t.Parallel()
+	m := madeModule()
+	im := &image{maps: m.space()}
+	im.maps[0].write = false
+	if err := im.sameFile(bytes.NewReader(m.b), m); err != nil {
+		t.Error(err)
+	}
+	other := bytes.Clone(m.b)
+	other[headSize-1] ^= 1
+	if err := im.sameFile(bytes.NewReader(other), m); err == nil {
+		t.Error("another file is taken for the one that is mapped")
+	}
+}
+
+func TestOpenDeletedExecutable(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "program")
+	b, err := os.ReadFile(plain.binary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	var r goReport
+	p.read(t, &r)
+	if f, ok := p.open(t).Func(r.PCs[0]); !ok || f.Name != "main.stack" {
+		t.Errorf("function %+v, want main.stack", f)
+	}
+}
+
+func TestOpenNotGo(t *testing.T) {
+	t.Parallel()
+	p := start(t, "sleep", "60")
+	_, err := Open(p.Process.Pid, Options{})
+	if !errors.Is(err, ErrNotGo) || !strings.Contains(err.Error(), "sleep: no Go program counter table") {
+		t.Errorf("error %v, want ErrNotGo that names the program", err)
+	}
+}
+
+func TestOpenNoProcess(t *testing.T) {
+	t.Parallel()
+	p := start(t, "true")
+	p.stop()
+	if _, err := Open(p.Process.Pid, Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want fs.ErrNotExist", err)
+	}
+}
+
+// TestOpenBeforeRelocation opens a position-independent program at its first
+// instruction, and again when it has run.
+func TestOpenBeforeRelocation(t *testing.T) {
+	t.Parallel()
+	path := strippedPIE.binary(t)
+	stdin, keep, err := os.Pipe() // the program runs until keep is closed
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keep.Close()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	runtime.LockOSThread() // ptrace belongs to the thread
+	defer runtime.UnlockOSThread()
+	pid, err := syscall.ForkExec(path, []string{path}, &syscall.ProcAttr{
+		Files: []uintptr{stdin.Fd(), in.Fd()},
+		Sys:   &syscall.SysProcAttr{Ptrace: true},
+	})
+	stdin.Close()
+	in.Close()
+	if err != nil {
+		t.Skipf("ptrace: %v", err)
+	}
+	defer syscall.Wait4(pid, nil, 0, nil)
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(pid, Options{}); !errors.Is(err, ErrNotReady) {
+		t.Errorf("error %v, want ErrNotReady", err)
+	}
+	openWhenRun(t, pid, out)
+}
+
+// openWhenRun detaches from a program and waits until it has printed something.
+func openWhenRun(t *testing.T, pid int, out *os.File) {
+	if err := syscall.PtraceDetach(pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	table, err := Open(pid, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestProcMem reads the same by /proc/PID/mem as by process_vm_readv.
+func TestProcMem(t *testing.T) {
+	t.Parallel()
+	f, err := os.Open("/proc/self/mem")
+	if err != nil {
+		t.Skip(err)
+	}
+	fallback := &processMemory{pid: os.Getpid(), file: f}
+	defer fallback.Close()
+	text := openSelf(t).modules[0]
+	want, err := readBytes(&processMemory{pid: os.Getpid()}, text.minpc, text.maxpc-text.minpc, maxTables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readBytes(fallback, text.minpc, text.maxpc-text.minpc, maxTables)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("memory differs (%v)", err)
+	}
+	for _, m := range []*processMemory{fallback, {pid: os.Getpid()}} {
+		for _, addr := range []uint64{0, 1 << 62, ^uint64(0) - 100} {
+			if err := m.readAt(make([]byte, 8), addr); err == nil {
+				t.Errorf("read of %#x succeeded", addr)
+			}
+		}
+	}
+}

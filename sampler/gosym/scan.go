@@ -1,0 +1,109 @@
+package gosym
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// headerStart is how a pclntab of Go 1.16 to 1.26 begins on amd64, but for its
+// first byte, which tells the version: magic, two zeros, quantum 1, pointer size
+// 8.
+var headerStart = []byte{0xff, 0xff, 0xff, 0, 0, 1, 8}
+
+// scanForModuledata looks through the memory of an image for the header of a
+// pclntab, and then for a moduledata that points to it. It is the way for
+// stripped programs of Go 1.20 to 1.25.
+func scanForModuledata(mem memory, maps space, im *image) (uint64, error) {
+	result := ErrNotGo
+	for header, err := range pclntabs(mem, im) {
+		if err != nil {
+			result = err
+			continue
+		}
+		for addr := range pointers(mem, im, header) {
+			d, err := readModuledata(mem, addr, im.layout)
+			if err == nil && d.ftab.addr == d.funcs.addr && maps.covered(d.minpc, executable) > 0 {
+				return addr, nil
+			}
+		}
+		result = fmt.Errorf("program counter table at %#x without a module: %w", header, ErrNotReady)
+	}
+	return 0, result
+}
+
+// pclntabs yields where in the image's memory a pclntab seems to begin, or what
+// keeps one from being supported.
+func pclntabs(mem memory, im *image) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		for _, in := range im.maps {
+			for base, b := range windows(mem, in, pcHeaderSize) {
+				for at := range headers(b) {
+					_, err := parsePCHeader(b[at:])
+					if err != nil && !errors.Is(err, ErrUnsupported) {
+						continue
+					}
+					if !yield(base+uint64(at), err) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// headers yields where in b the header of a pclntab could begin: it is aligned
+// to 8 bytes at least.
+func headers(b []byte) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for from := 1; from < len(b); {
+			i := bytes.Index(b[from:], headerStart)
+			if i < 0 {
+				return
+			}
+			at := from + i - 1
+			if at%8 == 0 && at+pcHeaderSize <= len(b) && !yield(at) {
+				return
+			}
+			from = at + 2
+		}
+	}
+}
+
+// pointers yields where in the image's writable memory a word is.
+func pointers(mem memory, im *image, word uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, in := range im.maps {
+			if !in.write {
+				continue
+			}
+			for base, b := range windows(mem, in, 0) {
+				for at := 0; at+8 <= len(b); at += 8 {
+					if binary.LittleEndian.Uint64(b[at:]) == word && !yield(base+uint64(at)) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// windows yields the readable memory of a mapping piece by piece, each
+// overlapping the next, up to maxTables bytes. A piece is valid until the next.
+func windows(mem memory, in mapping, overlap uint64) iter.Seq2[uint64, []byte] {
+	return func(yield func(uint64, []byte) bool) {
+		if !in.read {
+			return
+		}
+		end := min(in.end, in.start+maxTables)
+		buf := make([]byte, min(chunk+overlap, end-in.start))
+		for at := in.start; at < end; at += chunk {
+			b := buf[:min(uint64(len(buf)), end-at)]
+			if mem.readAt(b, at) != nil || !yield(at, b) {
+				return
+			}
+		}
+	}
+}

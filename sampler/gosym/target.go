@@ -1,0 +1,62 @@
+package gosym
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// openExecutable opens the program that a process runs, also where its path is
+// gone or in another mount namespace.
+func openExecutable(pid int) (*os.File, error) {
+	name := fmt.Sprintf("/proc/%d/exe", pid)
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return regular(os.NewFile(uintptr(fd), name))
+}
+
+// openInTarget opens a file by its path in the mount namespace and root of a
+// process. Links cannot lead out of that root, and what is not a regular file is
+// refused: the target chooses what stands there.
+func openInTarget(pid int, path string) (*os.File, error) {
+	root := fmt.Sprintf("/proc/%d/root", pid)
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: root, Err: err}
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat2(dir, strings.TrimPrefix(path, "/"), &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: root + path, Err: err}
+	}
+	return regular(os.NewFile(uintptr(fd), root+path))
+}
+
+// maxFile bounds the files that are read, bytes: a sparse file can claim any
+// size.
+const maxFile = 1 << 32
+
+// regular returns the file if it is a regular one of a size that can be read,
+// and else closes it.
+func regular(f *os.File) (*os.File, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is not a regular file", f.Name())
+	case info.Size() > maxFile:
+		err = fmt.Errorf("%s has %d bytes, more than %d", f.Name(), info.Size(), uint64(maxFile))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

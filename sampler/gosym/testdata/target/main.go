@@ -1,0 +1,63 @@
+// Target is a program for the tests of package gosym: it prints, as one line of
+// JSON, what its own runtime says of a stack with generics, wrappers, closures
+// and inlining, and then waits for the end of its input.
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"runtime"
+)
+
+type frame struct {
+	Name, File string
+	Line       int
+}
+
+type report struct {
+	PCs    []uintptr // as runtime.Callers gives them
+	Frames []frame   // one for each of them
+}
+
+type shape interface{ visit(func()) }
+
+type square struct{ side int }
+
+// visit has a value receiver: called through a pointer in an interface, it is
+// called by a wrapper.
+//
+//go:noinline
+func (s square) visit(f func()) { leaf(f) }
+
+func leaf(f func()) { f() } // inlined into visit
+
+//go:noinline
+func apply[T any](v T, f func(T)) { f(v) }
+
+func middle(s shape, f func()) { // inlined into main's closure
+	s.visit(f)
+}
+
+func main() {
+	var r report
+	apply(shape(&square{side: 2}), func(s shape) {
+		middle(s, func() { r = stack() })
+	})
+	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
+		os.Exit(1)
+	}
+	io.Copy(io.Discard, os.Stdin)
+}
+
+//go:noinline
+func stack() report {
+	pcs := make([]uintptr, 64)
+	r := report{PCs: pcs[:runtime.Callers(1, pcs)]}
+	for frames, more := runtime.CallersFrames(r.PCs), true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		r.Frames = append(r.Frames, frame{f.Function, f.File, f.Line})
+	}
+	return r
+}

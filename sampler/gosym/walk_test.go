@@ -1,0 +1,97 @@
+package gosym
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// maxWalk bounds the frames of a stack in these tests.
+const maxWalk = 1000
+
+// TestWalkParkedGoroutines unwinds every parked goroutine of a process from
+// outside, by the layout of g and the SP deltas alone: each walk must end at a
+// root.
+func TestWalkParkedGoroutines(t *testing.T) {
+	t.Parallel()
+	p := start(t, plain.binary(t))
+	var r goReport
+	p.read(t, &r)
+	table := p.open(t)
+	layout, ok := table.Layout()
+	if !ok {
+		t.Fatal("no layout")
+	}
+	walked := 0
+	for _, g := range allgs(t, table) {
+		if word(t, table, g+uint64(layout.GStatus))&0xffffffff != 4 { // runtime._Gwaiting
+			continue
+		}
+		lo, hi := word(t, table, g+uint64(layout.GStackLo)), word(t, table, g+uint64(layout.GStackHi))
+		pc, sp := word(t, table, g+uint64(layout.GSchedPC)), word(t, table, g+uint64(layout.GSchedSP))
+		if sp < lo || sp >= hi {
+			t.Fatalf("SP %#x outside of the stack [%#x, %#x)", sp, lo, hi)
+		}
+		walkToRoot(t, table, pc, sp, hi)
+		walked++
+	}
+	if walked < 4 { // main and the collector's
+		t.Errorf("%d goroutines walked, want at least 4", walked)
+	}
+}
+
+// walkToRoot unwinds one stack by SP deltas.
+func walkToRoot(t *testing.T, table *Table, pc, sp, hi uint64) {
+	t.Helper()
+	var pcs []uint64
+	for range maxWalk {
+		pcs = append(pcs, pc)
+		f, ok := table.Func(pc)
+		if !ok {
+			break
+		}
+		if f.IsRoot() {
+			return
+		}
+		delta, ok := table.SPDelta(pc)
+		if !ok || sp+uint64(delta) >= hi {
+			break
+		}
+		pc = word(t, table, sp+uint64(delta))
+		sp += uint64(delta) + 8
+	}
+	names := ccmap.NewNames()
+	for _, f := range table.Stack(pcs, names, nil) {
+		t.Log(names.At(f.Method).Name)
+	}
+	t.Errorf("the walk ends at %#x, which is no root", pc)
+}
+
+func word(t *testing.T, table *Table, addr uint64) uint64 {
+	t.Helper()
+	w, err := readWord(table.mem, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// allgs reads runtime.allgs of an unstripped process.
+func allgs(t *testing.T, table *Table) []uint64 {
+	t.Helper()
+	at, ok := findObject(table.images[0].file, "runtime.allgs")
+	if !ok {
+		t.Fatal("no symbol runtime.allgs")
+	}
+	first, n := word(t, table, at), word(t, table, at+8)
+	b, err := readBytes(table.mem, first, 8*n, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gs []uint64
+	for ; len(b) > 0; b = b[8:] {
+		gs = append(gs, binary.LittleEndian.Uint64(b))
+	}
+	return gs
+}

@@ -1,0 +1,76 @@
+// Package sampler is the vocabulary of attaching: what a source of samples is
+// and which ways it can fail. Each source is a sub-package:
+//
+//	perf   a process from outside, through perf_event_open
+//
+// and gosym gives them the symbols of Go processes. Sources import this package
+// and those below it, never each other, the manager or an exporter.
+package sampler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+)
+
+// Source takes samples of one target and pushes them into a queue.
+type Source interface {
+	// Run samples until the context is done or the target has ended, and then
+	// returns how it ended. Every sample that was taken has been pushed and
+	// published when it returns. An error means that sampling could not start
+	// or broke; what was pushed before stays valid. Run is called once.
+	Run(ctx context.Context) (Ending, error)
+
+	// SetInterval changes the CPU time between two samples of one thread, for
+	// all threads present and future. Any goroutine may call it, during Run.
+	SetInterval(d time.Duration) error
+
+	// Stats may be called from any goroutine, during Run and after.
+	Stats() Stats
+}
+
+// Sink is where a source delivers: samples go into the queue, and their methods
+// are ids of the names.
+type Sink struct {
+	Queue *queue.Queue
+	Names *ccmap.Names
+}
+
+// Ending says why a source stopped.
+type Ending struct {
+	// Reason for people, for example "target exited with code 3", "target was
+	// killed by SIGKILL", "stopped".
+	Reason string
+	// Exited says that the target itself ended or was replaced by exec.
+	Exited bool
+}
+
+// Stats counts what a source did. All counts are since its start.
+type Stats struct {
+	Samples      uint64 // pushed
+	Loss         ccmap.Loss
+	Threads      int    // attached now
+	Repaired     uint64 // samples whose first caller the kernel's walk had lost
+	Rooted       uint64 // samples that reach a known root of the runtime
+	Truncated    uint64 // samples with frames lost
+	Kernel       uint64 // samples taken in the kernel
+	Foreign      uint64 // samples with frames outside Go (C, vDSO)
+	Probed       uint64 // watchpoints armed for top activations
+	Probes       int    // hardware watchpoints available to this source; 0: none, verdicts are unknown
+	Interval     time.Duration
+	LastChange   time.Duration // how long the last change of the interval took to reach every thread
+	CPU          time.Duration // the source's own CPU time, where it can be told apart
+	KernelTime   bool          // whether time in the kernel is sampled
+	KernelReason string        // why not, where it is not
+}
+
+// Errors that sources wrap. Test for them with errors.Is.
+var (
+	ErrNoProcess   = errors.New("no such process")
+	ErrNotGo       = errors.New("not a Go program")
+	ErrPermission  = errors.New("not permitted")
+	ErrUnsupported = errors.New("not supported here")
+)
