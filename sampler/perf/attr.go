@@ -1,0 +1,116 @@
+package perf
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Numbers that golang.org/x/sys/unix does not have, from linux/perf_event.h,
+// linux/hw_breakpoint.h and arch/x86/include/uapi/asm/perf_regs.h (Linux 6.18).
+const (
+	regBP, regSP, regIP, regR14 = 6, 7, 8, 22
+
+	breakpointWrite = 2 // HW_BREAKPOINT_W
+	breakpointBytes = 8 // HW_BREAKPOINT_LEN_8
+)
+
+const sampleFields = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME |
+	unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_PERIOD | unix.PERF_SAMPLE_CALLCHAIN |
+	unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
+
+const attrSize = uint32(unsafe.Sizeof(unix.PerfEventAttr{}))
+
+// samplingAttr describes the event that samples one thread on one CPU.
+//
+// The period is a number of nanoseconds and never a frequency: the kernel turns
+// a frequency into a period when it opens the event, and a later
+// PERF_EVENT_IOC_PERIOD takes nanoseconds all the same (Linux 6.18).
+func samplingAttr(period time.Duration, dump uint32, userOnly bool) *unix.PerfEventAttr {
+	a := &unix.PerfEventAttr{
+		Type:              unix.PERF_TYPE_SOFTWARE,
+		Size:              attrSize,
+		Config:            unix.PERF_COUNT_SW_CPU_CLOCK,
+		Sample:            uint64(period),
+		Sample_type:       sampleFields,
+		Read_format:       unix.PERF_FORMAT_LOST,
+		Sample_regs_user:  1<<regBP | 1<<regSP | 1<<regIP | 1<<regR14,
+		Sample_stack_user: dump,
+		Clockid:           unix.CLOCK_MONOTONIC,
+		Bits: unix.PerfBitExcludeHv | unix.PerfBitExcludeCallchainKernel | unix.PerfBitSampleIDAll |
+			unix.PerfBitUseClockID | unix.PerfBitTask | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitMmap,
+	}
+	if userOnly {
+		a.Bits |= unix.PerfBitExcludeKernel
+	}
+	return a
+}
+
+// ownerAttr describes the event that owns a ring. It counts nothing. Its
+// watermark of one byte wakes the drainer for every record, so that a new
+// thread is seen at once; at high rates the drainer does not wait but sleeps,
+// and then a wake-up finds nobody to wake.
+func ownerAttr() *unix.PerfEventAttr {
+	return &unix.PerfEventAttr{
+		Type:    unix.PERF_TYPE_SOFTWARE,
+		Size:    attrSize,
+		Config:  unix.PERF_COUNT_SW_DUMMY,
+		Wakeup:  1,
+		Clockid: unix.CLOCK_MONOTONIC,
+		Bits: unix.PerfBitDisabled | unix.PerfBitWatermark | unix.PerfBitUseClockID |
+			unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}
+}
+
+// watchAttr describes a watchpoint for writes to the 8 bytes at addr by user
+// code. It is opened and moved disabled; PERF_EVENT_IOC_REFRESH arms it.
+func watchAttr(addr uint64) *unix.PerfEventAttr {
+	return &unix.PerfEventAttr{
+		Type:    unix.PERF_TYPE_BREAKPOINT,
+		Size:    attrSize,
+		Sample:  1,
+		Bp_type: breakpointWrite,
+		Ext1:    addr,
+		Ext2:    breakpointBytes,
+		Bits:    unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}
+}
+
+// openEvent opens an event of one thread, on one CPU or, for cpu -1, on all.
+func openEvent(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
+	for {
+		fd, err := unix.PerfEventOpen(a, tid, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return -1, fmt.Errorf("open perf event of thread %d on CPU %d: %w", tid, cpu, err)
+		}
+		return fd, nil
+	}
+}
+
+// setPeriod changes the period of a sampling event. The kernel starts a new
+// period at once: what had run of the old one is not sampled.
+func setPeriod(fd int, period time.Duration) error {
+	ns := uint64(period)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&ns)))
+	if errno != 0 {
+		return fmt.Errorf("set period of perf event: %w", errno)
+	}
+	return nil
+}
+
+// readCount returns the count of an event and how many of its samples found
+// its ring full (PERF_FORMAT_LOST, since Linux 6.0).
+func readCount(fd int) (count, lost uint64, err error) {
+	var buf [16]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return 0, 0, fmt.Errorf("read perf event: %w", err)
+	}
+	c := cursor{b: buf[:n]}
+	return c.u64(), c.u64(), nil
+}

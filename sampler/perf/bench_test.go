@@ -1,0 +1,63 @@
+package perf
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// record keeps the bodies of n sample records of a source that is not run.
+func record(b *testing.B, s *Source, n int) [][]byte {
+	b.Helper()
+	d := s.drainer
+	var bodies [][]byte
+	for len(bodies) < n {
+		if _, err := d.waiter.wait(time.Second); err != nil {
+			b.Fatal(err)
+		}
+		for _, r := range d.rings {
+			r.refresh()
+		}
+		for r := d.earliest(); r != nil; r = d.earliest() {
+			if r.next.kind == unix.PERF_RECORD_SAMPLE {
+				bodies = append(bodies, append([]byte(nil), r.next.body...))
+			} else if err := d.record(r); err != nil {
+				b.Fatal(err)
+			}
+			r.advance()
+			r.release()
+		}
+	}
+	return bodies
+}
+
+// BenchmarkTake turns recorded samples of a live process into samples of the
+// queue: unwinding, goroutine, verdict and names, without the wake-up.
+func BenchmarkTake(b *testing.B) {
+	for _, watches := range []int{-1, defaultWatches} {
+		name := "watch=true"
+		if watches < 0 {
+			name = "watch=false"
+		}
+		b.Run(name, func(b *testing.B) {
+			g := start(b, build(b, "workload"), "busy", "60000")
+			s, sink := attach(b, g.pid(), Options{Interval: time.Millisecond, Watchpoints: watches, WatchBudget: 1})
+			defer s.Close()
+			g.proceed(b)
+			bodies := record(b, s, 256)
+			s.threads.setInterval(time.Hour)
+			d := s.drainer
+			d.local = sink.Queue.Ring()
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if err := d.sample.decode(0, bodies[i%len(bodies)]); err != nil {
+					b.Fatal(err)
+				}
+				d.take(&d.sample, time.Millisecond, 0)
+				i++
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+)
+
+// place is what an unwinder has to know of an address.
+type place struct {
+	kind      gosym.Kind
+	id        gosym.FuncID
+	entry     uint64 // of the function; the address itself where there is none
+	end       uint64 // of the function; 0 where there is none
+	delta     int    // from SP to the return address
+	hasDelta  bool   // delta is known and means something
+	root      bool   // nothing called the function
+	callsVDSO bool   // one of the runtime's functions that call the vDSO
+	preempts  bool   // runtime.gopreempt_m: the goroutine gives the thread up
+}
+
+// stackSwitch says whether the function's caller is on another stack than its
+// callee.
+func (p *place) stackSwitch() bool {
+	return p.id == gosym.FuncSystemstack || p.id == gosym.FuncMorestack || p.id == gosym.FuncAsmcgocall
+}
+
+// injected says whether the function is called as if by an instruction that is
+// no call (runtime.unwinder.next, Go 1.26).
+func (p *place) injected() bool {
+	return p.id == gosym.FuncSigpanic || p.id == gosym.FuncAsyncPreempt
+}
+
+// maxPlaces bounds the cache of places. A full cache is emptied: what is hot
+// comes back at once.
+const maxPlaces = 1 << 16
+
+// code is the target's code, with a cache by address. It belongs to the
+// drainer. Before the table is ready every address is unknown.
+type code struct {
+	table *gosym.Table
+	cache map[uint64]*place
+}
+
+var nowhere = place{kind: gosym.KindUnknown}
+
+// at returns the place of an address. It does not allocate for an address that
+// was asked for before.
+func (c *code) at(pc uint64) *place {
+	if c.table == nil {
+		return &nowhere
+	}
+	if p, ok := c.cache[pc]; ok {
+		return p
+	}
+	if len(c.cache) >= maxPlaces {
+		clear(c.cache)
+	}
+	p := c.look(pc)
+	c.cache[pc] = p
+	return p
+}
+
+func (c *code) look(pc uint64) *place {
+	p := &place{kind: c.table.Kind(pc), entry: pc}
+	f, ok := c.table.Func(pc)
+	if !ok {
+		if p.kind == gosym.KindGo {
+			p.kind = gosym.KindUnknown // between functions
+		}
+		return p
+	}
+	p.id, p.entry, p.end, p.root = f.ID, f.Entry, f.End, f.IsRoot()
+	p.delta, p.hasDelta = c.table.SPDelta(pc)
+	if f.Flags&gosym.FlagSPWrite != 0 && pc != f.Entry && !p.stackSwitch() {
+		p.hasDelta = false
+	}
+	p.preempts = f.Name == "runtime.gopreempt_m"
+	p.callsVDSO = f.Name == "runtime.nanotime1" || f.Name == "runtime.walltime" || f.Name == "time.now"
+	return p
+}
+
+// isGo says whether an address is in Go code, without a trace in the cache.
+func (c *code) isGo(pc uint64) bool {
+	return c.table != nil && c.table.Kind(pc) == gosym.KindGo
+}
+
+// entry returns the entry of the function that an address belongs to.
+func (c *code) entry(pc uint64) uint64 { return c.at(pc).entry }
+
+// frames appends the logical frames of a stack, innermost first.
+func (c *code) frames(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccmap.Frame {
+	if c.table == nil {
+		return dst
+	}
+	return c.table.Stack(pcs, names, dst)
+}
+
+// openCode loads the target's symbols. It returns nil where the program was
+// stopped right after exec and has not been relocated yet.
+func openCode(pid int, log *slog.Logger) (*code, error) {
+	c := &code{cache: make(map[uint64]*place)}
+	return c, c.load(pid, log)
+}
+
+func (c *code) load(pid int, log *slog.Logger) error {
+	table, err := gosym.Open(pid, gosym.Options{Logger: log})
+	switch {
+	case errors.Is(err, gosym.ErrNotReady):
+		return nil
+	case errors.Is(err, gosym.ErrNotGo):
+		return fmt.Errorf("load symbols of process %d: %w: %w", pid, sampler.ErrNotGo, err)
+	case errors.Is(err, gosym.ErrUnsupported):
+		return fmt.Errorf("load symbols of process %d: %w: %w", pid, sampler.ErrUnsupported, err)
+	case errors.Is(err, fs.ErrPermission):
+		return otherUser(pid, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("load symbols of process %d: %w: %w", pid, sampler.ErrNoProcess, err)
+	case err != nil:
+		return fmt.Errorf("load symbols of process %d: %w", pid, err)
+	}
+	c.table = table
+	clear(c.cache)
+	return nil
+}
+
+// refresh takes up code that was mapped after the table was loaded.
+func (c *code) refresh() error {
+	if c.table == nil {
+		return nil
+	}
+	clear(c.cache)
+	if err := c.table.Refresh(); err != nil {
+		return fmt.Errorf("refresh symbols: %w", err)
+	}
+	return nil
+}
+
+func (c *code) close() {
+	if c.table != nil {
+		c.table.Close()
+	}
+}

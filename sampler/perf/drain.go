@@ -1,0 +1,127 @@
+package perf
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// drain handles every record that was in the rings when it began, in the order
+// of their times, so that the samples of a goroutine that went from one CPU to
+// another stay in order.
+func (d *drainer) drain() {
+	for _, r := range d.rings {
+		r.refresh()
+	}
+	for {
+		r := d.earliest()
+		if r == nil {
+			return
+		}
+		if err := d.record(r); err != nil {
+			d.counts.corrupt.Add(1)
+		}
+		r.advance()
+		r.release()
+	}
+}
+
+// earliest returns the ring whose next record is the oldest; nil if there is
+// none left.
+func (d *drainer) earliest() *ring {
+	var first *ring
+	for _, r := range d.rings {
+		ok, err := r.peek()
+		if err != nil {
+			d.counts.corrupt.Add(1)
+		}
+		if ok && (first == nil || r.next.time < first.next.time) {
+			first = r
+		}
+	}
+	return first
+}
+
+// record handles the next record of a ring.
+func (d *drainer) record(r *ring) error {
+	n := &r.next
+	switch n.kind {
+	case unix.PERF_RECORD_SAMPLE:
+		return d.takeSample(r)
+	case unix.PERF_RECORD_FORK, unix.PERF_RECORD_EXIT:
+		return d.taskRecord(n.kind, n.body)
+	case unix.PERF_RECORD_COMM:
+		return d.commRecord(n.misc, n.body)
+	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
+		lost, err := decodeLost(n.kind, n.body)
+		d.counts.lost.Add(lost)
+		return err
+	case unix.PERF_RECORD_THROTTLE:
+		d.counts.throttled.Add(1)
+	case unix.PERF_RECORD_MMAP:
+		d.stale = true
+	}
+	return nil
+}
+
+// taskRecord attaches a thread that has begun and forgets one that has ended.
+// A child process leaves the same record; it is not followed.
+func (d *drainer) taskRecord(kind uint32, body []byte) error {
+	task, err := decodeTask(body)
+	if err != nil || int(task.pid) != d.pid {
+		return err
+	}
+	if kind == unix.PERF_RECORD_EXIT {
+		d.threads.detach(task.tid)
+		d.judge.detach(task.tid)
+		return nil
+	}
+	if _, err := d.threads.attach(task.tid); err != nil {
+		d.log.Warn("thread is not sampled", "thread", task.tid, "error", err)
+	}
+	d.judge.attach(task.tid)
+	return nil
+}
+
+// commRecord ends the session when the target has replaced itself by another
+// program. Other names are of no interest.
+func (d *drainer) commRecord(misc uint16, body []byte) error {
+	task, err := decodeComm(body)
+	if err != nil {
+		return err
+	}
+	if misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0 && int(task.pid) == d.pid {
+		name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", d.pid))
+		if err != nil {
+			name = "another program"
+		}
+		d.replaced = true
+		d.ended = "target replaced itself by " + name
+	}
+	return nil
+}
+
+// takeSample decodes a sample, takes it and draws the event's next period.
+func (d *drainer) takeSample(r *ring) error {
+	s := &d.sample
+	if err := s.decode(r.next.misc, r.next.body); err != nil {
+		return err
+	}
+	if int(s.pid) != d.pid || d.replaced {
+		return nil
+	}
+	lag := time.Duration(monotonic() - int64(s.time))
+	d.take(s, d.threads.weigh(s, r.index), lag)
+	return nil
+}
+
+// monotonic returns the time of CLOCK_MONOTONIC in ns, which samples carry.
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0 // no Linux lacks this clock
+	}
+	return ts.Nano()
+}

@@ -1,0 +1,162 @@
+package perf
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"golang.org/x/sys/unix"
+)
+
+// drainer turns the records of all rings into samples. One goroutine owns it:
+// that of Open, and then that of Run.
+type drainer struct {
+	pid     int
+	log     *slog.Logger
+	sink    sampler.Sink
+	threads *threads
+	counts  *counts
+	target  *atomic.Pointer[ccmap.Target]
+
+	pidfd  int
+	waiter *waiter
+	rings  []*ring
+	code   *code
+	taker  *taker
+	judge  *judge
+	local  *queue.Ring
+	sample sample // reused
+
+	stale    bool          // code was mapped since the symbols were loaded
+	deepen   bool          // a stack did not fit into its sample
+	ended    string        // why the session is over; empty while it is not
+	replaced bool          // the target runs another program, which is not sampled
+	checked  time.Time     // when the target was last looked over
+	tried    time.Time     // when symbols were last asked for
+	began    time.Duration // CPU time of the thread when Run began
+}
+
+const (
+	// pace is the least time between two drains. It bounds the drainer's
+	// wake-ups at short intervals, and how old a sample gets.
+	pace = time.Millisecond
+	// checkEvery is how often the target's threads and the CPUs are looked
+	// over, in case a record was lost.
+	checkEvery = time.Second
+)
+
+// run drains until ctx is done or the target has ended.
+func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
+	defer d.close()
+	defer d.waiter.ringAfter(ctx)()
+	d.began = threadTime()
+	d.local = d.sink.Queue.Ring()
+	defer d.local.Close()
+
+	for ctx.Err() == nil && d.ended == "" {
+		begin := time.Now()
+		exited, err := d.waiter.wait(checkEvery)
+		if err != nil {
+			return sampler.Ending{}, err
+		}
+		if exited {
+			d.ended = exitReason(d.pid, d.pidfd)
+		}
+		d.turn(begin)
+	}
+	d.finish()
+	if d.ended != "" {
+		return sampler.Ending{Reason: d.ended, Exited: true}, nil
+	}
+	return sampler.Ending{Reason: "stopped"}, nil
+}
+
+// turn drains once, hands over, and keeps the pace.
+func (d *drainer) turn(begin time.Time) {
+	d.drain()
+	d.local.Publish()
+	now := time.Now()
+	d.check(now)
+	d.account()
+	if spent := now.Sub(begin); spent < pace {
+		rest := unix.NsecToTimespec(int64(pace - spent))
+		unix.Nanosleep(&rest, nil)
+	}
+}
+
+// check does what need not be done for every sample.
+func (d *drainer) check(now time.Time) {
+	d.judge.review(now)
+	if d.deepen {
+		d.deepen = false
+		if bytes, longer := d.threads.lengthenDump(); longer {
+			d.log.Info("stacks are deep: samples carry more of them", "bytes", bytes)
+		}
+	}
+	if d.stale {
+		d.stale = false
+		if err := d.code.refresh(); err != nil && !gone(err) {
+			d.log.Debug("look for new code", "error", err)
+		}
+	}
+	if now.Sub(d.checked) >= checkEvery {
+		d.checked = now
+		d.lookOver()
+	}
+}
+
+// lookOver finds threads that no record told of, and CPUs that came online.
+func (d *drainer) lookOver() {
+	if err := d.threads.scan(); err != nil && !gone(err) {
+		d.log.Debug("look for new threads", "error", err)
+	}
+	if err := d.openRings(); err != nil {
+		d.log.Debug("look for new CPUs", "error", err)
+	}
+}
+
+// account publishes what the drainer has used and done.
+func (d *drainer) account() {
+	d.counts.cpu.Store(int64(threadTime() - d.began))
+	d.counts.armed.Store(d.judge.armed)
+	d.counts.watches.Store(int64(len(d.judge.watches)))
+}
+
+// finish ends sampling, takes what the rings still hold, and accounts for
+// samples that found a ring full and that no later record told of.
+func (d *drainer) finish() {
+	d.threads.stop()
+	d.drain()
+	d.local.Publish()
+	lost := d.threads.detachAll()
+	d.counts.lost.Store(max(lost, d.counts.lost.Load()))
+	d.account()
+}
+
+// close releases everything. It may be called on a drainer that is only partly
+// made, and more than once.
+func (d *drainer) close() {
+	d.threads.detachAll()
+	if d.judge != nil {
+		d.judge.close()
+	}
+	for _, r := range d.rings {
+		r.close()
+	}
+	d.rings = nil
+	if d.waiter != nil {
+		d.waiter.close()
+		d.waiter = nil
+	}
+	if d.code != nil {
+		d.code.close()
+	}
+	if d.pidfd >= 0 {
+		unix.Close(d.pidfd)
+		d.pidfd = -1
+	}
+}

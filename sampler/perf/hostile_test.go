@@ -1,0 +1,104 @@
+package perf
+
+import (
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+	"golang.org/x/sys/unix"
+)
+
+// noise is memory that holds the same bytes everywhere.
+type noise []byte
+
+func (n noise) read(_ uint64, buf []byte) error {
+	if len(n) == 0 {
+		return unix.EFAULT
+	}
+	for i := range buf {
+		buf[i] = n[i%len(n)]
+	}
+	return nil
+}
+
+// FuzzUnwind unwinds stacks that a hostile target could show, with this
+// program's own symbols: words of the input become addresses of real code, or
+// stay what they are.
+func FuzzUnwind(f *testing.F) {
+	symbols, err := openCode(os.Getpid(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(symbols.close)
+	layout, ok := symbols.table.Layout()
+	if !ok {
+		f.Fatal("no layout of this program's runtime")
+	}
+	var functions []uint64
+	for _, fn := range []any{unix.Getpid, runtimeFunc, FuzzUnwind, (*unwinder).unwind, errors.New} {
+		functions = append(functions, uint64(reflect.ValueOf(fn).Pointer()))
+	}
+	seed := make([]byte, 512)
+	for i := range seed {
+		seed[i] = byte(i * 7)
+	}
+	f.Add(seed, uint64(0), uint64(0x1000), uint64(0xff8), true)
+	f.Add(seed[:8], ^uint64(0), ^uint64(0)-8, ^uint64(0), false)
+	f.Fuzz(func(t *testing.T, raw []byte, ip, sp, bp uint64, cut bool) {
+		code := func(word uint64) uint64 {
+			if word%3 == 0 {
+				return word
+			}
+			return functions[word%uint64(len(functions))] + word>>8%64
+		}
+		s := sample{hasRegs: true, regs: registers{ip: code(ip), sp: sp, bp: bp, r14: ip}, cut: cut, chain: []uint64{code(ip)}}
+		for c := (cursor{b: raw}); len(c.b) >= 8; {
+			word := code(c.u64())
+			s.stack = binary.NativeEndian.AppendUint64(s.stack, word)
+			s.chain = append(s.chain, word)
+		}
+		u := unwinder{code: symbols, memory: noise(raw), layout: layout, knowsLayout: true}
+		var st stack
+		u.unwind(&s, &st)
+		if len(st.pcs) > maxFrames+len(s.chain)+1 || st.rooted && len(st.pcs) == 0 {
+			t.Fatalf("%d frames, rooted %v", len(st.pcs), st.rooted)
+		}
+		newIdentifier(noise(raw), layout).identify(&s, &st, st.rooted)
+	})
+}
+
+func runtimeFunc() {}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for errno, want := range map[unix.Errno]error{
+		unix.ESRCH:  sampler.ErrNoProcess,
+		unix.EACCES: sampler.ErrPermission,
+		unix.EPERM:  sampler.ErrPermission,
+		unix.ENOSYS: sampler.ErrUnsupported,
+		unix.EMFILE: unix.EMFILE,
+	} {
+		if err := explain(os.Getpid(), errno); !errors.Is(err, want) || !errors.Is(err, errno) {
+			t.Errorf("%v becomes %v, which is not %v", errno, err, want)
+		}
+	}
+}
+
+// TestUnknownLayout: without the runtime's structures the thread stands for
+// the goroutine.
+func TestUnknownLayout(t *testing.T) {
+	t.Parallel()
+	var tk taker
+	if got := tk.identify(&sample{tid: 7}); got.thread != osThread|7 || got.goroutine != 0 {
+		t.Errorf("identity %+v", got)
+	}
+	i := newIdentifier(noise(nil), gosym.Layout{})
+	if got := i.identify(&sample{tid: 7, regs: registers{r14: 1 << 20}}, &stack{}, true); got.thread != osThread|7 {
+		t.Errorf("identity %+v with unreadable memory", got)
+	}
+}

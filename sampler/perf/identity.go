@@ -1,0 +1,122 @@
+package perf
+
+import (
+	"encoding/binary"
+
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+)
+
+// identity says whose stack a sample shows.
+type identity struct {
+	thread    uint64 // as in ccmap.Sample
+	goroutine uint64 // as in ccmap.Sample
+}
+
+// osThread marks identities that are thread numbers, where no goroutine is
+// known. User addresses have the highest bit clear.
+const osThread = 1 << 63
+
+// A goroutine is what is read of the runtime's g.
+type goroutine struct {
+	lo, hi uint64 // bounds of its stack
+	m      uint64
+	id     uint64 // 0 for a thread's own g0 and for its signal handler's
+}
+
+func (g goroutine) holds(sp uint64) bool { return g.lo < sp && sp <= g.hi }
+
+// identifier finds the goroutine of a sample. In Go code R14 holds the address
+// of the current g (Go's internal ABI, amd64), so that address is exact. What
+// stands at it is read after the sample was taken: the number may by then be
+// that of the next goroutine which the runtime put into the same g.
+type identifier struct {
+	memory reader
+	layout gosym.Layout
+	buf    []byte // as long as g is read
+}
+
+// maxLayout bounds the size of a g or m that a layout can ask for, in bytes.
+const maxLayout = 4096
+
+func newIdentifier(m reader, l gosym.Layout) *identifier {
+	end := max(l.GStackLo, l.GStackHi, l.GM, l.GID) + 8
+	return &identifier{memory: m, layout: l, buf: make([]byte, min(end, maxLayout))}
+}
+
+// identify names the goroutine, or the OS thread where there is none. A stack
+// that begins at a goroutine's root but runs on the thread's own stack belongs
+// to the goroutine that the thread runs.
+func (i *identifier) identify(s *sample, st *stack, onGoroutine bool) identity {
+	if st.g != 0 {
+		if g, ok := i.read(st.g); ok {
+			return identity{thread: st.g, goroutine: g.id}
+		}
+	}
+	g, ok := i.read(s.regs.r14)
+	switch {
+	case ok && g.id != 0:
+		return identity{thread: s.regs.r14, goroutine: g.id}
+	case ok && onGoroutine:
+		return i.current(g.m, s.regs.r14)
+	case ok && g.holds(s.regs.sp):
+		return identity{thread: s.regs.r14}
+	}
+	return i.among(st.saved, osThread|uint64(s.tid))
+}
+
+// among looks for the goroutine in words that a C function has saved.
+func (i *identifier) among(words []byte, otherwise uint64) identity {
+	for ; len(words) >= 8; words = words[8:] {
+		addr := binary.NativeEndian.Uint64(words)
+		g, ok := i.read(addr)
+		if size := g.hi - g.lo; ok && g.id != 0 && size&(size-1) == 0 { // the runtime's stacks are powers of two
+			return identity{thread: addr, goroutine: g.id}
+		}
+	}
+	return identity{thread: otherwise}
+}
+
+// current names the goroutine that an m runs, or its g0.
+func (i *identifier) current(m, g0 uint64) identity {
+	addr, ok := i.word(m + uint64(i.layout.MCurG))
+	if !ok {
+		return identity{thread: g0}
+	}
+	g, ok := i.read(addr)
+	if !ok || g.id == 0 {
+		return identity{thread: g0}
+	}
+	return identity{thread: addr, goroutine: g.id}
+}
+
+func (i *identifier) read(addr uint64) (goroutine, bool) {
+	if !plausible(addr) || i.memory.read(addr, i.buf) != nil {
+		return goroutine{}, false
+	}
+	g := goroutine{
+		lo: i.field(i.layout.GStackLo),
+		hi: i.field(i.layout.GStackHi),
+		m:  i.field(i.layout.GM),
+		id: i.field(i.layout.GID),
+	}
+	return g, g.lo < g.hi && g.lo&7 == 0
+}
+
+func (i *identifier) field(offset int) uint64 {
+	if offset < 0 || offset+8 > len(i.buf) {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(i.buf[offset:])
+}
+
+func (i *identifier) word(addr uint64) (uint64, bool) {
+	var buf [8]byte
+	if !plausible(addr) || i.memory.read(addr, buf[:]) != nil {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint64(buf[:]), true
+}
+
+// plausible says whether addr can be that of an object of user space: aligned,
+// above the first page, in the lower half.
+func plausible(addr uint64) bool { return addr&7 == 0 && addr >= 4096 && addr < osThread }

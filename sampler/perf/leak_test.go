@@ -1,0 +1,60 @@
+package perf
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// TestNoDescriptorsLeft runs before the tests that are parallel.
+func TestNoDescriptorsLeft(t *testing.T) {
+	path := build(t, "workload")
+	sampleWhole(t, Options{Interval: time.Millisecond}, path, "busy", "50") // opens what the runtime keeps
+	before := descriptors(t)
+	sampleWhole(t, Options{Interval: time.Millisecond}, path, "threads", "8")
+	sink := sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}
+	if _, err := Open(Options{PID: 1 << 30, Sink: sink}); err == nil {
+		t.Error("attached to nothing")
+	}
+	g := start(t, path, "calls", "1", "1")
+	open := descriptors(t)
+	s, _ := attach(t, g.pid(), Options{})
+	s.Close()
+	if after := descriptors(t); after != open {
+		t.Errorf("%d descriptors before Open and Close, %d after", open, after)
+	}
+	g.proceed(t)
+	g.wait(t)
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+// TestDescriptorLimit: threads beyond the limit are left out, which is not fatal.
+func TestDescriptorLimit(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "workload"), "calls", "1", "1")
+	s, _ := attach(t, g.pid(), Options{})
+	defer s.Close()
+	s.threads.detachAll()
+	s.threads.maxFDs = len(s.threads.rings) // room for one thread
+	if err := s.threads.scan(); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.threads.state(); st.sampled != 1 || !s.threads.refused {
+		t.Errorf("with descriptors for one thread: %+v", st)
+	}
+}

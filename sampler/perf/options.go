@@ -1,0 +1,63 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// Options of a Source. PID and Sink are required; the zero value of all others
+// is useful.
+type Options struct {
+	PID  int
+	Sink sampler.Sink
+
+	// Interval is the CPU time between two samples of one thread; 0 means
+	// 10 ms. It is clamped as in [Source.SetInterval].
+	Interval time.Duration
+
+	// Watchpoints is how many hardware watchpoints to use for verdicts on the
+	// innermost activation: 0 means 3, which leaves one of a CPU's four to
+	// debuggers; negative means none. There may be fewer; see
+	// [sampler.Stats.Probes].
+	Watchpoints int
+
+	// WatchBudget is the fraction of one core that setting and reading
+	// watchpoints may take; 0 means 0.003. Beyond it fewer samples get a
+	// verdict, chosen without regard to what it would be.
+	WatchBudget float64
+
+	// Logger for what a user may want to know while sampling goes on; nil
+	// discards it.
+	Logger *slog.Logger
+}
+
+const (
+	defaultInterval    = 10 * time.Millisecond
+	defaultWatchBudget = 0.003
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Sink.Queue == nil || o.Sink.Names == nil {
+		return o, errors.New("perf source needs a queue and a name table")
+	}
+	if o.Interval < 0 || o.WatchBudget < 0 {
+		return o, fmt.Errorf("interval %v or watch budget %v is negative", o.Interval, o.WatchBudget)
+	}
+	if o.Interval == 0 {
+		o.Interval = defaultInterval
+	}
+	if o.Watchpoints == 0 {
+		o.Watchpoints = defaultWatches
+	}
+	if o.WatchBudget == 0 {
+		o.WatchBudget = defaultWatchBudget
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}

@@ -1,0 +1,160 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/ccmapd/ccmapd/sampler"
+	"golang.org/x/sys/unix"
+)
+
+// openProcess checks that pid is a live user process and returns a pidfd of it,
+// which becomes readable when it ends.
+func openProcess(pid int) (int, error) {
+	if pid <= 0 {
+		return -1, fmt.Errorf("process %d: %w", pid, sampler.ErrNoProcess)
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	switch {
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
+		// EINVAL and ENOENT: the number belongs to a thread, not a process.
+		return -1, fmt.Errorf("process %d: %w", pid, sampler.ErrNoProcess)
+	case err != nil:
+		return -1, fmt.Errorf("open process %d: %w", pid, err)
+	}
+	if err := checkAlive(pid); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func checkAlive(pid int) error {
+	stat, err := readStat(pid)
+	switch {
+	case err != nil:
+		return fmt.Errorf("process %d: %w", pid, sampler.ErrNoProcess)
+	case stat.zombie():
+		return fmt.Errorf("process %d has ended and waits for its parent: %w", pid, sampler.ErrNoProcess)
+	case stat.kernelThread():
+		return fmt.Errorf("process %d is a kernel thread: %w", pid, sampler.ErrNotGo)
+	}
+	return nil
+}
+
+// procStat is what is needed of /proc/PID/stat (proc_pid_stat(5)).
+type procStat struct {
+	state    byte
+	flags    uint64
+	exitCode uint64 // as wait(2) gives it; 0 where not permitted
+}
+
+func readStat(pid int) (procStat, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return procStat{}, fmt.Errorf("read process state: %w", err)
+	}
+	return parseStat(string(text))
+}
+
+// parseStat skips the command, which is in parentheses and may hold anything.
+func parseStat(text string) (procStat, error) {
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	const state, flags, exitCode = 0, 6, 49 // from the third field on
+	if len(fields) <= exitCode {
+		return procStat{}, errors.New("read process state: too few fields")
+	}
+	s := procStat{state: fields[state][0]}
+	s.flags, _ = strconv.ParseUint(fields[flags], 10, 64)
+	s.exitCode, _ = strconv.ParseUint(fields[exitCode], 10, 32)
+	return s, nil
+}
+
+func (s procStat) zombie() bool { return s.state == 'Z' || s.state == 'X' }
+
+func (s procStat) kernelThread() bool {
+	const pfKthread = 0x00200000 // PF_KTHREAD in linux/sched.h
+	return s.flags&pfKthread != 0
+}
+
+// pidfdInfo is struct pidfd_info of linux/pidfd.h, its first version.
+type pidfdInfo struct {
+	mask     uint64
+	cgroup   uint64
+	ids      [11]uint32
+	exitCode int32
+}
+
+const (
+	pidfdGetInfo  = 0xc000ff0b | unsafe.Sizeof(pidfdInfo{})<<16 // _IOWR(0xff, 11, struct pidfd_info)
+	pidfdInfoExit = 1 << 3                                      // since Linux 6.15
+)
+
+// exitReason says how the process behind a pidfd that has become readable
+// ended, as far as the kernel tells: the status of a zombie to those who may
+// trace it, the status of a reaped process since Linux 6.15.
+func exitReason(pid, pidfd int) string {
+	info := pidfdInfo{mask: pidfdInfoExit}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(pidfd), pidfdGetInfo, uintptr(unsafe.Pointer(&info)))
+	if errno == 0 && info.mask&pidfdInfoExit != 0 {
+		return describeExit(unix.WaitStatus(info.exitCode))
+	}
+	if stat, err := readStat(pid); err == nil && stat.zombie() {
+		return describeExit(unix.WaitStatus(stat.exitCode))
+	}
+	return "target exited"
+}
+
+func describeExit(status unix.WaitStatus) string {
+	if status.Signaled() {
+		return "target was killed by " + unix.SignalName(status.Signal())
+	}
+	return fmt.Sprintf("target exited with code %d", status.ExitStatus())
+}
+
+// onlineCPUs returns the numbers of the CPUs that are online.
+func onlineCPUs() ([]int, error) {
+	text, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return nil, fmt.Errorf("list CPUs: %w", err)
+	}
+	return parseCPUList(strings.TrimSpace(string(text)))
+}
+
+// parseCPUList reads a list such as "0-3,8".
+func parseCPUList(list string) ([]int, error) {
+	const maxCPU = 1 << 16
+	var cpus []int
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		lo, err1 := strconv.Atoi(from)
+		hi, err2 := strconv.Atoi(to)
+		if err1 != nil || err2 != nil || lo < 0 || hi < lo || hi > maxCPU {
+			return nil, fmt.Errorf("list CPUs: malformed %q", list)
+		}
+		for cpu := lo; cpu <= hi; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+// sysctl reads a number below /proc/sys/kernel.
+func sysctl(name string) (int, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/" + name)
+	if err != nil {
+		return 0, fmt.Errorf("read kernel.%s: %w", name, err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("read kernel.%s: %w", name, err)
+	}
+	return n, nil
+}

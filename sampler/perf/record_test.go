@@ -1,0 +1,162 @@
+package perf
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// fields appends little-endian numbers of 4 or 8 bytes.
+func fields(numbers ...any) []byte {
+	var b []byte
+	for _, n := range numbers {
+		switch n := n.(type) {
+		case uint32:
+			b = binary.NativeEndian.AppendUint32(b, n)
+		case uint64:
+			b = binary.NativeEndian.AppendUint64(b, n)
+		case []byte:
+			b = append(b, n...)
+		}
+	}
+	return b
+}
+
+// sampleBody is the body of a sample record as the kernel writes it.
+func sampleBody() []byte {
+	return fields(
+		uint64(0x401000), uint32(7), uint32(8), uint64(99), uint32(1), uint32(0), uint64(10e6),
+		uint64(5), ^uint64(127), uint64(0xffffffff81000000), contextUser, uint64(0x401000), uint64(0x402000),
+		uint64(unix.PERF_SAMPLE_REGS_ABI_64), uint64(1), uint64(2), uint64(0x401000), uint64(4),
+		uint64(16), []byte("0123456789abcdef"), uint64(8),
+	)
+}
+
+func TestDecodeSample(t *testing.T) {
+	t.Parallel()
+	var got sample
+	if err := got.decode(unix.PERF_RECORD_MISC_KERNEL, sampleBody()); err != nil {
+		t.Fatal(err)
+	}
+	want := sample{
+		ip: 0x401000, pid: 7, tid: 8, time: 99, period: 10e6, kernel: true,
+		chain:   []uint64{0x401000, 0x402000},
+		hasRegs: true, regs: registers{bp: 1, sp: 2, ip: 0x401000, r14: 4},
+		stack: []byte("01234567"),
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(sample{}, registers{})); diff != "" {
+		t.Errorf("decoded sample differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestDecodeSampleCutAnywhere(t *testing.T) {
+	t.Parallel()
+	body := sampleBody()
+	for n := range body {
+		var s sample
+		if err := s.decode(0, body[:n]); err == nil {
+			t.Errorf("the first %d of %d bytes were taken for a sample", n, len(body))
+		}
+	}
+}
+
+func TestDecodeSampleReusesChain(t *testing.T) {
+	body := sampleBody()
+	var s sample
+	if allocs := testing.AllocsPerRun(100, func() {
+		if err := s.decode(0, body); err != nil {
+			t.Fatal(err)
+		}
+	}); allocs > 0 {
+		t.Errorf("decoding allocates %v times", allocs)
+	}
+}
+
+func TestDecodeLost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind uint32
+		body []byte
+	}{
+		{unix.PERF_RECORD_LOST, fields(uint64(3), uint64(41))},
+		{unix.PERF_RECORD_LOST_SAMPLES, fields(uint64(41))},
+	} {
+		if n, err := decodeLost(c.kind, c.body); n != 41 || err != nil {
+			t.Errorf("record %d: lost %d, %v; want 41", c.kind, n, err)
+		}
+	}
+}
+
+// rawRecord is a whole record.
+func rawRecord(kind uint32, body []byte) []byte {
+	b := binary.NativeEndian.AppendUint32(nil, kind)
+	b = binary.NativeEndian.AppendUint16(b, 0)
+	b = binary.NativeEndian.AppendUint16(b, uint16(len(body)+headerBytes))
+	return append(b, body...)
+}
+
+// TestRecordsSurviveWraparound writes records into a circular buffer at any
+// offset, as the kernel does, and reads them back.
+func TestRecordsSurviveWraparound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		data := make([]byte, 1<<rapid.IntRange(7, 10).Draw(t, "log of size"))
+		tail := rapid.Uint64().Draw(t, "tail") &^ 7
+		var scratch []byte
+		for range rapid.IntRange(1, 20).Draw(t, "records") {
+			body := rapid.SliceOfN(rapid.Byte(), 0, len(data)-headerBytes).Draw(t, "body")
+			kind := rapid.Uint32Range(1, 20).Draw(t, "kind")
+			raw := rawRecord(kind, body)
+			for i, b := range raw {
+				data[(tail+uint64(i))&uint64(len(data)-1)] = b
+			}
+			head := tail + uint64(len(raw))
+			h, got, err := recordAt(data, tail, head, &scratch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.kind != kind || !cmp.Equal(got, body) {
+				t.Fatalf("read record %d %x, want %d %x", h.kind, got, kind, body)
+			}
+			tail = head
+		}
+	})
+}
+
+// FuzzDecode reads whatever a ring may hold: any bytes, any tail and head.
+func FuzzDecode(f *testing.F) {
+	f.Add(rawRecord(unix.PERF_RECORD_SAMPLE, sampleBody()), uint64(0), uint64(200))
+	f.Add(rawRecord(unix.PERF_RECORD_FORK, fields(uint32(1), uint32(1), uint32(2), uint32(1), uint64(5))), uint64(8), uint64(48))
+	f.Add(rawRecord(unix.PERF_RECORD_LOST, fields(uint64(1), uint64(2))), uint64(1<<64-8), uint64(16))
+	f.Add(rawRecord(unix.PERF_RECORD_COMM, fields(uint32(1), uint32(1), []byte("name\x00\x00\x00\x00"))), uint64(0), uint64(24))
+	f.Fuzz(func(t *testing.T, raw []byte, tail, head uint64) {
+		data := make([]byte, 1<<12)
+		copy(data, raw)
+		var scratch []byte
+		for range len(data) {
+			h, body, err := recordAt(data, tail, head, &scratch)
+			if err != nil {
+				return
+			}
+			if len(body) != int(h.size)-headerBytes || uint64(h.size) > head-tail {
+				t.Fatalf("record of %d bytes has a body of %d, with %d unread", h.size, len(body), head-tail)
+			}
+			decodeAny(t, h, body)
+			tail += uint64(h.size)
+		}
+	})
+}
+
+func decodeAny(t *testing.T, h header, body []byte) {
+	recordTime(h.kind, body)
+	decodeLost(h.kind, body)
+	decodeTask(body)
+	decodeComm(body)
+	var s sample
+	if err := s.decode(h.misc, body); err == nil && len(s.chain)*8+len(s.stack) > len(body) {
+		t.Fatalf("sample with %d callers and %d bytes of stack in %d bytes", len(s.chain), len(s.stack), len(body))
+	}
+}

@@ -1,0 +1,142 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// Source samples one Go process. See the package documentation for the
+// pipeline.
+//
+//	shortest, kernelReason   set by Open
+//	threads, counts, target  any goroutine
+//	drainer                  Open, then the goroutine of Run
+type Source struct {
+	shortest     time.Duration // least interval
+	kernelReason string        // why time in the kernel is not sampled; empty if it is
+
+	threads *threads
+	counts  *counts
+	target  atomic.Pointer[ccmap.Target]
+	drainer *drainer
+}
+
+var _ sampler.Source = (*Source)(nil)
+
+// counts are written by the drainer and read by Stats.
+type counts struct {
+	samples, lost, throttled, corrupt            atomic.Uint64
+	repaired, rooted, truncated, kernel, foreign atomic.Uint64
+	armed                                        atomic.Uint64
+	watches                                      atomic.Int64
+	cpu                                          atomic.Int64 // ns
+}
+
+// Open attaches to a running Go process. Sampling begins at once, and what is
+// sampled waits in the kernel's rings for Run, which must therefore follow
+// soon. A Source that is not run must be closed.
+//
+// The process may be stopped, even right after exec: then its symbols are
+// loaded as soon as it has run.
+//
+// Errors wrap [sampler.ErrNoProcess], [sampler.ErrNotGo],
+// [sampler.ErrPermission] or [sampler.ErrUnsupported] where one of them is the
+// reason, and say what to do.
+func Open(o Options) (*Source, error) {
+	if runtime.GOARCH != "amd64" {
+		return nil, fmt.Errorf("perf source on %s: %w", runtime.GOARCH, sampler.ErrUnsupported)
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{shortest: shortestInterval(), counts: new(counts)}
+	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger)
+	if err := s.open(o); err != nil {
+		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
+	}
+	return s, nil
+}
+
+// Close detaches from the target without sampling. It is only for a Source on
+// which Run was not called; Run closes by itself.
+func (s *Source) Close() error {
+	s.drainer.close()
+	return nil
+}
+
+// Target describes the process. Of a program that was attached to before it
+// ran, build id and Go version are known only after its first samples. Any
+// goroutine may call it.
+func (s *Source) Target() ccmap.Target { return *s.target.Load() }
+
+// Run drains the rings until ctx is done or the target has ended or has
+// replaced itself by another program (exec): what follows an exec has other
+// symbols and would be another session. It detaches before it returns.
+func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
+	runtime.LockOSThread() // its CPU time is told apart by thread
+	defer runtime.UnlockOSThread()
+	return s.drainer.run(ctx)
+}
+
+// SetInterval changes the interval of every thread before it returns. It is
+// clamped to what kernel.perf_event_max_sample_rate permits and to 100 µs; the
+// interval in force is in [Source.Stats]. Each event's period is spread by up
+// to 3 % around it. A change starts every period anew: what had run of it, half
+// a period of each event on average, is not sampled.
+func (s *Source) SetInterval(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("set interval to %v: not positive", d)
+	}
+	if err := s.threads.setInterval(max(d, s.shortest)); err != nil {
+		return fmt.Errorf("set interval to %v: %w", d, err)
+	}
+	return nil
+}
+
+// Stats returns what was done so far. Any goroutine may call it.
+func (s *Source) Stats() sampler.Stats {
+	t := s.threads.state()
+	c := s.counts
+	return sampler.Stats{
+		Samples: c.samples.Load(),
+		Loss: ccmap.Loss{
+			Source:    c.lost.Load(),
+			Throttled: c.throttled.Load(),
+			Corrupt:   c.corrupt.Load(),
+		},
+		Threads:      t.sampled,
+		Repaired:     c.repaired.Load(),
+		Rooted:       c.rooted.Load(),
+		Truncated:    c.truncated.Load(),
+		Kernel:       c.kernel.Load(),
+		Foreign:      c.foreign.Load(),
+		Probed:       c.armed.Load(),
+		Probes:       int(c.watches.Load()),
+		Interval:     t.interval,
+		LastChange:   t.took,
+		CPU:          time.Duration(c.cpu.Load()),
+		KernelTime:   s.kernelReason == "",
+		KernelReason: s.kernelReason,
+	}
+}
+
+// leastInterval is the shortest interval however fast the kernel would sample:
+// it does not protect the target, and a sample costs it 18–29 µs.
+const leastInterval = 100 * time.Microsecond
+
+// shortestInterval is the least interval that the kernel permits.
+func shortestInterval() time.Duration {
+	rate, err := sysctl("perf_event_max_sample_rate")
+	if err != nil || rate <= 0 {
+		return leastInterval
+	}
+	return max(leastInterval, time.Second/time.Duration(rate))
+}

@@ -1,0 +1,390 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// TestRepetitions compares verdicts with what the workload says it has done.
+// At 10 ms, calls of 80 ms are on top of 8 samples each, of which 7 repeat; of
+// calls of 5 ms none is there twice.
+func TestRepetitions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		each, count int
+		low, high   float64 // repeated share of the verdicts
+	}{
+		{each: 80, count: 20, low: 0.80, high: 0.93},
+		{each: 5, count: 200, low: 0, high: 0.08},
+	} {
+		t.Run("ms="+strconv.Itoa(c.each), func(t *testing.T) {
+			t.Parallel()
+			g := start(t, build(t, "workload"), "calls", strconv.Itoa(c.each), strconv.Itoa(c.count))
+			g.pin(t)
+			samples, s := g.sample(t, Options{WatchBudget: 1})
+			if s.Stats().Probes == 0 {
+				skipUnlessPermitted(t, sampler.ErrUnsupported)
+			}
+			top := verdicts(samples)
+			known := top[ccmap.TopNew] + top[ccmap.TopRepeated]
+			if share := float64(top[ccmap.TopRepeated]) / float64(known); share < c.low || share > c.high {
+				t.Errorf("%.1f %% of %d verdicts (of %d samples) are repetitions; want %v to %v", 100*share, known, len(samples), c.low, c.high)
+			}
+			t.Logf("new %d, repeated %d, unknown %d", top[ccmap.TopNew], top[ccmap.TopRepeated], top[ccmap.TopUnknown])
+		})
+	}
+}
+
+func verdicts(samples []stackSample) map[ccmap.Repetition]int {
+	top := make(map[ccmap.Repetition]int)
+	for _, s := range samples {
+		if s.has("main.work") && s.has("main.calls") {
+			top[s.Top]++
+		}
+	}
+	return top
+}
+
+// TestActivationsCounted: of a function that outlasts two periods every call
+// is found, and only once. Where a verdict is unknown it may be missing.
+func TestActivationsCounted(t *testing.T) {
+	t.Parallel()
+	const count = 30
+	g := start(t, build(t, "workload"), "calls", "40", strconv.Itoa(count))
+	g.pin(t)
+	samples, s := g.sample(t, Options{WatchBudget: 1, Interval: 5 * time.Millisecond})
+	if s.Stats().Probes == 0 {
+		skipUnlessPermitted(t, sampler.ErrUnsupported)
+	}
+	top := verdicts(samples)
+	t.Logf("new %d of %d calls, repeated %d, unknown %d", top[ccmap.TopNew], count, top[ccmap.TopRepeated], top[ccmap.TopUnknown])
+	// A sample drained late starts no watch, which a busy machine can cause.
+	slack := top[ccmap.TopUnknown] + 2
+	if top[ccmap.TopNew] > count+1 || top[ccmap.TopNew] < count-slack {
+		t.Errorf("found %d new activations, the workload made %d", top[ccmap.TopNew], count)
+	}
+}
+
+// TestWeight: the weights of all samples, and of those that found their ring
+// full, are the CPU time that was used. Rings are drained only after the target
+// has ended in the one case, and all the time in the other.
+func TestWeight(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		t.Run("late="+strconv.FormatBool(late), func(t *testing.T) {
+			t.Parallel()
+			const interval = time.Millisecond
+			g := start(t, build(t, "workload"), "calls", "20", "25")
+			s, sink := attach(t, g.pid(), Options{Interval: interval})
+			before := cpuTime(t, g.pid())
+			g.proceed(t)
+			var used time.Duration
+			if late {
+				used = g.wait(t)
+			}
+			samples, _ := collect(t, s, sink)
+			if !late {
+				used = g.wait(t)
+			}
+			lost := s.Stats().Loss.Source
+			if late && lost == 0 {
+				t.Error("no sample was lost, though nobody drained the rings")
+			}
+			sum := time.Duration(lost) * interval
+			for _, smp := range samples {
+				sum += time.Duration(smp.Weight)
+			}
+			if off := math.Abs(float64(sum-(used-before))) / float64(used-before); off > 0.1 {
+				t.Errorf("weights sum up to %v, the target used %v", sum, used-before)
+			}
+			t.Logf("used %v, weights %v, %d samples, %d lost", used-before, sum, len(samples), lost)
+		})
+	}
+}
+
+func TestStacks(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{nil, {"-buildmode=pie", "-ldflags=-s -w"}} {
+		t.Run("flags="+strings.Join(flags, ","), func(t *testing.T) {
+			t.Parallel()
+			samples, s := sampleWhole(t, Options{Interval: time.Millisecond}, build(t, "workload", flags...), "busy", "800")
+			st := s.Stats()
+			if rooted := float64(st.Rooted) / float64(st.Samples); rooted < 0.97 {
+				t.Errorf("%.2f %% of %d stacks reach a root", 100*rooted, st.Samples)
+			}
+			var inWork, right int
+			for _, smp := range samples {
+				if smp.names[0] == "main.work" && !smp.Truncated {
+					inWork++
+					if parent := smp.names[1]; parent == "main.mixed" || parent == "main.recurse" {
+						right++
+					}
+				}
+			}
+			if inWork == 0 || right != inWork {
+				t.Errorf("of %d samples in main.work %d have a right caller", inWork, right)
+			}
+			t.Logf("%+v", st)
+		})
+	}
+}
+
+// TestLeaves: time in the vDSO and in the kernel belongs to the Go code that
+// asked for it.
+func TestLeaves(t *testing.T) {
+	t.Parallel()
+	samples, s := sampleWhole(t, Options{Interval: time.Millisecond}, build(t, "workload"), "leaves", "300")
+	var vdso, clock, kernel, read int
+	for _, smp := range samples {
+		switch {
+		case smp.names[0] == ccmap.KernelName && smp.has("syscall.Read"):
+			kernel++
+			if smp.has("main.kernel") && !smp.Truncated {
+				read++
+			}
+		case smp.has("runtime.nanotime1") || smp.has("time.now"):
+			vdso++
+			if (smp.has("main.clock") || smp.has("main.kernel")) && !smp.Truncated && smp.Goroutine != 0 {
+				clock++
+			}
+		}
+	}
+	t.Logf("clock %d of %d, kernel %d of %d; %+v", clock, vdso, read, kernel, s.Stats())
+	if vdso == 0 || float64(clock) < 0.95*float64(vdso) {
+		t.Errorf("of %d samples of the clock %d lead back to its caller", vdso, clock)
+	}
+	if s.Stats().KernelTime && (kernel == 0 || read != kernel) {
+		t.Errorf("of %d samples in the kernel %d lead back to the caller", kernel, read)
+	}
+}
+
+// TestDeepStacks: stacks beyond the kernel's limit of 127 callers are whole
+// once samples carry enough of the stack.
+func TestDeepStacks(t *testing.T) {
+	t.Parallel()
+	const depth = 1000
+	samples, _ := sampleWhole(t, Options{Interval: time.Millisecond}, build(t, "workload"), "deep", strconv.Itoa(depth), "250")
+	whole := 0
+	for _, s := range samples {
+		frames := 0
+		for _, name := range s.names {
+			if name == "main.recurse" {
+				frames++
+			}
+		}
+		if !s.Truncated && frames == depth+1 {
+			whole++
+		}
+	}
+	if whole < len(samples)/2 {
+		t.Errorf("%d of %d stacks of depth %d are whole", whole, len(samples), depth)
+	}
+}
+
+func TestCgoStacks(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("needs a C compiler")
+	}
+	samples, s := sampleWhole(t, Options{Interval: 2 * time.Millisecond}, build(t, "cgoload"))
+	var inC, rooted int
+	for _, smp := range samples {
+		if !strings.HasPrefix(smp.names[0], "inner") {
+			continue
+		}
+		inC++
+		if smp.has("main.callC") && smp.has("runtime.main") && !smp.Truncated && smp.Goroutine != 0 {
+			rooted++
+		}
+	}
+	if inC == 0 || float64(rooted) < 0.9*float64(inC) {
+		t.Errorf("of %d samples in C %d lead back to Go; %+v", inC, rooted, s.Stats())
+	}
+}
+
+// TestNewThreads: threads that begin after Open are sampled.
+func TestNewThreads(t *testing.T) {
+	t.Parallel()
+	const count = 20
+	samples, s := sampleWhole(t, Options{Interval: 2 * time.Millisecond}, build(t, "workload"), "threads", strconv.Itoa(count))
+	tids := make(map[uint32]bool)
+	for _, smp := range samples {
+		if smp.has("main.threads.func1") {
+			tids[smp.OSThread] = true
+		}
+	}
+	if len(tids) != count {
+		t.Errorf("sampled %d of %d threads", len(tids), count)
+	}
+	if n := s.Stats().Threads; n != 0 {
+		t.Errorf("%d threads are still attached", n)
+	}
+}
+
+// TestSetInterval: a change reaches every thread.
+func TestSetInterval(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "workload"), "busy", "60000")
+	s, sink := attach(t, g.pid(), Options{Interval: 50 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := s.Run(ctx)
+		done <- err
+	}()
+	g.proceed(t)
+	awaitSamples(s, 10)
+	if err := s.SetInterval(2 * time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	changed := monotonic()
+	awaitSamples(s, s.Stats().Samples+200)
+	t.Logf("%d threads took %v", s.Stats().Threads, s.Stats().LastChange)
+	if err := s.SetInterval(-1); err == nil {
+		t.Error("a negative interval was taken")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	checkPeriods(t, drained(sink), changed)
+	if got := s.Stats().Interval; got != 2*time.Millisecond {
+		t.Errorf("interval is %v", got)
+	}
+}
+
+// checkPeriods wants every period from before a moment to be near 50 ms and
+// every one from after it near 2 ms.
+func checkPeriods(t *testing.T, samples []stackSample, changed int64) {
+	t.Helper()
+	near := func(weight int64, want time.Duration) bool {
+		return math.Abs(float64(weight)-float64(want)) <= jitter*float64(want)+1
+	}
+	for _, smp := range samples {
+		after := smp.Time > changed
+		if after && !near(smp.Weight, 2*time.Millisecond) || !after && !near(smp.Weight, 50*time.Millisecond) && !near(smp.Weight, 2*time.Millisecond) {
+			t.Errorf("sample %v after the change has period %v", time.Duration(smp.Time-changed), time.Duration(smp.Weight))
+		}
+	}
+}
+
+// awaitSamples returns when a source has taken that many.
+func awaitSamples(s *Source, n uint64) {
+	for s.Stats().Samples < n {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestEndings(t *testing.T) {
+	t.Parallel()
+	t.Run("exit", func(t *testing.T) {
+		t.Parallel()
+		g := start(t, build(t, "workload"), "exit", "3")
+		s, sink := attach(t, g.pid(), Options{})
+		g.proceed(t)
+		if _, e := collect(t, s, sink); !e.Exited || e.Reason != "target exited with code 3" {
+			t.Errorf("ending: %+v", e)
+		}
+	})
+	t.Run("kill", func(t *testing.T) {
+		t.Parallel()
+		g := start(t, build(t, "workload"), "busy", "60000")
+		s, sink := attach(t, g.pid(), Options{Interval: time.Millisecond})
+		g.proceed(t)
+		go func() {
+			awaitSamples(s, 100)
+			g.cmd.Process.Kill()
+		}()
+		samples, e := collect(t, s, sink)
+		if !e.Exited || e.Reason != "target was killed by SIGKILL" {
+			t.Errorf("ending: %+v", e)
+		}
+		if uint64(len(samples)) != s.Stats().Samples {
+			t.Errorf("%d samples arrived of %d", len(samples), s.Stats().Samples)
+		}
+	})
+	t.Run("exec", func(t *testing.T) {
+		t.Parallel()
+		g := start(t, build(t, "workload"), "exec")
+		s, sink := attach(t, g.pid(), Options{})
+		g.proceed(t)
+		if _, e := collect(t, s, sink); !e.Exited || !strings.Contains(e.Reason, "replaced itself by /") {
+			t.Errorf("ending: %+v", e)
+		}
+	})
+	t.Run("stop", func(t *testing.T) {
+		t.Parallel()
+		g := start(t, build(t, "workload"), "busy", "60000")
+		s, _ := attach(t, g.pid(), Options{})
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if e, err := s.Run(ctx); err != nil || e.Exited || e.Reason != "stopped" {
+			t.Errorf("ending: %+v, %v", e, err)
+		}
+	})
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	sink := sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}
+	sleep := exec.Command("sleep", "60")
+	zombie := exec.Command("true")
+	if err := errors.Join(sleep.Start(), zombie.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		sleep.Process.Kill()
+		sleep.Wait()
+		zombie.Wait()
+	})
+	awaitZombie(t, zombie.Process.Pid)
+	if stat, err := readStat(2); err == nil && stat.kernelThread() { // not in a PID namespace
+		if _, err := Open(Options{PID: 2, Sink: sink}); !errors.Is(err, sampler.ErrNotGo) {
+			t.Errorf("kernel thread: %v", err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		o    Options
+		want error
+	}{
+		{"negative pid", Options{PID: -1, Sink: sink}, sampler.ErrNoProcess},
+		{"unused pid", Options{PID: 1<<22 + 1, Sink: sink}, sampler.ErrNoProcess},
+		{"zombie", Options{PID: zombie.Process.Pid, Sink: sink}, sampler.ErrNoProcess},
+		{"not Go", Options{PID: sleep.Process.Pid, Sink: sink}, sampler.ErrNotGo},
+		{"no sink", Options{PID: os.Getpid()}, nil},
+	} {
+		s, err := Open(c.o)
+		if err == nil {
+			s.Close()
+			t.Errorf("%s: opened", c.name)
+		} else if c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: %v; want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func awaitZombie(t *testing.T, pid int) {
+	t.Helper()
+	for {
+		stat, err := readStat(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stat.zombie() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,177 @@
+package perf
+
+import (
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+)
+
+// taker holds what turning one sample into another needs, all of it reused.
+type taker struct {
+	unwinder
+	who     *identifier // nil where the runtime's structures are not known
+	stack   stack
+	now     past
+	out     ccmap.Sample
+	kernel  ccmap.Frame
+	unknown ccmap.Frame
+	last    map[uint64]int64 // thread to the time of its last sample; emptied when full
+}
+
+// prepare makes what the drainer needs to take samples.
+func (d *drainer) prepare(o Options) {
+	mem := memory{pid: d.pid}
+	frame := func(name string) ccmap.Frame {
+		return ccmap.Frame{Method: d.sink.Names.Intern(ccmap.Method{Name: name}), Offset: ccmap.NoOffset}
+	}
+	d.taker = &taker{
+		unwinder: unwinder{code: d.code, memory: mem},
+		kernel:   frame(ccmap.KernelName),
+		unknown:  frame(ccmap.UnknownName),
+		last:     make(map[uint64]int64),
+	}
+	d.learnLayout()
+	d.judge = newJudge(o.Watchpoints, o.WatchBudget, d.threads, d.log)
+	d.counts.watches.Store(int64(len(d.judge.watches)))
+}
+
+// learnLayout takes over what the symbols know of the runtime's structures.
+func (d *drainer) learnLayout() {
+	if d.code.table == nil {
+		return
+	}
+	layout, ok := d.code.table.Layout()
+	if !ok {
+		d.log.Warn("goroutines are not told apart: unknown Go version", "version", d.code.table.GoVersion())
+		return
+	}
+	d.taker.layout, d.taker.knowsLayout = layout, true
+	d.taker.who = newIdentifier(d.taker.memory, layout)
+}
+
+// loadSymbols tries again, now and then, for the symbols of a program that was
+// attached to before it had run.
+func (d *drainer) loadSymbols() {
+	const pause = 20 * time.Millisecond
+	if d.code.table != nil || time.Since(d.tried) < pause {
+		return
+	}
+	defer func() { d.tried = time.Now() }()
+	if err := d.code.load(d.pid, d.log); err != nil {
+		d.log.Debug("load symbols", "error", err)
+		return
+	}
+	d.learnLayout()
+	d.target.Store(describe(d.pid, d.code))
+}
+
+// take turns a sample that is lag old into one of the queue's.
+func (d *drainer) take(s *sample, weight, lag time.Duration) {
+	d.loadSymbols()
+	t := d.taker
+	t.unwind(s, &t.stack)
+	who := t.identify(s)
+	top := d.judge.judge(who.thread, t.past(d.judge.history), lag, d.code.entry)
+	t.fill(s, who, d.sink.Names)
+	t.out.Weight = int64(weight)
+	t.mark(top)
+	d.count(s)
+	d.local.Push(&t.out)
+	d.deepen = d.deepen || t.stack.wantDump
+}
+
+// identify falls back on the thread where goroutines are not known.
+func (t *taker) identify(s *sample) identity {
+	if t.who == nil {
+		return identity{thread: osThread | uint64(s.tid)}
+	}
+	return t.who.identify(s, &t.stack, t.onGoroutine())
+}
+
+// past describes the stack to the judge.
+func (t *taker) past(h *history) *past {
+	p := &t.now
+	*p = past{slot: t.stack.slot, complete: t.stack.rooted}
+	if pcs := t.stack.pcs; len(pcs) > 0 {
+		p.callers = h.outermostFirst(pcs[1:])
+		p.entry = t.code.at(pcs[0]).entry
+	}
+	return p
+}
+
+// onGoroutine says whether the stack begins where a goroutine does.
+func (t *taker) onGoroutine() bool {
+	return t.stack.rooted && t.code.at(t.stack.pcs[len(t.stack.pcs)-1]).id == gosym.FuncGoexit
+}
+
+// fill makes the sample that is pushed, but for its weight and its marks.
+func (t *taker) fill(s *sample, who identity, names *ccmap.Names) {
+	frames := t.out.Frames[:0]
+	if s.kernel {
+		frames = append(frames, t.kernel)
+	}
+	frames = t.code.frames(t.visible(), names, frames)
+	if len(frames) == 0 {
+		frames = append(frames, t.unknown)
+	}
+	t.out = ccmap.Sample{
+		Frames:    frames,
+		Thread:    who.thread,
+		Goroutine: who.goroutine,
+		OSThread:  s.tid,
+		Time:      t.ordered(who.thread, int64(s.time)),
+		Truncated: !t.stack.rooted,
+	}
+}
+
+// mark notes the verdict. Where the innermost activation is an old one there
+// is no new one in the whole stack.
+func (t *taker) mark(top ccmap.Repetition) {
+	t.out.Top, t.out.Fresh = top, ccmap.FreshUnknown
+	if top == ccmap.TopRepeated {
+		t.out.Fresh = 0
+	}
+}
+
+// visible leaves runtime.goexit out, as runtime/pprof does: it only stands
+// where every goroutine begins.
+func (t *taker) visible() []uint64 {
+	pcs := t.stack.pcs
+	if len(pcs) > 1 && t.onGoroutine() {
+		return pcs[:len(pcs)-1]
+	}
+	return pcs
+}
+
+// ordered returns the time of a thread's sample, which is not before that of
+// its last one: two CPUs may publish samples of one goroutine a few µs out of
+// order.
+func (t *taker) ordered(thread uint64, at int64) int64 {
+	if len(t.last) >= maxPasts {
+		clear(t.last)
+	}
+	at = max(at, t.last[thread])
+	t.last[thread] = at
+	return at
+}
+
+// count adds the sample to the source's statistics.
+func (d *drainer) count(s *sample) {
+	c, st := d.counts, &d.taker.stack
+	c.samples.Add(1)
+	if st.rooted {
+		c.rooted.Add(1)
+	} else {
+		c.truncated.Add(1)
+	}
+	if st.repaired {
+		c.repaired.Add(1)
+	}
+	if st.foreign {
+		c.foreign.Add(1)
+	}
+	if s.kernel {
+		c.kernel.Add(1)
+	}
+}

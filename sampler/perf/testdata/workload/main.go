@@ -1,0 +1,174 @@
+// Workload is what the tests of package perf attach to. It says "ready", waits
+// for a line, does what its first argument says, and prints what it has done.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// work burns CPU time without calling anything.
+//
+//go:noinline
+func work(n int) int {
+	x := 0
+	for i := range n {
+		x += i*i ^ x
+	}
+	return x
+}
+
+// recurse calls itself n times, and then works.
+//
+//go:noinline
+func recurse(n, spin int) int {
+	if n == 0 {
+		return work(spin)
+	}
+	return recurse(n-1, spin) + 1
+}
+
+// cpuTime returns the CPU time of the process.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// calibrate returns the n for which work takes d of CPU time.
+func calibrate(d time.Duration) int {
+	for n := 1 << 16; ; n *= 2 {
+		begin := cpuTime()
+		work(n)
+		if took := cpuTime() - begin; took > 50*time.Millisecond {
+			return int(float64(n) * float64(d) / float64(took))
+		}
+	}
+}
+
+// calls calls work a number of times, each call taking the given CPU time.
+func calls(wait func(), each time.Duration, count int) {
+	n := calibrate(each)
+	wait()
+	for range count {
+		work(n)
+	}
+	fmt.Println("calls", count)
+}
+
+// busy does a bit of everything on several goroutines for a time.
+func busy(wait func(), d time.Duration) {
+	wait()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for end := time.Now().Add(d); time.Now().Before(end); {
+				mixed()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func mixed() {
+	counts := map[string]int{}
+	for i := range 200 {
+		counts[fmt.Sprint(i)] = work(i)
+	}
+	words := make([]string, 0, len(counts))
+	for word := range counts {
+		words = append(words, word)
+	}
+	sort.Strings(words)
+	answer := make(chan int)
+	go func() { answer <- recurse(30, 1000) + len(strings.Join(words, ",")) }()
+	<-answer
+	if f, err := os.Open("/dev/null"); err == nil {
+		f.Close()
+	}
+}
+
+// clock asks for the time, which is in the vDSO.
+//
+//go:noinline
+func clock(end time.Time) {
+	for time.Now().Before(end) {
+	}
+}
+
+// kernel has the kernel do something.
+//
+//go:noinline
+func kernel(end time.Time) {
+	f, err := os.Open("/dev/zero")
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	for buf := make([]byte, 1<<20); time.Now().Before(end); {
+		f.Read(buf)
+	}
+}
+
+// threads starts OS threads that work, after the wait.
+func threads(wait func(), count int) {
+	n := calibrate(30 * time.Millisecond)
+	wait()
+	var wg sync.WaitGroup
+	for range count {
+		wg.Go(func() {
+			runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+			work(n)
+		})
+	}
+	wg.Wait()
+	fmt.Println("threads", count)
+}
+
+func main() {
+	in := bufio.NewReader(os.Stdin)
+	wait := func() {
+		fmt.Println("ready")
+		in.ReadString('\n')
+	}
+	number := func(i int) int {
+		n, err := strconv.Atoi(os.Args[i])
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+	switch os.Args[1] {
+	case "calls":
+		calls(wait, time.Duration(number(2))*time.Millisecond, number(3))
+	case "busy":
+		busy(wait, time.Duration(number(2))*time.Millisecond)
+	case "deep":
+		n := calibrate(time.Duration(number(3)) * time.Millisecond)
+		wait()
+		recurse(number(2), n)
+	case "leaves":
+		wait()
+		clock(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
+		kernel(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
+	case "threads":
+		threads(wait, number(2))
+	case "exec":
+		wait()
+		work(calibrate(50 * time.Millisecond))
+		if err := syscall.Exec("/bin/sleep", []string{"sleep", "60"}, nil); err != nil {
+			panic(err)
+		}
+	case "exit":
+		wait()
+		os.Exit(number(2))
+	}
+}

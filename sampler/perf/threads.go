@@ -1,0 +1,344 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// threads holds the events of the target's threads: for every thread one event
+// on every CPU that has a ring, without inheritance, because a period change
+// does not reach threads that were inherited (Linux 6.18).
+//
+// The drainer attaches, detaches and looks up; any goroutine may set the
+// interval. All fields but pid and log are under mu.
+type threads struct {
+	pid int
+	log *slog.Logger
+
+	mu       sync.Mutex
+	byTID    map[uint32]*thread
+	rings    []*ring // index i is that of thread.events; only ever appended to
+	form     eventForm
+	interval time.Duration
+	took     time.Duration // how long the last change took
+	fds      int           // open events
+	maxFDs   int
+	refused  bool   // descriptors ran out for some thread
+	lost     uint64 // samples that found their ring full, by events that are closed
+}
+
+// thread is one attached thread: one event for each ring.
+type thread struct {
+	events []event
+}
+
+// reservedFDs are left to the rest of the process, which has files to write.
+const reservedFDs = 64
+
+func newThreads(pid int, interval time.Duration, log *slog.Logger) *threads {
+	limit := unix.Rlimit{Cur: 1024}
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	return &threads{
+		pid:      pid,
+		log:      log,
+		byTID:    make(map[uint32]*thread),
+		interval: interval,
+		maxFDs:   int(min(limit.Cur, 1<<30)) - reservedFDs,
+	}
+}
+
+// scan attaches the threads that the target has and this table has not, until
+// a look at the task directory finds no new one: a thread that was started
+// before its parent was attached left no record.
+func (t *threads) scan() error {
+	for {
+		tids, err := readTasks(t.pid)
+		if err != nil {
+			return err
+		}
+		fresh := false
+		for _, tid := range tids {
+			added, err := t.attach(tid)
+			if err != nil {
+				return err
+			}
+			fresh = fresh || added
+		}
+		if !fresh {
+			return nil
+		}
+	}
+}
+
+func readTasks(pid int) ([]uint32, error) {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, fmt.Errorf("list threads: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("list threads: %w", err)
+	}
+	tids := make([]uint32, 0, len(names))
+	for _, name := range names {
+		if tid, err := strconv.ParseUint(name, 10, 32); err == nil {
+			tids = append(tids, uint32(tid))
+		}
+	}
+	return tids, nil
+}
+
+// attach opens the events of a thread, and says whether it was new and is
+// sampled now. It is no error if the thread has ended in the meantime, nor if
+// there are no descriptors for it: the next scan tries again.
+func (t *threads) attach(tid uint32) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.byTID[tid]; ok {
+		return false, nil
+	}
+	if t.fds+len(t.rings) > t.maxFDs {
+		t.refuse(tid)
+		return false, nil
+	}
+	th := new(thread)
+	if err := t.openAll(tid, th); err != nil {
+		t.closeAll(th)
+		return false, t.excuse(tid, err)
+	}
+	t.byTID[tid] = th
+	return true, nil
+}
+
+// refuse notes a thread that is not sampled for want of descriptors.
+func (t *threads) refuse(tid uint32) {
+	if !t.refused {
+		t.log.Warn("too many threads: not all are sampled; raise the limit of open files (ulimit -n)",
+			"thread", tid, "sampled", len(t.byTID), "cpus", len(t.rings), "limit", t.maxFDs+reservedFDs)
+	}
+	t.refused = true
+}
+
+// excuse returns the errors of attaching to a thread that are none of the
+// target.
+func (t *threads) excuse(tid uint32, err error) error {
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return nil
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		t.refuse(tid)
+		return nil
+	}
+	return err
+}
+
+// openAll opens events for the rings that th has none for.
+func (t *threads) openAll(tid uint32, th *thread) error {
+	for i := len(th.events); i < len(t.rings); i++ {
+		e, err := t.open(tid, t.rings[i])
+		if err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: the CPU went offline
+			return err
+		}
+		th.events = append(th.events, e)
+	}
+	return nil
+}
+
+func (t *threads) open(tid uint32, r *ring) (event, error) {
+	period := jittered(t.interval)
+	fd, err := openEvent(t.form.attr(period), int(tid), r.cpu)
+	if err != nil {
+		return event{fd: -1}, err
+	}
+	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
+		unix.Close(fd)
+		return event{fd: -1}, fmt.Errorf("send samples of thread %d to the ring of CPU %d: %w", tid, r.cpu, err)
+	}
+	t.fds++
+	return event{fd: fd, period: period, before: period, changed: monotonic()}, nil
+}
+
+// closeAll closes the events of a thread and collects what they lost.
+func (t *threads) closeAll(th *thread) {
+	for _, e := range th.events {
+		if e.fd < 0 {
+			continue
+		}
+		if _, lost, err := readCount(e.fd); err == nil {
+			t.lost += lost
+		}
+		unix.Close(e.fd)
+		t.fds--
+	}
+	th.events = nil
+}
+
+// detach forgets a thread that has ended.
+func (t *threads) detach(tid uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if th, ok := t.byTID[tid]; ok {
+		t.closeAll(th)
+		delete(t.byTID, tid)
+	}
+}
+
+// stop ends all sampling but keeps the table, which samples that are still in
+// the rings need.
+func (t *threads) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, th := range t.byTID {
+		for _, e := range th.events {
+			if e.fd >= 0 {
+				unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_DISABLE, 0)
+			}
+		}
+	}
+}
+
+// detachAll closes every event and returns how many samples found their ring
+// full, over all events there ever were.
+func (t *threads) detachAll() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for tid, th := range t.byTID {
+		t.closeAll(th)
+		delete(t.byTID, tid)
+	}
+	return t.lost
+}
+
+// addRing begins to sample on one more CPU.
+func (t *threads) addRing(r *ring) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.index = len(t.rings)
+	t.rings = append(t.rings, r)
+	for tid, th := range t.byTID {
+		if t.fds >= t.maxFDs {
+			t.refuse(tid)
+			continue
+		}
+		if err := t.openAll(tid, th); err != nil && t.excuse(tid, err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lengthenDump doubles the piece of stack that samples carry, up to the most
+// that is possible, by opening every event anew: what ran since an event's last
+// sample is not sampled. It returns the new length in bytes, and whether it is
+// a new one.
+func (t *threads) lengthenDump() (uint32, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dump := min(2*t.form.dump, t.longestDump())
+	if dump <= t.form.dump {
+		return t.form.dump, false
+	}
+	t.form.dump = dump
+	for tid, th := range t.byTID {
+		t.closeAll(th)
+		if err := t.openAll(tid, th); err != nil {
+			t.log.Debug("open events anew", "thread", tid, "error", err)
+		}
+	}
+	return dump, true
+}
+
+// longestDump leaves room for several samples in the smallest ring.
+func (t *threads) longestDump() uint32 {
+	const samples = 8
+	longest := longestDump
+	for _, r := range t.rings {
+		longest = min(longest, len(r.data)/samples)
+	}
+	return uint32(longest) &^ 7
+}
+
+// setInterval reaches every event of every thread before it returns, and every
+// future one.
+func (t *threads) setInterval(d time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begin := time.Now()
+	var first error
+	t.interval = d
+	for _, th := range t.byTID {
+		for i := range th.events {
+			e := &th.events[i]
+			if e.fd < 0 {
+				continue
+			}
+			if err := e.setPeriod(jittered(d)); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	t.took = time.Since(begin)
+	return first
+}
+
+// weigh returns the CPU time that a sample stands for, which is its event's
+// period, and now and then gives the event another period. Right after a sample,
+// because a change restarts the period: what is lost of it is no more than the
+// age of the sample, under 1 ms in redrawAfter.
+func (t *threads) weigh(s *sample, ring int) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	th, ok := t.byTID[s.tid]
+	if !ok || ring >= len(th.events) || th.events[ring].fd < 0 {
+		return time.Duration(s.period)
+	}
+	e := &th.events[ring]
+	weight := e.at(int64(s.time))
+	if int64(s.time)-e.changed > int64(redrawAfter) {
+		if err := e.setPeriod(jittered(t.interval)); err != nil {
+			t.log.Debug("draw another period", "thread", s.tid, "error", err)
+		}
+	}
+	return weight
+}
+
+// watchable returns the threads that a watchpoint must be set on, which are
+// all; none if there are not enough descriptors for that many watchpoints.
+func (t *threads) watchable(watches int) []uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refused || t.fds+watches*len(t.byTID) > t.maxFDs {
+		return nil
+	}
+	tids := make([]uint32, 0, len(t.byTID))
+	for tid := range t.byTID {
+		tids = append(tids, tid)
+	}
+	return tids
+}
+
+// threadsState is what [Source.Stats] shows of the table.
+type threadsState struct {
+	sampled        int // threads
+	interval, took time.Duration
+}
+
+func (t *threads) state() threadsState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return threadsState{sampled: len(t.byTID), interval: t.interval, took: t.took}
+}
+
+// gone says whether the error means that the process is no more.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+}

@@ -1,0 +1,84 @@
+package perf
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+	"golang.org/x/sys/unix"
+)
+
+// eachSample hands the decoded samples of a source to f, instead of Run, until
+// the target ends.
+func eachSample(t *testing.T, s *Source, f func(*sample)) {
+	t.Helper()
+	d := s.drainer
+	for {
+		exited, err := d.waiter.wait(time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range d.rings {
+			r.refresh()
+		}
+		for r := d.earliest(); r != nil; r = d.earliest() {
+			if r.next.kind == unix.PERF_RECORD_SAMPLE {
+				if err := d.sample.decode(r.next.misc, r.next.body); err != nil {
+					t.Fatal(err)
+				}
+				f(&d.sample)
+			} else if err := d.record(r); err != nil {
+				t.Fatal(err)
+			}
+			r.advance()
+			r.release()
+		}
+		if exited {
+			return
+		}
+	}
+}
+
+// TestRepairEqualsWalk compares the two ways to unwind: the kernel's frame
+// pointer walk with its first caller repaired, and SP deltas from the innermost
+// function to the root.
+func TestRepairEqualsWalk(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "workload"), "busy", "1200")
+	s, _ := attach(t, g.pid(), Options{Interval: time.Millisecond, Watchpoints: -1})
+	defer s.Close()
+	g.proceed(t)
+	u := &s.drainer.taker.unwinder
+	var compared, equal, repaired int
+	eachSample(t, s, func(smp *sample) {
+		top := u.code.at(smp.regs.ip)
+		if !smp.hasRegs || top.kind != gosym.KindGo {
+			return
+		}
+		dump := stackView{base: smp.regs.sp, bytes: smp.stack}
+		walked, end := u.unwindDump(smp.regs.ip, smp.regs.sp, dump, nil)
+		if end != endAtRoot {
+			return
+		}
+		var st stack
+		u.repair(smp, top, dump, &st)
+		if u.interrupted(st.pcs) {
+			return // unwind walks those
+		}
+		u.cutAtRoot(&st)
+		compared++
+		if st.repaired {
+			repaired++
+		}
+		if slices.Equal(st.pcs, walked) {
+			equal++
+		} else {
+			t.Logf("repaired %#x\nwalked   %#x", st.pcs, walked)
+		}
+	})
+	t.Logf("%d of %d chains equal, %d repaired", equal, compared, repaired)
+	if compared < 100 || float64(equal) < 0.999*float64(compared) {
+		t.Errorf("%d of %d repaired chains equal the walk", equal, compared)
+	}
+}

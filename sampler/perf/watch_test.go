@@ -1,0 +1,57 @@
+package perf
+
+import (
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestWatch watches words of this process, on one thread.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tid := uint32(unix.Gettid())
+	w, err := openWatch(tid)
+	if err != nil {
+		skipUnlessPermitted(t, explain(unix.Getpid(), err))
+		t.Skipf("no hardware watchpoint: %v", err)
+	}
+	defer w.close()
+	cells := make([]uint64, 2)
+	expect := func(want bool, what string) {
+		t.Helper()
+		if dirty, err := w.dirty(); err != nil || dirty != want {
+			t.Errorf("%s: dirty is %v, %v", what, dirty, err)
+		}
+	}
+	arm := func(cell *uint64) {
+		t.Helper()
+		if err := w.arm(uint64(uintptr(unsafe.Pointer(cell))), []uint32{tid}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 { // a watch that was hit must work again
+		arm(&cells[0])
+		expect(false, "armed")
+		cells[1]++
+		expect(false, "another word was written")
+		arm(&cells[1]) // moved without a hit
+		cells[0]++
+		expect(false, "the word watched before was written")
+		for range 1000 {
+			cells[1]++
+		}
+		expect(true, "written")
+		if hits, _, err := readCount(w.events[tid]); err != nil || hits != 1 {
+			t.Errorf("round %d: %d hits, %v; a watch is good for one", round, hits, err)
+		}
+	}
+	w.forget(tid)
+	expect(true, "the thread that wrote has ended")
+	if err := w.arm(8, nil); err == nil {
+		t.Error("armed on no thread")
+	}
+}
