@@ -6,7 +6,7 @@ type Repetition uint8
 
 const (
 	TopUnknown  Repetition = iota // nobody could tell; never counted as a repetition
-	TopNew                        // a new activation
+	TopNew                        // an activation that began since; not an older one that a call returned to
 	TopRepeated                   // the same activation still on top
 )
 
@@ -34,6 +34,11 @@ type Sample struct {
 	Weight int64 // ns of the target that this sample stands for, ≥ 0
 
 	Top Repetition
+
+	// Early says that the sample came sooner after the thread's last one than
+	// the interval, so that Top, though true, says nothing of how often samples
+	// at that interval repeat.
+	Early bool
 
 	// Fresh is how many of the innermost Frames are activations that no earlier
 	// sample has seen, 0 to len(Frames), or FreshUnknown.

@@ -18,10 +18,11 @@ type word = ccmap.Frame
 
 const headerWords = 7
 
-// The flags of a record: Top in the low byte, Truncated above it.
+// The flags of a record: Top in the low byte, the others above it.
 const (
 	flagTop       = 0xff
 	flagTruncated = 0x100
+	flagEarly     = 0x200
 )
 
 // recordWords returns the length of the record of a sample, in words.
@@ -32,6 +33,9 @@ func encode(w []word, s *ccmap.Sample) {
 	flags := uint32(s.Top)
 	if s.Truncated {
 		flags |= flagTruncated
+	}
+	if s.Early {
+		flags |= flagEarly
 	}
 	h := (*[headerWords]word)(w)
 	h[0] = halves(uint32(len(s.Frames)), flags)
@@ -61,6 +65,7 @@ func decode(s *ccmap.Sample, w []word) int {
 		Depth:     uint32(h[6].Method),
 		Top:       ccmap.Repetition(flags & flagTop),
 		Truncated: flags&flagTruncated != 0,
+		Early:     flags&flagEarly != 0,
 	}
 	return n
 }

@@ -26,6 +26,7 @@ func samples(maxFrames int) *rapid.Generator[ccmap.Sample] {
 			Fresh:     rapid.Int32().Draw(r, "fresh"),
 			Depth:     rapid.Uint32().Draw(r, "depth"),
 			Truncated: rapid.Bool().Draw(r, "truncated"),
+			Early:     rapid.Bool().Draw(r, "early"),
 		}
 	})
 }

@@ -62,7 +62,6 @@ type Stats struct {
 	Probes       int    // hardware watchpoints available to this source; 0: none, verdicts are unknown
 	Interval     time.Duration
 	LastChange   time.Duration // how long the last change of the interval took to reach every thread
-	CPU          time.Duration // the source's own CPU time, where it can be told apart
 	KernelTime   bool          // whether time in the kernel is sampled
 	KernelReason string        // why not, where it is not
 }

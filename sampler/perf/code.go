@@ -114,15 +114,15 @@ func (c *code) load(pid int, log *slog.Logger) error {
 	case errors.Is(err, gosym.ErrNotReady):
 		return nil
 	case errors.Is(err, gosym.ErrNotGo):
-		return fmt.Errorf("load symbols of process %d: %w: %w", pid, sampler.ErrNotGo, err)
+		return as(err, sampler.ErrNotGo)
 	case errors.Is(err, gosym.ErrUnsupported):
-		return fmt.Errorf("load symbols of process %d: %w: %w", pid, sampler.ErrUnsupported, err)
+		return as(fmt.Errorf("load symbols: %w", err), sampler.ErrUnsupported)
 	case errors.Is(err, fs.ErrPermission):
-		return otherUser(pid, err)
+		return otherUser(err)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("load symbols of process %d: %w: %w", pid, sampler.ErrNoProcess, err)
+		return as(fmt.Errorf("load symbols: %w", err), sampler.ErrNoProcess)
 	case err != nil:
-		return fmt.Errorf("load symbols of process %d: %w", pid, err)
+		return fmt.Errorf("load symbols: %w", err)
 	}
 	c.table = table
 	clear(c.cache)

@@ -10,16 +10,18 @@ import (
 
 // drain handles every record that was in the rings when it began, in the order
 // of their times, so that the samples of a goroutine that went from one CPU to
-// another stay in order.
-func (d *drainer) drain() {
+// another stay in order. It says whether there was any.
+func (d *drainer) drain() bool {
+	found := false
 	for _, r := range d.rings {
 		r.refresh()
 	}
 	for {
 		r := d.earliest()
 		if r == nil {
-			return
+			return found
 		}
+		found = true
 		if err := d.record(r); err != nil {
 			d.counts.corrupt.Add(1)
 		}
@@ -78,7 +80,7 @@ func (d *drainer) taskRecord(kind uint32, body []byte) error {
 		d.judge.detach(task.tid)
 		return nil
 	}
-	if _, err := d.threads.attach(task.tid); err != nil {
+	if _, err := d.threads.attach(task.tid, true); err != nil {
 		d.log.Warn("thread is not sampled", "thread", task.tid, "error", err)
 	}
 	d.judge.attach(task.tid)

@@ -31,19 +31,24 @@ type drainer struct {
 	local  *queue.Ring
 	sample sample // reused
 
-	stale    bool          // code was mapped since the symbols were loaded
-	deepen   bool          // a stack did not fit into its sample
-	ended    string        // why the session is over; empty while it is not
-	replaced bool          // the target runs another program, which is not sampled
-	checked  time.Time     // when the target was last looked over
-	tried    time.Time     // when symbols were last asked for
-	began    time.Duration // CPU time of the thread when Run began
+	stale    bool      // code was mapped since the symbols were loaded
+	deepen   bool      // a stack did not fit into its sample
+	ended    string    // why the session is over; empty while it is not
+	replaced bool      // the target runs another program, which is not sampled
+	pending  bool      // samples were pushed since the last hand-over
+	drained  time.Time // when the rings were last drained
+	handed   time.Time // when samples were last handed over
+	checked  time.Time // when the target was last looked over
+	tried    time.Time // when symbols were last asked for
 }
 
 const (
 	// pace is the least time between two drains. It bounds the drainer's
 	// wake-ups at short intervals, and how old a sample gets.
 	pace = time.Millisecond
+	// handOver is how long samples may wait in the queue's ring for others, so
+	// that the consumer is not woken for each.
+	handOver = 50 * time.Millisecond
 	// checkEvery is how often the target's threads and the CPUs are looked
 	// over, in case a record was lost.
 	checkEvery = time.Second
@@ -53,20 +58,18 @@ const (
 func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 	defer d.close()
 	defer d.waiter.ringAfter(ctx)()
-	d.began = threadTime()
 	d.local = d.sink.Queue.Ring()
 	defer d.local.Close()
 
 	for ctx.Err() == nil && d.ended == "" {
-		begin := time.Now()
-		exited, err := d.waiter.wait(checkEvery)
+		exited, err := d.waiter.wait(d.patience())
 		if err != nil {
 			return sampler.Ending{}, err
 		}
 		if exited {
 			d.ended = exitReason(d.pid, d.pidfd)
 		}
-		d.turn(begin)
+		d.turn()
 	}
 	d.finish()
 	if d.ended != "" {
@@ -75,17 +78,30 @@ func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 	return sampler.Ending{Reason: "stopped"}, nil
 }
 
-// turn drains once, hands over, and keeps the pace.
-func (d *drainer) turn(begin time.Time) {
-	d.drain()
-	d.local.Publish()
+// patience is how long to wait for records.
+func (d *drainer) patience() time.Duration {
+	if d.pending {
+		return handOver
+	}
+	return checkEvery
+}
+
+// turn drains once, at the pace, and hands samples over when it is time.
+func (d *drainer) turn() {
+	if rest := pace - time.Since(d.drained); rest > 0 {
+		time.Sleep(rest)
+	}
 	now := time.Now()
+	d.drained = now
+	if d.drain() {
+		d.pending = true
+	}
+	if d.pending && now.Sub(d.handed) >= handOver {
+		d.local.Publish()
+		d.handed, d.pending = now, false
+	}
 	d.check(now)
 	d.account()
-	if spent := now.Sub(begin); spent < pace {
-		rest := unix.NsecToTimespec(int64(pace - spent))
-		unix.Nanosleep(&rest, nil)
-	}
 }
 
 // check does what need not be done for every sample.
@@ -119,9 +135,8 @@ func (d *drainer) lookOver() {
 	}
 }
 
-// account publishes what the drainer has used and done.
+// account publishes what the judge has done.
 func (d *drainer) account() {
-	d.counts.cpu.Store(int64(threadTime() - d.began))
 	d.counts.armed.Store(d.judge.armed)
 	d.counts.watches.Store(int64(len(d.judge.watches)))
 }

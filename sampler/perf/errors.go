@@ -18,8 +18,8 @@ const (
 
 // otherUser explains that the target belongs to somebody else, or has made
 // itself undumpable.
-func otherUser(pid int, err error) error {
-	return fmt.Errorf("process %d belongs to another user or forbids tracing: %w (%s): %w", pid, sampler.ErrPermission, adviceUser, err)
+func otherUser(err error) error {
+	return fmt.Errorf("it belongs to another user or forbids tracing: %w (%s): %w", sampler.ErrPermission, adviceUser, err)
 }
 
 // explain turns a refusal of the first perf_event_open into an error that says
@@ -27,9 +27,9 @@ func otherUser(pid int, err error) error {
 func explain(pid int, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
-		return fmt.Errorf("process %d: %w: %w", pid, sampler.ErrNoProcess, err)
+		return as(err, sampler.ErrNoProcess)
 	case errors.Is(err, unix.EACCES) && !sameUser(pid):
-		return otherUser(pid, err)
+		return otherUser(err)
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceParanoid, err)
 	case errors.Is(err, unix.EPERM):
@@ -47,3 +47,12 @@ func sameUser(pid int) bool {
 	var st unix.Stat_t
 	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == os.Geteuid()
 }
+
+// as returns an error that reads as err does and that errors.Is takes for kind,
+// too: the errors of package sampler say less than what they stand for.
+func as(err, kind error) error { return classified{err, kind} }
+
+type classified struct{ err, kind error }
+
+func (c classified) Error() string   { return c.err.Error() }
+func (c classified) Unwrap() []error { return []error{c.err, c.kind} }

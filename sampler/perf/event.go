@@ -10,19 +10,48 @@ import (
 // event samples one thread on one CPU. Its periods are kept here because the
 // kernel, asked for PERF_SAMPLE_PERIOD, goes on telling the first one after a
 // change (hw.last_period of a cpu-clock event; Linux 6.18).
+//
+// The first period of a new thread's event is a random part of the interval,
+// and the first sample stands for the whole interval: so a thread that ends
+// after half an interval is sampled every other time, and not missed every time.
 type event struct {
 	fd      int           // -1 where the CPU was offline
 	period  time.Duration // since changed
 	before  time.Duration // until changed
 	changed int64         // CLOCK_MONOTONIC, ns
+	first   time.Duration // what the first sample stands for, if not the period; 0 after it
 }
 
-// at returns the period that a sample ended which was taken at a time.
-func (e *event) at(t int64) time.Duration {
-	if t < e.changed {
-		return e.before
+// leastFirst is the least part of the interval that a first period takes. It
+// bounds how often a thread is sampled while the drainer, stopped perhaps, does
+// not see the first sample: until then that period goes on.
+const leastFirst = 0.1
+
+// newEvent opens an event in the form that the kernel agreed to. young says that
+// the thread has just begun. fd is -1 on an error.
+func newEvent(form eventForm, interval time.Duration, young bool, tid uint32, cpu int) (event, error) {
+	e := event{period: jittered(interval)}
+	if young {
+		e.first = e.period
+		e.period = time.Duration(float64(interval) * max(rand.Float64(), leastFirst))
 	}
-	return e.period
+	var err error
+	e.fd, err = openEvent(form.attr(e.period), int(tid), cpu)
+	e.before, e.changed = e.period, monotonic()
+	return e, err
+}
+
+// weigh returns the CPU time that a sample taken at t stands for, and whether
+// the event needs another period.
+func (e *event) weigh(t int64) (weight time.Duration, redraw bool) {
+	switch {
+	case e.first > 0:
+		weight, e.first = e.first, 0
+		return weight, true
+	case t < e.changed:
+		return e.before, false
+	}
+	return e.period, t-e.changed > int64(redrawAfter)
 }
 
 // setPeriod changes the period, which restarts it.
@@ -30,7 +59,7 @@ func (e *event) setPeriod(period time.Duration) error {
 	if err := setPeriod(e.fd, period); err != nil {
 		return err
 	}
-	e.period, e.before, e.changed = period, e.period, monotonic()
+	e.period, e.before, e.changed, e.first = period, e.period, monotonic(), 0
 	return nil
 }
 

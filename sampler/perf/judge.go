@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -103,6 +104,8 @@ func (j *judge) judge(thread uint64, now *past, lag time.Duration, entry func(pc
 	if len(j.watches) == 0 {
 		return ccmap.TopUnknown
 	}
+	runtime.LockOSThread() // its CPU time is what judging costs
+	defer runtime.UnlockOSThread()
 	begin := threadTime()
 	before := j.history.last[thread]
 	top := ccmap.TopUnknown
@@ -241,8 +244,7 @@ func (j *judge) detach(tid uint32) {
 	}
 }
 
-// threadTime returns the CPU time of the calling thread, which is the
-// drainer's alone.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {

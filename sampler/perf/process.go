@@ -16,15 +16,15 @@ import (
 // which becomes readable when it ends.
 func openProcess(pid int) (int, error) {
 	if pid <= 0 {
-		return -1, fmt.Errorf("process %d: %w", pid, sampler.ErrNoProcess)
+		return -1, sampler.ErrNoProcess
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
 		// EINVAL and ENOENT: the number belongs to a thread, not a process.
-		return -1, fmt.Errorf("process %d: %w", pid, sampler.ErrNoProcess)
+		return -1, sampler.ErrNoProcess
 	case err != nil:
-		return -1, fmt.Errorf("open process %d: %w", pid, err)
+		return -1, fmt.Errorf("open pidfd: %w", err)
 	}
 	if err := checkAlive(pid); err != nil {
 		unix.Close(fd)
@@ -37,11 +37,11 @@ func checkAlive(pid int) error {
 	stat, err := readStat(pid)
 	switch {
 	case err != nil:
-		return fmt.Errorf("process %d: %w", pid, sampler.ErrNoProcess)
+		return sampler.ErrNoProcess
 	case stat.zombie():
-		return fmt.Errorf("process %d has ended and waits for its parent: %w", pid, sampler.ErrNoProcess)
+		return fmt.Errorf("it has ended and waits for its parent: %w", sampler.ErrNoProcess)
 	case stat.kernelThread():
-		return fmt.Errorf("process %d is a kernel thread: %w", pid, sampler.ErrNotGo)
+		return fmt.Errorf("it is a kernel thread: %w", sampler.ErrNotGo)
 	}
 	return nil
 }

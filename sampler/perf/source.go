@@ -36,7 +36,6 @@ type counts struct {
 	repaired, rooted, truncated, kernel, foreign atomic.Uint64
 	armed                                        atomic.Uint64
 	watches                                      atomic.Int64
-	cpu                                          atomic.Int64 // ns
 }
 
 // Open attaches to a running Go process. Sampling begins at once, and what is
@@ -81,8 +80,6 @@ func (s *Source) Target() ccmap.Target { return *s.target.Load() }
 // replaced itself by another program (exec): what follows an exec has other
 // symbols and would be another session. It detaches before it returns.
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
-	runtime.LockOSThread() // its CPU time is told apart by thread
-	defer runtime.UnlockOSThread()
 	return s.drainer.run(ctx)
 }
 
@@ -122,7 +119,6 @@ func (s *Source) Stats() sampler.Stats {
 		Probes:       int(c.watches.Load()),
 		Interval:     t.interval,
 		LastChange:   t.took,
-		CPU:          time.Duration(c.cpu.Load()),
 		KernelTime:   s.kernelReason == "",
 		KernelReason: s.kernelReason,
 	}

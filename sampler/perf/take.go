@@ -74,7 +74,7 @@ func (d *drainer) take(s *sample, weight, lag time.Duration) {
 	who := t.identify(s)
 	top := d.judge.judge(who.thread, t.past(d.judge.history), lag, d.code.entry)
 	t.fill(s, who, d.sink.Names)
-	t.out.Weight = int64(weight)
+	t.schedule(int64(s.time), int64(weight))
 	t.mark(top)
 	d.count(s)
 	d.local.Push(&t.out)
@@ -105,7 +105,7 @@ func (t *taker) onGoroutine() bool {
 	return t.stack.rooted && t.code.at(t.stack.pcs[len(t.stack.pcs)-1]).id == gosym.FuncGoexit
 }
 
-// fill makes the sample that is pushed, but for its weight and its marks.
+// fill makes the sample that is pushed, but for its times and its marks.
 func (t *taker) fill(s *sample, who identity, names *ccmap.Names) {
 	frames := t.out.Frames[:0]
 	if s.kernel {
@@ -120,7 +120,6 @@ func (t *taker) fill(s *sample, who identity, names *ccmap.Names) {
 		Thread:    who.thread,
 		Goroutine: who.goroutine,
 		OSThread:  s.tid,
-		Time:      t.ordered(who.thread, int64(s.time)),
 		Truncated: !t.stack.rooted,
 	}
 }
@@ -144,16 +143,26 @@ func (t *taker) visible() []uint64 {
 	return pcs
 }
 
-// ordered returns the time of a thread's sample, which is not before that of
-// its last one: two CPUs may publish samples of one goroutine a few µs out of
-// order.
-func (t *taker) ordered(thread uint64, at int64) int64 {
+// onTime is the part of its weight by which a sample must come after the last
+// one of its thread to count as a sample of the interval. What is left is for
+// jitter and the spread of periods.
+const onTime = 0.9
+
+// schedule sets the sample's time and weight. Its time is not before that of
+// the thread's last sample: two CPUs may publish samples of one goroutine a few
+// µs out of order. It is early where it comes sooner than its weight after that
+// one, because each CPU has an event of its own and their periods run apart for
+// a thread that moves from one to another.
+func (t *taker) schedule(at, weight int64) {
 	if len(t.last) >= maxPasts {
 		clear(t.last)
 	}
-	at = max(at, t.last[thread])
+	thread := t.out.Thread
+	last, seen := t.last[thread]
+	at = max(at, last)
+	t.out.Time, t.out.Weight = at, weight
+	t.out.Early = seen && float64(at-last) < onTime*float64(weight)
 	t.last[thread] = at
-	return at
 }
 
 // count adds the sample to the source's statistics.

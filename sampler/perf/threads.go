@@ -66,7 +66,7 @@ func (t *threads) scan() error {
 		}
 		fresh := false
 		for _, tid := range tids {
-			added, err := t.attach(tid)
+			added, err := t.attach(tid, false)
 			if err != nil {
 				return err
 			}
@@ -97,10 +97,11 @@ func readTasks(pid int) ([]uint32, error) {
 	return tids, nil
 }
 
-// attach opens the events of a thread, and says whether it was new and is
-// sampled now. It is no error if the thread has ended in the meantime, nor if
-// there are no descriptors for it: the next scan tries again.
-func (t *threads) attach(tid uint32) (bool, error) {
+// attach opens the events of a thread, young if it has just begun, and says
+// whether it was unknown and is sampled now. It is no error if the thread has
+// ended in the meantime, nor if there are no descriptors for it: the next scan
+// tries again.
+func (t *threads) attach(tid uint32, young bool) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.byTID[tid]; ok {
@@ -111,7 +112,7 @@ func (t *threads) attach(tid uint32) (bool, error) {
 		return false, nil
 	}
 	th := new(thread)
-	if err := t.openAll(tid, th); err != nil {
+	if err := t.openAll(tid, th, young); err != nil {
 		t.closeAll(th)
 		return false, t.excuse(tid, err)
 	}
@@ -142,9 +143,9 @@ func (t *threads) excuse(tid uint32, err error) error {
 }
 
 // openAll opens events for the rings that th has none for.
-func (t *threads) openAll(tid uint32, th *thread) error {
+func (t *threads) openAll(tid uint32, th *thread, young bool) error {
 	for i := len(th.events); i < len(t.rings); i++ {
-		e, err := t.open(tid, t.rings[i])
+		e, err := t.open(tid, young, t.rings[i])
 		if err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: the CPU went offline
 			return err
 		}
@@ -153,18 +154,17 @@ func (t *threads) openAll(tid uint32, th *thread) error {
 	return nil
 }
 
-func (t *threads) open(tid uint32, r *ring) (event, error) {
-	period := jittered(t.interval)
-	fd, err := openEvent(t.form.attr(period), int(tid), r.cpu)
+func (t *threads) open(tid uint32, young bool, r *ring) (event, error) {
+	e, err := newEvent(t.form, t.interval, young, tid, r.cpu)
 	if err != nil {
-		return event{fd: -1}, err
+		return e, err
 	}
-	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
-		unix.Close(fd)
+	if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
+		unix.Close(e.fd)
 		return event{fd: -1}, fmt.Errorf("send samples of thread %d to the ring of CPU %d: %w", tid, r.cpu, err)
 	}
 	t.fds++
-	return event{fd: fd, period: period, before: period, changed: monotonic()}, nil
+	return e, nil
 }
 
 // closeAll closes the events of a thread and collects what they lost.
@@ -229,7 +229,7 @@ func (t *threads) addRing(r *ring) error {
 			t.refuse(tid)
 			continue
 		}
-		if err := t.openAll(tid, th); err != nil && t.excuse(tid, err) != nil {
+		if err := t.openAll(tid, th, false); err != nil && t.excuse(tid, err) != nil {
 			return err
 		}
 	}
@@ -250,7 +250,7 @@ func (t *threads) lengthenDump() (uint32, bool) {
 	t.form.dump = dump
 	for tid, th := range t.byTID {
 		t.closeAll(th)
-		if err := t.openAll(tid, th); err != nil {
+		if err := t.openAll(tid, th, false); err != nil {
 			t.log.Debug("open events anew", "thread", tid, "error", err)
 		}
 	}
@@ -290,10 +290,10 @@ func (t *threads) setInterval(d time.Duration) error {
 	return first
 }
 
-// weigh returns the CPU time that a sample stands for, which is its event's
-// period, and now and then gives the event another period. Right after a sample,
-// because a change restarts the period: what is lost of it is no more than the
-// age of the sample, under 1 ms in redrawAfter.
+// weigh returns the CPU time that a sample stands for, and now and then gives
+// its event another period. Right after a sample, because a change restarts the
+// period: what is lost of it is no more than the age of the sample, under 1 ms
+// in redrawAfter.
 func (t *threads) weigh(s *sample, ring int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -302,8 +302,8 @@ func (t *threads) weigh(s *sample, ring int) time.Duration {
 		return time.Duration(s.period)
 	}
 	e := &th.events[ring]
-	weight := e.at(int64(s.time))
-	if int64(s.time)-e.changed > int64(redrawAfter) {
+	weight, redraw := e.weigh(int64(s.time))
+	if redraw {
 		if err := e.setPeriod(jittered(t.interval)); err != nil {
 			t.log.Debug("draw another period", "thread", s.tid, "error", err)
 		}
