@@ -1,0 +1,67 @@
+package manager
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/tuning"
+)
+
+// Config says what a session samples, and what becomes of it.
+type Config struct {
+	// Source takes the samples, into Queue, with methods of Map's names. Map
+	// already says in its metadata what the target is; the manager adds the
+	// rest. All three are required, and the manager's alone from New on.
+	Source sampler.Source
+	Queue  *queue.Queue
+	Map    *ccmap.Map
+
+	// Tuner changes the interval, beginning with the one that the source has.
+	// Nil leaves it at that.
+	Tuner Tuner
+
+	// Logger receives every change of the interval, and what goes wrong on the
+	// way. Nil discards.
+	Logger *slog.Logger
+
+	// PublishEvery is the shortest time between two snapshots, and between two
+	// looks for hot methods. 0 means 100 ms.
+	PublishEvery time.Duration
+
+	// Hot says when a method or an edge is hot. OnHot is then called with it,
+	// once in the session, on the manager's goroutine: it must not block.
+	Hot   Thresholds
+	OnHot func(Event)
+
+	// Dumps are written at the end, in this order.
+	Dumps []Dump
+}
+
+// Tuner decides on the sampling interval. [tuning.Tuner] is one.
+type Tuner interface {
+	// Observe takes what happened since the last observation, and returns a new
+	// interval if it wants one.
+	Observe(tuning.Observation) (tuning.Decision, bool)
+}
+
+const defaultPublishEvery = 100 * time.Millisecond
+
+func (c *Config) complete() error {
+	if c.Source == nil || c.Queue == nil || c.Map == nil {
+		return errors.New("configure manager: source, queue and map are required")
+	}
+	if c.Hot != (Thresholds{}) && c.OnHot == nil {
+		return errors.New("configure manager: thresholds without OnHot")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.PublishEvery <= 0 {
+		c.PublishEvery = defaultPublishEvery
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+// Package manager keeps the Call Context Map of one session. It is the paper's
+// CC-Map manager thread (Chilingarova and Safonov, ".NET Technologies 2006",
+// section 3.2): one goroutine, the one that called [Manager.Run], owns the map
+// and does all of this in turns.
+//
+//  1. A [sampler.Source] runs in a goroutine of its own and pushes samples into
+//     the queue.
+//  2. The manager waits for the queue, drains it and folds every sample into
+//     the map, counting repetitions of the top activation.
+//  3. It tells the [Tuner] what a turn has brought; if the tuner wants another
+//     interval, it sets it at the source, logs why and keeps that in the map's
+//     metadata.
+//  4. It publishes a snapshot if a reader has asked for one, and raises an
+//     [Event] for every method and edge that has become hot.
+//  5. When the source has ended, it drains what is left, writes the [Dump]s and
+//     returns a [Report].
+//
+// Nobody waits for the manager, neither the source's threads, whose samples are
+// dropped and counted if it falls behind, nor readers, who take the snapshot
+// that was published last.
+package manager

@@ -1,0 +1,82 @@
+package manager
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/tuning"
+)
+
+// fakeSource pushes what its run function takes, in this process.
+type fakeSource struct {
+	run func(ctx context.Context) (sampler.Ending, error)
+
+	mu          sync.Mutex
+	stats       sampler.Stats
+	setInterval error // what SetInterval returns
+}
+
+func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) { return s.run(ctx) }
+
+func (s *fakeSource) SetInterval(d time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.setInterval == nil {
+		s.stats.Interval = d
+	}
+	return s.setInterval
+}
+
+func (s *fakeSource) Stats() sampler.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats
+}
+
+// session is a manager with a fake source and all it needs.
+type session struct {
+	source *fakeSource
+	config Config
+}
+
+// newSession returns a session that runs the function with a ring of its own.
+func newSession(run func(ctx context.Context, r *queue.Ring, names *ccmap.Names)) *session {
+	q := queue.New(queue.Options{})
+	m := ccmap.New(ccmap.Options{Seed: 1})
+	source := &fakeSource{stats: sampler.Stats{Interval: 10 * time.Millisecond}}
+	source.run = func(ctx context.Context) (sampler.Ending, error) {
+		r := q.Ring()
+		defer r.Close()
+		run(ctx, r, m.Names())
+		return sampler.Ending{Reason: "stopped"}, nil
+	}
+	return &session{source: source, config: Config{Source: source, Queue: q, Map: m}}
+}
+
+// stack returns a sample of methods by their names, innermost first, that
+// stands for 1 ms.
+func stack(names *ccmap.Names, methods ...string) *ccmap.Sample {
+	s := &ccmap.Sample{Thread: 1, Weight: int64(time.Millisecond), Fresh: ccmap.FreshUnknown}
+	for i, name := range methods {
+		id := names.Intern(ccmap.Method{Name: name})
+		s.Frames = append(s.Frames, ccmap.Frame{Method: id, Offset: uint32(i + 1)})
+	}
+	return s
+}
+
+// fakeTuner decides by a function and remembers what it was told.
+type fakeTuner struct {
+	interval time.Duration
+	decide   func(tuning.Observation) (tuning.Decision, bool)
+	samples  atomic.Int64
+}
+
+func (t *fakeTuner) Observe(o tuning.Observation) (tuning.Decision, bool) {
+	t.samples.Add(int64(o.Samples))
+	return t.decide(o)
+}
