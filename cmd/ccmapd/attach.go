@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+const attachLong = `Attach samples a running Go program from outside, until --duration is over, the
+program ends or ccmapd is interrupted. It then writes the profile and prints the
+hottest methods. A second interrupt ends ccmapd at once, and nothing is written.
+
+` + samplingHelp + `
+
+PERMISSIONS  To sample a program of your own, kernel.perf_event_paranoid must be
+2 or less (most distributions) or ccmapd have CAP_PERFMON. For another user's, or
+in a container: CAP_PERFMON and CAP_SYS_PTRACE.`
+
+const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz
+  ccmapd attach $(pidof web) -d 30s -o web.pb.gz
+  ccmapd attach 4242 -o web.pb.gz -o web.xml.zst -o web.folded
+  ccmapd attach 4242 -i 1ms --tune=false     every ms of CPU time, come what may
+  ccmapd attach 4242 -d 1m --json | jq .profile.samples`
+
+func newAttachCmd(env *environment) *cobra.Command {
+	f := newSamplingFlags(env.engines)
+	cmd := &cobra.Command{
+		Use:     "attach PID",
+		Short:   "Sample a running Go program",
+		Long:    attachLong,
+		Example: attachExample,
+		GroupID: groupSample,
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pid, err := strconv.Atoi(args[0])
+			if err != nil || pid <= 0 {
+				return withHint(usagef("%q is not a process id", args[0]), "'pgrep -l NAME' finds it.")
+			}
+			return runAttach(cmd.Context(), env, f, pid)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func runAttach(ctx context.Context, env *environment, f *samplingFlags, pid int) error {
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	s, err := openSession(env, f, pid)
+	if err != nil {
+		return err
+	}
+	s.announce(env.stderr, "Ctrl-C ends it.")
+	r, err := s.run(ctx, env.stderr)
+	return errors.Join(err, s.report(env.stdout, r))
+}
+
+// untilInterrupted returns a context that is done at the first SIGINT or
+// SIGTERM. The second one has its usual effect.
+func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

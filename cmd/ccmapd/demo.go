@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/testdata/workload"
+)
+
+const demoLong = `Demo starts a small server with clients of its own, as another process, and
+samples it like any other program. It writes demo.pb.gz, demo.xml and demo.json to
+the working directory, and shows what ccmapd finds in them, and with which commands.
+
+The server parses and evaluates formulas (recursion, an interface with four types),
+sums areas (an interface with two types, 3 to 1), counts words (generics) and places
+queens (deep recursion, inlining), with a goroutine for each request.`
+
+const demoExample = `  ccmapd demo
+  ccmapd demo -d 30s`
+
+// demoOutputs are the files that the demo writes.
+var demoOutputs = []string{"demo.pb.gz", "demo.xml", "demo.json"}
+
+func newDemoCmd(env *environment) *cobra.Command {
+	f := newSamplingFlags(env.engines)
+	f.outputs = demoOutputs
+	cmd := &cobra.Command{
+		Use:     "demo",
+		Short:   "Try it on a workload of its own",
+		Long:    demoLong,
+		Example: demoExample,
+		GroupID: groupSample,
+		Args:    usageArgs(cobra.NoArgs),
+		PreRunE: func(*cobra.Command, []string) error { return f.check() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), env, f) },
+	}
+	cmd.Flags().DurationVarP(&f.duration, "duration", "d", 10*time.Second, "sample for `TIME`")
+	return cmd
+}
+
+const demoWorkloadName = "demo-workload"
+
+// newDemoWorkloadCmd returns the program that the demo samples. It has its own
+// flags (see package workload).
+func newDemoWorkloadCmd(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:                demoWorkloadName,
+		Short:              "What ccmapd demo samples",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if code := workload.Main(args, env.stdin, env.stdout, env.stderr); code != 0 {
+				return exitError{code: code}
+			}
+			return nil
+		},
+	}
+}
+
+func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	w, err := startWorkload(env, f.duration)
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	s, err := openSession(env, f, w.Process.Pid)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(env.stderr, "The demo's workload is a server with clients of its own, in another process.")
+	s.announce(env.stderr, "Ctrl-C ends it.")
+	r, err := s.run(ctx, env.stderr)
+	if err != nil {
+		return err
+	}
+	return showDemo(env, sampledProfile(r))
+}
+
+// demoWorkload is the program that the demo samples.
+type demoWorkload struct{ *exec.Cmd }
+
+// startWorkload starts this executable again as the workload, and returns when
+// that is ready. It ends by itself some time after the demo, in case nobody
+// stops it.
+func startWorkload(env *environment, d time.Duration) (*demoWorkload, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start workload: %w", err)
+	}
+	const grace = 30 * time.Second
+	cmd := exec.Command(self, demoWorkloadName, "-d", (d + grace).String())
+	cmd.Stderr = env.stderr
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start workload: %w", err)
+	}
+	w := &demoWorkload{cmd}
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		w.stop()
+		return nil, fmt.Errorf("start workload: %w", err)
+	}
+	return w, nil
+}
+
+// stop ends the workload.
+func (w *demoWorkload) stop() {
+	_ = w.Process.Signal(unix.SIGTERM) // fails only if it has ended
+	_ = w.Wait()                       // how it ends is of no interest
+}
+
+// showDemo shows a profile the way a user would look at it.
+func showDemo(env *environment, p *profile) error {
+	method, ok := interesting(p)
+	if !ok {
+		return errors.New("demo: no samples were taken")
+	}
+	file := demoOutputs[0]
+	for _, args := range [][]string{
+		{"top", "-n", "10", file},
+		{"contexts", "-n", "3", file, method},
+		{"sites", "-n", "5", file},
+	} {
+		if err := showCommand(env, args); err != nil {
+			return err
+		}
+	}
+	return printDemoNext(env.stdout)
+}
+
+// interesting returns the method that is reached in the most ways, of the
+// hottest ones. Pseudo methods, for example [kernel], are left aside.
+func interesting(p *profile) (method string, ok bool) {
+	const nearCallers = 2 // told apart; math.Pow alone stands between a caller and math.pow
+	most := 0
+	for _, row := range cut(hottest(p), 5) {
+		name := row.method.Name
+		set := selectNames(p.Names(), func(s string) bool { return s == name })
+		if n := len(contextRows(p, set, nearCallers, sortTime)); n > most && !strings.HasPrefix(name, "[") {
+			method, most = name, n
+		}
+	}
+	return method, most > 0
+}
+
+// showCommand prints a command and runs it.
+func showCommand(env *environment, args []string) error {
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		quoted[i] = shellQuote(arg)
+	}
+	fmt.Fprintf(env.stdout, "\n$ ccmapd %s\n", strings.Join(quoted, " "))
+	root := newRootOf(env)
+	root.SetArgs(args)
+	return root.Execute()
+}
+
+func printDemoNext(w io.Writer) error {
+	_, err := fmt.Fprintf(w, `
+Written: %s, the same profile in three formats. Next:
+  ccmapd query demo.pb.gz 'server.handle > evalService.answer'
+                                       the weight of one call, in any context
+  ccmapd overlap demo.xml demo.json    how far two profiles agree
+  go tool pprof -http=: demo.pb.gz     flame graph and source
+  ccmapd attach PID                    a program of your own
+`, strings.Join(demoOutputs, ", "))
+	return err
+}

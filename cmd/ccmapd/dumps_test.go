@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+func TestCheckOutputs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "dir.xml"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		want int
+	}{
+		{"a.pb.gz", exitOK}, {"a.pb", exitOK}, {"a.xml.zst", exitOK}, {"a.json", exitOK}, {"a.folded.gz", exitOK},
+		{"a-%p.pb.gz", exitOK}, {"%p/a.xml", exitOK},
+		{"a.doc", exitUsage}, {"a", exitUsage}, {"dir.xml", exitUsage}, {"file/a.xml", exitUsage},
+		{"missing/a.xml", exitFailed},
+	} {
+		if got := exitCode(checkOutputs([]string{filepath.Join(dir, test.name)})); got != test.want {
+			t.Errorf("output %s: exit code %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+func TestCheckOutputsAsksForPermission(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root may write anywhere")
+	}
+	if got := exitCode(checkOutputs([]string{"/a.xml"})); got != exitPermission {
+		t.Errorf("exit code %d, want %d", got, exitPermission)
+	}
+}
+
+func TestFileDumps(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	dumps := fileDumps([]string{filepath.Join(dir, "%p.xml"), filepath.Join(dir, "missing", "a.json")}, 42)
+	snapshot := ccmap.New(ccmap.Options{}).Snapshot()
+	if want := filepath.Join(dir, "42.xml"); dumps[0].Name != want {
+		t.Errorf("name %s, want %s", dumps[0].Name, want)
+	}
+	if err := dumps[0].Write(snapshot); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dumps[0].Name); err != nil {
+		t.Error(err)
+	}
+	if err := dumps[1].Write(snapshot); err == nil {
+		t.Error("no error for a directory that is missing")
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+func TestAttachTakesTheFirstPermitted(t *testing.T) {
+	t.Parallel()
+	forbidden := refusingEngine("forbidden", fmt.Errorf("seccomp: %w", sampler.ErrPermission))
+	missing := refusingEngine("missing", fmt.Errorf("kernel: %w", sampler.ErrUnsupported))
+	fake, second := fakeEngine(false), fakeEngine(false)
+	second.name = "second"
+	for _, test := range []struct {
+		all            []engine
+		ask, name, why string
+	}{
+		{[]engine{fake, second}, autoEngine, "fake", "the best engine, and permitted"},
+		{[]engine{fake, second}, "second", "second", "as asked for"},
+		{[]engine{forbidden, missing, fake}, autoEngine, "fake",
+			"the best engine permitted; forbidden: seccomp: not permitted; missing: kernel: not supported here"},
+	} {
+		got, err := attach(test.all, test.ask, attachment{})
+		if err != nil || got.name != test.name || got.why != test.why {
+			t.Errorf("attach by %s: %s (%s), %v; want %s (%s)", test.ask, got.name, got.why, err, test.name, test.why)
+		}
+	}
+}
+
+func TestAttachReportsEveryRefusal(t *testing.T) {
+	t.Parallel()
+	all := []engine{
+		refusingEngine("one", fmt.Errorf("first reason: %w", sampler.ErrPermission)),
+		refusingEngine("two", fmt.Errorf("second reason: %w", sampler.ErrUnsupported)),
+	}
+	_, err := attach(all, autoEngine, attachment{})
+	if !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "two: second reason") {
+		t.Errorf("error %v", err)
+	}
+	_, err = attach(all, "one", attachment{})
+	if err == nil || strings.Contains(err.Error(), "second") {
+		t.Errorf("error of one engine: %v", err)
+	}
+}
+
+// TestAttachStopsAtAHopelessTarget: no engine finds a process that there is not.
+func TestAttachStopsAtAHopelessTarget(t *testing.T) {
+	t.Parallel()
+	for _, hopeless := range []error{sampler.ErrNoProcess, sampler.ErrNotGo} {
+		_, err := attach([]engine{refusingEngine("one", hopeless), fakeEngine(false)}, autoEngine, attachment{})
+		var hint hintError
+		if !errors.Is(err, hopeless) || !errors.As(err, &hint) {
+			t.Errorf("error %v, want %v with a hint", err, hopeless)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	r := runEngines(t, []engine{fakeEngine(false), refusingEngine("forbidden", sampler.ErrPermission)}, "version")
+	for _, want := range []string{"ccmapd ", "go1.", "engine fake: permitted\n", "engine forbidden: not permitted\n"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("output %q lacks %q", r.stdout, want)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// Exit codes, for every command. The codes from 125 are those of timeout(1) and
+// env(1): they tell a failure of ccmapd run from one of the program that it ran.
+const (
+	exitOK         = 0
+	exitFailed     = 1   // something failed, or a comparison is below --min
+	exitUsage      = 2   // the command line is wrong
+	exitPermission = 3   // the kernel or the owner of a process or file refuses
+	exitNoTarget   = 4   // no such process, or not a Go program
+	exitRunFailed  = 125 // run: ccmapd failed before the program was started
+	exitCannotRun  = 126 // run: the program exists, but cannot be executed
+	exitNotFound   = 127 // run: the program was not found
+)
+
+const exitCodesHelp = `Exit codes:
+  0    success
+  1    something failed, or a comparison is below --min
+  2    wrong usage
+  3    not permitted
+  4    no such process, or not a Go program
+  125  run: not started, because ccmapd failed first
+  126  run: the program cannot be executed
+  127  run: the program was not found
+Otherwise, run exits with the code of the program, or with 128 plus the number
+of the signal that ended it.`
+
+// usageError is an error in the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// exitError carries the exit code of a command that decides it itself. Without
+// an error it is silent: the code is a result, not a failure.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exitError) Unwrap() error { return e.err }
+
+// hintError adds what the user can do about an error.
+type hintError struct {
+	error
+	hint string
+}
+
+func (e hintError) Unwrap() error { return e.error }
+
+// withHint adds a line that says what to do about err. It keeps nil.
+func withHint(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return hintError{err, fmt.Sprintf(format, args...)}
+}
+
+// exitCode maps an error to the exit code that stands for it.
+func exitCode(err error) int {
+	var exit exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, new(usageError)):
+		return exitUsage
+	case errors.Is(err, sampler.ErrPermission):
+		return exitPermission
+	case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotGo):
+		return exitNoTarget
+	}
+	return exitFailed
+}
+
+// reportError prints an error for people, what to do about it below. There is
+// nothing to print for nil and for a mere exit code.
+func reportError(w io.Writer, cmd *cobra.Command, err error) {
+	var exit exitError
+	if err == nil || errors.As(err, &exit) && exit.err == nil {
+		return
+	}
+	fmt.Fprintf(w, "ccmapd: %s\n", strings.TrimRight(err.Error(), "\n"))
+	var hint hintError
+	switch {
+	case errors.As(err, &hint):
+		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(hint.hint, "\n", "\n  "))
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(w, "  Try '%s --help'.\n", cmd.CommandPath())
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// fakeEngine attaches to every process and takes 30 samples of 10 ms: 20 of
+// main.work below main.main, 10 of main.main alone. Then the target ends, or
+// the source waits to be stopped.
+func fakeEngine(waits bool) engine {
+	return engine{"fake", func(a attachment) (source, error) { return &fakeSource{attachment: a, waits: waits}, nil }}
+}
+
+// refusingEngine cannot attach.
+func refusingEngine(name string, err error) engine {
+	return engine{name, func(attachment) (source, error) { return nil, err }}
+}
+
+type fakeSource struct {
+	attachment
+	waits bool
+}
+
+func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
+	r := s.sink.Queue.Ring()
+	defer r.Close()
+	for i := range 30 {
+		names := []string{"main.work", "main.main"}
+		r.Push(s.stack(names[min(i/20, 1):]))
+	}
+	r.Publish()
+	if s.waits {
+		<-ctx.Done()
+		return sampler.Ending{Reason: "stopped"}, nil
+	}
+	return sampler.Ending{Reason: "target exited with code 0", Exited: true}, nil
+}
+
+func (s *fakeSource) stack(names []string) *ccmap.Sample {
+	sample := &ccmap.Sample{Thread: 1, Weight: int64(10 * time.Millisecond), Fresh: ccmap.FreshUnknown}
+	for _, name := range names {
+		id := s.sink.Names.Intern(ccmap.Method{Name: name})
+		sample.Frames = append(sample.Frames, ccmap.Frame{Method: id, Offset: 1})
+	}
+	return sample
+}
+
+func (s *fakeSource) SetInterval(time.Duration) error { return nil }
+func (s *fakeSource) Close() error                    { return nil }
+
+func (s *fakeSource) Stats() sampler.Stats {
+	return sampler.Stats{Samples: 30, Threads: 1, Interval: s.interval, KernelReason: "this is a test"}
+}
+
+func (s *fakeSource) Target() ccmap.Target {
+	return ccmap.Target{PID: s.pid, Executable: "/usr/bin/fake", Runtime: "go1.26.8"}
+}
+
+// result is what a command has printed, and its exit code.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// runEngines runs a command line in this process, with the given engines.
+func runEngines(t *testing.T, all []engine, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	root := newRootOf(&environment{strings.NewReader(""), &stdout, &stderr, all})
+	code := execute(root, args)
+	return result{code, stdout.String(), stderr.String()}
+}

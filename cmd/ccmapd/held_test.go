@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// startForTest holds a program, or skips the test where ptrace is not permitted.
+func startForTest(t *testing.T, stdout *strings.Builder, args ...string) *heldProgram {
+	t.Helper()
+	p, err := startHeld(func() *exec.Cmd {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Stdout = stdout
+		return cmd
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.held {
+		p.cmd.Wait()
+		t.Skip("ptrace is not permitted")
+	}
+	return p
+}
+
+func TestHeldProgramRunsAfterRelease(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	p := startForTest(t, &out, "/bin/echo", "done")
+	if err := p.release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil || out.String() != "done\n" {
+		t.Errorf("output %q, %v", out.String(), err)
+	}
+}
+
+// dynamicWorkload builds the workload as a program that has a dynamic loader.
+func dynamicWorkload(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	file := filepath.Join(t.TempDir(), "workload")
+	build := exec.Command("go", "build", "-buildmode=pie", "-o", file, "../../testdata/workload/main")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build workload: %v\n%s", err, out)
+	}
+	return file
+}
+
+func TestHeldProgramHasLeftItsLoader(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	p := startForTest(t, &out, dynamicWorkload(t), "-requests", "1")
+	pid := p.cmd.Process.Pid
+	if base, err := loaderBase(pid); err != nil || base == 0 {
+		t.Errorf("loader at %#x, %v", base, err)
+	}
+	if inLoader, err := callsFromLoader(pid); err != nil || inLoader {
+		t.Errorf("held in its loader: %v, %v", inLoader, err)
+	}
+	if err := p.release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil || out.String() != "ready\n" {
+		t.Errorf("output %q, %v", out.String(), err)
+	}
+}
+
+func TestHeldProgramIsKilledUnrun(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	p := startForTest(t, &out, "/bin/echo", "done")
+	if err := p.kill(); err != nil {
+		t.Error(err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("the program has printed %q", out.String())
+	}
+	if err := unix.Kill(p.cmd.Process.Pid, 0); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("the program is still there: %v", err)
+	}
+}
+
+// TestProgramThatEndsInItsLoader has the loader print a help and end: nothing is
+// there to be held, and its exit code is the program's.
+func TestProgramThatEndsInItsLoader(t *testing.T) {
+	t.Parallel()
+	file := dynamicWorkload(t)
+	p, err := startHeld(func() *exec.Cmd {
+		cmd := exec.Command(file, "-requests", "1")
+		cmd.Env = []string{"LD_DEBUG=help"} // ld.so(8)
+		return cmd
+	})
+	if err == nil {
+		p.release()
+		p.cmd.Wait()
+		t.Skip("the loader is not glibc's, or ptrace is not permitted")
+	}
+	var exit exitError
+	if !errors.As(startError(err), &exit) || exit.code != 0 || exit.err == nil {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestStartError(t *testing.T) {
+	t.Parallel()
+	notExecutable := t.TempDir() + "/file"
+	if err := os.WriteFile(notExecutable, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{
+		"no-such-program": exitNotFound, "./no-such-program": exitNotFound, notExecutable: exitCannotRun,
+	} {
+		_, err := startHeld(func() *exec.Cmd { return exec.Command(name) })
+		if got := exitCode(startError(err)); got != want {
+			t.Errorf("exit code of %s (%v) is %d, want %d", name, err, got, want)
+		}
+	}
+}
+
+func TestExitOf(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9} {
+		if got := exitCode(exitOf(exec.Command("/bin/sh", "-c", script).Run())); got != want {
+			t.Errorf("exit code of %q is %d, want %d", script, got, want)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+)
+
+// smallProfile is a map with all that a file can hold.
+func smallProfile() *ccmap.Snapshot {
+	m := ccmap.New(ccmap.Options{})
+	frames := make([]ccmap.Frame, 3)
+	for i := range frames {
+		frames[i].Method = m.Names().Intern(ccmap.Method{Name: fmt.Sprintf("main.f%d", i), File: "main.go", StartLine: 7})
+		frames[i].Offset = uint32(i)
+	}
+	m.Fold(&ccmap.Sample{Frames: frames, Weight: 1e7, Fresh: ccmap.FreshUnknown})
+	m.Meta().Engine = "perf"
+	return m.Snapshot()
+}
+
+// writeFiles puts the profile into a file of each format, and returns them by
+// extension.
+func writeFiles(t *testing.T, dir string) map[string]string {
+	files := make(map[string]string)
+	for _, ext := range []string{"pb", "pb.gz", "xml", "json", "folded", "json.zst"} {
+		files[ext] = filepath.Join(dir, "small."+ext)
+		if err := export.WriteFile(files[ext], smallProfile()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// readers are the command lines of all commands that read a profile, FILE being
+// the profile and OUT a file to be written.
+var readers = []string{
+	"top FILE", "contexts FILE main.f0", "sites FILE", "query FILE main.f1>main.f0", "overlap FILE FILE",
+	"convert FILE OUT", "merge -o OUT FILE",
+}
+
+func commandLine(line, file, out string) []string {
+	args := strings.Fields(line)
+	for i, arg := range args {
+		args[i] = strings.NewReplacer("FILE", file, "OUT", out, ">", " > ").Replace(arg)
+	}
+	return args
+}
+
+func runWith(args []string, stdin []byte) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(args, bytes.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestReadersOfEveryFormat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for ext, file := range writeFiles(t, dir) {
+		for _, line := range readers {
+			args := commandLine(line, file, filepath.Join(dir, "out.xml"))
+			if code, _, stderr := runWith(args, nil); code != exitOK {
+				t.Errorf("%s: ccmapd %s: exit code %d, %s", ext, line, code, stderr)
+			}
+		}
+	}
+}
+
+// TestHostileFiles: whatever the file, each command says which one it was and
+// what is wrong with it, prints nothing else and writes nothing.
+func TestHostileFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := map[string]string{ // to what the message must say
+		filepath.Join(dir, "missing.xml"): "no such file",
+		dir:                               "is a directory",
+		"/dev/zero":                       "unknown format",
+	}
+	for name, content := range map[string][2]string{
+		"empty.json":    {"", "empty"},
+		"blank.folded":  {"\n\n", "empty"},
+		"binary.pb.gz":  {"\xff\xfe\x00\x01", "unknown format"},
+		"gzip.pb.gz":    {"\x1f\x8b\x08\x00", "gzip"},
+		"zstd.xml.zst":  {"\x28\xb5\x2f\xfd\xff\xff", "zstd"},
+		"text.folded":   {"this is no profile\n", "whole number"},
+		"other.json":    {`{"a": [1, 2]}`, "version"},
+		"other.xml":     {`<html><body/></html>`, "html"},
+		"cut.json":      {`{"ccmap_version":1,"methods":[{"name":"a"}`, "EOF"},
+		"newer.json":    {`{"ccmap_version":99}`, "newer"},
+		"parent.json":   {`{"ccmap_version":1,"methods":[{"name":"a"}],"nodes":[{"parent":7,"method":0}]}`, "parent 7"},
+		"negative.json": {`{"ccmap_version":1,"methods":[{"name":"a"}],"nodes":[{"parent":0,"method":0,"samples":-1}]}`, "negative"},
+		"proto.pb":      {"\x0a\x02\x08\x01\x12\xff\xff\xff\xff\x7f", "pprof"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content[0]), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		files[path] = content[1]
+	}
+	out := filepath.Join(dir, "out.xml")
+	for file, want := range files {
+		for _, line := range readers {
+			code, stdout, stderr := runWith(commandLine(line, file, out), nil)
+			if code != exitFailed || stdout != "" || !strings.HasPrefix(stderr, "ccmapd: ") ||
+				!strings.Contains(stderr, file) || !strings.Contains(stderr, want) {
+				t.Errorf("ccmapd %s of %s: exit code %d, stdout %q, stderr %q, want the file and %q",
+					line, file, code, stdout, stderr, want)
+			}
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a command that failed wrote its output")
+	}
+}
+
+// TestCutFiles: a file that ends anywhere is an error or, where lines stand for
+// themselves, a smaller profile. It never panics.
+func TestCutFiles(t *testing.T) {
+	t.Parallel()
+	for ext, file := range writeFiles(t, t.TempDir()) {
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range len(whole) {
+			code, _, stderr := runWith([]string{"top", "-"}, whole[:n])
+			if code != exitOK && (code != exitFailed || !strings.HasPrefix(stderr, "ccmapd: standard input: ")) {
+				t.Errorf("%s cut at %d of %d bytes: exit code %d, stderr %q", ext, n, len(whole), code, stderr)
+			}
+		}
+	}
+}
+
+func TestHostileOutputs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := writeFiles(t, dir)["json"]
+	occupied := filepath.Join(dir, "dir.xml")
+	if err := os.Mkdir(occupied, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for out, want := range map[string]string{
+		filepath.Join(dir, "missing", "out.xml"): "Make the directory first",
+		filepath.Join(file, "out.xml"):           "not a directory",
+		occupied:                                 "A directory has that name",
+		filepath.Join(dir, "out.txt"):            "unknown format by its name",
+		filepath.Join(dir, "out"):                "unknown format by its name",
+		"-":                                      "say --to",
+		"/dev/stdout":                            "say --to",
+		filepath.Join(dir, "out.json") + " --to=": "must be pprof, xml, json or folded",
+	} {
+		for _, line := range []string{"convert FILE OUT", "merge FILE -o OUT"} {
+			args := strings.Fields(strings.NewReplacer("FILE", file, "OUT", out).Replace(line))
+			code, stdout, stderr := runWith(args, nil)
+			if code == exitOK || stdout != "" || !strings.Contains(stderr, want) {
+				t.Errorf("ccmapd %s to %s: exit code %d, stdout %q, stderr %q, want %q", line, out, code, stdout, stderr, want)
+			}
+		}
+	}
+}
+
+// TestControlCharacters: a name in a file does not reach the terminal as a
+// command to it, nor as a line of its own.
+func TestControlCharacters(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{
+		`main.\x1b[2Jf+1;main.\x0axf\xff+2 50`,
+		`{"ccmap_version":1,"meta":{"target":{"executable":"\u001b[2J"}},
+		"methods":[{"name":"main.\u001b[2Jf\nxf","file":"\u001b"}],"nodes":[{"parent":0,"method":0,"samples":50}]}`,
+	} {
+		for _, args := range [][]string{
+			{"top", "-"}, {"sites", "-"}, {"contexts", "-", "--regexp", "f"}, {"query", "-", "--regexp", "f"}, {"top", "-", "main.ff"},
+		} {
+			_, stdout, stderr := runWith(args, []byte(content))
+			if strings.ContainsAny(stdout+stderr, "\x1b") || strings.Contains(stdout, "\nxf") {
+				t.Errorf("ccmapd %q: stdout %q, stderr %q", args, stdout, stderr)
+			}
+		}
+	}
+}
+
+func TestFullDevice(t *testing.T) {
+	t.Parallel()
+	file := writeFiles(t, t.TempDir())["json"]
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	lines := append([]string{"convert FILE - --to=xml", "merge FILE -o - --to=pprof", "top FILE --json"}, readers[:5]...)
+	for _, line := range lines {
+		var stderr bytes.Buffer
+		code := run(commandLine(line, file, ""), nil, full, &stderr)
+		if code != exitFailed || !strings.Contains(stderr.String(), "no space left on device") {
+			t.Errorf("ccmapd %s > /dev/full: exit code %d, stderr %q", line, code, &stderr)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		code int
+		hint string
+	}{
+		{explainRead(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), exitPermission, "owner"},
+		{explainRead(fmt.Errorf("x: %w", export.ErrTooLarge)), exitFailed, "less"},
+		{explainWrite(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), exitPermission, "may write"},
+		{explainWrite(fmt.Errorf("write x: %w", syscall.EROFS)), exitPermission, "may write"},
+		{explainWrite(fmt.Errorf("write x: %w", syscall.ENOSPC)), exitFailed, "full"},
+	} {
+		var stderr bytes.Buffer
+		reportError(&stderr, nil, test.err)
+		if code := exitCode(test.err); code != test.code || !strings.Contains(stderr.String(), test.hint) {
+			t.Errorf("%v: exit code %d and %q, want %d and %q", test.err, code, &stderr, test.code, test.hint)
+		}
+	}
+	if err := explainRead(nil); err != nil {
+		t.Errorf("no error explained: %v", err)
+	}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/manager"
+)
+
+// liveLine redraws one line on a terminal with the state of a session. On
+// anything else it prints nothing.
+type liveLine struct {
+	w      io.Writer
+	status func() manager.Status
+	last   manager.Status // drawn
+	quit   chan struct{}
+	done   sync.WaitGroup
+}
+
+// liveEvery is the time between two drawings: often enough to look alive, and
+// rare enough to be read.
+const liveEvery = 500 * time.Millisecond
+
+func startLiveLine(w io.Writer, status func() manager.Status) *liveLine {
+	l := &liveLine{w: w, status: status, quit: make(chan struct{})}
+	if terminalWidth(w) > 0 {
+		l.done.Go(l.run)
+	}
+	return l
+}
+
+// stop ends the line and removes it from the terminal.
+func (l *liveLine) stop() {
+	close(l.quit)
+	l.done.Wait()
+}
+
+const clearLine = "\r\x1b[K" // ECMA-48 EL
+
+func (l *liveLine) run() {
+	ticker := time.NewTicker(liveEvery)
+	defer ticker.Stop()
+	defer io.WriteString(l.w, clearLine)
+	for {
+		select {
+		case <-l.quit:
+			return
+		case <-ticker.C:
+			io.WriteString(l.w, clearLine+shortenEnd(l.next(), terminalWidth(l.w)-1))
+		}
+	}
+}
+
+// next returns the line of the present state.
+func (l *liveLine) next() string {
+	s := l.status()
+	line := formatStatus(l.last, s)
+	l.last = s
+	return line
+}
+
+// aboveLiveLine is a terminal that has a live line: what is written to it takes
+// the place of that, which is then drawn below. One Write writes whole lines.
+type aboveLiveLine struct{ w io.Writer }
+
+func (a aboveLiveLine) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(a.w, clearLine); err != nil {
+		return 0, err
+	}
+	return a.w.Write(p)
+}
+
+// formatStatus prints what has come of a session, with the rate since the last
+// time.
+func formatStatus(last, s manager.Status) string {
+	rate := 0.0
+	if passed := s.Elapsed - last.Elapsed; passed > 0 {
+		rate = float64(s.Samples-last.Samples) / passed.Seconds()
+	}
+	parts := []string{
+		s.Elapsed.Round(time.Second).String(),
+		formatCount(int64(rate+0.5)) + " samples/s",
+		"interval " + formatTime(int64(s.Interval)),
+		"repetitions " + formatRepetitions(s),
+		"lost " + formatCount(int64(s.Loss.Samples())),
+		formatCount(int64(s.Nodes)) + " nodes",
+		formatBytes(s.Bytes),
+		plural(int64(s.Threads), "thread"),
+	}
+	return strings.Join(parts, "  ")
+}
+
+// formatRepetitions prints the share of repetitions, "–" where none of the
+// samples has a verdict.
+func formatRepetitions(s manager.Status) string {
+	if s.Known == 0 {
+		return "–"
+	}
+	return formatPercent(percent(int64(s.Repeated), int64(s.Known)))
+}
+
+// formatBytes prints a size in the units of the SI.
+func formatBytes(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%d kB", (n+999)/1e3)
+}
+
+// shortenEnd cuts s to width runes.
+func shortenEnd(s string, width int) string {
+	runes := []rune(s)
+	if len(runes) <= width || width < 1 {
+		return s
+	}
+	return string(runes[:width-1]) + ellipsis
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/testdata/workload"
+)
+
+// requireEngine makes a failure in CI of what is skipped elsewhere, so that
+// nobody loses the right to sample, and with it these tests, unnoticed.
+const requireEngine = "CCMAPD_REQUIRE_ENGINE"
+
+// needEngine skips a test where no engine is permitted.
+func needEngine(t *testing.T) {
+	t.Helper()
+	err := engines[0].tryHere()
+	switch {
+	case err != nil && os.Getenv(requireEngine) == "1":
+		t.Fatalf("%s=1, but sampling is not possible: %v", requireEngine, err)
+	case err != nil:
+		t.Skip("sampling is not possible: ", err)
+	}
+}
+
+// TestLive runs the scripts of testdata/live, which sample real processes.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	testscript.Run(t, testscript.Params{Dir: "testdata/live", Setup: shareGoCaches})
+}
+
+// shareGoCaches lets the go command of a script use what has been built before;
+// scripts have a home directory of their own.
+func shareGoCaches(e *testscript.Env) error {
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOFLAGS"} {
+		value, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			return fmt.Errorf("ask go for %s: %w", name, err)
+		}
+		e.Setenv(name, strings.TrimSpace(string(value)))
+	}
+	here, err := os.Getwd()
+	e.Setenv("MODULE", filepath.Dir(filepath.Dir(here)))
+	return err
+}
+
+// held is a workload that waits for release before it begins, so that a profile
+// can have all that it does.
+type held struct {
+	*exec.Cmd
+	stdin  io.Closer
+	stdout *bufio.Reader
+}
+
+func holdWorkload(t *testing.T, args ...string) *held {
+	t.Helper()
+	cmd := exec.Command("ccmapd", append([]string{demoWorkloadName, "-hold", "-truth"}, args...)...)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	w := &held{cmd, stdin, bufio.NewReader(stdout)}
+	if _, err := w.stdout.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *held) pid() string { return fmt.Sprint(w.Process.Pid) }
+
+// end waits for the end of a released workload and returns what it did and the
+// CPU time that took.
+func (w *held) end(t *testing.T) (workload.Truth, time.Duration) {
+	t.Helper()
+	var truth workload.Truth
+	if err := json.NewDecoder(w.stdout).Decode(&truth); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return truth, w.ProcessState.UserTime() + w.ProcessState.SystemTime()
+}
+
+// attached is a ccmapd that has attached to a process.
+type attached struct {
+	*exec.Cmd
+	stdout, stderr bytes.Buffer // complete after Wait
+	log            io.Reader
+}
+
+// attachTo starts ccmapd attach and returns when it is about to sample.
+func attachTo(t *testing.T, args ...string) *attached {
+	t.Helper()
+	a := &attached{Cmd: exec.Command("ccmapd", append([]string{"attach"}, args...)...)}
+	a.Cmd.Stdout = &a.stdout
+	stderr, err := a.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Process.Kill(); a.Cmd.Wait() })
+	log := bufio.NewReader(io.TeeReader(stderr, &a.stderr))
+	if line, err := log.ReadString('\n'); err != nil || !strings.HasPrefix(line, "Sampling") {
+		t.Fatalf("ccmapd attach says %q, %v", &a.stderr, err)
+	}
+	a.log = log
+	return a
+}
+
+// end waits for the end of ccmapd and reads the profile that it has written.
+func (a *attached) end(t *testing.T, file string) *ccmap.Snapshot {
+	t.Helper()
+	if _, err := io.Copy(io.Discard, a.log); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Wait(); err != nil {
+		t.Fatalf("ccmapd attach: %v\n%s%s", err, &a.stdout, &a.stderr)
+	}
+	m, _, err := export.ReadFile(file, export.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Snapshot()
+}
+
+// methodNamed returns the profile of the workload's function of this name.
+func methodNamed(t *testing.T, s *ccmap.Snapshot, name string) ccmap.MethodProfile {
+	t.Helper()
+	id, ok := s.Names().Lookup("github.com/ccmapd/ccmapd/testdata/workload."+name, "")
+	m, sampled := s.Method(id)
+	if !ok || !sampled {
+		t.Fatalf("%s was not sampled", name)
+	}
+	return m
+}
+
+// TestAttachSeesAllThatAProcessDoes compares a profile with what the process
+// itself and the kernel say of it, over a change of the interval: from 1 ms the
+// budget for the overhead leads to a longer one after a second.
+func TestAttachSeesAllThatAProcessDoes(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	file := filepath.Join(t.TempDir(), "a.xml")
+	w := holdWorkload(t, "-mode", "spin", "-spin", "50ms", "-requests", "40")
+	a := attachTo(t, w.pid(), "-i", "1ms", "-o", file)
+	w.stdin.Close()
+	truth, cpu := w.end(t)
+	s := a.end(t, file)
+
+	if got := time.Duration(s.Total().Time); got < cpu*3/4 || got > cpu*5/4 {
+		t.Errorf("%v sampled of a process that took %v", got, cpu)
+	}
+	burn := methodNamed(t, s, "burn")
+	if share := float64(burn.Self().Time) / float64(s.Total().Time); share < 0.8 {
+		t.Errorf("%.0f %% of the time are in burn, want nearly all", 100*share)
+	}
+	const calibration = 3
+	called := truth.Activations["github.com/ccmapd/ccmapd/testdata/workload.burn"] + calibration
+	if got := burn.Total().Activations; got > called || got < 1 {
+		t.Errorf("%d activations of burn were seen, and it was called %d times", got, called)
+	}
+	meta := s.Meta()
+	if n := len(meta.Interval); n < 2 {
+		t.Errorf("interval history %+v, want the initial one and a longer one", meta.Interval)
+	}
+	if meta.Ended != "target exited with code 0" || meta.Target.PID != w.Process.Pid {
+		t.Errorf("metadata %+v", meta)
+	}
+}
+
+func TestAttachInterrupted(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "a.json")
+			w := holdWorkload(t)
+			a := attachTo(t, w.pid(), "-o", file)
+			w.stdin.Close()
+			waitForCPU(t, w.Process.Pid, 300*time.Millisecond)
+			if err := a.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			s := a.end(t, file)
+			if s.Total().Samples == 0 || !strings.HasPrefix(s.Meta().Ended, "stopped: "+signal.String()) {
+				t.Errorf("%d samples, ended: %s", s.Total().Samples, s.Meta().Ended)
+			}
+		})
+	}
+}
+
+// TestAttachToAKilledProcess: what was sampled before is kept.
+func TestAttachToAKilledProcess(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	file := filepath.Join(t.TempDir(), "a.json")
+	w := holdWorkload(t)
+	a := attachTo(t, w.pid(), "-o", file)
+	w.stdin.Close()
+	waitForCPU(t, w.Process.Pid, 300*time.Millisecond)
+	if err := w.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.Wait()
+	s := a.end(t, file)
+	if s.Total().Samples == 0 || !strings.Contains(s.Meta().Ended, "killed") {
+		t.Errorf("%d samples, ended: %s", s.Total().Samples, s.Meta().Ended)
+	}
+}
+
+// waitForCPU returns when a process has used some CPU time.
+func waitForCPU(t *testing.T, pid int, d time.Duration) {
+	t.Helper()
+	for {
+		used, err := cpuOf(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used >= d {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("the process did nothing")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// cpuOf returns the CPU time of a process in user mode: the 14th field of
+// /proc/PID/stat (proc_pid_stat(5)), in ticks of 10 ms.
+func cpuOf(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	var ticks int64
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	_, err = fmt.Sscan(fields[11], &ticks)
+	return time.Duration(ticks) * 10 * time.Millisecond, err
+}
+
+// TestRunForwardsSignals: the program decides what a signal means, here to end
+// in good order, and its profile is written.
+func TestRunForwardsSignals(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	file := filepath.Join(t.TempDir(), "a.json")
+	cmd := exec.Command("ccmapd", "run", "-q", "-o", file, "--", "ccmapd", demoWorkloadName, "-truth")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	stdout := bufio.NewReader(out)
+	if line, err := stdout.ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("output %q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var truth workload.Truth
+	if err := json.NewDecoder(stdout).Decode(&truth); err != nil {
+		t.Errorf("the program did not end in good order: %v", err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := export.ReadFile(file, export.ReadOptions{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ccmapd/ccmapd/manager"
+)
+
+func TestLiveLineIsDrawnAndRemoved(t *testing.T) {
+	t.Parallel()
+	const width = 40
+	screen, terminal := openTerminal(t, width)
+	asked := make(chan struct{}, 16)
+	line := startLiveLine(terminal, func() manager.Status {
+		asked <- struct{}{}
+		return manager.Status{Samples: 100, Interval: 10 * time.Millisecond}
+	})
+	<-asked
+	line.stop()
+	terminal.Close()
+	var drawn strings.Builder
+	for buf := make([]byte, 1024); ; {
+		n, err := screen.Read(buf)
+		drawn.Write(buf[:n])
+		if err != nil {
+			break // EIO: the other end is closed
+		}
+	}
+	lines := strings.Split(drawn.String(), clearLine)
+	if len(lines) < 3 || !strings.Contains(lines[1], "samples/s") {
+		t.Errorf("drawn: %q", lines)
+	}
+	if last := lines[len(lines)-1]; last != "" {
+		t.Errorf("left on the terminal: %q", last)
+	}
+	for _, l := range lines {
+		if n := utf8.RuneCountInString(l); n >= width {
+			t.Errorf("a line of %d in %d columns: %q", n, width, l)
+		}
+	}
+}
+
+func TestLiveLineNeedsATerminal(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	startLiveLine(&out, func() manager.Status { panic("nobody looks") }).stop()
+	if out.Len() > 0 {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
+func TestLogStandsAboveTheLiveLine(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	log := aboveLiveLine{&out}
+	if n, err := log.Write([]byte("message\n")); n != len("message\n") || err != nil {
+		t.Errorf("wrote %d bytes, %v", n, err)
+	}
+	if want := clearLine + "message\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/ccmapd/ccmapd/ccmap/compare"
+)
+
+func printOverlap(env *environment, profiles []*profile, pairs []pair, o overlapOptions) error {
+	switch {
+	case o.json:
+		return writeJSON(env.stdout, overlapJSON(profiles, pairs, o))
+	case len(pairs) == 1:
+		return printPair(env, profiles, pairs[0], o)
+	}
+	return printMatrices(env, profiles, pairs, o)
+}
+
+// printPair prints all that is known of two profiles.
+func printPair(env *environment, profiles []*profile, r pair, o overlapOptions) error {
+	t := &table{columns: []column{
+		{title: "by " + o.by.value}, {title: "overlap", right: true}, {title: "floor A", right: true},
+		{title: "floor B", right: true}, {title: "counters", right: true},
+	}}
+	for _, row := range []struct {
+		name string
+		compare.Overlap
+	}{{"methods", r.Methods}, {"edges", r.Edges}, {"contexts", r.Contexts}} {
+		t.add(row.name, formatPercent(row.Percent), formatPercent(row.FloorA), formatPercent(row.FloorB),
+			formatCount(int64(row.Counters)))
+	}
+	p := newPrinter(env)
+	p.legend(profiles, []string{"A", "B"})
+	p.table("", t)
+	p.line("\ncorrelation  Pearson %.3f, Spearman %.3f", r.Pearson, r.Spearman)
+	p.line("coverage     B has %s of A's %s, A has %s of B's %s",
+		formatPercent(r.Coverage.AB), plural(int64(r.Coverage.HotA), "hot edge"),
+		formatPercent(r.Coverage.BA), plural(int64(r.Coverage.HotB), "hot edge"))
+	p.notes(notes(profiles, o.by.value))
+	return p.err
+}
+
+// printMatrices prints a table of all pairs for each figure.
+func printMatrices(env *environment, profiles []*profile, pairs []pair, o overlapOptions) error {
+	labels := make([]string, len(profiles))
+	for i := range labels {
+		labels[i] = strconv.Itoa(i + 1)
+	}
+	p := newPrinter(env)
+	p.legend(profiles, labels)
+	withFloor := func(o compare.Overlap) string {
+		return fmt.Sprintf("%s (%s)", formatPercent(o.Percent), formatPercent(o.Floor))
+	}
+	for _, m := range []struct {
+		title string
+		cell  func(pair) string
+	}{
+		{"methods, by " + o.by.value + ": overlap (floor)", func(r pair) string { return withFloor(r.Methods) }},
+		{"edges", func(r pair) string { return withFloor(r.Edges) }},
+		{"contexts", func(r pair) string { return withFloor(r.Contexts) }},
+		{"correlation: Pearson, Spearman", func(r pair) string { return fmt.Sprintf("%.3f, %.3f", r.Pearson, r.Spearman) }},
+		{"coverage: hot edges of the row that the column has, and the reverse", func(r pair) string {
+			return formatPercent(r.Coverage.AB) + ", " + formatPercent(r.Coverage.BA)
+		}},
+	} {
+		p.table(m.title, matrix(labels, pairs, m.cell))
+	}
+	p.notes(notes(profiles, o.by.value))
+	return p.err
+}
+
+// matrix has a row for every profile but the last and a column for every one but
+// the first; what would stand below its diagonal stands above it.
+func matrix(labels []string, pairs []pair, cell func(pair) string) *table {
+	t := &table{columns: []column{{title: "", right: true}}}
+	for _, label := range labels[1:] {
+		t.columns = append(t.columns, column{title: label, right: true})
+	}
+	for _, label := range labels[:len(labels)-1] {
+		t.rows = append(t.rows, append([]string{label}, make([]string, len(labels)-1)...))
+	}
+	for _, r := range pairs {
+		t.rows[r.a][r.b] = cell(r)
+	}
+	return t
+}
+
+func (p *printer) legend(profiles []*profile, labels []string) {
+	for i, profile := range profiles {
+		p.line("%s  %s: %s", labels[i], printable(profile.path), profile.extent())
+	}
+}
+
+func (p *printer) notes(notes []string) {
+	if len(notes) > 0 {
+		p.line("")
+	}
+	for _, note := range notes {
+		p.line("note: %s", note)
+	}
+}
+
+// enoughSamples is where an overlap of contexts begins to say something: with
+// 1,500 samples, two runs of one program overlapped by 84 to 93 % inclusively.
+const enoughSamples = 1000
+
+// notes says what a reader of an overlap may take for a difference and is none.
+func notes(profiles []*profile, by string) []string {
+	notes := []string{} // not nil, for JSON
+	for i, p := range profiles {
+		if slices.ContainsFunc(profiles[:i], func(q *profile) bool { return q.path == p.path }) {
+			continue // compared with itself
+		}
+		switch samples := p.Total().Samples; {
+		case !p.countsSamples():
+			notes = append(notes, p.path+" does not say how many samples it has: read the floor first.")
+		case samples < enoughSamples:
+			notes = append(notes, fmt.Sprintf("%s has only %s: under %s, most differences are noise.",
+				p.path, plural(samples, "sample"), formatCount(enoughSamples)))
+		}
+		if by == compare.ByActivations.String() && !p.ActivationsExact() {
+			notes = append(notes, p.path+" has lower bounds of activations, not their numbers.")
+		}
+	}
+	if by == compare.BySamples.String() && intervalsDiffer(profiles) {
+		notes = append(notes, "the sampling intervals differ: only --by time compares such profiles.")
+	}
+	return notes
+}
+
+// intervalsDiffer reports whether the profiles used more than one interval, as
+// far as they say.
+func intervalsDiffer(profiles []*profile) bool {
+	seen := ""
+	for _, p := range profiles {
+		for _, change := range p.Meta().Interval {
+			interval := change.Interval.String()
+			if seen != "" && seen != interval {
+				return true
+			}
+			seen = interval
+		}
+	}
+	return false
+}
+
+// pairJSON is a compare.Result that names its files.
+type pairJSON struct {
+	A sideJSON `json:"a"`
+	B sideJSON `json:"b"`
+	compare.Result
+}
+
+type sideJSON struct {
+	File string `json:"file"`
+	compare.Profile
+}
+
+func overlapJSON(profiles []*profile, pairs []pair, o overlapOptions) any {
+	out := struct {
+		Weight string     `json:"weight"`
+		Pairs  []pairJSON `json:"pairs"`
+		Notes  []string   `json:"notes"`
+	}{o.by.value, make([]pairJSON, len(pairs)), notes(profiles, o.by.value)}
+	for i, r := range pairs {
+		out.Pairs[i] = pairJSON{
+			A:      sideJSON{profiles[r.a].path, r.A},
+			B:      sideJSON{profiles[r.b].path, r.B},
+			Result: r.Result,
+		}
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"golang.org/x/term"
+)
+
+// printer writes lines and tables one after the other, and keeps the first
+// error.
+type printer struct {
+	w     io.Writer
+	width int // of the terminal; 0: none
+	err   error
+}
+
+func newPrinter(env *environment) *printer {
+	return &printer{w: env.stdout, width: terminalWidth(env.stdout)}
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// table prints a table under its title, with a blank line above.
+func (p *printer) table(title string, t *table) {
+	p.line("")
+	if title != "" {
+		p.line("%s", title)
+	}
+	if p.err == nil {
+		p.err = t.write(p.w, p.width)
+	}
+}
+
+// terminalWidth returns the columns of the terminal behind w, 0 where w is no
+// terminal: what is piped or kept is never shortened.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width <= 0 {
+		return 80
+	}
+	return width
+}
+
+// writeJSON prints v indented, as the --json flag of every command does.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
+// printable replaces control characters, which a name in a file may hold, and
+// which could make a terminal do anything.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+const queryLong = `Query counts a path of calls, wherever it occurs in the stacks of a profile:
+exactly, and for paths of any length. Then it lists who called the path's first
+method and what its last one called, one step up and down.
+
+PATH is 'A > B > C', from the caller to the callee. Each element is a method: its
+name, or as much of its end as is unique ('Server.handle'); with --regexp a
+regular expression. 'A:123 > B' means only the call on line 123 of A's file.
+
+  cum          CPU time with the path on the stack, once for every occurrence:
+               a path that recurses counts repeatedly, as in the CC-Map
+  share        of the path
+  of all       of the whole profile
+  samples      samples with the path on their stack, once for every occurrence
+  activations  calls of the last method along this path; ≥ marks a lower bound
+
+Where a path recurses, 'each sample once' gives the same without repetition.
+
+With --json: profile {as in top}, path [{text, methods, line}], total {samples,
+time_ns, percent, activations}, distinct {…}, self {…}, callers and callees
+[{method, signature, file, line, samples, time_ns, percent, activations}], the
+line being that of the call. In callers, no method means that the path begins the
+stack.`
+
+const queryExample = `  ccmapd query web.pb.gz 'Server.handle'
+  ccmapd query web.pb.gz 'Server.handle > json.Marshal'
+  ccmapd query web.pb.gz 'Server.handle:88 > json.Marshal'
+  ccmapd query web.pb.gz --regexp '^main\. > ^encoding/json\.'`
+
+func newQueryCmd(env *environment) *cobra.Command {
+	var list listing
+	cmd := &cobra.Command{
+		Use:               "query FILE PATH",
+		Short:             "Count a path of calls 'A > B > C', in any context",
+		Long:              queryLong,
+		Example:           queryExample,
+		GroupID:           groupRead,
+		Args:              usageArgs(cobra.ExactArgs(2)),
+		ValidArgsFunction: completeMethods(env),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := parsePath(args[1])
+			if err != nil {
+				return usageError{err}
+			}
+			p, err := loadProfile(env, args[0])
+			if err != nil {
+				return err
+			}
+			q, err := newQuery(p, path, list.regexp)
+			if err != nil {
+				return err
+			}
+			return printQuery(env, q.run(), list)
+		},
+	}
+	list.register(cmd, 10, sortTime, sortSamples, sortActivations, sortName)
+	return cmd
+}
+
+// printQuery prints the path in the middle, its callers above and its callees
+// below.
+func printQuery(env *environment, r queryResult, list listing) error {
+	callers := r.callers.sorted(r.profile, list.sort.value)
+	callees := r.callees.sorted(r.profile, list.sort.value)
+	if list.json {
+		return writeJSON(env.stdout, queryJSON(r, cut(callers, list.limit), cut(callees, list.limit)))
+	}
+	t := newFigureTable(
+		column{title: "path", shorten: shortenMethod, least: 34},
+		column{title: "location", shorten: shortenLocation, least: 16, drop: 2},
+	)
+	t.addNeighbours(r, callers, list.limit, "  ← ")
+	t.addFigures(r.profile, r.total, r.total, r.String())
+	if r.distinct != r.total {
+		t.addFigures(r.profile, r.distinct, r.total, "  each sample once")
+	}
+	t.addNeighbours(r, callees, list.limit, "  → ")
+	self := r.profile.figures(r.self, r.total)
+	self[len(self)-1] = "" // activations belong to the path
+	t.add(append(self, "  (itself)")...)
+	return r.profile.print(env, t, 0)
+}
+
+// addNeighbours adds the first of the rows, and what the others add up to.
+func (t *table) addNeighbours(r queryResult, rows []neighbourRow, limit uint, arrow string) {
+	shown := cut(rows, limit)
+	for _, n := range shown {
+		name, location := "(begins the stack)", ""
+		if n.method != ccmap.NoMethod {
+			name = r.profile.Names().At(n.method).Name
+			location = formatLocation(r.profile.Names().At(n.call.Method), n.call.Offset)
+		}
+		t.addFigures(r.profile, n.total, r.total, arrow+name, location)
+	}
+	rest := rows[len(shown):]
+	if len(rest) == 0 {
+		return
+	}
+	var total ccmap.Counters
+	for _, n := range rest {
+		total = total.Add(n.total)
+	}
+	t.addFigures(r.profile, total, r.total, fmt.Sprintf("%s%s %d more", arrow, ellipsis, len(rest)))
+}
+
+type pathElemJSON struct {
+	Text    string   `json:"text"` // as it was asked for
+	Line    int32    `json:"line,omitempty"`
+	Methods []string `json:"methods"`
+}
+
+type neighbourJSON struct {
+	methodNameJSON
+	countersJSON
+}
+
+func queryJSON(r queryResult, callers, callees []neighbourRow) any {
+	m := r.profile.measure
+	return struct {
+		Profile  profileJSON     `json:"profile"`
+		Path     []pathElemJSON  `json:"path"`
+		Total    countersJSON    `json:"total"`
+		Distinct countersJSON    `json:"distinct"`
+		Self     countersJSON    `json:"self"`
+		Callers  []neighbourJSON `json:"callers"`
+		Callees  []neighbourJSON `json:"callees"`
+	}{
+		describeJSON(r.profile), r.pathJSON(), m.json(r.total), m.json(r.distinct), m.json(r.self),
+		neighboursJSON(r.profile, callers), neighboursJSON(r.profile, callees),
+	}
+}
+
+func (q query) pathJSON() []pathElemJSON {
+	out := make([]pathElemJSON, len(q.path))
+	for i, elem := range q.path {
+		out[i] = pathElemJSON{elem.name, elem.line, q.methods[i].list(q.profile.Names())}
+	}
+	return out
+}
+
+func neighboursJSON(p *profile, rows []neighbourRow) []neighbourJSON {
+	out := make([]neighbourJSON, len(rows))
+	for i, n := range rows {
+		out[i].countersJSON = p.measure.json(n.total)
+		if n.method == ccmap.NoMethod {
+			continue
+		}
+		m, caller := p.Names().At(n.method), p.Names().At(n.call.Method)
+		out[i].methodNameJSON = methodNameJSON{m.Name, m.Signature, caller.File, lineOf(caller, n.call.Offset)}
+	}
+	return out
+}

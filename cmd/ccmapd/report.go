@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/manager"
+)
+
+// reportMethods is how many methods a report lists.
+const reportMethods = 10
+
+// report prints how a session went to w, which is standard error where standard
+// output belongs to the program. Of a session that an error has ended at its
+// start there is nothing to report.
+func (s *session) report(w io.Writer, r manager.Report) error {
+	switch {
+	case s.flags.quiet, r.Ending.Reason == "" && r.Snapshot.Total().IsZero():
+		return nil
+	case s.flags.json:
+		return writeJSON(w, newSessionJSON(r))
+	}
+	if r.Ending.Reason != "" {
+		fmt.Fprintf(w, "Ended: %s.\n", r.Ending.Reason)
+	}
+	p := sampledProfile(r)
+	if err := printTop(&environment{stdout: w}, p, hottest(p), listing{limit: reportMethods}); err != nil {
+		return err
+	}
+	if p.Total().IsZero() {
+		fmt.Fprintln(w, "The program used less CPU time than one interval while it was watched.")
+	}
+	printNext(w, r.Written)
+	return nil
+}
+
+// sampledProfile makes a profile of what was sampled, as if it were read from
+// the first file that was written.
+func sampledProfile(r manager.Report) *profile {
+	p := &profile{Snapshot: r.Snapshot, path: "not written", measure: measureOf(r.Snapshot)}
+	if len(r.Written) > 0 {
+		p.path = r.Written[0]
+	}
+	return p
+}
+
+func hottest(p *profile) []methodRow { return topRows(p, nil, "flat") }
+
+// printNext names the files, and what to do with the first of them.
+func printNext(w io.Writer, files []string) {
+	if len(files) == 0 {
+		return
+	}
+	file := shellQuote(files[0])
+	fmt.Fprintf(w, "\nWritten: %s. Next:\n", strings.Join(files, ", "))
+	for _, step := range []struct{ command, what string }{
+		{"ccmapd top " + file, "all methods"},
+		{"ccmapd contexts " + file + " METHOD", "who calls METHOD, and from where"},
+		{"ccmapd sites " + file, "call sites and the mix of their receivers"},
+		{"go tool pprof -http=: " + file, "flame graph and source"},
+	} {
+		fmt.Fprintf(w, "  %-*s  %s\n", len(file)+len("ccmapd contexts  METHOD"), step.command, step.what)
+	}
+}
+
+// shellQuote quotes a file name for a POSIX shell if it needs that.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./+,:@%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// sessionJSON is the report as JSON.
+type sessionJSON struct {
+	Profile profileJSON  `json:"profile"` // its file is the first that was written
+	Written []string     `json:"written"`
+	Source  sourceJSON   `json:"source"`
+	Loss    lossJSON     `json:"loss"`
+	CPU     int64        `json:"ccmapd_cpu_ns"` // that ccmapd used
+	Methods []methodJSON `json:"methods"`       // the hottest
+}
+
+// lossJSON has the fields of ccmap.Loss.
+type lossJSON struct {
+	Source    uint64 `json:"source"`
+	Queue     uint64 `json:"queue"`
+	Throttled uint64 `json:"throttled"`
+	Corrupt   uint64 `json:"corrupt"`
+	Orphaned  uint64 `json:"orphaned"`
+}
+
+// sourceJSON counts what the source did, in samples where no unit is named.
+type sourceJSON struct {
+	Samples    uint64 `json:"samples"`
+	Repaired   uint64 `json:"repaired"`
+	Rooted     uint64 `json:"rooted"`
+	Truncated  uint64 `json:"truncated"`
+	Kernel     uint64 `json:"kernel"`
+	Foreign    uint64 `json:"foreign"`
+	Probed     uint64 `json:"probed"`
+	Probes     int    `json:"probes"` // watchpoints
+	KernelTime bool   `json:"kernel_time"`
+}
+
+func newSessionJSON(r manager.Report) sessionJSON {
+	p, s := sampledProfile(r), r.Source
+	out := sessionJSON{
+		Profile: describeJSON(p),
+		Written: append([]string{}, r.Written...),
+		Source: sourceJSON{s.Samples, s.Repaired, s.Rooted, s.Truncated, s.Kernel, s.Foreign,
+			s.Probed, s.Probes, s.KernelTime},
+		Loss: lossJSON(p.Meta().Loss),
+		CPU:  int64(r.CPU),
+	}
+	for _, m := range cut(hottest(p), reportMethods) {
+		out.Methods = append(out.Methods, methodJSON{nameJSON(m.method), p.measure.json(m.flat), p.measure.json(m.cum)})
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// environment is what a command may use of the world outside: tests give it
+// buffers.
+type environment struct {
+	stdin   io.Reader
+	stdout  io.Writer // results only
+	stderr  io.Writer // progress, reports of run, errors
+	engines []engine  // what there is to sample with, the best first
+}
+
+const rootLong = `ccmapd attaches to a running Go program from outside, samples its stacks and
+keeps their Call Context Map: what is hot, from where, and in which context.
+The program needs no change, no restart and no import.`
+
+const rootExample = `  ccmapd demo                                  try it on a workload of its own
+  ccmapd attach 4242                           sample process 4242 until Ctrl-C
+  ccmapd attach 4242 -d 30s -o web.pb.gz       … for 30 s, into one file
+  ccmapd run -- ./server -addr :8080           start a program and sample it
+  ccmapd top web.pb.gz                         its hottest methods
+  ccmapd contexts web.pb.gz 'runtime.mallocgc' who calls a method, and from where
+  go tool pprof -http=: web.pb.gz              the same profile in pprof`
+
+// newRoot returns the command tree.
+func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	return newRootOf(&environment{stdin, stdout, stderr, engines})
+}
+
+// newRootOf returns the command tree in an environment. Each subcommand has a
+// file of its own.
+func newRootOf(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:     "ccmapd",
+		Short:   "A call-context profiler that attaches to running Go programs",
+		Long:    rootLong + "\n\n" + exitCodesHelp,
+		Example: rootExample,
+
+		SilenceErrors: true, // run prints them
+		SilenceUsage:  true,
+
+		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE:          checkFlags,
+	}
+	root.SetIn(env.stdin)
+	root.SetOut(env.stdout)
+	root.SetErr(env.stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddGroup(
+		&cobra.Group{ID: groupSample, Title: "Sample a program:"},
+		&cobra.Group{ID: groupRead, Title: "Read and compare profiles:"},
+	)
+	root.AddCommand(
+		newAttachCmd(env), newRunCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
+		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newQueryCmd(env),
+		newOverlapCmd(env), newConvertCmd(env), newMergeCmd(env),
+		newVersionCmd(env),
+	)
+	return root
+}
+
+// Groups of subcommands in the help.
+const (
+	groupSample = "sample"
+	groupRead   = "read"
+)
+
+// run is main without the process: it executes one command line and returns
+// the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return execute(newRoot(stdin, stdout, stderr), args)
+}
+
+func execute(root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return exitOK
+	}
+	if cmd == root && !errors.As(err, new(usageError)) {
+		err = usageError{err} // the root itself does nothing: an unknown command
+	}
+	reportError(root.ErrOrStderr(), cmd, err)
+	return exitCode(err)
+}
+
+// checkFlags runs before every command. Cobra checks required flags later than
+// this, and then returns plain errors; here they become usage errors.
+func checkFlags(cmd *cobra.Command, _ []string) error {
+	if err := errors.Join(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// usageArgs makes the errors of an argument check usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// usagef returns an error in the command line, which exits with exitUsage.
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}

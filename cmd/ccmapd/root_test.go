@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+func TestExitCode(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want int
+	}{
+		{nil, exitOK},
+		{errors.New("anything"), exitFailed},
+		{usagef("bad flag"), exitUsage},
+		{withHint(usagef("bad flag"), "hint"), exitUsage},
+		{fmt.Errorf("attach: %w", sampler.ErrPermission), exitPermission},
+		{fmt.Errorf("attach: %w", sampler.ErrNoProcess), exitNoTarget},
+		{fmt.Errorf("attach: %w", sampler.ErrNotGo), exitNoTarget},
+		{exitError{code: 42}, 42},
+		{errors.Join(errors.New("other"), exitError{code: 42}), 42},
+		{exitError{exitRunFailed, sampler.ErrPermission}, exitRunFailed},
+	} {
+		if got := exitCode(test.err); got != test.want {
+			t.Errorf("exit code of %v is %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+func TestReportError(t *testing.T) {
+	t.Parallel()
+	cmd := &cobra.Command{Use: "ccmapd"}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{exitError{code: 3}, ""},
+		{errors.New("no luck"), "ccmapd: no luck\n"},
+		{usagef("bad flag"), "ccmapd: bad flag\n  Try 'ccmapd --help'.\n"},
+		{withHint(errors.New("no luck"), "Try\nagain."), "ccmapd: no luck\n  Try\n  again.\n"},
+		{exitError{7, errors.New("no luck")}, "ccmapd: no luck\n"},
+	} {
+		var out strings.Builder
+		reportError(&out, cmd, test.err)
+		if out.String() != test.want {
+			t.Errorf("report of %v is %q, want %q", test.err, out.String(), test.want)
+		}
+	}
+}
+
+func TestHintKeepsNil(t *testing.T) {
+	t.Parallel()
+	if err := withHint(nil, "hint"); err != nil {
+		t.Errorf("hint to no error: %v", err)
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		"atach", "--nonsense", "attach", "attach x", "attach 0", "attach -1", "attach 1 2", "attach --nonsense 1",
+		"attach -d -1s 1", "attach -i 0s 1", "attach --tune-low 20 1", "attach --tune-low NaN 1",
+		"attach --max-overhead 101 1", "attach --max-overhead NaN 1", "attach --min-interval 1s --max-interval 1ms 1",
+		"attach --tune-window -1 1", "attach --engine magic 1", "attach -o x.doc 1", "attach -o a.xml -o a.xml 1",
+		"attach -q -v 1", "attach -q --json 1", "run", "run --nonsense -- true", "version x", "demo x",
+	} {
+		r := runEngines(t, []engine{fakeEngine(false)}, strings.Fields(line)...)
+		if r.code != exitUsage || r.stdout != "" || !strings.HasPrefix(r.stderr, "ccmapd: ") {
+			t.Errorf("ccmapd %s: exit code %d, want %d; output %q, %q", line, r.code, exitUsage, r.stdout, r.stderr)
+		}
+		if strings.Count(r.stderr, "\n") < 2 {
+			t.Errorf("ccmapd %s: %q does not say what to do", line, r.stderr)
+		}
+	}
+}
+
+func TestUnknownCommandSuggests(t *testing.T) {
+	t.Parallel()
+	if r := runEngines(t, nil, "atach", "-d", "3s"); !strings.Contains(r.stderr, "\tattach\n") {
+		t.Errorf("no suggestion in %q", r.stderr)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"help"}, {"--help"}} {
+		r := runEngines(t, nil, args...)
+		if r.code != exitOK || !strings.Contains(r.stdout, "Exit codes:") || !strings.Contains(r.stdout, "  attach ") {
+			t.Errorf("ccmapd %q: exit code %d, output %q", args, r.code, r.stdout)
+		}
+	}
+}
+
+// TestEveryCommandIsDocumented looks for what a user needs in the help of each
+// command, and for lines that do not fit a terminal.
+func TestEveryCommandIsDocumented(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range newRoot(nil, io.Discard, io.Discard).Commands() {
+		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+			continue
+		}
+		if cmd.Short == "" || cmd.Long == "" || !strings.Contains(cmd.Example, "ccmapd "+cmd.Name()) {
+			t.Errorf("%s has no short or long help or no example", cmd.Name())
+		}
+		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 90 {
+				t.Errorf("help of %s: a line of %d columns: %s", cmd.Name(), n, line)
+			}
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if r := runEngines(t, nil, "completion", shell); r.code != exitOK || len(r.stdout) < 1000 {
+			t.Errorf("completion for %s: exit code %d, %d bytes", shell, r.code, len(r.stdout))
+		}
+	}
+	r := runEngines(t, []engine{fakeEngine(false)}, "__complete", "attach", "--engine", "")
+	if !strings.Contains(r.stdout, "fake\n") {
+		t.Errorf("completions of --engine: %q", r.stdout)
+	}
+}

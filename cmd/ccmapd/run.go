@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+const runLong = `Run starts a Go program and samples it from its start on. The program
+has standard input and output and its signals as if it were started alone, and
+its exit code is that of ccmapd; the report goes to standard error. If --duration
+is over before the program ends, the profile is written and ccmapd waits for it.
+
+A program that cannot be sampled, because it is no Go program or sampling is not
+permitted, is not started: ccmapd says why, and exits with 125. With --anyway it
+is run without being sampled, and --quiet does not mention that. So a wrapper for
+programs of all kinds is 'ccmapd run -q --anyway -o /tmp/p-%p.pb.gz --'.
+
+To sample from the start, the program is held by ptrace(2) until ccmapd has
+attached. Where that is not permitted, ccmapd attaches right after the start.
+Programs that it starts itself are not sampled.
+
+` + samplingHelp
+
+const runExample = `  ccmapd run -- ./server -addr :8080
+  ccmapd run -d 30s -o start.pb.gz -- ./server
+  ccmapd run -i 1ms -- go vet ./...          the go command itself
+  go build -a -toolexec 'ccmapd run -q -o /tmp/p-%p.pb.gz --' ./...
+                                             every compiler and linker run`
+
+func newRunCmd(env *environment) *cobra.Command {
+	f := newSamplingFlags(env.engines)
+	var anyway bool
+	cmd := &cobra.Command{
+		Use:     "run [flags] -- PROGRAM [ARG…]",
+		Short:   "Start a Go program and sample it from its start",
+		Long:    runLong,
+		Example: runExample,
+		GroupID: groupSample,
+		Args:    usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runProgram(cmd, env, f, anyway, args)
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&anyway, "anyway", false, "run a program that cannot be sampled, too")
+	cmd.Flags().SetInterspersed(false) // what follows PROGRAM is its own
+	return cmd
+}
+
+// runProgram starts the program, samples it, and returns its exit code as an
+// error, whatever became of the profile: that is only reported.
+func runProgram(cmd *cobra.Command, env *environment, f *samplingFlags, anyway bool, args []string) error {
+	forward := catchSignals()
+	defer forward.stop()
+	p, err := startHeld(func() *exec.Cmd {
+		c := exec.Command(args[0], args[1:]...)
+		c.Stdin, c.Stdout, c.Stderr = env.stdin, env.stdout, env.stderr
+		return c
+	})
+	if err != nil {
+		return startError(err)
+	}
+	s, err := openSession(env, f, p.cmd.Process.Pid)
+	if err != nil && p.held && !anyway {
+		return exitError{exitRunFailed, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.kill()))}
+	}
+	forward.to(p.cmd.Process)
+	if err := errors.Join(err, p.release()); err != nil && !(anyway && f.quiet) {
+		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", args[0], err))
+	}
+	if s != nil {
+		reportError(env.stderr, cmd, s.follow(cmd.Context(), env, p))
+	}
+	return exitOf(p.cmd.Wait())
+}
+
+// follow samples the program and reports on it.
+func (s *session) follow(ctx context.Context, env *environment, p *heldProgram) error {
+	if !p.held {
+		s.announce(env.stderr, "Its start was not sampled: ptrace is not permitted.")
+	}
+	r, err := s.run(ctx, io.Discard)
+	return errors.Join(err, s.report(env.stderr, r))
+}
+
+// startError maps an error in starting a program to the exit codes of env(1). A
+// program that ended by itself, as the loader ends it where a library is
+// missing, has given its own.
+func startError(err error) error {
+	switch {
+	case errors.As(err, new(exitError)):
+		return err
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return exitError{exitNotFound, err}
+	case errors.Is(err, fs.ErrPermission):
+		return exitError{exitCannotRun, err}
+	}
+	return exitError{exitRunFailed, err}
+}
+
+// exitOf returns what a program ended with as the exit code of ccmapd.
+func exitOf(err error) error {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	return exitError{code: exitStatus(exit.Sys().(syscall.WaitStatus))}
+}
+
+// exitStatus returns the exit code of a program or, as shells do, 128 and the
+// number of the signal that ended it.
+func exitStatus(s syscall.WaitStatus) int {
+	if s.Signaled() {
+		return 128 + int(s.Signal())
+	}
+	return s.ExitStatus()
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/tuning"
+)
+
+// samplingFlags are the flags of attach and run.
+type samplingFlags struct {
+	duration  time.Duration
+	outputs   []string
+	interval  time.Duration
+	tune      bool
+	low, high float64 // percent
+	window    int
+	min, max  time.Duration
+	overhead  float64 // percent; 0: no limit
+	engine    choice
+	quiet     bool
+	json      bool
+	verbose   bool
+
+	overheadGiven bool
+}
+
+const samplingHelp = `The interval is CPU time of one thread of the program, so an idle program costs
+nothing. With --tune it becomes longer where samples find the same activation on
+top again and again (over --tune-high), and shorter where they never do (below
+--tune-low); --max-overhead bounds what that may cost the program. --tune=false
+keeps --interval, and then has no limit of the overhead unless one is given.
+
+Each --output is written in the format of its name: .pb.gz or .pb (pprof), .xml,
+.json or .folded, each also with .gz or .zst. A %p in it becomes the pid. Without
+--output the profile goes to ccmapd-PID.pb.gz in the working directory. Files are
+replaced as a whole, and a symbolic link in the place of a file is replaced, not
+followed, even by root.`
+
+// newSamplingFlags returns the defaults.
+func newSamplingFlags(all []engine) *samplingFlags {
+	return &samplingFlags{
+		interval: 10 * time.Millisecond,
+		tune:     true, low: 1, high: 15, window: 1000,
+		overhead: 1,
+		engine:   choice{value: autoEngine, from: engineNames(all)},
+	}
+}
+
+func (f *samplingFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.DurationVarP(&f.duration, "duration", "d", 0, "sample for `TIME`; 0: until the program ends or Ctrl-C")
+	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "write the profile to `FILE`; may be repeated")
+	flags.DurationVarP(&f.interval, "interval", "i", f.interval, "CPU `TIME` between two samples of a thread")
+	flags.BoolVar(&f.tune, "tune", f.tune, "adapt the interval to the program")
+	flags.Float64Var(&f.low, "tune-low", f.low, "repetitions in `PERCENT` below which the interval becomes shorter")
+	flags.Float64Var(&f.high, "tune-high", f.high, "repetitions in `PERCENT` above which the interval becomes longer")
+	flags.IntVar(&f.window, "tune-window", f.window, "`SAMPLES` between two looks at the repetitions")
+	flags.DurationVar(&f.min, "min-interval", 0, "shortest interval, a `TIME` (default 100µs, or --interval if that is shorter)")
+	flags.DurationVar(&f.max, "max-interval", 0, "longest interval, a `TIME` (default 100ms, or --interval if that is longer)")
+	flags.Float64Var(&f.overhead, "max-overhead", f.overhead, "CPU time in `PERCENT` that sampling may cost the program; 0: no limit")
+	registerChoice(cmd, &f.engine, "engine", "`ENGINE` to sample with: "+orList(f.engine.from)+"; auto: the best permitted")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
+	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more to standard error")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "verbose")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		f.overheadGiven = cmd.Flags().Changed("max-overhead")
+		return f.check()
+	}
+}
+
+// check finds what is wrong before anything is sampled.
+func (f *samplingFlags) check() error {
+	switch {
+	case f.duration < 0:
+		return usagef("--duration %v is negative", f.duration)
+	case f.interval <= 0:
+		return usagef("--interval %v is not positive", f.interval)
+	case !(f.overhead >= 0 && f.overhead <= 100):
+		return usagef("--max-overhead %v is not from 0 to 100 percent", f.overhead)
+	}
+	if _, err := tuning.New(f.tuning()); err != nil {
+		return usageError{err}
+	}
+	if len(f.outputs) == 0 {
+		f.outputs = []string{defaultOutput}
+	}
+	return checkOutputs(f.outputs)
+}
+
+// tuning returns the configuration of the tuner that the flags mean.
+func (f *samplingFlags) tuning() tuning.Config {
+	const unlimited = -1
+	c := tuning.Config{
+		Initial:     f.interval,
+		Min:         f.min,
+		Max:         f.max,
+		Low:         f.low / 100,
+		High:        f.high / 100,
+		Window:      f.window,
+		MaxOverhead: cmp.Or(f.overhead/100, unlimited),
+		Off:         !f.tune,
+	}
+	if c.Off {
+		c.MaxDaemonCPU = unlimited
+		if !f.overheadGiven {
+			c.MaxOverhead = unlimited
+		}
+	}
+	return c
+}
+
+// logger returns where the session logs to: nowhere unless it was asked to.
+func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
+	if !f.verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	if terminalWidth(w) > 0 {
+		w = aboveLiveLine{w}
+	}
+	return slog.New(slog.NewTextHandler(w, nil))
+}
+
+// atMost describes the duration, for people.
+func (f *samplingFlags) atMost() string {
+	if f.duration == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" for %v", f.duration)
+}

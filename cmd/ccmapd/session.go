@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/tuning"
+)
+
+// session samples one process: what attach, run and demo have in common.
+type session struct {
+	flags   *samplingFlags
+	chosen  chosen
+	manager *manager.Manager
+}
+
+// ringWords holds 65 stacks of 1,000 frames, or over 1,000 of usual depth: more
+// than a source takes while the manager is at a long turn.
+const ringWords = 64 << 10
+
+// openSession attaches to a process. It is run or closed after that.
+func openSession(env *environment, f *samplingFlags, pid int) (*session, error) {
+	q := queue.New(queue.Options{RingWords: ringWords})
+	m := ccmap.New(ccmap.Options{})
+	log := f.logger(env.stderr)
+	got, err := attach(env.engines, f.engine.value, attachment{
+		pid: pid, interval: f.interval, log: log, sink: sampler.Sink{Queue: q, Names: m.Names()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	log.Info("engine", "name", got.name, "why", got.why)
+	got.describe(m.Meta())
+	mgr, err := newManager(f, manager.Config{
+		Source: got, Queue: q, Map: m, Logger: log, Dumps: fileDumps(f.outputs, pid),
+	})
+	if err != nil {
+		return nil, errors.Join(err, got.Close())
+	}
+	return &session{flags: f, chosen: got, manager: mgr}, nil
+}
+
+// describe says in a map's metadata what is sampled, and how.
+func (c chosen) describe(meta *ccmap.Meta) {
+	meta.Target, meta.Engine = c.Target(), c.name
+	meta.Comments = append(meta.Comments, "engine "+c.name+": "+c.why)
+	if reason := c.noKernelTime(); reason != "" {
+		meta.Comments = append(meta.Comments, "time in the kernel is left out: "+reason)
+	}
+}
+
+// noKernelTime returns why time in the kernel is not sampled, "" if it is.
+func (c chosen) noKernelTime() string {
+	stats := c.Stats()
+	if stats.KernelTime {
+		return ""
+	}
+	return cmp.Or(stats.KernelReason, "the engine cannot see it")
+}
+
+// newManager returns the manager of a session, with the tuner that the flags ask
+// for.
+func newManager(f *samplingFlags, c manager.Config) (*manager.Manager, error) {
+	tuner, err := tuning.New(f.tuning())
+	if err != nil {
+		return nil, err
+	}
+	c.Tuner = tuner
+	return manager.New(c)
+}
+
+// errDuration is why a session with a duration stops.
+var errDuration = errors.New("duration is over")
+
+// run samples until the context is done, the duration is over or the process
+// has ended, with a live line on live meanwhile if that is a terminal.
+func (s *session) run(ctx context.Context, live io.Writer) (manager.Report, error) {
+	if s.flags.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.flags.duration, errDuration)
+		defer cancel()
+	}
+	if !s.flags.quiet {
+		defer startLiveLine(live, s.manager.Status).stop()
+	}
+	return s.manager.Run(ctx)
+}
+
+// announce says what is about to be sampled, and how.
+func (s *session) announce(w io.Writer, until string) {
+	if s.flags.quiet {
+		return
+	}
+	t := s.chosen.Target()
+	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
+		t.PID, path.Base(t.Executable), s.flags.interval, s.flags.atMost(), s.chosen.name, s.chosen.why, until)
+	if reason := s.chosen.noKernelTime(); reason != "" {
+		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", reason)
+	}
+}

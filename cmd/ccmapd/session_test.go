@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	xml, folded := filepath.Join(t.TempDir(), "a-%p.xml"), filepath.Join(t.TempDir(), "b.folded.gz")
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", xml, "-o", folded)
+	if r.code != exitOK {
+		t.Fatalf("exit code %d: %s", r.code, r.stderr)
+	}
+	xml = strings.Replace(xml, "%p", "42", 1)
+	for _, want := range []string{
+		"Ended: target exited with code 0.\n", xml + ": fake (pid 42, go1.26.8), by fake, ",
+		"30 samples, 300ms of CPU time; interval 10ms; none lost", "main.work", "Written: " + xml + ", " + folded,
+		"go tool pprof",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("report lacks %q:\n%s", want, r.stdout)
+		}
+	}
+	for _, want := range []string{"Sampling 42 (fake) every 10ms", "the best engine, and permitted", "left out: this is a test."} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("standard error lacks %q:\n%s", want, r.stderr)
+		}
+	}
+	for _, file := range []string{xml, folded} {
+		m, _, err := export.ReadFile(file, export.ReadOptions{})
+		if err != nil {
+			t.Error(err)
+		} else if got := m.Snapshot().Total().Time; got != int64(300*time.Millisecond) && got != 30 {
+			t.Errorf("%s has %d ns", file, got)
+		}
+	}
+}
+
+// TestAttachKeepsWhatItSays reads the description of a session back.
+func TestAttachKeepsWhatItSays(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.json")
+	forbidden := refusingEngine("better", sampler.ErrPermission)
+	if r := runEngines(t, []engine{forbidden, fakeEngine(false)}, "attach", "42", "-o", file); r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	m, _, err := export.ReadFile(file, export.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := m.Snapshot().Meta()
+	if meta.Target.PID != 42 || meta.Engine != "fake" || meta.Ended != "target exited with code 0" {
+		t.Errorf("metadata %+v", meta)
+	}
+	const why = "engine fake: the best engine permitted; better: not permitted"
+	if !slices.Contains(meta.Comments, why) {
+		t.Errorf("comments %q lack %q", meta.Comments, why)
+	}
+}
+
+func TestAttachStopsAfterItsDuration(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.json")
+	r := runEngines(t, []engine{fakeEngine(true)}, "attach", "42", "-o", file, "-d", "20ms")
+	if r.code != exitOK || !strings.Contains(r.stdout, "Ended: stopped: duration is over.\n") {
+		t.Errorf("exit code %d, output %q, %q", r.code, r.stdout, r.stderr)
+	}
+}
+
+func TestAttachQuiet(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.json")
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "-q")
+	if diff := cmp.Diff(result{}, r, cmp.AllowUnexported(result{})); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAttachJSON(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.json")
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "--json")
+	var got sessionJSON
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+		t.Fatalf("%v in %s", err, r.stdout)
+	}
+	if got.Profile.Samples != 30 || got.Profile.File != file || len(got.Methods) != 2 || got.Source.Samples != 30 {
+		t.Errorf("report %+v", got)
+	}
+	if diff := cmp.Diff([]string{file}, got.Written); diff != "" {
+		t.Errorf("written (-want +got):\n%s", diff)
+	}
+}
+
+func TestAttachVerbose(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.json")
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "-v")
+	for _, want := range []string{"msg=engine name=fake", `msg="set interval" to=10ms`} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("log lacks %q:\n%s", want, r.stderr)
+		}
+	}
+}
+
+// TestAttachWritesTheOtherOutputs: one output fails when all has been sampled.
+func TestAttachWritesTheOtherOutputs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good.json")
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"), "-o", good)
+	if r.code != exitFailed || !strings.Contains(r.stderr, "bad.json: no such file or directory\n") {
+		t.Errorf("exit code %d, %q", r.code, r.stderr)
+	}
+	if !strings.Contains(r.stdout, "Written: "+good+".") {
+		t.Errorf("report %q", r.stdout)
+	}
+}
+
+func TestTuningOfTheFlags(t *testing.T) {
+	t.Parallel()
+	f := newSamplingFlags(nil)
+	if c := f.tuning(); c.Off || c.MaxOverhead != 0.01 || c.Low != 0.01 || c.High != 0.15 || c.Initial != 10*time.Millisecond {
+		t.Errorf("by default: %+v", c)
+	}
+	f.overhead = 0
+	if c := f.tuning(); c.MaxOverhead >= 0 {
+		t.Errorf("without a limit: %+v", c)
+	}
+	f.overhead, f.tune = 2, false
+	if c := f.tuning(); !c.Off || c.MaxOverhead >= 0 || c.MaxDaemonCPU >= 0 {
+		t.Errorf("without tuning: %+v", c)
+	}
+	f.overheadGiven = true
+	if c := f.tuning(); c.MaxOverhead != 0.02 {
+		t.Errorf("without tuning, with a limit: %+v", c)
+	}
+}
+
+func TestFormatStatus(t *testing.T) {
+	t.Parallel()
+	last := manager.Status{Elapsed: 10 * time.Second, Samples: 1000}
+	now := manager.Status{
+		Elapsed: 12 * time.Second, Samples: 4000, Known: 400, Repeated: 13, Interval: 2500 * time.Microsecond,
+		Threads: 1, Nodes: 12345, Bytes: 1_234_567,
+	}
+	now.Loss.Queue = 7
+	const want = "12s  1,500 samples/s  interval 2.5ms  repetitions 3.2%  lost 7  12,345 nodes  1.2 MB  1 thread"
+	if got := formatStatus(last, now); got != want {
+		t.Errorf("status %q\nwant   %q", got, want)
+	}
+	const empty = "0s  0 samples/s  interval 10ms  repetitions –  lost 0  0 nodes  0 kB  0 threads"
+	if got := formatStatus(manager.Status{}, manager.Status{Interval: 10 * time.Millisecond}); got != empty {
+		t.Errorf("status %q\nwant   %q", got, empty)
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"demo.pb.gz": "demo.pb.gz", "/tmp/a-b_c.xml": "/tmp/a-b_c.xml", "": "''",
+		"main.(*T).f": "'main.(*T).f'", "it's": `'it'\''s'`, "a b": "'a b'", "größe": "'größe'",
+	} {
+		if got := shellQuote(text); got != want {
+			t.Errorf("%q is quoted as %s, want %s", text, got, want)
+		}
+	}
+}

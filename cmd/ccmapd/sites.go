@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+const sitesLong = `Sites lists the call sites of a profile with what they call, the hottest first:
+which calls always reach the same method, and which have a mix of receivers.
+
+  cum          CPU time in what is called there
+  share        of a callee, among the callees of its site
+  of all       of the whole profile
+  samples      samples with this call on their stack, one for every occurrence
+  activations  calls that were seen; ≥ marks a lower bound
+  targets      different methods called there, but for what the compiler or the
+               kernel put in (runtime.…, [kernel]), and what that means:
+    monomorphic  one: may be called directly, or inlined
+    bimorphic    two receivers of one method: may be called behind one test
+    megamorphic  three receivers or more
+    mixed        methods of different names: a function value, or several calls
+                 on one line, which are one call site in Go
+    line unknown several methods, but the profile does not say on which lines
+    few samples  under 30: a receiver of 10 % of the calls would be missed in
+                 4 % of such sites or more, so nothing is said
+
+METHOD restricts the list to calls made by it: a name, or as much of its end as
+is unique.
+
+With --json: profile {as in top}, sites [{caller {method, signature, file, line
+of the call}, samples, time_ns, percent, activations, targets, hint, callees
+[{method, signature, file, line, samples, time_ns, percent, activations,
+share_percent}]}].`
+
+const sitesExample = `  ccmapd sites web.pb.gz
+  ccmapd sites --sort targets web.pb.gz            the most polymorphic first
+  ccmapd sites web.pb.gz Server.handle
+  ccmapd sites --json web.pb.gz | jq '.sites[] | select(.hint == "bimorphic")'`
+
+func newSitesCmd(env *environment) *cobra.Command {
+	var list listing
+	var callees uint
+	cmd := &cobra.Command{
+		Use:               "sites FILE [METHOD]",
+		Short:             "List call sites and the mix of their receivers",
+		Long:              sitesLong,
+		Example:           sitesExample,
+		GroupID:           groupRead,
+		Args:              usageArgs(cobra.RangeArgs(1, 2)),
+		ValidArgsFunction: completeMethods(env),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, callers, err := loadWithMethods(env, args, list.regexp)
+			if err != nil {
+				return err
+			}
+			return printSites(env, p, siteRows(p, callers, list.sort.value), list, callees)
+		},
+	}
+	list.register(cmd, 20, sortTime, sortSamples, sortActivations, "targets", sortName)
+	cmd.Flags().UintVar(&callees, "callees", 5, "list at most `N` callees of a site, and the others as one; 0: all")
+	return cmd
+}
+
+// siteRow is a call site with its callees, the hottest first.
+type siteRow struct {
+	caller  ccmap.Method
+	offset  uint32
+	total   ccmap.Counters
+	callees []calleeRow
+	targets []calleeRow // the callees that are written there
+}
+
+type calleeRow struct {
+	method ccmap.Method
+	total  ccmap.Counters
+}
+
+// siteRows returns the call sites of a set of callers in order. A nil set means
+// all.
+func siteRows(p *profile, callers methodSet, by string) []siteRow {
+	var rows []siteRow
+	for m := range p.Methods() {
+		if callers != nil && !callers.has(m.ID()) {
+			continue
+		}
+		for site := range m.CallSites() {
+			rows = append(rows, newSiteRow(p, m.Method(), site))
+		}
+	}
+	slices.SortFunc(rows, func(a, b siteRow) int {
+		return cmp.Or(
+			p.measure.compareSites(by, a, b),
+			cmp.Compare(a.caller.Name, b.caller.Name),
+			cmp.Compare(a.caller.Signature, b.caller.Signature),
+			cmp.Compare(int32(a.offset), int32(b.offset)),
+		)
+	})
+	return rows
+}
+
+func newSiteRow(p *profile, caller ccmap.Method, site ccmap.CallSite) siteRow {
+	row := siteRow{caller: caller, offset: site.Offset(), total: site.Total()}
+	for callee := range site.Callees() {
+		row.callees = append(row.callees, calleeRow{p.Names().At(callee.Callee()), callee.Total()})
+	}
+	slices.SortFunc(row.callees, func(a, b calleeRow) int {
+		return cmp.Or(
+			p.measure.hotter(sortTime, a.total, b.total),
+			cmp.Compare(a.method.Name, b.method.Name),
+			cmp.Compare(a.method.Signature, b.method.Signature),
+		)
+	})
+	row.targets = targets(row.callees)
+	return row
+}
+
+func (m measure) compareSites(by string, a, b siteRow) int {
+	switch by {
+	case sortName:
+		return 0
+	case "targets":
+		return cmp.Or(cmp.Compare(len(b.targets), len(a.targets)), m.hotter(sortTime, a.total, b.total))
+	}
+	return m.hotter(by, a.total, b.total)
+}
+
+func printSites(env *environment, p *profile, rows []siteRow, list listing, callees uint) error {
+	shown := cut(rows, list.limit)
+	if list.json {
+		return writeJSON(env.stdout, sitesJSON(p, shown))
+	}
+	t := newFigureTable(
+		column{title: "call site", shorten: shortenMethod, least: 34},
+		column{title: "location", shorten: shortenLocation, least: 16, drop: 2},
+		column{title: "targets"},
+	)
+	for _, r := range shown {
+		t.addSite(p, r, callees)
+	}
+	return p.print(env, t, len(rows)-len(shown))
+}
+
+// addSite adds a site and the hottest of its callees; the others are added up.
+func (t *table) addSite(p *profile, r siteRow, callees uint) {
+	t.addFigures(p, r.total, r.total, r.caller.Name, formatLocation(r.caller, r.offset),
+		formatCount(int64(len(r.targets)))+" "+r.hint(p))
+	shown := cut(r.callees, callees)
+	for _, c := range shown {
+		t.addFigures(p, c.total, r.total, "  → "+c.method.Name, formatLocation(c.method, 0))
+	}
+	rest := r.callees[len(shown):]
+	if len(rest) == 0 {
+		return
+	}
+	var total ccmap.Counters
+	for _, c := range rest {
+		total = total.Add(c.total)
+	}
+	t.addFigures(p, total, r.total, fmt.Sprintf("  → %s %d more", ellipsis, len(rest)))
+}
+
+type siteJSON struct {
+	Caller methodNameJSON `json:"caller"`
+	countersJSON
+	Targets int          `json:"targets"` // callees that are written there
+	Hint    string       `json:"hint"`
+	Callees []calleeJSON `json:"callees"`
+}
+
+type calleeJSON struct {
+	methodNameJSON
+	countersJSON
+	SharePercent float64 `json:"share_percent"` // of the site, by the measure of percent
+}
+
+func sitesJSON(p *profile, rows []siteRow) any {
+	out := struct {
+		Profile profileJSON `json:"profile"`
+		Sites   []siteJSON  `json:"sites"`
+	}{describeJSON(p), make([]siteJSON, len(rows))}
+	for i, r := range rows {
+		site := siteJSON{callJSON(r.caller, r.offset), p.measure.json(r.total), len(r.targets), r.hint(p), make([]calleeJSON, len(r.callees))}
+		for j, c := range r.callees {
+			site.Callees[j] = calleeJSON{nameJSON(c.method), p.measure.json(c.total),
+				percent(p.measure.of(c.total), p.measure.of(r.total))}
+		}
+		out.Sites[i] = site
+	}
+	return out
+}

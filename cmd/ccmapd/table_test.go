@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func exampleTable() *table {
+	t := &table{columns: []column{
+		{title: "flat", right: true},
+		{title: "samples", right: true, drop: 1},
+		{title: "method", shorten: shortenMethod, least: 12},
+		{title: "location", shorten: shortenLocation, least: 8, drop: 2},
+	}}
+	t.add("1.23s", "1,230", "net/http.(*conn).serve", "net/http/server.go:2020")
+	t.add("45.6ms", "46", "main.f", "main.go:7")
+	return t
+}
+
+func TestTableWidths(t *testing.T) {
+	t.Parallel()
+	for width, want := range map[int]string{
+		0: `
+  flat  samples  method                  location
+ 1.23s    1,230  net/http.(*conn).serve  net/http/server.go:2020
+45.6ms       46  main.f                  main.go:7
+`,
+		55: `
+  flat  samples  method              location
+ 1.23s    1,230  http.(*conn).serve  server.go:2020
+45.6ms       46  main.f              main.go:7
+`,
+		31: `
+  flat  samples  method
+ 1.23s    1,230  http.…n).serve
+45.6ms       46  main.f
+`,
+		20: `
+  flat  method
+ 1.23s  http…).serve
+45.6ms  main.f
+`,
+	} {
+		var out bytes.Buffer
+		if err := exampleTable().write(&out, width); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want[1:], trimRight(out.String())); diff != "" {
+			t.Errorf("width %d (-want +got):\n%s", width, diff)
+		}
+	}
+}
+
+func TestTableDropsWhatSaysNothing(t *testing.T) {
+	t.Parallel()
+	tab := &table{columns: exampleTable().columns}
+	tab.add("1s", unknown, "main.f", "")
+	tab.add("2s", "", "main.g")
+	var out bytes.Buffer
+	if err := tab.write(&out, 0); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("flat  method\n  1s  main.f\n  2s  main.g\n", out.String()); diff != "" {
+		t.Errorf("table without samples and locations (-want +got):\n%s", diff)
+	}
+}
+
+// trimRight takes the padding off every line.
+func trimRight(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestTableFits: a table is never wider than the terminal, as long as what must
+// stand in it has room.
+func TestTableFits(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		tab := &table{columns: exampleTable().columns}
+		for i := range rapid.IntRange(0, 10).Draw(t, "rows") {
+			name := rapid.StringMatching(`[a-z/.()*]{1,60}`).Draw(t, "name")
+			tab.add(fmt.Sprint(i), fmt.Sprint(i*1000), name, name)
+		}
+		width := rapid.IntRange(len("flat")+len(columnGap)+12, 150).Draw(t, "width")
+		var out bytes.Buffer
+		if err := tab.write(&out, width); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("line of %d runes at width %d: %q", n, width, line)
+			}
+		}
+	})
+}
+
+func TestTableReportsWriteErrors(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	if err := exampleTable().write(full, 0); err == nil {
+		t.Error("a table written to a full device: no error")
+	}
+}
+
+func TestTerminalWidthOfAFile(t *testing.T) {
+	t.Parallel()
+	if got := terminalWidth(&bytes.Buffer{}); got != 0 {
+		t.Errorf("width of a buffer = %d, want 0", got)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if got := terminalWidth(null); got != 0 {
+		t.Errorf("width of %s = %d, want 0", os.DevNull, got)
+	}
+}

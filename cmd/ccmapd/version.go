@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+const versionLong = `Version prints the versions of ccmapd, of Go and of the modules it was built with,
+and which engines there are. Whether an engine is permitted here is found out by
+attaching to ccmapd itself; another user's process may still refuse.
+
+With --json: version, go, platform, modules [{path, version}], engines [{name,
+permitted, reason}].`
+
+const versionExample = `  ccmapd version
+  ccmapd version --json | jq '.engines[] | select(.permitted) | .name'`
+
+func newVersionCmd(env *environment) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print versions, and which engines are permitted here",
+		Long:    versionLong,
+		Example: versionExample,
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			v := newVersionInfo(env.engines)
+			if asJSON {
+				return writeJSON(env.stdout, v)
+			}
+			return v.print(env.stdout)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+type versionInfo struct {
+	Version  string       `json:"version"`
+	Go       string       `json:"go"`
+	Platform string       `json:"platform"`
+	Modules  []moduleInfo `json:"modules"`
+	Engines  []engineInfo `json:"engines"`
+}
+
+type moduleInfo struct {
+	Path    string `json:"path"`
+	Version string `json:"version"`
+}
+
+type engineInfo struct {
+	Name      string `json:"name"`
+	Permitted bool   `json:"permitted"`
+	Reason    string `json:"reason,omitempty"` // why not
+}
+
+func newVersionInfo(all []engine) versionInfo {
+	v := versionInfo{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		v.Version = build.Main.Version
+		for _, m := range build.Deps {
+			v.Modules = append(v.Modules, moduleInfo{m.Path, m.Version})
+		}
+	}
+	for _, e := range all {
+		info := engineInfo{Name: e.name, Permitted: true}
+		if err := e.tryHere(); err != nil {
+			info.Permitted, info.Reason = false, err.Error()
+		}
+		v.Engines = append(v.Engines, info)
+	}
+	return v
+}
+
+// tryHere attaches the engine to this process and detaches it again.
+func (e engine) tryHere() error {
+	src, err := e.open(attachment{
+		pid: os.Getpid(), interval: time.Second, log: slog.New(slog.DiscardHandler),
+		sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
+	})
+	if err != nil {
+		return err
+	}
+	return src.Close()
+}
+
+func (v versionInfo) print(w io.Writer) error {
+	fmt.Fprintf(w, "ccmapd %s, %s, %s\n", v.Version, v.Go, v.Platform)
+	for _, e := range v.Engines {
+		if e.Permitted {
+			fmt.Fprintf(w, "engine %s: permitted\n", e.Name)
+		} else {
+			fmt.Fprintf(w, "engine %s: %s\n", e.Name, e.Reason)
+		}
+	}
+	for _, m := range v.Modules {
+		fmt.Fprintf(w, "module %s %s\n", m.Path, m.Version)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// pair is one attached and one plain window of the same target.
+type pair struct {
+	perCPUSecond float64 // throughput attached ÷ plain, by the target's CPU time
+	perSecond    float64 // the same by wall time
+	daemonCPU    float64 // of one core, while attached
+	report       report
+}
+
+// report is what ccmapd attach --json says of its own work.
+type report struct {
+	Source struct{ Samples, Repaired, Rooted, Truncated, Foreign, Probed uint64 }
+}
+
+// settle is how long a fresh attachment loads symbols before it is measured.
+const settle = 700 * time.Millisecond
+
+func measurePair(c config, t *target, interval time.Duration) (pair, error) {
+	dir, err := os.MkdirTemp("", "attachbench")
+	if err != nil {
+		return pair{}, err
+	}
+	defer os.RemoveAll(dir)
+	d, err := attach(c, t, interval, filepath.Join(dir, "profile.pb.gz"))
+	if err != nil {
+		return pair{}, err
+	}
+	time.Sleep(settle)
+	before, err := cpuTime(d.Process.Pid)
+	if err != nil {
+		return pair{}, err
+	}
+	attached, err := t.rate(c.window)
+	if err != nil {
+		return pair{}, err
+	}
+	after, err := cpuTime(d.Process.Pid)
+	if err != nil {
+		return pair{}, err
+	}
+	p := pair{daemonCPU: (after - before).Seconds() / c.window.Seconds()}
+	if p.report, err = d.detach(); err != nil {
+		return pair{}, err
+	}
+	plain, err := t.rate(c.window)
+	p.perCPUSecond = attached.perCPUSecond / plain.perCPUSecond
+	p.perSecond = attached.perSecond / plain.perSecond
+	return p, err
+}
+
+// daemon is a ccmapd that samples the target.
+type daemon struct {
+	*exec.Cmd
+	stdout bytes.Buffer
+}
+
+func attach(c config, t *target, interval time.Duration, output string) (*daemon, error) {
+	d := &daemon{Cmd: exec.Command(c.ccmapd, "attach", fmt.Sprint(t.cmd.Process.Pid), "--json",
+		"--tune=false", "--interval", interval.String(), "--output", output)}
+	d.Stdout = &d.stdout
+	if err := d.Start(); err != nil {
+		return nil, fmt.Errorf("start ccmapd: %w", err)
+	}
+	return d, nil
+}
+
+// detach ends the sampling and returns what ccmapd says of it.
+func (d *daemon) detach() (report, error) {
+	var r report
+	if err := d.Process.Signal(syscall.SIGINT); err != nil {
+		return r, fmt.Errorf("stop ccmapd: %w", err)
+	}
+	if err := d.Wait(); err != nil {
+		return r, fmt.Errorf("wait for ccmapd: %w", err)
+	}
+	if err := json.Unmarshal(d.stdout.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("read ccmapd's report: %w", err)
+	}
+	return r, nil
+}
+
+// cpuTime returns the CPU time of a process's living threads, to the
+// nanosecond: /proc/PID/stat counts in ticks of 10 ms.
+func cpuTime(pid int) (time.Duration, error) {
+	threads, err := procfs.AllThreads(pid)
+	if err != nil {
+		return 0, fmt.Errorf("list threads: %w", err)
+	}
+	var total time.Duration
+	for _, thread := range threads {
+		stat, err := thread.Schedstat()
+		if err != nil {
+			continue // ended
+		}
+		total += time.Duration(stat.RunningNanoseconds)
+	}
+	return total, nil
+}
