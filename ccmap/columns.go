@@ -3,6 +3,7 @@ package ccmap
 import (
 	"maps"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -18,16 +19,18 @@ import (
 // Samples and activations are 32 bits wide. What does not fit moves to the wide
 // map, and the column goes on from 0: a count is the sum of the two.
 type columns struct {
-	chunks []*counterChunk
+	chunks []counterChunk
 	epoch  uint64 // snapshots taken; what is of an earlier epoch is shared with one
 
 	wide      map[NodeID]Counters // nil until a column overflows
 	wideEpoch uint64
 }
 
+// counterChunk has its epoch beside the pointer, so that to count touches the
+// cell only, and so that the cells fill a size class of Go's allocator.
 type counterChunk struct {
 	epoch uint64
-	cells [chunkLen]cell
+	cells *[chunkLen]cell
 }
 
 type cell struct {
@@ -38,13 +41,13 @@ type cell struct {
 
 // grow adds a chunk of zeros.
 func (c *columns) grow() {
-	c.chunks = append(c.chunks, &counterChunk{epoch: c.epoch})
+	c.chunks = append(c.chunks, counterChunk{c.epoch, new([chunkLen]cell)})
 }
 
 // freeze returns the columns as they are, for readers; c remains the writer's.
 func (c *columns) freeze() columns {
 	frozen := *c
-	frozen.chunks = append([]*counterChunk(nil), c.chunks...)
+	frozen.chunks = slices.Clone(c.chunks)
 	c.epoch++
 	return frozen
 }
@@ -52,17 +55,17 @@ func (c *columns) freeze() columns {
 // writable returns the cell of n, in a copy of its chunk if a snapshot shares
 // that.
 func (c *columns) writable(n NodeID) *cell {
-	p := &c.chunks[n>>chunkBits]
-	if (*p).epoch != c.epoch {
-		*p = (*p).clone(c.epoch)
+	k := &c.chunks[n>>chunkBits]
+	if k.epoch != c.epoch {
+		k.own(c.epoch)
 	}
-	return &(*p).cells[n&chunkMask]
+	return &k.cells[n&chunkMask]
 }
 
-func (k *counterChunk) clone(epoch uint64) *counterChunk {
-	n := *k
-	n.epoch = epoch
-	return &n
+// own makes the chunk a copy of itself, of an epoch of its own.
+func (k *counterChunk) own(epoch uint64) {
+	cells := *k.cells
+	k.epoch, k.cells = epoch, &cells
 }
 
 // addActivation counts one call.
@@ -129,7 +132,7 @@ func (c *columns) at(n NodeID) Counters {
 // bytes returns the memory held.
 func (c *columns) bytes() int64 {
 	const wideEntry = int64(unsafe.Sizeof(NodeID(0))+unsafe.Sizeof(Counters{})) * 2
-	return int64(len(c.chunks))*int64(unsafe.Sizeof(counterChunk{})) +
+	return int64(len(c.chunks))*int64(unsafe.Sizeof([chunkLen]cell{})) +
 		int64(cap(c.chunks))*int64(unsafe.Sizeof(c.chunks[0])) +
 		int64(len(c.wide))*wideEntry
 }

@@ -56,25 +56,13 @@ func (x *index) build(s *Snapshot) {
 	of := x.findEdges(s)
 	x.sortByCaller()
 	x.groupNodes(of)
-	x.sumEdges(s)
+	x.sumEdges(s, of)
 	x.sumMethods(s)
 }
 
 // findEdges finds and sorts the edges, and returns each node's.
 func (x *index) findEdges(s *Snapshot) []uint32 {
-	of := make([]uint32, s.nodes.len)
-	found := make(map[edgeKey]uint32)
-	var keys []edgeKey // in the order found
-	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
-		key := s.edgeOf(id)
-		k, ok := found[key]
-		if !ok {
-			k = uint32(len(keys))
-			found[key] = k
-			keys = append(keys, key)
-		}
-		of[id] = k
-	}
+	of, keys := s.numberEdges()
 	byCallee := sortedIndices(keys, edgeKey.compareByCallee)
 	x.edges = make([]edge, len(keys))
 	rank := make([]uint32, len(keys))
@@ -86,6 +74,30 @@ func (x *index) findEdges(s *Snapshot) []uint32 {
 		of[id] = rank[of[id]]
 	}
 	return of
+}
+
+// numberEdges returns the number of each node's edge, and the edges by number.
+// Most nodes are followed by the edge that followed the last node of the same
+// edge: these cost no hashing.
+func (s *Snapshot) numberEdges() (of []uint32, keys []edgeKey) {
+	of = make([]uint32, s.nodes.len)
+	numbers := make(map[edgeKey]uint32)
+	usual := []uint32{0} // by edge: the one last seen below it, or any
+	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
+		key, above := s.edgeOf(id), of[s.at(id).parent]
+		if guess := usual[above]; int(guess) < len(keys) && keys[guess] == key {
+			of[id] = guess
+			continue
+		}
+		k, ok := numbers[key]
+		if !ok {
+			k = uint32(len(keys))
+			numbers[key] = k
+			keys, usual = append(keys, key), append(usual, 0)
+		}
+		of[id], usual[above] = k, k
+	}
+	return of, keys
 }
 
 func sortedIndices(keys []edgeKey, compare func(a, b edgeKey) int) []uint32 {
@@ -123,34 +135,40 @@ func (x *index) sortByCaller() {
 	x.byCaller = sortedIndices(keys, edgeKey.compareByCaller)
 }
 
-func (x *index) sumEdges(s *Snapshot) {
-	for i := range x.edges {
-		e := &x.edges[i]
-		e.total = s.sum(x.nodes[e.lo:e.hi])
+// sumEdges adds up the edges' totals and, of the methods', what the nodes
+// themselves count, in the order of nodes.
+func (x *index) sumEdges(s *Snapshot, of []uint32) {
+	x.methods = make([]methodTotals, s.names.Len())
+	sums := s.sums()
+	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
+		e, self, below := &x.edges[of[id]], s.columns.at(id), sums.of(id)
+		e.total = e.total.Add(Counters{below.samples, below.time, self.Activations})
+		if self.IsZero() {
+			continue
+		}
+		method := e.callee
+		if method == NoMethod {
+			method = e.caller
+		}
+		m := &x.methods[method]
+		m.self = m.self.Add(self)
 	}
 }
 
-// sumMethods adds up the methods' totals from the edges and, for the cumulative
+// sumMethods adds up the methods' totals from the edges and, the cumulative
 // ones, from the nodes that are outermost of their method.
 func (x *index) sumMethods(s *Snapshot) {
-	x.methods = make([]methodTotals, s.names.Len())
 	for i := range x.edges {
-		e := &x.edges[i]
-		if e.callee == NoMethod {
-			m := &x.methods[e.caller]
-			m.self = m.self.Add(e.total)
-			continue
-		}
-		m := &x.methods[e.callee]
-		m.total = m.total.Add(e.total)
-		m.nodes += int(e.hi - e.lo)
-		for _, n := range x.nodes[e.lo:e.hi] {
-			m.self = m.self.Add(s.columns.at(n))
+		if e := &x.edges[i]; e.callee != NoMethod {
+			m := &x.methods[e.callee]
+			m.total = m.total.Add(e.total)
+			m.nodes += int(e.hi - e.lo)
 		}
 	}
+	sums := s.sums()
 	for n := range s.outermost() {
-		c := &x.methods[s.at(n).method].cumulative
-		*c = c.Add(s.Inclusive(n))
+		c, below := &x.methods[s.at(n).method].cumulative, sums.of(n)
+		*c = c.Add(Counters{Samples: below.samples, Time: below.time})
 	}
 	for i := range x.methods {
 		m := &x.methods[i]
@@ -162,9 +180,8 @@ func (x *index) sumMethods(s *Snapshot) {
 // sum returns the inclusive totals of nodes, together.
 func (s *Snapshot) sum(nodes []NodeID) Counters {
 	var total Counters
-	spans := s.spans()
 	for _, n := range nodes {
-		total = total.Add(Counters{spans[n].samples, spans[n].time, s.columns.at(n).Activations})
+		total = total.Add(s.Inclusive(n))
 	}
 	return total
 }

@@ -106,6 +106,12 @@ func TestMemosTrim(t *testing.T) {
 			t.Fatalf("room for %d frames is remembered", m.memos.frames)
 		}
 	}
+	// The first thread was forgotten: what it shows again may be old.
+	seen := m.total.Activations
+	m.Fold(&Sample{Thread: 0, Frames: frames, Fresh: FreshUnknown})
+	if got := m.total.Activations - seen; got != 0 {
+		t.Errorf("%d activations of a thread that was forgotten", got)
+	}
 	// One stack larger than the bound is folded, and not remembered.
 	huge := slices.Repeat(frames, 5)
 	m.Fold(&Sample{Thread: 9, Frames: huge})

@@ -159,6 +159,11 @@ func TestMergeMeta(t *testing.T) {
 	if d := cmp.Diff(want, merged(t, first.Snapshot(), second.Snapshot()).Meta()); d != "" {
 		t.Errorf("Meta (-want +got):\n%s", d)
 	}
+	// The other way round, only what is the first's differs.
+	want.Target, want.Comments = second.Meta().Target, second.Meta().Comments
+	if d := cmp.Diff(want, merged(t, second.Snapshot(), first.Snapshot()).Meta()); d != "" {
+		t.Errorf("Meta, the later profile second (-want +got):\n%s", d)
+	}
 }
 
 func TestMergeExactness(t *testing.T) {

@@ -21,7 +21,7 @@ type Snapshot struct {
 
 	inclusive struct {
 		once sync.Once
-		of   []span
+		inclusive
 	}
 	kin struct {
 		once        sync.Once
@@ -81,42 +81,15 @@ func (s *Snapshot) Node(id NodeID) Node {
 	return Node{ID: id, Parent: n.parent, Offset: n.offset, Method: n.method, Self: s.columns.at(id)}
 }
 
-// span is what the samples below and at a node come to.
-type span struct{ samples, time int64 }
-
 // Inclusive returns the samples and time of a node and all below it, and the
 // activations of the node itself, which it alone has.
 func (s *Snapshot) Inclusive(id NodeID) Counters {
-	in := s.spans()[id]
+	in := s.sums().of(id)
 	return Counters{in.samples, in.time, s.columns.at(id).Activations}
 }
 
-func (s *Snapshot) spans() []span {
-	s.inclusive.once.Do(func() { s.inclusive.of = s.sumBelow() })
-	return s.inclusive.of
-}
-
-// sumBelow adds every node to its parent, from the last to the first: parents
-// stand before their children, and most of them right before, so that their sum
-// goes from hand to hand. Nothing overflows, as no sum is over the map's total.
-func (s *Snapshot) sumBelow() []span {
-	sums := make([]span, s.nodes.len)
-	for n, w := range s.columns.wide {
-		sums[n] = span{w.Samples, w.Time}
-	}
-	var samples, time int64 // of the node after n, if n is its parent
-	for n := NodeID(s.nodes.len - 1); n > 0; n-- {
-		self, sum := s.columns.cell(n), &sums[n]
-		samples += sum.samples + int64(self.samples)
-		time += sum.time + self.time
-		*sum = span{samples, time}
-		if parent := s.at(n).parent; parent != n-1 {
-			sums[parent].samples += samples
-			sums[parent].time += time
-			samples, time = 0, 0
-		}
-	}
-	sums[0].samples += samples
-	sums[0].time += time
-	return sums
+// sums returns the inclusive samples and times.
+func (s *Snapshot) sums() *inclusive {
+	s.inclusive.once.Do(func() { s.inclusive.build(&s.nodes, &s.columns) })
+	return &s.inclusive.inclusive
 }

@@ -3,6 +3,7 @@ package ccmap_test
 import (
 	"iter"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -34,6 +35,40 @@ func TestCallSiteRef(t *testing.T) {
 		if site.Caller() != serve {
 			t.Errorf("caller of serve+%d is %d", site.Offset(), site.Caller())
 		}
+	}
+}
+
+// TestContextsShareNoPath looks at contexts only after the walks that gave them:
+// siblings have paths of their own, however long these are.
+func TestContextsShareNoPath(t *testing.T) {
+	t.Parallel()
+	m := ccmap.New(ccmap.Options{})
+	var id [7]ccmap.MethodID
+	for i := range id {
+		id[i] = m.Names().Intern(ccmap.Method{Name: string(rune('A' + i))})
+	}
+	for _, outermost := range id[5:] {
+		var frames []ccmap.Frame
+		for _, method := range append(id[:5:5], outermost) {
+			frames = append(frames, ccmap.Frame{Method: method, Offset: 1})
+		}
+		m.Fold(&ccmap.Sample{Frames: frames})
+	}
+	callee, _ := m.Snapshot().Method(id[0])
+	level := []ccmap.CalleeRef{first(t, callee.Callers()).Ref()}
+	for range 4 {
+		var longer []ccmap.CalleeRef
+		for _, ref := range level {
+			longer = slices.AppendSeq(longer, ref.Callers())
+		}
+		level = longer
+	}
+	var got []ccmap.MethodID
+	for _, ref := range level {
+		got = append(got, ref.Path()[len(ref.Path())-1].Method)
+	}
+	if !slices.Equal(got, id[5:]) {
+		t.Errorf("outermost callers are %v, want %v", got, id[5:])
 	}
 }
 

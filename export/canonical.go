@@ -169,6 +169,15 @@ func (c *canonical) stacks() iter.Seq2[[]frame, ccmap.Counters] {
 	}
 }
 
+// stackFrames returns how many frames all stacks have together.
+func (c *canonical) stackFrames() int64 {
+	var n int64
+	for stack := range c.stacks() {
+		n += int64(len(stack))
+	}
+	return n
+}
+
 // push adds a node to the stack of its parent: its offset is the position in
 // the frame above, and its own position is not known yet.
 func push(stack []frame, e entry) []frame {

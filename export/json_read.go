@@ -11,9 +11,6 @@ import (
 // readJSON reads the document of ccmap.schema.json. Members that it does not
 // know are skipped. Errors say the byte.
 func readJSON(r *bufio.Reader, b *builder) error {
-	if bom, err := r.Peek(len(utf8BOM)); err == nil && string(bom) == string(utf8BOM) {
-		r.Discard(len(utf8BOM))
-	}
 	elements := newElementReader(r, b.limits)
 	j := &jsonReader{Decoder: json.NewDecoder(elements), elements: elements, b: b}
 	err := j.document()

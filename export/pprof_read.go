@@ -87,10 +87,14 @@ func (r *pprofReader) read() error {
 		return err
 	}
 	var stack []ccmap.Frame
+	frames := 0 // of all stacks
 	for i, s := range r.Sample {
 		var err error
 		if stack, err = r.stack(stack[:0], s); err != nil {
 			return fmt.Errorf("sample %d: %w", i, err)
+		}
+		if frames += len(stack); frames > r.b.limits.MaxFrames {
+			return fmt.Errorf("sample %d: %w: more than %d frames in all stacks", i, ErrTooLarge, r.b.limits.MaxFrames)
 		}
 		counters, err := r.values.counters(s.Value)
 		if err == nil {

@@ -26,6 +26,9 @@ type ReadOptions struct {
 	MaxMethods int   // default 4 Mi
 	MaxNodes   int   // default 16 Mi
 	MaxDepth   int   // frames of a stack; default 64 Ki
+	// MaxFrames bounds the frames of all stacks of a pprof profile together,
+	// which inlined calls can make many times its bytes. Default 256 Mi.
+	MaxFrames int
 	// MaxElement bounds what is held at once of a streamed document, in bytes: a
 	// line of folded stacks; in XML and JSON what lies between two methods or
 	// nodes. Decoded, it takes up to 30 times its size. Default 32 MiB.
@@ -44,6 +47,9 @@ func (o ReadOptions) withDefaults() ReadOptions {
 	}
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = 64 << 10
+	}
+	if o.MaxFrames <= 0 {
+		o.MaxFrames = 256 << 20
 	}
 	if o.MaxElement <= 0 {
 		o.MaxElement = 32 << 20
@@ -102,25 +108,25 @@ func ReadFile(path string, o ReadOptions) (*ccmap.Map, Format, error) {
 // sniffed is how much of a file decides its format.
 const sniffed = 512
 
-// sniff tells the format by the first bytes, and reads none. XML begins with <
-// and JSON with {, perhaps after white space; folded stacks are text without
-// control characters; a profile.proto begins with the tag of one of its fields,
-// and the first of them has control characters for field numbers and lengths.
+// sniff tells the format by the first bytes, and reads none but the byte order
+// mark of a text. XML begins with a tag and JSON with an object, perhaps after
+// white space; folded stacks are any other text without control characters; a
+// profile.proto begins with the tag of one of its fields, and the first of them
+// has control characters for field numbers and lengths.
 func sniff(r *bufio.Reader) (Format, error) {
 	head, err := r.Peek(sniffed)
 	if err != nil && err != io.EOF {
 		return 0, err
 	}
-	first := bytes.TrimLeft(bytes.TrimPrefix(head, utf8BOM), " \t\r\n")
 	switch {
 	case len(head) == 0:
 		return 0, ErrEmpty
-	case isText(head) && bytes.HasPrefix(first, []byte("<")):
-		return XML, nil
-	case isText(head) && bytes.HasPrefix(first, []byte("{")):
-		return JSON, nil
 	case isText(head):
-		return Folded, nil
+		text, marked := bytes.CutPrefix(head, utf8BOM)
+		if marked {
+			r.Discard(len(utf8BOM))
+		}
+		return sniffText(bytes.TrimLeft(text, " \t\r\n")), nil
 	case isProfileTag(head[0]):
 		return Pprof, nil
 	}
@@ -129,6 +135,38 @@ func sniff(r *bufio.Reader) (Format, error) {
 }
 
 var utf8BOM = []byte("\xef\xbb\xbf")
+
+// sniffText tells XML and JSON from stacks whose outermost frame begins as they
+// do: Python's "<module> (a.py:1);f" and PHP's "{main};f".
+func sniffText(text []byte) Format {
+	switch {
+	case bytes.HasPrefix(text, []byte("<")) && !isBracketedFrame(text):
+		return XML
+	case bytes.HasPrefix(text, []byte("{")) && isObject(text):
+		return JSON
+	}
+	return Folded
+}
+
+// isBracketedFrame reports whether the first thing in angle brackets is the name
+// of a frame, which goes on or ends behind it, rather than a tag. Of white space
+// behind a tag nobody knows, but what ours begins with is known.
+func isBracketedFrame(text []byte) bool {
+	for _, start := range []string{"<?", "<!", "<ccmap"} {
+		if bytes.HasPrefix(text, []byte(start)) {
+			return false
+		}
+	}
+	_, behind, _ := bytes.Cut(text, []byte(">"))
+	return bytes.HasPrefix(behind, []byte(" ")) || bytes.HasPrefix(behind, []byte(frameSeparator))
+}
+
+// isObject reports whether a brace is followed by what follows it in JSON, or by
+// nothing: a name in quotes, or the end of the object.
+func isObject(text []byte) bool {
+	inside := bytes.TrimLeft(text[1:], " \t\r\n")
+	return len(inside) == 0 || inside[0] == '"' || inside[0] == '}'
+}
 
 func isText(b []byte) bool {
 	return !bytes.ContainsFunc(b, func(r rune) bool {

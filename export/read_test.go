@@ -162,10 +162,11 @@ func TestLimits(t *testing.T) {
 	for range maxLayers + 1 {
 		nested = compressed(t, Gzip, nested)
 	}
-	tests := map[string]struct {
+	type read struct {
 		in     string
 		limits ReadOptions
-	}{
+	}
+	tests := map[string]read{
 		"bytes":        {strings.Repeat("a 1\n", 100), ReadOptions{MaxBytes: 399}},
 		"bomb":         {bomb, ReadOptions{MaxBytes: 1 << 19}},
 		"bomb in bomb": {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 1 << 19}},
@@ -178,18 +179,12 @@ func TestLimits(t *testing.T) {
 	}
 	for f := range encoders {
 		whole := encode(t, f, chain(300).Snapshot())
-		tests[fmt.Sprint(f, " nodes")] = struct {
-			in     string
-			limits ReadOptions
-		}{whole, ReadOptions{MaxNodes: 299}}
-		tests[fmt.Sprint(f, " depth")] = struct {
-			in     string
-			limits ReadOptions
-		}{whole, ReadOptions{MaxDepth: 299}}
-		tests[fmt.Sprint(f, " methods")] = struct {
-			in     string
-			limits ReadOptions
-		}{encode(t, f, small().Snapshot()), ReadOptions{MaxMethods: 5}}
+		tests[fmt.Sprint(f, " nodes")] = read{whole, ReadOptions{MaxNodes: 299}}
+		tests[fmt.Sprint(f, " depth")] = read{whole, ReadOptions{MaxDepth: 299}}
+		if f == Pprof {
+			tests["frames"] = read{whole, ReadOptions{MaxFrames: 300*301/2 - 1}}
+		}
+		tests[fmt.Sprint(f, " methods")] = read{encode(t, f, small().Snapshot()), ReadOptions{MaxMethods: 5}}
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -255,6 +250,42 @@ func TestFoldedOfOtherTools(t *testing.T) {
 	got := contentOf(s).counted(func(c ccmap.Counters) ccmap.Counters { return c })
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Frames may begin as XML and JSON do.
+func TestFoldedInBrackets(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{
+		"<module> (a.py:1);f 12\n", "<main>;f 12\n", "<lambda> 12\n", "{main};f 12\n", "\ufeffmain;f 12\n",
+	} {
+		m, format, err := Read(strings.NewReader(in), ReadOptions{})
+		if err != nil || format != Folded {
+			t.Errorf("%q: %v, %v", in, format, err)
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(in, "\ufeff"), ";")
+		name = strings.TrimSuffix(name, " 12\n")
+		if _, found := m.Names().Lookup(name, ""); !found || m.Snapshot().Total().Samples != 12 {
+			t.Errorf("%q: %v without %q", in, m.Snapshot().Total(), name)
+		}
+	}
+	for _, in := range []string{"<?xml version='1.0'?> ", "<!-- --> ", `<ccmap version="1"> `, "<html>", "<", "{", "{ }", `{"`} {
+		if _, format, err := Read(strings.NewReader(in), ReadOptions{}); err == nil || format == Folded {
+			t.Errorf("%q: %v, %v", in, format, err)
+		}
+	}
+}
+
+// A stack that is sampled at every depth has d²/2 frames in pprof.
+func TestWriteBoundsFrames(t *testing.T) {
+	t.Parallel()
+	s := chain(12_000).Snapshot()
+	if err := Write(io.Discard, Pprof, s); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "72006000 frames") {
+		t.Error(err)
+	}
+	if err := Write(io.Discard, JSON, s); err != nil {
+		t.Error(err)
 	}
 }
 

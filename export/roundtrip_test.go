@@ -79,6 +79,24 @@ func TestOrderOfInsertionDoesNotShow(t *testing.T) {
 	})
 }
 
+// Methods of one name stand in the order of their signatures.
+func TestOverloadsAreOrdered(t *testing.T) {
+	t.Parallel()
+	methods := []ccmap.Method{{Name: "f", Signature: "(I)V"}, {Name: "f", Signature: "(J)V"}, {Name: "f"}}
+	lines := make([]line, len(methods))
+	for i := range lines {
+		lines[i] = line{[]ccmap.Frame{{Method: ccmap.MethodID(i), Offset: 1}}, ccmap.Counters{Samples: 1, Time: 1}}
+	}
+	one := build(methods, lines).Snapshot()
+	slices.Reverse(lines)
+	other := build(methods, lines).Snapshot()
+	for f := range encoders {
+		if diff := cmp.Diff(encode(t, f, one), encode(t, f, other)); diff != "" {
+			t.Errorf("%v:\n%s", f, diff)
+		}
+	}
+}
+
 func TestPprofRestoresContextsAndCounters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,6 +1,9 @@
 package tuning
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // meter adds up what sampling costs, over at least meterTime and meterSamples.
 type meter struct {
@@ -94,7 +97,7 @@ func (l load) at(from, to time.Duration) load {
 // floor returns the shortest interval that keeps within the budgets.
 func (l load) floor(interval time.Duration, c Config) time.Duration {
 	excess := max(ratio(l.overhead, c.MaxOverhead), ratio(l.daemon, c.MaxDaemonCPU))
-	return time.Duration(excess / headroom * float64(interval))
+	return time.Duration(min(excess/headroom*float64(interval), math.MaxInt64/2))
 }
 
 // ratio returns how often a cost fills its budget, which is 0 times where there

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,16 @@ func TestBudgetStopsAtMax(t *testing.T) {
 	}
 	if r := s.decisions[0].Reason; !strings.HasPrefix(r, "overhead 10000.0 %") {
 		t.Errorf("reason %q", r)
+	}
+}
+
+// A budget that no interval meets overflows nothing.
+func TestBudgetNextToNothing(t *testing.T) {
+	t.Parallel()
+	s := simulate(t, Config{MaxOverhead: math.SmallestNonzeroFloat64}, 1)
+	s.run(steady(10*time.Millisecond), time.Minute)
+	if s.tuner.Interval() != 100*time.Millisecond {
+		t.Errorf("want the longest interval, 100ms; %v", s)
 	}
 }
 

@@ -70,6 +70,20 @@ func TestSearchStaysBetweenBounds(t *testing.T) {
 	}
 }
 
+// A bound that the program has outgrown is not believed for ever.
+func TestSearchForgetsOldBounds(t *testing.T) {
+	t.Parallel()
+	const d = time.Millisecond
+	s := search{last: over, streak: maxStreak, long: 12 * d}
+	if got := s.next(10*d, exactly(0.9), over, 0.08); got <= 12*d {
+		t.Errorf("up for the fourth time: %v, want more than 12ms", got)
+	}
+	s = search{last: under, streak: maxStreak, short: 8 * d, shortAt: exactly(0.5)}
+	if got := s.next(10*d, exactly(0), under, 0.08); got >= 8*d {
+		t.Errorf("down for the fourth time: %v, want less than 8ms", got)
+	}
+}
+
 func TestRateBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

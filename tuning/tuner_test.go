@@ -38,6 +38,21 @@ func TestRepetitionReason(t *testing.T) {
 	}
 }
 
+// A rate that cannot be told from a threshold is near enough after two windows.
+func TestDoubtSettles(t *testing.T) {
+	t.Parallel()
+	tuner, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []State{Looking, Settled} {
+		o := Observation{At: time.Duration(i) * time.Second, Samples: 1000, Known: 1000, Repeated: 160}
+		if d, changed := tuner.Observe(o); changed || tuner.State() != want {
+			t.Errorf("16 %% of %d samples: %v, want %v; %q", 1000*(i+1), tuner.State(), want, d.Reason)
+		}
+	}
+}
+
 // observations draws anything a caller could pass, sensible or not.
 func observations(r *rapid.T) []Observation {
 	at := time.Duration(0)

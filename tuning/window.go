@@ -20,6 +20,10 @@ const (
 	// unless the window itself is smaller. At 100 the 99 % interval of a rate
 	// is ± 13 points at worst, enough to tell most loops from most calls.
 	minKnown = 100
+	// plentyKnown is how many must leave a doubt before it is given up, however
+	// short the window: to be sure of a rate under 1 % takes 660 without a
+	// repetition.
+	plentyKnown = 1000
 	// maxLooks bounds the age of evidence: five minutes of a nearly idle target.
 	maxLooks = 30
 	// patience is the wall time after which a window is looked at although its
@@ -51,7 +55,7 @@ func (w *window) judge(c Config) verdict {
 	v := w.rate.judge(c)
 	if v == unsure {
 		v = unknown
-		if old || w.rate.known >= 2*c.Window {
+		if old || w.rate.known >= max(2*c.Window, plentyKnown) {
 			v = inside
 		}
 	}

@@ -43,17 +43,30 @@ type side struct {
 
 // lay places both profiles in one trie, and sorts it.
 func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
-	if err := weighed(a, o.Weight); err != nil {
+	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight}
+	var err error
+	if t.a, err = t.place(a, o); err != nil {
 		return nil, fmt.Errorf("first profile: %w", err)
 	}
-	if err := weighed(b, o.Weight); err != nil {
+	if t.b, err = t.place(b, o); err != nil {
 		return nil, fmt.Errorf("second profile: %w", err)
 	}
-	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight}
-	t.a = side{a, t.add(a, o)}
-	t.b = side{b, t.add(b, o)}
 	t.order = sortPaths(t.union)
 	return t, nil
+}
+
+// place lays a profile over the union. Without weight there, it returns an error.
+func (t *tries) place(s *ccmap.Snapshot, o Options) (side, error) {
+	if err := weighed(s, o.Weight); err != nil {
+		return side{}, err
+	}
+	p := side{s, t.add(s, o)}
+	for n := range s.Nodes() {
+		if p.placed[n.ID] != 0 && o.Weight.of(n.Self) > 0 {
+			return p, nil
+		}
+	}
+	return side{}, fmt.Errorf("%w by %v: all of it is absorbed", ErrEmpty, o.Weight)
 }
 
 // weighed returns an error for a profile without weight.
@@ -129,14 +142,14 @@ func (t *tries) values() values {
 }
 
 // include adds to every node what its descendants have, where the weight asks
-// for it, and clears node 0, which stands for no method.
+// for it. Of node 0 nobody takes the sum: it stands for no method.
 func (t *tries) include(x values) {
-	if t.weight.inclusive() {
-		for v := len(x) - 1; v > 0; v-- {
-			above := &x[t.parent[v]]
-			above.a += x[v].a
-			above.b += x[v].b
-		}
+	if !t.weight.inclusive() {
+		return
 	}
-	clear(x[:1])
+	for v := len(x) - 1; v > 0; v-- {
+		above := &x[t.parent[v]]
+		above.a += x[v].a
+		above.b += x[v].b
+	}
 }

@@ -119,6 +119,8 @@ func TestCompareErrors(t *testing.T) {
 			"compare profiles: first profile: nothing to compare by activations: it has 1 samples, 1 ns and 0 activations"},
 		{"no time", good, counts(ccmap.Counters{Samples: 3}), compare.Options{}, compare.ErrEmpty,
 			"compare profiles: second profile: nothing to compare by time: it has 3 samples, 0 ns and 0 activations"},
+		{"absorbed", good, good, compare.Options{Absorb: func(ccmap.Method) bool { return true }}, compare.ErrEmpty,
+			"compare profiles: first profile: nothing to compare by time: all of it is absorbed"},
 		{"negative", counts(ccmap.Counters{Time: -5}), good, compare.Options{}, compare.ErrEmpty, ""},
 		{"tau over 1", good, good, compare.Options{Tau: 1.5}, nil, "compare profiles: tau is 1.5: choose one over 0 and up to 1"},
 		{"tau negative", good, good, compare.Options{Tau: -1}, nil, ""},
