@@ -48,16 +48,14 @@ func samplingAttr(period time.Duration, dump uint32, userOnly bool) *unix.PerfEv
 	return a
 }
 
-// ownerAttr describes the event that owns a ring. It counts nothing. Its
-// watermark of one byte wakes the drainer for every record, so that a new
-// thread is seen at once; at high rates the drainer does not wait but sleeps,
-// and then a wake-up finds nobody to wake.
-func ownerAttr() *unix.PerfEventAttr {
+// ownerAttr describes the event that owns a ring. It counts nothing. Once so
+// many bytes have been written, the drainer is woken.
+func ownerAttr(watermark uint32) *unix.PerfEventAttr {
 	return &unix.PerfEventAttr{
 		Type:    unix.PERF_TYPE_SOFTWARE,
 		Size:    attrSize,
 		Config:  unix.PERF_COUNT_SW_DUMMY,
-		Wakeup:  1,
+		Wakeup:  watermark,
 		Clockid: unix.CLOCK_MONOTONIC,
 		Bits: unix.PerfBitDisabled | unix.PerfBitWatermark | unix.PerfBitUseClockID |
 			unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,

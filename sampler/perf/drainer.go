@@ -31,21 +31,24 @@ type drainer struct {
 	local  *queue.Ring
 	sample sample // reused
 
-	stale    bool      // code was mapped since the symbols were loaded
-	deepen   bool      // a stack did not fit into its sample
-	ended    string    // why the session is over; empty while it is not
-	replaced bool      // the target runs another program, which is not sampled
-	pending  bool      // samples were pushed since the last hand-over
-	drained  time.Time // when the rings were last drained
-	handed   time.Time // when samples were last handed over
-	checked  time.Time // when the target was last looked over
-	tried    time.Time // when symbols were last asked for
+	stale    bool          // code was mapped since the symbols were loaded
+	deepen   bool          // a stack did not fit into its sample
+	ended    string        // why the session is over; empty while it is not
+	replaced bool          // the target runs another program, which is not sampled
+	poll     time.Duration // how soon to look into bulk rings again
+	pending  bool          // samples were pushed since the last hand-over
+	drained  time.Time     // when the rings were last drained
+	handed   time.Time     // when samples were last handed over
+	checked  time.Time     // when the target was last looked over
+	tried    time.Time     // when symbols were last asked for
 }
 
 const (
 	// pace is the least time between two drains. It bounds the drainer's
 	// wake-ups at short intervals, and how old a sample gets.
 	pace = time.Millisecond
+	// maxPoll is the most time between two looks into bulk rings.
+	maxPoll = 10 * time.Millisecond
 	// handOver is how long samples may wait in the queue's ring for others, so
 	// that the consumer is not woken for each.
 	handOver = 50 * time.Millisecond
@@ -80,7 +83,10 @@ func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 
 // patience is how long to wait for records.
 func (d *drainer) patience() time.Duration {
-	if d.pending {
+	switch {
+	case d.threads.bulk():
+		return d.poll
+	case d.pending:
 		return handOver
 	}
 	return checkEvery
@@ -94,7 +100,9 @@ func (d *drainer) turn() {
 	now := time.Now()
 	d.drained = now
 	if d.drain() {
-		d.pending = true
+		d.pending, d.poll = true, pace
+	} else {
+		d.poll = min(max(2*d.poll, pace), maxPoll)
 	}
 	if d.pending && now.Sub(d.handed) >= handOver {
 		d.local.Publish()

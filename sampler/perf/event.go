@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -54,6 +55,14 @@ func (e *event) weigh(t int64) (weight time.Duration, redraw bool) {
 	return e.period, t-e.changed > int64(redrawAfter)
 }
 
+// sendTo makes a ring receive the event's samples from now on.
+func (e *event) sendTo(r *ring) error {
+	if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
+		return fmt.Errorf("send samples to the ring of CPU %d: %w", r.cpu, err)
+	}
+	return nil
+}
+
 // setPeriod changes the period, which restarts it.
 func (e *event) setPeriod(period time.Duration) error {
 	if err := setPeriod(e.fd, period); err != nil {
@@ -73,7 +82,7 @@ type eventForm struct {
 // Bytes of stack in a sample: at first and, where stacks turn out to be deeper,
 // the most that a record has room for.
 const (
-	firstDump   = 16 << 10
+	firstDump   = 4 << 10
 	longestDump = 65528
 )
 

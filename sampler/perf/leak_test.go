@@ -50,7 +50,7 @@ func TestDescriptorLimit(t *testing.T) {
 	s, _ := attach(t, g.pid(), Options{})
 	defer s.Close()
 	s.threads.detachAll()
-	s.threads.maxFDs = len(s.threads.rings) // room for one thread
+	s.threads.maxFDs = len(s.threads.outputs) // room for one thread
 	if err := s.threads.scan(); err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (t *threads) negotiate() (string, error) {
 	}
 }
 
-// openRings makes a ring for every CPU that is online and has none.
+// openRings makes the rings of every CPU that is online and has none.
 func (d *drainer) openRings() error {
 	cpus, err := onlineCPUs()
 	if err != nil {
@@ -73,18 +73,18 @@ func (d *drainer) openRings() error {
 		if slices.ContainsFunc(d.rings, func(r *ring) bool { return r.cpu == cpu }) {
 			continue
 		}
-		r, err := openRing(cpu)
+		out, err := openOutput(cpu)
 		if errors.Is(err, unix.ENODEV) {
 			continue // went offline just now
 		}
 		if err != nil {
 			return err
 		}
-		d.rings = append(d.rings, r)
-		if err := d.waiter.add(r.fd); err != nil {
+		d.rings = append(d.rings, out.prompt, out.bulk)
+		if err := errors.Join(d.waiter.add(out.prompt.fd), d.waiter.add(out.bulk.fd)); err != nil {
 			return err
 		}
-		if err := d.threads.addRing(r); err != nil {
+		if err := d.threads.addOutput(out); err != nil {
 			return err
 		}
 	}

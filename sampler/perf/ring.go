@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,7 @@ import (
 // goroutine that drains; other goroutines use fd and cpu only.
 type ring struct {
 	cpu   int
-	index int // among the threads' rings
+	index int // of the CPU among the threads' outputs
 	// fd is the event that owns the buffer: a dummy on this process's own main
 	// thread, which outlives every thread of the target. The target's events
 	// are redirected to it.
@@ -44,26 +45,79 @@ type ring struct {
 	}
 }
 
-// Sizes of a ring's data in bytes. The kernel's default mlock allowance is
-// 516 KiB for every CPU, shared by all of a user's rings, so the size is halved
-// until the kernel agrees.
+// output is where the samples of one CPU go: into one of two rings, because how
+// soon the kernel wakes the drainer is settled when a ring is made.
+//
+//	prompt  wakes for every record: a sample's return address is watched while
+//	        the sample is fresh, and a new thread is seen at once
+//	bulk    wakes when it is half full: at short intervals, where interrupting
+//	        the target once more for every sample cost half as much as sampling
+//	        it, the drainer looks by itself every few milliseconds
+type output struct{ prompt, bulk *ring }
+
+// bulkBelow is the interval below which samples go into the bulk ring.
+const bulkBelow = time.Millisecond
+
+func isBulk(interval time.Duration) bool { return interval < bulkBelow }
+
+// ring returns the ring for samples at an interval.
+func (o output) ring(interval time.Duration) *ring {
+	if isBulk(interval) {
+		return o.bulk
+	}
+	return o.prompt
+}
+
+func (o output) cpu() int { return o.prompt.cpu }
+
+// openOutput makes the rings of one CPU.
+func openOutput(cpu int) (output, error) {
+	size := ringBytes()
+	prompt, err := openRing(cpu, size, 1)
+	if err != nil {
+		return output{}, err
+	}
+	bulk, err := openRing(cpu, size, uint32(size/2))
+	if err != nil {
+		prompt.close()
+		return output{}, err
+	}
+	return output{prompt, bulk}, nil
+}
+
+// Sizes of a ring's data in bytes.
 const (
 	maxRingBytes = 1 << 20
 	minRingBytes = 1 << 15
 )
 
-// openRing makes the ring of one CPU, as large as permitted.
-func openRing(cpu int) (*ring, error) {
-	fd, err := openEvent(ownerAttr(), os.Getpid(), cpu)
+// ringBytes returns how long a ring should be, a power of two. The kernel lets
+// a user without privileges lock so much memory for each CPU, 516 KiB unless
+// the administrator has set it: two rings with a page each fit into that.
+func ringBytes() int {
+	allowed, err := sysctl("perf_event_mlock_kb")
+	if os.Geteuid() == 0 || err != nil {
+		return maxRingBytes
+	}
+	size := maxRingBytes
+	for size > minRingBytes && 2*(size+os.Getpagesize()) > allowed<<10 {
+		size /= 2
+	}
+	return size
+}
+
+// openRing makes a ring of one CPU, as large as permitted, up to size.
+func openRing(cpu, size int, watermark uint32) (*ring, error) {
+	fd, err := openEvent(ownerAttr(watermark), os.Getpid(), cpu)
 	if err != nil {
 		return nil, err
 	}
-	for size := maxRingBytes; ; size /= 2 {
+	for ; ; size /= 2 {
 		mem, err := unix.Mmap(fd, 0, os.Getpagesize()+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err == nil {
 			return newRing(cpu, fd, mem), nil
 		}
-		if size == minRingBytes || !tooMuchMemory(err) {
+		if size <= minRingBytes || !tooMuchMemory(err) {
 			unix.Close(fd)
 			return nil, fmt.Errorf("map ring of %d bytes for CPU %d (sysctl kernel.perf_event_mlock_kb limits it): %w", size, cpu, err)
 		}

@@ -25,7 +25,7 @@ type threads struct {
 
 	mu       sync.Mutex
 	byTID    map[uint32]*thread
-	rings    []*ring // index i is that of thread.events; only ever appended to
+	outputs  []output // index i is that of thread.events; only ever appended to
 	form     eventForm
 	interval time.Duration
 	took     time.Duration // how long the last change took
@@ -35,7 +35,7 @@ type threads struct {
 	lost     uint64 // samples that found their ring full, by events that are closed
 }
 
-// thread is one attached thread: one event for each ring.
+// thread is one attached thread: one event for each CPU.
 type thread struct {
 	events []event
 }
@@ -107,7 +107,7 @@ func (t *threads) attach(tid uint32, young bool) (bool, error) {
 	if _, ok := t.byTID[tid]; ok {
 		return false, nil
 	}
-	if t.fds+len(t.rings) > t.maxFDs {
+	if t.fds+len(t.outputs) > t.maxFDs {
 		t.refuse(tid)
 		return false, nil
 	}
@@ -124,7 +124,7 @@ func (t *threads) attach(tid uint32, young bool) (bool, error) {
 func (t *threads) refuse(tid uint32) {
 	if !t.refused {
 		t.log.Warn("too many threads: not all are sampled; raise the limit of open files (ulimit -n)",
-			"thread", tid, "sampled", len(t.byTID), "cpus", len(t.rings), "limit", t.maxFDs+reservedFDs)
+			"thread", tid, "sampled", len(t.byTID), "cpus", len(t.outputs), "limit", t.maxFDs+reservedFDs)
 	}
 	t.refused = true
 }
@@ -142,10 +142,10 @@ func (t *threads) excuse(tid uint32, err error) error {
 	return err
 }
 
-// openAll opens events for the rings that th has none for.
+// openAll opens events for the CPUs that th has none for.
 func (t *threads) openAll(tid uint32, th *thread, young bool) error {
-	for i := len(th.events); i < len(t.rings); i++ {
-		e, err := t.open(tid, young, t.rings[i])
+	for i := len(th.events); i < len(t.outputs); i++ {
+		e, err := t.open(tid, young, t.outputs[i])
 		if err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: the CPU went offline
 			return err
 		}
@@ -154,14 +154,14 @@ func (t *threads) openAll(tid uint32, th *thread, young bool) error {
 	return nil
 }
 
-func (t *threads) open(tid uint32, young bool, r *ring) (event, error) {
-	e, err := newEvent(t.form, t.interval, young, tid, r.cpu)
+func (t *threads) open(tid uint32, young bool, out output) (event, error) {
+	e, err := newEvent(t.form, t.interval, young, tid, out.cpu())
 	if err != nil {
 		return e, err
 	}
-	if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
+	if err := e.sendTo(out.ring(t.interval)); err != nil {
 		unix.Close(e.fd)
-		return event{fd: -1}, fmt.Errorf("send samples of thread %d to the ring of CPU %d: %w", tid, r.cpu, err)
+		return event{fd: -1}, err
 	}
 	t.fds++
 	return e, nil
@@ -218,12 +218,12 @@ func (t *threads) detachAll() uint64 {
 	return t.lost
 }
 
-// addRing begins to sample on one more CPU.
-func (t *threads) addRing(r *ring) error {
+// addOutput begins to sample on one more CPU.
+func (t *threads) addOutput(out output) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.index = len(t.rings)
-	t.rings = append(t.rings, r)
+	out.prompt.index, out.bulk.index = len(t.outputs), len(t.outputs)
+	t.outputs = append(t.outputs, out)
 	for tid, th := range t.byTID {
 		if t.fds >= t.maxFDs {
 			t.refuse(tid)
@@ -261,8 +261,8 @@ func (t *threads) lengthenDump() (uint32, bool) {
 func (t *threads) longestDump() uint32 {
 	const samples = 8
 	longest := longestDump
-	for _, r := range t.rings {
-		longest = min(longest, len(r.data)/samples)
+	for _, out := range t.outputs {
+		longest = min(longest, len(out.prompt.data)/samples, len(out.bulk.data)/samples)
 	}
 	return uint32(longest) &^ 7
 }
@@ -274,6 +274,7 @@ func (t *threads) setInterval(d time.Duration) error {
 	defer t.mu.Unlock()
 	begin := time.Now()
 	var first error
+	redirect := isBulk(d) != isBulk(t.interval)
 	t.interval = d
 	for _, th := range t.byTID {
 		for i := range th.events {
@@ -281,7 +282,11 @@ func (t *threads) setInterval(d time.Duration) error {
 			if e.fd < 0 {
 				continue
 			}
-			if err := e.setPeriod(jittered(d)); err != nil && first == nil {
+			err := e.setPeriod(jittered(d))
+			if redirect {
+				err = errors.Join(err, e.sendTo(t.outputs[i].ring(d)))
+			}
+			if err != nil && first == nil {
 				first = err
 			}
 		}
@@ -324,6 +329,13 @@ func (t *threads) watchable(watches int) []uint32 {
 		tids = append(tids, tid)
 	}
 	return tids
+}
+
+// bulk says whether samples go into the bulk rings.
+func (t *threads) bulk() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return isBulk(t.interval)
 }
 
 // threadsState is what [Source.Stats] shows of the table.

@@ -106,7 +106,11 @@ func (u *unwinder) repair(s *sample, top *place, dump stackView, out *stack) {
 		return
 	}
 	caller, ok := dump.word(out.slot)
-	if ok && u.code.at(caller).kind != gosym.KindUnknown {
+	if !ok { // a frame longer than the dump: the chain has a gap here
+		out.slot, out.wantDump = 0, true
+		return
+	}
+	if u.code.at(caller).kind != gosym.KindUnknown {
 		out.pcs = append(out.pcs, caller)
 		out.repaired = true
 	} else {
@@ -123,7 +127,7 @@ func (u *unwinder) walk(s *sample, top *place, dump stackView, out *stack) {
 	}
 	pcs, end := u.unwindDump(s.regs.ip, s.regs.sp, dump, u.walked[:0])
 	u.walked = pcs
-	out.wantDump = end == endOfDump && s.cut
+	out.wantDump = out.wantDump || end == endOfDump && s.cut
 	if end == endAtRoot || len(pcs) > len(out.pcs) {
 		out.pcs = append(out.pcs[:0], pcs...)
 	}
