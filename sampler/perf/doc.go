@@ -5,10 +5,12 @@
 //
 //  1. Every thread of the target has one event on every CPU, with a period in
 //     nanoseconds of CPU time. The kernel writes samples (registers, call chain,
-//     a piece of stack) and the births and ends of threads into one ring per CPU.
-//  2. The drainer, one goroutine on a thread of its own, wakes up for every
-//     record, at most once in a millisecond, and handles the records of all rings
-//     in the order of their times. A new thread is attached at once.
+//     a piece of stack) and the births and ends of threads into rings, two per CPU:
+//     one wakes the drainer for every record, the other, for intervals under a
+//     millisecond, does not interrupt the target for that.
+//  2. The drainer, one goroutine, wakes up at most once in a millisecond and
+//     handles the records of all rings in the order of their times. A new thread
+//     is attached at once.
 //  3. A stack is unwound: the kernel's chain with its first caller repaired from
 //     the Go symbol table; by SP deltas through the piece of stack where that does
 //     not reach a root; over calls into C with what the runtime saved. What does
@@ -25,9 +27,10 @@
 // # What a sample says
 //
 // Its Time is that of CLOCK_MONOTONIC at the interrupt, its Weight the period
-// that its event had then. Fresh is 0 where Top is TopRepeated and unknown otherwise: there
-// is a mark for the innermost activation only, so that maps made of these
-// samples count activations as lower bounds.
+// that its event had then; the first sample of a new thread comes after a random
+// part of the interval and stands for all of it. Fresh is 0 where Top is
+// TopRepeated and unknown otherwise: there is a mark for the innermost activation
+// only, so that maps made of these samples count activations as lower bounds.
 //
 // # Limits
 //
