@@ -36,8 +36,8 @@ func TestWalkParkedGoroutines(t *testing.T) {
 		walkToRoot(t, table, pc, sp, hi)
 		walked++
 	}
-	if walked < 4 { // main and the collector's
-		t.Errorf("%d goroutines walked, want at least 4", walked)
+	if walked < 2 { // the runtime's own; main may be in a system call
+		t.Errorf("%d goroutines walked, want at least 2", walked)
 	}
 }
 
