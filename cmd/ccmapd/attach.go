@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"os/signal"
 	"strconv"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -34,7 +32,10 @@ func newAttachCmd(env *environment) *cobra.Command {
 		Long:    attachLong,
 		Example: attachExample,
 		GroupID: groupSample,
-		Args:    usageArgs(cobra.ExactArgs(1)),
+		Args:    argCount(1, 1, "one process id"),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
+
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pid, err := strconv.Atoi(args[0])
 			if err != nil || pid <= 0 {
@@ -50,19 +51,14 @@ func newAttachCmd(env *environment) *cobra.Command {
 func runAttach(ctx context.Context, env *environment, f *samplingFlags, pid int) error {
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
+	restore := survivePipes()
+	defer restore()
 	s, err := openSession(env, f, pid)
 	if err != nil {
 		return err
 	}
 	s.announce(env.stderr, "Ctrl-C ends it.")
 	r, err := s.run(ctx, env.stderr)
+	restore()
 	return errors.Join(err, s.report(env.stdout, r))
-}
-
-// untilInterrupted returns a context that is done at the first SIGINT or
-// SIGTERM. The second one has its usual effect.
-func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }

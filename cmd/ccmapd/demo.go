@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/testdata/workload"
 )
 
@@ -41,11 +42,19 @@ func newDemoCmd(env *environment) *cobra.Command {
 		Example: demoExample,
 		GroupID: groupSample,
 		Args:    usageArgs(cobra.NoArgs),
-		PreRunE: func(*cobra.Command, []string) error { return f.check() },
+		PreRunE: func(*cobra.Command, []string) error { return checkDemo(f) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), env, f) },
 	}
 	cmd.Flags().DurationVarP(&f.duration, "duration", "d", 10*time.Second, "sample for `TIME`")
 	return cmd
+}
+
+// checkDemo checks the flags: unlike other sessions, a demo has an end.
+func checkDemo(f *samplingFlags) error {
+	if f.duration == 0 {
+		return usagef("--duration 0 has no end")
+	}
+	return f.check()
 }
 
 const demoWorkloadName = "demo-workload"
@@ -70,22 +79,28 @@ func newDemoWorkloadCmd(env *environment) *cobra.Command {
 func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	w, err := startWorkload(env, f.duration)
-	if err != nil {
-		return err
-	}
-	defer w.stop()
-	s, err := openSession(env, f, w.Process.Pid)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(env.stderr, "The demo's workload is a server with clients of its own, in another process.")
-	s.announce(env.stderr, "Ctrl-C ends it.")
-	r, err := s.run(ctx, env.stderr)
+	r, err := sampleDemo(ctx, env, f)
 	if err != nil {
 		return err
 	}
 	return showDemo(env, sampledProfile(r))
+}
+
+// sampleDemo samples the workload, which has ended when it returns.
+func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manager.Report, error) {
+	defer survivePipes()()
+	w, err := startWorkload(env, f.duration)
+	if err != nil {
+		return manager.Report{}, err
+	}
+	defer w.stop()
+	s, err := openSession(env, f, w.Process.Pid)
+	if err != nil {
+		return manager.Report{}, err
+	}
+	fmt.Fprintln(env.stderr, "The demo's workload is a server with clients of its own, in another process.")
+	s.announce(env.stderr, "Ctrl-C ends it.")
+	return s.run(ctx, env.stderr)
 }
 
 // demoWorkload is the program that the demo samples.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,8 +28,14 @@ const defaultOutput = "ccmapd-" + pidMark + ".pb.gz"
 // directory's name that is not known yet.
 func checkOutputs(patterns []string) error {
 	for i, pattern := range patterns {
+		if pattern == "" {
+			return usagef("--output names no file")
+		}
 		if slices.Contains(patterns[:i], pattern) {
 			return usagef("output %s is named twice", pattern)
+		}
+		if info, err := os.Stat(pattern); err == nil && info.IsDir() {
+			return usagef("output %s is a directory", pattern)
 		}
 		if _, _, err := export.FormatOf(pattern); err != nil {
 			return usagef("output %s: %w", pattern, err)
@@ -45,9 +52,6 @@ func checkOutputs(patterns []string) error {
 // checkWritable checks that a file can be created in dir. The kernel is asked
 // rather than a file created, so that nothing is left behind.
 func checkWritable(path, dir string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return usagef("output %s is a directory", path)
-	}
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
@@ -59,6 +63,20 @@ func checkWritable(path, dir string) error {
 		return explainWrite(fmt.Errorf("output %s: write to directory %s: %w", path, dir, err))
 	}
 	return nil
+}
+
+// writeTemp writes a profile to a file in a new directory, for this user only,
+// and returns its name.
+func writeTemp(s *ccmap.Snapshot, pid int) (string, error) {
+	dir, err := os.MkdirTemp("", "ccmapd-*")
+	if err != nil {
+		return "", fmt.Errorf("keep profile: %w", err)
+	}
+	path := filepath.Join(dir, strings.ReplaceAll(defaultOutput, pidMark, strconv.Itoa(pid)))
+	if err := export.WriteFile(path, s); err != nil {
+		return "", fmt.Errorf("keep profile: %w", errors.Join(err, os.Remove(dir)))
+	}
+	return path, nil
 }
 
 // fileDumps returns the dumps into the files that the patterns mean for a pid.

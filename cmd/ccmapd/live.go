@@ -81,7 +81,7 @@ func formatStatus(last, s manager.Status) string {
 		rate = float64(s.Samples-last.Samples) / passed.Seconds()
 	}
 	parts := []string{
-		s.Elapsed.Round(time.Second).String(),
+		s.Elapsed.Truncate(time.Second).String(),
 		formatCount(int64(rate+0.5)) + " samples/s",
 		"interval " + formatTime(int64(s.Interval)),
 		"repetitions " + formatRepetitions(s),

@@ -22,7 +22,7 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 		return writeJSON(w, newSessionJSON(r))
 	}
 	if r.Ending.Reason != "" {
-		fmt.Fprintf(w, "Ended: %s.\n", r.Ending.Reason)
+		fmt.Fprintf(w, "%s.\n", capital(r.Ending.Reason))
 	}
 	p := sampledProfile(r)
 	if err := printTop(&environment{stdout: w}, p, hottest(p), listing{limit: reportMethods}); err != nil {
@@ -34,6 +34,9 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 	printNext(w, r.Written)
 	return nil
 }
+
+// capital returns a reason, which begins with an ASCII letter, as a sentence does.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // sampledProfile makes a profile of what was sampled, as if it were read from
 // the first file that was written.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/spf13/cobra"
 )
@@ -105,6 +106,20 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// anyNumber, as the most arguments of a command, sets no limit.
+const anyNumber = math.MaxInt
+
+// argCount checks that a command has got from least to most arguments, and says
+// in words what is wanted.
+func argCount(least, most int, wanted string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if n := len(args); n < least || n > most {
+			return usagef("%s wants %s, and got %s", cmd.Name(), wanted, plural(int64(n), "argument"))
 		}
 		return nil
 	}

@@ -70,7 +70,8 @@ func TestUsageErrors(t *testing.T) {
 		"atach", "--nonsense", "attach", "attach x", "attach 0", "attach -1", "attach 1 2", "attach --nonsense 1",
 		"attach -d -1s 1", "attach -i 0s 1", "attach --tune-low 20 1", "attach --tune-low NaN 1",
 		"attach --max-overhead 101 1", "attach --max-overhead NaN 1", "attach --min-interval 1s --max-interval 1ms 1",
-		"attach --tune-window -1 1", "attach --engine magic 1", "attach -o x.doc 1", "attach -o a.xml -o a.xml 1",
+		"attach --tune-window -1 1", "attach --tune-window 0 1", "attach --min-interval 1s 1", "attach --max-interval 1ms 1",
+		"attach --tune-high 100 1", "demo -d 0s", "attach --engine magic 1", "attach -o x.doc 1", "attach -o a.xml -o a.xml 1",
 		"attach -q -v 1", "attach -q --json 1", "run", "run --nonsense -- true", "version x", "demo x",
 	} {
 		r := runEngines(t, []engine{fakeEngine(false)}, strings.Fields(line)...)
@@ -79,6 +80,27 @@ func TestUsageErrors(t *testing.T) {
 		}
 		if strings.Count(r.stderr, "\n") < 2 {
 			t.Errorf("ccmapd %s: %q does not say what to do", line, r.stderr)
+		}
+	}
+}
+
+// TestUsageErrorsSpeakOfFlags: what is wrong is said in the words and units of
+// the command line.
+func TestUsageErrorsSpeakOfFlags(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"attach":                      "attach wants one process id, and got 0 arguments",
+		"attach 1 2":                  "attach wants one process id, and got 2 arguments",
+		"run":                         "run wants a program, and got 0 arguments",
+		"attach -q --json 1":          "--quiet and --json exclude each other",
+		"attach --tune-low 20 1":      "--tune-low 20 and --tune-high 15 are not in the order",
+		"attach --min-interval 1s 1":  "--interval 10ms is shorter than --min-interval 1s",
+		"attach --max-interval 1ms 1": "--interval 10ms is longer than --max-interval 1ms",
+		"attach -o / 1":               "output / is a directory",
+	} {
+		r := runEngines(t, []engine{fakeEngine(false)}, strings.Fields(line)...)
+		if r.code != exitUsage || !strings.HasPrefix(r.stderr, "ccmapd: "+want) {
+			t.Errorf("ccmapd %s: exit code %d, %q, want %q", line, r.code, r.stderr, want)
 		}
 	}
 }

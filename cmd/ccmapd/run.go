@@ -43,7 +43,7 @@ func newRunCmd(env *environment) *cobra.Command {
 		Long:    runLong,
 		Example: runExample,
 		GroupID: groupSample,
-		Args:    usageArgs(cobra.MinimumNArgs(1)),
+		Args:    argCount(1, anyNumber, "a program"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runProgram(cmd, env, f, anyway, args)
 		},
@@ -59,6 +59,7 @@ func newRunCmd(env *environment) *cobra.Command {
 func runProgram(cmd *cobra.Command, env *environment, f *samplingFlags, anyway bool, args []string) error {
 	forward := catchSignals()
 	defer forward.stop()
+	defer survivePipes()()
 	p, err := startHeld(func() *exec.Cmd {
 		c := exec.Command(args[0], args[1:]...)
 		c.Stdin, c.Stdout, c.Stderr = env.stdin, env.stdout, env.stderr

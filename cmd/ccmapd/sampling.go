@@ -39,8 +39,14 @@ keeps --interval, and then has no limit of the overhead unless one is given.
 Each --output is written in the format of its name: .pb.gz or .pb (pprof), .xml,
 .json or .folded, each also with .gz or .zst. A %p in it becomes the pid. Without
 --output the profile goes to ccmapd-PID.pb.gz in the working directory. Files are
-replaced as a whole, and a symbolic link in the place of a file is replaced, not
-followed, even by root.`
+replaced as a whole. A symbolic link in the place of a file is replaced, not
+followed; links among its directories are followed. If no --output can be written
+in the end, the profile goes to a new directory in $TMPDIR (or /tmp).
+
+With --json: profile {as in top}, written [files], source {samples, of which
+repaired, rooted, truncated, kernel, foreign and probed; probes, cpu_ns,
+kernel_time}, loss {source, queue, throttled, corrupt, orphaned}, ccmapd_cpu_ns,
+methods [the hottest, as in top].`
 
 // newSamplingFlags returns the defaults.
 func newSamplingFlags(all []engine) *samplingFlags {
@@ -67,9 +73,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	registerChoice(cmd, &f.engine, "engine", "`ENGINE` to sample with: "+orList(f.engine.from)+"; auto: the best permitted")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more to standard error")
-	cmd.MarkFlagsMutuallyExclusive("quiet", "verbose")
-	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more, not only warnings, to standard error")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		f.overheadGiven = cmd.Flags().Changed("max-overhead")
 		return f.check()
@@ -79,12 +83,24 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 // check finds what is wrong before anything is sampled.
 func (f *samplingFlags) check() error {
 	switch {
+	case f.quiet && f.verbose:
+		return usagef("--quiet and --verbose exclude each other")
+	case f.quiet && f.json:
+		return usagef("--quiet and --json exclude each other")
 	case f.duration < 0:
 		return usagef("--duration %v is negative", f.duration)
 	case f.interval <= 0:
 		return usagef("--interval %v is not positive", f.interval)
 	case !(f.overhead >= 0 && f.overhead <= 100):
 		return usagef("--max-overhead %v is not from 0 to 100 percent", f.overhead)
+	case !(0 < f.low && f.low < f.high && f.high < 100):
+		return usagef("--tune-low %v and --tune-high %v are not in the order 0 < low < high < 100 percent", f.low, f.high)
+	case f.window <= 0:
+		return usagef("--tune-window %d is not positive", f.window)
+	case f.min > 0 && f.interval < f.min:
+		return usagef("--interval %v is shorter than --min-interval %v", f.interval, f.min)
+	case f.max > 0 && f.interval > f.max:
+		return usagef("--interval %v is longer than --max-interval %v", f.interval, f.max)
 	}
 	if _, err := tuning.New(f.tuning()); err != nil {
 		return usageError{err}
@@ -117,15 +133,20 @@ func (f *samplingFlags) tuning() tuning.Config {
 	return c
 }
 
-// logger returns where the session logs to: nowhere unless it was asked to.
+// logger returns where the session logs to. Warnings are for everybody, for
+// example that not all threads could be attached to.
 func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
-	if !f.verbose {
+	if f.quiet {
 		return slog.New(slog.DiscardHandler)
+	}
+	level := slog.LevelWarn
+	if f.verbose {
+		level = slog.LevelInfo
 	}
 	if terminalWidth(w) > 0 {
 		w = aboveLiveLine{w}
 	}
-	return slog.New(slog.NewTextHandler(w, nil))
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
 // atMost describes the duration, for people.

@@ -9,10 +9,14 @@ import (
 
 var update = flag.Bool("update", false, "write what the commands print into the golden files of testdata/script")
 
-// TestMain lets scripts run ccmapd, which is this test binary under another
-// name.
+// TestMain lets scripts and tests run ccmapd, which is this test binary under
+// another name.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ccmapd": main})
+	testscript.Main(m, map[string]func(){
+		"ccmapd": main,
+		fakeName: mainWith(fakeEngine(false)),
+		deafName: mainWith(deafEngine()),
+	})
 }
 
 // TestScript runs the scripts of testdata/script. Their golden files are made

@@ -91,7 +91,22 @@ func (s *session) run(ctx context.Context, live io.Writer) (manager.Report, erro
 	if !s.flags.quiet {
 		defer startLiveLine(live, s.manager.Status).stop()
 	}
-	return s.manager.Run(ctx)
+	r, err := s.manager.Run(ctx)
+	if err != nil && len(r.Written) == 0 && !r.Snapshot.Total().IsZero() {
+		return s.keep(r, err)
+	}
+	return r, err
+}
+
+// keep writes a profile that could not be written to any output, because of err,
+// where that is still possible.
+func (s *session) keep(r manager.Report, err error) (manager.Report, error) {
+	file, failed := writeTemp(r.Snapshot, s.chosen.Target().PID)
+	if failed != nil {
+		return r, errors.Join(err, failed)
+	}
+	r.Written = []string{file}
+	return r, withHint(err, "The profile is in %s instead.", file)
 }
 
 // announce says what is about to be sampled, and how.
@@ -100,8 +115,12 @@ func (s *session) announce(w io.Writer, until string) {
 		return
 	}
 	t := s.chosen.Target()
+	interval := s.chosen.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
-		t.PID, path.Base(t.Executable), s.flags.interval, s.flags.atMost(), s.chosen.name, s.chosen.why, until)
+		t.PID, path.Base(t.Executable), interval, s.flags.atMost(), s.chosen.name, s.chosen.why, until)
+	if interval != s.flags.interval {
+		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.flags.interval)
+	}
 	if reason := s.chosen.noKernelTime(); reason != "" {
 		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", reason)
 	}

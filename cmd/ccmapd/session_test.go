@@ -25,7 +25,7 @@ func TestAttach(t *testing.T) {
 	}
 	xml = strings.Replace(xml, "%p", "42", 1)
 	for _, want := range []string{
-		"Ended: target exited with code 0.\n", xml + ": fake (pid 42, go1.26.8), by fake, ",
+		"Target exited with code 0.\n", xml + ": fake (pid 42, go1.26.8), by fake, ",
 		"30 samples, 300ms of CPU time; interval 10ms; none lost", "main.work", "Written: " + xml + ", " + folded,
 		"go tool pprof",
 	} {
@@ -74,7 +74,7 @@ func TestAttachStopsAfterItsDuration(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
 	r := runEngines(t, []engine{fakeEngine(true)}, "attach", "42", "-o", file, "-d", "20ms")
-	if r.code != exitOK || !strings.Contains(r.stdout, "Ended: stopped: duration is over.\n") {
+	if r.code != exitOK || !strings.Contains(r.stdout, "Stopped: duration is over.\n") {
 		t.Errorf("exit code %d, output %q, %q", r.code, r.stdout, r.stderr)
 	}
 }
@@ -118,6 +118,21 @@ func TestAttachVerbose(t *testing.T) {
 	}
 }
 
+func TestWarningsAreForEverybody(t *testing.T) {
+	t.Parallel()
+	warns := engine{"warning", func(a attachment) (source, error) {
+		a.log.Warn("not all threads")
+		return &fakeSource{attachment: a}, nil
+	}}
+	file := filepath.Join(t.TempDir(), "a.json")
+	for flag, want := range map[string]bool{"": true, "-v": true, "-q": false} {
+		r := runEngines(t, []engine{warns}, append([]string{"attach", "42", "-o", file}, strings.Fields(flag)...)...)
+		if got := strings.Contains(r.stderr, "not all threads"); got != want {
+			t.Errorf("with %q, a warning is printed: %v, want %v", flag, got, want)
+		}
+	}
+}
+
 // TestAttachWritesTheOtherOutputs: one output fails when all has been sampled.
 func TestAttachWritesTheOtherOutputs(t *testing.T) {
 	t.Parallel()
@@ -129,6 +144,56 @@ func TestAttachWritesTheOtherOutputs(t *testing.T) {
 	}
 	if !strings.Contains(r.stdout, "Written: "+good+".") {
 		t.Errorf("report %q", r.stdout)
+	}
+}
+
+// TestAttachKeepsWhatNoOutputTakes: the only output fails when all has been
+// sampled. It sets the environment, and so is not parallel.
+func TestAttachKeepsWhatNoOutputTakes(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"))
+	kept, err := filepath.Glob(filepath.Join(dir, "ccmapd-*", "ccmapd-42.pb.gz"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("kept: %q, %v; %s", kept, err, r.stderr)
+	}
+	if r.code != exitFailed || !strings.Contains(r.stderr, "The profile is in "+kept[0]) || !strings.Contains(r.stdout, "Written: "+kept[0]) {
+		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
+	}
+	m, _, err := export.ReadFile(kept[0], export.ReadOptions{})
+	if err != nil || m.Snapshot().Total().Samples != 30 {
+		t.Errorf("kept profile: %v", err)
+	}
+}
+
+// TestAttachHasNowhereToKeepAProfile: both errors are reported, and what was
+// found at least.
+func TestAttachHasNowhereToKeepAProfile(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"))
+	for _, want := range []string{"bad.json: no such file", "keep profile: "} {
+		if r.code != exitFailed || !strings.Contains(r.stderr, want) {
+			t.Errorf("exit code %d, %q lacks %q", r.code, r.stderr, want)
+		}
+	}
+	if !strings.Contains(r.stdout, "main.work") {
+		t.Errorf("report %q", r.stdout)
+	}
+}
+
+// TestAttachSaysTheIntervalInForce: an engine may not sample as often as asked.
+func TestAttachSaysTheIntervalInForce(t *testing.T) {
+	t.Parallel()
+	slow := engine{"slow", func(a attachment) (source, error) {
+		a.interval = max(a.interval, time.Millisecond)
+		return &fakeSource{attachment: a}, nil
+	}}
+	r := runEngines(t, []engine{slow}, "attach", "42", "-o", filepath.Join(t.TempDir(), "a.json"), "-i", "1us")
+	for _, want := range []string{"every 1ms of CPU time", "cannot sample every 1µs"} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("%q lacks %q", r.stderr, want)
+		}
 	}
 }
 

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// Programs that are ccmapd with an engine of these tests (see TestMain).
+const (
+	fakeName = "ccmapd-fake" // has fakeEngine
+	deafName = "ccmapd-deaf" // has deafEngine
+)
+
+// mainWith returns the main function of ccmapd with one engine.
+func mainWith(e engine) func() {
+	return func() {
+		root := newRootOf(&environment{os.Stdin, os.Stdout, os.Stderr, []engine{e}})
+		os.Exit(execute(root, os.Args[1:]))
+	}
+}
+
+// deafEngine has sources that do not stop when they are asked to. They print
+// "asked" to standard error, and go on.
+func deafEngine() engine {
+	return engine{"deaf", func(a attachment) (source, error) { return deafSource{&fakeSource{attachment: a}}, nil }}
+}
+
+type deafSource struct{ *fakeSource }
+
+func (s deafSource) Run(ctx context.Context) (sampler.Ending, error) {
+	<-ctx.Done()
+	io.WriteString(os.Stderr, "asked\n")
+	select {}
+}
+
+// TestSecondInterruptEndsAttach: where the first one has no effect, the second
+// one has, and no file is left behind.
+func TestSecondInterruptEndsAttach(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			if signal.Ignored(sig) {
+				t.Skip("ignored in these tests, and thus in what they start")
+			}
+			dir := t.TempDir()
+			cmd := exec.Command(deafName, "attach", "42", "-o", filepath.Join(dir, "a.json"))
+			lines := startWithLines(t, cmd)
+			waitForLine(t, lines, "Sampling 42")
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			waitForLine(t, lines, "asked")
+			status := signalUntilEnd(cmd, sig)
+			if !status.Signaled() || status.Signal() != sig {
+				t.Errorf("ended with %v, want by %v", cmd.ProcessState, sig)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// startWithLines starts a program and returns the lines of its standard error.
+func startWithLines(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
+	t.Helper()
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return bufio.NewScanner(stderr)
+}
+
+// waitForLine returns when a line that begins with prefix has been printed.
+func waitForLine(t *testing.T, lines *bufio.Scanner, prefix string) {
+	t.Helper()
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), prefix) {
+			return
+		}
+	}
+	t.Fatalf("no line %q was printed", prefix)
+}
+
+// signalUntilEnd sends a signal again and again, in case the program is still
+// about to give up catching it, and returns how the program has ended.
+func signalUntilEnd(cmd *exec.Cmd, sig os.Signal) syscall.WaitStatus {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cmd.Wait()
+	}()
+	for {
+		_ = cmd.Process.Signal(sig) // fails only if the program has ended
+		select {
+		case <-ended:
+			return cmd.ProcessState.Sys().(syscall.WaitStatus)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// runUnread runs a program whose standard output and error nobody reads, and
+// returns its exit code, -1 if a signal has ended it.
+func runUnread(t *testing.T, args ...string) int {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	r.Close()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = w, w
+	_ = cmd.Run() // the exit code is what counts
+	return cmd.ProcessState.ExitCode()
+}
+
+// TestNobodyReadsWhatIsSaid: the profile is written all the same, and run passes
+// the exit code on.
+func TestNobodyReadsWhatIsSaid(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	attached, ran := filepath.Join(dir, "attached.json"), filepath.Join(dir, "ran.json")
+	runUnread(t, fakeName, "attach", "42", "-v", "-o", attached)
+	if code := runUnread(t, fakeName, "run", "-v", "-o", ran, "--", "/bin/sh", "-c", "exit 7"); code != 7 {
+		t.Errorf("run exits with %d, want 7", code)
+	}
+	for _, file := range []string{attached, ran} {
+		if _, _, err := export.ReadFile(file, export.ReadOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRunLeavesIgnoredSignalsIgnored: under nohup(1), so is the program.
+func TestRunLeavesIgnoredSignalsIgnored(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.json")
+	out, err := exec.Command("/bin/sh", "-c", "trap '' HUP INT; exec "+fakeName+
+		" run -q -o '"+file+"' -- /bin/sh -c 'kill -HUP $$; kill -INT $$; echo alive'").CombinedOutput()
+	if err != nil || string(out) != "alive\n" {
+		t.Errorf("output %q, %v", out, err)
+	}
+}
