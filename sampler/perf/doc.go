@@ -27,8 +27,8 @@
 // # What a sample says
 //
 // Its Time is that of CLOCK_MONOTONIC at the interrupt, its Weight the period
-// that its event had then; the first sample of a new thread comes after a random
-// part of the interval and stands for all of it. Fresh is 0 where Top is
+// that its event had then; an event's first sample comes after a random part of the
+// interval and stands for all of it. Fresh is 0 where Top is
 // TopRepeated and unknown otherwise: there is a mark for the innermost activation
 // only, so that maps made of these samples count activations as lower bounds.
 //

@@ -80,7 +80,7 @@ func (d *drainer) taskRecord(kind uint32, body []byte) error {
 		d.judge.detach(task.tid)
 		return nil
 	}
-	if _, err := d.threads.attach(task.tid, true); err != nil {
+	if _, err := d.threads.attach(task.tid); err != nil {
 		d.log.Warn("thread is not sampled", "thread", task.tid, "error", err)
 	}
 	d.judge.attach(task.tid)

@@ -37,7 +37,7 @@ func explain(pid int, err error) error {
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("%w: this kernel has no perf events (CONFIG_PERF_EVENTS): %w", sampler.ErrUnsupported, err)
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return fmt.Errorf("too many open files; raise the limit (ulimit -n): %w", err)
+		return fmt.Errorf("%w; raise the limit of open files (ulimit -n)", err)
 	}
 	return err
 }

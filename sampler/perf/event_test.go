@@ -7,7 +7,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// The first sample of a new thread stands for the interval, those behind it for the
+// The first sample of an event stands for the interval, those behind it for the
 // period that the kernel had been told until the change took effect.
 func TestEventWeighs(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ func (s *Source) open(o Options) error {
 	if err := d.openRings(); err != nil {
 		return err
 	}
-	if err := s.threads.scan(); err != nil {
+	if err := s.threads.scanFirst(); err != nil {
 		return explain(o.PID, err)
 	}
 	d.prepare(o)

@@ -66,7 +66,7 @@ func (t *threads) scan() error {
 		}
 		fresh := false
 		for _, tid := range tids {
-			added, err := t.attach(tid, false)
+			added, err := t.attach(tid)
 			if err != nil {
 				return err
 			}
@@ -76,6 +76,20 @@ func (t *threads) scan() error {
 			return nil
 		}
 	}
+}
+
+// scanFirst scans, and fails if no thread at all could be attached.
+func (t *threads) scanFirst() error {
+	if err := t.scan(); err != nil {
+		return err
+	}
+	switch {
+	case len(t.byTID) > 0:
+		return nil
+	case t.refused:
+		return unix.EMFILE
+	}
+	return unix.ESRCH // it has ended meanwhile
 }
 
 func readTasks(pid int) ([]uint32, error) {
@@ -97,11 +111,10 @@ func readTasks(pid int) ([]uint32, error) {
 	return tids, nil
 }
 
-// attach opens the events of a thread, young if it has just begun, and says
-// whether it was unknown and is sampled now. It is no error if the thread has
-// ended in the meantime, nor if there are no descriptors for it: the next scan
-// tries again.
-func (t *threads) attach(tid uint32, young bool) (bool, error) {
+// attach opens the events of a thread, and says whether it was new and is
+// sampled now. It is no error if the thread has ended in the meantime, nor if
+// there are no descriptors for it: the next scan tries again.
+func (t *threads) attach(tid uint32) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.byTID[tid]; ok {
@@ -112,7 +125,7 @@ func (t *threads) attach(tid uint32, young bool) (bool, error) {
 		return false, nil
 	}
 	th := new(thread)
-	if err := t.openAll(tid, th, young); err != nil {
+	if err := t.openAll(tid, th); err != nil {
 		t.closeAll(th)
 		return false, t.excuse(tid, err)
 	}
@@ -143,9 +156,9 @@ func (t *threads) excuse(tid uint32, err error) error {
 }
 
 // openAll opens events for the CPUs that th has none for.
-func (t *threads) openAll(tid uint32, th *thread, young bool) error {
+func (t *threads) openAll(tid uint32, th *thread) error {
 	for i := len(th.events); i < len(t.outputs); i++ {
-		e, err := t.open(tid, young, t.outputs[i])
+		e, err := t.open(tid, t.outputs[i])
 		if err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: the CPU went offline
 			return err
 		}
@@ -154,8 +167,8 @@ func (t *threads) openAll(tid uint32, th *thread, young bool) error {
 	return nil
 }
 
-func (t *threads) open(tid uint32, young bool, out output) (event, error) {
-	e, err := newEvent(t.form, t.interval, young, tid, out.cpu())
+func (t *threads) open(tid uint32, out output) (event, error) {
+	e, err := newEvent(t.form, t.interval, tid, out.cpu())
 	if err != nil {
 		return e, err
 	}
@@ -229,7 +242,7 @@ func (t *threads) addOutput(out output) error {
 			t.refuse(tid)
 			continue
 		}
-		if err := t.openAll(tid, th, false); err != nil && t.excuse(tid, err) != nil {
+		if err := t.openAll(tid, th); err != nil && t.excuse(tid, err) != nil {
 			return err
 		}
 	}
@@ -250,7 +263,7 @@ func (t *threads) lengthenDump() (uint32, bool) {
 	t.form.dump = dump
 	for tid, th := range t.byTID {
 		t.closeAll(th)
-		if err := t.openAll(tid, th, false); err != nil {
+		if err := t.openAll(tid, th); err != nil {
 			t.log.Debug("open events anew", "thread", tid, "error", err)
 		}
 	}
