@@ -7,7 +7,11 @@ import "unsafe"
 // sample is orphaned.
 const (
 	maxMemos      = 1 << 14
-	maxMemoFrames = 1 << 20 // in all memos; 12 MB
+	maxMemoFrames = 1 << 20 // room in all memos; 12 MB
+
+	// Buffers with more room are not handed on: stacks are seldom as deep, and
+	// the next thread would hold room that others need.
+	maxSpareFrames = 1 << 8
 )
 
 // memo is the last stack of one thread, outermost frame first.
@@ -18,7 +22,7 @@ type memo struct {
 	path      []NodeID // of the frames, same length
 	cut       bool     // frames[0] is the pseudo frame of a truncated stack
 
-	newer, older int32 // links of the list of all memos in order of use
+	newer, older *memo // neighbours in order of use
 }
 
 // clear forgets the stack and keeps its buffers.
@@ -37,106 +41,124 @@ func (t *memo) resize(kept, depth int) {
 }
 
 // memos remembers the last stack of the threads used most recently. Threads may
-// come and go by the million: the memo unused for longest is given to a new
-// thread, buffers and all.
+// come and go by the million: where there is no room for one more, it is given
+// the memo unused for longest, buffers and all. So a sample of a new thread
+// evicts one memo and allocates nothing, unless stacks are deep.
 type memos struct {
-	byThread map[uint64]int32 // index in all
-	all      []memo           // all[0] belongs to no thread: it is the ends of the list
-	frames   int              // room for frames, summed over all
-	evicted  bool             // a thread was forgotten that may be alive
+	byThread map[uint64]*memo
+	ends     memo    // of no thread: ends.newer is the oldest memo, ends.older the newest
+	spare    []*memo // of no thread, in no list
+	frames   int     // room for frames, summed over all
+	evicted  bool    // a thread was forgotten that may be alive
 }
 
 func (ms *memos) init() {
-	ms.byThread = make(map[uint64]int32)
-	ms.all = make([]memo, 1)
+	ms.byThread = make(map[uint64]*memo)
+	ms.ends.newer, ms.ends.older = &ms.ends, &ms.ends
 }
 
 // of returns the memo of a thread, as the newest. It is empty for a thread that
-// is new, and valid until the next call of a method of ms.
+// is new, and valid until the next call of a method of ms other than resize.
 func (ms *memos) of(thread, goroutine uint64) *memo {
-	i, ok := ms.byThread[thread]
-	if ok {
-		ms.unlink(i)
+	t := ms.byThread[thread]
+	known := t != nil
+	if known {
+		t.unlink()
 	} else {
-		i = ms.take()
-		ms.byThread[thread] = i
+		t = ms.take()
+		ms.byThread[thread] = t
 	}
-	ms.link(i, ms.all[0].older, 0)
-	t := &ms.all[i]
-	if !ok || t.goroutine != goroutine { // the address may be another goroutine's now
+	t.link(ms.ends.older, &ms.ends)
+	if !known || t.goroutine != goroutine { // the address may be another goroutine's now
 		t.clear()
 		t.thread, t.goroutine = thread, goroutine
 	}
 	return t
 }
 
-// take returns an unlinked memo: a spare one, a new one, or the oldest.
-func (ms *memos) take() int32 {
-	if spare := len(ms.all) - 1 - len(ms.byThread); spare == 0 && len(ms.all) <= maxMemos {
-		ms.all = append(ms.all, memo{})
-		return int32(len(ms.all) - 1)
-	} else if spare == 0 {
+// take returns a memo of no thread: a spare one, the oldest, or a new one.
+func (ms *memos) take() *memo {
+	if len(ms.spare) == 0 && ms.full() {
 		ms.evict()
 	}
-	oldest := ms.all[0].newer
-	ms.unlink(oldest)
-	return oldest
+	if len(ms.spare) == 0 {
+		return new(memo)
+	}
+	return ms.popSpare()
+}
+
+// full reports whether one more memo may break a bound.
+func (ms *memos) full() bool {
+	return len(ms.byThread) >= maxMemos || ms.frames > maxMemoFrames-maxSpareFrames
 }
 
 // forget makes the memo of a thread that has ended a spare one.
 func (ms *memos) forget(thread uint64) {
-	i, ok := ms.byThread[thread]
-	if !ok {
-		return
+	if t := ms.byThread[thread]; t != nil {
+		ms.release(t)
 	}
-	delete(ms.byThread, thread)
-	ms.unlink(i)
-	ms.link(i, 0, ms.all[0].newer) // spare ones are older than all others
 }
 
-// resize sets the depth of a memo and makes older ones pay for its growth.
+// evict makes the oldest memo a spare one.
+func (ms *memos) evict() {
+	ms.release(ms.ends.newer)
+	ms.evicted = true
+}
+
+// release takes a memo from its thread, and keeps it as a spare one if its
+// buffers are worth handing on.
+func (ms *memos) release(t *memo) {
+	delete(ms.byThread, t.thread)
+	t.unlink()
+	if cap(t.frames) > maxSpareFrames {
+		ms.frames -= cap(t.frames)
+		return
+	}
+	ms.spare = append(ms.spare, t)
+}
+
+func (ms *memos) popSpare() *memo {
+	last := len(ms.spare) - 1
+	t := ms.spare[last]
+	ms.spare[last] = nil
+	ms.spare = ms.spare[:last]
+	return t
+}
+
+// resize sets the depth of a memo.
 func (ms *memos) resize(t *memo, kept, depth int) {
 	ms.frames -= cap(t.frames)
 	t.resize(kept, depth)
 	ms.frames += cap(t.frames)
 }
 
-// trim frees the oldest buffers until the room for frames is within its bound.
+// trim drops spare memos, then the oldest, until the room for frames is within
+// its bound. Each call of resize that adds room pays for what trim drops of it.
 func (ms *memos) trim() {
-	for i := ms.all[0].newer; i != 0 && ms.frames > maxMemoFrames; i = ms.all[i].newer {
-		t := &ms.all[i]
-		if t.frames == nil {
-			continue
+	for ms.frames > maxMemoFrames {
+		if len(ms.spare) == 0 {
+			ms.evict()
+		} else {
+			ms.frames -= cap(ms.popSpare().frames)
 		}
-		ms.frames -= cap(t.frames)
-		ms.evicted = true
-		t.frames, t.path, t.cut = nil, nil, false
 	}
 }
 
-// evict makes the oldest memo a spare one.
-func (ms *memos) evict() {
-	ms.forget(ms.all[ms.all[0].newer].thread)
-	ms.evicted = true
+// link puts t, which is in no list, between two neighbours.
+func (t *memo) link(older, newer *memo) {
+	t.older, t.newer = older, newer
+	older.newer, newer.older = t, t
 }
 
-// link puts memo i, which is in no list, between two neighbours.
-func (ms *memos) link(i, older, newer int32) {
-	ms.all[i].older, ms.all[i].newer = older, newer
-	ms.all[older].newer = i
-	ms.all[newer].older = i
-}
-
-func (ms *memos) unlink(i int32) {
-	t := &ms.all[i]
-	ms.all[t.older].newer = t.newer
-	ms.all[t.newer].older = t.older
+func (t *memo) unlink() {
+	t.older.newer, t.newer.older = t.newer, t.older
 }
 
 // bytes returns the memory held, the index by thread as its entries.
 func (ms *memos) bytes() int64 {
-	const indexEntry = 2 * int64(unsafe.Sizeof(uint64(0))+unsafe.Sizeof(int32(0)))
-	return int64(cap(ms.all))*int64(unsafe.Sizeof(memo{})) +
+	const pointer = int64(unsafe.Sizeof(&memo{}))
+	const indexEntry = 2 * (int64(unsafe.Sizeof(uint64(0))) + pointer)
+	return int64(len(ms.byThread)+len(ms.spare))*int64(unsafe.Sizeof(memo{})) +
 		int64(ms.frames)*int64(unsafe.Sizeof(Frame{})+unsafe.Sizeof(NodeID(0))) +
-		int64(len(ms.byThread))*indexEntry
+		int64(len(ms.byThread))*indexEntry + int64(cap(ms.spare))*pointer
 }

@@ -8,61 +8,130 @@ import (
 )
 
 // order returns the threads by use, the oldest first, and checks the links both
-// ways. Spare memos come first, as thread 0.
+// ways and the index.
 func (ms *memos) order(t interface{ Fatal(...any) }) []uint64 {
-	var forward, backward []int32
-	for i := ms.all[0].newer; i != 0 && len(forward) < len(ms.all); i = ms.all[i].newer {
-		forward = append(forward, i)
+	var forward, backward []uint64
+	for m := ms.ends.newer; m != &ms.ends && len(forward) <= len(ms.byThread); m = m.newer {
+		forward = append(forward, m.thread)
+		if ms.byThread[m.thread] != m {
+			t.Fatal("thread", m.thread, "has another memo")
+		}
 	}
-	for i := ms.all[0].older; i != 0 && len(backward) < len(ms.all); i = ms.all[i].older {
-		backward = append(backward, i)
+	for m := ms.ends.older; m != &ms.ends && len(backward) <= len(ms.byThread); m = m.older {
+		backward = append(backward, m.thread)
 	}
 	slices.Reverse(backward)
-	if !slices.Equal(forward, backward) || len(forward) != len(ms.all)-1 {
+	if !slices.Equal(forward, backward) || len(forward) != len(ms.byThread) {
 		t.Fatal("links disagree:", forward, backward)
 	}
-	var threads []uint64
-	for _, i := range forward {
-		thread := ms.all[i].thread
-		if at, ok := ms.byThread[thread]; !ok || at != i {
-			thread = 0
-		}
-		threads = append(threads, thread)
-	}
-	return threads
+	return forward
 }
 
-// TestMemosOrder compares the list with a slice of threads in order of use.
+// room returns the room for frames in all memos.
+func (ms *memos) room() int {
+	n := 0
+	for _, m := range ms.byThread {
+		n += cap(m.frames)
+	}
+	for _, m := range ms.spare {
+		n += cap(m.frames)
+	}
+	return n
+}
+
+// TestMemosOrder compares the list with a slice of threads in order of use, and
+// the memos with the depths that the threads were given. All but little of the
+// room is taken, so that old threads are forgotten: those at the front, and only
+// where room was short.
 func TestMemosOrder(t *testing.T) {
 	t.Parallel()
+	const little = 4 * maxSpareFrames
 	rapid.Check(t, func(t *rapid.T) {
 		var ms memos
 		ms.init()
-		var used []uint64
-		spare := 0
+		ms.frames = maxMemoFrames - little
+		var used []uint64 // by use, oldest first
+		depths := map[uint64]int{}
 		for range rapid.IntRange(0, 60).Draw(t, "operations") {
-			thread := rapid.Uint64Range(1, 6).Draw(t, "thread")
-			at := slices.Index(used, thread)
-			if at >= 0 {
+			thread := rapid.Uint64Range(1, 12).Draw(t, "thread")
+			if at := slices.Index(used, thread); at >= 0 {
 				used = slices.Delete(used, at, at+1)
 			}
 			if rapid.IntRange(0, 3).Draw(t, "operation") == 0 {
 				ms.forget(thread)
-				if at >= 0 {
-					spare++
+			} else {
+				depths[thread] = rapid.IntRange(1, little/2).Draw(t, "depth")
+				use(&ms, thread, depths[thread])
+				used = append(used, thread)
+			}
+			got := ms.order(t)
+			forgotten := len(used) - len(got)
+			if forgotten < 0 || !slices.Equal(got, used[forgotten:]) || (forgotten > 0 && !ms.evicted) {
+				t.Fatalf("order is %v, want the end of %v", got, used)
+			}
+			if n := ms.room(); n > little || n != ms.frames-(maxMemoFrames-little) {
+				t.Fatalf("room for %d frames, counted as %d", n, ms.frames-(maxMemoFrames-little))
+			}
+			for _, thread := range got {
+				if want := slices.Repeat([]NodeID{NodeID(thread)}, depths[thread]); !slices.Equal(ms.byThread[thread].path, want) {
+					t.Fatalf("thread %d has path %v", thread, ms.byThread[thread].path)
 				}
-				continue
 			}
-			ms.of(thread, 0)
-			used = append(used, thread)
-			if at < 0 && spare > 0 {
-				spare--
-			}
-			if got := ms.order(t); !slices.Equal(got, append(make([]uint64, spare), used...)) {
-				t.Fatalf("order is %v, want %d spare and %v", got, spare, used)
-			}
+			used = got
 		}
 	})
+}
+
+// use does with the memos what a fold does, and leaves the thread's mark on its
+// path.
+func use(ms *memos, thread uint64, depth int) {
+	m := ms.of(thread, 0)
+	kept := min(len(m.path), depth)
+	ms.resize(m, kept, depth)
+	for i := kept; i < depth; i++ {
+		m.path[i] = NodeID(thread)
+	}
+	ms.trim()
+}
+
+// TestMemosForgetOnlyWhatTheyMust checks that threads are remembered up to the
+// bounds.
+func TestMemosForgetOnlyWhatTheyMust(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ depth, threads int }{
+		{1, maxMemos},
+		{200, (maxMemoFrames - maxSpareFrames) / 250}, // a quarter of the depth is reserve
+		{1000, maxMemoFrames / 1250},
+	} {
+		var ms memos
+		ms.init()
+		for range 2 {
+			for thread := range tc.threads {
+				use(&ms, uint64(thread), tc.depth)
+			}
+		}
+		if got := len(ms.byThread); got != tc.threads || ms.evicted {
+			t.Errorf("%d threads of depth %d are remembered, want %d", got, tc.depth, tc.threads)
+		}
+	}
+}
+
+// TestMemosAllocate nothing for threads that take turns, though each is forgotten
+// before it comes again.
+func TestMemosAllocate(t *testing.T) {
+	for _, threads := range []uint64{maxMemoFrames / 100, 2 * maxMemos} {
+		var ms memos
+		ms.init()
+		turn := func() {
+			for thread := range threads {
+				use(&ms, thread, 100+int(thread%21))
+			}
+		}
+		turn()
+		if n := testing.AllocsPerRun(1, turn); n > float64(threads)/1000 {
+			t.Errorf("%v allocations for %d threads that were forgotten", n, threads)
+		}
+	}
 }
 
 // TestMemosBound lets many more threads come than are remembered.
@@ -77,8 +146,11 @@ func TestMemosBound(t *testing.T) {
 	if got := len(m.memos.byThread); got > maxMemos {
 		t.Errorf("%d threads are remembered", got)
 	}
-	if m.memos.frames > maxMemoFrames+len(frames)*2 {
+	if m.memos.frames > maxMemoFrames {
 		t.Errorf("room for %d frames is remembered", m.memos.frames)
+	}
+	if got := m.memos.bytes(); got > 16<<20 {
+		t.Errorf("%d bytes are remembered", got)
 	}
 	if !m.memos.evicted {
 		t.Error("nothing was evicted")
