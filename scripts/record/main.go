@@ -1,0 +1,149 @@
+// Command record writes down the verdicts on one goroutine's innermost
+// activations, sample by sample, for the tests of package tuning to replay:
+//
+//	go build -o workload ./testdata/workload/main
+//	taskset -c 1 ./workload -mode spin -spin 80ms &
+//	go run ./scripts/record -d 12s $! >testdata/recorded/spin-80ms.txt
+//
+// Of all goroutines it takes the one with the most samples. What it writes
+// opens with lines that begin with # and say where the recording comes from.
+// All other lines hold one letter a sample, in the order of time: n for a new
+// activation, r for a repeated one, u where there is no verdict.
+//
+// A target on a single CPU gives the most even samples: of a thread that moves,
+// each CPU counts the interval by itself.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/perf"
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	duration := flag.Duration("d", 12*time.Second, "how long to record")
+	interval := flag.Duration("i", time.Millisecond, "CPU time between two samples")
+	flag.Parse()
+
+	pid, err := strconv.Atoi(flag.Arg(0))
+	if err != nil || flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: record [-d DURATION] [-i INTERVAL] PID")
+		os.Exit(2)
+	}
+	if err := record(os.Stdout, pid, *duration, *interval); err != nil {
+		fmt.Fprintln(os.Stderr, "record:", err)
+		os.Exit(1)
+	}
+}
+
+func record(w io.Writer, pid int, duration, interval time.Duration) error {
+	q := queue.New(queue.Options{})
+	source, err := perf.Open(perf.Options{
+		PID:         pid,
+		Sink:        sampler.Sink{Queue: q, Names: ccmap.NewNames()},
+		Interval:    interval,
+		Watchpoints: 4, // all that an x86 CPU has
+		WatchBudget: 1, // a verdict on every sample, whatever it costs
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), duration)
+	defer cancel()
+	verdicts, err := busiest(ctx, source, q)
+	switch {
+	case err != nil:
+		return err
+	case source.Stats().Probes == 0:
+		return errors.New("no hardware watchpoints here: no sample has a verdict")
+	case len(verdicts) == 0:
+		return fmt.Errorf("no samples: process %d used no CPU time", pid)
+	}
+	return write(w, header(source.Target(), source.Stats().Interval), verdicts)
+}
+
+// busiest runs the source and returns the verdicts on the goroutine that was
+// sampled most.
+func busiest(ctx context.Context, source *perf.Source, q *queue.Queue) ([]byte, error) {
+	verdicts := make(map[uint64][]byte)
+	keep := func(s *ccmap.Sample) { verdicts[s.Thread] = append(verdicts[s.Thread], letter(s)) }
+	done := make(chan error)
+	go func() {
+		_, err := source.Run(ctx)
+		done <- err
+	}()
+	for {
+		select {
+		case <-q.Ready():
+			q.Drain(keep)
+		case err := <-done:
+			q.Drain(keep)
+			return longest(verdicts), err
+		}
+	}
+}
+
+// letter returns the verdict on a sample. One that came too early has none, as
+// for the tuner.
+func letter(s *ccmap.Sample) byte {
+	switch {
+	case s.Early || s.Top == ccmap.TopUnknown:
+		return 'u'
+	case s.Top == ccmap.TopRepeated:
+		return 'r'
+	}
+	return 'n'
+}
+
+func longest(verdicts map[uint64][]byte) []byte {
+	var most []byte
+	for _, v := range verdicts {
+		if len(v) > len(most) {
+			most = v
+		}
+	}
+	return most
+}
+
+func header(t ccmap.Target, interval time.Duration) string {
+	command := slices.Clone(t.CommandLine)
+	if len(command) > 0 {
+		command[0] = filepath.Base(command[0])
+	}
+	return fmt.Sprintf("# command: %s\n# date: %s\n# target: %s; kernel: %s\n# interval: %v\n",
+		strings.Join(command, " "), time.Now().UTC().Format(time.DateOnly), t.Runtime, kernel(), interval)
+}
+
+// kernel returns the release of the running kernel.
+func kernel() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+func write(w io.Writer, header string, verdicts []byte) error {
+	out := bufio.NewWriter(w)
+	out.WriteString(header)
+	for line := range slices.Chunk(verdicts, 80) {
+		out.Write(line)
+		out.WriteByte('\n')
+	}
+	return out.Flush() // tells of all errors before
+}
