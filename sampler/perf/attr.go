@@ -18,7 +18,7 @@ const (
 )
 
 const sampleFields = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME |
-	unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_PERIOD | unix.PERF_SAMPLE_CALLCHAIN |
+	unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_CALLCHAIN |
 	unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
 
 const attrSize = uint32(unsafe.Sizeof(unix.PerfEventAttr{}))
@@ -105,7 +105,7 @@ func setPeriod(fd int, period time.Duration) error {
 // its ring full (PERF_FORMAT_LOST, since Linux 6.0).
 func readCount(fd int) (count, lost uint64, err error) {
 	var buf [16]byte
-	n, err := unix.Read(fd, buf[:])
+	n, err := shortRead(fd, buf[:])
 	if err != nil {
 		return 0, 0, fmt.Errorf("read perf event: %w", err)
 	}

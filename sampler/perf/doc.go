@@ -27,8 +27,8 @@
 // # What a sample says
 //
 // Its Time is that of CLOCK_MONOTONIC at the interrupt, its Weight the period
-// that its event had then; an event's first sample comes after a random part of the
-// interval and stands for all of it. Fresh is 0 where Top is
+// that its event had then; an event's first sample, and the first one at another
+// interval, comes after a random part of the interval and stands for all of it. Fresh is 0 where Top is
 // TopRepeated and unknown otherwise: there is a mark for the innermost activation
 // only, so that maps made of these samples count activations as lower bounds.
 //
@@ -48,8 +48,9 @@
 // A goroutine's number is read after the sample: it may be that of the next
 // goroutine which the runtime has put into the same descriptor.
 //
-// Threads times CPUs is the number of file descriptors used. Threads beyond the
-// limit are not sampled, which is logged once.
+// Threads times CPUs is the number of file descriptors used, and two for every
+// CPU; watchpoints take one more each for every thread, while there are enough.
+// Threads beyond the limit are not sampled, which is logged once.
 //
 // Facts about the kernel were found on Linux 6.18, about the runtime in Go 1.26;
 // the target's own Go version decides over what package gosym knows of it.

@@ -76,8 +76,7 @@ func (d *drainer) taskRecord(kind uint32, body []byte) error {
 		return err
 	}
 	if kind == unix.PERF_RECORD_EXIT {
-		d.threads.detach(task.tid)
-		d.judge.detach(task.tid)
+		d.forget(task.tid)
 		return nil
 	}
 	if _, err := d.threads.attach(task.tid); err != nil {
@@ -85,6 +84,12 @@ func (d *drainer) taskRecord(kind uint32, body []byte) error {
 	}
 	d.judge.attach(task.tid)
 	return nil
+}
+
+// forget drops what was kept of a thread that has ended.
+func (d *drainer) forget(tid uint32) {
+	d.threads.detach(tid)
+	d.judge.detach(tid)
 }
 
 // commRecord ends the session when the target has replaced itself by another
@@ -117,13 +122,4 @@ func (d *drainer) takeSample(r *ring) error {
 	lag := time.Duration(monotonic() - int64(s.time))
 	d.take(s, d.threads.weigh(s, r.index), lag)
 	return nil
-}
-
-// monotonic returns the time of CLOCK_MONOTONIC in ns, which samples carry.
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0 // no Linux lacks this clock
-	}
-	return ts.Nano()
 }

@@ -133,8 +133,12 @@ func (d *drainer) check(now time.Time) {
 	}
 }
 
-// lookOver finds threads that no record told of, and CPUs that came online.
+// lookOver finds threads that have begun or ended, of which no record told, and
+// CPUs that came online.
 func (d *drainer) lookOver() {
+	for _, tid := range d.threads.ended() {
+		d.forget(tid)
+	}
 	if err := d.threads.scan(); err != nil && !gone(err) {
 		d.log.Debug("look for new threads", "error", err)
 	}

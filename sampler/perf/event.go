@@ -9,48 +9,83 @@ import (
 )
 
 // event samples one thread on one CPU. Its periods are kept here because the
-// kernel, asked for PERF_SAMPLE_PERIOD, goes on telling the first one after a
+// kernel, asked for PERF_SAMPLE_PERIOD, would go on telling the first one after a
 // change (hw.last_period of a cpu-clock event; Linux 6.18).
 //
 // The first period is a random part of the interval, and the first sample stands
 // for the whole interval: so a thread that runs for half an interval on a CPU is
 // sampled every other time, and not missed every time. Of 1,000 threads that ran
-// for 4 ms each at 10 ms, 16 % of the time was sampled before.
+// for 4 ms each at 10 ms, 16 % of the time was sampled before. A change of the
+// interval is a beginning, too: what it cuts off is made up for, on average.
+//
+// The periods of the last few changes are kept for samples that wait in a ring
+// meanwhile.
 type event struct {
-	fd      int           // -1 where the CPU was offline
-	period  time.Duration // since changed
-	before  time.Duration // until changed
-	changed int64         // CLOCK_MONOTONIC, ns
-	first   time.Duration // what the first sample stands for; 0 after it
+	fd     int        // -1 where the CPU was offline
+	now    periods    // since the last of before ended
+	before [4]periods // oldest first
 }
 
-// leastFirst is the least part of the interval that a first period takes. It
-// bounds how often a thread is sampled while the drainer, stopped perhaps, does
-// not see the first sample: until then that period goes on.
+// periods say what samples stand for.
+type periods struct {
+	each  time.Duration
+	first time.Duration // what the first sample stands for; 0 after it
+	until int64         // when they were changed, CLOCK_MONOTONIC, ns
+}
+
+// weigh returns what the next sample stands for, and whether it is the first.
+func (p *periods) weigh() (weight time.Duration, first bool) {
+	if p.first == 0 {
+		return p.each, false
+	}
+	weight, p.first = p.first, 0
+	return weight, true
+}
+
+// leastFirst is the least part of the interval that a first period takes, if
+// that is not under leastInterval. It bounds how often a thread is sampled while
+// the drainer, stopped perhaps, does not see the first sample: until then that
+// period goes on.
 const leastFirst = 0.1
 
+// beginning returns the periods of an event that begins with an interval.
+func beginning(interval time.Duration) periods {
+	part := time.Duration(float64(interval) * max(rand.Float64(), leastFirst))
+	return periods{each: min(max(part, leastInterval), interval), first: interval}
+}
+
 // newEvent opens an event in the form that the kernel agreed to. fd is -1 on an
-// error.
+// error. Samples from before it are those of an event that it replaces.
 func newEvent(form eventForm, interval time.Duration, tid uint32, cpu int) (event, error) {
-	period := time.Duration(float64(interval) * max(rand.Float64(), leastFirst))
-	fd, err := openEvent(form.attr(period), int(tid), cpu)
-	return event{fd: fd, period: period, before: period, changed: monotonic(), first: interval}, err
+	e := event{now: periods{each: interval}}
+	e.follow(beginning(interval))
+	var err error
+	e.fd, err = openEvent(form.attr(e.now.each), int(tid), cpu)
+	return e, err
 }
 
 // weigh returns the CPU time that a sample taken at t stands for, and whether
 // the event needs another period.
 func (e *event) weigh(t int64) (weight time.Duration, redraw bool) {
-	switch {
-	case e.first > 0:
-		weight, e.first = e.first, 0
-		return weight, true
-	case t < e.changed:
-		return e.before, false
+	for i := range e.before {
+		if p := &e.before[i]; t < p.until {
+			weight, _ = p.weigh()
+			return weight, false
+		}
 	}
-	return e.period, t-e.changed > int64(redrawAfter)
+	weight, first := e.now.weigh()
+	return weight, first || t-e.before[len(e.before)-1].until > int64(redrawAfter)
 }
 
-// sendTo makes a ring receive the event's samples from now on.
+// follow notes that other periods begin now.
+func (e *event) follow(p periods) {
+	copy(e.before[:], e.before[1:])
+	e.now.until = monotonic()
+	e.before[len(e.before)-1], e.now = e.now, p
+}
+
+// sendTo makes a ring receive the event's samples. Done a second time, it takes
+// long; see threads.replace.
 func (e *event) sendTo(r *ring) error {
 	if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
 		return fmt.Errorf("send samples to the ring of CPU %d: %w", r.cpu, err)
@@ -58,12 +93,12 @@ func (e *event) sendTo(r *ring) error {
 	return nil
 }
 
-// setPeriod changes the period, which restarts it.
-func (e *event) setPeriod(period time.Duration) error {
-	if err := setPeriod(e.fd, period); err != nil {
+// change changes the periods, which restarts the event.
+func (e *event) change(p periods) error {
+	if err := setPeriod(e.fd, p.each); err != nil {
 		return err
 	}
-	e.period, e.before, e.changed, e.first = period, e.period, monotonic(), 0
+	e.follow(p)
 	return nil
 }
 
@@ -97,6 +132,6 @@ const (
 	redrawAfter = time.Second
 )
 
-func jittered(interval time.Duration) time.Duration {
-	return time.Duration(float64(interval) * (1 + jitter*(2*rand.Float64()-1)))
+func jittered(interval time.Duration) periods {
+	return periods{each: time.Duration(float64(interval) * (1 + jitter*(2*rand.Float64()-1)))}
 }

@@ -5,30 +5,53 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"pgregory.net/rapid"
 )
 
-// The first sample of an event stands for the interval, those behind it for the
-// period that the kernel had been told until the change took effect.
+// The first sample at an interval stands for the interval, those behind it for
+// the period that the kernel had been told until the next change.
 func TestEventWeighs(t *testing.T) {
 	t.Parallel()
-	e := event{period: time.Millisecond, before: time.Millisecond, changed: 1000, first: 10 * time.Millisecond}
-	if w, redraw := e.weigh(2000); w != 10*time.Millisecond || !redraw {
-		t.Errorf("first sample: %v, redraw %v", w, redraw)
+	const ms = time.Millisecond
+	e := event{now: periods{each: 4 * ms, first: 10 * ms}}
+	e.before[3] = periods{each: 20 * ms, until: 1000}
+	change := func(at int64, p periods) { // as follow does
+		e.follow(p)
+		e.before[3].until = at
 	}
-	e.before, e.period, e.changed = e.period, 11*time.Millisecond, 3000 // as setPeriod does
-	for _, c := range []struct {
-		at     int64
-		weight time.Duration
-		redraw bool
-	}{
-		{2500, time.Millisecond, false},
-		{3500, 11 * time.Millisecond, false},
-		{3000 + int64(redrawAfter) + 1, 11 * time.Millisecond, true},
-	} {
-		if w, redraw := e.weigh(c.at); w != c.weight || redraw != c.redraw {
-			t.Errorf("sample at %d: %v, redraw %v; want %v, %v", c.at, w, redraw, c.weight, c.redraw)
+	check := func(at int64, want time.Duration, wantRedraw bool) {
+		t.Helper()
+		if w, redraw := e.weigh(at); w != want || redraw != wantRedraw {
+			t.Errorf("sample at %d: %v, redraw %v; want %v, %v", at, w, redraw, want, wantRedraw)
 		}
 	}
+	check(500, 20*ms, false) // of the event that this one has replaced
+	check(2000, 10*ms, true)
+	check(2001, 4*ms, false)
+	change(3000, periods{each: 11 * ms})
+	check(2500, 4*ms, false)
+	check(3500, 11*ms, false)
+	check(3000+int64(redrawAfter)+1, 11*ms, true)
+
+	change(4000, periods{each: 5 * ms, first: 9 * ms})
+	change(5000, periods{each: ms, first: 2 * ms})
+	check(3500, 11*ms, false)
+	check(4500, 9*ms, false) // the change came before the first sample was seen
+	check(4501, 5*ms, false)
+	check(6000, 2*ms, true)
+}
+
+// No period is shorter than the shortest interval, however short the interval is
+// and its random part.
+func TestFirstPeriods(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		interval := time.Duration(rapid.Int64Range(int64(leastInterval), int64(time.Minute)).Draw(t, "interval"))
+		p := beginning(interval)
+		if p.each < leastInterval || p.each > interval || p.first != interval {
+			t.Errorf("with %v: %+v", interval, p)
+		}
+	})
 }
 
 // Two samples of a thread that are closer than the interval, as those of two

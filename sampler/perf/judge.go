@@ -243,12 +243,3 @@ func (j *judge) detach(tid uint32) {
 		h.forget(tid)
 	}
 }
-
-// threadTime returns the CPU time of the calling thread.
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		return 0 // no Linux lacks this clock
-	}
-	return time.Duration(ts.Nano())
-}

@@ -43,6 +43,21 @@ func descriptors(t *testing.T) int {
 	return len(names)
 }
 
+// TestLostEnd: a thread whose end no record told of is forgotten all the same.
+func TestLostEnd(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "workload"), "calls", "1", "1")
+	s, _ := attach(t, g.pid(), Options{})
+	defer s.Close()
+	const ended = 1<<22 + 1 // no thread has that number
+	s.threads.byTID[ended] = &thread{events: []event{{fd: -1}}}
+	alive := len(s.threads.byTID) - 1
+	s.drainer.lookOver()
+	if _, ok := s.threads.byTID[ended]; ok || len(s.threads.byTID) < alive {
+		t.Errorf("%d threads are attached, were %d and one that has ended", len(s.threads.byTID), alive)
+	}
+}
+
 // TestDescriptorLimit: threads beyond the limit are left out, which is not fatal.
 func TestDescriptorLimit(t *testing.T) {
 	t.Parallel()
@@ -50,7 +65,7 @@ func TestDescriptorLimit(t *testing.T) {
 	s, _ := attach(t, g.pid(), Options{})
 	defer s.Close()
 	s.threads.detachAll()
-	s.threads.maxFDs = len(s.threads.outputs) // room for one thread
+	s.threads.maxFDs = s.threads.fds + len(s.threads.outputs) // room for one thread
 	if err := s.threads.scan(); err != nil {
 		t.Fatal(err)
 	}

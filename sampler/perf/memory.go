@@ -3,8 +3,6 @@ package perf
 import (
 	"encoding/binary"
 	"fmt"
-
-	"golang.org/x/sys/unix"
 )
 
 // memory reads the target's memory while the target runs. What it returns may
@@ -15,9 +13,7 @@ type memory struct {
 
 // read fills buf from addr. It is all or nothing.
 func (m memory) read(addr uint64, buf []byte) error {
-	local := [1]unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
-	remote := [1]unix.RemoteIovec{{Base: uintptr(addr), Len: len(buf)}}
-	n, err := unix.ProcessVMReadv(m.pid, local[:], remote[:], 0)
+	n, err := shortReadMemory(m.pid, addr, buf)
 	if err != nil {
 		return fmt.Errorf("read %d bytes at %#x: %w", len(buf), addr, err)
 	}

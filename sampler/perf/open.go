@@ -81,7 +81,7 @@ func (d *drainer) openRings() error {
 			return err
 		}
 		d.rings = append(d.rings, out.prompt, out.bulk)
-		if err := errors.Join(d.waiter.add(out.prompt.fd), d.waiter.add(out.bulk.fd)); err != nil {
+		if err := d.waiter.addRings(out); err != nil {
 			return err
 		}
 		if err := d.threads.addOutput(out); err != nil {

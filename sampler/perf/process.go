@@ -20,8 +20,9 @@ func openProcess(pid int) (int, error) {
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
-	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
-		// EINVAL and ENOENT: the number belongs to a thread, not a process.
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
+		return -1, explainThread(pid)
+	case errors.Is(err, unix.ESRCH):
 		return -1, sampler.ErrNoProcess
 	case err != nil:
 		return -1, fmt.Errorf("open pidfd: %w", err)
@@ -31,6 +32,22 @@ func openProcess(pid int) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// explainThread explains that a number is not that of a process's first thread,
+// the only one for which pidfd_open without flags gives a descriptor (EINVAL or
+// ENOENT, as the kernel's version has it).
+func explainThread(tid int) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	if err != nil {
+		return sampler.ErrNoProcess
+	}
+	for line := range strings.Lines(string(text)) {
+		if pid, ok := strings.CutPrefix(line, "Tgid:"); ok {
+			return fmt.Errorf("it is a thread of process %s: %w", strings.TrimSpace(pid), sampler.ErrNoProcess)
+		}
+	}
+	return sampler.ErrNoProcess
 }
 
 func checkAlive(pid int) error {

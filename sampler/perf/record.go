@@ -38,7 +38,6 @@ type registers struct {
 // came from is advanced.
 type sample struct {
 	ip, time uint64
-	period   uint64 // the first of its event; see event
 	pid, tid uint32
 	chain    []uint64 // user part of the call chain, innermost first
 	kernel   bool     // taken in kernel mode
@@ -55,7 +54,6 @@ func (s *sample) decode(misc uint16, body []byte) error {
 	s.pid, s.tid = c.u32(), c.u32()
 	s.time = c.u64()
 	c.u64() // cpu and reserved
-	s.period = c.u64()
 	s.kernel = misc&unix.PERF_RECORD_MISC_CPUMODE_MASK == unix.PERF_RECORD_MISC_KERNEL
 	s.decodeChain(&c)
 	s.decodeRegisters(&c)

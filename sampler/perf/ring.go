@@ -93,10 +93,11 @@ const (
 
 // ringBytes returns how long a ring should be, a power of two. The kernel lets
 // a user without privileges lock so much memory for each CPU, 516 KiB unless
-// the administrator has set it: two rings with a page each fit into that.
+// the administrator has set it: two rings with a page each fit into that. The
+// privilege is CAP_IPC_LOCK, which root has not got in a container.
 func ringBytes() int {
 	allowed, err := sysctl("perf_event_mlock_kb")
-	if os.Geteuid() == 0 || err != nil {
+	if err != nil || mayLockMemory() {
 		return maxRingBytes
 	}
 	size := maxRingBytes
@@ -104,6 +105,14 @@ func ringBytes() int {
 		size /= 2
 	}
 	return size
+}
+
+// mayLockMemory says whether this process may lock as much memory as it likes.
+func mayLockMemory() bool {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&hdr, &data[0])
+	return err == nil && data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0
 }
 
 // openRing makes a ring of one CPU, as large as permitted, up to size.
@@ -145,6 +154,9 @@ func (r *ring) close() {
 
 // refresh looks how far the kernel has written.
 func (r *ring) refresh() { r.head = atomic.LoadUint64(&r.page.Data_head) }
+
+// unread says whether the kernel has written what was not dropped yet.
+func (r *ring) unread() bool { return atomic.LoadUint64(&r.page.Data_head) != r.tail }
 
 // peek decodes the record at the tail, and says whether there is one. It
 // reports what cannot be a record as an error, having dropped everything up to

@@ -86,8 +86,9 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 // SetInterval changes the interval of every thread before it returns. It is
 // clamped to what kernel.perf_event_max_sample_rate permits and to 100 µs; the
 // interval in force is in [Source.Stats]. Each event's period is spread by up
-// to 3 % around it. A change starts every period anew: what had run of it, half
-// a period of each event on average, is not sampled.
+// to 3 % around it. A change starts every period anew, with a random part of the
+// interval: so the weights still add up to the CPU time, on average, however
+// often it is changed.
 func (s *Source) SetInterval(d time.Duration) error {
 	if d <= 0 {
 		return fmt.Errorf("set interval to %v: not positive", d)

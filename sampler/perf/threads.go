@@ -29,7 +29,7 @@ type threads struct {
 	form     eventForm
 	interval time.Duration
 	took     time.Duration // how long the last change took
-	fds      int           // open events
+	fds      int           // open events, with those that own the rings
 	maxFDs   int
 	refused  bool   // descriptors ran out for some thread
 	lost     uint64 // samples that found their ring full, by events that are closed
@@ -180,19 +180,24 @@ func (t *threads) open(tid uint32, out output) (event, error) {
 	return e, nil
 }
 
-// closeAll closes the events of a thread and collects what they lost.
+// closeAll closes the events of a thread.
 func (t *threads) closeAll(th *thread) {
 	for _, e := range th.events {
-		if e.fd < 0 {
-			continue
-		}
-		if _, lost, err := readCount(e.fd); err == nil {
-			t.lost += lost
-		}
-		unix.Close(e.fd)
-		t.fds--
+		t.close(e)
 	}
 	th.events = nil
+}
+
+// close closes an event and collects what it lost.
+func (t *threads) close(e event) {
+	if e.fd < 0 {
+		return
+	}
+	if _, lost, err := readCount(e.fd); err == nil {
+		t.lost += lost
+	}
+	unix.Close(e.fd)
+	t.fds--
 }
 
 // detach forgets a thread that has ended.
@@ -203,6 +208,19 @@ func (t *threads) detach(tid uint32) {
 		t.closeAll(th)
 		delete(t.byTID, tid)
 	}
+}
+
+// ended returns the threads of the table that are no more.
+func (t *threads) ended() []uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var tids []uint32
+	for tid := range t.byTID {
+		if errors.Is(unix.Tgkill(t.pid, int(tid), 0), unix.ESRCH) {
+			tids = append(tids, tid)
+		}
+	}
+	return tids
 }
 
 // stop ends all sampling but keeps the table, which samples that are still in
@@ -237,6 +255,7 @@ func (t *threads) addOutput(out output) error {
 	defer t.mu.Unlock()
 	out.prompt.index, out.bulk.index = len(t.outputs), len(t.outputs)
 	t.outputs = append(t.outputs, out)
+	t.fds += 2
 	for tid, th := range t.byTID {
 		if t.fds >= t.maxFDs {
 			t.refuse(tid)
@@ -281,31 +300,50 @@ func (t *threads) longestDump() uint32 {
 }
 
 // setInterval reaches every event of every thread before it returns, and every
-// future one.
+// future one. It returns the first error.
 func (t *threads) setInterval(d time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	begin := time.Now()
 	var first error
-	redirect := isBulk(d) != isBulk(t.interval)
+	restart := t.restart
+	if isBulk(d) != isBulk(t.interval) {
+		restart = t.replace
+	}
 	t.interval = d
-	for _, th := range t.byTID {
+	for tid, th := range t.byTID {
 		for i := range th.events {
 			e := &th.events[i]
 			if e.fd < 0 {
 				continue
 			}
-			err := e.setPeriod(jittered(d))
-			if redirect {
-				err = errors.Join(err, e.sendTo(t.outputs[i].ring(d)))
-			}
-			if err != nil && first == nil {
+			if err := restart(tid, e, t.outputs[i]); err != nil && first == nil {
 				first = err
 			}
 		}
 	}
 	t.took = time.Since(begin)
 	return first
+}
+
+// restart begins the interval with an event.
+func (t *threads) restart(_ uint32, e *event, _ output) error {
+	return e.change(beginning(t.interval))
+}
+
+// replace begins the interval with an event whose samples are to go into the
+// other ring. It opens another one in its place: sending an event's samples
+// elsewhere waits for a grace period of RCU, 5–10 ms an event
+// (ring_buffer_attach, Linux 6.18). Where that cannot be, the ring stays.
+func (t *threads) replace(tid uint32, e *event, out output) error {
+	fresh, err := t.open(tid, out)
+	if err != nil {
+		return errors.Join(t.excuse(tid, err), t.restart(tid, e, out))
+	}
+	t.close(*e)
+	e.fd = fresh.fd
+	e.follow(fresh.now)
+	return nil
 }
 
 // weigh returns the CPU time that a sample stands for, and now and then gives
@@ -317,12 +355,12 @@ func (t *threads) weigh(s *sample, ring int) time.Duration {
 	defer t.mu.Unlock()
 	th, ok := t.byTID[s.tid]
 	if !ok || ring >= len(th.events) || th.events[ring].fd < 0 {
-		return time.Duration(s.period)
+		return t.interval // the event is closed
 	}
 	e := &th.events[ring]
 	weight, redraw := e.weigh(int64(s.time))
 	if redraw {
-		if err := e.setPeriod(jittered(t.interval)); err != nil {
+		if err := e.change(jittered(t.interval)); err != nil {
 			t.log.Debug("draw another period", "thread", s.tid, "error", err)
 		}
 	}

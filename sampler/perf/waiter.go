@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 // made ccmapd use three times the CPU time at 100 Hz (Go 1.26).
 type waiter struct {
 	epoll    int      // of all there is to wait for
+	prompt   []*ring  // rings that must not have records when it blocks
 	file     *os.File // is epoll, in the runtime's poller
 	conn     syscall.RawConn
 	deadline time.Time
@@ -67,6 +69,12 @@ func (w *waiter) add(fd int) error {
 	return nil
 }
 
+// addRings makes the waiter wake up for the rings of a CPU.
+func (w *waiter) addRings(out output) error {
+	w.prompt = append(w.prompt, out.prompt)
+	return errors.Join(w.add(out.prompt.fd), w.add(out.bulk.fd))
+}
+
 // ringAfter wakes the drainer up when ctx is done. The function that it returns
 // ends that, and must be called before the waiter is closed.
 func (w *waiter) ringAfter(ctx context.Context) func() {
@@ -92,8 +100,8 @@ func (w *waiter) wait(timeout time.Duration) (bool, error) {
 	err := w.conn.Read(func(uintptr) bool {
 		ready, gone := w.look()
 		exited = gone
-		// The kernel tells of a ring's records once. If it told the poller,
-		// looking finds nothing.
+		// The kernel tells of a ring's records once. If it told the poller
+		// now, epoll has nothing to tell any more.
 		ready = ready || woken
 		woken = true
 		return ready
@@ -116,17 +124,19 @@ func (w *waiter) extend(timeout time.Duration) error {
 }
 
 // look says, without waiting, whether anything is ready, and whether the target
-// has ended.
+// has ended. It looks into the prompt rings, too: of a record that was written
+// after the last drain the kernel may have told the poller before wait began,
+// and the poller has forgotten it since.
 func (w *waiter) look() (ready, exited bool) {
 	var events [16]unix.EpollEvent
-	n, err := unix.EpollWait(w.epoll, events[:], 0)
+	n, err := shortEpoll(w.epoll, events[:])
 	if err != nil {
-		return false, false // EINTR: the next look finds it
+		n = 0 // EINTR: the next look finds it
 	}
 	for _, e := range events[:n] {
 		exited = exited || int(e.Fd) == w.pidfd
 	}
-	return n > 0, exited
+	return n > 0 || slices.ContainsFunc(w.prompt, (*ring).unread), exited
 }
 
 func (w *waiter) close() {

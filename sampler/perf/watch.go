@@ -3,7 +3,6 @@ package perf
 import (
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,11 +29,12 @@ func openWatch(tid uint32) (*watch, error) {
 	return w, nil
 }
 
-// arm moves the watch to addr, on all of tids. Unless it returns nil the watch
+// arm moves the watch to addr, on all of tids, or closes it where there are none. Unless it returns nil the watch
 // must not be asked whether it is dirty.
 func (w *watch) arm(addr uint64, tids []uint32) error {
 	w.addr, w.hit = addr, false
 	if len(tids) == 0 {
+		w.close() // the descriptors are worth more to threads that are not sampled
 		return errNoThreads
 	}
 	for _, tid := range tids {
@@ -70,7 +70,7 @@ func (w *watch) open(tid uint32) error {
 		return fmt.Errorf("set watchpoint: %w", err)
 	}
 	// Enables the event for one hit.
-	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_REFRESH, 1); err != nil {
+	if err := shortIoctl(fd, unix.PERF_EVENT_IOC_REFRESH, 1); err != nil {
 		unix.Close(fd)
 		return fmt.Errorf("arm watchpoint: %w", err)
 	}
@@ -82,12 +82,10 @@ func (w *watch) open(tid uint32) error {
 // (PERF_EVENT_IOC_MODIFY_ATTRIBUTES, since Linux 4.17). Moving it switches it
 // off; the one hit that it is good for is left.
 func moveBreakpoint(fd int, addr uint64) error {
-	attr := watchAttr(addr)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_MODIFY_ATTRIBUTES, uintptr(unsafe.Pointer(attr)))
-	if errno != 0 {
-		return fmt.Errorf("move watchpoint: %w", errno)
+	if err := shortModify(fd, watchAttr(addr)); err != nil {
+		return fmt.Errorf("move watchpoint: %w", err)
 	}
-	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+	if err := shortIoctl(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
 		return fmt.Errorf("arm watchpoint: %w", err)
 	}
 	return nil

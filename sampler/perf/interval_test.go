@@ -1,0 +1,102 @@
+package perf
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// change is one change of the interval, when it had taken effect.
+type change struct {
+	at       int64
+	interval time.Duration
+}
+
+// TestIntervalToAndFro changes the interval across bulkBelow while a source
+// samples. Samples keep coming, and their weights are the CPU time that was
+// used, within each interval and on the whole.
+func TestIntervalToAndFro(t *testing.T) {
+	t.Parallel()
+	const long, short = 2 * time.Millisecond, 500 * time.Microsecond
+	g := start(t, build(t, "workload"), "calls", "20", "40")
+	g.pin(t) // one CPU, so that one event samples the one busy thread
+	s, sink := attach(t, g.pid(), Options{Interval: long, Watchpoints: -1})
+	before := cpuTime(t, g.pid())
+	ended := make(chan error)
+	go func() {
+		_, err := s.Run(context.Background())
+		ended <- err
+	}()
+	g.proceed(t)
+	changes := []change{{0, long}}
+	var took time.Duration // of the slowest change
+	var samples []stackSample
+	for done := false; !done; {
+		next := short
+		if changes[len(changes)-1].interval == short {
+			next = long
+		}
+		if err := s.SetInterval(next); err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, change{monotonic(), next})
+		took = max(took, s.Stats().LastChange)
+		done = !awaitNewer(t, changes[len(changes)-1].at, sink, &samples, ended)
+	}
+	used := g.wait(t) - before
+	samples = append(samples, drained(sink)...)
+	checkWeights(t, samples, changes)
+	var sum time.Duration
+	for _, smp := range samples {
+		sum += time.Duration(smp.Weight)
+	}
+	lost := s.Stats().Loss.Source
+	if off := math.Abs(float64(sum - used)); off > 0.2*float64(used)+float64(lost)*float64(long) {
+		t.Errorf("weights sum up to %v, the target used %v; %d samples lost", sum, used, lost)
+	}
+	if len(changes) < 6 {
+		t.Errorf("there were samples for %d changes only", len(changes))
+	}
+	t.Logf("used %v, weights %v, %d samples, %d lost, %d changes, the slowest took %v", used, sum, len(samples), lost, len(changes), took)
+}
+
+// awaitNewer collects samples until there is one from after a moment, and so
+// every older one has its weight. It returns false when the source has ended.
+func awaitNewer(t *testing.T, at int64, sink sampler.Sink, samples *[]stackSample, ended <-chan error) bool {
+	t.Helper()
+	for n := len(*samples); n == 0 || (*samples)[n-1].Time <= at; n = len(*samples) {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			return false
+		case <-time.After(time.Millisecond):
+			*samples = append(*samples, drained(sink)...)
+		}
+	}
+	return true
+}
+
+// checkWeights wants the samples of a workload with one busy thread to stand for
+// no more time than passed between two changes, but for what one sample can
+// stand for beyond it.
+func checkWeights(t *testing.T, samples []stackSample, changes []change) {
+	t.Helper()
+	for i, c := range changes[1 : len(changes)-1] {
+		end := changes[i+2].at
+		var sum int64
+		for _, smp := range samples {
+			if c.at < smp.Time && smp.Time < end && smp.has("main.work") {
+				sum += smp.Weight
+			}
+		}
+		// The change reached the events a little before or after it was noted.
+		if most := end - c.at + int64(4*time.Millisecond); sum > most {
+			t.Errorf("samples within %v at %v stand for %v", time.Duration(end-c.at), c.interval, time.Duration(sum))
+		}
+	}
+}
