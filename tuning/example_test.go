@@ -3,7 +3,6 @@ package tuning_test
 import (
 	"fmt"
 	"log"
-	"math/rand/v2"
 	"time"
 
 	"github.com/ccmapd/ccmapd/tuning"
@@ -31,11 +30,4 @@ func ExampleTuner_Observe() {
 	}
 	// Output:
 	// after 10 s: repetitions 87.0 % of 1000 known > 15 %: interval 10ms → 70.8ms
-}
-
-func ExampleJitter() {
-	rng := rand.New(rand.NewPCG(1, 2))
-	d := tuning.Jitter(10*time.Millisecond, 0.1, rng)
-	fmt.Println(9*time.Millisecond <= d && d <= 11*time.Millisecond)
-	// Output: true
 }

@@ -2,7 +2,6 @@ package tuning
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -186,37 +185,6 @@ func TestConfigDefaults(t *testing.T) {
 			t.Errorf("%+v: %v to %v from %v, %v", tt.config, c.Min, c.Max, c.Initial, err)
 		}
 	}
-}
-
-func TestJitter(t *testing.T) {
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(1, 2))
-	const n, d = 100_000, 10 * time.Millisecond
-	sum, least, most := 0.0, time.Hour, time.Duration(0)
-	for range n {
-		j := Jitter(d, 0.1, rng)
-		sum += float64(j)
-		least, most = min(least, j), max(most, j)
-	}
-	// The standard error of the mean is 1 ms/√3/√n = 1.8 µs.
-	if mean := time.Duration(sum / n); (mean - d).Abs() > 10*time.Microsecond {
-		t.Errorf("mean %v, want %v", mean, d)
-	}
-	if least < 9*time.Millisecond || least > 9010*time.Microsecond || most > 11*time.Millisecond || most < 10990*time.Microsecond {
-		t.Errorf("from %v to %v, want 9ms to 11ms", least, most)
-	}
-}
-
-func TestJitterAnything(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		d := time.Duration(rapid.Int64Range(1, int64(maxInterval)).Draw(r, "interval"))
-		part := rapid.Float64().Draw(r, "part")
-		j := Jitter(d, part, rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0)))
-		if j <= 0 || j >= 2*d {
-			r.Fatalf("%v ± %v of it: %v", d, part, j)
-		}
-	})
 }
 
 func TestObserveAllocatesNothing(t *testing.T) {

@@ -1,7 +1,6 @@
 package gosym
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,15 +35,6 @@ func readBytes(m memory, addr, n, limit uint64) ([]byte, error) {
 		}
 	}
 	return buf, nil
-}
-
-// readWord returns the little-endian word at the address.
-func readWord(m memory, addr uint64) (uint64, error) {
-	var b [8]byte
-	if err := m.readAt(b[:], addr); err != nil {
-		return 0, err
-	}
-	return binary.LittleEndian.Uint64(b[:]), nil
 }
 
 // processMemory is the memory of a process: by process_vm_readv(2), or by

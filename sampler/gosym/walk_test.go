@@ -70,11 +70,11 @@ func walkToRoot(t *testing.T, table *Table, pc, sp, hi uint64) {
 
 func word(t *testing.T, table *Table, addr uint64) uint64 {
 	t.Helper()
-	w, err := readWord(table.mem, addr)
-	if err != nil {
+	var b [8]byte
+	if err := table.mem.readAt(b[:], addr); err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // allgs reads runtime.allgs of an unstripped process.
