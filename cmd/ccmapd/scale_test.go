@@ -34,7 +34,7 @@ func TestAttachToManyOfEverything(t *testing.T) {
 			if got := time.Duration(s.Total().Time); got < cpu/3 {
 				t.Errorf("%v sampled of %v", got, cpu)
 			}
-			if meta := s.Meta(); meta.Ended != "target exited with code 0" {
+			if meta := s.Meta(); !strings.HasPrefix(meta.Ended, "target exited") { // its code is gone once it was waited for
 				t.Errorf("ended: %s, loss %+v", meta.Ended, meta.Loss)
 			}
 			if c.check != nil {
