@@ -1,11 +1,14 @@
 package ccmap
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // CheckValid returns an error that says which invariant of the map is broken,
 // nil if none is. It is for tests and for maps that were decoded.
 func (m *Map) CheckValid() error {
-	if err := checkTrie(&m.nodes, &m.columns, m.names, m.total); err != nil {
+	if err := m.content().check(); err != nil {
 		return err
 	}
 	return m.checkTable()
@@ -13,39 +16,112 @@ func (m *Map) CheckValid() error {
 
 // CheckValid is that of [Map], for a snapshot.
 func (s *Snapshot) CheckValid() error {
-	return checkTrie(&s.nodes, &s.columns, s.names, s.total)
+	return content{&s.nodes, &s.columns, &s.recent, &s.bases, s.names, s.total}.check()
 }
 
-// checkTrie checks structure and counters, and that the counters add up.
-func checkTrie(t *nodes, c *columns, names *Names, total Counters) error {
-	if t.len == 0 || *t.at(0) != rootNode {
+func (m *Map) content() content {
+	return content{&m.nodes, &m.columns, &m.recent, &m.bases, m.names, m.total}
+}
+
+// content is what maps and snapshots both have.
+type content struct {
+	*nodes
+	columns *columns
+	recent  *recent
+	bases   *bases
+	names   *Names
+	total   Counters
+}
+
+// check checks structure and counters, and that the counters add up.
+func (c content) check() error {
+	if c.len == 0 || *c.at(0) != rootNode {
 		return fmt.Errorf("node 0 is not a root")
 	}
-	if int(t.len) >= len(t.chunks)*chunkLen || len(t.chunks) != len(c.chunks) {
-		return fmt.Errorf("%d nodes in %d chunks, with %d chunks of counters", t.len, len(t.chunks), len(c.chunks))
+	if int(c.len) >= len(c.chunks)*chunkLen || len(c.chunks) != len(c.columns.chunks) {
+		return fmt.Errorf("%d nodes in %d chunks, with %d chunks of counters", c.len, len(c.chunks), len(c.columns.chunks))
 	}
-	var sum Counters
-	for n := NodeID(1); uint32(n) < t.len; n++ {
-		if err := t.checkNode(n, names.Len()); err != nil {
+	if c.recent.on() && len(c.recent.chunks) != len(c.chunks) {
+		return fmt.Errorf("%d chunks of nodes and %d of recent counters", len(c.chunks), len(c.recent.chunks))
+	}
+	sum, err := c.bases.check(c.names.Len())
+	if err != nil {
+		return err
+	}
+	for n := NodeID(1); uint32(n) < c.len; n++ {
+		if err := c.checkNode(n, c.names); err != nil {
 			return err
 		}
-		self := c.at(n)
-		if min(self.Samples, self.Time, self.Activations) < 0 {
-			return fmt.Errorf("node %d has a negative counter: %+v", n, self)
+		if err := c.checkCounts(n); err != nil {
+			return err
 		}
-		if self.Activations != 0 && t.isPosition(n) {
-			return fmt.Errorf("position node %d has activations", n)
-		}
-		sum = sum.Add(self)
+		sum = sum.Add(c.columns.at(n))
 	}
-	if sum != total {
-		return fmt.Errorf("counters add up to %+v instead of %+v", sum, total)
+	if sum != c.total {
+		return fmt.Errorf("counters add up to %+v instead of %+v", sum, c.total)
 	}
 	return nil
 }
 
-func (t *nodes) checkNode(n NodeID, methods int) error {
-	what := *t.at(n)
+// checkCounts checks the counters of a node.
+func (c content) checkCounts(n NodeID) error {
+	self := c.columns.at(n)
+	switch {
+	case min(self.Samples, self.Time, self.Activations) < 0:
+		return fmt.Errorf("node %d has a negative counter: %+v", n, self)
+	case self.Activations != 0 && c.isPosition(n):
+		return fmt.Errorf("position node %d has activations", n)
+	case self.Activations != 0 && c.at(n).method == c.names.prunedID():
+		return fmt.Errorf("node %d, %s, has activations", n, PrunedName)
+	}
+	if !c.recent.on() {
+		return nil
+	}
+	w := c.recent.at(n)
+	if !w.isValid() {
+		return fmt.Errorf("node %d has recent counters %v", n, w)
+	}
+	if w != (weights{}) && self.Samples == 0 && self.Time == 0 {
+		return fmt.Errorf("node %d has recent counters only", n)
+	}
+	return nil
+}
+
+func (w weights) isValid() bool {
+	return w.samples >= 0 && w.samples < math.Inf(1) && w.time >= 0 && w.time < math.Inf(1)
+}
+
+// check checks the bases and returns what they add to the total: the activations
+// of removed nodes.
+func (b *bases) check(methods int) (sum Counters, err error) {
+	isKnown := func(m MethodID) bool { return int64(m) < int64(methods) }
+	if len(b.keys) != len(b.edges) {
+		return sum, fmt.Errorf("%d pruned edges have counts of %d", len(b.keys), len(b.edges))
+	}
+	for i, k := range b.keys {
+		e := &b.edges[i]
+		if !isKnown(k.caller) && !(k.caller == NoMethod && isKnown(k.callee)) || !isKnown(k.callee) && k.callee != NoMethod {
+			return sum, fmt.Errorf("pruned edge %+v has methods of %d", k, methods)
+		}
+		if min(e.total.Samples, e.total.Time, e.total.Activations) < 0 || !e.recent.isValid() {
+			return sum, fmt.Errorf("pruned edge %+v has counts %+v, recent %v", k, e.total, e.recent)
+		}
+		sum.Activations = addSaturated(sum.Activations, e.total.Activations)
+	}
+	for i := range b.methods {
+		m := &b.methods[i]
+		if !isKnown(m.method) {
+			return sum, fmt.Errorf("pruned method %d of %d", m.method, methods)
+		}
+		if min(m.self.samples, m.self.time, m.cumulative.samples, m.cumulative.time) < 0 || !m.recentSelf.isValid() || !m.recentCumulative.isValid() {
+			return sum, fmt.Errorf("pruned method %d has counts %+v", m.method, *m)
+		}
+	}
+	return sum, nil
+}
+
+func (t *nodes) checkNode(n NodeID, names *Names) error {
+	what, methods, pruned := *t.at(n), names.Len(), names.prunedID()
 	switch p, method := what.parent, what.method; {
 	case p >= n:
 		return fmt.Errorf("node %d has parent %d", n, p)
@@ -55,6 +131,10 @@ func (t *nodes) checkNode(n NodeID, methods int) error {
 		return fmt.Errorf("node %d is an unknown position", n)
 	case t.isPosition(p):
 		return fmt.Errorf("node %d is below the position node %d", n, p)
+	case p != 0 && pruned != NoMethod && t.at(p).method == pruned:
+		return fmt.Errorf("node %d is below node %d, %s", n, p, PrunedName)
+	case method == pruned && method != NoMethod && what.offset != NoOffset:
+		return fmt.Errorf("node %d, %s, has a call site", n, PrunedName)
 	case method != NoMethod && int64(method) >= int64(methods):
 		return fmt.Errorf("node %d has method %d of %d", n, method, methods)
 	}
@@ -74,9 +154,11 @@ func (m *Map) checkTable() error {
 		}
 	}
 	filled := 0
-	for _, e := range m.table.slots {
-		if e != 0 {
-			filled++
+	for _, p := range m.table.parts {
+		for _, e := range p.slots {
+			if e != 0 {
+				filled++
+			}
 		}
 	}
 	if filled != unchained || m.table.used != unchained {

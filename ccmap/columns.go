@@ -115,6 +115,12 @@ func (c *columns) spill(n NodeID, d Counters) {
 // cell returns the cell of n, for reading.
 func (c *columns) cell(n NodeID) *cell { return &c.chunks[n>>chunkBits].cells[n&chunkMask] }
 
+// from returns the cells from n on that lie in one chunk, up to end.
+func (c *columns) from(n, end NodeID) []cell {
+	first := n & chunkMask
+	return c.chunks[n>>chunkBits].cells[first:min(first+end-n, chunkLen)]
+}
+
 // at returns the counters of n.
 func (c *columns) at(n NodeID) Counters {
 	k := c.cell(n)

@@ -62,6 +62,9 @@ func TestNodeBytes(t *testing.T) {
 	if got := unsafe.Sizeof(node{}) + unsafe.Sizeof(cell{}); got != 28 {
 		t.Errorf("a node and its counters take %d bytes", got)
 	}
+	if got := unsafe.Sizeof(recentCell{}); got != 8 {
+		t.Errorf("recent counters of a node take %d bytes", got)
+	}
 }
 
 // TestSnapshotShares checks that a snapshot copies no chunk, and that the writer

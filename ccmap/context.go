@@ -8,12 +8,14 @@ import (
 )
 
 // CalleeRef is a call in one context (the paper's CalleeRef). The context is a
-// sub-path of any length that ends with the call, wherever it occurs.
+// sub-path of any length that ends with the call, wherever it occurs. In a
+// snapshot that was [Snapshot.Pruned] it lacks the occurrences that were removed.
 type CalleeRef struct {
 	s    *Snapshot
 	path []Frame  // innermost first
 	ends []NodeID // nodes of the innermost frame of each occurrence
 	tops []NodeID // nodes of the outermost frame of each
+	edge *edge    // that the path is, if it is Callee.Ref's; else nil
 }
 
 // Path returns the frames of the context, innermost first: the callee, with
@@ -21,8 +23,14 @@ type CalleeRef struct {
 // must not change it.
 func (r CalleeRef) Path() []Frame { return r.path }
 
-// Total counts a sample once for every occurrence of the path in it.
-func (r CalleeRef) Total() Counters { return r.s.sum(r.ends) }
+// Total counts a sample once for every occurrence of the path in it. It is exact
+// for [Callee.Ref] in any snapshot, as the edge's total is.
+func (r CalleeRef) Total() Counters {
+	if r.edge != nil {
+		return r.edge.total
+	}
+	return r.s.sum(r.ends)
+}
 
 // Callers returns the contexts that are one caller longer, by caller and
 // offset. Occurrences at an outermost frame have none.

@@ -12,9 +12,32 @@
 //     into it.
 //  3. [Map.Fold] adds a sample to the trie. One goroutine, the writer, folds.
 //  4. [Map.Snapshot] gives any number of readers a frozen [Snapshot].
-//  5. Views over a snapshot bear the paper's names: [MethodProfile], [CallSite]
+//  5. A map that outgrows its bounds prunes itself ([Options].MaxBytes): it removes
+//     the contexts that weigh least and goes on.
+//  6. Views over a snapshot bear the paper's names: [MethodProfile], [CallSite]
 //     and [Callee] are totals in any context; [CallSiteRef] and [CalleeRef] are
 //     one call in one context. [Snapshot.Ref] counts any sub-path.
+//
+// # What is exact
+//
+// As long as nothing was pruned, everything is. After that ([Snapshot.Pruned]):
+//
+//   - [Snapshot.Total] remains exact, as do the totals of methods and edges: Total,
+//     Cumulative, Self and Lines of [MethodProfile]; Total of [CallSite] and of
+//     [Callee]; [Snapshot.Ref] of one or two methods. What removed contexts had
+//     counted for them is kept beside the trie ([PrunedEdge], [PrunedMethod]).
+//   - Longer contexts are lower bounds: [Snapshot.Inclusive] of a node,
+//     [CalleeRef], [CallSiteRef] and longer paths in Ref. What they lack hangs at
+//     [PrunedName] somewhere above.
+//   - [PrunedName] is a frame like any other, but that it has counted no samples of
+//     its own: they are those of the methods where they were taken. So the Self of
+//     all methods adds up to the Total of the snapshot.
+//
+// # Hot ever and hot now
+//
+// Every node counts twice if there is a window ([Options].Window): for the whole
+// run, and with a weight that falls by a factor of e for every Window that passes.
+// [Snapshot.Recent] gives the latter as a snapshot like any other.
 //
 // Package ccmap imports no other package of this module; all others speak its
 // language.

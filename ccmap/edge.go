@@ -21,11 +21,15 @@ func (c CallSite) Caller() MethodID { return c.caller }
 // Offset returns the position of the call in the caller.
 func (c CallSite) Offset() uint32 { return c.offset }
 
-// Total returns the sum over the callees.
+// Total returns the sum over the callees but [PrunedName]: the samples that hang
+// there are counted at the sites where they were taken.
 func (c CallSite) Total() Counters {
 	var total Counters
+	pruned := c.s.names.prunedID()
 	for e := range c.Callees() {
-		total = total.Add(e.Total())
+		if e.Callee() != pruned {
+			total = total.Add(e.Total())
+		}
 	}
 	return total
 }
@@ -90,7 +94,7 @@ func (c Callee) Ref() CalleeRef {
 		tops[i] = c.s.at(n).parent
 	}
 	path := []Frame{{c.edge.callee, NoOffset}, {c.edge.caller, c.edge.site}}
-	return CalleeRef{c.s, path, nodes, tops}
+	return CalleeRef{s: c.s, path: path, ends: nodes, tops: tops, edge: &c.edge}
 }
 
 // Contexts returns the edge in the contexts that are one caller longer. Their

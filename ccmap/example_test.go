@@ -2,6 +2,7 @@ package ccmap_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -102,4 +103,28 @@ func ExampleMap_Merge() {
 	}
 	fmt.Println(m.Snapshot().Total().Samples, "samples in", m.Len(), "nodes")
 	// Output: 20 samples in 11 nodes
+}
+
+// What is hot now, rather than ever? The window forgets by a factor of e a
+// minute.
+func ExampleSnapshot_Recent() {
+	m := ccmap.New(ccmap.Options{Window: time.Minute})
+	startup := m.Names().Intern(ccmap.Method{Name: "startup"})
+	serve := m.Names().Intern(ccmap.Method{Name: "serve"})
+	for second := range 600 {
+		method := serve
+		if second < 500 {
+			method = startup
+		}
+		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: method, Offset: 1}}, Time: int64(second) * 1e9, Weight: 1e9})
+	}
+	ever := m.Snapshot()
+	now, _ := ever.Recent()
+	for p := range ever.Methods() {
+		recent, _ := now.Method(p.ID())
+		fmt.Printf("%-7s  %3d samples, %2d recent\n", p.Method().Name, p.Total().Samples, recent.Total().Samples)
+	}
+	// Output:
+	// startup  500 samples, 11 recent
+	// serve    100 samples, 49 recent
 }

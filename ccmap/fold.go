@@ -1,8 +1,8 @@
 package ccmap
 
 // Fold counts one sample in the map. It keeps nothing of s. It allocates only
-// where the map grows, and where it writes to counters for the first time since
-// a snapshot.
+// where the map grows, where it writes to counters for the first time since a
+// snapshot, and where it prunes a map that has outgrown [Options].MaxBytes.
 //
 // Samples and time are counted on the position of the innermost frame, or on
 // the frame's own node where its position is unknown; activations on the nodes
@@ -14,8 +14,11 @@ package ccmap
 // sample is an orphan: it is folded like a truncated one and counted in
 // [Loss.Orphaned].
 //
+// The window's clock follows the samples' Time. A sample of a time before it, as
+// threads may deliver them, counts as one of now.
+//
 // Other bad samples: one without frames is dropped and counted in
-// [Loss.Corrupt]; a method that Names does not hold is [UnknownName]; Fresh out
+// [Loss.Corrupt]; a method that Names does not hold, or [PrunedName], is [UnknownName]; Fresh out
 // of range is FreshUnknown; a negative weight is 0; Depth in a truncated sample
 // is ignored.
 func (m *Map) Fold(s *Sample) {
@@ -27,12 +30,32 @@ func (m *Map) Fold(s *Sample) {
 	aligned := !t.cut && (len(t.path) > 0 || !m.memos.evicted)
 	base := m.base(t, s)
 	kept := t.common(base, s.Frames)
+	if t.generation != m.generation {
+		m.renew(t, kept)
+	}
 	m.memos.resize(t, kept, base+len(s.Frames))
 	m.descend(t, kept, s.Frames)
 	m.count(s, t.path[len(t.path)-1])
 	m.countActivations(t.path, m.fresh(s, kept, len(t.path), aligned && !t.cut))
-	if m.memos.frames > maxMemoFrames {
+	if m.memos.frames > m.memos.most.frames {
 		m.memos.trim()
+	}
+	if size := m.size(); size != m.measured {
+		m.measured = size
+		if m.Bytes() > m.outgrown {
+			m.keepBudget()
+		}
+	}
+}
+
+// renew finds the outermost kept nodes of a memo's path again, as nodes have got
+// other ids since.
+func (m *Map) renew(t *memo, kept int) {
+	t.generation = m.generation
+	v, site := NodeID(0), NoOffset
+	for i, f := range t.frames[:kept] {
+		v = m.child(node{site, f.Method, v})
+		t.path[i], site = v, f.Offset
 	}
 }
 
@@ -42,9 +65,6 @@ func (m *Map) FoldBatch(ss []Sample) {
 		m.Fold(&ss[i])
 	}
 }
-
-// Forget drops what is remembered of a thread that has ended.
-func (m *Map) Forget(thread uint64) { m.memos.forget(thread) }
 
 // base makes the memo hold the frames that lie outside those of s, and returns
 // their number.
@@ -116,11 +136,11 @@ func (m *Map) descend(t *memo, kept int, frames []Frame) {
 	}
 	stack, path := t.frames[kept:], t.path[kept:]
 	frames = frames[:len(path)]
-	limit := m.names.Len()
+	limit, pruned := m.names.Len(), m.names.prunedID()
 	for i := range path {
 		f := frames[len(frames)-1-i]
-		if int64(f.Method) >= int64(limit) {
-			f.Method = m.known(f.Method, limit)
+		if int64(f.Method) >= int64(limit) || f.Method == pruned {
+			f.Method = m.unknownMethod()
 		}
 		// Nearly always the child is the next node: a new stack's nodes follow
 		// each other.
@@ -139,7 +159,12 @@ func (m *Map) count(s *Sample, leaf NodeID) {
 	if at := s.Frames[0].Offset; at != NoOffset {
 		leaf = m.child(node{at, NoMethod, leaf})
 	}
-	m.columns.add(leaf, m.admit(Counters{Samples: 1, Time: s.Weight}))
+	c := m.admit(Counters{Samples: 1, Time: s.Weight})
+	m.columns.add(leaf, c)
+	if m.recent.on() {
+		m.recent.follow(s.Time)
+		m.recent.add(leaf, weights{float64(c.Samples), float64(c.Time)})
+	}
 }
 
 // countActivations counts one call of each of the innermost fresh frames.

@@ -35,6 +35,14 @@ func perFrame(b *testing.B, frames int, fold func()) {
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(frames), "ns/frame")
 }
 
+// asGoroutines makes each sample that of another goroutine at the same address:
+// the memo of the last one does not help, and each is walked from the root.
+func asGoroutines(samples []ccmap.Sample) {
+	for i := range samples {
+		samples[i].Goroutine = uint64(i + 1)
+	}
+}
+
 // BenchmarkFold folds stacks that the map has already. Without memo, each is
 // walked from the root.
 func BenchmarkFold(b *testing.B) {
@@ -51,13 +59,13 @@ func BenchmarkFold(b *testing.B) {
 				b.ReportMetric(float64(m.Len()), "nodes")
 			})
 		}
-		run("memo=false", func() {
+		run("memo=true", func() {
 			for i := range samples {
-				m.Forget(0)
 				m.Fold(&samples[i])
 			}
 		})
-		run("memo=true", func() {
+		asGoroutines(samples)
+		run("memo=false", func() {
 			for i := range samples {
 				m.Fold(&samples[i])
 			}

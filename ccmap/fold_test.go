@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/google/go-cmp/cmp"
@@ -265,10 +266,14 @@ func FuzzFold(f *testing.F) {
 	f.Add([]byte("\x12\x00\x03\x02\x02\x01\x01\x01\x01\x00\x00\x32\x01\x03\x01\x02\x02\x01\x09"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, _, _, _ := abc()
+		m.SetWindow(time.Second)
 		for len(data) > 0 {
 			var s ccmap.Sample
 			s, data = wildSample(data)
 			m.Fold(&s)
+			if s.Weight == 7 {
+				m.PruneTo(m.Len() / 2)
+			}
 		}
 		mustBeValid(t, m)
 		s := m.Snapshot()
@@ -308,6 +313,7 @@ func wildSample(data []byte) (ccmap.Sample, []byte) {
 		Goroutine: uint64(kind >> 7 & 1),
 		Depth:     uint32(number()),
 		Weight:    number(),
+		Time:      number(),
 	}
 	for n := number() & 15; n > 0; n-- {
 		s.Frames = append(s.Frames, ccmap.Frame{Method: ccmap.MethodID(number()), Offset: uint32(number())})

@@ -34,6 +34,10 @@ const (
 	KernelName = "[kernel]"
 	// UnknownName is a frame whose address belongs to no known symbol.
 	UnknownName = "[unknown]"
+	// PrunedName is the innermost frame of samples whose deeper frames the map
+	// has removed to stay within its bounds ([Map.Prune]). Nothing calls it, and
+	// it calls nothing.
+	PrunedName = "[pruned]"
 )
 
 // Frame is one activation record of a stack: a method, and how far it had got.

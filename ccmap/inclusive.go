@@ -1,9 +1,6 @@
 package ccmap
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // inclusive has the samples and time at and below every node.
 //
@@ -15,6 +12,7 @@ import (
 type inclusive struct {
 	ends   []uint64 // bit n%64 of word n/64: node n ends a run
 	before []uint32 // by word of ends: how many runs end before it
+	above  []uint32 // by run: the run above it, whose last node is its first node's parent
 	sums   []span   // by run
 }
 
@@ -30,6 +28,17 @@ func (x *inclusive) run(n NodeID) uint32 {
 	return x.before[w] + uint32(bits.OnesCount64(x.ends[w]&inside))
 }
 
+// lastNodes returns the last node of every run.
+func (x *inclusive) lastNodes() []NodeID {
+	last := make([]NodeID, 0, len(x.sums))
+	for w, ends := range x.ends {
+		for ; ends != 0; ends &= ends - 1 {
+			last = append(last, NodeID(w*64+bits.TrailingZeros64(ends)))
+		}
+	}
+	return last
+}
+
 // build finds the runs and adds up their sums.
 func (x *inclusive) build(t *nodes, c *columns) {
 	changes := make([]change, 0, t.len/16)
@@ -37,10 +46,11 @@ func (x *inclusive) build(t *nodes, c *columns) {
 		changes = findChanges(changes, NodeID(i*chunkLen), t, c)
 	}
 	x.endRuns(changes, c.wide, NodeID(t.len-1))
+	x.linkRuns(changes)
 	for n, w := range c.wide {
 		x.sums[x.run(n)].add(span{w.Samples, w.Time})
 	}
-	x.sumUp(changes)
+	sumUp(x.above, x.sums, (*span).add)
 }
 
 // change is a node that counts something itself or does not follow its parent.
@@ -88,29 +98,32 @@ func (x *inclusive) endRuns(changes []change, wide map[NodeID]Counters, last Nod
 		x.before[w] = uint32(runs)
 		runs += bits.OnesCount64(ends)
 	}
-	x.sums = make([]span, runs)
+	x.above, x.sums = make([]uint32, runs), make([]span, runs)
 }
 
 // end says that node n ends a run.
 func (x *inclusive) end(n NodeID) { x.ends[n/64] |= 1 << (n % 64) }
 
-// sumUp adds every run to the one above it, from the last to the first: parents
-// stand before their children. Nothing overflows, as no sum is over the map's
-// total.
-func (x *inclusive) sumUp(changes []change) {
-	run := uint32(len(x.sums) - 1)
-	for _, k := range slices.Backward(changes[1:]) {
-		for first := x.run(k.node); run > first; run-- {
-			x.sums[run-1].add(x.sums[run])
-		}
-		x.sums[run].add(k.self)
+// linkRuns finds the run above each, and adds what its nodes count themselves.
+func (x *inclusive) linkRuns(changes []change) {
+	for r := range x.above[1:] {
+		x.above[r+1] = uint32(r)
+	}
+	for _, k := range changes[1:] {
+		r := x.run(k.node)
+		x.sums[r].add(k.self)
 		if k.isHead() {
-			x.sums[x.run(k.parent)].add(x.sums[run])
-			run--
+			x.above[r] = x.run(k.parent)
 		}
 	}
-	for ; run > 0; run-- {
-		x.sums[run-1].add(x.sums[run])
+}
+
+// sumUp adds the sum of every run to that of the run above it, from the last to
+// the first: parents stand before their children. Nothing overflows, as no sum is
+// over the map's total.
+func sumUp[S any](above []uint32, sums []S, add func(*S, S)) {
+	for r := len(sums) - 1; r > 0; r-- {
+		add(&sums[above[r]], sums[r])
 	}
 }
 

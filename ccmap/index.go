@@ -34,7 +34,7 @@ type edge struct {
 // methodTotals are the totals of a method, as [MethodProfile] defines them.
 type methodTotals struct {
 	total, cumulative, self Counters
-	nodes                   int
+	seen                    bool // in a node, or in one that was removed
 }
 
 func (k edgeKey) compareByCallee(o edgeKey) int {
@@ -57,6 +57,7 @@ func (x *index) build(s *Snapshot) {
 	x.sortByCaller()
 	x.groupNodes(of)
 	x.sumEdges(s, of)
+	x.addBases(s)
 	x.sumMethods(s)
 }
 
@@ -82,7 +83,11 @@ func (x *index) findEdges(s *Snapshot) []uint32 {
 func (s *Snapshot) numberEdges() (of []uint32, keys []edgeKey) {
 	of = make([]uint32, s.nodes.len)
 	numbers := make(map[edgeKey]uint32)
-	usual := []uint32{0} // by edge: the one last seen below it, or any
+	for e := range s.PrunedEdges() {
+		numbers[e.key()] = uint32(len(keys))
+		keys = append(keys, e.key())
+	}
+	usual := make([]uint32, len(keys)+1) // by edge: the one last seen below it, or any
 	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
 		key, above := s.edgeOf(id), of[s.at(id).parent]
 		if guess := usual[above]; int(guess) < len(keys) && keys[guess] == key {
@@ -136,10 +141,11 @@ func (x *index) sortByCaller() {
 }
 
 // sumEdges adds up the edges' totals and, of the methods', what the nodes
-// themselves count, in the order of nodes.
+// themselves count, in the order of nodes. What hangs at [pruned] was counted in
+// other methods, which have it as their base.
 func (x *index) sumEdges(s *Snapshot, of []uint32) {
 	x.methods = make([]methodTotals, s.names.Len())
-	sums := s.sums()
+	sums, pruned := s.sums(), s.names.prunedID()
 	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
 		e, self, below := &x.edges[of[id]], s.columns.at(id), sums.of(id)
 		e.total = e.total.Add(Counters{below.samples, below.time, self.Activations})
@@ -150,9 +156,30 @@ func (x *index) sumEdges(s *Snapshot, of []uint32) {
 		if method == NoMethod {
 			method = e.caller
 		}
+		if method == pruned {
+			continue
+		}
 		m := &x.methods[method]
 		m.self = m.self.Add(self)
 	}
+}
+
+// addBases adds what removed nodes had counted.
+func (x *index) addBases(s *Snapshot) {
+	for p := range s.PrunedEdges() {
+		e := x.edge(p.key())
+		e.total = e.total.Add(p.Total)
+	}
+	for p := range s.PrunedMethods() {
+		m := &x.methods[p.Method]
+		m.self, m.cumulative = m.self.Add(p.Self), m.cumulative.Add(p.Cumulative)
+	}
+}
+
+// edge returns an edge that is there.
+func (x *index) edge(key edgeKey) *edge {
+	i, _ := slices.BinarySearchFunc(x.edges, key, func(e edge, k edgeKey) int { return e.compareByCallee(k) })
+	return &x.edges[i]
 }
 
 // sumMethods adds up the methods' totals from the edges and, the cumulative
@@ -162,7 +189,7 @@ func (x *index) sumMethods(s *Snapshot) {
 		if e := &x.edges[i]; e.callee != NoMethod {
 			m := &x.methods[e.callee]
 			m.total = m.total.Add(e.total)
-			m.nodes += int(e.hi - e.lo)
+			m.seen = true
 		}
 	}
 	sums := s.sums()
@@ -187,9 +214,9 @@ func (s *Snapshot) sum(nodes []NodeID) Counters {
 }
 
 // edgeOf returns the edge that leads to a node, which is not the root.
-func (s *Snapshot) edgeOf(id NodeID) edgeKey {
-	n := s.at(id)
-	return edgeKey{caller: s.at(n.parent).method, site: n.offset, callee: n.method}
+func (t *nodes) edgeOf(id NodeID) edgeKey {
+	n := t.at(id)
+	return edgeKey{caller: t.at(n.parent).method, site: n.offset, callee: n.method}
 }
 
 // callers returns the edges that lead to a method, by caller and site.

@@ -3,35 +3,57 @@ package ccmap
 import (
 	"math"
 	"math/rand/v2"
+	"time"
 )
 
 // Options of a map. The zero value is useful.
 type Options struct {
 	Names *Names // of the samples to be folded; a new table if nil
 	Seed  uint64 // of the hash; 0: a random one. Results never depend on it
+
+	// MaxBytes bounds Map.Bytes: Fold and Merge prune a map that outgrows it. The
+	// totals of methods and edges are kept even where they alone exceed it, and a
+	// stack deeper than there is room for exceeds it while it is folded. 0 or
+	// less: no bound.
+	MaxBytes int64
+	// Window is the time constant of the recent counters, at least a millisecond.
+	// 0 or less: there are none.
+	Window time.Duration
 }
 
 // Map is a Call Context Map under construction.
 //
-//	nodes     structure of the trie   append-only; shared with snapshots
-//	columns   counters of the nodes   copied on write; shared with snapshots
-//	table     finds unchained nodes   the writer's alone
-//	memos     last stack of threads   the writer's alone
+//	nodes     structure of the trie     append-only; shared with snapshots
+//	columns   counters of the nodes     copied on write; shared with snapshots
+//	recent    the same, of the window   copied on write; shared with snapshots
+//	bases     counts of removed nodes   copied on write; shared with snapshots
+//	table     finds unchained nodes     the writer's alone
+//	memos     last stack of threads     the writer's alone
+//
+// Pruning replaces nodes and their counters by new ones: it never writes to what
+// snapshots share.
 //
 // One goroutine, the writer, calls its methods. It hands a [Snapshot] to all
 // others, and goes on while they read.
 type Map struct {
 	nodes
 	columns columns
+	recent  recent
+	bases   bases
 	table   table
 	memos   memos
 
-	names     *Names
-	meta      Meta
-	total     Counters
-	inexact   bool     // activations are a lower bound
-	truncated MethodID // TruncatedName; NoMethod until it is needed
-	unknown   MethodID // UnknownName; NoMethod until it is needed
+	names   *Names
+	meta    Meta
+	total   Counters
+	inexact bool // activations are a lower bound
+
+	generation uint64 // of node ids: how often they changed
+	maxBytes   int64
+	outgrown   int64    // bytes at which Fold and Merge prune
+	measured   int      // size at which Fold last compared the two
+	truncated  MethodID // TruncatedName; NoMethod until it is needed
+	unknown    MethodID // UnknownName; NoMethod until it is needed
 }
 
 // New returns an empty map.
@@ -43,9 +65,11 @@ func New(o Options) *Map {
 		o.Seed = rand.Uint64()
 	}
 	m := &Map{names: o.Names, truncated: NoMethod, unknown: NoMethod}
+	m.recent.clock = newClock(o.Window)
 	m.table.seed = o.Seed
-	m.table.grow()
+	m.table.reset(0)
 	m.memos.init()
+	m.setBudget(o.MaxBytes)
 	m.addChunk()
 	*m.at(0) = rootNode
 	m.nodes.len = 1
@@ -65,10 +89,10 @@ func (m *Map) Root() NodeID { return 0 }
 // Len returns the number of nodes, the root among them.
 func (m *Map) Len() int { return int(m.nodes.len) }
 
-// Bytes returns the memory held by nodes, counters, table and memos, without
-// the names.
+// Bytes returns the memory held by nodes, counters, bases, table and memos,
+// without the names, and without what only snapshots hold.
 func (m *Map) Bytes() int64 {
-	return m.nodes.bytes() + m.columns.bytes() + m.table.bytes() + m.memos.bytes()
+	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.bases.bytes() + m.table.bytes() + m.memos.bytes()
 }
 
 // ActivationsExact reports whether every activation of the target that a sample
@@ -86,14 +110,16 @@ func (m *Map) SetExact(exact bool) { m.inexact = !exact }
 // What no sample makes becomes what comes closest. Outermost frames have the call
 // site NoOffset, whatever offset says. An unknown position, and any position of
 // the root, is the parent itself. A position node has no children: they are its
-// parent's. A method that Names does not hold is [UnknownName]. Only a parent
+// parent's. Neither has a node of [PrunedName], whose call site is NoOffset. A
+// method that Names does not hold is [UnknownName]. Only a parent
 // that does not exist panics.
 func (m *Map) Child(parent NodeID, offset uint32, method MethodID) NodeID {
 	if uint32(parent) >= m.nodes.len {
 		panic("ccmap: child of a node that does not exist")
 	}
-	if m.isPosition(parent) {
-		parent = m.at(parent).parent
+	pruned := m.names.prunedID()
+	if above := m.at(parent); parent != 0 && (above.method == NoMethod || above.method == pruned) {
+		parent = above.parent
 	}
 	if method == NoMethod && (parent == 0 || offset == NoOffset) {
 		return parent
@@ -101,7 +127,7 @@ func (m *Map) Child(parent NodeID, offset uint32, method MethodID) NodeID {
 	if method != NoMethod {
 		method = m.known(method, m.names.Len())
 	}
-	if parent == 0 {
+	if parent == 0 || method != NoMethod && method == pruned {
 		offset = NoOffset
 	}
 	return m.child(node{offset, method, parent})
@@ -110,14 +136,19 @@ func (m *Map) Child(parent NodeID, offset uint32, method MethodID) NodeID {
 // Add adds to the counters of a node, which must exist. Negative counts are
 // taken as 0, those that would make the map's total overflow are cut, and those
 // for the root, which stands for no frame, are dropped. Activations of a position
-// are its parent's: only methods are called.
+// are its parent's, as only methods are called; those of [PrunedName] are
+// dropped.
 func (m *Map) Add(n NodeID, c Counters) {
 	if n == 0 {
 		return
 	}
+	what := m.at(n)
+	if what.method == m.names.prunedID() && what.method != NoMethod {
+		c.Activations = 0
+	}
 	c = m.admit(c)
-	if c.Activations != 0 && m.isPosition(n) {
-		m.columns.add(m.at(n).parent, Counters{Activations: c.Activations})
+	if c.Activations != 0 && what.method == NoMethod {
+		m.columns.add(what.parent, Counters{Activations: c.Activations})
 		c.Activations = 0
 	}
 	m.columns.add(n, c)
@@ -145,6 +176,11 @@ func (m *Map) known(id MethodID, limit int) MethodID {
 	if int64(id) < int64(limit) {
 		return id
 	}
+	return m.unknownMethod()
+}
+
+// unknownMethod returns the method of unknown frames.
+func (m *Map) unknownMethod() MethodID {
 	if m.unknown == NoMethod {
 		m.unknown = m.names.Intern(Method{Name: UnknownName})
 	}
@@ -185,4 +221,7 @@ func (m *Map) append(what node) NodeID {
 func (m *Map) addChunk() {
 	m.nodes.grow()
 	m.columns.grow()
+	if m.recent.on() {
+		m.recent.grow()
+	}
 }

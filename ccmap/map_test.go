@@ -115,63 +115,15 @@ func TestPaper(t *testing.T) {
 // of call sites.
 func TestMethodTotals(t *testing.T) {
 	t.Parallel()
-	type position struct {
-		method ccmap.MethodID
-		offset uint32
-	}
 	rapid.Check(t, func(t *rapid.T) {
 		p := newProgram()
 		p.run(t, 40)
-		s := fold(t, p).Snapshot()
-		cumulative, self := map[ccmap.MethodID]ccmap.Counters{}, map[ccmap.MethodID]ccmap.Counters{}
-		lines, sites := map[position]ccmap.Counters{}, map[position]ccmap.Counters{}
+		want := newMethodTotals()
 		for i, stack := range p.stacks {
-			c := ccmap.Counters{Samples: 1, Time: p.samples[i].Weight}
-			in := map[ccmap.MethodID]bool{}
-			for j, f := range stack {
-				if !in[f.Method] {
-					in[f.Method] = true
-					cumulative[f.Method] = cumulative[f.Method].Add(c)
-				}
-				if at := (position{f.Method, f.Offset}); j > 0 {
-					sites[at] = sites[at].Add(c)
-				} else {
-					lines[at] = lines[at].Add(c)
-					self[f.Method] = self[f.Method].Add(c)
-				}
-			}
+			want.update(stack, p.samples[i].Weight)
 		}
-		for m := range s.Methods() {
-			if got, want := withoutActivations(m.Cumulative()), cumulative[m.ID()]; got != want {
-				t.Fatalf("Cumulative of %s: %+v, want %+v", m.Method().Name, got, want)
-			}
-			if got, want := withoutActivations(m.Self()), self[m.ID()]; got != want {
-				t.Fatalf("Self of %s: %+v, want %+v", m.Method().Name, got, want)
-			}
-			for offset, got := range m.Lines() {
-				at := position{m.ID(), offset}
-				if got != lines[at] {
-					t.Fatalf("Lines of %s at %d: %+v, want %+v", m.Method().Name, offset, got, lines[at])
-				}
-				delete(lines, at)
-			}
-			for site := range m.CallSites() {
-				at := position{m.ID(), site.Offset()}
-				if got := withoutActivations(site.Total()); got != sites[at] {
-					t.Fatalf("CallSites of %s at %d: %+v, want %+v", m.Method().Name, at.offset, got, sites[at])
-				}
-				delete(sites, at)
-			}
-		}
-		if len(lines)+len(sites) > 0 {
-			t.Fatalf("not shown: lines %v, call sites %v", lines, sites)
-		}
+		want.mustMatch(t, fold(t, p).Snapshot())
 	})
-}
-
-func withoutActivations(c ccmap.Counters) ccmap.Counters {
-	c.Activations = 0
-	return c
 }
 
 // TestRefAnyOffset sums over the sites that AnyOffset stands for.

@@ -22,6 +22,8 @@ type memo struct {
 	path      []NodeID // of the frames, same length
 	cut       bool     // frames[0] is the pseudo frame of a truncated stack
 
+	generation uint64 // of the map, that the path is of
+
 	newer, older *memo // neighbours in order of use
 }
 
@@ -49,12 +51,22 @@ type memos struct {
 	ends     memo    // of no thread: ends.newer is the oldest memo, ends.older the newest
 	spare    []*memo // of no thread, in no list
 	frames   int     // room for frames, summed over all
-	evicted  bool    // a thread was forgotten that may be alive
+	most     struct{ threads, frames int }
+	evicted  bool // a thread was forgotten that may be alive
 }
 
 func (ms *memos) init() {
 	ms.byThread = make(map[uint64]*memo)
 	ms.ends.newer, ms.ends.older = &ms.ends, &ms.ends
+	ms.most.threads, ms.most.frames = maxMemos, maxMemoFrames
+}
+
+// bound lets the memos take a quarter of that many bytes, where this is less than
+// the bounds that there are anyway.
+func (ms *memos) bound(bytes int64) {
+	const fewThreads, fewFrames = 16, 2 * maxSpareFrames // small enough for any budget
+	ms.most.threads = int(min(maxMemos, max(bytes/16/perMemo, fewThreads)))
+	ms.most.frames = int(min(maxMemoFrames, max(bytes/16*3/perMemoFrame, fewFrames)))
 }
 
 // of returns the memo of a thread, as the newest. It is empty for a thread that
@@ -89,14 +101,7 @@ func (ms *memos) take() *memo {
 
 // full reports whether one more memo may break a bound.
 func (ms *memos) full() bool {
-	return len(ms.byThread) >= maxMemos || ms.frames > maxMemoFrames-maxSpareFrames
-}
-
-// forget makes the memo of a thread that has ended a spare one.
-func (ms *memos) forget(thread uint64) {
-	if t := ms.byThread[thread]; t != nil {
-		ms.release(t)
-	}
+	return len(ms.byThread) >= ms.most.threads || ms.frames > ms.most.frames-maxSpareFrames
 }
 
 // evict makes the oldest memo a spare one.
@@ -135,7 +140,7 @@ func (ms *memos) resize(t *memo, kept, depth int) {
 // trim drops spare memos, then the oldest, until the room for frames is within
 // its bound. Each call of resize that adds room pays for what trim drops of it.
 func (ms *memos) trim() {
-	for ms.frames > maxMemoFrames {
+	for ms.frames > ms.most.frames {
 		if len(ms.spare) == 0 {
 			ms.evict()
 		} else {
@@ -156,9 +161,12 @@ func (t *memo) unlink() {
 
 // bytes returns the memory held, the index by thread as its entries.
 func (ms *memos) bytes() int64 {
-	const pointer = int64(unsafe.Sizeof(&memo{}))
-	const indexEntry = 2 * (int64(unsafe.Sizeof(uint64(0))) + pointer)
-	return int64(len(ms.byThread)+len(ms.spare))*int64(unsafe.Sizeof(memo{})) +
-		int64(ms.frames)*int64(unsafe.Sizeof(Frame{})+unsafe.Sizeof(NodeID(0))) +
-		int64(len(ms.byThread))*indexEntry + int64(cap(ms.spare))*pointer
+	return int64(len(ms.byThread)+len(ms.spare))*perMemo + int64(ms.frames)*perMemoFrame
 }
+
+// What a memo takes, with its entry in the index and room for it among the spare
+// ones, and what one of its frames does.
+const (
+	perMemo      = int64(unsafe.Sizeof(memo{})) + 5*int64(unsafe.Sizeof(uint64(0)))
+	perMemoFrame = int64(unsafe.Sizeof(Frame{}) + unsafe.Sizeof(NodeID(0)))
+)

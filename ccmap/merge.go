@@ -3,43 +3,128 @@ package ccmap
 import (
 	"errors"
 	"math"
+	"slices"
 )
 
 // ErrTooLarge is the error of a merge whose result may have 2³² nodes or more.
 var ErrTooLarge = errors.New("too many context nodes")
 
 // Merge adds all that from counts. Methods are unified by Name and Signature,
-// Meta is merged, and activations remain exact only if both are.
+// Meta is merged, and activations remain exact only if both are. Recent counters
+// add up if both have the same window, as if both were of now; an empty map takes
+// the window of the other; otherwise the result has none. It prunes as [Map.Fold]
+// does.
 //
-// Merging is associative, and commutative but for the order of ids and for
-// those fields of Meta of which the first is kept. Its cost is linear in the
-// nodes of from, which may be a snapshot of m itself. On an error m is as
-// before.
+// But for what is pruned or rounded, merging is associative, and commutative but
+// for the order of ids and for those fields of Meta of which the first is kept.
+// Its cost is linear in the nodes of from, which may be a snapshot of m itself.
+// On an error m is as before.
 func (m *Map) Merge(from *Snapshot) error {
 	if uint64(m.Len())+uint64(from.Len()) > math.MaxUint32 {
 		return ErrTooLarge
 	}
+	m.mergeWindow(from)
 	methods := m.adopt(from)
-	moved := make([]NodeID, from.Len())
-	for n := range from.Nodes() {
-		if n.ID == 0 {
-			continue
-		}
-		method := NoMethod
-		if !n.IsPosition() {
-			method = methods[n.Method]
-		}
-		moved[n.ID] = m.Child(moved[n.Parent], n.Offset, method)
-		m.Add(moved[n.ID], n.Self)
+	m.addNodes(from, methods)
+	m.addBases(from, methods)
+	if m.Bytes() > m.outgrown {
+		m.keepBudget()
 	}
 	m.inexact = m.inexact || from.inexact
 	m.meta.merge(from.meta)
 	return nil
 }
 
+// mergeWindow gives the map the window that the merge has.
+func (m *Map) mergeWindow(from *Snapshot) {
+	ours, theirs := m.recent.window, from.recent.window
+	switch {
+	case ours == theirs || from.isEmpty():
+	case m.isEmpty():
+		m.SetWindow(theirs)
+	default:
+		m.SetWindow(0)
+	}
+}
+
+func (m *Map) isEmpty() bool      { return m.Len() == 1 && len(m.bases.keys) == 0 }
+func (s *Snapshot) isEmpty() bool { return s.Len() == 1 && len(s.bases.keys) == 0 }
+
+// addNodes adds the nodes of from and what they count.
+func (m *Map) addNodes(from *Snapshot, methods methodIDs) {
+	g := graft{m: m, from: from, methods: methods, moved: make([]NodeID, from.Len())}
+	pruned := NodeID(0)
+	for n := NodeID(1); uint32(n) < from.nodes.len; n++ {
+		g.add(n)
+		// A prune costs as much as the map has nodes, and no more often than that
+		// is it done: what a deep stack needs may exceed any budget.
+		if m.Bytes() > m.outgrown && int(n-pruned) > m.Len()/8 {
+			m.keepBudget()
+			clear(g.moved)
+			pruned = n
+		}
+	}
+}
+
+// graft is the merge of a trie into another.
+type graft struct {
+	m       *Map
+	from    *Snapshot
+	methods methodIDs
+	moved   []NodeID // of m, by those of from; 0: not known, or the root
+	path    []NodeID // scratch
+}
+
+// add adds what a node counts.
+func (g *graft) add(n NodeID) {
+	to := g.place(n)
+	g.m.Add(to, g.from.columns.at(n))
+	if g.from.recent.on() {
+		g.m.addRecent(to, g.from.recent.at(n))
+	}
+}
+
+// place returns a node of m that stands for one of from. It finds or adds it, and
+// those above it that are not known.
+func (g *graft) place(n NodeID) NodeID {
+	g.path = g.path[:0]
+	for ; n != 0 && g.moved[n] == 0; n = g.from.at(n).parent {
+		g.path = append(g.path, n)
+	}
+	to := g.moved[n]
+	for _, n := range slices.Backward(g.path) {
+		what := g.from.at(n)
+		to = g.m.Child(to, what.offset, g.methods.of(what.method))
+		g.moved[n] = to
+	}
+	return to
+}
+
+// addBases adds what removed nodes of from had counted.
+func (m *Map) addBases(from *Snapshot, methods methodIDs) {
+	for e := range from.PrunedEdges() {
+		e.Caller, e.Callee = methods.of(e.Caller), methods.of(e.Callee)
+		m.AddPruned(e)
+	}
+	for p := range from.PrunedMethods() {
+		p.Method = methods.of(p.Method)
+		m.AddPrunedMethod(p)
+	}
+}
+
+// methodIDs are the ids of a map's methods, by those of another.
+type methodIDs []MethodID
+
+func (ids methodIDs) of(id MethodID) MethodID {
+	if id == NoMethod {
+		return NoMethod
+	}
+	return ids[id]
+}
+
 // adopt interns the methods of another map and returns their ids here.
-func (m *Map) adopt(from *Snapshot) []MethodID {
-	ids := make([]MethodID, from.names.Len())
+func (m *Map) adopt(from *Snapshot) methodIDs {
+	ids := make(methodIDs, from.names.Len())
 	for id := range ids {
 		ids[id] = MethodID(id)
 		if from.names != m.names {

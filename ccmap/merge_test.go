@@ -131,6 +131,8 @@ func TestMergeMeta(t *testing.T) {
 		Interval: []ccmap.IntervalChange{{Interval: time.Millisecond, Reason: "initial"}},
 		Loss:     ccmap.Loss{Queue: 2, Orphaned: 1},
 		Known:    10, Repeated: 3,
+		Pruned:   ccmap.PruneStats{Times: 1, Nodes: 9},
+		Settled:  ccmap.Settled{Methods: 95, Samples: 10},
 		Comments: []string{"one", "two"},
 	}
 	*first.Meta() = ccmap.Meta{
@@ -139,6 +141,7 @@ func TestMergeMeta(t *testing.T) {
 		Duration: time.Second,
 		Interval: []ccmap.IntervalChange{{Interval: time.Second}, {At: time.Second, Interval: time.Minute}},
 		Loss:     ccmap.Loss{Queue: 1},
+		Pruned:   ccmap.PruneStats{Times: 2, Nodes: 3},
 		Comments: []string{"two"},
 	}
 	want := ccmap.Meta{
@@ -154,6 +157,7 @@ func TestMergeMeta(t *testing.T) {
 		},
 		Loss:  ccmap.Loss{Queue: 3, Orphaned: 1},
 		Known: 10, Repeated: 3,
+		Pruned:   ccmap.PruneStats{Times: 3, Nodes: 12},
 		Comments: []string{"two", "one"},
 	}
 	if d := cmp.Diff(want, merged(t, first.Snapshot(), second.Snapshot()).Meta()); d != "" {
@@ -175,5 +179,41 @@ func TestMergeExactness(t *testing.T) {
 	}
 	if merged(t, exact.Snapshot(), lower.Snapshot()).ActivationsExact() {
 		t.Error("a lower bound merges to an exact map")
+	}
+}
+
+// TestMergeWindows checks which window the merge of two maps has, and that recent
+// counters add up.
+func TestMergeWindows(t *testing.T) {
+	t.Parallel()
+	server := func(window time.Duration) *ccmap.Snapshot {
+		m, a, _, _ := abc()
+		m.SetWindow(window)
+		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: a}}, Time: 7, Weight: 1000})
+		return m.Snapshot()
+	}
+	empty := func(window time.Duration) *ccmap.Snapshot {
+		return ccmap.New(ccmap.Options{Window: window}).Snapshot()
+	}
+	for _, test := range []struct {
+		name    string
+		a, b    *ccmap.Snapshot
+		window  time.Duration
+		samples int64
+	}{
+		{"same", server(time.Minute), server(time.Minute), time.Minute, 2},
+		{"different", server(time.Minute), server(time.Hour), 0, 0},
+		{"one without", server(time.Minute), server(0), 0, 0},
+		{"an empty one", server(time.Minute), empty(0), time.Minute, 1},
+		{"an empty one with another", server(time.Minute), empty(time.Hour), time.Minute, 1},
+	} {
+		for _, s := range []*ccmap.Snapshot{merged(t, test.a, test.b), merged(t, test.b, test.a)} {
+			recent, ok := s.Recent()
+			if ok != (test.window != 0) || s.Meta().Window != test.window {
+				t.Errorf("%s: window %v", test.name, s.Meta().Window)
+			} else if ok && recent.Total() != (ccmap.Counters{Samples: test.samples, Time: 1000 * test.samples}) {
+				t.Errorf("%s: %+v are recent", test.name, recent.Total())
+			}
+		}
 	}
 }

@@ -19,7 +19,25 @@ type Meta struct {
 	// Repetitions of the top activation: Known samples had a verdict, Repeated
 	// of them the verdict "same activation".
 	Known, Repeated uint64
+	Window          time.Duration // time constant of the recent counters; 0: there are none
+	Pruned          PruneStats
+	Settled         Settled
 	Comments        []string // anything else a reader should see, one line each
+}
+
+// PruneStats counts what a map left out to stay within its bounds, summed over
+// merged maps.
+type PruneStats struct {
+	Times uint64 // how often it was pruned
+	Nodes uint64 // context nodes removed, some of them repeatedly
+}
+
+// Settled says how far a profile has converged: what two halves of its samples
+// overlap, in percent, 0 where unknown. It is of one session, so that a merge
+// drops it.
+type Settled struct {
+	Methods, Edges, Contexts float64
+	Samples                  int64 // that it was computed from
 }
 
 // Target identifies the program that was sampled.
@@ -87,6 +105,9 @@ func (m *Meta) merge(o Meta) {
 	m.Loss = m.Loss.Add(o.Loss)
 	m.Known += o.Known
 	m.Repeated += o.Repeated
+	m.Pruned.Times += o.Pruned.Times
+	m.Pruned.Nodes += o.Pruned.Nodes
+	m.Settled = Settled{}
 	for _, c := range o.Comments {
 		if !slices.Contains(m.Comments, c) {
 			m.Comments = append(m.Comments, c)

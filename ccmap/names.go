@@ -14,6 +14,8 @@ type Names struct {
 	mu   sync.RWMutex
 	ids  map[nameKey]MethodID
 	list atomic.Pointer[[]Method] // append-only: a published prefix never changes
+
+	pruned atomic.Uint32 // the method PrunedName; NoMethod until there is one
 }
 
 type nameKey struct{ name, signature string }
@@ -22,6 +24,7 @@ type nameKey struct{ name, signature string }
 func NewNames() *Names {
 	n := &Names{ids: make(map[nameKey]MethodID)}
 	n.list.Store(&[]Method{})
+	n.pruned.Store(uint32(NoMethod))
 	return n
 }
 
@@ -45,8 +48,14 @@ func (n *Names) Intern(m Method) MethodID {
 	grown := append(old, m)
 	n.list.Store(&grown)
 	n.ids[key] = id
+	if key == (nameKey{PrunedName, ""}) {
+		n.pruned.Store(uint32(id))
+	}
 	return id
 }
+
+// prunedID returns the id of [PrunedName], NoMethod if the table has it not.
+func (n *Names) prunedID() MethodID { return MethodID(n.pruned.Load()) }
 
 // Lookup returns the id of the method with this name and signature.
 func (n *Names) Lookup(name, signature string) (MethodID, bool) {

@@ -4,7 +4,7 @@ import "unsafe"
 
 // NodeID is the index of a node in a map: dense, from 0, which is the root. A
 // parent's is smaller than its children's. It means something in its map and
-// that map's snapshots only.
+// that map's snapshots only, and in a map only until it is pruned.
 type NodeID uint32
 
 // Node is one node of the context trie: a method in one context, or a position
@@ -68,6 +68,12 @@ func (t *nodes) grow() {
 // at returns a node, or the unused one at len. That one is no child that anyone
 // looks for: its parent is the root, whose children all have NoOffset.
 func (t *nodes) at(n NodeID) *node { return &t.chunks[n>>chunkBits][n&chunkMask] }
+
+// from returns the nodes from n on that lie in one chunk, up to end.
+func (t *nodes) from(n, end NodeID) []node {
+	first := n & chunkMask
+	return t.chunks[n>>chunkBits][first:min(first+end-n, chunkLen)]
+}
 
 // isPosition reports whether n is a position node.
 func (t *nodes) isPosition(n NodeID) bool { return n != 0 && t.at(n).method == NoMethod }

@@ -12,7 +12,9 @@ type PathElem struct {
 // Ref returns the counter of a sub-path, outermost first, in whatever context:
 // the paper's MethodProfile for one method, its Callee for two, and its
 // CalleeRef for more. A sample counts once for every occurrence in it. It is
-// exact. An empty path, or one that was never seen, has zero counters.
+// exact but for paths of three methods and more in a snapshot that was
+// [Snapshot.Pruned]: there it is a lower bound. An empty path, or one that was
+// never seen, has zero counters.
 //
 // It looks at the nodes that carry the path's last edge, and from each up.
 func (s *Snapshot) Ref(path []PathElem) Counters {
@@ -24,6 +26,10 @@ func (s *Snapshot) Ref(path []PathElem) Counters {
 	callers, last := path[:len(path)-1], path[len(path)-1].Method
 	for _, e := range x.callers(last) {
 		if len(callers) > 0 && !callers[len(callers)-1].calls(e.caller, e.site) {
+			continue
+		}
+		if len(callers) < 2 {
+			total = total.Add(e.total)
 			continue
 		}
 		for _, n := range x.nodes[e.lo:e.hi] {

@@ -13,7 +13,7 @@ type MethodProfile struct {
 func (s *Snapshot) Methods() iter.Seq[MethodProfile] {
 	return func(yield func(MethodProfile) bool) {
 		for id, m := range s.indexed().methods {
-			if m.nodes > 0 && !yield(MethodProfile{s, MethodID(id)}) {
+			if m.seen && !yield(MethodProfile{s, MethodID(id)}) {
 				return
 			}
 		}
@@ -23,7 +23,7 @@ func (s *Snapshot) Methods() iter.Seq[MethodProfile] {
 // Method returns the profile of one method, and whether it was sampled.
 func (s *Snapshot) Method(id MethodID) (MethodProfile, bool) {
 	methods := s.indexed().methods
-	ok := int64(id) < int64(len(methods)) && methods[id].nodes > 0
+	ok := int64(id) < int64(len(methods)) && methods[id].seen
 	return MethodProfile{s, id}, ok
 }
 

@@ -9,11 +9,14 @@ import (
 //
 // Any goroutine may use it, and it never changes. It shares the structure of the
 // trie, which only grows, with the map and with other snapshots, and the chunks
-// of counters until the writer needs them ([columns]). What views need beyond
-// that is computed when it is first asked for, once.
+// of counters until the writer needs them ([columns]). Once the map is pruned
+// they share nothing any more. What views need beyond that is computed when it is
+// first asked for, once.
 type Snapshot struct {
 	nodes
 	columns columns
+	recent  recent
+	bases   bases
 	names   *Names
 	meta    Meta
 	total   Counters
@@ -27,6 +30,14 @@ type Snapshot struct {
 		once        sync.Once
 		first, next []NodeID // child and sibling; 0: none
 	}
+	removed struct {
+		once sync.Once
+		removed
+	}
+	window struct {
+		once sync.Once
+		*Snapshot
+	}
 	index struct {
 		once sync.Once
 		index
@@ -36,11 +47,15 @@ type Snapshot struct {
 // Snapshot returns the map as it is. The writer calls it, and may go on while
 // others read the result.
 func (m *Map) Snapshot() *Snapshot {
+	meta := m.meta.clone()
+	meta.Window = m.recent.window
 	return &Snapshot{
 		nodes:   m.nodes,
 		columns: m.columns.freeze(),
+		recent:  m.recent.freeze(),
+		bases:   m.bases.freeze(),
 		names:   m.names,
-		meta:    m.meta.clone(),
+		meta:    meta,
 		total:   m.total,
 		inexact: m.inexact,
 	}

@@ -15,10 +15,20 @@ import (
 // are in the order of their tags (but for collisions), any number of slots will
 // do, and growing is one pass over both tables in memory order that needs
 // neither nodes nor hashes.
+//
+// That pass is a pause of the fold. So a table that has grown large is split, by
+// the last bits of the tag, into parts that grow one at a time.
 type table struct {
+	parts []part // 1 or maxParts
+	mask  uint32 // of the tag's bits that are the number of its part
+	seed  uint64
+	used  int // entries
+	slots int // all parts' room
+}
+
+type part struct {
 	slots []slot
 	used  int
-	seed  uint64
 }
 
 type slot uint64
@@ -32,7 +42,32 @@ const (
 	// A table grows by half when it is three quarters full, so it is never
 	// less than half full once it has grown.
 	maxLoadNum, maxLoadDen = 3, 4
+
+	maxParts   = 1 << 6
+	splitSlots = 1 << 14 // at which a table is split instead of grown
 )
+
+// reset empties the table and makes room for a number of nodes.
+func (t *table) reset(nodes int) {
+	t.used = 0
+	slots := minSlots + nodes*3/2
+	if slots <= splitSlots {
+		t.parts, t.mask, t.slots = []part{newPart(slots)}, 0, slots
+	} else {
+		t.divide(slots)
+	}
+}
+
+// divide makes the table maxParts empty parts.
+func (t *table) divide(slots int) {
+	each := slots/maxParts + 1
+	t.parts, t.mask, t.slots = make([]part, maxParts), maxParts-1, maxParts*each
+	for i := range t.parts {
+		t.parts[i] = newPart(each)
+	}
+}
+
+func newPart(slots int) part { return part{slots: make([]slot, slots)} }
 
 // tag hashes what a node is.
 func (t *table) tag(n node) uint32 {
@@ -42,19 +77,17 @@ func (t *table) tag(n node) uint32 {
 	return uint32((hi ^ lo) >> 32)
 }
 
-// start returns where the search for a tag begins.
-func (t *table) start(tag uint32) int {
-	return int(uint64(tag) * uint64(len(t.slots)) >> 32)
-}
+func (t *table) part(tag uint32) *part { return &t.parts[tag&t.mask] }
 
 // find returns the node that is what is looked for, or 0 if the table has none.
 func (t *table) find(all *nodes, what node) NodeID {
 	tag := t.tag(what)
-	for i := t.start(tag); ; i++ {
-		if i == len(t.slots) {
+	p := t.part(tag)
+	for i := p.start(tag); ; i++ {
+		if i == len(p.slots) {
 			i = 0
 		}
-		e := t.slots[i]
+		e := p.slots[i]
 		if e == 0 {
 			return 0
 		}
@@ -67,32 +100,68 @@ func (t *table) find(all *nodes, what node) NodeID {
 
 // insert adds node n, which is not in the table.
 func (t *table) insert(n NodeID, what node) {
-	if (t.used+1)*maxLoadDen > len(t.slots)*maxLoadNum {
-		t.grow()
+	e := newSlot(t.tag(what), n)
+	p := t.part(e.tag())
+	if p.full() {
+		t.grow(p)
+		p = t.part(e.tag())
 	}
-	t.place(newSlot(t.tag(what), n))
+	p.place(e)
 	t.used++
 }
 
-func (t *table) place(e slot) {
-	i := t.start(e.tag())
-	for t.slots[i] != 0 {
-		if i++; i == len(t.slots) {
-			i = 0
-		}
+// grow makes room in a part, or splits the table.
+func (t *table) grow(p *part) {
+	if len(t.parts) == 1 && len(p.slots) >= splitSlots {
+		t.split()
+		return
 	}
-	t.slots[i] = e
+	t.slots -= len(p.slots)
+	p.grow()
+	t.slots += len(p.slots)
 }
 
-func (t *table) grow() {
-	old := t.slots
-	t.slots = make([]slot, max(minSlots, len(old)+len(old)/2))
+// split makes the one part many, with half as much room again.
+func (t *table) split() {
+	old := t.parts[0].slots
+	t.divide(len(old) + len(old)/2)
 	for _, e := range old {
 		if e != 0 {
-			t.place(e)
+			t.part(e.tag()).place(e)
 		}
 	}
 }
 
 // bytes returns the memory held.
-func (t *table) bytes() int64 { return int64(cap(t.slots)) * int64(unsafe.Sizeof(slot(0))) }
+func (t *table) bytes() int64 {
+	return int64(t.slots)*int64(unsafe.Sizeof(slot(0))) + int64(len(t.parts))*int64(unsafe.Sizeof(part{}))
+}
+
+// start returns where the search for a tag begins.
+func (p *part) start(tag uint32) int {
+	return int(uint64(tag) * uint64(len(p.slots)) >> 32)
+}
+
+// full reports whether one more entry is too many.
+func (p *part) full() bool { return (p.used+1)*maxLoadDen > len(p.slots)*maxLoadNum }
+
+func (p *part) place(e slot) {
+	i := p.start(e.tag())
+	for p.slots[i] != 0 {
+		if i++; i == len(p.slots) {
+			i = 0
+		}
+	}
+	p.slots[i] = e
+	p.used++
+}
+
+func (p *part) grow() {
+	old := p.slots
+	p.slots, p.used = make([]slot, len(old)+len(old)/2), 0
+	for _, e := range old {
+		if e != 0 {
+			p.place(e)
+		}
+	}
+}

@@ -10,13 +10,12 @@ func TestTableCollisions(t *testing.T) {
 	all.grow()
 	all.len = chunkLen - 1
 	table := table{seed: 1}
-	table.grow()
+	table.reset(0)
 	for n := NodeID(1); n < 100; n++ {
 		*all.at(n) = node{offset: uint32(n), method: 7, parent: 0}
 	}
 	for n := NodeID(1); n < 11; n++ {
-		table.place(newSlot(table.tag(*all.at(1)), n+20)) // others, under the tag of node 1
-		table.used++
+		table.parts[0].place(newSlot(table.tag(*all.at(1)), n+20)) // others, under the tag of node 1
 	}
 	table.insert(1, *all.at(1))
 	if got := table.find(&all, *all.at(1)); got != 1 {
@@ -24,24 +23,33 @@ func TestTableCollisions(t *testing.T) {
 	}
 }
 
-// TestTableWraps fills a table at its end, grows it, and finds everything.
-func TestTableWraps(t *testing.T) {
+// TestTableGrows fills a table at its end, grows it until it is split and beyond,
+// and finds everything.
+func TestTableGrows(t *testing.T) {
 	t.Parallel()
+	const count = 4 * splitSlots
 	var all nodes
-	all.grow()
+	for range count/chunkLen + 1 {
+		all.grow()
+	}
 	table := table{seed: 1}
-	table.grow()
-	for n := NodeID(2); n < 700; n++ {
+	table.reset(0)
+	for n := NodeID(2); n < count; n++ {
 		*all.at(n) = node{offset: uint32(n), parent: n / 2}
 		table.insert(n, *all.at(n))
-		if table.used*maxLoadDen > len(table.slots)*maxLoadNum {
-			t.Fatalf("%d of %d slots are used", table.used, len(table.slots))
+		if table.used*maxLoadDen > table.slots*maxLoadNum {
+			t.Fatalf("%d of %d slots are used", table.used, table.slots)
 		}
 		if got := table.find(&all, *all.at(n)); got != n {
 			t.Fatalf("found node %d, want %d", got, n)
 		}
 	}
-	for n := NodeID(2); n < 700; n++ {
+	for i, p := range table.parts {
+		if len(p.slots) > 2*table.slots/maxParts {
+			t.Errorf("part %d has %d slots of %d", i, len(p.slots), table.slots)
+		}
+	}
+	for n := NodeID(2); n < count; n++ {
 		if got := table.find(&all, *all.at(n)); got != n {
 			t.Fatalf("found node %d, want %d", got, n)
 		}
@@ -57,7 +65,7 @@ func TestTableSpreads(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		table := table{seed: seed + 1}
-		table.grow()
+		table.reset(0)
 		n := NodeID(0)
 		for parent := range NodeID(100) {
 			for offset := range uint32(100) {
@@ -66,9 +74,11 @@ func TestTableSpreads(t *testing.T) {
 			}
 		}
 		far := 0
-		for i, e := range table.slots {
-			if e != 0 {
-				far += (i - table.start(e.tag()) + len(table.slots)) % len(table.slots)
+		for _, p := range table.parts {
+			for i, e := range p.slots {
+				if e != 0 {
+					far += (i - p.start(e.tag()) + len(p.slots)) % len(p.slots)
+				}
 			}
 		}
 		// Linear probing is 0.9 slots off on average at this load, 1.5 at 3/4.

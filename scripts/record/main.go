@@ -12,6 +12,11 @@
 //
 // A target on a single CPU gives the most even samples: of a thread that moves,
 // each CPU counts the interval by itself.
+//
+// With -stacks it writes down all samples of all goroutines, as package recorded
+// reads them:
+//
+//	go run ./scripts/record -stacks -d 10s $! >testdata/recorded/server.stacks.gz
 package main
 
 import (
@@ -38,11 +43,16 @@ import (
 func main() {
 	duration := flag.Duration("d", 12*time.Second, "how long to record")
 	interval := flag.Duration("i", time.Millisecond, "CPU time between two samples")
+	stacks := flag.Bool("stacks", false, "write all samples with their stacks, not the verdicts")
 	flag.Parse()
 
+	record := recordVerdicts
+	if *stacks {
+		record = recordStacks
+	}
 	pid, err := strconv.Atoi(flag.Arg(0))
 	if err != nil || flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: record [-d DURATION] [-i INTERVAL] PID")
+		fmt.Fprintln(os.Stderr, "usage: record [-stacks] [-d DURATION] [-i INTERVAL] PID")
 		os.Exit(2)
 	}
 	if err := record(os.Stdout, pid, *duration, *interval); err != nil {
@@ -51,7 +61,7 @@ func main() {
 	}
 }
 
-func record(w io.Writer, pid int, duration, interval time.Duration) error {
+func recordVerdicts(w io.Writer, pid int, duration, interval time.Duration) error {
 	q := queue.New(queue.Options{})
 	source, err := perf.Open(perf.Options{
 		PID:         pid,
@@ -81,7 +91,14 @@ func record(w io.Writer, pid int, duration, interval time.Duration) error {
 // sampled most.
 func busiest(ctx context.Context, source *perf.Source, q *queue.Queue) ([]byte, error) {
 	verdicts := make(map[uint64][]byte)
-	keep := func(s *ccmap.Sample) { verdicts[s.Thread] = append(verdicts[s.Thread], letter(s)) }
+	err := drain(ctx, source, q, func(s *ccmap.Sample) {
+		verdicts[s.Thread] = append(verdicts[s.Thread], letter(s))
+	})
+	return longest(verdicts), err
+}
+
+// drain runs the source and calls keep with every sample.
+func drain(ctx context.Context, source *perf.Source, q *queue.Queue, keep func(*ccmap.Sample)) error {
 	done := make(chan error)
 	go func() {
 		_, err := source.Run(ctx)
@@ -93,7 +110,7 @@ func busiest(ctx context.Context, source *perf.Source, q *queue.Queue) ([]byte, 
 			q.Drain(keep)
 		case err := <-done:
 			q.Drain(keep)
-			return longest(verdicts), err
+			return err
 		}
 	}
 }
@@ -121,12 +138,17 @@ func longest(verdicts map[uint64][]byte) []byte {
 }
 
 func header(t ccmap.Target, interval time.Duration) string {
+	return fmt.Sprintf("# command: %s\n# date: %s\n# target: %s; kernel: %s\n# interval: %v\n",
+		commandLine(t), time.Now().UTC().Format(time.DateOnly), t.Runtime, kernel(), interval)
+}
+
+// commandLine returns the target's, without the folder of its program.
+func commandLine(t ccmap.Target) string {
 	command := slices.Clone(t.CommandLine)
 	if len(command) > 0 {
 		command[0] = filepath.Base(command[0])
 	}
-	return fmt.Sprintf("# command: %s\n# date: %s\n# target: %s; kernel: %s\n# interval: %v\n",
-		strings.Join(command, " "), time.Now().UTC().Format(time.DateOnly), t.Runtime, kernel(), interval)
+	return strings.Join(command, " ")
 }
 
 // kernel returns the release of the running kernel.

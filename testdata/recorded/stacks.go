@@ -1,0 +1,149 @@
+// Package recorded reads and writes sequences of samples of real programs, as
+// the perf engine delivered them: whole, partial and truncated, with their
+// threads and times.
+//
+// A stream is gzipped JSON: a [Header], then one array of whole numbers for each
+// sample:
+//
+//	[ns since the last sample, or 0; thread, weight, top, fresh, depth,
+//	 1 if truncated, method, offset, method, offset, …]      innermost frame first
+//
+// Threads are numbered by their first sample, methods by their place in the
+// header.
+package recorded
+
+import (
+	"compress/gzip"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Header says where a stream comes from.
+type Header struct {
+	Command  string   `json:"command"`
+	Target   string   `json:"target"` // its runtime
+	Kernel   string   `json:"kernel"`
+	Date     string   `json:"date"`
+	Interval string   `json:"interval"`
+	Methods  []string `json:"methods"`
+}
+
+// numbersBefore is how many numbers stand before the frames.
+const numbersBefore = 7
+
+//go:embed *.stacks.gz
+var files embed.FS
+
+// Open returns the samples of a stream of this folder, such as "compiler". Their
+// methods are added to names.
+func Open(name string, names *ccmap.Names) ([]ccmap.Sample, error) {
+	f, err := files.Open(name + ".stacks.gz")
+	if err != nil {
+		return nil, fmt.Errorf("open stream: %w", err)
+	}
+	defer f.Close()
+	samples, err := Read(f, names)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", name, err)
+	}
+	return samples, nil
+}
+
+// Read returns the samples of a stream.
+func Read(r io.Reader, names *ccmap.Names) ([]ccmap.Sample, error) {
+	unzipped, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	in := json.NewDecoder(unzipped)
+	var h Header
+	if err := in.Decode(&h); err != nil {
+		return nil, err
+	}
+	ids := make([]ccmap.MethodID, len(h.Methods))
+	for i, name := range h.Methods {
+		ids[i] = names.Intern(ccmap.Method{Name: name})
+	}
+	var samples []ccmap.Sample
+	for now := int64(0); ; {
+		var numbers []int64
+		if err := in.Decode(&numbers); errors.Is(err, io.EOF) {
+			return samples, nil
+		} else if err != nil {
+			return nil, err
+		}
+		s, err := sample(numbers, ids)
+		if err != nil {
+			return nil, fmt.Errorf("sample %d: %w", len(samples), err)
+		}
+		now += s.Time
+		s.Time = now
+		samples = append(samples, s)
+	}
+}
+
+// sample returns the sample that the numbers stand for. Its Time is still that
+// since the last one.
+func sample(numbers []int64, ids []ccmap.MethodID) (ccmap.Sample, error) {
+	frames := len(numbers) - numbersBefore
+	if frames <= 0 || frames%2 != 0 {
+		return ccmap.Sample{}, fmt.Errorf("%d numbers are no sample", len(numbers))
+	}
+	s := ccmap.Sample{
+		Time:      numbers[0],
+		Thread:    uint64(numbers[1]),
+		Weight:    numbers[2],
+		Top:       ccmap.Repetition(numbers[3]),
+		Fresh:     int32(numbers[4]),
+		Depth:     uint32(numbers[5]),
+		Truncated: numbers[6] != 0,
+		Frames:    make([]ccmap.Frame, 0, frames/2),
+	}
+	for i := numbersBefore; i < len(numbers); i += 2 {
+		if numbers[i] < 0 || numbers[i] >= int64(len(ids)) {
+			return ccmap.Sample{}, fmt.Errorf("method %d of %d", numbers[i], len(ids))
+		}
+		s.Frames = append(s.Frames, ccmap.Frame{Method: ids[numbers[i]], Offset: uint32(numbers[i+1])})
+	}
+	return s, nil
+}
+
+// Write writes a stream. It fills in the header's methods.
+func Write(w io.Writer, h Header, names *ccmap.Names, samples []ccmap.Sample) error {
+	zipped := gzip.NewWriter(w)
+	out := json.NewEncoder(zipped)
+	for id := range names.Len() {
+		h.Methods = append(h.Methods, names.At(ccmap.MethodID(id)).Name)
+	}
+	if err := out.Encode(h); err != nil {
+		return err
+	}
+	threads := make(map[uint64]int64)
+	for i := range samples {
+		s, last := &samples[i], samples[max(i-1, 0)].Time
+		if _, known := threads[s.Thread]; !known {
+			threads[s.Thread] = int64(len(threads))
+		}
+		if err := out.Encode(numbers(s, threads[s.Thread], s.Time-last)); err != nil {
+			return err
+		}
+	}
+	return zipped.Close()
+}
+
+func numbers(s *ccmap.Sample, thread, since int64) []int64 {
+	truncated := int64(0)
+	if s.Truncated {
+		truncated = 1
+	}
+	n := []int64{since, thread, s.Weight, int64(s.Top), int64(s.Fresh), int64(s.Depth), truncated}
+	for _, f := range s.Frames {
+		n = append(n, int64(f.Method), int64(f.Offset))
+	}
+	return n
+}
