@@ -12,31 +12,65 @@ import (
 
 // BenchmarkCompare compares two profiles of one random program, which have
 // about half of their nodes in common and in all about as many as the name
-// says. It measures a whole comparison: union, order, the overlaps and both
-// floors, correlations and coverage; and all memory that it allocates, by node
-// of the union.
+// says. It measures a whole comparison: union, order, the overlaps, both floors
+// and eight draws of what is expected, correlations and coverage, and the families
+// if the profiles differ; and all memory that it allocates, by node of the union.
 func BenchmarkCompare(b *testing.B) {
 	for _, nodes := range []int{10_000, 1_000_000} {
 		for _, recursive := range []bool{false, true} {
-			b.Run(fmt.Sprintf("union=%d/recursive=%v", nodes, recursive), func(b *testing.B) {
-				benchmarkCompare(b, nodes, recursive)
+			for _, differs := range []bool{false, true} {
+				b.Run(fmt.Sprintf("union=%d/recursive=%v/differs=%v", nodes, recursive, differs), func(b *testing.B) {
+					benchmarkCompare(b, nodes, recursive, differs)
+				})
+			}
+		}
+	}
+}
+
+func benchmarkCompare(b *testing.B, nodes int, recursive, differs bool) {
+	p := newProgram(5_000, recursive)
+	first, second := p.profile(nodes*2/3, 1), p.profile(nodes*2/3, 2)
+	if differs {
+		m := p.newMap()
+		if err := m.Merge(second); err != nil {
+			b.Fatal(err)
+		}
+		m.Add(ccmap.NodeID(m.Len()-1), second.Total()) // half of it in one place
+		second = m.Snapshot()
+	}
+	r := mustCompare(b, first, second, compare.Options{})
+	if differs != (r.Verdict == compare.Differs) {
+		b.Fatalf("verdict is %v: %+v", r.Verdict, r.Contexts)
+	}
+	measure(b, r.UnionNodes, func() { mustCompare(b, first, second, compare.Options{}) })
+}
+
+// BenchmarkDifferences lists the changes of every method, edge and context between
+// two profiles like those of BenchmarkCompare.
+func BenchmarkDifferences(b *testing.B) {
+	for _, nodes := range []int{10_000, 1_000_000} {
+		for _, all := range []bool{false, true} {
+			b.Run(fmt.Sprintf("union=%d/all=%v", nodes, all), func(b *testing.B) {
+				p := newProgram(5_000, true)
+				first, second := p.profile(nodes*2/3, 1), p.profile(nodes*2/3, 2)
+				o := compare.DiffOptions{All: all, Limit: 100}
+				union := mustCompare(b, first, second, compare.Options{}).UnionNodes
+				measure(b, union, func() { mustDiffer(b, first, second, o) })
 			})
 		}
 	}
 }
 
-func benchmarkCompare(b *testing.B, nodes int, recursive bool) {
-	p := newProgram(5_000, recursive)
-	first, second := p.profile(nodes*2/3, 1), p.profile(nodes*2/3, 2)
-	union := float64(mustCompare(b, first, second, compare.Options{}).UnionNodes)
+// measure runs what is measured, and reports it by node.
+func measure(b *testing.B, nodes int, run func()) {
 	before := allocated()
 	for b.Loop() {
-		mustCompare(b, first, second, compare.Options{})
+		run()
 	}
 	bytes := float64(allocated() - before)
-	b.ReportMetric(union, "nodes")
-	b.ReportMetric(bytes/float64(b.N)/union, "B/node")
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/union, "ns/node")
+	b.ReportMetric(float64(nodes), "nodes")
+	b.ReportMetric(bytes/float64(b.N)/float64(nodes), "B/node")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
 }
 
 func allocated() uint64 {

@@ -24,24 +24,20 @@ func Compare(a, b *ccmap.Snapshot, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("compare profiles: %w", err)
 	}
+	t.sort()
 	return t.result(o), nil
 }
 
 // tries are two profiles, laid over each other.
 type tries struct {
 	*union
-	order  order
+	stretches
+	paths
 	a, b   side
 	weight Weight
 }
 
-// side is one profile.
-type side struct {
-	*ccmap.Snapshot
-	placed []uint32 // by node of the profile: its node of the union
-}
-
-// lay places both profiles in one trie, and sorts it.
+// lay places both profiles in one trie.
 func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
 	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight}
 	var err error
@@ -51,37 +47,32 @@ func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
 	if t.b, err = t.place(b, o); err != nil {
 		return nil, fmt.Errorf("second profile: %w", err)
 	}
-	t.order = sortPaths(t.union)
+	t.settle()
 	return t, nil
 }
 
-// place lays a profile over the union. Without weight there, it returns an error.
-func (t *tries) place(s *ccmap.Snapshot, o Options) (side, error) {
-	if err := weighed(s, o.Weight); err != nil {
-		return side{}, err
-	}
-	p := side{s, t.add(s, o)}
-	for n := range s.Nodes() {
-		if p.placed[n.ID] != 0 && o.Weight.of(n.Self) > 0 {
-			return p, nil
+// settle finds the stretches, when all profiles are placed.
+func (t *tries) settle() {
+	of := make([]uint32, t.len())
+	t.a.collect(of, t.weight)
+	t.b.collect(of, t.weight)
+	t.stretches = t.stretch(of)
+	for _, s := range []side{t.a, t.b} {
+		for i, c := range s.counted {
+			s.counted[i].at = of[c.at]
 		}
 	}
-	return side{}, fmt.Errorf("%w by %v: all of it is absorbed", ErrEmpty, o.Weight)
 }
 
-// weighed returns an error for a profile without weight.
-func weighed(s *ccmap.Snapshot, w Weight) error {
-	if c := s.Total(); w.of(c) == 0 {
-		return fmt.Errorf("%w by %v: it has %d samples, %d ns and %d activations",
-			ErrEmpty, w, c.Samples, c.Time, c.Activations)
-	}
-	return nil
+// sort finds the paths.
+func (t *tries) sort() {
+	t.paths = newPaths(t.union, sortPaths(t.union), t.stretchOf, len(t.above))
 }
 
 func (t *tries) result(o Options) Result {
-	x := t.values()
-	sums := t.totals(x)
-	overlaps := t.overlaps(x, sums)
+	c := t.newCounts()
+	t.observe(c)
+	sums, overlaps := t.measure(c)
 	r := Result{
 		Weight:     o.Weight,
 		A:          t.describe(t.a),
@@ -91,10 +82,8 @@ func (t *tries) result(o Options) Result {
 		Coverage:   cover(sums.edges, o.Tau),
 		UnionNodes: t.len() - 1,
 	}
-	floorA, floorB := t.floor(t.a, x, o.Seed), t.floor(t.b, x, o.Seed)
-	r.Methods = newOverlap(overlaps.methods, floorA.methods, floorB.methods)
-	r.Edges = newOverlap(overlaps.edges, floorA.edges, floorB.edges)
-	r.Contexts = newOverlap(overlaps.contexts, floorA.contexts, floorB.contexts)
+	r.Methods, r.Edges, r.Contexts = overlaps.methods.result(), overlaps.edges.result(), overlaps.contexts.result()
+	t.judge(&r, c, o)
 	return r
 }
 
@@ -102,7 +91,9 @@ func (t *tries) describe(s side) Profile {
 	meta := s.Meta()
 	p := Profile{
 		Samples:          s.Total().Samples,
+		Independent:      min(int64(s.independent), s.Total().Samples),
 		Weight:           int64(t.weight.of(s.Total())),
+		Pruned:           s.prunedPercent(t.weight),
 		Start:            meta.Start,
 		Duration:         meta.Duration,
 		ActivationsExact: s.ActivationsExact(),
@@ -115,41 +106,4 @@ func (t *tries) describe(s side) Profile {
 		p.LongestInterval = max(p.LongestInterval, change.Interval)
 	}
 	return p
-}
-
-func newOverlap(o, floorA, floorB overlap) Overlap {
-	a, b := floorA.percent(), floorB.percent()
-	return Overlap{
-		Percent:  o.percent(),
-		Floor:    min(a, b),
-		FloorA:   a,
-		FloorB:   b,
-		Counters: o.counters,
-	}
-}
-
-// values returns both profiles' values.
-func (t *tries) values() values {
-	x := make(values, t.len())
-	for n := range t.a.Nodes() {
-		x[t.a.placed[n.ID]].a += t.weight.of(n.Self)
-	}
-	for n := range t.b.Nodes() {
-		x[t.b.placed[n.ID]].b += t.weight.of(n.Self)
-	}
-	t.include(x)
-	return x
-}
-
-// include adds to every node what its descendants have, where the weight asks
-// for it. Of node 0 nobody takes the sum: it stands for no method.
-func (t *tries) include(x values) {
-	if !t.weight.inclusive() {
-		return
-	}
-	for v := len(x) - 1; v > 0; v-- {
-		above := &x[t.parent[v]]
-		above.a += x[v].a
-		above.b += x[v].b
-	}
 }

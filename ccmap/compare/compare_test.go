@@ -111,6 +111,12 @@ func reversed(r compare.Result) compare.Result {
 	for _, o := range []*compare.Overlap{&r.Methods, &r.Edges, &r.Contexts} {
 		o.FloorA, o.FloorB = o.FloorB, o.FloorA
 	}
+	r.Families = slices.Clone(r.Families)
+	for i := range r.Families {
+		f := &r.Families[i]
+		f.ShareA, f.ShareB = f.ShareB, f.ShareA
+		f.SamplesA, f.SamplesB = f.SamplesB, f.SamplesA
+	}
 	c := &r.Coverage
 	c.AB, c.BA, c.HotA, c.HotB = c.BA, c.AB, c.HotB, c.HotA
 	return r

@@ -1,8 +1,10 @@
-// Package compare says how far two profiles agree, and how far they could: the
-// overlap of their Call Context Maps (Arnold and Ryder's measure; Chilingarova
-// and Safonov, ".NET Technologies 2006", section 5), correlations of their
-// method totals, the coverage of their hot edges, and the noise floor of each,
-// without which an overlap cannot be read.
+// Package compare says how far two profiles agree, how far they could, and what
+// changed between them: the overlap of their Call Context Maps (Arnold and Ryder's
+// measure; Chilingarova and Safonov, ".NET Technologies 2006", section 5),
+// correlations of their method totals, the coverage of their hot edges, what noise
+// makes of an overlap, without which it cannot be read, and a verdict ([Compare]);
+// and the methods, edges and contexts that changed, with the significance of each
+// ([Differences]).
 //
 // Overlap is the sum, over all counters of the two maps, of the smaller of the
 // counter's two weights; a weight is the counter's value divided by the sum of
@@ -10,17 +12,29 @@
 // for each. They are never written out:
 //
 //  1. Both tries of stacks are laid over each other (union).
-//  2. The nodes are sorted by the path from them up to the root, read as a
+//  2. Nodes in a row that must have the same value are one (stretches).
+//  3. The nodes are sorted by the path from them up to the root, read as a
 //     word of edges (order). Every counter of a path of two methods or more is
 //     then a run of neighbours: the nodes at which that path ends.
-//  3. Runs that differ only in the length of their path have the same nodes,
+//  4. Runs that differ only in the length of their path have the same nodes,
 //     hence the same values: one step on a stack answers for all of them.
-//  4. The smaller weight is found by comparing products of whole numbers, and
+//  5. The smaller weight is found by comparing products of whole numbers, and
 //     numerators are summed whole. The one rounding is the last: the result is
 //     the float64 nearest to the exact fraction.
+//  6. The same is measured again for halves of each profile, and for profiles
+//     dealt out of the samples of both (noise). The verdict compares the three.
+//  7. Where profiles differ, the runs with the largest differences are named:
+//     each is a family of contexts, and together they make up all of it.
 //
 // This takes O(n log n) time and O(n) space for n nodes in the union, however
 // deep the stacks are and however recursive.
+//
+// [Differences] takes steps 1 and 2 as well, and then tests the counts of every
+// method, edge and context.
+//
+// A pruned map has totals of methods and edges that are exact, and contexts that
+// are lower bounds. Methods and edges are compared by these totals, contexts by
+// those that were kept: what hangs at [ccmap.PrunedName] counts for its caller.
 //
 // Methods are the same in both maps if their Name and Signature are. Positions
 // of innermost frames are no part of a path: what was counted on a line counts

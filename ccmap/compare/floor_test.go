@@ -2,50 +2,10 @@ package compare
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"pgregory.net/rapid"
 )
-
-// Heads have the mean and variance of the binomial distribution, n/2 and n/4,
-// on both sides of manyTosses.
-func TestHeads(t *testing.T) {
-	t.Parallel()
-	for _, n := range []uint64{1, 5, 64, 100, manyTosses, manyTosses + 1, 1 << 40} {
-		const trials = 4000
-		toss := coin{rand.New(rand.NewPCG(n, 1))}
-		var sum, squares float64
-		for range trials {
-			off := float64(toss.heads(n)) - float64(n)/2
-			sum += off
-			squares += off * off
-		}
-		deviation := math.Sqrt(float64(n)) / 2
-		if mean := sum / trials / deviation; math.Abs(mean) > 5/math.Sqrt(trials) {
-			t.Errorf("%d tosses: mean is %.3f deviations off", n, mean)
-		}
-		if ratio := squares / trials / (deviation * deviation); math.Abs(ratio-1) > 0.15 {
-			t.Errorf("%d tosses: variance is %.3f of the binomial's", n, ratio)
-		}
-	}
-}
-
-func TestShareIsInRange(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		toss := coin{rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))}
-		value := rapid.Uint64Range(1, math.MaxInt64).Draw(t, "value")
-		n := rapid.Uint64Range(1, math.MaxInt64).Draw(t, "n")
-		if got := toss.share(value, n); got > value {
-			t.Errorf("share of %d is %d", value, got)
-		}
-		if got := toss.share(value, 1); got != 0 && got != value {
-			t.Errorf("share of an undivided %d is %d", value, got)
-		}
-	})
-}
 
 // flat returns a profile of so many methods, and samples of each.
 func flat(methods int, samples int64) *ccmap.Snapshot {

@@ -59,6 +59,15 @@ func (w Weight) of(c ccmap.Counters) uint64 {
 	return uint64(c.Time)
 }
 
+// things returns how many samples or calls the value that w selects is made of. 0
+// where there is weight without samples, which foreign formats may hold.
+func (w Weight) things(c ccmap.Counters) uint64 {
+	if w == ByActivations {
+		return uint64(c.Activations)
+	}
+	return uint64(c.Samples)
+}
+
 // inclusive reports whether a node's value includes its descendants'. A call
 // counts only for the paths that end at it.
 func (w Weight) inclusive() bool { return w != ByActivations }
@@ -66,11 +75,22 @@ func (w Weight) inclusive() bool { return w != ByActivations }
 // DefaultTau is the τ of hot-edge coverage of Zhuang et al. (PLDI 2006).
 const DefaultTau = 0.1
 
+// DefaultTolerance is for comparing runs of one program. Nine runs of a server under
+// load, of 600 to 7,400 samples at two intervals, differed by up to 0.9 points
+// more than noise explains, in 36 pairs; runs of four other workloads by none.
+const DefaultTolerance = 3.0
+
 // Options of a comparison. The zero value is useful.
 type Options struct {
 	Weight Weight  // ByTime if not set
 	Tau    float64 // an edge is hot from Tau · the hottest edge's weight, 0 < Tau ≤ 1; 0: [DefaultTau]
 	Seed   uint64  // of the split that the noise floor is taken from; equal seeds give equal floors
+
+	// Tolerance is by how many points the overlap of contexts may fall short of
+	// what noise explains in profiles that are still called the same, 0 to 100.
+	// Two runs of one program differ by a little more than noise: choose
+	// [DefaultTolerance] unless you know by how much yours do.
+	Tolerance float64
 
 	// Absorb says which methods count for their callers, together with all they
 	// call; nil: none. It serves to compare profiles of which one does not see
@@ -86,6 +106,9 @@ func (o Options) checked() (Options, error) {
 	}
 	if !(o.Tau > 0 && o.Tau <= 1) {
 		return o, fmt.Errorf("tau is %v: choose one over 0 and up to 1", o.Tau)
+	}
+	if !(o.Tolerance >= 0 && o.Tolerance <= 100) {
+		return o, fmt.Errorf("tolerance is %v: choose one from 0 to 100 points", o.Tolerance)
 	}
 	if int(o.Weight) >= len(weightNames) {
 		return o, fmt.Errorf("%v is not a weight", o.Weight)

@@ -12,7 +12,7 @@ type order struct {
 	// nodes from place 1; place 0 is node 0, which stands for the empty word.
 	nodes []uint32
 	// shared has, by place, how many edges the word has in common with the one
-	// before it. It is 0 at places 0 and 1.
+	// before it. It is 0 at places 0 and 1, and where the first edge changes.
 	shared minima
 }
 

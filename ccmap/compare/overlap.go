@@ -11,13 +11,6 @@ func (p pair) addTimes(c pair, n uint64) pair {
 	return pair{p.a.addTimes(c.a, n), p.b.addTimes(c.b, n)}
 }
 
-// values are those of both profiles, by node of the union: of the counter whose
-// path reaches from an outermost frame to the node. A node's two values lie
-// together, as they are read at random.
-type values []struct{ a, b uint64 }
-
-func (x values) at(v uint32) pair { return pair{wide{lo: x[v].a}, wide{lo: x[v].b}} }
-
 // overlap sums the smaller weights of counters: Σ min(a/A, b/B), A and B being
 // the sums of all values. As the smaller one is found by products, a·B ≤ b·A,
 // only whole numerators are summed: those over A apart from those over B.
@@ -59,19 +52,25 @@ func (o *overlap) percent() float64 {
 // overlaps are those over all three sets of counters.
 type overlaps struct{ methods, edges, contexts overlap }
 
-// overlaps measures the overlaps of values, whose totals are given.
-func (t *tries) overlaps(x values, sums totals) overlaps {
+// measure returns the totals and the overlaps of counts, to which it adds what
+// is below every node. The totals are good until c is measured again. Methods and
+// edges are those of all samples, contexts those
+// of the kept ones.
+func (t *tries) measure(c *counts) (totals, overlaps) {
 	var o overlaps
-	o.methods.countAll(sums.methods)
-	o.edges.countAll(sums.edges)
-	for v, depth := range t.depth {
-		o.contexts.all = o.contexts.all.addTimes(x.at(uint32(v)), uint64(depth))
+	o.contexts.all = t.include(c.nodes)
+	for i, paths := range t.own {
+		o.contexts.count(c.nodes.at(uint32(i)), paths)
 	}
-	for _, c := range sums.methods {
-		o.contexts.count(c, 1)
+	t.eachRun(c.nodes, func(r run, _ uint32, paths uint64) { o.contexts.count(r.sum, paths) })
+	kept := t.total(c)
+	for _, m := range kept.methods {
+		o.contexts.count(m, 1)
 	}
-	t.countLonger(x, &o.contexts)
-	return o
+	full := t.addBases(kept, c.bases)
+	o.methods.countAll(full.methods)
+	o.edges.countAll(full.edges)
+	return full, o
 }
 
 // countAll takes counters that are all there are.
@@ -84,79 +83,6 @@ func (o *overlap) countAll(counters []pair) {
 	}
 }
 
-// totals are the values of methods, and of edges but for those from nobody: in
-// any context, and under recursion once for each occurrence in a stack, as in
-// the CC-Map.
-type totals struct{ methods, edges []pair }
-
-func (t *tries) totals(x values) totals {
-	sums := totals{make([]pair, len(t.methodNumbers)), make([]pair, len(t.edges))}
-	for v, e := range t.edge {
-		sums.edges[e] = sums.edges[e].add(x.at(uint32(v)))
-	}
-	for e, c := range sums.edges {
-		if callee := t.edges[e].callee; callee != nobody {
-			sums.methods[callee] = sums.methods[callee].add(c)
-		}
-		if t.edges[e].outermost() {
-			sums.edges[e] = pair{}
-		}
-	}
-	return sums
-}
-
-// run is a run of places in an order whose words have length edges in common,
-// and no more: the sum of their values is the counter of that path.
-type run struct {
-	length uint32
-	sum    pair
-}
-
-// countLonger takes the counters of all paths of two methods or more.
-//
-// Open runs lie on a stack, each within the one below it and longer. A run
-// that ends speaks for all lengths over that of the run around it: those paths
-// end at the same nodes.
-func (t *tries) countLonger(x values, o *overlap) {
-	open := []run{{}}
-	var words [128]run
-	for place := 1; place < len(t.order.nodes); place += len(words) {
-		for i, word := range words[:t.words(x, place, words[:])] {
-			open = closeRuns(open, t.order.shared.at(place+i), o)
-			open = append(open, word)
-		}
-	}
-	closeRuns(open, 0, o)
-}
-
-// words fills dst with the words at a place and those that follow, as runs of
-// themselves, and returns how many there are. They lie anywhere in memory. To
-// fetch many before any is looked at lets the processor wait for them together:
-// it makes a pass over a million words about 1.5 times as fast.
-func (t *tries) words(x values, place int, dst []run) int {
-	nodes := t.order.nodes[place:min(place+len(dst), len(t.order.nodes))]
-	for i, v := range nodes {
-		dst[i] = run{t.depth[v] - 1, x.at(v)}
-	}
-	return len(nodes)
-}
-
-// closeRuns ends the runs longer than shared. If the run around them is
-// shorter than that, one of that length opens around them.
-func closeRuns(open []run, shared uint32, o *overlap) []run {
-	for {
-		top := &open[len(open)-1]
-		if top.length <= shared {
-			return open
-		}
-		around := &open[len(open)-2]
-		if around.length < shared {
-			o.count(top.sum, uint64(top.length-shared))
-			top.length = shared
-			return open
-		}
-		o.count(top.sum, uint64(top.length-around.length))
-		around.sum = around.sum.add(top.sum)
-		open = open[:len(open)-1]
-	}
+func (o *overlap) result() Overlap {
+	return Overlap{Percent: o.percent(), Counters: o.counters}
 }

@@ -25,6 +25,12 @@ type Result struct {
 
 	Coverage Coverage `json:"coverage"`
 
+	Verdict   Verdict `json:"verdict"`
+	Tolerance float64 `json:"tolerance"` // points, see [Options]
+	// Families are the contexts that account for most of the difference, the
+	// largest first: at most ten, none unless the verdict is [Differs].
+	Families []Family `json:"families,omitempty"`
+
 	// UnionNodes is the number of contexts, each a path from an outermost frame
 	// to a method, in either profile.
 	UnionNodes int `json:"union_nodes"`
@@ -33,7 +39,9 @@ type Result struct {
 // Profile describes one side of a comparison.
 type Profile struct {
 	Samples          int64         `json:"samples"`        // behind the profile; with few, read the floor first
+	Independent      int64         `json:"independent"`    // samples that would say as much if they all were independent
 	Weight           int64         `json:"weight"`         // ns, samples or activations: what Result.Weight says
+	Pruned           float64       `json:"pruned"`         // percent of the weight, whose contexts were pruned: it counts for kept callers
 	Start            time.Time     `json:"start,omitzero"` // of sampling, UTC; zero where unknown
 	Duration         time.Duration `json:"duration_ns"`    // wall time sampled, ns; 0 where unknown
 	ActivationsExact bool          `json:"activations_exact"`
@@ -56,13 +64,22 @@ type Overlap struct {
 	// Floor is what noise alone makes of this overlap: the lower of FloorA and
 	// FloorB, for the noisier profile limits what the two can agree on.
 	// FloorA is what two random halves of profile A overlap, which stand for
-	// its samples taken alternately. The halves have half the samples, so two
-	// whole profiles of one behaviour overlap more than their floor: a Percent
-	// under it is a difference, one above it may be noise still. Another seed
-	// moves a floor by about 2 points at 50 samples, 0.7 at 1,500.
+	// its samples taken alternately, repetitions of an activation together. The
+	// halves have half the samples, so two whole profiles of one behaviour overlap
+	// more than their floor: see Expected. Another seed moves a floor by about 2
+	// points at 50 samples, 0.7 at 1,500.
 	Floor  float64 `json:"floor"`
 	FloorA float64 `json:"floor_a"`
 	FloorB float64 `json:"floor_b"`
+
+	// Expected is what two profiles of one behaviour would overlap if they had the
+	// sizes of these, and Deviation by how much that varies, in points: mean and
+	// standard deviation of eight draws from both profiles' samples together.
+	Expected  float64 `json:"expected"`
+	Deviation float64 `json:"deviation"`
+	// Unexplained is by how many points Percent falls short of what noise makes of
+	// an overlap in 99 of 100 comparisons of one behaviour with itself.
+	Unexplained float64 `json:"unexplained"`
 
 	// Counters is how many counters were compared: those that at least one of
 	// the profiles has.

@@ -176,7 +176,9 @@ const resultJSON = `{
   "weight": "time",
   "a": {
     "samples": 1,
+    "independent": 1,
     "weight": 10,
+    "pruned": 0,
     "start": "2026-01-02T03:04:05Z",
     "duration_ns": 1000000000,
     "activations_exact": true,
@@ -185,7 +187,9 @@ const resultJSON = `{
   },
   "b": {
     "samples": 1,
+    "independent": 1,
     "weight": 10,
+    "pruned": 0,
     "start": "2026-01-02T03:04:05Z",
     "duration_ns": 1000000000,
     "activations_exact": true,
@@ -197,6 +201,9 @@ const resultJSON = `{
     "floor": 0,
     "floor_a": 0,
     "floor_b": 0,
+    "expected": 62.5,
+    "deviation": 51.75491695067657,
+    "unexplained": 0,
     "counters": 2
   },
   "edges": {
@@ -204,6 +211,9 @@ const resultJSON = `{
     "floor": 0,
     "floor_a": 0,
     "floor_b": 0,
+    "expected": 62.5,
+    "deviation": 51.75491695067657,
+    "unexplained": 0,
     "counters": 1
   },
   "contexts": {
@@ -211,6 +221,9 @@ const resultJSON = `{
     "floor": 0,
     "floor_a": 0,
     "floor_b": 0,
+    "expected": 62.5,
+    "deviation": 51.75491695067657,
+    "unexplained": 0,
     "counters": 3
   },
   "pearson": 1,
@@ -222,5 +235,7 @@ const resultJSON = `{
     "ab": 100,
     "ba": 100
   },
+  "verdict": "too few samples to tell",
+  "tolerance": 0,
   "union_nodes": 2
 }`

@@ -23,12 +23,19 @@ type union struct {
 	depth  []uint32 // by node: methods on its path, which is how many counters end at it
 	edges  []edge   // by number
 
+	described     []description // by number of a method
 	methodNumbers map[methodKey]uint32
 	edgeNumbers   map[edge]uint32
 	branches      map[branch]uint32
 }
 
 type methodKey struct{ name, signature string }
+
+// description is where a method is described: in the first profile that has it.
+type description struct {
+	names *ccmap.Names
+	id    ccmap.MethodID
+}
 
 type branch struct{ parent, edge uint32 }
 
@@ -47,21 +54,23 @@ func newUnion(nodes int) *union {
 }
 
 // add lays the stacks of a profile over the union, and returns the union's
-// node for each of the profile's. A position has its method's node. An absorbed
-// method and everything below it have its caller's, or node 0 where calls are
-// counted: a call of an absorbed method is none of its caller's.
-func (u *union) add(s *ccmap.Snapshot, o Options) []uint32 {
-	methods := u.methods(s.Names(), o.Absorb)
+// node for each of the profile's; methods are its methods' numbers. A position
+// has its method's node. An absorbed method and everything below it have its
+// caller's, or node 0 where calls are counted: a call of an absorbed method is
+// none of its caller's.
+func (u *union) add(s *ccmap.Snapshot, methods []uint32, w Weight) []uint32 {
 	placed := make([]uint32, s.Len())
-	inside := make([]bool, s.Len()) // an absorbed method
+	inside := newBitset(s.Len()) // an absorbed method
 	for n := range s.Nodes() {
 		at := placed[n.Parent]
 		if n.Method != ccmap.NoMethod {
-			inside[n.ID] = inside[n.Parent] || methods[n.Method] == absorbed
+			if methods[n.Method] == absorbed || inside.has(uint32(n.Parent)) {
+				inside.add(uint32(n.ID))
+			}
 			switch {
-			case !inside[n.ID]:
+			case !inside.has(uint32(n.ID)):
 				at = u.child(at, n.Offset, methods[n.Method])
-			case !o.Weight.inclusive():
+			case !w.inclusive():
 				at = 0
 			}
 		}
@@ -70,7 +79,8 @@ func (u *union) add(s *ccmap.Snapshot, o Options) []uint32 {
 	return placed
 }
 
-// absorbed is the number of all methods that count for their callers.
+// absorbed is the number of all methods that count for their callers. What hangs
+// at [ccmap.PrunedName] always does.
 const absorbed = nobody - 1
 
 // methods numbers the methods of a table, by their ids in it.
@@ -78,7 +88,7 @@ func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []ui
 	numbers := make([]uint32, names.Len())
 	for id := range numbers {
 		m := names.At(ccmap.MethodID(id))
-		if absorb != nil && absorb(m) {
+		if m.Name == ccmap.PrunedName || absorb != nil && absorb(m) {
 			numbers[id] = absorbed
 			continue
 		}
@@ -87,6 +97,7 @@ func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []ui
 		if !ok {
 			number = uint32(len(u.methodNumbers))
 			u.methodNumbers[key] = number
+			u.described = append(u.described, description{names, ccmap.MethodID(id)})
 		}
 		numbers[id] = number
 	}

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"math"
 	"math/big"
 	"math/bits"
 )
@@ -68,4 +69,12 @@ func (w wide) float() float64 { return float64(w.hi)*(1<<64) + float64(w.lo) }
 func (w wide) big() *big.Int {
 	n := new(big.Int).SetUint64(w.hi)
 	return n.Or(n.Lsh(n, 64), new(big.Int).SetUint64(w.lo))
+}
+
+// int64 returns the number, or the largest int64 if it is larger.
+func (w wide) int64() int64 {
+	if w.hi != 0 || w.lo > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(w.lo)
 }

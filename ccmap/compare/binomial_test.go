@@ -1,0 +1,106 @@
+package compare
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// explicitTail returns P(X ≥ a) of the binomial distribution, summed up exactly.
+func explicitTail(a, n, numerator, denominator int64) float64 {
+	chance := big.NewRat(numerator, denominator)
+	other := new(big.Rat).Sub(big.NewRat(1, 1), chance)
+	power := func(r *big.Rat, n int64) *big.Rat {
+		e := big.NewInt(n)
+		return new(big.Rat).SetFrac(new(big.Int).Exp(r.Num(), e, nil), new(big.Int).Exp(r.Denom(), e, nil))
+	}
+	sum := new(big.Rat)
+	for k := a; k <= n; k++ {
+		term := new(big.Rat).SetInt(new(big.Int).Binomial(n, k))
+		term.Mul(term, power(chance, k))
+		sum.Add(sum, term.Mul(term, power(other, n-k)))
+	}
+	tail, _ := sum.Float64()
+	return tail
+}
+
+func TestBinomialTestEqualsExplicitTail(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(1, 120).Draw(t, "n")
+		a := rapid.Int64Range(0, n).Draw(t, "a")
+		numerator := rapid.Int64Range(1, 99).Draw(t, "chance")
+		chance := float64(numerator) / 100
+		got := binomialTest(float64(a), float64(n-a), chance, float64(100-numerator)/100)
+		want := 1.0
+		switch {
+		case 100*a > n*numerator:
+			want = min(1, 2*explicitTail(a, n, numerator, 100))
+		case 100*a < n*numerator:
+			want = min(1, 2*explicitTail(n-a, n, 100-numerator, 100))
+		}
+		if math.Abs(got-want) > 1e-9*want {
+			t.Errorf("%d of %d with chance %v: %v, want %v", a, n, chance, got, want)
+		}
+	})
+}
+
+// The sum of exact integers goes over into the normal distribution without a step,
+// and no count takes long.
+func TestBinomialTestOfMany(t *testing.T) {
+	t.Parallel()
+	for _, n := range []float64{3.9e6, 4.1e6, 1e12, 1e18} {
+		deviation := math.Sqrt(n) / 2
+		got := binomialTest(n/2+3*deviation, n/2-3*deviation, 0.5, 0.5)
+		if want := math.Erfc(3 / math.Sqrt2); math.Abs(got-want) > 0.01*want {
+			t.Errorf("3 deviations of %g: %v, want %v", n, got, want)
+		}
+	}
+	for _, chance := range []float64{1e-3, 1e-12, 1e-18} {
+		p := binomialTest(40, 10/chance, chance, 1-chance)
+		if !(p > 1e-13 && p < 1e-10) { // Poisson: P(X ≥ 40 | 10) = 5e-13 or so
+			t.Errorf("40 where 10 are expected, of %g: %v", 10/chance, p)
+		}
+		p = binomialTest(5, 10/chance, chance, 1-chance)
+		if want := 2 * 0.067086; math.Abs(p-want) > 0.002 { // Poisson: P(X ≤ 5 | 10)
+			t.Errorf("5 where 10 are expected, of %g: %v, want %v", 10/chance, p, want)
+		}
+	}
+}
+
+// Exchanging the sides changes no bit, and a probability is one.
+func TestBinomialTestIsSymmetric(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		count := rapid.OneOf(rapid.Float64Range(0, 30), rapid.Float64Range(0, 1e18))
+		a, b := count.Draw(t, "a"), count.Draw(t, "b")
+		x, y := rapid.Float64Range(1e-9, 1e9).Draw(t, "x"), rapid.Float64Range(1e-9, 1e9).Draw(t, "y")
+		p, q := binomialTest(a, b, x/(x+y), y/(x+y)), binomialTest(b, a, y/(x+y), x/(x+y))
+		if p != q || !(p >= 0 && p <= 1) {
+			t.Errorf("%v and %v", p, q)
+		}
+	})
+}
+
+// The table is worked out by hand: the least of four times 4, the next times 3,
+// and none less than the one before.
+func TestHolm(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ p, want []float64 }{
+		{nil, nil},
+		{[]float64{0.3}, []float64{0.3}},
+		{[]float64{0.01, 0.04, 0.03, 0.005}, []float64{0.03, 0.06, 0.06, 0.02}},
+		{[]float64{0.5, 0.6, 0.001}, []float64{1, 1, 0.003}},
+		{[]float64{0.02, 0.02}, []float64{0.04, 0.04}},
+	} {
+		got := append([]float64(nil), test.p...)
+		holm(got)
+		if diff := cmp.Diff(test.want, got, cmpopts.EquateApprox(1e-12, 0)); diff != "" {
+			t.Errorf("holm(%v):\n%s", test.p, diff)
+		}
+	}
+}
