@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -74,6 +75,37 @@ func BenchmarkRead(b *testing.B) {
 			report(b, s.Len(), int64(len(data)))
 		})
 	}
+}
+
+// What merging costs for each file: to read it, and to add it to a sum that has
+// all its contexts.
+func BenchmarkPart(b *testing.B) {
+	data := encode(b, Pprof, forest(benchNodes).Snapshot())
+	part := func(b *testing.B) *Part {
+		p, err := ReadPart(strings.NewReader(data), ReadOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return p
+	}
+	b.Run("step=read", func(b *testing.B) {
+		for b.Loop() {
+			part(b).pprof.release()
+		}
+		report(b, benchNodes, int64(len(data)))
+	})
+	b.Run("step=add", func(b *testing.B) {
+		sum := ccmap.New(ccmap.Options{})
+		for b.Loop() {
+			b.StopTimer()
+			p := part(b)
+			b.StartTimer()
+			if err := p.AddTo(sum, Weight{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		report(b, benchNodes, int64(len(data)))
+	})
 }
 
 func BenchmarkCompress(b *testing.B) {

@@ -16,6 +16,10 @@ type builder struct {
 	methods []ccmap.MethodID // by the document's index
 	nodes   []builtNode      // by the document's index; the root first
 	total   ccmap.Counters
+	recent  ccmap.Counters // of all nodes; those of the window
+
+	prunedEdges   map[prunedEdgeKey]bool
+	prunedMethods map[ccmap.MethodID]bool
 }
 
 // builtNode is a node that a document may name as a parent.
@@ -26,7 +30,13 @@ type builtNode struct {
 }
 
 func newBuilder(o ReadOptions) *builder {
-	b := &builder{m: ccmap.New(ccmap.Options{}), limits: o, nodes: make([]builtNode, 1)}
+	b := &builder{
+		m:             ccmap.New(ccmap.Options{}),
+		limits:        o,
+		nodes:         make([]builtNode, 1),
+		prunedEdges:   make(map[prunedEdgeKey]bool),
+		prunedMethods: make(map[ccmap.MethodID]bool),
+	}
 	b.m.SetExact(false) // until the document says so
 	return b
 }
@@ -65,7 +75,9 @@ func (b *builder) addMethod(d methodDoc) error {
 func (b *builder) addNode(d nodeDoc) error {
 	n, err := b.place(d)
 	if err == nil {
-		err = b.count(n.id, ccmap.Counters{Samples: d.Samples, Time: d.Time, Activations: d.Activations})
+		err = b.count(n.id,
+			ccmap.Counters{Samples: d.Samples, Time: d.Time, Activations: d.Activations},
+			ccmap.Counters{Samples: d.RecentSamples, Time: d.RecentTime})
 	}
 	if err != nil {
 		return fmt.Errorf("node %d: %w", len(b.nodes), err)
@@ -87,16 +99,17 @@ func (b *builder) place(d nodeDoc) (builtNode, error) {
 		return builtNode{}, fmt.Errorf("offset %d is outside 32 bits", d.Offset)
 	}
 	offset := uint32(d.Offset)
-	if d.Method == noMethod {
+	method, err := b.method(d.Method)
+	switch {
+	case err != nil:
+		return builtNode{}, err
+	case method == ccmap.NoMethod:
 		return b.placePosition(parent, offset)
-	}
-	if d.Method < 0 || d.Method >= int64(len(b.methods)) {
-		return builtNode{}, fmt.Errorf("method %d of %d", d.Method, len(b.methods))
 	}
 	if parent.depth == 0 && offset != ccmap.NoOffset {
 		return builtNode{}, errors.New("outermost frame with an offset, and nobody called it")
 	}
-	return b.child(parent, offset, b.methods[d.Method])
+	return b.child(parent, offset, method)
 }
 
 func (b *builder) placePosition(parent builtNode, offset uint32) (builtNode, error) {
@@ -138,20 +151,40 @@ func (b *builder) addStack(stack []ccmap.Frame, c ccmap.Counters) error {
 			return err
 		}
 	}
-	return b.count(n.id, c)
+	return b.count(n.id, c, ccmap.Counters{})
 }
 
-// count adds to the counters of a node. The map would saturate, and the file
-// would not be restored.
-func (b *builder) count(id ccmap.NodeID, c ccmap.Counters) error {
-	if c.Samples < 0 || c.Time < 0 || c.Activations < 0 {
-		return errors.New("negative count: the difference of two profiles is no map")
+// count adds to the counters of a node.
+func (b *builder) count(id ccmap.NodeID, self, recent ccmap.Counters) error {
+	if err := addCounts(&b.total, self); err != nil {
+		return err
 	}
-	if overflows(b.total.Samples, c.Samples) || overflows(b.total.Time, c.Time) || overflows(b.total.Activations, c.Activations) {
+	b.m.Add(id, self)
+	if recent.IsZero() {
+		return nil
+	}
+	if err := b.checkRecent(recent); err != nil {
+		return err
+	}
+	if self.Samples == 0 && self.Time == 0 {
+		return errors.New("recent counts of what was never sampled")
+	}
+	b.m.AddRecent(id, recent)
+	return addCounts(&b.recent, recent)
+}
+
+var errNegative = errors.New("negative count: the difference of two profiles is no map")
+
+// addCounts adds to a total what a file counts. A map would saturate, and the
+// file would not be restored.
+func addCounts(total *ccmap.Counters, c ccmap.Counters) error {
+	if c.Samples < 0 || c.Time < 0 || c.Activations < 0 {
+		return errNegative
+	}
+	if overflows(total.Samples, c.Samples) || overflows(total.Time, c.Time) || overflows(total.Activations, c.Activations) {
 		return errors.New("the counts add up to more than 2⁶³-1")
 	}
-	b.total = b.total.Add(c)
-	b.m.Add(id, c)
+	*total = total.Add(c)
 	return nil
 }
 

@@ -12,19 +12,26 @@ import (
 // canonical forms. It takes time n log n in the nodes, and 20 bytes a node.
 type canonical struct {
 	snapshot *ccmap.Snapshot
-	methods  []ccmap.Method // those that stand in a node, by name and signature
-	rank     []int32        // by MethodID: index in methods
-	order    []ccmap.NodeID // preorder, siblings by offset and method; the root first
+	recent   *ccmap.Snapshot // the window; nil without one
+	bases    bool            // what pruned nodes had counted is written as well
+	methods  []ccmap.Method  // those that stand in a node or were pruned, by name and signature
+	rank     []int32         // by MethodID: index in methods
+	order    []ccmap.NodeID  // preorder, siblings by offset and method; the root first
 }
 
 // root is the node above all outermost frames, in every map.
 const root ccmap.NodeID = 0
 
-// unused marks a method that stands in no node.
+// unused marks a method that stands nowhere.
 const unused = -1
 
-func newCanonical(s *ccmap.Snapshot) *canonical {
-	c := &canonical{snapshot: s}
+// newCanonical returns that of a snapshot for a format. Only documents have a
+// place for what pruned nodes had counted.
+func newCanonical(s *ccmap.Snapshot, f Format) *canonical {
+	c := &canonical{snapshot: s, bases: (f == XML || f == JSON) && s.Pruned()}
+	if recent, windowed := s.Recent(); windowed {
+		c.recent = recent
+	}
 	c.rankMethods()
 	c.sortNodes()
 	return c
@@ -39,10 +46,10 @@ func (c *canonical) rankMethods() {
 		c.rank[i] = unused
 	}
 	var ids []ccmap.MethodID
-	for n := range c.snapshot.Nodes() {
-		if n.Method != ccmap.NoMethod && c.rank[n.Method] == unused {
-			c.rank[n.Method] = 0
-			ids = append(ids, n.Method)
+	for id := range c.used() {
+		if id != ccmap.NoMethod && c.rank[id] == unused {
+			c.rank[id] = 0
+			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, func(a, b ccmap.MethodID) int {
@@ -52,6 +59,31 @@ func (c *canonical) rankMethods() {
 	for i, id := range ids {
 		c.rank[id] = int32(i)
 		c.methods = append(c.methods, names.At(id))
+	}
+}
+
+// used returns the methods of all nodes, and of those that were pruned; some many
+// times, NoMethod among them.
+func (c *canonical) used() iter.Seq[ccmap.MethodID] {
+	return func(yield func(ccmap.MethodID) bool) {
+		for n := range c.snapshot.Nodes() {
+			if !yield(n.Method) {
+				return
+			}
+		}
+		if !c.bases {
+			return
+		}
+		for e := range c.snapshot.PrunedEdges() {
+			if !yield(e.Caller) || !yield(e.Callee) {
+				return
+			}
+		}
+		for p := range c.snapshot.PrunedMethods() {
+			if !yield(p.Method) {
+				return
+			}
+		}
 	}
 }
 
@@ -119,9 +151,10 @@ func (c *canonical) place(n ccmap.Node) int {
 // entry is a node as documents list it.
 type entry struct {
 	ccmap.Node
-	index  int // in the list, from 1; the root is 0
-	parent int // index of the parent
-	method int // index in methods; noMethod in a position node
+	recent ccmap.Counters // of the window
+	index  int            // in the list, from 1; the root is 0
+	parent int            // index of the parent
+	method int            // index in methods; noMethod in a position node
 }
 
 const noMethod = -1
@@ -140,6 +173,9 @@ func (c *canonical) entries() iter.Seq[entry] {
 			if !n.IsPosition() {
 				e.method = int(c.rank[n.Method])
 			}
+			if c.recent != nil {
+				e.recent = c.recent.Node(id).Self
+			}
 			if !yield(e) {
 				return
 			}
@@ -155,14 +191,14 @@ type frame struct {
 
 // stacks returns the nodes that count something, in canonical order, each as
 // its stack, outermost frame first. The slice is valid until the next one.
-func (c *canonical) stacks() iter.Seq2[[]frame, ccmap.Counters] {
-	return func(yield func([]frame, ccmap.Counters) bool) {
+func (c *canonical) stacks() iter.Seq2[[]frame, entry] {
+	return func(yield func([]frame, entry) bool) {
 		var stack []frame
 		depth := make([]uint32, c.snapshot.Len()) // frames above and at each entry
 		for e := range c.entries() {
 			stack = push(stack[:depth[e.parent]], e)
 			depth[e.index] = uint32(len(stack))
-			if !e.Self.IsZero() && !yield(stack, e.Self) {
+			if !e.Self.IsZero() && !yield(stack, e) {
 				return
 			}
 		}

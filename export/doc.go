@@ -2,6 +2,7 @@
 //
 //		snapshot ─▶ canonical ─▶ writer of a format ─▶ gzip, zstd ─▶ temporary file ─▶ rename
 //		map ◀─ builder ◀─ reader of a format ◀─ sniff ◀─ size limit ◀─ gunzip, unzstd ◀─ file
+//		sum of maps ◀─ Part ◀─ reader of pprof ◀───┘
 //
 //	 1. [Write] puts a snapshot into canonical order: methods by name and
 //	    signature, nodes in preorder, siblings by offset and method. Two maps that
@@ -12,16 +13,21 @@
 //	    believes nothing: bytes, methods, nodes and depth are bounded by
 //	    [ReadOptions], and each map is checked before it is handed out.
 //
+//	 4. [ReadPart] and [Part.AddTo] do the same for files that are to be added up:
+//	    many goroutines read, and one adds what they have read to the sum.
+//
 // What each format keeps:
 //
-//	            contexts  samples  time  activations  method fields           Meta
-//	XML, JSON   all       yes      yes   yes          all                     all
-//	Pprof       counted   yes      yes   yes          all but Receiver        all
-//	Folded      counted   no       yes   no           Name, Signature         none
+//	            contexts  samples  time  activations  window  pruned  method fields    Meta
+//	XML, JSON   all       yes      yes   yes          yes     all     all              all
+//	Pprof       counted   yes      yes   yes          yes     frames  all but Receiver all
+//	Folded      counted   no       yes   no           no      frames  Name, Signature  none
 //
 // "Counted" leaves out nodes that have no count of their own and none below
-// them: such files hold stacks, and nothing was counted there. README.md has the
-// schemas.
+// them: such files hold stacks, and nothing was counted there. "Frames": what
+// was pruned stands in the stacks as [ccmap.PrunedName], but what it had counted
+// by edge and method is lost, its activations too: methods and edges are lower
+// bounds as well. README.md has the schemas.
 //
 // Everything here may be called from any goroutine.
 package export

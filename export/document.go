@@ -1,6 +1,7 @@
 package export
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,9 +22,12 @@ type metaDoc struct {
 	Ended     text          `json:"ended,omitempty" xml:"ended,attr,omitempty"`
 	Known     uint64        `json:"known,omitempty" xml:"known,attr,omitempty"`
 	Repeated  uint64        `json:"repeated,omitempty" xml:"repeated,attr,omitempty"`
+	Window    int64         `json:"window_ns,omitempty" xml:"window_ns,attr,omitempty"`
 	Target    targetDoc     `json:"target" xml:"target"`
 	Intervals []intervalDoc `json:"intervals,omitempty" xml:"interval"`
 	Loss      lossDoc       `json:"loss" xml:"loss"`
+	Pruned    *prunedDoc    `json:"pruned,omitempty" xml:"pruned"`
+	Settled   *settledDoc   `json:"settled,omitempty" xml:"settled"`
 	Comments  []text        `json:"comments,omitempty" xml:"comment"`
 }
 
@@ -49,6 +53,19 @@ type lossDoc struct {
 	Orphaned  uint64 `json:"orphaned,omitempty" xml:"orphaned,attr,omitempty"`
 }
 
+type prunedDoc struct {
+	Times uint64 `json:"times,omitempty" xml:"times,attr,omitempty"`
+	Nodes uint64 `json:"nodes,omitempty" xml:"nodes,attr,omitempty"`
+}
+
+// settledDoc has percentages.
+type settledDoc struct {
+	Methods  float64 `json:"methods,omitempty" xml:"methods,attr,omitempty"`
+	Edges    float64 `json:"edges,omitempty" xml:"edges,attr,omitempty"`
+	Contexts float64 `json:"contexts,omitempty" xml:"contexts,attr,omitempty"`
+	Samples  int64   `json:"samples,omitempty" xml:"samples,attr,omitempty"`
+}
+
 // methodDoc is a ccmap.Method as XML and JSON hold it.
 type methodDoc struct {
 	Name      text  `json:"name" xml:"name,attr"`
@@ -62,12 +79,14 @@ type methodDoc struct {
 // nodeDoc is a node as XML and JSON hold it. Offset and Method are -1 where
 // they are left out.
 type nodeDoc struct {
-	Parent      int64 `json:"parent"` // index of a node further up; 0 is the root
-	Offset      int64 `json:"offset"` // signed; -1 is ccmap.NoOffset
-	Method      int64 `json:"method"` // index; noMethod in a position node
-	Samples     int64 `json:"samples"`
-	Time        int64 `json:"time_ns"`
-	Activations int64 `json:"activations"`
+	Parent        int64 `json:"parent"` // index of a node further up; 0 is the root
+	Offset        int64 `json:"offset"` // signed; -1 is ccmap.NoOffset
+	Method        int64 `json:"method"` // index; noMethod in a position node
+	Samples       int64 `json:"samples"`
+	Time          int64 `json:"time_ns"`
+	Activations   int64 `json:"activations"`
+	RecentSamples int64 `json:"recent_samples"` // of the window
+	RecentTime    int64 `json:"recent_time_ns"`
 }
 
 func newMethodDoc(m ccmap.Method) methodDoc {
@@ -92,8 +111,13 @@ func (d methodDoc) method() ccmap.Method {
 	}
 }
 
-// newMetaDoc fails on a start time that RFC 3339 cannot hold.
-func newMetaDoc(m ccmap.Meta) (metaDoc, error) {
+// newMetaDoc fails on a start time that RFC 3339 cannot hold. A snapshot that is
+// itself the window of another has none to be restored.
+func newMetaDoc(s *ccmap.Snapshot) (metaDoc, error) {
+	m := s.Meta()
+	if _, windowed := s.Recent(); !windowed {
+		m.Window = 0
+	}
 	start, err := formatTime(m.Start)
 	d := metaDoc{
 		Engine:   text(m.Engine),
@@ -102,6 +126,7 @@ func newMetaDoc(m ccmap.Meta) (metaDoc, error) {
 		Ended:    text(m.Ended),
 		Known:    m.Known,
 		Repeated: m.Repeated,
+		Window:   int64(m.Window),
 		Target: targetDoc{
 			PID:         m.Target.PID,
 			Executable:  text(m.Target.Executable),
@@ -112,10 +137,30 @@ func newMetaDoc(m ccmap.Meta) (metaDoc, error) {
 		Loss:     lossDoc(m.Loss),
 		Comments: convert[text](m.Comments),
 	}
+	if m.Pruned != (ccmap.PruneStats{}) {
+		d.Pruned = (*prunedDoc)(&m.Pruned)
+	}
+	if m.Settled != (ccmap.Settled{}) {
+		d.Settled = (*settledDoc)(&m.Settled)
+	}
 	for _, c := range m.Interval {
 		d.Intervals = append(d.Intervals, intervalDoc{int64(c.At), int64(c.Interval), text(c.Reason)})
 	}
 	return d, err
+}
+
+// restore makes the document the map's description. It comes before the nodes.
+func (d metaDoc) restore(m *ccmap.Map) error {
+	meta, err := d.meta()
+	if err != nil {
+		return err
+	}
+	*m.Meta() = meta
+	m.SetWindow(meta.Window)
+	if m.Meta().Window != meta.Window {
+		return fmt.Errorf("a window of %v, want %v or more", meta.Window, m.Meta().Window)
+	}
+	return nil
 }
 
 func (d metaDoc) meta() (ccmap.Meta, error) {
@@ -127,6 +172,7 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 		Ended:    string(d.Ended),
 		Known:    d.Known,
 		Repeated: d.Repeated,
+		Window:   time.Duration(d.Window),
 		Target: ccmap.Target{
 			PID:         d.Target.PID,
 			Executable:  string(d.Target.Executable),
@@ -137,6 +183,13 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 		Loss:     ccmap.Loss(d.Loss),
 		Comments: convert[string](d.Comments),
 	}
+	if d.Pruned != nil {
+		m.Pruned = ccmap.PruneStats(*d.Pruned)
+	}
+	if d.Settled != nil {
+		m.Settled = ccmap.Settled(*d.Settled)
+		err = errors.Join(err, d.Settled.check())
+	}
 	for _, c := range d.Intervals {
 		m.Interval = append(m.Interval, ccmap.IntervalChange{
 			At:       time.Duration(c.At),
@@ -145,6 +198,15 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 		})
 	}
 	return m, err
+}
+
+func (d settledDoc) check() error {
+	for _, percent := range []float64{d.Methods, d.Edges, d.Contexts} {
+		if !(percent >= 0 && percent <= 100) {
+			return fmt.Errorf("settled to %v percent", percent)
+		}
+	}
+	return nil
 }
 
 func convert[To, From ~string](list []From) []To {

@@ -28,8 +28,8 @@ func writeFolded(w *bufio.Writer, c *canonical) error {
 	for i, m := range c.methods {
 		names[i] = foldedName(m)
 	}
-	for stack, counters := range c.stacks() {
-		if counters.Samples == 0 && counters.Time == 0 {
+	for stack, e := range c.stacks() {
+		if e.Self.Samples == 0 && e.Self.Time == 0 {
 			continue
 		}
 		for i, f := range stack {
@@ -40,7 +40,7 @@ func writeFolded(w *bufio.Writer, c *canonical) error {
 			writePosition(w, f.offset)
 		}
 		w.WriteByte(' ')
-		w.Write(strconv.AppendInt(w.AvailableBuffer(), counters.Time, 10))
+		w.Write(strconv.AppendInt(w.AvailableBuffer(), e.Self.Time, 10))
 		if err := w.WriteByte('\n'); err != nil {
 			return err
 		}

@@ -149,6 +149,8 @@ func TestChooseValues(t *testing.T) {
 		{"samples/count cpu/nanoseconds", "", "0 1"},
 		{"cpu/nanoseconds samples/count", "", "-1 0"},
 		{"samples/count cpu/nanoseconds activations/count", "cpu", "0 1"},
+		{"samples/count cpu/nanoseconds activations/count recent_samples/count recent_time/nanoseconds", "cpu", "0 1"},
+		{"samples/count cpu/nanoseconds activations/count recent_samples/count recent_time/nanoseconds", "", "0 1"},
 		{"contentions/count delay/nanoseconds", "", "0 1"},
 		{"alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes", "inuse_space", "2 3"},
 		{"alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes", "alloc_space", "0 1"},
@@ -156,12 +158,12 @@ func TestChooseValues(t *testing.T) {
 		{"cpu/microseconds wall/seconds", "cpu", "-1 0"},
 		{"samples/count cpu/nanoseconds", "samples", "0 1"},
 	} {
-		p := &profile.Profile{DefaultSampleType: test.byDefault}
+		var types []valueType
 		for _, pair := range strings.Fields(test.types) {
 			name, unit, _ := strings.Cut(pair, "/")
-			p.SampleType = append(p.SampleType, &profile.ValueType{Type: name, Unit: unit})
+			types = append(types, valueType{name, unit})
 		}
-		v := chooseValues(p)
+		v := chooseValues(types, test.byDefault)
 		if got := fmt.Sprint(v.samples, v.time); got != test.want {
 			t.Errorf("%s, default %q: samples and time are values %s, want %s", test.types, test.byDefault, got, test.want)
 		}

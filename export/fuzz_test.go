@@ -3,16 +3,20 @@ package export
 import (
 	"strings"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // fuzzLimits keep one input to a few MiB.
 var fuzzLimits = ReadOptions{MaxBytes: 8 << 20, MaxMethods: 1000, MaxNodes: 10_000, MaxDepth: 1000}
 
 // fuzzRead holds each reader against any bytes: no panic, and a map that it
-// hands out can be written in each format and is the same when read again.
+// hands out can be written in each format and is the same when read again. As a
+// part of a sum it is the same as well.
 func fuzzRead(f *testing.F, format Format, seeds ...string) {
 	f.Add(encode(f, format, small().Snapshot()))
 	f.Add(encode(f, format, chain(3).Snapshot()))
+	f.Add(encode(f, format, pruned().Snapshot()))
 	for _, s := range seeds {
 		f.Add(s)
 	}
@@ -29,7 +33,22 @@ func fuzzRead(f *testing.F, format Format, seeds ...string) {
 		}
 		encode(t, Pprof, s)
 		encode(t, Folded, s)
+		checkPart(t, data, s)
 	})
+}
+
+func checkPart(t *testing.T, data string, want *ccmap.Snapshot) {
+	p, err := ReadPart(strings.NewReader(data), fuzzLimits)
+	sum := ccmap.New(ccmap.Options{})
+	if err == nil {
+		err = p.AddTo(sum, Weight{})
+	}
+	if err == nil {
+		err = sum.CheckValid()
+	}
+	if err != nil || sum.Snapshot().Total() != want.Total() {
+		t.Fatalf("as a part: %v, %v instead of %v", err, sum.Snapshot().Total(), want.Total())
+	}
 }
 
 func FuzzReadXML(f *testing.F) {

@@ -63,6 +63,10 @@ func (j *jsonReader) section(name string) error {
 		return j.array(j.method)
 	case "nodes":
 		return j.array(j.node)
+	case "pruned_edges":
+		return j.array(j.prunedEdge)
+	case "pruned_methods":
+		return j.array(j.prunedMethod)
 	}
 	var unknown json.RawMessage
 	return j.Decode(&unknown)
@@ -73,9 +77,7 @@ func (j *jsonReader) meta() error {
 	if err := j.Decode(&d); err != nil {
 		return err
 	}
-	meta, err := d.meta()
-	*j.b.m.Meta() = meta
-	return err
+	return d.restore(j.b.m)
 }
 
 func (j *jsonReader) method() error {
@@ -94,6 +96,24 @@ func (j *jsonReader) node() error {
 	}
 	j.elements.reset()
 	return j.b.addNode(d)
+}
+
+func (j *jsonReader) prunedEdge() error {
+	d := newPrunedEdgeDoc()
+	if err := j.Decode(&d); err != nil {
+		return err
+	}
+	j.elements.reset()
+	return j.b.addPrunedEdge(d)
+}
+
+func (j *jsonReader) prunedMethod() error {
+	d := prunedMethodDoc{Method: noMethod}
+	if err := j.Decode(&d); err != nil {
+		return err
+	}
+	j.elements.reset()
+	return j.b.addPrunedMethod(d)
 }
 
 // object calls f with the name of each member, for it to read the value.

@@ -5,14 +5,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
-
-	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // writeJSON writes the document of ccmap.schema.json, one method and one node a
 // line. The methods come before the nodes, so that a reader needs one pass.
 func writeJSON(w *bufio.Writer, c *canonical) error {
-	meta, err := newMetaDoc(c.snapshot.Meta())
+	meta, err := newMetaDoc(c.snapshot)
 	if err != nil {
 		return err
 	}
@@ -30,12 +28,30 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 		}
 	}
 	w.WriteString("\n],\n\"nodes\":[")
+	var numbers []number
 	for e := range c.entries() {
-		writeSeparator(w, e.index == 1)
-		writeJSONNode(w, e)
+		numbers = e.numbers(numbers[:0])
+		writeJSONNumbers(w, e.index == 1, numbers)
 	}
-	w.WriteString("\n]}\n")
+	w.WriteString("\n]")
+	if c.bases {
+		writeJSONPruned(w, c)
+	}
+	w.WriteString("}\n")
 	return nil
+}
+
+// writeJSONPruned writes what the removed nodes had counted.
+func writeJSONPruned(w *bufio.Writer, c *canonical) {
+	w.WriteString(",\n\"pruned_edges\":[")
+	for i, e := range c.prunedEdges() {
+		writeJSONNumbers(w, i == 0, c.prunedEdgeNumbers(nil, e))
+	}
+	w.WriteString("\n],\n\"pruned_methods\":[")
+	for i, p := range c.prunedMethods() {
+		writeJSONNumbers(w, i == 0, c.prunedMethodNumbers(nil, p))
+	}
+	w.WriteString("\n]")
 }
 
 func writeValue(w *bufio.Writer, v any) error {
@@ -62,31 +78,18 @@ func writeSeparator(w *bufio.Writer, first bool) {
 	w.WriteByte('\n')
 }
 
-// writeJSONNode is written out by hand: there is a node for every context.
-func writeJSONNode(w *bufio.Writer, e entry) {
-	w.WriteString(`{"parent":`)
-	w.Write(strconv.AppendInt(w.AvailableBuffer(), int64(e.parent), 10))
-	if e.Offset != ccmap.NoOffset {
-		writeMember(w, "offset", int64(int32(e.Offset)))
-	}
-	if e.method != noMethod {
-		writeMember(w, "method", int64(e.method))
-	}
-	if e.Self.Samples != 0 {
-		writeMember(w, "samples", e.Self.Samples)
-	}
-	if e.Self.Time != 0 {
-		writeMember(w, "time_ns", e.Self.Time)
-	}
-	if e.Self.Activations != 0 {
-		writeMember(w, "activations", e.Self.Activations)
+// writeJSONNumbers writes an element of an array: an object of members.
+func writeJSONNumbers(w *bufio.Writer, first bool, numbers []number) {
+	writeSeparator(w, first)
+	for i, n := range numbers {
+		if i == 0 {
+			w.WriteString(`{"`)
+		} else {
+			w.WriteString(`,"`)
+		}
+		w.WriteString(n.name)
+		w.WriteString(`":`)
+		w.Write(strconv.AppendInt(w.AvailableBuffer(), n.value, 10))
 	}
 	w.WriteByte('}')
-}
-
-func writeMember(w *bufio.Writer, name string, v int64) {
-	w.WriteString(`,"`)
-	w.WriteString(name)
-	w.WriteString(`":`)
-	w.Write(strconv.AppendInt(w.AvailableBuffer(), v, 10))
 }

@@ -21,7 +21,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // of this package.
 type content struct {
 	Nodes   map[string]ccmap.Counters // by path
+	Recent  map[string]ccmap.Counters // of the window, by path; nil without one
 	Methods map[[2]string]ccmap.Method
+	Edges   map[string]ccmap.PrunedEdge   // by the names in it, without the ids
+	Pruned  map[string]ccmap.PrunedMethod // by name
 	Meta    ccmap.Meta
 	Exact   bool
 }
@@ -30,9 +33,16 @@ func contentOf(s *ccmap.Snapshot) content {
 	c := content{
 		Nodes:   make(map[string]ccmap.Counters),
 		Methods: make(map[[2]string]ccmap.Method),
+		Edges:   make(map[string]ccmap.PrunedEdge),
+		Pruned:  make(map[string]ccmap.PrunedMethod),
 		Meta:    s.Meta(),
 		Exact:   s.ActivationsExact(),
 	}
+	window, windowed := s.Recent()
+	if windowed {
+		c.Recent = make(map[string]ccmap.Counters)
+	}
+	c.addPruned(s)
 	paths := make([]string, s.Len())
 	for n := range s.Nodes() {
 		if n.ID == 0 {
@@ -45,8 +55,32 @@ func contentOf(s *ccmap.Snapshot) content {
 			paths[n.ID] += fmt.Sprintf(" %q %q", m.Name, m.Signature)
 		}
 		c.Nodes[paths[n.ID]] = n.Self
+		if windowed && !window.Node(n.ID).Self.IsZero() {
+			c.Recent[paths[n.ID]] = window.Node(n.ID).Self
+		}
 	}
 	return c
+}
+
+func (c content) addPruned(s *ccmap.Snapshot) {
+	name := func(id ccmap.MethodID) string {
+		if id == ccmap.NoMethod {
+			return "none"
+		}
+		m := s.Names().At(id)
+		c.Methods[[2]string{m.Name, m.Signature}] = m
+		return fmt.Sprintf("%q %q", m.Name, m.Signature)
+	}
+	for e := range s.PrunedEdges() {
+		key := fmt.Sprintf("%s %d %s", name(e.Caller), int32(e.Offset), name(e.Callee))
+		e.Caller, e.Callee = 0, 0
+		c.Edges[key] = e
+	}
+	for p := range s.PrunedMethods() {
+		key := name(p.Method)
+		p.Method = 0
+		c.Pruned[key] = p
+	}
 }
 
 // counted keeps the counters that are not zero, after f.
@@ -110,6 +144,7 @@ func drawMeta(t *rapid.T) ccmap.Meta {
 		Ended:    drawText(t, "ended"),
 		Interval: rapid.SliceOfN(change, 0, 3).Draw(t, "changes"),
 		Loss:     ccmap.Loss{Source: rapid.Uint64().Draw(t, "lost"), Queue: 1, Throttled: 2, Corrupt: 3, Orphaned: math.MaxUint64},
+		Settled:  ccmap.Settled{Methods: 99.5, Edges: rapid.Float64Range(0, 100).Draw(t, "settled"), Samples: rapid.Int64().Draw(t, "settled by")},
 		Known:    rapid.Uint64().Draw(t, "known"),
 		Repeated: rapid.Uint64().Draw(t, "repeated"),
 		Comments: texts.Draw(t, "comments"),
@@ -160,6 +195,47 @@ func drawMap(t *rapid.T) *ccmap.Map {
 	m := build(methods, drawLines(t, len(methods)))
 	*m.Meta() = drawMeta(t)
 	m.SetExact(rapid.Bool().Draw(t, "exact"))
+	if rapid.Bool().Draw(t, "windowed") {
+		m.SetWindow(time.Duration(rapid.Int64Range(int64(time.Millisecond), math.MaxInt64).Draw(t, "window")))
+		for n := range m.Snapshot().Nodes() {
+			m.AddRecent(n.ID, drawCounters(t))
+		}
+	}
+	return m
+}
+
+func drawCounters(t *rapid.T) ccmap.Counters {
+	count := rapid.Int64Range(0, 1<<40)
+	return ccmap.Counters{Samples: count.Draw(t, "samples"), Time: count.Draw(t, "time"), Activations: count.Draw(t, "activations")}
+}
+
+// drawPruned returns a map of which some may have been pruned.
+func drawPruned(t *rapid.T) *ccmap.Map {
+	m := drawMap(t)
+	if rapid.Bool().Draw(t, "pruned") {
+		m.Prune(0)
+	}
+	id := rapid.Custom(func(t *rapid.T) ccmap.MethodID {
+		return ccmap.MethodID(rapid.IntRange(0, m.Names().Len()-1).Draw(t, "method"))
+	})
+	for range rapid.IntRange(0, 3).Draw(t, "pruned edges") {
+		if m.Names().Len() == 0 {
+			break
+		}
+		e := ccmap.PrunedEdge{Caller: id.Draw(t, "caller"), Offset: uint32(rapid.IntRange(0, 3).Draw(t, "offset")), Callee: id.Draw(t, "callee")}
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			e.Caller, e.Offset = ccmap.NoMethod, ccmap.NoOffset
+		case 1:
+			e.Callee = ccmap.NoMethod
+		}
+		e.Total, e.Recent = drawCounters(t), drawCounters(t)
+		m.AddPruned(e)
+		m.AddPrunedMethod(ccmap.PrunedMethod{
+			Method: id.Draw(t, "method"), Self: drawCounters(t), Cumulative: drawCounters(t),
+			RecentSelf: drawCounters(t), RecentCumulative: drawCounters(t),
+		})
+	}
 	return m
 }
 
@@ -200,6 +276,34 @@ func small() *ccmap.Map {
 		Repeated: 4,
 		Comments: []string{"first", "control \x01 and \xff"},
 	}
+	return m
+}
+
+// pruned is the map of the other golden files: small(), with a window, and as
+// after a prune.
+func pruned() *ccmap.Map {
+	m := small()
+	m.SetWindow(15 * time.Minute)
+	for n := range m.Snapshot().Nodes() {
+		m.AddRecent(n.ID, ccmap.Counters{Samples: n.Self.Samples / 2, Time: n.Self.Time / 2})
+	}
+	name := func(name string) ccmap.MethodID { return m.Names().Intern(ccmap.Method{Name: name}) }
+	walk, removed, none := name("main.(*Tree).Walk"), name("main.removed"), ccmap.NoMethod
+	m.Add(m.Child(m.Child(m.Root(), ccmap.NoOffset, name("main.main")), ccmap.NoOffset, name(ccmap.PrunedName)), ccmap.Counters{Samples: 3, Time: 30e6})
+	for _, e := range []ccmap.PrunedEdge{
+		{Caller: none, Offset: ccmap.NoOffset, Callee: removed, Total: ccmap.Counters{Samples: 3, Time: 30e6, Activations: 2}},
+		{Caller: removed, Offset: 1<<32 - 4, Callee: walk, Total: ccmap.Counters{Samples: 2, Time: 20e6}, Recent: ccmap.Counters{Samples: 1, Time: 7e6}},
+		{Caller: walk, Offset: 6, Callee: none, Total: ccmap.Counters{Samples: 2, Time: 20e6}},
+	} {
+		m.AddPruned(e)
+	}
+	m.AddPrunedMethod(ccmap.PrunedMethod{Method: removed, Self: ccmap.Counters{Samples: 1, Time: 10e6}, Cumulative: ccmap.Counters{Samples: 3, Time: 30e6}})
+	m.AddPrunedMethod(ccmap.PrunedMethod{
+		Method: walk, Self: ccmap.Counters{Samples: 2, Time: 20e6}, Cumulative: ccmap.Counters{Samples: 2, Time: 20e6},
+		RecentSelf: ccmap.Counters{Samples: 1, Time: 7e6}, RecentCumulative: ccmap.Counters{Samples: 1, Time: 7e6},
+	})
+	m.Meta().Pruned = ccmap.PruneStats{Times: 1, Nodes: 4}
+	m.Meta().Settled = ccmap.Settled{Methods: 99.25, Edges: 97, Contexts: 91.5, Samples: 4321}
 	return m
 }
 

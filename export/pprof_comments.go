@@ -23,7 +23,7 @@ const (
 
 // pprofComments returns the comments of a snapshot.
 func pprofComments(s *ccmap.Snapshot) ([]string, error) {
-	doc, err := newMetaDoc(s.Meta())
+	doc, err := newMetaDoc(s)
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +98,7 @@ func (f commentFields) restore(m *ccmap.Map) error {
 	if err := json.Unmarshal(f.object(), &doc); err != nil {
 		return fmt.Errorf("comments: %w", err)
 	}
-	meta, err := doc.meta()
-	*m.Meta() = meta
-	return err
+	return doc.restore(m)
 }
 
 func isNotTrue(v json.RawMessage) bool { return string(v) != "true" }

@@ -3,15 +3,32 @@ package export
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/pprof/profile"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
+// valueType is what a value of a sample counts, and its unit.
+type valueType struct{ kind, unit string }
+
+func (t valueType) proto() *profile.ValueType { return &profile.ValueType{Type: t.kind, Unit: t.unit} }
+
+// Types of the values of our samples, in their order. Those of the window are
+// there only if the map has one.
+var (
+	samplesType       = valueType{"samples", "count"}
+	timeType          = valueType{"cpu", "nanoseconds"}
+	activationsType   = valueType{"activations", "count"}
+	recentSamplesType = valueType{"recent_samples", "count"}
+	recentTimeType    = valueType{"recent_time", "nanoseconds"}
+)
+
 // valueChoice says which value of a sample is which counter.
 type valueChoice struct {
 	samples, time, activations int   // index; noValue where there is none
+	recentSamples, recentTime  int   // of the window
 	scale                      int64 // ns of one unit of time; 0 where it is no time
 }
 
@@ -19,7 +36,7 @@ const noValue = -1
 
 // nanoseconds of the units of time that profiles use.
 var nanoseconds = map[string]int64{
-	timeUnit:       1,
+	timeType.unit:  1,
 	"microseconds": 1e3,
 	"milliseconds": 1e6,
 	"seconds":      1e9,
@@ -31,47 +48,48 @@ var nanoseconds = map[string]int64{
 // Samples are the nearest count at or before it. So a CPU profile gives
 // samples/count and cpu/nanoseconds, a mutex profile contentions and delay, and
 // a heap profile inuse_objects and, in bytes, inuse_space.
-func chooseValues(p *profile.Profile) valueChoice {
-	v := valueChoice{samples: noValue, time: len(p.SampleType) - 1, activations: noValue}
+func chooseValues(types []valueType, defaultKind string) valueChoice {
+	v := valueChoice{
+		samples: noValue, activations: slices.Index(types, activationsType),
+		recentSamples: slices.Index(types, recentSamplesType), recentTime: slices.Index(types, recentTimeType),
+		time: len(types) - 1,
+	}
 	byDefault, byTime := noValue, noValue
-	for i, t := range p.SampleType {
-		if t.Type == p.DefaultSampleType {
+	for i, t := range types {
+		if t.kind == defaultKind {
 			byDefault = i
 		}
-		if nanoseconds[t.Unit] != 0 {
+		if nanoseconds[t.unit] != 0 && i != v.recentTime {
 			byTime = i
-		}
-		if t.Type == activationsType && t.Unit == countUnit {
-			v.activations = i
 		}
 	}
 	switch {
-	case byDefault != noValue && (p.SampleType[byDefault].Unit != countUnit || byTime == noValue):
+	case byDefault != noValue && (types[byDefault].unit != samplesType.unit || byTime == noValue):
 		v.time = byDefault
 	case byTime != noValue:
 		v.time = byTime
 	}
 	for i := 0; i <= v.time; i++ {
-		if p.SampleType[i].Unit == countUnit {
+		if types[i].unit == samplesType.unit {
 			v.samples = i
 		}
 	}
 	if v.time >= 0 {
-		v.scale = nanoseconds[p.SampleType[v.time].Unit]
+		v.scale = nanoseconds[types[v.time].unit]
 	}
 	return v
 }
 
 // note says what time stands for where it is none.
-func (v valueChoice) note(p *profile.Profile) string {
+func (v valueChoice) note(types []valueType) string {
 	if v.time == noValue || v.scale != 0 {
 		return ""
 	}
-	t := p.SampleType[v.time]
-	return fmt.Sprintf("time stands for %s in %s", t.Type, t.Unit)
+	return fmt.Sprintf("time stands for %s in %s", types[v.time].kind, types[v.time].unit)
 }
 
-func (v valueChoice) counters(values []int64) (ccmap.Counters, error) {
+// counters returns what the values of a sample count, and what of it is recent.
+func (v *valueChoice) counters(values []int64) (self, recent ccmap.Counters, err error) {
 	at := func(i int) int64 {
 		if i == noValue {
 			return 0
@@ -79,9 +97,13 @@ func (v valueChoice) counters(values []int64) (ccmap.Counters, error) {
 		return values[i]
 	}
 	scale := max(v.scale, 1)
-	time := at(v.time) * scale
-	if time/scale != at(v.time) {
-		return ccmap.Counters{}, errors.New("more than 2⁶³-1 ns")
+	time := at(v.time)
+	if scale > 1 {
+		if time *= scale; time/scale != at(v.time) {
+			return self, recent, errors.New("more than 2⁶³-1 ns")
+		}
 	}
-	return ccmap.Counters{Samples: at(v.samples), Time: time, Activations: at(v.activations)}, nil
+	self = ccmap.Counters{Samples: at(v.samples), Time: time, Activations: at(v.activations)}
+	recent = ccmap.Counters{Samples: at(v.recentSamples), Time: at(v.recentTime)}
+	return self, recent, nil
 }

@@ -11,15 +11,6 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// Types of the values of our samples, in their order.
-const (
-	samplesType     = "samples"
-	timeType        = "cpu"
-	activationsType = "activations"
-	countUnit       = "count"
-	timeUnit        = "nanoseconds"
-)
-
 // maxWrittenFrames bounds the frames of all stacks together. A profile takes 22
 // bytes of memory for each while it is put together: 1.5 GB. Only thousands of
 // stacks of a deep recursion have as many.
@@ -39,8 +30,8 @@ func writePprof(w *bufio.Writer, c *canonical) error {
 			ErrTooLarge, n, maxWrittenFrames)
 	}
 	p := newPprofBuilder(c, comments)
-	for stack, counters := range c.stacks() {
-		p.addSample(stack, counters)
+	for stack, e := range c.stacks() {
+		p.addSample(stack, e)
 	}
 	return p.WriteUncompressed(w)
 }
@@ -59,12 +50,10 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 	p := &pprofBuilder{
 		Profile: &profile.Profile{
 			SampleType: []*profile.ValueType{
-				{Type: samplesType, Unit: countUnit},
-				{Type: timeType, Unit: timeUnit},
-				{Type: activationsType, Unit: countUnit},
+				samplesType.proto(), timeType.proto(), activationsType.proto(),
 			},
-			DefaultSampleType: timeType,
-			PeriodType:        &profile.ValueType{Type: timeType, Unit: timeUnit},
+			DefaultSampleType: timeType.kind,
+			PeriodType:        timeType.proto(),
 			TimeNanos:         unixNanos(meta.Start),
 			DurationNanos:     int64(meta.Duration),
 			Comments:          comments,
@@ -72,6 +61,9 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 		c:         c,
 		mappings:  make(map[string]*profile.Mapping),
 		locations: make(map[frame]*profile.Location),
+	}
+	if c.recent != nil {
+		p.SampleType = append(p.SampleType, recentSamplesType.proto(), recentTimeType.proto())
 	}
 	if changes := meta.Interval; len(changes) > 0 {
 		p.Period = int64(changes[len(changes)-1].Interval)
@@ -140,10 +132,13 @@ func newFunction(id uint64, m ccmap.Method) *profile.Function {
 	}
 }
 
-func (p *pprofBuilder) addSample(stack []frame, c ccmap.Counters) {
+func (p *pprofBuilder) addSample(stack []frame, e entry) {
 	s := &profile.Sample{
 		Location: make([]*profile.Location, len(stack)),
-		Value:    []int64{c.Samples, c.Time, c.Activations},
+		Value:    []int64{e.Self.Samples, e.Self.Time, e.Self.Activations},
+	}
+	if p.c.recent != nil {
+		s.Value = append(s.Value, e.recent.Samples, e.recent.Time)
 	}
 	for i, f := range stack {
 		s.Location[len(stack)-1-i] = p.location(f)

@@ -71,24 +71,33 @@ var decoders = map[Format]func(*bufio.Reader, *builder) error{
 // was cut, [io.ErrUnexpectedEOF].
 func Read(r io.Reader, o ReadOptions) (*ccmap.Map, Format, error) {
 	o = o.withDefaults()
-	plain, release, err := decompress(r, o.MaxBytes)
+	plain, format, release, err := open(r, o.MaxBytes)
 	defer release()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read profile: %w", err)
 	}
-	format, err := sniff(plain)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read profile: %w", err)
-	}
-	b := newBuilder(o)
-	if err := decoders[format](plain, b); err != nil {
-		return nil, format, fmt.Errorf("read %v: %w", format, err)
-	}
-	m, err := b.finish()
+	m, err := readMap(plain, format, o)
 	if err != nil {
 		return nil, format, fmt.Errorf("read %v: %w", format, err)
 	}
 	return m, format, nil
+}
+
+// open undoes compression and tells the format. release is never nil.
+func open(r io.Reader, limit int64) (plain *bufio.Reader, f Format, release func(), err error) {
+	plain, release, err = decompress(r, limit)
+	if err == nil {
+		f, err = sniff(plain)
+	}
+	return plain, f, release, err
+}
+
+func readMap(r *bufio.Reader, f Format, o ReadOptions) (*ccmap.Map, error) {
+	b := newBuilder(o)
+	if err := decoders[f](r, b); err != nil {
+		return nil, err
+	}
+	return b.finish()
 }
 
 // ReadFile is [Read] of a file. Errors name it.

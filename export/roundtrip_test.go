@@ -38,7 +38,7 @@ func mustDecode(t *rapid.T, want Format, data string) *ccmap.Snapshot {
 func TestXMLAndJSONRestoreAll(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawMap(t).Snapshot()
+		s := drawPruned(t).Snapshot()
 		for _, f := range []Format{XML, JSON} {
 			if diff := diffContent(s, mustDecode(t, f, mustEncode(t, f, s))); diff != "" {
 				t.Fatalf("%v (-want +got):\n%s", f, diff)
@@ -50,13 +50,25 @@ func TestXMLAndJSONRestoreAll(t *testing.T) {
 func TestXMLToJSONToXMLIsIdentical(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		first := mustEncode(t, XML, drawMap(t).Snapshot())
+		first := mustEncode(t, XML, drawPruned(t).Snapshot())
 		json := mustEncode(t, JSON, mustDecode(t, XML, first))
 		second := mustEncode(t, XML, mustDecode(t, JSON, json))
 		if first != second {
 			t.Fatal(cmp.Diff(first, second))
 		}
 	})
+}
+
+// The window, written as a profile of its own, has no window.
+func TestRecentIsWrittenAsAProfile(t *testing.T) {
+	t.Parallel()
+	recent, _ := pruned().Snapshot().Recent()
+	for _, f := range []Format{XML, JSON, Pprof} {
+		got := decode(t, encode(t, f, recent))
+		if got.Total() != recent.Total() || got.Meta().Window != 0 {
+			t.Errorf("%v: total %v, want %v; window %v", f, got.Total(), recent.Total(), got.Meta().Window)
+		}
+	}
 }
 
 // Equal maps give equal bytes, in whatever order they were filled.
@@ -100,11 +112,14 @@ func TestOverloadsAreOrdered(t *testing.T) {
 func TestPprofRestoresContextsAndCounters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawMap(t).Snapshot()
+		s := drawPruned(t).Snapshot()
 		want, got := contentOf(s), contentOf(mustDecode(t, Pprof, mustEncode(t, Pprof, s)))
 		all := func(c ccmap.Counters) ccmap.Counters { return c }
 		if diff := cmp.Diff(want.counted(all), got.counted(all)); diff != "" {
 			t.Fatalf("counters (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want.Recent, got.Recent); diff != "" {
+			t.Fatalf("recent (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(want.Meta, got.Meta, cmpopts.EquateEmpty()); diff != "" || want.Exact != got.Exact {
 			t.Fatalf("meta (-want +got), exact %t %t:\n%s", want.Exact, got.Exact, diff)

@@ -18,7 +18,7 @@ func Write(w io.Writer, f Format, s *ccmap.Snapshot) error {
 		return fmt.Errorf("write profile: %w: %v", ErrFormat, f)
 	}
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	err := encode(buffered, newCanonical(s))
+	err := encode(buffered, newCanonical(s, f))
 	if err == nil {
 		err = buffered.Flush()
 	}

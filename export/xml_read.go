@@ -117,6 +117,10 @@ func (x xmlReader) section(start xml.StartElement) error {
 		return x.children(x.method)
 	case "nodes":
 		return x.children(x.node)
+	case "pruned_edges":
+		return x.children(x.prunedEdge)
+	case "pruned_methods":
+		return x.children(x.prunedMethod)
 	}
 	return x.Skip()
 }
@@ -126,9 +130,10 @@ func (x xmlReader) meta(start xml.StartElement) error {
 	if err := x.DecodeElement(&d, &start); err != nil {
 		return fmt.Errorf("<meta>: %w", err)
 	}
-	meta, err := d.meta()
-	*x.b.m.Meta() = meta
-	return err
+	if err := d.restore(x.b.m); err != nil {
+		return fmt.Errorf("<meta>: %w", err)
+	}
+	return nil
 }
 
 func (x xmlReader) method(start xml.StartElement) error {
@@ -183,8 +188,36 @@ func (d *nodeDoc) field(name string) *int64 {
 		return &d.Time
 	case "activations":
 		return &d.Activations
+	case "recent_samples":
+		return &d.RecentSamples
+	case "recent_time_ns":
+		return &d.RecentTime
 	}
 	return nil
+}
+
+func (x xmlReader) prunedEdge(start xml.StartElement) error {
+	if start.Name.Local != "edge" {
+		return x.Skip()
+	}
+	d := newPrunedEdgeDoc()
+	if err := x.DecodeElement(&d, &start); err != nil {
+		return fmt.Errorf("<edge>: %w", err)
+	}
+	x.elements.reset()
+	return x.b.addPrunedEdge(d)
+}
+
+func (x xmlReader) prunedMethod(start xml.StartElement) error {
+	if start.Name.Local != "method" {
+		return x.Skip()
+	}
+	d := prunedMethodDoc{Method: noMethod}
+	if err := x.DecodeElement(&d, &start); err != nil {
+		return fmt.Errorf("<method>: %w", err)
+	}
+	x.elements.reset()
+	return x.b.addPrunedMethod(d)
 }
 
 // end makes sure that nothing follows the root element.

@@ -4,15 +4,13 @@ import (
 	"bufio"
 	"encoding/xml"
 	"strconv"
-
-	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // writeXML writes the document of ccmap.xsd: one element a line. The nodes are a
 // flat list, since nesting them would break parsers that bound the depth
 // (libxml2: 256 unless told otherwise).
 func writeXML(w *bufio.Writer, c *canonical) error {
-	meta, err := newMetaDoc(c.snapshot.Meta())
+	meta, err := newMetaDoc(c.snapshot)
 	if err != nil {
 		return err
 	}
@@ -29,11 +27,30 @@ func writeXML(w *bufio.Writer, c *canonical) error {
 		}
 	}
 	w.WriteString("</methods>\n<nodes>\n")
+	var numbers []number
 	for e := range c.entries() {
-		writeXMLNode(w, e)
+		numbers = e.numbers(numbers[:0])
+		writeXMLNumbers(w, "node", numbers)
 	}
-	w.WriteString("</nodes>\n</ccmap>\n")
+	w.WriteString("</nodes>\n")
+	if c.bases {
+		writeXMLPruned(w, c)
+	}
+	w.WriteString("</ccmap>\n")
 	return nil
+}
+
+// writeXMLPruned writes what the removed nodes had counted.
+func writeXMLPruned(w *bufio.Writer, c *canonical) {
+	w.WriteString("<pruned_edges>\n")
+	for _, e := range c.prunedEdges() {
+		writeXMLNumbers(w, "edge", c.prunedEdgeNumbers(nil, e))
+	}
+	w.WriteString("</pruned_edges>\n<pruned_methods>\n")
+	for _, p := range c.prunedMethods() {
+		writeXMLNumbers(w, "method", c.prunedMethodNumbers(nil, p))
+	}
+	w.WriteString("</pruned_methods>\n")
 }
 
 func writeElement(w *bufio.Writer, name string, v any) error {
@@ -44,33 +61,16 @@ func writeElement(w *bufio.Writer, name string, v any) error {
 	return err
 }
 
-// writeXMLNode is written out by hand: encoding/xml takes many times as long,
-// and there is a node for every context.
-func writeXMLNode(w *bufio.Writer, e entry) {
-	w.WriteString("<node")
-	writeAttr(w, "parent", int64(e.parent))
-	if e.Offset != ccmap.NoOffset {
-		writeAttr(w, "offset", int64(int32(e.Offset)))
-	}
-	if e.method != noMethod {
-		writeAttr(w, "method", int64(e.method))
-	}
-	writeCount(w, "samples", e.Self.Samples)
-	writeCount(w, "time_ns", e.Self.Time)
-	writeCount(w, "activations", e.Self.Activations)
-	w.WriteString("/>\n")
-}
-
-func writeCount(w *bufio.Writer, name string, count int64) {
-	if count != 0 {
-		writeAttr(w, name, count)
-	}
-}
-
-func writeAttr(w *bufio.Writer, name string, v int64) {
-	w.WriteByte(' ')
+// writeXMLNumbers writes an element of attributes.
+func writeXMLNumbers(w *bufio.Writer, name string, numbers []number) {
+	w.WriteByte('<')
 	w.WriteString(name)
-	w.WriteString(`="`)
-	w.Write(strconv.AppendInt(w.AvailableBuffer(), v, 10))
-	w.WriteByte('"')
+	for _, n := range numbers {
+		w.WriteByte(' ')
+		w.WriteString(n.name)
+		w.WriteString(`="`)
+		w.Write(strconv.AppendInt(w.AvailableBuffer(), n.value, 10))
+		w.WriteByte('"')
+	}
+	w.WriteString("/>\n")
 }

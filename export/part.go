@@ -1,0 +1,112 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Part is a profile on its way into the sum of many. It is read and checked,
+// which may go on for many files at once; the goroutine that owns the sum adds
+// it. A pprof profile never becomes a map of its own on that way, unless it is
+// unusual.
+type Part struct {
+	m      *ccmap.Map // of a pprof profile all but its contexts
+	pprof  *pprofFile // the contexts of m; nil: it has them
+	limits ReadOptions
+}
+
+// ReadPart reads a profile as [Read] does. The Part is to be added once, or
+// dropped.
+func ReadPart(r io.Reader, o ReadOptions) (*Part, error) {
+	o = o.withDefaults()
+	plain, format, release, err := open(r, o.MaxBytes)
+	defer release()
+	if err != nil {
+		return nil, fmt.Errorf("read profile: %w", err)
+	}
+	p := &Part{limits: o}
+	if format == Pprof {
+		err = p.readPprof(plain)
+	} else {
+		p.m, err = readMap(plain, format, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %v: %w", format, err)
+	}
+	return p, nil
+}
+
+func (p *Part) readPprof(r io.Reader) error {
+	b := newBuilder(p.limits)
+	p.m, p.pprof = b.m, newPprofFile()
+	if err := p.pprof.decode(r, p.limits); err != nil {
+		return err
+	}
+	return p.pprof.describe(p.m)
+}
+
+// AddTo adds the profile, times its weight, to a map of the caller's, who is its
+// writer. Activations stay exact only with the weight 1. On an error the map is
+// as before.
+func (p *Part) AddTo(sum *ccmap.Map, w Weight) error {
+	if w == (Weight{}) {
+		w = once
+	}
+	if p.pprof != nil {
+		defer p.pprof.release()
+		if p.isPlain(sum) {
+			return p.addStacks(sum, w)
+		}
+		if err := p.complete(); err != nil {
+			return err
+		}
+	}
+	if w.isOne() {
+		return sum.Merge(p.m.Snapshot())
+	}
+	return sum.Merge(scaled(p.m.Snapshot(), w).Snapshot())
+}
+
+// complete gives the map its contexts.
+func (p *Part) complete() error {
+	b := newBuilder(p.limits)
+	b.m = p.m
+	err := p.pprof.addTo(b, once)
+	if err == nil {
+		_, err = b.finish()
+	}
+	if err != nil {
+		return fmt.Errorf("read %v: %w", Pprof, err)
+	}
+	return nil
+}
+
+// isPlain reports whether nothing can go wrong in adding the contexts to the sum
+// one by one: there are no windows, nothing pruned, and surely no more nodes and
+// methods than there may be.
+func (p *Part) isPlain(sum *ccmap.Map) bool {
+	nodes := p.pprof.stacks.added.frames + 2*len(p.pprof.stacks.samples)
+	methods := len(p.pprof.functions.entries) + len(p.pprof.locations.entries) + 1
+	return sum.Meta().Window == 0 && p.m.Meta().Window == 0 &&
+		nodes <= p.limits.MaxNodes && methods <= p.limits.MaxMethods && sum.Len()+nodes <= math.MaxUint32 &&
+		!slices.ContainsFunc(p.pprof.functions.entries, isPruned)
+}
+
+func isPruned(f pprofFunction) bool { return f.methodName() == ccmap.PrunedName }
+
+// addStacks adds the contexts, then all else.
+func (p *Part) addStacks(sum *ccmap.Map, w Weight) error {
+	b := &builder{m: sum, limits: ReadOptions{MaxMethods: math.MaxInt, MaxNodes: math.MaxInt}}
+	if err := p.pprof.addTo(b, w); err != nil {
+		return fmt.Errorf("read %v: %w", Pprof, err)
+	}
+	if !w.isOne() {
+		*p.m.Meta() = scaledMeta(*p.m.Meta(), w)
+		p.m.SetExact(false)
+	}
+	return sum.Merge(p.m.Snapshot()) // which keeps the sum within its budget
+}

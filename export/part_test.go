@@ -1,0 +1,253 @@
+package export
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/pprof/profile"
+	"pgregory.net/rapid"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+func mustPart(t *rapid.T, data string) *Part {
+	p, err := ReadPart(strings.NewReader(data), ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Parts add up to what the maps merge to, in any format.
+func TestPartsAddUpToMerge(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		got, want := ccmap.New(ccmap.Options{}), ccmap.New(ccmap.Options{})
+		var parts []*Part
+		for range rapid.IntRange(1, 4).Draw(t, "files") {
+			f := rapid.SampledFrom([]Format{Pprof, Pprof, XML, JSON}).Draw(t, "format")
+			data := mustEncode(t, f, drawPruned(t).Snapshot())
+			parts = append(parts, mustPart(t, data))
+			if err := want.Merge(mustDecode(t, f, data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, p := range parts {
+			if err := p.AddTo(got, Weight{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := got.CheckValid(); err != nil {
+			t.Fatal(err)
+		}
+		counted := func(m *ccmap.Map) content {
+			c := contentOf(m.Snapshot())
+			c.Nodes = c.counted(func(c ccmap.Counters) ccmap.Counters { return c })
+			return c
+		}
+		if diff := cmp.Diff(counted(want), counted(got), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("(-merged maps +parts):\n%s", diff)
+		}
+	})
+}
+
+func TestWeightsScaleTotals(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.SampledFrom([]Format{Pprof, XML}).Draw(t, "format")
+		s := mustDecode(t, f, mustEncode(t, f, drawPruned(t).Snapshot()))
+		w := Weight{rapid.Uint64Range(1, 5000).Draw(t, "thousandths"), 1000}
+		sum := ccmap.New(ccmap.Options{})
+		if err := mustPart(t, mustEncode(t, f, s)).AddTo(sum, w); err != nil {
+			t.Fatal(err)
+		}
+		if err := sum.CheckValid(); err != nil {
+			t.Fatal(err)
+		}
+		got, want := sum.Snapshot().Total(), s.Total()
+		if got.Samples != nearest(want.Samples, w) || got.Time != nearest(want.Time, w) {
+			t.Fatalf("%v times %v is %v", want, w, got)
+		}
+		if sum.ActivationsExact() != (s.ActivationsExact() && w.isOne()) {
+			t.Fatalf("exact: %t", sum.ActivationsExact())
+		}
+	})
+}
+
+// nearest returns n times w, rounded half up.
+func nearest(n int64, w Weight) int64 {
+	product := new(big.Int).Mul(big.NewInt(n), new(big.Int).SetUint64(w.num))
+	product.Add(product, new(big.Int).SetUint64(w.den/2))
+	return product.Div(product, new(big.Int).SetUint64(w.den)).Int64()
+}
+
+func TestParseWeight(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]Weight{
+		"1": {1, 1}, "2": {2, 1}, "0.5": {5, 10}, ".25": {25, 100}, "3.": {3, 1}, "007": {7, 1},
+		"999999999.999999999": {999999999999999999, 1e9},
+	} {
+		if got, err := ParseWeight(in); got != want || err != nil {
+			t.Errorf("ParseWeight(%q) = %v, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", ".", "0", "0.0", "-1", "+1", "1e3", "1.2.3", "1 ", "inf", "0x1", "1_0", "1234567890", "0.1234567890", "²"} {
+		if got, err := ParseWeight(in); err == nil {
+			t.Errorf("ParseWeight(%q) = %v", in, got)
+		}
+	}
+}
+
+func TestWeightsSaturate(t *testing.T) {
+	t.Parallel()
+	s := newScaler(Weight{999999999, 1})
+	for range 2 {
+		if got := s.scale(math.MaxInt64); got != math.MaxInt64 {
+			t.Errorf("got %d", got)
+		}
+	}
+}
+
+// A part that turns out to be too large for the limits leaves the sum alone.
+func TestPartBeyondLimitsLeavesSum(t *testing.T) {
+	t.Parallel()
+	data := encode(t, Pprof, chain(300).Snapshot())
+	for _, o := range []ReadOptions{{MaxNodes: 1000}, {MaxNodes: 650}} { // records; nodes fit as well
+		p, err := ReadPart(strings.NewReader(data), o)
+		if err == nil {
+			err = p.AddTo(ccmap.New(ccmap.Options{}), Weight{})
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	two := encode(t, Pprof, small().Snapshot())
+	p, err := ReadPart(strings.NewReader(two), ReadOptions{MaxMethods: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := ccmap.New(ccmap.Options{})
+	if err := p.AddTo(sum, Weight{}); err == nil || sum.Len() != 1 || !strings.Contains(err.Error(), "methods") {
+		t.Errorf("%d nodes, %v", sum.Len(), err)
+	}
+}
+
+// However a file says that something was pruned, the sum stays valid.
+func TestPartsWithPrunedFrames(t *testing.T) {
+	t.Parallel()
+	for _, f := range []*profile.Function{
+		{ID: 1, Name: ccmap.PrunedName, SystemName: ccmap.PrunedName},
+		{ID: 1, SystemName: ccmap.PrunedName},
+	} {
+		l := &profile.Location{ID: 1, Line: []profile.Line{{Function: f, Line: 5}}}
+		data := encodeProfile(t, &profile.Profile{
+			SampleType: []*profile.ValueType{samplesType.proto(), timeType.proto(), activationsType.proto()},
+			Function:   []*profile.Function{f},
+			Location:   []*profile.Location{l},
+			Sample:     []*profile.Sample{{Location: []*profile.Location{l, l}, Value: []int64{1, 1, 1}}},
+		})
+		sum := ccmap.New(ccmap.Options{})
+		p, err := ReadPart(strings.NewReader(data), ReadOptions{})
+		if err == nil {
+			err = p.AddTo(sum, Weight{})
+		}
+		if err := sum.CheckValid(); err != nil {
+			t.Error(err)
+		}
+		if _, _, want := Read(strings.NewReader(data), ReadOptions{}); (err == nil) != (want == nil) {
+			t.Errorf("as a part: %v; alone: %v", err, want)
+		}
+	}
+}
+
+// A file costs a few allocations, however many samples it has.
+func TestDecodingReusesBuffers(t *testing.T) {
+	data := encode(t, Pprof, forest(20_000).Snapshot())
+	limits := ReadOptions{}.withDefaults()
+	p := new(pprofFile)
+	allocations := testing.AllocsPerRun(5, func() {
+		p.reset()
+		if err := p.decode(strings.NewReader(data), limits); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations > 40 {
+		t.Errorf("%v allocations for %d samples", allocations, len(p.stacks.samples))
+	}
+}
+
+// The sum stays within its budget, and says what it cost.
+func TestPartsKeepBudget(t *testing.T) {
+	t.Parallel()
+	const budget = 400 << 10
+	sum := ccmap.New(ccmap.Options{MaxBytes: budget})
+	var want ccmap.Counters
+	for i := range 5 {
+		m := thicket(uint64(i))
+		want = want.Add(m.Snapshot().Total())
+		p, err := ReadPart(strings.NewReader(encode(t, Pprof, m.Snapshot())), ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.AddTo(sum, Weight{}); err != nil {
+			t.Fatal(err)
+		}
+		if sum.Bytes() > budget {
+			t.Errorf("%d bytes", sum.Bytes())
+		}
+	}
+	if s := sum.Snapshot(); s.Total() != want || !s.Pruned() {
+		t.Errorf("total %v, want %v; pruned %t", s.Total(), want, s.Pruned())
+	}
+}
+
+// thicket is a map of many contexts of few edges.
+func thicket(seed uint64) *ccmap.Map {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	m := ccmap.New(ccmap.Options{})
+	methods := []ccmap.MethodID{m.Names().Intern(ccmap.Method{Name: "a"}), m.Names().Intern(ccmap.Method{Name: "b"})}
+	for range 2000 {
+		n := m.Root()
+		for range 15 {
+			n = m.Child(n, 1, methods[rng.IntN(2)])
+		}
+		m.Add(n, ccmap.Counters{Samples: 1, Time: rng.Int64N(100)})
+	}
+	return m
+}
+
+// Buffers go from one file to the next, and nothing of a file with them.
+func TestPartsInManyGoroutines(t *testing.T) {
+	t.Parallel()
+	var files, want []string
+	for i := range 8 {
+		s := forest(500 * (i + 1)).Snapshot()
+		files, want = append(files, encode(t, Pprof, s)), append(want, encode(t, Folded, s))
+	}
+	for g := range 4 {
+		t.Run(fmt.Sprint(g), func(t *testing.T) {
+			t.Parallel()
+			for i := range 3 * len(files) {
+				i = (i*(g+1) + g) % len(files)
+				p, err := ReadPart(bytes.NewReader([]byte(files[i])), ReadOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := ccmap.New(ccmap.Options{})
+				if err := p.AddTo(m, Weight{}); err != nil {
+					t.Fatal(err)
+				}
+				if got := encode(t, Folded, m.Snapshot()); got != want[i] {
+					t.Errorf("file %d is another", i)
+				}
+			}
+		})
+	}
+}

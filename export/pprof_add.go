@@ -1,0 +1,199 @@
+package export
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// pprofAdder adds the samples of a file to a map. Methods and locations are
+// looked up when the first sample needs them.
+type pprofAdder struct {
+	*pprofFile
+	b       *builder
+	scaler  *counterScaler
+	methods []ccmap.MethodID // by function; ccmap.NoMethod: not looked up
+	spots   []spot           // by location
+	frames  []ccmap.Frame    // of the spots
+	path    []step           // by location of the last sample, outermost first
+}
+
+// spot is where the frames of a location are, outermost first; of none before
+// it was looked up.
+type spot struct{ lo, hi uint32 }
+
+// step is where a stack has got to: a node, and the position in its method.
+type step struct {
+	node ccmap.NodeID
+	at   uint32
+}
+
+// addTo adds all samples, times a weight, to the builder's map.
+func (p *pprofFile) addTo(b *builder, w Weight) error {
+	a := pprofAdder{pprofFile: p, b: b, scaler: newCounterScaler(w)}
+	a.methods = filled(len(p.functions.entries), ccmap.NoMethod)
+	a.spots = make([]spot, len(p.locations.entries))
+	added := p.stacks.added.locations
+	for i := range p.stacks.samples {
+		s := &p.stacks.samples[i]
+		if err := a.add(s, added[:s.added]); err != nil {
+			return fmt.Errorf("sample %d: %w", i, err)
+		}
+		added = added[s.added:]
+	}
+	return nil
+}
+
+func filled[T any](n int, v T) []T {
+	list := make([]T, n)
+	for i := range list {
+		list[i] = v
+	}
+	return list
+}
+
+// add adds a sample that has locations of its own.
+func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
+	a.path = a.path[:s.kept]
+	last := step{a.b.m.Root(), ccmap.NoOffset}
+	if s.kept > 0 {
+		last = a.path[s.kept-1]
+	}
+	for _, l := range locations {
+		if a.spots[l].hi == 0 {
+			if err := a.lookUp(l); err != nil {
+				return err
+			}
+		}
+		for _, f := range a.frames[a.spots[l].lo:a.spots[l].hi] {
+			last = step{a.b.m.Child(last.node, last.at, f.Method), f.Offset}
+		}
+		a.path = append(a.path, last)
+	}
+	if len(a.path) == 0 {
+		id, err := a.b.intern(ccmap.Method{Name: ccmap.UnknownName})
+		if err != nil {
+			return err
+		}
+		last.node = a.b.m.Child(last.node, last.at, id)
+	}
+	return a.count(s, last)
+}
+
+// count counts a sample at the position where its stack ends, if that is known.
+func (a *pprofAdder) count(s *pprofSample, end step) error {
+	m, leaf := a.b.m, end.node
+	if end.at != ccmap.NoOffset {
+		leaf = m.Child(leaf, end.at, ccmap.NoMethod)
+	}
+	if m.Len()-1 > a.b.limits.MaxNodes {
+		return fmt.Errorf("%w: more than %d nodes", ErrTooLarge, a.b.limits.MaxNodes)
+	}
+	m.Add(leaf, a.scaler.scale(s.self))
+	if s.recent != (ccmap.Counters{}) {
+		m.AddRecent(leaf, s.recent) // dropped where the comment is missing that there is a window
+	}
+	return nil
+}
+
+// lookUp finds the frames of a location, outermost first: more than one where
+// calls were inlined.
+func (a *pprofAdder) lookUp(location uint32) error {
+	l := &a.locations.entries[location]
+	lo := len(a.frames)
+	if l.lo == l.hi {
+		id, err := a.b.intern(ccmap.Method{Name: a.addressName(l)})
+		if err != nil {
+			return err
+		}
+		a.frames = append(a.frames, ccmap.Frame{Method: id, Offset: ccmap.NoOffset})
+	}
+	for i := l.hi; i > l.lo; i-- {
+		line := &a.lines[i-1]
+		id, err := a.method(line.function, l)
+		if err != nil {
+			return err
+		}
+		offset := offsetOf(line.line, a.functions.entries[line.function].startLine)
+		a.frames = append(a.frames, ccmap.Frame{Method: id, Offset: offset})
+	}
+	a.spots[location] = spot{uint32(lo), uint32(len(a.frames))}
+	return nil
+}
+
+// addressName names a location without symbols by where it is in its file, for
+// example "libc.so.6+0x2a3b4", or not at all where the file is not known.
+func (a *pprofAdder) addressName(l *pprofLocation) string {
+	m := a.mappingOf(l)
+	if m == nil || m.file == "" || l.address == 0 {
+		return ccmap.UnknownName
+	}
+	return fmt.Sprintf("%s+%#x", filepath.Base(m.file), l.address-m.start+m.offset)
+}
+
+// method returns the method of a function. The module is that of the first
+// location. What the map keeps is cloned, lest all strings of the file stay.
+func (a *pprofAdder) method(function uint32, l *pprofLocation) (ccmap.MethodID, error) {
+	if id := a.methods[function]; id != ccmap.NoMethod {
+		return id, nil
+	}
+	f := &a.functions.entries[function]
+	name := f.methodName()
+	signature := a.signature(f)
+	id, known := a.b.m.Names().Lookup(name, signature)
+	if !known {
+		var err error
+		id, err = a.b.intern(ccmap.Method{
+			Name:      strings.Clone(name),
+			Signature: strings.Clone(signature),
+			File:      strings.Clone(f.filename),
+			StartLine: startLine(f.startLine),
+			Module:    strings.Clone(moduleOf(a.mappingOf(l))),
+		})
+		if err != nil {
+			return id, err
+		}
+	}
+	a.methods[function] = id
+	return id, nil
+}
+
+func (f *pprofFunction) methodName() string {
+	return firstNonEmpty(f.name, f.systemName, ccmap.UnknownName)
+}
+
+func firstNonEmpty(names ...string) string {
+	for _, n := range names {
+		if n != "" {
+			return n
+		}
+	}
+	return ""
+}
+
+// signature is what our system name has behind the name. Of other tools' system
+// names, for example a mangled C++ name, none is taken.
+func (p *pprofFile) signature(f *pprofFunction) string {
+	if p.ours == nil {
+		return ""
+	}
+	signature, _ := strings.CutPrefix(f.systemName, f.name)
+	return signature
+}
+
+// startLine is 0, unknown, where it is absurd.
+func startLine(line int64) int32 {
+	if int64(int32(line)) != line {
+		return 0
+	}
+	return int32(line)
+}
+
+func moduleOf(m *pprofMapping) string {
+	if m == nil {
+		return ""
+	}
+	return firstNonEmpty(m.buildID, m.file)
+}

@@ -1,0 +1,253 @@
+package export
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// pprofSample is a sample of a profile.proto, as what it changes of the stack of
+// the one before it.
+type pprofSample struct {
+	kept, added uint32 // locations: so many of the outermost stay, and so many follow
+	self        ccmap.Counters
+	recent      ccmap.Counters // of the window
+}
+
+// sampleReader decodes samples. In a sorted profile, as ours are, neighbours have
+// most of their stacks in common. Locations stand leaf first, so what they share
+// is the end of both lists: it is compared as bytes, and not decoded again.
+type sampleReader struct {
+	tables *pprofTables
+	values valueChoice
+	limits ReadOptions
+
+	samples []pprofSample
+	added   struct {
+		locations []uint32 // that samples add, outermost first; indices
+		frames    int      // of these
+	}
+
+	locations message   // of the last sample, as in the file: its numbers
+	lists     [2][]byte // where the numbers lie if the file has them in pieces
+	turn      int       // of lists: that which locations does not use
+	depths    []int     // by location of the last sample, outermost first: frames down to it
+	row       []int64   // the values of the last sample
+
+	frames int // of all samples
+	total  ccmap.Counters
+	recent ccmap.Counters
+}
+
+// read decodes the samples of the tables.
+func (r *sampleReader) read() error {
+	list := r.tables.records[sampleField]
+	if len(list) > 0 && len(r.tables.sampleTypes) == 0 {
+		return errors.New("samples, but no sample types")
+	}
+	for i, m := range list {
+		if err := r.sample(m); err != nil {
+			return fmt.Errorf("sample %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (r *sampleReader) sample(m message) error {
+	locations, err := r.fields(m)
+	if err != nil {
+		return err
+	}
+	if len(r.row) != len(r.tables.sampleTypes) {
+		return fmt.Errorf("not as many values as there are types, %d", len(r.tables.sampleTypes))
+	}
+	var s pprofSample
+	if s.self, s.recent, err = r.values.counters(r.row); err != nil {
+		return err
+	}
+	if err := addCounts(&r.total, s.self); err != nil {
+		return err
+	}
+	if err := addCounts(&r.recent, s.recent); err != nil {
+		return err
+	}
+	if err := r.stack(&s, locations); err != nil {
+		return err
+	}
+	r.samples = append(r.samples, s)
+	return nil
+}
+
+// fields reads the fields of a sample: the values into row, and returns the
+// numbers of the locations.
+func (r *sampleReader) fields(m message) (locations message, err error) {
+	const location, value, label = 1, 2, 3
+	r.row = r.row[:0]
+	var f field
+	for len(m) > 0 && err == nil {
+		if err = m.next(&f); err != nil {
+			break
+		}
+		switch f.number {
+		case location:
+			locations, err = r.join(locations, &f)
+		case value:
+			err = f.eachNumber(r.addValue)
+		case label:
+			err = r.checkLabel(&f)
+		}
+	}
+	return locations, err
+}
+
+// addValue takes a value of the sample; of too many, as many as tell that.
+func (r *sampleReader) addValue(v uint64) {
+	if len(r.row) <= len(r.tables.sampleTypes) {
+		r.row = append(r.row, int64(v))
+	}
+}
+
+// join puts the numbers of a field behind those that there are. Nearly always
+// there are none yet, and nothing is copied.
+func (r *sampleReader) join(numbers message, f *field) (message, error) {
+	switch {
+	case f.wire != wireBytes && f.wire != wireVarint:
+		return nil, errWireType
+	case len(numbers) == 0:
+		return f.data, nil
+	}
+	list := append(append(r.lists[r.turn][:0], numbers...), f.data...)
+	r.lists[r.turn] = list
+	return list, nil
+}
+
+// checkLabel makes sure that a label could be read. None is used.
+func (r *sampleReader) checkLabel(f *field) error {
+	const key, text, unit = 1, 2, 4
+	if f.wire != wireBytes {
+		return errWireType
+	}
+	var v [unit + 1]uint64
+	if err := f.data.numbers(v[:]); err != nil {
+		return err
+	}
+	r.tables.strings.at(v[key])
+	r.tables.strings.at(v[text])
+	if v[text] == 0 {
+		r.tables.strings.at(v[unit])
+	}
+	return r.tables.strings.missing
+}
+
+// stack finds out which locations a sample keeps of the last one, and takes in
+// those that it adds.
+func (r *sampleReader) stack(s *pprofSample, locations message) error {
+	same := commonNumbers(r.locations, locations)
+	kept := len(r.depths) - countNumbers(r.locations[:len(r.locations)-same])
+	first := len(r.added.locations)
+	if err := r.add(locations[:len(locations)-same], r.limits.MaxDepth-kept); err != nil {
+		return err
+	}
+	added := r.added.locations[first:]
+	slices.Reverse(added) // the file has them innermost first
+	r.depths = r.depths[:kept]
+	depth := 0
+	if kept > 0 {
+		depth = r.depths[kept-1]
+	}
+	r.added.frames -= depth
+	for _, l := range added {
+		depth += r.tables.locations.entries[l].frames()
+		r.depths = append(r.depths, depth)
+	}
+	r.added.frames += depth
+	s.kept, s.added = uint32(kept), uint32(len(added))
+	r.locations, r.turn = locations, 1-r.turn
+	return r.bound(max(depth, 1)) // no location: a frame of the unknown
+}
+
+// add appends the indices of at most so many locations.
+func (r *sampleReader) add(numbers message, most int) error {
+	for ; len(numbers) > 0; most-- {
+		if most == 0 {
+			return r.tooDeep()
+		}
+		id, size := varint(numbers)
+		if size == 0 {
+			return errVarint
+		}
+		index, found := r.tables.locations.find(id)
+		if !found {
+			return fmt.Errorf("location %d is not there", id)
+		}
+		r.added.locations = append(r.added.locations, index)
+		numbers = numbers[size:]
+	}
+	return nil
+}
+
+// bound holds the depth of a stack against the limits.
+func (r *sampleReader) bound(depth int) error {
+	if depth > r.limits.MaxDepth {
+		return r.tooDeep()
+	}
+	if r.frames += depth; r.frames > r.limits.MaxFrames {
+		return fmt.Errorf("%w: more than %d frames in all stacks", ErrTooLarge, r.limits.MaxFrames)
+	}
+	return nil
+}
+
+func (r *sampleReader) tooDeep() error {
+	return fmt.Errorf("%w: more than %d frames deep", ErrTooLarge, r.limits.MaxDepth)
+}
+
+// commonNumbers returns how many bytes the same numbers at the end of two lists
+// take. All numbers of a are well formed.
+func commonNumbers(a, b []byte) int {
+	same := commonSuffix(a, b)
+	for same > 0 && !(startsNumber(a, len(a)-same) && startsNumber(b, len(b)-same)) {
+		same--
+	}
+	return same
+}
+
+// startsNumber reports whether a number begins at b[i]: the byte before it ends
+// one.
+func startsNumber(b []byte, i int) bool { return i == 0 || b[i-1] < 0x80 }
+
+// commonSuffix returns how many bytes at their ends a and b have in common.
+func commonSuffix(a, b []byte) int {
+	n := 0
+	for len(a)-n >= 8 && len(b)-n >= 8 {
+		x := binary.LittleEndian.Uint64(a[len(a)-n-8:])
+		y := binary.LittleEndian.Uint64(b[len(b)-n-8:])
+		if x != y {
+			return n + bits.LeadingZeros64(x^y)/8
+		}
+		n += 8
+	}
+	for n < min(len(a), len(b)) && a[len(a)-n-1] == b[len(b)-n-1] {
+		n++
+	}
+	return n
+}
+
+// countNumbers returns how many numbers a list has: so many bytes have no high
+// bit, which no branch could foretell.
+func countNumbers(list []byte) (n int) {
+	for _, b := range list {
+		n += int(^b >> 7)
+	}
+	return n
+}
+
+// reset makes room for another profile, and keeps the buffers.
+func (r *sampleReader) reset() {
+	added := r.added.locations[:0]
+	*r = sampleReader{samples: r.samples[:0], lists: r.lists, depths: r.depths[:0], row: r.row[:0]}
+	r.added.locations = added
+}
