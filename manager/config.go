@@ -15,7 +15,8 @@ import (
 type Config struct {
 	// Source takes the samples, into Queue, with methods of Map's names. Map
 	// already says in its metadata what the target is; the manager adds the
-	// rest. All three are required, and the manager's alone from New on.
+	// rest, and moves the clock of its window, if it has one. All three are
+	// required, and the manager's alone from New on.
 	Source sampler.Source
 	Queue  *queue.Queue
 	Map    *ccmap.Map
@@ -24,8 +25,8 @@ type Config struct {
 	// Nil leaves it at that.
 	Tuner Tuner
 
-	// Logger receives every change of the interval, and what goes wrong on the
-	// way. Nil discards.
+	// Logger receives every change of the interval, how settled the map is, when
+	// the target drifts, and what goes wrong on the way. Nil discards.
 	Logger *slog.Logger
 
 	// PublishEvery is the shortest time between two snapshots, and between two
@@ -36,6 +37,9 @@ type Config struct {
 	// once in the session, on the manager's goroutine: it must not block.
 	Hot   Thresholds
 	OnHot func(Event)
+
+	// Until ends the session when the map is that settled.
+	Until Goal
 
 	// Dumps are written at the end, in this order.
 	Dumps []Dump
@@ -63,5 +67,5 @@ func (c *Config) complete() error {
 	if c.PublishEvery <= 0 {
 		c.PublishEvery = defaultPublishEvery
 	}
-	return nil
+	return c.Until.check()
 }

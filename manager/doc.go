@@ -10,9 +10,13 @@
 //  3. It tells the [Tuner] what a turn has brought; if the tuner wants another
 //     interval, it sets it at the source, logs why and keeps that in the map's
 //     metadata.
-//  4. It publishes a snapshot if a reader has asked for one, and raises an
+//  4. It has a goroutine beside it find out how settled the map is: what two
+//     halves of its samples overlap, whenever they are a fifth more than at the
+//     last time, and whether the latest thousand differ from those before. The
+//     session ends when a [Goal] is reached.
+//  5. It publishes a snapshot if a reader has asked for one, and raises an
 //     [Event] for every method and edge that has become hot.
-//  5. When the source has ended, it drains what is left, writes the [Dump]s and
+//  6. When the source has ended, it drains what is left, writes the [Dump]s and
 //     returns a [Report].
 //
 // Nobody waits for the manager, neither the source's threads, whose samples are

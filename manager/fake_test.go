@@ -46,8 +46,13 @@ type session struct {
 
 // newSession returns a session that runs the function with a ring of its own.
 func newSession(run func(ctx context.Context, r *queue.Ring, names *ccmap.Names)) *session {
+	return newSessionOf(ccmap.Options{Seed: 1}, run)
+}
+
+// newSessionOf is newSession with options of the map.
+func newSessionOf(o ccmap.Options, run func(ctx context.Context, r *queue.Ring, names *ccmap.Names)) *session {
 	q := queue.New(queue.Options{})
-	m := ccmap.New(ccmap.Options{Seed: 1})
+	m := ccmap.New(o)
 	source := &fakeSource{stats: sampler.Stats{Interval: 10 * time.Millisecond}}
 	source.run = func(ctx context.Context) (sampler.Ending, error) {
 		r := q.Ring()

@@ -36,13 +36,7 @@ type hotness struct {
 
 	next     int64     // sampled time from which a look is due
 	earliest time.Time // of the next look
-	raised   map[hotKey]bool
-}
-
-// hotKey is a method, with NoMethod as its caller, or an edge.
-type hotKey struct {
-	caller, method ccmap.MethodID
-	offset         uint32
+	raised   map[edge]bool
 }
 
 const (
@@ -51,7 +45,7 @@ const (
 )
 
 func newHotness(c Config) hotness {
-	h := hotness{limit: c.Hot, raise: c.OnHot, every: c.PublishEvery, raised: make(map[hotKey]bool)}
+	h := hotness{limit: c.Hot, raise: c.OnHot, every: c.PublishEvery, raised: make(map[edge]bool)}
 	for _, limit := range []time.Duration{c.Hot.Method, c.Hot.Edge} {
 		if step := max(int64(limit)/lateStep, 1); limit > 0 && (h.step == 0 || step < h.step) {
 			h.step = step
@@ -83,8 +77,12 @@ func (h *hotness) lookAtMethods(s *ccmap.Snapshot) {
 	if h.limit.Method <= 0 {
 		return
 	}
+	pruned := prunedMethod(s)
 	for m := range s.Methods() {
-		h.check(s, h.limit.Method, hotKey{ccmap.NoMethod, m.ID(), ccmap.NoOffset}, m.Cumulative())
+		if m.ID() == pruned {
+			continue
+		}
+		h.check(s, h.limit.Method, edge{ccmap.NoMethod, m.ID(), ccmap.NoOffset}, m.Cumulative())
 	}
 }
 
@@ -92,17 +90,21 @@ func (h *hotness) lookAtEdges(s *ccmap.Snapshot) {
 	if h.limit.Edge <= 0 {
 		return
 	}
+	pruned := prunedMethod(s)
 	for e := range s.Edges() {
-		h.check(s, h.limit.Edge, hotKey{e.Caller(), e.Callee(), e.Offset()}, e.Total())
+		if e.Callee() == pruned {
+			continue
+		}
+		h.check(s, h.limit.Edge, edge{e.Caller(), e.Callee(), e.Offset()}, e.Total())
 	}
 }
 
 // check raises the event of k if its counters have reached the limit for the
 // first time.
-func (h *hotness) check(s *ccmap.Snapshot, limit time.Duration, k hotKey, c ccmap.Counters) {
+func (h *hotness) check(s *ccmap.Snapshot, limit time.Duration, k edge, c ccmap.Counters) {
 	if c.Time < int64(limit) || h.raised[k] {
 		return
 	}
 	h.raised[k] = true
-	h.raise(Event{Method: k.method, Caller: k.caller, Offset: k.offset, Counters: c, Snapshot: s})
+	h.raise(Event{Method: k.callee, Caller: k.caller, Offset: k.offset, Counters: c, Snapshot: s})
 }

@@ -26,7 +26,7 @@ const (
 // Manager runs one session.
 //
 //	config       written by New only
-//	start … hot  of the manager's goroutine, the one in Run
+//	start … stop of the manager's goroutine, the one in Run
 //	latest       atomic; written by the manager, read by any goroutine
 //	asked        a token is there if a reader wants a newer snapshot
 //	status       under mu; written by the manager once a turn
@@ -34,13 +34,17 @@ type Manager struct {
 	config Config
 
 	start     time.Time
+	clock     int64 // CLOCK_MONOTONIC, ns, at the start
 	turn      turn
 	sampled   int64         // ns of the target's CPU time that was folded
 	cpu       time.Duration // of this process, at the last observation
 	loss      ccmap.Loss    // outside the map, as its metadata has it
 	published time.Time     // when latest was
-	stale     bool          // samples have been folded since
+	stale     bool          // the map has changed since
 	hot       hotness
+	settling  *settling
+	reached   bool                    // the goal is
+	stop      context.CancelCauseFunc // ends the session
 
 	latest atomic.Pointer[ccmap.Snapshot]
 	asked  chan struct{} // capacity 1
@@ -57,6 +61,8 @@ type Report struct {
 	Queue    queue.Stats
 	CPU      time.Duration // that this process used during the session
 	Written  []string      // names of the dumps that were written
+	Reached  bool          // whether the goal was
+	Drift    bool          // the program did something else in the end than before
 }
 
 // New returns a manager for one session. It takes a first, empty snapshot.
@@ -64,19 +70,21 @@ func New(c Config) (*Manager, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	m := &Manager{config: c, asked: make(chan struct{}, 1), hot: newHotness(c)}
+	m := &Manager{config: c, asked: make(chan struct{}, 1), hot: newHotness(c), settling: newSettling()}
 	m.latest.Store(c.Map.Snapshot())
 	return m, nil
 }
 
-// Run samples until the context is done or the target has ended, and then
-// writes the dumps. It is called once. The cause of the context becomes part of
+// Run samples until the context is done, the target has ended or the goal is
+// reached, and then writes the dumps. It is called once. The cause of the context becomes part of
 // the ending's reason.
 //
 // The report is valid beside an error, too, with all that was sampled before.
 // The error joins the source's and those of the dumps that could not be
 // written. Only if the source fails without a single sample, no dump is written.
 func (m *Manager) Run(ctx context.Context) (Report, error) {
+	ctx, m.stop = context.WithCancelCause(ctx)
+	defer m.stop(nil)
 	began := m.begin()
 	ending, err := m.sample(ctx)
 	if !ending.Exited && ctx.Err() != nil {
@@ -89,6 +97,8 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 		Source:   m.config.Source.Stats(),
 		Queue:    m.config.Queue.Stats(),
 		CPU:      processCPU() - began,
+		Reached:  m.reached,
+		Drift:    m.settling.answer.drift,
 	}
 	if err != nil && r.Snapshot.Total().Samples == 0 {
 		return r, err
@@ -105,6 +115,7 @@ func (m *Manager) sample(ctx context.Context) (ending sampler.Ending, err error)
 		defer close(done)
 		ending, err = m.config.Source.Run(ctx)
 	}()
+	go m.settling.work()
 	m.takeTurns(done)
 	return ending, err
 }
@@ -126,6 +137,8 @@ func (m *Manager) takeTurns(done <-chan struct{}) {
 			m.takeTurn()
 		case <-asked:
 			asked, due = nil, time.After(m.config.PublishEvery-time.Since(m.published))
+		case a := <-m.settling.answers:
+			m.learn(a)
 		case <-due:
 			asked, due = m.asked, nil
 			m.publish()
@@ -135,7 +148,7 @@ func (m *Manager) takeTurns(done <-chan struct{}) {
 
 // begin opens the session's metadata and returns the CPU time used before.
 func (m *Manager) begin() time.Duration {
-	m.start = time.Now()
+	m.start, m.clock = time.Now(), monotonic()
 	m.cpu = processCPU()
 	meta := m.config.Map.Meta()
 	if meta.Start.IsZero() {
@@ -150,6 +163,7 @@ func (m *Manager) begin() time.Duration {
 // and closes the metadata.
 func (m *Manager) end(e sampler.Ending) {
 	m.takeTurn()
+	m.settleFinally()
 	m.config.Map.Meta().Ended = e.Reason
 	m.stale = true
 	m.publish()

@@ -105,8 +105,29 @@ func (s *session) nodesOf(methods ...string) int {
 // once. Every snapshot must be valid and none may go back.
 func TestHammer(t *testing.T) {
 	t.Parallel()
+	hammer(t, ccmap.Options{Seed: 1})
+}
+
+// TestHammerWithinBudget has a map that is pruned all the time, with a window.
+func TestHammerWithinBudget(t *testing.T) {
+	t.Parallel()
+	r := hammer(t, ccmap.Options{Seed: 1, MaxBytes: 64 << 10, Window: time.Second})
+	if r.Snapshot.Meta().Pruned.Times == 0 {
+		t.Error("the map was never pruned")
+	}
+	var self int64
+	for m := range r.Snapshot.Methods() {
+		self += m.Self().Samples
+	}
+	if total := r.Snapshot.Total().Samples; self != total {
+		t.Errorf("methods have %d of %d samples", self, total)
+	}
+}
+
+func hammer(t *testing.T, o ccmap.Options) Report {
+	t.Helper()
 	const producers, perProducer = 4, 5_000
-	s := newSession(nil)
+	s := newSessionOf(o, nil)
 	s.config.PublishEvery = time.Microsecond
 	s.source.run = func(context.Context) (sampler.Ending, error) {
 		var all sync.WaitGroup
@@ -139,14 +160,17 @@ func TestHammer(t *testing.T) {
 	if err := r.Snapshot.CheckValid(); err != nil {
 		t.Error(err)
 	}
+	return r
 }
 
-// produce pushes samples of stacks that share a part.
+// produce pushes samples of stacks that share a part, and have many leaves.
 func produce(r *queue.Ring, names *ccmap.Names, id, n int) {
 	defer r.Close()
 	methods := []string{"a", "b", "c", "d", "e", "f"}
 	for i := range n {
 		one := stack(names, methods[i%3], methods[3+i%2], methods[(id+i)%6], "root")
+		one.Frames[0].Offset = uint32(i)
+		one.Time = monotonic()
 		one.Thread = uint64(id)
 		r.Push(one)
 	}
@@ -159,6 +183,9 @@ func readUntil(ctx context.Context, m *Manager) error {
 		s := m.Snapshot()
 		if err := s.CheckValid(); err != nil {
 			return err
+		}
+		if recent, ok := s.Recent(); ok && recent.Total().Samples > s.Total().Samples {
+			return errors.New("the window has more samples than the whole run")
 		}
 		n := s.Total().Samples
 		if n < last {

@@ -17,6 +17,9 @@ type Status struct {
 	Threads         int           // attached at the time of the call
 	Nodes           int           // of the map
 	Bytes           int64         // held by the map
+	Pruned          ccmap.PruneStats
+	Settled         ccmap.Settled // as last found out
+	Drift           bool          // the program has lately done something else than before
 }
 
 // Status returns the state at the end of the last turn. Any goroutine may call
@@ -49,4 +52,6 @@ func (m *Manager) show() {
 		Orphaned: meta.Loss.Orphaned - m.loss.Orphaned,
 	}
 	s.Nodes, s.Bytes = m.config.Map.Len(), m.config.Map.Bytes()
+	s.Pruned, s.Settled = meta.Pruned, meta.Settled
+	s.Drift = m.settling.answer.drift
 }

@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/tuning"
 )
@@ -20,6 +22,7 @@ func (m *Manager) takeTurn() {
 	m.config.Queue.Drain(m.fold)
 	m.keepTurn()
 	m.tune()
+	m.askSettled()
 	m.show()
 	if m.hot.due(m.sampled) {
 		m.publish()
@@ -42,12 +45,15 @@ func (m *Manager) fold(s *ccmap.Sample) {
 	}
 }
 
-// keepTurn adds a turn's counts to the session's.
+// keepTurn adds a turn's counts to the session's. The map's window decays with
+// time, whether there are samples or not.
 func (m *Manager) keepTurn() {
 	t := m.turn
-	m.stale = m.stale || t.samples > 0
-	m.sampled += t.weight
 	meta := m.config.Map.Meta()
+	m.stale = m.stale || t.samples > 0 || meta.Window > 0
+	m.config.Map.Advance(m.clock + int64(time.Since(m.start)))
+	m.sampled += t.weight
+	m.settling.samples += int64(t.samples)
 	meta.Known += uint64(t.known)
 	meta.Repeated += uint64(t.repeated)
 }
@@ -67,6 +73,8 @@ func (m *Manager) tune() {
 		Repeated:  m.turn.repeated,
 		TargetCPU: time.Duration(m.turn.weight),
 		DaemonCPU: cpu - m.cpu,
+		Settled:   m.settling.percent(),
+		Drift:     m.settling.answer.drift,
 	})
 	m.cpu = cpu
 	if !changed {
@@ -94,4 +102,13 @@ func processCPU() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// monotonic returns CLOCK_MONOTONIC in ns, the clock of samples.
+func monotonic() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // the clock is there since Linux 2.6 (clock_gettime(2))
+	}
+	return t.Nano()
 }

@@ -3,15 +3,16 @@ package manager
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
 // busyManager returns a manager whose map knows the stacks that push then
-// publishes, n samples of the given depth.
+// publishes, n samples of the given depth. It has the options of a session.
 func busyManager(tb testing.TB, n, depth int) (m *Manager, push func()) {
-	s := newSession(nil)
+	s := newSessionOf(ccmap.Options{Seed: 1, MaxBytes: 64 << 20, Window: 15 * time.Minute}, nil)
 	tuner, err := tuning.New(tuning.Config{})
 	if err != nil {
 		tb.Fatal(err)

@@ -149,7 +149,7 @@ func (t *Tuner) giveBack() (Decision, bool) {
 		return Decision{}, false
 	}
 	back := t.debt.interval
-	t.debt.interval = 0
+	t.debt.interval, t.pace.base = 0, 0
 	reason := affordableReason(t.load.at(t.interval, back)) + t.change(back)
 	return Decision{back, reason}, true
 }

@@ -28,7 +28,12 @@ type Config struct {
 	// unwind Go stacks (18 to 29 µs).
 	SampleCost time.Duration
 
-	// Off leaves repetitions aside: the interval stays at Initial, and is longer
+	// Settle is how settled the profile has to be, in percent, for the interval
+	// to become longer than repetitions ask for, by a factor of 4 at most and up
+	// to Max; ≤ 100; 98. Negative: never.
+	Settle float64
+
+	// Off leaves all that aside: the interval stays at Initial, and is longer
 	// only while that exceeds a budget. To fix it altogether, make both budgets
 	// negative too.
 	Off bool
@@ -44,6 +49,7 @@ const (
 	defaultMaxOverhead  = 0.01
 	defaultMaxDaemonCPU = 0.1
 	defaultSampleCost   = 20 * time.Microsecond
+	defaultSettle       = 98
 
 	maxInterval = time.Hour // keeps all arithmetic on intervals far from overflow
 )
@@ -56,6 +62,7 @@ func (c Config) complete() (Config, error) {
 	c.MaxOverhead = cmp.Or(c.MaxOverhead, defaultMaxOverhead)
 	c.MaxDaemonCPU = cmp.Or(c.MaxDaemonCPU, defaultMaxDaemonCPU)
 	c.SampleCost = cmp.Or(c.SampleCost, defaultSampleCost)
+	c.Settle = cmp.Or(c.Settle, defaultSettle)
 	c.completeIntervals()
 	return c, c.check()
 }
@@ -89,6 +96,8 @@ func (c Config) check() error {
 		return fmt.Errorf("tuning: cost of a sample, %v, is negative", c.SampleCost)
 	case c.MaxOverhead != c.MaxOverhead || c.MaxDaemonCPU != c.MaxDaemonCPU:
 		return fmt.Errorf("tuning: budget is not a number")
+	case !(c.Settle <= 100):
+		return fmt.Errorf("tuning: settled at %v is over 100 percent", c.Settle)
 	}
 	return nil
 }

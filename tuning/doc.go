@@ -15,7 +15,10 @@
 //     in the middle between the thresholds, within a bounded factor.
 //  4. Once the interval is right, or no better one can be had, the tuner is
 //     settled and looks less and less often, until the program changes.
-//  5. Once a second of load, independent of all that, the cost to the target
+//  5. Once more samples of the same would tell little, because the profile is
+//     settled, the interval goes up step by step, within a bounded factor. When
+//     the program drifts, or its load jumps up, it is back at once.
+//  6. Once a second of load, independent of all that, the cost to the target
 //     and to the daemon is held against its budget. It lengthens the interval
 //     at once and limits how far repetitions may shorten it. Where repetitions
 //     are unknown, an interval that can be afforded again comes back.

@@ -26,6 +26,18 @@ func affordableReason(l load) string {
 	return fmt.Sprintf("overhead %s of the target's CPU and daemon %s of a core affordable again", percent(l.overhead), percent(l.daemon))
 }
 
+// settledReason takes percentages.
+func settledReason(settled, wanted float64) string {
+	return fmt.Sprintf("settled to %s ≥ %s", percent(settled/100), plainPercent(wanted/100))
+}
+
+const driftReason = "drift: the program does something else than before"
+
+// loadReason takes loads in cores.
+func loadReason(before, now float64) string {
+	return fmt.Sprintf("load %.2f → %.2f cores", before, now)
+}
+
 func intervalReason(from, to time.Duration) string {
 	return fmt.Sprintf(": interval %v → %v", from, to)
 }

@@ -50,6 +50,7 @@ type simulation struct {
 	cpu       time.Duration // of the program, not yet sampled
 	samples   int
 	decisions []Decision
+	profile   *settling // that is sampled; nil: nobody looks how settled it is
 
 	known, repeated float64 // fractions carried over, without a rng
 }
@@ -86,6 +87,9 @@ func (s *simulation) step(p program) {
 	o.Repeated = min(s.draw(o.Known, p.repetition(interval), &s.repeated), o.Known)
 	o.DaemonCPU = time.Duration(o.Samples)*p.daemon + time.Duration(p.rest*float64(wall))
 	s.samples += o.Samples
+	if s.profile != nil {
+		o.Settled, o.Drift = s.profile.observe(o.Samples)
+	}
 	if d, ok := s.tuner.Observe(o); ok {
 		s.decisions = append(s.decisions, d)
 	}

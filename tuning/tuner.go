@@ -15,6 +15,9 @@ type Observation struct {
 	TargetCPU  time.Duration // CPU time the target used; 0: not measured
 	DaemonCPU  time.Duration // CPU time the daemon used; 0: not measured
 	SampleCost time.Duration // CPU time that one sample costs the target, measured; 0: as before
+
+	Settled float64 // percent to which the profile is settled by now; 0: not known
+	Drift   bool    // the program has lately done something else than before
 }
 
 // Decision is a change of the interval. The caller applies it, logs it and
@@ -53,6 +56,10 @@ type Tuner struct {
 	meter  meter  // of the load since a second or so
 	load   load   // as last metered, for the present interval
 	debt   debt   // of the budget to an interval that it cut short
+	pace   pace   // of a profile that is settled
+
+	profile float64 // percent to which it is settled, and
+	drift   bool    // whether the program drifts, as last observed
 
 	settledAt   rate    // the rate with which the tuner settled,
 	settledWith verdict // what that meant,
@@ -83,16 +90,26 @@ func (t *Tuner) State() State { return t.state }
 
 // Observe takes in an observation and returns true with a decision if the
 // interval is to change. The budget comes first: a change that it demands is
-// not delayed by a window that is still open.
+// not delayed by a window that is still open. Nor is the return from a pace that
+// the program has left behind.
 func (t *Tuner) Observe(o Observation) (Decision, bool) {
 	o = o.sane()
 	t.window.add(o)
 	t.meter.add(o)
+	t.profile, t.drift = o.Settled, o.Drift
 	if t.meter.full() {
 		if d, ok := t.checkBudget(); ok {
 			return d, true
 		}
 		t.checkLoad()
+		if d, ok := t.checkBurst(); ok {
+			return d, true
+		}
+	}
+	if t.drift {
+		if d, ok := t.hurry(driftReason); ok {
+			return d, true
+		}
 	}
 	if t.config.Off || !t.window.full(t.config.Window, t.stretch) {
 		return Decision{}, false
@@ -106,23 +123,31 @@ func (o Observation) sane() Observation {
 	o.Repeated = min(max(o.Repeated, 0), o.Known)
 	o.TargetCPU = max(o.TargetCPU, 0)
 	o.DaemonCPU = max(o.DaemonCPU, 0)
+	if !(o.Settled >= 0) { // a NaN, too
+		o.Settled = 0
+	}
 	return o
 }
 
 // look judges the window that has just become full. A settled tuner that meets
-// a new rate first wakes to gather evidence that is not mixed with older.
+// a new rate first wakes to gather evidence that is not mixed with older. Few
+// repetitions are no reason to shorten an interval that was lengthened because
+// the profile is settled.
 func (t *Tuner) look() (Decision, bool) {
-	r := t.window.rate
+	r, cores := t.window.rate, t.window.cores(t.interval)
 	switch v := t.window.judge(t.config); {
 	case v == unknown:
-	case v == inside:
+	case v == inside, v == under && t.pace.base != 0:
 		t.settle(r, v)
 	case t.state == Settled && r.differs(t.settledAt):
 		t.wake()
+		return Decision{}, false
 	default:
-		return t.move(r, v)
+		if d, ok := t.move(r, v); ok {
+			return d, true
+		}
 	}
-	return Decision{}, false
+	return t.slow(cores)
 }
 
 // move changes the interval as a rate outside the thresholds asks for. Where no
@@ -135,7 +160,7 @@ func (t *Tuner) move(r rate, v verdict) (Decision, bool) {
 		return Decision{}, false
 	}
 	t.search.made()
-	t.debt.interval = 0 // repetitions have decided anew
+	t.debt.interval, t.pace.base = 0, 0 // repetitions have decided anew
 	reason := repetitionReason(r, v, t.config) + t.change(got) + limit
 	return Decision{got, reason}, true
 }

@@ -65,6 +65,8 @@ func observations(r *rapid.T) []Observation {
 			TargetCPU:  time.Duration(rapid.Int64Range(-1e9, 1e11).Draw(r, "target")),
 			DaemonCPU:  time.Duration(rapid.Int64Range(-1e9, 1e10).Draw(r, "daemon")),
 			SampleCost: time.Duration(rapid.Int64Range(-1e3, 1e8).Draw(r, "cost")),
+			Settled:    rapid.Float64Range(-10, 110).Draw(r, "settled"),
+			Drift:      rapid.IntRange(0, 9).Draw(r, "drift") == 0,
 		}
 	}), 1, 200).Draw(r, "observations")
 }
@@ -82,6 +84,7 @@ func configs(r *rapid.T) Config {
 		Window:       rapid.IntRange(1, 10000).Draw(r, "window"),
 		MaxOverhead:  rapid.Float64Range(-1, 1).Draw(r, "overhead"),
 		MaxDaemonCPU: rapid.Float64Range(-1, 1).Draw(r, "daemon"),
+		Settle:       rapid.Float64Range(-100, 100).Draw(r, "settle"),
 		Off:          rapid.Bool().Draw(r, "off"),
 	}
 }
@@ -155,6 +158,7 @@ func TestConfigErrors(t *testing.T) {
 		"window":            {Window: -1},
 		"cost":              {SampleCost: -1},
 		"budget":            {MaxOverhead: nan},
+		"settled":           {Settle: 101},
 	}
 	for what, c := range tests {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), what) {

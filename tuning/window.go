@@ -43,6 +43,11 @@ func (w *window) full(samples, stretch int) bool {
 	return w.samples/stretch >= samples || (w.to-w.from)/time.Duration(stretch) >= patience
 }
 
+// cores returns the load of the target since the last look: 0 of an idle one.
+func (w *window) cores(interval time.Duration) float64 {
+	return part(time.Duration(w.samples)*interval, max(w.to-w.from, 1))
+}
+
 // restart drops all evidence.
 func (w *window) restart() { *w = window{from: w.to, to: w.to} }
 
