@@ -9,8 +9,9 @@ import (
 )
 
 const attachLong = `Attach samples a running Go program from outside, until --duration is over, the
-program ends or ccmapd is interrupted. It then writes the profile and prints the
-hottest methods. A second interrupt ends ccmapd at once, and nothing is written.
+profile is settled to --until, the program ends or ccmapd is interrupted. It then
+writes the profile and prints the hottest methods. A second interrupt ends ccmapd
+at once, and nothing is written.
 
 ` + samplingHelp + `
 
@@ -21,6 +22,9 @@ in a container: CAP_PERFMON and CAP_SYS_PTRACE.`
 const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz
   ccmapd attach $(pidof web) -d 30s -o web.pb.gz
   ccmapd attach 4242 -o web.pb.gz -o web.xml.zst -o web.folded
+  ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
+  ccmapd attach 4242 --max-memory 16MiB --window 5m
+                                             for weeks, in bounded memory
   ccmapd attach 4242 -i 1ms --tune=false     every ms of CPU time, come what may
   ccmapd attach 4242 -d 1m --json | jq .profile.samples`
 

@@ -24,12 +24,18 @@ Below the method stand its callers, each with the line of its call. A last line
 outermost frame of the method on its stack; so a recursive method shows who
 called it first, and the shares add up to 100 %.
 
+Where a profile was pruned to --max-memory, contexts are lower bounds. The method
+itself is not: what it has beyond its contexts stands in '(pruned contexts)'.
+
+` + recentHelp + `
+
 METHOD is a name, or as much of its end as is unique ('Server.handle').
 
 With --json: profile {as in top}, total {…}, contexts [{samples, time_ns, percent,
 activations, method {method, signature, file, line}, callers [{…, line of the
-call}], more}]. Callers are innermost first; more says that there are further
-ones.`
+call}], more}], pruned {…}, lower_bounds. Callers are innermost first; more says
+that there are further ones. lower_bounds is true of contexts after pruning, and
+pruned what the method has beyond them, where it is one.`
 
 const contextsExample = `  ccmapd contexts web.pb.gz runtime.mallocgc
   ccmapd contexts -n 3 --depth 12 web.pb.gz Server.handle
@@ -47,12 +53,11 @@ func newContextsCmd(env *environment) *cobra.Command {
 		Args:              usageArgs(cobra.ExactArgs(2)),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, methods, err := loadWithMethods(env, args, list.regexp)
+			p, methods, err := list.loadWithMethods(env, args)
 			if err != nil {
 				return err
 			}
-			rows := contextRows(p, methods, depth, list.sort.value)
-			return printContexts(env, p, rows, list)
+			return printContexts(env, p, contextsOf(p, methods, depth, list.sort.value), list)
 		},
 	}
 	list.register(cmd, 10, sortTime, sortSamples, sortActivations)
@@ -68,12 +73,49 @@ type contextRow struct {
 	total   ccmap.Counters
 }
 
+// contextList are the contexts of some methods.
+type contextList struct {
+	rows   []contextRow
+	total  ccmap.Counters
+	pruned ccmap.Counters // of the total: what no row has
+}
+
+func contextsOf(p *profile, methods methodSet, depth uint, by string) contextList {
+	l := contextList{rows: contextRows(p, methods, depth, by)}
+	for _, r := range l.rows {
+		l.total = l.total.Add(r.total)
+	}
+	l.pruned = prunedContexts(p, methods, l.total)
+	l.total = l.total.Add(l.pruned)
+	return l
+}
+
+// prunedContexts returns what a method's exact total has and its contexts have
+// not, as they were pruned. Of several methods nobody knows: they may have been
+// on one stack.
+func prunedContexts(p *profile, methods methodSet, known ccmap.Counters) ccmap.Counters {
+	ids := methods.ids()
+	if !p.Pruned() || len(ids) != 1 {
+		return ccmap.Counters{}
+	}
+	m, _ := p.Method(ids[0])
+	exact := m.Cumulative()
+	return ccmap.Counters{
+		Samples:     max(exact.Samples-known.Samples, 0),
+		Time:        max(exact.Time-known.Time, 0),
+		Activations: max(exact.Activations-known.Activations, 0),
+	}
+}
+
 // contextRows groups the outermost frames of the methods by their callers, up to
 // depth of them, and returns the groups in order.
 func contextRows(p *profile, methods methodSet, depth uint, by string) []contextRow {
 	var rows []contextRow
 	index := make(map[string]int) // in rows, by chain
 	for n := range outermost(p.Snapshot, func(n ccmap.Node) bool { return methods.has(n.Method) }) {
+		if p.Inclusive(n.ID).IsZero() {
+			continue // nothing recent
+		}
 		chain, more := chainAbove(p.Snapshot, n, depth)
 		key := chainKey(n.Method, chain)
 		i, known := index[key]
@@ -123,23 +165,22 @@ func compareChains(names *ccmap.Names, a, b contextRow) int {
 	)
 }
 
-func printContexts(env *environment, p *profile, rows []contextRow, list listing) error {
-	var total ccmap.Counters
-	for _, r := range rows {
-		total = total.Add(r.total)
-	}
-	shown := cut(rows, list.limit)
+func printContexts(env *environment, p *profile, l contextList, list listing) error {
+	shown := cut(l.rows, list.limit)
 	if list.json {
-		return writeJSON(env.stdout, contextsJSON(p, shown, total))
+		return writeJSON(env.stdout, contextsJSON(p, l, shown))
 	}
 	t := newFigureTable(
 		column{title: "context", shorten: shortenMethod, least: 34},
 		column{title: "location", shorten: shortenLocation, least: 16, drop: 2},
 	)
 	for _, r := range shown {
-		t.addContext(p, r, total)
+		t.addContext(p, r, l.total)
 	}
-	return p.print(env, t, len(rows)-len(shown))
+	if !l.pruned.IsZero() {
+		t.addFigures(p, l.pruned, l.total, "(pruned contexts)")
+	}
+	return p.print(env, t, len(l.rows)-len(shown), p.lowerBounds("Contexts")...)
 }
 
 func (t *table) addContext(p *profile, r contextRow, total ccmap.Counters) {
@@ -161,18 +202,28 @@ type contextJSON struct {
 	More    bool             `json:"more"`
 }
 
-func contextsJSON(p *profile, rows []contextRow, total ccmap.Counters) any {
+func contextsJSON(p *profile, l contextList, shown []contextRow) any {
 	out := struct {
-		Profile  profileJSON   `json:"profile"`
-		Total    countersJSON  `json:"total"`
-		Contexts []contextJSON `json:"contexts"`
-	}{describeJSON(p), p.measure.json(total), make([]contextJSON, len(rows))}
-	for i, r := range rows {
-		c := contextJSON{p.measure.json(r.total), nameJSON(p.Names().At(r.method)), make([]methodNameJSON, len(r.callers)), r.more}
-		for j, f := range r.callers {
-			c.Callers[j] = callJSON(p.Names().At(f.Method), f.Offset)
-		}
-		out.Contexts[i] = c
+		Profile     profileJSON   `json:"profile"`
+		Total       countersJSON  `json:"total"`
+		Contexts    []contextJSON `json:"contexts"`
+		Pruned      *countersJSON `json:"pruned,omitempty"`
+		LowerBounds bool          `json:"lower_bounds,omitempty"`
+	}{describeJSON(p), p.measure.json(l.total), make([]contextJSON, len(shown)), nil, p.Pruned()}
+	if !l.pruned.IsZero() {
+		pruned := p.measure.json(l.pruned)
+		out.Pruned = &pruned
+	}
+	for i, r := range shown {
+		out.Contexts[i] = newContextJSON(p, r)
 	}
 	return out
+}
+
+func newContextJSON(p *profile, r contextRow) contextJSON {
+	c := contextJSON{p.measure.json(r.total), nameJSON(p.Names().At(r.method)), make([]methodNameJSON, len(r.callers)), r.more}
+	for i, f := range r.callers {
+		c.Callers[i] = callJSON(p.Names().At(f.Method), f.Offset)
+	}
+	return c
 }

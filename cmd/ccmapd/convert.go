@@ -8,14 +8,19 @@ with .gz or .zst. Standard input and output are '-'; standard output has no name
 so --to says the format, and it is not compressed.
 
 XML and JSON keep everything. Pprof keeps all that was counted, for 'go tool
-pprof' and 'go build -pgo'. Folded stacks keep the CPU time alone, in ns.`
+pprof' and 'go build -pgo'. Folded stacks keep the CPU time alone, in ns.
+
+With --recent, OUT has the recent samples only: those of the window of 'attach
+--window', where a sample weighs the less the longer ago it was.`
 
 const convertExample = `  ccmapd convert web.pb.gz web.xml
   ccmapd convert --to folded web.pb.gz - | flamegraph.pl > web.svg
+  ccmapd convert --recent web.pb.gz now.folded
   curl -s http://host/debug/pprof/profile | ccmapd convert - web.json.zst`
 
 func newConvertCmd(env *environment) *cobra.Command {
 	var to choice
+	var view recency
 	cmd := &cobra.Command{
 		Use:     "convert IN OUT",
 		Short:   "Rewrite a profile in another format",
@@ -28,13 +33,14 @@ func newConvertCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := readMap(env, args[0])
+			p, err := view.load(env, args[0])
 			if err != nil {
 				return err
 			}
-			return out.write(m.Snapshot())
+			return out.write(p.Snapshot)
 		},
 	}
 	registerTo(cmd, &to)
+	view.register(cmd)
 	return cmd
 }

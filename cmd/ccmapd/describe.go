@@ -4,66 +4,18 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// profileJSON describes a profile in the JSON of all commands. Fields that are
-// not known are left out.
-type profileJSON struct {
-	File             string    `json:"file"`
-	Executable       string    `json:"executable,omitempty"`
-	PID              int       `json:"pid,omitempty"`
-	Runtime          string    `json:"runtime,omitempty"`
-	BuildID          string    `json:"build_id,omitempty"`
-	Engine           string    `json:"engine,omitempty"`
-	Start            time.Time `json:"start,omitzero"`
-	DurationNS       int64     `json:"duration_ns,omitempty"`
-	Ended            string    `json:"ended,omitempty"`
-	IntervalNS       []int64   `json:"interval_ns,omitempty"` // all settings, in their order
-	Samples          int64     `json:"samples"`
-	TimeNS           int64     `json:"time_ns"`
-	Activations      int64     `json:"activations"`
-	ActivationsExact bool      `json:"activations_exact"`
-	LostSamples      uint64    `json:"lost_samples"`
-	Throttled        uint64    `json:"throttled"`
-	Known            uint64    `json:"repetitions_known"`
-	Repeated         uint64    `json:"repetitions_repeated"`
-}
-
-func describeJSON(p *profile) profileJSON {
-	meta, total := p.Meta(), p.Total()
-	d := profileJSON{
-		File:             p.path,
-		Executable:       meta.Target.Executable,
-		PID:              meta.Target.PID,
-		Runtime:          meta.Target.Runtime,
-		BuildID:          meta.Target.BuildID,
-		Engine:           meta.Engine,
-		Start:            meta.Start,
-		DurationNS:       int64(meta.Duration),
-		Ended:            meta.Ended,
-		Samples:          total.Samples,
-		TimeNS:           total.Time,
-		Activations:      total.Activations,
-		ActivationsExact: p.ActivationsExact(),
-		LostSamples:      meta.Loss.Samples(),
-		Throttled:        meta.Loss.Throttled,
-		Known:            meta.Known,
-		Repeated:         meta.Repeated,
-	}
-	for _, change := range meta.Interval {
-		d.IntervalNS = append(d.IntervalNS, int64(change.Interval))
-	}
-	return d
-}
-
-// print writes what a profile is, a table of what is in it, and how many more
-// rows there would be.
-func (p *profile) print(env *environment, t *table, more int) error {
+// print writes what a profile is, notes on what is in it, a table of that, and
+// how many more rows there would be.
+func (p *profile) print(env *environment, t *table, more int, notes ...string) error {
 	out := newPrinter(env)
 	out.line("%s", p.describe())
+	for _, note := range notes {
+		out.line("%s", note)
+	}
 	if len(t.rows) > 0 {
 		out.table("", t)
 	}
@@ -73,14 +25,34 @@ func (p *profile) print(env *environment, t *table, more int) error {
 	return out.err
 }
 
-// describe returns two lines: what was sampled when, and how much of it was
-// seen. What is unknown is left out.
+// describe returns lines: what was sampled when, how much of it was seen, and
+// how far it can be trusted. What is unknown is left out.
 func (p *profile) describe() string {
 	text := p.path
 	if origin := origin(p.Meta()); origin != "" {
 		text += ": " + origin
 	}
-	return printable(text) + "\n" + p.extent()
+	lines := []string{printable(text), p.extent()}
+	if trust := p.trust(); trust != "" {
+		lines = append(lines, trust)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// trust says how settled a profile is, and what was pruned of it: "settled:
+// methods 99.5%, edges 98.1%, contexts 93.0%; 4.2% of the time is [pruned]".
+func (p *profile) trust() string {
+	var parts []string
+	if s := p.Meta().Settled; s != (ccmap.Settled{}) && !p.isRecent() {
+		parts = append(parts, fmt.Sprintf("settled: methods %s, edges %s, contexts %s",
+			formatPercent(s.Methods), formatPercent(s.Edges), formatPercent(s.Contexts)))
+	}
+	if p.Pruned() {
+		stats := p.Meta().Pruned
+		parts = append(parts, fmt.Sprintf("%s of the time is [pruned] (%s, %s)", p.measure.share(p.PrunedTotal()),
+			plural(int64(stats.Nodes), "context"), plural(int64(stats.Times), "time")))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // origin says where a profile came from, for example "server (pid 42,
@@ -128,7 +100,7 @@ func (p *profile) extent() string {
 	if interval := intervals(meta.Interval); interval != "" {
 		parts = append(parts, interval)
 	}
-	parts = append(parts, loss(meta, p.Total().Samples)...)
+	parts = append(parts, loss(meta, p.whole.Total().Samples)...)
 	if meta.Known > 0 {
 		parts = append(parts, fmt.Sprintf("repetitions %s of %s known",
 			formatPercent(percent(int64(meta.Repeated), int64(meta.Known))), formatCount(int64(meta.Known))))
@@ -137,9 +109,16 @@ func (p *profile) extent() string {
 }
 
 func (p *profile) amount() string {
-	total := p.Total()
+	if !p.isRecent() {
+		return p.amountOf(p.Total())
+	}
+	return fmt.Sprintf("recent (window %s): %s, of %s in all", formatTime(int64(p.whole.Meta().Window)),
+		p.amountOf(p.Total()), p.amountOf(p.whole.Total()))
+}
+
+func (p *profile) amountOf(total ccmap.Counters) string {
 	switch {
-	case p.measure.total == 0:
+	case p.measure.of(total) == 0:
 		return "no samples"
 	case !p.countsSamples():
 		return formatTime(total.Time) + " of CPU time in an unknown number of samples"
@@ -178,21 +157,4 @@ func loss(meta ccmap.Meta, samples int64) []string {
 		parts = append(parts, "throttled "+plural(int64(l.Throttled), "time"))
 	}
 	return parts
-}
-
-// methodNameJSON identifies a method in the JSON of all commands.
-type methodNameJSON struct {
-	Method    string `json:"method"`
-	Signature string `json:"signature,omitempty"`
-	File      string `json:"file,omitempty"`
-	Line      int32  `json:"line,omitempty"` // of the declaration or, in a call, of the call
-}
-
-func nameJSON(m ccmap.Method) methodNameJSON {
-	return methodNameJSON{m.Name, m.Signature, m.File, m.StartLine}
-}
-
-// callJSON identifies the place of a call in its caller.
-func callJSON(m ccmap.Method, offset uint32) methodNameJSON {
-	return methodNameJSON{m.Name, m.Signature, m.File, lineOf(m, offset)}
 }

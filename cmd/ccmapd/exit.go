@@ -15,10 +15,11 @@ import (
 // env(1): they tell a failure of ccmapd run from one of the program that it ran.
 const (
 	exitOK         = 0
-	exitFailed     = 1   // something failed, or a comparison is below --min
+	exitFailed     = 1   // something failed, or a comparison is below --min or fails --check
 	exitUsage      = 2   // the command line is wrong
 	exitPermission = 3   // the kernel or the owner of a process or file refuses
 	exitNoTarget   = 4   // no such process, or not a Go program
+	exitTooFew     = 5   // a comparison has too few samples for --check
 	exitRunFailed  = 125 // run: ccmapd failed before the program was started
 	exitCannotRun  = 126 // run: the program exists, but cannot be executed
 	exitNotFound   = 127 // run: the program was not found
@@ -26,10 +27,11 @@ const (
 
 const exitCodesHelp = `Exit codes:
   0    success
-  1    something failed, or a comparison is below --min
+  1    something failed, or a comparison is below --min or fails --check
   2    wrong usage
   3    not permitted
   4    no such process, or not a Go program
+  5    a comparison has too few samples for --check
   125  run: not started, because ccmapd failed first
   126  run: the program cannot be executed
   127  run: the program was not found

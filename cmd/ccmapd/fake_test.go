@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -44,12 +46,21 @@ func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
 }
 
 func (s *fakeSource) stack(names []string) *ccmap.Sample {
-	sample := &ccmap.Sample{Thread: 1, Weight: int64(10 * time.Millisecond), Fresh: ccmap.FreshUnknown}
+	sample := &ccmap.Sample{Thread: 1, Time: monotonic(), Weight: int64(10 * time.Millisecond), Fresh: ccmap.FreshUnknown}
 	for _, name := range names {
 		id := s.sink.Names.Intern(ccmap.Method{Name: name})
 		sample.Frames = append(sample.Frames, ccmap.Frame{Method: id, Offset: 1})
 	}
 	return sample
+}
+
+// monotonic returns CLOCK_MONOTONIC in ns.
+func monotonic() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err)
+	}
+	return t.Nano()
 }
 
 func (s *fakeSource) SetInterval(time.Duration) error { return nil }

@@ -56,12 +56,23 @@ func (p *profile) formatSamples(c ccmap.Counters) string {
 // formatActivations marks a lower bound.
 func (p *profile) formatActivations(c ccmap.Counters) string {
 	switch {
+	case p.isRecent():
+		return unknown
 	case p.ActivationsExact():
 		return formatCount(c.Activations)
 	case p.Total().Activations == 0:
 		return unknown
 	}
 	return "≥" + formatCount(c.Activations)
+}
+
+// lowerBounds returns a note that figures of something are lower bounds, if the
+// profile was pruned.
+func (p *profile) lowerBounds(what string) []string {
+	if !p.Pruned() {
+		return nil
+	}
+	return []string{what + " are lower bounds, as some were pruned; methods and edges are exact."}
 }
 
 // inMinutes is the time, in ns, from which minutes and seconds say more than

@@ -17,6 +17,7 @@ type listing struct {
 	sort   choice
 	regexp bool
 	json   bool
+	recency
 }
 
 // register adds the flags; the first of sorts is the default.
@@ -26,6 +27,7 @@ func (l *listing) register(cmd *cobra.Command, limit uint, sorts ...string) {
 	flags.UintVarP(&l.limit, "limit", "n", limit, "list at most `N`; 0: all")
 	flags.BoolVar(&l.regexp, "regexp", false, "methods are given as regular expressions, which match anywhere in a name")
 	registerChoice(cmd, &l.sort, "sort", "order `BY` "+orList(sorts))
+	l.recency.register(cmd)
 	flags.BoolVar(&l.json, "json", false, "print JSON")
 }
 
@@ -93,12 +95,21 @@ func (m measure) hotter(by string, a, b ccmap.Counters) int {
 
 // countersJSON is how all commands print counters as JSON.
 type countersJSON struct {
-	Samples     int64   `json:"samples"`
-	TimeNS      int64   `json:"time_ns"`
-	Percent     float64 `json:"percent"` // of the whole profile, by time, or by samples where it has no time
-	Activations int64   `json:"activations"`
+	amountJSON
+	Activations int64 `json:"activations"`
+}
+
+// amountJSON are counters where there are no activations.
+type amountJSON struct {
+	Samples int64   `json:"samples"`
+	TimeNS  int64   `json:"time_ns"`
+	Percent float64 `json:"percent"` // of the whole profile, by time, or by samples where it has no time
 }
 
 func (m measure) json(c ccmap.Counters) countersJSON {
-	return countersJSON{c.Samples, c.Time, percent(m.of(c), m.total), c.Activations}
+	return countersJSON{m.amountJSON(c), c.Activations}
+}
+
+func (m measure) amountJSON(c ccmap.Counters) amountJSON {
+	return amountJSON{c.Samples, c.Time, percent(m.of(c), m.total)}
 }

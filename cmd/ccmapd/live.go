@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
@@ -83,14 +84,33 @@ func formatStatus(last, s manager.Status) string {
 	parts := []string{
 		s.Elapsed.Truncate(time.Second).String(),
 		formatCount(int64(rate+0.5)) + " samples/s",
-		"interval " + formatTime(int64(s.Interval)),
-		"repetitions " + formatRepetitions(s),
-		"lost " + formatCount(int64(s.Loss.Samples())),
-		formatCount(int64(s.Nodes)) + " nodes",
+	}
+	parts = append(parts, formatProgress(s)...)
+	parts = append(parts,
+		"interval "+formatTime(int64(s.Interval)),
+		"repetitions "+formatRepetitions(s),
+		"lost "+formatCount(int64(s.Loss.Samples())),
+		formatCount(int64(s.Nodes))+" nodes",
 		formatBytes(s.Bytes),
 		plural(int64(s.Threads), "thread"),
-	}
+	)
 	return strings.Join(parts, "  ")
+}
+
+// formatProgress prints how settled the profile is, and what has happened that
+// does not happen to most.
+func formatProgress(s manager.Status) []string {
+	var parts []string
+	if s.Settled != (ccmap.Settled{}) {
+		parts = append(parts, fmt.Sprintf("settled edges %.0f%%, contexts %.0f%%", s.Settled.Edges, s.Settled.Contexts))
+	}
+	if s.Drift {
+		parts = append(parts, "drifts")
+	}
+	if s.Pruned.Times > 0 {
+		parts = append(parts, "pruned "+plural(int64(s.Pruned.Times), "time"))
+	}
+	return parts
 }
 
 // formatRepetitions prints the share of repetitions, "–" where none of the

@@ -14,9 +14,10 @@ import (
 
 // profile is a profile that was read, and the measure of what is hot in it.
 type profile struct {
-	*ccmap.Snapshot
-	path    string
-	measure measure
+	*ccmap.Snapshot                 // what is shown
+	whole           *ccmap.Snapshot // the whole run: the same, unless its window is shown
+	path            string
+	measure         measure
 }
 
 // countsSamples reports whether the profile says how many samples it was made
@@ -39,7 +40,7 @@ func loadProfile(env *environment, path string) (*profile, error) {
 }
 
 func newProfile(path string, s *ccmap.Snapshot) *profile {
-	return &profile{Snapshot: s, path: path, measure: measureOf(s)}
+	return &profile{Snapshot: s, whole: s, path: path, measure: measureOf(s)}
 }
 
 // readMap reads a map from a file or from standard input.
@@ -87,14 +88,14 @@ func checkStdinOnce(paths []string) error {
 
 // loadWithMethods reads the profile of the arguments FILE [METHOD], and returns
 // with it the methods that METHOD means: nil, which is all, without one.
-func loadWithMethods(env *environment, args []string, isRegexp bool) (*profile, methodSet, error) {
-	if isRegexp && len(args) == 1 {
+func (l *listing) loadWithMethods(env *environment, args []string) (*profile, methodSet, error) {
+	if l.regexp && len(args) == 1 {
 		return nil, nil, usagef("--regexp says that METHOD is a regular expression, but there is no METHOD")
 	}
-	p, err := loadProfile(env, args[0])
+	p, err := l.load(env, args[0])
 	if err != nil || len(args) == 1 {
 		return p, nil, err
 	}
-	methods, err := selectMethods(p.Names(), args[1], isRegexp)
+	methods, err := selectMethods(p.Names(), args[1], l.regexp)
 	return p, methods, err
 }

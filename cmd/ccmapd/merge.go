@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,56 +13,78 @@ const mergeLong = `Merge adds profiles up into one: of several runs, machines or
 are the same if their name and signature are. All counters are sums; activations
 stay exact only if they are in every profile.
 
-The profiles are read one after the other, so that memory holds the sum and one
-of them. What came out is said on standard error.`
+FILE=WEIGHT counts a profile that often, for example 2 or 0.5: a machine that
+stands for two, or one that took twice as many samples as the others. Counts are
+rounded so that their sums are right. What has a weight has no exact activations.
+A file of the whole name, '=' and all, is taken as that file; FILE=WEIGHT=1 says
+so of any name.
+
+The profiles are read on all CPUs and added up in their order. Memory holds the
+sum and a few of them; --max-memory bounds the sum, which is then pruned: totals
+of methods and edges stay exact, contexts that weigh little hang at [pruned].
+
+A profile that cannot be read ends it, and nothing is written. With --keep-going
+it is left out and said on standard error, and the exit code is 1.`
 
 const mergeExample = `  ccmapd merge -o week.pb.gz monday.pb.gz tuesday.xml wednesday.json.zst
+  ccmapd merge -o all.pb.gz canary.pb.gz=0.1 main.pb.gz
+  find . -name '*.pb.gz' | ccmapd merge -o fleet.xml --files-from -
   ccmapd merge -o - --to folded *.pb.gz | flamegraph.pl > all.svg`
 
+// mergeFlags are the flags of merge.
+type mergeFlags struct {
+	output    string
+	to        choice
+	list      string
+	memory    byteSize
+	keepGoing bool
+}
+
 func newMergeCmd(env *environment) *cobra.Command {
-	var to choice
-	var path string
+	var f mergeFlags
 	cmd := &cobra.Command{
-		Use:     "merge -o OUT IN...",
+		Use:     "merge -o OUT FILE[=WEIGHT]...",
 		Short:   "Add profiles up into one",
 		Long:    mergeLong,
 		Example: mergeExample,
 		GroupID: groupRead,
-		Args:    usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			out, err := newOutput(env, path, to)
-			if err != nil {
-				return err
-			}
-			return merge(env, out, args)
+			return merge(env, f, args)
 		},
 	}
-	cmd.Flags().StringVarP(&path, "output", "o", "", "write to `FILE`, in the format of its name; '-': standard output")
+	flags := cmd.Flags()
+	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`, in the format of its name; '-': standard output")
 	// The only error is that there is no such flag.
 	_ = cmd.MarkFlagRequired("output")
-	registerTo(cmd, &to)
+	registerTo(cmd, &f.to)
+	flags.StringVar(&f.list, "files-from", "", "merge the profiles that `LIST` names as well, one a line; '-': standard input")
+	flags.Var(&f.memory, "max-memory", "prune the sum to at most this `SIZE`; 0: no limit")
+	flags.BoolVar(&f.keepGoing, "keep-going", false, "leave out profiles that cannot be read")
 	return cmd
 }
 
-func merge(env *environment, out output, paths []string) error {
-	if err := checkStdinOnce(paths); err != nil {
+func merge(env *environment, f mergeFlags, args []string) error {
+	out, err := newOutput(env, f.output, f.to)
+	if err != nil {
 		return err
 	}
-	sum := ccmap.New(ccmap.Options{})
-	for _, path := range paths {
-		m, err := readMap(env, path)
-		if err != nil {
-			return err
-		}
-		if err := sum.Merge(m.Snapshot()); err != nil {
-			return fmt.Errorf("merge %s: %w", path, err)
-		}
+	inputs, err := mergeInputs(env, args, f.list)
+	if err != nil {
+		return err
 	}
-	merged := newProfile(out.path, sum.Snapshot())
+	m := merger{env: env, inputs: inputs, keepGoing: f.keepGoing}
+	m.sum = ccmap.New(ccmap.Options{MaxBytes: int64(f.memory)})
+	if err := m.run(); err != nil {
+		return err
+	}
+	if m.merged == 0 {
+		return m.leftOut()
+	}
+	merged := newProfile(out.path, m.sum.Snapshot())
 	if err := out.write(merged.Snapshot); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", out.path,
-		plural(int64(len(paths)), "profile"), merged.extent(), plural(int64(merged.Len()-1), "node"))
-	return err
+	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", out.path,
+		plural(int64(m.merged), "profile"), merged.extent(), plural(int64(merged.Len()-1), "node"))
+	return errors.Join(err, m.leftOut())
 }

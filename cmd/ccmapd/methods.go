@@ -17,13 +17,22 @@ type methodSet []bool
 
 func (s methodSet) has(id ccmap.MethodID) bool { return uint64(id) < uint64(len(s)) && s[id] }
 
+// ids returns the methods.
+func (s methodSet) ids() []ccmap.MethodID {
+	var ids []ccmap.MethodID
+	for id, in := range s {
+		if in {
+			ids = append(ids, ccmap.MethodID(id))
+		}
+	}
+	return ids
+}
+
 // list returns the names of the methods.
 func (s methodSet) list(names *ccmap.Names) []string {
 	var list []string
-	for id, in := range s {
-		if in {
-			list = append(list, names.At(ccmap.MethodID(id)).Name)
-		}
+	for _, id := range s.ids() {
+		list = append(list, names.At(id).Name)
 	}
 	slices.Sort(list)
 	return slices.Compact(list)

@@ -20,23 +20,43 @@ their two weights, in percent, for
   edges     one a caller, call site and callee
   contexts  one a sub-path of a stack: the full Call Context Map
 
-An overlap can be read only beside its floor: what two random halves of the same
-profile overlap, by noise alone. Under its floor it is a difference, above it
-perhaps none. With more than two files, a matrix for each of the three has the
-overlap of every pair and, in parentheses, its floor.
+An overlap can be read only beside what noise makes of it. "Expected" is what two
+profiles of one behaviour with these numbers of samples would overlap, found by
+dealing all samples of both out again, at random, eight times. The floors are
+what two random halves of the same profile overlap. Samples that find the same
+activation again count as fewer.
+
+The verdict is by the contexts:
+
+  same within noise        noise and --tolerance explain how far they differ
+  differs                  they do not: a list says which contexts differ most
+  too few samples to tell  under 100 independent ones, or so much noise that
+                           hardly a difference could show
+
+With more than two files, a matrix for each of the three has the overlap of every
+pair and, in parentheses, what is expected.
 
 Correlation (Pearson, Spearman) is that of the methods' totals. Coverage is how
 many of one profile's hot edges, those with at least --tau of the hottest one's
-weight, the other has at all.
+weight, the other has at all. 'ccmapd diff' lists what changed.
 
-With --json: weight and pairs [{a {file, samples, weight, …}, b {…}, methods
-{percent, floor, floor_a, floor_b, counters}, edges {…}, contexts {…}, pearson,
-spearman, coverage {tau, hot_a, hot_b, ab, ba}, union_nodes}], notes.`
+` + recentHelp + `
+
+With --json: weight and pairs [{a {file, samples, independent, weight, pruned, …},
+b {…}, methods {percent, floor, floor_a, floor_b, expected, deviation,
+unexplained, counters}, edges {…}, contexts {…}, pearson, spearman, coverage {tau,
+hot_a, hot_b, ab, ba}, verdict, tolerance, families [the contexts that differ
+most, if it differs: {path [{method, signature, file, line}], paths, points,
+share_a, share_b, samples_a, samples_b}], union_nodes}], notes.
+
+With --check the exit code is 1 if a pair differs, 5 if one has too few samples to
+tell and none differs, and else 0.`
 
 const overlapExample = `  ccmapd overlap before.pb.gz after.pb.gz
   ccmapd overlap --by samples run1.json run2.json run3.json
   ccmapd overlap --absorb '^\[kernel\]$' ccmapd.pb.gz runtime-pprof.pb.gz
-  ccmapd overlap --min 80 golden.xml new.pb.gz || echo 'the profile has changed'`
+  ccmapd overlap --min 80 golden.xml new.pb.gz || echo 'the profile has changed'
+  ccmapd overlap --check --tolerance 5 golden.xml new.pb.gz    in CI`
 
 func newOverlapCmd(env *environment) *cobra.Command {
 	var o overlapOptions
@@ -48,7 +68,7 @@ func newOverlapCmd(env *environment) *cobra.Command {
 		GroupID: groupRead,
 		Args:    usageArgs(cobra.MinimumNArgs(2)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := o.check(args); err != nil {
+			if err := o.checked(args); err != nil {
 				return err
 			}
 			return overlap(env, args, o)
@@ -61,8 +81,11 @@ func newOverlapCmd(env *environment) *cobra.Command {
 	flags := cmd.Flags()
 	flags.Float64Var(&o.tau, "tau", compare.DefaultTau, "edges are hot from this `PART` of the hottest one's weight, 0 to 1")
 	flags.Float64Var(&o.least, "min", 0, "exit with 1 if two profiles' contexts overlap by less than `PERCENT`")
+	flags.BoolVar(&o.check, "check", false, "exit with 1 if two profiles differ, with 5 if there are too few samples to tell")
+	flags.Float64Var(&o.tolerance, "tolerance", compare.DefaultTolerance, "`POINTS` that runs of one program may differ by beyond noise, 0 to 100")
 	flags.StringVar(&o.absorb, "absorb", "", "count methods that match `REGEXP`, and what they call, for their callers")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
+	o.view.register(cmd)
 	return cmd
 }
 
@@ -72,10 +95,16 @@ type overlapOptions struct {
 	least  float64 // percent; 0: anything will do
 	absorb string  // regexp; empty: nothing
 	json   bool
+
+	check     bool    // exit by the verdict
+	tolerance float64 // points
+	view      recency
 }
 
-func (o overlapOptions) check(paths []string) error {
+func (o overlapOptions) checked(paths []string) error {
 	switch {
+	case !(o.tolerance >= 0 && o.tolerance <= 100):
+		return usagef("--tolerance %v is not from 0 to 100 points", o.tolerance)
 	case !(o.least >= 0 && o.least <= 100):
 		return usagef("--min %v is not from 0 to 100 percent", o.least)
 	case !(o.tau > 0 && o.tau <= 1):
@@ -91,13 +120,9 @@ type pair struct {
 }
 
 func overlap(env *environment, paths []string, o overlapOptions) error {
-	profiles := make([]*profile, len(paths))
-	for i, path := range paths {
-		p, err := loadProfile(env, path)
-		if err != nil {
-			return err
-		}
-		profiles[i] = p
+	profiles, err := o.view.loadAll(env, paths)
+	if err != nil {
+		return err
 	}
 	pairs, err := comparePairs(profiles, o)
 	if err != nil {
@@ -106,21 +131,35 @@ func overlap(env *environment, paths []string, o overlapOptions) error {
 	if err := printOverlap(env, profiles, pairs, o); err != nil {
 		return err
 	}
-	return checkLeast(profiles, pairs, o.least)
+	if err := checkLeast(profiles, pairs, o.least); err != nil || !o.check {
+		return err
+	}
+	return checkVerdicts(profiles, pairs)
+}
+
+// loadAll reads several profiles.
+func (r recency) loadAll(env *environment, paths []string) ([]*profile, error) {
+	profiles := make([]*profile, len(paths))
+	for i, path := range paths {
+		p, err := r.load(env, path)
+		if err != nil {
+			return nil, err
+		}
+		profiles[i] = p
+	}
+	return profiles, nil
 }
 
 // comparePairs compares every profile with all after it.
 func comparePairs(profiles []*profile, o overlapOptions) ([]pair, error) {
-	options := compare.Options{Tau: o.tau, Seed: 1} // a fixed seed: the same files give the same floors
+	absorb, err := absorbed(o.absorb)
+	if err != nil {
+		return nil, err
+	}
+	// A fixed seed: the same files give the same floors and the same verdict.
+	options := compare.Options{Tau: o.tau, Seed: 1, Tolerance: o.tolerance, Absorb: absorb}
 	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
 		return nil, usageError{err}
-	}
-	if o.absorb != "" {
-		re, err := regexp.Compile(o.absorb)
-		if err != nil {
-			return nil, usagef("--absorb: %w", err)
-		}
-		options.Absorb = func(m ccmap.Method) bool { return re.MatchString(m.Name) }
 	}
 	var pairs []pair
 	for a := range profiles {
@@ -144,6 +183,38 @@ func checkLeast(profiles []*profile, pairs []pair, least float64) error {
 	}
 	return fmt.Errorf("the contexts of %s and %s overlap by %s, less than --min %v%%",
 		profiles[lowest.a].path, profiles[lowest.b].path, formatPercent(lowest.Contexts.Percent), least)
+}
+
+// checkVerdicts returns an error for the first pair that differs, or else for the
+// first one that has too few samples to tell.
+func checkVerdicts(profiles []*profile, pairs []pair) error {
+	for _, r := range pairs {
+		if r.Verdict == compare.Differs {
+			return fmt.Errorf("%s and %s differ: their contexts overlap by %s, %.1f points less than noise explains",
+				profiles[r.a].path, profiles[r.b].path, formatPercent(r.Contexts.Percent), r.Contexts.Unexplained)
+		}
+	}
+	for _, r := range pairs {
+		if r.Verdict == compare.TooFew {
+			return exitError{exitTooFew, withHint(
+				fmt.Errorf("%s and %s have too few samples to tell whether they differ", profiles[r.a].path, profiles[r.b].path),
+				"Sample for longer, or at a shorter interval.")}
+		}
+	}
+	return nil
+}
+
+// absorbed returns what tells the methods that count for their callers: those that
+// match a regular expression, none if it is empty.
+func absorbed(expression string) (func(ccmap.Method) bool, error) {
+	if expression == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, usagef("--absorb: %w", err)
+	}
+	return func(m ccmap.Method) bool { return re.MatchString(m.Name) }, nil
 }
 
 func explainCompare(err error) error {

@@ -21,15 +21,15 @@ func printOverlap(env *environment, profiles []*profile, pairs []pair, o overlap
 // printPair prints all that is known of two profiles.
 func printPair(env *environment, profiles []*profile, r pair, o overlapOptions) error {
 	t := &table{columns: []column{
-		{title: "by " + o.by.value}, {title: "overlap", right: true}, {title: "floor A", right: true},
-		{title: "floor B", right: true}, {title: "counters", right: true},
+		{title: "by " + o.by.value}, {title: "overlap", right: true}, {title: "expected", right: true},
+		{title: "floor A", right: true}, {title: "floor B", right: true}, {title: "counters", right: true},
 	}}
 	for _, row := range []struct {
 		name string
 		compare.Overlap
 	}{{"methods", r.Methods}, {"edges", r.Edges}, {"contexts", r.Contexts}} {
-		t.add(row.name, formatPercent(row.Percent), formatPercent(row.FloorA), formatPercent(row.FloorB),
-			formatCount(int64(row.Counters)))
+		t.add(row.name, formatPercent(row.Percent), expected(row.Overlap), formatPercent(row.FloorA),
+			formatPercent(row.FloorB), formatCount(int64(row.Counters)))
 	}
 	p := newPrinter(env)
 	p.legend(profiles, []string{"A", "B"})
@@ -38,8 +38,14 @@ func printPair(env *environment, profiles []*profile, r pair, o overlapOptions) 
 	p.line("coverage     B has %s of A's %s, A has %s of B's %s",
 		formatPercent(r.Coverage.AB), plural(int64(r.Coverage.HotA), "hot edge"),
 		formatPercent(r.Coverage.BA), plural(int64(r.Coverage.HotB), "hot edge"))
+	p.verdict(r.Result)
 	p.notes(notes(profiles, o.by.value))
 	return p.err
+}
+
+// expected prints what two profiles of one behaviour would overlap.
+func expected(o compare.Overlap) string {
+	return fmt.Sprintf("%s ±%.1f", formatPercent(o.Expected), o.Deviation)
 }
 
 // printMatrices prints a table of all pairs for each figure.
@@ -50,16 +56,17 @@ func printMatrices(env *environment, profiles []*profile, pairs []pair, o overla
 	}
 	p := newPrinter(env)
 	p.legend(profiles, labels)
-	withFloor := func(o compare.Overlap) string {
-		return fmt.Sprintf("%s (%s)", formatPercent(o.Percent), formatPercent(o.Floor))
+	withNoise := func(o compare.Overlap) string {
+		return fmt.Sprintf("%s (%s)", formatPercent(o.Percent), formatPercent(o.Expected))
 	}
 	for _, m := range []struct {
 		title string
 		cell  func(pair) string
 	}{
-		{"methods, by " + o.by.value + ": overlap (floor)", func(r pair) string { return withFloor(r.Methods) }},
-		{"edges", func(r pair) string { return withFloor(r.Edges) }},
-		{"contexts", func(r pair) string { return withFloor(r.Contexts) }},
+		{"methods, by " + o.by.value + ": overlap (expected of one behaviour)", func(r pair) string { return withNoise(r.Methods) }},
+		{"edges", func(r pair) string { return withNoise(r.Edges) }},
+		{"contexts", func(r pair) string { return withNoise(r.Contexts) }},
+		{"verdict", func(r pair) string { return r.Verdict.String() }},
 		{"correlation: Pearson, Spearman", func(r pair) string { return fmt.Sprintf("%.3f, %.3f", r.Pearson, r.Spearman) }},
 		{"coverage: hot edges of the row that the column has, and the reverse", func(r pair) string {
 			return formatPercent(r.Coverage.AB) + ", " + formatPercent(r.Coverage.BA)
@@ -108,17 +115,25 @@ const enoughSamples = 1000
 
 // notes says what a reader of an overlap may take for a difference and is none.
 func notes(profiles []*profile, by string) []string {
-	notes := []string{} // not nil, for JSON
-	for i, p := range profiles {
-		if slices.ContainsFunc(profiles[:i], func(q *profile) bool { return q.path == p.path }) {
-			continue // compared with itself
-		}
-		switch samples := p.Total().Samples; {
-		case !p.countsSamples():
-			notes = append(notes, p.path+" does not say how many samples it has: read the floor first.")
-		case samples < enoughSamples:
-			notes = append(notes, fmt.Sprintf("%s has only %s: under %s, most differences are noise.",
+	few := []string{} // not nil, for JSON
+	for _, p := range distinct(profiles) {
+		if samples := p.Total().Samples; p.countsSamples() && samples < enoughSamples {
+			few = append(few, fmt.Sprintf("%s has only %s: under %s, most differences are noise.",
 				p.path, plural(samples, "sample"), formatCount(enoughSamples)))
+		}
+	}
+	return append(few, caveats(profiles, by)...)
+}
+
+// caveats says what is not in the profiles that are compared.
+func caveats(profiles []*profile, by string) []string {
+	notes := []string{} // not nil, for JSON
+	for _, p := range distinct(profiles) {
+		if !p.countsSamples() {
+			notes = append(notes, p.path+" does not say how many samples it has: what is noise is not known.")
+		}
+		if p.Pruned() {
+			notes = append(notes, p.path+" was pruned: methods and edges are exact, contexts are the kept ones.")
 		}
 		if by == compare.ByActivations.String() && !p.ActivationsExact() {
 			notes = append(notes, p.path+" has lower bounds of activations, not their numbers.")
@@ -128,6 +143,17 @@ func notes(profiles []*profile, by string) []string {
 		notes = append(notes, "the sampling intervals differ: only --by time compares such profiles.")
 	}
 	return notes
+}
+
+// distinct leaves out profiles that are compared with themselves.
+func distinct(profiles []*profile) []*profile {
+	var out []*profile
+	for _, p := range profiles {
+		if !slices.ContainsFunc(out, func(q *profile) bool { return q.path == p.path }) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // intervalsDiffer reports whether the profiles used more than one interval, as

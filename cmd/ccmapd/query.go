@@ -25,11 +25,17 @@ regular expression. 'A:123 > B' means only the call on line 123 of A's file.
 
 Where a path recurses, 'each sample once' gives the same without repetition.
 
+Where a profile was pruned to --max-memory, paths of three methods and more are
+lower bounds. Shorter ones are exact; what is not known of the callers and
+callees of two methods stands there as [pruned].
+
+` + recentHelp + `
+
 With --json: profile {as in top}, path [{text, methods, line}], total {samples,
 time_ns, percent, activations}, distinct {…}, self {…}, callers and callees
 [{method, signature, file, line, samples, time_ns, percent, activations}], the
-line being that of the call. In callers, no method means that the path begins the
-stack.`
+line being that of the call; lower_bound, of total, and distinct_lower_bound. In
+callers, no method means that the path begins the stack.`
 
 const queryExample = `  ccmapd query web.pb.gz 'Server.handle'
   ccmapd query web.pb.gz 'Server.handle > json.Marshal'
@@ -51,7 +57,7 @@ func newQueryCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			p, err := loadProfile(env, args[0])
+			p, err := list.load(env, args[0])
 			if err != nil {
 				return err
 			}
@@ -81,13 +87,17 @@ func printQuery(env *environment, r queryResult, list listing) error {
 	t.addNeighbours(r, callers, list.limit, "  ← ")
 	t.addFigures(r.profile, r.total, r.total, r.String())
 	if r.distinct != r.total {
-		t.addFigures(r.profile, r.distinct, r.total, "  each sample once")
+		label := "  each sample once"
+		if r.isDistinctLowerBound() {
+			label += ", at least"
+		}
+		t.addFigures(r.profile, r.distinct, r.total, label)
 	}
 	t.addNeighbours(r, callees, list.limit, "  → ")
 	self := r.profile.figures(r.self, r.total)
 	self[len(self)-1] = "" // activations belong to the path
 	t.add(append(self, "  (itself)")...)
-	return r.profile.print(env, t, 0)
+	return r.profile.print(env, t, 0, r.notes()...)
 }
 
 // addNeighbours adds the first of the rows, and what the others add up to.
@@ -133,9 +143,13 @@ func queryJSON(r queryResult, callers, callees []neighbourRow) any {
 		Self     countersJSON    `json:"self"`
 		Callers  []neighbourJSON `json:"callers"`
 		Callees  []neighbourJSON `json:"callees"`
+
+		LowerBound         bool `json:"lower_bound,omitempty"`
+		DistinctLowerBound bool `json:"distinct_lower_bound,omitempty"`
 	}{
 		describeJSON(r.profile), r.pathJSON(), m.json(r.total), m.json(r.distinct), m.json(r.self),
 		neighboursJSON(r.profile, callers), neighboursJSON(r.profile, callees),
+		r.isLowerBound(), r.isDistinctLowerBound(),
 	}
 }
 

@@ -12,11 +12,12 @@ import (
 type query struct {
 	profile *profile
 	path    []pathElem
-	methods []methodSet // of each element
+	methods []methodSet    // of each element
+	pruned  ccmap.MethodID // [pruned]; NoMethod if nothing is
 }
 
 func newQuery(p *profile, path []pathElem, isRegexp bool) (query, error) {
-	q := query{profile: p, path: path}
+	q := query{profile: p, path: path, pruned: prunedMethod(p.Names())}
 	for _, elem := range path {
 		set, err := selectMethods(p.Names(), elem.name, isRegexp)
 		if err != nil {
@@ -61,7 +62,8 @@ func (q query) callsAt(i int, method ccmap.MethodID, offset uint32) bool {
 }
 
 // queryResult are the counters of a path and of its neighbours. The callers add
-// up to the total; so do the callees and self, in samples and time.
+// up to the total; so do the callees and self, in samples and time. What is not
+// known of them, since contexts were pruned, stands there as [pruned].
 type queryResult struct {
 	query
 	total    ccmap.Counters // one for every occurrence, as ccmap.Snapshot.Ref counts
@@ -91,6 +93,7 @@ func (q query) run() queryResult {
 	for n := range outermost(s, func(n ccmap.Node) bool { return ends[n.ID] }) {
 		r.distinct = r.distinct.Add(s.Inclusive(n.ID))
 	}
+	r.countPruned()
 	r.distinct.Activations = r.total.Activations // an activation is seen once anyway
 	return r
 }
@@ -98,6 +101,9 @@ func (q query) run() queryResult {
 // countEnd adds an occurrence from begin to end.
 func (r *queryResult) countEnd(end, begin ccmap.Node) {
 	c := r.profile.Inclusive(end.ID)
+	if c.IsZero() {
+		return // nothing recent
+	}
 	r.total = r.total.Add(c)
 	r.self.Samples += end.Self.Samples
 	r.self.Time += end.Self.Time
@@ -109,9 +115,12 @@ func (r *queryResult) countEnd(end, begin ccmap.Node) {
 // method, or what it calls.
 func (r *queryResult) countBelow(n ccmap.Node) {
 	c := r.profile.Inclusive(n.ID)
-	if n.IsPosition() {
+	switch {
+	case n.IsPosition():
 		r.self = r.self.Add(c)
 		return
+	case c.IsZero(), n.Method == r.pruned && len(r.path) == 1:
+		return // not recent; known by its edges
 	}
 	caller := r.profile.Node(n.Parent).Method
 	r.callees.add(neighbour{n.Method, ccmap.Frame{Method: caller, Offset: n.Offset}}, c)

@@ -19,11 +19,12 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 	case s.flags.quiet, r.Ending.Reason == "" && r.Snapshot.Total().IsZero():
 		return nil
 	case s.flags.json:
-		return writeJSON(w, newSessionJSON(r))
+		return writeJSON(w, s.newSessionJSON(r))
 	}
 	if r.Ending.Reason != "" {
 		fmt.Fprintf(w, "%s.\n", capital(r.Ending.Reason))
 	}
+	s.reportSettling(w, r)
 	p := sampledProfile(r)
 	if err := printTop(&environment{stdout: w}, p, hottest(p), listing{limit: reportMethods}); err != nil {
 		return err
@@ -35,17 +36,28 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 	return nil
 }
 
+// reportSettling says what is wrong with how the profile has settled.
+func (s *session) reportSettling(w io.Writer, r manager.Report) {
+	if until := s.flags.until; until.Percent > 0 && !r.Reached {
+		fmt.Fprintf(w, "%s were to settle to %v %%, and came to %.1f %%.\n",
+			capital(until.Of.String()), until.Percent, until.Of.Settled(r.Snapshot.Meta().Settled))
+	}
+	if _, windowed := r.Snapshot.Recent(); r.Drift && windowed {
+		fmt.Fprintln(w, "In the end the program did something else than before: see recent%, or 'ccmapd top --recent'.")
+	}
+}
+
 // capital returns a reason, which begins with an ASCII letter, as a sentence does.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // sampledProfile makes a profile of what was sampled, as if it were read from
 // the first file that was written.
 func sampledProfile(r manager.Report) *profile {
-	p := &profile{Snapshot: r.Snapshot, path: "not written", measure: measureOf(r.Snapshot)}
+	file := "not written"
 	if len(r.Written) > 0 {
-		p.path = r.Written[0]
+		file = r.Written[0]
 	}
-	return p
+	return newProfile(file, r.Snapshot)
 }
 
 func hottest(p *profile) []methodRow { return topRows(p, nil, "flat") }
@@ -81,6 +93,8 @@ func shellQuote(s string) string {
 // sessionJSON is the report as JSON.
 type sessionJSON struct {
 	Profile profileJSON  `json:"profile"` // its file is the first that was written
+	Until   *untilJSON   `json:"until,omitempty"`
+	Drift   bool         `json:"drift"` // the program did something else in the end than before
 	Written []string     `json:"written"`
 	Source  sourceJSON   `json:"source"`
 	Loss    lossJSON     `json:"loss"`
@@ -110,18 +124,18 @@ type sourceJSON struct {
 	KernelTime bool   `json:"kernel_time"`
 }
 
-func newSessionJSON(r manager.Report) sessionJSON {
-	p, s := sampledProfile(r), r.Source
+func (s *session) newSessionJSON(r manager.Report) sessionJSON {
+	p, src := sampledProfile(r), r.Source
 	out := sessionJSON{
 		Profile: describeJSON(p),
+		Until:   s.flags.until.json(r.Reached),
+		Drift:   r.Drift,
 		Written: append([]string{}, r.Written...),
-		Source: sourceJSON{s.Samples, s.Repaired, s.Rooted, s.Truncated, s.Kernel, s.Foreign,
-			s.Probed, s.Probes, s.KernelTime},
-		Loss: lossJSON(p.Meta().Loss),
-		CPU:  int64(r.CPU),
-	}
-	for _, m := range cut(hottest(p), reportMethods) {
-		out.Methods = append(out.Methods, methodJSON{nameJSON(m.method), p.measure.json(m.flat), p.measure.json(m.cum)})
+		Source: sourceJSON{src.Samples, src.Repaired, src.Rooted, src.Truncated, src.Kernel, src.Foreign,
+			src.Probed, src.Probes, src.KernelTime},
+		Loss:    lossJSON(p.Meta().Loss),
+		CPU:     int64(r.CPU),
+		Methods: p.methodsJSON(cut(hottest(p), reportMethods)),
 	}
 	return out
 }

@@ -61,7 +61,7 @@ func newRootOf(env *environment) *cobra.Command {
 	root.AddCommand(
 		newAttachCmd(env), newRunCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
 		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newQueryCmd(env),
-		newOverlapCmd(env), newConvertCmd(env), newMergeCmd(env),
+		newOverlapCmd(env), newDiffCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newVersionCmd(env),
 	)
 	return root

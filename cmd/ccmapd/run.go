@@ -15,7 +15,8 @@ import (
 const runLong = `Run starts a Go program and samples it from its start on. The program
 has standard input and output and its signals as if it were started alone, and
 its exit code is that of ccmapd; the report goes to standard error. If --duration
-is over before the program ends, the profile is written and ccmapd waits for it.
+is over or the profile settled to --until before the program ends, the profile is
+written and ccmapd waits for the program.
 
 A program that cannot be sampled, because it is no Go program or sampling is not
 permitted, is not started: ccmapd says why, and exits with 125. With --anyway it

@@ -14,18 +14,22 @@ import (
 
 // samplingFlags are the flags of attach and run.
 type samplingFlags struct {
-	duration  time.Duration
-	outputs   []string
-	interval  time.Duration
-	tune      bool
-	low, high float64 // percent
-	window    int
-	min, max  time.Duration
-	overhead  float64 // percent; 0: no limit
-	engine    choice
-	quiet     bool
-	json      bool
-	verbose   bool
+	duration   time.Duration
+	outputs    []string
+	interval   time.Duration
+	tune       bool
+	low, high  float64 // percent
+	tuneWindow int     // samples
+	min, max   time.Duration
+	settle     float64 // percent; 0: never
+	overhead   float64 // percent; 0: no limit
+	memory     byteSize
+	window     time.Duration // time constant of what is recent; 0: none
+	until      goal
+	engine     choice
+	quiet      bool
+	json       bool
+	verbose    bool
 
 	overheadGiven bool
 }
@@ -36,6 +40,20 @@ top again and again (over --tune-high), and shorter where they never do (below
 --tune-low); --max-overhead bounds what that may cost the program. --tune=false
 keeps --interval, and then has no limit of the overhead unless one is given.
 
+SETTLED  Two halves of the samples are compared now and then. What they overlap
+says how settled the profile is: of methods, edges (a call and what it calls) and
+contexts. --until stops when that is enough, after 1,000 samples at least and not
+while the program drifts, that is, lately does something else than before. Once
+settled to --tune-settled, in edges and contexts, the interval becomes up to four
+times as long; it is back at once when the program drifts or its load jumps up.
+
+MEMORY  A profile that outgrows --max-memory is pruned: the contexts that weigh
+least become [pruned] in their callers, which stays visible everywhere. Methods,
+edges and lines remain exact; contexts are lower bounds from then on.
+
+RECENT  Beside the whole run, a window of recent samples is kept, in which a
+sample falls to 1/e of its weight with every --window. See 'ccmapd top --recent'.
+
 Each --output is written in the format of its name: .pb.gz or .pb (pprof), .xml,
 .json or .folded, each also with .gz or .zst. A %p in it becomes the pid. Without
 --output the profile goes to ccmapd-PID.pb.gz in the working directory. Files are
@@ -43,17 +61,20 @@ replaced as a whole. A symbolic link in the place of a file is replaced, not
 followed; links among its directories are followed. If no --output can be written
 in the end, the profile goes to a new directory in $TMPDIR (or /tmp).
 
-With --json: profile {as in top}, written [files], source {samples, of which
-repaired, rooted, truncated, kernel, foreign and probed; probes, cpu_ns,
-kernel_time}, loss {source, queue, throttled, corrupt, orphaned}, ccmapd_cpu_ns,
-methods [the hottest, as in top].`
+With --json: profile {as in top}, until {of, percent, reached}, drift, written
+[files], source {samples, of which repaired, rooted, truncated, kernel, foreign
+and probed; probes, kernel_time}, loss {source, queue, throttled, corrupt,
+orphaned}, ccmapd_cpu_ns, methods [the hottest, as in top].`
 
 // newSamplingFlags returns the defaults.
 func newSamplingFlags(all []engine) *samplingFlags {
 	return &samplingFlags{
 		interval: 10 * time.Millisecond,
-		tune:     true, low: 1, high: 15, window: 1000,
+		tune:     true, low: 1, high: 15, tuneWindow: 1000,
+		settle:   98,
 		overhead: 1,
+		memory:   64 * miB,
+		window:   15 * time.Minute,
 		engine:   choice{value: autoEngine, from: engineNames(all)},
 	}
 }
@@ -66,10 +87,14 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.tune, "tune", f.tune, "adapt the interval to the program")
 	flags.Float64Var(&f.low, "tune-low", f.low, "repetitions in `PERCENT` below which the interval becomes shorter")
 	flags.Float64Var(&f.high, "tune-high", f.high, "repetitions in `PERCENT` above which the interval becomes longer")
-	flags.IntVar(&f.window, "tune-window", f.window, "`SAMPLES` between two looks at the repetitions")
+	flags.IntVar(&f.tuneWindow, "tune-window", f.tuneWindow, "`SAMPLES` between two looks at the repetitions")
+	flags.Float64Var(&f.settle, "tune-settled", f.settle, "lengthen the interval once the profile is settled to `PERCENT`; 0: never")
 	flags.DurationVar(&f.min, "min-interval", 0, "shortest interval, a `TIME` (default 100µs, or --interval if that is shorter)")
 	flags.DurationVar(&f.max, "max-interval", 0, "longest interval, a `TIME` (default 100ms, or --interval if that is longer)")
 	flags.Float64Var(&f.overhead, "max-overhead", f.overhead, "CPU time in `PERCENT` that sampling may cost the program; 0: no limit")
+	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
+	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
+	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
 	registerChoice(cmd, &f.engine, "engine", "`ENGINE` to sample with: "+orList(f.engine.from)+"; auto: the best permitted")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
@@ -79,6 +104,14 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 		return f.check()
 	}
 }
+
+const (
+	// leastMemory holds some hundred contexts. With fewer a profile would be
+	// pruned all the time.
+	leastMemory = 64 * kiB
+	// leastWindow is many turns of the manager, by which the window moves.
+	leastWindow = time.Second
+)
 
 // check finds what is wrong before anything is sampled.
 func (f *samplingFlags) check() error {
@@ -95,8 +128,14 @@ func (f *samplingFlags) check() error {
 		return usagef("--max-overhead %v is not from 0 to 100 percent", f.overhead)
 	case !(0 < f.low && f.low < f.high && f.high < 100):
 		return usagef("--tune-low %v and --tune-high %v are not in the order 0 < low < high < 100 percent", f.low, f.high)
-	case f.window <= 0:
-		return usagef("--tune-window %d is not positive", f.window)
+	case !(f.settle >= 0 && f.settle <= 100):
+		return usagef("--tune-settled %v is not from 0 to 100 percent", f.settle)
+	case f.memory != 0 && f.memory < leastMemory:
+		return usagef("--max-memory %v is less than a profile needs: %v at least, or 0 for no limit", f.memory, leastMemory)
+	case f.window < 0 || f.window > 0 && f.window < leastWindow:
+		return usagef("--window %v is not 0 or from %v on", f.window, leastWindow)
+	case f.tuneWindow <= 0:
+		return usagef("--tune-window %d is not positive", f.tuneWindow)
 	case f.min > 0 && f.interval < f.min:
 		return usagef("--interval %v is shorter than --min-interval %v", f.interval, f.min)
 	case f.max > 0 && f.interval > f.max:
@@ -113,15 +152,16 @@ func (f *samplingFlags) check() error {
 
 // tuning returns the configuration of the tuner that the flags mean.
 func (f *samplingFlags) tuning() tuning.Config {
-	const unlimited = -1
+	const unlimited, never = -1, -1
 	c := tuning.Config{
 		Initial:     f.interval,
 		Min:         f.min,
 		Max:         f.max,
 		Low:         f.low / 100,
 		High:        f.high / 100,
-		Window:      f.window,
+		Window:      f.tuneWindow,
 		MaxOverhead: cmp.Or(f.overhead/100, unlimited),
+		Settle:      cmp.Or(f.settle, never),
 		Off:         !f.tune,
 	}
 	if c.Off {

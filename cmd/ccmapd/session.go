@@ -29,7 +29,7 @@ const ringWords = 64 << 10
 // openSession attaches to a process. It is run or closed after that.
 func openSession(env *environment, f *samplingFlags, pid int) (*session, error) {
 	q := queue.New(queue.Options{RingWords: ringWords})
-	m := ccmap.New(ccmap.Options{})
+	m := ccmap.New(ccmap.Options{MaxBytes: int64(f.memory), Window: f.window})
 	log := f.logger(env.stderr)
 	got, err := attach(env.engines, f.engine.value, attachment{
 		pid: pid, interval: f.interval, log: log, sink: sampler.Sink{Queue: q, Names: m.Names()},
@@ -41,6 +41,7 @@ func openSession(env *environment, f *samplingFlags, pid int) (*session, error) 
 	got.describe(m.Meta())
 	mgr, err := newManager(f, manager.Config{
 		Source: got, Queue: q, Map: m, Logger: log, Dumps: fileDumps(f.outputs, pid),
+		Until: f.until.Goal,
 	})
 	if err != nil {
 		return nil, errors.Join(err, got.Close())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -203,6 +205,13 @@ func TestTuningOfTheFlags(t *testing.T) {
 	if c := f.tuning(); c.Off || c.MaxOverhead != 0.01 || c.Low != 0.01 || c.High != 0.15 || c.Initial != 10*time.Millisecond {
 		t.Errorf("by default: %+v", c)
 	}
+	if c := f.tuning(); c.Settle != 98 {
+		t.Errorf("slower from %v %% on, by default", c.Settle)
+	}
+	f.settle = 0
+	if c := f.tuning(); c.Settle >= 0 {
+		t.Errorf("never slower: %+v", c)
+	}
 	f.overhead = 0
 	if c := f.tuning(); c.MaxOverhead >= 0 {
 		t.Errorf("without a limit: %+v", c)
@@ -232,6 +241,50 @@ func TestFormatStatus(t *testing.T) {
 	const empty = "0s  0 samples/s  interval 10ms  repetitions –  lost 0  0 nodes  0 kB  0 threads"
 	if got := formatStatus(manager.Status{}, manager.Status{Interval: 10 * time.Millisecond}); got != empty {
 		t.Errorf("status %q\nwant   %q", got, empty)
+	}
+	now.Settled = ccmap.Settled{Methods: 99, Edges: 93.2, Contexts: 88.1, Samples: 4000}
+	now.Pruned.Times, now.Drift = 2, true
+	const settled = "12s  1,500 samples/s  settled edges 93%, contexts 88%  drifts  pruned 2 times  interval 2.5ms  "
+	if got := formatStatus(last, now); !strings.HasPrefix(got, settled) {
+		t.Errorf("status %q\nwant   %q…", got, settled)
+	}
+}
+
+// TestUntilIsNotReached: the target ends before its 30 samples say anything.
+func TestUntilIsNotReached(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.json")
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "--until", "contexts:90%")
+	const want = "Target exited with code 0.\nContexts were to settle to 90 %, and came to "
+	if r.code != exitOK || !strings.HasPrefix(r.stdout, want) {
+		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
+	}
+	r = runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "--until", "90", "--json")
+	var got sessionJSON
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+		t.Fatalf("%v in %s", err, r.stdout)
+	}
+	if diff := cmp.Diff(&untilJSON{Of: "edges", Percent: 90}, got.Until); diff != "" {
+		t.Errorf("goal (-want +got):\n%s", diff)
+	}
+	if got.Profile.Settled == nil || got.Profile.Settled.Samples != 30 || got.Profile.WindowNS != int64(15*time.Minute) {
+		t.Errorf("profile %+v", got.Profile)
+	}
+}
+
+// TestReportOfDrift: where there is a window, it shows what is different.
+func TestReportOfDrift(t *testing.T) {
+	t.Parallel()
+	for window, want := range map[time.Duration]string{
+		0:           "",
+		time.Minute: "In the end the program did something else than before: see recent%, or 'ccmapd top --recent'.\n",
+	} {
+		var out bytes.Buffer
+		s := &session{flags: newSamplingFlags(nil)}
+		s.reportSettling(&out, manager.Report{Drift: true, Snapshot: ccmap.New(ccmap.Options{Window: window}).Snapshot()})
+		if out.String() != want {
+			t.Errorf("window %v: %q, want %q", window, &out, want)
+		}
 	}
 }
 

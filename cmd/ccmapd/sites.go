@@ -30,7 +30,9 @@ which calls always reach the same method, and which have a mix of receivers.
                  4 % of such sites or more, so nothing is said
 
 METHOD restricts the list to calls made by it: a name, or as much of its end as
-is unique.
+is unique. All figures are exact, also where contexts were pruned.
+
+` + recentHelp + `
 
 With --json: profile {as in top}, sites [{caller {method, signature, file, line
 of the call}, samples, time_ns, percent, activations, targets, hint, callees
@@ -54,7 +56,7 @@ func newSitesCmd(env *environment) *cobra.Command {
 		Args:              usageArgs(cobra.RangeArgs(1, 2)),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, callers, err := loadWithMethods(env, args, list.regexp)
+			p, callers, err := list.loadWithMethods(env, args)
 			if err != nil {
 				return err
 			}
@@ -89,7 +91,9 @@ func siteRows(p *profile, callers methodSet, by string) []siteRow {
 			continue
 		}
 		for site := range m.CallSites() {
-			rows = append(rows, newSiteRow(p, m.Method(), site))
+			if row := newSiteRow(p, m.Method(), site); !row.total.IsZero() {
+				rows = append(rows, row)
+			}
 		}
 	}
 	slices.SortFunc(rows, func(a, b siteRow) int {
@@ -106,7 +110,11 @@ func siteRows(p *profile, callers methodSet, by string) []siteRow {
 func newSiteRow(p *profile, caller ccmap.Method, site ccmap.CallSite) siteRow {
 	row := siteRow{caller: caller, offset: site.Offset(), total: site.Total()}
 	for callee := range site.Callees() {
-		row.callees = append(row.callees, calleeRow{p.Names().At(callee.Callee()), callee.Total()})
+		method := p.Names().At(callee.Callee())
+		if callee.Total().IsZero() || method.Name == ccmap.PrunedName {
+			continue // not recent; counted at other callees
+		}
+		row.callees = append(row.callees, calleeRow{method, callee.Total()})
 	}
 	slices.SortFunc(row.callees, func(a, b calleeRow) int {
 		return cmp.Or(

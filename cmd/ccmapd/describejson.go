@@ -1,0 +1,113 @@
+package main
+
+import (
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// profileJSON describes a profile in the JSON of all commands. Fields that are
+// not known are left out.
+type profileJSON struct {
+	File             string    `json:"file"`
+	Executable       string    `json:"executable,omitempty"`
+	PID              int       `json:"pid,omitempty"`
+	Runtime          string    `json:"runtime,omitempty"`
+	BuildID          string    `json:"build_id,omitempty"`
+	Engine           string    `json:"engine,omitempty"`
+	Start            time.Time `json:"start,omitzero"`
+	DurationNS       int64     `json:"duration_ns,omitempty"`
+	Ended            string    `json:"ended,omitempty"`
+	IntervalNS       []int64   `json:"interval_ns,omitempty"` // all settings, in their order
+	Samples          int64     `json:"samples"`
+	TimeNS           int64     `json:"time_ns"`
+	Activations      int64     `json:"activations"`
+	ActivationsExact bool      `json:"activations_exact"`
+	LostSamples      uint64    `json:"lost_samples"`
+	Throttled        uint64    `json:"throttled"`
+	Known            uint64    `json:"repetitions_known"`
+	Repeated         uint64    `json:"repetitions_repeated"`
+
+	WindowNS   int64        `json:"window_ns,omitempty"`
+	Recent     *amountJSON  `json:"recent,omitempty"`      // all of the window; percent: of the whole run
+	OnlyRecent bool         `json:"only_recent,omitempty"` // the figures are of the window
+	Settled    *settledJSON `json:"settled,omitempty"`
+	Pruned     *prunedJSON  `json:"pruned,omitempty"`
+}
+
+// settledJSON has the fields of ccmap.Settled: percentages, and samples.
+type settledJSON struct {
+	Methods  float64 `json:"methods"`
+	Edges    float64 `json:"edges"`
+	Contexts float64 `json:"contexts"`
+	Samples  int64   `json:"samples"`
+}
+
+// prunedJSON says how much of a profile has lost its contexts.
+type prunedJSON struct {
+	Times uint64 `json:"times"`
+	Nodes uint64 `json:"nodes"`
+	amountJSON
+}
+
+func describeJSON(p *profile) profileJSON {
+	meta, total := p.Meta(), p.Total()
+	d := profileJSON{
+		File:             p.path,
+		Executable:       meta.Target.Executable,
+		PID:              meta.Target.PID,
+		Runtime:          meta.Target.Runtime,
+		BuildID:          meta.Target.BuildID,
+		Engine:           meta.Engine,
+		Start:            meta.Start,
+		DurationNS:       int64(meta.Duration),
+		Ended:            meta.Ended,
+		Samples:          total.Samples,
+		TimeNS:           total.Time,
+		Activations:      total.Activations,
+		ActivationsExact: p.ActivationsExact(),
+		LostSamples:      meta.Loss.Samples(),
+		Throttled:        meta.Loss.Throttled,
+		Known:            meta.Known,
+		Repeated:         meta.Repeated,
+		WindowNS:         int64(p.whole.Meta().Window),
+		OnlyRecent:       p.isRecent(),
+	}
+	p.describeMapJSON(&d)
+	for _, change := range meta.Interval {
+		d.IntervalNS = append(d.IntervalNS, int64(change.Interval))
+	}
+	return d
+}
+
+// describeMapJSON adds what the map says of itself.
+func (p *profile) describeMapJSON(d *profileJSON) {
+	if window, ok := p.Recent(); ok {
+		recent := p.measure.amountJSON(window.Total())
+		d.Recent = &recent
+	}
+	if settled := p.Meta().Settled; settled != (ccmap.Settled{}) && !p.isRecent() {
+		d.Settled = (*settledJSON)(&settled)
+	}
+	if p.Pruned() {
+		stats := p.Meta().Pruned
+		d.Pruned = &prunedJSON{stats.Times, stats.Nodes, p.measure.amountJSON(p.PrunedTotal())}
+	}
+}
+
+// methodNameJSON identifies a method in the JSON of all commands.
+type methodNameJSON struct {
+	Method    string `json:"method"`
+	Signature string `json:"signature,omitempty"`
+	File      string `json:"file,omitempty"`
+	Line      int32  `json:"line,omitempty"` // of the declaration or, in a call, of the call
+}
+
+func nameJSON(m ccmap.Method) methodNameJSON {
+	return methodNameJSON{m.Name, m.Signature, m.File, m.StartLine}
+}
+
+// callJSON identifies the place of a call in its caller.
+func callJSON(m ccmap.Method, offset uint32) methodNameJSON {
+	return methodNameJSON{m.Name, m.Signature, m.File, lineOf(m, offset)}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/ccmap/compare"
+)
+
+const diffLong = `Diff lists what changed from profile A to profile B, the largest change first:
+
+  methods   with all they call
+  edges     calls of a method by another, from one line
+  contexts  whole stacks down to a method, with all it calls. A context is left
+            out if one that it calls makes three quarters of its change or more
+
+  change     in points: the share in B less that in A
+  A, B       the shares of the profile, in percent; "new" is not in A, "gone" not
+             in B. They are shares: what grows makes all else smaller
+  samples    behind the shares; a sample counts once, whatever the recursion
+  p          how probable such a change, or a larger one, is anywhere in the list
+             if nothing changed
+
+Only significant changes are listed, those with p under 0.05, unless with --all.
+The test is exact, corrected for the number of things tested (Holm) and fair to
+profiles at different intervals. Samples that find the same activation again count
+as fewer. What has fewer than ten independent samples in both profiles together is
+never significant. Where nothing is, diff says how large a change would have been.
+
+Two runs of one program may differ by a little more than noise: with very many
+samples, --least leaves out what is significant, but small.
+
+` + recentHelp + `
+
+With --json: weight, a {file, samples, independent, weight, …}, b {…}, level, least,
+methods {list [{path [{method, signature, file, line}], share_a, share_b, points,
+samples_a, samples_b, p, significant}], significant, tested, more, detectable},
+edges {…}, contexts {…}, notes. Paths are innermost first. detectable is the change
+in points that something with a share of 10 % must make to be found nine times in
+ten.`
+
+const diffExample = `  ccmapd diff before.pb.gz after.pb.gz
+  ccmapd diff --methods -n 50 before.pb.gz after.pb.gz
+  ccmapd diff --all --contexts before.pb.gz after.pb.gz     not only what is significant
+  ccmapd diff --absorb '^\[kernel\]$' ccmapd.pb.gz runtime-pprof.pb.gz
+  ccmapd diff --json a.pb.gz b.pb.gz | jq '.contexts.list[0].path[].method'`
+
+func newDiffCmd(env *environment) *cobra.Command {
+	var o diffOptions
+	cmd := &cobra.Command{
+		Use:     "diff A B",
+		Short:   "List what changed between two profiles",
+		Long:    diffLong,
+		Example: diffExample,
+		GroupID: groupRead,
+		Args:    argCount(2, 2, "two profiles"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := o.checked(args); err != nil {
+				return err
+			}
+			return diff(env, args, o)
+		},
+	}
+	o.by = choice{value: compare.ByTime.String(), from: []string{compare.ByTime.String(), compare.BySamples.String()}}
+	registerChoice(cmd, &o.by, "by", "weigh `BY` "+orList(o.by.from))
+	flags := cmd.Flags()
+	flags.BoolVar(&o.methods, "methods", false, "list methods")
+	flags.BoolVar(&o.edges, "edges", false, "list edges")
+	flags.BoolVar(&o.contexts, "contexts", false, "list contexts")
+	flags.UintVarP(&o.limit, "limit", "n", 10, "list at most `N` of each; 0: all")
+	flags.BoolVar(&o.all, "all", false, "list changes that are not significant, too")
+	flags.Float64Var(&o.least, "least", 0, "call no change of less than `POINTS` significant")
+	flags.StringVar(&o.absorb, "absorb", "", "count methods that match `REGEXP`, and what they call, for their callers")
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	o.view.register(cmd)
+	return cmd
+}
+
+type diffOptions struct {
+	by                       choice
+	methods, edges, contexts bool // none: all
+	limit                    uint // of each list; 0: none
+	all                      bool
+	least                    float64 // points
+	absorb                   string  // regexp; empty: nothing
+	json                     bool
+	view                     recency
+}
+
+func (o diffOptions) checked(paths []string) error {
+	if !(o.least >= 0 && o.least <= 100) {
+		return usagef("--least %v is not from 0 to 100 points", o.least)
+	}
+	return checkStdinOnce(paths)
+}
+
+// wants reports whether a list is wanted, given its flag.
+func (o diffOptions) wants(flag bool) bool { return flag || !o.methods && !o.edges && !o.contexts }
+
+func diff(env *environment, paths []string, o diffOptions) error {
+	profiles, err := o.view.loadAll(env, paths)
+	if err != nil {
+		return err
+	}
+	absorb, err := absorbed(o.absorb)
+	if err != nil {
+		return err
+	}
+	options := compare.DiffOptions{Least: o.least, All: o.all, Limit: int(min(o.limit, anyNumber)), Absorb: absorb}
+	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
+		return usageError{err}
+	}
+	d, err := compare.Differences(profiles[0].Snapshot, profiles[1].Snapshot, options)
+	if err != nil {
+		return explainCompare(fmt.Errorf("%s and %s: %w", paths[0], paths[1], err))
+	}
+	return printDiff(env, profiles, d, o)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+)
+
+// merger adds up profiles. Goroutines read them ahead; the one that runs it adds
+// them to the sum, in their order.
+type merger struct {
+	env       *environment
+	inputs    []mergeInput
+	keepGoing bool
+	sum       *ccmap.Map
+	merged    int // profiles in the sum
+	bad       int // profiles that were left out
+	progress  progressLine
+}
+
+// readPart is a profile that was read, or could not be.
+type readPart struct {
+	*export.Part
+	err error
+}
+
+func (m *merger) run() error {
+	m.progress.w = m.env.stderr
+	quit := make(chan struct{})
+	defer close(quit)
+	ahead := m.readAhead(quit)
+	for _, in := range m.inputs {
+		part := <-<-ahead
+		err := part.err
+		if err == nil {
+			if err = part.AddTo(m.sum, in.weight); err != nil {
+				err = fmt.Errorf("merge %s: %w", in.name(), err)
+			}
+		}
+		if err := m.count(err); err != nil {
+			m.progress.clear()
+			return err
+		}
+		m.progress.draw(m.state)
+	}
+	m.progress.clear()
+	return nil
+}
+
+// readAhead reads the inputs, each in a goroutine of its own, and returns where
+// each will appear, in their order. At any time as many are under way, or wait to
+// be added, as there are CPUs, and one more.
+func (m *merger) readAhead(quit <-chan struct{}) <-chan chan readPart {
+	ahead := make(chan chan readPart, runtime.GOMAXPROCS(0))
+	go func() {
+		for _, in := range m.inputs {
+			part := make(chan readPart, 1)
+			select {
+			case ahead <- part:
+			case <-quit:
+				return
+			}
+			go func() { part <- m.read(in) }()
+		}
+	}()
+	return ahead
+}
+
+func (m *merger) read(in mergeInput) readPart {
+	if in.path == stdPath {
+		p, err := export.ReadPart(m.env.stdin, export.ReadOptions{})
+		return readPart{p, wrapRead(in, err)}
+	}
+	f, err := os.Open(in.path)
+	if err != nil {
+		return readPart{err: explainRead(err)}
+	}
+	defer f.Close()
+	p, err := export.ReadPart(f, export.ReadOptions{})
+	return readPart{p, wrapRead(in, err)}
+}
+
+// wrapRead says of an error which profile it is about, and what to do.
+func wrapRead(in mergeInput, err error) error {
+	if err == nil {
+		return nil
+	}
+	return explainRead(fmt.Errorf("%s: %w", in.name(), err))
+}
+
+func (in mergeInput) name() string {
+	if in.path == stdPath {
+		return "standard input"
+	}
+	return in.path
+}
+
+// count counts a profile that was added, or was not because of err, and returns
+// an error that ends the merge.
+func (m *merger) count(err error) error {
+	if err == nil {
+		m.merged++
+		return nil
+	}
+	if !m.keepGoing {
+		return err
+	}
+	m.bad++
+	m.progress.clear()
+	_, err = fmt.Fprintf(m.env.stderr, "left out: %v\n", err)
+	return err
+}
+
+// leftOut returns an error that says how many profiles are not in the sum.
+func (m *merger) leftOut() error {
+	if m.bad == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s of %d could not be read and left out", plural(int64(m.bad), "profile"), len(m.inputs))
+}
+
+// state says how far it has got.
+func (m *merger) state() string {
+	return fmt.Sprintf("%d of %d profiles  %s nodes  %s", m.merged+m.bad, len(m.inputs),
+		formatCount(int64(m.sum.Len()-1)), formatBytes(m.sum.Bytes()))
+}

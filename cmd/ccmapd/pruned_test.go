@@ -1,0 +1,133 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// prunedPair returns two profiles of the same samples, of which the second was
+// pruned of all contexts now and then.
+func prunedPair(t *rapid.T) (full, pruned *profile) {
+	names := ccmap.NewNames()
+	a, b := ccmap.New(ccmap.Options{Names: names}), ccmap.New(ccmap.Options{Names: names})
+	for range rapid.IntRange(1, 3).Draw(t, "rounds") {
+		samples := randomSamples(t, names)
+		a.FoldBatch(samples)
+		b.FoldBatch(samples)
+		if rapid.Bool().Draw(t, "prune") {
+			b.Prune(0)
+		}
+	}
+	return newProfile("full", a.Snapshot()), newProfile("pruned", b.Snapshot())
+}
+
+// TestTopOfPrunedIsExact: all methods are listed with the same figures, and
+// [pruned] beside them, with nothing of its own.
+func TestTopOfPrunedIsExact(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		full, pruned := prunedPair(t)
+		want := topRows(full, nil, sortName)
+		got := make(map[string]methodRow)
+		for _, r := range topRows(pruned, nil, sortName) {
+			got[r.method.Name] = r
+		}
+		hidden, isPruned := got[ccmap.PrunedName]
+		if isPruned && !hidden.flat.IsZero() || hidden.cum != pruned.PrunedTotal() {
+			t.Errorf("[pruned] is %+v, want nothing of its own and %+v", hidden, pruned.PrunedTotal())
+		}
+		delete(got, ccmap.PrunedName)
+		if len(got) != len(want) {
+			t.Errorf("%d methods, want %d", len(got), len(want))
+		}
+		for _, w := range want {
+			if g := got[w.method.Name]; g != w {
+				t.Errorf("%s: %+v, want %+v", w.method.Name, g, w)
+			}
+		}
+	})
+}
+
+// TestQueryOfPruned: paths of one and two methods are exact, longer ones lower
+// bounds; and their neighbours add up, with what is not known of them.
+func TestQueryOfPruned(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		full, pruned := prunedPair(t)
+		path := randomPath(t)
+		want, got := mustQuery(t, full, path), mustQuery(t, pruned, path)
+		if got.isLowerBound() {
+			checkAtMost(t, "path", got.total, want.total)
+		} else if got.total != want.total {
+			t.Errorf("%s: %+v, want %+v", got, got.total, want.total)
+		}
+		if got.isDistinctLowerBound() {
+			checkAtMost(t, "each sample once", got.distinct, want.distinct)
+		} else if got.distinct != want.distinct {
+			t.Errorf("%s, each sample once: %+v, want %+v", got, got.distinct, want.distinct)
+		}
+		if len(path) == 1 && got.self.Samples != want.self.Samples {
+			t.Errorf("%s itself: %+v, want %+v", got, got.self, want.self)
+		}
+		if sum := got.callers.sum(); sum.Samples != got.total.Samples || sum.Time != got.total.Time {
+			t.Errorf("callers of %s have %+v of %+v", got, sum, got.total)
+		}
+		if sum := got.callees.sum().Add(got.self); sum.Samples != got.total.Samples || sum.Time != got.total.Time {
+			t.Errorf("callees of %s and it itself have %+v of %+v", got, sum, got.total)
+		}
+	})
+}
+
+func checkAtMost(t *rapid.T, what string, got, want ccmap.Counters) {
+	if got.Samples > want.Samples || got.Time > want.Time || got.Activations > want.Activations {
+		t.Errorf("%s: %+v is no lower bound of %+v", what, got, want)
+	}
+}
+
+func (ns neighbours) sum() ccmap.Counters {
+	var sum ccmap.Counters
+	for _, c := range ns {
+		sum = sum.Add(c)
+	}
+	return sum
+}
+
+// TestContextsOfPruned: contexts are lower bounds, and together with what was
+// pruned they are all of the method.
+func TestContextsOfPruned(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		full, pruned := prunedPair(t)
+		set := selectNames(full.Names(), func(name string) bool { return name == "A" })
+		want, got := contextsOf(full, set, 2, sortTime), contextsOf(pruned, set, 2, sortTime)
+		if got.total.Samples != want.total.Samples || got.total.Time != want.total.Time {
+			t.Errorf("all contexts: %+v, want %+v", got.total, want.total)
+		}
+		if !want.pruned.IsZero() {
+			t.Errorf("of a profile that was not pruned: %+v", want.pruned)
+		}
+		whole := make(map[string]ccmap.Counters)
+		for _, r := range want.rows {
+			whole[chainKey(r.method, r.callers)] = r.total
+		}
+		for _, r := range got.rows {
+			checkAtMost(t, "context", r.total, whole[chainKey(r.method, r.callers)])
+		}
+	})
+}
+
+// TestSitesOfPrunedAreExact: call sites and their callees have the same figures.
+func TestSitesOfPrunedAreExact(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		full, pruned := prunedPair(t)
+		want, got := siteRows(full, nil, sortName), siteRows(pruned, nil, sortName)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(siteRow{}, calleeRow{})); diff != "" {
+			t.Errorf("call sites (-full +pruned):\n%s", diff)
+		}
+	})
+}
