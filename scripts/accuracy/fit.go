@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+func mean(values []float64) float64 {
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// deviation returns the standard deviation of what the values are drawn from; 0
+// for fewer than two.
+func deviation(values []float64) float64 {
+	if len(values) < 2 {
+		return 0
+	}
+	m := mean(values)
+	var squares float64
+	for _, v := range values {
+		squares += (v - m) * (v - m)
+	}
+	return math.Sqrt(squares / float64(len(values)-1))
+}
+
+// median returns the middle of the values, which it leaves as they are.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// rootMeanSquare returns the size of typical errors.
+func rootMeanSquare(errors []float64) float64 {
+	squares := make([]float64, len(errors))
+	for i, e := range errors {
+		squares[i] = e * e
+	}
+	return math.Sqrt(mean(squares))
+}
+
+// worst returns the error that is farthest from 0.
+func worst(errors []float64) float64 {
+	return slices.MaxFunc(errors, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
+}
+
+// sized is an overlap of profiles with so many samples each.
+type sized struct {
+	samples float64
+	overlap float64 // percent
+}
+
+// law is how the shortfall of overlaps from 100 % falls with the number of
+// samples n: scale·n^exponent.
+//
+// Of a counter with weight w, n samples see w ± √(w/n), and two such figures
+// differ by √(4w/πn) on average; the shortfall is half the sum of that over all
+// counters, which falls with √n. That holds of counters that n samples are
+// enough for. The more weight is spread over counters that most samples of this
+// number do not see at all, the slower the shortfall falls.
+type law struct {
+	scale    float64 // percent, at one sample
+	exponent float64 // −½ where samples are enough, above it where they are not
+	points   int     // that it was fitted to
+}
+
+// mostShortfall is up to where the law is fitted, in percent.
+const mostShortfall = 40
+
+// fit finds the law that the overlaps obey, by least squares of the logarithms.
+// It takes two points or more within mostShortfall; all is NaN otherwise.
+func fit(overlaps []sized) law {
+	var x, y []float64
+	for _, o := range overlaps {
+		if s := 100 - o.overlap; s > 0 && s <= mostShortfall && o.samples > 0 {
+			x = append(x, math.Log(o.samples))
+			y = append(y, math.Log(s))
+		}
+	}
+	if len(x) < 2 {
+		return law{math.NaN(), math.NaN(), len(x)}
+	}
+	mx, my := mean(x), mean(y)
+	var xx, xy float64
+	for i := range x {
+		xx += (x[i] - mx) * (x[i] - mx)
+		xy += (x[i] - mx) * (y[i] - my)
+	}
+	exponent := xy / xx
+	return law{math.Exp(my - exponent*mx), exponent, len(x)}
+}
+
+// at returns the overlap of profiles of n samples, percent.
+func (l law) at(n float64) float64 { return 100 - l.scale*math.Pow(n, l.exponent) }
+
+// samples returns how many samples give an overlap, in percent.
+func (l law) samples(overlap float64) float64 {
+	return math.Pow((100-overlap)/l.scale, 1/l.exponent)
+}
+
+// foretold returns what two whole profiles overlap whose halves overlap by a
+// floor, if the shortfall falls with the number of samples to an exponent.
+func foretold(floor, exponent float64) float64 {
+	return 100 - (100-floor)*math.Pow(2, exponent)
+}
+
+// Exponents to foretell with: that of samples that suffice, and about that
+// which contexts are found to have.
+const (
+	squareRoot = -1. / 2
+	cubeRoot   = -1. / 3
+)
+
+// interpolate returns the overlap at a number of samples between the points,
+// which are sorted by it: on the line through their neighbors, over √n. Beyond
+// them it is that of the nearest.
+func interpolate(points []sized, n float64) float64 {
+	i := slices.IndexFunc(points, func(p sized) bool { return p.samples >= n })
+	switch i {
+	case -1:
+		return points[len(points)-1].overlap
+	case 0:
+		return points[0].overlap
+	}
+	a, b := points[i-1], points[i]
+	part := (1/math.Sqrt(n) - 1/math.Sqrt(a.samples)) / (1/math.Sqrt(b.samples) - 1/math.Sqrt(a.samples))
+	return a.overlap + part*(b.overlap-a.overlap)
+}

@@ -1,0 +1,90 @@
+// Command accuracy measures how far profiles of the same program agree, as
+// Table 1 of the paper does, and writes the second part of ACCURACY.md and its
+// plots:
+//
+//	go run ./scripts/accuracy          about half an hour on two idle cores
+//	go run ./scripts/accuracy -quick   half a minute, to see that it works
+//
+// A campaign has three steps:
+//
+//  1. It builds ccmapd, the workloads of testdata/accuracy and three programs
+//     that nobody here wrote ([programs]), and finds how many rounds of each
+//     workload take the CPU time asked for. It does so once for a work folder:
+//     all runs in it are of the same builds.
+//  2. It runs each program over and over under ccmapd, in every [mode], and
+//     keeps the profiles in the work folder. A run that is there is not
+//     repeated, so an interrupted campaign goes on where it was.
+//  3. It compares every pair of runs of the same program and mode, thins the
+//     profiles out to see how overlap grows with the number of samples, and
+//     holds noise floors against the overlaps that they foretell.
+//
+// With -record=false it writes the report on the runs that there are.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+)
+
+// config is what the flags say.
+type config struct {
+	work   string        // folder of executables and profiles
+	ccmapd string        // executable; empty: built from the source here
+	runs   int           // of each program in each mode
+	cpu    time.Duration // of a run of a workload
+	report string        // the file that is written
+	record bool
+	quick  bool
+}
+
+func main() {
+	var c config
+	flag.StringVar(&c.work, "work", filepath.Join(os.TempDir(), "ccmapd-accuracy"), "keep executables and profiles in `FOLDER`")
+	flag.StringVar(&c.ccmapd, "ccmapd", "", "the `COMMAND` to measure; none: build it")
+	flag.IntVar(&c.runs, "runs", 10, "of each program in each mode")
+	flag.DurationVar(&c.cpu, "cpu", 4*time.Second, "CPU `TIME` of a run of a workload")
+	flag.StringVar(&c.report, "o", "ACCURACY.md", "rewrite the second part of `FILE`, and the plots in testdata/accuracy/plots beside it")
+	flag.BoolVar(&c.record, "record", true, "run programs; false: report on the runs that there are")
+	flag.BoolVar(&c.quick, "quick", false, "three short runs of two workloads, in a work folder and with a report of their own")
+	flag.Parse()
+	if c.quick {
+		c.runs, c.cpu = 3, 300*time.Millisecond
+		c.work = filepath.Join(c.work, "quick")
+		c.report = filepath.Join(c.work, "ACCURACY.md")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, c); err != nil {
+		fmt.Fprintln(os.Stderr, "accuracy:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, c config) error {
+	if c.record {
+		if err := c.clear(); err != nil {
+			return err
+		}
+		if err := recordAll(ctx, c); err != nil {
+			return err
+		}
+	}
+	results, err := analyze(c)
+	if err != nil {
+		return err
+	}
+	return writeReport(c, results)
+}
+
+// clear removes what the last quick campaign left: it is to try everything.
+func (c config) clear() error {
+	if !c.quick {
+		return nil
+	}
+	return os.RemoveAll(c.work)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// recorded says how one run went. It is written after the profile, so that
+// where it is the run is complete.
+type recorded struct {
+	Rounds    int
+	TargetCPU time.Duration // ns; 0: not known
+	DaemonCPU time.Duration // ns; 0: not sampled
+	Wall      time.Duration // ns
+	Load      float64       // of the machine when it began, average of a minute
+}
+
+// profilePath and factsPath name the files of a run.
+func profilePath(c config, p program, m mode, run int) string {
+	return c.path("runs", p.name, fmt.Sprintf("%s-%d.json.gz", m.name, run))
+}
+
+func factsPath(c config, p program, m mode, run int) string {
+	return c.path("runs", p.name, fmt.Sprintf("%s-%d.run", m.name, run))
+}
+
+// recordAll makes the runs that are missing. The modes take turns, so that what
+// else the machine does is spread over all.
+func recordAll(ctx context.Context, c config) error {
+	if err := build(ctx, &c); err != nil {
+		return err
+	}
+	rounds, err := calibrate(ctx, c)
+	if err != nil {
+		return err
+	}
+	for i := range c.runs {
+		for _, p := range programs(c) {
+			for _, m := range modes(c) {
+				if i >= m.times(c.runs) || !m.applies(p) {
+					continue
+				}
+				if err := recordRun(ctx, c, p, m, i, rounds[p.name]); err != nil {
+					return fmt.Errorf("%s, %s, run %d: %w", p.name, m.name, i, err)
+				}
+			}
+		}
+		fmt.Fprintf(os.Stderr, "%s run %d of %d\n", time.Now().Format(time.TimeOnly), i+1, c.runs)
+	}
+	return nil
+}
+
+// recordRun makes one run unless it is there.
+func recordRun(ctx context.Context, c config, p program, m mode, run, rounds int) error {
+	facts := factsPath(c, p, m, run)
+	if _, err := os.Stat(facts); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(facts), 0o755); err != nil {
+		return err
+	}
+	begin, load := time.Now(), loadAverage()
+	r, err := sample(ctx, c, p, m, profilePath(c, p, m, run), max(int(m.share*float64(rounds)), 1))
+	if err != nil {
+		return err
+	}
+	r.Wall, r.Load = time.Since(begin), load
+	return writeJSON(facts, r)
+}
+
+// sample runs a program once and leaves its profile in a file.
+func sample(ctx context.Context, c config, p program, m mode, file string, rounds int) (recorded, error) {
+	if p.command == nil {
+		return sampleServer(ctx, c, m, file, rounds)
+	}
+	command, err := p.command(c, rounds)
+	if err != nil {
+		return recorded{}, err
+	}
+	if m.sampling != nil {
+		flags := append([]string{c.ccmapd, "run", "--json", "-o", file}, m.sampling...)
+		command = append(append(flags, "--"), command...)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return recorded{}, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, &stderr)
+	}
+	r := recorded{Rounds: rounds}
+	if m.sampling != nil {
+		if r.DaemonCPU, err = daemonCPU(stderr.Bytes()); err != nil {
+			return r, err
+		}
+	}
+	if p.isWorkload() {
+		r.TargetCPU, err = targetCPU(stdout.Bytes())
+	}
+	return r, err
+}
+
+// daemonCPU reads the report of ccmapd.
+func daemonCPU(report []byte) (time.Duration, error) {
+	var r struct {
+		CPU time.Duration `json:"ccmapd_cpu_ns"`
+	}
+	if err := json.Unmarshal(report, &r); err != nil {
+		return 0, fmt.Errorf("read ccmapd's report: %w\n%s", err, report)
+	}
+	return r.CPU, nil
+}
+
+// targetCPU reads what a workload prints.
+func targetCPU(printed []byte) (time.Duration, error) {
+	var r struct{ CPU time.Duration }
+	if err := json.Unmarshal(printed, &r); err != nil {
+		return 0, fmt.Errorf("read the workload's CPU time: %w\n%s", err, printed)
+	}
+	return r.CPU, nil
+}
+
+// calibrate finds how many rounds of each workload take the CPU time asked for,
+// and keeps that: rounds of all campaigns in a work folder are alike.
+func calibrate(ctx context.Context, c config) (map[string]int, error) {
+	file := c.path("rounds.json")
+	rounds := make(map[string]int)
+	if err := readJSON(file, &rounds); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return rounds, err
+	}
+	for _, p := range programs(c) {
+		if rounds[p.name] = p.rounds; p.rounds != 0 {
+			continue
+		}
+		const tried = 1000
+		r, err := sample(ctx, c, p, mode{name: alone}, "", tried)
+		if err != nil {
+			return nil, err
+		}
+		rounds[p.name] = max(int(tried*c.cpu.Seconds()/r.TargetCPU.Seconds()), 1)
+	}
+	return rounds, writeJSON(file, rounds)
+}
+
+// loadAverage returns the machine's, over the last minute; 0 where unknown.
+func loadAverage() float64 {
+	var load float64
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		fmt.Sscan(string(text), &load)
+	}
+	return load
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+func readJSON(path string, v any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
