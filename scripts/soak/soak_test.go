@@ -1,0 +1,93 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSoak soaks for some hours in a budget so small that the map is pruned
+// every few minutes.
+func TestSoak(t *testing.T) {
+	c := config{span: 4 * time.Hour, every: time.Hour, memory: 4 << 20, window: 10 * time.Minute, seed: 1}
+	if testing.Short() {
+		c.span, c.every = time.Hour, time.Hour/2
+	}
+	var last checkpoint
+	c.report = func(found checkpoint) {
+		last = found
+		t.Logf("%+v", found)
+	}
+	s, err := newSoak(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.run(); err != nil {
+		t.Fatal(err)
+	}
+	if last.prunes.Times < 10 {
+		t.Errorf("pruned %d times, want 10 and more", last.prunes.Times)
+	}
+}
+
+// TestLedgerNotices folds samples that the ledger has not, the other way round,
+// and in another place.
+func TestLedgerNotices(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		wrong func(m *ccmap.Map, l *ledger, s *stack)
+		ok    bool
+	}{
+		{"nothing", func(*ccmap.Map, *ledger, *stack) {}, true},
+		{"a sample too many", func(m *ccmap.Map, _ *ledger, s *stack) { m.Fold(&ccmap.Sample{Frames: s.frames}) }, false},
+		{"a sample too few", func(_ *ccmap.Map, l *ledger, s *stack) { l.count(s, 1, 0) }, false},
+		{"another place", func(m *ccmap.Map, l *ledger, s *stack) {
+			m.Fold(&ccmap.Sample{Frames: s.frames[1:]})
+			l.count(s, 0, 0)
+		}, false},
+	} {
+		l := newLedger()
+		p := newProgram(l, 1)
+		m := ccmap.New(ccmap.Options{Names: l.names})
+		s := ccmap.Sample{Weight: 1}
+		for range 1000 {
+			p.sample(&s)
+			m.Fold(&s)
+		}
+		test.wrong(m, l, p.live[0])
+		if err := l.check(m.Snapshot(), p.stacks()); (err == nil) != test.ok {
+			t.Errorf("%s: check says %v", test.name, err)
+		}
+	}
+}
+
+// TestCovers compares windows of which one has seen half of the other's
+// contexts.
+func TestCovers(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	names.Intern(ccmap.Method{Name: "A"})
+	stack := func(offset uint32) *ccmap.Sample {
+		return &ccmap.Sample{Frames: []ccmap.Frame{{Method: 0, Offset: 1}, {Method: 0, Offset: offset}}, Weight: 5}
+	}
+	truth, window := ccmap.New(ccmap.Options{Names: names}), ccmap.New(ccmap.Options{Names: names})
+	for offset := range uint32(4) {
+		truth.Fold(stack(offset))
+		if offset%2 == 0 {
+			window.Fold(stack(offset))
+		}
+	}
+	want := coverage{hot: 0.5, top: 0.5, right: 0.5}
+	if got := covers(window.Snapshot(), truth.Snapshot()); got != want {
+		t.Errorf("coverage is %+v, want %+v", got, want)
+	}
+	want = coverage{hot: 1, top: 1, right: 1}
+	if got := covers(truth.Snapshot(), truth.Snapshot()); got != want {
+		t.Errorf("coverage of the same is %+v, want %+v", got, want)
+	}
+}
