@@ -1,16 +1,27 @@
 package ccmap
 
 // account adds what the removed nodes have counted to the bases of their edges
-// and methods. It goes through the runs depth first, to know which nodes are the
-// outermost of their method.
+// and methods.
 func (p *pruning) account() {
-	p.m.bases.own(&p.m.recent.clock)
-	first, next := p.kin()
-	open := newOpenMethods(p.m.names.Len())
-	w := walker{pruning: p, bases: &p.m.bases, open: &open, edges: make([]uint32, len(p.sums))}
+	b := &p.m.bases
+	b.own(&p.m.recent.clock)
+	w := walker{pruning: p, bases: b, edges: make([]uint32, len(p.sums))}
+	for r := range p.keep {
+		if p.fate[r] != kept {
+			w.addRun(r)
+		}
+	}
+	w.addAllCumulative()
+}
+
+// addAllCumulative goes through the runs depth first, to know which nodes are the
+// outermost of their method.
+func (w *walker) addAllCumulative() {
+	first, next := w.kin()
+	open := newOpenMethods(w.m.names.Len(), w.pruned)
 	for r := uint32(0); ; {
 		open.enter()
-		w.visit(int(r))
+		w.visit(open, int(r))
 		if c := first[r]; c != 0 {
 			r = c
 			continue
@@ -20,7 +31,7 @@ func (p *pruning) account() {
 			if r == 0 {
 				return
 			}
-			r = p.above[r]
+			r = w.above[r]
 		}
 		open.leave()
 		r = next[r]
@@ -46,7 +57,15 @@ type openMethods struct {
 	before []int // by run of the path: how many were opened before it
 }
 
-func newOpenMethods(methods int) openMethods { return openMethods{has: make([]bool, methods)} }
+// newOpenMethods has [pruned] open everywhere: what hangs there has been counted in
+// the methods above it.
+func newOpenMethods(methods int, pruned MethodID) *openMethods {
+	o := &openMethods{has: make([]bool, methods)}
+	if pruned != NoMethod {
+		o.has[pruned] = true
+	}
+	return o
+}
 
 func (o *openMethods) enter() { o.before = append(o.before, len(o.opened)) }
 
@@ -58,47 +77,32 @@ func (o *openMethods) leave() {
 	o.opened, o.before = o.opened[:o.before[last]], o.before[:last]
 }
 
-// openAll adds the methods of nodes that follow each other down.
-func (o *openMethods) openAll(path []node) {
+// openAll adds the methods of nodes that follow each other down, and returns those
+// that were not on the path.
+func (o *openMethods) openAll(path []node) []MethodID {
+	before := len(o.opened)
 	for i := range path {
-		if m := path[i].method; m != NoMethod {
-			o.open(m)
+		if m := path[i].method; m != NoMethod && !o.has[m] {
+			o.has[m] = true
+			o.opened = append(o.opened, m)
 		}
 	}
-}
-
-// open adds a method to the path and reports whether it was not on it.
-func (o *openMethods) open(m MethodID) bool {
-	if o.has[m] {
-		return false
-	}
-	o.has[m] = true
-	o.opened = append(o.opened, m)
-	return true
+	return o.opened[before:]
 }
 
 // walker adds removed nodes to bases, run by run.
 type walker struct {
 	*pruning
 	bases *bases
-	open  *openMethods
 	edges []uint32 // by run: the edge to its last node, if that is removed
 }
 
-// visit goes through the nodes of a run.
-func (w *walker) visit(r int) {
-	gone := w.gone(r)
-	for n := w.first(r); n < gone; {
-		some := w.old.from(n, gone)
-		w.open.openAll(some)
-		n += NodeID(len(some))
-	}
-	if gone > w.last[r] {
-		return
-	}
-	for n, end := gone, w.last[r]+1; n < end; {
+// addRun adds what is removed of a run to the bases of its edges, and what its
+// last node counts to that of its method.
+func (w *walker) addRun(r int) {
+	for n, end := w.gone(r), w.last[r]+1; n < end; {
 		some := w.old.from(n, end)
-		w.remove(r, n, some)
+		w.addEdges(r, n, some)
 		n += NodeID(len(some))
 	}
 	if w.fate[r] != absorbed {
@@ -106,15 +110,33 @@ func (w *walker) visit(r int) {
 	}
 }
 
-// remove adds nodes of a run, from n on, to the bases.
-func (w *walker) remove(r int, n NodeID, some []node) {
+// visit adds the methods of a run to the path, and what it weighs to those that
+// the nodes removed of it are the outermost of.
+func (w *walker) visit(open *openMethods, r int) {
+	gone, end := w.gone(r), w.last[r]+1
+	for n := w.first(r); n < gone; {
+		some := w.old.from(n, gone)
+		open.openAll(some)
+		n += NodeID(len(some))
+	}
+	for n := gone; n < end; {
+		some := w.old.from(n, end)
+		for _, m := range open.openAll(some) {
+			w.addCumulative(m, r)
+		}
+		n += NodeID(len(some))
+	}
+}
+
+// addEdges adds removed nodes of a run, from n on, to the bases of their edges.
+func (w *walker) addEdges(r int, n NodeID, some []node) {
 	edge, caller := w.edgeAbove(r, n), w.old.at(some[0].parent).method
-	cells := w.old.columns.from(n, n+NodeID(len(some)))
+	cells := w.old.columns.from(n, n+NodeID(len(some)))[:len(some)]
 	sum := w.sums[r].counters()
 	for i := range some {
 		what := &some[i]
 		if what.method == w.pruned && w.pruned != NoMethod {
-			continue // what hangs there has been counted in its own edges
+			break // what hangs there has been counted in its own edges
 		}
 		edge = w.bases.edgeBelow(edge, edgeKey{caller, what.offset, what.method})
 		sum.Activations = int64(cells[i].activations)
@@ -123,9 +145,7 @@ func (w *walker) remove(r int, n NodeID, some []node) {
 		if w.lately != nil {
 			base.recent.add(w.lately[r])
 		}
-		if caller = what.method; caller != NoMethod && w.open.open(caller) {
-			w.addCumulative(caller, r)
-		}
+		caller = what.method
 	}
 	w.edges[r] = edge
 }

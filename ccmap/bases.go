@@ -87,9 +87,14 @@ func (b *bases) edge(key edgeKey) uint32 {
 // edgeBelow returns the index of an edge that was seen below another. Mostly it is
 // the one that was last seen there: that costs no hashing.
 func (b *bases) edgeBelow(above uint32, key edgeKey) uint32 {
-	if int(above) < len(b.keys) && b.keys[b.usual[above]] == key {
+	if int(above) < len(b.usual) && b.keys[b.usual[above]] == key {
 		return b.usual[above]
 	}
+	return b.unusual(above, key)
+}
+
+// unusual is edgeBelow for an edge that was not the last one seen there.
+func (b *bases) unusual(above uint32, key edgeKey) uint32 {
 	e := b.edge(key)
 	b.usual[above] = e
 	return e

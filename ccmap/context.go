@@ -110,8 +110,18 @@ type CallSiteRef struct {
 // context.
 func (c CallSiteRef) Offset() uint32 { return c.offset }
 
-// Total returns the sum over the callees.
-func (c CallSiteRef) Total() Counters { return c.calls.Total() }
+// Total returns the sum over the callees but [PrunedName], as that of [CallSite]
+// does: a lower bound where contexts were removed.
+func (c CallSiteRef) Total() Counters {
+	var total Counters
+	pruned := c.calls.s.names.prunedID()
+	for _, n := range c.calls.ends {
+		if c.calls.s.at(n).method != pruned {
+			total = total.Add(c.calls.s.Inclusive(n))
+		}
+	}
+	return total
+}
 
 // Callees returns the methods called there in this context, by their ID.
 func (c CallSiteRef) Callees() iter.Seq[CalleeRef] {

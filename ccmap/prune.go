@@ -16,11 +16,16 @@ import (
 //
 // Nodes get other ids. Snapshots keep theirs.
 func (m *Map) Prune(toBytes int64) {
-	const tries = 4 // the first makes bases, which take room themselves
+	const tries = 4 // what is removed makes the bases grow, which take room themselves
+	aim := toBytes
+	if len(m.bases.keys) == 0 {
+		aim -= toBytes / 16 // for the bases, which nearly all come with the first prune
+	}
 	for range tries {
-		if m.Bytes() <= toBytes || !m.prune(toBytes) {
+		if m.Bytes() <= toBytes || !m.prune(aim) {
 			return
 		}
+		aim = toBytes
 	}
 }
 

@@ -307,3 +307,30 @@ func TestPruneOverflow(t *testing.T) {
 		t.Errorf("pruned %d times", m.Meta().Pruned.Times)
 	}
 }
+
+// TestPrunedCallSite removes calls from an unknown position, where [pruned] hangs as
+// well: what that counts is no call of the position.
+func TestPrunedCallSite(t *testing.T) {
+	t.Parallel()
+	m, a, b, c := abc()
+	for callee, weight := range map[ccmap.MethodID]int64{b: 2000, c: 1000} {
+		m.Fold(&ccmap.Sample{Weight: weight, Frames: []ccmap.Frame{
+			{Method: callee, Offset: ccmap.NoOffset}, {Method: a, Offset: ccmap.NoOffset}, {Method: b, Offset: 1},
+		}})
+	}
+	m.PruneTo(m.Len() - 1)
+	s := m.Snapshot()
+	if pruned := s.PrunedTotal(); pruned != (ccmap.Counters{Samples: 1, Time: 1000}) {
+		t.Fatalf("PrunedTotal() = %+v", pruned)
+	}
+	for e := range s.Edges() {
+		if e.Callee() != a {
+			continue
+		}
+		for site := range e.Ref().CallSites() {
+			if got, want := site.Total(), (ccmap.Counters{Samples: 1, Time: 2000}); got != want {
+				t.Errorf("the calls from an unknown position have %+v, want %+v", got, want)
+			}
+		}
+	}
+}

@@ -69,12 +69,14 @@ func (t *table) divide(slots int) {
 
 func newPart(slots int) part { return part{slots: make([]slot, slots)} }
 
-// tag hashes what a node is.
+// tag hashes what a node is. The second product spreads every bit of the first to
+// the low bits of the tag, which number the parts: in the first, those of the call
+// sites of one parent go in step.
 func (t *table) tag(n node) uint32 {
 	const odd = 0x9e3779b97f4a7c15 // 2⁶⁴ over the golden ratio
 	call := uint64(n.offset)<<32 | uint64(n.method)
 	hi, lo := bits.Mul64(call^t.seed, (uint64(n.parent)+1)*odd^bits.ReverseBytes64(t.seed))
-	return uint32((hi ^ lo) >> 32)
+	return uint32((hi ^ lo) * odd >> 32)
 }
 
 func (t *table) part(tag uint32) *part { return &t.parts[tag&t.mask] }
@@ -101,35 +103,34 @@ func (t *table) find(all *nodes, what node) NodeID {
 // insert adds node n, which is not in the table.
 func (t *table) insert(n NodeID, what node) {
 	e := newSlot(t.tag(what), n)
-	p := t.part(e.tag())
-	if p.full() {
-		t.grow(p)
-		p = t.part(e.tag())
+	if p := &t.parts[0]; len(t.parts) == 1 && len(p.slots) >= splitSlots && p.full() {
+		t.split()
 	}
-	p.place(e)
+	t.place(e)
 	t.used++
 }
 
-// grow makes room in a part, or splits the table.
-func (t *table) grow(p *part) {
-	if len(t.parts) == 1 && len(p.slots) >= splitSlots {
-		t.split()
-		return
-	}
-	t.slots -= len(p.slots)
-	p.grow()
-	t.slots += len(p.slots)
-}
-
-// split makes the one part many, with half as much room again.
+// split makes the one part many, with half as much room again. Tags may fall
+// unevenly: a part that is given more than its share grows at once.
 func (t *table) split() {
 	old := t.parts[0].slots
 	t.divide(len(old) + len(old)/2)
 	for _, e := range old {
 		if e != 0 {
-			t.part(e.tag()).place(e)
+			t.place(e)
 		}
 	}
+}
+
+// place puts an entry in its part, which it grows if that is full.
+func (t *table) place(e slot) {
+	p := t.part(e.tag())
+	if p.full() {
+		t.slots -= len(p.slots)
+		p.grow()
+		t.slots += len(p.slots)
+	}
+	p.place(e)
 }
 
 // bytes returns the memory held.

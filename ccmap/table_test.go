@@ -87,3 +87,45 @@ func TestTableSpreads(t *testing.T) {
 		}
 	}
 }
+
+// TestTableOfSiblings fills a table with the call sites of one method, as a large
+// generated one may have them: whatever the seed and the parent's id, no part of
+// it gets far more than its share, nor does a part overflow when it is split.
+func TestTableOfSiblings(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		for _, parent := range []NodeID{0, 1, 2, 63, 1<<12 - 1, 1<<20 - 1} {
+			table := table{seed: seed * 0x8000_0001_0000_0001}
+			table.reset(0)
+			for n := NodeID(1); n < 3*splitSlots; n++ {
+				table.insert(n, node{offset: uint32(n), method: 1, parent: parent})
+			}
+			share := table.used / len(table.parts)
+			for i, p := range table.parts {
+				if p.used > 2*share {
+					t.Fatalf("seed %d, parent %d: part %d has %d of %d entries", seed, parent, i, p.used, table.used)
+				}
+			}
+		}
+	}
+}
+
+// TestTableSplitsUnevenly splits a table whose entries all belong to one part.
+func TestTableSplitsUnevenly(t *testing.T) {
+	t.Parallel()
+	table := table{parts: []part{newPart(splitSlots)}, slots: splitSlots}
+	for n := NodeID(1); n <= splitSlots*3/4; n++ {
+		table.place(newSlot(uint32(n)*maxParts, n))
+	}
+	table.split()
+	if used := table.parts[0].used; used != splitSlots*3/4 {
+		t.Errorf("%d entries, want %d", used, splitSlots*3/4)
+	}
+	slots := 0
+	for _, p := range table.parts {
+		slots += len(p.slots)
+	}
+	if slots != table.slots {
+		t.Errorf("%d slots, counted as %d", slots, table.slots)
+	}
+}

@@ -13,7 +13,7 @@ import (
 // BenchmarkCompare compares two profiles of one random program, which have
 // about half of their nodes in common and in all about as many as the name
 // says. It measures a whole comparison: union, order, the overlaps, both floors
-// and eight draws of what is expected, correlations and coverage, and the families
+// and the draws of what is expected, correlations and coverage, and the families
 // if the profiles differ; and all memory that it allocates, by node of the union.
 func BenchmarkCompare(b *testing.B) {
 	for _, nodes := range []int{10_000, 1_000_000} {

@@ -72,6 +72,70 @@ func TestBinomialTestOfMany(t *testing.T) {
 	}
 }
 
+// summedTail returns P(X ≥ a), summed up over all that is likely: probabilities in
+// proportion to that of the mean, from which each follows from the one before.
+func summedTail(a, n, chance float64) float64 {
+	mean := math.Floor(n * chance)
+	far := 20 * math.Sqrt(n*chance*(1-chance))
+	odds := chance / (1 - chance)
+	var tail, all float64
+	add := func(k, p float64) {
+		all += p
+		if k >= a {
+			tail += p
+		}
+	}
+	for k, p := mean, 1.0; k <= min(n, mean+far); k++ {
+		add(k, p)
+		p *= (n - k) / (k + 1) * odds
+	}
+	for k, p := mean, 1.0; k > max(0, mean-far); k-- {
+		p *= k / (n - k + 1) / odds
+		add(k-1, p)
+	}
+	return tail / all
+}
+
+// A hundredth of a probability under one in a million is all that is lost, of any
+// number of things and with any chance.
+func TestBinomialTestEqualsSummedTail(t *testing.T) {
+	t.Parallel()
+	for _, n := range []float64{1e4, 3.9e6, 4.1e6, 1e7, 1e9, 1e11} {
+		for _, chance := range []float64{1e-8, 9e-8, 1.1e-7, 1e-5, 0.01, 0.3, 0.5} {
+			for _, deviations := range []float64{-5, -3, -1, 1, 3, 5} {
+				mean, deviation := n*chance, math.Sqrt(n*chance*(1-chance))
+				a := math.Round(mean + deviations*deviation)
+				if mean < 1 || a < 0 || deviation > 50_000 {
+					continue
+				}
+				want := 2 * summedTail(a, n, chance)
+				if deviations < 0 {
+					want = 2 * (1 - summedTail(a+1, n, chance))
+				}
+				got := binomialTest(a, n-a, chance, 1-chance)
+				if math.Abs(got-min(1, want)) > 0.015*want+1e-11 {
+					t.Errorf("%g of %g with chance %g: %g, want %g", a, n, chance, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Nothing, and all, are no surprise where nothing else was possible.
+func TestBinomialTestAtTheEdges(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ a, b, chance, want float64 }{
+		{0, 0, 0.5, 1}, {0, 0, 1e-18, 1}, {0, 7, 1e-18, 1}, {7, 0, 1e-18, 0},
+		{1, 0, 0.5, 1}, {0, 10, 0.5, 2. / 1024}, {10, 0, 0.5, 2. / 1024}, {5, 5, 0.5, 1},
+		{1 << 62, 1 << 62, 0.5, 1}, {1 << 62, 0, 0.5, 0}, {0, 1 << 62, 0.5, 0},
+	} {
+		got := binomialTest(test.a, test.b, test.chance, 1-test.chance)
+		if math.Abs(got-test.want) > 1e-12 {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
 // Exchanging the sides changes no bit, and a probability is one.
 func TestBinomialTestIsSymmetric(t *testing.T) {
 	t.Parallel()

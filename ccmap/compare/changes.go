@@ -111,7 +111,7 @@ func (w witness) detectable(tested int) float64 {
 	}
 	const share, missed = 0.1, 0.1
 	deviation := math.Sqrt(share * (1/w.a.independent + 1/w.b.independent))
-	return max(100*deviation*(exceeded(w.Level/2/float64(tested))+exceeded(missed)), w.Least)
+	return min(100, max(100*deviation*(exceeded(w.Level/2/float64(tested))+exceeded(missed)), w.Least))
 }
 
 // exceeded returns what a normally distributed number of variance 1 exceeds with

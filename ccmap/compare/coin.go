@@ -25,7 +25,8 @@ func (c coin) heads(n uint64) uint64 {
 	if n > manyTosses {
 		mean := float64(n) * c.chance
 		deviation := math.Sqrt(mean * (1 - c.chance) * c.effect)
-		return uint64(min(max(math.Round(mean+c.NormFloat64()*deviation), 0), float64(n)))
+		heads := min(max(math.Round(mean+c.NormFloat64()*deviation), 0), float64(n))
+		return min(uint64(heads), n) // float64(n) may be more than n
 	}
 	own, drawn := c.visits.draw(n, c.Rand)
 	fresh := 2 / (c.effect + 1)

@@ -91,12 +91,15 @@ func (t *tries) describe(s side) Profile {
 	meta := s.Meta()
 	p := Profile{
 		Samples:          s.Total().Samples,
-		Independent:      min(int64(s.independent), s.Total().Samples),
+		Independent:      s.Total().Samples,
 		Weight:           int64(t.weight.of(s.Total())),
 		Pruned:           s.prunedPercent(t.weight),
 		Start:            meta.Start,
 		Duration:         meta.Duration,
 		ActivationsExact: s.ActivationsExact(),
+	}
+	if s.independent < float64(p.Samples) {
+		p.Independent = int64(s.independent)
 	}
 	for i, change := range meta.Interval {
 		if i == 0 {

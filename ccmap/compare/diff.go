@@ -51,7 +51,7 @@ type Changes struct {
 
 	// Detectable is the change, in points, that something with a share of 10 %
 	// must make to be called significant nine times in ten; 0 if nothing was
-	// tested.
+	// tested, 100 if nothing can be.
 	Detectable float64 `json:"detectable"`
 }
 

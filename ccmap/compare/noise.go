@@ -5,33 +5,39 @@ import (
 	"math/rand/v2"
 )
 
-// draws is how often two profiles of one behaviour are drawn. Eight tell the mean
-// of their overlaps, and their deviation roughly; the price of that is in
-// [noiseDeviations].
-const draws = 8
+// Eight draws tell the mean of overlaps, and their deviation roughly. Those of
+// manySamples deviate by so little that four serve. What few draws leave uncertain
+// is in [noise.least].
+const (
+	draws       = 8
+	drawsOfMany = 4
+)
 
-// noiseDeviations says how far under the mean of the draws the overlap of two
-// profiles of one behaviour falls once in a hundred times: Student's t at 99 % with
-// draws−1 degrees of freedom, 2.998, times √(1+1/draws), as both the mean and the
-// deviation are those of few draws.
-const noiseDeviations = 3.180
+// student has, by number of draws, how many deviations under their mean another one
+// falls once in a hundred times: Student's t at 99 % with draws−1 degrees of freedom
+// (4.541 for 4, 2.998 for 8), times √(1+1/draws), as both the mean and the deviation
+// are those of the draws.
+var student = [...]float64{drawsOfMany: 5.077, draws: 3.180}
 
 // noise is what overlap two profiles of one behaviour have.
-type noise struct{ mean, deviation float64 }
+type noise struct {
+	mean, deviation float64
+	draws           int
+}
 
 // least returns the overlap that noise alone falls under once in a hundred times.
-func (n noise) least() float64 { return n.mean - noiseDeviations*n.deviation }
+func (n noise) least() float64 { return n.mean - student[n.draws]*n.deviation }
 
-func newNoise(overlaps []float64) noise {
+func newNoise(drawn []percents, of func(percents) float64) noise {
 	var sum, squares float64
-	for _, o := range overlaps {
-		sum += o
+	for _, p := range drawn {
+		sum += of(p)
 	}
-	mean := sum / float64(len(overlaps))
-	for _, o := range overlaps {
-		squares += (o - mean) * (o - mean)
+	mean := sum / float64(len(drawn))
+	for _, p := range drawn {
+		squares += (of(p) - mean) * (of(p) - mean)
 	}
-	return noise{mean, math.Sqrt(squares / float64(len(overlaps)-1))}
+	return noise{mean, math.Sqrt(squares / float64(len(drawn)-1)), len(drawn)}
 }
 
 // noises are those of the three sets of counters.
@@ -53,14 +59,21 @@ func (t *tries) noises(c *counts, seed uint64) noises {
 	if t.a.compare(t.b) > 0 {
 		first, second = second, first // so that the noise of B and A is that of A and B
 	}
-	toss := rand.New(rand.NewPCG(seed, 1))
-	var methods, edges, contexts [draws]float64
-	for i := range draws {
+	toss := rand.New(rand.NewPCG(seed, t.a.content+t.b.content))
+	drawn := make([]percents, draws)
+	if min(t.a.independent, t.b.independent) >= manySamples {
+		drawn = drawn[:drawsOfMany]
+	}
+	for i := range drawn {
 		c.clear()
 		first.deal(c, toss)
 		second.deal(c, toss)
 		_, o := t.measure(c)
-		methods[i], edges[i], contexts[i] = o.methods.percent(), o.edges.percent(), o.contexts.percent()
+		drawn[i] = o.percents()
 	}
-	return noises{newNoise(methods[:]), newNoise(edges[:]), newNoise(contexts[:])}
+	return noises{
+		newNoise(drawn, func(p percents) float64 { return p.methods }),
+		newNoise(drawn, func(p percents) float64 { return p.edges }),
+		newNoise(drawn, func(p percents) float64 { return p.contexts }),
+	}
 }

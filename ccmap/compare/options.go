@@ -84,10 +84,11 @@ const DefaultTolerance = 3.0
 type Options struct {
 	Weight Weight  // ByTime if not set
 	Tau    float64 // an edge is hot from Tau · the hottest edge's weight, 0 < Tau ≤ 1; 0: [DefaultTau]
-	Seed   uint64  // of the split that the noise floor is taken from; equal seeds give equal floors
+	Seed   uint64  // of what is left to chance, with what is in the profiles; equal seeds give equal results
 
-	// Tolerance is by how many points the overlap of contexts may fall short of
-	// what noise explains in profiles that are still called the same, 0 to 100.
+	// Tolerance is by how many points the overlap of contexts (of edges, where
+	// contexts were pruned) may fall short of what noise explains in profiles that
+	// are still called the same, 0 to 100.
 	// Two runs of one program differ by a little more than noise: choose
 	// [DefaultTolerance] unless you know by how much yours do.
 	Tolerance float64

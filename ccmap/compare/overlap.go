@@ -52,10 +52,24 @@ func (o *overlap) percent() float64 {
 // overlaps are those over all three sets of counters.
 type overlaps struct{ methods, edges, contexts overlap }
 
+// percents are those of the three overlaps.
+type percents struct{ methods, edges, contexts float64 }
+
+func (o *overlaps) percents() percents {
+	return percents{o.methods.percent(), o.edges.percent(), o.contexts.percent()}
+}
+
+func (p percents) add(o percents) percents {
+	return percents{p.methods + o.methods, p.edges + o.edges, p.contexts + o.contexts}
+}
+
+func (p percents) dividedBy(n int) percents {
+	return percents{p.methods / float64(n), p.edges / float64(n), p.contexts / float64(n)}
+}
+
 // measure returns the totals and the overlaps of counts, to which it adds what
 // is below every node. The totals are good until c is measured again. Methods and
-// edges are those of all samples, contexts those
-// of the kept ones.
+// edges are those of all samples, contexts those of the kept ones.
 func (t *tries) measure(c *counts) (totals, overlaps) {
 	var o overlaps
 	o.contexts.all = t.include(c.nodes)

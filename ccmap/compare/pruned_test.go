@@ -117,3 +117,45 @@ func TestComparePrunedWithWhole(t *testing.T) {
 		t.Errorf("floors %+v", floor)
 	}
 }
+
+// Two profiles of one behaviour are the same even if one of them lost most of its
+// contexts, and another behaviour shows in pruned ones.
+func TestVerdictOfPruned(t *testing.T) {
+	t.Parallel()
+	trials := uint64(20)
+	if testing.Short() {
+		trials = 3
+	}
+	p := newProgram(60, false)
+	half := func(s session) *ccmap.Snapshot {
+		m := p.newMap()
+		if err := m.Merge(s.profile(p)); err != nil {
+			t.Fatal(err)
+		}
+		m.Prune(m.Bytes() / 2)
+		return m.Snapshot()
+	}
+	o := compare.Options{Tolerance: compare.DefaultTolerance}
+	for trial := range trials {
+		whole := session{samples: 2000, interval: 10, seed: 3 * trial}
+		same := session{samples: 2000, interval: 10, seed: 3*trial + 1}
+		other := session{samples: 2000, interval: 10, seed: 3*trial + 2, shift: 0.5}
+		for _, test := range []struct {
+			name string
+			a, b *ccmap.Snapshot
+			want compare.Verdict
+		}{
+			{"one pruned", whole.profile(p), half(same), compare.Same},
+			{"both pruned", half(whole), half(same), compare.Same},
+			{"another behaviour", half(whole), half(other), compare.Differs},
+		} {
+			got := mustCompare(t, test.a, test.b, o)
+			if got.Verdict != test.want || got.B.Pruned < 20 {
+				t.Errorf("%s: %v, want %v; %.0f %% pruned: %+v", test.name, got.Verdict, test.want, got.B.Pruned, got.Edges)
+			}
+			if len(got.Families) > 0 {
+				t.Errorf("%s: families of contexts that were pruned: %v", test.name, got.Families)
+			}
+		}
+	}
+}

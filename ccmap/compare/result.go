@@ -26,9 +26,11 @@ type Result struct {
 	Coverage Coverage `json:"coverage"`
 
 	Verdict   Verdict `json:"verdict"`
-	Tolerance float64 `json:"tolerance"` // points, see [Options]
+	VerdictBy string  `json:"verdict_by"` // "contexts", or "edges" if contexts were pruned
+	Tolerance float64 `json:"tolerance"`  // points, see [Options]
 	// Families are the contexts that account for most of the difference, the
-	// largest first: at most ten, none unless the verdict is [Differs].
+	// largest first: at most ten, none unless the verdict is [Differs], nor where
+	// contexts were pruned. Then [Differences] of methods and edges says more.
 	Families []Family `json:"families,omitempty"`
 
 	// UnionNodes is the number of contexts, each a path from an outermost frame
@@ -66,15 +68,17 @@ type Overlap struct {
 	// FloorA is what two random halves of profile A overlap, which stand for
 	// its samples taken alternately, repetitions of an activation together. The
 	// halves have half the samples, so two whole profiles of one behaviour overlap
-	// more than their floor: see Expected. Another seed moves a floor by about 2
-	// points at 50 samples, 0.7 at 1,500.
+	// more than their floor: see Expected. It is the mean of eight splits, of fewer
+	// the more samples there are, of one if over 5,000 are independent. Another seed
+	// moves a floor by about 0.6 points at 50 samples, 0.3 at 400, 0.2 from 1,000 on.
 	Floor  float64 `json:"floor"`
 	FloorA float64 `json:"floor_a"`
 	FloorB float64 `json:"floor_b"`
 
 	// Expected is what two profiles of one behaviour would overlap if they had the
 	// sizes of these, and Deviation by how much that varies, in points: mean and
-	// standard deviation of eight draws from both profiles' samples together.
+	// standard deviation of eight draws from both profiles' samples together, or of
+	// four if both profiles have 10,000 independent samples.
 	Expected  float64 `json:"expected"`
 	Deviation float64 `json:"deviation"`
 	// Unexplained is by how many points Percent falls short of what noise makes of

@@ -201,8 +201,8 @@ const resultJSON = `{
     "floor": 0,
     "floor_a": 0,
     "floor_b": 0,
-    "expected": 62.5,
-    "deviation": 51.75491695067657,
+    "expected": 25,
+    "deviation": 46.29100498862757,
     "unexplained": 0,
     "counters": 2
   },
@@ -211,8 +211,8 @@ const resultJSON = `{
     "floor": 0,
     "floor_a": 0,
     "floor_b": 0,
-    "expected": 62.5,
-    "deviation": 51.75491695067657,
+    "expected": 25,
+    "deviation": 46.29100498862757,
     "unexplained": 0,
     "counters": 1
   },
@@ -221,8 +221,8 @@ const resultJSON = `{
     "floor": 0,
     "floor_a": 0,
     "floor_b": 0,
-    "expected": 62.5,
-    "deviation": 51.75491695067657,
+    "expected": 25,
+    "deviation": 46.29100498862757,
     "unexplained": 0,
     "counters": 3
   },
@@ -236,6 +236,7 @@ const resultJSON = `{
     "ba": 100
   },
   "verdict": "too few samples to tell",
+  "verdict_by": "contexts",
   "tolerance": 0,
   "union_nodes": 2
 }`

@@ -15,6 +15,7 @@ type side struct {
 	evidence
 
 	independent float64 // samples or calls, divided by the effect, at least 1
+	content     uint64  // hash of what was counted
 }
 
 // counted is what one profile counted in one place itself.
@@ -90,6 +91,19 @@ func (s *side) collect(slots []uint32, w Weight) {
 	s.placed = nil
 	s.evidence = newEvidence(s.Meta(), w, s.counted)
 	s.independent = max(1, float64(w.things(s.Total()))/s.effect)
+	s.content = hash(s.counted) + hash(s.bases)
+}
+
+// hash returns a number that profiles hardly share (FNV-1a, by words). Where
+// things were counted is no part of it: that depends on the other profile.
+func hash(counted []counted) uint64 {
+	const basis, prime = 14695981039346656037, 1099511628211
+	h := uint64(basis)
+	for _, c := range counted {
+		h = (h ^ c.things) * prime
+		h = (h ^ c.value) * prime
+	}
+	return h
 }
 
 // prunedPercent returns how much of the profile's weight hangs at pruned nodes.
