@@ -25,7 +25,8 @@ func mustPart(t *rapid.T, data string) *Part {
 	return p
 }
 
-// Parts add up to what the maps merge to, in any format.
+// Parts add up to what the maps merge to, in any format, whether or not their
+// methods were looked up before.
 func TestPartsAddUpToMerge(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -40,6 +41,12 @@ func TestPartsAddUpToMerge(t *testing.T) {
 			}
 		}
 		for _, p := range parts {
+			switch rapid.SampledFrom([]string{"not", "sum", "other"}).Draw(t, "look up in") {
+			case "sum":
+				p.LookUp(got.Names())
+			case "other":
+				p.LookUp(want.Names())
+			}
 			if err := p.AddTo(got, Weight{}); err != nil {
 				t.Fatal(err)
 			}

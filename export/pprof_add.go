@@ -8,16 +8,15 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// pprofAdder adds the samples of a file to a map. Methods and locations are
-// looked up when the first sample needs them.
+// pprofAdder adds the samples of a file to a map. Methods that the map has not
+// yet, and locations, are looked up when the first sample needs them.
 type pprofAdder struct {
 	*pprofFile
-	b       *builder
-	scaler  *counterScaler
-	methods []ccmap.MethodID // by function; ccmap.NoMethod: not looked up
-	spots   []spot           // by location
-	frames  []ccmap.Frame    // of the spots
-	path    []step           // by location of the last sample, outermost first
+	b      *builder
+	scaler *counterScaler
+	spots  []spot        // by location
+	frames []ccmap.Frame // of the spots
+	path   []step        // by location of the last sample, outermost first
 }
 
 // spot is where the frames of a location are, outermost first; of none before
@@ -33,7 +32,7 @@ type step struct {
 // addTo adds all samples, times a weight, to the builder's map.
 func (p *pprofFile) addTo(b *builder, w Weight) error {
 	a := pprofAdder{pprofFile: p, b: b, scaler: newCounterScaler(w)}
-	a.methods = filled(len(p.functions.entries), ccmap.NoMethod)
+	p.bind(b.m.Names())
 	a.spots = make([]spot, len(p.locations.entries))
 	added := p.stacks.added.locations
 	for i := range p.stacks.samples {
@@ -46,12 +45,27 @@ func (p *pprofFile) addTo(b *builder, w Weight) error {
 	return nil
 }
 
-func filled[T any](n int, v T) []T {
-	list := make([]T, n)
-	for i := range list {
-		list[i] = v
+// bind makes the methods those of a table.
+func (p *pprofFile) bind(names *ccmap.Names) {
+	if p.names == names {
+		return
 	}
-	return list
+	p.names, p.methods = names, p.methods[:0]
+	for range p.functions.entries {
+		p.methods = append(p.methods, ccmap.NoMethod)
+	}
+}
+
+// lookUpMethods finds the methods that a table has already. It may be done while
+// another goroutine adds to the table.
+func (p *pprofFile) lookUpMethods(names *ccmap.Names) {
+	p.bind(names)
+	for i := range p.functions.entries {
+		f := &p.functions.entries[i]
+		if id, known := names.Lookup(f.methodName(), p.signature(f)); known {
+			p.methods[i] = id
+		}
+	}
 }
 
 // add adds a sample that has locations of its own.

@@ -29,6 +29,9 @@ type pprofFile struct {
 	stacks sampleReader
 	ours   commentFields // nil in a profile of another tool
 	others []string      // comments
+
+	names   *ccmap.Names     // of the map that it is for; nil: not known yet
+	methods []ccmap.MethodID // of names, by function; ccmap.NoMethod: not looked up, or not there
 }
 
 var pprofFiles = sync.Pool{New: func() any { return new(pprofFile) }}
@@ -49,6 +52,7 @@ func (p *pprofFile) reset() {
 	p.pprofTables.reset()
 	p.stacks.reset()
 	p.ours, p.others = nil, nil
+	p.names = nil
 }
 
 // readPprof reads a profile.proto into the map.

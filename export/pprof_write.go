@@ -43,6 +43,8 @@ type pprofBuilder struct {
 	c         *canonical
 	mappings  map[string]*profile.Mapping // by module
 	locations map[frame]*profile.Location
+	stack     []frame             // of the last sample, which shares most with the next, outermost first
+	path      []*profile.Location // of its frames
 }
 
 func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
@@ -140,10 +142,23 @@ func (p *pprofBuilder) addSample(stack []frame, e entry) {
 	if p.c.recent != nil {
 		s.Value = append(s.Value, e.recent.Samples, e.recent.Time)
 	}
-	for i, f := range stack {
-		s.Location[len(stack)-1-i] = p.location(f)
+	p.follow(stack)
+	for i, l := range p.path {
+		s.Location[len(stack)-1-i] = l
 	}
 	p.Sample = append(p.Sample, s)
+}
+
+// follow finds the locations of a stack.
+func (p *pprofBuilder) follow(stack []frame) {
+	kept := 0
+	for kept < min(len(stack), len(p.stack)) && stack[kept] == p.stack[kept] {
+		kept++
+	}
+	p.stack, p.path = append(p.stack[:kept], stack[kept:]...), p.path[:kept]
+	for _, f := range stack[kept:] {
+		p.path = append(p.path, p.location(f))
+	}
 }
 
 func (p *pprofBuilder) location(f frame) *profile.Location {

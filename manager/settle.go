@@ -2,6 +2,7 @@ package manager
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -144,10 +145,11 @@ func (s *settling) percent() float64 {
 	return min(s.answer.settled.Contexts, s.answer.phase)
 }
 
-// askSettled asks how settled the map is, when that is due.
+// askSettled asks how settled the map is, when that is due. Once a goal was
+// reached, that stands.
 func (m *Manager) askSettled() {
 	q, ok := m.settling.due()
-	if !ok {
+	if !ok || m.reached {
 		return
 	}
 	m.publish()
@@ -173,19 +175,24 @@ func (m *Manager) logAnswer(a answer) {
 	at := time.Since(m.start)
 	if s := a.settled; s.Samples > 0 {
 		m.config.Logger.Info("settled", "samples", s.Samples,
-			"methods", s.Methods, "edges", s.Edges, "contexts", s.Contexts, "at", at, "took", a.took)
+			"methods", oneDigit(s.Methods), "edges", oneDigit(s.Edges), "contexts", oneDigit(s.Contexts), "at", at, "took", a.took)
 	}
 	if a.drift && !m.settling.answer.drift {
-		m.config.Logger.Info("drift", "samples", m.settling.samples, "common", a.common, "chance", a.chance, "at", at)
+		m.config.Logger.Info("drift", "samples", m.settling.samples, "common", oneDigit(a.common), "chance", oneDigit(a.chance), "at", at)
 	}
 }
 
-// settleFinally judges the whole map, and ends the goroutine.
+// oneDigit rounds a percentage to what chance leaves certain of it.
+func oneDigit(percent float64) float64 { return math.Round(10*percent) / 10 }
+
+// settleFinally judges the whole map, unless what ended the session stands, and
+// ends the goroutine.
 func (m *Manager) settleFinally() {
 	if m.settling.busy {
 		m.learn(<-m.settling.answers)
 	}
-	m.settling.ask(question{m.config.Map.Snapshot(), m.settling.samples > m.settling.judged, true})
+	floors := m.settling.samples > m.settling.judged && !m.reached
+	m.settling.ask(question{m.config.Map.Snapshot(), floors, true})
 	m.learn(<-m.settling.answers)
 	close(m.settling.questions)
 	<-m.settling.answers // closed

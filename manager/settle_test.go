@@ -52,7 +52,7 @@ func TestUntilStopsTheSession(t *testing.T) {
 				if !r.Reached {
 					t.Error("the goal was not reached")
 				}
-				if got := goal.Of.Settled(meta.Settled); got < goal.Percent-1 || meta.Settled.Samples < goalSamples {
+				if got := goal.Of.Settled(meta.Settled); got < goal.Percent || meta.Settled.Samples < goalSamples {
 					t.Errorf("settled %+v, want %v", meta.Settled, goal)
 				}
 				if want := "stopped: " + goal.Of.String() + " are settled to 9"; !strings.HasPrefix(meta.Ended, want) {

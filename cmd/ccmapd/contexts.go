@@ -95,7 +95,7 @@ func contextsOf(p *profile, methods methodSet, depth uint, by string) contextLis
 // on one stack.
 func prunedContexts(p *profile, methods methodSet, known ccmap.Counters) ccmap.Counters {
 	ids := methods.ids()
-	if !p.Pruned() || len(ids) != 1 {
+	if !p.isPruned() || len(ids) != 1 {
 		return ccmap.Counters{}
 	}
 	m, _ := p.Method(ids[0])
@@ -209,7 +209,7 @@ func contextsJSON(p *profile, l contextList, shown []contextRow) any {
 		Contexts    []contextJSON `json:"contexts"`
 		Pruned      *countersJSON `json:"pruned,omitempty"`
 		LowerBounds bool          `json:"lower_bounds,omitempty"`
-	}{describeJSON(p), p.measure.json(l.total), make([]contextJSON, len(shown)), nil, p.Pruned()}
+	}{describeJSON(p), p.measure.json(l.total), make([]contextJSON, len(shown)), nil, p.isPruned()}
 	if !l.pruned.IsZero() {
 		pruned := p.measure.json(l.pruned)
 		out.Pruned = &pruned

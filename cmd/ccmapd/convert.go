@@ -7,8 +7,10 @@ content, that of OUT by its name: .pb.gz, .pb, .xml, .json or .folded, each also
 with .gz or .zst. Standard input and output are '-'; standard output has no name,
 so --to says the format, and it is not compressed.
 
-XML and JSON keep everything. Pprof keeps all that was counted, for 'go tool
-pprof' and 'go build -pgo'. Folded stacks keep the CPU time alone, in ns.
+XML and JSON keep everything. Pprof keeps the counts of all stacks, for 'go tool
+pprof' and 'go build -pgo'. Folded stacks keep the CPU time alone, in ns. Where
+contexts were pruned, both keep [pruned] in their place, and lose what these had
+counted by method and edge: all figures are lower bounds then.
 
 With --recent, OUT has the recent samples only: those of the window of 'attach
 --window', where a sample weighs the less the longer ago it was.`

@@ -33,26 +33,39 @@ func (p *profile) describe() string {
 		text += ": " + origin
 	}
 	lines := []string{printable(text), p.extent()}
-	if trust := p.trust(); trust != "" {
-		lines = append(lines, trust)
+	for _, line := range []string{p.trust(), p.lostTotals()} {
+		if line != "" {
+			lines = append(lines, line)
+		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-// trust says how settled a profile is, and what was pruned of it: "settled:
-// methods 99.5%, edges 98.1%, contexts 93.0%; 4.2% of the time is [pruned]".
+// trust says in a line each how settled a profile is, and what was pruned of it:
+// "settled: methods 99.5%, edges 98.1%, kept contexts 93.0%", "4.2% of the time is
+// [pruned]".
 func (p *profile) trust() string {
 	var parts []string
 	if s := p.Meta().Settled; s != (ccmap.Settled{}) && !p.isRecent() {
-		parts = append(parts, fmt.Sprintf("settled: methods %s, edges %s, contexts %s",
-			formatPercent(s.Methods), formatPercent(s.Edges), formatPercent(s.Contexts)))
+		contexts := "contexts"
+		if p.isPruned() {
+			contexts = "kept contexts" // of which more are settled than of all
+		}
+		parts = append(parts, fmt.Sprintf("settled: methods %s, edges %s, %s %s",
+			formatPercent(s.Methods), formatPercent(s.Edges), contexts, formatPercent(s.Contexts)))
 	}
-	if p.Pruned() {
-		stats := p.Meta().Pruned
-		parts = append(parts, fmt.Sprintf("%s of the time is [pruned] (%s, %s)", p.measure.share(p.PrunedTotal()),
-			plural(int64(stats.Nodes), "context"), plural(int64(stats.Times), "time")))
+	if p.isPruned() {
+		parts = append(parts, p.measure.share(p.PrunedTotal())+" of the time is [pruned]"+pruneStats(p.Meta().Pruned))
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, "\n")
+}
+
+// pruneStats prints how much was pruned, and how often: "" where that is unknown.
+func pruneStats(s ccmap.PruneStats) string {
+	if s.Times == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s, %s)", plural(int64(s.Nodes), "context"), plural(int64(s.Times), "time"))
 }
 
 // origin says where a profile came from, for example "server (pid 42,

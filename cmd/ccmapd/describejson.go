@@ -43,11 +43,13 @@ type settledJSON struct {
 	Samples  int64   `json:"samples"`
 }
 
-// prunedJSON says how much of a profile has lost its contexts.
+// prunedJSON says how much of a profile has lost its contexts, and whether methods
+// and edges are exact nevertheless.
 type prunedJSON struct {
 	Times uint64 `json:"times"`
 	Nodes uint64 `json:"nodes"`
 	amountJSON
+	ExactTotals bool `json:"exact_totals"`
 }
 
 func describeJSON(p *profile) profileJSON {
@@ -89,9 +91,9 @@ func (p *profile) describeMapJSON(d *profileJSON) {
 	if settled := p.Meta().Settled; settled != (ccmap.Settled{}) && !p.isRecent() {
 		d.Settled = (*settledJSON)(&settled)
 	}
-	if p.Pruned() {
+	if p.isPruned() {
 		stats := p.Meta().Pruned
-		d.Pruned = &prunedJSON{stats.Times, stats.Nodes, p.measure.amountJSON(p.PrunedTotal())}
+		d.Pruned = &prunedJSON{stats.Times, stats.Nodes, p.measure.amountJSON(p.PrunedTotal()), p.keepsTotals()}
 	}
 }
 

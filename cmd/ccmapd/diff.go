@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -28,17 +29,21 @@ profiles at different intervals. Samples that find the same activation again cou
 as fewer. What has fewer than ten independent samples in both profiles together is
 never significant. Where nothing is, diff says how large a change would have been.
 
+Where contexts were pruned, they are listed with --contexts only: what was kept of
+them may differ although nothing has changed.
+
 Two runs of one program may differ by a little more than noise: with very many
 samples, --least leaves out what is significant, but small.
 
 ` + recentHelp + `
 
-With --json: weight, a {file, samples, independent, weight, …}, b {…}, level, least,
-methods {list [{path [{method, signature, file, line}], share_a, share_b, points,
-samples_a, samples_b, p, significant}], significant, tested, more, detectable},
-edges {…}, contexts {…}, notes. Paths are innermost first. detectable is the change
-in points that something with a share of 10 % must make to be found nine times in
-ten.`
+With --json: weight, a {file, samples, independent, weight, pruned, start,
+duration_ns, activations_exact, shortest_interval_ns, longest_interval_ns}, b {…},
+level, least, methods {list [{path [{method, signature, file, line}], share_a,
+share_b, points, samples_a, samples_b, p, significant}], significant, tested, more,
+detectable}, edges {…}, contexts {…} [those listed], notes. Paths are innermost
+first. detectable is the change in points that something with a share of 10 % must
+make to be found nine times in ten; 100 means that nothing could be.`
 
 const diffExample = `  ccmapd diff before.pb.gz after.pb.gz
   ccmapd diff --methods -n 50 before.pb.gz after.pb.gz
@@ -86,6 +91,8 @@ type diffOptions struct {
 	absorb                   string  // regexp; empty: nothing
 	json                     bool
 	view                     recency
+
+	unasked bool // contexts would be listed, but were pruned
 }
 
 func (o diffOptions) checked(paths []string) error {
@@ -96,13 +103,26 @@ func (o diffOptions) checked(paths []string) error {
 }
 
 // wants reports whether a list is wanted, given its flag.
-func (o diffOptions) wants(flag bool) bool { return flag || !o.methods && !o.edges && !o.contexts }
+func (o diffOptions) wants(flag bool) bool { return flag || o.wantsDefault() }
+
+func (o diffOptions) wantsDefault() bool { return !o.methods && !o.edges && !o.contexts }
+
+// withoutPruned returns the options for profiles of which some were pruned: their
+// contexts would differ by what was kept of them, so they are listed only if asked
+// for.
+func (o diffOptions) withoutPruned(profiles []*profile) diffOptions {
+	if o.wantsDefault() && slices.ContainsFunc(profiles, (*profile).isPruned) {
+		o.methods, o.edges, o.unasked = true, true, true
+	}
+	return o
+}
 
 func diff(env *environment, paths []string, o diffOptions) error {
 	profiles, err := o.view.loadAll(env, paths)
 	if err != nil {
 		return err
 	}
+	o = o.withoutPruned(profiles)
 	absorb, err := absorbed(o.absorb)
 	if err != nil {
 		return err

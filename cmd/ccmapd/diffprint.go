@@ -25,6 +25,9 @@ func printDiff(env *environment, profiles []*profile, d compare.Diff, o diffOpti
 			p.changes(l.noun, l.Changes)
 		}
 	}
+	if o.unasked {
+		p.line("\ncontexts: not compared, as some were pruned; --contexts lists them nevertheless")
+	}
 	p.notes(caveats(profiles, o.by.value))
 	return p.err
 }
@@ -46,6 +49,9 @@ func (p *printer) changes(noun string, c compare.Changes) {
 	}
 }
 
+// mostDetectable is the largest change, in points, that a share of 10 % can make.
+const mostDetectable = 90
+
 // significance says how many changes are significant or, if none is, how large
 // one would have been.
 func significance(c compare.Changes) string {
@@ -53,6 +59,8 @@ func significance(c compare.Changes) string {
 	switch {
 	case c.Tested == 0:
 		return "too few samples to test any"
+	case c.Significant == 0 && c.Detectable > mostDetectable:
+		return fmt.Sprintf("no significant change of %s tested; with so few samples hardly one could show", tested)
 	case c.Significant == 0:
 		return fmt.Sprintf("no significant change of %s tested; one of %.1f points in a share of 10%% would have shown", tested, c.Detectable)
 	case c.Significant == 1:

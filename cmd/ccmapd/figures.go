@@ -66,15 +66,6 @@ func (p *profile) formatActivations(c ccmap.Counters) string {
 	return "≥" + formatCount(c.Activations)
 }
 
-// lowerBounds returns a note that figures of something are lower bounds, if the
-// profile was pruned.
-func (p *profile) lowerBounds(what string) []string {
-	if !p.Pruned() {
-		return nil
-	}
-	return []string{what + " are lower bounds, as some were pruned; methods and edges are exact."}
-}
-
 // inMinutes is the time, in ns, from which minutes and seconds say more than
 // three digits.
 const inMinutes = 600e9

@@ -229,8 +229,8 @@ func TestAttachToAKilledProcess(t *testing.T) {
 	if err := w.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	w.Wait()
 	s := a.end(t, file)
+	w.Wait() // not before: a process that was waited for has no status to ask for
 	if s.Total().Samples == 0 || !strings.Contains(s.Meta().Ended, "killed") {
 		t.Errorf("%d samples, ended: %s", s.Total().Samples, s.Meta().Ended)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 
@@ -51,10 +52,11 @@ func (m *merger) run() error {
 }
 
 // readAhead reads the inputs, each in a goroutine of its own, and returns where
-// each will appear, in their order. At any time as many are under way, or wait to
-// be added, as there are CPUs, and one more.
+// each will appear, in their order. At any time twice as many are under way, or
+// wait to be added, as there are CPUs, and one more: enough that none waits for
+// the next to be added.
 func (m *merger) readAhead(quit <-chan struct{}) <-chan chan readPart {
-	ahead := make(chan chan readPart, runtime.GOMAXPROCS(0))
+	ahead := make(chan chan readPart, 2*runtime.GOMAXPROCS(0))
 	go func() {
 		for _, in := range m.inputs {
 			part := make(chan readPart, 1)
@@ -71,24 +73,24 @@ func (m *merger) readAhead(quit <-chan struct{}) <-chan chan readPart {
 
 func (m *merger) read(in mergeInput) readPart {
 	if in.path == stdPath {
-		p, err := export.ReadPart(m.env.stdin, export.ReadOptions{})
-		return readPart{p, wrapRead(in, err)}
+		return m.readFrom(m.env.stdin, in)
 	}
 	f, err := os.Open(in.path)
 	if err != nil {
 		return readPart{err: explainRead(err)}
 	}
 	defer f.Close()
-	p, err := export.ReadPart(f, export.ReadOptions{})
-	return readPart{p, wrapRead(in, err)}
+	return m.readFrom(f, in)
 }
 
-// wrapRead says of an error which profile it is about, and what to do.
-func wrapRead(in mergeInput, err error) error {
-	if err == nil {
-		return nil
+// readFrom says in its error which profile it is about, and what to do.
+func (m *merger) readFrom(r io.Reader, in mergeInput) readPart {
+	p, err := export.ReadPart(r, export.ReadOptions{})
+	if err != nil {
+		return readPart{err: explainRead(fmt.Errorf("%s: %w", in.name(), err))}
 	}
-	return explainRead(fmt.Errorf("%s: %w", in.name(), err))
+	p.LookUp(m.sum.Names())
+	return readPart{Part: p}
 }
 
 func (in mergeInput) name() string {

@@ -26,7 +26,7 @@ dealing all samples of both out again, at random, eight times. The floors are
 what two random halves of the same profile overlap. Samples that find the same
 activation again count as fewer.
 
-The verdict is by the contexts:
+The verdict is by the contexts, or by the edges where contexts were pruned:
 
   same within noise        noise and --tolerance explain how far they differ
   differs                  they do not: a list says which contexts differ most
@@ -42,11 +42,12 @@ weight, the other has at all. 'ccmapd diff' lists what changed.
 
 ` + recentHelp + `
 
-With --json: weight and pairs [{a {file, samples, independent, weight, pruned, …},
+With --json: weight and pairs [{a {file, samples, independent, weight, pruned,
+start, duration_ns, activations_exact, shortest_interval_ns, longest_interval_ns},
 b {…}, methods {percent, floor, floor_a, floor_b, expected, deviation,
 unexplained, counters}, edges {…}, contexts {…}, pearson, spearman, coverage {tau,
-hot_a, hot_b, ab, ba}, verdict, tolerance, families [the contexts that differ
-most, if it differs: {path [{method, signature, file, line}], paths, points,
+hot_a, hot_b, ab, ba}, verdict, verdict_by, tolerance, families [the contexts that
+differ most, if it differs: {path [{method, signature, file, line}], paths, points,
 share_a, share_b, samples_a, samples_b}], union_nodes}], notes.
 
 With --check the exit code is 1 if a pair differs, 5 if one has too few samples to
@@ -190,8 +191,8 @@ func checkLeast(profiles []*profile, pairs []pair, least float64) error {
 func checkVerdicts(profiles []*profile, pairs []pair) error {
 	for _, r := range pairs {
 		if r.Verdict == compare.Differs {
-			return fmt.Errorf("%s and %s differ: their contexts overlap by %s, %.1f points less than noise explains",
-				profiles[r.a].path, profiles[r.b].path, formatPercent(r.Contexts.Percent), r.Contexts.Unexplained)
+			return fmt.Errorf("%s and %s differ: their %s overlap by %s, %.1f points less than noise explains",
+				profiles[r.a].path, profiles[r.b].path, r.VerdictBy, formatPercent(r.Decisive().Percent), r.Decisive().Unexplained)
 		}
 	}
 	for _, r := range pairs {

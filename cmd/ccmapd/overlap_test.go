@@ -30,9 +30,9 @@ func TestNotes(t *testing.T) {
 		by       string
 		want     []string
 	}{
-		{"enough", []*profile{many, many}, "time", []string{}},
+		{"enough", []*profile{many, profileOf("more", 2000, 10*time.Millisecond)}, "time", []string{}},
 		{"few", []*profile{many, few}, "time", []string{fewNote}},
-		{"few, itself", []*profile{few, few}, "time", []string{fewNote}},
+		{"few, itself", []*profile{few, few}, "time", []string{fewNote, "few is compared with itself."}},
 		{"intervals, by time", []*profile{many, fast}, "time", []string{}},
 		{"intervals, by samples", []*profile{many, fast}, "samples",
 			[]string{"the sampling intervals differ: only --by time compares such profiles."}},

@@ -128,12 +128,15 @@ func notes(profiles []*profile, by string) []string {
 // caveats says what is not in the profiles that are compared.
 func caveats(profiles []*profile, by string) []string {
 	notes := []string{} // not nil, for JSON
+	if len(distinct(profiles)) == 1 {
+		notes = append(notes, profiles[0].path+" is compared with itself.")
+	}
 	for _, p := range distinct(profiles) {
 		if !p.countsSamples() {
 			notes = append(notes, p.path+" does not say how many samples it has: what is noise is not known.")
 		}
-		if p.Pruned() {
-			notes = append(notes, p.path+" was pruned: methods and edges are exact, contexts are the kept ones.")
+		if caveat := p.prunedCaveat(); caveat != "" {
+			notes = append(notes, caveat)
 		}
 		if by == compare.ByActivations.String() && !p.ActivationsExact() {
 			notes = append(notes, p.path+" has lower bounds of activations, not their numbers.")

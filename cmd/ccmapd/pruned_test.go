@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 )
 
 // prunedPair returns two profiles of the same samples, of which the second was
@@ -15,7 +17,7 @@ func prunedPair(t *rapid.T) (full, pruned *profile) {
 	names := ccmap.NewNames()
 	a, b := ccmap.New(ccmap.Options{Names: names}), ccmap.New(ccmap.Options{Names: names})
 	for range rapid.IntRange(1, 3).Draw(t, "rounds") {
-		samples := randomSamples(t, names)
+		samples := append(randomSamples(t, names), ballast(t, names))
 		a.FoldBatch(samples)
 		b.FoldBatch(samples)
 		if rapid.Bool().Draw(t, "prune") {
@@ -23,6 +25,31 @@ func prunedPair(t *rapid.T) (full, pruned *profile) {
 		}
 	}
 	return newProfile("full", a.Snapshot()), newProfile("pruned", b.Snapshot())
+}
+
+// ballast draws a heavy sample that is deep enough to leave little room, or none,
+// for others: a map is not pruned to less than about a thousand nodes.
+func ballast(t *rapid.T, names *ccmap.Names) ccmap.Sample {
+	frames := make([]ccmap.Frame, rapid.IntRange(1, 3000).Draw(t, "ballast"))
+	z := names.Intern(ccmap.Method{Name: "Z"})
+	for i := range frames {
+		frames[i].Method = z
+	}
+	return ccmap.Sample{Frames: frames, Weight: 1000 * sampleNS, Fresh: int32(len(frames))}
+}
+
+// TestPrunedPairIsPruned: without that, the tests here would say nothing.
+func TestPrunedPairIsPruned(t *testing.T) {
+	t.Parallel()
+	pruned := 0
+	rapid.Check(t, func(t *rapid.T) {
+		if _, p := prunedPair(t); p.isPruned() {
+			pruned++
+		}
+	})
+	if pruned == 0 {
+		t.Error("no pair was pruned")
+	}
 }
 
 // TestTopOfPrunedIsExact: all methods are listed with the same figures, and
@@ -128,6 +155,31 @@ func TestSitesOfPrunedAreExact(t *testing.T) {
 		want, got := siteRows(full, nil, sortName), siteRows(pruned, nil, sortName)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(siteRow{}, calleeRow{})); diff != "" {
 			t.Errorf("call sites (-full +pruned):\n%s", diff)
+		}
+	})
+}
+
+// TestKeepsTotals: what was pruned is known by method and edge, until it has been
+// through a format that does not keep it.
+func TestKeepsTotals(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		full, pruned := prunedPair(t)
+		if full.isPruned() || full.lostTotals() != "" || pruned.lostTotals() != "" {
+			t.Errorf("full: pruned %t, %q; pruned: %q", full.isPruned(), full.lostTotals(), pruned.lostTotals())
+		}
+		format := rapid.SampledFrom(formats).Draw(t, "format")
+		var file bytes.Buffer
+		if err := export.Write(&file, format, pruned.Snapshot); err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := export.Read(&file, export.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := format == export.XML || format == export.JSON || pruned.PrunedTotal().IsZero()
+		if got := newProfile("copy", m.Snapshot()); (got.lostTotals() == "") != kept {
+			t.Errorf("%v: %q of %v", format, got.lostTotals(), pruned.PrunedTotal())
 		}
 	})
 }

@@ -63,17 +63,21 @@ func prunedMethod(names *ccmap.Names) ccmap.MethodID {
 }
 
 // isLowerBound reports whether there may be more of the path than was counted.
-func (r queryResult) isLowerBound() bool { return r.profile.Pruned() && len(r.path) > 2 }
+func (r queryResult) isLowerBound() bool { return r.profile.isPruned() && len(r.path) > 2 }
 
 // isDistinctLowerBound reports the same of the samples that have it.
 func (r queryResult) isDistinctLowerBound() bool {
-	return r.profile.Pruned() && (len(r.path) > 1 || len(r.methods[0].ids()) > 1)
+	return r.profile.isPruned() && (len(r.path) > 1 || len(r.methods[0].ids()) > 1)
 }
 
-// notes say what of the result is a lower bound.
+// notes say what of the result is a lower bound, and what to do about none.
 func (r queryResult) notes() []string {
-	if !r.isLowerBound() {
-		return nil
+	switch {
+	case r.isLowerBound():
+		return r.profile.lowerBounds("Paths of three methods and more")
+	case r.total.IsZero() && len(r.path) > 1:
+		return []string{"No stack has this path: each '>' is a direct call. 'ccmapd contexts' lists who\n" +
+			"calls a method, and from where."}
 	}
-	return r.profile.lowerBounds("Paths of three methods and more")
+	return nil
 }

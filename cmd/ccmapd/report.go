@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
@@ -32,19 +34,9 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 	if p.Total().IsZero() {
 		fmt.Fprintln(w, "The program used less CPU time than one interval while it was watched.")
 	}
+	reportPruning(w, p, r.Written)
 	printNext(w, r.Written)
 	return nil
-}
-
-// reportSettling says what is wrong with how the profile has settled.
-func (s *session) reportSettling(w io.Writer, r manager.Report) {
-	if until := s.flags.until; until.Percent > 0 && !r.Reached {
-		fmt.Fprintf(w, "%s were to settle to %v %%, and came to %.1f %%.\n",
-			capital(until.Of.String()), until.Percent, until.Of.Settled(r.Snapshot.Meta().Settled))
-	}
-	if _, windowed := r.Snapshot.Recent(); r.Drift && windowed {
-		fmt.Fprintln(w, "In the end the program did something else than before: see recent%, or 'ccmapd top --recent'.")
-	}
 }
 
 // capital returns a reason, which begins with an ASCII letter, as a sentence does.
@@ -69,14 +61,24 @@ func printNext(w io.Writer, files []string) {
 	}
 	file := shellQuote(files[0])
 	fmt.Fprintf(w, "\nWritten: %s. Next:\n", strings.Join(files, ", "))
-	for _, step := range []struct{ command, what string }{
+	type step struct{ command, what string }
+	steps := []step{
 		{"ccmapd top " + file, "all methods"},
 		{"ccmapd contexts " + file + " METHOD", "who calls METHOD, and from where"},
 		{"ccmapd sites " + file, "call sites and the mix of their receivers"},
-		{"go tool pprof -http=: " + file, "flame graph and source"},
-	} {
-		fmt.Fprintf(w, "  %-*s  %s\n", len(file)+len("ccmapd contexts  METHOD"), step.command, step.what)
 	}
+	if i := slices.IndexFunc(files, func(f string) bool { return isFormat(f, export.Pprof) }); i >= 0 {
+		steps = append(steps, step{"go tool pprof -http=: " + shellQuote(files[i]), "flame graph and source"})
+	}
+	for _, s := range steps {
+		fmt.Fprintf(w, "  %-*s  %s\n", len(file)+len("ccmapd contexts  METHOD"), s.command, s.what)
+	}
+}
+
+// isFormat reports whether the name of a file is that of one of the formats.
+func isFormat(file string, formats ...export.Format) bool {
+	f, _, err := export.FormatOf(file)
+	return err == nil && slices.Contains(formats, f)
 }
 
 // shellQuote quotes a file name for a POSIX shell if it needs that.

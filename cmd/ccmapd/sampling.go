@@ -49,7 +49,9 @@ times as long; it is back at once when the program drifts or its load jumps up.
 
 MEMORY  A profile that outgrows --max-memory is pruned: the contexts that weigh
 least become [pruned] in their callers, which stays visible everywhere. Methods,
-edges and lines remain exact; contexts are lower bounds from then on.
+edges and lines remain exact; contexts are lower bounds from then on, and how far
+they are settled is said of those kept. Write XML or JSON: other formats lose the
+exact totals of what was pruned.
 
 RECENT  Beside the whole run, a window of recent samples is kept, in which a
 sample falls to 1/e of its weight with every --window. See 'ccmapd top --recent'.
@@ -133,7 +135,7 @@ func (f *samplingFlags) check() error {
 	case f.memory != 0 && f.memory < leastMemory:
 		return usagef("--max-memory %v is less than a profile needs: %v at least, or 0 for no limit", f.memory, leastMemory)
 	case f.window < 0 || f.window > 0 && f.window < leastWindow:
-		return usagef("--window %v is not 0 or from %v on", f.window, leastWindow)
+		return usagef("--window %v is too short: %v at least, or 0 for none", f.window, leastWindow)
 	case f.tuneWindow <= 0:
 		return usagef("--tune-window %d is not positive", f.tuneWindow)
 	case f.min > 0 && f.interval < f.min:

@@ -16,17 +16,19 @@ func TestAttachToManyOfEverything(t *testing.T) {
 	needEngine(t)
 	for _, c := range []struct {
 		mode, n string
+		limit   []string
 		check   func(*testing.T, *ccmap.Snapshot)
 	}{
-		{"goroutines", "10000", nil},
-		{"threads", "1000", nil},
-		{"deep", "1000", checkDeep},
+		{"goroutines", "10000", []string{"-d", "2s"}, nil},
+		// So much work, not time, that threads use some intervals on any machine.
+		{"threads", "1000", []string{"-requests", "6000"}, nil},
+		{"deep", "1000", []string{"-d", "2s"}, checkDeep},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "a.json")
-			w := holdWorkload(t, "-mode", c.mode, "-n", c.n, "-d", "2s")
-			a := attachTo(t, w.pid(), "-i", "2ms", "--tune=false", "-o", file)
+			w := holdWorkload(t, append(c.limit, "-mode", c.mode, "-n", c.n)...)
+			a := attachTo(t, w.pid(), "-i", "500us", "--tune=false", "-o", file)
 			w.stdin.Close()
 			_, cpu := w.end(t)
 			s := a.end(t, file)

@@ -29,7 +29,7 @@ func TestAttach(t *testing.T) {
 	for _, want := range []string{
 		"Target exited with code 0.\n", xml + ": fake (pid 42, go1.26.8), by fake, ",
 		"30 samples, 300ms of CPU time; interval 10ms; none lost", "main.work", "Written: " + xml + ", " + folded,
-		"go tool pprof",
+		"ccmapd top " + xml,
 	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("report lacks %q:\n%s", want, r.stdout)

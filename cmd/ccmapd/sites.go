@@ -30,7 +30,7 @@ which calls always reach the same method, and which have a mix of receivers.
                  4 % of such sites or more, so nothing is said
 
 METHOD restricts the list to calls made by it: a name, or as much of its end as
-is unique. All figures are exact, also where contexts were pruned.
+is unique. All figures are exact, also where contexts were pruned (see 'top').
 
 ` + recentHelp + `
 

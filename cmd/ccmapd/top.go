@@ -24,7 +24,8 @@ METHOD restricts the list: a name, or as much of its end as is unique.
 
 Where a profile was pruned to --max-memory, [pruned] has the time of the contexts
 that were left out as its cum. All methods' figures are exact nevertheless, and
-its flat is 0: that time stands where it was taken.
+its flat is 0: that time stands where it was taken. Only the formats XML and JSON
+keep that; from others, all figures of such a profile are lower bounds.
 
 ` + recentHelp + `
 
@@ -36,8 +37,8 @@ interval_ns [all settings], samples, time_ns, activations, activations_exact,
 lost_samples, throttled, repetitions_known, repetitions_repeated, window_ns,
 recent {samples, time_ns, percent of the whole run}, only_recent, settled
 {methods, edges, contexts, samples}, pruned {times, nodes, samples, time_ns,
-percent}}. What is unknown is left out. Activations belong to a method as a
-whole: they are the same in flat and cum.`
+percent, exact_totals}}. What is unknown is left out. Activations belong to a
+method as a whole: they are the same in flat and cum.`
 
 const topExample = `  ccmapd top web.pb.gz
   ccmapd top -n 50 --sort cum web.pb.gz

@@ -48,7 +48,7 @@ func granularity(word string) (manager.Granularity, error) {
 			return g, nil
 		}
 	}
-	return 0, fmt.Errorf("%q settles nothing: it must be %s", word, orList(names))
+	return 0, fmt.Errorf("%q cannot settle: it must be %s, as in contexts:95%%", word, orList(names))
 }
 
 // untilJSON is a goal in the JSON of a report.

@@ -28,7 +28,7 @@ func agree(profiles []*ccmap.Snapshot) (agreement, error) {
 	}
 	for i, p := range profiles {
 		for _, q := range profiles[i+1:] {
-			c, err := compareRuns(p, q, uint64(a.pairs))
+			c, err := compareRuns(p, q)
 			if err != nil {
 				return a, err
 			}

@@ -96,7 +96,7 @@ func neighbors(profiles []*ccmap.Snapshot) ([allKinds]sized, error) {
 	var sum [allKinds]sized
 	n := len(profiles)
 	for i, p := range profiles {
-		c, err := compareRuns(p, profiles[(i+1)%n], uint64(i))
+		c, err := compareRuns(p, profiles[(i+1)%n])
 		if err != nil {
 			return sum, err
 		}

@@ -28,15 +28,13 @@ type comparison struct {
 	overlaps [allKinds]compare.Overlap
 }
 
-// compareRuns compares by time, as runs may have had different intervals. The
-// seed is that of the coin which splits runs for their floors: with a different
-// one each time, its luck averages out.
-func compareRuns(p, q *ccmap.Snapshot, seed uint64) (comparison, error) {
-	all, err := compare.Compare(p, q, compare.Options{Seed: seed})
+// compareRuns compares by time, as runs may have had different intervals.
+func compareRuns(p, q *ccmap.Snapshot) (comparison, error) {
+	all, err := compare.Compare(p, q, compare.Options{})
 	if err != nil {
 		return comparison{}, err
 	}
-	own, err := compare.Compare(p, q, compare.Options{Seed: seed, Absorb: unmanaged})
+	own, err := compare.Compare(p, q, compare.Options{Absorb: unmanaged})
 	if err != nil {
 		return comparison{}, err
 	}

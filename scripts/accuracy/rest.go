@@ -27,7 +27,7 @@ func againstRest(profiles []*ccmap.Snapshot) (rest, error) {
 		if err != nil {
 			return r, err
 		}
-		c, err := compareRuns(p, others, uint64(i))
+		c, err := compareRuns(p, others)
 		if err != nil {
 			return r, err
 		}

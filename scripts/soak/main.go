@@ -28,12 +28,13 @@ import (
 
 func main() {
 	c := config{every: 6 * time.Hour, window: 15 * time.Minute}
-	days := flag.Float64("days", 30, "days of the program's clock; a checkpoint every six hours")
+	days := flag.Float64("days", 30, "days of the program's clock; a checkpoint every six hours, or at the end of fewer")
 	mebibytes := flag.Int64("memory", 64, "budget of the map, MiB")
 	flag.DurationVar(&c.window, "window", c.window, "time constant of the recent counters")
 	flag.Uint64Var(&c.seed, "seed", 1, "of the samples and of the map's hash")
 	flag.Parse()
 	c.span = time.Duration(*days * 24 * float64(time.Hour)).Round(time.Minute)
+	c.every = min(c.every, c.span) // or nothing would be checked
 	c.memory = *mebibytes << 20
 
 	t := newTable(os.Stdout)

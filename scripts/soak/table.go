@@ -45,8 +45,12 @@ func (t *table) line(name string, some []checkpoint) {
 
 // end prints what the whole run comes to.
 func (t *table) end() {
-	if len(t.all) > 0 {
-		t.line("all", t.all)
+	if len(t.all) == 0 {
+		return
+	}
+	t.line("all", t.all)
+	if t.all[len(t.all)-1].prunes.Times == 0 {
+		fmt.Fprintln(t.w, "nothing was pruned, so that says little: choose a smaller -memory, or more -days")
 	}
 }
 
