@@ -22,7 +22,7 @@ their two weights, in percent, for
 
 An overlap can be read only beside what noise makes of it. "Expected" is what two
 profiles of one behaviour with these numbers of samples would overlap, found by
-dealing all samples of both out again, at random, eight times. The floors are
+dealing all samples of both out again, at random, several times. The floors are
 what two random halves of the same profile overlap. Samples that find the same
 activation again count as fewer.
 
