@@ -70,7 +70,8 @@ func Read(r io.Reader, names *ccmap.Names) ([]ccmap.Sample, error) {
 		ids[i] = names.Intern(ccmap.Method{Name: name})
 	}
 	var samples []ccmap.Sample
-	for now := int64(0); ; {
+	now := int64(0)
+	for {
 		var numbers []int64
 		if err := in.Decode(&numbers); errors.Is(err, io.EOF) {
 			return samples, nil
