@@ -52,4 +52,10 @@ type Sample struct {
 
 	// Truncated says that frames beyond the last one are lost.
 	Truncated bool
+
+	// Hit says that this is no sample of CPU time but a call that a breakpoint
+	// caught: Frames[0] is the method it reached, as the call names it (a wrapper
+	// included), Frames[1] the call site, and the others as many callers as are
+	// known. Weight is 0 and Top unknown. It is not to be folded into a map.
+	Hit bool
 }
