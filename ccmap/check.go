@@ -16,11 +16,11 @@ func (m *Map) CheckValid() error {
 
 // CheckValid is that of [Map], for a snapshot.
 func (s *Snapshot) CheckValid() error {
-	return content{&s.nodes, &s.columns, &s.recent, &s.bases, s.names, s.total}.check()
+	return content{&s.nodes, &s.columns, &s.recent, &s.bases, s.points, s.names, s.total}.check()
 }
 
 func (m *Map) content() content {
-	return content{&m.nodes, &m.columns, &m.recent, &m.bases, m.names, m.total}
+	return content{&m.nodes, &m.columns, &m.recent, &m.bases, m.points.settle(), m.names, m.total}
 }
 
 // content is what maps and snapshots both have.
@@ -29,6 +29,7 @@ type content struct {
 	columns *columns
 	recent  *recent
 	bases   *bases
+	points  []Point
 	names   *Names
 	total   Counters
 }
@@ -43,6 +44,9 @@ func (c content) check() error {
 	}
 	if c.recent.on() && len(c.recent.chunks) != len(c.chunks) {
 		return fmt.Errorf("%d chunks of nodes and %d of recent counters", len(c.chunks), len(c.recent.chunks))
+	}
+	if err := checkPoints(c.points, c.names); err != nil {
+		return err
 	}
 	sum, err := c.bases.check(c.names.Len())
 	if err != nil {

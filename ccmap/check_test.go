@@ -2,6 +2,7 @@ package ccmap
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,23 @@ func TestCheckValid(t *testing.T) {
 		{"negative base", "pruned edge", func(m *Map) { m.bases.edges[m.bases.edge(edgeKey{0, 1, 1})].total.Time = -1 }},
 		{"negative base of a method", "pruned method", func(m *Map) { m.bases.method(1).recentSelf.time = -1 }},
 		{"unknown pruned method", "pruned method", func(m *Map) { m.bases.method(9) }},
+		{"order of points", "does not come before", func(m *Map) { slices.Reverse(m.points.list) }},
+		{"point twice", "does not come before", func(m *Map) { m.points.list[1] = m.points.list[0] }},
+		{"origin of a point", "point 0: it is of origin 3", func(m *Map) { m.points.list[0].Origin = 3 }},
+		{"kind of a point", "kind 4", func(m *Map) { m.points.list[1].Kind = 4 }},
+		{"method of a point", "method 9 of 2", func(m *Map) { m.points.list[1].Method = 9 }},
+		{"end of a call", "ends at", func(m *Map) { m.points.list[0].End = 9 }},
+		{"callers of a point", "4 callers", func(m *Map) { m.points.list[0].Callers = make([]Frame, 4) }},
+		{"caller of a point", "caller 7 of 2", func(m *Map) { m.points.list[0].Callers = []Frame{{7, 1}} }},
+		{"order of values", "no order", func(m *Map) { m.points.list[0].Values[1].Count = 9 }},
+		{"value twice", "stands twice", func(m *Map) { m.points.list[0].Values[1].Value = 1 }},
+		{"value unseen", "counts 0", func(m *Map) { m.points.list[0].Values[1].Count = 0 }},
+		{"target", "reaches method 5 of 2", func(m *Map) { m.points.list[0].Values[1].Value = 5 }},
+		{"branch", "a branch to 2", func(m *Map) { m.points.list[1].Values[0].Value = 2 }},
+		{"count of a point", "add up to", func(m *Map) { m.points.list[0].Count++ }},
+		{"negative count of a point", "negative counts", func(m *Map) { m.points.list[0].Nulls = -2 }},
+		{"block with values", "a block with values", func(m *Map) { m.points.list[1].Kind = PointBlock }},
+		{"null of a branch", "null receivers", func(m *Map) { m.points.list[1].Nulls, m.points.list[1].Count = 1, 2 }},
 		{"activations of bases", "add up", func(m *Map) { m.bases.edges[m.bases.edge(edgeKey{0, 1, 1})].total.Activations = 1 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -55,6 +73,9 @@ func TestCheckValid(t *testing.T) {
 			b := m.names.Intern(Method{Name: "B"})
 			m.Fold(&Sample{Frames: []Frame{{b, 1}, {a, 1}}})
 			m.Fold(&Sample{Frames: []Frame{{a, NoOffset}, {b, 1}, {a, 1}}})
+			m.AddPoint(Point{Offset: 3, Nulls: NullsUnknown, Values: []PointValue{{1, 3}, {0, 2}}})
+			m.AddPoint(Point{Kind: PointBranch, Offset: 3, End: 5, Values: []PointValue{{1, 1}}})
+			m.points.settle()
 			test.damage(m)
 			err := m.CheckValid()
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {

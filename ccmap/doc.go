@@ -33,6 +33,14 @@
 //     its own: they are those of the methods where they were taken. So the Self of
 //     all methods adds up to the Total of the snapshot.
 //
+// # Profile points
+//
+// Beside the trie a map keeps [Point]s: what a source has counted at one position
+// of a method, in any context or after up to three callers, such as the methods
+// that an interface call has reached. They are not folded but given
+// ([Map.SetPoints], [Map.AddPoint]), count for no total of the map, do not decay,
+// and stay when it is pruned. [Snapshot.Points] has them.
+//
 // # Hot ever and hot now
 //
 // Every node counts twice if there is a window ([Options].Window): for the whole

@@ -128,3 +128,35 @@ func ExampleSnapshot_Recent() {
 	// startup  500 samples, 11 recent
 	// serve    100 samples, 49 recent
 }
+
+// Which types did an interface call meet, and does it depend on the caller?
+func ExampleSnapshot_Points() {
+	m := ccmap.New(ccmap.Options{})
+	id := func(name, receiver string) ccmap.MethodID {
+		return m.Names().Intern(ccmap.Method{Name: name, Receiver: receiver})
+	}
+	sum, list := id("sum", ""), id("list", "")
+	square, circle := id("(*Square).Area", "*Square"), id("Circle.Area", "Circle")
+	call := func(context []ccmap.Frame, squares, circles int64) ccmap.Point {
+		return ccmap.Point{Method: sum, Offset: 4, Callers: context, Nulls: ccmap.NullsUnknown, Values: []ccmap.PointValue{
+			{Value: uint64(square), Count: squares}, {Value: uint64(circle), Count: circles},
+		}}
+	}
+	m.SetPoints(ccmap.OriginBurst, []ccmap.Point{
+		call(nil, 48, 16),
+		call([]ccmap.Frame{{Method: list, Offset: 7}}, 48, 0),
+	})
+	s := m.Snapshot()
+	for _, p := range s.Points() {
+		fmt.Printf("%v %v at +%d, %d callers known: %d\n", p.Origin, p.Kind, p.Offset, len(p.Callers), p.Count)
+		for _, v := range p.Values {
+			fmt.Printf("    %s: %d\n", s.Names().At(ccmap.MethodID(v.Value)).Receiver, v.Count)
+		}
+	}
+	// Output:
+	// burst call at +4, 0 callers known: 64
+	//     *Square: 48
+	//     Circle: 16
+	// burst call at +4, 1 callers known: 48
+	//     *Square: 48
+}

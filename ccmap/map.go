@@ -12,9 +12,9 @@ type Options struct {
 	Seed  uint64 // of the hash; 0: a random one. Results never depend on it
 
 	// MaxBytes bounds Map.Bytes: Fold and Merge prune a map that outgrows it. The
-	// totals of methods and edges are kept even where they alone exceed it, and a
-	// stack deeper than there is room for exceeds it while it is folded. 0 or
-	// less: no bound.
+	// totals of methods and edges, and the points, are kept even where they alone
+	// exceed it, and a stack deeper than there is room for exceeds it while it is
+	// folded. 0 or less: no bound.
 	MaxBytes int64
 	// Window is the time constant of the recent counters, at least a millisecond.
 	// 0 or less: there are none.
@@ -27,6 +27,7 @@ type Options struct {
 //	columns   counters of the nodes     copied on write; shared with snapshots
 //	recent    the same, of the window   copied on write; shared with snapshots
 //	bases     counts of removed nodes   copied on write; shared with snapshots
+//	points    profile points            replaced as a whole; shared with snapshots
 //	table     finds unchained nodes     the writer's alone
 //	memos     last stack of threads     the writer's alone
 //
@@ -40,6 +41,7 @@ type Map struct {
 	columns columns
 	recent  recent
 	bases   bases
+	points  points
 	table   table
 	memos   memos
 
@@ -89,10 +91,10 @@ func (m *Map) Root() NodeID { return 0 }
 // Len returns the number of nodes, the root among them.
 func (m *Map) Len() int { return int(m.nodes.len) }
 
-// Bytes returns the memory held by nodes, counters, bases, table and memos,
-// without the names, and without what only snapshots hold.
+// Bytes returns the memory held by nodes, counters, bases, points, table and
+// memos, without the names, and without what only snapshots hold.
 func (m *Map) Bytes() int64 {
-	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.bases.bytes() + m.table.bytes() + m.memos.bytes()
+	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.bases.bytes() + m.points.bytes + m.table.bytes() + m.memos.bytes()
 }
 
 // ActivationsExact reports whether every activation of the target that a sample

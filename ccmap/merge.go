@@ -10,10 +10,10 @@ import (
 var ErrTooLarge = errors.New("too many context nodes")
 
 // Merge adds all that from counts. Methods are unified by Name and Signature,
-// Meta is merged, and activations remain exact only if both are. Recent counters
-// add up if both have the same window, as if both were of now; an empty map takes
-// the window of the other; otherwise the result has none. It prunes as [Map.Fold]
-// does.
+// points that are the same add up, Meta is merged, and activations remain exact
+// only if both are. Recent counters add up if both have the same window, as if
+// both were of now; an empty map takes the window of the other; otherwise the
+// result has none. It prunes as [Map.Fold] does.
 //
 // But for what is pruned or rounded, merging is associative, and commutative but
 // for the order of ids and for those fields of Meta of which the first is kept.
@@ -27,6 +27,7 @@ func (m *Map) Merge(from *Snapshot) error {
 	methods := m.adopt(from)
 	m.addNodes(from, methods)
 	m.addBases(from, methods)
+	m.addPoints(from, methods)
 	if m.Bytes() > m.outgrown {
 		m.keepBudget()
 	}

@@ -34,7 +34,7 @@ func (m *Map) Prune(toBytes int64) {
 // what cannot be pruned leaves no room, the map is given as much as makes the
 // next prune worthwhile: totals are kept before the budget.
 func (m *Map) keepBudget() {
-	fixed := m.bases.bytes() + m.memos.bytes()
+	fixed := m.fixedBytes()
 	low := fixed + max(m.maxBytes-fixed, 0)/2
 	m.Prune(low)
 	m.outgrown = max(m.maxBytes, m.Bytes()+max(m.maxBytes/8, 2*m.chunkBytes()))
@@ -42,6 +42,17 @@ func (m *Map) keepBudget() {
 		m.outgrown = m.maxBytes
 	}
 }
+
+// giveBack takes from the map what it was given beyond MaxBytes, if there is less
+// now that cannot be pruned.
+func (m *Map) giveBack(bytes int64) {
+	if bytes > 0 {
+		m.outgrown = max(m.maxBytes, m.outgrown-bytes)
+	}
+}
+
+// fixedBytes returns what pruning does not make less.
+func (m *Map) fixedBytes() int64 { return m.bases.bytes() + m.points.bytes + m.memos.bytes() }
 
 // size changes when Bytes does by as much as matters, and costs less to ask for.
 func (m *Map) size() int { return int(m.nodes.len) + m.memos.frames }

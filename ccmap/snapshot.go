@@ -17,6 +17,7 @@ type Snapshot struct {
 	columns columns
 	recent  recent
 	bases   bases
+	points  []Point
 	names   *Names
 	meta    Meta
 	total   Counters
@@ -54,6 +55,7 @@ func (m *Map) Snapshot() *Snapshot {
 		columns: m.columns.freeze(),
 		recent:  m.recent.freeze(),
 		bases:   m.bases.freeze(),
+		points:  m.points.settle(),
 		names:   m.names,
 		meta:    meta,
 		total:   m.total,

@@ -65,6 +65,7 @@ func TestSnapshotHammer(t *testing.T) {
 	for i, batch := range batches {
 		m.FoldBatch(batch)
 		m.Meta().Known++
+		m.SetPoints(ccmap.OriginBurst, []ccmap.Point{{Offset: uint32(i), Count: 1, Values: []ccmap.PointValue{{Value: 3, Count: 1}}}})
 		latest.Store(m.Snapshot())
 		if i%20 == 19 {
 			if err := m.Merge(latest.Load()); err != nil {

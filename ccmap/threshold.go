@@ -8,7 +8,7 @@ import "math"
 func (p *pruning) choose(toBytes int64) {
 	const tries = 8
 	h := p.histogram()
-	limit := max(toBytes-p.m.bases.bytes()-p.m.memos.bytes(), p.m.chunkBytes()+chunkLen*tableBytes)
+	limit := max(toBytes-p.m.fixedBytes(), p.m.chunkBytes()+chunkLen*tableBytes)
 	for room, try := limit, 0; room >= 0 && try < tries; try++ {
 		p.keepHeaviest(&h, room)
 		over := p.cost() - limit

@@ -38,8 +38,9 @@ func (m *Map) addRecent(n NodeID, w weights) {
 
 // Recent returns the window as a snapshot, and whether there is one. It has the
 // same nodes; their samples and time are the recent ones, rounded to whole
-// numbers such that their sum is right, and their activations are 0. It has no
-// window of its own. All that call it get the same.
+// numbers such that their sum is right, and their activations are 0. Points are
+// those of the whole run. It has no window of its own. All that call it get the
+// same.
 func (s *Snapshot) Recent() (*Snapshot, bool) {
 	if !s.recent.on() {
 		return nil, false
@@ -49,7 +50,7 @@ func (s *Snapshot) Recent() (*Snapshot, bool) {
 }
 
 func (s *Snapshot) recentSnapshot() *Snapshot {
-	r := &Snapshot{nodes: s.nodes, names: s.names, meta: s.meta, inexact: s.inexact}
+	r := &Snapshot{nodes: s.nodes, points: s.points, names: s.names, meta: s.meta, inexact: s.inexact}
 	r.meta.Settled = Settled{} // of the whole run
 	r.recent.clock = newClock(0)
 	r.columns, r.total = s.recent.columns(s.nodes.len)

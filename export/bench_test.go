@@ -108,6 +108,45 @@ func BenchmarkPart(b *testing.B) {
 	})
 }
 
+// plantation is a map of points alone: call sites with two values in three
+// contexts each.
+func plantation(points int) *ccmap.Map {
+	m := ccmap.New(ccmap.Options{Names: forest(0).Names()})
+	for i := range points {
+		p := ccmap.Point{Origin: ccmap.OriginBurst, Method: ccmap.MethodID(i % 2000), Offset: uint32(i / 8000), Nulls: ccmap.NullsUnknown}
+		p.Values = []ccmap.PointValue{{Value: uint64(i * 7 % 2000), Count: 1000}, {Value: uint64(i * 3 % 2000), Count: 10}}
+		if context := i / 2000 % 4; context > 0 {
+			p.Callers = []ccmap.Frame{{Method: ccmap.MethodID(context)}, {Method: 1}, {Method: 2}}
+		}
+		m.AddPoint(p)
+	}
+	return m
+}
+
+func BenchmarkPoints(b *testing.B) {
+	const points = 10_000
+	s := plantation(points).Snapshot()
+	for f := Pprof; f <= JSON; f++ {
+		data := encode(b, f, s)
+		b.Run("step=write/format="+f.String(), func(b *testing.B) {
+			for b.Loop() {
+				if err := Write(io.Discard, f, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			reportPer(b, "point", points, int64(len(data)))
+		})
+		b.Run("step=read/format="+f.String(), func(b *testing.B) {
+			for b.Loop() {
+				if _, _, err := Read(strings.NewReader(data), ReadOptions{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			reportPer(b, "point", points, int64(len(data)))
+		})
+	}
+}
+
 func BenchmarkCompress(b *testing.B) {
 	s := forest(benchNodes).Snapshot()
 	for name, c := range map[string]Compression{"gzip": Gzip, "zstd": Zstd} {
@@ -124,7 +163,9 @@ func BenchmarkCompress(b *testing.B) {
 	}
 }
 
-func report(b *testing.B, nodes int, bytes int64) {
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
-	b.ReportMetric(float64(bytes)/float64(nodes), "B/node")
+func report(b *testing.B, nodes int, bytes int64) { reportPer(b, "node", nodes, bytes) }
+
+func reportPer(b *testing.B, what string, n int, bytes int64) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/"+what)
+	b.ReportMetric(float64(bytes)/float64(n), "B/"+what)
 }

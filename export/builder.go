@@ -20,6 +20,7 @@ type builder struct {
 
 	prunedEdges   map[prunedEdgeKey]bool
 	prunedMethods map[ccmap.MethodID]bool
+	points        map[pointKey]bool
 }
 
 // builtNode is a node that a document may name as a parent.
@@ -36,6 +37,7 @@ func newBuilder(o ReadOptions) *builder {
 		nodes:         make([]builtNode, 1),
 		prunedEdges:   make(map[prunedEdgeKey]bool),
 		prunedMethods: make(map[ccmap.MethodID]bool),
+		points:        make(map[pointKey]bool),
 	}
 	b.m.SetExact(false) // until the document says so
 	return b
@@ -95,10 +97,10 @@ func (b *builder) place(d nodeDoc) (builtNode, error) {
 	if parent.position {
 		return builtNode{}, fmt.Errorf("parent %d is a position, and has no children", d.Parent)
 	}
-	if d.Offset < math.MinInt32 || d.Offset > math.MaxInt32 {
-		return builtNode{}, fmt.Errorf("offset %d is outside 32 bits", d.Offset)
+	offset, err := offset32(d.Offset)
+	if err != nil {
+		return builtNode{}, err
 	}
-	offset := uint32(d.Offset)
 	method, err := b.method(d.Method)
 	switch {
 	case err != nil:

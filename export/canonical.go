@@ -9,12 +9,14 @@ import (
 )
 
 // canonical is a snapshot in the order of its content: equal maps have equal
-// canonical forms. It takes time n log n in the nodes, and 20 bytes a node.
+// canonical forms. It takes time n log n in the nodes and points, 20 bytes a node,
+// and a copy of the points.
 type canonical struct {
 	snapshot *ccmap.Snapshot
 	recent   *ccmap.Snapshot // the window; nil without one
 	bases    bool            // what pruned nodes had counted is written as well
-	methods  []ccmap.Method  // those that stand in a node or were pruned, by name and signature
+	points   []ccmap.Point   // that the format has a place for; methods are indices in methods
+	methods  []ccmap.Method  // those that stand in a node, a point or were pruned, by name and signature
 	rank     []int32         // by MethodID: index in methods
 	order    []ccmap.NodeID  // preorder, siblings by offset and method; the root first
 }
@@ -26,13 +28,14 @@ const root ccmap.NodeID = 0
 const unused = -1
 
 // newCanonical returns that of a snapshot for a format. Only documents have a
-// place for what pruned nodes had counted.
+// place for what pruned nodes had counted, and not all have one for points.
 func newCanonical(s *ccmap.Snapshot, f Format) *canonical {
-	c := &canonical{snapshot: s, bases: (f == XML || f == JSON) && s.Pruned()}
+	c := &canonical{snapshot: s, bases: (f == XML || f == JSON) && s.Pruned(), points: pointsFor(s, f)}
 	if recent, windowed := s.Recent(); windowed {
 		c.recent = recent
 	}
 	c.rankMethods()
+	c.rankPoints()
 	c.sortNodes()
 	return c
 }
@@ -62,13 +65,20 @@ func (c *canonical) rankMethods() {
 	}
 }
 
-// used returns the methods of all nodes, and of those that were pruned; some many
-// times, NoMethod among them.
+// used returns the methods of all nodes and points, and of what was pruned; some
+// many times, NoMethod among them.
 func (c *canonical) used() iter.Seq[ccmap.MethodID] {
 	return func(yield func(ccmap.MethodID) bool) {
 		for n := range c.snapshot.Nodes() {
 			if !yield(n.Method) {
 				return
+			}
+		}
+		for i := range c.points {
+			for id := range pointMethods(&c.points[i]) {
+				if !yield(id) {
+					return
+				}
 			}
 		}
 		if !c.bases {

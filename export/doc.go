@@ -10,7 +10,7 @@
 //	 2. [WriteFile] takes format and compression from the name, and replaces the
 //	    file as a whole or leaves it as it was.
 //	 3. [Read] undoes compression and tells the formats apart by content alone. It
-//	    believes nothing: bytes, methods, nodes and depth are bounded by
+//	    believes nothing: bytes, methods, nodes, points and depth are bounded by
 //	    [ReadOptions], and each map is checked before it is handed out.
 //
 //	 4. [ReadPart] and [Part.AddTo] do the same for files that are to be added up:
@@ -18,16 +18,19 @@
 //
 // What each format keeps:
 //
-//	            contexts  samples  time  activations  window  pruned  method fields    Meta
-//	XML, JSON   all       yes      yes   yes          yes     all     all              all
-//	Pprof       counted   yes      yes   yes          yes     frames  all but Receiver all
-//	Folded      counted   no       yes   no           no      frames  Name, Signature  none
+//	            contexts  samples  time  activations  window  pruned  points      method fields     Meta
+//	XML, JSON   all       yes      yes   yes          yes     all     all         all               all
+//	Pprof       counted   yes      yes   yes          yes     frames  burst calls all, Receiver top all
+//	Folded      counted   no       yes   no           no      frames  none        Name, Signature   none
 //
 // "Counted" leaves out nodes that have no count of their own and none below
 // them: such files hold stacks, and nothing was counted there. "Frames": what
 // was pruned stands in the stacks as [ccmap.PrunedName], but what it had counted
 // by edge and method is lost, its activations too: methods and edges are lower
-// bounds as well. README.md has the schemas.
+// bounds as well. "Burst calls" are points of [ccmap.OriginBurst] and
+// [ccmap.PointCall], restored exactly; sampled and imported ones are lost. "Top":
+// Receiver is kept of methods that a sample was taken in or a burst call has
+// reached. README.md has the schemas.
 //
 // Everything here may be called from any goroutine.
 package export

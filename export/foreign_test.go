@@ -43,8 +43,9 @@ func TestReadCPUProfileOfRuntime(t *testing.T) {
 	for _, sample := range peer.Sample {
 		want = want.Add(ccmap.Counters{Samples: sample.Value[0], Time: sample.Value[1]})
 	}
-	if want.Samples == 0 {
-		t.Skipf("the machine gave the profile no sample of %d", sum)
+	const name = "github.com/ccmapd/ccmapd/export.fib"
+	if !slices.ContainsFunc(peer.Function, func(f *profile.Function) bool { return f.Name == name }) {
+		t.Skipf("the machine gave the profile no sample of fib, %d", sum)
 	}
 	if s.Total() != want {
 		t.Errorf("total %v, want %v", s.Total(), want)
@@ -52,7 +53,7 @@ func TestReadCPUProfileOfRuntime(t *testing.T) {
 	if len(s.Meta().Interval) != 1 || s.Meta().Interval[0].Interval != 10*time.Millisecond || s.Meta().Start.IsZero() {
 		t.Errorf("meta %+v", s.Meta())
 	}
-	wantFrame(t, s, "github.com/ccmapd/ccmapd/export.fib")
+	wantFrame(t, s, name)
 }
 
 // wantFrame fails unless the method stands in the map, with a start line and

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
@@ -17,6 +19,7 @@ func fuzzRead(f *testing.F, format Format, seeds ...string) {
 	f.Add(encode(f, format, small().Snapshot()))
 	f.Add(encode(f, format, chain(3).Snapshot()))
 	f.Add(encode(f, format, pruned().Snapshot()))
+	f.Add(encode(f, format, points().Snapshot()))
 	for _, s := range seeds {
 		f.Add(s)
 	}
@@ -48,6 +51,9 @@ func checkPart(t *testing.T, data string, want *ccmap.Snapshot) {
 	}
 	if err != nil || sum.Snapshot().Total() != want.Total() {
 		t.Fatalf("as a part: %v, %v instead of %v", err, sum.Snapshot().Total(), want.Total())
+	}
+	if diff := cmp.Diff(pointsOf(want, XML), pointsOf(sum.Snapshot(), XML)); diff != "" {
+		t.Fatalf("as a part (-want +got):\n%s", diff)
 	}
 }
 

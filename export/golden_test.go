@@ -13,9 +13,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again: go test ./export -run Golden -update")
 
-// A change of the golden files is a change of a schema. Those of small() are of
-// the first version of ccmapd, which had no windows and pruned nothing.
-var golden = map[string]func() *ccmap.Map{"small": small, "pruned": pruned}
+// A change of the golden files is a change of a schema. XML, JSON and stacks of
+// small() are of the first version of ccmapd, which had no windows, pruned nothing
+// and knew no points.
+var golden = map[string]func() *ccmap.Map{"small": small, "pruned": pruned, "points": points}
 
 func TestGolden(t *testing.T) {
 	t.Parallel()
@@ -63,5 +64,17 @@ func checkReadAgain(t *testing.T, path string, want Format) {
 	}
 	if diff := cmp.Diff(string(data), encode(t, want, m.Snapshot())); diff != "" {
 		t.Errorf("read and written again (-want +got):\n%s", diff)
+	}
+}
+
+// What the first version wrote is still read: it had no labels.
+func TestReadFirstPprof(t *testing.T) {
+	t.Parallel()
+	m, _, err := ReadFile("testdata/first.pb", ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(encode(t, Folded, small().Snapshot()), encode(t, Folded, m.Snapshot())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

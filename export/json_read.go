@@ -67,6 +67,8 @@ func (j *jsonReader) section(name string) error {
 		return j.array(j.prunedEdge)
 	case "pruned_methods":
 		return j.array(j.prunedMethod)
+	case "points":
+		return j.array(j.point)
 	}
 	var unknown json.RawMessage
 	return j.Decode(&unknown)
@@ -114,6 +116,15 @@ func (j *jsonReader) prunedMethod() error {
 	}
 	j.elements.reset()
 	return j.b.addPrunedMethod(d)
+}
+
+func (j *jsonReader) point() error {
+	var d pointDoc
+	if err := j.Decode(&d); err != nil {
+		return err
+	}
+	j.elements.reset()
+	return j.b.addPoint(d)
 }
 
 // object calls f with the name of each member, for it to read the value.

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // writeJSON writes the document of ccmap.schema.json, one method and one node a
@@ -36,6 +38,9 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 	w.WriteString("\n]")
 	if c.bases {
 		writeJSONPruned(w, c)
+	}
+	if len(c.points) > 0 {
+		writeJSONPoints(w, c)
 	}
 	w.WriteString("}\n")
 	return nil
@@ -72,24 +77,70 @@ func marshal(v any) ([]byte, error) {
 
 // writeSeparator begins the line of an array's element.
 func writeSeparator(w *bufio.Writer, first bool) {
+	writeComma(w, first)
+	w.WriteByte('\n')
+}
+
+func writeComma(w *bufio.Writer, first bool) {
 	if !first {
 		w.WriteByte(',')
 	}
-	w.WriteByte('\n')
+}
+
+// writeJSONPoints writes the profile points, one a line.
+func writeJSONPoints(w *bufio.Writer, c *canonical) {
+	w.WriteString(",\n\"points\":[")
+	for i := range c.points {
+		writeSeparator(w, i == 0)
+		writeJSONPoint(w, &c.points[i])
+	}
+	w.WriteString("\n]")
+}
+
+func writeJSONPoint(w *bufio.Writer, p *ccmap.Point) {
+	var numbers [8]number
+	w.WriteString(`{"origin":"` + p.Origin.String() + `","kind":"` + p.Kind.String() + `"`)
+	for _, n := range pointNumbers(numbers[:0], p) {
+		w.WriteByte(',')
+		writeJSONNumber(w, n)
+	}
+	if p.Callers != nil {
+		w.WriteString(`,"context":[`)
+		for i, f := range p.Callers {
+			writeComma(w, i == 0)
+			writeJSONObject(w, appendFrame(numbers[:0], f))
+		}
+		w.WriteByte(']')
+	}
+	if len(p.Values) > 0 {
+		w.WriteString(`,"values":[`)
+		for i, v := range p.Values {
+			writeComma(w, i == 0)
+			writeJSONObject(w, appendValue(numbers[:0], v))
+		}
+		w.WriteByte(']')
+	}
+	w.WriteByte('}')
 }
 
 // writeJSONNumbers writes an element of an array: an object of members.
 func writeJSONNumbers(w *bufio.Writer, first bool, numbers []number) {
 	writeSeparator(w, first)
+	writeJSONObject(w, numbers)
+}
+
+func writeJSONObject(w *bufio.Writer, numbers []number) {
+	w.WriteByte('{')
 	for i, n := range numbers {
-		if i == 0 {
-			w.WriteString(`{"`)
-		} else {
-			w.WriteString(`,"`)
-		}
-		w.WriteString(n.name)
-		w.WriteString(`":`)
-		w.Write(strconv.AppendInt(w.AvailableBuffer(), n.value, 10))
+		writeComma(w, i == 0)
+		writeJSONNumber(w, n)
 	}
 	w.WriteByte('}')
+}
+
+func writeJSONNumber(w *bufio.Writer, n number) {
+	w.WriteByte('"')
+	w.WriteString(n.name)
+	w.WriteString(`":`)
+	w.Write(strconv.AppendInt(w.AvailableBuffer(), n.value, 10))
 }

@@ -18,9 +18,9 @@ func newLimitReader(r io.Reader, limit int64, where string) *limitReader {
 }
 
 // newElementReader bounds what a streaming decoder holds at once. The reader of
-// the document calls reset after each method and node.
+// the document calls reset after each method, node and point.
 func newElementReader(r io.Reader, o ReadOptions) *limitReader {
-	return newLimitReader(r, int64(o.MaxElement), "without a method or node")
+	return newLimitReader(r, int64(o.MaxElement), "without a method, node or point")
 }
 
 // reset allows as much again as at first.

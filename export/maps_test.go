@@ -25,6 +25,7 @@ type content struct {
 	Methods map[[2]string]ccmap.Method
 	Edges   map[string]ccmap.PrunedEdge   // by the names in it, without the ids
 	Pruned  map[string]ccmap.PrunedMethod // by name
+	Points  map[string]ccmap.Point        // see pointsOf
 	Meta    ccmap.Meta
 	Exact   bool
 }
@@ -35,6 +36,7 @@ func contentOf(s *ccmap.Snapshot) content {
 		Methods: make(map[[2]string]ccmap.Method),
 		Edges:   make(map[string]ccmap.PrunedEdge),
 		Pruned:  make(map[string]ccmap.PrunedMethod),
+		Points:  pointsOf(s, XML),
 		Meta:    s.Meta(),
 		Exact:   s.ActivationsExact(),
 	}
@@ -43,6 +45,7 @@ func contentOf(s *ccmap.Snapshot) content {
 		c.Recent = make(map[string]ccmap.Counters)
 	}
 	c.addPruned(s)
+	c.addPointMethods(s)
 	paths := make([]string, s.Len())
 	for n := range s.Nodes() {
 		if n.ID == 0 {
@@ -80,6 +83,16 @@ func (c content) addPruned(s *ccmap.Snapshot) {
 		key := name(p.Method)
 		p.Method = 0
 		c.Pruned[key] = p
+	}
+}
+
+// addPointMethods adds the methods that points name.
+func (c content) addPointMethods(s *ccmap.Snapshot) {
+	for _, p := range s.Points() {
+		for id := range pointMethods(&p) {
+			m := s.Names().At(id)
+			c.Methods[[2]string{m.Name, m.Signature}] = m
+		}
 	}
 }
 
@@ -193,6 +206,7 @@ func build(methods []ccmap.Method, lines []line) *ccmap.Map {
 func drawMap(t *rapid.T) *ccmap.Map {
 	methods := drawMethods(t)
 	m := build(methods, drawLines(t, len(methods)))
+	addPoints(m, methods, drawPoints(t, len(methods)))
 	*m.Meta() = drawMeta(t)
 	m.SetExact(rapid.Bool().Draw(t, "exact"))
 	if rapid.Bool().Draw(t, "windowed") {

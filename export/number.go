@@ -3,8 +3,8 @@ package export
 import "github.com/ccmapd/ccmapd/ccmap"
 
 // number is an attribute of XML and a member of JSON. Nodes, of which there are
-// the most by far, are lists of them: the encoders of the standard library take
-// many times as long.
+// the most by far, and points are lists of them: the encoders of the standard
+// library take many times as long.
 type number struct {
 	name  string
 	value int64

@@ -46,7 +46,7 @@ func (p *Part) readPprof(r io.Reader) error {
 	if err := p.pprof.decode(r, p.limits); err != nil {
 		return err
 	}
-	return p.pprof.describe(p.m)
+	return p.pprof.describe(b)
 }
 
 // LookUp, before AddTo, finds the methods that the sum has already; names is its
@@ -116,6 +116,7 @@ func (p *Part) addStacks(sum *ccmap.Map, w Weight) error {
 	}
 	if !w.isOne() {
 		*p.m.Meta() = scaledMeta(*p.m.Meta(), w)
+		p.m.SetPoints(ccmap.OriginBurst, scaledPoints(p.m.Snapshot(), w))
 		p.m.SetExact(false)
 	}
 	return sum.Merge(p.m.Snapshot()) // which keeps the sum within its budget

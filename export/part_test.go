@@ -82,6 +82,15 @@ func TestWeightsScaleTotals(t *testing.T) {
 		if got.Samples != nearest(want.Samples, w) || got.Time != nearest(want.Time, w) {
 			t.Fatalf("%v times %v is %v", want, w, got)
 		}
+		counts := make(map[string]int64)
+		for _, p := range sum.Snapshot().Points() {
+			counts[pointName(sum.Names(), &p)] = p.Count
+		}
+		for _, p := range s.Points() {
+			if got := counts[pointName(s.Names(), &p)]; got != nearest(p.Count, w) {
+				t.Fatalf("point %+v times %v counts %d", p, w, got)
+			}
+		}
 		if sum.ActivationsExact() != (s.ActivationsExact() && w.isOne()) {
 			t.Fatalf("exact: %t", sum.ActivationsExact())
 		}

@@ -29,11 +29,15 @@ type step struct {
 	at   uint32
 }
 
-// addTo adds all samples, times a weight, to the builder's map.
-func (p *pprofFile) addTo(b *builder, w Weight) error {
-	a := pprofAdder{pprofFile: p, b: b, scaler: newCounterScaler(w)}
+// newAdder returns one that adds to the builder's map, times a weight.
+func (p *pprofFile) newAdder(b *builder, w Weight) *pprofAdder {
 	p.bind(b.m.Names())
-	a.spots = make([]spot, len(p.locations.entries))
+	return &pprofAdder{pprofFile: p, b: b, scaler: newCounterScaler(w), spots: make([]spot, len(p.locations.entries))}
+}
+
+// addTo adds all contexts, times a weight, to the builder's map.
+func (p *pprofFile) addTo(b *builder, w Weight) error {
+	a := p.newAdder(b, w)
 	added := p.stacks.added.locations
 	for i := range p.stacks.samples {
 		s := &p.stacks.samples[i]
@@ -162,6 +166,7 @@ func (a *pprofAdder) method(function uint32, l *pprofLocation) (ccmap.MethodID, 
 		id, err = a.b.intern(ccmap.Method{
 			Name:      strings.Clone(name),
 			Signature: strings.Clone(signature),
+			Receiver:  strings.Clone(f.receiver),
 			File:      strings.Clone(f.filename),
 			StartLine: startLine(f.startLine),
 			Module:    strings.Clone(moduleOf(a.mappingOf(l))),

@@ -114,6 +114,7 @@ func FuzzPprofAgainstPeer(f *testing.F) {
 	f.Add(encode(f, Pprof, small().Snapshot()))
 	f.Add(encode(f, Pprof, chain(3).Snapshot()))
 	f.Add(encode(f, Pprof, pruned().Snapshot()))
+	f.Add(encode(f, Pprof, points().Snapshot()))
 	f.Add("\x0a\x04\x08\x01\x10\x02\x12\x04\x08\x01\x10\x05\x22\x02\x08\x01\x32\x00\x32\x01a\x32\x05count")
 	f.Fuzz(func(t *testing.T, data string) { checkAgainstPeer(t, data) })
 }
@@ -167,7 +168,7 @@ func TestPprofOfOtherToolsEqualsPeer(t *testing.T) {
 // Any byte of a profile may be wrong.
 func TestDamagedPprofEqualsPeer(t *testing.T) {
 	t.Parallel()
-	whole := encode(t, Pprof, small().Snapshot())
+	whole := encode(t, Pprof, points().Snapshot())
 	rapid.Check(t, func(t *rapid.T) {
 		data := []byte(whole)
 		for range rapid.IntRange(1, 3).Draw(t, "wrong bytes") {

@@ -17,7 +17,7 @@ import (
 const pprofShare = 16
 
 // pprofFile is a profile.proto, of ours or of any other tool, that was decoded
-// and checked. Of others, labels and addresses are dropped, and [chooseValues]
+// and checked. Of others, all labels and addresses are dropped, and [chooseValues]
 // says what the values count.
 //
 //	bytes ─▶ records ─▶ tables of strings, functions, locations ─▶ samples ─▶ map
@@ -62,7 +62,7 @@ func readPprof(r *bufio.Reader, b *builder) error {
 	if err := p.decode(r, b.limits); err != nil {
 		return err
 	}
-	if err := p.describe(b.m); err != nil {
+	if err := p.describe(b); err != nil {
 		return err
 	}
 	return p.addTo(b, once)
@@ -76,7 +76,7 @@ func (p *pprofFile) decode(r io.Reader, limits ReadOptions) error {
 	if err := p.parse(p.data.Bytes(), limits); err != nil {
 		return fmt.Errorf("parse profile of %d bytes: %w", p.data.Len(), err)
 	}
-	p.stacks.tables, p.stacks.limits = &p.pprofTables, limits
+	p.stacks.tables, p.stacks.limits, p.stacks.ours = &p.pprofTables, limits, p.ours != nil
 	p.stacks.values = chooseValues(p.sampleTypes, p.strings.at(p.numbers[defaultTypeField]))
 	return p.stacks.read()
 }
@@ -99,12 +99,16 @@ func (p *pprofFile) parse(data message, limits ReadOptions) error {
 	return p.strings.missing
 }
 
-// describe restores what the comments hold, or what else is known.
-func (p *pprofFile) describe(m *ccmap.Map) error {
-	meta := m.Meta()
+// describe restores all but the contexts: what the comments and labels hold, or
+// what else is known.
+func (p *pprofFile) describe(b *builder) error {
+	meta := b.m.Meta()
 	if p.ours != nil {
-		err := p.ours.restore(m)
+		err := p.ours.restore(b.m)
 		meta.Comments = append(meta.Comments, cloned(p.others)...)
+		if err == nil && len(p.stacks.hits.list) > 0 {
+			err = p.addPoints(b)
+		}
 		return err
 	}
 	meta.Duration = time.Duration(p.numbers[durationField])

@@ -25,6 +25,7 @@ type sampleReader struct {
 	tables *pprofTables
 	values valueChoice
 	limits ReadOptions
+	ours   bool // labels are
 
 	samples []pprofSample
 	added   struct {
@@ -37,6 +38,11 @@ type sampleReader struct {
 	turn      int       // of lists: that which locations does not use
 	depths    []int     // by location of the last sample, outermost first: frames down to it
 	row       []int64   // the values of the last sample
+	labels    sampleLabels
+	hits      struct {
+		list      []pprofHit
+		locations []uint32 // of these; indices
+	}
 
 	frames int // of all samples
 	total  ccmap.Counters
@@ -75,6 +81,12 @@ func (r *sampleReader) sample(m message) error {
 	if err := addCounts(&r.recent, s.recent); err != nil {
 		return err
 	}
+	if r.labels.receiver != "" || r.labels.hit != "" {
+		isHit, err := r.labelled(locations)
+		if err != nil || isHit && s.self.IsZero() {
+			return err
+		}
+	}
 	if err := r.stack(&s, locations); err != nil {
 		return err
 	}
@@ -82,11 +94,23 @@ func (r *sampleReader) sample(m message) error {
 	return nil
 }
 
+// labelled takes in what our labels say, and returns whether the sample is that
+// of a burst point.
+func (r *sampleReader) labelled(locations message) (isHit bool, err error) {
+	if r.labels.receiver != "" {
+		r.nameReceiver(locations)
+	}
+	if r.labels.hit == "" || r.values.hits == noValue || r.values.siteHits == noValue {
+		return false, nil
+	}
+	return true, r.hit(locations)
+}
+
 // fields reads the fields of a sample: the values into row, and returns the
 // numbers of the locations.
 func (r *sampleReader) fields(m message) (locations message, err error) {
 	const location, value, label = 1, 2, 3
-	r.row = r.row[:0]
+	r.row, r.labels = r.row[:0], sampleLabels{}
 	var f field
 	for len(m) > 0 && err == nil {
 		if err = m.next(&f); err != nil {
@@ -98,7 +122,7 @@ func (r *sampleReader) fields(m message) (locations message, err error) {
 		case value:
 			err = f.eachNumber(r.addValue)
 		case label:
-			err = r.checkLabel(&f)
+			err = r.label(&f)
 		}
 	}
 	return locations, err
@@ -125,8 +149,8 @@ func (r *sampleReader) join(numbers message, f *field) (message, error) {
 	return list, nil
 }
 
-// checkLabel makes sure that a label could be read. None is used.
-func (r *sampleReader) checkLabel(f *field) error {
+// label reads a label. Those of other tools are dropped.
+func (r *sampleReader) label(f *field) error {
 	const key, text, unit = 1, 2, 4
 	if f.wire != wireBytes {
 		return errWireType
@@ -135,21 +159,27 @@ func (r *sampleReader) checkLabel(f *field) error {
 	if err := f.data.numbers(v[:]); err != nil {
 		return err
 	}
-	r.tables.strings.at(v[key])
-	r.tables.strings.at(v[text])
+	name, value := r.tables.strings.at(v[key]), r.tables.strings.at(v[text])
 	if v[text] == 0 {
 		r.tables.strings.at(v[unit])
+	}
+	if r.ours {
+		r.labels.take(name, value)
 	}
 	return r.tables.strings.missing
 }
 
 // stack finds out which locations a sample keeps of the last one, and takes in
 // those that it adds.
-func (r *sampleReader) stack(s *pprofSample, locations message) error {
+func (r *sampleReader) stack(s *pprofSample, locations message) (err error) {
 	same := commonNumbers(r.locations, locations)
 	kept := len(r.depths) - countNumbers(r.locations[:len(r.locations)-same])
 	first := len(r.added.locations)
-	if err := r.add(locations[:len(locations)-same], r.limits.MaxDepth-kept); err != nil {
+	fresh := locations[:len(locations)-same]
+	if len(fresh) > binary.MaxVarintLen64*(r.limits.MaxDepth-kept) {
+		return r.tooDeep()
+	}
+	if r.added.locations, err = r.appendLocations(r.added.locations, fresh); err != nil {
 		return err
 	}
 	added := r.added.locations[first:]
@@ -170,24 +200,21 @@ func (r *sampleReader) stack(s *pprofSample, locations message) error {
 	return r.bound(max(depth, 1)) // no location: a frame of the unknown
 }
 
-// add appends the indices of at most so many locations.
-func (r *sampleReader) add(numbers message, most int) error {
-	for ; len(numbers) > 0; most-- {
-		if most == 0 {
-			return r.tooDeep()
-		}
+// appendLocations appends the indices of locations.
+func (r *sampleReader) appendLocations(to []uint32, numbers message) ([]uint32, error) {
+	for len(numbers) > 0 {
 		id, size := varint(numbers)
 		if size == 0 {
-			return errVarint
+			return to, errVarint
 		}
 		index, found := r.tables.locations.find(id)
 		if !found {
-			return fmt.Errorf("location %d is not there", id)
+			return to, fmt.Errorf("location %d is not there", id)
 		}
-		r.added.locations = append(r.added.locations, index)
+		to = append(to, index)
 		numbers = numbers[size:]
 	}
-	return nil
+	return to, nil
 }
 
 // bound holds the depth of a stack against the limits.
@@ -247,7 +274,8 @@ func countNumbers(list []byte) (n int) {
 
 // reset makes room for another profile, and keeps the buffers.
 func (r *sampleReader) reset() {
-	added := r.added.locations[:0]
+	added, hits := r.added.locations[:0], r.hits
 	*r = sampleReader{samples: r.samples[:0], lists: r.lists, depths: r.depths[:0], row: r.row[:0]}
 	r.added.locations = added
+	r.hits.list, r.hits.locations = hits.list[:0], hits.locations[:0]
 }

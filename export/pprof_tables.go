@@ -52,6 +52,7 @@ type pprofMapping struct {
 type pprofFunction struct {
 	name, systemName, filename string
 	startLine                  int64
+	receiver                   string // as labels of ours say; of methods that were on top
 }
 
 // pprofLocation has more than one line where calls were inlined, the innermost

@@ -16,19 +16,23 @@ type valueType struct{ kind, unit string }
 func (t valueType) proto() *profile.ValueType { return &profile.ValueType{Type: t.kind, Unit: t.unit} }
 
 // Types of the values of our samples, in their order. Those of the window are
-// there only if the map has one.
+// there only if the map has one, and those of calls that breakpoints caught only
+// if it has burst points.
 var (
 	samplesType       = valueType{"samples", "count"}
 	timeType          = valueType{"cpu", "nanoseconds"}
 	activationsType   = valueType{"activations", "count"}
 	recentSamplesType = valueType{"recent_samples", "count"}
 	recentTimeType    = valueType{"recent_time", "nanoseconds"}
+	hitsType          = valueType{"receiver_hits", "count"} // each call once, in the context that is known
+	siteHitsType      = valueType{"site_hits", "count"}     // the same calls by their site, in any context
 )
 
 // valueChoice says which value of a sample is which counter.
 type valueChoice struct {
 	samples, time, activations int   // index; noValue where there is none
 	recentSamples, recentTime  int   // of the window
+	hits, siteHits             int   // of points; no counters
 	scale                      int64 // ns of one unit of time; 0 where it is no time
 }
 
@@ -52,6 +56,7 @@ func chooseValues(types []valueType, defaultKind string) valueChoice {
 	v := valueChoice{
 		samples: noValue, activations: slices.Index(types, activationsType),
 		recentSamples: slices.Index(types, recentSamplesType), recentTime: slices.Index(types, recentTimeType),
+		hits: slices.Index(types, hitsType), siteHits: slices.Index(types, siteHitsType),
 		time: len(types) - 1,
 	}
 	byDefault, byTime := noValue, noValue
@@ -90,20 +95,21 @@ func (v valueChoice) note(types []valueType) string {
 
 // counters returns what the values of a sample count, and what of it is recent.
 func (v *valueChoice) counters(values []int64) (self, recent ccmap.Counters, err error) {
-	at := func(i int) int64 {
-		if i == noValue {
-			return 0
-		}
-		return values[i]
-	}
 	scale := max(v.scale, 1)
-	time := at(v.time)
+	time := valueAt(values, v.time)
 	if scale > 1 {
-		if time *= scale; time/scale != at(v.time) {
+		if time *= scale; time/scale != valueAt(values, v.time) {
 			return self, recent, errors.New("more than 2⁶³-1 ns")
 		}
 	}
-	self = ccmap.Counters{Samples: at(v.samples), Time: time, Activations: at(v.activations)}
-	recent = ccmap.Counters{Samples: at(v.recentSamples), Time: at(v.recentTime)}
+	self = ccmap.Counters{Samples: valueAt(values, v.samples), Time: time, Activations: valueAt(values, v.activations)}
+	recent = ccmap.Counters{Samples: valueAt(values, v.recentSamples), Time: valueAt(values, v.recentTime)}
 	return self, recent, nil
+}
+
+func valueAt(values []int64, i int) int64 {
+	if i == noValue {
+		return 0
+	}
+	return values[i]
 }

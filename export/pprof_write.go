@@ -16,24 +16,43 @@ import (
 // stacks of a deep recursion have as many.
 const maxWrittenFrames = 1 << 26
 
+// maxWrittenHits bounds the samples of points, which take 410 bytes each.
+const maxWrittenHits = 1 << 21
+
 // writePprof writes a profile.proto, uncompressed: a sample for each node that
-// counts something, a location for each method and position in it, a mapping
-// for each module. An activation is counted where it happened, so interior
-// nodes become samples with no time.
+// counts something and for each target of a burst point, a location for each
+// method and position in it, a mapping for each module. An activation is counted
+// where it happened, so interior nodes become samples with no time.
 func writePprof(w *bufio.Writer, c *canonical) error {
 	comments, err := pprofComments(c.snapshot)
 	if err != nil {
 		return err
 	}
-	if n := c.stackFrames(); n > maxWrittenFrames {
-		return fmt.Errorf("%w: its stacks have %d frames together, more than %d; XML and JSON have room for them",
-			ErrTooLarge, n, maxWrittenFrames)
+	if err := checkWritten(c); err != nil {
+		return err
 	}
 	p := newPprofBuilder(c, comments)
 	for stack, e := range c.stacks() {
 		p.addSample(stack, e)
 	}
+	p.addHits()
 	return p.WriteUncompressed(w)
+}
+
+// checkWritten returns an error if the profile would take too much memory.
+func checkWritten(c *canonical) error {
+	const elsewhere = "XML and JSON have room for them"
+	if n := c.stackFrames(); n > maxWrittenFrames {
+		return fmt.Errorf("%w: its stacks have %d frames together, more than %d; %s", ErrTooLarge, n, maxWrittenFrames, elsewhere)
+	}
+	n := 0
+	for range c.hits() {
+		n++
+	}
+	if n > maxWrittenHits {
+		return fmt.Errorf("%w: its points have %d counts together, more than %d; %s", ErrTooLarge, n, maxWrittenHits, elsewhere)
+	}
+	return nil
 }
 
 // pprofBuilder numbers functions, locations and mappings in the order of the
@@ -43,8 +62,10 @@ type pprofBuilder struct {
 	c         *canonical
 	mappings  map[string]*profile.Mapping // by module
 	locations map[frame]*profile.Location
-	stack     []frame             // of the last sample, which shares most with the next, outermost first
-	path      []*profile.Location // of its frames
+	labels    []map[string][]string               // of samples, by method on top
+	ofHits    map[hitLabelled]map[string][]string // labels of samples of points
+	stack     []frame                             // of the last sample, which shares most with the next, outermost first
+	path      []*profile.Location                 // of its frames
 }
 
 func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
@@ -63,9 +84,14 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 		c:         c,
 		mappings:  make(map[string]*profile.Mapping),
 		locations: make(map[frame]*profile.Location),
+		labels:    receiverLabels(c.methods),
+		ofHits:    make(map[hitLabelled]map[string][]string),
 	}
 	if c.recent != nil {
 		p.SampleType = append(p.SampleType, recentSamplesType.proto(), recentTimeType.proto())
+	}
+	if len(c.points) > 0 {
+		p.SampleType = append(p.SampleType, hitsType.proto(), siteHitsType.proto())
 	}
 	if changes := meta.Interval; len(changes) > 0 {
 		p.Period = int64(changes[len(changes)-1].Interval)
@@ -137,11 +163,10 @@ func newFunction(id uint64, m ccmap.Method) *profile.Function {
 func (p *pprofBuilder) addSample(stack []frame, e entry) {
 	s := &profile.Sample{
 		Location: make([]*profile.Location, len(stack)),
-		Value:    []int64{e.Self.Samples, e.Self.Time, e.Self.Activations},
+		Value:    make([]int64, len(p.SampleType)),
+		Label:    p.labels[stack[len(stack)-1].method],
 	}
-	if p.c.recent != nil {
-		s.Value = append(s.Value, e.recent.Samples, e.recent.Time)
-	}
+	copy(s.Value, []int64{e.Self.Samples, e.Self.Time, e.Self.Activations, e.recent.Samples, e.recent.Time})
 	p.follow(stack)
 	for i, l := range p.path {
 		s.Location[len(stack)-1-i] = l

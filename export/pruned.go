@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -117,10 +116,9 @@ func (b *builder) prunedEdge(d prunedEdgeDoc) (e ccmap.PrunedEdge, err error) {
 	if e.Callee, err = b.method(d.Callee); err != nil {
 		return e, err
 	}
-	if d.Offset < math.MinInt32 || d.Offset > math.MaxInt32 {
-		return e, fmt.Errorf("offset %d is outside 32 bits", d.Offset)
+	if e.Offset, err = offset32(d.Offset); err != nil {
+		return e, err
 	}
-	e.Offset = uint32(d.Offset)
 	e.Total = ccmap.Counters{Samples: d.Samples, Time: d.Time, Activations: d.Activations}
 	e.Recent = ccmap.Counters{Samples: d.RecentSamples, Time: d.RecentTime}
 	switch {

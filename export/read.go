@@ -26,12 +26,13 @@ type ReadOptions struct {
 	MaxMethods int   // default 4 Mi
 	MaxNodes   int   // default 16 Mi
 	MaxDepth   int   // frames of a stack; default 64 Ki
+	MaxPoints  int   // profile points; default 4 Mi
 	// MaxFrames bounds the frames of all stacks of a pprof profile together,
 	// which inlined calls can make many times its bytes. Default 256 Mi.
 	MaxFrames int
 	// MaxElement bounds what is held at once of a streamed document, in bytes: a
-	// line of folded stacks; in XML and JSON what lies between two methods or
-	// nodes. Decoded, it takes up to 30 times its size. Default 32 MiB.
+	// line of folded stacks; in XML and JSON a point, or what lies between two
+	// methods or nodes. Decoded, it takes up to 30 times its size. Default 32 MiB.
 	MaxElement int
 }
 
@@ -47,6 +48,9 @@ func (o ReadOptions) withDefaults() ReadOptions {
 	}
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = 64 << 10
+	}
+	if o.MaxPoints <= 0 {
+		o.MaxPoints = 4 << 20
 	}
 	if o.MaxFrames <= 0 {
 		o.MaxFrames = 256 << 20

@@ -129,7 +129,7 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 func TestCutFilesAreNoticed(t *testing.T) {
 	t.Parallel()
 	for _, f := range []Format{XML, JSON} {
-		whole := encode(t, f, small().Snapshot())
+		whole := encode(t, f, points().Snapshot())
 		for cut := range len(whole) - 1 {
 			if _, _, err := Read(strings.NewReader(whole[:cut]), ReadOptions{}); err == nil {
 				t.Fatalf("%v: cut at %d of %d went unnoticed", f, cut, len(whole))
@@ -202,6 +202,9 @@ func TestLimits(t *testing.T) {
 		if f == Pprof {
 			tests["frames"] = read{whole, ReadOptions{MaxFrames: 300*301/2 - 1}}
 		}
+		if f != Folded {
+			tests[fmt.Sprint(f, " points")] = read{encode(t, f, points().Snapshot()), ReadOptions{MaxPoints: 4}}
+		}
 		tests[fmt.Sprint(f, " methods")] = read{encode(t, f, small().Snapshot()), ReadOptions{MaxMethods: 5}}
 	}
 	for name, test := range tests {
@@ -218,9 +221,13 @@ func TestLimits(t *testing.T) {
 func TestElementsAreBoundedOneByOne(t *testing.T) {
 	t.Parallel()
 	for _, f := range []Format{XML, JSON} {
-		whole := encode(t, f, chain(3000).Snapshot())
-		m, _, err := Read(strings.NewReader(whole), ReadOptions{MaxElement: 16 << 10})
-		if err != nil || m.Len() != 3001 {
+		deep := chain(3000)
+		for i := range uint32(3000) {
+			deep.AddPoint(ccmap.Point{Offset: i, Count: 1})
+		}
+		whole := encode(t, f, deep.Snapshot())
+		m, _, err := Read(strings.NewReader(whole), ReadOptions{MaxElement: 16 << 10, MaxPoints: 3000})
+		if err != nil || m.Len() != 3001 || len(m.Snapshot().Points()) != 3000 {
 			t.Errorf("%v of %d bytes: %v", f, len(whole), err)
 		}
 	}

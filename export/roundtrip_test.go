@@ -77,12 +77,16 @@ func TestOrderOfInsertionDoesNotShow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		methods := drawMethods(t)
 		lines := drawLines(t, len(methods))
-		one := build(methods, lines).Snapshot()
+		points := drawPoints(t, len(methods))
+		first := build(methods, lines)
+		addPoints(first, methods, points)
+		one := first.Snapshot()
 		for i, m := range methods { // the first description of a method counts
 			methods[i] = one.Names().At(one.Names().Intern(m))
 		}
 		other := build(methods, rapid.Permutation(lines).Draw(t, "order"))
 		other.Names().Intern(ccmap.Method{Name: "in no node"})
+		addPoints(other, methods, rapid.Permutation(points).Draw(t, "order of points"))
 		for f := range encoders {
 			if diff := cmp.Diff(mustEncode(t, f, one), mustEncode(t, f, other.Snapshot())); diff != "" {
 				t.Fatalf("%v:\n%s", f, diff)
@@ -124,13 +128,44 @@ func TestPprofRestoresContextsAndCounters(t *testing.T) {
 		if diff := cmp.Diff(want.Meta, got.Meta, cmpopts.EquateEmpty()); diff != "" || want.Exact != got.Exact {
 			t.Fatalf("meta (-want +got), exact %t %t:\n%s", want.Exact, got.Exact, diff)
 		}
+		if diff := cmp.Diff(pointsOf(s, Pprof), got.Points); diff != "" {
+			t.Fatalf("points (-want +got):\n%s", diff)
+		}
+		onTop := methodsOnTop(s)
 		for key, m := range got.Methods {
-			m.Receiver = want.Methods[key].Receiver
+			if m.Receiver == "" && !onTop[key] {
+				m.Receiver = want.Methods[key].Receiver
+			}
 			if diff := cmp.Diff(want.Methods[key], m); diff != "" {
 				t.Fatalf("method (-want +got):\n%s", diff)
 			}
 		}
 	})
+}
+
+// methodsOnTop are those whose receivers a pprof profile has: of samples, and
+// those that points have reached.
+func methodsOnTop(s *ccmap.Snapshot) map[[2]string]bool {
+	onTop := make(map[[2]string]bool)
+	add := func(id ccmap.MethodID) {
+		m := s.Names().At(id)
+		onTop[[2]string{m.Name, m.Signature}] = true
+	}
+	for n := range s.Nodes() {
+		if !n.Self.IsZero() && n.IsPosition() {
+			add(s.Node(n.Parent).Method)
+		} else if !n.Self.IsZero() {
+			add(n.Method)
+		}
+	}
+	for _, p := range s.Points() {
+		for _, v := range p.Values {
+			if p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall {
+				add(ccmap.MethodID(v.Value))
+			}
+		}
+	}
+	return onTop
 }
 
 func TestFoldedRestoresContextsAndTime(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
@@ -63,6 +65,36 @@ func TestGoToolPprofTop(t *testing.T) {
 	}
 }
 
+// Points add views of their own, and change nothing of CPU time.
+func TestGoToolPprofHits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs go tool pprof")
+	}
+	t.Parallel()
+	with, without := writeTemp(t, "demo.pb", points()), writeTemp(t, "demo.pb", small())
+	if diff := cmp.Diff(goTool(t, "tool", "pprof", "-top", without), goTool(t, "tool", "pprof", "-top", with)); diff != "" {
+		t.Errorf("CPU time (-without points +with points):\n%s", diff)
+	}
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"-tags"}, []string{`(?m)^ receiver: Total 10ms of 95ms`, `(?m)^ +10ms \(10\.53%\): \*main\.Tree$`}},
+		{[]string{"-top", "-tagfocus=receiver=Tree"}, []string{`(?m)^ +10ms .* main\.\(\*Tree\)\.Walk$`, `accounting for 10ms,`}},
+		{[]string{"-sample_index=receiver_hits", "-tags"}, []string{`(?m)^ +75 \(64\.66%\): main\.Leaf$`, `(?m)^ +25 \(21\.55%\): \*main\.Named$`}},
+		{[]string{"-sample_index=receiver_hits", "-peek=Walk"}, []string{`(?m)^ +103 .* main\.main$`, `(?m)^ +75 .* main\.Leaf\.Size$`, `(?m)^ +25 .* main\.\(\*Named\)\.Size$`}},
+		{[]string{"-sample_index=receiver_hits", "-traces", "-lines"}, []string{`main\.\(\*Tree\)\.Walk /src/tree\.go:47`}},
+		{[]string{"-sample_index=site_hits", "-top"}, []string{`Total samples = 116`, `(?m)^ +25 .* main\.\(\*Named\)\.Size$`}},
+	} {
+		got := goTool(t, append(append([]string{"tool", "pprof"}, test.args...), with)...)
+		for _, want := range test.want {
+			if !regexp.MustCompile(want).MatchString(got) {
+				t.Errorf("%v: no %s in\n%s", test.args, want, got)
+			}
+		}
+	}
+}
+
 // What pprof itself writes of our profile is the same map.
 func TestGoToolPprofProto(t *testing.T) {
 	if testing.Short() {
@@ -70,13 +102,16 @@ func TestGoToolPprofProto(t *testing.T) {
 	}
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.pb.gz")
-	goTool(t, "tool", "pprof", "-proto", "-output="+out, writeTemp(t, "demo.pb", small()))
+	goTool(t, "tool", "pprof", "-proto", "-output="+out, writeTemp(t, "demo.pb", points()))
 	m, _, err := ReadFile(out, ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want, got := encode(t, Folded, small().Snapshot()), encode(t, Folded, m.Snapshot()); want != got {
 		t.Errorf("want\n%s\ngot\n%s", want, got)
+	}
+	if diff := cmp.Diff(withoutNulls(pointsOf(points().Snapshot(), Pprof)), withoutNulls(pointsOf(m.Snapshot(), XML))); diff != "" {
+		t.Errorf("points (-want +got):\n%s", diff)
 	}
 }
 
@@ -93,7 +128,10 @@ func TestGoBuildPGO(t *testing.T) {
 	if without := goTool(t, args...); strings.Contains(without, inlined) {
 		t.Fatalf("mix is inlined without a profile:\n%s", without)
 	}
-	args[4] = "-pgo=" + writeTemp(t, "demo.pb.gz", workload())
+	profiled := workload()
+	mix, _ := profiled.Names().Lookup("main.mix", "")
+	profiled.AddPoint(ccmap.Point{Origin: ccmap.OriginBurst, Method: 1, Offset: 3, Values: []ccmap.PointValue{{Value: uint64(mix), Count: 5}}})
+	args[4] = "-pgo=" + writeTemp(t, "demo.pb.gz", profiled)
 	if with := goTool(t, args...); !strings.Contains(with, inlined) {
 		t.Errorf("mix is not inlined with a profile:\n%s", with)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,7 +107,33 @@ func scaled(s *ccmap.Snapshot, w Weight) *ccmap.Map {
 		}
 	}
 	addScaledBases(m, s, w)
+	for _, p := range scaledPoints(s, w) {
+		m.AddPoint(p)
+	}
 	return m
+}
+
+// scaledPoints returns the points times a weight, each such that its Count is
+// right.
+func scaledPoints(s *ccmap.Snapshot, w Weight) []ccmap.Point {
+	points := slices.Clone(s.Points())
+	for i := range points {
+		p, times := &points[i], newScaler(w)
+		if !p.KnowsValues() {
+			p.Count = times.scale(p.Count)
+			continue
+		}
+		p.Count = 0 // the map adds them up
+		p.Values = slices.Clone(p.Values)
+		for j := range p.Values {
+			p.Values[j].Count = times.scale(p.Values[j].Count)
+		}
+		p.Other, p.Aged = times.scale(p.Other), times.scale(p.Aged)
+		if p.Nulls > 0 {
+			p.Nulls = times.scale(p.Nulls)
+		}
+	}
+	return points
 }
 
 // addScaledBases adds what the removed nodes had counted.

@@ -121,6 +121,8 @@ func (x xmlReader) section(start xml.StartElement) error {
 		return x.children(x.prunedEdge)
 	case "pruned_methods":
 		return x.children(x.prunedMethod)
+	case "points":
+		return x.children(x.point)
 	}
 	return x.Skip()
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"encoding/xml"
 	"strconv"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // writeXML writes the document of ccmap.xsd: one element a line. The nodes are a
@@ -36,6 +38,9 @@ func writeXML(w *bufio.Writer, c *canonical) error {
 	if c.bases {
 		writeXMLPruned(w, c)
 	}
+	if len(c.points) > 0 {
+		writeXMLPoints(w, c)
+	}
 	w.WriteString("</ccmap>\n")
 	return nil
 }
@@ -53,6 +58,33 @@ func writeXMLPruned(w *bufio.Writer, c *canonical) {
 	w.WriteString("</pruned_methods>\n")
 }
 
+// writeXMLPoints writes the profile points, one a line.
+func writeXMLPoints(w *bufio.Writer, c *canonical) {
+	w.WriteString("<points>\n")
+	for i := range c.points {
+		writeXMLPoint(w, &c.points[i])
+	}
+	w.WriteString("</points>\n")
+}
+
+func writeXMLPoint(w *bufio.Writer, p *ccmap.Point) {
+	var numbers [8]number
+	w.WriteString(`<point origin="` + p.Origin.String() + `" kind="` + p.Kind.String() + `"`)
+	writeXMLAttributes(w, pointNumbers(numbers[:0], p))
+	w.WriteByte('>')
+	if p.Callers != nil {
+		w.WriteString("<context>")
+		for _, f := range p.Callers {
+			writeXMLEmpty(w, "caller", appendFrame(numbers[:0], f))
+		}
+		w.WriteString("</context>")
+	}
+	for _, v := range p.Values {
+		writeXMLEmpty(w, "value", appendValue(numbers[:0], v))
+	}
+	w.WriteString("</point>\n")
+}
+
 func writeElement(w *bufio.Writer, name string, v any) error {
 	encoder := xml.NewEncoder(w)
 	encoder.Indent("", "  ")
@@ -61,10 +93,20 @@ func writeElement(w *bufio.Writer, name string, v any) error {
 	return err
 }
 
-// writeXMLNumbers writes an element of attributes.
+// writeXMLNumbers writes an element of attributes on a line.
 func writeXMLNumbers(w *bufio.Writer, name string, numbers []number) {
+	writeXMLEmpty(w, name, numbers)
+	w.WriteByte('\n')
+}
+
+func writeXMLEmpty(w *bufio.Writer, name string, numbers []number) {
 	w.WriteByte('<')
 	w.WriteString(name)
+	writeXMLAttributes(w, numbers)
+	w.WriteString("/>")
+}
+
+func writeXMLAttributes(w *bufio.Writer, numbers []number) {
 	for _, n := range numbers {
 		w.WriteByte(' ')
 		w.WriteString(n.name)
@@ -72,5 +114,4 @@ func writeXMLNumbers(w *bufio.Writer, name string, numbers []number) {
 		w.Write(strconv.AppendInt(w.AvailableBuffer(), n.value, 10))
 		w.WriteByte('"')
 	}
-	w.WriteString("/>\n")
 }
