@@ -1,0 +1,267 @@
+package valueprof
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestParsePolicy(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Policy{PolicyDecay, PolicyReset, PolicyOff} {
+		if got, err := ParsePolicy(p.String()); got != p || err != nil {
+			t.Errorf("%v: parsed as %v, %v", p, got, err)
+		}
+	}
+	if _, err := ParsePolicy("never"); err == nil {
+		t.Error("no error")
+	}
+	if s := Policy(9).String(); s != "Policy(9)" {
+		t.Error(s)
+	}
+}
+
+// TestJudge: what each policy does to a full table, with a given number of adds
+// that match and that do not since the last look.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		policy         Policy
+		matched, other uint64
+		want           verdict
+	}{
+		{PolicyDecay, 89, 10, verdictEarly},
+		{PolicyDecay, 1000, 100, verdictGood},
+		{PolicyDecay, 1000, 101, verdictDecayed},
+		{PolicyReset, 1000, 500, verdictGood},
+		{PolicyReset, 1000, 501, verdictReset},
+		{PolicyOff, 0, 1000, verdictGood},
+	} {
+		table := fullTable()
+		last := sight{matched: table.Matched(), other: table.Other()}
+		table.AddN(1, c.matched)
+		table.AddN(99, c.other)
+		total := table.Total()
+		if got := c.policy.judge(table, &last, 100); got != c.want {
+			t.Errorf("%+v: verdict %d", c, got)
+		}
+		if table.Total() != total {
+			t.Errorf("%+v: total was %d, is %d", c, total, table.Total())
+		}
+		if c.want != verdictEarly && c.policy.judge(table, &last, 1) != verdictEarly {
+			t.Errorf("%+v: the look is not remembered", c)
+		}
+	}
+}
+
+// fullTable has the values 1 to 3, twice each, and some of other.
+func fullTable() *Table {
+	t := New(3, HashAuto)
+	for v := range uint64(10) {
+		t.AddN(1+v, 2)
+	}
+	return t
+}
+
+// TestNotFullIsLeft: a table with room needs no policy, whatever comes.
+func TestNotFullIsLeft(t *testing.T) {
+	t.Parallel()
+	table := New(3, HashAuto)
+	table.AddN(1, 1000)
+	for _, p := range []Policy{PolicyDecay, PolicyReset} {
+		if v := p.judge(table, &sight{}, 100); v != verdictGood {
+			t.Errorf("%v: verdict %d", p, v)
+		}
+	}
+}
+
+// TestOnlyActiveIsTended: an info without adds costs nothing, one with too few is
+// kept for the next look.
+func TestOnlyActiveIsTended(t *testing.T) {
+	t.Parallel()
+	j := NewJanitor(JanitorOptions{})
+	idle, idleBody := newFake(j, 0)
+	busy, busyBody := newFake(j, 0)
+	for range 3 {
+		busy.Added(1)
+		busy.Added(1)
+		j.Look()
+	}
+	j.Look()
+	if busyBody.tended.Load() != 3 || idleBody.tended.Load() != 0 {
+		t.Errorf("tended the busy %d times, the idle %d", busyBody.tended.Load(), idleBody.tended.Load())
+	}
+	busy.Added(1)
+	busy.Release()
+	idle.Release()
+	if did := j.Look(); did != (Looked{Looks: 1, Freed: 2}) {
+		t.Errorf("%+v", did)
+	}
+}
+
+func TestTooFewAddsAreKept(t *testing.T) {
+	t.Parallel()
+	p := NewProfile(Options{Warm: 1, Every: 1000, Capacity: 3})
+	for v := range uint64(600) {
+		p.Call(Site{}, v)
+	}
+	p.look()
+	if p.looked.Decayed != 0 {
+		t.Fatal("decayed too early")
+	}
+	for range 600 {
+		p.Call(Site{}, 0) // a hit, of which the janitor is not told
+	}
+	p.look()
+	if p.looked.Decayed != 1 {
+		t.Errorf("decayed %d times", p.looked.Decayed)
+	}
+}
+
+// TestEverySiteIsFollowed: with many sites in turn, of which each has few of the
+// adds between two looks, the janitor finds for each the values that follow a
+// warm-up of others.
+func TestEverySiteIsFollowed(t *testing.T) {
+	t.Parallel()
+	const sites = 50
+	p := NewProfile(Options{Warm: 1, Every: 100, Capacity: 7})
+	for round := range uint64(2000) {
+		for s := range uint32(sites) {
+			v := round % 97 // to warm up
+			if round >= 200 {
+				v = 1000 + round%4
+			}
+			p.Call(Site{Method: s / 3, Offset: s}, v)
+		}
+	}
+	for v := range p.Points() {
+		for i := range v.Values[:4] {
+			if v.Values[i].Value < 1000 {
+				t.Errorf("%+v", v)
+			}
+		}
+	}
+	if s := p.Stats(); s.Decays < sites || s.Looks > 2000*sites/25 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// addingBody adds to the list while the janitor sweeps it.
+type addingBody struct {
+	*fakeBody
+	adds func()
+}
+
+func (b addingBody) Free() {
+	b.fakeBody.Free()
+	b.adds()
+}
+
+// TestAddDuringSweep removes what was the first of the list when the sweep began,
+// and is not any more.
+func TestAddDuringSweep(t *testing.T) {
+	t.Parallel()
+	j := NewJanitor(JanitorOptions{})
+	var kept []*Info
+	add := func() {
+		for range 2 {
+			i, _ := newFake(j, 0)
+			kept = append(kept, i)
+		}
+	}
+	last, lastBody := newFake(j, 0)
+	first := NewInfo(j, addingBody{&fakeBody{}, add})
+	last.Release()
+	first.Release()
+	if did := j.Look(); did.Freed != 2 || lastBody.freed.Load() != 1 {
+		t.Errorf("%+v", did)
+	}
+	checkListed(t, j, [][]*Info{kept})
+}
+
+func TestJanitorLog(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	p := NewProfile(Options{
+		Warm: 1, Every: 100, Capacity: 3,
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	for v := range uint64(100) {
+		p.Call(Site{}, v)
+	}
+	if s := log.String(); !strings.Contains(s, "infos=1 tables=1 decayed=1 reset=0 freed=0") {
+		t.Errorf("log: %s", s)
+	}
+}
+
+// TestHandedHammer has many writers of the same points, readers and the janitor in
+// a goroutine of its own. In the end every add is there.
+func TestHandedHammer(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	adds := 50_000
+	if testing.Short() {
+		adds = 5000
+	}
+	for _, policy := range []Policy{PolicyDecay, PolicyReset, PolicyOff} {
+		t.Run("policy="+policy.String(), func(t *testing.T) { hammerHanded(t, policy, adds) })
+	}
+}
+
+func hammerHanded(t *testing.T, policy Policy, adds int) {
+	const writers = 4
+	j, stop := runJanitor(JanitorOptions{Policy: policy, Every: 500})
+	h := NewHanded(7, HashAuto, Site{Method: 1}, Site{Method: 1, Offset: 8})
+	info := NewInfo(j, h)
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() { writeHanded(info, w%2, adds) })
+	}
+	all.Go(func() {
+		for range 100 {
+			for v := range h.Points() {
+				checkSum(t, v)
+			}
+			h.Evidence()
+		}
+	})
+	all.Wait()
+	info.Added(1)
+	stop() // with a last look
+	for v := range h.Points() {
+		checkSum(t, v)
+		if v.Count != uint64(writers/2*adds) {
+			t.Errorf("%d adds: %+v", writers/2*adds, v)
+		}
+	}
+	info.Release()
+	if did := j.Look(); did.Freed != 1 {
+		t.Errorf("%+v", did)
+	}
+}
+
+// writeHanded adds values of which more and more are frequent.
+func writeHanded(info *Info, point, adds int) {
+	l := info.Body().(*Handed).Join(point)
+	defer l.Release()
+	const batch = 100
+	for n := range adds {
+		l.Add(uint64(n*n>>(n/1000%10)) % 40)
+		if n%batch == 0 {
+			info.Added(batch)
+		}
+	}
+}
+
+func checkSum(t *testing.T, v PointView) {
+	sum := v.Other + v.Aged
+	for _, x := range v.Values {
+		sum += x.Count
+	}
+	if sum != v.Count {
+		t.Errorf("sum of %d: %+v", sum, v)
+	}
+}

@@ -1,0 +1,28 @@
+package valueprof
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A processor without PEXT gathers the same bits in a loop. Not parallel: it
+// hides the instruction from the whole package, while parallel tests wait.
+func TestWithoutPext(t *testing.T) {
+	had := havePext
+	defer func() { havePext = had }()
+	havePext = false
+	if PextIsFast() {
+		t.Error("an instruction that is not there is fast")
+	}
+	rapid.Check(t, func(t *rapid.T) { compareToModel(t, HashPext) })
+	for _, have := range []bool{false, had} {
+		havePext = have
+		tab := New(8, HashPext)
+		s := uniform(12)
+		count(tab, s.stream)
+		if tab.Total() != uint64(len(s.stream)) || broken(tab) != "" {
+			t.Errorf("pext %v: total %d %s", have, tab.Total(), broken(tab))
+		}
+	}
+}

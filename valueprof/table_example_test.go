@@ -1,0 +1,57 @@
+package valueprof_test
+
+import (
+	"fmt"
+
+	"github.com/ccmapd/ccmapd/valueprof"
+)
+
+func ExampleTable() {
+	t := valueprof.New(3, valueprof.HashAuto)
+	for _, v := range []uint64{5, 5, 6, 5, 7, 8, 6, 9} {
+		if !t.Hit(v) {
+			t.Miss(v)
+		}
+	}
+	for _, v := range t.AppendValues(nil) {
+		fmt.Println(v.Value, v.Count)
+	}
+	fmt.Println("other", t.Other(), "of", t.Total())
+
+	t.Decay() // 8 and 9 are too many to stay unknown
+	t.AddN(8, 10)
+	fmt.Println(t.AppendValues(nil), t.Other(), t.Aged(), t.Total())
+	// Output:
+	// 5 3
+	// 6 2
+	// 7 1
+	// other 2 of 8
+	// [{8 10} {5 1} {6 1}] 1 5 18
+}
+
+func ExampleShared() {
+	s := valueprof.NewShared(3, valueprof.HashAuto)
+	done := make(chan bool)
+	for range 4 {
+		go func() {
+			l := s.Join()
+			defer l.Release()
+			for v := range uint64(100) {
+				if !l.Hit(v % 2) {
+					l.Miss(v % 2)
+				}
+			}
+			done <- true
+		}()
+	}
+	all := valueprof.New(3, valueprof.HashAuto)
+	for range 4 {
+		<-done
+		s.Collect(all)
+	}
+	for s.Writers() > 0 {
+		s.Collect(all)
+	}
+	fmt.Println(all.AppendValues(nil), all.Total())
+	// Output: [{0 200} {1 200}] 400
+}
