@@ -23,6 +23,7 @@ const (
 	flagTop       = 0xff
 	flagTruncated = 0x100
 	flagEarly     = 0x200
+	flagHit       = 0x400
 )
 
 // recordWords returns the length of the record of a sample, in words.
@@ -36,6 +37,9 @@ func encode(w []word, s *ccmap.Sample) {
 	}
 	if s.Early {
 		flags |= flagEarly
+	}
+	if s.Hit {
+		flags |= flagHit
 	}
 	h := (*[headerWords]word)(w)
 	h[0] = halves(uint32(len(s.Frames)), flags)
@@ -66,6 +70,7 @@ func decode(s *ccmap.Sample, w []word) int {
 		Top:       ccmap.Repetition(flags & flagTop),
 		Truncated: flags&flagTruncated != 0,
 		Early:     flags&flagEarly != 0,
+		Hit:       flags&flagHit != 0,
 	}
 	return n
 }

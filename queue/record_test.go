@@ -27,6 +27,7 @@ func samples(maxFrames int) *rapid.Generator[ccmap.Sample] {
 			Depth:     rapid.Uint32().Draw(r, "depth"),
 			Truncated: rapid.Bool().Draw(r, "truncated"),
 			Early:     rapid.Bool().Draw(r, "early"),
+			Hit:       rapid.Bool().Draw(r, "hit"),
 		}
 	})
 }

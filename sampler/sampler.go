@@ -64,6 +64,11 @@ type Stats struct {
 	LastChange   time.Duration // how long the last change of the interval took to reach every thread
 	KernelTime   bool          // whether time in the kernel is sampled
 	KernelReason string        // why not, where it is not
+	Hits         uint64        // calls caught by breakpoints and pushed, as samples with Hit set; not among Samples
+	Strays       uint64        // calls caught and dropped, because what they reach is no function that is known
+	Bursts       uint64        // times that breakpoints were set for some milliseconds
+	HitSites     int           // call instructions that are indirect and hot now
+	HitReason    string        // why no calls are caught, where none can be; empty otherwise
 }
 
 // Errors that sources wrap. Test for them with errors.Is.

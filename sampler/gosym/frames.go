@@ -95,6 +95,39 @@ func (t *Table) Stack(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccm
 	return dst
 }
 
+// MethodAt returns the method of the physical function that begins at entry,
+// and whether one does. Unlike [Table.Stack] it names wrappers, as a call through
+// an interface reaches them: the receiver of a promoted method's wrapper is the
+// type that embeds, that of the wrapper between a generic method and its
+// dictionary is the type with its arguments, and that of (*T).M stands for T, too,
+// where M is declared for T, because the two share the wrapper.
+func (t *Table) MethodAt(entry uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
+	m := t.module(entry)
+	if m == nil {
+		return 0, false
+	}
+	r, ok := m.find(entry)
+	if !ok || r.entry != entry {
+		return 0, false
+	}
+	return names.Intern(m.method(m.logical(r, entry, r.nameOff, r.startLine, r.rawID))), true
+}
+
+// InWrapper says whether the instruction at pc belongs to a wrapper, which
+// stacks leave out, and not to what was inlined into one.
+func (t *Table) InWrapper(pc uint64) bool {
+	m := t.module(pc)
+	if m == nil {
+		return false
+	}
+	r, ok := m.find(pc)
+	if !ok {
+		return false
+	}
+	t.logical = m.expand(r, pc, t.logical[:0])
+	return t.logical[0].ID == FuncWrapper
+}
+
 // frameKey is what the logical frames of a physical pc depend on.
 type frameKey struct {
 	pc       uint64

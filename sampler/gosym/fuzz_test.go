@@ -20,6 +20,8 @@ func lookEverywhere(table *Table, first, last uint64) {
 		table.Kind(pc)
 		table.SPDelta(pc)
 		table.Inlined(pc, true, nil)
+		table.MethodAt(pc, names)
+		table.InWrapper(pc)
 		table.Stack([]uint64{pc, pc, pc}, names, nil)
 	}
 }
@@ -172,5 +174,6 @@ func FuzzMaps(f *testing.F) {
 func FuzzReceiver(f *testing.F) {
 	f.Add("net/http.(*conn).serve")
 	f.Add("sync/atomic.(*Pointer[go.shape.int]).Load")
+	f.Add("go:(*struct { *main.T }).main.m")
 	f.Fuzz(func(t *testing.T, name string) { receiver(name) })
 }

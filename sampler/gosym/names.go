@@ -6,7 +6,21 @@ import "strings"
 // "net/http.(*conn).serve" gives "*net/http.conn", "time.Time.String" gives
 // "time.Time". It is empty for functions and for closures, also those in
 // methods.
+//
+// The type is the one that the code was compiled for, which need not be the one
+// that the caller has:
+//
+//   - A promoted method is compiled once, for the type that is embedded. Only its
+//     wrapper, which samples leave out, names the type that embeds it, an unnamed
+//     struct perhaps: "go:(*struct { *main.T }).M".
+//   - A generic method is compiled for all type arguments of one shape, and that
+//     is what its name says: "*main.Stack[go.shape.int]". Only its wrapper, which
+//     knows the dictionary, names the type: "*main.Stack[int]".
+//   - A type declared in a function has a number in its name: "main.T·1".
 func receiver(name string) string {
+	if rest, ok := strings.CutPrefix(name, "go:"); ok {
+		return unnamedReceiver(rest)
+	}
 	pkg, local, ok := cutPackage(strings.TrimSuffix(name, "-fm"))
 	if !ok {
 		return ""
@@ -28,10 +42,24 @@ func receiver(name string) string {
 	return pkg + "." + typ
 }
 
+// unnamedReceiver returns the receiver type of a wrapper for an unnamed struct,
+// from what stands behind "go:". The method of another package has its path
+// before it: "(*struct { *main.T }).main.m".
+func unnamedReceiver(local string) string {
+	typ := local[:strings.LastIndexByte(local, '}')+1]
+	if p, ok := strings.CutPrefix(typ, "(*"); ok {
+		return "*" + p
+	}
+	return typ
+}
+
 // cutPackage splits a symbol name at the dot behind its package path. A dot in
 // the path's last element is written %2e, and type arguments, which can hold
 // paths, come later.
 func cutPackage(name string) (pkg, local string, ok bool) {
+	if strings.HasPrefix(name, "type:") { // functions that compare and hash values of a type
+		return "", "", false
+	}
 	path := outsideBrackets(name)
 	slash := strings.LastIndexByte(path, '/') + 1
 	dot := strings.IndexByte(name[slash:], '.')

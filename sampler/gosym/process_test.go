@@ -20,6 +20,7 @@ import (
 type goReport struct {
 	PCs    []uint64
 	Frames []goFrame
+	Reach  map[string]uint64
 }
 
 type goFrame struct {
@@ -96,6 +97,56 @@ func TestStackOfEndedProcess(t *testing.T) {
 	}
 	if root, ok := table.Func(pcs[len(pcs)-1]); !ok || !root.IsRoot() || root.ID != FuncGoexit {
 		t.Errorf("outermost function %+v, want goexit", root)
+	}
+}
+
+// TestMethodAt names what calls through an interface reach: the wrapper of the
+// dynamic type.
+func TestMethodAt(t *testing.T) {
+	t.Parallel()
+	p := start(t, plain.binary(t))
+	var r goReport
+	p.read(t, &r)
+	table := p.open(t)
+	names := ccmap.NewNames()
+	type reached struct {
+		Name, Receiver string
+		Wrapper        bool
+	}
+	got := make(map[string]reached)
+	for typ, entry := range r.Reach {
+		id, ok := table.MethodAt(entry, names)
+		if !ok {
+			t.Errorf("%s: no method at %#x", typ, entry)
+			continue
+		}
+		if _, ok := table.MethodAt(entry+1, names); ok {
+			t.Errorf("%s: a method begins behind its entry", typ)
+		}
+		m := names.At(id)
+		got[typ] = reached{m.Name, m.Receiver, table.InWrapper(entry)}
+	}
+	want := map[string]reached{
+		"main.square":             {"main.(*square).visit", "*main.square", true},
+		"*main.square":            {"main.(*square).visit", "*main.square", true},
+		"main.promoted":           {"main.(*promoted).visit", "*main.promoted", true},
+		"*main.promoted":          {"main.(*promoted).visit", "*main.promoted", true},
+		"main.forwarding":         {"main.(*forwarding).visit", "*main.forwarding", true},
+		"*main.list[int]":         {"main.(*list[int]).visit", "*main.list[int]", true},
+		"*main.list[string]":      {"main.(*list[string]).visit", "*main.list[string]", true},
+		"struct { *main.square }": {"go:struct { *main.square }.main.visit", "struct { *main.square }", true},
+		"struct { main.promoted; x int }": {
+			"go:(*struct { main.promoted; main.x int }).main.visit", "*struct { main.promoted; main.x int }", true,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("methods reached (-want +got):\n%s", diff)
+	}
+	if root, ok := table.Func(r.PCs[len(r.PCs)-1]); !ok || table.InWrapper(root.Entry) {
+		t.Errorf("%s is taken for a wrapper", root.Name)
+	}
+	if _, ok := table.MethodAt(8, names); ok || table.InWrapper(8) {
+		t.Error("there is a method at address 8")
 	}
 }
 

@@ -13,13 +13,17 @@ import (
 const (
 	regBP, regSP, regIP, regR14 = 6, 7, 8, 22
 
-	breakpointWrite = 2 // HW_BREAKPOINT_W
-	breakpointBytes = 8 // HW_BREAKPOINT_LEN_8
+	breakpointWrite   = 2 // HW_BREAKPOINT_W
+	breakpointExecute = 4 // HW_BREAKPOINT_X
+	breakpointBytes   = 8 // HW_BREAKPOINT_LEN_8; for execution it must be sizeof(long)
 )
 
 const sampleFields = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME |
 	unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_CALLCHAIN |
 	unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
+
+const hitFields = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME |
+	unix.PERF_SAMPLE_CALLCHAIN | unix.PERF_SAMPLE_REGS_USER
 
 const attrSize = uint32(unsafe.Sizeof(unix.PerfEventAttr{}))
 
@@ -73,6 +77,26 @@ func watchAttr(addr uint64) *unix.PerfEventAttr {
 		Ext1:    addr,
 		Ext2:    breakpointBytes,
 		Bits:    unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}
+}
+
+// breakpointAttr describes a breakpoint on a call through a register, which
+// samples that register and the callers. It is opened disabled;
+// PERF_EVENT_IOC_REFRESH arms it for a number of hits.
+func breakpointAttr(c call) *unix.PerfEventAttr {
+	return &unix.PerfEventAttr{
+		Type:             unix.PERF_TYPE_BREAKPOINT,
+		Size:             attrSize,
+		Sample:           1,
+		Sample_type:      hitFields,
+		Sample_regs_user: 1<<c.reg | 1<<regR14,
+		Sample_max_stack: hitCallers,
+		Bp_type:          breakpointExecute,
+		Ext1:             c.pc,
+		Ext2:             breakpointBytes,
+		Clockid:          unix.CLOCK_MONOTONIC,
+		Bits: unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv |
+			unix.PerfBitExcludeCallchainKernel | unix.PerfBitUseClockID,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -22,6 +23,8 @@ type place struct {
 	root      bool   // nothing called the function
 	callsVDSO bool   // one of the runtime's functions that call the vDSO
 	preempts  bool   // runtime.gopreempt_m: the goroutine gives the thread up
+	catchable bool   // calls in the function can be caught, and are of interest
+	call      call   // that the address is the return address of; see callBefore
 }
 
 // stackSwitch says whether the function's caller is on another stack than its
@@ -80,6 +83,7 @@ func (c *code) look(pc uint64) *place {
 	if f.Flags&gosym.FlagSPWrite != 0 && pc != f.Entry && !p.stackSwitch() {
 		p.hasDelta = false
 	}
+	p.catchable = f.Flags&gosym.FlagAsm == 0 && !strings.HasPrefix(f.Name, "runtime.")
 	p.preempts = f.Name == "runtime.gopreempt_m"
 	p.callsVDSO = f.Name == "runtime.nanotime1" || f.Name == "runtime.walltime" || f.Name == "time.now"
 	return p
@@ -99,6 +103,14 @@ func (c *code) frames(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccm
 		return dst
 	}
 	return c.table.Stack(pcs, names, dst)
+}
+
+// target returns the method that begins at an address, wrappers included.
+func (c *code) target(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
+	if c.table == nil {
+		return 0, false
+	}
+	return c.table.MethodAt(pc, names)
 }
 
 // openCode loads the target's symbols. It returns nil where the program was

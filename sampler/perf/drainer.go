@@ -22,14 +22,15 @@ type drainer struct {
 	counts  *counts
 	target  *atomic.Pointer[ccmap.Target]
 
-	pidfd  int
-	waiter *waiter
-	rings  []*ring
-	code   *code
-	taker  *taker
-	judge  *judge
-	local  *queue.Ring
-	sample sample // reused
+	pidfd   int
+	waiter  *waiter
+	rings   []*ring
+	code    *code
+	taker   *taker
+	judge   *judge
+	catcher *catcher
+	local   *queue.Ring
+	sample  sample // reused
 
 	stale    bool          // code was mapped since the symbols were loaded
 	deepen   bool          // a stack did not fit into its sample
@@ -83,13 +84,14 @@ func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 
 // patience is how long to wait for records.
 func (d *drainer) patience() time.Duration {
+	patience := min(checkEvery, d.catcher.patience())
 	switch {
 	case d.threads.bulk():
-		return d.poll
+		return min(patience, d.poll)
 	case d.pending:
-		return handOver
+		return min(patience, handOver)
 	}
-	return checkEvery
+	return patience
 }
 
 // turn drains once, at the pace, and hands samples over when it is time.
@@ -104,6 +106,7 @@ func (d *drainer) turn() {
 	} else {
 		d.poll = min(max(2*d.poll, pace), maxPoll)
 	}
+	d.catcher.turn(now)
 	if d.pending && now.Sub(d.handed) >= handOver {
 		d.local.Publish()
 		d.handed, d.pending = now, false
@@ -158,6 +161,7 @@ func (d *drainer) account() {
 func (d *drainer) finish() {
 	d.threads.stop()
 	d.drain()
+	d.catcher.finish()
 	d.local.Publish()
 	lost := d.threads.detachAll()
 	d.counts.lost.Store(max(lost, d.counts.lost.Load()))
@@ -170,6 +174,9 @@ func (d *drainer) close() {
 	d.threads.detachAll()
 	if d.judge != nil {
 		d.judge.close()
+	}
+	if d.catcher != nil {
+		d.catcher.close()
 	}
 	for _, r := range d.rings {
 		r.close()

@@ -16,6 +16,8 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	sampleWhole(t, Options{Interval: time.Millisecond}, path, "busy", "50") // opens what the runtime keeps
 	before := descriptors(t)
 	sampleWhole(t, Options{Interval: time.Millisecond}, path, "threads", "8")
+	// Bursts follow each other at once: the target ends within one.
+	catchCalls(t, build(t, "receivers"), Options{HitBudget: 1e9}, 100, "bimorphic", "2")
 	sink := sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}
 	if _, err := Open(Options{PID: 1 << 30, Sink: sink}); err == nil {
 		t.Error("attached to nothing")

@@ -30,9 +30,10 @@ func TestAsNobody(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs other tests a second time")
 	}
+	build(t, "receivers")
 	self := filepath.Join(filepath.Dir(build(t, "workload")), "perf.test")
 	copyExecutable(t, os.Args[0], self)
-	cmd := exec.Command(self, "-test.v", "-test.run=^(TestNobody|TestActivationsCounted)$")
+	cmd := exec.Command(self, "-test.v", "-test.run=^(TestNobody|TestActivationsCounted|TestHitsMatchSamples)$")
 	cmd.Env = append(os.Environ(), builtEnv+"="+filepath.Dir(self), "HOME=/nonexistent")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

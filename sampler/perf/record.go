@@ -55,7 +55,7 @@ func (s *sample) decode(misc uint16, body []byte) error {
 	s.time = c.u64()
 	c.u64() // cpu and reserved
 	s.kernel = misc&unix.PERF_RECORD_MISC_CPUMODE_MASK == unix.PERF_RECORD_MISC_KERNEL
-	s.decodeChain(&c)
+	s.chain = c.userChain(s.chain[:0])
 	s.decodeRegisters(&c)
 	s.decodeStack(&c)
 	if c.short {
@@ -71,13 +71,12 @@ var (
 	contextMax  = uint64(1<<64 - 4095)
 )
 
-// decodeChain keeps the user part of the chain, without markers.
-func (s *sample) decodeChain(c *cursor) {
-	s.chain = s.chain[:0]
+// userChain appends the user part of a call chain to pcs, without markers.
+func (c *cursor) userChain(pcs []uint64) []uint64 {
 	n := c.u64()
 	if n > uint64(len(c.b))/8 {
 		c.short = true
-		return
+		return pcs
 	}
 	user := false
 	for range n {
@@ -86,9 +85,10 @@ func (s *sample) decodeChain(c *cursor) {
 		case pc >= contextMax:
 			user = pc == contextUser
 		case user:
-			s.chain = append(s.chain, pc)
+			pcs = append(pcs, pc)
 		}
 	}
+	return pcs
 }
 
 func (s *sample) decodeRegisters(c *cursor) {

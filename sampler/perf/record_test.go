@@ -132,6 +132,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(rawRecord(unix.PERF_RECORD_FORK, fields(uint32(1), uint32(1), uint32(2), uint32(1), uint64(5))), uint64(8), uint64(48))
 	f.Add(rawRecord(unix.PERF_RECORD_LOST, fields(uint64(1), uint64(2))), uint64(1<<64-8), uint64(16))
 	f.Add(rawRecord(unix.PERF_RECORD_COMM, fields(uint32(1), uint32(1), []byte("name\x00\x00\x00\x00"))), uint64(0), uint64(24))
+	f.Add(rawRecord(unix.PERF_RECORD_SAMPLE, hitBody(1, 2)), uint64(0), uint64(112))
 	f.Fuzz(func(t *testing.T, raw []byte, tail, head uint64) {
 		data := make([]byte, 1<<12)
 		copy(data, raw)
@@ -158,5 +159,9 @@ func decodeAny(t *testing.T, h header, body []byte) {
 	var s sample
 	if err := s.decode(h.misc, body); err == nil && len(s.chain)*8+len(s.stack) > len(body) {
 		t.Fatalf("sample with %d callers and %d bytes of stack in %d bytes", len(s.chain), len(s.stack), len(body))
+	}
+	var hit hit
+	if err := hit.decode(call{pc: 0x401000}, body); err == nil && (len(hit.chain) == 0 || len(hit.chain)*8 > len(body)) {
+		t.Fatalf("hit with %d callers in %d bytes", len(hit.chain), len(body))
 	}
 }

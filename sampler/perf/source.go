@@ -36,6 +36,10 @@ type counts struct {
 	repaired, rooted, truncated, kernel, foreign atomic.Uint64
 	armed                                        atomic.Uint64
 	watches                                      atomic.Int64
+
+	hits, strays, bursts atomic.Uint64
+	hitSites             atomic.Int64
+	hitReason            atomic.Pointer[string] // nil: none
 }
 
 // Open attaches to a running Go process. Sampling begins at once, and what is
@@ -122,7 +126,19 @@ func (s *Source) Stats() sampler.Stats {
 		LastChange:   t.took,
 		KernelTime:   s.kernelReason == "",
 		KernelReason: s.kernelReason,
+		Hits:         c.hits.Load(),
+		Strays:       c.strays.Load(),
+		Bursts:       c.bursts.Load(),
+		HitSites:     int(c.hitSites.Load()),
+		HitReason:    c.whyNoHits(),
 	}
+}
+
+func (c *counts) whyNoHits() string {
+	if reason := c.hitReason.Load(); reason != nil {
+		return *reason
+	}
+	return ""
 }
 
 // leastInterval is the shortest interval however fast the kernel would sample:

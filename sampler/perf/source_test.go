@@ -371,6 +371,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"zombie", Options{PID: zombie.Process.Pid, Sink: sink}, sampler.ErrNoProcess},
 		{"not Go", Options{PID: sleep.Process.Pid, Sink: sink}, sampler.ErrNotGo},
 		{"no sink", Options{PID: os.Getpid()}, nil},
+		{"no number", Options{PID: g.pid(), Sink: sink, HitBudget: math.NaN()}, nil},
 	} {
 		s, err := Open(c.o)
 		if err == nil {

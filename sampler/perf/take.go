@@ -33,6 +33,7 @@ func (d *drainer) prepare(o Options) {
 	}
 	d.learnLayout()
 	d.judge = newJudge(o.Watchpoints, o.WatchBudget, d.threads, d.log)
+	d.catcher = newCatcher(d, o.HitBudget)
 	d.counts.watches.Store(int64(len(d.judge.watches)))
 }
 
@@ -72,6 +73,7 @@ func (d *drainer) take(s *sample, weight, lag time.Duration) {
 	t := d.taker
 	t.unwind(s, &t.stack)
 	who := t.identify(s)
+	d.catcher.watch(s.tid, &t.stack)
 	top := d.judge.judge(who.thread, t.past(d.judge.history), lag, d.code.entry)
 	t.fill(s, who, d.sink.Names)
 	t.schedule(int64(s.time), int64(weight))

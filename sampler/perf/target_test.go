@@ -168,16 +168,25 @@ func collect(t testing.TB, s *Source, sink sampler.Sink) ([]stackSample, sampler
 }
 
 func drained(sink sampler.Sink) []stackSample {
-	var samples []stackSample
+	samples, _ := drainedAll(sink)
+	return samples
+}
+
+// drainedAll returns the samples and the calls that bursts have caught.
+func drainedAll(sink sampler.Sink) (samples, hits []stackSample) {
 	sink.Queue.Drain(func(s *ccmap.Sample) {
 		c := stackSample{Sample: *s}
 		c.Frames = append([]ccmap.Frame(nil), s.Frames...)
 		for _, f := range s.Frames {
 			c.names = append(c.names, sink.Names.At(f.Method).Name)
 		}
-		samples = append(samples, c)
+		if c.Hit {
+			hits = append(hits, c)
+		} else {
+			samples = append(samples, c)
+		}
 	})
-	return samples
+	return samples, hits
 }
 
 // sampleWhole starts a workload, attaches to it, lets it run to its end and

@@ -1,13 +1,16 @@
 // Target is a program for the tests of package gosym: it prints, as one line of
 // JSON, what its own runtime says of a stack with generics, wrappers, closures
-// and inlining, and then waits for the end of its input.
+// and inlining, and what calls of interface methods reach, and then waits for the
+// end of its input.
 package main
 
 import (
 	"encoding/json"
 	"io"
 	"os"
+	"reflect"
 	"runtime"
+	"unsafe"
 )
 
 type frame struct {
@@ -16,8 +19,9 @@ type frame struct {
 }
 
 type report struct {
-	PCs    []uintptr // as runtime.Callers gives them
-	Frames []frame   // one for each of them
+	PCs    []uintptr          // as runtime.Callers gives them
+	Frames []frame            // one for each of them
+	Reach  map[string]uintptr // dynamic type to what a call of visit reaches
 }
 
 type shape interface{ visit(func()) }
@@ -32,6 +36,42 @@ func (s square) visit(f func()) { leaf(f) }
 
 func leaf(f func()) { f() } // inlined into visit
 
+// promoted gets visit from what it embeds, forwarding from an interface.
+type promoted struct {
+	id int
+	square
+}
+
+type forwarding struct{ shape }
+
+type list[T any] struct{ items []T }
+
+//go:noinline
+func (l *list[T]) visit(f func()) {
+	for range l.items {
+		f()
+	}
+}
+
+// reach reads from the method table of an interface where a call of its first
+// method goes.
+func reach(s shape) uintptr {
+	table := *(*unsafe.Pointer)(unsafe.Pointer(&s))
+	return *(*uintptr)(unsafe.Add(table, 24))
+}
+
+// targets returns what calls reach, by the dynamic type.
+func targets() map[string]uintptr {
+	at := make(map[string]uintptr)
+	for _, s := range []shape{square{}, &square{}, promoted{}, &promoted{}, forwarding{}, &list[int]{}, &list[string]{}, struct{ *square }{}, struct {
+		promoted
+		x int
+	}{}} {
+		at[reflect.TypeOf(s).String()] = reach(s)
+	}
+	return at
+}
+
 //go:noinline
 func apply[T any](v T, f func(T)) { f(v) }
 
@@ -44,6 +84,7 @@ func main() {
 	apply(shape(&square{side: 2}), func(s shape) {
 		middle(s, func() { r = stack() })
 	})
+	r.Reach = targets()
 	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
 		os.Exit(1)
 	}

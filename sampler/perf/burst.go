@@ -1,0 +1,132 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A burst is a hardware breakpoint on one call instruction, set for some
+// milliseconds on a few threads. It belongs to the drainer.
+//
+// Each thread has an event and a ring of its own, because an event that follows
+// its thread over all CPUs cannot send its samples into the ring of one
+// (perf_event_set_output, Linux 6.18).
+//
+// The target does not stop: the kernel writes a sample and lets the instruction
+// run, with the resume flag set so that it is not trapped again. When an event
+// has caught what it is good for, the kernel switches it off.
+type burst struct {
+	site   *site
+	events []*ring   // of the threads; each owns its event
+	next   time.Time // when to see whether it is over
+	until  time.Time // when it is over at the latest
+}
+
+const (
+	// burstThreads is how many threads a burst is set on at most, and
+	// threadHits how many calls it catches on each. Many small bursts tell more
+	// of a target that works in phases than a few large ones. But the calls of
+	// one begin where time is spent, behind a call that takes long: of five
+	// calls that always come in the same order, the longest last, four in a row
+	// would never be the last.
+	burstThreads = 2
+	threadHits   = 32
+	burstHits    = burstThreads * threadHits
+	// burstTime is how long a burst lasts if calls are rare.
+	burstTime = 8 * time.Millisecond
+	// firstLook is when a burst is over if calls are frequent. It is looked at
+	// once before its time is up, because each look wakes the drainer up.
+	firstLook = time.Millisecond
+	// hitCallers is how many addresses the chain of a hit has, that of the
+	// call included.
+	hitCallers = 8
+	// threadRing is the length of a thread's ring in bytes: room for twice
+	// threadHits records of 136 bytes, because the kernel may switch an event
+	// off a few calls late.
+	threadRing = 1 << 14
+)
+
+var errNoThread = errors.New("no thread to catch calls of: all have ended")
+
+// openBurst sets a breakpoint on threads of the site, drawn at random.
+func openBurst(s *site, now time.Time) (*burst, error) {
+	b := &burst{site: s, next: now.Add(firstLook), until: now.Add(burstTime)}
+	tids := make([]uint32, burstThreads)
+	for i := range tids {
+		tids[i] = s.draw()
+	}
+	slices.Sort(tids)
+	for _, tid := range slices.Compact(tids) {
+		if err := b.arm(tid); err != nil && !errors.Is(err, unix.ESRCH) {
+			b.close()
+			return nil, err
+		}
+	}
+	if len(b.events) == 0 {
+		return nil, errNoThread
+	}
+	return b, nil
+}
+
+// arm sets the breakpoint on one thread.
+func (b *burst) arm(tid uint32) error {
+	fd, err := openEvent(breakpointAttr(b.site.call), int(tid), -1)
+	if err != nil {
+		return fmt.Errorf("set breakpoint: %w", err)
+	}
+	mem, err := unix.Mmap(fd, 0, os.Getpagesize()+threadRing, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("map ring of breakpoint: %w", err)
+	}
+	b.events = append(b.events, newRing(-1, fd, mem))
+	if err := shortIoctl(fd, unix.PERF_EVENT_IOC_REFRESH, threadHits); err != nil {
+		return fmt.Errorf("arm breakpoint: %w", err)
+	}
+	return nil
+}
+
+// over says whether the burst has caught all it is good for, or its time is up.
+func (b *burst) over(now time.Time) bool {
+	if now.Before(b.next) {
+		return false
+	}
+	b.next = b.until
+	return !now.Before(b.until) || b.full()
+}
+
+func (b *burst) full() bool {
+	for _, e := range b.events {
+		if n, _, err := readCount(e.fd); err == nil && n < threadHits {
+			return false
+		}
+	}
+	return true
+}
+
+// drain switches the breakpoint off and hands the bodies of the samples over,
+// which are valid until the burst is closed.
+func (b *burst) drain(take func(body []byte)) {
+	for _, e := range b.events {
+		shortIoctl(e.fd, unix.PERF_EVENT_IOC_DISABLE, 0)
+		e.refresh()
+		for ok, _ := e.peek(); ok; ok, _ = e.peek() {
+			if e.next.kind == unix.PERF_RECORD_SAMPLE {
+				take(e.next.body)
+			}
+			e.advance()
+		}
+	}
+}
+
+func (b *burst) close() {
+	for _, e := range b.events {
+		e.close()
+	}
+	b.events = nil
+}

@@ -1,0 +1,306 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
+	"golang.org/x/sys/unix"
+)
+
+// manyHits is a budget that gives a test enough calls in a second or two.
+const manyHits = 4000
+
+// caughtCalls is what came of a workload.
+type caughtCalls struct {
+	samples, hits []stackSample
+	made          map[string]int // how often the workload says that it has called what
+	stats         sampler.Stats
+	took          time.Duration
+}
+
+// catchCalls attaches to a workload until a number of calls was caught, and lets
+// it end.
+func catchCalls(t *testing.T, path string, o Options, enough int, args ...string) caughtCalls {
+	t.Helper()
+	g := start(t, path, args...)
+	s, sink := attach(t, g.pid(), o)
+	begin := time.Now()
+	_, done := run(t, s)
+	g.proceed(t)
+	awaitHits(t, s, enough)
+	g.proceed(t)
+	<-done
+	c := caughtCalls{made: g.calls(t), stats: s.Stats(), took: time.Since(begin)}
+	c.samples, c.hits = drainedAll(sink)
+	g.wait(t)
+	return c
+}
+
+// run runs a source until it ends, stop is called or the test is over.
+func run(t *testing.T, s *Source) (stop context.CancelFunc, done <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if _, err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return cancel, ended
+}
+
+// awaitHits returns when a source has caught so many calls.
+func awaitHits(t *testing.T, s *Source, n int) {
+	t.Helper()
+	for st := s.Stats(); st.Hits < uint64(n); st = s.Stats() {
+		if st.HitReason != "" {
+			skipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.HitReason))
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// calls reads what the workload has called.
+func (g *target) calls(t *testing.T) map[string]int {
+	t.Helper()
+	made := make(map[string]int)
+	for {
+		line, err := g.out.ReadString('\n')
+		if err != nil {
+			return made
+		}
+		count, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if made[name], err = strconv.Atoi(count); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestHitShares: the shares of what the caught calls reach are those of the
+// calls made, and wrappers show what a sampled stack does not: the type that
+// embeds, the type argument.
+func TestHitShares(t *testing.T) {
+	t.Parallel()
+	for _, k := range []struct {
+		kind, site string
+		flags      []string
+	}{
+		{kind: "bimorphic", site: "main.total"},
+		{kind: "wrapped", site: "main.total", flags: []string{"-buildmode=pie", "-ldflags=-s -w"}},
+		{kind: "closure", site: "main.closures"},
+	} {
+		t.Run("kind="+k.kind, func(t *testing.T) {
+			t.Parallel()
+			c := catchCalls(t, build(t, "receivers", k.flags...), Options{HitBudget: manyHits}, 1500, k.kind, "3")
+			caught := make(map[string]int)
+			for _, h := range c.hits {
+				if h.names[1] == k.site {
+					caught[h.names[0]]++
+				}
+			}
+			checkShares(t, caught, c.made)
+			t.Logf("caught %v of %v; %d bursts in %v", caught, c.made, c.stats.Bursts, c.took)
+		})
+	}
+}
+
+// checkShares wants the caught calls to be a random selection of those made: the
+// share of each within five standard deviations.
+func checkShares(t *testing.T, caught, made map[string]int) {
+	t.Helper()
+	total, all := sum(caught), sum(made)
+	if total < 500 {
+		t.Fatalf("caught %d calls at the site", total)
+	}
+	for name := range caught {
+		if made[name] == 0 {
+			t.Errorf("caught calls of %s, which the workload has not called there", name)
+		}
+	}
+	for name, n := range made {
+		want := float64(n) / float64(all)
+		got := float64(caught[name]) / float64(total)
+		if most := 5 * math.Sqrt(want*(1-want)/float64(total)); math.Abs(got-want) > most {
+			t.Errorf("%s: %.2f %% of the calls caught, %.2f %% of those made; at most %.2f apart", name, 100*got, 100*want, 100*most)
+		}
+	}
+}
+
+func sum(counts map[string]int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// TestHitsMatchSamples: the call site and its callers are the same frames in a
+// caught call as in the samples of what it calls, and so is the callee where it
+// is not a wrapper.
+func TestHitsMatchSamples(t *testing.T) {
+	t.Parallel()
+	c := catchCalls(t, build(t, "receivers"), Options{HitBudget: manyHits, Interval: time.Millisecond}, 500, "bimorphic", "2")
+	sampled := make(map[string]bool)
+	for _, s := range c.samples {
+		if i := slices.Index(s.names, "main.(*Square).Area"); i >= 0 && !s.Truncated {
+			sampled[fmt.Sprint(s.Frames[i].Method, s.Frames[i+1:])] = true
+		}
+	}
+	same := 0
+	for _, h := range c.hits {
+		if h.Weight != 0 || h.Top != ccmap.TopUnknown || h.Frames[0].Offset != 0 {
+			t.Fatalf("hit %+v", h.Sample)
+		}
+		if h.names[0] != "main.(*Square).Area" {
+			continue
+		}
+		if same++; !sampled[fmt.Sprint(h.Frames[0].Method, h.Frames[1:])] {
+			t.Fatalf("no sample has the stack of hit %v %v; there are %v", h.names, h.Frames, sampled)
+		}
+	}
+	if same == 0 {
+		t.Error("caught no calls")
+	}
+}
+
+// TestHitsKeepToBudget: no more calls are caught than the budget allows, but for
+// what the spread of pauses makes of it.
+func TestHitsKeepToBudget(t *testing.T) {
+	t.Parallel()
+	const budget = 200
+	c := catchCalls(t, build(t, "receivers"), Options{HitBudget: budget}, 100, "bimorphic", "2")
+	// Bursts come at random: with n of them expected, not more than n + 5 √n.
+	bursts := c.took.Seconds() * budget / burstHits
+	if most := int(burstHits * (bursts + 5*math.Sqrt(bursts) + 1)); len(c.hits) > most {
+		t.Errorf("caught %d calls in %v, want at most %d", len(c.hits), c.took, most)
+	}
+	if st := c.stats; uint64(len(c.hits)) != st.Hits || st.Bursts == 0 || st.HitSites == 0 || st.Strays != 0 || st.Loss.Corrupt != 0 {
+		t.Errorf("%d hits arrived; %+v", len(c.hits), st)
+	}
+}
+
+// TestHitsOfManyThreads: calls are caught on every thread that makes them.
+func TestHitsOfManyThreads(t *testing.T) {
+	t.Parallel()
+	const threads = 12
+	c := catchCalls(t, build(t, "receivers"), Options{HitBudget: manyHits}, 500, "bimorphic", strconv.Itoa(threads))
+	tids, goroutines := make(map[uint32]bool), make(map[uint64]bool)
+	for _, h := range c.hits {
+		tids[h.OSThread], goroutines[h.Thread] = true, true
+	}
+	if len(tids) < threads/3 || len(tids) > threads || len(goroutines) != len(tids) {
+		t.Errorf("caught calls of %d threads and %d goroutines, which are locked to them; %d make calls", len(tids), len(goroutines), threads)
+	}
+}
+
+func TestHitsOff(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "receivers"), "bimorphic", "1")
+	s, sink := attach(t, g.pid(), Options{HitBudget: -1})
+	stop, done := run(t, s)
+	g.proceed(t)
+	awaitSamples(s, 20)
+	stop()
+	<-done
+	if _, hits := drainedAll(sink); len(hits) != 0 || s.Stats().Bursts != 0 || s.Stats().HitReason != "switched off" {
+		t.Errorf("%d hits; %+v", len(hits), s.Stats())
+	}
+}
+
+// TestNoDebugRegister: where somebody else has all debug registers of a thread
+// no calls are caught, and it is said why; when they are free again, calls are.
+func TestNoDebugRegister(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "receivers"), "bimorphic", "1")
+	g.proceed(t)
+	for cpuTime(t, g.pid()) < 50*time.Millisecond { // until the thread that makes calls is there
+		time.Sleep(time.Millisecond)
+	}
+	taken := takeRegisters(t, g.pid())
+	s, _ := attach(t, g.pid(), Options{HitBudget: manyHits, Watchpoints: -1})
+	run(t, s)
+	for s.Stats().HitReason == "" && s.Stats().Hits == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if st := s.Stats(); !strings.Contains(st.HitReason, "debug registers are in use") || st.Hits != 0 {
+		t.Errorf("with no register free: %+v", st)
+	}
+	for _, w := range taken {
+		w.close()
+	}
+	for s.Stats().Hits == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if st := s.Stats(); st.HitReason != "" {
+		t.Errorf("with all registers free: %+v", st)
+	}
+}
+
+// takeRegisters takes the debug registers of every thread of a process.
+func takeRegisters(t *testing.T, pid int) []*watch {
+	t.Helper()
+	tids, err := readTasks(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken []*watch
+	for {
+		w, err := openWatch(uint32(pid))
+		if errors.Is(err, unix.ENOSPC) && len(taken) > 0 {
+			return taken
+		}
+		if err != nil {
+			skipUnlessPermitted(t, explain(pid, err))
+			t.Skipf("no debug registers: %v", err)
+		}
+		t.Cleanup(w.close)
+		taken = append(taken, w)
+		if err := w.arm(8, tids); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEndsWithinBurst: a target that is killed or replaced by another program,
+// and a source that is stopped, while a breakpoint is set.
+func TestEndsWithinBurst(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"kill", "exec", "stop"} {
+		t.Run("how="+how, func(t *testing.T) {
+			t.Parallel()
+			g := start(t, build(t, "receivers"), "exec", "2")
+			s, sink := attach(t, g.pid(), Options{HitBudget: 1e9}) // there is nearly always a burst on
+			stop, done := run(t, s)
+			g.proceed(t)
+			awaitHits(t, s, 1)
+			switch how {
+			case "kill":
+				g.cmd.Process.Kill()
+			case "exec":
+				g.proceed(t)
+			case "stop":
+				stop()
+			}
+			<-done
+			_, hits := drainedAll(sink)
+			if st := s.Stats(); uint64(len(hits)) != st.Hits || st.Strays != 0 && how != "exec" {
+				t.Errorf("%d hits arrived; %+v", len(hits), st)
+			}
+			if s.drainer.catcher.burst != nil {
+				t.Error("a burst is left")
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package perf
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func newSites() *sites { return &sites{byPC: make(map[uint64]*site)} }
+
+// sampled counts n samples with a call on the stack.
+func (s *sites) sampled(n int, c call) *site {
+	for i := range n {
+		s.next()
+		s.meet(c, uint32(i))
+	}
+	return s.byPC[c.pc]
+}
+
+// TestSitesTakeTurns: every hot site gets its turns, as many as its weight says,
+// and none waits longer than that for the next.
+func TestSitesTakeTurns(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSites()
+		n := rapid.IntRange(1, 30).Draw(t, "sites")
+		for pc := range n {
+			kind := rapid.SampledFrom([]callKind{callInterface, callClosure, callIndirect}).Draw(t, "kind")
+			s.sampled(rapid.IntRange(10, 500).Draw(t, "samples"), call{pc: uint64(pc + 1), kind: kind})
+		}
+		var all float64
+		for _, st := range s.byPC {
+			if s.hot(st) {
+				all += s.weight(st)
+			}
+		}
+		const turns = 300
+		got := make(map[*site]int)
+		for range turns {
+			got[s.turn()]++
+		}
+		for _, st := range s.byPC {
+			if want := turns * s.weight(st) / all; s.hot(st) && math.Abs(float64(got[st])-want) > float64(n)+2 {
+				t.Fatalf("site %d of weight %.3f of %.3f got %d of %d turns, want %.1f", st.pc, s.weight(st), all, got[st], turns, want)
+			}
+		}
+	})
+}
+
+// TestNewSiteDoesNotHog: a site that comes late, or back, gets no more turns
+// than its share, and soon one.
+func TestNewSiteDoesNotHog(t *testing.T) {
+	t.Parallel()
+	s := newSites()
+	s.sampled(100, call{pc: 1, kind: callInterface})
+	for range 1000 {
+		s.turn()
+	}
+	late := s.sampled(100, call{pc: 2, kind: callInterface})
+	turns := 0
+	for range 10 {
+		if s.turn() == late {
+			turns++
+		}
+	}
+	if turns < 4 || turns > 6 {
+		t.Errorf("the late one of two like sites got %d of 10 turns", turns)
+	}
+}
+
+func TestSitesCountSamples(t *testing.T) {
+	t.Parallel()
+	s := newSites()
+	if s.turn() != nil {
+		t.Error("a turn of no site")
+	}
+	s.next()
+	for range 5 {
+		s.meet(call{pc: 1, kind: callInterface}, 7)
+	}
+	st := s.byPC[1]
+	if st.samples != 1 {
+		t.Errorf("a recursive call counts %v times in one sample", st.samples)
+	}
+	if s.hot(st) {
+		t.Error("one sample makes a site hot")
+	}
+	s.sampled(1, st.call)
+	if !s.hot(st) || s.count() != 1 {
+		t.Error("a site on every stack is not hot")
+	}
+	for range 1000 {
+		s.next()
+	}
+	if s.hot(st) {
+		t.Error("a site on 2 of 1002 stacks is hot")
+	}
+}
+
+// TestSitesAreBounded: of any number of calls those that are met often stay.
+func TestSitesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSites()
+	often := call{pc: 1 << 40, kind: callInterface}
+	for pc := range 10 * maxSites {
+		s.sampled(1, call{pc: uint64(pc + 1)})
+		if pc%10 == 0 {
+			s.sampled(1, often)
+		}
+	}
+	if len(s.byPC) > maxSites || s.byPC[often.pc] == nil {
+		t.Errorf("%d sites are kept; the hot one is %v", len(s.byPC), s.byPC[often.pc])
+	}
+	for range 20 {
+		s.fade()
+	}
+	if len(s.byPC) != 0 || s.turn() != nil {
+		t.Errorf("%d sites are left long after the last sample", len(s.byPC))
+	}
+}
+
+// TestWeights: what yields nothing, or nothing new, gets fewer turns.
+func TestWeights(t *testing.T) {
+	t.Parallel()
+	s := newSites()
+	st := s.sampled(100, call{pc: 1, kind: callInterface})
+	fresh := s.weight(st)
+	for range 100 {
+		st.yield(0)
+	}
+	if dry := s.weight(st); dry >= fresh || dry == 0 {
+		t.Errorf("a site without calls weighs %v, a fresh one %v", dry, fresh)
+	}
+	st.yield(1)
+	if w := s.weight(st); w != fresh {
+		t.Errorf("a site with calls again weighs %v, a fresh one %v", w, fresh)
+	}
+	for range settledHits {
+		st.hit(42)
+	}
+	if settled := s.weight(st); settled >= fresh {
+		t.Errorf("a site that always calls the same weighs %v, a fresh one %v", settled, fresh)
+	}
+	st.hit(43)
+	st.hit(43)
+	if w := s.weight(st); w != fresh {
+		t.Errorf("a site that calls another weighs %v, a fresh one %v", w, fresh)
+	}
+	closure := s.sampled(100, call{pc: 2, kind: callClosure})
+	if w := s.weight(closure); w >= fresh {
+		t.Errorf("a closure's site weighs %v, an interface's %v", w, fresh)
+	}
+}
+
+// TestDraw: a thread is drawn as often as it was met of late.
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	s := newSites()
+	st := s.sampled(1, call{pc: 1})
+	for range 100 {
+		if tid := st.draw(); tid != 0 {
+			t.Fatalf("drew thread %d, which was not met", tid)
+		}
+	}
+	s.sampled(100*siteThreads, st.call)
+	for range 100 {
+		if tid := st.draw(); tid < 99*siteThreads {
+			t.Fatalf("drew thread %d, which was not met of late", tid)
+		}
+	}
+}
