@@ -38,6 +38,9 @@ type Config struct {
 	Hot   Thresholds
 	OnHot func(Event)
 
+	// Values says how to learn which methods calls reach.
+	Values ValueOptions
+
 	// Until ends the session when the map is that settled.
 	Until Goal
 

@@ -43,6 +43,7 @@ type Manager struct {
 	stale     bool          // the map has changed since
 	hot       hotness
 	settling  *settling
+	values    *values
 	reached   bool                    // the goal is
 	stop      context.CancelCauseFunc // ends the session
 
@@ -63,6 +64,7 @@ type Report struct {
 	Written  []string      // names of the dumps that were written
 	Reached  bool          // whether the goal was
 	Drift    bool          // the program did something else in the end than before
+	Values   ValueStats
 }
 
 // New returns a manager for one session. It takes a first, empty snapshot.
@@ -70,7 +72,13 @@ func New(c Config) (*Manager, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	m := &Manager{config: c, asked: make(chan struct{}, 1), hot: newHotness(c), settling: newSettling()}
+	m := &Manager{
+		config:   c,
+		asked:    make(chan struct{}, 1),
+		hot:      newHotness(c),
+		settling: newSettling(),
+		values:   newValues(c.Values, c.Map.Names(), c.Logger),
+	}
 	m.latest.Store(c.Map.Snapshot())
 	return m, nil
 }
@@ -99,6 +107,7 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 		CPU:      processCPU() - began,
 		Reached:  m.reached,
 		Drift:    m.settling.answer.drift,
+		Values:   m.values.stats(),
 	}
 	if err != nil && r.Snapshot.Total().Samples == 0 {
 		return r, err
@@ -165,7 +174,7 @@ func (m *Manager) end(e sampler.Ending) {
 	m.takeTurn()
 	m.settleFinally()
 	m.config.Map.Meta().Ended = e.Reason
-	m.stale = true
+	m.stale, m.values.earliest = true, time.Time{}
 	m.publish()
 	m.hot.look(m.latest.Load())
 }

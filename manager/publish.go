@@ -8,9 +8,10 @@ import (
 
 // Snapshot returns the map as it was published last, and asks for a newer one,
 // which the manager publishes within [Config.PublishEvery] and a turn if there
-// is anything new. Without readers nothing is published. The first call after a
-// pause thus returns a snapshot as old as the pause. After Run has returned it
-// is the final one.
+// is anything new; its profile points may be a second older, or more if there are
+// very many. Without readers nothing is published. The first call after a pause
+// thus returns a snapshot as old as the pause. After Run has returned it is the
+// final one.
 //
 // Any goroutine may call it at any time; it never waits.
 func (m *Manager) Snapshot() *ccmap.Snapshot {
@@ -27,7 +28,7 @@ func (m *Manager) publish() {
 	if !m.stale {
 		return
 	}
-	m.stale = false
+	m.stale = !m.keepPoints()
 	m.keepLoss()
 	m.config.Map.Meta().Duration = time.Since(m.start)
 	m.latest.Store(m.config.Map.Snapshot())

@@ -160,6 +160,9 @@ func (m *Manager) askSettled() {
 // learn keeps how settled the map is, and stops the session if that is enough.
 func (m *Manager) learn(a answer) {
 	m.logAnswer(a)
+	if m.driftBegins(a) {
+		m.values.renew()
+	}
 	m.settling.take(a)
 	m.stale = true
 	s := m.settling.answer.settled
@@ -170,6 +173,10 @@ func (m *Manager) learn(a answer) {
 	}
 }
 
+// driftBegins reports whether an answer is the first to say that the program
+// drifts.
+func (m *Manager) driftBegins(a answer) bool { return a.drift && !m.settling.answer.drift }
+
 // logAnswer says what is new.
 func (m *Manager) logAnswer(a answer) {
 	at := time.Since(m.start)
@@ -177,7 +184,7 @@ func (m *Manager) logAnswer(a answer) {
 		m.config.Logger.Info("settled", "samples", s.Samples,
 			"methods", oneDigit(s.Methods), "edges", oneDigit(s.Edges), "contexts", oneDigit(s.Contexts), "at", at, "took", a.took)
 	}
-	if a.drift && !m.settling.answer.drift {
+	if m.driftBegins(a) {
 		m.config.Logger.Info("drift", "samples", m.settling.samples, "common", oneDigit(a.common), "chance", oneDigit(a.chance), "at", at)
 	}
 }

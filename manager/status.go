@@ -10,6 +10,7 @@ import (
 type Status struct {
 	Elapsed         time.Duration // at the last turn
 	Samples         uint64        // folded
+	Caught          uint64        // calls that breakpoints have caught
 	Sampled         time.Duration // CPU time of the target that they stand for
 	Known, Repeated uint64        // samples with a verdict on their top activation, and repetitions
 	Interval        time.Duration // CPU time between two samples of one thread
@@ -44,6 +45,7 @@ func (m *Manager) show() {
 	s := &m.status
 	s.Elapsed = time.Since(m.start)
 	s.Samples += uint64(m.turn.samples)
+	s.Caught += uint64(m.turn.hits)
 	s.Sampled = time.Duration(m.sampled)
 	s.Known, s.Repeated = meta.Known, meta.Repeated
 	s.Interval = meta.Interval[len(meta.Interval)-1].Interval

@@ -13,6 +13,7 @@ import (
 // turn counts what one turn has folded.
 type turn struct {
 	samples, known, repeated int
+	hits                     int   // calls caught; not among samples
 	weight                   int64 // ns of the target's CPU time
 }
 
@@ -30,10 +31,17 @@ func (m *Manager) takeTurn() {
 	}
 }
 
-// fold is called for every sample; all else is done once a turn.
+// fold is called for every sample and every call that was caught; all else is done
+// once a turn. The map has samples of CPU time only.
 func (m *Manager) fold(s *ccmap.Sample) {
-	m.config.Map.Fold(s)
 	t := &m.turn
+	if s.Hit {
+		t.hits++
+		m.values.hit(s)
+		return
+	}
+	m.config.Map.Fold(s)
+	m.values.sample(s)
 	t.samples++
 	t.weight += s.Weight
 	if s.Early || s.Top == ccmap.TopUnknown {
@@ -50,7 +58,7 @@ func (m *Manager) fold(s *ccmap.Sample) {
 func (m *Manager) keepTurn() {
 	t := m.turn
 	meta := m.config.Map.Meta()
-	m.stale = m.stale || t.samples > 0 || meta.Window > 0
+	m.stale = m.stale || t.samples+t.hits > 0 || meta.Window > 0
 	m.config.Map.Advance(m.clock + int64(time.Since(m.start)))
 	m.sampled += t.weight
 	m.settling.samples += int64(t.samples)

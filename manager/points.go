@@ -1,0 +1,98 @@
+package manager
+
+import (
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof"
+)
+
+const (
+	// pointsEvery is the least time between two times that the map gets the
+	// profile points anew. There are thousands of them, and few change.
+	pointsEvery = time.Second
+	// pointsShare bounds what that costs: one part in so many of the manager's time.
+	pointsShare = 50
+)
+
+// keepPoints gives the map what was learned of calls, unless it got that just
+// before. It reports whether the map now has all of it.
+func (m *Manager) keepPoints() bool {
+	v := m.values
+	if !v.news {
+		return true
+	}
+	start := time.Now()
+	if start.Before(v.earliest) {
+		return false
+	}
+	m.config.Map.SetPoints(ccmap.OriginSampled, v.points(v.sampled))
+	m.config.Map.SetPoints(ccmap.OriginBurst, v.points(v.caught))
+	v.news = false
+	now := time.Now()
+	v.earliest = now.Add(max(pointsEvery, pointsShare*now.Sub(start)))
+	return true
+}
+
+// points returns what a profile knows, for the map. Nobody sees null receivers: a
+// call on a nil interface panics before it is made.
+func (v *values) points(p *valueprof.Profile) []ccmap.Point {
+	var points []ccmap.Point
+	for view := range p.Points() {
+		points = append(points, ccmap.Point{
+			Kind:    ccmap.PointCall,
+			Method:  ccmap.MethodID(view.Site.Method),
+			Offset:  view.Site.Offset,
+			End:     view.Site.Offset,
+			Callers: v.contexts.frames(view.Site.Context),
+			Count:   int64(view.Count),
+			Values:  pointValues(view.Values),
+			Other:   int64(view.Other),
+			Aged:    int64(view.Aged),
+			Nulls:   ccmap.NullsUnknown,
+		})
+	}
+	return points
+}
+
+func pointValues(values []valueprof.Value) []ccmap.PointValue {
+	counts := make([]ccmap.PointValue, len(values))
+	for i, v := range values {
+		counts[i] = ccmap.PointValue{Value: v.Value, Count: int64(v.Count)}
+	}
+	return counts
+}
+
+// ValueStats says what was learned of the target's calls. Counts are since the
+// start of the session.
+type ValueStats struct {
+	Caught  uint64 // calls that breakpoints caught, of a known place
+	Sites   int    // where they were caught
+	Points  int    // profile points, of samples and of caught calls
+	Bytes   int    // of memory that these take, their tables included
+	Dropped uint64 // counts for which there was no room
+	Decayed int    // times that the janitor has halved a table
+	Reset   int    // times that it has cleared one
+}
+
+// stats takes time in proportion to the points.
+func (v *values) stats() ValueStats {
+	if v.off() {
+		return ValueStats{}
+	}
+	out := ValueStats{Caught: v.calls}
+	for view := range v.caught.Points() {
+		if view.Site.Context == anyContext {
+			out.Sites++
+		}
+	}
+	for _, p := range []*valueprof.Profile{v.sampled, v.caught} {
+		s := p.Stats()
+		out.Points += s.Points
+		out.Bytes += s.Bytes
+		out.Dropped += s.Dropped
+		out.Decayed += s.Decays
+		out.Reset += s.Resets
+	}
+	return out
+}

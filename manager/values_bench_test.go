@@ -1,0 +1,99 @@
+package manager
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// BenchmarkValues measures what learning from a sample costs beside folding it:
+// all samples of one thread, whose innermost frames change; or each of another
+// thread, with another stack.
+func BenchmarkValues(b *testing.B) {
+	for _, depth := range []int{10, 40} {
+		for _, threads := range []int{1, 1000} {
+			names := ccmap.NewNames()
+			samples := walks(names, 1000, depth, threads)
+			for _, off := range []bool{true, false} {
+				b.Run(fmt.Sprintf("depth=%d/threads=%d/values=%t", depth, threads, !off), func(b *testing.B) {
+					benchmarkLearning(b, samples, names, ValueOptions{Off: off})
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkPoints measures how long the manager takes to give the map all points
+// anew, which nothing but time makes it do again.
+func BenchmarkPoints(b *testing.B) {
+	for _, sites := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("points=%d", sites), func(b *testing.B) {
+			names := ccmap.NewNames()
+			m := ccmap.New(ccmap.Options{Names: names, Seed: 1})
+			v := newValues(ValueOptions{}, names, slog.New(slog.DiscardHandler))
+			leaf, root := names.Intern(ccmap.Method{Name: "leaf"}), names.Intern(ccmap.Method{Name: "root"})
+			for i := range sites {
+				v.sample(&ccmap.Sample{Frames: []ccmap.Frame{{Method: leaf}, {Method: root, Offset: uint32(i)}}})
+			}
+			for b.Loop() {
+				m.SetPoints(ccmap.OriginSampled, v.points(v.sampled))
+				m.Snapshot()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*sites), "ns/point")
+		})
+	}
+}
+
+func benchmarkLearning(b *testing.B, samples []ccmap.Sample, names *ccmap.Names, o ValueOptions) {
+	m := ccmap.New(ccmap.Options{Names: names, Seed: 1})
+	v := newValues(o, names, slog.New(slog.DiscardHandler))
+	learn := func() {
+		for i := range samples {
+			m.Fold(&samples[i])
+			v.sample(&samples[i])
+		}
+	}
+	learn()
+	b.ReportAllocs()
+	for b.Loop() {
+		learn()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/sample")
+	b.ReportMetric(float64(v.stats().Points), "points")
+	b.ReportMetric(float64(v.stats().Bytes), "B")
+}
+
+// walks returns samples of a program of 2,000 methods that call up to six others
+// each, mostly the first of them. A thread changes its eight innermost frames at
+// most from one sample to the next.
+func walks(names *ccmap.Names, n, depth, threads int) []ccmap.Sample {
+	rng := rand.New(rand.NewPCG(1, 1))
+	calls := make([][]ccmap.Frame, 2000)
+	for i := range calls {
+		names.Intern(ccmap.Method{Name: fmt.Sprint("f", i)})
+		for range 1 + rng.IntN(6) {
+			calls[i] = append(calls[i], ccmap.Frame{Method: ccmap.MethodID(rng.IntN(len(calls))), Offset: rng.Uint32N(100)})
+		}
+	}
+	samples := make([]ccmap.Sample, n)
+	for i := range samples {
+		s := &samples[i]
+		*s = ccmap.Sample{Thread: uint64(i%threads + 1), Weight: 1e7, Fresh: ccmap.FreshUnknown, Frames: make([]ccmap.Frame, depth)}
+		kept, callee := 0, ccmap.MethodID(rng.IntN(8))
+		if i >= threads {
+			last := samples[i-threads].Frames
+			kept = max(depth-1-rng.IntN(8), 0)
+			copy(s.Frames[depth-kept:], last[depth-kept:])
+			callee = last[depth-kept-1].Method
+		}
+		for at := depth - kept - 1; at >= 0; at-- {
+			call := calls[callee][max(rng.IntN(12)-6, 0)%len(calls[callee])]
+			s.Frames[at] = ccmap.Frame{Method: callee, Offset: call.Offset}
+			callee = call.Method
+		}
+	}
+	return samples
+}

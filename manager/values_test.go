@@ -1,0 +1,256 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/valueprof"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// pseudo are the names of methods that no call is written of.
+var pseudo = []string{ccmap.KernelName, ccmap.UnknownName, ccmap.TruncatedName}
+
+// drawSamples returns samples of few methods, pseudo methods among them, at few
+// offsets, so that calls repeat and call sites have several callees.
+func drawSamples(t *rapid.T, names *ccmap.Names) []ccmap.Sample {
+	ids := []ccmap.MethodID{}
+	for _, name := range slices.Concat([]string{"a", "b", "c", "d"}, pseudo) {
+		ids = append(ids, names.Intern(ccmap.Method{Name: name}))
+	}
+	frame := rapid.Custom(func(t *rapid.T) ccmap.Frame {
+		return ccmap.Frame{
+			Method: rapid.SampledFrom(append(ids, ccmap.NoMethod)).Draw(t, "method"),
+			Offset: rapid.SampledFrom([]uint32{0, 1, 2, ccmap.NoOffset}).Draw(t, "offset"),
+		}
+	})
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) ccmap.Sample {
+		return ccmap.Sample{
+			Thread:    rapid.Uint64Range(1, 3).Draw(t, "thread"),
+			Weight:    1,
+			Frames:    rapid.SliceOfN(frame, 0, 6).Draw(t, "frames"),
+			Truncated: rapid.Bool().Draw(t, "truncated"),
+			Fresh:     ccmap.FreshUnknown,
+		}
+	}), 0, 50).Draw(t, "samples")
+}
+
+// callsOf counts the calls of a snapshot's points of one origin, in any context, by
+// edge. Of its tables nothing may have been forgotten.
+func callsOf(t testing.TB, s *ccmap.Snapshot, o ccmap.Origin) map[edge]int64 {
+	calls := make(map[edge]int64)
+	for _, p := range s.Points() {
+		if p.Origin != o || p.Callers != nil {
+			continue
+		}
+		if p.Other != 0 || p.Aged != 0 || p.Nulls != ccmap.NullsUnknown || p.Kind != ccmap.PointCall {
+			t.Errorf("point %+v", p)
+		}
+		for _, v := range p.Values {
+			calls[edge{p.Method, ccmap.MethodID(v.Value), p.Offset}] += v.Count
+		}
+	}
+	return calls
+}
+
+// edgesOf counts the samples of a snapshot's edges between methods of code.
+func edgesOf(s *ccmap.Snapshot) map[edge]int64 {
+	calls := make(map[edge]int64)
+	code := codeMethods{names: s.Names()}
+	code.update()
+	for e := range s.Edges() {
+		if code.has(e.Caller()) && code.has(e.Callee()) && e.Offset() != ccmap.NoOffset {
+			calls[edge{e.Caller(), e.Callee(), e.Offset()}] = e.Total().Samples
+		}
+	}
+	return calls
+}
+
+// TestSampledPointsAreTheEdges: as long as nothing was forgotten, the points of
+// samples say what the map's edges do, recursion and cut stacks included.
+func TestSampledPointsAreTheEdges(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		m, err := New(newSession(nil).config)
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, s := range drawSamples(r, m.config.Map.Names()) {
+			m.fold(&s)
+		}
+		m.keepPoints()
+		s := m.config.Map.Snapshot()
+		if err := s.CheckValid(); err != nil {
+			r.Fatal(err)
+		}
+		if diff := cmp.Diff(edgesOf(s), callsOf(t, s, ccmap.OriginSampled), cmp.AllowUnexported(edge{})); diff != "" {
+			r.Errorf("points are not the edges (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestHitsCountInTheirContexts: every hit counts once in any context and once in its
+// own, and whatever the policy and the capacity, nothing is lost.
+func TestHitsCountInTheirContexts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		m := ccmap.New(ccmap.Options{})
+		v := newValues(ValueOptions{
+			Capacity: rapid.IntRange(1, 4).Draw(r, "capacity"),
+			Policy:   rapid.SampledFrom([]valueprof.Policy{valueprof.PolicyDecay, valueprof.PolicyReset, valueprof.PolicyOff}).Draw(r, "policy"),
+		}, m.Names(), quiet)
+		placed := uint64(0)
+		for _, s := range drawSamples(r, m.Names()) {
+			if v.code.update(); len(s.Frames) > 1 && s.Frames[1].Offset != ccmap.NoOffset && v.code.has(s.Frames[1].Method) {
+				placed++
+			}
+			v.hit(&s)
+		}
+		m.SetPoints(ccmap.OriginBurst, v.points(v.caught))
+		anywhere, within := int64(0), int64(0)
+		for _, p := range m.Snapshot().Points() {
+			if p.Callers == nil {
+				anywhere += p.Count
+			} else {
+				within += p.Count
+			}
+		}
+		if anywhere != int64(placed) || within != anywhere || v.calls != placed {
+			r.Errorf("%d hits: %d anywhere, %d in contexts, %d in all", placed, anywhere, within, v.calls)
+		}
+		if err := m.Snapshot().CheckValid(); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
+// hitOf makes a sample a hit: a call of its first method by the second.
+func hitOf(s *ccmap.Sample) *ccmap.Sample {
+	s.Hit, s.Weight = true, 0
+	return s
+}
+
+// TestHitsAreNoSamples: a session with hits has the map, the figures and the
+// sampled points of one without.
+func TestHitsAreNoSamples(t *testing.T) {
+	t.Parallel()
+	run := func(hits bool) Report {
+		return newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) {
+			for i := range 100 {
+				one := stack(names, "leaf", "mid", "root")
+				one.Top = ccmap.Repetition(i % 3)
+				r.Push(one)
+				if hits && i%10 == 0 {
+					r.Push(hitOf(stack(names, "mid", "leaf", "other", "root")))
+					r.Push(hitOf(stack(names, "root")))
+				}
+			}
+		}).mustRun(t)
+	}
+	without, with := run(false), run(true)
+	if diff := cmp.Diff(slices.Collect(without.Snapshot.Nodes()), slices.Collect(with.Snapshot.Nodes())); diff != "" {
+		t.Errorf("nodes (without hits, with):\n%s", diff)
+	}
+	a, b := without.Snapshot.Meta(), with.Snapshot.Meta()
+	if a.Known != b.Known || a.Repeated != b.Repeated || a.Loss != b.Loss || without.Snapshot.Total() != with.Snapshot.Total() {
+		t.Errorf("without hits %+v, with %+v", a, b)
+	}
+	for _, o := range []ccmap.Origin{ccmap.OriginSampled, ccmap.OriginBurst} {
+		x, y := callsOf(t, without.Snapshot, o), callsOf(t, with.Snapshot, o)
+		if same := maps.Equal(x, y); same != (o == ccmap.OriginSampled) {
+			t.Errorf("%v: without hits %v, with %v", o, x, y)
+		}
+	}
+	if got := with.Values; got.Caught != 10 || got.Sites != 1 || got.Points != 4 || got.Bytes == 0 || got.Dropped != 0 {
+		t.Errorf("learned %+v", got)
+	}
+	if without.Values.Caught != 0 || without.Values.Points != 2 {
+		t.Errorf("learned of samples %+v", without.Values)
+	}
+}
+
+// TestDriftRenewsValues: what the program calls now replaces what it called before,
+// once there is enough of it, and a drift that goes on is one.
+func TestDriftRenewsValues(t *testing.T) {
+	t.Parallel()
+	m := newSession(nil).mustStart(t)
+	names := m.config.Map.Names()
+	learn := func(leaf string) {
+		for range 1000 {
+			m.values.sample(stack(names, leaf, "root"))
+		}
+	}
+	learn("before")
+	m.learn(answer{drift: true})
+	learn("after")
+	m.learn(answer{drift: true})
+	points := m.values.points(m.values.sampled)
+	after, _ := names.Lookup("after", "")
+	want := []ccmap.PointValue{{Value: uint64(after), Count: 1000}}
+	if len(points) != 1 || !slices.Equal(points[0].Values, want) {
+		t.Errorf("after a drift, points %+v; want the values %v", points, want)
+	}
+}
+
+func TestValuesOff(t *testing.T) {
+	t.Parallel()
+	s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) {
+		r.Push(stack(names, "leaf", "root"))
+		r.Push(hitOf(stack(names, "leaf", "root")))
+	})
+	s.config.Values.Off = true
+	r := s.mustRun(t)
+	if n := len(r.Snapshot.Points()); n != 0 || r.Values != (ValueStats{}) || r.Snapshot.Total().Samples != 1 {
+		t.Errorf("%d points, %+v, %+v", n, r.Values, r.Snapshot.Total())
+	}
+}
+
+func TestLearningDoesNotAllocate(t *testing.T) {
+	names := ccmap.NewNames()
+	v := newValues(ValueOptions{}, names, quiet)
+	sample := stack(names, "leaf", "mid", "root")
+	hit := hitOf(stack(names, "leaf", "mid", "root", "[unknown]"))
+	learn := func() {
+		v.sample(sample)
+		v.hit(hit)
+	}
+	learn()
+	if n := testing.AllocsPerRun(100, learn); n > 0 {
+		t.Errorf("a sample and a hit allocate %v times", n)
+	}
+}
+
+// TestJanitorLosesNothing: what it takes from tables remains in the count.
+func TestJanitorLosesNothing(t *testing.T) {
+	t.Parallel()
+	const calls = 20_000
+	for _, policy := range []valueprof.Policy{valueprof.PolicyDecay, valueprof.PolicyReset, valueprof.PolicyOff} {
+		m := ccmap.New(ccmap.Options{})
+		v := newValues(ValueOptions{Policy: policy}, m.Names(), quiet)
+		var samples []*ccmap.Sample
+		for i := range 20 {
+			samples = append(samples, stack(m.Names(), fmt.Sprint("main.target", i), "main.site"))
+		}
+		for i := range calls {
+			v.sample(samples[i%len(samples)])
+		}
+		m.SetPoints(ccmap.OriginSampled, v.points(v.sampled))
+		points, stats := m.Snapshot().Points(), v.stats()
+		if len(points) != 1 || points[0].Count != calls || len(points[0].Values) > sampledTargets {
+			t.Errorf("%v: points %+v of %d calls", policy, points, calls)
+		}
+		if (stats.Decayed > 0) != (policy == valueprof.PolicyDecay) || (stats.Reset > 0) != (policy == valueprof.PolicyReset) {
+			t.Errorf("%v: %+v", policy, stats)
+		}
+	}
+}
