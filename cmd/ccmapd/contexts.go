@@ -221,9 +221,5 @@ func contextsJSON(p *profile, l contextList, shown []contextRow) any {
 }
 
 func newContextJSON(p *profile, r contextRow) contextJSON {
-	c := contextJSON{p.measure.json(r.total), nameJSON(p.Names().At(r.method)), make([]methodNameJSON, len(r.callers)), r.more}
-	for i, f := range r.callers {
-		c.Callers[i] = callJSON(p.Names().At(f.Method), f.Offset)
-	}
-	return c
+	return contextJSON{p.measure.json(r.total), nameJSON(p.Names().At(r.method)), p.callersJSON(r.callers), r.more}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
 
 const convertLong = `Convert rewrites a profile in another format. The format of IN is told by its
 content, that of OUT by its name: .pb.gz, .pb, .xml, .json or .folded, each also
@@ -13,16 +17,29 @@ contexts were pruned, both keep [pruned] in their place, and lose what these had
 counted by method and edge: all figures are lower bounds then.
 
 With --recent, OUT has the recent samples only: those of the window of 'attach
---window', where a sample weighs the less the longer ago it was.`
+--window', where a sample weighs the less the longer ago it was.
+
+With --coverage, OUT also has what a program built with 'go build -cover' counted of
+itself in DIR, its GOCOVERDIR: how often each block of its functions was executed,
+as profile points, which 'ccmapd points' lists. Functions are found by their names;
+those that were executed and are not in IN are added. Runs add up, and so do several
+DIRs and what IN has already. A function's first block counts its calls.
+
+Conditions and cases are told by the source, which is looked for where IN says, or
+in the module at --source: taken and untaken of every if, and of every switch which
+case. Without it there are blocks alone, those of function literals among them, and
+generic functions lack their type parameters. Where an if has no else, untaken is how
+often it was reached, less taken. Built with -covermode=set, the default, a program
+knows only what was executed, not how often.`
 
 const convertExample = `  ccmapd convert web.pb.gz web.xml
   ccmapd convert --to folded web.pb.gz - | flamegraph.pl > web.svg
   ccmapd convert --recent web.pb.gz now.folded
+  ccmapd convert --coverage /tmp/cover web.json counted.json
   curl -s http://host/debug/pprof/profile | ccmapd convert - web.json.zst`
 
 func newConvertCmd(env *environment) *cobra.Command {
-	var to choice
-	var view recency
+	var f convertFlags
 	cmd := &cobra.Command{
 		Use:     "convert IN OUT",
 		Short:   "Rewrite a profile in another format",
@@ -31,18 +48,72 @@ func newConvertCmd(env *environment) *cobra.Command {
 		GroupID: groupRead,
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			out, err := newOutput(env, args[1], to)
-			if err != nil {
-				return err
-			}
-			p, err := view.load(env, args[0])
-			if err != nil {
-				return err
-			}
-			return out.write(p.Snapshot)
+			return convert(env, f, args[0], args[1])
 		},
 	}
-	registerTo(cmd, &to)
-	view.register(cmd)
+	registerTo(cmd, &f.to)
+	f.view.register(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.coverage.dirs, "coverage", nil, "add the counts in `DIR`, which was GOCOVERDIR of a program; may be repeated")
+	flags.StringVar(&f.coverage.source, "source", "", "with --coverage, look for sources in the module at `DIR`")
 	return cmd
+}
+
+// convertFlags are the flags of convert.
+type convertFlags struct {
+	to       choice
+	view     recency
+	coverage coverage
+}
+
+func (f convertFlags) check(o output) error {
+	switch {
+	case len(f.coverage.dirs) == 0 && f.coverage.source != "":
+		return usagef("--source is for the functions of --coverage")
+	case len(f.coverage.dirs) == 0:
+		return nil
+	case f.view.recent:
+		return usagef("--coverage and --recent exclude each other: coverage is of whole runs")
+	}
+	return f.coverage.checkFormat(o)
+}
+
+func convert(env *environment, f convertFlags, in, path string) error {
+	out, err := newOutput(env, path, f.to)
+	if err != nil {
+		return err
+	}
+	if err := f.check(out); err != nil {
+		return err
+	}
+	if len(f.coverage.dirs) > 0 {
+		return convertCovered(env, f.coverage, in, out)
+	}
+	p, err := f.view.load(env, in)
+	if err != nil {
+		return err
+	}
+	return out.write(p.Snapshot)
+}
+
+// convertCovered adds coverage to a profile.
+func convertCovered(env *environment, c coverage, in string, out output) error {
+	programs, ignored, err := c.programs()
+	if err != nil {
+		return err
+	}
+	m, err := readMap(env, in)
+	if err != nil {
+		return err
+	}
+	imported := importCoverage(m, programs, c.source)
+	if err := out.write(m.Snapshot()); err != nil {
+		return err
+	}
+	for _, file := range ignored {
+		if _, err := fmt.Fprintln(env.stderr, "coverage:", printable(file.Error())); err != nil {
+			return err
+		}
+	}
+	return imported.report(env.stderr)
 }

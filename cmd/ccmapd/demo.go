@@ -46,6 +46,7 @@ func newDemoCmd(env *environment) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), env, f) },
 	}
 	cmd.Flags().DurationVarP(&f.duration, "duration", "d", 10*time.Second, "sample for `TIME`")
+	f.values.register(cmd)
 	return cmd
 }
 
@@ -149,6 +150,7 @@ func showDemo(env *environment, p *profile) error {
 		{"top", "-n", "10", file},
 		{"contexts", "-n", "3", file, method},
 		{"sites", "-n", "5", file},
+		{"receivers", "-n", "3", file},
 	} {
 		if err := showCommand(env, args); err != nil {
 			return err

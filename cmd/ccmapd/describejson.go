@@ -113,3 +113,12 @@ func nameJSON(m ccmap.Method) methodNameJSON {
 func callJSON(m ccmap.Method, offset uint32) methodNameJSON {
 	return methodNameJSON{m.Name, m.Signature, m.File, lineOf(m, offset)}
 }
+
+// callersJSON identifies a chain of callers, each at its call.
+func (p *profile) callersJSON(callers []ccmap.Frame) []methodNameJSON {
+	out := make([]methodNameJSON, len(callers))
+	for i, f := range callers {
+		out[i] = callJSON(p.Names().At(f.Method), f.Offset)
+	}
+	return out
+}

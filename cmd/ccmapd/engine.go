@@ -29,6 +29,7 @@ type engine struct {
 type attachment struct {
 	pid      int
 	interval time.Duration
+	hits     float64 // calls caught a second; negative: none
 	sink     sampler.Sink
 	log      *slog.Logger
 }
@@ -39,7 +40,7 @@ var engines = []engine{
 }
 
 func openPerf(a attachment) (source, error) {
-	return perf.Open(perf.Options{PID: a.pid, Interval: a.interval, Sink: a.sink, Logger: a.log})
+	return perf.Open(perf.Options{PID: a.pid, Interval: a.interval, HitBudget: a.hits, Sink: a.sink, Logger: a.log})
 }
 
 // autoEngine, as the name of an engine, means the best that is permitted.

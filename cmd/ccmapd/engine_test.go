@@ -61,8 +61,13 @@ func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	r := runEngines(t, []engine{fakeEngine(false), refusingEngine("forbidden", sampler.ErrPermission)}, "version")
-	for _, want := range []string{"ccmapd ", "go1.", "engine fake: permitted\n", "engine forbidden: not permitted\n"} {
+	able := engine{"able", func(a attachment) (source, error) { return &fakeSource{attachment: a, probes: 1}, nil }}
+	all := []engine{able, fakeEngine(false), refusingEngine("forbidden", sampler.ErrPermission)}
+	r := runEngines(t, all, "version")
+	for _, want := range []string{
+		"ccmapd ", "go1.", "engine able: permitted, and hardware breakpoints\n",
+		"engine fake: permitted, without hardware breakpoints: it catches no calls\n", "engine forbidden: not permitted\n",
+	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("output %q lacks %q", r.stdout, want)
 		}

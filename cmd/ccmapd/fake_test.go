@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +15,9 @@ import (
 )
 
 // fakeEngine attaches to every process and takes 30 samples of 10 ms: 20 of
-// main.work below main.main, 10 of main.main alone. Then the target ends, or
-// the source waits to be stopped.
+// main.work below main.main, 10 of main.main alone. It catches as many calls of
+// main.work as it may in a second. Then the target ends, or the source waits to be
+// stopped.
 func fakeEngine(waits bool) engine {
 	return engine{"fake", func(a attachment) (source, error) { return &fakeSource{attachment: a, waits: waits}, nil }}
 }
@@ -27,7 +29,9 @@ func refusingEngine(name string, err error) engine {
 
 type fakeSource struct {
 	attachment
-	waits bool
+	waits   bool
+	probes  int
+	targets int // methods that the calls it catches reach; 0: main.work
 }
 
 func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
@@ -36,6 +40,14 @@ func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
 	for i := range 30 {
 		names := []string{"main.work", "main.main"}
 		r.Push(s.stack(names[min(i/20, 1):]))
+	}
+	for i := range int(s.hits) {
+		hit := s.stack([]string{"main.work", "main.main"})
+		if s.targets > 0 {
+			hit = s.stack([]string{fmt.Sprint("main.work", i%s.targets), "main.main"})
+		}
+		hit.Hit, hit.Weight = true, 0
+		r.Push(hit)
 	}
 	r.Publish()
 	if s.waits {
@@ -67,7 +79,10 @@ func (s *fakeSource) SetInterval(time.Duration) error { return nil }
 func (s *fakeSource) Close() error                    { return nil }
 
 func (s *fakeSource) Stats() sampler.Stats {
-	return sampler.Stats{Samples: 30, Threads: 1, Interval: s.interval, KernelReason: "this is a test"}
+	return sampler.Stats{
+		Samples: 30, Threads: 1, Interval: s.interval, KernelReason: "this is a test",
+		Hits: uint64(max(s.hits, 0)), Probes: s.probes,
+	}
 }
 
 func (s *fakeSource) Target() ccmap.Target {

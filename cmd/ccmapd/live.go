@@ -63,6 +63,15 @@ func (l *liveLine) next() string {
 	return line
 }
 
+// aboveLive returns a writer for lines that may be written while a live line is
+// drawn on w.
+func aboveLive(w io.Writer) io.Writer {
+	if terminalWidth(w) > 0 {
+		return aboveLiveLine{w}
+	}
+	return w
+}
+
 // aboveLiveLine is a terminal that has a live line: what is written to it takes
 // the place of that, which is then drawn below. One Write writes whole lines.
 type aboveLiveLine struct{ w io.Writer }
@@ -97,8 +106,8 @@ func formatStatus(last, s manager.Status) string {
 	return strings.Join(parts, "  ")
 }
 
-// formatProgress prints how settled the profile is, and what has happened that
-// does not happen to most.
+// formatProgress prints how settled the profile is, what has happened that does not
+// happen to most, and how many calls were caught.
 func formatProgress(s manager.Status) []string {
 	var parts []string
 	if s.Settled != (ccmap.Settled{}) {
@@ -109,6 +118,9 @@ func formatProgress(s manager.Status) []string {
 	}
 	if s.Pruned.Times > 0 {
 		parts = append(parts, "pruned "+plural(int64(s.Pruned.Times), "time"))
+	}
+	if s.Caught > 0 {
+		parts = append(parts, "caught "+plural(int64(s.Caught), "call"))
 	}
 	return parts
 }

@@ -28,7 +28,7 @@ const requireEngine = "CCMAPD_REQUIRE_ENGINE"
 // needEngine skips a test where no engine is permitted.
 func needEngine(t *testing.T) {
 	t.Helper()
-	err := engines[0].tryHere()
+	_, err := engines[0].tryHere()
 	switch {
 	case err != nil && os.Getenv(requireEngine) == "1":
 		t.Fatalf("%s=1, but sampling is not possible: %v", requireEngine, err)

@@ -73,24 +73,31 @@ func selectNames(names *ccmap.Names, match func(string) bool) methodSet {
 	return set
 }
 
-// resolveMethod returns the one full name that text stands for.
+// resolveMethod returns the one full name that text stands for. Of several it is the
+// one that ends as text is written: "T.f" is rather main.T.f than main.(*T).f, with
+// which an interface calls it.
 func resolveMethod(names *ccmap.Names, text string) (string, error) {
 	all := distinctNames(names)
 	if _, found := slices.BinarySearch(all, text); found {
 		return text, nil
 	}
 	plain := plainName(text)
-	var found []string
+	var found, asWritten []string
 	for _, name := range all {
 		if hasNameSuffix(plainName(name), plain) {
 			found = append(found, name)
 		}
+		if hasNameSuffix(name, text) {
+			asWritten = append(asWritten, name)
+		}
 	}
-	switch len(found) {
-	case 0:
+	switch {
+	case len(found) == 0:
 		return "", unknownMethod(all, text)
-	case 1:
+	case len(found) == 1:
 		return found[0], nil
+	case len(asWritten) == 1:
+		return asWritten[0], nil
 	}
 	return "", withHint(fmt.Errorf("%d methods are called %q", len(found), text),
 		"Give more of the name, or --regexp: %s", listNames(found))

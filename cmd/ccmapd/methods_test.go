@@ -48,6 +48,18 @@ func TestResolveMethod(t *testing.T) {
 	}
 }
 
+// TestResolveMethodAsWritten: a method of a value has a wrapper for its pointer.
+func TestResolveMethodAsWritten(t *testing.T) {
+	t.Parallel()
+	names := namesOf("main.T.f", "main.(*T).f", "main.U.g", "x.U.g")
+	for text, want := range map[string]string{"T.f": "main.T.f", "(*T).f": "main.(*T).f", "U.g": "", "f": ""} {
+		got, err := resolveMethod(names, text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("resolveMethod(%q) = %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
 func TestResolveMethodErrors(t *testing.T) {
 	t.Parallel()
 	names := namesOf(exampleNames...)

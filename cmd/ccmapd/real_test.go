@@ -24,10 +24,10 @@ import (
 const fortio = "fortio.org/fortio@v1.63.0"
 
 // install builds a command of a module and returns its path.
-func install(t *testing.T, command string) string {
+func install(t *testing.T, command string, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("go", "install", command)
+	cmd := exec.Command("go", append(append([]string{"install"}, flags...), command)...)
 	cmd.Dir = dir // outside any module
 	cmd.Env = append(os.Environ(), "GOBIN="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -40,12 +40,12 @@ func install(t *testing.T, command string) string {
 var listening = regexp.MustCompile(`http-echo server listening on tcp ([0-9.:]+)`)
 
 // serveFortio starts its HTTP server under load and returns the process and the
-// address.
-func serveFortio(t *testing.T) (server *exec.Cmd, address string) {
+// address. The server's environment has some more variables.
+func serveFortio(t *testing.T, binary string, variables ...string) (server *exec.Cmd, address string) {
 	t.Helper()
-	binary := install(t, fortio)
 	server = exec.Command(binary, "server", "-pprof", "-http-port", "127.0.0.1:0",
 		"-grpc-port", "disabled", "-tcp-port", "disabled", "-udp-port", "disabled", "-redirect-port", "disabled")
+	server.Env = append(os.Environ(), variables...)
 	log, err := server.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestRealServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and loads a server for seconds")
 	}
-	server, address := serveFortio(t)
+	server, address := serveFortio(t, install(t, fortio))
 	dir := t.TempDir()
 	file := filepath.Join(dir, "outside.json")
 	a := attachTo(t, fmt.Sprint(server.Process.Pid), "--tune=false", "-d", "7s", "-o", file)

@@ -1,42 +1,179 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 )
 
-func TestSiteHints(t *testing.T) {
-	t.Parallel()
-	m := ccmap.New(ccmap.Options{})
-	m.Add(m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main.main"})), ccmap.Counters{Samples: 1, Time: 1e7})
-	p := newProfile("test", m.Snapshot())
-	for _, test := range []struct {
-		callees []string
-		samples int64
-		offset  uint32
-		want    string
-	}{
-		{[]string{"main.f"}, 30, 1, hintMonomorphic},
-		{[]string{"main.f"}, 29, 1, hintFewSamples},
-		{[]string{"main.f"}, 30, ccmap.NoOffset, hintMonomorphic},
-		{[]string{"main.(*A).Do", "main.B.Do"}, 30, 1, hintBimorphic},
-		{[]string{"main.(*A).Do", "main.B.Do"}, 30, ccmap.NoOffset, hintLineUnknown},
-		{[]string{"main.(*A).Do", "main.B.Do"}, 29, ccmap.NoOffset, hintFewSamples},
-		{[]string{"main.A.Do", "x/y.B.Do", "y.G[go.shape.int].Do"}, 90, 1, hintMegamorphic},
-		{[]string{"main.A.Do", "main.B.Do", "main.f"}, 90, 1, hintMixed},
-		{[]string{"main.(*A).Do", "[kernel]", "runtime.mallocgc", "main.B.Do"}, 90, 1, hintBimorphic},
-		{[]string{"main.(*A).Do", "runtime.newobject"}, 90, 1, hintMonomorphic},
-		{[]string{"runtime.newobject", "[kernel]"}, 90, 1, hintMixed},
-		{[]string{"main.main.func1", "main.main.func2"}, 90, 1, hintMixed},
-	} {
-		row := siteRow{offset: test.offset, total: ccmap.Counters{Samples: test.samples}}
-		for _, name := range test.callees {
-			row.callees = append(row.callees, calleeRow{method: ccmap.Method{Name: name}})
+// allReceivers lists all call sites of a profile.
+func allReceivers(p *profile, callers methodSet) receiverList {
+	return newReceivers(p, callers, receiversFlags{all: true, depth: 3})
+}
+
+// drawing returns the map of a program that draws shapes: two callers of draw, of
+// which each has a type. Calls are those caught from each.
+func drawing(calls int64) *ccmap.Map {
+	m := ccmap.New(ccmap.Options{Window: time.Minute})
+	id := func(name string) ccmap.MethodID { return m.Names().Intern(ccmap.Method{Name: name}) }
+	draw := id("main.draw")
+	for i, shape := range []string{"Circle", "Square"} {
+		area, caller := id("main."+shape+".Area"), ccmap.Frame{Method: id("main.all" + shape + "s"), Offset: uint32(i)}
+		for range 40 {
+			m.Fold(&ccmap.Sample{
+				Frames: []ccmap.Frame{{Method: area, Offset: 1}, {Method: draw, Offset: 2}, caller},
+				Weight: sampleNS, Time: int64(time.Second), Fresh: ccmap.FreshUnknown,
+			})
 		}
-		row.targets = targets(row.callees)
-		if got := row.hint(p); got != test.want {
-			t.Errorf("%d samples of %v: %q, want %q", test.samples, test.callees, got, test.want)
+		for _, context := range [][]ccmap.Frame{nil, {caller}} {
+			m.AddPoint(ccmap.Point{
+				Origin: ccmap.OriginBurst, Method: draw, Offset: 2, Callers: context, Nulls: ccmap.NullsUnknown,
+				Values: []ccmap.PointValue{{Value: uint64(area), Count: calls}},
+			})
+		}
+	}
+	return m
+}
+
+// TestReceiversAndSitesAgree: without caught calls the verdicts are the hints of
+// 'sites'.
+func TestReceiversAndSitesAgree(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		_, p := prunedPair(t)
+		hints := make(map[ccmap.Frame]siteRow)
+		for _, row := range siteRows(p, nil, sortTime) {
+			id, _ := p.Names().Lookup(row.caller.Name, row.caller.Signature)
+			hints[ccmap.Frame{Method: id, Offset: row.offset}] = row
+		}
+		list := allReceivers(p, nil)
+		if len(list.rows) != len(hints) {
+			t.Errorf("%d sites, want %d", len(list.rows), len(hints))
+		}
+		for _, row := range list.rows {
+			want := hints[ccmap.Frame{Method: row.Caller, Offset: row.Offset}]
+			if row.decisive.Verdict != want.verdict || len(row.Receivers()) != want.targets {
+				t.Errorf("%s+%d: %v of %d, in 'sites' %v of %d", row.caller.Name, row.Offset,
+					row.decisive.Verdict, len(row.Receivers()), want.verdict, want.targets)
+			}
+		}
+	})
+}
+
+// TestReceiversOfCallers: METHOD restricts the list, and nothing else.
+func TestReceiversOfCallers(t *testing.T) {
+	t.Parallel()
+	p := newProfile("drawing", drawing(500).Snapshot())
+	all := allReceivers(p, nil)
+	draw := allReceivers(p, selectNames(p.Names(), func(name string) bool { return name == "main.draw" }))
+	if len(all.rows) != 3 || len(draw.rows) != 1 {
+		t.Fatalf("%d sites in all, %d of draw", len(all.rows), len(draw.rows))
+	}
+	at := slices.IndexFunc(all.rows, func(r receiversRow) bool { return r.caller.Name == "main.draw" })
+	if diff := cmp.Diff(siteText(t, all, all.rows[at]), siteText(t, draw, draw.rows[0])); diff != "" {
+		t.Errorf("draw (-in all +alone):\n%s", diff)
+	}
+}
+
+// TestWhatTells: of few caught calls the callers are not known; where the samples
+// agree with them, they tell.
+func TestWhatTells(t *testing.T) {
+	t.Parallel()
+	for calls, want := range map[int64]struct {
+		byCalls bool
+		text    string
+	}{
+		0:    {false, "2 bimorphic, monomorphic by caller"},
+		60:   {false, "2 bimorphic, monomorphic by caller"},
+		100:  {false, "2 bimorphic, monomorphic by caller"},
+		5000: {true, "2 bimorphic, monomorphic by caller"},
+	} {
+		p := newProfile("drawing", drawing(calls).Snapshot())
+		row := newReceivers(p, nil, receiversFlags{depth: 3}).rows[0]
+		if row.byCalls != want.byCalls || row.verdict() != want.text {
+			t.Errorf("of %d calls from each caller: %q, by calls: %t", calls, row.verdict(), row.byCalls)
+		}
+	}
+}
+
+// TestReceiversInAllFormats: every format but folded stacks keeps what is said.
+func TestReceiversInAllFormats(t *testing.T) {
+	t.Parallel()
+	m := drawing(500)
+	want := receiversIn(t, newProfile("drawing", m.Snapshot()))
+	for _, format := range []export.Format{export.Pprof, export.XML, export.JSON} {
+		t.Run(fmt.Sprint(format), func(t *testing.T) {
+			t.Parallel()
+			var file bytes.Buffer
+			if err := export.Write(&file, format, m.Snapshot()); err != nil {
+				t.Fatal(err)
+			}
+			read, _, err := export.Read(&file, export.ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, receiversIn(t, newProfile("drawing", read.Snapshot()))); diff != "" {
+				t.Errorf("-before +after:\n%s", diff)
+			}
+		})
+	}
+}
+
+// receiversIn returns what is said of all sites.
+func receiversIn(t *testing.T, p *profile) string {
+	t.Helper()
+	list, text := allReceivers(p, nil), ""
+	for _, row := range list.rows {
+		text += siteText(t, list, row)
+	}
+	return text
+}
+
+func siteText(t *testing.T, list receiverList, row receiversRow) string {
+	t.Helper()
+	var text bytes.Buffer
+	if err := writeJSON(&text, list.siteJSON(row)); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// TestReceiversNotes says what the figures are of.
+func TestReceiversNotes(t *testing.T) {
+	t.Parallel()
+	whole := newProfile("drawing", drawing(500).Snapshot())
+	recent, err := whole.recent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pruned := drawing(0)
+	z := pruned.Names().Intern(ccmap.Method{Name: "main.z"})
+	for i := range 3000 { // less is not pruned
+		n := pruned.Child(pruned.Child(pruned.Root(), ccmap.NoOffset, z), uint32(i), z)
+		pruned.Add(n, ccmap.Counters{Samples: 1, Time: sampleNS})
+	}
+	pruned.Prune(0)
+	for _, test := range []struct {
+		p    *profile
+		want string
+	}{
+		{whole, "1,000 calls caught by breakpoints."},
+		{recent, "1,000 calls caught by breakpoints, in the whole run."},
+		{newProfile("drawing", drawing(0).Snapshot()), "No calls were caught:"},
+		{newProfile("drawing", pruned.Snapshot()), "Contexts are lower bounds"},
+	} {
+		list := allReceivers(test.p, nil)
+		if notes := strings.Join(list.notes(list.rows), "\n"); !strings.Contains(notes, test.want) {
+			t.Errorf("notes are\n%s\nwant %q", notes, test.want)
 		}
 	}
 }

@@ -35,6 +35,7 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 		fmt.Fprintln(w, "The program used less CPU time than one interval while it was watched.")
 	}
 	reportPruning(w, p, r.Written)
+	s.reportValues(w, r)
 	printNext(w, r.Written)
 	return nil
 }
@@ -99,6 +100,7 @@ type sessionJSON struct {
 	Drift   bool         `json:"drift"` // the program did something else in the end than before
 	Written []string     `json:"written"`
 	Source  sourceJSON   `json:"source"`
+	Values  valuesJSON   `json:"values"`
 	Loss    lossJSON     `json:"loss"`
 	CPU     int64        `json:"ccmapd_cpu_ns"` // that ccmapd used
 	Methods []methodJSON `json:"methods"`       // the hottest
@@ -124,6 +126,10 @@ type sourceJSON struct {
 	Probed     uint64 `json:"probed"`
 	Probes     int    `json:"probes"` // watchpoints
 	KernelTime bool   `json:"kernel_time"`
+	Hits       uint64 `json:"hits"`       // calls caught
+	Bursts     uint64 `json:"bursts"`     // times that breakpoints were set for that
+	HitSites   int    `json:"hit_sites"`  // call instructions that are indirect and hot
+	HitReason  string `json:"hit_reason"` // why no calls are caught, where none can be
 }
 
 func (s *session) newSessionJSON(r manager.Report) sessionJSON {
@@ -134,7 +140,8 @@ func (s *session) newSessionJSON(r manager.Report) sessionJSON {
 		Drift:   r.Drift,
 		Written: append([]string{}, r.Written...),
 		Source: sourceJSON{src.Samples, src.Repaired, src.Rooted, src.Truncated, src.Kernel, src.Foreign,
-			src.Probed, src.Probes, src.KernelTime},
+			src.Probed, src.Probes, src.KernelTime, src.Hits, src.Bursts, src.HitSites, src.HitReason},
+		Values:  valuesJSON(r.Values),
 		Loss:    lossJSON(p.Meta().Loss),
 		CPU:     int64(r.CPU),
 		Methods: p.methodsJSON(cut(hottest(p), reportMethods)),

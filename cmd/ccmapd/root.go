@@ -60,7 +60,7 @@ func newRootOf(env *environment) *cobra.Command {
 	)
 	root.AddCommand(
 		newAttachCmd(env), newRunCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
-		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newQueryCmd(env),
+		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newReceiversCmd(env), newPointsCmd(env), newQueryCmd(env),
 		newOverlapCmd(env), newDiffCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newVersionCmd(env),
 	)

@@ -72,7 +72,8 @@ func TestUsageErrors(t *testing.T) {
 		"attach --max-overhead 101 1", "attach --max-overhead NaN 1", "attach --min-interval 1s --max-interval 1ms 1",
 		"attach --tune-window -1 1", "attach --tune-window 0 1", "attach --min-interval 1s 1", "attach --max-interval 1ms 1",
 		"attach --tune-high 100 1", "demo -d 0s", "attach --engine magic 1", "attach -o x.doc 1", "attach -o a.xml -o a.xml 1",
-		"attach -q -v 1", "attach -q --json 1", "run", "run --nonsense -- true", "version x", "demo x",
+		"attach -q -v 1", "attach -q --json 1",
+		"attach -q --dump-values 1", "attach --hits -1 1", "attach --hits NaN 1", "attach --janitor often 1", "demo --hits x", "run", "run --nonsense -- true", "version x", "demo x",
 	} {
 		r := runEngines(t, []engine{fakeEngine(false)}, strings.Fields(line)...)
 		if r.code != exitUsage || r.stdout != "" || !strings.HasPrefix(r.stderr, "ccmapd: ") {

@@ -27,6 +27,7 @@ type samplingFlags struct {
 	window     time.Duration // time constant of what is recent; 0: none
 	until      goal
 	engine     choice
+	values     valueFlags
 	quiet      bool
 	json       bool
 	verbose    bool
@@ -56,6 +57,8 @@ exact totals of what was pruned.
 RECENT  Beside the whole run, a window of recent samples is kept, in which a
 sample falls to 1/e of its weight with every --window. See 'ccmapd top --recent'.
 
+` + receiversHelp + `
+
 Each --output is written in the format of its name: .pb.gz or .pb (pprof), .xml,
 .json or .folded, each also with .gz or .zst. A %p in it becomes the pid. Without
 --output the profile goes to ccmapd-PID.pb.gz in the working directory. Files are
@@ -65,8 +68,9 @@ in the end, the profile goes to a new directory in $TMPDIR (or /tmp).
 
 With --json: profile {as in top}, until {of, percent, reached}, drift, written
 [files], source {samples, of which repaired, rooted, truncated, kernel, foreign
-and probed; probes, kernel_time}, loss {source, queue, throttled, corrupt,
-orphaned}, ccmapd_cpu_ns, methods [the hottest, as in top].`
+and probed; probes, kernel_time, hits, bursts, hit_sites, hit_reason}, values
+{caught, sites, points, bytes, dropped, decayed, reset}, loss {source, queue,
+throttled, corrupt, orphaned}, ccmapd_cpu_ns, methods [the hottest, as in top].`
 
 // newSamplingFlags returns the defaults.
 func newSamplingFlags(all []engine) *samplingFlags {
@@ -78,6 +82,7 @@ func newSamplingFlags(all []engine) *samplingFlags {
 		memory:   64 * miB,
 		window:   15 * time.Minute,
 		engine:   choice{value: autoEngine, from: engineNames(all)},
+		values:   newValueFlags(),
 	}
 }
 
@@ -98,6 +103,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
 	registerChoice(cmd, &f.engine, "engine", "`ENGINE` to sample with: "+orList(f.engine.from)+"; auto: the best permitted")
+	f.values.register(cmd)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more, not only warnings, to standard error")
@@ -122,6 +128,8 @@ func (f *samplingFlags) check() error {
 		return usagef("--quiet and --verbose exclude each other")
 	case f.quiet && f.json:
 		return usagef("--quiet and --json exclude each other")
+	case f.quiet && f.values.dump:
+		return usagef("--quiet and --dump-values exclude each other")
 	case f.duration < 0:
 		return usagef("--duration %v is negative", f.duration)
 	case f.interval <= 0:
@@ -145,6 +153,9 @@ func (f *samplingFlags) check() error {
 	}
 	if _, err := tuning.New(f.tuning()); err != nil {
 		return usageError{err}
+	}
+	if err := f.values.check(); err != nil {
+		return err
 	}
 	if len(f.outputs) == 0 {
 		f.outputs = []string{defaultOutput}
@@ -182,13 +193,13 @@ func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	level := slog.LevelWarn
-	if f.verbose {
+	switch {
+	case f.verbose && f.values.dump:
+		level = slog.LevelDebug // the janitor of value tables logs at that
+	case f.verbose:
 		level = slog.LevelInfo
 	}
-	if terminalWidth(w) > 0 {
-		w = aboveLiveLine{w}
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(aboveLive(w), &slog.HandlerOptions{Level: level}))
 }
 
 // atMost describes the duration, for people.

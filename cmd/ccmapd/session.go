@@ -32,7 +32,7 @@ func openSession(env *environment, f *samplingFlags, pid int) (*session, error) 
 	m := ccmap.New(ccmap.Options{MaxBytes: int64(f.memory), Window: f.window})
 	log := f.logger(env.stderr)
 	got, err := attach(env.engines, f.engine.value, attachment{
-		pid: pid, interval: f.interval, log: log, sink: sampler.Sink{Queue: q, Names: m.Names()},
+		pid: pid, interval: f.interval, hits: f.values.hitBudget(), log: log, sink: sampler.Sink{Queue: q, Names: m.Names()},
 	})
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func openSession(env *environment, f *samplingFlags, pid int) (*session, error) 
 	got.describe(m.Meta())
 	mgr, err := newManager(f, manager.Config{
 		Source: got, Queue: q, Map: m, Logger: log, Dumps: fileDumps(f.outputs, pid),
-		Until: f.until.Goal,
+		Until: f.until.Goal, Values: f.values.options(f.memory, env.stderr),
 	})
 	if err != nil {
 		return nil, errors.Join(err, got.Close())

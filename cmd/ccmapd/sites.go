@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
 const sitesLong = `Sites lists the call sites of a profile with what they call, the hottest first:
@@ -28,6 +29,8 @@ which calls always reach the same method, and which have a mix of receivers.
     line unknown several methods, but the profile does not say on which lines
     few samples  under 30: a receiver of 10 % of the calls would be missed in
                  4 % of such sites or more, so nothing is said
+
+Which callers tell the receiver, and types of caught calls: see 'receivers'.
 
 METHOD restricts the list to calls made by it: a name, or as much of its end as
 is unique. All figures are exact, also where contexts were pruned (see 'top').
@@ -74,7 +77,8 @@ type siteRow struct {
 	offset  uint32
 	total   ccmap.Counters
 	callees []calleeRow
-	targets []calleeRow // the callees that are written there
+	targets int // of the callees, those that are written there
+	verdict pollution.Verdict
 }
 
 type calleeRow struct {
@@ -86,12 +90,13 @@ type calleeRow struct {
 // all.
 func siteRows(p *profile, callers methodSet, by string) []siteRow {
 	var rows []siteRow
+	receivers := p.pollution()
 	for m := range p.Methods() {
 		if callers != nil && !callers.has(m.ID()) {
 			continue
 		}
 		for site := range m.CallSites() {
-			if row := newSiteRow(p, m.Method(), site); !row.total.IsZero() {
+			if row := newSiteRow(p, m.Method(), site, receivers.Samples(site)); !row.total.IsZero() {
 				rows = append(rows, row)
 			}
 		}
@@ -107,8 +112,11 @@ func siteRows(p *profile, callers methodSet, by string) []siteRow {
 	return rows
 }
 
-func newSiteRow(p *profile, caller ccmap.Method, site ccmap.CallSite) siteRow {
-	row := siteRow{caller: caller, offset: site.Offset(), total: site.Total()}
+func newSiteRow(p *profile, caller ccmap.Method, site ccmap.CallSite, receivers pollution.Evidence) siteRow {
+	row := siteRow{
+		caller: caller, offset: site.Offset(), total: site.Total(),
+		targets: len(receivers.Targets), verdict: receivers.Verdict,
+	}
 	for callee := range site.Callees() {
 		method := p.Names().At(callee.Callee())
 		if callee.Total().IsZero() || method.Name == ccmap.PrunedName {
@@ -123,8 +131,15 @@ func newSiteRow(p *profile, caller ccmap.Method, site ccmap.CallSite) siteRow {
 			cmp.Compare(a.method.Signature, b.method.Signature),
 		)
 	})
-	row.targets = targets(row.callees)
 	return row
+}
+
+// hint says what the callees of a site mean to who would optimize the call.
+func (r siteRow) hint() string {
+	if r.verdict == pollution.Unknown {
+		return "few samples"
+	}
+	return r.verdict.String()
 }
 
 func (m measure) compareSites(by string, a, b siteRow) int {
@@ -132,7 +147,7 @@ func (m measure) compareSites(by string, a, b siteRow) int {
 	case sortName:
 		return 0
 	case "targets":
-		return cmp.Or(cmp.Compare(len(b.targets), len(a.targets)), m.hotter(sortTime, a.total, b.total))
+		return cmp.Or(cmp.Compare(b.targets, a.targets), m.hotter(sortTime, a.total, b.total))
 	}
 	return m.hotter(by, a.total, b.total)
 }
@@ -156,7 +171,7 @@ func printSites(env *environment, p *profile, rows []siteRow, list listing, call
 // addSite adds a site and the hottest of its callees; the others are added up.
 func (t *table) addSite(p *profile, r siteRow, callees uint) {
 	t.addFigures(p, r.total, r.total, r.caller.Name, formatLocation(r.caller, r.offset),
-		formatCount(int64(len(r.targets)))+" "+r.hint(p))
+		formatCount(int64(r.targets))+" "+r.hint())
 	shown := cut(r.callees, callees)
 	for _, c := range shown {
 		t.addFigures(p, c.total, r.total, "  → "+c.method.Name, formatLocation(c.method, 0))
@@ -192,7 +207,7 @@ func sitesJSON(p *profile, rows []siteRow) any {
 		Sites   []siteJSON  `json:"sites"`
 	}{describeJSON(p), make([]siteJSON, len(rows))}
 	for i, r := range rows {
-		site := siteJSON{callJSON(r.caller, r.offset), p.measure.json(r.total), len(r.targets), r.hint(p), make([]calleeJSON, len(r.callees))}
+		site := siteJSON{callJSON(r.caller, r.offset), p.measure.json(r.total), r.targets, r.hint(), make([]calleeJSON, len(r.callees))}
 		for j, c := range r.callees {
 			site.Callees[j] = calleeJSON{nameJSON(c.method), p.measure.json(c.total),
 				percent(p.measure.of(c.total), p.measure.of(r.total))}

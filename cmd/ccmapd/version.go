@@ -18,10 +18,12 @@ import (
 
 const versionLong = `Version prints the versions of ccmapd, of Go and of the modules it was built with,
 and which engines there are. Whether an engine is permitted here is found out by
-attaching to ccmapd itself; another user's process may still refuse.
+attaching to ccmapd itself; another user's process may still refuse. Without hardware
+breakpoints samples are the same, but nobody knows which of them find an activation
+again, and no calls are caught (--hits).
 
 With --json: version, go, platform, modules [{path, version}], engines [{name,
-permitted, reason}].`
+permitted, reason, breakpoints}].`
 
 const versionExample = `  ccmapd version
   ccmapd version --json | jq '.engines[] | select(.permitted) | .name'`
@@ -60,9 +62,10 @@ type moduleInfo struct {
 }
 
 type engineInfo struct {
-	Name      string `json:"name"`
-	Permitted bool   `json:"permitted"`
-	Reason    string `json:"reason,omitempty"` // why not
+	Name        string `json:"name"`
+	Permitted   bool   `json:"permitted"`
+	Reason      string `json:"reason,omitempty"` // why not
+	Breakpoints bool   `json:"breakpoints"`      // of the hardware: whether it can set any
 }
 
 func newVersionInfo(all []engine) versionInfo {
@@ -75,34 +78,44 @@ func newVersionInfo(all []engine) versionInfo {
 	}
 	for _, e := range all {
 		info := engineInfo{Name: e.name, Permitted: true}
-		if err := e.tryHere(); err != nil {
+		if stats, err := e.tryHere(); err != nil {
 			info.Permitted, info.Reason = false, err.Error()
+		} else {
+			info.Breakpoints = stats.Probes > 0
 		}
 		v.Engines = append(v.Engines, info)
 	}
 	return v
 }
 
-// tryHere attaches the engine to this process and detaches it again.
-func (e engine) tryHere() error {
+// tryHere attaches the engine to this process and detaches it again. It returns
+// what the engine is able to.
+func (e engine) tryHere() (sampler.Stats, error) {
 	src, err := e.open(attachment{
 		pid: os.Getpid(), interval: time.Second, log: slog.New(slog.DiscardHandler),
 		sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
 	})
 	if err != nil {
-		return err
+		return sampler.Stats{}, err
 	}
-	return src.Close()
+	return src.Stats(), src.Close()
+}
+
+// state says whether the engine is permitted here, for people.
+func (e engineInfo) state() string {
+	switch {
+	case !e.Permitted:
+		return e.Reason
+	case !e.Breakpoints:
+		return "permitted, without hardware breakpoints: it catches no calls"
+	}
+	return "permitted, and hardware breakpoints"
 }
 
 func (v versionInfo) print(w io.Writer) error {
 	fmt.Fprintf(w, "ccmapd %s, %s, %s\n", v.Version, v.Go, v.Platform)
 	for _, e := range v.Engines {
-		if e.Permitted {
-			fmt.Fprintf(w, "engine %s: permitted\n", e.Name)
-		} else {
-			fmt.Fprintf(w, "engine %s: %s\n", e.Name, e.Reason)
-		}
+		fmt.Fprintf(w, "engine %s: %s\n", e.Name, e.state())
 	}
 	for _, m := range v.Modules {
 		fmt.Fprintf(w, "module %s %s\n", m.Path, m.Version)

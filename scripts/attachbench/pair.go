@@ -15,21 +15,22 @@ import (
 
 // pair is one attached and one plain window of the same target.
 type pair struct {
-	perCPUSecond float64 // throughput attached ÷ plain, by the target's CPU time
-	perSecond    float64 // the same by wall time
-	daemonCPU    float64 // of one core, while attached
-	report       report
+	attached, plain rate
+	daemonCPU       float64 // of one core, while attached
+	report          report
 }
 
 // report is what ccmapd attach --json says of its own work.
 type report struct {
-	Source struct{ Samples, Repaired, Rooted, Truncated, Foreign, Probed uint64 }
+	Source struct {
+		Samples, Repaired, Rooted, Truncated, Foreign, Probed, Hits uint64
+	}
 }
 
 // settle is how long a fresh attachment loads symbols before it is measured.
 const settle = 700 * time.Millisecond
 
-func measurePair(c config, t *target, interval time.Duration) (pair, error) {
+func measurePair(c config, t *target, interval time.Duration) (p pair, err error) {
 	dir, err := os.MkdirTemp("", "attachbench")
 	if err != nil {
 		return pair{}, err
@@ -44,21 +45,18 @@ func measurePair(c config, t *target, interval time.Duration) (pair, error) {
 	if err != nil {
 		return pair{}, err
 	}
-	attached, err := t.rate(c.window)
-	if err != nil {
+	if p.attached, err = t.rate(c.window); err != nil {
 		return pair{}, err
 	}
 	after, err := cpuTime(d.Process.Pid)
 	if err != nil {
 		return pair{}, err
 	}
-	p := pair{daemonCPU: (after - before).Seconds() / c.window.Seconds()}
+	p.daemonCPU = (after - before).Seconds() / c.window.Seconds()
 	if p.report, err = d.detach(); err != nil {
 		return pair{}, err
 	}
-	plain, err := t.rate(c.window)
-	p.perCPUSecond = attached.perCPUSecond / plain.perCPUSecond
-	p.perSecond = attached.perSecond / plain.perSecond
+	p.plain, err = t.rate(c.window)
 	return p, err
 }
 
@@ -68,9 +66,10 @@ type daemon struct {
 	stdout bytes.Buffer
 }
 
-func attach(c config, t *target, interval time.Duration, output string) (*daemon, error) {
-	d := &daemon{Cmd: exec.Command(c.ccmapd, "attach", fmt.Sprint(t.cmd.Process.Pid), "--json",
-		"--tune=false", "--interval", interval.String(), "--output", output)}
+func attach(c config, t *target, interval time.Duration, output string, flags ...string) (*daemon, error) {
+	args := append([]string{"attach", fmt.Sprint(t.cmd.Process.Pid), "--json",
+		"--tune=false", "--interval", interval.String(), "--output", output}, flags...)
+	d := &daemon{Cmd: exec.Command(c.ccmapd, args...)}
 	d.Stdout = &d.stdout
 	if err := d.Start(); err != nil {
 		return nil, fmt.Errorf("start ccmapd: %w", err)

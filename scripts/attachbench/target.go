@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,11 +10,12 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/pprof"
-	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // targetVariable makes this program the target; its value is GOMAXPROCS.
@@ -23,7 +23,7 @@ const targetVariable = "CCMAPD_ATTACHBENCH_TARGET"
 
 // target is a running target. It answers one line for each line it is sent:
 //
-//	ops                    → operations since it began
+//	ops                    → operations since it began, its CPU time and the time, in ns
 //	profile FILE DURATION  → "done", once its own CPU profile of so long is in FILE
 type target struct {
 	cmd *exec.Cmd
@@ -31,12 +31,13 @@ type target struct {
 	out *bufio.Reader
 }
 
-func startTarget(cpus int) (*target, error) {
+// startTarget starts a target that does one kind of work, of works.
+func startTarget(cpus int, work string) (*target, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this executable: %w", err)
 	}
-	cmd := exec.Command(self)
+	cmd := exec.Command(self, work)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", targetVariable, cpus))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -79,48 +80,52 @@ type rate struct {
 }
 
 func (t *target) rate(window time.Duration) (rate, error) {
-	before, err := t.reading()
-	if err != nil {
-		return rate{}, err
-	}
-	time.Sleep(window)
-	after, err := t.reading()
-	if err != nil {
-		return rate{}, err
-	}
-	ops := float64(after.ops - before.ops)
-	return rate{
-		perSecond:    ops / after.at.Sub(before.at).Seconds(),
-		perCPUSecond: ops / (after.cpu - before.cpu).Seconds(),
-	}, nil
+	done, err := t.work(window)
+	return done.rate(), err
 }
 
+// reading is what a target has done since it began, or in some time, by its own
+// clocks.
 type reading struct {
-	ops int64
-	cpu time.Duration
-	at  time.Time
+	ops     int64
+	cpu, at time.Duration
 }
 
-func (t *target) reading() (reading, error) {
-	ops, err := t.ops()
+func (r reading) rate() rate {
+	ops := float64(r.ops)
+	return rate{perSecond: ops / r.at.Seconds(), perCPUSecond: ops / r.cpu.Seconds()}
+}
+
+// work returns what the target does in a window.
+func (t *target) work(window time.Duration) (reading, error) {
+	before, err := t.reading()
 	if err != nil {
 		return reading{}, err
 	}
-	cpu, err := cpuTime(t.cmd.Process.Pid)
-	return reading{ops, cpu, time.Now()}, err
+	time.Sleep(window)
+	after, err := t.reading()
+	return reading{after.ops - before.ops, after.cpu - before.cpu, after.at - before.at}, err
 }
 
-func (t *target) ops() (int64, error) {
+func (t *target) reading() (r reading, err error) {
 	answer, err := t.ask("ops")
 	if err != nil {
-		return 0, err
+		return reading{}, err
 	}
-	return strconv.ParseInt(answer, 10, 64)
+	_, err = fmt.Sscan(answer, &r.ops, (*int64)(&r.cpu), (*int64)(&r.at))
+	return r, err
+}
+
+// works are what a target may do: one operation each, of that number.
+var works = map[string]func(number int){
+	"service": operate,
+	"calls":   makeCalls,
 }
 
 // runTarget is the target's side: it works on every processor it may use and
 // answers its questions until its input ends.
-func runTarget(in io.Reader, out io.Writer) {
+func runTarget(work string, in io.Reader, out io.Writer) {
+	operate := works[work]
 	cpus, _ := strconv.Atoi(os.Getenv(targetVariable))
 	runtime.GOMAXPROCS(max(cpus, 1))
 	var ops atomic.Int64
@@ -129,6 +134,7 @@ func runTarget(in io.Reader, out io.Writer) {
 			for seed := 1; ; seed++ {
 				operate(seed)
 				ops.Add(1)
+				runtime.Gosched() // lets it answer at once
 			}
 		}()
 	}
@@ -145,11 +151,25 @@ func reply(line string, ops *atomic.Int64) (string, error) {
 	words := strings.Fields(line)
 	switch {
 	case len(words) == 1 && words[0] == "ops":
-		return strconv.FormatInt(ops.Load(), 10), nil
+		return readSelf(ops)
 	case len(words) == 3 && words[0] == "profile":
 		return "done", profileSelf(words[1], words[2])
 	}
 	return "", errors.New("unknown request")
+}
+
+// readSelf is a reading of this process, by its own clocks: those of /proc are as
+// old as the last tick of the kernel.
+func readSelf(ops *atomic.Int64) (string, error) {
+	done := ops.Load()
+	var cpu, now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &cpu); err != nil {
+		return "", err
+	}
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(done, cpu.Nano(), now.Nano()), nil
 }
 
 func profileSelf(path, length string) error {
@@ -164,49 +184,4 @@ func profileSelf(path, length string) error {
 	time.Sleep(d)
 	pprof.StopCPUProfile()
 	return os.WriteFile(path, profile.Bytes(), 0o644)
-}
-
-type order struct {
-	ID    int
-	Name  string
-	Lines []line
-}
-
-type line struct {
-	Item  string
-	Price float64
-	Count int
-}
-
-// operate is one request of an ordinary service: decode, sort, recurse, encode.
-func operate(seed int) {
-	o := order{ID: seed, Name: "order " + strconv.Itoa(seed)}
-	for i := range 20 {
-		o.Lines = append(o.Lines, line{Item: strconv.Itoa((i * 7919 * seed) % 1000), Price: float64(i) / 3, Count: i})
-	}
-	encoded, err := json.Marshal(o)
-	if err != nil {
-		panic(err) // cannot be: the type is plain
-	}
-	var back order
-	if err := json.Unmarshal(encoded, &back); err != nil {
-		panic(err)
-	}
-	sort.Slice(back.Lines, func(i, j int) bool { return back.Lines[i].Item < back.Lines[j].Item })
-	sink.Store(int64(fold(back.Lines, 16)))
-}
-
-var sink atomic.Int64
-
-// fold halves its lines recursively, to give the stacks some depth.
-func fold(lines []line, depth int) int {
-	if len(lines) <= 1 || depth == 0 {
-		total := 0
-		for _, l := range lines {
-			total += l.Count + len(strings.Repeat(l.Item, 3))
-		}
-		return total
-	}
-	half := len(lines) / 2
-	return fold(lines[:half], depth-1) + fold(lines[half:], depth-1)
 }

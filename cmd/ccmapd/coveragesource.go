@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof/gocover"
+)
+
+// coverageSources finds source files. Coverage files have import paths: "m/a/b.go" is
+// a/b.go in the directory of module m, which is the one that was given or, if none
+// was, the one that the profile tells: in it a method of m is in "/src/m/a/b.go".
+type coverageSources struct {
+	names  *ccmap.Names
+	given  string
+	roots  map[string]string          // directories of modules, "" if unknown
+	parsed map[string]*gocover.Source // by path; nil if it cannot be read
+}
+
+func newCoverageSources(names *ccmap.Names, given string) *coverageSources {
+	return &coverageSources{names, given, make(map[string]string), make(map[string]*gocover.Source)}
+}
+
+// learn looks for the directories of a program's modules in the profile.
+func (s *coverageSources) learn(p *gocover.Program) {
+	for i := range p.Packages {
+		pkg := &p.Packages[i]
+		for _, f := range pkg.Functions {
+			if s.roots[pkg.Module] != "" || s.given != "" {
+				break
+			}
+			s.roots[pkg.Module] = s.rootOf(pkg, &f)
+		}
+	}
+}
+
+// rootOf returns the directory of a function's module, "" if the profile does not
+// have the function, or not its full path.
+func (s *coverageSources) rootOf(pkg *gocover.Package, f *gocover.Function) string {
+	id, ok := s.names.Lookup(pkg.Symbol(f), "")
+	if !ok || filepath.IsAbs(f.File) {
+		return ""
+	}
+	root, ok := strings.CutSuffix(s.names.At(id).File, "/"+fileInModule(pkg, f))
+	if !ok || !filepath.IsAbs(root) {
+		return ""
+	}
+	return root
+}
+
+// path returns where a function's source file should be, "" if that is unknown.
+func (s *coverageSources) path(pkg *gocover.Package, f *gocover.Function) string {
+	root := s.given
+	if root == "" {
+		root = s.roots[pkg.Module]
+	}
+	switch {
+	case filepath.IsAbs(f.File):
+		return f.File
+	case root == "":
+		return ""
+	}
+	return filepath.Join(root, fileInModule(pkg, f))
+}
+
+// name returns the file of a function as the profile has those of its module.
+func (s *coverageSources) name(pkg *gocover.Package, f *gocover.Function) string {
+	if root := s.roots[pkg.Module]; root != "" && !filepath.IsAbs(f.File) {
+		return root + "/" + fileInModule(pkg, f)
+	}
+	return f.File
+}
+
+// split splits a function if its source is found and is that of the program.
+func (s *coverageSources) split(pkg *gocover.Package, f gocover.Function, mode gocover.Mode) ([]gocover.Function, bool) {
+	path := s.path(pkg, &f)
+	if path == "" {
+		return nil, false
+	}
+	source, known := s.parsed[path]
+	if !known {
+		source = parseSourceFile(path)
+		s.parsed[path] = source
+	}
+	if source == nil {
+		return nil, false
+	}
+	return source.Split(f, mode)
+}
+
+// parseSourceFile returns nil where there is no such file, or none of Go.
+func parseSourceFile(path string) *gocover.Source {
+	text, err := readSourceFile(path)
+	if err != nil {
+		return nil
+	}
+	source, err := gocover.ParseSource(text)
+	if err != nil {
+		return nil
+	}
+	return source
+}
+
+// maxSourceBytes is more than any Go file that people or generators write.
+const maxSourceBytes = 32 << 20
+
+// readSourceFile reads a file whose name stands in a profile, so that it may be a
+// pipe, a device or anything.
+func readSourceFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSourceBytes {
+		return nil, errors.New("not a source file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSourceBytes))
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+func printPoints(env *environment, p *profile, points []ccmap.Point, list pointListing) error {
+	shown := cut(points, list.limit)
+	hidden := len(points) - len(shown)
+	if list.json {
+		return writeJSON(env.stdout, pointsJSON(p, shown, hidden))
+	}
+	t := &table{columns: []column{
+		{title: "count", right: true},
+		{title: "share", right: true, drop: 1},
+		{title: "point", shorten: shortenMethod, least: 34},
+		{title: "location", shorten: shortenLocation, least: 16},
+		{title: "kind"},
+		{title: "origin", drop: 2},
+	}}
+	for _, q := range shown {
+		t.addPoint(p.Names(), q, list.values)
+	}
+	return p.print(env, t, hidden, list.note(p, points))
+}
+
+// addPoint adds a point, its callers and its values.
+func (t *table) addPoint(names *ccmap.Names, q ccmap.Point, limit uint) {
+	m := names.At(q.Method)
+	t.add(formatCount(q.Count), "", m.Name, formatLines(m, q), q.Kind.String(), q.Origin.String())
+	if q.Callers != nil && len(q.Callers) == 0 {
+		t.add("", "", "  ← nobody: where the stack begins")
+	}
+	for _, c := range q.Callers {
+		caller := names.At(c.Method)
+		t.add("", "", "  ← "+caller.Name, formatLocation(caller, c.Offset))
+	}
+	values := namedValues(names, q)
+	shown := cut(values, limit)
+	for _, v := range shown {
+		t.addPointValue(q, v)
+	}
+	if rest := values[len(shown):]; len(rest) > 0 {
+		t.addPointValue(q, sumOf(rest))
+	}
+	for _, v := range otherValues(q) {
+		t.addPointValue(q, v)
+	}
+}
+
+func (t *table) addPointValue(q ccmap.Point, v pointValue) {
+	t.add(formatCount(v.count), formatPercent(percent(v.count, q.Count)), "  → "+v.name, v.location)
+}
+
+// pointValue is a value of a point as it is printed.
+type pointValue struct {
+	name     string
+	location string
+	count    int64
+}
+
+// namedValues returns the values of a point that are known, the most frequent first.
+func namedValues(names *ccmap.Names, q ccmap.Point) []pointValue {
+	var list []pointValue
+	for _, v := range shownValues(q) {
+		list = append(list, namedValue(names, q, v))
+	}
+	return list
+}
+
+// otherValues returns what a point counts that is no value of its own.
+func otherValues(q ccmap.Point) []pointValue {
+	others := "others"
+	if q.Kind == ccmap.PointSwitch {
+		others = "none"
+	}
+	list := []pointValue{{others, "", q.Other}, {"aged", "", q.Aged}, {"null", "", q.Nulls}}
+	return slices.DeleteFunc(list, func(v pointValue) bool { return v.count <= 0 })
+}
+
+// sumOf adds up values that there is no room for.
+func sumOf(values []pointValue) pointValue {
+	sum := pointValue{name: fmt.Sprintf("%s %d more", ellipsis, len(values))}
+	for _, v := range values {
+		sum.count += v.count
+	}
+	return sum
+}
+
+// shownValues returns the values of a point, and of a branch both, though one of them
+// may never have been seen.
+func shownValues(q ccmap.Point) []ccmap.PointValue {
+	if q.Kind != ccmap.PointBranch || len(q.Values) != 1 {
+		return q.Values
+	}
+	return []ccmap.PointValue{q.Values[0], {Value: branchTaken - q.Values[0].Value}}
+}
+
+func namedValue(names *ccmap.Names, q ccmap.Point, v ccmap.PointValue) pointValue {
+	switch q.Kind {
+	case ccmap.PointCall:
+		target := names.At(ccmap.MethodID(v.Value))
+		return pointValue{target.Name, formatLocation(target, 0), v.Count}
+	case ccmap.PointSwitch:
+		return pointValue{"case", formatLocation(names.At(q.Method), uint32(v.Value)), v.Count}
+	}
+	return pointValue{branchName(v.Value), "", v.Count}
+}
+
+func branchName(value uint64) string {
+	if value == branchTaken {
+		return "taken"
+	}
+	return "untaken"
+}
+
+// formatLines prints the lines of a point: "file.go:12", or "file.go:12-15" if they
+// are several; "+2" is behind the declaration, where that is all that is known.
+func formatLines(m ccmap.Method, q ccmap.Point) string {
+	first, last := lineOf(m, q.Offset), lineOf(m, q.End)
+	lines := strconv.Itoa(int(first))
+	if last > first {
+		lines += "-" + strconv.Itoa(int(last))
+	}
+	switch {
+	case q.Offset == ccmap.NoOffset:
+		return m.File
+	case m.StartLine <= 0:
+		return strings.TrimPrefix(m.File+":+", ":") + lines
+	}
+	return m.File + ":" + lines
+}

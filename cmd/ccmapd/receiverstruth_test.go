@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/testdata/receivers"
+)
+
+// receiversProgram is testdata/receivers, running.
+type receiversProgram struct {
+	*exec.Cmd
+	stdout *bufio.Reader
+}
+
+func startReceivers(t *testing.T) receiversProgram {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "receivers")
+	build := exec.Command("go", "build", "-o", binary, "github.com/ccmapd/ccmapd/testdata/receivers/main")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build receivers: %v\n%s", err, out)
+	}
+	cmd := exec.Command(binary)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, cmd)
+	p := receiversProgram{cmd, bufio.NewReader(stdout)}
+	if _, err := p.stdout.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// end stops the program and returns what it says it did.
+func (p receiversProgram) end(t *testing.T) (truth receivers.Truth) {
+	t.Helper()
+	if err := p.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewDecoder(p.stdout).Decode(&truth); err != nil {
+		t.Fatal(err)
+	}
+	return truth
+}
+
+// TestReceiversAgainstTruth compares what ccmapd says of a program's calls with
+// what the program says.
+func TestReceiversAgainstTruth(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	if testing.Short() {
+		t.Skip("samples a program for seconds")
+	}
+	program := startReceivers(t)
+	file := filepath.Join(t.TempDir(), "receivers.json")
+	a := attachTo(t, fmt.Sprint(program.Process.Pid), "--tune=false", "-i", "1ms", "--hits", "5000", "-o", file)
+	waitForCPU(t, program.Process.Pid, 10*time.Second) // a time that a busy machine does not shorten
+	s := a.interrupt(t, file)
+	truth := program.end(t)
+	t.Run("sampled", func(t *testing.T) { sampledAgainstTruth(t, s, truth) })
+	t.Run("caught", func(t *testing.T) { caughtAgainstTruth(t, s, truth) })
+	t.Run("contexts", func(t *testing.T) { contextsAgainstTruth(t, s, truth) })
+	t.Run("report", func(t *testing.T) { reportAgainstTruth(t, reportReceivers(t, file), truth) })
+}
+
+// interrupt ends ccmapd and reads the profile that it has written.
+func (a *attached) interrupt(t *testing.T, file string) *ccmap.Snapshot {
+	t.Helper()
+	if err := a.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	return a.end(t, file)
+}
+
+// sampledAgainstTruth: a sampled stack has the method that does the work, and its
+// share is that of the time, to which the rounds are in proportion.
+func sampledAgainstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.Truth) {
+	for name, site := range truth.Sites {
+		want := make(mix)
+		for _, to := range site.Targets {
+			want[to.Method] += to.Rounds
+		}
+		got := reached(s, ccmap.OriginSampled, call{method: name}, byName)
+		t.Logf("%s: %d samples, at most %.2f points off: %v", name, got.total(), got.furthest(want), got)
+		if got.total() < 200 {
+			t.Errorf("%s: %d samples are too few to tell", name, got.total())
+		}
+		for _, wrong := range got.differs(want, 3) {
+			t.Errorf("%s: %s", name, wrong)
+		}
+	}
+}
+
+// caughtAgainstTruth: a caught call names the wrapper of the dynamic type, and its
+// share is that of the calls.
+func caughtAgainstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.Truth) {
+	for name, site := range truth.Sites {
+		want := make(mix)
+		for _, to := range site.Targets {
+			want[to.Wrapper] += to.Calls
+		}
+		got := reached(s, ccmap.OriginBurst, call{method: name}, byName)
+		t.Logf("%s: %d hits, at most %.2f points off: %v", name, got.total(), got.furthest(want), got)
+		if got.total() < 300 {
+			t.Errorf("%s: %d hits are too few to tell", name, got.total())
+		}
+		for _, wrong := range got.differs(want, 1) {
+			t.Errorf("%s: %s", name, wrong)
+		}
+	}
+}
+
+// contextsAgainstTruth: the caller that is known to send one type only is in the
+// contexts of its calls, and of no others.
+func contextsAgainstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.Truth) {
+	for name, site := range truth.Sites {
+		for _, to := range site.Targets {
+			if to.Depth == 0 {
+				continue
+			}
+			from, got := caughtFrom(s, name, to.Caller, to.Depth), mix{}
+			got[to.Wrapper] = from[to.Wrapper]
+			if got.total() == 0 || got.total() != from.total() {
+				t.Errorf("%s reaches %v from %s, want %s only", name, from, to.Caller, to.Wrapper)
+			}
+			all := reached(s, ccmap.OriginBurst, call{method: name}, byName)
+			if lost := all[to.Wrapper] - got.total(); lost > all.total()/100 {
+				t.Errorf("%s: %d of %d calls of %s were caught in other contexts than %s",
+					name, lost, all[to.Wrapper], to.Wrapper, to.Caller)
+			}
+		}
+	}
+}
+
+// caughtFrom is what the calls of a method reached whose caller at some depth is
+// known.
+func caughtFrom(s *ccmap.Snapshot, method, caller string, depth int) mix {
+	m := make(mix)
+	for _, p := range s.Points() {
+		if p.Origin != ccmap.OriginBurst || s.Names().At(p.Method).Name != method || len(p.Callers) < depth ||
+			s.Names().At(p.Callers[depth-1].Method).Name != caller {
+			continue
+		}
+		for _, v := range p.Values {
+			m[s.Names().At(ccmap.MethodID(v.Value)).Name] += v.Count
+		}
+	}
+	return m
+}
+
+// verdicts are what the report is to say of the sites. Those that send messages
+// have one type from each caller.
+var verdicts = map[string]string{
+	"monomorphic": "monomorphic",
+	"bimorphic":   "bimorphic",
+	"promoted":    "bimorphic",
+	"generic":     "bimorphic",
+	"closure":     "mixed",
+	"deliver":     "megamorphic",
+	"relayed":     "megamorphic",
+	"forwarded":   "megamorphic",
+}
+
+// reportAgainstTruth: the verdicts are right, and callers make a site monomorphic
+// from the depth on that the program was built for.
+func reportAgainstTruth(t *testing.T, report []receiversSiteJSON, truth receivers.Truth) {
+	for name, site := range truth.Sites {
+		got := siteAt(t, report, call{method: name})
+		if want := verdicts[name[strings.LastIndexByte(name, '.')+1:]]; got.Verdict != want || got.Decisive != "calls" {
+			t.Errorf("%s is %s by %s, want %s by calls", name, got.Verdict, got.Decisive, want)
+		}
+		if depth := site.Targets[0].Depth; depth > 0 {
+			splitFrom(t, name+" by calls", got.ByCalls, depth)
+			splitFrom(t, name+" by samples", got.BySamples, depth)
+		}
+	}
+}
+
+// splitFrom: less callers than depth tell nothing, and as many tell all.
+func splitFrom(t *testing.T, what string, e *evidenceJSON, depth int) {
+	if e == nil || len(e.Splits) != 3 {
+		t.Errorf("%s: no splits by 1, 2 and 3 callers", what)
+		return
+	}
+	for _, split := range e.Splits {
+		if tells := split.Entropy < 0.1; tells != (split.Depth >= depth) {
+			t.Errorf("%s: %d callers leave %.2f bits of %.2f, and %d tell the type",
+				what, split.Depth, split.Entropy, e.Entropy, depth)
+		}
+		if (split.Verdict == "monomorphic") != (split.Depth >= depth) {
+			t.Errorf("%s: %s by %d callers, and %d tell the type", what, split.Verdict, split.Depth, depth)
+		}
+	}
+}
+
+// reportReceivers returns what the command says of all sites of a profile.
+func reportReceivers(t *testing.T, file string) []receiversSiteJSON {
+	t.Helper()
+	code, out, errs := runWith([]string{"receivers", "--json", "-n", "0", file}, nil)
+	if code != exitOK {
+		t.Fatalf("receivers exits with %d: %s", code, errs)
+	}
+	var report struct{ Sites []receiversSiteJSON }
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatal(err)
+	}
+	return report.Sites
+}
+
+// siteAt returns what a report says of a call.
+func siteAt(t *testing.T, report []receiversSiteJSON, at call) receiversSiteJSON {
+	t.Helper()
+	for _, site := range report {
+		if site.Caller.Method == at.method && (at.line == 0 || site.Caller.Line == at.line) {
+			return site
+		}
+	}
+	t.Fatalf("the report lacks the call in %s", at.method)
+	return receiversSiteJSON{}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/manager"
+)
+
+// reportValues says what was learned of the calls that the program makes, if
+// anything was.
+func (s *session) reportValues(w io.Writer, r manager.Report) {
+	v := r.Values
+	if v.Points == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nReceivers: %s; %s in %s%s.\n",
+		s.caught(r), plural(int64(v.Points), "profile point"), formatBytes(int64(v.Bytes)), seeReceivers(r.Written))
+	if v.Dropped > 0 {
+		fmt.Fprintf(w, "%s found no room: a larger --max-memory keeps more.\n", plural(int64(v.Dropped), "call"))
+	}
+}
+
+// caught says how many calls were caught, or why none.
+func (s *session) caught(r manager.Report) string {
+	switch src := r.Source; {
+	case r.Values.Caught > 0:
+		return plural(int64(r.Values.Caught), "call") + " caught at " + plural(int64(r.Values.Sites), "call site")
+	case s.flags.values.hits == 0:
+		return "no calls caught, as asked for"
+	case src.HitReason != "":
+		return "no calls caught, because " + src.HitReason
+	case src.HitSites == 0:
+		return "no calls caught, as none of an interface method or function value was hot"
+	}
+	return "no calls caught, as none was made while a breakpoint was set"
+}
+
+// seeReceivers names the command that shows receivers, of the first file that has
+// them all.
+func seeReceivers(files []string) string {
+	i := slices.IndexFunc(files, func(f string) bool { return !isFormat(f, export.Folded) })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (see 'ccmapd receivers %s')", shellQuote(files[i]))
+}
+
+// valuesJSON has the fields of manager.ValueStats.
+type valuesJSON struct {
+	Caught  uint64 `json:"caught"`  // calls
+	Sites   int    `json:"sites"`   // where they were caught
+	Points  int    `json:"points"`  // of samples and of caught calls
+	Bytes   int    `json:"bytes"`   // that the points take
+	Dropped uint64 `json:"dropped"` // calls without room
+	Decayed int    `json:"decayed"` // times that a table was
+	Reset   int    `json:"reset"`   // times that a table was
+}

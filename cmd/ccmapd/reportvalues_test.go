@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// TestAttachLearnsReceivers: calls on stacks are counted in samples, caught calls
+// in calls, and both are in the file.
+func TestAttachLearnsReceivers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		flags  string
+		report string
+		bursts int64
+	}{
+		{"", "Receivers: 250 calls caught at 1 call site; 3 profile points in ", 250},
+		{"--hits 7.5 --value-hash pext --janitor off", "Receivers: 7 calls caught at 1 call site; ", 7},
+		{"--hits 0", "Receivers: no calls caught, as asked for; 1 profile point in ", 0},
+	} {
+		file := filepath.Join(t.TempDir(), "a.json")
+		r := runEngines(t, []engine{fakeEngine(false)}, append(strings.Fields(test.flags), "attach", "42", "-o", file)...)
+		if r.code != exitOK || !strings.Contains(r.stdout, test.report) || !strings.Contains(r.stdout, "'ccmapd receivers "+file+"'") {
+			t.Errorf("%q: %q, %q", test.flags, r.stdout, r.stderr)
+			continue
+		}
+		m, _, err := export.ReadFile(file, export.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := map[ccmap.Origin]int64{}
+		for _, p := range m.Snapshot().Points() {
+			if p.Callers == nil {
+				counts[p.Origin] += p.Count
+			}
+		}
+		if counts[ccmap.OriginSampled] != 20 || counts[ccmap.OriginBurst] != test.bursts {
+			t.Errorf("%q: points count %v", test.flags, counts)
+		}
+	}
+}
+
+func TestAttachJSONHasValues(t *testing.T) {
+	t.Parallel()
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(t.TempDir(), "a.xml"), "--json", "--hits", "10")
+	var got sessionJSON
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+		t.Fatalf("%v in %s", err, r.stdout)
+	}
+	want := valuesJSON{Caught: 10, Sites: 1, Points: 3, Bytes: got.Values.Bytes}
+	if diff := cmp.Diff(want, got.Values); diff != "" || got.Values.Bytes == 0 {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhyNoCallsWereCaught: the reason is the source's, where it has one.
+func TestWhyNoCallsWereCaught(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		hits   float64
+		source sampler.Stats
+		files  []string
+		want   string
+	}{
+		{0, sampler.Stats{HitReason: "switched off"}, nil, "no calls caught, as asked for; 2 profile points in 1 kB.\n"},
+		{1, sampler.Stats{HitReason: "debug registers are in use"}, nil, "no calls caught, because debug registers are in use; "},
+		{1, sampler.Stats{}, nil, "no calls caught, as none of an interface method or function value was hot; "},
+		{1, sampler.Stats{HitSites: 3}, nil, "no calls caught, as none was made while a breakpoint was set; "},
+		{1, sampler.Stats{}, []string{"a.folded", "b c.pb.gz"}, "in 1 kB (see 'ccmapd receivers 'b c.pb.gz'').\n"},
+		{1, sampler.Stats{}, []string{"a.folded.gz"}, "in 1 kB.\n"},
+	} {
+		s := &session{flags: newSamplingFlags(nil)}
+		s.flags.values.hits = test.hits
+		var out bytes.Buffer
+		s.reportValues(&out, manager.Report{Source: test.source, Written: test.files, Values: manager.ValueStats{Points: 2, Bytes: 500}})
+		if !strings.HasPrefix(out.String(), "\nReceivers: ") || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%+v: %q", test, &out)
+		}
+	}
+}
+
+// TestReportOfNoCalls: where there was nothing to learn from, nothing is said.
+func TestReportOfNoCalls(t *testing.T) {
+	t.Parallel()
+	s := &session{flags: newSamplingFlags(nil)}
+	var out bytes.Buffer
+	s.reportValues(&out, manager.Report{})
+	if out.Len() > 0 {
+		t.Errorf("%q", &out)
+	}
+	s.reportValues(&out, manager.Report{Values: manager.ValueStats{Points: 1, Dropped: 1200}})
+	if want := "1,200 calls found no room: a larger --max-memory keeps more.\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%q, want %q in the end", &out, want)
+	}
+}

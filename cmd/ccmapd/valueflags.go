@@ -1,0 +1,100 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/valueprof"
+)
+
+// valueFlags are the flags of attach, run and demo about which methods the
+// program's calls reach.
+type valueFlags struct {
+	hits    float64 // calls caught a second; 0: none
+	hash    choice
+	janitor choice
+	dump    bool
+}
+
+const receiversHelp = `RECEIVERS  Which methods a call reaches, and so the types of its receivers, is
+counted twice: in samples, for every call on a sampled stack; and in calls, for
+the hottest calls of interface methods and function values. These are caught as
+they happen, by a hardware breakpoint set for some milliseconds at a time: --hits
+of them a second, each of which costs the program about 16µs. They name the
+dynamic type even where its method is promoted. See 'ccmapd receivers FILE'.
+
+The targets of a call are counted in a value table, the most frequent ones each
+and all others together. When too many are others, the janitor makes room: decay
+halves all counts and drops the weakest, reset begins anew; off keeps those that
+came first. --value-hash chooses how a table finds its counters. --dump-values
+prints a line for whatever becomes of a table, and with -v what the janitor did.`
+
+// mostHits is how many calls a second may be caught: at 16 µs each, they cost the
+// program a sixth of one core.
+const mostHits = 10_000
+
+// newValueFlags returns the defaults. As many hits are the perf engine's own.
+func newValueFlags() valueFlags {
+	return valueFlags{
+		hits:    250,
+		hash:    choice{value: valueprof.HashAuto.String(), from: hashWords()},
+		janitor: choice{value: valueprof.PolicyDecay.String(), from: policyWords()},
+	}
+}
+
+func hashWords() []string {
+	words := []string{valueprof.HashAuto.String()}
+	for _, h := range valueprof.Hashes() {
+		words = append(words, h.String())
+	}
+	return words
+}
+
+func policyWords() []string {
+	return []string{valueprof.PolicyDecay.String(), valueprof.PolicyReset.String(), valueprof.PolicyOff.String()}
+}
+
+func (f *valueFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Float64Var(&f.hits, "hits", f.hits, "catch `N` calls a second to see which types they reach; 0: none")
+	registerChoice(cmd, &f.hash, "value-hash", "`HASH` of value tables: "+orList(f.hash.from))
+	registerChoice(cmd, &f.janitor, "janitor", "`POLICY` of full value tables: "+orList(f.janitor.from))
+	flags.BoolVar(&f.dump, "dump-values", false, "print what becomes of value tables to standard error")
+}
+
+// check finds what is wrong before anything is sampled.
+func (f *valueFlags) check() error {
+	if !(f.hits >= 0 && f.hits <= mostHits) {
+		return usagef("--hits %v is not from 0 to %d calls a second", f.hits, mostHits)
+	}
+	return nil
+}
+
+// hitBudget returns the hits as a source takes them.
+func (f *valueFlags) hitBudget() float64 {
+	const none = -1
+	if f.hits == 0 {
+		return none
+	}
+	return f.hits
+}
+
+// options returns what the flags mean to a manager whose map is bounded by memory:
+// a quarter of that is for profile points, in the map and before they get there.
+// The dump goes to w.
+func (f *valueFlags) options(memory byteSize, w io.Writer) manager.ValueOptions {
+	const perPoint, leastPoints, mostPoints = 320, 64, 1 << 16 // bytes, with a few targets
+	// The flags take no words but those that are known.
+	hash, _ := valueprof.ParseHash(f.hash.value)
+	policy, _ := valueprof.ParsePolicy(f.janitor.value)
+	o := manager.ValueOptions{Hash: hash, Policy: policy}
+	if memory > 0 {
+		o.MaxPoints = int(min(max(memory/4/2/perPoint, leastPoints), mostPoints))
+	}
+	if f.dump {
+		o.Dump = aboveLive(w)
+	}
+	return o
+}

@@ -1,0 +1,108 @@
+package gocover
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ErrNoData says that a directory has no meta-data file.
+var ErrNoData = errors.New("no coverage data")
+
+// Data is what the files of a directory hold.
+type Data struct {
+	Programs []*Program // in the order of the names of their files
+	Ignored  []error    // of files that were left out, and why
+}
+
+// The files of a GOCOVERDIR begin with these.
+const (
+	metaPrefix    = "covmeta."
+	counterPrefix = "covcounters."
+)
+
+// ReadDir reads a directory that was the GOCOVERDIR of one or more programs. It
+// fails if that has no meta-data file that can be read; other files that cannot are
+// ignored.
+func ReadDir(dir string) (*Data, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read coverage data: %w", err)
+	}
+	d := new(Data)
+	d.eachFile(dir, entries, metaPrefix, d.addProgram)
+	if len(d.Programs) == 0 {
+		return nil, fmt.Errorf("%s: %w", dir, errors.Join(append([]error{ErrNoData}, d.Ignored...)...))
+	}
+	d.eachFile(dir, entries, counterPrefix, d.addCounters)
+	return d, nil
+}
+
+// eachFile gives the content of the files with a prefix to add.
+func (d *Data) eachFile(dir string, entries []fs.DirEntry, prefix string, add func([]byte) error) {
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		b, err := readFile(filepath.Join(dir, e.Name()))
+		if err == nil {
+			err = add(b)
+		}
+		if err != nil {
+			d.Ignored = append(d.Ignored, fmt.Errorf("%s: %w", e.Name(), err))
+		}
+	}
+}
+
+func (d *Data) addProgram(b []byte) error {
+	p, err := ReadMeta(b)
+	if err != nil {
+		return err
+	}
+	if d.program(p.Hash) != nil {
+		return errors.New("read coverage meta-data: there is a file of the same hash")
+	}
+	d.Programs = append(d.Programs, p)
+	return nil
+}
+
+// addCounters adds a counter file to the program that it belongs to.
+func (d *Data) addCounters(b []byte) error {
+	var err error
+	for _, p := range d.Programs {
+		if err = p.Add(b); !errors.Is(err, ErrOther) {
+			break
+		}
+	}
+	return err
+}
+
+func (d *Data) program(hash [16]byte) *Program {
+	for _, p := range d.Programs {
+		if p.Hash == hash {
+			return p
+		}
+	}
+	return nil
+}
+
+// readFile reads a regular file; a pipe of that name could make us wait.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxFileSize+1)) // which the decoders refuse
+}

@@ -1,0 +1,80 @@
+package gocover
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func write(t *testing.T, dir, name string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReadDirKeepsProgramsApart: counters go to the program of their hash, and what
+// cannot be read is said.
+func TestReadDirKeepsProgramsApart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two, third := small(ModeCount), small(ModeSet), small(ModeCount)
+	two.Hash[0], third.Hash[0] = 200, 250
+	write(t, dir, "covmeta.1", encodeMeta(one))
+	write(t, dir, "covmeta.2", encodeMeta(two))
+	write(t, dir, "covmeta.copy", encodeMeta(one))
+	write(t, dir, "covmeta.cut", encodeMeta(one)[:100])
+	write(t, dir, "covcounters.1.7.1", encodeCounters(one, encodings[0], []uint32{1, 2, 3, 4, 5, 6}))
+	write(t, dir, "covcounters.1.7.2", encodeCounters(one, encodings[1], []uint32{1, 0, 0, 0, 0, 1}))
+	write(t, dir, "covcounters.2.8.1", encodeCounters(two, encodings[0], []uint32{1, 1, 0, 0, 0, 1}))
+	write(t, dir, "covcounters.3.9.1", encodeCounters(third, encodings[0], make([]uint32, 6)))
+	write(t, dir, "other", nil)
+	if err := syscall.Mkfifo(filepath.Join(dir, "covcounters.pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range d.Programs {
+		got = append(got, fmt.Sprint(p.Mode, p.Runs, allCounts(p)))
+	}
+	if diff := cmp.Diff([]string{"count 2 [2 2 3 4 5 7]", "set 1 [1 1 0 0 0 1]"}, got); diff != "" {
+		t.Errorf("programs (-want +got):\n%s", diff)
+	}
+	wantIgnored(t, d.Ignored, "covmeta.copy: ", "covmeta.cut: ", "covcounters.3.9.1: ", "covcounters.pipe: ")
+}
+
+func wantIgnored(t *testing.T, got []error, prefixes ...string) {
+	t.Helper()
+	if len(got) != len(prefixes) {
+		t.Fatalf("ignored %q, want %q", got, prefixes)
+	}
+	for i, prefix := range prefixes {
+		if !strings.HasPrefix(got[i].Error(), prefix) {
+			t.Errorf("ignored %q, want %s…", got[i], prefix)
+		}
+	}
+}
+
+func TestReadDirWithoutData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := ReadDir(dir); !errors.Is(err, ErrNoData) {
+		t.Errorf("empty directory: %v", err)
+	}
+	write(t, dir, "covmeta.1", []byte("text"))
+	if _, err := ReadDir(dir); !errors.Is(err, ErrNoData) || !errors.Is(err, ErrFormat) {
+		t.Errorf("no meta-data: %v", err)
+	}
+	if _, err := ReadDir(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+}

@@ -1,0 +1,190 @@
+package gocover
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Bounds of what is read. The meta-data of all of Kubernetes is some 10 MB.
+const (
+	MaxFileSize = 64 << 20 // bytes of one file
+
+	maxFunctions = 1 << 20 // of a program
+	maxName      = 1 << 10 // bytes of a name or path
+)
+
+// Errors of the decoders, inside of those that say where.
+var (
+	ErrFormat   = errors.New("not a coverage file of Go")
+	ErrVersion  = errors.New("coverage file of a later version of Go")
+	ErrCorrupt  = errors.New("coverage file is cut or corrupt")
+	ErrTooLarge = errors.New("coverage file is too large")
+)
+
+// fileVersion is that of both kinds of files since Go 1.20.
+const fileVersion = 1
+
+const metaMagic = "\x00cvm"
+
+// ReadMeta decodes a meta-data file. All counts of the program are 0.
+//
+// The file is a header, the offsets of its packages, their lengths, a table of
+// strings that nothing refers to, and the packages (internal/coverage/defs.go and
+// decodemeta, Go 1.26).
+func ReadMeta(b []byte) (*Program, error) {
+	p, err := readMeta(b)
+	if err != nil {
+		return nil, fmt.Errorf("read coverage meta-data: %w", err)
+	}
+	return p, nil
+}
+
+func readMeta(b []byte) (*Program, error) {
+	c := cursor{rest: b}
+	if err := readStart(&c, metaMagic, len(b)); err != nil {
+		return nil, err
+	}
+	length, packages := c.uint64(), c.uint64()
+	p := new(Program)
+	copy(p.Hash[:], c.bytes(16))
+	c.bytes(8) // where the strings are
+	p.Mode = Mode(c.uint8())
+	c.bytes(7) // granularity, padding
+	if c.bad || length != uint64(len(b)) || packages > uint64(len(c.rest))/16 {
+		return nil, ErrCorrupt
+	}
+	if p.Mode < ModeSet || p.Mode > ModeAtomic {
+		return nil, fmt.Errorf("%w: counter mode %d", ErrCorrupt, p.Mode)
+	}
+	offsets, lengths := c.bytes(8*packages), c.bytes(8*packages)
+	return p, p.readPackages(b, offsets, lengths)
+}
+
+// readStart reads what files of both kinds begin with.
+func readStart(c *cursor, magic string, size int) error {
+	if size > MaxFileSize {
+		return fmt.Errorf("%w: over %d MiB", ErrTooLarge, MaxFileSize>>20)
+	}
+	if string(c.bytes(4)) != magic {
+		return ErrFormat
+	}
+	if v := c.uint32(); !c.bad && v != fileVersion {
+		return fmt.Errorf("%w: version %d", ErrVersion, v)
+	}
+	return nil
+}
+
+func (p *Program) readPackages(file, offsets, lengths []byte) error {
+	room, functions := uint64(len(file)), 0
+	for ; len(offsets) > 0; offsets, lengths = offsets[8:], lengths[8:] {
+		offset, length := binary.LittleEndian.Uint64(offsets), binary.LittleEndian.Uint64(lengths)
+		if offset > uint64(len(file)) || length > uint64(len(file))-offset || length > room {
+			return ErrCorrupt
+		}
+		room -= length // packages that overlap would be read again and again
+		pkg, err := readPackage(file[offset:offset+length], maxFunctions-functions)
+		if err != nil {
+			return fmt.Errorf("package %d: %w", len(p.Packages), err)
+		}
+		functions += len(pkg.Functions)
+		p.Packages = append(p.Packages, pkg)
+	}
+	return nil
+}
+
+// readPackage decodes the meta-data of a package: a header, the offsets of its
+// functions, a table of strings, and the functions.
+func readPackage(b []byte, maxFunctions int) (Package, error) {
+	c := cursor{rest: b}
+	length := c.uint32()
+	name, path, module := c.uint32(), c.uint32(), c.uint32()
+	c.bytes(24) // hash, padding, number of files
+	functions := uint64(c.uint32())
+	if functions > uint64(maxFunctions) {
+		return Package{}, fmt.Errorf("%w: over %d functions", ErrTooLarge, maxFunctions)
+	}
+	offsets := c.bytes(4 * functions)
+	strings := readStrings(&c)
+	pkg := Package{Path: strings.at(&c, path), Name: strings.at(&c, name), Module: strings.at(&c, module)}
+	if c.bad || uint64(length) != uint64(len(b)) {
+		return Package{}, ErrCorrupt
+	}
+	var err error
+	pkg.Functions, err = readFunctions(b, offsets, strings)
+	pkg.nameFunctions()
+	return pkg, err
+}
+
+func readFunctions(b, offsets []byte, strings stringTable) ([]Function, error) {
+	functions := make([]Function, 0, len(offsets)/4)
+	room := len(b)
+	for ; len(offsets) > 0; offsets = offsets[4:] {
+		offset := binary.LittleEndian.Uint32(offsets)
+		if uint64(offset) > uint64(len(b)) {
+			return nil, ErrCorrupt
+		}
+		c := cursor{rest: b[offset:]}
+		f := readFunction(&c, strings)
+		room -= len(b) - int(offset) - len(c.rest) // as for packages
+		if c.bad || room < 0 {
+			return nil, fmt.Errorf("function %d: %w", len(functions), ErrCorrupt)
+		}
+		functions = append(functions, f)
+	}
+	return functions, nil
+}
+
+// blockBytes is the least that a block takes: five numbers.
+const blockBytes = 5
+
+func readFunction(c *cursor, strings stringTable) Function {
+	blocks := uint64(c.uleb())
+	f := Function{Name: strings.at(c, c.uleb()), File: strings.at(c, c.uleb())}
+	if blocks > uint64(len(c.rest))/blockBytes {
+		c.bad = true
+		return f
+	}
+	f.Blocks = make([]Block, blocks)
+	for i := range f.Blocks {
+		f.Blocks[i] = Block{
+			Start:      Position{c.uleb(), c.uleb()},
+			End:        Position{c.uleb(), c.uleb()},
+			Statements: c.uleb(),
+		}
+	}
+	f.literal = c.uleb() != 0
+	if blocks > 0 {
+		f.Line = f.Blocks[0].Start.Line
+	}
+	return f
+}
+
+// stringTable is a table of strings, by their index.
+type stringTable []string
+
+func readStrings(c *cursor) stringTable {
+	n := c.uleb()
+	if uint64(n) > uint64(len(c.rest)) { // a string takes a byte or more
+		c.bad = true
+		return nil
+	}
+	table := make(stringTable, n)
+	for i := range table {
+		length := c.uleb()
+		if length > maxName {
+			c.bad = true
+			return nil
+		}
+		table[i] = string(c.bytes(uint64(length)))
+	}
+	return table
+}
+
+func (t stringTable) at(c *cursor, i uint32) string {
+	if uint64(i) >= uint64(len(t)) {
+		c.bad = true
+		return ""
+	}
+	return t[i]
+}

@@ -1,0 +1,154 @@
+package pollution
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Options of an analysis. The zero value is useful.
+type Options struct {
+	// Weight is what shares of CPU samples are of, not negative; nil: their time.
+	Weight func(ccmap.Counters) int64
+}
+
+// Analysis reads the receivers in a snapshot. Any goroutine may use it.
+type Analysis struct {
+	s         *ccmap.Snapshot
+	weight    func(ccmap.Counters) int64
+	counted   bool           // the profile says how many samples it was made of
+	truncated ccmap.MethodID // the pseudo method, NoMethod if there is none
+	caught    map[position][]ccmap.Point
+}
+
+// position is a call site.
+type position struct {
+	method ccmap.MethodID
+	offset uint32
+}
+
+// New returns the analysis of a snapshot.
+func New(s *ccmap.Snapshot, o Options) *Analysis {
+	a := &Analysis{
+		s: s, weight: o.Weight, counted: s.Total().Samples > 0,
+		truncated: ccmap.NoMethod, caught: make(map[position][]ccmap.Point),
+	}
+	if a.weight == nil {
+		a.weight = func(c ccmap.Counters) int64 { return c.Time }
+	}
+	if id, ok := s.Names().Lookup(ccmap.TruncatedName, ""); ok {
+		a.truncated = id
+	}
+	for _, p := range s.Points() {
+		if p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall {
+			at := position{p.Method, p.Offset}
+			a.caught[at] = append(a.caught[at], p)
+		}
+	}
+	return a
+}
+
+// amount returns what samples come to. A profile that does not say how many there
+// were is taken to have enough.
+func (a *Analysis) amount(c ccmap.Counters) Amount {
+	weight := a.weight(c)
+	if !a.counted {
+		return Amount{weight, weight}
+	}
+	return Amount{weight, c.Samples}
+}
+
+// Site is what is known of one call site.
+type Site struct {
+	Caller ccmap.MethodID
+	Offset uint32 // position of the call in the caller
+
+	Samples Evidence // of CPU time
+	Calls   Evidence // of caught calls
+
+	names *ccmap.Names
+}
+
+// Evidence is what was observed of one call site, in one way.
+type Evidence struct {
+	Mix
+	Verdict Verdict
+
+	judge    judge
+	contexts func(depth int) *tree // nil: nothing was observed
+}
+
+func newEvidence(m Mix, j judge, contexts func(depth int) *tree) Evidence {
+	return Evidence{m, j.verdict(m), j, contexts}
+}
+
+// Sites returns the call sites of the callers that are wanted, nil meaning all, by
+// caller and offset.
+func (a *Analysis) Sites(wanted func(caller ccmap.MethodID) bool) []Site {
+	var sites []Site
+	for at, call := range a.positions(wanted) {
+		site := Site{Caller: at.method, Offset: at.offset, Calls: a.Calls(at.method, at.offset), names: a.s.Names()}
+		if call != nil {
+			site.Samples = a.samples(*call, site.Calls)
+		}
+		if site.Samples.Total() != (Amount{}) || site.Calls.Total() != (Amount{}) {
+			sites = append(sites, site)
+		}
+	}
+	slices.SortFunc(sites, func(a, b Site) int {
+		return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.Offset, b.Offset))
+	})
+	return sites
+}
+
+// positions returns where calls were sampled or, with nil, only caught.
+func (a *Analysis) positions(wanted func(caller ccmap.MethodID) bool) map[position]*ccmap.CallSite {
+	all := make(map[position]*ccmap.CallSite)
+	for at := range a.caught {
+		if wanted == nil || wanted(at.method) {
+			all[at] = nil
+		}
+	}
+	for m := range a.s.Methods() {
+		if wanted != nil && !wanted(m.ID()) {
+			continue
+		}
+		for site := range m.CallSites() {
+			all[position{m.ID(), site.Offset()}] = &site
+		}
+	}
+	return all
+}
+
+// Samples returns what the CPU samples say of a call site. Callees that stand in no
+// source line do not count, unless there are no others: pseudo methods such as
+// "[kernel]", what the compiler calls of Go's runtime, and wrappers.
+func (a *Analysis) Samples(site ccmap.CallSite) Evidence { return a.samples(site, Evidence{}) }
+
+func (a *Analysis) samples(site ccmap.CallSite, calls Evidence) Evidence {
+	callees := a.written(site, calls)
+	total := newTally()
+	for _, callee := range callees {
+		total.add(callee.Callee(), a.amount(callee.Total()))
+	}
+	j := judge{a.s.Names(), site.Offset(), MinSamples, 1}
+	return newEvidence(total.mix(), j, func(depth int) *tree { return sampledTree(a, callees, depth) })
+}
+
+// Calls returns what the caught calls say of a call site.
+func (a *Analysis) Calls(caller ccmap.MethodID, offset uint32) Evidence {
+	points := a.caught[position{caller, offset}]
+	if len(points) == 0 {
+		return Evidence{}
+	}
+	j := judge{a.s.Names(), offset, MinCalls, callsPerBurst}
+	t := caughtTree(points)
+	return newEvidence(t.mix(), j, func(int) *tree { return t })
+}
+
+// MaybeDynamic reports whether the site may be a call through an interface or of a
+// function value: calls of it were caught, or it reaches several methods of one name.
+func (s Site) MaybeDynamic() bool {
+	return s.Calls.Total().Seen > 0 || len(s.Samples.Targets) > 1 && haveOneName(s.names, s.Samples.Targets)
+}
