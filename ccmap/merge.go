@@ -17,8 +17,8 @@ var ErrTooLarge = errors.New("too many context nodes")
 //
 // But for what is pruned or rounded, merging is associative, and commutative but
 // for the order of ids and for those fields of Meta of which the first is kept.
-// Its cost is linear in the nodes of from, which may be a snapshot of m itself.
-// On an error m is as before.
+// Its cost is linear in the nodes and points of from, which may be a snapshot of m
+// itself. On an error m is as before.
 func (m *Map) Merge(from *Snapshot) error {
 	if uint64(m.Len())+uint64(from.Len()) > math.MaxUint32 {
 		return ErrTooLarge

@@ -15,9 +15,8 @@ type points struct {
 	due   int64   // bytes at which the two are added up
 }
 
-// SetPoints replaces all points of one origin. It keeps what the list refers to,
-// which the caller must not change any more; Origin in it is not looked at. What
-// [Map.AddPoint] says of points holds for each.
+// SetPoints replaces all points of one origin. Origin in the list is not looked at;
+// what [Map.AddPoint] says of points holds for each.
 func (m *Map) SetPoints(o Origin, list []Point) {
 	if o >= origins {
 		return
@@ -36,7 +35,8 @@ func (m *Map) SetPoints(o Origin, list []Point) {
 // AddPoint adds to the point of the same origin, kind, method, offset, end and
 // context what p counts, or makes it. Counts that would overflow stay at the
 // largest. If only one of the two sources sees null receivers, Nulls are that
-// one's; if only one knows of values, what the other counts is in Other.
+// one's; if only one knows of values, what the other counts is in Other. The map
+// keeps Callers, which the caller must not change any more.
 //
 // What no source makes becomes what comes closest. Negative counts are 0, values
 // that were never seen are left out, and Count is the sum of what is known of

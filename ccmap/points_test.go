@@ -114,7 +114,8 @@ func TestPointsAddUp(t *testing.T) {
 		a := m.Names().Intern(ccmap.Method{Name: "A"})
 		want := map[uint64]int64{}
 		var count, other int64
-		for range rapid.IntRange(0, 20).Draw(t, "points") {
+		adds := rapid.IntRange(0, 20).Draw(t, "points")
+		for range adds {
 			value, n := rapid.Uint64Range(0, 3).Draw(t, "value"), rapid.Int64Range(0, 1000).Draw(t, "n")
 			p := ccmap.Point{Kind: ccmap.PointSwitch, Method: a, Nulls: unknown, Values: []ccmap.PointValue{{Value: value, Count: n}}}
 			times := rapid.Int64Range(1, 1000).Draw(t, "times")
@@ -133,7 +134,11 @@ func TestPointsAddUp(t *testing.T) {
 				mustBeValid(t, m.Snapshot())
 			}
 		}
-		for _, p := range m.Snapshot().Points() {
+		points := m.Snapshot().Points()
+		if len(points) != min(adds, 1) {
+			t.Fatalf("%d points", len(points))
+		}
+		for _, p := range points {
 			got := map[uint64]int64{}
 			for _, v := range p.Values {
 				got[v.Value] = v.Count

@@ -91,6 +91,9 @@ func TestWeightsScaleTotals(t *testing.T) {
 				t.Fatalf("point %+v times %v counts %d", p, w, got)
 			}
 		}
+		if diff := cmp.Diff(pointsOf(scaled(s, w).Snapshot(), XML), pointsOf(sum.Snapshot(), XML)); diff != "" {
+			t.Fatalf("points (-map +sum):\n%s", diff)
+		}
 		if sum.ActivationsExact() != (s.ActivationsExact() && w.isOne()) {
 			t.Fatalf("exact: %t", sum.ActivationsExact())
 		}

@@ -65,8 +65,8 @@ func pointMethods(p *ccmap.Point) iter.Seq[ccmap.MethodID] {
 	}
 }
 
-// pointNumbers appends what is not left out of a ranked point, but for what it is
-// of, its context and its values.
+// pointNumbers appends what is not left out of a ranked point, without its origin,
+// kind, context and values.
 func pointNumbers(to []number, p *ccmap.Point) []number {
 	to = appendFrame(to, ccmap.Frame{Method: p.Method, Offset: p.Offset})
 	if p.End != p.Offset {

@@ -52,16 +52,6 @@ func appendHits(to []hit, p *ccmap.Point) []hit {
 	return to
 }
 
-// siteHit is what can be hit at a call site, in any context.
-type siteHit struct {
-	method ccmap.MethodID
-	offset uint32
-	kind   hitKind
-	target ccmap.MethodID
-}
-
-func (h hit) at(p *ccmap.Point) siteHit { return siteHit{p.Method, p.Offset, h.kind, h.target} }
-
 // hits returns what all points consist of. Those of any context come before
 // others of their site.
 func (c *canonical) hits() iter.Seq2[*ccmap.Point, hit] {
@@ -82,18 +72,10 @@ func (c *canonical) hits() iter.Seq2[*ccmap.Point, hit] {
 // addHits adds the samples of all points. What the point of any context counts,
 // and no context of the same site does, it alone has.
 func (p *pprofBuilder) addHits() {
-	alone := make(map[siteHit]int64)
-	for point, h := range p.c.hits() {
-		at := h.at(point)
-		if point.Callers == nil {
-			alone[at] = h.count
-		} else {
-			alone[at] = max(alone[at]-h.count, 0)
-		}
-	}
+	alone := newLoneHits(p.c)
 	for point, h := range p.c.hits() {
 		if point.Callers == nil {
-			p.addHit(point, h, alone[h.at(point)], h.count)
+			p.addHit(point, h, alone.take(point, h), h.count)
 		} else {
 			p.addHit(point, h, h.count, 0)
 		}
@@ -132,7 +114,7 @@ func (p *pprofBuilder) hitLabels(h hit, inAnyContext bool) map[string][]string {
 	if h.kind == hitTarget {
 		key.receiver = p.c.methods[h.target].Receiver
 	}
-	if labels := p.ofHits[key]; labels != nil {
+	if labels := p.labelsOfHits[key]; labels != nil {
 		return labels
 	}
 	labels := map[string][]string{hitLabel: {string(h.kind)}}
@@ -142,7 +124,7 @@ func (p *pprofBuilder) hitLabels(h hit, inAnyContext bool) map[string][]string {
 	if key.receiver != "" {
 		labels[receiverLabel] = []string{key.receiver}
 	}
-	p.ofHits[key] = labels
+	p.labelsOfHits[key] = labels
 	return labels
 }
 

@@ -34,6 +34,9 @@ func TestHitsCountNothingElse(t *testing.T) {
 		}
 		without := parsed(t, mustEncode(t, Pprof, m.Snapshot()))
 		types := len(without.SampleType)
+		if len(with.Sample) < len(without.Sample) {
+			t.Fatalf("%d samples, want at least %d", len(with.Sample), len(without.Sample))
+		}
 		for i, s := range with.Sample {
 			if len(s.Label[hitLabel]) > 0 {
 				if i < len(without.Sample) || cmp.Diff(make([]int64, types), s.Value[:types]) != "" {
@@ -48,6 +51,39 @@ func TestHitsCountNothingElse(t *testing.T) {
 		}
 		if with.DefaultSampleType != "cpu" {
 			t.Fatalf("default %q", with.DefaultSampleType)
+		}
+	})
+}
+
+// Each call is a hit once, however differently a site and its contexts have aged.
+func TestHitsCountEachCallOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawMap(t).Snapshot()
+		type counts struct{ any, inContexts int64 }
+		sites := make(map[ccmap.Frame]counts)
+		for _, p := range pointsFor(s, Pprof) {
+			site := ccmap.Frame{Method: p.Method, Offset: p.Offset}
+			c := sites[site]
+			if p.Callers == nil {
+				c.any += p.Count
+			} else {
+				c.inContexts += p.Count
+			}
+			sites[site] = c
+		}
+		var want, wantOfSites int64
+		for _, c := range sites {
+			want, wantOfSites = want+max(c.any, c.inContexts), wantOfSites+c.any
+		}
+		var got, gotOfSites int64
+		for _, sample := range parsed(t, mustEncode(t, Pprof, s)).Sample {
+			if last := len(sample.Value) - 1; len(sample.Label[hitLabel]) > 0 {
+				got, gotOfSites = got+sample.Value[last-1], gotOfSites+sample.Value[last]
+			}
+		}
+		if got != want || gotOfSites != wantOfSites {
+			t.Fatalf("%d hits, want %d; %d of sites, want %d", got, want, gotOfSites, wantOfSites)
 		}
 	})
 }

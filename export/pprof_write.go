@@ -59,13 +59,13 @@ func checkWritten(c *canonical) error {
 // canonical form.
 type pprofBuilder struct {
 	*profile.Profile
-	c         *canonical
-	mappings  map[string]*profile.Mapping // by module
-	locations map[frame]*profile.Location
-	labels    []map[string][]string               // of samples, by method on top
-	ofHits    map[hitLabelled]map[string][]string // labels of samples of points
-	stack     []frame                             // of the last sample, which shares most with the next, outermost first
-	path      []*profile.Location                 // of its frames
+	c            *canonical
+	mappings     map[string]*profile.Mapping // by module
+	locations    map[frame]*profile.Location
+	labels       []map[string][]string               // of samples, by method on top
+	labelsOfHits map[hitLabelled]map[string][]string // labels of samples of points
+	stack        []frame                             // of the last sample, which shares most with the next, outermost first
+	path         []*profile.Location                 // of its frames
 }
 
 func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
@@ -81,11 +81,11 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 			DurationNanos:     int64(meta.Duration),
 			Comments:          comments,
 		},
-		c:         c,
-		mappings:  make(map[string]*profile.Mapping),
-		locations: make(map[frame]*profile.Location),
-		labels:    receiverLabels(c.methods),
-		ofHits:    make(map[hitLabelled]map[string][]string),
+		c:            c,
+		mappings:     make(map[string]*profile.Mapping),
+		locations:    make(map[frame]*profile.Location),
+		labels:       receiverLabels(c.methods),
+		labelsOfHits: make(map[hitLabelled]map[string][]string),
 	}
 	if c.recent != nil {
 		p.SampleType = append(p.SampleType, recentSamplesType.proto(), recentTimeType.proto())
