@@ -1,6 +1,11 @@
 package manager
 
-import "github.com/ccmapd/ccmapd/ccmap"
+import (
+	"iter"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof"
+)
 
 // callers is a calling context: frames at their calls, innermost first. Where the
 // stack ends, or what is known of it, the method is NoMethod.
@@ -30,31 +35,60 @@ func (c *callers) frames() []ccmap.Frame {
 	return c[:]
 }
 
-const (
-	// anyContext is the number of no context in particular.
-	anyContext = 0
-	// maxContexts bounds the memory of contexts to some 5 MB.
-	maxContexts = 1 << 16
-)
+// anyContext is the number of no context in particular.
+const anyContext = 0
 
-// contexts numbers calling contexts from 1, densely. It forgets none.
+// contexts numbers calling contexts from 1, for the sites of a profile. A quarter
+// more than there can be points have a number. When all are taken, those that no
+// point has are free again: a quarter at least. So a session of months names the
+// contexts that matter in it now. Each takes some 100 bytes.
 type contexts struct {
-	ids map[callers]uint32
-	all []callers // by number − 1; none ever changes, so profile points share them
+	ids   map[callers]uint32
+	all   []*callers // by number − 1; nil: free. None ever changes, so profile points share them
+	free  []uint32   // numbers
+	limit int
 }
 
-func newContexts() contexts { return contexts{ids: make(map[callers]uint32)} }
+func newContexts(points int) contexts {
+	return contexts{ids: make(map[callers]uint32), limit: points + points/4 + 1}
+}
 
-// id returns the number of a context, or anyContext if there is no room for it.
-func (x *contexts) id(c callers) uint32 {
-	id, known := x.ids[c]
-	if known || len(x.all) == maxContexts {
+// id returns the number of a context. inUse gives the sites of all points.
+func (x *contexts) id(c callers, inUse func() iter.Seq[valueprof.Site]) uint32 {
+	if id, known := x.ids[c]; known {
 		return id
 	}
-	x.all = append(x.all, c)
-	id = uint32(len(x.all))
-	x.ids[c] = id
+	if len(x.ids) == x.limit {
+		x.keep(inUse())
+	}
+	id, kept := x.newID(), c
+	x.ids[c], x.all[id-1] = id, &kept
 	return id
+}
+
+func (x *contexts) newID() uint32 {
+	if last := len(x.free) - 1; last >= 0 {
+		id := x.free[last]
+		x.free = x.free[:last]
+		return id
+	}
+	x.all = append(x.all, nil)
+	return uint32(len(x.all))
+}
+
+// keep frees the numbers that none of the sites has.
+func (x *contexts) keep(sites iter.Seq[valueprof.Site]) {
+	used := make([]bool, len(x.all)+1)
+	for s := range sites {
+		used[s.Context] = true
+	}
+	for i, c := range x.all {
+		if id := uint32(i + 1); c != nil && !used[id] {
+			delete(x.ids, *c)
+			x.all[i] = nil
+			x.free = append(x.free, id)
+		}
+	}
 }
 
 // frames returns the callers of a context, nil for any context: the one without

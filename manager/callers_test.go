@@ -1,12 +1,16 @@
 package manager
 
 import (
+	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof"
 )
 
 // TestContextOfAHit: callers are named as far as they are known.
@@ -25,7 +29,7 @@ func TestContextOfAHit(t *testing.T) {
 		names := ccmap.NewNames()
 		v := newValues(ValueOptions{}, names, quiet)
 		v.hit(hitOf(stack(names, strings.Fields(test.stack)...)))
-		points := v.points(v.caught)
+		points := v.points(valueprof.Instrumented)
 		if len(points) != 2 || points[0].Callers != nil {
 			t.Fatalf("%s: points %+v", test.stack, points)
 		}
@@ -39,18 +43,48 @@ func TestContextOfAHit(t *testing.T) {
 	}
 }
 
-// TestContextsAreBounded: a hit in one context too many counts in any.
+// TestContextsAreBounded: numbers that no point has go to other contexts, and what
+// was published with them does not change.
 func TestContextsAreBounded(t *testing.T) {
 	t.Parallel()
-	x := newContexts()
-	var last uint32
-	for i := range maxContexts + 1 {
-		last = x.id(callers{{Method: ccmap.MethodID(i)}})
-		if want := uint32(i + 1); i < maxContexts && last != want {
-			t.Fatalf("context %d has number %d", i, last)
+	const points, last = 8, 100
+	nth := func(n int) callers { return callers{{Method: ccmap.MethodID(n)}, {Method: ccmap.NoMethod}} }
+	x := newContexts(points)
+	var held []valueprof.Site // as many as there may be, the latest
+	inUse := func() iter.Seq[valueprof.Site] { return slices.Values(held) }
+	first := x.frames(x.id(nth(0), inUse))
+	for n := range last + 1 {
+		id := x.id(nth(n), inUse)
+		held = append(held, valueprof.Site{Context: id})
+		held = held[max(0, len(held)-points):]
+		for i, s := range held {
+			if got := x.frames(s.Context)[0].Method; int(got) != n-len(held)+1+i {
+				t.Fatalf("after context %d, number %d is of %d", n, s.Context, got)
+			}
 		}
 	}
-	if last != anyContext || x.id(callers{{Method: 7}}) != 8 {
-		t.Errorf("number %d beyond the bound, %d of one that is known", last, x.id(callers{{Method: 7}}))
+	if len(x.all) > x.limit || len(x.ids) > x.limit {
+		t.Errorf("%d numbers and %d contexts are over %d", len(x.all), len(x.ids), x.limit)
 	}
+	if first[0].Method != 0 {
+		t.Errorf("published frames became %v", first)
+	}
+}
+
+// TestHitsInEverNewContexts: contexts that are hot now get named after any number
+// of others, with little memory.
+func TestHitsInEverNewContexts(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	v := newValues(ValueOptions{MaxPoints: 32}, names, quiet)
+	for n := range 500 {
+		v.hit(hitOf(stack(names, "t", "site", "hot")))
+		v.hit(hitOf(stack(names, "t", fmt.Sprint("site", n), fmt.Sprint("rare", n))))
+	}
+	for _, p := range v.points(valueprof.Instrumented) {
+		if len(p.Callers) > 0 && names.At(p.Callers[0].Method).Name == "hot" && p.Count == 500 {
+			return
+		}
+	}
+	t.Errorf("points %+v", v.points(valueprof.Instrumented))
 }

@@ -26,19 +26,19 @@ func (m *Manager) keepPoints() bool {
 	if start.Before(v.earliest) {
 		return false
 	}
-	m.config.Map.SetPoints(ccmap.OriginSampled, v.points(v.sampled))
-	m.config.Map.SetPoints(ccmap.OriginBurst, v.points(v.caught))
+	m.config.Map.SetPoints(ccmap.OriginSampled, v.points(valueprof.Sampled))
+	m.config.Map.SetPoints(ccmap.OriginBurst, v.points(valueprof.Instrumented))
 	v.news = false
 	now := time.Now()
 	v.earliest = now.Add(max(pointsEvery, pointsShare*now.Sub(start)))
 	return true
 }
 
-// points returns what a profile knows, for the map. Nobody sees null receivers: a
+// points returns what a source knows, for the map. Nobody sees null receivers: a
 // call on a nil interface panics before it is made.
-func (v *values) points(p *valueprof.Profile) []ccmap.Point {
+func (v *values) points(of valueprof.Source) []ccmap.Point {
 	var points []ccmap.Point
-	for view := range p.Points() {
+	for view := range v.sources.Points(of) {
 		points = append(points, ccmap.Point{
 			Kind:    ccmap.PointCall,
 			Method:  ccmap.MethodID(view.Site.Method),
@@ -70,7 +70,7 @@ type ValueStats struct {
 	Sites   int    // where they were caught
 	Points  int    // profile points, of samples and of caught calls
 	Bytes   int    // of memory that these take, their tables included
-	Dropped uint64 // counts for which there was no room
+	Evicted int    // points that had few calls and made room for others
 	Decayed int    // times that the janitor has halved a table
 	Reset   int    // times that it has cleared one
 }
@@ -81,7 +81,7 @@ func (v *values) stats() ValueStats {
 		return ValueStats{}
 	}
 	out := ValueStats{Caught: v.calls}
-	for view := range v.caught.Points() {
+	for view := range v.sources.Points(valueprof.Instrumented) {
 		if view.Site.Context == anyContext {
 			out.Sites++
 		}
@@ -90,7 +90,7 @@ func (v *values) stats() ValueStats {
 		s := p.Stats()
 		out.Points += s.Points
 		out.Bytes += s.Bytes
-		out.Dropped += s.Dropped
+		out.Evicted += s.Evicted
 		out.Decayed += s.Decays
 		out.Reset += s.Resets
 	}

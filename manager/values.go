@@ -18,7 +18,7 @@ type ValueOptions struct {
 	Hash      valueprof.Hash   // index function of the value tables
 	Policy    valueprof.Policy // of their janitor
 	Capacity  int              // methods told apart at one call; 0: 7 of samples, 15 of caught calls
-	MaxPoints int              // profile points held, of samples and of caught calls each; 0: 65,536
+	MaxPoints int              // profile points held, of samples and of caught calls each; 0: 65,536. The rarest make room
 	Dump      io.Writer        // gets a line for every event in the life of a table, in one Write; nil: none
 }
 
@@ -38,6 +38,7 @@ const (
 // The manager's goroutine owns all of it.
 type values struct {
 	sampled, caught *valueprof.Profile
+	sources         valueprof.Sources // both, as whoever reads them has them
 	contexts        contexts
 	code            codeMethods
 
@@ -51,18 +52,22 @@ func newValues(o ValueOptions, names *ccmap.Names, log *slog.Logger) *values {
 	if o.Off {
 		return new(values)
 	}
-	v := &values{contexts: newContexts(), code: codeMethods{names: names}}
+	const defaultPoints = 65536
+	points := cmp.Or(max(o.MaxPoints, 0), defaultPoints)
+	v := &values{contexts: newContexts(points), code: codeMethods{names: names}}
 	profile := func(origin ccmap.Origin, targets int) *valueprof.Profile {
 		return valueprof.NewProfile(valueprof.Options{
-			Capacity: cmp.Or(o.Capacity, targets), Hash: o.Hash, Policy: o.Policy, MaxPoints: o.MaxPoints,
+			Capacity: cmp.Or(o.Capacity, targets), Hash: o.Hash, Policy: o.Policy, MaxPoints: points,
 			Warm: 1, // what a sample or a breakpoint finds is warm
-			Log:  log,
+			Log:  log.With("of", origin.String()),
 			Dump: newValueDump(o.Dump, origin, names),
 			Name: v.siteName,
 		})
 	}
 	v.sampled = profile(ccmap.OriginSampled, sampledTargets)
 	v.caught = profile(ccmap.OriginBurst, caughtTargets)
+	v.sources.Set(valueprof.Sampled, v.sampled)
+	v.sources.Set(valueprof.Instrumented, v.caught)
 	return v
 }
 
@@ -101,10 +106,8 @@ func (v *values) hit(s *ccmap.Sample) {
 	v.news = true
 	v.calls++
 	v.caught.Call(site, target)
-	if id := v.contexts.id(v.code.callersOf(s.Frames[2:])); id != anyContext {
-		site.Context = id
-		v.caught.Call(site, target)
-	}
+	site.Context = v.contexts.id(v.code.callersOf(s.Frames[2:]), v.caught.Sites)
+	v.caught.Call(site, target)
 }
 
 // renew begins to learn anew: the program does something else than before.

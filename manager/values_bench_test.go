@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof"
 )
 
 // BenchmarkValues measures what learning from a sample costs beside folding it:
@@ -39,7 +40,7 @@ func BenchmarkPoints(b *testing.B) {
 				v.sample(&ccmap.Sample{Frames: []ccmap.Frame{{Method: leaf}, {Method: root, Offset: uint32(i)}}})
 			}
 			for b.Loop() {
-				m.SetPoints(ccmap.OriginSampled, v.points(v.sampled))
+				m.SetPoints(ccmap.OriginSampled, v.points(valueprof.Sampled))
 				m.Snapshot()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*sites), "ns/point")

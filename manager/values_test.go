@@ -116,7 +116,7 @@ func TestHitsCountInTheirContexts(t *testing.T) {
 			}
 			v.hit(&s)
 		}
-		m.SetPoints(ccmap.OriginBurst, v.points(v.caught))
+		m.SetPoints(ccmap.OriginBurst, v.points(valueprof.Instrumented))
 		anywhere, within := int64(0), int64(0)
 		for _, p := range m.Snapshot().Points() {
 			if p.Callers == nil {
@@ -171,7 +171,7 @@ func TestHitsAreNoSamples(t *testing.T) {
 			t.Errorf("%v: without hits %v, with %v", o, x, y)
 		}
 	}
-	if got := with.Values; got.Caught != 10 || got.Sites != 1 || got.Points != 4 || got.Bytes == 0 || got.Dropped != 0 {
+	if got := with.Values; got.Caught != 10 || got.Sites != 1 || got.Points != 4 || got.Bytes == 0 || got.Evicted != 0 {
 		t.Errorf("learned %+v", got)
 	}
 	if without.Values.Caught != 0 || without.Values.Points != 2 {
@@ -194,7 +194,7 @@ func TestDriftRenewsValues(t *testing.T) {
 	m.learn(answer{drift: true})
 	learn("after")
 	m.learn(answer{drift: true})
-	points := m.values.points(m.values.sampled)
+	points := m.values.points(valueprof.Sampled)
 	after, _ := names.Lookup("after", "")
 	want := []ccmap.PointValue{{Value: uint64(after), Count: 1000}}
 	if len(points) != 1 || !slices.Equal(points[0].Values, want) {
@@ -244,7 +244,7 @@ func TestJanitorLosesNothing(t *testing.T) {
 		for i := range calls {
 			v.sample(samples[i%len(samples)])
 		}
-		m.SetPoints(ccmap.OriginSampled, v.points(v.sampled))
+		m.SetPoints(ccmap.OriginSampled, v.points(valueprof.Sampled))
 		points, stats := m.Snapshot().Points(), v.stats()
 		if len(points) != 1 || points[0].Count != calls || len(points[0].Values) > sampledTargets {
 			t.Errorf("%v: points %+v of %d calls", policy, points, calls)

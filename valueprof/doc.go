@@ -12,4 +12,9 @@
 //  4. The [Janitor] looks at tables that values find no slot in, as its [Policy]
 //     has it, and frees the infos that nobody refers to.
 //  5. [Sources] gives the points of several profiles, or of one, as [PointView].
+//
+// ccmapd has one goroutine that counts, tends and reads: its manager owns two
+// profiles, of samples and of caught calls, and reads them through Sources. A
+// program whose own threads count, such as a virtual machine, has [Handed] bodies
+// and runs the janitor beside them ([Janitor.Run]).
 package valueprof

@@ -26,8 +26,9 @@ const lineBytes = 128
 // collector. A writer that finds its last table not collected takes it back, adds
 // the newer one to it, and puts it there again; and the next writer to join takes
 // over the place of one that ended, with what is left in it. So there are never
-// more than two tables for each writer of the largest number that there were at
-// one time, however far the collector falls behind.
+// more than three tables for each writer of the largest number that there were at
+// one time, however far the collector falls behind: one that counts, one handed
+// over, and one that the collector has, or has left as the spare.
 //
 // A writer that stops to count cannot be made to answer. There are four ways to
 // stop:
@@ -113,13 +114,16 @@ func (s *Shared) Collect(into *Table) (silent int) {
 	return silent
 }
 
-// collect takes what is in a place and leaves it there as the spare. A spare that
-// is there already was not needed.
+// collect takes the table that was handed over, if any.
 func (p *place) collect(into *Table) {
-	t := p.handed.Swap(nil)
-	if t == nil {
-		return
+	if t := p.handed.Swap(nil); t != nil {
+		p.drain(t, into)
 	}
+}
+
+// drain adds up a table that was handed over, and leaves it in the place as the
+// spare. A spare that is there already was not needed.
+func (p *place) drain(t, into *Table) {
 	into.Merge(t)
 	t.clear()
 	p.spare.Store(t)

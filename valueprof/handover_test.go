@@ -1,6 +1,7 @@
 package valueprof
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -99,6 +100,51 @@ func collectAll(s *Shared, into *Table) {
 	s.Collect(into)
 }
 
+// A writer that goes on after its end is told so: its counts would come to nobody,
+// or to the next writer of its place.
+func TestUseAfterRelease(t *testing.T) {
+	t.Parallel()
+	uses := map[string]func(*Local){
+		"Hit":  func(l *Local) { l.Hit(0) },
+		"Miss": func(l *Local) { l.Miss(5) },
+		"Add":  func(l *Local) { l.Add(math.MaxUint64) },
+		"Park": (*Local).Park,
+	}
+	for name, use := range uses {
+		l := NewShared(3, HashAuto).Join()
+		l.Add(1)
+		l.Release()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s after Release does not panic", name)
+				}
+			}()
+			use(l)
+		}()
+	}
+}
+
+// What a writer writes on a hit, and what it reads, shares no cache line with
+// what another goroutine writes.
+func TestWriterHasItsCacheLines(t *testing.T) {
+	t.Parallel()
+	for capacity := MinCapacity; capacity <= MaxCapacity; capacity++ {
+		s := NewShared(capacity, HashAuto)
+		for range 3 {
+			l := s.Join()
+			for what, at := range map[string]unsafe.Pointer{
+				"Local": unsafe.Pointer(l), "slots": l.t.slots, "index": l.t.index, "place": unsafe.Pointer(l.place),
+			} {
+				if uintptr(at)%lineBytes != 0 {
+					t.Errorf("capacity %d: %s at %p", capacity, what, at)
+				}
+			}
+			l.Release()
+		}
+	}
+}
+
 // However far the collector is behind, a writer has two tables.
 func TestCollectorBehind(t *testing.T) {
 	t.Parallel()
@@ -165,12 +211,41 @@ func TestHandOverAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A crowd is some writers, their collector, and how much was added.
+// A crowd is some writers, their collector, and how much was added. The collector
+// may be halfway through a place, with the table that it took from there.
 type crowd struct {
 	s     *Shared
 	live  []*Local
 	into  *Table
+	at    *place
+	taken *Table
 	added uint64
+}
+
+// takes is the first half of the collector's work at a place that it comes to.
+func (c *crowd) takes(t *rapid.T) {
+	if c.taken != nil || len(c.s.places) == 0 {
+		t.Skip("busy, or nowhere to go")
+	}
+	c.at = rapid.SampledFrom(c.s.places).Draw(t, "place")
+	c.taken = c.at.handed.Swap(nil)
+}
+
+// drains is the second.
+func (c *crowd) drains(t *rapid.T) {
+	if c.taken == nil {
+		t.Skip("nothing taken")
+	}
+	c.at.drain(c.taken, c.into)
+	c.taken = nil
+}
+
+// collects is both, at all places.
+func (c *crowd) collects(t *rapid.T) {
+	if c.taken != nil {
+		t.Skip("busy")
+	}
+	c.s.Collect(c.into)
 }
 
 // accounted returns all counts, wherever they are now.
@@ -184,11 +259,15 @@ func (c *crowd) accounted() uint64 {
 			total += t.Total()
 		}
 	}
+	if c.taken != nil {
+		total += c.taken.Total()
+	}
 	return total
 }
 
-// No interleaving of adds, parking, release, collection, decay and reset loses
-// or invents a count, or leaves a table in two hands.
+// No interleaving of adds, parking, release, the two halves of collection, decay
+// and reset loses or invents a count, leaves a table in two hands, or needs more
+// than three for a writer.
 func TestHandOverInterleaved(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -214,13 +293,16 @@ func TestHandOverInterleaved(t *testing.T) {
 				c.live[i].Release()
 				c.live = append(c.live[:i], c.live[i+1:]...)
 			},
-			"collect": func(*rapid.T) { c.s.Collect(c.into) },
-			"decay":   func(*rapid.T) { c.into.Decay() },
-			"reset":   func(*rapid.T) { c.into.Reset() },
-			"":        c.check,
+			"takes": c.takes, "drains": c.drains, "collect": c.collects,
+			"decay": func(*rapid.T) { c.into.Decay() },
+			"reset": func(*rapid.T) { c.into.Reset() },
+			"":      c.check,
 		})
 		for _, l := range c.live {
 			l.Release()
+		}
+		if c.taken != nil {
+			c.drains(t)
 		}
 		if c.s.Collect(c.into); c.into.Total() != c.added {
 			t.Fatalf("%d counts of %d", c.into.Total(), c.added)
@@ -242,6 +324,12 @@ func (c *crowd) check(t *rapid.T) {
 				tables = append(tables, held)
 			}
 		}
+	}
+	if c.taken != nil {
+		tables = append(tables, c.taken)
+	}
+	if len(tables) > 3*len(c.s.places) {
+		t.Fatalf("%d tables for %d writers", len(tables), len(c.s.places))
 	}
 	hands := map[unsafe.Pointer]bool{}
 	for _, held := range tables {

@@ -15,7 +15,7 @@ type Hash uint8
 // apart, and one that multiplies.
 const (
 	HashAuto       Hash = iota // what Resolve says
-	HashPext                   // the bits, gathered by one instruction, or without it by a loop
+	HashPext                   // the bits, gathered by one instruction, or where that is missing or slow by a loop
 	HashBitPermute             // the bits, gathered by a list of their indices
 	HashShift                  // the bits, gathered by a list of shifts
 	HashMultiply               // the high bits of a product, by a multiplier searched for the values held
@@ -46,11 +46,12 @@ func ParseHash(name string) (Hash, error) {
 
 // Resolve returns HashMultiply for HashAuto, and any other hash as it is.
 //
-// It does not take HashPext where [PextIsFast], because multiply is better there
-// too. On an Intel Xeon with AMX, under Go 1.26, a hit costs 0.9 ns with multiply and
-// 1.7 ns with PEXT alone, since Go can inline a product but no instruction that it
-// has no intrinsic for (BenchmarkHit). And the index is as small: N²/4 bytes for
-// any values, where selected bits need less for most and up to 2^(N-1) for some.
+// It does not take HashPext where the processor is fast at it, because multiply is
+// better there too. On an Intel Xeon with AMX, under Go 1.26, a hit costs 0.9 ns
+// with multiply and 1.7 ns with PEXT alone, since Go can inline a product but no
+// instruction that it has no intrinsic for (BenchmarkHit). And the index is as
+// small: N²/4 bytes for any values, where selected bits need less for most and up
+// to 2^(N-1) for some.
 func (h Hash) Resolve() Hash {
 	if h == HashAuto {
 		return HashMultiply
@@ -58,14 +59,14 @@ func (h Hash) Resolve() Hash {
 	return h
 }
 
-// PextIsFast reports whether this processor has the instruction PEXT, and in
+// pextIsFast reports whether a processor has the instruction PEXT, and in
 // hardware: 3 cycles. AMD before Zen 3 (families 15h to 17h) and Hygon (18h, a Zen
 // 1) have it in microcode: from 18 cycles to about 300, more the more bits the mask
-// has (uops.info, PEXT_R64_R64_R64). HashPext counts right everywhere.
-func PextIsFast() bool { return havePext && pextInHardware(&cpuid.CPU) }
-
-// pextInHardware judges a processor that knows the instruction.
-func pextInHardware(cpu *cpuid.CPUInfo) bool {
+// has (uops.info, PEXT_R64_R64_R64).
+func pextIsFast(cpu *cpuid.CPUInfo) bool {
+	if !cpu.Supports(cpuid.BMI2) {
+		return false
+	}
 	switch cpu.VendorID {
 	case cpuid.AMD:
 		return cpu.Family >= 0x19

@@ -35,7 +35,7 @@ func TestHashResolve(t *testing.T) {
 	}
 }
 
-func TestPextInHardware(t *testing.T) {
+func TestPextIsFast(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		cpu    string
@@ -50,7 +50,12 @@ func TestPextInHardware(t *testing.T) {
 		{"Zen 3", cpuid.AMD, 0x19, true},
 		{"Zen 5", cpuid.AMD, 0x1a, true},
 	} {
-		if got := pextInHardware(&cpuid.CPUInfo{VendorID: test.vendor, Family: test.family}); got != test.want {
+		cpu := &cpuid.CPUInfo{VendorID: test.vendor, Family: test.family}
+		if pextIsFast(cpu) {
+			t.Errorf("%s: fast without the instruction", test.cpu)
+		}
+		cpu.Enable(cpuid.BMI2)
+		if got := pextIsFast(cpu); got != test.want {
 			t.Errorf("%s: %v, want %v", test.cpu, got, test.want)
 		}
 	}

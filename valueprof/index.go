@@ -61,7 +61,7 @@ func (t *Table) position(v uint64) uint64 {
 	case HashShift:
 		return t.bitList().shifted(v, t.bits())
 	}
-	if havePext {
+	if usePext {
 		return pext(v, t.key)
 	}
 	return gather(v, t.key)

@@ -102,7 +102,7 @@ func TestGather(t *testing.T) {
 			mask |= 1 << bit
 		}
 		want := gather(v, mask)
-		if havePext {
+		if usePext {
 			if got := pext(v, mask); got != want {
 				t.Errorf("pext %#x, want %#x", got, want)
 			}

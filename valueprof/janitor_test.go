@@ -243,6 +243,32 @@ func hammerHanded(t *testing.T, policy Policy, adds int) {
 	}
 }
 
+// TestIdleHandedIsLeft: points that nobody adds to cost a look nothing, however
+// few adds they had; and none of these is lost.
+func TestIdleHandedIsLeft(t *testing.T) {
+	t.Parallel()
+	j := NewJanitor(JanitorOptions{})
+	h := NewHanded(3, HashAuto, Site{})
+	info := NewInfo(j, h)
+	l := h.Join(0)
+	for round := range uint64(3) {
+		for range 10 {
+			l.Add(1)
+		}
+		l.Park()
+		info.Added(10)
+		for looks := 0; j.Look().Infos > 0; looks++ {
+			if looks == 3 {
+				t.Fatal("looked at without end")
+			}
+		}
+		if got, want := h.Evidence().Calls, 10*(round+1); got != want {
+			t.Errorf("%d adds are known of %d", got, want)
+		}
+	}
+	l.Release()
+}
+
 // writeHanded adds values of which more and more are frequent.
 func writeHanded(info *Info, point, adds int) {
 	l := info.Body().(*Handed).Join(point)

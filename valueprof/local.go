@@ -19,6 +19,8 @@ func (s *Shared) Join() *Local {
 	p := s.takePlace()
 	l := &Local{t: *p.emptyTable(s.capacity, s.hash), seen: parked, shared: s, place: p}
 	// A finalizer and not a cleanup, because it is the Local that has the counts.
+	// It must not run before the last method has counted, which may no longer need
+	// l for that: hence runtime.KeepAlive at the ends, which costs no instruction.
 	runtime.SetFinalizer(l, (*Local).Release)
 	return l
 }
@@ -41,6 +43,7 @@ func (l *Local) Hit(v uint64) bool {
 		return false
 	}
 	s.Count++
+	runtime.KeepAlive(l)
 	return true
 }
 
@@ -52,6 +55,7 @@ func (l *Local) Miss(v uint64) {
 		l.place.answered.Store(asked)
 	}
 	l.t.Add(v)
+	runtime.KeepAlive(l)
 }
 
 // Add counts v once.
@@ -67,10 +71,11 @@ func (l *Local) Park() {
 	l.place.give(&l.t)
 	l.seen = parked
 	l.place.answered.Store(parked)
+	runtime.KeepAlive(l)
 }
 
-// Release hands over all counts and ends the writer's part. Only a further
-// Release may follow, and does nothing.
+// Release hands over all counts and ends the writer's part. A further Release does
+// nothing; any other method panics.
 func (l *Local) Release() {
 	if l.place == nil {
 		return

@@ -2,8 +2,8 @@ package valueprof
 
 import "github.com/klauspost/cpuid/v2"
 
-// havePext: the processor has the instruction, be it fast or not.
-var havePext = cpuid.CPU.Supports(cpuid.BMI2)
+// usePext: the processor has the instruction, and is fast at it.
+var usePext = pextIsFast(&cpuid.CPU)
 
 // pext gathers the bits of v that mask selects into the low bits, as the
 // instruction PEXTQ does.

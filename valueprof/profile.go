@@ -16,8 +16,8 @@ type Options struct {
 	// Warm is how many executions a method takes before its points are recorded,
 	// the last of them included, ≥ 1; 8. Those before count as cold.
 	Warm int
-	// MaxPoints bounds the points, and the methods, that are held; 65,536. What
-	// would need more is dropped and counted.
+	// MaxPoints bounds the points, and the methods, that are held; 65,536. When as
+	// many are, the methods with the fewest calls are forgotten, until half is free.
 	MaxPoints int
 
 	Log  *slog.Logger      // of the janitor, see JanitorOptions
@@ -65,6 +65,7 @@ type Profile struct {
 	pool      pool
 
 	cold, dropped, superseded uint64 // see Stats
+	evicted                   int    // likewise
 }
 
 // NewProfile returns an empty profile.

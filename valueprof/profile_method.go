@@ -4,7 +4,7 @@ package valueprof
 type method struct {
 	id      uint32
 	seen    uint64 // executions before it was warm
-	calls   uint64 // in the recent info at the last Renew
+	calls   uint64 // in the recent info at the last Renew, or now if that is more; see forgetRarest
 	stale   bool   // cold, and not executed since the last Renew
 	body    *body  // of the recent info; nil while the method is cold
 	history History
@@ -30,9 +30,13 @@ func (m *method) points() int {
 	return n
 }
 
-// newPoint creates the point of k in the recent info of its method. It returns
-// nil, and counts n executions as cold or dropped, if it may not.
+// newPoint creates the point of k in the recent info of its method, making room
+// if there is none. It returns nil, and counts n executions as cold or dropped,
+// if it may not.
 func (p *Profile) newPoint(k key, n uint64) *point {
+	if max(p.pool.live, len(p.methods)) >= p.opts.MaxPoints {
+		p.makeRoom()
+	}
 	m := p.warm(k.Method, n)
 	if m == nil {
 		return nil

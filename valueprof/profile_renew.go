@@ -13,13 +13,13 @@ import (
 // would never get any better in a program that changes often.
 //
 // A method without a call since the last Renew loses nothing, unless it is cold
-// or memory runs short: then the methods with the fewest calls are forgotten,
-// until half of MaxPoints is free.
+// or half of MaxPoints is taken: then the methods with the fewest calls are
+// forgotten, until half is free.
 func (p *Profile) Renew() {
 	for _, m := range p.methods {
 		p.renew(m)
 	}
-	p.makeRoom()
+	p.forgetRarest()
 	p.look()
 	p.reindex()
 }
@@ -61,9 +61,24 @@ func (p *Profile) forget(m *method) {
 	delete(p.methods, m.id)
 }
 
-// makeRoom forgets the methods with the fewest recent calls, until those that stay
-// leave half of MaxPoints free.
+// makeRoom is for when MaxPoints are taken: cold methods are forgotten, and the
+// rarest. Half of the points must be new ones before it is called again, so it
+// costs each of these little. Nothing is gained while a reader holds what was
+// forgotten.
 func (p *Profile) makeRoom() {
+	for _, m := range p.methods {
+		if m.body == nil {
+			delete(p.methods, m.id)
+		}
+	}
+	p.forgetRarest()
+	p.look()
+	p.reindex()
+}
+
+// forgetRarest forgets the methods with the fewest calls, in this or the last
+// recent info, until those that stay leave half of MaxPoints free.
+func (p *Profile) forgetRarest() {
 	excess := -p.opts.MaxPoints / 2
 	for _, m := range p.methods {
 		excess += m.points()
@@ -71,9 +86,15 @@ func (p *Profile) makeRoom() {
 	if excess <= 0 {
 		return
 	}
+	for _, m := range p.methods {
+		if m.body != nil {
+			m.calls = max(m.calls, m.body.Evidence().Calls)
+		}
+	}
 	for _, m := range slices.SortedFunc(maps.Values(p.methods), fewerCalls) {
 		if n := m.points(); n > 0 && excess > 0 {
 			excess -= n
+			p.evicted += n
 			p.forget(m)
 		}
 	}

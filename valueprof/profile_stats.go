@@ -16,8 +16,10 @@ type Stats struct {
 	Calls      uint64
 	Recorded   uint64 // in the points that are held
 	Cold       uint64 // of methods that were not warm yet
-	Dropped    uint64 // for want of room, see Options.MaxPoints
+	Dropped    uint64 // for want of room, while a reader held what was forgotten
 	Superseded uint64 // in points that were freed
+
+	Evicted int // points that were forgotten to make room, see Options.MaxPoints
 
 	Looks, Decays, Resets, Freed int // by the janitor: looks, tables, tables, infos
 }
@@ -26,7 +28,7 @@ type Stats struct {
 func (p *Profile) Stats() Stats {
 	s := Stats{
 		Methods: len(p.methods), Bytes: p.bytes(),
-		Cold: p.cold, Dropped: p.dropped, Superseded: p.superseded,
+		Cold: p.cold, Dropped: p.dropped, Superseded: p.superseded, Evicted: p.evicted,
 		Looks: p.looked.Looks, Decays: p.looked.Decayed, Resets: p.looked.Reset, Freed: p.looked.Freed,
 	}
 	for _, m := range p.methods {

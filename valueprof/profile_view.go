@@ -38,3 +38,18 @@ func (p *Profile) eachPoint(a *Accessed, m *method, v *PointView, yield func(Poi
 	}
 	return true
 }
+
+// Sites goes through the sites of all points held, in no order: those of best and
+// recent infos, and those that a reader still holds. The profile must not be added
+// to meanwhile.
+func (p *Profile) Sites() iter.Seq[Site] {
+	return func(yield func(Site) bool) {
+		for i := p.janitor.all.Load(); i != nil; i = i.next {
+			for _, pt := range i.body.(*body).points {
+				if !yield(pt.Site) {
+					return
+				}
+			}
+		}
+	}
+}

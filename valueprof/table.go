@@ -104,7 +104,7 @@ func (t *Table) Miss(v uint64) {
 	case t.hash == HashMultiply && t.full:
 		t.other++
 		return
-	case t.hash == HashPext && havePext && hitPext(t, v):
+	case t.hash == HashPext && usePext && hitPext(t, v):
 		return
 	}
 	t.AddN(v, 1)
@@ -117,7 +117,7 @@ func (t *Table) Add(v uint64) {
 	}
 }
 
-// AddN counts v n times.
+// AddN counts v n times. Total must stay below 1<<64: counts wrap beyond.
 func (t *Table) AddN(v, n uint64) {
 	if n == 0 {
 		return

@@ -19,7 +19,7 @@ func BenchmarkHit(b *testing.B) {
 			t := New(n, h)
 			hits(b, h.String(), s, func() { count(t, s.stream) }, t.Bytes)
 		}
-		if havePext {
+		if usePext {
 			t := New(n, HashPext)
 			hits(b, "pext-alone", s, func() { countPext(t, s.stream) }, t.Bytes)
 		}
@@ -99,22 +99,29 @@ func countSpaceSaving(s *spaceSaving, stream []uint64) {
 	}
 }
 
-// BenchmarkOther counts a stream half of which the table has no slot for.
+// BenchmarkOther counts a stream half of which 8 slots have no place for, with
+// tables, with a map that grows to hold it all, and with Space-Saving, where each
+// value without a slot takes one over.
 func BenchmarkOther(b *testing.B) {
 	s := uniform(16)
-	for _, h := range Hashes() {
+	for _, h := range []Hash{HashPext, HashMultiply} {
 		t := New(8, h)
 		hits(b, h.String(), s, func() { count(t, s.stream) }, t.Bytes)
 	}
+	m := make(map[uint64]uint64)
+	hits(b, "map", s, func() { countMap(m, s.stream) }, nil)
+	ss := newSpaceSaving(8)
+	hits(b, "spacesaving", s, func() { countSpaceSaving(ss, s.stream) }, nil)
 }
 
 // BenchmarkRebuild fills tables with sets of heap pointers, and times the
 // insertions that rearrange: their mean and their worst. Each time is the least of
 // five fillings with the same set, to leave out what the machine does meanwhile,
-// and includes reading the clock.
+// and includes reading the clock. Bit permute and shift select their bits as PEXT
+// does.
 func BenchmarkRebuild(b *testing.B) {
-	for _, n := range []int{4, 8, 16, MaxCapacity} {
-		for _, h := range Hashes() {
+	for _, n := range []int{8, 16, MaxCapacity} {
+		for _, h := range []Hash{HashPext, HashMultiply} {
 			b.Run(fmt.Sprintf("hash=%s/values=%d", h, n), func(b *testing.B) {
 				var all, worst time.Duration
 				var rebuilds, tables, bytes int

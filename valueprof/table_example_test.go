@@ -2,6 +2,7 @@ package valueprof_test
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/ccmapd/ccmapd/valueprof"
 )
@@ -31,9 +32,9 @@ func ExampleTable() {
 
 func ExampleShared() {
 	s := valueprof.NewShared(3, valueprof.HashAuto)
-	done := make(chan bool)
+	var writers sync.WaitGroup
 	for range 4 {
-		go func() {
+		writers.Go(func() {
 			l := s.Join()
 			defer l.Release()
 			for v := range uint64(100) {
@@ -41,17 +42,12 @@ func ExampleShared() {
 					l.Miss(v % 2)
 				}
 			}
-			done <- true
-		}()
+		})
 	}
 	all := valueprof.New(3, valueprof.HashAuto)
-	for range 4 {
-		<-done
-		s.Collect(all)
-	}
-	for s.Writers() > 0 {
-		s.Collect(all)
-	}
+	s.Collect(all) // at any time: what was handed over
+	writers.Wait()
+	s.Collect(all) // the rest
 	fmt.Println(all.AppendValues(nil), all.Total())
 	// Output: [{0 200} {1 200}] 400
 }

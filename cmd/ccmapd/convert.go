@@ -1,10 +1,6 @@
 package main
 
-import (
-	"fmt"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 const convertLong = `Convert rewrites a profile in another format. The format of IN is told by its
 content, that of OUT by its name: .pb.gz, .pb, .xml, .json or .folded, each also
@@ -110,10 +106,8 @@ func convertCovered(env *environment, c coverage, in string, out output) error {
 	if err := out.write(m.Snapshot()); err != nil {
 		return err
 	}
-	for _, file := range ignored {
-		if _, err := fmt.Fprintln(env.stderr, "coverage:", printable(file.Error())); err != nil {
-			return err
-		}
+	if err := reportIgnored(env.stderr, ignored); err != nil {
+		return err
 	}
 	return imported.report(env.stderr)
 }

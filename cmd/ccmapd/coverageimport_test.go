@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,5 +97,19 @@ func TestImportOfAnyNumbers(t *testing.T) {
 	}
 	if diff := cmp.Diff(m.Snapshot().Points(), again.Snapshot().Points()); diff != "" {
 		t.Errorf("points (-written +read):\n%s", diff)
+	}
+}
+
+// TestIgnoredFilesAreFew: a directory full of other files does not fill the screen.
+func TestIgnoredFilesAreFew(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{0: 0, maxIgnored: maxIgnored, 3000: maxIgnored + 1} {
+		var out bytes.Buffer
+		if err := reportIgnored(&out, slices.Repeat([]error{errors.New("bad")}, n)); err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Count(out.Bytes(), []byte("\n")); got != want {
+			t.Errorf("%d files: %d lines, want %d:\n%s", n, got, want, out.Bytes())
+		}
 	}
 }

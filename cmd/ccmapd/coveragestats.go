@@ -66,6 +66,24 @@ func (s *coverageStats) report(w io.Writer) error {
 	return nil
 }
 
+// maxIgnored is how many files are named that were left out: a directory may be full
+// of them.
+const maxIgnored = 10
+
+// reportIgnored tells people which files of coverage were left out, and why.
+func reportIgnored(w io.Writer, ignored []error) error {
+	for _, file := range ignored[:min(len(ignored), maxIgnored)] {
+		if _, err := fmt.Fprintln(w, "coverage:", printable(file.Error())); err != nil {
+			return err
+		}
+	}
+	if more := len(ignored) - maxIgnored; more > 0 {
+		_, err := fmt.Fprintf(w, "coverage: %s more files are ignored\n", formatCount(int64(more)))
+		return err
+	}
+	return nil
+}
+
 func pluralOf(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -24,7 +24,9 @@ the working directory, and shows what ccmapd finds in them, and with which comma
 
 The server parses and evaluates formulas (recursion, an interface with four types),
 sums areas (an interface with two types, 3 to 1), counts words (generics) and places
-queens (deep recursion, inlining), with a goroutine for each request.`
+queens (deep recursion, inlining), with a goroutine for each request.
+
+What --hits and the flags of value tables do is said by 'ccmapd attach --help'.`
 
 const demoExample = `  ccmapd demo
   ccmapd demo -d 30s`

@@ -22,7 +22,7 @@ single positions of its code, beside the stacks.
     block   statements that are executed together, with no values; the first block
             of a method counts its calls
     branch  a condition: taken if it was true, untaken if not
-    switch  the lines of its cases; 'none' for no case
+    switch  the lines of the cases that were chosen; 'none' for no case
   origin    who counted:
     sampled   CPU samples: the count is samples, of which the share is CPU time
     burst     breakpoints: calls that were caught, a few of all

@@ -29,7 +29,8 @@ receiver types they have, how often, and whether the caller tells which.
     mixed        methods of different names: a function value, or several calls
                  on one line, which are one call site in Go
     line unknown several methods, but the profile does not say on which lines
-    unknown      under 30 samples, and under 128 calls, which come in bursts
+    unknown      under 30 samples, and under 128 calls: they come in bursts, up to
+                 32 in a row on each of two threads, which may say little
 
 Below a site stand its receivers (→), and the callers (←, innermost first, each with
 the line of its call) from which it has fewer. 'monomorphic by 2 callers' says: nine
@@ -78,8 +79,9 @@ type receiversFlags struct {
 	contexts uint // of a site; 0: all
 }
 
-// maxReceiverDepth bounds the work of a split: stacks are thousands of frames deep.
-const maxReceiverDepth = 32
+// maxReceiverDepth bounds the work of a split, and JSON, which has those of every depth:
+// stacks are thousands of frames deep.
+const maxReceiverDepth = 8
 
 func newReceiversCmd(env *environment) *cobra.Command {
 	var flags receiversFlags

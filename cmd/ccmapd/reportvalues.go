@@ -18,8 +18,8 @@ func (s *session) reportValues(w io.Writer, r manager.Report) {
 	}
 	fmt.Fprintf(w, "\nReceivers: %s; %s in %s%s.\n",
 		s.caught(r), plural(int64(v.Points), "profile point"), formatBytes(int64(v.Bytes)), seeReceivers(r.Written))
-	if v.Dropped > 0 {
-		fmt.Fprintf(w, "%s found no room: a larger --max-memory keeps more.\n", plural(int64(v.Dropped), "call"))
+	if v.Evicted > 0 {
+		fmt.Fprintf(w, "%s of rare calls made room for others%s.\n", plural(int64(v.Evicted), "profile point"), s.moreRoom())
 	}
 }
 
@@ -38,6 +38,14 @@ func (s *session) caught(r manager.Report) string {
 	return "no calls caught, as none was made while a breakpoint was set"
 }
 
+// moreRoom says what would keep more profile points, if anything would.
+func (s *session) moreRoom() string {
+	if pointsIn(s.flags.memory) == mostPoints {
+		return ""
+	}
+	return ": a larger --max-memory keeps more"
+}
+
 // seeReceivers names the command that shows receivers, of the first file that has
 // them all.
 func seeReceivers(files []string) string {
@@ -54,7 +62,7 @@ type valuesJSON struct {
 	Sites   int    `json:"sites"`   // where they were caught
 	Points  int    `json:"points"`  // of samples and of caught calls
 	Bytes   int    `json:"bytes"`   // that the points take
-	Dropped uint64 `json:"dropped"` // calls without room
+	Evicted int    `json:"evicted"` // points that made room for others
 	Decayed int    `json:"decayed"` // times that a table was
 	Reset   int    `json:"reset"`   // times that a table was
 }

@@ -98,8 +98,23 @@ func TestReportOfNoCalls(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("%q", &out)
 	}
-	s.reportValues(&out, manager.Report{Values: manager.ValueStats{Points: 1, Dropped: 1200}})
-	if want := "1,200 calls found no room: a larger --max-memory keeps more.\n"; !strings.HasSuffix(out.String(), want) {
-		t.Errorf("%q, want %q in the end", &out, want)
+}
+
+// TestReportOfRareCalls: a larger --max-memory is advised where it helps.
+func TestReportOfRareCalls(t *testing.T) {
+	t.Parallel()
+	const made = "1,200 profile points of rare calls made room for others"
+	s := &session{flags: newSamplingFlags(nil)}
+	for memory, want := range map[byteSize]string{
+		0:          made + ".\n",
+		1024 * miB: made + ".\n",
+		64 * miB:   made + ": a larger --max-memory keeps more.\n",
+	} {
+		s.flags.memory = memory
+		var out bytes.Buffer
+		s.reportValues(&out, manager.Report{Values: manager.ValueStats{Points: 1, Evicted: 1200}})
+		if !strings.HasSuffix(out.String(), want) {
+			t.Errorf("--max-memory %v: %q, want %q in the end", memory, &out, want)
+		}
 	}
 }

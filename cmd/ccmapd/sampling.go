@@ -69,7 +69,7 @@ in the end, the profile goes to a new directory in $TMPDIR (or /tmp).
 With --json: profile {as in top}, until {of, percent, reached}, drift, written
 [files], source {samples, of which repaired, rooted, truncated, kernel, foreign
 and probed; probes, kernel_time, hits, bursts, hit_sites, hit_reason}, values
-{caught, sites, points, bytes, dropped, decayed, reset}, loss {source, queue,
+{caught, sites, points, bytes, evicted, decayed, reset}, loss {source, queue,
 throttled, corrupt, orphaned}, ccmapd_cpu_ns, methods [the hottest, as in top].`
 
 // newSamplingFlags returns the defaults.

@@ -58,7 +58,7 @@ func policyWords() []string {
 
 func (f *valueFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Float64Var(&f.hits, "hits", f.hits, "catch `N` calls a second to see which types they reach; 0: none")
+	flags.Float64Var(&f.hits, "hits", f.hits, "catch at most `N` calls a second to see which types they reach; 0: none")
 	registerChoice(cmd, &f.hash, "value-hash", "`HASH` of value tables: "+orList(f.hash.from))
 	registerChoice(cmd, &f.janitor, "janitor", "`POLICY` of full value tables: "+orList(f.janitor.from))
 	flags.BoolVar(&f.dump, "dump-values", false, "print what becomes of value tables to standard error")
@@ -81,20 +81,28 @@ func (f *valueFlags) hitBudget() float64 {
 	return f.hits
 }
 
-// options returns what the flags mean to a manager whose map is bounded by memory:
-// a quarter of that is for profile points, in the map and before they get there.
+// options returns what the flags mean to a manager whose map is bounded by memory.
 // The dump goes to w.
 func (f *valueFlags) options(memory byteSize, w io.Writer) manager.ValueOptions {
-	const perPoint, leastPoints, mostPoints = 320, 64, 1 << 16 // bytes, with a few targets
 	// The flags take no words but those that are known.
 	hash, _ := valueprof.ParseHash(f.hash.value)
 	policy, _ := valueprof.ParsePolicy(f.janitor.value)
-	o := manager.ValueOptions{Hash: hash, Policy: policy}
-	if memory > 0 {
-		o.MaxPoints = int(min(max(memory/4/2/perPoint, leastPoints), mostPoints))
-	}
+	o := manager.ValueOptions{Hash: hash, Policy: policy, MaxPoints: pointsIn(memory)}
 	if f.dump {
 		o.Dump = aboveLive(w)
 	}
 	return o
+}
+
+// Profile points, of samples and of caught calls each.
+const leastPoints, mostPoints = 64, 1 << 16
+
+// pointsIn returns how many profile points a memory has room for, where 0 is no
+// limit: a quarter of it is for them, in the map and before they get there.
+func pointsIn(memory byteSize) int {
+	const pointBytes = 320 // with a few targets
+	if memory == 0 {
+		return mostPoints
+	}
+	return int(min(max(memory/4/2/pointBytes, leastPoints), mostPoints))
 }

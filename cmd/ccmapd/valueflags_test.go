@@ -33,7 +33,7 @@ func TestOptionsOfValueFlags(t *testing.T) {
 func TestPointsWithinTheMemory(t *testing.T) {
 	t.Parallel()
 	f := newValueFlags()
-	for memory, want := range map[byteSize]int{0: 0, leastMemory: 64, 64 * miB: 26214, 8 * giB: 65536} {
+	for memory, want := range map[byteSize]int{0: 65536, leastMemory: 64, 64 * miB: 26214, 8 * giB: 65536} {
 		if got := f.options(memory, nil).MaxPoints; got != want {
 			t.Errorf("%v: %d points, want %d", memory, got, want)
 		}

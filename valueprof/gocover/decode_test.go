@@ -184,6 +184,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestBounds: what is tiny in a file is not in memory, so there is a most of it.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	function := Function{Blocks: make([]Block, maxBlocks/2)}
+	p := &Program{Mode: ModeCount, Packages: []Package{{Functions: []Function{function}}, {Functions: []Function{function}}}}
+	if _, err := ReadMeta(encodeMeta(p)); err != nil {
+		t.Errorf("%d blocks: %v", maxBlocks, err)
+	}
+	p.Packages = append(p.Packages, Package{Functions: []Function{{Blocks: make([]Block, 1)}}})
+	if _, err := ReadMeta(encodeMeta(p)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%d blocks: %v", maxBlocks+1, err)
+	}
+	for n, want := range map[int]bool{maxStrings: false, maxStrings + 1: true} {
+		c := cursor{rest: append(uvarints(n), make([]byte, n)...)} // empty strings
+		if readStrings(&c); c.bad != want {
+			t.Errorf("%d strings are refused: %t", n, c.bad)
+		}
+	}
+}
+
 // TestFunctionsShareNothing: a small file cannot make many functions of one.
 func TestFunctionsShareNothing(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,8 @@ var ErrNoData = errors.New("no coverage data")
 type Data struct {
 	Programs []*Program // in the order of the names of their files
 	Ignored  []error    // of files that were left out, and why
+
+	metaSize int // bytes of the meta-data files of Programs
 }
 
 // The files of a GOCOVERDIR begin with these.
@@ -59,6 +61,9 @@ func (d *Data) eachFile(dir string, entries []fs.DirEntry, prefix string, add fu
 }
 
 func (d *Data) addProgram(b []byte) error {
+	if d.metaSize+len(b) > maxMetaSize {
+		return fmt.Errorf("read coverage meta-data: %w: over %d MiB with those before", ErrTooLarge, maxMetaSize>>20)
+	}
 	p, err := ReadMeta(b)
 	if err != nil {
 		return err
@@ -66,6 +71,7 @@ func (d *Data) addProgram(b []byte) error {
 	if d.program(p.Hash) != nil {
 		return errors.New("read coverage meta-data: there is a file of the same hash")
 	}
+	d.metaSize += len(b)
 	d.Programs = append(d.Programs, p)
 	return nil
 }

@@ -52,6 +52,19 @@ func TestReadDirKeepsProgramsApart(t *testing.T) {
 	wantIgnored(t, d.Ignored, "covmeta.copy: ", "covmeta.cut: ", "covcounters.3.9.1: ", "covcounters.pipe: ")
 }
 
+// TestMetaDataIsBounded: a directory has any number of files, and memory has not.
+func TestMetaDataIsBounded(t *testing.T) {
+	t.Parallel()
+	one := encodeMeta(small(ModeCount))
+	d := Data{metaSize: maxMetaSize - len(one)}
+	if err := d.addProgram(one); err != nil {
+		t.Errorf("the last that has room: %v", err)
+	}
+	if err := d.addProgram(one); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one more: %v, want %v", err, ErrTooLarge)
+	}
+}
+
 func wantIgnored(t *testing.T, got []error, prefixes ...string) {
 	t.Helper()
 	if len(got) != len(prefixes) {

@@ -10,9 +10,15 @@ import (
 const (
 	MaxFileSize = 64 << 20 // bytes of one file
 
-	maxFunctions = 1 << 20 // of a program
-	maxName      = 1 << 10 // bytes of a name or path
+	maxMetaSize  = 128 << 20 // bytes of all meta-data files of a directory
+	maxFunctions = 1 << 20   // of a program
+	maxBlocks    = 1 << 22   // of a program
+	maxStrings   = 1 << 20   // of a package
+	maxName      = 1 << 10   // bytes of a name or path
 )
+
+// room is what is left of the bounds of a program.
+type room struct{ functions, blocks uint64 }
 
 // Errors of the decoders, inside of those that say where.
 var (
@@ -76,18 +82,17 @@ func readStart(c *cursor, magic string, size int) error {
 }
 
 func (p *Program) readPackages(file, offsets, lengths []byte) error {
-	room, functions := uint64(len(file)), 0
+	left, room := uint64(len(file)), room{maxFunctions, maxBlocks}
 	for ; len(offsets) > 0; offsets, lengths = offsets[8:], lengths[8:] {
 		offset, length := binary.LittleEndian.Uint64(offsets), binary.LittleEndian.Uint64(lengths)
-		if offset > uint64(len(file)) || length > uint64(len(file))-offset || length > room {
+		if offset > uint64(len(file)) || length > uint64(len(file))-offset || length > left {
 			return ErrCorrupt
 		}
-		room -= length // packages that overlap would be read again and again
-		pkg, err := readPackage(file[offset:offset+length], maxFunctions-functions)
+		left -= length // packages that overlap would be read again and again
+		pkg, err := readPackage(file[offset:offset+length], &room)
 		if err != nil {
 			return fmt.Errorf("package %d: %w", len(p.Packages), err)
 		}
-		functions += len(pkg.Functions)
 		p.Packages = append(p.Packages, pkg)
 	}
 	return nil
@@ -95,15 +100,16 @@ func (p *Program) readPackages(file, offsets, lengths []byte) error {
 
 // readPackage decodes the meta-data of a package: a header, the offsets of its
 // functions, a table of strings, and the functions.
-func readPackage(b []byte, maxFunctions int) (Package, error) {
+func readPackage(b []byte, room *room) (Package, error) {
 	c := cursor{rest: b}
 	length := c.uint32()
 	name, path, module := c.uint32(), c.uint32(), c.uint32()
 	c.bytes(24) // hash, padding, number of files
 	functions := uint64(c.uint32())
-	if functions > uint64(maxFunctions) {
+	if functions > room.functions {
 		return Package{}, fmt.Errorf("%w: over %d functions", ErrTooLarge, maxFunctions)
 	}
+	room.functions -= functions
 	offsets := c.bytes(4 * functions)
 	strings := readStrings(&c)
 	pkg := Package{Path: strings.at(&c, path), Name: strings.at(&c, name), Module: strings.at(&c, module)}
@@ -111,24 +117,27 @@ func readPackage(b []byte, maxFunctions int) (Package, error) {
 		return Package{}, ErrCorrupt
 	}
 	var err error
-	pkg.Functions, err = readFunctions(b, offsets, strings)
+	pkg.Functions, err = readFunctions(b, offsets, strings, room)
 	pkg.nameFunctions()
 	return pkg, err
 }
 
-func readFunctions(b, offsets []byte, strings stringTable) ([]Function, error) {
+func readFunctions(b, offsets []byte, strings stringTable, room *room) ([]Function, error) {
 	functions := make([]Function, 0, len(offsets)/4)
-	room := len(b)
+	left := len(b)
 	for ; len(offsets) > 0; offsets = offsets[4:] {
 		offset := binary.LittleEndian.Uint32(offsets)
 		if uint64(offset) > uint64(len(b)) {
 			return nil, ErrCorrupt
 		}
 		c := cursor{rest: b[offset:]}
-		f := readFunction(&c, strings)
-		room -= len(b) - int(offset) - len(c.rest) // as for packages
-		if c.bad || room < 0 {
-			return nil, fmt.Errorf("function %d: %w", len(functions), ErrCorrupt)
+		f, err := readFunction(&c, strings, room)
+		left -= len(b) - int(offset) - len(c.rest) // as for packages
+		if err == nil && (c.bad || left < 0) {
+			err = ErrCorrupt
+		}
+		if err != nil {
+			return nil, fmt.Errorf("function %d: %w", len(functions), err)
 		}
 		functions = append(functions, f)
 	}
@@ -138,13 +147,16 @@ func readFunctions(b, offsets []byte, strings stringTable) ([]Function, error) {
 // blockBytes is the least that a block takes: five numbers.
 const blockBytes = 5
 
-func readFunction(c *cursor, strings stringTable) Function {
+func readFunction(c *cursor, strings stringTable, room *room) (Function, error) {
 	blocks := uint64(c.uleb())
 	f := Function{Name: strings.at(c, c.uleb()), File: strings.at(c, c.uleb())}
 	if blocks > uint64(len(c.rest))/blockBytes {
-		c.bad = true
-		return f
+		return f, ErrCorrupt
 	}
+	if blocks > room.blocks {
+		return f, fmt.Errorf("%w: over %d blocks", ErrTooLarge, maxBlocks)
+	}
+	room.blocks -= blocks
 	f.Blocks = make([]Block, blocks)
 	for i := range f.Blocks {
 		f.Blocks[i] = Block{
@@ -157,7 +169,7 @@ func readFunction(c *cursor, strings stringTable) Function {
 	if blocks > 0 {
 		f.Line = f.Blocks[0].Start.Line
 	}
-	return f
+	return f, nil
 }
 
 // stringTable is a table of strings, by their index.
@@ -165,7 +177,7 @@ type stringTable []string
 
 func readStrings(c *cursor) stringTable {
 	n := c.uleb()
-	if uint64(n) > uint64(len(c.rest)) { // a string takes a byte or more
+	if uint64(n) > uint64(len(c.rest)) || n > maxStrings { // a string takes a byte or more
 		c.bad = true
 		return nil
 	}

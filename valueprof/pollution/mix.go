@@ -64,7 +64,10 @@ func (m Mix) find(method ccmap.MethodID) Amount {
 // is one, 1 for two that are equally likely. Unnamed targets are taken for one, so
 // that it is a lower bound where there are any.
 func (m Mix) Entropy() float64 {
-	total := float64(m.Total().Weight)
+	total := float64(m.Unnamed) // of numbers that no int64 may hold the sum of
+	for _, t := range m.Targets {
+		total += float64(t.Weight)
+	}
 	bits := surprise(float64(m.Unnamed) / total)
 	for _, t := range m.Targets {
 		bits += surprise(float64(t.Weight) / total)

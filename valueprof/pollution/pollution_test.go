@@ -35,12 +35,12 @@ func mapOf(t rapid.TB, stacks ...string) *ccmap.Map {
 	return m
 }
 
-// framesOf returns the frames of a stack in their order.
+// framesOf returns the frames of a stack in their order. Methods are named Do.
 func framesOf(t rapid.TB, names *ccmap.Names, stack string) (frames []ccmap.Frame) {
 	t.Helper()
 	for part := range strings.SplitSeq(stack, ";") {
 		name, at, found := strings.Cut(part, "+")
-		f := ccmap.Frame{Method: names.Intern(ccmap.Method{Name: name}), Offset: ccmap.NoOffset}
+		f := ccmap.Frame{Method: names.Intern(methodOf(name)), Offset: ccmap.NoOffset}
 		if found {
 			offset, err := strconv.ParseUint(at, 10, 32)
 			if err != nil {
@@ -51,6 +51,15 @@ func framesOf(t rapid.TB, names *ccmap.Names, stack string) (frames []ccmap.Fram
 		frames = append(frames, f)
 	}
 	return frames
+}
+
+// methodOf returns the method of a name, with its receiver if it is named Do.
+func methodOf(name string) ccmap.Method {
+	typ, isMethod := strings.CutSuffix(strings.TrimSuffix(name, "-fm"), ".Do")
+	if !isMethod {
+		typ = ""
+	}
+	return ccmap.Method{Name: name, Receiver: typ}
 }
 
 // addCalls adds caught calls, in the form of stacks: the callers of the innermost
@@ -141,6 +150,12 @@ func TestVerdict(t *testing.T) {
 		{"main.(*A).Do 30 runtime.newobject 90", "+1", pollution.Monomorphic},
 		{"runtime.newobject 20 [kernel] 20", "+1", pollution.Mixed},
 		{"main.main.func1 20 main.main.func2 20", "+1", pollution.Mixed},
+		{"main.a.func1 20 main.b.func1 20", "+1", pollution.Mixed},
+		{"main.a.func1.1 20 main.b.func1.1 20", "+1", pollution.Mixed},
+		{"main.a-range1 20 main.b-range1 20", "+1", pollution.Mixed},
+		{"main.A.Do-fm 20 main.B.Do-fm 20", "+1", pollution.Bimorphic},
+		{"main.A.func 20 main.B.func 20", "+1", pollution.Bimorphic},
+		{"[kernel] 20 [other] 20", "+1", pollution.Mixed},
 		{"a.G[b.X[int]].Do 20 a.G[b/c.Y].Do 20", "+1", pollution.Bimorphic},
 	} {
 		m := mapOf(t)
@@ -171,6 +186,7 @@ func TestEntropy(t *testing.T) {
 		{[]int64{1, 1, 1, 1}, 0, 2},
 		{[]int64{1, 1}, 2, 1.5},
 		{[]int64{1 << 62, 1 << 62}, 0, 1},
+		{[]int64{math.MaxInt64, math.MaxInt64, math.MaxInt64}, math.MaxInt64, 2},
 	} {
 		m := pollution.Mix{Unnamed: test.unnamed}
 		for i, w := range test.weights {

@@ -34,30 +34,30 @@ func (r Receiver) Method() ccmap.MethodID {
 
 // Receivers brings the targets of both kinds of evidence together, the sampled ones
 // first, each by weight. A sampled target goes with the heaviest caught one of the
-// same type but for the star, which a caught call adds, and for the words go.shape,
-// which it does not have.
+// same type but for the star and the "-fm" of a method value, which a caught call
+// adds, and for the words go.shape, which it does not have.
 func (s Site) Receivers() []Receiver {
-	var all []Receiver
-	caught := slices.Clone(s.Calls.Targets)
-	for _, t := range s.Samples.Targets {
-		r := Receiver{Sampled: t}
+	all := make([]Receiver, 0, len(s.Samples.Targets)+len(s.Calls.Targets))
+	sampled := make(map[string][]int) // of a type, those that go with nothing yet
+	for i, t := range s.Samples.Targets {
+		all = append(all, Receiver{Sampled: t})
 		key := s.typeKey(t.Method)
-		i := slices.IndexFunc(caught, func(c Target) bool { return s.typeKey(c.Method) == key })
-		if i >= 0 {
-			r.Caught = caught[i]
-			caught = slices.Delete(caught, i, i+1)
-		}
-		all = append(all, r)
+		sampled[key] = append(sampled[key], i)
 	}
-	for _, t := range caught {
-		all = append(all, Receiver{Caught: t})
+	for _, t := range s.Calls.Targets {
+		key := s.typeKey(t.Method)
+		if same := sampled[key]; len(same) > 0 {
+			all[same[0]].Caught, sampled[key] = t, same[1:]
+		} else {
+			all = append(all, Receiver{Caught: t})
+		}
 	}
 	return all
 }
 
 // typeKey returns the name of a method in a form that wrappers do not change.
 func (s Site) typeKey(method ccmap.MethodID) string {
-	return wrapperMarks.Replace(s.names.At(method).Name)
+	return wrapperMarks.Replace(strings.TrimSuffix(s.names.At(method).Name, methodValue))
 }
 
 var wrapperMarks = strings.NewReplacer("(*", "", ")", "", shape, "")

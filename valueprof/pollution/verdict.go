@@ -31,12 +31,11 @@ const (
 	MinSamples = 30
 	// MinCalls is the same of caught calls. They come in bursts of calls in a row,
 	// which may all be from one loop, so that a burst may say little more than one
-	// call does: this is eight of them.
-	MinCalls = 8 * callsPerBurst
+	// call does: this is four of them.
+	MinCalls = 4 * callsPerBurst
 
-	// callsPerBurst is what package perf catches at once by default. Told to catch more
-	// calls, it catches up to four times as many.
-	callsPerBurst = 16
+	// callsPerBurst is how many calls in a row package perf catches at most on a thread.
+	callsPerBurst = 32
 )
 
 // confidence is how sure a statement has to be: wrong in one case of twenty.

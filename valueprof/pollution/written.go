@@ -8,16 +8,19 @@ import (
 )
 
 // written returns the callees that are written at a call site, all where none is. If
-// enough calls were caught there, it leaves out those of other names than theirs:
-// several calls on one line are one call site in Go, of which one was watched.
+// enough calls through an interface were caught there, it leaves out those of other
+// names than theirs: several calls on one line are one call site in Go, of which one
+// was watched. The names of function values say nothing of the kind.
 func (a *Analysis) written(site ccmap.CallSite, calls Evidence) []ccmap.Callee {
 	all := a.callees(site)
 	isWrapper := a.wrappers(all)
+	caught, byName := calls.names(), calls.Verdict != Unknown && calls.areOfMethods()
 	written := slices.DeleteFunc(slices.Clone(all), func(c ccmap.Callee) bool {
-		if calls.Verdict != Unknown {
-			return isWrapper(c) || !calls.hasName(c.Callee())
+		name := a.s.Names().At(c.Callee()).Name
+		if byName || isInserted(name) {
+			return isWrapper(c) || !caught[baseName(name)]
 		}
-		return isWrapper(c) || isInserted(a.s.Names().At(c.Callee()).Name)
+		return isWrapper(c)
 	})
 	if len(written) == 0 && calls.Verdict == Unknown {
 		return all
@@ -70,10 +73,21 @@ func (a *Analysis) wrappers(callees []ccmap.Callee) func(ccmap.Callee) bool {
 // arguments of one shape.
 const shape = "go.shape."
 
-// hasName reports whether a method is called what one of the targets is.
-func (e Evidence) hasName(method ccmap.MethodID) bool {
-	return slices.ContainsFunc(e.Targets, func(t Target) bool {
-		return baseName(e.judge.names, t.Method) == baseName(e.judge.names, method)
+// names returns what the targets are called.
+func (e Evidence) names() map[string]bool {
+	names := make(map[string]bool)
+	for _, t := range e.Targets {
+		names[baseName(e.judge.names.At(t.Method).Name)] = true
+	}
+	return names
+}
+
+// areOfMethods reports whether the targets are methods, as those of calls through an
+// interface are, and not function values.
+func (e Evidence) areOfMethods() bool {
+	return !slices.ContainsFunc(e.Targets, func(t Target) bool {
+		m := e.judge.names.At(t.Method)
+		return m.Receiver == "" || strings.HasSuffix(m.Name, methodValue)
 	})
 }
 
@@ -81,14 +95,36 @@ func (e Evidence) hasName(method ccmap.MethodID) bool {
 // of a call through an interface do.
 func haveOneName(names *ccmap.Names, targets []Target) bool {
 	return !slices.ContainsFunc(targets, func(t Target) bool {
-		return baseName(names, t.Method) != baseName(names, targets[0].Method)
+		return baseName(names.At(t.Method).Name) != baseName(names.At(targets[0].Method).Name)
 	})
 }
 
+// methodValue ends the name of what the compiler makes of a method whose value is
+// taken, as of "f := t.Do".
+const methodValue = "-fm"
+
 // baseName returns the name of a method without package, receiver and type
-// arguments.
-func baseName(names *ccmap.Names, method ccmap.MethodID) string {
-	name, arguments, _ := strings.Cut(names.At(method).Name, "[")
+// arguments. Function literals have none of their own: "F.func1" is one of F.
+func baseName(full string) string {
+	if strings.HasPrefix(full, "[") { // a pseudo method
+		return full
+	}
+	name, arguments, _ := strings.Cut(full, "[")
 	name += arguments[strings.LastIndexByte(arguments, ']')+1:]
-	return name[strings.LastIndexAny(name, "./")+1:]
+	name = strings.TrimSuffix(name, methodValue)
+	if base := name[strings.LastIndexAny(name, "./")+1:]; !isNumbered(base) {
+		return base
+	}
+	return name
+}
+
+// isNumbered reports whether the compiler has named a function: "func1", in that "1",
+// or "F-range1"; "gowrap1" and "deferwrap1" are what go and defer call.
+func isNumbered(base string) bool {
+	word := strings.TrimRight(base, "0123456789")
+	switch word {
+	case "", "func", "gowrap", "deferwrap":
+		return word != base
+	}
+	return strings.HasSuffix(word, "-range")
 }

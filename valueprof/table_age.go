@@ -46,22 +46,8 @@ func (t *Table) keep(n int) {
 	t.reindex()
 }
 
-// empty reports whether nothing was counted.
-func (t *Table) empty() bool { return t.slot(0).Count == 0 && t.other == 0 && t.aged == 0 }
-
 // clear forgets everything that was counted.
 func (t *Table) clear() {
 	t.Reset()
 	t.aged = 0
-}
-
-// Merge adds what o has counted, its most frequent values first; o stays as it
-// is. The caller owns both.
-func (t *Table) Merge(o *Table) {
-	var buffer [MaxCapacity]Value
-	for _, v := range o.AppendValues(buffer[:0]) {
-		t.AddN(v.Value, v.Count)
-	}
-	t.other += o.other
-	t.aged += o.aged
 }

@@ -39,19 +39,21 @@ func NewHanded(capacity int, hash Hash, sites ...Site) *Handed {
 
 // Join returns the part of one further writer of a point, by its place in the
 // list of sites. The caller has a reference to the [Info] while it joins, and
-// tells the Info now and then how many adds it made.
+// tells the Info how many adds it made ([Info.Added]): now and then, and once it
+// has parked or released its part. Otherwise the last of them may wait for others.
 func (h *Handed) Join(point int) *Local { return h.points[point].shared.Join() }
 
-// Tend implements [Body].
+// Tend implements [Body]. A look that finds counts, or writers who may have some,
+// is not the last: more may come unasked. With neither, writers will tell.
 func (h *Handed) Tend(j *Janitor) (again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.points {
 		p := &h.points[i]
-		if p.shared.Collect(p.table) > 0 {
-			again = true
-		}
-		if j.judge(p.table, &p.seen) == verdictEarly {
+		before := p.table.Total()
+		silent := p.shared.Collect(p.table)
+		j.judge(p.table, &p.seen)
+		if silent > 0 || p.table.Total() > before {
 			again = true
 		}
 	}
