@@ -2,6 +2,7 @@ package perf
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -112,6 +113,15 @@ func openEvent(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 		}
 		return fd, nil
 	}
+}
+
+// closeEvent closes an event of the target. A process that forks shares its
+// descriptors with the child until that executes a program, and as long the event
+// would go on and keep its debug register: so this waits for the child.
+func closeEvent(fd int) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	unix.Close(fd)
 }
 
 // setPeriod changes the period of a sampling event. The kernel starts a new

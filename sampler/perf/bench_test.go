@@ -45,7 +45,7 @@ func BenchmarkBurst(b *testing.B) {
 	caught := 0
 	for b.Loop() {
 		begin := threadTime()
-		burst, err := openBurst(s, time.Now())
+		burst, err := openBurst(s, func(uint32) bool { return true }, time.Now())
 		if err != nil {
 			b.Skip(err)
 		}

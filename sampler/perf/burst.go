@@ -53,22 +53,27 @@ const (
 
 var errNoThread = errors.New("no thread to catch calls of: all have ended")
 
-// openBurst sets a breakpoint on threads of the site, drawn at random.
-func openBurst(s *site, now time.Time) (*burst, error) {
+// openBurst sets a breakpoint on threads of the site, drawn at random from those
+// that are alive: the number of one that has ended may be that of another
+// process's thread by now.
+func openBurst(s *site, alive func(tid uint32) bool, now time.Time) (*burst, error) {
 	b := &burst{site: s, next: now.Add(firstLook), until: now.Add(burstTime)}
 	tids := make([]uint32, burstThreads)
 	for i := range tids {
 		tids[i] = s.draw()
 	}
 	slices.Sort(tids)
+	failure := errNoThread
 	for _, tid := range slices.Compact(tids) {
+		if !alive(tid) {
+			continue
+		}
 		if err := b.arm(tid); err != nil && !errors.Is(err, unix.ESRCH) {
-			b.close()
-			return nil, err
+			failure = err
 		}
 	}
 	if len(b.events) == 0 {
-		return nil, errNoThread
+		return nil, failure
 	}
 	return b, nil
 }
@@ -84,10 +89,12 @@ func (b *burst) arm(tid uint32) error {
 		unix.Close(fd)
 		return fmt.Errorf("map ring of breakpoint: %w", err)
 	}
-	b.events = append(b.events, newRing(-1, fd, mem))
+	e := newRing(-1, fd, mem)
 	if err := shortIoctl(fd, unix.PERF_EVENT_IOC_REFRESH, threadHits); err != nil {
+		e.close()
 		return fmt.Errorf("arm breakpoint: %w", err)
 	}
+	b.events = append(b.events, e)
 	return nil
 }
 
@@ -126,7 +133,8 @@ func (b *burst) drain(take func(body []byte)) {
 
 func (b *burst) close() {
 	for _, e := range b.events {
-		e.close()
+		unix.Munmap(e.mem)
+		closeEvent(e.fd)
 	}
 	b.events = nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,6 +218,43 @@ func TestHitsOff(t *testing.T) {
 	<-done
 	if _, hits := drainedAll(sink); len(hits) != 0 || s.Stats().Bursts != 0 || s.Stats().HitReason != "switched off" {
 		t.Errorf("%d hits; %+v", len(hits), s.Stats())
+	}
+	for pc, p := range s.drainer.code.cache {
+		if p.call.kind != callUnseen {
+			t.Fatalf("the call before %#x was looked at: %+v", pc, p.call)
+		}
+	}
+}
+
+// TestBurstSparesOthers: no breakpoint is set on a thread that has ended, whose
+// number may be another process's now.
+func TestBurstSparesOthers(t *testing.T) {
+	t.Parallel()
+	s := newSites().sampled(1, call{pc: 0x1000, kind: callInterface})
+	s.threads[0] = uint32(os.Getpid())
+	if _, err := openBurst(s, new(threads).has, time.Now()); !errors.Is(err, errNoThread) {
+		t.Errorf("set a breakpoint on a thread that is not the target's: %v", err)
+	}
+}
+
+// TestHitsBesideForks: a child of this process has its events open until it
+// executes its program. What is left of closed bursts is not taken for a debugger.
+func TestHitsBesideForks(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "receivers"), "bimorphic", "1")
+	s, _ := attach(t, g.pid(), Options{HitBudget: manyHits})
+	run(t, s)
+	g.proceed(t)
+	for s.Stats().Hits < 1000 {
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			t.Fatal(err)
+		}
+		if st := s.Stats(); st.HitReason != "" {
+			if st.Hits == 0 {
+				skipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.HitReason))
+			}
+			t.Fatalf("after %d hits: %s", st.Hits, st.HitReason)
+		}
 	}
 }
 

@@ -1,7 +1,8 @@
 package perf
 
 import (
-	"github.com/ccmapd/ccmapd/sampler/gosym"
+	"time"
+
 	"golang.org/x/arch/x86/x86asm"
 )
 
@@ -9,7 +10,7 @@ import (
 type callKind uint8
 
 const (
-	callUnseen    callKind = iota // not looked at yet
+	callUnseen    callKind = iota // not looked at, or not yet
 	callOther                     // not through a register, or none that can be caught
 	callInterface                 // through a method table
 	callClosure                   // of a function value
@@ -30,35 +31,57 @@ func (c call) indirect() bool { return c.kind > callOther }
 const (
 	// maxFunction bounds the code that is disassembled at once, bytes: some ms.
 	maxFunction = 1 << 16
+	// effortRate bounds how much code is disassembled in a second, bytes: 1 or 2 %
+	// of a core, as long as calls turn up that were not looked at.
+	effortRate = 1 << 17
 	// firstMethod is the offset of the first method in an itab
 	// (internal/abi.ITab.Fun, Go 1.20 to 1.26).
 	firstMethod = 24
 )
 
+// effort is how much code may be disassembled now, so that neither a large
+// program nor one that maps code all the time, which empties the cache of places,
+// keeps the drainer from its rings.
+type effort struct {
+	bytes  int
+	filled time.Time
+}
+
+// fill adds what the time since the last one is worth.
+func (e *effort) fill(now time.Time) {
+	part := min(now.Sub(e.filled).Seconds(), 1)
+	e.bytes = min(e.bytes+int(part*effortRate), maxFunction)
+	e.filled = now
+}
+
 // callBefore returns the call that a return address in Go code belongs to. It
-// is read from the target's memory when it is asked for first.
+// is read from the target's memory when it is asked for first, or later when
+// there was too much to read.
 func (c *code) callBefore(ret uint64, mem reader) call {
 	p := c.at(ret)
-	if p.call.kind == callUnseen {
+	if p.call.kind == callUnseen && p.catchable {
 		p.call = c.disassemble(p, ret, mem)
 	}
 	return p.call
 }
 
-// disassemble finds the call that ends at ret. The last two bytes rule out most
-// calls, which are direct. Left out are: assembly, which need not keep a frame
-// and may hold data; wrappers, which samples do not show as callers; the runtime,
-// whose function values are nobody's concern.
+// disassemble finds the call that ends at ret, or none yet. The last two bytes
+// rule out most calls, which are direct; wrappers are left out because samples do
+// not show them as callers.
 func (c *code) disassemble(p *place, ret uint64, mem reader) call {
 	none := call{kind: callOther}
 	size := ret - p.entry
-	if p.kind != gosym.KindGo || !p.catchable || size < 2 || size > maxFunction {
+	if size < 2 || size > maxFunction {
 		return none
 	}
 	var tail [2]byte
 	if mem.read(ret-2, tail[:]) != nil || !callsRegister(tail) {
 		return none
 	}
+	if int(size) > c.effort.bytes {
+		return call{}
+	}
+	c.effort.bytes -= int(size)
 	text := make([]byte, size)
 	if mem.read(p.entry, text) != nil {
 		return none

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -127,6 +128,7 @@ func selfCode(tb testing.TB) (*code, reader) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(c.close)
+	c.effort.fill(time.Now())
 	return c, memory{pid: os.Getpid()}
 }
 
@@ -140,7 +142,7 @@ func TestCallBefore(t *testing.T) {
 		"interface": {byInterface(new(here)), callInterface},
 		"closure":   {byClosure(func() uint64 { return returnAddress() }), callClosure},
 		"direct":    {byName(new(here)), callOther},
-		"nowhere":   {8, callOther},
+		"nowhere":   {8, callUnseen},
 	} {
 		got := c.callBefore(k.ret, mem)
 		if got.kind != k.want || got.indirect() && (got.pc >= k.ret || got.pc < k.ret-3) {
@@ -167,6 +169,20 @@ func TestUnreadableCode(t *testing.T) {
 	}
 }
 
+// TestEffortIsBounded: what is too much to disassemble now is looked at later.
+func TestEffortIsBounded(t *testing.T) {
+	c, mem := selfCode(t)
+	ret, now := byInterface(new(here)), c.effort.filled
+	c.effort.bytes = 1
+	if got := c.callBefore(ret, mem); got.indirect() || c.effort.bytes != 1 {
+		t.Fatalf("without effort: %+v, %d bytes left", got, c.effort.bytes)
+	}
+	c.effort.fill(now.Add(time.Hour))
+	if got := c.callBefore(ret, mem); !got.indirect() || c.effort.bytes >= maxFunction {
+		t.Fatalf("with effort: %+v, %d bytes left", got, c.effort.bytes)
+	}
+}
+
 // BenchmarkCallBefore is what a return address costs: the first time, when the
 // function is disassembled or ruled out by its last bytes, and from then on.
 func BenchmarkCallBefore(b *testing.B) {
@@ -175,6 +191,7 @@ func BenchmarkCallBefore(b *testing.B) {
 		p := c.at(ret)
 		b.Run("call="+name+"/known=false", func(b *testing.B) {
 			for b.Loop() {
+				c.effort.bytes = maxFunction
 				c.disassemble(p, ret, mem)
 			}
 			b.ReportMetric(float64(ret-p.entry), "B-of-code")

@@ -23,7 +23,7 @@ type place struct {
 	root      bool   // nothing called the function
 	callsVDSO bool   // one of the runtime's functions that call the vDSO
 	preempts  bool   // runtime.gopreempt_m: the goroutine gives the thread up
-	catchable bool   // calls in the function can be caught, and are of interest
+	catchable bool   // calls in the function can be caught, and are of interest; see catchable
 	call      call   // that the address is the return address of; see callBefore
 }
 
@@ -46,8 +46,9 @@ const maxPlaces = 1 << 16
 // code is the target's code, with a cache by address. It belongs to the
 // drainer. Before the table is ready every address is unknown.
 type code struct {
-	table *gosym.Table
-	cache map[uint64]*place
+	table  *gosym.Table
+	cache  map[uint64]*place
+	effort effort
 }
 
 var nowhere = place{kind: gosym.KindUnknown}
@@ -83,10 +84,17 @@ func (c *code) look(pc uint64) *place {
 	if f.Flags&gosym.FlagSPWrite != 0 && pc != f.Entry && !p.stackSwitch() {
 		p.hasDelta = false
 	}
-	p.catchable = f.Flags&gosym.FlagAsm == 0 && !strings.HasPrefix(f.Name, "runtime.")
+	p.catchable = p.kind == gosym.KindGo && catchable(f)
 	p.preempts = f.Name == "runtime.gopreempt_m"
 	p.callsVDSO = f.Name == "runtime.nanotime1" || f.Name == "runtime.walltime" || f.Name == "time.now"
 	return p
+}
+
+// catchable says whether calls in a function are of interest to bursts. Left out
+// are assembly, which need not keep a frame and may hold data, and the runtime,
+// whose function values are nobody's concern.
+func catchable(f gosym.Func) bool {
+	return f.Flags&gosym.FlagAsm == 0 && !strings.HasPrefix(f.Name, "runtime.")
 }
 
 // isGo says whether an address is in Go code, without a trace in the cache.

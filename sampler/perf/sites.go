@@ -7,7 +7,7 @@ import (
 
 // sites are the indirect calls that samples have found on the stack, with how
 // often: the counters of Space-Saving (Metwally, Agrawal and El Abbadi 2005), of
-// which the least is given to a newcomer when all are taken. It belongs to the
+// which a low one is given to a newcomer when all are taken. It belongs to the
 // drainer.
 //
 // Turns go round by stride scheduling (Waldspurger and Weihl 1995): whose turn it
@@ -16,6 +16,7 @@ import (
 type sites struct {
 	byPC   map[uint64]*site
 	sample uint64  // number of the current sample
+	faded  uint64  // number of the sample when counts were last faded
 	total  float64 // samples, faded as those of the sites
 	pass   float64 // of the site that had the last turn
 }
@@ -44,6 +45,9 @@ const (
 	// their least number.
 	hotShare   = 0.002
 	fewSamples = 2
+	// fadeAfter is how many samples are counted at least before they fade: with
+	// fewer it could not be told what is hot, however long they take.
+	fadeAfter = 1000
 	// A site whose hits were all the same for that many is settled.
 	settledHits = 256
 	// maxDry bounds how rarely a site that yields nothing is tried.
@@ -72,12 +76,12 @@ func (s *sites) meet(c call, tid uint32) {
 	t.met++
 }
 
-// add makes room for a new site, which takes over the coldest one's count: it
-// may have been met as often, and forgotten.
+// add makes room for a new site, which takes over the count of the one that it
+// replaces: it may have been met as often, and forgotten.
 func (s *sites) add(c call) *site {
 	t := &site{call: c, pass: s.pass}
 	if len(s.byPC) >= maxSites {
-		coldest := s.coldest()
+		coldest := s.coldOne()
 		delete(s.byPC, coldest.pc)
 		t.samples = coldest.samples
 	}
@@ -85,19 +89,32 @@ func (s *sites) add(c call) *site {
 	return t
 }
 
-func (s *sites) coldest() *site {
-	var coldest *site
+// coldOne returns the coldest of a few sites, taken anywhere. To look for the
+// coldest of all would take longer than the rest of a sample, where a deep stack
+// has many new calls.
+func (s *sites) coldOne() *site {
+	const few = 16
+	var cold *site
+	n := 0
 	for _, t := range s.byPC {
-		if coldest == nil || t.samples < coldest.samples {
-			coldest = t
+		if cold == nil || t.samples < cold.samples {
+			cold = t
+		}
+		if n++; n == few {
+			break
 		}
 	}
-	return coldest
+	return cold
 }
 
 // fade halves what was counted, so that what is hot now counts most, and
-// forgets sites that were not met for long.
+// forgets sites that were not met for long. It does nothing while there are few
+// samples since the last time.
 func (s *sites) fade() {
+	if s.sample-s.faded < fadeAfter {
+		return
+	}
+	s.faded = s.sample
 	s.total /= 2
 	for pc, t := range s.byPC {
 		if t.samples /= 2; t.samples < 0.5 {

@@ -113,10 +113,32 @@ func TestSitesAreBounded(t *testing.T) {
 		t.Errorf("%d sites are kept; the hot one is %v", len(s.byPC), s.byPC[often.pc])
 	}
 	for range 20 {
+		for range fadeAfter {
+			s.next()
+		}
 		s.fade()
 	}
 	if len(s.byPC) != 0 || s.turn() != nil {
 		t.Errorf("%d sites are left long after the last sample", len(s.byPC))
+	}
+}
+
+// TestSlowSamplesDoNotFade: what was hot stays so, however long the interval is,
+// until there are samples enough to say otherwise.
+func TestSlowSamplesDoNotFade(t *testing.T) {
+	t.Parallel()
+	s := newSites()
+	st := s.sampled(3, call{pc: 1, kind: callInterface})
+	for range fadeAfter - 3 {
+		s.fade()
+		s.next()
+	}
+	if !s.hot(st) {
+		t.Errorf("after %d samples: %+v", s.sample, st)
+	}
+	s.fade()
+	if s.hot(st) {
+		t.Errorf("after %d samples, faded: %+v", s.sample, st)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +20,8 @@ import (
 
 // TestRepetitions compares verdicts with what the workload says it has done.
 // At 10 ms, calls of 80 ms are on top of 8 samples each, of which 7 repeat; of
-// calls of 5 ms none is there twice.
+// calls of 5 ms none is there twice, but for samples that are early, of a
+// goroutine that went to another thread.
 func TestRepetitions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -37,7 +39,7 @@ func TestRepetitions(t *testing.T) {
 			if s.Stats().Probes == 0 {
 				skipUnlessPermitted(t, sampler.ErrUnsupported)
 			}
-			top := verdicts(samples)
+			top := verdicts(slices.DeleteFunc(samples, func(s stackSample) bool { return s.Early }))
 			known := top[ccmap.TopNew] + top[ccmap.TopRepeated]
 			if share := float64(top[ccmap.TopRepeated]) / float64(known); share < c.low || share > c.high {
 				t.Errorf("%.1f %% of %d verdicts (of %d samples) are repetitions; want %v to %v", 100*share, known, len(samples), c.low, c.high)
@@ -82,18 +84,19 @@ func TestWeight(t *testing.T) {
 	t.Parallel()
 	g := start(t, build(t, "workload"), "calls", "20", "25")
 	s, sink := attach(t, g.pid(), Options{Interval: time.Millisecond})
-	before := cpuTime(t, g.pid())
+	before, stole := cpuTime(t, g.pid()), stolen(t)
 	g.proceed(t)
 	samples, _ := collect(t, s, sink)
 	used := g.wait(t) - before
+	stole = stolen(t) - stole
 	var sum time.Duration
 	for _, smp := range samples {
 		sum += time.Duration(smp.Weight)
 	}
-	if off := math.Abs(float64(sum-used)) / float64(used); off > 0.3 { // rusage counts time that was stolen from the VM
-		t.Errorf("weights sum up to %v, the target used %v", sum, used)
+	if off := (sum - used).Abs() - stole; off > used*3/10 {
+		t.Errorf("weights sum up to %v, the target used %v, of which %v at most were stolen", sum, used, stole)
 	}
-	t.Logf("used %v, weights %v, %d samples", used, sum, len(samples))
+	t.Logf("used %v, weights %v, %d samples, stolen %v", used, sum, len(samples), stole)
 }
 
 // TestLossIsCounted: where nobody drains the rings until the target has ended,
@@ -104,9 +107,9 @@ func TestLossIsCounted(t *testing.T) {
 	const interval = time.Millisecond
 	g := start(t, build(t, "workload"), "calls", "20", "25")
 	s, sink := attach(t, g.pid(), Options{Interval: interval})
-	before := cpuTime(t, g.pid())
+	before, stole := cpuTime(t, g.pid()), stolen(t)
 	g.proceed(t)
-	used := g.wait(t) - before
+	used := g.wait(t) - before - (stolen(t) - stole)
 	samples, _ := collect(t, s, sink)
 	lost := s.Stats().Loss.Source
 	if lost == 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/prometheus/procfs"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
@@ -233,6 +234,22 @@ func cpuTime(t testing.TB, pid int) time.Duration {
 		sum += ns
 	}
 	return time.Duration(sum)
+}
+
+// stolen returns how long the machine's CPUs have been taken away from it, if it
+// is a virtual one. The CPU time that a process has used comprises such time, but
+// there are no samples of it.
+func stolen(t testing.TB) time.Duration {
+	t.Helper()
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat, err := fs.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(stat.CPUTotal.Steal * float64(time.Second))
 }
 
 // pin keeps the threads of the workload on the first CPU. An event counts the

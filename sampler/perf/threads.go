@@ -196,7 +196,7 @@ func (t *threads) close(e event) {
 	if _, lost, err := readCount(e.fd); err == nil {
 		t.lost += lost
 	}
-	unix.Close(e.fd)
+	closeEvent(e.fd)
 	t.fds--
 }
 
@@ -380,6 +380,15 @@ func (t *threads) watchable(watches int) []uint32 {
 		tids = append(tids, tid)
 	}
 	return tids
+}
+
+// has says whether a thread is attached, as every one that is sampled is until it
+// ends.
+func (t *threads) has(tid uint32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.byTID[tid]
+	return ok
 }
 
 // bulk says whether samples go into the bulk rings.

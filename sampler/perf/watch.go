@@ -57,7 +57,7 @@ func (w *watch) armThread(tid uint32) error {
 		if hits, _, err := readCount(fd); err == nil && hits == 0 {
 			return nil
 		}
-		unix.Close(fd)
+		closeEvent(fd)
 		delete(w.events, tid)
 	}
 	return w.open(tid)
@@ -113,7 +113,7 @@ func (w *watch) forget(tid uint32) {
 	if fd, ok := w.events[tid]; ok {
 		hits, _, err := readCount(fd)
 		w.hit = w.hit || err != nil || hits > 0
-		unix.Close(fd)
+		closeEvent(fd)
 		delete(w.events, tid)
 	}
 }
