@@ -8,7 +8,8 @@ with .gz or .zst. Standard input and output are '-'; standard output has no name
 so --to says the format, and it is not compressed.
 
 XML and JSON keep everything. Pprof keeps the counts of all stacks, for 'go tool
-pprof' and 'go build -pgo'. Folded stacks keep the CPU time alone, in ns. Where
+pprof' and 'go build -pgo', and of profile points those of caught calls. Folded
+stacks keep the CPU time alone, in ns. Where
 contexts were pruned, both keep [pruned] in their place, and lose what these had
 counted by method and edge: all figures are lower bounds then.
 
