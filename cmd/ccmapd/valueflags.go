@@ -58,7 +58,7 @@ func policyWords() []string {
 
 func (f *valueFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Float64Var(&f.hits, "hits", f.hits, "catch at most `N` calls a second to see which types they reach; 0: none")
+	flags.Float64Var(&f.hits, "hits", f.hits, "catch up to `N` calls a second, on average, to see which types they reach; 0: none")
 	registerChoice(cmd, &f.hash, "value-hash", "`HASH` of value tables: "+orList(f.hash.from))
 	registerChoice(cmd, &f.janitor, "janitor", "`POLICY` of full value tables: "+orList(f.janitor.from))
 	flags.BoolVar(&f.dump, "dump-values", false, "print what becomes of value tables to standard error")
