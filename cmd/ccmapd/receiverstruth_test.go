@@ -69,8 +69,8 @@ func TestReceiversAgainstTruth(t *testing.T) {
 	waitForCPU(t, program.Process.Pid, 10*time.Second) // a time that a busy machine does not shorten
 	s := a.interrupt(t, file)
 	truth := program.end(t)
-	t.Run("sampled", func(t *testing.T) { sampledAgainstTruth(t, s, truth) })
-	t.Run("caught", func(t *testing.T) { caughtAgainstTruth(t, s, truth) })
+	t.Run("sampled", func(t *testing.T) { sampled.againstTruth(t, s, truth) })
+	t.Run("caught", func(t *testing.T) { caught.againstTruth(t, s, truth) })
 	t.Run("contexts", func(t *testing.T) { contextsAgainstTruth(t, s, truth) })
 	t.Run("report", func(t *testing.T) { reportAgainstTruth(t, reportReceivers(t, file), truth) })
 }
@@ -84,39 +84,36 @@ func (a *attached) interrupt(t *testing.T, file string) *ccmap.Snapshot {
 	return a.end(t, file)
 }
 
-// sampledAgainstTruth: a sampled stack has the method that does the work, and its
-// share is that of the time, to which the rounds are in proportion.
-func sampledAgainstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.Truth) {
-	for name, site := range truth.Sites {
-		want := make(mix)
-		for _, to := range site.Targets {
-			want[to.Method] += to.Rounds
-		}
-		got := reached(s, ccmap.OriginSampled, call{method: name}, byName)
-		t.Logf("%s: %d samples, at most %.2f points off: %v", name, got.total(), got.furthest(want), got)
-		if got.total() < 200 {
-			t.Errorf("%s: %d samples are too few to tell", name, got.total())
-		}
-		for _, wrong := range got.differs(want, 3) {
-			t.Errorf("%s: %s", name, wrong)
-		}
-	}
+// view is one way to see what a call reaches.
+type view struct {
+	origin    ccmap.Origin
+	least     int64   // counts of a site that it takes to tell
+	tolerance float64 // points
+	target    func(receivers.Target) (symbol string, amount int64)
 }
 
-// caughtAgainstTruth: a caught call names the wrapper of the dynamic type, and its
-// share is that of the calls.
-func caughtAgainstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.Truth) {
+var (
+	// A sampled stack has the method that does the work, and its share is that of
+	// the time, to which the rounds are in proportion.
+	sampled = view{ccmap.OriginSampled, 200, 3, func(t receivers.Target) (string, int64) { return t.Method, t.Rounds }}
+	// A caught call names the wrapper of the dynamic type, and its share is that of
+	// the calls.
+	caught = view{ccmap.OriginBurst, 300, 1, func(t receivers.Target) (string, int64) { return t.Wrapper, t.Calls }}
+)
+
+func (v view) againstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.Truth) {
 	for name, site := range truth.Sites {
 		want := make(mix)
 		for _, to := range site.Targets {
-			want[to.Wrapper] += to.Calls
+			symbol, amount := v.target(to)
+			want[symbol] += amount
 		}
-		got := reached(s, ccmap.OriginBurst, call{method: name}, byName)
-		t.Logf("%s: %d hits, at most %.2f points off: %v", name, got.total(), got.furthest(want), got)
-		if got.total() < 300 {
-			t.Errorf("%s: %d hits are too few to tell", name, got.total())
+		got := reached(s, v.origin, call{method: name}, byName)
+		t.Logf("%s: %d counted, at most %.2f points off: %v", name, got.total(), got.furthest(want), got)
+		if got.total() < v.least {
+			t.Errorf("%s: %d are too few to tell", name, got.total())
 		}
-		for _, wrong := range got.differs(want, 1) {
+		for _, wrong := range got.differs(want, v.tolerance) {
 			t.Errorf("%s: %s", name, wrong)
 		}
 	}

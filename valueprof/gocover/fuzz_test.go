@@ -41,7 +41,7 @@ func FuzzMeta(f *testing.F) {
 		if n := len(allCounts(p)); n > len(b)/blockBytes {
 			t.Errorf("%d blocks in %d bytes", n, len(b))
 		}
-		if err := p.WriteText(io.Discard); err != nil {
+		if err := p.writeText(io.Discard); err != nil {
 			t.Error(err)
 		}
 		for _, pkg := range p.Packages {

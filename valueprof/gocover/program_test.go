@@ -27,7 +27,7 @@ func TestTextIsCovdatas(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got strings.Builder
-		if err := p.WriteText(&got); err != nil {
+		if err := p.writeText(&got); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), got.String()); diff != "" {

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// WriteText writes the counts of a program as 'go tool covdata textfmt' does: the
+// writeText writes the counts of a program as 'go tool covdata textfmt' does: the
 // form that 'go tool cover' reads.
-func (p *Program) WriteText(w io.Writer) error {
+func (p *Program) writeText(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "mode: %s\n", p.Mode)
 	packages := slices.Clone(p.Packages)
