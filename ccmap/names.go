@@ -5,17 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// Names is a table of methods. Methods are only ever added; ids are dense from
-// 0 and never change.
+// Names is a table of methods, and of the lines of positions in them. Both are
+// only ever added; ids are dense from 0 and never change.
 //
-// Intern may be called from any goroutine. At, Len and Lookup may too, and
-// never wait for an Intern that is under way to finish copying.
+// All may be called from any goroutine. At and Len wait for nobody; the others
+// for as long as it takes to add one entry.
 type Names struct {
 	mu   sync.RWMutex
 	ids  map[nameKey]MethodID
 	list atomic.Pointer[[]Method] // append-only: a published prefix never changes
 
 	pruned atomic.Uint32 // the method PrunedName; NoMethod until there is one
+
+	lines lines
 }
 
 type nameKey struct{ name, signature string }

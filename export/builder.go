@@ -18,6 +18,7 @@ type builder struct {
 	total   ccmap.Counters
 	recent  ccmap.Counters // of all nodes; those of the window
 
+	lines         int // of positions
 	prunedEdges   map[prunedEdgeKey]bool
 	prunedMethods map[ccmap.MethodID]bool
 	points        map[pointKey]bool
@@ -65,7 +66,11 @@ func (b *builder) intern(m ccmap.Method) (ccmap.MethodID, error) {
 
 // addMethod adds the next method of a document.
 func (b *builder) addMethod(d methodDoc) error {
-	id, err := b.intern(d.method())
+	m, err := d.method()
+	if err != nil {
+		return fmt.Errorf("method %d: %w", len(b.methods), err)
+	}
+	id, err := b.intern(m)
 	if err != nil {
 		return fmt.Errorf("method %d: %w", len(b.methods), err)
 	}

@@ -13,12 +13,13 @@ import (
 // and a copy of the points.
 type canonical struct {
 	snapshot *ccmap.Snapshot
-	recent   *ccmap.Snapshot // the window; nil without one
-	bases    bool            // what pruned nodes had counted is written as well
-	points   []ccmap.Point   // that the format has a place for; methods are indices in methods
-	methods  []ccmap.Method  // those that stand in a node, a point or were pruned, by name and signature
-	rank     []int32         // by MethodID: index in methods
-	order    []ccmap.NodeID  // preorder, siblings by offset and method; the root first
+	recent   *ccmap.Snapshot  // the window; nil without one
+	bases    bool             // what pruned nodes had counted is written as well
+	points   []ccmap.Point    // that the format has a place for; methods are indices in methods
+	methods  []ccmap.Method   // those that stand in a node, a point or were pruned, by name and signature
+	ids      []ccmap.MethodID // of the methods
+	rank     []int32          // by MethodID: index in methods
+	order    []ccmap.NodeID   // preorder, siblings by offset and method; the root first
 }
 
 // root is the node above all outermost frames, in every map.
@@ -63,6 +64,7 @@ func (c *canonical) rankMethods() {
 		c.rank[id] = int32(i)
 		c.methods = append(c.methods, names.At(id))
 	}
+	c.ids = ids
 }
 
 // used returns the methods of all nodes and points, and of what was pruned; some

@@ -74,6 +74,8 @@ type methodDoc struct {
 	File      text  `json:"file,omitempty" xml:"file,attr,omitempty"`
 	StartLine int32 `json:"start_line,omitempty" xml:"start_line,attr,omitempty"`
 	Module    text  `json:"module,omitempty" xml:"module,attr,omitempty"`
+
+	Coordinate string `json:"coordinate,omitempty" xml:"coordinate,attr,omitempty"` // left out: lines
 }
 
 // nodeDoc is a node as XML and JSON hold it. Offset and Method are -1 where
@@ -90,7 +92,7 @@ type nodeDoc struct {
 }
 
 func newMethodDoc(m ccmap.Method) methodDoc {
-	return methodDoc{
+	d := methodDoc{
 		Name:      text(m.Name),
 		Signature: text(m.Signature),
 		Receiver:  text(m.Receiver),
@@ -98,10 +100,14 @@ func newMethodDoc(m ccmap.Method) methodDoc {
 		StartLine: m.StartLine,
 		Module:    text(m.Module),
 	}
+	if m.Coordinate != ccmap.CoordinateLine {
+		d.Coordinate = m.Coordinate.String()
+	}
+	return d
 }
 
-func (d methodDoc) method() ccmap.Method {
-	return ccmap.Method{
+func (d methodDoc) method() (ccmap.Method, error) {
+	m := ccmap.Method{
 		Name:      string(d.Name),
 		Signature: string(d.Signature),
 		Receiver:  string(d.Receiver),
@@ -109,6 +115,11 @@ func (d methodDoc) method() ccmap.Method {
 		StartLine: d.StartLine,
 		Module:    string(d.Module),
 	}
+	var err error
+	if d.Coordinate != "" {
+		m.Coordinate, err = named("coordinate", d.Coordinate, ccmap.CoordinateMachine)
+	}
+	return m, err
 }
 
 // newMetaDoc fails on a start time that RFC 3339 cannot hold. A snapshot that is

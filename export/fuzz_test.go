@@ -20,6 +20,7 @@ func fuzzRead(f *testing.F, format Format, seeds ...string) {
 	f.Add(encode(f, format, chain(3).Snapshot()))
 	f.Add(encode(f, format, pruned().Snapshot()))
 	f.Add(encode(f, format, points().Snapshot()))
+	f.Add(encode(f, format, wasm().Snapshot()))
 	for _, s := range seeds {
 		f.Add(s)
 	}

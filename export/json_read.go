@@ -63,6 +63,8 @@ func (j *jsonReader) section(name string) error {
 		return j.array(j.method)
 	case "nodes":
 		return j.array(j.node)
+	case "lines":
+		return j.array(j.line)
 	case "pruned_edges":
 		return j.array(j.prunedEdge)
 	case "pruned_methods":
@@ -98,6 +100,15 @@ func (j *jsonReader) node() error {
 	}
 	j.elements.reset()
 	return j.b.addNode(d)
+}
+
+func (j *jsonReader) line() error {
+	d := newLineDoc()
+	if err := j.Decode(&d); err != nil {
+		return err
+	}
+	j.elements.reset()
+	return j.b.addLine(d)
 }
 
 func (j *jsonReader) prunedEdge() error {

@@ -36,6 +36,9 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 		writeJSONNumbers(w, e.index == 1, numbers)
 	}
 	w.WriteString("\n]")
+	if lines := c.lines(); len(lines) > 0 {
+		writeJSONLines(w, lines)
+	}
 	if c.bases {
 		writeJSONPruned(w, c)
 	}
@@ -44,6 +47,16 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 	}
 	w.WriteString("}\n")
 	return nil
+}
+
+// writeJSONLines writes the lines of positions, one a line.
+func writeJSONLines(w *bufio.Writer, lines []frameLine) {
+	w.WriteString(",\n\"lines\":[")
+	var numbers [3]number
+	for i, l := range lines {
+		writeJSONNumbers(w, i == 0, l.numbers(numbers[:0]))
+	}
+	w.WriteString("\n]")
 }
 
 // writeJSONPruned writes what the removed nodes had counted.

@@ -23,6 +23,7 @@ type content struct {
 	Nodes   map[string]ccmap.Counters // by path
 	Recent  map[string]ccmap.Counters // of the window, by path; nil without one
 	Methods map[[2]string]ccmap.Method
+	Lines   map[string]int32              // of positions that are not lines, see addLines
 	Edges   map[string]ccmap.PrunedEdge   // by the names in it, without the ids
 	Pruned  map[string]ccmap.PrunedMethod // by name
 	Points  map[string]ccmap.Point        // see pointsOf
@@ -34,6 +35,7 @@ func contentOf(s *ccmap.Snapshot) content {
 	c := content{
 		Nodes:   make(map[string]ccmap.Counters),
 		Methods: make(map[[2]string]ccmap.Method),
+		Lines:   make(map[string]int32),
 		Edges:   make(map[string]ccmap.PrunedEdge),
 		Pruned:  make(map[string]ccmap.PrunedMethod),
 		Points:  pointsOf(s, XML),
@@ -46,6 +48,7 @@ func contentOf(s *ccmap.Snapshot) content {
 	}
 	c.addPruned(s)
 	c.addPointMethods(s)
+	c.addLines(s)
 	paths := make([]string, s.Len())
 	for n := range s.Nodes() {
 		if n.ID == 0 {
@@ -63,6 +66,29 @@ func contentOf(s *ccmap.Snapshot) content {
 		}
 	}
 	return c
+}
+
+// addLines adds the lines of the positions in nodes, points' contexts and pruned edges.
+func (c content) addLines(s *ccmap.Snapshot) {
+	add := func(id ccmap.MethodID, offset uint32) {
+		f := ccmap.Frame{Method: id, Offset: offset}
+		if id == ccmap.NoMethod || s.Names().At(id).Coordinate == ccmap.CoordinateLine || s.Names().Line(f) == 0 {
+			return
+		}
+		m := s.Names().At(id)
+		c.Lines[fmt.Sprintf("%q %q %d", m.Name, m.Signature, offset)] = s.Names().Line(f)
+	}
+	for n := range s.Nodes() {
+		add(s.Node(n.Parent).Method, n.Offset)
+	}
+	for _, p := range s.Points() {
+		for _, f := range p.Callers {
+			add(f.Method, f.Offset)
+		}
+	}
+	for e := range s.PrunedEdges() {
+		add(e.Caller, e.Offset)
+	}
 }
 
 func (c content) addPruned(s *ccmap.Snapshot) {
@@ -132,6 +158,8 @@ func drawMethods(t *rapid.T) []ccmap.Method {
 			File:      drawText(t, "file"),
 			StartLine: rapid.SampledFrom([]int32{0, 1, 17, math.MaxInt32}).Draw(t, "line"),
 			Module:    rapid.SampledFrom([]string{"", "/lib/x.so", "[vdso]", "abc/def/ghi"}).Draw(t, "module"),
+
+			Coordinate: rapid.SampledFrom([]ccmap.Coordinate{ccmap.CoordinateLine, ccmap.CoordinateBytecode, ccmap.CoordinateMachine}).Draw(t, "coordinate"),
 		}
 	})
 	return rapid.SliceOfN(draw, 1, 6).Draw(t, "methods")
@@ -187,20 +215,34 @@ func drawLines(t *rapid.T, methods int) []line {
 	}), 0, 12).Draw(t, "lines")
 }
 
-// build makes a map of lines, added in their order.
+// build makes a map of lines, added in their order. Positions that are none of lines
+// are on line 20 for the most part.
 func build(methods []ccmap.Method, lines []line) *ccmap.Map {
 	m := ccmap.New(ccmap.Options{})
 	for _, l := range lines {
-		n, call := m.Root(), ccmap.NoOffset
-		for _, f := range l.Stack {
-			n, call = m.Child(n, call, m.Names().Intern(methods[f.Method])), f.Offset
-		}
-		if call != ccmap.NoOffset {
-			n = m.Child(n, call, ccmap.NoMethod)
-		}
-		m.Add(n, l.Count)
+		setLines(m.Names(), methods, l)
+		addStack(m, methods, l)
 	}
 	return m
+}
+
+func setLines(names *ccmap.Names, methods []ccmap.Method, l line) {
+	for _, f := range l.Stack {
+		if f.Offset != 2 {
+			names.SetLine(ccmap.Frame{Method: names.Intern(methods[f.Method]), Offset: f.Offset}, 20+int32(f.Offset)%2)
+		}
+	}
+}
+
+func addStack(m *ccmap.Map, methods []ccmap.Method, l line) {
+	n, call := m.Root(), ccmap.NoOffset
+	for _, f := range l.Stack {
+		n, call = m.Child(n, call, m.Names().Intern(methods[f.Method])), f.Offset
+	}
+	if call != ccmap.NoOffset {
+		n = m.Child(n, call, ccmap.NoMethod)
+	}
+	m.Add(n, l.Count)
 }
 
 func drawMap(t *rapid.T) *ccmap.Map {

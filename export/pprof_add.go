@@ -130,15 +130,41 @@ func (a *pprofAdder) lookUp(location uint32) error {
 	}
 	for i := l.hi; i > l.lo; i-- {
 		line := &a.lines[i-1]
-		id, err := a.method(line.function, l)
+		f, err := a.frame(line, l)
 		if err != nil {
 			return err
 		}
-		offset := offsetOf(line.line, a.functions.entries[line.function].startLine)
-		a.frames = append(a.frames, ccmap.Frame{Method: id, Offset: offset})
+		a.frames = append(a.frames, f)
 	}
 	a.spots[location] = spot{uint32(lo), uint32(len(a.frames))}
 	return nil
+}
+
+// frame returns what a line of a location is. If its position is none of lines, it
+// is on this line.
+func (a *pprofAdder) frame(line *pprofLine, l *pprofLocation) (f ccmap.Frame, err error) {
+	if f.Method, err = a.method(line.function, l); err != nil {
+		return f, err
+	}
+	coordinate, offset := a.position(l)
+	if coordinate == ccmap.CoordinateLine {
+		f.Offset = offsetOf(line.line, a.functions.entries[line.function].startLine)
+		return f, nil
+	}
+	f.Offset = offset
+	if known := int32(line.line); int64(known) == line.line {
+		a.b.m.Names().SetLine(f, known)
+	}
+	return f, nil
+}
+
+// position returns what our address of a location says of its position. Those of
+// other tools are addresses of machine code, whose lines stand beside them.
+func (a *pprofAdder) position(l *pprofLocation) (ccmap.Coordinate, uint32) {
+	if a.ours == nil {
+		return ccmap.CoordinateLine, 0
+	}
+	return positionOf(l.address)
 }
 
 // addressName names a location without symbols by where it is in its file, for
@@ -163,13 +189,15 @@ func (a *pprofAdder) method(function uint32, l *pprofLocation) (ccmap.MethodID, 
 	id, known := a.b.m.Names().Lookup(name, signature)
 	if !known {
 		var err error
+		coordinate, _ := a.position(l)
 		id, err = a.b.intern(ccmap.Method{
-			Name:      strings.Clone(name),
-			Signature: strings.Clone(signature),
-			Receiver:  strings.Clone(f.receiver),
-			File:      strings.Clone(f.filename),
-			StartLine: startLine(f.startLine),
-			Module:    strings.Clone(moduleOf(a.mappingOf(l))),
+			Name:       strings.Clone(name),
+			Signature:  strings.Clone(signature),
+			Receiver:   strings.Clone(f.receiver),
+			File:       strings.Clone(f.filename),
+			StartLine:  startLine(f.startLine),
+			Module:     strings.Clone(moduleOf(a.mappingOf(l))),
+			Coordinate: coordinate,
 		})
 		if err != nil {
 			return id, err

@@ -63,7 +63,11 @@ func peerPath(s *profile.Sample, ours bool) string {
 			if ours {
 				signature, _ = strings.CutPrefix(f.SystemName, f.Name)
 			}
-			push(firstNonEmpty(f.Name, f.SystemName, ccmap.UnknownName), signature, offsetOf(l.Line[j].Line, f.StartLine))
+			offset := offsetOf(l.Line[j].Line, f.StartLine)
+			if coordinate := l.Address >> 32; ours && (coordinate == 1 || coordinate == 2) {
+				offset = uint32(l.Address)
+			}
+			push(firstNonEmpty(f.Name, f.SystemName, ccmap.UnknownName), signature, offset)
 		}
 	}
 	if len(s.Location) == 0 {

@@ -186,6 +186,14 @@ func (p *pprofBuilder) follow(stack []frame) {
 	}
 }
 
+// lineOf returns the line of a position, unknownLine where it is not known.
+func (p *pprofBuilder) lineOf(f frame) int64 {
+	if m := p.c.methods[f.method]; !hasLines(m) {
+		return lineOf(f.offset, int64(m.StartLine))
+	}
+	return int64(p.c.line(f))
+}
+
 func (p *pprofBuilder) location(f frame) *profile.Location {
 	if l := p.locations[f]; l != nil {
 		return l
@@ -194,11 +202,33 @@ func (p *pprofBuilder) location(f frame) *profile.Location {
 	l := &profile.Location{
 		ID:      uint64(len(p.Location) + 1),
 		Mapping: p.mappings[m.Module],
-		Line:    []profile.Line{{Function: p.Function[f.method], Line: lineOf(f.offset, int64(m.StartLine))}},
+		Address: addressOf(m.Coordinate, f.offset),
+		Line:    []profile.Line{{Function: p.Function[f.method], Line: p.lineOf(f)}},
 	}
 	p.locations[f] = l
 	p.Location = append(p.Location, l)
 	return l
+}
+
+// coordinateShift is where in an address the coordinate stands, above the offset.
+const coordinateShift = 32
+
+// addressOf returns the address of a position: 0 if it is a line, else one that tells
+// it from other positions on its line, and is the same in every profile, so that pprof
+// merges it with itself.
+func addressOf(c ccmap.Coordinate, offset uint32) uint64 {
+	if c == ccmap.CoordinateLine {
+		return 0
+	}
+	return uint64(c)<<coordinateShift | uint64(offset)
+}
+
+// positionOf undoes addressOf. An address that it does not make is that of a line.
+func positionOf(address uint64) (c ccmap.Coordinate, offset uint32) {
+	if c := address >> coordinateShift; c <= uint64(ccmap.CoordinateMachine) {
+		return ccmap.Coordinate(c), uint32(address)
+	}
+	return ccmap.CoordinateLine, 0
 }
 
 // unknownLine is the line of an unknown position.

@@ -34,6 +34,7 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 	t.Parallel()
 	const (
 		xmlHead  = `<ccmap version="1"><methods><method name="m"/></methods><nodes>`
+		wasmHead = `<ccmap version="1"><methods><method name="m" coordinate="bytecode"/><method name="n"/></methods><lines>`
 		jsonHead = `{"ccmap_version":1,"methods":[{"name":"m"}],"nodes":[`
 	)
 	for _, test := range []struct {
@@ -91,6 +92,16 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 		{"xml, pruned edge overflow", xmlHead + `<node parent="0" method="0" activations="1"/></nodes><pruned_edges><edge callee="0" activations="9223372036854775807"/>`, nil, "pruned edge 0: the counts add up"},
 		{"xml, pruned edge recent", xmlHead + `</nodes><pruned_edges><edge callee="0" recent_time_ns="1"/>`, nil, "pruned edge 0: recent counts without a window"},
 
+		{"xml, coordinate", `<ccmap version="1"><methods><method name="m" coordinate="furlong"/>`, nil, `method 0: coordinate "furlong" is unknown`},
+		{"xml, line of no method", wasmHead + `<line offset="1" line="1"/>`, nil, "line 0: it is that of no position"},
+		{"xml, line of no position", wasmHead + `<line method="0" line="1"/>`, nil, "line 0: it is that of no position"},
+		{"xml, line of another method", wasmHead + `<line method="2" offset="1" line="1"/>`, nil, "line 0: method 2 of 2"},
+		{"xml, line of a line", wasmHead + `<line method="1" offset="1" line="1"/>`, nil, "line 0: positions of method 1 are lines"},
+		{"xml, line 0", wasmHead + `<line method="0" offset="1" line="0"/>`, nil, "line 0: it is 0, want 1 or more"},
+		{"xml, line of 32 bits", wasmHead + `<line method="0" offset="1" line="2147483648"/>`, nil, "line 0: it is 2147483648"},
+		{"xml, line twice", wasmHead + `<line method="0" offset="1" line="1"/><line method="0" offset="1" line="2"/>`, nil, "line 1: its position has one"},
+		{"xml, line offset", wasmHead + `<line method="0" offset="4294967296" line="1"/>`, nil, "line 0: offset 4294967296 is outside 32 bits"},
+		{"json, line", `{"ccmap_version":1,"lines":[{"method":0}]}`, nil, `"lines": line 0: method 0 of 0`},
 		{"json, pruned", `{"ccmap_version":1,"pruned_edges":[{"callee":3}]}`, nil, `"pruned_edges": pruned edge 0: method 3 of 0`},
 		{"json, pruned methods", `{"ccmap_version":1,"pruned_methods":[{"samples":"x"}]}`, nil, `cannot unmarshal string`},
 		{"json of others", `{"name":"x","version":"1.0"}`, ErrFormat, "without ccmap_version"},

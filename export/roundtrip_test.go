@@ -122,6 +122,11 @@ func TestPprofRestoresContextsAndCounters(t *testing.T) {
 		if diff := cmp.Diff(want.counted(all), got.counted(all)); diff != "" {
 			t.Fatalf("counters (-want +got):\n%s", diff)
 		}
+		for position, line := range got.Lines {
+			if want.Lines[position] != line {
+				t.Fatalf("%s is on line %d, want %d", position, line, want.Lines[position])
+			}
+		}
 		if diff := cmp.Diff(want.Recent, got.Recent); diff != "" {
 			t.Fatalf("recent (-want +got):\n%s", diff)
 		}

@@ -15,6 +15,8 @@ func TestSchemasNameAll(t *testing.T) {
 	for _, test := range []struct{ schema, golden, declares, uses string }{
 		{"ccmap.xsd", "testdata/pruned.xml", `name="([a-z_]+)"`, `<([a-z_]+)[ >]|([a-z_]+)="[^"]*"[ />]`},
 		{"ccmap.schema.json", "testdata/pruned.json", `"([a-z_]+)": [{]`, `"([a-z_]+)":`},
+		{"ccmap.xsd", "testdata/wasm.xml", `name="([a-z_]+)"`, `<([a-z_]+)[ >]|([a-z_]+)="[^"]*"[ />]`},
+		{"ccmap.schema.json", "testdata/wasm.json", `"([a-z_]+)": [{]`, `"([a-z_]+)":`},
 		{"ccmap.xsd", "testdata/points.xml", `name="([a-z_]+)"`, `<([a-z_]+)[ >]|([a-z_]+)="[^"]*"[ />]`},
 		{"ccmap.schema.json", "testdata/points.json", `"([a-z_]+)": [{]`, `"([a-z_]+)":`},
 	} {

@@ -117,6 +117,8 @@ func (x xmlReader) section(start xml.StartElement) error {
 		return x.children(x.method)
 	case "nodes":
 		return x.children(x.node)
+	case "lines":
+		return x.children(x.line)
 	case "pruned_edges":
 		return x.children(x.prunedEdge)
 	case "pruned_methods":
@@ -196,6 +198,18 @@ func (d *nodeDoc) field(name string) *int64 {
 		return &d.RecentTime
 	}
 	return nil
+}
+
+func (x xmlReader) line(start xml.StartElement) error {
+	if start.Name.Local != "line" {
+		return x.Skip()
+	}
+	d := newLineDoc()
+	if err := x.DecodeElement(&d, &start); err != nil {
+		return fmt.Errorf("<line>: %w", err)
+	}
+	x.elements.reset()
+	return x.b.addLine(d)
 }
 
 func (x xmlReader) prunedEdge(start xml.StartElement) error {

@@ -35,6 +35,9 @@ func writeXML(w *bufio.Writer, c *canonical) error {
 		writeXMLNumbers(w, "node", numbers)
 	}
 	w.WriteString("</nodes>\n")
+	if lines := c.lines(); len(lines) > 0 {
+		writeXMLLines(w, lines)
+	}
 	if c.bases {
 		writeXMLPruned(w, c)
 	}
@@ -43,6 +46,16 @@ func writeXML(w *bufio.Writer, c *canonical) error {
 	}
 	w.WriteString("</ccmap>\n")
 	return nil
+}
+
+// writeXMLLines writes the lines of positions, one a line.
+func writeXMLLines(w *bufio.Writer, lines []frameLine) {
+	w.WriteString("<lines>\n")
+	var numbers [3]number
+	for _, l := range lines {
+		writeXMLNumbers(w, "line", l.numbers(numbers[:0]))
+	}
+	w.WriteString("</lines>\n")
 }
 
 // writeXMLPruned writes what the removed nodes had counted.

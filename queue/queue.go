@@ -78,6 +78,10 @@ func ringSize(words int) int {
 	return 1 << bits.Len(uint(words-1))
 }
 
+// MaxFrames returns how many frames a sample can have, at most, to fit into an
+// empty ring.
+func (q *Queue) MaxFrames() int { return q.size - headerWords }
+
 // Ring returns a local queue for a new producer. Any goroutine may call it.
 //
 // The ring takes over the buffer that has been put aside the longest, which is

@@ -1,6 +1,10 @@
 package queue
 
-import "github.com/ccmapd/ccmapd/ccmap"
+import (
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
 
 // Ring is the local queue of one producer, which alone may call its methods:
 // one goroutine at a time, with the hand-over synchronised by the caller.
@@ -33,6 +37,31 @@ func (r *Ring) Push(s *ccmap.Sample) bool {
 		r.Publish()
 	}
 	return true
+}
+
+// waitStep is how long PushWaiting sleeps before it looks for room again: far
+// less than a consumer rests, and far more than a look takes.
+const waitStep = 50 * time.Microsecond
+
+// PushWaiting is Push for a producer that must lose nothing and may be held up: it
+// publishes and waits for the consumer while the ring is full. It drops and counts
+// the sample, and returns false, where waiting is in vain: if stop is closed, if the
+// sample is larger than the ring, or if the ring was closed. It blocks for as long
+// as nobody drains the queue.
+func (r *Ring) PushWaiting(s *ccmap.Sample, stop <-chan struct{}) bool {
+	for n := recordWords(s); n > r.room && n <= r.words.size(); {
+		if r.room = r.buf.room(r.tail); n <= r.room {
+			break
+		}
+		r.Publish()
+		select {
+		case <-stop:
+			return r.Push(s)
+		default:
+			time.Sleep(waitStep)
+		}
+	}
+	return r.Push(s)
 }
 
 // makeRoom looks for room for n words, and counts a dropped sample if there is

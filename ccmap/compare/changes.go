@@ -166,7 +166,7 @@ func (w witness) cut(found *Changes, list []change, path func(int) []Frame) []ch
 
 func (t *tries) edgeFrames(i int) []Frame {
 	e := t.edges[i]
-	return []Frame{t.frame(e.callee, 0), t.frame(e.caller, e.offset)}
+	return []Frame{t.declaration(e.callee), t.call(e.caller, e.offset)}
 }
 
 // contextFrames returns the path of the last node of a stretch.

@@ -123,7 +123,7 @@ func Differences(a, b *ccmap.Snapshot, o DiffOptions) (Diff, error) {
 	methods, edges := t.once(x)
 	callers := t.callers(x, t.joined())
 	w := witness{t, o}
-	d.Methods = w.changes(methods, nil, func(i int) []Frame { return []Frame{t.frame(uint32(i), 0)} })
+	d.Methods = w.changes(methods, nil, func(i int) []Frame { return []Frame{t.declaration(uint32(i))} })
 	d.Edges = w.changes(edges, nil, t.edgeFrames)
 	d.Contexts = w.changes(x, callers, t.contextFrames)
 	return d, nil

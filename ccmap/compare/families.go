@@ -65,7 +65,7 @@ type family struct {
 
 func (t *tries) framesOf(f family) []Frame {
 	if f.end == 0 {
-		return []Frame{t.frame(f.method, 0)}
+		return []Frame{t.declaration(f.method)}
 	}
 	return t.frames(f.path)
 }

@@ -3,6 +3,7 @@ package compare_test
 import (
 	"math"
 	"math/big"
+	"strconv"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -56,14 +57,14 @@ func TestFamiliesAccountForTheDifference(t *testing.T) {
 	})
 }
 
-// textOf returns the path in the way of pathText. Methods of stacks begin at line
-// 0, so a line is an offset.
+// textOf returns the path in the way of pathText. Methods of stacks are in no file,
+// so their calls have no line.
 func textOf(path []compare.Frame) string {
 	var frames []frame
 	for i := len(path) - 1; i >= 0; i-- {
-		offset := uint32(path[i].Line)
-		if offset == 0 {
-			offset = ccmap.NoOffset
+		offset := ccmap.NoOffset
+		if n, err := strconv.Atoi(path[i].Position); err == nil {
+			offset = uint32(n)
 		}
 		frames = append(frames, frame{path[i].Method, offset})
 	}
@@ -103,7 +104,7 @@ func TestFamilies(t *testing.T) {
 		return snapshotOf([]stack{call("f", f), call("g", g)})
 	}
 	got := mustCompare(t, profile(1000, 0), profile(1000, 1000), compare.Options{})
-	main := compare.Frame{Method: "main", Line: 1}
+	main := compare.Frame{Method: "main", Position: "+1"}
 	family := func(method string, path ...compare.Frame) compare.Family {
 		f := compare.Family{
 			Path:  append([]compare.Frame{{Method: method}}, path...),

@@ -23,7 +23,7 @@ type union struct {
 	depth  []uint32 // by node: methods on its path, which is how many counters end at it
 	edges  []edge   // by number
 
-	described     []description // by number of a method
+	described     [][]description // by number of a method: of every profile that has it
 	methodNumbers map[methodKey]uint32
 	edgeNumbers   map[edge]uint32
 	branches      map[branch]uint32
@@ -31,7 +31,7 @@ type union struct {
 
 type methodKey struct{ name, signature string }
 
-// description is where a method is described: in the first profile that has it.
+// description is where a method is described.
 type description struct {
 	names *ccmap.Names
 	id    ccmap.MethodID
@@ -97,8 +97,9 @@ func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []ui
 		if !ok {
 			number = uint32(len(u.methodNumbers))
 			u.methodNumbers[key] = number
-			u.described = append(u.described, description{names, ccmap.MethodID(id)})
+			u.described = append(u.described, nil)
 		}
+		u.described[number] = append(u.described[number], description{names, ccmap.MethodID(id)})
 		numbers[id] = number
 	}
 	return numbers
