@@ -3,6 +3,8 @@ package manager
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -16,10 +18,18 @@ type Config struct {
 	// Source takes the samples, into Queue, with methods of Map's names. Map
 	// already says in its metadata what the target is; the manager adds the
 	// rest, and moves the clock of its window, if it has one. All three are
-	// required, and the manager's alone from New on.
+	// required, and the manager's alone from New on. Only if the source has a
+	// method Sink() [sampler.Sink], as managed ones have, may the others be nil:
+	// then the queue is the sink's, and the map a new one of the sink's names, of
+	// at most 64 MiB, whose target is this process.
 	Source sampler.Source
 	Queue  *queue.Queue
 	Map    *ccmap.Map
+
+	// Embedded says that the target runs in this process, so that nobody can tell
+	// what the manager itself uses of CPU time: the tuner is told none of the
+	// daemon, and the report has none.
+	Embedded bool
 
 	// Tuner changes the interval, beginning with the one that the source has.
 	// Nil leaves it at that.
@@ -58,6 +68,9 @@ type Tuner interface {
 const defaultPublishEvery = 100 * time.Millisecond
 
 func (c *Config) complete() error {
+	if err := c.connect(); err != nil {
+		return err
+	}
 	if c.Source == nil || c.Queue == nil || c.Map == nil {
 		return errors.New("configure manager: source, queue and map are required")
 	}
@@ -71,4 +84,36 @@ func (c *Config) complete() error {
 		c.PublishEvery = defaultPublishEvery
 	}
 	return c.Until.check()
+}
+
+// embeddedBytes bounds a map that nobody has given.
+const embeddedBytes = 64 << 20
+
+// connect completes the way from a source that has a sink of its own to the map.
+func (c *Config) connect() error {
+	own, ok := c.Source.(interface{ Sink() sampler.Sink })
+	if !ok {
+		return nil
+	}
+	sink := own.Sink()
+	if c.Queue == nil {
+		c.Queue = sink.Queue
+	}
+	if c.Map == nil {
+		c.Map = ccmap.New(ccmap.Options{Names: sink.Names, MaxBytes: embeddedBytes})
+		c.Map.Meta().Target, c.Map.Meta().Engine = thisProcess(), "managed"
+	}
+	if c.Queue != sink.Queue || c.Map.Names() != sink.Names {
+		return errors.New("configure manager: the source delivers into another queue, or methods of other names")
+	}
+	return nil
+}
+
+// thisProcess describes the process that profiles what it runs itself.
+func thisProcess() ccmap.Target {
+	path, err := os.Executable()
+	if err != nil {
+		path = os.Args[0] // all that is known without /proc
+	}
+	return ccmap.Target{PID: os.Getpid(), Executable: path, CommandLine: os.Args, Runtime: runtime.Version()}
 }

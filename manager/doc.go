@@ -22,6 +22,9 @@
 //  6. When the source has ended, it drains what is left, writes the [Dump]s and
 //     returns a [Report].
 //
+// A program that profiles what it runs itself has all that in the background, by
+// [Start].
+//
 // Nobody waits for the manager, neither the source's threads, whose samples are
 // dropped and counted if it falls behind, nor readers, who take the snapshot
 // that was published last.

@@ -60,7 +60,7 @@ type Report struct {
 	Snapshot *ccmap.Snapshot // final
 	Source   sampler.Stats
 	Queue    queue.Stats
-	CPU      time.Duration // that this process used during the session
+	CPU      time.Duration // that this process used during the session; 0 if embedded
 	Written  []string      // names of the dumps that were written
 	Reached  bool          // whether the goal was
 	Drift    bool          // the program did something else in the end than before
@@ -104,7 +104,7 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 		Snapshot: m.latest.Load(),
 		Source:   m.config.Source.Stats(),
 		Queue:    m.config.Queue.Stats(),
-		CPU:      processCPU() - began,
+		CPU:      m.daemonCPU() - began,
 		Reached:  m.reached,
 		Drift:    m.settling.answer.drift,
 		Values:   m.values.stats(),
@@ -158,7 +158,7 @@ func (m *Manager) takeTurns(done <-chan struct{}) {
 // begin opens the session's metadata and returns the CPU time used before.
 func (m *Manager) begin() time.Duration {
 	m.start, m.clock = time.Now(), monotonic()
-	m.cpu = processCPU()
+	m.cpu = m.daemonCPU()
 	meta := m.config.Map.Meta()
 	if meta.Start.IsZero() {
 		meta.Start = m.start.UTC()

@@ -72,7 +72,7 @@ func (m *Manager) tune() {
 	if m.config.Tuner == nil {
 		return
 	}
-	cpu := processCPU()
+	cpu := m.daemonCPU()
 	at := time.Since(m.start)
 	d, changed := m.config.Tuner.Observe(tuning.Observation{
 		At:        at,
@@ -102,6 +102,15 @@ func (m *Manager) keepInterval(at time.Duration, reason string) {
 	meta := m.config.Map.Meta()
 	meta.Interval = append(meta.Interval, ccmap.IntervalChange{At: at, Interval: is, Reason: reason})
 	m.config.Logger.Info("set interval", "to", is, "at", at, "reason", reason)
+}
+
+// daemonCPU returns the CPU time that this process has used, 0 where the target's
+// is part of that.
+func (m *Manager) daemonCPU() time.Duration {
+	if m.config.Embedded {
+		return 0
+	}
+	return processCPU()
 }
 
 // processCPU returns the CPU time that this process has used, in user and

@@ -43,8 +43,8 @@ func (d *valueDump) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// siteName names a site in the dump: the method and line of the call and, in a
-// context, of its callers: "main.sum:12<main.main:40".
+// siteName names a site in the dump: the method and line of the call, or its offset
+// where that is unknown, and, in a context, of its callers: "main.sum:12<main.main:40".
 func (v *values) siteName(s valueprof.Site) string {
 	name := v.placeName(ccmap.Frame{Method: ccmap.MethodID(s.Method), Offset: s.Offset})
 	for _, f := range v.contexts.frames(s.Context) {
@@ -55,8 +55,8 @@ func (v *values) siteName(s valueprof.Site) string {
 
 func (v *values) placeName(f ccmap.Frame) string {
 	m := v.code.names.At(f.Method)
-	if f.Offset == ccmap.NoOffset {
-		return m.Name
+	if line := v.code.names.Line(f); line != 0 {
+		return fmt.Sprintf("%s:%d", m.Name, line)
 	}
-	return fmt.Sprintf("%s:%d", m.Name, m.StartLine+int32(f.Offset))
+	return m.Name + m.Coordinate.Format(f.Offset)
 }

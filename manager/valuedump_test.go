@@ -8,19 +8,21 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// TestDumpHasNames: the life of a table is told with the names of methods.
+// TestDumpHasNames: the life of a table is told with the names of methods, and the
+// lines of calls as far as they are known.
 func TestDumpHasNames(t *testing.T) {
 	t.Parallel()
 	var dump bytes.Buffer
 	names := ccmap.NewNames()
+	names.Intern(ccmap.Method{Name: "main.site", File: "main.go", StartLine: 10})
 	v := newValues(ValueOptions{Dump: &dump}, names, quiet)
 	for _, target := range []string{"main.a", "main.b", "main.c"} {
 		v.hit(hitOf(stack(names, target, "main.site", "main.caller")))
 		v.sample(stack(names, target, "main.site"))
 	}
 	for _, want := range []string{
-		"burst table created kind=call site=main.site:2 ",
-		"burst table added value=main.c kind=call site=main.site:2<main.caller:3 ",
+		"burst table created kind=call site=main.site:12 ",
+		"burst table added value=main.c kind=call site=main.site:12<main.caller+3 ",
 		"sampled table created ",
 	} {
 		if !strings.Contains(dump.String(), want) {

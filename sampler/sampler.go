@@ -1,7 +1,8 @@
 // Package sampler is the vocabulary of attaching: what a source of samples is
 // and which ways it can fail. Each source is a sub-package:
 //
-//	perf   a process from outside, through perf_event_open
+//	perf     a process from outside, through perf_event_open
+//	managed  a VM in this process, whose threads sample themselves
 //
 // and gosym gives them the symbols of Go processes. Sources import this package
 // and those below it, never each other, the manager or an exporter.
@@ -69,6 +70,13 @@ type Stats struct {
 	Bursts       uint64        // times that breakpoints were set for some milliseconds
 	HitSites     int           // call instructions that are indirect and hot now
 	HitReason    string        // why no calls are caught, where none can be; empty otherwise
+
+	// Of a VM whose threads sample themselves at safe points, when they are marked:
+	Marks     uint64 // times that all threads were marked
+	Late      uint64 // of Marks: more than 1.5 intervals after the one before
+	Unsafe    int    // threads now that run, were marked, and have reached no safe point for 1 s
+	Panicked  uint64 // threads no longer sampled, because what walks or marks them panicked
+	Abandoned uint64 // threads that were collected as garbage without having been detached
 }
 
 // Errors that sources wrap. Test for them with errors.Is.

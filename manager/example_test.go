@@ -1,0 +1,57 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// script is a source with a sink of its own, as the sources of virtual machines
+// that run in this process are. It knows what it is to find.
+type script struct{ sink sampler.Sink }
+
+func newScript() script {
+	return script{sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
+}
+
+func (s script) Sink() sampler.Sink              { return s.sink }
+func (s script) SetInterval(time.Duration) error { return nil }
+func (s script) Stats() sampler.Stats            { return sampler.Stats{Interval: 10 * time.Millisecond} }
+func (s script) method(name string) ccmap.MethodID {
+	return s.sink.Names.Intern(ccmap.Method{Name: name})
+}
+
+func (s script) Run(context.Context) (sampler.Ending, error) {
+	ring := s.sink.Queue.Ring()
+	defer ring.Close()
+	frames := []ccmap.Frame{{Method: s.method("fib"), Offset: 12}, {Method: s.method("main"), Offset: 3}}
+	for range 3 {
+		ring.Push(&ccmap.Sample{Frames: frames, Thread: 1, Weight: 10e6, Fresh: ccmap.FreshUnknown})
+	}
+	return sampler.Ending{Reason: "script ended", Exited: true}, nil
+}
+
+// A program profiles what it runs itself.
+func ExampleStart() {
+	session, err := manager.Start(context.Background(), manager.Config{Source: newScript()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// Here the program works. Any goroutine may read session.Snapshot().
+	<-session.Done()
+	report, err := session.Stop()
+	fmt.Println(report.Ending.Reason, err)
+	for m := range session.Snapshot().Methods() {
+		fmt.Println(m.Method().Name, time.Duration(m.Cumulative().Time), time.Duration(m.Self().Time))
+	}
+	// Unordered output:
+	// script ended <nil>
+	// fib 30ms 30ms
+	// main 30ms 0s
+}

@@ -1,0 +1,173 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/tuning"
+)
+
+// hostedSource is a fake source that has a sink of its own.
+type hostedSource struct {
+	fakeSource
+	sink sampler.Sink
+}
+
+func (s *hostedSource) Sink() sampler.Sink { return s.sink }
+
+// newHosted returns a source that pushes one sample and then waits to be stopped.
+func newHosted() *hostedSource {
+	s := &hostedSource{sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
+	s.stats.Interval = 10 * time.Millisecond
+	s.run = func(ctx context.Context) (sampler.Ending, error) {
+		r := s.sink.Queue.Ring()
+		defer r.Close()
+		r.Push(stack(s.sink.Names, "leaf", "root"))
+		r.Publish()
+		<-ctx.Done()
+		return sampler.Ending{Reason: "stopped"}, nil
+	}
+	return s
+}
+
+func mustStart(t *testing.T, ctx context.Context, c Config) *Session {
+	t.Helper()
+	s, err := Start(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStartNeedsASourceAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := mustStart(t, t.Context(), Config{Source: newHosted()})
+		for s.Snapshot().Total().Samples == 0 {
+			time.Sleep(tick) // of the test's clock
+		}
+		if got := s.Status().Samples; got != 1 {
+			t.Errorf("status has %d samples, want 1", got)
+		}
+		r, err := s.Stop()
+		if err != nil || r.Ending.Reason != "stopped: as asked for" {
+			t.Errorf("ending %+v, %v", r.Ending, err)
+		}
+		meta := s.Snapshot().Meta()
+		if meta.Target.PID != os.Getpid() || meta.Engine != "managed" || s.Snapshot() != r.Snapshot {
+			t.Errorf("final metadata %+v", meta)
+		}
+		again, err := s.Stop()
+		if err != nil || again.Snapshot != r.Snapshot {
+			t.Errorf("stopped twice: %+v, %v", again, err)
+		}
+	})
+}
+
+func TestStartedSessionEndsByItself(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		ctx  func(context.Context) (context.Context, context.CancelFunc)
+		run  func(context.Context) (sampler.Ending, error)
+		want string
+		err  error
+	}{
+		"context": {
+			ctx: func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, time.Minute)
+			},
+			want: "stopped: context deadline exceeded",
+		},
+		"source": {
+			run: func(context.Context) (sampler.Ending, error) {
+				return sampler.Ending{Reason: "over", Exited: true}, nil
+			},
+			want: "over",
+		},
+		"error": {
+			run: func(context.Context) (sampler.Ending, error) { return sampler.Ending{}, broken },
+			err: broken,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				source := newHosted()
+				if test.run != nil {
+					source.run = test.run
+				}
+				ctx := t.Context()
+				if test.ctx != nil {
+					var cancel context.CancelFunc
+					ctx, cancel = test.ctx(ctx)
+					defer cancel()
+				}
+				s := mustStart(t, ctx, Config{Source: source})
+				<-s.Done()
+				r, err := s.Stop()
+				if r.Ending.Reason != test.want || !errors.Is(err, test.err) {
+					t.Errorf("ended %q, %v; want %q, %v", r.Ending.Reason, err, test.want, test.err)
+				}
+			})
+		})
+	}
+}
+
+// TestStartKeepsWhatIsGiven: a map with the sink's names, and a queue that is the
+// sink's, are used as they are; others are refused.
+func TestStartKeepsWhatIsGiven(t *testing.T) {
+	t.Parallel()
+	source := newHosted()
+	m := ccmap.New(ccmap.Options{Names: source.sink.Names})
+	m.Meta().Engine = "mine"
+	s := mustStart(t, t.Context(), Config{Source: source, Map: m})
+	r, err := s.Stop()
+	if err != nil || r.Snapshot.Meta().Engine != "mine" {
+		t.Errorf("metadata %+v, %v", r.Snapshot.Meta(), err)
+	}
+	if diff := cmp.Diff(ccmap.Target{}, r.Snapshot.Meta().Target); diff != "" {
+		t.Errorf("target (-want +got):\n%s", diff)
+	}
+	for name, c := range map[string]Config{
+		"map":    {Source: source, Map: ccmap.New(ccmap.Options{})},
+		"queue":  {Source: source, Queue: queue.New(queue.Options{})},
+		"source": {},
+		"sink":   {Source: &fakeSource{}},
+	} {
+		if _, err := Start(t.Context(), c); err == nil {
+			t.Errorf("no error with a wrong %s", name)
+		}
+	}
+}
+
+// TestStartTellsTheTunerNothingOfTheTargetsOwnTime: the CPU time of this process is
+// not the daemon's.
+func TestStartTellsTheTunerNothingOfTheTargetsOwnTime(t *testing.T) {
+	t.Parallel()
+	observed := make(chan time.Duration, 1)
+	s := mustStart(t, t.Context(), Config{Source: newHosted(), Tuner: &fakeTuner{
+		decide: func(o tuning.Observation) (tuning.Decision, bool) {
+			select {
+			case observed <- o.DaemonCPU:
+			default:
+			}
+			return tuning.Decision{}, false
+		},
+	}})
+	if got := <-observed; got != 0 {
+		t.Errorf("the tuner is told of %v", got)
+	}
+	if r, err := s.Stop(); err != nil || r.CPU != 0 {
+		t.Errorf("report has %v, %v", r.CPU, err)
+	}
+}
