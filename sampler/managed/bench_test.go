@@ -1,0 +1,126 @@
+package managed_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+)
+
+// BenchmarkSafepoint is what a safe point costs a thread that is not marked,
+// beside a loop without one.
+func BenchmarkSafepoint(b *testing.B) {
+	g := attachDeep(newManual(0, managed.Burst{}), 1)
+	b.Run("poll=none", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n++
+		}
+	})
+	b.Run("poll=safepoint", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n++
+			g.Safepoint(g)
+		}
+	})
+	b.Run("poll=calls", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			if g.CallsWanted() {
+				n++
+			}
+		}
+	})
+}
+
+// BenchmarkSample is what a mark costs a thread, with so many new activations on a
+// stack of depth 100, and what taking a sample off the queue costs with it.
+func BenchmarkSample(b *testing.B) {
+	for _, fresh := range []int{0, 1, 10, 100} {
+		b.Run(fmt.Sprintf("fresh=%d", fresh), func(b *testing.B) {
+			p := newManual(0, managed.Burst{})
+			g := attachDeep(p, 100)
+			fold := func(*ccmap.Sample) {}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				for _, a := range g.calls[100-fresh:] {
+					a.mark.Clear()
+				}
+				p.Mark(time.Millisecond)
+				g.Safepoint(g)
+				if n++; n%10 == 0 {
+					p.Sink().Queue.Drain(fold)
+				}
+			}
+			if d := p.Sink().Queue.Stats().Dropped; d > 0 {
+				b.Fatalf("%d samples dropped", d)
+			}
+		})
+	}
+}
+
+// nothing is a hook that does nothing.
+type nothing struct{}
+
+func (nothing) Mark()      {}
+func (nothing) WantCalls() {}
+
+// BenchmarkMark is what a tick costs the marker.
+func BenchmarkMark(b *testing.B) {
+	for _, hooks := range []bool{false, true} {
+		for _, threads := range []int{1, 100, 10_000} {
+			b.Run(fmt.Sprintf("hooks=%v/threads=%d", hooks, threads), func(b *testing.B) {
+				p := newManual(0, managed.Burst{})
+				var o managed.ThreadOptions
+				if hooks {
+					o.Hook = nothing{}
+				}
+				all := make([]*managed.Thread, threads)
+				for i := range all {
+					all[i] = p.Attach(o)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					p.Mark(time.Millisecond)
+				}
+				for _, t := range all {
+					t.Detach()
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkAttach is the life of a thread that takes so many samples.
+func BenchmarkAttach(b *testing.B) {
+	for _, samples := range []int{0, 1} {
+		b.Run(fmt.Sprintf("samples=%d", samples), func(b *testing.B) {
+			p := newManual(0, managed.Burst{})
+			g := attachDeep(p, 10)
+			fold := func(*ccmap.Sample) {}
+			b.ReportAllocs()
+			for b.Loop() {
+				g.Thread = p.Attach(managed.ThreadOptions{})
+				for range samples {
+					p.Mark(time.Millisecond)
+					g.Safepoint(g)
+				}
+				g.Detach()
+				p.Sink().Queue.Drain(fold)
+			}
+		})
+	}
+}
+
+// BenchmarkPark is what leaving the VM's code and coming back costs.
+func BenchmarkPark(b *testing.B) {
+	g := attachDeep(newManual(0, managed.Burst{}), 1)
+	for b.Loop() {
+		g.Park()
+		g.Unpark()
+	}
+}

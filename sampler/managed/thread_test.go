@@ -1,0 +1,454 @@
+package managed_test
+
+import (
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+)
+
+// newManual returns a profiler without a marker, and with rings of so many words.
+func newManual(words int, burst managed.Burst) *managed.Profiler {
+	sink := sampler.Sink{Queue: queue.New(queue.Options{RingWords: words})}
+	return managed.New(managed.Options{Sink: sink, Interval: -1, Burst: burst})
+}
+
+// attachDeep attaches a thread with so many calls on its stack.
+func attachDeep(p *managed.Profiler, calls int) *modelThread {
+	t := &modelThread{Thread: p.Attach(managed.ThreadOptions{})}
+	for range calls {
+		t.call(0)
+	}
+	return t
+}
+
+// drain returns the samples that were published.
+func drain(p *managed.Profiler) []ccmap.Sample {
+	var all []ccmap.Sample
+	p.Sink().Queue.Drain(func(s *ccmap.Sample) {
+		kept := *s
+		kept.Frames = append([]ccmap.Frame(nil), s.Frames...)
+		all = append(all, kept)
+	})
+	return all
+}
+
+// A sample that a full ring refuses marks nothing, and the next one stands for its
+// time, too.
+func TestDrop(t *testing.T) {
+	t.Parallel()
+	p := newManual(64, managed.Burst{})
+	g := attachDeep(p, 30)
+	for range 5 { // 37 words, then 4 × 8 > 64 words
+		p.Mark(time.Millisecond)
+		g.Safepoint(g)
+	}
+	g.call(1)
+	p.Mark(time.Millisecond)
+	g.Safepoint(g)
+	before := drain(p)
+	p.Mark(time.Millisecond)
+	g.Safepoint(g)
+	g.Detach()
+	after := drain(p)
+	if len(before) != 4 || len(after) != 1 || p.Sink().Queue.Stats().Dropped != 2 {
+		t.Fatalf("%d samples before, %d after, %d dropped", len(before), len(after), p.Sink().Queue.Stats().Dropped)
+	}
+	if s := after[0]; s.Fresh != 1 || s.Depth != 30 || s.Weight != int64(3*time.Millisecond) {
+		t.Errorf("the sample after two drops is %+v", s)
+	}
+}
+
+// A stack that has grown deeper than a sample can have is known from partial
+// samples, and a walk that was to be whole goes back to being partial.
+func TestDeeperThanSamples(t *testing.T) {
+	t.Parallel()
+	p := newManual(64, managed.Burst{})
+	folded := ccmap.New(ccmap.Options{Names: p.Sink().Names})
+	p.Sink().Names.Intern(ccmap.Method{Name: "m"})
+	g := attachDeep(p, 50)
+	for range 300 {
+		p.Mark(time.Millisecond)
+		g.Safepoint(g)
+		g.Park()
+		g.Unpark()
+		p.Sink().Queue.Drain(folded.Fold)
+		if len(g.calls) < 100 {
+			g.call(0)
+		}
+	}
+	if n := p.Stats().Truncated; n > 0 || folded.Meta().Loss != (ccmap.Loss{}) {
+		t.Errorf("%d samples truncated; loss %+v", n, folded.Meta().Loss)
+	}
+	if got := folded.Snapshot().Total(); got.Samples != 300 || got.Activations != 100 {
+		t.Errorf("the map has %+v", got)
+	}
+}
+
+// The samples of a burst share the weight of its mark, and all but the first are
+// early.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{Samples: 4, Stride: 3})
+	g := attachDeep(p, 1)
+	taken := 0
+	for range 2 {
+		p.Mark(10 * time.Millisecond)
+		for i := range 20 {
+			before := p.Stats().Samples
+			g.Safepoint(g)
+			if took := p.Stats().Samples > before; took != (i%3 == 0 && i < 12) {
+				t.Errorf("safe point %d after a mark: sample taken: %v", i, took)
+			}
+		}
+	}
+	g.Detach()
+	for i, s := range drain(p) {
+		taken++
+		if s.Weight != int64(2500*time.Microsecond) || s.Early != (i%4 > 0) {
+			t.Errorf("sample %d weighs %v; early: %v", i, time.Duration(s.Weight), s.Early)
+		}
+	}
+	if taken != 8 {
+		t.Errorf("%d samples", taken)
+	}
+}
+
+// Sample says whether a burst is on, to a VM that polls a flag of its own.
+func TestSampleAgain(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{Samples: 3})
+	g := attachDeep(p, 1)
+	var again []bool
+	p.Mark(time.Millisecond)
+	for range 4 {
+		again = append(again, g.Sample(g))
+	}
+	if again[0] != true || again[1] != true || again[2] || again[3] || p.Stats().Samples != 3 {
+		t.Errorf("again: %v; %d samples", again, p.Stats().Samples)
+	}
+}
+
+// A thread that was detached and goes on is walked once at most.
+func TestDetachedThreadGoesOn(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{})
+	g := attachDeep(p, 1)
+	g.Detach()
+	walks := 0
+	for range 10 {
+		p.Mark(time.Millisecond)
+		g.Safepoint(walkerFunc(func(visit func(managed.Frame) bool) {
+			walks++
+			g.Walk(visit)
+		}))
+	}
+	if s, q := p.Stats(), p.Sink().Queue.Stats(); walks > 1 || s.Samples != 0 || q.Rings != 0 {
+		t.Errorf("%d walks, %d samples, %d rings", walks, s.Samples, q.Rings)
+	}
+}
+
+// A mark for a negative time is one for none.
+func TestNegativeTime(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{})
+	g := attachDeep(p, 1)
+	for _, d := range []time.Duration{-time.Second, time.Millisecond} {
+		p.Mark(d)
+		g.Safepoint(g)
+	}
+	g.Detach()
+	if all := drain(p); all[0].Weight != 0 || all[1].Weight != int64(time.Millisecond) {
+		t.Errorf("samples: %+v", all)
+	}
+}
+
+// Parked threads are not sampled, and their time counts nowhere.
+func TestPark(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{})
+	g := attachDeep(p, 1)
+	p.Mark(time.Second)
+	g.Safepoint(g)
+	g.Park()
+	if n := len(drain(p)); n != 1 {
+		t.Errorf("%d samples published", n)
+	}
+	p.Mark(time.Second)
+	g.Safepoint(g)
+	g.Unpark()
+	g.Safepoint(g)
+	p.Mark(time.Millisecond)
+	g.Safepoint(g)
+	g.Detach()
+	if all := drain(p); len(all) != 1 || all[0].Weight != int64(time.Millisecond) {
+		t.Errorf("samples after the parking: %+v", all)
+	}
+}
+
+// An activation is counted once, however often its thread is attached; but a new
+// profiler counts it as well.
+func TestSecondSession(t *testing.T) {
+	t.Parallel()
+	first := newManual(0, managed.Burst{})
+	g := attachDeep(first, 3)
+	fresh := func(p *managed.Profiler) int32 {
+		g.Detach()
+		g.Thread = p.Attach(managed.ThreadOptions{})
+		p.Mark(time.Millisecond)
+		g.Safepoint(g)
+		g.Park()
+		return drain(p)[0].Fresh
+	}
+	if a, b, c := fresh(first), fresh(first), fresh(newManual(0, managed.Burst{})); a != 3 || b != 0 || c != 3 {
+		t.Errorf("%d, %d and, in another session, %d new activations", a, b, c)
+	}
+}
+
+// A mark that another thread's sample has left says that the activation is old,
+// and not how deep it lies on this stack.
+func TestActivationOfAnotherThread(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{})
+	from, to := attachDeep(p, 7), attachDeep(p, 2)
+	for range 2 {
+		p.Mark(time.Millisecond)
+		from.Safepoint(from)
+		to.Safepoint(to)
+		if len(to.calls) == 2 {
+			to.calls = append(to.calls, from.calls[6])
+			from.ret()
+		}
+	}
+	from.Detach()
+	drain(p)
+	to.Detach()
+	all := drain(p)
+	if s := all[1]; len(s.Frames) != 2 || s.Depth != 2 || s.Fresh != 0 || s.Top != ccmap.TopRepeated {
+		t.Errorf("sample: %+v", s)
+	}
+}
+
+// slotless shows frames without slots, above those of a thread.
+type slotless struct {
+	g     *modelThread
+	above int
+}
+
+func (w slotless) Walk(visit func(managed.Frame) bool) {
+	for range w.above {
+		if !visit(managed.Frame{}) {
+			return
+		}
+	}
+	w.g.Walk(visit)
+}
+
+// Frames without a slot are new if what they stand on is.
+func TestFramesWithoutSlot(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{})
+	g := attachDeep(p, 2)
+	for range 2 {
+		p.Mark(time.Millisecond)
+		g.Safepoint(slotless{g, 1})
+	}
+	g.calls = nil
+	p.Mark(time.Millisecond)
+	g.Safepoint(slotless{g, 1})
+	g.Detach()
+	all := drain(p)
+	if all[0].Fresh != 3 || all[0].Top != ccmap.TopNew {
+		t.Errorf("on new calls: %+v", all[0])
+	}
+	if all[1].Fresh != 0 || all[1].Top != ccmap.TopUnknown || all[1].Depth != 2 {
+		t.Errorf("on old calls: %+v", all[1])
+	}
+	if all[2].Fresh != ccmap.FreshUnknown || all[2].Depth != 0 {
+		t.Errorf("alone: %+v", all[2])
+	}
+}
+
+// walkerFunc is a walker.
+type walkerFunc func(visit func(managed.Frame) bool)
+
+func (f walkerFunc) Walk(visit func(managed.Frame) bool) { f(visit) }
+
+// A walker that panics has its thread switched off. The VM and other threads go on.
+func TestPanickingWalker(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{Samples: 3})
+	g, other := attachDeep(p, 1), attachDeep(p, 1)
+	for range 3 {
+		p.Mark(time.Millisecond)
+		g.Safepoint(walkerFunc(func(visit func(managed.Frame) bool) {
+			g.Walk(visit)
+			panic("broken")
+		}))
+		other.Safepoint(other)
+	}
+	if s := p.Stats(); s.Panicked != 1 || s.Samples != 3 || s.Threads != 2 {
+		t.Errorf("stats: %+v", s)
+	}
+	g.Detach()
+	g.Thread = p.Attach(managed.ThreadOptions{})
+	p.Mark(time.Millisecond)
+	if g.Safepoint(g); p.Stats().Samples != 4 {
+		t.Error("not sampled, attached again")
+	}
+}
+
+// A goroutine that a walker ends takes no lock with it.
+func TestGoexitInWalker(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{})
+	g := attachDeep(p, 1)
+	done := make(chan struct{})
+	p.Mark(time.Millisecond)
+	go func() {
+		defer close(done)
+		g.Safepoint(walkerFunc(func(func(managed.Frame) bool) { runtime.Goexit() }))
+		t.Error("the goroutine goes on")
+	}()
+	<-done
+	p.Mark(time.Millisecond)
+	g.Safepoint(g)
+	g.Detach()
+	if s := p.Stats(); s.Panicked != 0 || s.Samples != 1 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// A walker that runs code of the VM, or detaches its thread, does no harm.
+func TestWalkerThatCallsBack(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{})
+	g := attachDeep(p, 1)
+	p.Mark(time.Millisecond)
+	g.Safepoint(walkerFunc(func(visit func(managed.Frame) bool) {
+		p.Mark(time.Millisecond)
+		g.Safepoint(g)
+		g.Walk(visit)
+		g.Detach()
+	}))
+	if s := p.Stats(); s.Samples != 0 || s.Threads != 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// A thread that its VM forgets is detached by the garbage collector, and its ring
+// goes on to the next one.
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	p := newManual(0, managed.Burst{})
+	func() {
+		g := attachDeep(p, 1)
+		p.Mark(time.Millisecond)
+		g.Safepoint(g)
+	}()
+	for p.Stats().Abandoned == 0 {
+		runtime.GC()
+	}
+	g := attachDeep(p, 1)
+	p.Mark(time.Millisecond)
+	g.Safepoint(g)
+	g.Detach()
+	g.Detach()
+	if s, q := p.Stats(), p.Sink().Queue.Stats(); len(drain(p)) != 2 || q.Rings != 1 || s.Threads != 0 || s.Abandoned != 1 {
+		t.Errorf("%+v, %d rings", s, q.Rings)
+	}
+}
+
+// Threads that come and go by the thousand share few rings, and none is lost.
+func TestManyThreads(t *testing.T) {
+	t.Parallel()
+	p := newManual(512, managed.Burst{})
+	samples := 0
+	for range 5000 {
+		g := attachDeep(p, 5)
+		p.Mark(time.Millisecond)
+		g.Safepoint(g)
+		g.Detach()
+		samples += len(drain(p))
+	}
+	if q := p.Sink().Queue.Stats(); samples != 5000 || q.Rings != 1 || p.Stats().Threads != 0 {
+		t.Errorf("%d samples, %d rings, %d threads left", samples, q.Rings, p.Stats().Threads)
+	}
+}
+
+// A map forgets the stacks of threads if there are too many. They notice, and no
+// sample is an orphan.
+func TestForgottenThreads(t *testing.T) {
+	t.Parallel()
+	p := newManual(16, managed.Burst{})
+	m := ccmap.New(ccmap.Options{Names: p.Sink().Names})
+	p.Sink().Names.Intern(ccmap.Method{Name: "m"})
+	all := make([]*modelThread, 17_000) // a map remembers 16,384
+	for i := range all {
+		all[i] = attachDeep(p, 3)
+	}
+	for range 3 {
+		for _, g := range all {
+			p.Mark(time.Millisecond)
+			g.Safepoint(g)
+			g.Park()
+			g.Unpark()
+		}
+		p.Sink().Queue.Drain(m.Fold)
+	}
+	if loss, total := m.Meta().Loss, m.Snapshot().Total(); loss != (ccmap.Loss{}) || total.Activations != 51_000 || total.Samples != 51_000 {
+		t.Errorf("lost %+v; total %+v", loss, total)
+	}
+	for _, g := range all {
+		g.Detach()
+	}
+}
+
+// Neither a safe point nor a sample nor a caught call allocates.
+func TestNoAllocations(t *testing.T) {
+	p := newManual(0, managed.Burst{})
+	g := attachDeep(p, 100)
+	fold := func(*ccmap.Sample) {}
+	for name, f := range map[string]func(){
+		"not marked": func() { g.Safepoint(g) },
+		"sample": func() {
+			for _, a := range g.calls[50:] {
+				a.mark.Clear()
+			}
+			p.Mark(time.Second)
+			g.Safepoint(g)
+			if g.CallsWanted() {
+				g.Called(0, g)
+			}
+			p.Sink().Queue.Drain(fold)
+		},
+		"park": func() { g.Park(); g.Unpark() },
+	} {
+		if n := testing.AllocsPerRun(100, f); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// The tests at safe points and calls inline into the VM.
+func TestInlining(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the package")
+	}
+	t.Parallel()
+	out, err := exec.Command("go", "build", "-gcflags=-m", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, method := range []string{"Safepoint", "CallsWanted"} {
+		if !strings.Contains(string(out), "can inline (*Thread)."+method+"\n") {
+			t.Errorf("%s does not inline", method)
+		}
+	}
+}
