@@ -1,0 +1,106 @@
+package guests
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// Guest is a real program and one run of it whose output is known.
+type Guest struct {
+	Name  string
+	Args  []string // of a command, after its name
+	Stdin string   // of a command
+	Want  string   // what the run writes to its standard output, or Run returns
+
+	obtain func(context.Context) (path string, err error)
+	drive  func(context.Context, api.Module) (output string, err error) // nil: the guest is a command
+}
+
+// Path builds or fetches the guest's module and returns where it lies.
+func (g Guest) Path(ctx context.Context) (string, error) { return g.obtain(ctx) }
+
+// Command tells whether the guest is a WASI command, which imports nothing but
+// wasi_snapshot_preview1 and starts at _start: a runtime's command line can run it.
+// The others are libraries, which only Run can drive. No guest needs a mount.
+func (g Guest) Command() bool { return g.drive == nil }
+
+// Binary builds or fetches the guest's module and reads it. It skips the test
+// where the guest is unavailable, but not in CI, where all is to be tested.
+func (g Guest) Binary(tb testing.TB) []byte {
+	tb.Helper()
+	path, err := g.Path(tb.Context())
+	if errors.Is(err, ErrUnavailable) && os.Getenv("CI") == "" {
+		tb.Skip(err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return binary
+}
+
+// Host gives a runtime what a compiled guest imports: WASI, and for libraries host
+// functions that do nothing and return zeros. It does so once a runtime, even if
+// several compilations of one guest run on it.
+func Host(ctx context.Context, r wazero.Runtime, compiled wazero.CompiledModule) error {
+	if r.Module(wasi_snapshot_preview1.ModuleName) == nil {
+		if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
+			return fmt.Errorf("instantiate WASI: %w", err)
+		}
+	}
+	if r.Module(stubs) != nil {
+		return nil
+	}
+	env := r.NewHostModuleBuilder(stubs)
+	for _, f := range compiled.ImportedFunctions() {
+		if module, name, _ := f.Import(); module == stubs {
+			env.NewFunctionBuilder().WithGoFunction(stub(len(f.ResultTypes())), f.ParamTypes(), f.ResultTypes()).Export(name)
+		}
+	}
+	if _, err := env.Instantiate(ctx); err != nil {
+		return fmt.Errorf("instantiate host functions: %w", err)
+	}
+	return nil
+}
+
+// stubs is the module from which libraries import what their embedder is to do:
+// files, time zones, callbacks. The runs given here need none of it.
+const stubs = "env"
+
+func stub(results int) api.GoFunc {
+	return func(_ context.Context, stack []uint64) { clear(stack[:results]) }
+}
+
+// Run instantiates a compiled guest, as it is or rewritten, on a runtime that Host
+// has prepared, runs it to its end and returns its output: compare it with Want.
+func (g Guest) Run(ctx context.Context, r wazero.Runtime, compiled wazero.CompiledModule) (output string, err error) {
+	var stdout, stderr bytes.Buffer
+	module, err := r.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").
+		WithArgs(append([]string{g.Name}, g.Args...)...).WithStdin(strings.NewReader(g.Stdin)).
+		WithStdout(&stdout).WithStderr(&stderr).
+		WithSysNanotime().WithSysWalltime().WithStartFunctions("_initialize", "_start"))
+	if exit := new(sys.ExitError); errors.As(err, &exit) && exit.ExitCode() == 0 {
+		return stdout.String(), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("run %s: %w\n%s", g.Name, err, stderr.String())
+	}
+	defer module.Close(ctx)
+	if g.Command() {
+		return stdout.String(), nil
+	}
+	return g.drive(ctx, module)
+}

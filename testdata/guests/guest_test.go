@@ -1,0 +1,110 @@
+package guests
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// runPlain runs a guest on plain wazero.
+func runPlain(t *testing.T, g Guest, binary []byte) string {
+	t.Helper()
+	ctx := t.Context()
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(compiledBefore(t)))
+	t.Cleanup(func() { r.Close(context.Background()) })
+	compiled, err := r.CompileModule(ctx, binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := importsWASIAlone(compiled.ImportedFunctions()); got != g.Command() {
+		t.Errorf("imports WASI alone: %t, is a command: %t", got, g.Command())
+	}
+	if err := Host(ctx, r, compiled); err != nil {
+		t.Fatal(err)
+	}
+	output, err := g.Run(ctx, r, compiled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output
+}
+
+// compiledBefore keeps what wazero compiles beside the guests: esbuild takes 5 s.
+func compiledBefore(t *testing.T) wazero.CompilationCache {
+	t.Helper()
+	dir, err := Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(filepath.Join(dir, "compiled"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cache.Close(context.Background()) })
+	return cache
+}
+
+func TestRealGuestsDoWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	for _, g := range Real(2) {
+		t.Run(g.Name, func(t *testing.T) {
+			t.Parallel()
+			if g.Name == "esbuild" && testing.Short() {
+				t.Skip("compiles for 5 s")
+			}
+			if diff := cmp.Diff(g.Want, runPlain(t, g, g.Binary(t))); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func importsWASIAlone(imports []api.FunctionDefinition) bool {
+	for _, f := range imports {
+		if module, _, _ := f.Import(); module != "wasi_snapshot_preview1" {
+			return false
+		}
+	}
+	return true
+}
+
+func TestStrippedCDoesTheSame(t *testing.T) {
+	t.Parallel()
+	g := Parse(1)
+	g.obtain = func(ctx context.Context) (string, error) { return C(ctx, "parse", false) }
+	binary := g.Binary(t)
+	if strings.Contains(string(binary), ".debug_line") {
+		t.Error("the stripped module has DWARF")
+	}
+	if diff := cmp.Diff(g.Want, runPlain(t, g, binary)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestFetchReplacesAChangedFile(t *testing.T) {
+	dir := t.TempDir()
+	path, err := Fetch(t.Context(), "sqlite", sqliteModule)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Setenv(dirVariable, dir)
+	if err := os.WriteFile(filepath.Join(dir, "sqlite.wasm"), []byte("changed"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Fetch(t.Context(), "sqlite", sqliteModule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again == path {
+		t.Fatalf("%s ignored", dirVariable)
+	}
+	if err := sqliteModule.check(again); err != nil {
+		t.Error(err)
+	}
+}

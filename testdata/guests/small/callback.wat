@@ -1,0 +1,20 @@
+;; Calls back through the host: run(n) calls env.callback(n), for which the host is to call the export reenter(n); that one calls env.callback(n-1) while n > 0.
+(module
+  (import "env" "callback" (func $callback (param i32)))
+  (global $calls (export "calls") (mut i32) (i32.const 0))
+  (func $work (param $rounds i32)
+    (loop $again
+      (local.set $rounds (i32.sub (local.get $rounds) (i32.const 1)))
+      (br_if $again (i32.gt_s (local.get $rounds) (i32.const 0)))))
+  (func $leave (param $n i32)
+    (call $callback (local.get $n))
+    (call $work (i32.const 100)))
+  (func (export "reenter") (param $n i32)
+    (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+    (call $work (i32.const 100000))
+    (if (i32.gt_s (local.get $n) (i32.const 0))
+      (then (call $leave (i32.sub (local.get $n) (i32.const 1))))))
+  (func (export "run") (param $n i32) (result i32)
+    (global.set $calls (i32.const 0))
+    (call $leave (local.get $n))
+    (global.get $calls)))

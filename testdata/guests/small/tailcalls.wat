@@ -1,0 +1,18 @@
+;; Tail calls (needs wazero's experimental.CoreFeaturesTailCall): even(n), odd(n) by return_call; sum(n) by return_call_indirect. Their stacks stay one deep.
+(module
+  (type $step (func (param i64 i64) (result i64)))
+  (table funcref (elem $add $finish))
+  (func $even (export "even") (param $n i32) (result i32)
+    (if (i32.eqz (local.get $n)) (then (return (i32.const 1))))
+    (return_call $odd (i32.sub (local.get $n) (i32.const 1))))
+  (func $odd (export "odd") (param $n i32) (result i32)
+    (if (i32.eqz (local.get $n)) (then (return (i32.const 0))))
+    (return_call $even (i32.sub (local.get $n) (i32.const 1))))
+  (func $add (param $n i64) (param $sum i64) (result i64)
+    (return_call_indirect (type $step)
+      (i64.sub (local.get $n) (i64.const 1))
+      (i64.add (local.get $sum) (local.get $n))
+      (i64.eq (local.get $n) (i64.const 1))))
+  (func $finish (param $n i64) (param $sum i64) (result i64) (local.get $sum))
+  (func (export "sum") (param $n i64) (result i64)
+    (call $add (local.get $n) (i64.const 0))))
