@@ -1,0 +1,92 @@
+package rewrite
+
+// HostModule is the module that the added functions are imported from. A module
+// that imports from it already is refused.
+const HostModule = "ccmapd"
+
+// The names of the added functions, as they are imported.
+const (
+	SampleFunction = "sample" // func(reason i32)
+	CallFunction   = "call"   // func(site, element i32)
+)
+
+// The names under which the added globals are exported: wazero gives a host a
+// global that it can set only by export.
+const (
+	MarkGlobal     = "ccmapd.mark"     // i32, initially 1
+	CallsGlobal    = "ccmapd.calls"    // i32, only with Options.Calls
+	DepthGlobal    = "ccmapd.depth"    // i32, only with Options.Marks
+	VisitedGlobal  = "ccmapd.visited"  // i32, only with Options.Marks
+	AnnounceGlobal = "ccmapd.announce" // i64, initially all ones
+	ExecutedGlobal = "ccmapd.executed" // i64, only with Options.Exact
+)
+
+// Reasons of a sample. An import k has two of its own.
+const (
+	ReasonEntry uint32 = 0 // a function was entered
+	ReasonLoop  uint32 = 1 // a loop's head was reached
+)
+
+// BeforeImport is the reason that announces a call of imported function k: the
+// host can see the stack that will stand below a call back.
+func BeforeImport(k uint32) uint32 { return 2 + 2*k }
+
+// AfterImport is the reason of the safe point behind a call of imported
+// function k.
+func AfterImport(k uint32) uint32 { return 3 + 2*k }
+
+// Import tells which imported function a reason names, and on which side of its
+// call. It is false for entries and loops.
+func Import(reason uint32) (k uint32, before, ok bool) {
+	return (reason - 2) / 2, reason%2 == 0, reason >= 2
+}
+
+// hostGlobal is a global that may be added.
+type hostGlobal uint32
+
+const (
+	globalMark hostGlobal = iota
+	globalCalls
+	globalDepth
+	globalVisited
+	globalAnnounce
+	globalExecuted
+)
+
+type hostGlobalType struct {
+	name      string
+	valueType byte
+	initial   int64
+}
+
+// hostGlobals are the globals that may be added, in the order of their indices.
+var hostGlobals = [...]hostGlobalType{
+	globalMark:     {MarkGlobal, typeI32, 1},
+	globalCalls:    {CallsGlobal, typeI32, 0},
+	globalDepth:    {DepthGlobal, typeI32, 0},
+	globalVisited:  {VisitedGlobal, typeI32, 0},
+	globalAnnounce: {AnnounceGlobal, typeI64, -1},
+	globalExecuted: {ExecutedGlobal, typeI64, 0},
+}
+
+// added tells whether a rewriting adds the global.
+func (g hostGlobal) added(o Options) bool {
+	switch g {
+	case globalCalls:
+		return o.Calls
+	case globalDepth, globalVisited:
+		return o.Marks
+	case globalExecuted:
+		return o.Exact
+	}
+	return true
+}
+
+func isHostGlobal(name string) bool {
+	for _, g := range hostGlobals {
+		if g.name == name {
+			return true
+		}
+	}
+	return false
+}

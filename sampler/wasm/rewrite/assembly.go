@@ -1,0 +1,339 @@
+package rewrite
+
+import "bytes"
+
+// An assembly collects the sections of the rewritten module.
+type assembly struct {
+	module  *original
+	plan    *plan
+	layout  layout
+	out     *Module
+	options Options
+
+	contents [sections][]byte  // nil: as in the original
+	globals  []hostGlobalType  // added
+	thunks   []uint32          // functions of the original that got one
+	exported map[uint32]bool   // functions of the original
+	entries  map[uint32]uint32 // function of the original → index that stands for it outside
+	types    []byte            // types to add
+	numTypes int               // with those added
+	tail     []byte            // custom sections that stand last
+}
+
+func newAssembly(m *original, p *plan, o Options) *assembly {
+	a := &assembly{module: m, plan: p, numTypes: len(m.types), entries: map[uint32]uint32{}, exported: map[uint32]bool{}, options: o}
+	a.layout = layout{
+		imported:   m.importedFunctions,
+		announce:   announcements(m, o),
+		blockTypes: map[string]uint32{},
+	}
+	a.out = &Module{
+		Marks:     o.Marks,
+		Imported:  m.importedFunctions,
+		Functions: make([]Kind, len(m.bodies)),
+		Entries:   map[uint32]uint32{},
+		Announced: a.layout.announce,
+		bodies:    make([]extent, len(m.bodies)),
+	}
+	base := m.sections[sectionCode].start
+	for i, b := range m.bodies {
+		a.out.Functions[i] = p.functions[i].kind
+		a.out.bodies[i] = extent{b.start - base, b.end - base}
+	}
+	a.planGlobals()
+	a.planTypes()
+	a.planEntries()
+	return a
+}
+
+// copyTypes copies types out of the module.
+func copyTypes(types []signature) []signature {
+	all := make([]signature, len(types))
+	for i, t := range types {
+		all[i] = signature{bytes.Clone(t.params), bytes.Clone(t.results)}
+	}
+	return all
+}
+
+// planGlobals gives the added globals their indices, behind the module's own.
+func (a *assembly) planGlobals() {
+	for i, t := range hostGlobals {
+		if g := hostGlobal(i); g.added(a.options) {
+			a.layout.globals[g] = uint32(a.module.spaces.globals + len(a.globals))
+			a.globals = append(a.globals, t)
+		}
+	}
+}
+
+// announcements gives every imported function that may call back a bit.
+func announcements(m *original, o Options) []uint64 {
+	bits := make([]uint64, m.importedFunctions)
+	if o.Announce == nil {
+		return bits
+	}
+	next := 0
+	for i, name := range m.importNames {
+		if o.Announce(name[0], name[1]) {
+			bits[i] = 1 << (next % 64)
+			next++
+		}
+	}
+	return bits
+}
+
+// planTypes finds or adds the types that the inserted code needs.
+func (a *assembly) planTypes() {
+	known := make(map[string]uint32, len(a.module.types))
+	for i, t := range a.module.types {
+		key := typeKey(t.params, t.results)
+		if _, ok := known[key]; !ok {
+			known[key] = uint32(i)
+		}
+	}
+	a.layout.sampleType = a.typeOf(known, []byte{typeI32}, nil)
+	a.layout.callType = a.typeOf(known, []byte{typeI32, typeI32}, nil)
+	if !a.options.Marks {
+		return
+	}
+	for i := range a.module.bodies {
+		results := a.module.types[a.module.functionTypes[a.module.importedFunctions+i]].results
+		if len(results) > 1 && a.plan.functions[i].kind != Bare {
+			a.layout.blockTypes[string(results)] = a.typeOf(known, nil, results)
+		}
+	}
+}
+
+func typeKey(params, results []byte) string {
+	return string(appendBytes(appendBytes(nil, params), results))
+}
+
+func (a *assembly) typeOf(known map[string]uint32, params, results []byte) uint32 {
+	key := typeKey(params, results)
+	index, ok := known[key]
+	if !ok {
+		index = uint32(a.numTypes)
+		a.numTypes++
+		known[key] = index
+		a.types = append(append(a.types, 0x60), key...)
+	}
+	return index
+}
+
+// planEntries decides what stands for the functions that are called from
+// outside: a thunk for those that the module also calls itself, for only so
+// does the host see which calls come from outside, and for those that make tail
+// calls, as wazero (v1.12.0) tells no listener that these return; else the function.
+func (a *assembly) planEntries() {
+	for _, e := range a.module.exports {
+		a.exported[e.function] = true
+		a.planEntry(e.function)
+	}
+	if !a.module.start.absent() {
+		a.planEntry(a.module.start.function)
+	}
+}
+
+func (a *assembly) planEntry(function uint32) {
+	if _, ok := a.entries[function]; ok {
+		return
+	}
+	index := a.layout.function(function)
+	if int(function) >= a.module.importedFunctions {
+		if a.plan.inside[function] || a.plan.functions[int(function)-a.module.importedFunctions].tail {
+			index = a.layout.function(uint32(a.module.spaces.functions + len(a.thunks)))
+			a.thunks = append(a.thunks, function)
+		}
+		a.out.Entries[index] = function
+	}
+	a.entries[function] = index
+}
+
+// writeCode rewrites all functions and adds the thunks.
+func (a *assembly) writeCode() *RefusedError {
+	w := bodyWriter{module: a.module, plan: a.plan, layout: &a.layout, out: a.out, options: a.options}
+	if a.options.Calls {
+		w.types = copyTypes(a.module.types)
+	}
+	if len(a.module.bodies) == 0 {
+		return nil
+	}
+	size := a.module.sections[sectionCode]
+	w.code = make([]byte, 0, (size.end-size.start)*3/2)
+	w.code = appendU32(w.code, uint32(len(a.module.bodies)+len(a.thunks)))
+	for i := range a.module.bodies {
+		if err := w.write(i); err != nil {
+			return err
+		}
+	}
+	a.out.spans = append(a.out.spans, span{uint32(len(w.code)), inserted})
+	for _, function := range a.thunks {
+		w.code = appendBytes(w.code, a.thunk(function))
+	}
+	a.contents[sectionCode] = w.code
+	return nil
+}
+
+// thunk is a function that calls another with its own parameters.
+func (a *assembly) thunk(function uint32) []byte {
+	b := []byte{0} // no locals
+	params := a.module.types[a.module.functionTypes[function]].params
+	for i := range params {
+		b = local(b, opLocalGet, uint32(i))
+	}
+	b = appendU32(append(b, opCall), a.layout.function(function))
+	return append(b, opEnd)
+}
+
+func (a *assembly) writeSections() {
+	m := a.module
+	if len(a.types) > 0 {
+		a.extend(sectionType, a.numTypes-len(m.types), a.types)
+	}
+	a.writeImports()
+	a.writeFunctions()
+	a.shift(sectionGlobal)
+	a.writeGlobals()
+	a.writeExports()
+	if !m.start.absent() {
+		a.contents[sectionStart] = appendU32(nil, a.entries[m.start.function])
+	}
+	a.shift(sectionElement)
+	a.declare()
+}
+
+// content is a section's content so far.
+func (a *assembly) content(id byte) []byte {
+	if c := a.contents[id]; c != nil {
+		return c
+	}
+	s := a.module.sections[id]
+	return a.module.data[s.start:s.end]
+}
+
+// extend adds elements to a section that is a vector.
+func (a *assembly) extend(id byte, n int, elements []byte) {
+	r := reader{data: a.content(id)}
+	count := uint32(0)
+	if r.more() {
+		count = r.u32()
+	}
+	b := appendU32(nil, count+uint32(n))
+	b = append(b, r.data[r.at:]...)
+	a.contents[id] = append(b, elements...)
+}
+
+func (a *assembly) writeImports() {
+	var b []byte
+	for _, f := range []struct {
+		name string
+		typ  uint32
+	}{{SampleFunction, a.layout.sampleType}, {CallFunction, a.layout.callType}} {
+		b = appendName(appendName(b, HostModule), f.name)
+		b = appendU32(append(b, kindFunction), f.typ)
+	}
+	a.extend(sectionImport, hostFunctions, b)
+}
+
+func (a *assembly) writeFunctions() {
+	var b []byte
+	for _, function := range a.thunks {
+		b = appendU32(b, a.module.functionTypes[function])
+	}
+	if len(a.thunks) > 0 {
+		a.extend(sectionFunction, len(a.thunks), b)
+	}
+}
+
+func (a *assembly) writeGlobals() {
+	var b []byte
+	for _, g := range a.globals {
+		op := byte(opI32Const)
+		if g.valueType == typeI64 {
+			op = opI64Const
+		}
+		b = append(b, g.valueType, 1, op) // mutable
+		b = append(appendSigned(b, g.initial), opEnd)
+	}
+	a.extend(sectionGlobal, len(a.globals), b)
+}
+
+func (a *assembly) writeExports() {
+	var refs []reference
+	for _, e := range a.module.exports {
+		refs = append(refs, reference{e.extent, a.entries[e.function]})
+	}
+	a.replace(sectionExport, refs)
+	var b []byte
+	for i, g := range a.globals {
+		b = append(appendName(b, g.name), kindGlobal)
+		b = appendU32(b, uint32(a.module.spaces.globals+i))
+	}
+	a.extend(sectionExport, len(a.globals), b)
+}
+
+// shift gives the function indices of a section their new values.
+func (a *assembly) shift(id byte) {
+	refs := a.module.references[id]
+	for i := range refs {
+		refs[i].function = a.layout.function(refs[i].function)
+	}
+	a.replace(id, refs)
+}
+
+// replace writes a section with other function indices.
+func (a *assembly) replace(id byte, refs []reference) {
+	if len(refs) == 0 {
+		return
+	}
+	s := a.module.sections[id]
+	b := make([]byte, 0, s.end-s.start+len(refs))
+	at := s.start
+	for _, ref := range refs {
+		b = append(b, a.module.data[at:ref.start]...)
+		b = appendU32(b, ref.function)
+		at = ref.end
+	}
+	a.contents[id] = append(b, a.module.data[at:s.end]...)
+}
+
+// declare adds a declarative element segment for the functions that code refers
+// to by ref.func and that were declared, perhaps, only by an export that is a
+// thunk's now.
+func (a *assembly) declare() {
+	var b []byte
+	n := 0
+	for _, function := range a.thunks {
+		if a.plan.inCode[function] && a.exported[function] {
+			b = appendU32(b, a.layout.function(function))
+			n++
+		}
+	}
+	if n > 0 {
+		segment := appendU32([]byte{elementNotActive | elementExplicit, 0}, uint32(n))
+		a.extend(sectionElement, 1, append(segment, b...))
+	}
+}
+
+// join puts the sections together: those of the original in their order, the
+// custom ones where they stood.
+func (a *assembly) join() []byte {
+	b := append(make([]byte, 0, len(a.module.data)*5/4+1024), header...)
+	b = a.appendCustoms(b, 0)
+	for _, id := range sectionOrder {
+		content := a.content(id)
+		if a.contents[id] != nil || !a.module.sections[id].absent() {
+			b = appendBytes(append(b, id), content)
+		}
+		b = a.appendCustoms(b, id)
+	}
+	return append(b, a.tail...)
+}
+
+func (a *assembly) appendCustoms(b []byte, after byte) []byte {
+	for _, c := range a.module.customs {
+		if c.after == after && !isReplaced(c.name) {
+			b = append(b, a.module.data[c.whole.start:c.whole.end]...)
+		}
+	}
+	return b
+}

@@ -1,0 +1,167 @@
+package rewrite_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+)
+
+// quiet has safe points and nothing else, of which the first alone is taken; marked
+// has everything that can be there, and a host that sets the globals at random.
+var (
+	quiet  = rewrite.Options{}
+	marked = rewrite.Options{Marks: true, Calls: true, Exact: true, Announce: func(string, string) bool { return true }}
+)
+
+// suites are the directories of the test suite whose features are rewritten.
+var suites = []struct {
+	name     string
+	features api.CoreFeatures
+	options  *rewrite.Options
+}{
+	{"v1", api.CoreFeaturesV1, &quiet},
+	{"v2", api.CoreFeaturesV2, &marked},
+	{"tail-call", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &marked},
+	{"threads", api.CoreFeaturesV2 | experimental.CoreFeaturesThreads, &marked},
+	{"extended-const", api.CoreFeaturesV2 | experimental.CoreFeaturesExtendedConst, &marked},
+}
+
+// TestCoreSuite carries out every command of the core test suite twice: with
+// the modules as they are, and rewritten. All outcomes must be the same.
+func TestCoreSuite(t *testing.T) {
+	for _, s := range suites {
+		if testing.Short() && s.name == "v1" {
+			continue
+		}
+		for _, file := range scriptFiles(t, suiteDir(t, s.name)) {
+			t.Run(s.name+"/"+strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+				t.Parallel()
+				p := pair{tb: t, script: readScript(t, file), plain: newWorld(t, s.features, nil, nil)}
+				var random *rand.Rand
+				if s.options == &marked {
+					random = rand.New(rand.NewPCG(1, 2))
+				}
+				p.rewritten = newWorld(t, s.features, s.options, random)
+				p.run()
+			})
+		}
+	}
+}
+
+// pair carries out a script in two worlds and compares.
+type pair struct {
+	tb               testing.TB
+	script           script
+	plain, rewritten *world
+}
+
+func (p *pair) run() {
+	spectest := script{dir: p.script.dir}
+	if !strings.Contains(p.script.dir, filepath.Join("v1", "testdata")) {
+		spectest.dir = suiteDir(p.tb, "v1")
+	}
+	p.instantiate(spectest.module(p.tb, command{Filename: "../../testdata/spectest.wasm"}), "spectest", command{})
+	commands := p.script.Commands
+	for i, c := range commands {
+		as := ""
+		if c.Type == "module" && i+1 < len(commands) && commands[i+1].Type == "register" {
+			as = commands[i+1].As
+		}
+		p.command(c, as)
+		if p.tb.Failed() {
+			p.tb.Fatalf("line %d: %s %s", c.Line, c.Type, c.Filename)
+		}
+	}
+	p.compareInstances()
+}
+
+func (p *pair) command(c command, as string) {
+	switch c.Type {
+	case "module", "assert_unlinkable", "assert_uninstantiable", "assert_malformed", "assert_invalid":
+		if c.ModuleType != "text" {
+			p.instantiate(p.script.module(p.tb, c), as, c)
+		}
+	case "assert_exhaustion":
+		if p.rewritten.model == nil { // a full stack takes listeners too long
+			p.compare(p.plain.invoke(c.Action), p.rewritten.invoke(c.Action))
+		}
+	case "assert_return", "action", "assert_trap":
+		p.compare(p.plain.invoke(c.Action), p.rewritten.invoke(c.Action))
+	}
+}
+
+// instantiate compares errors only where the module is valid: what is wrong
+// with one is better asked of the original.
+func (p *pair) instantiate(binary []byte, as string, c command) {
+	plain, rewritten := p.plain.instantiate(binary, as), p.rewritten.instantiate(binary, as)
+	p.plain.named[c.Name], p.rewritten.named[c.Name] = p.plain.last, p.rewritten.last
+	if (plain.err == nil) != (rewritten.err == nil) {
+		p.tb.Errorf("plain: %v\nrewritten: %v", plain.err, rewritten.err)
+	} else if c.Type != "assert_invalid" && c.Type != "assert_malformed" {
+		p.compare(plain, rewritten)
+	}
+}
+
+func (p *pair) compare(plain, rewritten outcome) {
+	if d := cmp.Diff(trace(plain.err), trace(rewritten.err)); d != "" {
+		p.tb.Errorf("errors, plain to rewritten:\n%s", d)
+	}
+	if d := cmp.Diff(plain.results, rewritten.results); d != "" {
+		p.tb.Errorf("results, plain to rewritten:\n%s", d)
+	}
+}
+
+// trace is an error's text by lines, without the second of two equal lines that
+// a thunk and its function make, and without the start function's index. Stack overflows are known by their first line
+// alone: what lies on a stack when it is full differs.
+var startIndex = regexp.MustCompile(`^start function\[\d+\]`)
+
+func trace(err error) []string {
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(startIndex.ReplaceAllString(err.Error(), "start function"), "\n")
+	if strings.Contains(lines[0], "stack overflow") {
+		return lines[:1]
+	}
+	return slices.Compact(lines)
+}
+
+// compareInstances compares what the instances have come to.
+func (p *pair) compareInstances() {
+	for i, plain := range p.plain.instances {
+		p.compareInstance(plain, p.rewritten.instances[i])
+	}
+}
+
+func (p *pair) compareInstance(plain, rewritten api.Module) {
+	if !bytes.Equal(memory(plain), memory(rewritten)) {
+		p.tb.Errorf("memories differ")
+	}
+	n := plain.(experimental.InternalModule).NumGlobal()
+	if d := cmp.Diff(globals(plain, n), globals(rewritten, n)); d != "" {
+		p.tb.Errorf("globals, plain to rewritten:\n%s", d)
+	}
+	if d := cmp.Diff(exported(plain), exported(rewritten)); d != "" {
+		p.tb.Errorf("exported functions, plain to rewritten:\n%s", d)
+	}
+}
+
+// exported gives an instance's exported functions and their types.
+func exported(m api.Module) map[string][2]string {
+	types := map[string][2]string{}
+	for name, f := range m.ExportedFunctionDefinitions() {
+		types[name] = [2]string{string(f.ParamTypes()), string(f.ResultTypes())}
+	}
+	return types
+}

@@ -1,0 +1,149 @@
+package rewrite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+)
+
+// maxSeed keeps the corpus to modules that mutate quickly, in bytes.
+const maxSeed = 2048
+
+func addSeeds(f *testing.F) {
+	for _, s := range suites {
+		files, err := filepath.Glob(filepath.Join(suiteDir(f, s.name), "*.0.wasm"))
+		if err != nil || len(files) == 0 {
+			f.Fatalf("no modules of %s: %v", s.name, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			if len(data) <= maxSeed {
+				f.Add(data)
+			}
+		}
+	}
+}
+
+// FuzzRewrite: a module is refused, or wazero takes it rewritten if it takes it
+// as it is, and its functions then give the same results and traps.
+func FuzzRewrite(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, binary []byte) {
+		m, err := rewrite.Rewrite(binary, marked)
+		if err != nil {
+			if !errors.Is(err, rewrite.ErrRefused) {
+				t.Fatalf("error is no refusal: %v", err)
+			}
+			return
+		}
+		checkOffsets(t, m)
+		after := newExplorer(t, m.Binary)
+		defer after.close()
+		before := newExplorer(t, binary)
+		defer before.close()
+		if before.err != nil {
+			return
+		}
+		if after.err != nil {
+			t.Fatalf("wazero takes the original only: %v", after.err)
+		}
+		for _, name := range before.functions() {
+			got, late := after.call(name)
+			if late {
+				continue // so would be the original, which nothing stops
+			}
+			if want, _ := before.call(name); got != want {
+				t.Errorf("%s: %s, rewritten %s", name, want, got)
+			}
+		}
+	})
+}
+
+// checkOffsets asks for the original of every offset.
+func checkOffsets(t *testing.T, m *rewrite.Module) {
+	for offset := range uint64(len(m.Binary)) {
+		f, _, ok := m.Original(offset)
+		if ok && (int(f) < m.Imported || int(f) >= m.Imported+len(m.Functions)) {
+			t.Fatalf("offset %d: function %d of %d", offset, f, m.Imported+len(m.Functions))
+		}
+	}
+}
+
+// An explorer calls the functions of a module, each in a new instance. As every
+// cycle of a rewritten module passes safe points, it can stop one there.
+type explorer struct {
+	t        *testing.T
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	err      error // of the compilation
+	left     int   // safe points that the call may still pass
+}
+
+const (
+	maxPoints = 10_000 // of a call
+	maxCalls  = 8      // of a module
+)
+
+var errLate = errors.New("stopped at a safe point")
+
+func newExplorer(t *testing.T, module []byte) *explorer {
+	ctx := context.Background()
+	features := api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall | experimental.CoreFeaturesThreads | experimental.CoreFeaturesExtendedConst
+	config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(features).WithMemoryLimitPages(64)
+	e := &explorer{t: t, runtime: wazero.NewRuntimeWithConfig(ctx, config)}
+	_, err := e.runtime.NewHostModuleBuilder(rewrite.HostModule).
+		NewFunctionBuilder().WithFunc(e.sample).Export(rewrite.SampleFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.CallFunction).
+		Instantiate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.compiled, e.err = e.runtime.CompileModule(ctx, module)
+	return e
+}
+
+func (e *explorer) close() { e.runtime.Close(context.Background()) }
+
+// sample leaves the mark set, so that it is called at every safe point.
+func (e *explorer) sample(reason uint32) {
+	if e.left--; e.left < 0 {
+		panic(errLate)
+	}
+}
+
+// functions are the first exported functions that need no arguments.
+func (e *explorer) functions() (names []string) {
+	for name, f := range e.compiled.ExportedFunctions() {
+		if len(f.ParamTypes()) == 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), maxCalls)]
+}
+
+// call says what a function led to, or that it was stopped.
+func (e *explorer) call(name string) (text string, late bool) {
+	ctx := context.Background()
+	e.left = maxPoints
+	m, err := e.runtime.InstantiateModule(ctx, e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		return "not instantiated", errors.Is(err, errLate)
+	}
+	defer m.Close(ctx)
+	f := m.ExportedFunction(name)
+	results, err := f.Call(ctx)
+	return describe(f.Definition().ResultTypes(), results, err), errors.Is(err, errLate)
+}

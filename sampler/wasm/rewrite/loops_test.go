@@ -1,0 +1,125 @@
+package rewrite_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+)
+
+// loopGuest counts to n in a tight loop, exported as "f"; it gives n, or 7 for what
+// is above 700. Its branches go to every kind of label.
+func loopGuest() []byte {
+	body := []byte{
+		0x01, 0x01, i32, // local 1
+		0x02, 0x40, 0x03, 0x40, // block, loop
+		0x20, 1, 0x41, 1, 0x6a, 0x22, 1, // i++
+		0x20, 0, 0x46, 0x0d, 1, // i == n: out of the loop
+		0x20, 1, 0x41, 0xbc, 5, 0x46, 0x04, 0x40, // i == 700
+		0x41, 7, 0x0f, 0x0b, // return 7
+		0x02, 0x40, 0x20, 1, 0x41, 1, 0x71,
+		0x0e, 2, 0, 1, 2, // even: to the end of the block; odd: on with the loop
+		0x0b, 0x0c, 0, 0x0b, 0x0b, // on with the loop
+		0x20, 1, 0x0b,
+	}
+	return build(
+		section(1, 1, 0x60, 1, i32, 1, i32),
+		section(3, 1, 0),
+		section(7, 1, 1, 'f', 0, 0),
+		section(10, append([]byte{1, byte(len(body))}, body...)...),
+	)
+}
+
+// executed is the number of instructions that loopGuest executes for n up to 700.
+func executed(n uint64) uint64 {
+	odd, even := n/2, (n-1)/2 // iterations that go on
+	return 2 + 16*odd + 17*even + 7 + 1
+}
+
+// TestTightLoops: a tight loop polls once in 256 iterations, and does what it did
+// before, in as many of its own instructions.
+func TestTightLoops(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ n, result, polls uint64 }{
+		{1, 1, 1}, {2, 2, 1}, {256, 256, 1}, {257, 257, 2}, {700, 700, 3}, {100_000, 7, 3},
+	} {
+		t.Run(fmt.Sprint(c.n), func(t *testing.T) {
+			t.Parallel()
+			polls := uint64(0)
+			m := countPolls(t, rewritten(t, loopGuest(), rewrite.Options{Exact: true}).Binary, &polls)
+			results, err := m.ExportedFunction("f").Call(context.Background(), c.n)
+			if err != nil || results[0] != c.result || polls != c.polls {
+				t.Errorf("f = %d, %v with %d polls, want %d with %d", results, err, polls, c.result, c.polls)
+			}
+			if got := m.ExportedGlobal(rewrite.ExecutedGlobal).Get(); c.n <= 700 && got != executed(c.n) {
+				t.Errorf("%d instructions executed, want %d", got, executed(c.n))
+			}
+		})
+	}
+}
+
+// TestLoopsThatAreNotTight: in these, every iteration polls.
+func TestLoopsThatAreNotTight(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, body string
+		polls      uint64 // in 10 iterations
+	}{
+		{"tight", "", 1},
+		{"truncation of a float", "\x43\x00\x00\x00\x00\xfc\x00\x1a", 1},
+		{"call", "\x10\x01", 10},
+		{"memory.grow", "\x41\x00\x40\x00\x1a", 10},
+		{"memory.fill", "\x41\x00\x41\x00\x41\x00\xfc\x0b\x00", 10},
+		{"loop inside", "\x03\x40\x0b", 10 + 10},
+		{"more than 1 KiB", strings.Repeat("\x01", 1024), 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			polls := uint64(0)
+			m := countPolls(t, rewritten(t, tenTimes(c.body), rewrite.Options{}).Binary, &polls)
+			if _, err := m.ExportedFunction("f").Call(context.Background()); err != nil || polls != c.polls {
+				t.Errorf("%d polls, %v, want %d", polls, err, c.polls)
+			}
+		})
+	}
+}
+
+// tenTimes is a module whose function "f" executes code ten times, in a loop. The
+// code may call function 1, which does nothing, and has a memory.
+func tenTimes(code string) []byte {
+	body := "\x01\x01\x7f\x03\x40" + code + "\x20\x00\x41\x01\x6a\x22\x00\x41\x0a\x49\x0d\x00\x0b\x0b"
+	content := append(binary.AppendUvarint([]byte{2}, uint64(len(body))), body...)
+	return build(
+		section(1, 1, 0x60, 0, 0),
+		section(3, 2, 0, 0),
+		section(5, 1, 0, 1),
+		section(7, 1, 1, 'f', 0, 0),
+		section(10, append(content, 2, 0x00, 0x0b)...),
+	)
+}
+
+// countPolls instantiates a rewritten module that stops at every safe point.
+func countPolls(t *testing.T, module []byte, polls *uint64) api.Module {
+	t.Helper()
+	ctx := context.Background()
+	r := wazero.NewRuntime(ctx)
+	t.Cleanup(func() { r.Close(ctx) })
+	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
+		NewFunctionBuilder().WithFunc(func(uint32) { *polls++ }).Export(rewrite.SampleFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.CallFunction).
+		Instantiate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.Instantiate(ctx, module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

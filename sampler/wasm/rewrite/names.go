@@ -1,0 +1,117 @@
+package rewrite
+
+import "strconv"
+
+// The subsections of the name section that the rewriting changes.
+const (
+	namesOfFunctions = 1
+	namesOfLocals    = 2
+	namesOfLabels    = 3
+)
+
+func isReplaced(section string) bool {
+	return section == "name" || isDebug(section)
+}
+
+// writeNames writes the name section anew, behind all others. Every function of
+// the original has a name in it, "$" and its original index if it had none,
+// which is what wazero prints for it; a thunk has that of its function.
+func (a *assembly) writeNames() *RefusedError {
+	names := make([]string, a.module.spaces.functions)
+	for i := a.module.importedFunctions; i < len(names); i++ {
+		names[i] = "$" + strconv.Itoa(i)
+	}
+	var rest []byte
+	for _, c := range a.module.customs {
+		if c.name != "name" {
+			continue
+		}
+		r := reader{data: a.module.data[:c.inside.end], at: c.inside.start}
+		for r.more() {
+			rest = a.subsection(rest, names, &r)
+		}
+		if r.err != nil {
+			return r.err
+		}
+	}
+	functions := a.functionNames(names)
+	b := appendName(nil, "name")
+	b = appendBytes(append(b, namesOfFunctions), functions)
+	b = append(b, rest...)
+	a.tail = appendBytes(append(a.tail, sectionCustom), b)
+	return nil
+}
+
+// subsection reads function names into names, and appends others to rest.
+func (a *assembly) subsection(rest []byte, names []string, r *reader) []byte {
+	id := r.u8()
+	part := r.part()
+	if r.err != nil {
+		return rest
+	}
+	switch id {
+	case namesOfFunctions:
+		a.readFunctionNames(names, &part)
+	case namesOfLocals:
+		rest = append(rest, id)
+		rest = appendBytes(rest, a.shiftLocalNames(&part))
+	case namesOfLabels: // blocks are counted differently now
+		part.at = len(part.data)
+	default:
+		rest = appendBytes(append(rest, id), part.data[part.at:])
+		part.at = len(part.data)
+	}
+	if err := part.done(); err != nil {
+		r.fail(err.Offset, "%s", err.Reason)
+	}
+	return rest
+}
+
+func (a *assembly) readFunctionNames(names []string, r *reader) {
+	for n := r.count(2); n > 0 && r.err == nil; n-- {
+		f, name := r.u32(), r.bytes()
+		if uint64(f) < uint64(len(names)) && len(name) > 0 {
+			names[f] = string(name)
+		}
+	}
+}
+
+// shiftLocalNames copies the names of locals with their functions' new indices.
+func (a *assembly) shiftLocalNames(r *reader) []byte {
+	n := r.count(2)
+	b := appendU32(nil, uint32(n))
+	for ; n > 0 && r.err == nil; n-- {
+		b = appendU32(b, a.layout.function(r.u32()))
+		start := r.at
+		for locals := r.count(2); locals > 0 && r.err == nil; locals-- {
+			r.u32()
+			r.bytes()
+		}
+		if r.err == nil {
+			b = append(b, r.data[start:r.at]...)
+		}
+	}
+	return b
+}
+
+func (a *assembly) functionNames(names []string) []byte {
+	var b []byte
+	n := 0
+	add := func(index uint32, name string) {
+		if name != "" {
+			b = appendName(appendU32(b, index), name)
+			n++
+		}
+	}
+	for i, name := range names {
+		if i == a.module.importedFunctions {
+			add(uint32(i), HostModule+"."+SampleFunction)
+			add(uint32(i)+1, HostModule+"."+CallFunction)
+		}
+		add(a.layout.function(uint32(i)), name)
+	}
+	for i, function := range a.thunks {
+		add(a.layout.function(uint32(len(names)+i)), names[function])
+	}
+	return append(appendU32(nil, uint32(n)), b...)
+}

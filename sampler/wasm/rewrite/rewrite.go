@@ -1,0 +1,100 @@
+package rewrite
+
+// Options say what is added to a module. The zero value adds safe points, and
+// nothing else.
+type Options struct {
+	// Marks keeps DepthGlobal and VisitedGlobal, which tell the activations that a
+	// sample has seen from those that it has not. It is most of what rewriting
+	// costs: see "What it costs".
+	Marks bool
+	// Calls reports indirect calls to CallFunction while CallsGlobal is set.
+	Calls bool
+	// Exact also counts the instructions of the original as they execute, into
+	// ExecutedGlobal.
+	Exact bool
+	// Announce says whether an imported function may call back into the module,
+	// so that its calls are announced while its bit in AnnounceGlobal is set.
+	// Nil: none does.
+	Announce func(module, name string) bool
+}
+
+// Module is a rewritten module and what a host needs to know of it. It is not
+// changed after Rewrite and may be read by any goroutine.
+type Module struct {
+	Binary []byte
+	// Marks: it has DepthGlobal and VisitedGlobal, as Options.Marks asked.
+	Marks bool
+
+	// Imported is the number of the original's imported functions: they keep
+	// their indices, its other functions follow in Functions.
+	Imported  int
+	Functions []Kind
+	// Sites are the indirect calls, by the site that CallFunction is given. There
+	// are none without Options.Calls.
+	Sites []Site
+	// Entries maps the functions through which a host enters the module, by
+	// their index in the rewritten module, to those of the original: a listener
+	// on them sees every entry and exit, traps included.
+	Entries map[uint32]uint32
+	// Announced holds each imported function's bit in AnnounceGlobal, 0 where
+	// calls are not announced. More than 64 share bits.
+	Announced []uint64
+
+	spans  []span
+	bodies []extent // of the original, in its code section
+}
+
+// Site is an indirect call in the original.
+type Site struct {
+	Function uint32 // that calls
+	Table    uint32
+	Offset   uint32 // of the instruction, as Original gives it
+
+	// Params and Results are the types of the function that it expects, as the binary
+	// format encodes them.
+	Params, Results []byte
+}
+
+// Rewrite adds safe points to a module. The error is a *RefusedError. The
+// module's bytes are neither changed nor kept.
+func Rewrite(module []byte, o Options) (*Module, error) {
+	m, err := rewrite(module, o)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func rewrite(data []byte, o Options) (*Module, *RefusedError) {
+	m, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	p, err := makePlan(m)
+	if err != nil {
+		return nil, err
+	}
+	a := newAssembly(m, p, o)
+	if err := a.writeCode(); err != nil {
+		return nil, err
+	}
+	a.writeSections()
+	if err := a.writeNames(); err != nil {
+		return nil, err
+	}
+	a.writeDebug()
+	a.out.Binary = a.join()
+	return a.out, nil
+}
+
+// Function gives the original's index of a function of the rewritten module.
+// It is false for the functions that were added.
+func (m *Module) Function(index uint32) (uint32, bool) {
+	switch i := int(index); {
+	case i < m.Imported:
+		return index, true
+	case i < m.Imported+hostFunctions || i >= m.Imported+hostFunctions+len(m.Functions):
+		return 0, false
+	}
+	return index - hostFunctions, true
+}

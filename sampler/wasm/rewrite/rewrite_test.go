@@ -1,0 +1,189 @@
+package rewrite_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+)
+
+// code is a module of functions without parameters and results, by their bodies.
+func code(bodies ...string) []byte {
+	types := append([]byte{byte(len(bodies))}, make([]byte, len(bodies))...)
+	content := []byte{byte(len(bodies))}
+	for _, b := range bodies {
+		content = append(append(content, byte(len(b))), b...)
+	}
+	return build(section(1, 1, 0x60, 0, 0), section(3, types...), section(10, content...))
+}
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	m := rewritten(t, code(
+		"\x00\x01\x0b",                 // nop
+		"\x00\x03\x40\x0b\x0b",         // loop
+		"\x00\x10\x00\x0b",             // call of the bare one
+		"\x00\x10\x01\x0b",             // call of a polled one
+		"\x00\x12\x00\x0b",             // tail call of the bare one
+		"\x00\x10\x03\x03\x40\x0b\x0b", // loop behind a call
+	), rewrite.Options{})
+	want := []rewrite.Kind{rewrite.Bare, rewrite.Polled, rewrite.Polled, rewrite.Counted, rewrite.Polled, rewrite.Counted}
+	if d := cmp.Diff(want, m.Functions); d != "" {
+		t.Errorf("kinds, want to got:\n%s", d)
+	}
+}
+
+// TestEntries: fib calls itself, so it is exported through a thunk of its name.
+func TestEntries(t *testing.T) {
+	t.Parallel()
+	m := rewritten(t, fibGuest(), rewrite.Options{})
+	if d := cmp.Diff(map[uint32]uint32{3: 0}, m.Entries); d != "" {
+		t.Errorf("entries, want to got:\n%s", d)
+	}
+	for index, want := range []struct {
+		function uint32
+		ok       bool
+	}{{0, false}, {0, false}, {0, true}, {0, false}} {
+		if f, ok := m.Function(uint32(index)); f != want.function || ok != want.ok {
+			t.Errorf("function %d: %d, %v", index, f, ok)
+		}
+	}
+}
+
+func TestSitesAndReasons(t *testing.T) {
+	t.Parallel()
+	m := rewritten(t, build(
+		section(1, 2, 0x60, 0, 0, 0x60, 1, i32, 0),
+		section(3, 1, 0),
+		section(4, 2, 0x70, 0, 1, 0x70, 0, 1),
+		section(10, 1, 9, 0x00, 0x41, 5, 0x41, 0, 0x11, 1, 1, 0x0b),
+	), rewrite.Options{Calls: true})
+	if d := cmp.Diff([]rewrite.Site{{Function: 0, Table: 1, Offset: 5, Params: []byte{i32}, Results: []byte{}}}, m.Sites); d != "" {
+		t.Errorf("sites, want to got:\n%s", d)
+	}
+	for k := range uint32(3) {
+		for _, before := range []bool{true, false} {
+			reason := rewrite.AfterImport(k)
+			if before {
+				reason = rewrite.BeforeImport(k)
+			}
+			if gotK, gotBefore, ok := rewrite.Import(reason); gotK != k || gotBefore != before || !ok {
+				t.Errorf("reason %d: import %d, before %v, %v", reason, gotK, gotBefore, ok)
+			}
+		}
+	}
+	if _, _, ok := rewrite.Import(rewrite.ReasonLoop); ok {
+		t.Error("a loop is no import")
+	}
+}
+
+// TestOriginal finds every copied instruction at its own offset, and polls at
+// the instruction behind them.
+func TestOriginal(t *testing.T) {
+	t.Parallel()
+	plain := fibGuest()
+	m := rewritten(t, plain, rewrite.Options{Marks: true})
+	body, moved := bodyStarts(t, plain)[0], bodyStarts(t, m.Binary)[0]
+	var original, copied []byte
+	sectionsOf(t, plain, func(id byte, content []byte) { original = content })
+	sectionsOf(t, m.Binary, func(id byte, content []byte) {
+		if id == 10 {
+			copied = content
+		}
+	})
+	if f, position, ok := m.Original(moved + 4); f != 0 || position != 1 || !ok {
+		t.Errorf("the entry's poll stands for function %d, position %d, %v", f, position, ok)
+	}
+	found := 0
+	for offset := moved; offset < uint64(len(copied)); offset++ {
+		_, position, ok := m.Original(offset)
+		if ok && m.IsCopied(offset) && position > 0 {
+			found++
+			if was, is := original[body+uint64(position)], copied[offset]; was != is && was != 0 { // call 0 is call 2
+				t.Errorf("offset %d: byte %#x was %#x at %d", offset, is, was, position)
+			}
+		}
+	}
+	if want := len(original) - int(body) - 1; found != want {
+		t.Errorf("%d bytes were copied, want %d", found, want)
+	}
+}
+
+// TestExactCountsInstructions compares with the count that follows from fib's
+// code: 5 instructions of a leaf, 13 of an inner call.
+func TestExactCountsInstructions(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	r := wazero.NewRuntime(ctx)
+	defer r.Close(ctx)
+	addHost(t, r)
+	m, err := r.Instantiate(ctx, rewritten(t, fibGuest(), rewrite.Options{Exact: true}).Binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.ExportedGlobal(rewrite.MarkGlobal).(api.MutableGlobal).Set(0)
+	results, err := m.ExportedFunction("fib").Call(ctx, 15)
+	if err != nil || results[0] != 610 {
+		t.Fatalf("fib(15) = %v, %v", results, err)
+	}
+	var count func(n int) uint64
+	count = func(n int) uint64 {
+		if n < 2 {
+			return 5
+		}
+		return 13 + count(n-1) + count(n-2)
+	}
+	if got := m.ExportedGlobal(rewrite.ExecutedGlobal).Get(); got != count(15) {
+		t.Errorf("%d instructions executed, want %d", got, count(15))
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	again := rewritten(t, fibGuest(), rewrite.Options{}).Binary
+	for _, c := range []struct {
+		name   string
+		module []byte
+		reason string
+	}{
+		{"empty", nil, "no WebAssembly"},
+		{"rewritten already", again, "rewritten already"},
+		{"cut", fibGuest()[:40], "exceeds"},
+		{"order", build(section(3, 0), section(1, 0)), "out of order"},
+		{"tags", build(section(13, 0)), "section 13"},
+		{"struct type", build(section(1, 1, 0x5f, 0, 0)), "type form"},
+		{"try_table", code("\x00\x1f\x40\x00\x0b\x0b"), "exception handling"},
+		{"call_ref", code("\x00\x14\x00\x0b"), "typed function references"},
+		{"unknown opcode", code("\x00\xc7\x0b"), "unknown opcode"},
+		{"long vector opcode", code("\x00\xfd\x8c\x00\x0b"), "unknown opcode"},
+		{"memory index", code("\x00\x28\x42\x00\x00\x0b"), "several memories"},
+		{"function", code("\x00\x10\x01\x0b"), "function 1 of 1"},
+		{"global", code("\x00\x23\x00\x0b"), "global 0 of 0"},
+		{"local", code("\x00\x20\x00\x0b"), "local beyond"},
+		{"label", code("\x00\x0c\x01\x0b"), "label 1 of 1"},
+		{"element segment", code("\x00\xfc\x0d\x00\x0b"), "element segment 0 of 0"},
+		{"locals", code("\x01\xd1\x86\x03\x7f\x0b"), "50001 locals"},
+		{"no end", code("\x00\x01"), "unexpected end"},
+		{"behind the end", code("\x00\x0b\x01"), "too many"},
+		{"tables", build(section(4, 0xff, 0xff, 0xff, 0x80, 0x07)), "exceeds"},
+		{"table", build(section(4, 1, 0x70, 0, 0x80, 0x80, 0x80, 0x08)), "16777216 elements"},
+		{"count", build(section(1, 0xff, 0xff, 0xff, 0xff, 0x0f)), "exceeds"},
+		{"long integer", build(section(1, 0x80, 0x80, 0x80, 0x80, 0x80, 0)), "32 bits"},
+	} {
+		_, err := rewrite.Rewrite(c.module, rewrite.Options{})
+		var refused *rewrite.RefusedError
+		if !errors.As(err, &refused) || !errors.Is(err, rewrite.ErrRefused) {
+			t.Errorf("%s: %v is no refusal", c.name, err)
+			continue
+		}
+		if !strings.Contains(refused.Reason, c.reason) || refused.Offset > len(c.module) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.reason)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package rewrite_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A script is a file of the suite: commands to be carried out in order.
+type script struct {
+	dir      string
+	Commands []command `json:"commands"`
+}
+
+type command struct {
+	Type       string `json:"type"`
+	Line       int    `json:"line"`
+	Name       string `json:"name"`
+	As         string `json:"as"`
+	Filename   string `json:"filename"`
+	ModuleType string `json:"module_type"`
+	Action     action `json:"action"`
+}
+
+type action struct {
+	Type   string  `json:"type"`
+	Module string  `json:"module"`
+	Field  string  `json:"field"`
+	Args   []value `json:"args"`
+}
+
+type value struct {
+	Type     string `json:"type"`
+	LaneType string `json:"lane_type"`
+	Value    any    `json:"value"`
+}
+
+// wazeroDir is where the module cache holds wazero's sources.
+func wazeroDir(tb testing.TB) string {
+	tb.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
+	if err != nil {
+		tb.Fatalf("find wazero's module: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// suiteDir is a directory of test scripts.
+func suiteDir(tb testing.TB, name string) string {
+	return filepath.Join(wazeroDir(tb), "internal", "integration_test", "spectest", name, "testdata")
+}
+
+// scriptFiles are the scripts of a directory; there must be some.
+func scriptFiles(tb testing.TB, dir string) []string {
+	tb.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		tb.Fatalf("no test scripts in %s: %v", dir, err)
+	}
+	return files
+}
+
+func readScript(tb testing.TB, file string) script {
+	tb.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := script{dir: filepath.Dir(file)}
+	if err := json.Unmarshal(data, &s); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// module reads the binary of a command.
+func (s script) module(tb testing.TB, c command) []byte {
+	tb.Helper()
+	data, err := os.ReadFile(filepath.Join(s.dir, c.Filename))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+// arguments gives an action's arguments as wazero takes them.
+func (a action) arguments(tb testing.TB) (args []uint64) {
+	for _, v := range a.Args {
+		if v.Type == "v128" {
+			lo, hi := v.lanes(tb)
+			args = append(args, lo, hi)
+			continue
+		}
+		s, _ := v.Value.(string)
+		args = append(args, v.scalar(tb, s))
+	}
+	return args
+}
+
+func (v value) scalar(tb testing.TB, s string) uint64 {
+	if s == "null" || s == "" {
+		return 0
+	}
+	n := bits(tb, s, strings.Contains(v.Type, "32"))
+	if v.Type == "externref" {
+		n++ // 0 is wazero's null
+	}
+	return n
+}
+
+// lanes packs the lanes of a vector, the first into the lowest bits.
+func (v value) lanes(tb testing.TB) (lo, hi uint64) {
+	lanes := v.Value.([]any)
+	width := 128 / len(lanes)
+	for i, lane := range lanes {
+		n := bits(tb, lane.(string), width == 32) & (1<<width - 1)
+		if at := i * width; at < 64 {
+			lo |= n << at
+		} else {
+			hi |= n << (at - 64)
+		}
+	}
+	return lo, hi
+}
+
+func bits(tb testing.TB, s string, narrow bool) uint64 {
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+		return n
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		tb.Fatalf("parse argument %q: %v", s, err)
+	}
+	if narrow {
+		return uint64(uint32(n))
+	}
+	return uint64(n)
+}

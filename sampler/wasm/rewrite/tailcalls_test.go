@@ -1,0 +1,137 @@
+package rewrite_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+)
+
+// tailGuest is a function "f" that calls 1, which makes a tail call of 2, with n
+// parameters of a type, directly or through a table; 2 loops, and calls 3, which
+// loops.
+func tailGuest(n int, typ byte, indirect bool) []byte {
+	zero := map[byte]string{i32: "\x41\x00", f64: "\x44\x00\x00\x00\x00\x00\x00\x00\x00"}[typ]
+	tail := "\x12\x02"
+	if indirect {
+		tail = "\x41\x00\x13\x01\x00"
+	}
+	code := []byte{4}
+	for _, body := range []string{
+		"\x00\x10\x01\x0b",
+		"\x00" + strings.Repeat(zero, n) + tail + "\x0b",
+		"\x00\x03\x40\x0b\x10\x03\x0b",
+		"\x00\x03\x40\x0b\x0b",
+	} {
+		code = append(append(code, byte(len(body))), body...)
+	}
+	params := bytes.Repeat([]byte{typ}, n)
+	return build(
+		section(1, append(append([]byte{2, 0x60, 0, 0, 0x60, byte(n)}, params...), 0)...),
+		section(3, 4, 0, 0, 1, 0),
+		section(4, 1, 0x70, 0, 1),
+		section(7, 1, 1, 'f', 0, 0),
+		section(9, 1, 0, 0x41, 0, 0x0b, 1, 2),
+		section(10, code...),
+	)
+}
+
+const f64 = 0x7c
+
+// TestTailCallsKeepDepth: whether wazero makes a tail call one or not, the frames
+// of the stack that are instrumented are as many as the depth says.
+func TestTailCallsKeepDepth(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []byte{i32, f64} {
+		for _, indirect := range []bool{false, true} {
+			for n := range 12 {
+				t.Run(fmt.Sprintf("type=%#x/indirect=%v/n=%d", typ, indirect, n), func(t *testing.T) {
+					t.Parallel()
+					m := rewritten(t, tailGuest(n, typ, indirect), rewrite.Options{Marks: true})
+					f := &frameCounter{t: t, module: m}
+					f.run()
+					if f.samples < 4 {
+						t.Errorf("%d samples", f.samples)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A frameCounter listens on the host function sample and compares the stack with
+// the depth.
+type frameCounter struct {
+	t       *testing.T
+	module  *rewrite.Module
+	samples int
+}
+
+func (f *frameCounter) run() {
+	f.t.Helper()
+	ctx := context.Background()
+	config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall)
+	r := wazero.NewRuntimeWithConfig(ctx, config)
+	defer r.Close(ctx)
+	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
+		NewFunctionBuilder().WithFunc(func(uint32) {}).Export(rewrite.SampleFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.CallFunction).
+		Instantiate(experimental.WithFunctionListenerFactory(ctx, f))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	guest, err := r.Instantiate(ctx, f.module.Binary)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := guest.ExportedFunction("f").Call(ctx); err != nil {
+		f.t.Error(err)
+	}
+	if depth := global(guest, rewrite.DepthGlobal).Get(); depth != 0 {
+		f.t.Errorf("depth %d at the end", depth)
+	}
+}
+
+func (f *frameCounter) NewFunctionListener(api.FunctionDefinition) experimental.FunctionListener {
+	return experimental.FunctionListenerFunc(f.sample)
+}
+
+func (f *frameCounter) sample(_ context.Context, guest api.Module, _ api.FunctionDefinition, _ []uint64, stack experimental.StackIterator) {
+	f.samples++
+	frames := uint64(0)
+	for stack.Next() {
+		function, ok := f.module.Function(stack.Function().Definition().Index())
+		if ok && f.module.Functions[function] == rewrite.Counted {
+			frames++
+		}
+	}
+	if depth := global(guest, rewrite.DepthGlobal).Get(); depth != frames {
+		f.t.Errorf("depth %d, but %d frames", depth, frames)
+	}
+}
+
+// TestEntriesThatMakeTailCalls have thunks: their own listeners were not told that
+// they return.
+func TestEntriesThatMakeTailCalls(t *testing.T) {
+	t.Parallel()
+	exported := func(body string) []byte {
+		return build(
+			section(1, 1, 0x60, 0, 0), section(3, 2, 0, 0), section(7, 1, 1, 'f', 0, 0),
+			section(10, append([]byte{2, byte(len(body))}, body+"\x02\x00\x0b"...)...),
+		)
+	}
+	for body, entry := range map[string]uint32{"\x00\x10\x01\x0b": 2, "\x00\x12\x01\x0b": 4} {
+		m := rewritten(t, exported(body), rewrite.Options{})
+		if d := cmp.Diff(map[uint32]uint32{entry: 0}, m.Entries); d != "" {
+			t.Errorf("entries, want to got:\n%s", d)
+		}
+	}
+}
