@@ -1,0 +1,169 @@
+package symbols
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Ids of sections, of the binary format of core WebAssembly 2.0, section 5.5.
+const (
+	customSection   = 0
+	typeSection     = 1
+	importSection   = 2
+	functionSection = 3
+	codeSection     = 10
+	dataSection     = 11
+)
+
+var (
+	magic   = []byte("\x00asm")
+	version = []byte{1, 0, 0, 0}
+)
+
+// module is what is used of a WebAssembly module.
+type module struct {
+	types     []string   // of functions, as text
+	functions []function // those that are imported come first
+	imports   int        // how many those are
+	names     []byte     // the content of the "name" section
+	data      []byte     // the content of the data section
+	madeByGo  bool       // by Go's own linker
+	code      int        // bytes of the code section's content
+	debug     debugSections
+}
+
+// function is one, imported or not.
+type function struct {
+	typeIndex uint32
+	imported  string // "module.name"
+	name      string // in the "name" section; empty where it has none
+	goName    string // in Go; empty where it has none
+	begin     int    // of its body, from the beginning of the code section's content
+	end       int
+}
+
+// readModule scans the sections. What the names and the DWARF consist of is not
+// looked at.
+func readModule(data []byte) (*module, error) {
+	d := &decoder{data: data}
+	if !bytes.Equal(d.bytes(4), magic) {
+		return nil, errors.New("it does not begin with \\0asm")
+	}
+	if v := d.bytes(4); !bytes.Equal(v, version) {
+		return nil, fmt.Errorf("version % x, want % x: a component, or of a later WebAssembly", v, version)
+	}
+	m := &module{debug: debugSections{}}
+	for !d.empty() {
+		at := len(data) - len(d.data)
+		id := d.byte()
+		content := &decoder{data: d.vector()}
+		m.section(id, content)
+		if err := errors.Join(d.err, content.err); err != nil {
+			return nil, fmt.Errorf("section at byte %d: %w", at, err)
+		}
+	}
+	if missing := m.withoutBody(); missing > 0 {
+		return nil, fmt.Errorf("%d functions without code", missing)
+	}
+	return m, nil
+}
+
+func (m *module) section(id byte, d *decoder) {
+	switch id {
+	case customSection:
+		m.custom(d)
+	case typeSection:
+		m.readTypes(d)
+	case importSection:
+		m.readImports(d)
+	case functionSection:
+		for n := d.index(); n > 0 && d.err == nil; n-- {
+			m.functions = append(m.functions, function{typeIndex: d.index()})
+		}
+	case codeSection:
+		m.readCode(d)
+	case dataSection:
+		m.data = d.data
+	}
+}
+
+func (m *module) custom(d *decoder) {
+	switch name := string(d.vector()); {
+	case name == "name":
+		m.names = d.data
+	case name == goBuildID:
+		m.madeByGo = true
+	case strings.HasPrefix(name, debugPrefix):
+		m.debug[strings.TrimPrefix(name, debugPrefix)] = d.data
+	}
+}
+
+// readImports reads those of functions, and skips the others.
+func (m *module) readImports(d *decoder) {
+	for n := d.index(); n > 0 && d.err == nil; n-- {
+		from, name := d.vector(), d.vector()
+		switch kind := d.byte(); kind {
+		case 0: // function
+			m.functions = append(m.functions, function{typeIndex: d.index(), imported: string(from) + "." + string(name)})
+			m.imports++
+		case 1: // table
+			skipReferenceType(d)
+			skipLimits(d)
+		case 2: // memory
+			skipLimits(d)
+		case 3: // global
+			skipValueType(d)
+			d.byte()
+		case 4: // tag, of the exception handling proposal
+			d.byte()
+			d.index()
+		default:
+			d.fail(fmt.Errorf("an import of unknown kind %d", kind))
+		}
+	}
+}
+
+func skipReferenceType(d *decoder) { skipValueType(d) }
+
+// skipLimits skips those of a table or memory, of 64 bits or less.
+func skipLimits(d *decoder) {
+	const hasMaximum, hasPageSize = 1, 8
+	flags := d.byte()
+	d.uleb()
+	if flags&hasMaximum != 0 {
+		d.uleb()
+	}
+	if flags&hasPageSize != 0 {
+		d.uleb()
+	}
+}
+
+// readCode finds where the bodies are.
+func (m *module) readCode(d *decoder) {
+	m.code = len(d.data)
+	size := len(d.data)
+	bodies := m.functions[min(m.imports, len(m.functions)):]
+	if n := int(d.index()); n > len(bodies) {
+		d.fail(fmt.Errorf("code of %d functions, where %d are declared", n, len(bodies)))
+	} else {
+		bodies = bodies[:n]
+	}
+	for i := range bodies {
+		body := d.vector()
+		bodies[i].end = size - len(d.data)
+		bodies[i].begin = bodies[i].end - len(body)
+	}
+}
+
+// withoutBody counts the functions that are neither imported nor have code.
+func (m *module) withoutBody() int {
+	n := 0
+	for _, f := range m.functions[m.imports:] {
+		if f.end == 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,89 @@
+package symbols
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// readNames gives the functions the names of the "name" section, as far as it is
+// readable (appendix "Custom Sections" of the specification).
+func (m *module) readNames() {
+	const functionNames = 1
+	d := &decoder{data: m.names}
+	for !d.empty() {
+		id := d.byte()
+		part := &decoder{data: d.vector()}
+		if id != functionNames {
+			continue
+		}
+		for n := part.index(); n > 0 && part.err == nil; n-- {
+			i, name := part.index(), part.vector()
+			if int64(i) < int64(len(m.functions)) {
+				m.functions[i].name = string(name)
+			}
+		}
+	}
+	m.names = nil
+}
+
+// nameForPeople returns what the function is called: of one that is imported the
+// module and the name of the import, of one without a name its index, as in the
+// stack traces of wazero.
+func (f *function) nameForPeople(index int) string {
+	switch {
+	case f.imported != "":
+		return f.imported
+	case f.goName != "":
+		return f.goName
+	case f.name == "":
+		return "$" + strconv.Itoa(index)
+	}
+	return demangled(f.name)
+}
+
+// Bounds of names: a mangled name may stand for one that is many times as long.
+const (
+	maxMangled       = 16 << 10 // bytes
+	maxDemangledBits = 12       // 4 KiB
+)
+
+// demangled returns the name that C++ or Rust has mangled, and any other name as it
+// is. Rust's hash is left out; types that tell overloaded functions apart are not.
+func demangled(name string) string {
+	if len(name) > maxMangled {
+		return name
+	}
+	plain, err := demangle.ToString(name, demangle.MaxLength(maxDemangledBits))
+	if err != nil || plain == "" {
+		return name
+	}
+	return plain
+}
+
+// identity is what tells methods apart.
+type identity struct{ name, signature string }
+
+// identify returns the identities of all functions, no two of which are the same.
+// Static functions of several C files, constructors of C++ and instances of Rust's
+// generic functions may have a name in common, and a type as well: the second one in
+// the module's order gets the number 2 behind its type.
+func (m *module) identify() ([]identity, error) {
+	all := make([]identity, len(m.functions))
+	met := make(map[identity]int, len(m.functions))
+	for i := range m.functions {
+		f := &m.functions[i]
+		if int64(f.typeIndex) >= int64(len(m.types)) {
+			return nil, errors.New("a function of a type that is not there")
+		}
+		id := identity{f.nameForPeople(i), m.types[f.typeIndex]}
+		met[id]++
+		if n := met[id]; n > 1 {
+			id.signature = fmt.Sprintf("%s #%d", id.signature, n)
+		}
+		all[i] = id
+	}
+	return all, nil
+}

@@ -1,0 +1,99 @@
+package symbols
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReadErrors(t *testing.T) {
+	t.Parallel()
+	const head = "\x00asm\x01\x00\x00\x00"
+	for in, want := range map[string]string{
+		"":                                `read module: it does not begin with \0asm`,
+		"\x7fELF\x02\x01":                 `it does not begin with \0asm`,
+		"\x00asm":                         "a component, or of a later WebAssembly",
+		"\x00asm\x0d\x00\x01\x00":         "version 0d 00 01 00, want 01 00 00 00",
+		head + "\x01":                     "section at byte 8: it ends too early",
+		head + "\x01\x05\x01":             "section at byte 8: it ends too early",
+		head + "\x01\x02\x01\x5f":         "section at byte 8: a type of unknown form 0x5f",
+		head + "\x01\x04\x01\x60\x01\x01": "section at byte 8: unknown value type 0x1",
+		head + "\x02\x04\x01\x00\x00\x07": "section at byte 8: an import of unknown kind 7",
+		head + "\x03\x02\x01\x00":         "1 functions without code",
+		head + "\x0a\x04\x01\x02\x00\x0b": "code of 1 functions, where 0 are declared",
+		head + "\x03\x02\x01\x00\x0a\x04\x01\x02\x00\x0b": "a function of a type that is not there",
+	} {
+		_, err := Read([]byte(in))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Read(%q): %v, want an error with %q", in, err, want)
+		}
+	}
+}
+
+// Names that are cut off leave the others, and the functions without have numbers.
+func TestMalformedNames(t *testing.T) {
+	t.Parallel()
+	const module = "\x00asm\x01\x00\x00\x00" +
+		"\x01\x05\x01\x60\x00\x01\x7f" + // a type () i32
+		"\x03\x03\x02\x00\x00" + // two functions
+		"\x0a\x0b\x02\x04\x00\x41\x00\x0b\x04\x00\x41\x01\x0b"
+	names := "\x04name\x01\x06\x02\x00\x01a\x01\x09"
+	table := mustRead(t, []byte(module+"\x00"+string(rune(len(names)))+names))
+	for i, want := range []string{"a", "$1"} {
+		if f := table.Function(i); f.Name != want || f.Signature != "() i32" {
+			t.Errorf("function %d is %q %q, want %q", i, f.Name, f.Signature, want)
+		}
+	}
+}
+
+// Functions that have a name and a long type in common do not each take a copy of it.
+func TestLongTypes(t *testing.T) {
+	t.Parallel()
+	const parameters = 10_000
+	types := "\x01\x60\x90\x4e" + strings.Repeat("\x6f", parameters) + "\x00"
+	imports := "\x02" + strings.Repeat("\x00\x00\x00\x00", 2)
+	table := mustRead(t, []byte("\x00asm\x01\x00\x00\x00"+
+		"\x01"+string([]byte{byte(len(types)) | 0x80, byte(len(types) >> 7)})+types+
+		"\x02"+string(rune(len(imports)))+imports))
+	first, second := table.Function(0), table.Function(1)
+	if want := first.Signature + " #2"; second.Signature != want || len(first.Signature) > maxSignature {
+		t.Errorf("signatures %q and %q", first.Signature, second.Signature)
+	}
+}
+
+// A module that is cut off, or of which bytes were changed, is refused or read as far as
+// it goes.
+func FuzzSymbols(f *testing.F) {
+	paths, err := filepath.Glob("testdata/*.wasm")
+	if err != nil || len(paths) == 0 {
+		f.Fatalf("no modules in testdata: %v", err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table, err := Read(data)
+		if err != nil {
+			return
+		}
+		met := make(map[identity]bool)
+		for i := range min(table.Len(), 1000) {
+			f := table.Function(i)
+			id := identity{f.Name, f.Signature}
+			if f.Name == "" || f.StartLine < 0 || met[id] {
+				t.Fatalf("function %d is %+v", i, f)
+			}
+			met[id] = true
+			for _, offset := range []uint32{0, 1, 10, 100, 1000} {
+				if line := table.Line(i, offset); line < 0 {
+					t.Fatalf("offset %d of function %d is on line %d", offset, i, line)
+				}
+			}
+		}
+	})
+}
