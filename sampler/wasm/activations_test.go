@@ -1,0 +1,127 @@
+package wasm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+
+	"github.com/ccmapd/ccmapd/testdata/guests"
+)
+
+// exportCall is a call of a guest's export.
+type exportCall struct {
+	guest    string
+	function string
+	params   []uint64
+	stride   int // safe points a sample
+}
+
+func (c exportCall) String() string { return fmt.Sprintf("%s.%s%v", c.guest, c.function, c.params) }
+
+// exportCalls are those of the small guests that end.
+var exportCalls = []exportCall{
+	{"fib", "fib", []uint64{12}, 1},
+	{"mutual", "even", []uint64{9}, 1},
+	{"multivalue", "collatz", []uint64{27}, 1},
+	{"multivalue", "divmod", []uint64{27, 4}, 1},
+	{"indirect", "run", []uint64{50}, 1},
+	{"matrix", "run", []uint64{6, 2}, 1},
+	{"callback", "run", []uint64{2}, 97}, // fewer than any $work has
+	{"brtable", "classify", []uint64{3}, 1},
+	{"tailcalls", "even", []uint64{9}, 1},
+	{"tailcalls", "sum", []uint64{9}, 1},
+}
+
+// Where a sample is taken at every safe point, each activation that reaches one, or calls
+// another that does, is counted once, in its context, and no other.
+func TestActivationsAreExact(t *testing.T) {
+	t.Parallel()
+	for _, c := range exportCalls {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			binary := guests.Small(c.guest)
+			p := newProfile(t, everySafePoint(c.stride), compiling())
+			provide(t, context.Background(), p.runtime, reenter)
+			guest := p.instantiate(p.compile(binary))
+			p.mark(guest)
+			got, err := guest.ExportedFunction(c.function).Call(context.Background(), c.params...)
+
+			tr, plain := newTruth(t, binary, reenter)
+			tr.bare = p.bare()
+			want, wantErr := plain.ExportedFunction(c.function).Call(context.Background(), c.params...)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil || wantErr != nil {
+				t.Fatalf("results (-plain +sampled):\n%s%v, %v", diff, wantErr, err)
+			}
+			p.checkAtMost(tr.all)
+			p.checkAtLeast(tr.found)
+		})
+	}
+}
+
+// However rarely samples are taken, and however many are dropped, no context has more
+// activations than there were.
+func TestActivationsNeverExceedTheTrueOnes(t *testing.T) {
+	t.Parallel()
+	for _, c := range exportCalls {
+		for _, words := range []int{64, 1 << 20} {
+			t.Run(fmt.Sprintf("%v/ring=%d", c, words), func(t *testing.T) {
+				t.Parallel()
+				binary := guests.Small(c.guest)
+				tr, plain := newTruth(t, binary, reenter)
+				for range 2 {
+					_, _ = plain.ExportedFunction(c.function).Call(context.Background(), c.params...)
+				}
+				o := everySafePoint(7 * c.stride)
+				o.Sink.Queue = queue.New(queue.Options{RingWords: words})
+				p := newProfile(t, o, compiling())
+				provide(t, context.Background(), p.runtime, reenter)
+				guest := p.instantiate(p.compile(binary))
+				for range 2 {
+					p.mark(guest)
+					_, _ = guest.ExportedFunction(c.function).Call(context.Background(), c.params...)
+				}
+				p.checkAtMost(tr.all)
+			})
+		}
+	}
+}
+
+// An entry that makes a tail call is not found again at its end, by a mark that comes
+// late: another activation has taken its place.
+func TestMarkBehindTailCall(t *testing.T) {
+	t.Parallel()
+	const calls, n = 20000, 900
+	p := newProfile(t, Options{Options: managed.Options{Interval: -1}}, compiling())
+	guest := p.instantiate(p.compile(guests.Small("tailcalls")))
+	p.mark(guest)
+	done := make(chan struct{})
+	var marking sync.WaitGroup
+	marking.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				p.profiler.Mark(1000)
+			}
+		}
+	})
+	even := guest.ExportedFunction("even")
+	for range calls {
+		if _, err := even.Call(context.Background(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	marking.Wait()
+	p.checkAtMost(paths{"/even": calls * (n/2 + 1), "/odd": calls * (n/2 + 1)})
+	if got := p.contexts(); len(got) > 2 {
+		t.Errorf("contexts %v", got)
+	}
+}

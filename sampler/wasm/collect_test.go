@@ -1,0 +1,135 @@
+package wasm
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/ccmapd/ccmapd/testdata/guests"
+)
+
+// The profiler collects garbage itself while a guest computes, and gives the runtime its
+// own pace back.
+func TestCollectAtSamples(t *testing.T) {
+	percent := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(percent)
+	p := newProfile(t, Options{CollectAtSamples: true}, compiling())
+	end := p.spin()
+	p.awaitCollections()
+	end()
+	p.close()
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("the percentage is %d after Close, was 100", got)
+	}
+}
+
+// Profilers collect together: for the guests of each, and as long as there is one. Two
+// guests that compute have a processor each, and all else needs another.
+func TestCollectTogether(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	percent := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(percent)
+	first := newProfile(t, Options{CollectAtSamples: true}, compiling())
+	second := newProfile(t, Options{CollectAtSamples: true, Exact: true}, compiling())
+	endFirst, endSecond := first.spin(), second.spin()
+	first.awaitCollections()
+	endFirst()
+	first.close()
+	first.close()
+	second.awaitCollections()
+	endSecond()
+	second.close()
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("the percentage is %d after Close, was 100", got)
+	}
+}
+
+// Guests whose every call is recorded leave their loops, too, also when nothing is
+// recorded any more. The test runs alone, as TestExit does.
+func TestStoppingExact(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	p := newProfile(t, Options{Exact: true}, compiling())
+	end := p.spin()
+	for range 10 {
+		p.profiler.Stopping(runtime.GC)
+	}
+	p.profiler.Finish("over")
+	if _, err := p.profiler.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		p.profiler.Stopping(runtime.GC)
+	}
+	end()
+}
+
+// spin begins to run a guest that loops for ever in native code, and returns what ends
+// it.
+func (p *profile) spin() (end func()) {
+	p.Helper()
+	guest := p.instantiate(p.compile(guests.Small("spin")))
+	ended := make(chan error)
+	go func() {
+		_, err := guest.ExportedFunction("spin").Call(context.Background())
+		ended <- err
+	}()
+	for !p.entered(guest) {
+		runtime.Gosched()
+	}
+	return func() {
+		p.profiler.Exit(3)
+		<-ended
+	}
+}
+
+// entered reports whether a guest has been entered.
+func (p *profile) entered(guest api.Module) bool {
+	if x := p.profiler.exact; x != nil {
+		return x.thread(guest, nil) != nil
+	}
+	return p.profiler.instances.get(guest) != nil
+}
+
+func (p *profile) close() {
+	p.Helper()
+	if err := p.profiler.Close(context.Background()); err != nil {
+		p.Error(err)
+	}
+}
+
+// awaitCollections returns when garbage has been collected twice.
+func (p *profile) awaitCollections() {
+	before := p.collections()
+	for p.collections() < before+2 {
+		sink = make([]byte, 1<<20)
+	}
+}
+
+var sink []byte
+
+// collections returns how many have been made.
+func (p *profile) collections() (n int64) {
+	p.profiler.Stopping(func() {
+		var s debug.GCStats
+		debug.ReadGCStats(&s)
+		n = s.NumGC
+	})
+	return n
+}
+
+func TestHeapGoal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		live    uint64
+		percent int
+		want    uint64
+	}{{0, 100, smallestHeap}, {100 << 20, 100, 200 << 20}, {100 << 20, 50, 150 << 20}, {1 << 30, -1, math.MaxUint64}} {
+		if got := heapGoal(c.live, c.percent); got != c.want {
+			t.Errorf("live %d at %d %%: %d, want %d", c.live, c.percent, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package wasm
+
+import (
+	"context"
+	"runtime"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+)
+
+// entry listens on a function by which a host enters a module's instances.
+type entry struct {
+	module   *module
+	function uint32 // of the original
+}
+
+// entered is an entry that has not ended: a segment of the instance's stack. Each
+// runs on a stack of wazero's own, unless another module has made the call.
+type entered struct {
+	entry  *entry
+	stack  experimental.StackIterator // of the call: each of wazero's stacks has one
+	base   int                        // activations below
+	direct bool                       // another module has called, on the same stack
+
+	// The mark of the first activation is of this segment; and of another activation
+	// than the entry's, which has made a tail call.
+	sampled, replaced bool
+
+	// calling: it has called host, which was announced, and below which are frames,
+	// down from depth. cut: and others, that are not known.
+	calling  bool
+	host     uint32
+	hostMark managed.Mark
+	frames   []ccmap.Frame // innermost first
+	depth    int
+	cut      bool
+}
+
+// Before implements [experimental.FunctionListener].
+func (e *entry) Before(_ context.Context, guest api.Module, _ api.FunctionDefinition, _ []uint64, stack experimental.StackIterator) {
+	in := e.module.profiler.instances.get(guest)
+	if in == nil {
+		in = e.module.newInstance(guest)
+	}
+	if in != nil {
+		in.enter(e, stack)
+	}
+}
+
+// After implements [experimental.FunctionListener].
+func (e *entry) After(_ context.Context, guest api.Module, _ api.FunctionDefinition, _ []uint64) {
+	if in := e.module.profiler.instances.get(guest); in != nil {
+		in.returnFrom(e)
+	}
+}
+
+// Abort implements [experimental.FunctionListener]. wazero says which module the host
+// has called: that it was another one which has called this, is found out.
+func (e *entry) Abort(_ context.Context, guest api.Module, _ api.FunctionDefinition, _ error) {
+	in := e.module.profiler.instances.get(guest)
+	if in == nil || in.module != e.module {
+		in = e.calledDirectly()
+	}
+	if in != nil {
+		in.abort(e)
+	}
+}
+
+// calledDirectly returns the instance that another module has entered here; nil if
+// there are several, which find out at their next entry.
+func (e *entry) calledDirectly() (found *instance) {
+	several := false
+	e.module.profiler.instances.each(func(in *instance) {
+		if in.module == e.module && in.enteredDirectly(e) {
+			several = several || found != nil
+			found = in
+		}
+	})
+	if several {
+		return nil
+	}
+	return found
+}
+
+// enter begins a segment.
+func (in *instance) enter(e *entry, stack experimental.StackIterator) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	stack.Next() // the entry
+	direct := stack.Next()
+	if len(in.entries) > 0 {
+		in.reconcile(stack, direct)
+	}
+	if len(in.entries) == 0 {
+		in.thread.Unpark()
+		if in.marked {
+			in.unmark()
+		}
+	}
+	in.push(entered{entry: e, stack: stack, base: in.readDepth(), direct: direct})
+}
+
+// readDepth returns the guest's depth, 0 if it does not tell.
+func (in *instance) readDepth() int {
+	if in.depth == nil {
+		return 0
+	}
+	return int(uint32(in.depth.Get()))
+}
+
+// push adds a segment, and reuses the memory of one that has ended.
+func (in *instance) push(e entered) {
+	if n := len(in.entries); n < cap(in.entries) {
+		e.frames = in.entries[:n+1][n].frames[:0]
+	}
+	in.entries = append(in.entries, e)
+}
+
+// reconcile finds out how a new segment stands to the one before. wazero tells of
+// every end but one: a stack overflow (v1.12.0, internal/engine/wazevo/call_engine.go:
+// the error of growStack is returned, and no listener told). A host function that
+// calls back and was not announced looks the same; all are announced from then on.
+func (in *instance) reconcile(stack experimental.StackIterator, direct bool) {
+	top := len(in.entries) - 1
+	if !direct {
+		for top >= 0 && in.entries[top].stack == stack { // it was called again
+			top--
+		}
+		in.entries = in.entries[:top+1]
+	}
+	switch {
+	case top < 0:
+		in.heal(0)
+	case in.entries[top].calling && in.entries[top].depth == in.readDepth():
+		in.imports.calledBack(in.entries[top].host)
+	case !direct && in.dropEnded():
+		in.healBelow()
+	default:
+		in.entries[top].calling = false
+		in.announceAll()
+	}
+}
+
+// dropEnded drops the segments for which the goroutine has no stack of wazero's below
+// the one that begins: they have ended by a stack overflow. It reports whether there
+// were any.
+func (in *instance) dropEnded() bool {
+	n, below := 0, callsOnStack()-1
+	for n < len(in.entries) && (below > 0 || n > 0 && in.entries[n].direct) {
+		if !in.entries[n].direct {
+			below--
+		}
+		n++
+	}
+	dropped := n < len(in.entries)
+	in.entries = in.entries[:n]
+	return dropped
+}
+
+// healBelow sets the depth to what it is below a segment that begins, if that is known.
+func (in *instance) healBelow() {
+	n := len(in.entries)
+	switch {
+	case n == 0:
+		in.heal(0)
+	case in.entries[n-1].calling:
+		in.heal(in.entries[n-1].depth)
+		in.imports.calledBack(in.entries[n-1].host)
+	default:
+		in.announceAll()
+	}
+}
+
+// heal sets the guest's depth, and how much of it samples have seen.
+func (in *instance) heal(depth int) {
+	if in.depth == nil {
+		return
+	}
+	in.depth.Set(uint64(depth))
+	in.visited.Set(min(in.visited.Get(), uint64(depth)))
+}
+
+// dropOthers drops the segments that are not on the stack that the guest executes on:
+// they have ended by a stack overflow. The guest has healed its depth itself, behind
+// the import that made the call back.
+func (in *instance) dropOthers(stack experimental.StackIterator) {
+	n := len(in.entries)
+	for n > 0 && in.entries[n-1].stack != stack {
+		n--
+	}
+	in.entries = in.entries[:n]
+}
+
+// callsOnStack returns how many of wazero's stacks the goroutine has.
+func callsOnStack() int {
+	var pcs [256]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	n := 0
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, "wazevo.(*callEngine).callWithStack") {
+			n++
+		}
+		if !more {
+			return n
+		}
+	}
+}
+
+// returnFrom ends a segment whose entry has returned. A mark that has found the
+// outermost one behind its last safe point is the entry's: where all calls are
+// short, there is no other time to sample it. One that has made a tail call ended then.
+func (in *instance) returnFrom(e *entry) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	i := in.find(e)
+	if i < 0 {
+		return
+	}
+	in.entries = in.entries[:i+1]
+	if i == 0 && in.marked && !in.entries[0].replaced {
+		in.unmark()
+		in.walk.entry = &in.entries[0]
+		in.thread.Sample(in)
+		in.walk.end()
+	}
+	in.pop()
+}
+
+// abort ends a segment whose entry will not return.
+func (in *instance) abort(e *entry) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if i := in.find(e); i >= 0 {
+		in.entries = in.entries[:i+1]
+		in.heal(in.entries[i].base)
+		in.pop()
+	}
+}
+
+// enteredDirectly reports whether another module is what has made an entry last.
+func (in *instance) enteredDirectly(e *entry) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	i := in.find(e)
+	return i >= 0 && in.entries[i].direct
+}
+
+// find returns the innermost segment of an entry, -1 if there is none.
+func (in *instance) find(e *entry) int {
+	i := len(in.entries) - 1
+	for i >= 0 && in.entries[i].entry != e {
+		i--
+	}
+	return i
+}
+
+// pop ends the innermost segment. The one below has called it by a host function,
+// whose return is to be seen.
+func (in *instance) pop() {
+	n := len(in.entries) - 1
+	in.entries = in.entries[:n]
+	switch {
+	case n == 0:
+		in.thread.Park()
+	case in.entries[n-1].calling:
+		in.mark.Set(1)
+	}
+}
+
+// entryFrame is the frame of an entry that is about to end, the outermost.
+func (in *instance) entryFrame(e *entered) managed.Frame {
+	if !e.sampled && in.depth != nil {
+		in.clearMarks(e.base, max(e.base+1, len(in.marks)))
+	}
+	return managed.Frame{Method: in.module.method(e.entry.function), Offset: ccmap.NoOffset, Mark: in.markAt(e.base + 1)}
+}

@@ -1,0 +1,264 @@
+package wasm
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+)
+
+// exactThread records the calls of one instance, which are of one goroutine at a
+// time.
+//
+//	exact … mark  set when it is made
+//	all else      under mu: events on the guest's goroutine, stop on the session's
+type exactThread struct {
+	exact    *exact
+	module   *module
+	instance api.Module
+	executed api.Global        // instructions, as the guest counts them
+	depth    api.Global        // of its counted activations
+	mark     api.MutableGlobal // set to have the next safe point call the host
+
+	mu      sync.Mutex
+	stack   callStack
+	entries []int                                       // depth of the stack at each entry of a host that has not ended
+	sites   map[experimental.ProgramCounter]ccmap.Frame // of calls, by their return addresses
+	counted uint64                                      // instructions that were given to activations
+	lane    *lane                                       // while a call is under way
+	due     int                                         // samples until the clock is read
+	push    func(*ccmap.Sample)
+	stopped bool
+}
+
+// newExactThread is called with the lock of x held.
+func newExactThread(x *exact, m *module, instance api.Module) *exactThread {
+	t := &exactThread{
+		exact:    x,
+		module:   m,
+		instance: instance,
+		executed: global(instance, rewrite.ExecutedGlobal),
+		depth:    global(instance, rewrite.DepthGlobal),
+		mark:     global(instance, rewrite.MarkGlobal),
+		sites:    make(map[experimental.ProgramCounter]ccmap.Frame),
+		stopped:  x.stopped,
+	}
+	t.push = t.pushSample
+	return t
+}
+
+// begin prepares for an event of a call that begins, and reports whether it is to
+// be recorded.
+func (t *exactThread) begin() bool {
+	if t.stopped {
+		return false
+	}
+	if !t.open() {
+		t.lane = t.exact.take()
+		t.stack.sample.Thread = t.lane.thread
+		t.counted = t.executed.Get()
+		t.wait(false)
+	}
+	t.spend()
+	return true
+}
+
+// open reports whether a call is under way.
+func (t *exactThread) open() bool { return t.lane != nil }
+
+// rest gives the lane to others when no call is under way any more.
+func (t *exactThread) rest() {
+	if len(t.stack.calls) == 0 && len(t.entries) == 0 {
+		t.exact.giveBack(t.lane)
+		t.lane = nil
+	}
+}
+
+// wait says whether the guest is to call the host at its next safe point: behind the
+// import that it has called, or wherever it is if it is asked to.
+func (t *exactThread) wait(forHost bool) {
+	if forHost || t.exact.profiler.calling() {
+		t.mark.Set(1)
+	} else {
+		t.mark.Set(0)
+	}
+}
+
+// ask has the guest call the host at its next safe point.
+func (t *exactThread) ask() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mark.Set(1)
+}
+
+// spend gives what was executed since the last event to the innermost activation.
+func (t *exactThread) spend() {
+	now := t.executed.Get()
+	t.stack.spend(int64(now - t.counted))
+	t.counted = now
+}
+
+// enterGuest is a call by a host, which is either the function that the guest has
+// called last, or outside. Everything else on the stack has ended without an event.
+func (t *exactThread) enterGuest() {
+	depth := t.stack.innermostHost() + 1
+	t.leaveTo(depth)
+	t.forgetEntries(depth)
+	t.entries = append(t.entries, depth)
+	t.wait(false)
+}
+
+// leaveGuest is the return to the host, or the trap that it gets.
+func (t *exactThread) leaveGuest() {
+	last := len(t.entries) - 1
+	if last < 0 {
+		return
+	}
+	depth := t.entries[last]
+	t.leaveTo(depth)
+	t.entries = t.entries[:last]
+	t.wait(depth > 0) // whether a host function below goes on
+}
+
+// leaveTo ends activations until depth of them are left, and the entries above.
+func (t *exactThread) leaveTo(depth int) {
+	t.stack.leaveTo(depth, t.push)
+	t.forgetEntries(depth + 1)
+}
+
+// forgetEntries lets go of the entries that were made at a depth, or deeper.
+func (t *exactThread) forgetEntries(depth int) {
+	n := len(t.entries)
+	for n > 0 && t.entries[n-1] >= depth {
+		n--
+	}
+	t.entries = t.entries[:n]
+}
+
+// call begins an activation of a function of the guest.
+func (t *exactThread) call(f *exactFunction, stack experimental.StackIterator) {
+	depth := uint32(t.depth.Get())
+	at := t.caller(depth, stack)
+	t.stack.enter(activation{frame: ccmap.Frame{Method: f.method()}, depth: depth, counted: f.counted}, at.Offset, t.push)
+}
+
+// callHost begins an activation of a host function. The guest's next safe point
+// then is the one behind its call.
+func (t *exactThread) callHost(method ccmap.MethodID, stack experimental.StackIterator) {
+	at := t.caller(uint32(t.depth.Get()), stack)
+	t.stack.enter(activation{frame: ccmap.Frame{Method: method}, host: true}, at.Offset, t.push)
+	t.wait(true)
+}
+
+// returned ends the innermost activation of a function, and what is above it. One
+// that has ended already by a tail call returns again where wazero has compiled
+// that as a plain call: no activation of the depth is there.
+func (t *exactThread) returned(f *exactFunction) {
+	i := t.stack.innermost(f.method())
+	if i >= 0 && (!f.counted || t.stack.calls[i].depth == uint32(t.depth.Get())) {
+		t.leaveTo(i)
+	}
+}
+
+// aborted ends the innermost activation of a function, and what is above it. The
+// guest's depth is what it was at the trap.
+func (t *exactThread) aborted(f *exactFunction) {
+	if i := t.stack.innermost(f.method()); i >= 0 {
+		t.leaveTo(i)
+	}
+}
+
+func (t *exactThread) hostReturned() {
+	if i := t.stack.innermostHost(); i >= 0 {
+		t.leaveTo(i)
+	}
+	t.wait(false)
+}
+
+// unknownCaller is where a call stands that is not made by code of the guest.
+var unknownCaller = ccmap.Frame{Method: ccmap.NoMethod, Offset: ccmap.NoOffset}
+
+// caller ends the activations that have made a tail call, of which wazero does not
+// tell, and returns where the innermost one that is left makes the call that
+// begins. The first frame of wazero's stack is the callee, or the host function
+// that tells of the call.
+func (t *exactThread) caller(depth uint32, stack experimental.StackIterator) ccmap.Frame {
+	for a := t.stack.guest(); a != nil && a.counted && a.depth >= depth; a = t.stack.guest() {
+		t.leaveTo(len(t.stack.calls) - 1)
+	}
+	if t.stack.guest() == nil || !stack.Next() || !stack.Next() {
+		return unknownCaller
+	}
+	at := t.site(stack)
+	if at == unknownCaller {
+		return at
+	}
+	for a := t.stack.guest(); a != nil && a.frame.Method != at.Method; a = t.stack.guest() {
+		t.leaveTo(len(t.stack.calls) - 1)
+	}
+	return at
+}
+
+// site returns what stands in the frame that the iterator is at.
+func (t *exactThread) site(stack experimental.StackIterator) ccmap.Frame {
+	pc := stack.ProgramCounter()
+	at, ok := t.sites[pc]
+	if !ok {
+		at = unknownCaller
+		if p := t.module.locate(stack.Function(), pc); !p.foreign && !p.added {
+			at = p.frame
+		}
+		t.sites[pc] = at
+	}
+	return at
+}
+
+// clockEvery is how many samples have the same time: reading the clock for each
+// would take a fifth of what a call costs.
+const clockEvery = 64
+
+// pushSample pushes what an activation has done, and waits for room.
+func (t *exactThread) pushSample(s *ccmap.Sample) {
+	if t.due--; t.due < 0 {
+		t.due = clockEvery
+		s.Time = t.exact.clock.now()
+	}
+	if t.lane.ring.PushWaiting(s, t.exact.giveUp) {
+		t.exact.pushed.Add(1)
+	}
+}
+
+// stop reports all activations as they are, and records none from now on.
+func (t *exactThread) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	if t.open() {
+		t.spend()
+		t.stack.flush(t.push)
+		t.exact.giveBack(t.lane)
+		t.lane = nil
+	}
+}
+
+// exactClock tells CLOCK_MONOTONIC, the clock of samples, at the price of a call
+// into the vDSO.
+type exactClock struct {
+	base time.Time
+	ns   int64 // CLOCK_MONOTONIC at base
+}
+
+func newExactClock() exactClock {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // the clock is there since Linux 2.6 (clock_gettime(2))
+	}
+	return exactClock{base: time.Now(), ns: t.Nano()}
+}
+
+func (c exactClock) now() int64 { return c.ns + int64(time.Since(c.base)) }

@@ -1,0 +1,101 @@
+package wasm
+
+import (
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+)
+
+// imports is what an instance learns of the functions that its module imports: which
+// of them call back. Those are announced before they are called, so that the stack
+// below the call back is known; for the others that would be a waste.
+type imports struct {
+	uses     []use // by imported function
+	patience int   // calls after which one that has not called back is announced no more
+}
+
+// use is what was seen of an imported function.
+type use struct {
+	calls int // that were announced
+	back  bool
+}
+
+const (
+	firstPatience = 8
+	mostPatience  = 1 << 12
+)
+
+func (im *imports) init(m *module) {
+	im.uses = make([]use, m.rewritten.Imported)
+	im.patience = firstPatience
+}
+
+func (im *imports) calledBack(k uint32) { im.uses[k].back = true }
+
+// announces reports whether calls of an imported function are to be announced: it
+// may call back, as any may but WASI's, or every call is recorded.
+func (p *Profiler) announces(module, _ string) bool {
+	return p.exact != nil || module != "wasi_snapshot_preview1" && module != "wasi_unstable"
+}
+
+// announced notes the stack below a call of an imported function that may call back.
+// That it has returned is seen at the safe point behind it, for which the guest is
+// marked.
+func (in *instance) announced(k uint32, stack experimental.StackIterator) {
+	in.dropOthers(stack)
+	in.arrive(stack)
+	defer in.walk.end()
+	if len(in.entries) == 0 {
+		return
+	}
+	e := &in.entries[len(in.entries)-1]
+	e.calling, e.host, e.hostMark = true, k, managed.Mark{}
+	in.note(e)
+	in.mark.Set(1)
+	u := &in.imports.uses[k]
+	u.calls++
+	if u.calls > in.imports.patience && !u.back {
+		in.announce.Set(in.announce.Get() &^ in.module.rewritten.Announced[k])
+	}
+}
+
+// note keeps the frames of the innermost segment.
+func (in *instance) note(e *entered) {
+	w := &in.walk
+	e.depth, e.frames, e.cut = w.depth, e.frames[:0], e.direct
+	if in.depth == nil {
+		in.noteUncounted(e)
+		return
+	}
+	at, more := w.top, w.more
+	for depth := w.depth; depth > e.base; at, more = in.next(w.stack) {
+		if !more || at.foreign {
+			e.cut = true
+			return
+		}
+		if !at.added {
+			e.frames = append(e.frames, at.frame)
+			depth--
+		}
+	}
+}
+
+// noteUncounted is note for a guest that does not tell the depth.
+func (in *instance) noteUncounted(e *entered) {
+	whole, _ := in.walkUncounted(e.base, func(f managed.Frame) bool {
+		e.frames = append(e.frames, ccmap.Frame{Method: f.Method, Offset: f.Offset})
+		return true
+	})
+	e.cut = e.cut || !whole
+}
+
+// announceAll has all imports announced, because one that was not has called back.
+func (in *instance) announceAll() {
+	im := &in.imports
+	im.patience = min(4*im.patience, mostPatience)
+	for k := range im.uses {
+		im.uses[k].calls = 0
+	}
+	in.announce.Set(1<<64 - 1)
+}

@@ -1,0 +1,234 @@
+package wasm
+
+import (
+	"sync"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+)
+
+// instance is a module instance and its managed thread. wazero lets one goroutine at
+// a time execute it, which is the one that takes its samples.
+//
+// The lock is the marker's and the guest's, so that the two do not write one global
+// at once; where a host breaks wazero's rule, the profile is wrong and nothing worse.
+// The guest's own code reads and writes its globals without it: a word is written
+// whole, and each side writes what the other may find later.
+//
+//	module … announce  written once
+//	all else           under mu
+type instance struct {
+	module *module
+	guest  api.Module
+	thread *managed.Thread
+
+	// The guest's globals: see package rewrite. Nil: it has none, calls where none
+	// are to be caught, depth and visited where no activations are to be known.
+	mark, calls, depth, visited, announce api.MutableGlobal
+
+	mu        sync.Mutex
+	marked    bool           // since the last sample
+	entries   []entered      // that have not ended, outermost first
+	marks     []managed.Mark // of instrumented activations, by depth, those of the outermost first
+	positions map[experimental.ProgramCounter]position
+	imports   imports
+	walk      walk
+}
+
+// newInstance begins to sample a guest, once it is entered. Its calls are announced, at
+// first. It returns nil for a guest that has been closed while it runs: what was known
+// of its stack is gone.
+func (m *module) newInstance(guest api.Module) *instance {
+	if guest.IsClosed() {
+		return nil
+	}
+	in := &instance{
+		module:    m,
+		guest:     guest,
+		mark:      global(guest, rewrite.MarkGlobal),
+		calls:     global(guest, rewrite.CallsGlobal),
+		depth:     global(guest, rewrite.DepthGlobal),
+		visited:   global(guest, rewrite.VisitedGlobal),
+		announce:  global(guest, rewrite.AnnounceGlobal),
+		positions: make(map[experimental.ProgramCounter]position),
+	}
+	in.imports.init(m)
+	in.thread = m.profiler.Attach(managed.ThreadOptions{Hook: in})
+	in.thread.Park()
+	if !m.profiler.instances.put(in) {
+		in.thread.Detach()
+		return m.profiler.instances.get(guest)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mark.Set(1)
+	in.unmark()
+	return in
+}
+
+// global returns one of the globals that rewriting adds, nil if it has not.
+func global(guest api.Module, name string) api.MutableGlobal {
+	g, _ := guest.ExportedGlobal(name).(api.MutableGlobal)
+	return g
+}
+
+// leave ends the sampling of a guest. It may be called again.
+func (in *instance) leave() {
+	in.thread.Detach()
+	in.module.profiler.instances.remove(in)
+}
+
+// Mark implements [managed.Hook]. A guest that was closed has no more safe points.
+func (in *instance) Mark() {
+	if in.guest.IsClosed() {
+		in.leave()
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.marked = true
+	in.mark.Set(1)
+}
+
+// ask has the guest call the host at its next safe point, for no sample.
+func (in *instance) ask() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mark.Set(1)
+}
+
+// WantCalls implements [managed.Hook].
+func (in *instance) WantCalls() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.calls.Set(1)
+}
+
+// safepoint is what the guest calls at a safe point while it is marked, and before
+// calls of imports that are announced.
+func (in *instance) safepoint(reason uint32, stack experimental.StackIterator) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	k, before, imported := rewrite.Import(reason)
+	if imported && before {
+		in.announced(k, stack)
+		return
+	}
+	in.unmark()
+	in.dropOthers(stack)
+	in.arrive(stack)
+	in.walk.entering = reason == rewrite.ReasonEntry
+	if imported {
+		in.returned(k)
+	}
+	if in.thread.Sample(in) {
+		in.mark.Set(1)
+	}
+	in.walk.end()
+}
+
+// unmark takes the mark away, unless guests are to stay at their safe points, or to end.
+func (in *instance) unmark() {
+	in.marked = false
+	if !in.module.profiler.calling() {
+		in.mark.Set(0)
+	}
+}
+
+// called is what the guest calls before an indirect call while calls are wanted.
+func (in *instance) called(site, element uint32, stack experimental.StackIterator) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if target, ok := in.target(site, element); ok && in.thread.CallsWanted() {
+		in.dropOthers(stack)
+		in.arrive(stack)
+		more := in.thread.Called(target, in)
+		in.walk.end()
+		if more {
+			return
+		}
+	}
+	if !in.thread.CallsWanted() {
+		in.calls.Set(0)
+	}
+}
+
+// arrive begins a walk of the stack: it finds out how many instrumented activations
+// there are, and clears the marks of those that no sample has seen.
+func (in *instance) arrive(stack experimental.StackIterator) {
+	w := &in.walk
+	w.begin(stack)
+	stack.Next() // the host function
+	w.top, w.more = in.next(stack)
+	if in.depth == nil {
+		return
+	}
+	depth := in.readDepth()
+	if w.more && w.top.kind == rewrite.Polled {
+		depth++
+	}
+	w.depth = depth
+	seen := min(int(uint32(in.visited.Get())), depth)
+	in.clearMarks(seen, depth)
+	in.visited.Set(uint64(depth))
+	if n := len(in.entries); n > 0 {
+		e := &in.entries[n-1]
+		e.replaced = e.replaced || e.sampled && seen <= e.base
+		e.sampled = true
+	}
+}
+
+// returned notes that an imported function has returned, whose frame is then the
+// innermost one: the same activation that was announced, if it was.
+func (in *instance) returned(k uint32) {
+	in.walk.host = int64(k)
+	if n := len(in.entries); n > 0 && in.entries[n-1].calling {
+		e := &in.entries[n-1]
+		if e.host == k {
+			in.walk.returned = e.hostMark
+		}
+		e.calling = false
+	}
+}
+
+// clearMarks makes room for the marks of depth activations, and clears those above
+// the ones that samples have seen.
+func (in *instance) clearMarks(seen, depth int) {
+	if depth > len(in.marks) {
+		in.marks = append(in.marks, make([]managed.Mark, depth-len(in.marks))...)
+	}
+	clear(in.marks[seen:depth])
+}
+
+// markAt returns the mark of the activation at a depth, counted from 1; nil if the
+// guest does not tell the depth.
+func (in *instance) markAt(depth int) *managed.Mark {
+	if in.depth == nil {
+		return nil
+	}
+	return &in.marks[depth-1]
+}
+
+// next returns what the stack's next frame is.
+func (in *instance) next(stack experimental.StackIterator) (position, bool) {
+	if !stack.Next() {
+		return position{}, false
+	}
+	pc := stack.ProgramCounter()
+	at, ok := in.positions[pc]
+	if !ok {
+		if at = in.module.locate(stack.Function(), pc); !at.foreign {
+			in.positions[pc] = at
+		}
+	}
+	return at, true
+}
+
+// hostFrame is the frame of an imported function.
+func (in *instance) hostFrame(k uint32, mark *managed.Mark) managed.Frame {
+	return managed.Frame{Method: in.module.method(k), Offset: ccmap.NoOffset, Mark: mark}
+}

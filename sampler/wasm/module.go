@@ -1,0 +1,180 @@
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/sampler/wasm/symbols"
+)
+
+// digest identifies a guest's binary.
+type digest [sha256.Size]byte
+
+// module is what the profiler knows of a guest's binary. Its instances share it.
+//
+//	methods, names  by atomic operations
+//	all else        written once
+type module struct {
+	profiler  *Profiler
+	id        string // of the binary
+	rewritten *rewrite.Module
+	symbols   *symbols.Table
+
+	methods []atomic.Uint32                // by original function: 1 + its id, 0 before it is wanted
+	names   []atomic.Pointer[functionName] // by rewritten function, as wazero knows it
+}
+
+// functionName is how wazero's stack iterator names a function.
+type functionName struct{ module, function string }
+
+// CompileModule is to be called in place of the runtime's: it adds safe points to a
+// guest, and compiles it. The guest's instances are sampled from their first
+// safe point on.
+//
+// The error wraps [rewrite.ErrRefused] if the guest cannot be rewritten exactly or is
+// malformed, [sampler.ErrUnsupported] if the runtime interprets; else it is wazero's.
+// A function listener that the context has is not called.
+func (p *Profiler) CompileModule(ctx context.Context, binary []byte) (wazero.CompiledModule, error) {
+	if err := p.prepare(ctx); err != nil {
+		return nil, err
+	}
+	m, err := p.module(binary)
+	if err != nil {
+		return nil, err
+	}
+	return p.engine.CompileModule(experimental.WithFunctionListenerFactory(ctx, m), m.rewritten.Binary)
+}
+
+// digestOf returns a binary's digest.
+func digestOf(binary []byte) digest { return sha256.Sum256(binary) }
+
+// module returns what there is to know of a binary. wazero, too, compiles a binary
+// once for all that are compiled at a time, with the listeners of the first.
+func (p *Profiler) module(binary []byte) (*module, error) {
+	id := digestOf(binary)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.modules[id]; m != nil {
+		return m, nil
+	}
+	m, err := p.readModule(bytes.Clone(binary))
+	if err != nil {
+		return nil, err
+	}
+	m.id = hex.EncodeToString(id[:8])
+	p.modules[id] = m
+	return m, nil
+}
+
+func (p *Profiler) readModule(binary []byte) (*module, error) {
+	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{
+		Marks:    !p.options.NoActivations || p.options.Exact,
+		Calls:    p.options.HitBudget >= 0 && !p.options.Exact,
+		Exact:    p.options.Exact,
+		Announce: p.announces,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rewrite module: %w", err)
+	}
+	table, err := symbols.Read(binary)
+	if err != nil {
+		return nil, err
+	}
+	return &module{
+		profiler:  p,
+		rewritten: rewritten,
+		symbols:   table,
+		methods:   make([]atomic.Uint32, table.Len()),
+		names:     make([]atomic.Pointer[functionName], functions(table, rewritten)),
+	}, nil
+}
+
+// functions bounds the number of functions of a rewritten module: two are imported
+// more, and entries may have been added.
+func functions(t *symbols.Table, r *rewrite.Module) int { return t.Len() + 2 + len(r.Entries) }
+
+// NewFunctionListener implements [experimental.FunctionListenerFactory]: it puts
+// listeners on the functions by which a host enters the guest. wazero calls it with
+// every function that the guest defines.
+func (m *module) NewFunctionListener(def api.FunctionDefinition) experimental.FunctionListener {
+	m.names[def.Index()].CompareAndSwap(nil, &functionName{def.ModuleName(), def.Name()})
+	if x := m.profiler.exact; x != nil {
+		return x.listener(m, def.Index())
+	}
+	if original, ok := m.rewritten.Entries[def.Index()]; ok {
+		return &entry{module: m, function: original}
+	}
+	return nil
+}
+
+// method returns the id of an original function. Two functions of different modules
+// that share name and signature are told apart by their modules.
+func (m *module) method(original uint32) ccmap.MethodID {
+	slot := &m.methods[original]
+	if id := slot.Load(); id != 0 {
+		return ccmap.MethodID(id - 1)
+	}
+	f := m.symbols.Function(int(original))
+	method := ccmap.Method{
+		Name: f.Name, Signature: f.Signature, File: f.File, StartLine: f.StartLine,
+		Module: m.id, Coordinate: ccmap.CoordinateBytecode,
+	}
+	if f.Imported {
+		method.Module = "" // of the host
+	}
+	names := m.profiler.Sink().Names
+	id := names.Intern(method)
+	if names.At(id).Module != method.Module {
+		method.Signature += " @" + m.id
+		id = names.Intern(method)
+	}
+	slot.Store(uint32(id) + 1)
+	return id
+}
+
+// position is what stands at a return address.
+type position struct {
+	frame   ccmap.Frame
+	kind    rewrite.Kind
+	foreign bool // no function of the module, as far as one can tell
+	added   bool // a function that rewriting has added
+}
+
+// locate finds what stands at a return address.
+func (m *module) locate(f experimental.InternalFunction, pc experimental.ProgramCounter) position {
+	index := f.Definition().Index()
+	if !m.owns(f.Definition()) {
+		return position{foreign: true}
+	}
+	original, ok := m.rewritten.Function(index)
+	if !ok || int(original) < m.rewritten.Imported {
+		return position{added: true}
+	}
+	at := ccmap.Frame{Method: m.method(original), Offset: ccmap.NoOffset}
+	function, offset, ok := m.rewritten.Original(f.SourceOffsetForPC(pc))
+	if ok && function == original {
+		at.Offset = offset
+		m.profiler.Sink().Names.SetLine(at, m.symbols.Line(int(original), offset))
+	}
+	return position{frame: at, kind: m.rewritten.Functions[int(original)-m.rewritten.Imported]}
+}
+
+// owns reports whether a function is of this module, by its index and names: wazero
+// shows which function a frame is of, but of which module only by the module's name.
+func (m *module) owns(def api.FunctionDefinition) bool {
+	if int(def.Index()) >= len(m.names) {
+		return false
+	}
+	name := m.names[def.Index()].Load()
+	return name != nil && *name == functionName{def.ModuleName(), def.Name()}
+}

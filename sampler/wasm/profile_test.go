@@ -1,0 +1,205 @@
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+)
+
+// paths counts by context: the names of the methods, outermost first.
+type paths map[string]int64
+
+// profile is a runtime whose guests are sampled, in the test's own time.
+type profile struct {
+	testing.TB
+	profiler *Profiler
+	runtime  wazero.Runtime
+	folded   *ccmap.Map
+}
+
+func compiling() wazero.RuntimeConfig {
+	return wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall)
+}
+
+// everySafePoint is a burst without end: after one mark, every so manieth safe point
+// is a sample.
+func everySafePoint(stride int) Options {
+	return Options{Options: managed.Options{
+		Sink:     sampler.Sink{Queue: queue.New(queue.Options{RingWords: 1 << 20})},
+		Interval: -1,
+		Burst:    managed.Burst{Samples: 1 << 30, Stride: stride},
+	}}
+}
+
+// newProfile returns a runtime with WASI.
+func newProfile(t testing.TB, o Options, config wazero.RuntimeConfig) *profile {
+	t.Helper()
+	ctx := context.Background()
+	p := &profile{TB: t, runtime: wazero.NewRuntimeWithConfig(ctx, config)}
+	t.Cleanup(func() { p.runtime.Close(ctx) })
+	p.profiler = New(p.runtime, o)
+	t.Cleanup(func() { p.profiler.Close(ctx) })
+	p.folded = ccmap.New(ccmap.Options{Names: p.profiler.Sink().Names})
+	wasi_snapshot_preview1.MustInstantiate(ctx, p.runtime)
+	return p
+}
+
+// hostFunction is one that the guest callback imports.
+type hostFunction func(ctx context.Context, guest api.Module, n int32)
+
+// reenter calls back, as the guest wants it.
+func reenter(ctx context.Context, guest api.Module, n int32) {
+	if _, err := guest.ExportedFunction("reenter").Call(ctx, uint64(n)); err != nil {
+		panic(err)
+	}
+}
+
+// provide instantiates what the guest callback imports.
+func provide(t testing.TB, ctx context.Context, r wazero.Runtime, callback hostFunction) {
+	t.Helper()
+	_, err := r.NewHostModuleBuilder("env").NewFunctionBuilder().
+		WithFunc(callback).Export("callback").Instantiate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compile compiles a guest with safe points.
+func (p *profile) compile(binary []byte) wazero.CompiledModule {
+	p.Helper()
+	c, err := p.profiler.CompileModule(context.Background(), binary)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return c
+}
+
+// instantiate returns an instance that is sampled from now on: its thread is attached
+// at its first entry, and marked from there.
+func (p *profile) instantiate(c wazero.CompiledModule) api.Module {
+	p.Helper()
+	guest, err := p.runtime.InstantiateModule(context.Background(), c, anonymous())
+	if err != nil {
+		p.Fatal(err)
+	}
+	return guest
+}
+
+func anonymous() wazero.ModuleConfig {
+	return wazero.NewModuleConfig().WithName("").WithStartFunctions().WithStdout(new(bytes.Buffer))
+}
+
+// mark has a guest's next call sampled. A mark before the call would be forgotten, so
+// it is made as if the guest had been entered.
+func (p *profile) mark(guest api.Module) {
+	in := p.profiler.instances.get(guest)
+	if in == nil {
+		for _, m := range p.profiler.modules {
+			if len(m.rewritten.Functions) > 0 {
+				in = m.newInstance(guest)
+			}
+		}
+	}
+	in.thread.Unpark()
+	p.profiler.Mark(1000)
+	in.marked = false
+}
+
+// contexts folds what was pushed, and returns the activations by context.
+func (p *profile) contexts() paths {
+	p.Helper()
+	p.profiler.instances.each(func(in *instance) { in.thread.Park() })
+	p.profiler.Sink().Queue.Drain(p.fold)
+	s := p.folded.Snapshot()
+	if err := s.CheckValid(); err != nil {
+		p.Fatal(err)
+	}
+	return activations(s)
+}
+
+// checkAtMost compares with the true activations: those of every whole context, and,
+// because there are cut ones too, of every method.
+func (p *profile) checkAtMost(most paths) {
+	p.Helper()
+	methods, mostOf := paths{}, paths{}
+	for path, n := range most {
+		mostOf[last(path)] += n
+	}
+	for path, n := range p.contexts() {
+		methods[last(path)] += n
+		if n > most[path] && !strings.HasPrefix(path, "/"+ccmap.TruncatedName) {
+			p.Errorf("%s: %d activations, in truth %d", path, n, most[path])
+		}
+	}
+	for method, n := range methods {
+		if n > mostOf[method] && method != ccmap.TruncatedName {
+			p.Errorf("%s: %d activations, in truth %d", method, n, mostOf[method])
+		}
+	}
+}
+
+// checkAtLeast checks that the activations that were to be found have been.
+func (p *profile) checkAtLeast(least paths) {
+	p.Helper()
+	got := p.contexts()
+	for path, n := range least {
+		if got[path] < n {
+			p.Errorf("%s: %d activations, want %d at least", path, got[path], n)
+		}
+	}
+}
+
+// bare returns the functions without safe points.
+func (p *profile) bare() map[string]bool {
+	names := map[string]bool{}
+	for _, m := range p.profiler.modules {
+		for i, kind := range m.rewritten.Functions {
+			if kind == rewrite.Bare {
+				names[m.symbols.Function(m.rewritten.Imported+i).Name] = true
+			}
+		}
+	}
+	return names
+}
+
+func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// activations returns those of all contexts that are not too deep.
+func activations(s *ccmap.Snapshot) paths {
+	return countPaths(s, func(n ccmap.Node) int64 { return n.Self.Activations })
+}
+
+// countPaths sums up what the nodes of each path count.
+func countPaths(s *ccmap.Snapshot, of func(ccmap.Node) int64) paths {
+	names, depths := make([]string, s.Len()), make([]int, s.Len())
+	all := paths{}
+	for n := range s.Nodes() {
+		if n.ID == 0 || n.Method == ccmap.NoMethod || depths[n.Parent] == deepest {
+			depths[n.ID] = depths[n.Parent]
+			continue
+		}
+		depths[n.ID] = depths[n.Parent] + 1
+		names[n.ID] = names[n.Parent] + "/" + s.Names().At(n.Method).Name
+		all[names[n.ID]] += of(n)
+	}
+	return all
+}
+
+// fold folds a sample, as the manager does: a caught call is none.
+func (p *profile) fold(s *ccmap.Sample) {
+	if !s.Hit {
+		p.folded.Fold(s)
+	}
+}
