@@ -32,10 +32,10 @@ itself is not: what it has beyond its contexts stands in '(pruned contexts)'.
 METHOD is a name, or as much of its end as is unique ('Server.handle').
 
 With --json: profile {as in top}, total {…}, contexts [{samples, time_ns, percent,
-activations, method {method, signature, file, line}, callers [{…, line of the
-call}], more}], pruned {…}, lower_bounds. Callers are innermost first; more says
-that there are further ones. lower_bounds is true of contexts after pruning, and
-pruned what the method has beyond them, where it is one.`
+activations, method {method, signature, file, line}, callers [{…, line and
+position of the call, see query}], more}], pruned {…}, lower_bounds. Callers are
+innermost first; more says that there are further ones. lower_bounds is true of
+contexts after pruning, and pruned what the method has beyond them, where it is one.`
 
 const contextsExample = `  ccmapd contexts web.pb.gz runtime.mallocgc
   ccmapd contexts -n 3 --depth 12 web.pb.gz Server.handle
@@ -185,10 +185,9 @@ func printContexts(env *environment, p *profile, l contextList, list listing) er
 
 func (t *table) addContext(p *profile, r contextRow, total ccmap.Counters) {
 	m := p.Names().At(r.method)
-	t.addFigures(p, r.total, total, m.Name, formatLocation(m, 0))
+	t.addFigures(p, r.total, total, m.Name, formatDeclaration(m))
 	for _, f := range r.callers {
-		caller := p.Names().At(f.Method)
-		t.addText("  ← "+caller.Name, formatLocation(caller, f.Offset))
+		t.addText("  ← "+p.Names().At(f.Method).Name, formatLocation(p.Names(), f))
 	}
 	if r.more {
 		t.addText("  ← "+ellipsis, "")
@@ -221,5 +220,5 @@ func contextsJSON(p *profile, l contextList, shown []contextRow) any {
 }
 
 func newContextJSON(p *profile, r contextRow) contextJSON {
-	return contextJSON{p.measure.json(r.total), nameJSON(p.Names().At(r.method)), p.callersJSON(r.callers), r.more}
+	return contextJSON{p.measure.json(r.total), nameJSON(p.Names().At(r.method)), callersJSON(p.Names(), r.callers), r.more}
 }

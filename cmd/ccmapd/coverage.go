@@ -158,8 +158,12 @@ func (c *coverageImport) method(pkg *gocover.Package, f *gocover.Function, told 
 
 // isFunction reports whether a method of the profile may be a function of its name:
 // it stands in the same file, and begins on the same line. Without the source the
-// line of the declaration is not known, only that of the brace.
+// line of the declaration is not known, only that of the brace. In the code of a VM,
+// where positions are no lines, blocks have no place.
 func isFunction(m ccmap.Method, pkg *gocover.Package, f *gocover.Function, told bool) bool {
+	if m.Coordinate != ccmap.CoordinateLine {
+		return false
+	}
 	if m.File != "" && m.File != f.File && !strings.HasSuffix(m.File, "/"+fileInModule(pkg, f)) {
 		return false
 	}

@@ -41,12 +41,13 @@ func (p *profile) describe() string {
 	return strings.Join(lines, "\n")
 }
 
-// trust says in a line each how settled a profile is, and what was pruned of it:
+// trust says in a line each how settled a profile is, unless it is no sample but the
+// whole, and what was pruned of it:
 // "settled: methods 99.5%, edges 98.1%, kept contexts 93.0%", "4.2% of the time is
 // [pruned]".
 func (p *profile) trust() string {
 	var parts []string
-	if s := p.Meta().Settled; s != (ccmap.Settled{}) && !p.isRecent() {
+	if s := p.Meta().Settled; s != (ccmap.Settled{}) && !p.isRecent() && p.measure.clock != instructionClock {
 		contexts := "contexts"
 		if p.isPruned() {
 			contexts = "kept contexts" // of which more are settled than of all
@@ -134,14 +135,15 @@ func (p *profile) amountOf(total ccmap.Counters) string {
 	case p.measure.of(total) == 0:
 		return "no samples"
 	case !p.countsSamples():
-		return formatTime(total.Time) + " of CPU time in an unknown number of samples"
+		return p.measure.clock.amount(total.Time) + " in an unknown number of samples"
 	case !p.measure.timed:
 		return plural(total.Samples, "sample")
 	}
-	return plural(total.Samples, "sample") + ", " + formatTime(total.Time) + " of CPU time"
+	return plural(total.Samples, "sample") + ", " + p.measure.clock.amount(total.Time)
 }
 
-// intervals prints the range of the sampling interval's settings.
+// intervals prints the range of the sampling interval's settings, "" where there was
+// none.
 func intervals(changes []ccmap.IntervalChange) string {
 	if len(changes) == 0 {
 		return ""
@@ -150,7 +152,10 @@ func intervals(changes []ccmap.IntervalChange) string {
 	for _, c := range changes {
 		shortest, longest = min(shortest, c.Interval), max(longest, c.Interval)
 	}
-	if shortest == longest {
+	switch {
+	case longest == 0:
+		return ""
+	case shortest == longest:
 		return "interval " + formatTime(int64(shortest))
 	}
 	return fmt.Sprintf("interval %s to %s", formatTime(int64(shortest)), formatTime(int64(longest)))

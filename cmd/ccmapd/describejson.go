@@ -96,29 +96,3 @@ func (p *profile) describeMapJSON(d *profileJSON) {
 		d.Pruned = &prunedJSON{stats.Times, stats.Nodes, p.measure.amountJSON(p.PrunedTotal()), p.keepsTotals()}
 	}
 }
-
-// methodNameJSON identifies a method in the JSON of all commands.
-type methodNameJSON struct {
-	Method    string `json:"method"`
-	Signature string `json:"signature,omitempty"`
-	File      string `json:"file,omitempty"`
-	Line      int32  `json:"line,omitempty"` // of the declaration or, in a call, of the call
-}
-
-func nameJSON(m ccmap.Method) methodNameJSON {
-	return methodNameJSON{m.Name, m.Signature, m.File, m.StartLine}
-}
-
-// callJSON identifies the place of a call in its caller.
-func callJSON(m ccmap.Method, offset uint32) methodNameJSON {
-	return methodNameJSON{m.Name, m.Signature, m.File, lineOf(m, offset)}
-}
-
-// callersJSON identifies a chain of callers, each at its call.
-func (p *profile) callersJSON(callers []ccmap.Frame) []methodNameJSON {
-	out := make([]methodNameJSON, len(callers))
-	for i, f := range callers {
-		out[i] = callJSON(p.Names().At(f.Method), f.Offset)
-	}
-	return out
-}

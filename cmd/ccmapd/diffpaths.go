@@ -44,7 +44,7 @@ func (t *table) addPath(path []compare.Frame, figures ...string) {
 // location prints where a frame is in its source: "" where that is unknown.
 func location(f compare.Frame) string {
 	if f.File == "" || f.Line == 0 {
-		return f.File
+		return f.File + f.Position
 	}
 	return fmt.Sprintf("%s:%d", f.File, f.Line)
 }

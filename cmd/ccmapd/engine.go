@@ -11,8 +11,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/perf"
 )
 
-// source is a sampler that knows what it is attached to. Close detaches one
-// whose Run is not called.
+// source is a sampler that knows what it samples. Close frees one whose Run is not
+// called.
 type source interface {
 	sampler.Source
 	Target() ccmap.Target
@@ -25,13 +25,18 @@ type engine struct {
 	open func(attachment) (source, error)
 }
 
-// attachment is what an engine is to attach to, and how.
-type attachment struct {
-	pid      int
+// sampling is how a source is to sample, whatever its target is.
+type sampling struct {
 	interval time.Duration
 	hits     float64 // calls caught a second; negative: none
 	sink     sampler.Sink
 	log      *slog.Logger
+}
+
+// attachment is what an engine is to attach to, and how.
+type attachment struct {
+	pid int
+	sampling
 }
 
 // engines are all there are, the best first.
@@ -58,8 +63,14 @@ func engineNames(all []engine) []string {
 // chosen says which engine samples, and why that one.
 type chosen struct {
 	source
-	name string
-	why  string
+	name     string
+	why      string
+	embedded bool // the target runs in this process
+}
+
+// toProcess returns what opens the source of a session with a process.
+func toProcess(all []engine, name string, pid int) opener {
+	return func(s sampling) (chosen, error) { return attach(all, name, attachment{pid, s}) }
 }
 
 // attach opens the engine of the given name or, for auto, the first that is
@@ -73,7 +84,7 @@ func attach(all []engine, name string, a attachment) (chosen, error) {
 		}
 		src, err := e.open(a)
 		if err == nil {
-			return chosen{src, e.name, whyEngine(name, refused)}, nil
+			return chosen{source: src, name: e.name, why: whyEngine(name, refused)}, nil
 		}
 		refused = append(refused, refusal{e.name, err})
 		if !errors.Is(err, sampler.ErrPermission) && !errors.Is(err, sampler.ErrUnsupported) {

@@ -23,6 +23,7 @@ const (
 	exitRunFailed  = 125 // run: ccmapd failed before the program was started
 	exitCannotRun  = 126 // run: the program exists, but cannot be executed
 	exitNotFound   = 127 // run: the program was not found
+	exitTrapped    = 134 // run: the WebAssembly module trapped; 128 + SIGABRT, as of wasmtime
 )
 
 const exitCodesHelp = `Exit codes:
@@ -35,6 +36,7 @@ const exitCodesHelp = `Exit codes:
   125  run: not started, because ccmapd failed first
   126  run: the program cannot be executed
   127  run: the program was not found
+  134  run: the WebAssembly module trapped
 Otherwise, run exits with the code of the program, or with 128 plus the number
 of the signal that ended it.`
 

@@ -9,11 +9,12 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// measure is how hot code is measured in one profile: by CPU time or, where it
+// measure is how hot code is measured in one profile: by its clock or, where it
 // has none, by samples.
 type measure struct {
 	total int64 // ns or samples
 	timed bool
+	clock clock // what the ns are
 }
 
 func measureOf(s *ccmap.Snapshot) measure {
@@ -23,7 +24,7 @@ func measureOf(s *ccmap.Snapshot) measure {
 		// another tool wrote and package export takes for both.
 		return measure{total: total.Samples}
 	}
-	return measure{total: total.Time, timed: true}
+	return measure{total: total.Time, timed: true, clock: clockOf(s.Meta().Engine)}
 }
 
 func (m measure) of(c ccmap.Counters) int64 {
@@ -34,10 +35,13 @@ func (m measure) of(c ccmap.Counters) int64 {
 }
 
 func (m measure) format(c ccmap.Counters) string {
-	if m.timed {
-		return formatTimeInColumn(c.Time)
+	switch {
+	case !m.timed:
+		return formatCount(c.Samples)
+	case m.clock == instructionClock:
+		return formatCount(c.Time)
 	}
-	return formatCount(c.Samples)
+	return formatTimeInColumn(c.Time)
 }
 
 // share prints c as a part of the whole profile.
@@ -190,22 +194,4 @@ func shortenLocation(location string, width int) string {
 		location = location[slash+1:]
 	}
 	return location
-}
-
-// formatLocation prints where an offset of a method is in its source: "" where
-// the file is unknown, the file alone where the line is.
-func formatLocation(m ccmap.Method, offset uint32) string {
-	line := lineOf(m, offset)
-	if m.File == "" || line == 0 {
-		return m.File
-	}
-	return m.File + ":" + strconv.Itoa(int(line))
-}
-
-// lineOf returns the file line of an offset, 0 where it is unknown.
-func lineOf(m ccmap.Method, offset uint32) int32 {
-	if offset == ccmap.NoOffset {
-		return 0
-	}
-	return m.StartLine + int32(offset)
 }

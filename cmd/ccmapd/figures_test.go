@@ -5,8 +5,6 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
-
-	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 func TestFormatTime(t *testing.T) {
@@ -113,19 +111,4 @@ func TestShortenFits(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestFormatLocation(t *testing.T) {
-	t.Parallel()
-	m := ccmap.Method{Name: "main.f", File: "main.go", StartLine: 10}
-	for offset, want := range map[uint32]string{
-		0: "main.go:10", 5: "main.go:15", 1<<32 - 3: "main.go:7", ccmap.NoOffset: "main.go",
-	} {
-		if got := formatLocation(m, offset); got != want {
-			t.Errorf("formatLocation(%d) = %q, want %q", offset, got, want)
-		}
-	}
-	if got := formatLocation(ccmap.Method{Name: "x"}, 3); got != "" {
-		t.Errorf("location in no file = %q, want none", got)
-	}
 }

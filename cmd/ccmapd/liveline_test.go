@@ -21,15 +21,7 @@ func TestLiveLineIsDrawnAndRemoved(t *testing.T) {
 	<-asked
 	line.stop()
 	terminal.Close()
-	var drawn strings.Builder
-	for buf := make([]byte, 1024); ; {
-		n, err := screen.Read(buf)
-		drawn.Write(buf[:n])
-		if err != nil {
-			break // EIO: the other end is closed
-		}
-	}
-	lines := strings.Split(drawn.String(), clearLine)
+	lines := strings.Split(readScreen(screen), clearLine)
 	if len(lines) < 3 || !strings.Contains(lines[1], "samples/s") {
 		t.Errorf("drawn: %q", lines)
 	}

@@ -1,5 +1,6 @@
-// Command ccmapd attaches to a running Go process, samples its stacks and keeps
-// its Call Context Map. See ccmapd --help.
+// Command ccmapd samples the stacks of a running Go process, from outside, or of a
+// WebAssembly module that it runs, from inside, and keeps their Call Context Map. See
+// ccmapd --help.
 package main
 
 import "os"

@@ -109,9 +109,8 @@ func TestProgressLine(t *testing.T) {
 	p.clear()
 	p.clear()
 	terminal.Close()
-	got := make([]byte, 100)
-	n, err := screen.Read(got)
-	if want := clearLine + shortenEnd("1 of 1000 profiles", 9) + clearLine; string(got[:n]) != want {
-		t.Errorf("got %q, want %q, %v", got[:n], want, err)
+	want := clearLine + shortenEnd("1 of 1000 profiles", 9) + clearLine
+	if got := readScreen(screen); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

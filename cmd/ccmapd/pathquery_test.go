@@ -21,6 +21,10 @@ func TestParsePath(t *testing.T) {
 		"java/lang/Object.<init> > B":     {{name: "java/lang/Object.<init>"}, {name: "B"}},
 		"main.F[struct { A int }]:9 > B":  {{name: "main.F[struct { A int }]", line: 9}, {name: "B"}},
 		"A>B":                             {{name: "A>B"}},
+		"A:+0x3c > B":                     {{name: "A", atOffset: true, offset: 60}, {name: "B"}},
+		"A:+60 > B":                       {{name: "A", atOffset: true, offset: 60}, {name: "B"}},
+		"A:-2 > B":                        {{name: "A", atOffset: true, offset: 1<<32 - 2}, {name: "B"}},
+		"A:+0x > B:+0xg > C:+":            {{name: "A:+0x"}, {name: "B:+0xg"}, {name: "C:+"}},
 		`^main\.(handle|serve)$:10 > io.`: {{name: `^main\.(handle|serve)$`, line: 10}, {name: "io."}},
 	} {
 		got, err := parsePath(in)
@@ -37,16 +41,19 @@ func TestParsePath(t *testing.T) {
 func TestParsePathErrors(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"":                  "element 1: no method name",
-		"  ":                "element 1: no method name",
-		"> A":               "element 1: no method name",
-		"A >":               "element 2: no method name",
-		"A > > B":           "element 2: no method name",
-		":12 > B":           "element 1: no method name",
-		"A:0 > B":           "line 0 is not from 1",
-		"A:2147483648 > B":  "line 2147483648 is not from 1",
-		"A > B:12":          `"B:12" is the last element and calls nothing`,
-		"A:99999999999 > B": "line 99999999999 is not from 1",
+		"":                   "element 1: no method name",
+		"  ":                 "element 1: no method name",
+		"> A":                "element 1: no method name",
+		"A >":                "element 2: no method name",
+		"A > > B":            "element 2: no method name",
+		":12 > B":            "element 1: no method name",
+		"A:0 > B":            "line 0 is not from 1",
+		"A:2147483648 > B":   "line 2147483648 is not from 1",
+		"A > B:12":           `"B:12" is the last element and calls nothing`,
+		"A:99999999999 > B":  "line 99999999999 is not from 1",
+		"A > B:+0x3c":        `"B:+60" is the last element and calls nothing: a line is that of a call, as in 'A:+60 > B'`,
+		"A:+0x100000000 > B": "offset +0x100000000 is none of 32 bits",
+		"A:-1 > B":           "offset -1 is none of 32 bits",
 	} {
 		_, err := parsePath(in)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -57,7 +64,7 @@ func TestParsePathErrors(t *testing.T) {
 
 // FuzzParsePath: whatever parses prints as a path that parses to the same.
 func FuzzParsePath(f *testing.F) {
-	for _, s := range []string{"A", "A > B:7 > C", "A >", "type:.eq.T:3 > x y", ":1 > :2", "A: > B", "A ::1 > B"} {
+	for _, s := range []string{"A", "A > B:7 > C", "A >", "type:.eq.T:3 > x y", ":1 > :2", "A: > B", "A ::1 > B", "A:+0x3c > B", "A:-2 > B", "A:+0xffffffff > B"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -25,7 +25,7 @@ single positions of its code, beside the stacks.
     switch  the lines of the cases that were chosen; 'none' for no case
   origin    who counted:
     sampled   CPU samples: the count is samples, of which the share is CPU time
-    burst     breakpoints: calls that were caught, a few of all
+    burst     calls that were caught, a few of all
     imported  the program itself: all executions (convert --coverage)
 
 Calls whose callers are known stand with them (←, the innermost first); others
@@ -38,7 +38,8 @@ source; --sort count orders points alone, --sort name methods by name. METHOD is
 name, or as much of its end as is unique.
 
 With --json: profile {as in top}, points [{method, signature, file, line, end_line,
-kind, origin, callers [{method, signature, file, line of the call}], count, values
+kind, origin, callers [{method, signature, file, line and position of the call, see
+query}], count, values
 [{value ("taken", "untaken" or the line of a case), or method, signature, file and
 line of a callee; count, share_percent}], others, aged, nulls}], hidden_points. What
 a point does not have is left out: without callers any are meant.`

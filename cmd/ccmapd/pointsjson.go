@@ -1,7 +1,7 @@
 package main
 
 import (
-	"strconv"
+	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -39,19 +39,15 @@ func pointsJSON(p *profile, points []ccmap.Point, hidden int) any {
 }
 
 func onePointJSON(names *ccmap.Names, q ccmap.Point) pointJSON {
-	m := names.At(q.Method)
 	out := pointJSON{
-		methodNameJSON: callJSON(m, q.Offset), Kind: q.Kind.String(), Origin: q.Origin.String(),
+		methodNameJSON: callJSON(names, ccmap.Frame{Method: q.Method, Offset: q.Offset}), Kind: q.Kind.String(), Origin: q.Origin.String(),
 		Count: q.Count, Others: q.Other, Aged: q.Aged,
 	}
 	if q.Kind == ccmap.PointBlock || q.Kind == ccmap.PointBranch {
-		out.EndLine = lineOf(m, q.End)
+		out.EndLine = names.Line(ccmap.Frame{Method: q.Method, Offset: q.End})
 	}
 	if q.Callers != nil {
-		out.Callers = make([]methodNameJSON, len(q.Callers))
-	}
-	for i, c := range q.Callers {
-		out.Callers[i] = callJSON(names.At(c.Method), c.Offset)
+		out.Callers = callersJSON(names, q.Callers)
 	}
 	if q.Nulls != ccmap.NullsUnknown {
 		out.Nulls = &q.Nulls
@@ -69,7 +65,7 @@ func valueJSON(names *ccmap.Names, q ccmap.Point, v ccmap.PointValue) pointValue
 		target := nameJSON(names.At(ccmap.MethodID(v.Value)))
 		out.methodNameJSON = &target
 	case ccmap.PointSwitch:
-		out.Value = strconv.Itoa(int(lineOf(names.At(q.Method), uint32(v.Value))))
+		out.Value = strings.TrimPrefix(formatCall(names, ccmap.Frame{Method: q.Method, Offset: uint32(v.Value)}), ":")
 	default:
 		out.Value = branchName(v.Value)
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -31,14 +29,12 @@ func printPoints(env *environment, p *profile, points []ccmap.Point, list pointL
 
 // addPoint adds a point, its callers and its values.
 func (t *table) addPoint(names *ccmap.Names, q ccmap.Point, limit uint) {
-	m := names.At(q.Method)
-	t.add(formatCount(q.Count), "", m.Name, formatLines(m, q), q.Kind.String(), q.Origin.String())
+	t.add(formatCount(q.Count), "", names.At(q.Method).Name, formatLines(names, q), q.Kind.String(), q.Origin.String())
 	if q.Callers != nil && len(q.Callers) == 0 {
 		t.add("", "", "  ← nobody: where the stack begins")
 	}
 	for _, c := range q.Callers {
-		caller := names.At(c.Method)
-		t.add("", "", "  ← "+caller.Name, formatLocation(caller, c.Offset))
+		t.add("", "", "  ← "+names.At(c.Method).Name, formatLocation(names, c))
 	}
 	values := namedValues(names, q)
 	shown := cut(values, limit)
@@ -105,9 +101,9 @@ func namedValue(names *ccmap.Names, q ccmap.Point, v ccmap.PointValue) pointValu
 	switch q.Kind {
 	case ccmap.PointCall:
 		target := names.At(ccmap.MethodID(v.Value))
-		return pointValue{target.Name, formatLocation(target, 0), v.Count}
+		return pointValue{target.Name, formatDeclaration(target), v.Count}
 	case ccmap.PointSwitch:
-		return pointValue{"case", formatLocation(names.At(q.Method), uint32(v.Value)), v.Count}
+		return pointValue{"case", formatLocation(names, ccmap.Frame{Method: q.Method, Offset: uint32(v.Value)}), v.Count}
 	}
 	return pointValue{branchName(v.Value), "", v.Count}
 }
@@ -117,21 +113,4 @@ func branchName(value uint64) string {
 		return "taken"
 	}
 	return "untaken"
-}
-
-// formatLines prints the lines of a point: "file.go:12", or "file.go:12-15" if they
-// are several; "+2" is behind the declaration, where that is all that is known.
-func formatLines(m ccmap.Method, q ccmap.Point) string {
-	first, last := lineOf(m, q.Offset), lineOf(m, q.End)
-	lines := strconv.Itoa(int(first))
-	if last > first {
-		lines += "-" + strconv.Itoa(int(last))
-	}
-	switch {
-	case q.Offset == ccmap.NoOffset:
-		return m.File
-	case m.StartLine <= 0:
-		return strings.TrimPrefix(m.File+":+", ":") + lines
-	}
-	return m.File + ":" + lines
 }

@@ -14,7 +14,9 @@ method and what its last one called, one step up and down.
 
 PATH is 'A > B > C', from the caller to the callee. Each element is a method: its
 name, or as much of its end as is unique ('Server.handle'); with --regexp a
-regular expression. 'A:123 > B' means only the call on line 123 of A's file.
+regular expression. 'A:123 > B' means only the call on line 123 of A's file, and
+'A:+0x3c > B' that so many bytes behind the beginning of A, or 'A:+3 > B' lines,
+as locations show them where the line is unknown.
 
   cum          CPU time with the path on the stack, once for every occurrence:
                a path that recurses counts repeatedly, as in the CC-Map
@@ -31,15 +33,18 @@ callees of two methods stands there as [pruned].
 
 ` + recentHelp + `
 
-With --json: profile {as in top}, path [{text, methods, line}], total {samples,
-time_ns, percent, activations}, distinct {…}, self {…}, callers and callees
-[{method, signature, file, line, samples, time_ns, percent, activations}], the
-line being that of the call; lower_bound, of total, and distinct_lower_bound. In
-callers, no method means that the path begins the stack.`
+With --json: profile {as in top}, path [{text, methods, line, offset}], total
+{samples, time_ns, percent, activations}, distinct {…}, self {…}, callers and
+callees [{method, signature, file, line, position, samples, time_ns, percent,
+activations}], the line being that of the call; lower_bound, of total, and
+distinct_lower_bound. A call has a position, for example "+0x3c", if its line is
+unknown or may have several calls. In callers, no method means that the path begins
+the stack.`
 
 const queryExample = `  ccmapd query web.pb.gz 'Server.handle'
   ccmapd query web.pb.gz 'Server.handle > json.Marshal'
   ccmapd query web.pb.gz 'Server.handle:88 > json.Marshal'
+  ccmapd query guest.pb.gz 'fib:+0x3c > fib'
   ccmapd query web.pb.gz --regexp '^main\. > ^encoding/json\.'`
 
 func newQueryCmd(env *environment) *cobra.Command {
@@ -107,7 +112,7 @@ func (t *table) addNeighbours(r queryResult, rows []neighbourRow, limit uint, ar
 		name, location := "(begins the stack)", ""
 		if n.method != ccmap.NoMethod {
 			name = r.profile.Names().At(n.method).Name
-			location = formatLocation(r.profile.Names().At(n.call.Method), n.call.Offset)
+			location = formatLocation(r.profile.Names(), n.call)
 		}
 		t.addFigures(r.profile, n.total, r.total, arrow+name, location)
 	}
@@ -125,6 +130,7 @@ func (t *table) addNeighbours(r queryResult, rows []neighbourRow, limit uint, ar
 type pathElemJSON struct {
 	Text    string   `json:"text"` // as it was asked for
 	Line    int32    `json:"line,omitempty"`
+	Offset  *int32   `json:"offset,omitempty"`
 	Methods []string `json:"methods"`
 }
 
@@ -156,7 +162,11 @@ func queryJSON(r queryResult, callers, callees []neighbourRow) any {
 func (q query) pathJSON() []pathElemJSON {
 	out := make([]pathElemJSON, len(q.path))
 	for i, elem := range q.path {
-		out[i] = pathElemJSON{elem.name, elem.line, q.methods[i].list(q.profile.Names())}
+		out[i] = pathElemJSON{Text: elem.name, Line: elem.line, Methods: q.methods[i].list(q.profile.Names())}
+		if elem.atOffset {
+			offset := int32(elem.offset)
+			out[i].Offset = &offset
+		}
 	}
 	return out
 }
@@ -168,8 +178,9 @@ func neighboursJSON(p *profile, rows []neighbourRow) []neighbourJSON {
 		if n.method == ccmap.NoMethod {
 			continue
 		}
-		m, caller := p.Names().At(n.method), p.Names().At(n.call.Method)
-		out[i].methodNameJSON = methodNameJSON{m.Name, m.Signature, caller.File, lineOf(caller, n.call.Offset)}
+		m := p.Names().At(n.method)
+		out[i].methodNameJSON = callJSON(p.Names(), n.call)
+		out[i].Method, out[i].Signature = m.Name, m.Signature
 	}
 	return out
 }

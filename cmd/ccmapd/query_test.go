@@ -208,7 +208,7 @@ func TestQueryNeighbours(t *testing.T) {
 			if n.method == ccmap.NoMethod {
 				continue
 			}
-			longer := append([]pathElem{{p.Names().At(n.method).Name, startLine + int32(n.call.Offset)}}, path...)
+			longer := append([]pathElem{{name: p.Names().At(n.method).Name, line: startLine + int32(n.call.Offset)}}, path...)
 			if got := mustQuery(t, p, longer).total; got != c {
 				t.Errorf("%v: %+v, want %+v as in the callers of %s", longer, got, c, r)
 			}

@@ -57,8 +57,14 @@ func (q query) endsAt(n ccmap.Node) (begin ccmap.Node, ok bool) {
 // callsAt reports whether element i of the path may call at this offset of its
 // method.
 func (q query) callsAt(i int, method ccmap.MethodID, offset uint32) bool {
-	line := q.path[i].line
-	return line == 0 || line == lineOf(q.profile.Names().At(method), offset)
+	elem := q.path[i]
+	switch {
+	case elem.atOffset:
+		return elem.offset == offset
+	case elem.line == 0:
+		return true
+	}
+	return elem.line == q.profile.Names().Line(ccmap.Frame{Method: method, Offset: offset})
 }
 
 // queryResult are the counters of a path and of its neighbours. The callers add

@@ -17,7 +17,7 @@ receiver types they have, how often, and whether the caller tells which.
   share     of a receiver in the CPU time of its call site
   of all    of the whole profile
   samples   samples with this call on their stack, one for every occurrence
-  calls     calls that breakpoints caught, in bursts: a few of all
+  calls     calls that were caught, in bursts: a few of all
   of calls  of a receiver in those. That is not its share of the time: a rare
             receiver may take long
   bits      entropy of the receivers: 0 for one, 1 for two that are as frequent, and
@@ -53,13 +53,14 @@ a name, or as much of its end as is unique.
 Caught calls are of the whole run.
 
 With --json: profile {as in top}, caught_calls, sites [{caller {method, signature,
-file, line of the call}, percent, verdict, decisive ("samples" or "calls"),
+file, line and position of the call, see query}, percent, verdict, decisive
+("samples" or "calls"),
 entropy_bits, gain_bits, by_samples {…}, by_calls {…}}], hidden_sites. Of each kind
 of evidence: seen (samples or calls), time_ns, verdict, entropy_bits, unseen_percent
 (the largest share that a receiver may have and not be seen, with 95 % confidence),
 receivers [{method, receiver, signature, file, line, seen, time_ns, share_percent}],
 unnamed (calls of receivers that were not kept apart), splits [{depth, verdict (of
-nine tenths), entropy_bits, contexts [{callers [{…, line of the call}], rest, seen,
+nine tenths), entropy_bits, contexts [{callers [{…, line and position}], rest, seen,
 time_ns, share_percent (of the site), verdict, entropy_bits, receivers, unnamed}]}].
 Callers are innermost first. A rest is what is from there and in no other context.`
 
@@ -162,6 +163,9 @@ type receiversRow struct {
 	splits   []pollution.Split // of it
 }
 
+// call is where the site is.
+func (r receiversRow) call() ccmap.Frame { return ccmap.Frame{Method: r.Caller, Offset: r.Offset} }
+
 // newReceivers finds the sites of some callers, in order; nil means of all.
 func newReceivers(p *profile, callers methodSet, flags receiversFlags) receiverList {
 	r := receiverList{profile: p, flags: flags, caught: caughtCalls(p.Snapshot)}
@@ -209,7 +213,7 @@ func (p *profile) pollution() *pollution.Analysis {
 	return pollution.New(p.Snapshot, pollution.Options{Weight: p.measure.of})
 }
 
-// caughtCalls returns how many calls breakpoints have caught.
+// caughtCalls returns how many calls were caught.
 func caughtCalls(s *ccmap.Snapshot) int64 {
 	n := int64(0)
 	for _, p := range s.Points() {

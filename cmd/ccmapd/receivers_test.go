@@ -53,7 +53,7 @@ func TestReceiversAndSitesAgree(t *testing.T) {
 		hints := make(map[ccmap.Frame]siteRow)
 		for _, row := range siteRows(p, nil, sortTime) {
 			id, _ := p.Names().Lookup(row.caller.Name, row.caller.Signature)
-			hints[ccmap.Frame{Method: id, Offset: row.offset}] = row
+			hints[ccmap.Frame{Method: id, Offset: row.call.Offset}] = row
 		}
 		list := allReceivers(p, nil)
 		if len(list.rows) != len(hints) {
@@ -155,6 +155,11 @@ func TestReceiversNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	by := func(engine string, calls int64) *profile {
+		m := drawing(calls)
+		m.Meta().Engine = engine
+		return newProfile("drawing", m.Snapshot())
+	}
 	pruned := drawing(0)
 	z := pruned.Names().Intern(ccmap.Method{Name: "main.z"})
 	for i := range 3000 { // less is not pruned
@@ -170,6 +175,9 @@ func TestReceiversNotes(t *testing.T) {
 		{recent, "1,000 calls caught by breakpoints, in the whole run."},
 		{newProfile("drawing", drawing(0).Snapshot()), "No calls were caught:"},
 		{newProfile("drawing", pruned.Snapshot()), "Contexts are lower bounds"},
+		{by(wasmEngine, 500), "1,000 calls caught."},
+		{by(wasmEngine, 0), "catches calls through tables"},
+		{by(exactEngine, 0), "with --exact each one is recorded"},
 	} {
 		list := allReceivers(test.p, nil)
 		if notes := strings.Join(list.notes(list.rows), "\n"); !strings.Contains(notes, test.want) {

@@ -73,7 +73,7 @@ func receiversJSON(r receiverList, shown []receiversRow) any {
 
 func (r receiverList) siteJSON(row receiversRow) receiversSiteJSON {
 	site := receiversSiteJSON{
-		Caller:    callJSON(row.caller, row.Offset),
+		Caller:    callJSON(r.Names(), row.call()),
 		Percent:   percent(row.Samples.Total().Weight, r.measure.total),
 		Verdict:   row.decisive.Verdict.String(),
 		Decisive:  "samples",
@@ -116,7 +116,7 @@ func (r receiverList) evidenceJSON(e pollution.Evidence, part part) *evidenceJSO
 		split := splitJSON{s.Depth, s.Verdict.String(), s.Entropy, make([]receiversContextJSON, len(s.Contexts))}
 		for i, c := range s.Contexts {
 			split.Contexts[i] = receiversContextJSON{
-				r.callersJSON(c.Callers), c.Rest, part(c.Total(), total), r.mixJSON(c.Mix, c.Verdict, part),
+				callersJSON(r.Names(), c.Callers), c.Rest, part(c.Total(), total), r.mixJSON(c.Mix, c.Verdict, part),
 			}
 		}
 		out.Splits = append(out.Splits, split)

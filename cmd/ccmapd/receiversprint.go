@@ -40,8 +40,7 @@ func (r receiverList) notes(shown []receiversRow) []string {
 		notes = append(notes, "Of an unknown number of samples, contexts may have fewer receivers by chance.")
 	}
 	if slices.ContainsFunc(shown, receiversRow.hasTimeless) {
-		notes = append(notes, "A receiver without CPU time is short, or runs a method of a type that it embeds: the\n"+
-			"time stands there.")
+		notes = append(notes, r.timelessNote())
 	}
 	if r.hidden > 0 {
 		notes = append(notes, fmt.Sprintf("%s with one receiver, or of different names: --all lists them.",
@@ -50,14 +49,38 @@ func (r receiverList) notes(shown []receiversRow) []string {
 	return notes
 }
 
+// timelessNote says why a receiver may have no time.
+func (r receiverList) timelessNote() string {
+	if r.Meta().Engine == wasmEngine {
+		return "A receiver without CPU time is short."
+	}
+	return "A receiver without CPU time is short, or runs a method of a type that it embeds: the\n" +
+		"time stands there."
+}
+
 // caughtNote says how many calls were caught or, if none, what to do about it.
 func (r receiverList) caughtNote() string {
-	if r.caught > 0 {
-		note := plural(r.caught, "call") + " caught by breakpoints"
-		if r.isRecent() {
-			note += ", in the whole run"
-		}
-		return note + "."
+	if r.caught == 0 {
+		return noCallsCaught(r.Meta().Engine)
+	}
+	note := plural(r.caught, "call") + " caught"
+	if r.Meta().Engine != wasmEngine {
+		note += " by breakpoints"
+	}
+	if r.isRecent() {
+		note += ", in the whole run"
+	}
+	return note + "."
+}
+
+// noCallsCaught says what it means that an engine has caught no calls.
+func noCallsCaught(engine string) string {
+	switch engine {
+	case exactEngine:
+		return "No calls were caught: with --exact each one is recorded, as a sample."
+	case wasmEngine:
+		return "No calls were caught. 'ccmapd run' catches calls through tables, unless with --hits 0;\n" +
+			"pprof, XML and JSON keep them."
 	}
 	return "No calls were caught: types are those that declare the sampled methods, not those\n" +
 		"that embed them. 'ccmapd attach' catches calls, unless with --hits 0 or where the\n" +
@@ -72,7 +95,7 @@ type receiversTable struct {
 
 func (t receiversTable) addSite(row receiversRow) {
 	samples, calls := row.Samples.Total(), row.Calls.Total()
-	t.addRow(row, samples, calls, row.bits(), row.caller.Name, formatLocation(row.caller, row.Offset), row.verdict())
+	t.addRow(row, samples, calls, row.bits(), row.caller.Name, formatLocation(t.Names(), row.call()), row.verdict())
 	t.addTypes(row)
 	split, _ := row.telling()
 	t.addContexts(row, split)
@@ -141,9 +164,9 @@ func others(more int, unnamed bool) string {
 // wrapper is written nowhere.
 func (p *profile) location(r pollution.Receiver) string {
 	if r.InSamples() {
-		return formatLocation(p.Names().At(r.Sampled.Method), 0)
+		return formatDeclaration(p.Names().At(r.Sampled.Method))
 	}
-	return formatLocation(p.Names().At(r.Caught.Method), 0)
+	return formatDeclaration(p.Names().At(r.Caught.Method))
 }
 
 // hasTimeless reports whether a receiver of a sampled site has no CPU time.
@@ -179,19 +202,11 @@ func (t receiversTable) addContext(row receiversRow, a pollution.Amount, cells .
 }
 
 // chain prints callers without the directories of their packages, each with the line
-// of its call or, where the file is unknown, its offset.
+// of its call or, where that is unknown, its offset.
 func (p *profile) chain(callers []ccmap.Frame) string {
 	parts := make([]string, len(callers))
 	for i, f := range callers {
-		m := p.Names().At(f.Method)
-		parts[i] = "← " + dropDirectories(m.Name)
-		switch line := lineOf(m, f.Offset); {
-		case f.Offset == ccmap.NoOffset:
-		case m.File == "":
-			parts[i] += fmt.Sprintf("%+d", int32(f.Offset))
-		default:
-			parts[i] += ":" + strconv.Itoa(int(line))
-		}
+		parts[i] = "← " + dropDirectories(p.Names().At(f.Method).Name) + formatCall(p.Names(), f)
 	}
 	return strings.Join(parts, " ")
 }

@@ -32,8 +32,9 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 		return err
 	}
 	if p.Total().IsZero() {
-		fmt.Fprintln(w, "The program used less CPU time than one interval while it was watched.")
+		fmt.Fprintf(w, "The program used less %s than one interval while it was watched.\n", clockOf(s.chosen.name))
 	}
+	reportMarks(w, r.Source)
 	reportPruning(w, p, r.Written)
 	s.reportValues(w, r)
 	printNext(w, r.Written)
@@ -102,8 +103,8 @@ type sessionJSON struct {
 	Source  sourceJSON   `json:"source"`
 	Values  valuesJSON   `json:"values"`
 	Loss    lossJSON     `json:"loss"`
-	CPU     int64        `json:"ccmapd_cpu_ns"` // that ccmapd used
-	Methods []methodJSON `json:"methods"`       // the hottest
+	CPU     int64        `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
+	Methods []methodJSON `json:"methods"`                 // the hottest
 }
 
 // lossJSON has the fields of ccmap.Loss.
@@ -115,32 +116,14 @@ type lossJSON struct {
 	Orphaned  uint64 `json:"orphaned"`
 }
 
-// sourceJSON counts what the source did, in samples where no unit is named.
-type sourceJSON struct {
-	Samples    uint64 `json:"samples"`
-	Repaired   uint64 `json:"repaired"`
-	Rooted     uint64 `json:"rooted"`
-	Truncated  uint64 `json:"truncated"`
-	Kernel     uint64 `json:"kernel"`
-	Foreign    uint64 `json:"foreign"`
-	Probed     uint64 `json:"probed"`
-	Probes     int    `json:"probes"` // watchpoints
-	KernelTime bool   `json:"kernel_time"`
-	Hits       uint64 `json:"hits"`       // calls caught
-	Bursts     uint64 `json:"bursts"`     // times that breakpoints were set for that
-	HitSites   int    `json:"hit_sites"`  // call instructions that are indirect and hot
-	HitReason  string `json:"hit_reason"` // why no calls are caught, where none can be
-}
-
 func (s *session) newSessionJSON(r manager.Report) sessionJSON {
-	p, src := sampledProfile(r), r.Source
+	p := sampledProfile(r)
 	out := sessionJSON{
 		Profile: describeJSON(p),
 		Until:   s.flags.until.json(r.Reached),
 		Drift:   r.Drift,
 		Written: append([]string{}, r.Written...),
-		Source: sourceJSON{src.Samples, src.Repaired, src.Rooted, src.Truncated, src.Kernel, src.Foreign,
-			src.Probed, src.Probes, src.KernelTime, src.Hits, src.Bursts, src.HitSites, src.HitReason},
+		Source:  s.newSourceJSON(r.Source),
 		Values:  valuesJSON(r.Values),
 		Loss:    lossJSON(p.Meta().Loss),
 		CPU:     int64(r.CPU),

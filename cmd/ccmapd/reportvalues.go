@@ -30,8 +30,12 @@ func (s *session) caught(r manager.Report) string {
 		return plural(int64(r.Values.Caught), "call") + " caught at " + plural(int64(r.Values.Sites), "call site")
 	case s.flags.values.hits == 0:
 		return "no calls caught, as asked for"
+	case s.chosen.name == exactEngine:
+		return "no calls caught, as each one is recorded"
 	case src.HitReason != "":
 		return "no calls caught, because " + src.HitReason
+	case s.chosen.embedded:
+		return "no calls caught, as none went through a table when one was wanted"
 	case src.HitSites == 0:
 		return "no calls caught, as none of an interface method or function value was hot"
 	}

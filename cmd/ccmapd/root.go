@@ -18,14 +18,16 @@ type environment struct {
 	engines []engine  // what there is to sample with, the best first
 }
 
-const rootLong = `ccmapd attaches to a running Go program from outside, samples its stacks and
-keeps their Call Context Map: what is hot, from where, and in which context.
-The program needs no change, no restart and no import.`
+const rootLong = `ccmapd samples the stacks of programs and keeps their Call Context Map: what is
+hot, from where, and in which context. To a running Go program it attaches from
+outside; a WebAssembly module it runs, and samples it from inside. Neither needs a
+change, nor the Go program a restart or an import.`
 
 const rootExample = `  ccmapd demo                                  try it on a workload of its own
   ccmapd attach 4242                           sample process 4242 until Ctrl-C
   ccmapd attach 4242 -d 30s -o web.pb.gz       … for 30 s, into one file
   ccmapd run -- ./server -addr :8080           start a program and sample it
+  ccmapd run app.wasm input.txt                run a WebAssembly module and sample it
   ccmapd top web.pb.gz                         its hottest methods
   ccmapd contexts web.pb.gz 'runtime.mallocgc' who calls a method, and from where
   go tool pprof -http=: web.pb.gz              the same profile in pprof`
@@ -40,7 +42,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 func newRootOf(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "ccmapd",
-		Short:   "A call-context profiler that attaches to running Go programs",
+		Short:   "A call-context profiler for running Go programs and WebAssembly modules",
 		Long:    rootLong + "\n\n" + exitCodesHelp,
 		Example: rootExample,
 

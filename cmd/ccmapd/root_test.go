@@ -153,4 +153,12 @@ func TestCompletion(t *testing.T) {
 	if !strings.Contains(r.stdout, "fake\n") {
 		t.Errorf("completions of --engine: %q", r.stdout)
 	}
+	// Programs and modules are files; the directives are cobra's, "default" and
+	// "directories".
+	for args, want := range map[string]string{"run": ":0\n", "run app.wasm": ":0\n", "run --dir": ":16\n"} {
+		r := runEngines(t, nil, append([]string{"__complete"}, append(strings.Fields(args), "")...)...)
+		if !strings.HasSuffix(r.stdout, want) {
+			t.Errorf("completions of %s: %q", args, r.stdout)
+		}
+	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const runLong = `Run starts a Go program and samples it from its start on. The program
-has standard input and output and its signals as if it were started alone, and
-its exit code is that of ccmapd; the report goes to standard error. If --duration
-is over or the profile settled to --until before the program ends, the profile is
-written and ccmapd waits for the program.
+const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on.
+The program has standard input and output and its signals as if it were started
+alone, and its exit code is that of ccmapd; the report goes to standard error. If
+--duration is over or the profile settled to --until before the program ends, the
+profile is written and ccmapd waits for the program.
 
-A program that cannot be sampled, because it is no Go program or sampling is not
-permitted, is not started: ccmapd says why, and exits with 125. With --anyway it
+A program that cannot be sampled, because it is neither of the two or sampling is
+not permitted, is not started: ccmapd says why, and exits with 125. With --anyway it
 is run without being sampled, and --quiet does not mention that. So a wrapper for
 programs of all kinds is 'ccmapd run -q --anyway -o /tmp/p-%p.pb.gz --'.
 
@@ -27,37 +27,55 @@ To sample from the start, the program is held by ptrace(2) until ccmapd has
 attached. Where that is not permitted, ccmapd attaches right after the start.
 Programs that it starts itself are not sampled.
 
+` + moduleHelp + `
+
 ` + samplingHelp
 
 const runExample = `  ccmapd run -- ./server -addr :8080
   ccmapd run -d 30s -o start.pb.gz -- ./server
   ccmapd run -i 1ms -- go vet ./...          the go command itself
   go build -a -toolexec 'ccmapd run -q -o /tmp/p-%p.pb.gz --' ./...
-                                             every compiler and linker run`
+                                             every compiler and linker run
+  ccmapd run --dir . app.wasm input.txt      a WebAssembly module, for WASI
+  ccmapd run --env LANG=C --dir /data:/in:ro -o app.json app.wasm /in/input.txt
+  ccmapd run --exact -o all.xml app.wasm     all of its calls, each counted`
+
+// runFlags are the flags of run.
+type runFlags struct {
+	*samplingFlags
+	module moduleFlags
+	anyway bool
+}
 
 func newRunCmd(env *environment) *cobra.Command {
-	f := newSamplingFlags(env.engines)
-	var anyway bool
+	f := &runFlags{samplingFlags: newSamplingFlags(env.engines)}
 	cmd := &cobra.Command{
-		Use:     "run [flags] -- PROGRAM [ARG…]",
-		Short:   "Start a Go program and sample it from its start",
+		Use:     "run [flags] -- PROGRAM|MODULE.wasm [ARG…]",
+		Short:   "Start a Go program or WebAssembly module and sample it",
 		Long:    runLong,
 		Example: runExample,
 		GroupID: groupSample,
 		Args:    argCount(1, anyNumber, "a program"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runProgram(cmd, env, f, anyway, args)
+			if path, ok := findModule(args[0]); ok {
+				return runModule(cmd, env, f, path)
+			}
+			if err := f.module.checkUnused(cmd); err != nil {
+				return err
+			}
+			return runProgram(cmd, env, f, args)
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&anyway, "anyway", false, "run a program that cannot be sampled, too")
+	f.module.register(cmd)
+	cmd.Flags().BoolVar(&f.anyway, "anyway", false, "run a program that cannot be sampled, too")
 	cmd.Flags().SetInterspersed(false) // what follows PROGRAM is its own
 	return cmd
 }
 
 // runProgram starts the program, samples it, and returns its exit code as an
 // error, whatever became of the profile: that is only reported.
-func runProgram(cmd *cobra.Command, env *environment, f *samplingFlags, anyway bool, args []string) error {
+func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string) error {
 	forward := catchSignals()
 	defer forward.stop()
 	defer survivePipes()()
@@ -69,25 +87,25 @@ func runProgram(cmd *cobra.Command, env *environment, f *samplingFlags, anyway b
 	if err != nil {
 		return startError(err)
 	}
-	s, err := openSession(env, f, p.cmd.Process.Pid)
-	if err != nil && p.held && !anyway {
+	s, err := openSession(env, f.samplingFlags, toProcess(env.engines, f.engine.value, p.cmd.Process.Pid))
+	if err != nil && p.held && !f.anyway {
 		return exitError{exitRunFailed, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.kill()))}
 	}
 	forward.to(p.cmd.Process)
-	if err := errors.Join(err, p.release()); err != nil && !(anyway && f.quiet) {
+	if err := errors.Join(err, p.release()); err != nil && !(f.anyway && f.quiet) {
 		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", args[0], err))
 	}
+	if s != nil && !p.held {
+		s.announce(env.stderr, "Its start was not sampled: ptrace is not permitted.")
+	}
 	if s != nil {
-		reportError(env.stderr, cmd, s.follow(cmd.Context(), env, p))
+		reportError(env.stderr, cmd, s.follow(cmd.Context(), env))
 	}
 	return exitOf(p.cmd.Wait())
 }
 
-// follow samples the program and reports on it.
-func (s *session) follow(ctx context.Context, env *environment, p *heldProgram) error {
-	if !p.held {
-		s.announce(env.stderr, "Its start was not sampled: ptrace is not permitted.")
-	}
+// follow samples what run has started and reports on it.
+func (s *session) follow(ctx context.Context, env *environment) error {
 	r, err := s.run(ctx, io.Discard)
 	return errors.Join(err, s.report(env.stderr, r))
 }

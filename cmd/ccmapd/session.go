@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/manager"
@@ -15,7 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
-// session samples one process: what attach, run and demo have in common.
+// session samples one target: what attach, run and demo have in common.
 type session struct {
 	flags   *samplingFlags
 	chosen  chosen
@@ -26,21 +27,25 @@ type session struct {
 // than a source takes while the manager is at a long turn.
 const ringWords = 64 << 10
 
-// openSession attaches to a process. It is run or closed after that.
-func openSession(env *environment, f *samplingFlags, pid int) (*session, error) {
+// opener opens the source of a session.
+type opener func(sampling) (chosen, error)
+
+// openSession opens a source and all that its samples need on their way. The
+// session is run after that.
+func openSession(env *environment, f *samplingFlags, open opener) (*session, error) {
 	q := queue.New(queue.Options{RingWords: ringWords})
 	m := ccmap.New(ccmap.Options{MaxBytes: int64(f.memory), Window: f.window})
 	log := f.logger(env.stderr)
-	got, err := attach(env.engines, f.engine.value, attachment{
-		pid: pid, interval: f.interval, hits: f.values.hitBudget(), log: log, sink: sampler.Sink{Queue: q, Names: m.Names()},
+	got, err := open(sampling{
+		interval: f.interval, hits: f.values.hitBudget(), log: log, sink: sampler.Sink{Queue: q, Names: m.Names()},
 	})
 	if err != nil {
 		return nil, err
 	}
 	log.Info("engine", "name", got.name, "why", got.why)
 	got.describe(m.Meta())
-	mgr, err := newManager(f, manager.Config{
-		Source: got, Queue: q, Map: m, Logger: log, Dumps: fileDumps(f.outputs, pid),
+	mgr, err := newManager(f, clockOf(got.name), manager.Config{
+		Source: got, Queue: q, Map: m, Embedded: got.embedded, Logger: log, Dumps: fileDumps(f.outputs, got.Target().PID),
 		Until: f.until.Goal, Values: f.values.options(f.memory, env.stderr),
 	})
 	if err != nil {
@@ -58,19 +63,32 @@ func (c chosen) describe(meta *ccmap.Meta) {
 	}
 }
 
-// noKernelTime returns why time in the kernel is not sampled, "" if it is.
+// noKernelTime returns why time in the kernel is not sampled, "" if it is: in this
+// process it always is.
 func (c chosen) noKernelTime() string {
 	stats := c.Stats()
-	if stats.KernelTime {
+	if c.embedded || stats.KernelTime {
 		return ""
 	}
 	return cmp.Or(stats.KernelReason, "the engine cannot see it")
 }
 
+// insideSampleCost is what a sample costs a target in this process, which takes it
+// itself: WebAssembly 1.3 to 3.5 µs, at 10 to 1,000 frames, in a loop (BenchmarkSample
+// of package wasm), and more where caches are cold.
+const insideSampleCost = 5 * time.Microsecond
+
 // newManager returns the manager of a session, with the tuner that the flags ask
-// for.
-func newManager(f *samplingFlags, c manager.Config) (*manager.Manager, error) {
-	tuner, err := tuning.New(f.tuning())
+// for. Where every call is recorded, there is no interval to tune.
+func newManager(f *samplingFlags, measured clock, c manager.Config) (*manager.Manager, error) {
+	if measured == instructionClock {
+		return manager.New(c)
+	}
+	config := f.tuning()
+	if c.Embedded {
+		config.SampleCost = insideSampleCost
+	}
+	tuner, err := tuning.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +128,7 @@ func (s *session) keep(r manager.Report, err error) (manager.Report, error) {
 	return r, withHint(err, "The profile is in %s instead.", file)
 }
 
-// announce says what is about to be sampled, and how.
+// announce says which process is about to be sampled, and how.
 func (s *session) announce(w io.Writer, until string) {
 	if s.flags.quiet {
 		return

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"slices"
@@ -90,4 +91,39 @@ func fromTerminal(s os.Signal) bool {
 	defer tty.Close()
 	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	return err == nil && foreground == unix.Getpgrp()
+}
+
+// signalError is why something ends that a signal has ended.
+type signalError struct{ unix.Signal }
+
+func (e signalError) Error() string { return unix.SignalName(e.Signal) }
+
+// signalOf returns the signal that has ended a context: SIGTERM, where that was
+// nobody's signal.
+func signalOf(ctx context.Context) signalError {
+	var e signalError
+	if !errors.As(context.Cause(ctx), &e) {
+		return signalError{unix.SIGTERM}
+	}
+	return e
+}
+
+// exitCode returns the exit code that shells give to what a signal has ended.
+func (e signalError) exitCode() int { return 128 + int(e.Signal) }
+
+// untilSignal returns a context that is done at the first SIGINT, SIGTERM or
+// SIGHUP, as untilInterrupted does. Its cause is a signalError.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, append([]os.Signal{unix.SIGINT, unix.SIGTERM}, notIgnored(unix.SIGHUP)...)...)
+	go func() {
+		defer signal.Stop(caught)
+		select {
+		case s := <-caught:
+			cancel(signalError{s.(unix.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }

@@ -38,9 +38,9 @@ is unique. All figures are exact, also where contexts were pruned (see 'top').
 ` + recentHelp + `
 
 With --json: profile {as in top}, sites [{caller {method, signature, file, line
-of the call}, samples, time_ns, percent, activations, targets, hint, callees
-[{method, signature, file, line, samples, time_ns, percent, activations,
-share_percent}]}].`
+and position of the call, see query}, samples, time_ns, percent, activations,
+targets, hint, callees [{method, signature, file, line, samples, time_ns, percent,
+activations, share_percent}]}].`
 
 const sitesExample = `  ccmapd sites web.pb.gz
   ccmapd sites --sort targets web.pb.gz            the most polymorphic first
@@ -74,7 +74,7 @@ func newSitesCmd(env *environment) *cobra.Command {
 // siteRow is a call site with its callees, the hottest first.
 type siteRow struct {
 	caller  ccmap.Method
-	offset  uint32
+	call    ccmap.Frame
 	total   ccmap.Counters
 	callees []calleeRow
 	targets int // of the callees, those that are written there
@@ -106,7 +106,7 @@ func siteRows(p *profile, callers methodSet, by string) []siteRow {
 			p.measure.compareSites(by, a, b),
 			cmp.Compare(a.caller.Name, b.caller.Name),
 			cmp.Compare(a.caller.Signature, b.caller.Signature),
-			cmp.Compare(int32(a.offset), int32(b.offset)),
+			cmp.Compare(int32(a.call.Offset), int32(b.call.Offset)),
 		)
 	})
 	return rows
@@ -114,7 +114,7 @@ func siteRows(p *profile, callers methodSet, by string) []siteRow {
 
 func newSiteRow(p *profile, caller ccmap.Method, site ccmap.CallSite, receivers pollution.Evidence) siteRow {
 	row := siteRow{
-		caller: caller, offset: site.Offset(), total: site.Total(),
+		caller: caller, call: ccmap.Frame{Method: site.Caller(), Offset: site.Offset()}, total: site.Total(),
 		targets: len(receivers.Targets), verdict: receivers.Verdict,
 	}
 	for callee := range site.Callees() {
@@ -170,11 +170,11 @@ func printSites(env *environment, p *profile, rows []siteRow, list listing, call
 
 // addSite adds a site and the hottest of its callees; the others are added up.
 func (t *table) addSite(p *profile, r siteRow, callees uint) {
-	t.addFigures(p, r.total, r.total, r.caller.Name, formatLocation(r.caller, r.offset),
+	t.addFigures(p, r.total, r.total, r.caller.Name, formatLocation(p.Names(), r.call),
 		formatCount(int64(r.targets))+" "+r.hint())
 	shown := cut(r.callees, callees)
 	for _, c := range shown {
-		t.addFigures(p, c.total, r.total, "  → "+c.method.Name, formatLocation(c.method, 0))
+		t.addFigures(p, c.total, r.total, "  → "+c.method.Name, formatDeclaration(c.method))
 	}
 	rest := r.callees[len(shown):]
 	if len(rest) == 0 {
@@ -207,7 +207,7 @@ func sitesJSON(p *profile, rows []siteRow) any {
 		Sites   []siteJSON  `json:"sites"`
 	}{describeJSON(p), make([]siteJSON, len(rows))}
 	for i, r := range rows {
-		site := siteJSON{callJSON(r.caller, r.offset), p.measure.json(r.total), r.targets, r.hint(), make([]calleeJSON, len(r.callees))}
+		site := siteJSON{callJSON(p.Names(), r.call), p.measure.json(r.total), r.targets, r.hint(), make([]calleeJSON, len(r.callees))}
 		for j, c := range r.callees {
 			site.Callees[j] = calleeJSON{nameJSON(c.method), p.measure.json(c.total),
 				percent(p.measure.of(c.total), p.measure.of(r.total))}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,12 @@ func openTerminal(t *testing.T, width uint16) (screen, terminal *os.File) {
 		t.Fatal(err)
 	}
 	return screen, terminal
+}
+
+// readScreen returns all that was written to a terminal that is closed by now.
+func readScreen(screen *os.File) string {
+	drawn, _ := io.ReadAll(screen) // EIO stands for the end
+	return string(drawn)
 }
 
 // longProfile has names that fit no terminal.

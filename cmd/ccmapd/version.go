@@ -22,8 +22,11 @@ attaching to ccmapd itself; another user's process may still refuse. Without har
 breakpoints samples are the same, but nobody knows which of them find an activation
 again, and no calls are caught (--hits).
 
+Engine wasm samples the WebAssembly modules that ccmapd itself runs, which is always
+permitted, wherever wazero has a compiler.
+
 With --json: version, go, platform, modules [{path, version}], engines [{name,
-permitted, reason, breakpoints}].`
+permitted, reason, breakpoints, inside}].`
 
 const versionExample = `  ccmapd version
   ccmapd version --json | jq '.engines[] | select(.permitted) | .name'`
@@ -66,6 +69,7 @@ type engineInfo struct {
 	Permitted   bool   `json:"permitted"`
 	Reason      string `json:"reason,omitempty"` // why not
 	Breakpoints bool   `json:"breakpoints"`      // of the hardware: whether it can set any
+	Inside      bool   `json:"inside"`           // samples what runs in ccmapd itself
 }
 
 func newVersionInfo(all []engine) versionInfo {
@@ -85,16 +89,26 @@ func newVersionInfo(all []engine) versionInfo {
 		}
 		v.Engines = append(v.Engines, info)
 	}
+	v.Engines = append(v.Engines, moduleEngine())
 	return v
+}
+
+// moduleEngine describes the engine that samples modules, after a try.
+func moduleEngine() engineInfo {
+	info := engineInfo{Name: wasmEngine, Permitted: true, Inside: true}
+	if err := tryModule(); err != nil {
+		info.Permitted, info.Reason = false, err.Error()
+	}
+	return info
 }
 
 // tryHere attaches the engine to this process and detaches it again. It returns
 // what the engine is able to.
 func (e engine) tryHere() (sampler.Stats, error) {
-	src, err := e.open(attachment{
-		pid: os.Getpid(), interval: time.Second, log: slog.New(slog.DiscardHandler),
+	src, err := e.open(attachment{os.Getpid(), sampling{
+		interval: time.Second, log: slog.New(slog.DiscardHandler),
 		sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
-	})
+	}})
 	if err != nil {
 		return sampler.Stats{}, err
 	}
@@ -106,6 +120,8 @@ func (e engineInfo) state() string {
 	switch {
 	case !e.Permitted:
 		return e.Reason
+	case e.Inside:
+		return "always permitted: 'ccmapd run MODULE.wasm'"
 	case !e.Breakpoints:
 		return "permitted, without hardware breakpoints: it catches no calls"
 	}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+)
+
+// runningModule is a module that ccmapd runs in another process. Its standard input
+// stays open, and nothing comes from there.
+type runningModule struct {
+	cmd     *exec.Cmd
+	lines   *bufio.Scanner // of standard error
+	profile string
+}
+
+// startModule starts ccmapd with a module, and returns when the session has begun.
+func startModule(t *testing.T, path string, flags ...string) *runningModule {
+	t.Helper()
+	profile := filepath.Join(t.TempDir(), "a.json")
+	cmd := exec.Command("ccmapd", append(append([]string{"run", "-v", "-o", profile}, flags...), path)...)
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	r := &runningModule{cmd, startWithLines(t, cmd), profile}
+	r.waitFor(t, `msg="set interval"`)
+	return r
+}
+
+// waitFor returns when a line with some text has been printed.
+func (r *runningModule) waitFor(t *testing.T, text string) {
+	t.Helper()
+	for r.lines.Scan() {
+		if strings.Contains(r.lines.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("nothing with %q was printed", text)
+}
+
+// signal sends a signal, and returns the exit code then, -1 of a signal.
+func (r *runningModule) signal(t *testing.T, sig syscall.Signal) int {
+	t.Helper()
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	for r.lines.Scan() { // to its end
+	}
+	_ = r.cmd.Wait() // the exit code is what counts
+	return r.cmd.ProcessState.ExitCode()
+}
+
+func (r *runningModule) snapshot(t *testing.T) *ccmap.Snapshot {
+	t.Helper()
+	m, _, err := export.ReadFile(r.profile, export.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Snapshot()
+}
+
+// TestSignalEndsComputingModule: one that never calls the system, too.
+func TestSignalEndsComputingModule(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "endless.wasm", endless)
+	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			r := startModule(t, path)
+			if got := r.signal(t, sig); got != want {
+				t.Errorf("exit code %d, want %d", got, want)
+			}
+			name := signalError{sig}.Error()
+			if got := r.snapshot(t).Meta().Ended; got != "module was ended by "+name {
+				t.Errorf("ended: %q", got)
+			}
+		})
+	}
+}
+
+// TestSignalEndsWaitingModule: it reads standard input, and cannot be asked to end.
+func TestSignalEndsWaitingModule(t *testing.T) {
+	t.Parallel()
+	r := startModule(t, writeGuest(t, "hello"))
+	if got := r.signal(t, syscall.SIGINT); got != 130 {
+		t.Errorf("exit code %d, want 130", got)
+	}
+	if got := r.snapshot(t).Meta().Ended; got != "stopped: SIGINT" {
+		t.Errorf("ended: %q", got)
+	}
+}
+
+// TestModuleGoesOnAfterItsSession, which is written meanwhile; a signal still ends it.
+func TestModuleGoesOnAfterItsSession(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "endless.wasm", endless)
+	for _, flag := range []string{"--tune", "--exact"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			r := startModule(t, path, flag, "-d", "100ms")
+			r.waitFor(t, "Written: "+r.profile)
+			s := r.snapshot(t)
+			if s.Meta().Ended != "stopped: duration is over" || s.Total().Samples == 0 {
+				t.Errorf("%d samples, ended: %q", s.Total().Samples, s.Meta().Ended)
+			}
+			if got := r.signal(t, syscall.SIGTERM); got != 143 {
+				t.Errorf("exit code %d, want 143", got)
+			}
+		})
+	}
+}
+
+// TestSecondSignalEndsModule at once, without a profile if there is none yet.
+func TestSecondSignalEndsModule(t *testing.T) {
+	t.Parallel()
+	r := startModule(t, writeGuest(t, "hello"))
+	if status := signalUntilEnd(r.cmd, syscall.SIGINT); !status.Signaled() && status.ExitStatus() != 130 {
+		t.Errorf("ended with %v", r.cmd.ProcessState)
+	}
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tetratelabs/wazero"
+)
+
+// moduleFlags are the flags of run that are for WebAssembly modules alone.
+type moduleFlags struct {
+	env   []string // NAME=VALUE
+	dirs  mounts
+	exact bool
+	light bool
+	burst burst
+}
+
+const moduleHelp = `WEBASSEMBLY  A file that begins as WebAssembly modules do is run in ccmapd's own
+process, on wazero, as a program for WASI preview 1, and is sampled from inside. That
+takes no privilege, and knows exactly which activations are new. At each interval the
+module is asked for a sample, which it takes at its next safe point, that is, where a
+function or another turn of a loop begins or a call of the system has returned. So
+time in system calls is theirs. The sample stands for the CPU time since the last one:
+a module that waits weighs nothing. The interval is kept, unless --tune or another
+flag on how to adapt it is given. Receivers are what calls through tables reach, caught
+without breakpoints.
+
+The module gets the base name of its file and the arguments after it, the standard
+streams, clocks and random numbers, what --env and --dir give, and nothing else of
+the outside; but symbolic links in a directory lead wherever they point to. SIGINT,
+SIGTERM and SIGHUP end it at its next safe point, and then the profile is written; a
+second one ends ccmapd at once. If it traps, what wazero says of that is printed at
+the end, and the exit code is 134, as of wasmtime.
+
+With --exact there are no samples: every call is recorded, and the weight of code is
+the instructions that were executed in it, each as 1 ns. The map is then complete
+and, for a module whose input is the same, always the same; the module takes many
+times as long. With --light the module runs faster than otherwise, as the code that
+tells activations apart and catches calls through tables is left out: activations are
+lower bounds then, and receivers those of samples. With --burst N:STRIDE there are N
+samples at each interval, one at each STRIDE-th safe point, so that what follows long
+calls is not found too often.`
+
+// moduleFlagNames are all of them.
+var moduleFlagNames = []string{"env", "dir", "exact", "light", "burst"}
+
+// tuneFlagNames are those that say how to adapt the interval.
+var tuneFlagNames = []string{
+	"tune", "tune-low", "tune-high", "tune-window", "tune-settled", "min-interval", "max-interval", "max-overhead",
+}
+
+// inexactFlagNames are those that say how often to sample, which --exact knows.
+var inexactFlagNames = append([]string{"burst", "interval", "light"}, tuneFlagNames...)
+
+// asksToTune reports whether any of them is given. If none is, the interval of a
+// module stays as it is: it is cheap to sample, and its runs are to be compared.
+func asksToTune(cmd *cobra.Command) bool {
+	return slices.ContainsFunc(tuneFlagNames, cmd.Flags().Changed)
+}
+
+func (f *moduleFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` in the module's environment, which is empty otherwise; may be repeated")
+	flags.Var(&f.dirs, "dir", "let the module use the directory `HOST[:GUEST][:ro]`, as GUEST, for reading only; may be repeated")
+	flags.BoolVar(&f.exact, "exact", false, "record every call of the module, instead of samples")
+	flags.BoolVar(&f.light, "light", false, "sample the module at half the cost, without exact activations and caught calls")
+	flags.Var(&f.burst, "burst", "take `N[:STRIDE]` samples at each interval, one at each STRIDE-th safe point of the module")
+	// The only error is that there is no such flag.
+	_ = cmd.MarkFlagDirname("dir")
+	_ = cmd.RegisterFlagCompletionFunc("env", cobra.NoFileCompletions)
+	_ = cmd.RegisterFlagCompletionFunc("burst", cobra.NoFileCompletions)
+}
+
+// checkUnused refuses the flags for modules where the program is none.
+func (f *moduleFlags) checkUnused(cmd *cobra.Command) error {
+	for _, name := range moduleFlagNames {
+		if cmd.Flags().Changed(name) {
+			return withHint(usagef("--%s is for WebAssembly modules, and %s is none", name, cmd.Flags().Arg(0)),
+				"Other programs have ccmapd's environment and files, and are sampled once at each interval.")
+		}
+	}
+	return nil
+}
+
+// check finds what is wrong before the module is started.
+func (f *moduleFlags) check(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("engine") {
+		return withHint(usagef("--engine is for other programs: a WebAssembly module is sampled from inside"), "Leave --engine away.")
+	}
+	for _, v := range f.env {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return usagef("--env %q is not NAME=VALUE", v)
+		}
+	}
+	if i := slices.IndexFunc(inexactFlagNames, cmd.Flags().Changed); f.exact && i >= 0 {
+		return withHint(usagef("--exact and --%s exclude each other", inexactFlagNames[i]), "With --exact there is no interval: every call is recorded.")
+	}
+	if f.light && cmd.Flags().Changed("hits") {
+		return withHint(usagef("--light and --hits exclude each other"), "With --light no calls are caught.")
+	}
+	return f.dirs.check()
+}
+
+// hits returns how many calls a second are to be caught, of as many as asked for.
+func (f *moduleFlags) hits(asked float64) float64 {
+	if f.light {
+		return -1
+	}
+	return asked
+}
+
+// config returns what the flags mean to wazero.
+func (f *moduleFlags) config() wazero.ModuleConfig {
+	c := wazero.NewModuleConfig().WithFSConfig(f.dirs.config())
+	for _, v := range f.env {
+		name, value, _ := strings.Cut(v, "=")
+		c = c.WithEnv(name, value)
+	}
+	return c
+}
+
+// mount is a directory of the host that a module may use.
+type mount struct {
+	host, guest string
+	readOnly    bool
+}
+
+// mounts is the value of --dir.
+type mounts []mount
+
+func (m *mounts) Type() string { return "directory" }
+
+func (m *mounts) String() string {
+	list := make([]string, len(*m))
+	for i, one := range *m {
+		list[i] = one.host + ":" + one.guest
+		if one.readOnly {
+			list[i] += readOnlySuffix
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+const readOnlySuffix = ":ro"
+
+// Set takes HOST[:GUEST][:ro], in which HOST may have colons if there is a GUEST.
+// Without a GUEST, that is HOST.
+func (m *mounts) Set(s string) error {
+	rest, readOnly := strings.CutSuffix(s, readOnlySuffix)
+	host, guest := rest, rest
+	if i := strings.LastIndexByte(rest, ':'); i >= 0 {
+		host, guest = rest[:i], rest[i+1:]
+	}
+	if host == "" || guest == "" {
+		return fmt.Errorf("%q is not HOST[:GUEST][:ro]", s)
+	}
+	*m = append(*m, mount{host, guest, readOnly})
+	return nil
+}
+
+func (m mounts) check() error {
+	for _, one := range m {
+		info, err := os.Stat(one.host)
+		switch {
+		case err != nil:
+			return withHint(fmt.Errorf("--dir: %w", err), "Name a directory that there is.")
+		case !info.IsDir():
+			return usagef("--dir %s is not a directory", one.host)
+		}
+	}
+	return nil
+}
+
+func (m mounts) config() wazero.FSConfig {
+	c := wazero.NewFSConfig()
+	for _, one := range m {
+		if one.readOnly {
+			c = c.WithReadOnlyDirMount(one.host, one.guest)
+		} else {
+			c = c.WithDirMount(one.host, one.guest)
+		}
+	}
+	return c
+}
+
+// burst is the value of --burst: how many samples to take at each interval, and at
+// how many safe points from each other.
+type burst struct{ samples, stride int }
+
+// mostBurst is the largest of both numbers.
+const mostBurst = 1 << 20
+
+func (b *burst) Type() string { return "burst" }
+
+func (b *burst) String() string {
+	if b.samples == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", b.samples, b.stride)
+}
+
+func (b *burst) Set(s string) error {
+	first, second, found := strings.Cut(s, ":")
+	if !found {
+		second = "1"
+	}
+	samples, err1 := strconv.Atoi(first)
+	stride, err2 := strconv.Atoi(second)
+	if err1 != nil || err2 != nil || min(samples, stride) < 1 || max(samples, stride) > mostBurst {
+		return fmt.Errorf("%q is not two numbers from 1 to %d: write 16 or 16:4", s, mostBurst)
+	}
+	*b = burst{samples, stride}
+	return nil
+}

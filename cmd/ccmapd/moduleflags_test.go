@@ -1,0 +1,98 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMounts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]mount{
+		".":          {".", ".", false},
+		"/a":         {"/a", "/a", false},
+		"/a:ro":      {"/a", "/a", true},
+		"/a:/b":      {"/a", "/b", false},
+		"/a:/b:ro":   {"/a", "/b", true},
+		"/a:b:/c:ro": {"/a:b", "/c", true},
+	} {
+		var m mounts
+		if err := m.Set(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if diff := cmp.Diff(mounts{want}, m, cmp.AllowUnexported(mount{})); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+		var again mounts
+		if err := again.Set(m.String()); err != nil || again[0] != want {
+			t.Errorf("%q is printed as %q", text, &m)
+		}
+	}
+	for _, text := range []string{"", ":", ":ro", "/a:", ":/b"} {
+		var m mounts
+		if err := m.Set(text); err == nil {
+			t.Errorf("%q is taken for %v", text, m)
+		}
+	}
+}
+
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]burst{"16": {16, 1}, "16:4": {16, 4}, "1:1048576": {1, mostBurst}} {
+		var got burst
+		if err := got.Set(text); err != nil || got != want {
+			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", ":", "0", "-1", "1:0", "4:", ":4", "1:1048577", "x", "1:2:3"} {
+		var got burst
+		if err := got.Set(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+}
+
+// TestModuleFlagsAreForModules, and some others are not.
+func TestModuleFlagsAreForModules(t *testing.T) {
+	t.Parallel()
+	module := writeGuest(t, "hello")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--env", "A=1", "/bin/true"}, "--env is for WebAssembly modules, and /bin/true is none"},
+		{[]string{"--dir", "/", "/bin/true"}, "--dir is for WebAssembly modules"},
+		{[]string{"--exact", "/bin/true"}, "--exact is for WebAssembly modules"},
+		{[]string{"--burst", "4", "/bin/true"}, "--burst is for WebAssembly modules"},
+		{[]string{"--engine", "auto", module}, "--engine is for other programs"},
+		{[]string{"--env", "A", module}, `--env "A" is not NAME=VALUE`},
+		{[]string{"--env", "=1", module}, `--env "=1" is not NAME=VALUE`},
+		{[]string{"--dir", module, module}, "is not a directory"},
+		{[]string{"--exact", "--burst", "4", module}, "--exact and --burst exclude each other"},
+		{[]string{"--exact", "-i", "1ms", module}, "--exact and --interval exclude each other"},
+		{[]string{"--exact", "--tune=false", module}, "--exact and --tune exclude each other"},
+	} {
+		r := runEngines(t, []engine{fakeEngine(false)}, append([]string{"run"}, test.args...)...)
+		checkOutput(t, r.stderr, "ccmapd: ", test.want)
+		if r.code != exitUsage || r.stdout != "" {
+			t.Errorf("run %q: exit code %d, output %q, %q", test.args, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
+// TestIntervalOfModules: it is adapted where that is asked for.
+func TestIntervalOfModules(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]bool{
+		"-i=1ms": false, "--burst=4": false, "--until=95%": false,
+		"--tune": true, "--tune-low=2": true, "--max-overhead=2": true, "--min-interval=1ms": true,
+	} {
+		cmd := newRunCmd(&environment{})
+		if err := cmd.ParseFlags([]string{flag}); err != nil {
+			t.Fatal(err)
+		}
+		if got := asksToTune(cmd); got != want {
+			t.Errorf("%s asks for it: %v, want %v", flag, got, want)
+		}
+	}
+}

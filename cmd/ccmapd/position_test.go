@@ -1,0 +1,130 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// positions are methods of every coordinate, each with a call at an offset.
+func positions() (names *ccmap.Names, of func(name string, offset uint32) ccmap.Frame) {
+	names = ccmap.NewNames()
+	for _, m := range []ccmap.Method{
+		{Name: "go", File: "main.go", StartLine: 10},
+		{Name: "script", File: "x.py"},
+		{Name: "folded"},
+		{Name: "fib", File: "fib.c", StartLine: 3, Coordinate: ccmap.CoordinateBytecode},
+		{Name: "$7", Coordinate: ccmap.CoordinateBytecode},
+	} {
+		names.Intern(m)
+	}
+	of = func(name string, offset uint32) ccmap.Frame {
+		id, _ := names.Lookup(name, "")
+		return ccmap.Frame{Method: id, Offset: offset}
+	}
+	names.SetLine(of("fib", 60), 5)
+	return names, of
+}
+
+func TestFormatLocation(t *testing.T) {
+	t.Parallel()
+	names, of := positions()
+	for _, c := range []struct {
+		ccmap.Frame
+		location, call string
+		json           methodNameJSON
+	}{
+		{of("go", 0), "main.go:10", ":10", methodNameJSON{Line: 10}},
+		{of("go", 5), "main.go:15", ":15", methodNameJSON{Line: 15}},
+		{of("go", 1<<32-3), "main.go:7", ":7", methodNameJSON{Line: 7}},
+		{of("go", ccmap.NoOffset), "main.go", "", methodNameJSON{}},
+		{of("script", 11), "x.py:12", ":12", methodNameJSON{Line: 12}},
+		{of("folded", 3), "+3", "+3", methodNameJSON{Position: "+3"}},
+		{of("folded", 1<<32-3), "-3", "-3", methodNameJSON{Position: "-3"}},
+		{of("fib", 60), "fib.c:5", ":5", methodNameJSON{Line: 5, Position: "+0x3c"}},
+		{of("fib", 61), "fib.c+0x3d", "+0x3d", methodNameJSON{Position: "+0x3d"}},
+		{of("fib", ccmap.NoOffset), "fib.c", "", methodNameJSON{}},
+		{of("$7", 60), "+0x3c", "+0x3c", methodNameJSON{Position: "+0x3c"}},
+	} {
+		if got := formatLocation(names, c.Frame); got != c.location {
+			t.Errorf("location of %+v: %q, want %q", c.Frame, got, c.location)
+		}
+		if got := formatCall(names, c.Frame); got != c.call {
+			t.Errorf("call at %+v: %q, want %q", c.Frame, got, c.call)
+		}
+		m := names.At(c.Method)
+		c.json.Method, c.json.File = m.Name, m.File
+		if diff := cmp.Diff(c.json, callJSON(names, c.Frame)); diff != "" {
+			t.Errorf("JSON of %+v (-want +got):\n%s", c.Frame, diff)
+		}
+	}
+}
+
+func TestFormatDeclaration(t *testing.T) {
+	t.Parallel()
+	for want, m := range map[string]ccmap.Method{
+		"fib.c:3": {Name: "fib", File: "fib.c", StartLine: 3, Coordinate: ccmap.CoordinateBytecode},
+		"fib.c":   {Name: "fib", File: "fib.c"},
+		"":        {Name: "fib", StartLine: 3},
+	} {
+		if got := formatDeclaration(m); got != want {
+			t.Errorf("declaration of %+v: %q, want %q", m, got, want)
+		}
+	}
+}
+
+func TestFormatLines(t *testing.T) {
+	t.Parallel()
+	names, of := positions()
+	for _, c := range []struct {
+		begin, end ccmap.Frame
+		want       string
+	}{
+		{of("go", 2), of("go", 2), "main.go:12"},
+		{of("go", 2), of("go", 5), "main.go:12-15"},
+		{of("go", ccmap.NoOffset), of("go", ccmap.NoOffset), "main.go"},
+		{of("script", 2), of("script", 5), "x.py:+2-5"},
+		{of("folded", 2), of("folded", 2), "+2"},
+		{of("fib", 60), of("fib", 60), "fib.c:5"},
+		{of("$7", 60), of("$7", 60), "+0x3c"},
+	} {
+		q := ccmap.Point{Method: c.begin.Method, Offset: c.begin.Offset, End: c.end.Offset}
+		if got := formatLines(names, q); got != c.want {
+			t.Errorf("lines of %+v: %q, want %q", q, got, c.want)
+		}
+	}
+}
+
+// A call in bytecode is selected by its line, with all calls on it, or by its offset.
+func TestQueryByPosition(t *testing.T) {
+	t.Parallel()
+	names, of := positions()
+	m := ccmap.New(ccmap.Options{Names: names})
+	call := func(offset uint32, samples int64) {
+		main := m.Child(m.Root(), ccmap.NoOffset, of("fib", 0).Method)
+		m.Add(m.Child(main, offset, of("$7", 0).Method), ccmap.Counters{Samples: samples})
+	}
+	call(60, 1)
+	call(70, 2)
+	call(80, 4)
+	names.SetLine(of("fib", 70), 5)
+	s := m.Snapshot()
+	p := newProfile("calls", s)
+	for path, want := range map[string]int64{
+		"fib > $7": 7, "fib:5 > $7": 3, "fib:+0x3c > $7": 1, "fib:+70 > $7": 2, "fib:+0x50 > $7": 4, "fib:6 > $7": 0,
+	} {
+		elems, err := parsePath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := newQuery(p, elems, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.run().total.Samples; got != want {
+			t.Errorf("%s: %d samples, want %d", path, got, want)
+		}
+	}
+}

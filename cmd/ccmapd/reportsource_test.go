@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+func TestReportMarks(t *testing.T) {
+	t.Parallel()
+	for want, stats := range map[string]sampler.Stats{
+		"":                                 {Marks: 1234, Samples: 1230},
+		"\n12 marks of 1,234 came late.\n": {Marks: 1234, Late: 12},
+		"\n1 thread could not be walked, and sampled no more; 2 threads ended without a word.\n": {Panicked: 1, Abandoned: 2},
+		"\n1 mark of 9 came late; 3 threads reached no safe point for a second or more.\n":       {Marks: 9, Late: 1, Unsafe: 3},
+	} {
+		var out strings.Builder
+		reportMarks(&out, stats)
+		if out.String() != want {
+			t.Errorf("report of %+v is %q, want %q", stats, &out, want)
+		}
+	}
+}
+
+// TestClocks: what the weight of samples is follows from the engine, also where a
+// profile is read from a file.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	for engine, want := range map[string]string{
+		"":          "1 sample, 1.2s of CPU time",
+		"perf":      "1 sample, 1.2s of CPU time",
+		wasmEngine:  "1 sample, 1.2s of CPU time",
+		exactEngine: "1 sample, 1,200,000,000 instructions",
+	} {
+		m := ccmap.New(ccmap.Options{})
+		m.Meta().Engine = engine
+		m.Fold(&ccmap.Sample{Weight: 1.2e9, Frames: []ccmap.Frame{{Method: m.Names().Intern(ccmap.Method{Name: "f"})}}})
+		p := newProfile("file", m.Snapshot())
+		if got := p.amount(); got != want {
+			t.Errorf("by %q: %s, want %s", engine, got, want)
+		}
+	}
+}
+
+// insideOf returns what opens a source that samples this process.
+func insideOf(name string) opener {
+	return func(s sampling) (chosen, error) {
+		return chosen{source: &fakeSource{attachment: attachment{42, s}}, name: name, why: "a test", embedded: true}, nil
+	}
+}
+
+// TestSessionInThisProcess: nothing is said of kernels and breakpoints, and nobody
+// knows what ccmapd itself used.
+func TestSessionInThisProcess(t *testing.T) {
+	t.Parallel()
+	f := newSamplingFlags(nil)
+	f.outputs = []string{t.TempDir() + "/a.json"}
+	for _, name := range []string{wasmEngine, exactEngine} {
+		var stderr bytes.Buffer
+		s, err := openSession(&environment{stderr: &stderr}, f, insideOf(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.run(t.Context(), io.Discard)
+		if err != nil || r.CPU != 0 {
+			t.Errorf("%v of CPU time, %v", r.CPU, err)
+		}
+		if err := s.report(&stderr, r); err != nil {
+			t.Fatal(err)
+		}
+		if text := stderr.String(); strings.Contains(text, "kernel") || strings.Contains(text, "breakpoint") {
+			t.Errorf("%s: %s", name, text)
+		}
+		if got := s.newSessionJSON(r); got.Source.Inside == nil || !got.Source.KernelTime {
+			t.Errorf("source as JSON: %+v", got.Source)
+		}
+	}
+}
