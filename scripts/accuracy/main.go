@@ -1,11 +1,13 @@
 // Command accuracy measures how far profiles of the same program agree, as
-// Table 1 of the paper does, and writes the second part of ACCURACY.md and its
-// plots:
+// Table 1 of the paper does, and how far profiles of WebAssembly guests agree with
+// the truth. Each of the two campaigns writes a portion of ACCURACY.md and its plots:
 //
-//	go run ./scripts/accuracy          about half an hour on two idle cores
-//	go run ./scripts/accuracy -quick   half a minute, to see that it works
+//	go run ./scripts/accuracy                  about half an hour on two idle cores
+//	go run ./scripts/accuracy -guests          about 20 minutes
+//	go run ./scripts/accuracy -quick           half a minute, to see that it works
+//	go run ./scripts/accuracy -guests -quick   half a minute
 //
-// A campaign has three steps:
+// The campaign on native programs has three steps:
 //
 //  1. It builds ccmapd, the workloads of testdata/accuracy and three programs
 //     that nobody here wrote ([programs]), and finds how many rounds of each
@@ -19,6 +21,10 @@
 //     holds noise floors against the overlaps that they foretell.
 //
 // With -record=false it writes the report on the runs that there are.
+//
+// The campaign on guests keeps nothing in between. It executes each guest once in
+// the exact mode, samples executions of the same work in every [shape], and holds
+// what was sampled against what is true ([truth]).
 package main
 
 import (
@@ -40,6 +46,9 @@ type config struct {
 	report string        // the file that is written
 	record bool
 	quick  bool
+	guests bool
+
+	guestTime time.Duration // that a guest is sampled for in the shapes of the headline
 }
 
 func main() {
@@ -48,12 +57,14 @@ func main() {
 	flag.StringVar(&c.ccmapd, "ccmapd", "", "the `COMMAND` to measure; none: build it")
 	flag.IntVar(&c.runs, "runs", 10, "of each program in each mode")
 	flag.DurationVar(&c.cpu, "cpu", 4*time.Second, "CPU `TIME` of a run of a workload")
-	flag.StringVar(&c.report, "o", "ACCURACY.md", "rewrite the second part of `FILE`, and the plots in testdata/accuracy/plots beside it")
+	flag.StringVar(&c.report, "o", "ACCURACY.md", "rewrite the campaign's portion of `FILE`, and the plots in testdata/accuracy/plots beside it")
 	flag.BoolVar(&c.record, "record", true, "run programs; false: report on the runs that there are")
-	flag.BoolVar(&c.quick, "quick", false, "three short runs of two workloads, in a work folder and with a report of their own")
+	flag.BoolVar(&c.quick, "quick", false, "few short runs of two programs, in a work folder and with a report of their own")
+	flag.BoolVar(&c.guests, "guests", false, "measure WebAssembly guests against their exact profiles, in place of native programs against each other")
+	flag.DurationVar(&c.guestTime, "sampled", time.Minute, "`TIME` that each guest is sampled for every 10 ms, and again with bursts")
 	flag.Parse()
 	if c.quick {
-		c.runs, c.cpu = 3, 300*time.Millisecond
+		c.runs, c.cpu, c.guestTime = 3, 300*time.Millisecond, 4*time.Second
 		c.work = filepath.Join(c.work, "quick")
 		c.report = filepath.Join(c.work, "ACCURACY.md")
 	}
@@ -66,6 +77,9 @@ func main() {
 }
 
 func run(ctx context.Context, c config) error {
+	if c.guests {
+		return runGuests(ctx, c)
+	}
 	if c.record {
 		if err := c.clear(); err != nil {
 			return err
@@ -79,6 +93,17 @@ func run(ctx context.Context, c config) error {
 		return err
 	}
 	return writeReport(c, results)
+}
+
+func runGuests(ctx context.Context, c config) error {
+	if err := os.MkdirAll(filepath.Dir(c.report), 0o755); err != nil {
+		return err
+	}
+	results, err := measureGuests(ctx, c)
+	if err != nil {
+		return err
+	}
+	return writeGuests(c, results)
 }
 
 // clear removes what the last quick campaign left: it is to try everything.

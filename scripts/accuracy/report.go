@@ -11,17 +11,9 @@ import (
 	"time"
 )
 
-// marker ends the part of the report that is written by hand.
-const marker = "<!-- scripts/accuracy writes all below this line -->\n"
-
-// writeReport replaces what stands below the marker, and draws the plots.
+// writeReport replaces what was written on the last campaign, and draws the plots.
 func writeReport(c config, r *results) error {
-	old, err := os.ReadFile(c.report)
-	if err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	hand, _, _ := strings.Cut(string(old), marker)
-	if err := os.WriteFile(c.report, []byte(hand+marker+"\n"+r.report()), 0o644); err != nil {
+	if err := nativePortion.rewrite(c.report, r.report()); err != nil {
 		return err
 	}
 	return r.writePlots(filepath.Join(filepath.Dir(c.report), plotFolder))

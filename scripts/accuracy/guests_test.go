@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A campaign on guests finds what the guests do, and writes its portion alone.
+func TestGuestCampaign(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and executes guests")
+	}
+	t.Parallel()
+	c := config{quick: true, guestTime: 200 * time.Millisecond, report: filepath.Join(t.TempDir(), "ACCURACY.md")}
+	if err := os.WriteFile(c.report, []byte(nativePortion.replaced("By hand.\n", "native")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := measureGuests(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range r.guests {
+		for _, s := range g.shaped {
+			if s.time.samples == 0 || s.time.contexts.Percent == 0 || s.calls.tree == 0 {
+				t.Errorf("%s every %v: nothing agrees: %+v", g.Name, s, s.time)
+			}
+		}
+	}
+	if err := writeGuests(c, r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(c.report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(text); !strings.HasPrefix(s, nativePortion.replaced("By hand.\n", "native")) || !strings.Contains(s, "| go-queens | 10ms |") {
+		t.Errorf("wrote\n%s", s)
+	}
+	if plots, _ := filepath.Glob(filepath.Join(filepath.Dir(c.report), plotFolder, "guests-*.svg")); len(plots) != len(guestPlots) {
+		t.Errorf("%d plots, want %d", len(plots), len(guestPlots))
+	}
+}
+
+func TestPrefixesDoubleUpToTheWhole(t *testing.T) {
+	t.Parallel()
+	want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second}
+	if diff := cmp.Diff(want, prefixes(64*time.Second)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestShapeNames(t *testing.T) {
+	t.Parallel()
+	if got := plainShape.String() + "; " + burstShape.String(); got != "10ms; 10ms, 64 × 1" {
+		t.Error(got)
+	}
+}
