@@ -141,14 +141,36 @@ func newPlain(t testing.TB, binary []byte) (wazero.Runtime, api.Module) {
 	return r, guest
 }
 
+// deadline is a context whose deadline passes when a channel is closed.
+type deadline struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d deadline) Done() <-chan struct{} { return d.passed }
+
+func (d deadline) Err() error {
+	select {
+	case <-d.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // An infinite loop ends with its context, and was sampled until then.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	p := newProfile(t, everySafePoint(1000), compiling().WithCloseOnContextDone(true))
 	guest := p.instantiate(p.compile(guests.Small("spin")))
 	p.mark(guest)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
+	ctx := deadline{context.Background(), make(chan struct{})}
+	go func() { // the loop is found at its second safe point, if not at its first
+		defer close(ctx.passed)
+		for p.profiler.Stats().Samples < 3 {
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	_, err := guest.ExportedFunction("spin").Call(ctx)
 	if end := endOf(guest, nil, err); end.Exit != int64(sys.ExitCodeDeadlineExceeded) || !end.Closed {
 		t.Errorf("ended with %v, %+v", err, end)
