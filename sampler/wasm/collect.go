@@ -86,6 +86,7 @@ func (c *collector) join(p *Profiler) {
 		return
 	}
 	c.percent = debug.SetGCPercent(-1)
+	runtime.GC() // one that had begun would stop the world once more, at any moment
 	c.stopped, c.done = make(chan struct{}), make(chan struct{})
 	go c.run(c.stopped, c.done)
 }

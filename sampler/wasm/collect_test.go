@@ -52,6 +52,7 @@ func TestCollectTogether(t *testing.T) {
 // recorded any more. The test runs alone, as TestExit does.
 func TestStoppingExact(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC() // ends one that has begun
 	p := newProfile(t, Options{Exact: true}, compiling())
 	end := p.spin()
 	for range 10 {

@@ -190,6 +190,7 @@ func TestDeadline(t *testing.T) {
 // runs alone, without a collector that stops the world when it pleases.
 func TestExit(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC() // ends one that has begun
 	p := newProfile(t, Options{}, compiling())
 	c := p.compile(guests.Small("spin"))
 	ends := make(chan ending)
