@@ -85,7 +85,7 @@ func (t *Thread) catchCall(target ccmap.MethodID, w Walker) {
 	t.sample = ccmap.Sample{
 		Frames:    s.frames,
 		Thread:    t.id,
-		Time:      t.profiler.clock.now(),
+		Time:      t.profiler.clock.Now(),
 		Fresh:     ccmap.FreshUnknown,
 		Truncated: s.cut,
 		Hit:       true,

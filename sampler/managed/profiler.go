@@ -31,7 +31,7 @@ type Profiler struct {
 	maxFrames int    // of a sample
 	first     uint64 // id that no attachment has; those of earlier profilers are less
 	logger    *slog.Logger
-	clock     clock
+	clock     sampler.Clock
 
 	_ cpu.CacheLinePad
 	signals
@@ -74,7 +74,7 @@ func New(o Options) *Profiler {
 		maxFrames: min(maxFrames, o.Sink.Queue.MaxFrames()),
 		first:     first,
 		logger:    o.Logger,
-		clock:     newClock(),
+		clock:     sampler.NewClock(),
 		change:    change{wake: make(chan struct{}, 1)},
 		finished:  make(chan string, 1),
 	}

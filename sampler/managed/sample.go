@@ -98,7 +98,7 @@ func (t *Thread) describe(weight int64, first bool) {
 	s := &t.sample
 	t.stack.describe(s)
 	s.Thread, s.Weight, s.Hit = t.id, weight, false
-	s.Time = p.clock.now()
+	s.Time = p.clock.Now()
 	s.Early = !first || t.last != 0 && float64(s.Time-t.last) < onTime*float64(p.interval.Load())
 }
 

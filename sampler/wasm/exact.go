@@ -46,7 +46,7 @@ import (
 type exact struct {
 	profiler *Profiler
 	sink     sampler.Sink
-	clock    exactClock
+	clock    sampler.Clock
 
 	giveUp chan struct{}
 	last   atomic.Pointer[exactThread]
@@ -70,7 +70,7 @@ type lane struct {
 
 func newExact(p *Profiler) *exact {
 	return &exact{
-		profiler: p, sink: p.Sink(), clock: newExactClock(), giveUp: make(chan struct{}),
+		profiler: p, sink: p.Sink(), clock: sampler.NewClock(), giveUp: make(chan struct{}),
 		threads: make(map[api.Module]*exactThread), sweep: leastSweep,
 	}
 }

@@ -2,11 +2,9 @@ package wasm
 
 import (
 	"sync"
-	"time"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
-	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
@@ -226,7 +224,7 @@ const clockEvery = 64
 func (t *exactThread) pushSample(s *ccmap.Sample) {
 	if t.due--; t.due < 0 {
 		t.due = clockEvery
-		s.Time = t.exact.clock.now()
+		s.Time = t.exact.clock.Now()
 	}
 	if t.lane.ring.PushWaiting(s, t.exact.giveUp) {
 		t.exact.pushed.Add(1)
@@ -245,20 +243,3 @@ func (t *exactThread) stop() {
 		t.lane = nil
 	}
 }
-
-// exactClock tells CLOCK_MONOTONIC, the clock of samples, at the price of a call
-// into the vDSO.
-type exactClock struct {
-	base time.Time
-	ns   int64 // CLOCK_MONOTONIC at base
-}
-
-func newExactClock() exactClock {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // the clock is there since Linux 2.6 (clock_gettime(2))
-	}
-	return exactClock{base: time.Now(), ns: t.Nano()}
-}
-
-func (c exactClock) now() int64 { return c.ns + int64(time.Since(c.base)) }
