@@ -2,11 +2,16 @@ package main
 
 import (
 	"bufio"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
@@ -42,6 +47,28 @@ func (r *runningModule) waitFor(t *testing.T, text string) {
 		}
 	}
 	t.Fatalf("nothing with %q was printed", text)
+}
+
+// awaitReading returns when a thread of ccmapd waits in read of standard input: until
+// then the module comes to a safe point, at which a signal ends it.
+func (r *runningModule) awaitReading(t *testing.T) {
+	t.Helper()
+	reading := fmt.Sprintf("%d 0x0 ", unix.SYS_READ)
+	for {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", r.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(threads) == 0 {
+			t.Fatal("ccmapd has ended")
+		}
+		for _, path := range threads {
+			if call, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(call), reading) {
+				return // a thread may have ended since: no error
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // signal sends a signal, and returns the exit code then, -1 of a signal.
@@ -88,6 +115,7 @@ func TestSignalEndsComputingModule(t *testing.T) {
 func TestSignalEndsWaitingModule(t *testing.T) {
 	t.Parallel()
 	r := startModule(t, writeGuest(t, "hello"))
+	r.awaitReading(t)
 	if got := r.signal(t, syscall.SIGINT); got != 130 {
 		t.Errorf("exit code %d, want 130", got)
 	}
