@@ -97,6 +97,7 @@ func (in *instance) enter(e *entry, stack experimental.StackIterator) {
 	}
 	if len(in.entries) == 0 {
 		in.thread.Unpark()
+		in.heal(0)
 		if in.marked {
 			in.unmark()
 		}
@@ -134,7 +135,6 @@ func (in *instance) reconcile(stack experimental.StackIterator, direct bool) {
 	}
 	switch {
 	case top < 0:
-		in.heal(0)
 	case in.entries[top].calling && in.entries[top].depth == in.readDepth():
 		in.imports.calledBack(in.entries[top].host)
 	case !direct && in.dropEnded():
@@ -166,7 +166,6 @@ func (in *instance) healBelow() {
 	n := len(in.entries)
 	switch {
 	case n == 0:
-		in.heal(0)
 	case in.entries[n-1].calling:
 		in.heal(in.entries[n-1].depth)
 		in.imports.calledBack(in.entries[n-1].host)
@@ -175,7 +174,8 @@ func (in *instance) healBelow() {
 	}
 }
 
-// heal sets the guest's depth, and how much of it samples have seen.
+// heal sets the guest's depth, which is what its callees' numbers are counted from, and
+// what samples have seen to no more.
 func (in *instance) heal(depth int) {
 	if in.depth == nil {
 		return
@@ -185,8 +185,7 @@ func (in *instance) heal(depth int) {
 }
 
 // dropOthers drops the segments that are not on the stack that the guest executes on:
-// they have ended by a stack overflow. The guest has healed its depth itself, behind
-// the import that made the call back.
+// they have ended by a stack overflow.
 func (in *instance) dropOthers(stack experimental.StackIterator) {
 	n := len(in.entries)
 	for n > 0 && in.entries[n-1].stack != stack {
@@ -237,7 +236,6 @@ func (in *instance) abort(e *entry) {
 	defer in.mu.Unlock()
 	if i := in.find(e); i >= 0 {
 		in.entries = in.entries[:i+1]
-		in.heal(in.entries[i].base)
 		in.pop()
 	}
 }
@@ -260,15 +258,16 @@ func (in *instance) find(e *entry) int {
 }
 
 // pop ends the innermost segment. The one below has called it by a host function,
-// whose return is to be seen.
+// whose return is to be seen, and which may call again.
 func (in *instance) pop() {
 	n := len(in.entries) - 1
+	in.heal(in.entries[n].base)
 	in.entries = in.entries[:n]
 	switch {
 	case n == 0:
 		in.thread.Park()
 	case in.entries[n-1].calling:
-		in.mark.Set(1)
+		in.poll()
 	}
 }
 

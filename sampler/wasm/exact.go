@@ -95,16 +95,20 @@ type exactFunction struct {
 	module  *module
 	number  uint32 // in the original, where frame is set
 	frame   bool   // of the original: not a thunk
-	counted bool   // in the guest's depth
+	counted bool   // its activations are numbered
 	entry   bool   // called by hosts only
 }
 
-// listener returns the listener of a function of a rewritten module.
-func (x *exact) listener(m *module, index uint32) *exactFunction {
+// listener returns the listener of a function of a rewritten module, nil for one that
+// is no event.
+func (x *exact) listener(m *module, index uint32) experimental.FunctionListener {
 	f := &exactFunction{exact: x, module: m}
 	_, f.entry = m.rewritten.Entries[index]
 	if f.number, f.frame = m.rewritten.Function(index); f.frame {
-		f.counted = m.rewritten.Functions[int(f.number)-m.rewritten.Imported] == rewrite.Counted
+		f.counted = m.rewritten.Functions[int(f.number)-m.rewritten.Imported] == rewrite.Polled
+	}
+	if !f.frame && !f.entry {
+		return nil
 	}
 	return f
 }
@@ -129,17 +133,17 @@ func (f *exactFunction) Before(_ context.Context, instance api.Module, _ api.Fun
 
 // After ends an activation that returns.
 func (f *exactFunction) After(_ context.Context, instance api.Module, _ api.FunctionDefinition, _ []uint64) {
-	f.end(instance, (*exactThread).returned)
+	f.end(instance)
 }
 
 // Abort ends an activation that a trap, an exit or a panic of the host unwinds.
 // instance is the one that the host has called. The activations of others that it
 // has called in turn end when they are called again.
 func (f *exactFunction) Abort(_ context.Context, instance api.Module, _ api.FunctionDefinition, _ error) {
-	f.end(instance, (*exactThread).aborted)
+	f.end(instance)
 }
 
-func (f *exactFunction) end(instance api.Module, leave func(*exactThread, *exactFunction)) {
+func (f *exactFunction) end(instance api.Module) {
 	t := f.exact.thread(instance, nil)
 	if t == nil || t.module != f.module {
 		return
@@ -153,7 +157,7 @@ func (f *exactFunction) end(instance api.Module, leave func(*exactThread, *exact
 	if f.entry {
 		t.leaveGuest()
 	} else {
-		leave(t, f)
+		t.ended(f)
 	}
 	t.rest()
 }

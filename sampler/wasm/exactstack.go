@@ -6,8 +6,8 @@ import "github.com/ccmapd/ccmapd/ccmap"
 type activation struct {
 	frame   ccmap.Frame // the method, and where it has called the next one
 	host    bool        // it is of a host function
-	counted bool        // it is in the guest's depth
-	depth   uint32      // of the guest when it began
+	counted bool        // it has a number
+	depth   uint32      // of the guest when it began: how many had one
 	own     int64       // instructions that it has executed itself and not yet reported, ≥ 0
 }
 

@@ -20,18 +20,24 @@ type exactThread struct {
 	module   *module
 	instance api.Module
 	executed api.Global        // instructions, as the guest counts them
-	depth    api.Global        // of its counted activations
+	depth    api.MutableGlobal // how many of its numbered activations there are, where one calls
 	mark     api.MutableGlobal // set to have the next safe point call the host
 
 	mu      sync.Mutex
 	stack   callStack
-	entries []int                                       // depth of the stack at each entry of a host that has not ended
+	entries []exactEntry                                // of hosts, that have not ended
 	sites   map[experimental.ProgramCounter]ccmap.Frame // of calls, by their return addresses
 	counted uint64                                      // instructions that were given to activations
 	lane    *lane                                       // while a call is under way
 	due     int                                         // samples until the clock is read
 	push    func(*ccmap.Sample)
 	stopped bool
+}
+
+// exactEntry is a call by a host.
+type exactEntry struct {
+	calls int    // below it on the stack
+	depth uint64 // of the guest, which it is to find again when it is called once more
 }
 
 // newExactThread is called with the lock of x held.
@@ -104,10 +110,13 @@ func (t *exactThread) spend() {
 // enterGuest is a call by a host, which is either the function that the guest has
 // called last, or outside. Everything else on the stack has ended without an event.
 func (t *exactThread) enterGuest() {
-	depth := t.stack.innermostHost() + 1
-	t.leaveTo(depth)
-	t.forgetEntries(depth)
-	t.entries = append(t.entries, depth)
+	calls := t.stack.innermostHost() + 1
+	t.leaveTo(calls)
+	t.forgetEntries(calls)
+	if len(t.entries) == 0 {
+		t.depth.Set(0)
+	}
+	t.entries = append(t.entries, exactEntry{calls, t.depth.Get()})
 	t.wait(false)
 }
 
@@ -117,23 +126,24 @@ func (t *exactThread) leaveGuest() {
 	if last < 0 {
 		return
 	}
-	depth := t.entries[last]
-	t.leaveTo(depth)
-	t.entries = t.entries[:last]
-	t.wait(depth > 0) // whether a host function below goes on
+	calls := t.entries[last].calls
+	t.leaveTo(calls)
+	t.forgetEntries(calls)
+	t.wait(calls > 0) // whether a host function below goes on
 }
 
-// leaveTo ends activations until depth of them are left, and the entries above.
-func (t *exactThread) leaveTo(depth int) {
-	t.stack.leaveTo(depth, t.push)
-	t.forgetEntries(depth + 1)
+// leaveTo ends activations until so many of them are left, and the entries above.
+func (t *exactThread) leaveTo(calls int) {
+	t.stack.leaveTo(calls, t.push)
+	t.forgetEntries(calls + 1)
 }
 
-// forgetEntries lets go of the entries that were made at a depth, or deeper.
-func (t *exactThread) forgetEntries(depth int) {
+// forgetEntries lets go of the entries above so many activations, or more.
+func (t *exactThread) forgetEntries(calls int) {
 	n := len(t.entries)
-	for n > 0 && t.entries[n-1] >= depth {
+	for n > 0 && t.entries[n-1].calls >= calls {
 		n--
+		t.depth.Set(t.entries[n].depth)
 	}
 	t.entries = t.entries[:n]
 }
@@ -153,19 +163,8 @@ func (t *exactThread) callHost(method ccmap.MethodID, stack experimental.StackIt
 	t.wait(true)
 }
 
-// returned ends the innermost activation of a function, and what is above it. One
-// that has ended already by a tail call returns again where wazero has compiled
-// that as a plain call: no activation of the depth is there.
-func (t *exactThread) returned(f *exactFunction) {
-	i := t.stack.innermost(f.method())
-	if i >= 0 && (!f.counted || t.stack.calls[i].depth == uint32(t.depth.Get())) {
-		t.leaveTo(i)
-	}
-}
-
-// aborted ends the innermost activation of a function, and what is above it. The
-// guest's depth is what it was at the trap.
-func (t *exactThread) aborted(f *exactFunction) {
+// ended ends the innermost activation of a function, and what is above it.
+func (t *exactThread) ended(f *exactFunction) {
 	if i := t.stack.innermost(f.method()); i >= 0 {
 		t.leaveTo(i)
 	}

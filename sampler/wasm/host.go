@@ -25,13 +25,14 @@ func (p *Profiler) prepare(ctx context.Context) error {
 	if err := p.checkEngine(ctx); err != nil {
 		return err
 	}
+	p.multiValue, p.tailCalls = p.compiles(ctx, multiValueProbe), p.compiles(ctx, tailCallProbe)
 	listeners := listenerFactory{
 		rewrite.SampleFunction: sampleListener{profiler: p},
 		rewrite.CallFunction:   callListener{profiler: p},
 	}
 	host, err := p.engine.NewHostModuleBuilder(rewrite.HostModule).
-		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(p.sampled), []api.ValueType{api.ValueTypeI32}, nil).Export(rewrite.SampleFunction).
-		NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {}), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}, nil).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(p.sampled), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}, nil).Export(rewrite.SampleFunction).
+		NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {}), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32, api.ValueTypeI32}, nil).Export(rewrite.CallFunction).
 		Instantiate(experimental.WithFunctionListenerFactory(ctx, listeners))
 	if err != nil {
 		return fmt.Errorf("instantiate module %q, of which a runtime can have one: %w", rewrite.HostModule, err)
@@ -76,7 +77,7 @@ func (l sampleListener) Before(_ context.Context, guest api.Module, _ api.Functi
 	if x := l.profiler.exact; x != nil {
 		x.sample(guest, uint32(params[0]), stack)
 	} else if in := l.profiler.instanceOf(guest, stack); in != nil {
-		in.safepoint(uint32(params[0]), stack)
+		in.safepoint(uint32(params[0]), int(params[1]&rewrite.AllNumbers), stack)
 	}
 }
 
@@ -88,7 +89,7 @@ type callListener struct {
 
 func (l callListener) Before(_ context.Context, guest api.Module, _ api.FunctionDefinition, params []uint64, stack experimental.StackIterator) {
 	if in := l.profiler.instanceOf(guest, stack); in != nil {
-		in.called(uint32(params[0]), uint32(params[1]), stack)
+		in.called(uint32(params[0]), uint32(params[1]), int(params[2]&rewrite.AllNumbers), stack)
 	}
 }
 
@@ -99,6 +100,30 @@ var probe = []byte{
 	3, 2, 1, 0, // a function of that type
 	7, 5, 1, 1, 'f', 0, 0, // exported
 	10, 4, 1, 2, 0, 0x0b, // with an empty body
+}
+
+// multiValueProbe is a module with a type of two results.
+var multiValueProbe = []byte{
+	0, 'a', 's', 'm', 1, 0, 0, 0,
+	1, 6, 1, 0x60, 0, 2, 0x7f, 0x7f,
+}
+
+// tailCallProbe is a module with a function that makes a tail call.
+var tailCallProbe = []byte{
+	0, 'a', 's', 'm', 1, 0, 0, 0,
+	1, 4, 1, 0x60, 0, 0, // type: func()
+	3, 2, 1, 0, // a function of that type
+	10, 6, 1, 4, 0, 0x12, 0, 0x0b, // that calls itself
+}
+
+// compiles reports whether the runtime has the features switched on that a module needs.
+func (p *Profiler) compiles(ctx context.Context, binary []byte) bool {
+	compiled, err := p.engine.CompileModule(ctx, binary)
+	if err != nil {
+		return false
+	}
+	compiled.Close(ctx)
+	return true
 }
 
 // checkEngine refuses a runtime that interprets: it reads globals in Go, so that

@@ -42,9 +42,9 @@ func (p *Profiler) announces(module, _ string) bool {
 // announced notes the stack below a call of an imported function that may call back.
 // That it has returned is seen at the safe point behind it, for which the guest is
 // marked.
-func (in *instance) announced(k uint32, stack experimental.StackIterator) {
+func (in *instance) announced(k uint32, number int, stack experimental.StackIterator) {
 	in.dropOthers(stack)
-	in.arrive(stack)
+	in.arrive(stack, number)
 	defer in.walk.end()
 	if len(in.entries) == 0 {
 		return
@@ -52,7 +52,7 @@ func (in *instance) announced(k uint32, stack experimental.StackIterator) {
 	e := &in.entries[len(in.entries)-1]
 	e.calling, e.host, e.hostMark = true, k, managed.Mark{}
 	in.note(e)
-	in.mark.Set(1)
+	in.poll()
 	u := &in.imports.uses[k]
 	u.calls++
 	if u.calls > in.imports.patience && !u.back {

@@ -27,8 +27,8 @@ type instance struct {
 	thread *managed.Thread
 
 	// The guest's globals: see package rewrite. Nil: it has none, calls where none
-	// are to be caught, depth and visited where no activations are to be known.
-	mark, calls, depth, visited, announce api.MutableGlobal
+	// are to be caught, depth, visited and limit where no activations are to be known.
+	mark, calls, depth, visited, limit, announce api.MutableGlobal
 
 	mu        sync.Mutex
 	marked    bool           // since the last sample
@@ -53,6 +53,7 @@ func (m *module) newInstance(guest api.Module) *instance {
 		calls:     global(guest, rewrite.CallsGlobal),
 		depth:     global(guest, rewrite.DepthGlobal),
 		visited:   global(guest, rewrite.VisitedGlobal),
+		limit:     global(guest, rewrite.LimitGlobal),
 		announce:  global(guest, rewrite.AnnounceGlobal),
 		positions: make(map[experimental.ProgramCounter]position),
 	}
@@ -65,7 +66,7 @@ func (m *module) newInstance(guest api.Module) *instance {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.mark.Set(1)
+	in.poll()
 	in.unmark()
 	return in
 }
@@ -91,14 +92,14 @@ func (in *instance) Mark() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.marked = true
-	in.mark.Set(1)
+	in.poll()
 }
 
 // ask has the guest call the host at its next safe point, for no sample.
 func (in *instance) ask() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.mark.Set(1)
+	in.poll()
 }
 
 // WantCalls implements [managed.Hook].
@@ -110,42 +111,55 @@ func (in *instance) WantCalls() {
 
 // safepoint is what the guest calls at a safe point while it is marked, and before
 // calls of imports that are announced.
-func (in *instance) safepoint(reason uint32, stack experimental.StackIterator) {
+func (in *instance) safepoint(reason uint32, number int, stack experimental.StackIterator) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	k, before, imported := rewrite.Import(reason)
 	if imported && before {
-		in.announced(k, stack)
+		in.announced(k, number, stack)
 		return
 	}
 	in.unmark()
 	in.dropOthers(stack)
-	in.arrive(stack)
+	in.arrive(stack, number)
 	in.walk.entering = reason == rewrite.ReasonEntry
 	if imported {
 		in.returned(k)
 	}
 	if in.thread.Sample(in) {
-		in.mark.Set(1)
+		in.poll()
 	}
 	in.walk.end()
+}
+
+// poll has the guest call the host at its next safe point: the order of the two is for
+// what enters a function meanwhile.
+func (in *instance) poll() {
+	in.mark.Set(1)
+	if in.limit != nil {
+		in.limit.Set(rewrite.AllNumbers)
+	}
 }
 
 // unmark takes the mark away, unless guests are to stay at their safe points, or to end.
 func (in *instance) unmark() {
 	in.marked = false
-	if !in.module.profiler.calling() {
-		in.mark.Set(0)
+	if in.module.profiler.calling() {
+		return
+	}
+	in.mark.Set(0)
+	if in.limit != nil {
+		in.limit.Set(in.visited.Get())
 	}
 }
 
 // called is what the guest calls before an indirect call while calls are wanted.
-func (in *instance) called(site, element uint32, stack experimental.StackIterator) {
+func (in *instance) called(site, element uint32, number int, stack experimental.StackIterator) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if target, ok := in.target(site, element); ok && in.thread.CallsWanted() {
 		in.dropOthers(stack)
-		in.arrive(stack)
+		in.arrive(stack, number)
 		more := in.thread.Called(target, in)
 		in.walk.end()
 		if more {
@@ -157,28 +171,34 @@ func (in *instance) called(site, element uint32, stack experimental.StackIterato
 	}
 }
 
-// arrive begins a walk of the stack: it finds out how many instrumented activations
-// there are, and clears the marks of those that no sample has seen.
-func (in *instance) arrive(stack experimental.StackIterator) {
+// arrive begins a walk of the stack, on which number instrumented activations are: it
+// finds out which of them a sample has seen, and clears the marks of the others.
+func (in *instance) arrive(stack experimental.StackIterator, number int) {
 	w := &in.walk
 	w.begin(stack)
 	stack.Next() // the host function
-	w.top, w.more = in.next(stack)
+	for w.top, w.more = in.next(stack); w.more && w.top.added; {
+		w.top, w.more = in.next(stack)
+	}
 	if in.depth == nil {
 		return
 	}
-	depth := in.readDepth()
-	if w.more && w.top.kind == rewrite.Polled {
-		depth++
-	}
-	w.depth = depth
-	seen := min(int(uint32(in.visited.Get())), depth)
-	in.clearMarks(seen, depth)
-	in.visited.Set(uint64(depth))
+	w.depth = number
+	seen := min(int(uint32(in.visited.Get())), number)
+	in.clearMarks(seen, number)
+	in.see(number)
 	if n := len(in.entries); n > 0 {
 		e := &in.entries[n-1]
 		e.replaced = e.replaced || e.sampled && seen <= e.base
 		e.sampled = true
+	}
+}
+
+// see tells the guest how many of its activations samples have seen.
+func (in *instance) see(activations int) {
+	in.visited.Set(uint64(activations))
+	if in.mark.Get() == 0 {
+		in.limit.Set(uint64(activations))
 	}
 }
 

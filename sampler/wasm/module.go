@@ -78,10 +78,12 @@ func (p *Profiler) module(binary []byte) (*module, error) {
 
 func (p *Profiler) readModule(binary []byte) (*module, error) {
 	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{
-		Marks:    !p.options.NoActivations || p.options.Exact,
-		Calls:    p.options.HitBudget >= 0 && !p.options.Exact,
-		Exact:    p.options.Exact,
-		Announce: p.announces,
+		Marks:      !p.options.NoActivations || p.options.Exact,
+		Calls:      p.options.HitBudget >= 0 && !p.options.Exact,
+		Exact:      p.options.Exact,
+		MultiValue: p.multiValue,
+		TailCalls:  p.tailCalls && !p.options.Exact,
+		Announce:   p.announces,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("rewrite module: %w", err)
@@ -95,13 +97,9 @@ func (p *Profiler) readModule(binary []byte) (*module, error) {
 		rewritten: rewritten,
 		symbols:   table,
 		methods:   make([]atomic.Uint32, table.Len()),
-		names:     make([]atomic.Pointer[functionName], functions(table, rewritten)),
+		names:     make([]atomic.Pointer[functionName], rewritten.Total),
 	}, nil
 }
-
-// functions bounds the number of functions of a rewritten module: two are imported
-// more, and entries may have been added.
-func functions(t *symbols.Table, r *rewrite.Module) int { return t.Len() + 2 + len(r.Entries) }
 
 // NewFunctionListener implements [experimental.FunctionListenerFactory]: it puts
 // listeners on the functions by which a host enters the guest. wazero calls it with
@@ -145,7 +143,6 @@ func (m *module) method(original uint32) ccmap.MethodID {
 // position is what stands at a return address.
 type position struct {
 	frame   ccmap.Frame
-	kind    rewrite.Kind
 	foreign bool // no function of the module, as far as one can tell
 	added   bool // a function that rewriting has added
 }
@@ -156,17 +153,25 @@ func (m *module) locate(f experimental.InternalFunction, pc experimental.Program
 	if !m.owns(f.Definition()) {
 		return position{foreign: true}
 	}
+	if original, offset, ok := m.rewritten.Stub(index); ok {
+		return m.at(original, offset)
+	}
 	original, ok := m.rewritten.Function(index)
 	if !ok || int(original) < m.rewritten.Imported {
 		return position{added: true}
 	}
-	at := ccmap.Frame{Method: m.method(original), Offset: ccmap.NoOffset}
 	function, offset, ok := m.rewritten.Original(f.SourceOffsetForPC(pc))
-	if ok && function == original {
-		at.Offset = offset
-		m.profiler.Sink().Names.SetLine(at, m.symbols.Line(int(original), offset))
+	if !ok || function != original {
+		return position{frame: ccmap.Frame{Method: m.method(original), Offset: ccmap.NoOffset}}
 	}
-	return position{frame: at, kind: m.rewritten.Functions[int(original)-m.rewritten.Imported]}
+	return m.at(original, offset)
+}
+
+// at is a position in an original function.
+func (m *module) at(original, offset uint32) position {
+	at := ccmap.Frame{Method: m.method(original), Offset: offset}
+	m.profiler.Sink().Names.SetLine(at, m.symbols.Line(int(original), offset))
+	return position{frame: at}
 }
 
 // owns reports whether a function is of this module, by its index and names: wazero

@@ -22,7 +22,7 @@ import (
 // are those of [managed.Profiler].
 //
 //	engine … exact    written by New only
-//	host, modules     under mu
+//	host … modules    under mu
 //	instances         see there
 //	exit              0, or 1<<32 + the code with which guests are to end
 //
@@ -33,9 +33,10 @@ type Profiler struct {
 	options Options
 	exact   *exact // nil: guests are sampled
 
-	mu      sync.Mutex
-	host    api.Module // of the functions that rewritten modules import; nil before the first CompileModule
-	modules map[digest]*module
+	mu                    sync.Mutex
+	host                  api.Module // of the functions that rewritten modules import; nil before the first CompileModule
+	multiValue, tailCalls bool       // the runtime has them, as is found out then
+	modules               map[digest]*module
 
 	instances instances
 	exit      atomic.Uint64

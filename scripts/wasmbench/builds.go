@@ -73,14 +73,14 @@ func buildListener(ctx context.Context, binary []byte) (build, error) {
 // buildPolls compiles it rewritten, with nothing but polls. Its first safe point clears the mark, which is
 // never set again.
 func buildPolls(ctx context.Context, binary []byte) (build, error) {
-	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{})
+	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{MultiValue: true})
 	if err != nil {
 		return build{}, fmt.Errorf("rewrite: %w", err)
 	}
 	r := wazero.NewRuntime(ctx)
 	_, err = r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(clearMark).Export(rewrite.SampleFunction).
-		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
 		Instantiate(ctx)
 	if err != nil {
 		return build{runtime: r}, fmt.Errorf("instantiate the host's side: %w", err)
@@ -112,7 +112,7 @@ func buildSession(ctx context.Context, binary []byte, o wasm.Options) (build, er
 	return b, err
 }
 
-func clearMark(_ context.Context, guest api.Module, _ uint32) {
+func clearMark(_ context.Context, guest api.Module, _, _ uint32) {
 	guest.ExportedGlobal(rewrite.MarkGlobal).(api.MutableGlobal).Set(0)
 }
 

@@ -6,8 +6,8 @@ const HostModule = "ccmapd"
 
 // The names of the added functions, as they are imported.
 const (
-	SampleFunction = "sample" // func(reason i32)
-	CallFunction   = "call"   // func(site, element i32)
+	SampleFunction = "sample" // func(reason, number i32), where the number's highest bit says nothing
+	CallFunction   = "call"   // func(site, element, number i32), likewise
 )
 
 // The names under which the added globals are exported: wazero gives a host a
@@ -17,6 +17,7 @@ const (
 	CallsGlobal    = "ccmapd.calls"    // i32, only with Options.Calls
 	DepthGlobal    = "ccmapd.depth"    // i32, only with Options.Marks
 	VisitedGlobal  = "ccmapd.visited"  // i32, only with Options.Marks
+	LimitGlobal    = "ccmapd.limit"    // i32, only with Options.Marks, initially AllNumbers
 	AnnounceGlobal = "ccmapd.announce" // i64, initially all ones
 	ExecutedGlobal = "ccmapd.executed" // i64, only with Options.Exact
 )
@@ -24,7 +25,7 @@ const (
 // Reasons of a sample. An import k has two of its own.
 const (
 	ReasonEntry uint32 = 0 // a function was entered
-	ReasonLoop  uint32 = 1 // a loop's head was reached
+	ReasonLoop  uint32 = 1 // a loop goes on, or a function of tight loops ends
 )
 
 // BeforeImport is the reason that announces a call of imported function k: the
@@ -41,6 +42,14 @@ func Import(reason uint32) (k uint32, before, ok bool) {
 	return (reason - 2) / 2, reason%2 == 0, reason >= 2
 }
 
+// Numbers of activations are below 1<<31, and so AllNumbers is the limit with which all
+// functions call the host. In a function that goes on behind its own poll the bit
+// polled is set in the number, so that it does not poll again.
+const (
+	AllNumbers = polled - 1
+	polled     = 1 << 31
+)
+
 // hostGlobal is a global that may be added.
 type hostGlobal uint32
 
@@ -49,6 +58,7 @@ const (
 	globalCalls
 	globalDepth
 	globalVisited
+	globalLimit
 	globalAnnounce
 	globalExecuted
 )
@@ -65,6 +75,7 @@ var hostGlobals = [...]hostGlobalType{
 	globalCalls:    {CallsGlobal, typeI32, 0},
 	globalDepth:    {DepthGlobal, typeI32, 0},
 	globalVisited:  {VisitedGlobal, typeI32, 0},
+	globalLimit:    {LimitGlobal, typeI32, AllNumbers},
 	globalAnnounce: {AnnounceGlobal, typeI64, -1},
 	globalExecuted: {ExecutedGlobal, typeI64, 0},
 }
@@ -74,7 +85,7 @@ func (g hostGlobal) added(o Options) bool {
 	switch g {
 	case globalCalls:
 		return o.Calls
-	case globalDepth, globalVisited:
+	case globalDepth, globalVisited, globalLimit:
 		return o.Marks
 	case globalExecuted:
 		return o.Exact

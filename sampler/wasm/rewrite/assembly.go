@@ -10,28 +10,36 @@ type assembly struct {
 	out     *Module
 	options Options
 
-	contents [sections][]byte  // nil: as in the original
-	globals  []hostGlobalType  // added
-	thunks   []uint32          // functions of the original that got one
-	exported map[uint32]bool   // functions of the original
-	entries  map[uint32]uint32 // function of the original → index that stands for it outside
-	types    []byte            // types to add
-	numTypes int               // with those added
-	tail     []byte            // custom sections that stand last
+	contents    [sections][]byte // nil: as in the original
+	globals     []hostGlobalType // added
+	added       []addedFunction
+	exported    map[uint32]bool          // functions of the original
+	entries     map[uint32]uint32        // function of the original → index that stands for it outside
+	known       map[string]uint32        // types, by their encoding
+	sharing     map[addedFunction]uint32 // added functions that several others share
+	derivations map[derivation]uint32
+	types       []byte // types to add
+	tail        []byte // custom sections that stand last
 }
 
 func newAssembly(m *original, p *plan, o Options) *assembly {
-	a := &assembly{module: m, plan: p, numTypes: len(m.types), entries: map[uint32]uint32{}, exported: map[uint32]bool{}, options: o}
+	a := &assembly{
+		module: m, plan: p, options: o, exported: map[uint32]bool{}, entries: map[uint32]uint32{},
+		sharing: map[addedFunction]uint32{}, derivations: map[derivation]uint32{},
+	}
 	a.layout = layout{
-		imported:   m.importedFunctions,
-		announce:   announcements(m, o),
-		blockTypes: map[string]uint32{},
+		imported:     m.importedFunctions,
+		announce:     announcements(m, o),
+		faces:        make([]face, len(m.bodies)),
+		marks:        o.Marks,
+		resultBlocks: map[string]uint32{},
 	}
 	a.out = &Module{
 		Marks:     o.Marks,
 		Imported:  m.importedFunctions,
 		Functions: make([]Kind, len(m.bodies)),
 		Entries:   map[uint32]uint32{},
+		stubs:     map[uint32]entryPoint{},
 		Announced: a.layout.announce,
 		bodies:    make([]extent, len(m.bodies)),
 	}
@@ -43,6 +51,9 @@ func newAssembly(m *original, p *plan, o Options) *assembly {
 	a.planGlobals()
 	a.planTypes()
 	a.planEntries()
+	a.planFaces()
+	a.planCatches()
+	a.out.Total = int(a.layout.function(uint32(m.spaces.functions + len(a.added))))
 	return a
 }
 
@@ -83,39 +94,45 @@ func announcements(m *original, o Options) []uint64 {
 
 // planTypes finds or adds the types that the inserted code needs.
 func (a *assembly) planTypes() {
-	known := make(map[string]uint32, len(a.module.types))
+	a.known = make(map[string]uint32, len(a.module.types))
 	for i, t := range a.module.types {
-		key := typeKey(t.params, t.results)
-		if _, ok := known[key]; !ok {
-			known[key] = uint32(i)
+		a.layout.types = append(a.layout.types, t)
+		a.layout.fits = append(a.layout.fits, t.fitsRegisters())
+		if key := typeKey(t.params, t.results); !a.isKnown(key) {
+			a.known[key] = uint32(i)
 		}
 	}
-	a.layout.sampleType = a.typeOf(known, []byte{typeI32}, nil)
-	a.layout.callType = a.typeOf(known, []byte{typeI32, typeI32}, nil)
-	if !a.options.Marks {
-		return
-	}
-	for i := range a.module.bodies {
+	a.layout.sampleType = a.typeOf([]byte{typeI32, typeI32}, nil)
+	a.layout.callType = a.typeOf([]byte{typeI32, typeI32, typeI32}, nil)
+	for i := range a.plan.functions {
 		results := a.module.types[a.module.functionTypes[a.module.importedFunctions+i]].results
-		if len(results) > 1 && a.plan.functions[i].kind != Bare {
-			a.layout.blockTypes[string(results)] = a.typeOf(known, nil, results)
+		if len(results) > 1 && a.plan.functions[i].pollsAtExit() {
+			a.layout.resultBlocks[string(results)] = a.typeOf(nil, results)
 		}
 	}
+}
+
+func (a *assembly) isKnown(key string) bool {
+	_, ok := a.known[key]
+	return ok
 }
 
 func typeKey(params, results []byte) string {
 	return string(appendBytes(appendBytes(nil, params), results))
 }
 
-func (a *assembly) typeOf(known map[string]uint32, params, results []byte) uint32 {
+// typeOf returns the index of a type, which it adds if there is none.
+func (a *assembly) typeOf(params, results []byte) uint32 {
 	key := typeKey(params, results)
-	index, ok := known[key]
-	if !ok {
-		index = uint32(a.numTypes)
-		a.numTypes++
-		known[key] = index
-		a.types = append(append(a.types, 0x60), key...)
+	if index, ok := a.known[key]; ok {
+		return index
 	}
+	index := uint32(len(a.layout.types))
+	t := signature{params, results}
+	a.layout.types = append(a.layout.types, t)
+	a.layout.fits = append(a.layout.fits, t.fitsRegisters())
+	a.known[key] = index
+	a.types = append(append(a.types, 0x60), key...)
 	return index
 }
 
@@ -140,15 +157,14 @@ func (a *assembly) planEntry(function uint32) {
 	index := a.layout.function(function)
 	if int(function) >= a.module.importedFunctions {
 		if a.plan.inside[function] || a.plan.functions[int(function)-a.module.importedFunctions].tail {
-			index = a.layout.function(uint32(a.module.spaces.functions + len(a.thunks)))
-			a.thunks = append(a.thunks, function)
+			index = a.add(addedFunction{addedThunk, function, a.module.functionTypes[function]})
 		}
 		a.out.Entries[index] = function
 	}
 	a.entries[function] = index
 }
 
-// writeCode rewrites all functions and adds the thunks.
+// writeCode rewrites all functions and adds those that are added.
 func (a *assembly) writeCode() *RefusedError {
 	w := bodyWriter{module: a.module, plan: a.plan, layout: &a.layout, out: a.out, options: a.options}
 	if a.options.Calls {
@@ -159,35 +175,24 @@ func (a *assembly) writeCode() *RefusedError {
 	}
 	size := a.module.sections[sectionCode]
 	w.code = make([]byte, 0, (size.end-size.start)*3/2)
-	w.code = appendU32(w.code, uint32(len(a.module.bodies)+len(a.thunks)))
+	w.code = appendU32(w.code, uint32(len(a.module.bodies)+len(a.added)))
 	for i := range a.module.bodies {
 		if err := w.write(i); err != nil {
 			return err
 		}
 	}
 	a.out.spans = append(a.out.spans, span{uint32(len(w.code)), inserted})
-	for _, function := range a.thunks {
-		w.code = appendBytes(w.code, a.thunk(function))
+	for _, f := range a.added {
+		w.code = appendBytes(w.code, a.body(f))
 	}
 	a.contents[sectionCode] = w.code
 	return nil
 }
 
-// thunk is a function that calls another with its own parameters.
-func (a *assembly) thunk(function uint32) []byte {
-	b := []byte{0} // no locals
-	params := a.module.types[a.module.functionTypes[function]].params
-	for i := range params {
-		b = local(b, opLocalGet, uint32(i))
-	}
-	b = appendU32(append(b, opCall), a.layout.function(function))
-	return append(b, opEnd)
-}
-
 func (a *assembly) writeSections() {
 	m := a.module
 	if len(a.types) > 0 {
-		a.extend(sectionType, a.numTypes-len(m.types), a.types)
+		a.extend(sectionType, len(a.layout.types)-len(m.types), a.types)
 	}
 	a.writeImports()
 	a.writeFunctions()
@@ -234,14 +239,19 @@ func (a *assembly) writeImports() {
 	a.extend(sectionImport, hostFunctions, b)
 }
 
+// writeFunctions writes the types of all functions.
 func (a *assembly) writeFunctions() {
-	var b []byte
-	for _, function := range a.thunks {
-		b = appendU32(b, a.module.functionTypes[function])
+	if len(a.layout.faces)+len(a.added) == 0 {
+		return
 	}
-	if len(a.thunks) > 0 {
-		a.extend(sectionFunction, len(a.thunks), b)
+	b := appendU32(nil, uint32(len(a.layout.faces)+len(a.added)))
+	for _, f := range a.layout.faces {
+		b = appendU32(b, f.typ)
 	}
+	for _, f := range a.added {
+		b = appendU32(b, f.typ)
+	}
+	a.contents[sectionFunction] = b
 }
 
 func (a *assembly) writeGlobals() {
@@ -271,11 +281,11 @@ func (a *assembly) writeExports() {
 	a.extend(sectionExport, len(a.globals), b)
 }
 
-// shift gives the function indices of a section their new values.
+// shift gives the references to functions in a section their new values.
 func (a *assembly) shift(id byte) {
 	refs := a.module.references[id]
 	for i := range refs {
-		refs[i].function = a.layout.function(refs[i].function)
+		refs[i].function = a.layout.reference(refs[i].function)
 	}
 	a.replace(id, refs)
 }
@@ -297,14 +307,13 @@ func (a *assembly) replace(id byte, refs []reference) {
 }
 
 // declare adds a declarative element segment for the functions that code refers
-// to by ref.func and that were declared, perhaps, only by an export that is a
-// thunk's now.
+// to by ref.func and that were declared, perhaps, only by an export.
 func (a *assembly) declare() {
 	var b []byte
 	n := 0
-	for _, function := range a.thunks {
-		if a.plan.inCode[function] && a.exported[function] {
-			b = appendU32(b, a.layout.function(function))
+	for function, inCode := range a.plan.inCode {
+		if inCode && a.exported[uint32(function)] {
+			b = appendU32(b, a.layout.reference(uint32(function)))
 			n++
 		}
 	}

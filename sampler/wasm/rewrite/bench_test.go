@@ -36,9 +36,9 @@ func BenchmarkRewrite(b *testing.B) {
 		name    string
 		options rewrite.Options
 	}{
-		{"marks=false", rewrite.Options{}},
-		{"marks=true", rewrite.Options{Marks: true, Calls: true}},
-		{"exact=true", rewrite.Options{Marks: true, Exact: true}},
+		{"marks=false", rewrite.Options{MultiValue: true}},
+		{"marks=true", rewrite.Options{MultiValue: true, Marks: true, Calls: true}},
+		{"exact=true", rewrite.Options{MultiValue: true, Marks: true, Exact: true}},
 	} {
 		b.Run("guest=go/"+c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(guest)))

@@ -14,32 +14,32 @@ type bodyWriter struct {
 	buffer []byte      // of the function under work, reused
 	spans  []span      // of the function under work: at is an offset in buffer
 	d      decoder
-	copied int // offset in the module up to which the code is copied
+	copied int   // offset in the module up to which the code is copied
+	moved  []int // offsets of locals that are not copied yet, and are numbered one higher
 
 	traits   *traits
-	function int  // index in the original
-	marked   bool // its activations are numbered, or the innermost is
-	counted  bool // they are in Depth
-	results  []byte
+	function int // index in the original
+	face     face
+	params   uint32
 	run      run
 	tight    tightLoops
-	depth    uint32 // local: depth of this activation
-	element  uint32 // local: element of an indirect call
+	dispatch dispatch
+	cover    cover
+	number   uint32 // local: the activation's number, if it has one
 }
 
 // write appends the rewritten function i, counted among the defined ones.
 func (w *bodyWriter) write(i int) *RefusedError {
 	w.function = w.module.importedFunctions + i
 	w.traits = &w.plan.functions[i]
-	w.marked = w.options.Marks && w.traits.kind != Bare
-	w.counted = w.options.Marks && w.traits.kind == Counted
-	w.results = w.module.types[w.module.functionTypes[w.function]].results
+	w.face = w.layout.faces[i]
+	w.params = uint32(len(w.module.types[w.module.functionTypes[w.function]].params))
 	w.buffer, w.spans = w.buffer[:0], w.spans[:0]
 	var l locals
 	w.d, l = w.module.body(i)
 	w.copied = w.module.bodies[i].start
 	w.spans = append(w.spans, span{0, w.relative(w.copied)})
-	w.tight = tightLoops{left: w.traits.tight}
+	w.beginLoops()
 	w.writeLocals(l)
 	w.enter()
 	w.run = run{start: w.d.at}
@@ -48,6 +48,7 @@ func (w *bodyWriter) write(i int) *RefusedError {
 			w.countInstruction()
 		}
 		w.instruction()
+		w.followLoops()
 	}
 	if w.d.err == nil {
 		w.flush(w.d.at)
@@ -69,6 +70,7 @@ func (w *bodyWriter) append() {
 		w.out.spans = append(w.out.spans, span{base + s.at, s.original})
 	}
 	w.code = append(w.code, w.buffer...)
+	w.out.spans = append(w.out.spans, span{uint32(len(w.code)), w.relative(w.d.at) | inserted}) // the next one's size
 }
 
 // flush copies the original code up to an offset.
@@ -77,7 +79,12 @@ func (w *bodyWriter) flush(to int) {
 		return
 	}
 	w.mark(w.relative(w.copied))
+	base := len(w.buffer) - w.copied
 	w.buffer = append(w.buffer, w.module.data[w.copied:to]...)
+	for _, at := range w.moved {
+		w.buffer[base+at]++
+	}
+	w.moved = w.moved[:0]
 	w.copied = to
 }
 
@@ -113,21 +120,20 @@ func (w *bodyWriter) writeLocals(l locals) {
 	}
 }
 
-// placeLocals gives the added locals their indices, from the first free one on, and
-// returns how many there are.
+// placeLocals gives the number and the added locals their indices, and returns how
+// many of these there are.
 func (w *bodyWriter) placeLocals(first uint32) (n byte) {
-	for _, l := range []struct {
-		index  *uint32
-		needed bool
-	}{
-		{&w.depth, w.counted},
-		{&w.tight.counter, len(w.traits.tight) > 0},
-		{&w.element, w.options.Calls && w.traits.indirect},
-	} {
-		if l.needed {
-			*l.index = first + uint32(n)
-			n++
-		}
+	switch {
+	case w.face.registered:
+		w.number = w.params
+		first++
+	case w.face.numbered:
+		w.number = first
+		n++
+	}
+	if len(w.traits.tight) > 0 {
+		w.tight.counter = first + uint32(n)
+		n++
 	}
 	return n
 }
@@ -137,18 +143,56 @@ func (w *bodyWriter) enter() {
 	if w.traits.kind == Bare {
 		return
 	}
-	at := w.d.at
-	w.insert(at, at)
-	if w.counted {
-		w.buffer = w.layout.appendEnter(w.buffer, w.depth)
+	w.insert(w.d.at, w.d.at)
+	if w.face.numbered && !w.face.registered {
+		w.buffer = w.layout.appendNumber(w.buffer, w.number)
 	}
-	if !w.traits.headLoop {
-		w.buffer = w.layout.appendPoll(w.buffer, ReasonEntry)
+	w.pollEntry()
+	if w.traits.pollsAtExit() {
+		w.buffer = appendSigned(append(w.buffer, opBlock), w.layout.resultBlock(w.module.types[w.module.functionTypes[w.function]].results))
 	}
-	if w.marked {
-		w.buffer = append(w.buffer, opBlock)
-		w.buffer = w.layout.appendResultType(w.buffer, w.results)
+}
+
+// pollEntry polls, and if activations are numbered lowers Visited below this one's
+// number. What is called is given the parameters and returns them, if it cannot take the function's place: so
+// wazevo need not keep them elsewhere meanwhile, which it would even if nothing is called.
+func (w *bodyWriter) pollEntry() {
+	l := w.layout
+	b := rarely(w.buffer)
+	if w.face.numbered {
+		b = append(local(l.get(b, globalLimit), opLocalGet, w.number), opI32GeU)
+	} else {
+		b = l.get(b, globalMark)
 	}
+	b = thenRarely(b)
+	switch {
+	case w.face.stub != 0:
+		b = appendParams(b, uint32(len(l.types[w.face.typ].params)))
+		b = appendU32(append(b, opReturnCall), w.face.stub)
+		start := w.module.bodies[w.function-w.module.importedFunctions].start
+		w.out.stubs[w.face.stub] = entryPoint{uint32(w.function), uint32(w.d.at - start)}
+	case w.face.enter != 0:
+		b = w.callEnter(b)
+	default:
+		b = l.appendEnter(b, w.number)
+	}
+	w.buffer = append(b, opEnd)
+}
+
+// callEnter calls what polls with the parameters and the number.
+func (w *bodyWriter) callEnter(b []byte) []byte {
+	b = appendParams(b, w.params)
+	if w.face.numbered {
+		b = local(b, opLocalGet, w.number)
+	}
+	b = appendU32(append(b, opCall), w.face.enter)
+	if w.face.numbered {
+		b = local(b, opLocalSet, w.number)
+	}
+	for i := range w.params {
+		b = local(b, opLocalSet, w.params-1-i)
+	}
+	return b
 }
 
 // instruction rewrites the decoder's instruction if it must change, and adds
@@ -156,6 +200,8 @@ func (w *bodyWriter) enter() {
 func (w *bodyWriter) instruction() {
 	d := &w.d
 	switch d.op {
+	case opLocalGet, opLocalSet, opLocalTee:
+		w.local()
 	case opLoop:
 		w.loop()
 	case opBr, opBrIf, opBrTable:
@@ -165,9 +211,9 @@ func (w *bodyWriter) instruction() {
 	case opCallIndirect, opReturnCallIndirect:
 		w.callIndirect()
 	case opRefFunc:
-		w.replaceIndex(d.op, w.layout.function(d.index))
+		w.replaceIndex(d.op, w.layout.reference(d.index))
 	case opReturn:
-		if w.marked {
+		if w.traits.pollsAtExit() {
 			w.flush(d.start)
 			w.replaced(opBr)
 			w.buffer = appendU32(w.buffer, w.tight.label(d.nesting, uint32(d.nesting)))
@@ -175,10 +221,9 @@ func (w *bodyWriter) instruction() {
 		}
 	case opEnd:
 		w.endLoop()
-		if d.nesting < 0 && w.marked {
+		if d.nesting < 0 && w.traits.pollsAtExit() {
 			w.insert(d.start, d.start)
-			w.buffer = append(w.buffer, opEnd)
-			w.exit()
+			w.buffer = w.layout.appendPoll(append(w.buffer, opEnd), ReasonLoop, w.number)
 		}
 	}
 }
@@ -197,26 +242,88 @@ func (w *bodyWriter) replaceIndex(op byte, index uint32) {
 	w.copied = w.d.at
 }
 
+// local numbers a local anew, if the function has got a parameter more. Where the
+// index stays a byte, it is changed when the code is copied.
+func (w *bodyWriter) local() {
+	d := &w.d
+	switch {
+	case !w.face.registered || d.index < w.params:
+	case d.at-d.start == 2 && d.index < 0x7f:
+		w.moved = append(w.moved, d.start+1)
+	default:
+		w.replaceIndex(d.op, d.index+1)
+	}
+}
+
 func (w *bodyWriter) call() {
 	d := &w.d
 	imported := int(d.index) < w.module.importedFunctions
+	callee := w.layout.face(d.index)
+	typ := w.module.functionTypes[d.index]
+	if callee.registered {
+		typ = callee.typ
+	}
+	if imported || w.plan.functions[int(d.index)-w.module.importedFunctions].kind != Bare {
+		w.cover.poll()
+	}
+	op := w.callOp(opCall, typ)
+	if w.face.numbered {
+		w.tell(callee, op != opCall)
+	}
 	if imported {
 		w.announce()
 	}
-	op := w.tailCall(opCall, w.module.functionTypes[d.index])
 	if !imported || op != d.op {
 		w.replaceIndex(op, w.layout.function(d.index))
 	}
 	if imported && op == opCall {
 		w.insert(d.at, d.start)
-		if w.marked {
-			w.buffer = w.layout.appendHeal(w.buffer, w.depth)
-		}
-		w.buffer = w.layout.appendPoll(w.buffer, AfterImport(d.index))
+		w.buffer = w.layout.appendPoll(w.buffer, AfterImport(d.index), w.number)
 	}
 	if op != d.op {
 		w.leave()
 	}
+}
+
+// tell gives a callee its number, as a parameter or by Depth. Imports need it that
+// may call back, which are those that are announced.
+func (w *bodyWriter) tell(callee face, tail bool) {
+	d := &w.d
+	switch {
+	case callee.registered:
+		w.insert(d.start, d.start)
+		w.pushNumber(tail)
+	case callee.numbered, w.options.Exact, int(d.index) < w.module.importedFunctions && w.layout.announce[d.index] != 0:
+		w.insert(d.start, d.start)
+		w.setDepth(tail)
+	}
+}
+
+// pushNumber pushes the number of a callee: the next one, or the caller's own where
+// the call takes its place.
+func (w *bodyWriter) pushNumber(tail bool) {
+	b := local(w.buffer, opLocalGet, w.number)
+	if !tail {
+		b = append(constant(b, 1), opI32Add)
+	}
+	w.buffer = w.unpolled(b)
+}
+
+// setDepth sets Depth to 1 less than the number of a callee.
+func (w *bodyWriter) setDepth(tail bool) {
+	b := local(w.buffer, opLocalGet, w.number)
+	if tail {
+		b = append(constant(b, 1), opI32Sub)
+	}
+	w.buffer = w.layout.set(w.unpolled(b), globalDepth)
+}
+
+// unpolled takes the bit polled out of what was pushed, if it can be set.
+func (w *bodyWriter) unpolled(b []byte) []byte {
+	if w.face.stub == 0 {
+		return b
+	}
+	return append(constant(b, AllNumbers), opI32And)
 }
 
 // announce lets the host see the stack before an import that may call back.
@@ -226,16 +333,19 @@ func (w *bodyWriter) announce() {
 		return
 	}
 	w.insert(w.d.start, w.d.start)
-	w.buffer = w.layout.appendAnnounce(w.buffer, mask, BeforeImport(w.d.index))
+	w.buffer = w.layout.appendAnnounce(w.buffer, mask, BeforeImport(w.d.index), w.number)
 }
 
 func (w *bodyWriter) callIndirect() {
 	d := &w.d
-	w.insert(d.start, d.start)
-	if w.options.Calls {
+	op := w.callOp(opCallIndirect, d.index)
+	if w.layout.catches[d.index].function != 0 {
 		w.site()
 	}
-	op := w.tailCall(opCallIndirect, d.index)
+	if w.face.numbered {
+		w.insert(d.start, d.start)
+		w.setDepth(op != opCallIndirect)
+	}
 	if op != d.op {
 		w.flush(d.start)
 		w.replaced(op)
@@ -253,16 +363,6 @@ func (w *bodyWriter) site() {
 		Offset: uint32(d.start - w.module.bodies[w.function-w.module.importedFunctions].start),
 		Params: w.types[d.index].params, Results: w.types[d.index].results,
 	})
-	w.buffer = w.layout.appendCallSite(w.buffer, site, w.element)
-}
-
-// exit writes what an activation ends with. It leaves the operands below it.
-func (w *bodyWriter) exit() {
-	switch {
-	case !w.marked:
-	case w.counted:
-		w.buffer = w.layout.appendExit(w.buffer, w.depth)
-	default:
-		w.buffer = w.layout.appendExitPolled(w.buffer)
-	}
+	w.insert(d.start, d.start)
+	w.buffer = w.layout.appendCatch(w.buffer, w.layout.catches[d.index], site, w.number)
 }

@@ -15,12 +15,13 @@ type decoder struct {
 	locals uint64 // parameters included
 
 	// The instruction read last.
-	op    byte
-	start int    // offset of its opcode
-	index uint32 // function, or type of an indirect call
-	table uint32 // of an indirect call
-	sub   uint32 // opcode behind a prefix
-	block int64  // type of a block: an index, or negative
+	op     byte
+	start  int    // offset of its opcode
+	before [2]int // of those of the instructions read before it, the last first
+	index  uint32 // local, function, or type of an indirect call
+	table  uint32 // of an indirect call
+	sub    uint32 // opcode behind a prefix
+	block  int64  // type of a block: an index, or negative
 
 	labels []uint32 // of a branch; reused
 
@@ -36,7 +37,7 @@ func (d *decoder) next() bool {
 	if d.nesting < 0 || d.err != nil {
 		return false
 	}
-	d.start = d.at
+	d.before[1], d.before[0], d.start = d.before[0], d.start, d.at
 	d.labels = d.labels[:0]
 	d.op = d.u8()
 	if imm := singleOpcodes[d.op]; imm != immNone {
@@ -51,7 +52,7 @@ func (d *decoder) read(imm immediates) {
 	switch imm {
 	case immNone:
 	case immLocal:
-		if uint64(d.u32()) >= d.locals {
+		if d.index = d.u32(); uint64(d.index) >= d.locals {
 			d.fail(d.start, "local beyond the function's %d", d.locals)
 		}
 	case immI32:
@@ -161,7 +162,7 @@ func (d *decoder) readBlock() {
 		if t >= int64(d.spaces.types) {
 			d.fail(at, "type %d of %d", t, d.spaces.types)
 		}
-	case t != -64 && !isValueType(byte(t)&0x7f):
+	case t != emptyBlockType && !isValueType(byte(t)&0x7f):
 		d.fail(at, "block type %d", t)
 	}
 	if d.nesting++; d.nesting > maxNesting {

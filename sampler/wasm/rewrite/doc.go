@@ -7,8 +7,9 @@
 //  1. The module is parsed; what is malformed or unknown is refused with its
 //     offset and the reason.
 //  2. All code is scanned once, to give every function a Kind.
-//  3. The code is copied, with polls at entries, at loop heads and behind calls
-//     of imports. With Options.Marks it keeps the depth at entries and exits.
+//  3. The code is copied, with polls at entries, in loops and behind calls
+//     of imports. With Options.Marks every activation gets a number. Go's jumps become
+//     shorter (dispatch.go).
 //  4. Function indices are shifted everywhere: the added imports come behind the
 //     module's own.
 //  5. Names and lines are moved to where the code is now, so that wazero's stack
@@ -21,22 +22,25 @@
 //
 // The rewritten module imports two functions from HostModule:
 //
-//	sample(reason i32)        a safe point was reached while Mark was set
-//	call(site, element i32)   an indirect call is about to be made while Calls was set
+//	sample(reason, number i32)         a safe point was reached while Mark was set
+//	call(site, element, number i32)    an indirect call is about to be made while Calls was set
 //
 // and exports mutable globals, under names that no guest uses; the guest's
 // native code loads and stores them plainly:
 //
 //	ccmapd.mark      i32  1 at first. Guest: reads it at every safe point. Host: sets it to 1
 //	                      to have a sample taken, to 0 when it has taken it.
+//	ccmapd.limit     i32  only with Options.Marks, AllNumbers at first. Guest: compares it with every new
+//	                      activation's number. Host: sets it to AllNumbers behind Mark = 1, to
+//	                      what Visited is behind Mark = 0.
+//	ccmapd.visited   i32  only with Options.Marks, 0 at first. No activation of a higher number that is
+//	                      on the stack has been seen by the host in a sample. Host: sets it at a
+//	                      sample. Guest: lowers it when a number is given anew.
+//	ccmapd.depth     i32  only with Options.Marks, 0 at first. The number of the activation that calls: guest: sets it before calls
+//	                      that give the callee its number in no other way. Host: sets it to 0 at an
+//	                      entry from outside, and at the end of a call back to what it was at its beginning.
 //	ccmapd.calls     i32  only with Options.Calls, 0 at first. Guest: reads it at every
 //	                      indirect call. Host: sets it to 1 while it wants calls.
-//	ccmapd.depth     i32  only with Options.Marks, 0 at first. Guest: the number of activations of Counted functions
-//	                      on the stack. Host: reads it at a sample; restores it at Abort of
-//	                      an entry to what it was at its Before.
-//	ccmapd.visited   i32  only with Options.Marks, 0 at first. The depth of the deepest activation that is still
-//	                      alive and that the host has seen in a sample. Host: sets it at a sample.
-//	                      Guest: lowers it at exits.
 //	ccmapd.announce  i64  all ones at first. Guest: tests a bit of it before every call of an
 //	                      import that Options.Announce chose. Host: clears and sets bits.
 //	ccmapd.executed  i64  only with Options.Exact, 0 at first. Guest: the instructions of the
@@ -45,51 +49,50 @@
 //
 // Safe points are polls:
 //
-//	if mark != 0 { sample(reason) }
+//	if mark != 0 { sample(reason, number) }
 //
-// They stand at the entry of every function that is not Bare (ReasonEntry; not
-// where every path runs straight to a loop's head), at every loop's head
-// (ReasonLoop; of innermost loops that are short and call nothing, once in 256
-// iterations), and behind every call of an import (AfterImport(k); none behind tail
+// They stand at the entry of every function that is not Bare (ReasonEntry); in
+// front of the branches back to a loop's head that may close a cycle without another
+// safe point (ReasonLoop; of innermost loops that are short and call nothing, once in 256
+// iterations, and at the exits of functions that call nothing else); and behind every call of an import (AfterImport(k); none behind tail
 // calls), which is where the time that a host function took is found. A call of
 // import k that Options.Announce chose is preceded by
 //
-//	if announce & Announced[k] != 0 { sample(BeforeImport(k)) }
+//	if announce & Announced[k] != 0 { sample(BeforeImport(k), number) }
 //
 // # Activations
 //
-// This is with Options.Marks. Without it there are polls and nothing else: every
-// frame that Module.Function knows is one of the guest's, and whether a sample has
+// This is with Options.Marks. Without it there are polls and nothing else: every number is 0,
+// every frame that Module.Function knows is one of the guest's, and whether a sample has
 // seen it is unknown.
 //
-// A Counted function begins with depth++, in front of its poll, and keeps the
-// result d in a local. All its exits (end, return, branches to the outermost
-// label, tail calls) do
+// Every activation of a Polled function has a number: 1 more than its caller's, its caller's own
+// behind a tail call. The entry's poll is
 //
-//	depth = d-1; if visited > depth { visited = depth }
+//	if limit >= number {
+//		if visited >= number { visited = number - 1 }
+//		limit = visited
+//		if mark != 0 { limit = AllNumbers; sample(ReasonEntry, number) }
+//	}
 //
-// and behind every call of an import
+// so that one comparison asks whether a sample is due, and whether another activation
+// of that number has been seen: that one has ended, however it ended. At a sample the stack has number
+// activations, of which those up to min(visited, number) are the same as at the
+// sample before; the host sets visited to number. Nothing has to be done at exits.
 //
-//	depth = d; if visited > depth { visited = depth }
+// With Options.TailCalls what is done there is a stub's work, which replaces the
+// function's frame and then enters it again, with a number whose highest bit is set, so
+// that it does not poll again. Callees get the number without the bit.
 //
-// so that depth heals after activations that ended without an exit (traps that a
-// host function caught, snapshots restored). A Polled function only does
+// The number is a function's last parameter, one more than it had, and stays in a
+// register for the most part. Where the type must remain (functions that a table holds, that hosts enter, or
+// that have no register left), callers set depth, and the callee's number is depth + 1.
 //
-//	if visited > depth { visited = depth }
-//
-// at its exits. At a sample in function f, let n be depth, plus 1 if f is
-// Polled: n activations are instrumented. Those numbered above visited have not
-// been seen by any sample, the others are the same activations as at the sample
-// before. Then the host sets visited to n.
-// The invariants at every call of an import: visited <= depth, and at a sample
-// in a Polled function visited <= depth+1.
-//
-// A frame of wazero's stack iterator is an instrumented activation if
-// Module.Function knows it and its Kind is Counted, or Polled and innermost; all
-// other frames are thunks, host functions, or other modules'. With
-// tail calls, wazero replaces the caller's frame, and so does the depth. Where
-// wazero makes a tail call a plain one, because not all of the parameters and
-// results are passed in registers, it is counted as that.
+// A frame of wazero's stack iterator is an activation with a number if Module.Function
+// knows it and its Kind is Polled. Bare functions are on no stack that the host sees;
+// all other frames were added, or are host functions' or other modules'. Where wazero
+// makes a tail call a plain one, because not all of the parameters and
+// results are passed in registers, it gets a number as that.
 //
 // # Entries
 //
@@ -105,29 +108,7 @@
 //
 // # What it costs
 //
-// Every cycle of execution passes a safe point: a load and two branches, and near
-// them registers that wazevo spills for the call. The processor time of the guest's
-// thread, with marks that are never set, against the plain run (wazero v1.12.0,
-// amd64, medians of 9 alternating runs of 100 ms, on a machine that did other things
-// too):
-//
-//	                       polls  + calls  + marks  + both
-//	matrix multiplication   -10 %    -9 %    -13 %    -14 %
-//	mandelbrot, C            -1 %    -1 %     -1 %     -3 %
-//	shapes, C: indirect      +1 %    +2 %     +7 %    +13 %
-//	parser, C               +21 %   +22 %    +26 %    +24 %
-//	queens, Go               +6 %    +3 %     +7 %    +11 %
-//	JSON, Go                 +6 %    +8 %    +12 %    +14 %
-//	SQLite                   +8 %   +11 %    +12 %    +13 %
-//	QuickJS                  +8 %    +8 %    +18 %    +18 %
-//	Fibonacci, recursive    +38 %   +39 %    +33 %    +31 %
-//
-// Fibonacci does nothing but call; the first two gain more by how tight loops are
-// written (loops.go) than they pay. Bare functions pay nothing, Polled ones no depth. Marking a local in
-// each activation instead, with a flag tested behind every call, costs more: 14 %
-// against 10 % (JSON, Go), 69 % against 33 % (Fibonacci), on another day. A poll at
-// the exit, in one test with visited, in place of that at the entry, costs about
-// what it saves.
+// # COSTS
 //
 // # What is refused
 //
@@ -144,7 +125,7 @@
 // wazero: at a sample in it the host sees only the inner segment, and can only
 // know the outer one if it has seen it before, in the sample called with
 // BeforeImport: announce is for that. It costs a walk for each call of an import, so
-// the host clears the bits of imports that it has seen not to call back. Depth
-// and visited go on across the segments: Before of the inner entry reads in
-// depth how many activations stand below.
+// the host clears the bits of imports that it has seen not to call back. Numbers go on
+// across the segments: Before of the inner entry reads in depth how many activations
+// stand below.
 package rewrite

@@ -16,11 +16,17 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// quiet has safe points and nothing else, of which the first alone is taken; marked
-// has everything that can be there, and a host that sets the globals at random.
+// old and quiet have safe points and nothing else, of which the first alone is taken; the
+// others have all that they can, and a host that sets the globals at random.
 var (
-	quiet  = rewrite.Options{}
-	marked = rewrite.Options{Marks: true, Calls: true, Exact: true, Announce: func(string, string) bool { return true }}
+	announced = func(string, string) bool { return true }
+
+	old       = rewrite.Options{}
+	markedOld = rewrite.Options{Marks: true, Announce: announced}
+	quiet     = rewrite.Options{MultiValue: true}
+	marked    = rewrite.Options{MultiValue: true, Marks: true, Calls: true, Announce: announced}
+	stubbed   = rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true, Announce: announced}
+	exact     = rewrite.Options{MultiValue: true, Marks: true, Calls: true, Announce: announced, Exact: true}
 )
 
 // suites are the directories of the test suite whose features are rewritten.
@@ -29,9 +35,15 @@ var suites = []struct {
 	features api.CoreFeatures
 	options  *rewrite.Options
 }{
-	{"v1", api.CoreFeaturesV1, &quiet},
+	{"v1", api.CoreFeaturesV1, &old},
+	{"v1", api.CoreFeaturesV1, &markedOld},
+	{"v2", api.CoreFeaturesV2, &quiet},
 	{"v2", api.CoreFeaturesV2, &marked},
+	{"v2", api.CoreFeaturesV2, &exact},
+	{"v2", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &stubbed},
 	{"tail-call", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &marked},
+	{"tail-call", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &stubbed},
+	{"tail-call", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &exact},
 	{"threads", api.CoreFeaturesV2 | experimental.CoreFeaturesThreads, &marked},
 	{"extended-const", api.CoreFeaturesV2 | experimental.CoreFeaturesExtendedConst, &marked},
 }
@@ -48,7 +60,7 @@ func TestCoreSuite(t *testing.T) {
 				t.Parallel()
 				p := pair{tb: t, script: readScript(t, file), plain: newWorld(t, s.features, nil, nil)}
 				var random *rand.Rand
-				if s.options == &marked {
+				if s.options.Marks {
 					random = rand.New(rand.NewPCG(1, 2))
 				}
 				p.rewritten = newWorld(t, s.features, s.options, random)
@@ -122,7 +134,8 @@ func (p *pair) compare(plain, rewritten outcome) {
 }
 
 // trace is an error's text by lines, without the second of two equal lines that
-// a thunk and its function make, and without the start function's index. Stack overflows are known by their first line
+// a thunk and its function make, without parameters, of which some functions have got one
+// more, and without the start function's index. Stack overflows are known by their first line
 // alone: what lies on a stack when it is full differs.
 var startIndex = regexp.MustCompile(`^start function\[\d+\]`)
 
@@ -133,6 +146,9 @@ func trace(err error) []string {
 	lines := strings.Split(startIndex.ReplaceAllString(err.Error(), "start function"), "\n")
 	if strings.Contains(lines[0], "stack overflow") {
 		return lines[:1]
+	}
+	for i := range lines {
+		lines[i] = withoutParameters(lines[i])
 	}
 	return slices.Compact(lines)
 }

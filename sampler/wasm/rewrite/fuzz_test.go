@@ -105,7 +105,7 @@ func newExplorer(t *testing.T, module []byte) *explorer {
 	e := &explorer{t: t, runtime: wazero.NewRuntimeWithConfig(ctx, config)}
 	_, err := e.runtime.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(e.sample).Export(rewrite.SampleFunction).
-		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
 		Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func newExplorer(t *testing.T, module []byte) *explorer {
 func (e *explorer) close() { e.runtime.Close(context.Background()) }
 
 // sample leaves the mark set, so that it is called at every safe point.
-func (e *explorer) sample(reason uint32) {
+func (e *explorer) sample(_, _ uint32) {
 	if e.left--; e.left < 0 {
 		panic(errLate)
 	}

@@ -6,9 +6,15 @@ type layout struct {
 	imported int                      // functions of the original; the host's follow them
 	globals  [len(hostGlobals)]uint32 // indices of those that are added
 	announce []uint64                 // by imported function: its bit in Announce, or 0
+	types    []signature              // those of the original, and those that are added
+	fits     []bool                   // by type: parameters and results are passed in registers
+	faces    []face                   // by defined function
+	catches  []catch                  // by type
+	enter    uint32                   // the added function that stubs call
+	marks    bool                     // Options.Marks
 
 	sampleType, callType uint32
-	blockTypes           map[string]uint32 // by result types, where there are several
+	resultBlocks         map[string]uint32 // types of blocks, by their several results
 }
 
 // hostFunctions are the imported functions that are added.
@@ -20,6 +26,23 @@ func (l *layout) function(index uint32) uint32 {
 		return index
 	}
 	return index + hostFunctions
+}
+
+// reference gives a function of the original the index by which the module refers
+// to it without calling it there.
+func (l *layout) reference(index uint32) uint32 {
+	if r := l.face(index).reference; r != 0 {
+		return r
+	}
+	return l.function(index)
+}
+
+// face returns how a function of the original looks to its callers.
+func (l *layout) face(index uint32) face {
+	if int(index) < l.imported {
+		return face{}
+	}
+	return l.faces[int(index)-l.imported]
 }
 
 func (l *layout) get(b []byte, g hostGlobal) []byte {
@@ -38,73 +61,111 @@ func local(b []byte, op byte, index uint32) []byte {
 	return appendU32(append(b, op), index)
 }
 
-// appendPoll: if Mark == 0 {} else { sample(reason) }
+// rarely begins code that is seldom executed. The condition follows, then
+// thenRarely, the code, and an end.
+//
+// It is an if of which wazevo (v1.12.0) places the code behind all other, if it
+// does not come back: so that a condition that does not hold is a branch not taken.
+// Polls at entries that are taken, over the code, cost a recursive parser 15 %.
+func rarely(b []byte) []byte { return append(b, opBlock, emptyBlock, opBlock, emptyBlock) }
+
+func thenRarely(b []byte) []byte { return append(b, opBrIf, 0, opBr, 1, opEnd) }
+
+// appendPoll: if Mark == 0 {} else { sample(reason, number) }
 //
 // The order of the branches matters. Where branches meet, wazevo (v1.12.0,
 // backend/regalloc/regalloc.go, finalizeStartReg) goes on with the registers of
 // the first one; if that is the one with the call, everything is reloaded from
 // the stack behind every poll, taken or not: twice the cost in an inner loop.
-func (l *layout) appendPoll(b []byte, reason uint32) []byte {
+func (l *layout) appendPoll(b []byte, reason, number uint32) []byte {
 	b = append(l.get(b, globalMark), opI32Eqz, opIf, emptyBlock, opElse)
-	return append(l.callSample(b, reason), opEnd)
+	return append(l.callSample(l.number(constant(b, reason), number)), opEnd)
 }
 
-func (l *layout) callSample(b []byte, reason uint32) []byte {
-	return appendU32(append(constant(b, reason), opCall), uint32(l.imported))
-}
-
-// appendAnnounce: if Announce & mask == 0 {} else { sample(reason) }
-func (l *layout) appendAnnounce(b []byte, mask uint64, reason uint32) []byte {
+// appendAnnounce: if Announce & mask == 0 {} else { sample(reason, number) }
+func (l *layout) appendAnnounce(b []byte, mask uint64, reason, number uint32) []byte {
 	b = appendSigned(append(l.get(b, globalAnnounce), opI64Const), int64(mask))
 	b = append(b, opI64And, opI64Eqz, opIf, emptyBlock, opElse)
-	return append(l.callSample(b, reason), opEnd)
+	return append(l.callSample(l.number(constant(b, reason), number)), opEnd)
 }
 
-// appendCallSite: if Calls == 0 {} else { call(site, element) }
-func (l *layout) appendCallSite(b []byte, site, element uint32) []byte {
-	b = local(b, opLocalTee, element)
-	b = append(l.get(b, globalCalls), opI32Eqz, opIf, emptyBlock, opElse)
-	b = local(constant(b, site), opLocalGet, element)
-	b = appendU32(append(b, opCall), uint32(l.imported)+1)
-	return append(b, opEnd)
-}
-
-// appendEnter: Depth++; depth = Depth
-func (l *layout) appendEnter(b []byte, depth uint32) []byte {
-	b = append(constant(l.get(b, globalDepth), 1), opI32Add)
-	return l.set(local(b, opLocalTee, depth), globalDepth)
-}
-
-// appendExit: Depth = depth - 1; if Visited > Depth { Visited = Depth }
-func (l *layout) appendExit(b []byte, depth uint32) []byte {
-	b = append(constant(local(b, opLocalGet, depth), 1), opI32Sub)
-	b = l.set(local(b, opLocalTee, depth), globalDepth)
-	b = local(l.get(b, globalVisited), opLocalGet, depth)
-	b = append(b, opI32GtU, opIf, emptyBlock)
-	b = l.set(local(b, opLocalGet, depth), globalVisited)
-	return append(b, opEnd)
-}
-
-// appendHeal: Depth = depth; if Visited > Depth { Visited = Depth }
-func (l *layout) appendHeal(b []byte, depth uint32) []byte {
-	return l.appendExitPolled(l.set(local(b, opLocalGet, depth), globalDepth))
-}
-
-// appendExitPolled: if Visited > Depth { Visited = Depth }
-func (l *layout) appendExitPolled(b []byte) []byte {
-	b = l.get(l.get(b, globalVisited), globalDepth)
-	b = append(b, opI32GtU, opIf, emptyBlock)
-	b = l.set(l.get(b, globalDepth), globalVisited)
-	return append(b, opEnd)
-}
-
-// appendResultType appends the type of a block with the given results.
-func (l *layout) appendResultType(b []byte, results []byte) []byte {
+// resultBlock returns the type of a block with the given results.
+func (l *layout) resultBlock(results []byte) int64 {
 	switch len(results) {
 	case 0:
-		return append(b, emptyBlock)
+		return emptyBlockType
 	case 1:
-		return append(b, results[0])
+		return int64(results[0]) - 0x80
 	}
-	return appendSigned(b, int64(l.blockTypes[string(results)]))
+	return int64(l.resultBlocks[string(results)])
+}
+
+// number pushes what the local holds, 0 where activations have no numbers.
+func (l *layout) number(b []byte, number uint32) []byte {
+	if !l.marks {
+		return constant(b, 0)
+	}
+	return local(b, opLocalGet, number)
+}
+
+// callSample calls the host, with what was pushed.
+func (l *layout) callSample(b []byte) []byte {
+	return appendU32(append(b, opCall), uint32(l.imported))
+}
+
+// callHost calls the host function call, with what was pushed.
+func (l *layout) callHost(b []byte) []byte {
+	return appendU32(append(b, opCall), uint32(l.imported)+1)
+}
+
+// appendCatch: if Calls { call(site, element, number) }
+//
+// The operands of the indirect call that follows are handed through.
+func (l *layout) appendCatch(b []byte, c catch, site, number uint32) []byte {
+	for range 2 {
+		b = appendSigned(append(b, opBlock), int64(c.block))
+	}
+	b = l.number(constant(thenRarely(l.get(b, globalCalls)), site), number)
+	return append(appendU32(append(b, opCall), c.function), opEnd)
+}
+
+// enterBody is a function that polls at the entry of another and returns its
+// parameters, the last of which is the number if there are numbers.
+func (l *layout) enterBody(params uint32) []byte {
+	return appendParams(l.appendEnter([]byte{0}, params-1), params)
+}
+
+// appendPolled: the number that was pushed = enter(it) | polled
+func (l *layout) appendPolled(b []byte) []byte {
+	b = appendU32(append(b, opCall), l.enter)
+	return append(constant(b, polled), opI32Or)
+}
+
+// appendEnter:
+//
+//	if Visited >= number { Visited = number - 1 }
+//	Limit = Visited
+//	if Mark { Limit = AllNumbers; sample(ReasonEntry, number) }
+//
+// The host sets Mark first, then Limit: what is overwritten here is seen in Mark, but
+// for a moment of the processor's, after which it is missed until the next mark.
+func (l *layout) appendEnter(b []byte, number uint32) []byte {
+	if l.marks {
+		b = local(l.get(b, globalVisited), opLocalGet, number)
+		b = append(b, opI32GeU, opIf, emptyBlock)
+		b = append(constant(local(b, opLocalGet, number), 1), opI32Sub)
+		b = append(l.set(b, globalVisited), opEnd)
+		b = l.set(l.get(b, globalVisited), globalLimit)
+	}
+	b = append(l.get(b, globalMark), opIf, emptyBlock)
+	if l.marks {
+		b = l.set(constant(b, AllNumbers), globalLimit)
+	}
+	return append(l.callSample(l.number(constant(b, ReasonEntry), number)), opEnd)
+}
+
+// appendNumber: number = Depth + 1
+func (l *layout) appendNumber(b []byte, number uint32) []byte {
+	b = append(constant(l.get(b, globalDepth), 1), opI32Add)
+	return local(b, opLocalSet, number)
 }

@@ -7,7 +7,7 @@ package rewrite
 //
 //	block $exit                      in place of   loop $l
 //	  loop $outer                                    BODY
-//	    poll; left = chunk                         end
+//	    left = chunk                               end
 //	    loop $inner
 //	      block $again
 //	        block BODY end           br $l becomes br $again
@@ -15,17 +15,22 @@ package rewrite
 //	      end
 //	      left = left - 1
 //	      br_if $inner (left != 0)
+//	      poll
 //	      br $outer
 //	    end
 //	  end
 //	end
 //
-// On a matrix multiplication whose innermost loop became 13 % slower by a poll in
-// it, this is 12.8 % faster than no poll at all, as wazevo then moves less between
-// registers and memory; chunks of 64 were as good, and a copy of the body more
-// gains another 6 %. In loops that call, it gains nothing: a Go program that
-// looks for positions of queens is 7 % slower with the poll at their heads, and
-// 12 % with it outside.
+// A loop that runs fewer iterations costs the counting alone. On a matrix
+// multiplication whose innermost loop became 13 % slower by a poll in it, this is
+// 12 % faster than no poll at all, as wazevo then moves less between registers and
+// memory. Chunks of 64 and 1024 are no better, nor is a poll in loops of less than
+// 25 bytes. In loops that call, it gains nothing: a Go program that looked for
+// positions of queens was 7 % slower with the poll at their heads, and 12 % with it
+// outside.
+//
+// The other loops poll in front of the branches back, where their cover says that
+// a poll is needed.
 const (
 	chunk    = 256
 	maxTight = 1024 // bytes: a chunk is well within any interval, the shortest too
@@ -33,40 +38,6 @@ const (
 	// tightLabels are the labels that stand for one.
 	tightLabels = 5
 )
-
-// loopScan finds the tight loops of a function. They cannot be nested.
-type loopScan struct {
-	tight []int // offsets
-
-	inside  bool // a loop is open that may be tight
-	start   int  // its offset
-	nesting int  // blocks open in it, itself included
-}
-
-func (s *loopScan) next(d *decoder) {
-	switch {
-	case d.op == opLoop:
-		// A loop with parameters would have to hand them through.
-		s.inside, s.start, s.nesting = d.block < 0, d.start, d.nesting
-	case !s.inside:
-	case mayTakeLong(d):
-		s.inside = false
-	case d.op == opEnd && d.nesting < s.nesting:
-		if d.at-s.start <= maxTight {
-			s.tight = append(s.tight, s.start)
-		}
-		s.inside = false
-	}
-}
-
-// mayTakeLong: the time that an instruction takes has no small bound.
-func mayTakeLong(d *decoder) bool {
-	switch d.op {
-	case opCall, opCallIndirect, opReturnCall, opReturnCallIndirect, opMemoryGrow, opAtomic:
-		return true
-	}
-	return d.op == opMisc && d.sub >= firstBulk
-}
 
 // tightLoops are those of the function under work.
 type tightLoops struct {
@@ -87,12 +58,39 @@ func (t *tightLoops) label(nesting int, label uint32) uint32 {
 	return label + tightLabels - 1
 }
 
+// isOwn: the label is the open loop's.
+func (t *tightLoops) isOwn(nesting int, label uint32) bool {
+	return t.nesting != 0 && nesting-int(label) == t.nesting
+}
+
+// beginLoops prepares for the loops of a function.
+func (w *bodyWriter) beginLoops() {
+	w.tight = tightLoops{left: w.traits.tight}
+	w.cover.begin()
+	w.dispatch.begin()
+}
+
+// followLoops takes note of the decoder's instruction, which is written.
+func (w *bodyWriter) followLoops() {
+	if w.d.op > opReturnCallIndirect {
+		return
+	}
+	if w.traits.loops {
+		w.cover.next(&w.d)
+	}
+	if w.traits.dispatched {
+		w.dispatch.next(&w.d)
+	}
+}
+
 // loop begins a loop.
 func (w *bodyWriter) loop() {
 	d := &w.d
 	if len(w.tight.left) == 0 || w.tight.left[0] != d.start {
-		w.insert(d.at, d.at)
-		w.buffer = w.layout.appendPoll(w.buffer, ReasonLoop)
+		if w.traits.loops && pollsAtHead(d) {
+			w.insert(d.at, d.at)
+			w.buffer = w.layout.appendPoll(w.buffer, ReasonLoop, w.number)
+		}
 		return
 	}
 	w.tight.left = w.tight.left[1:]
@@ -101,7 +99,6 @@ func (w *bodyWriter) loop() {
 	w.copied = d.at
 	b := appendSigned(append(w.buffer, opBlock), d.block)
 	b = appendSigned(append(b, opLoop), d.block)
-	b = w.layout.appendPoll(b, ReasonLoop)
 	b = local(constant(b, chunk), opLocalSet, w.tight.counter)
 	b = appendSigned(append(b, opLoop), d.block)
 	b = append(b, opBlock, emptyBlock)
@@ -119,22 +116,107 @@ func (w *bodyWriter) endLoop() {
 	b := append(w.buffer, opEnd, opBr, 3, opEnd) // to $exit
 	b = constant(local(b, opLocalGet, w.tight.counter), 1)
 	b = local(append(b, opI32Sub), opLocalTee, w.tight.counter)
-	w.buffer = append(b, opBrIf, 0, opBr, 1, opEnd, opEnd) // to $inner, to $outer
+	b = w.layout.appendPoll(append(b, opBrIf, 0), ReasonLoop, w.number)
+	w.buffer = append(b, opBr, 1, opEnd, opEnd) // to $outer
 }
 
-// branch copies a branch, with new labels inside a tight loop.
+// branch copies a branch. It polls in front of those that close cycles without a
+// safe point, and gives them new labels inside a tight loop.
 func (w *bodyWriter) branch() {
 	d := &w.d
-	if w.tight.nesting == 0 {
+	switch {
+	case w.traits.dispatched && w.dispatch.isTable(d):
+		w.relabel()
+		w.coverDispatch()
+	case w.traits.dispatched && w.jump():
+	case !w.traits.loops:
+	case !w.needsPoll():
+		w.coverBranch()
+		w.relabel()
+	case d.op == opBrIf:
+		w.coverBranch()
+		w.pollIf()
+	default:
+		w.insert(d.start, d.start)
+		w.buffer = w.layout.appendPoll(w.buffer, ReasonLoop, w.number)
+		w.cover.poll()
+		w.coverBranch()
+		w.relabel()
+	}
+}
+
+// needsPoll: the decoder's branch may close a cycle without a safe point.
+func (w *bodyWriter) needsPoll() bool {
+	for _, l := range w.d.labels {
+		if w.cover.needsPoll(l) && !w.tight.isOwn(w.d.nesting, l) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *bodyWriter) coverBranch() {
+	if !w.traits.loops {
 		return
 	}
+	for _, l := range w.d.labels {
+		w.cover.branch(l)
+	}
+}
+
+func (w *bodyWriter) coverDispatch() {
+	if w.traits.loops {
+		w.coverBranch() // out of the loop, perhaps
+		w.cover.dispatch(w.dispatch.nesting, w.traits.heads)
+	}
+}
+
+// relabel gives the decoder's branch new labels, if it is in a tight loop.
+func (w *bodyWriter) relabel() {
+	if w.tight.nesting != 0 {
+		w.writeBranch(w.d.op, 0)
+	}
+}
+
+// writeBranch writes the decoder's branch, by another opcode and in so many more
+// blocks.
+func (w *bodyWriter) writeBranch(op byte, blocks uint32) {
+	d := &w.d
 	w.flush(d.start)
-	w.replaced(d.op)
-	if d.op == opBrTable {
+	w.replaced(op)
+	if op == opBrTable {
 		w.buffer = appendU32(w.buffer, uint32(len(d.labels)-1))
 	}
 	for _, l := range d.labels {
-		w.buffer = appendU32(w.buffer, w.tight.label(d.nesting, l))
+		w.buffer = appendU32(w.buffer, w.tight.label(d.nesting, l)+blocks)
 	}
 	w.copied = d.at
+}
+
+// pollIf polls where a br_if branches, and only there: if { poll; br }
+func (w *bodyWriter) pollIf() {
+	d := &w.d
+	w.insert(d.start, d.start)
+	w.buffer = w.layout.appendPoll(append(w.buffer, opIf, emptyBlock), ReasonLoop, w.number)
+	w.writeBranch(opBr, 1)
+	w.insert(d.at, d.at)
+	w.buffer = append(w.buffer, opEnd)
+}
+
+// jump rewrites the decoder's branch if it is a dispatch's jump forward: it goes
+// straight to where the head would send it.
+func (w *bodyWriter) jump() bool {
+	d := &w.d
+	target, ok := w.dispatch.jump(d)
+	if !ok || !w.dispatch.isForward(target) || !w.dispatch.isLoop(d.nesting-int(d.labels[0])) {
+		return false
+	}
+	if w.options.Exact {
+		w.insert(d.start, d.start)
+		w.buffer = w.layout.appendExecuted(w.buffer, w.dispatch.length)
+	}
+	d.labels[0] = uint32(d.nesting - target)
+	w.coverBranch()
+	w.writeBranch(opBr, 0)
+	return true
 }

@@ -36,7 +36,8 @@ type original struct {
 	definedGlobals    int
 	functionTypes     []uint32 // by function index
 	importNames       [][2]string
-	exports           []export
+	exports           []export  // of functions
+	sharesTables      bool      // it imports or exports one
 	start             reference // at 0: none
 	references        [sections][]reference
 	bodies            []extent // of defined functions: locals and expression

@@ -15,7 +15,7 @@ func isReplaced(section string) bool {
 
 // writeNames writes the name section anew, behind all others. Every function of
 // the original has a name in it, "$" and its original index if it had none,
-// which is what wazero prints for it; a thunk has that of its function.
+// which is what wazero prints for it; what calls a function for others has its name.
 func (a *assembly) writeNames() *RefusedError {
 	names := make([]string, a.module.spaces.functions)
 	for i := a.module.importedFunctions; i < len(names); i++ {
@@ -110,8 +110,16 @@ func (a *assembly) functionNames(names []string) []byte {
 		}
 		add(a.layout.function(uint32(i)), name)
 	}
-	for i, function := range a.thunks {
-		add(a.layout.function(uint32(len(names)+i)), names[function])
+	for i, f := range a.added {
+		index := a.layout.function(uint32(len(names) + i))
+		switch f.kind {
+		case addedThunk, addedReference:
+			add(index, names[f.function])
+		case addedEnter:
+			add(index, HostModule+".enter")
+		case addedCatch:
+			add(index, HostModule+".catch")
+		}
 	}
 	return append(appendU32(nil, uint32(n)), b...)
 }

@@ -2,6 +2,7 @@ package rewrite
 
 // Opcodes that the rewriter looks at or emits.
 const (
+	opUnreachable        = 0x00
 	opBlock              = 0x02
 	opLoop               = 0x03
 	opIf                 = 0x04
@@ -24,10 +25,12 @@ const (
 	opI32Const           = 0x41
 	opI64Const           = 0x42
 	opI32Eqz             = 0x45
-	opI32GtU             = 0x4b
+	opI32GeU             = 0x4f
 	opI64Eqz             = 0x50
 	opI32Add             = 0x6a
 	opI32Sub             = 0x6b
+	opI32And             = 0x71
+	opI32Or              = 0x72
 	opI64Add             = 0x7c
 	opI64And             = 0x83
 	opRefFunc            = 0xd2
@@ -38,12 +41,13 @@ const (
 	// Behind opMisc: from here on, memory and tables.
 	firstBulk = 0x08
 
-	emptyBlock = 0x40
-	typeI32    = 0x7f
-	typeI64    = 0x7e
-	typeF32    = 0x7d
-	typeF64    = 0x7c
-	typeV128   = 0x7b
+	emptyBlock     = 0x40
+	emptyBlockType = emptyBlock - 0x80 // as a number
+	typeI32        = 0x7f
+	typeI64        = 0x7e
+	typeF32        = 0x7d
+	typeF64        = 0x7c
+	typeV128       = 0x7b
 )
 
 // immediates is what follows an opcode.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
@@ -19,7 +20,7 @@ func TestOptionsAddGlobals(t *testing.T) {
 		guest := countPolls(t, m.Binary, &polls)
 		for name, want := range map[string]bool{
 			rewrite.MarkGlobal: true, rewrite.AnnounceGlobal: true, rewrite.CallsGlobal: o.Calls,
-			rewrite.DepthGlobal: o.Marks, rewrite.VisitedGlobal: o.Marks, rewrite.ExecutedGlobal: o.Exact,
+			rewrite.DepthGlobal: o.Marks, rewrite.VisitedGlobal: o.Marks, rewrite.LimitGlobal: o.Marks, rewrite.ExecutedGlobal: o.Exact,
 		} {
 			if got := guest.ExportedGlobal(name) != nil; got != want {
 				t.Errorf("%+v: %s is there: %v", o, name, got)
@@ -34,31 +35,25 @@ func TestOptionsAddGlobals(t *testing.T) {
 	}
 }
 
-// TestImportsHeal: a call back whose end nobody told the guest of leaves depth and
-// visited as they were in it; behind the import that made it they are right again.
-func TestImportsHeal(t *testing.T) {
+// TestDepthAtImports: whatever a call back has left in Depth, it is right again at the
+// next call of an import.
+func TestDepthAtImports(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	r := wazero.NewRuntime(ctx)
 	defer r.Close(ctx)
-	samples := 0
-	sample := func(_ context.Context, m api.Module, reason uint32) {
-		samples++
-		depth, visited := global(m, rewrite.DepthGlobal), global(m, rewrite.VisitedGlobal)
-		if depth.Get() != 1 || visited.Get() > 1 {
-			t.Errorf("reason %d: depth %d, visited %d", reason, depth.Get(), visited.Get())
-		}
-	}
+	var depths, numbers []uint64
 	leave := func(_ context.Context, m api.Module) {
-		global(m, rewrite.DepthGlobal).Set(7)
-		global(m, rewrite.VisitedGlobal).Set(5)
+		depth := global(m, rewrite.DepthGlobal)
+		depths = append(depths, depth.Get())
+		depth.Set(7)
 	}
 	if _, err := r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(leave).Export("leave").Instantiate(ctx); err != nil {
 		t.Fatal(err)
 	}
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
-		NewFunctionBuilder().WithFunc(sample).Export(rewrite.SampleFunction).
-		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, number uint32) { numbers = append(numbers, uint64(number)) }).Export(rewrite.SampleFunction).
+		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
 		Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -68,13 +63,16 @@ func TestImportsHeal(t *testing.T) {
 		section(2, append([]byte{1}, "\x03env\x05leave\x00\x00"...)...),
 		section(3, 1, 0),
 		section(7, 1, 1, 'f', 0, 1),
-		section(10, 1, 4, 0x00, 0x10, 0, 0x0b),
+		section(10, 1, 6, 0x00, 0x10, 0, 0x10, 0, 0x0b),
 	)
-	guest, err := r.Instantiate(ctx, rewritten(t, plain, rewrite.Options{Marks: true}).Binary)
+	guest, err := r.Instantiate(ctx, rewritten(t, plain, rewrite.Options{MultiValue: true, Marks: true, Announce: announced}).Binary)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guest.ExportedFunction("f").Call(ctx); err != nil || samples != 2 {
-		t.Errorf("%v, %d samples", err, samples)
+	if _, err := guest.ExportedFunction("f").Call(ctx); err != nil {
+		t.Error(err)
+	}
+	if d := cmp.Diff([][]uint64{{1, 1}, {1, 1, 1, 1, 1}}, [][]uint64{depths, numbers}); d != "" {
+		t.Errorf("depths and numbers, want to got:\n%s", d)
 	}
 }

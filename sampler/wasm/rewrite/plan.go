@@ -1,5 +1,7 @@
 package rewrite
 
+import "slices"
+
 // Kind says how a function is instrumented.
 type Kind uint8
 
@@ -7,42 +9,46 @@ const (
 	// Bare functions have no safe points: they have no loops and call nothing.
 	// Their own time is found at the next safe point of their callers.
 	Bare Kind = iota
-	// Polled functions have safe points, and call nothing but bare functions: at
-	// a sample only the innermost activation can be theirs. It is not in Depth.
+	// Polled functions have safe points. With Options.Marks their activations are
+	// numbered.
 	Polled
-	// Counted functions have safe points, and their activations are in Depth.
-	Counted
 )
 
 // plan is what a scan of the whole code tells before the first byte is written.
 type plan struct {
-	functions []traits // by defined function
-	inside    []bool   // by function: referred to from inside the module
-	inCode    []bool   // by function: ref.func in code refers to it
+	functions  []traits // by defined function
+	inside     []bool   // by function: referred to from inside the module
+	inCode     []bool   // by function: ref.func in code refers to it
+	indirect   []bool   // by type: of functions that are called indirectly
+	shares     bool     // functions may be called through tables of other modules
+	loops      loopScan // of the function under work
+	referenced []bool   // by function: inCode, or an element segment or a global refers to it
 }
 
 // traits of a function's code.
 type traits struct {
-	kind     Kind
-	loops    bool
-	direct   bool  // calls, directly, a defined function
-	outward  bool  // calls an import, or through a table
-	indirect bool  // calls through a table
-	tail     bool  // makes tail calls
-	headLoop bool  // every entry runs straight to a loop's head
-	tight    []int // offsets in the module of the tight loops
+	kind  Kind
+	calls bool
+	tail  bool // makes tail calls
+	loopTraits
 }
+
+// pollsAtExit: a function that is sampled at its exits, too. All of its loops are tight,
+// as a rule over before they poll, and its callees poll for it nowhere.
+func (t *traits) pollsAtExit() bool { return len(t.tight) > 0 && !t.calls }
 
 // makePlan decodes all of the code once.
 func makePlan(m *original) (*plan, *RefusedError) {
 	p := &plan{
-		functions: make([]traits, len(m.bodies)),
-		inside:    make([]bool, m.spaces.functions),
-		inCode:    make([]bool, m.spaces.functions),
+		functions:  make([]traits, len(m.bodies)),
+		inside:     make([]bool, m.spaces.functions),
+		inCode:     make([]bool, m.spaces.functions),
+		indirect:   make([]bool, m.spaces.types),
+		referenced: make([]bool, m.spaces.functions),
 	}
 	for _, section := range []byte{sectionGlobal, sectionElement} {
 		for _, ref := range m.references[section] {
-			p.inside[ref.function] = true
+			p.inside[ref.function], p.referenced[ref.function] = true, true
 		}
 	}
 	for i := range m.bodies {
@@ -50,7 +56,7 @@ func makePlan(m *original) (*plan, *RefusedError) {
 			return nil, err
 		}
 	}
-	p.classify(m)
+	p.shares = m.sharesTables || len(m.references[sectionGlobal]) > 0 || slices.Contains(p.inCode, true)
 	return p, nil
 }
 
@@ -58,65 +64,24 @@ func makePlan(m *original) (*plan, *RefusedError) {
 func (p *plan) scan(m *original, i int) *RefusedError {
 	d, _ := m.body(i)
 	t := &p.functions[i]
-	straight := true
-	var loops loopScan
+	p.loops.begin()
 	for d.next() {
-		loops.next(&d)
+		p.loops.next(&d)
 		switch d.op {
-		case opLoop:
-			t.loops = true
-			t.headLoop = t.headLoop || straight
 		case opCall, opReturnCall:
-			p.inside[d.index] = true
-			if int(d.index) < m.importedFunctions {
-				t.outward = true
-			} else {
-				t.direct = true
-			}
+			t.calls, p.inside[d.index] = true, true
 		case opCallIndirect, opReturnCallIndirect:
-			t.indirect, t.outward = true, true
+			t.calls, p.indirect[d.index] = true, true
 		case opRefFunc:
-			p.inside[d.index], p.inCode[d.index] = true, true
+			p.inside[d.index], p.inCode[d.index], p.referenced[d.index] = true, true, true
 		}
 		t.tail = t.tail || d.op == opReturnCall || d.op == opReturnCallIndirect
-		straight = straight && isStraight(d.op)
 	}
-	t.tight = loops.tight
+	t.loopTraits = p.loops.traits()
+	if t.loops || t.calls {
+		t.kind = Polled
+	}
 	return d.done()
-}
-
-// isStraight: execution goes on with the next instruction, inside the function.
-func isStraight(op byte) bool {
-	return op == opBlock || op > opReturnCallIndirect
-}
-
-// classify gives every function its kind.
-func (p *plan) classify(m *original) {
-	for i := range p.functions {
-		t := &p.functions[i]
-		if t.loops || t.direct || t.outward {
-			t.kind = Counted
-		}
-	}
-	for i := range p.functions {
-		t := &p.functions[i]
-		if t.kind == Counted && !t.outward && (!t.direct || p.callsOnlyBare(m, i)) {
-			t.kind = Polled
-		}
-	}
-}
-
-func (p *plan) callsOnlyBare(m *original, i int) bool {
-	d, _ := m.body(i)
-	for d.next() {
-		if d.op != opCall && d.op != opReturnCall {
-			continue
-		}
-		if p.functions[int(d.index)-m.importedFunctions].kind != Bare {
-			return false
-		}
-	}
-	return true
 }
 
 // maxLocals bounds a function's locals, for which wazero allocates memory one by

@@ -7,8 +7,14 @@ type Options struct {
 	// sample has seen from those that it has not. It is most of what rewriting
 	// costs: see "What it costs".
 	Marks bool
-	// Calls reports indirect calls to CallFunction while CallsGlobal is set.
+	// Calls reports indirect calls to CallFunction while CallsGlobal is set. It needs MultiValue.
 	Calls bool
+	// MultiValue says that the module will be compiled with the feature of that name,
+	// as all are that wazero calls version 2. Without it polls cost more.
+	MultiValue bool
+	// TailCalls says the same of that feature, which wazero calls experimental. Without it polls of
+	// functions with numbers cost more.
+	TailCalls bool
 	// Exact also counts the instructions of the original as they execute, into
 	// ExecutedGlobal.
 	Exact bool
@@ -29,6 +35,8 @@ type Module struct {
 	// their indices, its other functions follow in Functions.
 	Imported  int
 	Functions []Kind
+	// Total is the number of functions of the rewritten module.
+	Total int
 	// Sites are the indirect calls, by the site that CallFunction is given. There
 	// are none without Options.Calls.
 	Sites []Site
@@ -41,7 +49,8 @@ type Module struct {
 	Announced []uint64
 
 	spans  []span
-	bodies []extent // of the original, in its code section
+	bodies []extent              // of the original, in its code section
+	stubs  map[uint32]entryPoint // by the index of the stub
 }
 
 // Site is an indirect call in the original.
@@ -97,4 +106,15 @@ func (m *Module) Function(index uint32) (uint32, bool) {
 		return 0, false
 	}
 	return index - hostFunctions, true
+}
+
+// entryPoint is where a function of the original begins.
+type entryPoint struct{ function, position uint32 }
+
+// Stub tells of an added function that polls at the entry of one of the original's, in
+// its place: the function's index and the position of its first instruction. At a sample
+// it stands for the activation, which has only begun.
+func (m *Module) Stub(index uint32) (function, position uint32, ok bool) {
+	e, ok := m.stubs[index]
+	return e.function, e.position, ok
 }

@@ -26,14 +26,16 @@ func code(bodies ...string) []byte {
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	m := rewritten(t, code(
-		"\x00\x01\x0b",                 // nop
-		"\x00\x03\x40\x0b\x0b",         // loop
-		"\x00\x10\x00\x0b",             // call of the bare one
-		"\x00\x10\x01\x0b",             // call of a polled one
-		"\x00\x12\x00\x0b",             // tail call of the bare one
-		"\x00\x10\x03\x03\x40\x0b\x0b", // loop behind a call
-	), rewrite.Options{})
-	want := []rewrite.Kind{rewrite.Bare, rewrite.Polled, rewrite.Polled, rewrite.Counted, rewrite.Polled, rewrite.Counted}
+		"\x00\x01\x0b",                                 // nop
+		"\x00\x03\x40\x41\x00\x0d\x00\x0b\x0b",         // loop
+		"\x00\x10\x00\x0b",                             // call of the bare one
+		"\x00\x10\x01\x0b",                             // call of a polled one
+		"\x00\x12\x00\x0b",                             // tail call of the bare one
+		"\x00\x10\x03\x03\x40\x41\x00\x0d\x00\x0b\x0b", // loop behind a call
+		"\x00\x03\x40\x0b\x0b",                         // loop that nothing goes back to
+		"\x01\x01\x7f\x03\x40\x02\x40\x02\x40\x20\x00\x0e\x01\x00\x01\x0b\x41\x00\x0d\x00\x41\x01\x21\x00\x0c\x01\x0b\x0b\x0b", // a dispatch that never goes back
+	), rewrite.Options{MultiValue: true})
+	want := []rewrite.Kind{rewrite.Bare, rewrite.Polled, rewrite.Polled, rewrite.Polled, rewrite.Polled, rewrite.Polled, rewrite.Bare, rewrite.Bare}
 	if d := cmp.Diff(want, m.Functions); d != "" {
 		t.Errorf("kinds, want to got:\n%s", d)
 	}
@@ -42,7 +44,7 @@ func TestKinds(t *testing.T) {
 // TestEntries: fib calls itself, so it is exported through a thunk of its name.
 func TestEntries(t *testing.T) {
 	t.Parallel()
-	m := rewritten(t, fibGuest(), rewrite.Options{})
+	m := rewritten(t, fibGuest(), rewrite.Options{MultiValue: true})
 	if d := cmp.Diff(map[uint32]uint32{3: 0}, m.Entries); d != "" {
 		t.Errorf("entries, want to got:\n%s", d)
 	}
@@ -63,7 +65,7 @@ func TestSitesAndReasons(t *testing.T) {
 		section(3, 1, 0),
 		section(4, 2, 0x70, 0, 1, 0x70, 0, 1),
 		section(10, 1, 9, 0x00, 0x41, 5, 0x41, 0, 0x11, 1, 1, 0x0b),
-	), rewrite.Options{Calls: true})
+	), rewrite.Options{MultiValue: true, Calls: true})
 	if d := cmp.Diff([]rewrite.Site{{Function: 0, Table: 1, Offset: 5, Params: []byte{i32}, Results: []byte{}}}, m.Sites); d != "" {
 		t.Errorf("sites, want to got:\n%s", d)
 	}
@@ -88,7 +90,7 @@ func TestSitesAndReasons(t *testing.T) {
 func TestOriginal(t *testing.T) {
 	t.Parallel()
 	plain := fibGuest()
-	m := rewritten(t, plain, rewrite.Options{Marks: true})
+	m := rewritten(t, plain, rewrite.Options{MultiValue: true, Marks: true})
 	body, moved := bodyStarts(t, plain)[0], bodyStarts(t, m.Binary)[0]
 	var original, copied []byte
 	sectionsOf(t, plain, func(id byte, content []byte) { original = content })
@@ -123,7 +125,7 @@ func TestExactCountsInstructions(t *testing.T) {
 	r := wazero.NewRuntime(ctx)
 	defer r.Close(ctx)
 	addHost(t, r)
-	m, err := r.Instantiate(ctx, rewritten(t, fibGuest(), rewrite.Options{Exact: true}).Binary)
+	m, err := r.Instantiate(ctx, rewritten(t, fibGuest(), rewrite.Options{MultiValue: true, Exact: true}).Binary)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +148,7 @@ func TestExactCountsInstructions(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	again := rewritten(t, fibGuest(), rewrite.Options{}).Binary
+	again := rewritten(t, fibGuest(), rewrite.Options{MultiValue: true}).Binary
 	for _, c := range []struct {
 		name   string
 		module []byte
@@ -176,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		{"count", build(section(1, 0xff, 0xff, 0xff, 0xff, 0x0f)), "exceeds"},
 		{"long integer", build(section(1, 0x80, 0x80, 0x80, 0x80, 0x80, 0)), "32 bits"},
 	} {
-		_, err := rewrite.Rewrite(c.module, rewrite.Options{})
+		_, err := rewrite.Rewrite(c.module, rewrite.Options{MultiValue: true})
 		var refused *rewrite.RefusedError
 		if !errors.As(err, &refused) || !errors.Is(err, rewrite.ErrRefused) {
 			t.Errorf("%s: %v is no refusal", c.name, err)

@@ -30,3 +30,8 @@ func (l *layout) appendExecuted(b []byte, n int64) []byte {
 	b = appendSigned(append(l.get(b, globalExecuted), opI64Const), n)
 	return l.set(append(b, opI64Add), globalExecuted)
 }
+
+// isStraight: execution goes on with the next instruction, inside the function.
+func isStraight(op byte) bool {
+	return op == opBlock || op > opReturnCallIndirect
+}

@@ -38,6 +38,7 @@ func (m *original) parseImports(r *reader) {
 			m.importNames = append(m.importNames, [2]string{string(module), string(name)})
 		case kindTable:
 			r.table()
+			m.sharesTables = true
 		case kindMemory:
 			r.limits()
 		case kindGlobal:
@@ -136,6 +137,7 @@ func (m *original) parseExports(r *reader) {
 			r.fail(at, "export of kind %d", e.kind)
 		default:
 			r.u32()
+			m.sharesTables = m.sharesTables || e.kind == kindTable
 		}
 		if isHostGlobal(e.name) {
 			r.fail(at, "exports %q: rewritten already", e.name)

@@ -2,11 +2,11 @@ package rewrite
 
 import "runtime"
 
-// In a tail call the callee's frame replaces the caller's, so the caller's exit
-// stands in front of it. But wazevo (v1.12.0, backend/isa/amd64/machine.go and
+// In a tail call the callee's frame replaces the caller's, and so the callee gets the
+// caller's number. But wazevo (v1.12.0, backend/isa/amd64/machine.go and
 // arm64/abi.go, lowerTailCall) makes it a plain call if parameters or results have
-// to be passed on the stack. Then the caller's frame stays, and is to be counted: in
-// marked functions such a tail call is written as what it is, a call and a return.
+// to be passed on the stack. Then the caller's frame stays, and keeps its number: where
+// there are numbers such a tail call is written as what it is, a call and a return.
 
 // The registers that parameters and results are passed in (abi.go there). The
 // first two parameters are wazevo's own.
@@ -38,23 +38,17 @@ func fit(types []byte, registers int) bool {
 	return ints <= registers && floats <= floatRegisters
 }
 
-// tailCall writes the exit in front of the decoder's call, if it is a tail call. It
-// returns the opcode of the call: plain, if a tail call is to be written as one.
-func (w *bodyWriter) tailCall(plain byte, typ uint32) byte {
-	d := &w.d
-	if d.op == plain || !w.marked {
-		return d.op
-	}
-	if !w.module.types[typ].fitsRegisters() {
+// callOp returns the opcode for the decoder's call of a function of a type: plain, if
+// a tail call is to be written as that.
+func (w *bodyWriter) callOp(plain byte, typ uint32) byte {
+	if w.d.op != plain && w.face.numbered && !w.layout.fits[typ] {
 		return plain
 	}
-	w.insert(d.start, d.start)
-	w.exit()
-	return d.op
+	return w.d.op
 }
 
 // leave returns from the function behind a call that was a tail call.
 func (w *bodyWriter) leave() {
 	w.insert(w.d.at, w.d.start)
-	w.buffer = appendU32(append(w.buffer, opBr), uint32(w.d.nesting))
+	w.buffer = append(w.buffer, opReturn)
 }

@@ -28,8 +28,8 @@ func tailGuest(n int, typ byte, indirect bool) []byte {
 	for _, body := range []string{
 		"\x00\x10\x01\x0b",
 		"\x00" + strings.Repeat(zero, n) + tail + "\x0b",
-		"\x00\x03\x40\x0b\x10\x03\x0b",
-		"\x00\x03\x40\x0b\x0b",
+		"\x00\x03\x40\x41\x00\x0d\x00\x0b\x10\x03\x0b",
+		"\x00\x03\x40\x41\x00\x0d\x00\x0b\x0b",
 	} {
 		code = append(append(code, byte(len(body))), body...)
 	}
@@ -46,16 +46,16 @@ func tailGuest(n int, typ byte, indirect bool) []byte {
 
 const f64 = 0x7c
 
-// TestTailCallsKeepDepth: whether wazero makes a tail call one or not, the frames
-// of the stack that are instrumented are as many as the depth says.
-func TestTailCallsKeepDepth(t *testing.T) {
+// TestTailCallsKeepNumbers: whether wazero makes a tail call one or not, the frames
+// of the stack that have a number are as many as the innermost one says.
+func TestTailCallsKeepNumbers(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []byte{i32, f64} {
 		for _, indirect := range []bool{false, true} {
 			for n := range 12 {
 				t.Run(fmt.Sprintf("type=%#x/indirect=%v/n=%d", typ, indirect, n), func(t *testing.T) {
 					t.Parallel()
-					m := rewritten(t, tailGuest(n, typ, indirect), rewrite.Options{Marks: true})
+					m := rewritten(t, tailGuest(n, typ, indirect), rewrite.Options{MultiValue: true, Marks: true})
 					f := &frameCounter{t: t, module: m}
 					f.run()
 					if f.samples < 4 {
@@ -68,7 +68,7 @@ func TestTailCallsKeepDepth(t *testing.T) {
 }
 
 // A frameCounter listens on the host function sample and compares the stack with
-// the depth.
+// the number.
 type frameCounter struct {
 	t       *testing.T
 	module  *rewrite.Module
@@ -82,8 +82,8 @@ func (f *frameCounter) run() {
 	r := wazero.NewRuntimeWithConfig(ctx, config)
 	defer r.Close(ctx)
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
-		NewFunctionBuilder().WithFunc(func(uint32) {}).Export(rewrite.SampleFunction).
-		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.SampleFunction).
+		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
 		Instantiate(experimental.WithFunctionListenerFactory(ctx, f))
 	if err != nil {
 		f.t.Fatal(err)
@@ -95,26 +95,23 @@ func (f *frameCounter) run() {
 	if _, err := guest.ExportedFunction("f").Call(ctx); err != nil {
 		f.t.Error(err)
 	}
-	if depth := global(guest, rewrite.DepthGlobal).Get(); depth != 0 {
-		f.t.Errorf("depth %d at the end", depth)
-	}
 }
 
 func (f *frameCounter) NewFunctionListener(api.FunctionDefinition) experimental.FunctionListener {
 	return experimental.FunctionListenerFunc(f.sample)
 }
 
-func (f *frameCounter) sample(_ context.Context, guest api.Module, _ api.FunctionDefinition, _ []uint64, stack experimental.StackIterator) {
+func (f *frameCounter) sample(_ context.Context, _ api.Module, _ api.FunctionDefinition, params []uint64, stack experimental.StackIterator) {
 	f.samples++
-	frames := uint64(0)
+	frames := uint32(0)
 	for stack.Next() {
 		function, ok := f.module.Function(stack.Function().Definition().Index())
-		if ok && f.module.Functions[function] == rewrite.Counted {
+		if ok && f.module.Functions[function] == rewrite.Polled {
 			frames++
 		}
 	}
-	if depth := global(guest, rewrite.DepthGlobal).Get(); depth != frames {
-		f.t.Errorf("depth %d, but %d frames", depth, frames)
+	if number := uint32(params[1]) & rewrite.AllNumbers; number != frames {
+		f.t.Errorf("number %d, but %d frames", number, frames)
 	}
 }
 
@@ -129,7 +126,7 @@ func TestEntriesThatMakeTailCalls(t *testing.T) {
 		)
 	}
 	for body, entry := range map[string]uint32{"\x00\x10\x01\x0b": 2, "\x00\x12\x01\x0b": 4} {
-		m := rewritten(t, exported(body), rewrite.Options{})
+		m := rewritten(t, exported(body), rewrite.Options{MultiValue: true})
 		if d := cmp.Diff(map[uint32]uint32{entry: 0}, m.Entries); d != "" {
 			t.Errorf("entries, want to got:\n%s", d)
 		}

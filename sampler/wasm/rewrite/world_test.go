@@ -43,7 +43,7 @@ func newWorld(tb testing.TB, features api.CoreFeatures, o *rewrite.Options, rand
 	tb.Cleanup(func() { w.runtime.Close(ctx) })
 	_, err := w.runtime.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(w.sample).Export(rewrite.SampleFunction).
-		NewFunctionBuilder().WithFunc(func(site, element uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(site, element, number uint32) {}).Export(rewrite.CallFunction).
 		Instantiate(ctx)
 	if err != nil {
 		tb.Fatal(err)
@@ -53,24 +53,32 @@ func newWorld(tb testing.TB, features api.CoreFeatures, o *rewrite.Options, rand
 
 // sample is the host function: it sees that the invariants hold, and sets the
 // globals as a host may.
-func (w *world) sample(_ context.Context, m api.Module, reason uint32) {
+func (w *world) sample(_ context.Context, m api.Module, reason, number uint32) {
+	number &= rewrite.AllNumbers
 	if !w.options.Marks {
 		global(m, rewrite.MarkGlobal).Set(0)
 		return
 	}
-	depth, visited := global(m, rewrite.DepthGlobal), global(m, rewrite.VisitedGlobal)
-	if visited.Get() > depth.Get()+1 {
-		w.tb.Errorf("reason %d: visited %d at depth %d", reason, visited.Get(), depth.Get())
-	}
 	if w.model != nil {
-		w.model.sample(m, reason)
+		w.model.sample(m, reason, uint64(number))
 	}
-	if w.model == nil {
-		visited.Set(depth.Get())
+	global(m, rewrite.VisitedGlobal).Set(uint64(number))
+	w.mark(m)
+	if w.options.Calls {
+		global(m, rewrite.CallsGlobal).Set(w.random.Uint64() & 1)
 	}
-	global(m, rewrite.MarkGlobal).Set(w.random.Uint64() & 1)
-	global(m, rewrite.CallsGlobal).Set(w.random.Uint64() & 1)
 	global(m, rewrite.AnnounceGlobal).Set(w.random.Uint64())
+}
+
+// mark sets the mark, or takes it away.
+func (w *world) mark(m api.Module) {
+	set := w.random.Uint64() & 1
+	global(m, rewrite.MarkGlobal).Set(set)
+	limit := global(m, rewrite.VisitedGlobal).Get()
+	if set != 0 {
+		limit = rewrite.AllNumbers
+	}
+	global(m, rewrite.LimitGlobal).Set(limit)
 }
 
 func global(m api.Module, name string) api.MutableGlobal {
@@ -122,8 +130,7 @@ func (w *world) invoke(a action) outcome {
 	return outcome{results, err}
 }
 
-// settle does what a host does when the guest was left: after a trap it resets
-// the depth, which is 0 by itself otherwise.
+// settle does what a host does when the guest was left.
 func (w *world) settle(trapped bool) {
 	if w.options == nil || !w.options.Marks {
 		return
@@ -132,15 +139,9 @@ func (w *world) settle(trapped bool) {
 		w.model.stack = nil // whatever wazero did not abort
 	}
 	for _, m := range w.instances {
-		depth, visited := global(m, rewrite.DepthGlobal), global(m, rewrite.VisitedGlobal)
-		if trapped {
-			depth.Set(0)
-			visited.Set(0)
-		}
-		if depth.Get() != 0 || visited.Get() != 0 {
-			w.tb.Errorf("depth %d, visited %d after a call", depth.Get(), visited.Get())
-		}
-		global(m, rewrite.MarkGlobal).Set(w.random.Uint64() & 1)
+		global(m, rewrite.DepthGlobal).Set(0)
+		global(m, rewrite.VisitedGlobal).Set(0)
+		w.mark(m)
 	}
 }
 
