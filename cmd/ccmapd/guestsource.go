@@ -43,12 +43,11 @@ func (f *moduleFlags) options(s sampling) wasm.Options {
 	}
 	return wasm.Options{
 		Options: managed.Options{
-			Sink: s.sink, Interval: s.interval, HitBudget: f.hits(s.hits), Logger: s.log,
+			Sink: s.sink, Interval: s.interval, HitBudget: s.hits, Logger: s.log,
 			Burst: managed.Burst{Samples: f.burst.samples, Stride: f.burst.stride},
 		},
 		CollectAtSamples: true,
 		Exact:            f.exact,
-		NoActivations:    f.light,
 	}
 }
 

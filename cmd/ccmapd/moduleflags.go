@@ -16,7 +16,6 @@ type moduleFlags struct {
 	env   []string // NAME=VALUE
 	dirs  mounts
 	exact bool
-	light bool
 	burst burst
 }
 
@@ -40,14 +39,11 @@ the end, and the exit code is 134, as of wasmtime.
 With --exact there are no samples: every call is recorded, and the weight of code is
 the instructions that were executed in it, each as 1 ns. The map is then complete
 and, for a module whose input is the same, always the same; the module takes many
-times as long. With --light the module runs faster than otherwise, as the code that
-tells activations apart and catches calls through tables is left out: activations are
-lower bounds then, and receivers those of samples. With --burst N:STRIDE there are N
-samples at each interval, one at each STRIDE-th safe point, so that what follows long
-calls is not found too often.`
+times as long. With --burst N:STRIDE there are N samples at each interval, one at
+each STRIDE-th safe point, so that what follows long calls is not found too often.`
 
 // moduleFlagNames are all of them.
-var moduleFlagNames = []string{"env", "dir", "exact", "light", "burst"}
+var moduleFlagNames = []string{"env", "dir", "exact", "burst"}
 
 // tuneFlagNames are those that say how to adapt the interval.
 var tuneFlagNames = []string{
@@ -55,7 +51,7 @@ var tuneFlagNames = []string{
 }
 
 // inexactFlagNames are those that say how often to sample, which --exact knows.
-var inexactFlagNames = append([]string{"burst", "interval", "light"}, tuneFlagNames...)
+var inexactFlagNames = append([]string{"burst", "interval"}, tuneFlagNames...)
 
 // asksToTune reports whether any of them is given. If none is, the interval of a
 // module stays as it is: it is cheap to sample, and its runs are to be compared.
@@ -68,7 +64,6 @@ func (f *moduleFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` in the module's environment, which is empty otherwise; may be repeated")
 	flags.Var(&f.dirs, "dir", "let the module use the directory `HOST[:GUEST][:ro]`, as GUEST, for reading only; may be repeated")
 	flags.BoolVar(&f.exact, "exact", false, "record every call of the module, instead of samples")
-	flags.BoolVar(&f.light, "light", false, "sample the module at half the cost, without exact activations and caught calls")
 	flags.Var(&f.burst, "burst", "take `N[:STRIDE]` samples at each interval, one at each STRIDE-th safe point of the module")
 	// The only error is that there is no such flag.
 	_ = cmd.MarkFlagDirname("dir")
@@ -100,18 +95,7 @@ func (f *moduleFlags) check(cmd *cobra.Command) error {
 	if i := slices.IndexFunc(inexactFlagNames, cmd.Flags().Changed); f.exact && i >= 0 {
 		return withHint(usagef("--exact and --%s exclude each other", inexactFlagNames[i]), "With --exact there is no interval: every call is recorded.")
 	}
-	if f.light && cmd.Flags().Changed("hits") {
-		return withHint(usagef("--light and --hits exclude each other"), "With --light no calls are caught.")
-	}
 	return f.dirs.check()
-}
-
-// hits returns how many calls a second are to be caught, of as many as asked for.
-func (f *moduleFlags) hits(asked float64) float64 {
-	if f.light {
-		return -1
-	}
-	return asked
 }
 
 // config returns what the flags mean to wazero.

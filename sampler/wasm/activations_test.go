@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler/managed"
@@ -38,15 +41,35 @@ var exportCalls = []exportCall{
 	{"tailcalls", "sum", []uint64{9}, 1},
 }
 
+// exactCase is a call on a runtime that has features, of which safe points make use.
+type exactCase struct {
+	exportCall
+	features api.CoreFeatures
+}
+
+func exactCases() map[string]exactCase {
+	cases := map[string]exactCase{}
+	for _, c := range exportCalls {
+		cases[c.String()] = exactCase{c, api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall}
+		if c.guest != "tailcalls" {
+			cases[c.String()+"/v2"] = exactCase{c, api.CoreFeaturesV2}
+		}
+		if c.guest == "fib" || c.guest == "mutual" || c.guest == "indirect" {
+			cases[c.String()+"/v1"] = exactCase{c, api.CoreFeaturesV1}
+		}
+	}
+	return cases
+}
+
 // Where a sample is taken at every safe point, each activation that reaches one, or calls
 // another that does, is counted once, in its context, and no other.
 func TestActivationsAreExact(t *testing.T) {
 	t.Parallel()
-	for _, c := range exportCalls {
-		t.Run(c.String(), func(t *testing.T) {
+	for name, c := range exactCases() {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			binary := guests.Small(c.guest)
-			p := newProfile(t, everySafePoint(c.stride), compiling())
+			p := newProfile(t, everySafePoint(c.stride), wazero.NewRuntimeConfigCompiler().WithCoreFeatures(c.features))
 			provide(t, context.Background(), p.runtime, reenter)
 			guest := p.instantiate(p.compile(binary))
 			p.mark(guest)

@@ -6,7 +6,8 @@
 //	profiler := wasm.New(runtime, wasm.Options{})
 //	compiled, err := profiler.CompileModule(ctx, binary) // in place of runtime.CompileModule
 //
-// All else is as without the profiler, which is a [sampler.Source] to be run by a
+// The runtime's configuration should have experimental.CoreFeaturesTailCall, by which
+// safe points cost less. All else is as without the profiler, which is a [sampler.Source] to be run by a
 // manager. It works like this:
 //
 //  1. CompileModule gives the guest safe points (package rewrite), reads names and lines
@@ -16,9 +17,9 @@
 //     closed. The marker sets a global of the guest, which then calls a host function at
 //     its next safe point. A listener there sees wazero's stack and takes the sample.
 //  3. wazero's frames have no room for the mark that says that a sample has seen them.
-//     But the guest keeps how many of its activations are on the stack, and how many of
-//     those were there at the last sample and still are; so marks are kept beside the
-//     stack, by depth, and activations are exact.
+//     But the guest numbers its activations along the stack, and tells when a number
+//     that a sample has seen is given anew; so marks are kept beside the
+//     stack, by number, and activations are exact.
 //  4. A call back through a host function has a stack of its own in wazero. What lies
 //     below is noted before imported functions are called that may call back.
 //

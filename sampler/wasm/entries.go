@@ -105,13 +105,8 @@ func (in *instance) enter(e *entry, stack experimental.StackIterator) {
 	in.push(entered{entry: e, stack: stack, base: in.readDepth(), direct: direct})
 }
 
-// readDepth returns the guest's depth, 0 if it does not tell.
-func (in *instance) readDepth() int {
-	if in.depth == nil {
-		return 0
-	}
-	return int(uint32(in.depth.Get()))
-}
+// readDepth returns how many activations lie below what a host calls.
+func (in *instance) readDepth() int { return min(int(uint32(in.depth.Get())), mostActivations) }
 
 // push adds a segment, and reuses the memory of one that has ended.
 func (in *instance) push(e entered) {
@@ -177,9 +172,6 @@ func (in *instance) healBelow() {
 // heal sets the guest's depth, which is what its callees' numbers are counted from, and
 // what samples have seen to no more.
 func (in *instance) heal(depth int) {
-	if in.depth == nil {
-		return
-	}
 	in.depth.Set(uint64(depth))
 	in.visited.Set(min(in.visited.Get(), uint64(depth)))
 }
@@ -273,7 +265,7 @@ func (in *instance) pop() {
 
 // entryFrame is the frame of an entry that is about to end, the outermost.
 func (in *instance) entryFrame(e *entered) managed.Frame {
-	if !e.sampled && in.depth != nil {
+	if !e.sampled {
 		in.clearMarks(e.base, max(e.base+1, len(in.marks)))
 	}
 	return managed.Frame{Method: in.module.method(e.entry.function), Offset: ccmap.NoOffset, Mark: in.markAt(e.base + 1)}

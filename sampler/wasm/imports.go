@@ -3,7 +3,6 @@ package wasm
 import (
 	"github.com/tetratelabs/wazero/experimental"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
@@ -63,31 +62,18 @@ func (in *instance) announced(k uint32, number int, stack experimental.StackIter
 // note keeps the frames of the innermost segment.
 func (in *instance) note(e *entered) {
 	w := &in.walk
-	e.depth, e.frames, e.cut = w.depth, e.frames[:0], e.direct
-	if in.depth == nil {
-		in.noteUncounted(e)
-		return
-	}
+	e.depth, e.frames, e.cut = w.number, e.frames[:0], e.direct
 	at, more := w.top, w.more
-	for depth := w.depth; depth > e.base; at, more = in.next(w.stack) {
+	for number := w.number; number > e.base; at, more = in.next(w.stack) {
 		if !more || at.foreign {
 			e.cut = true
 			return
 		}
 		if !at.added {
 			e.frames = append(e.frames, at.frame)
-			depth--
+			number--
 		}
 	}
-}
-
-// noteUncounted is note for a guest that does not tell the depth.
-func (in *instance) noteUncounted(e *entered) {
-	whole, _ := in.walkUncounted(e.base, func(f managed.Frame) bool {
-		e.frames = append(e.frames, ccmap.Frame{Method: f.Method, Offset: f.Offset})
-		return true
-	})
-	e.cut = e.cut || !whole
 }
 
 // announceAll has all imports announced, because one that was not has called back.

@@ -27,13 +27,13 @@ type instance struct {
 	thread *managed.Thread
 
 	// The guest's globals: see package rewrite. Nil: it has none, calls where none
-	// are to be caught, depth, visited and limit where no activations are to be known.
+	// are to be caught.
 	mark, calls, depth, visited, limit, announce api.MutableGlobal
 
 	mu        sync.Mutex
 	marked    bool           // since the last sample
 	entries   []entered      // that have not ended, outermost first
-	marks     []managed.Mark // of instrumented activations, by depth, those of the outermost first
+	marks     []managed.Mark // of activations, by number, the outermost first
 	positions map[experimental.ProgramCounter]position
 	imports   imports
 	walk      walk
@@ -136,9 +136,7 @@ func (in *instance) safepoint(reason uint32, number int, stack experimental.Stac
 // what enters a function meanwhile.
 func (in *instance) poll() {
 	in.mark.Set(1)
-	if in.limit != nil {
-		in.limit.Set(rewrite.AllNumbers)
-	}
+	in.limit.Set(rewrite.AllNumbers)
 }
 
 // unmark takes the mark away, unless guests are to stay at their safe points, or to end.
@@ -148,9 +146,7 @@ func (in *instance) unmark() {
 		return
 	}
 	in.mark.Set(0)
-	if in.limit != nil {
-		in.limit.Set(in.visited.Get())
-	}
+	in.limit.Set(in.visited.Get())
 }
 
 // called is what the guest calls before an indirect call while calls are wanted.
@@ -171,8 +167,8 @@ func (in *instance) called(site, element uint32, number int, stack experimental.
 	}
 }
 
-// arrive begins a walk of the stack, on which number instrumented activations are: it
-// finds out which of them a sample has seen, and clears the marks of the others.
+// arrive begins a walk of the stack, which has so many activations: it finds out which
+// of them a sample has seen, and clears the marks of the others.
 func (in *instance) arrive(stack experimental.StackIterator, number int) {
 	w := &in.walk
 	w.begin(stack)
@@ -180,10 +176,8 @@ func (in *instance) arrive(stack experimental.StackIterator, number int) {
 	for w.top, w.more = in.next(stack); w.more && w.top.added; {
 		w.top, w.more = in.next(stack)
 	}
-	if in.depth == nil {
-		return
-	}
-	w.depth = number
+	number = min(number, mostActivations)
+	w.number = number
 	seen := min(int(uint32(in.visited.Get())), number)
 	in.clearMarks(seen, number)
 	in.see(number)
@@ -193,6 +187,10 @@ func (in *instance) arrive(stack experimental.StackIterator, number int) {
 		e.sampled = true
 	}
 }
+
+// mostActivations bounds the memory of their marks. wazero's stacks are not so deep, but
+// another module can write the guest's globals.
+const mostActivations = 1 << 24
 
 // see tells the guest how many of its activations samples have seen.
 func (in *instance) see(activations int) {
@@ -215,23 +213,17 @@ func (in *instance) returned(k uint32) {
 	}
 }
 
-// clearMarks makes room for the marks of depth activations, and clears those above
+// clearMarks makes room for the marks of so many activations, and clears those above
 // the ones that samples have seen.
-func (in *instance) clearMarks(seen, depth int) {
-	if depth > len(in.marks) {
-		in.marks = append(in.marks, make([]managed.Mark, depth-len(in.marks))...)
+func (in *instance) clearMarks(seen, number int) {
+	if number > len(in.marks) {
+		in.marks = append(in.marks, make([]managed.Mark, number-len(in.marks))...)
 	}
-	clear(in.marks[seen:depth])
+	clear(in.marks[seen:number])
 }
 
-// markAt returns the mark of the activation at a depth, counted from 1; nil if the
-// guest does not tell the depth.
-func (in *instance) markAt(depth int) *managed.Mark {
-	if in.depth == nil {
-		return nil
-	}
-	return &in.marks[depth-1]
-}
+// markAt returns the mark of the activation of a number.
+func (in *instance) markAt(number int) *managed.Mark { return &in.marks[number-1] }
 
 // next returns what the stack's next frame is.
 func (in *instance) next(stack experimental.StackIterator) (position, bool) {

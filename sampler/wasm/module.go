@@ -78,7 +78,7 @@ func (p *Profiler) module(binary []byte) (*module, error) {
 
 func (p *Profiler) readModule(binary []byte) (*module, error) {
 	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{
-		Marks:      !p.options.NoActivations || p.options.Exact,
+		Marks:      true,
 		Calls:      p.options.HitBudget >= 0 && !p.options.Exact,
 		Exact:      p.options.Exact,
 		MultiValue: p.multiValue,

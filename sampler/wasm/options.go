@@ -11,11 +11,6 @@ type Options struct {
 	// that does little else than run guests; the setting is the process's own.
 	CollectAtSamples bool
 
-	// NoActivations leaves out the code by which guests tell the activations that a
-	// sample has seen, most of what the profiler costs them: how often a method was
-	// called is not known then. It does not go with Exact.
-	NoActivations bool
-
 	// Exact records every activation, and how many instructions it executed itself,
 	// instead of sampling.
 	Exact bool

@@ -14,13 +14,13 @@ import (
 //	for each call back: the host function that made it, and the frames below, as they
 //	were noted when that was called
 //
-// The marks of the instance's activations are numbered by depth, from the outermost:
-// wazero's frames have no room for them.
+// The marks of the instance's activations are kept by their numbers: wazero's frames
+// have no room for them.
 type walk struct {
 	stack    experimental.StackIterator // nil: no safe point
 	top      position                   // its first frame
 	more     bool                       // there was one
-	depth    int                        // of the innermost instrumented activation
+	number   int                        // of the innermost activation
 	returned managed.Mark               // of the host function that has returned
 	host     int64                      // its index; -1: none
 	entering bool                       // the innermost activation has only begun
@@ -45,11 +45,7 @@ func (in *instance) Walk(visit func(managed.Frame) bool) {
 	if n := len(in.entries); n > 0 {
 		base, direct = in.entries[n-1].base, in.entries[n-1].direct
 	}
-	walkFrames := in.walkCounted
-	if in.depth == nil {
-		walkFrames = in.walkUncounted
-	}
-	whole, goesOn := walkFrames(base, visit)
+	whole, goesOn := in.walkSegment(base, visit)
 	switch {
 	case !goesOn:
 	case !whole || direct:
@@ -59,30 +55,30 @@ func (in *instance) Walk(visit func(managed.Frame) bool) {
 	}
 }
 
-// walkCounted visits the frames of wazero's stack down to a depth. It returns whether
-// it has come there, and whether to go on. An activation that has only begun
-// is left out where it has a caller in the guest, whose time it was until now.
-func (in *instance) walkCounted(base int, visit func(managed.Frame) bool) (whole, goesOn bool) {
+// walkSegment visits the activations on wazero's stack whose numbers are above base. It
+// returns whether it has come there, and whether to go on. One that has only begun is
+// left out where it has a caller in the guest, whose time it was until now.
+func (in *instance) walkSegment(base int, visit func(managed.Frame) bool) (whole, goesOn bool) {
 	w := &in.walk
 	at, more := w.top, w.more
-	depth := w.depth
-	if w.entering && depth > base+1 {
+	number := w.number
+	if w.entering && number > base+1 {
 		at, more = in.next(w.stack)
-		depth--
+		number--
 	}
-	for ; more && depth > base && !at.foreign; at, more = in.next(w.stack) {
+	for ; more && number > base && !at.foreign; at, more = in.next(w.stack) {
 		if at.added {
 			continue
 		}
-		if depth == base+1 {
+		if number == base+1 {
 			in.noteFirst(at.frame.Method)
 		}
-		if !visit(managed.Frame{Method: at.frame.Method, Offset: at.frame.Offset, Mark: in.markAt(depth)}) {
+		if !visit(managed.Frame{Method: at.frame.Method, Offset: at.frame.Offset, Mark: in.markAt(number)}) {
 			return false, false
 		}
-		depth--
+		number--
 	}
-	return depth == base, true
+	return number == base, true
 }
 
 // noteFirst notes of what method the segment's first activation is: not of the
@@ -93,30 +89,6 @@ func (in *instance) noteFirst(method ccmap.MethodID) {
 		e.replaced = e.replaced || method != in.module.method(e.entry.function)
 	}
 }
-
-// walkUncounted is walkCounted for a guest that does not tell the depth: it visits all
-// frames of wazero's stack, which is the segment's own unless another module has
-// called.
-func (in *instance) walkUncounted(_ int, visit func(managed.Frame) bool) (whole, goesOn bool) {
-	w := &in.walk
-	at, more := w.top, w.more
-	if w.entering {
-		caller, ok := in.next(w.stack)
-		alone := !ok || caller.foreign || caller.added
-		if alone && more && !visit(unmarked(at.frame)) {
-			return false, false
-		}
-		at, more = caller, ok
-	}
-	for ; more && !at.foreign; at, more = in.next(w.stack) {
-		if !at.added && !visit(unmarked(at.frame)) {
-			return false, false
-		}
-	}
-	return !more, true
-}
-
-func unmarked(f ccmap.Frame) managed.Frame { return managed.Frame{Method: f.Method, Offset: f.Offset} }
 
 // walkOuter visits what lies below the innermost entry.
 func (in *instance) walkOuter(visit func(managed.Frame) bool) {

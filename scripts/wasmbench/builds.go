@@ -12,7 +12,6 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
@@ -59,9 +58,15 @@ func compile(ctx context.Context, r wazero.Runtime, binary []byte,
 	return b, guests.Host(ctx, r, b.compiled)
 }
 
+// newRuntime returns a runtime like that of ccmapd run.
+func newRuntime(ctx context.Context) wazero.Runtime {
+	features := api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall
+	return wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features))
+}
+
 // buildPlain compiles the module as it is.
 func buildPlain(ctx context.Context, binary []byte) (build, error) {
-	r := wazero.NewRuntime(ctx)
+	r := newRuntime(ctx)
 	return compile(ctx, r, binary, r.CompileModule)
 }
 
@@ -70,14 +75,14 @@ func buildListener(ctx context.Context, binary []byte) (build, error) {
 	return buildPlain(experimental.WithFunctionListenerFactory(ctx, listener{}), binary)
 }
 
-// buildPolls compiles it rewritten, with nothing but polls. Its first safe point clears the mark, which is
-// never set again.
+// buildPolls compiles it rewritten, with nothing but polls. Its first safe point clears
+// the mark, which is never set again.
 func buildPolls(ctx context.Context, binary []byte) (build, error) {
 	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{MultiValue: true})
 	if err != nil {
 		return build{}, fmt.Errorf("rewrite: %w", err)
 	}
-	r := wazero.NewRuntime(ctx)
+	r := newRuntime(ctx)
 	_, err = r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(clearMark).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
@@ -91,18 +96,8 @@ func buildPolls(ctx context.Context, binary []byte) (build, error) {
 // buildSampled compiles it for the sampler and begins a session that folds the
 // samples, as an embedder does.
 func buildSampled(ctx context.Context, binary []byte) (build, error) {
-	return buildSession(ctx, binary, wasm.Options{})
-}
-
-// buildLight does so for a sampler that neither tells activations apart nor catches
-// calls.
-func buildLight(ctx context.Context, binary []byte) (build, error) {
-	return buildSession(ctx, binary, wasm.Options{Options: managed.Options{HitBudget: -1}, NoActivations: true})
-}
-
-func buildSession(ctx context.Context, binary []byte, o wasm.Options) (build, error) {
-	r := wazero.NewRuntime(ctx)
-	profiler := wasm.New(r, o)
+	r := newRuntime(ctx)
+	profiler := wasm.New(r, wasm.Options{})
 	session, err := manager.Start(ctx, manager.Config{Source: profiler})
 	if err != nil {
 		return build{runtime: r}, fmt.Errorf("start session: %w", err)

@@ -29,7 +29,7 @@ func rewriteCost(binary []byte) (c compileCost, err error) {
 	best := time.Duration(1<<63 - 1)
 	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
 		start := threadTime()
-		m, err := rewrite.Rewrite(binary, rewrite.Options{MultiValue: true, Marks: true, Calls: true})
+		m, err := rewrite.Rewrite(binary, rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true})
 		if err != nil {
 			return compileCost{}, fmt.Errorf("rewrite: %w", err)
 		}

@@ -12,9 +12,8 @@
 // pair gives one ratio. The ways are
 //
 //   - polls: rewritten, with nothing but polls, whose mark is never set;
-//   - light, at 10 ms: the sampler and a session that folds its samples into a map,
-//     without activations and caught calls;
-//   - sampled at 50, 10 and 1 ms: the same with both, as an embedder has it;
+//   - sampled at 50, 10 and 1 ms: the sampler, with exact activations and caught calls,
+//     and a session that folds its samples into a map, as an embedder has it;
 //   - listener: plain, with a listener on every function that does nothing.
 //
 // Runs are measured twice: by the processor time of the guest's own thread, which

@@ -10,7 +10,6 @@ import (
 const (
 	wayPlain    = "way=plain" // against plain again: the noise
 	wayPolls    = "way=polls"
-	wayLight    = "way=10ms-light"
 	way50       = "way=50ms"
 	way10       = "way=10ms"
 	way1        = "way=1ms"
@@ -28,8 +27,8 @@ type way struct {
 
 // buildSet is a program in all ways.
 type buildSet struct {
-	plain, polls, light, sampled, listener build
-	cost                                   compileCost
+	plain, polls, sampled, listener build
+	cost                            compileCost
 }
 
 // buildAll compiles a module in all ways. Whatever comes of it, the set is to be
@@ -42,7 +41,7 @@ func buildAll(ctx context.Context, binary []byte) (s buildSet, err error) {
 		to   *build
 		with builder
 	}{
-		{&s.plain, buildPlain}, {&s.polls, buildPolls}, {&s.light, buildLight}, {&s.sampled, buildSampled}, {&s.listener, buildListener},
+		{&s.plain, buildPlain}, {&s.polls, buildPolls}, {&s.sampled, buildSampled}, {&s.listener, buildListener},
 	} {
 		if *one.to, err = one.with(ctx, binary); err != nil {
 			return s, err
@@ -56,7 +55,6 @@ func (s buildSet) ways(c config) []way {
 	return []way{
 		{name: wayPlain, build: s.plain, pairs: c.pairs, shorter: 1},
 		{name: wayPolls, build: s.polls, pairs: c.pairs, shorter: 1},
-		{name: wayLight, build: s.light, pairs: c.pairs, shorter: 1, interval: 10 * time.Millisecond},
 		{name: way50, build: s.sampled, pairs: c.pairs, shorter: 1, interval: 50 * time.Millisecond},
 		{name: way10, build: s.sampled, pairs: c.pairs, shorter: 1, interval: 10 * time.Millisecond},
 		{name: way1, build: s.sampled, pairs: c.pairs, shorter: 1, interval: time.Millisecond},
@@ -65,5 +63,5 @@ func (s buildSet) ways(c config) []way {
 }
 
 func (s buildSet) close(ctx context.Context) error {
-	return errors.Join(s.plain.close(ctx), s.polls.close(ctx), s.light.close(ctx), s.sampled.close(ctx), s.listener.close(ctx))
+	return errors.Join(s.plain.close(ctx), s.polls.close(ctx), s.sampled.close(ctx), s.listener.close(ctx))
 }
