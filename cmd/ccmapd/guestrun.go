@@ -21,9 +21,13 @@ type guestRun struct {
 	end                 guestEnd
 }
 
-// grace is how long a guest may take to its next safe point, of which one that
-// computes has thousands in a millisecond.
-const grace = 250 * time.Millisecond
+// A guest may take this long to its next safe point, of which one that computes has
+// thousands in a millisecond. Turns are counted, and not the time alone, which also
+// passes while this process gets no processor.
+const (
+	graceTurns = 25
+	graceTurn  = 10 * time.Millisecond
+)
 
 // startGuest runs a guest that is sampled, until it ends or signaled is done.
 func startGuest(signaled context.Context, g *guest) *guestRun {
@@ -48,11 +52,14 @@ func (r *guestRun) obey(abandon context.CancelCauseFunc) {
 	}
 	signal := signalOf(r.signaled)
 	r.profiler.Exit(uint32(signal.exitCode()))
-	select {
-	case <-r.done:
-	case <-time.After(grace):
-		abandon(signal)
+	for range graceTurns {
+		select {
+		case <-r.done:
+			return
+		case <-time.After(graceTurn):
+		}
 	}
+	abandon(signal)
 }
 
 // reason says why the guest has ended, for people.

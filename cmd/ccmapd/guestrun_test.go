@@ -131,7 +131,7 @@ func TestModuleGoesOnAfterItsSession(t *testing.T) {
 	for _, flag := range []string{"--tune", "--exact"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
-			r := startModule(t, path, flag, "-d", "100ms")
+			r := startModule(t, path, flag, "-d", "1s") // time to begin, also where all else is busy
 			r.waitFor(t, "Written: "+r.profile)
 			s := r.snapshot(t)
 			if s.Meta().Ended != "stopped: duration is over" || s.Total().Samples == 0 {

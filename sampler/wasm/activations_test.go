@@ -41,6 +41,13 @@ var exportCalls = []exportCall{
 	{"tailcalls", "sum", []uint64{9}, 1},
 }
 
+// runtimes are the features that runtimes may have and safe points make use of.
+var runtimes = map[string]api.CoreFeatures{
+	"v1":    api.CoreFeaturesV1,
+	"v2":    api.CoreFeaturesV2,
+	"tails": api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall,
+}
+
 // exactCase is a call on a runtime that has features, of which safe points make use.
 type exactCase struct {
 	exportCall
@@ -146,5 +153,27 @@ func TestMarkBehindTailCall(t *testing.T) {
 	p.checkAtMost(paths{"/even": calls * (n/2 + 1), "/odd": calls * (n/2 + 1)})
 	if got := p.contexts(); len(got) > 2 {
 		t.Errorf("contexts %v", got)
+	}
+}
+
+// A guest that enters a function while it is marked may overwrite Limit. However that ends,
+// Limit is never less than what samples have seen, or new activations passed for those.
+func TestLostLimit(t *testing.T) {
+	t.Parallel()
+	p := newProfile(t, everySafePoint(1), compiling())
+	guest := p.instantiate(p.compile(guests.Small("fib")))
+	p.mark(guest)
+	in := p.profiler.instances.get(guest)
+	for _, lost := range []bool{false, true} {
+		in.mu.Lock()
+		in.poll()
+		if lost {
+			in.limit.Set(0)
+		}
+		in.see(7)
+		if in.limit.Get() < in.visited.Get() {
+			t.Errorf("limit %d, visited %d", in.limit.Get(), in.visited.Get())
+		}
+		in.mu.Unlock()
 	}
 }

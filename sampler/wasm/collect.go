@@ -63,8 +63,20 @@ func (c *collector) stopping(f func()) {
 	f()
 }
 
-// ask has every guest call the host at its next safe point.
+// ask has every guest call the host at its next safe point. It asks again: a guest that
+// enters a function sets Limit and then reads Mark, but its processor may write the one
+// after it has read the other, and undo the first time. Marks need not be so certain,
+// for another one follows.
 func (p *Profiler) ask() {
+	p.askOnce()
+	time.Sleep(settle)
+	p.askOnce()
+}
+
+// settle is longer than processors take to write what they have yet to.
+const settle = 10 * time.Microsecond
+
+func (p *Profiler) askOnce() {
 	p.instances.each((*instance).ask)
 	if p.exact != nil {
 		p.exact.ask()

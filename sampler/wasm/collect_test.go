@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"testing"
 
 	"github.com/tetratelabs/wazero/api"
@@ -71,19 +72,28 @@ func TestStoppingExact(t *testing.T) {
 // spin begins to run a guest that loops for ever in native code, and returns what ends
 // it.
 func (p *profile) spin() (end func()) {
+	return p.compute(exportCall{guest: "spin", function: "spin"})
+}
+
+// compute begins to run a guest that computes for longer than anybody waits, and returns
+// what ends it.
+func (p *profile) compute(c exportCall) (end func()) {
 	p.Helper()
-	guest := p.instantiate(p.compile(guests.Small("spin")))
-	ended := make(chan error)
+	guest := p.instantiate(p.compile(guests.Small(c.guest)))
+	ended := make(chan ending)
 	go func() {
-		_, err := guest.ExportedFunction("spin").Call(context.Background())
-		ended <- err
+		results, err := guest.ExportedFunction(c.function).Call(context.Background(), c.params...)
+		ended <- endOf(guest, results, err)
 	}()
 	for !p.entered(guest) {
 		runtime.Gosched()
 	}
 	return func() {
+		p.Helper()
 		p.profiler.Exit(3)
-		<-ended
+		if end := <-ended; end.Exit != 3 || !end.Closed {
+			p.Errorf("%v ended with %+v", c, end)
+		}
 	}
 }
 
@@ -93,6 +103,23 @@ func (p *profile) entered(guest api.Module) bool {
 		return x.thread(guest, nil) != nil
 	}
 	return p.profiler.instances.get(guest) != nil
+}
+
+// awaitUnasked returns when the guests do not stay at their safe points any more.
+func (p *profile) awaitUnasked() {
+	unasked := func(mu *sync.Mutex, mark api.MutableGlobal) {
+		for asked := true; asked; runtime.Gosched() {
+			mu.Lock()
+			asked = mark.Get() != 0
+			mu.Unlock()
+		}
+	}
+	p.profiler.instances.each(func(in *instance) { unasked(&in.mu, in.mark) })
+	if x := p.profiler.exact; x != nil {
+		for _, t := range x.all() {
+			unasked(&t.mu, t.mark)
+		}
+	}
 }
 
 func (p *profile) close() {

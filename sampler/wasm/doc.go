@@ -7,8 +7,8 @@
 //	compiled, err := profiler.CompileModule(ctx, binary) // in place of runtime.CompileModule
 //
 // The runtime's configuration should have experimental.CoreFeaturesTailCall, by which
-// safe points cost less. All else is as without the profiler, which is a [sampler.Source] to be run by a
-// manager. It works like this:
+// safe points cost less. All else is as without the profiler, which is a [sampler.Source]
+// to be run by a manager. It works like this:
 //
 //  1. CompileModule gives the guest safe points (package rewrite), reads names and lines
 //     of the original (package symbols), and listens on the functions by which a host

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
@@ -214,6 +216,40 @@ func TestExit(t *testing.T) {
 	go run(later)
 	if diff := cmp.Diff(want, <-ends); diff != "" {
 		t.Errorf("later (-want +got):\n%s", diff)
+	}
+}
+
+// Whatever a guest does, it comes to a safe point at which the world can be stopped and the
+// guest be ended: one that loops, one that only calls, and one that makes tail calls.
+// The test runs alone, as TestExit does.
+func TestExitFromAnyCode(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC() // ends one that has begun
+	for name, features := range runtimes {
+		for _, exact := range []bool{false, true} {
+			for _, c := range []exportCall{
+				{guest: "spin", function: "spin"},
+				{guest: "fib", function: "fib", params: []uint64{80}},
+				{guest: "tailcalls", function: "sum", params: []uint64{1 << 62}},
+			} {
+				if c.guest == "tailcalls" && !features.IsEnabled(experimental.CoreFeaturesTailCall) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%v/%s/exact=%v", c, name, exact), func(t *testing.T) {
+					config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(features)
+					p := newProfile(t, Options{Exact: exact}, config)
+					if exact {
+						defer p.start()() // or the guest waits for its calls to be taken
+					}
+					end := p.compute(c)
+					for range 10 {
+						p.profiler.Stopping(runtime.GC)
+						p.awaitUnasked()
+					}
+					end()
+				})
+			}
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type entry struct {
 // entered is an entry that has not ended: a segment of the instance's stack. Each
 // runs on a stack of wazero's own, unless another module has made the call.
 type entered struct {
-	entry  *entry
+	entry  *entry                     // nil: a function found in a table, of which no listener tells
 	stack  experimental.StackIterator // of the call: each of wazero's stacks has one
 	base   int                        // activations below
 	direct bool                       // another module has called, on the same stack
@@ -117,9 +117,10 @@ func (in *instance) push(e entered) {
 }
 
 // reconcile finds out how a new segment stands to the one before. wazero tells of
-// every end but one: a stack overflow (v1.12.0, internal/engine/wazevo/call_engine.go:
-// the error of growStack is returned, and no listener told). A host function that
-// calls back and was not announced looks the same; all are announced from then on.
+// every end but two: a stack overflow (v1.12.0, internal/engine/wazevo/call_engine.go:
+// the error of growStack is returned, and no listener told), and that of a function
+// which the host found in a table. A host function that calls back and was not
+// announced looks the same; all are announced from then on.
 func (in *instance) reconcile(stack experimental.StackIterator, direct bool) {
 	top := len(in.entries) - 1
 	if !direct {
@@ -130,9 +131,9 @@ func (in *instance) reconcile(stack experimental.StackIterator, direct bool) {
 	}
 	switch {
 	case top < 0:
-	case in.entries[top].calling && in.entries[top].depth == in.readDepth():
+	case in.entries[top].isCalling(in.readDepth()):
 		in.imports.calledBack(in.entries[top].host)
-	case !direct && in.dropEnded():
+	case !direct && (in.dropEnded() || in.imports.untold):
 		in.healBelow()
 	default:
 		in.entries[top].calling = false
@@ -140,9 +141,12 @@ func (in *instance) reconcile(stack experimental.StackIterator, direct bool) {
 	}
 }
 
+// isCalling tells that a segment has made a call which the host has not returned from, if
+// its end would have been told.
+func (e *entered) isCalling(depth int) bool { return e.calling && e.depth == depth && e.entry != nil }
+
 // dropEnded drops the segments for which the goroutine has no stack of wazero's below
-// the one that begins: they have ended by a stack overflow. It reports whether there
-// were any.
+// the one that begins: they have ended untold. It reports whether there were any.
 func (in *instance) dropEnded() bool {
 	n, below := 0, callsOnStack()-1
 	for n < len(in.entries) && (below > 0 || n > 0 && in.entries[n].direct) {
@@ -176,20 +180,46 @@ func (in *instance) heal(depth int) {
 	in.visited.Set(min(in.visited.Get(), uint64(depth)))
 }
 
-// dropOthers drops the segments that are not on the stack that the guest executes on:
-// they have ended by a stack overflow.
+// dropOthers drops the segments above the stack that the guest executes on: they have
+// ended untold. If there is none on it, one begins there that nobody has told of.
 func (in *instance) dropOthers(stack experimental.StackIterator) {
 	n := len(in.entries)
 	for n > 0 && in.entries[n-1].stack != stack {
 		n--
 	}
+	if n == 0 && len(in.entries) > 0 {
+		in.beginUntold(stack)
+		return
+	}
 	in.entries = in.entries[:n]
+}
+
+// beginUntold adds the segment of a function that the host found in a table and calls
+// back. Some of its activations may have gone by.
+func (in *instance) beginUntold(stack experimental.StackIterator) {
+	in.dropEnded()
+	n := len(in.entries)
+	if n == 0 {
+		return // called from outside, or on another goroutine
+	}
+	base := in.entries[n-1].base
+	if e := &in.entries[n-1]; e.calling {
+		base = e.depth
+	}
+	if !in.imports.untold {
+		in.imports.untold = true
+		in.announceAll()
+	}
+	in.push(entered{stack: stack, base: base})
 }
 
 // callsOnStack returns how many of wazero's stacks the goroutine has.
 func callsOnStack() int {
-	var pcs [256]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	pcs := make([]uintptr, 256)
+	for runtime.Callers(2, pcs) == len(pcs) {
+		pcs = make([]uintptr, 2*len(pcs))
+	}
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	n := 0
 	for {
 		f, more := frames.Next()

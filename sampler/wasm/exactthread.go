@@ -13,8 +13,8 @@ import (
 // exactThread records the calls of one instance, which are of one goroutine at a
 // time.
 //
-//	exact … mark  set when it is made
-//	all else      under mu: events on the guest's goroutine, stop on the session's
+//	exact … limit  set when it is made
+//	all else       under mu: events on the guest's goroutine, stop on the session's
 type exactThread struct {
 	exact    *exact
 	module   *module
@@ -22,14 +22,15 @@ type exactThread struct {
 	executed api.Global        // instructions, as the guest counts them
 	depth    api.MutableGlobal // how many of its numbered activations there are, where one calls
 	mark     api.MutableGlobal // set to have the next safe point call the host
+	limit    api.MutableGlobal // set for that, too, where the next one is a function's entry
 
 	mu      sync.Mutex
 	stack   callStack
-	entries []exactEntry                                // of hosts, that have not ended
-	sites   map[experimental.ProgramCounter]ccmap.Frame // of calls, by their return addresses
-	counted uint64                                      // instructions that were given to activations
-	lane    *lane                                       // while a call is under way
-	due     int                                         // samples until the clock is read
+	entries []exactEntry                             // of hosts, that have not ended
+	sites   map[experimental.ProgramCounter]position // of calls, by their return addresses
+	counted uint64                                   // instructions that were given to activations
+	lane    *lane                                    // while a call is under way
+	due     int                                      // samples until the clock is read
 	push    func(*ccmap.Sample)
 	stopped bool
 }
@@ -49,7 +50,8 @@ func newExactThread(x *exact, m *module, instance api.Module) *exactThread {
 		executed: global(instance, rewrite.ExecutedGlobal),
 		depth:    global(instance, rewrite.DepthGlobal),
 		mark:     global(instance, rewrite.MarkGlobal),
-		sites:    make(map[experimental.ProgramCounter]ccmap.Frame),
+		limit:    global(instance, rewrite.LimitGlobal),
+		sites:    make(map[experimental.ProgramCounter]position),
 		stopped:  x.stopped,
 	}
 	t.push = t.pushSample
@@ -86,18 +88,27 @@ func (t *exactThread) rest() {
 // wait says whether the guest is to call the host at its next safe point: behind the
 // import that it has called, or wherever it is if it is asked to.
 func (t *exactThread) wait(forHost bool) {
-	if forHost || t.exact.profiler.calling() {
+	switch {
+	case t.exact.profiler.calling():
+		t.poll()
+	case forHost:
 		t.mark.Set(1)
-	} else {
+	default:
 		t.mark.Set(0)
 	}
+}
+
+// poll has the guest call the host at its next safe point, whatever that is.
+func (t *exactThread) poll() {
+	t.mark.Set(1)
+	t.limit.Set(rewrite.AllNumbers)
 }
 
 // ask has the guest call the host at its next safe point.
 func (t *exactThread) ask() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mark.Set(1)
+	t.poll()
 }
 
 // spend gives what was executed since the last event to the innermost activation.
@@ -188,7 +199,7 @@ func (t *exactThread) caller(depth uint32, stack experimental.StackIterator) ccm
 	for a := t.stack.guest(); a != nil && a.counted && a.depth >= depth; a = t.stack.guest() {
 		t.leaveTo(len(t.stack.calls) - 1)
 	}
-	if t.stack.guest() == nil || !stack.Next() || !stack.Next() {
+	if t.stack.guest() == nil || !stack.Next() {
 		return unknownCaller
 	}
 	at := t.site(stack)
@@ -201,18 +212,24 @@ func (t *exactThread) caller(depth uint32, stack experimental.StackIterator) ccm
 	return at
 }
 
-// site returns what stands in the frame that the iterator is at.
+// site returns where the frame calls that is the next one on the stack but those of
+// functions that rewriting has added.
 func (t *exactThread) site(stack experimental.StackIterator) ccmap.Frame {
-	pc := stack.ProgramCounter()
-	at, ok := t.sites[pc]
-	if !ok {
-		at = unknownCaller
-		if p := t.module.locate(stack.Function(), pc); !p.foreign && !p.added {
-			at = p.frame
+	for stack.Next() {
+		pc := stack.ProgramCounter()
+		p, ok := t.sites[pc]
+		if !ok {
+			p = t.module.locate(stack.Function(), pc)
+			t.sites[pc] = p
 		}
-		t.sites[pc] = at
+		switch {
+		case p.foreign:
+			return unknownCaller
+		case !p.added:
+			return p.frame
+		}
 	}
-	return at
+	return unknownCaller
 }
 
 // clockEvery is how many samples have the same time: reading the clock for each

@@ -12,6 +12,7 @@ import (
 type imports struct {
 	uses     []use // by imported function
 	patience int   // calls after which one that has not called back is announced no more
+	untold   bool  // some call back untold: all are announced, or nothing told which one
 }
 
 // use is what was seen of an imported function.
@@ -54,17 +55,22 @@ func (in *instance) announced(k uint32, number int, stack experimental.StackIter
 	in.poll()
 	u := &in.imports.uses[k]
 	u.calls++
-	if u.calls > in.imports.patience && !u.back {
+	if u.calls > in.imports.patience && !u.back && !in.imports.untold {
 		in.announce.Set(in.announce.Get() &^ in.module.rewritten.Announced[k])
 	}
 }
 
-// note keeps the frames of the innermost segment.
+// note keeps the frames of the innermost segment, without the one that a tail call
+// replaces: then Depth, which the guest has set for the call, leaves it out.
 func (in *instance) note(e *entered) {
 	w := &in.walk
 	e.depth, e.frames, e.cut = w.number, e.frames[:0], e.direct
 	at, more := w.top, w.more
-	for number := w.number; number > e.base; at, more = in.next(w.stack) {
+	if in.readDepth() == w.number-1 {
+		e.depth--
+		at, more = in.next(w.stack)
+	}
+	for number := e.depth; number > e.base; at, more = in.next(w.stack) {
 		if !more || at.foreign {
 			e.cut = true
 			return

@@ -124,16 +124,17 @@ func (in *instance) safepoint(reason uint32, number int, stack experimental.Stac
 	in.arrive(stack, number)
 	in.walk.entering = reason == rewrite.ReasonEntry
 	if imported {
-		in.returned(k)
+		in.walk.host = int64(k)
 	}
+	in.returned()
 	if in.thread.Sample(in) {
 		in.poll()
 	}
 	in.walk.end()
 }
 
-// poll has the guest call the host at its next safe point: the order of the two is for
-// what enters a function meanwhile.
+// poll has the guest call the host at its next safe point. The order of the two is for a
+// guest that enters a function meanwhile: see [Profiler.ask].
 func (in *instance) poll() {
 	in.mark.Set(1)
 	in.limit.Set(rewrite.AllNumbers)
@@ -192,24 +193,29 @@ func (in *instance) arrive(stack experimental.StackIterator, number int) {
 // another module can write the guest's globals.
 const mostActivations = 1 << 24
 
-// see tells the guest how many of its activations samples have seen.
+// see tells the guest how many of its activations samples have seen. Limit must never be
+// less, or an activation that begins would be taken for one that was seen: while Mark is
+// set, the guest may have lost what it was set to.
 func (in *instance) see(activations int) {
-	in.visited.Set(uint64(activations))
-	if in.mark.Get() == 0 {
-		in.limit.Set(uint64(activations))
+	limit := uint64(activations)
+	if in.mark.Get() != 0 {
+		limit = rewrite.AllNumbers
 	}
+	in.visited.Set(uint64(activations))
+	in.limit.Set(limit)
 }
 
-// returned notes that an imported function has returned, whose frame is then the
-// innermost one: the same activation that was announced, if it was.
-func (in *instance) returned(k uint32) {
-	in.walk.host = int64(k)
-	if n := len(in.entries); n > 0 && in.entries[n-1].calling {
-		e := &in.entries[n-1]
-		if e.host == k {
-			in.walk.returned = e.hostMark
-		}
-		e.calling = false
+// returned notes that the guest executes again, if an imported function was announced:
+// that has returned. Behind its call, its frame is the innermost one.
+func (in *instance) returned() {
+	n := len(in.entries)
+	if n == 0 || !in.entries[n-1].calling {
+		return
+	}
+	e := &in.entries[n-1]
+	e.calling = false
+	if in.walk.host == int64(e.host) {
+		in.walk.returned = e.hostMark
 	}
 }
 

@@ -84,7 +84,7 @@ func (in *instance) walkSegment(base int, visit func(managed.Frame) bool) (whole
 // noteFirst notes of what method the segment's first activation is: not of the
 // entry's, if that has made a tail call.
 func (in *instance) noteFirst(method ccmap.MethodID) {
-	if n := len(in.entries); n > 0 {
+	if n := len(in.entries); n > 0 && in.entries[n-1].entry != nil {
 		e := &in.entries[n-1]
 		e.replaced = e.replaced || method != in.module.method(e.entry.function)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -28,7 +30,8 @@ type guestRun struct {
 
 // execute runs a guest until it has run for some time, and once at least.
 func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Duration, prefixes []time.Duration) (guestRun, error) {
-	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler())
+	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
+		WithCoreFeatures(api.CoreFeaturesV2|experimental.CoreFeaturesTailCall)) // as ccmapd run does
 	defer runtime.Close(ctx)
 	profiler := wasm.New(runtime, o)
 	unbounded := ccmap.New(ccmap.Options{Names: profiler.Sink().Names})

@@ -25,7 +25,7 @@ const (
 // Reasons of a sample. An import k has two of its own.
 const (
 	ReasonEntry uint32 = 0 // a function was entered
-	ReasonLoop  uint32 = 1 // a loop goes on, or a function of tight loops ends
+	ReasonLoop  uint32 = 1 // a loop goes on, or a function ends
 )
 
 // BeforeImport is the reason that announces a call of imported function k: the

@@ -3,7 +3,7 @@ package rewrite
 // An addedFunction stands behind those of the original.
 type addedFunction struct {
 	kind     addedKind
-	function uint32 // of the original, of thunks and references
+	function uint32 // of the original, of those that call one
 	typ      uint32
 }
 
@@ -13,6 +13,7 @@ const (
 	addedThunk     addedKind = iota // calls an exported function that is also called inside
 	addedReference                  // calls a function that is referred to, for other modules, too
 	addedStub                       // polls at the entry of a function, and enters it again
+	addedExit                       // polls at an exit of a function, and returns
 	addedEnter                      // what polls at entries call
 	addedCatch                      // what is called in front of indirect calls
 )
@@ -38,6 +39,9 @@ func (a *assembly) body(f addedFunction) []byte {
 		b = l.set(b, globalDepth)
 	case addedStub:
 		b = a.stubBody(f, params)
+	case addedExit:
+		b = constant([]byte{0}, ReasonLoop)
+		b = appendParams(l.callSample(local(b, opLocalGet, params-1)), params-1)
 	case addedEnter:
 		b = l.enterBody(params)
 	case addedCatch:

@@ -32,14 +32,14 @@ func newAssembly(m *original, p *plan, o Options) *assembly {
 		announce:     announcements(m, o),
 		faces:        make([]face, len(m.bodies)),
 		marks:        o.Marks,
-		resultBlocks: map[string]uint32{},
+		resultBlocks: map[string]int64{},
 	}
 	a.out = &Module{
 		Marks:     o.Marks,
 		Imported:  m.importedFunctions,
 		Functions: make([]Kind, len(m.bodies)),
 		Entries:   map[uint32]uint32{},
-		stubs:     map[uint32]entryPoint{},
+		stubs:     map[uint32]place{},
 		Announced: a.layout.announce,
 		bodies:    make([]extent, len(m.bodies)),
 	}
@@ -104,12 +104,6 @@ func (a *assembly) planTypes() {
 	}
 	a.layout.sampleType = a.typeOf([]byte{typeI32, typeI32}, nil)
 	a.layout.callType = a.typeOf([]byte{typeI32, typeI32, typeI32}, nil)
-	for i := range a.plan.functions {
-		results := a.module.types[a.module.functionTypes[a.module.importedFunctions+i]].results
-		if len(results) > 1 && a.plan.functions[i].pollsAtExit() {
-			a.layout.resultBlocks[string(results)] = a.typeOf(nil, results)
-		}
-	}
 }
 
 func (a *assembly) isKnown(key string) bool {
@@ -180,12 +174,31 @@ func (a *assembly) writeCode() *RefusedError {
 		if err := w.write(i); err != nil {
 			return err
 		}
+		if err := a.bound(w.code); err != nil {
+			return err
+		}
 	}
 	a.out.spans = append(a.out.spans, span{uint32(len(w.code)), inserted})
 	for _, f := range a.added {
 		w.code = appendBytes(w.code, a.body(f))
+		if err := a.bound(w.code); err != nil {
+			return err
+		}
 	}
 	a.contents[sectionCode] = w.code
+	return nil
+}
+
+// maxGrowth bounds the rewritten code, in multiples of the module. Real code grows by
+// a third at most, what is all calls to 20 times its length; only long lists of
+// parameters, which one type stands for in the original, are more.
+const maxGrowth = 64
+
+// bound refuses the module when its code has become too long, or for 32-bit offsets.
+func (a *assembly) bound(code []byte) *RefusedError {
+	if most := min(maxGrowth*len(a.module.data), 1<<31); len(code) > most {
+		return refuse(a.module.sections[sectionCode].start, "rewritten code longer than %d bytes", most)
+	}
 	return nil
 }
 

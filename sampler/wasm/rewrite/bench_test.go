@@ -38,6 +38,7 @@ func BenchmarkRewrite(b *testing.B) {
 	}{
 		{"marks=false", rewrite.Options{MultiValue: true}},
 		{"marks=true", rewrite.Options{MultiValue: true, Marks: true, Calls: true}},
+		{"tails=true", rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true}},
 		{"exact=true", rewrite.Options{MultiValue: true, Marks: true, Exact: true}},
 	} {
 		b.Run("guest=go/"+c.name, func(b *testing.B) {

@@ -70,7 +70,8 @@ func (w *bodyWriter) append() {
 		w.out.spans = append(w.out.spans, span{base + s.at, s.original})
 	}
 	w.code = append(w.code, w.buffer...)
-	w.out.spans = append(w.out.spans, span{uint32(len(w.code)), w.relative(w.d.at) | inserted}) // the next one's size
+	// The next function's size follows.
+	w.out.spans = append(w.out.spans, span{uint32(len(w.code)), w.relative(w.d.at) | inserted})
 }
 
 // flush copies the original code up to an offset.
@@ -148,14 +149,12 @@ func (w *bodyWriter) enter() {
 		w.buffer = w.layout.appendNumber(w.buffer, w.number)
 	}
 	w.pollEntry()
-	if w.traits.pollsAtExit() {
-		w.buffer = appendSigned(append(w.buffer, opBlock), w.layout.resultBlock(w.module.types[w.module.functionTypes[w.function]].results))
-	}
 }
 
 // pollEntry polls, and if activations are numbered lowers Visited below this one's
-// number. What is called is given the parameters and returns them, if it cannot take the function's place: so
-// wazevo need not keep them elsewhere meanwhile, which it would even if nothing is called.
+// number. What is called is given the parameters and returns them, if it cannot take the
+// function's place: so wazevo need not keep them elsewhere meanwhile, which it would even
+// if nothing is called.
 func (w *bodyWriter) pollEntry() {
 	l := w.layout
 	b := rarely(w.buffer)
@@ -169,8 +168,7 @@ func (w *bodyWriter) pollEntry() {
 	case w.face.stub != 0:
 		b = appendParams(b, uint32(len(l.types[w.face.typ].params)))
 		b = appendU32(append(b, opReturnCall), w.face.stub)
-		start := w.module.bodies[w.function-w.module.importedFunctions].start
-		w.out.stubs[w.face.stub] = entryPoint{uint32(w.function), uint32(w.d.at - start)}
+		w.standIn(w.face.stub, w.d.at)
 	case w.face.enter != 0:
 		b = w.callEnter(b)
 	default:
@@ -195,6 +193,12 @@ func (w *bodyWriter) callEnter(b []byte) []byte {
 	return b
 }
 
+// standIn notes that an added function polls in place of this one, at an instruction.
+func (w *bodyWriter) standIn(index uint32, at int) {
+	start := w.module.bodies[w.function-w.module.importedFunctions].start
+	w.out.stubs[index] = place{uint32(w.function), uint32(at - start)}
+}
+
 // instruction rewrites the decoder's instruction if it must change, and adds
 // what must stand around it.
 func (w *bodyWriter) instruction() {
@@ -213,18 +217,26 @@ func (w *bodyWriter) instruction() {
 	case opRefFunc:
 		w.replaceIndex(d.op, w.layout.reference(d.index))
 	case opReturn:
-		if w.traits.pollsAtExit() {
-			w.flush(d.start)
-			w.replaced(opBr)
-			w.buffer = appendU32(w.buffer, w.tight.label(d.nesting, uint32(d.nesting)))
-			w.copied = d.at
-		}
+		w.pollExit()
 	case opEnd:
 		w.endLoop()
-		if d.nesting < 0 && w.traits.pollsAtExit() {
-			w.insert(d.start, d.start)
-			w.buffer = w.layout.appendPoll(append(w.buffer, opEnd), ReasonLoop, w.number)
+		if d.nesting < 0 {
+			w.pollExit()
 		}
+	}
+}
+
+// pollExit polls in front of an exit, but for branches to the outermost label.
+func (w *bodyWriter) pollExit() {
+	d := &w.d
+	switch {
+	case w.face.exit != 0:
+		w.insert(d.start, d.start)
+		w.buffer = w.layout.appendExit(w.buffer, w.layout.types[w.face.typ].results, w.face.exit, w.number)
+		w.standIn(w.face.exit, d.start)
+	case w.traits.tightLeaf():
+		w.insert(d.start, d.start)
+		w.buffer = w.layout.appendPoll(w.buffer, ReasonLoop, w.number)
 	}
 }
 
@@ -285,15 +297,14 @@ func (w *bodyWriter) call() {
 	}
 }
 
-// tell gives a callee its number, as a parameter or by Depth. Imports need it that
-// may call back, which are those that are announced.
+// tell gives a callee its number, as a parameter or by Depth. An import may call back.
 func (w *bodyWriter) tell(callee face, tail bool) {
 	d := &w.d
 	switch {
 	case callee.registered:
 		w.insert(d.start, d.start)
 		w.pushNumber(tail)
-	case callee.numbered, w.options.Exact, int(d.index) < w.module.importedFunctions && w.layout.announce[d.index] != 0:
+	case callee.numbered, w.options.Exact, int(d.index) < w.module.importedFunctions:
 		w.insert(d.start, d.start)
 		w.setDepth(tail)
 	}

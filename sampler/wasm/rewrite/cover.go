@@ -102,8 +102,8 @@ func (c *cover) branch(label uint32) {
 }
 
 // dispatch is the table in a dispatch's head. Of the blocks there, only the ends of
-// heads are reached in cycles, and those without a safe point; the others when the
-// function is entered.
+// heads are reached in cycles, and those without a safe point; the others when the loop
+// is entered. Loops around it have parameters, and so poll at their heads.
 func (c *cover) dispatch(nesting int, heads []int) {
 	loop := c.blocks[nesting].loop
 	for i := nesting + 1; i < len(c.blocks); i++ {

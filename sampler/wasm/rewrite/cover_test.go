@@ -9,6 +9,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
@@ -108,7 +109,8 @@ func loopPolls(t *testing.T, guest []byte) (polls, executed int) {
 func newHost(t *testing.T, sample func(_ context.Context, m api.Module, reason, number uint32)) wazero.Runtime {
 	t.Helper()
 	ctx := context.Background()
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCloseOnContextDone(true))
+	features := api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features).WithCloseOnContextDone(true))
 	t.Cleanup(func() { r.Close(ctx) })
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(sample).Export(rewrite.SampleFunction).

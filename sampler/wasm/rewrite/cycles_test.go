@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type maze struct {
 	left   int    // statements that may follow
 	points int    // where fuel is used
 
+	nops       int // in every jump, to hide it
 	dispatched bool
 	open       int // blocks of the dispatch
 }
@@ -37,7 +39,7 @@ const (
 
 const (
 	mazeFuel      = 20_000
-	mazeFunctions = 200
+	mazeFunctions = 120
 
 	nothing = 0
 	operand = 1
@@ -188,7 +190,8 @@ func (m *maze) jump() {
 		return
 	}
 	write := func() {
-		m.number(m.random.IntN(10))
+		m.number(m.random.IntN(12) - 1)
+		m.emit(slices.Repeat([]byte{0x01}, m.nops)...)
 		m.emit(0x21, mazePC)
 		if m.random.IntN(30) == 0 {
 			m.emit(0x01)
@@ -227,9 +230,9 @@ func (m *maze) dispatch(n int) {
 	m.dispatched = false
 }
 
-// newMaze writes a function.
-func newMaze(random *rand.Rand) *maze {
-	m := &maze{random: random, left: 30}
+// newMaze writes a function, with so many nops in every jump.
+func newMaze(random *rand.Rand, nops int) *maze {
+	m := &maze{random: random, nops: nops, left: 30}
 	if random.IntN(2) == 0 {
 		m.dispatch(2 + random.IntN(5))
 	}
@@ -240,19 +243,20 @@ func newMaze(random *rand.Rand) *maze {
 	return m
 }
 
-// module is one with the maze as "f", fuel as "fuel", and the functions that it calls.
+// module is one whose "f" calls the maze, with fuel as "fuel", and the functions that
+// the maze calls.
 func (m *maze) module() []byte {
 	function := append([]byte{1, 2, i32}, m.code...)
-	content := append(binary.AppendUvarint([]byte{3}, uint64(len(function))), function...)
+	content := append(binary.AppendUvarint([]byte{4}, uint64(len(function))), function...)
 	return build(
 		section(1, 3, 0x60, 0, 0, 0x60, 1, i32, 0, 0x60, 1, i32, 1, i32),
 		section(2, append([]byte{1}, "\x03env\x04host\x00\x00"...)...),
-		section(3, 3, 2, 0, 0),
+		section(3, 4, 2, 0, 0, 2),
 		section(4, 1, 0x70, 0, 2),
 		section(6, append([]byte{1, i32, 1}, "\x41\xa0\x9c\x01\x0b"...)...), // mazeFuel
-		section(7, append([]byte{2}, "\x01f\x00\x01\x04fuel\x03\x00"...)...),
+		section(7, append([]byte{2}, "\x01f\x00\x04\x04fuel\x03\x00"...)...),
 		section(9, 1, 0, 0x41, 0, 0x0b, 2, 2, 3),
-		section(10, append(content, "\x02\x00\x0b\x04\x00\x10\x02\x0b"...)...),
+		section(10, append(content, "\x02\x00\x0b\x04\x00\x10\x02\x0b\x06\x00\x20\x00\x10\x01\x0b"...)...),
 	)
 }
 
@@ -263,10 +267,10 @@ func TestCyclesPassSafePoints(t *testing.T) {
 	for seed := range uint64(mazeFunctions) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			maze := newMaze(rand.New(rand.NewPCG(seed, 0)))
-			want, _ := maze.run(t, maze.module(), seed)
-			for _, o := range []rewrite.Options{{}, {MultiValue: true, Exact: true}, {MultiValue: true, Marks: true, Calls: true}} {
-				got, used := maze.run(t, rewritten(t, maze.module(), o).Binary, seed)
+			maze := newMaze(rand.New(rand.NewPCG(seed, 0)), 0)
+			want, _, _ := maze.run(t, maze.module(), seed)
+			for _, o := range []rewrite.Options{{}, {MultiValue: true, Exact: true}, marked, stubbed} {
+				got, used, _ := maze.run(t, rewritten(t, maze.module(), o).Binary, seed)
 				if got != want {
 					t.Errorf("%+v: %#x, want %#x", o, got, want)
 				}
@@ -278,8 +282,26 @@ func TestCyclesPassSafePoints(t *testing.T) {
 	}
 }
 
-// run gives the maze's hash and fuel, and the most that was used between safe points.
-func (m *maze) run(t *testing.T, module []byte, seed uint64) (result [2]uint64, used uint64) {
+// TestJumpsAreCounted: a nop in every jump hides them all, and adds their number to
+// the instructions that are executed; two add it twice.
+func TestJumpsAreCounted(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(mazeFunctions / 3) {
+		var executed [3]uint64
+		for nops := range executed {
+			maze := newMaze(rand.New(rand.NewPCG(seed, 0)), nops)
+			m := rewritten(t, maze.module(), rewrite.Options{MultiValue: true, Exact: true})
+			_, _, executed[nops] = maze.run(t, m.Binary, seed)
+		}
+		if want := 2*executed[1] - executed[2]; executed[0] != want {
+			t.Errorf("%d: %d instructions, want %d", seed, executed[0], want)
+		}
+	}
+}
+
+// run gives the maze's hash and fuel, the most that was used between safe points, and
+// the instructions that were executed, if they are counted.
+func (m *maze) run(t *testing.T, module []byte, seed uint64) (result [2]uint64, used, executed uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -298,5 +320,8 @@ func (m *maze) run(t *testing.T, module []byte, seed uint64) (result [2]uint64, 
 		t.Fatal(err)
 	}
 	note(guest)
-	return [2]uint64{results[0], last}, used
+	if g := guest.ExportedGlobal(rewrite.ExecutedGlobal); g != nil {
+		executed = g.Get()
+	}
+	return [2]uint64{results[0], last}, used, executed
 }

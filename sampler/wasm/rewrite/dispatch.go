@@ -24,7 +24,7 @@ type dispatch struct {
 	open    int // blocks open of the loop and those in its head
 	local   uint32
 	length  int64 // instructions in the head
-	targets []int // by k, the last for all above: blocks open in the block it goes to the end of; reused
+	targets []int // by k, the last for all above: blocks open in the one to whose end it goes; reused
 }
 
 // begin starts a function.
@@ -32,11 +32,12 @@ func (s *dispatch) begin() {
 	*s = dispatch{targets: s.targets[:0]}
 }
 
-// next follows an instruction. Of the function's loops it looks at the first.
+// next follows an instruction. Of the function's loops it looks at the first one without
+// parameters: a jump straight to a block does not take them there.
 func (s *dispatch) next(d *decoder) {
 	switch d.op {
 	case opLoop:
-		if s.nesting == 0 {
+		if s.nesting == 0 && !pollsAtHead(d) {
 			s.nesting, s.open, s.head = d.nesting, d.nesting, d.at
 		}
 	case opBlock:
@@ -75,7 +76,10 @@ func (s *dispatch) isLoop(nesting int) bool {
 // jump tells where a branch to the loop's head goes from there: to the end of the
 // block with so many open. It is false where that is not known, or not in the loop.
 func (s *dispatch) jump(d *decoder) (target int, ok bool) {
-	if d.op != opBr || len(s.targets) == 0 || d.data[d.before[0]] != opLocalSet || d.data[d.before[1]] != opI32Const {
+	if d.op != opBr || len(s.targets) == 0 {
+		return 0, false
+	}
+	if d.data[d.before[0]] != opLocalSet || d.data[d.before[1]] != opI32Const {
 		return 0, false
 	}
 	r := reader{data: d.data, at: d.before[1] + 1}

@@ -10,6 +10,7 @@ type face struct {
 	registered bool   // its last parameter is the number; else its callers set Depth
 	stub       uint32 // what its poll makes a tail call of; 0: the poll comes back
 	enter      uint32 // what such a poll calls; 0: the host
+	exit       uint32 // what its polls at exits make a tail call of; 0: none
 	reference  uint32 // what stands for it where the module refers to it; 0: itself
 }
 
@@ -55,6 +56,10 @@ func (a *assembly) listens(function uint32) bool {
 	return a.entries[function] == a.layout.function(function)
 }
 
+// maxHanded is how many parameters a poll at an entry hands on at most. More are not
+// in registers, most of them, and would make functions that are called so much longer.
+const maxHanded = 16
+
 // planPoll decides how a function's poll at its entry calls the host. Best is what does
 // not come back: then wazevo need not keep anything for that case.
 func (a *assembly) planPoll(function uint32, f *face) {
@@ -62,8 +67,27 @@ func (a *assembly) planPoll(function uint32, f *face) {
 	case a.options.TailCalls && f.numbered && !a.options.Exact && a.layout.fits[f.typ] && !a.listens(function):
 		a.layout.enter = a.shared(addedEnter, a.typeOf([]byte{typeI32}, []byte{typeI32}))
 		f.stub = a.add(addedFunction{addedStub, function, f.typ})
-	case a.options.MultiValue:
+		a.planExit(function, f)
+	case a.options.MultiValue && len(a.layout.types[f.typ].params) <= maxHanded:
 		f.enter = a.shared(addedEnter, a.derived(f.typ, f.numbered && !f.registered, true))
+	}
+}
+
+// planExit decides whether a function polls at its exits, so that what it has executed
+// behind its last safe point is found in it.
+func (a *assembly) planExit(function uint32, f *face) {
+	i := int(function) - a.module.importedFunctions
+	if !a.plan.functions[i].loops && a.module.isShort(i) {
+		return
+	}
+	results := a.layout.types[f.typ].results
+	typ := a.typeOf(append(bytes.Clone(results), typeI32), results)
+	if !a.layout.fits[typ] || len(results) > 0 && !a.options.MultiValue {
+		return
+	}
+	f.exit = a.add(addedFunction{addedExit, function, typ})
+	if _, ok := a.layout.resultBlocks[string(results)]; !ok && len(results) > 0 {
+		a.layout.resultBlocks[string(results)] = int64(a.typeOf(results, results))
 	}
 }
 

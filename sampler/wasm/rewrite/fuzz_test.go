@@ -19,6 +19,7 @@ import (
 const maxSeed = 2048
 
 func addSeeds(f *testing.F) {
+	seeds := []*rewrite.Options{&marked, &stubbed, &exact}
 	for _, s := range suites {
 		files, err := filepath.Glob(filepath.Join(suiteDir(f, s.name), "*.0.wasm"))
 		if err != nil || len(files) == 0 {
@@ -30,18 +31,35 @@ func addSeeds(f *testing.F) {
 				f.Fatal(err)
 			}
 			if len(data) <= maxSeed {
-				f.Add(data)
+				f.Add(data, flagsOf(seeds[len(data)%len(seeds)]))
 			}
 		}
 	}
+}
+
+// optionsOf are the options that flags stand for.
+func optionsOf(flags byte) rewrite.Options {
+	return rewrite.Options{
+		MultiValue: flags&1 != 0, TailCalls: flags&2 != 0, Marks: flags&4 != 0,
+		Calls: flags&8 != 0, Exact: flags&16 != 0, Announce: announced,
+	}
+}
+
+func flagsOf(o *rewrite.Options) (flags byte) {
+	for i, set := range []bool{o.MultiValue, o.TailCalls, o.Marks, o.Calls, o.Exact} {
+		if set {
+			flags |= 1 << i
+		}
+	}
+	return flags
 }
 
 // FuzzRewrite: a module is refused, or wazero takes it rewritten if it takes it
 // as it is, and its functions then give the same results and traps.
 func FuzzRewrite(f *testing.F) {
 	addSeeds(f)
-	f.Fuzz(func(t *testing.T, binary []byte) {
-		m, err := rewrite.Rewrite(binary, marked)
+	f.Fuzz(func(t *testing.T, binary []byte, flags byte) {
+		m, err := rewrite.Rewrite(binary, optionsOf(flags))
 		if err != nil {
 			if !errors.Is(err, rewrite.ErrRefused) {
 				t.Fatalf("error is no refusal: %v", err)

@@ -14,7 +14,7 @@ type layout struct {
 	marks    bool                     // Options.Marks
 
 	sampleType, callType uint32
-	resultBlocks         map[string]uint32 // types of blocks, by their several results
+	resultBlocks         map[string]int64 // types of blocks that leave results as they are
 }
 
 // hostFunctions are the imported functions that are added.
@@ -89,15 +89,19 @@ func (l *layout) appendAnnounce(b []byte, mask uint64, reason, number uint32) []
 	return append(l.callSample(l.number(constant(b, reason), number)), opEnd)
 }
 
-// resultBlock returns the type of a block with the given results.
-func (l *layout) resultBlock(results []byte) int64 {
-	switch len(results) {
-	case 0:
-		return emptyBlockType
-	case 1:
-		return int64(results[0]) - 0x80
+// appendExit: if Mark { return exit(…, number) }
+//
+// The results, which were pushed, are handed through.
+func (l *layout) appendExit(b []byte, results []byte, exit, number uint32) []byte {
+	block := int64(emptyBlockType)
+	if len(results) > 0 {
+		block = l.resultBlocks[string(results)]
 	}
-	return int64(l.resultBlocks[string(results)])
+	for range 2 {
+		b = appendSigned(append(b, opBlock), block)
+	}
+	b = l.number(thenRarely(l.get(b, globalMark)), number)
+	return append(appendU32(append(b, opReturnCall), exit), opEnd)
 }
 
 // number pushes what the local holds, 0 where activations have no numbers.

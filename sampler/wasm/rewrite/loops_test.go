@@ -109,7 +109,7 @@ func tenTimes(code string) []byte {
 func countPolls(t *testing.T, module []byte, polls *uint64) api.Module {
 	t.Helper()
 	ctx := context.Background()
-	r := wazero.NewRuntime(ctx)
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(tailCalls))
 	t.Cleanup(func() { r.Close(ctx) })
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(func(_, _ uint32) { *polls++ }).Export(rewrite.SampleFunction).

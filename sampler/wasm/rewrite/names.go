@@ -76,22 +76,32 @@ func (a *assembly) readFunctionNames(names []string, r *reader) {
 	}
 }
 
-// shiftLocalNames copies the names of locals with their functions' new indices.
+// shiftLocalNames copies the names of locals with their functions' new indices, and
+// their own.
 func (a *assembly) shiftLocalNames(r *reader) []byte {
 	n := r.count(2)
 	b := appendU32(nil, uint32(n))
 	for ; n > 0 && r.err == nil; n-- {
-		b = appendU32(b, a.layout.function(r.u32()))
-		start := r.at
-		for locals := r.count(2); locals > 0 && r.err == nil; locals-- {
-			r.u32()
-			r.bytes()
-		}
-		if r.err == nil {
-			b = append(b, r.data[start:r.at]...)
+		function := r.u32()
+		locals := r.count(2)
+		b = appendU32(appendU32(b, a.layout.function(function)), uint32(locals))
+		for ; locals > 0 && r.err == nil; locals-- {
+			b = appendU32(b, a.shiftLocal(function, r.u32()))
+			b = appendBytes(b, r.bytes())
 		}
 	}
 	return b
+}
+
+// shiftLocal gives a local its new index: one higher behind the number.
+func (a *assembly) shiftLocal(function, index uint32) uint32 {
+	if uint64(function) >= uint64(a.module.spaces.functions) || !a.layout.face(function).registered {
+		return index
+	}
+	if params := a.module.types[a.module.functionTypes[function]].params; uint64(index) < uint64(len(params)) {
+		return index
+	}
+	return index + 1
 }
 
 func (a *assembly) functionNames(names []string) []byte {
@@ -113,7 +123,7 @@ func (a *assembly) functionNames(names []string) []byte {
 	for i, f := range a.added {
 		index := a.layout.function(uint32(len(names) + i))
 		switch f.kind {
-		case addedThunk, addedReference:
+		case addedThunk, addedReference, addedStub, addedExit:
 			add(index, names[f.function])
 		case addedEnter:
 			add(index, HostModule+".enter")

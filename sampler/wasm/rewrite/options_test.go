@@ -14,7 +14,10 @@ import (
 // TestOptionsAddGlobals: a module has the globals that its options ask for.
 func TestOptionsAddGlobals(t *testing.T) {
 	t.Parallel()
-	for _, o := range []rewrite.Options{{}, {Marks: true}, {Calls: true}, {Exact: true}, {Marks: true, Calls: true, Exact: true}} {
+	for _, o := range []rewrite.Options{
+		{}, {Marks: true}, {Calls: true}, {Exact: true}, {Marks: true, Calls: true, Exact: true},
+		{Marks: true, TailCalls: true}, {MultiValue: true, Marks: true, TailCalls: true},
+	} {
 		polls := uint64(0)
 		m := rewritten(t, fibGuest(), o)
 		guest := countPolls(t, m.Binary, &polls)
@@ -74,5 +77,23 @@ func TestDepthAtImports(t *testing.T) {
 	}
 	if d := cmp.Diff([][]uint64{{1, 1}, {1, 1, 1, 1, 1}}, [][]uint64{depths, numbers}); d != "" {
 		t.Errorf("depths and numbers, want to got:\n%s", d)
+	}
+}
+
+// TestLimitFallsToVisited: behind one entry that finds nothing due, others ask no more.
+func TestLimitFallsToVisited(t *testing.T) {
+	t.Parallel()
+	for _, o := range []rewrite.Options{markedOld, marked, stubbed} {
+		polls := uint64(0)
+		guest := countPolls(t, rewritten(t, fibGuest(), o).Binary, &polls)
+		global(guest, rewrite.MarkGlobal).Set(0)
+		global(guest, rewrite.VisitedGlobal).Set(5)
+		if _, err := guest.ExportedFunction("fib").Call(context.Background(), 10); err != nil {
+			t.Fatal(err)
+		}
+		visited, limit := global(guest, rewrite.VisitedGlobal).Get(), global(guest, rewrite.LimitGlobal).Get()
+		if visited != 0 || limit != 0 || polls != 0 {
+			t.Errorf("visited %d, limit %d, %d polls", visited, limit, polls)
+		}
 	}
 }

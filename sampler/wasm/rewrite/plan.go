@@ -1,12 +1,10 @@
 package rewrite
 
-import "slices"
-
 // Kind says how a function is instrumented.
 type Kind uint8
 
 const (
-	// Bare functions have no safe points: they have no loops and call nothing.
+	// Bare functions have no safe points: they are short, have no loops and call nothing.
 	// Their own time is found at the next safe point of their callers.
 	Bare Kind = iota
 	// Polled functions have safe points. With Options.Marks their activations are
@@ -20,7 +18,7 @@ type plan struct {
 	inside     []bool   // by function: referred to from inside the module
 	inCode     []bool   // by function: ref.func in code refers to it
 	indirect   []bool   // by type: of functions that are called indirectly
-	shares     bool     // functions may be called through tables of other modules
+	shares     bool     // other modules may get references to functions
 	loops      loopScan // of the function under work
 	referenced []bool   // by function: inCode, or an element segment or a global refers to it
 }
@@ -33,9 +31,9 @@ type traits struct {
 	loopTraits
 }
 
-// pollsAtExit: a function that is sampled at its exits, too. All of its loops are tight,
-// as a rule over before they poll, and its callees poll for it nowhere.
-func (t *traits) pollsAtExit() bool { return len(t.tight) > 0 && !t.calls }
+// tightLeaf: its loops are over before they poll, as a rule, and it calls nothing that
+// polls: it polls at its exits, too, or its time were never its own.
+func (t *traits) tightLeaf() bool { return len(t.tight) > 0 && !t.calls }
 
 // makePlan decodes all of the code once.
 func makePlan(m *original) (*plan, *RefusedError) {
@@ -45,6 +43,7 @@ func makePlan(m *original) (*plan, *RefusedError) {
 		inCode:     make([]bool, m.spaces.functions),
 		indirect:   make([]bool, m.spaces.types),
 		referenced: make([]bool, m.spaces.functions),
+		shares:     m.sharesTables || len(m.references[sectionGlobal]) > 0,
 	}
 	for _, section := range []byte{sectionGlobal, sectionElement} {
 		for _, ref := range m.references[section] {
@@ -56,7 +55,6 @@ func makePlan(m *original) (*plan, *RefusedError) {
 			return nil, err
 		}
 	}
-	p.shares = m.sharesTables || len(m.references[sectionGlobal]) > 0 || slices.Contains(p.inCode, true)
 	return p, nil
 }
 
@@ -74,15 +72,26 @@ func (p *plan) scan(m *original, i int) *RefusedError {
 			t.calls, p.indirect[d.index] = true, true
 		case opRefFunc:
 			p.inside[d.index], p.inCode[d.index], p.referenced[d.index] = true, true, true
+			p.shares = true
+		case opTableGet:
+			p.shares = true
 		}
 		t.tail = t.tail || d.op == opReturnCall || d.op == opReturnCallIndirect
 	}
 	t.loopTraits = p.loops.traits()
-	if t.loops || t.calls {
+	if t.loops || t.calls || !m.isShort(i) {
 		t.kind = Polled
 	}
 	return d.done()
 }
+
+// leastPolled is how many bytes of code a function has at least that polls although it
+// neither loops nor calls, or at its exits although it does not loop. What a shorter one
+// executes in between is little, and a poll is as much: with polls at all exits a program of
+// small methods was 13 % slower.
+const leastPolled = 64
+
+func (m *original) isShort(i int) bool { return m.bodies[i].end-m.bodies[i].start < leastPolled }
 
 // maxLocals bounds a function's locals, for which wazero allocates memory one by
 // one. It is the limit of the WebAssembly JavaScript Interface, section 7.

@@ -3,17 +3,17 @@ package rewrite
 // Options say what is added to a module. The zero value adds safe points, and
 // nothing else.
 type Options struct {
-	// Marks keeps DepthGlobal and VisitedGlobal, which tell the activations that a
-	// sample has seen from those that it has not. It is most of what rewriting
-	// costs: see "What it costs".
+	// Marks keeps DepthGlobal, VisitedGlobal and LimitGlobal, which tell the activations
+	// that a sample has seen from those that it has not.
 	Marks bool
-	// Calls reports indirect calls to CallFunction while CallsGlobal is set. It needs MultiValue.
+	// Calls reports indirect calls to CallFunction while CallsGlobal is set. Nothing is
+	// reported without MultiValue.
 	Calls bool
 	// MultiValue says that the module will be compiled with the feature of that name,
 	// as all are that wazero calls version 2. Without it polls cost more.
 	MultiValue bool
-	// TailCalls says the same of that feature, which wazero calls experimental. Without it polls of
-	// functions with numbers cost more.
+	// TailCalls says the same of that feature, which wazero calls experimental. Without
+	// it polls of functions with numbers cost more.
 	TailCalls bool
 	// Exact also counts the instructions of the original as they execute, into
 	// ExecutedGlobal.
@@ -28,7 +28,7 @@ type Options struct {
 // changed after Rewrite and may be read by any goroutine.
 type Module struct {
 	Binary []byte
-	// Marks: it has DepthGlobal and VisitedGlobal, as Options.Marks asked.
+	// Marks: it has DepthGlobal, VisitedGlobal and LimitGlobal, as Options.Marks asked.
 	Marks bool
 
 	// Imported is the number of the original's imported functions: they keep
@@ -49,8 +49,8 @@ type Module struct {
 	Announced []uint64
 
 	spans  []span
-	bodies []extent              // of the original, in its code section
-	stubs  map[uint32]entryPoint // by the index of the stub
+	bodies []extent         // of the original, in its code section
+	stubs  map[uint32]place // by the index of the stub
 }
 
 // Site is an indirect call in the original.
@@ -108,13 +108,13 @@ func (m *Module) Function(index uint32) (uint32, bool) {
 	return index - hostFunctions, true
 }
 
-// entryPoint is where a function of the original begins.
-type entryPoint struct{ function, position uint32 }
+// place is an instruction of a function of the original.
+type place struct{ function, position uint32 }
 
-// Stub tells of an added function that polls at the entry of one of the original's, in
-// its place: the function's index and the position of its first instruction. At a sample
-// it stands for the activation, which has only begun.
+// Stub tells of an added function that polls in the place of one of the original's, at
+// its entry or an exit: the function's index, and the position of its first or last
+// instruction. At a sample it stands for the activation.
 func (m *Module) Stub(index uint32) (function, position uint32, ok bool) {
-	e, ok := m.stubs[index]
-	return e.function, e.position, ok
+	p, ok := m.stubs[index]
+	return p.function, p.position, ok
 }

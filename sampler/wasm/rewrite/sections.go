@@ -13,9 +13,17 @@ func (m *original) parseTypes(r *reader) {
 	m.spaces.types = len(m.types)
 }
 
+// maxValues bounds a type's parameters and its results, as what hands a function's
+// parameters on lists them all. It is the limit of the WebAssembly JavaScript
+// Interface, section 7.
+const maxValues = 1000
+
 func (r *reader) valueTypes() []byte {
 	n := r.count(1)
 	start := r.at
+	if n > maxValues {
+		r.fail(start, "%d parameters or results, more than %d", n, maxValues)
+	}
 	for range n {
 		r.valueType()
 	}

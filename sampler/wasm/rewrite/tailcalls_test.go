@@ -52,10 +52,12 @@ func TestTailCallsKeepNumbers(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []byte{i32, f64} {
 		for _, indirect := range []bool{false, true} {
-			for n := range 12 {
-				t.Run(fmt.Sprintf("type=%#x/indirect=%v/n=%d", typ, indirect, n), func(t *testing.T) {
+			for n := range 24 {
+				stubs, n := n%2 == 1, n/2
+				t.Run(fmt.Sprintf("type=%#x/indirect=%v/stubs=%v/n=%d", typ, indirect, stubs, n), func(t *testing.T) {
 					t.Parallel()
-					m := rewritten(t, tailGuest(n, typ, indirect), rewrite.Options{MultiValue: true, Marks: true})
+					o := rewrite.Options{MultiValue: true, TailCalls: stubs, Marks: true}
+					m := rewritten(t, tailGuest(n, typ, indirect), o)
 					f := &frameCounter{t: t, module: m}
 					f.run()
 					if f.samples < 4 {
@@ -105,8 +107,11 @@ func (f *frameCounter) sample(_ context.Context, _ api.Module, _ api.FunctionDef
 	f.samples++
 	frames := uint32(0)
 	for stack.Next() {
-		function, ok := f.module.Function(stack.Function().Definition().Index())
+		index := stack.Function().Definition().Index()
+		function, ok := f.module.Function(index)
 		if ok && f.module.Functions[function] == rewrite.Polled {
+			frames++
+		} else if _, _, ok := f.module.Stub(index); ok {
 			frames++
 		}
 	}
@@ -129,6 +134,31 @@ func TestEntriesThatMakeTailCalls(t *testing.T) {
 		m := rewritten(t, exported(body), rewrite.Options{MultiValue: true})
 		if d := cmp.Diff(map[uint32]uint32{entry: 0}, m.Entries); d != "" {
 			t.Errorf("entries, want to got:\n%s", d)
+		}
+	}
+}
+
+// TestStubs: functions with listeners have none, because they make tail calls, of which
+// wazero tells no listener.
+func TestStubs(t *testing.T) {
+	t.Parallel()
+	guest := build(
+		section(1, 1, 0x60, 0, 0), section(3, 3, 0, 0, 0), section(7, 1, 1, 'f', 0, 0),
+		section(10, append([]byte{3}, "\x04\x00\x10\x01\x0b\x04\x00\x10\x02\x0b\x02\x00\x0b"...)...),
+	)
+	for _, c := range []struct {
+		exact bool
+		want  map[uint32][2]uint32 // function and position, by the stub
+	}{{false, map[uint32][2]uint32{6: {1, 1}}}, {true, map[uint32][2]uint32{}}} {
+		m := rewritten(t, guest, rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Exact: c.exact})
+		got := map[uint32][2]uint32{}
+		for i := range uint32(m.Total) {
+			if function, position, ok := m.Stub(i); ok {
+				got[i] = [2]uint32{function, position}
+			}
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("exact=%v: stubs, want to got:\n%s", c.exact, d)
 		}
 	}
 }
