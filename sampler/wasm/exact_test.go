@@ -167,6 +167,29 @@ func deep() []byte {
 		section(1, append(function, 0)...), section(3, 1, 0), section(7, 1, 1, 'f', 0, 0), section(10, code...))
 }
 
+// shared is a module with a function f that calls another through a table, which it
+// exports.
+func shared() []byte {
+	section := func(id byte, content ...byte) []byte { return append([]byte{id, byte(len(content))}, content...) }
+	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"),
+		section(1, 1, 0x60, 0, 0), section(3, 2, 0, 0), section(4, 1, 0x70, 0, 1),
+		section(7, 2, 1, 'f', 0, 0, 1, 't', 1, 0), section(9, 1, 0, 0x41, 0, 0x0b, 1, 1),
+		section(10, 2, 7, 0, 0x41, 0, 0x11, 0, 0, 0x0b, 9, 0, 0x03, 0x40, 0x41, 0, 0x0d, 0, 0x0b, 0x0b))
+}
+
+// Where other modules may call through a guest's table, callers are known by their
+// positions all the same.
+func TestExactSharedTable(t *testing.T) {
+	t.Parallel()
+	s, err := record(t, shared(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"$0": 1, "$0@3 $1": 1}, calls(s)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
 // A stack that overflows ends without a word of wazero's: what follows is not
 // below it.
 func TestExactStackOverflow(t *testing.T) {

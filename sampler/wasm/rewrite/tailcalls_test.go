@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,5 +161,62 @@ func TestStubs(t *testing.T) {
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("exact=%v: stubs, want to got:\n%s", c.exact, d)
 		}
+	}
+}
+
+// exitGuest is "f" that calls 1, which is long, and gives 7 for 0 and 9 for all else, by
+// a return and by its end.
+func exitGuest() []byte {
+	long := "\x00\x20\x00\x45\x04\x40\x41\x07\x0f\x0b" + strings.Repeat("\x01", 64) + "\x41\x09\x0b"
+	f := "\x00\x20\x00\x10\x01\x0b"
+	code := append([]byte{2, byte(len(f))}, f...)
+	code = append(append(code, byte(len(long))), long...)
+	return build(
+		section(1, 1, 0x60, 1, i32, 1, i32),
+		section(3, 2, 0, 0),
+		section(7, 1, 1, 'f', 0, 0),
+		section(10, code...),
+	)
+}
+
+// TestPollsAtExits: a long function polls at its entry and at each exit, in the place of
+// its frame, with its number, and gives what it gave before.
+func TestPollsAtExits(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := rewritten(t, exitGuest(), stubbed)
+	config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall)
+	r := wazero.NewRuntimeWithConfig(ctx, config)
+	defer r.Close(ctx)
+	var got [][3]uint32 // reason, number, position in function 1
+	listener := experimental.FunctionListenerFunc(func(_ context.Context, _ api.Module, _ api.FunctionDefinition, params []uint64, stack experimental.StackIterator) {
+		for stack.Next() {
+			if f, position, ok := m.Stub(stack.Function().Definition().Index()); ok && f == 1 {
+				got = append(got, [3]uint32{uint32(params[0]), uint32(params[1]) & rewrite.AllNumbers, position})
+			}
+		}
+	})
+	factory := experimental.FunctionListenerFactoryFunc(func(api.FunctionDefinition) experimental.FunctionListener { return listener })
+	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.SampleFunction).
+		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		Instantiate(experimental.WithFunctionListenerFactory(ctx, factory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err := r.Instantiate(ctx, m.Binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for param, result := range map[uint64]uint64{0: 7, 1: 9} {
+		if results, err := guest.ExportedFunction("f").Call(ctx, param); err != nil || results[0] != result {
+			t.Errorf("f(%d) = %v, %v, want %d", param, results, err, result)
+		}
+	}
+	slices.SortFunc(got, func(a, b [3]uint32) int { return slices.Compare(a[:], b[:]) })
+	end := uint32(len("\x00\x20\x00\x45\x04\x40\x41\x07\x0f\x0b") + 64 + 2)
+	want := [][3]uint32{{rewrite.ReasonEntry, 2, 1}, {rewrite.ReasonEntry, 2, 1}, {rewrite.ReasonLoop, 2, end}, {rewrite.ReasonLoop, 2, end}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("samples, want to got:\n%s", d)
 	}
 }
