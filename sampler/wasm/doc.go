@@ -41,9 +41,9 @@
 //     Where the host makes it on another goroutine, while its own waits, activations
 //     below are counted anew when it has returned.
 //
-// Activations of functions without loops and calls are not counted, and their time is
-// found at their caller's next safe point. Nor are those of others that reach no
-// safe point but that at their entry. Marks that find a call of the host's behind
+// Activations of short functions without loops and calls (less than 64 bytes of code)
+// are not counted, and their time is found at their caller's next safe point. Nor are
+// those of others that reach no safe point but that at their entry. Marks that find a call of the host's behind
 // its last safe point are counted on its entry function.
 //
 // # Endings

@@ -59,8 +59,10 @@
 //   - at the entry of every function that is not Bare (ReasonEntry);
 //   - in front of the branches back to a loop's head that may close a cycle without
 //     another safe point (ReasonLoop). Innermost loops that are short and call nothing
-//     poll once in 256 iterations, and a function that calls nothing and has such
-//     loops at its exits, too;
+//     poll once in 256 iterations;
+//   - with Options.TailCalls in front of a function's exits (ReasonLoop), but for
+//     branches to its outermost label, if it loops or is not short; without it only if
+//     it calls nothing and its loops are of the kind that seldom polls;
 //   - behind every call of an import (AfterImport(k); none behind tail calls), which is
 //     where the time that a host function took is found.
 //
@@ -86,10 +88,10 @@
 // so that one comparison asks whether a sample is due, and whether another activation
 // of that number has been seen: that one has ended, however it ended. At a sample the
 // stack has number activations, of which those up to min(visited, number) are the same
-// as at the sample before; the host sets visited to number. Nothing has to be done at
-// exits.
+// as at the sample before; the host sets visited to number. Nothing has to be done when
+// they end.
 //
-// With Options.TailCalls what is done there is a stub's work, which replaces the
+// With Options.TailCalls what is done in there is a stub's work, which replaces the
 // function's frame and then enters it again, with a number whose highest bit is set, so
 // that it does not poll again. Callees get the number without the bit; the host may find
 // it in the number of a sample.
@@ -120,8 +122,8 @@
 // # What it costs
 //
 // Code grows: a Go program of 3 MB by 2 % with polls alone, by 5 % with Marks and Calls
-// and by 28 % with Exact; code that is all calls up to 20 times. Functions without loops
-// and calls stay as they are. What it costs in time, against the guest as it was,
+// and by 28 % with Exact; code that is all calls up to 20 times. Bare functions stay as
+// they are. What it costs in time, against the guest as it was,
 // scripts/wasmbench measures.
 //
 // # What is refused
