@@ -52,8 +52,8 @@ var suites = []struct {
 // the modules as they are, and rewritten. All outcomes must be the same.
 func TestCoreSuite(t *testing.T) {
 	for _, s := range suites {
-		if testing.Short() && s.name == "v1" {
-			continue
+		if testing.Short() && s.options != &stubbed {
+			continue // stacks that overflow take memory by the gigabyte under the race detector
 		}
 		for _, file := range scriptFiles(t, suiteDir(t, s.name)) {
 			t.Run(s.name+"/"+strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
