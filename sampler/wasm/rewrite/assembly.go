@@ -35,7 +35,6 @@ func newAssembly(m *original, p *plan, o Options) *assembly {
 		resultBlocks: map[string]int64{},
 	}
 	a.out = &Module{
-		Marks:     o.Marks,
 		Imported:  m.importedFunctions,
 		Functions: make([]Kind, len(m.bodies)),
 		Entries:   map[uint32]uint32{},

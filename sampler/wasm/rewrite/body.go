@@ -157,7 +157,7 @@ func (w *bodyWriter) enter() {
 // if nothing is called.
 func (w *bodyWriter) pollEntry() {
 	l := w.layout
-	b := rarely(w.buffer)
+	b := rarely(w.buffer, emptyBlockType)
 	if w.face.numbered {
 		b = append(local(l.get(b, globalLimit), opLocalGet, w.number), opI32GeU)
 	} else {

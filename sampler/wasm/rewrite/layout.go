@@ -62,12 +62,16 @@ func local(b []byte, op byte, index uint32) []byte {
 }
 
 // rarely begins code that is seldom executed. The condition follows, then
-// thenRarely, the code, and an end.
+// thenRarely, the code, and an end. A type of block other than emptyBlockType hands
+// through what was pushed before.
 //
 // It is an if of which wazevo (v1.12.0) places the code behind all other, if it
 // does not come back: so that a condition that does not hold is a branch not taken.
 // Polls at entries that are taken, over the code, cost a recursive parser 15 %.
-func rarely(b []byte) []byte { return append(b, opBlock, emptyBlock, opBlock, emptyBlock) }
+func rarely(b []byte, block int64) []byte {
+	b = appendSigned(append(b, opBlock), block)
+	return appendSigned(append(b, opBlock), block)
+}
 
 func thenRarely(b []byte) []byte { return append(b, opBrIf, 0, opBr, 1, opEnd) }
 
@@ -97,10 +101,7 @@ func (l *layout) appendExit(b []byte, results []byte, exit, number uint32) []byt
 	if len(results) > 0 {
 		block = l.resultBlocks[string(results)]
 	}
-	for range 2 {
-		b = appendSigned(append(b, opBlock), block)
-	}
-	b = l.number(thenRarely(l.get(b, globalMark)), number)
+	b = l.number(thenRarely(l.get(rarely(b, block), globalMark)), number)
 	return append(appendU32(append(b, opReturnCall), exit), opEnd)
 }
 
@@ -126,10 +127,8 @@ func (l *layout) callHost(b []byte) []byte {
 //
 // The operands of the indirect call that follows are handed through.
 func (l *layout) appendCatch(b []byte, c catch, site, number uint32) []byte {
-	for range 2 {
-		b = appendSigned(append(b, opBlock), int64(c.block))
-	}
-	b = l.number(constant(thenRarely(l.get(b, globalCalls)), site), number)
+	b = thenRarely(l.get(rarely(b, int64(c.block)), globalCalls))
+	b = l.number(constant(b, site), number)
 	return append(appendU32(append(b, opCall), c.function), opEnd)
 }
 

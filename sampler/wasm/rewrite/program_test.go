@@ -587,12 +587,15 @@ func (h *programHost) run(binary []byte, features api.CoreFeatures) (text string
 // enter does what a host does at an entry from outside.
 func (h *programHost) enter(m api.Module) {
 	h.seen = map[uint32]bool{}
-	if h.module != nil && h.module.Marks {
+	if isNumbered(m) {
 		global(m, rewrite.DepthGlobal).Set(0)
 		global(m, rewrite.VisitedGlobal).Set(0)
 		h.mark(m, 0)
 	}
 }
+
+// isNumbered: the guest gives its activations numbers.
+func isNumbered(m api.Module) bool { return m.ExportedGlobal(rewrite.VisitedGlobal) != nil }
 
 // mark sets what has the guest call the host, at random.
 func (h *programHost) mark(m api.Module, visited uint64) {
@@ -611,7 +614,7 @@ func (h *programHost) mark(m api.Module, visited uint64) {
 // sample compares what the guest says with the ids of its calls, but for those that
 // are yet to be made.
 func (h *programHost) sample(m api.Module, flagged, calls uint32) {
-	if !h.module.Marks {
+	if !isNumbered(m) {
 		return
 	}
 	number := uint64(flagged & rewrite.AllNumbers)

@@ -28,8 +28,6 @@ type Options struct {
 // changed after Rewrite and may be read by any goroutine.
 type Module struct {
 	Binary []byte
-	// Marks: it has DepthGlobal, VisitedGlobal and LimitGlobal, as Options.Marks asked.
-	Marks bool
 
 	// Imported is the number of the original's imported functions: they keep
 	// their indices, its other functions follow in Functions.
