@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
 // entry listens on a function by which a host enters a module's instances.
@@ -106,7 +107,9 @@ func (in *instance) enter(e *entry, stack experimental.StackIterator) {
 }
 
 // readDepth returns how many activations lie below what a host calls.
-func (in *instance) readDepth() int { return min(int(uint32(in.depth.Get())), mostActivations) }
+func (in *instance) readDepth() int {
+	return min(int(in.depth.Get()&rewrite.AllNumbers), mostActivations)
+}
 
 // push adds a segment, and reuses the memory of one that has ended.
 func (in *instance) push(e entered) {
