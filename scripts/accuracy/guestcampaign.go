@@ -10,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	threads "github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
+	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
 // guestResults are all that the report tells of guests.
@@ -44,7 +45,7 @@ type shaped struct {
 // measureGuests samples every guest in every shape and holds that against the
 // exact profile.
 func measureGuests(ctx context.Context, c config) (*guestResults, error) {
-	r := &guestResults{config: c, began: time.Now(), load: loadAverage()}
+	r := &guestResults{config: c, began: time.Now(), load: report.LoadAverage()}
 	all, err := loadGuests(ctx, c)
 	if err != nil {
 		return nil, err

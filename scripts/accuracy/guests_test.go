@@ -17,7 +17,7 @@ func TestGuestCampaign(t *testing.T) {
 	}
 	t.Parallel()
 	c := config{quick: true, guestTime: 200 * time.Millisecond, report: filepath.Join(t.TempDir(), "ACCURACY.md")}
-	if err := os.WriteFile(c.report, []byte(nativePortion.replaced("By hand.\n", "native")), 0o644); err != nil {
+	if err := os.WriteFile(c.report, []byte(nativePortion.Replaced("By hand.\n", "native")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r, err := measureGuests(t.Context(), c)
@@ -38,7 +38,7 @@ func TestGuestCampaign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(text); !strings.HasPrefix(s, nativePortion.replaced("By hand.\n", "native")) || !strings.Contains(s, "| go-queens | 10ms |") {
+	if s := string(text); !strings.HasPrefix(s, nativePortion.Replaced("By hand.\n", "native")) || !strings.Contains(s, "| go-queens | 10ms |") {
 		t.Errorf("wrote\n%s", s)
 	}
 	if plots, _ := filepath.Glob(filepath.Join(filepath.Dir(c.report), plotFolder, "guests-*.svg")); len(plots) != len(guestPlots) {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
 // recorded says how one run went. It is written after the profile, so that
@@ -68,7 +70,7 @@ func recordRun(ctx context.Context, c config, p program, m mode, run, rounds int
 	if err := os.MkdirAll(filepath.Dir(facts), 0o755); err != nil {
 		return err
 	}
-	begin, load := time.Now(), loadAverage()
+	begin, load := time.Now(), report.LoadAverage()
 	r, err := sample(ctx, c, p, m, profilePath(c, p, m, run), max(int(m.share*float64(rounds)), 1))
 	if err != nil {
 		return err
@@ -148,15 +150,6 @@ func calibrate(ctx context.Context, c config) (map[string]int, error) {
 		rounds[p.name] = max(int(tried*c.cpu.Seconds()/r.TargetCPU.Seconds()), 1)
 	}
 	return rounds, writeJSON(file, rounds)
-}
-
-// loadAverage returns the machine's, over the last minute; 0 where unknown.
-func loadAverage() float64 {
-	var load float64
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		fmt.Sscan(string(text), &load)
-	}
-	return load
 }
 
 func writeJSON(path string, v any) error {

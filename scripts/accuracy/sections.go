@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
 // tableSection has Table 1 of the paper at each fixed interval.
@@ -16,14 +18,14 @@ func (r *results) tableSection() string {
 }
 
 // agreements tabulates how far runs agree in a mode, beside the paper.
-func (r *results) agreements(mode string) *table {
-	t := &table{head: []string{"program", "paper: correlation", "paper: overlap", "samples", "pairs", "Pearson", "Spearman",
+func (r *results) agreements(mode string) *report.Table {
+	t := &report.Table{Head: []string{"program", "paper: correlation", "paper: overlap", "samples", "pairs", "Pearson", "Spearman",
 		"methods", "edges", "managed contexts (floor)", "least", "contexts (floor)", "least"}}
 	row := func(name string, paper paperRow, a agreement) {
-		t.row(name, paper.text(paper.correlation), paper.text(paper.overlap),
-			count(a.samples), number(float64(a.pairs), 0), number(a.pearson, 3), number(a.spearman, 3),
-			percent(a.overlap[methods]), percent(a.overlap[edges]),
-			a.withFloor(managed), percent(a.least[managed]), a.withFloor(contexts), percent(a.least[contexts]))
+		t.Row(name, paper.text(paper.correlation), paper.text(paper.overlap),
+			report.Count(a.samples), report.Number(float64(a.pairs), 0), report.Number(a.pearson, 3), report.Number(a.spearman, 3),
+			report.Percent(a.overlap[methods]), report.Percent(a.overlap[edges]),
+			a.withFloor(managed), report.Percent(a.least[managed]), a.withFloor(contexts), report.Percent(a.least[contexts]))
 	}
 	var workloads means
 	for _, p := range programs(r.config) {
@@ -44,7 +46,7 @@ func (r *results) agreements(mode string) *table {
 }
 
 func (a agreement) withFloor(k kind) string {
-	return percent(a.overlap[k]) + " (" + percent(a.floor[k]) + ")"
+	return report.Percent(a.overlap[k]) + " (" + report.Percent(a.floor[k]) + ")"
 }
 
 // text prints one of the row's figures; a dash if there is no such row.
@@ -52,11 +54,11 @@ func (p paperRow) text(figure float64) string {
 	if p == (paperRow{}) {
 		return "–"
 	}
-	return number(figure, 0)
+	return report.Number(figure, 0)
 }
 
 func (r *results) tuningSection() string {
-	t := &table{head: []string{"program", "intervals of the runs", "samples", "Pearson", "methods", "edges", "managed contexts", "contexts"}}
+	t := &report.Table{Head: []string{"program", "intervals of the runs", "samples", "Pearson", "methods", "edges", "managed contexts", "contexts"}}
 	for _, p := range programs(r.config) {
 		a, ok := r.at[tuned][p.name]
 		if !ok {
@@ -64,24 +66,24 @@ func (r *results) tuningSection() string {
 		}
 		var runs []string
 		for _, intervals := range r.tuning[p.name] {
-			runs = append(runs, steps(intervals))
+			runs = append(runs, report.Steps(intervals))
 		}
-		t.row(p.name, strings.Join(runs, "; "), count(a.samples), number(a.pearson, 3),
-			percent(a.overlap[methods]), percent(a.overlap[edges]), percent(a.overlap[managed]), percent(a.overlap[contexts]))
+		t.Row(p.name, strings.Join(runs, "; "), report.Count(a.samples), report.Number(a.pearson, 3),
+			report.Percent(a.overlap[methods]), report.Percent(a.overlap[edges]), report.Percent(a.overlap[managed]), report.Percent(a.overlap[contexts]))
 	}
 	text := "## With tuning, from 50 ms\n\n" + t.String()
 	if r.long != nil {
 		text += fmt.Sprintf("\nWith the paper's thresholds of 1 and 15 %%, %s for %s of CPU time: %s.\n",
-			studied[0], inSeconds(longShare*r.cpu.Seconds()), steps(r.long))
+			studied[0], report.Seconds(longShare*r.cpu.Seconds()), report.Steps(r.long))
 	}
 	return text
 }
 
 func (r *results) costSection() string {
-	t := &table{head: []string{"mode", "programs", "CPU time of the program over that alone, %", "± standard error", "CPU time of ccmapd, % of the program's"}}
+	t := &report.Table{Head: []string{"mode", "programs", "CPU time of the program over that alone, %", "± standard error", "CPU time of ccmapd, % of the program's"}}
 	for _, mode := range []string{tenMillis, oneMilli} {
 		if c, ok := r.costs[mode]; ok {
-			t.row(mode, number(float64(c.programs), 0), number(c.target, 2), number(c.error, 2), number(c.daemon, 2))
+			t.Row(mode, report.Number(float64(c.programs), 0), report.Number(c.target, 2), report.Number(c.error, 2), report.Number(c.daemon, 2))
 		}
 	}
 	return "## What it costs\n\n" + t.String()
@@ -101,10 +103,10 @@ func (r *results) sizeSection() string {
 
 // laws tabulates the exponents, and how many samples runs need to overlap by
 // 90 and 95 %.
-func (r *results) laws() *table {
-	t := &table{head: []string{"program"}}
+func (r *results) laws() *report.Table {
+	t := &report.Table{Head: []string{"program"}}
 	for k := range allKinds {
-		t.head = append(t.head, k.String()+": exponent", "samples for 90 %", "for 95 %")
+		t.Head = append(t.Head, k.String()+": exponent", "samples for 90 %", "for 95 %")
 	}
 	for _, p := range programs(r.config) {
 		c := r.curves[p.name]
@@ -113,28 +115,28 @@ func (r *results) laws() *table {
 		}
 		row := []string{p.name}
 		for _, l := range c.law {
-			row = append(row, number(l.exponent, 2), needed(l.samples(90)), needed(l.samples(95)))
+			row = append(row, report.Number(l.exponent, 2), needed(l.samples(90)), needed(l.samples(95)))
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
 	return t
 }
 
 // paperRuns tabulates how many samples give the overlaps of the paper here, and
 // what CPU time that takes at its interval.
-func (r *results) paperRuns() *table {
-	t := &table{head: []string{"program", "paper: overlap", "managed contexts: samples for that", "CPU time at 10 ms", "contexts: samples", "CPU time at 10 ms"}}
+func (r *results) paperRuns() *report.Table {
+	t := &report.Table{Head: []string{"program", "paper: overlap", "managed contexts: samples for that", "CPU time at 10 ms", "contexts: samples", "CPU time at 10 ms"}}
 	for _, p := range programs(r.config) {
 		c := r.curves[p.name]
 		if c == nil || !p.isWorkload() {
 			continue
 		}
-		row := []string{p.name, number(p.paper.overlap, 0)}
+		row := []string{p.name, report.Number(p.paper.overlap, 0)}
 		for _, k := range []kind{managed, contexts} {
 			n := c.law[k].samples(p.paper.overlap)
-			row = append(row, needed(n), inSeconds(n/100))
+			row = append(row, needed(n), report.Seconds(n/100))
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
 	return t
 }
@@ -142,18 +144,18 @@ func (r *results) paperRuns() *table {
 // shorterSection holds runs with fewer samples, because they were shorter or the
 // interval was longer, against runs that were thinned out to as many.
 func (r *results) shorterSection() string {
-	t := &table{head: []string{"program", "runs", "samples", "managed contexts", "thinned to as many", "difference", "contexts", "thinned to as many", "difference"}}
+	t := &report.Table{Head: []string{"program", "runs", "samples", "managed contexts", "thinned to as many", "difference", "contexts", "thinned to as many", "difference"}}
 	for _, name := range studied {
 		c := r.curves[name]
 		if c == nil {
 			continue
 		}
 		for i := range c.shorter[contexts] {
-			t.row(append([]string{name, "shorter"}, c.thinnedCells(c.shorter[managed][i], c.shorter[contexts][i])...)...)
+			t.Row(append([]string{name, "shorter"}, c.thinnedCells(c.shorter[managed][i], c.shorter[contexts][i])...)...)
 		}
 		if a, ok := r.at[tenMillis][name]; ok {
 			own, all := sized{a.samples, a.overlap[managed]}, sized{a.samples, a.overlap[contexts]}
-			t.row(append([]string{name, "every 10 ms"}, c.thinnedCells(own, all)...)...)
+			t.Row(append([]string{name, "every 10 ms"}, c.thinnedCells(own, all)...)...)
 		}
 	}
 	return "### Shorter runs and longer intervals against thinned runs\n\n" +
@@ -162,25 +164,25 @@ func (r *results) shorterSection() string {
 
 // thinnedCells holds overlaps of managed and of all contexts against the curve.
 func (c *curve) thinnedCells(own, all sized) []string {
-	cells := []string{count(all.samples)}
+	cells := []string{report.Count(all.samples)}
 	for _, x := range []struct {
 		kind
 		sized
 	}{{managed, own}, {contexts, all}} {
 		thinned := interpolate(c.points[x.kind], x.samples)
-		cells = append(cells, percent(x.overlap), percent(thinned), percent(x.overlap-thinned))
+		cells = append(cells, report.Percent(x.overlap), report.Percent(thinned), report.Percent(x.overlap-thinned))
 	}
 	return cells
 }
 
 // floorSection says how well floors foretell overlaps.
 func (r *results) floorSection() string {
-	t := &table{head: []string{"overlap of", "every", "programs", "pairs", "below the lower floor", "overlap less floor, mean",
+	t := &report.Table{Head: []string{"overlap of", "every", "programs", "pairs", "below the lower floor", "overlap less floor, mean",
 		"less √2 rule: mean", "RMS", "worst", "less ∛2 rule: mean", "RMS", "worst"}}
 	for k := range allKinds {
 		for _, mode := range []string{tenMillis, oneMilli} {
 			if all := r.agreementsAt(mode); len(all) > 0 {
-				t.row(floorCells(k, mode, all)...)
+				t.Row(floorCells(k, mode, all)...)
 			}
 		}
 	}
@@ -199,9 +201,9 @@ func floorCells(k kind, mode string, all []agreement) []string {
 		square = append(square, a.overlap[k]-foretold(a.floor[k], squareRoot))
 		cube = append(cube, a.overlap[k]-foretold(a.floor[k], cubeRoot))
 	}
-	cells := []string{k.String(), mode, number(float64(len(all)), 0), number(float64(pairs), 0), number(float64(below), 0), percent(mean(above))}
+	cells := []string{k.String(), mode, report.Number(float64(len(all)), 0), report.Number(float64(pairs), 0), report.Number(float64(below), 0), report.Percent(mean(above))}
 	for _, errors := range [][]float64{square, cube} {
-		cells = append(cells, number(mean(errors), 2), number(rootMeanSquare(errors), 2), number(worst(errors), 2))
+		cells = append(cells, report.Number(mean(errors), 2), report.Number(rootMeanSquare(errors), 2), report.Number(worst(errors), 2))
 	}
 	return cells
 }
@@ -220,16 +222,25 @@ func (r *results) agreementsAt(mode string) []agreement {
 // coverageSection says what of the hot edges other runs have, and how far a run
 // agrees with all others together.
 func (r *results) coverageSection() string {
-	t := &table{head: []string{"program", "every", "hot edges, τ = 0.1", "another run has, %", "at least",
+	t := &report.Table{Head: []string{"program", "every", "hot edges, τ = 0.1", "another run has, %", "at least",
 		"one run has of the others' together: τ = 0.1", "τ = 0.01", "overlap with those: edges", "managed contexts", "contexts"}}
 	for _, p := range programs(r.config) {
 		for _, mode := range []string{tenMillis, oneMilli} {
 			if a, ok := r.at[mode][p.name]; ok {
-				t.row(p.name, mode, number(a.hot, 1), percent(a.coverage), percent(a.leastCover),
-					percent(a.rest.coverage), percent(a.rest.warm),
-					percent(a.rest.overlap[edges]), percent(a.rest.overlap[managed]), percent(a.rest.overlap[contexts]))
+				t.Row(p.name, mode, report.Number(a.hot, 1), report.Percent(a.coverage), report.Percent(a.leastCover),
+					report.Percent(a.rest.coverage), report.Percent(a.rest.warm),
+					report.Percent(a.rest.overlap[edges]), report.Percent(a.rest.overlap[managed]), report.Percent(a.rest.overlap[contexts]))
 			}
 		}
 	}
 	return "## Coverage of hot edges\n\n" + t.String()
+}
+
+// needed prints a number of samples that a law foretells, as far as it can be
+// trusted.
+func needed(samples float64) string {
+	if samples > 1e6 {
+		return "> 1 million"
+	}
+	return report.Count(samples)
 }

@@ -1,0 +1,40 @@
+// Package report writes what campaigns measure into Markdown files: tables between
+// two comments, so that what is written by hand around them stays.
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// Portion is what one campaign writes of a file, between two comments that name
+// the campaign. All else is written by hand, or by another campaign, and stays.
+type Portion string
+
+// Begin returns the line above the portion.
+func (p Portion) Begin() string { return fmt.Sprintf("<!-- %s: begin -->\n", p) }
+
+// End returns the line below the portion.
+func (p Portion) End() string { return fmt.Sprintf("<!-- %s: end -->\n", p) }
+
+// Rewrite replaces the portion in a file, or appends it where there is none.
+func (p Portion) Rewrite(path, body string) error {
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(path, []byte(p.Replaced(string(old), body)), 0o644)
+}
+
+// Replaced returns the text with another body of the portion.
+func (p Portion) Replaced(text, body string) string {
+	before, rest, found := strings.Cut(text, p.Begin())
+	if !found {
+		before = strings.TrimSuffix(before, "\n") + "\n\n"
+	}
+	_, after, _ := strings.Cut(rest, p.End())
+	return before + p.Begin() + "\n" + body + "\n" + p.End() + after
+}
