@@ -44,7 +44,11 @@ func runGuest(t *testing.T, binary []byte, stdin string, c wazero.ModuleConfig, 
 func TestGuestHasArgumentsEnvironmentAndInput(t *testing.T) {
 	t.Parallel()
 	f := moduleFlags{env: []string{"LANG=C", "EMPTY=", "SUM=1+1=2"}}
-	end, r := runGuest(t, guests.Small("hello"), "first\nsecond\n", f.config(), "-x", "", "--", "y")
+	config, err := f.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, r := runGuest(t, guests.Small("hello"), "first\nsecond\n", config, "-x", "", "--", "y")
 	const want = "guest.wasm\n-x\n\n--\ny\nLANG=C\nEMPTY=\nSUM=1+1=2\nstdin:\nfirst\nsecond\n"
 	if end != (guestEnd{}) || r.stdout != want {
 		t.Errorf("ended with %+v, printed %q, want %q", end, r.stdout, want)

@@ -2,13 +2,16 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tetratelabs/wazero"
+	experimentalsys "github.com/tetratelabs/wazero/experimental/sys"
+	"github.com/tetratelabs/wazero/experimental/sysfs"
+
+	"github.com/ccmapd/ccmapd/internal/rootfs"
 )
 
 // moduleFlags are the flags of run that are for WebAssembly modules alone.
@@ -31,8 +34,8 @@ without breakpoints.
 
 The module gets the base name of its file and the arguments after it, the standard
 streams, clocks and random numbers, what --env and --dir give, and nothing else of
-the outside; but symbolic links in a directory lead wherever they point to. SIGINT,
-SIGTERM and SIGHUP end it at its next safe point, and then the profile is written; a
+the outside. In a directory of --dir it may do what ccmapd's user may, but a path or a
+symbolic link that leads out of that directory is an error. SIGINT, SIGTERM and SIGHUP end it at its next safe point, and then the profile is written; a
 second one ends ccmapd at once. If it traps, what wazero says of that is printed at
 the end, and the exit code is 134, as of wasmtime.
 
@@ -95,17 +98,21 @@ func (f *moduleFlags) check(cmd *cobra.Command) error {
 	if i := slices.IndexFunc(inexactFlagNames, cmd.Flags().Changed); f.exact && i >= 0 {
 		return withHint(usagef("--exact and --%s exclude each other", inexactFlagNames[i]), "With --exact there is no interval: every call is recorded.")
 	}
-	return f.dirs.check()
+	return nil
 }
 
 // config returns what the flags mean to wazero.
-func (f *moduleFlags) config() wazero.ModuleConfig {
-	c := wazero.NewModuleConfig().WithFSConfig(f.dirs.config())
+func (f *moduleFlags) config() (wazero.ModuleConfig, error) {
+	directories, err := f.dirs.open()
+	if err != nil {
+		return nil, err
+	}
+	c := wazero.NewModuleConfig().WithFSConfig(directories)
 	for _, v := range f.env {
 		name, value, _ := strings.Cut(v, "=")
 		c = c.WithEnv(name, value)
 	}
-	return c
+	return c, nil
 }
 
 // mount is a directory of the host that a module may use.
@@ -147,29 +154,21 @@ func (m *mounts) Set(s string) error {
 	return nil
 }
 
-func (m mounts) check() error {
-	for _, one := range m {
-		info, err := os.Stat(one.host)
-		switch {
-		case err != nil:
-			return withHint(fmt.Errorf("--dir: %w", err), "Name a directory that there is.")
-		case !info.IsDir():
-			return usagef("--dir %s is not a directory", one.host)
-		}
-	}
-	return nil
-}
-
-func (m mounts) config() wazero.FSConfig {
+// open opens the directories, to which the guest is then confined.
+func (m mounts) open() (wazero.FSConfig, error) {
 	c := wazero.NewFSConfig()
 	for _, one := range m {
-		if one.readOnly {
-			c = c.WithReadOnlyDirMount(one.host, one.guest)
-		} else {
-			c = c.WithDirMount(one.host, one.guest)
+		directory, err := rootfs.Open(one.host)
+		if err != nil {
+			return nil, withHint(usagef("--dir: %w", err), "Name a directory that you may read.")
 		}
+		var mounted experimentalsys.FS = directory
+		if one.readOnly {
+			mounted = directory.ReadOnly()
+		}
+		c = c.(sysfs.FSConfig).WithSysFSMount(mounted, one.guest)
 	}
-	return c
+	return c, nil
 }
 
 // burst is the value of --burst: how many samples to take at each interval, and at

@@ -67,7 +67,7 @@ func TestModuleFlagsAreForModules(t *testing.T) {
 		{[]string{"--engine", "auto", module}, "--engine is for other programs"},
 		{[]string{"--env", "A", module}, `--env "A" is not NAME=VALUE`},
 		{[]string{"--env", "=1", module}, `--env "=1" is not NAME=VALUE`},
-		{[]string{"--dir", module, module}, "is not a directory"},
+		{[]string{"--dir", module, module}, "not a directory"},
 		{[]string{"--exact", "--burst", "4", module}, "--exact and --burst exclude each other"},
 		{[]string{"--exact", "-i", "1ms", module}, "--exact and --interval exclude each other"},
 		{[]string{"--exact", "--tune=false", module}, "--exact and --tune exclude each other"},

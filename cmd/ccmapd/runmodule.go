@@ -23,7 +23,11 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 		return err
 	}
 	f.tune = f.tune && asksToTune(cmd)
-	g, err := newGuest(cmd.Context(), env, m, cmd.Flags().Args()[1:], f.module.config())
+	config, err := f.module.config()
+	if err != nil {
+		return err
+	}
+	g, err := newGuest(cmd.Context(), env, m, cmd.Flags().Args()[1:], config)
 	if err != nil {
 		return exitError{exitRunFailed, err}
 	}
