@@ -57,30 +57,6 @@ type IntervalChange struct {
 	Reason   string        // for people, for example "repetitions 87.4 % over 15 %"
 }
 
-// Loss counts what was not sampled or not folded. All counts are samples.
-type Loss struct {
-	Source    uint64 // lost by the source, for example in the kernel's ring
-	Queue     uint64 // dropped because a ring was full
-	Throttled uint64 // times the kernel throttled the source (periods, not samples)
-	Corrupt   uint64 // records that could not be decoded
-	Orphaned  uint64 // partial samples whose thread was not known
-}
-
-// Add returns the sum of two losses.
-func (l Loss) Add(o Loss) Loss {
-	return Loss{
-		Source:    l.Source + o.Source,
-		Queue:     l.Queue + o.Queue,
-		Throttled: l.Throttled + o.Throttled,
-		Corrupt:   l.Corrupt + o.Corrupt,
-		Orphaned:  l.Orphaned + o.Orphaned,
-	}
-}
-
-// Samples returns the number of samples lost, which leaves out throttling
-// periods: how many samples those cost is not known.
-func (l Loss) Samples() uint64 { return l.Source + l.Queue + l.Corrupt }
-
 // clone returns a copy that shares nothing that can change.
 func (m Meta) clone() Meta {
 	m.Target.CommandLine = slices.Clone(m.Target.CommandLine)

@@ -51,6 +51,9 @@ type lossDoc struct {
 	Throttled uint64 `json:"throttled,omitempty" xml:"throttled,attr,omitempty"`
 	Corrupt   uint64 `json:"corrupt,omitempty" xml:"corrupt,attr,omitempty"`
 	Orphaned  uint64 `json:"orphaned,omitempty" xml:"orphaned,attr,omitempty"`
+
+	Clock       time.Duration `json:"clock_ns,omitempty" xml:"clock_ns,attr,omitempty"`
+	Unaccounted time.Duration `json:"unaccounted_ns,omitempty" xml:"unaccounted_ns,attr,omitempty"`
 }
 
 type prunedDoc struct {
@@ -194,6 +197,7 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 		Loss:     ccmap.Loss(d.Loss),
 		Comments: convert[string](d.Comments),
 	}
+	err = errors.Join(err, d.Loss.check())
 	if d.Pruned != nil {
 		m.Pruned = ccmap.PruneStats(*d.Pruned)
 	}
@@ -209,6 +213,16 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 		})
 	}
 	return m, err
+}
+
+func (d lossDoc) check() error {
+	switch {
+	case d.Clock < 0:
+		return fmt.Errorf("a CPU time of %v", d.Clock)
+	case d.Unaccounted > d.Clock:
+		return fmt.Errorf("%v of CPU time unaccounted for, more than all %v", d.Unaccounted, d.Clock)
+	}
+	return nil
 }
 
 func (d settledDoc) check() error {

@@ -184,11 +184,19 @@ func drawMeta(t *rapid.T) ccmap.Meta {
 		Duration: duration.Draw(t, "duration"),
 		Ended:    drawText(t, "ended"),
 		Interval: rapid.SliceOfN(change, 0, 3).Draw(t, "changes"),
-		Loss:     ccmap.Loss{Source: rapid.Uint64().Draw(t, "lost"), Queue: 1, Throttled: 2, Corrupt: 3, Orphaned: math.MaxUint64},
+		Loss:     drawLoss(t),
 		Settled:  ccmap.Settled{Methods: 99.5, Edges: rapid.Float64Range(0, 100).Draw(t, "settled"), Samples: rapid.Int64().Draw(t, "settled by")},
 		Known:    rapid.Uint64().Draw(t, "known"),
 		Repeated: rapid.Uint64().Draw(t, "repeated"),
 		Comments: texts.Draw(t, "comments"),
+	}
+}
+
+func drawLoss(t *rapid.T) ccmap.Loss {
+	clock := rapid.Int64Min(0).Draw(t, "clock")
+	return ccmap.Loss{
+		Source: rapid.Uint64().Draw(t, "lost"), Queue: 1, Throttled: 2, Corrupt: 3, Orphaned: math.MaxUint64,
+		Clock: time.Duration(clock), Unaccounted: time.Duration(rapid.Int64Max(clock).Draw(t, "unaccounted")),
 	}
 }
 
@@ -358,6 +366,7 @@ func pruned() *ccmap.Map {
 		Method: walk, Self: ccmap.Counters{Samples: 2, Time: 20e6}, Cumulative: ccmap.Counters{Samples: 2, Time: 20e6},
 		RecentSelf: ccmap.Counters{Samples: 1, Time: 7e6}, RecentCumulative: ccmap.Counters{Samples: 1, Time: 7e6},
 	})
+	m.Meta().Loss.Clock, m.Meta().Loss.Unaccounted = 100*time.Millisecond, -2*time.Millisecond
 	m.Meta().Pruned = ccmap.PruneStats{Times: 1, Nodes: 4}
 	m.Meta().Settled = ccmap.Settled{Methods: 99.25, Edges: 97, Contexts: 91.5, Samples: 4321}
 	return m

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -82,6 +83,9 @@ func TestWeightsScaleTotals(t *testing.T) {
 		if got.Samples != nearest(want.Samples, w) || got.Time != nearest(want.Time, w) {
 			t.Fatalf("%v times %v is %v", want, w, got)
 		}
+		if got, want := sum.Meta().Loss, s.Meta().Loss; got.Clock != nearestSpan(want.Clock, w) || got.Unaccounted != nearestSpan(want.Unaccounted, w) {
+			t.Fatalf("%+v times %v is %+v", want, w, got)
+		}
 		counts := make(map[string]int64)
 		for _, p := range sum.Snapshot().Points() {
 			counts[pointName(sum.Names(), &p)] = p.Count
@@ -101,10 +105,19 @@ func TestWeightsScaleTotals(t *testing.T) {
 }
 
 // nearest returns n times w, rounded half up.
-func nearest(n int64, w Weight) int64 {
-	product := new(big.Int).Mul(big.NewInt(n), new(big.Int).SetUint64(w.num))
+func nearest(n int64, w Weight) int64 { return int64(nearestSpan(time.Duration(n), w)) }
+
+// nearestSpan is nearest of either sign, and stays at the longest span.
+func nearestSpan(d time.Duration, w Weight) time.Duration {
+	if d < 0 {
+		return -nearestSpan(-max(d, -math.MaxInt64), w)
+	}
+	product := new(big.Int).Mul(big.NewInt(int64(d)), new(big.Int).SetUint64(w.num))
 	product.Add(product, new(big.Int).SetUint64(w.den/2))
-	return product.Div(product, new(big.Int).SetUint64(w.den)).Int64()
+	if product.Div(product, new(big.Int).SetUint64(w.den)); !product.IsInt64() {
+		return math.MaxInt64
+	}
+	return time.Duration(product.Int64())
 }
 
 func TestParseWeight(t *testing.T) {

@@ -159,7 +159,13 @@ func scaledMeta(m ccmap.Meta, w Weight) ccmap.Meta {
 		s := newScaler(w)
 		return uint64(s.scale(int64(min(n, math.MaxInt64))))
 	}
-	m.Duration = time.Duration(times(uint64(max(m.Duration, 0))))
+	span := func(d time.Duration) time.Duration {
+		if d < 0 {
+			return -time.Duration(times(-uint64(d)))
+		}
+		return time.Duration(times(uint64(d)))
+	}
+	m.Duration = span(max(m.Duration, 0))
 	m.Known, m.Repeated = times(m.Known), times(m.Repeated)
 	m.Loss = ccmap.Loss{
 		Source:    times(m.Loss.Source),
@@ -167,6 +173,9 @@ func scaledMeta(m ccmap.Meta, w Weight) ccmap.Meta {
 		Throttled: times(m.Loss.Throttled),
 		Corrupt:   times(m.Loss.Corrupt),
 		Orphaned:  times(m.Loss.Orphaned),
+
+		Clock:       span(m.Loss.Clock),
+		Unaccounted: span(m.Loss.Unaccounted),
 	}
 	return m
 }

@@ -114,9 +114,9 @@ func TestRunKeepsLosses(t *testing.T) {
 		r.Push(&ccmap.Sample{Frames: make([]ccmap.Frame, 1<<16)})
 		r.Push(stack(names, "leaf"))
 	})
-	s.source.stats.Loss = ccmap.Loss{Source: 5, Queue: 7, Throttled: 2, Corrupt: 3, Orphaned: 4}
+	s.source.stats.Loss = ccmap.Loss{Source: 5, Queue: 7, Throttled: 2, Corrupt: 3, Orphaned: 4, Clock: time.Second, Unaccounted: -1}
 	r := s.mustRun(t)
-	want := ccmap.Loss{Source: 5, Queue: 7 + 1, Throttled: 2, Corrupt: 3 + 1, Orphaned: 4}
+	want := ccmap.Loss{Source: 5, Queue: 7 + 1, Throttled: 2, Corrupt: 3 + 1, Orphaned: 4, Clock: time.Second, Unaccounted: -1}
 	if diff := cmp.Diff(want, r.Snapshot.Meta().Loss); diff != "" {
 		t.Errorf("loss (-want +got):\n%s", diff)
 	}

@@ -41,6 +41,7 @@ func (m *Manager) keepLoss() {
 	now.Queue += m.config.Queue.Stats().Dropped
 	l := &m.config.Map.Meta().Loss
 	l.Source, l.Queue, l.Throttled = now.Source, now.Queue, now.Throttled
+	l.Clock, l.Unaccounted = now.Clock, now.Unaccounted
 	l.Corrupt += now.Corrupt - m.loss.Corrupt
 	l.Orphaned += now.Orphaned - m.loss.Orphaned
 	m.loss = now

@@ -51,16 +51,16 @@ type Ending struct {
 
 // Stats counts what a source did. All counts are since its start.
 type Stats struct {
-	Samples      uint64 // pushed
-	Loss         ccmap.Loss
-	Threads      int    // attached now
-	Repaired     uint64 // samples whose first caller the kernel's walk had lost
-	Rooted       uint64 // samples that reach a known root of the runtime
-	Truncated    uint64 // samples with frames lost
-	Kernel       uint64 // samples taken in the kernel
-	Foreign      uint64 // samples with frames outside Go (C, vDSO)
-	Probed       uint64 // watchpoints armed for top activations
-	Probes       int    // hardware watchpoints available to this source; 0: none, verdicts are unknown
+	Samples      uint64     // pushed
+	Loss         ccmap.Loss // with the target's clock, where it has one: see [ccmap.Loss]
+	Threads      int        // attached now
+	Repaired     uint64     // samples whose first caller the kernel's walk had lost
+	Rooted       uint64     // samples that reach a known root of the runtime
+	Truncated    uint64     // samples with frames lost
+	Kernel       uint64     // samples taken in the kernel
+	Foreign      uint64     // samples with frames outside Go (C, vDSO)
+	Probed       uint64     // watchpoints armed for top activations
+	Probes       int        // hardware watchpoints available to this source; 0: none, verdicts are unknown
 	Interval     time.Duration
 	LastChange   time.Duration // how long the last change of the interval took to reach every thread
 	KernelTime   bool          // whether time in the kernel is sampled

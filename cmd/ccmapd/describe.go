@@ -33,6 +33,9 @@ func (p *profile) describe() string {
 		text += ": " + origin
 	}
 	lines := []string{printable(text), p.extent()}
+	if warning := p.unaccounted(); warning != "" {
+		lines = append(lines, "warning: "+warning)
+	}
 	for _, line := range []string{p.trust(), p.lostTotals()} {
 		if line != "" {
 			lines = append(lines, line)
@@ -159,20 +162,4 @@ func intervals(changes []ccmap.IntervalChange) string {
 		return "interval " + formatTime(int64(shortest))
 	}
 	return fmt.Sprintf("interval %s to %s", formatTime(int64(shortest)), formatTime(int64(longest)))
-}
-
-// loss prints what is missing, or that nothing is where an engine of ours kept
-// watch.
-func loss(meta ccmap.Meta, samples int64) []string {
-	var parts []string
-	l := meta.Loss
-	if lost := int64(l.Samples()); lost > 0 {
-		parts = append(parts, fmt.Sprintf("%s lost (%s)", plural(lost, "sample"), formatPercent(percent(lost, lost+samples))))
-	} else if meta.Engine != "" {
-		parts = append(parts, "none lost")
-	}
-	if l.Throttled > 0 {
-		parts = append(parts, "throttled "+plural(int64(l.Throttled), "time"))
-	}
-	return parts
 }

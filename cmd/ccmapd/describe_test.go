@@ -1,7 +1,9 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,11 +17,45 @@ func TestLoss(t *testing.T) {
 		want []string
 	}{
 		{ccmap.Meta{}, nil},
-		{ccmap.Meta{Engine: "perf"}, []string{"none lost"}},
+		{ccmap.Meta{Engine: "managed"}, []string{"no sample lost"}},
+		{ccmap.Meta{Loss: ccmap.Loss{Clock: 1000, Unaccounted: 4}}, []string{"none lost, 0.4% unaccounted"}},
+		{ccmap.Meta{Loss: ccmap.Loss{Clock: 10000, Unaccounted: -4}}, []string{"none lost, 0.0% unaccounted"}},
+		{ccmap.Meta{Loss: ccmap.Loss{Source: 3, Clock: 1000, Unaccounted: -25}}, []string{"3 samples lost (75.0%), -2.5% unaccounted"}},
 		{ccmap.Meta{Loss: ccmap.Loss{Source: 2, Queue: 1, Throttled: 1}}, []string{"3 samples lost (75.0%)", "throttled 1 time"}},
 	} {
 		if diff := cmp.Diff(test.want, loss(test.meta, 1)); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", test.meta, diff)
+		}
+	}
+}
+
+func TestUnaccountedTimeIsAWarning(t *testing.T) {
+	t.Parallel()
+	const interval = 10 * time.Millisecond
+	for _, test := range []struct {
+		samples int64
+		loss    ccmap.Loss
+		want    string
+	}{
+		{1000, ccmap.Loss{}, ""},
+		{97, ccmap.Loss{Clock: time.Second, Unaccounted: 30 * time.Millisecond}, ""}, // 3 %, of too few samples
+		{41, ccmap.Loss{Clock: 3370 * time.Millisecond, Unaccounted: 2960 * time.Millisecond}, "no sample stands for 87.8% of the CPU time (2.96s of 3.37s): " +
+			"threads were shorter than the interval or not sampled, or ccmapd or the machine was held up"},
+		{0, ccmap.Loss{Clock: time.Second, Unaccounted: time.Second}, "no sample stands for 100.0% of the CPU time (1s of 1s): " +
+			"threads were shorter than the interval or not sampled, or ccmapd or the machine was held up"},
+		{500, ccmap.Loss{Clock: 4 * time.Second, Unaccounted: -time.Second}, "samples stand for 25.0% more CPU time than the program used (4s)"},
+	} {
+		p := profileOf("a.json", test.samples, interval)
+		m := ccmap.New(ccmap.Options{})
+		m.Merge(p.Snapshot)
+		m.Meta().Loss = test.loss
+		p = newProfile("a.json", m.Snapshot())
+		if got := p.unaccounted(); got != test.want {
+			t.Errorf("%d samples, %+v: %q, want %q", test.samples, test.loss, got, test.want)
+		}
+		warned := strings.Contains(p.describe(), "\nwarning: "+test.want)
+		if noted := len(caveats([]*profile{p, profileOf("b.json", 1000, interval)}, "time")) > 0; warned != (test.want != "") || noted != warned {
+			t.Errorf("%d samples, %+v: warned %t, noted %t", test.samples, test.loss, warned, noted)
 		}
 	}
 }

@@ -25,6 +25,8 @@ type profileJSON struct {
 	ActivationsExact bool      `json:"activations_exact"`
 	LostSamples      uint64    `json:"lost_samples"`
 	Throttled        uint64    `json:"throttled"`
+	ClockNS          int64     `json:"clock_ns,omitempty"`       // CPU time by the program's own clock
+	UnaccountedNS    *int64    `json:"unaccounted_ns,omitempty"` // of clock_ns
 	Known            uint64    `json:"repetitions_known"`
 	Repeated         uint64    `json:"repetitions_repeated"`
 
@@ -70,10 +72,14 @@ func describeJSON(p *profile) profileJSON {
 		ActivationsExact: p.ActivationsExact(),
 		LostSamples:      meta.Loss.Samples(),
 		Throttled:        meta.Loss.Throttled,
+		ClockNS:          int64(meta.Loss.Clock),
 		Known:            meta.Known,
 		Repeated:         meta.Repeated,
 		WindowNS:         int64(p.whole.Meta().Window),
 		OnlyRecent:       p.isRecent(),
+	}
+	if meta.Loss.Clock > 0 {
+		d.UnaccountedNS = (*int64)(&meta.Loss.Unaccounted)
 	}
 	p.describeMapJSON(&d)
 	for _, change := range meta.Interval {

@@ -98,7 +98,7 @@ func formatStatus(last, s manager.Status) string {
 	parts = append(parts,
 		"interval "+formatTime(int64(s.Interval)),
 		"repetitions "+formatRepetitions(s),
-		"lost "+formatCount(int64(s.Loss.Samples())),
+		formatLoss(s.Loss),
 		formatCount(int64(s.Nodes))+" nodes",
 		formatBytes(s.Bytes),
 		plural(int64(s.Threads), "thread"),
@@ -123,6 +123,15 @@ func formatProgress(s manager.Status) []string {
 		parts = append(parts, "caught "+plural(int64(s.Caught), "call"))
 	}
 	return parts
+}
+
+// formatLoss prints how many samples were lost, and how much time.
+func formatLoss(l ccmap.Loss) string {
+	text := "lost " + formatCount(int64(l.Samples()))
+	if time := formatUnaccounted(l); time != "" {
+		text += ", " + time
+	}
+	return text
 }
 
 // formatRepetitions prints the share of repetitions, "–" where none of the

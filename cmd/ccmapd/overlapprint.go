@@ -135,6 +135,9 @@ func caveats(profiles []*profile, by string) []string {
 		if !p.countsSamples() {
 			notes = append(notes, p.path+" does not say how many samples it has: what is noise is not known.")
 		}
+		if missing := p.unaccounted(); missing != "" {
+			notes = append(notes, "of "+p.path+" "+missing+".")
+		}
 		if caveat := p.prunedCaveat(); caveat != "" {
 			notes = append(notes, caveat)
 		}

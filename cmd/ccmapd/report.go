@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/manager"
@@ -107,13 +108,17 @@ type sessionJSON struct {
 	Methods []methodJSON `json:"methods"`                 // the hottest
 }
 
-// lossJSON has the fields of ccmap.Loss.
+// lossJSON has the fields of ccmap.Loss. Without clock_ns the time that is
+// unaccounted for is not known.
 type lossJSON struct {
 	Source    uint64 `json:"source"`
 	Queue     uint64 `json:"queue"`
 	Throttled uint64 `json:"throttled"`
 	Corrupt   uint64 `json:"corrupt"`
 	Orphaned  uint64 `json:"orphaned"`
+
+	Clock       time.Duration `json:"clock_ns,omitempty"`
+	Unaccounted time.Duration `json:"unaccounted_ns,omitempty"`
 }
 
 func (s *session) newSessionJSON(r manager.Report) sessionJSON {

@@ -28,7 +28,7 @@ func TestAttach(t *testing.T) {
 	xml = strings.Replace(xml, "%p", "42", 1)
 	for _, want := range []string{
 		"Target exited with code 0.\n", xml + ": fake (pid 42, go1.26.8), by fake, ",
-		"30 samples, 300ms of CPU time; interval 10ms; none lost", "main.work", "Written: " + xml + ", " + folded,
+		"30 samples, 300ms of CPU time; interval 10ms; no sample lost", "main.work", "Written: " + xml + ", " + folded,
 		"ccmapd top " + xml,
 	} {
 		if !strings.Contains(r.stdout, want) {

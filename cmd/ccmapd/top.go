@@ -34,7 +34,8 @@ percent, activations}, cum {…}, recent {flat {samples, time_ns, percent}, cum
 {…}}}], percent being of the whole profile or of all that is recent, and profile
 {file, executable, pid, runtime, build_id, engine, start, duration_ns, ended,
 interval_ns [all settings], samples, time_ns, activations, activations_exact,
-lost_samples, throttled, repetitions_known, repetitions_repeated, window_ns,
+lost_samples, throttled, clock_ns [CPU time by the program's own clock],
+unaccounted_ns [of it], repetitions_known, repetitions_repeated, window_ns,
 recent {samples, time_ns, percent of the whole run}, only_recent, settled
 {methods, edges, contexts, samples}, pruned {times, nodes, samples, time_ns,
 percent, exact_totals}}. What is unknown is left out. Activations belong to a
