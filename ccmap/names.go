@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Names is a table of methods, and of the lines of positions in them. Both are
-// only ever added; ids are dense from 0 and never change.
+// Names is a table of methods, of the lines of positions in them, and of the calls
+// between them that were inlined. All are only ever added; ids are dense from 0 and
+// never change.
 //
 // All may be called from any goroutine. At and Len wait for nobody; the others
 // for as long as it takes to add one entry.
@@ -17,7 +18,8 @@ type Names struct {
 
 	pruned atomic.Uint32 // the method PrunedName; NoMethod until there is one
 
-	lines lines
+	lines   lines
+	inlined inlined
 }
 
 type nameKey struct{ name, signature string }

@@ -19,6 +19,7 @@ type builder struct {
 	recent  ccmap.Counters // of all nodes; those of the window
 
 	lines         int // of positions
+	inlined       int // calls
 	prunedEdges   map[prunedEdgeKey]bool
 	prunedMethods map[ccmap.MethodID]bool
 	points        map[pointKey]bool

@@ -65,6 +65,8 @@ func (j *jsonReader) section(name string) error {
 		return j.array(j.node)
 	case "lines":
 		return j.array(j.line)
+	case "inlined":
+		return j.array(j.inlined)
 	case "pruned_edges":
 		return j.array(j.prunedEdge)
 	case "pruned_methods":
@@ -109,6 +111,15 @@ func (j *jsonReader) line() error {
 	}
 	j.elements.reset()
 	return j.b.addLine(d)
+}
+
+func (j *jsonReader) inlined() error {
+	d := newInlinedDoc()
+	if err := j.Decode(&d); err != nil {
+		return err
+	}
+	j.elements.reset()
+	return j.b.addInlined(d)
 }
 
 func (j *jsonReader) prunedEdge() error {

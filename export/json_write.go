@@ -39,6 +39,9 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 	if lines := c.lines(); len(lines) > 0 {
 		writeJSONLines(w, lines)
 	}
+	if calls := c.inlined(); len(calls) > 0 {
+		writeJSONInlined(w, calls)
+	}
 	if c.bases {
 		writeJSONPruned(w, c)
 	}
@@ -55,6 +58,16 @@ func writeJSONLines(w *bufio.Writer, lines []frameLine) {
 	var numbers [3]number
 	for i, l := range lines {
 		writeJSONNumbers(w, i == 0, l.numbers(numbers[:0]))
+	}
+	w.WriteString("\n]")
+}
+
+// writeJSONInlined writes the inlined calls, one a line.
+func writeJSONInlined(w *bufio.Writer, calls []inlinedCall) {
+	w.WriteString(",\n\"inlined\":[")
+	var numbers [3]number
+	for i, call := range calls {
+		writeJSONNumbers(w, i == 0, call.numbers(numbers[:0]))
 	}
 	w.WriteString("\n]")
 }

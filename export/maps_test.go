@@ -24,6 +24,7 @@ type content struct {
 	Recent  map[string]ccmap.Counters // of the window, by path; nil without one
 	Methods map[[2]string]ccmap.Method
 	Lines   map[string]int32              // of positions that are not lines, see addLines
+	Inlined map[string]bool               // calls, see addInlined
 	Edges   map[string]ccmap.PrunedEdge   // by the names in it, without the ids
 	Pruned  map[string]ccmap.PrunedMethod // by name
 	Points  map[string]ccmap.Point        // see pointsOf
@@ -36,6 +37,7 @@ func contentOf(s *ccmap.Snapshot) content {
 		Nodes:   make(map[string]ccmap.Counters),
 		Methods: make(map[[2]string]ccmap.Method),
 		Lines:   make(map[string]int32),
+		Inlined: make(map[string]bool),
 		Edges:   make(map[string]ccmap.PrunedEdge),
 		Pruned:  make(map[string]ccmap.PrunedMethod),
 		Points:  pointsOf(s, XML),
@@ -49,6 +51,7 @@ func contentOf(s *ccmap.Snapshot) content {
 	c.addPruned(s)
 	c.addPointMethods(s)
 	c.addLines(s)
+	c.addInlined(s)
 	paths := make([]string, s.Len())
 	for n := range s.Nodes() {
 		if n.ID == 0 {
@@ -89,6 +92,25 @@ func (c content) addLines(s *ccmap.Snapshot) {
 	for e := range s.PrunedEdges() {
 		add(e.Caller, e.Offset)
 	}
+}
+
+// addInlined adds the inlined calls among nodes and pruned edges.
+func (c content) addInlined(s *ccmap.Snapshot) {
+	for n := range s.Nodes() {
+		c.addCall(s, s.Node(n.Parent).Method, n.Offset, n.Method)
+	}
+	for e := range s.PrunedEdges() {
+		c.addCall(s, e.Caller, e.Offset, e.Callee)
+	}
+}
+
+// addCall adds a call if it was inlined.
+func (c content) addCall(s *ccmap.Snapshot, caller ccmap.MethodID, offset uint32, callee ccmap.MethodID) {
+	if caller == ccmap.NoMethod || callee == ccmap.NoMethod || !s.Names().Inlined(ccmap.Frame{Method: caller, Offset: offset}, callee) {
+		return
+	}
+	from, to := s.Names().At(caller), s.Names().At(callee)
+	c.Inlined[fmt.Sprintf("%q %q %d %q %q", from.Name, from.Signature, offset, to.Name, to.Signature)] = true
 }
 
 func (c content) addPruned(s *ccmap.Snapshot) {
@@ -229,6 +251,7 @@ func build(methods []ccmap.Method, lines []line) *ccmap.Map {
 	m := ccmap.New(ccmap.Options{})
 	for _, l := range lines {
 		setLines(m.Names(), methods, l)
+		setInlined(m.Names(), methods, l)
 		addStack(m, methods, l)
 	}
 	return m
@@ -238,6 +261,18 @@ func setLines(names *ccmap.Names, methods []ccmap.Method, l line) {
 	for _, f := range l.Stack {
 		if f.Offset != 2 {
 			names.SetLine(ccmap.Frame{Method: names.Intern(methods[f.Method]), Offset: f.Offset}, 20+int32(f.Offset)%2)
+		}
+	}
+}
+
+// setInlined says that calls at even offsets were inlined, and at unknown ones not: those
+// within a module, as one location of pprof has one.
+func setInlined(names *ccmap.Names, methods []ccmap.Method, l line) {
+	for i, f := range l.Stack[1:] {
+		caller := ccmap.Frame{Method: names.Intern(methods[l.Stack[i].Method]), Offset: l.Stack[i].Offset}
+		callee := names.Intern(methods[f.Method])
+		if caller.Offset%2 == 0 && names.At(caller.Method).Module == names.At(callee).Module {
+			names.SetInlined(caller, callee)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (a *pprofAdder) count(s *pprofSample, end step) error {
 }
 
 // lookUp finds the frames of a location, outermost first: more than one where
-// calls were inlined.
+// calls were inlined, which the map's names learn.
 func (a *pprofAdder) lookUp(location uint32) error {
 	l := &a.locations.entries[location]
 	lo := len(a.frames)
@@ -133,6 +133,9 @@ func (a *pprofAdder) lookUp(location uint32) error {
 		f, err := a.frame(line, l)
 		if err != nil {
 			return err
+		}
+		if caller := a.frames[lo:]; len(caller) > 0 {
+			a.b.m.Names().SetInlined(caller[len(caller)-1], f.Method)
 		}
 		a.frames = append(a.frames, f)
 	}

@@ -3,6 +3,7 @@ package export
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,8 @@ const maxWrittenHits = 1 << 21
 
 // writePprof writes a profile.proto, uncompressed: a sample for each node that
 // counts something and for each target of a burst point, a location for each
-// method and position in it, a mapping for each module. An activation is counted
+// method and position in it with the callers that it was inlined into, a mapping
+// for each module. An activation is counted
 // where it happened, so interior nodes become samples with no time.
 func writePprof(w *bufio.Writer, c *canonical) error {
 	comments, err := pprofComments(c.snapshot)
@@ -61,11 +63,11 @@ type pprofBuilder struct {
 	*profile.Profile
 	c            *canonical
 	mappings     map[string]*profile.Mapping // by module
-	locations    map[frame]*profile.Location
+	spots        map[spotKey]*codeSpot
 	labels       []map[string][]string               // of samples, by method on top
 	labelsOfHits map[hitLabelled]map[string][]string // labels of samples of points
 	stack        []frame                             // of the last sample, which shares most with the next, outermost first
-	path         []*profile.Location                 // of its frames
+	path         []*codeSpot                         // of its frames
 }
 
 func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
@@ -83,7 +85,7 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 		},
 		c:            c,
 		mappings:     make(map[string]*profile.Mapping),
-		locations:    make(map[frame]*profile.Location),
+		spots:        make(map[spotKey]*codeSpot),
 		labels:       receiverLabels(c.methods),
 		labelsOfHits: make(map[hitLabelled]map[string][]string),
 	}
@@ -162,27 +164,34 @@ func newFunction(id uint64, m ccmap.Method) *profile.Function {
 
 func (p *pprofBuilder) addSample(stack []frame, e entry) {
 	s := &profile.Sample{
-		Location: make([]*profile.Location, len(stack)),
+		Location: make([]*profile.Location, 0, len(stack)),
 		Value:    make([]int64, len(p.SampleType)),
 		Label:    p.labels[stack[len(stack)-1].method],
 	}
 	copy(s.Value, []int64{e.Self.Samples, e.Self.Time, e.Self.Activations, e.recent.Samples, e.recent.Time})
 	p.follow(stack)
-	for i, l := range p.path {
-		s.Location[len(stack)-1-i] = l
+	for i, spot := range p.path {
+		if i+1 == len(p.path) || p.path[i+1].outer == nil {
+			s.Location = append(s.Location, p.location(spot))
+		}
 	}
+	slices.Reverse(s.Location)
 	p.Sample = append(p.Sample, s)
 }
 
-// follow finds the locations of a stack.
+// follow finds the spots of a stack.
 func (p *pprofBuilder) follow(stack []frame) {
 	kept := 0
 	for kept < min(len(stack), len(p.stack)) && stack[kept] == p.stack[kept] {
 		kept++
 	}
 	p.stack, p.path = append(p.stack[:kept], stack[kept:]...), p.path[:kept]
-	for _, f := range stack[kept:] {
-		p.path = append(p.path, p.location(f))
+	for i := kept; i < len(stack); i++ {
+		var outer *codeSpot
+		if i > 0 && p.c.isInlined(stack[i-1], stack[i].method) {
+			outer = p.path[i-1]
+		}
+		p.path = append(p.path, p.spot(outer, stack[i]))
 	}
 }
 
@@ -194,18 +203,46 @@ func (p *pprofBuilder) lineOf(f frame) int64 {
 	return int64(p.c.line(f))
 }
 
-func (p *pprofBuilder) location(f frame) *profile.Location {
-	if l := p.locations[f]; l != nil {
-		return l
+// codeSpot is a place in machine code: a frame, and those that it was inlined into.
+type codeSpot struct {
+	spotKey
+	location *profile.Location // nil until a stack ends there, or calls
+}
+
+type spotKey struct {
+	outer *codeSpot // the caller that the frame was inlined into; nil: none
+	frame frame
+}
+
+func (p *pprofBuilder) spot(outer *codeSpot, f frame) *codeSpot {
+	key := spotKey{outer, f}
+	spot := p.spots[key]
+	if spot == nil {
+		spot = &codeSpot{spotKey: key}
+		p.spots[key] = spot
 	}
-	m := p.c.methods[f.method]
+	return spot
+}
+
+// frameLocation returns the location of a frame that was not inlined.
+func (p *pprofBuilder) frameLocation(f frame) *profile.Location { return p.location(p.spot(nil, f)) }
+
+// location returns the location of a spot, with a line for each of its frames, the
+// innermost first.
+func (p *pprofBuilder) location(s *codeSpot) *profile.Location {
+	if s.location != nil {
+		return s.location
+	}
+	m := p.c.methods[s.frame.method]
 	l := &profile.Location{
 		ID:      uint64(len(p.Location) + 1),
 		Mapping: p.mappings[m.Module],
-		Address: addressOf(m.Coordinate, f.offset),
-		Line:    []profile.Line{{Function: p.Function[f.method], Line: p.lineOf(f)}},
+		Address: addressOf(m.Coordinate, s.frame.offset),
 	}
-	p.locations[f] = l
+	for at := s; at != nil; at = at.outer {
+		l.Line = append(l.Line, profile.Line{Function: p.Function[at.frame.method], Line: p.lineOf(at.frame)})
+	}
+	s.location = l
 	p.Location = append(p.Location, l)
 	return l
 }

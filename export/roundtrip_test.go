@@ -127,6 +127,9 @@ func TestPprofRestoresContextsAndCounters(t *testing.T) {
 				t.Fatalf("%s is on line %d, want %d", position, line, want.Lines[position])
 			}
 		}
+		if diff := cmp.Diff(inlinedOnStacks(s), got.Inlined, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("inlined calls (-want +got):\n%s", diff)
+		}
 		if diff := cmp.Diff(want.Recent, got.Recent); diff != "" {
 			t.Fatalf("recent (-want +got):\n%s", diff)
 		}
@@ -146,6 +149,21 @@ func TestPprofRestoresContextsAndCounters(t *testing.T) {
 			}
 		}
 	})
+}
+
+// inlinedOnStacks are the inlined calls that a pprof profile has: those on a stack that
+// was counted.
+func inlinedOnStacks(s *ccmap.Snapshot) map[string]bool {
+	c := content{Inlined: make(map[string]bool)}
+	for n := range s.Nodes() {
+		for !n.Self.IsZero() && n.ID != root {
+			above := s.Node(n.Parent)
+			c.addCall(s, above.Method, n.Offset, n.Method)
+			above.Self = n.Self // it stands on the stack, too
+			n = above
+		}
+	}
+	return c.Inlined
 }
 
 // methodsOnTop are those whose receivers a pprof profile has: of samples, and

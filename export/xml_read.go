@@ -119,6 +119,8 @@ func (x xmlReader) section(start xml.StartElement) error {
 		return x.children(x.node)
 	case "lines":
 		return x.children(x.line)
+	case "inlined":
+		return x.children(x.inlined)
 	case "pruned_edges":
 		return x.children(x.prunedEdge)
 	case "pruned_methods":
@@ -210,6 +212,18 @@ func (x xmlReader) line(start xml.StartElement) error {
 	}
 	x.elements.reset()
 	return x.b.addLine(d)
+}
+
+func (x xmlReader) inlined(start xml.StartElement) error {
+	if start.Name.Local != "call" {
+		return x.Skip()
+	}
+	d := newInlinedDoc()
+	if err := x.DecodeElement(&d, &start); err != nil {
+		return fmt.Errorf("<call>: %w", err)
+	}
+	x.elements.reset()
+	return x.b.addInlined(d)
 }
 
 func (x xmlReader) prunedEdge(start xml.StartElement) error {

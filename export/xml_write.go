@@ -38,6 +38,9 @@ func writeXML(w *bufio.Writer, c *canonical) error {
 	if lines := c.lines(); len(lines) > 0 {
 		writeXMLLines(w, lines)
 	}
+	if calls := c.inlined(); len(calls) > 0 {
+		writeXMLInlined(w, calls)
+	}
 	if c.bases {
 		writeXMLPruned(w, c)
 	}
@@ -56,6 +59,16 @@ func writeXMLLines(w *bufio.Writer, lines []frameLine) {
 		writeXMLNumbers(w, "line", l.numbers(numbers[:0]))
 	}
 	w.WriteString("</lines>\n")
+}
+
+// writeXMLInlined writes the inlined calls, one a line.
+func writeXMLInlined(w *bufio.Writer, calls []inlinedCall) {
+	w.WriteString("<inlined>\n")
+	var numbers [3]number
+	for _, call := range calls {
+		writeXMLNumbers(w, "call", call.numbers(numbers[:0]))
+	}
+	w.WriteString("</inlined>\n")
 }
 
 // writeXMLPruned writes what the removed nodes had counted.

@@ -82,7 +82,8 @@ func (t *Table) Inlined(pc uint64, caller bool, dst []LogicalFrame) []LogicalFra
 // The Offset of a Go frame is its line minus the function's start line; of other
 // code, bytes from the symbol's start, and the method is ccmap.UnknownName
 // where there is no symbol, with the path of the file as signature. Stack
-// allocates nothing for addresses that were asked for before with the same names.
+// allocates nothing for addresses that were asked for before with the same names,
+// and tells these which calls were inlined.
 func (t *Table) Stack(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccmap.Frame {
 	key, callee := frameKey{}, FuncNormal
 	for _, pc := range pcs {
@@ -172,6 +173,9 @@ func (t *Table) resolve(key frameKey) frameEntry {
 	frames := make([]ccmap.Frame, len(logical))
 	for i, l := range logical {
 		frames[i] = ccmap.Frame{Method: t.names.Intern(m.method(l)), Offset: l.offset()}
+		if i > 0 {
+			t.names.SetInlined(frames[i], frames[i-1].Method)
+		}
 	}
 	return frameEntry{frames, id}
 }

@@ -100,6 +100,30 @@ func TestStackOfEndedProcess(t *testing.T) {
 	}
 }
 
+// TestStackSaysWhatWasInlined holds the calls that the names know as inlined against
+// those that share a physical frame.
+func TestStackSaysWhatWasInlined(t *testing.T) {
+	t.Parallel()
+	p := start(t, plain.binary(t))
+	var want goReport
+	p.read(t, &want)
+	table := p.open(t)
+	names, inlined := ccmap.NewNames(), 0
+	var callee ccmap.Frame
+	for i, pc := range want.physical(table)[1:] {
+		for j, f := range table.Stack([]uint64{pc}, names, nil) {
+			if i+j > 0 && names.Inlined(f, callee.Method) != (j > 0) {
+				t.Errorf("%s, called at %s%+d: inlined %t", names.At(callee.Method).Name, names.At(f.Method).Name, int32(f.Offset), j == 0)
+			}
+			inlined += min(j, 1)
+			callee = f
+		}
+	}
+	if inlined == 0 {
+		t.Error("nothing was inlined")
+	}
+}
+
 // TestMethodAt names what calls through an interface reach: the wrapper of the
 // dynamic type.
 func TestMethodAt(t *testing.T) {
