@@ -29,7 +29,7 @@ func TestContextOfAHit(t *testing.T) {
 		names := ccmap.NewNames()
 		v := newValues(ValueOptions{}, names, quiet)
 		v.hit(hitOf(stack(names, strings.Fields(test.stack)...)))
-		points := v.points(valueprof.Instrumented)
+		points := v.points()
 		if len(points) != 2 || points[0].Callers != nil {
 			t.Fatalf("%s: points %+v", test.stack, points)
 		}
@@ -81,10 +81,10 @@ func TestHitsInEverNewContexts(t *testing.T) {
 		v.hit(hitOf(stack(names, "t", "site", "hot")))
 		v.hit(hitOf(stack(names, "t", fmt.Sprint("site", n), fmt.Sprint("rare", n))))
 	}
-	for _, p := range v.points(valueprof.Instrumented) {
+	for _, p := range v.points() {
 		if len(p.Callers) > 0 && names.At(p.Callers[0].Method).Name == "hot" && p.Count == 500 {
 			return
 		}
 	}
-	t.Errorf("points %+v", v.points(valueprof.Instrumented))
+	t.Errorf("points %+v", v.points())
 }

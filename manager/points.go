@@ -26,19 +26,21 @@ func (m *Manager) keepPoints() bool {
 	if start.Before(v.earliest) {
 		return false
 	}
-	m.config.Map.SetPoints(ccmap.OriginSampled, v.points(valueprof.Sampled))
-	m.config.Map.SetPoints(ccmap.OriginBurst, v.points(valueprof.Instrumented))
+	m.config.Map.SetPoints(ccmap.OriginBurst, v.points())
 	v.news = false
 	now := time.Now()
 	v.earliest = now.Add(max(pointsEvery, pointsShare*now.Sub(start)))
 	return true
 }
 
-// points returns what a source knows, for the map. Nobody sees null receivers: a
-// call on a nil interface panics before it is made.
-func (v *values) points(of valueprof.Source) []ccmap.Point {
+// points returns the profile points of caught calls, for the map. Null receivers are never seen: a call
+// on a nil interface panics before it is made.
+func (v *values) points() []ccmap.Point {
+	if v.off() {
+		return nil
+	}
 	var points []ccmap.Point
-	for view := range v.sources.Points(of) {
+	for view := range v.caught.Points() {
 		points = append(points, ccmap.Point{
 			Kind:    ccmap.PointCall,
 			Method:  ccmap.MethodID(view.Site.Method),
@@ -68,7 +70,7 @@ func pointValues(values []valueprof.Value) []ccmap.PointValue {
 type ValueStats struct {
 	Caught  uint64 // calls that breakpoints caught, of a known place
 	Sites   int    // where they were caught
-	Points  int    // profile points, of samples and of caught calls
+	Points  int    // profile points of caught calls
 	Bytes   int    // of memory that these take, their tables included
 	Evicted int    // points that had few calls and made room for others
 	Decayed int    // times that the janitor has halved a table
@@ -81,18 +83,13 @@ func (v *values) stats() ValueStats {
 		return ValueStats{}
 	}
 	out := ValueStats{Caught: v.calls}
-	for view := range v.sources.Points(valueprof.Instrumented) {
+	for view := range v.caught.Points() {
 		if view.Site.Context == anyContext {
 			out.Sites++
 		}
 	}
-	for _, p := range []*valueprof.Profile{v.sampled, v.caught} {
-		s := p.Stats()
-		out.Points += s.Points
-		out.Bytes += s.Bytes
-		out.Evicted += s.Evicted
-		out.Decayed += s.Decays
-		out.Reset += s.Resets
-	}
+	s := v.caught.Stats()
+	out.Points, out.Bytes = s.Points, s.Bytes
+	out.Evicted, out.Decayed, out.Reset = s.Evicted, s.Decays, s.Resets
 	return out
 }

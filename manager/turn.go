@@ -41,7 +41,6 @@ func (m *Manager) fold(s *ccmap.Sample) {
 		return
 	}
 	m.config.Map.Fold(s)
-	m.values.sample(s)
 	t.samples++
 	t.weight += s.Weight
 	if s.Early || s.Top == ccmap.TopUnknown {

@@ -10,20 +10,19 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof"
 )
 
-// valueDump makes the dump of one profile's tables readable: a line says whose
-// tables they are, and their values, which are numbers of methods, become names.
+// valueDump makes the dump of value tables readable: their values, which are numbers
+// of methods, become names.
 type valueDump struct {
-	w      io.Writer
-	origin ccmap.Origin
-	names  *ccmap.Names
+	w     io.Writer
+	names *ccmap.Names
 }
 
 // newValueDump returns nil for nil.
-func newValueDump(w io.Writer, o ccmap.Origin, names *ccmap.Names) io.Writer {
+func newValueDump(w io.Writer, names *ccmap.Names) io.Writer {
 	if w == nil {
 		return nil
 	}
-	return &valueDump{w, o, names}
+	return &valueDump{w, names}
 }
 
 var dumpedValue = regexp.MustCompile(`\bvalue=0x[0-9a-f]+`)
@@ -37,7 +36,7 @@ func (d *valueDump) Write(line []byte) (int, error) {
 		}
 		return fmt.Appendf(nil, "value=%s", d.names.At(ccmap.MethodID(id)).Name)
 	})
-	if _, err := fmt.Fprintf(d.w, "%v %s", d.origin, named); err != nil {
+	if _, err := d.w.Write(named); err != nil {
 		return 0, err
 	}
 	return len(line), nil

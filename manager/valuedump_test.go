@@ -18,12 +18,10 @@ func TestDumpHasNames(t *testing.T) {
 	v := newValues(ValueOptions{Dump: &dump}, names, quiet)
 	for _, target := range []string{"main.a", "main.b", "main.c"} {
 		v.hit(hitOf(stack(names, target, "main.site", "main.caller")))
-		v.sample(stack(names, target, "main.site"))
 	}
 	for _, want := range []string{
-		"burst table created kind=call site=main.site:12 ",
-		"burst table added value=main.c kind=call site=main.site:12<main.caller+3 ",
-		"sampled table created ",
+		"table created kind=call site=main.site:12 ",
+		"table added value=main.c kind=call site=main.site:12<main.caller+3 ",
 	} {
 		if !strings.Contains(dump.String(), want) {
 			t.Errorf("dump lacks %q:\n%s", want, &dump)

@@ -7,22 +7,31 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/valueprof"
 )
 
-// BenchmarkValues measures what learning from a sample costs beside folding it:
-// all samples of one thread, whose innermost frames change; or each of another
-// thread, with another stack.
-func BenchmarkValues(b *testing.B) {
+// BenchmarkFold measures what a sample costs the manager: all samples of one thread,
+// whose innermost frames change; or each of another thread, with another stack.
+func BenchmarkFold(b *testing.B) {
 	for _, depth := range []int{10, 40} {
 		for _, threads := range []int{1, 1000} {
-			names := ccmap.NewNames()
-			samples := walks(names, 1000, depth, threads)
-			for _, off := range []bool{true, false} {
-				b.Run(fmt.Sprintf("depth=%d/threads=%d/values=%t", depth, threads, !off), func(b *testing.B) {
-					benchmarkLearning(b, samples, names, ValueOptions{Off: off})
-				})
-			}
+			b.Run(fmt.Sprintf("depth=%d/threads=%d", depth, threads), func(b *testing.B) {
+				m, err := New(newSession(nil).config)
+				if err != nil {
+					b.Fatal(err)
+				}
+				samples := walks(m.config.Map.Names(), 1000, depth, threads)
+				fold := func() {
+					for i := range samples {
+						m.fold(&samples[i])
+					}
+				}
+				fold()
+				b.ReportAllocs()
+				for b.Loop() {
+					fold()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/sample")
+			})
 		}
 	}
 }
@@ -37,34 +46,15 @@ func BenchmarkPoints(b *testing.B) {
 			v := newValues(ValueOptions{}, names, slog.New(slog.DiscardHandler))
 			leaf, root := names.Intern(ccmap.Method{Name: "leaf"}), names.Intern(ccmap.Method{Name: "root"})
 			for i := range sites {
-				v.sample(&ccmap.Sample{Frames: []ccmap.Frame{{Method: leaf}, {Method: root, Offset: uint32(i)}}})
+				v.hit(&ccmap.Sample{Frames: []ccmap.Frame{{Method: leaf}, {Method: root, Offset: uint32(i)}}})
 			}
 			for b.Loop() {
-				m.SetPoints(ccmap.OriginSampled, v.points(valueprof.Sampled))
+				m.SetPoints(ccmap.OriginBurst, v.points())
 				m.Snapshot()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*sites), "ns/point")
 		})
 	}
-}
-
-func benchmarkLearning(b *testing.B, samples []ccmap.Sample, names *ccmap.Names, o ValueOptions) {
-	m := ccmap.New(ccmap.Options{Names: names, Seed: 1})
-	v := newValues(o, names, slog.New(slog.DiscardHandler))
-	learn := func() {
-		for i := range samples {
-			m.Fold(&samples[i])
-			v.sample(&samples[i])
-		}
-	}
-	learn()
-	b.ReportAllocs()
-	for b.Loop() {
-		learn()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/sample")
-	b.ReportMetric(float64(v.stats().Points), "points")
-	b.ReportMetric(float64(v.stats().Bytes), "B")
 }
 
 // walks returns samples of a program of 2,000 methods that call up to six others

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"testing"
 
@@ -45,15 +44,15 @@ func drawSamples(t *rapid.T, names *ccmap.Names) []ccmap.Sample {
 	}), 0, 50).Draw(t, "samples")
 }
 
-// callsOf counts the calls of a snapshot's points of one origin, in any context, by
-// edge. Of its tables nothing may have been forgotten.
-func callsOf(t testing.TB, s *ccmap.Snapshot, o ccmap.Origin) map[edge]int64 {
+// callsOf counts the caught calls of a snapshot's points, in any context, by edge. Of
+// its tables nothing may have been forgotten.
+func callsOf(t testing.TB, s *ccmap.Snapshot) map[edge]int64 {
 	calls := make(map[edge]int64)
 	for _, p := range s.Points() {
-		if p.Origin != o || p.Callers != nil {
+		if p.Callers != nil {
 			continue
 		}
-		if p.Other != 0 || p.Aged != 0 || p.Nulls != ccmap.NullsUnknown || p.Kind != ccmap.PointCall {
+		if p.Origin != ccmap.OriginBurst || p.Other != 0 || p.Aged != 0 || p.Nulls != ccmap.NullsUnknown || p.Kind != ccmap.PointCall {
 			t.Errorf("point %+v", p)
 		}
 		for _, v := range p.Values {
@@ -61,42 +60,6 @@ func callsOf(t testing.TB, s *ccmap.Snapshot, o ccmap.Origin) map[edge]int64 {
 		}
 	}
 	return calls
-}
-
-// edgesOf counts the samples of a snapshot's edges between methods of code.
-func edgesOf(s *ccmap.Snapshot) map[edge]int64 {
-	calls := make(map[edge]int64)
-	code := codeMethods{names: s.Names()}
-	code.update()
-	for e := range s.Edges() {
-		if code.has(e.Caller()) && code.has(e.Callee()) && e.Offset() != ccmap.NoOffset {
-			calls[edge{e.Caller(), e.Callee(), e.Offset()}] = e.Total().Samples
-		}
-	}
-	return calls
-}
-
-// TestSampledPointsAreTheEdges: as long as nothing was forgotten, the points of
-// samples say what the map's edges do, recursion and cut stacks included.
-func TestSampledPointsAreTheEdges(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		m, err := New(newSession(nil).config)
-		if err != nil {
-			r.Fatal(err)
-		}
-		for _, s := range drawSamples(r, m.config.Map.Names()) {
-			m.fold(&s)
-		}
-		m.keepPoints()
-		s := m.config.Map.Snapshot()
-		if err := s.CheckValid(); err != nil {
-			r.Fatal(err)
-		}
-		if diff := cmp.Diff(edgesOf(s), callsOf(t, s, ccmap.OriginSampled), cmp.AllowUnexported(edge{})); diff != "" {
-			r.Errorf("points are not the edges (-want +got):\n%s", diff)
-		}
-	})
 }
 
 // TestHitsCountInTheirContexts: every hit counts once in any context and once in its
@@ -116,7 +79,7 @@ func TestHitsCountInTheirContexts(t *testing.T) {
 			}
 			v.hit(&s)
 		}
-		m.SetPoints(ccmap.OriginBurst, v.points(valueprof.Instrumented))
+		m.SetPoints(ccmap.OriginBurst, v.points())
 		anywhere, within := int64(0), int64(0)
 		for _, p := range m.Snapshot().Points() {
 			if p.Callers == nil {
@@ -140,8 +103,8 @@ func hitOf(s *ccmap.Sample) *ccmap.Sample {
 	return s
 }
 
-// TestHitsAreNoSamples: a session with hits has the map, the figures and the
-// sampled points of one without.
+// TestHitsAreNoSamples: a session with hits has the map and the figures of one
+// without.
 func TestHitsAreNoSamples(t *testing.T) {
 	t.Parallel()
 	run := func(hits bool) Report {
@@ -165,16 +128,16 @@ func TestHitsAreNoSamples(t *testing.T) {
 	if a.Known != b.Known || a.Repeated != b.Repeated || a.Loss != b.Loss || without.Snapshot.Total() != with.Snapshot.Total() {
 		t.Errorf("without hits %+v, with %+v", a, b)
 	}
-	for _, o := range []ccmap.Origin{ccmap.OriginSampled, ccmap.OriginBurst} {
-		x, y := callsOf(t, without.Snapshot, o), callsOf(t, with.Snapshot, o)
-		if same := maps.Equal(x, y); same != (o == ccmap.OriginSampled) {
-			t.Errorf("%v: without hits %v, with %v", o, x, y)
-		}
+	if got := callsOf(t, without.Snapshot); len(got) != 0 {
+		t.Errorf("of samples alone, caught calls %v", got)
 	}
-	if got := with.Values; got.Caught != 10 || got.Sites != 1 || got.Points != 4 || got.Bytes == 0 || got.Evicted != 0 {
+	if got := callsOf(t, with.Snapshot); len(got) != 1 {
+		t.Errorf("caught calls %v", got)
+	}
+	if got := with.Values; got.Caught != 10 || got.Sites != 1 || got.Points != 2 || got.Bytes == 0 || got.Evicted != 0 {
 		t.Errorf("learned %+v", got)
 	}
-	if without.Values.Caught != 0 || without.Values.Points != 2 {
+	if without.Values.Caught != 0 || without.Values.Points != 0 {
 		t.Errorf("learned of samples %+v", without.Values)
 	}
 }
@@ -187,17 +150,17 @@ func TestDriftRenewsValues(t *testing.T) {
 	names := m.config.Map.Names()
 	learn := func(leaf string) {
 		for range 1000 {
-			m.values.sample(stack(names, leaf, "root"))
+			m.values.hit(hitOf(stack(names, leaf, "root")))
 		}
 	}
 	learn("before")
 	m.learn(answer{drift: true})
 	learn("after")
 	m.learn(answer{drift: true})
-	points := m.values.points(valueprof.Sampled)
+	points := m.values.points()
 	after, _ := names.Lookup("after", "")
 	want := []ccmap.PointValue{{Value: uint64(after), Count: 1000}}
-	if len(points) != 1 || !slices.Equal(points[0].Values, want) {
+	if len(points) != 2 || !slices.Equal(points[0].Values, want) {
 		t.Errorf("after a drift, points %+v; want the values %v", points, want)
 	}
 }
@@ -218,15 +181,11 @@ func TestValuesOff(t *testing.T) {
 func TestLearningDoesNotAllocate(t *testing.T) {
 	names := ccmap.NewNames()
 	v := newValues(ValueOptions{}, names, quiet)
-	sample := stack(names, "leaf", "mid", "root")
 	hit := hitOf(stack(names, "leaf", "mid", "root", "[unknown]"))
-	learn := func() {
-		v.sample(sample)
-		v.hit(hit)
-	}
+	learn := func() { v.hit(hit) }
 	learn()
 	if n := testing.AllocsPerRun(100, learn); n > 0 {
-		t.Errorf("a sample and a hit allocate %v times", n)
+		t.Errorf("a hit allocates %v times", n)
 	}
 }
 
@@ -238,15 +197,15 @@ func TestJanitorLosesNothing(t *testing.T) {
 		m := ccmap.New(ccmap.Options{})
 		v := newValues(ValueOptions{Policy: policy}, m.Names(), quiet)
 		var samples []*ccmap.Sample
-		for i := range 20 {
-			samples = append(samples, stack(m.Names(), fmt.Sprint("main.target", i), "main.site"))
+		for i := range 40 {
+			samples = append(samples, hitOf(stack(m.Names(), fmt.Sprint("main.target", i), "main.site")))
 		}
 		for i := range calls {
-			v.sample(samples[i%len(samples)])
+			v.hit(samples[i%len(samples)])
 		}
-		m.SetPoints(ccmap.OriginSampled, v.points(valueprof.Sampled))
+		m.SetPoints(ccmap.OriginBurst, v.points())
 		points, stats := m.Snapshot().Points(), v.stats()
-		if len(points) != 1 || points[0].Count != calls || len(points[0].Values) > sampledTargets {
+		if len(points) != 2 || points[0].Count != calls || len(points[0].Values) > callTargets {
 			t.Errorf("%v: points %+v of %d calls", policy, points, calls)
 		}
 		if (stats.Decayed > 0) != (policy == valueprof.PolicyDecay) || (stats.Reset > 0) != (policy == valueprof.PolicyReset) {

@@ -4,17 +4,12 @@
 //
 //  1. A [Table] holds the counts of N values and of all the others together. It
 //     has one owner and no lock. A [Hash] says how a value finds its counter.
-//  2. A variable that many goroutines write has a [Shared]: every writer counts
-//     in a table of its own, a [Local], and hands it over when the collector asks.
-//  3. A [Profile] has the profile points of methods, a table for each that sees
+//  2. A [Profile] has the profile points of methods, a table for each that sees
 //     more than two values. What it records lies in an [Info]; a [History] tells
 //     the best of a method from the recent, and [Accessed] holds what a reader uses.
-//  4. The [Janitor] looks at tables that values find no slot in, as its [Policy]
+//  3. The [Janitor] looks at tables that values find no slot in, as its [Policy]
 //     has it, and frees the infos that nobody refers to.
-//  5. [Sources] gives the points of several profiles, or of one, as [PointView].
 //
-// ccmapd has one goroutine that counts, tends and reads: its manager owns two
-// profiles, of samples and of caught calls, and reads them through Sources. A
-// program whose own threads count, such as a virtual machine, has [Handed] bodies
-// and runs the janitor beside them ([Janitor.Run]).
+// ccmapd has one goroutine that counts, tends and reads: its manager owns a profile
+// of the calls that were caught.
 package valueprof

@@ -6,7 +6,7 @@ import "unsafe"
 func (t *Table) init(capacity int, h Hash) {
 	capacity = min(max(capacity, MinCapacity), MaxCapacity)
 	t.capacity, t.hash, t.n = uint8(capacity), h.Resolve(), 1
-	t.slots = unsafe.Pointer(unsafe.SliceData(make([]Value, t.padded(capacity, slotBytes))))
+	t.slots = unsafe.Pointer(unsafe.SliceData(make([]Value, capacity)))
 	bits := 0
 	if t.hash == HashMultiply {
 		bits = multiplyBits(capacity)
@@ -19,7 +19,7 @@ func (t *Table) init(capacity int, h Hash) {
 // whose position is another.
 func (t *Table) makeIndex(bits int) {
 	t.shift = uint8(64 - bits)
-	t.index = unsafe.Pointer(unsafe.SliceData(make([]uint8, t.padded(t.indexBytes(), 1))))
+	t.index = unsafe.Pointer(unsafe.SliceData(make([]uint8, t.indexBytes())))
 }
 
 // indexBytes returns the length of the index and of the list behind it.
@@ -33,15 +33,6 @@ func (t *Table) indexBytes() int {
 
 // hasList reports whether the hash goes by a bitList.
 func (t *Table) hasList() bool { return t.hash == HashBitPermute || t.hash == HashShift }
-
-// padded returns a number of elements, or what fills cache lines with them.
-func (t *Table) padded(n int, size uintptr) int {
-	if !t.pad {
-		return n
-	}
-	lines := (uintptr(n)*size + lineBytes - 1) / lineBytes
-	return int(lines * lineBytes / size)
-}
 
 // bits returns the binary logarithm of the number of positions.
 func (t *Table) bits() uint8 { return 64 - t.shift }

@@ -4,8 +4,7 @@ import "sync/atomic"
 
 // Body is what an [Info] holds: the profile points of one body of a method, and
 // the tables of their values. Its owner adds to it; the janitor tends and frees.
-// Where that is not one goroutine, Body is what makes it safe. [Handed] is one, and
-// what a [Profile] records of a method.
+// Where several goroutines do so, the Body makes it safe.
 type Body interface {
 	// Tend looks at the tables that were added to. It reports whether some had
 	// too few adds for a verdict and should be looked at again. Janitor only.

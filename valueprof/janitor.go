@@ -27,7 +27,7 @@ const defaultEvery = 1000
 //
 // It works in one of two ways. Inline, the single owner of all tables calls
 // [Janitor.Look] now and then. As a goroutine, [Janitor.Run] looks whenever it is
-// woken, at bodies that are made for it ([Handed]).
+// woken, at bodies that are made for it.
 //
 // Two lists, singly linked. all has every Info: anyone adds in front without a
 // lock, only the janitor removes. active has those that were added to since the

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
-
-	"go.uber.org/goleak"
 )
 
 func TestParsePolicy(t *testing.T) {
@@ -195,99 +192,5 @@ func TestJanitorLog(t *testing.T) {
 	}
 	if s := log.String(); !strings.Contains(s, "infos=1 tables=1 decayed=1 reset=0 freed=0") {
 		t.Errorf("log: %s", s)
-	}
-}
-
-// TestHandedHammer has many writers of the same points, readers and the janitor in
-// a goroutine of its own. In the end every add is there.
-func TestHandedHammer(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	adds := 50_000
-	if testing.Short() {
-		adds = 5000
-	}
-	for _, policy := range []Policy{PolicyDecay, PolicyReset, PolicyOff} {
-		t.Run("policy="+policy.String(), func(t *testing.T) { hammerHanded(t, policy, adds) })
-	}
-}
-
-func hammerHanded(t *testing.T, policy Policy, adds int) {
-	const writers = 4
-	j, stop := runJanitor(JanitorOptions{Policy: policy, Every: 500})
-	h := NewHanded(7, HashAuto, Site{Method: 1}, Site{Method: 1, Offset: 8})
-	info := NewInfo(j, h)
-	var all sync.WaitGroup
-	for w := range writers {
-		all.Go(func() { writeHanded(info, w%2, adds) })
-	}
-	all.Go(func() {
-		for range 100 {
-			for v := range h.Points() {
-				checkSum(t, v)
-			}
-			h.Evidence()
-		}
-	})
-	all.Wait()
-	info.Added(1)
-	stop() // with a last look
-	for v := range h.Points() {
-		checkSum(t, v)
-		if v.Count != uint64(writers/2*adds) {
-			t.Errorf("%d adds: %+v", writers/2*adds, v)
-		}
-	}
-	info.Release()
-	if did := j.Look(); did.Freed != 1 {
-		t.Errorf("%+v", did)
-	}
-}
-
-// TestIdleHandedIsLeft: points that nobody adds to cost a look nothing, however
-// few adds they had; and none of these is lost.
-func TestIdleHandedIsLeft(t *testing.T) {
-	t.Parallel()
-	j := NewJanitor(JanitorOptions{})
-	h := NewHanded(3, HashAuto, Site{})
-	info := NewInfo(j, h)
-	l := h.Join(0)
-	for round := range uint64(3) {
-		for range 10 {
-			l.Add(1)
-		}
-		l.Park()
-		info.Added(10)
-		for looks := 0; j.Look().Infos > 0; looks++ {
-			if looks == 3 {
-				t.Fatal("looked at without end")
-			}
-		}
-		if got, want := h.Evidence().Calls, 10*(round+1); got != want {
-			t.Errorf("%d adds are known of %d", got, want)
-		}
-	}
-	l.Release()
-}
-
-// writeHanded adds values of which more and more are frequent.
-func writeHanded(info *Info, point, adds int) {
-	l := info.Body().(*Handed).Join(point)
-	defer l.Release()
-	const batch = 100
-	for n := range adds {
-		l.Add(uint64(n*n>>(n/1000%10)) % 40)
-		if n%batch == 0 {
-			info.Added(batch)
-		}
-	}
-}
-
-func checkSum(t *testing.T, v PointView) {
-	sum := v.Other + v.Aged
-	for _, x := range v.Values {
-		sum += x.Count
-	}
-	if sum != v.Count {
-		t.Errorf("sum of %d: %+v", sum, v)
 	}
 }

@@ -14,7 +14,7 @@ func TestSizes(t *testing.T) {
 }
 
 // views copies what Points gives.
-func views(p PointSource) []PointView {
+func views(p *Profile) []PointView {
 	var all []PointView
 	for v := range p.Points() {
 		v.Values = append([]Value(nil), v.Values...)

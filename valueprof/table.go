@@ -17,7 +17,7 @@ type Value struct{ Value, Count uint64 }
 // and all others together. 0 and the largest uint64 are values as any other.
 //
 // New makes it, and it must not be copied. One goroutine owns it: no method may
-// run at the same time as another. A variable with many writers has a [Shared].
+// run at the same time as another.
 //
 //	key ─ hash(v) ─▶ position ─▶ index: 1 byte each ─▶ slots: value, count
 //
@@ -54,7 +54,6 @@ type Table struct {
 	capacity uint8
 	hash     Hash
 	full     bool // new values go to other
-	pad      bool // fills cache lines
 }
 
 const (

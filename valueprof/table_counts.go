@@ -44,9 +44,6 @@ func (t *Table) Aged() uint64 { return t.aged }
 // Total returns how often any value was counted: Matched + Other + Aged.
 func (t *Table) Total() uint64 { return t.Matched() + t.other + t.aged }
 
-// empty reports whether nothing was counted.
-func (t *Table) empty() bool { return t.slot(0).Count == 0 && t.other == 0 && t.aged == 0 }
-
 // Full reports whether new values go to other: the table holds as many values
 // as it can, or one came that the hash cannot tell from those held. Decay and
 // Reset make room.
@@ -60,17 +57,5 @@ func (t *Table) Hash() Hash { return t.hash }
 
 // Bytes returns the memory of the table.
 func (t *Table) Bytes() int {
-	size := int(tableBytes) + t.padded(int(t.capacity), slotBytes)*int(slotBytes)
-	return size + t.padded(t.indexBytes(), 1)
-}
-
-// Merge adds what o has counted, its most frequent values first; o stays as it
-// is. The caller owns both.
-func (t *Table) Merge(o *Table) {
-	var buffer [MaxCapacity]Value
-	for _, v := range o.AppendValues(buffer[:0]) {
-		t.AddN(v.Value, v.Count)
-	}
-	t.other += o.other
-	t.aged += o.aged
+	return int(tableBytes) + int(t.capacity)*int(slotBytes) + t.indexBytes()
 }

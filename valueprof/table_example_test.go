@@ -2,7 +2,6 @@ package valueprof_test
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/ccmapd/ccmapd/valueprof"
 )
@@ -28,26 +27,4 @@ func ExampleTable() {
 	// 7 1
 	// other 2 of 8
 	// [{8 10} {5 1} {6 1}] 1 5 18
-}
-
-func ExampleShared() {
-	s := valueprof.NewShared(3, valueprof.HashAuto)
-	var writers sync.WaitGroup
-	for range 4 {
-		writers.Go(func() {
-			l := s.Join()
-			defer l.Release()
-			for v := range uint64(100) {
-				if !l.Hit(v % 2) {
-					l.Miss(v % 2)
-				}
-			}
-		})
-	}
-	all := valueprof.New(3, valueprof.HashAuto)
-	s.Collect(all) // at any time: what was handed over
-	writers.Wait()
-	s.Collect(all) // the rest
-	fmt.Println(all.AppendValues(nil), all.Total())
-	// Output: [{0 200} {1 200}] 400
 }

@@ -235,25 +235,6 @@ func TestZeroIsAValue(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
-	t.Parallel()
-	into, from := New(3, HashMultiply), New(4, HashPext)
-	for v := range uint64(5) {
-		into.AddN(v, 10)
-		from.AddN(v+1, 100-v)
-	}
-	from.Decay()
-	before := from.Total()
-	into.Merge(from)
-	want := []Value{{1, 60}, {2, 59}, {0, 10}}
-	if diff := cmp.Diff(want, into.AppendValues(nil)); diff != "" {
-		t.Error(diff)
-	}
-	if into.Total() != 50+before || from.Total() != before {
-		t.Errorf("totals %d and %d, want %d and %d", into.Total(), from.Total(), 50+before, before)
-	}
-}
-
 func TestTableText(t *testing.T) {
 	t.Parallel()
 	tab := New(3, HashShift)

@@ -74,7 +74,7 @@ type call struct {
 // the name that a method goes by.
 func reached(s *ccmap.Snapshot, origin ccmap.Origin, at call, by func(ccmap.Method) string) mix {
 	m := make(mix)
-	for _, p := range s.Points() {
+	for _, p := range newProfile("", s).points() {
 		caller := s.Names().At(p.Method)
 		if p.Origin != origin || p.Kind != ccmap.PointCall || p.Callers != nil || caller.Name != at.method ||
 			at.line != 0 && caller.StartLine+int32(p.Offset) != at.line {

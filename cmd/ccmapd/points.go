@@ -24,7 +24,7 @@ single positions of its code, beside the stacks.
     branch  a condition: taken if it was true, untaken if not
     switch  the lines of the cases that were chosen; 'none' for no case
   origin    who counted:
-    sampled   CPU samples: the count is samples, of which the share is CPU time
+    sampled   CPU samples: the count is samples, as exact as in 'sites'
     burst     calls that were caught, a few of all
     imported  the program itself: all executions (convert --coverage)
 
@@ -114,7 +114,7 @@ func pointOriginNames() []string {
 // points returns the points that are asked for, in order. A nil set means those of
 // all methods.
 func (l *pointListing) points(p *profile, methods methodSet) []ccmap.Point {
-	points := slices.DeleteFunc(slices.Clone(p.Points()), func(q ccmap.Point) bool {
+	points := slices.DeleteFunc(p.points(), func(q ccmap.Point) bool {
 		return methods != nil && !methods.has(q.Method) ||
 			l.kind.value != "" && q.Kind.String() != l.kind.value ||
 			l.origin.value != "" && q.Origin.String() != l.origin.value
@@ -136,6 +136,24 @@ func (l *pointListing) points(p *profile, methods methodSet) []ccmap.Point {
 	return points
 }
 
+// points returns all points of a profile, in no order. The map has the exact samples
+// of every call, so points of samples are made of them; those that a file of an
+// earlier version holds are not looked at.
+func (p *profile) points() []ccmap.Point {
+	points := slices.DeleteFunc(slices.Clone(p.Points()), func(q ccmap.Point) bool {
+		return q.Origin == ccmap.OriginSampled && q.Kind == ccmap.PointCall
+	})
+	if !p.countsSamples() {
+		return points
+	}
+	for _, site := range p.pollution().Sites(nil) {
+		if q, ok := site.SampledPoint(); ok {
+			points = append(points, q)
+		}
+	}
+	return points
+}
+
 // inSource orders the points of a method as they stand in its source; what is around
 // others comes first.
 func inSource(a, b ccmap.Point) int {
@@ -148,6 +166,7 @@ func inSource(a, b ccmap.Point) int {
 
 // note says how many points there are, or why there are none.
 func (l *pointListing) note(p *profile, points []ccmap.Point) string {
+	all := len(p.points())
 	methods := make(map[ccmap.MethodID]bool)
 	for _, q := range points {
 		methods[q.Method] = true
@@ -155,8 +174,8 @@ func (l *pointListing) note(p *profile, points []ccmap.Point) string {
 	switch {
 	case len(points) > 0:
 		return fmt.Sprintf("%s of %s", plural(int64(len(points)), "point"), plural(int64(len(methods)), "method"))
-	case len(p.Points()) > 0:
-		return "no such point, of " + plural(int64(len(p.Points())), "point")
+	case all > 0:
+		return "no such point, of " + plural(int64(all), "point")
 	}
 	return "no points: 'attach' and 'run' count the methods that calls reach, 'convert --coverage' adds\n" +
 		"counts of blocks and branches, and the formats xml and json keep them all"

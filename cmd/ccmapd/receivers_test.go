@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
 // allReceivers lists all call sites of a profile.
@@ -182,6 +183,40 @@ func TestReceiversNotes(t *testing.T) {
 		list := allReceivers(test.p, nil)
 		if notes := strings.Join(list.notes(list.rows), "\n"); !strings.Contains(notes, test.want) {
 			t.Errorf("notes are\n%s\nwant %q", notes, test.want)
+		}
+	}
+}
+
+// TestPointsAndReceiversAgree: 'points' gives the samples of a call site to the
+// receivers that 'receivers' gives them to, whatever the points of samples say that a
+// file of an earlier version has.
+func TestPointsAndReceiversAgree(t *testing.T) {
+	t.Parallel()
+	const types, samples = 20, 15
+	m := ccmap.New(ccmap.Options{})
+	id := func(name string) ccmap.MethodID { return m.Names().Intern(ccmap.Method{Name: name}) }
+	site := ccmap.Frame{Method: id("main.draw"), Offset: 2}
+	for i := range types * samples {
+		target := ccmap.Frame{Method: id(fmt.Sprintf("main.T%d.Area", i%types)), Offset: 1}
+		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{target, site}, Weight: sampleNS, Fresh: ccmap.FreshUnknown})
+	}
+	m.AddPoint(ccmap.Point{
+		Origin: ccmap.OriginSampled, Method: site.Method, Offset: site.Offset, Nulls: ccmap.NullsUnknown,
+		Values: []ccmap.PointValue{{Value: uint64(id("main.T3.Area")), Count: 10}}, Aged: types*samples - 10,
+	})
+	p := newProfile("", m.Snapshot())
+	points := (&pointListing{}).points(p, nil)
+	row := allReceivers(p, nil).rows[0]
+	if len(points) != 1 || len(points[0].Values) != types || len(row.Samples.Targets) != types {
+		t.Fatalf("points %+v, receivers %+v", points, row.Samples.Targets)
+	}
+	if q := points[0]; q.Count != types*samples || q.Aged != 0 || q.CheckValid(p.Names()) != nil {
+		t.Errorf("point %+v", q)
+	}
+	for _, v := range points[0].Values {
+		at := slices.IndexFunc(row.Samples.Targets, func(to pollution.Target) bool { return uint64(to.Method) == v.Value })
+		if at < 0 || row.Samples.Targets[at].Seen != v.Count || v.Count != samples {
+			t.Errorf("%s has %d samples in 'points', receivers %+v", p.Names().At(ccmap.MethodID(v.Value)).Name, v.Count, row.Samples.Targets)
 		}
 	}
 }

@@ -13,11 +13,14 @@ import (
 // anything was.
 func (s *session) reportValues(w io.Writer, r manager.Report) {
 	v := r.Values
-	if v.Points == 0 {
+	if v.Points == 0 && r.Source.Samples == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nReceivers: %s; %s in %s%s.\n",
-		s.caught(r), plural(int64(v.Points), "profile point"), formatBytes(int64(v.Bytes)), seeReceivers(r.Written))
+	points := ""
+	if v.Points > 0 {
+		points = "; " + plural(int64(v.Points), "profile point") + " in " + formatBytes(int64(v.Bytes))
+	}
+	fmt.Fprintf(w, "\nReceivers: %s%s%s.\n", s.caught(r), points, seeReceivers(r.Written))
 	if v.Evicted > 0 {
 		fmt.Fprintf(w, "%s of rare calls made room for others%s.\n", plural(int64(v.Evicted), "profile point"), s.moreRoom())
 	}
@@ -64,7 +67,7 @@ func seeReceivers(files []string) string {
 type valuesJSON struct {
 	Caught  uint64 `json:"caught"`  // calls
 	Sites   int    `json:"sites"`   // where they were caught
-	Points  int    `json:"points"`  // of samples and of caught calls
+	Points  int    `json:"points"`  // of caught calls
 	Bytes   int    `json:"bytes"`   // that the points take
 	Evicted int    `json:"evicted"` // points that made room for others
 	Decayed int    `json:"decayed"` // times that a table was

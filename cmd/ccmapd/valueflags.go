@@ -18,14 +18,14 @@ type valueFlags struct {
 	dump    bool
 }
 
-const receiversHelp = `RECEIVERS  Which methods a call reaches, and so the types of its receivers, is
-counted twice: in samples, for every call on a sampled stack; and in calls, for
-the hottest calls of interface methods and function values. These are caught as
+const receiversHelp = `RECEIVERS  The methods that a call reaches, and so the types of its receivers, are
+counted twice: in samples, which the Call Context Map has for every call; and in
+calls, for the hottest calls of interface methods and function values. These are caught as
 they happen, by a hardware breakpoint set for some milliseconds at a time: --hits
 of them a second, each of which costs the program about 16µs. They name the
 dynamic type even where its method is promoted. See 'ccmapd receivers FILE'.
 
-The targets of a call are counted in a value table, the most frequent ones each
+The targets of caught calls are counted in a value table for each call, the most frequent ones each
 and all others together. When too many are others, the janitor makes room: decay
 halves all counts and drops the weakest, reset begins anew; off keeps those that
 came first. --value-hash chooses how a table finds its counters. --dump-values
@@ -94,7 +94,7 @@ func (f *valueFlags) options(memory byteSize, w io.Writer) manager.ValueOptions 
 	return o
 }
 
-// Profile points, of samples and of caught calls each.
+// Profile points of caught calls.
 const leastPoints, mostPoints = 64, 1 << 16
 
 // pointsIn returns how many profile points a memory has room for, where 0 is no

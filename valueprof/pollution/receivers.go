@@ -88,3 +88,21 @@ func (s Site) Agree() bool {
 	return s.Samples.Verdict == s.Calls.Verdict && s.Calls.Verdict != Unknown &&
 		!slices.ContainsFunc(s.Receivers(), func(r Receiver) bool { return !r.InSamples() || !r.InCalls() })
 }
+
+// SampledPoint returns the samples of the site as a profile point, in any context: how
+// often each target was on a stack. It is false where no sample has a target, or the
+// position of the call is unknown.
+func (s Site) SampledPoint() (ccmap.Point, bool) {
+	p := ccmap.Point{
+		Origin: ccmap.OriginSampled, Kind: ccmap.PointCall,
+		Method: s.Caller, Offset: s.Offset, End: s.Offset, Nulls: ccmap.NullsUnknown,
+	}
+	for _, t := range s.Samples.Targets {
+		if t.Seen > 0 {
+			p.Values = append(p.Values, ccmap.PointValue{Value: uint64(t.Method), Count: t.Seen})
+			p.Count += t.Seen
+		}
+	}
+	slices.SortFunc(p.Values, ccmap.PointValue.Compare)
+	return p, p.Count > 0 && s.Offset != ccmap.NoOffset
+}
