@@ -3,7 +3,6 @@ package perf
 import (
 	"fmt"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -119,7 +118,6 @@ func (d *drainer) takeSample(r *ring) error {
 	if int(s.pid) != d.pid || d.replaced {
 		return nil
 	}
-	lag := time.Duration(monotonic() - int64(s.time))
-	d.take(s, d.threads.weigh(s, r.index), lag)
+	d.take(s, d.threads.weigh(s, r.index))
 	return nil
 }

@@ -25,30 +25,45 @@ import (
 // reason a watch is not taken away from a goroutine that may still come back,
 // and a goroutine's first sample counts as new only if a watch was to be had.
 //
-// The word is watched from when the ring is drained, not from when the sample
-// was taken. As long as the same word stays watched nothing is missed: a call
-// in between shows at the next sample instead. Before a word is watched for the
-// first time a call can be missed, so samples drained late do not start one.
+// The word is watched from when the ring is drained, not from when the sample was
+// taken, and read at another drain. A call before the one is missed, and a call
+// before the other is counted, though it began after the sample. So a sample that is
+// drained late neither starts a watch nor has a verdict, and a watch says nothing of
+// a sample that was taken before it was set. The delay has nothing to do with the
+// outcome, so the remaining verdicts stay a fair choice. Both delays together shift
+// the watched time against the time between the samples; setting the watch shortens it.
 type judge struct {
 	history *history
 	watches []*holder
 	threads *threads
+	clock   func() int64 // CLOCK_MONOTONIC, ns, as the times of samples
 	log     *slog.Logger
 
 	budget   float64       // fraction of one core that watching may take
 	chance   float64       // that a sample is judged; follows from budget
 	hold     time.Duration // how long a watch waits for its goroutine to be sampled again
-	maxLag   time.Duration // age of a sample up to which its word is worth watching
+	maxLag   time.Duration // a sample older than that has no verdict and starts no watch
 	spent    time.Duration
 	reviewed time.Time
 	armed    uint64 // watches armed so far
 }
 
-// holder is a watch and the goroutine that it is for.
+// holder is a guard and the goroutine that it is for.
 type holder struct {
-	*watch
+	guard
+	slot   uint64 // address of the word
 	thread uint64 // 0: free
-	since  time.Time
+	armed  int64  // when the word was watched on every thread, CLOCK_MONOTONIC, ns
+	since  int64  // of the goroutine's last sample
+}
+
+// guard tells whether a word of the target was written; a [watch] does.
+type guard interface {
+	arm(addr uint64, tids []uint32) error // beginning with the first thread
+	armThread(tid uint32) error           // watches the same word on another thread
+	dirty() (bool, error)                 // since it was armed
+	forget(tid uint32)
+	close()
 }
 
 const (
@@ -59,8 +74,8 @@ const (
 	reviewEvery = 250 * time.Millisecond
 	// minChance keeps a verdict coming now and then however dear they are.
 	minChance = 0.001
-	// A sample is worth watching up to that fraction of the interval after it,
-	// and up to longestLag: a call in between is missed.
+	// A sample is judged, and its word watched, up to that fraction of the interval
+	// after it, and up to longestLag.
 	lagFraction = 8
 	longestLag  = 2 * time.Millisecond
 	// defaultWatches leaves one of the four debug registers of an x86 CPU to
@@ -69,7 +84,7 @@ const (
 )
 
 func newJudge(n int, budget float64, t *threads, log *slog.Logger) *judge {
-	j := &judge{history: newHistory(), threads: t, log: log, budget: budget, chance: 1, reviewed: time.Now()}
+	j := &judge{history: newHistory(), threads: t, clock: monotonic, log: log, budget: budget, chance: 1, reviewed: time.Now()}
 	j.follow(t.state().interval)
 	for range n {
 		w, err := openWatch(uint32(t.pid))
@@ -77,7 +92,7 @@ func newJudge(n int, budget float64, t *threads, log *slog.Logger) *judge {
 			j.explain(err)
 			break
 		}
-		j.watches = append(j.watches, &holder{watch: w})
+		j.watches = append(j.watches, &holder{guard: w})
 	}
 	return j
 }
@@ -98,9 +113,10 @@ func (j *judge) close() {
 	j.watches = nil
 }
 
-// judge gives the verdict on a sample and prepares the next one. lag is the
-// sample's age; entry gives the entry of the function at an address.
-func (j *judge) judge(thread uint64, now *past, lag time.Duration, entry func(pc uint64) uint64) ccmap.Repetition {
+// judge gives the verdict on a sample of an OS thread, taken at a time of
+// CLOCK_MONOTONIC, and prepares the next one. entry gives the entry of the function
+// at an address.
+func (j *judge) judge(thread uint64, tid uint32, at int64, now *past, entry func(pc uint64) uint64) ccmap.Repetition {
 	if len(j.watches) == 0 {
 		return ccmap.TopUnknown
 	}
@@ -108,11 +124,12 @@ func (j *judge) judge(thread uint64, now *past, lag time.Duration, entry func(pc
 	defer runtime.UnlockOSThread()
 	begin := threadTime()
 	before := j.history.last[thread]
+	inTime := j.clock()-at <= int64(j.maxLag)
 	top := ccmap.TopUnknown
-	if before != nil && before.judged && j.holder(thread) != nil {
-		top = j.verdict(thread, before, now, entry)
+	if h := j.holder(thread); inTime && before != nil && before.judged && h != nil && h.armed < at {
+		top = j.verdict(h, before, now, entry)
 	}
-	now.judged = rand.Float64() < j.chance && j.watch(thread, now.slot, top == ccmap.TopRepeated, lag)
+	now.judged = inTime && rand.Float64() < j.chance && j.watch(thread, tid, now.slot, top == ccmap.TopRepeated)
 	if before == nil && now.judged && !j.history.forgot {
 		top = ccmap.TopNew // the goroutine's first sample
 	}
@@ -124,20 +141,19 @@ func (j *judge) judge(thread uint64, now *past, lag time.Duration, entry func(pc
 	return top
 }
 
-func (j *judge) verdict(thread uint64, before, now *past, entry func(pc uint64) uint64) ccmap.Repetition {
+func (j *judge) verdict(h *holder, before, now *past, entry func(pc uint64) uint64) ccmap.Repetition {
 	switch compare(before, now, entry) {
 	case unlike:
 		return ccmap.TopNew
 	case same:
-		return j.ask(thread, now.slot)
+		return j.ask(h, now.slot)
 	}
 	return ccmap.TopUnknown
 }
 
 // ask looks whether the word was written since it is watched.
-func (j *judge) ask(thread, slot uint64) ccmap.Repetition {
-	h := j.holder(thread)
-	if h == nil || h.addr != slot {
+func (j *judge) ask(h *holder, slot uint64) ccmap.Repetition {
+	if h.slot != slot {
 		return ccmap.TopUnknown // the stack was moved
 	}
 	dirty, err := h.dirty()
@@ -151,15 +167,15 @@ func (j *judge) ask(thread, slot uint64) ccmap.Repetition {
 	return ccmap.TopRepeated
 }
 
-// watch makes sure that a word is watched for a goroutine. clean says that it
-// already is, and was not written.
-func (j *judge) watch(thread, slot uint64, clean bool, lag time.Duration) bool {
+// watch makes sure that a word is watched for a goroutine that runs on a thread.
+// clean says that it already is, and was not written.
+func (j *judge) watch(thread uint64, tid uint32, slot uint64, clean bool) bool {
 	h := j.holder(thread)
 	switch {
 	case h != nil && clean:
-		h.since = time.Now()
+		h.since = j.clock()
 		return true
-	case slot == 0, lag > j.maxLag && (h == nil || h.addr != slot):
+	case slot == 0:
 		return false
 	case h == nil:
 		h = j.free()
@@ -167,12 +183,14 @@ func (j *judge) watch(thread, slot uint64, clean bool, lag time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	if err := h.arm(slot, j.threads.watchable(len(j.watches))); err != nil {
+	h.slot = slot
+	if err := h.arm(slot, j.threads.watchable(len(j.watches), tid)); err != nil {
 		j.log.Debug("arm watchpoint", "error", err)
 		return false
 	}
 	j.armed++
-	h.thread, h.since = thread, time.Now()
+	h.armed = j.clock()
+	h.thread, h.since = thread, h.armed
 	return true
 }
 
@@ -190,7 +208,7 @@ func (j *judge) holder(thread uint64) *holder {
 // back; nil if there is none.
 func (j *judge) free() *holder {
 	for _, h := range j.watches {
-		if h.thread == 0 || time.Since(h.since) > j.hold {
+		if h.thread == 0 || j.clock()-h.since > int64(j.hold) {
 			return h
 		}
 	}

@@ -67,14 +67,14 @@ func (d *drainer) loadSymbols() {
 	d.target.Store(describe(d.pid, d.code))
 }
 
-// take turns a sample that is lag old into one of the queue's.
-func (d *drainer) take(s *sample, weight, lag time.Duration) {
+// take turns a sample into one of the queue's.
+func (d *drainer) take(s *sample, weight time.Duration) {
 	d.loadSymbols()
 	t := d.taker
 	t.unwind(s, &t.stack)
 	who := t.identify(s)
 	d.catcher.watch(s.tid, &t.stack)
-	top := d.judge.judge(who.thread, t.past(d.judge.history), lag, d.code.entry)
+	top := d.judge.judge(who.thread, s.tid, int64(s.time), t.past(d.judge.history), d.code.entry)
 	t.fill(s, who, d.sink.Names)
 	t.schedule(int64(s.time), int64(weight))
 	t.mark(top)

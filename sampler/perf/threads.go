@@ -367,17 +367,23 @@ func (t *threads) weigh(s *sample, ring int) time.Duration {
 	return weight
 }
 
-// watchable returns the threads that a watchpoint must be set on, which are
-// all; none if there are not enough descriptors for that many watchpoints.
-func (t *threads) watchable(watches int) []uint32 {
+// watchable returns the threads that a watchpoint must be set on, which are all,
+// with the given one first; none if there are not enough descriptors for that many
+// watchpoints.
+func (t *threads) watchable(watches int, first uint32) []uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.refused || t.fds+watches*len(t.byTID) > t.maxFDs {
 		return nil
 	}
 	tids := make([]uint32, 0, len(t.byTID))
+	if _, ok := t.byTID[first]; ok {
+		tids = append(tids, first)
+	}
 	for tid := range t.byTID {
-		tids = append(tids, tid)
+		if tid != first {
+			tids = append(tids, tid)
+		}
 	}
 	return tids
 }
