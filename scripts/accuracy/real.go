@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
+
+	"github.com/ccmapd/ccmapd/scripts/compiler"
 )
 
 // Programs that nobody here wrote, from the module proxy.
@@ -25,42 +21,7 @@ func gojqCommand(c config, rounds int) ([]string, error) {
 	return []string{c.path("gojq"), "-n", fmt.Sprintf(query, rounds)}, nil
 }
 
-// compiled is a package that the compiler works on for some seconds.
-const compiled = "net/http"
-
-// compileCommand calls the compiler alone, as go build does it.
+// compileCommand calls the compiler on a package that takes it some seconds.
 func compileCommand(c config, _ int) ([]string, error) {
-	imports := c.path("importcfg")
-	if err := writeImports(imports); err != nil {
-		return nil, err
-	}
-	files, err := goList("{{range .GoFiles}}{{$.Dir}}/{{.}}\n{{end}}", compiled)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := exec.Command("go", "env", "GOTOOLDIR").Output()
-	if err != nil {
-		return nil, fmt.Errorf("find compiler: %w", err)
-	}
-	command := []string{filepath.Join(string(bytes.TrimSpace(dir)), "compile"), "-p", compiled, "-std", "-complete",
-		"-c=2", "-importcfg", imports, "-o", os.DevNull, "-pack"}
-	return append(command, strings.Fields(files)...), nil
-}
-
-// writeImports tells the compiler where the packages are that are imported.
-func writeImports(path string) error {
-	packages, err1 := goList("{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}", "-export", "-deps", compiled)
-	vendored, err2 := goList("{{range $k, $v := .ImportMap}}importmap {{$k}}={{$v}}\n{{end}}", compiled)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(packages+vendored), 0o644)
-}
-
-func goList(format string, args ...string) (string, error) {
-	out, err := exec.Command("go", append([]string{"list", "-f", format}, args...)...).Output()
-	if err != nil {
-		return "", fmt.Errorf("go list %s: %w", strings.Join(args, " "), err)
-	}
-	return string(out), nil
+	return compiler.Command("net/http", c.path("importcfg"))
 }

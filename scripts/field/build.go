@@ -19,6 +19,7 @@ type build struct {
 	target    string            // package to build; empty: the files below
 	files     map[string]string // source of ours around foreign packages, by file name
 	flags     []string          // of go build
+	plugins   []string          // folders among the files that are built as plugins, FOLDER.so beside the executable
 	env       []string          // beside the environment
 }
 
@@ -26,7 +27,7 @@ type build struct {
 func (f *field) build(ctx context.Context, b build) (executable string, err error) {
 	folder := f.path("builds", b.name)
 	executable = filepath.Join(folder, b.name)
-	stamp, made := filepath.Join(folder, "made-as"), fmt.Sprintf("%q\n", []any{b.toolchain, b.requires, b.target, b.files, b.flags, b.env})
+	stamp, made := filepath.Join(folder, "made-as"), fmt.Sprintf("%q\n", []any{b.toolchain, b.requires, b.target, b.files, b.flags, b.plugins, b.env})
 	if old, err := os.ReadFile(stamp); err == nil && string(old) == made {
 		return executable, nil
 	}
@@ -41,6 +42,12 @@ func (f *field) build(ctx context.Context, b build) (executable string, err erro
 	args := append(append([]string{"build", "-o", executable}, b.flags...), target)
 	if err := command(b.command(ctx, folder, args...)); err != nil {
 		return "", fmt.Errorf("build %s: %w", b.name, err)
+	}
+	for _, p := range b.plugins {
+		args := append([]string{"build", "-buildmode=plugin", "-o", filepath.Join(folder, p+".so")}, b.flags...)
+		if err := command(b.command(ctx, folder, append(args, "./"+p)...)); err != nil {
+			return "", fmt.Errorf("build %s: %w", b.name, err)
+		}
 	}
 	return executable, os.WriteFile(stamp, []byte(made), 0o644)
 }

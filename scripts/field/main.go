@@ -1,4 +1,4 @@
-// Command field holds ccmapd against programs that nobody here wrote, and against
+// Command field holds ccmapd against foreign programs, and against
 // programs whose truth is known, while they run: what no deterministic test can say.
 //
 //	go run ./scripts/field programs           about half an hour
@@ -50,7 +50,8 @@ type field struct {
 	only   string // patterns of names, with commas between them; empty: all
 	report string // Markdown file that is written
 	quick  bool
-	ccmapd string // executable; empty: built from this tree
+	window time.Duration // that a program is watched for
+	ccmapd string        // executable; empty: built from this tree
 	log    io.Writer
 }
 
@@ -115,6 +116,7 @@ func parse(c campaign, args []string, stderr io.Writer) (*field, error) {
 	flags.StringVar(&f.only, "only", "", "measure only what matches `PATTERN`, as sqlite or 'go1.2*,fortio'")
 	flags.StringVar(&f.report, "o", "ACCURACY.md", "rewrite the campaign's portion of `FILE`; empty: print it")
 	flags.BoolVar(&f.quick, "quick", false, "little of everything, and fail only where a reach is missed by far")
+	flags.DurationVar(&f.window, "window", 20*time.Second, "`TIME` that a program is watched for")
 	flags.StringVar(&f.ccmapd, "ccmapd", "", "the `COMMAND` to measure; empty: build it from this tree")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// programsCampaign attaches to programs that nobody here wrote.
+// programsCampaign attaches to foreign programs.
 var programsCampaign = campaign{
 	name:  "programs",
-	about: "attach to programs that nobody here wrote, and to guests, and compare with runtime/pprof",
+	about: "attach to programs from elsewhere, and to guests, and compare with runtime/pprof",
 	example: `  go run ./scripts/field programs                    all of them, into ACCURACY.md
   go run ./scripts/field programs -only 'go1.2*' -o ''
                                                      programs of some names, printed`,
@@ -18,7 +22,52 @@ var programsCampaign = campaign{
 
 const programsPortion report.Portion = "scripts/field, programs"
 
+// target is a program that is measured.
+type target struct {
+	name    string
+	quick   bool // is measured in CI
+	measure func(ctx context.Context, f *field, name string) (row, error)
+}
+
 func runPrograms(ctx context.Context, f *field) error {
-	t := &report.Table{Head: []string{"program"}}
-	return f.write(programsPortion, t.String())
+	began, load := time.Now(), report.LoadAverage()
+	var rows []row
+	var failed error
+	for _, t := range targets() {
+		if !f.wants(t.name) || f.quick && !t.quick {
+			continue
+		}
+		r, err := t.measure(ctx, f, t.name)
+		if err != nil {
+			f.say("%s: %v", t.name, err)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", t.name, err))
+			continue
+		}
+		f.say("%s: %s", t.name, strings.Join(r.cells(), " | "))
+		rows = append(rows, r)
+	}
+	if f.quick {
+		return errors.Join(failed, grossMisses(rows))
+	}
+	return errors.Join(failed, f.write(programsPortion, programsTable(rows, began, load)))
+}
+
+// grossMisses returns an error for each row that chance cannot explain.
+func grossMisses(rows []row) error {
+	var all error
+	for _, r := range rows {
+		for _, miss := range r.missesGrossly() {
+			all = errors.Join(all, fmt.Errorf("%s: %s", r.name, miss))
+		}
+	}
+	return all
+}
+
+func programsTable(rows []row, began time.Time, load float64) string {
+	t := &report.Table{Head: rowHead}
+	for _, r := range rows {
+		t.Row(r.cells()...)
+	}
+	return fmt.Sprintf("%s All took %s; the load average before was %s.\n\n%s", report.Measured(began),
+		report.Seconds(time.Since(began).Seconds()), report.Number(load, 1), strings.TrimSuffix(t.String(), "\n"))
 }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/compiler"
+)
+
+// compiled is a package that the compiler works on for half a minute.
+const compiled = "cmd/compile/internal/ssa"
+
+// measureCompiler runs the Go compiler from its start to its end under ccmapd, while
+// it writes a profile of itself.
+func measureCompiler(ctx context.Context, f *field, name string) (row, error) {
+	w := f.newWindow(name)
+	w.peer = filepath.Join(filepath.Dir(w.file), "runtime.pb.gz")
+	if err := os.MkdirAll(filepath.Dir(w.file), 0o755); err != nil {
+		return row{}, err
+	}
+	compile, err := compiler.Command(compiled, f.path("importcfg"))
+	if err != nil {
+		return row{}, err
+	}
+	f.say("watching %s", name)
+	run := []string{f.ccmapd, "run", "--json", "-o", w.file, "-o", w.pprof, "--tune=false", "-i", "10ms", "--"}
+	run = append(append(run, compile[0], "-cpuprofile="+w.peer), compile[1:]...)
+	var said bytes.Buffer // run reports to its standard error
+	cmd, err := launch{command: run}.cmd(ctx)
+	if err != nil {
+		return row{}, err
+	}
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		return row{}, fmt.Errorf("run the compiler: %w\n%s", err, &said)
+	}
+	var report sessionReport
+	if err := json.Unmarshal(said.Bytes(), &report); err != nil {
+		return row{}, fmt.Errorf("read ccmapd's report: %w\n%s", err, &said)
+	}
+	w.clock = withChildren(cmd.ProcessState.SysUsage()) - report.CPU
+	return f.judge(ctx, name, "the Go compiler on `"+compiled+"`, under `run --`", w)
+}
+
+// withChildren returns the CPU time of a process and of all that it waited for.
+func withChildren(usage any) time.Duration {
+	u, ok := usage.(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

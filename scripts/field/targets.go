@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// server is a program that serves /debug/pprof while it works.
+type server struct {
+	about   string
+	user    string // that it and ccmapd run as; empty: the campaign's
+	launch  func(context.Context, *field) (launch, error)
+	address string // of /debug/pprof; empty: what the line that says that it is ready has in a group
+	load    string // address that is asked over and over; empty: it works by itself
+}
+
+// measure watches the server for a window.
+func (s server) measure(ctx context.Context, f *field, name string) (row, error) {
+	l, err := s.launch(ctx, f)
+	if err != nil {
+		return row{}, err
+	}
+	l.user = s.user
+	p, err := f.start(ctx, l)
+	if err != nil {
+		return row{}, err
+	}
+	defer p.stop()
+	address := s.address
+	if address == "" {
+		address = p.ready[1]
+	}
+	if s.load != "" {
+		var stop func()
+		ctx, stop = context.WithCancel(ctx)
+		defer stop()
+		ask(ctx, "http://"+strings.Replace(s.load, "ADDRESS", address, 1))
+	}
+	f.say("watching %s", name)
+	w, err := f.watch(ctx, p, name, s.user, address)
+	if err != nil {
+		return row{}, err
+	}
+	r, err := f.judge(ctx, name, s.about, w)
+	if err == nil && len(r.misses()) > 0 && !f.quick {
+		err = f.callWitness(ctx, &r, p, name, s.user, address)
+	}
+	return r, err
+}
+
+// judge makes the row of a window.
+func (f *field) judge(ctx context.Context, name, about string, w window) (row, error) {
+	r, err := newRow(name, about, w)
+	if err != nil {
+		return r, err
+	}
+	if r.pprof, err = readByPprof(ctx, w); err != nil {
+		return r, err
+	}
+	r.pgo, err = readForPGO(ctx, w)
+	return r, err
+}
+
+// connections is how many requests are under way at a time: more than there are CPUs, so that
+// the server's threads wait and wake.
+const connections = 32
+
+// ask sends requests over and over until ctx ends.
+func ask(ctx context.Context, url string) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
+	for range connections {
+		go func() {
+			for ctx.Err() == nil {
+				if !get(ctx, client, url) {
+					time.Sleep(10 * time.Millisecond) // it may not listen yet
+				}
+			}
+		}()
+	}
+}
+
+func get(ctx context.Context, client *http.Client, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return err == nil
+}
+
+// freeAddress returns an address of this machine on which nothing listens.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// drivers are small programs of ours around packages from the module proxy.
+//
+//go:embed testdata/drivers
+var drivers embed.FS
+
+const driversFolder = "testdata/drivers"
+
+// driver returns the source of a driver, with what all of them share.
+func driver(name string) map[string]string {
+	files := make(map[string]string)
+	add := func(file, as string) {
+		text, err := drivers.ReadFile(file)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		files[as] = string(text)
+	}
+	add(path.Join(driversFolder, "serve.go"), "serve.go")
+	root := path.Join(driversFolder, name)
+	fs.WalkDir(drivers, root, func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			add(file, strings.TrimPrefix(file, root+"/"))
+		}
+		return err
+	})
+	return files
+}
+
+var serving = regexp.MustCompile(`^serving (\S+)$`)
+
+// ofDriver starts the executable of a driver.
+func ofDriver(b build, args ...string) func(context.Context, *field) (launch, error) {
+	return func(ctx context.Context, f *field) (launch, error) {
+		executable, err := f.build(ctx, b)
+		return launch{command: append([]string{executable}, args...), dir: path.Dir(executable), ready: serving}, err
+	}
+}
+
+// Modules from the proxy, pinned.
+const (
+	goldmark = "github.com/yuin/goldmark@v1.7.8" // builds with all versions of Go that are supported
+	sqlite   = "github.com/mattn/go-sqlite3@v1.14.32"
+	fortio   = "fortio.org/fortio@v1.63.0"
+)
+
+func markdown(name string, flags ...string) build {
+	return build{name: name, requires: []string{goldmark}, files: driver("markdown"), flags: flags}
+}
+
+// toolchains are the last releases of all versions of Go that are supported.
+var toolchains = []string{"go1.20.14", "go1.21.13", "go1.22.12", "go1.23.12", "go1.24.13", "go1.25.11", "go1.26.8", "go1.27.0"}
+
+// targets lists the programs in the order of the table.
+func targets() []target {
+	served := func(name string, s server) target { return target{name: name, measure: s.measure} }
+	all := []target{
+		served("fortio", fortioServer("fortio, a server; 32 connections of load", "fortio")),
+		served("fortio-pie", fortioServer("the same, `-buildmode=pie`", "fortio-pie", "-buildmode=pie")),
+		{name: "compile", measure: measureCompiler},
+		served("sqlite", server{about: "go-sqlite3 on Debian's libsqlite3, cgo (driver of ours)", launch: ofDriver(build{
+			name: "sqlite", requires: []string{sqlite}, files: driver("sqlite"), flags: []string{"-tags=libsqlite3"}, env: []string{"CGO_ENABLED=1"},
+		})}),
+		served("race", server{about: "goldmark, `-race` (driver of ours)", launch: ofDriver(markdown("race", "-race"))}),
+		served("plugin", server{about: "goldmark in a plugin (host of ours)", launch: ofDriver(build{
+			name: "host", requires: []string{goldmark}, files: driver("host"), plugins: []string{"plugin"}, env: []string{"CGO_ENABLED=1"},
+		}, "plugin.so")}),
+		served("stripped", server{about: "goldmark, `-ldflags='-s -w'` (driver of ours)", launch: ofDriver(markdown("stripped", "-ldflags=-s -w"))}),
+	}
+	for _, toolchain := range toolchains {
+		b := markdown(toolchain)
+		b.toolchain = toolchain
+		all = append(all, served(toolchain, server{about: "goldmark, by " + toolchain + " (driver of ours)", launch: ofDriver(b)}))
+	}
+	all = append(all, served("nobody", server{about: "goldmark, both as user nobody: user mode only", user: "nobody", launch: ofDriver(markdown("nobody"))}))
+	all = append(all, debianTargets()...)
+	all = append(all, guestTargets()...)
+	for i := range all {
+		switch all[i].name {
+		case "fortio", "sqlite", toolchains[0], toolchains[len(toolchains)-1]:
+			all[i].quick = true
+		}
+	}
+	return all
+}
+
+var fortioListens = regexp.MustCompile(`http-echo server listening on tcp ([0-9.:]+)`)
+
+func fortioServer(about, name string, flags ...string) server {
+	return server{
+		about: about,
+		load:  "ADDRESS/echo?size=500",
+		launch: func(ctx context.Context, f *field) (launch, error) {
+			executable, err := f.build(ctx, build{name: name, requires: []string{fortio}, target: "fortio.org/fortio", flags: flags})
+			if err != nil {
+				return launch{}, fmt.Errorf("build fortio: %w", err)
+			}
+			return launch{ready: fortioListens, command: append([]string{executable}, strings.Fields(
+				"server -pprof -http-port 127.0.0.1:0 -grpc-port disabled -tcp-port disabled -udp-port disabled -redirect-port disabled")...)}, nil
+		},
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// readByPprof says what go tool pprof makes of a window's export: whether the function
+// with the most time is the same in the peer's profile, or which place it has there.
+func readByPprof(ctx context.Context, w window) (string, error) {
+	ours, err := topFunctions(ctx, w.pprof)
+	if err != nil || len(ours) == 0 {
+		return "", err
+	}
+	if w.peer == "" {
+		return "works", nil
+	}
+	theirs, err := topFunctions(ctx, w.peer)
+	switch i := slices.Index(theirs, ours[0]); {
+	case err != nil:
+		return "", err
+	case i == 0:
+		return "same top", nil
+	case i > 0:
+		return fmt.Sprintf("its top is number %d of runtime/pprof's", i+1), nil
+	}
+	return "another top", nil
+}
+
+// topFunctions returns the functions with the most time of their own. Frames that are
+// no functions count for their callers.
+func topFunctions(ctx context.Context, file string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-nodecount=10", `-hide=^\[|^runtime\._`, file)
+	cmd.Env = append(os.Environ(), "PPROF_BINARY_PATH="+filepath.Dir(file))
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go tool pprof %s: %w", file, err)
+	}
+	_, list, found := strings.Cut(string(out), "cum%\n")
+	if !found {
+		return nil, fmt.Errorf("go tool pprof %s prints no table:\n%s", file, out)
+	}
+	return namesOf(list), nil
+}
+
+// namesOf returns the functions of the rows that go tool pprof -top prints.
+func namesOf(list string) []string {
+	var names []string
+	for line := range strings.Lines(list) {
+		if fields := strings.Fields(line); len(fields) >= 6 {
+			names = append(names, strings.TrimSuffix(strings.Join(fields[5:], " "), " (inline)"))
+		}
+	}
+	return names
+}
+
+// readForPGO says how many edges the compiler's reader finds in a window's export,
+// and how much of the weight it has in common with the peer's.
+func readForPGO(ctx context.Context, w window) (string, error) {
+	ours, err := pgoEdges(ctx, w.pprof)
+	if err != nil {
+		return "", err
+	}
+	if w.peer == "" {
+		return strconv.Itoa(len(ours)), nil
+	}
+	theirs, err := pgoEdges(ctx, w.peer)
+	return fmt.Sprintf("%d of %d; %.0f %% of the weight", len(ours), len(theirs), 100*inCommon(ours, theirs)), err
+}
+
+// pgoEdges returns the edges that go build -pgo takes from a profile, with their parts
+// of the weight.
+func pgoEdges(ctx context.Context, file string) (map[string]float64, error) {
+	read := file + ".preprofile"
+	if err := command(exec.CommandContext(ctx, "go", "tool", "preprofile", "-i", file, "-o", read)); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(read)
+	if err != nil {
+		return nil, err
+	}
+	edges, err := parseEdges(text)
+	if err != nil {
+		return nil, fmt.Errorf("read edges of %s: %w", file, err)
+	}
+	return edges, nil
+}
+
+// parseEdges reads what go tool preprofile writes: the format's name, then three lines
+// an edge, the last with the line of the call in the caller and the weight.
+func parseEdges(text []byte) (map[string]float64, error) {
+	edges := make(map[string]float64)
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Scan()
+	for lines.Scan() {
+		caller := lines.Text()
+		lines.Scan()
+		callee := lines.Text()
+		lines.Scan()
+		line, weight, _ := strings.Cut(lines.Text(), " ")
+		n, err := strconv.ParseFloat(weight, 64)
+		if err != nil {
+			return nil, err
+		}
+		edges[caller+" "+line+" "+callee] += n
+	}
+	return normalized(edges), lines.Err()
+}
+
+// normalized divides values, in place, by their sum.
+func normalized(values map[string]float64) map[string]float64 {
+	total := 0.0
+	for _, v := range values {
+		total += v
+	}
+	for name := range values {
+		values[name] /= total
+	}
+	return values
+}
+
+// inCommon is the sum of the smaller parts.
+func inCommon(a, b map[string]float64) float64 {
+	var sum float64
+	for name, part := range a {
+		sum += min(part, b[name])
+	}
+	return sum
+}

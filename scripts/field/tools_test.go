@@ -1,0 +1,50 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNamesOf(t *testing.T) {
+	t.Parallel()
+	list := "     0.62s 21.60% 21.60%      0.62s 21.60%  runtime.futex\n" +
+		"     0.10s  3.48% 25.09%      0.30s 10.45%  main.(*box).add (inline)\n" +
+		"     0.05s  1.74% 26.83%      0.05s  1.74%  slices.pdq[go.shape.struct { main.a int }]\n"
+	want := []string{"runtime.futex", "main.(*box).add", "slices.pdq[go.shape.struct { main.a int }]"}
+	if diff := cmp.Diff(want, namesOf(list)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestParseEdges(t *testing.T) {
+	t.Parallel()
+	text := "GO PREPROFILE V1\nmain.main\nmain.work\n3 30\nmain.work\nruntime.mallocgc\n-1 10\n"
+	got, err := parseEdges([]byte(text))
+	want := map[string]float64{"main.main 3 main.work": 0.75, "main.work -1 runtime.mallocgc": 0.25}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v; -want +got\n%s", err, diff)
+	}
+	if _, err := parseEdges([]byte("GO PREPROFILE V1\na\nb\nc d\n")); err == nil {
+		t.Error("a weight that is no number is no error")
+	}
+}
+
+func TestInnermost(t *testing.T) {
+	t.Parallel()
+	text := "\n\tffffffff81 do_syscall_64 ([kernel.kallsyms])\n\t403ac0 runtime.futex (/tmp/a b/main)\n\t401000 runtime.futexsleep (/tmp/a b/main)\n\n" +
+		"\t402000 main.work[...] (/tmp/main)\n\n\t403ac0 runtime.futex (/tmp/main)\n\n\tffffffff82 idle ([kernel.kallsyms])\n\n"
+	got := innermost([]byte(text))
+	if want := []string{"main.work[...]", "runtime.futex"}; !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestInCommon(t *testing.T) {
+	t.Parallel()
+	if got := inCommon(map[string]float64{"a": 0.5, "b": 0.5}, map[string]float64{"b": 0.25, "c": 0.75}); got != 0.25 {
+		t.Errorf("%v, want 0.25", got)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// window is one stretch of time in which witnesses watched the same process.
+type window struct {
+	file  string        // ccmapd's profile in JSON, which keeps all
+	pprof string        // the same in profile.proto
+	peer  string        // runtime/pprof's; empty: there is none
+	clock time.Duration // CPU time of the process, by its own clock; 0: not known
+}
+
+// watch attaches ccmapd to a process, and lets its own runtime/pprof watch at the
+// same time where it serves it at an address. CPU time is that of user mode alone
+// where a user without privileges watches.
+func (f *field) watch(ctx context.Context, p *process, name, user, address string) (window, error) {
+	w := f.newWindow(name)
+	clock := func() (time.Duration, error) { return p.cpu() }
+	if user != "" {
+		clock = func() (time.Duration, error) { return userTime(p.pid()) }
+	}
+	s, err := f.attach(ctx, p.pid(), user, w.file, "-o", w.pprof, "--tune=false", "-i", "10ms")
+	if err != nil {
+		return w, err
+	}
+	before, err1 := clock()
+	err2 := f.watchPeer(ctx, &w, address)
+	after, err3 := clock()
+	_, err4 := s.end()
+	w.clock = after - before
+	return w, errors.Join(err1, err2, err3, err4)
+}
+
+// newWindow names the files of a window.
+func (f *field) newWindow(name string) window {
+	base := f.path("profiles", name, "ccmapd")
+	return window{file: base + ".json.gz", pprof: base + ".pb.gz"}
+}
+
+// watchPeer lets the window's time pass.
+func (f *field) watchPeer(ctx context.Context, w *window, address string) error {
+	if address == "" {
+		select {
+		case <-time.After(f.length()):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	w.peer = filepath.Join(filepath.Dir(w.file), "runtime.pb.gz")
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", address, f.length().Seconds())
+	return fetch(ctx, url, w.peer)
+}
+
+// length is how long a window is open.
+func (f *field) length() time.Duration {
+	if f.quick {
+		return 5 * time.Second
+	}
+	return f.window
+}
+
+// fetch writes what an address serves to a file.
+func fetch(ctx context.Context, url, file string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return errors.Join(err, os.WriteFile(file, body, 0o644))
+}
+
+// userTime returns the CPU time that a process has used in user mode.
+func userTime(pid int) (time.Duration, error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, err
+	}
+	stat, err := p.Stat()
+	const tick = 10 * time.Millisecond // USER_HZ, which is 100 on all of Linux
+	return time.Duration(stat.UTime) * tick, err
+}
