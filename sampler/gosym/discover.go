@@ -21,7 +21,7 @@ func (t *Table) loadModules(maps space) error {
 		switch {
 		case err == nil || errors.Is(err, ErrNotGo):
 		case len(t.modules) == 0:
-			return fmt.Errorf("load symbols of %s: %w", im.path, err)
+			return t.explain(im, err)
 		default:
 			t.log.Warn("not all Go symbols", "file", im.path, "reason", err)
 		}
@@ -32,6 +32,15 @@ func (t *Table) loadModules(maps space) error {
 	return nil
 }
 
+// explain adds the program, its Go version and the remedy to an error.
+func (t *Table) explain(im *image, err error) error {
+	if errors.Is(err, ErrUnsupported) {
+		return fmt.Errorf("load symbols of %s (built by %s): %w; Go 1.20 to 1.27 are supported: build it with one of them, or get a newer ccmapd",
+			im.path, cmp.Or(t.goVersion, "an unknown Go version"), err)
+	}
+	return fmt.Errorf("load symbols of %s: %w", im.path, err)
+}
+
 // loadImage loads the modules of an image, which may have more of them than
 // when it was asked before.
 func (t *Table) loadImage(maps space, im *image) error {
@@ -40,7 +49,7 @@ func (t *Table) loadImage(maps space, im *image) error {
 			return err
 		}
 	}
-	return t.loadChain(maps, im.moduledata, im.layout)
+	return t.loadChain(maps, im.moduledata)
 }
 
 // discover finds the moduledata that an image holds. Only the executable's
@@ -51,46 +60,38 @@ func (t *Table) discover(maps space, im *image) error {
 	if !found && im.path != t.exe {
 		return ErrNotGo
 	}
-	version := im.goVersion()
-	im.layout = moduleLayoutOf(minorVersion(version))
+	if t.goVersion == "" {
+		t.goVersion = im.goVersion()
+	}
+	var err error
 	if !found {
-		var err error
-		if addr, err = scanForModuledata(t.mem, maps, im); err != nil {
-			return err
-		}
+		addr, err = scanForModuledata(t.mem, maps, im)
 	}
 	im.moduledata = addr
-	if t.goVersion == "" {
-		t.goVersion = version
-	}
-	return nil
+	return err
 }
 
-// loadChain loads the module at an address and those behind it: plugins.
-func (t *Table) loadChain(maps space, addr uint64, l moduleLayout) error {
-	for n := 0; addr != 0 && n < maxModules && len(t.modules) < maxModules; n++ {
-		d, err := readModuledata(t.mem, addr, l)
-		if err != nil {
-			return fmt.Errorf("read moduledata: %w", err)
+// loadChain loads the module at an address and those that it is chained to:
+// plugins. One of those that cannot be loaded does not keep the others from it.
+func (t *Table) loadChain(maps space, addr uint64) error {
+	seen, errs := []uint64{addr}, []error{}
+	for n := 0; n < len(seen) && len(t.modules) < maxModules; n++ {
+		d, err := readModuledata(t.mem, maps, seen[n])
+		if err == nil && !slices.ContainsFunc(t.modules, func(m *module) bool { return m.data == d.addr }) {
+			err = t.loadModule(maps, d)
 		}
-		if !slices.ContainsFunc(t.modules, func(m *module) bool { return m.data == addr }) {
-			if err := t.loadModule(maps, d); err != nil {
-				return err
+		errs = append(errs, err)
+		for other := range d.others(t.mem, maps) {
+			if len(seen) < maxModules && !slices.Contains(seen, other) {
+				seen = append(seen, other)
 			}
 		}
-		addr = d.next
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// loadModule loads one module. Pointers to nowhere are taken for pointers that
-// are still to be relocated.
+// loadModule loads one module.
 func (t *Table) loadModule(maps space, d moduledata) error {
-	for _, p := range []uint64{d.header, d.names.addr, d.ftab.addr, d.minpc, d.text, d.gofunc} {
-		if maps.rest(p) == 0 {
-			return fmt.Errorf("moduledata at %#x points to %#x: %w", d.addr, p, ErrNotReady)
-		}
-	}
 	m, err := loadModule(t.mem, maps, d)
 	if err != nil {
 		return err

@@ -14,9 +14,12 @@
 //     symbol runtime.firstmoduledata, else by looking for a pointer to the header
 //     of the program counter table in writable data. Read from memory its pointers
 //     are relocated; before that the answer is [ErrNotReady].
-//  3. The moduledata is checked against the memory map and the tables it
-//     points to are copied in one read each. From here on the target can change
-//     or end: names and lines stay.
+//  3. The fields of the moduledata, which differ from one Go version to the next,
+//     are found by their values: by the header that the program counter table
+//     begins with, and by the tables that were found before. Each is checked
+//     against the memory map, and the tables against each other; what does not fit
+//     is [ErrUnsupported]. The tables are copied in one read. From here on the
+//     target can change or end: names and lines stay.
 //  4. A program counter is looked up in the function table (ftab), and its
 //     physical function expanded into the logical calls that were inlined
 //     there, by PCDATA 2 and the inline tree of FUNCDATA 3.
@@ -29,7 +32,7 @@
 // address, [Table.Func] the function's role in the runtime and [Table.Layout]
 // the fields of the runtime's g and m.
 //
-// Facts are those of Go 1.20 to 1.26: src/runtime/symtab.go, symtabinl.go,
+// Facts hold for Go 1.20 to 1.27: src/runtime/symtab.go, symtabinl.go,
 // runtime2.go and src/cmd/link/internal/ld/{pcln,symtab}.go of each release.
 // Nothing that is read from the target is trusted: every offset is checked,
 // every walk is bounded and every copy is capped.

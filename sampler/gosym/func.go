@@ -53,7 +53,7 @@ const (
 )
 
 // funcIDNames are the functions that bear a FuncID
-// (cmd/internal/objabi/funcid.go of Go 1.20 to 1.26).
+// (cmd/internal/objabi/funcid.go of Go 1.20 to 1.27).
 var funcIDNames = map[string]FuncID{
 	"runtime.asmcgocall":         FuncAsmcgocall,
 	"runtime.asyncPreempt":       FuncAsyncPreempt,

@@ -33,14 +33,14 @@ func FuzzModule(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		mem := bytesMemory{madeBase, b}
-		im := &image{path: "/made", maps: mem.space(), layout: moduleLayoutOf(26)}
+		im := &image{path: "/made", maps: mem.space()}
 		table := newTable(0, mem, "/made", Options{})
 		table.images = []*image{im}
 		if len(b) == 0 {
 			return
 		}
 		scanForModuledata(mem, mem.space(), im)
-		if err := table.loadChain(mem.space(), madeBase, im.layout); err != nil {
+		if err := table.loadChain(mem.space(), madeBase); err != nil {
 			return
 		}
 		for _, m := range table.modules {

@@ -24,8 +24,7 @@ type image struct {
 	symbols symbols
 	loaded  bool // loading symbols was tried
 
-	moduledata uint64       // address; 0 where none was found
-	layout     moduleLayout // of moduledata, by the Go version
+	moduledata uint64 // address; 0 where none was found
 }
 
 // vdsoPath is the name of the vDSO in memory maps, and of its module.

@@ -12,7 +12,7 @@ type LogicalFrame struct {
 	ID        FuncID
 }
 
-// Tables and record layout of inlining, Go 1.20 to 1.26
+// Tables and record layout of inlining, Go 1.20 to 1.27
 // (internal/abi.PCDATA_InlTreeIndex, FUNCDATA_InlTree, runtime.inlinedCall).
 const (
 	pcdataInlTree   = 2
@@ -37,13 +37,16 @@ func (m *module) inlinedCall(tree uint32, i int32) (inlinedCall, bool) {
 	if tree < m.inlineOff || at+inlinedCallSize > uint64(len(m.inline)) {
 		return inlinedCall{}, false
 	}
-	b := m.inline[at : at+inlinedCallSize]
+	return parseInlinedCall(m.inline[at : at+inlinedCallSize]), true
+}
+
+func parseInlinedCall(b []byte) inlinedCall {
 	return inlinedCall{
 		rawID:     b[0],
 		nameOff:   int32(binary.LittleEndian.Uint32(b[4:])),
 		parentPC:  binary.LittleEndian.Uint32(b[8:]),
 		startLine: int32(binary.LittleEndian.Uint32(b[12:])),
-	}, true
+	}
 }
 
 // expand appends the logical frames at pc of the physical function r,

@@ -26,12 +26,12 @@ type Layout struct {
 const NoField = -1
 
 // layoutOf returns the layout for Go 1.minor on 64-bit machines, read from the
-// DWARF of binaries built by 1.20, 1.21.0, 1.22.0, 1.23.0, 1.24.0, 1.25.0 and
-// 1.26.8.
+// DWARF of binaries built by 1.20, 1.21.0, 1.22.0, 1.23.0, 1.24.0, 1.25.0,
+// 1.26.8 and 1.27.0.
 //
 //	1.20–1.22   gobuf of 56 bytes, no syscallbp
 //	1.23–1.24   g.syscallbp
-//	1.25–1.26   gobuf lost ret: 48 bytes
+//	1.25–1.27   gobuf lost ret: 48 bytes
 func layoutOf(minor int) (Layout, bool) {
 	l := Layout{GStackHi: 8, GM: 48, GSchedSP: 56, GSchedPC: 64}
 	switch minor {
@@ -41,7 +41,7 @@ func layoutOf(minor int) (Layout, bool) {
 	case 23, 24:
 		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 104, 112, 120, 128
 		l.GStatus, l.GID, l.MCurG = 152, 160, 192
-	case 25, 26:
+	case 25, 26, 27:
 		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 96, 104, 112, 120
 		l.GStatus, l.GID, l.MCurG = 144, 152, 184
 	default:

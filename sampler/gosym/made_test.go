@@ -33,7 +33,7 @@ func (m bytesMemory) space() space {
 //	            declared in line 30 and called from line 12
 //	main.last   64 bytes behind it, without tables
 func madeModule() bytesMemory {
-	const header, names, cutab, files, pctab, funcs, trees = 0x300, 0x400, 0x440, 0x460, 0x480, 0x600, 0x800
+	const header, names, cutab, files, pctab, funcs, trees, sections = 0x300, 0x400, 0x440, 0x460, 0x480, 0x600, 0x800, 0x880
 	m := bytesMemory{madeBase, make([]byte, 0x1000)}
 	put32 := func(at int, vs ...uint32) {
 		for i, v := range vs {
@@ -56,9 +56,11 @@ func madeModule() bytesMemory {
 	list(128, funcs, 3)
 	put64(160, madeText, madeText+128, madeText)
 	put64(320, madeBase+trees)
+	list(madeSections, sections, 1)
 
 	put32(header, magicGo120, 1<<16|8<<24)
 	put64(header+8, 2)
+	put64(header+32, names-header, cutab-header, files-header, pctab-header, funcs-header)
 	copy(m.b[names:], "\x00main.outer\x00main.inner\x00main.last\x00")
 	put32(cutab, 0)
 	copy(m.b[files:], "/src/main.go\x00")
@@ -73,16 +75,19 @@ func madeModule() bytesMemory {
 	put32(funcs+0x40, 0, 1, 0, 0, 1, 6, 9, 3, 0, 10, 4<<24, 0, 0, 16, ^uint32(0), ^uint32(0), ^uint32(0), 0)
 	put32(funcs+0xc0, 64, 23, 0, 0, 0, 0, 0, 0, 0, 50, uint32(FlagTopFrame)<<8)
 	put32(trees, 0, 12, 40, 30)
+	put64(sections, 0, 128, madeText)
 	return m
 }
 
 const (
 	madeBase = 0x400000
 	madeText = madeBase + 0xc00
+
+	madeSections = 336 // offset of the moduledata's textsectmap
 )
 
 func loadMade(m bytesMemory) (*module, error) {
-	d, err := readModuledata(m, m.base, moduleLayoutOf(26))
+	d, err := readModuledata(m, m.space(), m.base)
 	if err != nil {
 		return nil, err
 	}
@@ -153,18 +158,20 @@ func TestLoadRefuses(t *testing.T) {
 		"Go 1.18":            {0x300, 0x0801_0000_ffff_fff0, ErrUnsupported},
 		"Go 1.16":            {0x300, 0x0801_0000_ffff_fffa, ErrUnsupported},
 		"Go 1.2":             {0x300, 0x0801_0000_ffff_fffb, ErrUnsupported},
+		"newer than known":   {0x300, 0x0801_0000_ffff_fff2, ErrUnsupported},
 		"32 bits":            {0x300, 0x0401_0000_ffff_fff1, ErrUnsupported},
-		"no magic":           {0x300, 0, errCorrupt},
+		"no magic":           {0x300, 0, ErrUnsupported},
 		"no functions":       {0x308, 0, errCorrupt},
 		"many functions":     {0x308, 1 << 60, errCorrupt},
-		"many names":         {16, 1 << 60, errCorrupt},
-		"names elsewhere":    {8, 1, errCorrupt},
-		"names around":       {8, ^uint64(0), errCorrupt},
-		"tables end outside": {112, 0x2000, errCorrupt},
-		"minpc":              {160, 5, errCorrupt},
-		"text elsewhere":     {176, 1 << 40, errCorrupt},
-		"trees elsewhere":    {320, 1 << 40, errCorrupt},
-		"two texts":          {344, 2, ErrUnsupported},
+		"tables around":      {0x320, ^uint64(0), errCorrupt},
+		"many names":         {16, 1 << 60, ErrUnsupported},
+		"names elsewhere":    {8, 1, ErrUnsupported},
+		"names around":       {8, ^uint64(0), ErrUnsupported},
+		"tables end outside": {112, 0x2000, ErrUnsupported},
+		"minpc":              {160, 5, ErrUnsupported},
+		"trees elsewhere":    {320, 1 << 40, ErrUnsupported},
+		"other trees":        {0x800, 1 << 40, ErrUnsupported},
+		"no names":           {0x640, 1<<63 | 1<<62, ErrUnsupported},
 		"unsorted":           {0x608, 0xc0_0000_1000, errCorrupt},
 		"record outside":     {0x600, 0xffff_0000_0000, errCorrupt},
 	} {
@@ -176,6 +183,46 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		})
 	}
+	m := madeModule()
+	for _, at := range []int{8, 16} {
+		binary.LittleEndian.PutUint64(m.b[madeSections+at:], 2)
+	}
+	if _, err := loadMade(m); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("text in two sections: error %v, want ErrUnsupported", err)
+	}
+}
+
+// TestFieldsMove loads a module whose fields are not where any Go version has
+// them: words stand before one of them.
+func TestFieldsMove(t *testing.T) {
+	t.Parallel()
+	for _, before := range []int{0, 8, 32, 128, 160, 176, 184, 320, madeSections} {
+		for _, words := range []int{1, 2, 7} {
+			m := madeModule()
+			insertWords(m.b, before, words)
+			made, err := loadMade(m)
+			if err != nil {
+				t.Errorf("%d words before offset %d: %v", words, before, err)
+				continue
+			}
+			table := newTable(0, m, "/made", Options{})
+			table.modules = []*module{made}
+			got := table.Inlined(madeText+16, false, nil)
+			if diff := cmp.Diff(madeTable(t).Inlined(madeText+16, false, nil), got); diff != "" {
+				t.Errorf("%d words before offset %d: frames (-want +got):\n%s", words, before, diff)
+			}
+		}
+	}
+}
+
+// insertWords moves what follows an offset of the made moduledata. The new words
+// look like pointers to its text.
+func insertWords(b []byte, at, words int) {
+	const end = 0x2c0 // what follows is not the moduledata's
+	copy(b[at+8*words:end], b[at:])
+	for i := range words {
+		binary.LittleEndian.PutUint64(b[at+8*i:], madeText+64)
+	}
 }
 
 // TestScan finds the module in memory that has no section or symbol for it, as
@@ -183,7 +230,7 @@ func TestLoadRefuses(t *testing.T) {
 func TestScan(t *testing.T) {
 	t.Parallel()
 	m := madeModule()
-	im := &image{path: "/made", maps: m.space(), layout: moduleLayoutOf(26)}
+	im := &image{path: "/made", maps: m.space()}
 	if addr, err := scanForModuledata(m, m.space(), im); addr != madeBase || err != nil {
 		t.Errorf("moduledata at %#x, %v; want %#x", addr, err, madeBase)
 	}
@@ -197,17 +244,21 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestPartlyRelocated leaves one pointer of the moduledata as the linker wrote
-// it.
+// TestPartlyRelocated leaves the pointers of the moduledata, from one on, as the
+// linker wrote them.
 func TestPartlyRelocated(t *testing.T) {
 	t.Parallel()
-	for _, at := range []int{0, 8, 128, 160, 176, 320} {
+	for _, from := range []int{0, 8, 128, 160, 176, 320} {
 		m := madeModule()
-		binary.LittleEndian.PutUint64(m.b[at:], 0x300)
+		for at := from; at < 0x2c0; at += 8 {
+			if w := binary.LittleEndian.Uint64(m.b[at:]); w >= madeBase {
+				binary.LittleEndian.PutUint64(m.b[at:], w-madeBase)
+			}
+		}
 		table := newTable(0, m, "/made", Options{})
 		table.images = []*image{{path: "/made", maps: m.space()}}
-		if err := table.loadChain(m.space(), madeBase, moduleLayoutOf(26)); !errors.Is(err, ErrNotReady) {
-			t.Errorf("pointer at %d: error %v, want ErrNotReady", at, err)
+		if err := table.loadChain(m.space(), madeBase); !errors.Is(err, ErrNotReady) {
+			t.Errorf("pointers from %d on: error %v, want ErrNotReady", from, err)
 		}
 	}
 }
@@ -216,11 +267,10 @@ func TestPartlyRelocated(t *testing.T) {
 func TestChainEnds(t *testing.T) {
 	t.Parallel()
 	m := madeModule()
-	l := moduleLayoutOf(26)
-	binary.LittleEndian.PutUint64(m.b[l.next:], madeBase)
+	binary.LittleEndian.PutUint64(m.b[584:], madeBase)
 	table := newTable(0, m, "/made", Options{})
 	table.images = []*image{{path: "/made", maps: m.space()}}
-	if err := table.loadChain(m.space(), madeBase, l); err != nil || len(table.modules) != 1 {
+	if err := table.loadChain(m.space(), madeBase); err != nil || len(table.modules) != 1 {
 		t.Errorf("%d modules, %v; want 1", len(table.modules), err)
 	}
 }

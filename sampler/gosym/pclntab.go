@@ -36,7 +36,7 @@ type module struct {
 
 const (
 	ftabEntry  = 8  // bytes: entry uint32, record uint32
-	recordSize = 44 // bytes of runtime._func before pcdata and funcdata (Go 1.20 to 1.26)
+	recordSize = 44 // bytes of runtime._func before pcdata and funcdata (Go 1.20 to 1.27)
 )
 
 // record is a runtime._func.

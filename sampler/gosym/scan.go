@@ -8,7 +8,7 @@ import (
 	"iter"
 )
 
-// headerStart is how a pclntab of Go 1.16 to 1.26 begins on amd64, but for its
+// headerStart is the beginning of a pclntab of Go 1.16 to 1.27 on amd64, but for its
 // first byte, which tells the version: magic, two zeros, quantum 1, pointer size
 // 8.
 var headerStart = []byte{0xff, 0xff, 0xff, 0, 0, 1, 8}
@@ -24,8 +24,7 @@ func scanForModuledata(mem memory, maps space, im *image) (uint64, error) {
 			continue
 		}
 		for addr := range pointers(mem, im, header) {
-			d, err := readModuledata(mem, addr, im.layout)
-			if err == nil && d.ftab.addr == d.funcs.addr && maps.covered(d.minpc, executable) > 0 {
+			if _, err := readModuledata(mem, maps, addr); err == nil {
 				return addr, nil
 			}
 		}
