@@ -18,7 +18,7 @@ import (
 
 // WriteFile writes the snapshot to the file at path, in the format and
 // compression of its name ([FormatOf]), with the permissions that the umask
-// leaves.
+// leaves. Of a name like default.pgo it writes what [ForPGO] leaves.
 //
 // The file appears as a whole or not at all: the content goes to a temporary
 // file in the same directory, is synced, and is renamed. What stood at path,
@@ -26,6 +26,9 @@ import (
 // the file.
 func WriteFile(path string, s *ccmap.Snapshot) error {
 	format, compression, err := FormatOf(path)
+	if err == nil && isPGO(path) {
+		s, err = ForPGO(s)
+	}
 	if err == nil {
 		err = replaceFile(path, func(w io.Writer) error {
 			return writeCompressed(w, format, compression, s)

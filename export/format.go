@@ -51,6 +51,7 @@ var extensions = []struct {
 	{".json", JSON},
 	{".folded", Folded},
 	{".folded.txt", Folded},
+	{pgoExtension, Pprof},
 }
 
 // FormatOf returns the format and compression that [WriteFile] gives a file of
@@ -59,10 +60,13 @@ func FormatOf(path string) (Format, Compression, error) {
 	base, compression := cutCompression(filepath.Base(path))
 	for _, e := range extensions {
 		if strings.HasSuffix(base, e.suffix) {
+			if e.suffix == pgoExtension && compression == Plain {
+				compression = Gzip // as runtime/pprof writes it
+			}
 			return e.format, compression, nil
 		}
 	}
-	return 0, Plain, fmt.Errorf("%w by its name: want .pb.gz, .pb, .xml, .json or .folded, each also with .gz or .zst", ErrFormat)
+	return 0, Plain, fmt.Errorf("%w by its name: want .pb.gz, .pb, .pgo, .xml, .json or .folded, each also with .gz or .zst", ErrFormat)
 }
 
 func cutCompression(name string) (string, Compression) {

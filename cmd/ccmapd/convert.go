@@ -1,9 +1,15 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/export"
+)
 
 const convertLong = `Convert rewrites a profile in another format. The format of IN is told by its
-content, that of OUT by its name: .pb.gz, .pb, .xml, .json or .folded, each also
+content, that of OUT by its name: .pb.gz, .pb, .pgo, .xml, .json or .folded, each also
 with .gz or .zst. Standard input and output are '-'; standard output has no name,
 so --to says the format, and it is not compressed.
 
@@ -12,6 +18,12 @@ pprof' and 'go build -pgo', and of profile points those of caught calls. Folded
 stacks keep the CPU time alone, in ns. Where
 contexts were pruned, both keep [pruned] in their place, and lose what these had
 counted by method and edge: all figures are lower bounds then.
+
+With --pgo, or if OUT is named *.pgo, OUT is a pprof profile for 'go build -pgo'. It has
+Go functions alone: a sample in the kernel, in the vDSO or in C counts where Go code
+called it. Where calls were caught ('attach --hits'), the callee that was called most
+often at a line has the most samples there, which is the one that the compiler takes
+for the target of an interface call. Times stay as they were measured.
 
 With --recent, OUT has the recent samples only: those of the window of 'attach
 --window', where a sample weighs the less the longer ago it was.
@@ -31,6 +43,7 @@ knows only what was executed, not how often.`
 
 const convertExample = `  ccmapd convert web.pb.gz web.xml
   ccmapd convert --to folded web.pb.gz - | flamegraph.pl > web.svg
+  ccmapd convert --pgo web.pb.gz default.pgo
   ccmapd convert --recent web.pb.gz now.folded
   ccmapd convert --coverage /tmp/cover web.json counted.json
   curl -s http://host/debug/pprof/profile | ccmapd convert - web.json.zst`
@@ -49,6 +62,7 @@ func newConvertCmd(env *environment) *cobra.Command {
 		},
 	}
 	registerTo(cmd, &f.to)
+	cmd.Flags().BoolVar(&f.pgo, "pgo", false, "write a profile for 'go build -pgo'")
 	f.view.register(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.coverage.dirs, "coverage", nil, "add the counts in `DIR`, which was GOCOVERDIR of a program; may be repeated")
@@ -61,10 +75,15 @@ type convertFlags struct {
 	to       choice
 	view     recency
 	coverage coverage
+	pgo      bool
 }
 
 func (f convertFlags) check(o output) error {
 	switch {
+	case f.pgo && o.writes() != export.Pprof:
+		return usagef("--pgo writes pprof: name OUT *.pgo, *.pb or *.pb.gz, or say --to pprof")
+	case f.pgo && len(f.coverage.dirs) > 0:
+		return usagef("--pgo and --coverage exclude each other: pprof has no place for coverage")
 	case len(f.coverage.dirs) == 0 && f.coverage.source != "":
 		return usagef("--source is for the functions of --coverage")
 	case len(f.coverage.dirs) == 0:
@@ -90,7 +109,13 @@ func convert(env *environment, f convertFlags, in, path string) error {
 	if err != nil {
 		return err
 	}
-	return out.write(p.Snapshot)
+	s := p.Snapshot
+	if f.pgo {
+		if s, err = export.ForPGO(s); err != nil {
+			return fmt.Errorf("convert %s: %w", in, err)
+		}
+	}
+	return out.write(s)
 }
 
 // convertCovered adds coverage to a profile.

@@ -52,10 +52,7 @@ func explainCoverage(err error) error {
 
 // checkFormat refuses formats that have no place for what is imported.
 func (c coverage) checkFormat(o output) error {
-	format := o.format
-	if o.stdout == nil {
-		format, _, _ = export.FormatOf(o.path) // was checked by newOutput
-	}
+	format := o.writes()
 	if format != export.XML && format != export.JSON {
 		return usagef("--coverage is kept by xml and json alone: %s has no place for counts of blocks", format)
 	}

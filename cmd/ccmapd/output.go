@@ -50,6 +50,15 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 	return output{path: path}, nil
 }
 
+// writes returns the format of the output.
+func (o output) writes() export.Format {
+	if o.stdout != nil {
+		return o.format
+	}
+	format, _, _ := export.FormatOf(o.path) // was checked by newOutput
+	return format
+}
+
 func (o output) write(s *ccmap.Snapshot) error {
 	if o.stdout != nil {
 		return explainWrite(export.Write(o.stdout, o.format, s))

@@ -59,8 +59,8 @@ sample falls to 1/e of its weight with every --window. See 'ccmapd top --recent'
 
 ` + receiversHelp + `
 
-Each --output is written in the format of its name: .pb.gz or .pb (pprof), .xml,
-.json or .folded, each also with .gz or .zst. A %p in it becomes the pid. Without
+Each --output is written in the format of its name: .pb.gz or .pb (pprof), .pgo (for
+'go build -pgo', as by 'convert --pgo'), .xml, .json or .folded, each also with .gz or .zst. A %p in it becomes the pid. Without
 --output the profile goes to ccmapd-PID.pb.gz in the working directory. Files are
 replaced as a whole. A symbolic link in the place of a file is replaced, not
 followed; links among its directories are followed. If no --output can be written

@@ -1,0 +1,97 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// ErrNoGo is the error of a profile for 'go build -pgo' that has samples, but none in a
+// Go function.
+var ErrNoGo = errors.New("no sample has a Go function whose start line is known, and Go's compiler looks for nothing else")
+
+// pgoExtension is that of default.pgo, which 'go build' looks for.
+const pgoExtension = ".pgo"
+
+// isPGO reports whether a file is for 'go build -pgo', by its name.
+func isPGO(path string) bool {
+	base, _ := cutCompression(filepath.Base(path))
+	return strings.HasSuffix(base, pgoExtension)
+}
+
+// ForPGO returns the part of a profile that Go's compiler can use. The compiler counts
+// the two innermost locations of a sample, and takes the heaviest callee at a line for
+// the target of an interface call there. So all frames that are no Go functions are
+// left out: the kernel, the vDSO, C, and the pseudo frames. A sample in one of them
+// counts where the Go code called it, and a stack begins after the last one. Activations,
+// the window and the points go as well.
+//
+// Calls that were caught rank the callees of their call site: of two callees, the one
+// that was called more often has more samples. The samples for that are added, with
+// no time, so that all times remain as they were measured.
+func ForPGO(s *ccmap.Snapshot) (*ccmap.Snapshot, error) {
+	p := pgoProfile{from: s, to: ccmap.New(ccmap.Options{Names: s.Names()}), moved: make([]ccmap.NodeID, s.Len())}
+	for n := range s.Nodes() {
+		p.add(n)
+	}
+	if !s.Total().IsZero() && p.to.Snapshot().Total().IsZero() {
+		return nil, ErrNoGo
+	}
+	*p.to.Meta() = s.Meta()
+	p.to.Meta().Window = 0
+	p.rank()
+	p.describe()
+	return p.to.Snapshot(), nil
+}
+
+// pgoProfile is a profile for Go's compiler, being put together.
+type pgoProfile struct {
+	from   *ccmap.Snapshot
+	to     *ccmap.Map
+	moved  []ccmap.NodeID // of to, by those of from: where their counts go; the root: nowhere
+	ranked int            // call sites
+}
+
+// add adds what a node counts. Its parent came before it.
+func (p *pgoProfile) add(n ccmap.Node) {
+	above := p.moved[n.Parent]
+	switch {
+	case n.ID == root:
+		return
+	case n.IsPosition() && !p.isGo(p.from.Node(n.Parent)):
+		p.moved[n.ID] = above
+	case n.IsPosition():
+		p.moved[n.ID] = p.to.Child(above, n.Offset, ccmap.NoMethod)
+	case !p.isGo(n) && p.isGo(p.from.Node(n.Parent)):
+		p.moved[n.ID] = p.to.Child(above, n.Offset, ccmap.NoMethod)
+	case !p.isGo(n):
+		p.moved[n.ID] = above
+	case p.isGo(p.from.Node(n.Parent)):
+		p.moved[n.ID] = p.to.Child(above, n.Offset, n.Method)
+	default:
+		p.moved[n.ID] = p.to.Child(p.to.Root(), ccmap.NoOffset, n.Method)
+	}
+	p.to.Add(p.moved[n.ID], ccmap.Counters{Samples: n.Self.Samples, Time: n.Self.Time})
+}
+
+// isGo reports whether a node is a frame in a Go function that the compiler can find.
+func (p *pgoProfile) isGo(n ccmap.Node) bool {
+	return n.ID != root && !n.IsPosition() && p.isGoMethod(n.Method)
+}
+
+func (p *pgoProfile) isGoMethod(id ccmap.MethodID) bool {
+	m := p.from.Names().At(id)
+	return m.StartLine > 0 && m.File != "" && m.Coordinate == ccmap.CoordinateLine && !strings.HasPrefix(m.Name, "[")
+}
+
+// describe says in a comment what was done.
+func (p *pgoProfile) describe() {
+	all, kept := p.from.Total().Time, p.to.Snapshot().Total().Time
+	meta := p.to.Meta()
+	meta.Comments = append(meta.Comments, fmt.Sprintf(
+		"for go build -pgo: frames that are no Go functions left out, and %.1f %% of the time that had no others; caught calls rank the callees of %d sites",
+		100*float64(all-kept)/float64(max(all, 1)), p.ranked))
+}
