@@ -76,8 +76,11 @@
 // # What a sample says
 //
 // Its Time is that of CLOCK_MONOTONIC at the interrupt, its Weight the period
-// that its event had then; an event's first sample, and the first one at another
-// interval, comes after a random part of the interval and stands for all of it. Fresh is 0 where Top is
+// that its event had then. Each event draws its own, 5 to 30 % off the interval,
+// and another one every 16 samples, so that sampling does not run in lockstep with
+// periodic work; the sample after that stands for the discarded time, too.
+// An event's first sample, and the first one at another interval, comes after a
+// random part of the period and stands for all of it. Fresh is 0 where Top is
 // TopRepeated and unknown otherwise: there is a mark for the innermost activation
 // only, so that maps made of these samples count activations as lower bounds.
 //

@@ -39,12 +39,15 @@ type registers struct {
 type sample struct {
 	ip, time uint64
 	pid, tid uint32
+	count    uint64   // of the event, ns
 	chain    []uint64 // user part of the call chain, innermost first
 	kernel   bool     // taken in kernel mode
 	hasRegs  bool     // false for a thread that has left user mode for good
 	regs     registers
 	stack    []byte // from regs.sp upwards; shorter than asked for where memory ends
 	cut      bool   // the stack goes on beyond what was asked for
+
+	countsLost bool // records say how many samples the event has lost; set beforehand
 }
 
 // decode reads the body of a sample record. It reuses s.chain.
@@ -54,6 +57,10 @@ func (s *sample) decode(misc uint16, body []byte) error {
 	s.pid, s.tid = c.u32(), c.u32()
 	s.time = c.u64()
 	c.u64() // cpu and reserved
+	s.count = c.u64()
+	if s.countsLost {
+		c.u64()
+	}
 	s.kernel = misc&unix.PERF_RECORD_MISC_CPUMODE_MASK == unix.PERF_RECORD_MISC_KERNEL
 	s.chain = c.userChain(s.chain[:0])
 	s.decodeRegisters(&c)

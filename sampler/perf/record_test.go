@@ -28,7 +28,7 @@ func fields(numbers ...any) []byte {
 // sampleBody is the body of a sample record as the kernel writes it.
 func sampleBody() []byte {
 	return fields(
-		uint64(0x401000), uint32(7), uint32(8), uint64(99), uint32(1), uint32(0),
+		uint64(0x401000), uint32(7), uint32(8), uint64(99), uint32(1), uint32(0), uint64(77),
 		uint64(5), ^uint64(127), uint64(0xffffffff81000000), contextUser, uint64(0x401000), uint64(0x402000),
 		uint64(unix.PERF_SAMPLE_REGS_ABI_64), uint64(1), uint64(2), uint64(0x401000), uint64(4),
 		uint64(16), []byte("0123456789abcdef"), uint64(8),
@@ -42,7 +42,7 @@ func TestDecodeSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := sample{
-		ip: 0x401000, pid: 7, tid: 8, time: 99, kernel: true,
+		ip: 0x401000, pid: 7, tid: 8, time: 99, count: 77, kernel: true,
 		chain:   []uint64{0x401000, 0x402000},
 		hasRegs: true, regs: registers{bp: 1, sp: 2, ip: 0x401000, r14: 4},
 		stack: []byte("01234567"),

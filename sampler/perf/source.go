@@ -89,8 +89,8 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 
 // SetInterval changes the interval of every thread before it returns. It is
 // clamped to what kernel.perf_event_max_sample_rate permits and to 100 µs; the
-// interval in force is in [Source.Stats]. Each event's period is spread by up
-// to 3 % around it. A change starts every period anew, with a random part of the
+// interval in force is in [Source.Stats]. Each event's periods are drawn up to
+// 30 % around it. A change starts every period anew, with a random part of the
 // interval: so the weights still add up to the CPU time, on average, however
 // often it is changed.
 func (s *Source) SetInterval(d time.Duration) error {

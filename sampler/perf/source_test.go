@@ -268,20 +268,24 @@ func TestSetInterval(t *testing.T) {
 	}
 }
 
-// checkPeriods wants every weight from before a moment to be that of 50 ms and
-// every one from after it that of 2 ms: a period near that or, until the drainer
-// has seen the first sample, a part of it.
+// checkPeriods wants every weight from after a moment to be that of 2 ms, and some
+// from before it to be that of 50 ms: a period near that, with what a change of it
+// has cut off or, until the drainer has seen the first sample, a part of it.
 func checkPeriods(t *testing.T, samples []stackSample, changed int64) {
 	t.Helper()
-	near := func(weight int64, want time.Duration) bool {
-		part := float64(weight) / float64(want)
-		return leastFirst-0.001 <= part && part <= 1+jitter+0.001
-	}
+	const short, long = 2 * time.Millisecond, 50 * time.Millisecond
+	longs := 0
 	for _, smp := range samples {
-		after := smp.Time > changed
-		if after && !near(smp.Weight, 2*time.Millisecond) || !after && !near(smp.Weight, 50*time.Millisecond) && !near(smp.Weight, 2*time.Millisecond) {
-			t.Errorf("sample %v after the change has period %v", time.Duration(smp.Time-changed), time.Duration(smp.Weight))
+		weight := time.Duration(smp.Weight)
+		if after := smp.Time > changed; after && float64(weight) > 2*(1+mostSpread)*float64(short) || weight < leastInterval {
+			t.Errorf("sample %v after the change has period %v", time.Duration(smp.Time-changed), weight)
 		}
+		if float64(weight) >= (1-mostSpread)*float64(long) {
+			longs++
+		}
+	}
+	if longs == 0 {
+		t.Errorf("no sample stands for %v", long)
 	}
 }
 

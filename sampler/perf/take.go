@@ -31,6 +31,7 @@ func (d *drainer) prepare(o Options) {
 		unknown:  frame(ccmap.UnknownName),
 		last:     make(map[uint64]int64),
 	}
+	d.sample.countsLost = !d.threads.form.noLost
 	d.learnLayout()
 	d.judge = newJudge(o.Watchpoints, o.WatchBudget, d.threads, d.log)
 	d.catcher = newCatcher(d, o.HitBudget)
@@ -147,7 +148,7 @@ func (t *taker) visible() []uint64 {
 
 // onTime is the part of its weight by which a sample must come after the last
 // one of its thread to count as a sample of the interval. What is left is for
-// jitter and the spread of periods.
+// jitter.
 const onTime = 0.9
 
 // schedule sets the sample's time and weight. Its time is not before that of

@@ -328,7 +328,7 @@ func (t *threads) setInterval(d time.Duration) error {
 
 // restart begins the interval with an event.
 func (t *threads) restart(_ uint32, e *event, _ output) error {
-	return e.change(beginning(t.interval))
+	return e.begin(beginning(t.interval))
 }
 
 // replace begins the interval with an event whose samples are to go into the
@@ -342,14 +342,12 @@ func (t *threads) replace(tid uint32, e *event, out output) error {
 	}
 	t.close(*e)
 	e.fd = fresh.fd
-	e.follow(fresh.now)
+	e.follow(fresh.now, monotonic())
 	return nil
 }
 
-// weigh returns the CPU time that a sample stands for, and now and then gives
-// its event another period. Right after a sample, because a change restarts the
-// period: what is lost of it is no more than the age of the sample, under 1 ms
-// in redrawAfter.
+// weigh returns the CPU time that a sample stands for, and now and then gives its
+// event another period. That restarts the period, so it is done right after a sample.
 func (t *threads) weigh(s *sample, ring int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -358,10 +356,10 @@ func (t *threads) weigh(s *sample, ring int) time.Duration {
 		return t.interval // the event is closed
 	}
 	e := &th.events[ring]
-	weight, redraw := e.weigh(int64(s.time))
-	if redraw {
-		if err := e.change(jittered(t.interval)); err != nil {
-			t.log.Debug("draw another period", "thread", s.tid, "error", err)
+	weight, next := e.weigh(int64(s.time), int64(s.count), func() periods { return drawn(t.interval) })
+	if next.each != 0 {
+		if err := e.goOn(next); err != nil {
+			t.log.Debug("change period", "thread", s.tid, "error", err)
 		}
 	}
 	return weight
