@@ -23,6 +23,9 @@ type Loss struct {
 	// Clock is the CPU time that the target used while it was sampled, by its own
 	// clock. It leaves out time in the kernel if samples do. 0: not known.
 	Clock time.Duration
+	// ClockTick is how coarse that clock is, if it does not count exactly but
+	// looks at the target once a tick; the coarsest of a merge.
+	ClockTick time.Duration
 	// Unaccounted is Clock less what the samples stand for: at most Clock, and
 	// negative where they stand for more, by chance for example.
 	Unaccounted time.Duration
@@ -38,6 +41,7 @@ func (l Loss) Add(o Loss) Loss {
 		Corrupt:     l.Corrupt + o.Corrupt,
 		Orphaned:    l.Orphaned + o.Orphaned,
 		Clock:       addDurations(l.Clock, o.Clock),
+		ClockTick:   max(l.ClockTick, o.ClockTick),
 		Unaccounted: addDurations(l.Unaccounted, o.Unaccounted),
 	}
 }
@@ -77,13 +81,13 @@ const (
 // Misses reports whether Unaccounted, or its opposite, is more than 2 % of the
 // clock and more than chance explains, where a sample stands for the given weight
 // on average. Chance is three standard deviations of a Poisson distribution of the
-// samples, as threads much shorter than the weight have it. Longer threads are
-// sampled more evenly.
+// samples, as threads much shorter than the weight have it, and of the clock's
+// ticks. Longer threads are sampled more evenly.
 func (l Loss) Misses(weight time.Duration) bool {
 	share, known := l.UnaccountedShare()
 	if !known || math.Abs(share) <= tolerated {
 		return false
 	}
-	deviation := math.Sqrt(float64(weight) / float64(l.Clock)) // of the number of samples, as a fraction of it
-	return math.Abs(share) > deviations*deviation
+	variance := (float64(weight) + float64(l.ClockTick)) / float64(l.Clock) // of the share
+	return math.Abs(share) > deviations*math.Sqrt(variance)
 }

@@ -14,9 +14,9 @@ func TestLossAddsUp(t *testing.T) {
 	for _, test := range []struct{ a, b, want ccmap.Loss }{
 		{ccmap.Loss{}, ccmap.Loss{}, ccmap.Loss{}},
 		{
-			ccmap.Loss{Source: 1, Queue: 2, Throttled: 3, Corrupt: 4, Orphaned: 5, Clock: 60, Unaccounted: -7},
-			ccmap.Loss{Source: 1, Queue: 1, Throttled: 1, Corrupt: 1, Orphaned: 1, Clock: 10, Unaccounted: 10},
-			ccmap.Loss{Source: 2, Queue: 3, Throttled: 4, Corrupt: 5, Orphaned: 6, Clock: 70, Unaccounted: 3},
+			ccmap.Loss{Source: 1, Queue: 2, Throttled: 3, Corrupt: 4, Orphaned: 5, Clock: 60, ClockTick: 4, Unaccounted: -7},
+			ccmap.Loss{Source: 1, Queue: 1, Throttled: 1, Corrupt: 1, Orphaned: 1, Clock: 10, ClockTick: 3, Unaccounted: 10},
+			ccmap.Loss{Source: 2, Queue: 3, Throttled: 4, Corrupt: 5, Orphaned: 6, Clock: 70, ClockTick: 4, Unaccounted: 3},
 		},
 		{ccmap.Loss{Clock: most, Unaccounted: least}, ccmap.Loss{Clock: 1, Unaccounted: -1}, ccmap.Loss{Clock: most, Unaccounted: least}},
 		{ccmap.Loss{Unaccounted: most}, ccmap.Loss{Unaccounted: least}, ccmap.Loss{Unaccounted: -1}},
@@ -44,6 +44,9 @@ func TestLossMissesWhatChanceDoesNot(t *testing.T) {
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: 2999 * time.Millisecond}, 10 * time.Millisecond, false},
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: 3001 * time.Millisecond}, 10 * time.Millisecond, true},
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: -3001 * time.Millisecond}, 10 * time.Millisecond, true},
+		// Ticks of 30 ms beside them: six deviations of the samples alone.
+		{ccmap.Loss{Clock: 100 * time.Second, ClockTick: 30 * time.Millisecond, Unaccounted: 5999 * time.Millisecond}, 10 * time.Millisecond, false},
+		{ccmap.Loss{Clock: 100 * time.Second, ClockTick: 30 * time.Millisecond, Unaccounted: 6001 * time.Millisecond}, 10 * time.Millisecond, true},
 		{ccmap.Loss{Clock: time.Nanosecond, Unaccounted: time.Nanosecond}, math.MaxInt64, false},
 	} {
 		if got := test.loss.Misses(test.weight); got != test.want {

@@ -22,8 +22,13 @@ type Meta struct {
 	Window          time.Duration // time constant of the recent counters; 0: there are none
 	Pruned          PruneStats
 	Settled         Settled
-	Comments        []string // anything else a reader should see, one line each
+	// Comments are anything else a reader should see, one line each. What begins
+	// with [CommentWarning] says why the profile is not the whole truth.
+	Comments []string
 }
+
+// CommentWarning begins the comments that every view shows.
+const CommentWarning = "warning: "
 
 // PruneStats counts what a map left out to stay within its bounds, summed over
 // merged maps.

@@ -53,6 +53,7 @@ type lossDoc struct {
 	Orphaned  uint64 `json:"orphaned,omitempty" xml:"orphaned,attr,omitempty"`
 
 	Clock       time.Duration `json:"clock_ns,omitempty" xml:"clock_ns,attr,omitempty"`
+	ClockTick   time.Duration `json:"clock_tick_ns,omitempty" xml:"clock_tick_ns,attr,omitempty"`
 	Unaccounted time.Duration `json:"unaccounted_ns,omitempty" xml:"unaccounted_ns,attr,omitempty"`
 }
 
@@ -217,8 +218,8 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 
 func (d lossDoc) check() error {
 	switch {
-	case d.Clock < 0:
-		return fmt.Errorf("a CPU time of %v", d.Clock)
+	case d.Clock < 0 || d.ClockTick < 0:
+		return fmt.Errorf("a CPU time of %v in ticks of %v", d.Clock, d.ClockTick)
 	case d.Unaccounted > d.Clock:
 		return fmt.Errorf("%v of CPU time unaccounted for, more than all %v", d.Unaccounted, d.Clock)
 	}

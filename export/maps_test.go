@@ -218,7 +218,7 @@ func drawLoss(t *rapid.T) ccmap.Loss {
 	clock := rapid.Int64Min(0).Draw(t, "clock")
 	return ccmap.Loss{
 		Source: rapid.Uint64().Draw(t, "lost"), Queue: 1, Throttled: 2, Corrupt: 3, Orphaned: math.MaxUint64,
-		Clock: time.Duration(clock), Unaccounted: time.Duration(rapid.Int64Max(clock).Draw(t, "unaccounted")),
+		Clock: time.Duration(clock), ClockTick: time.Duration(clock % 2), Unaccounted: time.Duration(rapid.Int64Max(clock).Draw(t, "unaccounted")),
 	}
 }
 
@@ -401,7 +401,8 @@ func pruned() *ccmap.Map {
 		Method: walk, Self: ccmap.Counters{Samples: 2, Time: 20e6}, Cumulative: ccmap.Counters{Samples: 2, Time: 20e6},
 		RecentSelf: ccmap.Counters{Samples: 1, Time: 7e6}, RecentCumulative: ccmap.Counters{Samples: 1, Time: 7e6},
 	})
-	m.Meta().Loss.Clock, m.Meta().Loss.Unaccounted = 100*time.Millisecond, -2*time.Millisecond
+	loss := &m.Meta().Loss
+	loss.Clock, loss.ClockTick, loss.Unaccounted = 100*time.Millisecond, 4*time.Millisecond, -2*time.Millisecond
 	m.Meta().Pruned = ccmap.PruneStats{Times: 1, Nodes: 4}
 	m.Meta().Settled = ccmap.Settled{Methods: 99.25, Edges: 97, Contexts: 91.5, Samples: 4321}
 	return m

@@ -80,7 +80,7 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 		{"xml, recent of nothing", `<ccmap version="1"><meta window_ns="1000000"/><methods><method name="m"/></methods><nodes><node parent="0" method="0" recent_samples="1"/>`, nil, "node 1: recent counts of what was never sampled"},
 		{"xml, recent overflow", `<ccmap version="1"><meta window_ns="1000000"/><methods><method name="m"/></methods><nodes>` + strings.Repeat(`<node parent="0" method="0" samples="1" recent_samples="9223372036854775807"/>`, 2), nil, "node 2: the counts add up"},
 		{"xml, window", `<ccmap version="1"><meta window_ns="5"/>`, nil, "a window of 5ns, want 1ms or more"},
-		{"xml, clock", `<ccmap version="1"><meta><loss clock_ns="-1"/></meta>`, nil, "a CPU time of -1ns"},
+		{"xml, clock", `<ccmap version="1"><meta><loss clock_ns="-1"/></meta>`, nil, "a CPU time of -1ns in ticks of 0s"},
 		{"xml, unaccounted", `<ccmap version="1"><meta><loss clock_ns="1" unaccounted_ns="2"/></meta>`, nil, "2ns of CPU time unaccounted for, more than all 1ns"},
 		{"xml, settled", `<ccmap version="1"><meta><settled edges="NaN"/></meta>`, nil, "settled to NaN percent"},
 		{"xml, pruned method unknown", xmlHead + `</nodes><pruned_methods><method method="1"/>`, nil, "pruned method 0: method 1 of 1"},

@@ -175,6 +175,7 @@ func scaledMeta(m ccmap.Meta, w Weight) ccmap.Meta {
 		Orphaned:  times(m.Loss.Orphaned),
 
 		Clock:       span(m.Loss.Clock),
+		ClockTick:   m.Loss.ClockTick,
 		Unaccounted: span(m.Loss.Unaccounted),
 	}
 	return m

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ type Manager struct {
 	turn      turn
 	sampled   int64         // ns of the target's CPU time that was folded
 	cpu       time.Duration // of this process, at the last observation
+	comments  []string      // of the metadata at the start
 	loss      ccmap.Loss    // outside the map, as its metadata has it
 	published time.Time     // when latest was
 	stale     bool          // the map has changed since
@@ -163,6 +165,7 @@ func (m *Manager) begin() time.Duration {
 	if meta.Start.IsZero() {
 		meta.Start = m.start.UTC()
 	}
+	m.comments = slices.Clip(meta.Comments)
 	m.keepInterval(0, "initial")
 	m.show()
 	return m.cpu

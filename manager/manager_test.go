@@ -114,11 +114,23 @@ func TestRunKeepsLosses(t *testing.T) {
 		r.Push(&ccmap.Sample{Frames: make([]ccmap.Frame, 1<<16)})
 		r.Push(stack(names, "leaf"))
 	})
-	s.source.stats.Loss = ccmap.Loss{Source: 5, Queue: 7, Throttled: 2, Corrupt: 3, Orphaned: 4, Clock: time.Second, Unaccounted: -1}
+	s.source.stats.Loss = ccmap.Loss{Source: 5, Queue: 7, Throttled: 2, Corrupt: 3, Orphaned: 4, Clock: time.Second, ClockTick: 2, Unaccounted: -1}
 	r := s.mustRun(t)
-	want := ccmap.Loss{Source: 5, Queue: 7 + 1, Throttled: 2, Corrupt: 3 + 1, Orphaned: 4, Clock: time.Second, Unaccounted: -1}
+	want := ccmap.Loss{Source: 5, Queue: 7 + 1, Throttled: 2, Corrupt: 3 + 1, Orphaned: 4, Clock: time.Second, ClockTick: 2, Unaccounted: -1}
 	if diff := cmp.Diff(want, r.Snapshot.Meta().Loss); diff != "" {
 		t.Errorf("loss (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunKeepsTheWarningOfTheSource(t *testing.T) {
+	t.Parallel()
+	for warning, want := range map[string][]string{"": {"own"}, "one is missing": {"own", "warning: one is missing"}} {
+		s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) { r.Push(stack(names, "leaf")) })
+		s.config.Map.Meta().Comments = []string{"own"}
+		s.source.stats.Warning = warning
+		if diff := cmp.Diff(want, s.mustRun(t).Snapshot.Meta().Comments); diff != "" {
+			t.Errorf("comments (-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -37,12 +37,23 @@ func (m *Manager) publish() {
 // keepLoss brings what was lost on the way to the map into its metadata, beside
 // what the map itself has counted there.
 func (m *Manager) keepLoss() {
-	now := m.config.Source.Stats().Loss
+	stats := m.config.Source.Stats()
+	m.keepWarning(stats.Warning)
+	now := stats.Loss
 	now.Queue += m.config.Queue.Stats().Dropped
 	l := &m.config.Map.Meta().Loss
 	l.Source, l.Queue, l.Throttled = now.Source, now.Queue, now.Throttled
-	l.Clock, l.Unaccounted = now.Clock, now.Unaccounted
+	l.Clock, l.ClockTick, l.Unaccounted = now.Clock, now.ClockTick, now.Unaccounted
 	l.Corrupt += now.Corrupt - m.loss.Corrupt
 	l.Orphaned += now.Orphaned - m.loss.Orphaned
 	m.loss = now
+}
+
+// keepWarning makes the source's present warning a comment.
+func (m *Manager) keepWarning(warning string) {
+	comments := &m.config.Map.Meta().Comments
+	*comments = m.comments
+	if warning != "" {
+		*comments = append(m.comments, ccmap.CommentWarning+warning)
+	}
 }

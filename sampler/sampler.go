@@ -53,6 +53,7 @@ type Ending struct {
 type Stats struct {
 	Samples      uint64     // pushed
 	Loss         ccmap.Loss // with the target's clock, where it has one: see [ccmap.Loss]
+	Warning      string     // for every reader of the profile, with the cure, for example "3 of 9 threads were not sampled: …"; empty: none
 	Threads      int        // attached now
 	Repaired     uint64     // samples whose first caller the kernel's walk had lost
 	Rooted       uint64     // samples that reach a known root of the runtime

@@ -33,8 +33,8 @@ func (p *profile) describe() string {
 		text += ": " + origin
 	}
 	lines := []string{printable(text), p.extent()}
-	if warning := p.unaccounted(); warning != "" {
-		lines = append(lines, "warning: "+warning)
+	for _, warning := range p.warnings() {
+		lines = append(lines, ccmap.CommentWarning+warning)
 	}
 	for _, line := range []string{p.trust(), p.lostTotals()} {
 		if line != "" {

@@ -45,11 +45,7 @@ func TestUnaccountedTimeIsAWarning(t *testing.T) {
 			"threads were shorter than the interval or not sampled, or ccmapd or the machine was held up"},
 		{500, ccmap.Loss{Clock: 4 * time.Second, Unaccounted: -time.Second}, "samples stand for 25.0% more CPU time than the program used (4s)"},
 	} {
-		p := profileOf("a.json", test.samples, interval)
-		m := ccmap.New(ccmap.Options{})
-		m.Merge(p.Snapshot)
-		m.Meta().Loss = test.loss
-		p = newProfile("a.json", m.Snapshot())
+		p := withMeta(t, profileOf("a.json", test.samples, interval), func(m *ccmap.Meta) { m.Loss = test.loss })
 		if got := p.unaccounted(); got != test.want {
 			t.Errorf("%d samples, %+v: %q, want %q", test.samples, test.loss, got, test.want)
 		}
@@ -57,5 +53,32 @@ func TestUnaccountedTimeIsAWarning(t *testing.T) {
 		if noted := len(caveats([]*profile{p, profileOf("b.json", 1000, interval)}, "time")) > 0; warned != (test.want != "") || noted != warned {
 			t.Errorf("%d samples, %+v: warned %t, noted %t", test.samples, test.loss, warned, noted)
 		}
+	}
+}
+
+// withMeta returns a copy of a profile with another description.
+func withMeta(t *testing.T, p *profile, change func(*ccmap.Meta)) *profile {
+	t.Helper()
+	m := ccmap.New(ccmap.Options{})
+	if err := m.Merge(p.Snapshot); err != nil {
+		t.Fatal(err)
+	}
+	change(m.Meta())
+	return newProfile(p.path, m.Snapshot())
+}
+
+func TestWarningsOfASourceAreShown(t *testing.T) {
+	t.Parallel()
+	p := withMeta(t, profileOf("a.json", 1000, time.Millisecond), func(m *ccmap.Meta) {
+		m.Comments = []string{"engine perf: the best", "warning: 38 of 64 threads\x1b", "warning: b"}
+	})
+	if got := p.describe(); !strings.HasSuffix(got, "\nwarning: 38 of 64 threads\ufffd\nwarning: b") {
+		t.Errorf("described as %q", got)
+	}
+	p = withMeta(t, p, func(m *ccmap.Meta) {
+		m.Comments = append(m.Comments, "warning: c", "warning: d", "warning: e", "warning: f")
+	})
+	if got := p.describe(); !strings.HasSuffix(got, "\nwarning: d\nwarning: and 2 more") {
+		t.Errorf("described as %q", got)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -42,6 +43,26 @@ func formatUnaccounted(l ccmap.Loss) string {
 		percent = "0.0%"
 	}
 	return percent + " unaccounted"
+}
+
+// mostWarnings bounds what is printed of a merge of many profiles.
+const mostWarnings = 4
+
+// warnings say why a profile is not the whole truth, as far as it knows.
+func (p *profile) warnings() []string {
+	var all []string
+	if missing := p.unaccounted(); missing != "" {
+		all = append(all, missing)
+	}
+	for _, c := range p.Meta().Comments {
+		if warning, ok := strings.CutPrefix(c, ccmap.CommentWarning); ok {
+			all = append(all, printable(warning))
+		}
+	}
+	if more := len(all) - mostWarnings; more > 0 {
+		all = append(all[:mostWarnings], "and "+formatCount(int64(more))+" more")
+	}
+	return all
 }
 
 // unaccounted warns of a profile that misses time, or has too much of it: "" if it

@@ -135,8 +135,8 @@ func caveats(profiles []*profile, by string) []string {
 		if !p.countsSamples() {
 			notes = append(notes, p.path+" does not say how many samples it has: what is noise is not known.")
 		}
-		if missing := p.unaccounted(); missing != "" {
-			notes = append(notes, "of "+p.path+" "+missing+".")
+		for _, warning := range p.warnings() {
+			notes = append(notes, p.path+": "+warning+".")
 		}
 		if caveat := p.prunedCaveat(); caveat != "" {
 			notes = append(notes, caveat)

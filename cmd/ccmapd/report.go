@@ -118,6 +118,7 @@ type lossJSON struct {
 	Orphaned  uint64 `json:"orphaned"`
 
 	Clock       time.Duration `json:"clock_ns,omitempty"`
+	ClockTick   time.Duration `json:"clock_tick_ns,omitempty"`
 	Unaccounted time.Duration `json:"unaccounted_ns,omitempty"`
 }
 

@@ -105,7 +105,23 @@
 // Threads times CPUs is the number of file descriptors used, and two for every
 // CPU; watchpoints take one more each for every thread, while there are enough, and
 // a burst up to two.
-// Threads beyond the limit are not sampled, which is logged once.
+// Threads beyond the limit are not sampled, which is logged once and is a warning
+// in [sampler.Stats].
+//
+// # Time that no sample stands for
+//
+// A thread that ends before its first sample leaves no trace, nor does time in
+// which this process was stopped and the rings were full. So the weights of all
+// samples are held against the CPU clock of the target, which has no such gaps:
+// [ccmap.Loss]. It is read with each hand-over, every 50 ms at most, and at the
+// end. When the target ends and its parent has waited for it, the clock is gone;
+// then the last reading stands. Stolen time of a virtual machine is not on the
+// clock, where the kernel knows of it (CONFIG_PARAVIRT_TIME_ACCOUNTING), but in
+// samples, and makes the difference negative.
+//
+// Where samples leave out time in the kernel, so does the clock. The kernel tells
+// the two apart once a tick (CONFIG_TICK_CPU_ACCOUNTING), so this is a sample, too;
+// [ccmap.Loss.ClockTick] says how coarse.
 //
 // Facts about the kernel were found on Linux 6.18, about the runtime in Go 1.26;
 // the target's own Go version decides over what package gosym knows of it.

@@ -30,6 +30,7 @@ type drainer struct {
 	judge   *judge
 	catcher *catcher
 	local   *queue.Ring
+	ledger  *ledger
 	sample  sample // reused
 
 	stale    bool          // code was mapped since the symbols were loaded
@@ -110,6 +111,7 @@ func (d *drainer) turn() {
 	if d.pending && now.Sub(d.handed) >= handOver {
 		d.local.Publish()
 		d.handed, d.pending = now, false
+		d.balance(d.ledger.read())
 	}
 	d.check(now)
 	d.account()
@@ -145,6 +147,7 @@ func (d *drainer) lookOver() {
 	if err := d.threads.scan(); err != nil && !gone(err) {
 		d.log.Debug("look for new threads", "error", err)
 	}
+	d.balance(d.ledger.read())
 	if err := d.openRings(); err != nil {
 		d.log.Debug("look for new CPUs", "error", err)
 	}
@@ -156,11 +159,24 @@ func (d *drainer) account() {
 	d.counts.watches.Store(int64(len(d.judge.watches)))
 }
 
+// balance publishes how much of the CPU time at a reading of the clock no sample
+// stands for, now that the samples until then are taken. Where there is no
+// reading, because the target is no more, the last one stands. After an exec it is
+// another program's.
+func (d *drainer) balance(now cpuTimes, ok bool) {
+	if ok && !d.replaced {
+		loss := d.ledger.balance(now)
+		d.counts.unaccounted.Store(&loss)
+	}
+}
+
 // finish ends sampling, takes what the rings still hold, and accounts for
 // samples that found a ring full and that no later record told of.
 func (d *drainer) finish() {
+	now, ok := d.ledger.read()
 	d.threads.stop()
 	d.drain()
+	d.balance(now, ok)
 	d.catcher.finish()
 	d.local.Publish()
 	lost := d.threads.detachAll()

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -71,7 +72,12 @@ func TestDescriptorLimit(t *testing.T) {
 	if err := s.threads.scan(); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.threads.state(); st.sampled != 1 || !s.threads.refused {
+	st := s.threads.state()
+	if st.sampled != 1 || !s.threads.refused {
 		t.Errorf("with descriptors for one thread: %+v", st)
+	}
+	want := fmt.Sprintf("%d of %d threads were not sampled for want of file descriptors: raise the limit (ulimit -n)", st.missed.of-1, st.missed.of)
+	if got := s.Stats().Warning; got != want || st.missed.of < 2 {
+		t.Errorf("warning %q, want %q", got, want)
 	}
 }

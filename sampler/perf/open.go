@@ -35,6 +35,7 @@ func (s *Source) open(o Options) error {
 	if err := s.threads.scanFirst(); err != nil {
 		return explain(o.PID, err)
 	}
+	d.ledger = openLedger(o.PID, s.threads.form.userOnly)
 	d.prepare(o)
 	s.target.Store(describe(o.PID, d.code))
 	return nil

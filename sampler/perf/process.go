@@ -67,6 +67,8 @@ func checkAlive(pid int) error {
 type procStat struct {
 	state    byte
 	flags    uint64
+	user     uint64 // CPU time in statTick, of threads that have ended, too
+	kernel   uint64
 	exitCode uint64 // as wait(2) gives it; 0 where not permitted
 }
 
@@ -81,12 +83,14 @@ func readStat(pid int) (procStat, error) {
 // parseStat skips the command, which is in parentheses and may hold anything.
 func parseStat(text string) (procStat, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const state, flags, exitCode = 0, 6, 49 // from the third field on
+	const state, flags, user, kernel, exitCode = 0, 6, 11, 12, 49 // from the third field on
 	if len(fields) <= exitCode {
 		return procStat{}, errors.New("read process state: too few fields")
 	}
 	s := procStat{state: fields[state][0]}
 	s.flags, _ = strconv.ParseUint(fields[flags], 10, 64)
+	s.user, _ = strconv.ParseUint(fields[user], 10, 64)
+	s.kernel, _ = strconv.ParseUint(fields[kernel], 10, 64)
 	s.exitCode, _ = strconv.ParseUint(fields[exitCode], 10, 32)
 	return s, nil
 }

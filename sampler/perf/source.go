@@ -36,6 +36,7 @@ type counts struct {
 	repaired, rooted, truncated, kernel, foreign atomic.Uint64
 	armed                                        atomic.Uint64
 	watches                                      atomic.Int64
+	unaccounted                                  atomic.Pointer[ccmap.Loss] // of time; nil: not known
 
 	hits, strays, bursts atomic.Uint64
 	hitSites             atomic.Int64
@@ -108,12 +109,9 @@ func (s *Source) Stats() sampler.Stats {
 	t := s.threads.state()
 	c := s.counts
 	return sampler.Stats{
-		Samples: c.samples.Load(),
-		Loss: ccmap.Loss{
-			Source:    c.lost.Load(),
-			Throttled: c.throttled.Load(),
-			Corrupt:   c.corrupt.Load(),
-		},
+		Samples:      c.samples.Load(),
+		Loss:         c.loss(),
+		Warning:      t.missed.warning(),
 		Threads:      t.sampled,
 		Repaired:     c.repaired.Load(),
 		Rooted:       c.rooted.Load(),
@@ -132,6 +130,18 @@ func (s *Source) Stats() sampler.Stats {
 		HitSites:     int(c.hitSites.Load()),
 		HitReason:    c.whyNoHits(),
 	}
+}
+
+func (c *counts) loss() ccmap.Loss {
+	l := ccmap.Loss{
+		Source:    c.lost.Load(),
+		Throttled: c.throttled.Load(),
+		Corrupt:   c.corrupt.Load(),
+	}
+	if time := c.unaccounted.Load(); time != nil {
+		l = l.Add(*time)
+	}
+	return l
 }
 
 func (c *counts) whyNoHits() string {

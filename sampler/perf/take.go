@@ -80,7 +80,9 @@ func (d *drainer) take(s *sample, weight time.Duration) {
 	t.schedule(int64(s.time), int64(weight))
 	t.mark(top)
 	d.count(s)
-	d.local.Push(&t.out)
+	if d.local.Push(&t.out) {
+		d.ledger.seen += weight
+	}
 	d.deepen = d.deepen || t.stack.wantDump
 }
 

@@ -32,6 +32,7 @@ type threads struct {
 	fds      int           // open events, with those that own the rings
 	maxFDs   int
 	refused  bool   // descriptors ran out for some thread
+	missed   missed // where they ran out for most
 	lost     uint64 // samples that found their ring full, by events that are closed
 }
 
@@ -39,6 +40,9 @@ type threads struct {
 type thread struct {
 	events []event
 }
+
+// missed says how many of the target's threads were not sampled at some time.
+type missed struct{ threads, of int }
 
 // reservedFDs are left to the rest of the process, which has files to write.
 const reservedFDs = 64
@@ -73,8 +77,24 @@ func (t *threads) scan() error {
 			fresh = fresh || added
 		}
 		if !fresh {
+			t.miss(tids)
 			return nil
 		}
+	}
+}
+
+// miss counts the threads that have no descriptors.
+func (t *threads) miss(tids []uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := missed{of: len(tids)}
+	for _, tid := range tids {
+		if _, ok := t.byTID[tid]; !ok {
+			now.threads++
+		}
+	}
+	if t.refused && now.threads > t.missed.threads {
+		t.missed = now
 	}
 }
 
@@ -406,12 +426,21 @@ func (t *threads) bulk() bool {
 type threadsState struct {
 	sampled        int // threads
 	interval, took time.Duration
+	missed         missed
 }
 
 func (t *threads) state() threadsState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return threadsState{sampled: len(t.byTID), interval: t.interval, took: t.took}
+	return threadsState{sampled: len(t.byTID), interval: t.interval, took: t.took, missed: t.missed}
+}
+
+// warning tells of threads that are not sampled.
+func (m missed) warning() string {
+	if m.threads == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d threads were not sampled for want of file descriptors: raise the limit (ulimit -n)", m.threads, m.of)
 }
 
 // gone says whether the error means that the process is no more.
