@@ -6,7 +6,7 @@ import "math"
 // stay at the largest int64 instead of overflowing.
 type Counters struct {
 	Samples     int64 // how often it was sampled
-	Time        int64 // ns that these samples stand for
+	Time        int64 // that these samples stand for, in the profile's [Unit]: ns of CPU time, if none is given
 	Activations int64 // calls seen: exact, or a lower bound ([Snapshot.ActivationsExact])
 }
 

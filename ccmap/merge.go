@@ -18,10 +18,16 @@ var ErrTooLarge = errors.New("too many context nodes")
 // But for what is pruned or rounded, merging is associative, and commutative but
 // for the order of ids and for those fields of Meta of which the first is kept.
 // Its cost is linear in the nodes and points of from, which may be a snapshot of m
-// itself. On an error m is as before.
+// itself. On an error m is as before: the error wraps [ErrUnlike] if the two have
+// weights of different units, and [ErrTooLarge].
 func (m *Map) Merge(from *Snapshot) error {
 	if uint64(m.Len())+uint64(from.Len()) > math.MaxUint32 {
 		return ErrTooLarge
+	}
+	if !from.isEmpty() {
+		if err := m.SetUnit(from.meta.Unit); err != nil {
+			return err
+		}
 	}
 	m.mergeWindow(from)
 	methods := m.adopt(from)

@@ -11,6 +11,7 @@ import (
 type Meta struct {
 	Target   Target           // the first of a merge
 	Engine   string           // the source that took the samples, for example "perf"
+	Unit     Unit             // of the weights; of a merge that is not empty, the one that all have
 	Start    time.Time        // of the first session; UTC
 	Duration time.Duration    // wall time sampled, summed over merged maps
 	Ended    string           // why the session ended, for example "target exited with code 0"

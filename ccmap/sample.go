@@ -31,7 +31,7 @@ type Sample struct {
 	OSThread  uint32 // tid; 0 where unknown
 
 	Time   int64 // CLOCK_MONOTONIC, ns
-	Weight int64 // ns of the target that this sample stands for, ≥ 0
+	Weight int64 // that this sample stands for, in the map's [Unit], ≥ 0: ns of CPU time, if none is given
 
 	Top Repetition
 

@@ -17,6 +17,8 @@ const Version = 1
 // durations are decimal numbers, durations in ns.
 type metaDoc struct {
 	Engine    text          `json:"engine,omitempty" xml:"engine,attr,omitempty"`
+	Kind      text          `json:"kind,omitempty" xml:"kind,attr,omitempty"`   // of the weights; left out with unit: CPU time
+	Unit      text          `json:"unit,omitempty" xml:"unit,attr,omitempty"`   // in which they are counted
 	Start     text          `json:"start,omitempty" xml:"start,attr,omitempty"` // RFC 3339, UTC
 	Duration  int64         `json:"duration_ns,omitempty" xml:"duration_ns,attr,omitempty"`
 	Ended     text          `json:"ended,omitempty" xml:"ended,attr,omitempty"`
@@ -152,6 +154,9 @@ func newMetaDoc(s *ccmap.Snapshot) (metaDoc, error) {
 		Loss:     lossDoc(m.Loss),
 		Comments: convert[text](m.Comments),
 	}
+	if m.Unit != ccmap.CPUTime {
+		d.Kind, d.Unit = text(m.Unit.Kind()), text(m.Unit.Base())
+	}
 	if m.Pruned != (ccmap.PruneStats{}) {
 		d.Pruned = (*prunedDoc)(&m.Pruned)
 	}
@@ -182,6 +187,7 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 	start, err := parseTime(string(d.Start))
 	m := ccmap.Meta{
 		Engine:   string(d.Engine),
+		Unit:     ccmap.NewUnit(string(d.Kind), string(d.Unit)),
 		Start:    start,
 		Duration: time.Duration(d.Duration),
 		Ended:    string(d.Ended),

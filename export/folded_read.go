@@ -15,8 +15,8 @@ const maxCached = 1 << 20
 
 // readFolded reads our own folded stacks and those of any other tool. A line is
 // ours if each of its frames ends in a position; then its count is ns. In
-// another's line the frames are nothing but names, and the count, the unit of
-// which nobody says, becomes both samples and ns.
+// another's line the frames are nothing but names. Its count has no unit: it is taken
+// for samples, which then are the weight of the whole file.
 func readFolded(r *bufio.Reader, b *builder) error {
 	f := foldedReader{b: b, own: make(map[string]ccmap.Frame)}
 	lines := bufio.NewScanner(r)
@@ -89,6 +89,7 @@ func (f *foldedReader) add(frames string, count int64) error {
 	if err := f.plainStack(frames); err != nil {
 		return err
 	}
+	f.b.m.Meta().Unit = ccmap.SampleCount
 	return f.b.addStack(f.stack, ccmap.Counters{Samples: count, Time: count})
 }
 

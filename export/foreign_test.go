@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime/pprof"
 	"slices"
@@ -90,8 +91,8 @@ func TestReadHeapProfileOfRuntime(t *testing.T) {
 	if s.Total() != want {
 		t.Errorf("total %v, want %v", s.Total(), want)
 	}
-	if !slices.Contains(s.Meta().Comments, "time stands for inuse_space in bytes") {
-		t.Errorf("comments %q", s.Meta().Comments)
+	if u := s.Meta().Unit; u != ccmap.NewUnit("inuse_space", "bytes") {
+		t.Errorf("unit %v", u)
 	}
 }
 
@@ -144,29 +145,95 @@ func TestReadLocations(t *testing.T) {
 	}
 }
 
+// The weight is what 'go tool pprof' shows, unless another is asked for.
 func TestChooseValues(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ types, byDefault, want string }{
-		{"samples/count cpu/nanoseconds", "", "0 1"},
-		{"cpu/nanoseconds samples/count", "", "-1 0"},
-		{"samples/count cpu/nanoseconds activations/count", "cpu", "0 1"},
-		{"samples/count cpu/nanoseconds activations/count recent_samples/count recent_time/nanoseconds", "cpu", "0 1"},
-		{"samples/count cpu/nanoseconds activations/count recent_samples/count recent_time/nanoseconds", "", "0 1"},
-		{"contentions/count delay/nanoseconds", "", "0 1"},
-		{"alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes", "inuse_space", "2 3"},
-		{"alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes", "alloc_space", "0 1"},
-		{"goroutine/count", "", "0 0"},
-		{"cpu/microseconds wall/seconds", "cpu", "-1 0"},
-		{"samples/count cpu/nanoseconds", "samples", "0 1"},
+	const heap = "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes"
+	const ours = "samples/count cpu/nanoseconds activations/count recent_samples/count recent_time/nanoseconds"
+	for _, test := range []struct{ types, byDefault, asked, want string }{
+		{"samples/count cpu/nanoseconds", "", "", "0 1 cpu/nanoseconds"},
+		{"cpu/nanoseconds samples/count", "", "", "1 1 samples/count"},
+		{"cpu/nanoseconds samples/count", "", "cpu", "-1 0 cpu/nanoseconds"},
+		{ours, "cpu", "", "0 1 cpu/nanoseconds"},
+		{ours, "", "", "3 4 recent_time/nanoseconds"},
+		{ours, "", "cpu", "0 1 cpu/nanoseconds"},
+		{"contentions/count delay/nanoseconds", "", "", "0 1 delay/nanoseconds"},
+		{"contentions/count delay/nanoseconds", "", "contentions", "0 0 contentions/count"},
+		{heap, "inuse_space", "", "2 3 inuse_space/bytes"},
+		{heap, "alloc_space", "", "0 1 alloc_space/bytes"},
+		{heap, "alloc_space", "inuse_objects", "2 2 inuse_objects/count"},
+		{"goroutine/count", "", "", "0 0 goroutine/count"},
+		{"cpu/microseconds wall/seconds", "cpu", "", "-1 0 cpu/nanoseconds"},
+		{"samples/count time/seconds", "gone", "", "0 1 time/nanoseconds"},
+		{"samples/count cpu/nanoseconds", "samples", "", "0 0 samples/count"},
 	} {
-		var types []valueType
-		for _, pair := range strings.Fields(test.types) {
-			name, unit, _ := strings.Cut(pair, "/")
-			types = append(types, valueType{name, unit})
+		v, err := valueTypes{list: valueTypesOf(test.types), byDefault: test.byDefault}.choose(test.asked)
+		if got := fmt.Sprint(v.samples, v.weight, v.unit); err != nil || got != test.want {
+			t.Errorf("%s, default %q, asked for %q: samples, weight and unit %s, want %s; %v", test.types, test.byDefault, test.asked, got, test.want, err)
 		}
-		v := chooseValues(types, test.byDefault)
-		if got := fmt.Sprint(v.samples, v.time); got != test.want {
-			t.Errorf("%s, default %q: samples and time are values %s, want %s", test.types, test.byDefault, got, test.want)
+	}
+	if _, err := (valueTypes{list: valueTypesOf(heap)}).choose("cpu"); !errors.Is(err, ErrSampleType) || !strings.Contains(err.Error(), `"alloc_space"`) {
+		t.Errorf("cpu of a heap profile: %v", err)
+	}
+}
+
+// valueTypesOf parses pairs of a kind and a unit.
+func valueTypesOf(pairs string) (types []valueType) {
+	for _, pair := range strings.Fields(pairs) {
+		kind, unit, _ := strings.Cut(pair, "/")
+		types = append(types, valueType{kind, unit})
+	}
+	return types
+}
+
+// A profile of ours keeps its order, whatever its unit and its default are.
+func TestChooseOurValues(t *testing.T) {
+	t.Parallel()
+	for types, want := range map[string]string{
+		"samples/count cpu/nanoseconds activations/count":                                                       "0 1 2 -1 -1 cpu/nanoseconds",
+		"samples/count samples/count activations/count":                                                         "0 1 2 -1 -1 samples/count",
+		"samples/count activations/count activations/count recent_samples/count recent_activations/count":       "0 1 2 3 4 activations/count",
+		"samples/count wait/microseconds activations/count recent_samples/count recent_wait/microseconds":       "0 1 2 3 4 wait/microseconds",
+		"samples/count recent_samples/count activations/count recent_samples/count recent_recent_samples/count": "0 1 2 3 4 recent_samples/count",
+	} {
+		v, err := valueTypes{valueTypesOf(types), "samples", true}.choose("")
+		if got := fmt.Sprint(v.samples, v.weight, v.activations, v.recentSamples, v.recentWeight, v.unit); err != nil || got != want || v.scale != 1 {
+			t.Errorf("%s: %s, scale %d, want %s; %v", types, got, v.scale, want, err)
+		}
+	}
+}
+
+// A sample type may be asked for; formats of one kind have no other.
+func TestReadAsksForSampleType(t *testing.T) {
+	t.Parallel()
+	for _, f := range []Format{Pprof, XML, JSON} {
+		data := encode(t, f, small().Snapshot())
+		if _, _, err := Read(strings.NewReader(data), ReadOptions{SampleType: "alloc_space"}); !errors.Is(err, ErrSampleType) {
+			t.Errorf("%v: %v", f, err)
+		}
+		if m, _, err := Read(strings.NewReader(data), ReadOptions{SampleType: "cpu"}); err != nil || m.Meta().Unit != ccmap.CPUTime {
+			t.Errorf("%v: %v", f, err)
+		}
+	}
+	m, _, err := Read(strings.NewReader(encode(t, Pprof, small().Snapshot())), ReadOptions{SampleType: "samples"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total := m.Snapshot().Total(); m.Meta().Unit != ccmap.SampleCount || total.Time != total.Samples {
+		t.Errorf("by samples: %v, total %v", m.Meta().Unit, total)
+	}
+}
+
+// Nobody says the unit of another tool's stacks; ours are in ns.
+func TestUnitOfFolded(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]ccmap.Unit{
+		"main;f 7\n":        ccmap.SampleCount,
+		"main+1;f+2 7\n":    ccmap.CPUTime,
+		"a+1 7\nmain;f 7\n": ccmap.SampleCount,
+	} {
+		if got := decode(t, data).Meta().Unit; got != want {
+			t.Errorf("%q: %v, want %v", data, got, want)
 		}
 	}
 }

@@ -202,6 +202,7 @@ func drawMeta(t *rapid.T) ccmap.Meta {
 			Runtime:     drawText(t, "runtime"),
 		},
 		Engine:   drawText(t, "engine"),
+		Unit:     ccmap.NewUnit(drawText(t, "kind"), rapid.SampledFrom([]string{"bytes", "count", "seconds", ccmap.Nanoseconds, ""}).Draw(t, "unit")),
 		Start:    rapid.SampledFrom([]time.Time{{}, time.Unix(1, 2).UTC(), time.Date(9999, 1, 2, 3, 4, 5, 6, time.UTC)}).Draw(t, "start"),
 		Duration: duration.Draw(t, "duration"),
 		Ended:    drawText(t, "ended"),

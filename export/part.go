@@ -61,7 +61,7 @@ func (p *Part) LookUp(names *ccmap.Names) {
 
 // AddTo adds the profile, times its weight, to a map of the caller's, who is its
 // writer. Activations stay exact only with the weight 1. On an error the map is
-// as before.
+// as before: the error wraps [ccmap.ErrUnlike] if the map has another unit.
 func (p *Part) AddTo(sum *ccmap.Map, w Weight) error {
 	if w == (Weight{}) {
 		w = once
@@ -110,6 +110,11 @@ func isPruned(f pprofFunction) bool { return f.methodName() == ccmap.PrunedName 
 
 // addStacks adds the contexts, then all else.
 func (p *Part) addStacks(sum *ccmap.Map, w Weight) error {
+	if len(p.pprof.stacks.samples) > 0 {
+		if err := sum.SetUnit(p.m.Meta().Unit); err != nil {
+			return err
+		}
+	}
 	b := &builder{m: sum, limits: ReadOptions{MaxMethods: math.MaxInt, MaxNodes: math.MaxInt}}
 	if err := p.pprof.addTo(b, w); err != nil {
 		return fmt.Errorf("read %v: %w", Pprof, err)

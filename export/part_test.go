@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -33,9 +34,12 @@ func TestPartsAddUpToMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		got, want := ccmap.New(ccmap.Options{}), ccmap.New(ccmap.Options{})
 		var parts []*Part
+		unit := ccmap.NewUnit(drawText(t, "kind"), "bytes")
 		for range rapid.IntRange(1, 4).Draw(t, "files") {
 			f := rapid.SampledFrom([]Format{Pprof, Pprof, XML, JSON}).Draw(t, "format")
-			data := mustEncode(t, f, drawPruned(t).Snapshot())
+			m := drawPruned(t)
+			m.Meta().Unit = unit
+			data := mustEncode(t, f, m.Snapshot())
 			parts = append(parts, mustPart(t, data))
 			if err := want.Merge(mustDecode(t, f, data)); err != nil {
 				t.Fatal(err)
@@ -64,6 +68,33 @@ func TestPartsAddUpToMerge(t *testing.T) {
 			t.Fatalf("(-merged maps +parts):\n%s", diff)
 		}
 	})
+}
+
+// A part of another unit is refused, and leaves the sum as it is. One that has
+// nothing has no unit.
+func TestUnlikePartsAreRefused(t *testing.T) {
+	t.Parallel()
+	heap, empty := small(), ccmap.New(ccmap.Options{})
+	heap.Meta().Unit = ccmap.NewUnit("inuse_space", "bytes")
+	empty.Meta().Unit = ccmap.Instructions
+	for _, f := range []Format{Pprof, XML, JSON} {
+		sum := ccmap.New(ccmap.Options{})
+		for _, test := range []struct {
+			part *ccmap.Map
+			want error
+		}{{small(), nil}, {empty, nil}, {heap, ccmap.ErrUnlike}} {
+			p, err := ReadPart(strings.NewReader(encode(t, f, test.part.Snapshot())), ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.AddTo(sum, Weight{}); !errors.Is(err, test.want) {
+				t.Errorf("%v: %v, want %v", f, err, test.want)
+			}
+		}
+		if got, want := sum.Snapshot().Total(), small().Snapshot().Total(); got != want || sum.Meta().Unit != ccmap.CPUTime {
+			t.Errorf("%v: total %v, want %v; unit %v", f, got, want, sum.Meta().Unit)
+		}
+	}
 }
 
 func TestWeightsScaleTotals(t *testing.T) {
@@ -180,7 +211,7 @@ func TestPartsWithPrunedFrames(t *testing.T) {
 	} {
 		l := &profile.Location{ID: 1, Line: []profile.Line{{Function: f, Line: 5}}}
 		data := encodeProfile(t, &profile.Profile{
-			SampleType: []*profile.ValueType{samplesType.proto(), timeType.proto(), activationsType.proto()},
+			SampleType: []*profile.ValueType{samplesType.proto(), weightType(ccmap.CPUTime).proto(), activationsType.proto()},
 			Function:   []*profile.Function{f},
 			Location:   []*profile.Location{l},
 			Sample:     []*profile.Sample{{Location: []*profile.Location{l, l}, Value: []int64{1, 1, 1}}},

@@ -27,6 +27,7 @@ func pprofComments(s *ccmap.Snapshot) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	doc.Kind, doc.Unit = "", "" // the sample types say it
 	encoded, err := marshal(doc)
 	if err != nil {
 		return nil, err

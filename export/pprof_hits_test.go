@@ -49,7 +49,7 @@ func TestHitsCountNothingElse(t *testing.T) {
 				t.Fatalf("sample %d is %v, want %v", i, s, want)
 			}
 		}
-		if with.DefaultSampleType != "cpu" {
+		if with.DefaultSampleType != m.Meta().Unit.Kind() {
 			t.Fatalf("default %q", with.DefaultSampleType)
 		}
 	})
@@ -157,7 +157,7 @@ func labelled(comments []string, label map[string][]string, types ...valueType) 
 		Comments: comments,
 	}
 	s := &profile.Sample{Location: p.Location, Label: label}
-	for _, t := range append([]valueType{samplesType, timeType, activationsType}, types...) {
+	for _, t := range append([]valueType{samplesType, weightType(ccmap.CPUTime), activationsType}, types...) {
 		p.SampleType = append(p.SampleType, t.proto())
 		s.Value = append(s.Value, 7)
 	}

@@ -29,8 +29,11 @@ func peerCounts(data string) (map[string]ccmap.Counters, error) {
 	for _, t := range p.SampleType {
 		types = append(types, valueType{t.Type, t.Unit})
 	}
-	values := chooseValues(types, p.DefaultSampleType)
 	ours, _ := parseComments(p.Comments)
+	values, err := valueTypes{types, p.DefaultSampleType, ours != nil}.choose("")
+	if err != nil {
+		return nil, err
+	}
 	counts := make(map[string]ccmap.Counters)
 	for _, s := range p.Sample {
 		self, _, err := values.counters(s.Value)

@@ -17,7 +17,7 @@ import (
 const pprofShare = 16
 
 // pprofFile is a profile.proto, of ours or of any other tool, that was decoded
-// and checked. Of others, all labels and addresses are dropped, and [chooseValues]
+// and checked. Of others, all labels and addresses are dropped, and [valueTypes]
 // says what the values count.
 //
 //	bytes ─▶ records ─▶ tables of strings, functions, locations ─▶ samples ─▶ map
@@ -77,7 +77,11 @@ func (p *pprofFile) decode(r io.Reader, limits ReadOptions) error {
 		return fmt.Errorf("parse profile of %d bytes: %w", p.data.Len(), err)
 	}
 	p.stacks.tables, p.stacks.limits, p.stacks.ours = &p.pprofTables, limits, p.ours != nil
-	p.stacks.values = chooseValues(p.sampleTypes, p.strings.at(p.numbers[defaultTypeField]))
+	types := valueTypes{p.sampleTypes, p.strings.at(p.numbers[defaultTypeField]), p.ours != nil}
+	var err error
+	if p.stacks.values, err = types.choose(limits.SampleType); err != nil {
+		return err
+	}
 	return p.stacks.read()
 }
 
@@ -105,17 +109,19 @@ func (p *pprofFile) describe(b *builder) error {
 	meta := b.m.Meta()
 	if p.ours != nil {
 		err := p.ours.restore(b.m)
+		meta.Unit = p.stacks.values.unit
 		meta.Comments = append(meta.Comments, cloned(p.others)...)
 		if err == nil && len(p.stacks.hits.list) > 0 {
 			err = p.addPoints(b)
 		}
 		return err
 	}
+	meta.Unit = p.stacks.values.unit
 	meta.Duration = time.Duration(p.numbers[durationField])
 	if start := int64(p.numbers[timeField]); start != 0 {
 		meta.Start = time.Unix(0, start).UTC()
 	}
-	if period := int64(p.numbers[periodField]); p.periodType.unit == timeType.unit && period > 0 {
+	if period := int64(p.numbers[periodField]); p.periodType.unit == ccmap.Nanoseconds && period > 0 {
 		meta.Interval = []ccmap.IntervalChange{{Interval: time.Duration(period), Reason: "period of the profile"}}
 	}
 	if len(p.mappings.entries) > 0 {
@@ -123,9 +129,6 @@ func (p *pprofFile) describe(b *builder) error {
 		meta.Target.BuildID = strings.Clone(p.mappings.entries[0].buildID)
 	}
 	meta.Comments = append(meta.Comments, cloned(p.others)...)
-	if note := p.stacks.values.note(p.sampleTypes); note != "" {
-		meta.Comments = append(meta.Comments, note)
-	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/pprof/profile"
 
@@ -15,95 +16,149 @@ type valueType struct{ kind, unit string }
 
 func (t valueType) proto() *profile.ValueType { return &profile.ValueType{Type: t.kind, Unit: t.unit} }
 
-// Types of the values of our samples, in their order. Those of the window are
-// there only if the map has one, and those of calls that breakpoints caught only
-// if it has burst points.
+// Types of the values of our samples, in their order: samples, the weight in the
+// profile's unit, activations. Types of the window are there only if the map has
+// one, and types of calls that breakpoints caught only if it has burst points.
 var (
 	samplesType       = valueType{"samples", "count"}
-	timeType          = valueType{"cpu", "nanoseconds"}
 	activationsType   = valueType{"activations", "count"}
 	recentSamplesType = valueType{"recent_samples", "count"}
-	recentTimeType    = valueType{"recent_time", "nanoseconds"}
 	hitsType          = valueType{"receiver_hits", "count"} // each call once, in the context that is known
 	siteHitsType      = valueType{"site_hits", "count"}     // the same calls by their site, in any context
 )
 
+// weightType returns the type of the weights.
+func weightType(u ccmap.Unit) valueType { return valueType{u.Kind(), u.Base()} }
+
+// recentWeightType returns the type of the window's weights.
+func recentWeightType(u ccmap.Unit) valueType {
+	if u == ccmap.CPUTime {
+		return valueType{"recent_time", u.Base()}
+	}
+	return valueType{"recent_" + u.Kind(), u.Base()}
+}
+
+// Indices of the values of our samples, as far as those are always there.
+const (
+	ourSamples = iota
+	ourWeight
+	ourActivations
+	ourRecentSamples // with ourRecentWeight, if there is a window
+	ourRecentWeight
+)
+
 // valueChoice says which value of a sample is which counter.
 type valueChoice struct {
-	samples, time, activations int   // index; noValue where there is none
-	recentSamples, recentTime  int   // of the window
-	hits, siteHits             int   // of points; no counters
-	scale                      int64 // ns of one unit of time; 0 where it is no time
+	samples, weight, activations int   // index; noValue where there is none
+	recentSamples, recentWeight  int   // of the window
+	hits, siteHits               int   // of points; no counters
+	scale                        int64 // by which weights are multiplied
+	unit                         ccmap.Unit
 }
 
 const noValue = -1
 
 // nanoseconds of the units of time that profiles use.
 var nanoseconds = map[string]int64{
-	timeType.unit:  1,
-	"microseconds": 1e3,
-	"milliseconds": 1e6,
-	"seconds":      1e9,
+	ccmap.Nanoseconds: 1,
+	"microseconds":    1e3,
+	"milliseconds":    1e6,
+	"seconds":         1e9,
 }
 
-// chooseValues picks the values by the names of their types. Time, which is what
-// all views weigh by, is the default type unless that is a count, else the last
-// type in a unit of time, else what pprof itself shows: the default or the last.
-// Samples are the nearest count at or before it. So a CPU profile gives
-// samples/count and cpu/nanoseconds, a mutex profile contentions and delay, and
-// a heap profile inuse_objects and, in bytes, inuse_space.
-func chooseValues(types []valueType, defaultKind string) valueChoice {
+// valueTypes are the sample types of a profile.
+type valueTypes struct {
+	list      []valueType
+	byDefault string // kind of the default; empty where none is named
+	ours      bool   // as pprofBuilder orders them
+}
+
+// choose picks the values. The weight is the type of the kind that is asked for.
+// Otherwise it is the second of our order or, in other profiles, the type that
+// 'go tool pprof' shows: the default, or the last. Samples are the nearest count at or before the weight.
+// So a CPU profile gives samples/count and cpu/nanoseconds, a mutex profile
+// contentions and delay, and a heap profile inuse_objects and inuse_space.
+func (t valueTypes) choose(asked string) (valueChoice, error) {
 	v := valueChoice{
-		samples: noValue, activations: slices.Index(types, activationsType),
-		recentSamples: slices.Index(types, recentSamplesType), recentTime: slices.Index(types, recentTimeType),
-		hits: slices.Index(types, hitsType), siteHits: slices.Index(types, siteHitsType),
-		time: len(types) - 1,
+		samples: noValue, activations: slices.Index(t.list, activationsType),
+		recentSamples: noValue, recentWeight: noValue,
+		hits: slices.Index(t.list, hitsType), siteHits: slices.Index(t.list, siteHitsType),
+		scale: 1,
 	}
-	byDefault, byTime := noValue, noValue
-	for i, t := range types {
-		if t.kind == defaultKind {
-			byDefault = i
-		}
-		if nanoseconds[t.unit] != 0 && i != v.recentTime {
-			byTime = i
-		}
+	var err error
+	if v.weight, err = t.weight(asked); err != nil || v.weight == noValue {
+		return v, err
 	}
-	switch {
-	case byDefault != noValue && (types[byDefault].unit != samplesType.unit || byTime == noValue):
-		v.time = byDefault
-	case byTime != noValue:
-		v.time = byTime
-	}
-	for i := 0; i <= v.time; i++ {
-		if types[i].unit == samplesType.unit {
+	for i := 0; i <= v.weight; i++ {
+		if t.list[i].unit == samplesType.unit {
 			v.samples = i
 		}
 	}
-	if v.time >= 0 {
-		v.scale = nanoseconds[types[v.time].unit]
+	weight := t.list[v.weight]
+	if scale := nanoseconds[weight.unit]; scale != 0 && !t.inOrder() {
+		v.scale, weight.unit = scale, ccmap.Nanoseconds
 	}
-	return v
+	v.unit = ccmap.NewUnit(strings.Clone(weight.kind), strings.Clone(weight.unit))
+	if t.inOrder() {
+		v.samples, v.activations = ourSamples, ourActivations
+		if len(t.list) > ourRecentWeight && t.list[ourRecentSamples] == recentSamplesType && v.weight == ourWeight {
+			v.recentSamples, v.recentWeight = ourRecentSamples, ourRecentWeight
+		}
+	}
+	return v, nil
 }
 
-// note says what time stands for where it is none.
-func (v valueChoice) note(types []valueType) string {
-	if v.time == noValue || v.scale != 0 {
-		return ""
+// inOrder reports whether the types are those that we write.
+func (t valueTypes) inOrder() bool {
+	return t.ours && len(t.list) > ourActivations && t.list[ourSamples] == samplesType && t.list[ourActivations] == activationsType
+}
+
+// weight returns the index of the type that becomes the weight.
+func (t valueTypes) weight(asked string) (int, error) {
+	switch {
+	case asked != "":
+		i := t.index(asked)
+		if i == noValue {
+			return i, noSampleType(asked, t.kinds())
+		}
+		return i, nil
+	case t.inOrder():
+		return ourWeight, nil
 	}
-	return fmt.Sprintf("time stands for %s in %s", types[v.time].kind, types[v.time].unit)
+	if i := t.index(t.byDefault); i != noValue {
+		return i, nil
+	}
+	return len(t.list) - 1, nil
+}
+
+func (t valueTypes) index(kind string) int {
+	return slices.IndexFunc(t.list, func(t valueType) bool { return t.kind == kind })
+}
+
+func (t valueTypes) kinds() []string {
+	kinds := make([]string, len(t.list))
+	for i, t := range t.list {
+		kinds[i] = t.kind
+	}
+	return kinds
+}
+
+// noSampleType returns the error of a profile that has other types than the one that
+// is asked for.
+func noSampleType(asked string, kinds []string) error {
+	return fmt.Errorf("%w %q: it has %q", ErrSampleType, asked, kinds)
 }
 
 // counters returns what the values of a sample count, and what of it is recent.
 func (v *valueChoice) counters(values []int64) (self, recent ccmap.Counters, err error) {
-	scale := max(v.scale, 1)
-	time := valueAt(values, v.time)
-	if scale > 1 {
-		if time *= scale; time/scale != valueAt(values, v.time) {
+	weight := valueAt(values, v.weight)
+	if v.scale > 1 {
+		if weight *= v.scale; weight/v.scale != valueAt(values, v.weight) {
 			return self, recent, errors.New("more than 2⁶³-1 ns")
 		}
 	}
-	self = ccmap.Counters{Samples: valueAt(values, v.samples), Time: time, Activations: valueAt(values, v.activations)}
-	recent = ccmap.Counters{Samples: valueAt(values, v.recentSamples), Time: valueAt(values, v.recentTime)}
+	self = ccmap.Counters{Samples: valueAt(values, v.samples), Time: weight, Activations: valueAt(values, v.activations)}
+	recent = ccmap.Counters{Samples: valueAt(values, v.recentSamples), Time: valueAt(values, v.recentWeight)}
 	return self, recent, nil
 }
 

@@ -75,10 +75,10 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 	p := &pprofBuilder{
 		Profile: &profile.Profile{
 			SampleType: []*profile.ValueType{
-				samplesType.proto(), timeType.proto(), activationsType.proto(),
+				samplesType.proto(), weightType(meta.Unit).proto(), activationsType.proto(),
 			},
-			DefaultSampleType: timeType.kind,
-			PeriodType:        timeType.proto(),
+			DefaultSampleType: meta.Unit.Kind(),
+			PeriodType:        weightType(ccmap.CPUTime).proto(),
 			TimeNanos:         unixNanos(meta.Start),
 			DurationNanos:     int64(meta.Duration),
 			Comments:          comments,
@@ -90,7 +90,7 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 		labelsOfHits: make(map[hitLabelled]map[string][]string),
 	}
 	if c.recent != nil {
-		p.SampleType = append(p.SampleType, recentSamplesType.proto(), recentTimeType.proto())
+		p.SampleType = append(p.SampleType, recentSamplesType.proto(), recentWeightType(meta.Unit).proto())
 	}
 	if len(c.points) > 0 {
 		p.SampleType = append(p.SampleType, hitsType.proto(), siteHitsType.proto())

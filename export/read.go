@@ -17,6 +17,8 @@ var (
 	ErrEmpty    = errors.New("empty file")
 	ErrTooLarge = errors.New("too large")
 	ErrVersion  = errors.New("unknown version")
+
+	ErrSampleType = errors.New("no sample type")
 )
 
 // ReadOptions bound what a file may make us allocate. Zero fields take their
@@ -34,6 +36,11 @@ type ReadOptions struct {
 	// line of folded stacks; in XML and JSON a point, or what lies between two
 	// methods or nodes. Decoded, it takes up to 30 times its size. Default 32 MiB.
 	MaxElement int
+
+	// SampleType chooses the kind of values that become the weight of a pprof
+	// profile, for example "alloc_objects". Empty: what 'go tool pprof' shows, the
+	// default type or the last. The other formats have one kind.
+	SampleType string
 }
 
 func (o ReadOptions) withDefaults() ReadOptions {
@@ -71,8 +78,8 @@ var decoders = map[Format]func(*bufio.Reader, *builder) error{
 
 // Read restores a map from r, in whatever format and compression it is, and
 // says in which format it was. The error says what is wrong and where; errors.Is
-// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrVersion] and, in a file that
-// was cut, [io.ErrUnexpectedEOF].
+// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrVersion], [ErrSampleType] and, in a
+// file that was cut, [io.ErrUnexpectedEOF].
 func Read(r io.Reader, o ReadOptions) (*ccmap.Map, Format, error) {
 	o = o.withDefaults()
 	plain, format, release, err := open(r, o.MaxBytes)
@@ -100,6 +107,9 @@ func readMap(r *bufio.Reader, f Format, o ReadOptions) (*ccmap.Map, error) {
 	b := newBuilder(o)
 	if err := decoders[f](r, b); err != nil {
 		return nil, err
+	}
+	if kind := b.m.Meta().Unit.Kind(); f != Pprof && o.SampleType != "" && o.SampleType != kind {
+		return nil, noSampleType(o.SampleType, []string{kind})
 	}
 	return b.finish()
 }

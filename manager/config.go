@@ -2,6 +2,7 @@ package manager
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -83,6 +84,9 @@ func (c *Config) complete() error {
 	if c.PublishEvery <= 0 {
 		c.PublishEvery = defaultPublishEvery
 	}
+	if err := c.Map.SetUnit(c.Source.Stats().Unit); err != nil {
+		return fmt.Errorf("configure manager: %w", err)
+	}
 	return c.Until.check()
 }
 
@@ -101,12 +105,21 @@ func (c *Config) connect() error {
 	}
 	if c.Map == nil {
 		c.Map = ccmap.New(ccmap.Options{Names: sink.Names, MaxBytes: embeddedBytes})
-		c.Map.Meta().Target, c.Map.Meta().Engine = thisProcess(), "managed"
+		c.Map.Meta().Target, c.Map.Meta().Engine = thisProcess(), engineOf(c.Source)
 	}
 	if c.Queue != sink.Queue || c.Map.Names() != sink.Names {
 		return errors.New("configure manager: the source delivers into another queue, or methods of other names")
 	}
 	return nil
+}
+
+// engineOf returns the name of a source that has a sink of its own: "managed", unless
+// it has a method Engine() string.
+func engineOf(s sampler.Source) string {
+	if named, ok := s.(interface{ Engine() string }); ok {
+		return named.Engine()
+	}
+	return "managed"
 }
 
 // thisProcess describes the process that profiles what it runs itself.

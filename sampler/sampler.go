@@ -64,6 +64,7 @@ type Stats struct {
 	Probes       int        // hardware watchpoints available to this source; 0: none, verdicts are unknown
 	Interval     time.Duration
 	LastChange   time.Duration // how long the last change of the interval took to reach every thread
+	Unit         ccmap.Unit    // of the samples' weights
 	KernelTime   bool          // whether time in the kernel is sampled
 	KernelReason string        // why not, where it is not
 	Hits         uint64        // calls caught by breakpoints and pushed, as samples with Hit set; not among Samples

@@ -14,7 +14,8 @@ var ErrEmpty = errors.New("nothing to compare")
 // Compare compares two profiles. It takes O(n log n) time and O(n) space for n
 // nodes in both. The snapshots may be the same one.
 //
-// The error wraps [ErrEmpty], or says which option makes no sense.
+// The error wraps [ErrEmpty] or, where the profiles measure different things,
+// [ccmap.ErrUnlike], or says which option makes no sense.
 func Compare(a, b *ccmap.Snapshot, o Options) (Result, error) {
 	o, err := o.checked()
 	if err != nil {
@@ -39,6 +40,9 @@ type tries struct {
 
 // lay places both profiles in one trie.
 func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
+	if err := o.checkUnits(a.Meta().Unit, b.Meta().Unit); err != nil {
+		return nil, err
+	}
 	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight}
 	var err error
 	if t.a, err = t.place(a, o); err != nil {

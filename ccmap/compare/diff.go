@@ -108,7 +108,8 @@ func (o DiffOptions) checked() (DiffOptions, error) {
 // kept ones. A context is not listed if one that it calls makes three quarters of
 // its change or more, and is as significant: the change is that one's.
 //
-// The error wraps [ErrEmpty], or says which option makes no sense.
+// The error wraps [ErrEmpty] or, where the profiles measure different things,
+// [ccmap.ErrUnlike], or says which option makes no sense.
 func Differences(a, b *ccmap.Snapshot, o DiffOptions) (Diff, error) {
 	o, err := o.checked()
 	if err != nil {

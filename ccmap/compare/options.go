@@ -10,7 +10,8 @@ import (
 type Weight uint8
 
 const (
-	// ByTime is the default, and the only choice that is right for profiles
+	// ByTime is the default: by the weights, which are CPU time unless the profiles
+	// have another [ccmap.Unit]. It is the only choice that is right for profiles
 	// whose sampling intervals differ or changed.
 	ByTime Weight = iota
 	BySamples
@@ -93,6 +94,10 @@ type Options struct {
 	// [DefaultTolerance] unless you know by how much yours do.
 	Tolerance float64
 
+	// AnyUnit compares profiles of different units, too, for example CPU time with
+	// the instructions of an exact profile. Without it they are refused.
+	AnyUnit bool
+
 	// Absorb says which methods count for their callers, together with all they
 	// call; nil: none. It serves to compare profiles of which one does not see
 	// everything: runtime/pprof has no frames of the kernel. A stack whose
@@ -115,4 +120,15 @@ func (o Options) checked() (Options, error) {
 		return o, fmt.Errorf("%v is not a weight", o.Weight)
 	}
 	return o, nil
+}
+
+// checkUnits refuses profiles whose weights have different units. A profile that
+// only counts samples is like any other by samples. Activations are calls in every
+// unit.
+func (o Options) checkUnits(a, b ccmap.Unit) error {
+	counted := a == ccmap.SampleCount || b == ccmap.SampleCount
+	if o.AnyUnit || o.Weight == ByActivations || o.Weight == BySamples && counted {
+		return nil
+	}
+	return ccmap.CheckLike(a, b)
 }

@@ -42,7 +42,7 @@ type Result struct {
 type Profile struct {
 	Samples          int64         `json:"samples"`        // behind the profile; with few, read the floor first
 	Independent      int64         `json:"independent"`    // samples that would say as much if they all were independent
-	Weight           int64         `json:"weight"`         // ns, samples or activations: what Result.Weight says
+	Weight           int64         `json:"weight"`         // by Result.Weight: samples, activations, or in the profile's unit, for example ns
 	Pruned           float64       `json:"pruned"`         // percent of the weight, whose contexts were pruned: it counts for kept callers
 	Start            time.Time     `json:"start,omitzero"` // of sampling, UTC; zero where unknown
 	Duration         time.Duration `json:"duration_ns"`    // wall time sampled, ns; 0 where unknown

@@ -114,11 +114,11 @@ func TestCompareErrors(t *testing.T) {
 		text    string
 	}{
 		{"empty", counts(), good, compare.Options{}, compare.ErrEmpty,
-			"compare profiles: first profile: nothing to compare by time: it has 0 samples, 0 ns and 0 activations"},
+			"compare profiles: first profile: nothing to compare by time: it has 0 samples, a weight of 0 and 0 activations"},
 		{"no activations", good, good, compare.Options{Weight: compare.ByActivations}, compare.ErrEmpty,
-			"compare profiles: first profile: nothing to compare by activations: it has 1 samples, 1 ns and 0 activations"},
+			"compare profiles: first profile: nothing to compare by activations: it has 1 samples, a weight of 1 and 0 activations"},
 		{"no time", good, counts(ccmap.Counters{Samples: 3}), compare.Options{}, compare.ErrEmpty,
-			"compare profiles: second profile: nothing to compare by time: it has 3 samples, 0 ns and 0 activations"},
+			"compare profiles: second profile: nothing to compare by time: it has 3 samples, a weight of 0 and 0 activations"},
 		{"absorbed", good, good, compare.Options{Absorb: func(ccmap.Method) bool { return true }}, compare.ErrEmpty,
 			"compare profiles: first profile: nothing to compare by time: all of it is absorbed"},
 		{"negative", counts(ccmap.Counters{Time: -5}), good, compare.Options{}, compare.ErrEmpty, ""},

@@ -28,7 +28,7 @@ type counted struct {
 // place lays a profile over the union. Without weight there, it returns an error.
 func (t *tries) place(s *ccmap.Snapshot, o Options) (side, error) {
 	if c := s.Total(); o.Weight.of(c) == 0 {
-		return side{}, fmt.Errorf("%w by %v: it has %d samples, %d ns and %d activations",
+		return side{}, fmt.Errorf("%w by %v: it has %d samples, a weight of %d and %d activations",
 			ErrEmpty, o.Weight, c.Samples, c.Time, c.Activations)
 	}
 	methods := t.methods(s.Names(), o.Absorb)

@@ -15,8 +15,8 @@ so --to says the format, and it is not compressed.
 
 XML and JSON keep everything. Pprof keeps the counts of all stacks, for 'go tool
 pprof' and 'go build -pgo', and of profile points those of caught calls. Folded
-stacks keep the CPU time alone, in ns. Where
-contexts were pruned, both keep [pruned] in their place, and lose what these had
+stacks keep the weight alone, of CPU time in ns, and not its unit. Where contexts
+were pruned, both keep [pruned] in their place, and lose what these had
 counted by method and edge: all figures are lower bounds then.
 
 With --pgo, or if OUT is named *.pgo, OUT is a pprof profile for 'go build -pgo'. It has
@@ -103,7 +103,7 @@ func convert(env *environment, f convertFlags, in, path string) error {
 		return err
 	}
 	if len(f.coverage.dirs) > 0 {
-		return convertCovered(env, f.coverage, in, out)
+		return convertCovered(env, f, in, out)
 	}
 	p, err := f.view.load(env, in)
 	if err != nil {
@@ -119,16 +119,16 @@ func convert(env *environment, f convertFlags, in, path string) error {
 }
 
 // convertCovered adds coverage to a profile.
-func convertCovered(env *environment, c coverage, in string, out output) error {
-	programs, ignored, err := c.programs()
+func convertCovered(env *environment, f convertFlags, in string, out output) error {
+	programs, ignored, err := f.coverage.programs()
 	if err != nil {
 		return err
 	}
-	m, err := readMap(env, in)
+	m, err := readMap(env, in, f.view.options())
 	if err != nil {
 		return err
 	}
-	imported := importCoverage(m, programs, c.source)
+	imported := importCoverage(m, programs, f.coverage.source)
 	if err := out.write(m.Snapshot()); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (p *profile) describe() string {
 // [pruned]".
 func (p *profile) trust() string {
 	var parts []string
-	if s := p.Meta().Settled; s != (ccmap.Settled{}) && !p.isRecent() && p.measure.clock != instructionClock {
+	if s := p.Meta().Settled; s != (ccmap.Settled{}) && !p.isRecent() && p.measure.unit != ccmap.Instructions {
 		contexts := "contexts"
 		if p.isPruned() {
 			contexts = "kept contexts" // of which more are settled than of all
@@ -59,7 +59,7 @@ func (p *profile) trust() string {
 			formatPercent(s.Methods), formatPercent(s.Edges), contexts, formatPercent(s.Contexts)))
 	}
 	if p.isPruned() {
-		parts = append(parts, p.measure.share(p.PrunedTotal())+" of the time is [pruned]"+pruneStats(p.Meta().Pruned))
+		parts = append(parts, p.measure.share(p.PrunedTotal())+" of the "+p.measure.noun()+" is [pruned]"+pruneStats(p.Meta().Pruned))
 	}
 	return strings.Join(parts, "\n")
 }
@@ -138,11 +138,24 @@ func (p *profile) amountOf(total ccmap.Counters) string {
 	case p.measure.of(total) == 0:
 		return "no samples"
 	case !p.countsSamples():
-		return p.measure.clock.amount(total.Time) + " in an unknown number of samples"
-	case !p.measure.timed:
-		return plural(total.Samples, "sample")
+		return p.measure.amount(total) + " in an unknown number of samples"
+	case p.measure.countsSame(total):
+		return p.measure.amount(total)
 	}
-	return plural(total.Samples, "sample") + ", " + p.measure.clock.amount(total.Time)
+	return plural(total.Samples, "sample") + ", " + p.measure.amount(total)
+}
+
+// countsSame reports whether the weight is nothing but the number of samples.
+func (m measure) countsSame(total ccmap.Counters) bool {
+	return m.unit.Base() == ccmap.SampleCount.Base() && m.of(total) == total.Samples
+}
+
+// noun returns what is measured, in a few letters.
+func (m measure) noun() string {
+	if m.unit == ccmap.CPUTime {
+		return "time"
+	}
+	return unitName(m.unit)
 }
 
 // intervals prints the range of the sampling interval's settings, "" where there was

@@ -19,6 +19,7 @@ type profileJSON struct {
 	DurationNS       int64     `json:"duration_ns,omitempty"`
 	Ended            string    `json:"ended,omitempty"`
 	IntervalNS       []int64   `json:"interval_ns,omitempty"` // all settings, in their order
+	Unit             string    `json:"unit"`                  // of all time_ns, for example "cpu/nanoseconds", "alloc_space/bytes"
 	Samples          int64     `json:"samples"`
 	TimeNS           int64     `json:"time_ns"`
 	Activations      int64     `json:"activations"`
@@ -66,6 +67,7 @@ func describeJSON(p *profile) profileJSON {
 		Start:            meta.Start,
 		DurationNS:       int64(meta.Duration),
 		Ended:            meta.Ended,
+		Unit:             printable(p.measure.unit.String()),
 		Samples:          total.Samples,
 		TimeNS:           total.Time,
 		Activations:      total.Activations,

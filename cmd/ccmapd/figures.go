@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -9,40 +8,33 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// measure is how hot code is measured in one profile: by its clock or, where it
-// has none, by samples.
+// measure is how hot code is measured in one profile: by weight or, where nothing
+// has any, by samples.
 type measure struct {
-	total int64 // ns or samples
-	timed bool
-	clock clock // what the ns are
+	total    int64 // weight or samples
+	weighted bool
+	unit     ccmap.Unit // of total
 }
 
 func measureOf(s *ccmap.Snapshot) measure {
 	total := s.Total()
-	if total.Time == 0 || total.Time == total.Samples {
-		// No clock ticks in ns: these are the counts of folded stacks, which
-		// another tool wrote and package export takes for both.
-		return measure{total: total.Samples}
+	if total.Time == 0 {
+		return measure{total: total.Samples, unit: ccmap.SampleCount}
 	}
-	return measure{total: total.Time, timed: true, clock: clockOf(s.Meta().Engine)}
+	return measure{total: total.Time, weighted: true, unit: s.Meta().Unit}
 }
 
 func (m measure) of(c ccmap.Counters) int64 {
-	if m.timed {
+	if m.weighted {
 		return c.Time
 	}
 	return c.Samples
 }
 
-func (m measure) format(c ccmap.Counters) string {
-	switch {
-	case !m.timed:
-		return formatCount(c.Samples)
-	case m.clock == instructionClock:
-		return formatCount(c.Time)
-	}
-	return formatTimeInColumn(c.Time)
-}
+func (m measure) format(c ccmap.Counters) string { return formatInColumn(m.of(c), m.unit) }
+
+// amount prints a figure and names its unit.
+func (m measure) amount(c ccmap.Counters) string { return formatAmount(m.of(c), m.unit) }
 
 // share prints c as a part of the whole profile.
 func (m measure) share(c ccmap.Counters) string { return formatPercent(percent(m.of(c), m.total)) }
@@ -68,50 +60,6 @@ func (p *profile) formatActivations(c ccmap.Counters) string {
 		return unknown
 	}
 	return "≥" + formatCount(c.Activations)
-}
-
-// inMinutes is the time, in ns, from which minutes and seconds say more than
-// three digits.
-const inMinutes = 600e9
-
-// formatTime prints nanoseconds with up to three significant digits: "0",
-// "12ns", "45.6ms", "1.5s", and from ten minutes on "75m12s".
-func formatTime(ns int64) string {
-	if ns == 0 {
-		return "0"
-	}
-	if ns >= inMinutes {
-		seconds := ns / 1e9
-		if ns%1e9 >= 5e8 {
-			seconds++
-		}
-		return fmt.Sprintf("%dm%02ds", seconds/60, seconds%60)
-	}
-	value, unit := inUnit(ns)
-	return strconv.FormatFloat(value, 'g', 3, 64) + unit
-}
-
-// formatTimeInColumn prints all three digits, "1.50s", so that times are easy to
-// compare with those above and below.
-func formatTimeInColumn(ns int64) string {
-	if ns < 1000 || ns >= inMinutes {
-		return formatTime(ns)
-	}
-	value, unit := inUnit(ns)
-	return strings.TrimSuffix(fmt.Sprintf("%#.3g", value), ".") + unit
-}
-
-// inUnit returns nanoseconds in the unit that leaves up to three digits before
-// the point.
-func inUnit(ns int64) (value float64, unit string) {
-	value = float64(ns)
-	for _, unit := range []string{"ns", "µs", "ms"} {
-		if value < 999.5 {
-			return value, unit
-		}
-		value /= 1000
-	}
-	return value, "s"
 }
 
 // formatCount prints n with its thousands apart: "1,234,567".

@@ -38,9 +38,6 @@ func (g *guest) sampled(ctx context.Context, f *moduleFlags) opener {
 
 // options returns what the flags mean to a profiler.
 func (f *moduleFlags) options(s sampling) wasm.Options {
-	if f.exact {
-		s.interval = -1 // none
-	}
 	return wasm.Options{
 		Options: managed.Options{
 			Sink: s.sink, Interval: s.interval, HitBudget: s.hits, Logger: s.log,
@@ -55,9 +52,9 @@ func (f *moduleFlags) options(s sampling) wasm.Options {
 // is to say of it.
 func (f *moduleFlags) engine() (name, why string) {
 	if f.exact {
-		return exactEngine, "every call is recorded; 1 ns of weight stands for one executed instruction"
+		return wasm.ExactEngine, "every call is recorded, and weighs the instructions that it executed itself"
 	}
-	return wasmEngine, "samples are taken from inside, at safe points"
+	return wasm.SamplingEngine, "samples are taken from inside, at safe points"
 }
 
 // Target says what is sampled.

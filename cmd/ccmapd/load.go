@@ -31,8 +31,8 @@ func (p *profile) countsSamples() bool {
 const stdPath = "-"
 
 // loadProfile reads a profile from a file or from standard input.
-func loadProfile(env *environment, path string) (*profile, error) {
-	m, err := readMap(env, path)
+func loadProfile(env *environment, path string, o export.ReadOptions) (*profile, error) {
+	m, err := readMap(env, path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -44,15 +44,15 @@ func newProfile(path string, s *ccmap.Snapshot) *profile {
 }
 
 // readMap reads a map from a file or from standard input.
-func readMap(env *environment, path string) (*ccmap.Map, error) {
+func readMap(env *environment, path string, o export.ReadOptions) (*ccmap.Map, error) {
 	if path == stdPath {
-		m, _, err := export.Read(env.stdin, export.ReadOptions{})
+		m, _, err := export.Read(env.stdin, o)
 		if err != nil {
 			return nil, explainRead(fmt.Errorf("standard input: %w", err))
 		}
 		return m, nil
 	}
-	m, _, err := export.ReadFile(path, export.ReadOptions{})
+	m, _, err := export.ReadFile(path, o)
 	return m, explainRead(err)
 }
 
@@ -72,8 +72,8 @@ func explainRead(err error) error {
 		return withHint(err, "It was cut: copy it again, or take the profile again.")
 	case errors.Is(err, export.ErrTooLarge):
 		return withHint(err, "Merge or sample less into one file.")
-	case errors.Is(err, export.ErrVersion):
-		return err // says which version to take
+	case errors.Is(err, export.ErrVersion), errors.Is(err, export.ErrSampleType):
+		return err // says which to take
 	}
 	return withHint(err, "A profile is a file that 'ccmapd attach -o' or 'go tool pprof -proto' wrote, or folded stacks.")
 }

@@ -23,7 +23,9 @@ The profiles are read on all CPUs and added up in their order. Memory holds the
 sum and a few of them; --max-memory bounds the sum, which is then pruned: totals
 of methods and edges stay exact, contexts that weigh little hang at [pruned].
 
-A profile that cannot be read ends it, and nothing is written. With --keep-going
+All profiles must measure the same: CPU time and bytes have no sum.
+
+A profile that cannot be merged ends it, and nothing is written. With --keep-going
 it is left out and said on standard error, and the exit code is 1.`
 
 const mergeExample = `  ccmapd merge -o week.pb.gz monday.pb.gz tuesday.xml wednesday.json.zst
@@ -38,6 +40,8 @@ type mergeFlags struct {
 	list      string
 	memory    byteSize
 	keepGoing bool
+
+	sampleType string
 }
 
 func newMergeCmd(env *environment) *cobra.Command {
@@ -59,7 +63,8 @@ func newMergeCmd(env *environment) *cobra.Command {
 	registerTo(cmd, &f.to)
 	flags.StringVar(&f.list, "files-from", "", "merge the profiles that `LIST` names as well, one a line; '-': standard input")
 	flags.Var(&f.memory, "max-memory", "prune the sum to at most this `SIZE`; 0: no limit")
-	flags.BoolVar(&f.keepGoing, "keep-going", false, "leave out profiles that cannot be read")
+	flags.BoolVar(&f.keepGoing, "keep-going", false, "leave out profiles that cannot be merged")
+	registerSampleType(cmd, &f.sampleType)
 	return cmd
 }
 
@@ -73,6 +78,7 @@ func merge(env *environment, f mergeFlags, args []string) error {
 		return err
 	}
 	m := merger{env: env, inputs: inputs, keepGoing: f.keepGoing}
+	m.options.SampleType = f.sampleType
 	m.sum = ccmap.New(ccmap.Options{MaxBytes: int64(f.memory)})
 	if err := m.run(); err != nil {
 		return err

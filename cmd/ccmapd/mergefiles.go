@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ type merger struct {
 	env       *environment
 	inputs    []mergeInput
 	keepGoing bool
+	options   export.ReadOptions
 	sum       *ccmap.Map
 	merged    int // profiles in the sum
 	bad       int // profiles that were left out
@@ -38,7 +40,7 @@ func (m *merger) run() error {
 		err := part.err
 		if err == nil {
 			if err = part.AddTo(m.sum, in.weight); err != nil {
-				err = fmt.Errorf("merge %s: %w", in.name(), err)
+				err = explainMerge(fmt.Errorf("merge %s: %w", in.name(), err))
 			}
 		}
 		if err := m.count(err); err != nil {
@@ -49,6 +51,14 @@ func (m *merger) run() error {
 	}
 	m.progress.clear()
 	return nil
+}
+
+// explainMerge adds advice to an error in adding a profile.
+func explainMerge(err error) error {
+	if errors.Is(err, ccmap.ErrUnlike) {
+		return withHint(err, oneKind)
+	}
+	return err
 }
 
 // readAhead reads the inputs, each in a goroutine of its own, and returns where
@@ -85,7 +95,7 @@ func (m *merger) read(in mergeInput) readPart {
 
 // readFrom says in its error which profile it is about, and what to do.
 func (m *merger) readFrom(r io.Reader, in mergeInput) readPart {
-	p, err := export.ReadPart(r, export.ReadOptions{})
+	p, err := export.ReadPart(r, m.options)
 	if err != nil {
 		return readPart{err: explainRead(fmt.Errorf("%s: %w", in.name(), err))}
 	}
@@ -121,7 +131,7 @@ func (m *merger) leftOut() error {
 	if m.bad == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s of %d could not be read and left out", plural(int64(m.bad), "profile"), len(m.inputs))
+	return fmt.Errorf("%s of %d could not be merged, and left out", plural(int64(m.bad), "profile"), len(m.inputs))
 }
 
 // state says how far it has got.

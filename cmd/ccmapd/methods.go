@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 )
 
 // methodSet says of every method of a name table whether it is meant.
@@ -127,7 +128,7 @@ func completeMethods(env *environment) cobra.CompletionFunc {
 		if len(args) != 1 || args[0] == stdPath {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		p, err := loadProfile(env, args[0])
+		p, err := loadProfile(env, args[0], export.ReadOptions{})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

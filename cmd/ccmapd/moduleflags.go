@@ -40,7 +40,7 @@ second one ends ccmapd at once. If it traps, what wazero says of that is printed
 the end, and the exit code is 134, as of wasmtime.
 
 With --exact there are no samples: every call is recorded, and the weight of code is
-the instructions that were executed in it, each as 1 ns. The map is then complete
+the instructions that were executed in it. The map is then complete
 and, for a module whose input is the same, always the same; the module takes many
 times as long. With --burst N:STRIDE there are N samples at each interval, one at
 each STRIDE-th safe point, so that what follows long calls is not found too often.`

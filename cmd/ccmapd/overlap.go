@@ -222,5 +222,12 @@ func explainCompare(err error) error {
 	if errors.Is(err, compare.ErrEmpty) {
 		return withHint(err, "Sample for longer, weigh by something else (--by samples, --by time) or absorb less.")
 	}
+	if errors.Is(err, ccmap.ErrUnlike) {
+		return withHint(err, oneKind+"\n--by samples also compares with the samples of tools that name no unit.")
+	}
 	return err
 }
+
+// oneKind is the advice about profiles that measure different things.
+const oneKind = "Take profiles of one kind: --sample-type chooses what is read from pprof files that have\n" +
+	"several, for example samples or alloc_space."

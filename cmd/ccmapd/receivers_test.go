@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
@@ -176,9 +177,9 @@ func TestReceiversNotes(t *testing.T) {
 		{recent, "1,000 calls caught by breakpoints, in the whole run."},
 		{newProfile("drawing", drawing(0).Snapshot()), "No calls were caught:"},
 		{newProfile("drawing", pruned.Snapshot()), "Contexts are lower bounds"},
-		{by(wasmEngine, 500), "1,000 calls caught."},
-		{by(wasmEngine, 0), "catches calls through tables"},
-		{by(exactEngine, 0), "with --exact each one is recorded"},
+		{by(wasm.SamplingEngine, 500), "1,000 calls caught."},
+		{by(wasm.SamplingEngine, 0), "catches calls through tables"},
+		{by(wasm.ExactEngine, 0), "with --exact each one is recorded"},
 	} {
 		list := allReceivers(test.p, nil)
 		if notes := strings.Join(list.notes(list.rows), "\n"); !strings.Contains(notes, test.want) {

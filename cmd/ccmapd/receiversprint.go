@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
@@ -51,7 +52,7 @@ func (r receiverList) notes(shown []receiversRow) []string {
 
 // timelessNote says why a receiver may have no time.
 func (r receiverList) timelessNote() string {
-	if r.Meta().Engine == wasmEngine {
+	if r.Meta().Engine == wasm.SamplingEngine {
 		return "A receiver without CPU time is short."
 	}
 	return "A receiver without CPU time is short, or runs a method of a type that it embeds: the\n" +
@@ -64,7 +65,7 @@ func (r receiverList) caughtNote() string {
 		return noCallsCaught(r.Meta().Engine)
 	}
 	note := plural(r.caught, "call") + " caught"
-	if r.Meta().Engine != wasmEngine {
+	if r.Meta().Engine != wasm.SamplingEngine {
 		note += " by breakpoints"
 	}
 	if r.isRecent() {
@@ -76,9 +77,9 @@ func (r receiverList) caughtNote() string {
 // noCallsCaught says what it means that an engine has caught no calls.
 func noCallsCaught(engine string) string {
 	switch engine {
-	case exactEngine:
+	case wasm.ExactEngine:
 		return "No calls were caught: with --exact each one is recorded, as a sample."
-	case wasmEngine:
+	case wasm.SamplingEngine:
 		return "No calls were caught. 'ccmapd run' catches calls through tables, unless with --hits 0;\n" +
 			"pprof, XML and JSON keep them."
 	}
@@ -123,7 +124,7 @@ func (p *profile) counters(a pollution.Amount) ccmap.Counters {
 	if p.countsSamples() {
 		c.Samples = a.Seen
 	}
-	if p.measure.timed {
+	if p.measure.weighted {
 		c.Time = a.Weight
 	}
 	return c

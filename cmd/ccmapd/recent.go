@@ -6,11 +6,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 )
 
 // recency says which part of a run a command reads: all of it, or its window of
-// recent samples.
-type recency struct{ recent bool }
+// recent samples; and which values of a pprof profile, if not the default.
+type recency struct {
+	recent     bool
+	sampleType string
+}
 
 const recentHelp = `With --recent the figures are of recent samples, in place of the whole run: those
 of the window of 'attach --window', where a sample weighs the less the longer ago
@@ -18,11 +22,19 @@ it was. Activations are not counted there.`
 
 func (r *recency) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.recent, "recent", false, "read the window of recent samples, in place of the whole run")
+	registerSampleType(cmd, &r.sampleType)
 }
+
+// registerSampleType adds the flag that chooses the sample type of pprof files.
+func registerSampleType(cmd *cobra.Command, sampleType *string) {
+	cmd.Flags().StringVar(sampleType, "sample-type", "", "read values of this `TYPE` from pprof files, as alloc_space; default: what 'go tool pprof' shows")
+}
+
+func (r recency) options() export.ReadOptions { return export.ReadOptions{SampleType: r.sampleType} }
 
 // load reads a profile, and of it what is asked for.
 func (r recency) load(env *environment, path string) (*profile, error) {
-	p, err := loadProfile(env, path)
+	p, err := loadProfile(env, path, r.options())
 	if err != nil || !r.recent {
 		return p, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/manager"
 )
@@ -33,13 +34,21 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 		return err
 	}
 	if p.Total().IsZero() {
-		fmt.Fprintf(w, "The program used less %s than one interval while it was watched.\n", clockOf(s.chosen.name))
+		fmt.Fprintln(w, unused(p.Meta().Unit))
 	}
 	reportMarks(w, r.Source)
 	reportPruning(w, p, r.Written)
 	s.reportValues(w, r)
 	printNext(w, r.Written)
 	return nil
+}
+
+// unused says why a profile is empty.
+func unused(u ccmap.Unit) string {
+	if u == ccmap.CPUTime {
+		return "The program used less CPU time than one interval while it was watched."
+	}
+	return fmt.Sprintf("The program had no %s while it was watched.", unitName(u))
 }
 
 // capital returns a reason, which begins with an ASCII letter, as a sentence does.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
 func TestReportMarks(t *testing.T) {
@@ -26,22 +27,24 @@ func TestReportMarks(t *testing.T) {
 	}
 }
 
-// TestClocks: what the weight of samples is follows from the engine, also where a
-// profile is read from a file.
-func TestClocks(t *testing.T) {
+// TestUnits: what the weight of samples is follows from the profile's unit, whatever
+// the engine is called.
+func TestUnits(t *testing.T) {
 	t.Parallel()
-	for engine, want := range map[string]string{
-		"":          "1 sample, 1.2s of CPU time",
-		"perf":      "1 sample, 1.2s of CPU time",
-		wasmEngine:  "1 sample, 1.2s of CPU time",
-		exactEngine: "1 sample, 1,200,000,000 instructions",
+	for unit, want := range map[ccmap.Unit]string{
+		ccmap.CPUTime:                         "1 sample, 1.2s of CPU time",
+		ccmap.Instructions:                    "1 sample, 1,200,000,000 instructions",
+		ccmap.NewUnit("alloc_space", "bytes"): "1 sample, 1.2GB of alloc_space",
+		ccmap.NewUnit("delay", "nanoseconds"): "1 sample, 1.2s of delay",
+		ccmap.NewUnit("heat", "joules"):       "1 sample, 1,200,000,000 joules of heat",
+		ccmap.NewUnit("\x1b[1m", "count"):     "1 sample, 1,200,000,000 \ufffd[1m",
 	} {
 		m := ccmap.New(ccmap.Options{})
-		m.Meta().Engine = engine
+		m.Meta().Engine, m.Meta().Unit = wasm.ExactEngine, unit
 		m.Fold(&ccmap.Sample{Weight: 1.2e9, Frames: []ccmap.Frame{{Method: m.Names().Intern(ccmap.Method{Name: "f"})}}})
 		p := newProfile("file", m.Snapshot())
 		if got := p.amount(); got != want {
-			t.Errorf("by %q: %s, want %s", engine, got, want)
+			t.Errorf("%v: %s, want %s", unit, got, want)
 		}
 	}
 }
@@ -59,7 +62,7 @@ func TestSessionInThisProcess(t *testing.T) {
 	t.Parallel()
 	f := newSamplingFlags(nil)
 	f.outputs = []string{t.TempDir() + "/a.json"}
-	for _, name := range []string{wasmEngine, exactEngine} {
+	for _, name := range []string{wasm.SamplingEngine, wasm.ExactEngine} {
 		var stderr bytes.Buffer
 		s, err := openSession(&environment{stderr: &stderr}, f, insideOf(name))
 		if err != nil {

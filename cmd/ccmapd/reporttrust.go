@@ -17,7 +17,7 @@ func (s *session) reportSettling(w io.Writer, r manager.Report) {
 		fmt.Fprintf(w, "%s were to settle to %v %%, and came to %.1f %%%s.\n", capital(until.Of.String()), until.Percent,
 			until.Of.Settled(r.Snapshot.Meta().Settled), moreSamples(until.Goal, r.Snapshot.Meta().Settled))
 	}
-	if _, windowed := r.Snapshot.Recent(); r.Drift && windowed && clockOf(s.chosen.name) != instructionClock {
+	if _, windowed := r.Snapshot.Recent(); r.Drift && windowed && r.Snapshot.Meta().Unit != ccmap.Instructions {
 		fmt.Fprintln(w, "In the end the program did something else than before: see recent%, or 'ccmapd top --recent'.")
 	}
 }

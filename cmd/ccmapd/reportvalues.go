@@ -7,6 +7,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
 // reportValues says what was learned of the calls that the program makes, if
@@ -33,7 +34,7 @@ func (s *session) caught(r manager.Report) string {
 		return plural(int64(r.Values.Caught), "call") + " caught at " + plural(int64(r.Values.Sites), "call site")
 	case s.flags.values.hits == 0:
 		return "no calls caught, as asked for"
-	case s.chosen.name == exactEngine:
+	case s.chosen.name == wasm.ExactEngine:
 		return "no calls caught, as each one is recorded"
 	case src.HitReason != "":
 		return "no calls caught, because " + src.HitReason

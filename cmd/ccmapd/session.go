@@ -44,7 +44,7 @@ func openSession(env *environment, f *samplingFlags, open opener) (*session, err
 	}
 	log.Info("engine", "name", got.name, "why", got.why)
 	got.describe(m.Meta())
-	mgr, err := newManager(f, clockOf(got.name), manager.Config{
+	mgr, err := newManager(f, manager.Config{
 		Source: got, Queue: q, Map: m, Embedded: got.embedded, Logger: log, Dumps: fileDumps(f.outputs, got.Target().PID),
 		Until: f.until.Goal, Values: f.values.options(f.memory, env.stderr),
 	})
@@ -80,8 +80,8 @@ const insideSampleCost = 5 * time.Microsecond
 
 // newManager returns the manager of a session, with the tuner that the flags ask
 // for. Where every call is recorded, there is no interval to tune.
-func newManager(f *samplingFlags, measured clock, c manager.Config) (*manager.Manager, error) {
-	if measured == instructionClock {
+func newManager(f *samplingFlags, c manager.Config) (*manager.Manager, error) {
+	if c.Source.Stats().Unit == ccmap.Instructions {
 		return manager.New(c)
 	}
 	config := f.tuning()

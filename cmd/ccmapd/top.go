@@ -19,6 +19,10 @@ const topLong = `Top lists the methods of a profile, the hottest first.
   samples      samples with the method on their stack
   activations  calls of the method that were seen; ≥ marks a lower bound
 
+A profile may measure something else than CPU time, for example instructions or,
+from 'go tool pprof', bytes of the heap: its second line names it, and all of the
+above is of that. --sample-type chooses what a pprof file with several is read as.
+
 FILE is a profile in any format that ccmapd writes, or '-' for standard input.
 METHOD restricts the list: a name, or as much of its end as is unique.
 
@@ -33,9 +37,10 @@ With --json: methods [{method, signature, file, line, flat {samples, time_ns,
 percent, activations}, cum {…}, recent {flat {samples, time_ns, percent}, cum
 {…}}}], percent being of the whole profile or of all that is recent, and profile
 {file, executable, pid, runtime, build_id, engine, start, duration_ns, ended,
-interval_ns [all settings], samples, time_ns, activations, activations_exact,
-lost_samples, throttled, clock_ns [CPU time by the program's own clock],
-unaccounted_ns [of it], repetitions_known, repetitions_repeated, window_ns,
+interval_ns [all settings], unit, samples, time_ns [in that unit, as all time_ns
+are], activations, activations_exact, lost_samples, throttled, clock_ns [CPU time
+by the program's own clock], unaccounted_ns [of it], repetitions_known,
+repetitions_repeated, window_ns,
 recent {samples, time_ns, percent of the whole run}, only_recent, settled
 {methods, edges, contexts, samples}, pruned {times, nodes, samples, time_ns,
 percent, exact_totals}}. What is unknown is left out. Activations belong to a

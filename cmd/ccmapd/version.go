@@ -14,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
 const versionLong = `Version prints the versions of ccmapd, of Go and of the modules it was built with,
@@ -95,7 +96,7 @@ func newVersionInfo(all []engine) versionInfo {
 
 // moduleEngine describes the engine that samples modules, after a try.
 func moduleEngine() engineInfo {
-	info := engineInfo{Name: wasmEngine, Permitted: true, Inside: true}
+	info := engineInfo{Name: wasm.SamplingEngine, Permitted: true, Inside: true}
 	if err := tryModule(); err != nil {
 		info.Permitted, info.Reason = false, err.Error()
 	}

@@ -26,8 +26,7 @@ import (
 //     stack is kept here (callStack): wazero's is looked at for the caller's
 //     position only.
 //  2. At the end of every activation one sample says how many instructions it has
-//     executed itself, as its weight: 1 ns stands for one instruction. So time
-//     spent in the host weighs nothing.
+//     executed itself, as its weight. So time spent in the host weighs nothing.
 //  3. Host functions are activations, too. They begin where the guest announces its
 //     call of an import, and end at the safe point behind that call, for which
 //     alone the guest's Mark is set.

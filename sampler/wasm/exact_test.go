@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
@@ -42,6 +44,32 @@ func TestExactFibonacci(t *testing.T) {
 	want := ccmap.Counters{Samples: all, Activations: all, Time: 5*ends + 13*(all-ends)}
 	if got := s.Total(); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestExactProfileSaysInstructions, also to a program that embeds the profiler.
+func TestExactProfileSaysInstructions(t *testing.T) {
+	t.Parallel()
+	for exact, want := range map[bool]ccmap.Meta{
+		true:  {Unit: ccmap.Instructions, Engine: "wasm, exact"},
+		false: {Unit: ccmap.CPUTime, Engine: "wasm"},
+	} {
+		runtime := wazero.NewRuntime(t.Context())
+		defer runtime.Close(t.Context())
+		p := New(runtime, Options{Exact: exact})
+		defer p.Close(t.Context())
+		session, err := manager.Start(t.Context(), manager.Config{Source: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := session.Stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta := report.Snapshot.Meta()
+		if meta.Unit != want.Unit || meta.Engine != want.Engine || exact != (p.Stats().Interval == 0) {
+			t.Errorf("exact %t: unit %v, engine %q, interval %v", exact, meta.Unit, meta.Engine, p.Stats().Interval)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ type Options struct {
 	CollectAtSamples bool
 
 	// Exact records every activation, and how many instructions it executed itself,
-	// instead of sampling.
+	// instead of sampling: weights are instructions ([ccmap.Instructions]), and there
+	// is no interval.
 	Exact bool
 }

@@ -46,6 +46,9 @@ type Profiler struct {
 // (wazero.NewRuntimeConfigCompiler, the default on amd64 and arm64). A runtime can
 // have one profiler.
 func New(r wazero.Runtime, o Options) *Profiler {
+	if o.Exact {
+		o.Interval = -1 // nothing is sampled
+	}
 	if o.Exact && o.Sink.Queue == nil {
 		o.Sink.Queue = queue.New(queue.Options{RingWords: ExactRingWords})
 	}
@@ -77,8 +80,24 @@ func (p *Profiler) Stats() sampler.Stats {
 	s.KernelTime = true
 	if p.exact != nil {
 		s.Samples = p.exact.pushed.Load()
+		s.Unit = ccmap.Instructions
 	}
 	return s
+}
+
+// Names of the engine in profiles of guests that are sampled, and of guests whose
+// every call is recorded.
+const (
+	SamplingEngine = "wasm"
+	ExactEngine    = "wasm, exact"
+)
+
+// Engine names how the guests are profiled.
+func (p *Profiler) Engine() string {
+	if p.exact != nil {
+		return ExactEngine
+	}
+	return SamplingEngine
 }
 
 // Exit ends every guest at its next safe point, those that are instantiated later

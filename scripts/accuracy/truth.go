@@ -23,10 +23,11 @@ type truth struct {
 	hotEdges          int     // of the exact profile
 }
 
-// hold holds a sampled profile against the exact one. What leaves of the guest the
-// sampler cannot see, absorb says; they then count for their callers in both.
+// hold holds a sampled profile against the exact one: by time, CPU time against
+// instructions. The sampler cannot see the leaves of the guest that absorb names; they
+// count for their callers in both.
 func hold(sampled, exact *ccmap.Snapshot, w compare.Weight, absorb func(ccmap.Method) bool) (truth, error) {
-	c, err := compare.Compare(sampled, exact, compare.Options{Weight: w, Absorb: absorb})
+	c, err := compare.Compare(sampled, exact, compare.Options{Weight: w, AnyUnit: true, Absorb: absorb})
 	if err != nil {
 		return truth{}, fmt.Errorf("hold against the exact profile: %w", err)
 	}
@@ -47,7 +48,7 @@ func holdWarm(sampled, exact *ccmap.Snapshot, w compare.Weight, absorb func(ccma
 	if err != nil {
 		return t, err
 	}
-	c, err := compare.Compare(sampled, exact, compare.Options{Weight: w, Absorb: absorb, Tau: warmTau})
+	c, err := compare.Compare(sampled, exact, compare.Options{Weight: w, AnyUnit: true, Absorb: absorb, Tau: warmTau})
 	t.warm = c.Coverage.BA
 	return t, err
 }
