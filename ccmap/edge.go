@@ -34,6 +34,16 @@ func (c CallSite) Total() Counters {
 	return total
 }
 
+// Cumulative counts a sample once, however often recursion passes the site in it.
+// Where contexts were removed, their samples may count repeatedly, but no site has
+// more than its method. Its activations are those of Total.
+func (c CallSite) Cumulative() Counters {
+	x := c.s.calls()
+	once := x.sites[x.siteOf[c.edges[0]]]
+	once.Activations = c.Total().Activations
+	return once
+}
+
 // Callees returns the methods called there, by their ID. One alone says that the
 // call may be devirtualized or inlined.
 func (c CallSite) Callees() iter.Seq[Callee] {
@@ -85,6 +95,13 @@ func (c Callee) Callee() MethodID { return c.edge.callee }
 
 // Total counts a sample once for every occurrence of the edge in it.
 func (c Callee) Total() Counters { return c.edge.total }
+
+// Cumulative counts a sample once, as that of [CallSite] does.
+func (c Callee) Cumulative() Counters {
+	once := c.s.calls().edges[c.s.indexed().number(c.edge.edgeKey)]
+	once.Activations = c.edge.total.Activations
+	return once
+}
 
 // Ref returns the edge as a call in the shortest context there is, itself.
 func (c Callee) Ref() CalleeRef {

@@ -177,9 +177,12 @@ func (x *index) addBases(s *Snapshot) {
 }
 
 // edge returns an edge that is there.
-func (x *index) edge(key edgeKey) *edge {
+func (x *index) edge(key edgeKey) *edge { return &x.edges[x.number(key)] }
+
+// number returns the index of an edge that is there.
+func (x *index) number(key edgeKey) int {
 	i, _ := slices.BinarySearchFunc(x.edges, key, func(e edge, k edgeKey) int { return e.compareByCallee(k) })
-	return &x.edges[i]
+	return i
 }
 
 // sumMethods adds up the methods' totals from the edges and, the cumulative

@@ -13,6 +13,14 @@ type position struct {
 type methodTotals struct {
 	cumulative, self map[ccmap.MethodID]ccmap.Counters
 	lines, sites     map[position]ccmap.Counters
+	sitesOnce        map[position]ccmap.Counters
+	edgesOnce        map[call]ccmap.Counters
+}
+
+// call is a call site and a method that it calls.
+type call struct {
+	position
+	callee ccmap.MethodID
 }
 
 func newMethodTotals() methodTotals {
@@ -21,6 +29,8 @@ func newMethodTotals() methodTotals {
 		self:       map[ccmap.MethodID]ccmap.Counters{},
 		lines:      map[position]ccmap.Counters{},
 		sites:      map[position]ccmap.Counters{},
+		sitesOnce:  map[position]ccmap.Counters{},
+		edgesOnce:  map[call]ccmap.Counters{},
 	}
 }
 
@@ -28,6 +38,7 @@ func newMethodTotals() methodTotals {
 func (x methodTotals) update(stack []ccmap.Frame, weight int64) {
 	c := ccmap.Counters{Samples: 1, Time: weight}
 	in := map[ccmap.MethodID]bool{}
+	passed, called := map[position]bool{}, map[call]bool{}
 	for j, f := range stack {
 		if !in[f.Method] {
 			in[f.Method] = true
@@ -35,6 +46,14 @@ func (x methodTotals) update(stack []ccmap.Frame, weight int64) {
 		}
 		if at := (position{f.Method, f.Offset}); j > 0 {
 			x.sites[at] = x.sites[at].Add(c)
+			if !passed[at] {
+				passed[at] = true
+				x.sitesOnce[at] = x.sitesOnce[at].Add(c)
+			}
+			if edge := (call{at, stack[j-1].Method}); !called[edge] {
+				called[edge] = true
+				x.edgesOnce[edge] = x.edgesOnce[edge].Add(c)
+			}
 		} else {
 			x.lines[at] = x.lines[at].Add(c)
 			x.self[f.Method] = x.self[f.Method].Add(c)
@@ -70,10 +89,31 @@ func (x methodTotals) mustMatch(t errorer, s *ccmap.Snapshot) {
 			if calls {
 				sites++
 			}
+			mustCountOnce(t, s, site.Cumulative(), x.sitesOnce[position{m.ID(), site.Offset()}], site.Total(), m.Cumulative())
+			for callee := range site.Callees() {
+				if s.Names().At(callee.Callee()).Name == ccmap.PrunedName {
+					continue
+				}
+				once := x.edgesOnce[call{position{m.ID(), site.Offset()}, callee.Callee()}]
+				mustCountOnce(t, s, callee.Cumulative(), once, callee.Total(), m.Cumulative())
+			}
 		}
 	}
 	if lines != len(x.lines) || sites != len(x.sites) {
 		t.Fatalf("%d of %d lines and %d of %d call sites are shown", lines, len(x.lines), sites, len(x.sites))
+	}
+}
+
+// mustCountOnce checks what counts a sample once: exactly or, where some were pruned,
+// between that and what counts it for every occurrence, but no more than its method.
+func mustCountOnce(t errorer, s *ccmap.Snapshot, got, once, total, method ccmap.Counters) {
+	t.Helper()
+	most := once
+	if s.Pruned() {
+		most = ccmap.Counters{Samples: min(total.Samples, method.Samples), Time: min(total.Time, method.Time)}
+	}
+	if got.Samples < once.Samples || got.Samples > most.Samples || got.Time < once.Time || got.Time > most.Time || got.Activations != total.Activations {
+		t.Fatalf("a sample counts once: %+v, want %+v to %+v, and activations of %+v", got, once, most, total)
 	}
 }
 

@@ -34,6 +34,8 @@ func (x *model) merge(o *model) {
 	mergeCounts(x.self, o.self)
 	mergeCounts(x.lines, o.lines)
 	mergeCounts(x.sites, o.sites)
+	mergeCounts(x.sitesOnce, o.sitesOnce)
+	mergeCounts(x.edgesOnce, o.edgesOnce)
 	x.total = x.total.Add(o.total)
 }
 

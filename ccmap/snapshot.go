@@ -43,6 +43,10 @@ type Snapshot struct {
 		once sync.Once
 		index
 	}
+	cumulative struct {
+		once sync.Once
+		cumulative
+	}
 }
 
 // Snapshot returns the map as it is. The writer calls it, and may go on while

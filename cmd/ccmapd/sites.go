@@ -17,7 +17,8 @@ which calls always reach the same method, and which have a mix of receivers.
   cum          CPU time in what is called there
   share        of a callee, among the callees of its site
   of all       of the whole profile
-  samples      samples with this call on their stack, one for every occurrence
+  samples      samples with this call on their stack; each counts once for a site
+               and once for a callee, whatever the recursion
   activations  calls that were seen; ≥ marks a lower bound
   targets      different methods called there, but for what the compiler or the
                kernel put in (runtime.…, [kernel]), and what that means:
@@ -33,7 +34,9 @@ which calls always reach the same method, and which have a mix of receivers.
 Which callers tell the receiver, and types of caught calls: see 'receivers'.
 
 METHOD restricts the list to calls made by it: a name, or as much of its end as
-is unique. All figures are exact, also where contexts were pruned (see 'top').
+is unique. All figures are exact, also where contexts were pruned (see 'top'), but
+for recursive calls in these: they may then count repeatedly, up to their method's
+cum in 'top'.
 
 ` + recentHelp + `
 
@@ -114,7 +117,7 @@ func siteRows(p *profile, callers methodSet, by string) []siteRow {
 
 func newSiteRow(p *profile, caller ccmap.Method, site ccmap.CallSite, receivers pollution.Evidence) siteRow {
 	row := siteRow{
-		caller: caller, call: ccmap.Frame{Method: site.Caller(), Offset: site.Offset()}, total: site.Total(),
+		caller: caller, call: ccmap.Frame{Method: site.Caller(), Offset: site.Offset()}, total: site.Cumulative(),
 		targets: len(receivers.Targets), verdict: receivers.Verdict,
 	}
 	for callee := range site.Callees() {
@@ -122,7 +125,7 @@ func newSiteRow(p *profile, caller ccmap.Method, site ccmap.CallSite, receivers 
 		if callee.Total().IsZero() || method.Name == ccmap.PrunedName {
 			continue // not recent; counted at other callees
 		}
-		row.callees = append(row.callees, calleeRow{method, callee.Total()})
+		row.callees = append(row.callees, calleeRow{method, callee.Cumulative()})
 	}
 	slices.SortFunc(row.callees, func(a, b calleeRow) int {
 		return cmp.Or(
@@ -184,6 +187,7 @@ func (t *table) addSite(p *profile, r siteRow, callees uint) {
 	for _, c := range rest {
 		total = total.Add(c.total)
 	}
+	total.Samples, total.Time = min(total.Samples, r.total.Samples), min(total.Time, r.total.Time) // each counts once
 	t.addFigures(p, total, r.total, fmt.Sprintf("  → %s %d more", ellipsis, len(rest)))
 }
 
