@@ -29,8 +29,9 @@
 //     loaded when the first of them is asked for.
 //
 // For an unwinder, [Table.SPDelta] gives the distance from SP to the return
-// address, [Table.Func] the function's role in the runtime and [Table.Layout]
-// the fields of the runtime's g and m.
+// address, [Table.Func] the function's role in the runtime, [Table.Layout] the
+// fields of the runtime's g and m, and [Table.CallFrame] where C code keeps the
+// registers of its callers (package ehframe).
 //
 // Facts hold for Go 1.20 to 1.27: src/runtime/symtab.go, symtabinl.go,
 // runtime2.go and src/cmd/link/internal/ld/{pcln,symtab}.go of each release.

@@ -1,6 +1,9 @@
 package gosym
 
-import "github.com/ccmapd/ccmapd/ccmap"
+import (
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/ehframe"
+)
 
 // Kind says what sort of code an address belongs to.
 type Kind uint8
@@ -63,6 +66,17 @@ func (t *Table) SPDelta(pc uint64) (delta int, ok bool) {
 	}
 	t.deltas[pc] = d
 	return int(d), d >= 0
+}
+
+// CallFrame returns where the code at pc, which is not Go's, keeps the registers
+// of its caller, and whether the file that pc belongs to tells. For a return
+// address ask one byte before it. It computes the row anew each time.
+func (t *Table) CallFrame(pc uint64) (*ehframe.Row, bool) {
+	im := t.image(pc)
+	if im == nil {
+		return nil, false
+	}
+	return im.row(pc)
 }
 
 // Inlined appends the logical frames of one physical pc in Go code, innermost

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/internal/ehframe"
 )
 
 // image is one ELF file mapped by the target, or its vDSO.
@@ -22,7 +24,8 @@ type image struct {
 	closer  io.Closer // of source; nil for the vDSO
 	bias    uint64    // address of a byte minus its virtual address in the file
 	symbols symbols
-	loaded  bool // loading symbols was tried
+	loaded  bool           // loading symbols was tried
+	unwind  *ehframe.Table // nil until it was asked for
 
 	moduledata uint64 // address; 0 where none was found
 }
@@ -182,6 +185,39 @@ func (im *image) lookup(pc uint64) (name string, entry uint64, ok bool) {
 	}
 	name, entry, ok = im.symbols.find(pc - im.bias)
 	return name, entry + im.bias, ok
+}
+
+// maxCallFrames bounds the call frame information that is read of a file, bytes.
+// Chromium has 40 MB of it.
+const maxCallFrames = 1 << 26
+
+// row returns the call frame information of the instruction at pc. Its Entry is
+// an address in the process.
+func (im *image) row(pc uint64) (*ehframe.Row, bool) {
+	if im.file == nil {
+		return nil, false
+	}
+	if im.unwind == nil {
+		im.unwind = loadCallFrames(im.file)
+	}
+	r, ok := im.unwind.Row(pc - im.bias)
+	if ok {
+		r.Entry += im.bias
+	}
+	return r, ok
+}
+
+// loadCallFrames indexes .eh_frame. A file without it has no call frames.
+func loadCallFrames(f *elf.File) *ehframe.Table {
+	s := f.Section(".eh_frame")
+	if s == nil || s.FileSize > maxCallFrames {
+		return new(ehframe.Table)
+	}
+	b, err := sectionBytes(s)
+	if err != nil {
+		return new(ehframe.Table)
+	}
+	return ehframe.New(b, s.Addr)
 }
 
 func (im *image) close() error {

@@ -20,6 +20,11 @@ type Layout struct {
 	GID                                int // the runtime's number of the goroutine, from 1
 	MG0                                int // *g of the thread's own stack
 	MCurG                              int // *g that it runs; 0 for none
+
+	// CgoDepth is no field: it is where runtime.asmcgocall, which calls C on the
+	// thread's stack, leaves how far the goroutine's SP is below GStackHi. It
+	// counts from SP at that call; the goroutine's address lies 8 bytes above it.
+	CgoDepth int
 }
 
 // NoField is the offset of a field that does not exist.
@@ -38,6 +43,9 @@ func layoutOf(minor int) (Layout, bool) {
 	case 20, 21, 22:
 		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 104, 112, 120, NoField
 		l.GStatus, l.GID, l.MCurG = 144, 152, 192
+		if minor < 22 {
+			l.CgoDepth = 40 // below it there is room for Windows' calling convention
+		}
 	case 23, 24:
 		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 104, 112, 120, 128
 		l.GStatus, l.GID, l.MCurG = 152, 160, 192

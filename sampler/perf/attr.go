@@ -12,7 +12,8 @@ import (
 // Numbers that golang.org/x/sys/unix does not have, from linux/perf_event.h,
 // linux/hw_breakpoint.h and arch/x86/include/uapi/asm/perf_regs.h (Linux 6.18).
 const (
-	regBP, regSP, regIP, regR14 = 6, 7, 8, 22
+	regBX, regBP, regSP, regIP             = 1, 6, 7, 8
+	regR10, regR12, regR13, regR14, regR15 = 18, 20, 21, 22, 23
 
 	breakpointWrite   = 2 // HW_BREAKPOINT_W
 	breakpointExecute = 4 // HW_BREAKPOINT_X
@@ -28,6 +29,11 @@ const hitFields = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_
 
 const attrSize = uint32(unsafe.Sizeof(unix.PerfEventAttr{}))
 
+// sampleRegisters are those that a sample carries, as a mask: what Go and the
+// runtime keep in registers, and those that C functions leave to their callers.
+const sampleRegisters = 1<<regBX | 1<<regBP | 1<<regSP | 1<<regIP |
+	1<<regR10 | 1<<regR12 | 1<<regR13 | 1<<regR14 | 1<<regR15
+
 // samplingAttr describes the event that samples one thread on one CPU.
 //
 // The period is a number of nanoseconds and never a frequency: the kernel turns
@@ -41,7 +47,7 @@ func samplingAttr(period time.Duration, dump uint32, userOnly bool) *unix.PerfEv
 		Sample:            uint64(period),
 		Sample_type:       sampleFields,
 		Read_format:       unix.PERF_FORMAT_LOST,
-		Sample_regs_user:  1<<regBP | 1<<regSP | 1<<regIP | 1<<regR14,
+		Sample_regs_user:  sampleRegisters,
 		Sample_stack_user: dump,
 		Clockid:           unix.CLOCK_MONOTONIC,
 		Bits: unix.PerfBitExcludeHv | unix.PerfBitExcludeCallchainKernel | unix.PerfBitSampleIDAll |

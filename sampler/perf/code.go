@@ -8,23 +8,26 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/ehframe"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // place is what an unwinder has to know of an address.
 type place struct {
-	kind      gosym.Kind
-	id        gosym.FuncID
-	entry     uint64 // of the function; the address itself where there is none
-	end       uint64 // of the function; 0 where there is none
-	delta     int    // from SP to the return address
-	hasDelta  bool   // delta is known and means something
-	root      bool   // nothing called the function
-	callsVDSO bool   // one of the runtime's functions that call the vDSO
-	preempts  bool   // runtime.gopreempt_m: the goroutine gives the thread up
-	catchable bool   // calls in the function can be caught, and are of interest; see catchable
-	call      call   // that the address is the return address of; see callBefore
+	kind       gosym.Kind
+	id         gosym.FuncID
+	entry      uint64 // of the function; the address itself where there is none
+	end        uint64 // of the function; 0 where there is none
+	delta      int    // from SP to the return address
+	hasDelta   bool   // delta is known and means something
+	root       bool   // nothing called the function
+	callsVDSO  bool   // one of the runtime's functions that call the vDSO
+	asm        bool   // written in assembly
+	crosscall2 bool   // runtime/cgo's, through which C calls back into Go
+	preempts   bool   // runtime.gopreempt_m: the goroutine gives the thread up
+	catchable  bool   // calls in the function can be caught, and are of interest; see catchable
+	call       call   // that the address is the return address of; see callBefore
 }
 
 // stackSwitch says whether the function's caller is on another stack than its
@@ -48,6 +51,7 @@ const maxPlaces = 1 << 16
 type code struct {
 	table  *gosym.Table
 	cache  map[uint64]*place
+	rows   map[uint64]*ehframe.Row // of C code; nil where there is none
 	effort effort
 }
 
@@ -81,10 +85,12 @@ func (c *code) look(pc uint64) *place {
 	}
 	p.id, p.entry, p.end, p.root = f.ID, f.Entry, f.End, f.IsRoot()
 	p.delta, p.hasDelta = c.table.SPDelta(pc)
-	if f.Flags&gosym.FlagSPWrite != 0 && pc != f.Entry && !p.stackSwitch() {
+	// cgocallback writes SP, too, but its frame is valid on either stack.
+	if f.Flags&gosym.FlagSPWrite != 0 && pc != f.Entry && !p.stackSwitch() && p.id != gosym.FuncCgocallback {
 		p.hasDelta = false
 	}
 	p.catchable = p.kind == gosym.KindGo && catchable(f)
+	p.asm, p.crosscall2 = f.Flags&gosym.FlagAsm != 0, f.Name == "crosscall2"
 	p.preempts = f.Name == "runtime.gopreempt_m"
 	p.callsVDSO = f.Name == "runtime.nanotime1" || f.Name == "runtime.walltime" || f.Name == "time.now"
 	return p
@@ -95,6 +101,22 @@ func (c *code) look(pc uint64) *place {
 // whose function values are nobody's concern.
 func catchable(f gosym.Func) bool {
 	return f.Flags&gosym.FlagAsm == 0 && !strings.HasPrefix(f.Name, "runtime.")
+}
+
+// row returns the call frame information of an instruction in C code.
+func (c *code) row(pc uint64) (*ehframe.Row, bool) {
+	if c.table == nil {
+		return nil, false
+	}
+	r, ok := c.rows[pc]
+	if !ok {
+		if len(c.rows) >= maxPlaces {
+			clear(c.rows)
+		}
+		r, _ = c.table.CallFrame(pc)
+		c.rows[pc] = r
+	}
+	return r, r != nil
 }
 
 // isGo says whether an address is in Go code, without a trace in the cache.
@@ -124,7 +146,7 @@ func (c *code) target(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
 // openCode loads the target's symbols. It returns nil where the program was
 // stopped right after exec and has not been relocated yet.
 func openCode(pid int, log *slog.Logger) (*code, error) {
-	c := &code{cache: make(map[uint64]*place)}
+	c := &code{cache: make(map[uint64]*place), rows: make(map[uint64]*ehframe.Row)}
 	return c, c.load(pid, log)
 }
 
@@ -145,7 +167,7 @@ func (c *code) load(pid int, log *slog.Logger) error {
 		return fmt.Errorf("load symbols: %w", err)
 	}
 	c.table = table
-	clear(c.cache)
+	c.forget()
 	return nil
 }
 
@@ -154,11 +176,17 @@ func (c *code) refresh() error {
 	if c.table == nil {
 		return nil
 	}
-	clear(c.cache)
+	c.forget()
 	if err := c.table.Refresh(); err != nil {
 		return fmt.Errorf("refresh symbols: %w", err)
 	}
 	return nil
+}
+
+// forget empties the caches.
+func (c *code) forget() {
+	clear(c.cache)
+	clear(c.rows)
 }
 
 func (c *code) close() {

@@ -29,9 +29,9 @@ const (
 var errRecord = errors.New("malformed record")
 
 // registers are those of user mode that REGS_USER delivers, in the order of
-// their numbers in the kernel's mask.
+// their numbers in the kernel's mask; see sampleRegisters.
 type registers struct {
-	bp, sp, ip, r14 uint64
+	bx, bp, sp, ip, r10, r12, r13, r14, r15 uint64
 }
 
 // sample is a PERF_RECORD_SAMPLE. Its slices are valid until the ring that it
@@ -102,7 +102,10 @@ func (s *sample) decodeRegisters(c *cursor) {
 	s.regs = registers{}
 	s.hasRegs = c.u64() == unix.PERF_SAMPLE_REGS_ABI_64
 	if s.hasRegs {
-		s.regs = registers{bp: c.u64(), sp: c.u64(), ip: c.u64(), r14: c.u64()}
+		s.regs = registers{
+			bx: c.u64(), bp: c.u64(), sp: c.u64(), ip: c.u64(),
+			r10: c.u64(), r12: c.u64(), r13: c.u64(), r14: c.u64(), r15: c.u64(),
+		}
 	}
 }
 

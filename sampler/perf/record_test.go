@@ -30,7 +30,8 @@ func sampleBody() []byte {
 	return fields(
 		uint64(0x401000), uint32(7), uint32(8), uint64(99), uint32(1), uint32(0), uint64(77),
 		uint64(5), ^uint64(127), uint64(0xffffffff81000000), contextUser, uint64(0x401000), uint64(0x402000),
-		uint64(unix.PERF_SAMPLE_REGS_ABI_64), uint64(1), uint64(2), uint64(0x401000), uint64(4),
+		uint64(unix.PERF_SAMPLE_REGS_ABI_64), uint64(3), uint64(1), uint64(2), uint64(0x401000),
+		uint64(10), uint64(12), uint64(13), uint64(14), uint64(15),
 		uint64(16), []byte("0123456789abcdef"), uint64(8),
 	)
 }
@@ -44,7 +45,7 @@ func TestDecodeSample(t *testing.T) {
 	want := sample{
 		ip: 0x401000, pid: 7, tid: 8, time: 99, count: 77, kernel: true,
 		chain:   []uint64{0x401000, 0x402000},
-		hasRegs: true, regs: registers{bp: 1, sp: 2, ip: 0x401000, r14: 4},
+		hasRegs: true, regs: registers{bx: 3, bp: 1, sp: 2, ip: 0x401000, r10: 10, r12: 12, r13: 13, r14: 14, r15: 15},
 		stack: []byte("01234567"),
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(sample{}, registers{})); diff != "" {

@@ -196,27 +196,6 @@ func TestDeepStacks(t *testing.T) {
 	}
 }
 
-func TestCgoStacks(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("needs a C compiler")
-	}
-	samples, s := sampleWhole(t, Options{Interval: 2 * time.Millisecond}, build(t, "cgoload"))
-	var inC, rooted int
-	for _, smp := range samples {
-		if !strings.HasPrefix(smp.names[0], "inner") {
-			continue
-		}
-		inC++
-		if smp.has("main.callC") && smp.has("runtime.main") && !smp.Truncated && smp.Goroutine != 0 {
-			rooted++
-		}
-	}
-	if inC == 0 || float64(rooted) < 0.9*float64(inC) {
-		t.Errorf("of %d samples in C %d lead back to Go; %+v", inC, rooted, s.Stats())
-	}
-}
-
 // TestNewThreads: threads that begin after Open are sampled.
 func TestNewThreads(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,9 @@ type stack struct {
 	rooted   bool   // the outermost function is one that nothing calls; if not, callers are missing
 	repaired bool   // the kernel's walk had lost the first caller
 	foreign  bool   // frames outside Go
+	rootInC  bool   // the outermost function is C's
+	back     bool   // C has called Go
+	recalled bool   // Go callers of C are those of an earlier sample
 	wantDump bool   // a longer stack dump would have held more
 }
 
@@ -29,12 +32,10 @@ const maxFrames = 8192
 //  1. the kernel's frame pointer walk, with its first caller repaired;
 //  2. the SP deltas of the Go symbol table, through the stack dump, where the
 //     walk was cut by kernel.perf_event_max_stack or a frame pointer is missing;
-//  3. for C code that Go called: what runtime.asmcgocall left in the dump, and
-//     from there the goroutine's stack in the target's memory.
+//  3. for C and what it calls back: call frame information, and the other one of
+//     the thread's two stacks; see crosser.
 //
-// 3 reads memory after the sample was taken, while the goroutine waits for C;
-// it is used only if every return address on the way belongs to a Go function
-// and the walk ends at a root. What none of them finishes is truncated.
+// What none of them finishes is truncated.
 type unwinder struct {
 	code        *code
 	memory      reader
@@ -42,7 +43,7 @@ type unwinder struct {
 	knowsLayout bool
 	asmcgocall  span     // of runtime.asmcgocall, once it was met
 	walked      []uint64 // reused
-	buf         []byte   // reused
+	x           crosser
 }
 
 // reader reads the target's memory.
@@ -67,20 +68,24 @@ func (u *unwinder) unwind(s *sample, out *stack) {
 	if !u.rooted(out) || u.interrupted(out.pcs) {
 		u.walk(s, top, dump, out)
 	}
-	if out.foreign && !u.rooted(out) {
-		u.resumeCgo(dump, out)
-	}
 	u.cutAtRoot(out)
+	if top.kind == gosym.KindGo && (out.back || out.foreign && !u.rooted(out)) {
+		u.calledBack(s, dump, out)
+	}
 	u.finish(out)
 }
 
-// cutAtRoot drops what lies beyond the first root, as runtime/pprof does. The
+// cutAtRoot drops what lies beyond the first root, as runtime/pprof does, and
+// notes what C has to do with the rest. The
 // frame pointers lead on from runtime.mcall to the goroutine that gave the
 // thread up, and from a signal's handler to the one that it interrupted, but it
 // is the scheduler or the handler that runs.
 func (u *unwinder) cutAtRoot(out *stack) {
 	for i, pc := range out.pcs {
-		if u.code.at(pc).root {
+		p := u.code.at(pc)
+		out.foreign = out.foreign || p.kind == gosym.KindC
+		out.back = out.back || p.id == gosym.FuncCgocallback || p.crosscall2
+		if p.root {
 			out.pcs = out.pcs[:i+1]
 			return
 		}
@@ -150,9 +155,11 @@ func (u *unwinder) interrupted(pcs []uint64) bool {
 type ending uint8
 
 const (
-	endAtRoot ending = iota
-	endOfDump        // the next return address lies beyond the piece of stack
-	endLost          // no Go function, or one that moves SP in unknown ways
+	endAtRoot     ending = iota
+	endOfDump            // the next return address lies beyond the piece of stack
+	endLost              // code that is not known, or that moves SP in unknown ways
+	endInGo              // C was called by Go
+	endInCallback        // Go was called back by C
 )
 
 // unwindDump appends pc and the return addresses found above sp.
@@ -188,7 +195,7 @@ func (u *unwinder) rooted(st *stack) bool {
 		return false
 	}
 	last := u.code.at(st.pcs[n-1])
-	return last.root || n > 2 && last.id == gosym.FuncMorestack && u.code.at(st.pcs[n-3]).preempts
+	return st.rootInC || last.root || n > 2 && last.id == gosym.FuncMorestack && u.code.at(st.pcs[n-3]).preempts
 }
 
 // finish notes how complete the stack is, and what it consists of.

@@ -1,13 +1,22 @@
-// Cgoload spends its time in C, compiled without frame pointers, called from Go.
+// Cgoload spends its time in C, compiled as gcc -O2 does, without frame pointers:
+//
+//	cgoload loop    C that uses the frame pointer's register for a number
+//	cgoload sort    qsort, which calls a C function
+//	cgoload back    qsort, which calls a Go function
+//	cgoload deep    recursive C that calls back a Go function that calls it
+//	cgoload asm     assembly without call frame information, called by C
+//	cgoload thread  threads that C has started, which call Go now and then
 package main
 
 /*
-#cgo CFLAGS: -O2 -fomit-frame-pointer
-__attribute__((noinline)) static long inner(long n, long s) {
-	for (long i = 0; i < n; i++) { s = s * 31 + i; __asm__ volatile("" : "+r"(s) : : "rbp"); }
-	return s;
-}
-__attribute__((noinline)) static long outer(long n) { return inner(n, 1) + inner(n, 2); }
+#cgo CFLAGS: -O2 -fomit-frame-pointer -fasynchronous-unwind-tables
+#cgo LDFLAGS: -lpthread
+long outer(long n);
+long sortByC(int *v, int n);
+long sortByGo(int *v, int n);
+long recurse(long n);
+long callBare(long n);
+void threads(void);
 */
 import "C"
 
@@ -15,16 +24,77 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
+	"unsafe"
 )
 
+//export goCompare
+func goCompare(a, b unsafe.Pointer) C.int {
+	x, y := *(*C.int)(a), *(*C.int)(b)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+//export goRecurse
+func goRecurse(n C.long) {
+	if n > 0 {
+		C.recurse(n)
+		return
+	}
+	C.outer(200_000)
+	goWork(200_000)
+}
+
+//export goWork
+func goWork(n C.long) C.long {
+	for i := range n {
+		n += n * i >> 3
+	}
+	return n
+}
+
+var numbers [1000]C.int
+
 //go:noinline
-func callC(n int) int { return int(C.outer(C.long(n))) }
+func loop() { C.outer(2_000_000) }
+
+//go:noinline
+func sort() { C.sortByC(&numbers[0], C.int(len(numbers))) }
+
+//go:noinline
+func back() { C.sortByGo(&numbers[0], C.int(len(numbers))) }
+
+//go:noinline
+func deep() { C.recurse(5) }
+
+//go:noinline
+func bare() { C.callBare(2_000_000) }
 
 func main() {
+	call := map[string]func(){"loop": loop, "sort": sort, "back": back, "deep": deep, "asm": bare}[os.Args[1]]
 	fmt.Println("ready")
 	bufio.NewReader(os.Stdin).ReadString('\n')
-	for end := time.Now().Add(600 * time.Millisecond); time.Now().Before(end); {
-		callC(5_000_000)
+	if call == nil {
+		C.threads()
+		return
 	}
+	for cpuTime() < time.Second {
+		call()
+	}
+}
+
+// cpuTime returns the CPU time that the program has used: on a busy machine it is
+// sampled as often as on a quiet one.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

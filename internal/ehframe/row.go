@@ -1,0 +1,267 @@
+package ehframe
+
+// Row says where the registers of the caller are while one instruction runs. It
+// is immutable and keeps its table's section.
+type Row struct {
+	// Entry is the virtual address at which the function's entry begins: that of
+	// the function, or of a part of it that the compiler has moved elsewhere.
+	Entry uint64
+	// Signal says that the kernel has called the function to handle a signal. Its
+	// caller was interrupted at the very address that Up gives, not before it.
+	Signal bool
+
+	cfa   rule // the canonical frame address: SP before the call
+	rules []saved
+}
+
+// saved is the rule for one register of the caller.
+type saved struct {
+	reg Register
+	rule
+}
+
+// A rule tells a value. Its zero value is "not told".
+type rule struct {
+	form   ruleForm
+	reg    Register
+	offset int64
+	expr   []byte
+}
+
+type ruleForm uint8
+
+const (
+	untold     ruleForm = iota
+	undefined           // there is none: of the return address, nothing called the function
+	same                // what it is now
+	atOffset            // in memory, at the frame address plus offset
+	isOffset            // the frame address plus offset
+	inRegister          // in reg; for the frame address, plus offset
+	atExpr              // in memory, at the value of expr
+	isExpr              // the value of expr
+)
+
+// maxSteps bounds the instructions that are run for one row, and maxStates those
+// that a program remembers at once.
+const (
+	maxSteps  = 1 << 14
+	maxStates = 8
+)
+
+// Row returns the row of the instruction at a virtual address, and whether the
+// section has one. For a return address ask one byte before it, for the call.
+func (t *Table) Row(pc uint64) (*Row, bool) {
+	f := t.find(pc)
+	if f == nil {
+		return nil, false
+	}
+	m := machine{t: t, f: f, loc: f.start, target: pc}
+	if !m.run(f.cie.program) || m.loc > pc {
+		return nil, false
+	}
+	m.initial = m.now
+	if !m.run(f.program) {
+		return nil, false
+	}
+	return m.row()
+}
+
+// machine runs the programs of a CIE and an FDE.
+type machine struct {
+	t           *Table
+	f           *function
+	loc, target uint64
+	now         state
+	initial     state // after the CIE's program
+	stack       [maxStates]state
+	depth       int
+	steps       int
+}
+
+// state is the rules at one instruction.
+type state struct {
+	cfa  rule
+	regs [Registers]rule
+}
+
+func (m *machine) row() (*Row, bool) {
+	r := &Row{Entry: m.f.start, Signal: m.f.cie.signal, cfa: m.now.cfa}
+	if m.f.cie.ra != uint64(RIP) || r.cfa.form == untold {
+		return nil, false
+	}
+	for reg, rule := range m.now.regs {
+		if rule.form != untold && rule.form != same {
+			r.rules = append(r.rules, saved{Register(reg), rule})
+		}
+	}
+	return r, true
+}
+
+// run runs a program up to the target, and says whether all of it was
+// understood.
+func (m *machine) run(program span) bool {
+	r := reader{b: m.t.section, at: program.from, end: program.to}
+	for r.more() {
+		if m.steps++; m.steps > maxSteps {
+			return false
+		}
+		op := r.u8()
+		next, advances := m.advance(&r, op)
+		switch {
+		case advances && next > m.target:
+			return !r.bad
+		case advances:
+			m.loc = next
+		case !m.step(&r, op):
+			return false
+		}
+	}
+	return !r.bad
+}
+
+// advance returns the address at which the rules that follow begin to hold.
+func (m *machine) advance(r *reader, op byte) (next uint64, ok bool) {
+	var delta uint64
+	switch {
+	case op&0xc0 == 0x40: // DW_CFA_advance_loc
+		delta = uint64(op & 0x3f)
+	case op == 0x01: // DW_CFA_set_loc
+		return r.pointer(m.f.cie.encoding, m.t.addr), true
+	case op == 0x02: // DW_CFA_advance_loc1
+		delta = uint64(r.u8())
+	case op == 0x03:
+		delta = uint64(r.u16())
+	case op == 0x04:
+		delta = uint64(r.u32())
+	default:
+		return 0, false
+	}
+	return m.loc + delta*m.f.cie.codeAlign, true
+}
+
+// step runs an instruction that changes rules.
+func (m *machine) step(r *reader, op byte) bool {
+	low := uint64(op & 0x3f)
+	switch op & 0xc0 {
+	case 0x80: // DW_CFA_offset
+		return m.set(low, rule{form: atOffset, offset: m.scaled(r.uleb())})
+	case 0xc0: // DW_CFA_restore
+		return m.restore(low)
+	}
+	switch op {
+	case 0x00: // DW_CFA_nop
+		return true
+	case 0x0a: // DW_CFA_remember_state
+		return m.remember()
+	case 0x0b:
+		return m.recall()
+	case 0x2e: // DW_CFA_GNU_args_size
+		r.uleb()
+		return true
+	}
+	if op >= 0x0c && op <= 0x0f || op == 0x12 || op == 0x13 {
+		return m.defineCFA(r, op)
+	}
+	return m.defineRegister(r, op)
+}
+
+// defineCFA runs an instruction that tells the frame address.
+func (m *machine) defineCFA(r *reader, op byte) bool {
+	c := &m.now.cfa
+	switch op {
+	case 0x0c: // DW_CFA_def_cfa
+		*c = rule{form: inRegister, reg: register(r.uleb()), offset: int64(r.uleb())}
+	case 0x12: // DW_CFA_def_cfa_sf
+		*c = rule{form: inRegister, reg: register(r.uleb()), offset: r.sleb() * m.f.cie.dataAlign}
+	case 0x0d: // DW_CFA_def_cfa_register
+		c.reg = register(r.uleb())
+		return c.form == inRegister
+	case 0x0e: // DW_CFA_def_cfa_offset
+		c.offset = int64(r.uleb())
+		return c.form == inRegister
+	case 0x13: // DW_CFA_def_cfa_offset_sf
+		c.offset = r.sleb() * m.f.cie.dataAlign
+		return c.form == inRegister
+	case 0x0f: // DW_CFA_def_cfa_expression
+		*c = rule{form: isExpr, expr: r.block()}
+	}
+	return !r.bad
+}
+
+// defineRegister runs an instruction that tells a register of the caller.
+func (m *machine) defineRegister(r *reader, op byte) bool {
+	if op < 0x05 || op > 0x16 && op != 0x2f {
+		return false
+	}
+	reg := r.uleb()
+	switch op {
+	case 0x05: // DW_CFA_offset_extended
+		return m.set(reg, rule{form: atOffset, offset: m.scaled(r.uleb())})
+	case 0x06: // DW_CFA_restore_extended
+		return m.restore(reg)
+	case 0x07: // DW_CFA_undefined
+		return m.set(reg, rule{form: undefined})
+	case 0x08: // DW_CFA_same_value
+		return m.set(reg, rule{form: same})
+	case 0x09: // DW_CFA_register
+		return m.set(reg, rule{form: inRegister, reg: register(r.uleb())})
+	case 0x10: // DW_CFA_expression
+		return m.set(reg, rule{form: atExpr, expr: r.block()})
+	case 0x11: // DW_CFA_offset_extended_sf
+		return m.set(reg, rule{form: atOffset, offset: r.sleb() * m.f.cie.dataAlign})
+	case 0x14: // DW_CFA_val_offset
+		return m.set(reg, rule{form: isOffset, offset: m.scaled(r.uleb())})
+	case 0x15: // DW_CFA_val_offset_sf
+		return m.set(reg, rule{form: isOffset, offset: r.sleb() * m.f.cie.dataAlign})
+	case 0x16: // DW_CFA_val_expression
+		return m.set(reg, rule{form: isExpr, expr: r.block()})
+	case 0x2f: // DW_CFA_GNU_negative_offset_extended
+		return m.set(reg, rule{form: atOffset, offset: -m.scaled(r.uleb())})
+	}
+	return false
+}
+
+func (m *machine) scaled(n uint64) int64 { return int64(n) * m.f.cie.dataAlign }
+
+// set notes a rule. Vector registers, which have higher numbers, lead nowhere.
+func (m *machine) set(reg uint64, to rule) bool {
+	if reg < uint64(Registers) {
+		m.now.regs[reg] = to
+	}
+	return true
+}
+
+func (m *machine) restore(reg uint64) bool {
+	if reg < uint64(Registers) {
+		m.now.regs[reg] = m.initial.regs[reg]
+	}
+	return true
+}
+
+func (m *machine) remember() bool {
+	if m.depth == maxStates {
+		return false
+	}
+	m.stack[m.depth] = m.now
+	m.depth++
+	return true
+}
+
+func (m *machine) recall() bool {
+	if m.depth == 0 {
+		return false
+	}
+	m.depth--
+	m.now = m.stack[m.depth]
+	return true
+}
+
+// block reads a length and as many bytes.
+func (r *reader) block() []byte {
+	n := r.uleb()
+	if n > maxExpr {
+		r.bad = true
+		return nil
+	}
+	return r.take(int(n))
+}

@@ -1,0 +1,634 @@
+package perf
+
+import (
+	"encoding/binary"
+
+	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+)
+
+// A thread of a cgo program has two stacks, its own and that of the goroutine
+// that it runs, and each call from one language to the other changes to the other
+// stack (runtime/asm_amd64.s and runtime/cgo/asm_amd64.s, Go 1.20 to 1.27):
+//
+//	thread's stack                    goroutine's stack
+//
+//	C functions                       callers of Go functions
+//	asmcgocall: g, depth ──────────▶  asmcgocall, cgocall, main._Cfunc_f, …
+//	                                  …, main.callback, cgocallbackg
+//	cgocallback, crosscall2 ◀───────  cgocallback
+//	C functions
+//	asmcgocall: g, depth ──────────▶  asmcgocall, cgocall, main._Cfunc_f, …
+//
+// C functions are unwound by the call frame information of their files, Go's by
+// their SP deltas. A sample holds a piece of the stack that SP was on, as it was
+// at the instant. The other stack has to be read when the ring is drained:
+//
+//   - Go that waits for C. The goroutine's stack is what it was, as long as the
+//     call lasts. Often its frame pointers tell the same from the instant itself;
+//     if not, the words that are read must show a call of the C function that the
+//     sample was in, and every frame must link to the next one.
+//   - C that waits for Go. Its frames are taken only if they lead to the very
+//     word of the goroutine's stack from which Go goes on. If not, the C functions
+//     between are left out, as runtime/pprof leaves them out.
+//
+// A goroutine whose stack fails is one that has gone on since; see goCallers.
+type crosser struct {
+	frame  ehframe.Frame
+	thread stackView       // the piece of the thread's stack
+	gone   stackView       // the piece of the goroutine's stack
+	g      uint64          // the goroutine; 0 before it is known
+	hi     uint64          // the end of its stack
+	at     position        // in the goroutine's stack
+	bytes  []byte          // of gone, reused
+	other  []byte          // of thread, reused
+	stay   map[uint64]bool // C functions that Go calls, and that do not end in a jump
+	past   pastCalls
+	calls  map[uint32]uint64 // by thread: SP of its last call of C
+}
+
+// position is a place in the walk through a goroutine's stack.
+type position struct {
+	pc, sp uint64
+	bp     uint64 // address of the next word that holds a frame pointer
+	linked bool   // bp is known
+	late   bool   // the stack was read after the sample
+}
+
+// Bounds of what is read of a stack at once, bytes; of how often a stack may
+// change between C and Go; and of the C functions that are remembered.
+const (
+	maxGoroutineStack = 1 << 18
+	maxThreadStack    = 1 << 16
+	maxCrossings      = 64
+	maxStay           = 1 << 12
+)
+
+// start sets the registers of a sample.
+func (x *crosser) start(r registers, dump stackView) {
+	x.frame = ehframe.Frame{}
+	for _, v := range [...]struct {
+		reg   ehframe.Register
+		value uint64
+	}{
+		{ehframe.RBX, r.bx}, {ehframe.RBP, r.bp}, {ehframe.RSP, r.sp}, {ehframe.RIP, r.ip}, {ehframe.R10, r.r10},
+		{ehframe.R12, r.r12}, {ehframe.R13, r.r13}, {ehframe.R14, r.r14}, {ehframe.R15, r.r15},
+	} {
+		x.frame.Set(v.reg, v.value)
+	}
+	x.thread, x.g = dump, 0
+}
+
+// climb appends the C functions from the frame on, and goes up until the frame is
+// in Go code. first says that the frame's PC is no return address. entry is where
+// the code of the outermost C function begins.
+func (u *unwinder) climb(first bool, pcs []uint64) (_ []uint64, entry uint64, end ending) {
+	for range maxFrames {
+		pc := u.x.frame.PC()
+		kind := u.code.at(pc).kind
+		if kind == gosym.KindGo {
+			return pcs, entry, endInGo
+		}
+		pcs = append(pcs, pc)
+		if !first {
+			pc--
+		}
+		row, ok := u.code.row(pc)
+		if !ok {
+			if !u.byFramePointer() {
+				return pcs, entry, endLost
+			}
+			first, entry = false, 0
+			continue
+		}
+		first, entry = row.Signal, row.Entry
+		switch row.Up(&u.x.frame, u.x.thread.word) {
+		case ehframe.AtRoot:
+			return pcs, entry, endAtRoot
+		case ehframe.Unreadable:
+			return pcs, entry, endOfDump
+		case ehframe.Lost:
+			return pcs, entry, endLost
+		}
+	}
+	return pcs, entry, endLost
+}
+
+// byFramePointer goes up from a function without call frame information, such as
+// hand-written assembly, if the frame pointer shows a frame that was called from
+// known code.
+func (u *unwinder) byFramePointer() bool {
+	f := &u.x.frame
+	bp, ok := f.Get(ehframe.RBP)
+	if !ok || bp&7 != 0 || bp < f.SP() {
+		return false
+	}
+	next, ok1 := u.x.thread.word(bp)
+	pc, ok2 := u.x.thread.word(bp + 8)
+	if !ok1 || !ok2 || u.code.at(pc).kind == gosym.KindUnknown {
+		return false
+	}
+	*f = ehframe.Frame{}
+	f.Set(ehframe.RIP, pc)
+	f.Set(ehframe.RSP, bp+16)
+	f.Set(ehframe.RBP, next)
+	return true
+}
+
+// called unwinds a stack whose innermost function is C, and says whether that
+// leads to a root.
+func (u *unwinder) called(s *sample, dump stackView, out *stack) bool {
+	u.x.start(s.regs, dump)
+	return u.callers(s, true, out)
+}
+
+// callers appends the C functions from the frame on and their callers. first says
+// that the frame's PC is no return address.
+func (u *unwinder) callers(s *sample, first bool, out *stack) bool {
+	from := len(out.pcs)
+	pcs, entry, end := u.climb(first, out.pcs)
+	out.pcs = pcs
+	switch {
+	case end == endAtRoot:
+		out.rootInC = true
+		return true
+	case end == endInGo && u.code.at(u.x.frame.PC()).id == gosym.FuncAsmcgocall:
+		u.x.note(s.tid)
+		return u.goCallers(s, calledFunc{entry: entry, stays: len(pcs)-from > 1}, out)
+	case end == endOfDump && s.cut:
+		out.wantDump = true
+	}
+	if end == endInGo || !u.findAsmcgocall(s.tid) {
+		return false
+	}
+	out.pcs = append(out.pcs, lostC)
+	return u.goCallers(s, calledFunc{}, out)
+}
+
+// calledFunc is the C function that Go has called, as the thread's stack has it.
+type calledFunc struct {
+	entry uint64 // 0: not known
+	stays bool   // it has called others; else it may be about to end in a jump
+}
+
+// goCallers appends the Go functions that have called C, from asmcgocall on, which
+// the frame is in: as the kernel's chain has them, as the goroutine's stack has
+// them now or, if the goroutine has gone on since, as they were when it was last
+// found in a call of the same C function at the same depth.
+func (u *unwinder) goCallers(s *sample, c calledFunc, out *stack) bool {
+	x := &u.x
+	from := len(out.pcs)
+	sp := x.frame.SP() + uint64(u.layout.CgoDepth)
+	depth, ok1 := x.thread.word(sp)
+	g, ok2 := x.thread.word(sp + 8)
+	if !ok1 || !ok2 || !u.knowsLayout {
+		return false
+	}
+	out.g = g
+	key := pastCall{g, depth, c.entry}
+	switch {
+	case u.byChain(s, out):
+	case u.openGoroutine(g, depth) && u.sameCall(c) && u.across(out):
+	case c.entry != 0 && x.past.recall(key, s.time, from, out):
+		return true
+	default:
+		return false
+	}
+	if c.entry != 0 && !out.rootInC {
+		x.past.keep(key, s.time, out.pcs[from:])
+	}
+	return true
+}
+
+// pastCalls are the calls of C in which goroutines were found, with their Go
+// callers. A full table is emptied: what is hot comes back at once.
+type pastCalls map[pastCall]*pastCallers
+
+type pastCall struct{ g, depth, entry uint64 }
+
+type pastCallers struct {
+	pcs  []uint64
+	time uint64 // of the sample, ns
+}
+
+// Bounds of what is kept of past calls: how many, and how long they stand for
+// others, ns.
+const (
+	maxPastCalls = 1 << 12
+	maxPastAge   = 1e9
+)
+
+func (p *pastCalls) keep(key pastCall, time uint64, pcs []uint64) {
+	if *p == nil || len(*p) >= maxPastCalls {
+		*p = make(pastCalls)
+	}
+	c := (*p)[key]
+	if c == nil {
+		c = new(pastCallers)
+		(*p)[key] = c
+	}
+	c.pcs, c.time = append(c.pcs[:0], pcs...), time
+}
+
+// recall replaces what was appended from an index on.
+func (p pastCalls) recall(key pastCall, time uint64, from int, out *stack) bool {
+	c := p[key]
+	if c == nil || time > c.time+maxPastAge {
+		return false
+	}
+	out.pcs, out.recalled = append(out.pcs[:from], c.pcs...), true
+	return true
+}
+
+// lostC stands for C functions that cannot be unwound, between others that can.
+// It is no code of any file, and so it is shown as unknown.
+const lostC = 0
+
+// byChain takes the callers of asmcgocall from the kernel's chain, where the frame
+// pointers lead from the innermost function to asmcgocall's: these callers are
+// those of the instant.
+func (u *unwinder) byChain(s *sample, out *stack) bool {
+	f := &u.x.frame
+	want, known := f.Get(ehframe.RBP)
+	if !known || u.code.at(f.PC()).delta < 8 { // before Go 1.21 asmcgocall had no frame pointer
+		return false
+	}
+	callers := s.chain[1:]
+	for bp := s.regs.bp; bp != want; callers = callers[1:] {
+		next, ok := u.x.thread.word(bp)
+		if !ok || len(callers) < 2 {
+			return false
+		}
+		bp = next
+	}
+	for i, pc := range callers {
+		switch p := u.code.at(pc); {
+		case p.id == gosym.FuncCgocallback || p.kind != gosym.KindGo:
+			return false
+		case p.root:
+			out.pcs = append(append(out.pcs, f.PC()), callers[:i+1]...)
+			return true
+		}
+	}
+	return false
+}
+
+// findAsmcgocall looks for asmcgocall on a thread's stack that cannot be unwound.
+// One that is left over from an earlier call, in words that C has not written
+// since, is not where this thread calls C from.
+func (u *unwinder) findAsmcgocall(tid uint32) bool {
+	view := u.x.thread
+	for at := view.base; ; at += 8 {
+		pc, ok := view.word(at)
+		if !ok {
+			return false
+		}
+		if sp := at + 8; u.inAsmcgocall(pc) && u.callsCAt(tid, sp) {
+			u.x.frame = ehframe.Frame{}
+			u.x.frame.Set(ehframe.RIP, pc)
+			u.x.frame.Set(ehframe.RSP, sp)
+			return true
+		}
+	}
+}
+
+// callsCAt says whether a thread calls C with that SP: it did so before, or its
+// stack begins there for what its goroutine calls.
+func (u *unwinder) callsCAt(tid uint32, sp uint64) bool {
+	if u.x.calls[tid] == sp {
+		return true
+	}
+	g, ok := u.x.thread.word(sp + uint64(u.layout.CgoDepth) + 8)
+	thread, known := u.threadSP(g)
+	return ok && known && (thread-u.cgoFrame())&^15 == sp
+}
+
+// note remembers from where on its stack a thread calls C: until it ends, unless
+// C calls it back.
+func (x *crosser) note(tid uint32) {
+	if x.calls == nil || len(x.calls) >= maxPasts {
+		x.calls = make(map[uint32]uint64)
+	}
+	x.calls[tid] = x.frame.SP()
+}
+
+// cgoFrame is how much of the thread's stack asmcgocall takes, bytes.
+func (u *unwinder) cgoFrame() uint64 {
+	if u.layout.CgoDepth > 0 {
+		return 64
+	}
+	return 16
+}
+
+// A span is a range of addresses, from lo up to and without hi.
+type span struct{ lo, hi uint64 }
+
+// inAsmcgocall says whether pc is in runtime.asmcgocall. It is asked of every
+// word of a dump: most are no code, and must not fill the cache of places.
+func (u *unwinder) inAsmcgocall(pc uint64) bool {
+	if f := u.asmcgocall; f.hi != 0 {
+		return f.lo <= pc && pc < f.hi
+	}
+	if !u.code.isGo(pc) {
+		return false
+	}
+	p := u.code.at(pc)
+	if p.id != gosym.FuncAsmcgocall {
+		return false
+	}
+	u.asmcgocall = span{p.entry, p.end}
+	return true
+}
+
+// openGoroutine reads the stack of the goroutine that has called C, from its
+// frame of asmcgocall on. Without a goroutine C was called on the thread's stack,
+// and what asmcgocall has left is its SP there.
+func (u *unwinder) openGoroutine(g, depth uint64) bool {
+	x := &u.x
+	if g == 0 {
+		x.at = position{pc: x.frame.PC(), sp: depth}
+		x.gone = x.thread
+		return true
+	}
+	hi, ok := u.word(g, u.layout.GStackHi)
+	if !ok || depth < 8 || depth > maxGoroutineStack || !plausible(hi-depth) {
+		return false
+	}
+	if cap(x.bytes) < int(depth) {
+		x.bytes = make([]byte, depth)
+	}
+	x.g, x.hi = g, hi
+	x.gone = stackView{base: hi - depth, bytes: x.bytes[:depth]}
+	x.at = position{pc: x.frame.PC(), sp: hi - depth, late: true}
+	return u.memory.read(x.gone.base, x.gone.bytes) == nil
+}
+
+// word reads a field of one of the runtime's structures.
+func (u *unwinder) word(object uint64, offset int) (uint64, bool) {
+	var buf [8]byte
+	if !plausible(object) || offset < 0 || u.memory.read(object+uint64(offset), buf[:]) != nil {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint64(buf[:]), true
+}
+
+// threadSP returns where the stack of the thread that runs a goroutine goes on:
+// the SP that is saved there while the goroutine, or C that it calls, runs.
+func (u *unwinder) threadSP(g uint64) (uint64, bool) {
+	m, ok1 := u.word(g, u.layout.GM)
+	g0, ok2 := u.word(m, u.layout.MG0)
+	if !ok1 || !ok2 {
+		return 0, false
+	}
+	return u.word(g0, u.layout.GSchedSP)
+}
+
+// sameCall compares the C function that a sample is in with the one that the
+// goroutine calls, asmcgocall's first argument, above its return address. A C
+// function may end in a jump to another one, so they differ in samples of one and
+// the same call; but a function that was once found to stay stays always.
+func (u *unwinder) sameCall(c calledFunc) bool {
+	x := &u.x
+	fn, ok := x.gone.word(x.at.sp + uint64(u.code.at(x.at.pc).delta) + 8)
+	if c.entry != fn {
+		return ok && (c.entry == 0 || !x.stay[c.entry] && !x.stay[fn])
+	}
+	if c.stays && len(x.stay) < maxStay {
+		if x.stay == nil {
+			x.stay = make(map[uint64]bool)
+		}
+		x.stay[fn] = true
+	}
+	return true
+}
+
+// across walks the goroutine's stack to its root, and over the C functions that
+// have called back into Go on the way.
+func (u *unwinder) across(out *stack) bool {
+	x := &u.x
+	for range maxCrossings {
+		pcs, end := u.goUp(out.pcs)
+		out.pcs = pcs
+		switch {
+		case end == endAtRoot:
+			return true
+		case end != endInCallback:
+			return false
+		case u.callback(x.frame.SP()+u.cgoFrame(), out), u.callback(x.frame.SP()+u.cgoFrame()+8, out):
+			if out.rootInC {
+				return true
+			}
+		case !x.pass(u.code.at(x.at.pc)):
+			return false
+		}
+	}
+	return false
+}
+
+// goUp walks up the goroutine's stack by SP deltas, from x.at, to a root or to
+// cgocallback, and appends what it meets. A stack that was read after the sample
+// must have its frame pointers in order: assembly need not have any.
+func (u *unwinder) goUp(pcs []uint64) ([]uint64, ending) {
+	at := &u.x.at
+	for i := range maxFrames {
+		p := u.code.at(at.pc)
+		if p.kind != gosym.KindGo {
+			return pcs, endLost
+		}
+		pcs = append(pcs, at.pc)
+		switch {
+		case p.root:
+			return pcs, endAtRoot
+		case p.id == gosym.FuncCgocallback && p.hasDelta:
+			return pcs, endInCallback
+		case !p.hasDelta, p.stackSwitch() && (i > 0 || p.id != gosym.FuncAsmcgocall):
+			return pcs, endLost
+		case at.late && !u.x.follow(p):
+			return pcs, endLost
+		case !u.x.pass(p):
+			return pcs, endOfDump
+		}
+	}
+	return pcs, endLost
+}
+
+// pass goes up by one frame.
+func (x *crosser) pass(p *place) bool {
+	slot := x.at.sp + uint64(p.delta)
+	pc, ok := x.gone.word(slot)
+	if !ok {
+		return false
+	}
+	x.at.pc, x.at.sp = pc, slot+8
+	if p.id == gosym.FuncCgocallback { // its frame pointer leads to the thread's stack
+		x.at.linked = false
+	}
+	return true
+}
+
+// follow follows the frame pointer that the function has saved below its return
+// address, and says whether its caller's saved one is where it should be.
+func (x *crosser) follow(p *place) bool {
+	if p.delta < 8 {
+		return true
+	}
+	at := x.at.sp + uint64(p.delta) - 8
+	if x.at.linked && x.at.bp != at {
+		return p.asm
+	}
+	x.at.bp, x.at.linked = x.gone.word(at)
+	return true
+}
+
+// callback appends the C functions that have called back into Go: from
+// cgocallback, to which the goroutine's stack has led, and for which the thread's
+// stack has a frame at sp, up to the goroutine's call of C. It does so only if that
+// call is the one where the goroutine's stack goes on.
+func (u *unwinder) callback(sp uint64, out *stack) bool {
+	x := &u.x
+	delta := uint64(u.code.at(x.at.pc).delta)
+	pc, ok := x.thread.word(sp + delta)
+	if !ok || !u.code.at(pc).crosscall2 {
+		return false
+	}
+	frame, from := x.frame, len(out.pcs)
+	pcs := append(out.pcs, pc)
+	if x.leave(u.code.at(pc), sp+delta+8) && u.toGo(x.at.sp+delta, &pcs, out) {
+		out.pcs = pcs
+		return true
+	}
+	x.frame, out.pcs = frame, pcs[:from]
+	return false
+}
+
+// leave makes the frame that of the C function that has called crosscall2, which
+// runs with SP sp on the thread's stack.
+func (x *crosser) leave(crosscall2 *place, sp uint64) bool {
+	slot := sp + uint64(crosscall2.delta)
+	pc, ok1 := x.thread.word(slot)
+	bp, ok2 := x.thread.word(slot - 8)
+	x.frame = ehframe.Frame{}
+	x.frame.Set(ehframe.RIP, pc)
+	x.frame.Set(ehframe.RSP, slot+8)
+	x.frame.Set(ehframe.RBP, bp)
+	return ok1 && ok2 && crosscall2.hasDelta
+}
+
+// toGo climbs from C to Go that has called it, and goes on where the goroutine's
+// stack does, at the return address of cgocallback at slot. A thread that C has
+// started has none such: its goroutine begins there.
+func (u *unwinder) toGo(slot uint64, pcs *[]uint64, out *stack) bool {
+	x := &u.x
+	all, _, end := u.climb(false, *pcs)
+	*pcs = all
+	if end == endAtRoot {
+		pc, ok := x.gone.word(slot)
+		out.rootInC = ok && u.code.at(pc).root
+		return out.rootInC
+	}
+	if end != endInGo || u.code.at(x.frame.PC()).id != gosym.FuncAsmcgocall {
+		return false
+	}
+	sp := x.frame.SP() + uint64(u.layout.CgoDepth)
+	depth, ok1 := x.thread.word(sp)
+	g, ok2 := x.thread.word(sp + 8)
+	if !ok1 || !ok2 || g != x.g || x.hi-depth != slot+8 {
+		return false
+	}
+	x.at = position{pc: x.frame.PC(), sp: slot + 8, late: x.at.late}
+	return true
+}
+
+// calledBack unwinds a stack whose innermost function is Go and that C has
+// called.
+func (u *unwinder) calledBack(s *sample, dump stackView, out *stack) {
+	if !u.knowsLayout {
+		return
+	}
+	found := stack{pcs: u.walked[:0]}
+	var rooted bool
+	if lo, hi, ok := u.bounds(s.regs.r14); ok && lo < s.regs.sp && s.regs.sp < hi {
+		u.x.g, u.x.hi = s.regs.r14, hi
+		rooted = u.onGoroutine(s, dump, &found)
+	} else {
+		rooted = u.onThread(s, dump, &found)
+	}
+	u.walked = found.pcs
+	out.wantDump = out.wantDump || found.wantDump
+	if rooted {
+		out.pcs, out.rootInC, out.g = append(out.pcs[:0], found.pcs...), found.rootInC, found.g
+	}
+}
+
+func (u *unwinder) bounds(g uint64) (lo, hi uint64, ok bool) {
+	lo, ok1 := u.word(g, u.layout.GStackLo)
+	hi, ok2 := u.word(g, u.layout.GStackHi)
+	return lo, hi, ok1 && ok2
+}
+
+// onGoroutine unwinds from a goroutine's stack. The thread's stack is read later.
+func (u *unwinder) onGoroutine(s *sample, dump stackView, out *stack) bool {
+	x := &u.x
+	x.gone = dump
+	x.at = position{pc: s.regs.ip, sp: s.regs.sp}
+	pcs, end := u.goUp(out.pcs)
+	out.pcs, out.wantDump = pcs, end == endOfDump && s.cut
+	if end != endInCallback {
+		return end == endAtRoot
+	}
+	out.pcs = pcs[:len(pcs)-1] // across begins with cgocallback
+	if sp, ok := u.threadSP(x.g); ok && u.openThread(sp) {
+		x.frame.Set(ehframe.RSP, sp-u.cgoFrame()) // as if the thread had called C there
+	}
+	return u.across(out)
+}
+
+// onThread unwinds from a thread's stack, where C has called Go that is not on a
+// goroutine's stack: on the way there, or a function that needs none.
+func (u *unwinder) onThread(s *sample, dump stackView, out *stack) bool {
+	x := &u.x
+	x.gone, x.g = dump, 0
+	x.start(s.regs, dump)
+	x.at = position{pc: s.regs.ip, sp: s.regs.sp}
+	for i := range maxFrames {
+		p := u.code.at(x.at.pc)
+		switch {
+		case i > 0 && p.kind == gosym.KindC:
+			x.frame.Set(ehframe.RIP, x.at.pc)
+			x.frame.Set(ehframe.RSP, x.at.sp)
+			return u.callers(s, false, out)
+		case p.kind != gosym.KindGo || !p.hasDelta:
+			return false
+		}
+		out.pcs = append(out.pcs, x.at.pc)
+		if p.crosscall2 {
+			return x.leave(p, x.at.sp) && u.callers(s, false, out)
+		}
+		if p.delta > 0 { // it has saved registers, and may use them
+			x.frame = ehframe.Frame{}
+		}
+		if !x.pass(p) {
+			return false
+		}
+	}
+	return false
+}
+
+// openThread reads the thread's stack from sp on.
+func (u *unwinder) openThread(sp uint64) bool {
+	x := &u.x
+	x.thread, x.frame = stackView{}, ehframe.Frame{}
+	if !plausible(sp) {
+		return false
+	}
+	if x.other == nil {
+		x.other = make([]byte, maxThreadStack)
+	}
+	for n := len(x.other); n >= 1<<10; n /= 4 { // the stack may end sooner
+		if u.memory.read(sp, x.other[:n]) == nil {
+			x.thread = stackView{base: sp, bytes: x.other[:n]}
+			return true
+		}
+	}
+	return false
+}
