@@ -60,6 +60,7 @@ type Stats struct {
 	Truncated    uint64     // samples with frames lost
 	Kernel       uint64     // samples taken in the kernel
 	Foreign      uint64     // samples with frames outside Go (C, vDSO)
+	Recalled     uint64     // of those, samples whose Go callers are an earlier sample's: see package perf
 	Probed       uint64     // watchpoints armed for top activations
 	Probes       int        // hardware watchpoints available to this source; 0: none, verdicts are unknown
 	Interval     time.Duration

@@ -34,6 +34,7 @@ type sourceJSON struct {
 	Truncated  uint64       `json:"truncated"`
 	Kernel     uint64       `json:"kernel"`
 	Foreign    uint64       `json:"foreign"`
+	Recalled   uint64       `json:"recalled"`
 	Probed     uint64       `json:"probed"`
 	Probes     int          `json:"probes"` // watchpoints
 	KernelTime bool         `json:"kernel_time"`
@@ -54,7 +55,7 @@ type threadsJSON struct {
 }
 
 func (s *session) newSourceJSON(src sampler.Stats) sourceJSON {
-	out := sourceJSON{src.Samples, src.Repaired, src.Rooted, src.Truncated, src.Kernel, src.Foreign, src.Probed, src.Probes,
+	out := sourceJSON{src.Samples, src.Repaired, src.Rooted, src.Truncated, src.Kernel, src.Foreign, src.Recalled, src.Probed, src.Probes,
 		s.chosen.noKernelTime() == "", src.Hits, src.Bursts, src.HitSites, src.HitReason, nil}
 	if s.chosen.embedded {
 		out.Inside = &threadsJSON{src.Marks, src.Late, src.Unsafe, src.Panicked, src.Abandoned}

@@ -3,8 +3,8 @@ package ehframe
 // Row says where the registers of the caller are while one instruction runs. It
 // is immutable and keeps its table's section.
 type Row struct {
-	// Entry is the virtual address at which the function's entry begins: that of
-	// the function, or of a part of it that the compiler has moved elsewhere.
+	// Entry is the virtual address at which the function begins, or the part of it
+	// that the compiler has moved elsewhere.
 	Entry uint64
 	// Signal says that the kernel has called the function to handle a signal. Its
 	// caller was interrupted at the very address that Up gives, not before it.

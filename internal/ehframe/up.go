@@ -76,7 +76,7 @@ func (r *Row) Up(f *Frame, word func(addr uint64) (uint64, bool)) Ending {
 			return AtRoot
 		}
 		up.known &^= 1 << s.reg
-		if v, ok := e.saved(s.rule, cfa); ok {
+		if v, ok := e.saved(s, cfa); ok {
 			up.Set(s.reg, v)
 		} else if e.ending != Stepped {
 			return e.ending
@@ -125,16 +125,21 @@ func (e *evaluator) frameAddress(r rule) uint64 {
 }
 
 // saved returns the value of a caller's register. A register that cannot be told
-// from others is not known; memory that cannot be read ends the step.
-func (e *evaluator) saved(r rule, cfa uint64) (uint64, bool) {
+// from others is not known; memory that cannot be read ends the step. What was
+// saved below SP has been restored: compilers do not say so in every epilogue.
+func (e *evaluator) saved(r saved, cfa uint64) (uint64, bool) {
 	var v uint64
 	switch r.form {
 	case atOffset:
-		v = e.load(cfa + uint64(r.offset))
+		at := cfa + uint64(r.offset)
+		if at < e.f.SP() {
+			return e.f.Get(r.reg)
+		}
+		v = e.load(at)
 	case isOffset:
 		v = cfa + uint64(r.offset)
 	case inRegister:
-		return e.f.Get(r.reg)
+		return e.f.Get(r.rule.reg)
 	case atExpr:
 		if v = e.evaluate(r.expr, cfa); e.ending == Stepped {
 			v = e.load(v)

@@ -79,6 +79,17 @@ func (t *Table) CallFrame(pc uint64) (*ehframe.Row, bool) {
 	return im.row(pc)
 }
 
+// SymbolEntry returns where the function at pc begins, which is not Go's, and
+// whether the file that pc belongs to has a symbol for it.
+func (t *Table) SymbolEntry(pc uint64) (uint64, bool) {
+	im := t.image(pc)
+	if im == nil {
+		return 0, false
+	}
+	_, entry, ok := im.lookup(pc)
+	return entry, ok
+}
+
 // Inlined appends the logical frames of one physical pc in Go code, innermost
 // first and without wrappers. caller says that pc is a return address: then the
 // frame is looked up at the call, one byte before it.

@@ -34,17 +34,17 @@ import (
 //
 // A goroutine whose stack fails is one that has gone on since; see goCallers.
 type crosser struct {
-	frame  ehframe.Frame
-	thread stackView       // the piece of the thread's stack
-	gone   stackView       // the piece of the goroutine's stack
-	g      uint64          // the goroutine; 0 before it is known
-	hi     uint64          // the end of its stack
-	at     position        // in the goroutine's stack
-	bytes  []byte          // of gone, reused
-	other  []byte          // of thread, reused
-	stay   map[uint64]bool // C functions that Go calls, and that do not end in a jump
-	past   pastCalls
-	calls  map[uint32]uint64 // by thread: SP of its last call of C
+	frame ehframe.Frame
+	inC   stackView       // the piece of the thread's stack
+	inGo  stackView       // the piece of the goroutine's stack
+	g     uint64          // the goroutine; 0 before it is known
+	hi    uint64          // the end of its stack
+	at    position        // in the goroutine's stack
+	bytes []byte          // of inGo, reused
+	other []byte          // of inC, reused
+	stay  map[uint64]bool // C functions that Go calls, and that do not end in a jump
+	past  pastCalls
+	calls map[uint32]uint64 // by thread: SP of its last call of C
 }
 
 // position is a place in the walk through a goroutine's stack.
@@ -55,12 +55,11 @@ type position struct {
 	late   bool   // the stack was read after the sample
 }
 
-// Bounds of what is read of a stack at once, bytes; of how often a stack may
-// change between C and Go; and of the C functions that are remembered.
+// Bounds of what is read of a stack at once, bytes, and of the C functions that
+// are remembered.
 const (
 	maxGoroutineStack = 1 << 18
 	maxThreadStack    = 1 << 16
-	maxCrossings      = 64
 	maxStay           = 1 << 12
 )
 
@@ -76,70 +75,7 @@ func (x *crosser) start(r registers, dump stackView) {
 	} {
 		x.frame.Set(v.reg, v.value)
 	}
-	x.thread, x.g = dump, 0
-}
-
-// climb appends the C functions from the frame on, and goes up until the frame is
-// in Go code. first says that the frame's PC is no return address. entry is where
-// the code of the outermost C function begins.
-func (u *unwinder) climb(first bool, pcs []uint64) (_ []uint64, entry uint64, end ending) {
-	for range maxFrames {
-		pc := u.x.frame.PC()
-		kind := u.code.at(pc).kind
-		if kind == gosym.KindGo {
-			return pcs, entry, endInGo
-		}
-		pcs = append(pcs, pc)
-		if !first {
-			pc--
-		}
-		row, ok := u.code.row(pc)
-		if !ok {
-			if !u.byFramePointer() {
-				return pcs, entry, endLost
-			}
-			first, entry = false, 0
-			continue
-		}
-		first, entry = row.Signal, row.Entry
-		switch row.Up(&u.x.frame, u.x.thread.word) {
-		case ehframe.AtRoot:
-			return pcs, entry, endAtRoot
-		case ehframe.Unreadable:
-			return pcs, entry, endOfDump
-		case ehframe.Lost:
-			return pcs, entry, endLost
-		}
-	}
-	return pcs, entry, endLost
-}
-
-// byFramePointer goes up from a function without call frame information, such as
-// hand-written assembly, if the frame pointer shows a frame that was called from
-// known code.
-func (u *unwinder) byFramePointer() bool {
-	f := &u.x.frame
-	bp, ok := f.Get(ehframe.RBP)
-	if !ok || bp&7 != 0 || bp < f.SP() {
-		return false
-	}
-	next, ok1 := u.x.thread.word(bp)
-	pc, ok2 := u.x.thread.word(bp + 8)
-	if !ok1 || !ok2 || u.code.at(pc).kind == gosym.KindUnknown {
-		return false
-	}
-	*f = ehframe.Frame{}
-	f.Set(ehframe.RIP, pc)
-	f.Set(ehframe.RSP, bp+16)
-	f.Set(ehframe.RBP, next)
-	return true
-}
-
-// called unwinds a stack whose innermost function is C, and says whether that
-// leads to a root.
-func (u *unwinder) called(s *sample, dump stackView, out *stack) bool {
-	u.x.start(s.regs, dump)
-	return u.callers(s, true, out)
+	x.inC, x.g = dump, 0
 }
 
 // callers appends the C functions from the frame on and their callers. first says
@@ -161,14 +97,16 @@ func (u *unwinder) callers(s *sample, first bool, out *stack) bool {
 	if end == endInGo || !u.findAsmcgocall(s.tid) {
 		return false
 	}
+	leaf := u.code.at(pcs[from]).entry
 	out.pcs = append(out.pcs, lostC)
-	return u.goCallers(s, calledFunc{}, out)
+	return u.goCallers(s, calledFunc{leaf: leaf}, out)
 }
 
 // calledFunc is the C function that Go has called, as the thread's stack has it.
 type calledFunc struct {
 	entry uint64 // 0: not known
 	stays bool   // it has called others; else it may be about to end in a jump
+	leaf  uint64 // the innermost function's entry, if that is all that is known
 }
 
 // goCallers appends the Go functions that have called C, from asmcgocall on, which
@@ -178,23 +116,25 @@ type calledFunc struct {
 func (u *unwinder) goCallers(s *sample, c calledFunc, out *stack) bool {
 	x := &u.x
 	from := len(out.pcs)
+	asmcgocall := x.frame.PC()
 	sp := x.frame.SP() + uint64(u.layout.CgoDepth)
-	depth, ok1 := x.thread.word(sp)
-	g, ok2 := x.thread.word(sp + 8)
+	depth, ok1 := x.inC.word(sp)
+	g, ok2 := x.inC.word(sp + 8)
 	if !ok1 || !ok2 || !u.knowsLayout {
 		return false
 	}
 	out.g = g
-	key := pastCall{g, depth, c.entry}
+	key := pastCall{g, depth, max(c.entry, c.leaf)}
 	switch {
 	case u.byChain(s, out):
 	case u.openGoroutine(g, depth) && u.sameCall(c) && u.across(out):
-	case c.entry != 0 && x.past.recall(key, s.time, from, out):
+	case x.past.recall(key, s.time, from, out):
 		return true
 	default:
+		out.pcs = append(out.pcs[:from], asmcgocall) // the rest is of another moment
 		return false
 	}
-	if c.entry != 0 && !out.rootInC {
+	if !out.rootInC {
 		x.past.keep(key, s.time, out.pcs[from:])
 	}
 	return true
@@ -204,7 +144,7 @@ func (u *unwinder) goCallers(s *sample, c calledFunc, out *stack) bool {
 // callers. A full table is emptied: what is hot comes back at once.
 type pastCalls map[pastCall]*pastCallers
 
-type pastCall struct{ g, depth, entry uint64 }
+type pastCall struct{ g, depth, function uint64 }
 
 type pastCallers struct {
 	pcs  []uint64
@@ -245,8 +185,8 @@ func (p pastCalls) recall(key pastCall, time uint64, from int, out *stack) bool 
 const lostC = 0
 
 // byChain takes the callers of asmcgocall from the kernel's chain, where the frame
-// pointers lead from the innermost function to asmcgocall's: these callers are
-// those of the instant.
+// pointers lead from the innermost function to asmcgocall's frame. The kernel has
+// found them at the instant of the sample.
 func (u *unwinder) byChain(s *sample, out *stack) bool {
 	f := &u.x.frame
 	want, known := f.Get(ehframe.RBP)
@@ -255,7 +195,7 @@ func (u *unwinder) byChain(s *sample, out *stack) bool {
 	}
 	callers := s.chain[1:]
 	for bp := s.regs.bp; bp != want; callers = callers[1:] {
-		next, ok := u.x.thread.word(bp)
+		next, ok := u.x.inC.word(bp)
 		if !ok || len(callers) < 2 {
 			return false
 		}
@@ -274,10 +214,10 @@ func (u *unwinder) byChain(s *sample, out *stack) bool {
 }
 
 // findAsmcgocall looks for asmcgocall on a thread's stack that cannot be unwound.
-// One that is left over from an earlier call, in words that C has not written
-// since, is not where this thread calls C from.
+// An earlier call can have left one in words that C has not written since, but not
+// at the place from where the thread calls C.
 func (u *unwinder) findAsmcgocall(tid uint32) bool {
-	view := u.x.thread
+	view := u.x.inC
 	for at := view.base; ; at += 8 {
 		pc, ok := view.word(at)
 		if !ok {
@@ -287,18 +227,19 @@ func (u *unwinder) findAsmcgocall(tid uint32) bool {
 			u.x.frame = ehframe.Frame{}
 			u.x.frame.Set(ehframe.RIP, pc)
 			u.x.frame.Set(ehframe.RSP, sp)
+			u.x.note(tid)
 			return true
 		}
 	}
 }
 
-// callsCAt says whether a thread calls C with that SP: it did so before, or its
-// stack begins there for what its goroutine calls.
+// callsCAt says whether a thread calls C with that SP: it did so before, or the
+// runtime has noted that its stack goes on there.
 func (u *unwinder) callsCAt(tid uint32, sp uint64) bool {
 	if u.x.calls[tid] == sp {
 		return true
 	}
-	g, ok := u.x.thread.word(sp + uint64(u.layout.CgoDepth) + 8)
+	g, ok := u.x.inC.word(sp + uint64(u.layout.CgoDepth) + 8)
 	thread, known := u.threadSP(g)
 	return ok && known && (thread-u.cgoFrame())&^15 == sp
 }
@@ -341,13 +282,13 @@ func (u *unwinder) inAsmcgocall(pc uint64) bool {
 }
 
 // openGoroutine reads the stack of the goroutine that has called C, from its
-// frame of asmcgocall on. Without a goroutine C was called on the thread's stack,
-// and what asmcgocall has left is its SP there.
+// frame of asmcgocall on. Where asmcgocall has left no goroutine, C was called on
+// the thread's stack, and depth is SP there.
 func (u *unwinder) openGoroutine(g, depth uint64) bool {
 	x := &u.x
 	if g == 0 {
 		x.at = position{pc: x.frame.PC(), sp: depth}
-		x.gone = x.thread
+		x.inGo = x.inC
 		return true
 	}
 	hi, ok := u.word(g, u.layout.GStackHi)
@@ -358,9 +299,9 @@ func (u *unwinder) openGoroutine(g, depth uint64) bool {
 		x.bytes = make([]byte, depth)
 	}
 	x.g, x.hi = g, hi
-	x.gone = stackView{base: hi - depth, bytes: x.bytes[:depth]}
+	x.inGo = stackView{base: hi - depth, bytes: x.bytes[:depth]}
 	x.at = position{pc: x.frame.PC(), sp: hi - depth, late: true}
-	return u.memory.read(x.gone.base, x.gone.bytes) == nil
+	return u.memory.read(x.inGo.base, x.inGo.bytes) == nil
 }
 
 // word reads a field of one of the runtime's structures.
@@ -389,7 +330,7 @@ func (u *unwinder) threadSP(g uint64) (uint64, bool) {
 // the same call; but a function that was once found to stay stays always.
 func (u *unwinder) sameCall(c calledFunc) bool {
 	x := &u.x
-	fn, ok := x.gone.word(x.at.sp + uint64(u.code.at(x.at.pc).delta) + 8)
+	fn, ok := x.inGo.word(x.at.sp + uint64(u.code.at(x.at.pc).delta) + 8)
 	if c.entry != fn {
 		return ok && (c.entry == 0 || !x.stay[c.entry] && !x.stay[fn])
 	}
@@ -406,7 +347,7 @@ func (u *unwinder) sameCall(c calledFunc) bool {
 // have called back into Go on the way.
 func (u *unwinder) across(out *stack) bool {
 	x := &u.x
-	for range maxCrossings {
+	for len(out.pcs) < maxFrames {
 		pcs, end := u.goUp(out.pcs)
 		out.pcs = pcs
 		switch {
@@ -426,7 +367,7 @@ func (u *unwinder) across(out *stack) bool {
 }
 
 // goUp walks up the goroutine's stack by SP deltas, from x.at, to a root or to
-// cgocallback, and appends what it meets. A stack that was read after the sample
+// cgocallback, and appends the functions. A stack that was read after the sample
 // must have its frame pointers in order: assembly need not have any.
 func (u *unwinder) goUp(pcs []uint64) ([]uint64, ending) {
 	at := &u.x.at
@@ -455,7 +396,7 @@ func (u *unwinder) goUp(pcs []uint64) ([]uint64, ending) {
 // pass goes up by one frame.
 func (x *crosser) pass(p *place) bool {
 	slot := x.at.sp + uint64(p.delta)
-	pc, ok := x.gone.word(slot)
+	pc, ok := x.inGo.word(slot)
 	if !ok {
 		return false
 	}
@@ -476,18 +417,18 @@ func (x *crosser) follow(p *place) bool {
 	if x.at.linked && x.at.bp != at {
 		return p.asm
 	}
-	x.at.bp, x.at.linked = x.gone.word(at)
+	x.at.bp, x.at.linked = x.inGo.word(at)
 	return true
 }
 
-// callback appends the C functions that have called back into Go: from
-// cgocallback, to which the goroutine's stack has led, and for which the thread's
-// stack has a frame at sp, up to the goroutine's call of C. It does so only if that
-// call is the one where the goroutine's stack goes on.
+// callback appends the C functions that have called back into Go. The goroutine's
+// stack has led to cgocallback, whose frame on the thread's stack is at sp; from
+// there the C functions lead up to the goroutine's call of C. They are taken only
+// if that is the call where the goroutine's stack goes on.
 func (u *unwinder) callback(sp uint64, out *stack) bool {
 	x := &u.x
 	delta := uint64(u.code.at(x.at.pc).delta)
-	pc, ok := x.thread.word(sp + delta)
+	pc, ok := x.inC.word(sp + delta)
 	if !ok || !u.code.at(pc).crosscall2 {
 		return false
 	}
@@ -501,12 +442,12 @@ func (u *unwinder) callback(sp uint64, out *stack) bool {
 	return false
 }
 
-// leave makes the frame that of the C function that has called crosscall2, which
-// runs with SP sp on the thread's stack.
+// leave goes up from crosscall2, which runs with SP sp on the thread's stack, to
+// the C function that has called it.
 func (x *crosser) leave(crosscall2 *place, sp uint64) bool {
 	slot := sp + uint64(crosscall2.delta)
-	pc, ok1 := x.thread.word(slot)
-	bp, ok2 := x.thread.word(slot - 8)
+	pc, ok1 := x.inC.word(slot)
+	bp, ok2 := x.inC.word(slot - 8)
 	x.frame = ehframe.Frame{}
 	x.frame.Set(ehframe.RIP, pc)
 	x.frame.Set(ehframe.RSP, slot+8)
@@ -522,7 +463,7 @@ func (u *unwinder) toGo(slot uint64, pcs *[]uint64, out *stack) bool {
 	all, _, end := u.climb(false, *pcs)
 	*pcs = all
 	if end == endAtRoot {
-		pc, ok := x.gone.word(slot)
+		pc, ok := x.inGo.word(slot)
 		out.rootInC = ok && u.code.at(pc).root
 		return out.rootInC
 	}
@@ -530,8 +471,8 @@ func (u *unwinder) toGo(slot uint64, pcs *[]uint64, out *stack) bool {
 		return false
 	}
 	sp := x.frame.SP() + uint64(u.layout.CgoDepth)
-	depth, ok1 := x.thread.word(sp)
-	g, ok2 := x.thread.word(sp + 8)
+	depth, ok1 := x.inC.word(sp)
+	g, ok2 := x.inC.word(sp + 8)
 	if !ok1 || !ok2 || g != x.g || x.hi-depth != slot+8 {
 		return false
 	}
@@ -569,7 +510,7 @@ func (u *unwinder) bounds(g uint64) (lo, hi uint64, ok bool) {
 // onGoroutine unwinds from a goroutine's stack. The thread's stack is read later.
 func (u *unwinder) onGoroutine(s *sample, dump stackView, out *stack) bool {
 	x := &u.x
-	x.gone = dump
+	x.inGo = dump
 	x.at = position{pc: s.regs.ip, sp: s.regs.sp}
 	pcs, end := u.goUp(out.pcs)
 	out.pcs, out.wantDump = pcs, end == endOfDump && s.cut
@@ -587,7 +528,7 @@ func (u *unwinder) onGoroutine(s *sample, dump stackView, out *stack) bool {
 // goroutine's stack: on the way there, or a function that needs none.
 func (u *unwinder) onThread(s *sample, dump stackView, out *stack) bool {
 	x := &u.x
-	x.gone, x.g = dump, 0
+	x.inGo, x.g = dump, 0
 	x.start(s.regs, dump)
 	x.at = position{pc: s.regs.ip, sp: s.regs.sp}
 	for i := range maxFrames {
@@ -601,7 +542,10 @@ func (u *unwinder) onThread(s *sample, dump stackView, out *stack) bool {
 			return false
 		}
 		out.pcs = append(out.pcs, x.at.pc)
-		if p.crosscall2 {
+		switch {
+		case p.root: // it was a goroutine's stack all the same
+			return true
+		case p.crosscall2:
 			return x.leave(p, x.at.sp) && u.callers(s, false, out)
 		}
 		if p.delta > 0 { // it has saved registers, and may use them
@@ -617,7 +561,7 @@ func (u *unwinder) onThread(s *sample, dump stackView, out *stack) bool {
 // openThread reads the thread's stack from sp on.
 func (u *unwinder) openThread(sp uint64) bool {
 	x := &u.x
-	x.thread, x.frame = stackView{}, ehframe.Frame{}
+	x.inC, x.frame = stackView{}, ehframe.Frame{}
 	if !plausible(sp) {
 		return false
 	}
@@ -626,7 +570,7 @@ func (u *unwinder) openThread(sp uint64) bool {
 	}
 	for n := len(x.other); n >= 1<<10; n /= 4 { // the stack may end sooner
 		if u.memory.read(sp, x.other[:n]) == nil {
-			x.thread = stackView{base: sp, bytes: x.other[:n]}
+			x.inC = stackView{base: sp, bytes: x.other[:n]}
 			return true
 		}
 	}

@@ -25,7 +25,7 @@ type place struct {
 	callsVDSO  bool   // one of the runtime's functions that call the vDSO
 	asm        bool   // written in assembly
 	crosscall2 bool   // runtime/cgo's, through which C calls back into Go
-	preempts   bool   // runtime.gopreempt_m: the goroutine gives the thread up
+	preempts   bool   // the goroutine gives the thread up
 	catchable  bool   // calls in the function can be caught, and are of interest; see catchable
 	call       call   // that the address is the return address of; see callBefore
 }
@@ -51,7 +51,7 @@ const maxPlaces = 1 << 16
 type code struct {
 	table  *gosym.Table
 	cache  map[uint64]*place
-	rows   map[uint64]*ehframe.Row // of C code; nil where there is none
+	rows   map[uint64]*ehframe.Row // of C code; nil where the file has no row
 	effort effort
 }
 
@@ -80,6 +80,8 @@ func (c *code) look(pc uint64) *place {
 	if !ok {
 		if p.kind == gosym.KindGo {
 			p.kind = gosym.KindUnknown // between functions
+		} else if entry, ok := c.table.SymbolEntry(pc); ok {
+			p.entry = entry
 		}
 		return p
 	}
@@ -91,7 +93,7 @@ func (c *code) look(pc uint64) *place {
 	}
 	p.catchable = p.kind == gosym.KindGo && catchable(f)
 	p.asm, p.crosscall2 = f.Flags&gosym.FlagAsm != 0, f.Name == "crosscall2"
-	p.preempts = f.Name == "runtime.gopreempt_m"
+	p.preempts = f.Name == "runtime.gopreempt_m" || f.Name == "runtime.goschedImpl" // Go 1.26 inlines the former
 	p.callsVDSO = f.Name == "runtime.nanotime1" || f.Name == "runtime.walltime" || f.Name == "time.now"
 	return p
 }

@@ -99,6 +99,17 @@
 // off when the thread comes back: two samples of a thread that moves between
 // CPUs can be closer than the interval, or farther apart. Their number is right.
 //
+// The Go callers of C stand on another stack than C does, which is read after the
+// sample, within 1 ms or so, unless frame pointers lead to them. If the goroutine is
+// then in a call of the same C function at the same depth, its callers are taken, so
+// a sample of one call can get the callers of the next such call, where two paths of
+// equal depth lead to the same C function. If not, the goroutine's last sample in
+// such a call, at most a second old, lends its callers (Stats.Recalled); without one
+// the stack is truncated.
+// C functions without call frame information and frame pointer, such as
+// hand-written assembly, hide the C functions that have called them: one frame
+// [unknown] stands for those, between the innermost function and Go.
+//
 // A goroutine's number is read after the sample: it may be that of the next
 // goroutine which the runtime has put into the same descriptor.
 //

@@ -3,13 +3,15 @@ package perf
 import (
 	"slices"
 
+	"github.com/ccmapd/ccmapd/internal/ehframe"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // foreign unwinds a sample whose innermost function is not Go. Where call frame
 // information leads to no root, the kernel's chain may do so.
 func (u *unwinder) foreign(s *sample, top *place, dump stackView, out *stack) {
-	if u.called(s, dump, out) {
+	u.x.start(s.regs, dump)
+	if u.callers(s, true, out) {
 		return
 	}
 	byGo := top.kind == gosym.KindVDSO && u.code.at(u.x.frame.PC()).kind == gosym.KindGo
@@ -29,6 +31,62 @@ func (u *unwinder) foreign(s *sample, top *place, dump stackView, out *stack) {
 // leadsToRoot says whether one of the functions is called by nothing.
 func (u *unwinder) leadsToRoot(pcs []uint64) bool {
 	return slices.ContainsFunc(pcs, func(pc uint64) bool { return u.code.at(pc).root })
+}
+
+// climb appends the C functions from the frame on, and goes up until the frame is
+// in Go code. first says that the frame's PC is no return address. entry is where
+// the code of the outermost C function begins.
+func (u *unwinder) climb(first bool, pcs []uint64) (_ []uint64, entry uint64, end ending) {
+	for range maxFrames {
+		pc := u.x.frame.PC()
+		kind := u.code.at(pc).kind
+		if kind == gosym.KindGo {
+			return pcs, entry, endInGo
+		}
+		pcs = append(pcs, pc)
+		if !first {
+			pc--
+		}
+		row, ok := u.code.row(pc)
+		if !ok {
+			if !u.byFramePointer() {
+				return pcs, entry, endLost
+			}
+			first, entry = false, 0
+			continue
+		}
+		first, entry = row.Signal, row.Entry
+		switch row.Up(&u.x.frame, u.x.inC.word) {
+		case ehframe.AtRoot:
+			return pcs, entry, endAtRoot
+		case ehframe.Unreadable:
+			return pcs, entry, endOfDump
+		case ehframe.Lost:
+			return pcs, entry, endLost
+		}
+	}
+	return pcs, entry, endLost
+}
+
+// byFramePointer goes up from a function without call frame information, such as
+// hand-written assembly, if the frame pointer shows a frame that was called from
+// known code.
+func (u *unwinder) byFramePointer() bool {
+	f := &u.x.frame
+	bp, ok := f.Get(ehframe.RBP)
+	if !ok || bp&7 != 0 || bp < f.SP() {
+		return false
+	}
+	next, ok1 := u.x.inC.word(bp)
+	pc, ok2 := u.x.inC.word(bp + 8)
+	if !ok1 || !ok2 || u.code.at(pc).kind == gosym.KindUnknown {
+		return false
+	}
+	*f = ehframe.Frame{}
+	f.Set(ehframe.RIP, pc)
+	f.Set(ehframe.RSP, bp+16)
+	f.Set(ehframe.RBP, next)
+	return true
 }
 
 // skipForeign drops what the kernel took for callers until the first Go code:

@@ -3,9 +3,12 @@ package perf
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/sampler"
@@ -43,6 +46,7 @@ func FuzzUnwind(f *testing.F) {
 	for _, fn := range []any{unix.Getpid, runtimeFunc, FuzzUnwind, (*unwinder).unwind, errors.New} {
 		functions = append(functions, uint64(reflect.ValueOf(fn).Pointer()))
 	}
+	functions = append(functions, crossings(f, symbols)...)
 	seed := make([]byte, 512)
 	for i := range seed {
 		seed[i] = byte(i * 7)
@@ -65,11 +69,49 @@ func FuzzUnwind(f *testing.F) {
 		u := unwinder{code: symbols, memory: noise(raw), layout: layout, knowsLayout: true}
 		var st stack
 		u.unwind(&s, &st)
-		if len(st.pcs) > maxFrames+len(s.chain)+1 || st.rooted && len(st.pcs) == 0 {
+		s.regs.ip = functions[sp%uint64(len(functions))] + sp>>8%64
+		u.unwind(&s, &st)
+		if len(st.pcs) > 3*maxFrames+len(s.chain)+1 || st.rooted && len(st.pcs) == 0 {
 			t.Fatalf("%d frames, rooted %v", len(st.pcs), st.rooted)
 		}
 		newIdentifier(noise(raw), layout).identify(&s, &st, st.rooted)
 	})
+}
+
+// crossings returns addresses in the vDSO, which has call frame information, and
+// of the functions through which C and Go call each other.
+func crossings(f *testing.F, c *code) []uint64 {
+	f.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var found []uint64
+	for line := range strings.Lines(string(maps)) {
+		var start uint64
+		if _, err := fmt.Sscanf(line, "%x-", &start); err == nil && strings.Contains(line, "[vdso]") {
+			for at := start; len(found) < 64 && at < start+1<<13; at += 16 {
+				if _, ok := c.row(at); ok {
+					found = append(found, at)
+				}
+			}
+		}
+	}
+	pc := uint64(reflect.ValueOf(runtime.Gosched).Pointer())
+	for range 20_000 {
+		p := c.at(pc)
+		if p.end == 0 {
+			break
+		}
+		if p.id == gosym.FuncAsmcgocall || p.id == gosym.FuncCgocallback {
+			found = append(found, pc)
+		}
+		pc = p.end
+	}
+	if len(found) < 3 {
+		f.Fatalf("found %#x", found)
+	}
+	return found
 }
 
 func runtimeFunc() {}

@@ -34,6 +34,7 @@ var _ sampler.Source = (*Source)(nil)
 type counts struct {
 	samples, lost, throttled, corrupt            atomic.Uint64
 	repaired, rooted, truncated, kernel, foreign atomic.Uint64
+	recalled                                     atomic.Uint64
 	armed                                        atomic.Uint64
 	watches                                      atomic.Int64
 	unaccounted                                  atomic.Pointer[ccmap.Loss] // of time; nil: not known
@@ -118,6 +119,7 @@ func (s *Source) Stats() sampler.Stats {
 		Truncated:    c.truncated.Load(),
 		Kernel:       c.kernel.Load(),
 		Foreign:      c.foreign.Load(),
+		Recalled:     c.recalled.Load(),
 		Probed:       c.armed.Load(),
 		Probes:       int(c.watches.Load()),
 		Interval:     t.interval,

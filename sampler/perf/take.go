@@ -185,6 +185,9 @@ func (d *drainer) count(s *sample) {
 	if st.foreign {
 		c.foreign.Add(1)
 	}
+	if st.recalled {
+		c.recalled.Add(1)
+	}
 	if s.kernel {
 		c.kernel.Add(1)
 	}

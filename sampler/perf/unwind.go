@@ -17,7 +17,7 @@ type stack struct {
 	foreign  bool   // frames outside Go
 	rootInC  bool   // the outermost function is C's
 	back     bool   // C has called Go
-	recalled bool   // Go callers of C are those of an earlier sample
+	recalled bool   // the Go callers of C come from an earlier sample
 	wantDump bool   // a longer stack dump would have held more
 }
 
@@ -32,10 +32,10 @@ const maxFrames = 8192
 //  1. the kernel's frame pointer walk, with its first caller repaired;
 //  2. the SP deltas of the Go symbol table, through the stack dump, where the
 //     walk was cut by kernel.perf_event_max_stack or a frame pointer is missing;
-//  3. for C and what it calls back: call frame information, and the other one of
-//     the thread's two stacks; see crosser.
+//  3. for C, and Go that C calls back: call frame information, and the other one
+//     of the thread's two stacks; see crosser.
 //
-// What none of them finishes is truncated.
+// A stack that none of them finishes is truncated.
 type unwinder struct {
 	code        *code
 	memory      reader
@@ -75,11 +75,11 @@ func (u *unwinder) unwind(s *sample, out *stack) {
 	u.finish(out)
 }
 
-// cutAtRoot drops what lies beyond the first root, as runtime/pprof does, and
-// notes what C has to do with the rest. The
-// frame pointers lead on from runtime.mcall to the goroutine that gave the
-// thread up, and from a signal's handler to the one that it interrupted, but it
-// is the scheduler or the handler that runs.
+// cutAtRoot drops the frames beyond the first root, as runtime/pprof does, and
+// notes whether the rest has C in it, or callbacks. The frame pointers lead on from
+// runtime.mcall to the goroutine that gave the thread up, and from a signal's
+// handler to the one that it interrupted, but it is the scheduler or the handler
+// that runs.
 func (u *unwinder) cutAtRoot(out *stack) {
 	for i, pc := range out.pcs {
 		p := u.code.at(pc)
