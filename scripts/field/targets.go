@@ -189,7 +189,7 @@ func targets() []target {
 	all = append(all, guestTargets()...)
 	for i := range all {
 		switch all[i].name {
-		case "fortio", "sqlite", toolchains[0], toolchains[len(toolchains)-1]:
+		case "debian-node-exporter", "sqlite", toolchains[0], toolchains[len(toolchains)-1]:
 			all[i].quick = true
 		}
 	}
