@@ -29,7 +29,7 @@ func measureCompiler(ctx context.Context, f *field, name string) (row, error) {
 		return row{}, err
 	}
 	f.say("watching %s", name)
-	run := []string{f.ccmapd, "run", "--json", "-o", w.file, "-o", w.pprof, "--tune=false", "-i", "10ms", "--"}
+	run := []string{f.ccmapd, "run", "--json", "-o", w.file, "-o", w.pprof, "-o", w.pgo, "--tune=false", "-i", "10ms", "--"}
 	run = append(append(run, compile[0], "-cpuprofile="+w.peer), compile[1:]...)
 	var said bytes.Buffer // run reports to its standard error
 	cmd, err := launch{command: run}.cmd(ctx)

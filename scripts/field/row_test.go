@@ -54,12 +54,7 @@ func TestCells(t *testing.T) {
 // A stack with a frame without a name counts once, wherever the frame is.
 func TestShareBelow(t *testing.T) {
 	t.Parallel()
-	stacks := "[truncated];b;c 30\na;[unknown] libc.so.6 10\n[unknown];[unknown] 5\na;b 55\n"
-	m, _, err := export.Read(strings.NewReader(stacks), export.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := m.Snapshot()
+	s := folded(t, "[truncated];b;c 30\na;[unknown] libc.so.6 10\n[unknown];[unknown] 5\na;b 55\n")
 	if got := shareBelow(s, ccmap.TruncatedName); math.Abs(got-30) > 1e-9 {
 		t.Errorf("%v %% are truncated, want 30", got)
 	}
@@ -79,4 +74,14 @@ func TestAbsorbed(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
+}
+
+// folded reads a profile in folded stacks.
+func folded(t *testing.T, stacks string) *ccmap.Snapshot {
+	t.Helper()
+	m, _, err := export.Read(strings.NewReader(stacks), export.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Snapshot()
 }

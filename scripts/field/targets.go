@@ -169,6 +169,9 @@ func targets() []target {
 	all := []target{
 		served("fortio", fortioServer("fortio, a server; 32 connections of load", "fortio")),
 		served("fortio-pie", fortioServer("the same, `-buildmode=pie`", "fortio-pie", "-buildmode=pie")),
+		served("pages", server{about: "net/http and goldmark (driver of ours); 32 connections of load", load: "ADDRESS/page", launch: ofDriver(build{
+			name: "pages", requires: []string{goldmark}, files: driver("pages"),
+		})}),
 		{name: "compile", measure: measureCompiler},
 		served("sqlite", server{about: "go-sqlite3 on Debian's libsqlite3, cgo (driver of ours)", launch: ofDriver(build{
 			name: "sqlite", requires: []string{sqlite}, files: driver("sqlite"), flags: []string{"-tags=libsqlite3"}, env: []string{"CGO_ENABLED=1"},
@@ -189,7 +192,7 @@ func targets() []target {
 	all = append(all, guestTargets()...)
 	for i := range all {
 		switch all[i].name {
-		case "debian-node-exporter", "sqlite", toolchains[0], toolchains[len(toolchains)-1]:
+		case "pages", "sqlite", toolchains[0], toolchains[len(toolchains)-1]:
 			all[i].quick = true
 		}
 	}

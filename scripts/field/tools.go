@@ -65,7 +65,7 @@ func namesOf(list string) []string {
 // readForPGO says how many edges the compiler's reader finds in a window's export,
 // and how much of the weight it has in common with the peer's.
 func readForPGO(ctx context.Context, w window) (string, error) {
-	ours, err := pgoEdges(ctx, w.pprof)
+	ours, err := pgoEdges(ctx, w.pgo)
 	if err != nil {
 		return "", err
 	}

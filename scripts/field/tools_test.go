@@ -1,8 +1,6 @@
 package main
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,13 +30,23 @@ func TestParseEdges(t *testing.T) {
 	}
 }
 
-func TestInnermost(t *testing.T) {
+// Addresses of the kernel are left out, and so are stacks of nothing else.
+func TestUserStacks(t *testing.T) {
 	t.Parallel()
-	text := "\n\tffffffff81 do_syscall_64 ([kernel.kallsyms])\n\t403ac0 runtime.futex (/tmp/a b/main)\n\t401000 runtime.futexsleep (/tmp/a b/main)\n\n" +
-		"\t402000 main.work[...] (/tmp/main)\n\n\t403ac0 runtime.futex (/tmp/main)\n\n\tffffffff82 idle ([kernel.kallsyms])\n\n"
-	got := innermost([]byte(text))
-	if want := []string{"main.work[...]", "runtime.futex"}; !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
-		t.Errorf("%v, want %v", got, want)
+	text := "\tffffffff81000000\n\t          403ac0\n\t          401000\n\n\tffffffff82000000\n\n\t 7f0000000010\n"
+	want := [][]uint64{{0x403ac0, 0x401000}, {0x7f0000000010}}
+	if diff := cmp.Diff(want, userStacks([]byte(text))); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// The time of foreign frames is their callers' own.
+func TestOwnTime(t *testing.T) {
+	t.Parallel()
+	s := folded(t, "main.a;main.b;sqlite3_step;[kernel] 30\nmain.a 10\n[unknown] 60\n")
+	want := map[string]float64{"main.b": 0.75, "main.a": 0.25}
+	if diff := cmp.Diff(want, ownTime(s)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 type window struct {
 	file  string        // ccmapd's profile in JSON, which keeps all
 	pprof string        // the same in profile.proto
+	pgo   string        // the same for go build -pgo
 	peer  string        // runtime/pprof's; empty: there is none
 	clock time.Duration // CPU time of the process, by its own clock; 0: not known
 }
@@ -30,7 +31,7 @@ func (f *field) watch(ctx context.Context, p *process, name, user, address strin
 	if user != "" {
 		clock = func() (time.Duration, error) { return userTime(p.pid()) }
 	}
-	s, err := f.attach(ctx, p.pid(), user, w.file, "-o", w.pprof, "--tune=false", "-i", "10ms")
+	s, err := f.attach(ctx, p.pid(), user, w.file, "-o", w.pprof, "-o", w.pgo, "--tune=false", "-i", "10ms")
 	if err != nil {
 		return w, err
 	}
@@ -44,8 +45,10 @@ func (f *field) watch(ctx context.Context, p *process, name, user, address strin
 
 // newWindow names the files of a window.
 func (f *field) newWindow(name string) window {
-	base := f.path("profiles", name, "ccmapd")
-	return window{file: base + ".json.gz", pprof: base + ".pb.gz"}
+	folder := f.path("profiles", name)
+	return window{
+		file: filepath.Join(folder, "ccmapd.json.gz"), pprof: filepath.Join(folder, "ccmapd.pb.gz"), pgo: filepath.Join(folder, "default.pgo"),
+	}
 }
 
 // watchPeer lets the window's time pass.

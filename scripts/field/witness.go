@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/google/pprof/profile"
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // witnessRate is that of the third witness, in Hz: no multiple of the other two, so
@@ -19,8 +18,7 @@ import (
 const witnessRate = "173"
 
 // callWitness watches a program once more, with perf record beside the two others, and
-// notes which of them perf agrees with. Perf sees functions as they are in the
-// executable, so it is functions without those inlined that are compared, by their own time.
+// notes which of them perf agrees with, by the time that methods have of their own.
 func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user, address string) error {
 	perf, err := exec.LookPath("perf")
 	if err != nil {
@@ -28,8 +26,14 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 		return nil
 	}
 	f.say("%s misses %s: asking perf", name, strings.Join(r.misses(), ", "))
-	data := f.path("profiles", name, "perf.data")
-	if err := os.MkdirAll(filepath.Dir(data), 0o755); err != nil {
+	symbols, err := gosym.Open(p.pid(), gosym.Options{})
+	if err != nil {
+		return fmt.Errorf("read symbols for perf: %w", err)
+	}
+	defer symbols.Close()
+	w := f.newWindow(name + "-again")
+	data := filepath.Join(filepath.Dir(w.file), "perf.data")
+	if err := writableBy(user, filepath.Dir(data)); err != nil {
 		return err
 	}
 	record := exec.CommandContext(ctx, perf, "record", "-q", "-e", "cpu-clock", "-F", witnessRate, "-g", "-p", strconv.Itoa(p.pid()),
@@ -37,76 +41,77 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 	if err := record.Start(); err != nil {
 		return fmt.Errorf("start perf: %w", err)
 	}
-	w, err := f.watch(ctx, p, name+"-again", user, address)
+	w, err = f.watch(ctx, p, name+"-again", user, address)
 	if err := errors.Join(err, record.Wait()); err != nil {
 		return fmt.Errorf("ask perf: %w", err)
 	}
-	seen, err := perfFunctions(ctx, perf, data)
+	stacks, err := exec.CommandContext(ctx, perf, "script", "-i", data, "-F", "ip").Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("perf script: %w", err)
 	}
-	ours, err1 := compiledFunctions(w.pprof)
-	theirs, err2 := compiledFunctions(w.peer)
+	return r.weigh(seenByPerf(userStacks(stacks), symbols), w)
+}
+
+// weigh notes how far the three witnesses of a window agree.
+func (r *row) weigh(perf map[string]float64, w window) error {
+	ours, err1 := readProfile(w.file)
+	theirs, err2 := readProfile(w.peer)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	r.remarks = append(r.remarks, fmt.Sprintf("perf, at %s Hz, has %.1f %% in common with ccmapd and %.1f %% with runtime/pprof, which have %.1f %%",
-		witnessRate, 100*inCommon(seen, ours), 100*inCommon(seen, theirs), 100*inCommon(ours, theirs)))
+	a, b := ownTime(ours), ownTime(theirs)
+	r.remarks = append(r.remarks, fmt.Sprintf("perf at %s Hz has %.1f %% of the methods' own time in common with ccmapd and %.1f %% with runtime/pprof, which have %.1f %%",
+		witnessRate, 100*inCommon(perf, a), 100*inCommon(perf, b), 100*inCommon(a, b)))
 	return nil
 }
 
-// perfFunctions returns the part of the time that each function has of its own. The
-// kernel's time counts for the function that called it.
-func perfFunctions(ctx context.Context, perf, data string) (map[string]float64, error) {
-	out, err := exec.CommandContext(ctx, perf, "script", "-i", data, "-F", "ip,sym,dso").Output()
-	if err != nil {
-		return nil, fmt.Errorf("perf script: %w", err)
+// userStacks reads stacks as perf script prints them: a line an address, the innermost
+// first, and an empty line after each. It leaves out the kernel's.
+func userStacks(text []byte) [][]uint64 {
+	var stacks [][]uint64
+	var stack []uint64
+	for line := range strings.Lines(string(text) + "\n\n") {
+		pc, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+		switch kernel := pc >= 1<<63; {
+		case err == nil && !kernel:
+			stack = append(stack, pc)
+		case err != nil && len(stack) > 0:
+			stacks = append(stacks, stack)
+			stack = nil
+		}
 	}
-	return innermost(out), nil
+	return stacks
 }
 
-// innermost reads stacks as perf script prints them: a line a frame, "ADDRESS SYMBOL
-// (OBJECT)", the innermost first, and an empty line after each.
-func innermost(stacks []byte) map[string]float64 {
-	parts, found := make(map[string]float64), false
-	for line := range strings.Lines(string(stacks)) {
-		frame, object, named := strings.Cut(strings.TrimSpace(line), " (")
-		_, name, _ := strings.Cut(frame, " ")
-		switch {
-		case !named:
-			found = false
-		case !found && !strings.HasPrefix(object, "[kernel"):
-			found = true
-			parts[name]++
+// seenByPerf returns the part of the time that each method has of its own, by perf's
+// stacks. Foreign frames count for their callers.
+func seenByPerf(stacks [][]uint64, symbols *gosym.Table) map[string]float64 {
+	names := ccmap.NewNames()
+	parts := make(map[string]float64)
+	for _, pcs := range stacks {
+		for _, frame := range symbols.Stack(pcs, names, nil) {
+			if m := names.At(frame.Method); !absorbed(m) {
+				parts[m.Name]++
+				break
+			}
 		}
 	}
 	return normalized(parts)
 }
 
-// compiledFunctions returns the same of a profile: the innermost function that is not
-// inlined, nor a pseudo function.
-func compiledFunctions(file string) (map[string]float64, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	p, err := profile.ParseData(text)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	cpu := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "cpu" })
-	if cpu < 0 {
-		return nil, fmt.Errorf("%s has no CPU time", file)
-	}
+// ownTime returns the same of a profile.
+func ownTime(s *ccmap.Snapshot) map[string]float64 {
 	parts := make(map[string]float64)
-	for _, s := range p.Sample {
-		for _, l := range s.Location {
-			if len(l.Line) == 0 || strings.HasPrefix(l.Line[len(l.Line)-1].Function.Name, "[") {
+	for n := range s.Nodes() {
+		for at := n; at.ID != 0; at = s.Node(at.Parent) {
+			if at.Method == ccmap.NoMethod {
 				continue
 			}
-			parts[l.Line[len(l.Line)-1].Function.Name] += float64(s.Value[cpu])
-			break
+			if m := s.Names().At(at.Method); !absorbed(m) {
+				parts[m.Name] += float64(n.Self.Time)
+				break
+			}
 		}
 	}
-	return normalized(parts), nil
+	return normalized(parts)
 }
