@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -52,6 +55,7 @@ func newRow(name, about string, w window) (row, error) {
 	}
 	r.runtime, r.samples = s.Meta().Target.Runtime, s.Total().Samples
 	r.truncated, r.unknown = shareBelow(s, ccmap.TruncatedName), shareBelow(s, ccmap.UnknownName)
+	r.explain(s)
 	if w.clock > 0 {
 		r.unaccounted = 100 * (1 - float64(s.Total().Time)/float64(w.clock))
 	}
@@ -65,6 +69,51 @@ func newRow(name, about string, w window) (row, error) {
 	return r, r.compare(s, peer, absorbed)
 }
 
+// explain says where the stacks are cut, and which frames have no name.
+func (r *row) explain(s *ccmap.Snapshot) {
+	if r.truncated > mostTruncated {
+		r.remarks = append(r.remarks, "cut above "+heaviest(s, func(n, parent string) string {
+			if strings.HasPrefix(parent, ccmap.TruncatedName) {
+				return "`" + n + "`"
+			}
+			return ""
+		}))
+	}
+	if r.unknown > mostUnknown {
+		r.remarks = append(r.remarks, "no name under "+heaviest(s, func(n, parent string) string {
+			if strings.HasPrefix(n, ccmap.UnknownName) {
+				return "`" + parent + "`"
+			}
+			return ""
+		}))
+	}
+}
+
+// heaviest names the two things with the most time, of those that a function finds in
+// methods and their callers, each with its percentage of the profile.
+func heaviest(s *ccmap.Snapshot, find func(name, caller string) string) string {
+	time := make(map[string]int64)
+	for n := range s.Nodes() {
+		if n.Method == ccmap.NoMethod {
+			continue
+		}
+		caller := ""
+		if m := s.Node(n.Parent).Method; n.Parent != 0 && m != ccmap.NoMethod {
+			caller = s.Names().At(m).Name
+		}
+		if thing := find(s.Names().At(n.Method).Name, caller); thing != "" {
+			time[thing] += s.Inclusive(n.ID).Time
+		}
+	}
+	things := slices.SortedFunc(maps.Keys(time), func(a, b string) int {
+		return cmp.Or(cmp.Compare(time[b], time[a]), cmp.Compare(a, b))
+	})
+	for i, thing := range things {
+		things[i] = fmt.Sprintf("%s (%.1f %%)", thing, 100*float64(time[thing])/float64(s.Total().Time))
+	}
+	return strings.Join(things[:min(2, len(things))], ", ")
+}
+
 // compare holds the profile against its peer.
 func (r *row) compare(s, peer *ccmap.Snapshot, absorb func(ccmap.Method) bool) error {
 	result, err := compare.Compare(s, peer, compare.Options{Seed: 1, Absorb: absorb})
@@ -76,8 +125,10 @@ func (r *row) compare(s, peer *ccmap.Snapshot, absorb func(ccmap.Method) bool) e
 }
 
 // foreign are the frames that only one of the witnesses names as such: the kernel's,
-// those of C, which have no package, and what runtime/pprof puts in their place.
-var foreign = regexp.MustCompile(`^\[|^[^.]*$|^runtime\._(System|ExternalCode|VDSO|GC)$`)
+// those of C, which have no package, and what runtime/pprof puts in their place. Where
+// the signal to preempt a goroutine comes together with the one to take a sample, the
+// kernel delivers it first, so runtime/pprof finds runtime.asyncPreempt on top.
+var foreign = regexp.MustCompile(`^\[|^[^.]*$|^runtime\.(_System|_ExternalCode|_VDSO|_GC|asyncPreempt)$`)
 
 // absorbed reports whether a method counts for its caller in a comparison.
 func absorbed(m ccmap.Method) bool { return foreign.MatchString(m.Name) }

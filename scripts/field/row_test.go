@@ -63,11 +63,23 @@ func TestShareBelow(t *testing.T) {
 	}
 }
 
+// A row that misses says where stacks are cut and what has no name.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	s := folded(t, "[truncated];runtime.morestack;b 20\n[truncated];c 10\na;[unknown] 30\na 40\n")
+	r := row{truncated: 30, unknown: 30}
+	r.explain(s)
+	want := []string{"cut above `runtime.morestack` (20.0 %), `c` (10.0 %)", "no name under `a` (30.0 %)"}
+	if diff := cmp.Diff(want, r.remarks); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // Frames that are no Go functions count for their callers, those of Go do not.
 func TestAbsorbed(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"[kernel]": true, "[unknown] libc.so.6": true, "sqlite3_step": true, "runtime._ExternalCode": true,
+		"[kernel]": true, "[unknown] libc.so.6": true, "sqlite3_step": true, "runtime._ExternalCode": true, "runtime.asyncPreempt": true,
 		"runtime.mallocgc": false, "main.main": false, "slices.Sort[...]": false,
 	} {
 		if got := absorbed(ccmap.Method{Name: name}); got != want {

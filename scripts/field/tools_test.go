@@ -33,7 +33,7 @@ func TestParseEdges(t *testing.T) {
 // Addresses of the kernel are left out, and so are stacks of nothing else.
 func TestUserStacks(t *testing.T) {
 	t.Parallel()
-	text := "\tffffffff81000000\n\t          403ac0\n\t          401000\n\n\tffffffff82000000\n\n\t 7f0000000010\n"
+	text := "\tffffffff81000000 do_syscall_64\n\t          403ac0 runtime.futex\n\t          401000 a b\n\n\tffffffff82000000\n\n\t 7f0000000010 [unknown]\n"
 	want := [][]uint64{{0x403ac0, 0x401000}, {0x7f0000000010}}
 	if diff := cmp.Diff(want, userStacks([]byte(text))); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -45,7 +45,7 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 	if err := errors.Join(err, record.Wait()); err != nil {
 		return fmt.Errorf("ask perf: %w", err)
 	}
-	stacks, err := exec.CommandContext(ctx, perf, "script", "-i", data, "-F", "ip").Output()
+	stacks, err := exec.CommandContext(ctx, perf, "script", "-i", data, "-F", "ip,sym").Output()
 	if err != nil {
 		return fmt.Errorf("perf script: %w", err)
 	}
@@ -65,13 +65,14 @@ func (r *row) weigh(perf map[string]float64, w window) error {
 	return nil
 }
 
-// userStacks reads stacks as perf script prints them: a line an address, the innermost
-// first, and an empty line after each. It leaves out the kernel's.
+// userStacks reads stacks as perf script prints them: a line an address
+// and its symbol, the innermost first, and an empty line after each. It leaves out the kernel's.
 func userStacks(text []byte) [][]uint64 {
 	var stacks [][]uint64
 	var stack []uint64
 	for line := range strings.Lines(string(text) + "\n\n") {
-		pc, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+		address, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		pc, err := strconv.ParseUint(address, 16, 64)
 		switch kernel := pc >= 1<<63; {
 		case err == nil && !kernel:
 			stack = append(stack, pc)
