@@ -41,7 +41,8 @@ type question struct {
 // answer says how settled a snapshot is.
 type answer struct {
 	settled     ccmap.Settled // zero if not asked for, or unknown
-	independent float64       // samples that tell something of their own
+	blind       ccmap.Blind
+	independent float64 // samples that tell something of their own
 	took        time.Duration
 
 	// Of the present phase and the last chunk of it, percentages by edges, 0
@@ -80,8 +81,8 @@ func (s *settling) work() {
 	var p phases
 	for q := range s.questions {
 		start := time.Now()
-		a := answer{independent: independence(q.Meta()) * float64(q.Total().Samples)}
-		if q.floors {
+		a := answer{blind: q.Blind(), independent: independence(q.Meta()) * float64(q.Total().Samples)}
+		if q.floors && !a.blind.Misleads() {
 			a.settled = settled(q.Snapshot)
 		}
 		if q.chunk {
@@ -132,7 +133,9 @@ func (s *settling) ask(q question) {
 func (s *settling) take(a answer) {
 	s.busy = false
 	s.earliest = time.Now().Add(settleShare * a.took)
-	a.settled = cmp.Or(a.settled, s.answer.settled)
+	if !a.blind.Misleads() {
+		a.settled = cmp.Or(a.settled, s.answer.settled)
+	}
 	s.answer = a
 }
 

@@ -214,3 +214,27 @@ func TestWindowOfAnIdleTarget(t *testing.T) {
 		}
 	})
 }
+
+// TestUntilKnowsNothingOfTheUnknown: a profile without names is not settled, though
+// all of its samples are the same.
+func TestUntilKnowsNothingOfTheUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(func(ctx context.Context, r *queue.Ring, names *ccmap.Names) {
+			unknown := ccmap.Frame{Method: names.Intern(ccmap.Method{Name: ccmap.UnknownName}), Offset: ccmap.NoOffset}
+			for i := range int64(20_000) {
+				if ctx.Err() != nil {
+					return
+				}
+				r.Push(&ccmap.Sample{Frames: []ccmap.Frame{unknown}, Time: i * 1e7, Weight: 1e7, Fresh: ccmap.FreshUnknown, Truncated: true})
+				time.Sleep(10 * time.Millisecond)
+			}
+			<-ctx.Done()
+		})
+		s.config.Until = Goal{Methods, 90}
+		r := s.runFor(t, time.Hour)
+		if meta := r.Snapshot.Meta(); r.Reached || meta.Settled != (ccmap.Settled{}) {
+			t.Errorf("reached %t, settled %+v", r.Reached, meta.Settled)
+		}
+	})
+}

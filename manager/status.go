@@ -19,7 +19,8 @@ type Status struct {
 	Nodes           int           // of the map
 	Bytes           int64         // held by the map
 	Pruned          ccmap.PruneStats
-	Settled         ccmap.Settled // as last found out
+	Settled         ccmap.Settled // as last found out; zero of a profile that misleads
+	Blind           ccmap.Blind   // as last found out
 	Drift           bool          // the program has lately done something else than before
 }
 
@@ -54,6 +55,6 @@ func (m *Manager) show() {
 		Orphaned: meta.Loss.Orphaned - m.loss.Orphaned,
 	}
 	s.Nodes, s.Bytes = m.config.Map.Len(), m.config.Map.Bytes()
-	s.Pruned, s.Settled = meta.Pruned, meta.Settled
+	s.Pruned, s.Settled, s.Blind = meta.Pruned, meta.Settled, m.settling.answer.blind
 	s.Drift = m.settling.answer.drift
 }

@@ -33,6 +33,9 @@ func (p *profile) describe() string {
 		text += ": " + origin
 	}
 	lines := []string{printable(text), p.extent()}
+	if warning := p.caution(); warning != "" && !p.cautioned {
+		lines = append([]string{warning}, lines...)
+	}
 	for _, warning := range p.warnings() {
 		lines = append(lines, ccmap.CommentWarning+warning)
 	}
@@ -45,12 +48,12 @@ func (p *profile) describe() string {
 }
 
 // trust says in a line each how settled a profile is, unless it is no sample but the
-// whole, and what was pruned of it:
+// whole or misleads, and what was pruned of it:
 // "settled: methods 99.5%, edges 98.1%, kept contexts 93.0%", "4.2% of the time is
 // [pruned]".
 func (p *profile) trust() string {
 	var parts []string
-	if s := p.Meta().Settled; s != (ccmap.Settled{}) && !p.isRecent() && p.measure.unit != ccmap.Instructions {
+	if s := p.Meta().Settled; s != (ccmap.Settled{}) && !p.isRecent() && !p.Blind().Misleads() && p.measure.unit != ccmap.Instructions {
 		contexts := "contexts"
 		if p.isPruned() {
 			contexts = "kept contexts" // of which more are settled than of all

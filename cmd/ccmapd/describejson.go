@@ -36,6 +36,7 @@ type profileJSON struct {
 	OnlyRecent bool         `json:"only_recent,omitempty"` // the figures are of the window
 	Settled    *settledJSON `json:"settled,omitempty"`
 	Pruned     *prunedJSON  `json:"pruned,omitempty"`
+	Blind      *blindJSON   `json:"blind,omitempty"`
 }
 
 // settledJSON has the fields of ccmap.Settled: percentages, and samples.
@@ -96,7 +97,8 @@ func (p *profile) describeMapJSON(d *profileJSON) {
 		recent := p.measure.amountJSON(window.Total())
 		d.Recent = &recent
 	}
-	if settled := p.Meta().Settled; settled != (ccmap.Settled{}) && !p.isRecent() {
+	d.Blind = p.blindJSON()
+	if settled := p.Meta().Settled; settled != (ccmap.Settled{}) && !p.isRecent() && !p.Blind().Misleads() {
 		d.Settled = (*settledJSON)(&settled)
 	}
 	if p.isPruned() {

@@ -110,7 +110,9 @@ func formatStatus(last, s manager.Status) string {
 // happen to most, and how many calls were caught.
 func formatProgress(s manager.Status) []string {
 	var parts []string
-	if s.Settled != (ccmap.Settled{}) {
+	if b := s.Blind; b.Misleads() {
+		parts = append(parts, fmt.Sprintf("MISLEADS: unknown %.0f%%, truncated %.0f%%", b.Unknown, b.Truncated))
+	} else if s.Settled != (ccmap.Settled{}) {
 		parts = append(parts, fmt.Sprintf("settled edges %.0f%%, contexts %.0f%%", s.Settled.Edges, s.Settled.Contexts))
 	}
 	if s.Drift {

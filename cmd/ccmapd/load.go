@@ -18,6 +18,7 @@ type profile struct {
 	whole           *ccmap.Snapshot // the whole run: the same, unless its window is shown
 	path            string
 	measure         measure
+	cautioned       bool // the caution has been printed
 }
 
 // countsSamples reports whether the profile says how many samples it was made

@@ -25,11 +25,15 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 	case s.flags.json:
 		return writeJSON(w, s.newSessionJSON(r))
 	}
+	p := sampledProfile(r)
+	if warning := p.caution(); warning != "" {
+		fmt.Fprintln(w, warning)
+		p.cautioned = true
+	}
 	if r.Ending.Reason != "" {
 		fmt.Fprintf(w, "%s.\n", capital(r.Ending.Reason))
 	}
 	s.reportSettling(w, r)
-	p := sampledProfile(r)
 	if err := printTop(&environment{stdout: w}, p, hottest(p), listing{limit: reportMethods}); err != nil {
 		return err
 	}

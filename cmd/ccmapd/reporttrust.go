@@ -13,7 +13,12 @@ import (
 
 // reportSettling says what is wrong with how the profile has settled.
 func (s *session) reportSettling(w io.Writer, r manager.Report) {
-	if until := s.flags.until; until.Percent > 0 && !r.Reached {
+	switch until := s.flags.until; {
+	case until.Percent == 0 || r.Reached:
+	case r.Snapshot.Blind().Misleads():
+		fmt.Fprintf(w, "%s were to settle to %v %%: that says nothing of a profile so much of which is unknown.\n",
+			capital(until.Of.String()), until.Percent)
+	default:
 		fmt.Fprintf(w, "%s were to settle to %v %%, and came to %.1f %%%s.\n", capital(until.Of.String()), until.Percent,
 			until.Of.Settled(r.Snapshot.Meta().Settled), moreSamples(until.Goal, r.Snapshot.Meta().Settled))
 	}

@@ -42,7 +42,8 @@ are], activations, activations_exact, lost_samples, throttled, clock_ns [CPU tim
 by the program's own clock], unaccounted_ns [of it], repetitions_known,
 repetitions_repeated, window_ns,
 recent {samples, time_ns, percent of the whole run}, only_recent, settled
-{methods, edges, contexts, samples}, pruned {times, nodes, samples, time_ns,
+{methods, edges, contexts, samples}, blind {percent of the time that is unknown
+and truncated, misleads, warning}, pruned {times, nodes, samples, time_ns,
 percent, exact_totals}}. What is unknown is left out. Activations belong to a
 method as a whole: they are the same in flat and cum.`
 

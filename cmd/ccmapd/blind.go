@@ -1,0 +1,132 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// caution says first of all that much of a profile cannot be attributed, why, and
+// what to do: "" where that is not so.
+func (p *profile) caution() string {
+	b := p.Blind()
+	if !b.Misleads() {
+		return ""
+	}
+	lines := []string{fmt.Sprintf("%sthis profile misleads: of its %s, %s is [unknown] and %s is [truncated]",
+		ccmap.CommentWarning, p.measure.noun(), formatPercent(b.Unknown), formatPercent(b.Truncated))}
+	for _, c := range append(p.unknownCauses(), p.truncatedCauses()...) {
+		lines = append(lines, "  "+printable(c.text))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// blindCause is one reason why time cannot be attributed.
+type blindCause struct {
+	percent float64 // of the profile
+	text    string
+}
+
+const (
+	// leastCause is the percentage from which on a cause is told.
+	leastCause = 3
+	// mostCauses is how many causes are told.
+	mostCauses = 3
+)
+
+// unknownCauses says which code has no names.
+func (p *profile) unknownCauses() []blindCause {
+	var causes []blindCause
+	for m := range p.Methods() {
+		method, percent := m.Method(), percent(p.measure.of(m.Self()), p.measure.total)
+		if method.Name != ccmap.UnknownName {
+			continue
+		}
+		text := "machine code of no file, as made by a program that compiles while it runs (JIT): nothing names it"
+		switch {
+		case method.Signature != "":
+			text = method.Signature + " has no symbols: install its debug symbols, or a build that was not stripped"
+		case p.Meta().Target.Runtime == "" && percent > 50:
+			text = "no function of the program is known: its symbol tables could not be read; build it with Go 1.20 to 1.27, or get a newer ccmapd"
+		}
+		causes = append(causes, blindCause{percent, text})
+	}
+	return told(causes)
+}
+
+// truncatedCauses says below which functions the callers are missing.
+func (p *profile) truncatedCauses() []blindCause {
+	at := map[ccmap.Method]ccmap.Counters{}
+	for n := range p.Nodes() {
+		if n.ID != 0 && n.Parent != 0 && p.Node(n.Parent).Parent == 0 && p.Names().At(p.Node(n.Parent).Method).Name == ccmap.TruncatedName {
+			m := p.Names().At(n.Method)
+			at[m] = at[m].Add(p.Inclusive(n.ID))
+		}
+	}
+	lost := map[string]int64{}
+	for m, c := range at {
+		lost[whyTruncated(m)] += p.measure.of(c)
+	}
+	var causes []blindCause
+	for why, weight := range lost {
+		causes = append(causes, blindCause{percent(weight, p.measure.total), why})
+	}
+	return told(causes)
+}
+
+// whyTruncated says why the callers of a function are missing.
+func whyTruncated(m ccmap.Method) string {
+	switch {
+	case m.Name == ccmap.UnknownName && m.Signature == "", m.Name == ccmap.KernelName:
+		return "callers of code that is not known are missing"
+	case m.Name == ccmap.UnknownName:
+		return whyForeign(m.Signature)
+	case m.File != "" || strings.HasPrefix(m.Name, "runtime."):
+		return "callers of Go functions are missing, most likely in stacks that the runtime was about to move"
+	}
+	return whyForeign(m.Module)
+}
+
+func whyForeign(module string) string {
+	if strings.HasPrefix(module, "/") {
+		module = path.Base(module)
+	} else {
+		module = "C code of the program"
+	}
+	return "callers of " + module + " are missing: it keeps no frame pointers; compile it with -fno-omit-frame-pointer " +
+		"(C in a Go program: CGO_CFLAGS='-O2 -fno-omit-frame-pointer')"
+}
+
+// told returns the causes that are worth telling, with their shares.
+func told(causes []blindCause) []blindCause {
+	causes = slices.DeleteFunc(causes, func(c blindCause) bool { return c.percent < leastCause })
+	slices.SortFunc(causes, func(a, b blindCause) int {
+		return cmp.Or(cmp.Compare(b.percent, a.percent), strings.Compare(a.text, b.text))
+	})
+	causes = causes[:min(len(causes), mostCauses)]
+	for i := range causes {
+		causes[i].text = formatPercent(causes[i].percent) + ": " + causes[i].text
+	}
+	return causes
+}
+
+// blindJSON says how much of a profile cannot be attributed.
+type blindJSON struct {
+	Unknown   float64 `json:"unknown"`   // percent of the time
+	Truncated float64 `json:"truncated"` // percent of the time
+	Misleads  bool    `json:"misleads"`  // one of them is over 10
+	Warning   string  `json:"warning,omitempty"`
+}
+
+// blindJSON returns nil where everything is attributed.
+func (p *profile) blindJSON() *blindJSON {
+	b := p.Blind()
+	if b == (ccmap.Blind{}) {
+		return nil
+	}
+	return &blindJSON{b.Unknown, b.Truncated, b.Misleads(), p.caution()}
+}
