@@ -73,6 +73,7 @@ type Point struct {
 	Method MethodID
 	Offset uint32 // position in the method, as in a [Frame]
 	End    uint32 // offset of the last line of a block or branch; else Offset
+	Phase  uint32 // of the program when it was counted: how often it had drifted before
 
 	// Callers is the context: the callers at their calls, innermost first, at most
 	// MaxPointCallers, fewer where the stack ends; empty, but not nil, where Method
@@ -82,7 +83,7 @@ type Point struct {
 	Count  int64        // executions that were seen: the sum of all below, if anything is known of values
 	Values []PointValue // that were seen, the most frequent first, then by value
 	Other  int64        // of values that are not in Values
-	Aged   int64        // of any value, forgotten to make room for what is frequent now
+	Aged   int64        // of any value, forgotten by versions that had no room for them
 	Nulls  int64        // null receivers, or NullsUnknown
 }
 
@@ -93,8 +94,8 @@ func (p Point) KnowsValues() bool {
 }
 
 // Compare orders points by what they are, whatever they count: by origin, kind,
-// method, offset, end and context, of which any comes first. Two that are equal
-// are the same point.
+// method, offset, end, context and phase. Any context comes before others. Two that
+// are equal are the same point.
 func (p Point) Compare(q Point) int { return p.compare(&q) }
 
 func (p *Point) compare(q *Point) int {
@@ -110,7 +111,7 @@ func (p *Point) compare(q *Point) int {
 	case p.End != q.End:
 		return cmp.Compare(p.End, q.End)
 	}
-	return compareContexts(p.Callers, q.Callers)
+	return cmp.Or(compareContexts(p.Callers, q.Callers), cmp.Compare(p.Phase, q.Phase))
 }
 
 // compareContexts orders contexts caller by caller, the shorter one first.

@@ -32,8 +32,8 @@ func (m *Map) SetPoints(o Origin, list []Point) {
 	m.giveBack(before - m.points.bytes)
 }
 
-// AddPoint adds to the point of the same origin, kind, method, offset, end and
-// context what p counts, or makes it. Counts that would overflow stay at the
+// AddPoint adds to the point of the same origin, kind, method, offset, end,
+// context and phase what p counts, or makes it. Counts that would overflow stay at the
 // largest. If only one of the two sources sees null receivers, Nulls are that
 // one's; if only one knows of values, what the other counts is in Other. The map
 // keeps Callers, which the caller must not change any more.
@@ -57,6 +57,23 @@ func (p *Point) exists() bool { return p.Origin < origins && p.Kind < pointKinds
 // Points returns the profile points in the order of [Point.Compare], each once.
 // The caller must not change them.
 func (s *Snapshot) Points() []Point { return s.points }
+
+// SumPoints returns the points of lists, in order and each once: the counts of one
+// point are added up, as [Map.AddPoint] has it. The lists stay as they are; their
+// points must be as a map has them.
+func SumPoints(lists ...[]Point) []Point { return addedUp(lists...) }
+
+// SumPhases returns points, in order, that count for all phases together.
+func SumPhases(points []Point) []Point {
+	if !slices.ContainsFunc(points, func(p Point) bool { return p.Phase > 0 }) {
+		return points
+	}
+	all := slices.Clone(points)
+	for i := range all {
+		all[i].Phase = 0
+	}
+	return addedUp(all)
+}
 
 // addPoints adds the points of another map.
 func (m *Map) addPoints(from *Snapshot, methods methodIDs) {

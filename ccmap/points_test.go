@@ -31,6 +31,7 @@ func drawPoint(t *rapid.T, methods int) ccmap.Point {
 		Method: ccmap.MethodID(method.Draw(t, "method")),
 		Offset: rapid.SampledFrom([]uint32{0, ccmap.NoOffset}).Draw(t, "offset"),
 		End:    rapid.Uint32Range(0, 1).Draw(t, "end"),
+		Phase:  rapid.Uint32Range(0, 1).Draw(t, "phase"),
 		Count:  count.Draw(t, "count"),
 		Values: rapid.SliceOfN(value, 0, 4).Draw(t, "values"),
 		Other:  count.Draw(t, "other"),
@@ -60,7 +61,7 @@ func told(s *ccmap.Snapshot) map[string]ccmap.Point {
 	name := func(id ccmap.MethodID) string { return s.Names().At(id).Name }
 	points := map[string]ccmap.Point{}
 	for _, p := range s.Points() {
-		key := fmt.Sprint(p.Origin, p.Kind, name(p.Method), p.Offset, p.End, p.Callers == nil)
+		key := fmt.Sprint(p.Origin, p.Kind, name(p.Method), p.Offset, p.End, p.Phase, p.Callers == nil)
 		for _, f := range p.Callers {
 			key += fmt.Sprint(name(f.Method), f.Offset)
 		}

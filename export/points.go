@@ -20,7 +20,11 @@ func (f Format) hasPoint(p *ccmap.Point) bool {
 
 // pointsFor returns the points of a snapshot that a format has a place for.
 func pointsFor(s *ccmap.Snapshot, f Format) []ccmap.Point {
-	return slices.DeleteFunc(slices.Clone(s.Points()), func(p ccmap.Point) bool { return !f.hasPoint(&p) })
+	points := s.Points()
+	if f == Pprof {
+		points = ccmap.SumPhases(points)
+	}
+	return slices.DeleteFunc(slices.Clone(points), func(p ccmap.Point) bool { return !f.hasPoint(&p) })
 }
 
 // rankPoints gives the points indices of methods for their ids, and the order
@@ -72,6 +76,7 @@ func pointNumbers(to []number, p *ccmap.Point) []number {
 	if p.End != p.Offset {
 		to = append(to, number{"end", int64(int32(p.End))})
 	}
+	to = appendPresent(to, number{"phase", int64(p.Phase)})
 	to = append(to, number{"count", p.Count})
 	to = appendPresent(to, number{"other", p.Other}, number{"aged", p.Aged})
 	if p.Nulls != ccmap.NullsUnknown {

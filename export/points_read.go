@@ -16,6 +16,7 @@ type pointDoc struct {
 	Method  *int64      `json:"method"` // index in the methods
 	Offset  *int64      `json:"offset"` // signed; nil is ccmap.NoOffset
 	End     *int64      `json:"end"`    // signed; nil is Offset
+	Phase   *int64      `json:"phase"`  // nil is 0
 	Count   *int64      `json:"count"`
 	Other   *int64      `json:"other"`
 	Aged    *int64      `json:"aged"`
@@ -41,13 +42,14 @@ type pointKey struct {
 	inContext           bool
 	depth               uint8 // of the context
 	method, offset, end uint32
+	phase               uint32
 	callers             [ccmap.MaxPointCallers]ccmap.Frame
 }
 
 // newPointKey returns that of a valid point.
 func newPointKey(p *ccmap.Point) pointKey {
 	k := pointKey{
-		origin: p.Origin, kind: p.Kind, method: uint32(p.Method), offset: p.Offset, end: p.End,
+		origin: p.Origin, kind: p.Kind, method: uint32(p.Method), offset: p.Offset, end: p.End, phase: p.Phase,
 		inContext: p.Callers != nil, depth: uint8(len(p.Callers)),
 	}
 	copy(k.callers[:], p.Callers)
@@ -100,6 +102,11 @@ func (b *builder) point(d pointDoc) (p ccmap.Point, err error) {
 		if p.End, err = offset32(*d.End); err != nil {
 			return p, err
 		}
+	}
+	if phase := orElse(d.Phase, 0); phase >= 0 && phase <= math.MaxUint32 {
+		p.Phase = uint32(phase)
+	} else {
+		return p, fmt.Errorf("phase %d is outside 32 bits", phase)
 	}
 	if p.Callers, err = b.context(d.Context); err != nil {
 		return p, err

@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -49,6 +50,7 @@ func drawPoints(t *rapid.T, methods int) []ccmap.Point {
 			Kind:   rapid.SampledFrom([]ccmap.PointKind{ccmap.PointCall, ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch}).Draw(t, "kind"),
 			Method: at.Method, Offset: at.Offset, End: offset.Draw(t, "end"), Count: count.Draw(t, "count"),
 			Nulls: rapid.SampledFrom([]int64{ccmap.NullsUnknown, 0, 5}).Draw(t, "nulls"),
+			Phase: rapid.SampledFrom([]uint32{0, 0, 1, math.MaxUint32}).Draw(t, "phase"),
 		}
 		if rapid.Bool().Draw(t, "in a context") {
 			p.Callers = rapid.SliceOfN(frame, 0, ccmap.MaxPointCallers).Draw(t, "callers")
@@ -63,7 +65,7 @@ func drawPoints(t *rapid.T, methods int) []ccmap.Point {
 
 // pointName says what a point is.
 func pointName(names *ccmap.Names, p *ccmap.Point) string {
-	name := fmt.Sprint(p.Origin, p.Kind, methodName(names, p.Method), p.Offset, p.End, p.Callers == nil)
+	name := fmt.Sprint(p.Origin, p.Kind, methodName(names, p.Method), p.Offset, p.End, p.Phase, p.Callers == nil)
 	for _, f := range p.Callers {
 		name += fmt.Sprint(methodName(names, f.Method), f.Offset)
 	}
@@ -80,7 +82,7 @@ func methodName(names *ccmap.Names, id ccmap.MethodID) string {
 // and the value.
 func pointsOf(s *ccmap.Snapshot, f Format) map[string]ccmap.Point {
 	points := make(map[string]ccmap.Point)
-	for _, p := range s.Points() {
+	for _, p := range pointsOfFormat(s, f) {
 		if !f.hasPoint(&p) {
 			continue
 		}
@@ -96,6 +98,14 @@ func pointsOf(s *ccmap.Snapshot, f Format) map[string]ccmap.Point {
 		points[name] = p
 	}
 	return points
+}
+
+// pointsOfFormat returns the points, for pprof of all phases together.
+func pointsOfFormat(s *ccmap.Snapshot, f Format) []ccmap.Point {
+	if f == Pprof {
+		return ccmap.SumPhases(s.Points())
+	}
+	return s.Points()
 }
 
 // points is the map of a golden file: small(), with points of all origins and

@@ -74,6 +74,8 @@ func (d *pointDoc) set(a xml.Attr) error {
 		return setNumber(&d.Offset, a)
 	case "end":
 		return setNumber(&d.End, a)
+	case "phase":
+		return setNumber(&d.Phase, a)
 	case "count":
 		return setNumber(&d.Count, a)
 	case "other":

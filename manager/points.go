@@ -33,15 +33,21 @@ func (m *Manager) keepPoints() bool {
 	return true
 }
 
-// points returns the profile points of caught calls, for the map. Null receivers are never seen: a call
-// on a nil interface panics before it is made.
+// points returns the profile points of all caught calls, for the map.
 func (v *values) points() []ccmap.Point {
 	if v.off() {
 		return nil
 	}
+	return v.filed.points(v.latest())
+}
+
+// latest returns the points of the calls since the last cut. Null receivers are never
+// seen: a call on a nil interface panics before it is made.
+func (v *values) latest() []ccmap.Point {
 	var points []ccmap.Point
 	for view := range v.caught.Points() {
 		points = append(points, ccmap.Point{
+			Origin:  ccmap.OriginBurst,
 			Kind:    ccmap.PointCall,
 			Method:  ccmap.MethodID(view.Site.Method),
 			Offset:  view.Site.Offset,
@@ -50,7 +56,6 @@ func (v *values) points() []ccmap.Point {
 			Count:   int64(view.Count),
 			Values:  pointValues(view.Values),
 			Other:   int64(view.Other),
-			Aged:    int64(view.Aged),
 			Nulls:   ccmap.NullsUnknown,
 		})
 	}
@@ -70,9 +75,10 @@ func pointValues(values []valueprof.Value) []ccmap.PointValue {
 type ValueStats struct {
 	Caught  uint64 // calls that breakpoints caught, of a known place
 	Sites   int    // where they were caught
-	Points  int    // profile points of caught calls
+	Points  int    // profile points
 	Bytes   int    // of memory that these take, their tables included
 	Evicted int    // points that had few calls and made room for others
+	Lost    uint64 // of the caught calls, those in no point any more
 	Decayed int    // times that the janitor has halved a table
 	Reset   int    // times that it has cleared one
 }
@@ -82,14 +88,17 @@ func (v *values) stats() ValueStats {
 	if v.off() {
 		return ValueStats{}
 	}
-	out := ValueStats{Caught: v.calls}
-	for view := range v.caught.Points() {
-		if view.Site.Context == anyContext {
+	points := v.points()
+	s := v.caught.Stats()
+	out := ValueStats{
+		Caught: v.calls, Points: len(points), Bytes: s.Bytes + v.filed.bytes(),
+		Evicted: s.Evicted + v.filed.evicted, Lost: s.Lost + v.filed.lost,
+		Decayed: s.Decays, Reset: s.Resets,
+	}
+	for _, p := range ccmap.SumPhases(points) {
+		if p.Callers == nil {
 			out.Sites++
 		}
 	}
-	s := v.caught.Stats()
-	out.Points, out.Bytes = s.Points, s.Bytes
-	out.Evicted, out.Decayed, out.Reset = s.Evicted, s.Decays, s.Resets
 	return out
 }

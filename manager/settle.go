@@ -157,15 +157,16 @@ func (m *Manager) askSettled() {
 	}
 	m.publish()
 	q.Snapshot = m.latest.Load()
+	if q.chunk {
+		m.values.cut()
+	}
 	m.settling.ask(q)
 }
 
 // learn keeps how settled the map is, and stops the session if that is enough.
 func (m *Manager) learn(a answer) {
 	m.logAnswer(a)
-	if m.driftBegins(a) {
-		m.values.renew()
-	}
+	m.values.file(m.driftBegins(a))
 	m.settling.take(a)
 	m.stale = true
 	s := m.settling.answer.settled
@@ -202,6 +203,7 @@ func (m *Manager) settleFinally() {
 		m.learn(<-m.settling.answers)
 	}
 	floors := m.settling.samples > m.settling.judged && !m.reached
+	m.values.cut()
 	m.settling.ask(question{m.config.Map.Snapshot(), floors, true})
 	m.learn(<-m.settling.answers)
 	close(m.settling.questions)

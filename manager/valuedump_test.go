@@ -20,8 +20,8 @@ func TestDumpHasNames(t *testing.T) {
 		v.hit(hitOf(stack(names, target, "main.site", "main.caller")))
 	}
 	for _, want := range []string{
-		"table created kind=call site=main.site:12 ",
-		"table added value=main.c kind=call site=main.site:12<main.caller+3 ",
+		"table created site=main.site:12 ",
+		"table added value=main.c site=main.site:12<main.caller+3 ",
 	} {
 		if !strings.Contains(dump.String(), want) {
 			t.Errorf("dump lacks %q:\n%s", want, &dump)

@@ -18,7 +18,7 @@ type ValueOptions struct {
 	Hash      valueprof.Hash   // index function of the value tables
 	Policy    valueprof.Policy // of their janitor
 	Capacity  int              // methods that the table of one call has; 0: 15
-	MaxPoints int              // profile points held; 0: 65,536. The rarest make room
+	MaxPoints int              // profile points, of the latest calls and of those before each; 0: 65,536. The rarest make room
 	Dump      io.Writer        // gets a line for every event in the life of a table, in one Write; nil: none
 }
 
@@ -31,7 +31,8 @@ const callTargets = 15
 //
 // The manager's goroutine owns all of it.
 type values struct {
-	caught   *valueprof.Profile // nil: nothing is learned
+	caught   *valueprof.Profile // calls since the last look for a drift; nil: nothing is learned
+	filed    filed              // calls before
 	contexts contexts
 	code     codeMethods
 
@@ -47,10 +48,9 @@ func newValues(o ValueOptions, names *ccmap.Names, log *slog.Logger) *values {
 	}
 	const defaultPoints = 65536
 	points := cmp.Or(max(o.MaxPoints, 0), defaultPoints)
-	v := &values{contexts: newContexts(points), code: codeMethods{names: names}}
+	v := &values{contexts: newContexts(points), code: codeMethods{names: names}, filed: filed{limit: points}}
 	v.caught = valueprof.NewProfile(valueprof.Options{
 		Capacity: cmp.Or(o.Capacity, callTargets), Hash: o.Hash, Policy: o.Policy, MaxPoints: points,
-		Warm: 1, // a call that was caught is warm
 		Log:  log,
 		Dump: newValueDump(o.Dump, names),
 		Name: v.siteName,
@@ -80,13 +80,20 @@ func (v *values) hit(s *ccmap.Sample) {
 	v.caught.Call(site, target)
 }
 
-// renew begins to learn anew: the program does something else than before.
-func (v *values) renew() {
+// cut sets the calls so far apart, for a look whether the program drifts.
+func (v *values) cut() {
 	if v.off() {
 		return
 	}
-	v.news = true
-	v.caught.Renew()
+	v.filed.chunk = ccmap.SumPoints(v.filed.chunk, v.latest())
+	v.caught.Clear()
+}
+
+// file takes in the answer to a look: the calls that were cut belong to the present
+// phase of the program, or begin a new one.
+func (v *values) file(newPhase bool) {
+	v.news = v.news || newPhase
+	v.filed.file(newPhase)
 }
 
 // codeMethods tells methods of code from pseudo methods such as [kernel], which

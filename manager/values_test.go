@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
-	"github.com/ccmapd/ccmapd/valueprof"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -62,41 +60,6 @@ func callsOf(t testing.TB, s *ccmap.Snapshot) map[edge]int64 {
 	return calls
 }
 
-// TestHitsCountInTheirContexts: every hit counts once in any context and once in its
-// own, and whatever the policy and the capacity, nothing is lost.
-func TestHitsCountInTheirContexts(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		m := ccmap.New(ccmap.Options{})
-		v := newValues(ValueOptions{
-			Capacity: rapid.IntRange(1, 4).Draw(r, "capacity"),
-			Policy:   rapid.SampledFrom([]valueprof.Policy{valueprof.PolicyDecay, valueprof.PolicyReset, valueprof.PolicyOff}).Draw(r, "policy"),
-		}, m.Names(), quiet)
-		placed := uint64(0)
-		for _, s := range drawSamples(r, m.Names()) {
-			if v.code.update(); len(s.Frames) > 1 && s.Frames[1].Offset != ccmap.NoOffset && v.code.has(s.Frames[1].Method) {
-				placed++
-			}
-			v.hit(&s)
-		}
-		m.SetPoints(ccmap.OriginBurst, v.points())
-		anywhere, within := int64(0), int64(0)
-		for _, p := range m.Snapshot().Points() {
-			if p.Callers == nil {
-				anywhere += p.Count
-			} else {
-				within += p.Count
-			}
-		}
-		if anywhere != int64(placed) || within != anywhere || v.calls != placed {
-			r.Errorf("%d hits: %d anywhere, %d in contexts, %d in all", placed, anywhere, within, v.calls)
-		}
-		if err := m.Snapshot().CheckValid(); err != nil {
-			r.Error(err)
-		}
-	})
-}
-
 // hitOf makes a sample a hit: a call of its first method by the second.
 func hitOf(s *ccmap.Sample) *ccmap.Sample {
 	s.Hit, s.Weight = true, 0
@@ -142,29 +105,6 @@ func TestHitsAreNoSamples(t *testing.T) {
 	}
 }
 
-// TestDriftRenewsValues: what the program calls now replaces what it called before,
-// once there is enough of it, and a drift that goes on is one.
-func TestDriftRenewsValues(t *testing.T) {
-	t.Parallel()
-	m := newSession(nil).mustStart(t)
-	names := m.config.Map.Names()
-	learn := func(leaf string) {
-		for range 1000 {
-			m.values.hit(hitOf(stack(names, leaf, "root")))
-		}
-	}
-	learn("before")
-	m.learn(answer{drift: true})
-	learn("after")
-	m.learn(answer{drift: true})
-	points := m.values.points()
-	after, _ := names.Lookup("after", "")
-	want := []ccmap.PointValue{{Value: uint64(after), Count: 1000}}
-	if len(points) != 2 || !slices.Equal(points[0].Values, want) {
-		t.Errorf("after a drift, points %+v; want the values %v", points, want)
-	}
-}
-
 func TestValuesOff(t *testing.T) {
 	t.Parallel()
 	s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) {
@@ -186,30 +126,5 @@ func TestLearningDoesNotAllocate(t *testing.T) {
 	learn()
 	if n := testing.AllocsPerRun(100, learn); n > 0 {
 		t.Errorf("a hit allocates %v times", n)
-	}
-}
-
-// TestJanitorLosesNothing: what it takes from tables remains in the count.
-func TestJanitorLosesNothing(t *testing.T) {
-	t.Parallel()
-	const calls = 20_000
-	for _, policy := range []valueprof.Policy{valueprof.PolicyDecay, valueprof.PolicyReset, valueprof.PolicyOff} {
-		m := ccmap.New(ccmap.Options{})
-		v := newValues(ValueOptions{Policy: policy}, m.Names(), quiet)
-		var samples []*ccmap.Sample
-		for i := range 40 {
-			samples = append(samples, hitOf(stack(m.Names(), fmt.Sprint("main.target", i), "main.site")))
-		}
-		for i := range calls {
-			v.hit(samples[i%len(samples)])
-		}
-		m.SetPoints(ccmap.OriginBurst, v.points())
-		points, stats := m.Snapshot().Points(), v.stats()
-		if len(points) != 2 || points[0].Count != calls || len(points[0].Values) > callTargets {
-			t.Errorf("%v: points %+v of %d calls", policy, points, calls)
-		}
-		if (stats.Decayed > 0) != (policy == valueprof.PolicyDecay) || (stats.Reset > 0) != (policy == valueprof.PolicyReset) {
-			t.Errorf("%v: %+v", policy, stats)
-		}
 	}
 }

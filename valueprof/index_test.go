@@ -182,7 +182,7 @@ func TestTooManyBits(t *testing.T) {
 		if held := len(tab.AppendValues(nil)); held != maxBits+1 || !tab.Full() || tab.Other() != 30-maxBits-1 {
 			t.Errorf("%v: %d values held, full %v, other %d", h, held, tab.Full(), tab.Other())
 		}
-		tab.Reset()
+		tab.Reset(nil)
 		tab.Add(1 << 40)
 		if tab.Full() || tab.Other() != 0 || tab.Total() != 31 {
 			t.Errorf("%v after reset: full %v, other %d, total %d", h, tab.Full(), tab.Other(), tab.Total())

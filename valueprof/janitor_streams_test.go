@@ -75,7 +75,7 @@ type tidied struct {
 func (t *tidied) Add(v uint64) {
 	t.Table.Add(v)
 	if t.events++; t.events%250 == 0 {
-		t.policy.judge(t.Table, &t.last, defaultEvery)
+		t.policy.judge(t.Table, &t.last, defaultEvery, nil)
 	}
 }
 

@@ -43,13 +43,13 @@ func TestJudge(t *testing.T) {
 		table.AddN(1, c.matched)
 		table.AddN(99, c.other)
 		total := table.Total()
-		if got := c.policy.judge(table, &last, 100); got != c.want {
+		if got := c.policy.judge(table, &last, 100, nil); got != c.want {
 			t.Errorf("%+v: verdict %d", c, got)
 		}
 		if table.Total() != total {
 			t.Errorf("%+v: total was %d, is %d", c, total, table.Total())
 		}
-		if c.want != verdictEarly && c.policy.judge(table, &last, 1) != verdictEarly {
+		if c.want != verdictEarly && c.policy.judge(table, &last, 1, nil) != verdictEarly {
 			t.Errorf("%+v: the look is not remembered", c)
 		}
 	}
@@ -70,52 +70,28 @@ func TestNotFullIsLeft(t *testing.T) {
 	table := New(3, HashAuto)
 	table.AddN(1, 1000)
 	for _, p := range []Policy{PolicyDecay, PolicyReset} {
-		if v := p.judge(table, &sight{}, 100); v != verdictGood {
+		if v := p.judge(table, &sight{}, 100, nil); v != verdictGood {
 			t.Errorf("%v: verdict %d", p, v)
 		}
 	}
 }
 
-// TestOnlyActiveIsTended: an info without adds costs nothing, one with too few is
-// kept for the next look.
-func TestOnlyActiveIsTended(t *testing.T) {
-	t.Parallel()
-	j := NewJanitor(JanitorOptions{})
-	idle, idleBody := newFake(j, 0)
-	busy, busyBody := newFake(j, 0)
-	for range 3 {
-		busy.Added(1)
-		busy.Added(1)
-		j.Look()
-	}
-	j.Look()
-	if busyBody.tended.Load() != 3 || idleBody.tended.Load() != 0 {
-		t.Errorf("tended the busy %d times, the idle %d", busyBody.tended.Load(), idleBody.tended.Load())
-	}
-	busy.Added(1)
-	busy.Release()
-	idle.Release()
-	if did := j.Look(); did != (Looked{Looks: 1, Freed: 2}) {
-		t.Errorf("%+v", did)
-	}
-}
-
 func TestTooFewAddsAreKept(t *testing.T) {
 	t.Parallel()
-	p := NewProfile(Options{Warm: 1, Every: 1000, Capacity: 3})
+	p := NewProfile(Options{Every: 1000, Capacity: 3})
 	for v := range uint64(600) {
 		p.Call(Site{}, v)
 	}
 	p.look()
-	if p.looked.Decayed != 0 {
+	if p.janitor.decays != 0 {
 		t.Fatal("decayed too early")
 	}
 	for range 600 {
 		p.Call(Site{}, 0) // a hit, of which the janitor is not told
 	}
 	p.look()
-	if p.looked.Decayed != 1 {
-		t.Errorf("decayed %d times", p.looked.Decayed)
+	if p.janitor.decays != 1 {
+		t.Errorf("decayed %d times", p.janitor.decays)
 	}
 }
 
@@ -125,7 +101,7 @@ func TestTooFewAddsAreKept(t *testing.T) {
 func TestEverySiteIsFollowed(t *testing.T) {
 	t.Parallel()
 	const sites = 50
-	p := NewProfile(Options{Warm: 1, Every: 100, Capacity: 7})
+	p := NewProfile(Options{Every: 100, Capacity: 7})
 	for round := range uint64(2000) {
 		for s := range uint32(sites) {
 			v := round % 97 // to warm up
@@ -147,50 +123,17 @@ func TestEverySiteIsFollowed(t *testing.T) {
 	}
 }
 
-// addingBody adds to the list while the janitor sweeps it.
-type addingBody struct {
-	*fakeBody
-	adds func()
-}
-
-func (b addingBody) Free() {
-	b.fakeBody.Free()
-	b.adds()
-}
-
-// TestAddDuringSweep removes what was the first of the list when the sweep began,
-// and is not any more.
-func TestAddDuringSweep(t *testing.T) {
-	t.Parallel()
-	j := NewJanitor(JanitorOptions{})
-	var kept []*Info
-	add := func() {
-		for range 2 {
-			i, _ := newFake(j, 0)
-			kept = append(kept, i)
-		}
-	}
-	last, lastBody := newFake(j, 0)
-	first := NewInfo(j, addingBody{&fakeBody{}, add})
-	last.Release()
-	first.Release()
-	if did := j.Look(); did.Freed != 2 || lastBody.freed.Load() != 1 {
-		t.Errorf("%+v", did)
-	}
-	checkListed(t, j, [][]*Info{kept})
-}
-
 func TestJanitorLog(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	p := NewProfile(Options{
-		Warm: 1, Every: 100, Capacity: 3,
+		Every: 100, Capacity: 3,
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	for v := range uint64(100) {
 		p.Call(Site{}, v)
 	}
-	if s := log.String(); !strings.Contains(s, "infos=1 tables=1 decayed=1 reset=0 freed=0") {
+	if s := log.String(); !strings.Contains(s, "tables=1 decayed=1 reset=0") {
 		t.Errorf("log: %s", s)
 	}
 }

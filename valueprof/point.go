@@ -1,36 +1,24 @@
 package valueprof
 
-// Site is where something is profiled: a position of a method, in a calling
-// context or in any.
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Site is a call site: a position of a method, in a calling context or in any.
 type Site struct {
 	Method  uint32 // an id of the caller's
 	Offset  uint32 // position in the method
 	Context uint32 // an id that the caller gives to a calling context; 0: any
 }
 
-// Kind says what is profiled at a [Site]. One site can have a point of each kind.
-type Kind uint8
-
-const (
-	KindCall   Kind = iota // a call: the values are its targets, or the types of its receivers
-	KindBlock              // straight code: executions only, no values
-	KindBranch             // a condition: the values are 1, taken, and 0, untaken
-	KindSwitch             // a choice: the values are its cases
-)
-
-var kindNames = [...]string{KindCall: "call", KindBlock: "block", KindBranch: "branch", KindSwitch: "switch"}
-
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
+// String gives the numbers of a site as method+offset, with @context if it has one.
+func (s Site) String() string {
+	if s.Context == 0 {
+		return fmt.Sprintf("%d+%d", s.Method, s.Offset)
 	}
-	return "unknown"
-}
-
-// key is what a point is found by.
-type key struct {
-	Site
-	kind Kind
+	return fmt.Sprintf("%d+%d@%d", s.Method, s.Offset, s.Context)
 }
 
 // inlineValues is how many values a point holds without a table: HotSpot's
@@ -39,24 +27,25 @@ const inlineValues = 2
 
 // point is a profile point, in one cache line. Most sites ever see one or two
 // values, which are held inline; from the third distinct one on a table holds
-// all of them. A block counts in inline[0].
+// the frequent ones.
 //
 // A free place has the value 0 and the count 0. That a 0 is found there is right:
 // the place becomes its own.
 type point struct {
-	key
+	Site
 	table  *tended // nil: the values are inline
 	inline [inlineValues]Value
-	nulls  uint64
 }
 
-// tended is the table of a point with what the janitor has to know of it.
+// tended is the table of a point, the counts that have left it, and the janitor's
+// notes.
 type tended struct {
 	table *Table
 	point *point
-	body  *body
+	kept  []Value // counts that are not in the table, by value
+	named uint64  // their sum
 	seen  sight
-	due   bool // in body.due: was added to in vain since the last look
+	due   bool // had no slot for a value since the last look
 }
 
 // hit counts v if it is known here.
@@ -94,57 +83,75 @@ func (pt *point) spill(t *tended) {
 	t.point = pt
 }
 
-// executions is how often the point was executed.
-func (pt *point) executions() uint64 {
-	n := pt.nulls
+// calls is how many calls of the site were counted.
+func (pt *point) calls() uint64 {
+	if t := pt.table; t != nil {
+		return t.table.Total()
+	}
+	n := uint64(0)
 	for _, v := range pt.inline {
 		n += v.Count
-	}
-	if pt.table != nil {
-		n += pt.table.table.Total()
 	}
 	return n
 }
 
-// PointView is what is known of one profile point.
+// keep counts n calls of a value that are not in the table. A value that is new needs
+// room; keep reports whether it took some.
+func (t *tended) keep(v, n uint64, room bool) (isNew bool) {
+	i, known := slices.BinarySearchFunc(t.kept, v, func(k Value, v uint64) int { return cmp.Compare(k.Value, v) })
+	switch {
+	case known:
+		t.kept[i].Count += n
+	case room:
+		t.kept = slices.Insert(t.kept, i, Value{Value: v, Count: n})
+	default:
+		return false
+	}
+	t.named += n
+	return !known
+}
+
+// PointView is the state of one profile point.
 type PointView struct {
-	Site Site
-	Kind Kind
-
-	// Count is how often the point was executed. But for a block, which has no
-	// values, it is the sum of all below, with unknown Nulls as 0.
-	Count  uint64
+	Site   Site
+	Count  uint64  // calls: the sum of all below
 	Values []Value // the most frequent first, then by value
-	Other  uint64  // of values that are not in Values
-	Aged   uint64  // of any value, taken away by the janitor
-	Nulls  int64   // null receivers, or NullsUnknown
+	Other  uint64  // calls that reached other values
 }
 
-// NullsUnknown is the value of [PointView.Nulls] where none was reported: a source
-// that would see them is not told from one that does not.
-const NullsUnknown = -1
-
-// view sets v to what is known of the point; v.Values is used again.
+// view sets v to the state of the point; v.Values is used again.
 func (pt *point) view(v *PointView) {
-	v.Site, v.Kind, v.Count = pt.Site, pt.kind, pt.executions()
-	v.Values, v.Other, v.Aged, v.Nulls = v.Values[:0], 0, 0, NullsUnknown
-	if pt.nulls > 0 {
-		v.Nulls = int64(pt.nulls)
+	v.Site, v.Count, v.Values, v.Other = pt.Site, pt.calls(), v.Values[:0], 0
+	t := pt.table
+	if t == nil {
+		v.Values = appendCounted(v.Values, pt.inline[:])
+		return
 	}
-	if t := pt.table; t != nil {
-		v.Values = t.table.AppendValues(v.Values)
-		v.Other, v.Aged = t.table.Other(), t.table.Aged()
-	} else if pt.kind != KindBlock {
-		v.Values = pt.appendInline(v.Values)
-	}
+	v.Values = sumUp(append(appendCounted(v.Values, t.table.held()), t.kept...))
+	v.Other = t.table.Other() + t.table.Aged() - t.named
 }
 
-func (pt *point) appendInline(to []Value) []Value {
-	for _, v := range pt.inline {
+func appendCounted(to, values []Value) []Value {
+	for _, v := range values {
 		if v.Count > 0 {
 			to = append(to, v)
 		}
 	}
 	sortValues(to)
 	return to
+}
+
+// sumUp makes the counts of equal values one, and puts the most frequent first.
+func sumUp(values []Value) []Value {
+	slices.SortFunc(values, func(a, b Value) int { return cmp.Compare(a.Value, b.Value) })
+	sums := values[:0]
+	for _, v := range values {
+		if n := len(sums); n > 0 && sums[n-1].Value == v.Value {
+			sums[n-1].Count += v.Count
+		} else {
+			sums = append(sums, v)
+		}
+	}
+	sortValues(sums)
+	return sums
 }

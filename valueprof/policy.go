@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Policy is what the [Janitor] does with a table that is full while values
+// Policy is what the janitor does with a table that is full while values
 // that are not in it keep coming.
 type Policy uint8
 
@@ -87,9 +87,10 @@ const (
 )
 
 // judge looks at a table that had the given sight at the last look, does to it
-// what the policy asks, and brings the sight up to date. It leaves both alone if
-// too few adds came since then: every, or more where nothing changes.
-func (p Policy) judge(t *Table, last *sight, every uint64) verdict {
+// what the policy asks, and brings the sight up to date. Counts that it takes away go
+// to gone. It leaves both alone if too few adds came since then: every, or more where
+// nothing changes.
+func (p Policy) judge(t *Table, last *sight, every uint64, gone func(Value)) verdict {
 	matched, other := t.Matched()-last.matched, t.Other()-last.other
 	if matched+other < last.wait(every) {
 		return verdictEarly
@@ -97,9 +98,9 @@ func (p Policy) judge(t *Table, last *sight, every uint64) verdict {
 	v := p.rule(t.Full(), float64(matched), float64(other))
 	switch v {
 	case verdictDecayed:
-		t.Decay()
+		t.Decay(gone)
 	case verdictReset:
-		t.Reset()
+		t.Reset(gone)
 	}
 	last.set(t, float32(other)/float32(matched+other))
 	return v

@@ -9,7 +9,7 @@ import (
 // dump writes what happens to tables, a line an event, OpenJ9's
 // TR_JProfilingValueDumpInfo:
 //
-//	table EVENT kind=KIND site=SITE DETAILS
+//	table EVENT site=SITE DETAILS
 //
 // A nil dump writes nothing. The first error ends it: a dump is for people, and a
 // profile goes on without.
@@ -27,14 +27,6 @@ func newDump(w io.Writer, name func(Site) string) *dump {
 		name = Site.String
 	}
 	return &dump{w: w, name: name}
-}
-
-// String gives the numbers of a site as method+offset, with @context if it has one.
-func (s Site) String() string {
-	if s.Context == 0 {
-		return fmt.Sprintf("%d+%d", s.Method, s.Offset)
-	}
-	return fmt.Sprintf("%d+%d@%d", s.Method, s.Offset, s.Context)
 }
 
 // created is when a point gets a table.
@@ -94,7 +86,7 @@ func (d *dump) totals(event string, t *tended) {
 }
 
 func (d *dump) start(event string, t *tended) {
-	d.line = fmt.Appendf(d.line[:0], "table %s kind=%s site=%s", event, t.point.kind, d.name(t.point.Site))
+	d.line = fmt.Appendf(d.line[:0], "table %s site=%s", event, d.name(t.point.Site))
 }
 
 func (d *dump) end() {

@@ -2,7 +2,7 @@ package valueprof
 
 import "math/bits"
 
-// index finds points by their keys: open addressing, linear probing, at most half
+// index finds points by their sites: open addressing, linear probing, at most half
 // full. A slot is a pointer only. The key is in the point, in the cache line
 // that a hit writes to anyway.
 type index struct {
@@ -14,12 +14,12 @@ const minIndexSlots = 64
 
 func newIndex() index { return index{slots: make([]*point, minIndexSlots)} }
 
-// find returns the point of k, or nil.
-func (x *index) find(k key) *point {
+// find returns the point of a site, or nil.
+func (x *index) find(s Site) *point {
 	mask := uint(len(x.slots) - 1)
-	for i := k.hash(); ; i++ {
+	for i := s.hash(); ; i++ {
 		pt := x.slots[i&mask]
-		if pt == nil || pt.key == k {
+		if pt == nil || pt.Site == s {
 			return pt
 		}
 	}
@@ -61,9 +61,9 @@ func (x *index) empty() {
 
 // hash folds the product of two words that hold the whole key, each combined
 // with a constant of random bits, so that neighbors lie far apart.
-func (k key) hash() uint {
+func (s Site) hash() uint {
 	hi, lo := bits.Mul64(
-		(uint64(k.Method)<<32|uint64(k.Offset))^0x9e3779b97f4a7c15,
-		(uint64(k.Context)<<8|uint64(k.kind))^0xd1b54a32d192ed03)
+		(uint64(s.Method)<<32|uint64(s.Offset))^0x9e3779b97f4a7c15,
+		uint64(s.Context)^0xd1b54a32d192ed03)
 	return uint(hi ^ lo)
 }

@@ -13,12 +13,12 @@ func TestIndexIsMap(t *testing.T) {
 		x := newIndex()
 		m := siteMap{}
 		for _, n := range rapid.SliceOfN(rapid.Uint32(), 100, 1000).Draw(t, "sites") {
-			k := key{Site{Method: n >> 20, Offset: n >> 10 & 0x3ff, Context: n & 0xff}, Kind(n >> 8 & 3)}
+			k := Site{Method: n >> 20, Offset: n >> 10 & 0x3ff, Context: n & 0x3ff}
 			if found := x.find(k); found != m[k] {
 				t.Fatalf("%+v: found %v, want %v", k, found, m[k])
 			}
 			if m[k] == nil {
-				m[k] = &point{key: k}
+				m[k] = &point{Site: k}
 				x.insert(m[k])
 			}
 			if n%500 == 499 {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 func TestSizes(t *testing.T) {
@@ -25,42 +26,157 @@ func views(p *Profile) []PointView {
 
 func TestProfile(t *testing.T) {
 	t.Parallel()
-	p := NewProfile(Options{Warm: 1})
-	call, condition, choice, block := Site{1, 10, 0}, Site{1, 20, 0}, Site{1, 30, 7}, Site{2, 0, 0}
-	for i := range 100 {
-		p.Call(call, uint64(i%4)) // 0 to 3: from inline to table
-		p.Branch(condition, i%4 == 0)
-		p.Switch(choice, uint64(min(i/10, 1)))
+	p := NewProfile(Options{})
+	one, two, many := Site{1, 10, 0}, Site{1, 20, 7}, Site{2, 0, 0}
+	for i := range uint64(100) {
+		p.Call(one, 5)
+		p.Call(two, min(i/10, 1))
+		p.Call(many, i%4) // 0 to 3: from inline to table
 	}
-	p.Null(call)
-	p.Block(block, 1<<40)
-	p.Block(block, 2)
-	p.Call(block, 5)
 	want := []PointView{
-		{Site: call, Kind: KindCall, Count: 101, Nulls: 1, Values: []Value{{0, 25}, {1, 25}, {2, 25}, {3, 25}}},
-		{Site: condition, Kind: KindBranch, Count: 100, Nulls: NullsUnknown, Values: []Value{{0, 75}, {1, 25}}},
-		{Site: choice, Kind: KindSwitch, Count: 100, Nulls: NullsUnknown, Values: []Value{{1, 90}, {0, 10}}},
-		{Site: block, Kind: KindBlock, Count: 1<<40 + 2, Nulls: NullsUnknown},
-		{Site: block, Kind: KindCall, Count: 1, Nulls: NullsUnknown, Values: []Value{{5, 1}}},
+		{Site: one, Count: 100, Values: []Value{{5, 100}}},
+		{Site: two, Count: 100, Values: []Value{{1, 90}, {0, 10}}},
+		{Site: many, Count: 100, Values: []Value{{0, 25}, {1, 25}, {2, 25}, {3, 25}}},
 	}
 	if diff := cmp.Diff(want, views(p)); diff != "" {
 		t.Error(diff)
 	}
+	p.Clear()
+	if got := views(p); got != nil {
+		t.Errorf("cleared, it has %+v", got)
+	}
+	p.Call(one, 6)
+	if diff := cmp.Diff([]PointView{{Site: one, Count: 1, Values: []Value{{6, 1}}}}, views(p)); diff != "" {
+		t.Error(diff)
+	}
 }
 
-func TestWarm(t *testing.T) {
+// TestFullMakesRoom: points with few calls go, contexts first, and the calls that are
+// then in no point are counted.
+func TestFullMakesRoom(t *testing.T) {
 	t.Parallel()
-	p := NewProfile(Options{Warm: 3})
-	for i := range 5 {
-		p.Call(Site{Method: 1, Offset: uint32(i)}, 1)
+	p := NewProfile(Options{MaxPoints: 4})
+	for i := range uint32(3) {
+		for range i + 1 {
+			p.Call(Site{Method: i}, 1)
+		}
 	}
-	p.Call(Site{Method: 2}, 1)
-	s := p.Stats()
-	if s.Methods != 2 || s.Warm != 1 || s.Points != 3 || s.Cold != 3 || s.Recorded != 3 || s.Calls != 6 {
+	p.Call(Site{Method: 0, Context: 9}, 1)
+	p.Call(Site{Method: 7}, 1)
+	got := map[uint32]uint64{}
+	for _, v := range views(p) {
+		got[v.Site.Method] = v.Count
+	}
+	if diff := cmp.Diff(map[uint32]uint64{1: 2, 2: 3, 7: 1}, got); diff != "" {
+		t.Error(diff)
+	}
+	if s := p.Stats(); s.Evicted != 2 || s.Lost != 1 || s.Points != 3 {
 		t.Errorf("%+v", s)
 	}
-	if p.MethodBytes(1) <= p.MethodBytes(2) || p.MethodBytes(3) != 0 {
-		t.Errorf("method 1: %d bytes, cold method 2: %d, unknown method 3: %d",
-			p.MethodBytes(1), p.MethodBytes(2), p.MethodBytes(3))
+}
+
+// truth counts calls exactly.
+type truth map[Site]map[uint64]uint64
+
+func (t truth) add(s Site, v uint64) {
+	if t[s] == nil {
+		t[s] = map[uint64]uint64{}
 	}
+	t[s][v]++
+}
+
+// differs compares a profile that has room for all.
+func (t truth) differs(p *Profile) string {
+	got := truth{}
+	for v := range p.Points() {
+		sum := v.Other
+		got[v.Site] = map[uint64]uint64{}
+		for i, x := range v.Values {
+			got[v.Site][x.Value] = x.Count
+			sum += x.Count
+			if i > 0 && v.Values[i-1].Count < x.Count || x.Count == 0 {
+				return "values are not sorted"
+			}
+		}
+		if sum != v.Count || v.Other != 0 {
+			return "others, or a wrong sum"
+		}
+	}
+	return cmp.Diff(t, got)
+}
+
+// TestExact: a profile is exact whatever its tables have forgotten.
+func TestExact(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := NewProfile(Options{
+			Capacity: rapid.SampledFrom([]int{2, 3, 7}).Draw(t, "capacity"),
+			Hash:     rapid.SampledFrom(Hashes()).Draw(t, "hash"),
+			Policy:   Policy(rapid.IntRange(0, 2).Draw(t, "policy")),
+			Every:    rapid.SampledFrom([]int{1, 10, 100}).Draw(t, "every"),
+		})
+		exact := truth{}
+		values := rapid.SliceOfN(rapid.Uint64(), 1, 30).Draw(t, "values")
+		for _, pick := range rapid.SliceOfN(rapid.IntRange(0, 3*len(values)-1), 50, 1000).Draw(t, "calls") {
+			s, v := Site{Method: 1, Context: uint32(pick % 3)}, values[pick/3]
+			exact.add(s, v)
+			p.Call(s, v)
+			if pick == 1 {
+				p.Clear()
+				clear(exact)
+			}
+		}
+		if diff := exact.differs(p); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// FuzzProfile drives a profile by bytes: three a call, a method, an offset with a
+// context, and a value. No call is lost uncounted, and memory is bounded.
+func FuzzProfile(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("\x01\x02\x03\x01\x02\x04\x01\x02\x05\x00\x00\x00"))
+	long := make([]byte, 4000)
+	for i := range long {
+		long[i] = byte(i*i>>3 + i)
+	}
+	f.Add(long)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		const points, values = 16, 40
+		p := NewProfile(Options{Capacity: 3, Every: 8, MaxPoints: points, MaxValues: values})
+		told := uint64(0)
+		for ; len(data) >= 3; data = data[3:] {
+			s := Site{Method: uint32(data[0] % 32), Offset: uint32(data[1] % 3), Context: uint32(data[1] >> 6)}
+			p.Call(s, uint64(data[2]))
+			if s.Context == 0 {
+				told++
+			}
+		}
+		stats := p.Stats()
+		known, kept := stats.Lost, 0
+		for v := range p.Points() {
+			if v.Site.Context == 0 {
+				known += v.Count
+			}
+			sum := v.Other
+			for _, x := range v.Values {
+				sum += x.Count
+			}
+			if sum != v.Count {
+				t.Errorf("sum of %d: %+v", sum, v)
+			}
+		}
+		for _, pt := range p.points {
+			if pt.table != nil {
+				kept += len(pt.table.kept)
+			}
+		}
+		if known != told {
+			t.Errorf("told %d calls, has %d: %+v", told, known, stats)
+		}
+		if stats.Points > points || stats.Values > values || stats.Values != kept {
+			t.Errorf("%d values are kept, over a limit: %+v", kept, stats)
+		}
+	})
 }

@@ -18,7 +18,7 @@ func ExampleTable() {
 	}
 	fmt.Println("other", t.Other(), "of", t.Total())
 
-	t.Decay() // 8 and 9 are too many to stay unknown
+	t.Decay(nil) // 8 and 9 are too many to stay unknown
 	t.AddN(8, 10)
 	fmt.Println(t.AppendValues(nil), t.Other(), t.Aged(), t.Total())
 	// Output:

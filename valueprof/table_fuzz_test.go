@@ -42,9 +42,9 @@ const recordBytes = 9
 func apply(t *Table, op byte, v uint64) uint64 {
 	switch op % 8 {
 	case 0:
-		t.Decay()
+		t.Decay(nil)
 	case 1:
-		t.Reset()
+		t.Reset(nil)
 	case 2:
 		t.AddN(v, uint64(op>>3))
 		return uint64(op >> 3)

@@ -149,8 +149,8 @@ func compareToModel(t *rapid.T, h Hash) {
 			tab.AddN(v, n)
 			m.add(v, n)
 		},
-		"decay": func(t *rapid.T) { tab.Decay(); m.decay() },
-		"reset": func(t *rapid.T) { tab.Reset(); m.reset() },
+		"decay": func(t *rapid.T) { tab.Decay(nil); m.decay() },
+		"reset": func(t *rapid.T) { tab.Reset(nil); m.reset() },
 		"": func(t *rapid.T) {
 			if d := m.differs(tab); d != "" {
 				t.Fatal(d)

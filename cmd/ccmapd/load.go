@@ -18,7 +18,8 @@ type profile struct {
 	whole           *ccmap.Snapshot // the whole run: the same, unless its window is shown
 	path            string
 	measure         measure
-	cautioned       bool // the caution has been printed
+	cautioned       bool    // the caution has been printed
+	phase           *uint32 // of the caught calls; nil: all
 }
 
 // countsSamples reports whether the profile says how many samples it was made

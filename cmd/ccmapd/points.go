@@ -29,9 +29,11 @@ single positions of its code, beside the stacks.
     imported  the program itself: all executions (convert --coverage)
 
 Calls whose callers are known stand with them (←, the innermost first); others
-are of any callers. 'others' are values that were not kept apart, 'aged' is what
-was forgotten of any value to make room for those that are frequent now, and
-'null' are calls of nothing, where the source sees them.
+are of any callers. 'others' are values that were not kept apart, 'aged' are counts
+of any value that files of earlier versions had forgotten, and 'null' are calls of
+nothing, where the source sees them.
+
+` + phasesHelp + `
 
 The method with the highest count comes first, and in it what comes first in the
 source; --sort count orders points alone, --sort name methods by name. METHOD is a
@@ -61,6 +63,9 @@ func newPointsCmd(env *environment) *cobra.Command {
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, methods, err := list.loadWithMethods(env, args)
+			if err == nil {
+				err = list.phase.apply(p)
+			}
 			if err != nil {
 				return err
 			}
@@ -75,6 +80,7 @@ func newPointsCmd(env *environment) *cobra.Command {
 type pointListing struct {
 	listing
 	kind, origin choice
+	phase        phaseFlag
 	values       uint
 }
 
@@ -84,6 +90,7 @@ const sortMethod = "method"
 const sortCount = "count"
 
 func (l *pointListing) register(cmd *cobra.Command) {
+	l.phase.register(cmd)
 	l.sort = choice{value: sortMethod, from: []string{sortMethod, sortCount, sortName}}
 	flags := cmd.Flags()
 	flags.UintVarP(&l.limit, "limit", "n", 20, "list at most `N`; 0: all")
@@ -140,7 +147,7 @@ func (l *pointListing) points(p *profile, methods methodSet) []ccmap.Point {
 // of every call, so points of samples are made of them; those that a file of an
 // earlier version holds are not looked at.
 func (p *profile) points() []ccmap.Point {
-	points := slices.DeleteFunc(slices.Clone(p.Points()), func(q ccmap.Point) bool {
+	points := slices.DeleteFunc(slices.Clone(p.countedPoints()), func(q ccmap.Point) bool {
 		return q.Origin == ccmap.OriginSampled && q.Kind == ccmap.PointCall
 	})
 	if !p.countsSamples() {
@@ -173,7 +180,7 @@ func (l *pointListing) note(p *profile, points []ccmap.Point) string {
 	}
 	switch {
 	case len(points) > 0:
-		return fmt.Sprintf("%s of %s", plural(int64(len(points)), "point"), plural(int64(len(methods)), "method"))
+		return fmt.Sprintf("%s of %s%s", plural(int64(len(points)), "point"), plural(int64(len(methods)), "method"), p.ofPhase())
 	case all > 0:
 		return "no such point, of " + plural(int64(all), "point")
 	}

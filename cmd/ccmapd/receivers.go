@@ -50,9 +50,11 @@ one name; with --all every call site. METHOD restricts the list to calls made by
 a name, or as much of its end as is unique.
 
 ` + recentHelp + `
-Caught calls are of the whole run.
+Caught calls are then of the last phase.
 
-With --json: profile {as in top}, caught_calls, sites [{caller {method, signature,
+` + phasesHelp + `
+
+With --json: profile {as in top}, caught_calls, phases {number: calls} where there are several, sites [{caller {method, signature,
 file, line and position of the call, see query}, percent, verdict, decisive
 ("samples" or "calls"),
 entropy_bits, gain_bits, by_samples {…}, by_calls {…}}], hidden_sites. Of each kind
@@ -73,6 +75,7 @@ const receiversExample = `  ccmapd receivers web.pb.gz
 // receiversFlags are what the list of receivers is to have.
 type receiversFlags struct {
 	listing
+	phase    phaseFlag
 	all      bool
 	verdict  choice
 	depth    uint
@@ -99,6 +102,9 @@ func newReceiversCmd(env *environment) *cobra.Command {
 				return usagef("--depth must be 1 to %d", maxReceiverDepth)
 			}
 			p, callers, err := flags.loadWithMethods(env, args)
+			if err == nil {
+				err = flags.phase.apply(p)
+			}
 			if err != nil {
 				return err
 			}
@@ -120,6 +126,7 @@ func (f *receiversFlags) register(cmd *cobra.Command) {
 	f.listing.register(cmd, 20, sortTime, sortCalls, sortEntropy, sortGain, sortName)
 	f.verdict.from = verdictWords()
 	registerChoice(cmd, &f.verdict, "verdict", "list only what is `V`: "+orList(f.verdict.from))
+	f.phase.register(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "list all call sites, also of one receiver")
 	flags.UintVar(&f.depth, "depth", ccmap.MaxPointCallers, "tell contexts apart by up to `N` callers, of which caught calls have 3")
@@ -151,7 +158,7 @@ type receiverList struct {
 	flags  receiversFlags
 	rows   []receiversRow
 	hidden int   // sites that --all would list
-	caught int64 // calls, in the whole profile
+	caught int64 // calls, in all of the chosen phases
 }
 
 // receiversRow is a call site with what decides about it.
@@ -168,7 +175,7 @@ func (r receiversRow) call() ccmap.Frame { return ccmap.Frame{Method: r.Caller, 
 
 // newReceivers finds the sites of some callers, in order; nil means of all.
 func newReceivers(p *profile, callers methodSet, flags receiversFlags) receiverList {
-	r := receiverList{profile: p, flags: flags, caught: caughtCalls(p.Snapshot)}
+	r := receiverList{profile: p, flags: flags, caught: caughtCalls(p.countedPoints())}
 	var wanted func(ccmap.MethodID) bool
 	if callers != nil {
 		wanted = callers.has
@@ -210,15 +217,15 @@ func newReceiversRow(p *profile, site pollution.Site, depth int) receiversRow {
 
 // pollution returns the analysis of the receivers in the profile.
 func (p *profile) pollution() *pollution.Analysis {
-	return pollution.New(p.Snapshot, pollution.Options{Weight: p.measure.of})
+	return pollution.New(p.Snapshot, pollution.Options{Weight: p.measure.of, Points: p.countedPoints()})
 }
 
-// caughtCalls returns how many calls were caught.
-func caughtCalls(s *ccmap.Snapshot) int64 {
+// caughtCalls returns how many calls the points have.
+func caughtCalls(points []ccmap.Point) int64 {
 	n := int64(0)
-	for _, p := range s.Points() {
-		if p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall && p.Callers == nil {
-			n += p.Count
+	for _, q := range points {
+		if isCaught(q) && q.Callers == nil {
+			n += q.Count
 		}
 	}
 	return n

@@ -62,13 +62,29 @@ func receiversJSON(r receiverList, shown []receiversRow) any {
 	out := struct {
 		Profile     profileJSON         `json:"profile"`
 		CaughtCalls int64               `json:"caught_calls"`
+		Phases      map[string]int64    `json:"phases,omitempty"` // caught calls of each, from 1
 		Sites       []receiversSiteJSON `json:"sites"`
 		Hidden      int                 `json:"hidden_sites"`
-	}{describeJSON(r.profile), r.caught, make([]receiversSiteJSON, len(shown)), r.hidden}
+	}{describeJSON(r.profile), r.caught, r.callsByPhase(), make([]receiversSiteJSON, len(shown)), r.hidden}
 	for i, row := range shown {
 		out.Sites[i] = r.siteJSON(row)
 	}
 	return out
+}
+
+// callsByPhase returns the caught calls of each phase of the program, by its number,
+// where there are several.
+func (p *profile) callsByPhase() map[string]int64 {
+	if len(p.phases()) < 2 {
+		return nil
+	}
+	calls := make(map[string]int64)
+	for _, q := range p.Points() {
+		if isCaught(q) && q.Callers == nil {
+			calls[phaseName(q.Phase)] += q.Count
+		}
+	}
+	return calls
 }
 
 func (r receiverList) siteJSON(row receiversRow) receiversSiteJSON {

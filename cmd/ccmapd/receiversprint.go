@@ -68,10 +68,7 @@ func (r receiverList) caughtNote() string {
 	if r.Meta().Engine != wasm.SamplingEngine {
 		note += " by breakpoints"
 	}
-	if r.isRecent() {
-		note += ", in the whole run"
-	}
-	return note + "."
+	return note + r.ofPhase() + "."
 }
 
 // noCallsCaught says what it means that an engine has caught no calls.

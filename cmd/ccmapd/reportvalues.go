@@ -23,7 +23,8 @@ func (s *session) reportValues(w io.Writer, r manager.Report) {
 	}
 	fmt.Fprintf(w, "\nReceivers: %s%s%s.\n", s.caught(r), points, seeReceivers(r.Written))
 	if v.Evicted > 0 {
-		fmt.Fprintf(w, "%s of rare calls made room for others%s.\n", plural(int64(v.Evicted), "profile point"), s.moreRoom())
+		fmt.Fprintf(w, "%s of rare calls made room for others, and %s with them%s.\n",
+			plural(int64(v.Evicted), "profile point"), plural(int64(v.Lost), "call"), s.moreRoom())
 	}
 }
 
@@ -71,6 +72,7 @@ type valuesJSON struct {
 	Points  int    `json:"points"`  // of caught calls
 	Bytes   int    `json:"bytes"`   // that the points take
 	Evicted int    `json:"evicted"` // points that made room for others
+	Lost    uint64 `json:"lost"`    // calls in none of the points any more
 	Decayed int    `json:"decayed"` // times that a table was
 	Reset   int    `json:"reset"`   // times that a table was
 }

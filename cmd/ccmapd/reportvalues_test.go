@@ -103,7 +103,7 @@ func TestReportOfNoCalls(t *testing.T) {
 // TestReportOfRareCalls: a larger --max-memory is advised where it helps.
 func TestReportOfRareCalls(t *testing.T) {
 	t.Parallel()
-	const made = "1,200 profile points of rare calls made room for others"
+	const made = "1,200 profile points of rare calls made room for others, and 30 calls with them"
 	s := &session{flags: newSamplingFlags(nil)}
 	for memory, want := range map[byteSize]string{
 		0:          made + ".\n",
@@ -112,7 +112,7 @@ func TestReportOfRareCalls(t *testing.T) {
 	} {
 		s.flags.memory = memory
 		var out bytes.Buffer
-		s.reportValues(&out, manager.Report{Values: manager.ValueStats{Points: 1, Evicted: 1200}})
+		s.reportValues(&out, manager.Report{Values: manager.ValueStats{Points: 1, Evicted: 1200, Lost: 30}})
 		if !strings.HasSuffix(out.String(), want) {
 			t.Errorf("--max-memory %v: %q, want %q in the end", memory, &out, want)
 		}

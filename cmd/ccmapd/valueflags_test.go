@@ -47,7 +47,7 @@ func TestDumpValues(t *testing.T) {
 	for flag, want := range map[string]bool{"": false, "--dump-values": true, "--dump-values -v": true, "--dump-values --json": true} {
 		args := []string{"attach", "42", "-o", filepath.Join(t.TempDir(), "a.json")}
 		r := runEngines(t, []engine{polymorphic}, append(args, strings.Fields(flag)...)...)
-		if got := strings.Contains(r.stderr, "\ntable created kind=call site=main.main+1 "); got != want || r.code != exitOK {
+		if got := strings.Contains(r.stderr, "\ntable created site=main.main+1 "); got != want || r.code != exitOK {
 			t.Errorf("with %q a table is told of: %v, want %v\n%s", flag, got, want, r.stderr)
 		}
 	}

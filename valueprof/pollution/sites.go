@@ -11,6 +11,9 @@ import (
 type Options struct {
 	// Weight is what shares of CPU samples are of, not negative; nil: their time.
 	Weight func(ccmap.Counters) int64
+	// Points are the profile points that caught calls are read from; nil: those of the
+	// snapshot. Points of several phases are added up.
+	Points []ccmap.Point
 }
 
 // Analysis reads the receivers in a snapshot. Any goroutine may use it.
@@ -40,7 +43,11 @@ func New(s *ccmap.Snapshot, o Options) *Analysis {
 	if id, ok := s.Names().Lookup(ccmap.TruncatedName, ""); ok {
 		a.truncated = id
 	}
-	for _, p := range s.Points() {
+	points := o.Points
+	if points == nil {
+		points = s.Points()
+	}
+	for _, p := range points {
 		if p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall {
 			at := position{p.Method, p.Offset}
 			a.caught[at] = append(a.caught[at], p)
