@@ -39,8 +39,8 @@
 // of a method, in any context or after up to three callers, such as the methods
 // that an interface call has reached. They are not folded but given
 // ([Map.SetPoints], [Map.AddPoint]), count for no total of the map, do not decay,
-// and stay when it is pruned. [Snapshot.Points] has them, those of each phase of the
-// program apart; [SumPhases] adds them up.
+// and stay when it is pruned. [Snapshot.Points] has them, by phase of the program;
+// [SumPhases] adds the phases up.
 //
 // # Hot ever and hot now
 //

@@ -32,8 +32,8 @@ func (m *Map) SetPoints(o Origin, list []Point) {
 	m.giveBack(before - m.points.bytes)
 }
 
-// AddPoint adds to the point of the same origin, kind, method, offset, end,
-// context and phase what p counts, or makes it. Counts that would overflow stay at the
+// AddPoint adds the counts of p to the point of the same origin, kind, method, offset,
+// end, context and phase, or makes it. Counts that would overflow stay at the
 // largest. If only one of the two sources sees null receivers, Nulls are that
 // one's; if only one knows of values, what the other counts is in Other. The map
 // keeps Callers, which the caller must not change any more.

@@ -362,3 +362,28 @@ func TestNamesOfOriginsAndKinds(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestSumPhases: without phases, points are as if all had been added in one.
+func TestSumPhases(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		apart, one := ccmap.New(ccmap.Options{}), ccmap.New(ccmap.Options{})
+		for _, name := range []string{"A", "B", "C"} {
+			apart.Names().Intern(ccmap.Method{Name: name})
+			one.Names().Intern(ccmap.Method{Name: name})
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "points") {
+			p := drawPoint(t, 2)
+			apart.AddPoint(p)
+			p.Phase = 0
+			one.AddPoint(p)
+		}
+		before := slices.Clone(apart.Snapshot().Points())
+		if diff := cmp.Diff(one.Snapshot().Points(), ccmap.SumPhases(apart.Snapshot().Points())); diff != "" {
+			t.Errorf("-added in one phase +summed:\n%s", diff)
+		}
+		if diff := cmp.Diff(before, apart.Snapshot().Points()); diff != "" {
+			t.Errorf("points were changed:\n%s", diff)
+		}
+	})
+}

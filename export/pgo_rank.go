@@ -17,7 +17,7 @@ const leastCaught = 30
 // order by caught calls.
 func (p *pgoProfile) rank() {
 	var weights map[callSite]map[ccmap.MethodID]int64
-	for _, point := range p.from.Points() {
+	for _, point := range ccmap.SumPhases(p.from.Points()) {
 		if point.Origin != ccmap.OriginBurst || point.Kind != ccmap.PointCall || point.Callers != nil {
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Policy is what the janitor does with a table that is full while values
+// Policy says how the janitor treats a table that is full while values
 // that are not in it keep coming.
 type Policy uint8
 
@@ -86,10 +86,10 @@ const (
 	verdictReset                  // by PolicyReset
 )
 
-// judge looks at a table that had the given sight at the last look, does to it
-// what the policy asks, and brings the sight up to date. Counts that it takes away go
-// to gone. It leaves both alone if too few adds came since then: every, or more where
-// nothing changes.
+// judge looks at a table that had the given sight at the last look, applies the policy
+// to it, and brings the sight up to date. Counts that it takes away go to gone. It
+// leaves both alone if too few adds came since then: every, or more where nothing
+// changes.
 func (p Policy) judge(t *Table, last *sight, every uint64, gone func(Value)) verdict {
 	matched, other := t.Matched()-last.matched, t.Other()-last.other
 	if matched+other < last.wait(every) {

@@ -25,7 +25,7 @@ type Options struct {
 	// 4 · MaxPoints. Beyond it calls of further values are counted as others.
 	MaxValues int
 
-	Log  *slog.Logger      // says at level Debug what the janitor did; nil: nothing is said
+	Log  *slog.Logger      // is told at level Debug of the work of the janitor; nil: discards
 	Dump io.Writer         // gets a line for every event in the life of a table; nil: none
 	Name func(Site) string // renders sites in the dump; nil: as Site.String does
 }
@@ -63,7 +63,7 @@ func (o Options) complete() Options {
 type Profile struct {
 	opts    Options
 	index   index
-	points  []*point // in the order in which they were first called
+	points  []*point // by first call
 	values  int      // that are kept beside tables
 	janitor janitor
 	dump    *dump
@@ -191,9 +191,8 @@ func (p *Profile) free(pt *point) {
 	p.pool.free(pt)
 }
 
-// Points goes through all points, in the order in which they were first called. The
-// Values of a view are good until the next one. The profile must not be added to
-// meanwhile.
+// Points goes through all points, by their first call. The Values of a view are good
+// until the next one. The profile must not be added to meanwhile.
 func (p *Profile) Points() iter.Seq[PointView] {
 	return func(yield func(PointView) bool) {
 		var v PointView
@@ -218,7 +217,7 @@ func (p *Profile) Sites() iter.Seq[Site] {
 	}
 }
 
-// Stats says how much a profile holds and what it did.
+// Stats says how much a profile holds, and counts its work.
 type Stats struct {
 	Points int // held
 	Tables int // of them, those with a table

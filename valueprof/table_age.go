@@ -2,8 +2,9 @@ package valueprof
 
 // Decay makes room for values that have become frequent: it halves every count
 // and other, and drops the weakest quarter of the values, at least one. The counts
-// that it takes away are added to Aged, so Total stays, and given to gone, by value,
-// but for those of other. A value may come twice. Nil: nobody keeps them.
+// that it takes away are added to Aged, so Total stays. It gives them to gone, by
+// value, except the counts of other, which have none; a value may come twice. Gone may
+// be nil.
 func (t *Table) Decay(gone func(Value)) {
 	held := t.held()
 	for i := range held {
@@ -30,8 +31,7 @@ func halve(count *uint64) uint64 {
 }
 
 // Reset clears all values and other, so that the next values to come repopulate
-// the table: what the seed does. The counts that it takes away go where those of
-// Decay go.
+// the table, as the seed has it. It gives away counts as Decay does.
 func (t *Table) Reset(gone func(Value)) {
 	t.aged += t.other
 	t.other = 0

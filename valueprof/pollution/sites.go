@@ -11,8 +11,8 @@ import (
 type Options struct {
 	// Weight is what shares of CPU samples are of, not negative; nil: their time.
 	Weight func(ccmap.Counters) int64
-	// Points are the profile points that caught calls are read from; nil: those of the
-	// snapshot. Points of several phases are added up.
+	// Points are the profile points that caught calls are read from, added up over
+	// their phases; nil: the points of the snapshot.
 	Points []ccmap.Point
 }
 
