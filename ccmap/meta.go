@@ -23,8 +23,8 @@ type Meta struct {
 	Window          time.Duration // time constant of the recent counters; 0: there are none
 	Pruned          PruneStats
 	Settled         Settled
-	// Comments are anything else a reader should see, one line each. What begins
-	// with [CommentWarning] says why the profile is not the whole truth.
+	// Comments are anything else a reader should see, one line each. A comment that
+	// begins with [CommentWarning] says why the profile is not the whole truth.
 	Comments []string
 }
 

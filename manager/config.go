@@ -33,8 +33,10 @@ type Config struct {
 	Embedded bool
 
 	// Tuner changes the interval, beginning with the one that the source has.
-	// Nil leaves it at that.
-	Tuner Tuner
+	// Nil leaves it at that, but in a session of [Start], which then has a
+	// [tuning.Tuner] with its defaults, unless FixedInterval is set.
+	Tuner         Tuner
+	FixedInterval bool
 
 	// Logger receives every change of the interval, how settled the map is, when
 	// the target drifts, and what goes wrong on the way. Nil discards.
@@ -64,6 +66,10 @@ type Tuner interface {
 	// Observe takes what happened since the last observation, and returns a new
 	// interval if it wants one.
 	Observe(tuning.Observation) (tuning.Decision, bool)
+
+	// Missing returns how many more samples with a verdict the next decision
+	// takes: 0 if it waits for none.
+	Missing() int
 }
 
 const defaultPublishEvery = 100 * time.Millisecond

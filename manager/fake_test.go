@@ -81,6 +81,8 @@ type fakeTuner struct {
 	samples  atomic.Int64
 }
 
+func (t *fakeTuner) Missing() int { return 3 }
+
 func (t *fakeTuner) Observe(o tuning.Observation) (tuning.Decision, bool) {
 	t.samples.Add(int64(o.Samples))
 	return t.decide(o)

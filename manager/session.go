@@ -3,8 +3,11 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/tuning"
 )
 
 // Session is a manager in a goroutine of its own, for a program that profiles
@@ -34,10 +37,13 @@ var errStopped = errors.New("as asked for")
 //	session, err := manager.Start(ctx, manager.Config{Source: profiler})
 //
 // The session lasts until [Session.Stop], the context's end, the source's end or
-// [Config.Until], and has a goroutine until then. Like New's, its interval stays as
-// it is without a [Config.Tuner].
+// [Config.Until], and has a goroutine until then. Its interval is tuned, unless
+// [Config.FixedInterval] is set or the source has none.
 func Start(ctx context.Context, c Config) (*Session, error) {
 	c.Embedded = true
+	if err := c.addTuner(); err != nil {
+		return nil, err
+	}
 	m, err := New(c)
 	if err != nil {
 		return nil, err
@@ -46,6 +52,28 @@ func Start(ctx context.Context, c Config) (*Session, error) {
 	s := &Session{manager: m, stop: stop, done: make(chan struct{})}
 	go s.run(ctx)
 	return s, nil
+}
+
+// EmbeddedSampleCost is the CPU time of a sample that a target in this process takes
+// itself: WebAssembly 1.3 to 3.5 µs, at 10 to 1,000 frames, in a loop (BenchmarkSample
+// of package wasm), and more where caches are cold.
+const EmbeddedSampleCost = 5 * time.Microsecond
+
+// addTuner adds the tuner that a session in this process has by default.
+func (c *Config) addTuner() error {
+	if c.Tuner != nil || c.FixedInterval || c.Source == nil {
+		return nil
+	}
+	stats := c.Source.Stats()
+	if stats.Interval <= 0 || stats.Unit == ccmap.Instructions {
+		return nil // what is executed is recorded whole, or sampled when the VM asks for it
+	}
+	tuner, err := tuning.New(tuning.Config{Initial: stats.Interval, SampleCost: EmbeddedSampleCost})
+	if err != nil {
+		return fmt.Errorf("configure manager: %w", err)
+	}
+	c.Tuner = tuner
+	return nil
 }
 
 func (s *Session) run(ctx context.Context) {

@@ -73,6 +73,51 @@ func TestStartNeedsASourceAlone(t *testing.T) {
 	})
 }
 
+// A session in this process tunes as the command does, unless it is told not to:
+// samples that always find the same activation are taken less often.
+func TestStartTunes(t *testing.T) {
+	t.Parallel()
+	for _, fixed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			source := newHosted()
+			source.run = func(ctx context.Context) (sampler.Ending, error) {
+				r := source.sink.Queue.Ring()
+				defer r.Close()
+				s := stack(source.sink.Names, "leaf", "root")
+				s.Top = ccmap.TopRepeated
+				for range 2000 {
+					r.Push(s)
+					r.Publish()
+					time.Sleep(10 * time.Millisecond)
+				}
+				return sampler.Ending{Reason: "stopped"}, nil
+			}
+			session := mustStart(t, t.Context(), Config{Source: source, FixedInterval: fixed})
+			<-session.Done()
+			if longer := source.Stats().Interval > 10*time.Millisecond; longer == fixed {
+				t.Errorf("fixed %t, and the interval is %v", fixed, source.Stats().Interval)
+			}
+		})
+	}
+}
+
+func TestStartTunesNoSourceWithoutInterval(t *testing.T) {
+	t.Parallel()
+	for _, stats := range []sampler.Stats{{}, {Interval: time.Millisecond, Unit: ccmap.Instructions}} {
+		synctest.Test(t, func(t *testing.T) {
+			source := newHosted()
+			source.stats = stats
+			session := mustStart(t, t.Context(), Config{Source: source})
+			if session.manager.config.Tuner != nil {
+				t.Errorf("%+v is tuned", stats)
+			}
+			if _, err := session.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestStartedSessionEndsByItself(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

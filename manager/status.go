@@ -14,6 +14,7 @@ type Status struct {
 	Sampled         time.Duration // CPU time of the target that they stand for
 	Known, Repeated uint64        // samples with a verdict on their top activation, and repetitions
 	Interval        time.Duration // CPU time between two samples of one thread
+	MissingVerdicts int           // samples with a verdict that the tuner waits for; 0: none
 	Loss            ccmap.Loss    // at the time of the call
 	Threads         int           // attached at the time of the call
 	Nodes           int           // of the map
@@ -49,6 +50,9 @@ func (m *Manager) show() {
 	s.Caught += uint64(m.turn.hits)
 	s.Sampled = time.Duration(m.sampled)
 	s.Known, s.Repeated = meta.Known, meta.Repeated
+	if m.config.Tuner != nil {
+		s.MissingVerdicts = m.config.Tuner.Missing()
+	}
 	s.Interval = meta.Interval[len(meta.Interval)-1].Interval
 	s.Loss = ccmap.Loss{
 		Corrupt:  meta.Loss.Corrupt - m.loss.Corrupt,

@@ -105,5 +105,8 @@ func (c Config) check() error {
 // clamp returns d moved between the shortest and the longest interval.
 func (c Config) clamp(d time.Duration) time.Duration { return min(max(d, c.Min), c.Max) }
 
+// plenty is how many known samples end a doubt.
+func (c Config) plenty() int { return max(2*c.Window, plentyKnown) }
+
 // middle is the rate of repetitions that a change of the interval aims at.
 func (c Config) middle() float64 { return (c.Low + c.High) / 2 }

@@ -88,6 +88,16 @@ func (t *Tuner) Interval() time.Duration { return t.interval }
 // State returns what the tuner is doing.
 func (t *Tuner) State() State { return t.state }
 
+// Missing returns how many more samples with a known verdict the next step takes,
+// as far as repetitions decide it and their rate stays as it is. It is 0 while the
+// tuner is settled, and if repetitions are not to decide.
+func (t *Tuner) Missing() int {
+	if t.state == Settled || t.config.Off {
+		return 0
+	}
+	return t.window.missing(t.config)
+}
+
 // Observe takes in an observation and returns true with a decision if the
 // interval is to change. The budget comes first: a change that it demands is
 // not delayed by a window that is still open. Nor is the return from a pace that

@@ -201,3 +201,48 @@ func TestObserveAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for an observation without a decision", n)
 	}
 }
+
+// As many verdicts as Missing says bring the tuner to a decision, or to rest, if
+// their rate stays as it is.
+func TestMissingVerdictsDecide(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		repeated, known int // so far
+		want            int
+	}{
+		{0, 0, 657},
+		{0, 57, 600},
+		{1, 1, 99},   // surely over
+		{20, 40, 60}, // surely over
+		{5, 100, 0},  // inside
+		{2, 100, 0},
+		{16, 100, 1900}, // as near to the threshold as can be told
+	} {
+		tuner, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tuner.Observe(Observation{Samples: test.known, Known: test.known, Repeated: test.repeated})
+		if got := tuner.Missing(); got != test.want {
+			t.Errorf("%d of %d: %d are missing, want %d", test.repeated, test.known, got, test.want)
+			continue
+		}
+		more := tuner.window.rate.grown(test.known + test.want)
+		_, changed := tuner.Observe(Observation{
+			At:       time.Minute,
+			Samples:  test.want,
+			Known:    test.want,
+			Repeated: more.repeated - test.repeated,
+		})
+		if !changed && tuner.State() != Settled {
+			t.Errorf("%d of %d and %d more: no decision", test.repeated, test.known, test.want)
+		}
+		if missing := tuner.Missing(); (missing == 0) != (tuner.State() == Settled) {
+			t.Errorf("%s, and %d are missing", tuner.State(), missing)
+		}
+	}
+	off, err := New(Config{Off: true})
+	if err != nil || off.Missing() != 0 {
+		t.Errorf("%d are missing where nothing is tuned, %v", off.Missing(), err)
+	}
+}

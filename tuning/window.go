@@ -2,6 +2,7 @@ package tuning
 
 import (
 	"math"
+	"sort"
 	"time"
 )
 
@@ -60,7 +61,7 @@ func (w *window) judge(c Config) verdict {
 	v := w.rate.judge(c)
 	if v == unsure {
 		v = unknown
-		if old || w.rate.known >= max(2*c.Window, plentyKnown) {
+		if old || w.rate.known >= c.plenty() {
 			v = inside
 		}
 	}
@@ -70,6 +71,20 @@ func (w *window) judge(c Config) verdict {
 		w.restart()
 	}
 	return v
+}
+
+// missing returns how many more known samples give a verdict, if the rate stays as
+// it is: 0 if nothing is known, as it is in most programs.
+func (w *window) missing(c Config) int {
+	least, plenty := min(minKnown, c.Window), c.plenty()
+	decided := func(more int) bool {
+		switch w.rate.grown(least + more).judge(c) {
+		case unknown, unsure:
+			return false
+		}
+		return true
+	}
+	return max(least+sort.Search(plenty-least, decided)-w.rate.known, 0)
 }
 
 // verdict is what a rate means.
@@ -87,6 +102,14 @@ const (
 type rate struct{ repeated, known int }
 
 func (r rate) value() float64 { return float64(r.repeated) / float64(r.known) }
+
+// grown returns a rate of the same value with so many known samples.
+func (r rate) grown(known int) rate {
+	if r.known == 0 {
+		return rate{known: known}
+	}
+	return rate{repeated: int(math.Round(r.value() * float64(known))), known: known}
+}
 
 func (r rate) judge(c Config) verdict {
 	if r.known < min(minKnown, c.Window) {

@@ -97,7 +97,7 @@ func formatStatus(last, s manager.Status) string {
 	parts = append(parts, formatProgress(s)...)
 	parts = append(parts,
 		"interval "+formatTime(int64(s.Interval)),
-		"repetitions "+formatRepetitions(s),
+		"repetitions "+formatRepetitions(s)+formatTuning(s),
 		formatLoss(s.Loss),
 		formatCount(int64(s.Nodes))+" nodes",
 		formatBytes(s.Bytes),
@@ -143,6 +143,21 @@ func formatRepetitions(s manager.Status) string {
 		return "–"
 	}
 	return formatPercent(percent(int64(s.Repeated), int64(s.Known)))
+}
+
+// formatTuning prints how long the tuner waits for its next step, by the verdicts
+// that there have been: " (tuning in ~45s: 517 more verdicts)". It is "" if the tuner
+// waits for none.
+func formatTuning(s manager.Status) string {
+	if s.MissingVerdicts == 0 {
+		return ""
+	}
+	when := ""
+	if s.Known > 0 {
+		wait := time.Duration(float64(s.Elapsed) / float64(s.Known) * float64(s.MissingVerdicts))
+		when = " in ~" + max(wait, time.Second).Round(time.Second).String()
+	}
+	return fmt.Sprintf(" (tuning%s: %s)", when, plural(int64(s.MissingVerdicts), "more verdict"))
 }
 
 // formatBytes prints a size in the units of the SI.

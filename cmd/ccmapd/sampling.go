@@ -39,7 +39,9 @@ const samplingHelp = `The interval is CPU time of one thread of the program, so 
 nothing. With --tune it becomes longer where samples find the same activation on
 top again and again (over --tune-high), and shorter where they never do (below
 --tune-low); --max-overhead bounds what that may cost the program. --tune=false
-keeps --interval, and then has no limit of the overhead unless one is given.
+keeps --interval, and then has no limit of the overhead unless one is given. The
+first step takes 100 to 660 samples with a verdict, which can be a minute or more:
+the live line says how many are missing.
 
 SETTLED  Two halves of the samples are compared now and then. What they overlap
 says how settled the profile is: of methods, edges (a call and what it calls) and

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/manager"
@@ -73,11 +72,6 @@ func (c chosen) noKernelTime() string {
 	return cmp.Or(stats.KernelReason, "the engine cannot see it")
 }
 
-// insideSampleCost is what a sample costs a target in this process, which takes it
-// itself: WebAssembly 1.3 to 3.5 µs, at 10 to 1,000 frames, in a loop (BenchmarkSample
-// of package wasm), and more where caches are cold.
-const insideSampleCost = 5 * time.Microsecond
-
 // newManager returns the manager of a session, with the tuner that the flags ask
 // for. Where every call is recorded, there is no interval to tune.
 func newManager(f *samplingFlags, c manager.Config) (*manager.Manager, error) {
@@ -86,7 +80,7 @@ func newManager(f *samplingFlags, c manager.Config) (*manager.Manager, error) {
 	}
 	config := f.tuning()
 	if c.Embedded {
-		config.SampleCost = insideSampleCost
+		config.SampleCost = manager.EmbeddedSampleCost
 	}
 	tuner, err := tuning.New(config)
 	if err != nil {

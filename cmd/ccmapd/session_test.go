@@ -242,6 +242,21 @@ func TestFormatStatus(t *testing.T) {
 	if got := formatStatus(manager.Status{}, manager.Status{Interval: 10 * time.Millisecond}); got != empty {
 		t.Errorf("status %q\nwant   %q", got, empty)
 	}
+	for _, test := range []struct {
+		known   uint64
+		missing int
+		loss    ccmap.Loss
+		want    string
+	}{
+		{0, 657, ccmap.Loss{}, "  repetitions – (tuning: 657 more verdicts)  lost 0  "},
+		{60, 30, ccmap.Loss{}, "  repetitions 0.0% (tuning in ~6s: 30 more verdicts)  lost 0  "},
+		{1000, 1, ccmap.Loss{Clock: 1000, Unaccounted: 31}, "  repetitions 0.0% (tuning in ~1s: 1 more verdict)  lost 0, 3.1% unaccounted  "},
+	} {
+		s := manager.Status{Elapsed: 12 * time.Second, Known: test.known, MissingVerdicts: test.missing, Loss: test.loss}
+		if got := formatStatus(manager.Status{}, s); !strings.Contains(got, test.want) {
+			t.Errorf("status %q\nwant   …%q…", got, test.want)
+		}
+	}
 	now.Settled = ccmap.Settled{Methods: 99, Edges: 93.2, Contexts: 88.1, Samples: 4000}
 	now.Pruned.Times, now.Drift, now.Caught = 2, true, 1204
 	const settled = "12s  1,500 samples/s  settled edges 93%, contexts 88%  drifts  pruned 2 times  caught 1,204 calls  interval 2.5ms  "

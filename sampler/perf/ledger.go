@@ -8,15 +8,15 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// ledger holds what samples stand for against the CPU time that the target has
-// used by its own clock. The drainer's goroutine owns it.
+// ledger compares the weights of samples with the CPU time that the target has used
+// by its own clock. The drainer's goroutine owns it.
 type ledger struct {
 	clock    func() (cpuTimes, error)
 	userOnly bool          // samples leave out time in the kernel
 	tick     time.Duration // see [ccmap.Loss]
 	began    cpuTimes
 	broken   bool          // the clock could not be read at the beginning
-	seen     time.Duration // that the samples stand for which the queue has taken
+	seen     time.Duration // weights of the samples that the queue has taken
 }
 
 // cpuTimes are readings of a process's clocks, which include threads that have
@@ -42,14 +42,13 @@ func openLedger(pid int, userOnly bool) *ledger {
 	return l
 }
 
-// balance returns what the clock says now and how much of it no sample stands for,
-// which must all have been taken. It fails when the process is no more.
+// balance compares a reading with the samples, which must be taken up to then.
 func (l *ledger) balance(now cpuTimes) ccmap.Loss {
 	used := now.since(l.began, l.userOnly)
 	return ccmap.Loss{Clock: used, ClockTick: l.tick, Unaccounted: used - l.seen}
 }
 
-// read returns the clock's time, and false where there is none, or no more.
+// read reads the clock. It returns false without a clock or after the process's end.
 func (l *ledger) read() (cpuTimes, bool) {
 	if l.broken {
 		return cpuTimes{}, false
@@ -76,8 +75,8 @@ const (
 	clockScheduler     = 2
 )
 
-// readCPUTimes reads the clocks of a process, which the kernel lets everybody do
-// who sees it (pid_for_clock, Linux 6.18), also of one that waits for its parent.
+// readCPUTimes reads the clocks of a process. It needs no privilege (pid_for_clock,
+// Linux 6.18), and works until the parent has waited for the process.
 func readCPUTimes(pid int) (t cpuTimes, err error) {
 	var both time.Duration
 	for _, clock := range []struct {

@@ -35,7 +35,7 @@ func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Du
 	defer runtime.Close(ctx)
 	profiler := wasm.New(runtime, o)
 	unbounded := ccmap.New(ccmap.Options{Names: profiler.Sink().Names})
-	session, err := manager.Start(ctx, manager.Config{Source: profiler, Map: unbounded})
+	session, err := manager.Start(ctx, manager.Config{Source: profiler, Map: unbounded, FixedInterval: true})
 	if err != nil {
 		return guestRun{}, err
 	}

@@ -98,7 +98,7 @@ func buildPolls(ctx context.Context, binary []byte) (build, error) {
 func buildSampled(ctx context.Context, binary []byte) (build, error) {
 	r := newRuntime(ctx)
 	profiler := wasm.New(r, wasm.Options{})
-	session, err := manager.Start(ctx, manager.Config{Source: profiler})
+	session, err := manager.Start(ctx, manager.Config{Source: profiler, FixedInterval: true})
 	if err != nil {
 		return build{runtime: r}, fmt.Errorf("start session: %w", err)
 	}
