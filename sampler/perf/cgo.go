@@ -34,6 +34,7 @@ import (
 //
 // A goroutine whose stack fails is one that has gone on since; see goCallers.
 type crosser struct {
+	taken uint64 // bytes of the thread's stack from frame to the one of a callback, at least
 	frame ehframe.Frame
 	inC   stackView       // the piece of the thread's stack
 	inGo  stackView       // the piece of the goroutine's stack
@@ -91,6 +92,8 @@ func (u *unwinder) callers(s *sample, first bool, out *stack) bool {
 	case end == endInGo && u.code.at(u.x.frame.PC()).id == gosym.FuncAsmcgocall:
 		u.x.note(s.tid)
 		return u.goCallers(s, calledFunc{entry: entry, stays: len(pcs)-from > 1}, out)
+	case end == endInGo && u.code.at(u.x.frame.PC()).racecall:
+		return u.raceCallers(s, out)
 	case end == endOfDump && s.cut:
 		out.wantDump = true
 	}
@@ -123,7 +126,7 @@ func (u *unwinder) goCallers(s *sample, c calledFunc, out *stack) bool {
 	if !ok1 || !ok2 || !u.knowsLayout {
 		return false
 	}
-	out.g = g
+	out.g, x.taken = g, u.cgoFrame()
 	key := pastCall{g, depth, max(c.entry, c.leaf)}
 	switch {
 	case u.byChain(s, out):
@@ -189,25 +192,106 @@ const lostC = 0
 // found them at the instant of the sample.
 func (u *unwinder) byChain(s *sample, out *stack) bool {
 	f := &u.x.frame
-	want, known := f.Get(ehframe.RBP)
-	if !known || u.code.at(f.PC()).delta < 8 { // before Go 1.21 asmcgocall had no frame pointer
+	if u.code.at(f.PC()).delta < 8 { // before Go 1.21 asmcgocall had no frame pointer
 		return false
+	}
+	callers, ok := u.chainBeyond(s)
+	if ok {
+		out.pcs = append(append(out.pcs, f.PC()), callers...)
+	}
+	return ok
+}
+
+// chainBeyond returns the part of the kernel's chain beyond the frame pointer that
+// Go had when it called C, if the frame pointers of C lead there and all of it is
+// Go, up to a root.
+func (u *unwinder) chainBeyond(s *sample) ([]uint64, bool) {
+	want, known := u.x.frame.Get(ehframe.RBP)
+	if !known {
+		return nil, false
 	}
 	callers := s.chain[1:]
 	for bp := s.regs.bp; bp != want; callers = callers[1:] {
 		next, ok := u.x.inC.word(bp)
 		if !ok || len(callers) < 2 {
-			return false
+			return nil, false
 		}
 		bp = next
 	}
 	for i, pc := range callers {
 		switch p := u.code.at(pc); {
 		case p.id == gosym.FuncCgocallback || p.kind != gosym.KindGo:
-			return false
+			return nil, false
 		case p.root:
-			out.pcs = append(append(out.pcs, f.PC()), callers[:i+1]...)
+			return callers[:i+1], true
+		}
+	}
+	return nil, false
+}
+
+// raceCallers appends the Go functions that have called the race detector.
+// racecall, which the frame is in, calls C on the thread's stack, with SP in R12
+// and the goroutine in R14, and C leaves these registers as they are
+// (runtime/race_amd64.s, Go 1.20 to 1.27). The function that has called racecall is
+// known from the goroutine's stack only, where its frame must end at the frame
+// pointer of the instant; the line is that of its last call.
+func (u *unwinder) raceCallers(s *sample, out *stack) bool {
+	x := &u.x
+	sp, ok1 := x.frame.Get(ehframe.R12)
+	g, ok2 := x.frame.Get(ehframe.R14)
+	bp, ok3 := x.frame.Get(ehframe.RBP)
+	hi, ok4 := u.word(g, u.layout.GStackHi)
+	if !u.knowsLayout || !ok1 || !ok2 || !ok3 || !ok4 {
+		return false
+	}
+	out.g, x.taken = g, 0
+	out.pcs = append(out.pcs, x.frame.PC())
+	from := len(out.pcs)
+	callers, inChain := u.chainBeyond(s)
+	read := u.openStack(g, hi, hi-sp)
+	x.at.pc, _ = x.inGo.word(sp) // racecall has no frame
+	x.at.sp, x.at.bp, x.at.linked = sp+8, bp, true
+	switch {
+	case !inChain:
+		return read && u.across(out)
+	case !read || !u.upTo(bp, out):
+		out.pcs = append(out.pcs[:from], lostC)
+	}
+	out.pcs = append(out.pcs, callers...)
+	return true
+}
+
+// inRacecall unwinds a sample in racecall itself, which has no frame: its return
+// address is where SP points on the goroutine's stack and, on the thread's, R12.
+func (u *unwinder) inRacecall(s *sample, top *place, dump stackView, out *stack) {
+	u.x.start(s.regs, dump)
+	lo, ok1 := u.word(s.regs.r14, u.layout.GStackLo)
+	hi, ok2 := u.word(s.regs.r14, u.layout.GStackHi)
+	onThread := ok1 && ok2 && (s.regs.sp <= lo || hi <= s.regs.sp)
+	if onThread && u.raceCallers(s, out) {
+		return
+	}
+	unswitched := *top
+	unswitched.hasDelta = !onThread
+	out.pcs = out.pcs[:0]
+	u.repair(s, &unswitched, dump, out)
+}
+
+// upTo appends the functions up to the one that has saved its frame pointer at bp.
+func (u *unwinder) upTo(bp uint64, out *stack) bool {
+	const near = 4 // racefuncenter, racecall and a function; one to spare
+	x := &u.x
+	for range near {
+		p := u.code.at(x.at.pc)
+		if p.kind != gosym.KindGo || !p.hasDelta || !x.follow(p) {
+			return false
+		}
+		out.pcs = append(out.pcs, x.at.pc)
+		if p.delta >= 8 && x.at.sp+uint64(p.delta)-8 == bp {
 			return true
+		}
+		if !x.pass(p) {
+			return false
 		}
 	}
 	return false
@@ -292,7 +376,13 @@ func (u *unwinder) openGoroutine(g, depth uint64) bool {
 		return true
 	}
 	hi, ok := u.word(g, u.layout.GStackHi)
-	if !ok || depth < 8 || depth > maxGoroutineStack || !plausible(hi-depth) {
+	return ok && u.openStack(g, hi, depth)
+}
+
+// openStack reads the uppermost bytes of a goroutine's stack, which ends at hi.
+func (u *unwinder) openStack(g, hi, depth uint64) bool {
+	x := &u.x
+	if depth < 8 || depth > maxGoroutineStack || !plausible(hi-depth) {
 		return false
 	}
 	if cap(x.bytes) < int(depth) {
@@ -355,7 +445,7 @@ func (u *unwinder) across(out *stack) bool {
 			return true
 		case end != endInCallback:
 			return false
-		case u.callback(x.frame.SP()+u.cgoFrame(), out), u.callback(x.frame.SP()+u.cgoFrame()+8, out):
+		case u.callback(x.frame.SP()+x.taken, out), u.callback(x.frame.SP()+x.taken+8, out):
 			if out.rootInC {
 				return true
 			}
@@ -477,6 +567,7 @@ func (u *unwinder) toGo(slot uint64, pcs *[]uint64, out *stack) bool {
 		return false
 	}
 	x.at = position{pc: x.frame.PC(), sp: slot + 8, late: x.at.late}
+	x.taken = u.cgoFrame()
 	return true
 }
 
@@ -487,11 +578,9 @@ func (u *unwinder) calledBack(s *sample, dump stackView, out *stack) {
 		return
 	}
 	found := stack{pcs: u.walked[:0]}
-	var rooted bool
-	if lo, hi, ok := u.bounds(s.regs.r14); ok && lo < s.regs.sp && s.regs.sp < hi {
-		u.x.g, u.x.hi = s.regs.r14, hi
-		rooted = u.onGoroutine(s, dump, &found)
-	} else {
+	rooted := u.onGoroutine(s, dump, &found)
+	if !rooted { // C may have put anything into R14
+		found.pcs = found.pcs[:0]
 		rooted = u.onThread(s, dump, &found)
 	}
 	u.walked = found.pcs
@@ -501,16 +590,16 @@ func (u *unwinder) calledBack(s *sample, dump stackView, out *stack) {
 	}
 }
 
-func (u *unwinder) bounds(g uint64) (lo, hi uint64, ok bool) {
-	lo, ok1 := u.word(g, u.layout.GStackLo)
-	hi, ok2 := u.word(g, u.layout.GStackHi)
-	return lo, hi, ok1 && ok2
-}
-
 // onGoroutine unwinds from a goroutine's stack. The thread's stack is read later.
 func (u *unwinder) onGoroutine(s *sample, dump stackView, out *stack) bool {
 	x := &u.x
-	x.inGo = dump
+	g := s.regs.r14
+	lo, ok1 := u.word(g, u.layout.GStackLo)
+	hi, ok2 := u.word(g, u.layout.GStackHi)
+	if !ok1 || !ok2 || s.regs.sp <= lo || hi <= s.regs.sp {
+		return false
+	}
+	x.g, x.hi, x.inGo = g, hi, dump
 	x.at = position{pc: s.regs.ip, sp: s.regs.sp}
 	pcs, end := u.goUp(out.pcs)
 	out.pcs, out.wantDump = pcs, end == endOfDump && s.cut
@@ -519,8 +608,9 @@ func (u *unwinder) onGoroutine(s *sample, dump stackView, out *stack) bool {
 	}
 	out.pcs = pcs[:len(pcs)-1] // across begins with cgocallback
 	if sp, ok := u.threadSP(x.g); ok && u.openThread(sp) {
-		x.frame.Set(ehframe.RSP, sp-u.cgoFrame()) // as if the thread had called C there
+		x.frame.Set(ehframe.RSP, sp)
 	}
+	x.taken = 0
 	return u.across(out)
 }
 

@@ -56,6 +56,32 @@ func TestCgo(t *testing.T) {
 	}
 }
 
+// TestRaceDetector: so do stacks from the race detector, which is C and is called
+// for every access to memory. The function that has called it is not always found.
+func TestRaceDetector(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("needs a C compiler")
+	}
+	samples, s := sampleWhole(t, Options{Interval: 2 * time.Millisecond}, build(t, "cgoload", "-race"), "walk")
+	var inC, whole int
+	for _, smp := range samples {
+		if smp.names[0] != "racecall" && !strings.HasPrefix(smp.names[0], "__tsan") {
+			continue
+		}
+		inC++
+		if !smp.Truncated && inOrder(smp.names, []string{"main.walk", "main.main", "runtime.main"}) {
+			whole++
+		} else {
+			t.Logf("truncated %v: %v", smp.Truncated, smp.names)
+		}
+	}
+	t.Logf("%d of %d are whole", whole, inC)
+	if inC < 3 || float64(whole) < 0.75*float64(inC) {
+		t.Errorf("%+v", s.Stats())
+	}
+}
+
 // inOrder says whether names has all of want, in that order.
 func inOrder(names, want []string) bool {
 	for _, w := range want {

@@ -25,6 +25,7 @@ type place struct {
 	callsVDSO  bool   // one of the runtime's functions that call the vDSO
 	asm        bool   // written in assembly
 	crosscall2 bool   // runtime/cgo's, through which C calls back into Go
+	racecall   bool   // the runtime's, through which Go calls the race detector
 	preempts   bool   // the goroutine gives the thread up
 	catchable  bool   // calls in the function can be caught, and are of interest; see catchable
 	call       call   // that the address is the return address of; see callBefore
@@ -92,7 +93,8 @@ func (c *code) look(pc uint64) *place {
 		p.hasDelta = false
 	}
 	p.catchable = p.kind == gosym.KindGo && catchable(f)
-	p.asm, p.crosscall2 = f.Flags&gosym.FlagAsm != 0, f.Name == "crosscall2"
+	p.asm = f.Flags&gosym.FlagAsm != 0
+	p.crosscall2, p.racecall = f.Name == "crosscall2", f.Name == "racecall"
 	p.preempts = f.Name == "runtime.gopreempt_m" || f.Name == "runtime.goschedImpl" // Go 1.26 inlines the former
 	p.callsVDSO = f.Name == "runtime.nanotime1" || f.Name == "runtime.walltime" || f.Name == "time.now"
 	return p

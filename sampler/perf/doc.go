@@ -108,7 +108,9 @@
 // the stack is truncated.
 // C functions without call frame information and frame pointer, such as
 // hand-written assembly, hide the C functions that have called them: one frame
-// [unknown] stands for those, between the innermost function and Go.
+// [unknown] stands for those, between the innermost function and Go. So it does for
+// the Go function that has called the race detector, where that function has returned
+// before its stack was read; where it has not, its line is that of a later call.
 //
 // A goroutine's number is read after the sample: it may be that of the next
 // goroutine which the runtime has put into the same descriptor.

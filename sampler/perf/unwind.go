@@ -59,9 +59,12 @@ func (u *unwinder) unwind(s *sample, out *stack) {
 	}
 	dump := stackView{base: s.regs.sp, bytes: s.stack}
 	top := u.code.at(s.regs.ip)
-	if top.kind == gosym.KindGo {
+	switch {
+	case top.racecall:
+		u.inRacecall(s, top, dump, out)
+	case top.kind == gosym.KindGo:
 		u.repair(s, top, dump, out)
-	} else {
+	default:
 		out.foreign = true
 		u.foreign(s, top, dump, out)
 	}

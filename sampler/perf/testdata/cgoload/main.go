@@ -6,6 +6,7 @@
 //	cgoload deep    recursive C that calls back a Go function that calls it
 //	cgoload asm     assembly without call frame information, called by C
 //	cgoload thread  threads that C has started, which call Go now and then
+//	cgoload walk    Go that reads memory, which built with -race calls C each time
 package main
 
 /*
@@ -76,8 +77,17 @@ func deep() { C.recurse(5) }
 //go:noinline
 func bare() { C.callBare(2_000_000) }
 
+//go:noinline
+func walk() {
+	for range 100 {
+		for i := range numbers {
+			numbers[i]++
+		}
+	}
+}
+
 func main() {
-	call := map[string]func(){"loop": loop, "sort": sort, "back": back, "deep": deep, "asm": bare}[os.Args[1]]
+	call := map[string]func(){"loop": loop, "sort": sort, "back": back, "deep": deep, "asm": bare, "walk": walk}[os.Args[1]]
 	fmt.Println("ready")
 	bufio.NewReader(os.Stdin).ReadString('\n')
 	if call == nil {
