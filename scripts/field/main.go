@@ -85,8 +85,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func (f *field) campaign(ctx context.Context, c campaign) error {
+	build := f.ccmapd == ""
 	if err := f.prepare(ctx); err != nil {
 		return err
+	}
+	if build {
+		defer os.Remove(f.ccmapd)
 	}
 	return c.run(ctx, f)
 }
@@ -141,7 +145,8 @@ func (f *field) prepare(ctx context.Context) error {
 		f.ccmapd, err = filepath.Abs(f.ccmapd)
 		return err
 	}
-	f.ccmapd = f.path("ccmapd")
+	// Campaigns of other trees may run in the same folder.
+	f.ccmapd = f.path(fmt.Sprintf("ccmapd-%d", os.Getpid()))
 	f.say("building ccmapd")
 	return command(exec.CommandContext(ctx, "go", "build", "-o", f.ccmapd, "./cmd/ccmapd"))
 }

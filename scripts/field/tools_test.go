@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/procfs"
 )
 
 func TestNamesOf(t *testing.T) {
@@ -33,9 +34,15 @@ func TestParseEdges(t *testing.T) {
 // Addresses of the kernel are left out, and so are stacks of nothing else.
 func TestUserStacks(t *testing.T) {
 	t.Parallel()
-	text := "\tffffffff81000000 do_syscall_64\n\t          403ac0 runtime.futex\n\t          401000 a b\n\n\tffffffff82000000\n\n\t 7f0000000010 [unknown]\n"
-	want := [][]uint64{{0x403ac0, 0x401000}, {0x7f0000000010}}
-	if diff := cmp.Diff(want, userStacks([]byte(text))); diff != "" {
+	mapped := []*procfs.ProcMap{
+		{Pathname: "/tmp/a b", StartAddr: 0x400000, EndAddr: 0x402000, Perms: &procfs.ProcMapPermissions{Execute: true}},
+		{Pathname: "/libc", StartAddr: 0x7000, EndAddr: 0x8000, Offset: 0x2000, Perms: &procfs.ProcMapPermissions{Execute: true}},
+		{Pathname: "/libc", StartAddr: 0x9000, EndAddr: 0xa000, Offset: 0x2000, Perms: &procfs.ProcMapPermissions{Read: true}},
+	}
+	text := "\n\tffffffff81000000 ([kernel.kallsyms])\n\t            3ac0 (/tmp/a b)\n\t            1000 (/tmp/a b)\n\n" +
+		"\tffffffff82000000 ([kernel.kallsyms])\n\n\t 2010 (/libc)\n"
+	want := [][]uint64{{0x3ac0, 0x401000}, {0x7010}}
+	if diff := cmp.Diff(want, userStacks([]byte(text), mapped)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

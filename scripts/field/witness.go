@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
@@ -45,11 +47,19 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 	if err := errors.Join(err, record.Wait()); err != nil {
 		return fmt.Errorf("ask perf: %w", err)
 	}
-	stacks, err := exec.CommandContext(ctx, perf, "script", "-i", data, "-F", "ip,sym").Output()
+	stacks, err := exec.CommandContext(ctx, perf, "script", "-i", data, "-F", "ip,dso").Output()
 	if err != nil {
 		return fmt.Errorf("perf script: %w", err)
 	}
-	return r.weigh(seenByPerf(userStacks(stacks), symbols), w)
+	maps, err := procfs.NewProc(p.pid())
+	if err != nil {
+		return err
+	}
+	mapped, err := maps.ProcMaps()
+	if err != nil {
+		return fmt.Errorf("read memory map: %w", err)
+	}
+	return r.weigh(seenByPerf(userStacks(stacks, mapped), symbols), w)
 }
 
 // weigh notes how far the three witnesses of a window agree.
@@ -65,23 +75,36 @@ func (r *row) weigh(perf map[string]float64, w window) error {
 	return nil
 }
 
-// userStacks reads stacks as perf script prints them: a line an address
-// and its symbol, the innermost first, and an empty line after each. It leaves out the kernel's.
-func userStacks(text []byte) [][]uint64 {
+// userStacks reads stacks as perf script prints them: a line a frame, the innermost
+// first, and an empty line after each stack. A line has an offset in a file and, in
+// parentheses, the file; userStacks returns addresses. It leaves out the kernel's.
+func userStacks(text []byte, mapped []*procfs.ProcMap) [][]uint64 {
 	var stacks [][]uint64
 	var stack []uint64
 	for line := range strings.Lines(string(text) + "\n\n") {
-		address, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		pc, err := strconv.ParseUint(address, 16, 64)
-		switch kernel := pc >= 1<<63; {
-		case err == nil && !kernel:
-			stack = append(stack, pc)
-		case err != nil && len(stack) > 0:
+		at, file, framed := strings.Cut(strings.TrimSpace(line), " (")
+		offset, err := strconv.ParseUint(at, 16, 64)
+		switch kernel := offset >= 1<<63; {
+		case framed && err == nil && !kernel:
+			stack = append(stack, address(offset, strings.TrimSuffix(file, ")"), mapped))
+		case !framed && len(stack) > 0:
 			stacks = append(stacks, stack)
 			stack = nil
 		}
 	}
 	return stacks
+}
+
+// address returns where an offset in a file is mapped; the offset itself where that is
+// not known.
+func address(offset uint64, file string, mapped []*procfs.ProcMap) uint64 {
+	for _, m := range mapped {
+		from := uint64(m.Offset)
+		if m.Pathname == file && m.Perms.Execute && offset >= from && offset-from < uint64(m.EndAddr-m.StartAddr) {
+			return uint64(m.StartAddr) + offset - from
+		}
+	}
+	return offset
 }
 
 // seenByPerf returns the part of the time that each method has of its own, by perf's
