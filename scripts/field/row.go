@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
@@ -22,7 +24,8 @@ type row struct {
 	samples int64
 
 	truncated   float64 // percent of the time, with no known outermost frame
-	unknown     float64 // percent of the time, with a frame that has no name
+	unknown     float64 // percent of the time, with a frame of code that is in no file
+	unnamed     float64 // percent of the time, with a frame that a file has no symbol for: its C is stripped
 	unaccounted float64 // percent of the clock's time that no sample stands for; negative: samples stand for more
 
 	agreement *compare.Result // with the peer; nil: there is none
@@ -54,11 +57,11 @@ func newRow(name, about string, w window) (row, error) {
 		return r, err
 	}
 	r.runtime, r.samples = s.Meta().Target.Runtime, s.Total().Samples
-	r.truncated, r.unknown = shareBelow(s, ccmap.TruncatedName), shareBelow(s, ccmap.UnknownName)
-	r.explain(s)
+	r.truncated, r.unknown, r.unnamed = shareOf(s, isTruncated), shareOf(s, isUnknown), shareOf(s, isUnnamed)
 	if w.clock > 0 {
 		r.unaccounted = 100 * (1 - float64(s.Total().Time)/float64(w.clock))
 	}
+	r.explain(s, w)
 	if w.peer == "" {
 		return r, nil
 	}
@@ -69,40 +72,74 @@ func newRow(name, about string, w window) (row, error) {
 	return r, r.compare(s, peer, absorbed)
 }
 
-// explain says where the stacks are cut, and which frames have no name.
-func (r *row) explain(s *ccmap.Snapshot) {
+// explain says where the stacks are cut, which frames have no name, and at what time is lost.
+func (r *row) explain(s *ccmap.Snapshot, w window) {
 	if r.truncated > mostTruncated {
-		r.remarks = append(r.remarks, "cut above "+heaviest(s, func(n, parent string) string {
-			if strings.HasPrefix(parent, ccmap.TruncatedName) {
-				return "`" + n + "`"
+		r.remarks = append(r.remarks, "cut above "+heaviest(s, func(m, caller ccmap.Method) string {
+			if isTruncated(caller) {
+				return "`" + m.Name + "`"
 			}
 			return ""
 		}))
 	}
 	if r.unknown > mostUnknown {
-		r.remarks = append(r.remarks, "no name under "+heaviest(s, func(n, parent string) string {
-			if strings.HasPrefix(n, ccmap.UnknownName) {
-				return "`" + parent + "`"
+		r.remarks = append(r.remarks, "unknown code called by "+heaviest(s, func(m, caller ccmap.Method) string {
+			if isUnknown(m) {
+				return "`" + caller.Name + "`"
 			}
 			return ""
 		}))
 	}
+	if r.unnamed > mostUnknown {
+		r.remarks = append(r.remarks, "no symbols in "+heaviest(s, func(m, _ ccmap.Method) string {
+			if isUnnamed(m) {
+				return "`" + path.Base(m.Signature) + "`"
+			}
+			return ""
+		}))
+	}
+	if math.Abs(r.unaccounted) > mostUnaccounted {
+		r.remarks = append(r.remarks, lostAt(s, w))
+	}
+}
+
+// lostAt says what ccmapd itself takes for unaccounted, and how much that is for each
+// time that a thread of the program left a CPU.
+func lostAt(s *ccmap.Snapshot, w window) string {
+	said, known := s.Meta().Loss.UnaccountedShare()
+	if !known {
+		return "ccmapd does not say what is unaccounted for"
+	}
+	text := fmt.Sprintf("ccmapd says that %.1f %% are unaccounted for", 100*said)
+	if lost := w.clock - time.Duration(s.Total().Time); w.switches > 0 && lost > 0 {
+		text += fmt.Sprintf(", %.1f µs for each of %s thread switches", float64(lost.Microseconds())/float64(w.switches),
+			report.Count(float64(w.switches)))
+	}
+	return text
+}
+
+// What a frame is that is no function of the program with a name.
+func isTruncated(m ccmap.Method) bool { return m.Name == ccmap.TruncatedName }
+func isUnknown(m ccmap.Method) bool {
+	return m.Name == ccmap.UnknownName && m.Signature == ""
+}
+func isUnnamed(m ccmap.Method) bool {
+	return strings.HasPrefix(m.Name, ccmap.UnknownName) && !isUnknown(m)
 }
 
 // heaviest names the two things with the most time, of those that a function finds in
-// methods and their callers, each with its percentage of the profile.
-func heaviest(s *ccmap.Snapshot, find func(name, caller string) string) string {
+// methods and their callers, each with its percentage of the profile. Time that is in a
+// thing twice counts once.
+func heaviest(s *ccmap.Snapshot, find func(m, caller ccmap.Method) string) string {
+	within := make(map[ccmap.NodeID]string, s.Len()) // things on the path to a node
 	time := make(map[string]int64)
-	for n := range s.Nodes() {
-		if n.Method == ccmap.NoMethod {
-			continue
+	for n := range s.Nodes() { // callers come before their callees
+		within[n.ID] = within[n.Parent]
+		if n.Method != ccmap.NoMethod && within[n.ID] == "" {
+			within[n.ID] = find(s.Names().At(n.Method), methodOf(s, n.Parent))
 		}
-		caller := ""
-		if m := s.Node(n.Parent).Method; n.Parent != 0 && m != ccmap.NoMethod {
-			caller = s.Names().At(m).Name
-		}
-		if thing := find(s.Names().At(n.Method).Name, caller); thing != "" {
-			time[thing] += s.Inclusive(n.ID).Time
+		if thing := within[n.ID]; thing != "" {
+			time[thing] += n.Self.Time
 		}
 	}
 	things := slices.SortedFunc(maps.Keys(time), func(a, b string) int {
@@ -127,20 +164,28 @@ func (r *row) compare(s, peer *ccmap.Snapshot, absorb func(ccmap.Method) bool) e
 // foreign are the frames that only one of the witnesses names as such: the kernel's,
 // those of C, which have no package, and what runtime/pprof puts in their place. Where
 // the signal to preempt a goroutine comes together with the one to take a sample, the
-// kernel delivers it first, so runtime/pprof finds runtime.asyncPreempt on top.
-var foreign = regexp.MustCompile(`^\[|^[^.]*$|^runtime\.(_System|_ExternalCode|_VDSO|_GC|asyncPreempt)$`)
+// kernel delivers it first, so runtime/pprof finds runtime.asyncPreempt on top. It leaves
+// out runtime.asmcgocall, in which Go changes to the stack of C.
+var foreign = regexp.MustCompile(`^\[|^[^.]*$|^runtime\.(_System|_ExternalCode|_VDSO|_GC|asyncPreempt|asmcgocall)(\.abi0)?$`)
 
 // absorbed reports whether a method counts for its caller in a comparison.
 func absorbed(m ccmap.Method) bool { return foreign.MatchString(m.Name) }
 
-// shareBelow returns the percentage of a profile's time whose stacks have a frame
-// with a name that begins so.
-func shareBelow(s *ccmap.Snapshot, name string) float64 {
+// methodOf returns a node's method, the zero Method of the root.
+func methodOf(s *ccmap.Snapshot, id ccmap.NodeID) ccmap.Method {
+	if m := s.Node(id).Method; m != ccmap.NoMethod {
+		return s.Names().At(m)
+	}
+	return ccmap.Method{}
+}
+
+// shareOf returns the percentage of a profile's time whose stacks have such a frame.
+func shareOf(s *ccmap.Snapshot, is func(ccmap.Method) bool) float64 {
 	below := make(map[ccmap.NodeID]bool, s.Len())
 	var time int64
 	for n := range s.Nodes() { // callers come before their callees
-		named := n.Method != ccmap.NoMethod && strings.HasPrefix(s.Names().At(n.Method).Name, name)
-		if below[n.ID] = named || below[n.Parent]; below[n.ID] {
+		below[n.ID] = below[n.Parent] || n.Method != ccmap.NoMethod && is(methodOf(s, n.ID))
+		if below[n.ID] {
 			time += n.Self.Time
 		}
 	}

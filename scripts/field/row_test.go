@@ -51,25 +51,47 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// A stack with a frame without a name counts once, wherever the frame is.
-func TestShareBelow(t *testing.T) {
+// A stack with a frame of a kind counts once, wherever the frame is.
+func TestShareOf(t *testing.T) {
 	t.Parallel()
-	s := folded(t, "[truncated];b;c 30\na;[unknown] libc.so.6 10\n[unknown];[unknown] 5\na;b 55\n")
-	if got := shareBelow(s, ccmap.TruncatedName); math.Abs(got-30) > 1e-9 {
+	s := folded(t, "[truncated];b;c 30\na;[unknown] 10\n[unknown];[unknown] 5\na;b 55\n")
+	if got := shareOf(s, isTruncated); math.Abs(got-30) > 1e-9 {
 		t.Errorf("%v %% are truncated, want 30", got)
 	}
-	if got := shareBelow(s, ccmap.UnknownName); math.Abs(got-15) > 1e-9 {
+	if got := shareOf(s, isUnknown); math.Abs(got-15) > 1e-9 {
 		t.Errorf("%v %% are unknown, want 15", got)
+	}
+	if got := shareOf(s, isUnnamed); got != 0 {
+		t.Errorf("%v %% are of a file without symbols, want none", got)
+	}
+}
+
+// Code that is in a file without a symbol is no unknown code.
+func TestKindsOfFrames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ccmap.Method
+		truncated, unknown, unnamed bool
+	}{
+		{ccmap.Method{Name: ccmap.TruncatedName}, true, false, false},
+		{ccmap.Method{Name: ccmap.UnknownName}, false, true, false},
+		{ccmap.Method{Name: ccmap.UnknownName, Signature: "/usr/lib/libsqlite3.so.0"}, false, false, true},
+		{ccmap.Method{Name: "main.main"}, false, false, false},
+	} {
+		if isTruncated(c.Method) != c.truncated || isUnknown(c.Method) != c.unknown || isUnnamed(c.Method) != c.unnamed {
+			t.Errorf("%+v is taken for something else", c)
+		}
 	}
 }
 
 // A row that misses says where stacks are cut and what has no name.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	s := folded(t, "[truncated];runtime.morestack;b 20\n[truncated];c 10\na;[unknown] 30\na 40\n")
-	r := row{truncated: 30, unknown: 30}
-	r.explain(s)
-	want := []string{"cut above `runtime.morestack` (20.0 %), `c` (10.0 %)", "no name under `a` (30.0 %)"}
+	s := folded(t, "[truncated];runtime.morestack;b 20\n[truncated];c 10\na;[unknown];[unknown] 30\na 40\n")
+	r := row{truncated: 30, unknown: 30, unaccounted: 3}
+	r.explain(s, window{})
+	want := []string{"cut above `runtime.morestack` (20.0 %), `c` (10.0 %)", "unknown code called by `a` (30.0 %)",
+		"ccmapd does not say what is unaccounted for"}
 	if diff := cmp.Diff(want, r.remarks); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

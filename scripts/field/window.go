@@ -20,6 +20,8 @@ type window struct {
 	pgo   string        // the same for go build -pgo
 	peer  string        // runtime/pprof's; empty: there is none
 	clock time.Duration // CPU time of the process, by its own clock; 0: not known
+
+	switches int // how often threads of the process left a CPU; 0: not known
 }
 
 // watch attaches ccmapd to a process, and lets its own runtime/pprof watch at the
@@ -35,11 +37,12 @@ func (f *field) watch(ctx context.Context, p *process, name, user, address strin
 	if err != nil {
 		return w, err
 	}
+	switched := switches(p.pid())
 	before, err1 := clock()
 	err2 := f.watchPeer(ctx, &w, address)
 	after, err3 := clock()
 	_, err4 := s.end()
-	w.clock = after - before
+	w.clock, w.switches = after-before, switches(p.pid())-switched
 	return w, errors.Join(err1, err2, err3, err4)
 }
 
@@ -101,4 +104,19 @@ func userTime(pid int) (time.Duration, error) {
 	stat, err := p.Stat()
 	const tick = 10 * time.Millisecond // USER_HZ, which is 100 on all of Linux
 	return time.Duration(stat.UTime) * tick, err
+}
+
+// switches returns how often the living threads of a process have left a CPU.
+func switches(pid int) int {
+	threads, err := procfs.AllThreads(pid)
+	if err != nil {
+		return 0
+	}
+	sum := 0
+	for _, t := range threads {
+		if s, err := t.NewStatus(); err == nil {
+			sum += int(s.VoluntaryCtxtSwitches + s.NonVoluntaryCtxtSwitches)
+		}
+	}
+	return sum
 }
