@@ -72,7 +72,7 @@ func newRow(name, about string, w window) (row, error) {
 	return r, r.compare(s, peer, absorbed)
 }
 
-// explain says where the stacks are cut, which frames have no name, and at what time is lost.
+// explain notes where the stacks are cut, which frames have no name, and where time is lost.
 func (r *row) explain(s *ccmap.Snapshot, w window) {
 	if r.truncated > mostTruncated {
 		r.remarks = append(r.remarks, "cut above "+heaviest(s, func(m, caller ccmap.Method) string {
@@ -103,8 +103,8 @@ func (r *row) explain(s *ccmap.Snapshot, w window) {
 	}
 }
 
-// lostAt says what ccmapd itself takes for unaccounted, and how much that is for each
-// time that a thread of the program left a CPU.
+// lostAt gives the unaccounted share by ccmapd's own figures, and divides the time by the
+// number of thread switches: the kernel stops and starts a thread's events at each.
 func lostAt(s *ccmap.Snapshot, w window) string {
 	said, known := s.Meta().Loss.UnaccountedShare()
 	if !known {
@@ -118,7 +118,7 @@ func lostAt(s *ccmap.Snapshot, w window) string {
 	return text
 }
 
-// What a frame is that is no function of the program with a name.
+// Kinds of frames that are no functions with names.
 func isTruncated(m ccmap.Method) bool { return m.Name == ccmap.TruncatedName }
 func isUnknown(m ccmap.Method) bool {
 	return m.Name == ccmap.UnknownName && m.Signature == ""
@@ -165,7 +165,7 @@ func (r *row) compare(s, peer *ccmap.Snapshot, absorb func(ccmap.Method) bool) e
 // those of C, which have no package, and what runtime/pprof puts in their place. Where
 // the signal to preempt a goroutine comes together with the one to take a sample, the
 // kernel delivers it first, so runtime/pprof finds runtime.asyncPreempt on top. It leaves
-// out runtime.asmcgocall, in which Go changes to the stack of C.
+// out runtime.asmcgocall, where Go changes to the stack of C.
 var foreign = regexp.MustCompile(`^\[|^[^.]*$|^runtime\.(_System|_ExternalCode|_VDSO|_GC|asyncPreempt|asmcgocall)(\.abi0)?$`)
 
 // absorbed reports whether a method counts for its caller in a comparison.
