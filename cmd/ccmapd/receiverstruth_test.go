@@ -75,6 +75,51 @@ func TestReceiversAgainstTruth(t *testing.T) {
 	t.Run("report", func(t *testing.T) { reportAgainstTruth(t, reportReceivers(t, file), truth) })
 }
 
+// TestReceiversOfAChangingProgram: where receivers change in mid-run, the file has all
+// calls that the report counts, and shows the change by phase. Sites that do not change
+// have their shares. Of the others the shares in the run depend on how much CPU time
+// the program got before and after.
+func TestReceiversOfAChangingProgram(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	if testing.Short() {
+		t.Skip("samples a program for seconds")
+	}
+	program := startReceivers(t)
+	file := filepath.Join(t.TempDir(), "receivers.json")
+	a := attachTo(t, fmt.Sprint(program.Process.Pid), "--tune=false", "-i", "1ms", "--hits", "5000", "--json", "-o", file)
+	waitForCPU(t, program.Process.Pid, 4*time.Second)
+	if err := program.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	waitForCPU(t, program.Process.Pid, 14*time.Second)
+	s := a.interrupt(t, file)
+	truth := program.end(t)
+	var report sessionJSON
+	if err := json.Unmarshal(a.stdout.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	p := newProfile(file, s)
+	if in := caughtCalls(p.countedPoints()); in == 0 || in != int64(report.Values.Caught-report.Values.Lost) {
+		t.Errorf("the report has %+v, the file %d calls", report.Values, in)
+	}
+	const prefix = "github.com/ccmapd/ccmapd/testdata/receivers."
+	phases := p.phases()
+	for name, target := range map[string]string{"bimorphic": "(*square).area", "generic": "(*stack[int]).push"} {
+		delete(truth.Sites, prefix+name)
+		var shares []float64
+		for _, phase := range []uint32{phases[0], phases[len(phases)-1]} {
+			p.phase = &phase
+			shares = append(shares, reachedIn(p, ccmap.OriginBurst, call{method: prefix + name}, byName).percent(prefix+target))
+		}
+		t.Logf("%s reaches %s in %.1f %% of the calls, later in %.1f %%", name, target, shares[0], shares[1])
+		if shares[0] < 60 || shares[1] > 50 {
+			t.Errorf("%s reaches %s in %.1f %% of the first phase and %.1f %% of the last", name, target, shares[0], shares[1])
+		}
+	}
+	caught.againstTruth(t, s, truth)
+}
+
 // interrupt ends ccmapd and reads the profile that it has written.
 func (a *attached) interrupt(t *testing.T, file string) *ccmap.Snapshot {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 
 // Main is the program: it takes the arguments behind the program's name and
 // returns the exit code. It prints "ready" when it begins and its truth, as JSON,
-// when it ends: by its flags, SIGINT or SIGTERM.
+// when it ends: by its flags, SIGINT or SIGTERM. SIGUSR1 begins its second phase.
 func Main(args []string, stdout, stderr io.Writer) int {
 	var o Options
 	f := flag.NewFlagSet("receivers", flag.ContinueOnError)
@@ -26,6 +26,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	phase, ended := signal.NotifyContext(ctx, syscall.SIGUSR1)
+	defer ended()
+	o.Change = phase.Done()
 	fmt.Fprintln(stdout, "ready")
 	if err := json.NewEncoder(stdout).Encode(Run(ctx, o)); err != nil {
 		fmt.Fprintln(stderr, "receivers:", err)

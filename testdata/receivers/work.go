@@ -14,6 +14,20 @@ type Options struct {
 	Duration time.Duration // 0: until the context is done
 	Turns    int64         // of each worker; 0: until then
 	Workers  int           // goroutines; 0: one for each processor
+
+	// Change, when it is closed, begins a phase in which the sites bimorphic and generic
+	// have the shares of their types exchanged, and turns another caller. Nil: never.
+	Change <-chan struct{}
+}
+
+// changed reports whether the new phase has begun.
+func (o Options) changed() bool {
+	select {
+	case <-o.Change:
+		return true
+	default:
+		return false
+	}
 }
 
 // Run calls its sites until the duration or the turns are over or the context is
@@ -33,7 +47,7 @@ func Run(ctx context.Context, o Options) Truth {
 	tallies := make([]tally, o.Workers)
 	var all sync.WaitGroup
 	for i := range tallies {
-		all.Go(func() { newWorker(uint64(i)).run(ctx, o.Turns, &tallies[i]) })
+		all.Go(func() { newWorker(uint64(i)).run(ctx, o, &tallies[i]) })
 	}
 	all.Wait()
 	return truth(tallies)
@@ -69,19 +83,34 @@ func newWorker(seed uint64) *worker {
 	}
 }
 
-func (w *worker) run(ctx context.Context, turns int64, result *tally) {
+func (w *worker) run(ctx context.Context, o Options, result *tally) {
 	var t tally // not shared with the other workers' cache lines
-	for i := range turns {
+	turn := w.turn
+	for i := range o.Turns {
 		if ctx.Err() != nil {
 			break
 		}
 		if i%deckSize == 0 {
+			if o.changed() {
+				w.change()
+				turn, o.Change = w.changedTurn, nil
+			}
 			w.shuffle()
 		}
-		w.turn(int(i%deckSize), &t)
+		turn(int(i%deckSize), &t)
 	}
 	*result = t
 }
+
+// change gives the sites of two types decks with the shares of the two exchanged.
+func (w *worker) change() {
+	w.shapes = newDeck(card[shape]{square{1}, 250}, card[shape]{circle{1}, 750})
+	w.stacks = newDeck(card[pusher]{&stack[int]{calls: callStackInt}, 300},
+		card[pusher]{&stack[string]{calls: callStackString}, 700})
+}
+
+//go:noinline
+func (w *worker) changedTurn(i int, t *tally) { w.turn(i, t) }
 
 // shuffle leaves no period that samples could be in step with.
 func (w *worker) shuffle() {
