@@ -15,8 +15,8 @@ type Options struct {
 	Turns    int64         // of each worker; 0: until then
 	Workers  int           // goroutines; 0: one for each processor
 
-	// Change, when it is closed, begins a phase in which the sites bimorphic and generic
-	// have the shares of their types exchanged, and turns another caller. Nil: never.
+	// Change begins a new phase when it is closed: the types of the sites bimorphic and
+	// generic exchange their shares, and turns get another caller. Nil: never.
 	Change <-chan struct{}
 }
 
