@@ -5,9 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -16,6 +19,8 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/ccmapd/ccmapd/sampler/wasm"
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/sampler/wasm/symbols"
 )
 
 // guest is a WebAssembly module that runs in this process, on wazero, with WASI
@@ -25,6 +30,8 @@ type guest struct {
 	args    []string // without the module's name
 	config  wazero.ModuleConfig
 	runtime wazero.Runtime
+
+	progress io.Writer // that says when compiling takes long; nil: nothing does
 
 	profiler *wasm.Profiler // nil: it is not sampled
 	compiled wazero.CompiledModule
@@ -63,20 +70,82 @@ type compiler interface {
 	CompileModule(ctx context.Context, binary []byte) (wazero.CompiledModule, error)
 }
 
-// compile makes the guest ready to run, and finds what it needs and cannot have.
+// compile makes the guest ready to run. Before that, which may take half a minute, it
+// looks for imports that the guest cannot have.
 func (g *guest) compile(ctx context.Context, by compiler) error {
-	compiled, err := by.CompileModule(ctx, g.module.binary)
-	if err != nil {
-		return fmt.Errorf("compile module: %w", err)
-	}
-	g.compiled = compiled
-	for _, f := range compiled.ImportedFunctions() {
-		if from, name, _ := f.Import(); g.runtime.Module(from) == nil {
-			return withHint(fmt.Errorf("module imports %q of %q, which nothing provides", name, from),
-				"Only programs for WASI preview 1 can be run (wasm32-wasip1).")
+	imports, err := symbols.Imports(g.module.binary)
+	if err == nil { // else compiling says what is wrong
+		err = g.checkImports(imports)
+		if err != nil {
+			return err
 		}
 	}
+	defer sayCompiling(g.progress, g.module, time.After(compilingSlowly))()
+	g.compiled, err = by.CompileModule(ctx, g.module.binary)
+	if err != nil {
+		return explainFeature(fmt.Errorf("compile module: %w", err))
+	}
 	return nil
+}
+
+// checkImports finds a function that nothing provides.
+func (g *guest) checkImports(imports []symbols.Import) error {
+	for _, f := range imports {
+		host := g.runtime.Module(f.Module)
+		if f.Module == rewrite.HostModule || host != nil && host.ExportedFunctionDefinitions()[f.Name] != nil {
+			continue
+		}
+		return withHint(fmt.Errorf("module imports %q of %q, which nothing provides", f.Name, f.Module),
+			"Only programs for WASI preview 1 can be run (wasm32-wasip1).")
+	}
+	return nil
+}
+
+// explainFeature adds to an error of wazero why a feature of WebAssembly is disabled:
+// all that can be run are enabled.
+func explainFeature(err error) error {
+	text := err.Error()
+	disabled := strings.Contains(text, "feature") && (strings.Contains(text, "is disabled") || strings.Contains(text, "not enabled")) // wazero 1.12
+	switch {
+	case !disabled:
+		return err
+	case strings.Contains(text, "threads"):
+		return withHint(err, "No flag enables threads: programs for WASI preview 1 have one. Build the module without\n"+
+			"atomic instructions and shared memory.")
+	}
+	return withHint(err, "No flag enables it: ccmapd enables all features that wazero can run. Build the module without it.")
+}
+
+// compilingSlowly is how long a module may compile before that is said.
+const compilingSlowly = 1500 * time.Millisecond
+
+// sayCompiling says on w that a module is being compiled, once slow has come, until
+// stop is called. On a terminal the line goes away then.
+func sayCompiling(w io.Writer, m *module, slow <-chan time.Time) (stop func()) {
+	if w == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		select {
+		case <-done:
+			return
+		case <-slow:
+		}
+		line := fmt.Sprintf("Compiling %s of %s, which may take a minute %s", filepath.Base(m.path), formatBytes(int64(len(m.binary))), ellipsis)
+		if terminalWidth(w) == 0 {
+			fmt.Fprintln(w, line)
+			return
+		}
+		io.WriteString(w, line)
+		<-done
+		io.WriteString(w, clearLine)
+	})
+	return func() {
+		close(done)
+		saying.Wait()
+	}
 }
 
 // entry is the function in which WASI programs begin. Libraries have none.

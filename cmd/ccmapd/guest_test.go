@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -69,7 +70,29 @@ const (
 	refused = coreHeader + "\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00\x0d\x03\x01\x00\x00\x07\x0a\x01\x06_start\x00\x00\x0a\x04\x01\x02\x00\x0b"
 	// (module (func (import "env" "f")))
 	importing = coreHeader + "\x01\x04\x01\x60\x00\x00\x02\x09\x01\x03env\x01f\x00\x00"
+	// (module (func (import "wasi_snapshot_preview1" "fd_fly")))
+	importingUnknown = coreHeader + "\x01\x04\x01\x60\x00\x00\x02\x21\x01\x16wasi_snapshot_preview1\x06fd_fly\x00\x00"
+	// (module (memory 1 1 shared))
+	sharing = coreHeader + "\x05\x04\x01\x03\x01\x01"
 )
+
+// TestSayCompiling: nothing is said of what is compiled at once.
+func TestSayCompiling(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	m := &module{path: "/somewhere/big.wasm", binary: make([]byte, 12e6)}
+	sayCompiling(&said, m, nil)()
+	if said.Len() > 0 {
+		t.Errorf("at once: %q", &said)
+	}
+	slow := make(chan time.Time)
+	stop := sayCompiling(&said, m, slow)
+	slow <- time.Time{}
+	stop()
+	if want := "Compiling big.wasm of 12.0 MB, which may take a minute …\n"; said.String() != want {
+		t.Errorf("slowly: %q, want %q", &said, want)
+	}
+}
 
 func TestGuestEnds(t *testing.T) {
 	t.Parallel()
@@ -136,6 +159,9 @@ func TestRunOfBadModules(t *testing.T) {
 		coreHeader + "\x01\x04\x01": "is not started: compile module: ",
 		coreHeader + "\xff\xff\xff": "is not started: compile module: ",
 		importing:                   `is not started: module imports "f" of "env", which nothing provides`,
+		importing + "\x03\xff":      `is not started: module imports "f" of "env", which nothing provides`, // before it is compiled
+		importingUnknown:            `is not started: module imports "fd_fly" of "wasi_snapshot_preview1", which nothing provides`,
+		sharing:                     "programs for WASI preview 1 have one",
 		badData:                     "out of bounds memory access",
 	} {
 		file := filepath.Join(t.TempDir(), "a.json")

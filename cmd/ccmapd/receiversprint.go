@@ -80,6 +80,9 @@ func noCallsCaught(engine string) string {
 		return "No calls were caught. 'ccmapd run' catches calls through tables, unless with --hits 0;\n" +
 			"pprof, XML and JSON keep them."
 	}
+	if engine == "managed" {
+		return "No calls were caught: the VM made none, or none when one was wanted."
+	}
 	return "No calls were caught: types are those that declare the sampled methods, not those\n" +
 		"that embed them. 'ccmapd attach' catches calls, unless with --hits 0 or where the\n" +
 		"machine has no breakpoint free; pprof, XML and JSON keep them."

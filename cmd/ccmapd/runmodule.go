@@ -31,6 +31,9 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 	if err != nil {
 		return exitError{exitRunFailed, err}
 	}
+	if !f.quiet {
+		g.progress = env.stderr
+	}
 	s, err := openSession(env, f.samplingFlags, g.sampled(cmd.Context(), &f.module))
 	switch {
 	case err == nil:

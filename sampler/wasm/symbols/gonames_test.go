@@ -141,7 +141,7 @@ func goData() []byte {
 
 func TestGoTable(t *testing.T) {
 	t.Parallel()
-	m := module{madeByGo: true, data: goData(), functions: []function{{imported: "a.b"}, {name: "main.__T_.f"}, {}}, imports: 1}
+	m := module{madeByGo: true, data: goData(), functions: []function{{from: &Import{"a", "b"}}, {name: "main.__T_.f"}, {}}, imports: 1}
 	m.readGoNames()
 	for i, want := range []string{"a.b", "main.(*T).f", "main.g"} {
 		if got := m.functions[i].nameForPeople(i); got != want {

@@ -34,8 +34,8 @@ func (m *module) readNames() {
 // stack traces of wazero.
 func (f *function) nameForPeople(index int) string {
 	switch {
-	case f.imported != "":
-		return f.imported
+	case f.from != nil:
+		return f.from.Module + "." + f.from.Name
 	case f.goName != "":
 		return f.goName
 	case f.name == "":

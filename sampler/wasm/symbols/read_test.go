@@ -3,6 +3,7 @@ package symbols
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -64,6 +65,22 @@ func TestLongTypes(t *testing.T) {
 
 // A module that is cut off, or of which bytes were changed, is refused or read as far as
 // it goes.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	const header = "\x00asm\x01\x00\x00\x00"
+	for data, want := range map[string][]Import{
+		header: {},
+		header + "\x01\x04\x01\x60\x00\x00\x02\x09\x01\x03env\x01f\x00\x00\xff": {{"env", "f"}}, // no further
+		header[:5]:              nil,
+		header + "\x02\x09\x01": nil,
+	} {
+		got, err := Imports([]byte(data))
+		if (err != nil) != (want == nil) || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", data, got, err, want)
+		}
+	}
+}
+
 func FuzzSymbols(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.wasm")
 	if err != nil || len(paths) == 0 {
@@ -77,9 +94,15 @@ func FuzzSymbols(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		imports, _ := Imports(data) // what it refuses is for Read to name
 		table, err := Read(data)
 		if err != nil {
 			return
+		}
+		for i, f := range imports {
+			if got := table.Function(i); !got.Imported {
+				t.Fatalf("import %d is %+v, want %v", i, got, f)
+			}
 		}
 		met := make(map[identity]bool)
 		for i := range min(table.Len(), 1000) {
