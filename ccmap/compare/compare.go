@@ -36,6 +36,7 @@ type tries struct {
 	paths
 	a, b   side
 	weight Weight
+	cutAt  int // frames of a stack; 0: none was cut
 }
 
 // lay places both profiles in one trie.
@@ -43,7 +44,8 @@ func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
 	if err := o.checkUnits(a.Meta().Unit, b.Meta().Unit); err != nil {
 		return nil, err
 	}
-	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight}
+	a, b, cutAt := cutAlike(a, b)
+	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight, cutAt: cutAt}
 	var err error
 	if t.a, err = t.place(a, o); err != nil {
 		return nil, fmt.Errorf("first profile: %w", err)
@@ -85,6 +87,7 @@ func (t *tries) result(o Options) Result {
 		Spearman:   spearman(sums.methods),
 		Coverage:   cover(sums.edges, o.Tau),
 		UnionNodes: t.len() - 1,
+		CutAt:      t.cutAt,
 	}
 	r.Methods, r.Edges, r.Contexts = overlaps.methods.result(), overlaps.edges.result(), overlaps.contexts.result()
 	t.judge(&r, c, o)

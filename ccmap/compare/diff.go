@@ -35,7 +35,8 @@ type Diff struct {
 	A      Profile `json:"a"`
 	B      Profile `json:"b"`
 	Level  float64 `json:"level"`
-	Least  float64 `json:"least"` // points
+	Least  float64 `json:"least"`            // points
+	CutAt  int     `json:"cut_at,omitempty"` // see [Result]
 
 	Methods  Changes `json:"methods"`  // with all they call
 	Edges    Changes `json:"edges"`    // calls by a method, at one position, of another
@@ -119,7 +120,7 @@ func Differences(a, b *ccmap.Snapshot, o DiffOptions) (Diff, error) {
 	if err != nil {
 		return Diff{}, fmt.Errorf("find differences: %w", err)
 	}
-	d := Diff{Weight: o.Weight, A: t.describe(t.a), B: t.describe(t.b), Level: o.Level, Least: o.Least}
+	d := Diff{Weight: o.Weight, A: t.describe(t.a), B: t.describe(t.b), Level: o.Level, Least: o.Least, CutAt: t.cutAt}
 	x := t.tallies()
 	methods, edges := t.once(x)
 	callers := t.callers(x, t.joined())

@@ -36,6 +36,10 @@ type Result struct {
 	// UnionNodes is the number of contexts, each a path from an outermost frame
 	// to a method, in either profile.
 	UnionNodes int `json:"union_nodes"`
+
+	// CutAt is how many of the innermost frames of each stack were compared, because
+	// one of the profiles has no more; 0: all.
+	CutAt int `json:"cut_at,omitempty"`
 }
 
 // Profile describes one side of a comparison.
@@ -81,6 +85,10 @@ type Overlap struct {
 	// four if both profiles have 10,000 independent samples.
 	Expected  float64 `json:"expected"`
 	Deviation float64 `json:"deviation"`
+	// Interval is by how many points an overlap of one behaviour falls short of
+	// Expected once in a hundred times: some three to five deviations, as there are
+	// few draws. The verdict is by it.
+	Interval float64 `json:"interval"`
 	// Unexplained is by how many points Percent falls short of what noise makes of
 	// an overlap in 99 of 100 comparisons of one behaviour with itself.
 	Unexplained float64 `json:"unexplained"`

@@ -67,7 +67,7 @@ func (o *Overlap) setFloors(a, b float64) {
 }
 
 func (o *Overlap) setNoise(n noise) {
-	o.Expected, o.Deviation = n.mean, n.deviation
+	o.Expected, o.Deviation, o.Interval = n.mean, n.deviation, n.mean-n.least()
 	o.Unexplained = max(0, n.least()-o.Percent)
 }
 

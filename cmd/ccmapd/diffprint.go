@@ -28,7 +28,7 @@ func printDiff(env *environment, profiles []*profile, d compare.Diff, o diffOpti
 	if o.unasked {
 		p.line("\ncontexts: not compared, as some were pruned; --contexts lists them nevertheless")
 	}
-	p.notes(caveats(profiles, o.by.value))
+	p.notes(append(caveats(profiles, o.by.value), cutNote(profiles[0], profiles[1], d.CutAt)...))
 	return p.err
 }
 
@@ -102,7 +102,7 @@ func diffJSON(profiles []*profile, d compare.Diff, o diffOptions) any {
 		A:     sideJSON{profiles[0].path, d.A},
 		B:     sideJSON{profiles[1].path, d.B},
 		Diff:  d,
-		Notes: caveats(profiles, o.by.value),
+		Notes: append(caveats(profiles, o.by.value), cutNote(profiles[0], profiles[1], d.CutAt)...),
 	}
 	if o.wants(o.methods) {
 		out.Methods = &d.Methods

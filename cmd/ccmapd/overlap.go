@@ -22,7 +22,8 @@ their two weights, in percent, for
 
 An overlap can be read only beside what noise makes of it. "Expected" is what two
 profiles of one behaviour with these numbers of samples would overlap, found by
-dealing all samples of both out again, at random, several times. The floors are
+dealing all samples of both out again, at random, several times; one in a hundred
+such overlaps falls short of it by more than the ± beside it. The floors are
 what two random halves of the same profile overlap. Samples that find the same
 activation again count as fewer.
 
@@ -45,10 +46,13 @@ weight, the other has at all. 'ccmapd diff' lists what changed.
 With --json: weight and pairs [{a {file, samples, independent, weight, pruned,
 start, duration_ns, activations_exact, shortest_interval_ns, longest_interval_ns},
 b {…}, methods {percent, floor, floor_a, floor_b, expected, deviation,
-unexplained, counters}, edges {…}, contexts {…}, pearson, spearman, coverage {tau,
+interval, unexplained, counters}, edges {…}, contexts {…}, pearson, spearman, coverage {tau,
 hot_a, hot_b, ab, ba}, verdict, verdict_by, tolerance, families [the contexts that
 differ most, if it differs: {path [{method, signature, file, line}], paths, points,
-share_a, share_b, samples_a, samples_b}], union_nodes}], notes.
+share_a, share_b, samples_a, samples_b}], union_nodes, cut_at}], notes.
+
+Profiles of runtime/pprof have no more than 64 frames of a stack. Where the other
+has more, the innermost 64 of each are compared, and a note says so.
 
 With --check the exit code is 1 if a pair differs, 5 if one has too few samples to
 tell and none differs, and else 0.`
@@ -82,6 +86,7 @@ func newOverlapCmd(env *environment) *cobra.Command {
 	flags := cmd.Flags()
 	flags.Float64Var(&o.tau, "tau", compare.DefaultTau, "edges are hot from this `PART` of the hottest one's weight, 0 to 1")
 	flags.Float64Var(&o.least, "min", 0, "exit with 1 if two profiles' contexts overlap by less than `PERCENT`")
+	flags.BoolVar(&o.anyUnit, "any-unit", false, "compare profiles of different units, too, such as CPU time and instructions, by their shares")
 	flags.BoolVar(&o.check, "check", false, "exit with 1 if two profiles differ, with 5 if there are too few samples to tell")
 	flags.Float64Var(&o.tolerance, "tolerance", compare.DefaultTolerance, "`POINTS` that runs of one program may differ by beyond noise, 0 to 100")
 	flags.StringVar(&o.absorb, "absorb", "", "count methods that match `REGEXP`, and what they call, for their callers")
@@ -97,6 +102,7 @@ type overlapOptions struct {
 	absorb string  // regexp; empty: nothing
 	json   bool
 
+	anyUnit   bool    // compare what has different units, too
 	check     bool    // exit by the verdict
 	tolerance float64 // points
 	view      recency
@@ -158,7 +164,7 @@ func comparePairs(profiles []*profile, o overlapOptions) ([]pair, error) {
 		return nil, err
 	}
 	// A fixed seed: the same files give the same floors and the same verdict.
-	options := compare.Options{Tau: o.tau, Seed: 1, Tolerance: o.tolerance, Absorb: absorb}
+	options := compare.Options{Tau: o.tau, Seed: 1, Tolerance: o.tolerance, AnyUnit: o.anyUnit, Absorb: absorb}
 	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
 		return nil, usageError{err}
 	}
@@ -223,7 +229,7 @@ func explainCompare(err error) error {
 		return withHint(err, "Sample for longer, weigh by something else (--by samples, --by time) or absorb less.")
 	}
 	if errors.Is(err, ccmap.ErrUnlike) {
-		return withHint(err, oneKind+"\n--by samples also compares with the samples of tools that name no unit.")
+		return withHint(err, oneKind+"\n'overlap --by samples' compares with samples of tools that name no unit, --any-unit the shares of anything.")
 	}
 	return err
 }

@@ -39,13 +39,32 @@ func printPair(env *environment, profiles []*profile, r pair, o overlapOptions) 
 		formatPercent(r.Coverage.AB), plural(int64(r.Coverage.HotA), "hot edge"),
 		formatPercent(r.Coverage.BA), plural(int64(r.Coverage.HotB), "hot edge"))
 	p.verdict(r.Result)
-	p.notes(notes(profiles, o.by.value))
+	p.notes(pairNotes(profiles, []pair{r}, o.by.value))
 	return p.err
 }
 
-// expected prints what two profiles of one behaviour would overlap.
+// expected prints what two profiles of one behaviour would overlap, and the interval
+// that the verdict is by.
 func expected(o compare.Overlap) string {
-	return fmt.Sprintf("%s ±%.1f", formatPercent(o.Expected), o.Deviation)
+	return fmt.Sprintf("%s ±%.1f", formatPercent(o.Expected), o.Interval)
+}
+
+// cutNote says that stacks were cut, if they were.
+func cutNote(a, b *profile, frames int) []string {
+	if frames == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("one of %s and %s has no stacks of more than %d frames, at which runtime/pprof cuts them: of both, the innermost %d of each are compared.",
+		a.path, b.path, frames, frames)}
+}
+
+// pairNotes says what a reader of overlaps may take for a difference.
+func pairNotes(profiles []*profile, pairs []pair, by string) []string {
+	all := notes(profiles, by)
+	for _, r := range pairs {
+		all = append(all, cutNote(profiles[r.a], profiles[r.b], r.CutAt)...)
+	}
+	return all
 }
 
 // printMatrices prints a table of all pairs for each figure.
@@ -74,7 +93,7 @@ func printMatrices(env *environment, profiles []*profile, pairs []pair, o overla
 	} {
 		p.table(m.title, matrix(labels, pairs, m.cell))
 	}
-	p.notes(notes(profiles, o.by.value))
+	p.notes(pairNotes(profiles, pairs, o.by.value))
 	return p.err
 }
 
@@ -195,7 +214,7 @@ func overlapJSON(profiles []*profile, pairs []pair, o overlapOptions) any {
 		Weight string     `json:"weight"`
 		Pairs  []pairJSON `json:"pairs"`
 		Notes  []string   `json:"notes"`
-	}{o.by.value, make([]pairJSON, len(pairs)), notes(profiles, o.by.value)}
+	}{o.by.value, make([]pairJSON, len(pairs)), pairNotes(profiles, pairs, o.by.value)}
 	for i, r := range pairs {
 		out.Pairs[i] = pairJSON{
 			A:      sideJSON{profiles[r.a].path, r.A},
