@@ -80,6 +80,10 @@ const (
 	PrunedName = "[pruned]"
 )
 
+// IsUnknown reports whether the method stands for code without symbols. Each file of
+// such code is a method of its own, with the file's path as its Signature.
+func (m Method) IsUnknown() bool { return m.Name == UnknownName }
+
 // Frame is one activation record of a stack: a method, and how far it had got.
 type Frame struct {
 	Method MethodID

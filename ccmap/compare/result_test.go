@@ -203,6 +203,7 @@ const resultJSON = `{
     "floor_b": 0,
     "expected": 25,
     "deviation": 46.29100498862757,
+    "interval": 147.2053958638357,
     "unexplained": 0,
     "counters": 2
   },
@@ -213,6 +214,7 @@ const resultJSON = `{
     "floor_b": 0,
     "expected": 25,
     "deviation": 46.29100498862757,
+    "interval": 147.2053958638357,
     "unexplained": 0,
     "counters": 1
   },
@@ -223,6 +225,7 @@ const resultJSON = `{
     "floor_b": 0,
     "expected": 25,
     "deviation": 46.29100498862757,
+    "interval": 147.2053958638357,
     "unexplained": 0,
     "counters": 3
   },

@@ -185,9 +185,9 @@ func printContexts(env *environment, p *profile, l contextList, list listing) er
 
 func (t *table) addContext(p *profile, r contextRow, total ccmap.Counters) {
 	m := p.Names().At(r.method)
-	t.addFigures(p, r.total, total, m.Name, formatDeclaration(m))
+	t.addFigures(p, r.total, total, methodTitle(m), formatDeclaration(m))
 	for _, f := range r.callers {
-		t.addText("  ← "+p.Names().At(f.Method).Name, formatLocation(p.Names(), f))
+		t.addText("  ← "+methodTitle(p.Names().At(f.Method)), formatLocation(p.Names(), f))
 	}
 	if r.more {
 		t.addText("  ← "+ellipsis, "")

@@ -99,7 +99,7 @@ type result struct {
 func runEngines(t *testing.T, all []engine, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	root := newRootOf(&environment{strings.NewReader(""), &stdout, &stderr, all})
+	root := newRootOf(&environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, engines: all})
 	code := execute(root, args)
 	return result{code, stdout.String(), stderr.String()}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -94,6 +95,15 @@ func plural(n int64, noun string) string {
 }
 
 const ellipsis = "…"
+
+// methodTitle returns how a method stands in a table: by its name and, of code without
+// symbols, the file that it is in: "[unknown] libc.so.6".
+func methodTitle(m ccmap.Method) string {
+	if library := path.Base(m.Signature); m.IsUnknown() && m.Signature != "" {
+		return m.Name + " " + library
+	}
+	return m.Name
+}
 
 // shortenMethod cuts a method name to width runes. The directories of its
 // package go first, then its middle, since both ends tell it apart:

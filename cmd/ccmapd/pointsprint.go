@@ -29,12 +29,12 @@ func printPoints(env *environment, p *profile, points []ccmap.Point, list pointL
 
 // addPoint adds a point, its callers and its values.
 func (t *table) addPoint(names *ccmap.Names, q ccmap.Point, limit uint) {
-	t.add(formatCount(q.Count), "", names.At(q.Method).Name, formatLines(names, q), q.Kind.String(), q.Origin.String())
+	t.add(formatCount(q.Count), "", methodTitle(names.At(q.Method)), formatLines(names, q), q.Kind.String(), q.Origin.String())
 	if q.Callers != nil && len(q.Callers) == 0 {
 		t.add("", "", "  ← nobody: where the stack begins")
 	}
 	for _, c := range q.Callers {
-		t.add("", "", "  ← "+names.At(c.Method).Name, formatLocation(names, c))
+		t.add("", "", "  ← "+methodTitle(names.At(c.Method)), formatLocation(names, c))
 	}
 	values := namedValues(names, q)
 	shown := cut(values, limit)
@@ -101,7 +101,7 @@ func namedValue(names *ccmap.Names, q ccmap.Point, v ccmap.PointValue) pointValu
 	switch q.Kind {
 	case ccmap.PointCall:
 		target := names.At(ccmap.MethodID(v.Value))
-		return pointValue{target.Name, formatDeclaration(target), v.Count}
+		return pointValue{methodTitle(target), formatDeclaration(target), v.Count}
 	case ccmap.PointSwitch:
 		return pointValue{"case", formatLocation(names, ccmap.Frame{Method: q.Method, Offset: uint32(v.Value)}), v.Count}
 	}

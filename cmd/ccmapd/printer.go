@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,12 +16,22 @@ import (
 // error.
 type printer struct {
 	w     io.Writer
-	width int // of the terminal; 0: none
+	width int // of the terminal; unbounded or inPipe
 	err   error
 }
 
+// Widths of what is no terminal.
+const (
+	unbounded = 0  // all is printed
+	inPipe    = -1 // names are shortened, and no column is dropped
+)
+
 func newPrinter(env *environment) *printer {
-	return &printer{w: env.stdout, width: terminalWidth(env.stdout)}
+	p := &printer{w: env.stdout, width: unbounded}
+	if !env.wide {
+		p.width = cmp.Or(terminalWidth(env.stdout), inPipe)
+	}
+	return p
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -41,7 +52,7 @@ func (p *printer) table(title string, t *table) {
 }
 
 // terminalWidth returns the columns of the terminal behind w, 0 where w is no
-// terminal: what is piped or kept is never shortened.
+// terminal.
 func terminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -111,7 +111,7 @@ func (t *table) addNeighbours(r queryResult, rows []neighbourRow, limit uint, ar
 	for _, n := range shown {
 		name, location := "(begins the stack)", ""
 		if n.method != ccmap.NoMethod {
-			name = r.profile.Names().At(n.method).Name
+			name = methodTitle(r.profile.Names().At(n.method))
 			location = formatLocation(r.profile.Names(), n.call)
 		}
 		t.addFigures(r.profile, n.total, r.total, arrow+name, location)

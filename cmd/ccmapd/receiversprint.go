@@ -96,7 +96,7 @@ type receiversTable struct {
 
 func (t receiversTable) addSite(row receiversRow) {
 	samples, calls := row.Samples.Total(), row.Calls.Total()
-	t.addRow(row, samples, calls, row.bits(), row.caller.Name, formatLocation(t.Names(), row.call()), row.verdict())
+	t.addRow(row, samples, calls, row.bits(), methodTitle(row.caller), formatLocation(t.Names(), row.call()), row.verdict())
 	t.addTypes(row)
 	split, _ := row.telling()
 	t.addContexts(row, split)
@@ -135,7 +135,7 @@ func (t receiversTable) addTypes(row receiversRow) {
 	all := row.Receivers()
 	shown := cut(all, t.flags.types)
 	for _, r := range shown {
-		t.addRow(row, r.Sampled.Amount, r.Caught.Amount, "", "  → "+t.Names().At(r.Method()).Name, t.location(r))
+		t.addRow(row, r.Sampled.Amount, r.Caught.Amount, "", "  → "+methodTitle(t.Names().At(r.Method())), t.location(r))
 	}
 	rest := all[len(shown):]
 	calls := pollution.Amount{Weight: row.Calls.Unnamed, Seen: row.Calls.Unnamed}

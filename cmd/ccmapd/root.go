@@ -16,6 +16,7 @@ type environment struct {
 	stdout  io.Writer // results only
 	stderr  io.Writer // progress, reports of run, errors
 	engines []engine  // what there is to sample with, the best first
+	wide    bool      // names are printed whole
 }
 
 const rootLong = `ccmapd samples the stacks of programs and keeps their Call Context Map: what is
@@ -34,7 +35,7 @@ const rootExample = `  ccmapd demo                                  try it on a 
 
 // newRoot returns the command tree.
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
-	return newRootOf(&environment{stdin, stdout, stderr, engines})
+	return newRootOf(&environment{stdin: stdin, stdout: stdout, stderr: stderr, engines: engines})
 }
 
 // newRootOf returns the command tree in an environment. Each subcommand has a
@@ -52,6 +53,7 @@ func newRootOf(env *environment) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE:          checkFlags,
 	}
+	root.PersistentFlags().BoolVar(&env.wide, "wide", false, "print names of methods and types whole, however wide tables get")
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)

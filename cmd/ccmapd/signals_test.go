@@ -26,7 +26,7 @@ const (
 // mainWith returns the main function of ccmapd with one engine.
 func mainWith(e engine) func() {
 	return func() {
-		root := newRootOf(&environment{os.Stdin, os.Stdout, os.Stderr, []engine{e}})
+		root := newRootOf(&environment{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, engines: []engine{e}})
 		os.Exit(execute(root, os.Args[1:]))
 	}
 }

@@ -173,11 +173,11 @@ func printSites(env *environment, p *profile, rows []siteRow, list listing, call
 
 // addSite adds a site and the hottest of its callees; the others are added up.
 func (t *table) addSite(p *profile, r siteRow, callees uint) {
-	t.addFigures(p, r.total, r.total, r.caller.Name, formatLocation(p.Names(), r.call),
+	t.addFigures(p, r.total, r.total, methodTitle(r.caller), formatLocation(p.Names(), r.call),
 		formatCount(int64(r.targets))+" "+r.hint())
 	shown := cut(r.callees, callees)
 	for _, c := range shown {
-		t.addFigures(p, c.total, r.total, "  → "+c.method.Name, formatDeclaration(c.method))
+		t.addFigures(p, c.total, r.total, "  → "+methodTitle(c.method), formatDeclaration(c.method))
 	}
 	rest := r.callees[len(shown):]
 	if len(rest) == 0 {

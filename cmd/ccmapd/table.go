@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// table is text in columns, two spaces apart. On a terminal it is made to fit:
+// table is text in columns, two spaces apart. In a pipe, names are bounded: see
+// [table.clip]. On a terminal the table is made to fit:
 // columns that can be shortened share what is left by the others, and if that
 // is less than they need, the most dispensable column goes. One that says
 // nothing goes everywhere.
@@ -38,8 +39,12 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
+// widestInPipe is how many runes a cell has in a pipe at most, unless its column
+// needs more: paths in Go's own library have fewer.
+const widestInPipe = 56
+
 // write prints the table in lines of at most width runes, as far as its columns
-// allow; width 0 means that lines are as long as they need.
+// allow; unbounded lines are as long as they need, those in a pipe have short names.
 func (t *table) write(w io.Writer, width int) error {
 	widths := t.naturalWidths()
 	for i := range widths {
@@ -47,8 +52,11 @@ func (t *table) write(w io.Writer, width int) error {
 			widths[i] = dropped
 		}
 	}
-	if width > 0 {
+	switch {
+	case width > 0:
 		t.fit(widths, width)
+	case width == inPipe:
+		t.clip(widths)
 	}
 	out := bufio.NewWriter(w)
 	titles := make([]string, len(t.columns))
@@ -60,6 +68,15 @@ func (t *table) write(w io.Writer, width int) error {
 		t.writeRow(out, row, widths)
 	}
 	return out.Flush()
+}
+
+// clip bounds the columns that can be shortened.
+func (t *table) clip(widths []int) {
+	for i, c := range t.columns {
+		if c.shorten != nil {
+			widths[i] = min(widths[i], max(c.least, widestInPipe))
+		}
+	}
 }
 
 // dropped is the width of a column that is not printed.

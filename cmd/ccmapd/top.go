@@ -158,7 +158,7 @@ func printTop(env *environment, p *profile, rows []methodRow, list listing) erro
 	recent := p.recentShares()
 	for _, r := range shown {
 		t.add(p.measure.format(r.flat), p.measure.share(r.flat), p.measure.format(r.cum), p.measure.share(r.cum),
-			recent(r.recent.flat), p.formatSamples(r.cum), p.formatActivations(r.cum), r.method.Name, formatDeclaration(r.method))
+			recent(r.recent.flat), p.formatSamples(r.cum), p.formatActivations(r.cum), methodTitle(r.method), formatDeclaration(r.method))
 	}
 	return p.print(env, t, len(rows)-len(shown))
 }
