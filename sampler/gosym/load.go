@@ -153,7 +153,8 @@ func (m *module) areTrees(mem memory, gofunc uint64, trees []tree) bool {
 			return false
 		}
 		call := parseInlinedCall(b[:])
-		if !m.isName(call.nameOff) || call.parentPC >= trees[i].size {
+		zero := call == inlinedCall{} // a variable that was not set yet
+		if zero || !m.isName(call.nameOff) || call.parentPC >= trees[i].size {
 			return false
 		}
 	}

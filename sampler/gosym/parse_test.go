@@ -172,3 +172,21 @@ func TestOpenFileRefuses(t *testing.T) {
 		}
 	}
 }
+
+// zeros is memory that was never written.
+type zeros struct{}
+
+func (zeros) readAt(p []byte, _ uint64) error {
+	clear(p)
+	return nil
+}
+
+// TestZerosAreNoTrees: the moduledata of a running program has words that lead to
+// variables, too, which may all be zero.
+func TestZerosAreNoTrees(t *testing.T) {
+	t.Parallel()
+	m := &module{names: "first\x00second\x00"}
+	if m.areTrees(zeros{}, 0x1000, []tree{{off: 0, size: 64}, {off: 32, size: 64}}) {
+		t.Error("zeros were taken for inline trees")
+	}
+}
