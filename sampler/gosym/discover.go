@@ -157,7 +157,7 @@ func (t *Table) findLayout() {
 	}
 	l, err := layoutFromDWARF(f)
 	if err != nil {
-		t.log.Warn("goroutines cannot be told apart", "go", t.goVersion, "reason", err)
+		t.log.Debug("no layout by version or debug information", "go", t.goVersion, "reason", err)
 		return
 	}
 	t.layout, t.hasLayout = l, true

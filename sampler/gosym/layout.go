@@ -30,6 +30,9 @@ type Layout struct {
 // NoField is the offset of a field that does not exist.
 const NoField = -1
 
+// The Go versions whose layouts layoutOf knows.
+const oldestMinor, newestMinor = 20, 27
+
 // layoutOf returns the layout for Go 1.minor on 64-bit machines, read from the
 // DWARF of binaries built by 1.20, 1.21.0, 1.22.0, 1.23.0, 1.24.0, 1.25.0,
 // 1.26.8 and 1.27.0.

@@ -201,3 +201,18 @@ func (t *Table) BuildID() string { return t.modules[0].image.id }
 // Layout returns the offsets of fields of the runtime's g and m, and whether
 // they are known for the program's Go version.
 func (t *Table) Layout() (Layout, bool) { return t.layout, t.hasLayout }
+
+// Layouts returns the layouts that the runtime's g and m can have, the likeliest
+// first: by the program's Go version or debug information, if known says so, then
+// those of all versions, the newest first. Nothing here proves one of them.
+func (t *Table) Layouts() (all []Layout, known bool) {
+	if t.hasLayout {
+		all = append(all, t.layout)
+	}
+	for minor := newestMinor; minor >= oldestMinor; minor-- {
+		if l, _ := layoutOf(minor); !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all, t.hasLayout
+}

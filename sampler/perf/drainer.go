@@ -9,6 +9,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,6 +28,8 @@ type drainer struct {
 	rings   []*ring
 	code    *code
 	taker   *taker
+	layouts []gosym.Layout // to be tried, if the present one is refuted
+	proof   proof
 	judge   *judge
 	catcher *catcher
 	local   *queue.Ring
@@ -36,6 +39,7 @@ type drainer struct {
 	stale    bool          // code was mapped since the symbols were loaded
 	deepen   bool          // a stack did not fit into its sample
 	ended    string        // why the session is over; empty while it is not
+	refused  bool          // the symbols cannot be loaded, which was logged
 	replaced bool          // the target runs another program, which is not sampled
 	poll     time.Duration // how soon to look into bulk rings again
 	pending  bool          // samples were pushed since the last hand-over

@@ -38,20 +38,6 @@ func (d *drainer) prepare(o Options) {
 	d.counts.watches.Store(int64(len(d.judge.watches)))
 }
 
-// learnLayout takes over what the symbols know of the runtime's structures.
-func (d *drainer) learnLayout() {
-	if d.code.table == nil {
-		return
-	}
-	layout, ok := d.code.table.Layout()
-	if !ok {
-		d.log.Warn("goroutines are not told apart: unknown Go version", "version", d.code.table.GoVersion())
-		return
-	}
-	d.taker.layout, d.taker.knowsLayout = layout, true
-	d.taker.who = newIdentifier(d.taker.memory, layout)
-}
-
 // loadSymbols tries again, now and then, for the symbols of a program that was
 // attached to before it had run.
 func (d *drainer) loadSymbols() {
@@ -61,7 +47,10 @@ func (d *drainer) loadSymbols() {
 	}
 	defer func() { d.tried = time.Now() }()
 	if err := d.code.load(d.pid, d.log); err != nil {
-		d.log.Debug("load symbols", "error", err)
+		if !d.refused {
+			d.log.Warn("no symbols: all functions are [unknown]", "reason", err)
+		}
+		d.refused = true
 		return
 	}
 	d.learnLayout()
@@ -73,6 +62,7 @@ func (d *drainer) take(s *sample, weight time.Duration) {
 	d.loadSymbols()
 	t := d.taker
 	t.unwind(s, &t.stack)
+	d.proveLayout(s)
 	who := t.identify(s)
 	d.catcher.watch(s.tid, &t.stack)
 	top := d.judge.judge(who.thread, s.tid, int64(s.time), t.past(d.judge.history), d.code.entry)

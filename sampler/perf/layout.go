@@ -1,0 +1,108 @@
+package perf
+
+import "github.com/ccmapd/ccmapd/sampler/gosym"
+
+// The layout of the runtime's g and m is no more than a guess by the Go version
+// until samples have proved it: in Go code of a goroutine, R14 leads to a g whose
+// stack holds SP, and its m leads back to it. A layout that samples refute gives way
+// to that of another version, the newest first. Where none is left, goroutines are
+// not told apart.
+
+// proof is the evidence that samples give of a layout.
+type proof struct {
+	who    *identifier // nil: nothing is to be proved
+	hits   int         // samples whose g has their SP on its stack
+	misses int         // the other samples
+	links  int         // of hits: the m leads back to the g, and to a g0 that leads to it
+}
+
+type verdict uint8
+
+const (
+	open verdict = iota
+	proved
+	refuted
+)
+
+const (
+	// enoughLinks prove a layout: words that lead in a circle do so by no accident.
+	enoughLinks = 3
+	// enoughMisses refute a layout, where most samples miss.
+	enoughMisses = 16
+	// maxHits refute a layout without a link. Memory is read after the sample, when
+	// the goroutine may have left its m, so that a single hit need not have one.
+	maxHits = 200
+	// maxGoroutines bounds the number of a goroutine.
+	maxGoroutines = 1 << 40
+)
+
+// look takes in a sample of Go code on a goroutine's stack or, for it, the thread's.
+func (p *proof) look(s *sample) verdict {
+	g, ok := p.who.read(s.regs.r14)
+	if ok && g.holds(s.regs.sp) && g.id < maxGoroutines {
+		p.hits++
+		if p.who.linked(g, s.regs.r14) {
+			p.links++
+		}
+	} else {
+		p.misses++
+	}
+	switch {
+	case p.links >= enoughLinks:
+		return proved
+	case p.misses >= enoughMisses && p.misses > p.hits, p.hits >= maxHits:
+		return refuted
+	}
+	return open
+}
+
+// linked says whether the m of a g leads back to it.
+func (i *identifier) linked(g goroutine, addr uint64) bool {
+	g0, ok1 := i.word(g.m + uint64(i.layout.MG0))
+	back, ok2 := i.word(g0 + uint64(i.layout.GM))
+	current, ok3 := i.word(g.m + uint64(i.layout.MCurG))
+	return ok1 && ok2 && ok3 && back == g.m && current == addr && g.id != 0
+}
+
+// learnLayout takes over the layouts that the symbols suggest.
+func (d *drainer) learnLayout() {
+	if d.code.table == nil {
+		return
+	}
+	var known bool
+	d.layouts, known = d.code.table.Layouts()
+	d.tryLayout(known)
+}
+
+// tryLayout takes the next layout: to use it at once, or when it has been proved.
+func (d *drainer) tryLayout(use bool) {
+	t := d.taker
+	d.proof, t.who, t.knowsLayout = proof{}, nil, false
+	if len(d.layouts) == 0 {
+		d.log.Warn("goroutines are not told apart: the runtime's structures are none of Go 1.20 to 1.27")
+		return
+	}
+	d.proof.who, d.layouts = newIdentifier(t.memory, d.layouts[0]), d.layouts[1:]
+	if use {
+		d.useLayout()
+	}
+}
+
+func (d *drainer) useLayout() {
+	t := d.taker
+	t.who, t.layout, t.knowsLayout = d.proof.who, d.proof.who.layout, true
+}
+
+// proveLayout looks at one more sample, until the layout is proved.
+func (d *drainer) proveLayout(s *sample) {
+	if d.proof.who == nil || s.kernel || !d.taker.onGoroutine() || d.code.at(s.regs.ip).kind != gosym.KindGo {
+		return
+	}
+	switch d.proof.look(s) {
+	case proved:
+		d.useLayout()
+		d.proof.who = nil
+	case refuted:
+		d.tryLayout(false)
+	}
+}
