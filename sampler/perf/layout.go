@@ -11,9 +11,8 @@ import "github.com/ccmapd/ccmapd/sampler/gosym"
 // proof is the evidence that samples give of a layout.
 type proof struct {
 	who    *identifier // nil: nothing is to be proved
-	hits   int         // samples whose g has their SP on its stack
-	misses int         // the other samples
-	links  int         // of hits: the m leads back to the g, and to a g0 that leads to it
+	misses int         // samples whose g does not lead back to them
+	links  int         // samples whose g does, and has an m that leads back to it
 }
 
 type verdict uint8
@@ -29,9 +28,6 @@ const (
 	enoughLinks = 3
 	// enoughMisses refute a layout, where most samples miss.
 	enoughMisses = 16
-	// maxHits refute a layout without a link. Memory is read after the sample, when
-	// the goroutine may have left its m, so that a single hit need not have one.
-	maxHits = 200
 	// maxGoroutines bounds the number of a goroutine.
 	maxGoroutines = 1 << 40
 )
@@ -39,29 +35,37 @@ const (
 // look takes in a sample of Go code on a goroutine's stack or, for it, the thread's.
 func (p *proof) look(s *sample) verdict {
 	g, ok := p.who.read(s.regs.r14)
-	if ok && g.holds(s.regs.sp) && g.id < maxGoroutines {
-		p.hits++
-		if p.who.linked(g, s.regs.r14) {
-			p.links++
-		}
-	} else {
+	switch {
+	case !ok || !g.holds(s.regs.sp) || g.id >= maxGoroutines:
+		p.misses++
+	case g.m == 0: // it has left its m since
+	case g.id != 0 && p.who.linked(g, s.regs.r14):
+		p.links++
+	case g.id == 0 && p.who.ofThread(g, s.regs.r14):
+	default:
 		p.misses++
 	}
 	switch {
-	case p.links >= enoughLinks:
+	case p.links >= enoughLinks && p.links > p.misses:
 		return proved
-	case p.misses >= enoughMisses && p.misses > p.hits, p.hits >= maxHits:
+	case p.misses >= enoughMisses && p.misses > p.links:
 		return refuted
 	}
 	return open
 }
 
-// linked says whether the m of a g leads back to it.
+// linked says whether the m of a g leads back to it, and its g0 to the m.
 func (i *identifier) linked(g goroutine, addr uint64) bool {
 	g0, ok1 := i.word(g.m + uint64(i.layout.MG0))
 	back, ok2 := i.word(g0 + uint64(i.layout.GM))
 	current, ok3 := i.word(g.m + uint64(i.layout.MCurG))
-	return ok1 && ok2 && ok3 && back == g.m && current == addr && g.id != 0
+	return ok1 && ok2 && ok3 && back == g.m && current == addr
+}
+
+// ofThread says whether a g is the g0 of its m.
+func (i *identifier) ofThread(g goroutine, addr uint64) bool {
+	g0, ok := i.word(g.m + uint64(i.layout.MG0))
+	return ok && g0 == addr
 }
 
 // learnLayout takes over the layouts that the symbols suggest.

@@ -51,7 +51,7 @@ func TestLayoutIsProved(t *testing.T) {
 	s := &sample{regs: registers{r14: 4096, sp: 0xc000011000}}
 	look := func(memory, layout gosym.Layout) verdict {
 		p := proof{who: newIdentifier(newMadeRuntime(memory), layout)}
-		for range maxHits {
+		for range 2 * enoughMisses {
 			if v := p.look(s); v != open {
 				return v
 			}
@@ -69,6 +69,20 @@ func TestLayoutIsProved(t *testing.T) {
 		moved.MCurG += 16
 		if v := look(moved, l); v != refuted {
 			t.Errorf("layout %d with curg elsewhere: verdict %d", i, v)
+		}
+	}
+}
+
+// TestLayoutOutlastsSwitches: a goroutine that has left its m says nothing against the layout.
+func TestLayoutOutlastsSwitches(t *testing.T) {
+	t.Parallel()
+	all, _ := new(gosym.Table).Layouts()
+	r := newMadeRuntime(all[0])
+	binary.NativeEndian.PutUint64(r.b[4096+all[0].GM:], 0)
+	p := proof{who: newIdentifier(r, all[0])}
+	for range 1000 {
+		if v := p.look(&sample{regs: registers{r14: 4096, sp: 0xc000011000}}); v != open {
+			t.Fatalf("verdict %d", v)
 		}
 	}
 }
