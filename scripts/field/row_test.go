@@ -24,7 +24,7 @@ func TestMisses(t *testing.T) {
 		{emptyRow("none", ""), 0, 0},
 		{row{truncated: 2, unknown: 1, unaccounted: 2}, 0, 0},
 		{row{truncated: 2.1, unknown: 1.1, unaccounted: -2.1}, 3, 0},
-		{row{truncated: 10.1, unknown: 10.1, unaccounted: -10.1}, 3, 3},
+		{row{truncated: 10.1, unknown: 10.1, unaccounted: -25.1}, 3, 3},
 		{row{agreement: &compare.Result{Methods: good, Edges: good, Contexts: good}}, 0, 0},
 		{row{agreement: &compare.Result{Methods: good, Edges: short, Contexts: short}}, 2, 2},
 		{row{wrong: "no refusal"}, 1, 1},
