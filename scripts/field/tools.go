@@ -38,7 +38,7 @@ func readByPprof(ctx context.Context, w window) (string, error) {
 // topFunctions returns the functions with the most time of their own. Frames that are
 // no functions count for their callers.
 func topFunctions(ctx context.Context, file string) ([]string, error) {
-	cmd := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-nodecount=10", `-hide=^\[|^runtime\.(_|asyncPreempt$)`, file)
+	cmd := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-nodecount=10", "-hide="+foreign.String(), file)
 	cmd.Env = append(os.Environ(), "PPROF_BINARY_PATH="+filepath.Dir(file))
 	out, err := cmd.Output()
 	if err != nil {
