@@ -129,8 +129,8 @@ func (ids methodIDs) of(id MethodID) MethodID {
 	return ids[id]
 }
 
-// adopt interns the methods of another map, with the lines of their positions and
-// the calls that were inlined, and returns their ids here.
+// adopt interns the methods of another map, with the lines and addresses of their
+// positions and the calls that were inlined, and returns their ids here.
 func (m *Map) adopt(from *Snapshot) methodIDs {
 	ids := make(methodIDs, from.names.Len())
 	for id := range ids {
@@ -142,6 +142,7 @@ func (m *Map) adopt(from *Snapshot) methodIDs {
 	if from.names != m.names {
 		m.names.adoptLines(from.names, ids)
 		m.names.adoptInlined(from.names, ids)
+		m.names.adoptAddresses(from.names, ids)
 	}
 	return ids
 }

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Names is a table of methods, of the lines of positions in them, and of the calls
-// between them that were inlined. All are only ever added; ids are dense from 0 and
-// never change.
+// Names is a table of methods, of the lines and addresses of positions in them, and
+// of the calls between them that were inlined. All are only ever added; ids are dense
+// from 0 and never change.
 //
 // All may be called from any goroutine. At and Len wait for nobody; the others
 // for as long as it takes to add one entry.
@@ -18,8 +18,9 @@ type Names struct {
 
 	pruned atomic.Uint32 // the method PrunedName; NoMethod until there is one
 
-	lines   lines
-	inlined inlined
+	lines     lines
+	inlined   inlined
+	addresses addresses
 }
 
 type nameKey struct{ name, signature string }

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -15,6 +16,7 @@ type pprofAdder struct {
 	b      *builder
 	scaler *counterScaler
 	spots  []spot        // by location
+	told   []instruction // by location: whose address the names know
 	frames []ccmap.Frame // of the spots
 	path   []step        // by location of the last sample, outermost first
 }
@@ -23,16 +25,29 @@ type pprofAdder struct {
 // it was looked up.
 type spot struct{ lo, hi uint32 }
 
-// step is where a stack has got to: a node, and the position in its method.
+// step is where a stack has got to: a node, the position in its method, and the location
+// that has both.
 type step struct {
-	node ccmap.NodeID
-	at   uint32
+	node     ccmap.NodeID
+	at       uint32
+	location uint32
 }
+
+// instruction says what an instruction is, as a set.
+type instruction uint8
+
+const (
+	sampledThere instruction = 1 << iota
+	calledThere
+)
 
 // newAdder returns one that adds to the builder's map, times a weight.
 func (p *pprofFile) newAdder(b *builder, w Weight) *pprofAdder {
 	p.bind(b.m.Names())
-	return &pprofAdder{pprofFile: p, b: b, scaler: newCounterScaler(w), spots: make([]spot, len(p.locations.entries))}
+	return &pprofAdder{
+		pprofFile: p, b: b, scaler: newCounterScaler(w),
+		spots: make([]spot, len(p.locations.entries)), told: make([]instruction, len(p.locations.entries)),
+	}
 }
 
 // addTo adds all contexts, times a weight, to the builder's map.
@@ -75,18 +90,21 @@ func (p *pprofFile) lookUpMethods(names *ccmap.Names) {
 // add adds a sample that has locations of its own.
 func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
 	a.path = a.path[:s.kept]
-	last := step{a.b.m.Root(), ccmap.NoOffset}
+	last := step{node: a.b.m.Root(), at: ccmap.NoOffset}
 	if s.kept > 0 {
 		last = a.path[s.kept-1]
 	}
 	for _, l := range locations {
+		if len(a.path) > 0 {
+			a.tell(last.location, calledThere)
+		}
 		if a.spots[l].hi == 0 {
 			if err := a.lookUp(l); err != nil {
 				return err
 			}
 		}
 		for _, f := range a.frames[a.spots[l].lo:a.spots[l].hi] {
-			last = step{a.b.m.Child(last.node, last.at, f.Method), f.Offset}
+			last = step{a.b.m.Child(last.node, last.at, f.Method), f.Offset, l}
 		}
 		a.path = append(a.path, last)
 	}
@@ -96,8 +114,31 @@ func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
 			return err
 		}
 		last.node = a.b.m.Child(last.node, last.at, id)
+	} else {
+		a.tell(last.location, sampledThere)
 	}
 	return a.count(s, last)
+}
+
+// tell tells the names the address of a location, once as that of a call and once as
+// that of an instruction that was sampled.
+func (a *pprofAdder) tell(location uint32, what instruction) {
+	if a.told[location]&what != 0 {
+		return
+	}
+	a.told[location] |= what
+	l := &a.locations.entries[location]
+	m := a.mappingOf(l)
+	if m == nil || !m.contains(l.address) {
+		return
+	}
+	frames := slices.Clone(a.frames[a.spots[location].lo:a.spots[location].hi])
+	slices.Reverse(frames)
+	names := a.b.m.Names()
+	if module := moduleOf(m); names.Mapping(module) == (ccmap.Mapping{}) {
+		names.SetMapping(strings.Clone(module), ccmap.Mapping{File: strings.Clone(m.file), Start: m.start, Limit: m.limit, Offset: m.offset})
+	}
+	names.SetAddress(frames, what == calledThere, l.address-m.start+m.offset)
 }
 
 // count counts a sample at the position where its stack ends, if that is known.
@@ -164,7 +205,7 @@ func (a *pprofAdder) frame(line *pprofLine, l *pprofLocation) (f ccmap.Frame, er
 // position returns what our address of a location says of its position. Those of
 // other tools are addresses of machine code, whose lines stand beside them.
 func (a *pprofAdder) position(l *pprofLocation) (ccmap.Coordinate, uint32) {
-	if a.ours == nil {
+	if m := a.mappingOf(l); a.ours == nil || m != nil && m.contains(l.address) {
 		return ccmap.CoordinateLine, 0
 	}
 	return positionOf(l.address)

@@ -91,11 +91,11 @@ func (p *pprofBuilder) addHit(point *ccmap.Point, h hit, hits, siteHits int64) {
 	}
 	s.Value[len(s.Value)-2], s.Value[len(s.Value)-1] = hits, siteHits
 	if h.kind == hitTarget {
-		s.Location = append(s.Location, p.frameLocation(frame{int(h.target), 0}))
+		s.Location = append(s.Location, p.frameLocation(frame{int(h.target), 0}, false))
 	}
-	s.Location = append(s.Location, p.frameLocation(frame{int(point.Method), point.Offset}))
+	s.Location = append(s.Location, p.frameLocation(frame{int(point.Method), point.Offset}, true))
 	for _, f := range point.Callers {
-		s.Location = append(s.Location, p.frameLocation(frame{int(f.Method), f.Offset}))
+		s.Location = append(s.Location, p.frameLocation(frame{int(f.Method), f.Offset}, true))
 	}
 	p.Sample = append(p.Sample, s)
 }

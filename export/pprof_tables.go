@@ -45,9 +45,13 @@ const (
 )
 
 type pprofMapping struct {
-	start, offset uint64
-	file, buildID string
+	start, limit, offset uint64
+	file, buildID        string
 }
+
+// contains reports whether an address is one of the mapping's. A mapping of which no
+// range is known has none.
+func (m *pprofMapping) contains(address uint64) bool { return m.start <= address && address < m.limit }
 
 type pprofFunction struct {
 	name, systemName, filename string
@@ -158,7 +162,7 @@ func (p *pprofTables) addMapping(m message) error {
 		return err
 	}
 	return p.mappings.add(v[1], pprofMapping{
-		start: v[2], offset: v[4], file: p.strings.at(v[5]), buildID: p.strings.at(v[6]),
+		start: v[2], limit: v[3], offset: v[4], file: p.strings.at(v[5]), buildID: p.strings.at(v[6]),
 	})
 }
 

@@ -68,6 +68,7 @@ type pprofBuilder struct {
 	labelsOfHits map[hitLabelled]map[string][]string // labels of samples of points
 	stack        []frame                             // of the last sample, which shares most with the next, outermost first
 	path         []*codeSpot                         // of its frames
+	scratch      []ccmap.Frame                       // of address
 }
 
 func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
@@ -140,6 +141,9 @@ func (p *pprofBuilder) addMapping(module, file string) {
 	if !isPath(module) {
 		m.BuildID = module
 	}
+	if code := p.code(module); code.File != "" {
+		m.File, m.Start, m.Limit, m.Offset = code.File, code.Start, code.Limit, code.Offset
+	}
 	p.mappings[module] = m
 	p.Mapping = append(p.Mapping, m)
 }
@@ -170,102 +174,9 @@ func (p *pprofBuilder) addSample(stack []frame, e entry) {
 	}
 	copy(s.Value, []int64{e.Self.Samples, e.Self.Time, e.Self.Activations, e.recent.Samples, e.recent.Time})
 	p.follow(stack)
-	for i, spot := range p.path {
-		if i+1 == len(p.path) || p.path[i+1].outer == nil {
-			s.Location = append(s.Location, p.location(spot))
-		}
-	}
+	s.Location = p.appendLocations(s.Location)
 	slices.Reverse(s.Location)
 	p.Sample = append(p.Sample, s)
-}
-
-// follow finds the spots of a stack.
-func (p *pprofBuilder) follow(stack []frame) {
-	kept := 0
-	for kept < min(len(stack), len(p.stack)) && stack[kept] == p.stack[kept] {
-		kept++
-	}
-	p.stack, p.path = append(p.stack[:kept], stack[kept:]...), p.path[:kept]
-	for i := kept; i < len(stack); i++ {
-		var outer *codeSpot
-		if i > 0 && p.c.isInlined(stack[i-1], stack[i].method) {
-			outer = p.path[i-1]
-		}
-		p.path = append(p.path, p.spot(outer, stack[i]))
-	}
-}
-
-// lineOf returns the line of a position, unknownLine where it is not known.
-func (p *pprofBuilder) lineOf(f frame) int64 {
-	if m := p.c.methods[f.method]; !hasLines(m) {
-		return lineOf(f.offset, int64(m.StartLine))
-	}
-	return int64(p.c.line(f))
-}
-
-// codeSpot is a place in machine code: a frame, and those that it was inlined into.
-type codeSpot struct {
-	spotKey
-	location *profile.Location // nil until a stack ends there, or calls
-}
-
-type spotKey struct {
-	outer *codeSpot // the caller that the frame was inlined into; nil: none
-	frame frame
-}
-
-func (p *pprofBuilder) spot(outer *codeSpot, f frame) *codeSpot {
-	key := spotKey{outer, f}
-	spot := p.spots[key]
-	if spot == nil {
-		spot = &codeSpot{spotKey: key}
-		p.spots[key] = spot
-	}
-	return spot
-}
-
-// frameLocation returns the location of a frame that was not inlined.
-func (p *pprofBuilder) frameLocation(f frame) *profile.Location { return p.location(p.spot(nil, f)) }
-
-// location returns the location of a spot, with a line for each of its frames, the
-// innermost first.
-func (p *pprofBuilder) location(s *codeSpot) *profile.Location {
-	if s.location != nil {
-		return s.location
-	}
-	m := p.c.methods[s.frame.method]
-	l := &profile.Location{
-		ID:      uint64(len(p.Location) + 1),
-		Mapping: p.mappings[m.Module],
-		Address: addressOf(m.Coordinate, s.frame.offset),
-	}
-	for at := s; at != nil; at = at.outer {
-		l.Line = append(l.Line, profile.Line{Function: p.Function[at.frame.method], Line: p.lineOf(at.frame)})
-	}
-	s.location = l
-	p.Location = append(p.Location, l)
-	return l
-}
-
-// coordinateShift is where in an address the coordinate stands, above the offset.
-const coordinateShift = 32
-
-// addressOf returns the address of a position: 0 if it is a line, else one that tells
-// it from other positions on its line, and is the same in every profile, so that pprof
-// merges it with itself.
-func addressOf(c ccmap.Coordinate, offset uint32) uint64 {
-	if c == ccmap.CoordinateLine {
-		return 0
-	}
-	return uint64(c)<<coordinateShift | uint64(offset)
-}
-
-// positionOf undoes addressOf. An address that it does not make is that of a line.
-func positionOf(address uint64) (c ccmap.Coordinate, offset uint32) {
-	if c := address >> coordinateShift; c <= uint64(ccmap.CoordinateMachine) {
-		return ccmap.Coordinate(c), uint32(address)
-	}
-	return ccmap.CoordinateLine, 0
 }
 
 // unknownLine is the line of an unknown position.

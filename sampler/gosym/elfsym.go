@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -123,19 +124,13 @@ const (
 	maxNotes       = 1 << 16
 )
 
-// buildID returns the GNU build id in hex, which C linkers write and runtime/pprof
-// reports, else the Go build id, else "".
+// buildID returns the GNU build id in hex, which C linkers and Go's write and
+// runtime/pprof reports, else the Go build id, else "". Go 1.26 writes the GNU note into
+// a section that no PT_NOTE segment covers, so sections are read as well.
 func buildID(f *elf.File) string {
 	var goID string
-	for _, p := range f.Progs {
-		if p.Type != elf.PT_NOTE || p.Filesz > maxNotes {
-			continue
-		}
-		b := make([]byte, p.Filesz)
-		if _, err := p.ReadAt(b, 0); err != nil {
-			continue
-		}
-		for n, rest, ok := cutNote(b); ok; n, rest, ok = cutNote(rest) {
+	for notes := range noteData(f) {
+		for n, rest, ok := cutNote(notes); ok; n, rest, ok = cutNote(rest) {
 			switch {
 			case n.typ == noteGNUBuildID && n.name == "GNU":
 				return hex.EncodeToString(n.desc)
@@ -145,6 +140,30 @@ func buildID(f *elf.File) string {
 		}
 	}
 	return goID
+}
+
+// noteData returns the content of a file's note segments and sections.
+func noteData(f *elf.File) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		read := func(r io.ReaderAt, size uint64) bool {
+			if size > maxNotes {
+				return true
+			}
+			b := make([]byte, size)
+			_, err := r.ReadAt(b, 0)
+			return err != nil && err != io.EOF || yield(b)
+		}
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_NOTE && !read(p, p.Filesz) {
+				return
+			}
+		}
+		for _, s := range f.Sections {
+			if s.Type == elf.SHT_NOTE && !read(s, s.Size) {
+				return
+			}
+		}
+	}
 }
 
 type note struct {

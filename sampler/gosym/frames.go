@@ -108,7 +108,7 @@ func (t *Table) Inlined(pc uint64, caller bool, dst []LogicalFrame) []LogicalFra
 // code, bytes from the symbol's start, and the method is ccmap.UnknownName
 // where there is no symbol, with the path of the file as signature. Stack
 // allocates nothing for addresses that were asked for before with the same names,
-// and tells these which calls were inlined.
+// and tells these which calls were inlined and where the instructions lie.
 func (t *Table) Stack(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccmap.Frame {
 	key, callee := frameKey{}, FuncNormal
 	for _, pc := range pcs {
@@ -191,7 +191,9 @@ func (t *Table) cached(key frameKey, names *ccmap.Names) frameEntry {
 func (t *Table) resolve(key frameKey) frameEntry {
 	m := t.module(key.pc)
 	if m == nil {
-		return frameEntry{frames: []ccmap.Frame{t.foreign(key)}}
+		frames := []ccmap.Frame{t.foreign(key)}
+		t.locate(key, frames)
+		return frameEntry{frames: frames}
 	}
 	logical, id := t.expand(key, t.logical[:0])
 	t.logical = logical
@@ -202,7 +204,24 @@ func (t *Table) resolve(key frameKey) frameEntry {
 			t.names.SetInlined(frames[i], frames[i-1].Method)
 		}
 	}
+	t.locate(key, frames)
 	return frameEntry{frames, id}
+}
+
+// locate tells t.names where the instruction at key lies, whose frames these are.
+func (t *Table) locate(key frameKey, frames []ccmap.Frame) {
+	im := t.image(key.pc)
+	if im == nil || im.isVDSO() {
+		return
+	}
+	if code, ok := im.code(); ok && code.start < key.pc && key.pc < code.end {
+		t.names.SetMapping(im.id, ccmap.Mapping{File: im.path, Start: code.start, Limit: code.end, Offset: code.offset})
+		offset := key.pc - code.start + code.offset
+		if key.caller {
+			offset-- // in the call, as runtime/pprof has it
+		}
+		t.names.SetAddress(frames, key.caller, offset)
+	}
 }
 
 // expand appends the logical frames at key, with the role of the physical

@@ -2,6 +2,8 @@ package gosym
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -64,11 +66,60 @@ func TestProcess(t *testing.T) {
 			if table.GoVersion() != runtime.Version() {
 				t.Errorf("Go version %q, want %q", table.GoVersion(), runtime.Version())
 			}
-			id, err := exec.Command("go", "tool", "buildid", p.Path).Output()
-			if got, want := table.BuildID(), strings.TrimSpace(string(id)); err != nil || got != want {
-				t.Errorf("build id %q, want %q (%v)", got, want, err)
+			if got, want := table.BuildID(), gnuBuildID(t, p.Path); got != want {
+				t.Errorf("build id %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// gnuBuildID reads the note of Go's linker by the name of its section.
+func gnuBuildID(t *testing.T, path string) string {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	note, err := f.Section(".note.gnu.build-id").Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(note[16:])
+}
+
+// TestBuildID wants the GNU build id, else Go's, else none: never a path.
+func TestBuildID(t *testing.T) {
+	t.Parallel()
+	goID := func(path string) string {
+		id, err := exec.Command("go", "tool", "buildid", path).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(id))
+	}
+	for _, test := range []struct {
+		flags string
+		want  func(path string) string
+	}{
+		{"", func(path string) string { return gnuBuildID(t, path) }},
+		{"-B=none", goID},
+		{"-B=none -buildid=", func(string) string { return "" }},
+	} {
+		path := filepath.Join(t.TempDir(), "target")
+		if out, err := exec.Command("go", "build", "-o", path, "-ldflags="+test.flags, "./testdata/target").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		table, err := OpenFile(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := table.BuildID(), test.want(path); got != want {
+			t.Errorf("%q: build id %q, want %q", test.flags, got, want)
+		}
+		if err := table.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

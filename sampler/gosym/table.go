@@ -194,9 +194,14 @@ func (t *Table) Executable() string { return t.exe }
 func (t *Table) GoVersion() string { return t.goVersion }
 
 // BuildID returns the program's GNU build id in hex or, where it has none, its
-// Go build id; its path where it has neither. In a C program it is that of the
+// Go build id; empty where it has neither. In a C program it is that of the
 // Go library.
-func (t *Table) BuildID() string { return t.modules[0].image.id }
+func (t *Table) BuildID() string {
+	if im := t.modules[0].image; im.id != im.path {
+		return im.id
+	}
+	return ""
+}
 
 // Layout returns the offsets of fields of the runtime's g and m, and whether
 // they are known for the program's Go version.
