@@ -278,7 +278,7 @@ func TestReadMergedProfile(t *testing.T) {
 	merged.Comments = append(merged.Comments, "a note")
 	read, once := decode(t, encodeProfile(t, merged)), small().Snapshot().Total()
 	got := contentOf(read)
-	if read.Total() != once.Add(once) || len(got.Meta.Interval) != 3 || got.Exact || got.Meta.Target.PID != 4711 {
+	if read.Total() != once.Add(once) || len(got.Meta.Interval) != 4 || got.Exact || got.Meta.Target.PID != 4711 {
 		t.Errorf("total %v of twice %v, meta %+v, exact %t", read.Total(), once, got.Meta, got.Exact)
 	}
 	if last := len(got.Meta.Comments) - 1; last < 0 || got.Meta.Comments[last] != "a note" {
@@ -293,10 +293,38 @@ func TestReadRefusesBrokenComments(t *testing.T) {
 		{"ccmapd version x"},
 		{"ccmapd version 1", "ccmapd start 5"},
 		{"ccmapd version 1", "ccmapd intervals {"},
+		{`ccmapd {"version":1,"start":5}`},
+		{`ccmapd {"version":2}`},
 	} {
 		in := encodeProfile(t, &profile.Profile{Comments: comments})
 		if _, _, err := Read(strings.NewReader(in), ReadOptions{}); err == nil {
 			t.Errorf("%q: no error", comments)
+		}
+	}
+}
+
+// TestFewComments: go tool pprof prints all of them above every report. All comments
+// come back, however many there are.
+func TestFewComments(t *testing.T) {
+	t.Parallel()
+	for _, comments := range [][]string{
+		nil, {"one"}, {"a", "b", "c", "d"}, {"a", "b", "c", "d", "e", "f"}, {"ccmapd version 2"}, {"two\nlines"}, {"\xff"}, {""},
+	} {
+		m := small()
+		for range 20 {
+			m.Meta().Interval = append(m.Meta().Interval, ccmap.IntervalChange{Interval: time.Second, Reason: "a test"})
+		}
+		m.Meta().Comments = comments
+		data := encode(t, Pprof, m.Snapshot())
+		p, err := profile.ParseData([]byte(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Comments) > 5 {
+			t.Errorf("%q: %d comments", comments, len(p.Comments))
+		}
+		if got := decode(t, data).Meta(); !slices.Equal(got.Comments, comments) || len(got.Interval) != len(m.Meta().Interval) {
+			t.Errorf("comments %q of %q; %d intervals", got.Comments, comments, len(got.Interval))
 		}
 	}
 }

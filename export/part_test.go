@@ -241,7 +241,7 @@ func TestDecodingReusesBuffers(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if allocations > 40 {
+	if allocations > 60 {
 		t.Errorf("%v allocations for %d samples", allocations, len(p.stacks.samples))
 	}
 }

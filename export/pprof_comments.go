@@ -7,18 +7,23 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// The comments of our profiles hold what profile.proto has no field for. Each
-// is a line "ccmapd KEY VALUE", the value in JSON, the keys those of the JSON
-// schema's meta; a list has a line for each element. They are read by people,
-// too: go tool pprof -comments.
+// The comments of our profiles hold what profile.proto has no field for: a line
+// "ccmapd {…}", a JSON object with the keys of the schema's meta, and a line for each
+// comment of the profile. go tool pprof prints all of them above every report, so that
+// more than mostComments are kept in the object. Until there was an object, each key
+// had a line "ccmapd KEY VALUE", and each element of a list; those are still read.
 const (
 	commentPrefix = "ccmapd "
 	versionKey    = "version"
 	exactKey      = "activations_exact"
+
+	mostComments = 4 // beside the object
 )
 
 // pprofComments returns the comments of a snapshot.
@@ -28,28 +33,28 @@ func pprofComments(s *ccmap.Snapshot) ([]string, error) {
 		return nil, err
 	}
 	doc.Kind, doc.Unit = "", "" // the sample types say it
-	encoded, err := marshal(doc)
+	comments := s.Meta().Comments
+	if len(comments) <= mostComments && !slices.ContainsFunc(comments, isNoLine) {
+		doc.Comments = nil
+	} else {
+		comments = nil
+	}
+	object, err := marshal(struct {
+		Version int  `json:"version"`
+		Exact   bool `json:"activations_exact"`
+		metaDoc
+	}{Version, s.ActivationsExact(), doc})
 	if err != nil {
 		return nil, err
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(encoded, &fields); err != nil {
-		return nil, err
-	}
-	comments := []string{
-		comment(versionKey, Version),
-		comment(exactKey, s.ActivationsExact()),
-	}
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		for _, value := range elements(fields[key]) {
-			comments = append(comments, comment(key, string(value)))
-		}
-	}
-	return comments, nil
+	return append([]string{commentPrefix + string(object)}, comments...), nil
 }
 
-func comment(key string, value any) string {
-	return fmt.Sprintf("%s%s %v", commentPrefix, key, value)
+// isNoLine reports whether a comment cannot be a line of its own: it could be taken
+// for one of ours, or is no text.
+func isNoLine(comment string) bool {
+	return comment == "" || strings.HasPrefix(comment, commentPrefix) || !utf8.ValidString(comment) ||
+		strings.ContainsFunc(comment, unicode.IsControl)
 }
 
 // elements returns those of a list, and any other value as it is.
@@ -70,6 +75,9 @@ func parseComments(comments []string) (ours commentFields, others []string) {
 	ours = make(commentFields)
 	for _, c := range comments {
 		rest, isOurs := strings.CutPrefix(c, commentPrefix)
+		if isOurs && ours.addObject(rest) {
+			continue
+		}
 		key, value, isPair := strings.Cut(rest, " ")
 		if !isOurs || !isPair {
 			others = append(others, c)
@@ -81,6 +89,20 @@ func parseComments(comments []string) (ours commentFields, others []string) {
 		return nil, comments
 	}
 	return ours, others
+}
+
+// addObject adds the fields of an object, if it is one.
+func (f commentFields) addObject(text string) bool {
+	var fields map[string]json.RawMessage
+	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &fields) != nil {
+		return false
+	}
+	for key, value := range fields {
+		if list := elements(value); len(list) > 0 {
+			f[key] = append(f[key], list...)
+		}
+	}
+	return true
 }
 
 // restore sets what the comments say of the map. Where pprof merged profiles,

@@ -119,6 +119,11 @@ func checkAgainstPeer(t interface{ Fatalf(string, ...any) }, data string) {
 
 func FuzzPprofAgainstPeer(f *testing.F) {
 	f.Add(encode(f, Pprof, small().Snapshot()))
+	var odd bytes.Buffer
+	if err := (&profile.Profile{Comments: []string{`ccmapd {"version":1,"target":[],"intervals":{},"comments":[]}`}}).WriteUncompressed(&odd); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(odd.String())
 	f.Add(encode(f, Pprof, chain(3).Snapshot()))
 	f.Add(encode(f, Pprof, pruned().Snapshot()))
 	f.Add(encode(f, Pprof, points().Snapshot()))
