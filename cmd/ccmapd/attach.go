@@ -48,6 +48,10 @@ func newAttachCmd(env *environment) *cobra.Command {
 			if err != nil || pid <= 0 {
 				return withHint(usagef("%q is not a process id", args[0]), "'pgrep -l NAME' finds it.")
 			}
+			env, err := f.apart(env)
+			if err != nil {
+				return err
+			}
 			return runAttach(cmd.Context(), env, f, pid)
 		},
 	}

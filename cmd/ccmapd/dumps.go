@@ -34,6 +34,9 @@ func checkOutputs(patterns []string) error {
 		if slices.Contains(patterns[:i], pattern) {
 			return usagef("output %s is named twice", pattern)
 		}
+		if isStdout(pattern) {
+			continue
+		}
 		if info, err := os.Stat(pattern); err == nil && info.IsDir() {
 			return usagef("output %s is a directory", pattern)
 		}
@@ -79,10 +82,14 @@ func writeTemp(s *ccmap.Snapshot, pid int) (string, error) {
 	return path, nil
 }
 
-// fileDumps returns the dumps into the files that the patterns mean for a pid.
-func fileDumps(patterns []string, pid int) []manager.Dump {
+// dumps returns the dumps into the outputs, for a pid.
+func (f *samplingFlags) dumps(env *environment, pid int) []manager.Dump {
 	var dumps []manager.Dump
-	for _, pattern := range patterns {
+	for _, pattern := range f.outputs {
+		if isStdout(pattern) {
+			dumps = append(dumps, manager.Dump{Name: stdoutName, Write: output{stdout: env.profile, format: f.stdoutFormat()}.write})
+			continue
+		}
 		path := strings.ReplaceAll(pattern, pidMark, strconv.Itoa(pid))
 		dumps = append(dumps, manager.Dump{Name: path, Write: func(s *ccmap.Snapshot) error {
 			return explainWrite(export.WriteFile(path, s))

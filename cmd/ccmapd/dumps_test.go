@@ -3,9 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 )
 
 func TestCheckOutputs(t *testing.T) {
@@ -46,7 +48,9 @@ func TestCheckOutputsAsksForPermission(t *testing.T) {
 func TestFileDumps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	dumps := fileDumps([]string{filepath.Join(dir, "%p.xml"), filepath.Join(dir, "missing", "a.json")}, 42)
+	f := newSamplingFlags(nil)
+	f.outputs = []string{filepath.Join(dir, "%p.xml"), filepath.Join(dir, "missing", "a.json")}
+	dumps := f.dumps(&environment{}, 42)
 	snapshot := ccmap.New(ccmap.Options{}).Snapshot()
 	if want := filepath.Join(dir, "42.xml"); dumps[0].Name != want {
 		t.Errorf("name %s, want %s", dumps[0].Name, want)
@@ -59,5 +63,29 @@ func TestFileDumps(t *testing.T) {
 	}
 	if err := dumps[1].Write(snapshot); err == nil {
 		t.Error("no error for a directory that is missing")
+	}
+}
+
+// TestProfileToStandardOutput: nothing else is printed there.
+func TestProfileToStandardOutput(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]export.Format{"": export.Pprof, "json": export.JSON, "folded": export.Folded} {
+		args := []string{"attach", "42", "-o", "-"}
+		if flag != "" {
+			args = append(args, "--to", flag)
+		}
+		r := runEngines(t, []engine{fakeEngine(false)}, args...)
+		_, format, err := export.Read(strings.NewReader(r.stdout), export.ReadOptions{})
+		if r.code != exitOK || err != nil || format != want {
+			t.Errorf("%q: exit code %d, format %v, %v: %s", flag, r.code, format, err, r.stderr)
+		}
+		checkOutput(t, r.stderr, "main.work", "\nWritten: standard output.\n")
+		if strings.Contains(r.stderr, "'standard output'") {
+			t.Errorf("%q: a command reads it: %s", flag, r.stderr)
+		}
+	}
+	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "--to", "json")
+	if r.code != exitUsage || !strings.Contains(r.stderr, "--to json is for standard output: add -o -") {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
 	}
 }

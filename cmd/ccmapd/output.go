@@ -32,15 +32,20 @@ func registerTo(cmd *cobra.Command, to *choice) {
 	registerChoice(cmd, to, "to", "`FORMAT` of standard output: "+orList(to.from))
 }
 
+// stdoutName is how standard output is called where profiles are listed.
+const stdoutName = "standard output"
+
+func isStdout(path string) bool { return path == stdPath || path == "/dev/stdout" }
+
 // newOutput checks what is known before anything was read, so that nobody waits
 // for a result that has nowhere to go.
 func newOutput(env *environment, path string, to choice) (output, error) {
-	toStdout := path == stdPath || path == "/dev/stdout"
+	toStdout := isStdout(path)
 	switch {
 	case toStdout && to.value == "":
 		return output{}, usagef("standard output has no name that gives a format: say --to pprof, xml, json or folded")
 	case toStdout:
-		return output{path: "standard output", stdout: env.stdout, format: formats[slices.Index(to.from, to.value)]}, nil
+		return output{path: stdoutName, stdout: env.stdout, format: formats[slices.Index(to.from, to.value)]}, nil
 	case to.value != "":
 		return output{}, usagef("--to %s is for standard output: the format of %s is that of its name", to.value, path)
 	}

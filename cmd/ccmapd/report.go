@@ -75,8 +75,13 @@ func printNext(w io.Writer, files []string) {
 	if len(files) == 0 {
 		return
 	}
+	list := strings.Join(files, ", ")
+	if files = named(files); len(files) == 0 {
+		fmt.Fprintf(w, "\nWritten: %s.\n", list)
+		return
+	}
 	file := shellQuote(files[0])
-	fmt.Fprintf(w, "\nWritten: %s. Next:\n", strings.Join(files, ", "))
+	fmt.Fprintf(w, "\nWritten: %s. Next:\n", list)
 	type step struct{ command, what string }
 	steps := []step{
 		{"ccmapd top " + file, "all methods"},
@@ -89,6 +94,11 @@ func printNext(w io.Writer, files []string) {
 	for _, s := range steps {
 		fmt.Fprintf(w, "  %-*s  %s\n", len(file)+len("ccmapd contexts  METHOD"), s.command, s.what)
 	}
+}
+
+// named returns the outputs that have a name by which they can be read.
+func named(files []string) []string {
+	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == stdoutName })
 }
 
 // isFormat reports whether the name of a file is that of one of the formats.

@@ -58,6 +58,7 @@ func (s *session) moreRoom() string {
 // seeReceivers names the command that shows receivers, of the first file that has
 // them all.
 func seeReceivers(files []string) string {
+	files = named(files)
 	i := slices.IndexFunc(files, func(f string) bool { return !isFormat(f, export.Folded) })
 	if i < 0 {
 		return ""

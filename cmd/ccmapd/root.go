@@ -17,6 +17,7 @@ type environment struct {
 	stderr  io.Writer // progress, reports of run, errors
 	engines []engine  // what there is to sample with, the best first
 	wide    bool      // names are printed whole
+	profile io.Writer // standard output, where a session writes its profile there
 }
 
 const rootLong = `ccmapd samples the stacks of programs and keeps their Call Context Map: what is

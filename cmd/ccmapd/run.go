@@ -57,6 +57,10 @@ func newRunCmd(env *environment) *cobra.Command {
 		GroupID: groupSample,
 		Args:    argCount(1, anyNumber, "a program"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			env, err := f.apart(env)
+			if err != nil {
+				return err
+			}
 			if path, ok := findModule(args[0]); ok {
 				return runModule(cmd, env, f, path)
 			}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
@@ -16,6 +18,7 @@ import (
 type samplingFlags struct {
 	duration   time.Duration
 	outputs    []string
+	to         choice // format of standard output
 	interval   time.Duration
 	tune       bool
 	low, high  float64 // percent
@@ -93,7 +96,8 @@ func newSamplingFlags(all []engine) *samplingFlags {
 func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.DurationVarP(&f.duration, "duration", "d", 0, "sample for `TIME`; 0: until the program ends or Ctrl-C")
-	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "write the profile to `FILE`; may be repeated")
+	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "write the profile to `FILE`; may be repeated; '-': standard output, and all else to standard error")
+	registerTo(cmd, &f.to)
 	flags.DurationVarP(&f.interval, "interval", "i", f.interval, "CPU `TIME` between two samples of a thread")
 	flags.BoolVar(&f.tune, "tune", f.tune, "adapt the interval to the program")
 	flags.Float64Var(&f.low, "tune-low", f.low, "repetitions in `PERCENT` below which the interval becomes shorter")
@@ -164,7 +168,32 @@ func (f *samplingFlags) check() error {
 	if len(f.outputs) == 0 {
 		f.outputs = []string{defaultOutput}
 	}
+	if f.to.value != "" && !f.toStdout() {
+		return usagef("--to %s is for standard output: add -o -", f.to.value)
+	}
 	return checkOutputs(f.outputs)
+}
+
+// toStdout reports whether an output is standard output.
+func (f *samplingFlags) toStdout() bool { return slices.ContainsFunc(f.outputs, isStdout) }
+
+// stdoutFormat is pprof, unless --to says otherwise.
+func (f *samplingFlags) stdoutFormat() export.Format {
+	return formats[max(0, slices.Index(f.to.from, f.to.value))]
+}
+
+// apart returns an environment that leaves standard output to the profile, if that is
+// where it goes: all else is printed on standard error.
+func (f *samplingFlags) apart(env *environment) (*environment, error) {
+	if !f.toStdout() {
+		return env, nil
+	}
+	if f.stdoutFormat() == export.Pprof && terminalWidth(env.stdout) > 0 {
+		return nil, withHint(usagef("standard output is a terminal, and pprof is no text"), "Redirect it, name a file, or add --to folded.")
+	}
+	rest := *env
+	rest.profile, rest.stdout = env.stdout, env.stderr
+	return &rest, nil
 }
 
 // tuning returns the configuration of the tuner that the flags mean.

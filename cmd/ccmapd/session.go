@@ -44,7 +44,7 @@ func openSession(env *environment, f *samplingFlags, open opener) (*session, err
 	log.Info("engine", "name", got.name, "why", got.why)
 	got.describe(m.Meta())
 	mgr, err := newManager(f, manager.Config{
-		Source: got, Queue: q, Map: m, Embedded: got.embedded, Logger: log, Dumps: fileDumps(f.outputs, got.Target().PID),
+		Source: got, Queue: q, Map: m, Embedded: got.embedded, Logger: log, Dumps: f.dumps(env, got.Target().PID),
 		Until: f.until.Goal, Values: f.values.options(f.memory, env.stderr),
 	})
 	if err != nil {
