@@ -8,7 +8,7 @@
 //     a piece of stack) and the births and ends of threads into rings, two per CPU:
 //     one wakes the drainer for every record, the other, for intervals under a
 //     millisecond, does not interrupt the target for that.
-//  2. The drainer, one goroutine, wakes up at most once in a millisecond and
+//  2. The drainer, one goroutine, wakes up at most twice in a millisecond and
 //     handles the records of all rings in the order of their times. A new thread
 //     is attached at once.
 //  3. A stack is unwound: the kernel's chain with its first caller repaired from

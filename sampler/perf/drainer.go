@@ -43,17 +43,21 @@ type drainer struct {
 	replaced bool          // the target runs another program, which is not sampled
 	poll     time.Duration // how soon to look into bulk rings again
 	pending  bool          // samples were pushed since the last hand-over
-	drained  time.Time     // when the rings were last drained
+	pacer    pacer         // of drains
 	handed   time.Time     // when samples were last handed over
 	checked  time.Time     // when the target was last looked over
 	tried    time.Time     // when symbols were last asked for
 }
 
 const (
-	// pace is the least time between two drains. It bounds the drainer's
-	// wake-ups at short intervals, and how old a sample gets.
-	pace = time.Millisecond
-	// maxPoll is the most time between two looks into bulk rings.
+	// pace is the least time between two drains, on average over some: a single
+	// record is handled at once, so that a new thread is sampled soon and a sample is
+	// fresh. It bounds the drainer's wake-ups at short intervals.
+	pace = 500 * time.Microsecond
+	// paceAhead is how many drains may follow on each other without a pause.
+	paceAhead = 8
+	// minPoll is the least time between two looks into bulk rings, maxPoll the most.
+	minPoll = time.Millisecond
 	maxPoll = 10 * time.Millisecond
 	// handOver is how long samples may wait in the queue's ring for others, so
 	// that the consumer is not woken for each.
@@ -101,15 +105,14 @@ func (d *drainer) patience() time.Duration {
 
 // turn drains once, at the pace, and hands samples over when it is time.
 func (d *drainer) turn() {
-	if rest := pace - time.Since(d.drained); rest > 0 {
+	if rest := d.pacer.rest(time.Now()); rest > 0 {
 		time.Sleep(rest)
 	}
 	now := time.Now()
-	d.drained = now
 	if d.drain() {
-		d.pending, d.poll = true, pace
+		d.pending, d.poll = true, minPoll
 	} else {
-		d.poll = min(max(2*d.poll, pace), maxPoll)
+		d.poll = min(max(2*d.poll, minPoll), maxPoll)
 	}
 	d.catcher.turn(now)
 	if d.pending && now.Sub(d.handed) >= handOver {
@@ -119,6 +122,24 @@ func (d *drainer) turn() {
 	}
 	d.check(now)
 	d.account()
+}
+
+// pacer spaces drains out: each takes a pace from the time that was saved up.
+type pacer struct {
+	saved time.Duration // up to paceAhead paces
+	at    time.Time     // when it was reckoned
+}
+
+// rest returns how long to wait with a drain that is due now.
+func (p *pacer) rest(now time.Time) time.Duration {
+	p.saved = min(p.saved+now.Sub(p.at), paceAhead*pace) - pace
+	p.at = now
+	if p.saved >= 0 {
+		return 0
+	}
+	rest := -p.saved
+	p.saved, p.at = 0, now.Add(rest)
+	return rest
 }
 
 // check does what need not be done for every sample.

@@ -41,7 +41,7 @@ type campaign struct {
 
 // campaigns lists the subcommands in the order of the help.
 func campaigns() []campaign {
-	return []campaign{programsCampaign}
+	return []campaign{programsCampaign, lockstepCampaign, repetitionsCampaign}
 }
 
 // field is what the campaigns share: what the flags say, and ccmapd.

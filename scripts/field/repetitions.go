@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/scripts/report"
+)
+
+// The campaign repetitions samples a program that knows when each of its calls
+// began, and holds the verdicts on its samples against that.
+var repetitionsCampaign = campaign{
+	name:    "repetitions",
+	about:   "compare verdicts on activations with a program that knows when its calls began",
+	example: `  go run ./scripts/field repetitions                 at 1 to 10 ms, alone and with all processors busy, some minutes`,
+	run:     runRepetitions,
+}
+
+const repetitionsPortion report.Portion = "scripts/field, repetitions"
+
+var repetitionIntervals = []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond}
+
+// repetitionCalls are the lengths of calls: such as are hardly ever sampled twice,
+// and such as are or are not.
+var repetitionCalls = []struct {
+	name        string
+	least, most float64 // intervals
+}{{"0.2–0.6 intervals", 0.2, 0.6}, {"1–4 intervals", 1, 4}}
+
+// repetitionSamples is how many samples a run takes, about.
+const repetitionSamples = 600
+
+// judged counts the samples of one run.
+type judged struct {
+	samples, truly   int // that follow on another and are not early; of them repetitions
+	known, repeated  int // of samples: with a verdict; those that say so
+	untrue, overseen int // verdicts that say so and err; that do not and err
+}
+
+// calls are the times at which calls began.
+type calls []int64
+
+func readCalls(file string) (calls, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	began := make(calls, len(data)/8)
+	for i := range began {
+		began[i] = int64(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+	return began, nil
+}
+
+// at returns the number of the call that runs at a time.
+func (c calls) at(t int64) int {
+	return sort.Search(len(c), func(i int) bool { return c[i] > t })
+}
+
+// verdictOn is a sample of the thread that makes the calls.
+type verdictOn struct {
+	time  int64
+	top   ccmap.Repetition
+	early bool
+	apart bool // between two calls
+}
+
+// judge compares verdicts with calls.
+func (c calls) judge(samples []verdictOn) (j judged) {
+	for i, s := range samples {
+		if i == 0 || s.early || s.apart || samples[i-1].apart {
+			continue
+		}
+		repeated := c.at(s.time) == c.at(samples[i-1].time)
+		j.samples++
+		j.truly += one(repeated)
+		if s.top == ccmap.TopUnknown {
+			continue
+		}
+		says := s.top == ccmap.TopRepeated
+		j.known++
+		j.repeated += one(says)
+		j.untrue += one(says && !repeated)
+		j.overseen += one(!says && repeated)
+	}
+	return j
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (j judged) truth() float64 { return float64(j.truly) / float64(j.samples) }
+func (j judged) rate() float64  { return float64(j.repeated) / float64(j.known) }
+
+// chance is the probability that as many samples, drawn from all of the run without
+// regard to the truth, have a number of repetitions as unlikely as that of the
+// verdicts: twice the smaller tail.
+func (j judged) chance() float64 {
+	below, above := 0.0, 0.0
+	for n := max(0, j.known-(j.samples-j.truly)); n <= min(j.known, j.truly); n++ {
+		p := math.Exp(logChoose(j.truly, n) + logChoose(j.samples-j.truly, j.known-n) - logChoose(j.samples, j.known))
+		if n <= j.repeated {
+			below += p
+		}
+		if n >= j.repeated {
+			above += p
+		}
+	}
+	return min(1, 2*min(below, above))
+}
+
+func logChoose(n, k int) float64 {
+	lg := func(n int) float64 { v, _ := math.Lgamma(float64(n + 1)); return v }
+	return lg(n) - lg(k) - lg(n-k)
+}
+
+func runRepetitions(ctx context.Context, f *field) error {
+	if err := f.buildClocked(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	t := report.Table{Head: []string{
+		"interval", "processors", "calls", "samples", "repetitions, %", "verdicts", "repetitions of them, %", "falsely repeated", "falsely new", "chance",
+	}}
+	for _, load := range []string{"as they are", "kept busy"} {
+		if err := f.underLoad(ctx, load == "kept busy", func() error {
+			return f.repetitionRows(ctx, load, &t)
+		}); err != nil {
+			return err
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s All runs together took %v; the load average, others' work included, was %.1f at the end.\n\n", report.Measured(began), after(began), report.LoadAverage())
+	fmt.Fprintf(&b, "Repetitions are counted among all samples, by the times at which the program's calls began, and among the verdicts. Chance is the\n")
+	fmt.Fprintf(&b, "probability that verdicts given at random differ as much. Together they are random, at 99 %%, where each is above %.5f.\n\n", 0.01/float64(len(t.Rows)))
+	b.WriteString(t.String())
+	return f.write(repetitionsPortion, b.String())
+}
+
+// underLoad does something, with all processors kept busy by others if so.
+func (f *field) underLoad(ctx context.Context, busy bool, do func() error) error {
+	if busy {
+		for range runtime.NumCPU() {
+			p, err := f.start(ctx, launch{command: []string{f.path("clocked"), "spin"}})
+			if err != nil {
+				return err
+			}
+			defer p.stop()
+		}
+	}
+	return do()
+}
+
+func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table) error {
+	for _, interval := range repetitionIntervals {
+		for _, c := range repetitionCalls {
+			span := func(part float64) time.Duration { return time.Duration(part * float64(interval)) }
+			j, err := f.repetitions(ctx, interval, span(c.least), span(c.most))
+			if err != nil {
+				return err
+			}
+			f.say("%v, %s, calls of %s: %+v", interval, load, c.name, j)
+			t.Row(interval.String(), load, c.name, report.Count(float64(j.samples)), report.Number(100*j.truth(), 2),
+				report.Count(float64(j.known)), report.Number(100*j.rate(), 2), report.Count(float64(j.untrue)), report.Count(float64(j.overseen)), probability(j.chance()))
+		}
+	}
+	return nil
+}
+
+// repetitions measures calls of lengths between two.
+func (f *field) repetitions(ctx context.Context, interval, least, most time.Duration) (judged, error) {
+	samples := repetitionSamples
+	if f.quick {
+		samples /= 4
+	}
+	file, total := f.path("calls.bin"), time.Duration(samples)*interval
+	c, err := f.startClocked(ctx, "calls", least.String(), most.String(), total.String(), file)
+	if err != nil {
+		return judged{}, err
+	}
+	var verdicts []verdictOn
+	o := perf.Options{Interval: interval, WatchBudget: 1} // a verdict on every sample that can have one
+	if err := c.sample(ctx, o, func(s *ccmap.Sample, names []string) {
+		if slices.Contains(names, "main.calls") {
+			top := strings.TrimPrefix(strings.Join(names, ","), ccmap.KernelName+",")
+			verdicts = append(verdicts, verdictOn{s.Time, s.Top, s.Early, !strings.HasPrefix(top, "main.work,")})
+		}
+	}); err != nil {
+		return judged{}, err
+	}
+	slices.SortFunc(verdicts, func(a, b verdictOn) int { return int(a.time - b.time) })
+	began, err := readCalls(file)
+	return began.judge(verdicts), err
+}
