@@ -168,8 +168,9 @@ func (r *row) compare(s, peer *ccmap.Snapshot, absorb func(ccmap.Method) bool) e
 // those of C, which have no package, and what runtime/pprof puts in their place. Where
 // the signal to preempt a goroutine comes together with the one to take a sample, the
 // kernel delivers it first, so runtime/pprof finds runtime.asyncPreempt on top. It leaves
-// out runtime.asmcgocall, where Go changes to the stack of C.
-var foreign = regexp.MustCompile(`^\[|^[^.]*$|^runtime\.(_System|_ExternalCode|_VDSO|_GC|asyncPreempt|asmcgocall)(\.abi0)?$`)
+// out runtime.asmcgocall, where Go changes to the stack of C. Names of files must not
+// match: go tool pprof matches them, too.
+var foreign = regexp.MustCompile(`^\[|^[^./<]*$|^runtime\.(_System|_ExternalCode|_VDSO|_GC|asyncPreempt|asmcgocall)(\.abi0)?$`)
 
 // absorbed reports whether a method counts for its caller in a comparison.
 func absorbed(m ccmap.Method) bool { return foreign.MatchString(m.Name) }
