@@ -9,90 +9,77 @@ import (
 // codeSpot is a position in machine code: a frame, and those that it was inlined into.
 type codeSpot struct {
 	spotKey
-	address  uint64            // 0: unknown
-	location *profile.Location // nil until a stack ends there, or calls
+	sampled, called *profile.Location // nil until a stack ends there, or calls
 }
 
 type spotKey struct {
 	outer *codeSpot // the caller that the frame was inlined into; nil: none
 	frame frame
-	call  bool // the instruction is a call
 }
 
-// follow finds the spots of a stack. The last stack's innermost is found again: there it
-// was no call.
+// follow finds the spots of a stack.
 func (p *pprofBuilder) follow(stack []frame) {
-	kept, most := 0, min(len(stack), len(p.stack))-1
-	for kept < most && stack[kept] == p.stack[kept] {
+	kept := 0
+	for kept < min(len(stack), len(p.stack)) && stack[kept] == p.stack[kept] {
 		kept++
 	}
 	p.stack, p.path = append(p.stack[:kept], stack[kept:]...), p.path[:kept]
 	for i := kept; i < len(stack); i++ {
-		key := spotKey{nil, stack[i], i+1 < len(stack)}
+		key := spotKey{frame: stack[i]}
 		if i > 0 && p.c.isInlined(stack[i-1], stack[i].method) {
-			key = p.inlined(key, p.path[i-1])
+			key.outer = p.path[i-1]
 		}
 		p.path = append(p.path, p.spot(key))
 	}
 }
 
-// inlined puts a frame into its caller, unless it is known at an address of its own and
-// not at one in that caller: then another copy of the caller has it inlined.
-func (p *pprofBuilder) inlined(key spotKey, outer *codeSpot) spotKey {
-	within := key
-	within.outer = outer
-	if p.met(key) && !p.met(within) {
-		return key
-	}
-	return within
-}
-
-// met reports whether an address of a spot is known.
-func (p *pprofBuilder) met(key spotKey) bool {
-	_, met := p.c.snapshot.Names().Address(p.frames(key), key.call)
-	return met
-}
-
 // appendLocations appends those of the stack that was followed, outermost first.
 func (p *pprofBuilder) appendLocations(to []*profile.Location) []*profile.Location {
 	for i, spot := range p.path {
-		if i+1 == len(p.path) || p.path[i+1].outer == nil {
-			to = append(to, p.location(spot))
+		if top := i+1 == len(p.path); top || p.path[i+1].outer == nil {
+			to = append(to, p.location(spot, !top))
 		}
 	}
 	return to
 }
 
-// spot finds or makes the spot of a key. A call and an instruction that was sampled are
-// the same spot unless both have an address of their own.
+// spot finds or makes the spot of a key. An inlined frame that is known at an address of
+// its own, and not at one in that caller, is a spot of its own: another copy of the
+// caller has it inlined.
 func (p *pprofBuilder) spot(key spotKey) *codeSpot {
 	spot := p.spots[key]
 	if spot != nil {
 		return spot
 	}
-	other := key
-	other.call = !key.call
-	address, others := p.address(key), p.address(other)
-	if address == 0 && others != 0 || address == others && key.call {
-		spot = p.spot(other)
+	if alone := (spotKey{frame: key.frame}); key.outer != nil && p.met(alone) && !p.met(key) {
+		spot = p.spot(alone)
 	} else {
-		spot = &codeSpot{spotKey: key, address: address}
+		spot = &codeSpot{spotKey: key}
 	}
 	p.spots[key] = spot
 	return spot
 }
 
+// met reports whether an address of a spot is known.
+func (p *pprofBuilder) met(key spotKey) bool {
+	names, frames := p.c.snapshot.Names(), p.frames(key)
+	_, called := names.Address(frames, true)
+	_, sampled := names.Address(frames, false)
+	return called || sampled
+}
+
 // address returns the address of a spot, 0 where it is unknown.
-func (p *pprofBuilder) address(key spotKey) uint64 {
+func (p *pprofBuilder) address(key spotKey, call bool) uint64 {
 	m := p.c.methods[key.frame.method]
-	if !hasLines(m) {
-		code := p.code(m.Module)
-		if offset, _ := p.c.snapshot.Names().Address(p.frames(key), key.call); offset != 0 && code.Contains(code.Start+offset-code.Offset) {
-			return code.Start + offset - code.Offset
-		}
-		return 0
+	if hasLines(m) {
+		return addressOf(m.Coordinate, key.frame.offset)
 	}
-	return addressOf(m.Coordinate, key.frame.offset)
+	code := p.code(m.Module)
+	offset, _ := p.c.snapshot.Names().Address(p.frames(key), call)
+	if address := code.Start + offset - code.Offset; offset != 0 && code.Contains(address) {
+		return address
+	}
+	return 0
 }
 
 // frames returns the frames of a spot, innermost first.
@@ -118,24 +105,41 @@ func (p *pprofBuilder) code(module string) ccmap.Mapping {
 
 // frameLocation returns the location of a frame that was not inlined.
 func (p *pprofBuilder) frameLocation(f frame, call bool) *profile.Location {
-	return p.location(p.spot(spotKey{nil, f, call}))
+	return p.location(p.spot(spotKey{frame: f}), call)
 }
 
-// location returns the location of a spot, with a line for each of its frames, the
-// innermost first.
-func (p *pprofBuilder) location(s *codeSpot) *profile.Location {
-	if s.location != nil {
-		return s.location
+// location returns the location of a spot. A call and an instruction that was sampled have
+// the same one unless both have an address of their own.
+func (p *pprofBuilder) location(s *codeSpot, call bool) *profile.Location {
+	switch {
+	case call && s.called != nil:
+		return s.called
+	case !call && s.sampled != nil:
+		return s.sampled
 	}
+	called, sampled := p.address(s.spotKey, true), p.address(s.spotKey, false)
+	switch {
+	case called == 0 || sampled == 0 || called == sampled:
+		s.called = p.addLocation(s, max(called, sampled))
+		s.sampled = s.called
+	case call:
+		s.called = p.addLocation(s, called)
+	default:
+		s.sampled = p.addLocation(s, sampled)
+	}
+	return p.location(s, call)
+}
+
+// addLocation adds one with a line for each frame of a spot, the innermost first.
+func (p *pprofBuilder) addLocation(s *codeSpot, address uint64) *profile.Location {
 	l := &profile.Location{
 		ID:      uint64(len(p.Location) + 1),
 		Mapping: p.mappings[p.c.methods[s.frame.method].Module],
-		Address: s.address,
+		Address: address,
 	}
 	for at := s; at != nil; at = at.outer {
 		l.Line = append(l.Line, profile.Line{Function: p.Function[at.frame.method], Line: p.lineOf(at.frame)})
 	}
-	s.location = l
 	p.Location = append(p.Location, l)
 	return l
 }
