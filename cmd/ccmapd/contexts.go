@@ -39,7 +39,7 @@ contexts after pruning, and pruned what the method has beyond them, where it is 
 
 const contextsExample = `  ccmapd contexts web.pb.gz runtime.mallocgc
   ccmapd contexts -n 3 --depth 12 web.pb.gz Server.handle
-  ccmapd contexts web.pb.gz --regexp '^encoding/json\..*[dD]ecode'`
+  ccmapd contexts web.pb.gz --match '^encoding/json\..*[dD]ecode'`
 
 func newContextsCmd(env *environment) *cobra.Command {
 	var list listing
@@ -50,7 +50,7 @@ func newContextsCmd(env *environment) *cobra.Command {
 		Long:              contextsLong,
 		Example:           contextsExample,
 		GroupID:           groupRead,
-		Args:              usageArgs(cobra.ExactArgs(2)),
+		Args:              methodArgs(1, "a profile and a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, methods, err := list.loadWithMethods(env, args)

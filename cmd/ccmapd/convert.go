@@ -56,7 +56,7 @@ func newConvertCmd(env *environment) *cobra.Command {
 		Long:    convertLong,
 		Example: convertExample,
 		GroupID: groupRead,
-		Args:    usageArgs(cobra.ExactArgs(2)),
+		Args:    argCount(2, 2, "a profile and an output"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return convert(env, f, args[0], args[1])
 		},

@@ -43,7 +43,7 @@ func newDemoCmd(env *environment) *cobra.Command {
 		Long:    demoLong,
 		Example: demoExample,
 		GroupID: groupSample,
-		Args:    usageArgs(cobra.NoArgs),
+		Args:    argCount(0, 0, "no arguments"),
 		PreRunE: func(*cobra.Command, []string) error { return checkDemo(f) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), env, f) },
 	}

@@ -177,7 +177,7 @@ func TestControlCharacters(t *testing.T) {
 		"methods":[{"name":"main.\u001b[2Jf\nxf","file":"\u001b"}],"nodes":[{"parent":0,"method":0,"samples":50}]}`,
 	} {
 		for _, args := range [][]string{
-			{"top", "-"}, {"sites", "-"}, {"contexts", "-", "--regexp", "f"}, {"query", "-", "--regexp", "f"}, {"top", "-", "main.ff"},
+			{"top", "-"}, {"sites", "-"}, {"contexts", "-", "--match", "f"}, {"query", "-", "--match", "f"}, {"top", "-", "main.ff"},
 		} {
 			_, stdout, stderr := runWith(args, []byte(content))
 			if strings.ContainsAny(stdout+stderr, "\x1b") || strings.Contains(stdout, "\nxf") {

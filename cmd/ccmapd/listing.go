@@ -13,10 +13,10 @@ import (
 
 // listing are the flags of all commands that list what is in a profile.
 type listing struct {
-	limit  uint // rows; 0: all
-	sort   choice
-	regexp bool
-	json   bool
+	limit uint // rows; 0: all
+	sort  choice
+	json  bool
+	methodFlags
 	recency
 }
 
@@ -25,8 +25,8 @@ func (l *listing) register(cmd *cobra.Command, limit uint, sorts ...string) {
 	l.sort = choice{value: sorts[0], from: sorts}
 	flags := cmd.Flags()
 	flags.UintVarP(&l.limit, "limit", "n", limit, "list at most `N`; 0: all")
-	flags.BoolVar(&l.regexp, "regexp", false, "methods are given as regular expressions, which match anywhere in a name")
 	registerChoice(cmd, &l.sort, "sort", "order `BY` "+orList(sorts))
+	l.methodFlags.register(cmd)
 	l.recency.register(cmd)
 	flags.BoolVar(&l.json, "json", false, "print JSON")
 }

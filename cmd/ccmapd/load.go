@@ -89,15 +89,13 @@ func checkStdinOnce(paths []string) error {
 }
 
 // loadWithMethods reads the profile of the arguments FILE [METHOD], and returns
-// with it the methods that METHOD means: nil, which is all, without one.
+// with it the methods that METHOD or --match means: nil, which is all, without one.
 func (l *listing) loadWithMethods(env *environment, args []string) (*profile, methodSet, error) {
-	if l.regexp && len(args) == 1 {
-		return nil, nil, usagef("--regexp says that METHOD is a regular expression, but there is no METHOD")
-	}
 	p, err := l.load(env, args[0])
-	if err != nil || len(args) == 1 {
+	text, isRegexp := l.method(args)
+	if err != nil || text == "" {
 		return p, nil, err
 	}
-	methods, err := selectMethods(p.Names(), args[1], l.regexp)
+	methods, err := selectMethods(p.Names(), text, isRegexp)
 	return p, methods, err
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -39,6 +41,50 @@ func (s methodSet) list(names *ccmap.Names) []string {
 	return slices.Compact(list)
 }
 
+// methodFlags say which methods are meant where they are not an argument.
+type methodFlags struct {
+	match  string // regular expression; empty: none
+	regexp bool   // the argument is a regular expression: the form before --match
+}
+
+func (f *methodFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.match, "match", "", "instead of a name: the methods that `REGEXP` matches anywhere in their names")
+	flags.BoolVar(&f.regexp, "regexp", false, "the argument is a regular expression; deprecated for --match")
+	// The only error is that there is no such flag.
+	_ = flags.MarkHidden("regexp")
+	_ = cmd.RegisterFlagCompletionFunc("match", cobra.NoFileCompletions)
+}
+
+// method returns what the arguments FILE [METHOD] and the flags say: a name or a regular
+// expression, empty for all methods.
+func (f *methodFlags) method(args []string) (text string, isRegexp bool) {
+	switch {
+	case f.match != "":
+		return f.match, true
+	case len(args) < 2:
+		return "", false
+	}
+	return args[1], f.regexp
+}
+
+// methodArgs checks the arguments FILE METHOD. METHOD may be missing if least is 0, and
+// must be where --match stands in for it.
+func methodArgs(least int, wanted string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		matches := cmd.Flags().Changed("match")
+		switch {
+		case matches && len(args) == 2:
+			return usagef("--match stands in place of %q: give one of them", args[1])
+		case matches:
+			return argCount(1, 1, "a profile beside --match")(cmd, args)
+		case cmd.Flags().Changed("regexp"):
+			least = 1
+		}
+		return argCount(1+least, 2, wanted)(cmd, args)
+	}
+}
+
 // selectMethods returns the methods that a user means by text: all that a
 // regular expression matches anywhere in their name or, without isRegexp, those
 // of one name. That is the name itself or a suffix that only one name has,
@@ -55,15 +101,25 @@ func selectMethods(names *ccmap.Names, text string, isRegexp bool) (methodSet, e
 }
 
 func selectRegexp(names *ccmap.Names, text string) (methodSet, error) {
-	re, err := regexp.Compile(text)
+	re, err := compileRegexp(text)
 	if err != nil {
-		return nil, usagef("%w", err)
+		return nil, err
 	}
 	set := selectNames(names, re.MatchString)
 	if !slices.Contains(set, true) {
 		return nil, withHint(fmt.Errorf("no method matches %q", text), "'ccmapd top -n 0 FILE' lists all methods.")
 	}
 	return set, nil
+}
+
+// compileRegexp says in our words what is wrong with a regular expression.
+func compileRegexp(text string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(text)
+	var e *syntax.Error
+	if errors.As(err, &e) {
+		return nil, usagef("%q is not a regular expression: %s in %q", text, e.Code, e.Expr)
+	}
+	return re, err
 }
 
 func selectNames(names *ccmap.Names, match func(string) bool) methodSet {
@@ -101,7 +157,7 @@ func resolveMethod(names *ccmap.Names, text string) (string, error) {
 		return asWritten[0], nil
 	}
 	return "", withHint(fmt.Errorf("%d methods are called %q", len(found), text),
-		"Give more of the name, or --regexp: %s", listNames(found))
+		"Give more of the name, or --match REGEXP: %s", listNames(found))
 }
 
 // compareMethods orders methods by name and signature.

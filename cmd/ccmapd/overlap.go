@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -71,7 +70,7 @@ func newOverlapCmd(env *environment) *cobra.Command {
 		Long:    overlapLong,
 		Example: overlapExample,
 		GroupID: groupRead,
-		Args:    usageArgs(cobra.MinimumNArgs(2)),
+		Args:    argCount(2, anyNumber, "two profiles or more"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := o.checked(args); err != nil {
 				return err
@@ -217,7 +216,7 @@ func absorbed(expression string) (func(ccmap.Method) bool, error) {
 	if expression == "" {
 		return nil, nil
 	}
-	re, err := regexp.Compile(expression)
+	re, err := compileRegexp(expression)
 	if err != nil {
 		return nil, usagef("--absorb: %w", err)
 	}

@@ -59,7 +59,7 @@ func newPointsCmd(env *environment) *cobra.Command {
 		Long:              pointsLong,
 		Example:           pointsExample,
 		GroupID:           groupRead,
-		Args:              usageArgs(cobra.RangeArgs(1, 2)),
+		Args:              methodArgs(0, "a profile, and perhaps a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, methods, err := list.loadWithMethods(env, args)
@@ -95,7 +95,7 @@ func (l *pointListing) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.UintVarP(&l.limit, "limit", "n", 20, "list at most `N`; 0: all")
 	flags.UintVar(&l.values, "values", 5, "list at most `N` values of a point, and the others as one; 0: all")
-	flags.BoolVar(&l.regexp, "regexp", false, "METHOD is a regular expression, which matches anywhere in a name")
+	l.methodFlags.register(cmd)
 	registerChoice(cmd, &l.kind, "kind", "list points of one `KIND`: "+orList(l.kind.from))
 	registerChoice(cmd, &l.origin, "origin", "list points of one `ORIGIN`: "+orList(l.origin.from))
 	registerChoice(cmd, &l.sort, "sort", "order `BY` "+orList(l.sort.from))

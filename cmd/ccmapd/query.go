@@ -13,8 +13,8 @@ exactly, and for paths of any length. Then it lists who called the path's first
 method and what its last one called, one step up and down.
 
 PATH is 'A > B > C', from the caller to the callee. Each element is a method: its
-name, or as much of its end as is unique ('Server.handle'); with --regexp a
-regular expression. 'A:123 > B' means only the call on line 123 of A's file, and
+name, or as much of its end as is unique ('Server.handle'). With --match PATH each
+element is a regular expression. 'A:123 > B' means only the call on line 123 of A's file, and
 'A:+0x3c > B' that so many bytes behind the beginning of A, or 'A:+3 > B' lines,
 as locations show them where the line is unknown.
 
@@ -45,7 +45,7 @@ const queryExample = `  ccmapd query web.pb.gz 'Server.handle'
   ccmapd query web.pb.gz 'Server.handle > json.Marshal'
   ccmapd query web.pb.gz 'Server.handle:88 > json.Marshal'
   ccmapd query guest.pb.gz 'fib:+0x3c > fib'
-  ccmapd query web.pb.gz --regexp '^main\. > ^encoding/json\.'`
+  ccmapd query web.pb.gz --match '^main\. > ^encoding/json\.'`
 
 func newQueryCmd(env *environment) *cobra.Command {
 	var list listing
@@ -55,10 +55,11 @@ func newQueryCmd(env *environment) *cobra.Command {
 		Long:              queryLong,
 		Example:           queryExample,
 		GroupID:           groupRead,
-		Args:              usageArgs(cobra.ExactArgs(2)),
+		Args:              methodArgs(1, "a profile and a path"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
-			path, err := parsePath(args[1])
+			text, isRegexp := list.method(args)
+			path, err := parsePath(text)
 			if err != nil {
 				return usageError{err}
 			}
@@ -66,7 +67,7 @@ func newQueryCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			q, err := newQuery(p, path, list.regexp)
+			q, err := newQuery(p, path, isRegexp)
 			if err != nil {
 				return err
 			}

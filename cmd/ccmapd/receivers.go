@@ -95,7 +95,7 @@ func newReceiversCmd(env *environment) *cobra.Command {
 		Long:              receiversLong,
 		Example:           receiversExample,
 		GroupID:           groupRead,
-		Args:              usageArgs(cobra.RangeArgs(1, 2)),
+		Args:              methodArgs(0, "a profile, and perhaps a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if flags.depth < 1 || flags.depth > maxReceiverDepth {

@@ -58,7 +58,7 @@ func newRootOf(env *environment) *cobra.Command {
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(explainFlag)
 	root.AddGroup(
 		&cobra.Group{ID: groupSample, Title: "Sample a program:"},
 		&cobra.Group{ID: groupRead, Title: "Read and compare profiles:"},
@@ -91,30 +91,15 @@ func execute(root *cobra.Command, args []string) int {
 		return exitOK
 	}
 	if cmd == root && !errors.As(err, new(usageError)) {
-		err = usageError{err} // the root itself does nothing: an unknown command
+		err = unknownCommand(root, args, err) // the root itself does nothing
 	}
 	reportError(root.ErrOrStderr(), cmd, err)
 	return exitCode(err)
 }
 
 // checkFlags runs before every command. Cobra checks required flags later than
-// this, and then returns plain errors; here they become usage errors.
-func checkFlags(cmd *cobra.Command, _ []string) error {
-	if err := errors.Join(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); err != nil {
-		return usageError{err}
-	}
-	return nil
-}
-
-// usageArgs makes the errors of an argument check usage errors.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
-}
+// this, and then returns errors in words of its own.
+func checkFlags(cmd *cobra.Command, _ []string) error { return checkRequired(cmd) }
 
 // anyNumber, as the most arguments of a command, sets no limit.
 const anyNumber = math.MaxInt

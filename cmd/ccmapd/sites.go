@@ -59,7 +59,7 @@ func newSitesCmd(env *environment) *cobra.Command {
 		Long:              sitesLong,
 		Example:           sitesExample,
 		GroupID:           groupRead,
-		Args:              usageArgs(cobra.RangeArgs(1, 2)),
+		Args:              methodArgs(0, "a profile, and perhaps a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, callers, err := list.loadWithMethods(env, args)

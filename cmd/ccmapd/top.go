@@ -49,7 +49,7 @@ method as a whole: they are the same in flat and cum.`
 
 const topExample = `  ccmapd top web.pb.gz
   ccmapd top -n 50 --sort cum web.pb.gz
-  ccmapd top web.pb.gz --regexp '^encoding/json\.'
+  ccmapd top web.pb.gz --match '^encoding/json\.'
   ccmapd top --sort recent web.pb.gz         the hottest now first
   ccmapd top --recent web.pb.gz              nothing but what is hot now
   ccmapd top --json web.xml | jq '.methods[0]'`
@@ -62,7 +62,7 @@ func newTopCmd(env *environment) *cobra.Command {
 		Long:              topLong,
 		Example:           topExample,
 		GroupID:           groupRead,
-		Args:              usageArgs(cobra.RangeArgs(1, 2)),
+		Args:              methodArgs(0, "a profile, and perhaps a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, methods, err := list.loadWithMethods(env, args)

@@ -39,7 +39,7 @@ func newVersionCmd(env *environment) *cobra.Command {
 		Short:   "Print versions, and which engines are permitted here",
 		Long:    versionLong,
 		Example: versionExample,
-		Args:    usageArgs(cobra.NoArgs),
+		Args:    argCount(0, 0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := newVersionInfo(env.engines)
 			if asJSON {

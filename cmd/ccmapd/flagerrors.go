@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// explainFlag puts an error of the flag parser into words for users: the parser's own
+// name Go's functions and types.
+func explainFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		return unknownFlag(cmd, unknown)
+	case errors.As(err, &missing):
+		return usagef("--%s needs a value: --%[1]s %s", missing.GetFlag().Name, valueName(missing.GetFlag()))
+	case errors.As(err, &invalid):
+		return invalidValue(invalid)
+	}
+	return usageError{err}
+}
+
+func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
+	name := e.GetSpecifiedName()
+	if group := e.GetSpecifiedShortnames(); group != "" {
+		return usagef("%s has no flag -%.1s, as in -%s", cmd.Name(), name, group)
+	}
+	err := usagef("%s has no flag --%s", cmd.Name(), name)
+	if near := similarFlags(cmd, name); len(near) > 0 {
+		return withHint(err, "Did you mean %s?", orList(near))
+	}
+	return err
+}
+
+// similarFlags returns the flags of a command that begin alike, or contain the name.
+func similarFlags(cmd *cobra.Command, name string) []string {
+	const prefix = 3
+	var near []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && (strings.Contains(f.Name, name) || len(name) >= prefix && strings.HasPrefix(f.Name, name[:prefix])) {
+			near = append(near, "--"+f.Name)
+		}
+	})
+	return near
+}
+
+// valueName is how the help calls the value of a flag, for example "N".
+func valueName(f *pflag.Flag) string {
+	name, _ := pflag.UnquoteUsage(f)
+	return name
+}
+
+// standardTypes says what the values of pflag's own types are. Flags of our types say it
+// in their errors.
+var standardTypes = map[string]string{
+	"bool":     "neither true nor false",
+	"uint":     "not a whole number from 0",
+	"int":      "not a whole number",
+	"float64":  "not a number",
+	"duration": "not a duration: write 10s, 500ms or 1h30m",
+}
+
+func invalidValue(e *pflag.InvalidValueError) error {
+	f, value, cause := e.GetFlag(), strconv.Quote(e.GetValue()), e.Unwrap().Error()
+	if standard, ok := standardTypes[f.Value.Type()]; ok {
+		return usagef("--%s %s is %s", f.Name, value, standard)
+	}
+	if strings.HasPrefix(cause, value) {
+		return usagef("--%s %s", f.Name, cause)
+	}
+	return usagef("--%s %s: %s", f.Name, value, cause)
+}
+
+// unknownCommand replaces cobra's error where the command line begins with a word that
+// is not a command.
+func unknownCommand(root *cobra.Command, args []string, err error) error {
+	i := slices.IndexFunc(args, func(s string) bool { return !strings.HasPrefix(s, "-") })
+	if i < 0 {
+		return usageError{err}
+	}
+	unknown := usagef("there is no command %q", args[i])
+	if near := root.SuggestionsFor(args[i]); len(near) > 0 {
+		return withHint(unknown, "Did you mean %s?", orList(near))
+	}
+	return unknown
+}
+
+// checkRequired returns an error if a flag is missing that a command cannot do without.
+func checkRequired(cmd *cobra.Command) (err error) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && !f.Changed && err == nil {
+			err = usagef("%s needs --%s %s", cmd.Name(), f.Name, valueName(f))
+		}
+	})
+	return err
+}
