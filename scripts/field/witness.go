@@ -38,7 +38,11 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 	if err := writableBy(user, filepath.Dir(data)); err != nil {
 		return err
 	}
-	record := exec.CommandContext(ctx, perf, "record", "-q", "-e", "cpu-clock", "-F", witnessRate, "-g", "-p", strconv.Itoa(p.pid()),
+	event := "cpu-clock"
+	if user != "" {
+		event = "cpu-clock:u" // as ccmapd without privileges
+	}
+	record := exec.CommandContext(ctx, perf, "record", "-q", "-e", event, "-F", witnessRate, "-g", "-p", strconv.Itoa(p.pid()),
 		"-o", data, "--", "sleep", fmt.Sprintf("%.0f", f.length().Seconds()))
 	if err := record.Start(); err != nil {
 		return fmt.Errorf("start perf: %w", err)
