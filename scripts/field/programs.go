@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,8 @@ var programsCampaign = campaign{
 	about: "attach to programs from elsewhere, and to guests, and compare with runtime/pprof",
 	example: `  go run ./scripts/field programs                    all of them, into ACCURACY.md
   go run ./scripts/field programs -only 'go1.2*' -o ''
-                                                     programs of some names, printed`,
+                                                     programs of some names, printed
+  go run ./scripts/field programs -only race         one row again; the others stay`,
 	run: runPrograms,
 }
 
@@ -49,7 +51,14 @@ func runPrograms(ctx context.Context, f *field) error {
 	if f.quick {
 		return errors.Join(failed, grossMisses(rows))
 	}
-	return errors.Join(failed, f.write(programsPortion, programsTable(rows, began, load)))
+	var others [][]string
+	if f.only != "" && f.report != "" {
+		var err error
+		if others, err = programsPortion.Rows(f.report); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	return errors.Join(failed, f.write(programsPortion, programsTable(rows, others, began, load)))
 }
 
 // grossMisses returns an error for each row that chance cannot explain.
@@ -63,11 +72,18 @@ func grossMisses(rows []row) error {
 	return all
 }
 
-func programsTable(rows []row, began time.Time, load float64) string {
-	t := &report.Table{Head: rowHead}
+// programsTable has the rows, in place of the old ones of the same programs.
+func programsTable(rows []row, old [][]string, began time.Time, load float64) string {
+	t := &report.Table{Head: rowHead, Rows: old}
 	for _, r := range rows {
-		t.Row(r.cells()...)
+		cells := r.cells()
+		same := func(o []string) bool { return o[0] == cells[0] }
+		if i := slices.IndexFunc(t.Rows, same); i >= 0 {
+			t.Rows[i] = cells
+		} else {
+			t.Row(cells...)
+		}
 	}
-	return fmt.Sprintf("%s All took %s; the load average before was %s.\n\n%s", report.Measured(began),
+	return fmt.Sprintf("%s The last run took %s; the load average before was %s.\n\n%s", report.Measured(began),
 		report.Seconds(time.Since(began).Seconds()), report.Number(load, 1), strings.TrimSuffix(t.String(), "\n"))
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -118,4 +120,22 @@ func folded(t *testing.T, stacks string) *ccmap.Snapshot {
 		t.Fatal(err)
 	}
 	return m.Snapshot()
+}
+
+// A row that is measured again takes the place of its old one.
+func TestProgramsTable(t *testing.T) {
+	t.Parallel()
+	again, added := emptyRow("b", "second"), emptyRow("c", "third")
+	old := [][]string{make([]string, len(rowHead)), make([]string, len(rowHead))}
+	old[0][0], old[1][0] = "first", "second"
+	text := programsTable([]row{again, added}, old, time.Now(), 0)
+	var names []string
+	for line := range strings.Lines(text) {
+		if cells := strings.Split(line, " | "); len(cells) == len(rowHead) {
+			names = append(names, strings.TrimPrefix(cells[0], "| "))
+		}
+	}
+	if want := []string{"program", "---", "first", "second", "third"}; !slices.Equal(names, want) {
+		t.Errorf("rows %q, want %q", names, want)
+	}
 }

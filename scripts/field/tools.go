@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,17 +17,19 @@ import (
 // readByPprof says what go tool pprof makes of a window's export: whether the function
 // with the most time is the same in the peer's profile, or which place it has there.
 func readByPprof(ctx context.Context, w window) (string, error) {
-	ours, err := topFunctions(ctx, w.pprof)
-	if err != nil || len(ours) == 0 {
-		return "", err
-	}
 	if w.peer == "" {
-		return "works", nil
+		ours, err := topFunctions(ctx, w.pprof, `^\[`)
+		if len(ours) == 0 {
+			return "lists nothing", err
+		}
+		return "works", err
 	}
-	theirs, err := topFunctions(ctx, w.peer)
+	ours, err1 := topFunctions(ctx, w.pprof, foreign.String())
+	theirs, err2 := topFunctions(ctx, w.peer, foreign.String())
+	if err := errors.Join(err1, err2); err != nil || len(ours) == 0 {
+		return "lists nothing", err
+	}
 	switch i := slices.Index(theirs, ours[0]); {
-	case err != nil:
-		return "", err
 	case i == 0:
 		return "same top", nil
 	case i > 0:
@@ -35,10 +38,10 @@ func readByPprof(ctx context.Context, w window) (string, error) {
 	return "another top", nil
 }
 
-// topFunctions returns the functions with the most time of their own. Frames that are
-// no functions count for their callers.
-func topFunctions(ctx context.Context, file string) ([]string, error) {
-	cmd := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-nodecount=10", "-hide="+foreign.String(), file)
+// topFunctions returns the functions with the most time of their own. Those that a
+// regular expression matches count for their callers.
+func topFunctions(ctx context.Context, file, hidden string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-nodecount=10", "-hide="+hidden, file)
 	cmd.Env = append(os.Environ(), "PPROF_BINARY_PATH="+filepath.Dir(file))
 	out, err := cmd.Output()
 	if err != nil {

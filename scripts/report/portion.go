@@ -20,6 +20,31 @@ func (p Portion) Begin() string { return fmt.Sprintf("<!-- %s: begin -->\n", p) 
 // End returns the line below the portion.
 func (p Portion) End() string { return fmt.Sprintf("<!-- %s: end -->\n", p) }
 
+// Rows returns the rows of the portion's tables in a file, each as its cells: none where
+// there is no such file or portion.
+func (p Portion) Rows(path string) ([][]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	_, rest, _ := strings.Cut(string(text), p.Begin())
+	body, _, _ := strings.Cut(rest, p.End())
+	var rows [][]string
+	ruled := false // the head is above the rule
+	for line := range strings.Lines(body) {
+		line = strings.TrimSpace(line)
+		switch row := strings.HasPrefix(line, "| ") && strings.HasSuffix(line, " |"); {
+		case !row:
+			ruled = false
+		case strings.HasPrefix(line, "| ---"):
+			ruled = true
+		case ruled:
+			rows = append(rows, strings.Split(line[2:len(line)-2], " | "))
+		}
+	}
+	return rows, nil
+}
+
 // Rewrite replaces the portion in a file, or appends it where there is none.
 func (p Portion) Rewrite(path, body string) error {
 	old, err := os.ReadFile(path)

@@ -1,6 +1,12 @@
 package report
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // A portion is rewritten alone, and what stands around it stays, however often.
 func TestPortionsAreRewrittenAlone(t *testing.T) {
@@ -17,5 +23,27 @@ func TestPortionsAreRewrittenAlone(t *testing.T) {
 	}
 	if again := guests.Replaced(text, "guests\n"); again != text {
 		t.Errorf("not the same again:\n%q, want\n%q", again, text)
+	}
+}
+
+// The rows that were written are read again, without the heads and what is around.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	const p Portion = "campaign"
+	path := filepath.Join(t.TempDir(), "REPORT.md")
+	if rows, err := p.Rows(path); err != nil || rows != nil {
+		t.Errorf("of no file: %v, %v", rows, err)
+	}
+	want := [][]string{{"a", "1"}, {"b", ""}}
+	table := Table{Head: []string{"name", "figure"}, Rows: want}
+	if err := os.WriteFile(path, []byte("| by | hand |\n| --- | --- |\n| c | 3 |\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Rewrite(path, "Measured.\n\n"+table.String()); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := p.Rows(path)
+	if diff := cmp.Diff(want, rows); diff != "" || err != nil {
+		t.Errorf("%v; -want +got\n%s", err, diff)
 	}
 }
