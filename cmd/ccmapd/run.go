@@ -14,7 +14,9 @@ import (
 
 const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on.
 The program has standard input and output and its signals as if it were started
-alone, and its exit code is that of ccmapd; the report goes to standard error. If
+alone, and its exit code is that of ccmapd; the report goes to standard error. With
+-o - the profile has standard output, and what the program prints goes to standard
+error. If
 --duration is over or the profile settled to --until before the program ends, the
 profile is written and ccmapd waits for the program.
 
@@ -57,6 +59,10 @@ func newRunCmd(env *environment) *cobra.Command {
 		GroupID: groupSample,
 		Args:    argCount(1, anyNumber, "a program"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.json && f.toStdout() {
+				return withHint(usagef("--json and -o - exclude each other: the report would stand among the program's output on standard error"),
+					"Write the profile to a file.")
+			}
 			env, err := f.apart(env)
 			if err != nil {
 				return err

@@ -74,7 +74,7 @@ in the end, the profile goes to a new directory in $TMPDIR (or /tmp).
 With --json: profile {as in top}, until {of, percent, reached}, drift, written
 [files], source {samples, of which repaired, rooted, truncated, kernel, foreign,
 recalled and probed; probes, kernel_time, hits, bursts, hit_sites, hit_reason}, values
-{caught, sites, points, bytes, evicted, decayed, reset}, loss {source, queue,
+{caught, sites, points, bytes, evicted, lost, decayed, reset}, loss {source, queue,
 throttled, corrupt, orphaned, clock_ns, clock_tick_ns, unaccounted_ns}, ccmapd_cpu_ns, methods
 [the hottest, as in top]. Of a WebAssembly module there is no ccmapd_cpu_ns, but in
 source: inside {marks, late, unsafe, panicked, abandoned}.`

@@ -88,7 +88,7 @@
 //
 // A call between the sample that a watchpoint was set for and the setting of it
 // is missed; one between a sample and the reading of the watchpoint counts. Both are
-// at most an eighth of the interval, since a sample that is drained later has no
+// at most a sixth of the interval, since a sample that is drained later has no
 // verdict. A new thread runs some 100 µs before it is sampled and watched.
 // When a goroutine's stack was moved there is no verdict. Samples taken while
 // the runtime grows a goroutine's stack (runtime.morestack) are truncated there:

@@ -31,7 +31,8 @@ import (
 // drained late neither starts a watch nor has a verdict, and a watch says nothing of
 // a sample that was taken before it was set. The delay has nothing to do with the
 // outcome, so the remaining verdicts stay a fair choice. Both delays together shift
-// the watched time against the time between the samples; setting the watch shortens it.
+// the watched time against the time between the samples; setting the watch shortens it,
+// so the time that this takes counts as part of the delay.
 type judge struct {
 	history *history
 	watches []*holder
@@ -42,7 +43,8 @@ type judge struct {
 	budget   float64       // fraction of one core that watching may take
 	chance   float64       // that a sample is judged; follows from budget
 	hold     time.Duration // how long a watch waits for its goroutine to be sampled again
-	maxLag   time.Duration // a sample older than that has no verdict and starts no watch
+	maxLag   time.Duration // a sample that is older when it is watched has no verdict and starts no watch
+	setting  time.Duration // from the decision to watch until the goroutine's thread is watched, on average
 	spent    time.Duration
 	reviewed time.Time
 	armed    uint64 // watches armed so far
@@ -59,7 +61,7 @@ type holder struct {
 
 // guard tells whether a word of the target was written; a [watch] does.
 type guard interface {
-	arm(addr uint64, tids []uint32) error // beginning with the first thread
+	arm(addr uint64, tids []uint32) error // fails without threads
 	armThread(tid uint32) error           // watches the same word on another thread
 	dirty() (bool, error)                 // since it was armed
 	forget(tid uint32)
@@ -76,8 +78,11 @@ const (
 	minChance = 0.001
 	// A sample is judged, and its word watched, up to that fraction of the interval
 	// after it, and up to longestLag.
-	lagFraction = 8
-	longestLag  = 2 * time.Millisecond
+	lagFraction = 6
+	// settingShare is the part of the average that is renewed by one watch, and given
+	// up at a review, so that some slow ones do not end all verdicts.
+	settingShare = 8
+	longestLag   = 2 * time.Millisecond
 	// defaultWatches leaves one of the four debug registers of an x86 CPU to
 	// others.
 	defaultWatches = 3
@@ -124,7 +129,7 @@ func (j *judge) judge(thread uint64, tid uint32, at int64, now *past, entry func
 	defer runtime.UnlockOSThread()
 	begin := threadTime()
 	before := j.history.last[thread]
-	inTime := j.clock()-at <= int64(j.maxLag)
+	inTime := j.inTime(at)
 	top := ccmap.TopUnknown
 	if h := j.holder(thread); inTime && before != nil && before.judged && h != nil && h.armed < at {
 		top = j.verdict(h, before, now, entry)
@@ -140,6 +145,11 @@ func (j *judge) judge(thread uint64, tid uint32, at int64, now *past, entry func
 	j.spent += threadTime() - begin
 	return top
 }
+
+// inTime reports whether a sample of a time is young enough to be judged, and to be
+// watched soon enough. It goes by how long a watch takes to set on average, whatever this
+// one will take: one that was written takes longer, and that is the outcome.
+func (j *judge) inTime(at int64) bool { return j.clock()-at <= int64(j.maxLag-j.setting) }
 
 func (j *judge) verdict(h *holder, before, now *past, entry func(pc uint64) uint64) ccmap.Repetition {
 	switch compare(before, now, entry) {
@@ -183,8 +193,7 @@ func (j *judge) watch(thread uint64, tid uint32, slot uint64, clean bool) bool {
 	if h == nil {
 		return false
 	}
-	h.slot = slot
-	if err := h.arm(slot, j.threads.watchable(len(j.watches), tid)); err != nil {
+	if err := j.set(h, tid, slot); err != nil {
 		j.log.Debug("arm watchpoint", "error", err)
 		return false
 	}
@@ -192,6 +201,24 @@ func (j *judge) watch(thread uint64, tid uint32, slot uint64, clean bool) bool {
 	h.armed = j.clock()
 	h.thread, h.since = thread, h.armed
 	return true
+}
+
+// set sets a watch on all threads, beginning with the one that runs the goroutine, and
+// learns how long it takes until that one is watched.
+func (j *judge) set(h *holder, tid uint32, slot uint64) error {
+	h.slot = slot
+	tids := j.threads.watchable(len(j.watches), tid)
+	begin := j.clock()
+	if err := h.arm(slot, tids[:min(1, len(tids))]); err != nil {
+		return err
+	}
+	j.setting += (time.Duration(j.clock()-begin) - j.setting) / settingShare
+	for _, other := range tids[1:] {
+		if err := h.armThread(other); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return nil
 }
 
 // holder returns the watch that a goroutine has, or nil.
@@ -233,6 +260,7 @@ func (j *judge) review(now time.Time) {
 	if used := j.spent.Seconds() / elapsed.Seconds(); used > 0 {
 		j.chance = min(1, max(minChance, j.chance*min(2, j.budget/used)))
 	}
+	j.setting -= j.setting / settingShare
 	j.follow(j.threads.state().interval)
 	j.reviewed, j.spent = now, 0
 }

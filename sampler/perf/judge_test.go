@@ -81,7 +81,7 @@ func (p *player) close()                 {}
 // play drains the samples, the next of them after a delay that lag draws, together
 // with all that were taken meanwhile, and returns the verdicts.
 func (p *player) play(interval time.Duration, lag func() int64) []ccmap.Repetition {
-	t := &threads{interval: interval, maxFDs: 1, byTID: map[uint32]*thread{}}
+	t := &threads{interval: interval, maxFDs: 9, byTID: map[uint32]*thread{1: {}}}
 	j := &judge{history: newHistory(), threads: t, clock: func() int64 { return p.now }, log: slog.New(slog.DiscardHandler), chance: 1}
 	j.follow(interval)
 	j.watches = []*holder{{guard: p}}
@@ -164,5 +164,18 @@ func TestNoVerdictFromBeforeTheWatch(t *testing.T) {
 	want := []ccmap.Repetition{ccmap.TopNew, ccmap.TopUnknown, ccmap.TopRepeated}
 	if !slices.Equal(got, want) {
 		t.Errorf("verdicts %v, want %v", got, want)
+	}
+}
+
+// TestSlowWatchesEndVerdicts: where watches take longer to set than a sample may be old,
+// a call that began meanwhile would pass for a repetition.
+func TestSlowWatchesEndVerdicts(t *testing.T) {
+	t.Parallel()
+	const interval = time.Millisecond
+	s := recordStream(rand.New(rand.NewPCG(1, 2)), interval, interval/2, interval)
+	p := &player{stream: &s, setting: int64(interval) / 3}
+	n, _ := known(p.play(interval, func() int64 { return 20_000 }))
+	if most := 10; n > most {
+		t.Errorf("%d verdicts of %d samples, at most %d before the delay is known", n, len(s.samples), most)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -130,7 +131,20 @@ func runLockstep(ctx context.Context, f *field) error {
 		}
 	}
 	f.say("took %v", after(began))
-	return f.write(lockstepPortion, lockstepReport(pairs, runs, began))
+	least := 1.0
+	for _, p := range pairs {
+		least = min(least, p.ccmapd.chance())
+	}
+	return errors.Join(f.write(lockstepPortion, lockstepReport(pairs, runs, began)), together(least, len(pairs)))
+}
+
+// together is the verdict on a number of comparisons: an error if the least of their
+// chances is below what 99 % for all of them leaves for one (Bonferroni).
+func together(least float64, comparisons int) error {
+	if most := 0.01 / float64(comparisons); least < most {
+		return fmt.Errorf("a comparison has a chance of %.2g, and each of %d must have %.2g", least, comparisons, most)
+	}
+	return nil
 }
 
 // measure runs the program once, under both profilers at once.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -106,13 +107,13 @@ func one(b bool) int {
 func (j judged) truth() float64 { return float64(j.truly) / float64(j.samples) }
 func (j judged) rate() float64  { return float64(j.repeated) / float64(j.known) }
 
-// chance is the probability that as many samples, drawn from all of the run without
-// regard to the truth, have a number of repetitions as unlikely as that of the
-// verdicts: twice the smaller tail.
+// chance is the probability that verdicts and truth differ as much if both are of one
+// rate: twice the smaller tail of Fisher's exact test.
 func (j judged) chance() float64 {
 	below, above := 0.0, 0.0
-	for n := max(0, j.known-(j.samples-j.truly)); n <= min(j.known, j.truly); n++ {
-		p := math.Exp(logChoose(j.truly, n) + logChoose(j.samples-j.truly, j.known-n) - logChoose(j.samples, j.known))
+	all, repeated := j.samples+j.known, j.truly+j.repeated
+	for n := max(0, j.known-(all-repeated)); n <= min(j.known, repeated); n++ {
+		p := math.Exp(logChoose(repeated, n) + logChoose(all-repeated, j.known-n) - logChoose(all, j.known))
 		if n <= j.repeated {
 			below += p
 		}
@@ -136,9 +137,10 @@ func runRepetitions(ctx context.Context, f *field) error {
 	t := report.Table{Head: []string{
 		"interval", "processors", "calls", "samples", "repetitions, %", "verdicts", "repetitions of them, %", "falsely repeated", "falsely new", "chance",
 	}}
+	least := 1.0
 	for _, load := range []string{"as they are", "kept busy"} {
 		if err := f.underLoad(ctx, load == "kept busy", func() error {
-			return f.repetitionRows(ctx, load, &t)
+			return f.repetitionRows(ctx, load, &t, &least)
 		}); err != nil {
 			return err
 		}
@@ -146,9 +148,9 @@ func runRepetitions(ctx context.Context, f *field) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s All runs together took %v; the load average, others' work included, was %.1f at the end.\n\n", report.Measured(began), after(began), report.LoadAverage())
 	fmt.Fprintf(&b, "Repetitions are counted among all samples, by the times at which the program's calls began, and among the verdicts. Chance is the\n")
-	fmt.Fprintf(&b, "probability that verdicts given at random differ as much. Together they are random, at 99 %%, where each is above %.5f.\n\n", 0.01/float64(len(t.Rows)))
+	fmt.Fprintf(&b, "probability that they differ as much if both are of one rate (Fisher's exact test). Together they agree, at 99 %%, where each is above %.5f.\n\n", 0.01/float64(len(t.Rows)))
 	b.WriteString(t.String())
-	return f.write(repetitionsPortion, b.String())
+	return errors.Join(f.write(repetitionsPortion, b.String()), together(least, len(t.Rows)))
 }
 
 // underLoad does something, with all processors kept busy by others if so.
@@ -165,7 +167,8 @@ func (f *field) underLoad(ctx context.Context, busy bool, do func() error) error
 	return do()
 }
 
-func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table) error {
+// repetitionRows adds the rows of one load, and lowers least to the least of their chances.
+func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table, least *float64) error {
 	for _, interval := range repetitionIntervals {
 		for _, c := range repetitionCalls {
 			span := func(part float64) time.Duration { return time.Duration(part * float64(interval)) }
@@ -174,6 +177,7 @@ func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table
 				return err
 			}
 			f.say("%v, %s, calls of %s: %+v", interval, load, c.name, j)
+			*least = min(*least, j.chance())
 			t.Row(interval.String(), load, c.name, report.Count(float64(j.samples)), report.Number(100*j.truth(), 2),
 				report.Count(float64(j.known)), report.Number(100*j.rate(), 2), report.Count(float64(j.untrue)), report.Count(float64(j.overseen)), probability(j.chance()))
 		}
