@@ -54,8 +54,8 @@ func TestVerdictsAreJudged(t *testing.T) {
 	}
 }
 
-// Verdicts on all samples are as the samples are; some that all fall on repetitions
-// are unlikely where those are rare.
+// Verdicts of the same rate as the samples have a chance of 1; many repetitions among the
+// verdicts are unlikely where they are rare among the samples.
 func TestChanceOfVerdicts(t *testing.T) {
 	t.Parallel()
 	all := judged{samples: 100, truly: 10, known: 100, repeated: 10}
@@ -63,11 +63,11 @@ func TestChanceOfVerdicts(t *testing.T) {
 		t.Errorf("all samples are known: chance %v", p)
 	}
 	one := judged{samples: 100, truly: 10, known: 1, repeated: 1}
-	if p := one.chance(); math.Abs(p-0.2) > 1e-9 {
-		t.Errorf("one repetition of one verdict: chance %v, want 0.2", p)
+	if p := one.chance(); math.Abs(p-22.0/101) > 1e-9 {
+		t.Errorf("one repetition of one verdict: chance %v, want 22/101", p)
 	}
 	lie := judged{samples: 100, truly: 1, known: 50, repeated: 10}
-	if p := lie.chance(); p > 1e-9 {
-		t.Errorf("more repetitions than there are: chance %v", p)
+	if p := lie.chance(); p > 1e-3 {
+		t.Errorf("one repetition in a hundred samples, ten in fifty verdicts: chance %v", p)
 	}
 }
