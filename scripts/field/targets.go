@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"path"
 	"regexp"
@@ -100,15 +99,6 @@ func get(ctx context.Context, client *http.Client, url string) bool {
 	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, response.Body)
 	return err == nil
-}
-
-// freeAddress returns an address of this machine on which nothing listens.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // drivers are small programs of ours around packages from the module proxy.
