@@ -69,7 +69,7 @@ func (p *profile) truncatedCauses() []blindCause {
 	}
 	lost := map[string]int64{}
 	for m, c := range at {
-		lost[whyTruncated(m)] += p.measure.of(c)
+		lost[p.whyTruncated(m)] += p.measure.of(c)
 	}
 	var causes []blindCause
 	for why, weight := range lost {
@@ -79,26 +79,37 @@ func (p *profile) truncatedCauses() []blindCause {
 }
 
 // whyTruncated says why the callers of a function are missing.
-func whyTruncated(m ccmap.Method) string {
+func (p *profile) whyTruncated(m ccmap.Method) string {
 	switch {
 	case m.Name == ccmap.UnknownName && m.Signature == "", m.Name == ccmap.KernelName:
 		return "callers of code that is not known are missing"
 	case m.Name == ccmap.UnknownName:
-		return whyForeign(m.Signature)
+		return whyForeign(path.Base(m.Signature))
+	case m.Name == "runtime.asmcgocall":
+		return "callers of C are missing: their calls had returned before ccmapd could read the goroutine's stack, as on a busy machine"
 	case m.File != "" || strings.HasPrefix(m.Name, "runtime."):
 		return "callers of Go functions are missing, most likely in stacks that the runtime was about to move"
 	}
-	return whyForeign(m.Module)
+	return whyForeign(p.library(m.Module))
 }
 
-func whyForeign(module string) string {
-	if strings.HasPrefix(module, "/") {
-		module = path.Base(module)
-	} else {
-		module = "C code of the program"
+// library names the file that the C code of a module is in.
+func (p *profile) library(module string) string {
+	target, file := p.Meta().Target, p.Names().Mapping(module).File
+	switch {
+	case module != "" && module == target.BuildID, file != "" && file == target.Executable:
+		return "C code of the program"
+	case file != "":
+		return path.Base(file)
+	case strings.HasPrefix(module, "/"):
+		return path.Base(module)
 	}
-	return "callers of " + module + " are missing: it keeps no frame pointers; compile it with -fno-omit-frame-pointer " +
-		"(C in a Go program: CGO_CFLAGS='-O2 -fno-omit-frame-pointer')"
+	return "C code"
+}
+
+func whyForeign(code string) string {
+	return "callers of " + code + " are missing: it has no call frame information (.eh_frame); compile it with -fasynchronous-unwind-tables " +
+		"(C in a Go program: CGO_CFLAGS='-O2 -fasynchronous-unwind-tables'), assembly with .cfi directives"
 }
 
 // told returns the causes that are worth telling, with their shares.

@@ -27,7 +27,9 @@ func blindProfile(t *testing.T, runtime string, blind int, methods ...ccmap.Meth
 	for i := range blind {
 		fold(true, methods[i%len(methods)])
 	}
-	m.Meta().Target.Runtime = runtime
+	m.Meta().Target = ccmap.Target{Runtime: runtime, BuildID: "0a11", Executable: "/bin/server"}
+	m.Names().SetMapping("0a12", ccmap.Mapping{File: "/bin/server", Start: 1, Limit: 2})
+	m.Names().SetMapping("0b22", ccmap.Mapping{File: "/usr/lib/libc.so.6", Start: 1, Limit: 2})
 	m.Meta().Settled = ccmap.Settled{Methods: 99, Edges: 98, Contexts: 97, Samples: 1000}
 	return newProfile("a.json", m.Snapshot())
 }
@@ -46,9 +48,13 @@ func TestCaution(t *testing.T) {
 		"few":         {"go1.26.8", 5, []ccmap.Method{unnamed}, nil},
 		"tables":      {"", 200, []ccmap.Method{unnamed}, []string{"80.0% is [unknown] and 80.0% is [truncated]", "80.0%: no function of the program is known", "Go 1.20 to 1.27"}},
 		"JIT":         {"go1.26.8", 30, []ccmap.Method{unnamed}, []string{"37.5%: machine code of no file"}},
-		"library":     {"go1.26.8", 30, []ccmap.Method{{Name: ccmap.UnknownName, Signature: "/usr/lib/libx.so"}}, []string{"/usr/lib/libx.so has no symbols: install", "callers of libx.so are missing", "-fno-omit-frame-pointer"}},
+		"library":     {"go1.26.8", 30, []ccmap.Method{{Name: ccmap.UnknownName, Signature: "/usr/lib/libx.so"}}, []string{"/usr/lib/libx.so has no symbols: install", "callers of libx.so are missing", "it has no call frame information"}},
 		"C":           {"go1.26.8", 30, []ccmap.Method{{Name: "sqlite3Step", Module: "/usr/lib/libsqlite3.so"}}, []string{"0.0% is [unknown] and 37.5% is [truncated]", "callers of libsqlite3.so are missing", "CGO_CFLAGS"}},
-		"own C":       {"go1.26.8", 30, []ccmap.Method{{Name: "qsort", Module: "1234abcd"}}, []string{"callers of C code of the program are missing"}},
+		"own C":       {"go1.26.8", 30, []ccmap.Method{{Name: "spin", Module: "0a11"}}, []string{"callers of C code of the program are missing"}},
+		"no build id": {"go1.26.8", 30, []ccmap.Method{{Name: "spin", Module: "0a12"}}, []string{"callers of C code of the program are missing"}},
+		"library's C": {"go1.26.8", 30, []ccmap.Method{{Name: "qsort", Module: "0b22"}}, []string{"callers of libc.so.6 are missing"}},
+		"some C":      {"go1.26.8", 30, []ccmap.Method{{Name: "f", Module: "0c33"}}, []string{"callers of C code are missing"}},
+		"late":        {"go1.26.8", 30, []ccmap.Method{{Name: "runtime.asmcgocall", File: "asm.s"}}, []string{"callers of C are missing: their calls had returned"}},
 		"Go":          {"go1.26.8", 30, []ccmap.Method{{Name: "runtime.morestack"}}, []string{"callers of Go functions are missing"}},
 		"hostile":     {"go1.26.8", 30, []ccmap.Method{{Name: ccmap.UnknownName, Signature: "/tmp/\x1b[2J"}}, []string{"/tmp/\uFFFD[2J has no symbols"}},
 		"two of them": {"go1.26.8", 30, []ccmap.Method{unnamed, {Name: "f", Module: "/x.so"}}, []string{"18.8%: machine code", "18.8%: callers of x.so"}},

@@ -41,6 +41,7 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 		fmt.Fprintln(w, unused(p.Meta().Unit))
 	}
 	reportMarks(w, r.Source)
+	reportRecalled(w, r.Source)
 	reportPruning(w, p, r.Written)
 	s.reportValues(w, r)
 	printNext(w, r.Written)

@@ -26,6 +26,13 @@ func reportMarks(w io.Writer, s sampler.Stats) {
 	}
 }
 
+// reportRecalled says of how many samples in C the callers are an earlier call's.
+func reportRecalled(w io.Writer, s sampler.Stats) {
+	if s.Recalled > 0 {
+		fmt.Fprintf(w, "\nCallers of %s in C are those of the goroutine's last such call.\n", plural(int64(s.Recalled), "sample"))
+	}
+}
+
 // sourceJSON counts what the source did, in samples where no unit is named.
 type sourceJSON struct {
 	Samples    uint64       `json:"samples"`

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
@@ -23,6 +24,23 @@ func TestReportMarks(t *testing.T) {
 		reportMarks(&out, stats)
 		if out.String() != want {
 			t.Errorf("report of %+v is %q, want %q", stats, &out, want)
+		}
+	}
+}
+
+func TestReportRecalled(t *testing.T) {
+	t.Parallel()
+	for want, stats := range map[string]sampler.Stats{
+		"": {Samples: 1234, Foreign: 40},
+		"\nCallers of 1,012 samples in C are those of the goroutine's last such call.\n": {Samples: 9000, Foreign: 2000, Recalled: 1012},
+	} {
+		s := &session{flags: newSamplingFlags(nil), chosen: chosen{name: "fake", source: &fakeSource{}}}
+		var out bytes.Buffer
+		if err := s.report(&out, manager.Report{Snapshot: blindProfile(t, "", 0).Snapshot, Source: stats}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.Contains(got, want) || want == "" && strings.Contains(got, "Callers of") {
+			t.Errorf("report of %+v lacks %q:\n%s", stats, want, got)
 		}
 	}
 }

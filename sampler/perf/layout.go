@@ -97,9 +97,14 @@ func (d *drainer) useLayout() {
 	t.who, t.layout, t.knowsLayout = d.proof.who, d.proof.who.layout, true
 }
 
-// proveLayout looks at one more sample, until the layout is proved.
+// proveLayout looks at one more sample, until the layout is proved. A sample in
+// assembly says nothing: R14 may hold anything there, and in racecall SP is on the
+// thread's stack.
 func (d *drainer) proveLayout(s *sample) {
-	if d.proof.who == nil || s.kernel || !d.taker.onGoroutine() || d.code.at(s.regs.ip).kind != gosym.KindGo {
+	if d.proof.who == nil || s.kernel || !d.taker.onGoroutine() {
+		return
+	}
+	if top := d.code.at(s.regs.ip); top.kind != gosym.KindGo || top.asm {
 		return
 	}
 	switch d.proof.look(s) {

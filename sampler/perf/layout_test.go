@@ -107,6 +107,30 @@ func TestLayoutsAreTried(t *testing.T) {
 	}
 }
 
+// TestAssemblySaysNothingOfLayouts: the race detector is called by assembly that has
+// changed SP to the thread's stack, and R14 is what assembly makes it.
+func TestAssemblySaysNothingOfLayouts(t *testing.T) {
+	t.Parallel()
+	const leaf, root = 0x1000, 0x2000
+	all, _ := new(gosym.Table).Layouts()
+	for _, asm := range []bool{false, true} {
+		c := &code{table: new(gosym.Table), cache: map[uint64]*place{
+			leaf: {kind: gosym.KindGo, asm: asm},
+			root: {kind: gosym.KindGo, id: gosym.FuncGoexit, root: true},
+		}}
+		d := &drainer{code: c, layouts: all, log: slog.New(slog.DiscardHandler), taker: &taker{unwinder: unwinder{
+			code: c, memory: newMadeRuntime(all[0])}}}
+		d.taker.stack = stack{pcs: []uint64{leaf, root}, rooted: true}
+		d.tryLayout(true)
+		for range enoughMisses {
+			d.proveLayout(&sample{regs: registers{ip: leaf, r14: 4096, sp: 0x7ffd00000000}})
+		}
+		if d.taker.knowsLayout != asm {
+			t.Errorf("in assembly %t: the layout is kept %t", asm, d.taker.knowsLayout)
+		}
+	}
+}
+
 // TestWrongLayoutGivesWay samples a program with the layouts of other Go versions
 // before its own, as if its version were not known.
 func TestWrongLayoutGivesWay(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -112,7 +114,7 @@ func (s *Source) Stats() sampler.Stats {
 	return sampler.Stats{
 		Samples:      c.samples.Load(),
 		Loss:         c.loss(),
-		Warning:      t.missed.warning(),
+		Warning:      joinWarnings(t.missed.warning(), c.recalledWarning()),
 		Threads:      t.sampled,
 		Repaired:     c.repaired.Load(),
 		Rooted:       c.rooted.Load(),
@@ -144,6 +146,24 @@ func (c *counts) loss() ccmap.Loss {
 		l = l.Add(*time)
 	}
 	return l
+}
+
+// mostRecalled is how much of all samples may have an earlier call's callers without
+// a warning.
+const mostRecalled = 0.05
+
+// recalledWarning is empty where few samples are concerned.
+func (c *counts) recalledWarning() string {
+	recalled, all := float64(c.recalled.Load()), float64(c.samples.Load())
+	if recalled <= mostRecalled*all {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%% of the samples are in C and have the callers of their goroutine's last such call: "+
+		"where several paths lead to one C function, their shares are estimates", 100*recalled/all)
+}
+
+func joinWarnings(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(w string) bool { return w == "" }), "; ")
 }
 
 func (c *counts) whyNoHits() string {

@@ -3,25 +3,36 @@ package perf
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// TestGoVersions samples programs that all supported Go versions have built: the
-// files that the pattern in CCMAPD_GO_VERSIONS matches. To make one, in the folder
-// testdata/versions:
+// goVersions returns the programs that all supported Go versions have built: the
+// files that the pattern in CCMAPD_GO_VERSIONS matches. Those whose names end in -cgo
+// are for TestCgo. To make one of each, in the folder testdata/versions:
 //
 //	GOTOOLCHAIN=go1.27.0 go build -o /tmp/versions/go1.27.0 main.go
 //
-// Last run with the last releases of Go 1.20 to 1.27, of 1.20 and 1.27 also with
-// -buildmode=pie -ldflags="-s -w".
-func TestGoVersions(t *testing.T) {
+// and, in a copy of testdata/cgoload that has a go.mod which says go 1.20:
+//
+//	GOTOOLCHAIN=go1.27.0 CGO_ENABLED=1 go build -o /tmp/versions/go1.27.0-cgo .
+func goVersions(t *testing.T, cgo bool) []string {
+	t.Helper()
 	files, err := filepath.Glob(os.Getenv("CCMAPD_GO_VERSIONS"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, "-cgo") != cgo })
+}
+
+// TestGoVersions samples them. Last run with the last releases of Go 1.20 to 1.27, of
+// 1.20 and 1.27 also with -buildmode=pie -ldflags="-s -w".
+func TestGoVersions(t *testing.T) {
+	files := goVersions(t, false)
 	if len(files) == 0 {
 		t.Skip("CCMAPD_GO_VERSIONS matches no file")
 	}

@@ -1,4 +1,5 @@
-// Cgoload spends its time in C, compiled as gcc -O2 does, without frame pointers:
+// Cgoload is a program that every Go version from 1.20 on builds. It spends its time
+// in C, compiled as gcc -O2 does, without frame pointers:
 //
 //	cgoload loop    C that uses the frame pointer's register for a number
 //	cgoload sort    qsort, which calls a C function
@@ -54,7 +55,7 @@ func goRecurse(n C.long) {
 
 //export goWork
 func goWork(n C.long) C.long {
-	for i := range n {
+	for i, until := C.long(0), n; i < until; i++ {
 		n += n * i >> 3
 	}
 	return n
@@ -79,7 +80,7 @@ func bare() { C.callBare(2_000_000) }
 
 //go:noinline
 func walk() {
-	for range 100 {
+	for n := 0; n < 100; n++ {
 		for i := range numbers {
 			numbers[i]++
 		}
