@@ -83,7 +83,7 @@ type Point struct {
 	Count  int64        // executions that were seen: the sum of all below, if anything is known of values
 	Values []PointValue // that were seen, the most frequent first, then by value
 	Other  int64        // of values that are not in Values
-	Aged   int64        // of any value, forgotten by versions that had no room for them
+	Aged   int64        // of any value, forgotten by earlier versions that had no room for them
 	Nulls  int64        // null receivers, or NullsUnknown
 }
 

@@ -61,7 +61,7 @@ func CheckLike(a, b Unit) error {
 	if a == b {
 		return nil
 	}
-	return fmt.Errorf("%w: %v and %v", ErrUnlike, a, b)
+	return fmt.Errorf("%w: %q and %q", ErrUnlike, a, b)
 }
 
 // SetUnit says what the map's weights measure. A map that has weights of another

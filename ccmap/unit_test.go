@@ -48,7 +48,7 @@ func TestUnlikeMapsDoNotMerge(t *testing.T) {
 		}
 	}
 	err := sum.Merge(of(ccmap.CPUTime, 1))
-	if !errors.Is(err, ccmap.ErrUnlike) || !strings.Contains(err.Error(), "instructions/count and cpu/nanoseconds") {
+	if !errors.Is(err, ccmap.ErrUnlike) || !strings.Contains(err.Error(), `"instructions/count" and "cpu/nanoseconds"`) {
 		t.Errorf("merge of CPU time into instructions: %v", err)
 	}
 	if got := sum.Snapshot(); got.Total().Time != 2 || got.Meta().Unit != ccmap.Instructions {

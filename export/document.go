@@ -3,7 +3,10 @@ package export
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -185,9 +188,10 @@ func (d metaDoc) restore(m *ccmap.Map) error {
 
 func (d metaDoc) meta() (ccmap.Meta, error) {
 	start, err := parseTime(string(d.Start))
+	unit, unitErr := newUnit(string(d.Kind), string(d.Unit))
 	m := ccmap.Meta{
 		Engine:   string(d.Engine),
-		Unit:     ccmap.NewUnit(string(d.Kind), string(d.Unit)),
+		Unit:     unit,
 		Start:    start,
 		Duration: time.Duration(d.Duration),
 		Ended:    string(d.Ended),
@@ -204,7 +208,7 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 		Loss:     ccmap.Loss(d.Loss),
 		Comments: convert[string](d.Comments),
 	}
-	err = errors.Join(err, d.Loss.check())
+	err = errors.Join(err, unitErr, d.Loss.check())
 	if d.Pruned != nil {
 		m.Pruned = ccmap.PruneStats(*d.Pruned)
 	}
@@ -222,12 +226,32 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 	return m, err
 }
 
+// newUnit returns the unit of a file if it can be printed: it has a kind and a base, or
+// neither, and no control characters.
+func newUnit(kind, base string) (ccmap.Unit, error) {
+	if (kind == "") != (base == "") || strings.ContainsFunc(kind+base, isNoText) {
+		return ccmap.Unit{}, fmt.Errorf("weights of kind %q in unit %q", clip(kind), clip(base))
+	}
+	return ccmap.NewUnit(kind, base), nil
+}
+
+// isNoText reports whether a character controls terminals, or stands for bytes that are
+// not UTF-8.
+func isNoText(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
+
+// mostTimesClock bounds how many times the CPU time of the program its samples can
+// stand for. A program that ran for a microsecond may have had a sample, which stands
+// for the interval: a second is longer than any that is of use.
+const mostTimesClock = int64(time.Second / time.Microsecond)
+
 func (d lossDoc) check() error {
 	switch {
 	case d.Clock < 0 || d.ClockTick < 0:
 		return fmt.Errorf("a CPU time of %v in ticks of %v", d.Clock, d.ClockTick)
 	case d.Unaccounted > d.Clock:
 		return fmt.Errorf("%v of CPU time unaccounted for, more than all %v", d.Unaccounted, d.Clock)
+	case d.Clock > 0 && int64(d.Unaccounted)/mostTimesClock < -int64(d.Clock):
+		return fmt.Errorf("%v of CPU time unaccounted for, of %v", d.Unaccounted, d.Clock)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ import (
 // the file.
 func WriteFile(path string, s *ccmap.Snapshot) error {
 	format, compression, err := FormatOf(path)
-	if err == nil && isPGO(path) {
+	if err == nil && IsPGO(path) {
 		s, err = ForPGO(s)
 	}
 	if err == nil {

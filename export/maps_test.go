@@ -202,7 +202,7 @@ func drawMeta(t *rapid.T) ccmap.Meta {
 			Runtime:     drawText(t, "runtime"),
 		},
 		Engine:   drawText(t, "engine"),
-		Unit:     ccmap.NewUnit(drawText(t, "kind"), rapid.SampledFrom([]string{"bytes", "count", "seconds", ccmap.Nanoseconds, ""}).Draw(t, "unit")),
+		Unit:     drawUnit(t),
 		Start:    rapid.SampledFrom([]time.Time{{}, time.Unix(1, 2).UTC(), time.Date(9999, 1, 2, 3, 4, 5, 6, time.UTC)}).Draw(t, "start"),
 		Duration: duration.Draw(t, "duration"),
 		Ended:    drawText(t, "ended"),
@@ -215,11 +215,16 @@ func drawMeta(t *rapid.T) ccmap.Meta {
 	}
 }
 
+func drawUnit(t *rapid.T) ccmap.Unit {
+	kinds := []string{"cpu", "samples", "activations", "recent_samples", "samples_weight", "inuse_space", "höhe <&\\>"}
+	return ccmap.NewUnit(rapid.SampledFrom(kinds).Draw(t, "kind"), rapid.SampledFrom([]string{"bytes", "count", "seconds", ccmap.Nanoseconds}).Draw(t, "unit"))
+}
+
 func drawLoss(t *rapid.T) ccmap.Loss {
 	clock := rapid.Int64Min(0).Draw(t, "clock")
 	return ccmap.Loss{
 		Source: rapid.Uint64().Draw(t, "lost"), Queue: 1, Throttled: 2, Corrupt: 3, Orphaned: math.MaxUint64,
-		Clock: time.Duration(clock), ClockTick: time.Duration(clock % 2), Unaccounted: time.Duration(rapid.Int64Max(clock).Draw(t, "unaccounted")),
+		Clock: time.Duration(clock), ClockTick: time.Duration(clock % 2), Unaccounted: time.Duration(rapid.Int64Range(max(-clock, math.MinInt64/mostTimesClock)*mostTimesClock, clock).Draw(t, "unaccounted")),
 	}
 }
 
@@ -301,6 +306,13 @@ func drawMap(t *rapid.T) *ccmap.Map {
 			m.AddRecent(n.ID, drawCounters(t))
 		}
 	}
+	return m
+}
+
+// drawTimes returns a map of CPU time.
+func drawTimes(t *rapid.T) *ccmap.Map {
+	m := drawMap(t)
+	m.Meta().Unit = ccmap.CPUTime
 	return m
 }
 

@@ -34,7 +34,7 @@ func TestPartsAddUpToMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		got, want := ccmap.New(ccmap.Options{}), ccmap.New(ccmap.Options{})
 		var parts []*Part
-		unit := ccmap.NewUnit(drawText(t, "kind"), "bytes")
+		unit := drawUnit(t)
 		for range rapid.IntRange(1, 4).Draw(t, "files") {
 			f := rapid.SampledFrom([]Format{Pprof, Pprof, XML, JSON}).Draw(t, "format")
 			m := drawPruned(t)

@@ -16,8 +16,8 @@ var ErrNoGo = errors.New("no sample has a Go function whose start line is known,
 // pgoExtension is that of default.pgo, which 'go build' looks for.
 const pgoExtension = ".pgo"
 
-// isPGO reports whether a file is for 'go build -pgo', by its name.
-func isPGO(path string) bool {
+// IsPGO reports whether [WriteFile] writes a file for 'go build -pgo', by its name.
+func IsPGO(path string) bool {
 	base, _ := cutCompression(filepath.Base(path))
 	return strings.HasSuffix(base, pgoExtension)
 }
@@ -32,7 +32,12 @@ func isPGO(path string) bool {
 // Calls that were caught rank the callees of their call site: of two callees, the one
 // that was called more often has more samples. The samples for that are added, with
 // no time, so that all times remain as they were measured.
+//
+// A profile of anything but CPU time, or samples of it, is an error.
 func ForPGO(s *ccmap.Snapshot) (*ccmap.Snapshot, error) {
+	if u := s.Meta().Unit; u != ccmap.CPUTime && u != ccmap.SampleCount {
+		return nil, fmt.Errorf("'go build -pgo' wants CPU time, and this profile measures %q: choose another of its sample types if it has one (--sample-type cpu)", u)
+	}
 	p := pgoProfile{from: s, to: ccmap.New(ccmap.Options{Names: s.Names()}), moved: make([]ccmap.NodeID, s.Len())}
 	for n := range s.Nodes() {
 		p.add(n)

@@ -103,10 +103,10 @@ func (b *builder) point(d pointDoc) (p ccmap.Point, err error) {
 			return p, err
 		}
 	}
-	if phase := orElse(d.Phase, 0); phase >= 0 && phase <= math.MaxUint32 {
+	if phase := orElse(d.Phase, 0); phase >= 0 && phase < math.MaxUint32 { // people count from 1
 		p.Phase = uint32(phase)
 	} else {
-		return p, fmt.Errorf("phase %d is outside 32 bits", phase)
+		return p, fmt.Errorf("phase %d is outside 0 to 4294967294", phase)
 	}
 	if p.Callers, err = b.context(d.Context); err != nil {
 		return p, err

@@ -50,7 +50,7 @@ func drawPoints(t *rapid.T, methods int) []ccmap.Point {
 			Kind:   rapid.SampledFrom([]ccmap.PointKind{ccmap.PointCall, ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch}).Draw(t, "kind"),
 			Method: at.Method, Offset: at.Offset, End: offset.Draw(t, "end"), Count: count.Draw(t, "count"),
 			Nulls: rapid.SampledFrom([]int64{ccmap.NullsUnknown, 0, 5}).Draw(t, "nulls"),
-			Phase: rapid.SampledFrom([]uint32{0, 0, 1, math.MaxUint32}).Draw(t, "phase"),
+			Phase: rapid.SampledFrom([]uint32{0, 0, 1, math.MaxUint32 - 1}).Draw(t, "phase"),
 		}
 		if rapid.Bool().Draw(t, "in a context") {
 			p.Callers = rapid.SliceOfN(frame, 0, ccmap.MaxPointCallers).Draw(t, "callers")
@@ -183,6 +183,7 @@ func TestReadRefusesBrokenPoints(t *testing.T) {
 		`{"origin":"burst","kind":"call","method":7}`:                                       `method 7 of 2`,
 		`{` + call + `,"offset":2147483648}`:                                                `offset 2147483648 is outside 32 bits`,
 		`{` + call + `,"end":-2147483649}`:                                                  `offset -2147483649 is outside 32 bits`,
+		`{` + call + `,"phase":4294967295}`:                                                 `phase 4294967295 is outside`,
 		`{` + call + `,"end":3}`:                                                            `ends at`,
 		`{` + call + `,"count":-1}`:                                                         `negative counts`,
 		`{` + call + `,"nulls":-5}`:                                                         `negative counts`,

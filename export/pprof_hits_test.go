@@ -49,7 +49,7 @@ func TestHitsCountNothingElse(t *testing.T) {
 				t.Fatalf("sample %d is %v, want %v", i, s, want)
 			}
 		}
-		if with.DefaultSampleType != m.Meta().Unit.Kind() {
+		if with.DefaultSampleType != columnOf(m.Meta().Unit.Kind()) {
 			t.Fatalf("default %q", with.DefaultSampleType)
 		}
 	})

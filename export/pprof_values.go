@@ -28,14 +28,44 @@ var (
 )
 
 // weightType returns the type of the weights.
-func weightType(u ccmap.Unit) valueType { return valueType{u.Kind(), u.Base()} }
+func weightType(u ccmap.Unit) valueType { return valueType{columnOf(u.Kind()), u.Base()} }
 
 // recentWeightType returns the type of the window's weights.
 func recentWeightType(u ccmap.Unit) valueType {
 	if u == ccmap.CPUTime {
 		return valueType{"recent_time", u.Base()}
 	}
-	return valueType{"recent_" + u.Kind(), u.Base()}
+	return valueType{"recent_" + columnOf(u.Kind()), u.Base()}
+}
+
+// weightSuffix ends the name of the weights if their kind is the name of another type.
+// pprof tells types by their names: of two with one name it counts the first twice.
+const weightSuffix = "_weight"
+
+// columnOf returns the name of the type for weights of a kind.
+func columnOf(kind string) string {
+	if isTaken(kind) {
+		return kind + weightSuffix
+	}
+	return kind
+}
+
+// kindOf undoes columnOf. Files of earlier versions have kinds alone.
+func kindOf(column string) string {
+	if kind, isLonger := strings.CutSuffix(column, weightSuffix); isLonger && isTaken(kind) {
+		return kind
+	}
+	return column
+}
+
+// isTaken reports whether a kind is the name of another type of ours, or becomes one
+// without its suffixes.
+func isTaken(kind string) bool {
+	for strings.HasSuffix(kind, weightSuffix) {
+		kind = strings.TrimSuffix(kind, weightSuffix)
+	}
+	return slices.ContainsFunc([]valueType{samplesType, activationsType, recentSamplesType, hitsType, siteHitsType},
+		func(t valueType) bool { return t.kind == kind })
 }
 
 // Indices of the values of our samples, as far as those are always there.
@@ -98,7 +128,12 @@ func (t valueTypes) choose(asked string) (valueChoice, error) {
 	if scale := nanoseconds[weight.unit]; scale != 0 && !t.inOrder() {
 		v.scale, weight.unit = scale, ccmap.Nanoseconds
 	}
-	v.unit = ccmap.NewUnit(strings.Clone(weight.kind), strings.Clone(weight.unit))
+	if t.inOrder() && v.weight == ourWeight {
+		weight.kind = kindOf(weight.kind)
+	}
+	if v.unit, err = newUnit(strings.Clone(weight.kind), strings.Clone(firstNonEmpty(weight.unit, samplesType.unit))); err != nil {
+		return v, fmt.Errorf("sample type: %w", err)
+	}
 	if t.inOrder() {
 		v.samples, v.activations = ourSamples, ourActivations
 		if len(t.list) > ourRecentWeight && t.list[ourRecentSamples] == recentSamplesType && v.weight == ourWeight {

@@ -78,7 +78,7 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 			SampleType: []*profile.ValueType{
 				samplesType.proto(), weightType(meta.Unit).proto(), activationsType.proto(),
 			},
-			DefaultSampleType: meta.Unit.Kind(),
+			DefaultSampleType: columnOf(meta.Unit.Kind()),
 			PeriodType:        weightType(ccmap.CPUTime).proto(),
 			TimeNanos:         unixNanos(meta.Start),
 			DurationNanos:     int64(meta.Duration),

@@ -82,6 +82,7 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 		{"xml, window", `<ccmap version="1"><meta window_ns="5"/>`, nil, "a window of 5ns, want 1ms or more"},
 		{"xml, clock", `<ccmap version="1"><meta><loss clock_ns="-1"/></meta>`, nil, "a CPU time of -1ns in ticks of 0s"},
 		{"xml, unaccounted", `<ccmap version="1"><meta><loss clock_ns="1" unaccounted_ns="2"/></meta>`, nil, "2ns of CPU time unaccounted for, more than all 1ns"},
+		{"xml, unaccounted for too little", `<ccmap version="1"><meta><loss clock_ns="1" unaccounted_ns="-900000000"/></meta>`, nil, "-900ms of CPU time unaccounted for, of 1ns"},
 		{"xml, settled", `<ccmap version="1"><meta><settled edges="NaN"/></meta>`, nil, "settled to NaN percent"},
 		{"xml, pruned method unknown", xmlHead + `</nodes><pruned_methods><method method="1"/>`, nil, "pruned method 0: method 1 of 1"},
 		{"xml, pruned method missing", xmlHead + `</nodes><pruned_methods><method/>`, nil, "pruned method 0: no method"},

@@ -194,7 +194,7 @@ func methodsOnTop(s *ccmap.Snapshot) map[[2]string]bool {
 func TestFoldedRestoresContextsAndTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawMap(t).Snapshot()
+		s := drawTimes(t).Snapshot()
 		folded := mustEncode(t, Folded, s)
 		if folded == "" {
 			return // no stack was sampled
@@ -233,7 +233,7 @@ func checkLines(t *rapid.T, folded string) {
 func TestQueriesEqualBruteForceOverFolded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawMap(t).Snapshot()
+		s := drawTimes(t).Snapshot()
 		if s.Names().Len() == 0 {
 			return
 		}

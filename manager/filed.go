@@ -2,6 +2,7 @@ package manager
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"unsafe"
 
@@ -17,12 +18,14 @@ import (
 // for, and wait for its answer. A phase that ends loses none of its counts.
 //
 // The number of points is bounded. When there are too many, the earlier phases become
-// one; if that does not help, the points with the fewest calls go.
+// one, which the profile says; if that does not help, the points with the fewest calls go.
 type filed struct {
 	limit int           // of all
 	all   []ccmap.Point // in order, each once
 	chunk []ccmap.Point // cut, and not in all yet; their phase is open
 	phase uint32        // the present one
+
+	joined uint32 // phases from the first on that became one; 0: none
 
 	evicted int    // points that made room for others
 	lost    uint64 // calls in any context that were counted there
@@ -57,8 +60,8 @@ func (f *filed) makeRoom() {
 		return
 	}
 	for i := range f.all {
-		if f.all[i].Phase != f.phase {
-			f.all[i].Phase = 0
+		if p := &f.all[i]; p.Phase != 0 && p.Phase != f.phase {
+			p.Phase, f.joined = 0, f.phase
 		}
 	}
 	f.all = ccmap.SumPoints(f.all)
@@ -74,6 +77,14 @@ func (f *filed) makeRoom() {
 		}
 	}
 	f.all = ccmap.SumPoints(f.all[len(rarest):])
+}
+
+// warning says which phases are not apart; it is empty if all are.
+func (f *filed) warning() string {
+	if f.joined == 0 {
+		return ""
+	}
+	return fmt.Sprintf("caught calls of the phases 1 to %d of the program became one, phase 1: there were too many for the profile", f.joined)
 }
 
 // fewerCalls puts rare points first, and those in a context before those in any.

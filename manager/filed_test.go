@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,6 +180,31 @@ func TestFiledCallsAreBounded(t *testing.T) {
 	}
 	if stats := v.stats(); stats.Points > limit || stats.Evicted == 0 || sum+int64(stats.Lost) != calls {
 		t.Errorf("%d of %d calls: %+v", sum, calls, stats)
+	}
+}
+
+// TestJoinedPhasesAreSaid: where phases lose their numbers for want of room, the profile
+// says which, and not before.
+func TestJoinedPhasesAreSaid(t *testing.T) {
+	t.Parallel()
+	point := func(method ccmap.MethodID) []ccmap.Point {
+		return []ccmap.Point{{Origin: ccmap.OriginBurst, Method: method, Count: 1, Nulls: ccmap.NullsUnknown}}
+	}
+	f := filed{limit: 3}
+	for phase, want := range []string{"", "", "", "phases 1 to 3 ", "phases 1 to 3 ", "phases 1 to 5 "} {
+		f.chunk = point(7)
+		f.file(phase > 0)
+		if got := f.warning(); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("in phase %d: %q, want %q", phase+1, got, want)
+		}
+	}
+	f = filed{limit: 1}
+	for method := range ccmap.MethodID(5) { // all in one phase, which has its number
+		f.chunk = point(method)
+		f.file(false)
+	}
+	if got := f.warning(); got != "" || f.evicted == 0 {
+		t.Errorf("in one phase: %q, %d evicted", got, f.evicted)
 	}
 }
 

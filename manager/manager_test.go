@@ -134,6 +134,23 @@ func TestRunKeepsTheWarningOfTheSource(t *testing.T) {
 	}
 }
 
+// TestRunKeepsTheWarningOfPhases beside the source's.
+func TestRunKeepsTheWarningOfPhases(t *testing.T) {
+	t.Parallel()
+	s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) { r.Push(stack(names, "leaf")) })
+	s.source.stats.Warning = "one is missing"
+	m, err := New(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.values.filed.joined = 7
+	m.keepLoss()
+	comments := m.config.Map.Meta().Comments
+	if len(comments) != 2 || comments[0] != "warning: one is missing" || !strings.HasPrefix(comments[1], "warning: caught calls of the phases 1 to 7 ") {
+		t.Errorf("comments %q", comments)
+	}
+}
+
 // lengthen asks for 20 ms once 30 samples have been seen.
 func lengthen(t *fakeTuner) {
 	t.decide = func(tuning.Observation) (tuning.Decision, bool) {

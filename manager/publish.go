@@ -38,7 +38,7 @@ func (m *Manager) publish() {
 // what the map itself has counted there.
 func (m *Manager) keepLoss() {
 	stats := m.config.Source.Stats()
-	m.keepWarning(stats.Warning)
+	m.keepWarnings(stats.Warning, m.values.filed.warning())
 	now := stats.Loss
 	now.Queue += m.config.Queue.Stats().Dropped
 	l := &m.config.Map.Meta().Loss
@@ -49,11 +49,13 @@ func (m *Manager) keepLoss() {
 	m.loss = now
 }
 
-// keepWarning makes the source's present warning a comment.
-func (m *Manager) keepWarning(warning string) {
-	comments := &m.config.Map.Meta().Comments
-	*comments = m.comments
-	if warning != "" {
-		*comments = append(m.comments, ccmap.CommentWarning+warning)
+// keepWarnings makes the present warnings comments, those that are not empty.
+func (m *Manager) keepWarnings(warnings ...string) {
+	comments := m.comments
+	for _, warning := range warnings {
+		if warning != "" {
+			comments = append(comments, ccmap.CommentWarning+warning)
+		}
 	}
+	m.config.Map.Meta().Comments = comments
 }

@@ -39,7 +39,7 @@ func TestUnlikeProfilesAreNotCompared(t *testing.T) {
 		}
 	}
 	_, err := compare.Differences(cpu, heap, compare.DiffOptions{})
-	if !errors.Is(err, ccmap.ErrUnlike) || !strings.Contains(err.Error(), "cpu/nanoseconds and inuse_space/bytes") {
+	if !errors.Is(err, ccmap.ErrUnlike) || !strings.Contains(err.Error(), `"cpu/nanoseconds" and "inuse_space/bytes"`) {
 		t.Errorf("differences: %v", err)
 	}
 }

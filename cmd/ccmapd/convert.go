@@ -15,15 +15,17 @@ so --to says the format, and it is not compressed.
 
 XML and JSON keep everything. Pprof keeps the counts of all stacks, for 'go tool
 pprof' and 'go build -pgo', and of profile points those of caught calls. Folded
-stacks keep the weight alone, of CPU time in ns, and not its unit. Where contexts
-were pruned, both keep [pruned] in their place, and lose what these had
+stacks keep the weight alone: CPU time in ns, or a number of samples without the lines
+that they were found at. They have no place for the units of other profiles, which
+are an error. Where contexts were pruned, both keep [pruned] in their place, and lose what these had
 counted by method and edge: all figures are lower bounds then.
 
 With --pgo, or if OUT is named *.pgo, OUT is a pprof profile for 'go build -pgo'. It has
 Go functions alone: a sample in the kernel, in the vDSO or in C counts where Go code
 called it. Where calls were caught ('attach --hits'), the callee that was called most
 often at a line has the most samples there, which is the one that the compiler takes
-for the target of an interface call. Times stay as they were measured.
+for the target of an interface call. Times stay as they were measured. A profile must
+measure CPU time or samples; --sample-type chooses that of a pprof file.
 
 With --recent, OUT has the recent samples only: those of the window of 'attach
 --window', where a sample weighs the less the longer ago it was.

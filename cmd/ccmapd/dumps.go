@@ -31,7 +31,7 @@ func checkOutputs(patterns []string) error {
 		if pattern == "" {
 			return usagef("--output names no file")
 		}
-		if slices.Contains(patterns[:i], pattern) {
+		if slices.ContainsFunc(patterns[:i], func(other string) bool { return isSameOutput(other, pattern) }) {
 			return usagef("output %s is named twice", pattern)
 		}
 		if isStdout(pattern) {
@@ -50,6 +50,11 @@ func checkOutputs(patterns []string) error {
 		}
 	}
 	return nil
+}
+
+// isSameOutput reports whether two names are of one output.
+func isSameOutput(a, b string) bool {
+	return isStdout(a) && isStdout(b) || filepath.Clean(a) == filepath.Clean(b)
 }
 
 // checkWritable checks that a file can be created in dir. The kernel is asked

@@ -35,6 +35,24 @@ func TestCheckOutputs(t *testing.T) {
 	}
 }
 
+// TestOutputsAreNamedOnce, however they are written.
+func TestOutputsAreNamedOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, twice := range [][2]string{
+		{"-", "-"}, {"-", "/dev/stdout"}, {"/dev/stdout", "-"},
+		{dir + "/a.xml", dir + "/a.xml"}, {dir + "/a.xml", dir + "//./a.xml"},
+	} {
+		err := checkOutputs([]string{twice[0], dir + "/b.xml", twice[1]})
+		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "output "+twice[1]+" is named twice") {
+			t.Errorf("outputs %q: %v", twice, err)
+		}
+	}
+	if err := checkOutputs([]string{"-", dir + "/a.xml", dir + "/a.json"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCheckOutputsAsksForPermission(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {

@@ -13,7 +13,9 @@ import (
 
 const phasesHelp = `A program that begins to do something else, as the report and the profile say,
 begins a phase. Caught calls are of all phases together; --phase N restricts them
-to one, the first being 1, and --phase last to the latest.`
+to one, the first being 1, and --phase last to the latest. Where a profile had no
+room for the points of all phases, the earlier ones became one, phase 1: a warning
+says which.`
 
 // phaseFlag is --phase: which phase of the program caught calls are read of.
 type phaseFlag struct{ text string }

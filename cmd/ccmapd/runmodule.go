@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
@@ -19,7 +20,7 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 	if err != nil {
 		return exitError{exitCannotRun, err}
 	}
-	if err := f.module.check(cmd); err != nil {
+	if err := errors.Join(f.module.check(cmd), f.checkModuleOutputs()); err != nil {
 		return err
 	}
 	f.tune = f.tune && asksToTune(cmd)
@@ -42,6 +43,22 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 		return runRefused(cmd, env, f, g, err)
 	}
 	return g.refuse(exitCannotRun, err)
+}
+
+// checkModuleOutputs refuses outputs that have no place for the profile of a module,
+// so that no run ends without one.
+func (f *runFlags) checkModuleOutputs() error {
+	for _, path := range f.outputs {
+		switch {
+		case export.IsPGO(path):
+			return withHint(usagef("output %s: a WebAssembly module has no functions that 'go build -pgo' could use", path),
+				"Name it .pb.gz, .xml or .json.")
+		case f.module.exact && f.formatOf(path) == export.Folded:
+			return withHint(usagef("output %s: folded stacks have no place for instructions, which --exact counts", path),
+				"Write .pb.gz, .xml or .json.")
+		}
+	}
+	return nil
 }
 
 // runSampled runs a guest beside the session that samples it.

@@ -177,6 +177,15 @@ func (f *samplingFlags) check() error {
 // toStdout reports whether an output is standard output.
 func (f *samplingFlags) toStdout() bool { return slices.ContainsFunc(f.outputs, isStdout) }
 
+// formatOf returns the format of an output that was checked.
+func (f *samplingFlags) formatOf(output string) export.Format {
+	if isStdout(output) {
+		return f.stdoutFormat()
+	}
+	format, _, _ := export.FormatOf(output)
+	return format
+}
+
 // stdoutFormat is pprof, unless --to says otherwise.
 func (f *samplingFlags) stdoutFormat() export.Format {
 	return formats[max(0, slices.Index(f.to.from, f.to.value))]
