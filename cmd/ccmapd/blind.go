@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
 // caution says first of all that much of a profile cannot be attributed, why, and
@@ -81,6 +82,8 @@ func (p *profile) truncatedCauses() []blindCause {
 // whyTruncated says why the callers of a function are missing.
 func (p *profile) whyTruncated(m ccmap.Method) string {
 	switch {
+	case p.Meta().Engine == wasm.SamplingEngine:
+		return "callers in the guest are missing: a Go guest unwinds its stack when it changes goroutines, and calls from module to module are not followed"
 	case m.Name == ccmap.UnknownName && m.Signature == "", m.Name == ccmap.KernelName:
 		return "callers of code that is not known are missing"
 	case m.Name == ccmap.UnknownName:

@@ -10,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
 // blindProfile has 50 samples of main.main, and blind ones that are truncated and
@@ -81,6 +82,21 @@ func TestCaution(t *testing.T) {
 				t.Errorf("JSON %+v, settled %+v", d.Blind, d.Settled)
 			}
 		})
+	}
+}
+
+// TestCautionOfGuest: a guest has no C to compile again, and no frame pointers.
+func TestCautionOfGuest(t *testing.T) {
+	t.Parallel()
+	m := blindProfile(t, "wazero", 30, ccmap.Method{Name: "main.parse", Module: "app.wasm"}).Snapshot
+	of := ccmap.New(ccmap.Options{})
+	if err := of.Merge(m); err != nil {
+		t.Fatal(err)
+	}
+	of.Meta().Engine = wasm.SamplingEngine
+	text := newProfile("a.json", of.Snapshot()).caution()
+	if !strings.Contains(text, "37.5%: callers in the guest are missing") || strings.Contains(text, "CFLAGS") {
+		t.Errorf("of a guest:\n%s", text)
 	}
 }
 
