@@ -22,7 +22,7 @@ func guestTargets() []target {
 	return []target{
 		of("guest-eval", "guest: an interpreter in Go; against `--exact`", guests.Eval(5), guests.Eval(800)),
 		of("guest-parse", "guest: a parser in C; against `--exact`", guests.Parse(2), guests.Parse(1500)),
-		of("guest-esbuild", "guest: esbuild, from npm; against `--exact`", guests.Esbuild(2), guests.Esbuild(150)),
+		of("guest-esbuild", "guest: esbuild, from npm; against `--exact`", guests.Esbuild(2), guests.Esbuild(500)),
 	}
 }
 

@@ -69,8 +69,8 @@ func (f *field) judge(ctx context.Context, name, about string, w window) (row, e
 	return r, err
 }
 
-// connections is how many requests are under way at a time: more than there are CPUs, so that
-// the server's threads wait and wake.
+// connections is how many requests are under way at a time: more than there are CPUs,
+// so that the server's threads wait and wake.
 const connections = 32
 
 // ask sends requests over and over until ctx ends.
