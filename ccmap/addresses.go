@@ -16,9 +16,9 @@ type Mapping struct {
 // Contains reports whether an address belongs to the mapping.
 func (m Mapping) Contains(address uint64) bool { return m.Start <= address && address < m.Limit }
 
-// maxAddresses bounds the addresses and mappings in a table, each: 20 MB. Of further
-// ones none is kept.
-const maxAddresses = 1 << 18
+// MaxAddresses bounds the frames of all addresses in a table, and its mappings: 20 MB
+// each. Of further ones none is kept.
+const MaxAddresses = 1 << 18
 
 // addresses are the places in machine code of positions. A position is the frames of
 // one instruction, the innermost with those that it was inlined into: one entry for
@@ -27,6 +27,7 @@ type addresses struct {
 	mu       sync.RWMutex
 	ids      map[position]uint32 // index in offsets
 	offsets  []uint64            // in the file, bytes; 0: unknown. The first is no position
+	frames   int                 // of all addresses
 	mappings map[string]Mapping  // by module
 }
 
@@ -68,32 +69,40 @@ func (n *Names) Address(frames []Frame, call bool) (offset uint64, met bool) {
 	a := &n.addresses
 	a.mu.RLock()
 	defer a.mu.RUnlock()
+	if id := a.find(frames, call); id != 0 {
+		return a.offsets[id], true
+	}
+	return 0, false
+}
+
+// find returns the position of frames, 0 where it is unknown.
+func (a *addresses) find(frames []Frame, call bool) uint32 {
 	id := uint32(0)
 	for i := len(frames) - 1; i >= 0; i-- {
 		var known bool
 		if id, known = a.ids[position{id, frames[i], call || i > 0}]; !known {
-			return 0, false
+			return 0
 		}
 	}
-	if id == 0 {
-		return 0, false
-	}
-	return a.offsets[id], true
+	return id
 }
 
 func (a *addresses) set(frames []Frame, call bool, offset uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.offsets)+len(frames) > maxAddresses {
+	if id := a.find(frames, call); id != 0 && a.offsets[id] != 0 {
+		a.offsets[id] = min(a.offsets[id], offset)
 		return
 	}
+	if a.frames+len(frames) > MaxAddresses {
+		return
+	}
+	a.frames += len(frames)
 	id := uint32(0)
 	for i := len(frames) - 1; i >= 0; i-- {
 		id = a.id(position{id, frames[i], call || i > 0})
 	}
-	if known := a.offsets[id]; known == 0 || offset < known {
-		a.offsets[id] = offset
-	}
+	a.offsets[id] = offset
 }
 
 // id finds or adds a position.
@@ -118,7 +127,7 @@ func (a *addresses) mapping(module string) Mapping {
 func (a *addresses) setMapping(module string, m Mapping) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, known := a.mappings[module]; known || len(a.mappings) == maxAddresses {
+	if _, known := a.mappings[module]; known || len(a.mappings) == MaxAddresses {
 		return
 	}
 	if a.mappings == nil {
@@ -130,12 +139,11 @@ func (a *addresses) setMapping(module string, m Mapping) {
 // adoptAddresses adds the addresses and mappings that another table knows, of methods
 // which have an id here.
 func (n *Names) adoptAddresses(from *Names, ids methodIDs) {
-	mappings, known := from.addresses.all()
-	for module, m := range mappings {
+	for module, m := range from.addresses.allMappings() {
 		n.SetMapping(module, m)
 	}
-	for _, k := range known {
-		frames := k.frames
+	for _, a := range from.Addresses() {
+		frames := a.Frames
 		for i := range frames {
 			if int64(frames[i].Method) >= int64(len(ids)) {
 				frames = nil
@@ -143,35 +151,43 @@ func (n *Names) adoptAddresses(from *Names, ids methodIDs) {
 			}
 			frames[i].Method = ids[frames[i].Method]
 		}
-		n.SetAddress(frames, k.call, k.offset)
+		n.SetAddress(frames, a.Call, a.Offset)
 	}
 }
 
-// knownAddress is what SetAddress said.
-type knownAddress struct {
-	frames []Frame
-	call   bool
-	offset uint64
+// Address says where an instruction lies in its file, see SetAddress.
+type Address struct {
+	Frames []Frame // the innermost and those that it was inlined into, outwards
+	Call   bool
+	Offset uint64 // in the file, bytes
 }
 
-// all returns copies: what reads them may add to another table, or to this one.
-func (a *addresses) all() (map[string]Mapping, []knownAddress) {
+// Addresses returns copies of all known addresses: a caller may add to another table
+// while it reads them, or to this one.
+func (n *Names) Addresses() []Address {
+	a := &n.addresses
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	positions := make([]position, len(a.offsets))
 	for p, id := range a.ids {
 		positions[id] = p
 	}
-	var known []knownAddress
+	var known []Address
 	for id, offset := range a.offsets {
 		if offset == 0 {
 			continue
 		}
-		k := knownAddress{call: positions[id].call, offset: offset}
+		k := Address{Call: positions[id].call, Offset: offset}
 		for at := uint32(id); at != 0; at = positions[at].outer {
-			k.frames = append(k.frames, positions[at].frame)
+			k.Frames = append(k.Frames, positions[at].frame)
 		}
 		known = append(known, k)
 	}
-	return maps.Clone(a.mappings), known
+	return known
+}
+
+func (a *addresses) allMappings() map[string]Mapping {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return maps.Clone(a.mappings)
 }

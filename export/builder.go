@@ -20,6 +20,9 @@ type builder struct {
 
 	lines         int // of positions
 	inlined       int // calls
+	mappings      int
+	addresses     int
+	located       int // frames of the addresses
 	prunedEdges   map[prunedEdgeKey]bool
 	prunedMethods map[ccmap.MethodID]bool
 	points        map[pointKey]bool

@@ -21,6 +21,7 @@ func fuzzRead(f *testing.F, format Format, seeds ...string) {
 	f.Add(encode(f, format, pruned().Snapshot()))
 	f.Add(encode(f, format, points().Snapshot()))
 	f.Add(encode(f, format, wasm().Snapshot()))
+	f.Add(encode(f, format, located().Snapshot()))
 	for _, s := range seeds {
 		f.Add(s)
 	}

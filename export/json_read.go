@@ -60,19 +60,23 @@ func (j *jsonReader) section(name string) error {
 	case "meta":
 		return j.meta()
 	case "methods":
-		return j.array(j.method)
+		return jsonElements(j, methodDoc{}, j.b.addMethod)
 	case "nodes":
-		return j.array(j.node)
+		return jsonElements(j, nodeDoc{Parent: -1, Offset: -1, Method: noMethod}, j.b.addNode)
 	case "lines":
-		return j.array(j.line)
+		return jsonElements(j, newLineDoc(), j.b.addLine)
 	case "inlined":
-		return j.array(j.inlined)
+		return jsonElements(j, newInlinedDoc(), j.b.addInlined)
+	case "mappings":
+		return jsonElements(j, mappingDoc{}, j.b.addMapping)
+	case "addresses":
+		return jsonElements(j, addressDoc{}, j.b.addAddress)
 	case "pruned_edges":
-		return j.array(j.prunedEdge)
+		return jsonElements(j, newPrunedEdgeDoc(), j.b.addPrunedEdge)
 	case "pruned_methods":
-		return j.array(j.prunedMethod)
+		return jsonElements(j, prunedMethodDoc{Method: noMethod}, j.b.addPrunedMethod)
 	case "points":
-		return j.array(j.point)
+		return jsonElements(j, pointDoc{}, j.b.addPoint)
 	}
 	var unknown json.RawMessage
 	return j.Decode(&unknown)
@@ -86,67 +90,16 @@ func (j *jsonReader) meta() error {
 	return d.restore(j.b.m)
 }
 
-func (j *jsonReader) method() error {
-	var d methodDoc
-	if err := j.Decode(&d); err != nil {
-		return err
-	}
-	j.elements.reset()
-	return j.b.addMethod(d)
-}
-
-func (j *jsonReader) node() error {
-	d := nodeDoc{Parent: -1, Offset: -1, Method: noMethod}
-	if err := j.Decode(&d); err != nil {
-		return err
-	}
-	j.elements.reset()
-	return j.b.addNode(d)
-}
-
-func (j *jsonReader) line() error {
-	d := newLineDoc()
-	if err := j.Decode(&d); err != nil {
-		return err
-	}
-	j.elements.reset()
-	return j.b.addLine(d)
-}
-
-func (j *jsonReader) inlined() error {
-	d := newInlinedDoc()
-	if err := j.Decode(&d); err != nil {
-		return err
-	}
-	j.elements.reset()
-	return j.b.addInlined(d)
-}
-
-func (j *jsonReader) prunedEdge() error {
-	d := newPrunedEdgeDoc()
-	if err := j.Decode(&d); err != nil {
-		return err
-	}
-	j.elements.reset()
-	return j.b.addPrunedEdge(d)
-}
-
-func (j *jsonReader) prunedMethod() error {
-	d := prunedMethodDoc{Method: noMethod}
-	if err := j.Decode(&d); err != nil {
-		return err
-	}
-	j.elements.reset()
-	return j.b.addPrunedMethod(d)
-}
-
-func (j *jsonReader) point() error {
-	var d pointDoc
-	if err := j.Decode(&d); err != nil {
-		return err
-	}
-	j.elements.reset()
-	return j.b.addPoint(d)
+// jsonElements reads an array, whose elements begin as what is left out says.
+func jsonElements[D any](j *jsonReader, leftOut D, add func(D) error) error {
+	return j.array(func() error {
+		d := leftOut
+		if err := j.Decode(&d); err != nil {
+			return err
+		}
+		j.elements.reset()
+		return add(d)
+	})
 }
 
 // object calls f with the name of each member, for it to read the value.

@@ -42,6 +42,12 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 	if calls := c.inlined(); len(calls) > 0 {
 		writeJSONInlined(w, calls)
 	}
+	if err := writeJSONElements(w, "mappings", c.mappings()); err != nil {
+		return err
+	}
+	if err := writeJSONElements(w, "addresses", c.addresses()); err != nil {
+		return err
+	}
 	if c.bases {
 		writeJSONPruned(w, c)
 	}
@@ -70,6 +76,22 @@ func writeJSONInlined(w *bufio.Writer, calls []inlinedCall) {
 		writeJSONNumbers(w, i == 0, call.numbers(numbers[:0]))
 	}
 	w.WriteString("\n]")
+}
+
+// writeJSONElements writes a list, one element a line, if it is not empty.
+func writeJSONElements[D any](w *bufio.Writer, list string, docs []D) error {
+	if len(docs) == 0 {
+		return nil
+	}
+	w.WriteString(",\n\"" + list + "\":[")
+	for i, d := range docs {
+		writeSeparator(w, i == 0)
+		if err := writeValue(w, d); err != nil {
+			return err
+		}
+	}
+	w.WriteString("\n]")
+	return nil
 }
 
 // writeJSONPruned writes what the removed nodes had counted.

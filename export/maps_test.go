@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ type content struct {
 	Methods map[[2]string]ccmap.Method
 	Lines   map[string]int32              // of positions that are not lines, see addLines
 	Inlined map[string]bool               // calls, see addInlined
+	Code    map[string]uint64             // addresses of instructions, see addAddresses
+	Modules map[string]ccmap.Mapping      // of the methods' modules
 	Edges   map[string]ccmap.PrunedEdge   // by the names in it, without the ids
 	Pruned  map[string]ccmap.PrunedMethod // by name
 	Points  map[string]ccmap.Point        // see pointsOf
@@ -38,6 +41,8 @@ func contentOf(s *ccmap.Snapshot) content {
 		Methods: make(map[[2]string]ccmap.Method),
 		Lines:   make(map[string]int32),
 		Inlined: make(map[string]bool),
+		Code:    make(map[string]uint64),
+		Modules: make(map[string]ccmap.Mapping),
 		Edges:   make(map[string]ccmap.PrunedEdge),
 		Pruned:  make(map[string]ccmap.PrunedMethod),
 		Points:  pointsOf(s, XML),
@@ -68,6 +73,7 @@ func contentOf(s *ccmap.Snapshot) content {
 			c.Recent[paths[n.ID]] = window.Node(n.ID).Self
 		}
 	}
+	c.addAddresses(s.Names())
 	return c
 }
 
@@ -111,6 +117,27 @@ func (c content) addCall(s *ccmap.Snapshot, caller ccmap.MethodID, offset uint32
 	}
 	from, to := s.Names().At(caller), s.Names().At(callee)
 	c.Inlined[fmt.Sprintf("%q %q %d %q %q", from.Name, from.Signature, offset, to.Name, to.Signature)] = true
+}
+
+// addAddresses adds the addresses and mappings of the methods that are there.
+func (c content) addAddresses(names *ccmap.Names) {
+	for _, m := range c.Methods {
+		if mapping := names.Mapping(m.Module); mapping != (ccmap.Mapping{}) {
+			c.Modules[m.Module] = mapping
+		}
+	}
+addresses:
+	for _, a := range names.Addresses() {
+		key := fmt.Sprintf("call %t", a.Call)
+		for _, f := range a.Frames {
+			m := names.At(f.Method)
+			if _, has := c.Methods[[2]string{m.Name, m.Signature}]; !has {
+				continue addresses
+			}
+			key += fmt.Sprintf(", %q %q %d", m.Name, m.Signature, int32(f.Offset))
+		}
+		c.Code[key] = a.Offset
+	}
 }
 
 func (c content) addPruned(s *ccmap.Snapshot) {
@@ -263,6 +290,15 @@ func build(methods []ccmap.Method, lines []line) *ccmap.Map {
 	return m
 }
 
+// buildLocated makes one whose instructions have addresses.
+func buildLocated(methods []ccmap.Method, lines []line) *ccmap.Map {
+	m := build(methods, lines)
+	for _, l := range lines {
+		setAddresses(m.Names(), methods, l)
+	}
+	return m
+}
+
 func setLines(names *ccmap.Names, methods []ccmap.Method, l line) {
 	for _, f := range l.Stack {
 		if f.Offset != 2 {
@@ -283,6 +319,37 @@ func setInlined(names *ccmap.Names, methods []ccmap.Method, l line) {
 	}
 }
 
+// setAddresses says where the code of modules stands, and of each instruction on the stack,
+// with the frames that it was inlined into, an address that comes of them.
+func setAddresses(names *ccmap.Names, methods []ccmap.Method, l line) {
+	var frames []ccmap.Frame // the innermost first
+	for i, f := range l.Stack {
+		f.Method = names.Intern(methods[f.Method])
+		if m := names.At(f.Method); m.Module != "" {
+			names.SetMapping(m.Module, mappingOf(m.Module))
+		}
+		if i == 0 || !names.Inlined(frames[0], f.Method) {
+			frames = nil
+		}
+		frames = slices.Concat([]ccmap.Frame{f}, frames)
+		call := i+1 < len(l.Stack)
+		if call && names.Inlined(f, names.Intern(methods[l.Stack[i+1].Method])) {
+			continue
+		}
+		offset := uint64(0x1000)
+		for _, f := range frames {
+			offset = (31*offset + uint64(f.Offset) + uint64(len(names.At(f.Method).Name))) % 0x100000
+		}
+		names.SetAddress(frames, call, offset)
+	}
+}
+
+// mappingOf is apart for each length of a module's name.
+func mappingOf(module string) ccmap.Mapping {
+	start := uint64(0x550000000000) + uint64(len(module))<<24
+	return ccmap.Mapping{File: module, Start: start, Limit: start + 0x100000, Offset: 0x1000}
+}
+
 func addStack(m *ccmap.Map, methods []ccmap.Method, l line) {
 	n, call := m.Root(), ccmap.NoOffset
 	for _, f := range l.Stack {
@@ -294,7 +361,7 @@ func addStack(m *ccmap.Map, methods []ccmap.Method, l line) {
 	m.Add(n, l.Count)
 }
 
-func drawMap(t *rapid.T) *ccmap.Map {
+func drawMap(t *rapid.T, build func([]ccmap.Method, []line) *ccmap.Map) *ccmap.Map {
 	methods := drawMethods(t)
 	m := build(methods, drawLines(t, len(methods)))
 	addPoints(m, methods, drawPoints(t, len(methods)))
@@ -311,7 +378,7 @@ func drawMap(t *rapid.T) *ccmap.Map {
 
 // drawTimes returns a map of CPU time.
 func drawTimes(t *rapid.T) *ccmap.Map {
-	m := drawMap(t)
+	m := drawMap(t, build)
 	m.Meta().Unit = ccmap.CPUTime
 	return m
 }
@@ -322,8 +389,8 @@ func drawCounters(t *rapid.T) ccmap.Counters {
 }
 
 // drawPruned returns a map of which some may have been pruned.
-func drawPruned(t *rapid.T) *ccmap.Map {
-	m := drawMap(t)
+func drawPruned(t *rapid.T, build func([]ccmap.Method, []line) *ccmap.Map) *ccmap.Map {
+	m := drawMap(t, build)
 	if rapid.Bool().Draw(t, "pruned") {
 		m.Prune(0)
 	}

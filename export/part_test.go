@@ -37,7 +37,7 @@ func TestPartsAddUpToMerge(t *testing.T) {
 		unit := drawUnit(t)
 		for range rapid.IntRange(1, 4).Draw(t, "files") {
 			f := rapid.SampledFrom([]Format{Pprof, Pprof, XML, JSON}).Draw(t, "format")
-			m := drawPruned(t)
+			m := drawPruned(t, build)
 			m.Meta().Unit = unit
 			data := mustEncode(t, f, m.Snapshot())
 			parts = append(parts, mustPart(t, data))
@@ -101,7 +101,7 @@ func TestWeightsScaleTotals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]Format{Pprof, XML}).Draw(t, "format")
-		s := mustDecode(t, f, mustEncode(t, f, drawPruned(t).Snapshot()))
+		s := mustDecode(t, f, mustEncode(t, f, drawPruned(t, build).Snapshot()))
 		w := Weight{rapid.Uint64Range(1, 5000).Draw(t, "thousandths"), 1000}
 		sum := ccmap.New(ccmap.Options{})
 		if err := mustPart(t, mustEncode(t, f, s)).AddTo(sum, w); err != nil {

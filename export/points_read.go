@@ -26,8 +26,8 @@ type pointDoc struct {
 }
 
 type callerDoc struct {
-	Method *int64 `json:"method"`
-	Offset *int64 `json:"offset"`
+	Method *int64 `json:"method" xml:"method,attr"`
+	Offset *int64 `json:"offset,omitempty" xml:"offset,attr"`
 }
 
 type valueDoc struct {

@@ -27,7 +27,7 @@ func parsed(t *rapid.T, data string) *profile.Profile {
 func TestHitsCountNothingElse(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		m := drawPruned(t)
+		m := drawPruned(t, build)
 		with := parsed(t, mustEncode(t, Pprof, m.Snapshot()))
 		for o := range ccmap.OriginImported + 1 {
 			m.SetPoints(o, nil)
@@ -59,7 +59,7 @@ func TestHitsCountNothingElse(t *testing.T) {
 func TestHitsCountEachCallOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawMap(t).Snapshot()
+		s := drawMap(t, build).Snapshot()
 		type counts struct{ any, inContexts int64 }
 		sites := make(map[ccmap.Frame]counts)
 		for _, p := range pointsFor(s, Pprof) {

@@ -96,6 +96,21 @@ func TestConvertKeepsAddresses(t *testing.T) {
 	}
 }
 
+// What stands between two profiles of pprof takes no address away.
+func TestXMLAndJSONKeepAddresses(t *testing.T) {
+	t.Parallel()
+	source, err := ccmapFile(compilerProfile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := encode(t, Pprof, source)
+	for _, f := range []Format{XML, JSON} {
+		if encode(t, Pprof, decode(t, encode(t, f, source))) != direct {
+			t.Errorf("by %v it is another profile", f)
+		}
+	}
+}
+
 func ccmapFile(path string) (*ccmap.Snapshot, error) {
 	m, _, err := ReadFile(path, ReadOptions{})
 	if err != nil {

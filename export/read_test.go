@@ -35,6 +35,7 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 	const (
 		xmlHead  = `<ccmap version="1"><methods><method name="m"/></methods><nodes>`
 		wasmHead = `<ccmap version="1"><methods><method name="m" coordinate="bytecode"/><method name="n"/></methods><lines>`
+		codeHead = `<ccmap version="1"><methods><method name="m"/></methods>`
 		jsonHead = `{"ccmap_version":1,"methods":[{"name":"m"}],"nodes":[`
 	)
 	for _, test := range []struct {
@@ -104,6 +105,23 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 		{"xml, line of 32 bits", wasmHead + `<line method="0" offset="1" line="2147483648"/>`, nil, "line 0: it is 2147483648"},
 		{"xml, line twice", wasmHead + `<line method="0" offset="1" line="1"/><line method="0" offset="1" line="2"/>`, nil, "line 1: its position has one"},
 		{"xml, line offset", wasmHead + `<line method="0" offset="4294967296" line="1"/>`, nil, "line 0: offset 4294967296 is outside 32 bits"},
+		{"xml, mapping of nothing", codeHead + `<mappings><mapping start="0x1" limit="0x2"/>`, nil, "mapping 0: it is that of no module"},
+		{"xml, mapping backwards", codeHead + `<mappings><mapping module="m" start="0x2" limit="0x1"/>`, nil, "mapping 0: it ends at 0x1, and begins at 0x2"},
+		{"xml, mapping twice", codeHead + `<mappings>` + strings.Repeat(`<mapping module="m" limit="0x1"/>`, 2), nil, "mapping 1: its module has one"},
+		{"xml, mapping over 64 bits", codeHead + `<mappings><mapping module="m" limit="0x10000000000000000"/>`, nil, `"0x10000000000000000" is no address`},
+		{"xml, mapping in decimals", codeHead + `<mappings><mapping module="m" limit="1"/>`, nil, `"1" is no address`},
+		{"xml, mapping with a control character", codeHead + strings.Repeat("\n", 4096) + "<mappings><mapping module=\"m\" file=\"\x01\" limit=\"0x1\"/>", nil, "illegal character code"},
+		{"xml, address of nothing", codeHead + `<addresses><address offset="1" file_offset="0x1"/>`, nil, "address 0: no method"},
+		{"xml, address of another method", codeHead + `<addresses><address method="1" offset="1" file_offset="0x1"/>`, nil, "address 0: method 1 of 1"},
+		{"xml, address of no position", codeHead + `<addresses><address method="0" file_offset="0x1"/>`, nil, "address 0: its position is unknown"},
+		{"xml, address offset", codeHead + `<addresses><address method="0" offset="2147483648" file_offset="0x1"/>`, nil, "address 0: offset 2147483648 is outside 32 bits"},
+		{"xml, address nowhere", codeHead + `<addresses><address method="0" offset="1"/>`, nil, "address 0: it has no place in its file"},
+		{"xml, address in no caller", codeHead + `<addresses><address method="0" offset="1" file_offset="0x1"><caller method="7"/></address>`, nil, "address 0: caller 0: method 7 of 1"},
+		{"xml, address twice", codeHead + `<addresses>` + strings.Repeat(`<address method="0" offset="1" file_offset="0x1"/>`, 2), nil, "address 1: it stands twice"},
+		{"xml, addresses", codeHead + `<addresses><address method="0" offset="1" file_offset="0x1">` + strings.Repeat(`<caller method="0"/>`, ccmap.MaxAddresses) + `</address>`, ErrTooLarge, "address 0: "},
+		{"json, mapping", `{"ccmap_version":1,"mappings":[{"module":"m","start":"0x2"}]}`, nil, `"mappings": mapping 0: it ends at 0x0`},
+		{"json, mapping as a number", `{"ccmap_version":1,"mappings":[{"start":2}]}`, nil, "cannot unmarshal number"},
+		{"json, address", `{"ccmap_version":1,"addresses":[{"method":0}]}`, nil, `"addresses": address 0: method 0 of 0`},
 		{"json, line", `{"ccmap_version":1,"lines":[{"method":0}]}`, nil, `"lines": line 0: method 0 of 0`},
 		{"json, pruned", `{"ccmap_version":1,"pruned_edges":[{"callee":3}]}`, nil, `"pruned_edges": pruned edge 0: method 3 of 0`},
 		{"json, pruned methods", `{"ccmap_version":1,"pruned_methods":[{"samples":"x"}]}`, nil, `cannot unmarshal string`},
@@ -136,6 +154,22 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 				t.Errorf("%v is not %v", err, test.is)
 			}
 		})
+	}
+}
+
+// A document has as many mappings and addresses as a map can have, and no more.
+func TestReadBoundsAddresses(t *testing.T) {
+	t.Parallel()
+	var mappings, addresses strings.Builder
+	for i := range ccmap.MaxAddresses + 1 {
+		fmt.Fprintf(&mappings, `<mapping module="%d" limit="0x1"/>`, i)
+		fmt.Fprintf(&addresses, `<address method="0" offset="%d" file_offset="0x1"/>`, i)
+	}
+	for _, list := range []string{"<mappings>" + mappings.String(), "<addresses>" + addresses.String()} {
+		_, _, err := Read(strings.NewReader(`<ccmap version="1"><methods><method name="m"/></methods>`+list), ReadOptions{})
+		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), " 262144: ") {
+			t.Errorf("%.12s…: %v", list, err)
+		}
 	}
 }
 

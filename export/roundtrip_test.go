@@ -38,7 +38,7 @@ func mustDecode(t *rapid.T, want Format, data string) *ccmap.Snapshot {
 func TestXMLAndJSONRestoreAll(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawPruned(t).Snapshot()
+		s := drawPruned(t, buildLocated).Snapshot()
 		for _, f := range []Format{XML, JSON} {
 			if diff := diffContent(s, mustDecode(t, f, mustEncode(t, f, s))); diff != "" {
 				t.Fatalf("%v (-want +got):\n%s", f, diff)
@@ -50,7 +50,7 @@ func TestXMLAndJSONRestoreAll(t *testing.T) {
 func TestXMLToJSONToXMLIsIdentical(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		first := mustEncode(t, XML, drawPruned(t).Snapshot())
+		first := mustEncode(t, XML, drawPruned(t, buildLocated).Snapshot())
 		json := mustEncode(t, JSON, mustDecode(t, XML, first))
 		second := mustEncode(t, XML, mustDecode(t, JSON, json))
 		if first != second {
@@ -78,13 +78,13 @@ func TestOrderOfInsertionDoesNotShow(t *testing.T) {
 		methods := drawMethods(t)
 		lines := drawLines(t, len(methods))
 		points := drawPoints(t, len(methods))
-		first := build(methods, lines)
+		first := buildLocated(methods, lines)
 		addPoints(first, methods, points)
 		one := first.Snapshot()
 		for i, m := range methods { // the first description of a method counts
 			methods[i] = one.Names().At(one.Names().Intern(m))
 		}
-		other := build(methods, rapid.Permutation(lines).Draw(t, "order"))
+		other := buildLocated(methods, rapid.Permutation(lines).Draw(t, "order"))
 		other.Names().Intern(ccmap.Method{Name: "in no node"})
 		addPoints(other, methods, rapid.Permutation(points).Draw(t, "order of points"))
 		for f := range encoders {
@@ -116,7 +116,7 @@ func TestOverloadsAreOrdered(t *testing.T) {
 func TestPprofRestoresContextsAndCounters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawPruned(t).Snapshot()
+		s := drawPruned(t, build).Snapshot()
 		want, got := contentOf(s), contentOf(mustDecode(t, Pprof, mustEncode(t, Pprof, s)))
 		all := func(c ccmap.Counters) ccmap.Counters { return c }
 		if diff := cmp.Diff(want.counted(all), got.counted(all)); diff != "" {

@@ -19,6 +19,8 @@ func TestSchemasNameAll(t *testing.T) {
 		{"ccmap.schema.json", "testdata/wasm.json", `"([a-z_]+)": [{]`, `"([a-z_]+)":`},
 		{"ccmap.xsd", "testdata/points.xml", `name="([a-z_]+)"`, `<([a-z_]+)[ >]|([a-z_]+)="[^"]*"[ />]`},
 		{"ccmap.schema.json", "testdata/points.json", `"([a-z_]+)": [{]`, `"([a-z_]+)":`},
+		{"ccmap.xsd", "testdata/located.xml", `name="([a-z_]+)"`, `<([a-z_]+)[ >]|([a-z_]+)="[^"]*"[ />]`},
+		{"ccmap.schema.json", "testdata/located.json", `"([a-z_]+)": [{]`, `"([a-z_]+)":`},
 	} {
 		declared := matches(t, test.schema, test.declares)
 		for _, name := range matches(t, test.golden, test.uses) {

@@ -114,17 +114,21 @@ func (x xmlReader) section(start xml.StartElement) error {
 	case "meta":
 		return x.meta(start)
 	case "methods":
-		return x.children(x.method)
+		return xmlElements(x, "method", methodDoc{}, x.b.addMethod)
 	case "nodes":
 		return x.children(x.node)
 	case "lines":
-		return x.children(x.line)
+		return xmlElements(x, "line", newLineDoc(), x.b.addLine)
 	case "inlined":
-		return x.children(x.inlined)
+		return xmlElements(x, "call", newInlinedDoc(), x.b.addInlined)
+	case "mappings":
+		return xmlElements(x, "mapping", mappingDoc{}, x.b.addMapping)
+	case "addresses":
+		return xmlElements(x, "address", addressDoc{}, x.b.addAddress)
 	case "pruned_edges":
-		return x.children(x.prunedEdge)
+		return xmlElements(x, "edge", newPrunedEdgeDoc(), x.b.addPrunedEdge)
 	case "pruned_methods":
-		return x.children(x.prunedMethod)
+		return xmlElements(x, "method", prunedMethodDoc{Method: noMethod}, x.b.addPrunedMethod)
 	case "points":
 		return x.children(x.point)
 	}
@@ -142,16 +146,19 @@ func (x xmlReader) meta(start xml.StartElement) error {
 	return nil
 }
 
-func (x xmlReader) method(start xml.StartElement) error {
-	if start.Name.Local != "method" {
-		return x.Skip()
-	}
-	var d methodDoc
-	if err := x.DecodeElement(&d, &start); err != nil {
-		return fmt.Errorf("<method>: %w", err)
-	}
-	x.elements.reset()
-	return x.b.addMethod(d)
+// xmlElements reads children of a name, which begin as what is left out says.
+func xmlElements[D any](x xmlReader, name string, leftOut D, add func(D) error) error {
+	return x.children(func(start xml.StartElement) error {
+		if start.Name.Local != name {
+			return x.Skip()
+		}
+		d := leftOut
+		if err := x.DecodeElement(&d, &start); err != nil {
+			return fmt.Errorf("<%s>: %w", name, err)
+		}
+		x.elements.reset()
+		return add(d)
+	})
 }
 
 // node is decoded by hand: encoding/xml takes three times as long by reflection,
@@ -200,54 +207,6 @@ func (d *nodeDoc) field(name string) *int64 {
 		return &d.RecentTime
 	}
 	return nil
-}
-
-func (x xmlReader) line(start xml.StartElement) error {
-	if start.Name.Local != "line" {
-		return x.Skip()
-	}
-	d := newLineDoc()
-	if err := x.DecodeElement(&d, &start); err != nil {
-		return fmt.Errorf("<line>: %w", err)
-	}
-	x.elements.reset()
-	return x.b.addLine(d)
-}
-
-func (x xmlReader) inlined(start xml.StartElement) error {
-	if start.Name.Local != "call" {
-		return x.Skip()
-	}
-	d := newInlinedDoc()
-	if err := x.DecodeElement(&d, &start); err != nil {
-		return fmt.Errorf("<call>: %w", err)
-	}
-	x.elements.reset()
-	return x.b.addInlined(d)
-}
-
-func (x xmlReader) prunedEdge(start xml.StartElement) error {
-	if start.Name.Local != "edge" {
-		return x.Skip()
-	}
-	d := newPrunedEdgeDoc()
-	if err := x.DecodeElement(&d, &start); err != nil {
-		return fmt.Errorf("<edge>: %w", err)
-	}
-	x.elements.reset()
-	return x.b.addPrunedEdge(d)
-}
-
-func (x xmlReader) prunedMethod(start xml.StartElement) error {
-	if start.Name.Local != "method" {
-		return x.Skip()
-	}
-	d := prunedMethodDoc{Method: noMethod}
-	if err := x.DecodeElement(&d, &start); err != nil {
-		return fmt.Errorf("<method>: %w", err)
-	}
-	x.elements.reset()
-	return x.b.addPrunedMethod(d)
 }
 
 // end makes sure that nothing follows the root element.

@@ -41,6 +41,12 @@ func writeXML(w *bufio.Writer, c *canonical) error {
 	if calls := c.inlined(); len(calls) > 0 {
 		writeXMLInlined(w, calls)
 	}
+	if err := writeXMLElements(w, "mappings", "mapping", c.mappings()); err != nil {
+		return err
+	}
+	if err := writeXMLElements(w, "addresses", "address", c.addresses()); err != nil {
+		return err
+	}
 	if c.bases {
 		writeXMLPruned(w, c)
 	}
@@ -69,6 +75,21 @@ func writeXMLInlined(w *bufio.Writer, calls []inlinedCall) {
 		writeXMLNumbers(w, "call", call.numbers(numbers[:0]))
 	}
 	w.WriteString("</inlined>\n")
+}
+
+// writeXMLElements writes a list in an element of its own, if it is not empty.
+func writeXMLElements[D any](w *bufio.Writer, list, name string, docs []D) error {
+	if len(docs) == 0 {
+		return nil
+	}
+	w.WriteString("<" + list + ">\n")
+	for _, d := range docs {
+		if err := writeElement(w, name, d); err != nil {
+			return err
+		}
+	}
+	w.WriteString("</" + list + ">\n")
+	return nil
 }
 
 // writeXMLPruned writes what the removed nodes had counted.
