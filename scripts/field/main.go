@@ -41,7 +41,7 @@ type campaign struct {
 
 // campaigns lists the subcommands in the order of the help.
 func campaigns() []campaign {
-	return []campaign{programsCampaign, lockstepCampaign, repetitionsCampaign}
+	return []campaign{programsCampaign, lockstepCampaign, repetitionsCampaign, pgoCampaign}
 }
 
 // field is what the campaigns share: what the flags say, and ccmapd.

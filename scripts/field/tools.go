@@ -76,7 +76,13 @@ func readForPGO(ctx context.Context, w window) (string, error) {
 		return strconv.Itoa(len(ours)), nil
 	}
 	theirs, err := pgoEdges(ctx, w.peer)
-	return fmt.Sprintf("%d of %d; %.0f %% of the weight", len(ours), len(theirs), 100*inCommon(ours, theirs)), err
+	return edgesInCommon(ours, theirs), err
+}
+
+// edgesInCommon says how many edges two profiles have, and how much of their weight
+// they have in common.
+func edgesInCommon(ours, theirs map[string]float64) string {
+	return fmt.Sprintf("%d of %d; %.0f %% of the weight", len(ours), len(theirs), 100*inCommon(ours, theirs))
 }
 
 // pgoEdges returns the edges that go build -pgo takes from a profile, with their parts

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/report"
+)
+
+// The campaign pgo builds programs with profiles of ccmapd and of runtime/pprof, and
+// compares the CPU time that the same work takes them.
+var pgoCampaign = campaign{
+	name:    "pgo",
+	about:   "build programs with ccmapd's profile and with runtime/pprof's, and compare their speed",
+	example: `  go run ./scripts/field pgo                         three programs, a quarter of an hour`,
+	run:     runPGO,
+}
+
+const pgoPortion report.Portion = "scripts/field, pgo"
+
+const (
+	pgoRounds = 24
+	pgoWork   = 500 * time.Millisecond // CPU time of one run without a profile, about
+)
+
+// pgoPrograms keep the CPU busy with one module each.
+var pgoPrograms = []build{
+	{name: "markdown", requires: []string{goldmark}, files: repeated("markdown")},
+	{name: "script", requires: []string{"github.com/dop251/goja@v0.0.0-20260917113740-793a2a65c13b"}, files: repeated("script")},
+	{name: "minify", requires: []string{"github.com/tdewolff/minify/v2@v2.24.25"}, files: repeated("minify")},
+}
+
+// repeated returns the source of a driver that does its work without a server.
+func repeated(name string) map[string]string {
+	files := driver(name)
+	text, err := drivers.ReadFile(path.Join(driversFolder, "repeat.go"))
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	files["serve.go"] = string(text)
+	return files
+}
+
+// A program is built in these variants, by profiles of one window. Two builds with the
+// same profile differ by the noise of the measurement alone.
+const (
+	withNone = iota
+	withPprof
+	withPprofAgain
+	withCcmapd
+	variants
+)
+
+var variantNames = [variants]string{"none", "pprof", "again", "ccmapd"}
+
+// optimized is a program and what its variants showed.
+type optimized struct {
+	name  string
+	edges [variants]map[string]float64 // that the compiler's reader finds in the profile
+	used  [variants][]float64          // CPU time in ns, by round
+}
+
+func runPGO(ctx context.Context, f *field) error {
+	began, rounds := time.Now(), pgoRounds
+	if f.quick {
+		rounds = 6
+	}
+	var programs []optimized
+	for _, b := range pgoPrograms {
+		if !f.wants(b.name) {
+			continue
+		}
+		o, err := f.optimize(ctx, b, rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		f.say("%s", strings.Join(o.cells(), " | "))
+		programs = append(programs, o)
+	}
+	return f.write(pgoPortion, pgoReport(programs, rounds, began))
+}
+
+// optimize profiles a program, and builds and runs its variants.
+func (f *field) optimize(ctx context.Context, b build, rounds int) (optimized, error) {
+	o := optimized{name: b.name}
+	var executables, profiles [variants]string
+	var err error
+	if executables[withNone], err = f.buildWith(ctx, b, variantNames[withNone], ""); err != nil {
+		return o, err
+	}
+	w, err := f.watchBusy(ctx, executables[withNone], "pgo-"+b.name)
+	if err != nil {
+		return o, err
+	}
+	profiles[withPprof], profiles[withPprofAgain], profiles[withCcmapd] = w.peer, w.peer, w.pgo
+	for v := withPprof; v < variants; v++ {
+		if o.edges[v], err = pgoEdges(ctx, profiles[v]); err != nil {
+			return o, err
+		}
+		if executables[v], err = f.buildWith(ctx, b, variantNames[v], profiles[v]); err != nil {
+			return o, err
+		}
+	}
+	f.say("running %s", b.name)
+	return o, o.run(ctx, executables, rounds)
+}
+
+// buildWith builds a program with a profile, which lies where go build looks for one.
+func (f *field) buildWith(ctx context.Context, b build, variant, profile string) (executable string, err error) {
+	b.name = "pgo-" + b.name + "-" + variant
+	if profile == "" {
+		return f.build(ctx, b)
+	}
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		return "", err
+	}
+	b.files = maps.Clone(b.files)
+	b.files["default.pgo"] = string(text)
+	return f.build(ctx, b)
+}
+
+// watchBusy watches a program for a window, and runtime/pprof does for as long.
+func (f *field) watchBusy(ctx context.Context, executable, name string) (window, error) {
+	var peer bytes.Buffer
+	p, err := f.start(ctx, launch{command: []string{executable}, ready: isReady, stdout: &peer})
+	if err != nil {
+		return window{}, err
+	}
+	defer p.stop()
+	f.say("watching %s", name)
+	w, err := f.watch(ctx, p, name, "", "")
+	if err != nil {
+		return w, err
+	}
+	p.cmd.Process.Signal(os.Interrupt) // where it has ended, wait says why
+	if err := p.wait(); err != nil {
+		return w, err
+	}
+	w.peer = f.path("profiles", name, "runtime.pb.gz")
+	return w, os.WriteFile(w.peer, peer.Bytes(), 0o644)
+}
+
+// run lets all variants do the same work in each round, one after another in any order.
+func (o *optimized) run(ctx context.Context, executables [variants]string, rounds int) error {
+	const few = 20
+	used, err := workTime(ctx, executables[withNone], few)
+	if err != nil {
+		return err
+	}
+	calls := max(1, int(few*float64(pgoWork)/used))
+	for range rounds {
+		for _, v := range rand.Perm(variants) {
+			used, err := workTime(ctx, executables[v], calls)
+			if err != nil {
+				return err
+			}
+			o.used[v] = append(o.used[v], used)
+		}
+	}
+	return nil
+}
+
+// workTime returns the CPU time in ns of a driver that does its work so many times,
+// with one processor, so that the collector finds no idle ones. It includes time in the
+// kernel: the kernel knows the sum, but divides it by what its ticks found.
+func workTime(ctx context.Context, executable string, calls int) (float64, error) {
+	cmd := exec.CommandContext(ctx, executable, strconv.Itoa(calls))
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	if err := command(cmd); err != nil {
+		return 0, err
+	}
+	return float64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), nil
+}
+
+// ratio returns the median over the rounds of a variant's CPU time to that with
+// runtime/pprof's profile, and an interval that has it with 95 %, by the sign test.
+func (o *optimized) ratio(v int) (median, low, high float64) {
+	ratios := make([]float64, len(o.used[v]))
+	for i, used := range o.used[v] {
+		ratios[i] = used / o.used[withPprof][i]
+	}
+	slices.Sort(ratios)
+	n := len(ratios)
+	k := signRank(n)
+	return (ratios[(n-1)/2] + ratios[n/2]) / 2, ratios[k], ratios[n-1-k]
+}
+
+// signRank returns how many of n values on either side of their median a confidence
+// interval of 95 % leaves out.
+func signRank(n int) int {
+	tail := math.Pow(0.5, float64(n))
+	for k := 1; k <= n/2; k++ {
+		if tail += math.Exp(logChoose(n, k) - float64(n)*math.Ln2); tail > 0.025 {
+			return k - 1
+		}
+	}
+	return 0
+}
+
+func (o *optimized) cells() []string {
+	ratio := func(v int) string {
+		median, low, high := o.ratio(v)
+		return fmt.Sprintf("%.3f (%.3f–%.3f)", median, low, high)
+	}
+	return []string{
+		o.name, ratio(withNone), ratio(withPprofAgain), ratio(withCcmapd), edgesInCommon(o.edges[withCcmapd], o.edges[withPprof]),
+	}
+}
+
+func pgoReport(programs []optimized, rounds int, began time.Time) string {
+	t := report.Table{Head: []string{
+		"program", "without a profile", "`runtime/pprof`'s, built again", "ccmapd's", "edges of ccmapd's",
+	}}
+	for _, o := range programs {
+		t.Row(o.cells()...)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s All took %v; the load average, others' work included, was %.1f at the end.\n\n", report.Measured(began), after(began), report.LoadAverage())
+	fmt.Fprintf(&b, "Medians over %d rounds of the CPU time, about %v a run, divided by that of the build with `runtime/pprof`'s profile; in brackets the 95 %% interval\n", rounds, pgoWork)
+	fmt.Fprintf(&b, "by the sign test. Below 1 is faster. Edges are those that `go tool preprofile` finds, of those in that profile, and the weight in common.\n\n")
+	b.WriteString(t.String())
+	return b.String()
+}
