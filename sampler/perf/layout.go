@@ -99,12 +99,13 @@ func (d *drainer) useLayout() {
 
 // proveLayout looks at one more sample, until the layout is proved. A sample in
 // assembly says nothing: R14 may hold anything there, and in racecall SP is on the
-// thread's stack.
+// thread's stack. So is SP in the race detector's C, which Go's linker puts among the Go
+// functions: no SP deltas tell it apart.
 func (d *drainer) proveLayout(s *sample) {
 	if d.proof.who == nil || s.kernel || !d.taker.onGoroutine() {
 		return
 	}
-	if top := d.code.at(s.regs.ip); top.kind != gosym.KindGo || top.asm {
+	if top := d.code.at(s.regs.ip); top.kind != gosym.KindGo || top.asm || !top.hasDelta {
 		return
 	}
 	switch d.proof.look(s) {
