@@ -15,10 +15,11 @@ so --to says the format, and it is not compressed.
 
 XML and JSON keep everything. Pprof keeps the counts of all stacks, for 'go tool
 pprof' and 'go build -pgo', and of profile points those of caught calls. Folded
-stacks keep the weight alone: CPU time in ns, or a number of samples without the lines
-that they were found at. They have no place for the units of other profiles, which
-are an error. Where contexts were pruned, both keep [pruned] in their place, and lose what these had
-counted by method and edge: all figures are lower bounds then.
+stacks keep the weight alone: CPU time in ns, or a number of samples without the
+lines that they were found at. They have no place for the units of other profiles,
+which are an error. Where contexts were pruned, both keep [pruned] in their place,
+and lose what these had counted by method and edge: all figures are lower bounds
+then.
 
 With --pgo, or if OUT is named *.pgo, OUT is a pprof profile for 'go build -pgo'. It has
 Go functions alone: a sample in the kernel, in the vDSO or in C counts where Go code

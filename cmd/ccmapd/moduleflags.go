@@ -34,10 +34,11 @@ without breakpoints.
 
 The module gets the base name of its file and the arguments after it, the standard
 streams, clocks and random numbers, what --env and --dir give, and nothing else of
-the outside. In a directory of --dir it may do what ccmapd's user may, but a path or a
-symbolic link that leads out of that directory is an error. SIGINT, SIGTERM and SIGHUP end it at its next safe point, and then the profile is written; a
-second one ends ccmapd at once. If it traps, what wazero says of that is printed at
-the end, and the exit code is 134, as of wasmtime.
+the outside. In a directory of --dir it may do what ccmapd's user may, but a path
+or a symbolic link that leads out of that directory is an error. SIGINT, SIGTERM
+and SIGHUP end it at its next safe point, and then the profile is written; a
+second one ends ccmapd at once. If it traps, what wazero says of that is printed
+at the end, and the exit code is 134, as of wasmtime.
 
 With --exact there are no samples: every call is recorded, and the weight of code is
 the instructions that were executed in it. The map is then complete

@@ -44,11 +44,11 @@ weight, the other has at all. 'ccmapd diff' lists what changed.
 
 With --json: weight and pairs [{a {file, samples, independent, weight, pruned,
 start, duration_ns, activations_exact, shortest_interval_ns, longest_interval_ns},
-b {…}, methods {percent, floor, floor_a, floor_b, expected, deviation,
-interval, unexplained, counters}, edges {…}, contexts {…}, pearson, spearman, coverage {tau,
+b {…}, methods {percent, floor, floor_a, floor_b, expected, deviation, interval,
+unexplained, counters}, edges {…}, contexts {…}, pearson, spearman, coverage {tau,
 hot_a, hot_b, ab, ba}, verdict, verdict_by, tolerance, families [the contexts that
-differ most, if it differs: {path [{method, signature, file, line}], paths, points,
-share_a, share_b, samples_a, samples_b}], union_nodes, cut_at}], notes.
+differ most, if it differs: {path [{method, signature, file, line}], paths,
+points, share_a, share_b, samples_a, samples_b}], union_nodes, cut_at}], notes.
 
 Profiles of runtime/pprof have no more than 64 frames of a stack. Where the other
 has more, the innermost 64 of each are compared, and a note says so.

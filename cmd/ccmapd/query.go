@@ -14,9 +14,9 @@ method and what its last one called, one step up and down.
 
 PATH is 'A > B > C', from the caller to the callee. Each element is a method: its
 name, or as much of its end as is unique ('Server.handle'). With --match PATH each
-element is a regular expression. 'A:123 > B' means only the call on line 123 of A's file, and
-'A:+0x3c > B' that so many bytes behind the beginning of A, or 'A:+3 > B' lines,
-as locations show them where the line is unknown.
+element is a regular expression. 'A:123 > B' means only the call on line 123 of
+A's file, and 'A:+0x3c > B' that so many bytes behind the beginning of A, or 'A:+3
+> B' lines, as locations show them where the line is unknown.
 
   cum          CPU time with the path on the stack, once for every occurrence:
                a path that recurses counts repeatedly, as in the CC-Map

@@ -54,17 +54,18 @@ Caught calls are then of the last phase.
 
 ` + phasesHelp + `
 
-With --json: profile {as in top}, caught_calls, phases {number: calls} where there are several, sites [{caller {method, signature,
-file, line and position of the call, see query}, percent, verdict, decisive
-("samples" or "calls"),
-entropy_bits, gain_bits, by_samples {…}, by_calls {…}}], hidden_sites. Of each kind
-of evidence: seen (samples or calls), time_ns, verdict, entropy_bits, unseen_percent
-(the largest share that a receiver may have and not be seen, with 95 % confidence),
-receivers [{method, receiver, signature, file, line, seen, time_ns, share_percent}],
-unnamed (calls of receivers that were not kept apart), splits [{depth, verdict (of
-nine tenths), entropy_bits, contexts [{callers [{…, line and position}], rest, seen,
-time_ns, share_percent (of the site), verdict, entropy_bits, receivers, unnamed}]}].
-Callers are innermost first. A rest is what is from there and in no other context.`
+With --json: profile {as in top}, caught_calls, phases {number: calls} where there
+are several, sites [{caller {method, signature, file, line and position of the
+call, see query}, percent, verdict, decisive ("samples" or "calls"), entropy_bits,
+gain_bits, by_samples {…}, by_calls {…}}], hidden_sites. Of each kind of evidence:
+seen (samples or calls), time_ns, verdict, entropy_bits, unseen_percent (the
+largest share that a receiver may have and not be seen, with 95 % confidence),
+receivers [{method, receiver, signature, file, line, seen, time_ns,
+share_percent}], unnamed (calls of receivers that were not kept apart), splits
+[{depth, verdict (of nine tenths), entropy_bits, contexts [{callers [{…, line and
+position}], rest, seen, time_ns, share_percent (of the site), verdict,
+entropy_bits, receivers, unnamed}]}]. Callers are innermost first. A rest is what
+is from there and in no other context.`
 
 const receiversExample = `  ccmapd receivers web.pb.gz
   ccmapd receivers web.pb.gz Server.handle

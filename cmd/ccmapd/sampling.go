@@ -64,20 +64,22 @@ sample falls to 1/e of its weight with every --window. See 'ccmapd top --recent'
 
 ` + receiversHelp + `
 
-Each --output is written in the format of its name: .pb.gz or .pb (pprof), .pgo (for
-'go build -pgo', as by 'convert --pgo'), .xml, .json or .folded, each also with .gz or .zst. A %p in it becomes the pid. Without
---output the profile goes to ccmapd-PID.pb.gz in the working directory. Files are
-replaced as a whole. A symbolic link in the place of a file is replaced, not
-followed; links among its directories are followed. If no --output can be written
-in the end, the profile goes to a new directory in $TMPDIR (or /tmp).
+Each --output is written in the format of its name: .pb.gz or .pb (pprof), .pgo
+(for 'go build -pgo', as by 'convert --pgo'), .xml, .json or .folded, each also
+with .gz or .zst. A %p in it becomes the pid. Without --output the profile goes to
+ccmapd-PID.pb.gz in the working directory. Files are replaced as a whole. A
+symbolic link in the place of a file is replaced, not followed; links among its
+directories are followed. If no --output can be written in the end, the profile
+goes to a new directory in $TMPDIR (or /tmp).
 
 With --json: profile {as in top}, until {of, percent, reached}, drift, written
 [files], source {samples, of which repaired, rooted, truncated, kernel, foreign,
-recalled and probed; probes, kernel_time, hits, bursts, hit_sites, hit_reason}, values
-{caught, sites, points, bytes, evicted, lost, decayed, reset}, loss {source, queue,
-throttled, corrupt, orphaned, clock_ns, clock_tick_ns, unaccounted_ns}, ccmapd_cpu_ns, methods
-[the hottest, as in top]. Of a WebAssembly module there is no ccmapd_cpu_ns, but in
-source: inside {marks, late, unsafe, panicked, abandoned}.`
+recalled and probed; probes, kernel_time, hits, bursts, hit_sites, hit_reason},
+values {caught, sites, points, bytes, evicted, lost, decayed, reset}, loss
+{source, queue, throttled, corrupt, orphaned, clock_ns, clock_tick_ns,
+unaccounted_ns}, ccmapd_cpu_ns, methods [the hottest, as in top]. Of a WebAssembly
+module there is no ccmapd_cpu_ns, but in source: inside {marks, late, unsafe,
+panicked, abandoned}.`
 
 // newSamplingFlags returns the defaults.
 func newSamplingFlags(all []engine) *samplingFlags {

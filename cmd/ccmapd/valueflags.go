@@ -21,9 +21,10 @@ type valueFlags struct {
 const receiversHelp = `RECEIVERS  The methods that a call reaches, and so the types of its receivers, are
 counted twice: in samples, which the Call Context Map has for every call; and in
 calls, for the hottest calls of interface methods and function values. These are
-caught as they happen, by a hardware breakpoint set for some milliseconds at a time: --hits
-of them a second, each of which costs the program about 16µs. They name the
-dynamic type even where its method is promoted. See 'ccmapd receivers FILE'.
+caught as they happen, by a hardware breakpoint set for some milliseconds at a
+time: --hits of them a second, each of which costs the program about 16µs. They
+name the dynamic type even where its method is promoted. See 'ccmapd receivers
+FILE'.
 
 The most frequent targets of each call have a value table. When too many calls
 reach others, the janitor makes room: decay halves all counts and drops the
