@@ -13,6 +13,8 @@ type proof struct {
 	who    *identifier // nil: nothing is to be proved
 	misses int         // samples whose g does not lead back to them
 	links  int         // samples whose g does, and has an m that leads back to it
+
+	patience int // misses without a link that refute the layout
 }
 
 type verdict uint8
@@ -26,8 +28,10 @@ const (
 const (
 	// enoughLinks prove a layout: words that lead in a circle do so by no accident.
 	enoughLinks = 3
-	// enoughMisses refute a layout, where most samples miss.
-	enoughMisses = 16
+	// enoughMisses without a link refute a guessed layout, and more refute the one of the
+	// program's own Go version: memory is read after the sample, and by then a stack may
+	// have been moved or the goroutine have ended, on a busy machine time after time.
+	enoughMisses, manyMisses = 16, 512
 	// maxGoroutines bounds the number of a goroutine.
 	maxGoroutines = 1 << 40
 )
@@ -46,9 +50,9 @@ func (p *proof) look(s *sample) verdict {
 		p.misses++
 	}
 	switch {
-	case p.links >= enoughLinks && p.links > p.misses:
+	case p.links >= enoughLinks:
 		return proved
-	case p.misses >= enoughMisses && p.misses > p.links:
+	case p.links == 0 && p.misses >= p.patience:
 		return refuted
 	}
 	return open
@@ -87,7 +91,9 @@ func (d *drainer) tryLayout(use bool) {
 		return
 	}
 	d.proof.who, d.layouts = newIdentifier(t.memory, d.layouts[0]), d.layouts[1:]
+	d.proof.patience = enoughMisses
 	if use {
+		d.proof.patience = manyMisses
 		d.useLayout()
 	}
 }

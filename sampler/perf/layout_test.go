@@ -50,7 +50,7 @@ func TestLayoutIsProved(t *testing.T) {
 	shifted.GStackLo, shifted.GStackHi, shifted.GM = shifted.GStackLo+16, shifted.GStackHi+16, shifted.GM+16
 	s := &sample{regs: registers{r14: 4096, sp: 0xc000011000}}
 	look := func(memory, layout gosym.Layout) verdict {
-		p := proof{who: newIdentifier(newMadeRuntime(memory), layout)}
+		p := proof{who: newIdentifier(newMadeRuntime(memory), layout), patience: enoughMisses}
 		for range 2 * enoughMisses {
 			if v := p.look(s); v != open {
 				return v
@@ -79,7 +79,7 @@ func TestLayoutOutlastsSwitches(t *testing.T) {
 	all, _ := new(gosym.Table).Layouts()
 	r := newMadeRuntime(all[0])
 	binary.NativeEndian.PutUint64(r.b[4096+all[0].GM:], 0)
-	p := proof{who: newIdentifier(r, all[0])}
+	p := proof{who: newIdentifier(r, all[0]), patience: enoughMisses}
 	for range 1000 {
 		if v := p.look(&sample{regs: registers{r14: 4096, sp: 0xc000011000}}); v != open {
 			t.Fatalf("verdict %d", v)
@@ -130,7 +130,7 @@ func TestAssemblySaysNothingOfLayouts(t *testing.T) {
 			code: c, memory: newMadeRuntime(all[0])}}}
 		d.taker.stack = stack{pcs: []uint64{leaf, root}, rooted: true}
 		d.tryLayout(true)
-		for range enoughMisses {
+		for range manyMisses {
 			d.proveLayout(&sample{regs: registers{ip: leaf, r14: 4096, sp: 0x7ffd00000000}})
 		}
 		if d.taker.knowsLayout != top.kept {
