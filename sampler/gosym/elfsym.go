@@ -159,7 +159,8 @@ func noteData(f *elf.File) iter.Seq[[]byte] {
 			}
 		}
 		for _, s := range f.Sections {
-			if s.Type == elf.SHT_NOTE && !read(s, s.Size) {
+			// debug/elf gives a section that claims to be compressed no ReaderAt.
+			if s.Type == elf.SHT_NOTE && s.ReaderAt != nil && !read(s, s.Size) {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package gosym
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"os"
 	"strings"
 	"testing"
@@ -131,6 +132,36 @@ func FuzzVDSO(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file can claim that its notes are compressed. A fuzzer found that this ended
+// ccmapd.
+func TestCompressedNotesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	const shentsize, header = 64, 64
+	file := make([]byte, header+2*shentsize)
+	copy(file, "\x7fELF\x02\x01\x01")
+	put := binary.LittleEndian
+	put.PutUint16(file[16:], uint16(elf.ET_EXEC))
+	put.PutUint16(file[18:], uint16(elf.EM_X86_64))
+	put.PutUint32(file[20:], uint32(elf.EV_CURRENT))
+	put.PutUint64(file[40:], header) // section headers
+	put.PutUint16(file[52:], header)
+	put.PutUint16(file[58:], shentsize)
+	put.PutUint16(file[60:], 2)
+	names, notes := file[header:], file[header+shentsize:]
+	put.PutUint32(names[4:], uint32(elf.SHT_STRTAB))
+	put.PutUint32(notes[4:], uint32(elf.SHT_NOTE))
+	put.PutUint64(notes[8:], uint64(elf.SHF_COMPRESSED))
+	put.PutUint64(notes[24:], header)
+	put.PutUint64(notes[32:], 24) // an Elf64_Chdr
+	f, err := elf.NewFile(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := buildID(f); id != "" {
+		t.Errorf("build id %q", id)
+	}
 }
 
 // FuzzNotes takes any bytes for a segment of ELF notes.
