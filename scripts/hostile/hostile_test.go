@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func testHostile(t *testing.T) *hostile {
+	return &hostile{
+		work: t.TempDir(), page: filepath.Join(t.TempDir(), "PAGE.md"), log: t.Output(),
+		campaign: campaign{name: "test", head: []string{"attack", "result"}},
+	}
+}
+
+// A command ends as it does itself, or by its limits, and its end can be told.
+func TestChild(t *testing.T) {
+	t.Parallel()
+	h := testHostile(t)
+	for _, c := range []struct {
+		limits limits
+		script string
+		want   string
+	}{
+		{limits{}, "exit 0", "ended well"},
+		{limits{}, "exit 3", "error, status 3"},
+		{limits{memory: 64 << 20}, "test $(ulimit -v) = 65536", "ended well"},
+		{limits{}, "kill -SEGV $$", "killed by segmentation fault"},
+		{limits{time: 50 * time.Millisecond}, "sleep 1000 & wait", "ran out of time"},
+	} {
+		o, err := h.child(t.Context(), c.limits, "sh", "-c", c.script)
+		if err != nil || !strings.HasPrefix(o.how(), c.want) {
+			t.Errorf("%s within %v: %s, %v, want %s\n%s", c.script, c.limits, o.how(), err, c.want, o.stderr)
+		}
+	}
+	if o, err := h.child(t.Context(), limits{stdin: strings.NewReader("in"), env: []string{"A=b"}}, "sh", "-c", "cat; echo $A"); err != nil || o.stdout != "inb\n" || o.rss == 0 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if _, err := h.child(t.Context(), limits{}, "/does/not/exist"); err == nil {
+		t.Error("ran what does not exist")
+	}
+	trace := outcome{code: 2, stderr: "panic: no\n\ngoroutine 1 [running]:\n"}
+	if !trace.panicked() || (outcome{code: 2, stderr: "usage"}).panicked() {
+		t.Error("a panic is not told from an error")
+	}
+}
+
+// A command that is ended by its limit leaves no descendant.
+func TestChildLeavesNone(t *testing.T) {
+	t.Parallel()
+	h := testHostile(t)
+	o, err := h.child(t.Context(), limits{time: 200 * time.Millisecond}, "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!; wait")
+	if err != nil || !o.timedOut || o.signal != syscall.SIGKILL {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	for ctx := t.Context(); ctx.Err() == nil; time.Sleep(time.Millisecond) { // init reaps it
+		if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(o.stdout) + "/stat"); err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			return
+		}
+	}
+}
+
+// Rows of a name replace each other, and with -only the page's other rows stay.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	h := testHostile(t)
+	ran := func(only string, rows ...row) [][]string {
+		h.only, h.rows = only, nil
+		h.campaign.run = func(_ context.Context, h *hostile) error {
+			for _, r := range rows {
+				h.add(r)
+			}
+			return nil
+		}
+		h.ccmapd = "ccmapd" // is not built
+		if err := h.attack(t.Context(), t.Output()); err != nil {
+			t.Error(err)
+		}
+		page, err := h.old()
+		if err != nil {
+			t.Error(err)
+		}
+		return page
+	}
+	want := [][]string{{"a", "2"}, {"b", "1"}}
+	if diff := cmp.Diff(want, ran("", row{cells: []string{"a", "1"}}, row{cells: want[1]}, row{cells: want[0]})); diff != "" {
+		t.Error(diff)
+	}
+	want[1][1] = "3"
+	if diff := cmp.Diff(want, ran("b", row{cells: want[1]})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want[1:], ran("", row{cells: want[1]})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A missed bound is an error that names the row.
+func TestMisses(t *testing.T) {
+	t.Parallel()
+	h := testHostile(t)
+	h.quick, h.ccmapd = true, "ccmapd"
+	h.campaign.run = func(_ context.Context, h *hostile) error {
+		r := row{cells: []string{"bomb", "5 s"}}
+		r.miss("took %d s", 5)
+		h.add(r)
+		return nil
+	}
+	if err := h.attack(t.Context(), t.Output()); err == nil || err.Error() != "test, bomb: took 5 s" {
+		t.Error(err)
+	}
+	if _, err := os.Stat(h.page); err == nil {
+		t.Error("-quick wrote the page")
+	}
+}
+
+func TestWants(t *testing.T) {
+	t.Parallel()
+	h := hostile{only: "Fuzz*,ccmap"}
+	for name, want := range map[string]bool{"FuzzFold": true, "ccmap": true, "ccmapd": false} {
+		if got := h.wants(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestFuzzed(t *testing.T) {
+	t.Parallel()
+	for out, want := range map[string]float64{
+		"": 0,
+		"fuzz: elapsed: 3s, execs: 12 (4/sec)\nfuzz: elapsed: 6s, execs: 99 (4/sec)\n": 99,
+		"execs: 99\n== executions\n   120  ./ccmap FuzzFold\n":                         120,
+	} {
+		if got := fuzzed(out); got != want {
+			t.Errorf("%q: %v, want %v", out, got, want)
+		}
+	}
+}

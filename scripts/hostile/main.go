@@ -1,0 +1,207 @@
+// Command hostile attacks ccmapd, and holds each attack to a bound. No test of a package
+// can do that, since attacks need whole processes, hundreds of rounds or hours.
+//
+//	go run ./scripts/hostile --help           lists the campaigns
+//	go run ./scripts/hostile kills            one campaign, into RELIABILITY.md
+//	go run ./scripts/hostile kills -quick     a few rounds, in CI; writes no page
+//
+// Each campaign is a subcommand with a file of its own. It registers by a line in
+// [campaigns]. It builds programs ([hostile.build]), runs commands within
+// limits ([hostile.child]) and adds a [row] for each attack ([hostile.add]). Main
+// writes the rows into the campaign's portion of RELIABILITY.md; the heading and the
+// words around the portion are written by hand. A row that is out of its bound
+// ([row.miss]) is a line of standard error, and the status is then 1.
+//
+// -only PATTERN attacks by some rows only, and the other rows of the page stay.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// campaign is a subcommand.
+type campaign struct {
+	name    string
+	about   string   // one line
+	example string   // command lines, each with its purpose
+	head    []string // of the table; the first cell of a row is its name
+	flags   func(*flag.FlagSet)
+	run     func(context.Context, *hostile) error
+}
+
+// campaigns lists the subcommands in the order of the help.
+func campaigns() []campaign {
+	return []campaign{fuzzCampaign}
+}
+
+// hostile is common to all campaigns: the flags, ccmapd, and the rows so far.
+type hostile struct {
+	work   string // folder of what is built and written
+	only   string // patterns of names of rows, with commas between them; empty: all
+	page   string // Markdown file that is written; empty: print the table
+	quick  bool
+	seed   uint64
+	ccmapd string // executable; empty: built from this tree
+	log    io.Writer
+	began  time.Time
+	load   float64 // load average before
+	rows   []row
+	*rand.Rand
+	campaign
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+		printHelp(stdout)
+		return 0
+	}
+	all := campaigns()
+	i := slices.IndexFunc(all, func(c campaign) bool { return c.name == args[0] })
+	if i < 0 {
+		fmt.Fprintf(stderr, "hostile: there is no campaign %q; 'go run ./scripts/hostile --help' lists them\n", args[0])
+		return 2
+	}
+	h, err := parse(all[i], args[1:], stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := h.attack(ctx, stdout); err != nil {
+		fmt.Fprintln(stderr, "hostile:", err)
+		return 1
+	}
+	return 0
+}
+
+// attack runs the campaign, writes its rows, and returns an error for each row out of its
+// bound.
+func (h *hostile) attack(ctx context.Context, stdout io.Writer) error {
+	built := h.ccmapd == ""
+	if err := h.prepare(ctx); err != nil {
+		return err
+	}
+	if built {
+		defer os.Remove(h.ccmapd)
+	}
+	failed := h.run(ctx, h)
+	for _, r := range h.rows {
+		for _, miss := range r.misses {
+			failed = errors.Join(failed, fmt.Errorf("%s, %s: %s", h.name, r.cells[0], miss))
+		}
+	}
+	return errors.Join(failed, h.write(stdout))
+}
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, "Hostile attacks ccmapd and holds each attack to a bound.\n\nCampaigns:\n")
+	for _, c := range campaigns() {
+		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.about)
+	}
+	fmt.Fprint(w, "\nExamples:\n")
+	for _, c := range campaigns() {
+		fmt.Fprintln(w, c.example)
+	}
+	fmt.Fprint(w, "\n'go run ./scripts/hostile CAMPAIGN --help' lists the flags.\n")
+}
+
+// parse reads the flags: those that all campaigns share, and the campaign's own.
+func parse(c campaign, args []string, stderr io.Writer) (*hostile, error) {
+	h := &hostile{log: stderr, campaign: c}
+	flags := flag.NewFlagSet("hostile "+c.name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintf(stderr, "%s: %s\n\nExamples:\n%s\n\nFlags:\n", c.name, c.about, c.example)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&h.work, "work", filepath.Join(os.TempDir(), "ccmapd-hostile"), "keep executables and files in `FOLDER`")
+	flags.StringVar(&h.only, "only", "", "attack only by what matches `PATTERN`; the page's other rows stay")
+	flags.StringVar(&h.page, "o", "RELIABILITY.md", "rewrite the campaign's portion of `FILE`; empty: print it")
+	flags.BoolVar(&h.quick, "quick", false, "few rounds, and write no page")
+	flags.Uint64Var(&h.seed, "seed", 1, "of everything that is random but time")
+	flags.StringVar(&h.ccmapd, "ccmapd", "", "the `COMMAND` to attack; empty: build it from this tree")
+	if c.flags != nil {
+		c.flags(flags)
+	}
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "hostile: %q is not a flag\n", flags.Arg(0))
+		return nil, errors.New("argument")
+	}
+	h.Rand = rand.New(rand.NewPCG(h.seed, 0))
+	return h, nil
+}
+
+// prepare makes the work folder, which other users' programs may read too, and ccmapd.
+func (h *hostile) prepare(ctx context.Context) error {
+	h.start()
+	var err error
+	if h.work, err = filepath.Abs(h.work); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(h.work, 0o755); err != nil {
+		return err
+	}
+	if h.ccmapd != "" {
+		h.ccmapd, err = filepath.Abs(h.ccmapd)
+		return err
+	}
+	// Campaigns of other trees may run in the same folder.
+	h.ccmapd, err = h.build(ctx, fmt.Sprintf("ccmapd-%d", os.Getpid()), "./cmd/ccmapd")
+	return err
+}
+
+// build builds a package into an executable of the work folder, and returns its path.
+func (h *hostile) build(ctx context.Context, name, pkg string, flags ...string) (string, error) {
+	h.say("building %s", pkg)
+	file := h.path(name)
+	args := slices.Concat([]string{"build", "-o", file}, flags, []string{pkg})
+	cmd := exec.CommandContext(ctx, "go", args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return file, nil
+}
+
+// say reports progress.
+func (h *hostile) say(format string, args ...any) {
+	fmt.Fprintf(h.log, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// path returns the path of a file in the work folder.
+func (h *hostile) path(elements ...string) string {
+	return filepath.Join(append([]string{h.work}, elements...)...)
+}
+
+// wants reports whether -only leaves a row in, which has one or more names.
+func (h *hostile) wants(names ...string) bool {
+	for pattern := range strings.SplitSeq(h.only, ",") {
+		for _, name := range names {
+			if matched, err := path.Match(pattern, name); matched || err != nil && pattern == name {
+				return true
+			}
+		}
+	}
+	return h.only == ""
+}

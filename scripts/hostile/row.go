@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/report"
+)
+
+// row is one attack, or many of a kind, and the result.
+type row struct {
+	cells  []string // as many as the campaign's head; the first is the name
+	misses []string // bounds that were missed
+}
+
+// miss adds a bound that was missed.
+func (r *row) miss(format string, args ...any) {
+	r.misses = append(r.misses, fmt.Sprintf(format, args...))
+}
+
+// start begins to measure.
+func (h *hostile) start() { h.began, h.load = time.Now(), report.LoadAverage() }
+
+// add takes a row that was measured.
+func (h *hostile) add(r row) {
+	h.say("%s", strings.Join(append(slices.Clone(r.cells), r.misses...), " | "))
+	h.put(r)
+}
+
+// put takes a row, in place of an earlier one of its name.
+func (h *hostile) put(r row) {
+	same := func(o row) bool { return o.cells[0] == r.cells[0] }
+	if i := slices.IndexFunc(h.rows, same); i >= 0 {
+		h.rows[i] = r
+	} else {
+		h.rows = append(h.rows, r)
+	}
+}
+
+// portion returns the campaign's part of the page.
+func (c campaign) portion() report.Portion { return report.Portion("scripts/hostile, " + c.name) }
+
+// write replaces the campaign's portion of the page, or prints it where there is no
+// page. With -only the page's other rows stay.
+func (h *hostile) write(stdout io.Writer) error {
+	if len(h.rows) == 0 || h.quick {
+		return nil
+	}
+	var old [][]string
+	if h.only != "" {
+		var err error
+		if old, err = h.old(); err != nil {
+			return err
+		}
+	}
+	body := h.table(old)
+	if h.page == "" {
+		_, err := fmt.Fprintln(stdout, body)
+		return err
+	}
+	return h.portion().Rewrite(h.page, body)
+}
+
+// old returns the rows of the page, each as its cells.
+func (h *hostile) old() ([][]string, error) {
+	if h.page == "" {
+		return nil, nil
+	}
+	return h.portion().Rows(h.page)
+}
+
+// table has the rows, in place of the old ones of the same names.
+func (h *hostile) table(old [][]string) string {
+	t := &report.Table{Head: h.head, Rows: old}
+	for _, r := range h.rows {
+		same := func(o []string) bool { return o[0] == r.cells[0] }
+		if i := slices.IndexFunc(t.Rows, same); i >= 0 {
+			t.Rows[i] = r.cells
+		} else {
+			t.Row(r.cells...)
+		}
+	}
+	return fmt.Sprintf("%s The last run took %s; the load average before was %s.\n\n%s", report.Measured(h.began),
+		report.Seconds(time.Since(h.began).Seconds()), report.Number(h.load, 1), strings.TrimSuffix(t.String(), "\n"))
+}
