@@ -1,14 +1,16 @@
-// Package valueprof counts the values that a variable takes, here the targets of
-// calls, at the cost of a counter (OpenJ9, "Value JProfiling"). It imports nothing of
-// this module.
+// Package valueprof counts the values that a variable takes, at the cost of a
+// counter (OpenJ9, "Value JProfiling"). ccmapd counts the targets of calls. The
+// package imports no other package of this module.
 //
-//  1. A [Table] holds the counts of N values and of all the others together. A
+//  1. A [Table] counts N values one by one, and all other values together. A
 //     [Hash] says how a value finds its counter.
-//  2. A [Profile] has the profile points of call sites, a table for each that sees
-//     more than two values. Counts that leave a table stay with the point, by value.
-//  3. The janitor of the profile looks at tables that values find no slot in, and
-//     makes room as its [Policy] has it.
+//  2. A [Profile] has a profile point for each call site. A point with more than
+//     two values has a table. Counts that leave the table stay with the point, by
+//     value.
+//  3. The janitor of the profile looks at tables that had no slot for a value,
+//     and makes room as its [Policy] says.
 //
-// One goroutine counts, tends and reads: ccmapd's manager owns a profile of the calls
-// that were caught since the last look for a drift, and files its points.
+// One goroutine counts, runs the janitor and reads. In ccmapd the manager owns a
+// profile of the calls that were caught since its last look for a drift, and keeps
+// copies of the points.
 package valueprof

@@ -22,40 +22,40 @@ func TestParsePolicy(t *testing.T) {
 	}
 }
 
-// TestJudge: what each policy does to a full table, with a given number of adds
-// that match and that do not since the last look.
+// TestJudge: each policy judges a full table by the adds since the last look that
+// matched and that did not.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		policy         Policy
 		matched, other uint64
-		want           verdict
+		want           outcome
 	}{
-		{PolicyDecay, 89, 10, verdictEarly},
-		{PolicyDecay, 1000, 100, verdictGood},
-		{PolicyDecay, 1000, 101, verdictDecayed},
-		{PolicyReset, 1000, 500, verdictGood},
-		{PolicyReset, 1000, 501, verdictReset},
-		{PolicyOff, 0, 1000, verdictGood},
+		{PolicyDecay, 89, 10, outcomeEarly},
+		{PolicyDecay, 1000, 100, outcomeGood},
+		{PolicyDecay, 1000, 101, outcomeDecayed},
+		{PolicyReset, 1000, 500, outcomeGood},
+		{PolicyReset, 1000, 501, outcomeReset},
+		{PolicyOff, 0, 1000, outcomeGood},
 	} {
 		table := fullTable()
-		last := sight{matched: table.Matched(), other: table.Other()}
+		last := lastLook{matched: table.Matched(), other: table.Other()}
 		table.AddN(1, c.matched)
 		table.AddN(99, c.other)
 		total := table.Total()
 		if got := c.policy.judge(table, &last, 100, nil); got != c.want {
-			t.Errorf("%+v: verdict %d", c, got)
+			t.Errorf("%+v: outcome %d", c, got)
 		}
 		if table.Total() != total {
 			t.Errorf("%+v: total was %d, is %d", c, total, table.Total())
 		}
-		if c.want != verdictEarly && c.policy.judge(table, &last, 1, nil) != verdictEarly {
+		if c.want != outcomeEarly && c.policy.judge(table, &last, 1, nil) != outcomeEarly {
 			t.Errorf("%+v: the look is not remembered", c)
 		}
 	}
 }
 
-// fullTable has the values 1 to 3, twice each, and some of other.
+// fullTable returns a table with the values 1 to 3, twice each, and some others.
 func fullTable() *Table {
 	t := New(3, HashAuto)
 	for v := range uint64(10) {
@@ -64,14 +64,14 @@ func fullTable() *Table {
 	return t
 }
 
-// TestNotFullIsLeft: a table with room needs no policy, whatever comes.
+// TestNotFullIsLeft: policies leave a table that has room alone.
 func TestNotFullIsLeft(t *testing.T) {
 	t.Parallel()
 	table := New(3, HashAuto)
 	table.AddN(1, 1000)
 	for _, p := range []Policy{PolicyDecay, PolicyReset} {
-		if v := p.judge(table, &sight{}, 100, nil); v != verdictGood {
-			t.Errorf("%v: verdict %d", p, v)
+		if v := p.judge(table, &lastLook{}, 100, nil); v != outcomeGood {
+			t.Errorf("%v: outcome %d", p, v)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestTooFewAddsAreKept(t *testing.T) {
 		t.Fatal("decayed too early")
 	}
 	for range 600 {
-		p.Call(Site{}, 0) // a hit, of which the janitor is not told
+		p.Call(Site{}, 0) // a hit, which the janitor does not see
 	}
 	p.look()
 	if p.janitor.decays != 1 {
@@ -95,9 +95,8 @@ func TestTooFewAddsAreKept(t *testing.T) {
 	}
 }
 
-// TestEverySiteIsFollowed: with many sites in turn, of which each has few of the
-// adds between two looks, the janitor finds for each the values that follow a
-// warm-up of others.
+// TestEverySiteIsFollowed: many sites take turns, so each has few of the adds between
+// two looks. For each site the janitor finds the values that follow a warm-up.
 func TestEverySiteIsFollowed(t *testing.T) {
 	t.Parallel()
 	const sites = 50

@@ -2,7 +2,7 @@
 
 package valueprof
 
-// usePext is false where there is no such instruction: nothing below is called.
+// usePext is false: the processor has no PEXT, and nothing below is called.
 const usePext = false
 
 func pext(v, mask uint64) uint64 { return gather(v, mask) }

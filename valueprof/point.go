@@ -2,56 +2,56 @@ package valueprof
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"unsafe"
 )
 
-// Site is a call site: a position of a method, in a calling context or in any.
-type Site struct {
-	Method  uint32 // an id of the caller's
-	Offset  uint32 // position in the method
-	Context uint32 // an id that the caller gives to a calling context; 0: any
+// PointView is the state of one profile point.
+type PointView struct {
+	Site   Site
+	Count  uint64  // calls: the sum of all below
+	Values []Value // the most frequent first, then by value
+	Other  uint64  // calls that reached other values
 }
 
-// String gives the numbers of a site as method+offset, with @context if it has one.
-func (s Site) String() string {
-	if s.Context == 0 {
-		return fmt.Sprintf("%d+%d", s.Method, s.Offset)
-	}
-	return fmt.Sprintf("%d+%d@%d", s.Method, s.Offset, s.Context)
-}
-
-// inlineValues is how many values a point holds without a table: HotSpot's
-// TypeProfileWidth.
+// inlineValues is the number of values that a point holds without a table:
+// HotSpot's TypeProfileWidth.
 const inlineValues = 2
 
-// point is a profile point, in one cache line. Most sites ever see one or two
-// values, which are held inline; from the third distinct one on a table holds
-// the frequent ones.
+// point is a profile point, in one cache line. Most sites only ever see one or two
+// values, which are held inline. From the third distinct value on a table holds the
+// frequent ones.
 //
-// A free place has the value 0 and the count 0. That a 0 is found there is right:
-// the place becomes its own.
+// A free place has the value 0 and the count 0. A lookup of 0 may find a free place
+// and count there: the place then belongs to the value 0.
 type point struct {
 	Site
-	table  *tended // nil: the values are inline
+	table  *pointTable // nil: the values are inline
 	inline [inlineValues]Value
 }
 
-// tended is the table of a point, the counts that have left it, and the janitor's
-// notes.
-type tended struct {
-	table *Table
-	point *point
-	kept  []Value // counts that are not in the table, by value
-	named uint64  // their sum
-	seen  sight
-	due   bool // had no slot for a value since the last look
+// pointTable is the table of a point, the counts that are not in the table, and the
+// janitor's notes.
+type pointTable struct {
+	*Table
+	point    *point
+	overflow []Value // counts that left the table or never had a slot, sorted by value
+	named    uint64  // the sum of overflow
+	last     lastLook
+	due      bool // had no slot for a value since the last look
 }
 
-// hit counts v if it is known here.
+// The memory of the parts of a profile, in bytes.
+const (
+	pointBytes      = (int(unsafe.Sizeof(point{})) + 15) &^ 15 // as Go allocates it
+	pointTableBytes = int(unsafe.Sizeof(pointTable{}))         // without its Table
+	pointerBytes    = int(unsafe.Sizeof((*point)(nil)))
+)
+
+// hit counts v if the point knows it, and reports whether it did.
 func (pt *point) hit(v uint64) bool {
 	if pt.table != nil {
-		return pt.table.table.Hit(v)
+		return pt.table.Hit(v)
 	}
 	for i := range pt.inline {
 		if pt.inline[i].Value == v {
@@ -62,7 +62,7 @@ func (pt *point) hit(v uint64) bool {
 	return false
 }
 
-// place counts v in a free place, if there is one.
+// place counts v in a free place, and reports whether there was one.
 func (pt *point) place(v uint64) bool {
 	for i := range pt.inline {
 		if pt.inline[i].Count == 0 {
@@ -73,20 +73,20 @@ func (pt *point) place(v uint64) bool {
 	return false
 }
 
-// spill moves the inline values to a table.
-func (pt *point) spill(t *tended) {
+// spill moves the inline values to a new table.
+func (pt *point) spill(table *Table) *pointTable {
 	for _, v := range pt.inline {
-		t.table.AddN(v.Value, v.Count)
+		table.AddN(v.Value, v.Count)
 	}
 	pt.inline = [inlineValues]Value{}
-	pt.table = t
-	t.point = pt
+	pt.table = &pointTable{Table: table, point: pt}
+	return pt.table
 }
 
-// calls is how many calls of the site were counted.
+// calls returns the number of calls that were counted.
 func (pt *point) calls() uint64 {
 	if t := pt.table; t != nil {
-		return t.table.Total()
+		return t.Total()
 	}
 	n := uint64(0)
 	for _, v := range pt.inline {
@@ -95,31 +95,7 @@ func (pt *point) calls() uint64 {
 	return n
 }
 
-// keep counts n calls of a value that are not in the table. A value that is new needs
-// room; keep reports whether it took some.
-func (t *tended) keep(v, n uint64, room bool) (isNew bool) {
-	i, known := slices.BinarySearchFunc(t.kept, v, func(k Value, v uint64) int { return cmp.Compare(k.Value, v) })
-	switch {
-	case known:
-		t.kept[i].Count += n
-	case room:
-		t.kept = slices.Insert(t.kept, i, Value{Value: v, Count: n})
-	default:
-		return false
-	}
-	t.named += n
-	return !known
-}
-
-// PointView is the state of one profile point.
-type PointView struct {
-	Site   Site
-	Count  uint64  // calls: the sum of all below
-	Values []Value // the most frequent first, then by value
-	Other  uint64  // calls that reached other values
-}
-
-// view sets v to the state of the point; v.Values is used again.
+// view sets v to the state of the point, and reuses the memory of v.Values.
 func (pt *point) view(v *PointView) {
 	v.Site, v.Count, v.Values, v.Other = pt.Site, pt.calls(), v.Values[:0], 0
 	t := pt.table
@@ -127,21 +103,12 @@ func (pt *point) view(v *PointView) {
 		v.Values = appendCounted(v.Values, pt.inline[:])
 		return
 	}
-	v.Values = sumUp(append(appendCounted(v.Values, t.table.held()), t.kept...))
-	v.Other = t.table.Other() + t.table.Aged() - t.named
+	v.Values = sumUp(append(t.AppendValues(v.Values), t.overflow...))
+	v.Other = t.Other() + t.Aged() - t.named
 }
 
-func appendCounted(to, values []Value) []Value {
-	for _, v := range values {
-		if v.Count > 0 {
-			to = append(to, v)
-		}
-	}
-	sortValues(to)
-	return to
-}
-
-// sumUp makes the counts of equal values one, and puts the most frequent first.
+// sumUp merges the counts of equal values, and sorts the values, the most frequent
+// first.
 func sumUp(values []Value) []Value {
 	slices.SortFunc(values, func(a, b Value) int { return cmp.Compare(a.Value, b.Value) })
 	sums := values[:0]
@@ -154,4 +121,24 @@ func sumUp(values []Value) []Value {
 	}
 	sortValues(sums)
 	return sums
+}
+
+// addOverflow counts n calls of a value in overflow. A new value is kept only if there is
+// room. It reports whether it took room.
+func (t *pointTable) addOverflow(v, n uint64, room bool) (isNew bool) {
+	i, known := slices.BinarySearchFunc(t.overflow, v, func(k Value, v uint64) int { return cmp.Compare(k.Value, v) })
+	switch {
+	case known:
+		t.overflow[i].Count += n
+	case room:
+		t.overflow = slices.Insert(t.overflow, i, Value{Value: v, Count: n})
+	default:
+		return false
+	}
+	t.named += n
+	return !known
+}
+
+func (t *pointTable) bytes() int {
+	return pointTableBytes + t.Bytes() + cap(t.overflow)*int(slotBytes)
 }

@@ -6,28 +6,27 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
-	"unsafe"
 )
 
 // Options say how a [Profile] counts. The zero value is useful.
 type Options struct {
-	Capacity int // values of a table, MinCapacity to MaxCapacity; 7
+	Capacity int // values of a table, MinCapacity to MaxCapacity; 0: 7
 	Hash     Hash
 	Policy   Policy
-	// Every is how many adds a table takes between two looks of the janitor, ≥ 1;
-	// 1,000. With fewer, new values get a slot sooner.
+	// Every is the number of adds that a table takes between two looks of the janitor,
+	// ≥ 1; 0: 1,000. With fewer adds, new values get a slot sooner.
 	Every int
 
-	// MaxPoints bounds the points that are held; 65,536. When as many are, those with
-	// the fewest calls are forgotten, until half is free.
+	// MaxPoints bounds the points; 0: 65,536. At the limit the profile forgets the half
+	// of its points that has the fewest calls.
 	MaxPoints int
-	// MaxValues bounds the values that points keep beside their tables, in all;
-	// 4 · MaxPoints. Beyond it calls of further values are counted as others.
+	// MaxValues bounds the values that all points keep beside their tables;
+	// 0: 4 · MaxPoints. Beyond the limit, calls of further values count as others.
 	MaxValues int
 
-	Log  *slog.Logger      // is told at level Debug of the work of the janitor; nil: discards
-	Dump io.Writer         // gets a line for every event in the life of a table; nil: none
-	Name func(Site) string // renders sites in the dump; nil: as Site.String does
+	Log  *slog.Logger      // logs the work of the janitor at level Debug; nil: discards
+	Dump io.Writer         // receives a line for every event in the life of a table; nil: none
+	Name func(Site) string // renders sites in the dump; nil: Site.String
 }
 
 const (
@@ -47,30 +46,29 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Profile holds the profile points of call sites (HotSpot's MethodData): how often
-// each was called, and the values that it reached. One goroutine owns a Profile and
-// calls all its methods. A known value at a known site takes 6 to 9 ns, a fifth of a
-// map of maps.
+// Profile holds the profile points of call sites (HotSpot's MethodData): the calls of
+// each site, and the values that they reached. One goroutine owns a Profile and calls
+// all its methods. A known value at a known site takes 6 to 9 ns, a fifth of the time
+// of a map of maps.
 //
-//	Call ──▶ index ──▶ point: two values inline ──▶ table of the frequent ones
-//	                     └──▶ kept: all that the table has no slot for any more
+//	Call ──▶ index ──▶ point: two values inline ──▶ table of the frequent values
+//	                     └──▶ overflow: counts that the table has no slot for
 //
-// A value that has no slot, and the counts that the janitor takes from a table, are
-// kept by the point beside its table, so that shares are exact as long as MaxValues
-// has room. The table makes the frequent values cheap; it decides nothing.
+// The point keeps the values that have no slot, and the counts that the janitor takes
+// from the table, beside its table. So shares are exact as long as MaxValues has room.
+// The table makes frequent values cheap to count. It does not change the counts.
 //
-// A point takes 64 bytes, and some 350 more from the third value on.
+// A point takes 64 bytes, and about 350 more from the third value on.
 type Profile struct {
 	opts    Options
-	index   index
+	index   siteIndex
 	points  []*point // by first call
-	values  int      // that are kept beside tables
+	values  int      // in the overflow of all points
 	janitor janitor
 	dump    *dump
-	pool    pool
 
 	evicted int    // see Stats
-	lost    uint64 // likewise
+	lost    uint64 // see Stats
 }
 
 // NewProfile returns an empty profile.
@@ -78,10 +76,9 @@ func NewProfile(o Options) *Profile {
 	o = o.complete()
 	return &Profile{
 		opts:    o,
-		index:   newIndex(),
+		index:   newSiteIndex(),
 		janitor: newJanitor(o),
 		dump:    newDump(o.Dump, o.Name),
-		pool:    pool{capacity: o.Capacity, hash: o.Hash},
 	}
 }
 
@@ -95,8 +92,8 @@ func (p *Profile) Call(s Site, value uint64) {
 	}
 }
 
-// miss counts a value that was not found at once. Pt is nil if not even its point
-// was.
+// miss counts a value that Call did not find at once. Pt is nil if the site has no
+// point yet.
 func (p *Profile) miss(pt *point, s Site, v uint64) {
 	if pt == nil {
 		pt = p.newPoint(s)
@@ -105,9 +102,7 @@ func (p *Profile) miss(pt *point, s Site, v uint64) {
 		if pt.hit(v) || pt.place(v) {
 			return
 		}
-		t := p.pool.table()
-		pt.spill(t)
-		p.dump.created(t)
+		p.dump.created(pt.spill(New(p.opts.Capacity, p.opts.Hash)))
 	}
 	p.addToTable(pt.table, v)
 }
@@ -116,36 +111,35 @@ func (p *Profile) newPoint(s Site) *point {
 	if len(p.points) >= p.opts.MaxPoints {
 		p.makeRoom()
 	}
-	pt := p.pool.point()
-	pt.Site = s
+	pt := &point{Site: s}
 	p.points = append(p.points, pt)
 	p.index.insert(pt)
 	return pt
 }
 
-// addToTable counts a value that the table has not found at once.
-func (p *Profile) addToTable(t *tended, v uint64) {
-	held, other := len(t.table.held()), t.table.Other()
-	t.table.Miss(v)
+// addToTable counts a value that the table did not find at once.
+func (p *Profile) addToTable(t *pointTable, v uint64) {
+	held, other := len(t.held()), t.Other()
+	t.Miss(v)
 	switch {
-	case len(t.table.held()) > held:
+	case len(t.held()) > held:
 		p.dump.added(t, v)
-	case t.table.Other() > other:
-		p.keep(t, v, 1)
+	case t.Other() > other:
+		p.overflow(t, v, 1)
 		p.janitor.missed(t)
 	}
 }
 
-// keep counts n calls that are not in a table, by their value while there is room.
-func (p *Profile) keep(t *tended, v, n uint64) {
-	if t.keep(v, n, p.values < p.opts.MaxValues) {
+// overflow counts n calls that are not in a table, by value while there is room.
+func (p *Profile) overflow(t *pointTable, v, n uint64) {
+	if t.addOverflow(v, n, p.values < p.opts.MaxValues) {
 		p.values++
 	}
 }
 
-// makeRoom forgets the points with the fewest calls, half of them, in a context before
-// those in any. As many points must be new before it is called again, so it costs each
-// of these little.
+// makeRoom forgets the half of the points that has the fewest calls, and among equals
+// the points in a context before the points in any. The next makeRoom comes after as
+// many new points, so it costs each of them little.
 func (p *Profile) makeRoom() {
 	rarest := slices.SortedFunc(slices.Values(p.points), fewerCalls)
 	for _, pt := range rarest[:(len(rarest)+1)/2] {
@@ -153,10 +147,14 @@ func (p *Profile) makeRoom() {
 		if pt.Context == 0 {
 			p.lost += pt.calls()
 		}
-		p.free(pt)
+		if t := pt.table; t != nil {
+			p.dump.freed(t)
+			p.values -= len(t.overflow)
+		}
+		*pt = point{}
 	}
 	p.points = slices.DeleteFunc(p.points, func(pt *point) bool { return pt.calls() == 0 })
-	p.janitor.forget()
+	p.janitor.due = slices.DeleteFunc(p.janitor.due, func(t *pointTable) bool { return t.point.table != t })
 	p.index.empty()
 	for _, pt := range p.points {
 		p.index.insert(pt)
@@ -171,28 +169,19 @@ func fewerCalls(a, b *point) int {
 	)
 }
 
-// Clear forgets all that was counted. Stats of the past stay.
+// Clear forgets all counts. Stats of the past stay.
 func (p *Profile) Clear() {
 	for _, pt := range p.points {
-		p.free(pt)
+		if pt.table != nil {
+			p.dump.freed(pt.table)
+		}
 	}
-	clear(p.points)
-	p.points = p.points[:0]
-	p.janitor.forget()
+	p.points, p.values, p.janitor.due = nil, 0, nil
 	p.index.empty()
 }
 
-// free gives back the memory of a point, which then has no calls.
-func (p *Profile) free(pt *point) {
-	p.dump.freed(pt)
-	if pt.table != nil {
-		p.values -= len(pt.table.kept)
-	}
-	p.pool.free(pt)
-}
-
-// Points goes through all points, by their first call. The Values of a view are good
-// until the next one. The profile must not be added to meanwhile.
+// Points returns all points in the order of their first calls. The Values of a view
+// are valid until the next view. The loop must not add to the profile.
 func (p *Profile) Points() iter.Seq[PointView] {
 	return func(yield func(PointView) bool) {
 		var v PointView
@@ -205,8 +194,7 @@ func (p *Profile) Points() iter.Seq[PointView] {
 	}
 }
 
-// Sites goes through the sites of all points. The profile must not be added to
-// meanwhile.
+// Sites returns the sites of all points. The loop must not add to the profile.
 func (p *Profile) Sites() iter.Seq[Site] {
 	return func(yield func(Site) bool) {
 		for _, pt := range p.points {
@@ -220,21 +208,21 @@ func (p *Profile) Sites() iter.Seq[Site] {
 // Stats says how much a profile holds, and counts its work.
 type Stats struct {
 	Points int // held
-	Tables int // of them, those with a table
+	Tables int // points that have a table
 	Values int // that points keep beside their tables
-	Bytes  int // of all that, and of the memory that waits to be used again
+	Bytes  int // of memory
 
 	Evicted int    // points that made room for others, see Options.MaxPoints
-	Lost    uint64 // calls in any context that were counted there
+	Lost    uint64 // calls of evicted points in any context
 
-	Looks, Decays, Resets int // by the janitor: looks, tables, tables
+	Looks, Decays, Resets int // of the janitor: its looks, and the tables that it decayed and reset
 }
 
-// Stats takes time in proportion to the points held.
+// Stats takes time in proportion to the number of points.
 func (p *Profile) Stats() Stats {
 	s := Stats{
 		Points: len(p.points), Values: p.values,
-		Bytes:   len(p.index.slots)*pointerBytes + cap(p.points)*pointerBytes + p.pool.bytes(),
+		Bytes:   (len(p.index.slots) + cap(p.points)) * pointerBytes,
 		Evicted: p.evicted, Lost: p.lost,
 		Looks: p.janitor.looks, Decays: p.janitor.decays, Resets: p.janitor.resets,
 	}
@@ -246,61 +234,4 @@ func (p *Profile) Stats() Stats {
 		}
 	}
 	return s
-}
-
-// The memory of the parts of a profile.
-const (
-	pointBytes   = (int(unsafe.Sizeof(point{})) + 15) &^ 15 // as Go allocates it
-	tendedBytes  = int(unsafe.Sizeof(tended{}))             // without its table
-	pointerBytes = int(unsafe.Sizeof((*point)(nil)))
-)
-
-func (t *tended) bytes() int {
-	return tendedBytes + t.table.Bytes() + cap(t.kept)*int(slotBytes)
-}
-
-// pool makes points and their tables and takes them back, to be used again.
-type pool struct {
-	capacity int
-	hash     Hash
-	points   []*point
-	tables   []*tended
-}
-
-func (p *pool) point() *point {
-	if n := len(p.points); n > 0 {
-		pt := p.points[n-1]
-		p.points = p.points[:n-1]
-		return pt
-	}
-	return new(point)
-}
-
-func (p *pool) table() *tended {
-	if n := len(p.tables); n > 0 {
-		t := p.tables[n-1]
-		p.tables = p.tables[:n-1]
-		return t
-	}
-	return &tended{table: New(p.capacity, p.hash)}
-}
-
-// free takes a point and its table.
-func (p *pool) free(pt *point) {
-	if t := pt.table; t != nil {
-		t.table.clear()
-		*t = tended{table: t.table}
-		p.tables = append(p.tables, t)
-	}
-	*pt = point{}
-	p.points = append(p.points, pt)
-}
-
-// bytes is the memory of parts that wait to be used again.
-func (p *pool) bytes() int {
-	n := pointerBytes*(cap(p.points)+cap(p.tables)) + pointBytes*len(p.points)
-	for _, t := range p.tables {
-		n += t.bytes()
-	}
-	return n
 }

@@ -23,7 +23,7 @@ func benchSites(n int) []Site {
 func BenchmarkIndex(b *testing.B) {
 	for _, n := range []int{16, 1024, 65536} {
 		keys := benchSites(n)
-		x := newIndex()
+		x := newSiteIndex()
 		m := siteMap{}
 		for _, k := range keys {
 			pt := &point{Site: k}
@@ -45,7 +45,7 @@ func BenchmarkIndex(b *testing.B) {
 	}
 }
 
-// mapProfile is the peer of a Profile: a map of maps, without all the rest.
+// mapProfile is the peer of a Profile: a map of maps and nothing else.
 type mapProfile map[Site]map[uint64]uint64
 
 func (m mapProfile) Call(s Site, v uint64) {
@@ -57,8 +57,8 @@ func (m mapProfile) Call(s Site, v uint64) {
 	values[v]++
 }
 
-// BenchmarkCall counts known values at known sites: from 1 or 2 values inline, to
-// a full table.
+// BenchmarkCall counts known values at known sites: 1 or 2 inline values, and a full
+// table.
 func BenchmarkCall(b *testing.B) {
 	for _, sites := range []int{1, 1024} {
 		keys := benchSites(sites)
@@ -82,8 +82,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkMiss counts values that the full tables do not have, the janitor's
-// work included.
+// BenchmarkMiss counts values that the full tables do not hold, with the janitor's
+// work.
 func BenchmarkMiss(b *testing.B) {
 	for _, sites := range []int{1, 1024} {
 		b.Run(fmt.Sprintf("sites=%d", sites), func(b *testing.B) {
@@ -98,8 +98,8 @@ func BenchmarkMiss(b *testing.B) {
 	}
 }
 
-// typicalCalls are those of a typical program: of the call sites of 1,000 methods
-// with 6 sites each, four see one receiver, one sees two and one sees ten.
+// typicalCalls returns the calls of a typical program. It has 1,000 methods with 6
+// call sites each: four see one receiver, one sees two and one sees ten.
 func typicalCalls(yield func(Site, uint64) bool) {
 	for id := range uint32(1000) {
 		for offset, receivers := range []uint64{1, 1, 1, 1, 2, 10} {
@@ -120,11 +120,11 @@ func typicalProfile() *Profile {
 	return p
 }
 
-// heapOf is how much the heap grows by what build returns.
+// heapOf returns the growth of the heap by the result of build.
 func heapOf(build func() any) uint64 {
 	var before, after runtime.MemStats
 	runtime.GC()
-	runtime.GC() // frees what cleanups after the first one let go
+	runtime.GC() // frees memory that cleanups released after the first one
 	runtime.ReadMemStats(&before)
 	built := build()
 	runtime.GC()
@@ -133,8 +133,8 @@ func heapOf(build func() any) uint64 {
 	return after.HeapAlloc - min(before.HeapAlloc, after.HeapAlloc)
 }
 
-// TestBytes: what a profile states is what it takes from the heap. Alone, since
-// the heap is everybody's.
+// TestBytes: a profile states the memory that it takes from the heap. The test runs
+// alone because all tests share the heap.
 func TestBytes(t *testing.T) {
 	var stated int
 	heap := heapOf(func() any {

@@ -14,7 +14,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// views copies what Points gives.
+// views copies all points.
 func views(p *Profile) []PointView {
 	var all []PointView
 	for v := range p.Points() {
@@ -51,8 +51,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestFullMakesRoom: points with few calls go, contexts first, and the calls that are
-// then in no point are counted.
+// TestFullMakesRoom: points with few calls leave, contexts first, and the profile
+// counts the calls that it loses with them.
 func TestFullMakesRoom(t *testing.T) {
 	t.Parallel()
 	p := NewProfile(Options{MaxPoints: 4})
@@ -85,7 +85,7 @@ func (t truth) add(s Site, v uint64) {
 	t[s][v]++
 }
 
-// differs compares a profile that has room for all.
+// differs compares the truth with a profile that has room for everything.
 func (t truth) differs(p *Profile) string {
 	got := truth{}
 	for v := range p.Points() {
@@ -105,7 +105,7 @@ func (t truth) differs(p *Profile) string {
 	return cmp.Diff(t, got)
 }
 
-// TestExact: a profile is exact whatever its tables have forgotten.
+// TestExact: a profile is exact even where its tables have forgotten counts.
 func TestExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,8 +132,8 @@ func TestExact(t *testing.T) {
 	})
 }
 
-// FuzzProfile drives a profile by bytes: three a call, a method, an offset with a
-// context, and a value. No call is lost uncounted, and memory is bounded.
+// FuzzProfile reads three bytes for each call: a method, an offset with a context, and
+// a value. No call may be lost uncounted, and memory is bounded.
 func FuzzProfile(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x02\x03\x01\x02\x04\x01\x02\x05\x00\x00\x00"))
@@ -154,7 +154,7 @@ func FuzzProfile(f *testing.F) {
 			}
 		}
 		stats := p.Stats()
-		known, kept := stats.Lost, 0
+		known, overflow := stats.Lost, 0
 		for v := range p.Points() {
 			if v.Site.Context == 0 {
 				known += v.Count
@@ -169,14 +169,45 @@ func FuzzProfile(f *testing.F) {
 		}
 		for _, pt := range p.points {
 			if pt.table != nil {
-				kept += len(pt.table.kept)
+				overflow += len(pt.table.overflow)
 			}
 		}
 		if known != told {
 			t.Errorf("told %d calls, has %d: %+v", told, known, stats)
 		}
-		if stats.Points > points || stats.Values > values || stats.Values != kept {
-			t.Errorf("%d values are kept, over a limit: %+v", kept, stats)
+		if stats.Points > points || stats.Values > values || stats.Values != overflow {
+			t.Errorf("%d values overflow, over a limit: %+v", overflow, stats)
+		}
+	})
+}
+
+// TestIndexIsMap: an index finds the same points as a map.
+func TestIndexIsMap(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		x := newSiteIndex()
+		m := siteMap{}
+		for _, n := range rapid.SliceOfN(rapid.Uint32(), 100, 1000).Draw(t, "sites") {
+			k := Site{Method: n >> 20, Offset: n >> 10 & 0x3ff, Context: n & 0x3ff}
+			if found := x.find(k); found != m[k] {
+				t.Fatalf("%+v: found %v, want %v", k, found, m[k])
+			}
+			if m[k] == nil {
+				m[k] = &point{Site: k}
+				x.insert(m[k])
+			}
+			if n%500 == 499 {
+				x.empty()
+				clear(m)
+			}
+		}
+		for k, pt := range m {
+			if x.find(k) != pt {
+				t.Fatalf("%+v: not found", k)
+			}
+		}
+		if 2*x.used > len(x.slots) || x.used != len(m) {
+			t.Fatalf("%d used of %d slots, %d keys", x.used, len(x.slots), len(m))
 		}
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkHit counts a stream of 4, 8 or 16 heap pointers, all as frequent, with
-// tables that hold them all, and with what could be used instead.
+// BenchmarkHit counts a stream of 4, 8 or 16 equally frequent heap pointers, with
+// tables that hold them all and with alternatives.
 //
 //	go test -run '^$' -bench Hit -count 5 ./valueprof
 func BenchmarkHit(b *testing.B) {
@@ -32,8 +32,8 @@ func BenchmarkHit(b *testing.B) {
 	}
 }
 
-// hits reports the median time of a stream, divided by its length: of so short a
-// time, the median leaves out what else the machine does.
+// hits reports the median time of a stream, divided by its length. The time is short,
+// so the median excludes other work of the machine.
 func hits(b *testing.B, counter string, s drawn, count func(), bytes func() int) {
 	b.Run(fmt.Sprintf("counter=%s/values=%d", counter, len(s.values)), func(b *testing.B) {
 		b.ReportAllocs()
@@ -57,7 +57,7 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// countPext is what a table that knew no other hash would cost.
+// countPext costs as much as a table that had no other hash.
 //
 //go:noinline
 func countPext(t *Table, stream []uint64) {
@@ -99,9 +99,9 @@ func countSpaceSaving(s *spaceSaving, stream []uint64) {
 	}
 }
 
-// BenchmarkOther counts a stream half of which 8 slots have no place for, with
-// tables, with a map that grows to hold it all, and with Space-Saving, where each
-// value without a slot takes one over.
+// BenchmarkOther counts a stream of 16 values in 8 slots: with tables, with a map that
+// grows to hold all values, and with Space-Saving, where each value without a slot
+// takes a slot from another.
 func BenchmarkOther(b *testing.B) {
 	s := uniform(16)
 	for _, h := range []Hash{HashPext, HashMultiply} {
@@ -114,11 +114,10 @@ func BenchmarkOther(b *testing.B) {
 	hits(b, "spacesaving", s, func() { countSpaceSaving(ss, s.stream) }, nil)
 }
 
-// BenchmarkRebuild fills tables with sets of heap pointers, and times the
-// insertions that rearrange: their mean and their worst. Each time is the least of
-// five fillings with the same set, to leave out what the machine does meanwhile,
-// and includes reading the clock. Bit permute and shift select their bits as PEXT
-// does.
+// BenchmarkRebuild fills tables with sets of heap pointers, and reports the mean and
+// the worst time of the insertions that rearrange. Each time is the least of five
+// fillings with the same set, to exclude other work of the machine, and includes
+// reading the clock. Bit permute and shift select their bits as PEXT does.
 func BenchmarkRebuild(b *testing.B) {
 	for _, n := range []int{8, 16, MaxCapacity} {
 		for _, h := range []Hash{HashPext, HashMultiply} {
@@ -170,4 +169,53 @@ func timeFilling(h Hash, values []uint64) (t *Table, took []time.Duration) {
 		}
 	}
 	return t, took
+}
+
+// A spaceSaving is the peer of a [Table] with as many counters: the algorithm of
+// Metwally, Agrawal and El Abbadi ("Efficient Computation of Frequent and Top-k
+// Elements in Data Streams", ICDT 2005). A value without a counter takes over the
+// counter of the least frequent value with its count, so every count is too high by at
+// most the least count. The counters are sorted by count: a search meets the frequent
+// ones first.
+type spaceSaving struct {
+	counters []Value // descending
+	capacity int
+}
+
+func newSpaceSaving(capacity int) *spaceSaving {
+	return &spaceSaving{counters: make([]Value, 0, capacity), capacity: capacity}
+}
+
+// Add counts v once.
+func (s *spaceSaving) Add(v uint64) {
+	i := 0
+	for i < len(s.counters) && s.counters[i].Value != v {
+		i++
+	}
+	switch {
+	case i < len(s.counters):
+	case i < s.capacity:
+		s.counters = append(s.counters, Value{Value: v})
+	default:
+		i--
+		s.counters[i].Value = v
+	}
+	s.counters[i].Count++
+	s.rise(i)
+}
+
+// rise moves a counter before smaller ones.
+func (s *spaceSaving) rise(i int) {
+	c := s.counters[i]
+	for ; i > 0 && s.counters[i-1].Count < c.Count; i-- {
+		s.counters[i] = s.counters[i-1]
+	}
+	s.counters[i] = c
+}
+
+// AppendValues appends the counters to dst, highest count first, ties by value.
+func (s *spaceSaving) AppendValues(dst []Value) []Value {
+	values := slices.Clone(s.counters)
+	sortValues(values)
+	return append(dst, values...)
 }

@@ -1,18 +1,21 @@
 package valueprof
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
-// A drawn is a stream of values, and which there are.
+// A drawn is a stream of values, and the distinct values in it.
 type drawn struct{ values, stream []uint64 }
 
 // uniform returns 4,096 draws of n heap pointers, the first n all different.
@@ -37,10 +40,10 @@ func pointers(r *rand.Rand, n int) []uint64 {
 	return values
 }
 
-// A model says what a table must hold, in the plainest way.
+// A model does what a table does, in the plainest way.
 type model struct {
 	capacity    int
-	values      []Value // in order of arrival, or as Decay has sorted them
+	values      []Value // in order of arrival, or as Decay sorts them
 	other, aged uint64
 }
 
@@ -87,7 +90,7 @@ func (m *model) sorted() []Value {
 	return values
 }
 
-// differs says where a table is not what the model says, or is broken inside.
+// differs says how a table differs from the model or is broken inside.
 func (m *model) differs(t *Table) string {
 	if diff := cmp.Diff(m.sorted(), t.AppendValues(nil)); len(m.values) > 0 && diff != "" {
 		return "values, model first: " + diff
@@ -118,8 +121,8 @@ func broken(t *Table) string {
 	return ""
 }
 
-// Every hash counts as the model does, whatever comes, while at most 16 values
-// are held: so many can always be told apart.
+// Every hash counts as the model does while the table holds at most 16 values: 16
+// values can always be told apart.
 func TestTableIsModel(t *testing.T) {
 	t.Parallel()
 	for _, h := range Hashes() {
@@ -137,7 +140,7 @@ func compareToModel(t *rapid.T, h Hash) {
 	tab, m := New(capacity, h), &model{capacity: capacity}
 	add := func(t *rapid.T) {
 		v := value.Draw(t, "value")
-		tab.Add(v)
+		tab.add(v)
 		m.add(v, 1)
 	}
 	t.Repeat(map[string]func(*rapid.T){
@@ -159,8 +162,8 @@ func compareToModel(t *rapid.T, h Hash) {
 	})
 }
 
-// Larger tables too, unless a hash gives up on values chosen to defeat it: then
-// what it holds is right, and the rest is other.
+// Larger tables count as the model does, too. A hash may give up on values chosen to
+// defeat it. Then the counts held are right, and the rest is other.
 func TestLargeTable(t *testing.T) {
 	t.Parallel()
 	for _, h := range Hashes() {
@@ -199,9 +202,9 @@ func TestTableOfEveryCapacity(t *testing.T) {
 			tab := New(capacity, h)
 			s := uniform(capacity + 1)
 			for _, v := range s.values {
-				tab.Add(v)
+				tab.add(v)
 			}
-			if tab.Cap() != capacity || !tab.Full() || tab.Other() != 1 || broken(tab) != "" {
+			if int(tab.capacity) != capacity || !tab.Full() || tab.Other() != 1 || broken(tab) != "" {
 				t.Fatalf("%v, %d: full %v, other %d %s", h, capacity, tab.Full(), tab.Other(), broken(tab))
 			}
 		}
@@ -211,13 +214,13 @@ func TestTableOfEveryCapacity(t *testing.T) {
 func TestCapacityOutOfRange(t *testing.T) {
 	t.Parallel()
 	for capacity, want := range map[int]int{math.MinInt: 2, -1: 2, 0: 2, 1: 2, 64: 63, math.MaxInt: 63} {
-		if got := New(capacity, HashAuto).Cap(); got != want {
+		if got := New(capacity, HashAuto).capacity; int(got) != want {
 			t.Errorf("New(%d) holds %d values, want %d", capacity, got, want)
 		}
 	}
 }
 
-// An empty table has the value 0 in its first slot, which is no count of 0.
+// The first slot of an empty table has the value 0, which does not count as a 0.
 func TestZeroIsAValue(t *testing.T) {
 	t.Parallel()
 	for _, h := range Hashes() {
@@ -226,7 +229,7 @@ func TestZeroIsAValue(t *testing.T) {
 			t.Errorf("%v: an empty table holds %v", h, got)
 		}
 		for _, v := range []uint64{0, 5, math.MaxUint64, 0} {
-			tab.Add(v)
+			tab.add(v)
 		}
 		want := []Value{{0, 2}, {5, 1}, {math.MaxUint64, 1}}
 		if diff := cmp.Diff(want, tab.AppendValues(nil)); diff != "" {
@@ -267,7 +270,7 @@ func TestTableBytes(t *testing.T) {
 	}
 	worst := New(16, HashPext)
 	for _, v := range oneBitApart(16) {
-		worst.Add(v)
+		worst.add(v)
 	}
 	if got, want := worst.Bytes(), 48+16*16+32<<10; got != want {
 		t.Errorf("16 values with a bit each in %d bytes, want %d", got, want)
@@ -279,7 +282,7 @@ func TestHitAllocatesNothing(t *testing.T) {
 		tab := New(8, h)
 		s := uniform(9)
 		for _, v := range s.stream {
-			tab.Add(v)
+			tab.add(v)
 		}
 		if n := testing.AllocsPerRun(10, func() { count(tab, s.stream) }); n != 0 {
 			t.Errorf("%v: %v allocations in %d hits and misses", h, n, len(s.stream))
@@ -287,13 +290,98 @@ func TestHitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// count is the loop of a caller that cares.
+// add counts v once.
+func (t *Table) add(v uint64) {
+	if !t.Hit(v) {
+		t.Miss(v)
+	}
+}
+
+// count is the loop of a caller for which time matters.
 //
 //go:noinline
 func count(t *Table, stream []uint64) {
 	for _, v := range stream {
 		if !t.Hit(v) {
 			t.Miss(v)
+		}
+	}
+}
+
+// FuzzTable reads a capacity and a hash, then records of an operation and a value.
+// The table must stay whole and within its memory, and no count may be lost. A search
+// that does not end would hang the fuzzer.
+func FuzzTable(f *testing.F) {
+	for _, h := range Hashes() {
+		f.Add(uint8(8), uint8(h), encodeValues(uniform(9).stream[:64]))
+		f.Add(uint8(15), uint8(h), encodeValues([]uint64{0, 1, math.MaxUint64, math.MaxUint64 - 1, 1 << 63, 0}))
+		f.Add(uint8(63), uint8(h), encodeValues(oneBitApart(64)))
+	}
+	f.Fuzz(func(t *testing.T, capacity, hash uint8, records []byte) {
+		h := Hash(hash % uint8(len(hashNames)))
+		tab := New(int(capacity), h)
+		most := tab.Bytes()
+		if tab.hash != HashMultiply {
+			most += 1<<maxBits + int(bitListBytes)
+		}
+		var total uint64
+		for ; len(records) >= recordBytes; records = records[recordBytes:] {
+			total += apply(tab, records[0], binary.LittleEndian.Uint64(records[1:]))
+			if d := broken(tab); d != "" {
+				t.Fatal(d)
+			}
+			if tab.Total() != total || len(tab.AppendValues(nil)) > int(tab.capacity) || tab.Bytes() > most {
+				t.Fatalf("total %d of %d, %d bytes", tab.Total(), total, tab.Bytes())
+			}
+		}
+	})
+}
+
+const recordBytes = 9
+
+// apply does one operation of FuzzTable, and returns the counts that it adds.
+func apply(t *Table, op byte, v uint64) uint64 {
+	switch op % 8 {
+	case 0:
+		t.Decay(nil)
+	case 1:
+		t.Reset(nil)
+	case 2:
+		t.AddN(v, uint64(op>>3))
+		return uint64(op >> 3)
+	default:
+		t.add(v)
+		return 1
+	}
+	return 0
+}
+
+// encodeValues returns records that add values, with a decay in between.
+func encodeValues(values []uint64) []byte {
+	var records []byte
+	for i, v := range values {
+		op := byte(3)
+		if i%16 == 15 {
+			op = 0
+		}
+		records = binary.LittleEndian.AppendUint64(append(records, op), v)
+	}
+	return records
+}
+
+// Hit is fast only if the compiler inlines it.
+func TestHitIsInlined(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("compiles the package")
+	}
+	said, err := exec.Command("go", "build", "-gcflags=-m", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build: %v\n%s", err, said)
+	}
+	for _, method := range []string{"(*Table).Hit"} {
+		if !strings.Contains(string(said), "can inline "+method+"\n") {
+			t.Errorf("%s is not inlined", method)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// distinct draws between least and most distinct values, of the kinds that are
-// met and of those that are hard to tell apart.
+// distinct draws between least and most distinct values: common kinds, and kinds that
+// are hard to tell apart.
 func distinct(least, most int) *rapid.Generator[[]uint64] {
 	base := rapid.SampledFrom([]uint64{0, 1, math.MaxUint64, 0xc000123450, 0x5555555555555555})
 	bit := rapid.Map(rapid.IntRange(0, 63), func(i int) uint64 { return 1 << i })
@@ -55,7 +55,7 @@ func uncounted(values []uint64) []Value {
 	return out
 }
 
-// N+1 distinct values are always told apart by at most N of their bits.
+// At most N bits tell N+1 distinct values apart.
 func TestSeparatingBits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,7 +75,7 @@ func TestSeparatingBits(t *testing.T) {
 	})
 }
 
-// The greedy choice stays close to the binary logarithm, which is the least.
+// The greedy choice stays close to the least possible, the binary logarithm.
 func TestSeparatingBitsAreFew(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 0))
@@ -130,8 +130,7 @@ func TestGatherKnown(t *testing.T) {
 	}
 }
 
-// Every capacity has its positions in the array that the search marks, and
-// enough of them.
+// The positions of every capacity are enough, and fit the array that the search marks.
 func TestMultiplyBits(t *testing.T) {
 	t.Parallel()
 	for n := MinCapacity; n <= MaxCapacity; n++ {
@@ -141,15 +140,14 @@ func TestMultiplyBits(t *testing.T) {
 	}
 }
 
-// A multiplier is found for whatever values there are: the search fails only for
-// those made to.
+// The search finds a multiplier for all values that are not made to defeat it.
 func TestMultiplierIsFound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		values := distinct(MinCapacity, MaxCapacity).Draw(t, "values")
 		tab := New(len(values), HashMultiply)
 		for _, v := range values {
-			tab.Add(v)
+			tab.add(v)
 		}
 		if tab.Other() != 0 {
 			t.Fatalf("%d values of %d are other", tab.Other(), len(values))
@@ -157,12 +155,12 @@ func TestMultiplierIsFound(t *testing.T) {
 	})
 }
 
-// A search without a result ends, and leaves the multiplier.
+// A search that fails ends, and does not change the multiplier.
 func TestMultiplierIsNotFound(t *testing.T) {
 	t.Parallel()
 	tab := New(4, HashMultiply)
-	tab.Add(1)
-	tab.Add(2)
+	tab.add(1)
+	tab.add(2)
 	key := tab.key
 	*tab.slot(1) = *tab.slot(0)
 	if tab.searchMultiplier() || tab.key != key {
@@ -170,20 +168,20 @@ func TestMultiplierIsNotFound(t *testing.T) {
 	}
 }
 
-// A value that would need more bits than the index may have is counted as
-// other, and so are those after it, until values were dropped.
+// A value that needs more bits than the index may have counts as other. All later new
+// values do, too, until the table drops values.
 func TestTooManyBits(t *testing.T) {
 	t.Parallel()
 	for _, h := range []Hash{HashPext, HashBitPermute, HashShift} {
 		tab := New(MaxCapacity, h)
 		for _, v := range oneBitApart(30) {
-			tab.Add(v)
+			tab.add(v)
 		}
 		if held := len(tab.AppendValues(nil)); held != maxBits+1 || !tab.Full() || tab.Other() != 30-maxBits-1 {
 			t.Errorf("%v: %d values held, full %v, other %d", h, held, tab.Full(), tab.Other())
 		}
 		tab.Reset(nil)
-		tab.Add(1 << 40)
+		tab.add(1 << 40)
 		if tab.Full() || tab.Other() != 0 || tab.Total() != 31 {
 			t.Errorf("%v after reset: full %v, other %d, total %d", h, tab.Full(), tab.Other(), tab.Total())
 		}

@@ -6,6 +6,29 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof"
 )
 
+func ExampleTable() {
+	t := valueprof.New(3, valueprof.HashAuto)
+	for _, v := range []uint64{5, 5, 6, 5, 7, 8, 6, 9} {
+		if !t.Hit(v) {
+			t.Miss(v)
+		}
+	}
+	for _, v := range t.AppendValues(nil) {
+		fmt.Println(v.Value, v.Count)
+	}
+	fmt.Println("other", t.Other(), "of", t.Total())
+
+	t.Decay(nil) // 8 and 9 are too many to stay unknown
+	t.AddN(8, 10)
+	fmt.Println(t.AppendValues(nil), t.Other(), t.Aged(), t.Total())
+	// Output:
+	// 5 3
+	// 6 2
+	// 7 1
+	// other 2 of 8
+	// [{8 10} {5 1} {6 1}] 1 5 18
+}
+
 // A call site in the method 1 sees two receiver types, three times the one.
 func ExampleProfile() {
 	const square, circle = 100, 101

@@ -42,7 +42,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestDumpReset: the other policy's event.
+// TestDumpReset: PolicyReset has an event of its own.
 func TestDumpReset(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
@@ -75,7 +75,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestDumpEndsAtError: a profile goes on without.
+// TestDumpEndsAtError: the profile goes on without its dump.
 func TestDumpEndsAtError(t *testing.T) {
 	t.Parallel()
 	w := &failing{}

@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// dump writes what happens to tables, a line an event, OpenJ9's
+// dump writes a line for each event in the life of a table, like OpenJ9's
 // TR_JProfilingValueDumpInfo:
 //
 //	table EVENT site=SITE DETAILS
 //
-// A nil dump writes nothing. The first error ends it: a dump is for people, and a
-// profile goes on without.
+// A nil dump writes nothing. The first error ends the dump, and the profile goes on
+// without it: a dump is only for people.
 type dump struct {
 	w    io.Writer
 	name func(Site) string
@@ -29,63 +29,63 @@ func newDump(w io.Writer, name func(Site) string) *dump {
 	return &dump{w: w, name: name}
 }
 
-// created is when a point gets a table.
-func (d *dump) created(t *tended) {
+// created writes that a point got a table.
+func (d *dump) created(t *pointTable) {
 	if d != nil {
 		d.layout("created", t)
 	}
 }
 
-// added is when a table has taken a value that it did not have.
-func (d *dump) added(t *tended, v uint64) {
+// added writes that a table holds a new value.
+func (d *dump) added(t *pointTable, v uint64) {
 	if d == nil {
 		return
 	}
 	d.layout(fmt.Sprintf("added value=%#x", v), t)
-	if t.table.Full() {
+	if t.Full() {
 		d.totals("full", t)
 	}
 }
 
-// judged is when the janitor has looked at a table.
-func (d *dump) judged(t *tended, v verdict) {
+// judged writes that the janitor has changed a table.
+func (d *dump) judged(t *pointTable, v outcome) {
 	switch {
 	case d == nil:
-	case v == verdictDecayed:
+	case v == outcomeDecayed:
 		d.layout("decayed", t)
-	case v == verdictReset:
+	case v == outcomeReset:
 		d.layout("reset", t)
 	}
 }
 
-// freed is when a point with a table is freed.
-func (d *dump) freed(pt *point) {
-	if d != nil && pt.table != nil {
-		d.totals("freed", pt.table)
+// freed writes that the profile forgets a table.
+func (d *dump) freed(t *pointTable) {
+	if d != nil {
+		d.totals("freed", t)
 	}
 }
 
-func (d *dump) layout(event string, t *tended) {
+func (d *dump) layout(event string, t *pointTable) {
 	d.start(event, t)
 	d.line = append(d.line, ' ')
 	from := len(d.line)
-	d.line, _ = t.table.AppendText(d.line)
+	d.line, _ = t.AppendText(d.line)
 	d.line = append(d.line[:from], oneLine(d.line[from:])...)
 	d.end()
 }
 
-// oneLine joins lines by semicolons.
+// oneLine joins lines with semicolons.
 func oneLine(text []byte) []byte {
 	return bytes.ReplaceAll(bytes.TrimSpace(text), []byte("\n"), []byte("; "))
 }
 
-func (d *dump) totals(event string, t *tended) {
+func (d *dump) totals(event string, t *pointTable) {
 	d.start(event, t)
-	d.line = fmt.Appendf(d.line, " matched=%d other=%d aged=%d", t.table.Matched(), t.table.Other(), t.table.Aged())
+	d.line = fmt.Appendf(d.line, " matched=%d other=%d aged=%d", t.Matched(), t.Other(), t.Aged())
 	d.end()
 }
 
-func (d *dump) start(event string, t *tended) {
+func (d *dump) start(event string, t *pointTable) {
 	d.line = fmt.Appendf(d.line[:0], "table %s site=%s", event, d.name(t.point.Site))
 }
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A stream is a number of phases, in each of which values come independently with
-// constant probabilities. After each phase that says so it is scored what a table
-// knows of the phase's most frequent values.
+// A stream is a number of phases. In each phase values come independently, with
+// constant probabilities. After a scored phase the table is scored: how well does it
+// know the most frequent values of the phase?
 type stream struct {
 	kind   string
 	phases []phase
@@ -36,10 +36,10 @@ func powerLaw(n int, s float64) []float64 {
 	return shares
 }
 
-// kindsOfStreams are the four kinds. All but junk are of 1,000 values by a power law
-// with exponent 1.5: the shares are 39, 14, 8 and 5 %, ..., and 28 % are none of
-// the first 7. Phases are of 49,500 adds, not a multiple of 1,000, so that the
-// score is not taken just after a look.
+// kindsOfStreams returns the four kinds. Except in junk, 1,000 values follow a power
+// law with exponent 1.5: the shares are 39, 14, 8, 5 %, ..., and 28 % beyond the first
+// 7. A phase has 49,500 adds, not a multiple of 1,000, so that it is not scored just
+// after a look.
 func kindsOfStreams() []stream {
 	const adds = 49_500
 	law, junk := powerLaw(1000, 1.5), slices.Repeat([]float64{1. / 5000}, 5000)
@@ -51,29 +51,29 @@ func kindsOfStreams() []stream {
 		warmup.phases = append(warmup.phases, phase{adds, 0, law, true})
 		changes.phases = append(changes.phases, phase{adds, i << 20, law, true})
 	}
-	for i := range uint64(40) { // every 9,500 adds the most frequent value goes, each other moves up
+	for i := range uint64(40) { // every 9,500 adds the most frequent value leaves, and all others move up
 		drift.phases = append(drift.phases, phase{9500, i, law, true})
 	}
 	return []stream{power, warmup, changes, drift}
 }
 
-// A counter is what streams are measured on.
+// A counter is fed with streams and scored.
 type counter interface {
 	Add(v uint64)
 	AppendValues(to []Value) []Value // the most frequent first
-	weight() float64                 // what shares are of, in counts
+	weight() float64                 // the sum of all shares, in counts
 }
 
 // tidied is a table that a janitor looks at.
 type tidied struct {
 	*Table
 	policy Policy
-	last   sight
+	last   lastLook
 	events int
 }
 
 func (t *tidied) Add(v uint64) {
-	t.Table.Add(v)
+	t.Table.add(v)
 	if t.events++; t.events%250 == 0 {
 		t.policy.judge(t.Table, &t.last, defaultEvery, nil)
 	}
@@ -94,11 +94,11 @@ func (s *saved) Add(v uint64) {
 
 func (s *saved) weight() float64 { return s.adds }
 
-// score says how well a counter knows the most frequent values: of the first
-// four, or as many as a table of n keeps for sure when its weakest quarter goes.
+// score says how well a counter knows the most frequent values: the first four, or
+// fewer if a table of n may drop some of these with its weakest quarter.
 type score struct {
-	recall float64 // percent of them that are the first in the counter too
-	err    float64 // mean error of their shares, in points; of a missing one its share
+	recall float64 // percent of them that come first in the counter too
+	err    float64 // mean error of their shares, in points; for a missing value its share
 }
 
 func topOf(n int) int { return min(4, n-(n+3)/4) }
@@ -144,7 +144,7 @@ func (p phase) draw(rng *rand.Rand) []uint64 {
 	return values
 }
 
-// drawn returns the values of a stream for some seeds.
+// drawn returns the values of a stream for a number of seeds.
 func (s stream) drawn(seeds int) [][][]uint64 {
 	drawn := make([][][]uint64, seeds)
 	for seed := range drawn {
@@ -153,8 +153,8 @@ func (s stream) drawn(seeds int) [][][]uint64 {
 	return drawn
 }
 
-// run feeds a stream, once for each time it was drawn, to a new counter. It
-// returns the mean of all scores.
+// run feeds each drawing of a stream to a new counter, and returns the mean of all
+// scores.
 func (s stream) run(newCounter func() counter, top int, drawn [][][]uint64) score {
 	var mean score
 	scored := 0.0
@@ -181,9 +181,9 @@ func newSaved(n int) func() counter {
 	return func() counter { return &saved{spaceSaving: newSpaceSaving(n)} }
 }
 
-// TestDecayReachesGoals: the recall and the error that the design asks of tables
-// on three kinds of streams, and what is reached on the fourth, where every value
-// has left the first four after 38,000 adds.
+// TestDecayReachesGoals: tables reach the recall and the error that the design asks
+// for on three kinds of streams. The fourth kind has goals of its own: there every
+// value has left the first four after 38,000 adds.
 func TestDecayReachesGoals(t *testing.T) {
 	t.Parallel()
 	for _, s := range kindsOfStreams() {
@@ -219,8 +219,8 @@ func TestDecayFindsMoreThanReset(t *testing.T) {
 	}
 }
 
-// BenchmarkStreams measures the policies, and Space-Saving of the same size: what
-// they know, and what an add costs, the janitor's work included.
+// BenchmarkStreams measures the policies, and Space-Saving of the same size: recall,
+// error, and the time of an add with the janitor's work.
 func BenchmarkStreams(b *testing.B) {
 	const seeds = 5
 	for _, s := range kindsOfStreams() {
