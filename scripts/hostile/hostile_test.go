@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -144,5 +147,63 @@ func TestFuzzed(t *testing.T) {
 		if got := fuzzed(out); got != want {
 			t.Errorf("%q: %v, want %v", out, got, want)
 		}
+	}
+}
+
+// A breakpoint of perf_event_open takes one of a thread's debug registers as long as it
+// is open, and nothing else shows it.
+func TestBreakpointsAreSeen(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	count := func() int {
+		free, err := freeRegisters(unix.Gettid())
+		if err != nil && os.Getenv("CCMAPD_REQUIRE_ENGINE") == "" {
+			t.Skipf("no breakpoint can be set here: %v", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return free
+	}
+	if free := count(); free != debugRegisters {
+		t.Fatalf("%d registers are free before", free)
+	}
+	fd, err := setBreakpoint(unix.Gettid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free := count(); free != debugRegisters-1 {
+		t.Errorf("%d registers are free beside a breakpoint", free)
+	}
+	unix.Close(fd)
+	if free := count(); free != debugRegisters {
+		t.Errorf("%d registers are free after", free)
+	}
+}
+
+// A stopped process is seen, and so is a process of an executable.
+func TestStoppedIsSeen(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	await := func(want int) {
+		for held(cmd.Process.Pid) != want {
+			if t.Context().Err() != nil {
+				t.Fatalf("%d threads are held, want %d", held(cmd.Process.Pid), want)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	await(0)
+	cmd.Process.Signal(unix.SIGSTOP)
+	await(1)
+	cmd.Process.Signal(unix.SIGCONT)
+	await(0)
+	if self, err := os.Executable(); err != nil || processesOf(self) == 0 || processesOf("/does/not/exist") > 0 {
+		t.Errorf("%d processes of %s, %v", processesOf(self), self, err)
 	}
 }

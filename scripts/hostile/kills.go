@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/scripts/report"
+)
+
+// killsCampaign kills and stops ccmapd, and its target, at random times. Afterwards the
+// target must be as if nothing had been attached.
+var killsCampaign = campaign{
+	name:  "kills",
+	about: "kill and stop ccmapd and its target at random times, and see what is left",
+	example: `  go run ./scripts/hostile kills             850 rounds, about a quarter of an hour
+  go run ./scripts/hostile kills -quick      some of each`,
+	head: []string{"attack", "rounds", "answers", "wrong", "breakpoints left", "descriptors left",
+		"threads stopped or traced", "processes left", "files left", "slowest end"},
+	run: runKills,
+}
+
+// assault is one way to kill or to stop.
+type assault struct {
+	name   string
+	rounds int
+	quick  int
+	round  func(*killing, context.Context) error
+}
+
+func assaults() []assault {
+	return []assault{
+		{"SIGKILL of ccmapd as it attaches", 150, 6, (*killing).asItAttaches},
+		{"SIGKILL of ccmapd as it samples", 250, 8, (*killing).asItSamples},
+		{"SIGKILL of ccmapd as it ends", 100, 6, (*killing).asItEnds},
+		{"SIGKILL of `ccmapd run` as it starts a program", 100, 4, (*killing).asItStarts},
+		{"SIGKILL of the target", 100, 4, (*killing).target},
+		{"SIGSTOP and SIGCONT of ccmapd", 75, 4, (*killing).stopped},
+		{"SIGSTOP of the target, SIGINT of ccmapd, SIGCONT", 75, 4, (*killing).stoppedTarget},
+	}
+}
+
+// killing is the rounds of an assault, and what they left.
+type killing struct {
+	*hostile
+	folder   string    // that ccmapd writes to
+	computer *computer // that is attached to
+	first    atRest    // before anything attached
+	ready    time.Duration
+	ending   time.Duration // until ccmapd samples, and until it has ended, when nothing interferes
+
+	answers, wrong                           int64
+	breakpoints, descriptors, held, programs int // that were left
+	slowest                                  time.Duration
+	answer                                   string // of the program that ccmapd starts
+}
+
+func runKills(ctx context.Context, h *hostile) error {
+	if err := h.buildComputer(ctx); err != nil {
+		return err
+	}
+	var failed error
+	for _, a := range assaults() {
+		if !h.wants(a.name) {
+			continue
+		}
+		if err := h.assault(ctx, a); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", a.name, err))
+		}
+	}
+	return failed
+}
+
+// assault runs all rounds of one, against one computer, and adds its row.
+func (h *hostile) assault(ctx context.Context, a assault) error {
+	if h.quick {
+		a.rounds = a.quick
+	}
+	folder, err := os.MkdirTemp(h.work, "kills-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	k := &killing{hostile: h, folder: folder}
+	if err := k.begin(ctx); err != nil {
+		return err
+	}
+	defer func() { k.computer.stop() }()
+	r := row{}
+	for i := range a.rounds {
+		if err := a.round(k, ctx); err != nil {
+			r.miss("round %d: %v", i+1, err)
+		}
+		if err := k.inspect(); err != nil {
+			return errors.Join(err, fmt.Errorf("round %d", i+1))
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	files, err := k.after(ctx)
+	k.cells(&r, a, files)
+	h.add(r)
+	return err
+}
+
+// begin starts the computer, and measures how long a session takes that nothing
+// interferes with.
+func (k *killing) begin(ctx context.Context) error {
+	var err error
+	if k.computer, err = k.compute(ctx, "all"); err != nil {
+		return err
+	}
+	if k.first, err = k.computer.ask(); err != nil {
+		return err
+	}
+	o, err := k.child(ctx, limits{}, k.path("computer"), "answer")
+	if err != nil {
+		return err
+	}
+	k.answer = strings.TrimSpace(o.stdout)
+	s, err := k.session(ctx)
+	if err != nil {
+		return err
+	}
+	k.ready = time.Since(s.began)
+	armed := k.armed()
+	s.signal(unix.SIGINT)
+	k.ending, err = s.end()
+	return errors.Join(armed, err)
+}
+
+// armed waits until ccmapd has set a breakpoint: else that none are left would say nothing.
+func (k *killing) armed() error {
+	for deadline := time.Now().Add(longestEnd); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if n, err := breakpoints(k.computer.pid()); n > 0 || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("ccmapd set no breakpoint within %v", longestEnd)
+}
+
+// session attaches to the computer so that breakpoints are set all the time, and
+// returns when ccmapd samples.
+func (k *killing) session(ctx context.Context) (*session, error) {
+	s, err := k.attachDensely(ctx)
+	if err == nil {
+		<-s.samples
+	}
+	return s, err
+}
+
+const killsFile = "kills.json"
+
+func (k *killing) attachDensely(ctx context.Context) (*session, error) {
+	return k.attach(ctx, k.computer.pid(), k.folder, killsFile, "-i", "1ms", "--tune=false", "--hits", "10000")
+}
+
+// wait lets a random time pass, up to most.
+func (k *killing) wait(most time.Duration) { time.Sleep(time.Duration(k.Int64N(int64(most) + 1))) }
+
+// longestSampling is how long a session samples at most before it is disturbed.
+const longestSampling = 300 * time.Millisecond
+
+func (k *killing) asItAttaches(ctx context.Context) error {
+	s, err := k.attachDensely(ctx)
+	if err != nil {
+		return err
+	}
+	k.wait(k.ready)
+	s.kill()
+	return nil
+}
+
+func (k *killing) asItSamples(ctx context.Context) error {
+	s, err := k.session(ctx)
+	if err != nil {
+		return err
+	}
+	k.wait(longestSampling)
+	s.kill()
+	return nil
+}
+
+func (k *killing) asItEnds(ctx context.Context) error {
+	s, err := k.session(ctx)
+	if err != nil {
+		return err
+	}
+	k.wait(longestSampling)
+	s.signal(unix.SIGINT)
+	k.wait(k.ending)
+	s.kill()
+	return nil
+}
+
+// asItStarts kills ccmapd while it holds a program that it starts, or soon after. The
+// program then gives its answer or has not begun, and leaves in either case: the end of
+// its output is awaited.
+func (k *killing) asItStarts(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, longestEnd)
+	defer cancel()
+	var out capped
+	cmd := exec.CommandContext(ctx, k.ccmapd, "run", "-q", "-o", filepath.Join(k.folder, killsFile), k.path("computer"), "answer")
+	cmd.Dir, cmd.Stdout = k.folder, &out
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	k.wait(k.ready + k.ending)
+	cmd.Process.Signal(unix.SIGKILL)
+	err := cmd.Wait() // until the output ends, which the program has, too
+	if ctx.Err() != nil {
+		return fmt.Errorf("the program still had its output after %v", longestEnd)
+	}
+	if err != nil && !strings.Contains(err.Error(), "killed") {
+		return err
+	}
+	answer := strings.TrimSpace(out.String())
+	if answer != "" {
+		k.answers++
+	}
+	if answer != "" && answer != k.answer {
+		k.wrong++
+	}
+	return nil
+}
+
+// target kills the computer, which ccmapd survives with a profile, and starts another.
+func (k *killing) target(ctx context.Context) error {
+	s, err := k.session(ctx)
+	if err != nil {
+		return err
+	}
+	k.wait(longestSampling)
+	k.computer.stop()
+	failed := k.ends(s)
+	if k.computer, err = k.compute(ctx, "all"); err == nil {
+		k.first, err = k.computer.ask()
+	}
+	return errors.Join(failed, err)
+}
+
+// ends waits for ccmapd's end, which gives a profile.
+func (k *killing) ends(s *session) error {
+	took, err := s.end()
+	k.slowest = max(k.slowest, took)
+	return err
+}
+
+// stopped stops ccmapd for a while, in which its target goes on.
+func (k *killing) stopped(ctx context.Context) error {
+	s, err := k.session(ctx)
+	if err != nil {
+		return err
+	}
+	k.wait(longestSampling)
+	s.signal(unix.SIGSTOP)
+	k.wait(longestSampling)
+	err = k.computes()
+	s.signal(unix.SIGCONT)
+	k.wait(longestSampling / 10)
+	s.signal(unix.SIGINT)
+	return errors.Join(err, k.ends(s))
+}
+
+// stoppedTarget stops the computer, and ends ccmapd meanwhile.
+func (k *killing) stoppedTarget(ctx context.Context) error {
+	s, err := k.session(ctx)
+	if err != nil {
+		return err
+	}
+	k.wait(longestSampling)
+	k.computer.cmd.Process.Signal(unix.SIGSTOP)
+	k.wait(longestSampling / 10)
+	s.signal(unix.SIGINT)
+	err = k.ends(s)
+	k.computer.cmd.Process.Signal(unix.SIGCONT)
+	return err
+}
+
+// computes waits until the computer has more answers than before, and counts them.
+func (k *killing) computes() error {
+	before := k.computer.last
+	deadline := time.Now().Add(longestEnd)
+	for {
+		now, err := k.computer.ask()
+		switch {
+		case err != nil:
+			return err
+		case now.Answers > before.Answers:
+			k.answers += now.Answers - before.Answers
+			k.wrong += now.Wrong - before.Wrong
+			return nil
+		case time.Now().After(deadline):
+			return errors.New("the target computes no more")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// inspect looks at what a round has left. The kernel cleans up after a process that was
+// killed, which may take it some time.
+func (k *killing) inspect() error {
+	if err := k.computes(); err != nil {
+		return err
+	}
+	pid := k.computer.pid()
+	k.descriptors += max(0, k.computer.last.Descriptors-k.first.Descriptors)
+	k.held += lasting(func() int { return held(pid) })
+	k.programs += lasting(func() int { return processesOf(k.ccmapd) })
+	var failed error
+	k.breakpoints += lasting(func() int {
+		var n int
+		n, failed = breakpoints(pid)
+		return n
+	})
+	return failed
+}
+
+// lasting returns the number of things that do not go away.
+func lasting(count func() int) int {
+	const patience = 5 * time.Second
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if n := count(); n == 0 || time.Now().After(deadline) {
+			return n
+		}
+	}
+}
+
+// after runs a session that nothing interferes with, and returns the files that are
+// then there beside its profile.
+func (k *killing) after(ctx context.Context) ([]string, error) {
+	s, err := k.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.signal(unix.SIGINT)
+	_, err = s.end()
+	files, err2 := leftovers(k.folder, killsFile)
+	return files, errors.Join(err, err2)
+}
+
+// cells fills in the row, and its misses: nothing may be left, and no answer wrong.
+func (k *killing) cells(r *row, a assault, files []string) {
+	slowest := "–"
+	if k.slowest > 0 {
+		slowest = report.Seconds(k.slowest.Seconds())
+	}
+	left := []struct {
+		what string
+		n    int
+	}{
+		{"wrong answers", int(k.wrong)}, {"breakpoints", k.breakpoints}, {"descriptors", k.descriptors},
+		{"threads stopped or traced", k.held}, {"processes", k.programs}, {"files", len(files)},
+	}
+	r.cells = []string{a.name, strconv.Itoa(a.rounds), report.Count(float64(k.answers))}
+	for _, l := range left {
+		r.cells = append(r.cells, strconv.Itoa(l.n))
+		if l.n > 0 {
+			r.miss("%d %s, want none", l.n, l.what)
+		}
+	}
+	r.cells = append(r.cells, slowest)
+}

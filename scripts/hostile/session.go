@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/export"
+)
+
+// session is ccmapd, attached to a process.
+type session struct {
+	cmd     *exec.Cmd
+	file    string        // profile that it writes
+	began   time.Time     // when it was started
+	samples chan struct{} // closed once it samples, or has ended
+	ended   chan struct{} // closed once it has ended
+	stdout  capped        // is whole once it has ended
+
+	mu     sync.Mutex
+	stderr capped // guarded by mu
+}
+
+// attach starts ccmapd on a process. The profile goes to a file whose folder is also
+// that for temporary files.
+func (h *hostile) attach(ctx context.Context, pid int, folder, file string, flags ...string) (*session, error) {
+	s := &session{file: folder + "/" + file, samples: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
+	args := append([]string{"attach", strconv.Itoa(pid), "--json", "-o", s.file}, flags...)
+	s.cmd = exec.CommandContext(ctx, h.ccmapd, args...)
+	s.cmd.Dir = folder
+	s.cmd.Env = append(s.cmd.Environ(), "TMPDIR="+folder)
+	s.cmd.Stdout = &s.stdout
+	out, err := s.cmd.StderrPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start ccmapd: %w", err)
+	}
+	go s.follow(out)
+	return s, nil
+}
+
+// follow reads all that ccmapd says, and waits for its end.
+func (s *session) follow(out io.Reader) {
+	defer close(s.ended)
+	announced := false
+	for lines := bufio.NewReader(out); ; {
+		line, err := lines.ReadString('\n')
+		s.mu.Lock()
+		io.WriteString(&s.stderr, line)
+		s.mu.Unlock()
+		if strings.HasPrefix(line, "Sampling ") && !announced {
+			announced = true
+			close(s.samples)
+		}
+		if err != nil {
+			break
+		}
+	}
+	s.cmd.Wait() // its state tells how it ended
+	if !announced {
+		close(s.samples)
+	}
+}
+
+// says returns what ccmapd has said so far.
+func (s *session) says() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stderr.String()
+}
+
+func (s *session) signal(number syscall.Signal) { s.cmd.Process.Signal(number) } // it may have ended
+
+// kill ends ccmapd at once, and returns when it is gone.
+func (s *session) kill() {
+	s.signal(unix.SIGKILL)
+	<-s.ended
+}
+
+// end waits for the end of ccmapd, at most for longestEnd, and returns how long that
+// took. A trace of the Go runtime is an error, and so is a profile that cannot be read.
+func (s *session) end() (time.Duration, error) {
+	began := time.Now()
+	select {
+	case <-s.ended:
+	case <-time.After(longestEnd):
+		s.signal(unix.SIGCONT)
+		s.kill()
+		return longestEnd, fmt.Errorf("ccmapd did not end within %v\n%s", longestEnd, tail(s.says()))
+	}
+	took := time.Since(began)
+	o := outcome{code: s.cmd.ProcessState.ExitCode(), stderr: s.says()}
+	if o.panicked() || o.code < 0 {
+		return took, fmt.Errorf("ccmapd: %s\n%s", o.how(), tail(o.stderr))
+	}
+	if o.code != 0 {
+		return took, fmt.Errorf("%w %d\n%s", errStatus, o.code, tail(o.stderr))
+	}
+	_, _, err := export.ReadFile(s.file, export.ReadOptions{})
+	return took, err
+}
+
+// errStatus says that ccmapd ended with an error of its own.
+var errStatus = errors.New("ccmapd ended with status")
+
+// longestEnd is how long ccmapd may take to end: what hangs takes longer, and nothing
+// else does on a busy machine.
+const longestEnd = 20 * time.Second
+
+// leftovers returns the names in a folder, but for one.
+func leftovers(folder, but string) ([]string, error) {
+	names, err := os.ReadDir(folder)
+	var all []string
+	for _, name := range names {
+		if name.Name() != but {
+			all = append(all, name.Name())
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// computer is the program of testdata/computer, running: it computes answers that it checks itself.
+type computer struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	last atRest
+}
+
+// atRest is what the computer prints while its tasks rest.
+type atRest struct {
+	Answers     int64         `json:"answers"`
+	Wrong       int64         `json:"wrong"`
+	Signals     int64         `json:"signals"`
+	Descriptors int           `json:"descriptors"`
+	CPU         time.Duration `json:"cpu"`
+}
+
+// buildComputer builds the program and its plugin.
+func (h *hostile) buildComputer(ctx context.Context) error {
+	const source = "./scripts/hostile/testdata/computer"
+	_, err1 := h.build(ctx, "computer", source)
+	_, err2 := h.build(ctx, "plugin.so", source+"/plugin", "-buildmode=plugin")
+	return errors.Join(err1, err2)
+}
+
+// compute starts the program on some tasks, and returns when it is ready.
+func (h *hostile) compute(ctx context.Context, tasks string, more ...string) (*computer, error) {
+	args := append([]string{tasks, h.path("plugin.so")}, more...)
+	c := &computer{cmd: exec.CommandContext(ctx, h.path("computer"), args...)}
+	c.cmd.Stderr = h.log
+	in, err1 := c.cmd.StdinPipe()
+	out, err2 := c.cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, c.cmd.Start()); err != nil {
+		return nil, fmt.Errorf("start computer: %w", err)
+	}
+	c.in, c.out = in, bufio.NewScanner(out)
+	if !c.out.Scan() {
+		return nil, fmt.Errorf("start computer: %w", errors.Join(c.cmd.Wait(), c.out.Err()))
+	}
+	return c, nil
+}
+
+func (c *computer) pid() int { return c.cmd.Process.Pid }
+
+// ask lets the computer's tasks rest, and returns what it has done.
+func (c *computer) ask() (atRest, error) {
+	if _, err := io.WriteString(c.in, "\n"); err != nil {
+		return atRest{}, fmt.Errorf("ask computer: %w", err)
+	}
+	return c.answer()
+}
+
+// answer reads what the computer prints at rest.
+func (c *computer) answer() (atRest, error) {
+	if !c.out.Scan() {
+		return atRest{}, fmt.Errorf("computer is gone: %w", errors.Join(io.ErrUnexpectedEOF, c.out.Err()))
+	}
+	err := json.Unmarshal(c.out.Bytes(), &c.last)
+	return c.last, err
+}
+
+// stop ends the computer. A computer that has ended is no error.
+func (c *computer) stop() {
+	c.cmd.Process.Kill()
+	c.in.Close()
+	c.cmd.Wait()
+}
+
+// threadsOf returns the threads of a process.
+func threadsOf(pid int) []int {
+	names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)) // none where it has ended
+	var all []int
+	for _, name := range names {
+		if tid, err := strconv.Atoi(name.Name()); err == nil {
+			all = append(all, tid)
+		}
+	}
+	return all
+}
+
+// held returns how many threads of a process are stopped or traced.
+func held(pid int) int {
+	n := 0
+	for _, tid := range threadsOf(pid) {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
+		_, state, _ := bytes.Cut(stat, []byte(") "))
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+		if len(state) > 0 && (state[0] == 'T' || state[0] == 't') || traced.Match(status) {
+			n++
+		}
+	}
+	return n
+}
+
+var traced = regexp.MustCompile(`(?m)^TracerPid:\s*[1-9]`)
+
+const (
+	// debugRegisters is how many breakpoints a thread of amd64 has room for.
+	debugRegisters = 4
+	// breakpointWrite is HW_BREAKPOINT_W of linux/hw_breakpoint.h.
+	breakpointWrite = 2
+)
+
+// breakpoints returns how many of its debug registers a process's threads have lost to
+// breakpoints. A breakpoint of perf_event_open is in no file of /proc, and ptrace does
+// not show it; but as long as it is there, fewer others can be set.
+func breakpoints(pid int) (int, error) {
+	n := 0
+	for _, tid := range threadsOf(pid) {
+		free, err := freeRegisters(tid)
+		switch {
+		case errors.Is(err, unix.ESRCH): // the thread has ended
+		case err != nil:
+			return 0, err
+		default:
+			n += debugRegisters - free
+		}
+	}
+	return n, nil
+}
+
+// freeRegisters returns how many breakpoints can be set on a thread.
+func freeRegisters(tid int) (int, error) {
+	for n := range debugRegisters {
+		fd, err := setBreakpoint(tid)
+		switch {
+		case errors.Is(err, unix.ENOSPC):
+			return n, nil
+		case err != nil:
+			return n, err
+		}
+		defer unix.Close(fd)
+	}
+	return debugRegisters, nil
+}
+
+// setBreakpoint sets one on a thread, at an address where nothing is. It is not enabled.
+func setBreakpoint(tid int) (int, error) {
+	fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_BREAKPOINT, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Bp_type: breakpointWrite, Ext1: 8, Ext2: 8,
+		Bits: unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("set a breakpoint on thread %d: %w", tid, err)
+	}
+	return fd, nil
+}
+
+// processesOf returns how many processes run an executable.
+func processesOf(executable string) int {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	n := 0
+	for _, link := range links {
+		if path, err := os.Readlink(link); err == nil && path == executable {
+			n++
+		}
+	}
+	return n
+}
