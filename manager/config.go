@@ -3,58 +3,58 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
-	"runtime"
+	"math"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/tuning"
+	"github.com/ccmapd/ccmapd/valueprof"
 )
 
-// Config says what a session samples, and what becomes of it.
+// Config says how a session samples, and where the results go.
 type Config struct {
-	// Source takes the samples, into Queue, with methods of Map's names. Map
-	// already says in its metadata what the target is; the manager adds the
-	// rest, and moves the clock of its window, if it has one. All three are
-	// required, and the manager's alone from New on. Only if the source has a
-	// method Sink() [sampler.Sink], as managed ones have, may the others be nil:
-	// then the queue is the sink's, and the map a new one of the sink's names, of
-	// at most 64 MiB, whose target is this process.
+	// Source pushes samples into Queue, with methods of Map's names. The metadata of
+	// Map already describes the target. The manager adds the rest, and moves the clock
+	// of Map's window, if it has one. All three are required, and belong to the manager
+	// from New on. If the source has a method Sink() [sampler.Sink], as managed sources
+	// have, Queue and Map may be nil. The manager then takes the sink's queue, and makes
+	// a map of at most 64 MiB with the sink's names. The target of that map is this
+	// process.
 	Source sampler.Source
 	Queue  *queue.Queue
 	Map    *ccmap.Map
 
-	// Embedded says that the target runs in this process, so that nobody can tell
-	// what the manager itself uses of CPU time: the tuner is told none of the
-	// daemon, and the report has none.
+	// Embedded says that the target runs in this process. The manager's own CPU time
+	// can then not be told from the target's. The tuner and the report get 0 for it.
 	Embedded bool
 
-	// Tuner changes the interval, beginning with the one that the source has.
-	// Nil leaves it at that, but in a session of [Start], which then has a
-	// [tuning.Tuner] with its defaults, unless FixedInterval is set.
+	// Tuner changes the interval, beginning with the interval of the source. With nil
+	// the interval stays, except in a session of [Start]: that has a [tuning.Tuner]
+	// with its defaults, unless FixedInterval is set.
 	Tuner         Tuner
 	FixedInterval bool
 
-	// Logger receives every change of the interval, how settled the map is, when
-	// the target drifts, and what goes wrong on the way. Nil discards.
+	// Logger receives every change of the interval, how settled the map is, the start
+	// of a drift, and errors that do not end the session. Nil discards.
 	Logger *slog.Logger
 
 	// PublishEvery is the shortest time between two snapshots, and between two
 	// looks for hot methods. 0 means 100 ms.
 	PublishEvery time.Duration
 
-	// Hot says when a method or an edge is hot. OnHot is then called with it,
-	// once in the session, on the manager's goroutine: it must not block.
+	// Hot says when a method or an edge is hot. The manager then calls OnHot once in
+	// the session, on its own goroutine: OnHot must not block.
 	Hot   Thresholds
 	OnHot func(Event)
 
-	// Values says how to learn which methods calls reach.
+	// Values says how to count the methods that calls reach.
 	Values ValueOptions
 
-	// Until ends the session when the map is that settled.
+	// Until ends the session when the map is as settled as the goal.
 	Until Goal
 
 	// Dumps are written at the end, in this order.
@@ -63,16 +63,59 @@ type Config struct {
 
 // Tuner decides on the sampling interval. [tuning.Tuner] is one.
 type Tuner interface {
-	// Observe takes what happened since the last observation, and returns a new
+	// Observe takes in the time since the last observation, and returns a new
 	// interval if it wants one.
 	Observe(tuning.Observation) (tuning.Decision, bool)
 
-	// Missing returns how many more samples with a verdict the next decision
-	// takes: 0 if it waits for none.
+	// Missing returns the number of further samples with a verdict that the next
+	// decision needs. It returns 0 if the decision waits for none.
 	Missing() int
 }
 
-const defaultPublishEvery = 100 * time.Millisecond
+// ValueOptions say how the manager counts the methods that the target's calls reach.
+// The zero value is useful.
+type ValueOptions struct {
+	Off       bool             // count nothing
+	Hash      valueprof.Hash   // index function of the value tables
+	Policy    valueprof.Policy // of the janitor of the tables
+	Capacity  int              // methods in the table of one call site; 0: 15
+	MaxPoints int              // bounds the profile points of the latest calls, and of all calls before; 0: 65,536. The rarest leave
+	Dump      io.Writer        // receives a line for every event in the life of a table, each in one Write; nil: none
+}
+
+// Dump is one output of a session, for example a file.
+type Dump struct {
+	Name string // for people, for example the path
+
+	// Write writes the final snapshot. Its error names the output.
+	Write func(*ccmap.Snapshot) error
+}
+
+// Goal says how settled a map must be for its session to stop: the overlap of two
+// halves of its samples. The zero value is no goal.
+type Goal struct {
+	Of      Granularity
+	Percent float64 // 0 to 100, both excluded
+}
+
+// Granularity names a kind of counters of a map.
+type Granularity uint8
+
+const (
+	Edges    Granularity = iota // call sites with their callees
+	Methods                     // the coarsest
+	Contexts                    // the finest: all sub-paths of all stacks
+)
+
+const (
+	defaultPublishEvery = 100 * time.Millisecond
+	// goalSamples is the least number of samples that reach a goal: a program may
+	// begin with seconds of one activity.
+	goalSamples = 1000
+	// unseen is the number of the rule of three. An event with a share p of the
+	// samples is seen with 95 % probability after unseen/p samples.
+	unseen = 3
+)
 
 func (c *Config) complete() error {
 	if err := c.connect(); err != nil {
@@ -96,43 +139,38 @@ func (c *Config) complete() error {
 	return c.Until.check()
 }
 
-// embeddedBytes bounds a map that nobody has given.
-const embeddedBytes = 64 << 20
+// String returns the goal for people, for example "95 % of edges".
+func (g Goal) String() string { return fmt.Sprintf("%v %% of %v", g.Percent, g.Of) }
 
-// connect completes the way from a source that has a sink of its own to the map.
-func (c *Config) connect() error {
-	own, ok := c.Source.(interface{ Sink() sampler.Sink })
-	if !ok {
+func (g Goal) check() error {
+	if g == (Goal{}) {
 		return nil
 	}
-	sink := own.Sink()
-	if c.Queue == nil {
-		c.Queue = sink.Queue
-	}
-	if c.Map == nil {
-		c.Map = ccmap.New(ccmap.Options{Names: sink.Names, MaxBytes: embeddedBytes})
-		c.Map.Meta().Target, c.Map.Meta().Engine = thisProcess(), engineOf(c.Source)
-	}
-	if c.Queue != sink.Queue || c.Map.Names() != sink.Names {
-		return errors.New("configure manager: the source delivers into another queue, or methods of other names")
+	if !(g.Percent > 0 && g.Percent < 100) || int(g.Of) >= len(granularities) {
+		return fmt.Errorf("configure manager: goal %v is not over 0 and under 100 percent", g)
 	}
 	return nil
 }
 
-// engineOf returns the name of a source that has a sink of its own: "managed", unless
-// it has a method Engine() string.
-func engineOf(s sampler.Source) string {
-	if named, ok := s.(interface{ Engine() string }); ok {
-		return named.Engine()
-	}
-	return "managed"
+// reached reports whether a profile has reached the goal with enough samples.
+// Independent is the effective sample size.
+func (g Goal) reached(s ccmap.Settled, independent float64) bool {
+	rest := 1 - g.Percent/100
+	enough := s.Samples >= goalSamples && independent >= math.Ceil(unseen/rest)
+	return g.Percent > 0 && enough && g.Of.Settled(s) >= g.Percent
 }
 
-// thisProcess describes the process that profiles what it runs itself.
-func thisProcess() ccmap.Target {
-	path, err := os.Executable()
-	if err != nil {
-		path = os.Args[0] // all that is known without /proc
+var granularities = [...]string{Edges: "edges", Methods: "methods", Contexts: "contexts"}
+
+// String returns "edges", "methods" or "contexts".
+func (g Granularity) String() string {
+	if int(g) < len(granularities) {
+		return granularities[g]
 	}
-	return ccmap.Target{PID: os.Getpid(), Executable: path, CommandLine: os.Args, Runtime: runtime.Version()}
+	return fmt.Sprintf("Granularity(%d)", uint8(g))
+}
+
+// Settled returns how settled a profile is at this granularity, in percent.
+func (g Granularity) Settled(s ccmap.Settled) float64 {
+	return [...]float64{Edges: s.Edges, Methods: s.Methods, Contexts: s.Contexts}[g]
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
-// workload draws stacks: a few hot ones and many that are rare.
+// workload draws stacks: a few hot ones and many rare ones.
 type workload struct {
 	*rand.Rand
 	names  *ccmap.Names
@@ -28,8 +28,8 @@ func (w *workload) next() *ccmap.Sample {
 	return stack(w.names, fmt.Sprint(w.prefix, "leaf", k), fmt.Sprint(w.prefix, "mid", k/3), w.prefix+"top", "main")
 }
 
-// fold folds samples of the workload and looks at the map after every chunk.
-// It returns how many of the chunks were drift.
+// fold folds samples of the workload and looks at the map after every chunk. It returns
+// the number of chunks that were drift.
 func (w *workload) fold(m *ccmap.Map, p *phases, chunks int) (drifts int) {
 	for range chunks {
 		for range driftChunk {
@@ -42,9 +42,8 @@ func (w *workload) fold(m *ccmap.Map, p *phases, chunks int) (drifts int) {
 	return drifts
 }
 
-// What halves are expected to overlap is what they do, as far as one split can
-// tell.
-func TestPhaseSettlesAsTheNoiseFloor(t *testing.T) {
+// The expected overlap of halves is their real overlap, as far as one split can tell.
+func TestPhaseConvergesAsTheNoiseFloor(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
 		m := ccmap.New(ccmap.Options{Seed: 1})
@@ -56,8 +55,8 @@ func TestPhaseSettlesAsTheNoiseFloor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if off := math.Abs(f.Edges - p.settled); off > 100/math.Sqrt(float64(f.Samples)) {
-				t.Errorf("seed %d, %d samples: settled to %.1f %%, halves overlap %.1f %%", seed, f.Samples, p.settled, f.Edges)
+			if off := math.Abs(f.Edges - p.converged); off > 100/math.Sqrt(float64(f.Samples)) {
+				t.Errorf("seed %d, %d samples: settled to %.1f %%, halves overlap %.1f %%", seed, f.Samples, p.converged, f.Edges)
 			}
 		}
 	}
@@ -74,7 +73,7 @@ func TestSteadyProgramDoesNotDrift(t *testing.T) {
 	}
 }
 
-// Pruning moves what was sampled long ago to other nodes, in one moment.
+// Pruning moves old samples to other nodes, all at once.
 func TestPruningIsNoDrift(t *testing.T) {
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{Seed: 1, MaxBytes: 128 << 10})
@@ -91,7 +90,7 @@ func TestPruningIsNoDrift(t *testing.T) {
 	}
 }
 
-// A coin is the hardest to tell from drift: nothing but one edge against another.
+// The scatter of a coin is the hardest to tell from drift: there are only two edges.
 func TestTwoStacksDoNotDrift(t *testing.T) {
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{Seed: 1})
@@ -109,15 +108,15 @@ func TestNewPhaseIsDrift(t *testing.T) {
 	a, b := newWorkload(m.Names(), "a.", 1), newWorkload(m.Names(), "b.", 2)
 	var p phases
 	a.fold(m, &p, 50)
-	before := p.settled
-	if n := b.fold(m, &p, 1); n != 1 || p.settled >= before {
-		t.Fatalf("%d drifts in the first chunk; settled to %.1f %%, before to %.1f %%", n, p.settled, before)
+	before := p.converged
+	if n := b.fold(m, &p, 1); n != 1 || p.converged >= before {
+		t.Fatalf("%d drifts in the first chunk; settled to %.1f %%, before to %.1f %%", n, p.converged, before)
 	}
 	if n := b.fold(m, &p, 50); n != 0 {
 		t.Errorf("%d chunks of the new phase drift from itself", n)
 	}
-	if math.Abs(p.settled-before) > 1 {
-		t.Errorf("the new phase settled to %.1f %%, the old one to %.1f %%", p.settled, before)
+	if math.Abs(p.converged-before) > 1 {
+		t.Errorf("the new phase settled to %.1f %%, the old one to %.1f %%", p.converged, before)
 	}
 }
 
@@ -149,12 +148,12 @@ func TestNoEdgesDoNotDrift(t *testing.T) {
 		m.Fold(stack(m.Names(), fmt.Sprint("f", i%7)))
 		p.look(m.Snapshot())
 	}
-	if p.drift || p.settled != 100 {
-		t.Errorf("drift %v, settled to %v %%", p.drift, p.settled)
+	if p.drift || p.converged != 100 {
+		t.Errorf("drift %v, settled to %v %%", p.drift, p.converged)
 	}
 }
 
-// Samples that repeat count for less: as many as are independent.
+// Samples that repeat count for less: their effective size is smaller.
 func TestIndependence(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

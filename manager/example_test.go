@@ -11,8 +11,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// script is a source with a sink of its own, as the sources of virtual machines
-// that run in this process are. It knows what it is to find.
+// script is a source with a sink of its own, like the sources for virtual machines that
+// run in this process. It always takes the same samples.
 type script struct{ sink sampler.Sink }
 
 func newScript() script {
@@ -36,7 +36,7 @@ func (s script) Run(context.Context) (sampler.Ending, error) {
 	return sampler.Ending{Reason: "script ended", Exited: true}, nil
 }
 
-// A program profiles what it runs itself.
+// A program profiles code that it runs itself.
 func ExampleStart() {
 	session, err := manager.Start(context.Background(), manager.Config{Source: newScript()})
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
-// fakeSource pushes what its run function takes, in this process.
+// fakeSource samples with its run function, in this process.
 type fakeSource struct {
 	run func(ctx context.Context) (sampler.Ending, error)
 
 	mu          sync.Mutex
 	stats       sampler.Stats
-	setInterval error // what SetInterval returns
+	setInterval error // the result of SetInterval
 }
 
 func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) { return s.run(ctx) }
@@ -38,13 +38,13 @@ func (s *fakeSource) Stats() sampler.Stats {
 	return s.stats
 }
 
-// session is a manager with a fake source and all it needs.
+// session is the configuration of a manager with a fake source.
 type session struct {
 	source *fakeSource
 	config Config
 }
 
-// newSession returns a session that runs the function with a ring of its own.
+// newSession returns a session whose source runs a function with a ring of its own.
 func newSession(run func(ctx context.Context, r *queue.Ring, names *ccmap.Names)) *session {
 	return newSessionOf(ccmap.Options{Seed: 1}, run)
 }
@@ -63,8 +63,7 @@ func newSessionOf(o ccmap.Options, run func(ctx context.Context, r *queue.Ring, 
 	return &session{source: source, config: Config{Source: source, Queue: q, Map: m}}
 }
 
-// stack returns a sample of methods by their names, innermost first, that
-// stands for 1 ms.
+// stack returns a sample of 1 ms of methods by their names, innermost first.
 func stack(names *ccmap.Names, methods ...string) *ccmap.Sample {
 	s := &ccmap.Sample{Thread: 1, Weight: int64(time.Millisecond), Fresh: ccmap.FreshUnknown}
 	for i, name := range methods {
@@ -74,7 +73,7 @@ func stack(names *ccmap.Names, methods ...string) *ccmap.Sample {
 	return s
 }
 
-// fakeTuner decides by a function and remembers what it was told.
+// fakeTuner decides with a function and counts the samples that it observes.
 type fakeTuner struct {
 	interval time.Duration
 	decide   func(tuning.Observation) (tuning.Decision, bool)

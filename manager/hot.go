@@ -6,8 +6,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// Thresholds say how much CPU time of the target makes a method or an edge hot
-// (the paper, section 3.1.3: "a total counter exceeding threshold"). 0 is never.
+// Thresholds are the CPU times of the target that make a method or an edge hot (the
+// paper, section 3.1.3: "a total counter exceeding threshold"). 0: never hot.
 type Thresholds struct {
 	Method time.Duration // cumulative: a sample counts once for a method
 	Edge   time.Duration // total: a sample counts for each occurrence of the call
@@ -15,26 +15,25 @@ type Thresholds struct {
 
 // Event says that a method or an edge has become hot.
 type Event struct {
-	Method ccmap.MethodID // that is hot, or that is called by the edge
-	// The call, if an edge is hot. Caller is NoMethod if a method is.
-	Caller ccmap.MethodID
-	Offset uint32
+	Method ccmap.MethodID // the hot method, or the callee of the hot edge
+	Caller ccmap.MethodID // of the hot edge; NoMethod: a method is hot
+	Offset uint32         // of the call in the caller
 
-	Counters ccmap.Counters  // that crossed the threshold
-	Snapshot *ccmap.Snapshot // in which they did; it has the contexts
+	Counters ccmap.Counters  // that have crossed the threshold
+	Snapshot *ccmap.Snapshot // with these counters, and the contexts
 }
 
-// hotness finds what has become hot. A look costs a pass over the map, so there
-// is none for a sample: one is due at the end of a turn, once the time sampled
-// since the last one is a lateStep of the smaller threshold. Looks take at most
-// one part in lookShare of the manager's time.
+// hotness finds methods and edges that have become hot. A look is a pass over the
+// map, too expensive for each sample. A look is due at the end of a turn, once the time
+// sampled since the last look is one part in lateStep of the smaller threshold. Looks
+// take at most one part in lookShare of the manager's time.
 type hotness struct {
 	limit Thresholds
 	raise func(Event)
 	every time.Duration // between two looks, at least
 	step  int64         // ns of sampled time between two looks; 0: never look
 
-	next     int64     // sampled time from which a look is due
+	next     int64     // sampled time of the next look, ns
 	earliest time.Time // of the next look
 	raised   map[edge]bool
 }
@@ -60,7 +59,8 @@ func (h *hotness) due(sampled int64) bool {
 	return h.step > 0 && sampled >= h.next && !time.Now().Before(h.earliest)
 }
 
-// look raises an event for all that has become hot since the last look.
+// look raises an event for each method and edge that has become hot since the last
+// look.
 func (h *hotness) look(s *ccmap.Snapshot) {
 	if h.step == 0 {
 		return
@@ -99,8 +99,7 @@ func (h *hotness) lookAtEdges(s *ccmap.Snapshot) {
 	}
 }
 
-// check raises the event of k if its counters have reached the limit for the
-// first time.
+// check raises an event for k when its counters first reach the limit.
 func (h *hotness) check(s *ccmap.Snapshot, limit time.Duration, k edge, c ccmap.Counters) {
 	if c.Time < int64(limit) || h.raised[k] {
 		return

@@ -78,8 +78,8 @@ func TestEdgesBecomeHot(t *testing.T) {
 	})
 }
 
-// TestHotAtTheEnd checks that what crosses in the last turn is raised, even
-// though that turn comes too early for a look.
+// TestHotAtTheEnd checks that a method that becomes hot in the last turn raises an
+// event, although that turn comes too early for a look.
 func TestHotAtTheEnd(t *testing.T) {
 	t.Parallel()
 	raised := 0

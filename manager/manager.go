@@ -6,11 +6,15 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/tuning"
 )
 
 const (
@@ -18,36 +22,36 @@ const (
 	// figures of an idle target advance by it.
 	tick = 250 * time.Millisecond
 
-	// rest is how long samples wait for the next turn after one that they have
-	// caused. It spares a busy source the waking of the manager (see
-	// queue.Queue.Ready), and is far below the time in which a ring fills.
+	// rest is the pause after a turn that samples have caused. It spares a busy
+	// source from waking the manager (see queue.Queue.Ready). A ring takes far
+	// longer to fill.
 	rest = time.Millisecond
 )
 
 // Manager runs one session.
 //
 //	config       written by New only
-//	start … stop of the manager's goroutine, the one in Run
+//	start … stop owned by the manager's goroutine, which runs Run
 //	latest       atomic; written by the manager, read by any goroutine
-//	asked        a token is there if a reader wants a newer snapshot
+//	asked        holds a token if a reader wants a newer snapshot
 //	status       under mu; written by the manager once a turn
 type Manager struct {
 	config Config
 
-	start     time.Time
-	clock     int64 // CLOCK_MONOTONIC, ns, at the start
-	turn      turn
-	sampled   int64         // ns of the target's CPU time that was folded
-	cpu       time.Duration // of this process, at the last observation
-	comments  []string      // of the metadata at the start
-	loss      ccmap.Loss    // outside the map, as its metadata has it
-	published time.Time     // when latest was
-	stale     bool          // the map has changed since
-	hot       hotness
-	settling  *settling
-	values    *values
-	reached   bool                    // the goal is
-	stop      context.CancelCauseFunc // ends the session
+	start       time.Time
+	clock       int64 // CLOCK_MONOTONIC, ns, at the start
+	turn        turn
+	sampled     int64         // ns of the target's CPU time that was folded
+	cpu         time.Duration // of this process, at the last observation
+	comments    []string      // of the metadata at the start
+	loss        ccmap.Loss    // outside the map, as the metadata has it
+	published   time.Time     // time of the last publication
+	stale       bool          // the map has changed since the last publication
+	hot         hotness
+	convergence *convergence
+	values      *values
+	reached     bool                    // the goal is reached
+	stop        context.CancelCauseFunc // ends the session
 
 	latest atomic.Pointer[ccmap.Snapshot]
 	asked  chan struct{} // capacity 1
@@ -64,9 +68,28 @@ type Report struct {
 	Queue    queue.Stats
 	CPU      time.Duration // that this process used during the session; 0 if embedded
 	Written  []string      // names of the dumps that were written
-	Reached  bool          // whether the goal was
-	Drift    bool          // the program did something else in the end than before
+	Reached  bool          // the goal was reached
+	Drift    bool          // in the end the program did something else than before
 	Values   ValueStats
+}
+
+// Status is the state of a session. All counts are since its start.
+type Status struct {
+	Elapsed         time.Duration // at the last turn
+	Samples         uint64        // folded
+	Caught          uint64        // calls that breakpoints have caught
+	Sampled         time.Duration // CPU time of the target that the samples stand for
+	Known, Repeated uint64        // samples with a verdict on their top activation, and repetitions
+	Interval        time.Duration // CPU time between two samples of one thread
+	MissingVerdicts int           // samples with a verdict that the tuner waits for; 0: none
+	Loss            ccmap.Loss    // at the time of the call
+	Threads         int           // attached at the time of the call
+	Nodes           int           // of the map
+	Bytes           int64         // held by the map
+	Pruned          ccmap.PruneStats
+	Settled         ccmap.Settled // the last answer; zero if the profile misleads
+	Blind           ccmap.Blind   // the last answer
+	Drift           bool          // lately the program has done something else than before
 }
 
 // New returns a manager for one session. It takes a first, empty snapshot.
@@ -75,23 +98,23 @@ func New(c Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		config:   c,
-		asked:    make(chan struct{}, 1),
-		hot:      newHotness(c),
-		settling: newSettling(),
-		values:   newValues(c.Values, c.Map.Names(), c.Logger),
+		config:      c,
+		asked:       make(chan struct{}, 1),
+		hot:         newHotness(c),
+		convergence: newConvergence(),
+		values:      newValues(c.Values, c.Map.Names(), c.Logger),
 	}
 	m.latest.Store(c.Map.Snapshot())
 	return m, nil
 }
 
 // Run samples until the context is done, the target has ended or the goal is
-// reached, and then writes the dumps. It is called once. The cause of the context becomes part of
-// the ending's reason.
+// reached, and then writes the dumps. Call it once. The reason of the ending
+// includes the cause of the context.
 //
-// The report is valid beside an error, too, with all that was sampled before.
-// The error joins the source's and those of the dumps that could not be
-// written. Only if the source fails without a single sample, no dump is written.
+// The report is valid even with an error, and has all samples up to it. The error
+// joins the source's error and the errors of dumps that could not be written. If
+// the source fails without a single sample, Run writes no dump.
 func (m *Manager) Run(ctx context.Context) (Report, error) {
 	ctx, m.stop = context.WithCancelCause(ctx)
 	defer m.stop(nil)
@@ -108,7 +131,7 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 		Queue:    m.config.Queue.Stats(),
 		CPU:      m.daemonCPU() - began,
 		Reached:  m.reached,
-		Drift:    m.settling.answer.drift,
+		Drift:    m.convergence.answer.drift,
 		Values:   m.values.stats(),
 	}
 	if err != nil && r.Snapshot.Total().Samples == 0 {
@@ -117,44 +140,6 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 	written, failed := m.dump(r.Snapshot)
 	r.Written = written
 	return r, errors.Join(err, failed)
-}
-
-// sample runs the source beside the manager's turns, until the source returns.
-func (m *Manager) sample(ctx context.Context) (ending sampler.Ending, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ending, err = m.config.Source.Run(ctx)
-	}()
-	go m.settling.work()
-	m.takeTurns(done)
-	return ending, err
-}
-
-// takeTurns returns when done is closed, before a last turn.
-func (m *Manager) takeTurns(done <-chan struct{}) {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	asked := m.asked
-	var due <-chan time.Time // a snapshot that was asked for
-	for {
-		select {
-		case <-done:
-			return
-		case <-m.config.Queue.Ready():
-			m.takeTurn()
-			time.Sleep(rest)
-		case <-ticker.C:
-			m.takeTurn()
-		case <-asked:
-			asked, due = nil, time.After(m.config.PublishEvery-time.Since(m.published))
-		case a := <-m.settling.answers:
-			m.learn(a)
-		case <-due:
-			asked, due = m.asked, nil
-			m.publish()
-		}
-	}
 }
 
 // begin opens the session's metadata and returns the CPU time used before.
@@ -171,13 +156,275 @@ func (m *Manager) begin() time.Duration {
 	return m.cpu
 }
 
-// end takes the last turn, in which all that the source has pushed is folded,
-// and closes the metadata.
+// sample runs the source beside the manager's turns, until the source returns.
+func (m *Manager) sample(ctx context.Context) (ending sampler.Ending, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ending, err = m.config.Source.Run(ctx)
+	}()
+	go m.convergence.work()
+	m.takeTurns(done)
+	return ending, err
+}
+
+// takeTurns takes turns until done is closed.
+func (m *Manager) takeTurns(done <-chan struct{}) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	asked := m.asked
+	var due <-chan time.Time // when a snapshot that was asked for is due
+	for {
+		select {
+		case <-done:
+			return
+		case <-m.config.Queue.Ready():
+			m.takeTurn()
+			time.Sleep(rest)
+		case <-ticker.C:
+			m.takeTurn()
+		case <-asked:
+			asked, due = nil, time.After(m.config.PublishEvery-time.Since(m.published))
+		case a := <-m.convergence.answers:
+			m.learn(a)
+		case <-due:
+			asked, due = m.asked, nil
+			m.publish()
+		}
+	}
+}
+
+// end takes the last turn, which folds the rest of the source's samples, and closes
+// the metadata.
 func (m *Manager) end(e sampler.Ending) {
 	m.takeTurn()
-	m.settleFinally()
+	m.judgeFinally()
 	m.config.Map.Meta().Ended = e.Reason
 	m.stale, m.values.earliest = true, time.Time{}
 	m.publish()
 	m.hot.look(m.latest.Load())
+}
+
+// dump writes all dumps, even after one has failed, and returns the names of the
+// dumps written.
+func (m *Manager) dump(s *ccmap.Snapshot) (written []string, err error) {
+	for _, d := range m.config.Dumps {
+		if failed := d.Write(s); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		written = append(written, d.Name)
+	}
+	return written, err
+}
+
+// turn counts the samples and calls that one turn has folded.
+type turn struct {
+	samples, known, repeated int
+	caught                   int   // calls, which are not samples
+	weight                   int64 // ns of the target's CPU time
+}
+
+// takeTurn folds the samples in the queue, tunes, and looks for hot methods.
+func (m *Manager) takeTurn() {
+	m.turn = turn{}
+	m.config.Queue.Drain(m.fold)
+	m.keepTurn()
+	m.tune()
+	m.askConvergence()
+	m.show()
+	if m.hot.due(m.sampled) {
+		m.publish()
+		m.hot.look(m.latest.Load())
+	}
+}
+
+// fold takes in a sample or a caught call. The manager does all other work once a
+// turn. Only samples of CPU time enter the map.
+func (m *Manager) fold(s *ccmap.Sample) {
+	t := &m.turn
+	if s.Hit {
+		t.caught++
+		m.values.count(s)
+		return
+	}
+	m.config.Map.Fold(s)
+	t.samples++
+	t.weight += s.Weight
+	if s.Early || s.Top == ccmap.TopUnknown {
+		return
+	}
+	t.known++
+	if s.Top == ccmap.TopRepeated {
+		t.repeated++
+	}
+}
+
+// keepTurn adds a turn's counts to the session's counts. The map's window decays
+// with time, even without samples.
+func (m *Manager) keepTurn() {
+	t := m.turn
+	meta := m.config.Map.Meta()
+	m.stale = m.stale || t.samples+t.caught > 0 || meta.Window > 0
+	m.config.Map.Advance(m.clock + int64(time.Since(m.start)))
+	m.sampled += t.weight
+	m.convergence.samples += int64(t.samples)
+	meta.Known += uint64(t.known)
+	meta.Repeated += uint64(t.repeated)
+}
+
+// tune reports a turn to the tuner, and sets the interval that the tuner wants. A
+// source that cannot change its interval keeps the old one.
+func (m *Manager) tune() {
+	if m.config.Tuner == nil {
+		return
+	}
+	cpu := m.daemonCPU()
+	at := time.Since(m.start)
+	d, changed := m.config.Tuner.Observe(tuning.Observation{
+		At:        at,
+		Samples:   m.turn.samples,
+		Known:     m.turn.known,
+		Repeated:  m.turn.repeated,
+		TargetCPU: time.Duration(m.turn.weight),
+		DaemonCPU: cpu - m.cpu,
+		Settled:   m.convergence.percent(),
+		Drift:     m.convergence.answer.drift,
+	})
+	m.cpu = cpu
+	if !changed {
+		return
+	}
+	if err := m.config.Source.SetInterval(d.Interval); err != nil {
+		m.config.Logger.Warn("keep interval", "instead of", d.Interval, "reason", d.Reason, "error", err)
+		return
+	}
+	m.keepInterval(at, d.Reason)
+}
+
+// keepInterval logs the interval in force and keeps it in the metadata. The source
+// may have clamped the interval that it was given.
+func (m *Manager) keepInterval(at time.Duration, reason string) {
+	is := m.config.Source.Stats().Interval
+	meta := m.config.Map.Meta()
+	meta.Interval = append(meta.Interval, ccmap.IntervalChange{At: at, Interval: is, Reason: reason})
+	m.config.Logger.Info("set interval", "to", is, "at", at, "reason", reason)
+}
+
+// daemonCPU returns the CPU time that this process has used. It returns 0 if the
+// target runs in this process.
+func (m *Manager) daemonCPU() time.Duration {
+	if m.config.Embedded {
+		return 0
+	}
+	return processCPU()
+}
+
+// Snapshot returns the map as it was published last, and asks for a newer snapshot.
+// The manager publishes it within [Config.PublishEvery] and a turn if anything has
+// changed. Its profile points may be a second older, or more if there are very many.
+// Without readers the manager publishes nothing. So the first call after a pause
+// returns a snapshot as old as the pause. After Run has returned, Snapshot returns
+// the final one.
+//
+// Any goroutine may call it at any time. It never waits.
+func (m *Manager) Snapshot() *ccmap.Snapshot {
+	select {
+	case m.asked <- struct{}{}:
+	default:
+	}
+	return m.latest.Load()
+}
+
+// publish makes the present map the latest snapshot if the map has changed.
+func (m *Manager) publish() {
+	m.published = time.Now()
+	if !m.stale {
+		return
+	}
+	m.stale = !m.keepPoints()
+	m.keepLoss()
+	m.config.Map.Meta().Duration = time.Since(m.start)
+	m.latest.Store(m.config.Map.Snapshot())
+}
+
+// keepLoss enters the losses between target and map into the map's metadata, beside
+// the losses that the map itself has counted there.
+func (m *Manager) keepLoss() {
+	stats := m.config.Source.Stats()
+	m.keepWarnings(stats.Warning, m.values.phased.warning())
+	now := stats.Loss
+	now.Queue += m.config.Queue.Stats().Dropped
+	l := &m.config.Map.Meta().Loss
+	l.Source, l.Queue, l.Throttled = now.Source, now.Queue, now.Throttled
+	l.Clock, l.ClockTick, l.Unaccounted = now.Clock, now.ClockTick, now.Unaccounted
+	l.Corrupt += now.Corrupt - m.loss.Corrupt
+	l.Orphaned += now.Orphaned - m.loss.Orphaned
+	m.loss = now
+}
+
+// keepWarnings adds the warnings that are not empty to the comments of the start.
+func (m *Manager) keepWarnings(warnings ...string) {
+	comments := m.comments
+	for _, warning := range warnings {
+		if warning != "" {
+			comments = append(comments, ccmap.CommentWarning+warning)
+		}
+	}
+	m.config.Map.Meta().Comments = comments
+}
+
+// Status returns the state at the end of the last turn. Any goroutine may call
+// it at any time.
+func (m *Manager) Status() Status {
+	m.mu.Lock()
+	s := m.status
+	m.mu.Unlock()
+	source := m.config.Source.Stats()
+	s.Threads = source.Threads
+	s.Loss = s.Loss.Add(source.Loss)
+	s.Loss.Queue += m.config.Queue.Stats().Dropped
+	return s
+}
+
+// show updates the state that Status returns. It sets only the losses that the map
+// has counted. Status adds the others.
+func (m *Manager) show() {
+	meta := m.config.Map.Meta()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.status
+	s.Elapsed = time.Since(m.start)
+	s.Samples += uint64(m.turn.samples)
+	s.Caught += uint64(m.turn.caught)
+	s.Sampled = time.Duration(m.sampled)
+	s.Known, s.Repeated = meta.Known, meta.Repeated
+	if m.config.Tuner != nil {
+		s.MissingVerdicts = m.config.Tuner.Missing()
+	}
+	s.Interval = meta.Interval[len(meta.Interval)-1].Interval
+	s.Loss = ccmap.Loss{
+		Corrupt:  meta.Loss.Corrupt - m.loss.Corrupt,
+		Orphaned: meta.Loss.Orphaned - m.loss.Orphaned,
+	}
+	s.Nodes, s.Bytes = m.config.Map.Len(), m.config.Map.Bytes()
+	s.Pruned, s.Settled, s.Blind = meta.Pruned, meta.Settled, m.convergence.answer.blind
+	s.Drift = m.convergence.answer.drift
+}
+
+// processCPU returns the CPU time that this process has used, in user and
+// kernel mode. Getrusage of the process itself does not fail (getrusage(2)).
+func processCPU() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// monotonic returns CLOCK_MONOTONIC in ns, the clock of samples.
+func monotonic() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // Linux has the clock since 2.6 (clock_gettime(2))
+	}
+	return t.Nano()
 }

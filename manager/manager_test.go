@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,7 +136,7 @@ func TestRunKeepsTheWarningOfTheSource(t *testing.T) {
 	}
 }
 
-// TestRunKeepsTheWarningOfPhases beside the source's.
+// TestRunKeepsTheWarningOfPhases: it stands beside the source's warning.
 func TestRunKeepsTheWarningOfPhases(t *testing.T) {
 	t.Parallel()
 	s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) { r.Push(stack(names, "leaf")) })
@@ -143,7 +145,7 @@ func TestRunKeepsTheWarningOfPhases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.values.filed.joined = 7
+	m.values.phased.joined = 7
 	m.keepLoss()
 	comments := m.config.Map.Meta().Comments
 	if len(comments) != 2 || comments[0] != "warning: one is missing" || !strings.HasPrefix(comments[1], "warning: caught calls of the phases 1 to 7 ") {
@@ -239,7 +241,7 @@ func TestDumps(t *testing.T) {
 	}
 	r, err := s.mustStart(t).Run(t.Context())
 	if !errors.Is(err, full) {
-		t.Errorf("error %v, want that of the bad dump", err)
+		t.Errorf("error %v, want the error of the bad dump", err)
 	}
 	if diff := cmp.Diff([]string{"good"}, r.Written); diff != "" || wrote != 1 {
 		t.Errorf("wrote %d samples to (-want +got):\n%s", wrote, diff)
@@ -265,4 +267,255 @@ func TestDumpsOfABrokenSource(t *testing.T) {
 			t.Errorf("%d samples: wrote %q, error %v", samples, r.Written, err)
 		}
 	}
+}
+
+// busyManager returns a manager with the options of a session. Push publishes n
+// samples of the given depth, whose stacks are in the map already.
+func busyManager(tb testing.TB, n, depth int) (m *Manager, push func()) {
+	s := newSessionOf(ccmap.Options{Seed: 1, MaxBytes: 64 << 20, Window: 15 * time.Minute}, nil)
+	tuner, err := tuning.New(tuning.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.config.Tuner = tuner
+	if m, err = New(s.config); err != nil {
+		tb.Fatal(err)
+	}
+	m.begin()
+	ring := s.config.Queue.Ring()
+	samples := []*ccmap.Sample{pyramid(s.config.Map.Names(), depth, "a"), pyramid(s.config.Map.Names(), depth, "b")}
+	push = func() {
+		for i := range n {
+			ring.Push(samples[i%2])
+		}
+		ring.Publish()
+	}
+	push()
+	m.takeTurn()
+	return m, push
+}
+
+// pyramid returns a sample of a stack of the given depth, with its own leaf.
+func pyramid(names *ccmap.Names, depth int, leaf string) *ccmap.Sample {
+	methods := []string{leaf}
+	for i := 1; i < depth; i++ {
+		methods = append(methods, fmt.Sprint("f", i))
+	}
+	return stack(names, methods...)
+}
+
+func TestTurnDoesNotAllocate(t *testing.T) {
+	m, push := busyManager(t, 10, 40)
+	m.convergence.earliest = time.Now().Add(time.Hour) // a question takes a snapshot
+	if n := testing.AllocsPerRun(100, func() { push(); m.takeTurn() }); n > 0 {
+		t.Errorf("a turn allocates %v times", n)
+	}
+}
+
+// BenchmarkTurn measures a whole turn of a small batch: draining, folding, and the work
+// of each turn.
+func BenchmarkTurn(b *testing.B) {
+	for _, samples := range []int{1, 10, 100} {
+		for _, depth := range []int{10, 40} {
+			b.Run(fmt.Sprintf("samples=%d/depth=%d", samples, depth), func(b *testing.B) {
+				m, push := busyManager(b, samples, depth)
+				for b.Loop() {
+					push()
+					m.takeTurn()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*samples), "ns/sample")
+			})
+		}
+	}
+}
+
+func TestSnapshotIsPublishedOnDemand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) {
+			r.Push(stack(names, "leaf"))
+			r.Publish()
+			time.Sleep(10 * time.Second)
+		})
+		m := s.mustStart(t)
+		var done sync.WaitGroup
+		done.Go(func() { m.Run(t.Context()) })
+		defer done.Wait()
+
+		time.Sleep(5 * time.Second)
+		first := m.Snapshot()
+		if n := first.Total().Samples; n != 0 {
+			t.Errorf("%d samples were published without a reader", n)
+		}
+		time.Sleep(time.Second)
+		second := m.Snapshot()
+		if n := second.Total().Samples; n != 1 {
+			t.Errorf("%d samples a second after a reader had asked, want 1", n)
+		}
+		time.Sleep(time.Second)
+		if m.Snapshot() != second {
+			t.Error("an unchanged map was published again")
+		}
+	})
+}
+
+func TestSnapshotsAreRateLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(pushForASecond)
+		m := s.mustStart(t)
+		var done sync.WaitGroup
+		done.Go(func() { m.Run(t.Context()) })
+		defer done.Wait()
+
+		seen := make(map[*ccmap.Snapshot]bool)
+		for range 900 {
+			seen[m.Snapshot()] = true
+			time.Sleep(time.Millisecond)
+		}
+		if n := len(seen); n < 5 || n > 11 {
+			t.Errorf("%d snapshots in 900 ms, want about 9", n)
+		}
+	})
+}
+
+func TestStatusFollowsTheSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) {
+			one := stack(names, "leaf", "root")
+			one.Top = ccmap.TopRepeated
+			r.Push(one)
+			r.Push(&ccmap.Sample{})
+			r.Push(caughtCall(stack(names, "leaf", "root")))
+			r.Publish()
+			time.Sleep(10 * time.Second)
+		})
+		s.source.stats.Threads = 3
+		s.source.stats.Loss.Source = 9
+		m := s.mustStart(t)
+		var done sync.WaitGroup
+		done.Go(func() { m.Run(t.Context()) })
+		defer done.Wait()
+
+		time.Sleep(5 * time.Second)
+		got := m.Status()
+		want := Status{
+			Elapsed: got.Elapsed, Samples: 2, Caught: 1, Sampled: time.Millisecond, Known: 1, Repeated: 1,
+			Interval: 10 * time.Millisecond, Loss: ccmap.Loss{Source: 9, Corrupt: 1}, Threads: 3,
+			Nodes: s.nodesOf("leaf", "root"), Bytes: got.Bytes,
+		}
+		if got != want || got.Elapsed < 4*time.Second || got.Bytes <= 0 {
+			t.Errorf("status %+v\nwant   %+v", got, want)
+		}
+	})
+}
+
+// nodesOf returns the number of nodes of a map with one stack.
+func (s *session) nodesOf(methods ...string) int {
+	m := ccmap.New(ccmap.Options{})
+	m.Fold(stack(m.Names(), methods...))
+	return m.Len()
+}
+
+// TestHammer runs producers, readers of snapshots and readers of the status at once.
+// Every snapshot must be valid, and no snapshot may have fewer samples than the one
+// before.
+func TestHammer(t *testing.T) {
+	t.Parallel()
+	hammer(t, ccmap.Options{Seed: 1})
+}
+
+// TestHammerWithinBudget is TestHammer with a window and a map that is pruned often.
+func TestHammerWithinBudget(t *testing.T) {
+	t.Parallel()
+	r := hammer(t, ccmap.Options{Seed: 1, MaxBytes: 64 << 10, Window: time.Second})
+	if r.Snapshot.Meta().Pruned.Times == 0 {
+		t.Error("the map was never pruned")
+	}
+	var self int64
+	for m := range r.Snapshot.Methods() {
+		self += m.Self().Samples
+	}
+	if total := r.Snapshot.Total().Samples; self != total {
+		t.Errorf("methods have %d of %d samples", self, total)
+	}
+}
+
+func hammer(t *testing.T, o ccmap.Options) Report {
+	t.Helper()
+	const producers, perProducer = 4, 5_000
+	s := newSessionOf(o, nil)
+	s.config.PublishEvery = time.Microsecond
+	s.source.run = func(context.Context) (sampler.Ending, error) {
+		var all sync.WaitGroup
+		for i := range producers {
+			all.Go(func() { produce(s.config.Queue.Ring(), s.config.Map.Names(), i, perProducer) })
+		}
+		all.Wait()
+		return sampler.Ending{Reason: "done"}, nil
+	}
+	m := s.mustStart(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			if err := readUntil(ctx, m); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	r, err := m.Run(ctx)
+	cancel()
+	readers.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.Queue.Delivered + r.Queue.Dropped
+	if got != producers*perProducer || uint64(r.Snapshot.Total().Samples)+r.Values.Caught != r.Queue.Delivered {
+		t.Errorf("%+v, %d samples and %d caught calls in the map; pushed %d",
+			r.Queue, r.Snapshot.Total().Samples, r.Values.Caught, producers*perProducer)
+	}
+	if err := r.Snapshot.CheckValid(); err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// produce pushes samples of stacks that share a part and have many leaves. One in ten
+// is a caught call.
+func produce(r *queue.Ring, names *ccmap.Names, id, n int) {
+	defer r.Close()
+	methods := []string{"a", "b", "c", "d", "e", "f"}
+	for i := range n {
+		one := stack(names, methods[i%3], methods[3+i%2], methods[(id+i)%6], "root")
+		one.Frames[0].Offset = uint32(i)
+		one.Time = monotonic()
+		one.Thread = uint64(id)
+		if i%10 == 0 {
+			caughtCall(one)
+		}
+		r.Push(one)
+	}
+}
+
+// readUntil reads until the context is done, and at least twice.
+func readUntil(ctx context.Context, m *Manager) error {
+	var last int64
+	for reads := 0; reads < 2 || ctx.Err() == nil; reads++ {
+		s := m.Snapshot()
+		if err := s.CheckValid(); err != nil {
+			return err
+		}
+		if recent, ok := s.Recent(); ok && recent.Total().Samples > s.Total().Samples {
+			return errors.New("the window has more samples than the whole run")
+		}
+		n := s.Total().Samples
+		if n < last {
+			return errors.New("a newer snapshot has fewer samples")
+		}
+		last = n
+		m.Status()
+	}
+	return nil
 }

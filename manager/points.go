@@ -1,89 +1,29 @@
 package manager
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/valueprof"
 )
 
-const (
-	// pointsEvery is the least time between two times that the map gets the
-	// profile points anew. There are thousands of them, and few change.
-	pointsEvery = time.Second
-	// pointsShare bounds what that costs: one part in so many of the manager's time.
-	pointsShare = 50
-)
-
-// keepPoints gives the map what was learned of calls, unless it got that just
-// before. It reports whether the map now has all of it.
-func (m *Manager) keepPoints() bool {
-	v := m.values
-	if !v.news {
-		return true
-	}
-	start := time.Now()
-	if start.Before(v.earliest) {
-		return false
-	}
-	m.config.Map.SetPoints(ccmap.OriginBurst, v.points())
-	v.news = false
-	now := time.Now()
-	v.earliest = now.Add(max(pointsEvery, pointsShare*now.Sub(start)))
-	return true
-}
-
-// points returns the profile points of all caught calls, for the map.
-func (v *values) points() []ccmap.Point {
-	if v.off() {
-		return nil
-	}
-	return v.filed.points(v.latest())
-}
-
-// latest returns the points of the calls since the last cut. Null receivers are never
-// seen: a call on a nil interface panics before it is made.
-func (v *values) latest() []ccmap.Point {
-	var points []ccmap.Point
-	for view := range v.caught.Points() {
-		points = append(points, ccmap.Point{
-			Origin:  ccmap.OriginBurst,
-			Kind:    ccmap.PointCall,
-			Method:  ccmap.MethodID(view.Site.Method),
-			Offset:  view.Site.Offset,
-			End:     view.Site.Offset,
-			Callers: v.contexts.frames(view.Site.Context),
-			Count:   int64(view.Count),
-			Values:  pointValues(view.Values),
-			Other:   int64(view.Other),
-			Nulls:   ccmap.NullsUnknown,
-		})
-	}
-	return points
-}
-
-func pointValues(values []valueprof.Value) []ccmap.PointValue {
-	counts := make([]ccmap.PointValue, len(values))
-	for i, v := range values {
-		counts[i] = ccmap.PointValue{Value: v.Value, Count: int64(v.Count)}
-	}
-	return counts
-}
-
-// ValueStats says what was learned of the target's calls. Counts are since the
+// ValueStats counts the target's calls and the profile points made of them, since the
 // start of the session.
 type ValueStats struct {
-	Caught  uint64 // calls that breakpoints caught, of a known place
-	Sites   int    // where they were caught
+	Caught  uint64 // calls that breakpoints caught, at a known place
+	Sites   int    // of these calls
 	Points  int    // profile points
-	Bytes   int    // of memory that these take, their tables included
-	Evicted int    // points that had few calls and made room for others
-	Lost    uint64 // of the caught calls, those in no point any more
+	Bytes   int    // of memory for the points and their tables
+	Evicted int    // points with few calls that made room for others
+	Lost    uint64 // caught calls that are in no point any more
 	Decayed int    // times that the janitor has halved a table
 	Reset   int    // times that it has cleared one
 }
 
-// stats takes time in proportion to the points.
+// stats takes time in proportion to the number of points.
 func (v *values) stats() ValueStats {
 	if v.off() {
 		return ValueStats{}
@@ -91,8 +31,8 @@ func (v *values) stats() ValueStats {
 	points := v.points()
 	s := v.caught.Stats()
 	out := ValueStats{
-		Caught: v.calls, Points: len(points), Bytes: s.Bytes + v.filed.bytes(),
-		Evicted: s.Evicted + v.filed.evicted, Lost: s.Lost + v.filed.lost,
+		Caught: v.calls, Points: len(points), Bytes: s.Bytes + v.phased.bytes(),
+		Evicted: s.Evicted + v.phased.evicted, Lost: s.Lost + v.phased.lost,
 		Decayed: s.Decays, Reset: s.Resets,
 	}
 	for _, p := range ccmap.SumPhases(points) {
@@ -101,4 +41,135 @@ func (v *values) stats() ValueStats {
 		}
 	}
 	return out
+}
+
+const (
+	// pointsEvery is the least time between two updates of the map's profile points.
+	// There are thousands of points, and few change.
+	pointsEvery = time.Second
+	// pointsShare bounds the cost: updates take at most one part in pointsShare of the
+	// manager's time.
+	pointsShare = 50
+)
+
+// keepPoints gives the profile points to the map, unless the last update was just
+// before. It reports whether the map now has all points.
+func (m *Manager) keepPoints() bool {
+	v := m.values
+	if !v.changed {
+		return true
+	}
+	start := time.Now()
+	if start.Before(v.earliest) {
+		return false
+	}
+	m.config.Map.SetPoints(ccmap.OriginBurst, v.points())
+	v.changed = false
+	now := time.Now()
+	v.earliest = now.Add(max(pointsEvery, pointsShare*now.Sub(start)))
+	return true
+}
+
+// phasedPoints are the caught calls of the run as profile points, by the phases of the
+// program:
+//
+//	calls ──▶ Profile ──cut──▶ chunk ──assign──▶ all
+//
+// A look at the latest chunk of samples finds a drift, and the new phase begins with
+// that chunk (see phases). So the manager cuts a chunk of calls when it asks for the
+// look, and assigns the chunk to a phase after the answer. A phase that ends keeps its
+// counts.
+//
+// The number of points is bounded. If there are too many, all earlier phases become
+// one, with a warning in the profile. If there are still too many, the points with the
+// fewest calls leave.
+type phasedPoints struct {
+	limit int           // of all
+	all   []ccmap.Point // in order, each once
+	chunk []ccmap.Point // cut, and not yet assigned to a phase
+	phase uint32        // the present one
+
+	joined uint32 // the first phases, this many, have become one; 0: none
+
+	evicted int    // points that made room for others
+	lost    uint64 // calls in any context that the evicted points had counted
+}
+
+// assign adds the chunk to the present phase, or to a new one.
+func (p *phasedPoints) assign(newPhase bool) {
+	if newPhase {
+		p.phase++
+	}
+	p.all = ccmap.SumPoints(p.all, p.inPhase(p.chunk))
+	p.chunk = nil
+	p.makeRoom()
+}
+
+// inPhase sets the phase of points to the present one.
+func (p *phasedPoints) inPhase(points []ccmap.Point) []ccmap.Point {
+	for i := range points {
+		points[i].Phase = p.phase
+	}
+	return points
+}
+
+// points returns all points with the latest points. As far as is known these belong to
+// the present phase.
+func (p *phasedPoints) points(latest []ccmap.Point) []ccmap.Point {
+	return ccmap.SumPoints(p.all, p.inPhase(p.chunk), p.inPhase(latest))
+}
+
+func (p *phasedPoints) makeRoom() {
+	if len(p.all) <= p.limit {
+		return
+	}
+	for i := range p.all {
+		if pt := &p.all[i]; pt.Phase != 0 && pt.Phase != p.phase {
+			pt.Phase, p.joined = 0, p.phase
+		}
+	}
+	p.all = ccmap.SumPoints(p.all)
+	if len(p.all) <= p.limit {
+		return
+	}
+	slices.SortFunc(p.all, fewerCalls)
+	rarest := p.all[:len(p.all)-p.limit/2]
+	p.evicted += len(rarest)
+	for _, pt := range rarest {
+		if pt.Callers == nil {
+			p.lost += uint64(pt.Count)
+		}
+	}
+	p.all = ccmap.SumPoints(p.all[len(rarest):])
+}
+
+// warning says which phases have become one. It is empty if none have.
+func (p *phasedPoints) warning() string {
+	if p.joined == 0 {
+		return ""
+	}
+	return fmt.Sprintf("caught calls of the phases 1 to %d of the program became one, phase 1: there were too many for the profile", p.joined)
+}
+
+// fewerCalls sorts rare points first, and among equals the points in a context before
+// the points in any.
+func fewerCalls(a, b ccmap.Point) int {
+	inAny := func(p ccmap.Point) int {
+		if p.Callers == nil {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.Count, b.Count), cmp.Compare(inAny(a), inAny(b)), a.Compare(b))
+}
+
+// bytes returns the memory of the points without their callers, which contexts owns.
+func (p *phasedPoints) bytes() int {
+	n := 0
+	for _, list := range [][]ccmap.Point{p.all, p.chunk} {
+		for i := range list {
+			n += int(unsafe.Sizeof(list[i])) + cap(list[i].Values)*int(unsafe.Sizeof(ccmap.PointValue{}))
+		}
+	}
+	return n
 }

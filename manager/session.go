@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
-// Session is a manager in a goroutine of its own, for a program that profiles
-// what it runs itself.
+// Session is a manager in a goroutine of its own, for a program that profiles code
+// that it runs itself.
 //
 //	manager, stop, done  set by Start
 //	report, err          written by the session's goroutine before it closes done
@@ -26,19 +29,19 @@ type Session struct {
 	err    error
 }
 
-// errStopped is why a session ends that was stopped.
+// errStopped is the cause of the ending after Stop.
 var errStopped = errors.New("as asked for")
 
 // Start begins a session for a target that runs in this process, and returns at
-// once. It is New and Run with [Config.Embedded] set. Of the configuration it
-// needs the source alone, if that has a queue and names of its own, as those of
-// packages sampler/wasm and sampler/starlark have:
+// once. It is New and Run with [Config.Embedded] set. If the source has a queue and
+// names of its own, as the sources in sampler/wasm and sampler/starlark have, the
+// configuration needs the source only:
 //
 //	session, err := manager.Start(ctx, manager.Config{Source: profiler})
 //
 // The session lasts until [Session.Stop], the context's end, the source's end or
 // [Config.Until], and has a goroutine until then. Its interval is tuned, unless
-// [Config.FixedInterval] is set or the source has none.
+// [Config.FixedInterval] is set or the source has no interval.
 func Start(ctx context.Context, c Config) (*Session, error) {
 	c.Embedded = true
 	if err := c.addTuner(); err != nil {
@@ -54,19 +57,46 @@ func Start(ctx context.Context, c Config) (*Session, error) {
 	return s, nil
 }
 
+func (s *Session) run(ctx context.Context) {
+	defer close(s.done)
+	defer s.stop(nil)
+	s.report, s.err = s.manager.Run(ctx)
+}
+
+// Snapshot returns the map as it was published last and asks for a newer snapshot,
+// as [Manager.Snapshot] does. It never waits: a program that reads now and then gets
+// the snapshot that its last read asked for. Once the session is done, Snapshot
+// returns the final one.
+func (s *Session) Snapshot() *ccmap.Snapshot { return s.manager.Snapshot() }
+
+// Status returns the state at the end of the last turn.
+func (s *Session) Status() Status { return s.manager.Status() }
+
+// Done is closed when the session has ended and its dumps are written.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Stop ends the session, waits until all samples are folded and
+// all dumps are written, and returns the results of Run. Every further call returns
+// the same.
+func (s *Session) Stop() (Report, error) {
+	s.stop(errStopped)
+	<-s.done
+	return s.report, s.err
+}
+
 // EmbeddedSampleCost is the CPU time of a sample that a target in this process takes
-// itself: WebAssembly 1.3 to 3.5 µs, at 10 to 1,000 frames, in a loop (BenchmarkSample
-// of package wasm), and more where caches are cold.
+// itself. WebAssembly takes 1.3 to 3.5 µs, at 10 to 1,000 frames, in a loop
+// (BenchmarkSample of package wasm), and more where caches are cold.
 const EmbeddedSampleCost = 5 * time.Microsecond
 
-// addTuner adds the tuner that a session in this process has by default.
+// addTuner adds the default tuner of a session in this process.
 func (c *Config) addTuner() error {
 	if c.Tuner != nil || c.FixedInterval || c.Source == nil {
 		return nil
 	}
 	stats := c.Source.Stats()
 	if stats.Interval <= 0 || stats.Unit == ccmap.Instructions {
-		return nil // what is executed is recorded whole, or sampled when the VM asks for it
+		return nil // the VM records everything, or asks for samples itself
 	}
 	tuner, err := tuning.New(tuning.Config{Initial: stats.Interval, SampleCost: EmbeddedSampleCost})
 	if err != nil {
@@ -76,28 +106,44 @@ func (c *Config) addTuner() error {
 	return nil
 }
 
-func (s *Session) run(ctx context.Context) {
-	defer close(s.done)
-	defer s.stop(nil)
-	s.report, s.err = s.manager.Run(ctx)
+// embeddedBytes bounds the map that connect makes.
+const embeddedBytes = 64 << 20
+
+// connect takes the queue and the names from a source that has a sink of its own, and
+// makes the map.
+func (c *Config) connect() error {
+	own, ok := c.Source.(interface{ Sink() sampler.Sink })
+	if !ok {
+		return nil
+	}
+	sink := own.Sink()
+	if c.Queue == nil {
+		c.Queue = sink.Queue
+	}
+	if c.Map == nil {
+		c.Map = ccmap.New(ccmap.Options{Names: sink.Names, MaxBytes: embeddedBytes})
+		c.Map.Meta().Target, c.Map.Meta().Engine = thisProcess(), engineOf(c.Source)
+	}
+	if c.Queue != sink.Queue || c.Map.Names() != sink.Names {
+		return errors.New("configure manager: the source delivers into another queue, or methods of other names")
+	}
+	return nil
 }
 
-// Snapshot returns the map as it was published last and asks for a newer one, as
-// [Manager.Snapshot] does. It never waits: a program that reads now and then reads
-// what was there at its last look. Once the session is done, it is the final one.
-func (s *Session) Snapshot() *ccmap.Snapshot { return s.manager.Snapshot() }
+// engineOf returns the name of a source that has a sink of its own: the result of its
+// method Engine() string, or "managed" without that method.
+func engineOf(s sampler.Source) string {
+	if named, ok := s.(interface{ Engine() string }); ok {
+		return named.Engine()
+	}
+	return "managed"
+}
 
-// Status returns the state at the end of the last turn.
-func (s *Session) Status() Status { return s.manager.Status() }
-
-// Done is closed when the session has ended and its dumps are written.
-func (s *Session) Done() <-chan struct{} { return s.done }
-
-// Stop ends the session if it has not ended, waits until all that was sampled is
-// folded and the dumps are written, and returns what Run does. It may be called
-// again, and returns the same.
-func (s *Session) Stop() (Report, error) {
-	s.stop(errStopped)
-	<-s.done
-	return s.report, s.err
+// thisProcess describes this process as the target.
+func thisProcess() ccmap.Target {
+	path, err := os.Executable()
+	if err != nil {
+		path = os.Args[0] // without /proc nothing better is known
+	}
+	return ccmap.Target{PID: os.Getpid(), Executable: path, CommandLine: os.Args, Runtime: runtime.Version()}
 }

@@ -24,7 +24,8 @@ type hostedSource struct {
 
 func (s *hostedSource) Sink() sampler.Sink { return s.sink }
 
-// newHosted returns a source that pushes one sample and then waits to be stopped.
+// newHosted returns a source that pushes one sample and then waits until the session
+// stops.
 func newHosted() *hostedSource {
 	s := &hostedSource{sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
 	s.stats.Interval = 10 * time.Millisecond
@@ -73,8 +74,8 @@ func TestStartNeedsASourceAlone(t *testing.T) {
 	})
 }
 
-// A session in this process tunes as the command does, unless it is told not to:
-// samples that always find the same activation are taken less often.
+// A session in this process tunes as the command does, unless its interval is fixed:
+// samples that always find the same activation come less often.
 func TestStartTunes(t *testing.T) {
 	t.Parallel()
 	for _, fixed := range []bool{false, true} {
@@ -168,8 +169,8 @@ func TestStartedSessionEndsByItself(t *testing.T) {
 	}
 }
 
-// TestStartKeepsWhatIsGiven: a map with the sink's names, and a queue that is the
-// sink's, are used as they are; others are refused.
+// TestStartKeepsWhatIsGiven: Start uses a given map with the sink's names, and the
+// sink's queue, and refuses others.
 func TestStartKeepsWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	source := newHosted()
@@ -195,8 +196,8 @@ func TestStartKeepsWhatIsGiven(t *testing.T) {
 	}
 }
 
-// TestStartTellsTheTunerNothingOfTheTargetsOwnTime: the CPU time of this process is
-// not the daemon's.
+// TestStartTellsTheTunerNothingOfTheTargetsOwnTime: the CPU time of this process does
+// not count as the daemon's.
 func TestStartTellsTheTunerNothingOfTheTargetsOwnTime(t *testing.T) {
 	t.Parallel()
 	observed := make(chan time.Duration, 1)
@@ -210,7 +211,7 @@ func TestStartTellsTheTunerNothingOfTheTargetsOwnTime(t *testing.T) {
 		},
 	}})
 	if got := <-observed; got != 0 {
-		t.Errorf("the tuner is told of %v", got)
+		t.Errorf("the tuner observes %v", got)
 	}
 	if r, err := s.Stop(); err != nil || r.CPU != 0 {
 		t.Errorf("report has %v, %v", r.CPU, err)

@@ -9,8 +9,9 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// BenchmarkFold measures what a sample costs the manager: all samples of one thread,
-// whose innermost frames change; or each of another thread, with another stack.
+// BenchmarkFold measures the manager's cost of a sample. Either all samples are of one
+// thread, whose innermost frames change, or each sample is of another thread, with
+// another stack.
 func BenchmarkFold(b *testing.B) {
 	for _, depth := range []int{10, 40} {
 		for _, threads := range []int{1, 1000} {
@@ -36,8 +37,7 @@ func BenchmarkFold(b *testing.B) {
 	}
 }
 
-// BenchmarkPoints measures how long the manager takes to give the map all points
-// anew, which nothing but time makes it do again.
+// BenchmarkPoints measures an update of all profile points of the map.
 func BenchmarkPoints(b *testing.B) {
 	for _, sites := range []int{1000, 10_000} {
 		b.Run(fmt.Sprintf("points=%d", sites), func(b *testing.B) {
@@ -46,7 +46,7 @@ func BenchmarkPoints(b *testing.B) {
 			v := newValues(ValueOptions{}, names, slog.New(slog.DiscardHandler))
 			leaf, root := names.Intern(ccmap.Method{Name: "leaf"}), names.Intern(ccmap.Method{Name: "root"})
 			for i := range sites {
-				v.hit(&ccmap.Sample{Frames: []ccmap.Frame{{Method: leaf}, {Method: root, Offset: uint32(i)}}})
+				v.count(&ccmap.Sample{Frames: []ccmap.Frame{{Method: leaf}, {Method: root, Offset: uint32(i)}}})
 			}
 			for b.Loop() {
 				m.SetPoints(ccmap.OriginBurst, v.points())

@@ -2,6 +2,8 @@ package manager
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,8 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
-// sampleUntilDone pushes samples of the workloads, one every 10 ms, with so many
-// of each before the next, until the context is done.
+// sampleUntilDone returns a function that pushes samples of workloads until the context
+// is done: one every 10 ms, each samples of one workload before the next workload.
 func sampleUntilDone(each int, prefixes ...string) func(context.Context, *queue.Ring, *ccmap.Names) {
 	return func(ctx context.Context, r *queue.Ring, names *ccmap.Names) {
 		var all []*workload
@@ -78,8 +80,8 @@ func TestDurationComesBeforeTheGoal(t *testing.T) {
 	})
 }
 
-// A program that has done one thing only so far has settled at once, as far as
-// halves can tell.
+// The halves of a program that has done only one thing so far agree at once. So goals
+// need a least number of samples.
 func TestFewSamplesAreNoGoal(t *testing.T) {
 	t.Parallel()
 	perfect := ccmap.Settled{Methods: 100, Edges: 100, Contexts: 100}
@@ -105,7 +107,7 @@ func TestFewSamplesAreNoGoal(t *testing.T) {
 	}
 }
 
-// While a program drifts, agreeing halves are no goal.
+// Agreeing halves do not reach a goal while the program drifts.
 func TestDriftIsNoGoal(t *testing.T) {
 	t.Parallel()
 	s := newSession(nil)
@@ -113,7 +115,7 @@ func TestDriftIsNoGoal(t *testing.T) {
 	m := s.mustStart(t)
 	var stopped error
 	m.stop = func(cause error) { stopped = cause }
-	a := answer{settled: ccmap.Settled{Edges: 99, Samples: 5000}, independent: 5000, drift: true}
+	a := answer{converged: ccmap.Settled{Edges: 99, Samples: 5000}, independent: 5000, drift: true}
 	if m.learn(a); stopped != nil {
 		t.Errorf("stopped while the program drifted: %v", stopped)
 	}
@@ -135,8 +137,8 @@ func TestGoalsAreChecked(t *testing.T) {
 	}
 }
 
-// The tuner is told how settled the map is, and of drift.
-func TestTunerHearsOfSettlingAndDrift(t *testing.T) {
+// The tuner hears how far the map has converged, and of drift.
+func TestTunerHearsOfConvergenceAndDrift(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var settled float64
@@ -190,7 +192,7 @@ func TestStatusSaysHowSettledTheMapIs(t *testing.T) {
 	})
 }
 
-// The window is of time, not of samples: it empties while the target is idle.
+// The window counts time, not samples: it empties while the target is idle.
 func TestWindowOfAnIdleTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,8 +217,8 @@ func TestWindowOfAnIdleTarget(t *testing.T) {
 	})
 }
 
-// TestUntilKnowsNothingOfTheUnknown: a profile without names is not settled, though
-// all of its samples are the same.
+// TestUntilKnowsNothingOfTheUnknown: a profile without names does not converge, even if
+// all its samples are the same.
 func TestUntilKnowsNothingOfTheUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,4 +239,42 @@ func TestUntilKnowsNothingOfTheUnknown(t *testing.T) {
 			t.Errorf("reached %t, settled %+v", r.Reached, meta.Settled)
 		}
 	})
+}
+
+// BenchmarkConvergence measures the answer to each question: the overlap of two halves,
+// and the look for drift.
+func BenchmarkConvergence(b *testing.B) {
+	for _, nodes := range []int{10_000, 100_000, 1_000_000} {
+		m := bushyMap(nodes)
+		b.Run(fmt.Sprintf("question=floors/nodes=%d", nodes), func(b *testing.B) {
+			for b.Loop() {
+				overlapOfHalves(m.Snapshot())
+			}
+		})
+		b.Run(fmt.Sprintf("question=drift/nodes=%d", nodes), func(b *testing.B) {
+			for b.Loop() {
+				new(phases).look(m.Snapshot())
+			}
+		})
+	}
+}
+
+// bushyMap returns a map with a number of nodes. Its stacks have 20 frames of 2,000
+// methods, and branch at any depth.
+func bushyMap(nodes int) *ccmap.Map {
+	m := ccmap.New(ccmap.Options{Seed: 1})
+	rng := rand.New(rand.NewPCG(1, 1))
+	one := stack(m.Names(), make([]string, 20)...)
+	for i := range one.Frames {
+		one.Frames[i].Method = m.Names().Intern(ccmap.Method{Name: fmt.Sprint("f", i)})
+	}
+	for m.Len() < nodes {
+		changed := rng.IntN(len(one.Frames))
+		for i := range changed {
+			k := rng.IntN(100)*20 + i
+			one.Frames[i].Method = m.Names().Intern(ccmap.Method{Name: fmt.Sprint("f", k)})
+		}
+		m.Fold(one)
+	}
+	return m
 }
