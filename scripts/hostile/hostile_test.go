@@ -207,3 +207,34 @@ func TestStoppedIsSeen(t *testing.T) {
 		t.Errorf("%d processes of %s, %v", processesOf(self), self, err)
 	}
 }
+
+// A profile is in bounds if it knows of all time, however much of it no sample has seen,
+// and warns of that.
+func TestLosses(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	var got sessionReport
+	for _, c := range []struct {
+		seen, unaccounted, clock time.Duration
+		warns                    bool
+		misses                   int
+	}{
+		{97 * s, 3 * s, 100 * s, false, 0},
+		{60 * s, 40 * s, 100 * s, true, 0},
+		{60 * s, 40 * s, 100 * s, false, 1},
+		{60 * s, 37 * s, 100 * s, true, 1},
+		{105 * s, -5 * s, 100 * s, true, 1},
+		{90 * s, 5 * s, 95 * s, true, 1},
+	} {
+		got.Profile.Time, got.Loss.Unaccounted, got.Loss.Clock = c.seen, c.unaccounted, c.clock
+		if r := (strain{}).row(100*s, got, c.warns); len(r.misses) != c.misses {
+			t.Errorf("%+v: %q", c, r.misses)
+		}
+	}
+	if r := (strain{seen: 90}).row(100*s, got, true); len(r.misses) != 1 {
+		t.Errorf("90 %% seen, want 90: %q", r.misses)
+	}
+	if r := (strain{}).row(s/10, sessionReport{}, true); len(r.misses) != 1 {
+		t.Errorf("a clock of 0 passes: %q", r.misses)
+	}
+}

@@ -161,7 +161,7 @@ func (k *killing) session(ctx context.Context) (*session, error) {
 const killsFile = "kills.json"
 
 func (k *killing) attachDensely(ctx context.Context) (*session, error) {
-	return k.attach(ctx, k.computer.pid(), k.folder, killsFile, "-i", "1ms", "--tune=false", "--hits", "10000")
+	return k.attach(ctx, "", k.computer.pid(), filepath.Join(k.folder, killsFile), "-i", "1ms", "--tune=false", "--hits", "10000")
 }
 
 // wait lets a random time pass, up to most.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,14 +33,15 @@ type session struct {
 	stderr capped // guarded by mu
 }
 
-// attach starts ccmapd on a process. The profile goes to a file whose folder is also
-// that for temporary files.
-func (h *hostile) attach(ctx context.Context, pid int, folder, file string, flags ...string) (*session, error) {
-	s := &session{file: folder + "/" + file, samples: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
-	args := append([]string{"attach", strconv.Itoa(pid), "--json", "-o", s.file}, flags...)
-	s.cmd = exec.CommandContext(ctx, h.ccmapd, args...)
-	s.cmd.Dir = folder
-	s.cmd.Env = append(s.cmd.Environ(), "TMPDIR="+folder)
+// attach starts ccmapd on a process, by a command before it if that is not "". The
+// profile goes to a file whose folder has the temporary files, too.
+func (h *hostile) attach(ctx context.Context, before string, pid int, file string, flags ...string) (*session, error) {
+	s := &session{file: file, samples: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
+	args := append(strings.Fields(before), h.ccmapd, "attach", strconv.Itoa(pid), "--json", "-o", file)
+	args = append(args, flags...)
+	s.cmd = exec.CommandContext(ctx, args[0], args[1:]...)
+	s.cmd.Dir = filepath.Dir(file)
+	s.cmd.Env = append(s.cmd.Environ(), "TMPDIR="+s.cmd.Dir)
 	s.cmd.Stdout = &s.stdout
 	out, err := s.cmd.StderrPipe()
 	if err == nil {

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/scripts/report"
+)
+
+// lossesCampaign compares the CPU time that a profile speaks of with the CPU clock of
+// the process that was sampled.
+var lossesCampaign = campaign{
+	name:  "losses",
+	about: "hold the time that a profile knows of against the process's own clock",
+	example: `  go run ./scripts/hostile losses            all programs, about two minutes
+  go run ./scripts/hostile losses -only 'threads*' -o ''
+                                             some, printed`,
+	head: []string{"program, and what goes on beside it", "interval", "its own clock", "ccmapd's reading",
+		"seen", "unaccounted", "samples lost", "warns"},
+	run: runLosses,
+}
+
+// strain is a program under conditions in which samples may be lost.
+type strain struct {
+	name     string
+	tasks    string // of the computer
+	interval time.Duration
+	hogs     int           // processes beside it that use two CPUs each
+	before   string        // command that ccmapd is started by
+	stop     time.Duration // for which ccmapd is stopped meanwhile
+	quick    bool
+	seen     float64 // least part, percent; 0: no bound
+}
+
+func strains() []strain {
+	const ms = time.Millisecond
+	return []strain{
+		{name: "calls and sorts", tasks: "calls,sorts", interval: 10 * ms, seen: 90},
+		{name: "calls and sorts, often", tasks: "calls,sorts", interval: ms, seen: 90, quick: true},
+		{name: "calls and sorts, as often as can be", tasks: "calls,sorts", interval: ms / 10, seen: 90},
+		{name: "threads that live for less than an interval", tasks: "threads", interval: 10 * ms},
+		{name: "threads that come and go, often", tasks: "threads", interval: ms, quick: true},
+		{name: "deep stacks and garbage", tasks: "stacks,garbage", interval: ms, seen: 90},
+		{name: "plugin, C library, children and signals", tasks: "plugin,library,children,signals", interval: ms, seen: 80},
+		{name: "all of these", tasks: "all", interval: ms},
+		{name: "all, with 2 busy processes beside", tasks: "all", interval: ms, hogs: 2},
+		{name: "all, with 2 busy processes, ccmapd at nice 19", tasks: "all", interval: ms, hogs: 2, before: "nice -n 19"},
+		{name: "all, ccmapd stopped for 1 s", tasks: "all", interval: ms, stop: time.Second, quick: true},
+		{name: "all, ccmapd stopped for 3 s", tasks: "all", interval: ms / 10, stop: 3 * time.Second},
+	}
+}
+
+// strainTime is how long a program works while it is sampled.
+const strainTime = 5 * time.Second
+
+func runLosses(ctx context.Context, h *hostile) error {
+	if err := h.buildComputer(ctx); err != nil {
+		return err
+	}
+	var failed error
+	for _, s := range strains() {
+		if !h.wants(s.name) || h.quick && !s.quick {
+			continue
+		}
+		if err := h.strain(ctx, s); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	return failed
+}
+
+// strain samples a program from before its work until its end, and adds the row.
+func (h *hostile) strain(ctx context.Context, s strain) error {
+	folder, err := os.MkdirTemp(h.work, "losses-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	c, err := h.compute(ctx, s.tasks, "for", strainTime.String())
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for range s.hogs {
+		hog, err := h.compute(ctx, "calls,sorts", "for", time.Hour.String())
+		if err != nil {
+			return err
+		}
+		defer hog.stop()
+		io.WriteString(hog.in, "\n")
+	}
+	file := filepath.Join(folder, "losses.json")
+	ccmapd, err := h.attach(ctx, s.before, c.pid(), file, "-i", s.interval.String(), "--tune=false")
+	if err != nil {
+		return err
+	}
+	defer ccmapd.kill()
+	<-ccmapd.samples
+	own, err := c.works(func() {
+		if s.stop > 0 {
+			time.Sleep(strainTime / 10)
+			ccmapd.signal(unix.SIGSTOP)
+			time.Sleep(s.stop)
+			ccmapd.signal(unix.SIGCONT)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := ccmapd.end(); err != nil {
+		return err
+	}
+	r, err := ccmapd.report()
+	if err != nil {
+		return err
+	}
+	top, err := h.child(ctx, limits{}, h.ccmapd, "top", "-n", "1", file)
+	if err != nil {
+		return err
+	}
+	h.add(s.row(own, r, strings.Contains(top.stdout+top.stderr, "no sample stands for")))
+	return nil
+}
+
+// works lets the computer work, and returns the CPU time that it used by its own clock.
+func (c *computer) works(meanwhile func()) (time.Duration, error) {
+	before, err := cpuOf(c.pid())
+	if err != nil {
+		return 0, err
+	}
+	if _, err := io.WriteString(c.in, "\n"); err != nil {
+		return 0, fmt.Errorf("start the computer's work: %w", err)
+	}
+	meanwhile()
+	after, err := c.answer()
+	switch {
+	case err != nil:
+		return 0, err
+	case after.Wrong > 0:
+		return 0, fmt.Errorf("%d answers of the computer are wrong", after.Wrong)
+	}
+	return after.CPU - before, nil
+}
+
+// cpuOf reads the CPU clock of a process.
+func cpuOf(pid int) (time.Duration, error) {
+	var t unix.Timespec
+	clock := int32(^pid<<3 | 2) // CPUCLOCK_SCHED of the process, as clock_getcpuclockid(3) makes it
+	if err := unix.ClockGettime(clock, &t); err != nil {
+		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// sessionReport is the part of ccmapd's report that campaigns read.
+type sessionReport struct {
+	Profile struct {
+		Time    time.Duration `json:"time_ns"`
+		Samples int64         `json:"samples"`
+	} `json:"profile"`
+	Loss struct {
+		Source      int64         `json:"source"`
+		Queue       int64         `json:"queue"`
+		Clock       time.Duration `json:"clock_ns"`
+		Unaccounted time.Duration `json:"unaccounted_ns"`
+	} `json:"loss"`
+}
+
+// report returns what ccmapd has reported at its end.
+func (s *session) report() (sessionReport, error) {
+	var r sessionReport
+	if err := json.NewDecoder(bytes.NewReader(s.stdout.Bytes())).Decode(&r); err != nil {
+		return r, fmt.Errorf("read ccmapd's report: %w\n%s", err, tail(s.says()))
+	}
+	return r, nil
+}
+
+// The bounds of a row.
+const (
+	mostApart   = 2 // percent between the two readings of the clock
+	mostTooMuch = 3 // percent of the clock that samples may stand for beyond it
+	mostSilent  = 5 // percent that may be unaccounted without a warning
+	// grain is the time that no bound is finer than, on a program that got little.
+	grain = 50 * time.Millisecond
+)
+
+// row holds a report against the process's own clock.
+func (s strain) row(own time.Duration, got sessionReport, warns bool) row {
+	clock := got.Loss.Clock
+	share := func(part time.Duration) float64 { return 100 * float64(part) / float64(max(own, 1)) }
+	seen, unaccounted := share(got.Profile.Time), share(got.Loss.Unaccounted)
+	lost := got.Loss.Source + got.Loss.Queue
+	told := "no"
+	if warns {
+		told = "yes"
+	}
+	r := row{cells: []string{s.name, s.interval.String(), report.Seconds(own.Seconds()), report.Percent(share(clock)) + " %",
+		report.Percent(seen) + " %", report.Percent(unaccounted) + " %", strconv.FormatInt(lost, 10), told}}
+	over := func(part time.Duration, percent float64) bool { return share(part) > percent && part > grain }
+	if apart := (clock - own).Abs(); over(apart, mostApart) {
+		r.miss("the two readings of the clock are %v apart", apart)
+	}
+	if apart := (got.Profile.Time + got.Loss.Unaccounted - clock).Abs(); over(apart, mostApart) {
+		r.miss("seen and unaccounted are %v off the clock", apart)
+	}
+	if over(-got.Loss.Unaccounted, mostTooMuch) {
+		r.miss("samples stand for %.1f %% more than the clock", -unaccounted)
+	}
+	if over(got.Loss.Unaccounted, mostSilent) && !warns {
+		r.miss("%.1f %% are unaccounted, without a warning", unaccounted)
+	}
+	if seen < s.seen {
+		r.miss("%.1f %% of the time was seen, want %.0f %%", seen, s.seen)
+	}
+	return r
+}
