@@ -23,7 +23,8 @@ var fuzzCampaign = campaign{
 	example: `  go run ./scripts/hostile fuzz              all that RELIABILITY.md does not have; hours
   go run ./scripts/hostile fuzz -only FuzzFold,sampler/perf -again
                                              a function, and a package, once more`,
-	head: []string{"decoder", "time", "executions", "findings"},
+	apart: true,
+	head:  []string{"decoder", "time", "executions", "findings"},
 	flags: func(flags *flag.FlagSet) {
 		flags.DurationVar(&fuzzing.time, "time", 10*time.Minute, "`TIME` that each is fuzzed for")
 		flags.IntVar(&fuzzing.parallel, "parallel", 1, "fuzz with `N` processes")

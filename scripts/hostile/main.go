@@ -3,7 +3,8 @@
 //
 //	go run ./scripts/hostile --help           lists the campaigns
 //	go run ./scripts/hostile kills            one campaign, into RELIABILITY.md
-//	go run ./scripts/hostile kills -quick     a few rounds, in CI; writes no page
+//	go run ./scripts/hostile kills -quick     a few rounds; writes no page
+//	go run ./scripts/hostile all -quick       a few rounds of each campaign, in CI
 //
 // Each campaign is a subcommand with a file of its own. It registers by a line in
 // [campaigns]. It builds programs ([hostile.build]), runs commands within
@@ -39,6 +40,7 @@ type campaign struct {
 	about   string   // one line
 	example string   // command lines, each with its purpose
 	head    []string // of the table; the first cell of a row is its name
+	apart   bool     // is not one of "all", since it takes hours
 	flags   func(*flag.FlagSet)
 	run     func(context.Context, *hostile) error
 }
@@ -72,6 +74,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	all := campaigns()
+	if args[0] == "all" {
+		return runAll(all, args[1:], stdout, stderr)
+	}
 	i := slices.IndexFunc(all, func(c campaign) bool { return c.name == args[0] })
 	if i < 0 {
 		fmt.Fprintf(stderr, "hostile: there is no campaign %q; 'go run ./scripts/hostile --help' lists them\n", args[0])
@@ -91,6 +96,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// runAll runs campaigns in turn, and returns the highest status.
+func runAll(all []campaign, args []string, stdout, stderr io.Writer) int {
+	status := 0
+	for _, c := range all {
+		if !c.apart {
+			fmt.Fprintf(stderr, "== %s: %s\n", c.name, c.about)
+			status = max(status, run(append([]string{c.name}, args...), stdout, stderr))
+		}
+	}
+	return status
 }
 
 // attack runs the campaign, writes its rows, and returns an error for each row out of its
