@@ -5,35 +5,53 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // WriteFile writes the snapshot to the file at path, in the format and
-// compression of its name ([FormatOf]), with the permissions that the umask
-// leaves. Of a name like default.pgo it writes what [ForPGO] leaves.
+// compression of its name ([FormatOf]). Of a name like default.pgo it writes what
+// [ForPGO] leaves.
 //
-// The file appears as a whole or not at all: the content goes to a temporary
-// file in the same directory, is synced, and is renamed. What stood at path,
-// a symbolic link too, is replaced, and after an error still stands. Errors name
-// the file.
+// The file appears as a whole or not at all, even if the process is killed or the
+// machine stops: the content goes to a temporary file in the same directory, is
+// synced, and is renamed. A file or symbolic link at path is replaced; after an
+// error in writing it still stands. A new file is for its owner alone; a
+// replaced one keeps its owner and permissions, as far as the process may set them.
+// Temporary files of processes that were killed are removed by the next WriteFile to
+// the directory.
+//
+// A stream ([IsStream]) is written into as it is. Errors name the file.
 func WriteFile(path string, s *ccmap.Snapshot) error {
 	format, compression, err := FormatOf(path)
 	if err == nil && IsPGO(path) {
 		s, err = ForPGO(s)
 	}
 	if err == nil {
-		err = replaceFile(path, func(w io.Writer) error {
-			return writeCompressed(w, format, compression, s)
-		})
+		err = writeFile(path, format, compression, s)
 	}
+	return nameFile(path, err)
+}
+
+// WriteFileAs is [WriteFile] in a format that the name need not tell, uncompressed:
+// for streams such as /dev/fd/3.
+func WriteFileAs(path string, f Format, s *ccmap.Snapshot) error {
+	return nameFile(path, writeFile(path, f, Plain, s))
+}
+
+func writeFile(path string, f Format, c Compression, s *ccmap.Snapshot) error {
+	write := func(w io.Writer) error { return writeCompressed(w, f, c, s) }
+	if IsStream(path) {
+		return writeStream(path, write)
+	}
+	return replaceFile(path, write)
+}
+
+func nameFile(path string, err error) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, cause(err))
 	}
@@ -80,41 +98,3 @@ func compress(w io.Writer, c Compression) (io.WriteCloser, error) {
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
-
-// replaceFile puts what write writes in the place of the file at path.
-func replaceFile(path string, write func(io.Writer) error) error {
-	f, err := createTemp(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name()) // the first error is the one to report
-	}
-	return err
-}
-
-// createTemp creates a file that did not exist, with the permissions of a new
-// file rather than the 0600 of os.CreateTemp, and follows no link to it.
-func createTemp(dir string) (*os.File, error) {
-	const attempts = 100
-	var err error
-	for range attempts {
-		var f *os.File
-		name := filepath.Join(dir, fmt.Sprintf(".ccmapd-%016x.tmp", rand.Uint64()))
-		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o666)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
-	}
-	return nil, err
-}

@@ -10,13 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // content is what a map says, for comparisons that do not go through any code
 // of this package.

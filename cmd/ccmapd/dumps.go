@@ -34,7 +34,7 @@ func checkOutputs(patterns []string) error {
 		if slices.ContainsFunc(patterns[:i], func(other string) bool { return isSameOutput(other, pattern) }) {
 			return usagef("output %s is named twice", pattern)
 		}
-		if isStdout(pattern) {
+		if isNameless(pattern) {
 			continue
 		}
 		if info, err := os.Stat(pattern); err == nil && info.IsDir() {
@@ -43,7 +43,7 @@ func checkOutputs(patterns []string) error {
 		if _, _, err := export.FormatOf(pattern); err != nil {
 			return usagef("output %s: %w", pattern, err)
 		}
-		if dir := filepath.Dir(pattern); !strings.Contains(dir, pidMark) {
+		if dir := filepath.Dir(pattern); !strings.Contains(dir, pidMark) && !export.IsStream(pattern) {
 			if err := checkWritable(pattern, dir); err != nil {
 				return err
 			}
@@ -91,14 +91,18 @@ func writeTemp(s *ccmap.Snapshot, pid int) (string, error) {
 func (f *samplingFlags) dumps(env *environment, pid int) []manager.Dump {
 	var dumps []manager.Dump
 	for _, pattern := range f.outputs {
-		if isStdout(pattern) {
-			dumps = append(dumps, manager.Dump{Name: stdoutName, Write: output{stdout: env.profile, format: f.stdoutFormat()}.write})
-			continue
-		}
-		path := strings.ReplaceAll(pattern, pidMark, strconv.Itoa(pid))
-		dumps = append(dumps, manager.Dump{Name: path, Write: func(s *ccmap.Snapshot) error {
-			return explainWrite(export.WriteFile(path, s))
-		}})
+		o := f.output(env, pattern, pid)
+		dumps = append(dumps, manager.Dump{Name: o.path, Write: o.write})
 	}
 	return dumps
+}
+
+func (f *samplingFlags) output(env *environment, pattern string, pid int) output {
+	switch {
+	case isStdout(pattern):
+		return output{path: stdoutName, stdout: env.profile, format: f.streamFormat()}
+	case isNameless(pattern):
+		return output{path: pattern, format: f.streamFormat()}
+	}
+	return output{path: strings.ReplaceAll(pattern, pidMark, strconv.Itoa(pid))}
 }

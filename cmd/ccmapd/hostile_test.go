@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 )
@@ -155,6 +157,7 @@ func TestHostileOutputs(t *testing.T) {
 		filepath.Join(dir, "out"):                "unknown format by its name",
 		"-":                                      "say --to",
 		"/dev/stdout":                            "say --to",
+		os.DevNull:                               "say --to",
 		filepath.Join(dir, "out.json") + " --to=": "must be pprof, xml, json or folded",
 	} {
 		for _, line := range []string{"convert FILE OUT", "merge FILE -o OUT"} {
@@ -163,6 +166,45 @@ func TestHostileOutputs(t *testing.T) {
 			if code == exitOK || stdout != "" || !strings.Contains(stderr, want) {
 				t.Errorf("ccmapd %s to %s: exit code %d, stdout %q, stderr %q, want %q", line, out, code, stdout, stderr, want)
 			}
+		}
+	}
+}
+
+// TestStreams: what is a pipe or device stays one, and gets the profile.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := writeFiles(t, dir)["json"]
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"convert FILE OUT --to json", "merge FILE -o OUT --to json", "attach 42 -o OUT --to json", "attach 42 -o OUT.json"} {
+		pipe := filepath.Join(t.TempDir(), "pipe")
+		args := strings.Fields(strings.NewReplacer("FILE", file, "OUT", pipe).Replace(line))
+		if strings.HasSuffix(line, ".json") {
+			pipe += ".json"
+		}
+		if err := unix.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan []byte, 1)
+		go func() {
+			text, _ := os.ReadFile(pipe)
+			got <- text
+		}()
+		r := runEngines(t, []engine{fakeEngine(false)}, args...)
+		if text := <-got; r.code != exitOK || !bytes.HasPrefix(text, want[:20]) {
+			t.Errorf("ccmapd %s: exit code %d, %s, read from the pipe: %.40q", line, r.code, r.stderr, text)
+		}
+		if strings.Contains(r.stdout, "ccmapd top") {
+			t.Errorf("ccmapd %s: a command reads the pipe again: %s", line, r.stdout)
+		}
+	}
+	for _, line := range []string{"convert FILE /dev/null --to xml", "attach 42 -o /dev/null"} {
+		r := runEngines(t, []engine{fakeEngine(false)}, commandLine(line, file, "")...)
+		if info, err := os.Stat(os.DevNull); r.code != exitOK || err != nil || info.Mode()&os.ModeCharDevice == 0 {
+			t.Errorf("ccmapd %s: exit code %d, %s, /dev/null is %v", line, r.code, r.stderr, info.Mode())
 		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 )
 
 // output is where a command writes a profile to: a file, whose name gives the
-// format, or standard output.
+// format, standard output, or a stream without such a name, for example /dev/fd/3.
 type output struct {
 	path   string
-	stdout io.Writer     // nil for a file
-	format export.Format // of standard output
+	stdout io.Writer     // nil for a file or stream
+	format export.Format // of standard output and of a stream; 0: of the name
 }
 
 // formats are those that --to knows by their names.
@@ -29,24 +29,50 @@ func registerTo(cmd *cobra.Command, to *choice) {
 	for _, f := range formats {
 		to.from = append(to.from, f.String())
 	}
-	registerChoice(cmd, to, "to", "`FORMAT` of standard output: "+orList(to.from))
+	registerChoice(cmd, to, "to", "`FORMAT` of standard output, a pipe or a device: "+orList(to.from))
 }
 
 // stdoutName is how standard output is called where profiles are listed.
 const stdoutName = "standard output"
 
-func isStdout(path string) bool { return path == stdPath || path == "/dev/stdout" }
+func isStdout(path string) bool {
+	return path == stdPath || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1"
+}
+
+// isNameless reports whether an output has no name that gives a format: standard
+// output, a pipe or a device.
+func isNameless(path string) bool {
+	if isStdout(path) {
+		return true
+	}
+	_, _, err := export.FormatOf(path)
+	return err != nil && export.IsStream(path)
+}
+
+// formatNamed returns the format that --to names, 0 if it does not.
+func formatNamed(to choice) export.Format {
+	if i := slices.Index(to.from, to.value); i >= 0 {
+		return formats[i]
+	}
+	return 0
+}
 
 // newOutput checks what is known before anything was read, so that nobody waits
 // for a result that has nowhere to go.
 func newOutput(env *environment, path string, to choice) (output, error) {
-	toStdout := isStdout(path)
+	format := formatNamed(to)
+	name := path
+	if isStdout(path) {
+		name = stdoutName
+	}
 	switch {
-	case toStdout && to.value == "":
-		return output{}, usagef("standard output has no name that gives a format: say --to pprof, xml, json or folded")
-	case toStdout:
-		return output{path: stdoutName, stdout: env.stdout, format: formats[slices.Index(to.from, to.value)]}, nil
-	case to.value != "":
+	case isNameless(path) && format == 0:
+		return output{}, usagef("%s has no name that gives a format: say --to pprof, xml, json or folded", name)
+	case isStdout(path):
+		return output{path: stdoutName, stdout: env.stdout, format: format}, nil
+	case isNameless(path):
+		return output{path: path, format: format}, nil
+	case format != 0:
 		return output{}, usagef("--to %s is for standard output: the format of %s is that of its name", to.value, path)
 	}
 	if _, _, err := export.FormatOf(path); err != nil {
@@ -57,7 +83,7 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 
 // writes returns the format of the output.
 func (o output) writes() export.Format {
-	if o.stdout != nil {
+	if o.format != 0 {
 		return o.format
 	}
 	format, _, _ := export.FormatOf(o.path) // was checked by newOutput
@@ -65,8 +91,11 @@ func (o output) writes() export.Format {
 }
 
 func (o output) write(s *ccmap.Snapshot) error {
-	if o.stdout != nil {
+	switch {
+	case o.stdout != nil:
 		return explainWrite(export.Write(o.stdout, o.format, s))
+	case o.format != 0:
+		return explainWrite(export.WriteFileAs(o.path, o.format, s))
 	}
 	return explainWrite(export.WriteFile(o.path, s))
 }
@@ -75,6 +104,8 @@ func (o output) write(s *ccmap.Snapshot) error {
 // the exit code where it is not the usual one.
 func explainWrite(err error) error {
 	switch {
+	case errors.Is(err, export.ErrForeignPipe):
+		return exitError{exitPermission, withHint(err, "Choose another name or, if you trust its reader, write '-o - > FILE'.")}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return exitError{exitPermission, withHint(err, "Choose a directory that you may write to.")}
 	case errors.Is(err, fs.ErrNotExist):

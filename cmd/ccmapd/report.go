@@ -97,9 +97,9 @@ func printNext(w io.Writer, files []string) {
 	}
 }
 
-// named returns the outputs that have a name by which they can be read.
+// named returns the outputs that can be read again: no streams.
 func named(files []string) []string {
-	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == stdoutName })
+	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == stdoutName || export.IsStream(f) })
 }
 
 // isFormat reports whether the name of a file is that of one of the formats.

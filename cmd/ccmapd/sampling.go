@@ -67,10 +67,13 @@ sample falls to 1/e of its weight with every --window. See 'ccmapd top --recent'
 Each --output is written in the format of its name: .pb.gz or .pb (pprof), .pgo
 (for 'go build -pgo', as by 'convert --pgo'), .xml, .json or .folded, each also
 with .gz or .zst. A %p in it becomes the pid. Without --output the profile goes to
-ccmapd-PID.pb.gz in the working directory. Files are replaced as a whole. A
-symbolic link in the place of a file is replaced, not followed; links among its
-directories are followed. If no --output can be written in the end, the profile
-goes to a new directory in $TMPDIR (or /tmp).
+ccmapd-PID.pb.gz in the working directory. Files are replaced as a whole. A new one
+is for its owner alone, because it holds command lines; a replaced one keeps its
+owner and permissions. A symbolic link in the place of a file is replaced, not
+followed; links among its directories are followed. Pipes, devices and /dev/fd/N are
+written into; without an extension their format is that of --to, or pprof. If no
+--output can be written in the end, the profile goes to a new directory in $TMPDIR
+(or /tmp).
 
 With --json: profile {as in top}, until {of, percent, reached}, drift, written
 [files], source {samples, of which repaired, rooted, truncated, kernel, foreign,
@@ -170,7 +173,7 @@ func (f *samplingFlags) check() error {
 	if len(f.outputs) == 0 {
 		f.outputs = []string{defaultOutput}
 	}
-	if f.to.value != "" && !f.toStdout() {
+	if f.to.value != "" && !slices.ContainsFunc(f.outputs, isNameless) {
 		return usagef("--to %s is for standard output: add -o -", f.to.value)
 	}
 	return checkOutputs(f.outputs)
@@ -181,17 +184,16 @@ func (f *samplingFlags) toStdout() bool { return slices.ContainsFunc(f.outputs, 
 
 // formatOf returns the format of an output that was checked.
 func (f *samplingFlags) formatOf(output string) export.Format {
-	if isStdout(output) {
-		return f.stdoutFormat()
+	if isNameless(output) {
+		return f.streamFormat()
 	}
 	format, _, _ := export.FormatOf(output)
 	return format
 }
 
-// stdoutFormat is pprof, unless --to says otherwise.
-func (f *samplingFlags) stdoutFormat() export.Format {
-	return formats[max(0, slices.Index(f.to.from, f.to.value))]
-}
+// streamFormat is the format of outputs without a name: pprof, unless --to says
+// otherwise.
+func (f *samplingFlags) streamFormat() export.Format { return cmp.Or(formatNamed(f.to), export.Pprof) }
 
 // apart returns an environment that leaves standard output to the profile, if that is
 // where it goes: all else is printed on standard error.
@@ -199,7 +201,7 @@ func (f *samplingFlags) apart(env *environment) (*environment, error) {
 	if !f.toStdout() {
 		return env, nil
 	}
-	if f.stdoutFormat() == export.Pprof && terminalWidth(env.stdout) > 0 {
+	if f.streamFormat() == export.Pprof && terminalWidth(env.stdout) > 0 {
 		return nil, withHint(usagef("standard output is a terminal, and pprof is no text"), "Redirect it, name a file, or add --to folded.")
 	}
 	rest := *env
