@@ -13,6 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler/wasm/symbols"
 )
@@ -59,24 +60,35 @@ func (p *Profiler) CompileModule(ctx context.Context, binary []byte) (wazero.Com
 func digestOf(binary []byte) digest { return sha256.Sum256(binary) }
 
 // module returns what there is to know of a binary. wazero, too, compiles a binary
-// once for all that are compiled at a time, with the listeners of the first.
+// once for all that are compiled at a time, with the listeners of the first. A binary is
+// read without mu, because samples of guests wait for it; of two readings at a time the
+// first counts.
 func (p *Profiler) module(binary []byte) (*module, error) {
 	id := digestOf(binary)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if m := p.modules[id]; m != nil {
+	if m := p.known(id); m != nil {
 		return m, nil
 	}
-	m, err := p.readModule(bytes.Clone(binary))
+	m, err := p.readModule(id, bytes.Clone(binary))
 	if err != nil {
 		return nil, err
 	}
-	m.id = hex.EncodeToString(id[:8])
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first := p.modules[id]; first != nil {
+		return first, nil
+	}
 	p.modules[id] = m
 	return m, nil
 }
 
-func (p *Profiler) readModule(binary []byte) (*module, error) {
+func (p *Profiler) known(id digest) *module {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.modules[id]
+}
+
+func (p *Profiler) readModule(id digest, binary []byte) (*module, error) {
+	budget := debuginfo.NewBudget(len(binary))
 	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{
 		Marks:      true,
 		Calls:      p.options.HitBudget >= 0 && !p.options.Exact,
@@ -84,16 +96,18 @@ func (p *Profiler) readModule(binary []byte) (*module, error) {
 		MultiValue: p.multiValue,
 		TailCalls:  p.tailCalls && !p.options.Exact,
 		Announce:   p.announces,
+		Debug:      budget,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("rewrite module: %w", err)
 	}
-	table, err := symbols.Read(binary)
+	table, err := symbols.Read(binary, budget)
 	if err != nil {
 		return nil, err
 	}
 	return &module{
 		profiler:  p,
+		id:        hex.EncodeToString(id[:8]),
 		rewritten: rewritten,
 		symbols:   table,
 		methods:   make([]atomic.Uint32, table.Len()),

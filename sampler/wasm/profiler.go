@@ -34,9 +34,9 @@ type Profiler struct {
 	exact   *exact // nil: guests are sampled
 
 	mu                    sync.Mutex
-	host                  api.Module // of the functions that rewritten modules import; nil before the first CompileModule
-	multiValue, tailCalls bool       // the runtime has them, as is found out then
-	modules               map[digest]*module
+	host                  api.Module         // of the functions that rewritten modules import; nil before the first CompileModule
+	multiValue, tailCalls bool               // the runtime has them, as is found out then
+	modules               map[digest]*module // that have been read
 
 	instances instances
 	exit      atomic.Uint64

@@ -55,7 +55,7 @@ func leavesOf(binary []byte) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := symbols.Read(binary)
+	names, err := symbols.Read(binary, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -31,17 +31,20 @@ func goGuest(tb testing.TB) []byte {
 }
 
 func BenchmarkRewrite(b *testing.B) {
-	guest := goGuest(b)
+	guest, lines := goGuest(b), dwarfModule(b, "tinygo")
 	for _, c := range []struct {
 		name    string
+		guest   []byte
 		options rewrite.Options
 	}{
-		{"marks=false", rewrite.Options{MultiValue: true}},
-		{"marks=true", rewrite.Options{MultiValue: true, Marks: true, Calls: true}},
-		{"tails=true", rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true}},
-		{"exact=true", rewrite.Options{MultiValue: true, Marks: true, Exact: true}},
+		{"guest=go/marks=false", guest, rewrite.Options{MultiValue: true}},
+		{"guest=go/marks=true", guest, rewrite.Options{MultiValue: true, Marks: true, Calls: true}},
+		{"guest=go/tails=true", guest, rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true}},
+		{"guest=go/exact=true", guest, rewrite.Options{MultiValue: true, Marks: true, Exact: true}},
+		{"guest=tinygo/lines=true", lines, rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true}},
 	} {
-		b.Run("guest=go/"+c.name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
+			guest := c.guest
 			b.SetBytes(int64(len(guest)))
 			b.ReportAllocs()
 			size := 0

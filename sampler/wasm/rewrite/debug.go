@@ -1,10 +1,10 @@
 package rewrite
 
 import (
-	"debug/dwarf"
-	"errors"
-	"io"
+	"cmp"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
 
 // wazero prints the source lines of a trap's frames from DWARF, and it keeps
@@ -12,19 +12,17 @@ import (
 // (v1.12.0, wazevo/engine.go). So every rewritten module gets sections of its
 // own in place of the original's: of these, they hold what wazero reads
 // (wasmdebug/dwarf.go), the ranges of units and inlined calls and the line
-// tables, with all addresses moved to where the code is now.
+// tables, with all addresses moved to where the code is now. wazero has no
+// guard against DWARF of bad intent, so no byte of the original's reaches it.
 
-func isDebug(section string) bool { return strings.HasPrefix(section, ".debug_") }
+func isDebug(section string) bool { return strings.HasPrefix(section, debuginfo.Prefix) }
 
 // writeDebug appends the debug sections to the tail.
-func (a *assembly) writeDebug() {
+func (a *assembly) writeDebug(b *debuginfo.Budget) {
 	w := debugWriter{}
-	if d := a.readDebug(); d != nil {
-		f := newForward(a.out.spans)
-		r := debugReader{data: d, forward: f, writer: &w, budget: len(a.module.data)}
-		if !r.read() {
-			w = debugWriter{}
-		}
+	r := debugReader{budget: b, forward: newForward(a.out.spans), writer: &w, tables: map[*debuginfo.LineTable]lineTable{}}
+	if r.read(a.debugSections()); b.Spent() {
+		w = debugWriter{}
 	}
 	w.endUnit()
 	for _, s := range w.sections() {
@@ -35,80 +33,77 @@ func (a *assembly) writeDebug() {
 	}
 }
 
-// readDebug opens the original's DWARF exactly as wazero does; nil if wazero
-// would do without.
-func (a *assembly) readDebug() *dwarf.Data {
-	section := map[string][]byte{}
+// debugSections are those that wazero reads of the original.
+func (a *assembly) debugSections() debuginfo.Sections {
+	sections := debuginfo.Sections{}
 	for _, c := range a.module.customs {
-		if isDebug(c.name) {
-			section[c.name] = a.module.data[c.inside.start:c.inside.end]
+		switch name := strings.TrimPrefix(c.name, debuginfo.Prefix); name {
+		case "abbrev", "info", "line", "ranges", "str":
+			if isDebug(c.name) {
+				sections[name] = a.module.data[c.inside.start:c.inside.end]
+			}
 		}
 	}
-	if len(section) == 0 {
-		return nil
-	}
-	d, err := dwarf.New(section[".debug_abbrev"], nil, nil, section[".debug_info"],
-		section[".debug_line"], nil, section[".debug_ranges"], section[".debug_str"])
-	if err != nil {
-		return nil
-	}
-	return d
+	return sections
 }
 
 // A debugReader goes through the entries in wazero's order and hands the ones
 // that it looks at to the writer.
 type debugReader struct {
-	data    *dwarf.Data
+	data    *debuginfo.Data
+	budget  *debuginfo.Budget
 	forward forward
 	writer  *debugWriter
-	budget  int // line rows and ranges that may still be written
-	tables  map[int64]lineTable
-	files   int64 // what the unit's file indices are shifted by
+	tables  map[*debuginfo.LineTable]lineTable
+	ranges  []debuginfo.Range // reused
+	table   lineTable         // of the unit
 }
 
 // lineTable is a line table that has been written.
 type lineTable struct {
 	offset uint32
-	files  int64 // what file indices are shifted by
+	files  int64 // their number; they count from 1
+	shift  int64 // of the original's file numbers
 	ok     bool
 }
 
-// read is false if the tables expand to more than any compiler makes of them:
-// hostile ones refer to the same bytes again and again.
-func (r *debugReader) read() bool {
-	r.tables = map[int64]lineTable{}
-	entries := r.data.Reader()
-	for r.budget > 0 {
-		e, err := entries.Next()
-		if err != nil || e == nil {
-			return true
-		}
-		switch e.Tag {
-		case dwarf.TagCompileUnit:
-			r.unit(e)
-		case dwarf.TagInlinedSubroutine:
-			r.inlined(e)
+// read goes through the units while the budget lasts: hostile ones refer to the same
+// bytes again and again.
+func (r *debugReader) read(s debuginfo.Sections) {
+	r.data = debuginfo.New(s, r.budget)
+	for _, u := range r.data.Units() {
+		for e := range r.data.Entries(u) {
+			switch e.Tag {
+			case debuginfo.TagCompileUnit:
+				r.unit(u, e)
+			case debuginfo.TagInlinedSubroutine:
+				r.inlined(u, e)
+			}
 		}
 	}
-	return false
 }
 
-// ranges are an entry's ranges, moved. Those that wazero ignores, because a
+// moved are an entry's ranges, moved. Those that wazero ignores, because a
 // linker has removed their code, are left out.
-func (r *debugReader) ranges(e *dwarf.Entry) (moved [][2]uint32) {
-	ranges, err := r.data.Ranges(e)
-	if err != nil {
-		return nil
-	}
-	r.budget -= len(ranges)
-	for _, pcs := range ranges {
-		if isTombstone(pcs[0]) || isTombstone(pcs[1]) || pcs[0] >= pcs[1] || pcs[1] >= tombstones {
+func (r *debugReader) moved(u *debuginfo.Unit, e *debuginfo.Entry) (moved [][2]uint32) {
+	r.ranges = r.data.AppendRanges(r.ranges[:0], u, e)
+	for _, pcs := range r.ranges {
+		if isTombstone(pcs.Low) || isTombstone(pcs.High) || pcs.Low >= pcs.High || pcs.High >= tombstones {
 			continue
 		}
-		moved = append(moved, [2]uint32{r.forward.address(uint32(pcs[0])), r.forward.address(uint32(pcs[1]))})
+		if !r.budget.Keep(rangeBytes) {
+			return nil
+		}
+		moved = append(moved, [2]uint32{r.forward.address(uint32(pcs.Low)), r.forward.address(uint32(pcs.High))})
 	}
 	return moved
 }
+
+// Parts cost these bytes of the budget, for the memory here and in wazero.
+const (
+	rangeBytes = 16
+	rowBytes   = 16
+)
 
 // tombstones are the addresses from which on linkers mark removed code.
 const tombstones = 1<<32 - 2
@@ -118,63 +113,54 @@ func isTombstone(address uint64) bool {
 	return low == 0 || low == -1 || low == -2
 }
 
-func (r *debugReader) unit(e *dwarf.Entry) {
-	ranges := r.ranges(e)
-	table := r.lineTable(e)
-	r.files = table.files
-	r.writer.unit(ranges, table)
+func (r *debugReader) unit(u *debuginfo.Unit, e *debuginfo.Entry) {
+	r.table = r.lineTable(u)
+	r.writer.unit(r.moved(u, e), r.table)
 }
 
-func (r *debugReader) inlined(e *dwarf.Entry) {
-	ranges := r.ranges(e)
+func (r *debugReader) inlined(u *debuginfo.Unit, e *debuginfo.Entry) {
+	ranges := r.moved(u, e)
 	if len(ranges) == 0 {
 		return
 	}
-	file, known := e.Val(dwarf.AttrCallFile).(int64)
-	line, _ := e.Val(dwarf.AttrCallLine).(int64)
-	column, _ := e.Val(dwarf.AttrCallColumn).(int64)
+	file := e.Number(debuginfo.CallFile) + r.table.shift
 	r.writer.inlined(inlinedCall{
-		ranges: ranges, children: e.Children, known: known && file >= 0,
-		file: uint32(file + r.files), line: uint32(line), column: uint32(column),
+		ranges: ranges, children: e.Children, known: e.Has(debuginfo.CallFile) && file > 0 && file <= r.table.files,
+		file: uint32(file), line: uint32(max(e.Number(debuginfo.CallLine), 0)), column: uint32(max(e.Number(debuginfo.CallColumn), 0)),
 	})
 }
 
 // lineTable writes a unit's line table, once if several units share it. It is
 // not ok where wazero finds none or an error.
-func (r *debugReader) lineTable(unit *dwarf.Entry) lineTable {
-	at, _ := unit.Val(dwarf.AttrStmtList).(int64)
-	if t, ok := r.tables[at]; ok {
-		return t
+func (r *debugReader) lineTable(u *debuginfo.Unit) lineTable {
+	lines, ok := r.data.Lines(u)
+	if !ok {
+		return lineTable{}
 	}
-	var t lineTable
-	if lines, err := r.data.LineReader(unit); err == nil && lines != nil {
-		t = r.writeLines(lines)
+	t, ok := r.tables[lines]
+	if !ok {
+		t = r.writeLines(u, lines)
+		r.tables[lines] = t
 	}
-	r.tables[at] = t
 	return t
 }
 
-func (r *debugReader) writeLines(lines *dwarf.LineReader) lineTable {
-	p := lineProgram{index: map[*dwarf.LineFile]uint32{}}
-	files := lines.Files()
-	t := lineTable{ok: true}
-	if len(files) > 0 && files[0] != nil {
-		t.files = 1 // DWARF 5 counts files from 0
+func (r *debugReader) writeLines(u *debuginfo.Unit, lines *debuginfo.LineTable) lineTable {
+	p := lineProgram{}
+	first, end := lines.Files()
+	for i := first; i < end; i++ {
+		p.names = append(p.names, cmp.Or(r.data.FileName(u, int64(i)), unknownFile))
 	}
-	var row dwarf.LineEntry
-	for {
-		err := lines.Next(&row)
-		if errors.Is(err, io.EOF) {
-			break
+	t := lineTable{shift: int64(1 - first)}
+	err := lines.EachRow(func(row *debuginfo.Row) {
+		if r.budget.Keep(rowBytes) {
+			p.row(row, r.forward.address(uint32(min(row.Address, 1<<32-1))), row.File+uint64(t.shift))
 		}
-		if r.budget--; err != nil || r.budget < 0 {
-			return lineTable{files: t.files}
-		}
-		p.setFiles(lines.Files(), t.files)
-		row.Address = uint64(r.forward.address(uint32(min(row.Address, 1<<32-1))))
-		p.row(&row)
+	})
+	if err != nil || r.budget.Spent() {
+		return t
 	}
-	p.setFiles(lines.Files(), t.files)
+	t.files, t.ok = int64(len(p.names)), true
 	t.offset = r.writer.lineTable(&p)
 	return t
 }

@@ -1,8 +1,9 @@
 package rewrite
 
 import (
-	"debug/dwarf"
 	"encoding/binary"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
 
 // lineTable appends a line table and gives its offset.
@@ -38,43 +39,46 @@ const (
 	maxSpecialOpcode = 255
 )
 
+// unknownFile stands for a file that the original lacks: wazero v1.12.0 panics
+// over a row without a file.
+const unknownFile = "?"
+
 // A lineProgram encodes rows one by one.
 type lineProgram struct {
 	code  []byte
-	names []string
-	index map[*dwarf.LineFile]uint32
+	names []string // of files, from 1
 
 	// The state machine's registers, as the reader's will be.
 	started      bool
 	address      uint32
-	line         int
+	line         int64
 	file, column uint32
+	unknown      uint32 // the number of unknownFile; 0 before it has one
 }
 
-// setFiles takes over a table's files, which may grow while it is read.
-func (p *lineProgram) setFiles(files []*dwarf.LineFile, shift int64) {
-	first := 1 - int(shift)
-	for i := first + len(p.names); i < len(files); i++ {
-		name := ""
-		if files[i] != nil {
-			name = files[i].Name
-			p.index[files[i]] = uint32(i + int(shift))
-		}
-		p.names = append(p.names, name)
+// number returns the number of a file, from 1.
+func (p *lineProgram) number(file uint64) uint32 {
+	if file-1 < uint64(len(p.names)) {
+		return uint32(file)
 	}
+	if p.unknown == 0 {
+		p.names = append(p.names, unknownFile)
+		p.unknown = uint32(len(p.names))
+	}
+	return p.unknown
 }
 
-func (p *lineProgram) row(row *dwarf.LineEntry) {
+// row appends a row, moved to an address.
+func (p *lineProgram) row(row *debuginfo.Row, address uint32, file uint64) {
 	if !p.started {
 		p.started, p.address, p.line, p.file, p.column = true, 0, 1, 1, 0
 	}
-	address := uint32(row.Address)
 	if address < p.address || address-p.address > 1<<20 {
 		p.code = append(p.code, lineExtended, 1+addressSize, lineSetAddress)
 		p.code = binary.LittleEndian.AppendUint32(p.code, address)
 		p.address = address
 	}
-	if file := p.index[row.File]; file != p.file {
+	if file := p.number(file); file != p.file {
 		p.code = appendU32(append(p.code, lineSetFile), file)
 		p.file = file
 	}
@@ -82,8 +86,8 @@ func (p *lineProgram) row(row *dwarf.LineEntry) {
 		p.code = appendU32(append(p.code, lineSetColumn), column)
 		p.column = column
 	}
-	if row.EndSequence {
-		p.endSequence(row, address)
+	if row.End {
+		p.endSequence(row.Line, address)
 		return
 	}
 	p.step(row.Line, address)
@@ -91,11 +95,11 @@ func (p *lineProgram) row(row *dwarf.LineEntry) {
 
 // step advances line and address and appends the row, by one special opcode if
 // the steps are small.
-func (p *lineProgram) step(line int, address uint32) {
-	lines, bytes := line-p.line, int(address-p.address)
+func (p *lineProgram) step(line int64, address uint32) {
+	lines, bytes := line-p.line, int64(address-p.address)
 	p.line, p.address = line, address
 	if lines < lineBase || lines >= lineBase+lineRange {
-		p.code = appendSigned(append(p.code, lineAdvanceLine), int64(lines))
+		p.code = appendSigned(append(p.code, lineAdvanceLine), lines)
 		lines = 0
 	}
 	if op := lines - lineBase + lineRange*bytes + opcodeBase; op <= maxSpecialOpcode {
@@ -106,9 +110,9 @@ func (p *lineProgram) step(line int, address uint32) {
 	p.code = append(p.code, byte(lines-lineBase+opcodeBase))
 }
 
-func (p *lineProgram) endSequence(row *dwarf.LineEntry, address uint32) {
+func (p *lineProgram) endSequence(line int64, address uint32) {
 	p.code = appendU32(append(p.code, lineAdvancePC), address-p.address)
-	p.code = appendSigned(append(p.code, lineAdvanceLine), int64(row.Line-p.line))
+	p.code = appendSigned(append(p.code, lineAdvanceLine), line-p.line)
 	p.code = append(p.code, lineExtended, 1, lineEndSequence)
 	p.started = false
 }

@@ -1,5 +1,11 @@
 package rewrite
 
+import (
+	"cmp"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+)
+
 // Options say what is added to a module. The zero value adds safe points, and
 // nothing else.
 type Options struct {
@@ -22,6 +28,9 @@ type Options struct {
 	// so that its calls are announced while its bit in AnnounceGlobal is set.
 	// Nil: none does.
 	Announce func(module, name string) bool
+	// Debug bounds the cost of reading the module's DWARF. Other readers share it.
+	// Nil: the rewriting has a budget of its own.
+	Debug *debuginfo.Budget
 }
 
 // Module is a rewritten module and what a host needs to know of it. It is not
@@ -89,7 +98,7 @@ func rewrite(data []byte, o Options) (*Module, *RefusedError) {
 	if err := a.writeNames(); err != nil {
 		return nil, err
 	}
-	a.writeDebug()
+	a.writeDebug(cmp.Or(o.Debug, debuginfo.NewBudget(len(data))))
 	a.out.Binary = a.join()
 	return a.out, nil
 }

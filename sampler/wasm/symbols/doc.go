@@ -8,9 +8,8 @@
 //	    or Rust has mangled is demangled; of Go, whose linker leaves out what tells names
 //	    apart, the names are those in the runtime's own table; functions that then share
 //	    a name and a type get numbers.
-//	 2. DWARF is read when somebody asks for what stands in it, a compilation unit at a
-//	    time: a compiler that was built with -g has tens of megabytes of it, of which a
-//	    profile needs little. Its addresses are those of "DWARF for WebAssembly"
+//	 2. Package debuginfo reads DWARF on demand, a compilation unit at a time: a compiler
+//	    that was built with -g has tens of megabytes of it, and a profile needs little. Its addresses are those of "DWARF for WebAssembly"
 //	    (https://yurydelendik.github.io/webassembly-dwarf/): bytes from the beginning of
 //	    the code section's content.
 //

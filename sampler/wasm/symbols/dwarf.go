@@ -2,39 +2,31 @@ package symbols
 
 import (
 	"cmp"
-	"debug/dwarf"
-	"fmt"
 	"slices"
 	"sort"
 	"sync"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
-
-const debugPrefix = ".debug_"
-
-// debugSections are the contents of the sections of DWARF, by name without prefix.
-type debugSections map[string][]byte
-
-func (s debugSections) size() int {
-	n := 0
-	for _, data := range s {
-		n += len(data)
-	}
-	return n
-}
 
 // lineInfo is the DWARF of a module. Who first asks for something finds out where the
 // units lie, and who first asks for a function of a unit reads that unit. All of it is
 // under mu.
 type lineInfo struct {
 	mu       sync.Mutex
-	sections debugSections
+	sections debuginfo.Sections
+	budget   *debuginfo.Budget
 	code     uint64 // bytes of the code section's content: addresses are under it
-	meter    meter
-	opened   bool
-	data     *dwarf.Data // nil: there is none that can be read
-	units    []*unit
-	spans    []span               // of all units, by low
-	tables   map[int64]*lineTable // by offset in ".debug_line"
+	data     *debuginfo.Data
+	spans    []span  // of all units, by low
+	silent   []*unit // those that do not say where their code is
+	found    map[*function]found
+}
+
+// found is what is known of the code of a function. Without a subprogram it is nothing.
+type found struct {
+	*unit
+	*subprogram
 }
 
 // span is a range of addresses that a unit has code in.
@@ -43,11 +35,9 @@ type span struct {
 	unit      *unit
 }
 
-func newLineInfo(m *module) *lineInfo {
-	const decodedPerByte, least = 64, 1 << 20 // compilers' output takes 8 to 14
+func newLineInfo(m *module, b *debuginfo.Budget) *lineInfo {
 	return &lineInfo{
-		sections: m.debug, code: uint64(m.code), tables: make(map[int64]*lineTable),
-		meter: meter{decodedPerByte*int64(m.debug.size()) + least},
+		sections: m.debug, budget: b, code: uint64(m.code), found: map[*function]found{},
 	}
 }
 
@@ -63,10 +53,10 @@ func (l *lineInfo) declaration(f *function) (file string, line int32) {
 // line returns the line in the function's own file that an address is on.
 func (l *lineInfo) line(f *function, address uint64) (line int32) {
 	l.read(f, func(u *unit, s *subprogram) {
-		switch file, at := u.position(s, address); {
+		switch file, at := l.position(u, s, address); {
 		case file == s.file:
 			line = at
-		case at == 0 && u.lines.covers(address, s.high): // what comes before its first line
+		case at == 0 && u.rows.covers(address, s.high): // code before its first line
 			line = s.line
 		}
 	})
@@ -77,62 +67,71 @@ func (l *lineInfo) line(f *function, address uint64) (line int32) {
 func (l *lineInfo) read(f *function, use func(*unit, *subprogram)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.opened {
-		l.opened = true
+	if l.data == nil {
 		l.open()
 	}
-	for _, u := range l.unitsOf(f) {
-		if s := l.load(u).subprogram(f); s != nil {
-			l.resolve(u, s)
-			use(u, s)
-			return
-		}
+	k, ok := l.found[f]
+	if !ok {
+		k = l.find(f)
+		l.found[f] = k
+	}
+	if k.subprogram != nil {
+		use(k.unit, k.subprogram)
 	}
 }
 
-// open finds the units. On an error there are none.
+// find looks for the code of a function.
+func (l *lineInfo) find(f *function) found {
+	for _, u := range l.unitsOf(f) {
+		if !l.budget.Step(1) {
+			break
+		}
+		if s := l.load(u).subprogram(f); s != nil {
+			s.file, s.line = l.declared(u, s)
+			return found{u, s}
+		}
+	}
+	return found{}
+}
+
+// open finds the units.
 func (l *lineInfo) open() {
-	headers, err := l.check()
-	if err == nil && len(headers) > 0 {
-		l.data, err = l.parse()
-	}
-	if err != nil || l.data == nil {
-		return
-	}
-	for _, h := range headers {
-		if u := l.newUnit(h); u != nil {
-			l.units = append(l.units, u)
+	l.data = debuginfo.New(l.sections, l.budget)
+	for _, in := range l.data.Units() {
+		if !in.IsCode {
+			continue
+		}
+		u := &unit{Unit: in}
+		if !in.Located {
+			l.silent = append(l.silent, u)
+		}
+		for _, r := range l.unitRanges(in) {
+			l.spans = append(l.spans, span{r.Low, r.High, u})
 		}
 	}
 	slices.SortFunc(l.spans, func(a, b span) int { return cmp.Compare(a.low, b.low) })
 }
 
-// check cuts off the units that are malformed, and refuses what cannot be read in
-// linear time.
-func (l *lineInfo) check() ([]unitHeader, error) {
-	headers, end := unitHeaders(l.sections["info"])
-	l.sections["info"] = l.sections["info"][:end]
-	for _, name := range []string{"str", "line_str"} {
-		if err := checkStrings(l.sections[name]); err != nil {
-			return nil, err
-		}
+func (l *lineInfo) unitRanges(u *debuginfo.Unit) []debuginfo.Range {
+	root, ok := l.data.Root(u)
+	if !ok {
+		return nil
 	}
-	return headers, checkAbbreviations(l.sections["abbrev"], headers)
+	return l.ranges(u, root)
 }
 
-func (l *lineInfo) parse() (data *dwarf.Data, err error) {
-	defer catch(&err)
-	s := l.sections
-	data, err = dwarf.New(s["abbrev"], nil, nil, s["info"], nil, nil, nil, s["str"])
-	if err != nil {
-		return nil, fmt.Errorf("read units: %w", err)
+// ranges returns the ranges of an entry, without code that the linker has dropped:
+// wasm-ld moves it to address 0, where no code is, or to the end of the address space.
+// It returns nothing where the budget has no room for them.
+func (l *lineInfo) ranges(u *debuginfo.Unit, e *debuginfo.Entry) []debuginfo.Range {
+	const spanBytes = 48
+	all := slices.DeleteFunc(l.data.AppendRanges(nil, u, e), func(r debuginfo.Range) bool {
+		return r.Low == 0 || r.Low >= r.High || r.High > l.code
+	})
+	if !l.budget.Keep(spanBytes * len(all)) {
+		return nil
 	}
-	for _, name := range []string{"addr", "line_str", "rnglists", "str_offsets"} {
-		if err := data.AddSection(debugPrefix+name, s[name]); err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-	}
-	return data, nil
+	return all
 }
 
 // unitsOf returns the units that may have the code of a function: the one with the
@@ -142,38 +141,5 @@ func (l *lineInfo) unitsOf(f *function) []*unit {
 	if i > 0 && l.spans[i-1].high > uint64(f.begin) {
 		return []*unit{l.spans[i-1].unit}
 	}
-	var silent []*unit
-	for _, u := range l.units {
-		if u.silent {
-			silent = append(silent, u)
-		}
-	}
-	return silent
-}
-
-// next returns the next entry of a reader, nil at its end and where the meter is at
-// its own.
-func (l *lineInfo) next(r *dwarf.Reader) *dwarf.Entry {
-	e, err := readEntry(r)
-	if err != nil || e == nil || !l.meter.spend(entryBytes(e)) {
-		return nil
-	}
-	return e
-}
-
-func readEntry(r *dwarf.Reader) (e *dwarf.Entry, err error) {
-	defer catch(&err)
-	return r.Next()
-}
-
-// entryBytes returns about how many bytes an entry takes in memory.
-func entryBytes(e *dwarf.Entry) int {
-	const entry, field = 48, 48
-	n := entry + field*len(e.Field)
-	for _, f := range e.Field {
-		if s, ok := f.Val.(string); ok {
-			n += len(s)
-		}
-	}
-	return n
+	return l.silent
 }

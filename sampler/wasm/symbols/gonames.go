@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/internal/cursor"
 )
 
 // Go's linker writes "_" into the names of functions for what is no letter, digit, dot
@@ -90,10 +92,10 @@ func asLinked(r rune) rune {
 // goTable returns the data of a module from the beginning of the table on, nothing if
 // there is none. Between its segments are zeros, which the linker leaves out.
 func goTable(data []byte) []byte {
-	d := &decoder{data: data}
+	d := &cursor.Cursor{Data: data}
 	var table []byte
 	begin := int64(0) // address
-	for n := d.index(); n > 0 && d.err == nil; n-- {
+	for n := d.Index(); n > 0 && d.Err == nil; n-- {
 		at, segment := readSegment(d)
 		if table == nil {
 			i := bytes.Index(segment, goHeader)
@@ -116,14 +118,14 @@ var errSegment = errors.New("a segment that Go's linker does not write")
 
 // readSegment reads an active segment of the first memory at a constant address, as all
 // are that Go's linker writes.
-func readSegment(d *decoder) (at int64, segment []byte) {
+func readSegment(d *cursor.Cursor) (at int64, segment []byte) {
 	const active, constant, end = 0, 0x41, 0x0b
-	if d.index() != active || d.byte() != constant {
-		d.fail(errSegment)
+	if d.Index() != active || d.Byte() != constant {
+		d.Fail(errSegment)
 	}
-	at = d.sleb()
-	if d.byte() != end {
-		d.fail(errSegment)
+	at = d.Sleb()
+	if d.Byte() != end {
+		d.Fail(errSegment)
 	}
-	return at, d.vector()
+	return at, d.Vector()
 }

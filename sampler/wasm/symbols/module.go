@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/internal/cursor"
+	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
 
 // Ids of sections, of the binary format of core WebAssembly 2.0, section 5.5.
@@ -32,7 +35,7 @@ type module struct {
 	data      []byte     // the content of the data section
 	madeByGo  bool       // by Go's own linker
 	code      int        // bytes of the code section's content
-	debug     debugSections
+	debug     debuginfo.Sections
 }
 
 // function is one, imported or not.
@@ -48,20 +51,20 @@ type function struct {
 // readModule scans the sections. What the names and the DWARF consist of is not
 // looked at.
 func readModule(data []byte) (*module, error) {
-	d := &decoder{data: data}
-	if !bytes.Equal(d.bytes(4), magic) {
+	d := &cursor.Cursor{Data: data}
+	if !bytes.Equal(d.Bytes(4), magic) {
 		return nil, errors.New("it does not begin with \\0asm")
 	}
-	if v := d.bytes(4); !bytes.Equal(v, version) {
+	if v := d.Bytes(4); !bytes.Equal(v, version) {
 		return nil, fmt.Errorf("version % x, want % x: a component, or of a later WebAssembly", v, version)
 	}
-	m := &module{debug: debugSections{}}
-	for !d.empty() {
-		at := len(data) - len(d.data)
-		id := d.byte()
-		content := &decoder{data: d.vector()}
+	m := &module{debug: debuginfo.Sections{}}
+	for !d.Empty() {
+		at := len(data) - len(d.Data)
+		id := d.Byte()
+		content := &cursor.Cursor{Data: d.Vector()}
 		m.section(id, content)
-		if err := errors.Join(d.err, content.err); err != nil {
+		if err := errors.Join(d.Err, content.Err); err != nil {
 			return nil, fmt.Errorf("section at byte %d: %w", at, err)
 		}
 	}
@@ -81,13 +84,13 @@ func Imports(binary []byte) ([]Import, error) {
 	if len(binary) < header {
 		return nil, io.ErrUnexpectedEOF
 	}
-	for d := (&decoder{data: binary[header:]}); !d.empty(); {
-		id := d.byte()
-		content := &decoder{data: d.vector()}
+	for d := (&cursor.Cursor{Data: binary[header:]}); !d.Empty(); {
+		id := d.Byte()
+		content := &cursor.Cursor{Data: d.Vector()}
 		if id == importSection {
 			m.readImports(content)
 		}
-		if err := errors.Join(d.err, content.err); err != nil {
+		if err := errors.Join(d.Err, content.Err); err != nil {
 			return nil, fmt.Errorf("read imports: %w", err)
 		}
 		if id == importSection {
@@ -101,7 +104,7 @@ func Imports(binary []byte) ([]Import, error) {
 	return list, nil
 }
 
-func (m *module) section(id byte, d *decoder) {
+func (m *module) section(id byte, d *cursor.Cursor) {
 	switch id {
 	case customSection:
 		m.custom(d)
@@ -110,34 +113,34 @@ func (m *module) section(id byte, d *decoder) {
 	case importSection:
 		m.readImports(d)
 	case functionSection:
-		for n := d.index(); n > 0 && d.err == nil; n-- {
-			m.functions = append(m.functions, function{typeIndex: d.index()})
+		for n := d.Index(); n > 0 && d.Err == nil; n-- {
+			m.functions = append(m.functions, function{typeIndex: d.Index()})
 		}
 	case codeSection:
 		m.readCode(d)
 	case dataSection:
-		m.data = d.data
+		m.data = d.Data
 	}
 }
 
-func (m *module) custom(d *decoder) {
-	switch name := string(d.vector()); {
+func (m *module) custom(d *cursor.Cursor) {
+	switch name := string(d.Vector()); {
 	case name == "name":
-		m.names = d.data
+		m.names = d.Data
 	case name == goBuildID:
 		m.madeByGo = true
-	case strings.HasPrefix(name, debugPrefix):
-		m.debug[strings.TrimPrefix(name, debugPrefix)] = d.data
+	case strings.HasPrefix(name, debuginfo.Prefix):
+		m.debug[strings.TrimPrefix(name, debuginfo.Prefix)] = d.Data
 	}
 }
 
 // readImports reads those of functions, and skips the others.
-func (m *module) readImports(d *decoder) {
-	for n := d.index(); n > 0 && d.err == nil; n-- {
-		from, name := d.vector(), d.vector()
-		switch kind := d.byte(); kind {
+func (m *module) readImports(d *cursor.Cursor) {
+	for n := d.Index(); n > 0 && d.Err == nil; n-- {
+		from, name := d.Vector(), d.Vector()
+		switch kind := d.Byte(); kind {
 		case 0: // function
-			m.functions = append(m.functions, function{typeIndex: d.index(), from: &Import{string(from), string(name)}})
+			m.functions = append(m.functions, function{typeIndex: d.Index(), from: &Import{string(from), string(name)}})
 			m.imports++
 		case 1: // table
 			skipReferenceType(d)
@@ -146,44 +149,44 @@ func (m *module) readImports(d *decoder) {
 			skipLimits(d)
 		case 3: // global
 			skipValueType(d)
-			d.byte()
+			d.Byte()
 		case 4: // tag, of the exception handling proposal
-			d.byte()
-			d.index()
+			d.Byte()
+			d.Index()
 		default:
-			d.fail(fmt.Errorf("an import of unknown kind %d", kind))
+			d.Fail(fmt.Errorf("an import of unknown kind %d", kind))
 		}
 	}
 }
 
-func skipReferenceType(d *decoder) { skipValueType(d) }
+func skipReferenceType(d *cursor.Cursor) { skipValueType(d) }
 
 // skipLimits skips those of a table or memory, of 64 bits or less.
-func skipLimits(d *decoder) {
+func skipLimits(d *cursor.Cursor) {
 	const hasMaximum, hasPageSize = 1, 8
-	flags := d.byte()
-	d.uleb()
+	flags := d.Byte()
+	d.Uleb()
 	if flags&hasMaximum != 0 {
-		d.uleb()
+		d.Uleb()
 	}
 	if flags&hasPageSize != 0 {
-		d.uleb()
+		d.Uleb()
 	}
 }
 
 // readCode finds where the bodies are.
-func (m *module) readCode(d *decoder) {
-	m.code = len(d.data)
-	size := len(d.data)
+func (m *module) readCode(d *cursor.Cursor) {
+	m.code = len(d.Data)
+	size := len(d.Data)
 	bodies := m.functions[min(m.imports, len(m.functions)):]
-	if n := int(d.index()); n > len(bodies) {
-		d.fail(fmt.Errorf("code of %d functions, where %d are declared", n, len(bodies)))
+	if n := int(d.Index()); n > len(bodies) {
+		d.Fail(fmt.Errorf("code of %d functions, where %d are declared", n, len(bodies)))
 	} else {
 		bodies = bodies[:n]
 	}
 	for i := range bodies {
-		body := d.vector()
-		bodies[i].end = size - len(d.data)
+		body := d.Vector()
+		bodies[i].end = size - len(d.Data)
 		bodies[i].begin = bodies[i].end - len(body)
 	}
 }

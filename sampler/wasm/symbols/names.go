@@ -6,21 +6,23 @@ import (
 	"strconv"
 
 	"github.com/ianlancetaylor/demangle"
+
+	"github.com/ccmapd/ccmapd/internal/cursor"
 )
 
 // readNames gives the functions the names of the "name" section, as far as it is
 // readable (appendix "Custom Sections" of the specification).
 func (m *module) readNames() {
 	const functionNames = 1
-	d := &decoder{data: m.names}
-	for !d.empty() {
-		id := d.byte()
-		part := &decoder{data: d.vector()}
+	d := &cursor.Cursor{Data: m.names}
+	for !d.Empty() {
+		id := d.Byte()
+		part := &cursor.Cursor{Data: d.Vector()}
 		if id != functionNames {
 			continue
 		}
-		for n := part.index(); n > 0 && part.err == nil; n-- {
-			i, name := part.index(), part.vector()
+		for n := part.Index(); n > 0 && part.Err == nil; n-- {
+			i, name := part.Index(), part.Vector()
 			if int64(i) < int64(len(m.functions)) {
 				m.functions[i].name = string(name)
 			}

@@ -25,7 +25,7 @@ func TestReadErrors(t *testing.T) {
 		head + "\x0a\x04\x01\x02\x00\x0b": "code of 1 functions, where 0 are declared",
 		head + "\x03\x02\x01\x00\x0a\x04\x01\x02\x00\x0b": "a function of a type that is not there",
 	} {
-		_, err := Read([]byte(in))
+		_, err := Read([]byte(in), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Read(%q): %v, want an error with %q", in, err, want)
 		}
@@ -95,7 +95,7 @@ func FuzzSymbols(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		imports, _ := Imports(data) // what it refuses is for Read to name
-		table, err := Read(data)
+		table, err := Read(data, nil)
 		if err != nil {
 			return
 		}

@@ -1,7 +1,10 @@
 package symbols
 
 import (
+	"cmp"
 	"fmt"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
 
 // Table has the names and lines of a module's functions. Any goroutine may use it.
@@ -27,8 +30,9 @@ type Function struct {
 
 // Read reads a WebAssembly module, which the Table then refers to: nobody may change
 // it. An error means that it is no module, or a malformed one. Names and DWARF that
-// are malformed are left out.
-func Read(data []byte) (*Table, error) {
+// are malformed are left out. Reading the DWARF spends the budget that all readers of the
+// module's DWARF share; nil: the table has one of its own.
+func Read(data []byte, b *debuginfo.Budget) (*Table, error) {
 	m, err := readModule(data)
 	if err != nil {
 		return nil, fmt.Errorf("read module: %w", err)
@@ -39,7 +43,7 @@ func Read(data []byte) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read module: %w", err)
 	}
-	return &Table{identities, m.functions, m.imports, newLineInfo(m)}, nil
+	return &Table{identities, m.functions, m.imports, newLineInfo(m, cmp.Or(b, debuginfo.NewBudget(len(data))))}, nil
 }
 
 // Len returns the number of functions, those that are imported included. They come

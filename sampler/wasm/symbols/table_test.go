@@ -27,7 +27,7 @@ func read(t testing.TB, name string) *Table {
 
 func mustRead(t testing.TB, data []byte) *Table {
 	t.Helper()
-	table, err := Read(data)
+	table, err := Read(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package symbols
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/internal/cursor"
 )
 
 // maxSignature bounds the text of a type in bytes: each of the functions that have a name
@@ -10,11 +12,11 @@ import (
 const maxSignature = 256
 
 // readTypes reads the types of functions as text, for example "(i32, i64) f64".
-func (m *module) readTypes(d *decoder) {
+func (m *module) readTypes(d *cursor.Cursor) {
 	const functionType = 0x60
-	for n := d.index(); n > 0 && d.err == nil; n-- {
-		if form := d.byte(); form != functionType {
-			d.fail(fmt.Errorf("a type of unknown form %#x", form))
+	for n := d.Index(); n > 0 && d.Err == nil; n-- {
+		if form := d.Byte(); form != functionType {
+			d.Fail(fmt.Errorf("a type of unknown form %#x", form))
 			return
 		}
 		parameters, results := valueTypes(d), valueTypes(d)
@@ -43,9 +45,9 @@ func shorten(text string) string {
 }
 
 // valueTypes reads a list of types, of which each takes a byte or more.
-func valueTypes(d *decoder) []string {
+func valueTypes(d *cursor.Cursor) []string {
 	var types []string
-	for n := d.index(); n > 0 && d.err == nil; n-- {
+	for n := d.Index(); n > 0 && d.Err == nil; n-- {
 		types = append(types, valueType(d))
 	}
 	return types
@@ -59,17 +61,17 @@ var valueTypeNames = map[byte]string{
 	0x64: "ref", 0x63: "ref null",
 }
 
-func valueType(d *decoder) string {
+func valueType(d *cursor.Cursor) string {
 	const ref, refNull = 0x64, 0x63
-	b := d.byte()
+	b := d.Byte()
 	name, known := valueTypeNames[b]
 	switch {
 	case !known:
-		d.fail(fmt.Errorf("unknown value type %#x", b))
+		d.Fail(fmt.Errorf("unknown value type %#x", b))
 	case b == ref || b == refNull:
-		return fmt.Sprintf("(%s %d)", name, d.sleb())
+		return fmt.Sprintf("(%s %d)", name, d.Sleb())
 	}
 	return name
 }
 
-func skipValueType(d *decoder) { valueType(d) }
+func skipValueType(d *cursor.Cursor) { valueType(d) }
