@@ -68,11 +68,6 @@ type chosen struct {
 	embedded bool // the target runs in this process
 }
 
-// toProcess returns what opens the source of a session with a process.
-func toProcess(all []engine, name string, pid int) opener {
-	return func(s sampling) (chosen, error) { return attach(all, name, attachment{pid, s}) }
-}
-
 // attach opens the engine of the given name or, for auto, the first that is
 // permitted and supported here. An error that no other engine would avoid, for
 // example that there is no such process, ends the search.

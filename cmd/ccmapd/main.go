@@ -3,6 +3,22 @@
 // ccmapd --help.
 package main
 
-import "os"
+import (
+	"os"
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+	"github.com/ccmapd/ccmapd/internal/privilege"
+)
+
+func main() { os.Exit(runProcess(engines)) }
+
+// runProcess lowers the capabilities of this process, and then runs its command line.
+func runProcess(all []engine) int {
+	env := &environment{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, engines: all}
+	process, err := privilege.Start()
+	if err != nil {
+		reportError(env.stderr, nil, explainStart(err))
+		return exitPermission
+	}
+	env.process = process
+	return execute(newRootOf(env), os.Args[1:])
+}

@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // environment is what a command may use of the world outside: tests give it
@@ -18,6 +20,8 @@ type environment struct {
 	engines []engine  // what there is to sample with, the best first
 	wide    bool      // names are printed whole
 	profile io.Writer // standard output, where a session writes its profile there
+
+	process *privilege.Process // its capabilities, which a command may drop; nil: they stay
 }
 
 const rootLong = `ccmapd samples the stacks of programs and keeps their Call Context Map: what is
@@ -52,7 +56,10 @@ func newRootOf(env *environment) *cobra.Command {
 		SilenceUsage:  true,
 
 		SuggestionsMinimumDistance: 2,
-		PersistentPreRunE:          checkFlags,
+		// Cobra checks required flags later than this, and then in words of its own.
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return errors.Join(checkRequired(cmd), env.dropUnused(cmd))
+		},
 	}
 	root.PersistentFlags().BoolVar(&env.wide, "wide", false, "print names of methods and types whole, however wide tables get")
 	root.SetIn(env.stdin)
@@ -96,10 +103,6 @@ func execute(root *cobra.Command, args []string) int {
 	reportError(root.ErrOrStderr(), cmd, err)
 	return exitCode(err)
 }
-
-// checkFlags runs before every command. Cobra checks required flags later than
-// this, and then returns errors in words of its own.
-func checkFlags(cmd *cobra.Command, _ []string) error { return checkRequired(cmd) }
 
 // anyNumber, as the most arguments of a command, sets no limit.
 const anyNumber = math.MaxInt

@@ -97,7 +97,7 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	if err != nil {
 		return startError(err)
 	}
-	s, err := openSession(env, f.samplingFlags, toProcess(env.engines, f.engine.value, p.cmd.Process.Pid))
+	s, err := openSession(env, f.samplingFlags, env.toProcess(f.samplingFlags, p.cmd.Process.Pid))
 	if err != nil && p.held && !f.anyway {
 		return exitError{exitRunFailed, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.kill()))}
 	}

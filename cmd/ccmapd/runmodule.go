@@ -16,6 +16,9 @@ import (
 // runModule runs a WebAssembly module in this process, samples it, and returns its
 // exit code as an error, as runProgram does.
 func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) error {
+	if err := env.process.Drop(); err != nil {
+		return exitError{exitRunFailed, err}
+	}
 	m, err := readModule(path)
 	if err != nil {
 		return exitError{exitCannotRun, err}

@@ -25,10 +25,7 @@ const (
 
 // mainWith returns the main function of ccmapd with one engine.
 func mainWith(e engine) func() {
-	return func() {
-		root := newRootOf(&environment{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, engines: []engine{e}})
-		os.Exit(execute(root, os.Args[1:]))
-	}
+	return func() { os.Exit(runProcess([]engine{e})) }
 }
 
 // deafEngine has sources that do not stop when they are asked to. They print

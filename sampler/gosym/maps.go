@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -23,7 +22,7 @@ type mapping struct {
 const maxMappings = 1 << 18
 
 func readMaps(pid int) ([]mapping, error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	f, err := openProc(pid, "maps")
 	if err != nil {
 		return nil, fmt.Errorf("read memory map: %w", err)
 	}

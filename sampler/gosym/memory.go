@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // memory is an address space to read from: a process, or an ELF file as it
@@ -51,7 +53,7 @@ func (m *processMemory) readAt(p []byte, addr uint64) error {
 		if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
 			return err
 		}
-		f, openErr := os.Open(fmt.Sprintf("/proc/%d/mem", m.pid))
+		f, openErr := openProc(m.pid, "mem")
 		if openErr != nil {
 			return err
 		}
@@ -65,7 +67,7 @@ func (m *processMemory) readv(p []byte, addr uint64) error {
 		local := []unix.Iovec{{Base: &p[0]}}
 		local[0].SetLen(len(p))
 		remote := []unix.RemoteIovec{{Base: uintptr(addr), Len: len(p)}}
-		n, err := unix.ProcessVMReadv(m.pid, local, remote, 0)
+		n, err := readVM(m.pid, local, remote)
 		if err == nil && n <= 0 {
 			err = unix.EFAULT
 		}
@@ -75,6 +77,11 @@ func (m *processMemory) readv(p []byte, addr uint64) error {
 		p, addr = p[n:], addr+uint64(n)
 	}
 	return nil
+}
+
+func readVM(pid int, local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
+	defer privilege.Raise().Lower()
+	return unix.ProcessVMReadv(pid, local, remote, 0)
 }
 
 func (m *processMemory) pread(p []byte, addr uint64) error {

@@ -48,7 +48,7 @@ type Table struct {
 // Open reads the symbols of a running process. Who may trace the process may
 // open it (ptrace(2), PTRACE_MODE_READ).
 func Open(pid int, o Options) (*Table, error) {
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	exe, err := executablePath(pid)
 	if err != nil {
 		return nil, fmt.Errorf("find executable of process %d: %w", pid, err)
 	}

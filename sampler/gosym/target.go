@@ -6,11 +6,27 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
+
+// openProc opens a file of /proc/PID.
+func openProc(pid int, name string) (*os.File, error) {
+	defer privilege.Raise().Lower()
+	return os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
+}
+
+// executablePath returns the path of the program that a process runs, as the process
+// sees it.
+func executablePath(pid int) (string, error) {
+	defer privilege.Raise().Lower()
+	return os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+}
 
 // openExecutable opens the program that a process runs, also where its path is
 // gone or in another mount namespace.
 func openExecutable(pid int) (*os.File, error) {
+	defer privilege.Raise().Lower()
 	name := fmt.Sprintf("/proc/%d/exe", pid)
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -23,6 +39,7 @@ func openExecutable(pid int) (*os.File, error) {
 // process. Links cannot lead out of that root, and what is not a regular file is
 // refused: the target chooses what stands there.
 func openInTarget(pid int, path string) (*os.File, error) {
+	defer privilege.Raise().Lower()
 	root := fmt.Sprintf("/proc/%d/root", pid)
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

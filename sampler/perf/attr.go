@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // Numbers that golang.org/x/sys/unix does not have, from linux/perf_event.h,
@@ -110,7 +112,7 @@ func breakpointAttr(c call) *unix.PerfEventAttr {
 // openEvent opens an event of one thread, on one CPU or, for cpu -1, on all.
 func openEvent(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 	for {
-		fd, err := unix.PerfEventOpen(a, tid, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		fd, err := perfEventOpen(a, tid, cpu)
 		if err == unix.EINTR {
 			continue
 		}
@@ -119,6 +121,11 @@ func openEvent(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 		}
 		return fd, nil
 	}
+}
+
+func perfEventOpen(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
+	defer privilege.Raise().Lower()
+	return unix.PerfEventOpen(a, tid, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 }
 
 // closeEvent closes an event of the target. A process that forks shares its

@@ -1,9 +1,6 @@
 package perf
 
 import (
-	"fmt"
-	"os"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -99,7 +96,7 @@ func (d *drainer) commRecord(misc uint16, body []byte) error {
 		return err
 	}
 	if misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0 && int(task.pid) == d.pid {
-		name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", d.pid))
+		name, err := executablePath(d.pid)
 		if err != nil {
 			name = "another program"
 		}

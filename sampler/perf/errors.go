@@ -11,7 +11,7 @@ import (
 
 // Advice names the ways to get permission, for the message of an error.
 const (
-	adviceParanoid = "run as the target's user with sysctl kernel.perf_event_paranoid=2 or less, or give ccmapd CAP_PERFMON (setcap cap_perfmon,cap_sys_ptrace+ep, docker run --cap-add=PERFMON --cap-add=SYS_PTRACE)"
+	adviceParanoid = "run as the target's user with sysctl kernel.perf_event_paranoid=2 or less, or give ccmapd CAP_PERFMON (setcap cap_perfmon,cap_sys_ptrace+p, docker run --cap-add=PERFMON --cap-add=SYS_PTRACE)"
 	adviceSeccomp  = "a seccomp filter forbids perf_event_open; in a container use docker run --cap-add=PERFMON --cap-add=SYS_PTRACE, or a profile that allows it"
 	adviceUser     = "run ccmapd as the target's user, or give it CAP_PERFMON and CAP_SYS_PTRACE"
 )

@@ -2,8 +2,6 @@ package perf
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -95,8 +93,8 @@ func (d *drainer) openRings() error {
 // describe reads who the target is.
 func describe(pid int, c *code) *ccmap.Target {
 	t := &ccmap.Target{PID: pid}
-	t.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(line) > 0 {
+	t.Executable, _ = executablePath(pid)
+	if line, err := readProc(pid, "cmdline"); err == nil && len(line) > 0 {
 		t.CommandLine = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 	}
 	if c.table != nil {

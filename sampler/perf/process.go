@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
 )
@@ -38,7 +39,7 @@ func openProcess(pid int) (int, error) {
 // the only one for which pidfd_open without flags gives a descriptor (EINVAL or
 // ENOENT, as the kernel's version has it).
 func explainThread(tid int) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	text, err := readProc(tid, "status")
 	if err != nil {
 		return sampler.ErrNoProcess
 	}
@@ -48,6 +49,19 @@ func explainThread(tid int) error {
 		}
 	}
 	return sampler.ErrNoProcess
+}
+
+// readProc reads a file of /proc/PID.
+func readProc(pid int, name string) ([]byte, error) {
+	defer privilege.Raise().Lower()
+	return os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+}
+
+// executablePath returns the path of the program that a process runs, as the process
+// sees it.
+func executablePath(pid int) (string, error) {
+	defer privilege.Raise().Lower()
+	return os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 }
 
 func checkAlive(pid int) error {
@@ -73,7 +87,7 @@ type procStat struct {
 }
 
 func readStat(pid int) (procStat, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	text, err := readProc(pid, "stat")
 	if err != nil {
 		return procStat{}, fmt.Errorf("read process state: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // The system calls that every sample needs, none of which waits for anything.
@@ -37,6 +39,7 @@ func shortEpoll(epoll int, events []unix.EpollEvent) (int, error) {
 // shortReadMemory reads memory of another process. What is not in memory there
 // takes as long as a page fault.
 func shortReadMemory(pid int, addr uint64, buf []byte) (int, error) {
+	defer privilege.Raise().Lower()
 	local := unix.Iovec{Base: &buf[0], Len: uint64(len(buf))}
 	remote := unix.RemoteIovec{Base: uintptr(addr), Len: len(buf)}
 	n, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // threads holds the events of the target's threads: for every thread one event
@@ -112,8 +114,13 @@ func (t *threads) scanFirst() error {
 	return unix.ESRCH // it has ended meanwhile
 }
 
+func openTasks(pid int) (*os.File, error) {
+	defer privilege.Raise().Lower()
+	return os.Open(fmt.Sprintf("/proc/%d/task", pid))
+}
+
 func readTasks(pid int) ([]uint32, error) {
-	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	dir, err := openTasks(pid)
 	if err != nil {
 		return nil, fmt.Errorf("list threads: %w", err)
 	}

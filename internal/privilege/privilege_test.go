@@ -1,0 +1,167 @@
+package privilege
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// hammerName is the environment variable that makes this test binary a program with
+// sections on many threads.
+const hammerName = "CCMAPD_PRIVILEGE_HAMMER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(hammerName) == "" {
+		os.Exit(m.Run())
+	}
+	if err := hammer(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// hammer begins sections while threads come and go. No thread outside of a section may
+// have a capability in effect, and every thread inside of one has both.
+func hammer() error {
+	p, err := Start()
+	if err != nil {
+		return err
+	}
+	if !p.Granted() {
+		return fmt.Errorf("no capability was granted: %+v", p.held)
+	}
+	var all sync.WaitGroup
+	errs := make(chan error, 64)
+	for range 8 {
+		all.Go(func() { errs <- repeat(inSection) })
+		all.Go(func() { errs <- repeat(onNewThread) })
+	}
+	all.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.Drop(); err != nil {
+		return err
+	}
+	return wantEffective(0)
+}
+
+func repeat(step func() error) error {
+	for range 500 {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inSection() error {
+	defer Raise().Lower()
+	runtime.Gosched() // to make threads for others meanwhile
+	return wantEffective(setOf(targets))
+}
+
+// onNewThread uses a thread up: one that is locked when its goroutine ends, ends.
+func onNewThread() error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		result <- wantEffective(0)
+	}()
+	return <-result
+}
+
+func wantEffective(want set) error {
+	h, err := ofThread()
+	if err == nil && h.effective != want {
+		err = fmt.Errorf("thread %d has %v in effect, want %v", unix.Gettid(), h.effective, want)
+	}
+	return err
+}
+
+// TestSections runs hammer as a user who has no capability but by this file's.
+func TestSections(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file capabilities")
+	}
+	file := filepath.Join(publicDir(t), "hammer")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(file, content, 0o755)
+	}
+	if err == nil {
+		err = unix.Setxattr(file, "security.capability", fileCapabilities(), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nobody = 65534
+	cmd := exec.Command(file)
+	cmd.Env = append(os.Environ(), hammerName+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// fileCapabilities returns the capabilities for targets, in effect at the start, and one
+// that ccmapd does not use (struct vfs_cap_data of linux/capability.h, revision 2).
+func fileCapabilities() []byte {
+	const revision, effective = 0x02000000, 1
+	s := setOf(targets) | 1<<unix.CAP_SYSLOG
+	b := make([]byte, 20)
+	binary.LittleEndian.PutUint32(b[0:], revision|effective)
+	binary.LittleEndian.PutUint32(b[4:], uint32(s))
+	binary.LittleEndian.PutUint32(b[12:], uint32(s>>32))
+	return b
+}
+
+// publicDir makes a directory that everybody may read.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ccmapd-privilege-")
+	if err == nil {
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestNothingToRaise holds that a process without such capabilities pays nothing.
+func TestNothingToRaise(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { Raise().Lower() }); n != 0 {
+		t.Errorf("a section allocates %v times", n)
+	}
+	var p *Process
+	if p.Granted() || p.Drop() != nil {
+		t.Error("a nil Process changes something")
+	}
+}
+
+func TestString(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[set]string{0: "", setOf(targets): "cap_sys_ptrace,cap_perfmon", 1 << 63: "63"} {
+		if got := s.String(); got != want {
+			t.Errorf("%#x is %q, want %q", uint64(s), got, want)
+		}
+	}
+}
