@@ -32,13 +32,13 @@ func TestOverheadBoundsShortening(t *testing.T) {
 	s := simulate(t, Config{}, 1)
 	s.run(p, time.Hour)
 	want := "repetitions 0.0 % of 1000 known < 1 %: interval 10ms → 7.5ms, the shortest within the budget"
-	if len(s.decisions) != 1 || s.decisions[0].Reason != want || s.tuner.State() != Settled {
+	if len(s.decisions) != 1 || s.decisions[0].Reason != want || !s.tuner.repetitions.resting {
 		t.Errorf("want only %q; %v", want, s)
 	}
 }
 
-// A tuner that the budget has kept from the right interval goes there when the
-// budget allows it.
+// A tuner that the budget kept from the right interval goes there when the budget
+// allows it.
 func TestBudgetFreed(t *testing.T) {
 	t.Parallel()
 	p := steady(5 * time.Millisecond)
@@ -47,7 +47,7 @@ func TestBudgetFreed(t *testing.T) {
 	s.run(p, 10*time.Minute)
 	p.cost = 10 * time.Microsecond
 	s.run(p, 10*time.Minute)
-	if !s.between(p) || len(s.decisions) > 4 || s.tuner.State() != Settled {
+	if !s.between(p) || len(s.decisions) > 4 || !s.tuner.repetitions.resting {
 		t.Errorf("want at most 4 changes; %v", s)
 	}
 }
@@ -150,5 +150,23 @@ func TestBudgetGivesBack(t *testing.T) {
 	}
 	if len(s.decisions) > 6 {
 		t.Errorf("the interval follows a load that comes and goes for twelve hours: %v", s)
+	}
+}
+
+// A load that comes and goes for twelve hours does not move the interval back and
+// forth, even if repetitions ask for a shorter interval.
+func TestBudgetDoesNotFollowTheLoad(t *testing.T) {
+	t.Parallel()
+	p := steady(10900 * time.Microsecond)
+	p.cores = 4
+	s := simulate(t, Config{}, 1)
+	for range 12 * 60 {
+		p.daemon = time.Millisecond
+		s.run(p, 30*time.Second)
+		p.daemon = 100 * time.Microsecond
+		s.run(p, 30*time.Second)
+	}
+	if len(s.decisions) > 6 || s.tuner.Interval() != 50*time.Millisecond {
+		t.Errorf("want 50ms after at most 6 changes; %v", s)
 	}
 }

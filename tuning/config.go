@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// Config says how to tune. A field that is zero has its default; the zero
+// Config says how to tune. A field that is zero stands for its default. The zero
 // Config is the paper's rule with the default budgets.
 type Config struct {
-	Initial time.Duration // first interval; 10 ms, moved between Min and Max
-	Min     time.Duration // shortest interval, > 0; 100 µs, or Initial if that is shorter
-	Max     time.Duration // longest interval, the floor of the sampling rate, ≤ 1 h; 100 ms, or Initial or Min if that is longer
+	Initial time.Duration // first interval; default 10 ms, moved between Min and Max
+	Min     time.Duration // shortest interval, > 0; default 100 µs, or a shorter Initial or Max
+	Max     time.Duration // longest interval, the floor of the sampling rate, ≤ 1 h; default 100 ms, or a longer Initial or Min
 
-	Low    float64 // rate of repetitions under which the interval is too long, 0 < Low < High; 0.01
-	High   float64 // rate of repetitions over which the interval is too short, Low < High < 1; 0.15
-	Window int     // samples between two looks, > 0; 1,000
+	Low    float64 // with a lower rate of repetitions the interval is too long, 0 < Low < High; default 0.01
+	High   float64 // with a higher rate of repetitions the interval is too short, Low < High < 1; default 0.15
+	Window int     // samples between two looks, > 0; default 1,000
 
-	// MaxOverhead is the part of the target's CPU time that sampling may cost
-	// it; 0.01. Negative: no limit.
+	// MaxOverhead bounds the part of the target's CPU time that sampling costs;
+	// default 0.01. Negative: no limit.
 	MaxOverhead float64
-	// MaxDaemonCPU is how much of one core the daemon may use, in cores; 0.1.
-	// Negative: no limit.
+	// MaxDaemonCPU bounds the CPU time of the daemon, in cores; default 0.1. Negative:
+	// no limit.
 	MaxDaemonCPU float64
-	// SampleCost is what one sample costs the target, ≥ 0, as long as no
-	// observation has measured it; 20 µs, as measured for perf events that
-	// unwind Go stacks (18 to 29 µs).
+	// SampleCost is the cost of one sample to the target, ≥ 0, until an observation has
+	// measured it. The default is 20 µs, as measured for perf events that unwind Go
+	// stacks (18 to 29 µs).
 	SampleCost time.Duration
 
-	// Settle is how settled the profile has to be, in percent, for the interval
-	// to become longer than repetitions ask for, by a factor of 4 at most and up
-	// to Max; ≤ 100; 98. Negative: never.
+	// Settle is the least percentage that makes the profile count as settled, ≤ 100;
+	// default 98. The interval then becomes longer, by a factor of 4 at most and up to
+	// Max. Negative: never.
 	Settle float64
 
-	// Off leaves all that aside: the interval stays at Initial, and is longer
-	// only while that exceeds a budget. To fix it altogether, make both budgets
-	// negative too.
+	// Off turns off repetitions and slowdown. The interval stays at Initial, and is
+	// longer only while that exceeds a budget. To fix the interval, make both budgets
+	// negative, too.
 	Off bool
 }
 
@@ -54,7 +54,7 @@ const (
 	maxInterval = time.Hour // keeps all arithmetic on intervals far from overflow
 )
 
-// complete returns c with its zero fields filled in, or says what is wrong.
+// complete returns c with defaults for its zero fields, or an error.
 func (c Config) complete() (Config, error) {
 	c.Low = cmp.Or(c.Low, defaultLow)
 	c.High = cmp.Or(c.High, defaultHigh)
@@ -102,11 +102,11 @@ func (c Config) check() error {
 	return nil
 }
 
-// clamp returns d moved between the shortest and the longest interval.
+// clamp moves d between the shortest and the longest interval.
 func (c Config) clamp(d time.Duration) time.Duration { return min(max(d, c.Min), c.Max) }
 
-// plenty is how many known samples end a doubt.
+// plenty returns the number of known samples that end a doubt.
 func (c Config) plenty() int { return max(2*c.Window, plentyKnown) }
 
-// middle is the rate of repetitions that a change of the interval aims at.
+// middle returns the rate of repetitions that a change of the interval aims at.
 func (c Config) middle() float64 { return (c.Low + c.High) / 2 }

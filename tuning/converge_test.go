@@ -39,7 +39,7 @@ func TestConverges(t *testing.T) {
 				if tt.want > 0 {
 					right = s.tuner.Interval() == tt.want
 				}
-				if !right || len(s.decisions) > tt.changes || s.tuner.State() != Settled {
+				if !right || len(s.decisions) > tt.changes || !s.tuner.repetitions.resting {
 					t.Errorf("seed %d: want %d changes at most; %v", seed, tt.changes, s)
 				}
 			}
@@ -54,22 +54,22 @@ func TestWakesForPhaseChange(t *testing.T) {
 		p := steady(length * time.Millisecond)
 		before := len(s.decisions)
 		s.run(p, 20*time.Minute)
-		if !s.between(p) || s.tuner.State() != Settled || len(s.decisions)-before > 5 {
+		if !s.between(p) || !s.tuner.repetitions.resting || len(s.decisions)-before > 5 {
 			t.Fatalf("calls of %v ms: true rate %.3f, %d changes; %v", int(length), p.repetition(s.tuner.Interval()), len(s.decisions)-before, s)
 		}
 	}
 }
 
-// A tuner that no interval can satisfy settles, and stays so until there is
+// A tuner that no interval can satisfy comes to rest, and stays there until there is
 // something new.
-func TestSettlesAtClamp(t *testing.T) {
+func TestRestsAtClamp(t *testing.T) {
 	t.Parallel()
 	s := simulate(t, Config{}, 1)
 	s.run(steady(time.Hour), 10*time.Minute)
-	if s.tuner.Interval() != 100*time.Millisecond || s.tuner.State() != Settled {
+	if s.tuner.Interval() != 100*time.Millisecond || !s.tuner.repetitions.resting {
 		t.Fatalf("endless loop: %v", s)
 	}
-	if more := s.run(steady(time.Hour), time.Hour); len(more) != 0 || s.tuner.State() != Settled {
+	if more := s.run(steady(time.Hour), time.Hour); len(more) != 0 || !s.tuner.repetitions.resting {
 		t.Fatalf("nothing new: %v", s)
 	}
 	s.run(steady(10*time.Millisecond), 30*time.Minute)
@@ -96,12 +96,12 @@ func TestSearchGivesUp(t *testing.T) {
 			changes++
 		}
 	}
-	if changes > maxChanges || tuner.State() != Settled {
-		t.Errorf("%d changes, %v at %v", changes, tuner.State(), tuner.Interval())
+	if changes > maxChanges || !tuner.repetitions.resting {
+		t.Errorf("%d changes, at rest %v at %v", changes, tuner.repetitions.resting, tuner.Interval())
 	}
 }
 
-func TestSettledLooksLessOften(t *testing.T) {
+func TestRestingLooksLessOften(t *testing.T) {
 	t.Parallel()
 	tuner, err := New(Config{Initial: 100 * time.Millisecond, MaxOverhead: -1, MaxDaemonCPU: -1})
 	if err != nil {
@@ -120,9 +120,9 @@ func TestSettledLooksLessOften(t *testing.T) {
 	}
 	looks := 0
 	for range 400 {
-		open := tuner.window.samples
+		open := tuner.repetitions.window.samples
 		feed(8)
-		if tuner.window.samples < open {
+		if tuner.repetitions.window.samples < open {
 			looks++
 		}
 	}
@@ -137,19 +137,19 @@ func TestLoadJumpWakes(t *testing.T) {
 	quiet.cores, busy.cores = 0.5, 8
 	s := simulate(t, Config{}, 1)
 	s.run(quiet, 20*time.Minute)
-	if s.tuner.State() != Settled {
+	if !s.tuner.repetitions.resting {
 		t.Fatalf("after 20 minutes: %v", s)
 	}
 	woke := false
-	for range 20 { // 2 s, and 1,600 samples of the 8,000 of a settled window
+	for range 20 { // 2 s, and 1,600 of the 8,000 samples of a resting window
 		s.step(busy)
-		woke = woke || s.tuner.State() == Looking
+		woke = woke || !s.tuner.repetitions.resting
 	}
 	if !woke {
 		t.Errorf("16 times the load did not wake the tuner: %v", s)
 	}
 	s.run(busy, 5*time.Minute)
-	if s.tuner.State() != Settled || len(s.decisions) != 0 {
+	if !s.tuner.repetitions.resting || len(s.decisions) != 0 {
 		t.Errorf("nothing but the load changed: %v", s)
 	}
 }
@@ -159,7 +159,7 @@ func TestIdleChangesNothing(t *testing.T) {
 	s := simulate(t, Config{}, 1)
 	s.run(steady(5*time.Millisecond), 10*time.Minute)
 	idle := steady(time.Hour)
-	idle.cores, idle.rest = 0.0002, 0.5 // the daemon serves somebody, the target sleeps
+	idle.cores, idle.rest = 0.0002, 0.5 // the daemon serves a reader, the target sleeps
 	if more := s.run(idle, 12*time.Hour); len(more) != 0 {
 		t.Errorf("idle: %v", s)
 	}
@@ -173,7 +173,7 @@ func TestUnknownIsNoRepetition(t *testing.T) {
 	p := steady(time.Hour)
 	p.known = 0
 	s := simulate(t, Config{}, 1)
-	if s.run(p, time.Hour); len(s.decisions) != 0 || s.tuner.State() != Looking {
+	if s.run(p, time.Hour); len(s.decisions) != 0 || s.tuner.repetitions.resting {
 		t.Errorf("all unknown: %v", s)
 	}
 	tuner, err := New(Config{})

@@ -1,27 +1,28 @@
 // Package tuning decides how long the interval between two samples of a thread
-// should be. It is pure: no clock, no goroutine, no randomness of its own, and
-// the same observations always give the same decisions.
+// should be. It is pure: it has no clock, no goroutine and no randomness, and the same
+// observations always give the same decisions.
 //
-// The rule is the paper's (Chilingarova and Safonov, ".NET Technologies 2006",
-// section 3.3 and 5): the more often the activation on top of a stack is the
-// one that was there at the last sample, the less a sample tells.
+// The caller reports an [Observation] whenever it likes. Three rules read it. Each
+// rule keeps its own evidence and wants an interval, and the largest of the three is
+// the interval of the session.
 //
-//  1. The caller reports what happened since its last report as an
-//     [Observation].
-//  2. Every Window samples the rate of repetitions is looked at. Over High the
-//     interval becomes longer, under Low shorter; between them it is right. A
-//     threshold counts as crossed only if chance alone would rarely explain it.
-//  3. The next interval is the one at which the measured rate would come to lie
-//     in the middle between the thresholds, within a bounded factor.
-//  4. Once the interval is right, or no better one can be had, the tuner is
-//     settled and looks less and less often, until the program changes.
-//  5. Once more samples of the same would tell little, because the profile is
-//     settled, the interval goes up step by step, within a bounded factor. When
-//     the program drifts, or its load jumps up, it is back at once.
-//  6. Once a second of load, independent of all that, the cost to the target
-//     and to the daemon is held against its budget. It lengthens the interval
-//     at once and limits how far repetitions may shorten it. Where repetitions
-//     are unknown, an interval that can be afforded again comes back.
+//   - Repetitions. This is the paper's rule (Chilingarova and Safonov, ".NET
+//     Technologies 2006", section 3.3 and 5): the more often a sample finds the same
+//     activation on top of the stack as the last sample, the less it tells. The rule
+//     judges the rate of repetitions every Window samples. Over High it wants a longer
+//     interval, under Low a shorter one. A threshold counts as crossed only if chance
+//     rarely explains the rate. The next interval is the one where the rate should be
+//     in the middle between the thresholds, within a bounded factor. Once the interval
+//     is right, or no better one can be had, the rule rests: it looks less and less
+//     often, until the program changes.
+//   - Slowdown. Once the profile is settled, more samples of the same tell little. The
+//     rule then wants a longer interval, step by step, within a bounded factor. When
+//     the program drifts, or its load jumps up, the rule wants nothing at once.
+//   - Budget. The rule measures the cost of sampling to the target and to the daemon,
+//     once a second of load. It wants the shortest interval within both budgets. It
+//     raises this interval at once, and lowers it slowly, with a back-off, so that the
+//     interval does not follow a load that comes and goes.
 //
-// Every change comes as a [Decision] with its reason, to be logged and kept.
+// Every change of the interval comes as a [Decision] with its reason, for the log and
+// for the profile.
 package tuning

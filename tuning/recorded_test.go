@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// recording is what scripts/record has taken down of a real process.
+// recording is a record of a real process, written by scripts/record.
 type recording struct {
 	interval time.Duration // CPU time between two samples
 	verdicts string        // a letter a sample: n new, r repeated, u unknown
@@ -35,9 +35,9 @@ func readRecording(t testing.TB, name string) recording {
 	return r
 }
 
-// verdict returns the one on a sample at a time, if the last was taken at an
-// earlier one: repeated if all samples in between say so, and unknown if one of
-// them is. The recording starts again when it ends.
+// verdict returns the verdict on a sample at a time, after an earlier sample. It is
+// repeated if all recorded samples in between are, and unknown if one of them is. The
+// recording starts again when it ends.
 func (r recording) verdict(earlier, at time.Duration) byte {
 	verdict := byte('r')
 	for i := earlier/r.interval + 1; i <= at/r.interval; i++ {
@@ -51,7 +51,7 @@ func (r recording) verdict(earlier, at time.Duration) byte {
 	return verdict
 }
 
-// repetition is the rate of repetitions that the recording has at an interval.
+// repetition returns the recording's rate of repetitions at an interval.
 func (r recording) repetition(interval time.Duration) float64 {
 	const samples = 10_000
 	var seen [256]float64
@@ -61,8 +61,8 @@ func (r recording) repetition(interval time.Duration) float64 {
 	return seen['r'] / (seen['r'] + seen['n'])
 }
 
-// replay samples a recording for a time at the tuner's interval, which must not
-// be shorter than the recording's, and returns the decisions that were made.
+// replay samples a recording for a time at the tuner's interval, and returns the
+// decisions. The interval must not be shorter than the recording's.
 func (s *simulation) replay(r recording, wall time.Duration) []Decision {
 	before := len(s.decisions)
 	for end := s.at + wall; s.at < end; {
@@ -125,10 +125,10 @@ func TestRecordedConverges(t *testing.T) {
 			s := simulate(t, tt.config, 0)
 			s.replay(r, 10*time.Minute)
 			right := s.tuner.Interval() == tt.want || tt.want == 0 && s.inside(r)
-			if !right || len(s.decisions) > tt.changes || s.tuner.State() != Settled {
+			if !right || len(s.decisions) > tt.changes || !s.tuner.repetitions.resting {
 				t.Errorf("want %d changes at most; %v", tt.changes, s)
 			}
-			if more := s.replay(r, time.Hour); len(more) != 0 || s.tuner.State() != Settled {
+			if more := s.replay(r, time.Hour); len(more) != 0 || !s.tuner.repetitions.resting {
 				t.Errorf("an hour later, with nothing new: %v", s)
 			}
 		})
@@ -141,7 +141,7 @@ func TestRecordedPhaseChange(t *testing.T) {
 	for _, name := range []string{"spin-5ms", "spin-80ms", "spin-5ms"} {
 		r := readRecording(t, name)
 		changes := s.replay(r, 20*time.Minute)
-		if !s.inside(r) || len(changes) > 4 || s.tuner.State() != Settled {
+		if !s.inside(r) || len(changes) > 4 || !s.tuner.repetitions.resting {
 			t.Fatalf("%s: %d changes; %v", name, len(changes), s)
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// exactly returns a rate as if very many samples had been known.
+// exactly returns a rate of very many known samples.
 func exactly(p float64) rate {
 	const known = 1_000_000_000
 	return rate{repeated: int(p*known + 0.5), known: known}
 }
 
-// The claim that the search rests on: whatever lengths activations have, a first
-// step never goes beyond the interval with the wanted rate.
+// The search relies on this claim: for any lengths of activations, a first step never
+// goes beyond the interval with the wanted rate.
 func TestFirstStepNeverOvershoots(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -70,7 +70,7 @@ func TestSearchStaysBetweenBounds(t *testing.T) {
 	}
 }
 
-// A bound that the program has outgrown is not believed for ever.
+// The search drops a bound that no longer fits the program.
 func TestSearchForgetsOldBounds(t *testing.T) {
 	t.Parallel()
 	const d = time.Millisecond
@@ -97,12 +97,5 @@ func TestRateBounds(t *testing.T) {
 	})
 	if lo, hi := (rate{}).bounds(); lo != 0 || hi != 1 {
 		t.Errorf("nothing known: %v to %v", lo, hi)
-	}
-}
-
-func TestStateString(t *testing.T) {
-	t.Parallel()
-	if Looking.String() != "looking" || Settled.String() != "settled" {
-		t.Errorf("%v and %v", Looking, Settled)
 	}
 }

@@ -14,7 +14,7 @@ type program struct {
 	cores  float64       // CPU time per wall time
 	cost   time.Duration // of one sample, to the program
 	daemon time.Duration // CPU time of the daemon for one sample
-	rest   float64       // CPU time of the daemon per wall time, whatever is sampled
+	rest   float64       // CPU time of the daemon per wall time, without samples
 }
 
 // activations of one length take part of a program's CPU time.
@@ -23,11 +23,11 @@ type activations struct {
 	length time.Duration
 }
 
-// steady is a program on one core whose activations all have one length.
+// steady returns a program on one core whose activations all have one length.
 func steady(length time.Duration) program { return mixed(activations{1, length}) }
 
-// mixed is a program on one core with activations of several lengths, whose
-// parts add up to 1.
+// mixed returns a program on one core with activations of several lengths. Their parts
+// add up to 1.
 func mixed(parts ...activations) program {
 	return program{parts: parts, known: 1, cores: 1, cost: time.Microsecond}
 }
@@ -41,8 +41,8 @@ func (p program) repetition(interval time.Duration) float64 {
 	return rate
 }
 
-// simulation drives a tuner with programs. With a rng, repetitions and known
-// verdicts are drawn; without one, they come as often as expected.
+// simulation drives a tuner with programs. With a rng it draws repetitions and known
+// verdicts. Without one they come as often as expected.
 type simulation struct {
 	tuner     *Tuner
 	rng       *rand.Rand
@@ -50,7 +50,7 @@ type simulation struct {
 	cpu       time.Duration // of the program, not yet sampled
 	samples   int
 	decisions []Decision
-	profile   *settling // that is sampled; nil: nobody looks how settled it is
+	profile   *settling // nil: how settled it is remains unknown
 
 	known, repeated float64 // fractions carried over, without a rng
 }
@@ -64,8 +64,8 @@ func simulate(t testing.TB, c Config, seed uint64) *simulation {
 	return &simulation{tuner: tuner, rng: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// run lets the program run for a time, observed ten times a second, and returns
-// the decisions that were made.
+// run lets the program run for a time, observes it ten times a second, and returns the
+// decisions.
 func (s *simulation) run(p program, wall time.Duration) []Decision {
 	before := len(s.decisions)
 	for end := s.at + wall; s.at < end; {
@@ -95,8 +95,8 @@ func (s *simulation) step(p program) {
 	}
 }
 
-// draw returns how many of n events with probability p happen. Without a rng
-// it carries fractions over to the next draw.
+// draw returns the number of n events with probability p that happen. Without a rng it
+// carries fractions over to the next draw.
 func (s *simulation) draw(n int, p float64, carry *float64) int {
 	if s.rng == nil {
 		*carry += float64(n) * p
@@ -114,15 +114,15 @@ func (s *simulation) draw(n int, p float64, carry *float64) int {
 }
 
 func (s *simulation) String() string {
-	text := fmt.Sprintf("%v at %v after %d samples in %v", s.tuner.State(), s.tuner.Interval(), s.samples, s.at)
+	text := fmt.Sprintf("at rest %v at %v after %d samples in %v", s.tuner.repetitions.resting, s.tuner.Interval(), s.samples, s.at)
 	for _, d := range s.decisions {
 		text += "\n\t" + d.Reason
 	}
 	return text
 }
 
-// between reports whether the program's true rate lies between the default
-// thresholds, give or take what a thousand samples cannot tell.
+// between reports whether the program's true rate lies between the default thresholds,
+// within the accuracy of a thousand samples.
 func (s *simulation) between(p program) bool {
 	rate := p.repetition(s.tuner.Interval())
 	return 0.005 < rate && rate < 0.18

@@ -1,23 +1,26 @@
 package tuning
 
-import "time"
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
 
-// Observation is what happened since the last one. Counts and times that are
-// negative, and parts larger than their whole, are taken as the nearest
-// sensible value.
+// Observation reports the time since the last observation. A negative count or time,
+// or a part larger than its whole, stands for the nearest sensible value.
 type Observation struct {
 	At time.Duration // wall time since the start of the session; never goes back
 
 	Samples  int // taken at the present interval
-	Known    int // of Samples: the top activation's verdict is known
-	Repeated int // of Known: the top activation is that of the thread's last sample
+	Known    int // samples with a verdict on the top activation
+	Repeated int // known samples that found the activation of the thread's last sample
 
-	TargetCPU  time.Duration // CPU time the target used; 0: not measured
-	DaemonCPU  time.Duration // CPU time the daemon used; 0: not measured
-	SampleCost time.Duration // CPU time that one sample costs the target, measured; 0: as before
+	TargetCPU  time.Duration // CPU time of the target; 0: not measured
+	DaemonCPU  time.Duration // CPU time of the daemon; 0: not measured
+	SampleCost time.Duration // measured CPU time of one sample in the target; 0: as before
 
-	Settled float64 // percent to which the profile is settled by now; 0: not known
-	Drift   bool    // the program has lately done something else than before
+	Settled float64 // how settled the profile is by now, percent; 0: not known
+	Drift   bool    // lately the program has done something else than before
 }
 
 // Decision is a change of the interval. The caller applies it, logs it and
@@ -27,48 +30,19 @@ type Decision struct {
 	Reason   string        // for people, with the figures; one line
 }
 
-// State says what the tuner is doing.
-type State uint8
-
-const (
-	Looking State = iota // for the right interval, every window
-	Settled              // on one; looks less often
-)
-
-// String returns "looking" or "settled".
-func (s State) String() string {
-	if s == Settled {
-		return "settled"
-	}
-	return "looking"
-}
-
-// Tuner tunes the interval of one session. It has no lock: one goroutine at a
-// time may call its methods.
+// Tuner tunes the interval of one session. It has no lock: its methods must not run at
+// the same time.
+//
+// The interval is the largest that a rule wants. A rule may read the interval in force
+// and the wants of the others, but changes its own state only.
 type Tuner struct {
 	config   Config
 	interval time.Duration
-	state    State
-	stretch  int // length of the present window in configured ones, 1 to maxStretch
 
-	window window // evidence on repetitions
-	search search // for the right interval, since the tuner last woke
-	meter  meter  // of the load since a second or so
-	load   load   // as last metered, for the present interval
-	debt   debt   // of the budget to an interval that it cut short
-	pace   pace   // of a profile that is settled
-
-	profile float64 // percent to which it is settled, and
-	drift   bool    // whether the program drifts, as last observed
-
-	settledAt   rate    // the rate with which the tuner settled,
-	settledWith verdict // what that meant,
-	settledLoad float64 // and the target's load, in cores; 0: not metered since
+	repetitions repetitions
+	slowdown    slowdown
+	budget      budget
 }
-
-// maxStretch is the longest window in configured ones. It bounds how long a
-// settled tuner takes to notice that the program has changed.
-const maxStretch = 8
 
 // New returns a tuner that starts at c.Initial.
 func New(c Config) (*Tuner, error) {
@@ -76,52 +50,46 @@ func New(c Config) (*Tuner, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tuner{config: c, interval: c.Initial, stretch: 1}
-	t.load = load{cost: c.SampleCost, overhead: part(c.SampleCost, c.Initial)}
-	return t, nil
+	return &Tuner{
+		config:      c,
+		interval:    c.Initial,
+		repetitions: newRepetitions(c),
+		budget:      newBudget(c),
+	}, nil
 }
 
-// Interval returns the present interval: the initial one or that of the last
-// decision.
+// Interval returns the present interval.
 func (t *Tuner) Interval() time.Duration { return t.interval }
 
-// State returns what the tuner is doing.
-func (t *Tuner) State() State { return t.state }
-
-// Missing returns how many more samples with a known verdict the next step takes,
-// as far as repetitions decide it and their rate stays as it is. It is 0 while the
-// tuner is settled, and if repetitions are not to decide.
+// Missing returns the number of further samples with a known verdict until repetitions
+// can decide, if their rate stays the same. It is 0 while repetitions are at rest, and
+// if they do not decide.
 func (t *Tuner) Missing() int {
-	if t.state == Settled || t.config.Off {
+	if t.config.Off {
 		return 0
 	}
-	return t.window.missing(t.config)
+	return t.repetitions.missing(t.config)
 }
 
-// Observe takes in an observation and returns true with a decision if the
-// interval is to change. The budget comes first: a change that it demands is
-// not delayed by a window that is still open. Nor is the return from a pace that
-// the program has left behind.
+// Observe takes in an observation. It returns true with a decision if the interval
+// must change. A full window of repetitions is judged last, and the budget first: it
+// does not wait for the window.
 func (t *Tuner) Observe(o Observation) (Decision, bool) {
 	o = o.sane()
-	t.window.add(o)
-	t.meter.add(o)
-	t.profile, t.drift = o.Settled, o.Drift
-	if t.meter.full() {
-		if d, ok := t.checkBudget(); ok {
-			return d, true
-		}
-		t.checkLoad()
-		if d, ok := t.checkBurst(); ok {
+	t.repetitions.add(o)
+	t.slowdown.add(o)
+	t.budget.add(o)
+	if t.budget.full() {
+		if d, ok := t.readBudget(); ok {
 			return d, true
 		}
 	}
-	if t.drift {
-		if d, ok := t.hurry(driftReason); ok {
+	if o.Drift && t.slowdown.stop(t.base()) {
+		if d, ok := t.change(t.base(), driftReason); ok {
 			return d, true
 		}
 	}
-	if t.config.Off || !t.window.full(t.config.Window, t.stretch) {
+	if t.config.Off || !t.repetitions.full(t.config) {
 		return Decision{}, false
 	}
 	return t.look()
@@ -139,117 +107,110 @@ func (o Observation) sane() Observation {
 	return o
 }
 
-// look judges the window that has just become full. A settled tuner that meets
-// a new rate first wakes to gather evidence that is not mixed with older. Few
-// repetitions are no reason to shorten an interval that was lengthened because
-// the profile is settled.
-func (t *Tuner) look() (Decision, bool) {
-	r, cores := t.window.rate, t.window.cores(t.interval)
-	switch v := t.window.judge(t.config); {
-	case v == unknown:
-	case v == inside, v == under && t.pace.base != 0:
-		t.settle(r, v)
-	case t.state == Settled && r.differs(t.settledAt):
-		t.wake()
-		return Decision{}, false
-	default:
-		if d, ok := t.move(r, v); ok {
+// readBudget lets the budget read its meter, and tells the other rules the load.
+func (t *Tuner) readBudget() (Decision, bool) {
+	switch t.budget.read(t.interval, max(t.repetitions.want, t.slowdown.want), t.config) {
+	case budgetRaised:
+		if d, ok := t.change(t.budget.want, t.budget.raisedReason(t.config)); ok {
+			return d, true
+		}
+	case budgetLowered:
+		to := t.wanted()
+		if d, ok := t.change(to, t.budget.load.at(t.interval, to).affordableReason()); ok {
 			return d, true
 		}
 	}
-	return t.slow(cores)
+	cores := t.budget.load.cores
+	t.repetitions.checkLoad(cores)
+	if before := t.slowdown.cores; t.slowdown.burst(cores) && t.slowdown.stop(t.base()) {
+		return t.change(t.base(), loadReason(before, cores))
+	}
+	return Decision{}, false
 }
 
-// move changes the interval as a rate outside the thresholds asks for. Where no
-// better interval can be had, it settles for the present one.
-func (t *Tuner) move(r rate, v verdict) (Decision, bool) {
-	want := t.search.next(t.interval, r, v, t.config.middle())
-	got, limit := t.allowed(want)
-	if !t.worth(got) || t.search.exhausted() {
-		t.settle(r, v)
+// look lets repetitions judge a full window. If they leave the interval alone, it may
+// be slowed down.
+func (t *Tuner) look() (Decision, bool) {
+	cores := t.repetitions.window.cores(t.interval)
+	switch s := t.repetitions.look(t.interval, t.config); s.outcome {
+	case woken:
+		return Decision{}, false
+	case moved:
+		if d, ok := t.change(s.want, s.reason(t.config)); ok {
+			return d, true
+		}
+	}
+	if t.slowdown.look(t.interval, t.base(), cores, t.config) {
+		return t.change(t.slowdown.want, t.slowdown.reason(t.config))
+	}
+	return Decision{}, false
+}
+
+// base returns the interval that the rules want without a slowdown.
+func (t *Tuner) base() time.Duration { return max(t.repetitions.want, t.budget.want) }
+
+// wanted returns the largest interval that a rule wants, within the clamps.
+func (t *Tuner) wanted() time.Duration {
+	base := t.base()
+	return t.config.clamp(round(max(base, min(t.slowdown.want, maxSlow*base))))
+}
+
+// change sets the interval after a rule has changed the interval that it wants. If the
+// new interval is worth a change, the rules start new evidence for it.
+func (t *Tuner) change(want time.Duration, reason string) (Decision, bool) {
+	from, to := t.interval, t.wanted()
+	if !worth(from, to) {
 		return Decision{}, false
 	}
-	t.search.made()
-	t.debt.interval, t.pace.base = 0, 0 // repetitions have decided anew
-	reason := repetitionReason(r, v, t.config) + t.change(got) + limit
-	return Decision{got, reason}, true
+	t.interval = to
+	t.repetitions.restart()
+	t.budget.restart(from, to)
+	reason += fmt.Sprintf(": interval %v → %v", from, to) + t.limit(want, to)
+	return Decision{to, reason}, true
 }
 
-// worth reports whether an interval differs enough from the present one. A
-// tuner that has settled at a limit asks for a factor of two, lest it follow
-// the noise of the budget; otherwise 2 % will do, as even the step from a
-// threshold to the middle between the default thresholds is 7 %.
-func (t *Tuner) worth(d time.Duration) bool {
-	factor := float64(max(d, t.interval)) / float64(min(d, t.interval))
-	if t.state == Settled && t.settledWith != inside {
-		return factor >= 2
-	}
-	return factor >= minStep
-}
-
-const minStep = 1.02
-
-// allowed returns the interval nearest to the wanted one that clamps and budget
-// permit, and for people which of them it met.
-func (t *Tuner) allowed(want time.Duration) (got time.Duration, limit string) {
-	if floor := t.load.floor(t.interval, t.config); want < t.interval && want < floor {
-		want, limit = min(floor, t.interval), ", the shortest within the budget"
-	}
-	got = t.config.clamp(round(want))
+// limit says for people why the interval is not the one that a rule wants.
+func (t *Tuner) limit(want, got time.Duration) string {
 	switch {
 	case got < want && got == t.config.Max:
-		limit = ", the longest allowed"
+		return ", the longest allowed"
 	case got > want && got == t.config.Min:
-		limit = ", the shortest allowed"
+		return ", the shortest allowed"
+	case got > round(want) && got == round(t.budget.want):
+		return ", the shortest within the budget"
 	}
-	return got, limit
+	return ""
 }
 
-// change sets the interval, starts new evidence for it, and returns its part of
-// the reason.
-func (t *Tuner) change(to time.Duration) string {
-	from := t.interval
-	t.interval = to
-	t.load = t.load.at(from, to)
-	t.meter.restart()
-	t.window.restart()
-	t.stretch = 1
-	t.state = Looking
-	return intervalReason(from, to)
-}
+// minStep is the least factor of a change. The step from a threshold to the middle
+// between the default thresholds is 7 %.
+const minStep = 1.02
 
-// settle makes the tuner look half as often as before.
-func (t *Tuner) settle(r rate, v verdict) {
-	if t.state == Looking {
-		t.settledLoad = 0
-	}
-	t.state = Settled
-	t.settledAt, t.settledWith = r, v
-	t.stretch = min(2*t.stretch, maxStretch)
-	if v == inside {
-		t.search = search{}
-	}
-}
+// worth reports whether two intervals differ enough for a change.
+func worth(a, b time.Duration) bool { return float64(max(a, b)) >= minStep*float64(min(a, b)) }
 
-// wake makes a settled tuner look at every window again, with new evidence.
-func (t *Tuner) wake() {
-	t.state = Looking
-	t.stretch = 1
-	t.window.restart()
-	t.search = search{}
-}
-
-// checkLoad wakes a settled tuner when the target's load has jumped.
-func (t *Tuner) checkLoad() {
-	switch now := t.load.cores; {
-	case t.state != Settled:
-	case t.settledLoad == 0:
-		t.settledLoad = now
-	case now > loadJump*t.settledLoad || now < t.settledLoad/loadJump:
-		t.wake()
-	}
-}
-
-// loadJump is the factor between two loads, in cores, beyond which the program
-// is taken to be doing something else.
+// loadJump is the factor between two loads, in cores, that shows that the program does
+// something else.
 const loadJump = 4
+
+const driftReason = "drift: the program does something else than before"
+
+// loadReason takes loads in cores.
+func loadReason(before, now float64) string {
+	return fmt.Sprintf("load %.2f → %.2f cores", before, now)
+}
+
+// percent formats a measured part with one decimal, for example "87.4 %".
+func percent(p float64) string { return strconv.FormatFloat(100*p, 'f', 1, 64) + " %" }
+
+// plainPercent formats a configured part as it was given, for example "15 %".
+func plainPercent(p float64) string { return strconv.FormatFloat(100*p, 'g', 4, 64) + " %" }
+
+// round rounds an interval to three significant digits: the fourth is noise.
+func round(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit)
+}

@@ -37,22 +37,22 @@ func TestRepetitionReason(t *testing.T) {
 	}
 }
 
-// A rate that cannot be told from a threshold is near enough after two windows.
-func TestDoubtSettles(t *testing.T) {
+// A rate that cannot be told from a threshold counts as inside after two windows.
+func TestDoubtRests(t *testing.T) {
 	t.Parallel()
 	tuner, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []State{Looking, Settled} {
+	for i, want := range []bool{false, true} {
 		o := Observation{At: time.Duration(i) * time.Second, Samples: 1000, Known: 1000, Repeated: 160}
-		if d, changed := tuner.Observe(o); changed || tuner.State() != want {
-			t.Errorf("16 %% of %d samples: %v, want %v; %q", 1000*(i+1), tuner.State(), want, d.Reason)
+		if d, changed := tuner.Observe(o); changed || tuner.repetitions.resting != want {
+			t.Errorf("16 %% of %d samples: at rest %v, want %v; %q", 1000*(i+1), tuner.repetitions.resting, want, d.Reason)
 		}
 	}
 }
 
-// observations draws anything a caller could pass, sensible or not.
+// observations draws all kinds of observations, even senseless ones.
 func observations(r *rapid.T) []Observation {
 	at := time.Duration(0)
 	return rapid.SliceOfN(rapid.Custom(func(r *rapid.T) Observation {
@@ -124,8 +124,8 @@ func checkDecision(r *rapid.T, c Config, before time.Duration, d Decision, chang
 	}
 }
 
-// Whatever lengths the activations have, tuning ends after a few changes.
-func TestAnyProgramSettles(t *testing.T) {
+// For any lengths of activations, tuning ends after a few changes.
+func TestAnyProgramRests(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		var p program
@@ -141,7 +141,7 @@ func TestAnyProgramSettles(t *testing.T) {
 		s.run(p, time.Hour)
 		changes := len(s.decisions)
 		s.run(p, time.Hour)
-		if changes > maxChanges || len(s.decisions) != changes || tuner.State() != Settled {
+		if changes > maxChanges || len(s.decisions) != changes || !tuner.repetitions.resting {
 			r.Fatalf("%d changes in the first hour; %v", changes, s)
 		}
 	})
@@ -202,8 +202,8 @@ func TestObserveAllocatesNothing(t *testing.T) {
 	}
 }
 
-// As many verdicts as Missing says bring the tuner to a decision, or to rest, if
-// their rate stays as it is.
+// Missing is the number of verdicts that bring the tuner to a decision, or to rest, if
+// their rate stays the same.
 func TestMissingVerdictsDecide(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -227,18 +227,18 @@ func TestMissingVerdictsDecide(t *testing.T) {
 			t.Errorf("%d of %d: %d are missing, want %d", test.repeated, test.known, got, test.want)
 			continue
 		}
-		more := tuner.window.rate.grown(test.known + test.want)
+		more := tuner.repetitions.window.rate.grown(test.known + test.want)
 		_, changed := tuner.Observe(Observation{
 			At:       time.Minute,
 			Samples:  test.want,
 			Known:    test.want,
 			Repeated: more.repeated - test.repeated,
 		})
-		if !changed && tuner.State() != Settled {
+		if !changed && !tuner.repetitions.resting {
 			t.Errorf("%d of %d and %d more: no decision", test.repeated, test.known, test.want)
 		}
-		if missing := tuner.Missing(); (missing == 0) != (tuner.State() == Settled) {
-			t.Errorf("%s, and %d are missing", tuner.State(), missing)
+		if missing := tuner.Missing(); (missing == 0) != tuner.repetitions.resting {
+			t.Errorf("at rest %v, and %d are missing", tuner.repetitions.resting, missing)
 		}
 	}
 	off, err := New(Config{Off: true})

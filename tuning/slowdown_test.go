@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// settling is a profile as its manager sees it: the halves of n samples differ
-// by some points divided by √n, and a new phase of the program is found out as
-// drift when a chunk of samples was taken in it. Then the profile settles anew.
+// settling is a profile as its manager sees it. The halves of n samples differ by some
+// points divided by √n. The manager finds a new phase of the program as drift after a
+// chunk of samples. Then the profile settles again.
 type settling struct {
-	points  float64 // by which halves of two samples would differ
+	points  float64 // difference of the halves of two samples
 	samples int     // in this phase
-	found   int     // of them, how many it took to find this phase out; 0: not yet
+	found   int     // samples of this phase when it was found; 0: not yet
 	settled float64 // percent
 }
 
-// driftChunk is how many samples the manager compares with those before.
+// driftChunk is the number of samples that the manager compares with earlier ones.
 const driftChunk = 1000
 
 func (p *settling) observe(samples int) (settled float64, drift bool) {
@@ -34,7 +34,7 @@ func (p *settling) observe(samples int) (settled float64, drift bool) {
 // phase begins a new phase.
 func (p *settling) phase() { p.samples, p.found = 0, 0 }
 
-// tenMS are activations for which 10 ms is right.
+// tenMS has activations for which 10 ms is the right interval.
 func tenMS() program { return steady(10900 * time.Microsecond) }
 
 func TestSettledProfileIsSampledSlower(t *testing.T) {
@@ -53,8 +53,8 @@ func TestSettledProfileIsSampledSlower(t *testing.T) {
 	}
 }
 
-// Few repetitions are no reason to sample a settled profile faster, and many
-// still are to sample it slower.
+// Few repetitions do not make the tuner sample a settled profile faster. Many
+// repetitions still make it sample slower.
 func TestRepetitionsOfASlowedProfile(t *testing.T) {
 	t.Parallel()
 	s := simulate(t, Config{}, 1)
@@ -70,7 +70,7 @@ func TestRepetitionsOfASlowedProfile(t *testing.T) {
 	}
 }
 
-func TestPaceKeepsItsBounds(t *testing.T) {
+func TestSlowdownKeepsItsBounds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		config Config
@@ -90,8 +90,8 @@ func TestPaceKeepsItsBounds(t *testing.T) {
 	}
 }
 
-// A new phase is sampled at the old rate as soon as it is found out, within a
-// bounded number of samples, and its own settling counts.
+// As soon as a new phase is found, it is sampled at the old rate, within a bounded
+// number of samples. Then the new phase settles itself.
 func TestDriftReturnsAtOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -113,13 +113,12 @@ func TestDriftReturnsAtOnce(t *testing.T) {
 	}
 }
 
-// A program that drifts again and again is slowed less and less often: the
-// history of the interval, which is kept with the profile, must not grow with
-// the time of running.
+// A program that drifts again and again is slowed down less and less often. The profile
+// keeps the history of the interval, which must not grow with the time of running.
 func TestDriftingProgramIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := simulate(t, Config{}, 1)
-	s.profile = &settling{points: 50} // at 98 % before it is found out
+	s.profile = &settling{points: 50} // at 98 % before it is found
 	for range 500 {
 		s.run(tenMS(), 2*time.Minute)
 		s.profile.phase()
@@ -129,10 +128,9 @@ func TestDriftingProgramIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A burst of work ends the slower pace before its own samples have to show
-// anything new, also where the target was so idle that its load was hardly
-// metered.
-func TestBurstEndsSlowPace(t *testing.T) {
+// A burst of work ends the slowdown before its samples show anything new, even if the
+// target was so idle that its load was hardly metered.
+func TestBurstEndsSlowdown(t *testing.T) {
 	t.Parallel()
 	for _, idle := range []float64{0.5, 0.05} {
 		quiet, burst := tenMS(), tenMS()
@@ -151,7 +149,7 @@ func TestBurstEndsSlowPace(t *testing.T) {
 	}
 }
 
-// What can be afforded bounds the return, too.
+// The budget bounds the return from a slowdown, too.
 func TestReturnKeepsWithinBudget(t *testing.T) {
 	t.Parallel()
 	s := simulate(t, Config{}, 1)
