@@ -64,7 +64,7 @@ func runAttach(ctx context.Context, env *environment, f *samplingFlags, pid int)
 	defer stop()
 	restore := survivePipes()
 	defer restore()
-	s, err := openSession(env, f, env.toProcess(f, pid))
+	s, err := openSession(env, f, env.toProcess(ctx, f, pid))
 	if err != nil {
 		return err
 	}

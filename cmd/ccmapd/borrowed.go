@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,14 +54,15 @@ func (env *environment) borrows(pid int) bool {
 	return errors.Is(err, fs.ErrPermission)
 }
 
-// toProcess returns what opens the source of a session with a process. Whose process it
-// is, is looked at before and after: it may execute a program of another user meanwhile.
-func (env *environment) toProcess(f *samplingFlags, pid int) opener {
+// toProcess returns what opens the source of a session with a process, unless ctx is
+// done before it is open. Whose process it is, is looked at before and after: it may
+// execute a program of another user meanwhile.
+func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int) opener {
 	return func(s sampling) (chosen, error) {
 		if err := env.holdBack(f, pid); err != nil {
 			return chosen{}, err
 		}
-		got, err := attach(env.engines, f.engine.value, attachment{pid, s})
+		got, err := attach(ctx, env.engines, f.engine.value, attachment{pid, s})
 		if err != nil {
 			return chosen{}, err
 		}

@@ -97,7 +97,7 @@ func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manage
 		return manager.Report{}, err
 	}
 	defer w.stop()
-	s, err := openSession(env, f, env.toProcess(f, w.Process.Pid))
+	s, err := openSession(env, f, env.toProcess(ctx, f, w.Process.Pid))
 	if err != nil {
 		return manager.Report{}, err
 	}

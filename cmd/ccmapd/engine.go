@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,7 +23,7 @@ type source interface {
 // engine is one way to sample a process from outside.
 type engine struct {
 	name string
-	open func(attachment) (source, error)
+	open func(context.Context, attachment) (source, error)
 }
 
 // sampling is how a source is to sample, whatever its target is.
@@ -44,8 +45,8 @@ var engines = []engine{
 	{"perf", openPerf},
 }
 
-func openPerf(a attachment) (source, error) {
-	return perf.Open(perf.Options{PID: a.pid, Interval: a.interval, HitBudget: a.hits, Sink: a.sink, Logger: a.log})
+func openPerf(ctx context.Context, a attachment) (source, error) {
+	return perf.Open(ctx, perf.Options{PID: a.pid, Interval: a.interval, HitBudget: a.hits, Sink: a.sink, Logger: a.log})
 }
 
 // autoEngine, as the name of an engine, means the best that is permitted.
@@ -71,13 +72,13 @@ type chosen struct {
 // attach opens the engine of the given name or, for auto, the first that is
 // permitted and supported here. An error that no other engine would avoid, for
 // example that there is no such process, ends the search.
-func attach(all []engine, name string, a attachment) (chosen, error) {
+func attach(ctx context.Context, all []engine, name string, a attachment) (chosen, error) {
 	var refused []refusal
 	for _, e := range all {
 		if name != autoEngine && name != e.name {
 			continue
 		}
-		src, err := e.open(a)
+		src, err := e.open(ctx, a)
 		if err == nil {
 			return chosen{source: src, name: e.name, why: whyEngine(name, refused)}, nil
 		}

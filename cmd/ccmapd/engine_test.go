@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,7 +25,7 @@ func TestAttachTakesTheFirstPermitted(t *testing.T) {
 		{[]engine{forbidden, missing, fake}, autoEngine, "fake",
 			"the best engine permitted; forbidden: seccomp: not permitted; missing: kernel: not supported here"},
 	} {
-		got, err := attach(test.all, test.ask, attachment{})
+		got, err := attach(context.Background(), test.all, test.ask, attachment{})
 		if err != nil || got.name != test.name || got.why != test.why {
 			t.Errorf("attach by %s: %s (%s), %v; want %s (%s)", test.ask, got.name, got.why, err, test.name, test.why)
 		}
@@ -37,11 +38,11 @@ func TestAttachReportsEveryRefusal(t *testing.T) {
 		refusingEngine("one", fmt.Errorf("first reason: %w", sampler.ErrPermission)),
 		refusingEngine("two", fmt.Errorf("second reason: %w", sampler.ErrUnsupported)),
 	}
-	_, err := attach(all, autoEngine, attachment{})
+	_, err := attach(context.Background(), all, autoEngine, attachment{})
 	if !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "two: second reason") {
 		t.Errorf("error %v", err)
 	}
-	_, err = attach(all, "one", attachment{})
+	_, err = attach(context.Background(), all, "one", attachment{})
 	if err == nil || strings.Contains(err.Error(), "second") {
 		t.Errorf("error of one engine: %v", err)
 	}
@@ -51,7 +52,7 @@ func TestAttachReportsEveryRefusal(t *testing.T) {
 func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 	t.Parallel()
 	for _, hopeless := range []error{sampler.ErrNoProcess, sampler.ErrNotGo} {
-		_, err := attach([]engine{refusingEngine("one", hopeless), fakeEngine(false)}, autoEngine, attachment{})
+		_, err := attach(context.Background(), []engine{refusingEngine("one", hopeless), fakeEngine(false)}, autoEngine, attachment{})
 		var hint hintError
 		if !errors.Is(err, hopeless) || !errors.As(err, &hint) {
 			t.Errorf("error %v, want %v with a hint", err, hopeless)
@@ -61,7 +62,9 @@ func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	able := engine{"able", func(a attachment) (source, error) { return &fakeSource{attachment: a, probes: 1}, nil }}
+	able := engine{"able", func(_ context.Context, a attachment) (source, error) {
+		return &fakeSource{attachment: a, probes: 1}, nil
+	}}
 	all := []engine{able, fakeEngine(false), refusingEngine("forbidden", sampler.ErrPermission)}
 	r := runEngines(t, all, "version")
 	for _, want := range []string{

@@ -19,12 +19,14 @@ import (
 // main.work as it may in a second. Then the target ends, or the source waits to be
 // stopped.
 func fakeEngine(waits bool) engine {
-	return engine{"fake", func(a attachment) (source, error) { return &fakeSource{attachment: a, waits: waits}, nil }}
+	return engine{"fake", func(_ context.Context, a attachment) (source, error) {
+		return &fakeSource{attachment: a, waits: waits}, nil
+	}}
 }
 
 // refusingEngine cannot attach.
 func refusingEngine(name string, err error) engine {
-	return engine{name, func(attachment) (source, error) { return nil, err }}
+	return engine{name, func(context.Context, attachment) (source, error) { return nil, err }}
 }
 
 type fakeSource struct {

@@ -97,7 +97,9 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	if err != nil {
 		return startError(err)
 	}
-	s, err := openSession(env, f.samplingFlags, env.toProcess(f.samplingFlags, p.cmd.Process.Pid))
+	opening, opened := forward.interrupted(cmd.Context())
+	s, err := openSession(env, f.samplingFlags, env.toProcess(opening, f.samplingFlags, p.cmd.Process.Pid))
+	opened()
 	if err != nil && p.held && !f.anyway {
 		return exitError{exitRunFailed, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.kill()))}
 	}

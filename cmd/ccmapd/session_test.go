@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -122,7 +123,7 @@ func TestAttachVerbose(t *testing.T) {
 
 func TestWarningsAreForEverybody(t *testing.T) {
 	t.Parallel()
-	warns := engine{"warning", func(a attachment) (source, error) {
+	warns := engine{"warning", func(_ context.Context, a attachment) (source, error) {
 		a.log.Warn("not all threads")
 		return &fakeSource{attachment: a}, nil
 	}}
@@ -187,7 +188,7 @@ func TestAttachHasNowhereToKeepAProfile(t *testing.T) {
 // TestAttachSaysTheIntervalInForce: an engine may not sample as often as asked.
 func TestAttachSaysTheIntervalInForce(t *testing.T) {
 	t.Parallel()
-	slow := engine{"slow", func(a attachment) (source, error) {
+	slow := engine{"slow", func(_ context.Context, a attachment) (source, error) {
 		a.interval = max(a.interval, time.Millisecond)
 		return &fakeSource{attachment: a}, nil
 	}}

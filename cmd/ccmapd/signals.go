@@ -55,6 +55,29 @@ func catchSignals() *forwarder {
 	return f
 }
 
+// interrupted returns a context that is done when a signal waits, until stop is
+// called. The signal waits on.
+func (f *forwarder) interrupted(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-ctx.Done():
+		case s := <-f.signals:
+			select {
+			case f.signals <- s:
+			default: // as many wait as there is room for
+			}
+			cancel(signalError{s.(unix.Signal)})
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-ended
+	}
+}
+
 // to passes signals on to a process that has been started, until stop.
 func (f *forwarder) to(p *os.Process) {
 	signal.Notify(f.signals, forwarded...)

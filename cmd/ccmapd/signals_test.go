@@ -31,7 +31,9 @@ func mainWith(e engine) func() {
 // deafEngine has sources that do not stop when they are asked to. They print
 // "asked" to standard error, and go on.
 func deafEngine() engine {
-	return engine{"deaf", func(a attachment) (source, error) { return deafSource{&fakeSource{attachment: a}}, nil }}
+	return engine{"deaf", func(_ context.Context, a attachment) (source, error) {
+		return deafSource{&fakeSource{attachment: a}}, nil
+	}}
 }
 
 type deafSource struct{ *fakeSource }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,7 +44,9 @@ func TestPointsWithinTheMemory(t *testing.T) {
 // TestDumpValues: the life of tables goes to standard error, whatever is reported.
 func TestDumpValues(t *testing.T) {
 	t.Parallel()
-	polymorphic := engine{"polymorphic", func(a attachment) (source, error) { return &fakeSource{attachment: a, targets: 4}, nil }}
+	polymorphic := engine{"polymorphic", func(_ context.Context, a attachment) (source, error) {
+		return &fakeSource{attachment: a, targets: 4}, nil
+	}}
 	for flag, want := range map[string]bool{"": false, "--dump-values": true, "--dump-values -v": true, "--dump-values --json": true} {
 		args := []string{"attach", "42", "-o", filepath.Join(t.TempDir(), "a.json")}
 		r := runEngines(t, []engine{polymorphic}, append(args, strings.Fields(flag)...)...)

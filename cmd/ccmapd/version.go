@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -106,7 +107,7 @@ func moduleEngine() engineInfo {
 // tryHere attaches the engine to this process and detaches it again. It returns
 // what the engine is able to.
 func (e engine) tryHere() (sampler.Stats, error) {
-	src, err := e.open(attachment{os.Getpid(), sampling{
+	src, err := e.open(context.Background(), attachment{os.Getpid(), sampling{
 		interval: time.Second, log: slog.New(slog.DiscardHandler),
 		sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
 	}})

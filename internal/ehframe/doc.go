@@ -10,7 +10,8 @@
 //     ones from the stack, and leaves the registers of the caller.
 //
 // The section is untrusted. Reading it never panics, every loop consumes input,
-// and a row takes at most maxSteps instructions. A rule that this package
+// the index takes time in proportion to the section, and a row takes at most
+// maxSteps instructions, fewer if the caller says so. A rule that this package
 // does not know, such as a branch in an expression, has no row.
 //
 // Sources: DWARF 5, sections 6.4 and 2.5; Linux Standard Base Core 5.0, 10.6

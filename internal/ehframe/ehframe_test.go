@@ -53,6 +53,12 @@ func (m *made) end() *Table {
 	return New(m.Bytes(), madeAddr)
 }
 
+// unlimited is more steps than any row takes.
+func unlimited() *int {
+	steps := 1 << 30
+	return &steps
+}
+
 // pushRBX is the frame of a function that begins with "push rbx" (1 byte) and
 // "sub rsp, 16" (4 bytes), and from its 16th byte on takes that back.
 var pushRBX = []byte{0x41, 0x0e, 16, 0x83, 2, 0x44, 0x0e, 32, 0x4b, 0x0e, 16, 0x41, 0x0e, 8}
@@ -82,7 +88,7 @@ func TestUp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			row, ok := tab.Row(c.pc)
+			row, ok := tab.Row(c.pc, unlimited())
 			if !ok {
 				t.Fatal("no row")
 			}
@@ -110,7 +116,7 @@ func TestUp(t *testing.T) {
 			}
 		})
 	}
-	if _, ok := tab.Row(0x1060); ok {
+	if _, ok := tab.Row(0x1060, unlimited()); ok {
 		t.Error("there is a row behind the last function")
 	}
 }
@@ -131,7 +137,7 @@ func TestUnknownRefused(t *testing.T) {
 			t.Parallel()
 			var m made
 			build(&m)
-			if row, ok := m.end().Row(0x1000); ok {
+			if row, ok := m.end().Row(0x1000, unlimited()); ok {
 				t.Errorf("row %+v", row)
 			}
 		})
@@ -190,7 +196,7 @@ func TestCompiler(t *testing.T) {
 			}
 			found = true
 			for pc := s.Value; pc < s.Value+s.Size; pc++ {
-				if _, ok := tab.Row(pc); !ok {
+				if _, ok := tab.Row(pc, unlimited()); !ok {
 					t.Errorf("no row for %s+%d", name, pc-s.Value)
 				}
 			}
@@ -200,7 +206,7 @@ func TestCompiler(t *testing.T) {
 		}
 	}
 	if plt := f.Section(".plt"); plt != nil {
-		if row, ok := tab.Row(plt.Addr + 16 + 6); !ok || row.cfa.form != isExpr {
+		if row, ok := tab.Row(plt.Addr+16+6, unlimited()); !ok || row.cfa.form != isExpr {
 			t.Errorf("the row of the procedure linkage table is %+v", row)
 		}
 	}
@@ -224,7 +230,7 @@ func FuzzTable(f *testing.F) {
 			t.Fatalf("%d functions in %d bytes", len(tab.funcs), len(section))
 		}
 		for _, at := range append([]uint64{pc}, starts(tab)...) {
-			row, ok := tab.Row(at)
+			row, ok := tab.Row(at, unlimited())
 			if !ok {
 				continue
 			}
@@ -254,7 +260,7 @@ func TestUpDoesNotAllocate(t *testing.T) {
 	var m made
 	m.common("zR")
 	m.function(0x1000, 0x20, pushRBX...)
-	row, ok := m.end().Row(0x1005)
+	row, ok := m.end().Row(0x1005, unlimited())
 	if !ok {
 		t.Fatal("no row")
 	}
@@ -265,5 +271,25 @@ func TestUpDoesNotAllocate(t *testing.T) {
 		row.Up(&f, word)
 	}); n > 0 {
 		t.Errorf("a step allocates %v times", n)
+	}
+}
+
+// TestStepsRunOut: a row takes from the caller's steps, and there is none without.
+func TestStepsRunOut(t *testing.T) {
+	t.Parallel()
+	var m made
+	m.common("zR")
+	m.function(0x1000, 0x20, bytes.Repeat([]byte{0x0a, 0x0b}, 100)...) // remembers and recalls
+	tab := m.end()
+	steps := 100 * (2 + 2*stateSteps)
+	enough := steps + 100
+	if _, ok := tab.Row(0x1000, &enough); !ok || enough > 100 {
+		t.Errorf("row: %t, %d steps left of %d", ok, enough, steps+100)
+	}
+	if _, ok := tab.Row(0x1000, &steps); ok || steps > 0 {
+		t.Errorf("row: %t, %d steps left", ok, steps)
+	}
+	if _, ok := tab.Row(0x1000, &steps); ok {
+		t.Error("a row without steps")
 	}
 }

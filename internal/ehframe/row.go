@@ -12,6 +12,7 @@ type Row struct {
 
 	cfa   rule // the canonical frame address: SP before the call
 	rules []saved
+	steps int
 }
 
 // saved is the rule for one register of the caller.
@@ -42,20 +43,26 @@ const (
 )
 
 // maxSteps bounds the instructions that are run for one row, and maxStates those
-// that a program remembers at once.
+// that a program remembers at once. To remember takes as long as stateSteps others.
 const (
-	maxSteps  = 1 << 14
-	maxStates = 8
+	maxSteps   = 1 << 14
+	maxStates  = 8
+	stateSteps = 32
 )
 
 // Row returns the row of the instruction at a virtual address, and whether the
 // section has one. For a return address ask one byte before it, for the call.
-func (t *Table) Row(pc uint64) (*Row, bool) {
+//
+// Each instruction that it runs takes one of the steps; where they do not reach,
+// there is no row.
+func (t *Table) Row(pc uint64, steps *int) (*Row, bool) {
 	f := t.find(pc)
 	if f == nil {
 		return nil, false
 	}
-	m := machine{t: t, f: f, loc: f.start, target: pc}
+	most := min(*steps, maxSteps)
+	m := machine{t: t, f: f, loc: f.start, target: pc, steps: most}
+	defer func() { *steps -= most - max(m.steps, 0) }()
 	if !m.run(f.cie.program) || m.loc > pc {
 		return nil, false
 	}
@@ -75,7 +82,7 @@ type machine struct {
 	initial     state // after the CIE's program
 	stack       [maxStates]state
 	depth       int
-	steps       int
+	steps       int // that are left
 }
 
 // state is the rules at one instruction.
@@ -84,14 +91,18 @@ type state struct {
 	regs [Registers]rule
 }
 
+// Steps returns about how many steps it takes to apply the row: most for expressions.
+func (r *Row) Steps() int { return r.steps }
+
 func (m *machine) row() (*Row, bool) {
-	r := &Row{Entry: m.f.start, Signal: m.f.cie.signal, cfa: m.now.cfa}
+	r := &Row{Entry: m.f.start, Signal: m.f.cie.signal, cfa: m.now.cfa, steps: int(Registers) + len(m.now.cfa.expr)}
 	if m.f.cie.ra != uint64(RIP) || r.cfa.form == untold {
 		return nil, false
 	}
 	for reg, rule := range m.now.regs {
 		if rule.form != untold && rule.form != same {
 			r.rules = append(r.rules, saved{Register(reg), rule})
+			r.steps += len(rule.expr)
 		}
 	}
 	return r, true
@@ -102,7 +113,7 @@ func (m *machine) row() (*Row, bool) {
 func (m *machine) run(program span) bool {
 	r := reader{b: m.t.section, at: program.from, end: program.to}
 	for r.more() {
-		if m.steps++; m.steps > maxSteps {
+		if m.steps--; m.steps < 0 {
 			return false
 		}
 		op := r.u8()
@@ -242,6 +253,7 @@ func (m *machine) remember() bool {
 	if m.depth == maxStates {
 		return false
 	}
+	m.steps -= stateSteps
 	m.stack[m.depth] = m.now
 	m.depth++
 	return true
@@ -251,6 +263,7 @@ func (m *machine) recall() bool {
 	if m.depth == 0 {
 		return false
 	}
+	m.steps -= stateSteps
 	m.depth--
 	m.now = m.stack[m.depth]
 	return true

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"iter"
 	"slices"
+	"unsafe"
 )
 
 // Table is the index of one section. It is immutable.
@@ -36,24 +38,31 @@ type common struct {
 // A span is a piece of the section.
 type span struct{ from, to int }
 
-// maxFuncs bounds the index, entries. The largest libraries have 300,000.
-const maxFuncs = 1 << 21
+// Bounds of the index: functions, of which the largest libraries have 300,000, and
+// CIEs, which linkers merge.
+const (
+	maxFuncs   = 1 << 21
+	maxCommons = 1 << 12
+)
+
+// IndexSize returns how many bytes the index of a section takes, the section not
+// included.
+func IndexSize(section []byte) int {
+	t := Table{section: section}
+	return int(unsafe.Sizeof(function{}))*t.count() + int(unsafe.Sizeof(common{}))*maxCommons
+}
 
 // New indexes a section that is loaded at the virtual address addr. It keeps
 // section. Entries that it does not understand are left out.
 func New(section []byte, addr uint64) *Table {
 	t := &Table{section: section, addr: addr}
+	t.funcs = make([]function, 0, t.count())
 	commons := map[int]*common{}
-	for at := 0; len(t.funcs) < maxFuncs; {
-		e, ok := t.entry(at)
-		if !ok {
-			break
-		}
-		at = e.to
-		if e.cie < 0 {
+	for e := range t.functions() {
+		c, known := commons[e.cie]
+		if !known && len(commons) == maxCommons {
 			continue
 		}
-		c, known := commons[e.cie]
 		if !known {
 			c = t.common(e.cie)
 			commons[e.cie] = c
@@ -64,6 +73,29 @@ func New(section []byte, addr uint64) *Table {
 	}
 	slices.SortFunc(t.funcs, func(a, b function) int { return cmp.Compare(a.start, b.start) })
 	return t
+}
+
+// functions yields the FDEs of the section, up to maxFuncs.
+func (t *Table) functions() iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		n := 0
+		for e, ok := t.entry(0); ok && n < maxFuncs; e, ok = t.entry(e.to) {
+			if e.cie < 0 {
+				continue
+			}
+			if n++; !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+func (t *Table) count() int {
+	n := 0
+	for range t.functions() {
+		n++
+	}
+	return n
 }
 
 // entry is the head of a CIE or FDE. Its content is section[from:to].

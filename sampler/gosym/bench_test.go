@@ -1,6 +1,7 @@
 package gosym
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -14,7 +15,7 @@ func BenchmarkOpen(b *testing.B) {
 	b.Run(fmt.Sprintf("functions=%d", openSelf(b).modules[0].nfunc), func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			table, err := Open(os.Getpid(), Options{})
+			table, err := Open(context.Background(), os.Getpid(), Options{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,8 +1,8 @@
 package gosym
 
 import (
+	"bytes"
 	"cmp"
-	"debug/buildinfo"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -15,12 +15,17 @@ const maxModules = 256
 
 // loadModules loads the Go modules that the table does not have yet: those of
 // every image, and those that they are chained to.
-func (t *Table) loadModules(maps space) error {
+func (t *Table) loadModules(l *load) error {
 	for _, im := range t.images {
-		err := t.loadImage(maps, im)
+		if im.noGo {
+			continue
+		}
+		err := t.loadImage(l, im)
 		switch {
-		case err == nil || errors.Is(err, ErrNotGo):
-		case len(t.modules) == 0:
+		case err == nil:
+		case errors.Is(err, ErrNotGo):
+			im.noGo = true
+		case len(t.modules) == 0 || l.ended():
 			return t.explain(im, err)
 		default:
 			t.log.Warn("not all Go symbols", "file", im.path, "reason", err)
@@ -43,29 +48,32 @@ func (t *Table) explain(im *image, err error) error {
 
 // loadImage loads the modules of an image, which may have more of them than
 // when it was asked before.
-func (t *Table) loadImage(maps space, im *image) error {
+func (t *Table) loadImage(l *load, im *image) error {
 	if im.moduledata == 0 {
-		if err := t.discover(maps, im); err != nil {
+		if err := t.discover(l, im); err != nil {
 			return err
 		}
 	}
-	return t.loadChain(maps, im.moduledata)
+	return t.loadChain(l, im.moduledata)
 }
 
 // discover finds the moduledata that an image holds. Only the executable's
 // memory is searched for one: other images with Go code are made by Go 1.26 or
 // have symbols.
-func (t *Table) discover(maps space, im *image) error {
-	addr, found := im.moduledataInFile()
+func (t *Table) discover(l *load, im *image) error {
+	addr, found := im.moduledataInFile(l.budget)
+	if l.spent != nil {
+		return l.spent
+	}
 	if !found && im.path != t.exe {
 		return ErrNotGo
 	}
 	if t.goVersion == "" {
-		t.goVersion = im.goVersion()
+		t.goVersion = im.goVersion(l.budget)
 	}
 	var err error
 	if !found {
-		addr, err = scanForModuledata(t.mem, maps, im)
+		addr, err = scanForModuledata(l, im)
 	}
 	im.moduledata = addr
 	return err
@@ -73,15 +81,19 @@ func (t *Table) discover(maps space, im *image) error {
 
 // loadChain loads the module at an address and those that it is chained to:
 // plugins. One of those that cannot be loaded does not keep the others from it.
-func (t *Table) loadChain(maps space, addr uint64) error {
+func (t *Table) loadChain(l *load, addr uint64) error {
 	seen, errs := []uint64{addr}, []error{}
 	for n := 0; n < len(seen) && len(t.modules) < maxModules; n++ {
-		d, err := readModuledata(t.mem, maps, seen[n])
+		d, err := readModuledata(l, seen[n])
 		if err == nil && !slices.ContainsFunc(t.modules, func(m *module) bool { return m.data == d.addr }) {
-			err = t.loadModule(maps, d)
+			err = t.loadModule(l, d)
+		}
+		if l.spent != nil {
+			errs = append(errs, l.spent)
+			break
 		}
 		errs = append(errs, err)
-		for other := range d.others(t.mem, maps) {
+		for other := range d.others(l) {
 			if len(seen) < maxModules && !slices.Contains(seen, other) {
 				seen = append(seen, other)
 			}
@@ -91,11 +103,16 @@ func (t *Table) loadChain(maps space, addr uint64) error {
 }
 
 // loadModule loads one module.
-func (t *Table) loadModule(maps space, d moduledata) error {
-	m, err := loadModule(t.mem, maps, d)
+func (t *Table) loadModule(l *load, d moduledata) error {
+	before := l.hold
+	m, err := loadModule(l, d)
+	if err == nil {
+		err = l.work(recordCost * m.nfunc) // to learn from
+	}
 	if err != nil {
 		return err
 	}
+	t.held += before - l.hold
 	m.ids, m.image = &t.ids, t.image(m.minpc)
 	if m.image == nil { // text that the target has moved to anonymous memory
 		m.image = t.images[0]
@@ -108,54 +125,79 @@ func (t *Table) loadModule(maps space, d moduledata) error {
 	return nil
 }
 
+// Build information begins with 32 bytes, aligned to 16. Bit 1 of the 16th
+// is set since Go 1.18: then the Go version follows them, after its length (package
+// debug/buildinfo).
+const (
+	buildInfoFlags   = 15
+	buildInfoInline  = 1 << 1
+	buildInfoVersion = 32
+	longestVersion   = 256     // bytes
+	maxBuildInfo     = 1 << 20 // bytes that are searched for it; it comes first
+)
+
+var buildInfoMagic = []byte("\xff Go buildinf:")
+
 // goVersion returns the Go version that an image was built with, or "".
-func (im *image) goVersion() string {
-	if im.source == nil {
+func (im *image) goVersion(b *budget) string {
+	if im.file == nil {
 		return ""
 	}
-	info, err := buildinfo.Read(im.source)
+	off, size := im.file.buildInfo()
+	data, err := readFile(b, im.file.r, off, min(size, maxBuildInfo))
 	if err != nil {
 		return ""
 	}
-	return info.GoVersion
+	i := bytes.Index(data, buildInfoMagic)
+	if i < 0 || len(data)-i < buildInfoVersion || data[i+buildInfoFlags]&buildInfoInline == 0 {
+		return ""
+	}
+	data = data[i+buildInfoVersion:]
+	n, used := binary.Uvarint(data)
+	if used <= 0 || n > longestVersion || n > uint64(len(data)-used) {
+		return ""
+	}
+	return string(data[used:][:n])
+}
+
+// buildInfo returns the part of a file that has the build information: its section
+// or, in a file without sections, the data, at whose beginning the linker puts it.
+func (f *elfFile) buildInfo() (off, size uint64) {
+	if s := f.section(".go.buildinfo"); s != nil {
+		return s.off, s.size
+	}
+	for _, s := range f.segments {
+		if s.typ == elf.PT_LOAD && s.flags&(elf.PF_X|elf.PF_W) == elf.PF_W {
+			return s.off, s.fileSize
+		}
+	}
+	return 0, 0
 }
 
 // moduledataInFile finds the moduledata by its section, or by its symbol.
-func (im *image) moduledataInFile() (addr uint64, ok bool) {
+func (im *image) moduledataInFile(b *budget) (addr uint64, ok bool) {
 	if im.file == nil {
 		return 0, false
 	}
-	if s := im.file.Section(".go.module"); s != nil {
-		return s.Addr + im.bias, true
+	if s := im.file.section(".go.module"); s != nil {
+		return s.addr + im.bias, true
 	}
-	if im.file.Section(".gopclntab") == nil && im.file.Section(".data.rel.ro.gopclntab") == nil {
+	if im.file.section(".gopclntab") == nil && im.file.section(".data.rel.ro.gopclntab") == nil {
 		return 0, false
 	}
-	addr, ok = findObject(im.file, "runtime.firstmoduledata")
+	addr, ok = findObject(b, im.file, "runtime.firstmoduledata")
 	return addr + im.bias, ok
-}
-
-// findObject returns the address of a variable in an unstripped file.
-func findObject(f *elf.File, name string) (addr uint64, ok bool) {
-	entries, names, ok := symbolTable(f, elf.SHT_SYMTAB)
-	for ; ok && len(entries) >= symbolSize; entries = entries[symbolSize:] {
-		isObject := elf.ST_TYPE(entries[4]) == elf.STT_OBJECT
-		if isObject && terminated(names, binary.LittleEndian.Uint32(entries)) == name {
-			return binary.LittleEndian.Uint64(entries[8:]), true
-		}
-	}
-	return 0, false
 }
 
 // findLayout sets the layout of g and m, from the table or, for a Go version
 // that it does not know, from the executable's debug information.
-func (t *Table) findLayout() {
+func (t *Table) findLayout(b *budget) {
 	t.layout, t.hasLayout = layoutOf(minorVersion(t.goVersion))
 	f := t.modules[0].image.file
 	if t.hasLayout || f == nil {
 		return
 	}
-	l, err := layoutFromDWARF(f)
+	l, err := layoutFromDWARF(b, f)
 	if err != nil {
 		t.log.Debug("no layout by version or debug information", "go", t.goVersion, "reason", err)
 		return

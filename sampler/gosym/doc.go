@@ -18,7 +18,7 @@
 //     are found by their values: by the header that the program counter table
 //     begins with, and by the tables that were found before. Each is checked
 //     against the memory map, and the tables against each other; what does not fit
-//     is [ErrUnsupported]. The tables are copied in one read. From here on the
+//     is [ErrUnsupported]. The tables are copied. From here on the
 //     target can change or end: names and lines stay.
 //  4. A program counter is looked up in the function table (ftab), and its
 //     physical function expanded into the logical calls that were inlined
@@ -35,6 +35,10 @@
 //
 // Facts hold for Go 1.20 to 1.27: src/runtime/symtab.go, symtabinl.go,
 // runtime2.go and src/cmd/link/internal/ld/{pcln,symtab}.go of each release.
-// Nothing that is read from the target is trusted: every offset is checked,
-// every walk is bounded and every copy is capped.
+// Nothing that is read from the target is trusted: every offset is checked, and all
+// of a load draws from one budget of bytes read, bytes held, steps and time, because
+// walks that are bounded each are not bounded together. Look-ups of a sample have
+// theirs ([Table.Limit]), and so has what they load of C. Files of the target are
+// regular ones only, and package debug/elf, which reads whatever headers claim, has
+// no part in it.
 package gosym

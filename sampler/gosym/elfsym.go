@@ -6,8 +6,6 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -24,51 +22,113 @@ type symbol struct {
 	name       uint32 // offset in names
 }
 
-const (
-	maxSymbolTable = 1 << 28 // bytes
-	symbolSize     = 24      // bytes of Elf64_Sym
-)
+const symbolSize = 24 // bytes of Elf64_Sym
 
 // loadSymbols reads .symtab or, where it was stripped, .dynsym. A file without
-// either, or with a broken one, has no symbols.
-func loadSymbols(f *elf.File) symbols {
+// either, or with broken ones, has no symbols.
+func loadSymbols(b *budget, f *elfFile) symbols {
 	for _, typ := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
-		if entries, names, ok := symbolTable(f, typ); ok {
-			return newSymbols(entries, names)
+		if table, names := f.ofType(typ); table != nil {
+			if s, err := readSymbols(b, f, table, names); err == nil {
+				return s
+			}
 		}
 	}
 	return symbols{}
 }
 
-// symbolTable returns the raw entries of a symbol table and its names.
-func symbolTable(f *elf.File, typ elf.SectionType) (entries []byte, names string, ok bool) {
-	table := f.SectionByType(typ)
-	if table == nil || uint64(table.Link) >= uint64(len(f.Sections)) {
-		return nil, "", false
-	}
-	entries, err := sectionBytes(table)
+func readSymbols(b *budget, f *elfFile, table, names *section) (s symbols, err error) {
+	raw, err := f.content(b, names)
 	if err != nil {
-		return nil, "", false
+		return s, err
 	}
-	b, err := sectionBytes(f.Sections[table.Link])
-	return entries, string(b), err == nil
+	s.names = asString(raw)
+	for entries, err := range f.symbolTable(b, table) {
+		if err == nil {
+			err = s.add(b, entries)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, s.sort(b)
 }
 
-// sectionBytes returns the contents of a section as they are in the file.
-func sectionBytes(s *elf.Section) ([]byte, error) {
-	if s.FileSize > maxSymbolTable || s.ReaderAt == nil || s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_COMPRESSED != 0 {
-		return nil, fmt.Errorf("section %s of %d bytes: %w", s.Name, s.FileSize, errCorrupt)
+// symbolTable yields the raw entries of a symbol table, piece by piece. A piece is
+// valid until the next.
+func (f *elfFile) symbolTable(b *budget, table *section) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if err := table.inFile(); err != nil {
+			yield(nil, err)
+			return
+		}
+		const most = symbolSize << 12
+		buf := make([]byte, min(most, table.size))
+		for at := uint64(0); at < table.size; at += most {
+			piece := buf[:min(most, table.size-at)]
+			err := readFull(b, f.r, piece, table.off+at)
+			if !yield(piece, err) || err != nil {
+				return
+			}
+		}
 	}
-	var b bytes.Buffer
-	n, err := io.Copy(&b, io.NewSectionReader(s.ReaderAt, 0, int64(s.FileSize)))
-	if err == nil && uint64(n) != s.FileSize {
-		err = io.ErrUnexpectedEOF
-	}
-	return b.Bytes(), err
 }
 
-func newSymbols(entries []byte, names string) symbols {
-	s := symbols{names: names}
+// findObject returns the address of a variable in an unstripped file. It looks for
+// the name first, so that of each symbol it compares a number only.
+func findObject(b *budget, f *elfFile, name string) (addr uint64, ok bool) {
+	table, names := f.ofType(elf.SHT_SYMTAB)
+	if table == nil || names.inFile() != nil {
+		return 0, false
+	}
+	offsets := f.find(b, names, name+"\x00")
+	for entries, err := range f.symbolTable(b, table) {
+		if err != nil || b.work(len(entries)/symbolSize) != nil {
+			return 0, false
+		}
+		for ; len(entries) >= symbolSize; entries = entries[symbolSize:] {
+			isObject := elf.ST_TYPE(entries[4]) == elf.STT_OBJECT
+			if isObject && slices.Contains(offsets, binary.LittleEndian.Uint32(entries)) {
+				return binary.LittleEndian.Uint64(entries[8:]), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// find returns the first offsets at which a section has a text.
+func (f *elfFile) find(b *budget, s *section, text string) (offsets []uint32) {
+	const most = 4 // other names may end with it
+	buf := make([]byte, min(window+uint64(len(text)), s.size))
+	for at := uint64(0); at < s.size; at += window {
+		piece := buf[:min(uint64(len(buf)), s.size-at)]
+		if readFull(b, f.r, piece, s.off+at) != nil {
+			return offsets
+		}
+		for from := 0; len(offsets) < most; {
+			i := bytes.Index(piece[from:], []byte(text))
+			if i < 0 {
+				break
+			}
+			offsets = append(offsets, uint32(at)+uint32(from+i))
+			from += i + 1
+		}
+	}
+	return offsets
+}
+
+// symbolCost is what it takes to sort one symbol, in steps.
+const symbolCost = 32
+
+// add takes the functions of raw entries in.
+func (s *symbols) add(b *budget, entries []byte) error {
+	n := len(entries) / symbolSize
+	if err := b.work(symbolCost * n); err != nil {
+		return err
+	}
+	if err := b.holding(2 * symbolSize * n); err != nil { // the slice grows
+		return err
+	}
 	for ; len(entries) >= symbolSize; entries = entries[symbolSize:] {
 		typ := elf.ST_TYPE(entries[4])
 		section := elf.SectionIndex(binary.LittleEndian.Uint16(entries[6:]))
@@ -81,23 +141,38 @@ func newSymbols(entries []byte, names string) symbols {
 			size: binary.LittleEndian.Uint64(entries[16:]),
 		})
 	}
-	slices.SortFunc(s.list, s.compare)
-	s.list = slices.CompactFunc(s.list, func(a, b symbol) bool { return a.addr == b.addr })
-	return s
+	return nil
 }
 
-// compare orders by address; of aliases, the name with the fewest leading
-// underscores comes first: malloc before __libc_malloc.
-func (s symbols) compare(a, b symbol) int {
-	if c := cmp.Compare(a.addr, b.addr); c != 0 {
-		return c
+// sort sorts by address. Of aliases it keeps the one with the fewest leading
+// underscores, malloc of __libc_malloc, and then the first by name.
+func (s *symbols) sort(b *budget) error {
+	slices.SortStableFunc(s.list, func(a, b symbol) int { return cmp.Compare(a.addr, b.addr) })
+	kept := s.list[:0]
+	for _, sym := range s.list {
+		last := len(kept) - 1
+		switch {
+		case last < 0 || kept[last].addr != sym.addr:
+			kept = append(kept, sym)
+		case s.prefers(sym, kept[last]):
+			kept[last] = sym
+		}
+		if err := b.work(symbolCost); err != nil {
+			return err
+		}
 	}
-	na, nb := terminated(s.names, a.name), terminated(s.names, b.name)
-	if c := cmp.Compare(underscores(na), underscores(nb)); c != 0 {
-		return c
-	}
-	return strings.Compare(na, nb)
+	s.list = kept
+	return nil
 }
+
+// prefers says whether of two aliases the first is to stand for both.
+func (s *symbols) prefers(a, b symbol) bool {
+	na, nb := cutName(s.names, a.name, maxAlias), cutName(s.names, b.name, maxAlias)
+	return cmp.Or(cmp.Compare(underscores(na), underscores(nb)), strings.Compare(na, nb)) < 0
+}
+
+// maxAlias is how much of a name tells it from others of its address, bytes.
+const maxAlias = 256
 
 func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 
@@ -119,22 +194,23 @@ func (s symbols) find(addr uint64) (name string, entry uint64, ok bool) {
 
 // ELF notes that identify a build.
 const (
-	noteGNUBuildID = 3 // name "GNU": NT_GNU_BUILD_ID
-	noteGoBuildID  = 4 // name "Go": cmd/internal/buildid
-	maxNotes       = 1 << 16
+	noteGNUBuildID = 3       // name "GNU": NT_GNU_BUILD_ID
+	noteGoBuildID  = 4       // name "Go": cmd/internal/buildid
+	maxNotes       = 1 << 16 // bytes of all notes
+	maxBuildID     = 256     // bytes
 )
 
 // buildID returns the GNU build id in hex, which C linkers and Go's write and
 // runtime/pprof reports, else the Go build id, else "". Go 1.26 writes the GNU note into
 // a section that no PT_NOTE segment covers, so sections are read as well.
-func buildID(f *elf.File) string {
+func buildID(b *budget, f *elfFile) string {
 	var goID string
-	for notes := range noteData(f) {
+	for notes := range f.notes(b) {
 		for n, rest, ok := cutNote(notes); ok; n, rest, ok = cutNote(rest) {
 			switch {
-			case n.typ == noteGNUBuildID && n.name == "GNU":
+			case n.typ == noteGNUBuildID && n.name == "GNU" && len(n.desc) <= maxBuildID:
 				return hex.EncodeToString(n.desc)
-			case n.typ == noteGoBuildID && n.name == "Go":
+			case n.typ == noteGoBuildID && n.name == "Go" && len(n.desc) <= maxBuildID:
 				goID = string(n.desc)
 			}
 		}
@@ -142,25 +218,26 @@ func buildID(f *elf.File) string {
 	return goID
 }
 
-// noteData returns the content of a file's note segments and sections.
-func noteData(f *elf.File) iter.Seq[[]byte] {
+// notes yields the content of a file's note segments and sections, up to maxNotes
+// bytes in all.
+func (f *elfFile) notes(b *budget) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		read := func(r io.ReaderAt, size uint64) bool {
-			if size > maxNotes {
+		left := uint64(maxNotes)
+		read := func(off, size uint64) bool {
+			if size > left {
 				return true
 			}
-			b := make([]byte, size)
-			_, err := r.ReadAt(b, 0)
-			return err != nil && err != io.EOF || yield(b)
+			left -= size
+			n, err := readFile(b, f.r, off, size)
+			return err != nil || yield(n)
 		}
-		for _, p := range f.Progs {
-			if p.Type == elf.PT_NOTE && !read(p, p.Filesz) {
+		for _, p := range f.segments {
+			if p.typ == elf.PT_NOTE && !read(p.off, p.fileSize) {
 				return
 			}
 		}
-		for _, s := range f.Sections {
-			// debug/elf gives a section that claims to be compressed no ReaderAt.
-			if s.Type == elf.SHT_NOTE && s.ReaderAt != nil && !read(s, s.Size) {
+		for _, s := range f.sections {
+			if s.typ == elf.SHT_NOTE && s.inFile() == nil && !read(s.off, s.size) {
 				return
 			}
 		}

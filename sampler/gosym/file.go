@@ -1,17 +1,21 @@
 package gosym
 
 import (
+	"cmp"
+	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // OpenFile reads the symbols of an ELF file at the addresses that it is linked
 // for. A position-independent file has none before it runs: [ErrNotReady].
-func OpenFile(path string, o Options) (*Table, error) {
+func OpenFile(ctx context.Context, path string, o Options) (*Table, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open executable: %w", err)
@@ -19,7 +23,7 @@ func OpenFile(path string, o Options) (*Table, error) {
 	if f, err = regular(f); err != nil {
 		return nil, fmt.Errorf("open executable: %w", err)
 	}
-	t, err := openELF(path, f, o)
+	t, err := openELF(ctx, path, f, o)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -28,41 +32,50 @@ func OpenFile(path string, o Options) (*Table, error) {
 
 // openELF makes a table of an ELF file, which the table owns if there is no
 // error.
-func openELF(path string, f file, o Options) (*Table, error) {
-	e, err := elf.NewFile(f)
+func openELF(ctx context.Context, path string, f file, o Options) (*Table, error) {
+	l := &load{budget: newBudget(ctx, 0)}
+	e, err := readELF(l.budget, f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrNotGo, err)
 	}
-	mem := fileMemory(e.Progs)
-	maps := mem.mappings(path)
+	mem := fileMemory{f, e.segments}
+	l.mem, l.maps = mem, mem.mappings(path)
 	t := newTable(0, mem, path, o)
-	t.images = groupImages(maps)
+	t.images = groupImages(l.maps)
+	t.areas = areasOf(t.images)
 	for _, im := range t.images {
-		if err := im.parse(f); err != nil {
+		if err := im.parse(l.budget, f); err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", path, ErrNotGo, err)
 		}
 	}
-	if err := t.loadModules(maps); err != nil {
+	if err := t.loadModules(l); err != nil {
 		return nil, err
 	}
-	t.findLayout()
+	t.findLayout(l.budget)
+	t.late = lateBudget(t.late.ctx, t.held)
 	t.images[0].closer = f
 	return t, nil
 }
 
 // fileMemory is the memory of an ELF file before it is relocated: its segments.
-type fileMemory []*elf.Prog
+type fileMemory struct {
+	r        io.ReaderAt
+	segments []segment
+}
 
 func (m fileMemory) readAt(p []byte, addr uint64) error {
-	for _, s := range m {
-		if s.Type != elf.PT_LOAD || addr < s.Vaddr || addr-s.Vaddr >= s.Filesz {
+	for _, s := range m.segments {
+		if s.typ != elf.PT_LOAD || addr < s.vaddr || addr-s.vaddr >= s.fileSize {
 			continue
 		}
-		if uint64(len(p)) > s.Filesz-(addr-s.Vaddr) {
+		off := s.off + (addr - s.vaddr)
+		if uint64(len(p)) > s.fileSize-(addr-s.vaddr) || off >= 1<<63 {
 			break
 		}
-		_, err := s.ReadAt(p, int64(addr-s.Vaddr))
-		return err
+		if n, err := m.r.ReadAt(p, int64(off)); n < len(p) {
+			return err
+		}
+		return nil
 	}
 	return fmt.Errorf("%d bytes at %#x are not in the file: %w", len(p), addr, errCorrupt)
 }
@@ -70,14 +83,15 @@ func (m fileMemory) readAt(p []byte, addr uint64) error {
 // mappings gives the segments the form of a memory map.
 func (m fileMemory) mappings(path string) space {
 	var maps space
-	for _, s := range m {
-		if s.Type != elf.PT_LOAD || s.Filesz == 0 || s.Vaddr+s.Filesz < s.Vaddr {
+	for _, s := range m.segments {
+		if s.typ != elf.PT_LOAD || s.fileSize == 0 || s.vaddr+s.fileSize < s.vaddr {
 			continue
 		}
 		maps = append(maps, mapping{
-			start: s.Vaddr, end: s.Vaddr + s.Filesz, offset: s.Off, path: path,
-			read: s.Flags&elf.PF_R != 0, write: s.Flags&elf.PF_W != 0, exec: s.Flags&elf.PF_X != 0,
+			start: s.vaddr, end: s.vaddr + s.fileSize, offset: s.off, path: path,
+			read: s.flags&elf.PF_R != 0, write: s.flags&elf.PF_W != 0, exec: s.flags&elf.PF_X != 0,
 		})
 	}
+	slices.SortFunc(maps, func(a, b mapping) int { return cmp.Compare(a.start, b.start) })
 	return maps
 }

@@ -1,6 +1,8 @@
 package gosym
 
 import (
+	"math"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/ehframe"
 )
@@ -46,6 +48,30 @@ func (t *Table) Kind(pc uint64) Kind {
 	}
 }
 
+// Limit sets how many steps look-ups may take from now on. A step takes some ns, and
+// most addresses a hundred. Beyond the limit what is not in a cache is unknown.
+// Without a call there is no limit but the one of a single address.
+func (t *Table) Limit(steps int) { t.steps, t.most = steps, steps }
+
+// Spend takes steps for what a caller does with an answer.
+func (t *Table) Spend(steps int) { t.steps -= steps }
+
+// Exceeded says whether look-ups have met the limit. Then answers are
+// incomplete that were given since it was set.
+func (t *Table) Exceeded() bool { return t.steps <= 0 }
+
+// maxLookUp bounds the steps that are taken for one address. The largest
+// generated functions have tables of some 100,000.
+const maxLookUp = 1 << 18
+
+// lookUp gives f the steps that one address may take.
+func (t *Table) lookUp(f func(*budget)) {
+	b := budget{steps: min(t.steps, maxLookUp), look: math.MinInt}
+	before := b.steps
+	f(&b)
+	t.steps -= before - max(b.steps, 0)
+}
+
 // SPDelta returns how many bytes above SP the return address lies when pc is
 // the next instruction to execute, and whether that is known: it is not outside
 // of Go and in the few functions without a table. It does not allocate for a pc
@@ -58,8 +84,11 @@ func (t *Table) SPDelta(pc uint64) (delta int, ok bool) {
 	d := int32(-1)
 	if m := t.module(pc); m != nil {
 		if r, found := m.find(pc); found {
-			d = m.value(r, r.pcsp, pc)
+			t.lookUp(func(b *budget) { d = m.value(b, r, r.pcsp, pc) })
 		}
+	}
+	if t.Exceeded() {
+		return int(d), false
 	}
 	if len(t.deltas) >= maxCached {
 		clear(t.deltas)
@@ -76,7 +105,7 @@ func (t *Table) CallFrame(pc uint64) (*ehframe.Row, bool) {
 	if im == nil {
 		return nil, false
 	}
-	return im.row(pc)
+	return t.row(im, pc)
 }
 
 // SymbolEntry returns where the function at pc begins, which is not Go's, and
@@ -86,7 +115,7 @@ func (t *Table) SymbolEntry(pc uint64) (uint64, bool) {
 	if im == nil {
 		return 0, false
 	}
-	_, entry, ok := im.lookup(pc)
+	_, entry, ok := t.lookup(im, pc)
 	return entry, ok
 }
 
@@ -113,7 +142,7 @@ func (t *Table) Stack(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccm
 	key, callee := frameKey{}, FuncNormal
 	for _, pc := range pcs {
 		key.pc, key.wrappers = pc, !callee.elidesWrapper()
-		e := t.cached(key, names)
+		e := t.entry(key, names)
 		dst = append(dst, e.frames...)
 		callee = e.id
 		key.caller = !callee.Injected()
@@ -136,7 +165,9 @@ func (t *Table) MethodAt(entry uint64, names *ccmap.Names) (ccmap.MethodID, bool
 	if !ok || r.entry != entry {
 		return 0, false
 	}
-	return names.Intern(m.method(m.logical(r, entry, r.nameOff, r.startLine, r.rawID))), true
+	var method ccmap.Method
+	t.lookUp(func(b *budget) { method = m.method(m.logical(b, r, entry, r.nameOff, r.startLine, r.rawID)) })
+	return t.intern(names, method), true
 }
 
 // InWrapper says whether the instruction at pc belongs to a wrapper, which
@@ -150,7 +181,7 @@ func (t *Table) InWrapper(pc uint64) bool {
 	if !ok {
 		return false
 	}
-	t.logical = m.expand(r, pc, t.logical[:0])
+	t.lookUp(func(b *budget) { t.logical = m.expand(b, r, pc, t.logical[:0]) })
 	return t.logical[0].ID == FuncWrapper
 }
 
@@ -167,22 +198,30 @@ type frameEntry struct {
 	id     FuncID // of the physical function
 }
 
-// maxCached bounds the program counters in a cache. A cache that is full is
-// emptied: what is hot comes back at once.
-const maxCached = 1 << 16
+// maxCached bounds the program counters in a cache, and maxFrames their frames. A
+// cache that is full is emptied: what is hot comes back at once.
+const (
+	maxCached = 1 << 16
+	maxFrames = 1 << 19
+)
 
-func (t *Table) cached(key frameKey, names *ccmap.Names) frameEntry {
+// entry returns the frames of a key, from the cache or, within the limit, anew.
+func (t *Table) entry(key frameKey, names *ccmap.Names) frameEntry {
 	if t.names != names {
-		clear(t.frames)
+		t.forget()
 		t.names = names
 	}
 	if e, ok := t.frames[key]; ok {
 		return e
 	}
-	if len(t.frames) >= maxCached {
-		clear(t.frames)
-	}
 	e := t.resolve(key)
+	if t.Exceeded() {
+		return e
+	}
+	if t.cached += len(e.frames); len(t.frames) >= maxCached || t.cached > maxFrames {
+		clear(t.frames)
+		t.cached = len(e.frames)
+	}
 	t.frames[key] = e
 	return e
 }
@@ -199,7 +238,7 @@ func (t *Table) resolve(key frameKey) frameEntry {
 	t.logical = logical
 	frames := make([]ccmap.Frame, len(logical))
 	for i, l := range logical {
-		frames[i] = ccmap.Frame{Method: t.names.Intern(m.method(l)), Offset: l.offset()}
+		frames[i] = ccmap.Frame{Method: t.intern(t.names, m.method(l)), Offset: l.offset()}
 		if i > 0 {
 			t.names.SetInlined(frames[i], frames[i-1].Method)
 		}
@@ -214,7 +253,7 @@ func (t *Table) locate(key frameKey, frames []ccmap.Frame) {
 	if im == nil || im.isVDSO() {
 		return
 	}
-	if code, ok := im.code(); ok && code.start < key.pc && key.pc < code.end {
+	if code := im.text; code.start < key.pc && key.pc < code.end {
 		t.names.SetMapping(im.id, ccmap.Mapping{File: im.path, Start: code.start, Limit: code.end, Offset: code.offset})
 		offset := key.pc - code.start + code.offset
 		if key.caller {
@@ -240,7 +279,7 @@ func (t *Table) expand(key frameKey, dst []LogicalFrame) ([]LogicalFrame, FuncID
 		pc--
 	}
 	base := len(dst)
-	dst = m.expand(r, pc, dst)
+	t.lookUp(func(b *budget) { dst = m.expand(b, r, pc, dst) })
 	return append(dst[:base], elide(dst[base:], key.wrappers)...), m.ids[r.rawID]
 }
 
@@ -286,14 +325,38 @@ func (t *Table) foreign(key frameKey) ccmap.Frame {
 	if key.caller {
 		pc--
 	}
-	name, entry, ok := im.lookup(pc)
+	name, entry, ok := t.lookup(im, pc)
 	if !ok {
 		return t.unknown(ccmap.Method{Name: ccmap.UnknownName, Signature: im.path, Module: im.id})
 	}
-	id := t.names.Intern(ccmap.Method{Name: name, Module: im.id})
+	id := t.intern(t.names, ccmap.Method{Name: name, Module: im.id})
 	return ccmap.Frame{Method: id, Offset: uint32(pc - entry)}
 }
 
+// maxNamed bounds the bytes of all names that a table gives: a target can have a
+// million functions of the longest name in a few MB of its memory, and a profile
+// keeps each of them.
+const maxNamed = 64 << 20
+
+// intern returns the id of a method. Beyond the bound of names it is that of an
+// unknown one.
+func (t *Table) intern(names *ccmap.Names, m ccmap.Method) ccmap.MethodID {
+	if id, known := names.Lookup(m.Name, m.Signature); known {
+		return id
+	}
+	size := len(m.Name) + len(m.Receiver) + len(m.Signature) + len(m.File)
+	if t.named+size > maxNamed {
+		if t.named <= maxNamed {
+			t.log.Warn("too many names: further functions are "+ccmap.UnknownName, "bytes", t.named)
+		}
+		t.named = maxNamed + 1
+		m = ccmap.Method{Name: ccmap.UnknownName}
+	} else {
+		t.named += size
+	}
+	return names.Intern(m)
+}
+
 func (t *Table) unknown(m ccmap.Method) ccmap.Frame {
-	return ccmap.Frame{Method: t.names.Intern(m), Offset: ccmap.NoOffset}
+	return ccmap.Frame{Method: t.intern(t.names, m), Offset: ccmap.NoOffset}
 }

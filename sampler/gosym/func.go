@@ -89,7 +89,8 @@ func (ids *funcIDs) learn(m *module) {
 		if !ok || r.rawID == 0 {
 			continue
 		}
-		switch id := funcIDNames[m.name(r.nameOff)]; {
+		const longest = 32 // more than any of the names above
+		switch id := funcIDNames[cutName(m.names, uint32(r.nameOff), longest)]; {
 		case id == FuncWrapper:
 			wrapper = r.rawID
 		case id != FuncNormal:

@@ -2,6 +2,7 @@ package gosym
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/binary"
 	"os"
@@ -40,8 +41,8 @@ func FuzzModule(f *testing.F) {
 		if len(b) == 0 {
 			return
 		}
-		scanForModuledata(mem, mem.space(), im)
-		if err := table.loadChain(mem.space(), madeBase); err != nil {
+		scanForModuledata(mem.load(), im)
+		if err := table.loadChain(mem.load(), madeBase); err != nil {
 			return
 		}
 		for _, m := range table.modules {
@@ -77,13 +78,14 @@ func (bytesFile) Close() error { return nil }
 // vdso returns the vDSO of this process: a small ELF file that every seed
 // corpus can have.
 func vdso(tb testing.TB) []byte {
-	maps, err := readMaps(os.Getpid())
+	maps, err := readMaps(testBudget(), os.Getpid())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for _, im := range groupImages(maps) {
 		if im.isVDSO() {
-			b, err := readBytes(&processMemory{pid: os.Getpid()}, im.start, im.end-im.start, maxVDSO)
+			l := &load{budget: testBudget(), mem: &processMemory{pid: os.Getpid()}, maps: maps}
+			b, err := l.bytes(im.start, im.end-im.start)
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -98,17 +100,15 @@ func vdso(tb testing.TB) []byte {
 func FuzzELF(f *testing.F) {
 	b := vdso(f)
 	f.Add(b)
-	f.Add(b[:elfHeaderSize])
+	f.Add(b[:elfHeader])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		table, err := openELF("/made", bytesFile{bytes.NewReader(b)}, Options{})
+		table, err := openELF(context.Background(), "/made", bytesFile{bytes.NewReader(b)}, Options{})
 		if err != nil {
 			return
 		}
 		lookEverywhere(table, table.modules[0].minpc, table.modules[0].maxpc)
 	})
 }
-
-const elfHeaderSize = 64
 
 // FuzzVDSO takes any bytes for the vDSO of a process, and for a library.
 func FuzzVDSO(f *testing.F) {
@@ -120,14 +120,15 @@ func FuzzVDSO(f *testing.F) {
 			return
 		}
 		mem := bytesMemory{madeBase, b}
-		im := &image{path: vdsoPath, start: madeBase, end: madeBase + uint64(len(b)), maps: mem.space()}
-		if im.openVDSO(mem) != nil {
+		table := newTable(0, mem, "/made", Options{})
+		im := &image{path: vdsoPath, start: madeBase, end: madeBase + uint64(len(b)), maps: mem.space(), text: mem.space()[0]}
+		if im.openVDSO(mem.load()) != nil {
 			return
 		}
-		im.moduledataInFile()
-		im.goVersion()
+		im.moduledataInFile(testBudget())
+		im.goVersion(testBudget())
 		for pc := im.start; pc < im.end; pc += 64 {
-			if name, entry, ok := im.lookup(pc); ok && (name == "" || entry > pc) {
+			if name, entry, ok := table.lookup(im, pc); ok && (name == "" || entry > pc) {
 				t.Errorf("symbol %q at %#x for %#x", name, entry, pc)
 			}
 		}
@@ -155,11 +156,11 @@ func TestCompressedNotesAreLeftOut(t *testing.T) {
 	put.PutUint64(notes[8:], uint64(elf.SHF_COMPRESSED))
 	put.PutUint64(notes[24:], header)
 	put.PutUint64(notes[32:], 24) // an Elf64_Chdr
-	f, err := elf.NewFile(bytes.NewReader(file))
+	f, err := readELF(testBudget(), bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id := buildID(f); id != "" {
+	if id := buildID(testBudget(), f); id != "" {
 		t.Errorf("build id %q", id)
 	}
 }
@@ -169,8 +170,8 @@ func FuzzNotes(f *testing.F) {
 	f.Add([]byte("\x04\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00GNU\x00abc\x00\x04\x00\x00\x00\x01\x00\x00\x00\x04\x00\x00\x00Go\x00\x00x"))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\x03\x00\x00\x00GNU\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p := &elf.Prog{ProgHeader: elf.ProgHeader{Type: elf.PT_NOTE, Filesz: uint64(len(b))}, ReaderAt: bytes.NewReader(b)}
-		buildID(&elf.File{Progs: []*elf.Prog{p}})
+		p := segment{typ: elf.PT_NOTE, fileSize: uint64(len(b))}
+		buildID(testBudget(), &elfFile{r: bytes.NewReader(b), segments: []segment{p}})
 		n := 0
 		for _, rest, ok := cutNote(b); ok; _, rest, ok = cutNote(rest) {
 			if n++; n > len(b) {
@@ -185,7 +186,7 @@ func FuzzMaps(f *testing.F) {
 	f.Add("00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/a program\n")
 	f.Add("7ffe2b7a4000-7ffe2b7a6000 r-xp 00000000 00:00 0                          [vdso]")
 	f.Fuzz(func(t *testing.T, text string) {
-		maps, err := parseMaps(strings.NewReader(text))
+		maps, err := parseMaps(testBudget(), strings.NewReader(text))
 		if err != nil {
 			return
 		}
@@ -193,10 +194,12 @@ func FuzzMaps(f *testing.F) {
 			if m.start >= m.end {
 				t.Errorf("mapping [%#x, %#x)", m.start, m.end)
 			}
-			space(maps).covered(m.start, readable)
+			(&load{budget: testBudget(), maps: maps}).covered(m.start, 1<<62, readable)
 		}
-		for _, im := range groupImages(maps) {
-			im.contains(im.start)
+		table := newTable(0, bytesMemory{}, "", Options{})
+		table.areas = areasOf(groupImages(maps))
+		for _, m := range maps {
+			table.image(m.start)
 		}
 	})
 }

@@ -2,10 +2,12 @@ package gosym
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/internal/ehframe"
@@ -15,19 +17,21 @@ import (
 type image struct {
 	path       string    // as the target sees it, or "[vdso]"
 	maps       []mapping // in the order of addresses, never empty
+	text       mapping   // the first that is executable; zero where none is
 	start, end uint64    // from the first mapping to the last
 	id         string    // build id, or the path where it has none
 
 	// The rest is zero where the file cannot be read.
-	source  io.ReaderAt
-	file    *elf.File // of source
-	closer  io.Closer // of source; nil for the vDSO
+	file    *elfFile
+	closer  io.Closer // of its file; nil for the vDSO
 	bias    uint64    // address of a byte minus its virtual address in the file
 	symbols symbols
 	loaded  bool           // loading symbols was tried
 	unwind  *ehframe.Table // nil until it was asked for
+	held    int            // bytes that symbols and unwind take
 
 	moduledata uint64 // address; 0 where none was found
+	noGo       bool   // it has none
 }
 
 // vdsoPath is the name of the vDSO in memory maps, and of its module.
@@ -36,7 +40,11 @@ const vdsoPath = "[vdso]"
 // maxVDSO bounds the copy of the vDSO, bytes; it has two pages on amd64.
 const maxVDSO = 1 << 20
 
-// groupImages groups the mappings of files, and of the vDSO, into images.
+// maxImages bounds the files that are opened, each of which takes a descriptor.
+const maxImages = 512
+
+// groupImages groups the mappings of files, and of the vDSO, into images. Files
+// without code are left out, and so are those beyond maxImages.
 func groupImages(maps space) []*image {
 	byPath := map[string]*image{}
 	var images []*image
@@ -52,8 +60,12 @@ func groupImages(maps space) []*image {
 		}
 		im.maps = append(im.maps, m)
 		im.end = m.end
+		if m.exec && im.text == (mapping{}) {
+			im.text = m
+		}
 	}
-	return images
+	images = slices.DeleteFunc(images, func(im *image) bool { return im.text == (mapping{}) })
+	return images[:min(len(images), maxImages)]
 }
 
 // replaces says whether an image is the same as an older one.
@@ -63,39 +75,24 @@ func (im *image) replaces(old *image) bool {
 
 func (im *image) isVDSO() bool { return im.path == vdsoPath }
 
-// code returns the image's first executable mapping.
-func (im *image) code() (mapping, bool) {
-	for _, m := range im.maps {
-		if m.exec {
-			return m, true
-		}
-	}
-	return mapping{}, false
-}
-
-func (im *image) contains(pc uint64) bool {
-	for _, m := range im.maps {
-		if m.start <= pc && pc < m.end {
-			return true
-		}
-	}
-	return false
-}
-
 // openVDSO reads the vDSO from memory.
-func (im *image) openVDSO(mem memory) error {
-	b, err := readBytes(mem, im.start, im.end-im.start, maxVDSO)
+func (im *image) openVDSO(l *load) error {
+	size := im.end - im.start
+	if size > maxVDSO {
+		return fmt.Errorf("vDSO of %d bytes: %w", size, errCorrupt)
+	}
+	b, err := l.bytes(im.start, size)
 	if err != nil {
 		return fmt.Errorf("read vDSO: %w", err)
 	}
-	return im.parse(bytes.NewReader(b))
+	return im.parse(l.budget, bytes.NewReader(b))
 }
 
 // openFile reads the image's file, which it owns from here on.
-func (im *image) openFile(f file, mem memory) error {
-	err := im.sameFile(f, mem)
+func (im *image) openFile(l *load, f file) error {
+	err := im.sameFile(l, f)
 	if err == nil {
-		err = im.parse(f)
+		err = im.parse(l.budget, f)
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
@@ -117,7 +114,7 @@ const headSize = 1 << 10
 // sameFile says by an error if a file is not the one that was mapped, because it was
 // replaced since. Inode numbers do not tell: those of overlay file systems differ
 // from the memory map's.
-func (im *image) sameFile(f io.ReaderAt, mem memory) error {
+func (im *image) sameFile(l *load, f io.ReaderAt) error {
 	first := im.maps[0]
 	if first.offset != 0 || first.write || !first.read {
 		return nil
@@ -127,7 +124,7 @@ func (im *image) sameFile(f io.ReaderAt, mem memory) error {
 	if err != nil && err != io.EOF {
 		return err
 	}
-	if err := mem.readAt(inMemory[:n], first.start); err != nil {
+	if err := l.readAt(inMemory[:n], first.start); err != nil {
 		return err
 	}
 	if inFile != inMemory {
@@ -137,87 +134,79 @@ func (im *image) sameFile(f io.ReaderAt, mem memory) error {
 }
 
 // parse reads the ELF headers and the build id.
-func (im *image) parse(r io.ReaderAt) error {
-	f, err := elf.NewFile(r)
+func (im *image) parse(b *budget, r io.ReaderAt) error {
+	f, err := readELF(b, r)
 	if err != nil {
-		return fmt.Errorf("read ELF headers: %w", err)
-	}
-	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
-		return fmt.Errorf("%v %v: %w", f.Class, f.Data, ErrUnsupported)
+		return err
 	}
 	bias, ok := im.loadBias(f)
 	if !ok {
 		return fmt.Errorf("no segment of the file is mapped as code: %w", errCorrupt)
 	}
-	im.source, im.file, im.bias = r, f, bias
-	if id := buildID(f); id != "" && !im.isVDSO() {
+	im.file, im.bias = f, bias
+	if id := buildID(b, f); id != "" && !im.isVDSO() {
 		im.id = id
 	}
-	return nil
+	return b.spent
 }
 
 // loadBias compares the first executable mapping with the segment that it
 // maps.
-func (im *image) loadBias(f *elf.File) (bias uint64, ok bool) {
-	code, ok := im.code()
-	if !ok {
-		return 0, false
-	}
-	for _, p := range f.Progs {
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 {
+func (im *image) loadBias(f *elfFile) (bias uint64, ok bool) {
+	code := im.text
+	for _, p := range f.segments {
+		if p.typ != elf.PT_LOAD || p.flags&elf.PF_X == 0 {
 			continue
 		}
-		if code.offset < p.Off+p.Filesz && code.offset+(code.end-code.start) > p.Off {
-			return code.start - code.offset + p.Off - p.Vaddr, true
+		if code.offset < p.off+p.fileSize && code.offset+(code.end-code.start) > p.off {
+			return code.start - code.offset + p.off - p.vaddr, true
 		}
 	}
 	return 0, false
 }
 
-// lookup returns the symbol that contains pc and its address.
-func (im *image) lookup(pc uint64) (name string, entry uint64, ok bool) {
+// lookup returns the symbol of an image that contains pc, and its address.
+func (t *Table) lookup(im *image, pc uint64) (name string, entry uint64, ok bool) {
 	if im.file == nil {
 		return "", 0, false
 	}
 	if !im.loaded {
 		im.loaded = true
-		im.symbols = loadSymbols(im.file)
+		t.loadLate(im, func(b *budget) { im.symbols = loadSymbols(b, im.file) })
 	}
 	name, entry, ok = im.symbols.find(pc - im.bias)
 	return name, entry + im.bias, ok
 }
 
-// maxCallFrames bounds the call frame information that is read of a file, bytes.
-// Chromium has 40 MB of it.
-const maxCallFrames = 1 << 26
-
 // row returns the call frame information of the instruction at pc. Its Entry is
 // an address in the process.
-func (im *image) row(pc uint64) (*ehframe.Row, bool) {
+func (t *Table) row(im *image, pc uint64) (*ehframe.Row, bool) {
 	if im.file == nil {
 		return nil, false
 	}
 	if im.unwind == nil {
-		im.unwind = loadCallFrames(im.file)
+		t.loadLate(im, func(b *budget) { im.unwind = loadCallFrames(b, im.file) })
 	}
-	r, ok := im.unwind.Row(pc - im.bias)
+	r, ok := im.unwind.Row(pc-im.bias, &t.steps)
 	if ok {
 		r.Entry += im.bias
 	}
 	return r, ok
 }
 
-// loadCallFrames indexes .eh_frame. A file without it has no call frames.
-func loadCallFrames(f *elf.File) *ehframe.Table {
-	s := f.Section(".eh_frame")
-	if s == nil || s.FileSize > maxCallFrames {
-		return new(ehframe.Table)
+// loadCallFrames indexes .eh_frame. A file without it, or with more of it than may
+// be read, has no call frames.
+func loadCallFrames(b *budget, f *elfFile) *ehframe.Table {
+	none := new(ehframe.Table)
+	s := f.section(".eh_frame")
+	if s == nil {
+		return none
 	}
-	b, err := sectionBytes(s)
-	if err != nil {
-		return new(ehframe.Table)
+	frames, err := f.content(b, s)
+	if err != nil || cmp.Or(b.work(len(frames)), b.holding(ehframe.IndexSize(frames))) != nil {
+		return none
 	}
-	return ehframe.New(b, s.Addr)
+	return ehframe.New(frames, s.addr)
 }
 
 func (im *image) close() error {

@@ -51,14 +51,14 @@ func parseInlinedCall(b []byte) inlinedCall {
 
 // expand appends the logical frames at pc of the physical function r,
 // innermost first, wrappers included. pc is that of an instruction, not a
-// return address.
-func (m *module) expand(r record, pc uint64, dst []LogicalFrame) []LogicalFrame {
+// return address. Where the budget ends, calls that were inlined are left out.
+func (m *module) expand(b *budget, r record, pc uint64, dst []LogicalFrame) []LogicalFrame {
 	tree, inlined := m.funcdata(r, funcdataInlTree)
 	for range maxInlined {
 		if !inlined {
 			break
 		}
-		i := m.pcdata(r, pcdataInlTree, pc)
+		i := m.pcdata(b, r, pcdataInlTree, pc)
 		if i < 0 {
 			break
 		}
@@ -66,15 +66,15 @@ func (m *module) expand(r record, pc uint64, dst []LogicalFrame) []LogicalFrame 
 		if !ok {
 			break
 		}
-		dst = append(dst, m.logical(r, pc, call.nameOff, call.startLine, call.rawID))
+		dst = append(dst, m.logical(b, r, pc, call.nameOff, call.startLine, call.rawID))
 		pc = r.entry + uint64(call.parentPC)
 	}
-	return append(dst, m.logical(r, pc, r.nameOff, r.startLine, r.rawID))
+	return append(dst, m.logical(b, r, pc, r.nameOff, r.startLine, r.rawID))
 }
 
-func (m *module) logical(r record, pc uint64, nameOff, startLine int32, rawID uint8) LogicalFrame {
+func (m *module) logical(b *budget, r record, pc uint64, nameOff, startLine int32, rawID uint8) LogicalFrame {
 	return LogicalFrame{
-		Name: m.name(nameOff), File: m.file(r, pc),
-		StartLine: startLine, Line: m.line(r, pc), ID: m.ids[rawID],
+		Name: m.name(nameOff), File: m.file(b, r, pc),
+		StartLine: startLine, Line: m.line(b, r, pc), ID: m.ids[rawID],
 	}
 }

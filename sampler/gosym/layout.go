@@ -1,8 +1,6 @@
 package gosym
 
 import (
-	"debug/dwarf"
-	"debug/elf"
 	"fmt"
 	"strconv"
 	"strings"
@@ -79,64 +77,38 @@ func minorVersion(version string) int {
 	return n
 }
 
-// maxDWARF bounds the debug information that is read for a layout, bytes.
-const maxDWARF = 1 << 28
+// maxStruct bounds the offsets of fields, bytes.
+const maxStruct = 1 << 16
 
 // layoutFromDWARF reads the layout of a Go version that layoutOf does not know.
-func layoutFromDWARF(f *elf.File) (Layout, error) {
-	var size uint64
-	for _, s := range f.Sections {
-		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
-			size += s.Size
-		}
+func layoutFromDWARF(b *budget, f *elfFile) (Layout, error) {
+	abbrevs, info := f.section(".debug_abbrev"), f.section(".debug_info")
+	if abbrevs == nil || info == nil {
+		return Layout{}, fmt.Errorf("no debug information: %w", ErrUnsupported)
 	}
-	if size == 0 || size > maxDWARF {
-		return Layout{}, fmt.Errorf("%d bytes of debug information: %w", size, ErrUnsupported)
+	w := &structWalk{budget: b, fields: map[string]map[string]uint64{
+		"runtime.g": nil, "runtime.m": nil, "runtime.gobuf": nil, "runtime.stack": nil,
+	}}
+	w.missing = len(w.fields)
+	var err error
+	if w.abbrevs, err = f.expanded(b, abbrevs); err != nil {
+		return Layout{}, fmt.Errorf("read debug information: %w", err)
 	}
-	data, err := f.DWARF()
+	entries, err := f.expanded(b, info)
 	if err != nil {
 		return Layout{}, fmt.Errorf("read debug information: %w", err)
 	}
-	types, err := runtimeStructs(data)
-	if err != nil {
-		return Layout{}, err
+	if err := w.walk(entries); err != nil {
+		return Layout{}, fmt.Errorf("read debug information: %w", err)
 	}
-	return layoutFromStructs(types)
+	return layoutFromStructs(w.fields)
 }
 
-// runtimeStructs collects the structs that a layout needs.
-func runtimeStructs(data *dwarf.Data) (map[string]*dwarf.StructType, error) {
-	types := map[string]*dwarf.StructType{"runtime.g": nil, "runtime.m": nil, "runtime.gobuf": nil, "runtime.stack": nil}
-	missing := len(types)
-	r := data.Reader()
-	for missing > 0 {
-		e, err := r.Next()
-		if err != nil || e == nil {
-			return nil, fmt.Errorf("no runtime.g in the debug information: %w", ErrUnsupported)
-		}
-		name, _ := e.Val(dwarf.AttrName).(string)
-		if known, want := types[name]; e.Tag != dwarf.TagStructType || !want || known != nil {
-			continue
-		}
-		typ, err := data.Type(e.Offset)
-		if err != nil {
-			return nil, fmt.Errorf("read type %s: %w", name, err)
-		}
-		if st, ok := typ.(*dwarf.StructType); ok {
-			types[name] = st
-			missing--
-		}
-	}
-	return types, nil
-}
-
-func layoutFromStructs(types map[string]*dwarf.StructType) (Layout, error) {
+func layoutFromStructs(fields map[string]map[string]uint64) (Layout, error) {
 	var missing []string
 	field := func(typ, name string) int {
-		for _, f := range types[typ].Field {
-			if f.Name == name {
-				return int(f.ByteOffset)
-			}
+		if offset, ok := fields[typ][name]; ok && offset < maxStruct {
+			return int(offset)
 		}
 		missing = append(missing, typ+"."+name)
 		return NoField

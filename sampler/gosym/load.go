@@ -1,20 +1,25 @@
 package gosym
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 )
 
-// maxTables bounds the tables of one module, bytes. Kubernetes' largest binary
-// has 40 MB of them.
+// maxTables bounds the offsets in the tables of one module, bytes. Kubernetes'
+// largest binary has 40 MB of them.
 const maxTables = 1 << 30
+
+// recordCost is what it takes to decode a function record, in steps.
+const recordCost = 8
 
 // loadModule copies the tables of a moduledata, checks them against each other and
 // the memory map, and finds the inline trees.
-func loadModule(mem memory, sp space, d moduledata) (*module, error) {
+func loadModule(l *load, d moduledata) (*module, error) {
 	if d.textSections > 1 {
 		return nil, fmt.Errorf("text in %d sections: %w", d.textSections, ErrUnsupported)
 	}
@@ -22,18 +27,19 @@ func loadModule(mem memory, sp space, d moduledata) (*module, error) {
 		data: d.addr, text: d.text, minpc: d.minpc, maxpc: d.maxpc,
 		quantum: uint32(d.header.quantum), nfunc: int(d.header.nfunc),
 	}
-	if err := m.copyTables(mem, sp, d); err != nil {
+	if err := m.copyTables(l, d); err != nil {
 		return nil, err
 	}
-	if err := m.verify(); err != nil {
+	if err := m.verify(l.budget); err != nil {
 		return nil, err
 	}
-	return m, m.copyInlineTrees(mem, sp, d.words)
+	return m, m.copyInlineTrees(l, d.words)
 }
 
-// copyTables reads all tables by one bulk read: they lie together, from the
-// header on.
-func (m *module) copyTables(mem memory, sp space, d moduledata) error {
+// copyTables copies all tables, which lie together, from the header on. Strings are
+// cut from the names and files: so these have memory of their own, which outlives
+// the rest.
+func (m *module) copyTables(l *load, d moduledata) error {
 	d.ftab.len *= ftabEntry
 	d.cutab.len *= 4
 	begin, end := d.header.addr, d.header.addr
@@ -43,22 +49,28 @@ func (m *module) copyTables(mem memory, sp space, d moduledata) error {
 		}
 		end = max(end, s.addr+s.len)
 	}
-	if end-begin > sp.covered(begin, readable) {
-		return fmt.Errorf("tables [%#x, %#x) are not mapped: %w", begin, end, errCorrupt)
+	if end-begin > l.covered(begin, end-begin, readable) {
+		return cmp.Or(l.spent, fmt.Errorf("tables [%#x, %#x) are not mapped: %w", begin, end, errCorrupt))
 	}
-	all, err := readBytes(mem, begin, end-begin, maxTables)
-	if err != nil {
+	var errs [6]error
+	m.names, errs[0] = l.text(d.names.addr, d.names.len)
+	m.files, errs[1] = l.text(d.files.addr, d.files.len)
+	m.cutab, errs[2] = l.bytes(d.cutab.addr, d.cutab.len)
+	m.pctab, errs[3] = l.bytes(d.pctab.addr, d.pctab.len)
+	m.funcs, errs[4] = l.bytes(d.funcs.addr, d.funcs.len)
+	m.ftab, errs[5] = l.bytes(d.ftab.addr, d.ftab.len)
+	if err := cmp.Or(errs[:]...); err != nil {
 		return fmt.Errorf("read program counter table: %w", err)
 	}
-	cut := func(s slice) []byte { return all[s.addr-begin:][:s.len:s.len] }
-	m.names, m.files = string(cut(d.names)), string(cut(d.files))
-	m.cutab, m.pctab, m.funcs, m.ftab = cut(d.cutab), cut(d.pctab), cut(d.funcs), cut(d.ftab)
 	return nil
 }
 
 // verify checks the function table as runtime.moduledataverify1 does, and whether
 // function records are such as are known here.
-func (m *module) verify() error {
+func (m *module) verify(b *budget) error {
+	if err := b.work(recordCost * m.nfunc); err != nil {
+		return err
+	}
 	for i := range m.nfunc {
 		if m.entryAt(i) > m.entryAt(i+1) {
 			return fmt.Errorf("function table not sorted at %d: %w", i, errCorrupt)
@@ -71,7 +83,7 @@ func (m *module) verify() error {
 		return fmt.Errorf("functions at [%#x, %#x), module says [%#x, %#x): %w",
 			m.entryAt(0), m.entryAt(m.nfunc), m.minpc, m.maxpc, errCorrupt)
 	}
-	return m.verifyRecords()
+	return m.verifyRecords(b)
 }
 
 // verifySamples is how many functions, and how many inline trees, are looked at to
@@ -80,14 +92,17 @@ const verifySamples = 256
 
 // verifyRecords says by an error if functions have no names, or have at their
 // entries something on the stack below the return address. A few may.
-func (m *module) verifyRecords() error {
+func (m *module) verifyRecords(b *budget) error {
 	looked, good := 0, 0
 	for i := 0; i < m.nfunc; i += max(m.nfunc/verifySamples, 1) {
 		r, _ := m.record(i)
 		looked++
-		if m.isName(r.nameOff) && m.value(r, r.pcsp, r.entry) <= 0 {
+		if m.isName(r.nameOff) && m.value(b, r, r.pcsp, r.entry) <= 0 {
 			good++
 		}
+	}
+	if b.spent != nil {
+		return b.spent
 	}
 	if good < looked-looked/8 {
 		return fmt.Errorf("%d of %d function records make sense: %w", good, looked, ErrUnsupported)
@@ -111,7 +126,10 @@ const maxTree = 1 << 20
 
 // copyInlineTrees reads from the first inline tree to the end of the last. Their
 // base, moduledata.gofunc, is the word that leads to trees of this module.
-func (m *module) copyInlineTrees(mem memory, sp space, words []uint64) error {
+func (m *module) copyInlineTrees(l *load, words []uint64) error {
+	if err := l.work(recordCost * m.nfunc); err != nil {
+		return err
+	}
 	lo, hi := ^uint32(0), uint32(0)
 	var trees []tree
 	for i := range m.nfunc {
@@ -119,24 +137,27 @@ func (m *module) copyInlineTrees(mem memory, sp space, words []uint64) error {
 		if off, ok := m.funcdata(r, funcdataInlTree); ok {
 			lo, hi = min(lo, off), max(hi, off)
 			trees = append(trees, tree{off, uint32(min(r.end-r.entry, 1<<32-1))})
+			if err := l.holding(2 * int(unsafe.Sizeof(tree{}))); err != nil { // the slice grows
+				return err
+			}
 		}
 	}
 	if len(trees) == 0 {
 		return nil // nothing was inlined
 	}
 	for i, gofunc := range words {
-		rest := sp.rest(gofunc + uint64(hi))
-		if rest == 0 || slices.Contains(words[:i], gofunc) || !m.areTrees(mem, gofunc, trees) {
+		rest := l.maps.rest(gofunc + uint64(hi))
+		if rest == 0 || slices.Contains(words[:i], gofunc) || !m.areTrees(l, gofunc, trees) {
 			continue
 		}
-		b, err := readBytes(mem, gofunc+uint64(lo), uint64(hi-lo)+min(rest, maxTree), maxTables)
+		b, err := l.bytes(gofunc+uint64(lo), uint64(hi-lo)+min(rest, maxTree))
 		if err != nil {
 			return fmt.Errorf("read inline trees: %w", err)
 		}
 		m.inline, m.inlineOff = b, lo
 		return nil
 	}
-	return fmt.Errorf("no inline trees of %d functions: %w", len(trees), ErrUnsupported)
+	return cmp.Or(l.spent, fmt.Errorf("no inline trees of %d functions: %w", len(trees), ErrUnsupported))
 }
 
 // tree is where the inline tree of a function is.
@@ -146,10 +167,10 @@ type tree struct {
 }
 
 // areTrees says whether the module's inline trees can begin at an address.
-func (m *module) areTrees(mem memory, gofunc uint64, trees []tree) bool {
+func (m *module) areTrees(l *load, gofunc uint64, trees []tree) bool {
 	for i := 0; i < len(trees); i += max(len(trees)/verifySamples, 1) {
 		var b [inlinedCallSize]byte
-		if mem.readAt(b[:], gofunc+uint64(trees[i].off)) != nil {
+		if l.readAt(b[:], gofunc+uint64(trees[i].off)) != nil {
 			return false
 		}
 		call := parseInlinedCall(b[:])

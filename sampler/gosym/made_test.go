@@ -1,6 +1,7 @@
 package gosym
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"testing"
@@ -25,6 +26,13 @@ func (m bytesMemory) readAt(p []byte, addr uint64) error {
 func (m bytesMemory) space() space {
 	return space{{start: m.base, end: m.base + uint64(len(m.b)), read: true, write: true, exec: true, path: "/made"}}
 }
+
+// load reads all of the memory, within a budget of its own.
+func (m bytesMemory) load() *load {
+	return &load{budget: testBudget(), mem: m, maps: m.space()}
+}
+
+func testBudget() *budget { return newBudget(context.Background(), 0) }
 
 // madeModule writes a module of two functions by hand, 4 KiB of memory with the
 // moduledata at its start:
@@ -87,11 +95,12 @@ const (
 )
 
 func loadMade(m bytesMemory) (*module, error) {
-	d, err := readModuledata(m, m.space(), m.base)
+	l := m.load()
+	d, err := readModuledata(l, m.base)
 	if err != nil {
 		return nil, err
 	}
-	module, err := loadModule(m, m.space(), d)
+	module, err := loadModule(l, d)
 	if err != nil {
 		return nil, err
 	}
@@ -231,15 +240,15 @@ func TestScan(t *testing.T) {
 	t.Parallel()
 	m := madeModule()
 	im := &image{path: "/made", maps: m.space()}
-	if addr, err := scanForModuledata(m, m.space(), im); addr != madeBase || err != nil {
+	if addr, err := scanForModuledata(m.load(), im); addr != madeBase || err != nil {
 		t.Errorf("moduledata at %#x, %v; want %#x", addr, err, madeBase)
 	}
 	binary.LittleEndian.PutUint64(m.b, 0x300) // not relocated
-	if _, err := scanForModuledata(m, m.space(), im); !errors.Is(err, ErrNotReady) {
+	if _, err := scanForModuledata(m.load(), im); !errors.Is(err, ErrNotReady) {
 		t.Errorf("error %v, want ErrNotReady", err)
 	}
 	m.b[0x300] = magicGo118 & 0xff
-	if _, err := scanForModuledata(m, m.space(), im); !errors.Is(err, ErrUnsupported) {
+	if _, err := scanForModuledata(m.load(), im); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("error %v, want ErrUnsupported", err)
 	}
 }
@@ -257,7 +266,7 @@ func TestPartlyRelocated(t *testing.T) {
 		}
 		table := newTable(0, m, "/made", Options{})
 		table.images = []*image{{path: "/made", maps: m.space()}}
-		if err := table.loadChain(m.space(), madeBase); !errors.Is(err, ErrNotReady) {
+		if err := table.loadChain(m.load(), madeBase); !errors.Is(err, ErrNotReady) {
 			t.Errorf("pointers from %d on: error %v, want ErrNotReady", from, err)
 		}
 	}
@@ -270,7 +279,7 @@ func TestChainEnds(t *testing.T) {
 	binary.LittleEndian.PutUint64(m.b[584:], madeBase)
 	table := newTable(0, m, "/made", Options{})
 	table.images = []*image{{path: "/made", maps: m.space()}}
-	if err := table.loadChain(m.space(), madeBase); err != nil || len(table.modules) != 1 {
+	if err := table.loadChain(m.load(), madeBase); err != nil || len(table.modules) != 1 {
 		t.Errorf("%d modules, %v; want 1", len(table.modules), err)
 	}
 }
@@ -285,7 +294,7 @@ func TestInlineTreeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := module.find(madeText + 20)
-	if n := len(module.expand(r, madeText+20, nil)); n != maxInlined+1 {
+	if n := len(module.expand(testBudget(), r, madeText+20, nil)); n != maxInlined+1 {
 		t.Errorf("%d frames, want %d", n, maxInlined+1)
 	}
 }

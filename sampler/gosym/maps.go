@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,16 +19,22 @@ type mapping struct {
 }
 
 // maxMappings bounds what is kept of a memory map (vm.max_map_count is 65,530
-// by default).
-const maxMappings = 1 << 18
+// by default), and mappingCost is what a line of it takes to read, in steps, and to
+// hold, in bytes.
+const (
+	maxMappings = 1 << 17
+	mappingCost = 160
+)
 
-func readMaps(pid int) ([]mapping, error) {
+// readMaps returns the memory map of a process, the beginning of it if it is too
+// long.
+func readMaps(b *budget, pid int) (space, error) {
 	f, err := openProc(pid, "maps")
 	if err != nil {
 		return nil, fmt.Errorf("read memory map: %w", err)
 	}
 	defer f.Close()
-	maps, err := parseMaps(f)
+	maps, err := parseMaps(b, f)
 	if err == nil && len(maps) == 0 { // it has exited, and nobody has waited for it
 		err = fs.ErrNotExist
 	}
@@ -37,13 +44,26 @@ func readMaps(pid int) ([]mapping, error) {
 	return maps, nil
 }
 
-func parseMaps(r io.Reader) ([]mapping, error) {
-	var maps []mapping
+func parseMaps(b *budget, r io.Reader) (space, error) {
+	var maps space
+	path := ""
 	lines := bufio.NewScanner(r)
-	for lines.Scan() && len(maps) < maxMappings {
-		if m, ok := parseMapping(lines.Text()); ok {
-			maps = append(maps, m)
+	for len(maps) < maxMappings && lines.Scan() {
+		m, ok := parseMapping(lines.Text())
+		if err := b.work(mappingCost); err != nil {
+			return nil, err
 		}
+		if !ok {
+			continue
+		}
+		if m.path != path { // it is a part of the line, which is not to be kept
+			path = strings.Clone(m.path)
+		}
+		m.path = path
+		if err := b.holding(mappingCost + len(path)); err != nil {
+			return nil, err
+		}
+		maps = append(maps, m)
 	}
 	return maps, lines.Err()
 }
@@ -73,31 +93,38 @@ func parseMapping(line string) (mapping, bool) {
 // space is a memory map in the order of addresses.
 type space []mapping
 
-// covered returns how far from addr memory goes on without a gap, each piece
-// satisfying ok; 0 where addr itself is not in such a piece.
-func (s space) covered(addr uint64, ok func(mapping) bool) uint64 {
-	end := addr
-	for _, m := range s {
-		if m.end <= end {
-			continue
+// from returns the mappings that end after addr.
+func (s space) from(addr uint64) space {
+	i, _ := slices.BinarySearchFunc(s, addr, func(m mapping, addr uint64) int {
+		if m.end <= addr {
+			return -1
 		}
-		if m.start > end || !ok(m) {
-			break
-		}
-		end = m.end
-	}
-	return end - addr
+		return 1
+	})
+	return s[i:]
 }
 
 // rest returns how far it is from addr to the end of its mapping; 0 where it is
 // in none.
 func (s space) rest(addr uint64) uint64 {
-	for _, m := range s {
-		if m.start <= addr && addr < m.end {
-			return m.end - addr
-		}
+	if s = s.from(addr); len(s) > 0 && s[0].start <= addr {
+		return s[0].end - addr
 	}
 	return 0
+}
+
+// covered returns how far from addr memory goes on without a gap, each piece
+// satisfying ok, and at least want bytes if it goes on so far; 0 where addr itself
+// is not in such a piece.
+func (l *load) covered(addr, want uint64, ok func(mapping) bool) uint64 {
+	end := addr
+	for _, m := range l.maps.from(addr) {
+		if end-addr >= want || m.start > end || !ok(m) || l.work(1) != nil {
+			break
+		}
+		end = max(end, m.end)
+	}
+	return end - addr
 }
 
 func readable(m mapping) bool   { return m.read }

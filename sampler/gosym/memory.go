@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -18,26 +19,47 @@ type memory interface {
 	readAt(p []byte, addr uint64) error
 }
 
-// chunk is how much of an unverified length is read before more memory is
-// allocated for it, in bytes.
+// load is the reading of a target's symbols: from a memory, with its map, within
+// a budget.
+type load struct {
+	*budget
+	mem  memory
+	maps space
+}
+
+// chunk is how much is read at once, bytes: between two of them the budget is asked.
 const chunk = 4 << 20
 
-// readBytes returns n bytes of memory, at most limit.
-func readBytes(m memory, addr, n, limit uint64) ([]byte, error) {
-	if n > limit {
-		return nil, fmt.Errorf("%d bytes at %#x, more than %d: %w", n, addr, limit, errCorrupt)
+// readAt fills p from the address.
+func (l *load) readAt(p []byte, addr uint64) error {
+	if err := l.reading(len(p)); err != nil {
+		return err
 	}
-	buf := make([]byte, 0, min(n, chunk))
-	for uint64(len(buf)) < n {
-		old := len(buf)
-		step := min(n-uint64(old), max(chunk, uint64(old)))
-		buf = append(buf, make([]byte, step)...)
-		if err := m.readAt(buf[old:], addr+uint64(old)); err != nil {
+	return l.mem.readAt(p, addr)
+}
+
+// bytes returns n bytes of memory.
+func (l *load) bytes(addr, n uint64) ([]byte, error) {
+	if err := l.holding(bounded(n)); err != nil {
+		return nil, fmt.Errorf("%d bytes at %#x: %w", n, addr, err)
+	}
+	all := make([]byte, n)
+	for at := uint64(0); at < n; at += chunk {
+		if err := l.readAt(all[at:min(at+chunk, n)], addr+at); err != nil {
 			return nil, err
 		}
 	}
-	return buf, nil
+	return all, nil
 }
+
+// text returns n bytes of memory as a string.
+func (l *load) text(addr, n uint64) (string, error) {
+	b, err := l.bytes(addr, n)
+	return asString(b), err
+}
+
+// asString gives up b, which nothing writes to any more, for a string.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // processMemory is the memory of a process: by process_vm_readv(2), or by
 // /proc/PID/mem where a seccomp filter forbids that call (Docker's default

@@ -29,9 +29,9 @@ const maxModuledata = 1024
 // values, which the header of the program counter table and the function table
 // give. A field that is found so is right in every version. A field that is not
 // found is not guessed: the error is [ErrUnsupported].
-func readModuledata(mem memory, sp space, addr uint64) (moduledata, error) {
-	size := min(sp.covered(addr, readable), maxModuledata)
-	b, err := readBytes(mem, addr, size&^7, maxModuledata)
+func readModuledata(l *load, addr uint64) (moduledata, error) {
+	size := min(l.covered(addr, maxModuledata, readable), maxModuledata)
+	b, err := l.bytes(addr, size&^7)
 	if err != nil {
 		return moduledata{}, err
 	}
@@ -39,28 +39,28 @@ func readModuledata(mem memory, sp space, addr uint64) (moduledata, error) {
 	for i := range d.words {
 		d.words[i] = binary.LittleEndian.Uint64(b[8*i:])
 	}
-	if err := d.find(mem, sp); err != nil {
+	if err := d.find(l); err != nil {
 		return moduledata{}, fmt.Errorf("moduledata at %#x: %w", addr, err)
 	}
 	return d, nil
 }
 
 // find finds the fields, each by those that were found before it.
-func (d *moduledata) find(mem memory, sp space) error {
-	if !d.isRelocated(sp) {
+func (d *moduledata) find(l *load) error {
+	if !d.isRelocated(l.maps) {
 		return ErrNotReady
 	}
-	if err := d.findHeader(mem, sp); err != nil {
+	if err := d.findHeader(l); err != nil {
 		return err
 	}
 	if err := d.findTables(); err != nil {
 		return err
 	}
-	if err := d.findText(mem, sp); err != nil {
+	if err := d.findText(l); err != nil {
 		return err
 	}
-	d.findTextSections(mem)
-	return nil
+	d.findTextSections(l)
+	return l.spent
 }
 
 // isRelocated says whether both some of the first pointers and some of the last
@@ -75,13 +75,13 @@ func (d *moduledata) isRelocated(sp space) bool {
 
 // findHeader finds the pointer to the header of the program counter table. It is
 // the first field in Go 1.20 to 1.27.
-func (d *moduledata) findHeader(mem memory, sp space) error {
+func (d *moduledata) findHeader(l *load) error {
 	err := fmt.Errorf("no pointer to a program counter table: %w", ErrUnsupported)
 	for i, w := range d.words {
-		if sp.rest(w) < pcHeaderSize {
+		if l.maps.rest(w) < pcHeaderSize {
 			continue
 		}
-		h, bad := readPCHeader(mem, w)
+		h, bad := readPCHeader(l, w)
 		if bad == nil {
 			d.header = h
 			return nil
@@ -137,19 +137,19 @@ func (d *moduledata) findSlice(addr uint64, fits func(n uint64) bool) (slice, bo
 // findText finds the base of function entries, by two neighbours (minpc and maxpc)
 // that are as far apart as the first and the last entry, with executable memory
 // between them.
-func (d *moduledata) findText(mem memory, sp space) error {
+func (d *moduledata) findText(l *load) error {
 	var first, last [4]byte
-	if err := mem.readAt(first[:], d.ftab.addr); err != nil {
+	if err := l.readAt(first[:], d.ftab.addr); err != nil {
 		return fmt.Errorf("read function table: %w", err)
 	}
-	if err := mem.readAt(last[:], d.ftab.addr+(d.ftab.len-1)*ftabEntry); err != nil {
+	if err := l.readAt(last[:], d.ftab.addr+(d.ftab.len-1)*ftabEntry); err != nil {
 		return fmt.Errorf("read function table: %w", err)
 	}
 	begin, end := uint64(binary.LittleEndian.Uint32(first[:])), uint64(binary.LittleEndian.Uint32(last[:]))
 	for i := 0; i+1 < len(d.words); i++ {
 		minpc, maxpc := d.words[i], d.words[i+1]
 		if minpc < maxpc && maxpc-minpc == end-begin && slices.Contains(d.words, minpc-begin) &&
-			sp.covered(minpc, executable) >= maxpc-minpc {
+			l.covered(minpc, maxpc-minpc, executable) >= maxpc-minpc {
 			d.text, d.minpc, d.maxpc = minpc-begin, minpc, maxpc
 			return nil
 		}
@@ -160,7 +160,7 @@ func (d *moduledata) findText(mem memory, sp space) error {
 // findTextSections counts the sections of text, 1 where the moduledata does not
 // tell: a list of runtime.textsect {vaddr, end, baseaddr}. The first of them begins
 // where the text does.
-func (d *moduledata) findTextSections(mem memory) {
+func (d *moduledata) findTextSections(l *load) {
 	const maxSections = 1 << 16
 	d.textSections = 1
 	for i := 0; i+2 < len(d.words); i++ {
@@ -169,7 +169,7 @@ func (d *moduledata) findTextSections(mem memory) {
 			continue
 		}
 		var b [24]byte
-		if mem.readAt(b[:], d.words[i]) != nil {
+		if l.readAt(b[:], d.words[i]) != nil {
 			continue
 		}
 		vaddr, end, base := binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
@@ -182,18 +182,18 @@ func (d *moduledata) findTextSections(mem memory) {
 
 // others yields the words of the moduledata that could be the address of another
 // one: the program's next field leads to a plugin, and so on.
-func (d *moduledata) others(mem memory, sp space) iter.Seq[uint64] {
+func (d *moduledata) others(l *load) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, w := range d.words {
 			var b [8]byte
-			if w == d.addr || w == 0 || w&7 != 0 || sp.rest(w) < maxModuledata/2 || mem.readAt(b[:], w) != nil {
+			if w == d.addr || w == 0 || w&7 != 0 || l.maps.rest(w) < maxModuledata/2 || l.readAt(b[:], w) != nil {
 				continue
 			}
 			header := binary.LittleEndian.Uint64(b[:])
-			if header == d.header.addr || sp.rest(header) < pcHeaderSize {
+			if header == d.header.addr || l.maps.rest(header) < pcHeaderSize {
 				continue
 			}
-			if _, err := readPCHeader(mem, header); err == nil && !yield(w) {
+			if _, err := readPCHeader(l, header); err == nil && !yield(w) {
 				return
 			}
 		}
@@ -220,9 +220,9 @@ type pcHeader struct {
 	tables  [5]uint64 // of names, cutab, files, pctab and funcs: bytes from addr
 }
 
-func readPCHeader(mem memory, addr uint64) (pcHeader, error) {
+func readPCHeader(l *load, addr uint64) (pcHeader, error) {
 	b := make([]byte, pcHeaderSize)
-	if err := mem.readAt(b, addr); err != nil {
+	if err := l.readAt(b, addr); err != nil {
 		return pcHeader{}, err
 	}
 	h, err := parsePCHeader(b)

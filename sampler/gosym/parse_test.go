@@ -1,8 +1,10 @@
 package gosym
 
 import (
+	"context"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -61,13 +63,13 @@ not a mapping
 00500000-00400000 r-xp 00000000 00:00 0 /backwards
 7f0000000000-7f0000001000 r--p 00000000 08:02 5 /a\012b (deleted)
 `
-	want := []mapping{
+	want := space{
 		{start: 0x400000, end: 0x452000, offset: 0x1000, read: true, exec: true, path: "/usr/bin/a program"},
 		{start: 0x7ffe2b7a4000, end: 0x7ffe2b7a6000, read: true, exec: true, path: "[vdso]"},
 		{start: 0x35b1800000, end: 0x35b1820000, read: true, write: true},
 		{start: 0x7f0000000000, end: 0x7f0000001000, read: true, path: "/a\nb (deleted)"},
 	}
-	got, err := parseMaps(strings.NewReader(text))
+	got, err := parseMaps(testBudget(), strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,8 @@ func TestCovered(t *testing.T) {
 		addr, want uint64
 		ok         func(mapping) bool
 	}{{10, 20, readable}, {15, 15, readable}, {20, 20, executable}, {5, 0, readable}, {45, 0, readable}, {55, 5, readable}, {60, 0, readable}} {
-		if got := s.covered(c.addr, c.ok); got != c.want {
+		l := &load{budget: testBudget(), maps: s}
+		if got := l.covered(c.addr, 1<<20, c.ok); got != c.want {
 			t.Errorf("covered(%d) = %d, want %d", c.addr, got, c.want)
 		}
 	}
@@ -126,7 +129,10 @@ func TestSymbols(t *testing.T) {
 	raw = append(raw, rawSymbol(at("imported"), elf.STT_FUNC, 0, 0x118, 8)...)
 	raw = append(raw, rawSymbol(at("start"), elf.STT_FUNC, 1, 0x200, 0)...)
 	raw = append(raw, rawSymbol(1<<30, elf.STT_FUNC, 1, 0x300, 0)...)
-	s := newSymbols(append(raw, 1, 2, 3), names)
+	s := symbols{names: names}
+	if err := errors.Join(s.add(testBudget(), append(raw, 1, 2, 3)), s.sort(testBudget())); err != nil {
+		t.Fatal(err)
+	}
 	for addr, want := range map[uint64]string{
 		0xff: "", 0x100: "malloc", 0x11f: "malloc", 0x120: "", 0x1ff: "", 0x200: "start", 0x2ff: "start", 0x300: "",
 	} {
@@ -140,12 +146,12 @@ func TestSymbols(t *testing.T) {
 // of a program of this Go version.
 func TestLayoutIsDWARFs(t *testing.T) {
 	t.Parallel()
-	table, err := OpenFile(plain.binary(t), Options{})
+	table, err := OpenFile(context.Background(), plain.binary(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer table.Close()
-	want, err := layoutFromDWARF(table.images[0].file)
+	want, err := layoutFromDWARF(testBudget(), table.images[0].file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +173,7 @@ func TestOpenFileRefuses(t *testing.T) {
 		dir:              "not a regular file",
 		dir + "/nothing": "no such file",
 	} {
-		if _, err := OpenFile(path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenFile(context.Background(), path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("open %s: %v, want %q", path, err, want)
 		}
 	}
@@ -186,7 +192,7 @@ func (zeros) readAt(p []byte, _ uint64) error {
 func TestZerosAreNoTrees(t *testing.T) {
 	t.Parallel()
 	m := &module{names: "first\x00second\x00"}
-	if m.areTrees(zeros{}, 0x1000, []tree{{off: 0, size: 64}, {off: 32, size: 64}}) {
+	if m.areTrees(&load{budget: testBudget(), mem: zeros{}}, 0x1000, []tree{{off: 0, size: 64}, {off: 32, size: 64}}) {
 		t.Error("zeros were taken for inline trees")
 	}
 }

@@ -3,6 +3,7 @@ package gosym
 import (
 	"encoding/binary"
 	"strings"
+	"unicode/utf8"
 )
 
 // module is the program counter table of one Go module: of the executable, of
@@ -106,11 +107,11 @@ func (m *module) record(i int) (record, bool) {
 }
 
 // pcdata returns the value of the function's table at pc, -1 where it has none.
-func (m *module) pcdata(r record, table uint32, pc uint64) int32 {
+func (m *module) pcdata(b *budget, r record, table uint32, pc uint64) int32 {
 	if table >= r.npcdata {
 		return -1
 	}
-	return m.value(r, binary.LittleEndian.Uint32(m.funcs[r.pcdatas+4*table:]), pc)
+	return m.value(b, r, binary.LittleEndian.Uint32(m.funcs[r.pcdatas+4*table:]), pc)
 }
 
 // funcdata returns the offset of the function's data from moduledata.gofunc.
@@ -122,18 +123,16 @@ func (m *module) funcdata(r record, table uint32) (off uint32, ok bool) {
 	return off, off != ^uint32(0)
 }
 
-// maxSteps bounds the walk through one table of a function; the largest
-// generated functions have some 100,000.
-const maxSteps = 1 << 20
-
 // value returns the value at pc of the table at off in pctab, -1 where there is
-// none (runtime.pcvalue).
-func (m *module) value(r record, off uint32, pc uint64) int32 {
+// none (runtime.pcvalue) and where the budget has no steps left to get there.
+func (m *module) value(b *budget, r record, off uint32, pc uint64) int32 {
 	if off == 0 || uint64(off) >= uint64(len(m.pctab)) {
 		return -1
 	}
 	p, at, val := m.pctab[off:], r.entry, int32(-1)
-	for step := 0; step < maxSteps; step++ {
+	step, most := 0, b.steps
+	defer func() { b.work(step) }()
+	for ; step <= most; step++ {
 		dv, n := varint(p)
 		if n == 0 || dv == 0 && step > 0 {
 			return -1
@@ -172,8 +171,8 @@ func varint(p []byte) (v uint32, n int) {
 func (m *module) name(off int32) string { return terminated(m.names, uint32(off)) }
 
 // file returns the source file of the function at pc; empty where unknown.
-func (m *module) file(r record, pc uint64) string {
-	number := m.value(r, r.pcfile, pc)
+func (m *module) file(b *budget, r record, pc uint64) string {
+	number := m.value(b, r, r.pcfile, pc)
 	at := (uint64(r.cuOffset) + uint64(number)) * 4
 	if number < 0 || at+4 > uint64(len(m.cutab)) {
 		return ""
@@ -182,16 +181,42 @@ func (m *module) file(r record, pc uint64) string {
 }
 
 // line returns the source line at pc, 0 where unknown.
-func (m *module) line(r record, pc uint64) int32 { return max(m.value(r, r.pcln, pc), 0) }
+func (m *module) line(b *budget, r record, pc uint64) int32 {
+	return max(m.value(b, r, r.pcln, pc), 0)
+}
 
-// terminated returns the string at an offset, up to its NUL.
+// maxName bounds the names of functions and files, bytes: a longer one is cut. A
+// target can have as many names as it likes in one string, and none may end.
+const maxName = 4 << 10
+
+// terminated returns the string at an offset, up to its NUL, or the first bytes of
+// it if it is too long.
 func terminated(table string, off uint32) string {
+	s := cutName(table, off, maxName)
+	if len(s) < maxName {
+		return s
+	}
+	for end := len(s) - 1; end >= len(s)-utf8.UTFMax; end-- {
+		if utf8.RuneStart(s[end]) {
+			return s[:end]
+		}
+	}
+	return s
+}
+
+// cutName returns the string at an offset, up to its NUL, and at most max bytes; ""
+// where the table ends before either.
+func cutName(table string, off uint32, max int) string {
 	if uint64(off) >= uint64(len(table)) {
 		return ""
 	}
 	s := table[off:]
+	s = s[:min(len(s), max)]
 	if i := strings.IndexByte(s, 0); i >= 0 {
 		return s[:i]
 	}
-	return ""
+	if len(s) < max {
+		return ""
+	}
+	return s
 }

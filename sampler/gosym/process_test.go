@@ -2,6 +2,7 @@ package gosym
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/hex"
 	"errors"
@@ -110,7 +111,7 @@ func TestBuildID(t *testing.T) {
 		if out, err := exec.Command("go", "build", "-o", path, "-ldflags="+test.flags, "./testdata/target").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		table, err := OpenFile(path, Options{})
+		table, err := OpenFile(context.Background(), path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,8 +280,11 @@ func TestRefreshFindsLoadedLibrary(t *testing.T) {
 	if diff := cmp.Diff([]symbolAt{{KindUnknown, ccmap.UnknownName}}, symbolsAt(table, at.Loaded)); diff != "" {
 		t.Errorf("before Refresh (-want +got):\n%s", diff)
 	}
-	if err := table.Refresh(); err != nil {
-		t.Fatal(err)
+	if changed, err := table.Refresh(context.Background()); !changed || err != nil {
+		t.Fatalf("changed %t, %v", changed, err)
+	}
+	if changed, err := table.Refresh(context.Background()); changed || err != nil {
+		t.Fatalf("the same map again: changed %t, %v", changed, err)
 	}
 	if diff := cmp.Diff([]symbolAt{{KindC, "ns_parserr"}, {KindGo, "main.main"}}, symbolsAt(table, at.Loaded, at.Go)); diff != "" {
 		t.Errorf("after Refresh (-want +got):\n%s", diff)
@@ -296,7 +300,7 @@ func TestVDSO(t *testing.T) {
 		t.Skip("no vDSO")
 	}
 	im := table.images[i]
-	im.lookup(im.start) // loads the symbols
+	table.lookup(im, im.start) // loads the symbols
 	if len(im.symbols.list) == 0 {
 		t.Fatal("no symbols")
 	}
@@ -313,12 +317,12 @@ func TestReplacedFileIsRefused(t *testing.T) {
 	m := madeModule()
 	im := &image{maps: m.space()}
 	im.maps[0].write = false
-	if err := im.sameFile(bytes.NewReader(m.b), m); err != nil {
+	if err := im.sameFile(m.load(), bytes.NewReader(m.b)); err != nil {
 		t.Error(err)
 	}
 	other := bytes.Clone(m.b)
 	other[headSize-1] ^= 1
-	if err := im.sameFile(bytes.NewReader(other), m); err == nil {
+	if err := im.sameFile(m.load(), bytes.NewReader(other)); err == nil {
 		t.Error("another file is taken for the one that is mapped")
 	}
 }
@@ -347,7 +351,7 @@ func TestOpenDeletedExecutable(t *testing.T) {
 func TestOpenNotGo(t *testing.T) {
 	t.Parallel()
 	p := start(t, "sleep", "60")
-	_, err := Open(p.Process.Pid, Options{})
+	_, err := Open(context.Background(), p.Process.Pid, Options{})
 	if !errors.Is(err, ErrNotGo) || !strings.Contains(err.Error(), "sleep: no Go program counter table") {
 		t.Errorf("error %v, want ErrNotGo that names the program", err)
 	}
@@ -357,7 +361,7 @@ func TestOpenNoProcess(t *testing.T) {
 	t.Parallel()
 	p := start(t, "true")
 	p.stop()
-	if _, err := Open(p.Process.Pid, Options{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Open(context.Background(), p.Process.Pid, Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want fs.ErrNotExist", err)
 	}
 }
@@ -393,7 +397,7 @@ func TestOpenBeforeRelocation(t *testing.T) {
 	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(pid, Options{}); !errors.Is(err, ErrNotReady) {
+	if _, err := Open(context.Background(), pid, Options{}); !errors.Is(err, ErrNotReady) {
 		t.Errorf("error %v, want ErrNotReady", err)
 	}
 	openWhenRun(t, pid, out)
@@ -407,7 +411,7 @@ func openWhenRun(t *testing.T, pid int, out *os.File) {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	table, err := Open(pid, Options{})
+	table, err := Open(context.Background(), pid, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,11 +430,14 @@ func TestProcMem(t *testing.T) {
 	fallback := &processMemory{pid: os.Getpid(), file: f}
 	defer fallback.Close()
 	text := openSelf(t).modules[0]
-	want, err := readBytes(&processMemory{pid: os.Getpid()}, text.minpc, text.maxpc-text.minpc, maxTables)
+	read := func(m memory) ([]byte, error) {
+		return (&load{budget: testBudget(), mem: m}).bytes(text.minpc, text.maxpc-text.minpc)
+	}
+	want, err := read(&processMemory{pid: os.Getpid()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readBytes(fallback, text.minpc, text.maxpc-text.minpc, maxTables)
+	got, err := read(fallback)
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("memory differs (%v)", err)
 	}

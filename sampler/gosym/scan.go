@@ -16,30 +16,36 @@ var headerStart = []byte{0xff, 0xff, 0xff, 0, 0, 1, 8}
 // scanForModuledata looks through the memory of an image for the header of a
 // pclntab, and then for a moduledata that points to it. It is the way for
 // stripped programs of Go 1.20 to 1.25.
-func scanForModuledata(mem memory, maps space, im *image) (uint64, error) {
+func scanForModuledata(l *load, im *image) (uint64, error) {
 	result := ErrNotGo
-	for header, err := range pclntabs(mem, im) {
+	for header, err := range pclntabs(l, im) {
 		if err != nil {
 			result = err
 			continue
 		}
-		for addr := range pointers(mem, im, header) {
-			if _, err := readModuledata(mem, maps, addr); err == nil {
+		for addr := range pointers(l, im, header) {
+			if _, err := readModuledata(l, addr); err == nil {
 				return addr, nil
 			}
 		}
 		result = fmt.Errorf("program counter table at %#x without a module: %w", header, ErrNotReady)
+	}
+	if l.spent != nil {
+		return 0, fmt.Errorf("look for a program counter table: %w", l.spent)
 	}
 	return 0, result
 }
 
 // pclntabs yields where in the image's memory a pclntab seems to begin, or what
 // keeps one from being supported.
-func pclntabs(mem memory, im *image) iter.Seq2[uint64, error] {
+func pclntabs(l *load, im *image) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		for _, in := range im.maps {
-			for base, b := range windows(mem, in, pcHeaderSize) {
+			for base, b := range windows(l, in, pcHeaderSize) {
 				for at := range headers(b) {
+					if l.work(callCost) != nil {
+						return
+					}
 					_, err := parsePCHeader(b[at:])
 					if err != nil && !errors.Is(err, ErrUnsupported) {
 						continue
@@ -72,13 +78,16 @@ func headers(b []byte) iter.Seq[int] {
 }
 
 // pointers yields where in the image's writable memory a word is.
-func pointers(mem memory, im *image, word uint64) iter.Seq[uint64] {
+func pointers(l *load, im *image, word uint64) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, in := range im.maps {
+			if l.work(1) != nil {
+				return
+			}
 			if !in.write {
 				continue
 			}
-			for base, b := range windows(mem, in, 0) {
+			for base, b := range windows(l, in, 0) {
 				for at := 0; at+8 <= len(b); at += 8 {
 					if binary.LittleEndian.Uint64(b[at:]) == word && !yield(base+uint64(at)) {
 						return
@@ -89,18 +98,21 @@ func pointers(mem memory, im *image, word uint64) iter.Seq[uint64] {
 	}
 }
 
+// window is how much of a mapping is looked through at once, bytes.
+const window = 1 << 18
+
 // windows yields the readable memory of a mapping piece by piece, each
-// overlapping the next, up to maxTables bytes. A piece is valid until the next.
-func windows(mem memory, in mapping, overlap uint64) iter.Seq2[uint64, []byte] {
+// overlapping the next. A piece is valid until the next.
+func windows(l *load, in mapping, overlap uint64) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
 		if !in.read {
 			return
 		}
-		end := min(in.end, in.start+maxTables)
-		buf := make([]byte, min(chunk+overlap, end-in.start))
-		for at := in.start; at < end; at += chunk {
-			b := buf[:min(uint64(len(buf)), end-at)]
-			if mem.readAt(b, at) != nil || !yield(at, b) {
+		size := in.end - in.start
+		buf := make([]byte, min(window+overlap, size))
+		for at := uint64(0); at < size; at += window {
+			b := buf[:min(uint64(len(buf)), size-at)]
+			if l.readAt(b, in.start+at) != nil || !yield(in.start+at, b) {
 				return
 			}
 		}

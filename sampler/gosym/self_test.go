@@ -1,6 +1,7 @@
 package gosym
 
 import (
+	"context"
 	"os"
 	"reflect"
 	"runtime"
@@ -13,7 +14,7 @@ import (
 // openSelf opens the test's own process.
 func openSelf(tb testing.TB) *Table {
 	tb.Helper()
-	table, err := Open(os.Getpid(), Options{})
+	table, err := Open(context.Background(), os.Getpid(), Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func throughTable(table *Table, pc uint64) []runtimeFrame {
 		pc--
 	}
 	var out []runtimeFrame
-	for i, f := range m.expand(r, pc, nil) {
+	for i, f := range m.expand(testBudget(), r, pc, nil) {
 		if f.ID == FuncWrapper && i > 0 {
 			continue // the runtime leaves out wrappers, but for the innermost
 		}

@@ -2,12 +2,15 @@ package gosym
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -37,31 +40,43 @@ type Table struct {
 
 	modules []*module
 	images  []*image // the executable's first
+	areas   []area   // of the images, in the order of addresses
 	ids     funcIDs
 
 	names   *ccmap.Names // that frames refers to
 	frames  map[frameKey]frameEntry
+	cached  int // frames in frames
 	deltas  map[uint64]int32
 	logical []LogicalFrame // scratch of resolve
+
+	// What the target may still cost.
+	held   int           // bytes of modules and images
+	named  int           // bytes of names that were given
+	late   *budget       // of what look-ups load
+	steps  int           // of look-ups; see Limit
+	most   int           // steps of look-ups that Limit set last
+	loaded time.Duration // see LoadTime
+}
+
+// area is a mapping of an image.
+type area struct {
+	start, end uint64
+	image      *image
 }
 
 // Open reads the symbols of a running process. Who may trace the process may
-// open it (ptrace(2), PTRACE_MODE_READ).
-func Open(pid int, o Options) (*Table, error) {
+// open it (ptrace(2), PTRACE_MODE_READ). It ends within seconds, and when ctx is
+// done. A process whose symbols take more time or memory than they may gives
+// [ErrTooMuch] or, if some of its modules could be loaded, a table of these.
+func Open(ctx context.Context, pid int, o Options) (*Table, error) {
 	exe, err := executablePath(pid)
 	if err != nil {
 		return nil, fmt.Errorf("find executable of process %d: %w", pid, err)
 	}
-	maps, err := readMaps(pid)
-	if err != nil {
-		return nil, err
-	}
 	t := newTable(pid, &processMemory{pid: pid}, exe, o)
-	t.adopt(maps)
-	if err := t.loadModules(maps); err != nil {
+	if _, err := t.reload(ctx); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	t.findLayout()
 	return t, nil
 }
 
@@ -69,52 +84,130 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Table{
+	t := &Table{
 		pid: pid, mem: mem, exe: exe, log: o.Logger,
 		frames: map[frameKey]frameEntry{},
 		deltas: map[uint64]int32{},
+		late:   lateBudget(context.Background(), 0),
 	}
+	t.Limit(math.MaxInt)
+	return t
 }
 
 // Refresh looks at the memory map again, for libraries and plugins that were
-// loaded since. Libraries that are gone are forgotten. It does not notice an
-// exec: then the table describes a program that no longer runs. An error leaves
-// the table as it was. A file does not change.
-func (t *Table) Refresh() error {
+// loaded since, and says whether anything has changed. Libraries that are gone are
+// forgotten. It does not notice an exec: then the table describes a program that no
+// longer runs. A file does not change.
+func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
 	if t.pid == 0 {
-		return nil
+		return false, nil
 	}
-	maps, err := readMaps(t.pid)
+	if changed, err = t.reload(ctx); changed {
+		t.forget()
+	}
+	return changed, err
+}
+
+// reload loads what the memory map has and the table has not.
+func (t *Table) reload(ctx context.Context) (changed bool, err error) {
+	defer t.clock(time.Now())
+	b := newBudget(ctx, t.held)
+	maps, err := readMaps(b, t.pid)
 	if err != nil {
-		return err
+		return false, err
 	}
-	t.adopt(maps)
+	if len(maps) == maxMappings {
+		t.log.Warn("memory map is too long: the code in the rest of it is unknown", "mappings", maxMappings)
+	}
+	l := &load{budget: b, mem: t.mem, maps: maps}
+	modules := len(t.modules)
+	changed = t.adopt(l)
+	if err = t.loadModules(l); err == nil && modules == 0 {
+		t.findLayout(b)
+	}
+	if err == nil && b.ended() {
+		err = b.spent
+	}
+	t.late = lateBudget(t.late.ctx, t.held)
+	return changed || len(t.modules) > modules, err
+}
+
+// Bound has what look-ups load from now on end when ctx is done.
+func (t *Table) Bound(ctx context.Context) { t.late.ctx = ctx }
+
+// clock counts time since start as loading.
+func (t *Table) clock(start time.Time) { t.loaded += time.Since(start) }
+
+// LoadTime returns how long loading has taken so far, in Open, Refresh and look-ups
+// of C. Whoever refreshes a table often decides by it how often.
+func (t *Table) LoadTime() time.Duration { return t.loaded }
+
+// loadLate loads something of an image that is needed only now.
+func (t *Table) loadLate(im *image, load func(*budget)) {
+	start, b := time.Now(), t.late
+	defer t.clock(start)
+	before := b.hold
+	b.end = start.Add(b.left)
+	load(b)
+	b.left -= time.Since(start)
+	im.held += before - b.hold
+	t.held += before - b.hold
+	if b.spent != nil {
+		t.log.Warn("not all symbols", "file", im.path, "reason", b.spent)
+	}
+}
+
+// forget empties the caches.
+func (t *Table) forget() {
 	clear(t.frames)
 	clear(t.deltas)
-	return t.loadModules(maps)
+	t.cached = 0
 }
 
 // adopt makes the images those of a memory map, keeping the ones that are still
-// in it.
-func (t *Table) adopt(maps space) {
-	old := t.images
-	t.images = nil
-	for _, im := range groupImages(maps) {
-		if i := slices.IndexFunc(old, im.replaces); i >= 0 {
-			old[i].maps, old[i].end = im.maps, im.end
-			im = old[i]
-			old = slices.Delete(old, i, i+1)
+// in it, and says whether that changes where any of them lies.
+func (t *Table) adopt(l *load) (changed bool) {
+	type identity struct {
+		path  string
+		start uint64
+	}
+	old := make(map[identity]*image, len(t.images))
+	for _, im := range t.images {
+		old[identity{im.path, im.start}] = im
+	}
+	t.images = groupImages(l.maps)
+	for i, im := range t.images {
+		id := identity{im.path, im.start}
+		if known := old[id]; known != nil {
+			known.maps, known.text, known.end = im.maps, im.text, im.end
+			t.images[i] = known
+			delete(old, id)
 		} else {
-			t.openImage(im)
+			t.openImage(l, im)
 		}
-		t.images = append(t.images, im)
 	}
 	slices.SortStableFunc(t.images, func(a, b *image) int {
 		return cmp.Compare(t.rank(a), t.rank(b))
 	})
 	for _, im := range old {
+		t.held -= im.held
 		im.close()
 	}
+	before := t.areas
+	t.areas = areasOf(t.images)
+	return !slices.Equal(before, t.areas)
+}
+
+// areasOf returns where images lie.
+func areasOf(images []*image) []area {
+	var areas []area
+	for _, im := range images {
+		for _, m := range im.maps {
+			areas = append(areas, area{m.start, m.end, im})
+		}
+	}
+	slices.SortFunc(areas, func(a, b area) int { return cmp.Compare(a.start, b.start) })
+	return areas
 }
 
 // rank puts the executable first, so that its runtime is found before a
@@ -126,15 +219,15 @@ func (t *Table) rank(im *image) int {
 	return 1
 }
 
-// openImage makes an image's symbols readable, if it has code and they can be.
-func (t *Table) openImage(im *image) {
-	if _, ok := im.code(); !ok {
-		return
+// openImage makes an image's symbols readable, if they can be.
+func (t *Table) openImage(l *load, im *image) {
+	if l.spent != nil {
+		return // which was said of the file that it ended with
 	}
 	var err error
 	if im.isVDSO() {
-		err = im.openVDSO(t.mem)
-	} else if err = t.openImageFile(im); err != nil {
+		err = im.openVDSO(l)
+	} else if err = t.openImageFile(l, im); err != nil {
 		err = fmt.Errorf("open %s: %w", im.path, err)
 	}
 	if err != nil {
@@ -142,7 +235,7 @@ func (t *Table) openImage(im *image) {
 	}
 }
 
-func (t *Table) openImageFile(im *image) error {
+func (t *Table) openImageFile(l *load, im *image) error {
 	open := openInTarget
 	if im.path == t.exe {
 		open = func(pid int, _ string) (*os.File, error) { return openExecutable(pid) }
@@ -151,7 +244,7 @@ func (t *Table) openImageFile(im *image) error {
 	if err != nil {
 		return err
 	}
-	return im.openFile(f, t.mem)
+	return im.openFile(l, f)
 }
 
 // Close releases files. What was found so far can still be looked up.
@@ -178,10 +271,14 @@ func (t *Table) module(pc uint64) *module {
 
 // image returns the image that contains pc, or nil.
 func (t *Table) image(pc uint64) *image {
-	for _, im := range t.images {
-		if im.contains(pc) {
-			return im
+	i, _ := slices.BinarySearchFunc(t.areas, pc, func(a area, pc uint64) int {
+		if a.end <= pc {
+			return -1
 		}
+		return 1
+	})
+	if i < len(t.areas) && t.areas[i].start <= pc {
+		return t.areas[i].image
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package gosym
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -129,7 +130,7 @@ func (p *process) read(tb testing.TB, into any) {
 // open opens the process, and closes the table at the end of the test.
 func (p *process) open(tb testing.TB) *Table {
 	tb.Helper()
-	table, err := Open(p.Process.Pid, Options{})
+	table, err := Open(context.Background(), p.Process.Pid, Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

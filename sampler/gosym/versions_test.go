@@ -1,6 +1,7 @@
 package gosym
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -24,7 +25,7 @@ func TestGoVersions(t *testing.T) {
 }
 
 func checkVersion(t *testing.T, path string) {
-	table, err := OpenFile(path, Options{})
+	table, err := OpenFile(context.Background(), path, Options{})
 	if errors.Is(err, ErrNotReady) {
 		t.Skip("position-independent: there are addresses when it runs")
 	}
@@ -34,13 +35,13 @@ func checkVersion(t *testing.T, path string) {
 	defer table.Close()
 	layout, ok := table.Layout()
 	layout.CgoDepth = 0 // no field
-	if debug, err := layoutFromDWARF(table.images[0].file); err == nil && (!ok || debug != layout) {
+	if debug, err := layoutFromDWARF(testBudget(), table.images[0].file); err == nil && (!ok || debug != layout) {
 		t.Errorf("layout %+v, by DWARF %+v", layout, debug)
 	}
 	m, inlined := table.modules[0], 0
 	for i := range m.nfunc {
 		r, _ := m.record(i)
-		frames := m.expand(r, (r.entry+r.end)/2, nil)
+		frames := m.expand(testBudget(), r, (r.entry+r.end)/2, nil)
 		for _, f := range frames {
 			if f.Name == "" {
 				t.Errorf("function at %#x without a name", r.entry)

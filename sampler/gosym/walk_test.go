@@ -80,12 +80,12 @@ func word(t *testing.T, table *Table, addr uint64) uint64 {
 // allgs reads runtime.allgs of an unstripped process.
 func allgs(t *testing.T, table *Table) []uint64 {
 	t.Helper()
-	at, ok := findObject(table.images[0].file, "runtime.allgs")
+	at, ok := findObject(testBudget(), table.images[0].file, "runtime.allgs")
 	if !ok {
 		t.Fatal("no symbol runtime.allgs")
 	}
 	first, n := word(t, table, at), word(t, table, at+8)
-	b, err := readBytes(table.mem, first, 8*n, 1<<20)
+	b, err := (&load{budget: testBudget(), mem: table.mem}).bytes(first, 8*n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"runtime"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func record(b *testing.B, s *Source, n int) [][]byte {
 		for r := d.earliest(); r != nil; r = d.earliest() {
 			if r.next.kind == unix.PERF_RECORD_SAMPLE {
 				bodies = append(bodies, append([]byte(nil), r.next.body...))
-			} else if err := d.record(r); err != nil {
+			} else if err := d.record(context.Background(), r); err != nil {
 				b.Fatal(err)
 			}
 			r.advance()
@@ -86,7 +87,7 @@ func BenchmarkTake(b *testing.B) {
 					b.Fatal(err)
 				}
 				d.sample.time = uint64(monotonic()) // drained at once
-				d.take(&d.sample, time.Millisecond)
+				d.take(context.Background(), &d.sample, time.Millisecond)
 				i++
 			}
 		})

@@ -1,11 +1,13 @@
 package perf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/ehframe"
@@ -43,9 +45,17 @@ func (p *place) injected() bool {
 	return p.id == gosym.FuncSigpanic || p.id == gosym.FuncAsyncPreempt
 }
 
-// maxPlaces bounds the cache of places. A full cache is emptied: what is hot
-// comes back at once.
-const maxPlaces = 1 << 16
+// maxPlaces bounds the cache of places, and maxRows the cache of rows, which can
+// have 1 KB. A full cache is emptied: what is hot comes back at once.
+const (
+	maxPlaces = 1 << 16
+	maxRows   = 1 << 13
+)
+
+// stepsPerSample bounds what symbols take of one sample, in steps of some ns. A
+// stack of 1,000 addresses that were never met takes a third of it. Beyond the bound
+// addresses are unknown: the target has made its tables so that they take long.
+const stepsPerSample = 1 << 22
 
 // code is the target's code, with a cache by address. It belongs to the
 // drainer. Before the table is ready every address is unknown.
@@ -54,6 +64,9 @@ type code struct {
 	cache  map[uint64]*place
 	rows   map[uint64]*ehframe.Row // of C code; nil where the file has no row
 	effort effort
+
+	next  time.Time     // when symbols may be loaded again, or for the first time
+	spent time.Duration // on loading, until next was set
 }
 
 var nowhere = place{kind: gosym.KindUnknown}
@@ -71,8 +84,53 @@ func (c *code) at(pc uint64) *place {
 		clear(c.cache)
 	}
 	p := c.look(pc)
-	c.cache[pc] = p
+	if !c.table.Exceeded() {
+		c.cache[pc] = p
+	}
 	return p
+}
+
+// begin begins a sample.
+func (c *code) begin() {
+	if c.table != nil {
+		c.table.Limit(stepsPerSample)
+	}
+}
+
+// spend takes steps of the sample, and says whether it had them.
+func (c *code) spend(steps int) bool {
+	if c.table == nil {
+		return true
+	}
+	c.table.Spend(steps)
+	return !c.table.Exceeded()
+}
+
+// bound has what samples make the table load end when ctx is done.
+func (c *code) bound(ctx context.Context) {
+	if c.table != nil {
+		c.table.Bound(ctx)
+	}
+}
+
+// loadShare is the part of the time that loading symbols may take, one in so many,
+// and loadPause the least time between two loads: the target decides how often it
+// maps code, and how much.
+const (
+	loadShare = 20
+	loadPause = 20 * time.Millisecond
+)
+
+// due says whether symbols may be loaded again.
+func (c *code) due(now time.Time) bool { return !now.Before(c.next) }
+
+// pace sets when symbols may be loaded again, after a load that has begun at start.
+func (c *code) pace(start time.Time) {
+	took := time.Since(start)
+	if c.table != nil { // what look-ups have loaded since the last time counts, too
+		took, c.spent = c.table.LoadTime()-c.spent, c.table.LoadTime()
+	}
+	c.next = time.Now().Add(max(loadPause, (loadShare-1)*took))
 }
 
 func (c *code) look(pc uint64) *place {
@@ -114,11 +172,13 @@ func (c *code) row(pc uint64) (*ehframe.Row, bool) {
 	}
 	r, ok := c.rows[pc]
 	if !ok {
-		if len(c.rows) >= maxPlaces {
+		if len(c.rows) >= maxRows {
 			clear(c.rows)
 		}
 		r, _ = c.table.CallFrame(pc)
-		c.rows[pc] = r
+		if !c.table.Exceeded() {
+			c.rows[pc] = r
+		}
 	}
 	return r, r != nil
 }
@@ -149,13 +209,14 @@ func (c *code) target(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
 
 // openCode loads the target's symbols. It returns nil where the program was
 // stopped right after exec and has not been relocated yet.
-func openCode(pid int, log *slog.Logger) (*code, error) {
+func openCode(ctx context.Context, pid int, log *slog.Logger) (*code, error) {
 	c := &code{cache: make(map[uint64]*place), rows: make(map[uint64]*ehframe.Row)}
-	return c, c.load(pid, log)
+	return c, c.load(ctx, pid, log)
 }
 
-func (c *code) load(pid int, log *slog.Logger) error {
-	table, err := gosym.Open(pid, gosym.Options{Logger: log})
+func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
+	defer c.pace(time.Now())
+	table, err := gosym.Open(ctx, pid, gosym.Options{Logger: log})
 	switch {
 	case errors.Is(err, gosym.ErrNotReady):
 		return nil
@@ -176,12 +237,16 @@ func (c *code) load(pid int, log *slog.Logger) error {
 }
 
 // refresh takes up code that was mapped after the table was loaded.
-func (c *code) refresh() error {
+func (c *code) refresh(ctx context.Context) error {
 	if c.table == nil {
 		return nil
 	}
-	c.forget()
-	if err := c.table.Refresh(); err != nil {
+	defer c.pace(time.Now())
+	changed, err := c.table.Refresh(ctx)
+	if changed {
+		c.forget()
+	}
+	if err != nil {
 		return fmt.Errorf("refresh symbols: %w", err)
 	}
 	return nil

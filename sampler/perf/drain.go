@@ -1,24 +1,27 @@
 package perf
 
 import (
+	"context"
+
 	"golang.org/x/sys/unix"
 )
 
 // drain handles every record that was in the rings when it began, in the order
 // of their times, so that the samples of a goroutine that went from one CPU to
-// another stay in order. It says whether there was any.
-func (d *drainer) drain() bool {
+// another stay in order. It says whether there was any. When ctx is done it ends,
+// whatever is left.
+func (d *drainer) drain(ctx context.Context) bool {
 	found := false
 	for _, r := range d.rings {
 		r.refresh()
 	}
 	for {
 		r := d.earliest()
-		if r == nil {
+		if r == nil || ctx.Err() != nil {
 			return found
 		}
 		found = true
-		if err := d.record(r); err != nil {
+		if err := d.record(ctx, r); err != nil {
 			d.counts.corrupt.Add(1)
 		}
 		r.advance()
@@ -43,11 +46,11 @@ func (d *drainer) earliest() *ring {
 }
 
 // record handles the next record of a ring.
-func (d *drainer) record(r *ring) error {
+func (d *drainer) record(ctx context.Context, r *ring) error {
 	n := &r.next
 	switch n.kind {
 	case unix.PERF_RECORD_SAMPLE:
-		return d.takeSample(r)
+		return d.takeSample(ctx, r)
 	case unix.PERF_RECORD_FORK, unix.PERF_RECORD_EXIT:
 		return d.taskRecord(n.kind, n.body)
 	case unix.PERF_RECORD_COMM:
@@ -107,7 +110,7 @@ func (d *drainer) commRecord(misc uint16, body []byte) error {
 }
 
 // takeSample decodes a sample, takes it and draws the event's next period.
-func (d *drainer) takeSample(r *ring) error {
+func (d *drainer) takeSample(ctx context.Context, r *ring) error {
 	s := &d.sample
 	if err := s.decode(r.next.misc, r.next.body); err != nil {
 		return err
@@ -115,6 +118,6 @@ func (d *drainer) takeSample(r *ring) error {
 	if int(s.pid) != d.pid || d.replaced {
 		return nil
 	}
-	d.take(s, d.threads.weigh(s, r.index))
+	d.take(ctx, s, d.threads.weigh(s, r.index))
 	return nil
 }

@@ -46,7 +46,6 @@ type drainer struct {
 	pacer    pacer         // of drains
 	handed   time.Time     // when samples were last handed over
 	checked  time.Time     // when the target was last looked over
-	tried    time.Time     // when symbols were last asked for
 }
 
 const (
@@ -71,6 +70,7 @@ const (
 func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 	defer d.close()
 	defer d.waiter.ringAfter(ctx)()
+	d.code.bound(ctx)
 	d.local = d.sink.Queue.Ring()
 	defer d.local.Close()
 
@@ -82,7 +82,7 @@ func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 		if exited {
 			d.ended = exitReason(d.pid, d.pidfd)
 		}
-		d.turn()
+		d.turn(ctx)
 	}
 	d.finish()
 	if d.ended != "" {
@@ -104,12 +104,12 @@ func (d *drainer) patience() time.Duration {
 }
 
 // turn drains once, at the pace, and hands samples over when it is time.
-func (d *drainer) turn() {
+func (d *drainer) turn(ctx context.Context) {
 	if rest := d.pacer.rest(time.Now()); rest > 0 {
 		time.Sleep(rest)
 	}
 	now := time.Now()
-	if d.drain() {
+	if d.drain(ctx) {
 		d.pending, d.poll = true, minPoll
 	} else {
 		d.poll = min(max(2*d.poll, minPoll), maxPoll)
@@ -120,7 +120,7 @@ func (d *drainer) turn() {
 		d.handed, d.pending = now, false
 		d.balance(d.ledger.read())
 	}
-	d.check(now)
+	d.check(ctx, now)
 	d.account()
 }
 
@@ -143,7 +143,7 @@ func (p *pacer) rest(now time.Time) time.Duration {
 }
 
 // check does what need not be done for every sample.
-func (d *drainer) check(now time.Time) {
+func (d *drainer) check(ctx context.Context, now time.Time) {
 	d.judge.review(now)
 	if d.deepen {
 		d.deepen = false
@@ -151,25 +151,25 @@ func (d *drainer) check(now time.Time) {
 			d.log.Info("stacks are deep: samples carry more of them", "bytes", bytes)
 		}
 	}
-	if d.stale {
+	if d.stale && d.code.due(now) {
 		d.stale = false
-		if err := d.code.refresh(); err != nil && !gone(err) {
+		if err := d.code.refresh(ctx); err != nil && !gone(err) {
 			d.log.Debug("look for new code", "error", err)
 		}
 	}
 	if now.Sub(d.checked) >= checkEvery {
 		d.checked = now
-		d.lookOver()
+		d.lookOver(ctx)
 	}
 }
 
 // lookOver finds threads that have begun or ended, of which no record told, and
 // CPUs that came online.
-func (d *drainer) lookOver() {
+func (d *drainer) lookOver(ctx context.Context) {
 	for _, tid := range d.threads.ended() {
 		d.forget(tid)
 	}
-	if err := d.threads.scan(); err != nil && !gone(err) {
+	if err := d.threads.scan(ctx); err != nil && !gone(err) {
 		d.log.Debug("look for new threads", "error", err)
 	}
 	d.balance(d.ledger.read())
@@ -195,12 +195,19 @@ func (d *drainer) balance(now cpuTimes, ok bool) {
 	}
 }
 
+// lastDrain bounds how long the samples that are left in the rings may take when a
+// session ends. All but those of a hostile target take some ms; what is left then is
+// time that no sample stands for.
+const lastDrain = 500 * time.Millisecond
+
 // finish ends sampling, takes what the rings still hold, and accounts for
 // samples that found a ring full and that no later record told of.
 func (d *drainer) finish() {
 	now, ok := d.ledger.read()
 	d.threads.stop()
-	d.drain()
+	ctx, cancel := context.WithTimeout(context.Background(), lastDrain)
+	defer cancel()
+	d.drain(ctx)
 	d.balance(now, ok)
 	d.catcher.finish()
 	d.local.Publish()

@@ -55,6 +55,9 @@ func (u *unwinder) climb(first bool, pcs []uint64) (_ []uint64, entry uint64, en
 			first, entry = false, 0
 			continue
 		}
+		if !u.code.spend(row.Steps()) {
+			return pcs, entry, endLost
+		}
 		first, entry = row.Signal, row.Entry
 		switch row.Up(&u.x.frame, u.x.inC.word) {
 		case ehframe.AtRoot:

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -20,7 +21,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	// Bursts follow each other at once: the target ends within one.
 	catchCalls(t, build(t, "receivers"), Options{HitBudget: 1e9}, 100, "bimorphic", "2")
 	sink := sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}
-	if _, err := Open(Options{PID: 1 << 30, Sink: sink}); err == nil {
+	if _, err := Open(context.Background(), Options{PID: 1 << 30, Sink: sink}); err == nil {
 		t.Error("attached to nothing")
 	}
 	g := start(t, path, "calls", "1", "1")
@@ -55,7 +56,7 @@ func TestLostEnd(t *testing.T) {
 	const ended = 1<<22 + 1 // no thread has that number
 	s.threads.byTID[ended] = &thread{events: []event{{fd: -1}}}
 	alive := len(s.threads.byTID) - 1
-	s.drainer.lookOver()
+	s.drainer.lookOver(context.Background())
 	if _, ok := s.threads.byTID[ended]; ok || len(s.threads.byTID) < alive {
 		t.Errorf("%d threads are attached, were %d and one that has ended", len(s.threads.byTID), alive)
 	}
@@ -69,7 +70,7 @@ func TestDescriptorLimit(t *testing.T) {
 	defer s.Close()
 	s.threads.detachAll()
 	s.threads.maxFDs = s.threads.fds + len(s.threads.outputs) // room for one thread
-	if err := s.threads.scan(); err != nil {
+	if err := s.threads.scan(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	st := s.threads.state()

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,14 +12,14 @@ import (
 
 // open makes everything that sampling needs. What it has made when it fails is
 // closed by Close.
-func (s *Source) open(o Options) error {
+func (s *Source) open(ctx context.Context, o Options) error {
 	d := &drainer{pid: o.PID, log: o.Logger, sink: o.Sink, threads: s.threads, counts: s.counts, target: &s.target, pidfd: -1}
 	s.drainer = d
 	var err error
 	if d.pidfd, err = openProcess(o.PID); err != nil {
 		return err
 	}
-	if d.code, err = openCode(o.PID, o.Logger); err != nil {
+	if d.code, err = openCode(ctx, o.PID, o.Logger); err != nil {
 		return err
 	}
 	if s.kernelReason, err = s.threads.negotiate(); err != nil {
@@ -30,7 +31,7 @@ func (s *Source) open(o Options) error {
 	if err := d.openRings(); err != nil {
 		return err
 	}
-	if err := s.threads.scanFirst(); err != nil {
+	if err := s.threads.scanFirst(ctx); err != nil {
 		return explain(o.PID, err)
 	}
 	d.ledger = openLedger(o.PID, s.threads.form.userOnly)

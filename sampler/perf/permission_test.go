@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -64,7 +65,7 @@ func TestNobody(t *testing.T) {
 		t.Skip("run by TestAsNobody")
 	}
 	sink := sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}
-	_, err := Open(Options{PID: os.Getppid(), Sink: sink})
+	_, err := Open(context.Background(), Options{PID: os.Getppid(), Sink: sink})
 	if !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "CAP_") {
 		t.Errorf("root's process: %v", err)
 	}

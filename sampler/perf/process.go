@@ -3,6 +3,7 @@ package perf
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -51,10 +52,19 @@ func explainThread(tid int) error {
 	return sampler.ErrNoProcess
 }
 
+// maxProcFile bounds what is read of a file of /proc/PID, bytes. A command line can
+// have many MB.
+const maxProcFile = 1 << 17
+
 // readProc reads a file of /proc/PID.
 func readProc(pid int, name string) ([]byte, error) {
 	defer privilege.Raise().Lower()
-	return os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+	f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxProcFile))
 }
 
 // executablePath returns the path of the program that a process runs, as the process

@@ -53,10 +53,14 @@ type counts struct {
 // The process may be stopped, even right after exec: then its symbols are
 // loaded as soon as it has run.
 //
+// Open ends when ctx is done, and within seconds in any case: a process whose
+// symbols take longer, or more memory, than those of any program gives an error. ctx
+// has no effect on Run.
+//
 // Errors wrap [sampler.ErrNoProcess], [sampler.ErrNotGo],
 // [sampler.ErrPermission] or [sampler.ErrUnsupported] where one of them is the
 // reason, and say what to do.
-func Open(o Options) (*Source, error) {
+func Open(ctx context.Context, o Options) (*Source, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, fmt.Errorf("perf source on %s: %w", runtime.GOARCH, sampler.ErrUnsupported)
 	}
@@ -66,7 +70,7 @@ func Open(o Options) (*Source, error) {
 	}
 	s := &Source{shortest: shortestInterval(), counts: new(counts)}
 	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger)
-	if err := s.open(o); err != nil {
+	if err := s.open(ctx, o); err != nil {
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
 	}
 	return s, nil

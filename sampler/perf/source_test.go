@@ -343,7 +343,7 @@ func TestOpenRefuses(t *testing.T) {
 	})
 	awaitZombie(t, zombie.Process.Pid)
 	if stat, err := readStat(2); err == nil && stat.kernelThread() { // not in a PID namespace
-		if _, err := Open(Options{PID: 2, Sink: sink}); !errors.Is(err, sampler.ErrNotGo) {
+		if _, err := Open(context.Background(), Options{PID: 2, Sink: sink}); !errors.Is(err, sampler.ErrNotGo) {
 			t.Errorf("kernel thread: %v", err)
 		}
 	}
@@ -359,7 +359,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no sink", Options{PID: os.Getpid()}, nil},
 		{"no number", Options{PID: g.pid(), Sink: sink, HitBudget: math.NaN()}, nil},
 	} {
-		s, err := Open(c.o)
+		s, err := Open(context.Background(), c.o)
 		if err == nil {
 			s.Close()
 			t.Errorf("%s: opened", c.name)
@@ -367,7 +367,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: %v; want %v", c.name, err, c.want)
 		}
 	}
-	_, err := Open(Options{PID: g.otherThread(t), Sink: sink})
+	_, err := Open(context.Background(), Options{PID: g.otherThread(t), Sink: sink})
 	if want := fmt.Sprintf("it is a thread of process %d: ", g.pid()); !errors.Is(err, sampler.ErrNoProcess) || !strings.Contains(err.Error(), want) {
 		t.Errorf("thread: %v; want %q", err, want)
 	}

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -40,26 +41,26 @@ func (d *drainer) prepare(o Options) {
 
 // loadSymbols tries again, now and then, for the symbols of a program that was
 // attached to before it had run.
-func (d *drainer) loadSymbols() {
-	const pause = 20 * time.Millisecond
-	if d.code.table != nil || time.Since(d.tried) < pause {
+func (d *drainer) loadSymbols(ctx context.Context) {
+	if d.code.table != nil || !d.code.due(time.Now()) {
 		return
 	}
-	defer func() { d.tried = time.Now() }()
-	if err := d.code.load(d.pid, d.log); err != nil {
-		if !d.refused {
+	if err := d.code.load(ctx, d.pid, d.log); err != nil {
+		if !d.refused && ctx.Err() == nil {
 			d.log.Warn("no symbols: all functions are [unknown]", "reason", err)
 		}
 		d.refused = true
 		return
 	}
+	d.code.bound(ctx)
 	d.learnLayout()
 	d.target.Store(describe(d.pid, d.code))
 }
 
 // take turns a sample into one of the queue's.
-func (d *drainer) take(s *sample, weight time.Duration) {
-	d.loadSymbols()
+func (d *drainer) take(ctx context.Context, s *sample, weight time.Duration) {
+	d.loadSymbols(ctx)
+	d.code.begin()
 	t := d.taker
 	t.unwind(s, &t.stack)
 	d.proveLayout(s)

@@ -122,7 +122,7 @@ func attach(t testing.TB, pid int, o Options) (*Source, sampler.Sink) {
 	t.Helper()
 	o.PID = pid
 	o.Sink = sampler.Sink{Queue: queue.New(queue.Options{RingWords: 1 << 20}), Names: ccmap.NewNames()}
-	s, err := Open(o)
+	s, err := Open(context.Background(), o)
 	if err != nil {
 		skipUnlessPermitted(t, err)
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,7 +65,7 @@ func newThreads(pid int, interval time.Duration, log *slog.Logger) *threads {
 // scan attaches the threads that the target has and this table has not, until
 // a look at the task directory finds no new one: a thread that was started
 // before its parent was attached left no record.
-func (t *threads) scan() error {
+func (t *threads) scan(ctx context.Context) error {
 	for {
 		tids, err := readTasks(t.pid)
 		if err != nil {
@@ -73,6 +74,9 @@ func (t *threads) scan() error {
 		fresh := false
 		for _, tid := range tids {
 			added, err := t.attach(tid)
+			if err == nil {
+				err = context.Cause(ctx)
+			}
 			if err != nil {
 				return err
 			}
@@ -101,8 +105,8 @@ func (t *threads) miss(tids []uint32) {
 }
 
 // scanFirst scans, and fails if no thread at all could be attached.
-func (t *threads) scanFirst() error {
-	if err := t.scan(); err != nil {
+func (t *threads) scanFirst(ctx context.Context) error {
+	if err := t.scan(ctx); err != nil {
 		return err
 	}
 	switch {

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func eachSample(t *testing.T, s *Source, f func(*sample)) {
 					t.Fatal(err)
 				}
 				f(&d.sample)
-			} else if err := d.record(r); err != nil {
+			} else if err := d.record(context.Background(), r); err != nil {
 				t.Fatal(err)
 			}
 			r.advance()

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"errors"
 	"syscall"
 	"testing"
@@ -28,7 +29,7 @@ func TestNoRecordIsForgotten(t *testing.T) {
 			t.Errorf("with records in a ring: ready %v, exited %v", ready, exited)
 		}
 	}
-	d.drain()
+	d.drain(context.Background())
 	if ready, _ := d.waiter.look(); ready {
 		t.Error("ready after all records were drained")
 	}

@@ -47,7 +47,7 @@ func (c *clocked) sample(ctx context.Context, o perf.Options, take func(*ccmap.S
 	names := ccmap.NewNames()
 	q := queue.New(queue.Options{})
 	o.PID, o.Sink, o.HitBudget = c.pid(), sampler.Sink{Queue: q, Names: names}, -1
-	source, err := perf.Open(o)
+	source, err := perf.Open(ctx, o)
 	if err != nil {
 		c.stop()
 		return err

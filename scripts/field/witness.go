@@ -28,7 +28,7 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 		return nil
 	}
 	f.say("%s misses %s: asking perf", name, strings.Join(r.misses(), ", "))
-	symbols, err := gosym.Open(p.pid(), gosym.Options{})
+	symbols, err := gosym.Open(ctx, p.pid(), gosym.Options{})
 	if err != nil {
 		return fmt.Errorf("read symbols for perf: %w", err)
 	}

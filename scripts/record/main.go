@@ -63,7 +63,7 @@ func main() {
 
 func recordVerdicts(w io.Writer, pid int, duration, interval time.Duration) error {
 	q := queue.New(queue.Options{})
-	source, err := perf.Open(perf.Options{
+	source, err := perf.Open(context.Background(), perf.Options{
 		PID:         pid,
 		Sink:        sampler.Sink{Queue: q, Names: ccmap.NewNames()},
 		Interval:    interval,

@@ -18,7 +18,7 @@ import (
 // them.
 func recordStacks(w io.Writer, pid int, duration, interval time.Duration) error {
 	q, names := queue.New(queue.Options{}), ccmap.NewNames()
-	source, err := perf.Open(perf.Options{
+	source, err := perf.Open(context.Background(), perf.Options{
 		PID:         pid,
 		Sink:        sampler.Sink{Queue: q, Names: names},
 		Interval:    interval,

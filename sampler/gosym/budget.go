@@ -1,0 +1,113 @@
+package gosym
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrTooMuch: the symbols take more time, memory or reading than they may. The
+// target decides over all of its tables, so a hostile one could make any of them
+// endless.
+var ErrTooMuch = errors.New("symbols take more than they may")
+
+// What a load may take. The largest programs known, with 200,000 functions, take a
+// quarter of it.
+const (
+	maxHeld = 128 << 20       // bytes that a table holds
+	maxRead = 1 << 30         // bytes of memory and files that one load reads
+	maxWork = 1 << 28         // steps of one load: a second or so
+	maxTime = 4 * time.Second // of one load; pages that are on disk take their time
+)
+
+// What look-ups may load of files, between two times that the memory map is looked
+// at: symbols and call frames of C.
+const (
+	maxLateRead = 1 << 28
+	maxLateWork = 1 << 27
+	maxLateTime = time.Second
+)
+
+// callCost is what a read from memory or a file costs beyond its bytes, in steps.
+const callCost = 128
+
+// budget is what may still be taken, of one load or one sample. Whatever reads
+// the target's memory or files, keeps what it has read, or walks through it, draws
+// from one budget, so that no product of bounds exceeds it. A budget that is spent
+// stays so, and all that draws from it ends.
+//
+// The zero budget is spent. One goroutine uses a budget.
+type budget struct {
+	ctx   context.Context // nil: none
+	end   time.Time       // zero: none
+	read  int             // bytes
+	hold  int             // bytes
+	steps int             // pieces of work that take some ns each
+	look  int             // steps left when to look at the clock again
+	left  time.Duration   // of a budget that is used now and then
+	spent error           // why nothing is left
+}
+
+// newBudget returns the budget of a load. held is what the table holds already.
+func newBudget(ctx context.Context, held int) *budget {
+	return &budget{ctx: ctx, end: time.Now().Add(maxTime), read: maxRead, hold: maxHeld - held, steps: maxWork, look: maxWork}
+}
+
+// lateBudget returns the budget of what look-ups load.
+func lateBudget(ctx context.Context, held int) *budget {
+	return &budget{ctx: ctx, left: maxLateTime, read: maxLateRead, hold: maxHeld - held, steps: maxLateWork, look: maxLateWork}
+}
+
+// ended says whether the context of the budget is done.
+func (b *budget) ended() bool { return b.ctx != nil && b.ctx.Err() != nil }
+
+// work draws steps.
+func (b *budget) work(steps int) error {
+	if b.spent != nil {
+		return b.spent
+	}
+	if b.steps -= steps; steps < 0 || b.steps < 0 {
+		return b.exceed("too many steps")
+	}
+	const often = 1 << 16 // less than a ms
+	if b.steps <= b.look {
+		b.look = b.steps - often
+		return b.clock()
+	}
+	return nil
+}
+
+// clock ends the budget when its context is done or its time is over.
+func (b *budget) clock() error {
+	switch {
+	case b.ctx != nil && b.ctx.Err() != nil:
+		b.spent = context.Cause(b.ctx)
+	case !b.end.IsZero() && time.Now().After(b.end):
+		return b.exceed("too slow")
+	}
+	return b.spent
+}
+
+// reading draws what it takes to read n bytes.
+func (b *budget) reading(n int) error {
+	if b.spent == nil && (n < 0 || n > b.read) {
+		return b.exceed("too much to read")
+	}
+	b.read -= n
+	return b.work(callCost + n/64)
+}
+
+// holding draws n bytes of memory.
+func (b *budget) holding(n int) error {
+	if b.spent == nil && (n < 0 || n > b.hold) {
+		return b.exceed("too much to hold")
+	}
+	b.hold -= n
+	return b.spent
+}
+
+func (b *budget) exceed(what string) error {
+	b.spent = fmt.Errorf("%s: %w", what, ErrTooMuch)
+	return b.spent
+}
