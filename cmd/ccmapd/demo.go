@@ -92,7 +92,7 @@ func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {
 // sampleDemo samples the workload, which has ended when it returns.
 func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manager.Report, error) {
 	defer survivePipes()()
-	w, err := startWorkload(env, f.duration)
+	w, err := startWorkload(env)
 	if err != nil {
 		return manager.Report{}, err
 	}
@@ -110,18 +110,18 @@ func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manage
 type demoWorkload struct{ *exec.Cmd }
 
 // startWorkload starts this executable again as the workload, and returns when
-// that is ready. It ends by itself some time after the demo, in case nobody
-// stops it.
-func startWorkload(env *environment, d time.Duration) (*demoWorkload, error) {
+// that is ready. The workload ends with its standard input, so it outlives no demo
+// that is killed.
+func startWorkload(env *environment) (*demoWorkload, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start workload: %w", err)
 	}
-	const grace = 30 * time.Second
-	cmd := exec.Command(self, demoWorkloadName, "-d", (d + grace).String())
+	cmd := exec.Command(self, demoWorkloadName, "-attended")
 	cmd.Stderr = env.stderr
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
+	_, err = cmd.StdinPipe() // stays open as long as this process lives
+	stdout, err2 := cmd.StdoutPipe()
+	if err = errors.Join(err, err2); err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 var killsCampaign = campaign{
 	name:  "kills",
 	about: "kill and stop ccmapd and its target at random times, and see what is left",
-	example: `  go run ./scripts/hostile kills             850 rounds, about a quarter of an hour
+	example: `  go run ./scripts/hostile kills             900 rounds, about ten minutes
   go run ./scripts/hostile kills -quick      some of each`,
 	head: []string{"attack", "rounds", "answers", "wrong", "breakpoints left", "descriptors left",
 		"threads stopped or traced", "processes left", "files left", "slowest end"},
@@ -42,6 +42,7 @@ func assaults() []assault {
 		{"SIGKILL of ccmapd as it samples", 250, 8, (*killing).asItSamples},
 		{"SIGKILL of ccmapd as it ends", 100, 6, (*killing).asItEnds},
 		{"SIGKILL of `ccmapd run` as it starts a program", 100, 4, (*killing).asItStarts},
+		{"SIGKILL of `ccmapd demo`", 50, 3, (*killing).demo},
 		{"SIGKILL of the target", 100, 4, (*killing).target},
 		{"SIGSTOP and SIGCONT of ccmapd", 75, 4, (*killing).stopped},
 		{"SIGSTOP of the target, SIGINT of ccmapd, SIGCONT", 75, 4, (*killing).stoppedTarget},
@@ -230,6 +231,19 @@ func (k *killing) asItStarts(ctx context.Context) error {
 	if answer != "" && answer != k.answer {
 		k.wrong++
 	}
+	return nil
+}
+
+// demo kills a demo, whose workload is a process of ccmapd, too.
+func (k *killing) demo(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, k.ccmapd, "demo")
+	cmd.Dir = k.folder
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	k.wait(k.ready + longestSampling)
+	cmd.Process.Signal(unix.SIGKILL)
+	cmd.Wait()
 	return nil
 }
 

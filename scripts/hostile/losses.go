@@ -31,7 +31,7 @@ var lossesCampaign = campaign{
 	run: runLosses,
 }
 
-// strain is a program under conditions in which samples may be lost.
+// strain is a program, and conditions that may lose samples.
 type strain struct {
 	name     string
 	tasks    string // of the computer
@@ -177,7 +177,7 @@ type sessionReport struct {
 	} `json:"loss"`
 }
 
-// report returns what ccmapd has reported at its end.
+// report returns the report that ccmapd printed at its end.
 func (s *session) report() (sessionReport, error) {
 	var r sessionReport
 	if err := json.NewDecoder(bytes.NewReader(s.stdout.Bytes())).Decode(&r); err != nil {

@@ -17,6 +17,7 @@ import (
 type settings struct {
 	Options
 	hold       bool
+	attended   bool
 	truth      bool
 	cpuProfile string
 }
@@ -47,6 +48,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	f.IntVar(&s.Workers, "n", 0, "clients, goroutines, threads or depth; 0: the mode's default")
 	f.DurationVar(&s.Spin, "spin", defaultSpin, "CPU time of one call in mode spin")
 	f.BoolVar(&s.hold, "hold", false, "begin when standard input has a line or ends")
+	f.BoolVar(&s.attended, "attended", false, "end when standard input ends")
 	f.BoolVar(&s.truth, "truth", false, "print what was done, as JSON")
 	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write the runtime's own CPU profile to `file`")
 	return s, f.Parse(args)
@@ -57,6 +59,9 @@ func (s settings) run(ctx context.Context, stdin io.Reader, stdout io.Writer) (e
 	fmt.Fprintln(stdout, "ready")
 	if s.hold {
 		waitForLine(stdin)
+	}
+	if s.attended {
+		ctx = untilEnd(ctx, stdin)
 	}
 	if s.cpuProfile != "" {
 		stop, err := startProfile(s.cpuProfile)
@@ -83,6 +88,16 @@ func waitForLine(r io.Reader) {
 			return
 		}
 	}
+}
+
+// untilEnd returns a context that is done at the end of r.
+func untilEnd(ctx context.Context, r io.Reader) context.Context {
+	ctx, end := context.WithCancel(ctx)
+	go func() {
+		io.Copy(io.Discard, r)
+		end()
+	}()
+	return ctx
 }
 
 func startProfile(path string) (stop func(), err error) {

@@ -129,6 +129,14 @@ func TestMainHoldsAndTellsTruth(t *testing.T) {
 	}
 }
 
+// An attended workload ends with its standard input, as when its parent is killed.
+func TestMainEndsWithItsInput(t *testing.T) {
+	t.Parallel()
+	if code := Main([]string{"-attended"}, strings.NewReader("goes on\n"), io.Discard, io.Discard); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 func TestMainRejectsUnknownFlag(t *testing.T) {
 	t.Parallel()
 	if code := Main([]string{"-nonsense"}, nil, io.Discard, io.Discard); code != 2 {
