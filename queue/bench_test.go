@@ -36,8 +36,8 @@ func (f *flat) set(s *ccmap.Sample) {
 	f.Frames = f.frames[:copy(f.frames[:], s.Frames)]
 }
 
-// null only writes the record, to a place that moves on like a ring's: what
-// every queue of records has to do.
+// null only writes the record, to a place that moves on like a ring's. Every queue of
+// records must do that.
 func null() contender {
 	return contender{
 		producer: func() (func(*ccmap.Sample) bool, func()) {
@@ -124,8 +124,8 @@ func mutex() contender {
 
 // BenchmarkPush times single pushes of samples with 16 to 64 frames, 2 µs or
 // more between two of a producer, while the consumer drains ten times a
-// millisecond. The figures of all queues include reading the clock; their
-// difference to the queue "null" is what a queue costs.
+// millisecond. The figures of all queues include reading the clock. The cost of a queue
+// is its difference to the queue "null".
 func BenchmarkPush(b *testing.B) {
 	kinds := []struct {
 		name string
@@ -167,7 +167,7 @@ func benchmarkPush(b *testing.B, c contender, producers int) {
 	b.ReportMetric(0, "ns/op") // of a round with its pauses: says nothing
 }
 
-// drainEvery starts a consumer and returns what stops it.
+// drainEvery starts a consumer and returns a function that stops it.
 func drainEvery(c contender, pause time.Duration) (stop func()) {
 	var consumer sync.WaitGroup
 	done := make(chan struct{})
@@ -184,8 +184,8 @@ func drainEvery(c contender, pause time.Duration) (stop func()) {
 	return func() { close(done); consumer.Wait() }
 }
 
-// timePushes is one producer. It returns how long each push took that was
-// accepted, and how many were refused.
+// timePushes is one producer. It returns the time of each accepted push, and the number
+// of refused ones.
 func timePushes(c contender, pushes int, seed uint64) (took []time.Duration, refused int64) {
 	push, finish := c.producer()
 	defer finish()

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,7 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// numbered returns a sample whose Time is a number, with so many frames.
+// numbered returns a sample with a number as its Time.
 func numbered(number int64, frames int) *ccmap.Sample {
 	s := &ccmap.Sample{Time: number, Frames: make([]ccmap.Frame, frames)}
 	for i := range s.Frames {
@@ -165,8 +166,8 @@ func TestRingSize(t *testing.T) {
 	}
 }
 
-// model is what one ring should do: a list of samples, of which the first so
-// many are published, in a space of so many words.
+// model does what one ring must do. It holds a list of samples, the first of them
+// published, in a limited number of words.
 type model struct {
 	size      int
 	held      []ccmap.Sample
@@ -215,7 +216,7 @@ func (m *model) drain() []ccmap.Sample {
 	return out
 }
 
-// One ring, its records wrapping around in every way, does what the model does.
+// One ring does what the model does, with records that wrap around in every way.
 func TestRingAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -269,4 +270,99 @@ func TestNoAllocations(t *testing.T) {
 	if st := q.Stats(); st.Dropped != 0 || st.Delivered == 0 {
 		t.Errorf("the ring was not exercised: %+v", st)
 	}
+}
+
+// samples draws samples with any value in every field.
+func samples(maxFrames int) *rapid.Generator[ccmap.Sample] {
+	frame := rapid.Custom(func(r *rapid.T) ccmap.Frame {
+		return ccmap.Frame{Method: ccmap.MethodID(rapid.Uint32().Draw(r, "method")), Offset: rapid.Uint32().Draw(r, "offset")}
+	})
+	return rapid.Custom(func(r *rapid.T) ccmap.Sample {
+		return ccmap.Sample{
+			Frames:    rapid.SliceOfN(frame, 1, maxFrames).Draw(r, "frames"),
+			Thread:    rapid.Uint64().Draw(r, "thread"),
+			Goroutine: rapid.Uint64().Draw(r, "goroutine"),
+			OSThread:  rapid.Uint32().Draw(r, "os thread"),
+			Time:      rapid.Int64().Draw(r, "time"),
+			Weight:    rapid.Int64().Draw(r, "weight"),
+			Top:       ccmap.Repetition(rapid.Uint8().Draw(r, "top")),
+			Fresh:     rapid.Int32().Draw(r, "fresh"),
+			Depth:     rapid.Uint32().Draw(r, "depth"),
+			Truncated: rapid.Bool().Draw(r, "truncated"),
+			Early:     rapid.Bool().Draw(r, "early"),
+			Hit:       rapid.Bool().Draw(r, "hit"),
+		}
+	})
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		want := samples(200).Draw(r, "sample")
+		w := make([]word, recordWords(&want), 300)
+		encode(w, &want)
+		var got ccmap.Sample
+		if n := decode(&got, w[:cap(w)]); n != len(w) {
+			r.Fatalf("decoded %d words of %d", n, len(w))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			r.Fatalf("sample changed (-pushed +delivered):\n%s", diff)
+		}
+		if cap(got.Frames) != len(got.Frames) {
+			r.Fatalf("an append to the frames would overwrite the next record")
+		}
+	})
+}
+
+// A producer that waits loses nothing in a ring that has room for two samples.
+func TestPushWaitingLosesNothing(t *testing.T) {
+	t.Parallel()
+	const samples = 500
+	q := New(Options{RingWords: 32})
+	var producer sync.WaitGroup
+	producer.Go(func() {
+		r := q.Ring()
+		defer r.Close()
+		for i := range int64(samples) {
+			if !r.PushWaiting(numbered(i, 8), nil) {
+				t.Errorf("sample %d was refused", i)
+			}
+		}
+	})
+	for next := int64(0); next < samples; {
+		<-q.Ready()
+		for _, got := range drained(q) {
+			if got != next {
+				t.Fatalf("sample %d after %d", got, next-1)
+			}
+			next++
+		}
+	}
+	producer.Wait()
+	checkStats(t, q, Stats{Pushed: samples, Delivered: samples, Rings: 1})
+}
+
+// If waiting cannot help, the sample is dropped and counted.
+func TestPushWaitingGivesUp(t *testing.T) {
+	t.Parallel()
+	q := New(Options{RingWords: 32})
+	r := q.Ring()
+	stop := make(chan struct{})
+	if r.PushWaiting(numbered(0, 26), stop) {
+		t.Error("a sample larger than the ring was taken")
+	}
+	for i := range int64(2) {
+		if !r.PushWaiting(numbered(i, 8), stop) {
+			t.Errorf("sample %d was refused", i)
+		}
+	}
+	close(stop)
+	if r.PushWaiting(numbered(2, 8), stop) {
+		t.Error("a full ring took a sample")
+	}
+	r.Close()
+	if r.PushWaiting(numbered(3, 8), stop) {
+		t.Error("a closed ring took a sample")
+	}
+	checkStats(t, q, Stats{Pushed: 5, Delivered: 0, Dropped: 3, Oversized: 1, Rings: 1})
 }

@@ -2,9 +2,9 @@ package queue
 
 import "github.com/ccmapd/ccmapd/ccmap"
 
-// A record is one sample in a ring: headerWords words, then a word for each
-// frame. A word is a ccmap.Frame, 64 bits in two halves, so that the frames of
-// a sample are copied in at once and handed out where they lie.
+// A record is one sample in a ring: headerWords words, then a word for each frame. A
+// word is a ccmap.Frame, 64 bits in two halves. So the frames of a sample are copied in
+// at once, and handed out without a copy.
 //
 //	word 0  number of frames     | flags
 //	word 1  Thread
@@ -18,7 +18,7 @@ type word = ccmap.Frame
 
 const headerWords = 7
 
-// The flags of a record: Top in the low byte, the others above it.
+// The flags of a record: Top in the low byte, the others above.
 const (
 	flagTop       = 0xff
 	flagTruncated = 0x100
@@ -26,10 +26,10 @@ const (
 	flagHit       = 0x400
 )
 
-// recordWords returns the length of the record of a sample, in words.
+// recordWords returns the length of a sample's record, in words.
 func recordWords(s *ccmap.Sample) int { return headerWords + len(s.Frames) }
 
-// encode writes the record of s into w, which has its length exactly.
+// encode writes the record of s into w, which has the record's length.
 func encode(w []word, s *ccmap.Sample) {
 	flags := uint32(s.Top)
 	if s.Truncated {
@@ -52,8 +52,8 @@ func encode(w []word, s *ccmap.Sample) {
 	copy(w[headerWords:], s.Frames)
 }
 
-// decode reads the record that w begins with into s, whose Frames then alias w,
-// and returns the record's length in words.
+// decode reads the record at the beginning of w into s, and returns its length in
+// words. The Frames of s then alias w.
 func decode(s *ccmap.Sample, w []word) int {
 	h := (*[headerWords]word)(w)
 	n := headerWords + int(h[0].Method)
