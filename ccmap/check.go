@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// CheckValid returns an error that says which invariant of the map is broken,
-// nil if none is. It is for tests and for maps that were decoded.
+// CheckValid returns an error that says which invariant of the map is broken, nil if
+// all hold. It is for tests and for maps that were decoded.
 func (m *Map) CheckValid() error {
 	if err := m.content().check(); err != nil {
 		return err
@@ -14,21 +14,21 @@ func (m *Map) CheckValid() error {
 	return m.checkTable()
 }
 
-// CheckValid is that of [Map], for a snapshot.
+// CheckValid is [Map.CheckValid] for a snapshot.
 func (s *Snapshot) CheckValid() error {
-	return content{&s.nodes, &s.columns, &s.recent, &s.bases, s.points, s.names, s.total}.check()
+	return content{&s.nodes, &s.columns, &s.recent, &s.evicted, s.points, s.names, s.total}.check()
 }
 
 func (m *Map) content() content {
-	return content{&m.nodes, &m.columns, &m.recent, &m.bases, m.points.settle(), m.names, m.total}
+	return content{&m.nodes, &m.columns, &m.recent, &m.evicted, m.points.all(), m.names, m.total}
 }
 
-// content is what maps and snapshots both have.
+// content is the part that maps and snapshots have in common.
 type content struct {
 	*nodes
 	columns *columns
 	recent  *recent
-	bases   *bases
+	evicted *evicted
 	points  []Point
 	names   *Names
 	total   Counters
@@ -48,7 +48,7 @@ func (c content) check() error {
 	if err := checkPoints(c.points, c.names); err != nil {
 		return err
 	}
-	sum, err := c.bases.check(c.names.Len())
+	sum, err := c.evicted.check(c.names.Len())
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (c content) checkCounts(n NodeID) error {
 		return fmt.Errorf("node %d has a negative counter: %+v", n, self)
 	case self.Activations != 0 && c.isPosition(n):
 		return fmt.Errorf("position node %d has activations", n)
-	case self.Activations != 0 && c.at(n).method == c.names.prunedID():
+	case self.Activations != 0 && c.at(n).method == PrunedID:
 		return fmt.Errorf("node %d, %s, has activations", n, PrunedName)
 	}
 	if !c.recent.on() {
@@ -95,9 +95,9 @@ func (w weights) isValid() bool {
 	return w.samples >= 0 && w.samples < math.Inf(1) && w.time >= 0 && w.time < math.Inf(1)
 }
 
-// check checks the bases and returns what they add to the total: the activations
-// of removed nodes.
-func (b *bases) check(methods int) (sum Counters, err error) {
+// check checks the evicted counters and returns their part of the total: the
+// activations of removed nodes.
+func (b *evicted) check(methods int) (sum Counters, err error) {
 	isKnown := func(m MethodID) bool { return int64(m) < int64(methods) }
 	if len(b.keys) != len(b.edges) {
 		return sum, fmt.Errorf("%d pruned edges have counts of %d", len(b.keys), len(b.edges))
@@ -125,19 +125,19 @@ func (b *bases) check(methods int) (sum Counters, err error) {
 }
 
 func (t *nodes) checkNode(n NodeID, names *Names) error {
-	what, methods, pruned := *t.at(n), names.Len(), names.prunedID()
+	what, methods := *t.at(n), names.Len()
 	switch p, method := what.parent, what.method; {
 	case p >= n:
 		return fmt.Errorf("node %d has parent %d", n, p)
 	case p == 0 && (what.offset != NoOffset || method == NoMethod):
-		return fmt.Errorf("node %d below the root is no outermost frame", n)
+		return fmt.Errorf("node %d below the root is not an outermost frame", n)
 	case method == NoMethod && what.offset == NoOffset:
 		return fmt.Errorf("node %d is an unknown position", n)
 	case t.isPosition(p):
 		return fmt.Errorf("node %d is below the position node %d", n, p)
-	case p != 0 && pruned != NoMethod && t.at(p).method == pruned:
+	case p != 0 && t.at(p).method == PrunedID:
 		return fmt.Errorf("node %d is below node %d, %s", n, p, PrunedName)
-	case method == pruned && method != NoMethod && what.offset != NoOffset:
+	case method == PrunedID && what.offset != NoOffset:
 		return fmt.Errorf("node %d, %s, has a call site", n, PrunedName)
 	case method != NoMethod && int64(method) >= int64(methods):
 		return fmt.Errorf("node %d has method %d of %d", n, method, methods)
@@ -145,8 +145,8 @@ func (t *nodes) checkNode(n NodeID, names *Names) error {
 	return nil
 }
 
-// checkTable checks that the table has the nodes that do not follow their
-// parent, can find each, and no others; and that no child is there twice.
+// checkTable checks that the table holds exactly the nodes that do not follow their
+// parent, that each node is found, and that no child exists twice.
 func (m *Map) checkTable() error {
 	unchained := 0
 	for n := NodeID(1); uint32(n) < m.nodes.len; n++ {
@@ -171,7 +171,7 @@ func (m *Map) checkTable() error {
 	return nil
 }
 
-// find returns a node, 0 if there is none. Unlike child, it adds nothing.
+// find returns a node, 0 if it does not exist. Unlike child, it adds nothing.
 func (m *Map) find(what node) NodeID {
 	if next := what.parent + 1; *m.at(next) == what {
 		return next

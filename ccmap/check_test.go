@@ -20,8 +20,8 @@ func TestCheckValid(t *testing.T) {
 		{"length", "chunks", func(m *Map) { m.nodes.len = chunkLen }},
 		{"chunks of counters", "chunks", func(m *Map) { m.columns.grow() }},
 		{"parent", "has parent", func(m *Map) { m.at(2).parent = 2 }},
-		{"outermost", "no outermost frame", func(m *Map) { m.at(1).offset = 3 }},
-		{"position of the root", "no outermost frame", func(m *Map) { m.at(1).method = NoMethod }},
+		{"outermost", "not an outermost frame", func(m *Map) { m.at(1).offset = 3 }},
+		{"position of the root", "not an outermost frame", func(m *Map) { m.at(1).method = NoMethod }},
 		{"child of a position", "below the position", func(m *Map) { m.at(4).parent = 3 }},
 		{"unknown position", "unknown position", func(m *Map) { m.at(3).offset = NoOffset }},
 		{"called position", "has activations", func(m *Map) { m.columns.addActivation(3) }},
@@ -35,36 +35,36 @@ func TestCheckValid(t *testing.T) {
 		{"endless", "recent counters", func(m *Map) { m.recent.chunks[0].cells[3].time = float32(math.Inf(1)) }},
 		{"negative recent", "recent counters", func(m *Map) { m.recent.chunks[0].cells[3].samples = -1 }},
 		{"recent only", "recent counters only", func(m *Map) { m.recent.chunks[0].cells[1].time = 1 }},
-		{"pruned site", "has a call site", func(m *Map) { m.Child(1, 0, m.names.Intern(Method{Name: PrunedName})); m.at(5).offset = 1 }},
+		{"pruned site", "has a call site", func(m *Map) { m.Child(1, 0, PrunedID); m.at(5).offset = 1 }},
 		{"called pruned", "has activations", func(m *Map) {
-			m.columns.addActivation(m.Child(1, 0, m.names.Intern(Method{Name: PrunedName})))
+			m.columns.addActivation(m.Child(1, 0, PrunedID))
 		}},
 		{"child of pruned", "is below node", func(m *Map) {
-			m.child(node{1, 0, m.Child(1, 0, m.names.Intern(Method{Name: PrunedName}))})
+			m.child(node{1, 0, m.Child(1, 0, PrunedID)})
 		}},
-		{"base of no method", "pruned edge", func(m *Map) { m.bases.edge(edgeKey{0, 1, 7}) }},
-		{"base of nothing", "pruned edge", func(m *Map) { m.bases.edge(edgeKey{NoMethod, 1, NoMethod}) }},
-		{"negative base", "pruned edge", func(m *Map) { m.bases.edges[m.bases.edge(edgeKey{0, 1, 1})].total.Time = -1 }},
-		{"negative base of a method", "pruned method", func(m *Map) { m.bases.method(1).recentSelf.time = -1 }},
-		{"unknown pruned method", "pruned method", func(m *Map) { m.bases.method(9) }},
+		{"evicted edge of no method", "pruned edge", func(m *Map) { m.evicted.edge(edgeKey{0, 1, 77}) }},
+		{"evicted edge of nothing", "pruned edge", func(m *Map) { m.evicted.edge(edgeKey{NoMethod, 1, NoMethod}) }},
+		{"negative evicted edge", "pruned edge", func(m *Map) { m.evicted.edges[m.evicted.edge(edgeKey{0, 1, 1})].total.Time = -1 }},
+		{"negative evicted method", "pruned method", func(m *Map) { m.evicted.method(1).recentSelf.time = -1 }},
+		{"unknown pruned method", "pruned method", func(m *Map) { m.evicted.method(99) }},
 		{"order of points", "does not come before", func(m *Map) { slices.Reverse(m.points.list) }},
 		{"point twice", "does not come before", func(m *Map) { m.points.list[1] = m.points.list[0] }},
 		{"origin of a point", "point 0: it is of origin 3", func(m *Map) { m.points.list[0].Origin = 3 }},
 		{"kind of a point", "kind 4", func(m *Map) { m.points.list[1].Kind = 4 }},
-		{"method of a point", "method 9 of 2", func(m *Map) { m.points.list[1].Method = 9 }},
+		{"method of a point", "method 9 of 6", func(m *Map) { m.points.list[1].Method = 9 }},
 		{"end of a call", "ends at", func(m *Map) { m.points.list[0].End = 9 }},
 		{"callers of a point", "4 callers", func(m *Map) { m.points.list[0].Callers = make([]Frame, 4) }},
-		{"caller of a point", "caller 7 of 2", func(m *Map) { m.points.list[0].Callers = []Frame{{7, 1}} }},
+		{"caller of a point", "caller 7 of 6", func(m *Map) { m.points.list[0].Callers = []Frame{{7, 1}} }},
 		{"order of values", "no order", func(m *Map) { m.points.list[0].Values[1].Count = 9 }},
 		{"value twice", "stands twice", func(m *Map) { m.points.list[0].Values[1].Value = 1 }},
 		{"value unseen", "counts 0", func(m *Map) { m.points.list[0].Values[1].Count = 0 }},
-		{"target", "reaches method 5 of 2", func(m *Map) { m.points.list[0].Values[1].Value = 5 }},
+		{"target", "reaches method 9 of 6", func(m *Map) { m.points.list[0].Values[1].Value = 9 }},
 		{"branch", "a branch to 2", func(m *Map) { m.points.list[1].Values[0].Value = 2 }},
 		{"count of a point", "add up to", func(m *Map) { m.points.list[0].Count++ }},
 		{"negative count of a point", "negative counts", func(m *Map) { m.points.list[0].Nulls = -2 }},
 		{"block with values", "a block with values", func(m *Map) { m.points.list[1].Kind = PointBlock }},
 		{"null of a branch", "null receivers", func(m *Map) { m.points.list[1].Nulls, m.points.list[1].Count = 1, 2 }},
-		{"activations of bases", "add up", func(m *Map) { m.bases.edges[m.bases.edge(edgeKey{0, 1, 1})].total.Activations = 1 }},
+		{"activations of evicted edges", "add up", func(m *Map) { m.evicted.edges[m.evicted.edge(edgeKey{0, 1, 1})].total.Activations = 1 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestCheckValid(t *testing.T) {
 			m.Fold(&Sample{Frames: []Frame{{a, NoOffset}, {b, 1}, {a, 1}}})
 			m.AddPoint(Point{Offset: 3, Nulls: NullsUnknown, Values: []PointValue{{1, 3}, {0, 2}}})
 			m.AddPoint(Point{Kind: PointBranch, Offset: 3, End: 5, Values: []PointValue{{1, 1}}})
-			m.points.settle()
+			m.points.all()
 			test.damage(m)
 			err := m.CheckValid()
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {

@@ -1,12 +1,17 @@
 package ccmap
 
-import "math"
+import (
+	"maps"
+	"math"
+	"slices"
+	"unsafe"
+)
 
 // Counters are the totals of a node or of a view. They are never negative, and
 // stay at the largest int64 instead of overflowing.
 type Counters struct {
 	Samples     int64 // how often it was sampled
-	Time        int64 // that these samples stand for, in the profile's [Unit]: ns of CPU time, if none is given
+	Time        int64 // that these samples stand for, in the profile's [Unit]: ns of CPU time, if no unit is given
 	Activations int64 // calls seen: exact, or a lower bound ([Snapshot.ActivationsExact])
 }
 
@@ -22,8 +27,165 @@ func (c Counters) Add(o Counters) Counters {
 // IsZero reports whether nothing was counted.
 func (c Counters) IsZero() bool { return c == Counters{} }
 
+// least returns the smaller of the samples, and the smaller of the times.
+func (c Counters) least(o Counters) Counters {
+	return Counters{Samples: min(c.Samples, o.Samples), Time: min(c.Time, o.Time)}
+}
+
 // addSaturated adds two counts that are not negative.
 func addSaturated(a, b int64) int64 {
 	s := a + b
 	return (s | s>>63) & math.MaxInt64
+}
+
+// span is the samples and the time at and below a node.
+type span struct{ samples, time int64 }
+
+func (s *span) add(o span) {
+	s.samples += o.samples
+	s.time += o.time
+}
+
+// saturate adds counts, up to the largest int64. Negative counts are taken as 0.
+func (s *span) saturate(c Counters) {
+	s.samples = addSaturated(s.samples, max(c.Samples, 0))
+	s.time = addSaturated(s.time, max(c.Time, 0))
+}
+
+func (s span) counters() Counters { return Counters{Samples: s.samples, Time: s.time} }
+
+// columns are the counters of all nodes, 16 bytes a node.
+//
+// They are kept in chunks that are copied on write: a snapshot takes only the
+// pointers (freeze), and the writer copies a chunk before its first write after
+// that. So no reader sees a write, and the cost of a snapshot is in proportion to
+// the chunks that changed since the last one.
+//
+// The sum over all nodes does not overflow: the map ensures that.
+//
+// Samples and activations are 32 bits wide. A count that does not fit moves to the
+// wide map, and the column goes on from 0: a count is the sum of the two.
+type columns struct {
+	chunks []counterChunk
+	epoch  uint64 // snapshots taken; a chunk of an earlier epoch is shared with a snapshot
+
+	wide      map[NodeID]Counters // nil until a column overflows
+	wideEpoch uint64
+}
+
+// counterChunk has its epoch beside the pointer. So counting touches only the cell,
+// and the cells fill a size class of Go's allocator.
+type counterChunk struct {
+	epoch uint64
+	cells *[chunkLen]cell
+}
+
+type cell struct {
+	time        int64
+	samples     uint32
+	activations uint32
+}
+
+// grow adds a chunk of zeros.
+func (c *columns) grow() {
+	c.chunks = append(c.chunks, counterChunk{c.epoch, new([chunkLen]cell)})
+}
+
+// freeze returns the columns as they are, for readers; c remains the writer's.
+func (c *columns) freeze() columns {
+	frozen := *c
+	frozen.chunks = slices.Clone(c.chunks)
+	c.epoch++
+	return frozen
+}
+
+// writable returns the cell of n. It first copies the chunk if a snapshot shares it.
+func (c *columns) writable(n NodeID) *cell {
+	k := &c.chunks[n>>chunkBits]
+	if k.epoch != c.epoch {
+		k.own(c.epoch)
+	}
+	return &k.cells[n&chunkMask]
+}
+
+// own replaces the cells by a copy, which belongs to the epoch.
+func (k *counterChunk) own(epoch uint64) {
+	cells := *k.cells
+	k.epoch, k.cells = epoch, &cells
+}
+
+// addActivation counts one call.
+func (c *columns) addActivation(n NodeID) {
+	k := c.writable(n)
+	if k.activations++; k.activations == 0 {
+		c.spill(n, Counters{Activations: 1 << 32})
+	}
+}
+
+// add adds counts that are not negative.
+func (c *columns) add(n NodeID, d Counters) {
+	k := c.writable(n)
+	k.time += d.Time
+	over := Counters{
+		Samples:     addNarrow(&k.samples, d.Samples),
+		Activations: addNarrow(&k.activations, d.Activations),
+	}
+	if !over.IsZero() {
+		c.spill(n, over)
+	}
+}
+
+// addNarrow adds d to the cell. If the sum does not fit, it empties the cell and
+// returns the sum.
+func addNarrow(cell *uint32, d int64) int64 {
+	sum := int64(*cell) + d
+	if sum <= math.MaxUint32 {
+		*cell = uint32(sum)
+		return 0
+	}
+	*cell = 0
+	return sum
+}
+
+// spill adds counts to the wide map, which it first copies if a snapshot shares it.
+func (c *columns) spill(n NodeID, d Counters) {
+	switch {
+	case c.wide == nil:
+		c.wide = make(map[NodeID]Counters)
+	case c.wideEpoch != c.epoch:
+		c.wide = maps.Clone(c.wide)
+	}
+	c.wideEpoch = c.epoch
+	c.wide[n] = c.wide[n].Add(d)
+}
+
+// cell returns the cell of n, for reading.
+func (c *columns) cell(n NodeID) *cell { return &c.chunks[n>>chunkBits].cells[n&chunkMask] }
+
+// from returns the cells from n up to end that lie in the chunk of n.
+func (c *columns) from(n, end NodeID) []cell {
+	first := n & chunkMask
+	return c.chunks[n>>chunkBits].cells[first:min(first+end-n, chunkLen)]
+}
+
+// at returns the counters of n.
+func (c *columns) at(n NodeID) Counters {
+	k := c.cell(n)
+	v := Counters{
+		Samples:     int64(k.samples),
+		Time:        k.time,
+		Activations: int64(k.activations),
+	}
+	if c.wide != nil {
+		v = v.Add(c.wide[n])
+	}
+	return v
+}
+
+// bytes returns the memory held.
+func (c *columns) bytes() int64 {
+	const wideEntry = int64(unsafe.Sizeof(NodeID(0))+unsafe.Sizeof(Counters{})) * 2
+	return int64(len(c.chunks))*int64(unsafe.Sizeof([chunkLen]cell{})) +
+		int64(cap(c.chunks))*int64(unsafe.Sizeof(c.chunks[0])) +
+		int64(len(c.wide))*wideEntry
 }

@@ -6,14 +6,14 @@
 // contiguous sub-paths of all sampled stacks. Here only the trie of the full
 // stacks is stored, and the rest is derived from it, exactly and on demand:
 //
-//  1. A [Sample] is a stack of [Frame]s, innermost first, with the thread it
-//     came from, the time it stands for and what is known of its activations.
+//  1. A [Sample] is a stack of [Frame]s, innermost first, with its thread, the
+//     time it stands for and the number of its frames that are new activations.
 //  2. Methods are named once, in a table of [Names]; a [MethodID] is an index
-//     into it.
+//     into it. Pseudo methods, such as [UnknownID], have the same ids in every table.
 //  3. [Map.Fold] adds a sample to the trie. One goroutine, the writer, folds.
 //  4. [Map.Snapshot] gives any number of readers a frozen [Snapshot].
 //  5. A map that outgrows its bounds prunes itself ([Options].MaxBytes): it removes
-//     the contexts that weigh least and goes on.
+//     the contexts of least weight and goes on.
 //  6. Views over a snapshot bear the paper's names: [MethodProfile], [CallSite]
 //     and [Callee] are totals in any context; [CallSiteRef] and [CalleeRef] are
 //     one call in one context. [Snapshot.Ref] counts any sub-path.
@@ -24,30 +24,31 @@
 //
 //   - [Snapshot.Total] remains exact, as do the totals of methods and edges: Total,
 //     Cumulative, Self and Lines of [MethodProfile]; Total of [CallSite] and of
-//     [Callee]; [Snapshot.Ref] of one or two methods. What removed contexts had
-//     counted for them is kept beside the trie ([PrunedEdge], [PrunedMethod]).
+//     [Callee]; [Snapshot.Ref] of one or two methods. The counts that removed
+//     contexts had for them are kept as evicted counters ([PrunedEdge],
+//     [PrunedMethod]).
 //   - Longer contexts are lower bounds: [Snapshot.Inclusive] of a node,
-//     [CalleeRef], [CallSiteRef] and longer paths in Ref. What they lack hangs at
-//     [PrunedName] somewhere above.
-//   - [PrunedName] is a frame like any other, but that it has counted no samples of
-//     its own: they are those of the methods where they were taken. So the Self of
-//     all methods adds up to the Total of the snapshot.
+//     [CalleeRef], [CallSiteRef] and longer paths in Ref. Their missing counts hang
+//     at [PrunedName] somewhere above.
+//   - [PrunedName] is a frame like any other, but it has no Self: its samples count
+//     for the methods where they were taken. So the Self of all methods adds up to
+//     the Total of the snapshot.
 //
 // # Profile points
 //
-// Beside the trie a map keeps [Point]s: what a source has counted at one position
-// of a method, in any context or after up to three callers, such as the methods
-// that an interface call has reached. They are not folded but given
-// ([Map.SetPoints], [Map.AddPoint]), count for no total of the map, do not decay,
-// and stay when it is pruned. [Snapshot.Points] has them, by phase of the program;
-// [SumPhases] adds the phases up.
+// Beside the trie a map keeps [Point]s. A source counts them at one position of a
+// method, in any context or after up to three callers: for example the methods that
+// an interface call has reached. They are not folded but given ([Map.SetPoints],
+// [Map.AddPoint]), count for no total of the map, do not decay, and stay when the map
+// is pruned. [Snapshot.Points] returns them by phase of the program; [SumPhases] adds
+// the phases up.
 //
 // # Hot ever and hot now
 //
 // Every node counts twice if there is a window ([Options].Window): for the whole
 // run, and with a weight that falls by a factor of e for every Window that passes.
-// [Snapshot.Recent] gives the latter as a snapshot like any other.
+// [Snapshot.Recent] returns the recent counts as a snapshot like any other.
 //
-// Package ccmap imports no other package of this module; all others speak its
-// language.
+// Package ccmap imports only its own internal/tree; the other packages of this module
+// use its vocabulary.
 package ccmap

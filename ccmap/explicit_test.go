@@ -122,7 +122,7 @@ func (th *thread) move(t *rapid.T) {
 	}
 	for range calls {
 		th.stack = append(th.stack, activation{frame: ccmap.Frame{
-			Method: ccmap.MethodID(rapid.Uint32Range(0, 3).Draw(t, "method")),
+			Method: ccmap.FirstID + ccmap.MethodID(rapid.Uint32Range(0, 3).Draw(t, "method")),
 			Offset: rapid.Uint32Range(1, 3).Draw(t, "offset"),
 		}})
 	}

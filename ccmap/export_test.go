@@ -1,5 +1,7 @@
 package ccmap
 
+import ()
+
 // PruneTo prunes to about a number of nodes, for maps too small to be short of
 // bytes.
 func (m *Map) PruneTo(nodes int) {
@@ -11,11 +13,45 @@ func (m *Map) PruneTo(nodes int) {
 
 // Forget drops what is remembered of a thread, so that its next stack is walked
 // from the root.
-func (m *Map) Forget(thread uint64) { m.memos.forget(thread) }
+func (m *Map) Forget(thread uint64) { m.last.forget(thread) }
 
-// forget makes the memo of a thread a spare one.
-func (ms *memos) forget(thread uint64) {
-	if t := ms.byThread[thread]; t != nil {
-		ms.release(t)
+// forget makes the lastStack of a thread a spare one.
+func (ls *lastStacks) forget(thread uint64) {
+	if t := ls.byThread[thread]; t != nil {
+		ls.release(t)
 	}
+}
+
+// TableEntries returns how many nodes the table holds.
+func (m *Map) TableEntries() int { return m.table.used }
+
+// Probes returns how many slots of the table a walk of the stack from the root
+// looks at. The map must know the stack. Counting on a finished map keeps the
+// counter off the path that folds.
+func (m *Map) Probes(frames []Frame) int {
+	probes, v, site := 0, NodeID(0), NoOffset
+	for i := len(frames) - 1; i >= 0; i-- {
+		what := node{site, frames[i].Method, v}
+		if *m.at(v + 1) == what {
+			v++
+		} else {
+			n := m.table.find(&m.nodes, what)
+			probes += m.table.probes(what, n)
+			v = n
+		}
+		site = frames[i].Offset
+	}
+	return probes
+}
+
+// probes returns how many slots the search for node n looks at.
+func (t *table) probes(what node, n NodeID) int {
+	tag := t.tag(what)
+	want := newSlot(tag, n)
+	probes := 1
+	p := t.part(tag)
+	for i := p.start(tag); p.slots[i] != want; i = (i + 1) % len(p.slots) {
+		probes++
+	}
+	return probes
 }

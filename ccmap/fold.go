@@ -8,54 +8,43 @@ package ccmap
 // the frame's own node where its position is unknown; activations on the nodes
 // of the frames that are new.
 //
-// The map remembers the last stack of each thread, pays only for what has
-// changed since, and completes a partial sample with it. If the thread is not
-// remembered, or its stack does not have that method at that depth, then the
-// sample is an orphan: it is folded like a truncated one and counted in
+// The map remembers the last stack of each thread. It walks only the frames that
+// have changed since, and completes a partial sample from the last stack. If the
+// thread is not remembered, or its stack does not have that method at that depth,
+// then the sample is an orphan: it is folded like a truncated one and counted in
 // [Loss.Orphaned].
 //
-// The window's clock follows the samples' Time. A sample of a time before it, as
-// threads may deliver them, counts as one of now.
+// The window's clock follows the samples' Time. Threads may deliver a sample of a
+// time before the clock's: it counts as one of now.
 //
 // Other bad samples: one without frames is dropped and counted in
-// [Loss.Corrupt]; a method that Names does not hold, or [PrunedName], is [UnknownName]; Fresh out
-// of range is FreshUnknown; a negative weight is 0; Depth in a truncated sample
-// is ignored.
+// [Loss.Corrupt]; a method that Names does not hold, or [PrunedName], is [UnknownName];
+// Fresh out of range is FreshUnknown; a negative weight is 0; Depth in a truncated
+// sample is ignored.
 func (m *Map) Fold(s *Sample) {
 	if len(s.Frames) == 0 {
 		m.meta.Loss.Corrupt++
 		return
 	}
-	t := m.memos.of(s.Thread, s.Goroutine)
-	aligned := !t.cut && (len(t.path) > 0 || !m.memos.evicted)
+	t := m.last.of(s.Thread, s.Goroutine)
+	aligned := !t.cut && (len(t.path) > 0 || !m.last.forgot)
 	base := m.base(t, s)
 	kept := t.common(base, s.Frames)
 	if t.generation != m.generation {
 		m.renew(t, kept)
 	}
-	m.memos.resize(t, kept, base+len(s.Frames))
+	m.last.resize(t, kept, base+len(s.Frames))
 	m.descend(t, kept, s.Frames)
 	m.count(s, t.path[len(t.path)-1])
 	m.countActivations(t.path, m.fresh(s, kept, len(t.path), aligned && !t.cut))
-	if m.memos.frames > m.memos.most.frames {
-		m.memos.trim()
+	if m.last.frames > m.last.most.frames {
+		m.last.trim()
 	}
 	if size := m.size(); size != m.measured {
 		m.measured = size
 		if m.Bytes() > m.outgrown {
 			m.keepBudget()
 		}
-	}
-}
-
-// renew finds the outermost kept nodes of a memo's path again, as nodes have got
-// other ids since.
-func (m *Map) renew(t *memo, kept int) {
-	t.generation = m.generation
-	v, site := NodeID(0), NoOffset
-	for i, f := range t.frames[:kept] {
-		v = m.child(node{site, f.Method, v})
-		t.path[i], site = v, f.Offset
 	}
 }
 
@@ -66,9 +55,9 @@ func (m *Map) FoldBatch(ss []Sample) {
 	}
 }
 
-// base makes the memo hold the frames that lie outside those of s, and returns
-// their number.
-func (m *Map) base(t *memo, s *Sample) int {
+// base makes the last stack hold the frames that lie outside the frames of s, and
+// returns their number.
+func (m *Map) base(t *lastStack, s *Sample) int {
 	if !s.Truncated && s.Depth == 0 {
 		if t.cut {
 			t.clear()
@@ -87,60 +76,41 @@ func (m *Map) base(t *memo, s *Sample) int {
 	return 1
 }
 
-// cut makes the memo hold the pseudo frame of truncated stacks only.
-func (m *Map) cut(t *memo) {
-	if m.truncated == NoMethod {
-		m.truncated = m.names.Intern(Method{Name: TruncatedName})
-	}
+// cut makes the last stack hold only the pseudo frame of truncated stacks.
+func (m *Map) cut(t *lastStack) {
 	t.clear()
-	m.memos.resize(t, 0, 1)
-	t.frames[0] = Frame{Method: m.truncated, Offset: NoOffset}
-	t.path[0] = m.child(node{NoOffset, m.truncated, 0})
+	m.last.resize(t, 0, 1)
+	t.frames[0] = Frame{Method: TruncatedID, Offset: NoOffset}
+	t.path[0] = m.child(node{NoOffset, TruncatedID, 0})
 	t.cut = true
 }
 
-// has reports whether the stack has the method at a depth, the outermost frame
-// having depth 1.
-func (t *memo) has(depth uint32, method MethodID) bool {
-	return !t.cut && int64(depth) <= int64(len(t.frames)) && t.frames[depth-1].Method == method
-}
-
-// common returns how many of the outermost nodes of the memo's path are also
-// those of the new stack, which is the memo's first base frames and then
-// frames, innermost first. A frame keeps its node when only its own offset has
-// changed: the memo takes the new one.
-func (t *memo) common(base int, frames []Frame) int {
-	top := base + len(frames) - 1
-	n := min(len(t.frames), top+1)
-	for i := base; i < n; i++ {
-		f, old := frames[top-i], &t.frames[i]
-		if f == *old {
-			continue
-		}
-		if f.Method != old.Method {
-			return i
-		}
-		old.Offset = f.Offset
-		return i + 1
+// renew finds the outermost kept nodes of a path again, after pruning has given
+// nodes other ids.
+func (m *Map) renew(t *lastStack, kept int) {
+	t.generation = m.generation
+	v, site := NodeID(0), NoOffset
+	for i, f := range t.frames[:kept] {
+		v = m.child(node{site, f.Method, v})
+		t.path[i], site = v, f.Offset
 	}
-	return max(n, base)
 }
 
-// descend finds or adds the nodes of the memo's path from kept on, and writes
-// them and their frames to the memo. The frames are the innermost of the stack,
+// descend finds or adds the nodes of the path from kept on, and writes them and
+// their frames to the last stack. The frames are the innermost of the stack,
 // innermost first.
-func (m *Map) descend(t *memo, kept int, frames []Frame) {
+func (m *Map) descend(t *lastStack, kept int, frames []Frame) {
 	v, site := NodeID(0), NoOffset
 	if kept > 0 {
 		v, site = t.path[kept-1], t.frames[kept-1].Offset
 	}
 	stack, path := t.frames[kept:], t.path[kept:]
 	frames = frames[:len(path)]
-	limit, pruned := m.names.Len(), m.names.prunedID()
+	limit := m.names.Len()
 	for i := range path {
 		f := frames[len(frames)-1-i]
-		if int64(f.Method) >= int64(limit) || f.Method == pruned {
-			f.Method = m.unknownMethod()
+		if int64(f.Method) >= int64(limit) || f.Method == PrunedID {
+			f.Method = UnknownID
 		}
 		// Nearly always the child is the next node: a new stack's nodes follow
 		// each other.
@@ -176,10 +146,10 @@ func (m *Map) countActivations(path []NodeID, fresh int) {
 }
 
 // fresh returns how many of the innermost frames of a stack of that depth are
-// activations that s is the first sample to find: those that its source has
-// marked or, without marks, those that are new for certain. These are the frames
-// beyond the kept ones, if the thread's last stack is aligned with this one: not
-// forgotten, and beginning at the same frame.
+// activations that s is the first sample to find. If the source has marks, it has
+// counted them. Without marks they are the frames that are certainly new: the frames
+// beyond the kept ones, if the thread's last stack is aligned with this one. It is
+// aligned if it was not forgotten and begins at the same frame.
 func (m *Map) fresh(s *Sample, kept, depth int, aligned bool) int {
 	if n := int(s.Fresh); n >= 0 && n <= len(s.Frames) {
 		if s.Truncated && n == len(s.Frames) {

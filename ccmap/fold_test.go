@@ -10,6 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// Ids of the methods that abc interns.
+const (
+	idA = ccmap.FirstID + iota
+	idB
+	idC
+)
+
 // abc returns an empty map that knows the methods A, B and C.
 func abc() (m *ccmap.Map, a, b, c ccmap.MethodID) {
 	m = ccmap.New(ccmap.Options{})
@@ -47,64 +54,64 @@ func TestFoldBadSamples(t *testing.T) {
 			exact:   true,
 		}, {
 			name:    "negative weight",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 0}}, Weight: -7},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idA}}, Weight: -7},
 			methods: map[string]int64{"A": 2, "B": 1},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 2},
 			exact:   true,
 		}, {
 			name:    "weight that overflows",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 0}}, Weight: math.MaxInt64},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idA}}, Weight: math.MaxInt64},
 			methods: map[string]int64{"A": 2, "B": 1},
 			total:   ccmap.Counters{Samples: 2, Time: math.MaxInt64, Activations: 2},
 			exact:   true,
 		}, {
 			name:    "unknown methods",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: bad}, {Method: ccmap.NoMethod}, {Method: 0}}},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: bad}, {Method: ccmap.NoMethod}, {Method: idA}}},
 			methods: map[string]int64{"A": 2, "B": 1, ccmap.UnknownName: 2},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 2},
 			exact:   true,
 		}, {
 			name:    "more fresh frames than frames",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 2, Offset: 1}, {Method: 0, Offset: 1}}, Fresh: 3},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idC, Offset: 1}, {Method: idA, Offset: 1}}, Fresh: 3},
 			methods: map[string]int64{"A": 2, "B": 1, "C": 1},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 3},
 		}, {
 			name:    "depth beyond the thread's stack",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 2}, {Method: 1}}, Depth: 3},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idC}, {Method: idB}}, Depth: 3},
 			methods: map[string]int64{"A": 1, "B": 2, "C": 1, ccmap.TruncatedName: 1},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 2},
 			loss:    ccmap.Loss{Orphaned: 1},
 			exact:   true,
 		}, {
 			name:    "depth of the largest uint32",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 1}}, Depth: math.MaxUint32},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idB}}, Depth: math.MaxUint32},
 			methods: map[string]int64{"A": 1, "B": 2, ccmap.TruncatedName: 1},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 2},
 			loss:    ccmap.Loss{Orphaned: 1},
 			exact:   true,
 		}, {
 			name:    "another method at that depth",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 2}, {Method: 0}}, Depth: 2},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idC}, {Method: idA}}, Depth: 2},
 			methods: map[string]int64{"A": 2, "B": 1, "C": 1, ccmap.TruncatedName: 1},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 2},
 			loss:    ccmap.Loss{Orphaned: 1},
 			exact:   true,
 		}, {
 			name:    "another goroutine at the thread's address",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 2}, {Method: 1}}, Depth: 2, Goroutine: 8},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idC}, {Method: idB}}, Depth: 2, Goroutine: 8},
 			methods: map[string]int64{"A": 1, "B": 2, "C": 1, ccmap.TruncatedName: 1},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 2},
 			loss:    ccmap.Loss{Orphaned: 1},
 			exact:   true,
 		}, {
 			name:    "depth in a truncated sample",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 2}, {Method: 1}}, Depth: 2, Truncated: true},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idC}, {Method: idB}}, Depth: 2, Truncated: true},
 			methods: map[string]int64{"A": 1, "B": 2, "C": 1, ccmap.TruncatedName: 1},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 2},
 			exact:   true,
 		}, {
 			name:    "frames cut off that may be new",
-			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: 2}}, Fresh: 1, Truncated: true},
+			sample:  ccmap.Sample{Frames: []ccmap.Frame{{Method: idC}}, Fresh: 1, Truncated: true},
 			methods: map[string]int64{"A": 1, "B": 1, "C": 1, ccmap.TruncatedName: 1},
 			total:   ccmap.Counters{Samples: 2, Time: 5, Activations: 3},
 		},

@@ -2,11 +2,13 @@ package ccmap
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"sort"
+	"unsafe"
 )
 
-// index is what the views stand on: the nodes grouped by the edge that leads to
+// index is the base of the views: the nodes grouped by the edge that leads to
 // them, and the totals of edges and methods.
 //
 // An edge here is any (caller, site, callee) that a node has: a call; the start
@@ -19,12 +21,6 @@ type index struct {
 	methods  []methodTotals
 }
 
-type edgeKey struct {
-	caller MethodID
-	site   uint32
-	callee MethodID
-}
-
 type edge struct {
 	edgeKey
 	lo, hi uint32 // of index.nodes
@@ -34,15 +30,7 @@ type edge struct {
 // methodTotals are the totals of a method, as [MethodProfile] defines them.
 type methodTotals struct {
 	total, cumulative, self Counters
-	seen                    bool // in a node, or in one that was removed
-}
-
-func (k edgeKey) compareByCallee(o edgeKey) int {
-	return cmp.Or(cmp.Compare(k.callee, o.callee), cmp.Compare(k.caller, o.caller), cmp.Compare(k.site, o.site))
-}
-
-func (k edgeKey) compareByCaller(o edgeKey) int {
-	return cmp.Or(cmp.Compare(k.caller, o.caller), cmp.Compare(k.site, o.site), cmp.Compare(k.callee, o.callee))
+	seen                    bool // in a node, or in a removed one
 }
 
 func (s *Snapshot) indexed() *index {
@@ -50,14 +38,14 @@ func (s *Snapshot) indexed() *index {
 	return &s.index.index
 }
 
-// build makes the index in time linear in the nodes, but for sorting the edges,
+// build makes the index in time linear in the nodes, except for sorting the edges,
 // which are few.
 func (x *index) build(s *Snapshot) {
 	of := x.findEdges(s)
 	x.sortByCaller()
 	x.groupNodes(of)
 	x.sumEdges(s, of)
-	x.addBases(s)
+	x.addEvicted(s)
 	x.sumMethods(s)
 }
 
@@ -78,31 +66,16 @@ func (x *index) findEdges(s *Snapshot) []uint32 {
 }
 
 // numberEdges returns the number of each node's edge, and the edges by number.
-// Most nodes are followed by the edge that followed the last node of the same
-// edge: these cost no hashing.
 func (s *Snapshot) numberEdges() (of []uint32, keys []edgeKey) {
-	of = make([]uint32, s.nodes.len)
-	numbers := make(map[edgeKey]uint32)
+	var numbers edgeNumbers
 	for e := range s.PrunedEdges() {
-		numbers[e.key()] = uint32(len(keys))
-		keys = append(keys, e.key())
+		numbers.number(e.key())
 	}
-	usual := make([]uint32, len(keys)+1) // by edge: the one last seen below it, or any
+	of = make([]uint32, s.nodes.len)
 	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
-		key, above := s.edgeOf(id), of[s.at(id).parent]
-		if guess := usual[above]; int(guess) < len(keys) && keys[guess] == key {
-			of[id] = guess
-			continue
-		}
-		k, ok := numbers[key]
-		if !ok {
-			k = uint32(len(keys))
-			numbers[key] = k
-			keys, usual = append(keys, key), append(usual, 0)
-		}
-		of[id], usual[above] = k, k
+		of[id] = numbers.numberBelow(of[s.at(id).parent], s.edgeOf(id))
 	}
-	return of, keys
+	return of, numbers.keys
 }
 
 func sortedIndices(keys []edgeKey, compare func(a, b edgeKey) int) []uint32 {
@@ -140,12 +113,12 @@ func (x *index) sortByCaller() {
 	x.byCaller = sortedIndices(keys, edgeKey.compareByCaller)
 }
 
-// sumEdges adds up the edges' totals and, of the methods', what the nodes
-// themselves count, in the order of nodes. What hangs at [pruned] was counted in
-// other methods, which have it as their base.
+// sumEdges adds up the totals of edges, and the self counters of methods, in the
+// order of nodes. It skips the counts at [pruned] for methods: the methods that they
+// belong to have them as evicted counters.
 func (x *index) sumEdges(s *Snapshot, of []uint32) {
 	x.methods = make([]methodTotals, s.names.Len())
-	sums, pruned := s.sums(), s.names.prunedID()
+	sums := s.sums()
 	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
 		e, self, below := &x.edges[of[id]], s.columns.at(id), sums.of(id)
 		e.total = e.total.Add(Counters{below.samples, below.time, self.Activations})
@@ -156,7 +129,7 @@ func (x *index) sumEdges(s *Snapshot, of []uint32) {
 		if method == NoMethod {
 			method = e.caller
 		}
-		if method == pruned {
+		if method == PrunedID {
 			continue
 		}
 		m := &x.methods[method]
@@ -164,10 +137,10 @@ func (x *index) sumEdges(s *Snapshot, of []uint32) {
 	}
 }
 
-// addBases adds what removed nodes had counted.
-func (x *index) addBases(s *Snapshot) {
+// addEvicted adds the counters of removed nodes.
+func (x *index) addEvicted(s *Snapshot) {
 	for p := range s.PrunedEdges() {
-		e := x.edge(p.key())
+		e := &x.edges[x.number(p.key())]
 		e.total = e.total.Add(p.Total)
 	}
 	for p := range s.PrunedMethods() {
@@ -176,17 +149,14 @@ func (x *index) addBases(s *Snapshot) {
 	}
 }
 
-// edge returns an edge that is there.
-func (x *index) edge(key edgeKey) *edge { return &x.edges[x.number(key)] }
-
-// number returns the index of an edge that is there.
+// number returns the index of an edge, which must exist.
 func (x *index) number(key edgeKey) int {
 	i, _ := slices.BinarySearchFunc(x.edges, key, func(e edge, k edgeKey) int { return e.compareByCallee(k) })
 	return i
 }
 
-// sumMethods adds up the methods' totals from the edges and, the cumulative
-// ones, from the nodes that are outermost of their method.
+// sumMethods adds up the totals of methods from the edges. It adds up the cumulative
+// ones from the nodes that are outermost of their method.
 func (x *index) sumMethods(s *Snapshot) {
 	for i := range x.edges {
 		if e := &x.edges[i]; e.callee != NoMethod {
@@ -198,28 +168,13 @@ func (x *index) sumMethods(s *Snapshot) {
 	sums := s.sums()
 	for n := range s.outermost() {
 		c, below := &x.methods[s.at(n).method].cumulative, sums.of(n)
-		*c = c.Add(Counters{Samples: below.samples, Time: below.time})
+		*c = c.Add(below.counters())
 	}
 	for i := range x.methods {
 		m := &x.methods[i]
 		m.cumulative.Activations = m.total.Activations
 		m.self.Activations = m.total.Activations
 	}
-}
-
-// sum returns the inclusive totals of nodes, together.
-func (s *Snapshot) sum(nodes []NodeID) Counters {
-	var total Counters
-	for _, n := range nodes {
-		total = total.Add(s.Inclusive(n))
-	}
-	return total
-}
-
-// edgeOf returns the edge that leads to a node, which is not the root.
-func (t *nodes) edgeOf(id NodeID) edgeKey {
-	n := t.at(id)
-	return edgeKey{caller: t.at(n.parent).method, site: n.offset, callee: n.method}
 }
 
 // callers returns the edges that lead to a method, by caller and site.
@@ -236,4 +191,189 @@ func (x *index) callees(m MethodID) []uint32 {
 	lo := sort.Search(len(x.byCaller), func(i int) bool { return caller(i) >= m })
 	hi := sort.Search(len(x.byCaller), func(i int) bool { return caller(i) > m })
 	return x.byCaller[lo:hi]
+}
+
+// edgeKey is the identity of an edge.
+type edgeKey struct {
+	caller MethodID
+	site   uint32
+	callee MethodID
+}
+
+func (k edgeKey) compareByCallee(o edgeKey) int {
+	return cmp.Or(cmp.Compare(k.callee, o.callee), cmp.Compare(k.caller, o.caller), cmp.Compare(k.site, o.site))
+}
+
+func (k edgeKey) compareByCaller(o edgeKey) int {
+	return cmp.Or(cmp.Compare(k.caller, o.caller), cmp.Compare(k.site, o.site), cmp.Compare(k.callee, o.callee))
+}
+
+func (k edgeKey) sameSite(o edgeKey) bool { return k.caller == o.caller && k.site == o.site }
+
+// isCall reports whether the edge is a call that was sampled there.
+func (k edgeKey) isCall() bool {
+	return k.caller != NoMethod && k.callee != NoMethod && k.callee != PrunedID
+}
+
+// start returns where the search for an edge begins.
+func (k edgeKey) start(slots int) int {
+	const odd = 0x9e3779b97f4a7c15 // 2⁶⁴ over the golden ratio
+	hi, lo := bits.Mul64((uint64(k.site)<<32|uint64(k.callee))^odd, (uint64(k.caller)+1)*odd)
+	at, _ := bits.Mul64(hi^lo, uint64(slots))
+	return int(at)
+}
+
+// edgeNumbers number edges densely, in the order of their arrival. The keys are only
+// appended to, so readers may share a prefix of them.
+type edgeNumbers struct {
+	keys  []edgeKey // by number
+	usual []uint32  // by edge: the edge that was last seen below it, or any
+	slots []uint32  // number plus 1, by hash; 0: empty
+}
+
+// number returns the number of an edge, the next one if it is new.
+func (b *edgeNumbers) number(key edgeKey) uint32 {
+	if (len(b.keys)+1)*maxLoadDen > len(b.slots)*maxLoadNum {
+		b.rehash()
+	}
+	i := b.slot(key)
+	if b.slots[i] == 0 {
+		b.keys, b.usual = append(b.keys, key), append(b.usual, 0)
+		b.slots[i] = uint32(len(b.keys))
+	}
+	return b.slots[i] - 1
+}
+
+// numberBelow returns the number of an edge that was seen below another. Mostly it is
+// the edge that was last seen there, which costs no hashing.
+func (b *edgeNumbers) numberBelow(above uint32, key edgeKey) uint32 {
+	if int(above) < len(b.usual) && b.keys[b.usual[above]] == key {
+		return b.usual[above]
+	}
+	return b.unusual(above, key)
+}
+
+// unusual is numberBelow for an edge that was not the last one seen there.
+func (b *edgeNumbers) unusual(above uint32, key edgeKey) uint32 {
+	e := b.number(key)
+	b.usual[above] = e
+	return e
+}
+
+// slot returns the slot that has the edge, or the empty one for it.
+func (b *edgeNumbers) slot(key edgeKey) int {
+	for i := key.start(len(b.slots)); ; i++ {
+		if i == len(b.slots) {
+			i = 0
+		}
+		if e := b.slots[i]; e == 0 || b.keys[e-1] == key {
+			return i
+		}
+	}
+}
+
+func (b *edgeNumbers) rehash() {
+	b.slots = make([]uint32, max(minSlots, 2*len(b.slots)))
+	for i, key := range b.keys {
+		b.slots[b.slot(key)] = uint32(i + 1)
+	}
+}
+
+// bytes returns the memory held.
+func (b *edgeNumbers) bytes() int64 {
+	return int64(cap(b.keys))*int64(unsafe.Sizeof(edgeKey{})) +
+		int64(cap(b.usual)+cap(b.slots))*int64(unsafe.Sizeof(uint32(0)))
+}
+
+// cumulative has the totals of edges and of call sites that count a sample once,
+// however often recursion brings it there. As with methods, only the outermost nodes
+// of an edge or site count, with all nodes below them.
+type cumulative struct {
+	edges  []Counters // by index.edges
+	sites  []Counters // by number
+	siteOf []uint32   // number of each edge's call site
+}
+
+func (s *Snapshot) calls() *cumulative {
+	s.cumulative.once.Do(func() { s.cumulative.build(s, s.indexed()) })
+	return &s.cumulative.cumulative
+}
+
+// build makes the totals in time linear in the nodes.
+func (c *cumulative) build(s *Snapshot, x *index) {
+	c.edges = make([]Counters, len(x.edges))
+	c.numberSites(x)
+	c.addNodes(s, x)
+	c.addEvicted(s, x)
+	c.limit(x)
+}
+
+// numberSites finds the edges of one call site, which are neighbours by caller.
+func (c *cumulative) numberSites(x *index) {
+	c.siteOf = make([]uint32, len(x.edges))
+	for i, e := range x.byCaller {
+		if i == 0 || !x.edges[e].sameSite(x.edges[x.byCaller[i-1]].edgeKey) {
+			c.sites = append(c.sites, Counters{})
+		}
+		c.siteOf[e] = uint32(len(c.sites) - 1)
+	}
+}
+
+// addNodes adds the counts at and below the outermost nodes of each edge and site.
+func (c *cumulative) addNodes(s *Snapshot, x *index) {
+	edgeOf := make([]uint32, s.nodes.len)
+	for i, e := range x.edges {
+		for _, n := range x.nodes[e.lo:e.hi] {
+			edgeOf[n] = uint32(i)
+		}
+	}
+	inEdge, inSite := make([]NodeID, len(c.edges)), make([]NodeID, len(c.sites)) // outermost node on the current path
+	sums := s.sums()
+	for v, entered := range s.children().Walk() {
+		n := NodeID(v)
+		e := edgeOf[n]
+		if !x.edges[e].isCall() {
+			continue
+		}
+		below := sums.of(n)
+		count(&inEdge[e], &c.edges[e], n, entered, below)
+		count(&inSite[c.siteOf[e]], &c.sites[c.siteOf[e]], n, entered, below)
+	}
+}
+
+// count adds the counts at and below a node, unless another node that counts is above
+// it.
+func count(holder *NodeID, total *Counters, n NodeID, entered bool, below span) {
+	switch {
+	case !entered && *holder == n:
+		*holder = 0
+	case entered && *holder == 0:
+		*holder = n
+		*total = total.Add(below.counters())
+	}
+}
+
+// addEvicted adds the counters of removed nodes, where a sample may count repeatedly.
+func (c *cumulative) addEvicted(s *Snapshot, x *index) {
+	for p := range s.PrunedEdges() {
+		if !p.key().isCall() {
+			continue
+		}
+		e, total := x.number(p.key()), p.Total
+		c.edges[e] = c.edges[e].Add(total)
+		c.sites[c.siteOf[e]] = c.sites[c.siteOf[e]].Add(total)
+	}
+}
+
+// limit gives edges and sites no more than their methods have, whose totals count every
+// sample once.
+func (c *cumulative) limit(x *index) {
+	for i, e := range x.edges {
+		if e.caller == NoMethod || e.callee == NoMethod {
+			continue
+		}
+		caller, site := x.methods[e.caller].cumulative, &c.sites[c.siteOf[i]]
+		c.edges[i] = c.edges[i].least(caller).least(x.methods[e.callee].cumulative)
+		*site = site.least(caller)
+	}
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Loss counts what was not sampled or not folded. All counts are samples; the two
-// durations are CPU time of the target.
+// Loss counts the samples that were not taken or not folded. All counts are
+// samples; the durations are CPU time of the target.
 //
-// Time is also lost without any count. A thread may end before its first sample,
-// the sampler may lack file descriptors for it, or be stopped while it runs. The
-// target's own clock tells: Unaccounted is the part of Clock that no sample in the
-// map stands for. It includes the time of samples that were counted as lost. So
-// the time of the samples and Unaccounted add up to Clock.
+// Time is also lost without any count: a thread ends before its first sample, or
+// the sampler lacks file descriptors for it, or is stopped while it runs. The
+// target's own clock shows such losses: Unaccounted is the part of Clock that no
+// sample in the map stands for. It includes the time of samples that were counted
+// as lost. So the time of the samples and Unaccounted add up to Clock.
 type Loss struct {
 	Source    uint64 // lost by the source, for example in the kernel's ring
 	Queue     uint64 // dropped because a ring was full
@@ -23,11 +23,11 @@ type Loss struct {
 	// Clock is the CPU time that the target used while it was sampled, by its own
 	// clock. It leaves out time in the kernel if samples do. 0: not known.
 	Clock time.Duration
-	// ClockTick is how coarse that clock is, if it does not count exactly but
-	// looks at the target once a tick; the coarsest of a merge.
+	// ClockTick is the resolution of that clock, if the clock does not count exactly
+	// but looks at the target once a tick; the coarsest of a merge.
 	ClockTick time.Duration
-	// Unaccounted is Clock less what the samples stand for: at most Clock, and
-	// negative where they stand for more, by chance for example.
+	// Unaccounted is Clock minus the time that the samples stand for: at most Clock,
+	// and negative where they stand for more, by chance for example.
 	Unaccounted time.Duration
 }
 
@@ -57,13 +57,12 @@ func addDurations(a, b time.Duration) time.Duration {
 	return sum
 }
 
-// Samples returns the number of samples lost, which leaves out throttling
-// periods: how many samples those cost is not known.
+// Samples returns the number of samples lost. It leaves out throttling periods,
+// as the number of samples that they cost is not known.
 func (l Loss) Samples() uint64 { return l.Source + l.Queue + l.Corrupt }
 
-// UnaccountedShare returns how much of the target's CPU time no sample stands
-// for, as a fraction of it, negative where samples stand for more. It is not
-// known without a clock.
+// UnaccountedShare returns Unaccounted as a fraction of the target's CPU time,
+// negative where samples stand for more. It is not known without a clock.
 func (l Loss) UnaccountedShare() (share float64, known bool) {
 	if l.Clock <= 0 {
 		return 0, false
@@ -79,10 +78,10 @@ const (
 )
 
 // Misses reports whether Unaccounted, or its opposite, is more than 2 % of the
-// clock and more than chance explains, where a sample stands for the given weight
-// on average. Chance is three standard deviations of a Poisson distribution of the
-// samples, as threads much shorter than the weight have it, and of the clock's
-// ticks. Longer threads are sampled more evenly.
+// clock and more than chance explains, if a sample stands for the given weight on
+// average. Chance is three standard deviations of the number of samples and of the
+// clock's ticks. The number of samples is taken to have a Poisson distribution, as
+// in threads much shorter than the weight. Longer threads are sampled more evenly.
 func (l Loss) Misses(weight time.Duration) bool {
 	share, known := l.UnaccountedShare()
 	if !known || math.Abs(share) <= tolerated {
@@ -90,4 +89,65 @@ func (l Loss) Misses(weight time.Duration) bool {
 	}
 	variance := (float64(weight) + float64(l.ClockTick)) / float64(l.Clock) // of the share
 	return math.Abs(share) > deviations*math.Sqrt(variance)
+}
+
+// Blind says how much of a profile cannot be attributed, in percent of its time, or
+// of its samples where it has no time.
+type Blind struct {
+	Truncated float64 // below [TruncatedName]: callers are missing
+	Unknown   float64 // with [UnknownName] innermost; kernel frames do not count as innermost
+}
+
+// blindLimit is the percentage above which a profile misleads.
+const blindLimit = 10
+
+// Misleads reports whether so much cannot be attributed that the rest says little
+// about the program. Such a profile is never said to have converged.
+func (b Blind) Misleads() bool { return b.Truncated > blindLimit || b.Unknown > blindLimit }
+
+// Blind returns how much of the profile cannot be attributed. It takes one walk
+// through all nodes.
+func (s *Snapshot) Blind() Blind {
+	var truncated, unknown Counters
+	below := make([]bool, s.Len()) // by node: at or below a truncated stack's root
+	names := pseudoNames(s.names)
+	for n := range s.Nodes() {
+		below[n.ID] = names[n.Method] == TruncatedName || n.ID > 0 && below[n.Parent]
+		if below[n.ID] {
+			truncated = truncated.Add(n.Self)
+		}
+		innermost := n
+		for innermost.ID > 0 && (innermost.Method == NoMethod || names[innermost.Method] == KernelName) {
+			innermost = s.Node(innermost.Parent)
+		}
+		if names[innermost.Method] == UnknownName {
+			unknown = unknown.Add(n.Self)
+		}
+	}
+	return Blind{Truncated: s.percent(truncated), Unknown: s.percent(unknown)}
+}
+
+// percent returns a part of the profile.
+func (s *Snapshot) percent(c Counters) float64 {
+	part, whole := c.Time, s.total.Time
+	if whole == 0 {
+		part, whole = c.Samples, s.total.Samples
+	}
+	if whole == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
+}
+
+// pseudoNames returns the names of the pseudo methods. A pseudo method with a signature, such as
+// the unknown code of one file, has an id of its own.
+func pseudoNames(names *Names) map[MethodID]string {
+	found := make(map[MethodID]string)
+	for id := range MethodID(names.Len()) {
+		switch name := names.At(id).Name; name {
+		case TruncatedName, KernelName, UnknownName:
+			found[id] = name
+		}
+	}
+	return found
 }

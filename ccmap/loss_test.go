@@ -44,7 +44,7 @@ func TestLossMissesWhatChanceDoesNot(t *testing.T) {
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: 2999 * time.Millisecond}, 10 * time.Millisecond, false},
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: 3001 * time.Millisecond}, 10 * time.Millisecond, true},
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: -3001 * time.Millisecond}, 10 * time.Millisecond, true},
-		// Ticks of 30 ms beside them: six deviations of the samples alone.
+		// Ticks of 30 ls beside them: six deviations of the samples alone.
 		{ccmap.Loss{Clock: 100 * time.Second, ClockTick: 30 * time.Millisecond, Unaccounted: 5999 * time.Millisecond}, 10 * time.Millisecond, false},
 		{ccmap.Loss{Clock: 100 * time.Second, ClockTick: 30 * time.Millisecond, Unaccounted: 6001 * time.Millisecond}, 10 * time.Millisecond, true},
 		{ccmap.Loss{Clock: time.Nanosecond, Unaccounted: time.Nanosecond}, math.MaxInt64, false},
@@ -58,5 +58,35 @@ func TestLossMissesWhatChanceDoesNot(t *testing.T) {
 	}
 	if _, known := (ccmap.Loss{Source: 1}).UnaccountedShare(); known {
 		t.Error("the share is known without a clock")
+	}
+}
+
+func TestBlind(t *testing.T) {
+	t.Parallel()
+	m, a, b, _ := abc()
+	if got := m.Snapshot().Blind(); got != (ccmap.Blind{}) {
+		t.Errorf("of an empty map: %+v", got)
+	}
+	unknown := m.Names().Intern(ccmap.Method{Name: ccmap.UnknownName, Signature: "/lib/x.so"})
+	kernel := m.Names().Intern(ccmap.Method{Name: ccmap.KernelName})
+	fold := func(weight int64, truncated bool, methods ...ccmap.MethodID) {
+		s := ccmap.Sample{Weight: weight, Fresh: ccmap.FreshUnknown, Truncated: truncated}
+		for _, id := range methods {
+			s.Frames = append(s.Frames, ccmap.Frame{Method: id})
+		}
+		m.Fold(&s)
+	}
+	fold(80, false, b, a)
+	fold(5, true, b, a)
+	fold(6, false, unknown, a)
+	fold(4, false, kernel, unknown, a)
+	fold(5, false, b, unknown, a) // the innermost is known
+	got := m.Snapshot().Blind()
+	if want := (ccmap.Blind{Truncated: 5, Unknown: 10}); got != want || got.Misleads() {
+		t.Errorf("%+v, want %+v, which does not mislead", got, want)
+	}
+	fold(10, true, unknown)
+	if got := m.Snapshot().Blind(); !got.Misleads() || got.Truncated < 13 || got.Unknown < 18 {
+		t.Errorf("%+v, want much more", got)
 	}
 }

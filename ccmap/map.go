@@ -8,7 +8,7 @@ import (
 
 // Options of a map. The zero value is useful.
 type Options struct {
-	Names *Names // of the samples to be folded; a new table if nil
+	Names *Names // of the samples that the map will fold; a new table if nil
 	Seed  uint64 // of the hash; 0: a random one. Results never depend on it
 
 	// MaxBytes bounds Map.Bytes: Fold and Merge prune a map that outgrows it. The
@@ -23,16 +23,16 @@ type Options struct {
 
 // Map is a Call Context Map under construction.
 //
-//	nodes     structure of the trie     append-only; shared with snapshots
-//	columns   counters of the nodes     copied on write; shared with snapshots
-//	recent    the same, of the window   copied on write; shared with snapshots
-//	bases     counts of removed nodes   copied on write; shared with snapshots
-//	points    profile points            replaced as a whole; shared with snapshots
-//	table     finds unchained nodes     the writer's alone
-//	memos     last stack of threads     the writer's alone
+//	nodes     structure of the trie       append-only; shared with snapshots
+//	columns   counters of the nodes       copied on write; shared with snapshots
+//	recent    the same, of the window     copied on write; shared with snapshots
+//	evicted   counters of removed nodes   copied on write; shared with snapshots
+//	points    profile points              replaced as a whole; shared with snapshots
+//	table     finds unchained nodes       the writer's alone
+//	last      last stacks of threads      the writer's alone
 //
-// Pruning replaces nodes and their counters by new ones: it never writes to what
-// snapshots share.
+// Pruning replaces nodes and their counters by new ones: it never writes to memory
+// that snapshots share.
 //
 // One goroutine, the writer, calls its methods. It hands a [Snapshot] to all
 // others, and goes on while they read.
@@ -40,10 +40,10 @@ type Map struct {
 	nodes
 	columns columns
 	recent  recent
-	bases   bases
+	evicted evicted
 	points  points
 	table   table
-	memos   memos
+	last    lastStacks
 
 	names   *Names
 	meta    Meta
@@ -52,10 +52,8 @@ type Map struct {
 
 	generation uint64 // of node ids: how often they changed
 	maxBytes   int64
-	outgrown   int64    // bytes at which Fold and Merge prune
-	measured   int      // size at which Fold last compared the two
-	truncated  MethodID // TruncatedName; NoMethod until it is needed
-	unknown    MethodID // UnknownName; NoMethod until it is needed
+	outgrown   int64 // bytes; Fold and Merge prune a larger map
+	measured   int   // size when Fold last compared Bytes with outgrown
 }
 
 // New returns an empty map.
@@ -66,11 +64,11 @@ func New(o Options) *Map {
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	m := &Map{names: o.Names, truncated: NoMethod, unknown: NoMethod}
+	m := &Map{names: o.Names}
 	m.recent.clock = newClock(o.Window)
 	m.table.seed = o.Seed
 	m.table.reset(0)
-	m.memos.init()
+	m.last.init()
 	m.setBudget(o.MaxBytes)
 	m.addChunk()
 	*m.at(0) = rootNode
@@ -91,10 +89,10 @@ func (m *Map) Root() NodeID { return 0 }
 // Len returns the number of nodes, the root among them.
 func (m *Map) Len() int { return int(m.nodes.len) }
 
-// Bytes returns the memory held by nodes, counters, bases, points, table and
-// memos, without the names, and without what only snapshots hold.
+// Bytes returns the memory held by nodes, counters, evicted counters, points, table
+// and last stacks, without the names, and without memory that only snapshots hold.
 func (m *Map) Bytes() int64 {
-	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.bases.bytes() + m.points.bytes + m.table.bytes() + m.memos.bytes()
+	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.evicted.bytes() + m.points.bytes + m.table.bytes() + m.last.bytes()
 }
 
 // ActivationsExact reports whether every activation of the target that a sample
@@ -107,20 +105,19 @@ func (m *Map) SetExact(exact bool) { m.inexact = !exact }
 
 // Child returns the child of parent that stands for a call of method at offset,
 // and adds it if it is new. With NoMethod it is the position node of offset.
-// With Add it is how a decoder builds a map, in time linear in its nodes.
+// A decoder builds a map with Child and Add, in time linear in its nodes.
 //
-// What no sample makes becomes what comes closest. Outermost frames have the call
-// site NoOffset, whatever offset says. An unknown position, and any position of
-// the root, is the parent itself. A position node has no children: they are its
-// parent's. Neither has a node of [PrunedName], whose call site is NoOffset. A
-// method that Names does not hold is [UnknownName]. Only a parent
+// Arguments that no sample produces become the closest that one does. Outermost
+// frames have the call site NoOffset, whatever offset says. An unknown position, and
+// any position of the root, is the parent itself. A position node has no children:
+// they are its parent's. A node of [PrunedName] has no children either, and its call
+// site is NoOffset. A method that Names does not hold is [UnknownName]. Only a parent
 // that does not exist panics.
 func (m *Map) Child(parent NodeID, offset uint32, method MethodID) NodeID {
 	if uint32(parent) >= m.nodes.len {
 		panic("ccmap: child of a node that does not exist")
 	}
-	pruned := m.names.prunedID()
-	if above := m.at(parent); parent != 0 && (above.method == NoMethod || above.method == pruned) {
+	if above := m.at(parent); parent != 0 && (above.method == NoMethod || above.method == PrunedID) {
 		parent = above.parent
 	}
 	if method == NoMethod && (parent == 0 || offset == NoOffset) {
@@ -129,23 +126,22 @@ func (m *Map) Child(parent NodeID, offset uint32, method MethodID) NodeID {
 	if method != NoMethod {
 		method = m.known(method, m.names.Len())
 	}
-	if parent == 0 || method != NoMethod && method == pruned {
+	if parent == 0 || method == PrunedID {
 		offset = NoOffset
 	}
 	return m.child(node{offset, method, parent})
 }
 
-// Add adds to the counters of a node, which must exist. Negative counts are
-// taken as 0, those that would make the map's total overflow are cut, and those
-// for the root, which stands for no frame, are dropped. Activations of a position
-// are its parent's, as only methods are called; those of [PrunedName] are
-// dropped.
+// Add adds to the counters of a node, which must exist. Negative counts are taken
+// as 0. Counts that would make the map's total overflow are cut. Counts for the
+// root, which stands for no frame, are dropped. Activations of a position go to its
+// parent, as only methods are called. Activations of [PrunedName] are dropped.
 func (m *Map) Add(n NodeID, c Counters) {
 	if n == 0 {
 		return
 	}
 	what := m.at(n)
-	if what.method == m.names.prunedID() && what.method != NoMethod {
+	if what.method == PrunedID {
 		c.Activations = 0
 	}
 	c = m.admit(c)
@@ -156,8 +152,8 @@ func (m *Map) Add(n NodeID, c Counters) {
 	m.columns.add(n, c)
 }
 
-// admit adds counts to the total and returns what there was room for. So no sum
-// over different nodes can overflow.
+// admit adds counts to the total, as far as there is room, and returns the part that
+// it added. So no sum over different nodes can overflow.
 func (m *Map) admit(c Counters) Counters {
 	return Counters{
 		Samples:     admit(&m.total.Samples, c.Samples),
@@ -172,21 +168,13 @@ func admit(total *int64, n int64) int64 {
 	return n
 }
 
-// known returns the method, or that of unknown frames where limit, the length
-// of the names table, says that there is no such method.
+// known returns the method, or UnknownID if it is not under limit, the length of the
+// names table.
 func (m *Map) known(id MethodID, limit int) MethodID {
 	if int64(id) < int64(limit) {
 		return id
 	}
-	return m.unknownMethod()
-}
-
-// unknownMethod returns the method of unknown frames.
-func (m *Map) unknownMethod() MethodID {
-	if m.unknown == NoMethod {
-		m.unknown = m.names.Intern(Method{Name: UnknownName})
-	}
-	return m.unknown
+	return UnknownID
 }
 
 // child finds or adds a node.
@@ -197,7 +185,7 @@ func (m *Map) child(what node) NodeID {
 	return m.branch(what)
 }
 
-// branch finds or adds a node that is not the one after its parent.
+// branch finds or adds a node that does not follow its parent.
 func (m *Map) branch(what node) NodeID {
 	if uint32(what.parent)+1 == m.nodes.len {
 		return m.append(what) // the last node has no children yet
@@ -210,7 +198,7 @@ func (m *Map) branch(what node) NodeID {
 	return n
 }
 
-// append adds a node behind all others.
+// append adds a node after all others.
 func (m *Map) append(what node) NodeID {
 	n := NodeID(m.nodes.len)
 	*m.at(n) = what

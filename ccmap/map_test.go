@@ -135,7 +135,7 @@ func TestRefAnyOffset(t *testing.T) {
 		s := fold(t, p).Snapshot()
 		pattern := make([]ccmap.PathElem, rapid.IntRange(1, 4).Draw(t, "length"))
 		for i := range pattern {
-			pattern[i].Method = ccmap.MethodID(rapid.Uint32Range(0, 4).Draw(t, "method"))
+			pattern[i].Method = ccmap.FirstID + ccmap.MethodID(rapid.Uint32Range(0, 4).Draw(t, "method"))
 			pattern[i].Site = rapid.SampledFrom([]uint32{1, 2, ccmap.AnyOffset, ccmap.AnyOffset}).Draw(t, "site")
 		}
 		var want ccmap.Counters

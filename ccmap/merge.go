@@ -9,17 +9,17 @@ import (
 // ErrTooLarge is the error of a merge whose result may have 2³² nodes or more.
 var ErrTooLarge = errors.New("too many context nodes")
 
-// Merge adds all that from counts. Methods are unified by Name and Signature,
+// Merge adds all counts of from. Methods are unified by Name and Signature,
 // points that are the same add up, Meta is merged, and activations remain exact
 // only if both are. Recent counters add up if both have the same window, as if
 // both were of now; an empty map takes the window of the other; otherwise the
 // result has none. It prunes as [Map.Fold] does.
 //
-// But for what is pruned or rounded, merging is associative, and commutative but
-// for the order of ids and for those fields of Meta of which the first is kept.
-// Its cost is linear in the nodes and points of from, which may be a snapshot of m
-// itself. On an error m is as before: the error wraps [ErrUnlike] if the two have
-// weights of different units, and [ErrTooLarge].
+// Apart from pruning and rounding, merging is associative. It is commutative except
+// for the order of ids and the fields of Meta that keep the first value. Its cost is
+// linear in the nodes and points of from, which may be a snapshot of m itself. On an
+// error m is as before: the error wraps [ErrUnlike] if the two have weights of
+// different units, or is [ErrTooLarge].
 func (m *Map) Merge(from *Snapshot) error {
 	if uint64(m.Len())+uint64(from.Len()) > math.MaxUint32 {
 		return ErrTooLarge
@@ -30,9 +30,9 @@ func (m *Map) Merge(from *Snapshot) error {
 		}
 	}
 	m.mergeWindow(from)
-	methods := m.adopt(from)
+	methods := m.names.adopt(from.names)
 	m.addNodes(from, methods)
-	m.addBases(from, methods)
+	m.addEvicted(from, methods)
 	m.addPoints(from, methods)
 	if m.Bytes() > m.outgrown {
 		m.keepBudget()
@@ -42,7 +42,7 @@ func (m *Map) Merge(from *Snapshot) error {
 	return nil
 }
 
-// mergeWindow gives the map the window that the merge has.
+// mergeWindow gives the map the window of the merged map.
 func (m *Map) mergeWindow(from *Snapshot) {
 	ours, theirs := m.recent.window, from.recent.window
 	switch {
@@ -54,17 +54,17 @@ func (m *Map) mergeWindow(from *Snapshot) {
 	}
 }
 
-func (m *Map) isEmpty() bool      { return m.Len() == 1 && len(m.bases.keys) == 0 }
-func (s *Snapshot) isEmpty() bool { return s.Len() == 1 && len(s.bases.keys) == 0 }
+func (m *Map) isEmpty() bool      { return m.Len() == 1 && len(m.evicted.keys) == 0 }
+func (s *Snapshot) isEmpty() bool { return s.Len() == 1 && len(s.evicted.keys) == 0 }
 
-// addNodes adds the nodes of from and what they count.
+// addNodes adds the nodes of from with their counts.
 func (m *Map) addNodes(from *Snapshot, methods methodIDs) {
 	g := graft{m: m, from: from, methods: methods, moved: make([]NodeID, from.Len())}
 	pruned := NodeID(0)
 	for n := NodeID(1); uint32(n) < from.nodes.len; n++ {
 		g.add(n)
-		// A prune costs as much as the map has nodes, and no more often than that
-		// is it done: what a deep stack needs may exceed any budget.
+		// A prune costs as much as the map has nodes, so it must not happen more often:
+		// a deep stack may need more than any budget.
 		if m.Bytes() > m.outgrown && int(n-pruned) > m.Len()/8 {
 			m.keepBudget()
 			clear(g.moved)
@@ -78,11 +78,11 @@ type graft struct {
 	m       *Map
 	from    *Snapshot
 	methods methodIDs
-	moved   []NodeID // of m, by those of from; 0: not known, or the root
+	moved   []NodeID // nodes of m, by nodes of from; 0: not known, or the root
 	path    []NodeID // scratch
 }
 
-// add adds what a node counts.
+// add adds the counts of a node.
 func (g *graft) add(n NodeID) {
 	to := g.place(n)
 	g.m.Add(to, g.from.columns.at(n))
@@ -91,8 +91,8 @@ func (g *graft) add(n NodeID) {
 	}
 }
 
-// place returns a node of m that stands for one of from. It finds or adds it, and
-// those above it that are not known.
+// place returns the node of m that stands for a node of from. It finds or adds it,
+// and the nodes above it that are not known.
 func (g *graft) place(n NodeID) NodeID {
 	g.path = g.path[:0]
 	for ; n != 0 && g.moved[n] == 0; n = g.from.at(n).parent {
@@ -107,8 +107,8 @@ func (g *graft) place(n NodeID) NodeID {
 	return to
 }
 
-// addBases adds what removed nodes of from had counted.
-func (m *Map) addBases(from *Snapshot, methods methodIDs) {
+// addEvicted adds the counts of removed nodes of from.
+func (m *Map) addEvicted(from *Snapshot, methods methodIDs) {
 	for e := range from.PrunedEdges() {
 		e.Caller, e.Callee = methods.of(e.Caller), methods.of(e.Callee)
 		m.AddPruned(e)
@@ -117,32 +117,4 @@ func (m *Map) addBases(from *Snapshot, methods methodIDs) {
 		p.Method = methods.of(p.Method)
 		m.AddPrunedMethod(p)
 	}
-}
-
-// methodIDs are the ids of a map's methods, by those of another.
-type methodIDs []MethodID
-
-func (ids methodIDs) of(id MethodID) MethodID {
-	if id == NoMethod {
-		return NoMethod
-	}
-	return ids[id]
-}
-
-// adopt interns the methods of another map, with the lines and addresses of their
-// positions and the calls that were inlined, and returns their ids here.
-func (m *Map) adopt(from *Snapshot) methodIDs {
-	ids := make(methodIDs, from.names.Len())
-	for id := range ids {
-		ids[id] = MethodID(id)
-		if from.names != m.names {
-			ids[id] = m.names.Intern(from.names.At(MethodID(id)))
-		}
-	}
-	if from.names != m.names {
-		m.names.adoptLines(from.names, ids)
-		m.names.adoptInlined(from.names, ids)
-		m.names.adoptAddresses(from.names, ids)
-	}
-	return ids
 }

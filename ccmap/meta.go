@@ -2,23 +2,25 @@ package ccmap
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
 
 // Meta says where a map came from and how far it can be trusted. It travels
-// with the map into every export. The zero Meta is that of an empty map.
+// with the map into every export. The zero Meta describes an empty map.
 type Meta struct {
 	Target   Target           // the first of a merge
 	Engine   string           // the source that took the samples, for example "perf"
-	Unit     Unit             // of the weights; of a merge that is not empty, the one that all have
+	Unit     Unit             // of the weights; all parts of a merge have the same, except empty ones
 	Start    time.Time        // of the first session; UTC
 	Duration time.Duration    // wall time sampled, summed over merged maps
 	Ended    string           // why the session ended, for example "target exited with code 0"
 	Interval []IntervalChange // in the order of time
 	Loss     Loss
-	// Repetitions of the top activation: Known samples had a verdict, Repeated
-	// of them the verdict "same activation".
+	// Repetitions of the top activation: Known samples had a verdict, and Repeated
+	// of them found the same activation again.
 	Known, Repeated uint64
 	Window          time.Duration // time constant of the recent counters; 0: there are none
 	Pruned          PruneStats
@@ -31,16 +33,16 @@ type Meta struct {
 // CommentWarning begins the comments that every view shows.
 const CommentWarning = "warning: "
 
-// PruneStats counts what a map left out to stay within its bounds, summed over
-// merged maps.
+// PruneStats counts the nodes that a map removed to stay within its bounds, summed
+// over merged maps.
 type PruneStats struct {
 	Times uint64 // how often it was pruned
 	Nodes uint64 // context nodes removed, some of them repeatedly
 }
 
-// Settled says how far a profile has converged: what two halves of its samples
-// overlap, in percent, 0 where unknown. It is of one session, so that a merge
-// drops it.
+// Settled says how far a profile has converged: the overlap of two halves of its
+// samples, in percent, 0 where unknown. It describes one session, so a merge drops
+// it.
 type Settled struct {
 	Methods, Edges, Contexts float64
 	Samples                  int64 // that it was computed from
@@ -71,17 +73,16 @@ func (m Meta) clone() Meta {
 	return m
 }
 
-// merge adds what o says, the description of another map, to m. Counts and
-// durations add up, the start is the earlier one and changes of the interval
-// count from it; of the rest m keeps what it says already. Comments that both
-// have stay one.
+// merge adds the description of another map to m. Counts and durations add up, the
+// start is the earlier one, and changes of the interval count from it. Other fields
+// of m stay if they are set. A comment that both have stays one comment.
 func (m *Meta) merge(o Meta) {
 	o = o.clone()
 	if m.Target.isZero() {
 		m.Target = o.Target
 	}
-	m.Engine = firstNonEmpty(m.Engine, o.Engine)
-	m.Ended = firstNonEmpty(m.Ended, o.Ended)
+	m.Engine = cmp.Or(m.Engine, o.Engine)
+	m.Ended = cmp.Or(m.Ended, o.Ended)
 	m.mergeIntervals(o)
 	m.Duration += o.Duration
 	m.Loss = m.Loss.Add(o.Loss)
@@ -124,9 +125,71 @@ func (t Target) isZero() bool {
 	return t.PID == 0 && t.Executable == "" && t.BuildID == "" && t.Runtime == "" && len(t.CommandLine) == 0
 }
 
-func firstNonEmpty(a, b string) string {
-	if a != "" {
-		return a
+// ErrUnlike is the error of merging or comparing profiles whose weights have
+// different units. The error that wraps it names both.
+var ErrUnlike = errors.New("profiles measure different things")
+
+// Unit is the unit of the weight of samples, [Counters].Time. pprof calls it a
+// sample type: a kind and a base unit. The zero Unit is CPU time in nanoseconds.
+// Units are equal if and only if == says so.
+type Unit struct{ kind, base string }
+
+// Units of ccmapd's own profiles. Profiles of other tools have others too.
+var (
+	CPUTime      = Unit{}
+	Instructions = Unit{"instructions", "count"}
+	SampleCount  = Unit{"samples", "count"}
+)
+
+// cpuTime is how formats write the zero Unit.
+var cpuTime = Unit{"cpu", Nanoseconds}
+
+// Nanoseconds is the base of all units of time: readers convert the others.
+const Nanoseconds = "nanoseconds"
+
+// NewUnit returns the unit of a kind, for example "alloc_space", that is counted in
+// a base, for example "bytes". Without either it is CPU time.
+func NewUnit(kind, base string) Unit {
+	u := Unit{kind, base}
+	if u == cpuTime {
+		return CPUTime
 	}
-	return b
+	return u
+}
+
+// Kind returns the quantity, for example "cpu", "alloc_space", "delay".
+func (u Unit) Kind() string { return u.written().kind }
+
+// Base returns the base unit, for example "nanoseconds", "bytes", "count".
+func (u Unit) Base() string { return u.written().base }
+
+// String returns kind and base, for example "cpu/nanoseconds".
+func (u Unit) String() string { return u.Kind() + "/" + u.Base() }
+
+// Equal is u == o, for packages that compare by a method.
+func (u Unit) Equal(o Unit) bool { return u == o }
+
+func (u Unit) written() Unit {
+	if u == CPUTime {
+		return cpuTime
+	}
+	return u
+}
+
+// CheckLike returns an error that wraps [ErrUnlike] if the units differ.
+func CheckLike(a, b Unit) error {
+	if a == b {
+		return nil
+	}
+	return fmt.Errorf("%w: %q and %q", ErrUnlike, a, b)
+}
+
+// SetUnit sets the unit of the map's weights. A map that already has weights of
+// another unit stays unchanged: the error wraps [ErrUnlike].
+func (m *Map) SetUnit(u Unit) error {
+	if !m.isEmpty() {
+		return CheckLike(m.meta.Unit, u)
+	}
+	m.meta.Unit = u
+	return nil
 }

@@ -1,22 +1,110 @@
 package ccmap
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 )
 
+// MethodID is a dense index into a [Names] table. It has a meaning only together
+// with that table.
+type MethodID uint32
+
+// NoMethod is no method. In a [Node] it marks a position node: the node holds
+// the position of its parent as the innermost frame.
+const NoMethod MethodID = 1<<32 - 1
+
+// Method describes a method, function or code region of the target. Two
+// methods with the same Name and Signature are the same method, in one map and
+// across maps; the other fields only describe it.
+type Method struct {
+	Name       string     // qualified, for example "net/http.(*conn).serve"; never empty
+	Signature  string     // in the runtime's own notation; empty where the runtime has none
+	Receiver   string     // receiver type, for example "*net/http.conn"; empty where there is none
+	File       string     // source file; empty where unknown
+	StartLine  int32      // line of the declaration, from 1; 0 where unknown
+	Coordinate Coordinate // unit of the offsets of its frames
+	Module     string     // build id of the binary or library, or its path where it has none
+}
+
+// Coordinate is the unit of the offsets of a method's frames. Offsets count from
+// the beginning of the method.
+type Coordinate uint8
+
+// The coordinates. For positions in the last two, [Names.Line] returns a line only
+// where a source has called [Names.SetLine].
+const (
+	CoordinateLine     Coordinate = iota // lines: StartLine plus the offset is a line of File
+	CoordinateBytecode                   // bytes of a VM's code, as compilers of the language emit it
+	CoordinateMachine                    // bytes of machine code, which differ from one compilation to the next
+)
+
+// String returns the coordinate's name in files.
+func (c Coordinate) String() string {
+	switch c {
+	case CoordinateLine:
+		return "line"
+	case CoordinateBytecode:
+		return "bytecode"
+	case CoordinateMachine:
+		return "machine"
+	}
+	return fmt.Sprintf("Coordinate(%d)", uint8(c))
+}
+
+// Format prints an offset for people: "+3" lines, "+0x3c" bytes after the beginning
+// of the method, "" where it is unknown.
+func (c Coordinate) Format(offset uint32) string {
+	switch {
+	case offset == NoOffset:
+		return ""
+	case c == CoordinateLine:
+		return fmt.Sprintf("%+d", int32(offset))
+	}
+	return fmt.Sprintf("+%#x", offset)
+}
+
+// Names of the pseudo methods. Pseudo methods stand in stacks like any other
+// method, so every view and export shows the frames that were lost or cut.
+const (
+	// TruncatedName is the outermost frame of every stack that was cut. Without it
+	// the frame below would look like an entry of the program.
+	TruncatedName = "[truncated]"
+	// KernelName is the innermost frame of a sample taken in the kernel.
+	KernelName = "[kernel]"
+	// UnknownName is a frame whose address belongs to no known symbol.
+	UnknownName = "[unknown]"
+	// PrunedName is the innermost frame of samples whose deeper frames the map
+	// has removed to stay within its bounds ([Map.Prune]). It has no call site,
+	// and it calls nothing.
+	PrunedName = "[pruned]"
+)
+
+// Ids of the pseudo methods without a signature: the same in every [Names] table.
+const (
+	TruncatedID MethodID = iota // [TruncatedName]
+	KernelID                    // [KernelName]
+	UnknownID                   // [UnknownName]
+	PrunedID                    // [PrunedName]
+
+	// FirstID is the first id that is not a pseudo method's.
+	FirstID
+)
+
+// IsUnknown reports whether the method stands for code without symbols. Each file of
+// such code is a method of its own, with the file's path as its Signature.
+func (m Method) IsUnknown() bool { return m.Name == UnknownName }
+
 // Names is a table of methods, of the lines and addresses of positions in them, and
-// of the calls between them that were inlined. All are only ever added; ids are dense
-// from 0 and never change.
+// of the calls between them that were inlined. Entries are only ever added. Ids are
+// dense from 0 and never change; the first are the pseudo methods'.
 //
-// All may be called from any goroutine. At and Len wait for nobody; the others
-// for as long as it takes to add one entry.
+// Any goroutine may call any of its methods. At and Len wait for no other goroutine;
+// the others wait at most until one entry is added.
 type Names struct {
 	mu   sync.RWMutex
 	ids  map[nameKey]MethodID
 	list atomic.Pointer[[]Method] // append-only: a published prefix never changes
-
-	pruned atomic.Uint32 // the method PrunedName; NoMethod until there is one
 
 	lines     lines
 	inlined   inlined
@@ -25,11 +113,13 @@ type Names struct {
 
 type nameKey struct{ name, signature string }
 
-// NewNames returns an empty table.
+// NewNames returns a table of the pseudo methods.
 func NewNames() *Names {
 	n := &Names{ids: make(map[nameKey]MethodID)}
-	n.list.Store(&[]Method{})
-	n.pruned.Store(uint32(NoMethod))
+	n.list.Store(new([]Method))
+	for _, name := range [FirstID]string{TruncatedName, KernelName, UnknownName, PrunedName} {
+		n.Intern(Method{Name: name})
+	}
 	return n
 }
 
@@ -53,14 +143,8 @@ func (n *Names) Intern(m Method) MethodID {
 	grown := append(old, m)
 	n.list.Store(&grown)
 	n.ids[key] = id
-	if key == (nameKey{PrunedName, ""}) {
-		n.pruned.Store(uint32(id))
-	}
 	return id
 }
-
-// prunedID returns the id of [PrunedName], NoMethod if the table has it not.
-func (n *Names) prunedID() MethodID { return MethodID(n.pruned.Load()) }
 
 // Lookup returns the id of the method with this name and signature.
 func (n *Names) Lookup(name, signature string) (MethodID, bool) {
@@ -70,8 +154,40 @@ func (n *Names) Lookup(name, signature string) (MethodID, bool) {
 	return id, ok
 }
 
-// At returns the method with the given id, which must be one of this table's.
+// At returns the method with the given id, which must belong to this table.
 func (n *Names) At(id MethodID) Method { return (*n.list.Load())[id] }
 
 // Len returns the number of methods.
 func (n *Names) Len() int { return len(*n.list.Load()) }
+
+// methodIDs maps the ids of another table to the ids of this one.
+type methodIDs []MethodID
+
+// of returns the id here; NoMethod stays NoMethod.
+func (ids methodIDs) of(id MethodID) MethodID {
+	if id == NoMethod {
+		return NoMethod
+	}
+	return ids[id]
+}
+
+// has reports whether the method has an id here.
+func (ids methodIDs) has(id MethodID) bool { return int64(id) < int64(len(ids)) }
+
+// adopt interns the methods of another table, with the lines and addresses of their
+// positions and the calls that were inlined, and returns their ids here.
+func (n *Names) adopt(from *Names) methodIDs {
+	ids := make(methodIDs, from.Len())
+	for id := range ids {
+		ids[id] = MethodID(id)
+		if from != n {
+			ids[id] = n.Intern(from.At(MethodID(id)))
+		}
+	}
+	if from != n {
+		n.adoptLines(from, ids)
+		n.adoptInlined(from, ids)
+		n.adoptAddresses(from, ids)
+	}
+	return ids
+}

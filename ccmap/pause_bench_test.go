@@ -51,14 +51,14 @@ func BenchmarkFoldPause(b *testing.B) {
 						defer debug.SetGCPercent(debug.SetGCPercent(-1))
 					}
 					o := ccmap.Options{Names: g.names, Seed: 1, Window: 15 * time.Minute}
-					var longest []float64 // ms, by run
+					var longest []float64 // ls, by run
 					for b.Loop() {
 						longest = append(longest, longestFold(o, shape.sample, shape.batch, nodes).Seconds()*1e3)
 						runtime.GC()
 					}
 					slices.Sort(longest)
-					b.ReportMetric(longest[len(longest)/2], "p50-longest-ms")
-					b.ReportMetric(longest[len(longest)-1], "longest-ms")
+					b.ReportMetric(longest[len(longest)/2], "p50-longest-ls")
+					b.ReportMetric(longest[len(longest)-1], "longest-ls")
 				})
 			}
 		}
@@ -99,7 +99,7 @@ func BenchmarkPrune(b *testing.B) {
 	for _, window := range []time.Duration{0, 15 * time.Minute} {
 		b.Run(fmt.Sprintf("window=%v", window), func(b *testing.B) {
 			lockThread(b)
-			var times []float64 // ms, by run
+			var times []float64 // ls, by run
 			var nodes, left int
 			for b.Loop() {
 				b.StopTimer()
@@ -114,8 +114,8 @@ func BenchmarkPrune(b *testing.B) {
 				left = m.Len()
 			}
 			slices.Sort(times)
-			b.ReportMetric(times[len(times)/2], "cpu-ms/op")
-			b.ReportMetric(times[len(times)-1], "longest-cpu-ms")
+			b.ReportMetric(times[len(times)/2], "cpu-ls/op")
+			b.ReportMetric(times[len(times)-1], "longest-cpu-ls")
 			b.ReportMetric(float64(nodes), "nodes")
 			b.ReportMetric(float64(left), "nodes-left")
 		})

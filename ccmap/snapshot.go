@@ -3,33 +3,35 @@ package ccmap
 import (
 	"iter"
 	"sync"
+
+	"github.com/ccmapd/ccmapd/ccmap/internal/tree"
 )
 
 // Snapshot is a map as it was at one moment.
 //
 // Any goroutine may use it, and it never changes. It shares the structure of the
 // trie, which only grows, with the map and with other snapshots, and the chunks
-// of counters until the writer needs them ([columns]). Once the map is pruned
-// they share nothing any more. What views need beyond that is computed when it is
-// first asked for, once.
+// of counters until the writer writes to them ([columns]). Once the map is pruned
+// they share nothing any more. A snapshot computes everything else that views need
+// when it is first asked for, once.
 type Snapshot struct {
 	nodes
 	columns columns
 	recent  recent
-	bases   bases
+	evicted evicted
 	points  []Point
 	names   *Names
 	meta    Meta
 	total   Counters
 	inexact bool
 
-	inclusive struct {
+	subtrees struct {
 		once sync.Once
-		inclusive
+		subtrees
 	}
-	kin struct {
-		once        sync.Once
-		first, next []NodeID // child and sibling; 0: none
+	links struct {
+		once sync.Once
+		tree.Links
 	}
 	removed struct {
 		once sync.Once
@@ -58,8 +60,8 @@ func (m *Map) Snapshot() *Snapshot {
 		nodes:   m.nodes,
 		columns: m.columns.freeze(),
 		recent:  m.recent.freeze(),
-		bases:   m.bases.freeze(),
-		points:  m.points.settle(),
+		evicted: m.evicted.freeze(),
+		points:  m.points.all(),
 		names:   m.names,
 		meta:    meta,
 		total:   m.total,
@@ -71,15 +73,14 @@ func (m *Map) Snapshot() *Snapshot {
 // grown since.
 func (s *Snapshot) Names() *Names { return s.names }
 
-// Meta returns the map's description. The caller must not change what it
-// refers to.
+// Meta returns the map's description. The caller must not change the slices in it.
 func (s *Snapshot) Meta() Meta { return s.meta }
 
 // Total returns the sum over all nodes: all samples, their time, and all
 // activations.
 func (s *Snapshot) Total() Counters { return s.total }
 
-// ActivationsExact is that of the map, see [Map.ActivationsExact].
+// ActivationsExact returns [Map.ActivationsExact] at the moment of the snapshot.
 func (s *Snapshot) ActivationsExact() bool { return !s.inexact }
 
 // Len returns the number of nodes, the root among them.
@@ -103,14 +104,46 @@ func (s *Snapshot) Node(id NodeID) Node {
 }
 
 // Inclusive returns the samples and time of a node and all below it, and the
-// activations of the node itself, which it alone has.
+// activations of the node alone.
 func (s *Snapshot) Inclusive(id NodeID) Counters {
 	in := s.sums().of(id)
 	return Counters{in.samples, in.time, s.columns.at(id).Activations}
 }
 
 // sums returns the inclusive samples and times.
-func (s *Snapshot) sums() *inclusive {
-	s.inclusive.once.Do(func() { s.inclusive.build(&s.nodes, &s.columns) })
-	return &s.inclusive.inclusive
+func (s *Snapshot) sums() *subtrees {
+	s.subtrees.once.Do(func() { s.subtrees.build(&s.nodes, &s.columns) })
+	return &s.subtrees.subtrees
+}
+
+// children returns the links from every node to its children, positions among them.
+func (s *Snapshot) children() *tree.Links {
+	s.links.once.Do(func() {
+		s.links.Links = tree.NewLinks(s.Len())
+		for n := NodeID(s.nodes.len - 1); n > 0; n-- {
+			s.links.Add(uint32(s.at(n).parent), uint32(n))
+		}
+	})
+	return &s.links.Links
+}
+
+// outermost returns the nodes that have no node of their method above them.
+func (s *Snapshot) outermost() iter.Seq[NodeID] {
+	return func(yield func(NodeID) bool) {
+		holder := make([]NodeID, s.names.Len()) // by method: its outermost node on the current path
+		for v, entered := range s.children().Walk() {
+			n := NodeID(v)
+			m := s.at(n).method
+			switch {
+			case m == NoMethod:
+			case !entered && holder[m] == n:
+				holder[m] = 0
+			case entered && holder[m] == 0:
+				holder[m] = n
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
 }

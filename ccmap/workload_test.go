@@ -21,7 +21,7 @@ func newCallGraph(methods int) *callGraph {
 		g.names.Intern(ccmap.Method{Name: fmt.Sprintf("example.com/program/pkg%d.(*Type%d).Method%d", i%20, i%100, i)})
 		for range 1 + g.rng.IntN(6) {
 			g.callees[i] = append(g.callees[i], ccmap.Frame{
-				Method: ccmap.MethodID(g.rng.IntN(methods)),
+				Method: ccmap.FirstID + ccmap.MethodID(g.rng.IntN(methods)),
 				Offset: g.rng.Uint32N(100),
 			})
 		}
@@ -33,11 +33,12 @@ func newCallGraph(methods int) *callGraph {
 // methods. Its first calls are the likely ones, as in real programs.
 func (g *callGraph) stack(depth int) []ccmap.Frame {
 	frames := make([]ccmap.Frame, depth)
-	method := ccmap.MethodID(g.rng.IntN(8))
+	method := ccmap.FirstID + ccmap.MethodID(g.rng.IntN(8))
 	for i := depth - 1; i >= 0; i-- {
-		call := g.callees[method][0]
+		calls := g.callees[method-ccmap.FirstID]
+		call := calls[0]
 		if g.rng.IntN(6) == 0 {
-			call = g.callees[method][g.rng.IntN(len(g.callees[method]))]
+			call = calls[g.rng.IntN(len(calls))]
 		}
 		frames[i] = ccmap.Frame{Method: method, Offset: call.Offset}
 		method = call.Method

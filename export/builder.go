@@ -62,7 +62,7 @@ func (b *builder) intern(m ccmap.Method) (ccmap.MethodID, error) {
 		return 0, errors.New("method without a name")
 	}
 	id := b.m.Names().Intern(m)
-	if b.m.Names().Len() > b.limits.MaxMethods {
+	if b.m.Names().Len()-int(ccmap.FirstID) > b.limits.MaxMethods { // pseudo methods are in every table
 		return 0, fmt.Errorf("%w: more than %d methods", ErrTooLarge, b.limits.MaxMethods)
 	}
 	return id, nil

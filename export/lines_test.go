@@ -41,8 +41,8 @@ func wasm() *ccmap.Map {
 		addStack(m, methods, l)
 	}
 	m.AddPoint(ccmap.Point{
-		Origin: ccmap.OriginBurst, Method: 0, Offset: 54, Nulls: ccmap.NullsUnknown,
-		Values: []ccmap.PointValue{{Value: fib, Count: 7}},
+		Origin: ccmap.OriginBurst, Method: ccmap.FirstID + main, Offset: 54, Nulls: ccmap.NullsUnknown,
+		Values: []ccmap.PointValue{{Value: uint64(ccmap.FirstID + fib), Count: 7}},
 	})
 	*m.Meta() = ccmap.Meta{Engine: "wasm", Start: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Duration: time.Second}
 	return m

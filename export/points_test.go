@@ -193,8 +193,8 @@ func TestReadRefusesBrokenPoints(t *testing.T) {
 		`{` + call + `,"context":[{"method":0},{"method":0},{"method":0},{"method":0}]}`:    `4 callers`,
 		`{` + call + `,"values":[{"count":1}]}`:                                             `value 0 is missing`,
 		`{` + call + `,"count":1,"values":[{"value":5,"count":1}]}`:                         `value 0: method 5 of 2`,
-		`{` + call + `,"count":2,"values":[{"value":1,"count":1},{"value":1,"count":1}]}`:   `value 1 stands twice`,
-		`{` + call + `,"values":[{"value":1}]}`:                                             `value 1 counts 0`,
+		`{` + call + `,"count":2,"values":[{"value":1,"count":1},{"value":1,"count":1}]}`:   `value "n" stands twice`,
+		`{` + call + `,"values":[{"value":1}]}`:                                             `value "n" counts 0`,
 		`{"origin":"imported","kind":"branch","method":0,"values":[{"value":2,"count":1}]}`: `a branch to 2`,
 		`{` + call + `,"context":[]},{` + call + `,"context":[]}`:                           `point 1: it stands twice`,
 		`{` + call + `,"context":3}`:                                                        `cannot unmarshal number`,
@@ -235,8 +235,8 @@ func TestPointsInXML(t *testing.T) {
 		`<point origin="burst" kind="call" method="0" count="3" new="x"><new/><context/><value value="0" count="3"/></point>`+
 		`<point origin="burst" kind="call" method="0" count="3"/></points></ccmap>`)
 	want := []ccmap.Point{
-		{Origin: ccmap.OriginBurst, Offset: ccmap.NoOffset, End: ccmap.NoOffset, Count: 3, Nulls: ccmap.NullsUnknown},
-		{Origin: ccmap.OriginBurst, Offset: ccmap.NoOffset, End: ccmap.NoOffset, Count: 3, Nulls: ccmap.NullsUnknown, Callers: []ccmap.Frame{}, Values: []ccmap.PointValue{{Count: 3}}},
+		{Origin: ccmap.OriginBurst, Method: ccmap.FirstID, Offset: ccmap.NoOffset, End: ccmap.NoOffset, Count: 3, Nulls: ccmap.NullsUnknown},
+		{Origin: ccmap.OriginBurst, Method: ccmap.FirstID, Offset: ccmap.NoOffset, End: ccmap.NoOffset, Count: 3, Nulls: ccmap.NullsUnknown, Callers: []ccmap.Frame{}, Values: []ccmap.PointValue{{Value: uint64(ccmap.FirstID), Count: 3}}},
 	}
 	if diff := cmp.Diff(want, s.Points()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -25,7 +25,7 @@ var (
 // defaults, which admit a map of 16 million contexts.
 type ReadOptions struct {
 	MaxBytes   int64 // after decompression; default 2 GiB, and for pprof a sixteenth of it
-	MaxMethods int   // default 4 Mi
+	MaxMethods int   // default 4 Mi; pseudo methods do not count
 	MaxNodes   int   // default 16 Mi
 	MaxDepth   int   // frames of a stack; default 64 Ki
 	MaxPoints  int   // profile points; default 4 Mi

@@ -253,7 +253,7 @@ func TestLimits(t *testing.T) {
 		if f != Folded {
 			tests[fmt.Sprint(f, " points")] = read{encode(t, f, points().Snapshot()), ReadOptions{MaxPoints: 4}}
 		}
-		tests[fmt.Sprint(f, " methods")] = read{encode(t, f, small().Snapshot()), ReadOptions{MaxMethods: 5}}
+		tests[fmt.Sprint(f, " methods")] = read{encode(t, f, small().Snapshot()), ReadOptions{MaxMethods: 4}}
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -130,7 +130,7 @@ func TestGoBuildPGO(t *testing.T) {
 	}
 	profiled := workload()
 	mix, _ := profiled.Names().Lookup("main.mix", "")
-	profiled.AddPoint(ccmap.Point{Origin: ccmap.OriginBurst, Method: 1, Offset: 3, Values: []ccmap.PointValue{{Value: uint64(mix), Count: 5}}})
+	profiled.AddPoint(ccmap.Point{Origin: ccmap.OriginBurst, Method: ccmap.FirstID + 1, Offset: 3, Values: []ccmap.PointValue{{Value: uint64(mix), Count: 5}}})
 	args[4] = "-pgo=" + writeTemp(t, "demo.pb.gz", profiled)
 	if with := goTool(t, args...); !strings.Contains(with, inlined) {
 		t.Errorf("mix is not inlined with a profile:\n%s", with)

@@ -66,14 +66,14 @@ func walks(names *ccmap.Names, n, depth, threads int) []ccmap.Sample {
 	for i := range calls {
 		names.Intern(ccmap.Method{Name: fmt.Sprint("f", i)})
 		for range 1 + rng.IntN(6) {
-			calls[i] = append(calls[i], ccmap.Frame{Method: ccmap.MethodID(rng.IntN(len(calls))), Offset: rng.Uint32N(100)})
+			calls[i] = append(calls[i], ccmap.Frame{Method: ccmap.FirstID + ccmap.MethodID(rng.IntN(len(calls))), Offset: rng.Uint32N(100)})
 		}
 	}
 	samples := make([]ccmap.Sample, n)
 	for i := range samples {
 		s := &samples[i]
 		*s = ccmap.Sample{Thread: uint64(i%threads + 1), Weight: 1e7, Fresh: ccmap.FreshUnknown, Frames: make([]ccmap.Frame, depth)}
-		kept, callee := 0, ccmap.MethodID(rng.IntN(8))
+		kept, callee := 0, ccmap.FirstID+ccmap.MethodID(rng.IntN(8))
 		if i >= threads {
 			last := samples[i-threads].Frames
 			kept = max(depth-1-rng.IntN(8), 0)
@@ -81,7 +81,8 @@ func walks(names *ccmap.Names, n, depth, threads int) []ccmap.Sample {
 			callee = last[depth-kept-1].Method
 		}
 		for at := depth - kept - 1; at >= 0; at-- {
-			call := calls[callee][max(rng.IntN(12)-6, 0)%len(calls[callee])]
+			likely := calls[callee-ccmap.FirstID]
+			call := likely[max(rng.IntN(12)-6, 0)%len(likely)]
 			s.Frames[at] = ccmap.Frame{Method: callee, Offset: call.Offset}
 			callee = call.Method
 		}

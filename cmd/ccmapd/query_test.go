@@ -30,7 +30,7 @@ func randomSamples(t *rapid.T, names *ccmap.Names) []ccmap.Sample {
 	for i := range samples {
 		frames := make([]ccmap.Frame, rapid.IntRange(1, 8).Draw(t, "depth"))
 		for j := range frames {
-			frames[j].Method = ccmap.MethodID(rapid.IntRange(0, len(randomNames)-1).Draw(t, "method"))
+			frames[j].Method = ccmap.FirstID + ccmap.MethodID(rapid.IntRange(0, len(randomNames)-1).Draw(t, "method"))
 			frames[j].Offset = rapid.Uint32Range(0, 2).Draw(t, "offset")
 		}
 		fresh := rapid.IntRange(0, len(frames)).Draw(t, "fresh")
@@ -166,7 +166,8 @@ func TestQueryActivations(t *testing.T) {
 func outermostFirst(frames []ccmap.Frame) []textFrame {
 	stack := make([]textFrame, len(frames))
 	for i, f := range frames {
-		stack[len(frames)-1-i] = textFrame{randomNames[f.Method : f.Method+1], startLine + int32(f.Offset)}
+		name := f.Method - ccmap.FirstID
+		stack[len(frames)-1-i] = textFrame{randomNames[name : name+1], startLine + int32(f.Offset)}
 	}
 	return stack
 }

@@ -55,10 +55,10 @@ func TestStackOfOtherNames(t *testing.T) {
 	t.Parallel()
 	table, pcs := madeTable(t), []uint64{madeText + 16}
 	first, second := ccmap.NewNames(), ccmap.NewNames()
-	second.Intern(ccmap.Method{Name: "something else"})
+	other := second.Intern(ccmap.Method{Name: "something else"})
 	table.Stack(pcs, first, nil)
 	got := table.Stack(pcs, second, nil)
-	want := []ccmap.Frame{{Method: 1, Offset: 1}, {Method: 2, Offset: 2}}
+	want := []ccmap.Frame{{Method: other + 1, Offset: 1}, {Method: other + 2, Offset: 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("frames (-want +got):\n%s", diff)
 	}

@@ -105,7 +105,7 @@ func walk(rng *rand.Rand, calls [][]call) context {
 	at := rng.IntN(roots)
 	for i := range c {
 		next := calls[at][min(int(rng.ExpFloat64()*1.2), len(calls[at])-1)]
-		c[i] = ccmap.Frame{Method: ccmap.MethodID(at), Offset: next.offset}
+		c[i] = ccmap.Frame{Method: ccmap.FirstID + ccmap.MethodID(at), Offset: next.offset}
 		at = next.callee
 	}
 	return c

@@ -15,13 +15,11 @@ import (
 func TestStacksRoundTrip(t *testing.T) {
 	t.Parallel()
 	names := ccmap.NewNames()
-	for _, name := range []string{"A", "B"} {
-		names.Intern(ccmap.Method{Name: name})
-	}
+	a, b := names.Intern(ccmap.Method{Name: "A"}), names.Intern(ccmap.Method{Name: "B"})
 	samples := []ccmap.Sample{
-		{Time: 7, Weight: 1, Top: ccmap.TopRepeated, Fresh: ccmap.FreshUnknown, Frames: []ccmap.Frame{{Method: 1, Offset: 2}, {Method: 0, Offset: ccmap.NoOffset}}},
-		{Time: 7, Thread: 1, Weight: math.MaxInt64, Fresh: 1, Truncated: true, Frames: []ccmap.Frame{{Method: 1, Offset: 0}}},
-		{Time: 9, Weight: 3, Top: ccmap.TopNew, Depth: 1, Frames: []ccmap.Frame{{Method: 0, Offset: 5}}},
+		{Time: 7, Weight: 1, Top: ccmap.TopRepeated, Fresh: ccmap.FreshUnknown, Frames: []ccmap.Frame{{Method: b, Offset: 2}, {Method: a, Offset: ccmap.NoOffset}}},
+		{Time: 7, Thread: 1, Weight: math.MaxInt64, Fresh: 1, Truncated: true, Frames: []ccmap.Frame{{Method: b, Offset: 0}}},
+		{Time: 9, Weight: 3, Top: ccmap.TopNew, Depth: 1, Frames: []ccmap.Frame{{Method: a, Offset: 5}}},
 	}
 	var file bytes.Buffer
 	if err := recorded.Write(&file, recorded.Header{Command: "x"}, names, samples); err != nil {
@@ -38,8 +36,8 @@ func TestStacksRoundTrip(t *testing.T) {
 	if d := cmp.Diff(samples, got); d != "" {
 		t.Errorf("(-written +read):\n%s", d)
 	}
-	if read.Len() != 2 || read.At(1).Name != "B" {
-		t.Errorf("%d methods, the second is %q", read.Len(), read.At(1).Name)
+	if read.Len() != int(ccmap.FirstID)+2 || read.At(b).Name != "B" {
+		t.Errorf("%d methods, the second is %q", read.Len(), read.At(b).Name)
 	}
 }
 
@@ -76,8 +74,8 @@ func TestShortened(t *testing.T) {
 func FuzzStacks(f *testing.F) {
 	var file bytes.Buffer
 	names := ccmap.NewNames()
-	names.Intern(ccmap.Method{Name: "A"})
-	samples := []ccmap.Sample{{Frames: []ccmap.Frame{{Method: 0, Offset: 1}}}}
+	a := names.Intern(ccmap.Method{Name: "A"})
+	samples := []ccmap.Sample{{Frames: []ccmap.Frame{{Method: a, Offset: 1}}}}
 	if err := recorded.Write(&file, recorded.Header{}, names, samples); err != nil {
 		f.Fatal(err)
 	}

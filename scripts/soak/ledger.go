@@ -125,6 +125,9 @@ func (l *ledger) check(s *ccmap.Snapshot, stacks iter.Seq[*stack]) error {
 	}
 	l.sumMethods()
 	for id := range l.methods {
+		if id == int(ccmap.PrunedID) {
+			continue // its samples are other methods'
+		}
 		if err := l.checkMethod(s, ccmap.MethodID(id)); err != nil {
 			return fmt.Errorf("method %s: %w", l.names.At(ccmap.MethodID(id)).Name, err)
 		}

@@ -42,7 +42,7 @@ func newProgram(l *ledger, seed uint64) *program {
 	for i := range p.callees {
 		l.names.Intern(ccmap.Method{Name: fmt.Sprintf("soak/pkg%d.(*Type%d).Method%d", i%20, i%100, i)})
 		for range 1 + p.rng.IntN(6) {
-			callee := ccmap.MethodID(p.rng.IntN(methods))
+			callee := ccmap.FirstID + ccmap.MethodID(p.rng.IntN(methods))
 			p.callees[i] = append(p.callees[i], ccmap.Frame{Method: callee, Offset: p.rng.Uint32N(100)})
 		}
 	}
@@ -56,7 +56,7 @@ func newProgram(l *ledger, seed uint64) *program {
 func (p *program) newStack() *stack {
 	p.made++
 	frames := make([]ccmap.Frame, 0, maxDepth) // outermost first, until the end
-	method := ccmap.MethodID(p.rng.IntN(8))
+	method := ccmap.FirstID + ccmap.MethodID(p.rng.IntN(8))
 	if len(p.live) > 0 {
 		other := p.live[p.rng.IntN(len(p.live))].frames
 		left := 1 + p.rng.IntN(len(other)-1) // innermost frames that it has not
@@ -77,7 +77,7 @@ func (p *program) newStack() *stack {
 
 // call returns one of a method's calls, mostly the first.
 func (p *program) call(m ccmap.MethodID) ccmap.Frame {
-	calls := p.callees[m]
+	calls := p.callees[m-ccmap.FirstID]
 	if p.rng.IntN(6) > 0 {
 		return calls[0]
 	}

@@ -71,9 +71,9 @@ func TestLedgerNotices(t *testing.T) {
 func TestCovers(t *testing.T) {
 	t.Parallel()
 	names := ccmap.NewNames()
-	names.Intern(ccmap.Method{Name: "A"})
+	a := names.Intern(ccmap.Method{Name: "A"})
 	stack := func(offset uint32) *ccmap.Sample {
-		return &ccmap.Sample{Frames: []ccmap.Frame{{Method: 0, Offset: 1}, {Method: 0, Offset: offset}}, Weight: 5}
+		return &ccmap.Sample{Frames: []ccmap.Frame{{Method: a, Offset: 1}, {Method: a, Offset: offset}}, Weight: 5}
 	}
 	truth, window := ccmap.New(ccmap.Options{Names: names}), ccmap.New(ccmap.Options{Names: names})
 	for offset := range uint32(4) {
