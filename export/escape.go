@@ -4,13 +4,14 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // text is a string in a document. Every byte sequence can be held: a backslash
-// is written \\, and whatever XML 1.0 has no place for (control characters,
-// U+FFFE, U+FFFF, bytes that are not UTF-8) byte by byte as \xHH. JSON holds
-// the same text, so that the two convert into each other.
+// is written \\, and characters that XML 1.0 has no place for or a terminal could
+// obey, and bytes that are not UTF-8, byte by byte as \xHH. JSON holds the same
+// text, so that the two convert into each other.
 type text string
 
 func (t text) MarshalText() ([]byte, error) {
@@ -23,16 +24,11 @@ func (t *text) UnmarshalText(b []byte) error {
 	return err
 }
 
-// inDocument reports whether XML 1.0 has a place for the character (section
-// 2.2, Char), other than the backslash that we escape with.
+// inDocument reports whether a character stands in XML 1.0 (section 2.2, Char) and
+// JSON as it is. It must be visible or a space, and not the backslash that we escape
+// with.
 func inDocument(r rune) bool {
-	switch {
-	case r == '\\':
-		return false
-	case r < ' ':
-		return r == '\t' || r == '\n' || r == '\r'
-	}
-	return r != 0xFFFE && r != 0xFFFF
+	return unicode.IsGraphic(r) && r != '\\' || r == '\t' || r == '\n' || r == '\r'
 }
 
 const hexDigits = "0123456789abcdef"

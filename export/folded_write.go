@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // Marks of the folded format. A frame is NAME+POSITION, or
 // NAME\:SIGNATURE+POSITION where the method has a signature. Inside NAME and
-// SIGNATURE, backslashes, semicolons and control characters are escaped.
+// SIGNATURE, backslashes, semicolons and characters that are not visible are escaped.
 const (
 	frameSeparator  = ";"
 	signatureMark   = `\:`
@@ -26,7 +27,7 @@ const (
 func inSamples(r rune) bool { return r == '\\' || inFolded(r) }
 
 // inFolded reports whether a frame has a place for the character.
-func inFolded(r rune) bool { return r >= ' ' && r != 0x7f && r != ';' && r != '\\' }
+func inFolded(r rune) bool { return unicode.IsGraphic(r) && r != ';' && r != '\\' }
 
 // writeFolded writes one line for each stack that was sampled: the frames,
 // outermost first, a space, and the time in ns. There is no header: tools have

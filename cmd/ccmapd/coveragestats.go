@@ -59,7 +59,7 @@ func (s *coverageStats) report(w io.Writer) error {
 			plural(int64(len(s.conflicts)), "function"), listNames(s.conflicts)))
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if _, err := fmt.Fprintln(w, printable(line)); err != nil {
 			return err
 		}
 	}

@@ -118,7 +118,7 @@ func startWorkload(env *environment) (*demoWorkload, error) {
 		return nil, fmt.Errorf("start workload: %w", err)
 	}
 	cmd := exec.Command(self, demoWorkloadName, "-attended")
-	cmd.Stderr = env.stderr
+	cmd.Stderr = unguarded(env.stderr)
 	_, err = cmd.StdinPipe() // stays open as long as this process lives
 	stdout, err2 := cmd.StdoutPipe()
 	if err = errors.Join(err, err2); err == nil {

@@ -12,9 +12,9 @@ import (
 // how many more rows there would be.
 func (p *profile) print(env *environment, t *table, more int, notes ...string) error {
 	out := newPrinter(env)
-	out.line("%s", p.describe())
+	out.text(p.describe())
 	for _, note := range notes {
-		out.line("%s", note)
+		out.text(note)
 	}
 	if len(t.rows) > 0 {
 		out.table("", t)

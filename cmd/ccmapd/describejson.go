@@ -68,7 +68,7 @@ func describeJSON(p *profile) profileJSON {
 		Start:            meta.Start,
 		DurationNS:       int64(meta.Duration),
 		Ended:            meta.Ended,
-		Unit:             printable(p.measure.unit.String()),
+		Unit:             p.measure.unit.String(),
 		Samples:          total.Samples,
 		TimeNS:           total.Time,
 		Activations:      total.Activations,

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -102,11 +101,11 @@ func reportError(w io.Writer, cmd *cobra.Command, err error) {
 	if err == nil || errors.As(err, &exit) && exit.err == nil {
 		return
 	}
-	fmt.Fprintf(w, "ccmapd: %s\n", strings.TrimRight(err.Error(), "\n"))
+	fmt.Fprintf(w, "ccmapd: %s\n", printableError(err))
 	var hint hintError
 	switch {
 	case errors.As(err, &hint):
-		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(hint.hint, "\n", "\n  "))
+		fmt.Fprintf(w, "  %s\n", indentLines(printableLines(hint.hint)))
 	case errors.As(err, new(usageError)):
 		fmt.Fprintf(w, "  Try '%s --help'.\n", cmd.CommandPath())
 	}

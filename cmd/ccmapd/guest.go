@@ -51,7 +51,7 @@ const features = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall | experi
 func newGuest(ctx context.Context, env *environment, m *module, args []string, c wazero.ModuleConfig) (*guest, error) {
 	g := &guest{module: m, args: args, runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features))}
 	g.config = c.WithArgs(append([]string{filepath.Base(m.path)}, args...)...).
-		WithStdin(env.stdin).WithStdout(env.stdout).WithStderr(env.stderr).
+		WithStdin(env.stdin).WithStdout(unguarded(env.stdout)).WithStderr(unguarded(env.stderr)).
 		WithRandSource(rand.Reader).
 		WithSysWalltime().WithSysNanotime().WithSysNanosleep().WithOsyield(runtime.Gosched).
 		WithStartFunctions() // run calls it
@@ -133,14 +133,14 @@ func sayCompiling(w io.Writer, m *module, slow <-chan time.Time) (stop func()) {
 			return
 		case <-slow:
 		}
-		line := fmt.Sprintf("Compiling %s of %s, which may take a minute %s", filepath.Base(m.path), formatBytes(int64(len(m.binary))), ellipsis)
+		line := fmt.Sprintf("Compiling %s of %s, which may take a minute %s", printable(filepath.Base(m.path)), formatBytes(int64(len(m.binary))), ellipsis)
 		if terminalWidth(w) == 0 {
 			fmt.Fprintln(w, line)
 			return
 		}
 		io.WriteString(w, line)
 		<-done
-		io.WriteString(w, clearLine)
+		io.WriteString(unguarded(w), clearLine)
 	})
 	return func() {
 		close(done)

@@ -178,7 +178,7 @@ func TestTrapIsReported(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
 	r := runCommand(t, "run", "-o", file, writeFile(t, "trap.wasm", trapping))
-	checkOutput(t, r.stderr, "Module trapped: unreachable.\n", "Written: "+file, "\nccmapd: wasm error: unreachable\nwasm stack trace:\n")
+	checkOutput(t, r.stderr, "Module trapped: unreachable.\n", "Written: "+file, "\nccmapd: wasm error: unreachable\n  wasm stack trace:\n")
 	if r.code != exitTrapped {
 		t.Errorf("exit code %d, want %d", r.code, exitTrapped)
 	}

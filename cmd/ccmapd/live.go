@@ -26,7 +26,7 @@ type liveLine struct {
 const liveEvery = 500 * time.Millisecond
 
 func startLiveLine(w io.Writer, status func() manager.Status) *liveLine {
-	l := &liveLine{w: w, status: status, quit: make(chan struct{})}
+	l := &liveLine{w: unguarded(w), status: status, quit: make(chan struct{})}
 	if terminalWidth(w) > 0 {
 		l.done.Go(l.run)
 	}
@@ -67,7 +67,7 @@ func (l *liveLine) next() string {
 // drawn on w.
 func aboveLive(w io.Writer) io.Writer {
 	if terminalWidth(w) > 0 {
-		return aboveLiveLine{w}
+		return guarded(aboveLiveLine{unguarded(w)})
 	}
 	return w
 }

@@ -90,7 +90,7 @@ func merge(env *environment, f mergeFlags, args []string) error {
 	if err := out.write(merged.Snapshot); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", out.path,
+	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", printable(out.path),
 		plural(int64(m.merged), "profile"), merged.extent(), plural(int64(merged.Len()-1), "node"))
 	return errors.Join(err, m.leftOut())
 }

@@ -31,7 +31,7 @@ type readPart struct {
 }
 
 func (m *merger) run() error {
-	m.progress.w = m.env.stderr
+	m.progress.w = unguarded(m.env.stderr)
 	quit := make(chan struct{})
 	defer close(quit)
 	ahead := m.readAhead(quit)
@@ -122,7 +122,7 @@ func (m *merger) count(err error) error {
 	}
 	m.bad++
 	m.progress.clear()
-	_, err = fmt.Fprintf(m.env.stderr, "left out: %v\n", err)
+	_, err = fmt.Fprintf(m.env.stderr, "left out: %s\n", printableError(err))
 	return err
 }
 

@@ -69,7 +69,7 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 	case isNameless(path) && format == 0:
 		return output{}, usagef("%s has no name that gives a format: say --to pprof, xml, json or folded", name)
 	case isStdout(path):
-		return output{path: stdoutName, stdout: env.stdout, format: format}, nil
+		return output{path: stdoutName, stdout: unguarded(env.stdout), format: format}, nil
 	case isNameless(path):
 		return output{path: path, format: format}, nil
 	case format != 0:

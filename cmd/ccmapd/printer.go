@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"unicode"
 
 	"golang.org/x/term"
 )
@@ -34,9 +32,22 @@ func newPrinter(env *environment) *printer {
 	return p
 }
 
+// line prints a line. Strings among the arguments are parts of it.
 func (p *printer) line(format string, args ...any) {
+	for i, arg := range args {
+		if s, ok := arg.(string); ok {
+			args[i] = printable(s)
+		}
+	}
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// text prints several lines. Their foreign parts are printable already.
+func (p *printer) text(lines string) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintln(p.w, lines)
 	}
 }
 
@@ -54,7 +65,7 @@ func (p *printer) table(title string, t *table) {
 // terminalWidth returns the columns of the terminal behind w, 0 where w is no
 // terminal.
 func terminalWidth(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := unguarded(w).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0
 	}
@@ -67,22 +78,11 @@ func terminalWidth(w io.Writer) int {
 
 // writeJSON prints v indented, as the --json flag of every command does.
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(jsonText{w})
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	return nil
-}
-
-// printable replaces control characters, which a name in a file may hold, and
-// which could make a terminal do anything.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }

@@ -31,7 +31,7 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 		p.cautioned = true
 	}
 	if r.Ending.Reason != "" {
-		fmt.Fprintf(w, "%s.\n", capital(r.Ending.Reason))
+		fmt.Fprintf(w, "%s.\n", capital(printable(r.Ending.Reason)))
 	}
 	s.reportSettling(w, r)
 	if err := printTop(&environment{stdout: w}, p, hottest(p), listing{limit: reportMethods}); err != nil {
@@ -76,7 +76,7 @@ func printNext(w io.Writer, files []string) {
 	if len(files) == 0 {
 		return
 	}
-	list := strings.Join(files, ", ")
+	list := printable(strings.Join(files, ", "))
 	if files = named(files); len(files) == 0 {
 		fmt.Fprintf(w, "\nWritten: %s.\n", list)
 		return
@@ -116,7 +116,25 @@ func shellQuote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
 	}
+	if printable(s) != s {
+		return quoteEscaped(s)
+	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// quoteEscaped quotes a text that a terminal cannot show, in the form of POSIX.1-2024
+// that escapes bytes.
+func quoteEscaped(s string) string {
+	var b strings.Builder
+	b.WriteString("$'")
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '\'' || c == '\\' {
+			fmt.Fprintf(&b, `\%03o`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String() + "'"
 }
 
 // sessionJSON is the report as JSON.

@@ -15,8 +15,8 @@ import (
 // buffers.
 type environment struct {
 	stdin   io.Reader
-	stdout  io.Writer // results only
-	stderr  io.Writer // progress, reports of run, errors
+	stdout  io.Writer // results only; newRootOf puts a guard before it
+	stderr  io.Writer // progress, reports of run, errors; likewise
 	engines []engine  // what there is to sample with, the best first
 	wide    bool      // names are printed whole
 	profile io.Writer // standard output, where a session writes its profile there
@@ -46,6 +46,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 // newRootOf returns the command tree in an environment. Each subcommand has a
 // file of its own.
 func newRootOf(env *environment) *cobra.Command {
+	env.stdout, env.stderr = guarded(env.stdout), guarded(env.stderr)
 	root := &cobra.Command{
 		Use:     "ccmapd",
 		Short:   "A call-context profiler for running Go programs and WebAssembly modules",

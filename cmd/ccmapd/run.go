@@ -91,7 +91,7 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	defer survivePipes()()
 	p, err := startHeld(func() *exec.Cmd {
 		c := exec.Command(args[0], args[1:]...)
-		c.Stdin, c.Stdout, c.Stderr = env.stdin, env.stdout, env.stderr
+		c.Stdin, c.Stdout, c.Stderr = env.stdin, unguarded(env.stdout), unguarded(env.stderr)
 		return c
 	})
 	if err != nil {

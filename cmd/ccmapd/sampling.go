@@ -205,7 +205,7 @@ func (f *samplingFlags) apart(env *environment) (*environment, error) {
 		return nil, withHint(usagef("standard output is a terminal, and pprof is no text"), "Redirect it, name a file, or add --to folded.")
 	}
 	rest := *env
-	rest.profile, rest.stdout = env.stdout, env.stderr
+	rest.profile, rest.stdout = unguarded(env.stdout), env.stderr
 	return &rest, nil
 }
 

@@ -130,11 +130,11 @@ func (s *session) announce(w io.Writer, until string) {
 	t := s.chosen.Target()
 	interval := s.chosen.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
-		t.PID, path.Base(t.Executable), interval, s.flags.atMost(), s.chosen.name, s.chosen.why, until)
+		t.PID, printable(path.Base(t.Executable)), interval, s.flags.atMost(), s.chosen.name, printable(s.chosen.why), until)
 	if interval != s.flags.interval {
 		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.flags.interval)
 	}
 	if reason := s.chosen.noKernelTime(); reason != "" {
-		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", reason)
+		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", printable(reason))
 	}
 }

@@ -91,7 +91,7 @@ func (f *valueFlags) options(memory byteSize, w io.Writer) manager.ValueOptions 
 	policy, _ := valueprof.ParsePolicy(f.janitor.value)
 	o := manager.ValueOptions{Hash: hash, Policy: policy, MaxPoints: pointsIn(memory)}
 	if f.dump {
-		o.Dump = aboveLive(w)
+		o.Dump = oneLine{aboveLive(w)}
 	}
 	return o
 }

@@ -121,7 +121,7 @@ func (e engine) tryHere() (sampler.Stats, error) {
 func (e engineInfo) state() string {
 	switch {
 	case !e.Permitted:
-		return e.Reason
+		return printable(e.Reason)
 	case e.Inside:
 		return "always permitted: 'ccmapd run MODULE.wasm'"
 	case !e.Breakpoints:

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Names of programs, files, functions and types are foreign: they may hold characters
+// that move a terminal's cursor, rename its window, turn the direction of writing, or
+// begin a line that looks like one of ours. Two guards keep them off terminals:
+//
+//   - printable, wherever a foreign string is part of a line
+//   - guard, through which all text for people goes, so that no print can forget
+//
+// Only profiles, and the output of programs that ccmapd runs, go by the guard
+// (unguarded). JSON is exact: it has escapes of its own (jsonText).
+
+// printable returns a text of one line with U+FFFD in place of each character that is
+// not visible or a space, and of each byte that is not UTF-8.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// printableLines is printable for several lines, which may have tabs.
+func printableLines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) || r == '\n' || r == '\t' {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// printableError returns an error for people. All lines but the first are indented, so
+// that a name in it cannot begin a message.
+func printableError(err error) string {
+	return indentLines(printableLines(strings.TrimRight(err.Error(), "\n")))
+}
+
+func indentLines(s string) string { return strings.ReplaceAll(s, "\n", "\n  ") }
+
+// guard is a writer of text for people, for which it makes all lines printable. Any
+// goroutine may call Write.
+type guard struct {
+	w    io.Writer
+	mu   sync.Mutex
+	rest []byte // the beginning of a character that the last Write has cut
+}
+
+// guarded returns w with a guard before it.
+func guarded(w io.Writer) io.Writer {
+	if _, ok := w.(*guard); ok {
+		return w
+	}
+	return &guard{w: w}
+}
+
+// unguarded returns the writer that a guard stands before.
+func unguarded(w io.Writer) io.Writer {
+	if g, ok := w.(*guard); ok {
+		return g.w
+	}
+	return w
+}
+
+func (g *guard) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	text := string(g.rest) + string(p)
+	whole := len(text) - cutCharacter(text)
+	g.rest = append(g.rest[:0], text[whole:]...)
+	if _, err := io.WriteString(g.w, printableLines(text[:whole])); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// oneLine is a writer that takes a line, with names in it, in each Write.
+type oneLine struct{ w io.Writer }
+
+func (l oneLine) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(l.w, printable(strings.TrimSuffix(string(line), "\n"))+"\n"); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// cutCharacter returns how many bytes at the end of a text begin a character without
+// completing it.
+func cutCharacter(s string) int {
+	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
+		if last := s[len(s)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRuneInString(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// jsonText writes JSON and escapes all characters in it that are not printable.
+// encoding/json escapes some of them. One Write writes whole characters.
+type jsonText struct{ w io.Writer }
+
+func (j jsonText) Write(p []byte) (int, error) {
+	var b strings.Builder
+	for _, r := range string(p) {
+		if unicode.IsGraphic(r) || r == '\n' {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	if _, err := io.WriteString(j.w, b.String()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
