@@ -2,12 +2,12 @@ package compare
 
 import "math"
 
-// binomialTest returns how probable a split of a+b things into a and b, or a less
-// even one, is if each falls to the first with the chance chanceA and to the
-// second with chanceB = 1 − chanceA: twice the tail of the binomial distribution
-// that the split is in, up to 1. Counts need not be whole: between whole numbers
-// the tail is that of the regularized incomplete beta function,
-// P(X ≥ a | n, p) = I(p; a, n−a+1).
+// binomialTest returns the probability of a split of a+b observations into a and b,
+// or of a less even one, if each falls to the first with the chance chanceA and to
+// the second with chanceB = 1 − chanceA. It is twice the tail of the binomial
+// distribution that the split is in, up to 1. Counts need not be whole: between
+// whole numbers the tail is the regularized incomplete beta function, P(X ≥ a | n,
+// p) = I(p; a, n−a+1).
 //
 // Both chances are given so that the result is the same, to the last bit, if the
 // two sides are exchanged.
@@ -27,17 +27,18 @@ func binomialTest(a, b, chanceA, chanceB float64) float64 {
 	return 1
 }
 
-// rare is the chance under which a tail is found as what the other one leaves: 1
-// less a chance so small has lost digits, while a probability under 1e-12 needs
+// rare is the chance below which a tail is computed as 1 minus the other tail. One
+// minus a chance so small has lost digits, while a probability under 1e-12 needs
 // none.
 const rare = 1e-7
 
-// manyThings is the variance from which the normal distribution stands in for the
-// binomial. In the tail 5 deviations off it errs by a hundredth of the probability.
-const manyThings = 1e6
+// manyObservations is a variance. Above it the normal distribution replaces the
+// binomial one. In the tail 5 deviations off its error is a hundredth of the
+// probability.
+const manyObservations = 1e6
 
-// manyRare is that from which another one stands in for that of a rare chance: the
-// series would overflow beyond.
+// manyRare is a variance. Above it manyRareTail replaces the series for a rare
+// chance, which would overflow.
 const manyRare = 300
 
 // betaInc returns the regularized incomplete beta function I(x; a, b) for
@@ -50,7 +51,7 @@ func betaInc(x, a, b float64) float64 {
 	switch above, variance := x > (a+1)/(a+b+2), n*x*(1-x); {
 	case x < rare && variance > manyRare:
 		return manyRareTail(n*x, a)
-	case variance > manyThings:
+	case variance > manyObservations:
 		return normalTail((a - 0.5 - n*x) / math.Sqrt(variance))
 	case above && x < rare:
 		return betaIncSeries(x, a, b)
@@ -60,19 +61,19 @@ func betaInc(x, a, b float64) float64 {
 	return betaIncBelow(x, a, b)
 }
 
-// normalTail returns how probable more than so many deviations are.
+// normalTail returns the probability of more than a number of deviations.
 func normalTail(deviations float64) float64 { return math.Erfc(deviations/math.Sqrt2) / 2 }
 
-// manyRareTail returns how probable a things or more are where many are expected, of
-// far more: by Poisson's distribution, whose cube root is nearly normal (Wilson and
-// Hilferty, Proc. Natl. Acad. Sci. 17, 1931). In the tail 5 deviations off it errs
-// by a hundredth of the probability.
+// manyRareTail returns the probability of a or more rare observations where many
+// are expected. It uses Poisson's distribution, whose cube root is nearly normal
+// (Wilson and Hilferty, Proc. Natl. Acad. Sci. 17, 1931). In the tail 5 deviations
+// off its error is a hundredth of the probability.
 func manyRareTail(expected, a float64) float64 {
 	return normalTail(3 * math.Sqrt(a) * (1 - 1/(9*a) - math.Cbrt(expected/a)))
 }
 
 // betaIncSeries is betaInc as the series DLMF 8.17.8, whose terms are all positive.
-// It takes somewhat more of them than the mean of the distribution.
+// It takes somewhat more terms than the mean of the distribution.
 func betaIncSeries(x, a, b float64) float64 {
 	term, sum := 1.0, 1.0
 	for n := 0.0; term > sum*1e-16; n++ {
@@ -122,8 +123,8 @@ func logBetaTerm(x, a, b float64) float64 {
 	return logGammaRatio(max(a, b), min(a, b)) - smaller + a*math.Log(x) + b*math.Log1p(-x)
 }
 
-// logGammaRatio returns the logarithm of Γ(n+k)/Γ(n). The logarithms of the two are
-// so large, where n is, that their difference would be lost: there it is that of
+// logGammaRatio returns the logarithm of Γ(n+k)/Γ(n). For large n the two
+// logarithms are so large that their difference would be lost. There it uses
 // Stirling's series, to 1/n³.
 func logGammaRatio(n, k float64) float64 {
 	if n < 1e4 {

@@ -1,10 +1,12 @@
 package compare_test
 
 import (
+	"errors"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -233,5 +235,106 @@ func TestCompareConcurrently(t *testing.T) {
 		if diff := cmp.Diff(results[0], r); diff != "" || r.Contexts.Percent != 100 {
 			t.Errorf("overlap %v; differs by:\n%s", r.Contexts.Percent, diff)
 		}
+	}
+}
+
+// Absorbing a method is cutting every stack before the first call of it.
+func TestAbsorbCutsStacks(t *testing.T) {
+	t.Parallel()
+	absorb := func(m ccmap.Method) bool { return m.Name == "c" }
+	always := stack{
+		frames: []frame{{"a", 1}, {"b", 2}},
+		counts: ccmap.Counters{Samples: 1, Time: 1, Activations: 1},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a := append(drawStacks("a").Draw(t, "a"), always)
+		b := append(drawStacks("b").Draw(t, "b"), always)
+		w := rapid.SampledFrom(weights).Draw(t, "weight")
+		got, err := compare.Compare(snapshotOf(a), snapshotOf(b), compare.Options{Weight: w, Absorb: absorb})
+		if err != nil {
+			t.Fatal(err)
+		}
+		methodsA, edgesA, contextsA := explicit(cutBefore(a, "c", w), w)
+		methodsB, edgesB, contextsB := explicit(cutBefore(b, "c", w), w)
+		checkOverlap(t, "methods", got.Methods, methodsA, methodsB)
+		checkOverlap(t, "edges", got.Edges, edgesA, edgesB)
+		checkOverlap(t, "contexts", got.Contexts, contextsA, contextsB)
+	})
+}
+
+// cutBefore drops the frames from the first one of a method on. The calls of
+// what is dropped are nobody's; its time is the caller's.
+func cutBefore(stacks []stack, method string, w compare.Weight) []stack {
+	var out []stack
+	for _, s := range stacks {
+		for i, f := range s.frames {
+			if f.method == method {
+				s.frames = s.frames[:i]
+				if w == compare.ByActivations {
+					s.counts.Activations = 0
+				}
+				break
+			}
+		}
+		if len(s.frames) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TestUnlikeProfilesAreNotCompared: the error names both units. Samples whose unit
+// nobody says are compared by number, calls always.
+func TestUnlikeProfilesAreNotCompared(t *testing.T) {
+	t.Parallel()
+	of := func(u ccmap.Unit) *ccmap.Snapshot {
+		m := ccmap.New(ccmap.Options{})
+		m.Meta().Unit = u
+		m.Add(m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "f"})), ccmap.Counters{Samples: 1, Time: 1, Activations: 1})
+		return m.Snapshot()
+	}
+	cpu, heap, counted := of(ccmap.CPUTime), of(ccmap.NewUnit("inuse_space", "bytes")), of(ccmap.SampleCount)
+	for _, test := range []struct {
+		a, b    *ccmap.Snapshot
+		options compare.Options
+		refused bool
+	}{
+		{cpu, heap, compare.Options{}, true},
+		{cpu, heap, compare.Options{Weight: compare.BySamples}, true},
+		{cpu, heap, compare.Options{Weight: compare.ByActivations}, false},
+		{cpu, heap, compare.Options{AnyUnit: true}, false},
+		{heap, heap, compare.Options{}, false},
+		{cpu, counted, compare.Options{}, true},
+		{cpu, counted, compare.Options{Weight: compare.BySamples}, false},
+	} {
+		_, err := compare.Compare(test.a, test.b, test.options)
+		if errors.Is(err, ccmap.ErrUnlike) != test.refused {
+			t.Errorf("%v and %v, %+v: %v", test.a.Meta().Unit, test.b.Meta().Unit, test.options, err)
+		}
+	}
+	_, err := compare.Differences(cpu, heap, compare.DiffOptions{})
+	if !errors.Is(err, ccmap.ErrUnlike) || !strings.Contains(err.Error(), `"cpu/nanoseconds" and "inuse_space/bytes"`) {
+		t.Errorf("differences: %v", err)
+	}
+}
+
+func TestWeightText(t *testing.T) {
+	t.Parallel()
+	for _, w := range weights {
+		text, err := w.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back compare.Weight
+		if err := back.UnmarshalText(text); err != nil || back != w {
+			t.Errorf("%q is read as %v, %v", text, back, err)
+		}
+	}
+	if _, err := compare.Weight(9).MarshalText(); err == nil {
+		t.Error("Weight(9) has a text")
+	}
+	w := compare.BySamples
+	if err := w.UnmarshalText([]byte("money")); err == nil || w != compare.BySamples {
+		t.Errorf("weight by money is read as %v, %v", w, err)
 	}
 }

@@ -1,18 +1,21 @@
 package compare
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// DiffOptions choose what to look for. The zero value is useful.
+// DiffOptions configure [Differences]. The zero value is useful.
 type DiffOptions struct {
 	Weight Weight // ByTime or BySamples
 
-	// Level is how probable it may be that a list of changes names anything at all
-	// in two profiles of one behaviour, over 0 and under 1; 0: [DefaultLevel].
+	// Level is the highest probability that a list names any change at all for two
+	// profiles of one behaviour, over 0 and under 1; 0: [DefaultLevel].
 	Level float64
 	// Least is the smallest change that is called significant, in points of share,
 	// 0 to 100: two runs of one program differ by a little more than noise.
@@ -21,14 +24,14 @@ type DiffOptions struct {
 	All   bool // list changes that are not significant, too
 	Limit int  // most changes in a list, the largest; 0: no limit
 
-	// Absorb is that of [Options].
+	// Absorb has the meaning of Absorb in [Options].
 	Absorb func(ccmap.Method) bool
 }
 
 // DefaultLevel is the Level of the zero DiffOptions.
 const DefaultLevel = 0.05
 
-// Diff is what changed from profile A to profile B. Its JSON form is stable:
+// Diff holds the changes from profile A to profile B. Its JSON form is stable:
 // fields may be added.
 type Diff struct {
 	Weight Weight  `json:"weight"`
@@ -38,42 +41,42 @@ type Diff struct {
 	Least  float64 `json:"least"`            // points
 	CutAt  int     `json:"cut_at,omitempty"` // see [Result]
 
-	Methods  Changes `json:"methods"`  // with all they call
-	Edges    Changes `json:"edges"`    // calls by a method, at one position, of another
-	Contexts Changes `json:"contexts"` // whole stacks down to a method, with all it calls
+	Methods  Changes `json:"methods"`  // with all their callees
+	Edges    Changes `json:"edges"`    // calls of one method by another, at one position
+	Contexts Changes `json:"contexts"` // whole stacks down to a method, with all its callees
 }
 
-// Changes are those of all things of one kind.
+// Changes are the changes of all methods, all edges, or all contexts.
 type Changes struct {
 	List        []Change `json:"list"`        // the largest first; never nil
-	Significant int      `json:"significant"` // how many are, with those that the limit left out
-	Tested      int      `json:"tested"`      // how many have samples enough to be
+	Significant int      `json:"significant"` // how many are significant, including changes that the limit left out
+	Tested      int      `json:"tested"`      // how many have enough samples to be significant
 	More        int      `json:"more"`        // how many the limit left out
 
-	// Detectable is the change, in points, that something with a share of 10 %
-	// must make to be called significant nine times in ten; 0 if nothing was
-	// tested, 100 if nothing can be.
+	// Detectable is the smallest change, in points, of an item with a share of 10 %
+	// that is called significant nine times in ten; 0 if nothing was tested, 100 if
+	// nothing can be significant.
 	Detectable float64 `json:"detectable"`
 }
 
-// Change is how much the share of one thing changed. A sample counts once for it,
-// whatever the recursion.
+// Change is a change in the share of one item. A sample counts once for it, also
+// under recursion.
 type Change struct {
 	Path     []Frame `json:"path"`      // innermost first: the method, its callers
 	ShareA   float64 `json:"share_a"`   // percent of the profile's weight
 	ShareB   float64 `json:"share_b"`   // percent
 	Points   float64 `json:"points"`    // ShareB − ShareA
-	SamplesA int64   `json:"samples_a"` // behind the share
+	SamplesA int64   `json:"samples_a"` // that the share was computed from
 	SamplesB int64   `json:"samples_b"`
 
-	// P is how probable a change like this one, or a larger one, is anywhere in
-	// the list if nothing changed; 1 if there are too few samples to say.
+	// P is the probability of a change like this one, or a larger one, anywhere in
+	// the list if nothing changed; 1 if there are too few samples to tell.
 	P           float64 `json:"p"`
 	Significant bool    `json:"significant"`
 }
 
 // errCalls says why calls have no significance.
-var errCalls = errors.New("calls that one sample found together are no independent witnesses: choose time or samples")
+var errCalls = errors.New("calls that one sample found together are not independent: choose time or samples")
 
 func (o DiffOptions) checked() (DiffOptions, error) {
 	if o.Level == 0 {
@@ -94,20 +97,22 @@ func (o DiffOptions) checked() (DiffOptions, error) {
 	return o, nil
 }
 
-// Differences lists what changed from a to b, and how far each change can be
-// trusted. It takes O(n log n) time and O(n) space for n nodes in both.
+// Differences lists the changes from a to b, with the significance of each. It
+// takes O(n log n) time and O(n) space for n nodes in both.
 //
-// A thing's samples in both profiles, together, fall to A and B by chance if its
-// share is the same: the test is the exact one of that binomial distribution,
-// given their sum. The chance is that of A's samples, as if all weighed what
-// those of this thing do: so profiles at different intervals are fair to each
-// other. Samples count as far as they are independent of each other (see
-// [Profile]). Holm's procedure corrects for the number of things tested, which
-// are those with ten such samples or more; nothing else is ever significant.
+// The items are methods, edges and contexts. If the share of an item is the same in
+// both profiles, its samples fall to A and B by chance: the test is the exact one
+// of that binomial distribution, given their sum. The chance is A's part of all
+// samples, as if all samples weighed as much as the item's: so profiles at
+// different intervals compare fairly. Samples count as far as they are independent
+// of each other (see [Profile]). Holm's procedure corrects for the number of items
+// tested. Only items with ten independent samples or more are tested; no other item
+// is ever significant.
 //
-// Methods and edges are over full totals, also in pruned maps. Contexts are the
-// kept ones. A context is not listed if one that it calls makes three quarters of
-// its change or more, and is as significant: the change is that one's.
+// Methods and edges have their full totals, also in pruned maps. Contexts are the
+// ones that were kept. A context is not listed if one of its callees makes three
+// quarters of its change or more, and is as significant: the change is listed
+// there.
 //
 // The error wraps [ErrEmpty] or, where the profiles measure different things,
 // [ccmap.ErrUnlike], or says which option makes no sense.
@@ -124,9 +129,197 @@ func Differences(a, b *ccmap.Snapshot, o DiffOptions) (Diff, error) {
 	x := t.tallies()
 	methods, edges := t.once(x)
 	callers := t.callers(x, t.joined())
-	w := witness{t, o}
+	w := judge{t, o}
 	d.Methods = w.changes(methods, nil, func(i int) []Frame { return []Frame{t.declaration(uint32(i))} })
 	d.Edges = w.changes(edges, nil, t.edgeFrames)
 	d.Contexts = w.changes(x, callers, t.contextFrames)
 	return d, nil
+}
+
+// leastObservations is how many independent samples an item needs, in both profiles
+// together, for a test. If all ten are in one of two equal profiles, the chance is
+// 1 in 500.
+const leastObservations = 10
+
+// mostPassed is the part of a context's change that a callee must make to stand for
+// the context.
+const mostPassed = 0.75
+
+// judge tests changes.
+type judge struct {
+	*tries
+	DiffOptions
+}
+
+// changes judges all items of a kind by their tallies. Above maps each item to its
+// caller, or is nil if items have none; path describes an item.
+func (w judge) changes(tallies []tally, above []uint32, path func(i int) []Frame) Changes {
+	p, tested := w.probabilities(tallies)
+	all := make([]change, 0, len(tallies))
+	for i, x := range tallies {
+		if x.observations != (value{}) {
+			all = append(all, w.change(i, x, p[i]))
+		}
+	}
+	found := Changes{List: []Change{}, Tested: tested, Detectable: w.detectable(tested)}
+	list := w.listed(all, above, len(tallies))
+	for _, c := range list {
+		if c.Significant {
+			found.Significant++
+		}
+	}
+	for _, c := range w.cut(&found, list, path) {
+		c.Path = path(c.item)
+		found.List = append(found.List, c.Change)
+	}
+	return found
+}
+
+// change is a Change and the number of its item.
+type change struct {
+	Change
+	item int
+}
+
+func (w judge) change(i int, x tally, p float64) change {
+	a := 100 * float64(x.value.a) / float64(w.weight.of(w.a.Total()))
+	b := 100 * float64(x.value.b) / float64(w.weight.of(w.b.Total()))
+	return change{Change{
+		ShareA: a, ShareB: b, Points: b - a,
+		SamplesA: int64(x.observations.a), SamplesB: int64(x.observations.b),
+		P: p, Significant: p < w.Level && math.Abs(b-a) >= w.Least,
+	}, i}
+}
+
+// probabilities returns the corrected probabilities of all items, and how many were
+// tested.
+func (w judge) probabilities(tallies []tally) (p []float64, tested int) {
+	p = make([]float64, len(tallies))
+	var items []int
+	var raw []float64
+	for i, x := range tallies {
+		p[i] = 1
+		if float64(x.observations.a)/w.a.effect+float64(x.observations.b)/w.b.effect >= leastObservations {
+			items = append(items, i)
+			raw = append(raw, w.test(x))
+		}
+	}
+	holm(raw)
+	for k, i := range items {
+		p[i] = raw[k]
+	}
+	return p, len(items)
+}
+
+// test returns the probability of a split like the split of an item's samples, by
+// chance. The binomial test takes samples to be rare. An item with more than half
+// of all samples is not rare: then the test is of the samples without the item.
+func (w judge) test(x tally) float64 {
+	a, b := float64(x.observations.a)/w.a.effect, float64(x.observations.b)/w.b.effect
+	allA, allB := w.a.independentLike(x.value.a, x.observations.a, w.weight), w.b.independentLike(x.value.b, x.observations.b, w.weight)
+	if a+b > (allA+allB)/2 {
+		a, b = max(allA-a, 0), max(allB-b, 0)
+	}
+	return binomialTest(a, b, allA/(allA+allB), allB/(allA+allB))
+}
+
+// independentLike returns how many independent samples the profile would have if
+// all weighed as much as the samples of an item.
+func (s side) independentLike(value, observations uint64, w Weight) float64 {
+	if value == 0 || observations == 0 {
+		return s.independent
+	}
+	return float64(w.of(s.Total())) / float64(value) * float64(observations) / s.effect
+}
+
+// detectable returns the change in points that an item with a share of 10 % needs
+// to be significant nine times in ten. It takes the normal distribution for the
+// binomial.
+func (w judge) detectable(tested int) float64 {
+	if tested == 0 {
+		return 0
+	}
+	const share, missed = 0.1, 0.1
+	deviation := math.Sqrt(share * (1/w.a.independent + 1/w.b.independent))
+	return min(100, max(100*deviation*(exceeded(w.Level/2/float64(tested))+exceeded(missed)), w.Least))
+}
+
+// exceeded returns the value that a normally distributed number of variance 1
+// exceeds with probability p.
+func exceeded(p float64) float64 { return math.Sqrt2 * math.Erfcinv(2*p) }
+
+// listed returns the changes to list: it leaves out every change that another one
+// stands for.
+func (w judge) listed(all []change, above []uint32, items int) []change {
+	spoken := w.spokenFor(all, above, items)
+	return slices.DeleteFunc(all, func(c change) bool {
+		return c.Points == 0 || !w.All && !c.Significant || spoken != nil && spoken[c.item]
+	})
+}
+
+// spokenFor reports, by item, whether a callee stands for the change of the item.
+func (w judge) spokenFor(all []change, above []uint32, items int) []bool {
+	if above == nil {
+		return nil
+	}
+	byItem := make([]Change, items)
+	for _, c := range all {
+		byItem[c.item] = c.Change
+	}
+	spoken := make([]bool, items)
+	for _, c := range all {
+		caller := byItem[above[c.item]]
+		if c.Points*caller.Points > 0 && math.Abs(c.Points) >= mostPassed*math.Abs(caller.Points) &&
+			(c.Significant || !caller.Significant) {
+			spoken[above[c.item]] = true
+		}
+	}
+	return spoken
+}
+
+// cut sorts changes by size, and equal ones by path, and drops the changes beyond
+// the limit.
+func (w judge) cut(found *Changes, list []change, path func(int) []Frame) []change {
+	slices.SortFunc(list, func(c, d change) int {
+		order := cmp.Or(cmp.Compare(math.Abs(d.Points), math.Abs(c.Points)), cmp.Compare(c.P, d.P))
+		if order == 0 {
+			order = slices.CompareFunc(path(c.item), path(d.item), Frame.compare)
+		}
+		return order
+	})
+	if w.Limit > 0 && len(list) > w.Limit {
+		found.More = len(list) - w.Limit
+		list = list[:w.Limit]
+	}
+	return list
+}
+
+func (t *tries) edgeFrames(i int) []Frame {
+	e := t.edges[i]
+	return []Frame{t.declaration(e.callee), t.call(e.caller, e.offset)}
+}
+
+// contextFrames returns the path of the last node of a compressed path.
+func (t *tries) contextFrames(i int) []Frame {
+	v := t.last[i]
+	return t.frames(path{v, t.depth[v] - 1})
+}
+
+// holm corrects probabilities for their number (Holm, Scand. J. Statist. 6, 1979).
+// The chance that any true null hypothesis gets a probability under α is at most α,
+// however the hypotheses depend on each other. Paths depend strongly, as one
+// contains another. Corrections that bound the share of false findings (Benjamini
+// and Hochberg) would not do: one real change shows in a hundred paths, and would
+// let others through.
+func holm(p []float64) {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	least := 0.0
+	for rank, i := range order {
+		least = max(least, min(1, p[i]*float64(len(p)-rank)))
+		p[i] = least
+	}
 }

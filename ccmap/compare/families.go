@@ -10,25 +10,25 @@ import (
 // places: sub-paths of one path that end with its innermost frame.
 type Family struct {
 	Path   []Frame `json:"path"`   // the longest of them, innermost frame first
-	Paths  uint64  `json:"paths"`  // how many they are, from 1
-	Points float64 `json:"points"` // of the 100 − Contexts.Percent points that the profiles differ by
+	Paths  uint64  `json:"paths"`  // the number of contexts, from 1
+	Points float64 `json:"points"` // its part of the 100 − Contexts.Percent points of difference between the profiles
 
 	// ShareA and ShareB are percentages of the profiles' weights; under recursion,
 	// a sample counts once for each occurrence of the path.
 	ShareA   float64 `json:"share_a"`
 	ShareB   float64 `json:"share_b"`
-	SamplesA int64   `json:"samples_a"` // behind the shares; by activations, calls
+	SamplesA int64   `json:"samples_a"` // that the shares were computed from; by activations, calls
 	SamplesB int64   `json:"samples_b"`
 }
 
 // mostFamilies is how many families a verdict names.
 const mostFamilies = 10
 
-// families returns those that account for most of the points by which the overlap
-// of contexts falls short of 100: Σ over all counters of |a/A − b/B|/2. It
-// overwrites c.
+// families returns the families that account for most of the difference between 100
+// and the overlap of contexts: Σ over all counters of |a/A − b/B|/2. It overwrites
+// c.
 func (t *tries) families(c *counts) []Family {
-	t.observe(c)
+	t.countValues(c)
 	found := t.largest(c)
 	families := make([]Family, len(found))
 	for i, f := range found {
@@ -40,23 +40,23 @@ func (t *tries) families(c *counts) []Family {
 			ShareB: 100 * f.sum.b.float() / float64(t.weight.of(t.b.Total())),
 		}
 	}
-	t.observeThings(c)
+	t.countObservations(c)
 	t.include(c.nodes)
 	methods := t.total(c).methods
 	for i, f := range found {
-		things := methods[f.method]
+		observations := methods[f.method]
 		if f.end > 0 {
-			things = t.sum(c.nodes, f.first, f.end)
+			observations = t.sum(c.nodes, f.first, f.end)
 		}
-		families[i].SamplesA, families[i].SamplesB = things.a.int64(), things.b.int64()
+		families[i].SamplesA, families[i].SamplesB = observations.a.int64(), observations.b.int64()
 	}
 	return families
 }
 
-// family is one in the making.
+// family is a Family with the places of its nodes.
 type family struct {
 	path
-	first, end uint32 // places of the nodes at which it ends; 0: all those of the method
+	first, end uint32 // places of the nodes where it ends; 0: all nodes of the method
 	method     uint32
 	sum        pair
 	paths      uint64
@@ -72,13 +72,13 @@ func (t *tries) framesOf(f family) []Frame {
 
 // sum returns the sum of values from one place up to another.
 func (t *tries) sum(x values, first, end uint32) (sum pair) {
-	for _, s := range t.stretchAt[first:end] {
+	for _, s := range t.compressedAt[first:end] {
 		sum = sum.add(x.at(s))
 	}
 	return sum
 }
 
-// largest returns the families of most points, the largest first.
+// largest returns the families with the most points, the largest first.
 func (t *tries) largest(c *counts) []family {
 	best := ranking{tries: t, all: t.include(c.nodes)}
 	places, own := t.ownPaths()
@@ -98,13 +98,13 @@ func (t *tries) largest(c *counts) []family {
 	return best.families
 }
 
-// ownPaths returns, by stretch, how many paths end in it that end nowhere else, and
-// the place of the last node at which one does; 0 if there is none.
+// ownPaths returns, by compressed path, how many paths end in it and nowhere else,
+// and the place of the last node where one does; 0 if there is no such path.
 func (t *tries) ownPaths() (last []uint32, own []uint64) {
 	joined := t.joined()
 	last, own = make([]uint32, len(joined)), make([]uint64, len(joined))
 	for place := 1; place < len(t.nodes); place++ {
-		v, s := t.nodes[place], joined[t.stretchAt[place]]
+		v, s := t.nodes[place], joined[t.compressedAt[place]]
 		paths := t.depth[v] - 1 - t.common(place)
 		own[s] += uint64(paths)
 		if paths > 0 && (last[s] == 0 || t.depth[v] > t.depth[t.nodes[last[s]]]) {
@@ -114,7 +114,7 @@ func (t *tries) ownPaths() (last []uint32, own []uint64) {
 	return last, own
 }
 
-// ranking keeps the families of most points, in their order.
+// ranking keeps the families with the most points, in their order.
 type ranking struct {
 	*tries
 	all      pair
@@ -135,7 +135,7 @@ func (r *ranking) offer(f family) {
 	r.families = slices.Insert(r.families, at, f)
 }
 
-// compare puts the family of more points first, and equal ones in the order of
+// compare puts the family with more points first, and equal ones in the order of
 // their paths.
 func (r *ranking) compare(f, g family) int {
 	if order := cmp.Or(cmp.Compare(g.points, f.points), cmp.Compare(g.paths, f.paths)); order != 0 {

@@ -1,6 +1,9 @@
 package compare
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Result of a comparison of profile A with profile B. Its JSON form is stable:
 // fields may be added.
@@ -14,22 +17,21 @@ type Result struct {
 	Edges    Overlap `json:"edges"`    // one for each caller, offset and callee
 	Contexts Overlap `json:"contexts"` // the full CC-Map: one for each sub-path of a stack, the two above among them
 
-	// Correlation of the method totals, −1 to 1, over the methods that either
-	// profile holds; absent in one counts as 0 there. It is carried by the few
-	// hottest methods: 0.99 beside an overlap of 67 % is no contradiction.
-	// Where all methods of a profile have the same total no correlation is
-	// defined: it is given as 1 if that is so in both profiles and as 0 if it
-	// is so in one.
+	// Correlation of the method totals, −1 to 1, over the methods of either profile; a
+	// method that one lacks counts as 0 there. The few hottest methods decide it: 0.99
+	// beside an overlap of 67 % is no contradiction. If all methods of a profile have
+	// the same total, no correlation is defined: it is 1 if both profiles are like that,
+	// and 0 if one is.
 	Pearson  float64 `json:"pearson"`
-	Spearman float64 `json:"spearman"` // of ranks, ties having their average
+	Spearman float64 `json:"spearman"` // of ranks; ties have their average
 
 	Coverage Coverage `json:"coverage"`
 
 	Verdict   Verdict `json:"verdict"`
 	VerdictBy string  `json:"verdict_by"` // "contexts", or "edges" if contexts were pruned
 	Tolerance float64 `json:"tolerance"`  // points, see [Options]
-	// Families are the contexts that account for most of the difference, the
-	// largest first: at most ten, none unless the verdict is [Differs], nor where
+	// Families are the contexts that account for most of the difference, the largest
+	// first, at most ten. They are empty unless the verdict is [Differs], and empty where
 	// contexts were pruned. Then [Differences] of methods and edges says more.
 	Families []Family `json:"families,omitempty"`
 
@@ -44,10 +46,10 @@ type Result struct {
 
 // Profile describes one side of a comparison.
 type Profile struct {
-	Samples          int64         `json:"samples"`        // behind the profile; with few, read the floor first
-	Independent      int64         `json:"independent"`    // samples that would say as much if they all were independent
+	Samples          int64         `json:"samples"`        // of the profile; if there are few, read the floor first
+	Independent      int64         `json:"independent"`    // the effective sample size: as many independent samples would say as much
 	Weight           int64         `json:"weight"`         // by Result.Weight: samples, activations, or in the profile's unit, for example ns
-	Pruned           float64       `json:"pruned"`         // percent of the weight, whose contexts were pruned: it counts for kept callers
+	Pruned           float64       `json:"pruned"`         // percent of the weight whose contexts were pruned: it counts for kept callers
 	Start            time.Time     `json:"start,omitzero"` // of sampling, UTC; zero where unknown
 	Duration         time.Duration `json:"duration_ns"`    // wall time sampled, ns; 0 where unknown
 	ActivationsExact bool          `json:"activations_exact"`
@@ -61,45 +63,43 @@ type Profile struct {
 // Overlap is the agreement of two profiles over one set of counters. All
 // figures but Counters are percentages, 0 to 100.
 type Overlap struct {
-	// Percent is exact but for the rounding of a float64: 100 if and only if
-	// all weights are equal (to within that rounding), the same in both
-	// directions. Where neither profile has a counter of the kind they agree,
-	// and it is 100; where only one has, it is 0.
+	// Percent is exact but for the rounding of a float64: 100 if and only if all weights
+	// are equal (to within that rounding), and the same in both directions. If neither
+	// profile has a counter of the kind, it is 100; if only one has, it is 0.
 	Percent float64 `json:"percent"`
 
-	// Floor is what noise alone makes of this overlap: the lower of FloorA and
-	// FloorB, for the noisier profile limits what the two can agree on.
-	// FloorA is what two random halves of profile A overlap, which stand for
-	// its samples taken alternately, repetitions of an activation together. The
-	// halves have half the samples, so two whole profiles of one behaviour overlap
-	// more than their floor: see Expected. It is the mean of eight splits, of fewer
-	// the more samples there are, of one if over 5,000 are independent. Another seed
-	// moves a floor by about 0.6 points at 50 samples, 0.3 at 400, 0.2 from 1,000 on.
+	// Floor is the lower of FloorA and FloorB, as the noisier profile limits the overlap.
+	// FloorA is the overlap of two random halves of profile A. They stand for its samples
+	// taken alternately; repetitions of an activation stay together. The halves have half
+	// the samples, so two whole profiles of one behaviour overlap more than their floor:
+	// see Expected. A floor is the mean of eight splits, of fewer if there are more
+	// samples, of one if over 5,000 are independent. Another seed moves a floor by about
+	// 0.6 points at 50 samples, 0.3 at 400, 0.2 from 1,000 on.
 	Floor  float64 `json:"floor"`
 	FloorA float64 `json:"floor_a"`
 	FloorB float64 `json:"floor_b"`
 
-	// Expected is what two profiles of one behaviour would overlap if they had the
-	// sizes of these, and Deviation by how much that varies, in points: mean and
-	// standard deviation of eight draws from both profiles' samples together, or of
-	// four if both profiles have 10,000 independent samples.
+	// Expected is the overlap of two profiles of one behaviour with the sizes of these.
+	// Deviation is how much it varies, in points. They are mean and standard deviation of
+	// eight draws from both profiles' samples together, or of four if both profiles have
+	// 10,000 independent samples.
 	Expected  float64 `json:"expected"`
 	Deviation float64 `json:"deviation"`
-	// Interval is by how many points an overlap of one behaviour falls short of
-	// Expected once in a hundred times: some three to five deviations, as there are
-	// few draws. The verdict is by it.
+	// Interval is how many points below Expected an overlap of one behaviour is once in a
+	// hundred times: three to five deviations, as there are few draws. The verdict uses
+	// it.
 	Interval float64 `json:"interval"`
-	// Unexplained is by how many points Percent falls short of what noise makes of
-	// an overlap in 99 of 100 comparisons of one behaviour with itself.
+	// Unexplained is how many points Percent is below Expected − Interval, which 99 of
+	// 100 comparisons of one behaviour with itself reach.
 	Unexplained float64 `json:"unexplained"`
 
-	// Counters is how many counters were compared: those that at least one of
-	// the profiles has.
+	// Counters is how many counters were compared: all that at least one of the profiles
+	// has.
 	Counters uint64 `json:"counters"`
 }
 
-// Coverage says how many of one profile's hot edges the other has at all. An
-// edge is hot if its weight is at least Tau · that of the hottest edge.
+// Coverage says how many of one profile's hot edges the other has at all. An edge is
+// hot if its weight is at least Tau · the weight of the hottest edge.
 type Coverage struct {
 	Tau  float64 `json:"tau"`   // over 0, up to 1
 	HotA int     `json:"hot_a"` // hot edges of A
@@ -108,4 +108,118 @@ type Coverage struct {
 	// where there are none.
 	AB float64 `json:"ab"`
 	BA float64 `json:"ba"`
+}
+
+// Verdict is the result of a comparison in one word.
+type Verdict uint8
+
+const (
+	// TooFew says that two profiles of these sizes could not show whether they
+	// differ.
+	TooFew Verdict = iota
+	// Same says that noise, and the tolerance, explain how far they differ.
+	Same
+	// Differs says that noise and the tolerance do not explain it.
+	Differs
+)
+
+var verdicts = [...]string{TooFew: "too few samples to tell", Same: "same within noise", Differs: "differs"}
+
+// String returns "too few samples to tell", "same within noise" or "differs".
+func (v Verdict) String() string {
+	if int(v) < len(verdicts) {
+		return verdicts[v]
+	}
+	return fmt.Sprintf("Verdict(%d)", uint8(v))
+}
+
+// MarshalText returns the text of [Verdict.String].
+func (v Verdict) MarshalText() ([]byte, error) {
+	if int(v) >= len(verdicts) {
+		return nil, fmt.Errorf("encode verdict: %v is not a verdict", v)
+	}
+	return []byte(v.String()), nil
+}
+
+// UnmarshalText accepts the output of [Verdict.MarshalText].
+func (v *Verdict) UnmarshalText(text []byte) error {
+	for i, s := range verdicts {
+		if s == string(text) {
+			*v = Verdict(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("decode verdict: %q is not a verdict", text)
+}
+
+// judge adds floors, noise and the verdict to a result. It overwrites c.
+func (t *tries) judge(r *Result, c *counts, o Options) {
+	floorA, floorB := t.floor(t.a, c, o.Seed), t.floor(t.b, c, o.Seed)
+	r.Methods.setFloors(floorA.methods, floorB.methods)
+	r.Edges.setFloors(floorA.edges, floorB.edges)
+	r.Contexts.setFloors(floorA.contexts, floorB.contexts)
+	same := t.noises(c, o.Seed)
+	r.Methods.setNoise(same.methods)
+	r.Edges.setNoise(same.edges)
+	r.Contexts.setNoise(same.contexts)
+	r.Tolerance = o.Tolerance
+	r.decide()
+	if r.Verdict == Differs && r.VerdictBy == byContexts {
+		r.Families = t.families(c)
+	}
+}
+
+func (o *Overlap) setFloors(a, b float64) {
+	o.FloorA, o.FloorB = a, b
+	o.Floor = min(o.FloorA, o.FloorB)
+}
+
+func (o *Overlap) setNoise(n noise) {
+	o.Expected, o.Deviation, o.Interval = n.mean, n.deviation, n.mean-n.least()
+	o.Unexplained = max(0, n.least()-o.Percent)
+}
+
+// Requirements of a verdict. With a hundred independent samples the share of a context
+// of 10 % is typically 3 points off. If noise alone reduces the overlap to less than
+// half, or makes it uncertain by some 10 points, ordinary differences do not show.
+const (
+	leastIndependent = 100
+	leastExpected    = 50.0
+	mostDeviation    = 3.0
+)
+
+// Decisive returns the overlap that decides the verdict. The overlap of contexts is
+// the finest: methods and edges are among its counters. Where contexts were pruned
+// it is the overlap of edges, which lost nothing. Two profiles of one behaviour
+// differed by 2 points of contexts more than noise explains with 20 % pruned, and
+// by 23 with 60 %.
+func (r *Result) Decisive() Overlap {
+	if r.VerdictBy == byEdges {
+		return r.Edges
+	}
+	return r.Contexts
+}
+
+// Values of VerdictBy.
+const (
+	byContexts = "contexts"
+	byEdges    = "edges"
+)
+
+func (r *Result) decide() {
+	r.VerdictBy = byContexts
+	if r.A.Pruned > 0 || r.B.Pruned > 0 {
+		r.VerdictBy = byEdges
+	}
+	o := r.Decisive()
+	switch {
+	case min(r.A.Independent, r.B.Independent) < leastIndependent:
+		r.Verdict = TooFew
+	case o.Unexplained > r.Tolerance:
+		r.Verdict = Differs
+	case o.Expected < leastExpected || o.Deviation > mostDeviation:
+		r.Verdict = TooFew
+	default:
+		r.Verdict = Same
+	}
 }

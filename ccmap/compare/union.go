@@ -1,29 +1,32 @@
 package compare
 
-import "github.com/ccmapd/ccmapd/ccmap"
+import (
+	"cmp"
 
-// edge is a caller, a call site in it and a callee, as dense numbers of
-// methods that hold for both profiles. An outermost frame is entered by an edge
-// from nobody.
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// edge is a caller, a call site in it and a callee, as dense numbers of methods
+// that hold for both profiles. The caller of an outermost frame is noMethod.
 type edge struct{ caller, offset, callee uint32 }
 
-const nobody = 1<<32 - 1
+const noMethod = 1<<32 - 1
 
-func (e edge) outermost() bool { return e.caller == nobody }
+func (e edge) outermost() bool { return e.caller == noMethod }
 
-// union is the trie of the stacks of both profiles. Node 0 is above the
-// outermost frames; a parent's number is smaller than its children's. No two
-// children of a node have the same edge.
+// union is the trie of the stacks of both profiles. Node 0 is above the outermost
+// frames; a parent's number is smaller than its children's. No two children of a
+// node have the same edge.
 //
-// The nodes that one stack adds follow each other, as in the maps themselves:
-// the common child of node v is v+1. Only the others are in branches.
+// The nodes that one stack adds follow each other, as in the maps themselves: the
+// common child of node v is v+1. Only the others are in branches.
 type union struct {
 	parent []uint32 // by node
 	edge   []uint32 // by node: number of the edge from its parent; 0 for node 0
-	depth  []uint32 // by node: methods on its path, which is how many counters end at it
+	depth  []uint32 // by node: methods on its path, and so the number of counters that end at it
 	edges  []edge   // by number
 
-	described     [][]description // by number of a method: of every profile that has it
+	described     [][]description // by number of a method: its descriptions, one for every profile that has it
 	methodNumbers map[methodKey]uint32
 	edgeNumbers   map[edge]uint32
 	branches      map[branch]uint32
@@ -31,7 +34,7 @@ type union struct {
 
 type methodKey struct{ name, signature string }
 
-// description is where a method is described.
+// description is a place where a method is described.
 type description struct {
 	names *ccmap.Names
 	id    ccmap.MethodID
@@ -39,7 +42,7 @@ type description struct {
 
 type branch struct{ parent, edge uint32 }
 
-// newUnion returns a union of node 0, with room for so many nodes.
+// newUnion returns a union of node 0, with room for a number of nodes.
 func newUnion(nodes int) *union {
 	u := &union{
 		parent:        make([]uint32, 1, nodes),
@@ -49,26 +52,26 @@ func newUnion(nodes int) *union {
 		edgeNumbers:   make(map[edge]uint32),
 		branches:      make(map[branch]uint32),
 	}
-	u.number(edge{nobody, ccmap.NoOffset, nobody})
+	u.number(edge{noMethod, ccmap.NoOffset, noMethod})
 	return u
 }
 
-// add lays the stacks of a profile over the union, and returns the union's
-// node for each of the profile's; methods are its methods' numbers. A position
-// has its method's node. An absorbed method and everything below it have its
-// caller's, or node 0 where calls are counted: a call of an absorbed method is
-// none of its caller's.
+// add lays the stacks of a profile over the union, and returns the union's node for
+// each node of the profile; methods are the numbers of the profile's methods. A
+// position has its method's node. An absorbed method and everything below it have
+// the caller's node, or node 0 if calls are counted: a call of an absorbed method
+// does not count for its caller.
 func (u *union) add(s *ccmap.Snapshot, methods []uint32, w Weight) []uint32 {
 	placed := make([]uint32, s.Len())
-	inside := newBitset(s.Len()) // an absorbed method
+	inside := make([]bool, s.Len()) // by node: in an absorbed method
 	for n := range s.Nodes() {
 		at := placed[n.Parent]
 		if n.Method != ccmap.NoMethod {
-			if methods[n.Method] == absorbed || inside.has(uint32(n.Parent)) {
-				inside.add(uint32(n.ID))
+			if methods[n.Method] == absorbed || inside[n.Parent] {
+				inside[n.ID] = true
 			}
 			switch {
-			case !inside.has(uint32(n.ID)):
+			case !inside[n.ID]:
 				at = u.child(at, n.Offset, methods[n.Method])
 			case !w.inclusive():
 				at = 0
@@ -79,9 +82,9 @@ func (u *union) add(s *ccmap.Snapshot, methods []uint32, w Weight) []uint32 {
 	return placed
 }
 
-// absorbed is the number of all methods that count for their callers. What hangs
-// at [ccmap.PrunedName] always does.
-const absorbed = nobody - 1
+// absorbed is the number of all methods that count for their callers.
+// [ccmap.PrunedName] is always one.
+const absorbed = noMethod - 1
 
 // methods numbers the methods of a table, by their ids in it.
 func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []uint32 {
@@ -144,3 +147,56 @@ func (u *union) number(e edge) uint32 {
 }
 
 func (u *union) len() int { return len(u.parent) }
+
+// Frame is one frame of a path.
+type Frame struct {
+	Method    string `json:"method"`
+	Signature string `json:"signature,omitempty"`
+	File      string `json:"file,omitempty"` // empty where unknown
+	Line      int32  `json:"line,omitempty"` // of the call or, in the innermost frame, of the declaration; 0 where unknown
+
+	// Position is the offset of a call, as ccmap.Coordinate prints it, if the line is
+	// unknown or may have several calls; else empty.
+	Position string `json:"position,omitempty"`
+}
+
+func (f Frame) compare(o Frame) int {
+	return cmp.Or(cmp.Compare(f.Method, o.Method), cmp.Compare(f.Signature, o.Signature), cmp.Compare(f.Line, o.Line), cmp.Compare(f.Position, o.Position))
+}
+
+// path is the path that ends at a node and begins a number of edges above it.
+type path struct{ node, edges uint32 }
+
+// frames returns the frames of a path, innermost first.
+func (u *union) frames(p path) []Frame {
+	frames := make([]Frame, 0, p.edges+1)
+	frames = append(frames, u.declaration(u.edges[u.edge[p.node]].callee))
+	for v := p.node; uint32(len(frames)) <= p.edges; v = u.parent[v] {
+		e := u.edges[u.edge[v]]
+		frames = append(frames, u.call(e.caller, e.offset))
+	}
+	return frames
+}
+
+// declaration describes a method, like the first profile that has it.
+func (u *union) declaration(method uint32) Frame {
+	m := u.described[method][0].method()
+	return Frame{Method: m.Name, Signature: m.Signature, File: m.File, Line: m.StartLine}
+}
+
+// call describes a method at a call, whose line may be known to one profile only.
+func (u *union) call(method, offset uint32) Frame {
+	f := u.declaration(method)
+	f.Line = 0
+	for _, d := range u.described[method] {
+		if f.Line = d.names.Line(ccmap.Frame{Method: d.id, Offset: offset}); f.Line != 0 {
+			break
+		}
+	}
+	if c := u.described[method][0].method().Coordinate; f.Line == 0 || c != ccmap.CoordinateLine {
+		f.Position = c.Format(offset)
+	}
+	return f
+}
+
+func (d description) method() ccmap.Method { return d.names.At(d.id) }

@@ -36,7 +36,7 @@ func TestDesignEffect(t *testing.T) {
 		{"both", ccmap.Meta{Known: 30, Repeated: 10, Interval: changed, Duration: 2 * s}, ByTime, 800.0 / 256},
 		{"hostile", ccmap.Meta{Interval: []ccmap.IntervalChange{{At: s, Interval: -1}, {At: -s}}, Duration: 2 * s}, ByTime, 1},
 	} {
-		if got := newEvidence(test.meta, test.weight, nil).effect; math.Abs(got-test.want) > 1e-9 {
+		if got := newSampleSize(test.meta, test.weight, nil).effect; math.Abs(got-test.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}
@@ -47,20 +47,20 @@ func TestDesignEffect(t *testing.T) {
 func TestVisits(t *testing.T) {
 	t.Parallel()
 	const r, contexts = 0.4, 200_000
-	toss := rand.New(rand.NewPCG(1, 1))
+	random := rand.New(rand.NewPCG(1, 1))
 	var at []counted
 	var samples, once [few + 1]float64 // contexts by their samples
 	for i := range contexts {
 		visited := []int{1, 1, 1, 1, 1, 2, 2, 2, 3, 3}[i%10]
 		n := visited
 		for left := visited; left > 0; {
-			if toss.Float64() < r {
+			if random.Float64() < r {
 				n++
 			} else {
 				left--
 			}
 		}
-		at = append(at, counted{things: uint64(n)})
+		at = append(at, counted{observations: uint64(n)})
 		if n <= few {
 			samples[n]++
 			if visited == 1 {
@@ -73,14 +73,14 @@ func TestVisits(t *testing.T) {
 		if got, want := v[n][1], once[n]/samples[n]; math.Abs(got-want) > 0.05 {
 			t.Errorf("%d samples: once with probability %.3f, want %.3f", n, got, want)
 		}
-		if k, known := v.draw(uint64(n), toss); !known || k < 1 || k > uint64(n) {
+		if k, known := v.draw(uint64(n), random); !known || k < 1 || k > uint64(n) {
 			t.Errorf("%d samples: drew %d visits", n, k)
 		}
 	}
-	if _, known := v.draw(few+1, toss); known {
+	if _, known := v.draw(few+1, random); known {
 		t.Error("visits of many samples are known")
 	}
-	if _, known := visits(nil).draw(1, toss); known {
+	if _, known := visits(nil).draw(1, random); known {
 		t.Error("visits are known where nothing repeats")
 	}
 }

@@ -2,10 +2,74 @@ package compare
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"pgregory.net/rapid"
 )
+
+// TestFirst checks that the samples of the first side have the mean of the binomial
+// distribution and the effect times its variance, on both sides of manyTrials. With an
+// effect over 1 that takes some samples.
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		n              uint64
+		chance, effect float64
+	}{
+		{1, 0.5, 1}, {5, 0.5, 1}, {100, 0.5, 1}, {manyTrials, 0.5, 1}, {manyTrials + 1, 0.5, 1}, {1 << 40, 0.5, 1},
+		{100, 0.1, 1}, {5000, 0.9, 1}, {manyTrials, 0.5, 3}, {manyTrials + 1, 0.2, 3}, {manyTrials, 0.2, 5},
+	} {
+		const trials = 4000
+		random := resampler{rand.New(rand.NewPCG(test.n, 1)), test.chance, sampleSize{effect: test.effect}}
+		var sum, squares float64
+		for range trials {
+			off := float64(random.first(test.n)) - float64(test.n)*test.chance
+			sum += off
+			squares += off * off
+		}
+		deviation := math.Sqrt(float64(test.n) * test.chance * (1 - test.chance) * test.effect)
+		if mean := sum / trials / deviation; math.Abs(mean) > 5/math.Sqrt(trials) {
+			t.Errorf("%+v: mean is %.3f deviations off", test, mean)
+		}
+		if ratio := squares / trials / (deviation * deviation); math.Abs(ratio-1) > 0.15 {
+			t.Errorf("%+v: variance is %.3f of what it should be", test, ratio)
+		}
+	}
+}
+
+// TestOneSample checks that one sample is independent, however large the effect.
+func TestOneSample(t *testing.T) {
+	t.Parallel()
+	random := resampler{rand.New(rand.NewPCG(1, 1)), 0.25, sampleSize{effect: 50}}
+	first := uint64(0)
+	for range 4000 {
+		first += random.first(1)
+	}
+	if first < 850 || first > 1150 {
+		t.Errorf("%d of 4000 first samples fall to the first side, want about 1000", first)
+	}
+}
+
+func TestShareIsInRange(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		random := resampler{
+			Rand:       rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)),
+			chance:     rapid.Float64Range(0, 1).Draw(t, "chance"),
+			sampleSize: sampleSize{effect: rapid.Float64Range(1, 200).Draw(t, "effect")},
+		}
+		value := rapid.Uint64Range(1, math.MaxInt64).Draw(t, "value")
+		n := rapid.Uint64Range(1, math.MaxInt64).Draw(t, "n")
+		if got := random.share(value, n); got > value {
+			t.Errorf("share of %d is %d", value, got)
+		}
+		if got := random.share(value, 1); got != 0 && got != value {
+			t.Errorf("share of an undivided %d is %d", value, got)
+		}
+	})
+}
 
 // flat returns a profile of so many methods, and samples of each.
 func flat(methods int, samples int64) *ccmap.Snapshot {
