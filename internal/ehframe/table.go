@@ -41,7 +41,7 @@ type span struct{ from, to int }
 // Bounds of the index: functions, of which the largest libraries have 300,000, and
 // CIEs, which linkers merge.
 const (
-	maxFuncs   = 1 << 21
+	maxFuncs   = 1 << 19
 	maxCommons = 1 << 12
 )
 

@@ -152,7 +152,7 @@ func (t *Table) loadLate(im *image, load func(*budget)) {
 	b.left -= time.Since(start)
 	im.held += before - b.hold
 	t.held += before - b.hold
-	if b.spent != nil {
+	if b.spent != nil && !b.ended() {
 		t.log.Warn("not all symbols", "file", im.path, "reason", b.spent)
 	}
 }

@@ -3,7 +3,7 @@
 // endless or contradict themselves. No compiler takes part, and none of them needs a
 // privilege: any user can have such a process, and wait for root to attach to it.
 //
-//  1. [Targets] lists them by name. A target's Write makes its file, which is sparse
+//  1. [All] lists them by name. A target's Write makes its file, which is sparse
 //     where it claims gigabytes.
 //  2. A file is built by a [program]: one piece of memory with a moduledata, a
 //     program counter table and code, by the layout of Go 1.26 (runtime.moduledata,

@@ -13,7 +13,8 @@ import (
 const (
 	base      = 0x400000
 	page      = 0x1000
-	header    = 0x40 // of an ELF file, bytes
+	first     = 0x10000 // of the moduledatas, from the base; before it are the headers
+	header    = 0x40    // of an ELF file, bytes
 	segment   = 0x38
 	section   = 0x40
 	dataSize  = 0x400 // of a moduledata, bytes, with room to spare
@@ -108,7 +109,7 @@ type layout struct {
 func (p *program) place() layout {
 	var l layout
 	l.tables = p.functionTable()
-	l.heads = base + page + align(uint64(p.modules)*dataSize, page)
+	l.heads = base + first + align(uint64(p.modules)*dataSize, page)
 	l.names = align(l.heads+uint64(p.modules)*tableHead, page)
 	l.files = l.names + align(uint64(len(p.names)), page)*uint64(p.repeat) + align(p.gap, page)
 	l.pctab = l.files + page
@@ -161,7 +162,7 @@ func (p *program) write(path string) error {
 		}
 	}
 	for i := range p.modules {
-		put(base+page+uint64(i)*dataSize, p.moduledata(l, i))
+		put(base+first+uint64(i)*dataSize, p.moduledata(l, i))
 		put(l.heads+uint64(i)*tableHead, p.tableHeader(l, i))
 	}
 	put(l.names, p.names)
@@ -207,7 +208,7 @@ func (p *program) moduledata(l layout, i int) []byte {
 	w.put64(160, l.text, l.text+uint64(len(p.text)), l.text)
 	w.put64(320, l.trees)
 	if i+1 < p.modules {
-		w.put64(584, base+page+uint64(i+1)*dataSize)
+		w.put64(584, base+first+uint64(i+1)*dataSize)
 	}
 	return w
 }
@@ -234,7 +235,7 @@ func (p *program) goSections(l layout) []part {
 		module = ".other"
 	}
 	return []part{
-		{name: module, typ: uint32(elf.SHT_PROGBITS), addr: base + page, size: dataSize, reuse: true},
+		{name: module, typ: uint32(elf.SHT_PROGBITS), addr: base + first, size: dataSize, reuse: true},
 		{name: ".gopclntab", typ: uint32(elf.SHT_PROGBITS), addr: l.heads, size: tableHead, reuse: true},
 		{name: ".go.buildinfo", typ: uint32(elf.SHT_PROGBITS), content: info},
 	}

@@ -24,8 +24,8 @@ const (
 	giga    = 1 << 30
 )
 
-// Targets returns all kinds.
-func Targets() []Target {
+// All returns all kinds.
+func All() []Target {
 	kinds := []struct {
 		name string
 		make func(*program)
@@ -65,13 +65,18 @@ func chained(p *program) {
 	p.gap = giga * 7 / 8
 }
 
-// debugBomb is of a Go version that has to be looked up in its debug information.
+// debugBomb is of a Go version that has to be looked up in its debug information,
+// which is compressed in the two ways there are: of the older one the size stands in
+// the content only.
 func debugBomb(p *program) {
 	p.version = "go1.99"
 	const claim = 16 * giga
+	old := append([]byte("ZLIB"), binary.BigEndian.AppendUint64(nil, claim)...)
+	old = append(old, zeros(claim)[24:]...)
 	p.sections = append(p.sections,
 		part{name: ".debug_abbrev", typ: uint32(elf.SHT_PROGBITS), content: []byte("\x01\x13\x00\x03\x08\x00\x00\x00")},
-		part{name: ".debug_info", typ: uint32(elf.SHT_PROGBITS), flags: uint64(elf.SHF_COMPRESSED), content: zeros(claim)},
+		part{name: ".debug_info", typ: uint32(elf.SHT_PROGBITS), flags: uint64(elf.SHF_COMPRESSED), content: zeros(giga / 8)},
+		part{name: ".zdebug_line", typ: uint32(elf.SHT_PROGBITS), content: old},
 	)
 }
 

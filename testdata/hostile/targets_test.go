@@ -16,7 +16,7 @@ import (
 // TestTargetsRun starts each kind. It must run on until it is killed.
 func TestTargetsRun(t *testing.T) {
 	t.Parallel()
-	for i, target := range Targets() {
+	for i, target := range All() {
 		path := filepath.Join(t.TempDir(), "target")
 		if err := target.Make().Write(path); err != nil {
 			t.Errorf("%s: %v", target.Name, err)
@@ -53,7 +53,7 @@ func TestSound(t *testing.T) {
 	}
 	defer f.Close()
 	s := f.Section(".go.module")
-	if s == nil || s.Addr != base+page {
+	if s == nil || s.Addr != base+first {
 		t.Errorf("section %+v", s)
 	}
 	info, err := f.Section(".go.buildinfo").Data()

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/report"
+	targets "github.com/ccmapd/ccmapd/testdata/hostile"
+)
+
+// targetsCampaign attaches to programs that are made to exhaust whoever reads their
+// symbols, and belong to a user without privileges.
+var targetsCampaign = campaign{
+	name:  "targets",
+	about: "attach to programs whose symbols are made to exhaust ccmapd",
+	example: `  go run ./scripts/hostile targets           all kinds, some minutes
+  go run ./scripts/hostile targets -only '*names*' -o ''
+                                             some, and print the table`,
+	head: []string{"target", "result", "`attach -d 1s` takes", "most memory", "slowest end after one SIGINT"},
+	run:  runTargets,
+}
+
+// Bounds of a session with a hostile target. Where others use the machine (-quick)
+// times are held tenfold only, which a hang exceeds.
+const (
+	targetMemory  = 256 << 20       // bytes
+	targetTime    = 6 * time.Second // the load, and a second of sampling
+	interruptTime = time.Second
+	targetAddress = 4 << 30 // RLIMIT_AS, bytes
+)
+
+// onlooker is a user whose programs root attaches to: nobody.
+const onlooker = 65534
+
+func runTargets(ctx context.Context, h *hostile) error {
+	folder := h.path("targets")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	maker, err := h.build(ctx, "targets/make", "./testdata/hostile/make")
+	if err != nil {
+		return err
+	}
+	for _, kind := range targets.All() {
+		if !h.wants(kind.Name) {
+			continue
+		}
+		if err := h.target(ctx, maker, kind.Name); err != nil {
+			return fmt.Errorf("%s: %w", kind.Name, err)
+		}
+	}
+	return nil
+}
+
+// target attaches to one kind: once for a second, and then until it is interrupted, at
+// several moments. Another process makes the target: the memory of this one would count
+// as ccmapd's, which is forked from it.
+func (h *hostile) target(ctx context.Context, maker, kind string) error {
+	file := h.path("targets", "target")
+	if out, err := exec.CommandContext(ctx, maker, kind, file).CombinedOutput(); err != nil {
+		return fmt.Errorf("make it: %w\n%s", err, out)
+	}
+	defer os.Remove(file)
+	cmd := exec.CommandContext(ctx, file)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: onlooker, Gid: onlooker}}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	slack := time.Duration(1)
+	if h.quick {
+		slack = 10
+	}
+	pid := strconv.Itoa(cmd.Process.Pid)
+	profile := h.path("targets", "profile.json")
+	o, err := h.child(ctx, limits{memory: targetAddress, time: 10 * targetTime}, h.ccmapd, "attach", pid, "-d", "1s", "-o", profile)
+	if err != nil {
+		return err
+	}
+	r := row{cells: []string{kind, o.result(), report.Seconds(o.took.Seconds()), fmt.Sprintf("%d MiB", o.rss>>20)}}
+	if o.timedOut || o.took > slack*targetTime {
+		r.miss("it took %v", o.took)
+	}
+	if o.rss > targetMemory {
+		r.miss("it had %d MiB", o.rss>>20)
+	}
+	if o.panicked() || o.signal != 0 {
+		r.miss("%s: %s", o.how(), tail(o.stderr))
+	}
+	moments := []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second}
+	if h.quick {
+		moments = moments[1:2]
+	}
+	slowest := time.Duration(0)
+	for _, moment := range moments {
+		took, err := h.interrupt(ctx, cmd.Process.Pid, profile, moment)
+		if err != nil {
+			return err
+		}
+		slowest = max(slowest, took)
+	}
+	r.cells = append(r.cells, report.Seconds(slowest.Seconds()))
+	if slowest > slack*interruptTime {
+		r.miss("it ended %v after SIGINT", slowest)
+	}
+	h.add(r)
+	return nil
+}
+
+// interrupt attaches, sends one SIGINT after some time, and returns how long ccmapd went
+// on from then.
+func (h *hostile) interrupt(ctx context.Context, pid int, profile string, after time.Duration) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*targetTime)
+	defer cancel()
+	s, err := h.attach(ctx, "prlimit --as="+strconv.Itoa(targetAddress), pid, profile)
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-s.ended: // the target's symbols cannot be loaded, or it has replaced itself
+		return 0, nil
+	case <-time.After(after):
+	}
+	began := time.Now()
+	s.signal(syscall.SIGINT)
+	<-s.ended
+	return time.Since(began), nil
+}
+
+// result says what came of a session: its error, or the reason that it is not whole.
+func (o outcome) result() string {
+	lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
+	last := lines[len(lines)-1]
+	switch {
+	case o.timedOut || o.signal != 0 || o.panicked():
+		return o.how()
+	case o.code != 0:
+		_, reason, _ := strings.Cut(last, "attach to process ")
+		_, reason, _ = strings.Cut(reason, ": ")
+		if reason == "" {
+			reason = last
+		}
+		return "error: " + reason
+	}
+	for _, line := range lines {
+		if _, reason, warns := strings.Cut(line, " reason="); warns {
+			return "profile, and a warning: " + strings.Trim(reason, `"`)
+		}
+	}
+	return "profile"
+}
