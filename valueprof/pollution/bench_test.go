@@ -9,8 +9,8 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
-// BenchmarkSites finds all call sites of a program of 500 methods, and divides those
-// of several receivers by three callers. The index of the snapshot is made before.
+// BenchmarkSites finds all call sites of a program of 500 methods, and divides the sites
+// with several receivers by three callers. The snapshot has its index already.
 func BenchmarkSites(b *testing.B) {
 	for _, samples := range []int{1_000, 20_000} {
 		b.Run(fmt.Sprintf("samples=%d/depth=40", samples), func(b *testing.B) {

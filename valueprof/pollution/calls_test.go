@@ -46,7 +46,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestShortContexts: where the stack ends, contexts have fewer callers.
+// TestShortContexts: contexts have fewer callers if the stack ends there.
 func TestShortContexts(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t)
@@ -72,8 +72,8 @@ func point(m *ccmap.Map, t rapid.TB, p ccmap.Point, values map[string]int64) ccm
 	return p
 }
 
-// TestUnnamed: what a table had no room for, or has forgotten, are more receivers.
-// What contexts know of them counts.
+// TestUnnamed: calls that a table had no room for, or has forgotten, have more
+// receivers. Contexts may still know them.
 func TestUnnamed(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t)
@@ -94,7 +94,8 @@ func TestUnnamed(t *testing.T) {
 	}
 }
 
-// TestForgottenTypeIsNoneLess: one type left of several is not one type.
+// TestForgottenTypeIsNoneLess: a site that has forgotten all types but one is not
+// monomorphic.
 func TestForgottenTypeIsNoneLess(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t)
@@ -107,7 +108,7 @@ func TestForgottenTypeIsNoneLess(t *testing.T) {
 	}
 }
 
-// TestFewCalls: a burst says little, whatever it has.
+// TestFewCalls: one burst is too little for a verdict.
 func TestFewCalls(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t, "main+1;f+1;A.Do 100")
@@ -122,7 +123,7 @@ func TestFewCalls(t *testing.T) {
 	}
 }
 
-// TestBurstsByChance: as calls of one burst may be from one loop, a context of a few
+// TestBurstsByChance: the calls of a burst may come from one loop, so a context of a few
 // bursts with one type says little.
 func TestBurstsByChance(t *testing.T) {
 	t.Parallel()
@@ -136,8 +137,8 @@ func TestBurstsByChance(t *testing.T) {
 	}
 }
 
-// TestOtherPoints: only caught calls are evidence of receivers here. The samples are
-// in the map, and counted there.
+// TestOtherPoints: only points of caught calls are evidence. The map itself counts the
+// samples.
 func TestOtherPoints(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t, "main+1;f+1;A.Do 100")
@@ -156,7 +157,7 @@ func TestOtherPoints(t *testing.T) {
 	}
 }
 
-// TestReceivers brings methods of the same type together, and no others.
+// TestReceivers: only methods of the same type become one receiver.
 func TestReceivers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -206,8 +207,8 @@ func TestReceivers(t *testing.T) {
 	}
 }
 
-// TestWrappersAreNoReceivers: a stack has a wrapper only where that was sampled
-// itself. The method that it calls is the receiver's.
+// TestWrappersAreNoReceivers: a sampled wrapper does not count. The method that it calls
+// counts.
 func TestWrappersAreNoReceivers(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t)
@@ -233,7 +234,7 @@ func TestWrappersAreNoReceivers(t *testing.T) {
 	}
 }
 
-// TestDecisive: the calls decide, unless the samples know more.
+// TestDecisive: caught calls decide unless the samples know more.
 func TestDecisive(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -273,8 +274,8 @@ func TestDecisive(t *testing.T) {
 	}
 }
 
-// TestAgree: only the same receivers and the same verdict make two kinds of evidence
-// one.
+// TestAgree: two kinds of evidence agree only with the same receivers and the same
+// verdict.
 func TestAgree(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -8,11 +8,11 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// Mix is what one call site, or one context of it, has called.
+// Mix counts the targets of a call site, or of one context of the site.
 type Mix struct {
 	Targets []Target // the heaviest first, then by method
-	// Unnamed counts calls of other targets, of which is not known which: a value
-	// table had no room for them, or has forgotten them since.
+	// Unnamed counts calls of unknown targets: a value table had no room for them, or
+	// has forgotten them.
 	Unnamed int64
 }
 
@@ -22,26 +22,26 @@ type Target struct {
 	Amount
 }
 
-// Amount is how much of something was observed.
+// Amount is an amount of observations.
 type Amount struct {
-	Weight int64 // what shares are of: ns of CPU time, or samples where there is no time; or calls
-	Seen   int64 // how often it was observed: samples, or calls
+	Weight int64 // the base of shares: ns of CPU time, samples if there is no time, or calls
+	Seen   int64 // number of observations: samples or calls
 }
 
-// Plus returns the sum. What would overflow stays at the largest number.
+// Plus returns the sum. An overflow stays at the largest number.
 func (a Amount) Plus(o Amount) Amount {
 	return Amount{addSaturated(a.Weight, o.Weight), addSaturated(a.Seen, o.Seen)}
 }
 
-// minus subtracts what is part of a.
+// minus subtracts a part of a.
 func (a Amount) minus(o Amount) Amount {
 	return Amount{max(a.Weight-o.Weight, 0), max(a.Seen-o.Seen, 0)}
 }
 
-// addSaturated adds two counts that are not negative.
+// addSaturated adds two counts ≥ 0.
 func addSaturated(a, b int64) int64 { return min(a, math.MaxInt64-b) + b }
 
-// Total returns the sum over all targets, unnamed ones among them.
+// Total returns the sum over all targets, with the unnamed ones.
 func (m Mix) Total() Amount {
 	total := Amount{m.Unnamed, m.Unnamed}
 	for _, t := range m.Targets {
@@ -50,7 +50,7 @@ func (m Mix) Total() Amount {
 	return total
 }
 
-// find returns what a method has of the mix: nothing, if it is not in it.
+// find returns the amount of a method, 0 if the mix does not have it.
 func (m Mix) find(method ccmap.MethodID) Amount {
 	for _, t := range m.Targets {
 		if t.Method == method {
@@ -60,11 +60,11 @@ func (m Mix) find(method ccmap.MethodID) Amount {
 	return Amount{}
 }
 
-// Entropy returns the uncertainty of the target in bits, by weight: 0 where there
-// is one, 1 for two that are equally likely. Unnamed targets are taken for one, so
-// that it is a lower bound where there are any.
+// Entropy returns the uncertainty of the target in bits, by weight: 0 for one target,
+// 1 for two that are equally likely. Unnamed targets count as one target. With unnamed
+// targets the result is a lower bound.
 func (m Mix) Entropy() float64 {
-	total := float64(m.Unnamed) // of numbers that no int64 may hold the sum of
+	total := float64(m.Unnamed) // the sum may exceed an int64
 	for _, t := range m.Targets {
 		total += float64(t.Weight)
 	}
@@ -75,7 +75,7 @@ func (m Mix) Entropy() float64 {
 	return bits
 }
 
-// surprise returns −p·log₂ p, which of nothing is 0, also of 0 out of 0.
+// surprise returns −p·log₂ p. It returns 0 for 0 and for NaN, which is 0 of 0.
 func surprise(p float64) float64 {
 	if !(p > 0) {
 		return 0
@@ -83,7 +83,7 @@ func surprise(p float64) float64 {
 	return -p * math.Log2(p)
 }
 
-// isOne is that of a tally.
+// isOne reports whether the mix has exactly one target.
 func (m Mix) isOne() bool { return len(m.Targets) == 1 && m.Unnamed == 0 }
 
 // tally adds up a mix.
@@ -94,7 +94,7 @@ type tally struct {
 
 func newTally() tally { return tally{targets: make(map[ccmap.MethodID]Amount)} }
 
-// add adds to a target. One that has nothing, as in a window, is none.
+// add adds to a target. A target without observations, as in a window, does not count.
 func (t *tally) add(method ccmap.MethodID, a Amount) {
 	if a != (Amount{}) {
 		t.targets[method] = t.targets[method].Plus(a)
@@ -109,10 +109,10 @@ func (t *tally) total() Amount {
 	return total
 }
 
-// isOne reports whether nothing but one target was seen.
+// isOne reports whether the tally has exactly one target.
 func (t *tally) isOne() bool { return len(t.targets) == 1 && t.unnamed == 0 }
 
-// without returns what is left when parts are taken out.
+// without returns the tally minus its parts.
 func (t *tally) without(parts []*tree) tally {
 	rest := newTally()
 	rest.unnamed = t.unnamed
@@ -128,7 +128,7 @@ func (t *tally) without(parts []*tree) tally {
 	return rest
 }
 
-// mix returns what was added up.
+// mix returns the tally as a mix.
 func (t *tally) mix() Mix {
 	m := Mix{Unnamed: t.unnamed}
 	for method, a := range t.targets {

@@ -62,8 +62,8 @@ func methodOf(name string) ccmap.Method {
 	return ccmap.Method{Name: name, Receiver: typ}
 }
 
-// addCalls adds caught calls, in the form of stacks: the callers of the innermost
-// site but three are not known. Each counts in any context, and in its own.
+// addCalls adds caught calls in the form of stacks. Only three callers of the innermost
+// site are known. Each call counts in any context, and in its own.
 func addCalls(t rapid.TB, m *ccmap.Map, stacks ...string) {
 	t.Helper()
 	for _, line := range stacks {
@@ -88,7 +88,7 @@ func addCalls(t rapid.TB, m *ccmap.Map, stacks ...string) {
 	}
 }
 
-// siteOf returns what is known of the only call site of a method.
+// siteOf returns the only call site of a method.
 func siteOf(t rapid.TB, m *ccmap.Map, caller string) pollution.Site {
 	t.Helper()
 	id, ok := m.Names().Lookup(caller, "")
@@ -198,8 +198,8 @@ func TestEntropy(t *testing.T) {
 	}
 }
 
-// TestUnseen: where the package says that 30 samples or more are enough, a target
-// that was not seen has less than a tenth of the mix.
+// TestUnseen: after 30 samples or more, an unseen target has less than a tenth of the
+// mix.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]float64{-1: 1, 0: 1, 1: 0.95, pollution.MinSamples: 0.09503} {
@@ -209,7 +209,7 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestSplits: four types at one site, of which one, two or three callers tell.
+// TestSplits: one, two or three callers tell the four types of a site apart.
 func TestSplits(t *testing.T) {
 	t.Parallel()
 	for depth, between := range []string{"", "relay+4;", "forward+5;pass+6;"} {
@@ -239,8 +239,8 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestContexts shows the contexts of a split: those that are settled, one that is
-// not, and what is too rare.
+// TestContexts shows the contexts of a split: some with a verdict, one without, and a
+// rest that is too rare.
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t,
@@ -269,8 +269,8 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestLeastIsBetter: a split into two receivers settles a megamorphic site, and says
-// nothing new of a bimorphic one.
+// TestLeastIsBetter: a split with two receivers is better than a megamorphic site, but
+// not than a bimorphic one.
 func TestLeastIsBetter(t *testing.T) {
 	t.Parallel()
 	mega := mapOf(t, "x+1;f+1;A.Do 50", "x+1;f+1;B.Do 50", "y+1;f+1;C.Do 50", "y+1;f+1;D.Do 50")
@@ -285,8 +285,8 @@ func TestLeastIsBetter(t *testing.T) {
 	}
 }
 
-// TestByChance: ten contexts of a site where one sample in fifty has another target.
-// Most have one target, as they would if the caller told nothing.
+// TestByChance: one sample in fifty of a site has another target. Most of its ten
+// contexts have one target, as they would by chance.
 func TestByChance(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t, "c0+1;f+1;B.Do 6")
@@ -305,8 +305,7 @@ func TestByChance(t *testing.T) {
 	}
 }
 
-// TestRecursion: every occurrence of a call counts, and the caller may be the method
-// itself.
+// TestRecursion: every occurrence of a call counts, even if the method calls itself.
 func TestRecursion(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t, "main+1;walk+1;walk+1;walk+1;Leaf.Size 40")
@@ -321,7 +320,7 @@ func TestRecursion(t *testing.T) {
 	}
 }
 
-// TestTruncated: where a stack was cut, nobody knows the caller.
+// TestTruncated: the caller of a truncated stack is unknown.
 func TestTruncated(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t, ccmap.TruncatedName+";f+1;A.Do 50", "main+1;f+1;B.Do 50")
@@ -332,7 +331,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestNothing: an empty profile has no sites; a site that was not seen, no splits.
+// TestNothing: an empty profile has no sites, and an unseen site has no splits.
 func TestNothing(t *testing.T) {
 	t.Parallel()
 	a := pollution.New(mapOf(t).Snapshot(), pollution.Options{})
@@ -348,7 +347,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestUncounted: a profile that does not say how many samples it has has enough.
+// TestUncounted: a profile without a number of samples has enough samples.
 func TestUncounted(t *testing.T) {
 	t.Parallel()
 	m := mapOf(t)
@@ -359,7 +358,7 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestNoWeight: samples that stand for no time settle nothing.
+// TestNoWeight: samples without time give no verdict on a split.
 func TestNoWeight(t *testing.T) {
 	t.Parallel()
 	s := mapOf(t, "x+1;f+1;A.Do 50", "y+1;f+1;B.Do 50").Snapshot()
@@ -372,7 +371,7 @@ func TestNoWeight(t *testing.T) {
 	}
 }
 
-// TestRecent: in a window only what is recent was called.
+// TestRecent: a window shows only recent callees.
 func TestRecent(t *testing.T) {
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{Window: time.Second})
@@ -389,7 +388,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// addStack adds a stack as mapOf has it.
+// addStack adds a stack in the form of mapOf.
 func addStack(t rapid.TB, m *ccmap.Map, line string) {
 	t.Helper()
 	if err := m.Merge(mapOf(t, line).Snapshot()); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
-// stack is a stack in text as mapOf takes it, and how often it was seen.
+// stack is a stack in the text form of mapOf, with its count.
 type stack struct {
 	frames []string // outermost first, each with "+offset" but the last
 	count  int64
@@ -52,8 +52,8 @@ func allCalls(stacks []stack) map[string][]occurrence {
 	return sites
 }
 
-// lastCalls returns the innermost call of each stack, by its site, with as many
-// callers as profile points have.
+// lastCalls returns the innermost call of each stack, by its site, with the callers that
+// a profile point has room for.
 func lastCalls(stacks []stack) map[string][]occurrence {
 	sites := make(map[string][]occurrence)
 	for _, s := range stacks {
@@ -73,7 +73,7 @@ func (s stack) occurrence(i int) occurrence {
 	return occurrence{callers, target, s.count}
 }
 
-// counts are how often each target was called.
+// counts returns the calls of each target.
 func counts(calls []occurrence) map[string]int64 {
 	m := make(map[string]int64)
 	for _, c := range calls {
@@ -90,8 +90,8 @@ func total(calls []occurrence) int64 {
 	return n
 }
 
-// divide does what a split does, to a list of calls: it groups them by the caller at
-// a level, and those by the next.
+// divide splits a list of calls: it groups them by the caller at a level, and each group
+// by the next level.
 func divide(calls []occurrence, level, depth int, least int64) map[string]map[string]int64 {
 	name := strings.Join(calls[0].callers[:level], "←")
 	whole := map[string]map[string]int64{name: counts(calls)}
@@ -124,7 +124,7 @@ func divide(calls []occurrence, level, depth int, least int64) map[string]map[st
 	return divided
 }
 
-// contextsOf returns the contexts of a split as divide does.
+// contextsOf returns the contexts of a split in the form of divide.
 func contextsOf(names *ccmap.Names, s pollution.Split) map[string]map[string]int64 {
 	all := make(map[string]map[string]int64)
 	for _, c := range s.Contexts {
@@ -149,7 +149,7 @@ func countsOf(names *ccmap.Names, m pollution.Mix) map[string]int64 {
 	return all
 }
 
-// bits is the entropy of counts by its definition.
+// bits returns the entropy of counts by its definition.
 func bits(counts map[string]int64) float64 {
 	total, h := 0.0, 0.0
 	for _, n := range counts {
@@ -175,8 +175,8 @@ func randomMap(t *rapid.T) (m *ccmap.Map, sampled, caught []stack) {
 	return m, sampled, caught
 }
 
-// TestAgainstLists: targets, contexts and entropies are those that are found by going
-// through the stacks one by one.
+// TestAgainstLists: a walk through all stacks finds the same targets, contexts and
+// entropies.
 func TestAgainstLists(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -201,7 +201,7 @@ func TestAgainstLists(t *testing.T) {
 	})
 }
 
-// areMethods reports whether calls reach methods alone.
+// areMethods reports whether calls reach only methods.
 func areMethods(calls []occurrence) bool {
 	return !slices.ContainsFunc(calls, func(c occurrence) bool { return !strings.HasSuffix(c.target, ".Do") })
 }
@@ -247,8 +247,8 @@ func checkEvidence(t *rapid.T, name string, names *ccmap.Names, e pollution.Evid
 	}
 }
 
-// TestVerdictsAreCertain: who is said to have one target or two has no more, and a
-// split that is said to settle a site has enough such contexts.
+// TestVerdictsAreCertain: a mix with a verdict has as many targets as the verdict says,
+// and a split with a verdict has enough such contexts.
 func TestVerdictsAreCertain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -282,8 +282,8 @@ func checkVerdicts(t *rapid.T, e pollution.Evidence, s pollution.Split) {
 	}
 }
 
-// TestPruned: what a site calls is exact, and what is left of its contexts adds up to
-// it.
+// TestPruned: the targets of a site are exact, and its remaining contexts add up to
+// them.
 func TestPruned(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

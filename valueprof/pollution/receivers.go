@@ -7,24 +7,24 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// Receiver is a target of a site, and what each kind of evidence has of it: nothing
-// where it was not seen.
+// Receiver is a target of a site, with the amount of each kind of evidence. The
+// amount is 0 if this kind never saw the target.
 type Receiver struct {
-	Sampled, Caught Target // if in both, of methods of one type; see [Site.Receivers]
+	Sampled, Caught Target // two methods of the same type; see [Site.Receivers]
 }
 
-// InSamples reports whether the receiver was seen in CPU samples.
+// InSamples reports whether CPU samples have seen the receiver.
 func (r Receiver) InSamples() bool { return r.Sampled.Amount != Amount{} }
 
-// InCalls reports whether the receiver was seen in caught calls.
+// InCalls reports whether caught calls have seen the receiver.
 func (r Receiver) InCalls() bool { return r.Caught.Amount != Amount{} }
 
-// OnlyCaught reports whether the receiver was seen in caught calls alone. Either it
-// is too short to be sampled, or its method is a wrapper: then what that calls was
-// sampled, if anything was.
+// OnlyCaught reports whether only caught calls have seen the receiver. Either it is too
+// short to be sampled, or its method is a wrapper, and the samples show the method that
+// the wrapper calls.
 func (r Receiver) OnlyCaught() bool { return !r.InSamples() }
 
-// Method returns the target, the caught one if there is one: it is the more exact.
+// Method returns the target. It prefers the caught one, which is more exact.
 func (r Receiver) Method() ccmap.MethodID {
 	if r.InCalls() {
 		return r.Caught.Method
@@ -32,13 +32,13 @@ func (r Receiver) Method() ccmap.MethodID {
 	return r.Sampled.Method
 }
 
-// Receivers brings the targets of both kinds of evidence together, the sampled ones
-// first, each by weight. A sampled target goes with the heaviest caught one of the
-// same type but for the star and the "-fm" of a method value, which a caught call
-// adds, and for the words go.shape, which it does not have.
+// Receivers pairs the targets of both kinds of evidence, the sampled ones first, each
+// by weight. A sampled target is paired with the heaviest caught target of the same
+// type. The comparison ignores the star and the "-fm" of a method value, which caught
+// calls add, and the words go.shape, which they do not have.
 func (s Site) Receivers() []Receiver {
 	all := make([]Receiver, 0, len(s.Samples.Targets)+len(s.Calls.Targets))
-	sampled := make(map[string][]int) // of a type, those that go with nothing yet
+	sampled := make(map[string][]int) // by type: receivers without a caught target yet
 	for i, t := range s.Samples.Targets {
 		all = append(all, Receiver{Sampled: t})
 		key := s.typeKey(t.Method)
@@ -55,18 +55,19 @@ func (s Site) Receivers() []Receiver {
 	return all
 }
 
-// typeKey returns the name of a method in a form that wrappers do not change.
+// typeKey returns the name of a method in a form that a wrapper has, too.
 func (s Site) typeKey(method ccmap.MethodID) string {
 	return wrapperMarks.Replace(strings.TrimSuffix(s.names.At(method).Name, methodValue))
 }
 
 var wrapperMarks = strings.NewReplacer("(*", "", ")", "", shape, "")
 
-// CallsDecide reports whether the caught calls are what the verdict on the site is
-// from, rather than the samples. They are the more exact. But samples decide where
-// they show as many targets and too few calls were caught; and where they show more,
-// and also every target that was caught: then none of these is a wrapper of others,
-// and what was not caught is rare, and takes long.
+// CallsDecide reports whether the verdict on the site comes from the caught calls and
+// not from the samples. Caught calls are more exact. But samples decide in two cases.
+// First, too few calls were caught, and the samples show at least as many targets.
+// Second, the samples have the higher verdict and show every caught target, too. Then
+// no caught target is a wrapper, and the targets that were not caught are rare calls
+// that take long.
 func (s Site) CallsDecide() bool {
 	if s.Calls.Verdict == Unknown && len(s.Samples.Targets) >= len(s.Calls.Targets) {
 		return false
@@ -74,7 +75,7 @@ func (s Site) CallsDecide() bool {
 	return s.Samples.Verdict <= s.Calls.Verdict || slices.ContainsFunc(s.Receivers(), Receiver.OnlyCaught)
 }
 
-// Decisive returns the evidence that the verdict on the site is from.
+// Decisive returns the evidence for the verdict on the site.
 func (s Site) Decisive() Evidence {
 	if s.CallsDecide() {
 		return s.Calls
@@ -83,15 +84,15 @@ func (s Site) Decisive() Evidence {
 }
 
 // Agree reports whether both kinds of evidence have the same receivers and the same
-// verdict, which is known. Then what one of them tells of callers goes for both.
+// known verdict. Then the callers of one kind are valid for both.
 func (s Site) Agree() bool {
 	return s.Samples.Verdict == s.Calls.Verdict && s.Calls.Verdict != Unknown &&
 		!slices.ContainsFunc(s.Receivers(), func(r Receiver) bool { return !r.InSamples() || !r.InCalls() })
 }
 
-// SampledPoint returns the samples of the site as a profile point, in any context: how
-// often each target was on a stack. It is false where no sample has a target, or the
-// position of the call is unknown.
+// SampledPoint returns the samples of the site as a profile point in any context, which
+// counts how often each target was on a stack. It returns false if no sample has a
+// target, or if the position of the call is unknown.
 func (s Site) SampledPoint() (ccmap.Point, bool) {
 	p := ccmap.Point{
 		Origin: ccmap.OriginSampled, Kind: ccmap.PointCall,

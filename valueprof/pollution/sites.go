@@ -9,19 +9,19 @@ import (
 
 // Options of an analysis. The zero value is useful.
 type Options struct {
-	// Weight is what shares of CPU samples are of, not negative; nil: their time.
+	// Weight returns the base of the shares of CPU samples, ≥ 0; nil: their time.
 	Weight func(ccmap.Counters) int64
-	// Points are the profile points that caught calls are read from, added up over
-	// their phases; nil: the points of the snapshot.
+	// Points are the profile points with the caught calls, summed over their phases;
+	// nil: the points of the snapshot.
 	Points []ccmap.Point
 }
 
-// Analysis reads the receivers in a snapshot. Any goroutine may use it.
+// Analysis finds the receivers in a snapshot. Any goroutine may use it.
 type Analysis struct {
 	s         *ccmap.Snapshot
 	weight    func(ccmap.Counters) int64
-	counted   bool           // the profile says how many samples it was made of
-	truncated ccmap.MethodID // the pseudo method, NoMethod if there is none
+	counted   bool           // the profile has a number of samples
+	truncated ccmap.MethodID // the pseudo method, or NoMethod
 	caught    map[position][]ccmap.Point
 }
 
@@ -56,8 +56,8 @@ func New(s *ccmap.Snapshot, o Options) *Analysis {
 	return a
 }
 
-// amount returns what samples come to. A profile that does not say how many there
-// were is taken to have enough.
+// amount returns the amount of samples. In a profile without a number of samples it
+// uses their weight as the number.
 func (a *Analysis) amount(c ccmap.Counters) Amount {
 	weight := a.weight(c)
 	if !a.counted {
@@ -66,32 +66,32 @@ func (a *Analysis) amount(c ccmap.Counters) Amount {
 	return Amount{weight, c.Samples}
 }
 
-// Site is what is known of one call site.
+// Site is the evidence for one call site.
 type Site struct {
 	Caller ccmap.MethodID
 	Offset uint32 // position of the call in the caller
 
-	Samples Evidence // of CPU time
-	Calls   Evidence // of caught calls
+	Samples Evidence // from CPU samples
+	Calls   Evidence // from caught calls
 
 	names *ccmap.Names
 }
 
-// Evidence is what was observed of one call site, in one way.
+// Evidence has the observations of one kind at one call site.
 type Evidence struct {
 	Mix
 	Verdict Verdict
 
 	judge    judge
-	contexts func(depth int) *tree // nil: nothing was observed
+	contexts func(depth int) *tree // nil: no observations
 }
 
 func newEvidence(m Mix, j judge, contexts func(depth int) *tree) Evidence {
 	return Evidence{m, j.verdict(m), j, contexts}
 }
 
-// Sites returns the call sites of the callers that are wanted, nil meaning all, by
-// caller and offset.
+// Sites returns the call sites of the wanted callers, sorted by caller and offset. With
+// nil it returns all.
 func (a *Analysis) Sites(wanted func(caller ccmap.MethodID) bool) []Site {
 	var sites []Site
 	for at, call := range a.positions(wanted) {
@@ -109,7 +109,8 @@ func (a *Analysis) Sites(wanted func(caller ccmap.MethodID) bool) []Site {
 	return sites
 }
 
-// positions returns where calls were sampled or, with nil, only caught.
+// positions returns the positions of calls with their sampled site. The site is nil if
+// calls there were only caught.
 func (a *Analysis) positions(wanted func(caller ccmap.MethodID) bool) map[position]*ccmap.CallSite {
 	all := make(map[position]*ccmap.CallSite)
 	for at := range a.caught {
@@ -128,9 +129,9 @@ func (a *Analysis) positions(wanted func(caller ccmap.MethodID) bool) map[positi
 	return all
 }
 
-// Samples returns what the CPU samples say of a call site. Callees that stand in no
-// source line do not count, unless there are no others: pseudo methods such as
-// "[kernel]", what the compiler calls of Go's runtime, and wrappers.
+// Samples returns the evidence from CPU samples at a call site. Callees that the source
+// does not call count only if there are no others. These are pseudo methods such as
+// "[kernel]", functions of Go's runtime that the compiler calls, and wrappers.
 func (a *Analysis) Samples(site ccmap.CallSite) Evidence { return a.samples(site, Evidence{}) }
 
 func (a *Analysis) samples(site ccmap.CallSite, calls Evidence) Evidence {
@@ -143,7 +144,7 @@ func (a *Analysis) samples(site ccmap.CallSite, calls Evidence) Evidence {
 	return newEvidence(total.mix(), j, func(depth int) *tree { return sampledTree(a, callees, depth) })
 }
 
-// Calls returns what the caught calls say of a call site.
+// Calls returns the evidence from caught calls at a call site.
 func (a *Analysis) Calls(caller ccmap.MethodID, offset uint32) Evidence {
 	points := a.caught[position{caller, offset}]
 	if len(points) == 0 {
@@ -155,7 +156,7 @@ func (a *Analysis) Calls(caller ccmap.MethodID, offset uint32) Evidence {
 }
 
 // MaybeDynamic reports whether the site may be a call through an interface or of a
-// function value: calls of it were caught, or it reaches several methods of one name.
+// function value: its calls were caught, or it reaches several methods of one name.
 func (s Site) MaybeDynamic() bool {
 	return s.Calls.Total().Seen > 0 || len(s.Samples.Targets) > 1 && haveOneName(s.names, s.Samples.Targets)
 }

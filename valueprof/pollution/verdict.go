@@ -6,13 +6,13 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// Verdict says what a mix of targets means to who would optimize the call.
+// Verdict says how well an optimizer can treat a mix of targets.
 type Verdict uint8
 
-// The verdicts, in the order of how many targets they stand for.
+// The verdicts, by increasing number of targets.
 const (
-	Unknown     Verdict = iota // too few observations to say
-	LineUnknown                // several targets, but not whether of one call: its line is not known
+	Unknown     Verdict = iota // too few observations
+	LineUnknown                // several targets; the line is unknown, so they may be of several calls
 	Monomorphic                // one target: may be called directly, or inlined
 	Bimorphic                  // two methods of one name, as of two types: one test tells them apart
 	Megamorphic                // more than two
@@ -24,25 +24,26 @@ var verdictNames = [...]string{"unknown", "line unknown", "monomorphic", "bimorp
 // String returns the verdict in words, as commands print it.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// How many observations it takes to say anything.
+// The numbers of observations that verdicts need.
 const (
-	// MinSamples is where a mix of samples begins to say something: with 30 of them,
-	// a receiver of 10 % is missed in 0.9³⁰ = 4 % of the sites.
+	// MinSamples is the least number of samples for a verdict: 30 samples miss a receiver
+	// with a share of 10 % at 0.9³⁰ = 4 % of the sites.
 	MinSamples = 30
-	// MinCalls is the same of caught calls. They come in bursts of calls in a row,
-	// which may all be from one loop, so that a burst may say little more than one
-	// call does: this is four of them.
+	// MinCalls is the least number of caught calls for a verdict: four bursts. The calls
+	// of a burst may all come from one loop, so a burst may say little more than one
+	// call.
 	MinCalls = 4 * callsPerBurst
 
-	// callsPerBurst is how many calls in a row package perf catches at most on a thread.
+	// callsPerBurst is the largest number of calls in a row that package perf catches on a
+	// thread.
 	callsPerBurst = 32
 )
 
-// confidence is how sure a statement has to be: wrong in one case of twenty.
+// confidence is the certainty of a statement: wrong in one case of twenty.
 const confidence = 0.95
 
-// Unseen returns the largest share, 0 to 1, that a target may have of a mix and not
-// be seen in n independent observations, with 95 % confidence: 0.095 for 30.
+// Unseen returns the largest share, 0 to 1, of a target that n independent observations
+// can miss, with 95 % confidence: 0.095 for 30.
 func Unseen(n int64) float64 {
 	if n <= 0 {
 		return 1
@@ -54,8 +55,8 @@ func Unseen(n int64) float64 {
 type judge struct {
 	names  *ccmap.Names
 	offset uint32 // of the site
-	least  int64  // observations that it takes
-	group  int64  // observations that depend on each other, at most
+	least  int64  // observations for a verdict
+	group  int64  // largest number of observations that depend on each other
 }
 
 func (j judge) verdict(m Mix) Verdict {
@@ -74,8 +75,8 @@ func (j judge) verdict(m Mix) Verdict {
 	return Megamorphic
 }
 
-// inContext is the verdict on a context of a site: Unknown where it has fewer targets
-// than the site, and may do so by chance.
+// inContext returns the verdict on a context of a site. It is Unknown if the context
+// may be better than the site by chance.
 func (j judge) inContext(context, site Mix) Verdict {
 	v := j.verdict(context)
 	if v < j.verdict(site) && j.chance(context, site) > 1-confidence {
@@ -84,8 +85,8 @@ func (j judge) inContext(context, site Mix) Verdict {
 	return v
 }
 
-// chance returns how likely it is that as many observations of the site as the
-// context has are of the context's targets alone.
+// chance returns the probability that the context has only its own targets by chance:
+// that so many observations of the site all have one of these targets.
 func (j judge) chance(context, site Mix) float64 {
 	same := context.Unnamed
 	for _, t := range context.Targets {
