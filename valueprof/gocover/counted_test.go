@@ -112,7 +112,7 @@ func covdata(t *testing.T, command, dir string, args ...string) string {
 	return out.String()
 }
 
-// sources parses the files of the program, by the names that its coverage gives them.
+// sources parses the files of the program, by their names in the coverage.
 func sources(t *testing.T) map[string]*Source {
 	t.Helper()
 	all := make(map[string]*Source)

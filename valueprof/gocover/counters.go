@@ -15,19 +15,18 @@ const (
 	footerBytes  = 16
 )
 
-// How numbers are written in a counter file.
+// The encodings of numbers in a counter file.
 const (
 	flavorRaw  = 1 // 32 bits
 	flavorULEB = 2
 )
 
-// Add decodes a counter file and adds its counts to those of the program: in mode
-// set, what was executed in any run was executed. After an error the program is what
-// it was before.
+// Add decodes a counter file and adds its counts to the program. In mode set, a block
+// that any run executed counts as executed. After an error the program is unchanged.
 //
-// The file is a header, one or more segments of counters, each with a footer behind
-// it; the last footer says how many (internal/coverage/defs.go, encodecounter and
-// decodecounter, Go 1.26).
+// The file is a header and one or more segments of counters, each followed by a footer.
+// The last footer has the number of segments (internal/coverage/defs.go, encodecounter
+// and decodecounter, Go 1.26).
 func (p *Program) Add(b []byte) error {
 	err := p.eachCounter(b, func(*Block, uint32) {})
 	if err == nil {
@@ -40,7 +39,7 @@ func (p *Program) Add(b []byte) error {
 	return nil
 }
 
-// count adds to a block. Sums that would overflow stay at the highest count.
+// count adds to a block. An overflow stays at the highest count.
 func (p *Program) count(b *Block, n uint32) {
 	switch {
 	case p.Mode == ModeSet:
@@ -73,8 +72,7 @@ func (r *counterReader) number() uint32 {
 	return binary.LittleEndian.Uint32(b)
 }
 
-// eachCounter calls visit for every counter of a file, until the file turns out to be
-// wrong.
+// eachCounter calls visit for every counter of a file, up to an error in the file.
 func (p *Program) eachCounter(file []byte, visit func(*Block, uint32)) error {
 	r := counterReader{cursor: cursor{rest: file}}
 	if err := r.readHeader(len(file), p.Hash); err != nil {
@@ -124,8 +122,8 @@ func readFooter(file []byte) (uint32, error) {
 	return segments, nil
 }
 
-// readSegment reads the counters of a run, with the footer behind them. Before them
-// stand the program's arguments, which we do not need.
+// readSegment reads the counters of a run and the footer after them. It skips the
+// program's arguments before them.
 func (p *Program) readSegment(r *counterReader, visit func(*Block, uint32)) error {
 	functions := r.uint64()
 	strings, args := uint64(r.uint32()), uint64(r.uint32())

@@ -14,7 +14,7 @@ import (
 // allowLiteral lets cmp see into functions.
 var allowLiteral = cmp.AllowUnexported(Function{})
 
-// small is a program with what names can be.
+// small is a program with all kinds of names.
 func small(mode Mode) *Program {
 	blocks := func(n int) []Block {
 		list := make([]Block, n)
@@ -55,7 +55,7 @@ func TestReadMeta(t *testing.T) {
 	}
 }
 
-// TestAddIsASum: whatever the encoding and the order of runs, counts add up.
+// TestAddIsASum: counts add up in any encoding and any order of runs.
 func TestAddIsASum(t *testing.T) {
 	t.Parallel()
 	run := rapid.SliceOfN(rapid.Uint32(), 6, 6)
@@ -112,8 +112,8 @@ func TestCountsSaturate(t *testing.T) {
 	}
 }
 
-// TestCutFiles: no beginning of a file is taken for the file, and counters are added
-// whole or not at all.
+// TestCutFiles: the decoders refuse the beginning of a file, and add all its counters or
+// none.
 func TestCutFiles(t *testing.T) {
 	t.Parallel()
 	meta := encodeMeta(small(ModeCount))
@@ -135,7 +135,7 @@ func TestCutFiles(t *testing.T) {
 	}
 }
 
-// TestRefused names what is wrong.
+// TestRefused: errors name the problem.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	meta := func(change func([]byte)) error {
@@ -184,7 +184,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestBounds: what is tiny in a file is not in memory, so there is a most of it.
+// TestBounds: parts that are tiny in a file but large in memory are bounded.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	function := Function{Blocks: make([]Block, maxBlocks/2)}
@@ -204,7 +204,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestFunctionsShareNothing: a small file cannot make many functions of one.
+// TestFunctionsShareNothing: a small file cannot use one function many times.
 func TestFunctionsShareNothing(t *testing.T) {
 	t.Parallel()
 	p := &Program{Mode: ModeCount, Packages: []Package{{Functions: make([]Function, 20)}}}

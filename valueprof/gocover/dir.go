@@ -13,10 +13,10 @@ import (
 // ErrNoData says that a directory has no meta-data file.
 var ErrNoData = errors.New("no coverage data")
 
-// Data is what the files of a directory hold.
+// Data has the programs in a directory.
 type Data struct {
 	Programs []*Program // in the order of the names of their files
-	Ignored  []error    // of files that were left out, and why
+	Ignored  []error    // of files that could not be read
 
 	metaSize int // bytes of the meta-data files of Programs
 }
@@ -27,9 +27,8 @@ const (
 	counterPrefix = "covcounters."
 )
 
-// ReadDir reads a directory that was the GOCOVERDIR of one or more programs. It
-// fails if that has no meta-data file that can be read; other files that cannot are
-// ignored.
+// ReadDir reads a directory that was the GOCOVERDIR of one or more programs. It fails if
+// it can read no meta-data file there. It ignores other files that it cannot read.
 func ReadDir(dir string) (*Data, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -44,7 +43,7 @@ func ReadDir(dir string) (*Data, error) {
 	return d, nil
 }
 
-// eachFile gives the content of the files with a prefix to add.
+// eachFile calls add with the content of each file with a prefix.
 func (d *Data) eachFile(dir string, entries []fs.DirEntry, prefix string, add func([]byte) error) {
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), prefix) {
@@ -76,7 +75,7 @@ func (d *Data) addProgram(b []byte) error {
 	return nil
 }
 
-// addCounters adds a counter file to the program that it belongs to.
+// addCounters adds a counter file to its program.
 func (d *Data) addCounters(b []byte) error {
 	var err error
 	for _, p := range d.Programs {
@@ -96,7 +95,7 @@ func (d *Data) program(hash [16]byte) *Program {
 	return nil
 }
 
-// readFile reads a regular file; a pipe of that name could make us wait.
+// readFile reads a regular file. A pipe of that name could block.
 func readFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -110,5 +109,5 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, MaxFileSize+1)) // which the decoders refuse
+	return io.ReadAll(io.LimitReader(f, MaxFileSize+1)) // the decoders refuse a longer file
 }

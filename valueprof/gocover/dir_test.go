@@ -19,8 +19,8 @@ func write(t *testing.T, dir, name string, b []byte) {
 	}
 }
 
-// TestReadDirKeepsProgramsApart: counters go to the program of their hash, and what
-// cannot be read is said.
+// TestReadDirKeepsProgramsApart: counters go to the program with their hash, and the
+// data lists the files that cannot be read.
 func TestReadDirKeepsProgramsApart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func TestReadDirKeepsProgramsApart(t *testing.T) {
 	wantIgnored(t, d.Ignored, "covmeta.copy: ", "covmeta.cut: ", "covcounters.3.9.1: ", "covcounters.pipe: ")
 }
 
-// TestMetaDataIsBounded: a directory has any number of files, and memory has not.
+// TestMetaDataIsBounded: many files in a directory take bounded memory.
 func TestMetaDataIsBounded(t *testing.T) {
 	t.Parallel()
 	one := encodeMeta(small(ModeCount))

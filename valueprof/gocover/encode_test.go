@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// encodeMeta writes the meta-data file of a program, whose functions must have the
-// names that cmd/cover gives.
+// encodeMeta writes the meta-data file of a program. Its functions must have the names of
+// cmd/cover.
 func encodeMeta(p *Program) []byte {
 	le := binary.LittleEndian
 	var packages [][]byte
@@ -81,7 +81,7 @@ func uvarints(numbers ...int) []byte {
 	return b
 }
 
-// encoding is how a counter file writes its numbers.
+// encoding is the encoding of numbers in a counter file.
 type encoding struct {
 	flavor    byte
 	bigEndian bool
@@ -89,8 +89,8 @@ type encoding struct {
 
 var encodings = []encoding{{flavorULEB, false}, {flavorRaw, false}, {flavorRaw, true}}
 
-// encodeCounters writes a counter file with a segment for each of some runs: the
-// counters of all functions in their order.
+// encodeCounters writes a counter file with a segment for each run: the counters of all
+// functions in order.
 func encodeCounters(p *Program, e encoding, runs ...[]uint32) []byte {
 	b := append([]byte(counterMagic), 1, 0, 0, 0)
 	b = append(b, p.Hash[:]...)

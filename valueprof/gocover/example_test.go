@@ -6,8 +6,8 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
-// A function as ReadDir has it: blocks, and how often they were executed. What they
-// are to each other stands in the source.
+// ReadDir returns a function as blocks with their counts. The source explains the
+// blocks.
 func ExampleSource_Split() {
 	source, err := gocover.ParseSource([]byte(`package p
 

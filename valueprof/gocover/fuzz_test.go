@@ -25,8 +25,8 @@ func realFiles(f *testing.F, prefix string) [][]byte {
 	return files
 }
 
-// FuzzMeta: any bytes give a program or an error, and no more blocks than they have
-// room for.
+// FuzzMeta: any bytes give a program or an error, and no more blocks than fit into the
+// bytes.
 func FuzzMeta(f *testing.F) {
 	f.Add(encodeMeta(small(ModeSet)))
 	f.Add(encodeMeta(&Program{Mode: ModeCount}))
@@ -88,8 +88,8 @@ func clone(p *Program) *Program {
 	return &c
 }
 
-// FuzzSource: any text is parsed or refused, and whatever blocks are said to be in it,
-// each goes to one function.
+// FuzzSource: any text is parsed or refused, and each block of any function goes to one
+// function.
 func FuzzSource(f *testing.F) {
 	for _, file := range []string{"truth.go", "work.go", "choose.go", "lib.v1/lib.go"} {
 		text, err := os.ReadFile(filepath.Join("testdata/counted", file))

@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
-// Bounds of what is read. The meta-data of all of Kubernetes is some 10 MB.
+// Bounds of the files. The meta-data of all of Kubernetes is about 10 MB.
 const (
 	MaxFileSize = 64 << 20 // bytes of one file
 
@@ -17,10 +18,10 @@ const (
 	maxName      = 1 << 10   // bytes of a name or path
 )
 
-// room is what is left of the bounds of a program.
+// room is the rest of the bounds of a program.
 type room struct{ functions, blocks uint64 }
 
-// Errors of the decoders, inside of those that say where.
+// Errors of the decoders, wrapped in errors that say where.
 var (
 	ErrFormat   = errors.New("not a coverage file of Go")
 	ErrVersion  = errors.New("coverage file of a later version of Go")
@@ -28,16 +29,15 @@ var (
 	ErrTooLarge = errors.New("coverage file is too large")
 )
 
-// fileVersion is that of both kinds of files since Go 1.20.
+// fileVersion is the version of both kinds of files since Go 1.20.
 const fileVersion = 1
 
 const metaMagic = "\x00cvm"
 
 // ReadMeta decodes a meta-data file. All counts of the program are 0.
 //
-// The file is a header, the offsets of its packages, their lengths, a table of
-// strings that nothing refers to, and the packages (internal/coverage/defs.go and
-// decodemeta, Go 1.26).
+// The file is a header, the offsets of its packages, their lengths, an unused table of
+// strings, and the packages (internal/coverage/defs.go and decodemeta, Go 1.26).
 func ReadMeta(b []byte) (*Program, error) {
 	p, err := readMeta(b)
 	if err != nil {
@@ -54,7 +54,7 @@ func readMeta(b []byte) (*Program, error) {
 	length, packages := c.uint64(), c.uint64()
 	p := new(Program)
 	copy(p.Hash[:], c.bytes(16))
-	c.bytes(8) // where the strings are
+	c.bytes(8) // offset of the strings
 	p.Mode = Mode(c.uint8())
 	c.bytes(7) // granularity, padding
 	if c.bad || length != uint64(len(b)) || packages > uint64(len(c.rest))/16 {
@@ -67,7 +67,7 @@ func readMeta(b []byte) (*Program, error) {
 	return p, p.readPackages(b, offsets, lengths)
 }
 
-// readStart reads what files of both kinds begin with.
+// readStart reads the beginning of a file of either kind.
 func readStart(c *cursor, magic string, size int) error {
 	if size > MaxFileSize {
 		return fmt.Errorf("%w: over %d MiB", ErrTooLarge, MaxFileSize>>20)
@@ -88,7 +88,7 @@ func (p *Program) readPackages(file, offsets, lengths []byte) error {
 		if offset > uint64(len(file)) || length > uint64(len(file))-offset || length > left {
 			return ErrCorrupt
 		}
-		left -= length // packages that overlap would be read again and again
+		left -= length // overlapping packages would be read again and again
 		pkg, err := readPackage(file[offset:offset+length], &room)
 		if err != nil {
 			return fmt.Errorf("package %d: %w", len(p.Packages), err)
@@ -132,7 +132,7 @@ func readFunctions(b, offsets []byte, strings stringTable, room *room) ([]Functi
 		}
 		c := cursor{rest: b[offset:]}
 		f, err := readFunction(&c, strings, room)
-		left -= len(b) - int(offset) - len(c.rest) // as for packages
+		left -= len(b) - int(offset) - len(c.rest) // as with packages
 		if err == nil && (c.bad || left < 0) {
 			err = ErrCorrupt
 		}
@@ -144,7 +144,7 @@ func readFunctions(b, offsets []byte, strings stringTable, room *room) ([]Functi
 	return functions, nil
 }
 
-// blockBytes is the least that a block takes: five numbers.
+// blockBytes is the least size of a block: five numbers.
 const blockBytes = 5
 
 func readFunction(c *cursor, strings stringTable, room *room) (Function, error) {
@@ -177,7 +177,7 @@ type stringTable []string
 
 func readStrings(c *cursor) stringTable {
 	n := c.uleb()
-	if uint64(n) > uint64(len(c.rest)) || n > maxStrings { // a string takes a byte or more
+	if uint64(n) > uint64(len(c.rest)) || n > maxStrings { // a string takes at least a byte
 		c.bad = true
 		return nil
 	}
@@ -199,4 +199,53 @@ func (t stringTable) at(c *cursor, i uint32) string {
 		return ""
 	}
 	return t[i]
+}
+
+// cursor reads numbers from the rest of a file. Once the file has ended too soon, or a
+// number was out of range, bad is true and every further number is zero.
+type cursor struct {
+	rest []byte
+	bad  bool
+}
+
+func (c *cursor) bytes(n uint64) []byte {
+	if n > uint64(len(c.rest)) {
+		c.bad, c.rest = true, nil
+		return nil
+	}
+	b := c.rest[:n]
+	c.rest = c.rest[n:]
+	return b
+}
+
+func (c *cursor) uint8() uint8 {
+	if b := c.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (c *cursor) uint32() uint32 {
+	if b := c.bytes(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (c *cursor) uint64() uint64 {
+	if b := c.bytes(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// uleb reads a number of 32 bits in ULEB128.
+func (c *cursor) uleb() uint32 {
+	v, n := binary.Uvarint(c.rest)
+	if n <= 0 || v > math.MaxUint32 {
+		c.bad, c.rest = true, nil
+		return 0
+	}
+	c.rest = c.rest[n:]
+	return uint32(v)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTextIsCovdatas: what we read is what Go's own tool reads.
+// TestTextIsCovdatas: the counts equal the counts of Go's own tool.
 func TestTextIsCovdatas(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
@@ -54,8 +54,8 @@ func TestFunctionsAreCovdatas(t *testing.T) {
 	})
 }
 
-// functionLines prints functions as covdata does, which takes the init functions of a
-// file for one.
+// functionLines prints functions as covdata does, which merges the init functions of a
+// file.
 func functionLines(p *Program) []string {
 	var lines []string
 	for _, pkg := range p.Packages {
@@ -82,8 +82,7 @@ func percentCovered(f Function) float64 {
 	return 100 * float64(covered) / float64(max(all, 1))
 }
 
-// TestSymbols: functions are called as the runtime calls them, as far as the files
-// tell.
+// TestSymbols: functions have the runtime's names, as far as the files tell.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	p := counts(t, ModeCount).read(t)
@@ -121,7 +120,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestCallsAreTrue: the count of the first block is that of the calls.
+// TestCallsAreTrue: the count of the first block is the number of calls.
 func TestCallsAreTrue(t *testing.T) {
 	t.Parallel()
 	c := counts(t, ModeCount)

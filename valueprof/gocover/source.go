@@ -9,36 +9,36 @@ import (
 	"strings"
 )
 
-// Source is a source file: what stands where in its functions. It is read only, for
-// any goroutine.
+// Source is the outline of a source file: the positions in its functions. It never
+// changes, and any goroutine may use it.
 type Source struct {
-	functions map[Position]*outline // by where their first block begins
-	starts    map[Position]bool     // where any block may begin
+	functions map[Position]*outline // by the beginning of their first block
+	starts    map[Position]bool     // of all possible blocks
 }
 
 // outline is a function of a source file.
 type outline struct {
-	name       string // as that of a [Function]; empty where the source does not tell
+	name       string // as in a [Function]; empty if the source does not tell
 	receiver   string
 	line       uint32 // of the declaration
 	start, end Position
 	choices    []choice
-	literals   []*outline // directly in it, in their order
+	literals   []*outline // directly in it, in order
 }
 
 // choice is an if, a switch or a select.
 type choice struct {
 	isIf       bool
-	start, end Position // of the keyword, and behind the body
-	arms       []arm    // of an if: what is executed if the condition is true, then the else
+	start, end Position // of the keyword, and after the body
+	arms       []arm    // of an if: the body, then the else
 	open       bool     // a switch that may choose no arm
 }
 
-// arm is what is executed by one choice.
+// arm is the code of one choice.
 type arm struct {
 	start Position // of its first block
 	line  uint32   // of its keyword
-	from  Position // of the fallthrough that leads into it; zero if none does
+	from  Position // of the fallthrough into it; zero: none
 }
 
 // ParseSource parses a Go file.
@@ -86,8 +86,8 @@ func (r *sourceReader) outline(f ast.Node, body *ast.BlockStmt) *outline {
 	return o
 }
 
-// node adds a node of the body of a function to its outline, and reports whether what
-// is below is part of the function too.
+// node adds a node of a function's body to the outline, and reports whether the nodes
+// below belong to the function, too.
 func (r *sourceReader) node(o *outline, n ast.Node) bool {
 	if stmt, ok := n.(ast.Stmt); ok {
 		r.mayStart(r.at(stmt.Pos()))
@@ -112,8 +112,8 @@ func (r *sourceReader) node(o *outline, n ast.Node) bool {
 
 func (r *sourceReader) mayStart(p Position) { r.source.starts[p] = true }
 
-// bodyStart returns where the first block of a body begins: at its brace or, if it is
-// empty, behind that.
+// bodyStart returns the beginning of the first block of a body: its brace, or the
+// position after the brace if the body is empty.
 func (r *sourceReader) bodyStart(body *ast.BlockStmt) Position {
 	if len(body.List) == 0 {
 		return r.at(body.Lbrace + 1)
@@ -133,19 +133,19 @@ func (r *sourceReader) branch(n *ast.IfStmt) choice {
 	return c
 }
 
-// elseStart returns where the block of an else begins: behind the keyword, whether a
-// brace follows or another if. An empty one begins a byte later.
+// elseStart returns the beginning of the block of an else: after the keyword, both
+// before a brace and before another if. An empty block begins a byte later.
 func (r *sourceReader) elseStart(n *ast.IfStmt) Position {
-	p := r.behindElse(n.Body.End())
+	p := r.afterElse(n.Body.End())
 	if body, ok := n.Else.(*ast.BlockStmt); ok && len(body.List) == 0 {
 		p++
 	}
 	return r.at(p)
 }
 
-// behindElse returns where the else ends that is the next token after from; comments
-// may stand before it.
-func (r *sourceReader) behindElse(from token.Pos) token.Pos {
+// afterElse returns the end of the else that is the next token after from. Comments may
+// come before it.
+func (r *sourceReader) afterElse(from token.Pos) token.Pos {
 	rest := r.text[r.fset.PositionFor(from, false).Offset:]
 	file := token.NewFileSet().AddFile("", 1, len(rest))
 	var s scanner.Scanner
@@ -191,9 +191,8 @@ func (r *sourceReader) at(p token.Pos) Position {
 	return Position{uint32(at.Line), uint32(at.Column)}
 }
 
-// declaredName returns the receiver and the name of a declared function, as the
-// runtime has them, without the package. The name is "" for the init functions, which
-// are numbered over all files.
+// declaredName returns the runtime's receiver and name of a declared function, without
+// the package. The name is "" for init functions, which are numbered over all files.
 func declaredName(f *ast.FuncDecl) (receiver, name string) {
 	name = f.Name.Name
 	switch {
@@ -211,7 +210,7 @@ func declaredName(f *ast.FuncDecl) (receiver, name string) {
 	return "", name
 }
 
-// typeArguments is what the runtime writes for any type arguments.
+// typeArguments stands for any type arguments in the runtime's names.
 const typeArguments = "[...]"
 
 func receiverName(t ast.Expr) string {
@@ -227,5 +226,5 @@ func receiverName(t ast.Expr) string {
 	case *ast.Ident:
 		return t.Name
 	}
-	return "?" // no Go
+	return "?" // not valid Go
 }

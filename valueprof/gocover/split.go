@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Split says with its source file what the blocks of a function are: it returns the
-// function with the blocks, branches and switches that are its own, and the function
-// literals in it as functions, in the order of the source. Their line is that of the
-// declaration. It reports whether the function stands in this file as the program
-// had it; otherwise the source is another one, or was edited.
+// Split explains the blocks of a function with its source file. It returns the function
+// with its own blocks, branches and switches, and then each function literal in it as a
+// function, in the order of the source. Line is the line of the declaration. Split
+// reports whether the function in this file is the function of the program. If not, the
+// source is a different file, or was edited.
 //
 // In mode set there are no branches and no switches: see the package documentation.
 func (s *Source) Split(f Function, mode Mode) ([]Function, bool) {
@@ -45,7 +45,7 @@ func (s *Source) has(f Function) bool {
 	return true
 }
 
-// owner returns the innermost function that a position is in.
+// owner returns the innermost function around a position.
 func (o *outline) owner(p Position) *outline {
 	i, found := slices.BinarySearchFunc(o.literals, p, func(l *outline, p Position) int {
 		switch {
@@ -69,9 +69,9 @@ type splitter struct {
 	functions []Function
 }
 
-// add adds a function, which is known but for what the outline tells, then the
-// literals in it. The compiler numbers them in the function around them: "F.func1",
-// and inside of that "F.func1.1".
+// add completes a function with its outline and adds it, then adds the literals in it.
+// The compiler numbers literals in the function around them: "F.func1", and inside of
+// that "F.func1.1".
 func (p *splitter) add(o *outline, f Function) {
 	f.Line, f.Blocks = o.line, p.owned[o]
 	if p.choices {
@@ -87,9 +87,9 @@ func (p *splitter) add(o *outline, f Function) {
 	}
 }
 
-// addChoices finds the counts of choices. One that has no block of its own, because a
-// line directive gives two statements the same position, is left out, as is one that
-// has no arms.
+// addChoices finds the counts of choices. It omits a choice without arms. It also omits
+// a choice without a block of its own: a line directive can give two statements the same
+// position.
 func (f *Function) addChoices(choices []choice) {
 	for _, c := range choices {
 		header := f.blockAt(c.start)
@@ -127,7 +127,7 @@ func newSwitch(c choice, reached uint64, arms []uint64) Switch {
 	return s
 }
 
-// armCounts returns how often each arm was chosen.
+// armCounts returns the number of times that each arm was chosen.
 func (f *Function) armCounts(arms []arm) ([]uint64, bool) {
 	counts := make([]uint64, len(arms))
 	for i, a := range arms {
@@ -143,7 +143,7 @@ func (f *Function) armCounts(arms []arm) ([]uint64, bool) {
 	return counts, true
 }
 
-// blockAt returns the block that a position is in, nil if none is.
+// blockAt returns the block around a position, or nil.
 func (f *Function) blockAt(p Position) *Block {
 	i, found := slices.BinarySearchFunc(f.Blocks, p, func(b Block, p Position) int { return b.Start.compare(p) })
 	if !found {
@@ -155,6 +155,6 @@ func (f *Function) blockAt(p Position) *Block {
 	return &f.Blocks[i]
 }
 
-// without subtracts counts, which may not fit where the program was running when they
-// were written.
+// without subtracts counts. A part can exceed the whole if the program was running when
+// the counts were written.
 func without(all, part uint64) uint64 { return all - min(all, part) }

@@ -2,6 +2,9 @@ package gocover
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +32,7 @@ func split(t *testing.T, p *Program) map[string]Function {
 }
 
 // TestSplitIsTrue: calls, branches and cases have exactly the counts that the program
-// prints, and there are no others.
+// prints, and there are no other counts.
 func TestSplitIsTrue(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{ModeCount, ModeAtomic} {
@@ -69,8 +72,8 @@ func addCases(got map[string]int, names map[uint32]string, f Function) {
 	}
 }
 
-// expected adds to the truth what never happened, and what the program does not
-// count.
+// expected completes the truth with counts that stayed 0 and counts that the program does
+// not keep.
 func expected(truth map[string]int) map[string]int {
 	want := map[string]int{
 		"call main.unused": 0, "taken unused": 0, "untaken unused": 0, "taken never": 0,
@@ -87,7 +90,7 @@ func expected(truth map[string]int) map[string]int {
 	return want
 }
 
-// calls returns how often the program has counted something.
+// calls returns the sum of the program's counts.
 func calls(truth map[string]int) int {
 	n := 0
 	for _, count := range truth {
@@ -141,8 +144,8 @@ func TestSplitKeepsBlocks(t *testing.T) {
 	}
 }
 
-// TestSplitLines: with the source, lines are those of the declarations, which the
-// runtime counts from.
+// TestSplitLines: with the source, functions have the lines of their declarations, as in
+// the runtime.
 func TestSplitLines(t *testing.T) {
 	t.Parallel()
 	f := Function{Name: "F", Blocks: []Block{{Start: Position{5, 9}, End: Position{6, 2}}}}
@@ -157,8 +160,8 @@ func TestSplitLines(t *testing.T) {
 	}
 }
 
-// TestSplitInModeSet: whether something was executed says nothing of how often it was
-// not.
+// TestSplitInModeSet: in mode set there are no branches, because counters do not say how
+// often a block was executed.
 func TestSplitInModeSet(t *testing.T) {
 	t.Parallel()
 	p := counts(t, ModeCount).read(t)
@@ -170,7 +173,7 @@ func TestSplitInModeSet(t *testing.T) {
 	}
 }
 
-// TestSplitRefusesEditedSource: a line more before a block, and nothing is said of its
+// TestSplitRefusesEditedSource: with one more line before a block, Split refuses the
 // function.
 func TestSplitRefusesEditedSource(t *testing.T) {
 	t.Parallel()
@@ -190,8 +193,8 @@ func TestSplitRefusesEditedSource(t *testing.T) {
 	}
 }
 
-// TestCountsThatDoNotFit: counters that were written while the program ran may have a
-// body executed more often than what leads to it.
+// TestCountsThatDoNotFit: in counters that were written while the program ran, a body may
+// have a higher count than the block before it.
 func TestCountsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	s, err := ParseSource([]byte("package p\nfunc F(n int) {\n\tif n > 0 {\n\t\tn--\n\t}\n}\n"))
@@ -209,4 +212,79 @@ func TestCountsThatDoNotFit(t *testing.T) {
 	if diff := cmp.Diff(want, parts[0].Branches); diff != "" {
 		t.Errorf("branches (-want +got):\n%s", diff)
 	}
+}
+
+// TestSplitLibrary: Split finds every function of some of Go's own packages in its
+// source.
+func TestSplitLibrary(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds packages of the standard library again")
+	}
+	p := runWithLibrary(t, "encoding/json,reflect,strconv,fmt")
+	root := goroot(t)
+	parsed := make(map[string]*Source)
+	functions, branches, switches := 0, 0, 0
+	for _, pkg := range p.Packages {
+		if pkg.Module == "example.com/counted" {
+			continue
+		}
+		for _, f := range pkg.Functions {
+			if parsed[f.File] == nil {
+				parsed[f.File] = parseFile(t, filepath.Join(root, "src", f.File))
+			}
+			parts, ok := parsed[f.File].Split(f, p.Mode)
+			if !ok {
+				t.Errorf("%s:%d: %s is not in its source", f.File, f.Line, f.Name)
+			}
+			functions++
+			for _, part := range parts {
+				branches += len(part.Branches)
+				switches += len(part.Switches)
+			}
+		}
+	}
+	if functions < 600 || branches < 1200 || switches < 150 {
+		t.Errorf("%d functions, %d branches, %d switches: these packages have more", functions, branches, switches)
+	}
+}
+
+// runWithLibrary runs the counted program with counters in packages that it uses.
+func runWithLibrary(t *testing.T, packages string) *Program {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(t.TempDir(), "counted")
+	build := exec.Command("go", "build", "-cover", "-covermode=atomic", "-coverpkg=./...,"+packages, "-o", binary, ".")
+	build.Dir = "testdata/counted"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	run := exec.Command(binary)
+	run.Env = append(os.Environ(), "GOCOVERDIR="+dir)
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("run: %v\n%s", err, out)
+	}
+	return counted{dir: dir}.read(t)
+}
+
+func goroot(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func parseFile(t *testing.T, name string) *Source {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ParseSource(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

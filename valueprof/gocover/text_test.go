@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// writeText writes the counts of a program as 'go tool covdata textfmt' does: the
-// form that 'go tool cover' reads.
+// writeText writes the counts of a program as 'go tool covdata textfmt' does, in the form
+// that 'go tool cover' reads.
 func (p *Program) writeText(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "mode: %s\n", p.Mode)

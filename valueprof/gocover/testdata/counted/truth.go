@@ -1,6 +1,6 @@
-// Program counted counts by itself what its coverage counters count, and prints that
-// as JSON. Tests find the lines by the comments there: what follows "branch", "switch"
-// or "case" is the name under which it is counted here.
+// Program counted counts its own branches, switches and calls, and prints the counts as
+// JSON. Tests compare them with the coverage counters. The words after "branch", "switch"
+// or "case" in a comment are the name of the count of that line.
 package main
 
 import (
