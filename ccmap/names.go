@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // MethodID is a dense index into a [Names] table. It has a meaning only together
@@ -99,12 +100,14 @@ func (m Method) IsUnknown() bool { return m.Name == UnknownName }
 // of the calls between them that were inlined. Entries are only ever added. Ids are
 // dense from 0 and never change; the first are the pseudo methods'.
 //
-// Any goroutine may call any of its methods. At and Len wait for no other goroutine;
-// the others wait at most until one entry is added.
+// Any goroutine may call any of its methods. At, Len and Bytes wait for no other
+// goroutine; the others wait at most until one entry is added.
 type Names struct {
 	mu   sync.RWMutex
 	ids  map[nameKey]MethodID
 	list atomic.Pointer[[]Method] // append-only: a published prefix never changes
+
+	bytes atomic.Int64 // held, about
 
 	lines     lines
 	inlined   inlined
@@ -143,6 +146,7 @@ func (n *Names) Intern(m Method) MethodID {
 	grown := append(old, m)
 	n.list.Store(&grown)
 	n.ids[key] = id
+	n.bytes.Add(m.bytes())
 	return id
 }
 
@@ -190,4 +194,22 @@ func (n *Names) adopt(from *Names) methodIDs {
 		n.adoptAddresses(from, ids)
 	}
 	return ids
+}
+
+// Bytes returns about how much memory the table holds. The texts of a method count for
+// each method, though several may share them.
+func (n *Names) Bytes() int64 { return n.bytes.Load() }
+
+// bytes returns about how much memory a method takes: its texts, its place in the list, which has
+// room for more, and its entry in the index.
+func (m *Method) bytes() int64 {
+	const place = int64(unsafe.Sizeof(Method{}) * 3 / 2)
+	return int64(len(m.Name)+len(m.Signature)+len(m.Receiver)+len(m.File)+len(m.Module)) +
+		place + entryBytes[nameKey, MethodID]()
+}
+
+// entryBytes returns about how much memory an entry of a map takes, with the room that the map has
+// for more.
+func entryBytes[K comparable, V any]() int64 {
+	return 2 * int64(unsafe.Sizeof(*new(K))+unsafe.Sizeof(*new(V)))
 }

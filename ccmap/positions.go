@@ -17,6 +17,7 @@ func (n *Names) SetLine(f Frame, line int32) {
 	}
 	if n.lines.at(f) == 0 {
 		n.lines.add(f, line)
+		n.bytes.Add(entryBytes[Frame, int32]())
 	}
 }
 
@@ -85,6 +86,7 @@ func (l *lines) all() map[Frame]int32 {
 func (n *Names) SetInlined(caller Frame, callee MethodID) {
 	if n.hasLines(caller.Method) && n.hasLines(callee) && !n.Inlined(caller, callee) {
 		n.inlined.add(inlinedCall{caller, callee})
+		n.bytes.Add(entryBytes[inlinedCall, struct{}]())
 	}
 }
 
@@ -167,6 +169,7 @@ const MaxAddresses = 1 << 18
 func (n *Names) SetMapping(module string, m Mapping) {
 	if module != "" && m.Start < m.Limit && n.addresses.mapping(module) == (Mapping{}) {
 		n.addresses.setMapping(module, m)
+		n.bytes.Add(entryBytes[string, Mapping]() + int64(len(module)+len(m.File)))
 	}
 }
 
@@ -193,6 +196,7 @@ func (n *Names) SetAddress(frames []Frame, call bool, offset uint64) {
 	}
 	if known, _ := n.Address(frames, call); known == 0 || offset < known {
 		n.addresses.set(frames, call, offset)
+		n.bytes.Add(int64(len(frames)) * entryBytes[position, uint64]())
 	}
 }
 

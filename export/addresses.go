@@ -129,7 +129,7 @@ func (b *builder) addMapping(d mappingDoc) error {
 	}
 	b.mappings++
 	names.SetMapping(module, ccmap.Mapping{File: string(d.File), Start: uint64(d.Start), Limit: uint64(d.Limit), Offset: uint64(d.FileOffset)})
-	return nil
+	return b.afford()
 }
 
 // addAddress adds the next address of a document. No instruction has two.
@@ -141,7 +141,7 @@ func (b *builder) addAddress(d addressDoc) error {
 	b.addresses++
 	b.located += len(frames)
 	b.m.Names().SetAddress(frames, d.Call, uint64(d.FileOffset))
-	return nil
+	return b.afford()
 }
 
 // addressFrames returns the frames of an address, the innermost first.

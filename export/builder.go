@@ -13,10 +13,12 @@ import (
 type builder struct {
 	m       *ccmap.Map
 	limits  ReadOptions
+	memory  *memory          // all but the map's
 	methods []ccmap.MethodID // by the document's index
 	nodes   []builtNode      // by the document's index; the root first
 	total   ccmap.Counters
 	recent  ccmap.Counters // of all nodes; those of the window
+	weighed int            // nodes when boundNodes last looked at the memory
 
 	lines         int // of positions
 	inlined       int // calls
@@ -39,6 +41,7 @@ func newBuilder(o ReadOptions) *builder {
 	b := &builder{
 		m:             ccmap.New(ccmap.Options{}),
 		limits:        o,
+		memory:        &memory{limit: o.MaxMemory},
 		nodes:         make([]builtNode, 1),
 		prunedEdges:   make(map[prunedEdgeKey]bool),
 		prunedMethods: make(map[ccmap.MethodID]bool),
@@ -56,6 +59,23 @@ func (b *builder) finish() (*ccmap.Map, error) {
 	return b.m, nil
 }
 
+// afford returns an error if the map and the lists of its decoder take too much memory.
+func (b *builder) afford() error {
+	if b.left() < 0 {
+		return b.memory.exceeded()
+	}
+	return nil
+}
+
+// note takes the memory of a key, by which the document is checked for duplicates.
+func (b *builder) note(key uintptr) error {
+	const room = 3 // times as much takes a map while it grows
+	return b.memory.take(room * int64(key+1))
+}
+
+// left returns how many bytes of memory there may be more.
+func (b *builder) left() int64 { return b.memory.limit - b.memory.held - MapMemory(b.m) }
+
 // intern adds a method, or finds the one with this name and signature.
 func (b *builder) intern(m ccmap.Method) (ccmap.MethodID, error) {
 	if m.Name == "" {
@@ -65,7 +85,7 @@ func (b *builder) intern(m ccmap.Method) (ccmap.MethodID, error) {
 	if b.m.Names().Len()-int(ccmap.FirstID) > b.limits.MaxMethods { // pseudo methods are in every table
 		return 0, fmt.Errorf("%w: more than %d methods", ErrTooLarge, b.limits.MaxMethods)
 	}
-	return id, nil
+	return id, b.afford()
 }
 
 // addMethod adds the next method of a document.
@@ -78,8 +98,8 @@ func (b *builder) addMethod(d methodDoc) error {
 	if err != nil {
 		return fmt.Errorf("method %d: %w", len(b.methods), err)
 	}
-	b.methods = append(b.methods, id)
-	return nil
+	b.methods, err = keep(b.memory, b.methods, id)
+	return err
 }
 
 // addNode adds the next node of a document.
@@ -93,8 +113,8 @@ func (b *builder) addNode(d nodeDoc) error {
 	if err != nil {
 		return fmt.Errorf("node %d: %w", len(b.nodes), err)
 	}
-	b.nodes = append(b.nodes, n)
-	return nil
+	b.nodes, err = keep(b.memory, b.nodes, n)
+	return err
 }
 
 // place finds the node below its parent, or makes it.
@@ -140,10 +160,21 @@ func (b *builder) child(parent builtNode, offset uint32, method ccmap.MethodID) 
 		return n, fmt.Errorf("%w: more than %d frames deep", ErrTooLarge, b.limits.MaxDepth)
 	}
 	n.id = b.m.Child(parent.id, offset, method)
-	if b.m.Len()-1 > b.limits.MaxNodes {
-		return n, fmt.Errorf("%w: more than %d nodes", ErrTooLarge, b.limits.MaxNodes)
+	return n, b.boundNodes()
+}
+
+// boundNodes holds the nodes of the map against the limits.
+func (b *builder) boundNodes() error {
+	nodes := b.m.Len() - 1
+	if nodes > b.limits.MaxNodes {
+		return fmt.Errorf("%w: more than %d nodes", ErrTooLarge, b.limits.MaxNodes)
 	}
-	return n, nil
+	const often = 1 << 10 // the map grows by as many
+	if nodes >= b.weighed+often {
+		b.weighed = nodes
+		return b.afford()
+	}
+	return nil
 }
 
 // addStack adds a stack, outermost frame first, to the counters of its leaf.

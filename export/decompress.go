@@ -19,6 +19,9 @@ const maxLayers = 4
 // command does without --long.
 const maxWindow = 128 << 20
 
+// usualWindow is the window of zstd by default, and the least that is allowed: 8 MiB.
+const usualWindow = 8 << 20
+
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
@@ -26,7 +29,7 @@ var (
 
 // decompress unwraps gzip and zstd, as often as they were put around, and
 // bounds each layer to limit bytes. release, never nil, frees the decoders.
-func decompress(r io.Reader, limit int64) (plain *bufio.Reader, release func(), err error) {
+func decompress(r io.Reader, limit int64, m *memory) (plain *bufio.Reader, release func(), err error) {
 	var closers []io.Closer
 	release = func() {
 		for _, c := range closers {
@@ -35,7 +38,7 @@ func decompress(r io.Reader, limit int64) (plain *bufio.Reader, release func(), 
 	}
 	for range maxLayers + 1 {
 		plain = bufio.NewReaderSize(newLimitReader(r, limit, "in all"), 64<<10)
-		layer, err := unwrap(plain)
+		layer, err := unwrap(plain, m)
 		if err != nil {
 			return nil, release, err
 		}
@@ -49,8 +52,8 @@ func decompress(r io.Reader, limit int64) (plain *bufio.Reader, release func(), 
 }
 
 // unwrap returns the content of r if it is compressed, and nil if it is not.
-func unwrap(r *bufio.Reader) (io.ReadCloser, error) {
-	head, err := r.Peek(len(zstdMagic))
+func unwrap(r *bufio.Reader, m *memory) (io.ReadCloser, error) {
+	head, err := r.Peek(zstd.HeaderMaxSize)
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
@@ -61,14 +64,28 @@ func unwrap(r *bufio.Reader) (io.ReadCloser, error) {
 			return nil, fmt.Errorf("decompress gzip: %w", orCut(err))
 		}
 		return &layer{name: "gzip", r: z, close: z.Close}, nil
-	case bytes.Equal(head, zstdMagic):
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, fmt.Errorf("decompress zstd: %w", orCut(err))
-		}
-		return &layer{name: "zstd", r: z, close: func() error { z.Close(); return nil }}, nil
+	case bytes.HasPrefix(head, zstdMagic):
+		return unwrapZstd(r, head, m)
 	}
 	return nil, nil
+}
+
+// unwrapZstd takes the memory of the window that the first frame asks for. Further frames
+// may have as much.
+func unwrapZstd(r io.Reader, head []byte, m *memory) (io.ReadCloser, error) {
+	var first zstd.Header
+	window := uint64(usualWindow)
+	if first.Decode(head) == nil {
+		window = min(max(window, first.WindowSize), maxWindow)
+	}
+	if err := m.take(int64(window)); err != nil {
+		return nil, fmt.Errorf("decompress zstd: %w", err)
+	}
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
+	if err != nil {
+		return nil, fmt.Errorf("decompress zstd: %w", orCut(err))
+	}
+	return &layer{name: "zstd", r: z, close: func() error { z.Close(); return nil }}, nil
 }
 
 // layer is a decompressor that says in its errors which one it is.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -20,7 +21,8 @@ const maxCached = 1 << 20
 func readFolded(r *bufio.Reader, b *builder) error {
 	f := foldedReader{b: b, own: make(map[string]ccmap.Frame)}
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, b.limits.MaxElement)
+	longest := b.maxLine()
+	lines.Buffer(nil, longest)
 	number := 0
 	var err error
 	for err == nil && lines.Scan() {
@@ -28,8 +30,10 @@ func readFolded(r *bufio.Reader, b *builder) error {
 		err = f.line(lines.Text())
 	}
 	switch broken := lines.Err(); {
+	case errors.Is(broken, bufio.ErrTooLong) && longest < b.limits.MaxElement:
+		return fmt.Errorf("line %d: %w, with more than %d bytes in a line", number+1, b.memory.exceeded(), longest)
 	case errors.Is(broken, bufio.ErrTooLong):
-		return fmt.Errorf("line %d: %w: more than %d bytes", number+1, ErrTooLarge, b.limits.MaxElement)
+		return fmt.Errorf("line %d: %w: more than %d bytes", number+1, ErrTooLarge, longest)
 	case broken != nil: // and the last line, wrong or not, is cut
 		return fmt.Errorf("after line %d: %w", number, broken)
 	case err != nil:
@@ -40,15 +44,31 @@ func readFolded(r *bufio.Reader, b *builder) error {
 	return nil
 }
 
+// lineShare is how many times its size a line takes: in a buffer that doubles, and in a
+// copy.
+const lineShare = 4
+
+// maxLine returns how many bytes a line may have. It leaves half of the memory.
+func (b *builder) maxLine() int {
+	return int(min(int64(b.limits.MaxElement), b.left()/(2*lineShare)))
+}
+
 type foldedReader struct {
-	b      *builder
-	own    map[string]ccmap.Frame // our frames, by their text
-	stack  []ccmap.Frame          // of the line
-	stacks int                    // read so far
+	b       *builder
+	longest int                    // line, in bytes
+	own     map[string]ccmap.Frame // our frames, by their text
+	stack   []ccmap.Frame          // of the line
+	stacks  int                    // read so far
 }
 
 // line reads one line. Blank ones are skipped.
 func (f *foldedReader) line(line string) error {
+	if longer := len(line) - f.longest; longer > 0 {
+		if err := f.b.memory.take(int64(longer) * lineShare); err != nil {
+			return err
+		}
+		f.longest = len(line)
+	}
 	line = strings.TrimRight(line, " \t")
 	if line == "" {
 		return nil
@@ -116,7 +136,8 @@ func (f *foldedReader) intern(text string, m ccmap.Method, offset uint32) (ccmap
 	m.Name, m.Signature = strings.Clone(m.Name), strings.Clone(m.Signature)
 	id, err := f.b.intern(m)
 	frame := ccmap.Frame{Method: id, Offset: offset}
-	if len(f.own) < maxCached {
+	if err == nil && len(f.own) < maxCached {
+		err = f.b.note(unsafe.Sizeof(text) + unsafe.Sizeof(frame) + uintptr(len(text)))
 		f.own[strings.Clone(text)] = frame
 	}
 	return frame, err

@@ -89,7 +89,7 @@ func (b *builder) addInlined(d inlinedDoc) error {
 	}
 	b.inlined++
 	b.m.Names().SetInlined(caller, callee)
-	return nil
+	return b.afford()
 }
 
 func (b *builder) inlinedCall(d inlinedDoc) (caller ccmap.Frame, callee ccmap.MethodID, err error) {

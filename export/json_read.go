@@ -11,7 +11,7 @@ import (
 // readJSON reads the document of ccmap.schema.json. Members that it does not
 // know are skipped. Errors say the byte.
 func readJSON(r *bufio.Reader, b *builder) error {
-	elements := newElementReader(r, b.limits)
+	elements := newElementReader(r, b)
 	j := &jsonReader{Decoder: json.NewDecoder(elements), elements: elements, b: b}
 	err := j.document()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -25,7 +25,7 @@ func readJSON(r *bufio.Reader, b *builder) error {
 
 type jsonReader struct {
 	*json.Decoder
-	elements *limitReader
+	elements *elementReader
 	b        *builder
 	version  int // 0: not seen yet
 }

@@ -17,15 +17,6 @@ func newLimitReader(r io.Reader, limit int64, where string) *limitReader {
 	return &limitReader{r: r, limit: limit, left: limit, where: where}
 }
 
-// newElementReader bounds what a streaming decoder holds at once. The reader of
-// the document calls reset after each method, node and point.
-func newElementReader(r io.Reader, o ReadOptions) *limitReader {
-	return newLimitReader(r, int64(o.MaxElement), "without a method, node or point")
-}
-
-// reset allows as much again as at first.
-func (l *limitReader) reset() { l.left = l.limit }
-
 func (l *limitReader) Read(p []byte) (int, error) {
 	if l.left < 0 {
 		return 0, l.tooLarge()
@@ -42,4 +33,42 @@ func (l *limitReader) Read(p []byte) (int, error) {
 
 func (l *limitReader) tooLarge() error {
 	return fmt.Errorf("%w: more than %d bytes %s", ErrTooLarge, l.limit, l.where)
+}
+
+// decodedShare is how many times its size an element of a document takes decoded, at
+// most: attributes of XML without a value, empty objects in a list of JSON.
+const decodedShare = 40
+
+// elementReader bounds the part of a document that is held at once, by the limit of elements
+// and by the memory that is left for them.
+type elementReader struct {
+	limitReader
+	b *builder
+}
+
+// newElementReader returns one that the reader of the document resets after each method,
+// node and point.
+func newElementReader(r io.Reader, b *builder) *elementReader {
+	e := &elementReader{*newLimitReader(r, 0, "without a method, node or point"), b}
+	e.reset()
+	return e
+}
+
+// reset allows the next element.
+func (e *elementReader) reset() {
+	e.limit = e.b.maxElement()
+	e.left = e.limit
+}
+
+func (e *elementReader) Read(p []byte) (int, error) {
+	n, err := e.limitReader.Read(p)
+	if e.left < 0 && e.limit < int64(e.b.limits.MaxElement) {
+		return 0, fmt.Errorf("%w, with %d bytes without a method, node or point", e.b.memory.exceeded(), e.limit)
+	}
+	return n, err
+}
+
+// maxElement returns how many bytes an element may have.
+func (b *builder) maxElement() int64 {
+	return min(int64(b.limits.MaxElement), max(b.left(), 0)/decodedShare)
 }

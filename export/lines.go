@@ -116,7 +116,7 @@ func (b *builder) addLine(d lineDoc) error {
 	}
 	b.lines++
 	b.m.Names().SetLine(f, int32(d.Line))
-	return nil
+	return b.afford()
 }
 
 func (b *builder) lineFrame(d lineDoc) (f ccmap.Frame, err error) {

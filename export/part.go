@@ -12,7 +12,7 @@ import (
 // Part is a profile on its way into the sum of many. It is read and checked,
 // which may go on for many files at once; the goroutine that owns the sum adds
 // it. A pprof profile never becomes a map of its own on that way, unless it is
-// unusual.
+// unusual: it has a window, or more samples than are listed.
 type Part struct {
 	m      *ccmap.Map // of a pprof profile all but its contexts
 	pprof  *pprofFile // the contexts of m; nil: it has them
@@ -23,16 +23,17 @@ type Part struct {
 // dropped.
 func ReadPart(r io.Reader, o ReadOptions) (*Part, error) {
 	o = o.withDefaults()
-	plain, format, release, err := open(r, o.MaxBytes)
+	b := newBuilder(o)
+	plain, format, release, err := open(r, b)
 	defer release()
 	if err != nil {
 		return nil, fmt.Errorf("read profile: %w", err)
 	}
 	p := &Part{limits: o}
 	if format == Pprof {
-		err = p.readPprof(plain)
+		err = p.readPprof(plain, b)
 	} else {
-		p.m, err = readMap(plain, format, o)
+		p.m, err = b.read(plain, format)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %v: %w", format, err)
@@ -40,13 +41,23 @@ func ReadPart(r io.Reader, o ReadOptions) (*Part, error) {
 	return p, nil
 }
 
-func (p *Part) readPprof(r io.Reader) error {
-	b := newBuilder(p.limits)
-	p.m, p.pprof = b.m, newPprofFile()
-	if err := p.pprof.decode(r, p.limits); err != nil {
+func (p *Part) readPprof(r io.Reader, b *builder) error {
+	file := newPprofFile(b)
+	if err := file.decode(r, b); err != nil {
+		file.release()
 		return err
 	}
-	return p.pprof.describe(b)
+	p.m = b.m
+	if file.adder == nil {
+		p.pprof = file
+		return nil
+	}
+	defer file.release()
+	if err := file.addTo(b, once); err != nil {
+		return err
+	}
+	_, err := b.finish()
+	return err
 }
 
 // LookUp, before AddTo, finds the methods that the sum has already; names is its
@@ -84,7 +95,7 @@ func (p *Part) AddTo(sum *ccmap.Map, w Weight) error {
 // complete gives the map its contexts.
 func (p *Part) complete() error {
 	b := newBuilder(p.limits)
-	b.m = p.m
+	b.m, b.memory = p.m, &p.pprof.memory
 	err := p.pprof.addTo(b, once)
 	if err == nil {
 		_, err = b.finish()
@@ -96,13 +107,16 @@ func (p *Part) complete() error {
 }
 
 // isPlain reports whether nothing can go wrong in adding the contexts to the sum
-// one by one: there are no windows, nothing pruned, and surely no more nodes and
-// methods than there may be.
+// one by one: there are no windows, nothing pruned, and surely no more nodes, methods
+// and memory than there may be.
 func (p *Part) isPlain(sum *ccmap.Map) bool {
 	nodes := p.pprof.stacks.added.frames + 2*len(p.pprof.stacks.samples)
 	methods := len(p.pprof.functions.entries) + len(p.pprof.locations.entries) + 1
+	const node, method = 40, 250 // bytes, without texts
+	memory := viewShare * (int64(nodes)*node + int64(methods)*method + p.pprof.texts())
 	return sum.Meta().Window == 0 && p.m.Meta().Window == 0 &&
 		nodes <= p.limits.MaxNodes && methods <= p.limits.MaxMethods && sum.Len()+nodes <= math.MaxUint32 &&
+		memory <= p.pprof.memory.limit-p.pprof.memory.held &&
 		!slices.ContainsFunc(p.pprof.functions.entries, isPruned)
 }
 
@@ -115,7 +129,7 @@ func (p *Part) addStacks(sum *ccmap.Map, w Weight) error {
 			return err
 		}
 	}
-	b := &builder{m: sum, limits: ReadOptions{MaxMethods: math.MaxInt, MaxNodes: math.MaxInt}}
+	b := &builder{m: sum, limits: ReadOptions{MaxMethods: math.MaxInt, MaxNodes: math.MaxInt}, memory: &memory{limit: math.MaxInt64}}
 	if err := p.pprof.addTo(b, w); err != nil {
 		return fmt.Errorf("read %v: %w", Pprof, err)
 	}

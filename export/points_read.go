@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -73,12 +74,15 @@ func (b *builder) addPoint(d pointDoc) error {
 
 // countPoint adds what a valid point counts.
 func (b *builder) countPoint(p ccmap.Point) error {
+	if err := b.note(unsafe.Sizeof(pointKey{})); err != nil {
+		return err
+	}
 	b.points[newPointKey(&p)] = true
 	if len(b.points) > b.limits.MaxPoints {
 		return fmt.Errorf("%w: more than %d points", ErrTooLarge, b.limits.MaxPoints)
 	}
 	b.m.AddPoint(p)
-	return nil
+	return b.afford()
 }
 
 // point returns the point of a document if it is valid.

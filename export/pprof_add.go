@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -42,25 +43,54 @@ const (
 )
 
 // newAdder returns one that adds to the builder's map, times a weight.
-func (p *pprofFile) newAdder(b *builder, w Weight) *pprofAdder {
+func (p *pprofFile) newAdder(b *builder, w Weight) (*pprofAdder, error) {
 	p.bind(b.m.Names())
+	locations := len(p.locations.entries)
+	if err := b.memory.take(int64(locations) * int64(unsafe.Sizeof(spot{})+unsafe.Sizeof(sampledThere))); err != nil {
+		return nil, err
+	}
 	return &pprofAdder{
 		pprofFile: p, b: b, scaler: newCounterScaler(w),
-		spots: make([]spot, len(p.locations.entries)), told: make([]instruction, len(p.locations.entries)),
-	}
+		spots: make([]spot, locations), told: make([]instruction, locations),
+	}, nil
 }
 
-// addTo adds all contexts, times a weight, to the builder's map.
-func (p *pprofFile) addTo(b *builder, w Weight) error {
-	a := p.newAdder(b, w)
+// addTo adds the contexts that are listed, times a weight, to the builder's map. A
+// weight is for files whose contexts are all listed.
+func (p *pprofFile) addTo(b *builder, w Weight) (err error) {
+	a := p.adder
+	if a == nil {
+		if a, err = p.newAdder(b, w); err != nil {
+			return err
+		}
+	}
 	added := p.stacks.added.locations
 	for i := range p.stacks.samples {
 		s := &p.stacks.samples[i]
 		if err := a.add(s, added[:s.added]); err != nil {
-			return fmt.Errorf("sample %d: %w", i, err)
+			return fmt.Errorf("sample %d: %w", p.stacks.unloaded+i, err)
 		}
 		added = added[s.added:]
 	}
+	return nil
+}
+
+// unload adds the contexts that are listed to the builder's map, and empties the list.
+// Those that follow begin with the last stack of these.
+func (p *pprofFile) unload(b *builder) (err error) {
+	if p.adder == nil {
+		if err := p.stacks.nameReceivers(); err != nil {
+			return err
+		}
+		if p.adder, err = p.newAdder(b, once); err != nil {
+			return err
+		}
+	}
+	if err := p.addTo(b, once); err != nil {
+		return err
+	}
+	p.stacks.unloaded += len(p.stacks.samples)
+	p.stacks.samples, p.stacks.added.locations, p.stacks.added.frames = p.stacks.samples[:0], p.stacks.added.locations[:0], 0
 	return nil
 }
 
@@ -147,8 +177,8 @@ func (a *pprofAdder) count(s *pprofSample, end step) error {
 	if end.at != ccmap.NoOffset {
 		leaf = m.Child(leaf, end.at, ccmap.NoMethod)
 	}
-	if m.Len()-1 > a.b.limits.MaxNodes {
-		return fmt.Errorf("%w: more than %d nodes", ErrTooLarge, a.b.limits.MaxNodes)
+	if err := a.b.boundNodes(); err != nil {
+		return err
 	}
 	m.Add(leaf, a.scaler.scale(s.self))
 	if s.recent != (ccmap.Counters{}) {
@@ -167,7 +197,9 @@ func (a *pprofAdder) lookUp(location uint32) error {
 		if err != nil {
 			return err
 		}
-		a.frames = append(a.frames, ccmap.Frame{Method: id, Offset: ccmap.NoOffset})
+		if err := a.keepFrame(ccmap.Frame{Method: id, Offset: ccmap.NoOffset}); err != nil {
+			return err
+		}
 	}
 	for i := l.hi; i > l.lo; i-- {
 		line := &a.lines[i-1]
@@ -178,10 +210,17 @@ func (a *pprofAdder) lookUp(location uint32) error {
 		if caller := a.frames[lo:]; len(caller) > 0 {
 			a.b.m.Names().SetInlined(caller[len(caller)-1], f.Method)
 		}
-		a.frames = append(a.frames, f)
+		if err := a.keepFrame(f); err != nil {
+			return err
+		}
 	}
 	a.spots[location] = spot{uint32(lo), uint32(len(a.frames))}
 	return nil
+}
+
+func (a *pprofAdder) keepFrame(f ccmap.Frame) (err error) {
+	a.frames, err = keep(a.b.memory, a.frames, f)
+	return err
 }
 
 // frame returns what a line of a location is. If its position is none of lines, it
@@ -280,6 +319,21 @@ func startLine(line int64) int32 {
 		return 0
 	}
 	return int32(line)
+}
+
+// texts returns how many bytes the texts of all methods can take, at most.
+func (p *pprofFile) texts() int64 {
+	longest := 0
+	for i := range p.mappings.entries {
+		m := &p.mappings.entries[i]
+		longest = max(longest, len(m.file)+len(m.buildID))
+	}
+	all := int64(longest) * int64(len(p.functions.entries)+len(p.locations.entries))
+	for i := range p.functions.entries {
+		f := &p.functions.entries[i]
+		all += int64(len(f.name) + len(f.systemName) + len(f.filename) + len(f.receiver))
+	}
+	return all
 }
 
 func moduleOf(m *pprofMapping) string {

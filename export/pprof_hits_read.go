@@ -25,6 +25,20 @@ func (l *sampleLabels) take(key, text string) {
 	}
 }
 
+// nameReceivers gives methods the receiver types that labels of any sample say.
+func (r *sampleReader) nameReceivers() error {
+	if !r.ours {
+		return nil
+	}
+	return r.tables.each(sampleField, func(m message) error {
+		locations, err := r.fields(m)
+		if err == nil && r.labels.receiver != "" {
+			r.nameReceiver(locations)
+		}
+		return err
+	})
+}
+
 // nameReceiver gives the method on top the receiver type that a label says. The
 // first one counts.
 func (r *sampleReader) nameReceiver(locations message) {
@@ -71,8 +85,8 @@ func (r *sampleReader) hit(locations message) (err error) {
 			return fmt.Errorf("hit at a location of %d frames", n)
 		}
 	}
-	r.hits.list = append(r.hits.list, h)
-	return nil
+	r.hits.list, err = keep(r.memory(), r.hits.list, h)
+	return err
 }
 
 // frames returns how many frames a sample has at least.
@@ -88,7 +102,13 @@ func (k hitKind) frames() (int, error) {
 
 // addPoints adds all burst points to the builder's map.
 func (p *pprofFile) addPoints(b *builder) error {
-	a := p.newAdder(b, once)
+	if len(p.stacks.hits.list) == 0 {
+		return nil
+	}
+	a, err := p.newAdder(b, once)
+	if err != nil {
+		return err
+	}
 	for i := range p.stacks.hits.list {
 		point, err := a.point(&p.stacks.hits.list[i])
 		if err == nil {

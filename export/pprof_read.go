@@ -24,11 +24,14 @@ const pprofShare = 16
 //
 // Its buffers are worth keeping for the next file: [newPprofFile], release.
 type pprofFile struct {
-	data bytes.Buffer
+	data []byte
 	pprofTables
 	stacks sampleReader
 	ours   commentFields // nil in a profile of another tool
 	others []string      // comments
+	before int64         // bytes of memory held when the file was opened
+	spare  int64         // bytes of the buffers that were kept
+	adder  *pprofAdder   // of samples that are not listed; nil: all are
 
 	names   *ccmap.Names     // of the map that it is for; nil: not known yet
 	methods []ccmap.MethodID // of names, by function; ccmap.NoMethod: not looked up, or not there
@@ -36,84 +39,123 @@ type pprofFile struct {
 
 var pprofFiles = sync.Pool{New: func() any { return new(pprofFile) }}
 
-func newPprofFile() *pprofFile { return pprofFiles.Get().(*pprofFile) }
+// newPprofFile returns one that shares the memory of a builder.
+func newPprofFile(b *builder) *pprofFile {
+	p := pprofFiles.Get().(*pprofFile)
+	p.share(b)
+	return p
+}
+
+func (p *pprofFile) share(b *builder) {
+	p.before = b.memory.held
+	p.memory = memory{b.memory.limit, b.memory.held + p.spare}
+	b.memory = &p.memory
+}
 
 // release hands the buffers on, unless they are such that few files need.
 func (p *pprofFile) release() {
-	const spare = 16 << 20
-	if p.data.Cap() <= spare {
+	const most = 16 << 20
+	if p.spare = p.memory.held - p.before; p.spare <= most {
 		p.reset()
 		pprofFiles.Put(p)
 	}
 }
 
 func (p *pprofFile) reset() {
-	p.data.Reset()
+	p.data = p.data[:0]
 	p.pprofTables.reset()
 	p.stacks.reset()
 	p.ours, p.others = nil, nil
-	p.names = nil
+	p.names, p.adder = nil, nil
 }
 
 // readPprof reads a profile.proto into the map.
 func readPprof(r *bufio.Reader, b *builder) error {
-	p := newPprofFile()
+	p := newPprofFile(b)
 	defer p.release()
-	if err := p.decode(r, b.limits); err != nil {
-		return err
-	}
-	if err := p.describe(b); err != nil {
+	if err := p.decode(r, b); err != nil {
 		return err
 	}
 	return p.addTo(b, once)
 }
 
-// decode reads and checks all but what its comments say.
-func (p *pprofFile) decode(r io.Reader, limits ReadOptions) error {
-	if _, err := p.data.ReadFrom(newLimitReader(r, limits.MaxBytes/pprofShare, "of pprof")); err != nil {
+// decode reads and checks a profile. All but the stacks goes to the map, and stacks do
+// where there are too many to be listed.
+func (p *pprofFile) decode(r io.Reader, b *builder) error {
+	if err := p.readAll(newLimitReader(r, b.limits.MaxBytes/pprofShare, "of pprof")); err != nil {
 		return err
 	}
-	if err := p.parse(p.data.Bytes(), limits); err != nil {
-		return fmt.Errorf("parse profile of %d bytes: %w", p.data.Len(), err)
+	if err := p.parse(p.data); err != nil {
+		return fmt.Errorf("parse profile of %d bytes: %w", len(p.data), err)
 	}
-	p.stacks.tables, p.stacks.limits, p.stacks.ours = &p.pprofTables, limits, p.ours != nil
+	p.stacks.tables, p.stacks.limits, p.stacks.ours = &p.pprofTables, b.limits, p.ours != nil
 	types := valueTypes{p.sampleTypes, p.strings.at(p.numbers[defaultTypeField]), p.ours != nil}
 	var err error
-	if p.stacks.values, err = types.choose(limits.SampleType); err != nil {
+	if p.stacks.values, err = types.choose(b.limits.SampleType); err != nil {
 		return err
 	}
-	return p.stacks.read()
+	if err := p.describe(b); err != nil {
+		return err
+	}
+	p.stacks.empty = func() error { return p.unload(b) }
+	if err := p.stacks.read(); err != nil {
+		return err
+	}
+	return p.addPoints(b)
 }
 
-func (p *pprofFile) parse(data message, limits ReadOptions) error {
-	if err := p.split(data, limits.MaxNodes); err != nil {
+// readAll reads the profile into memory.
+func (p *pprofFile) readAll(r io.Reader) (err error) {
+	for err == nil {
+		if p.data, err = room(&p.memory, p.data, bytes.MinRead); err != nil {
+			return err
+		}
+		var n int
+		n, err = r.Read(p.data[len(p.data):cap(p.data)])
+		p.data = p.data[:len(p.data)+n]
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+func (p *pprofFile) parse(data message) error {
+	if err := p.split(data); err != nil {
 		return err
 	}
 	if err := p.pprofTables.decode(); err != nil {
 		return err
 	}
-	if len(p.comments) > limits.MaxNodes {
-		return fmt.Errorf("%w: more than %d comments", ErrTooLarge, limits.MaxNodes)
-	}
-	comments := make([]string, len(p.comments))
-	for i, number := range p.comments {
-		comments[i] = p.strings.at(number)
+	comments, err := p.commentTexts()
+	if err != nil {
+		return err
 	}
 	p.ours, p.others = parseComments(comments)
-	return p.strings.missing
+	return nil
 }
 
-// describe restores all but the contexts: what the comments and labels hold, or
-// what else is known.
+// commentTexts returns the comments. A file may repeat one that is long; decoded,
+// each takes up to decodedShare times its size.
+func (p *pprofFile) commentTexts() ([]string, error) {
+	comments := make([]string, 0, min(len(p.comments), 1<<10))
+	for _, number := range p.comments {
+		comment := p.strings.at(number)
+		if err := p.memory.take(decodedShare * int64(len(comment)+1)); err != nil {
+			return nil, err
+		}
+		comments = append(comments, comment)
+	}
+	return comments, p.strings.missing
+}
+
+// describe restores the description of the profile.
 func (p *pprofFile) describe(b *builder) error {
 	meta := b.m.Meta()
 	if p.ours != nil {
 		err := p.ours.restore(b.m)
 		meta.Unit = p.stacks.values.unit
 		meta.Comments = append(meta.Comments, cloned(p.others)...)
-		if err == nil && len(p.stacks.hits.list) > 0 {
-			err = p.addPoints(b)
-		}
 		return err
 	}
 	meta.Unit = p.stacks.values.unit

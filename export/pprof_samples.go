@@ -25,10 +25,12 @@ type sampleReader struct {
 	tables *pprofTables
 	values valueChoice
 	limits ReadOptions
-	ours   bool // labels are
+	ours   bool         // labels are
+	empty  func() error // empties the lists of samples
 
-	samples []pprofSample
-	added   struct {
+	unloaded int // samples that were in the lists before
+	samples  []pprofSample
+	added    struct {
 		locations []uint32 // that samples add, outermost first; indices
 		frames    int      // of these
 	}
@@ -51,17 +53,18 @@ type sampleReader struct {
 
 // read decodes the samples of the tables.
 func (r *sampleReader) read() error {
-	list := r.tables.records[sampleField]
-	if len(list) > 0 && len(r.tables.sampleTypes) == 0 {
+	if r.tables.records[sampleField].count > 0 && len(r.tables.sampleTypes) == 0 {
 		return errors.New("samples, but no sample types")
 	}
-	for i, m := range list {
-		if err := r.sample(m); err != nil {
-			return fmt.Errorf("sample %d: %w", i, err)
-		}
-	}
-	return nil
+	return r.tables.each(sampleField, r.sample)
 }
+
+// Samples and frames that are listed before they are added to a map. Beyond
+// these, samples of equal stacks take no memory each.
+const maxListed, maxListedFrames = 1 << 18, 1 << 20
+
+// memory is for the lists.
+func (r *sampleReader) memory() *memory { return &r.tables.memory }
 
 func (r *sampleReader) sample(m message) error {
 	locations, err := r.fields(m)
@@ -90,7 +93,12 @@ func (r *sampleReader) sample(m message) error {
 	if err := r.stack(&s, locations); err != nil {
 		return err
 	}
-	r.samples = append(r.samples, s)
+	if r.samples, err = keep(r.memory(), r.samples, s); err != nil {
+		return err
+	}
+	if len(r.samples) >= maxListed || r.added.frames >= maxListedFrames {
+		return r.empty()
+	}
 	return nil
 }
 
@@ -111,6 +119,7 @@ func (r *sampleReader) labelled(locations message) (isHit bool, err error) {
 func (r *sampleReader) fields(m message) (locations message, err error) {
 	const location, value, label = 1, 2, 3
 	r.row, r.labels = r.row[:0], sampleLabels{}
+	r.lists[r.turn] = r.lists[r.turn][:0]
 	var f field
 	for len(m) > 0 && err == nil {
 		if err = m.next(&f); err != nil {
@@ -143,10 +152,15 @@ func (r *sampleReader) join(numbers message, f *field) (message, error) {
 		return nil, errWireType
 	case len(numbers) == 0:
 		return f.data, nil
+	case len(numbers)+len(f.data) > binary.MaxVarintLen64*r.limits.MaxDepth:
+		return nil, r.tooDeep()
 	}
-	list := append(append(r.lists[r.turn][:0], numbers...), f.data...)
-	r.lists[r.turn] = list
-	return list, nil
+	list := &r.lists[r.turn]
+	if len(*list) == 0 {
+		*list = append(*list, numbers...)
+	}
+	*list = append(*list, f.data...)
+	return *list, nil
 }
 
 // label reads a label. Those of other tools are dropped.
@@ -183,6 +197,9 @@ func (r *sampleReader) stack(s *pprofSample, locations message) (err error) {
 		return err
 	}
 	added := r.added.locations[first:]
+	if r.depths, err = room(r.memory(), r.depths, len(added)); err != nil {
+		return err
+	}
 	slices.Reverse(added) // the file has them innermost first
 	r.depths = r.depths[:kept]
 	depth := 0
@@ -211,7 +228,10 @@ func (r *sampleReader) appendLocations(to []uint32, numbers message) ([]uint32, 
 		if !found {
 			return to, fmt.Errorf("location %d is not there", id)
 		}
-		to = append(to, index)
+		var err error
+		if to, err = keep(r.memory(), to, index); err != nil {
+			return to, err
+		}
 		numbers = numbers[size:]
 	}
 	return to, nil

@@ -3,6 +3,7 @@ package export
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -22,7 +23,8 @@ func (t *table[T]) find(id uint64) (index uint32, found bool) {
 	return index, found
 }
 
-func (t *table[T]) add(id uint64, entry T) error {
+// add adds an entry. There is room for it.
+func (t *table[T]) add(m *memory, id uint64, entry T) error {
 	if id == 0 {
 		return errors.New("its id is 0")
 	}
@@ -32,6 +34,10 @@ func (t *table[T]) add(id uint64, entry T) error {
 	if index := uint64(len(t.entries)); index == t.inOrder && id == index+1 {
 		t.inOrder++
 	} else {
+		const other = 3 * (8 + 4) // bytes in the map, while that grows
+		if err := m.take(other); err != nil {
+			return err
+		}
 		if t.others == nil {
 			t.others = make(map[uint64]uint32)
 		}
@@ -49,26 +55,31 @@ func (t *table[T]) reset() {
 
 // stringTable holds the strings of a profile.proto as parts of one.
 type stringTable struct {
-	text    string
-	ends    []int // of the strings, in text
-	missing error // the first reference to a string that is not there
+	text    strings.Builder
+	ends    []uint32 // of the strings, in text
+	missing error    // the first reference to a string that is not there
 }
 
-func (t *stringTable) join(parts []message) error {
-	if len(parts) == 0 || len(parts[0]) > 0 {
+// makeRoom makes room for so many strings of so many bytes, which are taken already.
+func (t *stringTable) makeRoom(m *memory, count, bytes int) (err error) {
+	if int64(bytes) > math.MaxUint32 {
+		return fmt.Errorf("%w: strings of %d bytes", ErrTooLarge, bytes)
+	}
+	t.text.Grow(bytes)
+	t.ends, err = room(m, t.ends, count)
+	return err
+}
+
+func (t *stringTable) add(s message) {
+	t.text.Write(s)
+	t.ends = append(t.ends, uint32(t.text.Len()))
+}
+
+// finish checks that the first string is the empty one.
+func (t *stringTable) finish() error {
+	if len(t.ends) == 0 || t.ends[0] > 0 {
 		return errors.New("the first string is not the empty one")
 	}
-	size := 0
-	for _, s := range parts {
-		size += len(s)
-	}
-	var text strings.Builder
-	text.Grow(size)
-	for _, s := range parts {
-		text.Write(s)
-		t.ends = append(t.ends, text.Len())
-	}
-	t.text = text.String()
 	return nil
 }
 
@@ -84,5 +95,5 @@ func (t *stringTable) at(number uint64) string {
 	case number == 0:
 		return ""
 	}
-	return t.text[t.ends[number-1]:t.ends[number]]
+	return t.text.String()[t.ends[number-1]:t.ends[number]]
 }

@@ -1,19 +1,23 @@
 package export
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
 
 // pprofTables are a profile.proto: its samples as they lie in the file, and
-// decoded all that these refer to.
+// decoded all that these refer to. The records of a field are not listed: they are
+// found again between the first and the last.
 //
 // What google/pprof refuses is refused here: ids that are 0 or stand twice, and
 // references to what is not there.
 type pprofTables struct {
-	records  [lastField + 1][]message // the messages and strings, by their field
-	numbers  [lastField + 1]uint64    // the fields that are single numbers
-	comments []uint64                 // numbers of strings
+	memory   memory // for all lists
+	profile  message
+	records  [lastField + 1]records // the messages and strings, by their field
+	numbers  [lastField + 1]uint64  // the fields that are single numbers
+	comments []uint64               // numbers of strings
 
 	strings     stringTable
 	sampleTypes []valueType
@@ -43,6 +47,13 @@ const (
 	docField         = 15
 	lastField        = docField
 )
+
+// records are the messages or strings of one field.
+type records struct {
+	first, end int // offsets in the profile: of the first one, and after the last
+	count      int
+	bytes      int // of all
+}
 
 type pprofMapping struct {
 	start, limit, offset uint64
@@ -75,34 +86,39 @@ type pprofLine struct {
 	line     int64
 }
 
-// split splits data into its records, at most limit.
-func (p *pprofTables) split(data message, limit int) error {
+// split finds the records of a profile.
+func (p *pprofTables) split(profile message) error {
+	p.profile = profile
 	var f field
-	for n := 0; len(data) > 0; n++ {
-		if n == limit {
-			return fmt.Errorf("%w: more than %d records", ErrTooLarge, limit)
-		}
-		if err := data.next(&f); err != nil {
+	for rest := profile; len(rest) > 0; {
+		first := len(profile) - len(rest)
+		if err := rest.next(&f); err != nil {
 			return err
 		}
-		if err := p.record(&f); err != nil {
+		if err := p.record(&f, first, len(profile)-len(rest)); err != nil {
 			return fmt.Errorf("field %d: %w", f.number, err)
 		}
 	}
 	return nil
 }
 
-// record takes one field of the profile. Fields that nobody knows are skipped.
-func (p *pprofTables) record(f *field) error {
+// record takes one field of the profile, which lies at these offsets. Unknown fields are
+// skipped.
+func (p *pprofTables) record(f *field, first, end int) (err error) {
 	switch number := f.number; {
 	case number == 0 || number > lastField:
 		return nil
 	case number == commentField:
-		return f.eachNumber(func(v uint64) { p.comments = append(p.comments, v) })
+		listErr := f.eachNumber(func(v uint64) {
+			if err == nil {
+				p.comments, err = keep(&p.memory, p.comments, v)
+			}
+		})
+		return cmp.Or(err, listErr)
 	case isMessage(number) != (f.wire == wireBytes), f.wire == wireFixed32, f.wire == wireFixed64:
 		return errWireType
 	case isMessage(number):
-		p.records[number] = append(p.records[number], f.data)
+		p.records[number].add(f, first, end)
 	case number == timeField && p.numbers[timeField] != 0:
 		return errors.New("it is two profiles, one behind the other")
 	default:
@@ -111,35 +127,59 @@ func (p *pprofTables) record(f *field) error {
 	return nil
 }
 
+func (r *records) add(f *field, first, end int) {
+	if r.count == 0 {
+		r.first = first
+	}
+	r.end = end
+	r.count++
+	r.bytes += len(f.data)
+}
+
+// each calls yield with the records of a field, from 0, up to an error, which says which
+// record it is.
+func (p *pprofTables) each(number uint64, yield func(message) error) error {
+	r := &p.records[number]
+	var f field
+	for i, rest := 0, p.profile[r.first:r.end]; len(rest) > 0; {
+		if err := rest.next(&f); err != nil {
+			return err // split has found none
+		}
+		if f.number != number {
+			continue
+		}
+		if err := yield(f.data); err != nil {
+			return fmt.Errorf("%s %d: %w", recordNames[number], i, err)
+		}
+		i++
+	}
+	return nil
+}
+
+var recordNames = [...]string{
+	sampleTypeField: "sample type", sampleField: "sample", mappingField: "mapping", locationField: "location",
+	functionField: "function", stringField: "string", periodTypeField: "period type",
+}
+
 func isMessage(number uint64) bool { return number <= stringField || number == periodTypeField }
 
 // decode decodes what samples refer to.
 func (p *pprofTables) decode() error {
-	if err := p.strings.join(p.records[stringField]); err != nil {
+	if err := p.joinStrings(); err != nil {
 		return err
 	}
-	for _, m := range p.records[sampleTypeField] {
-		t, err := p.valueType(m)
-		if err != nil {
-			return fmt.Errorf("sample type: %w", err)
-		}
-		p.sampleTypes = append(p.sampleTypes, t)
-	}
-	for _, m := range p.records[periodTypeField] { // the last one counts
-		t, err := p.valueType(m)
-		if err != nil {
-			return fmt.Errorf("period type: %w", err)
-		}
-		p.periodType = t
+	if err := p.makeRoom(); err != nil {
+		return err
 	}
 	for _, list := range []struct {
-		field int
+		field uint64
 		add   func(message) error
-	}{{mappingField, p.addMapping}, {functionField, p.addFunction}, {locationField, p.addLocation}} {
-		for i, m := range p.records[list.field] {
-			if err := list.add(m); err != nil {
-				return fmt.Errorf("%s %d: %w", tableNames[list.field], i, err)
-			}
+	}{
+		{sampleTypeField, p.addSampleType}, {periodTypeField, p.setPeriodType},
+		{mappingField, p.addMapping}, {functionField, p.addFunction}, {locationField, p.addLocation},
+	} {
+		if err := p.each(list.field, list.add); err != nil {
+			return err
 		}
 	}
 	for _, number := range []int{dropFramesField, keepFramesField, defaultTypeField, docField} {
@@ -148,7 +188,49 @@ func (p *pprofTables) decode() error {
 	return p.strings.missing
 }
 
-var tableNames = [...]string{mappingField: "mapping", functionField: "function", locationField: "location"}
+// joinStrings joins the strings of the table.
+func (p *pprofTables) joinStrings() error {
+	r := p.records[stringField]
+	if err := p.memory.take(int64(r.bytes)); err != nil {
+		return err
+	}
+	if err := p.strings.makeRoom(&p.memory, r.count, r.bytes); err != nil {
+		return err
+	}
+	err := p.each(stringField, func(m message) error { p.strings.add(m); return nil })
+	if err != nil {
+		return err
+	}
+	return p.strings.finish()
+}
+
+// makeRoom makes room for the entries of each table.
+func (p *pprofTables) makeRoom() (err error) {
+	m := &p.memory
+	if p.sampleTypes, err = room(m, p.sampleTypes, p.records[sampleTypeField].count); err != nil {
+		return err
+	}
+	if p.mappings.entries, err = room(m, p.mappings.entries, p.records[mappingField].count); err != nil {
+		return err
+	}
+	if p.functions.entries, err = room(m, p.functions.entries, p.records[functionField].count); err != nil {
+		return err
+	}
+	p.locations.entries, err = room(m, p.locations.entries, p.records[locationField].count)
+	return err
+}
+
+func (p *pprofTables) addSampleType(m message) error {
+	t, err := p.valueType(m)
+	p.sampleTypes = append(p.sampleTypes, t)
+	return err
+}
+
+// setPeriodType sets the type of the period: the last one counts.
+func (p *pprofTables) setPeriodType(m message) (err error) {
+	p.periodType, err = p.valueType(m)
+	return err
+}
 
 func (p *pprofTables) valueType(m message) (valueType, error) {
 	var v [3]uint64
@@ -161,7 +243,7 @@ func (p *pprofTables) addMapping(m message) error {
 	if err := m.numbers(v[:]); err != nil {
 		return err
 	}
-	return p.mappings.add(v[1], pprofMapping{
+	return p.mappings.add(&p.memory, v[1], pprofMapping{
 		start: v[2], limit: v[3], offset: v[4], file: p.strings.at(v[5]), buildID: p.strings.at(v[6]),
 	})
 }
@@ -171,7 +253,7 @@ func (p *pprofTables) addFunction(m message) error {
 	if err := m.numbers(v[:]); err != nil {
 		return err
 	}
-	return p.functions.add(v[1], pprofFunction{
+	return p.functions.add(&p.memory, v[1], pprofFunction{
 		name: p.strings.at(v[2]), systemName: p.strings.at(v[3]), filename: p.strings.at(v[4]), startLine: int64(v[5]),
 	})
 }
@@ -199,7 +281,7 @@ func (p *pprofTables) addLocation(m message) error {
 		}
 	}
 	l.mapping, l.address, l.hi = v[2], v[3], uint32(len(p.lines))
-	return p.locations.add(v[1], l)
+	return p.locations.add(&p.memory, v[1], l)
 }
 
 func (p *pprofTables) addLine(m message) error {
@@ -211,8 +293,9 @@ func (p *pprofTables) addLine(m message) error {
 	if !found {
 		return fmt.Errorf("a line of function %d, which is not there", v[1])
 	}
-	p.lines = append(p.lines, pprofLine{function, int64(v[2])})
-	return nil
+	var err error
+	p.lines, err = keep(&p.memory, p.lines, pprofLine{function, int64(v[2])})
+	return err
 }
 
 // mappingOf returns the mapping of a location; nil if it has none.
@@ -225,10 +308,7 @@ func (p *pprofTables) mappingOf(l *pprofLocation) *pprofMapping {
 
 // reset makes room for another profile, and keeps the buffers.
 func (p *pprofTables) reset() {
-	for i := range p.records {
-		clear(p.records[i])
-		p.records[i] = p.records[i][:0]
-	}
+	p.profile, p.records = nil, [lastField + 1]records{}
 	p.numbers, p.comments = [lastField + 1]uint64{}, p.comments[:0]
 	p.strings = stringTable{ends: p.strings.ends[:0]}
 	p.sampleTypes, p.periodType, p.lines = p.sampleTypes[:0], valueType{}, p.lines[:0]

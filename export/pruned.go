@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -104,9 +105,12 @@ func (b *builder) addPrunedEdge(d prunedEdgeDoc) error {
 	if err != nil {
 		return fmt.Errorf("pruned edge %d: %w", len(b.prunedEdges), err)
 	}
+	if err := b.note(unsafe.Sizeof(prunedEdgeKey{})); err != nil {
+		return err
+	}
 	b.prunedEdges[prunedEdgeKey{e.Caller, e.Callee, e.Offset}] = true
 	b.m.AddPruned(e)
-	return nil
+	return b.afford()
 }
 
 func (b *builder) prunedEdge(d prunedEdgeDoc) (e ccmap.PrunedEdge, err error) {
@@ -144,9 +148,12 @@ func (b *builder) addPrunedMethod(d prunedMethodDoc) error {
 	if err != nil {
 		return fmt.Errorf("pruned method %d: %w", len(b.prunedMethods), err)
 	}
+	if err := b.note(unsafe.Sizeof(p.Method)); err != nil {
+		return err
+	}
 	b.prunedMethods[p.Method] = true
 	b.m.AddPrunedMethod(p)
-	return nil
+	return b.afford()
 }
 
 func (b *builder) prunedMethod(d prunedMethodDoc) (p ccmap.PrunedMethod, err error) {

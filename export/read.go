@@ -16,14 +16,21 @@ var (
 	ErrFormat   = errors.New("unknown format")
 	ErrEmpty    = errors.New("empty file")
 	ErrTooLarge = errors.New("too large")
+	ErrMemory   = errors.New("too much memory")
 	ErrVersion  = errors.New("unknown version")
 
 	ErrSampleType = errors.New("no sample type")
 )
 
 // ReadOptions bound what a file may make us allocate. Zero fields take their
-// defaults, which admit a map of 16 million contexts.
+// defaults.
 type ReadOptions struct {
+	// MaxMemory bounds the memory of reading, in bytes: the map with its names, as
+	// [MapMemory] counts them, and all that decoding takes until the map is there.
+	// Default [DefaultMaxMemory], which admits some 6 million contexts. The garbage of
+	// Go's heap comes on top: runtime/debug.SetMemoryLimit bounds that.
+	MaxMemory int64
+
 	MaxBytes   int64 // after decompression; default 2 GiB, and for pprof a sixteenth of it
 	MaxMethods int   // default 4 Mi; pseudo methods do not count
 	MaxNodes   int   // default 16 Mi
@@ -34,7 +41,8 @@ type ReadOptions struct {
 	MaxFrames int
 	// MaxElement bounds what is held at once of a streamed document, in bytes: a
 	// line of folded stacks; in XML and JSON a point, or what lies between two
-	// methods or nodes. Decoded, it takes up to 30 times its size. Default 32 MiB.
+	// methods or nodes. Default 32 MiB. Decoded, it takes up to 40 times its size, and
+	// MaxMemory must have room for that.
 	MaxElement int
 
 	// SampleType chooses the kind of values that become the weight of a pprof
@@ -44,6 +52,9 @@ type ReadOptions struct {
 }
 
 func (o ReadOptions) withDefaults() ReadOptions {
+	if o.MaxMemory <= 0 {
+		o.MaxMemory = DefaultMaxMemory()
+	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 2 << 30
 	}
@@ -78,38 +89,41 @@ var decoders = map[Format]func(*bufio.Reader, *builder) error{
 
 // Read restores a map from r, in whatever format and compression it is, and
 // says in which format it was. The error says what is wrong and where; errors.Is
-// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrVersion], [ErrSampleType] and, in a
-// file that was cut, [io.ErrUnexpectedEOF].
+// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrMemory], [ErrVersion], [ErrSampleType]
+// and, in a file that was cut, [io.ErrUnexpectedEOF].
 func Read(r io.Reader, o ReadOptions) (*ccmap.Map, Format, error) {
 	o = o.withDefaults()
-	plain, format, release, err := open(r, o.MaxBytes)
+	b := newBuilder(o)
+	plain, format, release, err := open(r, b)
 	defer release()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read profile: %w", err)
 	}
-	m, err := readMap(plain, format, o)
+	m, err := b.read(plain, format)
 	if err != nil {
 		return nil, format, fmt.Errorf("read %v: %w", format, err)
 	}
 	return m, format, nil
 }
 
-// open undoes compression and tells the format. release is never nil.
-func open(r io.Reader, limit int64) (plain *bufio.Reader, f Format, release func(), err error) {
-	plain, release, err = decompress(r, limit)
+// open undoes compression, within the bounds of a builder, and tells the format.
+// release is never nil.
+func open(r io.Reader, b *builder) (plain *bufio.Reader, f Format, release func(), err error) {
+	plain, release, err = decompress(r, b.limits.MaxBytes, b.memory)
 	if err == nil {
 		f, err = sniff(plain)
 	}
 	return plain, f, release, err
 }
 
-func readMap(r *bufio.Reader, f Format, o ReadOptions) (*ccmap.Map, error) {
-	b := newBuilder(o)
+// read decodes a whole document of a format.
+func (b *builder) read(r *bufio.Reader, f Format) (*ccmap.Map, error) {
 	if err := decoders[f](r, b); err != nil {
 		return nil, err
 	}
-	if kind := b.m.Meta().Unit.Kind(); f != Pprof && o.SampleType != "" && o.SampleType != kind {
-		return nil, noSampleType(o.SampleType, []string{kind})
+	asked, kind := b.limits.SampleType, b.m.Meta().Unit.Kind()
+	if f != Pprof && asked != "" && asked != kind {
+		return nil, noSampleType(asked, []string{kind})
 	}
 	return b.finish()
 }

@@ -239,9 +239,8 @@ func TestLimits(t *testing.T) {
 		"layers":       {nested, ReadOptions{}},
 		"line":         {strings.Repeat("a", 1<<20), ReadOptions{MaxElement: 1 << 19}},
 		"attributes":   {"<ccmap " + strings.Repeat(`a="" `, 1<<18), ReadOptions{MaxElement: 1 << 19}},
-		"nesting":      {`<ccmap version="1">` + strings.Repeat("<a>", 1<<18), ReadOptions{MaxElement: 1 << 19}},
+		"nesting":      {`<ccmap version="1">` + strings.Repeat("<a>", maxNesting), ReadOptions{}},
 		"value":        {`{"ccmap_version":1,"meta":{"intervals":[` + strings.Repeat("{},", 1<<18), ReadOptions{MaxElement: 1 << 19}},
-		"records":      {strings.Repeat("\x12\x00", 1000), ReadOptions{MaxNodes: 999}},
 	}
 	for f := range encoders {
 		whole := encode(t, f, chain(300).Snapshot())
@@ -289,7 +288,6 @@ func TestLimitsAreInclusive(t *testing.T) {
 		o := ReadOptions{MaxBytes: int64(len(whole)), MaxMethods: 1, MaxNodes: 300, MaxDepth: 300}
 		if f == Pprof {
 			o.MaxBytes *= pprofShare
-			o.MaxNodes = 1000 // records: samples, locations, strings …
 		}
 		if _, _, err := Read(strings.NewReader(whole), o); err != nil {
 			t.Errorf("%v: %v", f, err)

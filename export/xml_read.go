@@ -12,19 +12,43 @@ import (
 // readXML reads the document of ccmap.xsd. Elements and attributes that it does
 // not know are skipped. Errors say the line.
 func readXML(r *bufio.Reader, b *builder) error {
-	elements := newElementReader(r, b.limits)
-	x := xmlReader{xml.NewDecoder(elements), elements, b}
+	elements := newElementReader(r, b)
+	tokens := &shallowTokens{Decoder: xml.NewDecoder(elements)}
+	x := xmlReader{xml.NewTokenDecoder(tokens), elements, b}
 	if err := x.document(); err != nil {
-		line, _ := x.InputPos()
+		line, _ := tokens.InputPos()
 		return fmt.Errorf("line %d: %w", line, err)
 	}
 	return nil
 }
 
 type xmlReader struct {
+	*xml.Decoder // of shallowTokens
+	elements     *elementReader
+	b            *builder
+}
+
+// maxNesting bounds the elements in each other. The schema has five.
+const maxNesting = 64
+
+// shallowTokens are the tokens of a document whose elements do not nest deeply. The
+// decoder that takes them keeps a stack of the elements, which else would have no bound.
+type shallowTokens struct {
 	*xml.Decoder
-	elements *limitReader
-	b        *builder
+	depth int
+}
+
+func (s *shallowTokens) Token() (xml.Token, error) {
+	t, err := s.RawToken()
+	switch t.(type) {
+	case xml.StartElement:
+		if s.depth++; s.depth > maxNesting {
+			return nil, fmt.Errorf("%w: more than %d elements in each other", ErrTooLarge, maxNesting)
+		}
+	case xml.EndElement:
+		s.depth--
+	}
+	return t, err
 }
 
 func (x xmlReader) document() error {

@@ -46,16 +46,19 @@ func newProfile(path string, s *ccmap.Snapshot) *profile {
 }
 
 // readMap reads a map from a file or from standard input.
-func readMap(env *environment, path string, o export.ReadOptions) (*ccmap.Map, error) {
-	if path == stdPath {
-		m, _, err := export.Read(env.stdin, o)
-		if err != nil {
-			return nil, explainRead(fmt.Errorf("standard input: %w", err))
+func readMap(env *environment, path string, o export.ReadOptions) (m *ccmap.Map, err error) {
+	if o = env.memory.bound(o); path == stdPath {
+		if m, _, err = export.Read(env.stdin, o); err != nil {
+			err = fmt.Errorf("standard input: %w", err)
 		}
-		return m, nil
+	} else {
+		m, _, err = export.ReadFile(path, o)
 	}
-	m, _, err := export.ReadFile(path, o)
-	return m, explainRead(err)
+	if err != nil {
+		return nil, explainRead(err)
+	}
+	env.memory.hold(m)
+	return m, nil
 }
 
 // explainRead adds to an error in reading a profile what to do about it, and the
@@ -72,6 +75,8 @@ func explainRead(err error) error {
 		return withHint(err, "Whatever wrote it did not finish, or had nothing to say: take the profile again.")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return withHint(err, "It was cut: copy it again, or take the profile again.")
+	case errors.Is(err, export.ErrMemory):
+		return withHint(err, readMemoryHint)
 	case errors.Is(err, export.ErrTooLarge):
 		return withHint(err, "Merge or sample less into one file.")
 	case errors.Is(err, export.ErrVersion), errors.Is(err, export.ErrSampleType):

@@ -20,8 +20,9 @@ A file of the whole name, '=' and all, is taken as that file; FILE=WEIGHT=1 says
 so of any name.
 
 The profiles are read on all CPUs and added up in their order. Memory holds the
-sum and a few of them; --max-memory bounds the sum, which is then pruned: totals
-of methods and edges stay exact, contexts that weigh little hang at [pruned].
+sum and a few of them, --max-read-memory all together; more is an error. With
+--max-memory the sum has a limit of its own, and is pruned: totals of methods and
+edges stay exact, contexts that weigh little hang at [pruned].
 
 All profiles must measure the same: CPU time and bytes have no sum.
 
@@ -80,6 +81,7 @@ func merge(env *environment, f mergeFlags, args []string) error {
 	m := merger{env: env, inputs: inputs, keepGoing: f.keepGoing}
 	m.options.SampleType = f.sampleType
 	m.sum = ccmap.New(ccmap.Options{MaxBytes: int64(f.memory)})
+	m.memory = newMergeMemory(&env.memory, f.memory)
 	if err := m.run(); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type merger struct {
 	keepGoing bool
 	options   export.ReadOptions
 	sum       *ccmap.Map
+	memory    mergeMemory
 	merged    int // profiles in the sum
 	bad       int // profiles that were left out
 	progress  progressLine
@@ -27,7 +28,8 @@ type merger struct {
 // readPart is a profile that was read, or could not be.
 type readPart struct {
 	*export.Part
-	err error
+	err   error
+	units int // of memory that it may take
 }
 
 func (m *merger) run() error {
@@ -36,14 +38,13 @@ func (m *merger) run() error {
 	defer close(quit)
 	ahead := m.readAhead(quit)
 	for _, in := range m.inputs {
-		part := <-<-ahead
-		err := part.err
+		err := m.add(in, <-<-ahead)
 		if err == nil {
-			if err = part.AddTo(m.sum, in.weight); err != nil {
-				err = explainMerge(fmt.Errorf("merge %s: %w", in.name(), err))
-			}
+			err = m.checkSum()
+		} else {
+			err = m.count(err)
 		}
-		if err := m.count(err); err != nil {
+		if err != nil {
 			m.progress.clear()
 			return err
 		}
@@ -53,12 +54,36 @@ func (m *merger) run() error {
 	return nil
 }
 
-// explainMerge adds advice to an error in adding a profile.
+// add adds a profile to the sum. One that has had too little memory ahead is read again.
+func (m *merger) add(in mergeInput, part readPart) error {
+	err := m.addPart(in, part)
+	m.memory.release(part.units)
+	if errors.Is(err, export.ErrMemory) && in.isRegular() {
+		err = m.addPart(in, m.read(in, m.memory.alone(m.sum)))
+	}
+	if err != nil {
+		return explainMerge(err)
+	}
+	m.merged++
+	return nil
+}
+
+func (m *merger) addPart(in mergeInput, part readPart) error {
+	if part.err != nil {
+		return part.err
+	}
+	if err := part.AddTo(m.sum, in.weight); err != nil {
+		return fmt.Errorf("merge %s: %w", in.name(), err)
+	}
+	return nil
+}
+
+// explainMerge adds advice to an error in reading or adding a profile.
 func explainMerge(err error) error {
 	if errors.Is(err, ccmap.ErrUnlike) {
 		return withHint(err, oneKind)
 	}
-	return err
+	return explainRead(err)
 }
 
 // readAhead reads the inputs, each in a goroutine of its own, and returns where
@@ -75,29 +100,40 @@ func (m *merger) readAhead(quit <-chan struct{}) <-chan chan readPart {
 			case <-quit:
 				return
 			}
-			go func() { part <- m.read(in) }()
+			units, ok := m.memory.acquire(in, quit)
+			if !ok {
+				return
+			}
+			go func() {
+				p := m.read(in, m.memory.bytes(units))
+				p.units = units
+				part <- p
+			}()
 		}
 	}()
 	return ahead
 }
 
-func (m *merger) read(in mergeInput) readPart {
+// read reads a profile in so many bytes of memory.
+func (m *merger) read(in mergeInput, memory int64) readPart {
 	if in.path == stdPath {
-		return m.readFrom(m.env.stdin, in)
+		return m.readFrom(m.env.stdin, in, memory)
 	}
 	f, err := os.Open(in.path)
 	if err != nil {
-		return readPart{err: explainRead(err)}
+		return readPart{err: err}
 	}
 	defer f.Close()
-	return m.readFrom(f, in)
+	return m.readFrom(f, in, memory)
 }
 
-// readFrom says in its error which profile it is about, and what to do.
-func (m *merger) readFrom(r io.Reader, in mergeInput) readPart {
-	p, err := export.ReadPart(r, m.options)
+// readFrom says in its error which profile it is about.
+func (m *merger) readFrom(r io.Reader, in mergeInput, memory int64) readPart {
+	o := m.options
+	o.MaxMemory = memory
+	p, err := export.ReadPart(r, o)
 	if err != nil {
-		return readPart{err: explainRead(fmt.Errorf("%s: %w", in.name(), err))}
+		return readPart{err: fmt.Errorf("%s: %w", in.name(), err)}
 	}
 	p.LookUp(m.sum.Names())
 	return readPart{Part: p}
@@ -110,13 +146,9 @@ func (in mergeInput) name() string {
 	return in.path
 }
 
-// count counts a profile that was added, or was not because of err, and returns
-// an error that ends the merge.
+// count counts a profile that was not added because of err, and returns an error that
+// ends the merge.
 func (m *merger) count(err error) error {
-	if err == nil {
-		m.merged++
-		return nil
-	}
 	if !m.keepGoing {
 		return err
 	}

@@ -90,7 +90,8 @@ func TestMergePrunesToItsBudget(t *testing.T) {
 func TestMergeStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
 	paths := append([]string{"missing"}, writeThickets(t, 5)...)
-	m := merger{env: &environment{stderr: new(strings.Builder)}, sum: ccmap.New(ccmap.Options{})}
+	env := &environment{stderr: new(strings.Builder)}
+	m := merger{env: env, sum: ccmap.New(ccmap.Options{}), memory: newMergeMemory(&env.memory, 0)}
 	for _, path := range paths {
 		m.inputs = append(m.inputs, mergeInput{path: path})
 	}

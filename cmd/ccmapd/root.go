@@ -20,6 +20,7 @@ type environment struct {
 	engines []engine  // what there is to sample with, the best first
 	wide    bool      // names are printed whole
 	profile io.Writer // standard output, where a session writes its profile there
+	memory  readMemory
 
 	process *privilege.Process // its capabilities, which a command may drop; nil: they stay
 }
@@ -77,6 +78,7 @@ func newRootOf(env *environment) *cobra.Command {
 		newOverlapCmd(env), newDiffCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newVersionCmd(env),
 	)
+	env.memory.register(root)
 	return root
 }
 

@@ -1,0 +1,124 @@
+package export
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// memory counts the bytes that a reader holds. It is a count, not a measurement: what
+// garbage and Go's runtime add is not in it.
+type memory struct{ limit, held int64 }
+
+// take counts bytes, and fails where there would be too many.
+func (m *memory) take(bytes int64) error {
+	if bytes > m.limit-m.held {
+		return m.exceeded()
+	}
+	m.held += bytes
+	return nil
+}
+
+// give gives bytes back.
+func (m *memory) give(bytes int64) { m.held -= bytes }
+
+func (m *memory) exceeded() error {
+	return fmt.Errorf("%w: more than %s", ErrMemory, mebibytes(m.limit))
+}
+
+func mebibytes(bytes int64) string {
+	return fmt.Sprintf("%.4g MiB", float64(bytes)/(1<<20))
+}
+
+// room returns the list with room for n more elements, which it takes from the memory.
+func room[T any](m *memory, list []T, n int) ([]T, error) {
+	if n <= cap(list)-len(list) {
+		return list, nil
+	}
+	const large = 16 << 20 // bytes: longer lists grow by a quarter
+	size, held := int64(unsafe.Sizeof(*new(T))), cap(list)
+	grown := 2 * held
+	if int64(held)*size > large {
+		grown = held + held/4
+	}
+	grown = max(grown, len(list)+n)
+	if err := m.take(int64(grown) * size); err != nil {
+		return list, err
+	}
+	list = append(make([]T, 0, grown), list...)
+	m.give(int64(held) * size)
+	return list, nil
+}
+
+// keep appends to a list whose room is taken from the memory.
+func keep[T any](m *memory, list []T, element T) ([]T, error) {
+	list, err := room(m, list, 1)
+	if err != nil {
+		return list, err
+	}
+	return append(list, element), nil
+}
+
+// viewShare is how many times its own memory a map counts for: a command sorts a map, looks
+// at it or writes it, and that takes as much again.
+const viewShare = 2
+
+// MapMemory returns how much of ReadOptions.MaxMemory a map takes that was read: the
+// map, its names, and as much again for a view of it.
+func MapMemory(m *ccmap.Map) int64 { return viewShare * (m.Bytes() + m.Names().Bytes()) }
+
+// mostByDefault is the default of ReadOptions.MaxMemory where the machine has enough.
+const mostByDefault = 512 << 20
+
+// DefaultMaxMemory returns the default of ReadOptions.MaxMemory: 512 MiB, or a quarter
+// of the memory of the machine or of this process's control group, if that is less.
+func DefaultMaxMemory() int64 { return defaultMaxMemory() }
+
+var defaultMaxMemory = sync.OnceValue(func() int64 {
+	most := int64(math.MaxInt64)
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		most = int64(min(uint64(info.Totalram)*uint64(info.Unit), math.MaxInt64))
+	}
+	if groups, err := os.ReadFile("/proc/self/cgroup"); err == nil {
+		most = min(most, groupMemory("/sys/fs/cgroup", string(groups)))
+	}
+	return min(mostByDefault, most/4)
+})
+
+// groupMemory returns how many bytes the control groups of a process may have. Their
+// list is as /proc/PID/cgroup has it (cgroups(7)): of version 1 "4:memory:/path", and of
+// version 2 "0::/path". In a container a path may be the one outside: then its last
+// parent that is there is the container's own.
+func groupMemory(mount, list string) int64 {
+	most := int64(math.MaxInt64)
+	for line := range strings.Lines(list) {
+		controllers, group, _ := strings.Cut(line[strings.Index(line, ":")+1:], ":")
+		dir, file := mount, "memory.max"
+		if controllers != "" {
+			dir, file = path.Join(mount, "memory"), "memory.limit_in_bytes"
+		}
+		if controllers != "" && controllers != "memory" {
+			continue
+		}
+		for at := path.Clean("/" + strings.TrimSpace(group)); ; at = path.Dir(at) {
+			text, _ := os.ReadFile(path.Join(dir, at, file))
+			if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+				most = min(most, limit) // "max" is no number
+			}
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return most
+}
