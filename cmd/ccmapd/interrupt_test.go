@@ -1,0 +1,208 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/testdata/hostile/files"
+)
+
+// startQuietly starts a program and returns a channel that is closed when it has ended.
+func startQuietly(t *testing.T, cmd *exec.Cmd) <-chan struct{} {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cmd.Wait()
+	}()
+	t.Cleanup(func() { cmd.Process.Kill(); <-ended })
+	return ended
+}
+
+// interrupted sends one SIGINT, which must end the program before a limit that is ten
+// times as long as is promised.
+func interrupted(t *testing.T, line string, cmd *exec.Cmd, ended <-chan struct{}) {
+	t.Helper()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Errorf("%s: %v", line, err)
+		return
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Errorf("%s goes on after SIGINT", line)
+		return
+	}
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("%s ended with %v, want by SIGINT", line, cmd.ProcessState)
+	}
+}
+
+// TestInterruptEndsReading: one SIGINT ends each command that reads standard input or a
+// FIFO whose other end says nothing more.
+func TestInterruptEndsReading(t *testing.T) {
+	t.Parallel()
+	if signal.Ignored(os.Interrupt) {
+		t.Skip("ignored in these tests, and thus in what they start")
+	}
+	dir := t.TempDir()
+	small := writeFiles(t, dir)["json"]
+	commands := []string{
+		"top FILE", "contexts FILE main.f0", "sites FILE", "receivers FILE", "points FILE", "query FILE main.f1>main.f0",
+		"overlap FILE " + small, "overlap " + small + " FILE", "diff FILE " + small, "convert FILE OUT", "merge -o OUT FILE",
+		"merge -o OUT FILE " + small, "merge -o OUT --files-from FILE",
+	}
+	for i, line := range commands {
+		fifo := filepath.Join(dir, "fifo"+string(rune('a'+i)))
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range []string{"-", fifo} {
+			name := strings.ReplaceAll(line, small, "small")
+			t.Run(strings.ReplaceAll(name, "FILE", filepath.Base(from)), func(t *testing.T) {
+				t.Parallel()
+				args := commandLine(line, from, filepath.Join(dir, "out.xml"))
+				cmd := exec.Command("ccmapd", args...)
+				w := openForReader(t, cmd, from)
+				ended := startQuietly(t, cmd)
+				// The command has begun to read when it has room for more than a pipe holds.
+				if _, err := w().Write([]byte(strings.Repeat("a 1\n", 1<<15))); err != nil {
+					t.Fatal(err)
+				}
+				interrupted(t, name, cmd, ended)
+			})
+		}
+	}
+	t.Cleanup(func() {
+		if left, _ := filepath.Glob(filepath.Join(dir, "*out.xml")); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	})
+}
+
+// openForReader returns what opens the writing end of a command's input, once the
+// command has been started.
+func openForReader(t *testing.T, cmd *exec.Cmd, from string) func() io.Writer {
+	t.Helper()
+	if from == stdPath {
+		w, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() io.Writer { return w }
+	}
+	return func() io.Writer {
+		w, err := os.OpenFile(from, os.O_WRONLY, 0) // waits for the reader
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { w.Close() })
+		return w
+	}
+}
+
+// TestInterruptEndsWork: one SIGINT ends a command in the middle of parsing, and of
+// writing.
+func TestInterruptEndsWork(t *testing.T) {
+	t.Parallel()
+	if signal.Ignored(os.Interrupt) {
+		t.Skip("ignored in these tests, and thus in what they start")
+	}
+	dir := t.TempDir()
+	kinds := files.Kinds()
+	file := filepath.Join(dir, "same.xml.gz")
+	for _, k := range kinds {
+		if k.Name == "same.xml.gz" {
+			if err := k.Write(file, 8<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, line := range []string{"top FILE", "convert FILE OUT", "merge -o OUT FILE FILE", "diff FILE FILE"} {
+		cmd := exec.Command("ccmapd", commandLine(line, file, filepath.Join(dir, "out.xml"))...)
+		ended := startQuietly(t, cmd)
+		for opened := false; !opened; opened = hasOpen(cmd.Process.Pid, file) {
+			select {
+			case <-ended:
+				t.Fatalf("%s has ended: %v", line, cmd.ProcessState)
+			default:
+			}
+		}
+		interrupted(t, line, cmd, ended)
+	}
+	// Nobody reads the output, so that it ends within writing.
+	small := writeFiles(t, dir)["json"]
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fill(t, w)
+	for _, line := range []string{"convert FILE - --to xml", "merge -o - --to pprof FILE", "top FILE", "contexts FILE main.f0"} {
+		cmd := exec.Command("ccmapd", commandLine(line, small, "")...)
+		cmd.Stdout = w
+		ended := startQuietly(t, cmd)
+		awaitWrite(t, cmd.Process.Pid, ended)
+		interrupted(t, line, cmd, ended)
+	}
+	if _, _, err := export.ReadFile(small, export.ReadOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// hasOpen reports whether a process has a file open.
+func hasOpen(pid int, file string) bool {
+	links, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && to == file {
+			return true
+		}
+	}
+	return false
+}
+
+// fill fills a pipe, so that the next write to it blocks.
+func fill(t *testing.T, w *os.File) {
+	t.Helper()
+	if err := w.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := w.Write(make([]byte, 4096)); err != nil {
+			break
+		}
+	}
+	if err := w.SetWriteDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitWrite returns when a thread of a process is in write(1, …), see proc_pid_syscall(5).
+func awaitWrite(t *testing.T, pid int, ended <-chan struct{}) {
+	t.Helper()
+	for {
+		stacks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/syscall")
+		for _, stack := range stacks {
+			if where, _ := os.ReadFile(stack); strings.HasPrefix(string(where), "1 0x1 ") {
+				return
+			}
+		}
+		select {
+		case <-ended:
+			t.Fatal("it has ended before it wrote")
+		default:
+		}
+	}
+}
