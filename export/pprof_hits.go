@@ -3,8 +3,6 @@ package export
 import (
 	"iter"
 
-	"github.com/google/pprof/profile"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
@@ -69,73 +67,51 @@ func (c *canonical) hits() iter.Seq2[*ccmap.Point, hit] {
 	}
 }
 
-// addHits adds the samples of all points. What the point of any context counts,
+// putHits writes the samples of all points. What the point of any context counts,
 // and no context of the same site does, it alone has.
-func (p *pprofBuilder) addHits() {
+func (p *pprofBuilder) putHits() {
 	alone := newLoneHits(p.c)
 	for point, h := range p.c.hits() {
 		if point.Callers == nil {
-			p.addHit(point, h, alone.take(point, h), h.count)
+			p.putHit(point, h, alone.take(point, h), h.count)
 		} else {
-			p.addHit(point, h, h.count, 0)
+			p.putHit(point, h, h.count, 0)
 		}
 	}
 }
 
-// addHit adds one sample.
-func (p *pprofBuilder) addHit(point *ccmap.Point, h hit, hits, siteHits int64) {
-	s := &profile.Sample{
-		Location: make([]*profile.Location, 0, 2+len(point.Callers)),
-		Value:    make([]int64, len(p.SampleType)),
-		Label:    p.hitLabels(h, point.Callers == nil),
-	}
-	s.Value[len(s.Value)-2], s.Value[len(s.Value)-1] = hits, siteHits
+// putHit writes one sample.
+func (p *pprofBuilder) putHit(point *ccmap.Point, h hit, hits, siteHits int64) {
+	clear(p.values)
+	p.values[len(p.values)-2], p.values[len(p.values)-1] = hits, siteHits
+	p.locations = p.locations[:0]
 	if h.kind == hitTarget {
-		s.Location = append(s.Location, p.frameLocation(frame{int(h.target), 0}, false))
+		p.locations = append(p.locations, p.frameLocation(frame{int(h.target), 0}, false))
 	}
-	s.Location = append(s.Location, p.frameLocation(frame{int(point.Method), point.Offset}, true))
+	p.locations = append(p.locations, p.frameLocation(frame{int(point.Method), point.Offset}, true))
 	for _, f := range point.Callers {
-		s.Location = append(s.Location, p.frameLocation(frame{int(f.Method), f.Offset}, true))
+		p.locations = append(p.locations, p.frameLocation(frame{int(f.Method), f.Offset}, true))
 	}
-	p.Sample = append(p.Sample, s)
+	p.encoder.putSample(p.locations, p.values, p.hitLabels(h, point.Callers == nil))
 }
 
-// hitLabelled is what the labels of a sample of a point depend on.
-type hitLabelled struct {
-	kind     hitKind
-	any      bool
-	receiver string // of hitTarget
-}
-
-// hitLabels returns the labels of samples, which are shared: there are far fewer
-// of them.
-func (p *pprofBuilder) hitLabels(h hit, inAnyContext bool) map[string][]string {
-	key := hitLabelled{kind: h.kind, any: inAnyContext}
-	if h.kind == hitTarget {
-		key.receiver = p.c.methods[h.target].Receiver
-	}
-	if labels := p.labelsOfHits[key]; labels != nil {
-		return labels
-	}
-	labels := map[string][]string{hitLabel: {string(h.kind)}}
+// hitLabels returns the labels of a sample of a point.
+func (p *pprofBuilder) hitLabels(h hit, inAnyContext bool) (labels []label) {
 	if inAnyContext {
-		labels[contextLabel] = []string{anyContext}
+		labels = append(labels, label{contextLabel, anyContext})
 	}
-	if key.receiver != "" {
-		labels[receiverLabel] = []string{key.receiver}
+	labels = append(labels, label{hitLabel, string(h.kind)})
+	if h.kind == hitTarget {
+		labels = receiverLabels(labels, p.c.methods[h.target])
 	}
-	p.labelsOfHits[key] = labels
 	return labels
 }
 
-// receiverLabels returns the labels of samples, by the method on top; nil where it
-// has no receiver.
-func receiverLabels(methods []ccmap.Method) []map[string][]string {
-	labels := make([]map[string][]string, len(methods))
-	for i, m := range methods {
-		if m.Receiver != "" {
-			labels[i] = map[string][]string{receiverLabel: {m.Receiver}}
-		}
+// receiverLabels appends the label of a sample with this method on top, if it has a
+// receiver.
+func receiverLabels(to []label, top ccmap.Method) []label {
+	if top.Receiver == "" {
+		return to
 	}
-	return labels
+	return append(to, label{receiverLabel, top.Receiver})
 }

@@ -33,11 +33,12 @@ func (p *pprofBuilder) follow(stack []frame) {
 	}
 }
 
-// appendLocations appends those of the stack that was followed, outermost first.
-func (p *pprofBuilder) appendLocations(to []*profile.Location) []*profile.Location {
+// appendLocations appends the ids of the locations of the stack that was followed,
+// outermost first.
+func (p *pprofBuilder) appendLocations(to []uint64) []uint64 {
 	for i, spot := range p.path {
 		if top := i+1 == len(p.path); top || p.path[i+1].outer == nil {
-			to = append(to, p.location(spot, !top))
+			to = append(to, p.location(spot, !top).ID)
 		}
 	}
 	return to
@@ -103,9 +104,9 @@ func (p *pprofBuilder) code(module string) ccmap.Mapping {
 	return m
 }
 
-// frameLocation returns the location of a frame that was not inlined.
-func (p *pprofBuilder) frameLocation(f frame, call bool) *profile.Location {
-	return p.location(p.spot(spotKey{frame: f}), call)
+// frameLocation returns the id of the location of a frame that was not inlined.
+func (p *pprofBuilder) frameLocation(f frame, call bool) uint64 {
+	return p.location(p.spot(spotKey{frame: f}), call).ID
 }
 
 // location returns the location of a spot. A call and an instruction that was sampled have

@@ -12,12 +12,11 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// maxWrittenFrames bounds the frames of all stacks together. A profile takes 22
-// bytes of memory for each while it is put together: 1.5 GB. Only thousands of
-// stacks of a deep recursion have as many.
+// maxWrittenFrames bounds the frames of all stacks together, which readers hold in
+// memory. Only thousands of stacks of a deep recursion have as many.
 const maxWrittenFrames = 1 << 26
 
-// maxWrittenHits bounds the samples of points, which take 410 bytes each.
+// maxWrittenHits bounds the samples of points.
 const maxWrittenHits = 1 << 21
 
 // writePprof writes a profile.proto, uncompressed: a sample for each node that
@@ -33,15 +32,19 @@ func writePprof(w *bufio.Writer, c *canonical) error {
 	if err := checkWritten(c); err != nil {
 		return err
 	}
-	p := newPprofBuilder(c, comments)
-	for stack, e := range c.stacks() {
-		p.addSample(stack, e)
+	p := newPprofBuilder(w, c, comments)
+	for _, t := range p.SampleType {
+		p.encoder.putType(sampleTypeField, t)
 	}
-	p.addHits()
-	return p.WriteUncompressed(w)
+	for stack, e := range c.stacks() {
+		p.putSample(stack, e)
+	}
+	p.putHits()
+	p.encoder.putTables(p.Profile)
+	return nil
 }
 
-// checkWritten returns an error if the profile would take too much memory.
+// checkWritten returns an error if the profile would be too large.
 func checkWritten(c *canonical) error {
 	const elsewhere = "XML and JSON have room for them"
 	if n := c.stackFrames(); n > maxWrittenFrames {
@@ -58,20 +61,21 @@ func checkWritten(c *canonical) error {
 }
 
 // pprofBuilder numbers functions, locations and mappings in the order of the
-// canonical form.
+// canonical form. Samples are written as they come.
 type pprofBuilder struct {
 	*profile.Profile
-	c            *canonical
-	mappings     map[string]*profile.Mapping // by module
-	spots        map[spotKey]*codeSpot
-	labels       []map[string][]string               // of samples, by method on top
-	labelsOfHits map[hitLabelled]map[string][]string // labels of samples of points
-	stack        []frame                             // of the last sample, which shares most with the next, outermost first
-	path         []*codeSpot                         // of its frames
-	scratch      []ccmap.Frame                       // of address
+	encoder   *pprofEncoder
+	c         *canonical
+	mappings  map[string]*profile.Mapping // by module
+	spots     map[spotKey]*codeSpot
+	stack     []frame       // of the last sample, which shares most with the next, outermost first
+	path      []*codeSpot   // of its frames
+	scratch   []ccmap.Frame // of address
+	locations []uint64      // ids of the sample's
+	values    []int64       // of the sample
 }
 
-func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
+func newPprofBuilder(w *bufio.Writer, c *canonical, comments []string) *pprofBuilder {
 	meta := c.snapshot.Meta()
 	p := &pprofBuilder{
 		Profile: &profile.Profile{
@@ -84,11 +88,10 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 			DurationNanos:     int64(meta.Duration),
 			Comments:          comments,
 		},
-		c:            c,
-		mappings:     make(map[string]*profile.Mapping),
-		spots:        make(map[spotKey]*codeSpot),
-		labels:       receiverLabels(c.methods),
-		labelsOfHits: make(map[hitLabelled]map[string][]string),
+		encoder:  newPprofEncoder(w),
+		c:        c,
+		mappings: make(map[string]*profile.Mapping),
+		spots:    make(map[spotKey]*codeSpot),
 	}
 	if c.recent != nil {
 		p.SampleType = append(p.SampleType, recentSamplesType.proto(), recentWeightType(meta.Unit).proto())
@@ -96,6 +99,7 @@ func newPprofBuilder(c *canonical, comments []string) *pprofBuilder {
 	if len(c.points) > 0 {
 		p.SampleType = append(p.SampleType, hitsType.proto(), siteHitsType.proto())
 	}
+	p.values = make([]int64, len(p.SampleType))
 	if changes := meta.Interval; len(changes) > 0 {
 		p.Period = int64(changes[len(changes)-1].Interval)
 	}
@@ -166,17 +170,13 @@ func newFunction(id uint64, m ccmap.Method) *profile.Function {
 	}
 }
 
-func (p *pprofBuilder) addSample(stack []frame, e entry) {
-	s := &profile.Sample{
-		Location: make([]*profile.Location, 0, len(stack)),
-		Value:    make([]int64, len(p.SampleType)),
-		Label:    p.labels[stack[len(stack)-1].method],
-	}
-	copy(s.Value, []int64{e.Self.Samples, e.Self.Time, e.Self.Activations, e.recent.Samples, e.recent.Time})
+func (p *pprofBuilder) putSample(stack []frame, e entry) {
+	clear(p.values)
+	copy(p.values, []int64{e.Self.Samples, e.Self.Time, e.Self.Activations, e.recent.Samples, e.recent.Time})
 	p.follow(stack)
-	s.Location = p.appendLocations(s.Location)
-	slices.Reverse(s.Location)
-	p.Sample = append(p.Sample, s)
+	p.locations = p.appendLocations(p.locations[:0])
+	slices.Reverse(p.locations)
+	p.encoder.putSample(p.locations, p.values, receiverLabels(nil, p.c.methods[stack[len(stack)-1].method]))
 }
 
 // unknownLine is the line of an unknown position.

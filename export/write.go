@@ -11,7 +11,7 @@ import (
 // Write writes the snapshot to w, uncompressed. Equal maps give equal bytes.
 //
 // XML and JSON are linear in the nodes. Pprof and Folded hold whole stacks:
-// they are linear in nodes times depth, and Pprof is put together in memory.
+// they are linear in nodes times depth, in time and in bytes written, not in memory.
 func Write(w io.Writer, f Format, s *ccmap.Snapshot) error {
 	encode := encoders[f]
 	if encode == nil {
