@@ -147,7 +147,7 @@ func (t *Thread) pushed() {
 }
 
 // A map remembers the stacks of the threads that were sampled last, and cannot
-// complete a partial sample of another one (ccmap/memo.go): it is an orphan. So a
+// complete a partial sample of another one (ccmap/laststack.go): it is an orphan. So a
 // thread walks to its outermost frame
 //
 //   - when so many samples of others came in between that a map without a bound of
