@@ -56,7 +56,7 @@ func TestColumns(t *testing.T) {
 	})
 }
 
-// TestNodeBytes pins what a node takes, without its share of the table.
+// TestNodeBytes pins the memory of a node, without its share of the table.
 func TestNodeBytes(t *testing.T) {
 	t.Parallel()
 	if got := unsafe.Sizeof(node{}) + unsafe.Sizeof(cell{}); got != 28 {
@@ -89,7 +89,7 @@ func TestSnapshotShares(t *testing.T) {
 	}
 }
 
-// TestMergeTooLarge refuses what NodeID could not count, and changes nothing.
+// TestMergeTooLarge refuses more nodes than NodeID can count, and changes nothing.
 func TestMergeTooLarge(t *testing.T) {
 	t.Parallel()
 	m := New(Options{})

@@ -7,7 +7,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// server is a map of ten samples, 10 ls apart, of two handlers that call the
+// server is a map of ten samples, 10 ms apart, of two handlers that call the
 // same lookup:
 //
 //	serve:1 > list   > lookup > hash  6 samples
@@ -91,8 +91,8 @@ func ExampleSnapshot_Ref() {
 	lookup, _ := s.Names().Lookup("lookup", "")
 	hash, _ := s.Names().Lookup("hash", "")
 	c := s.Ref([]ccmap.PathElem{{Method: lookup, Site: ccmap.AnyOffset}, {Method: hash}})
-	fmt.Println(c.Samples, "samples,", c.Time/1e6, "ls,", c.Activations, "calls")
-	// Output: 9 samples, 90 ls, 9 calls
+	fmt.Println(c.Samples, "samples,", c.Time/1e6, "ms,", c.Activations, "calls")
+	// Output: 9 samples, 90 ms, 9 calls
 }
 
 // Two maps of the same program, sampled apart, add up.

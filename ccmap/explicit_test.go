@@ -61,7 +61,7 @@ func (x explicit) update(buf []ccmap.Frame, weight int64, fresh int) {
 }
 
 // program simulates threads that call and return, and a source that samples
-// them: whole, partially and truncated, with marks on what it has visited.
+// them: whole, partially and truncated, with marks on visited frames.
 type program struct {
 	names     *ccmap.Names
 	truncated ccmap.MethodID
@@ -77,7 +77,7 @@ type program struct {
 
 type thread struct {
 	stack []activation // outermost first
-	cut   bool         // the last sample was cut or an orphan, or there was none
+	cut   bool         // the last sample was cut or an orphan, or does not exist
 }
 
 type activation struct {

@@ -15,7 +15,7 @@ func (m *Map) PruneTo(nodes int) {
 // from the root.
 func (m *Map) Forget(thread uint64) { m.last.forget(thread) }
 
-// forget makes the lastStack of a thread a spare one.
+// forget makes the last stack of a thread a spare one.
 func (ls *lastStacks) forget(thread uint64) {
 	if t := ls.byThread[thread]; t != nil {
 		ls.release(t)

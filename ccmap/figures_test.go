@@ -19,13 +19,13 @@ const figuresFile = "testdata/figures.json"
 
 var update = flag.Bool("update", false, "write "+figuresFile+" anew")
 
-// figures are what can be told of a map without a clock: they are the same on
-// every machine, so that a change of any is a change of the code.
+// figures describe a map without a clock: they are the same on every machine, so only
+// a change of the code changes one.
 type figures map[string]float64
 
-// allowed is by how much of the recorded value a figure may grow before the test
-// fails, where that is not 0: what Go's allocator and maps do differs between its
-// versions, and under the race detector. These may also fall; all others are equal.
+// allowed is the part of the recorded value that a figure may grow by before the test
+// fails, where that is not 0: Go's allocator and maps differ between its versions, and
+// under the race detector. These figures may also fall; all others must be equal.
 var allowed = map[string]float64{
 	"allocations while growing": 0.10,
 	"allocations while pruning": 0.10,
@@ -137,7 +137,7 @@ func probes(m *ccmap.Map, samples []ccmap.Sample) int {
 	return n
 }
 
-// rounded keeps four decimals, which is what the file should show.
+// rounded keeps four decimals, as in the file.
 func rounded(v float64) float64 { return math.Round(v*1e4) / 1e4 }
 
 func compareFigure(name string, got, want float64) error {
@@ -152,8 +152,8 @@ func compareFigure(name string, got, want float64) error {
 	return fmt.Errorf("%s: %v, recorded %v (%+.2f %%%s)", name, got, want, 100*(got-want)/want, bound)
 }
 
-// TestCompareFigure checks what is let pass, and that the message says what has
-// changed and by how much.
+// TestCompareFigure checks which differences pass, and that the message names the
+// figure and the difference.
 func TestCompareFigure(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -35,15 +35,15 @@ func perFrame(b *testing.B, frames int, fold func()) {
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(frames), "ns/frame")
 }
 
-// asGoroutines makes each sample that of another goroutine at the same address:
-// the lastStack of the last one does not help, and each is walked from the root.
+// asGoroutines gives each sample another goroutine at the same address: the last
+// stack of the thread does not help, and each sample is walked from the root.
 func asGoroutines(samples []ccmap.Sample) {
 	for i := range samples {
 		samples[i].Goroutine = uint64(i + 1)
 	}
 }
 
-// BenchmarkFold folds stacks that the map has already. Without lastStack, each is
+// BenchmarkFold folds stacks that the map has already. Without last stacks, each is
 // walked from the root.
 func BenchmarkFold(b *testing.B) {
 	for _, w := range []struct {
@@ -59,13 +59,13 @@ func BenchmarkFold(b *testing.B) {
 				b.ReportMetric(float64(m.Len()), "nodes")
 			})
 		}
-		run("lastStack=true", func() {
+		run("laststack=true", func() {
 			for i := range samples {
 				m.Fold(&samples[i])
 			}
 		})
 		asGoroutines(samples)
-		run("lastStack=false", func() {
+		run("laststack=false", func() {
 			for i := range samples {
 				m.Fold(&samples[i])
 			}
@@ -73,8 +73,8 @@ func BenchmarkFold(b *testing.B) {
 	}
 }
 
-// BenchmarkFoldCorrelated folds the stacks of one thread, of which only the
-// innermost frames change.
+// BenchmarkFoldCorrelated folds the stacks of one thread. Only the innermost frames
+// change.
 func BenchmarkFoldCorrelated(b *testing.B) {
 	g := newCallGraph(2000)
 	samples := g.correlated(1000, 60)
@@ -116,7 +116,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		{"views", func() { m.Snapshot().Method(0) }},
 	} {
 		b.Run("pass="+pass.name, func(b *testing.B) {
-			b.ReportMetric(onCPU(b, pass.run)/1e6, "cpu-ls/op")
+			b.ReportMetric(onCPU(b, pass.run)/1e6, "cpu-ms/op")
 			b.ReportMetric(float64(m.Len()), "nodes")
 		})
 	}
@@ -134,9 +134,9 @@ func onThreads(stacks []ccmap.Sample, n, threads int) []ccmap.Sample {
 }
 
 // BenchmarkFoldManyThreads folds known stacks of threads that take turns: few
-// enough that all are remembered, or so many that each is forgotten before it
-// comes again. One thread that is forgotten at once is what a walk from the root
-// costs.
+// enough that all are remembered, or so many that each is forgotten before its next
+// sample. One thread that is forgotten at once gives the cost of a walk from the
+// root.
 func BenchmarkFoldManyThreads(b *testing.B) {
 	const turn = 20_160 // samples; a multiple of the numbers of threads below
 	g := newCallGraph(2000)

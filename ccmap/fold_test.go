@@ -139,7 +139,7 @@ func TestFoldBadSamples(t *testing.T) {
 	}
 }
 
-// TestChildNormalizes checks what Child makes of nodes that cannot be.
+// TestChildNormalizes checks the results of Child for impossible nodes.
 func TestChildNormalizes(t *testing.T) {
 	t.Parallel()
 	m, a, b, _ := abc()

@@ -27,7 +27,7 @@ func (ls *lastStacks) order(t interface{ Fatal(...any) }) []uint64 {
 	return forward
 }
 
-// room returns the room for frames in all lastStacks.
+// room returns the room for frames in all last stacks.
 func (ls *lastStacks) room() int {
 	n := 0
 	for _, m := range ls.byThread {
@@ -39,11 +39,11 @@ func (ls *lastStacks) room() int {
 	return n
 }
 
-// TestMemosOrder compares the list with a slice of threads in order of use, and
-// the lastStacks with the depths that the threads were given. All but little of the
+// TestLastStacksOrder compares the list with a slice of threads in order of use, and
+// the last stacks with the depths that the threads were given. All but little of the
 // room is taken, so that old threads are forgotten: those at the front, and only
 // where room was short.
-func TestMemosOrder(t *testing.T) {
+func TestLastStacksOrder(t *testing.T) {
 	t.Parallel()
 	const little = 4 * maxSpareFrames
 	rapid.Check(t, func(t *rapid.T) {
@@ -82,8 +82,7 @@ func TestMemosOrder(t *testing.T) {
 	})
 }
 
-// use does with the lastStacks what a fold does, and leaves the thread's mark on its
-// path.
+// use handles the last stacks like a fold, and leaves the thread's mark on its path.
 func use(ls *lastStacks, thread uint64, depth int) {
 	m := ls.of(thread, 0)
 	kept := min(len(m.path), depth)
@@ -94,9 +93,9 @@ func use(ls *lastStacks, thread uint64, depth int) {
 	ls.trim()
 }
 
-// TestMemosForgetOnlyWhatTheyMust checks that threads are remembered up to the
+// TestLastStacksForgetLittle checks that threads are remembered up to the
 // bounds.
-func TestMemosForgetOnlyWhatTheyMust(t *testing.T) {
+func TestLastStacksForgetLittle(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ depth, threads int }{
 		{1, maxLastStacks},
@@ -116,9 +115,9 @@ func TestMemosForgetOnlyWhatTheyMust(t *testing.T) {
 	}
 }
 
-// TestMemosAllocate nothing for threads that take turns, though each is forgotten
+// TestLastStacksAllocate checks that nothing is allocated for threads that take turns, though each is forgotten
 // before it comes again.
-func TestMemosAllocate(t *testing.T) {
+func TestLastStacksAllocate(t *testing.T) {
 	for _, threads := range []uint64{maxLastFrames / 100, 2 * maxLastStacks} {
 		var ls lastStacks
 		ls.init()
@@ -134,8 +133,8 @@ func TestMemosAllocate(t *testing.T) {
 	}
 }
 
-// TestMemosBound lets many more threads come than are remembered.
-func TestMemosBound(t *testing.T) {
+// TestLastStacksBound lets many more threads come than are remembered.
+func TestLastStacksBound(t *testing.T) {
 	t.Parallel()
 	m := New(Options{})
 	a := m.names.Intern(Method{Name: "A"})
@@ -166,8 +165,8 @@ func TestMemosBound(t *testing.T) {
 	}
 }
 
-// TestMemosTrim gives threads stacks so deep that only few can be remembered.
-func TestMemosTrim(t *testing.T) {
+// TestLastStacksTrim gives threads stacks so deep that only few can be remembered.
+func TestLastStacksTrim(t *testing.T) {
 	t.Parallel()
 	m := New(Options{})
 	a := m.names.Intern(Method{Name: "A"})
@@ -178,7 +177,7 @@ func TestMemosTrim(t *testing.T) {
 			t.Fatalf("room for %d frames is remembered", m.last.frames)
 		}
 	}
-	// The first thread was forgotten: what it shows again may be old.
+	// The first thread was forgotten: its next stack may be old.
 	seen := m.total.Activations
 	m.Fold(&Sample{Thread: 0, Frames: frames, Fresh: FreshUnknown})
 	if got := m.total.Activations - seen; got != 0 {

@@ -44,7 +44,7 @@ func TestLossMissesWhatChanceDoesNot(t *testing.T) {
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: 2999 * time.Millisecond}, 10 * time.Millisecond, false},
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: 3001 * time.Millisecond}, 10 * time.Millisecond, true},
 		{ccmap.Loss{Clock: 100 * time.Second, Unaccounted: -3001 * time.Millisecond}, 10 * time.Millisecond, true},
-		// Ticks of 30 ls beside them: six deviations of the samples alone.
+		// Ticks of 30 ms beside them: six deviations of the samples alone.
 		{ccmap.Loss{Clock: 100 * time.Second, ClockTick: 30 * time.Millisecond, Unaccounted: 5999 * time.Millisecond}, 10 * time.Millisecond, false},
 		{ccmap.Loss{Clock: 100 * time.Second, ClockTick: 30 * time.Millisecond, Unaccounted: 6001 * time.Millisecond}, 10 * time.Millisecond, true},
 		{ccmap.Loss{Clock: time.Nanosecond, Unaccounted: time.Nanosecond}, math.MaxInt64, false},

@@ -77,7 +77,7 @@ func viewedDown(s *ccmap.Snapshot) explicit {
 	return x
 }
 
-// TestPaper compares every counter of the paper's CC-Map with that of the
+// TestPaper compares every counter of the paper's CC-Map with the counters of the
 // views, upward and downward, and with Ref.
 func TestPaper(t *testing.T) {
 	t.Parallel()
@@ -111,8 +111,8 @@ func TestPaper(t *testing.T) {
 	})
 }
 
-// TestMethodTotals compares what pprof calls cum and flat, lines and the totals
-// of call sites.
+// TestMethodTotals compares cum and flat, as in pprof, lines and the totals of call
+// sites.
 func TestMethodTotals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

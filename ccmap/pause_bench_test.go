@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the CPU time that the calling thread has used: what a
-// goroutine locked to it costs, whatever else the process and the machine do.
+// threadTime returns the CPU time that the calling thread has used. So it measures
+// a goroutine locked to it, independently of the rest of the process and the
+// machine.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -29,11 +30,11 @@ func lockThread(b *testing.B) {
 	b.Cleanup(runtime.UnlockOSThread)
 }
 
-// BenchmarkFoldPause folds novel stacks into a new map until it has the nodes,
-// and reports the longest fold of each run: its CPU time, as the time on the
-// wall also has what other processes take. With gc=off nothing but the map's own
-// growth is in it. Deep stacks have few nodes in the table, wide ones have all; these
-// are so cheap that the clock, a system call, is read for every 16 of them.
+// BenchmarkFoldPause folds novel stacks into a new map until it has the nodes, and
+// reports the longest fold of each run. It reports CPU time, as wall time includes
+// other processes. With gc=off it contains only the map's own growth. Deep stacks
+// have few nodes in the table, wide ones have all; these are so cheap that the
+// clock, a system call, is read for every 16 of them.
 func BenchmarkFoldPause(b *testing.B) {
 	g := newCallGraph(2000)
 	stacks := g.stacks(120_000, 60, 60)
@@ -51,14 +52,14 @@ func BenchmarkFoldPause(b *testing.B) {
 						defer debug.SetGCPercent(debug.SetGCPercent(-1))
 					}
 					o := ccmap.Options{Names: g.names, Seed: 1, Window: 15 * time.Minute}
-					var longest []float64 // ls, by run
+					var longest []float64 // ms, by run
 					for b.Loop() {
 						longest = append(longest, longestFold(o, shape.sample, shape.batch, nodes).Seconds()*1e3)
 						runtime.GC()
 					}
 					slices.Sort(longest)
-					b.ReportMetric(longest[len(longest)/2], "p50-longest-ls")
-					b.ReportMetric(longest[len(longest)-1], "longest-ls")
+					b.ReportMetric(longest[len(longest)/2], "p50-longest-ms")
+					b.ReportMetric(longest[len(longest)-1], "longest-ms")
 				})
 			}
 		}
@@ -75,8 +76,8 @@ func wide() func(i int) *ccmap.Sample {
 	}
 }
 
-// longestFold folds samples into a new map until it has the nodes, and returns
-// what the longest batch of folds takes.
+// longestFold folds samples into a new map until it has the nodes, and returns the
+// time of the longest batch of folds.
 func longestFold(o ccmap.Options, sample func(i int) *ccmap.Sample, batch, nodes int) time.Duration {
 	m := ccmap.New(o)
 	var longest time.Duration
@@ -99,7 +100,7 @@ func BenchmarkPrune(b *testing.B) {
 	for _, window := range []time.Duration{0, 15 * time.Minute} {
 		b.Run(fmt.Sprintf("window=%v", window), func(b *testing.B) {
 			lockThread(b)
-			var times []float64 // ls, by run
+			var times []float64 // ms, by run
 			var nodes, left int
 			for b.Loop() {
 				b.StopTimer()
@@ -114,8 +115,8 @@ func BenchmarkPrune(b *testing.B) {
 				left = m.Len()
 			}
 			slices.Sort(times)
-			b.ReportMetric(times[len(times)/2], "cpu-ls/op")
-			b.ReportMetric(times[len(times)-1], "longest-cpu-ls")
+			b.ReportMetric(times[len(times)/2], "cpu-ms/op")
+			b.ReportMetric(times[len(times)-1], "longest-cpu-ms")
 			b.ReportMetric(float64(nodes), "nodes")
 			b.ReportMetric(float64(left), "nodes-left")
 		})
@@ -163,8 +164,8 @@ func BenchmarkFoldWindow(b *testing.B) {
 	}
 }
 
-// BenchmarkHeap compares what a map says it holds with what the heap holds for
-// it.
+// BenchmarkHeap compares the bytes that a map reports with the bytes that the heap
+// holds for it.
 func BenchmarkHeap(b *testing.B) {
 	g := newCallGraph(2000)
 	samples := g.stacks(30_000, 60, 60)

@@ -107,7 +107,7 @@ func TestPointLaws(t *testing.T) {
 	})
 }
 
-// TestPointsAddUp compares what points count with plain sums.
+// TestPointsAddUp compares the counts of points with plain sums.
 func TestPointsAddUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -122,7 +122,7 @@ func TestPointsAddUp(t *testing.T) {
 			times := rapid.Int64Range(1, 1000).Draw(t, "times")
 			count += n * times
 			switch {
-			case value == 3: // of which nothing is known
+			case value == 3: // a count without values
 				p.Values, p.Count = nil, n
 				other += n * times
 			case n > 0:
@@ -241,7 +241,7 @@ func TestAddPointTakesWhatComesClosest(t *testing.T) {
 	}
 }
 
-// TestNullsOfTwoSources adds counts of sources one of which sees no null
+// TestNullsOfTwoSources adds counts of two sources; one of them sees no null
 // receivers.
 func TestNullsOfTwoSources(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,8 @@ func TestNullsOfTwoSources(t *testing.T) {
 	}
 }
 
-// TestPointsStay whatever becomes of the contexts, and are frozen in snapshots.
+// TestPointsStay checks that points outlive the contexts, and are frozen in
+// snapshots.
 func TestPointsStay(t *testing.T) {
 	t.Parallel()
 	g := newCallGraph(50)

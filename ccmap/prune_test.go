@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is what a map must have counted, however often it was pruned.
+// model has the counts that a map must have, also after pruning.
 type model struct {
 	explicit
 	methodTotals
@@ -28,7 +28,7 @@ func (x *model) update(stack []ccmap.Frame, weight int64, fresh int) {
 	x.total = x.total.Add(ccmap.Counters{Samples: 1, Time: weight, Activations: int64(fresh)})
 }
 
-// merge adds what another model has counted.
+// merge adds the counts of another model.
 func (x *model) merge(o *model) {
 	mergeCounts(x.explicit, o.explicit)
 	mergeCounts(x.cumulative, o.cumulative)
@@ -47,8 +47,8 @@ func mergeCounts[K comparable](x, o map[K]ccmap.Counters) {
 }
 
 // mustMatchPruned compares a snapshot with the model: methods and edges exactly,
-// longer paths as lower bounds that lack no more than what pruning took from
-// their last edge.
+// longer paths as lower bounds. They may lack no more than the counts that pruning
+// took from their last edge.
 func (x *model) mustMatchPruned(t errorer, s *ccmap.Snapshot) {
 	t.Helper()
 	mustBeValid(t, s)
@@ -99,8 +99,8 @@ func withoutPruned(s *ccmap.Snapshot, x explicit) explicit {
 	return x
 }
 
-// frozen is a snapshot that nothing was asked yet, and what another said that was
-// taken at the same moment.
+// frozen is an unused snapshot, with the counts of another one that was taken at
+// the same moment.
 type frozen struct {
 	*ccmap.Snapshot
 	said  everything
@@ -160,8 +160,8 @@ func TestPruneKeepsTotals(t *testing.T) {
 	})
 }
 
-// TestPruneInvisible checks that folding after a prune finds what it would have
-// found without: the same orphans, and every activation once.
+// TestPruneInvisible checks that folding after a prune gives the same results as
+// without: the same orphans, and every activation once.
 func TestPruneInvisible(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -311,8 +311,8 @@ func TestPruneOverflow(t *testing.T) {
 	}
 }
 
-// TestPrunedCallSite removes calls from an unknown position, where [pruned] hangs as
-// well: what that counts is no call of the position.
+// TestPrunedCallSite removes calls from an unknown position, where [pruned] hangs
+// as well: its counts are not calls of the position.
 func TestPrunedCallSite(t *testing.T) {
 	t.Parallel()
 	m, a, b, c := abc()
@@ -358,7 +358,7 @@ func drawDecoded(t *rapid.T) *ccmap.Map {
 	return m
 }
 
-// exactTotals are what stays exact, by name.
+// exactTotals returns the totals that stay exact, by name.
 func exactTotals(s *ccmap.Snapshot) map[string]ccmap.Counters {
 	totals := map[string]ccmap.Counters{"total": s.Total()}
 	add := func(key string, c ccmap.Counters) {
@@ -387,8 +387,8 @@ func exactTotals(s *ccmap.Snapshot) map[string]ccmap.Counters {
 }
 
 // TestPruneKeepsDecoded prunes, merges and changes the window of maps that no
-// sample has made, in random order: totals are what they were, of snapshots taken
-// between as well.
+// sample has made, in random order: totals stay the same, also in snapshots taken
+// between.
 func TestPruneKeepsDecoded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

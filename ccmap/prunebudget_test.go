@@ -56,7 +56,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// selves sums up what methods count themselves.
+// selves sums up the self counters of methods.
 func selves(s *ccmap.Snapshot) (sum ccmap.Counters) {
 	for p := range s.Methods() {
 		sum = sum.Add(withoutActivations(p.Self()))
@@ -64,8 +64,8 @@ func selves(s *ccmap.Snapshot) (sum ccmap.Counters) {
 	return sum
 }
 
-// TestBudgetTooSmall gives a map less than what cannot be pruned takes. Totals
-// come first; and it does not prune at every sample.
+// TestBudgetTooSmall gives a map less memory than it needs for the parts that
+// cannot be pruned. Totals come first; and it does not prune at every sample.
 func TestBudgetTooSmall(t *testing.T) {
 	g := newCallGraph(200)
 	m := ccmap.New(ccmap.Options{Names: g.names, MaxBytes: 1})

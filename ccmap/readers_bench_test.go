@@ -50,12 +50,12 @@ func readAll(s *ccmap.Snapshot) {
 
 // BenchmarkFoldReaders folds known stacks in three ways in turn: alone, beside
 // goroutines that read another map in a loop, and beside as many that read the
-// latest snapshot of this one. There are more goroutines than cores, so the
-// figures are CPU times of the thread that folds. What the second way costs is
-// the machine's: caches and, it may be, the core are shared. What the third
-// costs beyond it is the map's: chunks are copied after each snapshot. One is
-// published as often as readers make the manager do, or ten times as often, on
-// the clock of the thread: as if it had a core of its own.
+// latest snapshot of this one. There are more goroutines than cores, so the figures
+// are CPU times of the thread that folds. The extra cost of the second way is the
+// machine's: caches and perhaps the core are shared. The extra cost of the third
+// way is the map's: chunks are copied after each snapshot. A snapshot is published
+// as often as readers make the manager do it, or ten times as often, on the clock
+// of the thread: as if it had a core of its own.
 func BenchmarkFoldReaders(b *testing.B) {
 	g := newCallGraph(2000)
 	samples := g.stacks(20_000, 60, 60)
@@ -87,7 +87,8 @@ func BenchmarkFoldReaders(b *testing.B) {
 	}
 }
 
-// publisher returns what publishes a snapshot of the map if the last one is old.
+// publisher returns a function that publishes a snapshot of the map if the last one is
+// old.
 func (r *reading) publisher(m *ccmap.Map, every time.Duration) func() {
 	published := threadTime()
 	return func() {
@@ -98,7 +99,7 @@ func (r *reading) publisher(m *ccmap.Map, every time.Duration) func() {
 	}
 }
 
-// spent is what folding has taken.
+// spent is the cost of folding.
 type spent struct {
 	cpu, wall time.Duration
 	frames    int
@@ -132,8 +133,8 @@ func foldFor(m *ccmap.Map, samples []ccmap.Sample, turn func()) spent {
 }
 
 // BenchmarkHeldSnapshot holds a snapshot of a map of a million nodes while the
-// writer counts in some of its chunks, and reports what that costs in memory
-// against the bytes of counters in the chunks that have changed.
+// writer counts in some of its chunks. It reports the memory that this costs,
+// beside the bytes of counters in the changed chunks.
 func BenchmarkHeldSnapshot(b *testing.B) {
 	g := newCallGraph(2000)
 	samples := g.stacks(30_000, 60, 60)

@@ -55,7 +55,7 @@ type calleeRef struct {
 }
 
 // update is the paper's section 3.1.4: a counter for every sub-path of the stack.
-// What the sub-paths have in common is looked up once.
+// The common part of the sub-paths is looked up once.
 func (r *refMap) update(s *ccmap.Sample) {
 	r.countCalls(s)
 	for i := len(r.calls) - 1; i > 0; i-- {

@@ -88,9 +88,9 @@ func TestTableSpreads(t *testing.T) {
 	}
 }
 
-// TestTableOfSiblings fills a table with the call sites of one method, as a large
-// generated one may have them: whatever the seed and the parent's id, no part of
-// it gets far more than its share, nor does a part overflow when it is split.
+// TestTableOfSiblings fills a table with the call sites of one method, as in a
+// large generated one. For every seed and parent's id, no part of it gets far more
+// than its share, and no part overflows when it is split.
 func TestTableOfSiblings(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {

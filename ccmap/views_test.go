@@ -103,7 +103,7 @@ func first[V any](t *testing.T, walk iter.Seq[V]) (v V) {
 	return v
 }
 
-// TestViewsOfNothing asks for what was never sampled.
+// TestViewsOfNothing asks for methods and paths that were never sampled.
 func TestViewsOfNothing(t *testing.T) {
 	t.Parallel()
 	m, a, _, c := abc()
@@ -167,8 +167,8 @@ type position struct {
 	offset uint32
 }
 
-// methodTotals are what pprof calls cum and flat, lines and the totals of call
-// sites, counted stack by stack.
+// methodTotals are cum and flat, as in pprof, lines and the totals of call sites,
+// counted stack by stack.
 type methodTotals struct {
 	cumulative, self map[ccmap.MethodID]ccmap.Counters
 	lines, sites     map[position]ccmap.Counters
@@ -220,7 +220,7 @@ func (x methodTotals) update(stack []ccmap.Frame, weight int64) {
 	}
 }
 
-// mustMatch compares the views of methods with the totals, but for activations.
+// mustMatch compares the views of methods with the totals, without activations.
 func (x methodTotals) mustMatch(t errorer, s *ccmap.Snapshot) {
 	t.Helper()
 	lines, sites := 0, 0
@@ -263,8 +263,9 @@ func (x methodTotals) mustMatch(t errorer, s *ccmap.Snapshot) {
 	}
 }
 
-// mustCountOnce checks what counts a sample once: exactly or, where some were pruned,
-// between that and what counts it for every occurrence, but no more than its method.
+// mustCountOnce checks a total that counts a sample once. Without pruning it is
+// exact. With pruning it lies between that and the total that counts every
+// occurrence, and is at most the total of its method.
 func mustCountOnce(t errorer, s *ccmap.Snapshot, got, once, total, method ccmap.Counters) {
 	t.Helper()
 	most := once

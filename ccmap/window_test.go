@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// decayed is what samples come to that weigh e times less for every window since,
+// decayed are the weights of samples that fall by a factor of e for every window,
 // in plain float64.
 type decayed struct {
 	window time.Duration
@@ -213,7 +213,7 @@ func TestNoWindow(t *testing.T) {
 	}
 }
 
-// rebuilt decodes a snapshot as an importer does, from what its accessors say.
+// rebuilt decodes a snapshot like an importer, from its accessors.
 func rebuilt(t fataler, s *ccmap.Snapshot) *ccmap.Snapshot {
 	t.Helper()
 	m := ccmap.New(ccmap.Options{Names: s.Names()})

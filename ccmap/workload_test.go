@@ -55,8 +55,8 @@ func (g *callGraph) stacks(n, low, high int) []ccmap.Sample {
 	return samples
 }
 
-// correlated returns samples of one thread each of which differs from the one
-// before in up to eight innermost frames.
+// correlated returns samples of one thread. Each differs from the one before in up
+// to eight innermost frames.
 func (g *callGraph) correlated(n, depth int) []ccmap.Sample {
 	samples := g.stacks(n, depth, depth)
 	for i := 1; i < n; i++ {

@@ -46,7 +46,7 @@ func benchmarkCompare(b *testing.B, nodes int, recursive, differs bool) {
 }
 
 // BenchmarkDifferences lists the changes of every method, edge and context between
-// two profiles like those of BenchmarkCompare.
+// two profiles like the ones in BenchmarkCompare.
 func BenchmarkDifferences(b *testing.B) {
 	for _, nodes := range []int{10_000, 1_000_000} {
 		for _, all := range []bool{false, true} {
@@ -79,8 +79,8 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// profile samples the program until its map has so many nodes. Half of the
-// stacks are those of any other profile.
+// profile samples the program until its map has a number of nodes. Half of the
+// stacks occur in every profile.
 func (p program) profile(nodes int, seed uint64) *ccmap.Snapshot {
 	m := p.newMap()
 	own, common := rand.New(rand.NewPCG(seed, 3)), rand.New(rand.NewPCG(0, 3))

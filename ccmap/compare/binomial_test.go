@@ -72,8 +72,8 @@ func TestBinomialTestOfMany(t *testing.T) {
 	}
 }
 
-// summedTail returns P(X ≥ a), summed up over all that is likely: probabilities in
-// proportion to that of the mean, from which each follows from the one before.
+// summedTail returns P(X ≥ a) as a sum over all likely values. It computes each
+// probability, in proportion to the probability of the mean, from the one before.
 func summedTail(a, n, chance float64) float64 {
 	mean := math.Floor(n * chance)
 	far := 20 * math.Sqrt(n*chance*(1-chance))

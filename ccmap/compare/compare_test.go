@@ -28,8 +28,9 @@ func mustCompare(t testing.TB, a, b *ccmap.Snapshot, o compare.Options) compare.
 	return r
 }
 
-// The overlap is that of the CC-Maps written out, to the last bit of the
-// float64: both are rounded once, from the exact fraction.
+// TestCompareEqualsExplicitSum compares the overlap with the overlap of explicit
+// CC-Maps, to the last bit of the float64: both are rounded once, from the exact
+// fraction.
 func TestCompareEqualsExplicitSum(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -194,8 +195,8 @@ func sampleOf(names *ccmap.Names, s stack) *ccmap.Sample {
 	return sample
 }
 
-// The floor foretells what two profiles of half the samples overlap, and two of
-// as many samples are above it.
+// The floor predicts the overlap of two profiles of half the samples. Two profiles
+// of as many samples are above it.
 func TestFloorIsThatOfTheProgram(t *testing.T) {
 	t.Parallel()
 	p := newProgram(50, false)
@@ -263,7 +264,7 @@ func TestAbsorbCutsStacks(t *testing.T) {
 }
 
 // cutBefore drops the frames from the first one of a method on. The calls of
-// what is dropped are nobody's; its time is the caller's.
+// dropped frames do not count; their time counts for the caller.
 func cutBefore(stacks []stack, method string, w compare.Weight) []stack {
 	var out []stack
 	for _, s := range stacks {
@@ -283,8 +284,8 @@ func cutBefore(stacks []stack, method string, w compare.Weight) []stack {
 	return out
 }
 
-// TestUnlikeProfilesAreNotCompared: the error names both units. Samples whose unit
-// nobody says are compared by number, calls always.
+// TestUnlikeProfilesAreNotCompared: the error names both units. Samples without a
+// unit are compared by number, calls always.
 func TestUnlikeProfilesAreNotCompared(t *testing.T) {
 	t.Parallel()
 	of := func(u ccmap.Unit) *ccmap.Snapshot {

@@ -27,7 +27,7 @@ func lists(d compare.Diff) map[string]compare.Changes {
 	return map[string]compare.Changes{"methods": d.Methods, "edges": d.Edges, "contexts": d.Contexts}
 }
 
-// What changed from B to A is what changed from A to B, the other way.
+// The changes from B to A are the changes from A to B with the opposite sign.
 func TestDifferencesAreAntisymmetric(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,8 +69,8 @@ func TestDifferencesOfOneProfile(t *testing.T) {
 	})
 }
 
-// The shares and samples of methods and edges are those of the CC-Maps written
-// out, with a stack counted once.
+// The shares and samples of methods and edges equal the counts of explicit CC-Maps,
+// with a stack counted once.
 func TestDifferencesEqualExplicitCounts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -111,7 +111,7 @@ func checkOnce(t *rapid.T, path []compare.Frame, got int64, stacks []stack) {
 	}
 }
 
-// One sample makes nothing significant, however deep it is and whatever it weighs.
+// One sample makes nothing significant, at any depth and weight.
 func TestOneSampleIsNotSignificant(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -183,8 +183,8 @@ func TestDifferencesOfOneBehaviour(t *testing.T) {
 	}
 }
 
-// What a change comes from is listed, not what it passes through: not serve, whose
-// change is made by send.
+// A context is listed if it makes a change, not if the change passes through it:
+// not serve, whose change is made by send.
 func TestContextsThatMakeTheChange(t *testing.T) {
 	t.Parallel()
 	call := func(samples int64, methods ...string) stack {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stack is a sampled stack, outermost frame first, and what was counted for it.
+// stack is a sampled stack, outermost frame first, with its counts.
 type stack struct {
 	frames []frame
 	counts ccmap.Counters
@@ -51,8 +51,8 @@ func drawFrame(t *rapid.T) frame {
 	}
 }
 
-// drawCount draws mostly small counts, so that there are ties, zeros among
-// them, and some of which twelve just stay in range.
+// drawCount draws mostly small counts, so that there are ties and zeros. Twelve of
+// the largest just stay in range.
 func drawCount(t *rapid.T, label string) int64 {
 	return rapid.OneOf(
 		rapid.Int64Range(0, 3),
@@ -188,8 +188,8 @@ func present(a, b counters) uint64 {
 // program is a random call graph: by method, the calls that it makes.
 type program [][]ccmap.Frame
 
-// newProgram returns a program in which methods call later ones, or neighbours
-// of any kind if it is recursive.
+// newProgram returns a program whose methods call later ones, or any neighbours if it
+// is recursive.
 func newProgram(methods int, recursive bool) program {
 	r := rand.New(rand.NewPCG(1, 2))
 	p := make(program, methods)

@@ -90,8 +90,8 @@ func checkShare(t *rapid.T, path, name string, got float64, value *big.Int, all 
 	}
 }
 
-// By hand: main, which calls only f in A, and f and g in B. Of 3 counters a stack,
-// f has a half less, and so has main > f, and g and main > g have what they lost.
+// The expected values are computed by hand. In A main calls only f, in B f and g. A
+// stack has 3 counters: f and main > f lose half, and g and main > g gain it.
 func TestFamilies(t *testing.T) {
 	t.Parallel()
 	profile := func(f, g int64) *ccmap.Snapshot {

@@ -27,7 +27,7 @@ func prunedOf(stacks []stack, kept func(stack) int) *ccmap.Snapshot {
 	return m.Snapshot()
 }
 
-// addPruned adds a stack of which n frames are kept.
+// addPruned adds a stack and keeps n of its frames.
 func addPruned(m *ccmap.Map, s stack, n int) {
 	id := func(f frame) ccmap.MethodID { return m.Names().Intern(ccmap.Method{Name: f.method}) }
 	counts := ccmap.Counters{Samples: s.counts.Samples, Time: s.counts.Time}
@@ -53,7 +53,7 @@ func addPruned(m *ccmap.Map, s stack, n int) {
 	m.Add(m.Child(node, ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: ccmap.PrunedName})), counts)
 }
 
-// cutTo leaves the kept frames, whose time is what was pruned below them.
+// cutTo leaves the kept frames, with the time that was pruned below them.
 func cutTo(stacks []stack, kept func(stack) int) []stack {
 	var out []stack
 	for _, s := range stacks {
@@ -89,7 +89,7 @@ func TestComparePruned(t *testing.T) {
 	})
 }
 
-// What a budget makes of a map has all of its methods and edges.
+// A map pruned to a budget has all methods and edges of the whole map.
 func TestComparePrunedWithWhole(t *testing.T) {
 	t.Parallel()
 	p := newProgram(200, true)

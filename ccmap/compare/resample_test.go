@@ -108,8 +108,8 @@ func TestFloorOfUniformProfile(t *testing.T) {
 	}
 }
 
-// The floor belongs to a profile and a seed, not to what it is compared with,
-// and the lower of two is printed.
+// The floor depends on a profile and a seed, not on the other profile, and the
+// lower of two is printed.
 func TestFloorIsAProfilesOwn(t *testing.T) {
 	t.Parallel()
 	few, many := flat(30, 3), flat(50, 300)

@@ -251,13 +251,13 @@ type session struct {
 	samples int
 	// The interval in ms; after half of the samples, the other one. 0: no change.
 	interval, other int
-	repeat          float64 // how probable it is that a sample finds what the last one found
-	shift           float64 // how probable it is that it finds another behaviour
+	repeat          float64 // probability that a sample finds the same activation as the last one
+	shift           float64 // probability that it finds another behaviour
 	seed            uint64
 }
 
-// profile samples a program, in which the calls of a method are a behaviour, and
-// those of another method another one.
+// profile samples a program. The calls of one method are one behaviour, the calls
+// of another method another one.
 func (s session) profile(p program) *ccmap.Snapshot {
 	m, r := p.newMap(), rand.New(rand.NewPCG(s.seed, 5))
 	meta := m.Meta()
@@ -303,10 +303,10 @@ func (p program) stack(r *rand.Rand, shift float64) []ccmap.Frame {
 	return frames
 }
 
-// Two profiles of one behaviour are the same, whatever their sizes and intervals:
-// 98 times in 100 or more without any tolerance, and always with the one there is.
-// Where samples repeat, noise is underrated by up to a point or so, which is within
-// the tolerance.
+// Two profiles of one behaviour are the same, at all sizes and intervals: at least
+// 98 times in 100 without any tolerance, and always with the default one. Where
+// samples repeat, noise is underrated by up to about a point, which is within the
+// tolerance.
 func TestVerdictOfOneBehaviour(t *testing.T) {
 	t.Parallel()
 	trials := 100
