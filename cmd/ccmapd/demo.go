@@ -183,7 +183,9 @@ func showCommand(env *environment, args []string) error {
 		quoted[i] = shellQuote(arg)
 	}
 	fmt.Fprintf(env.stdout, "\n$ ccmapd %s\n", strings.Join(quoted, " "))
-	root := newRootOf(env)
+	shown := *env
+	shown.process = nil // it has been confined to what the demo needs
+	root := newRootOf(&shown)
 	root.SetArgs(args)
 	return root.Execute()
 }

@@ -59,8 +59,11 @@ func newRootOf(env *environment) *cobra.Command {
 
 		SuggestionsMinimumDistance: 2,
 		// Cobra checks required flags later than this, and then in words of its own.
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return errors.Join(checkRequired(cmd), env.dropUnused(cmd))
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkRequired(cmd); err != nil {
+				return err
+			}
+			return env.confine(cmd, args)
 		},
 	}
 	root.PersistentFlags().BoolVar(&env.wide, "wide", false, "print names of methods and types whole, however wide tables get")

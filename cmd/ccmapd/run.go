@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on.
@@ -96,6 +98,9 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	})
 	if err != nil {
 		return startError(err)
+	}
+	if err := env.process.Keep(forSampling | privilege.Signals); err != nil {
+		return exitError{exitRunFailed, errors.Join(err, p.kill())}
 	}
 	opening, opened := forward.interrupted(cmd.Context())
 	s, err := openSession(env, f.samplingFlags, env.toProcess(opening, f.samplingFlags, p.cmd.Process.Pid))

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
@@ -16,7 +17,7 @@ import (
 // runModule runs a WebAssembly module in this process, samples it, and returns its
 // exit code as an error, as runProgram does.
 func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) error {
-	if err := env.process.Drop(); err != nil {
+	if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
 		return exitError{exitRunFailed, err}
 	}
 	m, err := readModule(path)

@@ -27,8 +27,13 @@ again, and no calls are caught (--hits).
 Engine wasm samples the WebAssembly modules that ccmapd itself runs, which is always
 permitted, wherever wazero has a compiler.
 
+It also says what confines ccmapd here: the capabilities that sampling keeps, and what
+keeps commands that read profiles from executing, connecting, and writing to files that
+are not their output.
+
 With --json: version, go, platform, modules [{path, version}], engines [{name,
-permitted, reason, breakpoints, inside}].`
+permitted, reason, breakpoints, inside}], confinement {capabilities, raised,
+no_new_privs, seccomp, landlock [version of its interface, 0: not here]}.`
 
 const versionExample = `  ccmapd version
   ccmapd version --json | jq '.engines[] | select(.permitted) | .name'`
@@ -43,6 +48,7 @@ func newVersionCmd(env *environment) *cobra.Command {
 		Args:    argCount(0, 0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := newVersionInfo(env.engines)
+			v.Confinement = env.confinement()
 			if asJSON {
 				return writeJSON(env.stdout, v)
 			}
@@ -59,6 +65,8 @@ type versionInfo struct {
 	Platform string       `json:"platform"`
 	Modules  []moduleInfo `json:"modules"`
 	Engines  []engineInfo `json:"engines"`
+
+	Confinement confinement `json:"confinement"`
 }
 
 type moduleInfo struct {
@@ -135,6 +143,7 @@ func (v versionInfo) print(w io.Writer) error {
 	for _, e := range v.Engines {
 		fmt.Fprintf(w, "engine %s: %s\n", e.Name, e.state())
 	}
+	v.Confinement.print(w)
 	for _, m := range v.Modules {
 		fmt.Fprintf(w, "module %s %s\n", m.Path, m.Version)
 	}

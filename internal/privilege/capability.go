@@ -3,7 +3,9 @@ package privilege
 import (
 	"fmt"
 	"math/bits"
+	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -14,22 +16,70 @@ import (
 // set is a set of capabilities: bit n is capability n of linux/capability.h.
 type set uint64
 
-// capability is one that ccmapd uses, and the calls that need it.
+// Use is a set of purposes that a command has capabilities for.
+type Use uint
+
+const (
+	// Targets is calls on processes of other users. File capabilities are used for
+	// these alone.
+	Targets Use = 1 << iota
+	// Sampling is everything else that sampling a process takes of root's capabilities.
+	Sampling
+	// Files is reading and writing files of other users, as root is used to.
+	Files
+	// Signals is sending signals to a program that has become another user.
+	Signals
+)
+
+// capability is a capability that ccmapd uses, and its use.
 type capability struct {
 	number int
 	name   string
+	use    Use
+	needed func() bool // nil: always
 }
 
-// targets are the capabilities for calls on a target that another user owns.
-var targets = []capability{
-	{unix.CAP_PERFMON, "cap_perfmon"},       // perf_event_open, time in the kernel
-	{unix.CAP_SYS_PTRACE, "cap_sys_ptrace"}, // process_vm_readv, /proc/PID/{exe,maps,root}
+// capabilities are all that ccmapd ever uses.
+var capabilities = []capability{
+	{unix.CAP_PERFMON, "cap_perfmon", Targets, nil},                 // perf_event_open, time in the kernel
+	{unix.CAP_SYS_PTRACE, "cap_sys_ptrace", Targets, nil},           // process_vm_readv, /proc/PID/{exe,maps,root}
+	{unix.CAP_IPC_LOCK, "cap_ipc_lock", Sampling, nil},              // rings longer than kernel.perf_event_mlock_kb
+	{unix.CAP_SYS_ADMIN, "cap_sys_admin", Sampling, perfNeedsAdmin}, // perf_event_open, in place of CAP_PERFMON
+	{unix.CAP_DAC_OVERRIDE, "cap_dac_override", Files, nil},         // files and directories of others; /proc/PID/mem
+	{unix.CAP_DAC_READ_SEARCH, "cap_dac_read_search", Files, nil},   // the same, for reading
+	{unix.CAP_CHOWN, "cap_chown", Files, nil},                       // a replaced profile keeps its owner
+	{unix.CAP_FOWNER, "cap_fowner", Files, nil},                     // and its mode; replacing in sticky directories
+	{unix.CAP_FSETID, "cap_fsetid", Files, nil},                     // and its set-group-ID bit
+	{unix.CAP_KILL, "cap_kill", Signals, nil},                       // passing signals on to the program that run has started
 }
 
-func setOf(list []capability) set {
+// perfNeedsAdmin reports whether CAP_PERFMON is not enough for perf events: before Linux
+// 5.8, which has no such capability, and where kernel.perf_event_paranoid is over 2.
+// Distributions have added these levels, and some of their kernels ask for CAP_SYS_ADMIN.
+func perfNeedsAdmin() bool {
+	last, err := readNumber("/proc/sys/kernel/cap_last_cap")
+	if err != nil || last < unix.CAP_PERFMON {
+		return true
+	}
+	paranoid, err := readNumber("/proc/sys/kernel/perf_event_paranoid")
+	return err != nil || paranoid > 2
+}
+
+func readNumber(path string) (int, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// neededFor returns the capabilities for some purposes.
+func neededFor(use Use) set {
 	var s set
-	for _, c := range list {
-		s |= 1 << c.number
+	for _, c := range capabilities {
+		if c.use&use != 0 && (c.needed == nil || c.needed()) {
+			s |= 1 << c.number
+		}
 	}
 	return s
 }
@@ -44,7 +94,7 @@ func (s set) String() string {
 }
 
 func nameOf(number int) string {
-	for _, c := range targets {
+	for _, c := range capabilities {
 		if c.number == number {
 			return c.name
 		}
@@ -87,8 +137,7 @@ func ofThread() (held, error) {
 	}, nil
 }
 
-// ambient returns those of the permitted capabilities that every program which this
-// process starts has.
+// ambient returns the ambient set: every program that this process starts has it.
 func (h held) ambient() set {
 	var s set
 	for rest := h.permitted; rest != 0; rest &= rest - 1 {

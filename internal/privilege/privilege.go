@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is what this process may do. A nil Process changes nothing, for tests that
-// run commands in a process of their own.
+// Process is the rights of this process. A nil Process changes nothing: it is for tests
+// that run commands in their own process.
 type Process struct {
 	held held // by every thread, outside of sections
-	own  set  // what the caller has without ccmapd
+	own  set  // the caller has them without ccmapd
 }
 
-// levels are what a thread has inside and outside of sections.
+// levels are the capabilities of a thread inside and outside of sections.
 type levels struct{ inside, outside held }
 
-// section is nil where sections change nothing. It is written by the goroutine that runs
-// the command, while there are no sections, and read by whoever begins one.
+// section is nil where sections change nothing. The goroutine that runs the command
+// writes it while there are no sections; any goroutine reads it to begin one.
 var section atomic.Pointer[levels]
 
 // ErrSetuid is why Start fails in a set-user-ID or set-group-ID program.
 var ErrSetuid = errors.New("ccmapd must not be set-user-ID or set-group-ID")
 
-// Start takes off the effective set of all threads what exec granted and the caller has
-// not. It is called before anything is opened. Whatever it takes off, the calls between
-// [Raise] and [Section.Lower] have.
+// Start takes granted capabilities off the effective set of all threads. It is called
+// before anything is opened. From then on calls between [Raise] and [Section.Lower] have
+// them in effect, and no others do.
 func Start() (*Process, error) {
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		return nil, ErrSetuid
@@ -46,18 +46,18 @@ func Start() (*Process, error) {
 	if !p.Granted() {
 		return p, nil
 	}
-	p.held.permitted &= p.own | setOf(targets)
+	p.held.permitted &= p.own | neededFor(Targets)
 	p.held.effective &= p.own
 	return p, p.apply()
 }
 
-// apply gives all threads what the process holds.
+// apply gives all threads the capabilities that the process holds.
 func (p *Process) apply() error {
 	if err := p.held.setAll(); err != nil {
 		return err
 	}
 	inside := p.held
-	inside.effective = p.held.effective | p.held.permitted&setOf(targets)
+	inside.effective = p.held.effective | p.held.permitted&neededFor(Targets)
 	if inside == p.held {
 		section.Store(nil)
 		return nil
@@ -66,27 +66,37 @@ func (p *Process) apply() error {
 	return nil
 }
 
-// Granted reports whether the process has capabilities for calls on targets that its
-// caller has not.
+// Granted reports whether the process holds granted capabilities.
 func (p *Process) Granted() bool { return p != nil && p.held.permitted&^p.own != 0 }
 
-// Drop drops for good what exec granted and the caller has not, before anything is
-// sampled. After that the process
-// is like any other of the caller's, and as such the kernel lets the caller debug and
-// sample it again (PR_SET_DUMPABLE of prctl(2)).
-func (p *Process) Drop() error {
-	if !p.Granted() {
+// Keep drops for good all capabilities that serve none of the given uses. It is called
+// before anything is sampled. Granted capabilities serve Targets alone. A process that has
+// dropped them is like any other of the caller's, and as such the kernel lets the caller
+// debug and sample it again (PR_SET_DUMPABLE of prctl(2)).
+func (p *Process) Keep(use Use) error {
+	if p == nil {
 		return nil
 	}
-	p.held.permitted &= p.own
+	granted, before := p.Granted(), p.held
+	p.held.permitted &= p.own&neededFor(use) | neededFor(use&Targets)
+	p.held.effective &= p.held.permitted
+	if p.held == before {
+		return nil
+	}
 	if err := p.apply(); err != nil {
 		return err
+	}
+	if !granted || p.Granted() {
+		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("make process dumpable: %w", err)
 	}
 	return nil
 }
+
+// Capabilities lists the permitted capabilities as setcap(8) does.
+func (p *Process) Capabilities() string { return p.held.permitted.String() }
 
 // Section is a stretch of calls on a target, in one goroutine. The zero value has raised
 // nothing.

@@ -14,15 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hammerName is the environment variable that makes this test binary a program with
-// sections on many threads.
-const hammerName = "CCMAPD_PRIVILEGE_HAMMER"
+// programName is the environment variable that makes this test binary another program,
+// whose process it changes for good.
+const programName = "CCMAPD_PRIVILEGE_PROGRAM"
+
+var programs = map[string]func() error{"hammer": hammer, "confined": confined}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(hammerName) == "" {
+	program := programs[os.Getenv(programName)]
+	if program == nil {
 		os.Exit(m.Run())
 	}
-	if err := hammer(); err != nil {
+	if err := program(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -51,7 +54,7 @@ func hammer() error {
 			return err
 		}
 	}
-	if err := p.Drop(); err != nil {
+	if err := p.Keep(Files); err != nil {
 		return err
 	}
 	return wantEffective(0)
@@ -69,7 +72,7 @@ func repeat(step func() error) error {
 func inSection() error {
 	defer Raise().Lower()
 	runtime.Gosched() // to make threads for others meanwhile
-	return wantEffective(setOf(targets))
+	return wantEffective(neededFor(Targets))
 }
 
 // onNewThread uses a thread up: one that is locked when its goroutine ends, ends.
@@ -113,7 +116,7 @@ func TestSections(t *testing.T) {
 	}
 	const nobody = 65534
 	cmd := exec.Command(file)
-	cmd.Env = append(os.Environ(), hammerName+"=1")
+	cmd.Env = append(os.Environ(), programName+"=hammer")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
@@ -124,7 +127,7 @@ func TestSections(t *testing.T) {
 // that ccmapd does not use (struct vfs_cap_data of linux/capability.h, revision 2).
 func fileCapabilities() []byte {
 	const revision, effective = 0x02000000, 1
-	s := setOf(targets) | 1<<unix.CAP_SYSLOG
+	s := neededFor(Targets) | 1<<unix.CAP_SYSLOG
 	b := make([]byte, 20)
 	binary.LittleEndian.PutUint32(b[0:], revision|effective)
 	binary.LittleEndian.PutUint32(b[4:], uint32(s))
@@ -152,14 +155,14 @@ func TestNothingToRaise(t *testing.T) {
 		t.Errorf("a section allocates %v times", n)
 	}
 	var p *Process
-	if p.Granted() || p.Drop() != nil {
+	if p.Granted() || p.Keep(0) != nil || p.NoNewPrivileges() != nil || p.Confine() != nil {
 		t.Error("a nil Process changes something")
 	}
 }
 
 func TestString(t *testing.T) {
 	t.Parallel()
-	for s, want := range map[set]string{0: "", setOf(targets): "cap_sys_ptrace,cap_perfmon", 1 << 63: "63"} {
+	for s, want := range map[set]string{0: "", neededFor(Targets): "cap_sys_ptrace,cap_perfmon", 1 << 63: "63"} {
 		if got := s.String(); got != want {
 			t.Errorf("%#x is %q, want %q", uint64(s), got, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 type goReport struct {
@@ -446,6 +448,34 @@ func TestProcMem(t *testing.T) {
 			if err := m.readAt(make([]byte, 8), addr); err == nil {
 				t.Errorf("read of %#x succeeded", addr)
 			}
+		}
+	}
+}
+
+// TestOpenInTarget: the target chooses what stands at the paths of its memory map.
+func TestOpenInTarget(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	err := errors.Join(
+		os.WriteFile(path("file"), []byte("content"), 0o600),
+		os.Symlink("file", path("link")),
+		os.Symlink("/proc/self/exe", path("magic")),
+		unix.Mkfifo(path("pipe"), 0o600),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ok := range map[string]bool{
+		path("file"): true, path("link"): true, path("magic"): false, path("pipe"): false, dir: false,
+		"/proc/self/exe": false, fmt.Sprintf("/proc/%d/root%s", os.Getpid(), path("file")): false, "/dev/zero": false,
+	} {
+		f, err := openInTarget(os.Getpid(), name)
+		if (err == nil) != ok {
+			t.Errorf("open %s: %v", name, err)
+		}
+		if err == nil {
+			f.Close()
 		}
 	}
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
+)
+
+// forSampling are the uses of capabilities of a command that attaches to a process.
+const forSampling = privilege.Targets | privilege.Sampling | privilege.Files
+
+// confine leaves the process only the rights that a command needs. Run decides later: a
+// program that it starts has all rights of its caller, and a module needs few.
+func (env *environment) confine(cmd *cobra.Command, args []string) error {
+	switch {
+	case cmd.GroupID == groupRead:
+		return env.process.Confine(outputsOf(cmd, args)...)
+	case cmd.Name() == "run":
+		return nil
+	case cmd.Name() == "demo": // starts its workload
+		return env.process.Keep(forSampling)
+	case cmd.Name() == "attach", cmd.Name() == "version":
+		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
+	}
+	return env.process.Keep(privilege.Files)
+}
+
+// outputsOf returns the files that a command which reads profiles writes.
+func outputsOf(cmd *cobra.Command, args []string) []string {
+	var outputs []string
+	switch cmd.Name() {
+	case "convert":
+		outputs = args[1:]
+	case "merge":
+		outputs = []string{cmd.Flag("output").Value.String()}
+	}
+	return slices.DeleteFunc(slices.Clone(outputs), isStdout)
+}
+
+// explainStart adds a remedy to an error in lowering capabilities.
+func explainStart(err error) error {
+	if errors.Is(err, privilege.ErrSetuid) {
+		return withHint(err, "Take the bit off (chmod ug-s), and use setcap: see \"Permissions\" in the README.")
+	}
+	return err
+}
+
+// The most that sampling may cost a process that its caller could not sample without
+// the capabilities of ccmapd.
+const (
+	borrowedOverhead = 5                // percent
+	borrowedInterval = time.Millisecond // the shortest
+	borrowedHits     = 1000             // calls caught a second: 1.6 % of one core
+)
+
+// borrows reports whether the caller may look into a process only by the capabilities of
+// ccmapd, which are not in effect here.
+func (env *environment) borrows(pid int) bool {
+	if !env.process.Granted() {
+		return false
+	}
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return errors.Is(err, fs.ErrPermission)
+}
+
+// toProcess returns what opens the source of a session with a process, unless ctx is
+// done before it is open. The owner of the process is looked at before and after: the
+// process may execute a program of another user meanwhile.
+func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int) opener {
+	return func(s sampling) (chosen, error) {
+		if err := env.holdBack(f, pid); err != nil {
+			return chosen{}, err
+		}
+		got, err := attach(ctx, env.engines, f.engine.value, attachment{pid, s})
+		if err != nil {
+			return chosen{}, err
+		}
+		if err := env.holdBack(f, pid); err != nil {
+			return chosen{}, errors.Join(err, got.Close())
+		}
+		return got, nil
+	}
+}
+
+// holdBack bounds the cost of sampling a process where that takes borrowed capabilities:
+// defaults are bounded silently, flags that ask for more are refused.
+func (env *environment) holdBack(f *samplingFlags, pid int) error {
+	if !env.borrows(pid) {
+		return nil
+	}
+	switch {
+	case f.interval < borrowedInterval:
+		return tooMuch("--interval %v is too short, at least %v", f.interval, borrowedInterval)
+	case f.min > 0 && f.min < borrowedInterval:
+		return tooMuch("--min-interval %v is too short, at least %v", f.min, borrowedInterval)
+	case f.overhead == 0 || f.overhead > borrowedOverhead:
+		return tooMuch("--max-overhead %v is too much, at most %v percent", f.overhead, borrowedOverhead)
+	case f.values.hits > borrowedHits:
+		return tooMuch("--hits %v are too many, at most %v", f.values.hits, borrowedHits)
+	}
+	f.min = cmp.Or(f.min, borrowedInterval)
+	if !f.tune && !f.overheadGiven {
+		f.overhead, f.overheadGiven = borrowedOverhead, true
+	}
+	return nil
+}
+
+// tooMuch says which flag asks for too much, and what is permitted.
+func tooMuch(format string, args ...any) error {
+	return exitError{exitPermission, withHint(fmt.Errorf(format+", for another user's process", args...),
+		"You sample it by capabilities that only ccmapd has: only root may slow it down more.")}
+}
+
+// confinement says how ccmapd is confined on this machine.
+type confinement struct {
+	Capabilities string `json:"capabilities"` // that sampling keeps, as setcap(8) lists them
+	Raised       bool   `json:"raised"`       // in effect during calls on targets alone
+	NoNewPrivs   bool   `json:"no_new_privs"`
+	Seccomp      bool   `json:"seccomp"`
+	Landlock     int    `json:"landlock"` // version of its interface; 0: not in this kernel
+}
+
+func (env *environment) confinement() confinement {
+	if env.process == nil {
+		return confinement{}
+	}
+	return confinement{
+		Capabilities: env.process.Capabilities(), Raised: env.process.Granted(), NoNewPrivs: true,
+		Seccomp: privilege.HasSeccomp(), Landlock: privilege.LandlockABI(),
+	}
+}
+
+func (c confinement) print(w io.Writer) {
+	fmt.Fprintf(w, "capabilities: %s\n", c.kept())
+	for _, line := range []struct {
+		name  string
+		here  bool
+		means string
+	}{
+		{"no_new_privs", c.NoNewPrivs, "in force in all commands but those that start programs: run and demo"},
+		{"seccomp", c.Seccomp, "commands that read profiles cannot execute, trace or connect"},
+		{"landlock", c.Landlock > 0, fmt.Sprintf("version %d: commands that read profiles write to their output alone", c.Landlock)},
+	} {
+		if !line.here {
+			line.means = "not permitted here, or not in this kernel: it confines nothing"
+		}
+		fmt.Fprintf(w, "%s: %s\n", line.name, line.means)
+	}
+}
+
+// kept describes the capabilities that sampling keeps.
+func (c confinement) kept() string {
+	switch {
+	case c.Capabilities == "":
+		return "none"
+	case c.Raised:
+		return c.Capabilities + ", in effect during calls on the target alone"
+	}
+	return c.Capabilities + ", all others dropped"
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
+)
+
+// Capabilities that root's commands keep (linux/capability.h).
+const (
+	forFiles  = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_CHOWN | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
+	forAttach = forFiles | 1<<unix.CAP_PERFMON | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_IPC_LOCK
+)
+
+// permittedHere returns the capabilities that this test has.
+func permittedHere(t *testing.T) uint64 {
+	t.Helper()
+	for text := range threadStatus(t, os.Getpid(), "CapPrm") {
+		if n, err := strconv.ParseUint(text, 16, 64); err == nil {
+			return n
+		}
+	}
+	t.Fatal("no capabilities in /proc/self/status")
+	return 0
+}
+
+// TestReadingIsConfined looks at a command that waits for its profile.
+func TestReadingIsConfined(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"top", "-"}, {"convert", "-", "a.json"}, {"merge", "-o", "a.json", "-"}, {"overlap", "-", "a.json"}} {
+		cmd := exec.Command("ccmapd", args...)
+		cmd.Dir = t.TempDir()
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stdin.Close()
+		start(t, cmd)
+		awaitStatus(t, cmd.Process.Pid, "NoNewPrivs", "1")
+		awaitStatus(t, cmd.Process.Pid, "CapPrm", fmt.Sprintf("%016x", permittedHere(t)&forFiles))
+		if privilege.HasSeccomp() {
+			awaitStatus(t, cmd.Process.Pid, "Seccomp", "2")
+		}
+	}
+}
+
+// TestAttachKeepsWhatItNeeds looks at a command that samples.
+func TestAttachKeepsWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(fakeName, "attach", "42", "-o", "a.json", "-d", "10m")
+	cmd.Dir = t.TempDir()
+	start(t, cmd)
+	kept := permittedHere(t) & forAttach
+	if !strings.Contains(capabilitiesOf(t), "sys_admin") {
+		awaitStatus(t, cmd.Process.Pid, "CapPrm", fmt.Sprintf("%016x", kept))
+	}
+	awaitStatus(t, cmd.Process.Pid, "NoNewPrivs", "1")
+}
+
+// capabilitiesOf returns the line of ccmapd version about them.
+func capabilitiesOf(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("ccmapd", "version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "capabilities: ") {
+			return line
+		}
+	}
+	t.Errorf("version says nothing of capabilities:\n%s", out)
+	return ""
+}
+
+// TestStartedProgramHasAll looks at what a program has that run starts.
+func TestStartedProgramHasAll(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("ccmapd", "run", "-q", "--anyway", "--", "cat", "/proc/self/status").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{fmt.Sprintf("CapPrm:\t%016x", permittedHere(t)), "NoNewPrivs:\t0", "Seccomp:\t0"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("a program that run starts has not %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestSecurityPage holds that the tests that SECURITY.md names exist.
+func TestSecurityPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exist := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err = filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			exist[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(page, -1)
+	for _, m := range named {
+		if !exist[string(m[1])] {
+			t.Errorf("SECURITY.md names %s, and there is no such test", m[1])
+		}
+	}
+	if len(named) < 10 {
+		t.Errorf("SECURITY.md names %d tests", len(named))
+	}
+}

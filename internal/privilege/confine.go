@@ -1,0 +1,168 @@
+package privilege
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"unsafe"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/psx"
+)
+
+// NoNewPrivileges makes sure that nothing which this process executes has more rights
+// than the process (PR_SET_NO_NEW_PRIVS of prctl(2)). It is for commands that start no
+// program of the caller's: set-user-ID programs would lose their meaning.
+func (p *Process) NoNewPrivileges() error {
+	if p == nil {
+		return nil
+	}
+	_, _, errno := psx.Syscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
+	return failure("set no_new_privs", errno)
+}
+
+// Confine is for a process that is about to read a file of unknown origin. Afterwards the
+// process may open any file for reading, and write to descriptors that it has and to files
+// in the directories of outputs. It keeps capabilities for files alone, and cannot
+// execute, trace, connect or listen. Where the kernel lacks seccomp or Landlock, or forbids
+// them, the rest holds.
+func (p *Process) Confine(outputs ...string) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.Keep(Files); err != nil {
+		return err
+	}
+	if err := p.NoNewPrivileges(); err != nil {
+		return err
+	}
+	if LandlockABI() > 0 {
+		if err := confineFiles(outputs); err != nil {
+			return err
+		}
+	}
+	if HasSeccomp() {
+		return confineCalls()
+	}
+	return nil
+}
+
+// handled are the rights that Landlock takes away: all but those to read.
+const handled = landlock.AccessFSSet(ll.AccessFSExecute | written |
+	ll.AccessFSRemoveDir | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeSock | ll.AccessFSMakeFifo |
+	ll.AccessFSMakeBlock | ll.AccessFSMakeSym | ll.AccessFSRefer | ll.AccessFSIoctlDev)
+
+// written are the rights in the directory of an output, for the file that is made beside
+// it and takes its place.
+const written = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile
+
+// confineFiles leaves all threads the files that they may write.
+func confineFiles(outputs []string) error {
+	c := landlock.MustConfig(handled, landlock.AccessNetSet(ll.AccessNetBindTCP|ll.AccessNetConnectTCP)).BestEffort()
+	var rules []landlock.Rule
+	for _, output := range outputs {
+		rules = append(rules, rulesFor(output)...)
+	}
+	if err := c.Restrict(rules...); err != nil {
+		return fmt.Errorf("confine to outputs: %w", err)
+	}
+	return nil
+}
+
+// rulesFor permits writing to an output: into a named pipe or a device, or else to the
+// directory of the file, in which a temporary file is made first. Descriptors that the
+// process was started with, /dev/fd/3, need no permission. Without a directory the
+// output is found missing later, by an error that names it.
+func rulesFor(output string) []landlock.Rule {
+	if target, err := filepath.EvalSymlinks(output); err == nil && isStream(target) {
+		return []landlock.Rule{landlock.PathAccess(ll.AccessFSWriteFile, target)}
+	}
+	directory := filepath.Dir(output)
+	if info, err := os.Stat(directory); err != nil || !info.IsDir() {
+		return nil
+	}
+	return []landlock.Rule{landlock.PathAccess(written, directory)}
+}
+
+func isStream(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0
+}
+
+// LandlockABI returns the version of Landlock's interface, 0 without Landlock.
+func LandlockABI() int {
+	abi, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		return 0
+	}
+	return abi
+}
+
+// refused are system calls that reading a profile never needs, by purpose. The calls of
+// io_uring are among them because they would lead past the filter.
+var refused = []uint32{
+	// network
+	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	// other programs
+	unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
+	unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_KCMP, unix.SYS_PERF_EVENT_OPEN,
+	// other rights
+	unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID,
+	unix.SYS_SETGROUPS, unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT,
+	// the kernel
+	unix.SYS_BPF, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_USERFAULTFD,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
+}
+
+// architectures are the numbers of linux/audit.h, by GOARCH.
+var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// HasSeccomp reports whether the kernel has filters of system calls, and lets this
+// process have one.
+func HasSeccomp() bool {
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	return errno == 0 && architectures[runtime.GOARCH] != 0
+}
+
+// confineCalls refuses system calls to all threads, by EPERM.
+func confineCalls() error {
+	program := filter(architectures[runtime.GOARCH])
+	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&f)))
+	if errno == 0 && thread != 0 {
+		return fmt.Errorf("filter system calls: thread %d has another filter", thread)
+	}
+	return failure("filter system calls", errno)
+}
+
+// filter is a program that looks at one system call: struct seccomp_data of
+// linux/seccomp.h holds its number, and then the architecture.
+func filter(architecture uint32) []unix.SockFilter {
+	const number, arch = 0, 4
+	const x32 = 0x40000000 // __X32_SYSCALL_BIT: the same calls by other numbers
+	load := func(at uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
+	}
+	give := func(action uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
+	}
+	program := []unix.SockFilter{
+		load(arch),
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: architecture, Jt: 1},
+		give(unix.SECCOMP_RET_KILL_PROCESS),
+		load(number),
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: x32, Jt: uint8(len(refused) + 1)},
+	}
+	for i, call := range refused {
+		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: uint8(len(refused) - i)})
+	}
+	return append(program, give(unix.SECCOMP_RET_ALLOW), give(unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM)))
+}
