@@ -25,7 +25,9 @@ type heldProgram struct {
 func startHeld(command func() *exec.Cmd) (*heldProgram, error) {
 	runtime.LockOSThread()
 	p := &heldProgram{cmd: command(), held: true}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	// If ccmapd is killed before the program asks to be traced, init would trace
+	// the program and leave it stopped for good: so it dies with this thread.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: unix.SIGKILL}
 	err := p.cmd.Start()
 	switch {
 	case err == nil:
@@ -57,24 +59,24 @@ func (p *heldProgram) passLoader() error {
 // not made by the dynamic loader. Before that, pointers of a position-independent
 // program are not yet relocated, its symbol table among them. The loader
 // relocates before it calls any constructor or the entry point (tested with glibc
-// 2.36). Other programs stay at their exec: nobody reads their symbols, and with
-// musl, whose loader is its C library, they would go to their end.
+// 2.36). Other programs stay at their first system call: nobody reads their symbols,
+// and with musl, whose loader is its C library, they would go to their end.
 func (p *heldProgram) leaveLoader() error {
 	pid := p.cmd.Process.Pid
 	if err := p.waitForStop(); err != nil {
 		return err
 	}
-	if _, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
-		return nil
-	}
 	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD); err != nil {
 		return fmt.Errorf("set ptrace options: %w", err)
 	}
+	if err := p.outlive(); err != nil {
+		return err
+	}
+	if _, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
+		return nil
+	}
 	for {
-		if err := unix.PtraceSyscall(pid, 0); err != nil {
-			return fmt.Errorf("continue program: %w", err)
-		}
-		if err := p.waitForStop(); err != nil {
+		if err := p.toSystemCall(); err != nil {
 			return err
 		}
 		inLoader, err := callsFromLoader(pid)
@@ -82,6 +84,53 @@ func (p *heldProgram) leaveLoader() error {
 			return err
 		}
 	}
+}
+
+// outlive lets the program go to its first system call, and has it make another one
+// in that place: prctl(PR_SET_PDEATHSIG, 0), after which it outlives this thread. The
+// program is left as it was before that call, which it then makes.
+func (p *heldProgram) outlive() error {
+	if err := p.toSystemCall(); err != nil {
+		return err
+	}
+	pid := p.cmd.Process.Pid
+	var own unix.PtraceRegs
+	if err := unix.PtraceGetRegs(pid, &own); err != nil {
+		return fmt.Errorf("read registers: %w", err)
+	}
+	other := own
+	if own.Cs == userCode64 {
+		other.Orig_rax, other.Rdi, other.Rsi = unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0
+	} else {
+		other.Orig_rax, other.Rbx, other.Rcx = prctl32, unix.PR_SET_PDEATHSIG, 0
+	}
+	if err := unix.PtraceSetRegs(pid, &other); err != nil {
+		return fmt.Errorf("write registers: %w", err)
+	}
+	if err := p.toSystemCall(); err != nil { // to its end
+		return err
+	}
+	own.Rax = own.Orig_rax
+	own.Rip -= systemCallLength
+	if err := unix.PtraceSetRegs(pid, &own); err != nil {
+		return fmt.Errorf("write registers: %w", err)
+	}
+	return nil
+}
+
+const (
+	userCode64       = 0x33 // code segment of 64-bit programs (arch/x86/include/asm/segment.h, Linux 6.18)
+	prctl32          = 172  // of 32-bit programs (syscall_32.tbl)
+	systemCallLength = 2    // bytes, of SYSCALL and of INT 0x80
+)
+
+// toSystemCall lets the program run to the begin of its next system call, or to the
+// end of the one that it is in.
+func (p *heldProgram) toSystemCall() error {
+	if err := unix.PtraceSyscall(p.cmd.Process.Pid, 0); err != nil {
+		return fmt.Errorf("continue program: %w", err)
+	}
+	return p.waitForStop()
 }
 
 // waitForStop waits until the program stops at its exec or at a system call. A

@@ -2,11 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,6 +41,42 @@ func TestHeldProgramRunsAfterRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Wait(); err != nil || out.String() != "done\n" {
+		t.Errorf("output %q, %v", out.String(), err)
+	}
+}
+
+// A program goes on after the thread that started it has ended, although it would
+// have died with that thread before it was held.
+func TestReleasedProgramOutlivesItsThread(t *testing.T) {
+	t.Parallel()
+	in, line, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var out strings.Builder
+	var p *heldProgram
+	thread := make(chan int)
+	go func() {
+		runtime.LockOSThread() // so the thread ends with this goroutine
+		defer func() { thread <- unix.Gettid() }()
+		p, err = startHeld(func() *exec.Cmd {
+			cmd := exec.Command("/bin/cat")
+			cmd.Stdin, cmd.Stdout = in, &out
+			return cmd
+		})
+		if err == nil {
+			err = p.release()
+		}
+	}()
+	for task := fmt.Sprintf("/proc/self/task/%d", <-thread); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(task); err != nil || t.Context().Err() != nil {
+			break
+		}
+	}
+	io.WriteString(line, "goes on\n")
+	line.Close()
+	if err := errors.Join(err, p.cmd.Wait()); err != nil || out.String() != "goes on\n" {
 		t.Errorf("output %q, %v", out.String(), err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -190,7 +191,7 @@ func (s *session) report() (sessionReport, error) {
 const (
 	mostApart   = 2 // percent between the two readings of the clock
 	mostTooMuch = 3 // percent of the clock that samples may stand for beyond it
-	mostSilent  = 5 // percent that may be unaccounted without a warning
+	mostSilent  = 5 // percent that may be unaccounted without a warning, and no more than chance explains
 	// grain is the time that no bound is finer than, on a program that got little.
 	grain = 50 * time.Millisecond
 )
@@ -217,7 +218,8 @@ func (s strain) row(own time.Duration, got sessionReport, warns bool) row {
 	if over(-got.Loss.Unaccounted, mostTooMuch) {
 		r.miss("samples stand for %.1f %% more than the clock", -unaccounted)
 	}
-	if over(got.Loss.Unaccounted, mostSilent) && !warns {
+	chance := 300 * math.Sqrt(float64(s.interval)/float64(max(own, 1))) // three standard deviations, percent
+	if over(got.Loss.Unaccounted, max(mostSilent, chance)) && !warns {
 		r.miss("%.1f %% are unaccounted, without a warning", unaccounted)
 	}
 	if seen < s.seen {

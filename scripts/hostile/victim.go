@@ -168,14 +168,16 @@ func setBreakpoint(tid int) (int, error) {
 	return fd, nil
 }
 
-// processesOf returns how many processes run an executable.
-func processesOf(executable string) int {
+// processesOf returns the processes that run an executable.
+func processesOf(executable string) []int {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
-	n := 0
+	var all []int
 	for _, link := range links {
-		if path, err := os.Readlink(link); err == nil && path == executable {
-			n++
+		pid, err1 := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		path, err2 := os.Readlink(link)
+		if err1 == nil && err2 == nil && path == executable {
+			all = append(all, pid)
 		}
 	}
-	return n
+	return all
 }
