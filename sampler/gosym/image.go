@@ -68,11 +68,6 @@ func groupImages(maps space) []*image {
 	return images[:min(len(images), maxImages)]
 }
 
-// replaces says whether an image is the same as an older one.
-func (im *image) replaces(old *image) bool {
-	return im.path == old.path && im.start == old.start
-}
-
 func (im *image) isVDSO() bool { return im.path == vdsoPath }
 
 // openVDSO reads the vDSO from memory.
