@@ -198,7 +198,7 @@ func (d *drainer) balance(now cpuTimes, ok bool) {
 // lastDrain bounds how long the samples that are left in the rings may take when a
 // session ends. All but those of a hostile target take some ms; what is left then is
 // time that no sample stands for.
-const lastDrain = 500 * time.Millisecond
+const lastDrain = 250 * time.Millisecond
 
 // finish ends sampling, takes what the rings still hold, and accounts for
 // samples that found a ring full and that no later record told of.

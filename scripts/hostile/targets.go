@@ -87,6 +87,7 @@ func (h *hostile) target(ctx context.Context, maker, kind string) error {
 	if err != nil {
 		return err
 	}
+	o.stderr = strings.NewReplacer(fmt.Sprintf("/proc/%s/exe", pid), "it", file, "it").Replace(o.stderr)
 	r := row{cells: []string{kind, o.result(), report.Seconds(o.took.Seconds()), fmt.Sprintf("%d MiB", o.rss>>20)}}
 	if o.timedOut || o.took > slack*targetTime {
 		r.miss("it took %v", o.took)
