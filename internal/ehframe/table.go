@@ -38,8 +38,8 @@ type common struct {
 // A span is a piece of the section.
 type span struct{ from, to int }
 
-// Bounds of the index: functions, of which the largest libraries have 300,000, and
-// CIEs, which linkers merge.
+// Bounds of the index: functions (the largest libraries have 300,000) and CIEs,
+// which linkers merge.
 const (
 	maxFuncs   = 1 << 19
 	maxCommons = 1 << 12

@@ -12,7 +12,7 @@ import (
 // endless.
 var ErrTooMuch = errors.New("symbols take more than they may")
 
-// What a load may take. The largest programs known, with 200,000 functions, take a
+// The bounds of a load. The largest programs known, with 200,000 functions, take a
 // quarter of it.
 const (
 	maxHeld = 128 << 20       // bytes that a table holds
@@ -21,19 +21,19 @@ const (
 	maxTime = 4 * time.Second // of one load; pages that are on disk take their time
 )
 
-// What look-ups may load of files, between two times that the memory map is looked
-// at: symbols and call frames of C.
+// The bounds of the symbols and call frames of C that look-ups load, between two times that the memory map is
+// looked at.
 const (
 	maxLateRead = 1 << 28
 	maxLateWork = 1 << 27
 	maxLateTime = time.Second
 )
 
-// callCost is what a read from memory or a file costs beyond its bytes, in steps.
+// callCost is the cost of a read from memory or a file beyond its bytes, in steps.
 const callCost = 128
 
-// budget is what may still be taken, of one load or one sample. Whatever reads
-// the target's memory or files, keeps what it has read, or walks through it, draws
+// budget is the rest of the bounds of one load or one sample. All code that reads
+// the target's memory or files, keeps their bytes, or walks through them draws
 // from one budget, so that no product of bounds exceeds it. A budget that is spent
 // stays so, and all that draws from it ends.
 //
@@ -49,12 +49,12 @@ type budget struct {
 	spent error           // why nothing is left
 }
 
-// newBudget returns the budget of a load. held is what the table holds already.
+// newBudget returns the budget of a load. held is the memory of the table.
 func newBudget(ctx context.Context, held int) *budget {
 	return &budget{ctx: ctx, end: time.Now().Add(maxTime), read: maxRead, hold: maxHeld - held, steps: maxWork, look: maxWork}
 }
 
-// lateBudget returns the budget of what look-ups load.
+// lateBudget returns the budget of all that look-ups load.
 func lateBudget(ctx context.Context, held int) *budget {
 	return &budget{ctx: ctx, left: maxLateTime, read: maxLateRead, hold: maxHeld - held, steps: maxLateWork, look: maxLateWork}
 }
@@ -89,7 +89,7 @@ func (b *budget) clock() error {
 	return b.spent
 }
 
-// reading draws what it takes to read n bytes.
+// reading draws the cost of n bytes from memory or a file.
 func (b *budget) reading(n int) error {
 	if b.spent == nil && (n < 0 || n > b.read) {
 		return b.exceed("too much to read")

@@ -161,7 +161,7 @@ func (im *image) goVersion(b *budget) string {
 }
 
 // buildInfo returns the part of a file that has the build information: its section
-// or, in a file without sections, the data, at whose beginning the linker puts it.
+// or, in a file without sections, the beginning of the data.
 func (f *elfFile) buildInfo() (off, size uint64) {
 	if s := f.section(".go.buildinfo"); s != nil {
 		return s.off, s.size

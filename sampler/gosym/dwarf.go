@@ -115,7 +115,7 @@ func (w *structWalk) abbreviate(off uint64) bool {
 			if attr == (attribute{}) || c.bad {
 				break
 			}
-			const size = 48 // with what a growing slice wastes
+			const size = 48 // with the waste of a growing slice
 			if w.work(1) != nil || w.holding(size) != nil {
 				return false
 			}

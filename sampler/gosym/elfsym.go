@@ -75,7 +75,7 @@ func (f *elfFile) symbolTable(b *budget, table *section) iter.Seq2[[]byte, error
 }
 
 // findObject returns the address of a variable in an unstripped file. It looks for
-// the name first, so that of each symbol it compares a number only.
+// the name first, and then compares one number of each symbol.
 func findObject(b *budget, f *elfFile, name string) (addr uint64, ok bool) {
 	table, names := f.ofType(elf.SHT_SYMTAB)
 	if table == nil || names.inFile() != nil {
@@ -96,7 +96,7 @@ func findObject(b *budget, f *elfFile, name string) (addr uint64, ok bool) {
 	return 0, false
 }
 
-// find returns the first offsets at which a section has a text.
+// find returns the first offsets of a text in a section.
 func (f *elfFile) find(b *budget, s *section, text string) (offsets []uint32) {
 	const most = 4 // other names may end with it
 	buf := make([]byte, min(window+uint64(len(text)), s.size))
@@ -117,7 +117,7 @@ func (f *elfFile) find(b *budget, s *section, text string) (offsets []uint32) {
 	return offsets
 }
 
-// symbolCost is what it takes to sort one symbol, in steps.
+// symbolCost is the cost of sorting one symbol, in steps.
 const symbolCost = 32
 
 // add takes the functions of raw entries in.

@@ -53,7 +53,7 @@ func (t *Table) Kind(pc uint64) Kind {
 // Without a call there is no limit but the one of a single address.
 func (t *Table) Limit(steps int) { t.steps, t.most = steps, steps }
 
-// Spend takes steps for what a caller does with an answer.
+// Spend takes steps for the caller's work on an answer.
 func (t *Table) Spend(steps int) { t.steps -= steps }
 
 // Exceeded says whether look-ups have met the limit. Then answers are
@@ -338,8 +338,8 @@ func (t *Table) foreign(key frameKey) ccmap.Frame {
 // keeps each of them.
 const maxNamed = 64 << 20
 
-// intern returns the id of a method. Beyond the bound of names it is that of an
-// unknown one.
+// intern returns the id of a method. Beyond the bound of names the method is
+// an unknown one.
 func (t *Table) intern(names *ccmap.Names, m ccmap.Method) ccmap.MethodID {
 	if id, known := names.Lookup(m.Name, m.Signature); known {
 		return id

@@ -40,7 +40,7 @@ const vdsoPath = "[vdso]"
 // maxVDSO bounds the copy of the vDSO, bytes; it has two pages on amd64.
 const maxVDSO = 1 << 20
 
-// maxImages bounds the files that are opened, each of which takes a descriptor.
+// maxImages bounds the files that are opened. Each takes a descriptor.
 const maxImages = 512
 
 // groupImages groups the mappings of files, and of the vDSO, into images. Files

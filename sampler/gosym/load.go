@@ -14,7 +14,7 @@ import (
 // largest binary has 40 MB of them.
 const maxTables = 1 << 30
 
-// recordCost is what it takes to decode a function record, in steps.
+// recordCost is the cost of decoding a function record, in steps.
 const recordCost = 8
 
 // loadModule copies the tables of a moduledata, checks them against each other and

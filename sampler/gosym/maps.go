@@ -19,8 +19,8 @@ type mapping struct {
 }
 
 // maxMappings bounds what is kept of a memory map (vm.max_map_count is 65,530
-// by default), and mappingCost is what a line of it takes to read, in steps, and to
-// hold, in bytes.
+// by default), and mappingCost is the cost of one line, in steps and
+// in bytes.
 const (
 	maxMappings = 1 << 17
 	mappingCost = 160

@@ -49,10 +49,10 @@ type Table struct {
 	deltas  map[uint64]int32
 	logical []LogicalFrame // scratch of resolve
 
-	// What the target may still cost.
+	// The costs of the target so far, and their bounds.
 	held   int           // bytes of modules and images
 	named  int           // bytes of names that were given
-	late   *budget       // of what look-ups load
+	late   *budget       // of all that look-ups load
 	steps  int           // of look-ups; see Limit
 	most   int           // steps of look-ups that Limit set last
 	loaded time.Duration // see LoadTime
@@ -108,7 +108,7 @@ func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
 	return changed, err
 }
 
-// reload loads what the memory map has and the table has not.
+// reload loads the parts of the memory map that the table lacks.
 func (t *Table) reload(ctx context.Context) (changed bool, err error) {
 	defer t.clock(time.Now())
 	b := newBudget(ctx, t.held)
@@ -132,14 +132,14 @@ func (t *Table) reload(ctx context.Context) (changed bool, err error) {
 	return changed || len(t.modules) > modules, err
 }
 
-// Bound has what look-ups load from now on end when ctx is done.
+// Bound ends all loading by look-ups when ctx is done.
 func (t *Table) Bound(ctx context.Context) { t.late.ctx = ctx }
 
 // clock counts time since start as loading.
 func (t *Table) clock(start time.Time) { t.loaded += time.Since(start) }
 
 // LoadTime returns how long loading has taken so far, in Open, Refresh and look-ups
-// of C. Whoever refreshes a table often decides by it how often.
+// of C. A caller that refreshes often can pace itself by it.
 func (t *Table) LoadTime() time.Duration { return t.loaded }
 
 // loadLate loads something of an image that is needed only now.

@@ -52,7 +52,7 @@ const (
 	maxRows   = 1 << 13
 )
 
-// stepsPerSample bounds what symbols take of one sample, in steps of some ns. A
+// stepsPerSample bounds the look-ups of one sample, in steps of some ns. A
 // stack of 1,000 addresses that were never met takes a third of it. Beyond the bound
 // addresses are unknown: the target has made its tables so that they take long.
 const stepsPerSample = 1 << 22
@@ -106,7 +106,7 @@ func (c *code) spend(steps int) bool {
 	return !c.table.Exceeded()
 }
 
-// bound has what samples make the table load end when ctx is done.
+// bound ends all loading for samples when ctx is done.
 func (c *code) bound(ctx context.Context) {
 	if c.table != nil {
 		c.table.Bound(ctx)
@@ -127,7 +127,7 @@ func (c *code) due(now time.Time) bool { return !now.Before(c.next) }
 // pace sets when symbols may be loaded again, after a load that has begun at start.
 func (c *code) pace(start time.Time) {
 	took := time.Since(start)
-	if c.table != nil { // what look-ups have loaded since the last time counts, too
+	if c.table != nil { // the loads of look-ups since the last time count, too
 		took, c.spent = c.table.LoadTime()-c.spent, c.table.LoadTime()
 	}
 	c.next = time.Now().Add(max(loadPause, (loadShare-1)*took))

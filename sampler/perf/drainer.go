@@ -196,7 +196,7 @@ func (d *drainer) balance(now cpuTimes, ok bool) {
 }
 
 // lastDrain bounds how long the samples that are left in the rings may take when a
-// session ends. All but those of a hostile target take some ms; what is left then is
+// session ends. They take some ms, unless the target is hostile; the rest is then
 // time that no sample stands for.
 const lastDrain = 250 * time.Millisecond
 

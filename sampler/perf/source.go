@@ -54,7 +54,7 @@ type counts struct {
 // loaded as soon as it has run.
 //
 // Open ends when ctx is done, and within seconds in any case: a process whose
-// symbols take longer, or more memory, than those of any program gives an error. ctx
+// symbols take longer, or more memory, than any program needs gives an error. ctx
 // has no effect on Run.
 //
 // Errors wrap [sampler.ErrNoProcess], [sampler.ErrNotGo],

@@ -14,7 +14,7 @@ import (
 	targets "github.com/ccmapd/ccmapd/testdata/hostile"
 )
 
-// targetsCampaign attaches to programs that are made to exhaust whoever reads their
+// targetsCampaign attaches to programs that are made to exhaust the reader of their
 // symbols, and belong to a user without privileges.
 var targetsCampaign = campaign{
 	name:  "targets",
@@ -35,7 +35,7 @@ const (
 	targetAddress = 4 << 30 // RLIMIT_AS, bytes
 )
 
-// onlooker is a user whose programs root attaches to: nobody.
+// onlooker is the user of the targets, without privileges: nobody.
 const onlooker = 65534
 
 func runTargets(ctx context.Context, h *hostile) error {
@@ -138,7 +138,7 @@ func (h *hostile) interrupt(ctx context.Context, pid int, profile string, after 
 	return time.Since(began), nil
 }
 
-// result says what came of a session: its error, or the reason that it is not whole.
+// result describes the outcome of a session: its error, or the reason that it is not whole.
 func (o outcome) result() string {
 	lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
 	last := lines[len(lines)-1]

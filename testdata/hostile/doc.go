@@ -1,4 +1,4 @@
-// Package hostile makes programs that attack whoever reads their symbols: ELF files
+// Package hostile makes programs that attack the reader of their symbols: ELF files
 // that run, with a few bytes of code that spin, and with tables of Go that are huge,
 // endless or contradict themselves. No compiler takes part, and none of them needs a
 // privilege: any user can have such a process, and wait for root to attach to it.
@@ -11,5 +11,5 @@
 //  3. Each kind breaks one thing in it, or makes it large.
 //
 // They are for tests and for `scripts/hostile targets`. Run them with limits of
-// your own on what reads them.
+// your own on the reader.
 package hostile

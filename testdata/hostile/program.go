@@ -21,8 +21,8 @@ const (
 	tableHead = 0x80  // of a program counter table
 )
 
-// program is what a file is made of. The zero value of a field is what a sound
-// program has.
+// program is the content of a file. Each field differs from a sound program's where the
+// kind asks for it.
 type program struct {
 	modules int    // in a chain
 	names   []byte // of functions
@@ -33,7 +33,7 @@ type program struct {
 	trees   []byte // inline trees
 	text    []byte // from the first function's entry on
 	foreign []byte // code after the functions, which runs first if there is any
-	start   uint64 // offset in text at which the program starts
+	start   uint64 // of the program: offset in text
 	version string // of Go
 
 	claim    uint64 // length of version
@@ -61,11 +61,11 @@ type part struct {
 	typ     uint32
 	flags   uint64
 	addr    uint64
-	size    uint64 // if it is not that of the content
+	size    uint64 // 0: the length of the content
 	link    uint32
 	content []byte
-	at      uint64 // in the file, where the content is that of the part before
-	reuse   bool   // the content is that of the part before
+	at      uint64 // offset in the file; with reuse only
+	reuse   bool   // other bytes of the file are the content
 }
 
 // spin is code that jumps to itself.
@@ -148,7 +148,7 @@ func (p *program) write(path string) error {
 	}
 	defer f.Close()
 	nameSize := align(uint64(len(p.names)), page)
-	// The names are in the file once, whatever is repeated; what follows them comes earlier.
+	// The names are in the file once, however often they are mapped; the rest comes earlier.
 	saved := nameSize * uint64(p.repeat-1)
 	offset := func(addr uint64) int64 {
 		if addr >= l.files {
@@ -226,7 +226,7 @@ func (p *program) tableHeader(l layout, i int) []byte {
 	return w
 }
 
-// goSections returns the sections by which a Go program is known.
+// goSections returns the sections that make a Go program known.
 func (p *program) goSections(l layout) []part {
 	info := append([]byte("\xff Go buildinf:\x08\x02"), make([]byte, 16)...)
 	info = append(binary.AppendUvarint(info, max(p.claim, uint64(len(p.version)))), p.version...)
@@ -241,8 +241,8 @@ func (p *program) goSections(l layout) []part {
 	}
 }
 
-// headers writes the sections after the program, and returns what the file begins
-// with.
+// headers writes the sections after the program, and returns the beginning of the
+// file.
 func (p *program) headers(f *os.File, l layout, start, saved, nameSize uint64, at int64) ([]byte, error) {
 	sections := append(p.sections, p.goSections(l)...)
 	if len(sections) == 0 || sections[0].name != shstrtab {
@@ -253,7 +253,7 @@ func (p *program) headers(f *os.File, l layout, start, saved, nameSize uint64, a
 		sections = append([]part{names}, sections...)
 	}
 	names := sections[0].content
-	sections = append([]part{{reuse: true}}, sections...) // the first one is none
+	sections = append([]part{{reuse: true}}, sections...) // the first one is not a section
 	for i := range sections {
 		s := &sections[i]
 		if s.reuse {

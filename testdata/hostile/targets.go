@@ -98,7 +98,7 @@ func zeros(n uint64) []byte {
 	return head.Bytes()
 }
 
-// many gives the program n functions of one byte each, of which those that a
+// many gives the program n functions of one byte each. Those that a
 // loader looks at first have a sound name.
 func (p *program) many(n int, name func(i int) uint32) {
 	p.funcs = make([]function, n)
