@@ -45,7 +45,7 @@ func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
 		return nil, err
 	}
 	a, b, cutAt := cutAlike(a, b)
-	t := &tries{union: newUnion(), weight: o.Weight, cutAt: cutAt}
+	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight, cutAt: cutAt}
 	var err error
 	if t.a, err = t.place(a, o); err != nil {
 		return nil, fmt.Errorf("first profile: %w", err)
@@ -59,7 +59,6 @@ func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
 
 // compress finds the compressed paths, after all profiles are placed.
 func (t *tries) compress() {
-	t.numberNodes()
 	of := make([]uint32, t.len())
 	t.a.collect(of, t.weight)
 	t.b.collect(of, t.weight)

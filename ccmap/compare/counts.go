@@ -1,6 +1,9 @@
 package compare
 
-import "github.com/ccmapd/ccmapd/ccmap/internal/tree"
+import (
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/internal/tree"
+)
 
 // counts are the values of one observation, or of one random draw, of two profiles.
 type counts struct {
@@ -20,7 +23,7 @@ func (x values) at(i uint32) pair { return pair{wide{lo: x[i].a}, wide{lo: x[i].
 func (t *tries) newCounts() *counts {
 	c := &counts{
 		nodes: make(values, len(t.above)),
-		sums:  totals{make([]pair, t.names.Len()), make([]pair, len(t.edges))},
+		sums:  totals{make([]pair, len(t.methodNumbers)), make([]pair, len(t.edges))},
 	}
 	if len(t.a.evicted)+len(t.b.evicted) > 0 {
 		c.evicted = make(values, len(t.edges))
@@ -178,7 +181,7 @@ func (t *tries) callers(x []tally, joined []uint32) []uint32 {
 // once returns the tallies of methods and edges, by number. A sample counts once in
 // each: only the outermost nodes of a method or an edge count.
 func (t *tries) once(x []tally) (methods, edges []tally) {
-	methods, edges = make([]tally, t.names.Len()), make([]tally, len(t.edges))
+	methods, edges = make([]tally, len(t.methodNumbers)), make([]tally, len(t.edges))
 	inMethod, inEdge := make([]uint32, len(methods)), make([]uint32, len(edges)) // outermost node on the current path
 	for v, entered := range t.links().Walk() {
 		e := t.edge[v]
@@ -230,6 +233,11 @@ func (t *tries) addPruned(methods, edges []tally) {
 			edges[i] = tally{}
 		}
 	}
+}
+
+func (u *union) numberOf(m ccmap.Method) (uint32, bool) {
+	n, ok := u.methodNumbers[methodKey{m.Name, m.Signature}]
+	return n, ok
 }
 
 // links links every node to its children.

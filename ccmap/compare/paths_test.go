@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"pgregory.net/rapid"
 )
 
@@ -32,19 +31,20 @@ func TestMinima(t *testing.T) {
 // drawUnion draws a trie with few edges, hence with many common words, and
 // sometimes deep.
 func drawUnion(t *rapid.T) *union {
-	u := newUnion()
-	callees := []ccmap.MethodID{u.names.Intern(ccmap.Method{Name: "A"}), u.names.Intern(ccmap.Method{Name: "B"})}
+	u := newUnion(1)
 	recent := rapid.IntRange(1, 60).Draw(t, "recent")
 	for range rapid.IntRange(0, 200).Draw(t, "nodes") {
-		parent := rapid.IntRange(max(0, u.trie.Len()-recent), u.trie.Len()-1).Draw(t, "parent")
-		site := rapid.Uint32Range(0, 1).Draw(t, "site")
-		u.trie.Child(ccmap.NodeID(parent), site, rapid.SampledFrom(callees).Draw(t, "callee"))
+		parent := rapid.IntRange(max(0, u.len()-recent), u.len()-1).Draw(t, "parent")
+		site := uint32(0)
+		if parent > 0 {
+			site = rapid.Uint32Range(0, 1).Draw(t, "site")
+		}
+		u.child(uint32(parent), site, rapid.Uint32Range(0, 1).Draw(t, "callee"))
 	}
-	u.numberNodes()
 	return u
 }
 
-// word returns the edges from a node upward, without the edge to the outermost frame.
+// word returns the edges from a node upward, without the one from nobody.
 func (u *union) word(v uint32) []uint32 {
 	var word []uint32
 	for ; u.depth[v] > 1; v = u.parent[v] {
@@ -84,19 +84,16 @@ func TestSortPaths(t *testing.T) {
 	})
 }
 
-// TestChildrenDiffer checks that no two children of a node have the same edge.
-func TestChildrenDiffer(t *testing.T) {
+// A node's word is its own: no two children of one node have the same edge.
+func TestUnionChildIsFound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		u := drawUnion(t)
-		type call struct{ parent, edge uint32 }
-		seen := map[call]bool{}
-		for v := 1; v < u.len(); v++ {
-			key := call{u.parent[v], u.edge[v]}
-			if seen[key] || u.edges[key.edge].caller != u.edges[u.edge[key.parent]].callee {
-				t.Errorf("node %d is the second child of %d by edge %+v, or its caller is another", v, key.parent, u.edges[key.edge])
+		for v := uint32(1); int(v) < u.len(); v++ {
+			e := u.edges[u.edge[v]]
+			if got := u.child(u.parent[v], e.offset, e.callee); got != v {
+				t.Errorf("node %d is found as %d", v, got)
 			}
-			seen[key] = true
 		}
 	})
 }

@@ -15,22 +15,24 @@ const noMethod = 1<<32 - 1
 func (e edge) outermost() bool { return e.caller == noMethod }
 
 // union is the trie of the stacks of both profiles. Node 0 is above the outermost
-// frames; a parent's number is smaller than its children's. No two children of a node
-// have the same edge.
+// frames; a parent's number is smaller than its children's. No two children of a
+// node have the same edge.
 //
-// A map without counts grows the trie, as it finds children fast. After all profiles are
-// placed, numberNodes lists its nodes with numbered edges.
+// The nodes that one stack adds follow each other, as in the maps themselves: the
+// common child of node v is v+1. Only the others are in branches.
 type union struct {
-	trie   *ccmap.Map // until numberNodes
-	parent []uint32   // by node
-	edge   []uint32   // by node: number of the edge from its parent; 0 for node 0
-	depth  []uint32   // by node: methods on its path, and so the number of counters that end at it
-	edges  []edge     // by number
+	parent []uint32 // by node
+	edge   []uint32 // by node: number of the edge from its parent; 0 for node 0
+	depth  []uint32 // by node: methods on its path, and so the number of counters that end at it
+	edges  []edge   // by number
 
-	names       *ccmap.Names    // the methods of both profiles: their ids are the dense numbers
-	described   [][]description // by number of a method: its descriptions, one for every profile that has it
-	edgeNumbers map[edge]uint32
+	described     [][]description // by number of a method: its descriptions, one for every profile that has it
+	methodNumbers map[methodKey]uint32
+	edgeNumbers   map[edge]uint32
+	branches      map[branch]uint32
 }
+
+type methodKey struct{ name, signature string }
 
 // description is a place where a method is described.
 type description struct {
@@ -38,13 +40,17 @@ type description struct {
 	id    ccmap.MethodID
 }
 
-// newUnion returns a union of node 0.
-func newUnion() *union {
-	names := ccmap.NewNames()
+type branch struct{ parent, edge uint32 }
+
+// newUnion returns a union of node 0, with room for a number of nodes.
+func newUnion(nodes int) *union {
 	u := &union{
-		trie:        ccmap.New(ccmap.Options{Names: names}),
-		names:       names,
-		edgeNumbers: make(map[edge]uint32),
+		parent:        make([]uint32, 1, nodes),
+		edge:          make([]uint32, 1, nodes),
+		depth:         make([]uint32, 1, nodes),
+		methodNumbers: make(map[methodKey]uint32),
+		edgeNumbers:   make(map[edge]uint32),
+		branches:      make(map[branch]uint32),
 	}
 	u.number(edge{noMethod, ccmap.NoOffset, noMethod})
 	return u
@@ -66,7 +72,7 @@ func (u *union) add(s *ccmap.Snapshot, methods []uint32, w Weight) []uint32 {
 			}
 			switch {
 			case !inside[n.ID]:
-				at = uint32(u.trie.Child(ccmap.NodeID(at), n.Offset, ccmap.MethodID(methods[n.Method])))
+				at = u.child(at, n.Offset, methods[n.Method])
 			case !w.inclusive():
 				at = 0
 			}
@@ -89,8 +95,11 @@ func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []ui
 			numbers[id] = absorbed
 			continue
 		}
-		number := uint32(u.names.Intern(m))
-		for len(u.described) < u.names.Len() {
+		key := methodKey{m.Name, m.Signature}
+		number, ok := u.methodNumbers[key]
+		if !ok {
+			number = uint32(len(u.methodNumbers))
+			u.methodNumbers[key] = number
 			u.described = append(u.described, nil)
 		}
 		u.described[number] = append(u.described[number], description{names, ccmap.MethodID(id)})
@@ -99,27 +108,31 @@ func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []ui
 	return numbers
 }
 
-// numberOf returns the number of a method, and whether a profile has it and does not
-// absorb it.
-func (u *union) numberOf(m ccmap.Method) (uint32, bool) {
-	n, ok := u.names.Lookup(m.Name, m.Signature)
-	return uint32(n), ok && int(n) < len(u.described) && u.described[n] != nil
+// child finds or adds the node of a call by the method of parent.
+func (u *union) child(parent, offset, callee uint32) uint32 {
+	e := edge{u.edges[u.edge[parent]].callee, offset, callee}
+	next := parent + 1
+	if int(next) == len(u.parent) {
+		return u.append(parent, u.number(e))
+	}
+	if u.parent[next] == parent && u.edges[u.edge[next]] == e {
+		return next
+	}
+	key := branch{parent, u.number(e)}
+	v, ok := u.branches[key]
+	if !ok {
+		v = u.append(parent, key.edge)
+		u.branches[key] = v
+	}
+	return v
 }
 
-// numberNodes lists the nodes of the trie with their edges, after all profiles are placed.
-func (u *union) numberNodes() {
-	s := u.trie.Snapshot()
-	u.trie = nil
-	u.parent, u.edge, u.depth = make([]uint32, s.Len()), make([]uint32, s.Len()), make([]uint32, s.Len())
-	for n := range s.Nodes() {
-		if n.ID == 0 {
-			continue
-		}
-		u.parent[n.ID] = uint32(n.Parent)
-		u.depth[n.ID] = u.depth[n.Parent] + 1
-		caller := u.edges[u.edge[n.Parent]].callee
-		u.edge[n.ID] = u.number(edge{caller, n.Offset, uint32(n.Method)})
-	}
+func (u *union) append(parent, edge uint32) uint32 {
+	v := uint32(len(u.parent))
+	u.parent = append(u.parent, parent)
+	u.edge = append(u.edge, edge)
+	u.depth = append(u.depth, u.depth[parent]+1)
+	return v
 }
 
 // number returns the number of an edge, the next one if it is new.
