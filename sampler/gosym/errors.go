@@ -13,6 +13,8 @@ var (
 	ErrNotReady = errors.New("program is not relocated yet")
 	// ErrUnsupported: a Go program, of a version or form that is not known here.
 	ErrUnsupported = errors.New("unsupported Go program")
+	// ErrReplaced: the process has replaced itself by another program (exec).
+	ErrReplaced = errors.New("the process replaced itself by another program (exec) meanwhile")
 	// errCorrupt: tables that contradict themselves.
 	errCorrupt = errors.New("corrupt symbol table")
 )

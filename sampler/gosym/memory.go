@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/internal/hang"
+
 	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
@@ -65,11 +67,16 @@ func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b
 // /proc/PID/mem where a seccomp filter forbids that call (Docker's default
 // before 20.10).
 type processMemory struct {
-	pid  int
-	file *os.File // nil until process_vm_readv was refused
+	pid   int
+	watch *hang.Watch
+	file  *os.File // nil until process_vm_readv was refused
 }
 
 func (m *processMemory) readAt(p []byte, addr uint64) error {
+	return m.watch.Call(func() error { return m.read(p, addr) })
+}
+
+func (m *processMemory) read(p []byte, addr uint64) error {
 	if m.file == nil {
 		err := m.readv(p, addr)
 		if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/hang"
 )
 
 // Options of a Table. The zero value is useful.
 type Options struct {
 	Logger *slog.Logger // told which files have no symbols, and why; nil: nobody is
+	Watch  *hang.Watch  // sees the reads that the target can keep waiting; nil: nothing does
 }
 
 // Table holds the symbols of one process.
@@ -33,7 +35,9 @@ type Table struct {
 	pid       int // 0 for a file
 	mem       memory
 	log       *slog.Logger
-	exe       string // path of the executable, as the target sees it
+	watch     *hang.Watch // nil for a file
+	program   program     // that the process ran when its symbols were loaded
+	exe       string      // path of the executable, as the target sees it
 	goVersion string
 	layout    Layout
 	hasLayout bool
@@ -69,15 +73,15 @@ type area struct {
 // done. A process whose symbols take more time or memory than they may gives
 // [ErrTooMuch] or, if some of its modules could be loaded, a table of these.
 func Open(ctx context.Context, pid int, o Options) (*Table, error) {
-	exe, err := executablePath(pid)
-	if err != nil {
-		return nil, fmt.Errorf("find executable of process %d: %w", pid, err)
-	}
-	t := newTable(pid, &processMemory{pid: pid}, exe, o)
-	if _, err := t.reload(ctx); err != nil {
-		return nil, errors.Join(err, t.Close())
-	}
-	return t, nil
+	of := func() (program, error) { return programOf(pid, o.Watch) }
+	return loadOne(of, func(p program) (*Table, error) {
+		t := newTable(pid, &processMemory{pid: pid, watch: o.Watch}, p.exe, o)
+		t.program = p
+		if _, err := t.reload(ctx); err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		return t, nil
+	})
 }
 
 func newTable(pid int, mem memory, exe string, o Options) *Table {
@@ -85,7 +89,7 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	t := &Table{
-		pid: pid, mem: mem, exe: exe, log: o.Logger,
+		pid: pid, mem: mem, exe: exe, log: o.Logger, watch: o.Watch,
 		frames: map[frameKey]frameEntry{},
 		deltas: map[uint64]int32{},
 		late:   lateBudget(context.Background(), 0),
@@ -96,16 +100,19 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 
 // Refresh looks at the memory map again, for libraries and plugins that were
 // loaded since, and says whether anything has changed. Libraries that are gone are
-// forgotten. It does not notice an exec: then the table describes a program that no
-// longer runs. A file does not change.
+// forgotten. After an exec it returns [ErrReplaced]: the table describes a program that
+// no longer runs. A file does not change.
 func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
 	if t.pid == 0 {
 		return false, nil
 	}
+	if err := t.SameProgram(); err != nil {
+		return false, err
+	}
 	if changed, err = t.reload(ctx); changed {
 		t.forget()
 	}
-	return changed, err
+	return changed, cmp.Or(t.SameProgram(), err)
 }
 
 // reload loads the parts of the memory map that the table lacks.
@@ -240,7 +247,11 @@ func (t *Table) openImageFile(l *load, im *image) error {
 	if im.path == t.exe {
 		open = func(pid int, _ string) (*os.File, error) { return openExecutable(pid) }
 	}
-	f, err := open(t.pid, im.path)
+	f := &watchedFile{watch: t.watch}
+	err := t.watch.Call(func() (err error) {
+		f.File, err = open(t.pid, im.path)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
@@ -76,4 +77,18 @@ func regular(f *os.File) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// watchedFile is a file that the target has chosen, maybe on a file system of its own.
+type watchedFile struct {
+	*os.File
+	watch *hang.Watch
+}
+
+func (f *watchedFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	if err := f.watch.Enter(); err != nil {
+		return 0, err
+	}
+	defer f.watch.Leave()
+	return f.File.ReadAt(p, offset)
 }

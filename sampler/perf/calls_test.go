@@ -123,7 +123,7 @@ func byName(h *here) uint64 { return h.back() + 0 }
 // selfCode returns this program's code.
 func selfCode(tb testing.TB) (*code, reader) {
 	tb.Helper()
-	c, err := openCode(context.Background(), os.Getpid(), slog.New(slog.DiscardHandler))
+	c, err := openCode(context.Background(), os.Getpid(), nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		skipUnlessPermitted(tb, err)
 		tb.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
@@ -60,6 +61,7 @@ const stepsPerSample = 1 << 22
 // code is the target's code, with a cache by address. It belongs to the
 // drainer. Before the table is ready every address is unknown.
 type code struct {
+	watch  *hang.Watch
 	table  *gosym.Table
 	cache  map[uint64]*place
 	rows   map[uint64]*ehframe.Row // of C code; nil where the file has no row
@@ -209,14 +211,14 @@ func (c *code) target(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
 
 // openCode loads the target's symbols. It returns nil where the program was
 // stopped right after exec and has not been relocated yet.
-func openCode(ctx context.Context, pid int, log *slog.Logger) (*code, error) {
-	c := &code{cache: make(map[uint64]*place), rows: make(map[uint64]*ehframe.Row)}
+func openCode(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*code, error) {
+	c := &code{watch: w, cache: make(map[uint64]*place), rows: make(map[uint64]*ehframe.Row)}
 	return c, c.load(ctx, pid, log)
 }
 
 func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
 	defer c.pace(time.Now())
-	table, err := gosym.Open(ctx, pid, gosym.Options{Logger: log})
+	table, err := gosym.Open(ctx, pid, gosym.Options{Logger: log, Watch: c.watch})
 	switch {
 	case errors.Is(err, gosym.ErrNotReady):
 		return nil
@@ -248,6 +250,17 @@ func (c *code) refresh(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("refresh symbols: %w", err)
+	}
+	return nil
+}
+
+// same returns an error if the target no longer runs the program of the symbols.
+func (c *code) same() error {
+	if c.table == nil {
+		return nil
+	}
+	if err := c.table.SameProgram(); err != nil && !gone(err) {
+		return fmt.Errorf("load symbols: %w; attach again", err)
 	}
 	return nil
 }

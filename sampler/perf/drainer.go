@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
@@ -24,6 +25,7 @@ type drainer struct {
 	target  *atomic.Pointer[ccmap.Target]
 
 	pidfd   int
+	watch   *hang.Watch // of reads of the target's memory and files
 	waiter  *waiter
 	rings   []*ring
 	code    *code
@@ -66,14 +68,9 @@ const (
 	checkEvery = time.Second
 )
 
-// run drains until ctx is done or the target has ended.
+// run drains until ctx is done or the target has ended. Its caller closes the drainer.
 func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
-	defer d.close()
-	defer d.waiter.ringAfter(ctx)()
 	d.code.bound(ctx)
-	d.local = d.sink.Queue.Ring()
-	defer d.local.Close()
-
 	for ctx.Err() == nil && d.ended == "" {
 		exited, err := d.waiter.wait(d.patience())
 		if err != nil {
@@ -214,6 +211,15 @@ func (d *drainer) finish() {
 	lost := d.threads.detachAll()
 	d.counts.lost.Store(max(lost, d.counts.lost.Load()))
 	d.account()
+}
+
+// abandon ends sampling where a read of the target's memory does not return. The rest
+// in the rings is lost, because samples need such reads.
+func (d *drainer) abandon() {
+	d.threads.stop()
+	d.local.Publish()
+	lost := d.threads.detachAll()
+	d.counts.lost.Store(max(lost, d.counts.lost.Load()))
 }
 
 // close releases everything. It may be called on a drainer that is only partly

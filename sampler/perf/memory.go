@@ -3,17 +3,28 @@ package perf
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // memory reads the target's memory while the target runs. What it returns may
 // be torn and is never trusted.
 type memory struct {
-	pid int
+	pid   int
+	watch *hang.Watch
 }
 
 // read fills buf from addr. It is all or nothing.
 func (m memory) read(addr uint64, buf []byte) error {
-	n, err := shortReadMemory(m.pid, addr, buf)
+	if err := m.watch.Enter(); err != nil {
+		return err
+	}
+	n, err := readMemory(m.pid, addr, buf)
+	m.watch.Leave()
 	if err != nil {
 		return fmt.Errorf("read %d bytes at %#x: %w", len(buf), addr, err)
 	}
@@ -21,6 +32,17 @@ func (m memory) read(addr uint64, buf []byte) error {
 		return fmt.Errorf("read %d bytes at %#x: only %d are mapped", len(buf), addr, n)
 	}
 	return nil
+}
+
+// readMemory reads memory of another process. It waits for pages that are not in memory
+// there, and the target decides for how long: so it tells Go's scheduler, which can run
+// other goroutines meanwhile.
+func readMemory(pid int, addr uint64, buf []byte) (int, error) {
+	defer privilege.Raise().Lower()
+	local := unix.Iovec{Base: &buf[0], Len: uint64(len(buf))}
+	remote := unix.RemoteIovec{Base: uintptr(addr), Len: len(buf)}
+	n, _, errno := unix.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
+	return int(n), failure(errno)
 }
 
 // stackView is a piece of a stack: the bytes from base upwards.

@@ -3,23 +3,34 @@ package perf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/hang"
 	"golang.org/x/sys/unix"
 )
 
 // open makes everything that sampling needs. What it has made when it fails is
 // closed by Close.
 func (s *Source) open(ctx context.Context, o Options) error {
-	d := &drainer{pid: o.PID, log: o.Logger, sink: o.Sink, threads: s.threads, counts: s.counts, target: &s.target, pidfd: -1}
+	d := &drainer{pid: o.PID, log: o.Logger, sink: o.Sink, threads: s.threads, counts: s.counts, target: &s.target, pidfd: -1, watch: new(hang.Watch)}
 	s.drainer = d
+	var err error
+	if hung := d.watch.Run(ctx, func() { err = s.openAll(ctx, d, o) }); hung != nil {
+		return fmt.Errorf("load symbols: %w", hung)
+	}
+	return err
+}
+
+// openAll opens all parts.
+func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	var err error
 	if d.pidfd, err = openProcess(o.PID); err != nil {
 		return err
 	}
-	if d.code, err = openCode(ctx, o.PID, o.Logger); err != nil {
+	if d.code, err = openCode(ctx, o.PID, d.watch, o.Logger); err != nil {
 		return err
 	}
 	if s.kernelReason, err = s.threads.negotiate(); err != nil {
@@ -33,6 +44,9 @@ func (s *Source) open(ctx context.Context, o Options) error {
 	}
 	if err := s.threads.scanFirst(ctx); err != nil {
 		return explain(o.PID, err)
+	}
+	if err := d.code.same(); err != nil { // from here on a record tells of an exec
+		return err
 	}
 	d.ledger = openLedger(o.PID, s.threads.form.userOnly)
 	d.prepare(o)

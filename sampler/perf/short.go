@@ -5,8 +5,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // The system calls that every sample needs, none of which waits for anything.
@@ -33,16 +31,6 @@ func shortRead(fd int, buf []byte) (int, error) {
 // shortEpoll looks for events without waiting for one.
 func shortEpoll(epoll int, events []unix.EpollEvent) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
-	return int(n), failure(errno)
-}
-
-// shortReadMemory reads memory of another process. What is not in memory there
-// takes as long as a page fault.
-func shortReadMemory(pid int, addr uint64, buf []byte) (int, error) {
-	defer privilege.Raise().Lower()
-	local := unix.Iovec{Base: &buf[0], Len: uint64(len(buf))}
-	remote := unix.RemoteIovec{Base: uintptr(addr), Len: len(buf)}
-	n, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
 	return int(n), failure(errno)
 }
 

@@ -90,9 +90,22 @@ func (s *Source) Target() ccmap.Target { return *s.target.Load() }
 
 // Run drains the rings until ctx is done or the target has ended or has
 // replaced itself by another program (exec): what follows an exec has other
-// symbols and would be another session. It detaches before it returns.
+// symbols and would be another session. It detaches before it returns. A target that
+// keeps a read of its memory waiting is an error: one thread of this process is
+// then lost until the target ends.
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
-	return s.drainer.run(ctx)
+	d := s.drainer
+	defer d.close()
+	defer d.waiter.ringAfter(ctx)()
+	d.local = d.sink.Queue.Ring()
+	defer d.local.Close()
+	var ending sampler.Ending
+	var err error
+	if hung := d.watch.Run(ctx, func() { ending, err = d.run(ctx) }); hung != nil {
+		d.abandon()
+		return sampler.Ending{}, fmt.Errorf("sample process %d: %w", d.pid, hung)
+	}
+	return ending, err
 }
 
 // SetInterval changes the interval of every thread before it returns. It is

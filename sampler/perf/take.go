@@ -22,7 +22,7 @@ type taker struct {
 
 // prepare makes what the drainer needs to take samples.
 func (d *drainer) prepare(o Options) {
-	mem := memory{pid: d.pid}
+	mem := memory{pid: d.pid, watch: d.watch}
 	frame := func(name string) ccmap.Frame {
 		return ccmap.Frame{Method: d.sink.Names.Intern(ccmap.Method{Name: name}), Offset: ccmap.NoOffset}
 	}

@@ -1,0 +1,90 @@
+package hang
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRun: work ends as it would, if its calls return.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var w Watch
+		calls := 0
+		err := w.Run(t.Context(), func() {
+			for range 10 {
+				if err := w.Call(func() error { time.Sleep(patience - 1); calls++; return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(time.Hour) // work that makes no call may take any time
+		})
+		if err != nil || calls != 10 || w.Hung() {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+	})
+}
+
+// TestHung: a call that does not return is given up, soon after the context is done, and
+// the work does not run on when it returns.
+func TestHung(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cancel bool
+		within time.Duration
+	}{"alone": {false, 2*patience + 1}, "with its context": {true, 2*hurry + 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var w Watch
+				release, ranOn := make(chan struct{}), false
+				begin := time.Now()
+				if c.cancel {
+					time.AfterFunc(time.Nanosecond, cancel)
+				}
+				err := w.Run(ctx, func() {
+					_ = w.Call(func() error { <-release; return nil })
+					ranOn = true
+				})
+				if took := time.Since(begin); !errors.Is(err, ErrHung) || took > c.within {
+					t.Errorf("%v after %v, want %v within %v", err, took, ErrHung, c.within)
+				}
+				if err := w.Call(func() error { t.Error("called again"); return nil }); !errors.Is(err, ErrHung) {
+					t.Errorf("the next call: %v", err)
+				}
+				if err := w.Run(ctx, func() { t.Error("run again") }); !errors.Is(err, ErrHung) {
+					t.Errorf("the next run: %v", err)
+				}
+				close(release)
+				synctest.Wait()
+				if ranOn {
+					t.Error("the work ran on")
+				}
+			})
+		})
+	}
+}
+
+// TestNoWatch: without one calls are made.
+func TestNoWatch(t *testing.T) {
+	t.Parallel()
+	var w *Watch
+	called := false
+	if err := w.Call(func() error { called = true; return nil }); err != nil || !called {
+		t.Errorf("called %v, %v", called, err)
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	var w Watch
+	for b.Loop() {
+		if w.Enter() == nil {
+			w.Leave()
+		}
+	}
+}

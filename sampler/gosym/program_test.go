@@ -1,0 +1,88 @@
+package gosym
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os/exec"
+	"testing"
+)
+
+// TestLoadOne: symbols that were loaded across an exec are loaded again, a few times.
+func TestLoadOne(t *testing.T) {
+	t.Parallel()
+	table, failure := &Table{}, errors.New("failure")
+	for name, c := range map[string]struct {
+		programs []string // one before each load and one after; "-": the process has ended
+		loads    []error
+		want     error
+	}{
+		"the same":                  {[]string{"a", "a"}, []error{nil}, nil},
+		"the same, and an error":    {[]string{"a", "a"}, []error{failure}, failure},
+		"replaced":                  {[]string{"a", "b", "b", "b"}, []error{nil, nil}, nil},
+		"an error, and replaced":    {[]string{"a", "b", "b", "b"}, []error{failure, nil}, nil},
+		"replaced again and again":  {[]string{"a", "b", "b", "c", "c", "d"}, []error{nil, nil, nil}, ErrReplaced},
+		"ended before":              {[]string{"-"}, nil, fs.ErrNotExist},
+		"ended after":               {[]string{"a", "-"}, []error{nil}, nil},
+		"ended after an error":      {[]string{"a", "-"}, []error{failure}, failure},
+		"replaced, and then ended":  {[]string{"a", "b", "-"}, []error{nil}, fs.ErrNotExist},
+		"replaced, and back to one": {[]string{"a", "b", "a", "a"}, []error{nil, nil}, nil},
+	} {
+		got, err := loadOne(func() (program, error) {
+			now := c.programs[0]
+			c.programs = c.programs[1:]
+			if now == "-" {
+				return program{}, fs.ErrNotExist
+			}
+			return program{exe: now}, nil
+		}, func(program) (*Table, error) {
+			err := c.loads[0]
+			if c.loads = c.loads[1:]; err != nil {
+				return nil, err
+			}
+			return table, nil
+		})
+		if !errors.Is(err, c.want) || (got == nil) != (err != nil) || len(c.programs)+len(c.loads) > 0 {
+			t.Errorf("%s: %v, %v, want %v; %d asked, %d loaded too few", name, got, err, c.want, len(c.programs), len(c.loads))
+		}
+	}
+}
+
+// TestExecIsNoticed: after an exec of the same executable the program is another one.
+func TestExecIsNoticed(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `echo a; read x; exec sh -c 'echo b; read x'`)
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	read := func() program {
+		if _, err := io.ReadFull(out, make([]byte, 2)); err != nil {
+			t.Fatal(err)
+		}
+		p, err := programOf(cmd.Process.Pid, nil)
+		if err != nil || p.aux == "" || p.inode == 0 {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		return p
+	}
+	before := read()
+	table := &Table{pid: cmd.Process.Pid, program: before}
+	if err := table.SameProgram(); err != nil {
+		t.Error(err)
+	}
+	io.WriteString(in, "x\n")
+	if after := read(); after == before || after.exe != before.exe {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	if err := table.SameProgram(); !errors.Is(err, ErrReplaced) {
+		t.Errorf("after an exec: %v, want %v", err, ErrReplaced)
+	}
+	if _, err := table.Refresh(context.Background()); !errors.Is(err, ErrReplaced) {
+		t.Errorf("refresh: %v, want %v", err, ErrReplaced)
+	}
+	io.WriteString(in, "x\n")
+	cmd.Wait()
+}

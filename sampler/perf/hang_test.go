@@ -1,0 +1,74 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// hangs starts a target with memory that never comes. Only root's userfaultfd holds up
+// the kernel's own reads.
+func hangs(t *testing.T, mode string) *target {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root for userfaultfd(2)")
+	}
+	return start(t, build(t, "hangs"), mode)
+}
+
+// within fails the test if f does not return, and ends the target, which lets go of it.
+func within(t *testing.T, g *target, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		f()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(40 * time.Second):
+		g.cmd.Process.Kill()
+		t.Error("it waits for the target's memory")
+		<-done
+	}
+}
+
+// TestSampledMemoryHangs: a target whose goroutine never comes out of memory ends the
+// session, with everything detached.
+func TestSampledMemoryHangs(t *testing.T) {
+	g := hangs(t, "registers")
+	for name, limit := range map[string]time.Duration{"alone": time.Hour, "interrupted": 100 * time.Millisecond} {
+		s, _ := attach(t, g.pid(), Options{Interval: time.Millisecond})
+		within(t, g, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			if _, err := s.Run(ctx); !errors.Is(err, hang.ErrHung) {
+				t.Errorf("%s: %v, want %v", name, err, hang.ErrHung)
+			}
+		})
+		if n := len(s.drainer.rings); n > 0 {
+			t.Errorf("%s: %d rings are left", name, n)
+		}
+	}
+}
+
+// TestSymbolsHang: attaching to a target whose symbols never come fails.
+func TestSymbolsHang(t *testing.T) {
+	g := hangs(t, "modules")
+	within(t, g, func() {
+		s, err := Open(t.Context(), Options{PID: g.pid(), Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}})
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, hang.ErrHung) {
+			t.Errorf("open: %v, want %v", err, hang.ErrHung)
+		}
+	})
+}
