@@ -59,6 +59,14 @@ func (b *builder) finish() (*ccmap.Map, error) {
 	return b.m, nil
 }
 
+// describe makes a document the map's description.
+func (b *builder) describe(d metaDoc) error {
+	if err := d.restore(b.m); err != nil {
+		return err
+	}
+	return b.memory.take(metaMemory(b.m.Meta()))
+}
+
 // afford returns an error if the map and the lists of its decoder take too much memory.
 func (b *builder) afford() error {
 	if b.left() < 0 {
@@ -74,7 +82,7 @@ func (b *builder) note(key uintptr) error {
 }
 
 // left returns how many bytes of memory there may be more.
-func (b *builder) left() int64 { return b.memory.limit - b.memory.held - MapMemory(b.m) }
+func (b *builder) left() int64 { return b.memory.limit - b.memory.held - mapMemory(b.m) }
 
 // intern adds a method, or finds the one with this name and signature.
 func (b *builder) intern(m ccmap.Method) (ccmap.MethodID, error) {

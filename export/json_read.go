@@ -87,7 +87,7 @@ func (j *jsonReader) meta() error {
 	if err := j.Decode(&d); err != nil {
 		return err
 	}
-	return d.restore(j.b.m)
+	return j.b.describe(d)
 }
 
 // jsonElements reads an array, whose elements begin as what is left out says.

@@ -37,7 +37,7 @@ func (l *limitReader) tooLarge() error {
 
 // decodedShare is how many times its size an element of a document takes decoded, at
 // most: attributes of XML without a value, empty objects in a list of JSON.
-const decodedShare = 40
+const decodedShare = 64
 
 // elementReader bounds the part of a document that is held at once, by the limit of elements
 // and by the memory that is left for them.

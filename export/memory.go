@@ -51,11 +51,12 @@ func room[T any](m *memory, list []T, n int) ([]T, error) {
 		grown = held + held/4
 	}
 	grown = max(grown, len(list)+n)
-	if err := m.take(int64(grown) * size); err != nil {
+	// While it grows the list is there twice, and its room of before may be still.
+	if err := m.take(int64(grown+held) * size); err != nil {
 		return list, err
 	}
 	list = append(make([]T, 0, grown), list...)
-	m.give(int64(held) * size)
+	m.give(2 * int64(held) * size)
 	return list, nil
 }
 
@@ -72,9 +73,28 @@ func keep[T any](m *memory, list []T, element T) ([]T, error) {
 // at it or writes it, and that takes as much again.
 const viewShare = 2
 
+// listShare is the same of names and descriptions, whose lists are made into texts.
+const listShare = 3
+
 // MapMemory returns how much of ReadOptions.MaxMemory a map takes that was read: the
-// map, its names, and as much again for a view of it.
-func MapMemory(m *ccmap.Map) int64 { return viewShare * (m.Bytes() + m.Names().Bytes()) }
+// map, its names and its description, and as much again for a view of it.
+func MapMemory(m *ccmap.Map) int64 { return mapMemory(m) + metaMemory(m.Meta()) }
+
+// mapMemory is MapMemory without the description.
+func mapMemory(m *ccmap.Map) int64 { return viewShare*m.Bytes() + listShare*m.Names().Bytes() }
+
+// metaMemory returns what the lists of a description count for.
+func metaMemory(meta *ccmap.Meta) int64 {
+	const copied = 2 // by each snapshot
+	held := int64(cap(meta.Interval)) * int64(unsafe.Sizeof(ccmap.IntervalChange{}))
+	for _, list := range [][]string{meta.Comments, meta.Target.CommandLine} {
+		held += int64(cap(list)) * int64(unsafe.Sizeof(""))
+		for _, text := range list {
+			held += int64(len(text))
+		}
+	}
+	return copied * listShare * held
+}
 
 // mostByDefault is the default of ReadOptions.MaxMemory where the machine has enough.
 const mostByDefault = 512 << 20

@@ -113,7 +113,7 @@ func (p *Part) isPlain(sum *ccmap.Map) bool {
 	nodes := p.pprof.stacks.added.frames + 2*len(p.pprof.stacks.samples)
 	methods := len(p.pprof.functions.entries) + len(p.pprof.locations.entries) + 1
 	const node, method = 40, 250 // bytes, without texts
-	memory := viewShare * (int64(nodes)*node + int64(methods)*method + p.pprof.texts())
+	memory := viewShare*int64(nodes)*node + listShare*(int64(methods)*method+p.pprof.texts())
 	return sum.Meta().Window == 0 && p.m.Meta().Window == 0 &&
 		nodes <= p.limits.MaxNodes && methods <= p.limits.MaxMethods && sum.Len()+nodes <= math.MaxUint32 &&
 		memory <= p.pprof.memory.limit-p.pprof.memory.held &&

@@ -105,9 +105,9 @@ func (f commentFields) addObject(text string) bool {
 	return true
 }
 
-// restore sets what the comments say of the map. Where pprof merged profiles,
+// restore sets the description of the map, which the comments hold. Where pprof merged profiles,
 // there are many values for one key: of lists, all are taken, else the first.
-func (f commentFields) restore(m *ccmap.Map) error {
+func (f commentFields) restore(b *builder) error {
 	var version int
 	if err := json.Unmarshal(f[versionKey][0], &version); err != nil {
 		return fmt.Errorf("comment %q: %w", versionKey, err)
@@ -116,12 +116,12 @@ func (f commentFields) restore(m *ccmap.Map) error {
 		return err
 	}
 	exact := f[exactKey]
-	m.SetExact(len(exact) > 0 && !slices.ContainsFunc(exact, isNotTrue))
+	b.m.SetExact(len(exact) > 0 && !slices.ContainsFunc(exact, isNotTrue))
 	var doc metaDoc
 	if err := json.Unmarshal(f.object(), &doc); err != nil {
 		return fmt.Errorf("comments: %w", err)
 	}
-	return doc.restore(m)
+	return b.describe(doc)
 }
 
 func isNotTrue(v json.RawMessage) bool { return string(v) != "true" }

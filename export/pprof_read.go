@@ -136,12 +136,12 @@ func (p *pprofFile) parse(data message) error {
 }
 
 // commentTexts returns the comments. A file may repeat one that is long; decoded,
-// each takes up to decodedShare times its size.
+// each takes up to twice decodedShare times its size: its list of JSON is taken apart first.
 func (p *pprofFile) commentTexts() ([]string, error) {
 	comments := make([]string, 0, min(len(p.comments), 1<<10))
 	for _, number := range p.comments {
 		comment := p.strings.at(number)
-		if err := p.memory.take(decodedShare * int64(len(comment)+1)); err != nil {
+		if err := p.memory.take(2 * decodedShare * int64(len(comment)+1)); err != nil {
 			return nil, err
 		}
 		comments = append(comments, comment)
@@ -153,7 +153,7 @@ func (p *pprofFile) commentTexts() ([]string, error) {
 func (p *pprofFile) describe(b *builder) error {
 	meta := b.m.Meta()
 	if p.ours != nil {
-		err := p.ours.restore(b.m)
+		err := p.ours.restore(b)
 		meta.Unit = p.stacks.values.unit
 		meta.Comments = append(meta.Comments, cloned(p.others)...)
 		return err

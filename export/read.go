@@ -41,7 +41,7 @@ type ReadOptions struct {
 	MaxFrames int
 	// MaxElement bounds what is held at once of a streamed document, in bytes: a
 	// line of folded stacks; in XML and JSON a point, or what lies between two
-	// methods or nodes. Default 32 MiB. Decoded, it takes up to 40 times its size, and
+	// methods or nodes. Default 32 MiB. Decoded, it takes up to 64 times its size, and
 	// MaxMemory must have room for that.
 	MaxElement int
 

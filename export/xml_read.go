@@ -164,7 +164,7 @@ func (x xmlReader) meta(start xml.StartElement) error {
 	if err := x.DecodeElement(&d, &start); err != nil {
 		return fmt.Errorf("<meta>: %w", err)
 	}
-	if err := d.restore(x.b.m); err != nil {
+	if err := x.b.describe(d); err != nil {
 		return fmt.Errorf("<meta>: %w", err)
 	}
 	return nil

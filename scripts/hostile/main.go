@@ -47,7 +47,7 @@ type campaign struct {
 
 // campaigns lists the subcommands in the order of the help.
 func campaigns() []campaign {
-	return []campaign{targetsCampaign, killsCampaign, writesCampaign, lossesCampaign, fuzzCampaign}
+	return []campaign{targetsCampaign, filesCampaign, killsCampaign, writesCampaign, lossesCampaign, fuzzCampaign}
 }
 
 // hostile is common to all campaigns: the flags, ccmapd, and the rows so far.

@@ -89,7 +89,7 @@ var documents = []Kind{
 		}
 		w.WriteString(`]}`)
 	}},
-	{Name: "intervals.json.gz", What: "a description of intervals, empty each", Size: 100 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "intervals.json.gz", What: "a description of intervals, empty each, just within the bounds", Size: 2_700_000, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(`{"ccmap_version":1,"meta":{"intervals":[{}`)
 		repeat(w, n, `,{}`)
 		w.WriteString(`]}}`)
@@ -136,7 +136,7 @@ var points = []Kind{
 		}
 		w.WriteString(`{"ccmap_version":1,"methods":[{"name":"m"}],"points":[{"origin":"burst","kind":"block","method":0}`)
 		for i := range n {
-			fmt.Fprintf(w, `,{"origin":"burst","kind":"switch","method":0,"offset":%d,"values":[%s]}`, i, values.String()[1:])
+			fmt.Fprintf(w, `,{"origin":"burst","kind":"switch","method":0,"offset":%d,"count":10000,"values":[%s]}`, i, values.String()[1:])
 		}
 		w.WriteString(`]}`)
 	}},

@@ -235,7 +235,7 @@ var pprofText = []Kind{
 		put(w, text, []byte(strings.Repeat("x", 1<<20)))
 		put(w, comment, []byte(strings.Repeat("\x04", n)))
 	}},
-	{Name: "description.pb.gz", What: "a description of ours with an endless list", Size: 30 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "description.pb.gz", What: "a description of ours with a list just within the bounds", Size: 1_200_000, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		put(w, text, []byte(`ccmapd {"version":1,"intervals":[{}`+strings.Repeat(",{}", n)+"]}"))
 		put(w, comment, packed(4))

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/report"
+	"github.com/ccmapd/ccmapd/testdata/hostile/files"
+)
+
+// filesCampaign reads hostile files of every kind by the real commands.
+var filesCampaign = campaign{
+	name:  "files",
+	about: "read profiles that are made to exhaust their reader",
+	example: `  go run ./scripts/hostile files             every kind, about half an hour on a busy machine
+  go run ./scripts/hostile files -quick      every kind, made 50 times as small
+  go run ./scripts/hostile files -only 'equal.*,nesting.xml.gz'`,
+	head: []string{"file", "attacks with", "size", "`top`", "time", "memory", "`convert`", "time", "memory", "`merge` of two", "time", "memory"},
+	run:  runFiles,
+}
+
+const (
+	mostFileMemory = 600 << 20       // resident, bytes
+	mostFileTime   = 5 * time.Minute // a hang takes longer
+	fileAddresses  = 6 << 30         // so that a miss hurts nothing else
+	quickShare     = 200             // of a kind's size
+)
+
+func runFiles(ctx context.Context, h *hostile) error {
+	folder, err := os.MkdirTemp(h.work, "files-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	for _, k := range files.Kinds() {
+		if !h.wants(k.Name) {
+			continue
+		}
+		if err := h.file(ctx, folder, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file makes a file of a kind, reads it with all commands and adds its row.
+func (h *hostile) file(ctx context.Context, folder string, k files.Kind) error {
+	size := k.Size
+	if h.quick {
+		size = size/quickShare + 1
+	}
+	path, out := folder+"/"+k.Name, folder+"/out.pb.gz"
+	if err := k.Write(path, size); err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	r := row{cells: []string{"`" + k.Name + "`", k.What, formatSize(uint64(info.Size()))}}
+	for _, args := range [][]string{{"top", path}, {"convert", path, out}, {"merge", "-o", out, path, path}} {
+		o, err := h.child(ctx, limits{memory: fileAddresses, time: mostFileTime}, append([]string{h.ccmapd}, args...)...)
+		if err != nil {
+			return err
+		}
+		os.Remove(out) // where it was written
+		switch {
+		case o.panicked() || o.signal != 0:
+			r.miss("%s: %s: %s", args[0], o.how(), tail(o.stderr))
+		case o.rss > mostFileMemory:
+			r.miss("%s: more than %s of memory", args[0], formatSize(mostFileMemory))
+		}
+		r.cells = append(r.cells, fileResult(o), report.Seconds(o.took.Seconds()), formatSize(o.rss))
+	}
+	h.add(r)
+	return ctx.Err()
+}
+
+// formatSize returns a number of bytes in the unit that has few digits.
+func formatSize(bytes uint64) string {
+	switch {
+	case bytes >= 1<<20:
+		return report.Count(float64(bytes>>20)) + " MiB"
+	case bytes >= 1<<10:
+		return report.Count(float64(bytes>>10)) + " KiB"
+	}
+	return report.Count(float64(bytes)) + " B"
+}
+
+// fileResult says whether a file was read.
+func fileResult(o outcome) string {
+	if o.code == 0 && o.signal == 0 && !o.timedOut {
+		return "read"
+	}
+	if o.code == 1 && o.signal == 0 {
+		return "refused"
+	}
+	return o.how()
+}
