@@ -252,3 +252,14 @@ func FuzzDWARF(f *testing.F) {
 		layoutFromStructs(w.fields)
 	})
 }
+
+// TestSymbolsDoNotWrap has a symbol whose address in the process is beyond the end of
+// all addresses, and so, by its number, after the code that asks.
+func TestSymbolsDoNotWrap(t *testing.T) {
+	t.Parallel()
+	table := newTable(0, bytesMemory{}, "", Options{})
+	im := &image{file: &elfFile{}, loaded: true, bias: 1 << 63, symbols: symbols{names: "f\x00", list: []symbol{{addr: 1 << 62}}}}
+	if name, entry, ok := table.lookup(im, 0x1000); ok {
+		t.Errorf("symbol %q at %#x for an address before it", name, entry)
+	}
+}

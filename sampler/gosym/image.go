@@ -170,7 +170,10 @@ func (t *Table) lookup(im *image, pc uint64) (name string, entry uint64, ok bool
 		t.loadLate(im, func(b *budget) { im.symbols = loadSymbols(b, im.file) })
 	}
 	name, entry, ok = im.symbols.find(pc - im.bias)
-	return name, entry + im.bias, ok
+	if entry += im.bias; !ok || entry > pc { // addresses of a hostile file wrap around
+		return "", 0, false
+	}
+	return name, entry, true
 }
 
 // row returns the call frame information of the instruction at pc. Its Entry is
