@@ -57,9 +57,7 @@ func TestReleasedProgramOutlivesItsThread(t *testing.T) {
 	var out strings.Builder
 	var p *heldProgram
 	thread := make(chan int)
-	go func() {
-		runtime.LockOSThread() // so the thread ends with this goroutine
-		defer func() { thread <- unix.Gettid() }()
+	go onThreadThatEnds(func() {
 		p, err = startHeld(func() *exec.Cmd {
 			cmd := exec.Command("/bin/cat")
 			cmd.Stdin, cmd.Stdout = in, &out
@@ -68,7 +66,8 @@ func TestReleasedProgramOutlivesItsThread(t *testing.T) {
 		if err == nil {
 			err = p.release()
 		}
-	}()
+		thread <- unix.Gettid()
+	})
 	for task := fmt.Sprintf("/proc/self/task/%d", <-thread); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(task); err != nil || t.Context().Err() != nil {
 			break
@@ -79,6 +78,23 @@ func TestReleasedProgramOutlivesItsThread(t *testing.T) {
 	if err := errors.Join(err, p.cmd.Wait()); err != nil || out.String() != "goes on\n" {
 		t.Errorf("output %q, %v", out.String(), err)
 	}
+}
+
+// onThreadThatEnds calls f on a thread that ends with the goroutine, as the main
+// thread does not.
+func onThreadThatEnds(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != os.Getpid() {
+		f()
+		return
+	}
+	defer runtime.UnlockOSThread()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		onThreadThatEnds(f)
+	}()
+	<-done
 }
 
 // dynamicWorkload builds the workload as a program that has a dynamic loader.
