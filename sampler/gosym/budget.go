@@ -13,9 +13,9 @@ import (
 var ErrTooMuch = errors.New("symbols take more than they may")
 
 // The bounds of a load. The largest programs known, with 200,000 functions, take a
-// quarter of it.
+// third of it.
 const (
-	maxHeld = 128 << 20       // bytes that a table holds
+	maxHeld = 96 << 20        // bytes that a table holds
 	maxRead = 1 << 30         // bytes of memory and files that one load reads
 	maxWork = 1 << 28         // steps of one load: a second or so
 	maxTime = 4 * time.Second // of one load; pages that are on disk take their time
