@@ -63,8 +63,8 @@ func TestImportOfBlocksOnOneLine(t *testing.T) {
 		Name: "f", Line: 5, Blocks: []gocover.Block{block(5, 5, 10), block(5, 5, 30), block(5, 6, 7), block(5, 5, 20)},
 	})}, "")
 	want := []ccmap.Point{
-		{Origin: ccmap.OriginImported, Kind: ccmap.PointBlock, Count: 30, Nulls: ccmap.NullsUnknown},
-		{Origin: ccmap.OriginImported, Kind: ccmap.PointBlock, End: 1, Count: 7, Nulls: ccmap.NullsUnknown},
+		{Origin: ccmap.OriginImported, Kind: ccmap.PointBlock, Method: ccmap.FirstID, Count: 30, Nulls: ccmap.NullsUnknown},
+		{Origin: ccmap.OriginImported, Kind: ccmap.PointBlock, Method: ccmap.FirstID, End: 1, Count: 7, Nulls: ccmap.NullsUnknown},
 	}
 	if diff := cmp.Diff(want, m.Snapshot().Points()); diff != "" {
 		t.Errorf("points (-want +got):\n%s", diff)

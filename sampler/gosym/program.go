@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -16,11 +18,11 @@ import (
 type program struct {
 	exe           string // path, as the process sees it
 	device, inode uint64 // of the executable
-	aux           string // auxiliary vector: addresses, which ASLR draws anew at each exec
+	addresses     string // of code and stack, which ASLR draws anew at each exec
 }
 
-// programOf finds out which program a process runs. Of one that has ended, or not yet
-// begun, the vector is empty.
+// programOf finds out which program a process runs. The addresses of one that has ended
+// are zeros.
 func programOf(pid int, w *hang.Watch) (p program, err error) {
 	err = w.Call(func() (err error) {
 		p, err = readProgram(pid)
@@ -38,17 +40,39 @@ func readProgram(pid int) (program, error) {
 	if err != nil {
 		return program{}, fmt.Errorf("find executable of process %d: %w", pid, err)
 	}
-	f, err := openProc(pid, "auxv")
+	addresses, err := readAddresses(pid)
 	if err != nil {
-		return program{}, fmt.Errorf("read auxiliary vector: %w", err)
+		return program{}, fmt.Errorf("find where process %d has its program: %w", pid, err)
+	}
+	return program{exe: exe, device: uint64(stat.Dev), inode: stat.Ino, addresses: addresses}, nil
+}
+
+// readAddresses returns startcode, endcode and startstack of /proc/PID/stat
+// (proc_pid_stat(5)), which the kernel shows to whoever may trace the process.
+// Another user could not open the auxiliary vector, even with CAP_SYS_PTRACE.
+func readAddresses(pid int) (string, error) {
+	defer privilege.Raise().Lower() // the kernel asks at each read
+	f, err := os.Open(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
 	}
 	defer f.Close()
-	const maxAux = 4 << 10 // bytes; Linux 6.12 has 400
-	aux, err := io.ReadAll(io.LimitReader(f, maxAux))
-	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return program{}, fmt.Errorf("read auxiliary vector: %w", err)
+	const maxStat = 4 << 10 // bytes; Linux 6.18 writes 400
+	text, err := io.ReadAll(io.LimitReader(f, maxStat))
+	if err != nil {
+		return "", err
 	}
-	return program{exe: exe, device: uint64(stat.Dev), inode: stat.Ino, aux: string(aux)}, nil
+	return parseAddresses(string(text))
+}
+
+// parseAddresses skips the command, which is in parentheses and may hold anything.
+func parseAddresses(text string) (string, error) {
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	const startCode, startStack = 23, 25 // from the third field on
+	if len(fields) <= startStack {
+		return "", errors.New("too few fields")
+	}
+	return strings.Join(fields[startCode:startStack+1], " "), nil
 }
 
 func statExecutable(pid int) (stat unix.Stat_t, err error) {

@@ -286,7 +286,7 @@ func TestHammer(t *testing.T) {
 func hammer(p *managed.Profiler, round int) {
 	g := &modelThread{Thread: p.Attach(managed.ThreadOptions{})}
 	for i := range 40 {
-		g.call(ccmap.MethodID(i % modelMethods))
+		g.call(modelMethod(i))
 		for range 50 {
 			g.Safepoint(g)
 			g.step()

@@ -17,6 +17,8 @@ import (
 // modelMethods are what a model's threads call.
 const modelMethods = 4
 
+func modelMethod(n int) ccmap.MethodID { return ccmap.FirstID + ccmap.MethodID(n%modelMethods) }
+
 // activation is one call in a model.
 type activation struct {
 	frame ccmap.Frame
@@ -214,7 +216,7 @@ type op struct {
 
 // ops are what can happen, by name.
 var ops = map[string]func(t *rapid.T, m *model, g *modelThread, n int){
-	"call":   func(_ *rapid.T, m *model, g *modelThread, n int) { m.call(g, ccmap.MethodID(n%modelMethods)) },
+	"call":   func(_ *rapid.T, m *model, g *modelThread, n int) { m.call(g, modelMethod(n)) },
 	"return": func(_ *rapid.T, _ *model, g *modelThread, _ int) { g.ret() },
 	"step":   func(_ *rapid.T, _ *model, g *modelThread, _ int) { g.step() },
 	"recurse": func(_ *rapid.T, m *model, g *modelThread, n int) {

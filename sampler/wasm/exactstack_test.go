@@ -25,7 +25,7 @@ const treeMethods = 4
 
 // drawTree draws a call with all below it; of the depth, a long chain is likely.
 func drawTree(t *rapid.T, depth int) *tree {
-	r := &tree{method: ccmap.MethodID(rapid.IntRange(0, treeMethods-1).Draw(t, "method"))}
+	r := &tree{method: ccmap.FirstID + ccmap.MethodID(rapid.IntRange(0, treeMethods-1).Draw(t, "method"))}
 	calls := 0
 	if depth > 0 {
 		calls = rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3}).Draw(t, "calls")
@@ -121,7 +121,7 @@ func TestCallStackFlush(t *testing.T) {
 	var c callStack
 	m := newTreeMap()
 	for i := range 3 {
-		c.enter(method(ccmap.MethodID(i)), 7, m.Fold)
+		c.enter(method(ccmap.FirstID+ccmap.MethodID(i)), 7, m.Fold)
 		c.spend(10)
 	}
 	c.flush(m.Fold)
