@@ -19,6 +19,7 @@ type builder struct {
 	total   ccmap.Counters
 	recent  ccmap.Counters // of all nodes; those of the window
 	weighed int            // nodes when boundNodes last looked at the memory
+	spare   int64          // memory left when afford last looked, bytes
 
 	lines         int // of positions
 	inlined       int // calls
@@ -48,6 +49,7 @@ func newBuilder(o ReadOptions) *builder {
 		points:        make(map[pointKey]bool),
 	}
 	b.m.SetExact(false) // until the document says so
+	b.spare = b.left()
 	return b
 }
 
@@ -69,7 +71,8 @@ func (b *builder) describe(d metaDoc) error {
 
 // afford returns an error if the map and the lists of its decoder take too much memory.
 func (b *builder) afford() error {
-	if b.left() < 0 {
+	left := b.left()
+	if b.spare = max(left, 0); left < 0 {
 		return b.memory.exceeded()
 	}
 	return nil

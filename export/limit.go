@@ -49,7 +49,7 @@ type elementReader struct {
 // newElementReader returns one that the reader of the document resets after each method,
 // node and point.
 func newElementReader(r io.Reader, b *builder) *elementReader {
-	e := &elementReader{*newLimitReader(r, 0, "without a method, node or point"), b}
+	e := &elementReader{limitReader: *newLimitReader(r, 0, "without a method, node or point"), b: b}
 	e.reset()
 	return e
 }
@@ -70,5 +70,5 @@ func (e *elementReader) Read(p []byte) (int, error) {
 
 // maxElement returns how many bytes an element may have.
 func (b *builder) maxElement() int64 {
-	return min(int64(b.limits.MaxElement), max(b.left(), 0)/decodedShare)
+	return min(int64(b.limits.MaxElement), b.spare/decodedShare)
 }

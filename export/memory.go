@@ -60,6 +60,9 @@ func room[T any](m *memory, list []T, n int) ([]T, error) {
 	return list, nil
 }
 
+// roomOf returns how many bytes a list has room for.
+func roomOf[T any](list []T) int64 { return int64(cap(list)) * int64(unsafe.Sizeof(*new(T))) }
+
 // keep appends to a list whose room is taken from the memory.
 func keep[T any](m *memory, list []T, element T) ([]T, error) {
 	list, err := room(m, list, 1)

@@ -29,8 +29,6 @@ type pprofFile struct {
 	stacks sampleReader
 	ours   commentFields // nil in a profile of another tool
 	others []string      // comments
-	before int64         // bytes of memory held when the file was opened
-	spare  int64         // bytes of the buffers that were kept
 	adder  *pprofAdder   // of samples that are not listed; nil: all are
 
 	names   *ccmap.Names     // of the map that it is for; nil: not known yet
@@ -42,23 +40,33 @@ var pprofFiles = sync.Pool{New: func() any { return new(pprofFile) }}
 // newPprofFile returns one that shares the memory of a builder.
 func newPprofFile(b *builder) *pprofFile {
 	p := pprofFiles.Get().(*pprofFile)
+	if p.buffers() > b.memory.limit/2 {
+		p = new(pprofFile)
+	}
 	p.share(b)
 	return p
 }
 
 func (p *pprofFile) share(b *builder) {
-	p.before = b.memory.held
-	p.memory = memory{b.memory.limit, b.memory.held + p.spare}
+	p.memory = memory{b.memory.limit, b.memory.held + p.buffers()}
 	b.memory = &p.memory
 }
 
 // release hands the buffers on, unless they are such that few files need.
 func (p *pprofFile) release() {
 	const most = 16 << 20
-	if p.spare = p.memory.held - p.before; p.spare <= most {
+	if p.buffers() <= most {
 		p.reset()
 		pprofFiles.Put(p)
 	}
+}
+
+// buffers returns the bytes of the lists that are kept.
+func (p *pprofFile) buffers() int64 {
+	r := &p.stacks
+	return roomOf(p.data) + roomOf(p.comments) + roomOf(p.strings.ends) + roomOf(p.sampleTypes) +
+		roomOf(p.mappings.entries) + roomOf(p.functions.entries) + roomOf(p.locations.entries) + roomOf(p.lines) +
+		roomOf(r.samples) + roomOf(r.added.locations) + roomOf(r.depths) + roomOf(r.hits.list) + roomOf(r.hits.locations)
 }
 
 func (p *pprofFile) reset() {

@@ -219,6 +219,10 @@ func (r *sampleReader) stack(s *pprofSample, locations message) (err error) {
 
 // appendLocations appends the indices of locations.
 func (r *sampleReader) appendLocations(to []uint32, numbers message) ([]uint32, error) {
+	to, err := room(r.memory(), to, countNumbers(numbers))
+	if err != nil {
+		return to, err
+	}
 	for len(numbers) > 0 {
 		id, size := varint(numbers)
 		if size == 0 {
@@ -228,10 +232,7 @@ func (r *sampleReader) appendLocations(to []uint32, numbers message) ([]uint32, 
 		if !found {
 			return to, fmt.Errorf("location %d is not there", id)
 		}
-		var err error
-		if to, err = keep(r.memory(), to, index); err != nil {
-			return to, err
-		}
+		to = append(to, index)
 		numbers = numbers[size:]
 	}
 	return to, nil

@@ -32,14 +32,14 @@ var documents = []Kind{
 		}
 		fmt.Fprintf(w, `]><ccmap version="1"><methods><method name="&e%d;"/></methods></ccmap>`, n)
 	}},
-	{Name: "nodes.xml.gz", What: "different nodes", Size: 12 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "nodes.xml.gz", What: "different nodes", Size: 7 << 20, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(xmlNodes)
 		for i := range n {
 			fmt.Fprintf(w, `<node parent="1" offset="%d" method="0"/>`, i)
 		}
 		w.WriteString(`</nodes></ccmap>`)
 	}},
-	{Name: "same.xml.gz", What: "one node again and again", Size: 40 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "same.xml.gz", What: "one node again and again", Size: 20 << 20, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(xmlNodes)
 		repeat(w, n, `<node parent="0" method="0"/>`)
 		w.WriteString(`</nodes></ccmap>`)
@@ -63,7 +63,7 @@ var documents = []Kind{
 		repeat(w, n, "<comment/>")
 		w.WriteString(`</meta></ccmap>`)
 	}},
-	{Name: "pruned.xml.gz", What: "pruned edges, all different", Size: 12 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "pruned.xml.gz", What: "pruned edges, all different", Size: 6 << 20, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(xmlNodes + `</nodes><pruned_edges>`)
 		for i := range n {
 			fmt.Fprintf(w, `<edge caller="0" offset="%d" callee="0"/>`, i)
@@ -82,7 +82,7 @@ var documents = []Kind{
 		w.WriteString(`{"ccmap_version":1,"methods":[{"name":"`)
 		repeat(w, n/16, "xxxxxxxxxxxxxxxx")
 	}},
-	{Name: "nodes.json.gz", What: "different nodes", Size: 12 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "nodes.json.gz", What: "different nodes", Size: 7 << 20, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(jsonNodes)
 		for i := range n {
 			fmt.Fprintf(w, `,{"parent":1,"offset":%d,"method":0}`, i)
@@ -99,7 +99,7 @@ var documents = []Kind{
 		repeat(w, n, `,{}`)
 		w.WriteString(`]}`)
 	}},
-	{Name: "lines.json.gz", What: "lines of positions in machine code", Size: 12 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "lines.json.gz", What: "lines of positions in machine code", Size: 4 << 20, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(`{"ccmap_version":1,"methods":[{"name":"m","coordinate":"machine"}],"lines":[{"method":0,"offset":1,"line":1}`)
 		for i := range n {
 			fmt.Fprintf(w, `,{"method":0,"offset":%d,"line":1}`, i+2)
@@ -148,7 +148,7 @@ var points = []Kind{
 	{Name: "points.xml.gz", What: "different profile points in contexts", Size: 3 << 20, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(`<ccmap version="1"><methods><method name="m"/></methods><points>`)
 		for i := range n {
-			fmt.Fprintf(w, `<point origin="burst" kind="call" method="0" offset="%d"><context><caller method="0"/></context><value value="0" count="1"/></point>`, i)
+			fmt.Fprintf(w, `<point origin="burst" kind="call" method="0" offset="%d" count="1"><context><caller method="0"/></context><value value="0" count="1"/></point>`, i)
 		}
 		w.WriteString(`</points></ccmap>`)
 	}},

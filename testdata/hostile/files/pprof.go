@@ -53,6 +53,21 @@ func put(w *bufio.Writer, field uint64, part []byte) {
 	w.Write(part)
 }
 
+// putMany writes a field of the profile that ends in n times a text.
+func putMany(w *bufio.Writer, field uint64, begin []byte, n int, text string) {
+	var head [2 * binary.MaxVarintLen64]byte
+	at := binary.PutUvarint(head[:], field<<3|2)
+	at += binary.PutUvarint(head[at:], uint64(len(begin)+n*len(text)))
+	w.Write(head[:at])
+	w.Write(begin)
+	repeat(w, n, text)
+}
+
+// many begins a field of a message that is n bytes long, which follow.
+func many(field uint64, n int) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(nil, field<<3|2), uint64(n))
+}
+
 // head writes the sample type samples/count and the strings 1 to 3: samples, count, f.
 func head(w *bufio.Writer) {
 	put(w, sampleType, numbers(1, 1, 2, 2))
@@ -174,22 +189,21 @@ var pprofSamples = []Kind{
 	{Name: "stack.pb.gz", What: "one stack of 100 million frames", Size: 100 << 20, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		places(w, 1)
-		stack := strings.Repeat("\x01", n)
-		put(w, sample, proto(nil).with(1, []byte(stack)).with(2, packed(1)))
+		putMany(w, sample, append(counted(1), many(1, n)...), n, "\x01")
 	}},
 	{Name: "values.pb.gz", What: "one sample of 100 million values", Size: 100 << 20, Make: func(w *bufio.Writer, n int) {
 		head(w)
-		put(w, sample, proto(nil).with(2, []byte(strings.Repeat("\x01", n))))
+		putMany(w, sample, many(2, n), n, "\x01")
 	}},
 	{Name: "labels.pb.gz", What: "one sample of labels", Size: 15 << 20, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		label := proto(nil).with(3, numbers(1, 1, 2, 2))
-		put(w, sample, append(counted(1), strings.Repeat(string(label), n)...))
+		putMany(w, sample, counted(1), n, string(label))
 	}},
 	{Name: "pieces.pb.gz", What: "a stack of which every number is a field", Size: 50 << 20, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		places(w, 1)
-		put(w, sample, append(counted(1), strings.Repeat(string(numbers(1, 1)), n)...))
+		putMany(w, sample, counted(1), n, string(numbers(1, 1)))
 	}},
 	{Name: "hits.pb.gz", What: "calls of bursts, all different", Size: 2 << 20, Make: func(w *bufio.Writer, n int) {
 		for _, t := range []uint64{1, 2, 4, 5} {
@@ -233,7 +247,7 @@ var pprofText = []Kind{
 	{Name: "comments.pb.gz", What: "a comment of a mebibyte, 100 million times", Size: 100 << 20, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		put(w, text, []byte(strings.Repeat("x", 1<<20)))
-		put(w, comment, []byte(strings.Repeat("\x04", n)))
+		putMany(w, comment, nil, n, "\x04")
 	}},
 	{Name: "description.pb.gz", What: "a description of ours with a list just within the bounds", Size: 1_200_000, Make: func(w *bufio.Writer, n int) {
 		head(w)
