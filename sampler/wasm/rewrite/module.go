@@ -1,6 +1,9 @@
 package rewrite
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Section ids, in the order of the binary format by sectionOrder.
 const (
@@ -128,10 +131,15 @@ func sectionPlace(id byte, last int) int {
 	return place
 }
 
+// parseCustom keeps a custom section. As wazero does, it refuses a second one of names.
 func (m *original) parseCustom(r *reader, at int, part reader, after byte) {
 	name := part.bytes()
 	if part.err != nil {
 		r.fail(part.err.Offset, "%s", part.err.Reason)
+		return
+	}
+	if string(name) == "name" && slices.ContainsFunc(m.customs, func(c custom) bool { return c.name == "name" }) {
+		r.fail(at, "second section of names")
 		return
 	}
 	m.customs = append(m.customs, custom{

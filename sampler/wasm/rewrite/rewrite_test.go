@@ -176,6 +176,7 @@ func TestRefusals(t *testing.T) {
 		{"tables", build(section(4, 0xff, 0xff, 0xff, 0x80, 0x07)), "exceeds"},
 		{"table", build(section(4, 1, 0x70, 0, 0x80, 0x80, 0x80, 0x08)), "16777216 elements"},
 		{"count", build(section(1, 0xff, 0xff, 0xff, 0xff, 0x0f)), "exceeds"},
+		{"two sections of names", build(section(0, []byte("\x04name")...), section(0, []byte("\x04name")...)), "second section of names"},
 		{"long integer", build(section(1, 0x80, 0x80, 0x80, 0x80, 0x80, 0)), "32 bits"},
 	} {
 		_, err := rewrite.Rewrite(c.module, rewrite.Options{MultiValue: true})
