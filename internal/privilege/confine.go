@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -46,7 +47,7 @@ func (p *Process) Confine(outputs ...string) error {
 		}
 	}
 	if HasSeccomp() {
-		return confineCalls()
+		return confineCalls(len(outputs) > 0)
 	}
 	return nil
 }
@@ -114,12 +115,20 @@ var refused = []uint32{
 	// other rights
 	unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID,
 	unix.SYS_SETGROUPS, unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT,
+	unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, // Go's runtime signals its threads by tgkill
+	// properties of files, which Landlock leaves to everybody
+	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 	// the kernel
 	unix.SYS_BPF, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_USERFAULTFD,
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_MOUNT_SETATTR,
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
 }
+
+// ownership are the calls by which an output gets the owner and mode of the file that it
+// replaces. Without an output they are refused as well.
+var ownership = []uint32{unix.SYS_FCHMOD, unix.SYS_FCHOWN}
 
 // architectures are the numbers of linux/audit.h, by GOARCH.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
@@ -132,9 +141,10 @@ func HasSeccomp() bool {
 	return errno == 0 && architectures[runtime.GOARCH] != 0
 }
 
-// confineCalls refuses system calls to all threads, by EPERM.
-func confineCalls() error {
-	program := filter(architectures[runtime.GOARCH])
+// confineCalls refuses system calls to all threads, by EPERM. writes says that there is an
+// output.
+func confineCalls(writes bool) error {
+	program := filter(architectures[runtime.GOARCH], writes)
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&f)))
 	if errno == 0 && thread != 0 {
@@ -143,10 +153,19 @@ func confineCalls() error {
 	return failure("filter system calls", errno)
 }
 
+// refusedCalls returns the calls that are refused with an output, and without.
+func refusedCalls(writes bool) []uint32 {
+	if writes {
+		return slices.Concat(refused, older)
+	}
+	return slices.Concat(refused, older, ownership)
+}
+
 // filter is a program that looks at one system call: struct seccomp_data of
-// linux/seccomp.h holds its number, and then the architecture.
-func filter(architecture uint32) []unix.SockFilter {
-	const number, arch = 0, 4
+// linux/seccomp.h holds its number, the architecture, and then the arguments. Whoever
+// writes an output may change modes, but not make a file set-user-ID.
+func filter(architecture uint32, writes bool) []unix.SockFilter {
+	const number, arch, mode = 0, 4, 16 + 8
 	const x32 = 0x40000000 // __X32_SYSCALL_BIT: the same calls by other numbers
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
@@ -154,15 +173,22 @@ func filter(architecture uint32) []unix.SockFilter {
 	give := func(action uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 	}
+	refuse := give(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM))
 	program := []unix.SockFilter{
 		load(arch),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: architecture, Jt: 1},
 		give(unix.SECCOMP_RET_KILL_PROCESS),
 		load(number),
-		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: x32, Jt: uint8(len(refused) + 1)},
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: x32, Jf: 1},
+		refuse,
 	}
-	for i, call := range refused {
-		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: uint8(len(refused) - i)})
+	for _, call := range refusedCalls(writes) {
+		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1}, refuse)
 	}
-	return append(program, give(unix.SECCOMP_RET_ALLOW), give(unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM)))
+	return append(program,
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FCHMOD, Jf: 3},
+		load(mode),
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.S_ISUID | unix.S_ISGID, Jf: 1},
+		refuse,
+		give(unix.SECCOMP_RET_ALLOW))
 }

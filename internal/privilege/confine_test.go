@@ -9,9 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,6 +85,15 @@ func forbidden(other string) error {
 	_, err = unix.ProcessVMReadv(os.Getppid(), nil, nil, 0)
 	refuse("read memory", seccomp, err)
 	refuse("become another user", seccomp, unix.Setresuid(1, 1, 1))
+	input := filepath.Join(other, "input")
+	refuse("signal", seccomp, unix.Kill(os.Getppid(), 0))
+	refuse("change a mode", seccomp, os.Chmod(input, 0o777))
+	refuse("change an owner", seccomp, os.Lchown(input, 1, 1))
+	refuse("change times", seccomp, os.Chtimes(input, time.Time{}, time.Unix(1, 0)))
+	refuse("set an attribute", seccomp, unix.Setxattr(input, "user.x", nil, 0))
+	opened, err := os.Open(input)
+	refuse("make a file set-user-ID", seccomp && err == nil, unix.Fchmod(int(opened.Fd()), 0o4755))
+	opened.Close()
 	refuse("write elsewhere", files, os.WriteFile(filepath.Join(other, "new"), nil, 0o600))
 	refuse("write to an input", files, os.WriteFile(filepath.Join(other, "input"), nil, 0o600))
 	refuse("remove", files, os.Remove(filepath.Join(other, "input")))
@@ -116,40 +127,45 @@ func TestConfine(t *testing.T) {
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	const arch = unix.AUDIT_ARCH_X86_64
-	program := filter(arch)
-	refuse := map[uint32]bool{}
-	for _, call := range refused {
-		refuse[call] = true
-	}
-	for call := range uint32(600) {
-		want := uint32(unix.SECCOMP_RET_ALLOW)
-		if refuse[call] {
-			want = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	const permission = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	for _, writes := range []bool{false, true} {
+		program := filter(arch, writes)
+		for call := range uint32(600) {
+			want := uint32(unix.SECCOMP_RET_ALLOW)
+			if slices.Contains(refusedCalls(writes), call) {
+				want = permission
+			}
+			if got := runFilter(t, program, arch, call, 0o755); got != want {
+				t.Errorf("writes %v: call %d gives %#x, want %#x", writes, call, got, want)
+			}
 		}
-		if got := runFilter(t, program, arch, call); got != want {
-			t.Errorf("call %d gives %#x, want %#x", call, got, want)
+		for _, mode := range []uint32{0o4755, 0o2755} {
+			if got := runFilter(t, program, arch, unix.SYS_FCHMOD, mode); got != permission {
+				t.Errorf("writes %v: mode %o gives %#x", writes, mode, got)
+			}
 		}
-	}
-	if got := runFilter(t, program, arch, 1<<30); got != unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM) {
-		t.Errorf("a call of x32 gives %#x", got)
-	}
-	if got := runFilter(t, program, unix.AUDIT_ARCH_I386, 0); got != unix.SECCOMP_RET_KILL_PROCESS {
-		t.Errorf("a call of i386 gives %#x", got)
+		if got := runFilter(t, program, arch, 1<<30, 0); got != permission {
+			t.Errorf("a call of x32 gives %#x", got)
+		}
+		if got := runFilter(t, program, unix.AUDIT_ARCH_I386, 0, 0); got != unix.SECCOMP_RET_KILL_PROCESS {
+			t.Errorf("a call of i386 gives %#x", got)
+		}
 	}
 }
 
-// runFilter interprets the few instructions that filters are made of.
-func runFilter(t *testing.T, program []unix.SockFilter, arch, call uint32) uint32 {
+func runFilter(t *testing.T, program []unix.SockFilter, arch, call, second uint32) uint32 {
 	t.Helper()
 	var a uint32
 	for pc := 0; pc < len(program); pc++ {
 		switch in := program[pc]; in.Code {
 		case unix.BPF_LD | unix.BPF_W | unix.BPF_ABS:
-			a = map[uint32]uint32{0: call, 4: arch}[in.K]
+			a = map[uint32]uint32{0: call, 4: arch, 24: second}[in.K]
 		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
 			pc += jump(in, a == in.K)
 		case unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K:
 			pc += jump(in, a >= in.K)
+		case unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K:
+			pc += jump(in, a&in.K != 0)
 		case unix.BPF_RET | unix.BPF_K:
 			return in.K
 		}

@@ -21,6 +21,13 @@ type program struct {
 	addresses     string // of code and stack, which ASLR draws anew at each exec
 }
 
+// same says whether no exec lies between. The executable can have got another name, or
+// none.
+func (p program) same(q program) bool {
+	p.exe = q.exe
+	return p == q
+}
+
 // programOf finds out which program a process runs. The addresses of one that has ended
 // are zeros.
 func programOf(pid int, w *hang.Watch) (p program, err error) {
@@ -91,7 +98,7 @@ func loadOne(of func() (program, error), load func(program) (*Table, error)) (*T
 		}
 		t, failed := load(before)
 		after, err := of()
-		if err != nil || after == before { // it has ended, or is the same
+		if err != nil || after.same(before) { // or it has ended
 			return t, failed
 		}
 		if t != nil {
@@ -108,7 +115,7 @@ func (t *Table) SameProgram() error {
 		return nil
 	}
 	now, err := programOf(t.pid, t.watch)
-	if err == nil && now != t.program {
+	if err == nil && !now.same(t.program) {
 		err = ErrReplaced
 	}
 	return err

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -36,7 +38,7 @@ func TestLoadOne(t *testing.T) {
 			if now == "-" {
 				return program{}, fs.ErrNotExist
 			}
-			return program{exe: now}, nil
+			return program{addresses: now}, nil
 		}, func(program) (*Table, error) {
 			err := c.loads[0]
 			if c.loads = c.loads[1:]; err != nil {
@@ -86,4 +88,37 @@ func TestExecIsNoticed(t *testing.T) {
 	}
 	io.WriteString(in, "x\n")
 	cmd.Wait()
+}
+
+// TestRenamedExecutableIsNoExec: a deployment puts another file in the executable's
+// place while the program runs.
+func TestRenamedExecutableIsNoExec(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "cat")
+	if err := exec.Command("cp", "/bin/cat", name).Run(); err != nil { // a file that this process writes may be busy (golang/go#22315)
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), name)
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it runs
+		t.Fatal(err)
+	}
+	before, err := programOf(cmd.Process.Pid, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &Table{pid: cmd.Process.Pid, program: before}
+	if err := errors.Join(os.Rename(name, name+".old"), table.SameProgram()); err != nil {
+		t.Errorf("renamed: %v", err)
+	}
+	if err := errors.Join(os.Remove(name+".old"), table.SameProgram()); err != nil {
+		t.Errorf("removed: %v", err)
+	}
 }

@@ -204,6 +204,7 @@ func (d *drainer) finish() {
 	d.threads.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), lastDrain)
 	defer cancel()
+	d.code.bound(ctx)
 	d.drain(ctx)
 	d.balance(now, ok)
 	d.catcher.finish()
