@@ -26,7 +26,7 @@ const (
 const (
 	maxLateRead = 1 << 28
 	maxLateWork = 1 << 27
-	maxLateTime = time.Second
+	maxLateTime = 5 * time.Second // steps bound the work, this bounds waiting: for pages, and for a processor
 )
 
 // callCost is the cost of a read from memory or a file beyond its bytes, in steps.
