@@ -39,7 +39,7 @@ var documents = []Kind{
 		}
 		w.WriteString(`</nodes></ccmap>`)
 	}},
-	{Name: "same.xml.gz", What: "one node again and again", Size: 20 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "same.xml.gz", What: "one node again and again", Size: 8 << 20, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(xmlNodes)
 		repeat(w, n, `<node parent="0" method="0"/>`)
 		w.WriteString(`</nodes></ccmap>`)
@@ -129,7 +129,7 @@ var points = []Kind{
 		repeat(w, n, `,{}`)
 		w.WriteString(`]}]}`)
 	}},
-	{Name: "tables.json.gz", What: "points of ten thousand values each", Size: 1000, Make: func(w *bufio.Writer, n int) {
+	{Name: "tables.json.gz", What: "points of ten thousand values each", Size: 300, Make: func(w *bufio.Writer, n int) {
 		var values strings.Builder
 		for i := range 10_000 {
 			fmt.Fprintf(&values, `,{"value":%d,"count":1}`, i+1)
