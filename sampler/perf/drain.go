@@ -29,6 +29,27 @@ func (d *drainer) drain(ctx context.Context) bool {
 	}
 }
 
+// discard drops every record that is left in the rings, and returns how many samples
+// of the target were among them.
+func (d *drainer) discard() (samples uint64) {
+	for _, r := range d.rings {
+		r.refresh()
+	}
+	for r := d.earliest(); r != nil; r = d.earliest() {
+		switch n := &r.next; n.kind {
+		case unix.PERF_RECORD_SAMPLE:
+			if d.sample.decode(n.misc, n.body) == nil && d.isTarget(&d.sample) {
+				samples++
+			}
+		case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
+			lost, _ := decodeLost(n.kind, n.body) // 0 with an error
+			d.counts.lost.Add(lost)
+		}
+		r.advance()
+	}
+	return samples
+}
+
 // earliest returns the ring whose next record is the oldest; nil if there is
 // none left.
 func (d *drainer) earliest() *ring {
@@ -115,9 +136,11 @@ func (d *drainer) takeSample(ctx context.Context, r *ring) error {
 	if err := s.decode(r.next.misc, r.next.body); err != nil {
 		return err
 	}
-	if int(s.pid) != d.pid || d.replaced {
-		return nil
+	if d.isTarget(s) {
+		d.take(ctx, s, d.threads.weigh(s, r.index))
 	}
-	d.take(ctx, s, d.threads.weigh(s, r.index))
 	return nil
 }
+
+// isTarget says whether a sample is of the target, and of the program that it ran first.
+func (d *drainer) isTarget(s *sample) bool { return int(s.pid) == d.pid && !d.replaced }

@@ -81,7 +81,9 @@ func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 		}
 		d.turn(ctx)
 	}
-	d.finish()
+	last, cancel := context.WithTimeout(context.Background(), lastDrain)
+	defer cancel()
+	d.finish(last)
 	if d.ended != "" {
 		return sampler.Ending{Reason: d.ended, Exited: true}, nil
 	}
@@ -193,24 +195,19 @@ func (d *drainer) balance(now cpuTimes, ok bool) {
 }
 
 // lastDrain bounds how long the samples that are left in the rings may take when a
-// session ends. They take some ms, unless the target is hostile; the rest is then
-// time that no sample stands for.
+// session ends. They take some ms, unless the target is hostile or the machine busy;
+// the rest is lost.
 const lastDrain = 250 * time.Millisecond
 
-// finish ends sampling, takes what the rings still hold, and accounts for
-// samples that found a ring full and that no later record told of.
-func (d *drainer) finish() {
+// finish ends sampling and, until ctx is done, takes what the rings still hold.
+func (d *drainer) finish(ctx context.Context) {
 	now, ok := d.ledger.read()
 	d.threads.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), lastDrain)
-	defer cancel()
 	d.code.bound(ctx)
 	d.drain(ctx)
 	d.balance(now, ok)
 	d.catcher.finish()
-	d.local.Publish()
-	lost := d.threads.detachAll()
-	d.counts.lost.Store(max(lost, d.counts.lost.Load()))
+	d.settle()
 	d.account()
 }
 
@@ -218,9 +215,17 @@ func (d *drainer) finish() {
 // in the rings is lost, because samples need such reads.
 func (d *drainer) abandon() {
 	d.threads.stop()
+	d.settle()
+}
+
+// settle hands the last samples over and detaches. It counts the samples that are
+// lost: those left in the rings, and those that found a ring full and that no later
+// record told of.
+func (d *drainer) settle() {
+	left := d.discard()
 	d.local.Publish()
-	lost := d.threads.detachAll()
-	d.counts.lost.Store(max(lost, d.counts.lost.Load()))
+	full := d.threads.detachAll()
+	d.counts.lost.Store(max(full, d.counts.lost.Load()) + left)
 }
 
 // close releases everything. It may be called on a drainer that is only partly

@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"golang.org/x/sys/unix"
 )
 
 // TestRepetitions compares verdicts with what the workload says it has done. At
@@ -115,6 +116,53 @@ func TestLossIsCounted(t *testing.T) {
 	if all, least := len(samples)+int(lost), int(used*9/10/interval); all < least {
 		t.Errorf("%d samples and %d lost, want %d for %v", len(samples), lost, least, used)
 	}
+}
+
+// TestLeftSamplesAreLost: samples that a session does not come to take at its end are
+// counted as lost, each of them.
+func TestLeftSamplesAreLost(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "workload"), "busy", "60000")
+	g.proceed(t)
+	for name, end := range map[string]func(*drainer){
+		"no time left": func(d *drainer) {
+			over, cancel := context.WithCancel(context.Background())
+			cancel()
+			d.finish(over)
+		},
+		"memory hangs": (*drainer).abandon,
+	} {
+		s, _ := attach(t, g.pid(), Options{Interval: time.Millisecond})
+		d := s.drainer
+		d.local = d.sink.Queue.Ring()
+		for samplesIn(d.rings) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		d.threads.stop()
+		left := samplesIn(d.rings)
+		end(d)
+		full := d.threads.detachAll()
+		if got, want := s.Stats().Loss.Source, full+left; left == 0 || got != want {
+			t.Errorf("%s: %d samples are lost, want %d, %d of them in the rings", name, got, want, left)
+		}
+		d.local.Close()
+		s.Close()
+	}
+}
+
+// samplesIn counts the samples in rings, which stay there.
+func samplesIn(rings []*ring) (n uint64) {
+	for _, r := range rings {
+		copied := *r
+		copied.refresh()
+		for ok, _ := copied.peek(); ok; ok, _ = copied.peek() {
+			if copied.next.kind == unix.PERF_RECORD_SAMPLE {
+				n++
+			}
+			copied.advance()
+		}
+	}
+	return n
 }
 
 func TestStacks(t *testing.T) {
