@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/testdata/workload"
 )
@@ -168,8 +169,8 @@ func interesting(p *profile) (method string, ok bool) {
 	most := 0
 	for _, row := range cut(hottest(p), 5) {
 		name := row.method.Name
-		set := selectNames(p.Names(), func(s string) bool { return s == name })
-		if n := len(contextRows(p, set, nearCallers, sortTime)); n > most && !strings.HasPrefix(name, "[") {
+		set := query.Select(p.Names(), func(s string) bool { return s == name })
+		if n := len(query.Contexts(p.Snapshot, set, nearCallers).Contexts); n > most && !strings.HasPrefix(name, "[") {
 			method, most = name, n
 		}
 	}

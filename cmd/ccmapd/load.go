@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/export"
 )
 
@@ -95,12 +96,12 @@ func checkStdinOnce(paths []string) error {
 
 // loadWithMethods reads the profile of the arguments FILE [METHOD], and returns
 // with it the methods that METHOD or --match means: nil, which is all, without one.
-func (l *listing) loadWithMethods(env *environment, args []string) (*profile, methodSet, error) {
+func (l *listing) loadWithMethods(env *environment, args []string) (*profile, query.Methods, error) {
 	p, err := l.load(env, args[0])
 	text, isRegexp := l.method(args)
 	if err != nil || text == "" {
 		return p, nil, err
 	}
-	methods, err := selectMethods(p.Names(), text, isRegexp)
+	methods, err := finder(isRegexp)(p.Names(), text)
 	return p, methods, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 )
 
 const pointsLong = `Points lists the profile points of a profile, method by method: what was counted at
@@ -120,9 +121,9 @@ func pointOriginNames() []string {
 
 // points returns the points that are asked for, in order. A nil set means those of
 // all methods.
-func (l *pointListing) points(p *profile, methods methodSet) []ccmap.Point {
+func (l *pointListing) points(p *profile, methods query.Methods) []ccmap.Point {
 	points := slices.DeleteFunc(p.points(), func(q ccmap.Point) bool {
-		return methods != nil && !methods.has(q.Method) ||
+		return methods != nil && !methods.Has(q.Method) ||
 			l.kind.value != "" && q.Kind.String() != l.kind.value ||
 			l.origin.value != "" && q.Origin.String() != l.origin.value
 	})
@@ -138,7 +139,7 @@ func (l *pointListing) points(p *profile, methods methodSet) []ccmap.Point {
 		case sortCount:
 			order = cmp.Compare(b.Count, a.Count)
 		}
-		return cmp.Or(order, compareMethods(p.Names(), a.Method, b.Method), inSource(a, b))
+		return cmp.Or(order, query.Compare(p.Names(), a.Method, b.Method), inSource(a, b))
 	})
 	return points
 }

@@ -96,35 +96,3 @@ func TestFormatLines(t *testing.T) {
 		}
 	}
 }
-
-// A call in bytecode is selected by its line, with all calls on it, or by its offset.
-func TestQueryByPosition(t *testing.T) {
-	t.Parallel()
-	names, of := positions()
-	m := ccmap.New(ccmap.Options{Names: names})
-	call := func(offset uint32, samples int64) {
-		main := m.Child(m.Root(), ccmap.NoOffset, of("fib", 0).Method)
-		m.Add(m.Child(main, offset, of("$7", 0).Method), ccmap.Counters{Samples: samples})
-	}
-	call(60, 1)
-	call(70, 2)
-	call(80, 4)
-	names.SetLine(of("fib", 70), 5)
-	s := m.Snapshot()
-	p := newProfile("calls", s)
-	for path, want := range map[string]int64{
-		"fib > $7": 7, "fib:5 > $7": 3, "fib:+0x3c > $7": 1, "fib:+70 > $7": 2, "fib:+0x50 > $7": 4, "fib:6 > $7": 0,
-	} {
-		elems, err := parsePath(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := newQuery(p, elems, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := q.run().total.Samples; got != want {
-			t.Errorf("%s: %d samples, want %d", path, got, want)
-		}
-	}
-}

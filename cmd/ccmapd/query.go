@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 )
 
 const queryLong = `Query counts a path of calls, wherever it occurs in the stacks of a profile:
@@ -59,7 +61,7 @@ func newQueryCmd(env *environment) *cobra.Command {
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, isRegexp := list.method(args)
-			path, err := parsePath(text)
+			path, err := query.ParsePath(text)
 			if err != nil {
 				return usageError{err}
 			}
@@ -67,55 +69,69 @@ func newQueryCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			q, err := newQuery(p, path, isRegexp)
+			q, err := query.New(p.Snapshot, path, finder(isRegexp))
 			if err != nil {
 				return err
 			}
-			return printQuery(env, q.run(), list)
+			return printQuery(env, queryResult{q, q.Count(), p}, list)
 		},
 	}
 	list.register(cmd, 10, sortTime, sortSamples, sortActivations, sortName)
 	return cmd
 }
 
+// queryResult is the result of a query of a profile.
+type queryResult struct {
+	*query.Query
+	query.Result
+	profile *profile
+}
+
+// sortNeighbours orders neighbours, which are sorted by name.
+func sortNeighbours(p *profile, rows []query.Neighbour, by string) {
+	if by != sortName {
+		slices.SortStableFunc(rows, func(a, b query.Neighbour) int { return p.measure.hotter(by, a.Total, b.Total) })
+	}
+}
+
 // printQuery prints the path in the middle, its callers above and its callees
 // below.
 func printQuery(env *environment, r queryResult, list listing) error {
-	callers := r.callers.sorted(r.profile, list.sort.value)
-	callees := r.callees.sorted(r.profile, list.sort.value)
+	sortNeighbours(r.profile, r.Callers, list.sort.value)
+	sortNeighbours(r.profile, r.Callees, list.sort.value)
 	if list.json {
-		return writeJSON(env.stdout, queryJSON(r, cut(callers, list.limit), cut(callees, list.limit)))
+		return writeJSON(env.stdout, queryJSON(r, cut(r.Callers, list.limit), cut(r.Callees, list.limit)))
 	}
 	t := newFigureTable(
 		column{title: "path", shorten: shortenMethod, least: 34},
 		column{title: "location", shorten: shortenLocation, least: 16, drop: 2},
 	)
-	t.addNeighbours(r, callers, list.limit, "  ← ")
-	t.addFigures(r.profile, r.total, r.total, r.String())
-	if r.distinct != r.total {
+	t.addNeighbours(r, r.Callers, list.limit, "  ← ")
+	t.addFigures(r.profile, r.Total, r.Total, r.Path.String())
+	if r.Distinct != r.Total {
 		label := "  each sample once"
-		if r.isDistinctLowerBound() {
+		if r.DistinctLowerBound {
 			label += ", at least"
 		}
-		t.addFigures(r.profile, r.distinct, r.total, label)
+		t.addFigures(r.profile, r.Distinct, r.Total, label)
 	}
-	t.addNeighbours(r, callees, list.limit, "  → ")
-	self := r.profile.figures(r.self, r.total)
+	t.addNeighbours(r, r.Callees, list.limit, "  → ")
+	self := r.profile.figures(r.Self, r.Total)
 	self[len(self)-1] = "" // activations belong to the path
 	t.add(append(self, "  (itself)")...)
 	return r.profile.print(env, t, 0, r.notes()...)
 }
 
 // addNeighbours adds the first of the rows, and what the others add up to.
-func (t *table) addNeighbours(r queryResult, rows []neighbourRow, limit uint, arrow string) {
+func (t *table) addNeighbours(r queryResult, rows []query.Neighbour, limit uint, arrow string) {
 	shown := cut(rows, limit)
 	for _, n := range shown {
 		name, location := "(begins the stack)", ""
-		if n.method != ccmap.NoMethod {
-			name = methodTitle(r.profile.Names().At(n.method))
-			location = formatLocation(r.profile.Names(), n.call)
+		if n.Method != ccmap.NoMethod {
+			name = methodTitle(r.profile.Names().At(n.Method))
+			location = formatLocation(r.profile.Names(), n.Call)
 		}
-		t.addFigures(r.profile, n.total, r.total, arrow+name, location)
+		t.addFigures(r.profile, n.Total, r.Total, arrow+name, location)
 	}
 	rest := rows[len(shown):]
 	if len(rest) == 0 {
@@ -123,9 +139,21 @@ func (t *table) addNeighbours(r queryResult, rows []neighbourRow, limit uint, ar
 	}
 	var total ccmap.Counters
 	for _, n := range rest {
-		total = total.Add(n.total)
+		total = total.Add(n.Total)
 	}
-	t.addFigures(r.profile, total, r.total, fmt.Sprintf("%s%s %d more", arrow, ellipsis, len(rest)))
+	t.addFigures(r.profile, total, r.Total, fmt.Sprintf("%s%s %d more", arrow, ellipsis, len(rest)))
+}
+
+// notes say which figures are lower bounds, or why all are zero.
+func (r queryResult) notes() []string {
+	switch {
+	case r.LowerBound:
+		return r.profile.lowerBounds("Paths of three methods and more")
+	case r.Total.IsZero() && len(r.Path) > 1:
+		return []string{"No stack has this path: each '>' is a direct call. 'ccmapd contexts' lists who\n" +
+			"calls a method, and from where."}
+	}
+	return nil
 }
 
 type pathElemJSON struct {
@@ -140,7 +168,7 @@ type neighbourJSON struct {
 	countersJSON
 }
 
-func queryJSON(r queryResult, callers, callees []neighbourRow) any {
+func queryJSON(r queryResult, callers, callees []query.Neighbour) any {
 	m := r.profile.measure
 	return struct {
 		Profile  profileJSON     `json:"profile"`
@@ -154,33 +182,33 @@ func queryJSON(r queryResult, callers, callees []neighbourRow) any {
 		LowerBound         bool `json:"lower_bound,omitempty"`
 		DistinctLowerBound bool `json:"distinct_lower_bound,omitempty"`
 	}{
-		describeJSON(r.profile), r.pathJSON(), m.json(r.total), m.json(r.distinct), m.json(r.self),
+		describeJSON(r.profile), r.pathJSON(), m.json(r.Total), m.json(r.Distinct), m.json(r.Self),
 		neighboursJSON(r.profile, callers), neighboursJSON(r.profile, callees),
-		r.isLowerBound(), r.isDistinctLowerBound(),
+		r.LowerBound, r.DistinctLowerBound,
 	}
 }
 
-func (q query) pathJSON() []pathElemJSON {
-	out := make([]pathElemJSON, len(q.path))
-	for i, elem := range q.path {
-		out[i] = pathElemJSON{Text: elem.name, Line: elem.line, Methods: q.methods[i].list(q.profile.Names())}
-		if elem.atOffset {
-			offset := int32(elem.offset)
+func (q queryResult) pathJSON() []pathElemJSON {
+	out := make([]pathElemJSON, len(q.Path))
+	for i, elem := range q.Path {
+		out[i] = pathElemJSON{Text: elem.Name, Line: elem.Line, Methods: q.Methods[i].Names(q.profile.Names())}
+		if elem.AtOffset {
+			offset := int32(elem.Offset)
 			out[i].Offset = &offset
 		}
 	}
 	return out
 }
 
-func neighboursJSON(p *profile, rows []neighbourRow) []neighbourJSON {
+func neighboursJSON(p *profile, rows []query.Neighbour) []neighbourJSON {
 	out := make([]neighbourJSON, len(rows))
 	for i, n := range rows {
-		out[i].countersJSON = p.measure.json(n.total)
-		if n.method == ccmap.NoMethod {
+		out[i].countersJSON = p.measure.json(n.Total)
+		if n.Method == ccmap.NoMethod {
 			continue
 		}
-		m := p.Names().At(n.method)
-		out[i].methodNameJSON = callJSON(p.Names(), n.call)
+		m := p.Names().At(n.Method)
+		out[i].methodNameJSON = callJSON(p.Names(), n.Call)
 		out[i].Method, out[i].Signature = m.Name, m.Signature
 	}
 	return out

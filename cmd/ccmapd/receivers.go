@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
@@ -175,11 +176,11 @@ type receiversRow struct {
 func (r receiversRow) call() ccmap.Frame { return ccmap.Frame{Method: r.Caller, Offset: r.Offset} }
 
 // newReceivers finds the sites of some callers, in order; nil means of all.
-func newReceivers(p *profile, callers methodSet, flags receiversFlags) receiverList {
+func newReceivers(p *profile, callers query.Methods, flags receiversFlags) receiverList {
 	r := receiverList{profile: p, flags: flags, caught: caughtCalls(p.countedPoints())}
 	var wanted func(ccmap.MethodID) bool
 	if callers != nil {
-		wanted = callers.has
+		wanted = callers.Has
 	}
 	for _, site := range p.pollution().Sites(wanted) {
 		switch {

@@ -15,13 +15,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
 // allReceivers lists all call sites of a profile.
-func allReceivers(p *profile, callers methodSet) receiverList {
+func allReceivers(p *profile, callers query.Methods) receiverList {
 	return newReceivers(p, callers, receiversFlags{all: true, depth: 3})
 }
 
@@ -36,7 +38,7 @@ func drawing(calls int64) *ccmap.Map {
 		for range 40 {
 			m.Fold(&ccmap.Sample{
 				Frames: []ccmap.Frame{{Method: area, Offset: 1}, {Method: draw, Offset: 2}, caller},
-				Weight: sampleNS, Time: int64(time.Second), Fresh: ccmap.FreshUnknown,
+				Weight: profiletest.SampleNS, Time: int64(time.Second), Fresh: ccmap.FreshUnknown,
 			})
 		}
 		for _, context := range [][]ccmap.Frame{nil, {caller}} {
@@ -79,7 +81,7 @@ func TestReceiversOfCallers(t *testing.T) {
 	t.Parallel()
 	p := newProfile("drawing", drawing(500).Snapshot())
 	all := allReceivers(p, nil)
-	draw := allReceivers(p, selectNames(p.Names(), func(name string) bool { return name == "main.draw" }))
+	draw := allReceivers(p, query.Select(p.Names(), func(name string) bool { return name == "main.draw" }))
 	if len(all.rows) != 3 || len(draw.rows) != 1 {
 		t.Fatalf("%d sites in all, %d of draw", len(all.rows), len(draw.rows))
 	}
@@ -169,7 +171,7 @@ func TestReceiversNotes(t *testing.T) {
 	z := pruned.Names().Intern(ccmap.Method{Name: "main.z"})
 	for i := range 3000 { // less is not pruned
 		n := pruned.Child(pruned.Child(pruned.Root(), ccmap.NoOffset, z), uint32(i), z)
-		pruned.Add(n, ccmap.Counters{Samples: 1, Time: sampleNS})
+		pruned.Add(n, ccmap.Counters{Samples: 1, Time: profiletest.SampleNS})
 	}
 	pruned.Prune(0)
 	for _, test := range []struct {
@@ -202,7 +204,7 @@ func TestPointsAndReceiversAgree(t *testing.T) {
 	site := ccmap.Frame{Method: id("main.draw"), Offset: 2}
 	for i := range types * samples {
 		target := ccmap.Frame{Method: id(fmt.Sprintf("main.T%d.Area", i%types)), Offset: 1}
-		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{target, site}, Weight: sampleNS, Fresh: ccmap.FreshUnknown})
+		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{target, site}, Weight: profiletest.SampleNS, Fresh: ccmap.FreshUnknown})
 	}
 	m.AddPoint(ccmap.Point{
 		Origin: ccmap.OriginSampled, Method: site.Method, Offset: site.Offset, Nulls: ccmap.NullsUnknown,

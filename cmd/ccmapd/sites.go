@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
@@ -91,11 +92,11 @@ type calleeRow struct {
 
 // siteRows returns the call sites of a set of callers in order. A nil set means
 // all.
-func siteRows(p *profile, callers methodSet, by string) []siteRow {
+func siteRows(p *profile, callers query.Methods, by string) []siteRow {
 	var rows []siteRow
 	receivers := p.pollution()
 	for m := range p.Methods() {
-		if callers != nil && !callers.has(m.ID()) {
+		if callers != nil && !callers.Has(m.ID()) {
 			continue
 		}
 		for site := range m.CallSites() {

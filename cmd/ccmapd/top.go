@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 )
 
 const topLong = `Top lists the methods of a profile, the hottest first.
@@ -96,11 +97,11 @@ func amountsOf(m ccmap.MethodProfile) amounts { return amounts{m.Self(), m.Cumul
 
 // topRows returns the methods of a set that were sampled, in order. A nil set
 // means all methods.
-func topRows(p *profile, methods methodSet, by string) []methodRow {
+func topRows(p *profile, methods query.Methods, by string) []methodRow {
 	var rows []methodRow
 	window, windowed := p.window()
 	for m := range p.Methods() {
-		if methods != nil && !methods.has(m.ID()) || m.Total().IsZero() {
+		if methods != nil && !methods.Has(m.ID()) || m.Total().IsZero() {
 			continue
 		}
 		row := methodRow{method: m.Method(), amounts: amountsOf(m)}

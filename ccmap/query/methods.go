@@ -1,0 +1,206 @@
+package query
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Methods is a set of methods of one name table. Its index is a ccmap.MethodID.
+type Methods []bool
+
+// Has reports whether a method is in the set.
+func (s Methods) Has(id ccmap.MethodID) bool { return uint64(id) < uint64(len(s)) && s[id] }
+
+// IDs returns the methods of the set, in the order of their ids.
+func (s Methods) IDs() []ccmap.MethodID {
+	var ids []ccmap.MethodID
+	for id, in := range s {
+		if in {
+			ids = append(ids, ccmap.MethodID(id))
+		}
+	}
+	return ids
+}
+
+// Names returns the different names in the set, sorted. Methods of one name may have
+// several signatures.
+func (s Methods) Names(names *ccmap.Names) []string {
+	var list []string
+	for _, id := range s.IDs() {
+		list = append(list, names.At(id).Name)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Select returns the methods whose names match.
+func Select(names *ccmap.Names, match func(name string) bool) Methods {
+	set := make(Methods, names.Len())
+	for i := range set {
+		set[i] = match(names.At(ccmap.MethodID(i)).Name)
+	}
+	return set
+}
+
+// Named returns the methods of one name, whatever their signatures. The text is the
+// name, or an end of it that only one name has: "Server.handle" for
+// "main.(*Server).handle". The error is a [NameError].
+func Named(names *ccmap.Names, text string) (Methods, error) {
+	name, err := resolve(names, text)
+	if err != nil {
+		return nil, err
+	}
+	return Select(names, func(s string) bool { return s == name }), nil
+}
+
+// Matching returns the methods that a regular expression matches anywhere in their
+// names. The error is a [NameError] if there are none.
+func Matching(names *ccmap.Names, re *regexp.Regexp) (Methods, error) {
+	set := Select(names, re.MatchString)
+	if !slices.Contains(set, true) {
+		return nil, &NameError{Text: re.String(), Pattern: true}
+	}
+	return set, nil
+}
+
+// NameError says that a text stands for no method, or for several.
+type NameError struct {
+	Text    string
+	Pattern bool     // Text is a regular expression
+	Found   []string // names that Text may stand for, sorted; empty if there are none
+	Near    []string // if Found is empty: names that are like Text, the likest first
+}
+
+func (e *NameError) Error() string {
+	switch {
+	case e.Pattern:
+		return fmt.Sprintf("no method matches %q", e.Text)
+	case len(e.Found) > 0:
+		return fmt.Sprintf("%d methods are called %q", len(e.Found), e.Text)
+	}
+	return fmt.Sprintf("no method %q in the profile", e.Text)
+}
+
+// resolve returns the one full name that text stands for. If several names end in it,
+// the one that is written in the same way wins: "T.f" is main.T.f, and not
+// main.(*T).f, the wrapper through which an interface calls it.
+func resolve(names *ccmap.Names, text string) (string, error) {
+	all := AllNames(names)
+	if _, found := slices.BinarySearch(all, text); found {
+		return text, nil
+	}
+	plain := plainName(text)
+	var found, asWritten []string
+	for _, name := range all {
+		if hasNameSuffix(plainName(name), plain) {
+			found = append(found, name)
+		}
+		if hasNameSuffix(name, text) {
+			asWritten = append(asWritten, name)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return "", &NameError{Text: text, Near: nearNames(all, text)}
+	case len(found) == 1:
+		return found[0], nil
+	case len(asWritten) == 1:
+		return asWritten[0], nil
+	}
+	return "", &NameError{Text: text, Found: found}
+}
+
+// AllNames returns the different names of all methods, sorted.
+func AllNames(names *ccmap.Names) []string {
+	all := make([]string, names.Len())
+	for i := range all {
+		all[i] = names.At(ccmap.MethodID(i)).Name
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Compare orders methods by name and signature. ccmap.NoMethod comes first.
+func Compare(names *ccmap.Names, a, b ccmap.MethodID) int {
+	if a == b || a == ccmap.NoMethod || b == ccmap.NoMethod {
+		return cmp.Compare(b, a) // NoMethod is the highest id
+	}
+	x, y := names.At(a), names.At(b)
+	return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Signature, y.Signature))
+}
+
+// plainName removes the parts of a Go name that people leave out: the parentheses and
+// the star of a receiver, and type arguments.
+func plainName(name string) string {
+	name, rest, generic := strings.Cut(name, "[")
+	if generic {
+		name += rest[strings.LastIndexByte(rest, ']')+1:]
+	}
+	return receiverMarks.Replace(name)
+}
+
+var receiverMarks = strings.NewReplacer("(*", "", "(", "", ")", "")
+
+// hasNameSuffix reports whether name ends in suffix at the start of a package, type or
+// method.
+func hasNameSuffix(name, suffix string) bool {
+	head, found := strings.CutSuffix(name, suffix)
+	return found && suffix != "" && (head == "" || strings.HasSuffix(head, ".") || strings.HasSuffix(head, "/"))
+}
+
+// nearNames returns the names that contain text, or whose last component is a few
+// typing errors from its last component, the nearest first.
+func nearNames(all []string, text string) []string {
+	text = strings.ToLower(plainName(text))
+	last := lastComponent(text)
+	type near struct {
+		name     string
+		distance int
+	}
+	var found []near
+	for _, name := range all {
+		plain := strings.ToLower(plainName(name))
+		distance := editDistance(lastComponent(plain), last)
+		if strings.Contains(plain, text) || distance <= (len(last)+1)/3 {
+			found = append(found, near{name, distance})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b near) int { return cmp.Compare(a.distance, b.distance) })
+	sorted := make([]string, len(found))
+	for i, n := range found {
+		sorted[i] = n.name
+	}
+	return sorted
+}
+
+// lastComponent returns the text after the last dot or slash.
+func lastComponent(name string) string { return name[strings.LastIndexAny(name, "./")+1:] }
+
+// editDistance counts the bytes to insert, delete or replace between a and b
+// (Levenshtein). It compares the first 64 bytes of each.
+func editDistance(a, b string) int {
+	const most = 64
+	a, b = a[:min(len(a), most)], b[:min(len(b), most)]
+	row := make([]int, len(b)+1) // row[j]: distance of a[:i] and b[:j]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

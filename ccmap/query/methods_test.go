@@ -1,0 +1,143 @@
+package query
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+func namesOf(names ...string) *ccmap.Names {
+	table := ccmap.NewNames()
+	for _, name := range names {
+		table.Intern(ccmap.Method{Name: name})
+	}
+	return table
+}
+
+var exampleNames = []string{
+	"main.main", "main.(*Server).handle", "main.(*Client).handle", "net/http.(*conn).serve",
+	"example.com/x/server.Map[go.shape.int]", "example.com/x/server.Map[go.shape.string].func1", "type:.eq.main.T",
+	"main.Observer.handler",
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	names := namesOf(exampleNames...)
+	for text, want := range map[string]string{
+		"main.main":                "main.main",
+		"main":                     "main.main",
+		"Server.handle":            "main.(*Server).handle",
+		"(*Server).handle":         "main.(*Server).handle",
+		"http.conn.serve":          "net/http.(*conn).serve",
+		"net/http.(*conn).serve":   "net/http.(*conn).serve",
+		"serve":                    "net/http.(*conn).serve",
+		"server.Map":               "example.com/x/server.Map[go.shape.int]",
+		"Map.func1":                "example.com/x/server.Map[go.shape.string].func1",
+		"type:.eq.main.T":          "type:.eq.main.T",
+		"example.com/x/server.Map": "example.com/x/server.Map[go.shape.int]",
+	} {
+		got, err := resolve(names, text)
+		if err != nil || got != want {
+			t.Errorf("resolve(%q) = %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// TestResolveAsWritten: a method of a value has a wrapper for its pointer.
+func TestResolveAsWritten(t *testing.T) {
+	t.Parallel()
+	names := namesOf("main.T.f", "main.(*T).f", "main.U.g", "x.U.g")
+	for text, want := range map[string]string{"T.f": "main.T.f", "(*T).f": "main.(*T).f", "U.g": "", "f": ""} {
+		got, err := resolve(names, text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("resolve(%q) = %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestResolveErrors(t *testing.T) {
+	t.Parallel()
+	names := namesOf(exampleNames...)
+	for text, want := range map[string]struct {
+		message     string
+		found, near []string
+	}{
+		"handle":      {`2 methods are called "handle"`, []string{"main.(*Client).handle", "main.(*Server).handle"}, nil},
+		"Server.hand": {`no method "Server.hand" in the profile`, nil, []string{"main.(*Server).handle", "main.Observer.handler"}},
+		"srve":        {`no method "srve" in the profile`, nil, []string{"net/http.(*conn).serve"}},
+		"quux":        {`no method "quux" in the profile`, nil, []string{}},
+	} {
+		_, err := resolve(names, text)
+		var e *NameError
+		if !errors.As(err, &e) || err.Error() != want.message || e.Text != text {
+			t.Errorf("resolve(%q): error %v, want %q", text, err, want.message)
+			continue
+		}
+		if !slices.Equal(e.Found, want.found) || !slices.Equal(e.Near, want.near) {
+			t.Errorf("resolve(%q): found %q, near %q; want %q, %q", text, e.Found, e.Near, want.found, want.near)
+		}
+	}
+	if _, err := resolve(names, ""); !errors.As(err, new(*NameError)) {
+		t.Errorf("of no text: %v", err)
+	}
+}
+
+func TestMatching(t *testing.T) {
+	t.Parallel()
+	names := namesOf(exampleNames...)
+	set, err := Matching(names, regexp.MustCompile(`\.handle$`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []ccmap.MethodID{ccmap.FirstID + 1, ccmap.FirstID + 2}; !slices.Equal(set.IDs(), want) {
+		t.Errorf("methods that match = %v, want %v", set.IDs(), want)
+	}
+	if set.Has(ccmap.NoMethod) {
+		t.Error("the set has NoMethod")
+	}
+	var e *NameError
+	if _, err := Matching(names, regexp.MustCompile("xyz")); !errors.As(err, &e) || !e.Pattern || err.Error() != `no method matches "xyz"` {
+		t.Errorf("an expression that matches nothing: %v", err)
+	}
+}
+
+// Methods of one name may have several signatures.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	for _, m := range []ccmap.Method{{Name: "x.f", Signature: "int"}, {Name: "x.g"}, {Name: "x.f", Signature: "string"}} {
+		names.Intern(m)
+	}
+	set, err := Named(names, "f")
+	if want := []ccmap.MethodID{ccmap.FirstID, ccmap.FirstID + 2}; err != nil || !slices.Equal(set.IDs(), want) {
+		t.Errorf("methods = %v, %v, want %v", set.IDs(), err, want)
+	}
+	if got := set.Names(names); !slices.Equal(got, []string{"x.f"}) {
+		t.Errorf("names = %q", got)
+	}
+}
+
+// TestEditDistance: a metric, bounded by the number of edits that were made.
+func TestEditDistance(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[abc]{0,8}`)
+		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
+		ab := editDistance(a, b)
+		switch {
+		case (ab == 0) != (a == b):
+			t.Errorf("distance of %q and %q = %d", a, b, ab)
+		case ab != editDistance(b, a):
+			t.Errorf("distance of %q and %q is not symmetric", a, b)
+		case editDistance(a, c) > ab+editDistance(b, c):
+			t.Errorf("triangle inequality: %q %q %q", a, b, c)
+		case editDistance(a+b, b) > len(a):
+			t.Errorf("distance of %q and %q is over %d deletions", a+b, b, len(a))
+		}
+	})
+}
