@@ -23,7 +23,7 @@ import (
 // error in writing it still stands. A new file is for its owner alone; a
 // replaced one keeps its owner and permissions, as far as the process may set them.
 // Temporary files of processes that were killed are removed by the next WriteFile to
-// the directory.
+// the directory, once they are a day old where other machines may write to it.
 //
 // A stream ([IsStream]) is written into as it is. Errors name the file.
 func WriteFile(path string, s *ccmap.Snapshot) error {

@@ -36,7 +36,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	}
 	defer dir.Close()
 	if dir != nil {
-		collect(dir)
+		collect(dir, isShared(dir))
 	}
 	f, err := createTemp(filepath.Dir(path))
 	if err != nil {
@@ -123,20 +123,39 @@ const (
 	// Any user may fill /tmp.
 	mostNames = 1 << 16
 
-	// longestWrite is how long a writer may live that holds no lock, because its file
-	// system has none.
+	// longestWrite is how long a writer may live whose lock cannot be seen, because its
+	// file system has none or does not tell other machines.
 	longestWrite = 24 * time.Hour
 )
 
+// isShared reports whether programs on other machines may write to a directory. Their
+// locks may be unknown here: NFS mounted with local_lock (nfs(5)), 9p and FUSE keep locks
+// to each machine. File systems that are not known to be of one machine count as shared.
+func isShared(dir *os.File) bool {
+	var s unix.Statfs_t
+	return unix.Fstatfs(int(dir.Fd()), &s) != nil || !isOfOneMachine(int64(s.Type))
+}
+
+// isOfOneMachine reports whether all programs that use a file system run on this kernel,
+// which then knows all of their locks.
+func isOfOneMachine(kind int64) bool {
+	switch kind {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+		unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
 // collect removes the temporary files in a directory whose writers are dead. It
 // reports no error: the new file does not depend on it.
-func collect(dir *os.File) {
+func collect(dir *os.File, shared bool) {
 	const batch = 1024
 	for range mostNames / batch {
 		names, err := dir.Readdirnames(batch)
 		for _, name := range names {
 			if isTemp(name) {
-				collectOne(int(dir.Fd()), name)
+				collectOne(int(dir.Fd()), name, shared)
 			}
 		}
 		if err != nil {
@@ -146,9 +165,10 @@ func collect(dir *os.File) {
 }
 
 // collectOne removes a temporary file if its writer is dead: the lock on it is free
-// then, whichever container or machine the writer was in. It leaves files of other users,
+// then, whichever container the writer was in. Where a lock proves nothing, in a shared
+// directory or without locks, the file must be old, too. It leaves files of other users,
 // unless this one is root, and all that is not a regular file.
-func collectOne(dir int, name string) {
+func collectOne(dir int, name string, shared bool) {
 	var s unix.Stat_t
 	if unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW) != nil || s.Mode&unix.S_IFMT != unix.S_IFREG {
 		return
@@ -164,7 +184,7 @@ func collectOne(dir int, name string) {
 	switch err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return
-	case err != nil && time.Since(time.Unix(s.Mtim.Unix())) < longestWrite:
+	case (err != nil || shared) && time.Since(time.Unix(s.Mtim.Unix())) < longestWrite:
 		return
 	}
 	_ = unix.Unlinkat(dir, name, 0)

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -165,6 +167,58 @@ func TestCollectLeavesOthersFiles(t *testing.T) {
 	}
 	if kept, _ := os.ReadFile(victim); string(kept) != "keep" {
 		t.Errorf("a link was followed: %q", kept)
+	}
+}
+
+// TestCollectWaitsForOtherMachines: in a directory that other machines may write to, a
+// free lock says nothing about a writer, so that its file has to be old, too.
+func TestCollectWaitsForOtherMachines(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		shared bool
+		age    time.Duration
+		stays  bool
+	}{
+		{false, 0, false},
+		{true, 0, true},
+		{true, longestWrite - time.Hour, true},
+		{true, longestWrite + time.Hour, false},
+	} {
+		path := filepath.Join(t.TempDir(), fmt.Sprintf(tempFormat, 1))
+		written := time.Now().Add(-test.age)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, written, written)); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := openDir(filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		collect(dir, test.shared)
+		if stays := len(temps(t, dir.Name())) == 1; stays != test.stays {
+			t.Errorf("shared: %v, written %v ago: it stays: %v", test.shared, test.age, stays)
+		}
+	}
+}
+
+// TestSharedFileSystems: locks are believed on file systems of this machine alone.
+func TestSharedFileSystems(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[int64]bool{
+		unix.EXT4_SUPER_MAGIC: false, unix.TMPFS_MAGIC: false, unix.OVERLAYFS_SUPER_MAGIC: false,
+		unix.NFS_SUPER_MAGIC: true, unix.SMB2_SUPER_MAGIC: true, unix.FUSE_SUPER_MAGIC: true, unix.V9FS_MAGIC: true, 0x47504653: true, // GPFS
+	} {
+		if got := !isOfOneMachine(kind); got != want {
+			t.Errorf("file system %#x is shared: %v", kind, got)
+		}
+	}
+	memory, err := openDir("/dev/shm") // a tmpfs
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	if isShared(memory) {
+		t.Errorf("%s is shared", memory.Name())
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 
 // IsStream reports whether what is written to path goes elsewhere, so that no file may
 // take its place: a pipe, a terminal or another character device, or a descriptor that
-// this process was started with, such as /dev/fd/3. A symbolic link to a pipe or device
-// is a stream, too, if the link belongs to this user or to root.
+// this process was started with, such as /dev/fd/3 and /dev/stderr. A symbolic link to one
+// of these is a stream, too, if the link belongs to this user or to root.
 func IsStream(path string) bool {
-	if fd, ok := descriptor(path); ok {
+	if fd, ok := Descriptor(path); ok {
 		return isInherited(fd)
 	}
 	_, ok := deviceAt(path)
@@ -40,7 +40,7 @@ func writeStream(path string, write func(io.Writer) error) error {
 }
 
 func openStream(path string) (*os.File, error) {
-	if fd, ok := descriptor(path); ok {
+	if fd, ok := Descriptor(path); ok {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return nil, err
@@ -50,16 +50,40 @@ func openStream(path string) (*os.File, error) {
 	return openDevice(path)
 }
 
-// descriptor returns the descriptor that path means, if it means one: /dev/fd is a link
-// to /proc/self/fd.
-func descriptor(path string) (int, bool) {
-	fd, err := strconv.ParseUint(filepath.Base(path), 10, 31)
-	if err != nil {
-		return 0, false
+// Descriptor returns the descriptor of this process that path means, if it means one:
+// /dev/fd is a link to /proc/self/fd, and /dev/stderr is a link to a name in it. Links
+// that belong to this user or to root are followed.
+func Descriptor(path string) (fd int, ok bool) {
+	own, err := os.Stat("/proc/self/fd")
+	const mostLinks = 40 // as many as the kernel follows
+	for range mostLinks {
+		if err != nil {
+			return 0, false
+		}
+		var dir fs.FileInfo
+		if dir, err = os.Stat(filepath.Dir(path)); err == nil && os.SameFile(dir, own) {
+			fd, err := strconv.ParseUint(filepath.Base(path), 10, 31)
+			return int(fd), err == nil
+		}
+		path, err = readTrusted(path)
 	}
-	dir, err1 := os.Stat(filepath.Dir(path))
-	own, err2 := os.Stat("/proc/self/fd")
-	return int(fd), err1 == nil && err2 == nil && os.SameFile(dir, own)
+	return 0, false
+}
+
+// readTrusted returns where a symbolic link leads that belongs to this user or to root.
+func readTrusted(link string) (string, error) {
+	entry, err := os.Lstat(link)
+	if err != nil {
+		return "", err
+	}
+	if !isTrusted(entry) {
+		return "", fs.ErrPermission
+	}
+	target, err := os.Readlink(link)
+	if err == nil && !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(link), target)
+	}
+	return target, err
 }
 
 // isInherited reports whether the process was started with a descriptor: those that it

@@ -37,6 +37,9 @@ func checkOutputs(patterns []string) error {
 		if isNameless(pattern) {
 			continue
 		}
+		if err := checkDescriptor(pattern); err != nil {
+			return err
+		}
 		if info, err := os.Stat(pattern); err == nil && info.IsDir() {
 			return usagef("output %s is a directory", pattern)
 		}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -205,6 +207,68 @@ func TestStreams(t *testing.T) {
 		r := runEngines(t, []engine{fakeEngine(false)}, commandLine(line, file, "")...)
 		if info, err := os.Stat(os.DevNull); r.code != exitOK || err != nil || info.Mode()&os.ModeCharDevice == 0 {
 			t.Errorf("ccmapd %s: exit code %d, %s, /dev/null is %v", line, r.code, r.stderr, info.Mode())
+		}
+	}
+}
+
+// TestDescriptors: a profile goes to the descriptor that a name leads to, whatever that
+// is open to.
+func TestDescriptors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := writeFiles(t, dir)["json"]
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	to := func(target, name string) string {
+		if err := errors.Join(os.MkdirAll(link, 0o700), os.Symlink(target, filepath.Join(link, name))); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(link, name)
+	}
+	for out, fd := range map[string]int{
+		"/dev/stdout": 1, to("/dev/stdout", "out"): 1, to("/dev/fd/1", "one"): 1, to("out", "again"): 1,
+		"/dev/stderr": 2, to("/dev/stderr", "err"): 2, "/dev/fd/2": 2,
+		"/dev/fd/3": 3, to("/dev/fd/3", "three"): 3, "/proc/self/fd/3": 3, to("/dev/fd/3", "three.json"): 3,
+	} {
+		for _, line := range []string{"convert FILE OUT", "merge FILE -o OUT", "attach 42 -q -o OUT"} {
+			if !strings.HasSuffix(out, ".json") {
+				line += " --to json"
+			}
+			name := "ccmapd"
+			if strings.HasPrefix(line, "attach") {
+				name = fakeName
+			}
+			got, err := os.Create(filepath.Join(t.TempDir(), "got"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer got.Close()
+			var said bytes.Buffer
+			cmd := exec.Command(name, commandLine(line, file, out)...)
+			cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, make([]*os.File, 1)
+			switch fd {
+			case 1:
+				cmd.Stdout = got
+			case 2:
+				cmd.Stderr = got
+			case 3:
+				cmd.ExtraFiles[0] = got
+			}
+			err = cmd.Run()
+			text, readErr := os.ReadFile(got.Name())
+			if err != nil || readErr != nil || !bytes.Contains(text, want[:20]) {
+				t.Errorf("ccmapd %s to %s: %v, %v, descriptor %d got %.60q; %s", line, out, err, readErr, fd, text, &said)
+			}
+		}
+	}
+	for _, line := range []string{"convert FILE OUT --to json", "merge FILE -o OUT --to json", "attach 42 -o OUT"} {
+		const unused = "/dev/fd/987654"
+		r := runEngines(t, []engine{fakeEngine(false)}, commandLine(line, file, unused)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, "started without a descriptor 987654") {
+			t.Errorf("ccmapd %s to %s: exit code %d, %s", line, unused, r.code, r.stderr)
 		}
 	}
 }

@@ -35,18 +35,23 @@ func registerTo(cmd *cobra.Command, to *choice) {
 // stdoutName is how standard output is called where profiles are listed.
 const stdoutName = "standard output"
 
+// isStdout reports whether an output is standard output: '-', or a name without a format
+// that leads there, such as /dev/stdout.
 func isStdout(path string) bool {
-	return path == stdPath || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1"
+	fd, ok := export.Descriptor(path)
+	return path == stdPath || ok && fd == syscall.Stdout && !hasFormat(path)
+}
+
+// hasFormat reports whether the name of an output gives its format.
+func hasFormat(path string) bool {
+	_, _, err := export.FormatOf(path)
+	return err == nil
 }
 
 // isNameless reports whether an output has no name that gives a format: standard
 // output, a pipe or a device.
 func isNameless(path string) bool {
-	if isStdout(path) {
-		return true
-	}
-	_, _, err := export.FormatOf(path)
-	return err != nil && export.IsStream(path)
+	return isStdout(path) || !hasFormat(path) && export.IsStream(path)
 }
 
 // formatNamed returns the format that --to names, 0 if it does not.
@@ -65,6 +70,9 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 	if isStdout(path) {
 		name = stdoutName
 	}
+	if err := checkDescriptor(path); err != nil {
+		return output{}, err
+	}
 	switch {
 	case isNameless(path) && format == 0:
 		return output{}, usagef("%s has no name that gives a format: say --to pprof, xml, json or folded", name)
@@ -79,6 +87,14 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 		return output{}, usagef("output %s: %w", path, err)
 	}
 	return output{path: path}, nil
+}
+
+// checkDescriptor refuses an output that means a descriptor which nobody has opened.
+func checkDescriptor(path string) error {
+	if fd, ok := export.Descriptor(path); ok && !export.IsStream(path) {
+		return usagef("output %s: ccmapd was started without a descriptor %d", path, fd)
+	}
+	return nil
 }
 
 // writes returns the format of the output.

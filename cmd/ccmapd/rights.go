@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
@@ -35,7 +36,8 @@ func (env *environment) confine(cmd *cobra.Command, args []string) error {
 	return env.process.Keep(privilege.Files)
 }
 
-// outputsOf returns the files that a command which reads profiles writes.
+// outputsOf returns the files that a command which reads profiles writes. Descriptors that
+// it was started with are open already.
 func outputsOf(cmd *cobra.Command, args []string) []string {
 	var outputs []string
 	switch cmd.Name() {
@@ -44,7 +46,10 @@ func outputsOf(cmd *cobra.Command, args []string) []string {
 	case "merge":
 		outputs = []string{cmd.Flag("output").Value.String()}
 	}
-	return slices.DeleteFunc(slices.Clone(outputs), isStdout)
+	return slices.DeleteFunc(slices.Clone(outputs), func(path string) bool {
+		_, isDescriptor := export.Descriptor(path)
+		return isDescriptor || path == stdPath
+	})
 }
 
 // explainStart adds a remedy to an error in lowering capabilities.

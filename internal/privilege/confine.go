@@ -75,9 +75,8 @@ func confineFiles(outputs []string) error {
 }
 
 // rulesFor permits writing to an output: into a named pipe or a device, or else to the
-// directory of the file, in which a temporary file is made first. Descriptors that the
-// process was started with, /dev/fd/3, need no permission. Without a directory the
-// output is found missing later, by an error that names it.
+// directory of the file, in which a temporary file is made first. Without a directory
+// the output is found missing later, by an error that names it.
 func rulesFor(output string) []landlock.Rule {
 	if target, err := filepath.EvalSymlinks(output); err == nil && isStream(target) {
 		return []landlock.Rule{landlock.PathAccess(ll.AccessFSWriteFile, target)}
