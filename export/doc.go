@@ -30,7 +30,7 @@
 // bounds as well. "Burst calls" are points of [ccmap.OriginBurst] and
 // [ccmap.PointCall], restored exactly; sampled and imported ones are lost. "Top":
 // Receiver is kept of methods that a sample was taken in or a burst call has
-// reached. README.md has the schemas.
+// reached. docs/formats.md has the schemas.
 //
 // Everything here may be called from any goroutine.
 package export

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ccmapd with file capabilities, as the README says to make it, on behalf of a user
+// A ccmapd with file capabilities, as docs/permissions.md says to make it, on behalf of a user
 // who has none.
 
 // nobody is that user.
@@ -62,7 +62,7 @@ func copyPublic(t *testing.T, program string) string {
 	return file
 }
 
-// setcap copies a program and gives the copy the capabilities that the README names: in
+// setcap copies a program and gives the copy the capabilities that docs/permissions.md names: in
 // effect as it starts (effective 1), or only permitted (0).
 func setcap(t *testing.T, program string, effective uint32) string {
 	t.Helper()

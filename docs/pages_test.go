@@ -1,0 +1,245 @@
+// Package docs holds the pages of the documentation. Its tests keep them true: every
+// command in a block of output is run again, and every link must lead somewhere.
+package docs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the output of the commands into the pages")
+
+// burning is the variable by which the test binary becomes the target of TestLive.
+const burning = "CCMAPD_DOCS_BURN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(burning) != "" {
+		for numbers := make([]int, 1000); ; {
+			for i := range numbers {
+				numbers[i] = i * 7919 % 1000
+			}
+			sort.Sort(sort.IntSlice(numbers))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// pages returns all pages of the repository, relative to this folder.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"../*.md", "*.md", "*/*.md", "../testdata/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// TestOutputs runs the commands of every block that begins with a command on profiles,
+// in a folder with the profiles of session/, and compares what they print with the page.
+// A last line "…" stands for the rest of a command's output. To write the outputs anew:
+//
+//	go test ./docs -run TestOutputs -update
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	build(t, filepath.Join(bin, "ccmapd"), "./cmd/ccmapd")
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		work := t.TempDir()
+		copySession(t, work)
+		changed := blocks.ReplaceAllStringFunc(string(text), func(block string) string {
+			again := "```text\n" + rerun(t, bin, work, strings.TrimSuffix(strings.TrimPrefix(block, "```text\n"), "```")) + "```"
+			if again != block && !*update {
+				t.Errorf("%s: commands now print:\n%s", page, again)
+			}
+			return again
+		})
+		if *update && changed != string(text) {
+			if err := os.WriteFile(page, []byte(changed), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// blocks matches blocks of commands on profiles.
+var blocks = regexp.MustCompile("(?m)^```text\n\\$ ccmapd (?:top|contexts|sites|receivers|points|query|overlap|diff|convert|merge) (?:.*\n)*?```")
+
+// rerun runs the commands of a block and returns the block with the present output.
+func rerun(t *testing.T, bin, work, block string) string {
+	t.Helper()
+	var again strings.Builder
+	for _, part := range strings.SplitAfter("\n"+block, "\n$ ")[1:] {
+		command, old, _ := strings.Cut(strings.TrimSuffix(part, "$ "), "\n")
+		out := strings.Join(output(t, bin, work, command), "\n") + "\n"
+		if rest, cut := strings.CutSuffix(old, "…\n"); cut && !strings.HasSuffix(rest, " ") {
+			lines := strings.SplitAfter(out, "\n")
+			out = strings.Join(lines[:min(strings.Count(rest, "\n"), len(lines))], "") + "…\n"
+		}
+		fmt.Fprintf(&again, "$ %s\n%s", command, out)
+	}
+	return again.String()
+}
+
+// output runs a command as a shell does and returns its lines, without spaces at their
+// ends.
+func output(t *testing.T, bin, work, command string) []string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = work
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", command, err, out)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+func build(t *testing.T, out, pkg string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-o", out, pkg)
+	cmd.Dir = ".."
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, text)
+	}
+}
+
+func copySession(t *testing.T, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS("session")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLive runs the first command of the session, "attach", on a program of the same
+// name. Numbers and methods differ from run to run; every other line of the page must come.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	build(t, filepath.Join(work, "ccmapd"), "./cmd/ccmapd")
+	target := burn(t, filepath.Join(work, "fortio"))
+	text, err := os.ReadFile("getting-started.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?m)^\\$ ccmapd attach [0-9]+ -d 15s (.*)\n((?:.*\n)*?)```").FindStringSubmatch(string(text))
+	if block == nil {
+		t.Fatal("the page has no attach")
+	}
+	got := skeleton(output(t, work, work, fmt.Sprintf("ccmapd attach %d -d 3s %s", target, block[1])))
+	for _, want := range skeleton(strings.Split(block[2], "\n")) {
+		i := slices.Index(got, want)
+		if i < 0 {
+			t.Fatalf("attach does not print %q after the lines before it; left are:\n%s", want, strings.Join(got, "\n"))
+		}
+		got = got[i+1:]
+	}
+}
+
+// burn starts a program that sorts until the test ends, and returns its process id.
+func burn(t *testing.T, path string) int {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(self, path); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path)
+	cmd.Env = append(os.Environ(), burning+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+var numbers = regexp.MustCompile("[0-9][0-9.,:]*(ns|µs|ms|s|%)?")
+
+// skeleton returns the lines of a report without the rows of its table, each up to its
+// first comma or semicolon, with "#" for numbers and single spaces.
+func skeleton(report []string) []string {
+	var lines []string
+	rows := false
+	for _, line := range report {
+		if rows = rows && line != ""; rows || line == "" {
+			continue
+		}
+		rows = strings.HasPrefix(strings.TrimSpace(line), "flat ")
+		line, _, _ = strings.Cut(line, "; ")
+		line, _, _ = strings.Cut(line, ", ")
+		lines = append(lines, strings.Join(strings.Fields(numbers.ReplaceAllString(line, "#")), " "))
+	}
+	return lines
+}
+
+var (
+	links    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headings = regexp.MustCompile("(?m)^#+ (.*)$")
+	dropped  = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+)
+
+// TestLinks follows the links of every page within the repository, to files and headings.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range links.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			file, heading, _ := strings.Cut(link[1], "#")
+			if to := filepath.Join(filepath.Dir(page), file); file == "" {
+				follow(t, page, page, heading)
+			} else {
+				follow(t, page, to, heading)
+			}
+		}
+	}
+}
+
+// follow fails if a file is missing, or has no such heading.
+func follow(t *testing.T, page, to, heading string) {
+	t.Helper()
+	if _, err := os.Stat(to); err != nil {
+		t.Errorf("%s: link to %s: %v", page, to, err)
+		return
+	}
+	if heading == "" {
+		return
+	}
+	text, err := os.ReadFile(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headings.FindAllStringSubmatch(string(text), -1) {
+		anchor := strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")
+		if anchor == heading {
+			return
+		}
+	}
+	t.Errorf("%s: %s has no heading #%s", page, to, heading)
+}
