@@ -27,7 +27,7 @@ type exportCall struct {
 
 func (c exportCall) String() string { return fmt.Sprintf("%s.%s%v", c.guest, c.function, c.params) }
 
-// exportCalls are those of the small guests that end.
+// exportCalls are the calls of the small guests that end.
 var exportCalls = []exportCall{
 	{"fib", "fib", []uint64{12}, 1},
 	{"mutual", "even", []uint64{9}, 1},
@@ -35,20 +35,20 @@ var exportCalls = []exportCall{
 	{"multivalue", "divmod", []uint64{27, 4}, 1},
 	{"indirect", "run", []uint64{50}, 1},
 	{"matrix", "run", []uint64{6, 2}, 1},
-	{"callback", "run", []uint64{2}, 97}, // fewer than any $work has
+	{"callback", "run", []uint64{2}, 97}, // less work than any $work does
 	{"brtable", "classify", []uint64{3}, 1},
 	{"tailcalls", "even", []uint64{9}, 1},
 	{"tailcalls", "sum", []uint64{9}, 1},
 }
 
-// runtimes are the features that runtimes may have and safe points make use of.
+// runtimes are features of runtimes that safe points use.
 var runtimes = map[string]api.CoreFeatures{
 	"v1":    api.CoreFeaturesV1,
 	"v2":    api.CoreFeaturesV2,
 	"tails": api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall,
 }
 
-// exactCase is a call on a runtime that has features, of which safe points make use.
+// exactCase is a call on a runtime with some of the features that safe points use.
 type exactCase struct {
 	exportCall
 	features api.CoreFeatures
@@ -68,8 +68,8 @@ func exactCases() map[string]exactCase {
 	return cases
 }
 
-// Where a sample is taken at every safe point, each activation that reaches one, or calls
-// another that does, is counted once, in its context, and no other.
+// With a sample at every safe point, each activation that reaches one, or calls another
+// that does, is counted once, in its context and no other.
 func TestActivationsAreExact(t *testing.T) {
 	t.Parallel()
 	for name, c := range exactCases() {
@@ -94,8 +94,8 @@ func TestActivationsAreExact(t *testing.T) {
 	}
 }
 
-// However rarely samples are taken, and however many are dropped, no context has more
-// activations than there were.
+// However rarely samples are taken, and however many are dropped, no context counts more
+// activations than it had.
 func TestActivationsNeverExceedTheTrueOnes(t *testing.T) {
 	t.Parallel()
 	for _, c := range exportCalls {
@@ -122,8 +122,8 @@ func TestActivationsNeverExceedTheTrueOnes(t *testing.T) {
 	}
 }
 
-// An entry that makes a tail call is not found again at its end, by a mark that comes
-// late: another activation has taken its place.
+// An entry that makes a tail call is not counted again at its end, by a late mark:
+// another activation has taken its place.
 func TestMarkBehindTailCall(t *testing.T) {
 	t.Parallel()
 	const calls, n = 20000, 900
@@ -156,8 +156,9 @@ func TestMarkBehindTailCall(t *testing.T) {
 	}
 }
 
-// A guest that enters a function while it is marked may overwrite Limit. However that ends,
-// Limit is never less than what samples have seen, or new activations passed for those.
+// A guest that enters a function while it is marked may overwrite Limit. Limit is never
+// less than the number of activations that samples have seen, or new ones would count as
+// seen.
 func TestLostLimit(t *testing.T) {
 	t.Parallel()
 	p := newProfile(t, everySafePoint(1), compiling())

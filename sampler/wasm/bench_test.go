@@ -14,15 +14,15 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
-// mutual returns a sampled instance whose stack can be made as deep as wanted.
+// mutual returns a sampled instance with a stack of any depth.
 func (p *profile) mutual() (guest api.Module, even api.Function) {
 	provide(p, context.Background(), p.runtime, reenter)
 	guest = p.instantiate(p.compile(guests.Small("mutual")))
 	return guest, guest.ExportedFunction("even")
 }
 
-// A sample at every safe point of a recursion: all that is new is one frame, and the
-// caller where the walk stops; wazero unwinds the whole stack each time.
+// BenchmarkSample samples every safe point of a recursion. Only one frame is new, with
+// the caller where the walk stops. wazero unwinds the whole stack each time.
 func BenchmarkSample(b *testing.B) {
 	for _, depth := range []int{10, 60, 1000} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
@@ -43,7 +43,7 @@ func BenchmarkSample(b *testing.B) {
 	}
 }
 
-// An entry from the host, with the listener on it and without.
+// BenchmarkEntry times an entry from the host, with and without the listener.
 func BenchmarkEntry(b *testing.B) {
 	b.Run("profiled=false", func(b *testing.B) {
 		_, plain := newPlain(b, guests.Small("mutual"))
@@ -65,7 +65,7 @@ func enter(b *testing.B, even api.Function) {
 	}
 }
 
-// What the marker does at a mark.
+// BenchmarkMark times the marker's work at a mark.
 func BenchmarkMark(b *testing.B) {
 	for _, instances := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
@@ -84,8 +84,8 @@ func BenchmarkMark(b *testing.B) {
 	}
 }
 
-// In the steady state a sample allocates nothing: neither a walk, nor an entry and
-// what is noted before the calls of imports.
+// In the steady state no sample allocates: neither walks, nor entries, nor notes before
+// calls of imports.
 func TestSamplesAllocateNothing(t *testing.T) {
 	o := everySafePoint(1)
 	o.Sink = sampler.Sink{Queue: queue.New(queue.Options{RingWords: 1 << 16})}

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// collector collects garbage in place of Go's runtime, which would stop the world at
-// moments when a guest is in native code and may stay there for long. The runtime's
-// pace is the process's own, and a world that is to stop waits for the guests of every
-// profiler: so all that collect share one.
+// collector collects garbage in place of Go's runtime, which would stop the world while a
+// guest is in native code and may stay there for long. The runtime's pace is a setting of
+// the process, and a collection waits for the guests of every profiler. So all profilers
+// share one collector.
 //
-//	staying        how many want guests to stay at their safe points
+//	staying        functions that need guests at their safe points, now
 //	profilers      *Profiler, for which it collects
-//	joined         how many these are, under mu
+//	joined         number of profilers, under mu
 //	percent        the runtime's own pace: written before the goroutine starts
-//	stopped, done  tell the goroutine to end, and that it has: under mu
+//	stopped, done  tell the goroutine to end, and that it has ended: under mu
 type collector struct {
 	staying   atomic.Int32
 	profilers sync.Map
@@ -33,18 +33,17 @@ type collector struct {
 // collecting is the process's collector.
 var collecting collector
 
-// collectEvery is how often the size of the heap is looked at: it grows by what the
-// host functions and the profile allocate in that time.
+// collectEvery is the time between two looks at the size of the heap. In that time the
+// heap grows by the allocations of host functions and the profile.
 const collectEvery = 20 * time.Millisecond
 
-// smallestHeap is the size in bytes below which garbage is left alone, as the
-// runtime's own pacer does (heapMinimum in runtime/mgcpacer.go, Go 1.26: 4 MiB).
+// smallestHeap is the size in bytes below which the heap is not collected, as in the
+// runtime's own pacer (heapMinimum in runtime/mgcpacer.go, Go 1.26: 4 MiB).
 const smallestHeap = 4 << 20
 
-// Stopping calls f, while every guest leaves its native code at each safe point: so
-// that f can stop the world, as runtime.GC and others do, without waiting for long.
-// It is about the guests of this profiler, and of all with [Options].CollectAtSamples
-// that are not closed.
+// Stopping calls f, while every guest leaves its native code at each safe point. So f can
+// stop the world, as runtime.GC and others do, without a long wait. Stopping covers the
+// guests of this profiler, and of all open profilers with [Options].CollectAtSamples.
 func (p *Profiler) Stopping(f func()) {
 	collecting.stopping(func() {
 		p.ask()
@@ -63,17 +62,17 @@ func (c *collector) stopping(f func()) {
 	f()
 }
 
-// ask has every guest call the host at its next safe point. It asks again: a guest that
-// enters a function sets Limit and then reads Mark, but its processor may write the one
-// after it has read the other, and undo the first time. Marks need not be so certain,
-// for another one follows.
+// ask makes every guest call the host at its next safe point. It asks twice: a guest that
+// enters a function sets Limit and then reads Mark, but its processor may perform the
+// write after the read, and so undo the first request. Marks need no such certainty, for
+// another one follows.
 func (p *Profiler) ask() {
 	p.askOnce()
 	time.Sleep(settle)
 	p.askOnce()
 }
 
-// settle is longer than processors take to write what they have yet to.
+// settle is longer than a processor takes to perform a pending write.
 const settle = 10 * time.Microsecond
 
 func (p *Profiler) askOnce() {
@@ -83,13 +82,13 @@ func (p *Profiler) askOnce() {
 	}
 }
 
-// calling reports whether guests are to call the host at each safe point, for all to
-// stop there or to end.
+// calling reports whether guests must call the host at each safe point, to stop there or
+// to end.
 func (p *Profiler) calling() bool {
 	return collecting.staying.Load() != 0 || p.exit.Load() != 0
 }
 
-// join begins to collect garbage for a profiler, none of whose guests runs yet.
+// join starts garbage collection for a profiler before any of its guests runs.
 func (c *collector) join(p *Profiler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,13 +97,13 @@ func (c *collector) join(p *Profiler) {
 		return
 	}
 	c.percent = debug.SetGCPercent(-1)
-	runtime.GC() // one that had begun would stop the world once more, at any moment
+	runtime.GC() // a collection that had begun could still stop the world at any moment
 	c.stopped, c.done = make(chan struct{}), make(chan struct{})
 	go c.run(c.stopped, c.done)
 }
 
-// leave ends that for a profiler that has joined. Behind the last one it gives the
-// runtime its own pace back.
+// leave ends garbage collection for a profiler that has joined. After the last one it
+// gives the runtime its own pace back.
 func (c *collector) leave(p *Profiler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +119,7 @@ func (c *collector) leave(p *Profiler) {
 	c.stopping(func() { debug.SetGCPercent(c.percent) })
 }
 
-// run collects until it is told to stop.
+// run collects until stopped is closed.
 func (c *collector) run(stopped <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
@@ -139,8 +138,8 @@ func (c *collector) run(stopped <-chan struct{}, done chan<- struct{}) {
 	}
 }
 
-// heapGoal returns the size in bytes at which a heap is collected, by what the last
-// collection has left of it.
+// heapGoal returns the size in bytes at which the heap is collected. live is the size
+// after the last collection.
 func heapGoal(live uint64, percent int) uint64 {
 	if percent < 0 {
 		return math.MaxUint64

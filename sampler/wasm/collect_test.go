@@ -13,8 +13,8 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
-// The profiler collects garbage itself while a guest computes, and gives the runtime its
-// own pace back.
+// The profiler collects garbage itself while a guest computes, and then gives the runtime
+// its own pace back.
 func TestCollectAtSamples(t *testing.T) {
 	percent := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(percent)
@@ -28,8 +28,8 @@ func TestCollectAtSamples(t *testing.T) {
 	}
 }
 
-// Profilers collect together: for the guests of each, and as long as there is one. Two
-// guests that compute have a processor each, and all else needs another.
+// Profilers collect together: for the guests of each, and until the last one leaves. Two
+// guests that compute have a processor each. Everything else needs another.
 func TestCollectTogether(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	percent := debug.SetGCPercent(100)
@@ -49,11 +49,11 @@ func TestCollectTogether(t *testing.T) {
 	}
 }
 
-// Guests whose every call is recorded leave their loops, too, also when nothing is
-// recorded any more. The test runs alone, as TestExit does.
+// Exactly recorded guests leave their loops, too, even after the recording. The test runs
+// alone, as TestExit does.
 func TestStoppingExact(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	runtime.GC() // ends one that has begun
+	runtime.GC() // ends one under way
 	p := newProfile(t, Options{Exact: true}, compiling())
 	end := p.spin()
 	for range 10 {
@@ -69,14 +69,14 @@ func TestStoppingExact(t *testing.T) {
 	end()
 }
 
-// spin begins to run a guest that loops for ever in native code, and returns what ends
-// it.
+// spin runs a guest that loops for ever in native code, and returns a function that ends
+// the guest.
 func (p *profile) spin() (end func()) {
 	return p.compute(exportCall{guest: "spin", function: "spin"})
 }
 
-// compute begins to run a guest that computes for longer than anybody waits, and returns
-// what ends it.
+// compute runs a guest for longer than any test waits, and returns a function that ends
+// the guest.
 func (p *profile) compute(c exportCall) (end func()) {
 	p.Helper()
 	guest := p.instantiate(p.compile(guests.Small(c.guest)))
@@ -105,7 +105,7 @@ func (p *profile) entered(guest api.Module) bool {
 	return p.profiler.instances.get(guest) != nil
 }
 
-// awaitUnasked returns when the guests do not stay at their safe points any more.
+// awaitUnasked returns when the guests no longer stay at their safe points.
 func (p *profile) awaitUnasked() {
 	unasked := func(mu *sync.Mutex, mark api.MutableGlobal) {
 		for asked := true; asked; runtime.Gosched() {
@@ -129,7 +129,7 @@ func (p *profile) close() {
 	}
 }
 
-// awaitCollections returns when garbage has been collected twice.
+// awaitCollections returns after two collections.
 func (p *profile) awaitCollections() {
 	before := p.collections()
 	for p.collections() < before+2 {
@@ -139,7 +139,7 @@ func (p *profile) awaitCollections() {
 
 var sink []byte
 
-// collections returns how many have been made.
+// collections returns the number of collections so far.
 func (p *profile) collections() (n int64) {
 	p.profiler.Stopping(func() {
 		var s debug.GCStats

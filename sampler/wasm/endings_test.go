@@ -24,12 +24,12 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
-// ending is how a call of a guest ended, as far as it must not depend on whether the
-// guest is profiled.
+// ending is the end of a guest's call, without the details that may depend on the
+// profiler.
 type ending struct {
 	Results []uint64
 	Err     string // without the stack trace
-	Exit    int64  // code; -1: none
+	Exit    int64  // code, or -1
 	Memory  uint32 // its size in bytes
 	Closed  bool
 }
@@ -48,7 +48,7 @@ func endOf(guest api.Module, results []uint64, err error) ending {
 	return e
 }
 
-// endingCalls are those that do not return.
+// endingCalls do not return.
 var endingCalls = []exportCall{
 	{"traps", "unreachable", nil, 1},
 	{"traps", "divide_by_zero", nil, 1},
@@ -64,8 +64,8 @@ var endingCalls = []exportCall{
 	{"exit", "_start", nil, 1},
 }
 
-// A guest that does not return ends as it does without the profiler, all of its
-// activations until then are in the profile, and its instance can be used as before.
+// A guest that does not return ends as without the profiler. All its activations until
+// then are in the profile, and its instance can be used as before.
 func TestGuestEndsAsWithoutProfiler(t *testing.T) {
 	t.Parallel()
 	for _, c := range endingCalls {
@@ -103,8 +103,8 @@ func checkHealed(t *testing.T, guest api.Module) {
 	}
 }
 
-// A recursion to the stack's limit ends as without the profiler, and the next call finds
-// the instance healed.
+// A recursion to the stack's limit ends as without the profiler, and the next call heals
+// the instance.
 func TestStackOverflow(t *testing.T) {
 	t.Parallel()
 	p := newProfile(t, Options{Options: managed.Options{Interval: time.Millisecond}}, compiling())
@@ -160,7 +160,7 @@ func (d deadline) Err() error {
 	}
 }
 
-// An infinite loop ends with its context, and was sampled until then.
+// An infinite loop ends with its context, and is sampled until then.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	p := newProfile(t, everySafePoint(1000), compiling().WithCloseOnContextDone(true))
@@ -187,12 +187,12 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// The world can be stopped while a guest loops for ever in native code, which Go
-// cannot preempt; Exit ends that guest, and one that is instantiated later. The test
-// runs alone, without a collector that stops the world when it pleases.
+// The world can be stopped while a guest loops for ever in native code, which Go cannot
+// preempt. Exit ends that guest, and a guest that is instantiated later. The test runs
+// alone, without a collector that stops the world at any time.
 func TestExit(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	runtime.GC() // ends one that has begun
+	runtime.GC() // ends one under way
 	p := newProfile(t, Options{}, compiling())
 	c := p.compile(guests.Small("spin"))
 	ends := make(chan ending)
@@ -219,12 +219,12 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// Whatever a guest does, it comes to a safe point at which the world can be stopped and the
-// guest be ended: one that loops, one that only calls, and one that makes tail calls.
-// The test runs alone, as TestExit does.
+// Any guest reaches a safe point where the world can be stopped and Exit ends it: one
+// that loops, one that only calls, and one that makes tail calls. The test runs alone, as
+// TestExit does.
 func TestExitFromAnyCode(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	runtime.GC() // ends one that has begun
+	runtime.GC() // ends one under way
 	for name, features := range runtimes {
 		for _, exact := range []bool{false, true} {
 			for _, c := range []exportCall{
@@ -239,7 +239,7 @@ func TestExitFromAnyCode(t *testing.T) {
 					config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(features)
 					p := newProfile(t, Options{Exact: exact}, config)
 					if exact {
-						defer p.start()() // or the guest waits for its calls to be taken
+						defer p.start()() // or the guest waits until its calls are taken
 					}
 					end := p.compute(c)
 					for range 10 {
@@ -253,7 +253,7 @@ func TestExitFromAnyCode(t *testing.T) {
 	}
 }
 
-// What a guest prints is what it prints without the profiler.
+// A guest prints the same with and without the profiler.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	run := func(r wazero.Runtime, c wazero.CompiledModule) string {

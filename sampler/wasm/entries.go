@@ -13,26 +13,26 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// entry listens on a function by which a host enters a module's instances.
+// entry listens on an entry function: one that hosts call.
 type entry struct {
 	module   *module
 	function uint32 // of the original
 }
 
-// entered is an entry that has not ended: a segment of the instance's stack. Each
-// runs on a stack of wazero's own, unless another module has made the call.
+// entered is an unfinished entry: a segment of the instance's stack. Each segment runs on
+// its own stack of wazero's, unless another module has made the call.
 type entered struct {
-	entry  *entry                     // nil: a function found in a table, of which no listener tells
+	entry  *entry                     // nil: a function from a table, for which wazero calls no listener
 	stack  experimental.StackIterator // of the call: each of wazero's stacks has one
 	base   int                        // activations below
 	direct bool                       // another module has called, on the same stack
 
-	// The mark of the first activation is of this segment; and of another activation
-	// than the entry's, which has made a tail call.
+	// sampled: the mark of the first activation belongs to this segment. replaced: the
+	// entry's activation has made a tail call, and another took its place.
 	sampled, replaced bool
 
-	// calling: it has called host, which was announced, and below which are frames,
-	// down from depth. cut: and others, that are not known.
+	// calling: the segment has called host, after an announcement; frames, from depth
+	// down, are below that call. cut: there are more frames, which are unknown.
 	calling  bool
 	host     uint32
 	hostMark managed.Mark
@@ -59,8 +59,8 @@ func (e *entry) After(_ context.Context, guest api.Module, _ api.FunctionDefinit
 	}
 }
 
-// Abort implements [experimental.FunctionListener]. wazero says which module the host
-// has called: that it was another one which has called this, is found out.
+// Abort implements [experimental.FunctionListener]. wazero names the module that the host
+// has called. If another module has made the call, Abort searches for it.
 func (e *entry) Abort(_ context.Context, guest api.Module, _ api.FunctionDefinition, _ error) {
 	in := e.module.profiler.instances.get(guest)
 	if in == nil || in.module != e.module {
@@ -71,8 +71,8 @@ func (e *entry) Abort(_ context.Context, guest api.Module, _ api.FunctionDefinit
 	}
 }
 
-// calledDirectly returns the instance that another module has entered here; nil if
-// there are several, which find out at their next entry.
+// calledDirectly returns the instance that another module has entered here. It returns
+// nil if there are several, which notice the end at their next entry.
 func (e *entry) calledDirectly() (found *instance) {
 	several := false
 	e.module.profiler.instances.each(func(in *instance) {
@@ -106,12 +106,12 @@ func (in *instance) enter(e *entry, stack experimental.StackIterator) {
 	in.push(entered{entry: e, stack: stack, base: in.readDepth(), direct: direct})
 }
 
-// readDepth returns how many activations lie below what a host calls.
+// readDepth returns the number of activations below a call by the host.
 func (in *instance) readDepth() int {
 	return min(int(in.depth.Get()&rewrite.AllNumbers), mostActivations)
 }
 
-// push adds a segment, and reuses the memory of one that has ended.
+// push adds a segment, and reuses the memory of an ended one.
 func (in *instance) push(e entered) {
 	if n := len(in.entries); n < cap(in.entries) {
 		e.frames = in.entries[:n+1][n].frames[:0]
@@ -119,15 +119,15 @@ func (in *instance) push(e entered) {
 	in.entries = append(in.entries, e)
 }
 
-// reconcile finds out how a new segment stands to the one before. wazero tells of
-// every end but two: a stack overflow (v1.12.0, internal/engine/wazevo/call_engine.go:
-// the error of growStack is returned, and no listener told), and that of a function
-// which the host found in a table. A host function that calls back and was not
-// announced looks the same; all are announced from then on.
+// reconcile compares a new segment with the one before. wazero reports every end but two:
+// a stack overflow (v1.12.0, internal/engine/wazevo/call_engine.go: growStack's error is
+// returned without a call of a listener), and the end of a function that the host found
+// in a table. A host function that calls back without an announcement looks the same. All
+// calls are announced from then on.
 func (in *instance) reconcile(stack experimental.StackIterator, direct bool) {
 	top := len(in.entries) - 1
 	if !direct {
-		for top >= 0 && in.entries[top].stack == stack { // it was called again
+		for top >= 0 && in.entries[top].stack == stack { // called again
 			top--
 		}
 		in.entries = in.entries[:top+1]
@@ -136,7 +136,7 @@ func (in *instance) reconcile(stack experimental.StackIterator, direct bool) {
 	case top < 0:
 	case in.entries[top].isCalling(in.readDepth()):
 		in.imports.calledBack(in.entries[top].host)
-	case !direct && (in.dropEnded() || in.imports.untold):
+	case !direct && (in.dropEnded() || in.imports.unreported):
 		in.healBelow()
 	default:
 		in.entries[top].calling = false
@@ -144,12 +144,12 @@ func (in *instance) reconcile(stack experimental.StackIterator, direct bool) {
 	}
 }
 
-// isCalling tells that a segment has made a call which the host has not returned from, if
-// its end would have been told.
+// isCalling reports whether a host function that a segment has called is still running.
+// It is certain only for a segment whose end wazero reports.
 func (e *entered) isCalling(depth int) bool { return e.calling && e.depth == depth && e.entry != nil }
 
-// dropEnded drops the segments for which the goroutine has no stack of wazero's below
-// the one that begins: they have ended untold. It reports whether there were any.
+// dropEnded drops the segments that have no stack of wazero's on this goroutine, below
+// the new segment: their end was not reported. It reports whether there were any.
 func (in *instance) dropEnded() bool {
 	n, below := 0, callsOnStack()-1
 	for n < len(in.entries) && (below > 0 || n > 0 && in.entries[n].direct) {
@@ -163,7 +163,7 @@ func (in *instance) dropEnded() bool {
 	return dropped
 }
 
-// healBelow sets the depth to what it is below a segment that begins, if that is known.
+// healBelow restores the depth below a new segment, if it is known.
 func (in *instance) healBelow() {
 	n := len(in.entries)
 	switch {
@@ -176,47 +176,47 @@ func (in *instance) healBelow() {
 	}
 }
 
-// heal sets the guest's depth, which is what its callees' numbers are counted from, and
-// what samples have seen to no more.
+// heal sets the guest's depth, from which it numbers callees, and lowers the number of
+// activations that samples have seen.
 func (in *instance) heal(depth int) {
 	in.depth.Set(uint64(depth))
 	in.visited.Set(min(in.visited.Get(), uint64(depth)))
 }
 
-// dropOthers drops the segments above the stack that the guest executes on: they have
-// ended untold. If there is none on it, one begins there that nobody has told of.
+// dropOthers drops the segments above the guest's present stack: their end was not
+// reported. If the stack has no segment, an unreported one begins there.
 func (in *instance) dropOthers(stack experimental.StackIterator) {
 	n := len(in.entries)
 	for n > 0 && in.entries[n-1].stack != stack {
 		n--
 	}
 	if n == 0 && len(in.entries) > 0 {
-		in.beginUntold(stack)
+		in.beginUnreported(stack)
 		return
 	}
 	in.entries = in.entries[:n]
 }
 
-// beginUntold adds the segment of a function that the host found in a table and calls
-// back. Some of its activations may have gone by.
-func (in *instance) beginUntold(stack experimental.StackIterator) {
+// beginUnreported adds the segment of a function that the host found in a table and calls
+// back. Some of its activations may be over.
+func (in *instance) beginUnreported(stack experimental.StackIterator) {
 	in.dropEnded()
 	n := len(in.entries)
 	if n == 0 {
-		return // called from outside, or on another goroutine
+		return // entered from outside, or on another goroutine
 	}
 	base := in.entries[n-1].base
 	if e := &in.entries[n-1]; e.calling {
 		base = e.depth
 	}
-	if !in.imports.untold {
-		in.imports.untold = true
+	if !in.imports.unreported {
+		in.imports.unreported = true
 		in.announceAll()
 	}
 	in.push(entered{stack: stack, base: base})
 }
 
-// callsOnStack returns how many of wazero's stacks the goroutine has.
+// callsOnStack returns the number of wazero's stacks on the goroutine.
 func callsOnStack() int {
 	pcs := make([]uintptr, 256)
 	for runtime.Callers(2, pcs) == len(pcs) {
@@ -235,9 +235,9 @@ func callsOnStack() int {
 	}
 }
 
-// returnFrom ends a segment whose entry has returned. A mark that has found the
-// outermost one behind its last safe point is the entry's: where all calls are
-// short, there is no other time to sample it. One that has made a tail call ended then.
+// returnFrom ends a segment whose entry has returned. A mark that came after the
+// outermost entry's last safe point counts for the entry: if all calls are short, nothing
+// else samples it. An entry that has made a tail call had already ended.
 func (in *instance) returnFrom(e *entry) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -265,7 +265,7 @@ func (in *instance) abort(e *entry) {
 	}
 }
 
-// enteredDirectly reports whether another module is what has made an entry last.
+// enteredDirectly reports whether another module made an entry's last call.
 func (in *instance) enteredDirectly(e *entry) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -273,7 +273,7 @@ func (in *instance) enteredDirectly(e *entry) bool {
 	return i >= 0 && in.entries[i].direct
 }
 
-// find returns the innermost segment of an entry, -1 if there is none.
+// find returns the index of an entry's innermost segment, or -1.
 func (in *instance) find(e *entry) int {
 	i := len(in.entries) - 1
 	for i >= 0 && in.entries[i].entry != e {
@@ -282,8 +282,8 @@ func (in *instance) find(e *entry) int {
 	return i
 }
 
-// pop ends the innermost segment. The one below has called it by a host function,
-// whose return is to be seen, and which may call again.
+// pop ends the innermost segment. A host function of the segment below made the call. The
+// guest must report that host function's return, and it may call again.
 func (in *instance) pop() {
 	n := len(in.entries) - 1
 	in.heal(in.entries[n].base)
@@ -296,7 +296,7 @@ func (in *instance) pop() {
 	}
 }
 
-// entryFrame is the frame of an entry that is about to end, the outermost.
+// entryFrame is the frame of an entry that is about to end. It is the outermost frame.
 func (in *instance) entryFrame(e *entered) managed.Frame {
 	if !e.sampled {
 		in.clearMarks(e.base, max(e.base+1, len(in.marks)))

@@ -17,27 +17,25 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// exact records every call of the guests instead of samples, so that the map is
-// complete and, for a deterministic guest, the same at every run. It is what
-// sampled profiles are held against.
+// exact records every call of the guests instead of samples. The map is complete and, for
+// a deterministic guest, the same in every run. Tests compare sampled profiles with it.
 //
 //  1. The module is rewritten to count the instructions that it executes
-//     (rewrite.Options.Exact), and a listener is put on each of its functions. Its
-//     stack is kept here (callStack): wazero's is looked at for the caller's
-//     position only.
-//  2. At the end of every activation one sample says how many instructions it has
-//     executed itself, as its weight. So time spent in the host weighs nothing.
+//     (rewrite.Options.Exact), and each of its functions has a listener. The stack is
+//     kept here (callStack): wazero's stack gives only the caller's position.
+//  2. At the end of every activation one sample has the number of instructions that
+//     it executed itself as its weight. So time in the host weighs nothing.
 //  3. Host functions are activations, too. They begin where the guest announces its
-//     call of an import, and end at the safe point behind that call, for which
-//     alone the guest's Mark is set.
-//  4. Nothing is dropped: where a ring is full, the guest waits for the manager.
+//     call of an import, and end at the safe point after that call. The guest's Mark is
+//     set for that safe point alone.
+//  4. Nothing is dropped: if a ring is full, the guest waits for the manager.
 //
-// An activation that ended without an event, because the stack overflowed or a
-// host has restored a snapshot, ends at the next event that shows it.
+// An activation can end without an event, because the stack overflowed or a host restored
+// a snapshot. Its end is recorded at the next event that shows it.
 //
 //	profiler … clock  set by newExact
-//	giveUp            closed when waiting for the manager has become vain
-//	last              the thread that had the last event: nearly always the next one's, too
+//	giveUp            closed when waiting for the manager is useless
+//	last              the thread of the last event: nearly always the next one's, too
 //	pushed            by all threads
 //	all else          under mu
 //
@@ -53,15 +51,14 @@ type exact struct {
 
 	mu      sync.Mutex
 	threads map[api.Module]*exactThread
-	sweep   int     // number of threads at which those of closed instances are let go
-	lanes   []*lane // that no thread has
+	sweep   int     // number of threads at which forgetClosed runs
+	lanes   []*lane // free
 	made    uint64  // lanes, ever
 	stopped bool
 }
 
-// lane is a way to the manager: a ring, and the thread that its samples are of. As
-// the two stay together, samples of a thread arrive in their order. A guest has one
-// while a call is under way.
+// lane is a way to the manager: a ring, and the thread of its samples. As the two stay
+// together, samples of a thread arrive in order. A guest has a lane during a call.
 type lane struct {
 	thread uint64
 	ring   *queue.Ring
@@ -74,32 +71,32 @@ func newExact(p *Profiler) *exact {
 	}
 }
 
-// ExactRingWords is the size of the queue's rings at which guests whose every call
-// is recorded seldom wait for the manager: a millisecond has some 5,000 calls, of 9
-// words each. It is meant for the queue of a sink with [Options].Exact.
+// ExactRingWords is the size of the queue's rings with which guests seldom wait for the
+// manager while every call is recorded: a millisecond has some 5,000 calls, of 9 words
+// each. Use it for the queue of a sink with [Options].Exact.
 const ExactRingWords = 1 << 17
 
 const (
 	leastSweep = 16
 
-	// grace is how long stop lets guests wait for the manager to take what they
-	// have. If it is there, it takes all within milliseconds.
+	// grace is how long stop lets guests wait for the manager to take their samples. A
+	// running manager takes them all within milliseconds.
 	grace = 5 * time.Second
 )
 
-// exactFunction is a function of a rewritten module, and its listener. Hosts call it
-// on the goroutines of the module's instances.
+// exactFunction is a function of a rewritten module, and its listener. Hosts call it on
+// the goroutines of the module's instances.
 type exactFunction struct {
 	exact   *exact
 	module  *module
-	number  uint32 // in the original, where frame is set
-	frame   bool   // of the original: not a thunk
+	number  uint32 // in the original, if frame is set
+	frame   bool   // a function of the original, not a thunk
 	counted bool   // its activations are numbered
-	entry   bool   // called by hosts only
+	entry   bool   // only hosts call it
 }
 
-// listener returns the listener of a function of a rewritten module, nil for one that
-// is no event.
+// listener returns the listener of a function of a rewritten module, or nil for a
+// function without events.
 func (x *exact) listener(m *module, index uint32) experimental.FunctionListener {
 	f := &exactFunction{exact: x, module: m}
 	_, f.entry = m.rewritten.Entries[index]
@@ -135,9 +132,9 @@ func (f *exactFunction) After(_ context.Context, instance api.Module, _ api.Func
 	f.end(instance)
 }
 
-// Abort ends an activation that a trap, an exit or a panic of the host unwinds.
-// instance is the one that the host has called. The activations of others that it
-// has called in turn end when they are called again.
+// Abort ends an activation that a trap, an exit or a panic of the host unwinds. The host
+// has called instance. If instance has called others in turn, their activations end when
+// they are called again.
 func (f *exactFunction) Abort(_ context.Context, instance api.Module, _ api.FunctionDefinition, _ error) {
 	f.end(instance)
 }
@@ -161,8 +158,8 @@ func (f *exactFunction) end(instance api.Module) {
 	t.rest()
 }
 
-// sample is told of the safe points around calls of imports. stack is that of a
-// listener on the host function that safe points call.
+// sample handles the safe points around calls of imports. stack is from a listener on the
+// host function that safe points call.
 func (x *exact) sample(instance api.Module, reason uint32, stack experimental.StackIterator) {
 	t := x.thread(instance, nil)
 	if t == nil {
@@ -180,13 +177,13 @@ func (x *exact) sample(instance api.Module, reason uint32, stack experimental.St
 		t.callHost(t.module.method(imported), stack)
 	case ok:
 		t.hostReturned()
-	default: // a tail call of an import has no safe point behind it
+	default: // a tail call of an import has no safe point after it
 		t.wait(false)
 	}
 }
 
-// thread returns that of an instance. At the first call it makes one, if it is told
-// of what module the instance is; else it returns nil.
+// thread returns the thread of an instance. At the first call it makes one, if m is the
+// instance's module. Without m it returns nil.
 func (x *exact) thread(instance api.Module, m *module) *exactThread {
 	if t := x.last.Load(); t != nil && t.instance == instance {
 		return t
@@ -215,8 +212,8 @@ func (x *exact) find(instance api.Module, m *module) (t *exactThread, closed []*
 	return t, closed
 }
 
-// forgetClosed lets go of the threads of instances that are closed, and returns
-// them. It is to come again when there are twice as many as are left.
+// forgetClosed forgets the threads of closed instances, and returns them. It runs again
+// when there are twice as many threads as are left.
 func (x *exact) forgetClosed() (closed []*exactThread) {
 	for instance, t := range x.threads {
 		if instance.IsClosed() {
@@ -228,7 +225,7 @@ func (x *exact) forgetClosed() (closed []*exactThread) {
 	return closed
 }
 
-// take returns a lane that no thread has.
+// take returns a free lane.
 func (x *exact) take() *lane {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -241,7 +238,7 @@ func (x *exact) take() *lane {
 	return &lane{x.made, x.sink.Queue.Ring()}
 }
 
-// giveBack publishes what a lane has, and keeps it for the next thread.
+// giveBack publishes a lane's samples, and keeps the lane for the next thread.
 func (x *exact) giveBack(l *lane) {
 	l.ring.Publish()
 	x.mu.Lock()
@@ -256,15 +253,15 @@ func (x *exact) all() []*exactThread {
 	return slices.Collect(maps.Values(x.threads))
 }
 
-// ask has every guest call the host at its next safe point.
+// ask makes every guest call the host at its next safe point.
 func (x *exact) ask() {
 	for _, t := range x.all() {
 		t.ask()
 	}
 }
 
-// stop reports all that is on the stacks. What guests do after is not recorded, but
-// they can still be asked to call the host.
+// stop reports all activations on the stacks. Later calls of guests are not recorded, but
+// guests can still be asked to call the host.
 func (x *exact) stop() {
 	timer := time.AfterFunc(grace, func() { close(x.giveUp) })
 	defer timer.Stop()

@@ -73,7 +73,7 @@ func TestExactProfileSaysInstructions(t *testing.T) {
 	}
 }
 
-// ackermann exports ack(m, n), of which (wat2wasm of) the text is:
+// ackermann exports ack(m, n). It is the output of wat2wasm for:
 //
 //	(func $ack (export "ack") (param $m i32) (param $n i32) (result i32)
 //	  (if (result i32) (i32.eqz (local.get $m))
@@ -101,7 +101,7 @@ func TestExactAckermann(t *testing.T) {
 	}
 }
 
-// Of every 7 calls from one site 4 reach a square, 2 a circle and 1 a triangle.
+// Of every 7 calls at one site 4 reach a square, 2 a circle and 1 a triangle.
 func TestExactIndirectCalls(t *testing.T) {
 	t.Parallel()
 	const rounds = 100
@@ -165,7 +165,7 @@ func TestExactTraps(t *testing.T) {
 			}
 		}
 		if all := calls(h.finish(t)); sum(all) != 2*3+2*2 || len(all) != 3+2 {
-			t.Errorf("%s: calls by stack: %v, want 3 of the trap and 2 of what is fine", export, all)
+			t.Errorf("%s: calls by stack: %v, want 3 that trap and 2 that return", export, all)
 		}
 	}
 }
@@ -177,8 +177,8 @@ func sum(all map[string]int64) (n int64) {
 	return n
 }
 
-// deep is a module with a function f that calls itself without an end, and passes so
-// many parameters on that its stack overflows soon.
+// deep is a module with a function f that calls itself without end. It passes on so many
+// parameters that its stack overflows soon.
 func deep() []byte {
 	const params = 100
 	section := func(id byte, content ...byte) []byte {
@@ -195,8 +195,8 @@ func deep() []byte {
 		section(1, append(function, 0)...), section(3, 1, 0), section(7, 1, 1, 'f', 0, 0), section(10, code...))
 }
 
-// shared is a module with a function f that calls another through a table, which it
-// exports.
+// shared is a module with a function f that calls another through a table, and exports
+// the table.
 func shared() []byte {
 	section := func(id byte, content ...byte) []byte { return append([]byte{id, byte(len(content))}, content...) }
 	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"),
@@ -205,8 +205,7 @@ func shared() []byte {
 		section(10, 2, 7, 0, 0x41, 0, 0x11, 0, 0, 0x0b, 9, 0, 0x03, 0x40, 0x41, 0, 0x0d, 0, 0x0b, 0x0b))
 }
 
-// Where other modules may call through a guest's table, callers are known by their
-// positions all the same.
+// Other modules may call through an exported table. Positions still show the callers.
 func TestExactSharedTable(t *testing.T) {
 	t.Parallel()
 	s, err := record(t, shared(), "f")
@@ -218,8 +217,8 @@ func TestExactSharedTable(t *testing.T) {
 	}
 }
 
-// A stack that overflows ends without a word of wazero's: what follows is not
-// below it.
+// wazero reports no end after a stack overflow. Later calls are still not counted below
+// the overflowed ones.
 func TestExactStackOverflow(t *testing.T) {
 	t.Parallel()
 	h := newExactHost(t, deep())
@@ -276,8 +275,8 @@ func TestExactExit(t *testing.T) {
 	}
 }
 
-// An endless loop that its deadline ends is there with all that it has executed. A
-// busy machine may leave the guest no time before a short deadline, so a guest that has
+// An endless loop that a deadline ends is recorded with all that it has executed. A busy
+// machine may leave the guest no time before a short deadline, so a guest that has
 // executed too little has another try with twice the time.
 func TestExactDeadline(t *testing.T) {
 	t.Parallel()
@@ -294,7 +293,7 @@ func TestExactDeadline(t *testing.T) {
 	}
 }
 
-// exactUntil counts what an endless loop executes until its deadline.
+// exactUntil counts the instructions of an endless loop until a deadline.
 func exactUntil(t *testing.T, limit time.Duration) ccmap.Counters {
 	t.Helper()
 	h := newExactHost(t, guests.Small("spin"))
@@ -330,8 +329,8 @@ func TestExactIsDeterministic(t *testing.T) {
 	}
 }
 
-// Instances that run at the same time, more than there are rings at first, and are
-// called over and over, have their calls counted together.
+// Many instances run at the same time, more than there are rings at first, and are called
+// over and over. Their calls are counted together.
 func TestExactManyInstances(t *testing.T) {
 	t.Parallel()
 	const instances, rounds, n = 40, 10, 10
@@ -355,8 +354,8 @@ func TestExactManyInstances(t *testing.T) {
 	}
 }
 
-// A recording that is stopped while a guest runs has what it did until then, and
-// nothing of what it does after.
+// A recording that stops while a guest runs has the guest's work until then, and nothing
+// later.
 func TestExactStopInTheMiddle(t *testing.T) {
 	t.Parallel()
 	h := newExactHost(t, guests.Small("fib"))
@@ -373,7 +372,7 @@ func TestExactStopInTheMiddle(t *testing.T) {
 	}
 }
 
-// Threads of instances that are closed are let go.
+// Threads of closed instances are forgotten.
 func TestExactForgetsClosedInstances(t *testing.T) {
 	t.Parallel()
 	h := newExactHost(t, guests.Small("fib"))
@@ -390,7 +389,7 @@ func TestExactForgetsClosedInstances(t *testing.T) {
 	h.finish(t)
 }
 
-// BenchmarkExact says what a call costs that is recorded.
+// BenchmarkExact times a recorded call.
 func BenchmarkExact(b *testing.B) {
 	for _, n := range []uint64{25} {
 		b.Run(fmt.Sprintf("guest=fib/n=%d", n), func(b *testing.B) {

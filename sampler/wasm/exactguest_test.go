@@ -44,7 +44,7 @@ func newExactHost(t testing.TB, binary []byte) *exactHost {
 	return h
 }
 
-// provide provides what the guests import.
+// provide instantiates the guests' imports.
 func (h *exactHost) provide(t testing.TB) {
 	t.Helper()
 	_, err := h.runtime.NewHostModuleBuilder("env").NewFunctionBuilder().
@@ -59,7 +59,7 @@ func (h *exactHost) provide(t testing.TB) {
 	wasi_snapshot_preview1.MustInstantiate(t.Context(), h.runtime)
 }
 
-// fold is the manager's part, until the profiler has ended.
+// fold does the manager's work until the profiler ends.
 func (h *exactHost) fold(ctx context.Context) {
 	defer close(h.ended)
 	over := make(chan struct{})
@@ -101,7 +101,7 @@ func (h *exactHost) end() {
 	<-h.ended
 }
 
-// finish ends the recording, and checks that nothing is missing.
+// finish ends the recording, and checks that it is complete.
 func (h *exactHost) finish(t testing.TB) *ccmap.Snapshot {
 	t.Helper()
 	h.end()
@@ -114,7 +114,7 @@ func (h *exactHost) finish(t testing.TB) *ccmap.Snapshot {
 	return h.folded.Snapshot()
 }
 
-// record calls an export of a guest once and returns all that it did.
+// record calls an export of a guest once and returns the complete map.
 func record(t testing.TB, binary []byte, export string, params ...uint64) (*ccmap.Snapshot, error) {
 	t.Helper()
 	h := newExactHost(t, binary)
@@ -122,8 +122,8 @@ func record(t testing.TB, binary []byte, export string, params ...uint64) (*ccma
 	return h.finish(t), err
 }
 
-// calls returns the activations of every stack, written from the outermost name on,
-// with the positions of the calls.
+// calls returns the activations of every stack. A stack is written from the outermost
+// name on, with the positions of the calls.
 func calls(s *ccmap.Snapshot) map[string]int64 {
 	all := make(map[string]int64)
 	paths := make([]string, s.Len())
@@ -154,8 +154,7 @@ func byMethod(s *ccmap.Snapshot) map[string]int64 {
 	return all
 }
 
-// canonical returns time and calls of every stack: two maps are the same if these
-// are.
+// canonical returns time and calls of every stack. Maps are equal if these are equal.
 func canonical(s *ccmap.Snapshot) []string {
 	var all []string
 	paths := make([]string, s.Len())
@@ -169,7 +168,7 @@ func canonical(s *ccmap.Snapshot) []string {
 	return all
 }
 
-// methodNamed returns the totals of the method with a name, whatever its signature.
+// methodNamed returns the totals of the method with a name and any signature.
 func methodNamed(t testing.TB, s *ccmap.Snapshot, name string) ccmap.MethodProfile {
 	t.Helper()
 	for id := range ccmap.MethodID(s.Names().Len()) {

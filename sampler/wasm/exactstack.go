@@ -2,34 +2,34 @@ package wasm
 
 import "github.com/ccmapd/ccmapd/ccmap"
 
-// activation is a call that has not ended.
+// activation is an unfinished call.
 type activation struct {
-	frame   ccmap.Frame // the method, and where it has called the next one
-	host    bool        // it is of a host function
+	frame   ccmap.Frame // the method, and the position of its call of the next one
+	host    bool        // of a host function
 	counted bool        // it has a number
-	depth   uint32      // of the guest when it began: how many had one
+	depth   uint32      // of the guest when it began: numbered activations below
 	own     int64       // instructions that it has executed itself and not yet reported, ≥ 0
 }
 
-// callStack holds the activations of one stack, and makes the samples that fold
-// to its exact Call Context Map: one of each activation, at its end.
+// callStack holds the activations of one stack, and makes the samples that fold to its
+// exact Call Context Map: one for each activation, at its end.
 //
-// An activation that ends stands above callers that an earlier sample had, for
-// the most part, so its sample is partial: itself, the callers that no sample had
-// so far, and the first one that some had. Each activation is a new one in one
-// sample and the last one in at most one more for each of its calls, so that a
-// call costs the same however deep the stack is. Those that samples have had are
-// the outermost ones, always, so their number marks them.
+// An activation that ends usually stands above callers that an earlier sample had. So its
+// sample is partial: itself, the callers that no sample had so far, and the first caller
+// that a sample had. Each activation is a new frame in one sample and the last frame in
+// at most one more for each of its calls, so a call costs the same however deep the stack
+// is. The activations that samples had are always the outermost ones, so their number
+// marks them.
 //
 // It belongs to one goroutine at a time.
 type callStack struct {
 	calls  []activation // outermost first
-	seen   int          // how many of the outermost a sample has had
+	seen   int          // outermost activations that a sample had
 	sample ccmap.Sample // reused by every report
 }
 
-// mostUnseen bounds the frames of a sample. Where so many calls lie above each
-// other that no sample had, one of them is reported before its end.
+// mostUnseen bounds the frames of a sample. When there are so many calls that no sample
+// had, one of them is reported before its end.
 const mostUnseen = 100
 
 // spend counts instructions for the innermost activation.
@@ -39,8 +39,7 @@ func (c *callStack) spend(instructions int64) {
 	}
 }
 
-// enter begins an activation, called at the position that site is in the
-// innermost one.
+// enter begins an activation. The innermost activation calls it at position site.
 func (c *callStack) enter(a activation, site uint32, push func(*ccmap.Sample)) {
 	if n := len(c.calls); n > 0 {
 		c.calls[n-1].frame.Offset = site
@@ -52,8 +51,7 @@ func (c *callStack) enter(a activation, site uint32, push func(*ccmap.Sample)) {
 	c.calls = append(c.calls, a)
 }
 
-// innermost returns the place of the innermost activation of a method, −1 if
-// there is none.
+// innermost returns the index of the innermost activation of a method, or -1.
 func (c *callStack) innermost(method ccmap.MethodID) int {
 	i := len(c.calls) - 1
 	for i >= 0 && c.calls[i].frame.Method != method {
@@ -62,8 +60,7 @@ func (c *callStack) innermost(method ccmap.MethodID) int {
 	return i
 }
 
-// innermostHost returns the place of the innermost activation of a host function,
-// −1 if there is none.
+// innermostHost returns the index of the innermost activation of a host function, or -1.
 func (c *callStack) innermostHost() int {
 	i := len(c.calls) - 1
 	for i >= 0 && !c.calls[i].host {
@@ -72,7 +69,7 @@ func (c *callStack) innermostHost() int {
 	return i
 }
 
-// guest returns the innermost activation if it is of the guest, else nil.
+// guest returns the innermost activation if it is in the guest, else nil.
 func (c *callStack) guest() *activation {
 	n := len(c.calls)
 	if n == 0 || c.calls[n-1].host {
@@ -89,7 +86,7 @@ func (c *callStack) leave(push func(*ccmap.Sample)) {
 	c.seen = min(c.seen, top)
 }
 
-// leaveTo ends activations until depth of them are left.
+// leaveTo ends activations until depth are left.
 func (c *callStack) leaveTo(depth int, push func(*ccmap.Sample)) {
 	for len(c.calls) > depth {
 		c.leave(push)
@@ -103,8 +100,8 @@ func (c *callStack) flush(push func(*ccmap.Sample)) {
 	}
 }
 
-// report pushes what activation i has executed since it was last reported, and
-// which of its callers are new.
+// report pushes the instructions that activation i has executed since its last report,
+// and its new callers.
 func (c *callStack) report(i int, push func(*ccmap.Sample)) {
 	s := &c.sample
 	s.Frames = append(s.Frames[:0], ccmap.Frame{Method: c.calls[i].frame.Method, Offset: ccmap.NoOffset})

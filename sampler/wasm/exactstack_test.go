@@ -12,7 +12,7 @@ import (
 // tree is a call with the calls that it makes.
 type tree struct {
 	method ccmap.MethodID
-	parts  []part // what it executes, and calls
+	parts  []part // instructions and calls
 }
 
 type part struct {
@@ -23,7 +23,7 @@ type part struct {
 
 const treeMethods = 4
 
-// drawTree draws a call with all below it; of the depth, a long chain is likely.
+// drawTree draws a call with all calls below it. A long chain of depth calls is likely.
 func drawTree(t *rapid.T, depth int) *tree {
 	r := &tree{method: ccmap.FirstID + ccmap.MethodID(rapid.IntRange(0, treeMethods-1).Draw(t, "method"))}
 	calls := 0
@@ -94,7 +94,7 @@ func contexts(m *ccmap.Map) map[string]ccmap.Counters {
 	return all
 }
 
-// What the samples of a stack fold to is what was called, however deep.
+// The samples of a stack fold to exactly its calls, at any depth.
 func TestCallStackIsExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -114,8 +114,8 @@ func TestCallStackIsExact(t *testing.T) {
 	})
 }
 
-// A stack that is flushed in the middle has all that was executed so far, and
-// what follows is counted once.
+// A stack that is flushed in the middle has reported all instructions so far. Later ones
+// are counted once.
 func TestCallStackFlush(t *testing.T) {
 	t.Parallel()
 	var c callStack

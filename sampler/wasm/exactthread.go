@@ -10,8 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// exactThread records the calls of one instance, which are of one goroutine at a
-// time.
+// exactThread records the calls of one instance. One goroutine at a time makes them.
 //
 //	exact … limit  set when it is made
 //	all else       under mu: events on the guest's goroutine, stop on the session's
@@ -20,17 +19,17 @@ type exactThread struct {
 	module   *module
 	instance api.Module
 	executed api.Global        // instructions, as the guest counts them
-	depth    api.MutableGlobal // how many of its numbered activations there are, where one calls
-	mark     api.MutableGlobal // set to have the next safe point call the host
-	limit    api.MutableGlobal // set for that, too, where the next one is a function's entry
+	depth    api.MutableGlobal // numbered activations at a call
+	mark     api.MutableGlobal // makes the next safe point call the host
+	limit    api.MutableGlobal // does so too, if the next safe point is a function's entry
 
 	mu      sync.Mutex
 	stack   callStack
-	entries []exactEntry                             // of hosts, that have not ended
-	sites   map[experimental.ProgramCounter]position // of calls, by their return addresses
-	counted uint64                                   // instructions that were given to activations
-	lane    *lane                                    // while a call is under way
-	due     int                                      // samples until the clock is read
+	entries []exactEntry                             // by hosts, not ended
+	sites   map[experimental.ProgramCounter]position // by hosts, unfinished
+	counted uint64                                   // instructions that activations have got
+	lane    *lane                                    // during a call
+	due     int                                      // samples until the next reading of the clock
 	push    func(*ccmap.Sample)
 	stopped bool
 }
@@ -38,7 +37,7 @@ type exactThread struct {
 // exactEntry is a call by a host.
 type exactEntry struct {
 	calls int    // below it on the stack
-	depth uint64 // of the guest, which it is to find again when it is called once more
+	depth uint64 // of the guest, restored when it is called again
 }
 
 // newExactThread is called with the lock of x held.
@@ -58,8 +57,7 @@ func newExactThread(x *exact, m *module, instance api.Module) *exactThread {
 	return t
 }
 
-// begin prepares for an event of a call that begins, and reports whether it is to
-// be recorded.
+// begin prepares for the event of a new call, and reports whether to record it.
 func (t *exactThread) begin() bool {
 	if t.stopped {
 		return false
@@ -77,7 +75,7 @@ func (t *exactThread) begin() bool {
 // open reports whether a call is under way.
 func (t *exactThread) open() bool { return t.lane != nil }
 
-// rest gives the lane to others when no call is under way any more.
+// rest gives the lane back when no call is under way.
 func (t *exactThread) rest() {
 	if len(t.stack.calls) == 0 && len(t.entries) == 0 {
 		t.exact.giveBack(t.lane)
@@ -85,8 +83,8 @@ func (t *exactThread) rest() {
 	}
 }
 
-// wait says whether the guest is to call the host at its next safe point: behind the
-// import that it has called, or wherever it is if it is asked to.
+// wait decides whether the guest calls the host at its next safe point: after an import
+// that it calls, or at any safe point if the profiler asks for it.
 func (t *exactThread) wait(forHost bool) {
 	switch {
 	case t.exact.profiler.calling():
@@ -98,28 +96,28 @@ func (t *exactThread) wait(forHost bool) {
 	}
 }
 
-// poll has the guest call the host at its next safe point, whatever that is.
+// poll makes the guest call the host at its next safe point of any kind.
 func (t *exactThread) poll() {
 	t.mark.Set(1)
 	t.limit.Set(rewrite.AllNumbers)
 }
 
-// ask has the guest call the host at its next safe point.
+// ask makes the guest call the host at its next safe point.
 func (t *exactThread) ask() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.poll()
 }
 
-// spend gives what was executed since the last event to the innermost activation.
+// spend gives the instructions since the last event to the innermost activation.
 func (t *exactThread) spend() {
 	now := t.executed.Get()
 	t.stack.spend(int64(now - t.counted))
 	t.counted = now
 }
 
-// enterGuest is a call by a host, which is either the function that the guest has
-// called last, or outside. Everything else on the stack has ended without an event.
+// enterGuest begins a call by a host: by the function that the guest has called last, or
+// from outside. Everything else on the stack has ended without an event.
 func (t *exactThread) enterGuest() {
 	calls := t.stack.innermostHost() + 1
 	t.leaveTo(calls)
@@ -131,7 +129,7 @@ func (t *exactThread) enterGuest() {
 	t.wait(false)
 }
 
-// leaveGuest is the return to the host, or the trap that it gets.
+// leaveGuest ends a call by a host, by its return or a trap.
 func (t *exactThread) leaveGuest() {
 	last := len(t.entries) - 1
 	if last < 0 {
@@ -140,16 +138,16 @@ func (t *exactThread) leaveGuest() {
 	calls := t.entries[last].calls
 	t.leaveTo(calls)
 	t.forgetEntries(calls)
-	t.wait(calls > 0) // whether a host function below goes on
+	t.wait(calls > 0) // a host function below goes on
 }
 
-// leaveTo ends activations until so many of them are left, and the entries above.
+// leaveTo ends activations until calls are left, and drops the entries above.
 func (t *exactThread) leaveTo(calls int) {
 	t.stack.leaveTo(calls, t.push)
 	t.forgetEntries(calls + 1)
 }
 
-// forgetEntries lets go of the entries above so many activations, or more.
+// forgetEntries drops the entries above calls activations, or more.
 func (t *exactThread) forgetEntries(calls int) {
 	n := len(t.entries)
 	for n > 0 && t.entries[n-1].calls >= calls {
@@ -166,15 +164,15 @@ func (t *exactThread) call(f *exactFunction, stack experimental.StackIterator) {
 	t.stack.enter(activation{frame: ccmap.Frame{Method: f.method()}, depth: depth, counted: f.counted}, at.Offset, t.push)
 }
 
-// callHost begins an activation of a host function. The guest's next safe point
-// then is the one behind its call.
+// callHost begins an activation of a host function. The guest's next safe point then is
+// the one after its call.
 func (t *exactThread) callHost(method ccmap.MethodID, stack experimental.StackIterator) {
 	at := t.caller(uint32(t.depth.Get()), stack)
 	t.stack.enter(activation{frame: ccmap.Frame{Method: method}, host: true}, at.Offset, t.push)
 	t.wait(true)
 }
 
-// ended ends the innermost activation of a function, and what is above it.
+// ended ends the innermost activation of a function, and all above it.
 func (t *exactThread) ended(f *exactFunction) {
 	if i := t.stack.innermost(f.method()); i >= 0 {
 		t.leaveTo(i)
@@ -188,13 +186,12 @@ func (t *exactThread) hostReturned() {
 	t.wait(false)
 }
 
-// unknownCaller is where a call stands that is not made by code of the guest.
+// unknownCaller is the caller of a call that no code of the guest made.
 var unknownCaller = ccmap.Frame{Method: ccmap.NoMethod, Offset: ccmap.NoOffset}
 
-// caller ends the activations that have made a tail call, of which wazero does not
-// tell, and returns where the innermost one that is left makes the call that
-// begins. The first frame of wazero's stack is the callee, or the host function
-// that tells of the call.
+// caller ends the activations that have made a tail call, which wazero does not report.
+// It returns where the innermost activation that is left makes the new call. The first
+// frame of wazero's stack is the callee, or the host function that announces the call.
 func (t *exactThread) caller(depth uint32, stack experimental.StackIterator) ccmap.Frame {
 	for a := t.stack.guest(); a != nil && a.counted && a.depth >= depth; a = t.stack.guest() {
 		t.leaveTo(len(t.stack.calls) - 1)
@@ -212,8 +209,8 @@ func (t *exactThread) caller(depth uint32, stack experimental.StackIterator) ccm
 	return at
 }
 
-// site returns where the frame calls that is the next one on the stack but those of
-// functions that rewriting has added.
+// site returns the position of the stack's next frame, without the functions that
+// rewriting has added.
 func (t *exactThread) site(stack experimental.StackIterator) ccmap.Frame {
 	for stack.Next() {
 		pc := stack.ProgramCounter()
@@ -232,11 +229,11 @@ func (t *exactThread) site(stack experimental.StackIterator) ccmap.Frame {
 	return unknownCaller
 }
 
-// clockEvery is how many samples have the same time: reading the clock for each
-// would take a fifth of what a call costs.
+// clockEvery is the number of samples with the same time. Reading the clock for each
+// would take a fifth of the cost of a call.
 const clockEvery = 64
 
-// pushSample pushes what an activation has done, and waits for room.
+// pushSample pushes an activation's sample, and waits for room.
 func (t *exactThread) pushSample(s *ccmap.Sample) {
 	if t.due--; t.due < 0 {
 		t.due = clockEvery
@@ -247,7 +244,7 @@ func (t *exactThread) pushSample(s *ccmap.Sample) {
 	}
 }
 
-// stop reports all activations as they are, and records none from now on.
+// stop reports all activations as they are. Nothing is recorded from then on.
 func (t *exactThread) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
-// A program that embeds wazero profiles its own guests by two lines, and reads the map
+// A program that embeds wazero profiles its own guests with two lines, and reads the map
 // while they run.
 func Example() {
 	ctx := context.Background()

@@ -14,8 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// prepare instantiates the functions that rewritten modules import, once. Their work
-// is done by listeners, because these are shown the stack.
+// prepare instantiates the functions that rewritten modules import, once. Their listeners
+// do the work, because wazero shows them the stack.
 func (p *Profiler) prepare(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +44,7 @@ func (p *Profiler) prepare(ctx context.Context) error {
 	return nil
 }
 
-// sampled is the host function sample, behind its listener.
+// sampled is the host function sample. Its listener runs first.
 func (p *Profiler) sampled(ctx context.Context, guest api.Module, _ []uint64) {
 	p.exitIfAsked(ctx, guest)
 }
@@ -61,7 +61,7 @@ func (f listenerFactory) NewFunctionListener(def api.FunctionDefinition) experim
 	return nil
 }
 
-// beforeOnly are listeners that act before the call alone.
+// beforeOnly is for listeners that act before the call alone.
 type beforeOnly struct{}
 
 func (beforeOnly) After(context.Context, api.Module, api.FunctionDefinition, []uint64) {}
@@ -81,7 +81,7 @@ func (l sampleListener) Before(_ context.Context, guest api.Module, _ api.Functi
 	}
 }
 
-// callListener sees a guest at an indirect call that it is about to make.
+// callListener sees a guest at an indirect call, before the guest makes it.
 type callListener struct {
 	beforeOnly
 	profiler *Profiler
@@ -116,7 +116,7 @@ var tailCallProbe = []byte{
 	10, 6, 1, 4, 0, 0x12, 0, 0x0b, // that calls itself
 }
 
-// compiles reports whether the runtime has the features switched on that a module needs.
+// compiles reports whether the runtime has the features that a module needs.
 func (p *Profiler) compiles(ctx context.Context, binary []byte) bool {
 	compiled, err := p.engine.CompileModule(ctx, binary)
 	if err != nil {
@@ -126,9 +126,9 @@ func (p *Profiler) compiles(ctx context.Context, binary []byte) bool {
 	return true
 }
 
-// checkEngine refuses a runtime that interprets: it reads globals in Go, so that
-// marks from another goroutine were a data race, and every safe point cost a
-// hundred times as much. Nothing but the stack that a listener is shown tells.
+// checkEngine refuses a runtime that interprets: it reads globals in Go, so marks from
+// another goroutine would be a data race, and a safe point would cost a hundred times as
+// much. Only the stack that a listener gets tells the engines apart.
 func (p *Profiler) checkEngine(ctx context.Context) error {
 	var engine engineListener
 	ctx = experimental.WithFunctionListenerFactory(ctx, experimental.FunctionListenerFactoryFunc(

@@ -6,42 +6,41 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// imports is what an instance learns of the functions that its module imports: which
-// of them call back. Those are announced before they are called, so that the stack
-// below the call back is known; for the others that would be a waste.
+// imports records which imported functions of an instance call back. Those are announced
+// before they are called, so that the stack below the call back is known. Announcing the
+// others would be a waste.
 type imports struct {
-	uses     []use // by imported function
-	patience int   // calls after which one that has not called back is announced no more
-	untold   bool  // some call back untold: all are announced, or nothing told which one
+	uses       []use // by imported function
+	backOff    int   // calls without a call back, after which a function is not announced
+	unreported bool  // an unknown function calls back unreported: all are announced
 }
 
-// use is what was seen of an imported function.
+// use is the history of an imported function.
 type use struct {
-	calls int // that were announced
+	calls int // announced ones
 	back  bool
 }
 
 const (
-	firstPatience = 8
-	mostPatience  = 1 << 12
+	firstBackOff = 8
+	mostBackOff  = 1 << 12
 )
 
 func (im *imports) init(m *module) {
 	im.uses = make([]use, m.rewritten.Imported)
-	im.patience = firstPatience
+	im.backOff = firstBackOff
 }
 
 func (im *imports) calledBack(k uint32) { im.uses[k].back = true }
 
-// announces reports whether calls of an imported function are to be announced: it
-// may call back, as any may but WASI's, or every call is recorded.
+// announces reports whether calls of an imported function are announced. Any function but
+// WASI's may call back; in an exact profile all are announced.
 func (p *Profiler) announces(module, _ string) bool {
 	return p.exact != nil || module != "wasi_snapshot_preview1" && module != "wasi_unstable"
 }
 
-// announced notes the stack below a call of an imported function that may call back.
-// That it has returned is seen at the safe point behind it, for which the guest is
-// marked.
+// announced notes the stack below a call of an imported function that may call back. The
+// guest is marked, so the safe point after the call shows that it has returned.
 func (in *instance) announced(k uint32, number int, stack experimental.StackIterator) {
 	in.dropOthers(stack)
 	in.arrive(stack, number)
@@ -55,13 +54,13 @@ func (in *instance) announced(k uint32, number int, stack experimental.StackIter
 	in.poll()
 	u := &in.imports.uses[k]
 	u.calls++
-	if u.calls > in.imports.patience && !u.back && !in.imports.untold {
+	if u.calls > in.imports.backOff && !u.back && !in.imports.unreported {
 		in.announce.Set(in.announce.Get() &^ in.module.rewritten.Announced[k])
 	}
 }
 
-// note keeps the frames of the innermost segment, without the one that a tail call
-// replaces: then Depth, which the guest has set for the call, leaves it out.
+// note keeps the frames of the innermost segment. It leaves out a frame that a tail call
+// replaces: then Depth, which the guest has set for the call, is one less.
 func (in *instance) note(e *entered) {
 	w := &in.walk
 	e.depth, e.frames, e.cut = w.number, e.frames[:0], e.direct
@@ -82,10 +81,10 @@ func (in *instance) note(e *entered) {
 	}
 }
 
-// announceAll has all imports announced, because one that was not has called back.
+// announceAll announces all imports, because one has called back without an announcement.
 func (in *instance) announceAll() {
 	im := &in.imports
-	im.patience = min(4*im.patience, mostPatience)
+	im.backOff = min(4*im.backOff, mostBackOff)
 	for k := range im.uses {
 		im.uses[k].calls = 0
 	}

@@ -2,22 +2,23 @@ package wasm
 
 import (
 	"sync"
-
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
+	"sync/atomic"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/experimental/table"
 )
 
-// instance is a module instance and its managed thread. wazero lets one goroutine at
-// a time execute it, which is the one that takes its samples.
+// instance is a module instance and its managed thread. wazero lets one goroutine at a
+// time execute it. That goroutine takes its samples.
 //
-// The lock is the marker's and the guest's, so that the two do not write one global
-// at once; where a host breaks wazero's rule, the profile is wrong and nothing worse.
-// The guest's own code reads and writes its globals without it: a word is written
-// whole, and each side writes what the other may find later.
+// The marker and the guest's goroutine take the lock, so that they do not write one
+// global at the same time. If a host breaks wazero's rule, the profile is wrong, and
+// nothing else. The guest's code reads and writes its globals without the lock: a word is
+// written whole, and each side writes a value that the other may also find later.
 //
 //	module … announce  written once
 //	all else           under mu
@@ -26,22 +27,22 @@ type instance struct {
 	guest  api.Module
 	thread *managed.Thread
 
-	// The guest's globals: see package rewrite. Nil: it has none, calls where none
-	// are to be caught.
+	// The guest's globals: see package rewrite. A missing global is nil: calls, if no
+	// calls are caught.
 	mark, calls, depth, visited, limit, announce api.MutableGlobal
 
 	mu        sync.Mutex
 	marked    bool           // since the last sample
-	entries   []entered      // that have not ended, outermost first
+	entries   []entered      // unfinished, outermost first
 	marks     []managed.Mark // of activations, by number, the outermost first
 	positions map[experimental.ProgramCounter]position
 	imports   imports
 	walk      walk
 }
 
-// newInstance begins to sample a guest, once it is entered. Its calls are announced, at
-// first. It returns nil for a guest that has been closed while it runs: what was known
-// of its stack is gone.
+// newInstance starts to sample a guest from its first entry on. All its calls of imports
+// are announced at first. It returns nil for a guest that was closed while it runs: its
+// stack is no longer known.
 func (m *module) newInstance(guest api.Module) *instance {
 	if guest.IsClosed() {
 		return nil
@@ -71,7 +72,7 @@ func (m *module) newInstance(guest api.Module) *instance {
 	return in
 }
 
-// global returns one of the globals that rewriting adds, nil if it has not.
+// global returns a global that rewriting adds, or nil.
 func global(guest api.Module, name string) api.MutableGlobal {
 	g, _ := guest.ExportedGlobal(name).(api.MutableGlobal)
 	return g
@@ -83,7 +84,7 @@ func (in *instance) leave() {
 	in.module.profiler.instances.remove(in)
 }
 
-// Mark implements [managed.Hook]. A guest that was closed has no more safe points.
+// Mark implements [managed.Hook]. A closed guest has no more safe points.
 func (in *instance) Mark() {
 	if in.guest.IsClosed() {
 		in.leave()
@@ -95,7 +96,7 @@ func (in *instance) Mark() {
 	in.poll()
 }
 
-// ask has the guest call the host at its next safe point, for no sample.
+// ask makes the guest call the host at its next safe point, without a sample.
 func (in *instance) ask() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -109,8 +110,8 @@ func (in *instance) WantCalls() {
 	in.calls.Set(1)
 }
 
-// safepoint is what the guest calls at a safe point while it is marked, and before
-// calls of imports that are announced.
+// safepoint handles a guest's call at a safe point while it is marked, and its call
+// before an announced import.
 func (in *instance) safepoint(reason uint32, number int, stack experimental.StackIterator) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -133,14 +134,14 @@ func (in *instance) safepoint(reason uint32, number int, stack experimental.Stac
 	in.walk.end()
 }
 
-// poll has the guest call the host at its next safe point. The order of the two is for a
-// guest that enters a function meanwhile: see [Profiler.ask].
+// poll makes the guest call the host at its next safe point. The order of the two writes
+// matters to a guest that enters a function meanwhile: see [Profiler.ask].
 func (in *instance) poll() {
 	in.mark.Set(1)
 	in.limit.Set(rewrite.AllNumbers)
 }
 
-// unmark takes the mark away, unless guests are to stay at their safe points, or to end.
+// unmark removes the mark, unless guests must stay at their safe points or end.
 func (in *instance) unmark() {
 	in.marked = false
 	if in.module.profiler.calling() {
@@ -150,7 +151,7 @@ func (in *instance) unmark() {
 	in.limit.Set(in.visited.Get())
 }
 
-// called is what the guest calls before an indirect call while calls are wanted.
+// called handles a guest's call before an indirect call, while calls are wanted.
 func (in *instance) called(site, element uint32, number int, stack experimental.StackIterator) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -168,8 +169,8 @@ func (in *instance) called(site, element uint32, number int, stack experimental.
 	}
 }
 
-// arrive begins a walk of the stack, which has so many activations: it finds out which
-// of them a sample has seen, and clears the marks of the others.
+// arrive begins a walk of a stack with number activations. It finds out which of them a
+// sample has seen, and clears the marks of the others.
 func (in *instance) arrive(stack experimental.StackIterator, number int) {
 	w := &in.walk
 	w.begin(stack)
@@ -189,13 +190,13 @@ func (in *instance) arrive(stack experimental.StackIterator, number int) {
 	}
 }
 
-// mostActivations bounds the memory of their marks. wazero's stacks are not so deep, but
+// mostActivations bounds the memory of their marks. wazero's stacks are less deep, but
 // another module can write the guest's globals.
 const mostActivations = 1 << 24
 
 // see tells the guest how many of its activations samples have seen. Limit must never be
-// less, or an activation that begins would be taken for one that was seen: while Mark is
-// set, the guest may have lost what it was set to.
+// less, or a new activation would count as seen. While Mark is set, the guest may have
+// overwritten Limit.
 func (in *instance) see(activations int) {
 	limit := uint64(activations)
 	if in.mark.Get() != 0 {
@@ -205,8 +206,8 @@ func (in *instance) see(activations int) {
 	in.limit.Set(limit)
 }
 
-// returned notes that the guest executes again, if an imported function was announced:
-// that has returned. Behind its call, its frame is the innermost one.
+// returned notes that the guest executes again: if it called an announced import, that
+// import has returned. After its call, its frame is the innermost one.
 func (in *instance) returned() {
 	n := len(in.entries)
 	if n == 0 || !in.entries[n-1].calling {
@@ -219,8 +220,8 @@ func (in *instance) returned() {
 	}
 }
 
-// clearMarks makes room for the marks of so many activations, and clears those above
-// the ones that samples have seen.
+// clearMarks makes room for the marks of number activations. It keeps the marks of the
+// first seen ones, and clears the others.
 func (in *instance) clearMarks(seen, number int) {
 	if number > len(in.marks) {
 		in.marks = append(in.marks, make([]managed.Mark, number-len(in.marks))...)
@@ -228,10 +229,10 @@ func (in *instance) clearMarks(seen, number int) {
 	clear(in.marks[seen:number])
 }
 
-// markAt returns the mark of the activation of a number.
+// markAt returns the mark of the activation with a number.
 func (in *instance) markAt(number int) *managed.Mark { return &in.marks[number-1] }
 
-// next returns what the stack's next frame is.
+// next returns the position of the stack's next frame.
 func (in *instance) next(stack experimental.StackIterator) (position, bool) {
 	if !stack.Next() {
 		return position{}, false
@@ -249,4 +250,117 @@ func (in *instance) next(stack experimental.StackIterator) (position, bool) {
 // hostFrame is the frame of an imported function.
 func (in *instance) hostFrame(k uint32, mark *managed.Mark) managed.Frame {
 	return managed.Frame{Method: in.module.method(k), Offset: ccmap.NoOffset, Mark: mark}
+}
+
+// instances are the module instances that run code of the profiler's modules. Any
+// goroutine may use them.
+//
+//	of           by api.Module
+//	added        instances since the last sweep
+//	kept         instances after the last sweep
+type instances struct {
+	of    sync.Map // api.Module → *instance
+	added atomic.Int64
+	kept  atomic.Int64
+}
+
+// get returns the instance of a guest, or nil before its first entry.
+func (is *instances) get(guest api.Module) *instance {
+	in, ok := is.of.Load(guest)
+	if !ok {
+		return nil
+	}
+	return in.(*instance)
+}
+
+// put adds an instance, and reports false if its guest has one. When enough instances
+// were added, put looks for closed ones. The marker does so too, but only while it runs.
+func (is *instances) put(in *instance) bool {
+	if _, there := is.of.LoadOrStore(in.guest, in); there {
+		return false
+	}
+	if added := is.added.Add(1); added > is.kept.Load()+mostClosed {
+		is.sweep()
+	}
+	return true
+}
+
+// mostClosed is the least number of new instances before put looks for closed ones.
+const mostClosed = 64
+
+func (is *instances) sweep() {
+	is.added.Store(0)
+	kept := int64(0)
+	is.each(func(in *instance) {
+		if in.guest.IsClosed() {
+			in.leave()
+		} else {
+			kept++
+		}
+	})
+	is.kept.Store(kept)
+}
+
+func (is *instances) remove(in *instance) { is.of.CompareAndDelete(in.guest, in) }
+
+func (is *instances) each(f func(*instance)) {
+	is.of.Range(func(_, in any) bool {
+		f(in.(*instance))
+		return true
+	})
+}
+
+// instanceOf returns the instance of a guest at a safe point, and nil for a guest that is
+// not sampled. If the guest was entered through another guest's table, only the frame at
+// the safe point shows its module; it is sampled from the next mark on.
+func (p *Profiler) instanceOf(guest api.Module, stack experimental.StackIterator) *instance {
+	if in := p.instances.get(guest); in != nil {
+		return in
+	}
+	global(guest, rewrite.MarkGlobal).Set(0)
+	stack.Next() // the host function
+	if !stack.Next() {
+		return nil
+	}
+	def := stack.Function().Definition()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.modules {
+		if !m.owns(def) {
+			continue
+		}
+		if in := m.newInstance(guest); in != nil {
+			in.thread.Unpark() // this walk has used up the stack
+		}
+		return nil
+	}
+	return nil
+}
+
+// target returns the method that an indirect call will reach, and false if the call will
+// trap.
+func (in *instance) target(site, element uint32) (ccmap.MethodID, bool) {
+	f := in.lookUp(site, element)
+	if f == nil {
+		return ccmap.NoMethod, false
+	}
+	def := f.Definition()
+	if in.module.owns(def) {
+		if original, ok := in.module.rewritten.Function(def.Index()); ok {
+			return in.module.method(original), true
+		}
+	}
+	return in.module.profiler.Sink().Names.Intern(ccmap.Method{Name: def.DebugName()}), true
+}
+
+// lookUp finds the function. It returns nil where wazero panics: the element is out of
+// range, or has another type.
+func (in *instance) lookUp(site, element uint32) (f api.Function) {
+	defer func() {
+		if recover() != nil {
+			f = nil
+		}
+	}()
+	s := in.module.rewritten.Sites[site]
+	return table.LookupFunction(in.guest, s.Table, element, s.Params, s.Results)
 }

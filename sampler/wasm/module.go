@@ -21,7 +21,7 @@ import (
 // digest identifies a guest's binary.
 type digest [sha256.Size]byte
 
-// module is what the profiler knows of a guest's binary. Its instances share it.
+// module is a guest's binary. Its instances share it.
 //
 //	methods, names  by atomic operations
 //	all else        written once
@@ -31,20 +31,19 @@ type module struct {
 	rewritten *rewrite.Module
 	symbols   *symbols.Table
 
-	methods []atomic.Uint32                // by original function: 1 + its id, 0 before it is wanted
-	names   []atomic.Pointer[functionName] // by rewritten function, as wazero knows it
+	methods []atomic.Uint32                // by original function: 1 + its id, 0 before its first use
+	names   []atomic.Pointer[functionName] // by rewritten function: its name in wazero
 }
 
 // functionName is how wazero's stack iterator names a function.
 type functionName struct{ module, function string }
 
-// CompileModule is to be called in place of the runtime's: it adds safe points to a
-// guest, and compiles it. The guest's instances are sampled from their first
-// safe point on.
+// CompileModule replaces the runtime's CompileModule: it adds safe points to a guest, and
+// compiles it. The guest's instances are sampled from their first safe point on.
 //
-// The error wraps [rewrite.ErrRefused] if the guest cannot be rewritten exactly or is
-// malformed, [sampler.ErrUnsupported] if the runtime interprets; else it is wazero's.
-// A function listener that the context has is not called.
+// The error wraps [rewrite.ErrRefused] if the guest is malformed or cannot be rewritten
+// exactly, and [sampler.ErrUnsupported] if the runtime interprets; else it is wazero's. A
+// function listener in the context is not called.
 func (p *Profiler) CompileModule(ctx context.Context, binary []byte) (wazero.CompiledModule, error) {
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
@@ -56,13 +55,12 @@ func (p *Profiler) CompileModule(ctx context.Context, binary []byte) (wazero.Com
 	return p.engine.CompileModule(experimental.WithFunctionListenerFactory(ctx, m), m.rewritten.Binary)
 }
 
-// digestOf returns a binary's digest.
 func digestOf(binary []byte) digest { return sha256.Sum256(binary) }
 
-// module returns what there is to know of a binary. wazero, too, compiles a binary
-// once for all that are compiled at a time, with the listeners of the first. A binary is
-// read without mu, because samples of guests wait for it; of two readings at a time the
-// first counts.
+// module reads a binary, or returns it if it was read before. wazero, too, compiles a
+// binary once for all concurrent calls, with the listeners of the first. A binary is read
+// without mu, because samples of guests wait for mu; of two concurrent readings the first
+// counts.
 func (p *Profiler) module(binary []byte) (*module, error) {
 	id := digestOf(binary)
 	if m := p.known(id); m != nil {
@@ -116,8 +114,8 @@ func (p *Profiler) readModule(id digest, binary []byte) (*module, error) {
 }
 
 // NewFunctionListener implements [experimental.FunctionListenerFactory]: it puts
-// listeners on the functions by which a host enters the guest. wazero calls it with
-// every function that the guest defines.
+// listeners on the functions by which a host enters the guest. wazero calls it with every
+// function that the guest defines.
 func (m *module) NewFunctionListener(def api.FunctionDefinition) experimental.FunctionListener {
 	m.names[def.Index()].CompareAndSwap(nil, &functionName{def.ModuleName(), def.Name()})
 	if x := m.profiler.exact; x != nil {
@@ -129,8 +127,8 @@ func (m *module) NewFunctionListener(def api.FunctionDefinition) experimental.Fu
 	return nil
 }
 
-// method returns the id of an original function. Two functions of different modules
-// that share name and signature are told apart by their modules.
+// method returns the id of an original function. If two functions of different modules
+// share name and signature, their modules tell them apart.
 func (m *module) method(original uint32) ccmap.MethodID {
 	slot := &m.methods[original]
 	if id := slot.Load(); id != 0 {
@@ -154,14 +152,14 @@ func (m *module) method(original uint32) ccmap.MethodID {
 	return id
 }
 
-// position is what stands at a return address.
+// position is the code at a return address.
 type position struct {
 	frame   ccmap.Frame
-	foreign bool // no function of the module, as far as one can tell
+	foreign bool // probably not a function of the module
 	added   bool // a function that rewriting has added
 }
 
-// locate finds what stands at a return address.
+// locate finds the position of a return address.
 func (m *module) locate(f experimental.InternalFunction, pc experimental.ProgramCounter) position {
 	index := f.Definition().Index()
 	if !m.owns(f.Definition()) {
@@ -188,8 +186,8 @@ func (m *module) at(original, offset uint32) position {
 	return position{frame: at}
 }
 
-// owns reports whether a function is of this module, by its index and names: wazero
-// shows which function a frame is of, but of which module only by the module's name.
+// owns reports whether a function belongs to this module, by its index and names: wazero
+// shows a frame's function, but only the name of its module.
 func (m *module) owns(def api.FunctionDefinition) bool {
 	if int(def.Index()) >= len(m.names) {
 		return false

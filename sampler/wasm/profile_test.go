@@ -5,17 +5,20 @@ import (
 	"context"
 	"strings"
 	"testing"
-
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/testdata/guests"
+	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	"go.uber.org/goleak"
 )
 
 // paths counts by context: the names of the methods, outermost first.
@@ -33,8 +36,8 @@ func compiling() wazero.RuntimeConfig {
 	return wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall)
 }
 
-// everySafePoint is a burst without end: after one mark, every so manieth safe point
-// is a sample.
+// everySafePoint is a burst without end: after one mark, every stride-th safe point takes
+// a sample.
 func everySafePoint(stride int) Options {
 	return Options{Options: managed.Options{
 		Sink:     sampler.Sink{Queue: queue.New(queue.Options{RingWords: 1 << 20})},
@@ -59,14 +62,14 @@ func newProfile(t testing.TB, o Options, config wazero.RuntimeConfig) *profile {
 // hostFunction is one that the guest callback imports.
 type hostFunction func(ctx context.Context, guest api.Module, n int32)
 
-// reenter calls back, as the guest wants it.
+// reenter calls back, as the guest asks.
 func reenter(ctx context.Context, guest api.Module, n int32) {
 	if _, err := guest.ExportedFunction("reenter").Call(ctx, uint64(n)); err != nil {
 		panic(err)
 	}
 }
 
-// provide instantiates what the guest callback imports.
+// provide instantiates the imports of the guest callback.
 func provide(t testing.TB, ctx context.Context, r wazero.Runtime, callback hostFunction) {
 	t.Helper()
 	_, err := r.NewHostModuleBuilder("env").NewFunctionBuilder().
@@ -101,8 +104,8 @@ func anonymous() wazero.ModuleConfig {
 	return wazero.NewModuleConfig().WithName("").WithStartFunctions().WithStdout(new(bytes.Buffer))
 }
 
-// mark has a guest's next call sampled. A mark before the call would be forgotten, so
-// it is made as if the guest had been entered.
+// mark makes a guest's next call be sampled. A mark before the call would be forgotten,
+// so the mark follows a pretended entry.
 func (p *profile) mark(guest api.Module) {
 	in := p.profiler.instances.get(guest)
 	if in == nil {
@@ -117,7 +120,7 @@ func (p *profile) mark(guest api.Module) {
 	in.marked = false
 }
 
-// contexts folds what was pushed, and returns the activations by context.
+// contexts folds the pushed samples, and returns the activations by context.
 func (p *profile) contexts() paths {
 	p.Helper()
 	p.profiler.instances.each(func(in *instance) { in.thread.Park() })
@@ -129,8 +132,8 @@ func (p *profile) contexts() paths {
 	return activations(s)
 }
 
-// checkAtMost compares with the true activations: those of every whole context, and,
-// because there are cut ones too, of every method.
+// checkAtMost compares with the true activations, of every whole context, and of every
+// method, because some contexts are cut.
 func (p *profile) checkAtMost(most paths) {
 	p.Helper()
 	methods, mostOf := paths{}, paths{}
@@ -150,7 +153,7 @@ func (p *profile) checkAtMost(most paths) {
 	}
 }
 
-// checkAtLeast checks that the activations that were to be found have been.
+// checkAtLeast checks that all activations in least were found.
 func (p *profile) checkAtLeast(least paths) {
 	p.Helper()
 	got := p.contexts()
@@ -176,12 +179,12 @@ func (p *profile) bare() map[string]bool {
 
 func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// activations returns those of all contexts that are not too deep.
+// activations returns the activations of all contexts that are not too deep.
 func activations(s *ccmap.Snapshot) paths {
 	return countPaths(s, func(n ccmap.Node) int64 { return n.Self.Activations })
 }
 
-// countPaths sums up what the nodes of each path count.
+// countPaths adds up a count of the nodes of each path.
 func countPaths(s *ccmap.Snapshot, of func(ccmap.Node) int64) paths {
 	names, depths := make([]string, s.Len()), make([]int, s.Len())
 	all := paths{}
@@ -197,9 +200,42 @@ func countPaths(s *ccmap.Snapshot, of func(ccmap.Node) int64) paths {
 	return all
 }
 
-// fold folds a sample, as the manager does: a caught call is none.
+// fold folds a sample, as the manager does. A caught call is not folded.
 func (p *profile) fold(s *ccmap.Sample) {
 	if !s.Hit {
 		p.folded.Fold(s)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Indirect calls are caught with their targets, in order.
+func TestIndirectCallsAreCaught(t *testing.T) {
+	t.Parallel()
+	p := newProfile(t, everySafePoint(1<<20), compiling())
+	guest := p.instantiate(p.compile(guests.Small("indirect")))
+	p.mark(guest)
+	p.profiler.Mark(24 * time.Hour) // a burst of calls is overdue
+	if _, err := guest.ExportedFunction("run").Call(context.Background(), 14); err != nil {
+		t.Fatal(err)
+	}
+	p.profiler.instances.get(guest).thread.Park()
+	names := p.profiler.Sink().Names
+	var got []string
+	p.profiler.Sink().Queue.Drain(func(s *ccmap.Sample) {
+		if !s.Hit {
+			return
+		}
+		got = append(got, names.At(s.Frames[0].Method).Name)
+		if site := s.Frames[1]; names.At(site.Method).Name != "$5" || site.Offset == ccmap.NoOffset || len(s.Frames) != 2 {
+			t.Errorf("called from %v", s.Frames[1:])
+		}
+	})
+	counts := map[string]int{}
+	for _, name := range got {
+		counts[name]++
+	}
+	if diff := cmp.Diff(map[string]int{"square": 8, "circle": 4, "triangle": 2}, counts); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }

@@ -7,24 +7,22 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/sys"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
 )
 
-// Profiler samples the guests of one wazero runtime: those that it has compiled.
-// It is a [sampler.Source]; those of its methods that are not its own
-// are those of [managed.Profiler].
+// Profiler samples the guests of one wazero runtime that it has compiled. It is a
+// [sampler.Source], and has the methods of [managed.Profiler].
 //
 //	engine … exact    written by New only
 //	host … modules    under mu
 //	instances         see there
-//	exit              0, or 1<<32 + the code with which guests are to end
+//	exit              0, or 1<<32 + the code with which guests should end
 //
 // All methods may be called from any goroutine.
 type Profiler struct {
@@ -35,16 +33,16 @@ type Profiler struct {
 
 	mu                    sync.Mutex
 	host                  api.Module         // of the functions that rewritten modules import; nil before the first CompileModule
-	multiValue, tailCalls bool               // the runtime has them, as is found out then
-	modules               map[digest]*module // that have been read
+	multiValue, tailCalls bool               // features of the runtime, found by the first CompileModule
+	modules               map[digest]*module // that were read
 
 	instances instances
 	exit      atomic.Uint64
 }
 
-// New returns a profiler for guests of a runtime, which must be one that compiles
-// (wazero.NewRuntimeConfigCompiler, the default on amd64 and arm64). A runtime can
-// have one profiler.
+// New returns a profiler for guests of a runtime, which must compile
+// (wazero.NewRuntimeConfigCompiler, the default on amd64 and arm64). A runtime can have
+// one profiler.
 func New(r wazero.Runtime, o Options) *Profiler {
 	if o.Exact {
 		o.Interval = -1 // nothing is sampled
@@ -73,8 +71,8 @@ func (p *Profiler) Run(ctx context.Context) (sampler.Ending, error) {
 	return ending, err
 }
 
-// Stats implements [sampler.Source]. The time of a guest's thread includes what host
-// functions take of it.
+// Stats implements [sampler.Source]. The time of a guest's thread includes the time of
+// host functions.
 func (p *Profiler) Stats() sampler.Stats {
 	s := p.Profiler.Stats()
 	s.KernelTime = true
@@ -85,8 +83,8 @@ func (p *Profiler) Stats() sampler.Stats {
 	return s
 }
 
-// Names of the engine in profiles of guests that are sampled, and of guests whose
-// every call is recorded.
+// Names of the engine in profiles: of sampled guests, and of guests with every call
+// recorded.
 const (
 	SamplingEngine = "wasm"
 	ExactEngine    = "wasm, exact"
@@ -100,16 +98,16 @@ func (p *Profiler) Engine() string {
 	return SamplingEngine
 }
 
-// Exit ends every guest at its next safe point, those that are instantiated later
-// included, as if it had called WASI's proc_exit: the module is closed, and what
-// called it returns a [*sys.ExitError]. Only the first call counts.
+// Exit ends every guest at its next safe point, also guests that are instantiated later,
+// as WASI's proc_exit does: the module is closed, and the host's call returns a
+// [*sys.ExitError]. Only the first call of Exit counts.
 func (p *Profiler) Exit(code uint32) {
 	if p.exit.CompareAndSwap(0, 1<<32+uint64(code)) {
 		p.ask()
 	}
 }
 
-// exitIfAsked ends the guest if it is to. It is called by the guest, in the host
+// exitIfAsked ends the guest after [Profiler.Exit]. The guest calls it, in the host
 // function sample.
 func (p *Profiler) exitIfAsked(ctx context.Context, guest api.Module) {
 	if exit := p.exit.Load(); exit != 0 {
@@ -118,8 +116,8 @@ func (p *Profiler) exitIfAsked(ctx context.Context, guest api.Module) {
 	}
 }
 
-// Close ends the profiler, not the runtime: sampling ends, and so does the
-// profiler's garbage collection. Guests go on.
+// Close ends sampling and the profiler's garbage collection. The runtime and its guests
+// go on.
 func (p *Profiler) Close(context.Context) error {
 	p.Finish("closed")
 	collecting.leave(p)
@@ -127,8 +125,23 @@ func (p *Profiler) Close(context.Context) error {
 	return nil
 }
 
-// Target describes this process, which the guests run in.
+// Target describes this process, which runs the guests.
 func (p *Profiler) Target() ccmap.Target {
 	path, _ := os.Executable() // for people only
 	return ccmap.Target{PID: os.Getpid(), Executable: path, CommandLine: os.Args, Runtime: "wazero in " + runtime.Version()}
+}
+
+// Options of a profiler. The zero value is useful.
+type Options struct {
+	managed.Options
+
+	// CollectAtSamples makes the profiler collect garbage in place of Go's runtime: see
+	// "Stopping the world" in the package's documentation. It is for a program that does
+	// little else than run guests, and changes a setting of the whole process.
+	CollectAtSamples bool
+
+	// Exact records every activation and the number of instructions that it executed
+	// itself, instead of samples. Weights are instructions ([ccmap.Instructions]), and
+	// there is no interval.
+	Exact bool
 }

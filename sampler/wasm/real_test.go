@@ -13,7 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
-// Real guests, sampled by the clock, print what they print without the profiler. Their
+// Real guests, sampled by the clock, print the same as without the profiler. Their
 // contexts are whole, and positions known, with lines where the guest has DWARF.
 func TestRealGuests(t *testing.T) {
 	if testing.Short() {
@@ -51,8 +51,7 @@ func TestRealGuests(t *testing.T) {
 	}
 }
 
-// start runs the profiler and folds what it samples, until the function that it returns
-// is called.
+// start runs the profiler and folds its samples until the returned function is called.
 func (p *profile) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over, folded := make(chan struct{}), make(chan struct{})
@@ -79,7 +78,7 @@ func (p *profile) start() (stop func()) {
 	}
 }
 
-// checkFrames checks that all contexts begin at the root, and their frames have positions.
+// checkFrames checks that all contexts begin at the root, and that frames have positions.
 func (p *profile) checkFrames(root string, lines bool) {
 	p.Helper()
 	s := p.folded.Snapshot()

@@ -10,19 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
+	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 )
 
-// A host function that panics ends the call back that it is in; the host function
-// below takes the error, and its caller goes on. Its stack is whole as before.
+// A host function that panics ends its call back. The host function below takes the
+// error, and its caller goes on. Its stack is whole as before.
 func TestPanicInCallBack(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -60,8 +59,8 @@ func TestPanicInCallBack(t *testing.T) {
 	}
 }
 
-// A call back that was not announced has its outer frames cut off, openly; from then
-// on calls are announced again.
+// A call back without an announcement has its outer frames cut, visibly. From then on
+// calls are announced again.
 func TestUnannouncedCallBack(t *testing.T) {
 	t.Parallel()
 	back := false
@@ -80,7 +79,7 @@ func TestUnannouncedCallBack(t *testing.T) {
 		}
 		return p.contexts()
 	}
-	for range 2 * firstPatience {
+	for range 2 * firstBackOff {
 		run()
 	}
 	if bits := guest.ExportedGlobal(rewrite.AnnounceGlobal).Get(); bits == 1<<64-1 {
@@ -96,7 +95,7 @@ func TestUnannouncedCallBack(t *testing.T) {
 	}
 }
 
-// counting is a module that exports "callback", with a loop of as many rounds as its
+// counting is a module that exports "callback", a loop with as many rounds as its
 // argument says.
 var counting = []byte{
 	0, 'a', 's', 'm', 1, 0, 0, 0,
@@ -110,8 +109,8 @@ var counting = []byte{
 	0x0b, 0x0b,
 }
 
-// A module that another one calls directly, on the same stack, has its stack cut off
-// where it was entered: no frame is taken for another's.
+// If one module calls another directly, on the same stack, the callee's stack is cut at
+// its entry: no frame is taken for another module's.
 func TestModulesThatCallEachOther(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -137,7 +136,7 @@ func TestModulesThatCallEachOther(t *testing.T) {
 	}
 }
 
-// A trap in a module that another one has called directly ends the entries of both.
+// A trap in a module ends its entry, and the entry of the module that has called it.
 func TestTrapInModuleThatAnotherCalls(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -161,8 +160,8 @@ func TestTrapInModuleThatAnotherCalls(t *testing.T) {
 	}
 }
 
-// Many instances of one module run in parallel, are closed in use, and lose nothing of
-// each other's; their threads go.
+// Many instances of one module run in parallel and are closed in use. Each keeps its own
+// samples, and their threads end.
 func TestManyInstances(t *testing.T) {
 	t.Parallel()
 	const goroutines, rounds, calls = 8, 20, 20
@@ -197,7 +196,7 @@ func TestManyInstances(t *testing.T) {
 	}
 	running.Wait()
 	for deadline := time.Now().Add(20 * time.Second); p.profiler.Stats().Threads > 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond) // the next mark finds those that are closed
+		time.Sleep(time.Millisecond) // the next mark finds the closed ones
 	}
 	stop()
 	<-over
@@ -210,7 +209,7 @@ func TestManyInstances(t *testing.T) {
 	}
 }
 
-// A runtime that interprets is refused, with what to do.
+// A runtime that interprets is refused, and the error says what to do.
 func TestInterpreterIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newProfile(t, Options{}, wazero.NewRuntimeConfigInterpreter())
@@ -242,8 +241,8 @@ func TestStartFunction(t *testing.T) {
 	}
 }
 
-// An instance that is closed while it runs goes on as it does without the profiler, and
-// none of its activations is counted twice.
+// An instance that is closed while it runs goes on as without the profiler, and none of
+// its activations is counted twice.
 func TestClosedInUse(t *testing.T) {
 	t.Parallel()
 	callback := func(ctx context.Context, guest api.Module, n int32) { guest.Close(ctx) }
@@ -265,7 +264,7 @@ func TestClosedInUse(t *testing.T) {
 	p.checkAtMost(tr.all)
 }
 
-// A guest whose calls are short and without safe points is sampled where they end.
+// A guest with short calls without safe points is sampled where they end.
 func TestShortCalls(t *testing.T) {
 	t.Parallel()
 	p := newProfile(t, Options{Options: managed.Options{Interval: managed.MinInterval}}, compiling())
@@ -281,5 +280,55 @@ func TestShortCalls(t *testing.T) {
 	got := p.contexts()
 	if n := got["/divmod"]; n < 1 || n > calls || len(got) != 1 {
 		t.Errorf("contexts %v of %d calls", got, calls)
+	}
+}
+
+// overflows calls back until the stack overflows, which it hides from the guest, and then
+// as the guest asks. It calls mark before any other code of the guest runs.
+func overflows(mark func(api.Module)) hostFunction {
+	return func(ctx context.Context, guest api.Module, n int32) {
+		mark(guest)
+		if _, err := guest.ExportedFunction("descend").Call(ctx); err == nil {
+			panic("the stack does not overflow")
+		}
+		mark(guest)
+		reenter(ctx, guest, n)
+		mark(guest)
+	}
+}
+
+// A host function hides that its call back has overflowed, and its caller goes on: no
+// activation is counted again, and all stacks are whole.
+func TestOverflowInCallBack(t *testing.T) {
+	t.Parallel()
+	binary := guests.Small("survive")
+	tr, plain := newTruth(t, binary, overflows(func(api.Module) {}))
+	if _, err := plain.ExportedFunction("run").Call(context.Background(), 1); err != nil {
+		t.Fatal(err)
+	}
+	p := newProfile(t, Options{Options: managed.Options{Interval: -1}}, compiling())
+	provide(t, context.Background(), p.runtime, overflows(func(api.Module) { p.profiler.Mark(1000) }))
+	guest := p.instantiate(p.compile(binary))
+	p.mark(guest)
+	if _, err := guest.ExportedFunction("run").Call(context.Background(), 1); err != nil {
+		t.Fatal(err)
+	}
+	checkHealed(t, guest)
+	p.checkAtMost(tr.all)
+	const outer, inner = "/run/leave/env.callback", "/leave/env.callback/reenter"
+	want := paths{
+		"/run":                      1,
+		"/run/leave":                2,
+		outer:                       2,
+		outer + "/descend":          2,
+		outer + "/reenter":          2,
+		outer + "/reenter" + inner:  2,
+		"/run/env.callback/reenter": 1,
+	}
+	p.checkAtLeast(want)
+	for path, n := range p.contexts() {
+		if strings.HasPrefix(path, "/"+ccmap.TruncatedName) {
+			t.Errorf("%d activations of %s", n, path)
+		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 )
 
-// truth runs a guest as it is, with a listener on every function, the host's too.
+// truth runs a guest as it is, with a listener on every function, also the host's.
 //
-// all counts all activations, found those that a sample at every safe point finds for
-// certain, because they have called a function that has safe points.
+// all counts all activations. found counts the activations that samples at every safe
+// point are certain to find, because they have called a function with safe points.
 //
-// wazero tells of no end of two kinds: of a function that makes a tail call, and of
-// those that a stack overflow has ended. Its stack shows the first, the beginning of
-// another call both.
+// wazero does not report two kinds of ends: the end of a function that makes a tail call,
+// and the ends after a stack overflow. Its stack shows the first, the next call shows
+// both.
 type truth struct {
 	calls []trueCall
 	bare  map[string]bool
@@ -27,16 +27,16 @@ type truth struct {
 	found paths
 }
 
-// trueCall is an activation that has not ended.
+// trueCall is an unfinished activation.
 type trueCall struct {
 	name  string
 	host  bool
-	stack experimental.StackIterator // of wazero's, each of which has one
-	calls bool                       // it has called a function that has safe points
+	stack experimental.StackIterator // each of wazero's stacks has one
+	calls bool                       // it has called a function with safe points
 }
 
-// deepest bounds the stacks whose contexts are counted and compared, so that those
-// which overflow do not cost their depth's square.
+// deepest bounds the stacks whose contexts are counted and compared, because an
+// overflowing stack would cost the square of its depth.
 const deepest = 24
 
 func (t *truth) NewFunctionListener(def api.FunctionDefinition) experimental.FunctionListener {
@@ -44,7 +44,7 @@ func (t *truth) NewFunctionListener(def api.FunctionDefinition) experimental.Fun
 }
 
 func (t *truth) Before(_ context.Context, _ api.Module, def api.FunctionDefinition, _ []uint64, stack experimental.StackIterator) {
-	t.endUntold(stack)
+	t.endUnreported(stack)
 	name, host := trueName(def), def.GoFunction() != nil
 	if n := len(t.calls) - 1; n >= 0 && !t.bare[name] && !t.calls[n].calls {
 		t.calls[n].calls = true
@@ -54,9 +54,9 @@ func (t *truth) Before(_ context.Context, _ api.Module, def api.FunctionDefiniti
 	t.count(t.all)
 }
 
-// endUntold ends those whose end wazero has not told, when a function is called on
-// a stack.
-func (t *truth) endUntold(stack experimental.StackIterator) {
+// endUnreported ends the calls whose end wazero has not reported, when a function is called
+// on a stack.
+func (t *truth) endUnreported(stack experimental.StackIterator) {
 	on := func(c trueCall) bool { return c.stack == stack }
 	if !slices.ContainsFunc(t.calls, on) { // a host has called
 		for n := len(t.calls); n > 0 && !t.calls[n-1].host; n-- {
@@ -92,7 +92,7 @@ func (t *truth) count(in paths) {
 	in[path.String()]++
 }
 
-// trueName is a function's name as package symbols has it.
+// trueName is a function's name in package symbols.
 func trueName(def api.FunctionDefinition) string {
 	name := def.DebugName()
 	if _, inner, ok := strings.Cut(name, "."); ok && def.GoFunction() == nil {
@@ -101,8 +101,8 @@ func trueName(def api.FunctionDefinition) string {
 	return name
 }
 
-// end ends the innermost activation of a function, and those above it. There is none
-// of one that has made a tail call which wazero has compiled as a plain one.
+// end ends the innermost activation of a function, and those above it. There may be no
+// activation: wazero has compiled its tail call as a plain call.
 func (t *truth) end(def api.FunctionDefinition) {
 	name := trueName(def)
 	for n := len(t.calls) - 1; n >= 0; n-- {
@@ -121,7 +121,7 @@ func (t *truth) Abort(_ context.Context, _ api.Module, def api.FunctionDefinitio
 	t.end(def)
 }
 
-// newTruth returns a runtime that runs guests as they are, and an instance of one.
+// newTruth returns a runtime that runs guests as they are, and an instance.
 func newTruth(t testing.TB, binary []byte, callback hostFunction) (*truth, api.Module) {
 	t.Helper()
 	tr := &truth{all: paths{}, found: paths{}}

@@ -9,22 +9,21 @@ import (
 
 // walk is a look at an instance's stack, innermost first:
 //
-//	the host function that has just returned, behind its call
+//	the host function that has just returned, at the safe point after its call
 //	the frames of wazero's stack, down to the function by which the host entered
 //	for each call back: the host function that made it, and the frames below, as they
 //	were noted when that was called
 //
-// The marks of the instance's activations are kept by their numbers: wazero's frames
-// have no room for them.
+// Marks of activations are kept by number, because wazero's frames have no room for them.
 type walk struct {
-	stack    experimental.StackIterator // nil: no safe point
+	stack    experimental.StackIterator // nil: not at a safe point
 	top      position                   // its first frame
-	more     bool                       // there was one
+	more     bool                       // the stack had a frame
 	number   int                        // of the innermost activation
 	returned managed.Mark               // of the host function that has returned
-	host     int64                      // its index; -1: none
+	host     int64                      // its index, or -1
 	entering bool                       // the innermost activation has only begun
-	entry    *entered                   // that is about to end: the only frame
+	entry    *entered                   // about to end, and the only frame
 }
 
 func (w *walk) begin(stack experimental.StackIterator) { *w = walk{stack: stack, host: -1} }
@@ -55,9 +54,9 @@ func (in *instance) Walk(visit func(managed.Frame) bool) {
 	}
 }
 
-// walkSegment visits the activations on wazero's stack whose numbers are above base. It
-// returns whether it has come there, and whether to go on. One that has only begun is
-// left out where it has a caller in the guest, whose time it was until now.
+// walkSegment visits the activations on wazero's stack with numbers above base. It
+// returns whether it reached base, and whether to go on. It leaves out an activation that
+// has only begun, if that has a caller in the guest: the time until now was the caller's.
 func (in *instance) walkSegment(base int, visit func(managed.Frame) bool) (whole, goesOn bool) {
 	w := &in.walk
 	at, more := w.top, w.more
@@ -81,8 +80,8 @@ func (in *instance) walkSegment(base int, visit func(managed.Frame) bool) (whole
 	return number == base, true
 }
 
-// noteFirst notes of what method the segment's first activation is: not of the
-// entry's, if that has made a tail call.
+// noteFirst compares the method of the segment's first activation with the entry's. They
+// differ after a tail call.
 func (in *instance) noteFirst(method ccmap.MethodID) {
 	if n := len(in.entries); n > 0 && in.entries[n-1].entry != nil {
 		e := &in.entries[n-1]
@@ -90,7 +89,7 @@ func (in *instance) noteFirst(method ccmap.MethodID) {
 	}
 }
 
-// walkOuter visits what lies below the innermost entry.
+// walkOuter visits the frames below the innermost entry.
 func (in *instance) walkOuter(visit func(managed.Frame) bool) {
 	for i := len(in.entries) - 2; i >= 0; i-- {
 		e := &in.entries[i]
@@ -113,7 +112,7 @@ func (in *instance) walkOuter(visit func(managed.Frame) bool) {
 	}
 }
 
-// truncatedFrame stands for frames that the profiler cannot see, outermost.
+// truncatedFrame stands for frames that the profiler cannot see. It is the outermost.
 func (in *instance) truncatedFrame() managed.Frame {
 	names := in.module.profiler.Sink().Names
 	return managed.Frame{Method: names.Intern(ccmap.Method{Name: ccmap.TruncatedName}), Offset: ccmap.NoOffset}

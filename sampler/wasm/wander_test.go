@@ -28,12 +28,12 @@ var (
 	wanderPlain []byte
 )
 
-// guide is a host that sends the guest wander about, as chance has it: the same way
-// where the seed is the same and the guest does what it should.
+// guide is a host that sends the guest wander about at random. The same seed and a
+// correct guest give the same way.
 type guide struct {
 	chance *rand.Rand
-	asked  int      // by the call from outside
-	nested int      // calls back that have not ended
+	asked  int      // by the outermost call
+	nested int      // unfinished calls back
 	log    []string // how calls ended
 }
 
@@ -44,7 +44,7 @@ const (
 
 var errWander = errors.New("lost")
 
-// ask answers what to do next: see the guest.
+// ask answers the guest's question for its next step.
 func (g *guide) ask(ctx context.Context, guest api.Module, _ int32) int32 {
 	g.asked++
 	if g.asked > mostAsked {
@@ -54,7 +54,7 @@ func (g *guide) ask(ctx context.Context, guest api.Module, _ int32) int32 {
 	return []int32{0, 0, 2, 2, 3, 4, 4, 4, 5, 5, 5, 5, 1}[g.chance.IntN(13)]
 }
 
-// tell calls back up to three times, swallows what goes wrong there, and may panic.
+// tell calls back up to three times, hides errors there, and may panic.
 func (g *guide) tell(ctx context.Context, guest api.Module, _ int32) {
 	for range max(g.chance.IntN(7)-3, 0) {
 		g.callBack(ctx, guest)
@@ -105,8 +105,8 @@ func (g *guide) provide(t *testing.T, ctx context.Context, r wazero.Runtime) {
 	}
 }
 
-// However a host calls back, whatever it swallows and wherever samples are taken, no
-// activation is counted twice, nor in a context that it had not.
+// However a host calls back, whatever errors it hides, and wherever samples are taken, no
+// activation is counted twice, or in a wrong context.
 func TestWandering(t *testing.T) {
 	t.Parallel()
 	for name, features := range runtimes {
