@@ -138,7 +138,7 @@ func (c *collector) run(stopped <-chan struct{}, done chan<- struct{}) {
 	}
 }
 
-// heapGoal returns the size in bytes at which the heap is collected. live is the size
+// heapGoal returns the heap size in bytes that starts a collection. live is the size
 // after the last collection.
 func heapGoal(live uint64, percent int) uint64 {
 	if percent < 0 {

@@ -176,7 +176,7 @@ func (in *instance) healBelow() {
 	}
 }
 
-// heal sets the guest's depth, from which it numbers callees, and lowers the number of
+// heal sets the guest's depth, the base of its callees' numbers, and lowers the number of
 // activations that samples have seen.
 func (in *instance) heal(depth int) {
 	in.depth.Set(uint64(depth))

@@ -51,7 +51,7 @@ type exact struct {
 
 	mu      sync.Mutex
 	threads map[api.Module]*exactThread
-	sweep   int     // number of threads at which forgetClosed runs
+	sweep   int     // forgetClosed runs at this number of threads
 	lanes   []*lane // free
 	made    uint64  // lanes, ever
 	stopped bool

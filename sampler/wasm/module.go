@@ -114,7 +114,7 @@ func (p *Profiler) readModule(id digest, binary []byte) (*module, error) {
 }
 
 // NewFunctionListener implements [experimental.FunctionListenerFactory]: it puts
-// listeners on the functions by which a host enters the guest. wazero calls it with every
+// listeners on the functions that hosts call. wazero calls it with every
 // function that the guest defines.
 func (m *module) NewFunctionListener(def api.FunctionDefinition) experimental.FunctionListener {
 	m.names[def.Index()].CompareAndSwap(nil, &functionName{def.ModuleName(), def.Name()})

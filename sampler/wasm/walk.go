@@ -10,7 +10,7 @@ import (
 // walk is a look at an instance's stack, innermost first:
 //
 //	the host function that has just returned, at the safe point after its call
-//	the frames of wazero's stack, down to the function by which the host entered
+//	the frames of wazero's stack, down to the function that the host called
 //	for each call back: the host function that made it, and the frames below, as they
 //	were noted when that was called
 //

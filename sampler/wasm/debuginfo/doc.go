@@ -1,5 +1,5 @@
-// Package debuginfo reads the DWARF of a WebAssembly module, of versions 2 to 5: where
-// the code of functions and of inlined calls is, and its source lines.
+// Package debuginfo reads the DWARF of a WebAssembly module, versions 2 to 5: the code
+// ranges of functions and of inlined calls, and source lines.
 //
 //	Sections ─▶ Units ─▶ Entries ─▶ Ranges
 //	                └──▶ Lines ─▶ EachRow, FileName
@@ -9,9 +9,9 @@
 // may share ranges, units may share tables, and tables may overlap, so that a small
 // module can describe any amount of work. Nothing panics.
 //
-// Package debug/dwarf says of itself that it is not hardened against input of bad intent:
-// it makes as many file names as a header claims, and finds entries without end in a
-// number that is cut off (Go 1.26).
+// Package debug/dwarf is not hardened against hostile input, by its own documentation: it
+// makes as many file names as a header claims, and reads entries without end from a
+// number that is cut (Go 1.26).
 package debuginfo
 
 // Prefix begins the names of the sections.
@@ -33,15 +33,15 @@ type Budget struct {
 	bytes int64 // to be kept
 }
 
-// NewBudget returns several times the needs of compilers' output: linear in the number of
-// bytes that the module has. Guests in Rust and C take 0.3 to 0.6 steps and
-// 1.4 to 4 bytes for each of theirs.
+// NewBudget returns several times the needs of compilers' output, for a module of size
+// bytes. Guests in Rust and C take 0.3 to 0.6 steps and 1.4 to 4 bytes for each of their
+// bytes.
 func NewBudget(size int) *Budget {
 	const steps, bytes, least = 8, 16, 1 << 20
 	return &Budget{steps: steps*int64(size) + least, bytes: bytes*int64(size) + least}
 }
 
-// Spent reports whether the budget has ended. Then nothing more is read.
+// Spent reports whether the budget is used up. Then nothing more is read.
 func (b *Budget) Spent() bool { return b.steps < 0 || b.bytes < 0 }
 
 // Keep takes memory from the budget, in bytes, and reports whether there was enough.

@@ -1,6 +1,7 @@
 package debuginfo
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -11,17 +12,17 @@ import (
 // Tag is the kind of an entry (DWARF 5, section 7.5.3).
 type Tag uint16
 
-// The tags that readers look at. 0 ends a list of children.
+// The tags that readers use. 0 ends a list of children.
 const (
 	TagCompileUnit       Tag = 0x11
 	TagInlinedSubroutine Tag = 0x1d
 	TagSubprogram        Tag = 0x2e
 )
 
-// Attribute is an attribute of an entry that is kept. All others are skipped.
+// Attribute is a kept attribute of an entry. All others are skipped.
 type Attribute uint8
 
-// The attributes have the names that DWARF gives them (section 7.5.4).
+// The attributes have DWARF's names (section 7.5.4).
 const (
 	LowPC Attribute = iota
 	HighPC
@@ -38,7 +39,7 @@ const (
 	CallColumn
 	AbstractOrigin
 	Specification
-	attributes // their number; also those that are skipped
+	attributes // their number; also stands for skipped ones
 )
 
 // attributeOf returns the attribute with a number in DWARF.
@@ -82,7 +83,7 @@ func attributeOf(number uint64) Attribute {
 type Entry struct {
 	Offset   uint64
 	Tag      Tag
-	Children bool // entries in it follow, up to one with tag 0
+	Children bool // child entries follow, up to one with tag 0
 
 	values [attributes + 1]value
 }
@@ -90,8 +91,7 @@ type Entry struct {
 // Has reports whether the entry has an attribute.
 func (e *Entry) Has(a Attribute) bool { return e.values[a].class != classNone }
 
-// Number returns an attribute that is a number of 31 bits or an offset, and -1 where the
-// entry has none.
+// Number returns an attribute that is a number of 31 bits or an offset, or -1.
 func (e *Entry) Number(a Attribute) int64 {
 	v := e.values[a]
 	if v.class == classNumber && v.number <= math.MaxInt32 {
@@ -100,7 +100,7 @@ func (e *Entry) Number(a Attribute) int64 {
 	return -1
 }
 
-// Reference returns the offset of another entry, and false where the entry names none.
+// Reference returns the offset of another entry, or false.
 func (e *Entry) Reference(a Attribute) (offset uint64, ok bool) {
 	v := e.values[a]
 	return v.number, v.class == classReference
@@ -112,12 +112,12 @@ type value struct {
 	number uint64
 }
 
-// class says what the number of a value is.
+// class is the meaning of a value's number.
 type class uint8
 
 const (
 	classNone           class = iota
-	classOther                // of no interest
+	classOther                // not used
 	classNumber               // a number, or an offset in another section
 	classAddress              // an address
 	classAddressIndex         // an index in ".debug_addr"
@@ -129,8 +129,8 @@ const (
 	classTextIndex            // an index in ".debug_str_offsets"
 )
 
-// Entries visits the entries of a unit in their order, up to the first that is malformed.
-// An entry is valid until the next.
+// Entries visits the entries of a unit in order, up to the first malformed one. An entry
+// is valid until the next.
 func (d *Data) Entries(u *Unit) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		r := d.entryReader(u, u.first)
@@ -248,8 +248,8 @@ func (r *entryReader) value(form uint64, constant int64) value {
 	return value{class: classOther}
 }
 
-// reference reads a reference to another entry: within the unit all but one count from
-// the unit's header.
+// reference reads a reference to another entry. All forms but one count from the unit's
+// header.
 func (r *entryReader) reference(form uint64) value {
 	var offset uint64
 	switch form {
@@ -274,7 +274,7 @@ func (r *entryReader) reference(form uint64) value {
 	return value{classReference, r.unit.begin + offset}
 }
 
-// text reads where a text stands.
+// text reads the position of a text.
 func (r *entryReader) text(form uint64) value {
 	switch form {
 	case formString:
@@ -317,7 +317,7 @@ func (r *entryReader) addressIndex(form uint64) value {
 	return value{}
 }
 
-// skip skips an attribute of a form that no reader looks at.
+// skip skips an attribute of a form that no reader uses.
 func (r *entryReader) skip(form uint64) {
 	switch form {
 	case formFlag:
@@ -342,5 +342,95 @@ func (r *entryReader) skip(form uint64) {
 		r.Uleb()
 	default:
 		r.Fail(fmt.Errorf("an attribute of form %#x", form))
+	}
+}
+
+var errSpent = errors.New("reading costs more than any compiler's output")
+
+// abbreviations say which attributes the entries of a unit have (DWARF 5, section 7.5.3).
+type abbreviations struct {
+	dense []abbreviation           // code i+1, as compilers number them
+	other map[uint64]*abbreviation // by code
+}
+
+type abbreviation struct {
+	tag      Tag
+	children bool
+	fields   []field
+}
+
+// field is an attribute and its form.
+type field struct {
+	attribute Attribute
+	form      uint64
+	constant  int64 // of formImplicitConst
+}
+
+// find returns the abbreviation with a code.
+func (t *abbreviations) find(code uint64) (*abbreviation, bool) {
+	if code-1 < uint64(len(t.dense)) {
+		return &t.dense[code-1], true
+	}
+	a, ok := t.other[code]
+	return a, ok
+}
+
+func (t *abbreviations) add(code uint64, a abbreviation) {
+	switch {
+	case code == uint64(len(t.dense))+1:
+		t.dense = append(t.dense, a)
+	case code > uint64(len(t.dense)):
+		if t.other == nil {
+			t.other = map[uint64]*abbreviation{}
+		}
+		t.other[code] = &a
+	}
+}
+
+// abbreviationsAt returns the abbreviations of a unit, once for all units that share
+// them. Abbreviations after a defect are missing.
+func (d *Data) abbreviationsAt(u *Unit) *abbreviations {
+	if u.tables == nil {
+		t, ok := d.abbreviations[u.abbreviations]
+		if !ok {
+			t = d.readAbbreviations(u.abbreviations)
+			d.abbreviations[u.abbreviations] = t
+		}
+		u.tables = t
+	}
+	return u.tables
+}
+
+func (d *Data) readAbbreviations(offset uint64) *abbreviations {
+	const abbreviationBytes = 96
+	t := &abbreviations{}
+	c := cursor.Cursor{Data: from(d.sections["abbrev"], offset)}
+	for code := c.Uleb(); code != 0; code = c.Uleb() {
+		a := abbreviation{tag: Tag(c.Uleb()), children: c.Byte() != 0}
+		a.fields = d.readFields(&c)
+		if c.Err != nil || !d.budget.Keep(abbreviationBytes) {
+			break
+		}
+		t.add(code, a)
+	}
+	return t
+}
+
+func (d *Data) readFields(c *cursor.Cursor) []field {
+	const fieldBytes = 48 // a growing slice copies its elements
+	var fields []field
+	for {
+		number, form := c.Uleb(), c.Uleb()
+		if number == 0 && form == 0 {
+			return fields
+		}
+		f := field{attribute: attributeOf(number), form: form}
+		if form == formImplicitConst {
+			f.constant = c.Sleb()
+		}
+		if !d.budget.Step(1) || !d.budget.Keep(fieldBytes) {
+			c.Fail(errSpent)
+		}
+		fields = append(fields, f)
 	}
 }

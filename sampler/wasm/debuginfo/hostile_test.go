@@ -23,7 +23,7 @@ func sections(abbrev, info string) Sections {
 // bare is an abbreviation of a compilation unit without attributes.
 const bare = "\x01\x11\x01\x00\x00\x00"
 
-// Units are read up to the first that is malformed.
+// Units are read up to the first malformed one.
 func TestMalformedUnits(t *testing.T) {
 	t.Parallel()
 	good := unit4(0, "\x01\x00")
@@ -34,7 +34,7 @@ func TestMalformedUnits(t *testing.T) {
 	}
 }
 
-// Entries end where a number does not.
+// Entries that end inside a number end the unit.
 func TestEntriesEndInANumber(t *testing.T) {
 	t.Parallel()
 	cut := strings.Repeat("\x80", 100)
@@ -55,7 +55,7 @@ func TestEntriesEndInANumber(t *testing.T) {
 	}
 }
 
-// Abbreviations may have any codes; an entry of an unknown one ends the unit.
+// Abbreviations may have any codes. An entry with an unknown code ends the unit.
 func TestAbbreviationCodes(t *testing.T) {
 	t.Parallel()
 	abbrev := "\x01\x11\x00\x3b\x21\x05\x00\x00" + "\x07\x1d\x00\x59\x21\x07\x00\x00" + "\x02\x2e\x00\x3b\x0b\x00\x00" + "\x00"
@@ -73,7 +73,7 @@ func TestAbbreviationCodes(t *testing.T) {
 	}
 }
 
-// Attributes of every form are as long as the standard says: the one after them is read.
+// Attributes of every form have their standard length: the next attribute is read.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	for form, content := range map[byte]string{
@@ -93,7 +93,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// A header may claim any number of files: those that are missing take no memory.
+// A header may claim any number of files. Missing files take no memory.
 func TestLineTableOfManyFiles(t *testing.T) {
 	t.Parallel()
 	const huge = "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"
@@ -162,7 +162,7 @@ func TestRangeKinds(t *testing.T) {
 	}
 }
 
-// Any number of units and entries may share tables, lists and names: each costs again.
+// Units and entries may share tables, lists and names. Each use costs again.
 func TestSharedPartsArePaidFor(t *testing.T) {
 	t.Parallel()
 	const length = 1000

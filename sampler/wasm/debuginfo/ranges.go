@@ -11,7 +11,7 @@ import (
 // code section's content ("DWARF for WebAssembly").
 type Range struct{ Low, High uint64 }
 
-// AppendRanges appends where the code of an entry is: also code that the linker has
+// AppendRanges appends the ranges of an entry's code, also of code that the linker has
 // dropped, and ranges that are empty or too large.
 func (d *Data) AppendRanges(ranges []Range, u *Unit, e *Entry) []Range {
 	if r, ok := d.oneRange(u, e); ok {
@@ -31,7 +31,7 @@ func (d *Data) AppendRanges(ranges []Range, u *Unit, e *Entry) []Range {
 	return r.ranges
 }
 
-// oneRange returns the range of an entry in one piece.
+// oneRange returns the range of an entry with one range.
 func (d *Data) oneRange(u *Unit, e *Entry) (Range, bool) {
 	low, ok := d.address(u, e.values[LowPC])
 	if !ok {
@@ -65,7 +65,7 @@ func (d *Data) listOf(u *Unit, v value) ([]byte, bool) {
 	return nil, false
 }
 
-// rangeList is a list that is read.
+// rangeList is a list being read.
 type rangeList struct {
 	cursor.Cursor
 	unit      *Unit
@@ -74,8 +74,8 @@ type rangeList struct {
 	ranges    []Range
 }
 
-// next reads one of versions 2 to 4 (DWARF 4, section 2.17.3), and reports whether the
-// list goes on.
+// next reads an element of versions 2 to 4 (DWARF 4, section 2.17.3), and reports whether
+// the list goes on.
 func (r *rangeList) next() bool {
 	low, high := r.address(), r.address()
 	switch {
@@ -89,7 +89,7 @@ func (r *rangeList) next() bool {
 	return true
 }
 
-// next5 reads one of version 5 (sections 2.17.3 and 7.25).
+// next5 reads an element of version 5 (sections 2.17.3 and 7.25).
 func (r *rangeList) next5() bool {
 	const (
 		endOfList, baseAddressX, startXEndX, startXLength = 0, 1, 2, 3
@@ -120,7 +120,7 @@ func (r *rangeList) next5() bool {
 	return true
 }
 
-// add adds a range, unless the list has ended within it.
+// add adds a range, unless the list ended inside it.
 func (r *rangeList) add(low, high uint64) {
 	if r.Err == nil {
 		r.ranges = append(r.ranges, Range{low, high})

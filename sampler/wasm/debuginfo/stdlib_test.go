@@ -72,15 +72,15 @@ func peerOf(tb testing.TB, s Sections) *dwarf.Data {
 	return d
 }
 
-// peerAttributes are those whose numbers are compared.
+// peerAttributes are the attributes whose numbers are compared.
 var peerAttributes = map[Attribute]dwarf.Attr{
 	StmtList: dwarf.AttrStmtList, AddrBase: dwarf.AttrAddrBase, StrOffsetsBase: dwarf.AttrStrOffsetsBase,
 	RnglistsBase: dwarf.AttrRnglistsBase, DeclFile: dwarf.AttrDeclFile, DeclLine: dwarf.AttrDeclLine,
 	CallFile: dwarf.AttrCallFile, CallLine: dwarf.AttrCallLine, CallColumn: dwarf.AttrCallColumn,
 }
 
-// TestAgainstStandardLibrary: entries, ranges, rows and file names are as debug/dwarf
-// reads them in well-formed modules.
+// TestAgainstStandardLibrary compares entries, ranges, rows and file names of well-formed
+// modules with debug/dwarf.
 func TestAgainstStandardLibrary(t *testing.T) {
 	t.Parallel()
 	for _, path := range wellFormed(t) {

@@ -17,15 +17,15 @@ type Data struct {
 	lines         map[int64]*LineTable      // by offset
 }
 
-// New reads the headers of the units, up to the first that is malformed, and the first
-// entry of each. All reading spends the budget.
+// New reads the headers of the units, up to the first malformed one, and the first entry
+// of each. All reading spends the budget.
 func New(s Sections, b *Budget) *Data {
 	d := &Data{sections: s, budget: b, abbreviations: map[uint64]*abbreviations{}, lines: map[int64]*LineTable{}}
 	d.readUnits()
 	return d
 }
 
-// Units returns the units in their order.
+// Units returns the units in order.
 func (d *Data) Units() []*Unit { return d.units }
 
 // UnitAt returns the unit that has the entry at an offset, or nil.
@@ -57,7 +57,7 @@ type Unit struct {
 
 // header stands before the entries of a unit.
 type header struct {
-	begin         uint64 // of the header itself: references count from there
+	begin         uint64 // of the header itself: references count from here
 	first, end    uint64 // of the first entry, and after the last
 	version       uint16 // 2 to 5
 	is64          bool   // offsets have 64 bits
@@ -85,7 +85,7 @@ func (d *Data) readUnits() {
 	}
 }
 
-// unitLength reads how long a unit or a line table is, and whether its offsets have 64
+// unitLength reads the length of a unit or a line table, and whether its offsets have 64
 // bits.
 func unitLength(c *cursor.Cursor) (length uint64, is64 bool) {
 	const escape64, reserved = 0xffffffff, 0xfffffff0
@@ -147,7 +147,7 @@ func (d *Data) newUnit(h header) *Unit {
 	return u
 }
 
-// address returns the address that a value is.
+// address returns the address that a value stands for.
 func (d *Data) address(u *Unit, v value) (uint64, bool) {
 	switch v.class {
 	case classAddress:
@@ -173,7 +173,7 @@ func (u *Unit) readAddress(c *cursor.Cursor) uint64 {
 	return uint64(c.U32())
 }
 
-// text returns the text that a value is.
+// text returns the text that a value stands for.
 func (d *Data) text(u *Unit, v value) string {
 	switch v.class {
 	case classText:

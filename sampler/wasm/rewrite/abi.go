@@ -1,17 +1,17 @@
 package rewrite
 
-// HostModule is the module that the added functions are imported from. A module
-// that imports from it already is refused.
+// HostModule is the module of the added imports. A module that imports from it already is
+// refused.
 const HostModule = "ccmapd"
 
-// The names of the added functions, as they are imported.
+// The names of the added imports.
 const (
-	SampleFunction = "sample" // func(reason, number i32), where the number's highest bit says nothing
+	SampleFunction = "sample" // func(reason, number i32); the number's highest bit has no meaning
 	CallFunction   = "call"   // func(site, element, number i32), likewise
 )
 
-// The names under which the added globals are exported: wazero gives a host a
-// global that it can set only by export.
+// The names of the added globals. They are exported, because wazero lets a host set
+// exported globals only.
 const (
 	MarkGlobal     = "ccmapd.mark"     // i32, initially 1
 	CallsGlobal    = "ccmapd.calls"    // i32, only with Options.Calls
@@ -28,23 +28,22 @@ const (
 	ReasonLoop  uint32 = 1 // a loop goes on, or a function ends
 )
 
-// BeforeImport is the reason that announces a call of imported function k: the
-// host can see the stack that will stand below a call back.
+// BeforeImport is the reason that announces a call of imported function k. The host can
+// see the stack that will be below a call back.
 func BeforeImport(k uint32) uint32 { return 2 + 2*k }
 
-// AfterImport is the reason of the safe point behind a call of imported
-// function k.
+// AfterImport is the reason of the safe point after a call of imported function k.
 func AfterImport(k uint32) uint32 { return 3 + 2*k }
 
-// Import tells which imported function a reason names, and on which side of its
-// call. It is false for entries and loops.
+// Import returns the imported function of a reason, and the side of its call. It is false
+// for entries and loops.
 func Import(reason uint32) (k uint32, before, ok bool) {
 	return (reason - 2) / 2, reason%2 == 0, reason >= 2
 }
 
-// Numbers of activations are below 1<<31, and so AllNumbers is the limit with which all
-// functions call the host. In a function that goes on behind its own poll the bit
-// polled is set in the number, so that it does not poll again.
+// Numbers of activations are below 1<<31, so with the limit AllNumbers all functions call
+// the host. The bit polled of a number says that the function has already polled, and
+// must not poll again.
 const (
 	AllNumbers = polled - 1
 	polled     = 1 << 31
@@ -80,7 +79,7 @@ var hostGlobals = [...]hostGlobalType{
 	globalExecuted: {ExecutedGlobal, typeI64, 0},
 }
 
-// added tells whether a rewriting adds the global.
+// added reports whether a rewriting adds the global.
 func (g hostGlobal) added(o Options) bool {
 	switch g {
 	case globalCalls:

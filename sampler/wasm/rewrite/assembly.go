@@ -14,12 +14,12 @@ type assembly struct {
 	globals     []hostGlobalType // added
 	added       []addedFunction
 	exported    map[uint32]bool          // functions of the original
-	entries     map[uint32]uint32        // function of the original → index that stands for it outside
+	entries     map[uint32]uint32        // function of the original → its index for callers outside
 	known       map[string]uint32        // types, by their encoding
-	sharing     map[addedFunction]uint32 // added functions that several others share
+	sharing     map[addedFunction]uint32 // added functions with several users
 	derivations map[derivation]uint32
 	types       []byte // types to add
-	tail        []byte // custom sections that stand last
+	tail        []byte // custom sections at the end
 }
 
 func newAssembly(m *original, p *plan, o Options) *assembly {
@@ -65,7 +65,7 @@ func copyTypes(types []signature) []signature {
 	return all
 }
 
-// planGlobals gives the added globals their indices, behind the module's own.
+// planGlobals gives the added globals their indices, after the module's own.
 func (a *assembly) planGlobals() {
 	for i, t := range hostGlobals {
 		if g := hostGlobal(i); g.added(a.options) {
@@ -114,7 +114,7 @@ func typeKey(params, results []byte) string {
 	return string(appendBytes(appendBytes(nil, params), results))
 }
 
-// typeOf returns the index of a type, which it adds if there is none.
+// typeOf returns the index of a type, and adds a missing type.
 func (a *assembly) typeOf(params, results []byte) uint32 {
 	key := typeKey(params, results)
 	if index, ok := a.known[key]; ok {
@@ -129,10 +129,10 @@ func (a *assembly) typeOf(params, results []byte) uint32 {
 	return index
 }
 
-// planEntries decides what stands for the functions that are called from
-// outside: a thunk for those that the module also calls itself, for only so
-// does the host see which calls come from outside, and for those that make tail
-// calls, as wazero (v1.12.0) tells no listener that these return; else the function.
+// planEntries decides which function stands for a function that is called from outside. A
+// function that the module also calls itself gets a thunk, so that the host sees the
+// calls from outside only. So does a function that makes tail calls, because wazero
+// (v1.12.0) reports no return of it to a listener. Other functions stand for themselves.
 func (a *assembly) planEntries() {
 	for _, e := range a.module.exports {
 		a.exported[e.function] = true
@@ -157,7 +157,7 @@ func (a *assembly) planEntry(function uint32) {
 	a.entries[function] = index
 }
 
-// writeCode rewrites all functions and adds those that are added.
+// writeCode rewrites all functions and writes the added ones.
 func (a *assembly) writeCode() *RefusedError {
 	w := bodyWriter{module: a.module, plan: a.plan, layout: &a.layout, out: a.out, options: a.options}
 	if a.options.Calls {
@@ -188,9 +188,9 @@ func (a *assembly) writeCode() *RefusedError {
 	return nil
 }
 
-// maxGrowth bounds the rewritten code, in multiples of the module. Real code grows by
-// a third at most, what is all calls to 20 times its length; only long lists of
-// parameters, which one type stands for in the original, are more.
+// maxGrowth bounds the rewritten code, in multiples of the module. Real code grows by a
+// third at most, and code that is all calls to 20 times its length. Only long lists of
+// parameters, which one type holds in the original, grow more.
 const maxGrowth = 64
 
 // bound refuses the module when its code has become too long, or for 32-bit offsets.
@@ -293,7 +293,7 @@ func (a *assembly) writeExports() {
 	a.extend(sectionExport, len(a.globals), b)
 }
 
-// shift gives the references to functions in a section their new values.
+// shift updates the references to functions in a section.
 func (a *assembly) shift(id byte) {
 	refs := a.module.references[id]
 	for i := range refs {
@@ -318,8 +318,8 @@ func (a *assembly) replace(id byte, refs []reference) {
 	a.contents[id] = append(b, a.module.data[at:s.end]...)
 }
 
-// declare adds a declarative element segment for the functions that code refers
-// to by ref.func and that were declared, perhaps, only by an export.
+// declare adds a declarative element segment for the functions that ref.func in code
+// refers to, because the original may have declared them by an export alone.
 func (a *assembly) declare() {
 	var b []byte
 	n := 0
@@ -335,8 +335,8 @@ func (a *assembly) declare() {
 	}
 }
 
-// join puts the sections together: those of the original in their order, the
-// custom ones where they stood.
+// join puts the sections together: the original's in their order, custom sections at
+// their places.
 func (a *assembly) join() []byte {
 	b := append(make([]byte, 0, len(a.module.data)*5/4+1024), header...)
 	b = a.appendCustoms(b, 0)

@@ -1,7 +1,11 @@
 package rewrite
 
-// A bodyWriter rewrites one function after the other. It copies runs of
-// untouched bytes between the places where it inserts or replaces something.
+import (
+	"runtime"
+)
+
+// A bodyWriter rewrites one function after the other. It copies untouched bytes between
+// the places where it inserts or replaces something.
 type bodyWriter struct {
 	module  *original
 	plan    *plan
@@ -14,8 +18,8 @@ type bodyWriter struct {
 	buffer []byte      // of the function under work, reused
 	spans  []span      // of the function under work: at is an offset in buffer
 	d      decoder
-	copied int   // offset in the module up to which the code is copied
-	moved  []int // offsets of locals that are not copied yet, and are numbered one higher
+	copied int   // offset in the module: code before it is copied
+	moved  []int // offsets of locals, not copied yet, that get an index higher by 1
 
 	traits   *traits
 	function int // index in the original
@@ -25,7 +29,7 @@ type bodyWriter struct {
 	tight    tightLoops
 	dispatch dispatch
 	cover    cover
-	number   uint32 // local: the activation's number, if it has one
+	number   uint32 // local with the activation's number, if it has one
 }
 
 // write appends the rewritten function i, counted among the defined ones.
@@ -57,7 +61,7 @@ func (w *bodyWriter) write(i int) *RefusedError {
 	return w.d.err
 }
 
-// relative turns an offset in the module into one in the code section.
+// relative turns an offset in the module into an offset in the code section.
 func (w *bodyWriter) relative(offset int) uint32 {
 	return uint32(offset - w.module.sections[sectionCode].start)
 }
@@ -89,8 +93,7 @@ func (w *bodyWriter) flush(to int) {
 	w.copied = to
 }
 
-// mark notes where the next byte comes from, if it does not follow from the
-// span before.
+// mark notes the origin of the next byte, if it does not follow from the span before.
 func (w *bodyWriter) mark(original uint32) {
 	at := uint32(len(w.buffer))
 	last := &w.spans[len(w.spans)-1]
@@ -103,8 +106,7 @@ func (w *bodyWriter) mark(original uint32) {
 	}
 }
 
-// insert flushes up to an offset and begins code that stands there only in the
-// rewritten function.
+// insert flushes up to an offset and begins inserted code.
 func (w *bodyWriter) insert(at, original int) {
 	w.flush(at)
 	w.mark(w.relative(original) | inserted)
@@ -121,8 +123,8 @@ func (w *bodyWriter) writeLocals(l locals) {
 	}
 }
 
-// placeLocals gives the number and the added locals their indices, and returns how
-// many of these there are.
+// placeLocals gives the number and the added locals their indices, and returns the number
+// of added locals.
 func (w *bodyWriter) placeLocals(first uint32) (n byte) {
 	switch {
 	case w.face.registered:
@@ -139,7 +141,7 @@ func (w *bodyWriter) placeLocals(first uint32) (n byte) {
 	return n
 }
 
-// enter writes what an activation begins with.
+// enter writes the code at an activation's beginning.
 func (w *bodyWriter) enter() {
 	if w.traits.kind == Bare {
 		return
@@ -151,10 +153,10 @@ func (w *bodyWriter) enter() {
 	w.pollEntry()
 }
 
-// pollEntry polls, and if activations are numbered lowers Visited below this one's
-// number. What is called is given the parameters and returns them, if it cannot take the
-// function's place: so wazevo need not keep them elsewhere meanwhile, which it would even
-// if nothing is called.
+// pollEntry polls. If activations are numbered, it lowers Visited below this one's
+// number. If the polled function cannot take this function's place, it gets the
+// parameters and returns them. So wazevo need not keep them elsewhere meanwhile, which it
+// would do even if nothing is called.
 func (w *bodyWriter) pollEntry() {
 	l := w.layout
 	b := rarely(w.buffer, emptyBlockType)
@@ -177,7 +179,7 @@ func (w *bodyWriter) pollEntry() {
 	w.buffer = append(b, opEnd)
 }
 
-// callEnter calls what polls with the parameters and the number.
+// callEnter calls the polling function with the parameters and the number.
 func (w *bodyWriter) callEnter(b []byte) []byte {
 	b = appendParams(b, w.params)
 	if w.face.numbered {
@@ -199,8 +201,8 @@ func (w *bodyWriter) standIn(index uint32, at int) {
 	w.out.stubs[index] = place{uint32(w.function), uint32(at - start)}
 }
 
-// instruction rewrites the decoder's instruction if it must change, and adds
-// what must stand around it.
+// instruction rewrites the decoder's instruction if it must change, and inserts code
+// around it.
 func (w *bodyWriter) instruction() {
 	d := &w.d
 	switch d.op {
@@ -226,7 +228,7 @@ func (w *bodyWriter) instruction() {
 	}
 }
 
-// pollExit polls in front of an exit, but for branches to the outermost label.
+// pollExit polls before an exit, except before branches to the outermost label.
 func (w *bodyWriter) pollExit() {
 	d := &w.d
 	switch {
@@ -240,13 +242,13 @@ func (w *bodyWriter) pollExit() {
 	}
 }
 
-// replaced begins an instruction that stands for the decoder's.
+// replaced begins a replacement of the decoder's instruction.
 func (w *bodyWriter) replaced(op byte) {
 	w.mark(w.relative(w.d.start))
 	w.buffer = append(w.buffer, op)
 }
 
-// replaceIndex writes an instruction with another index in place of the decoder's.
+// replaceIndex replaces the decoder's instruction by one with another index.
 func (w *bodyWriter) replaceIndex(op byte, index uint32) {
 	w.flush(w.d.start)
 	w.replaced(op)
@@ -254,8 +256,8 @@ func (w *bodyWriter) replaceIndex(op byte, index uint32) {
 	w.copied = w.d.at
 }
 
-// local numbers a local anew, if the function has got a parameter more. Where the
-// index stays a byte, it is changed when the code is copied.
+// local gives a local its new index, if the function has one more parameter. If the index
+// keeps its length of one byte, flush changes it.
 func (w *bodyWriter) local() {
 	d := &w.d
 	switch {
@@ -297,7 +299,8 @@ func (w *bodyWriter) call() {
 	}
 }
 
-// tell gives a callee its number, as a parameter or by Depth. An import may call back.
+// tell gives a callee its number, as a parameter or by Depth. It announces an import that
+// may call back.
 func (w *bodyWriter) tell(callee face, tail bool) {
 	d := &w.d
 	switch {
@@ -310,8 +313,8 @@ func (w *bodyWriter) tell(callee face, tail bool) {
 	}
 }
 
-// pushNumber pushes the number of a callee: the next one, or the caller's own where
-// the call takes its place.
+// pushNumber pushes the number of a callee: the caller's own number in a tail call, else
+// the next number.
 func (w *bodyWriter) pushNumber(tail bool) {
 	b := local(w.buffer, opLocalGet, w.number)
 	if !tail {
@@ -329,7 +332,7 @@ func (w *bodyWriter) setDepth(tail bool) {
 	w.buffer = w.layout.set(w.unpolled(b), globalDepth)
 }
 
-// unpolled takes the bit polled out of what was pushed, if it can be set.
+// unpolled clears the bit polled of the pushed number, if the bit may be set.
 func (w *bodyWriter) unpolled(b []byte) []byte {
 	if w.face.stub == 0 {
 		return b
@@ -376,4 +379,90 @@ func (w *bodyWriter) site() {
 	})
 	w.insert(d.start, d.start)
 	w.buffer = w.layout.appendCatch(w.buffer, w.layout.catches[d.index], site, w.number)
+}
+
+// run is a sequence of instructions that execute all, or up to one that traps.
+type run struct {
+	start  int // offset in the module
+	length int64
+}
+
+// countInstruction takes the decoder's instruction into the run. If it ends the run, or
+// if code is inserted before it, the length of the run is added to ExecutedGlobal where
+// the run begins.
+func (w *bodyWriter) countInstruction() {
+	op := w.d.op
+	if op != opEnd && op != opElse {
+		w.run.length++
+	}
+	if op != opRefFunc && isStraight(op) {
+		return
+	}
+	if w.run.length > 0 {
+		w.insert(w.run.start, w.run.start)
+		w.buffer = w.layout.appendExecuted(w.buffer, w.run.length)
+	}
+	w.run = run{start: w.d.at}
+}
+
+// appendExecuted: Executed += n
+func (l *layout) appendExecuted(b []byte, n int64) []byte {
+	b = appendSigned(append(l.get(b, globalExecuted), opI64Const), n)
+	return l.set(append(b, opI64Add), globalExecuted)
+}
+
+// isStraight: execution goes on with the next instruction, inside the function.
+func isStraight(op byte) bool {
+	return op == opBlock || op > opReturnCallIndirect
+}
+
+// In a tail call the callee's frame replaces the caller's, so the callee gets the
+// caller's number. But wazevo (v1.12.0, backend/isa/amd64/machine.go and arm64/abi.go,
+// lowerTailCall) makes a plain call if the stack must pass parameters or results. Then
+// the caller's frame stays, and keeps its number. If there are numbers, such a tail call
+// is therefore written as a call and a return.
+
+// The registers that pass parameters and results (abi.go there). The first two parameters
+// are wazevo's own.
+const (
+	intRegistersAMD64 = 9
+	intRegistersARM64 = 8
+	floatRegisters    = 8
+	ownParameters     = 2
+)
+
+// fitsRegisters: parameters and results are all passed in registers.
+func (s signature) fitsRegisters() bool {
+	registers := intRegistersAMD64
+	if runtime.GOARCH == "arm64" {
+		registers = intRegistersARM64
+	}
+	return fit(s.params, registers-ownParameters) && fit(s.results, registers)
+}
+
+func fit(types []byte, registers int) bool {
+	ints, floats := 0, 0
+	for _, t := range types {
+		if t == typeF32 || t == typeF64 || t == typeV128 {
+			floats++
+		} else {
+			ints++
+		}
+	}
+	return ints <= registers && floats <= floatRegisters
+}
+
+// callOp returns the opcode for the decoder's call of a function of a type. It is plain
+// for a tail call that must be written as a call.
+func (w *bodyWriter) callOp(plain byte, typ uint32) byte {
+	if w.d.op != plain && w.face.numbered && !w.layout.fits[typ] {
+		return plain
+	}
+	return w.d.op
+}
+
+// leave returns from the function after a call that was a tail call.
+func (w *bodyWriter) leave() {
+	w.insert(w.d.at, w.d.start)
+	w.buffer = append(w.buffer, opReturn)
 }

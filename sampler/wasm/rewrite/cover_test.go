@@ -14,7 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// What callsGuest and loops in it are made of.
+// Parts of callsGuest and its loops.
 const (
 	callImport   = "\x10\x00"
 	callBare     = "\x10\x02"
@@ -40,8 +40,8 @@ func callsGuest(code string) []byte {
 	)
 }
 
-// TestPollsOfLoops: a branch back polls, unless every path to it has passed a safe
-// point. In these, i counts to 10 in a loop.
+// TestPollsOfLoops: a branch back polls, unless every path to it has passed a safe point.
+// In these loops, i counts to 10.
 func TestPollsOfLoops(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -85,7 +85,8 @@ func TestPollsOfLoops(t *testing.T) {
 	}
 }
 
-// loopPolls runs a guest's "f" and counts the polls of loops, and the instructions.
+// loopPolls runs a guest's "f" and returns the number of its loops' polls and of its
+// instructions.
 func loopPolls(t *testing.T, guest []byte) (polls, executed int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -105,7 +106,7 @@ func loopPolls(t *testing.T, guest []byte) (polls, executed int) {
 	return polls, int(m.ExportedGlobal(rewrite.ExecutedGlobal).Get())
 }
 
-// newHost is a runtime with what guests import. Calls end when their contexts do.
+// newHost is a runtime with the guests' imports. Calls end when their contexts do.
 func newHost(t *testing.T, sample func(_ context.Context, m api.Module, reason, number uint32)) wazero.Runtime {
 	t.Helper()
 	ctx := context.Background()

@@ -14,15 +14,15 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// A maze writes a function at random: nested blocks, loops and branches, and perhaps
-// around all of it a dispatch as Go's compiler writes it. The function takes an i32
-// that decides where branches go, and gives a hash of the path. Wherever a cycle
-// may pass it uses fuel, and when that is out it returns.
+// A maze writes a function at random: nested blocks, loops and branches, and sometimes a
+// dispatch around it all, as Go's compiler writes it. The function takes an i32 that
+// decides where branches go, and returns a hash of the path. Every possible cycle uses
+// fuel. Without fuel the function returns.
 type maze struct {
 	random *rand.Rand
 	code   []byte
-	labels []byte // what open blocks' labels take: nothing, or an operand
-	left   int    // statements that may follow
+	labels []byte // operands of the open blocks' labels: none, or one
+	left   int    // statements left
 	points int    // where fuel is used
 
 	nops       int // in every jump, to hide it
@@ -69,7 +69,7 @@ func (m *maze) note() {
 	m.emit(0x6a, 0x21, mazeHash)
 }
 
-// chance pushes a random number of so many bits.
+// chance pushes a random number of bits bits.
 func (m *maze) chance(bits int) {
 	m.emit(0x20, mazeSeed)
 	m.number(1664525)
@@ -80,7 +80,7 @@ func (m *maze) chance(bits int) {
 	m.emit(0x76)
 }
 
-// block writes what is in a block, and its end.
+// block writes a block's content, and its end.
 func (m *maze) block(label byte, write func()) {
 	m.labels = append(m.labels, label)
 	write()
@@ -183,8 +183,8 @@ func (m *maze) table() {
 	}
 }
 
-// jump goes to a block of the dispatch, mostly if a condition holds, and now and
-// then in another way than Go's compiler.
+// jump goes to a block of the dispatch, mostly on a condition, and sometimes in another
+// way than Go's compiler.
 func (m *maze) jump() {
 	if !m.dispatched {
 		return
@@ -230,7 +230,7 @@ func (m *maze) dispatch(n int) {
 	m.dispatched = false
 }
 
-// newMaze writes a function, with so many nops in every jump.
+// newMaze writes a function, with nops nops in every jump.
 func newMaze(random *rand.Rand, nops int) *maze {
 	m := &maze{random: random, nops: nops, left: 30}
 	if random.IntN(2) == 0 {
@@ -243,8 +243,8 @@ func newMaze(random *rand.Rand, nops int) *maze {
 	return m
 }
 
-// module is one whose "f" calls the maze, with fuel as "fuel", and the functions that
-// the maze calls.
+// module is a module whose "f" calls the maze, with fuel as "fuel", and the maze's
+// callees.
 func (m *maze) module() []byte {
 	function := append([]byte{1, 2, i32}, m.code...)
 	content := append(binary.AppendUvarint([]byte{4}, uint64(len(function))), function...)
@@ -261,7 +261,7 @@ func (m *maze) module() []byte {
 }
 
 // TestCyclesPassSafePoints: from one safe point to the next, a maze uses no more fuel
-// than its tight loops use in a chunk; and it goes the way that it went before.
+// than its tight loops use in a chunk, and it takes the same path as before.
 func TestCyclesPassSafePoints(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(mazeFunctions) {
@@ -282,8 +282,8 @@ func TestCyclesPassSafePoints(t *testing.T) {
 	}
 }
 
-// TestJumpsAreCounted: a nop in every jump hides them all, and adds their number to
-// the instructions that are executed; two add it twice.
+// TestJumpsAreCounted: a nop in every jump hides all jumps, and adds their number to the
+// executed instructions. Two nops add it twice.
 func TestJumpsAreCounted(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(mazeFunctions / 3) {
@@ -299,8 +299,8 @@ func TestJumpsAreCounted(t *testing.T) {
 	}
 }
 
-// run gives the maze's hash and fuel, the most that was used between safe points, and
-// the instructions that were executed, if they are counted.
+// run returns the maze's hash and fuel, the most fuel between safe points, and the
+// executed instructions, if they are counted.
 func (m *maze) run(t *testing.T, module []byte, seed uint64) (result [2]uint64, used, executed uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

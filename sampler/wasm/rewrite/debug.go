@@ -7,13 +7,13 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
 
-// wazero prints the source lines of a trap's frames from DWARF, and it keeps
-// the offsets that its stack iterator gives only for modules that have DWARF
-// (v1.12.0, wazevo/engine.go). So every rewritten module gets sections of its
-// own in place of the original's: of these, they hold what wazero reads
-// (wasmdebug/dwarf.go), the ranges of units and inlined calls and the line
-// tables, with all addresses moved to where the code is now. wazero has no
-// guard against DWARF of bad intent, so no byte of the original's reaches it.
+// wazero prints the source lines of a trap's frames from DWARF, and it keeps the offsets
+// that its stack iterator gives only for modules that have DWARF (v1.12.0,
+// wazevo/engine.go). So every rewritten module gets debug sections in place of the
+// original's. They hold only the parts that wazero reads (wasmdebug/dwarf.go): the ranges
+// of units and inlined calls and the line tables, with all addresses moved to the new
+// code. wazero has no guard against hostile DWARF, so no byte of the original's reaches
+// it.
 
 func isDebug(section string) bool { return strings.HasPrefix(section, debuginfo.Prefix) }
 
@@ -27,13 +27,13 @@ func (a *assembly) writeDebug(b *debuginfo.Budget) {
 	w.endUnit()
 	for _, s := range w.sections() {
 		if len(s.content) == 0 {
-			continue // wazero v1.12.0 takes an empty section at the end for a cut one
+			continue // wazero v1.12.0 takes an empty section at the end for a truncated one
 		}
 		a.tail = appendBytes(append(a.tail, sectionCustom), append(appendName(nil, s.name), s.content...))
 	}
 }
 
-// debugSections are those that wazero reads of the original.
+// debugSections are the sections of the original that wazero reads.
 func (a *assembly) debugSections() debuginfo.Sections {
 	sections := debuginfo.Sections{}
 	for _, c := range a.module.customs {
@@ -47,8 +47,8 @@ func (a *assembly) debugSections() debuginfo.Sections {
 	return sections
 }
 
-// A debugReader goes through the entries in wazero's order and hands the ones
-// that it looks at to the writer.
+// A debugReader visits the entries in wazero's order and hands the entries that wazero
+// uses to the writer.
 type debugReader struct {
 	data    *debuginfo.Data
 	budget  *debuginfo.Budget
@@ -59,16 +59,16 @@ type debugReader struct {
 	table   lineTable         // of the unit
 }
 
-// lineTable is a line table that has been written.
+// lineTable is a written line table.
 type lineTable struct {
 	offset uint32
-	files  int64 // their number; they count from 1
+	files  int64 // number of files, which count from 1
 	shift  int64 // of the original's file numbers
 	ok     bool
 }
 
-// read goes through the units while the budget lasts: hostile ones refer to the same
-// bytes again and again.
+// read visits the units while the budget lasts: hostile units refer to the same bytes
+// again and again.
 func (r *debugReader) read(s debuginfo.Sections) {
 	r.data = debuginfo.New(s, r.budget)
 	for _, u := range r.data.Units() {
@@ -83,8 +83,8 @@ func (r *debugReader) read(s debuginfo.Sections) {
 	}
 }
 
-// moved are an entry's ranges, moved. Those that wazero ignores, because a
-// linker has removed their code, are left out.
+// moved returns an entry's ranges at their new addresses. It leaves out the ranges that
+// wazero ignores, because a linker has removed their code.
 func (r *debugReader) moved(u *debuginfo.Unit, e *debuginfo.Entry) (moved [][2]uint32) {
 	r.ranges = r.data.AppendRanges(r.ranges[:0], u, e)
 	for _, pcs := range r.ranges {
@@ -99,13 +99,13 @@ func (r *debugReader) moved(u *debuginfo.Unit, e *debuginfo.Entry) (moved [][2]u
 	return moved
 }
 
-// Parts cost these bytes of the budget, for the memory here and in wazero.
+// Costs of parts, in bytes of the budget, for the memory here and in wazero.
 const (
 	rangeBytes = 16
 	rowBytes   = 16
 )
 
-// tombstones are the addresses from which on linkers mark removed code.
+// tombstones is the first of the addresses that linkers give removed code.
 const tombstones = 1<<32 - 2
 
 func isTombstone(address uint64) bool {
@@ -130,8 +130,8 @@ func (r *debugReader) inlined(u *debuginfo.Unit, e *debuginfo.Entry) {
 	})
 }
 
-// lineTable writes a unit's line table, once if several units share it. It is
-// not ok where wazero finds none or an error.
+// lineTable writes a unit's line table, once for all units that share it. It is not ok if
+// wazero finds no table or an error.
 func (r *debugReader) lineTable(u *debuginfo.Unit) lineTable {
 	lines, ok := r.data.Lines(u)
 	if !ok {

@@ -42,8 +42,8 @@ func rewritten(tb testing.TB, binary []byte, o rewrite.Options) *rewrite.Module 
 	return m
 }
 
-// TestTracesKeepTheirLines runs programs that trap: wazero's stack traces must
-// show the same functions, files and lines, inlined calls included.
+// TestTracesKeepTheirLines runs programs that trap. wazero's stack traces must show the
+// same functions, files and lines, inlined calls included.
 func TestTracesKeepTheirLines(t *testing.T) {
 	for _, compiler := range dwarfModules {
 		t.Run(compiler, func(t *testing.T) {
@@ -63,14 +63,14 @@ func TestTracesKeepTheirLines(t *testing.T) {
 	}
 }
 
-// parameters are those of a function in a trace. One that gets its number as a
-// parameter shows it.
+// parameters matches a function's parameters in a trace. They include a number that is a
+// parameter.
 var parameters = regexp.MustCompile(`(?m)^(\t[^\t(]+)\([a-z0-9,]*\)`)
 
 func withoutParameters(trace string) string { return parameters.ReplaceAllString(trace, "$1()") }
 
-// address is how wazero begins a line of source: where in the code it is, which
-// is elsewhere after the rewriting.
+// address matches the beginning of a source line in wazero's traces: its position in the
+// code, which differs after the rewriting.
 var address = regexp.MustCompile(`(?m)^\t\t(0x[0-9a-f]+:)? +`)
 
 // trap runs a program to its trap.
@@ -104,7 +104,7 @@ func addHost(tb testing.TB, r wazero.Runtime) {
 	}
 }
 
-// TestLinesMove compares the lines of all instructions that were copied.
+// TestLinesMove compares the lines of all copied instructions.
 func TestLinesMove(t *testing.T) {
 	for _, compiler := range dwarfModules {
 		t.Run(compiler, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// old and quiet have safe points and nothing else, of which the first alone is taken; the
-// others have all that they can, and a host that sets the globals at random.
+// old and quiet have safe points alone, and old has only the first. The others have all
+// options, and a host that sets the globals at random.
 var (
 	announced = func(string, string) bool { return true }
 
@@ -29,7 +29,7 @@ var (
 	exact     = rewrite.Options{MultiValue: true, Marks: true, Calls: true, Announce: announced, Exact: true}
 )
 
-// suites are the directories of the test suite whose features are rewritten.
+// suites are the directories of the test suite with features that the rewriter knows.
 var suites = []struct {
 	name     string
 	features api.CoreFeatures
@@ -48,8 +48,8 @@ var suites = []struct {
 	{"extended-const", api.CoreFeaturesV2 | experimental.CoreFeaturesExtendedConst, &marked},
 }
 
-// TestCoreSuite carries out every command of the core test suite twice: with
-// the modules as they are, and rewritten. All outcomes must be the same.
+// TestCoreSuite runs every command of the core test suite twice: with original and with
+// rewritten modules. All outcomes must be the same.
 func TestCoreSuite(t *testing.T) {
 	for _, s := range suites {
 		if testing.Short() && s.options != &stubbed {
@@ -70,7 +70,7 @@ func TestCoreSuite(t *testing.T) {
 	}
 }
 
-// pair carries out a script in two worlds and compares.
+// pair runs a script in two worlds and compares.
 type pair struct {
 	tb               testing.TB
 	script           script
@@ -112,8 +112,8 @@ func (p *pair) command(c command, as string) {
 	}
 }
 
-// instantiate compares errors only where the module is valid: what is wrong
-// with one is better asked of the original.
+// instantiate compares errors only if the module is valid: the original has the better
+// message for an invalid module.
 func (p *pair) instantiate(binary []byte, as string, c command) {
 	plain, rewritten := p.plain.instantiate(binary, as), p.rewritten.instantiate(binary, as)
 	p.plain.named[c.Name], p.rewritten.named[c.Name] = p.plain.last, p.rewritten.last
@@ -133,10 +133,9 @@ func (p *pair) compare(plain, rewritten outcome) {
 	}
 }
 
-// trace is an error's text by lines, without the second of two equal lines that
-// a thunk and its function make, without parameters, of which some functions have got one
-// more, and without the start function's index. Stack overflows are known by their first line
-// alone: what lies on a stack when it is full differs.
+// trace is an error's text by lines. It drops the second of two equal lines that a thunk
+// and its function make, parameters, which some functions have one more of, and the start
+// function's index. A stack overflow is its first line alone, because full stacks differ.
 var startIndex = regexp.MustCompile(`^start function\[\d+\]`)
 
 func trace(err error) []string {
@@ -153,7 +152,7 @@ func trace(err error) []string {
 	return slices.Compact(lines)
 }
 
-// compareInstances compares what the instances have come to.
+// compareInstances compares the final states of the instances.
 func (p *pair) compareInstances() {
 	for i, plain := range p.plain.instances {
 		p.compareInstance(plain, p.rewritten.instances[i])

@@ -37,7 +37,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// optionsOf are the options that flags stand for.
+// optionsOf turns flags into options.
 func optionsOf(flags byte) rewrite.Options {
 	return rewrite.Options{
 		MultiValue: flags&1 != 0, TailCalls: flags&2 != 0, Marks: flags&4 != 0,
@@ -54,8 +54,8 @@ func flagsOf(o *rewrite.Options) (flags byte) {
 	return flags
 }
 
-// FuzzRewrite: a module is refused, or wazero takes it rewritten if it takes it
-// as it is, and its functions then give the same results and traps.
+// FuzzRewrite: a module is refused, or wazero accepts its rewritten form if it accepts
+// the original. Then the functions give the same results and traps.
 func FuzzRewrite(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, binary []byte, flags byte) {
@@ -80,7 +80,7 @@ func FuzzRewrite(f *testing.F) {
 		for _, name := range before.functions() {
 			got, late := after.call(name)
 			if late {
-				continue // so would be the original, which nothing stops
+				continue // the original would take as long, and nothing stops it
 			}
 			if want, _ := before.call(name); got != want {
 				t.Errorf("%s: %s, rewritten %s", name, want, got)
@@ -89,7 +89,7 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// checkOffsets asks for the original of every offset.
+// checkOffsets asks for the origin of every offset.
 func checkOffsets(t *testing.T, m *rewrite.Module) {
 	for offset := range uint64(len(m.Binary)) {
 		f, _, ok := m.Original(offset)
@@ -99,8 +99,8 @@ func checkOffsets(t *testing.T, m *rewrite.Module) {
 	}
 }
 
-// An explorer calls the functions of a module, each in a new instance. As every
-// cycle of a rewritten module passes safe points, it can stop one there.
+// An explorer calls the functions of a module, each in a new instance. Every cycle of a
+// rewritten module passes safe points, so the explorer can stop it there.
 type explorer struct {
 	t        *testing.T
 	runtime  wazero.Runtime
@@ -141,7 +141,7 @@ func (e *explorer) sample(_, _ uint32) {
 	}
 }
 
-// functions are the first exported functions that need no arguments.
+// functions are the first exported functions without arguments.
 func (e *explorer) functions() (names []string) {
 	for name, f := range e.compiled.ExportedFunctions() {
 		if len(f.ParamTypes()) == 0 {
@@ -152,7 +152,7 @@ func (e *explorer) functions() (names []string) {
 	return names[:min(len(names), maxCalls)]
 }
 
-// call says what a function led to, or that it was stopped.
+// call returns a function's outcome, or that it was stopped.
 func (e *explorer) call(name string) (text string, late bool) {
 	ctx := context.Background()
 	e.left = maxPoints

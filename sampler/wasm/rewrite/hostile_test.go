@@ -14,8 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// wideModule has n exported functions, each of which calls itself, of a type with so
-// many parameters, and a table of them all.
+// wideModule has n exported functions that call themselves, of a type with params
+// parameters, and a table of all.
 func wideModule(n, params int) []byte {
 	count := binary.AppendUvarint(nil, uint64(n))
 	types := append(binary.AppendUvarint([]byte{1, 0x60}, uint64(params)), bytes.Repeat([]byte{i32}, params)...)
@@ -38,8 +38,8 @@ func wideModule(n, params int) []byte {
 	)
 }
 
-// TestGrowthIsBounded: what is added to functions lists their parameters, which the
-// original's code need not.
+// TestGrowthIsBounded: added code lists the functions' parameters, which the original's
+// code need not do.
 func TestGrowthIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, o := range []rewrite.Options{quiet, marked, stubbed, exact} {
@@ -63,8 +63,8 @@ func TestGrowthIsBounded(t *testing.T) {
 	}
 }
 
-// TestDispatchWithParameter: a jump would take an operand to the head, so that it
-// cannot go straight to a block.
+// TestDispatchWithParameter: a jump would take an operand to the head, so it cannot go
+// straight to a block.
 func TestDispatchWithParameter(t *testing.T) {
 	t.Parallel()
 	body := "\x01\x01\x7f\x41\x03\x03\x00" + // loop with a parameter, 3 at first
@@ -89,8 +89,8 @@ func TestDispatchWithParameter(t *testing.T) {
 	}
 }
 
-// TestReferencesOutOfTables: what another module calls has its right number, though only
-// table.get has given it the reference.
+// TestReferencesOutOfTables: a call through another module has its right number, even if
+// the reference comes from table.get.
 func TestReferencesOutOfTables(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -100,7 +100,7 @@ func TestReferencesOutOfTables(t *testing.T) {
 			numbers = append(numbers, number&rewrite.AllNumbers)
 		}
 	})
-	twice := "\x00\x41\x00\x20\x00\x26\x00\x41\x00\x11\x00\x00\x41\x00\x11\x00\x00\x0b" // of what it is given
+	twice := "\x00\x41\x00\x20\x00\x26\x00\x41\x00\x11\x00\x00\x41\x00\x11\x00\x00\x0b" // calls its argument twice
 	other := build(
 		section(1, 2, 0x60, 0, 0, 0x60, 1, 0x70, 0),
 		section(3, 1, 1),
@@ -134,8 +134,8 @@ func TestReferencesOutOfTables(t *testing.T) {
 	}
 }
 
-// TestLocalsMove: behind a number that is a parameter, locals keep their values, whatever
-// the length of their indices is and was.
+// TestLocalsMove: after a number that is a parameter, locals keep their values, with any
+// length of their old and new indices.
 func TestLocalsMove(t *testing.T) {
 	t.Parallel()
 	const most = 50_000

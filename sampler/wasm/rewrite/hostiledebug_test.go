@@ -44,8 +44,8 @@ func lineTable4(files, program string) string {
 	return word32(len(body)) + body
 }
 
-// TestHostileDebugIsBounded: DWARF of bad intent costs no more time and memory than the
-// module's size tells, and no panic.
+// TestHostileDebugIsBounded: hostile DWARF costs no more time and memory than the
+// module's size allows, and no panic.
 func TestHostileDebugIsBounded(t *testing.T) {
 	t.Parallel()
 	const (
@@ -102,7 +102,7 @@ func tableEverywhere(n int) string {
 	return b.String()
 }
 
-// abbreviationsEverywhere has a unit for each of n/7 tables of abbreviations, each of which
+// abbreviationsEverywhere has a unit for each of n/7 tables of abbreviations. Each table
 // has all that follow.
 func abbreviationsEverywhere(n int) string {
 	var b bytes.Buffer
@@ -117,7 +117,7 @@ func abbreviationsEverywhere(n int) string {
 // file 0.
 const located = "\x01\x11\x01\x10\x17\x11\x01\x12\x06\x00\x00" + "\x02\x1d\x00\x11\x01\x12\x06\x58\x0b\x59\x0b\x00\x00\x00"
 
-// withoutFiles is DWARF that names no file of rows and calls.
+// withoutFiles is DWARF whose rows and calls name no file.
 func withoutFiles() map[string]string {
 	at := word32(1) + word32(100)
 	return map[string]string{
@@ -127,7 +127,7 @@ func withoutFiles() map[string]string {
 }
 
 // TestTraceWithoutFiles: wazero v1.12.0 panics over rows and inlined calls that name no
-// file, and so it is given one.
+// file, so the rewriter gives them one.
 func TestTraceWithoutFiles(t *testing.T) {
 	t.Parallel()
 	m := rewritten(t, withDebug(withoutFiles()), quiet)
@@ -154,7 +154,7 @@ func callF(tb testing.TB, module []byte) string {
 	return err.Error()
 }
 
-// FuzzDebug: any DWARF is rewritten, and wazero makes a trace with what was written.
+// FuzzDebug: any DWARF is rewritten, and wazero makes a trace with the result.
 func FuzzDebug(f *testing.F) {
 	w := withoutFiles()
 	f.Add(w["abbrev"], w["info"], w["line"], word32(1)+word32(9), "s")

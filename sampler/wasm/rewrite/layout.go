@@ -1,12 +1,11 @@
 package rewrite
 
-// layout is where things stand in the rewritten module, and how the inserted
-// code looks.
+// layout is the arrangement of the rewritten module, and the form of the inserted code.
 type layout struct {
 	imported int                      // functions of the original; the host's follow them
-	globals  [len(hostGlobals)]uint32 // indices of those that are added
+	globals  [len(hostGlobals)]uint32 // indices of the added ones
 	announce []uint64                 // by imported function: its bit in Announce, or 0
-	types    []signature              // those of the original, and those that are added
+	types    []signature              // of the original, then added ones
 	fits     []bool                   // by type: parameters and results are passed in registers
 	faces    []face                   // by defined function
 	catches  []catch                  // by type
@@ -14,10 +13,10 @@ type layout struct {
 	marks    bool                     // Options.Marks
 
 	sampleType, callType uint32
-	resultBlocks         map[string]int64 // types of blocks that leave results as they are
+	resultBlocks         map[string]int64 // types of blocks that keep results
 }
 
-// hostFunctions are the imported functions that are added.
+// hostFunctions is the number of added imports.
 const hostFunctions = 2
 
 // function gives a function of the original its index in the rewritten module.
@@ -28,8 +27,8 @@ func (l *layout) function(index uint32) uint32 {
 	return index + hostFunctions
 }
 
-// reference gives a function of the original the index by which the module refers
-// to it without calling it there.
+// reference gives a function of the original the index for the module's references to it,
+// other than calls.
 func (l *layout) reference(index uint32) uint32 {
 	if r := l.face(index).reference; r != 0 {
 		return r
@@ -61,13 +60,13 @@ func local(b []byte, op byte, index uint32) []byte {
 	return appendU32(append(b, op), index)
 }
 
-// rarely begins code that is seldom executed. The condition follows, then
-// thenRarely, the code, and an end. A type of block other than emptyBlockType hands
-// through what was pushed before.
+// rarely begins code that is seldom executed. The condition follows, then thenRarely, the
+// code, and an end. A block type other than emptyBlockType passes the values on that were
+// pushed before.
 //
-// It is an if of which wazevo (v1.12.0) places the code behind all other, if it
-// does not come back: so that a condition that does not hold is a branch not taken.
-// Polls at entries that are taken, over the code, cost a recursive parser 15 %.
+// It is an if whose code wazevo (v1.12.0) places after all other code, if it does not
+// come back, so that a false condition is a branch not taken. Polls at entries with a
+// branch taken over the code cost a recursive parser 15 %.
 func rarely(b []byte, block int64) []byte {
 	b = appendSigned(append(b, opBlock), block)
 	return appendSigned(append(b, opBlock), block)
@@ -78,9 +77,9 @@ func thenRarely(b []byte) []byte { return append(b, opBrIf, 0, opBr, 1, opEnd) }
 // appendPoll: if Mark == 0 {} else { sample(reason, number) }
 //
 // The order of the branches matters. Where branches meet, wazevo (v1.12.0,
-// backend/regalloc/regalloc.go, finalizeStartReg) goes on with the registers of
-// the first one; if that is the one with the call, everything is reloaded from
-// the stack behind every poll, taken or not: twice the cost in an inner loop.
+// backend/regalloc/regalloc.go, finalizeStartReg) goes on with the registers of the first
+// branch. If that is the one with the call, everything is reloaded from the stack after
+// every poll, taken or not: twice the cost in an inner loop.
 func (l *layout) appendPoll(b []byte, reason, number uint32) []byte {
 	b = append(l.get(b, globalMark), opI32Eqz, opIf, emptyBlock, opElse)
 	return append(l.callSample(l.number(constant(b, reason), number)), opEnd)
@@ -95,7 +94,7 @@ func (l *layout) appendAnnounce(b []byte, mask uint64, reason, number uint32) []
 
 // appendExit: if Mark { return exit(…, number) }
 //
-// The results, which were pushed, are handed through.
+// The pushed results stay on the stack.
 func (l *layout) appendExit(b []byte, results []byte, exit, number uint32) []byte {
 	block := int64(emptyBlockType)
 	if len(results) > 0 {
@@ -105,7 +104,7 @@ func (l *layout) appendExit(b []byte, results []byte, exit, number uint32) []byt
 	return append(appendU32(append(b, opReturnCall), exit), opEnd)
 }
 
-// number pushes what the local holds, 0 where activations have no numbers.
+// number pushes the local's value, or 0 if activations have no numbers.
 func (l *layout) number(b []byte, number uint32) []byte {
 	if !l.marks {
 		return constant(b, 0)
@@ -113,32 +112,32 @@ func (l *layout) number(b []byte, number uint32) []byte {
 	return local(b, opLocalGet, number)
 }
 
-// callSample calls the host, with what was pushed.
+// callSample calls the host, with the pushed values.
 func (l *layout) callSample(b []byte) []byte {
 	return appendU32(append(b, opCall), uint32(l.imported))
 }
 
-// callHost calls the host function call, with what was pushed.
+// callHost calls the host function call, with the pushed values.
 func (l *layout) callHost(b []byte) []byte {
 	return appendU32(append(b, opCall), uint32(l.imported)+1)
 }
 
 // appendCatch: if Calls { call(site, element, number) }
 //
-// The operands of the indirect call that follows are handed through.
+// The operands of the following indirect call stay on the stack.
 func (l *layout) appendCatch(b []byte, c catch, site, number uint32) []byte {
 	b = thenRarely(l.get(rarely(b, int64(c.block)), globalCalls))
 	b = l.number(constant(b, site), number)
 	return append(appendU32(append(b, opCall), c.function), opEnd)
 }
 
-// enterBody is a function that polls at the entry of another and returns its
-// parameters, the last of which is the number if there are numbers.
+// enterBody is a function that polls at the entry of another and returns its parameters.
+// If there are numbers, the number is the last parameter.
 func (l *layout) enterBody(params uint32) []byte {
 	return appendParams(l.appendEnter([]byte{0}, params-1), params)
 }
 
-// appendPolled: the number that was pushed = enter(it) | polled
+// appendPolled: the pushed number = enter(it) | polled
 func (l *layout) appendPolled(b []byte) []byte {
 	b = appendU32(append(b, opCall), l.enter)
 	return append(constant(b, polled), opI32Or)
@@ -150,8 +149,8 @@ func (l *layout) appendPolled(b []byte) []byte {
 //	Limit = Visited
 //	if Mark { Limit = AllNumbers; sample(ReasonEntry, number) }
 //
-// The host sets Mark first, then Limit: what is overwritten here is seen in Mark, but
-// for a moment of the processor's, after which it is missed until the next mark.
+// The host sets Mark first, then Limit. Mark shows an overwritten Limit, except for a
+// short moment of the processor. Then the request is missed until the next mark.
 func (l *layout) appendEnter(b []byte, number uint32) []byte {
 	if l.marks {
 		b = local(l.get(b, globalVisited), opLocalGet, number)

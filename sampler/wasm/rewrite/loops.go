@@ -1,9 +1,9 @@
 package rewrite
 
-// A tight loop is an innermost one that is short and calls nothing. A poll in it
-// is dear: the call that it may make has wazevo (v1.12.0) keep in memory, in the
-// loop itself, what else were in registers. So tight loops poll every chunk
-// iterations, outside:
+// A tight loop is an innermost loop that is short and calls nothing. A poll in it is
+// expensive: for the call that the poll may make, wazevo (v1.12.0) keeps values of the
+// loop in memory instead of registers. So tight loops poll every chunk iterations,
+// outside:
 //
 //	block $exit                      in place of   loop $l
 //	  loop $outer                                    BODY
@@ -21,32 +21,31 @@ package rewrite
 //	  end
 //	end
 //
-// A loop that runs fewer iterations costs the counting alone. On a matrix
-// multiplication whose innermost loop became 13 % slower by a poll in it, this is
-// 12 % faster than no poll at all, as wazevo then moves less between registers and
-// memory. Chunks of 64 and 1024 are no better, nor is a poll in loops of less than
-// 25 bytes. In loops that call, it gains nothing: a Go program that looked for
-// positions of queens was 7 % slower with the poll at their heads, and 12 % with it
-// outside.
+// A loop with fewer iterations costs only the counting. A poll in the innermost loop of a
+// matrix multiplication made it 13 % slower. This form is 12 % faster than no poll at
+// all, because wazevo then moves less between registers and memory. Chunks of 64 and 1024
+// are no better, nor is a poll in loops of less than 25 bytes. In loops that call, it
+// gains nothing: a Go program that looked for positions of queens was 7 % slower with the
+// poll at their heads, and 12 % with it outside.
 //
-// The other loops poll in front of the branches back, where their cover says that
-// a poll is needed.
+// The other loops poll before the branches back, if their cover says that a poll is
+// needed.
 const (
 	chunk    = 256
-	maxTight = 1024 // bytes: a chunk is well within any interval, the shortest too
+	maxTight = 1024 // bytes: a chunk is well within any interval, even the shortest
 
-	// tightLabels are the labels that stand for one.
+	// tightLabels is the number of labels that replace a loop's label.
 	tightLabels = 5
 )
 
-// tightLoops are those of the function under work.
+// tightLoops are the tight loops of the current function.
 type tightLoops struct {
-	left    []int  // offsets of those that are to come
-	nesting int    // blocks open in the one that is open, itself included; 0: none is
+	left    []int  // offsets of later ones
+	nesting int    // blocks open in the open one, itself included; 0: none open
 	counter uint32 // local: iterations left
 }
 
-// label gives a branch's label its new number, where so many blocks are open.
+// label gives a branch's label its new number, with nesting open blocks.
 func (t *tightLoops) label(nesting int, label uint32) uint32 {
 	own := uint32(nesting - t.nesting) // the open loop's label
 	switch {
@@ -70,7 +69,7 @@ func (w *bodyWriter) beginLoops() {
 	w.dispatch.begin()
 }
 
-// followLoops takes note of the decoder's instruction, which is written.
+// followLoops follows the decoder's instruction, after it is written.
 func (w *bodyWriter) followLoops() {
 	if w.d.op > opReturnCallIndirect {
 		return
@@ -105,8 +104,8 @@ func (w *bodyWriter) loop() {
 	w.buffer = appendSigned(append(b, opBlock), d.block)
 }
 
-// endLoop closes the blocks in a tight loop, if the decoder's end is a tight loop's.
-// The end itself closes $exit.
+// endLoop closes the blocks in a tight loop, if the decoder's end is a tight loop's. The
+// end itself closes $exit.
 func (w *bodyWriter) endLoop() {
 	if w.tight.nesting == 0 || w.d.nesting >= w.tight.nesting {
 		return
@@ -120,8 +119,8 @@ func (w *bodyWriter) endLoop() {
 	w.buffer = append(b, opBr, 1, opEnd, opEnd) // to $outer
 }
 
-// branch copies a branch. It polls in front of those that close cycles without a
-// safe point, and gives them new labels inside a tight loop.
+// branch copies a branch. It polls before branches that close cycles without a safe
+// point, and gives branches new labels inside a tight loop.
 func (w *bodyWriter) branch() {
 	d := &w.d
 	switch {
@@ -166,7 +165,7 @@ func (w *bodyWriter) coverBranch() {
 
 func (w *bodyWriter) coverDispatch() {
 	if w.traits.loops {
-		w.coverBranch() // out of the loop, perhaps
+		w.coverBranch() // perhaps out of the loop
 		w.cover.dispatch(w.dispatch.nesting, w.traits.heads)
 	}
 }
@@ -178,7 +177,7 @@ func (w *bodyWriter) relabel() {
 	}
 }
 
-// writeBranch writes the decoder's branch, by another opcode and in so many more
+// writeBranch writes the decoder's branch, with another opcode and inside blocks more
 // blocks.
 func (w *bodyWriter) writeBranch(op byte, blocks uint32) {
 	d := &w.d
@@ -203,8 +202,8 @@ func (w *bodyWriter) pollIf() {
 	w.buffer = append(w.buffer, opEnd)
 }
 
-// jump rewrites the decoder's branch if it is a dispatch's jump forward: it goes
-// straight to where the head would send it.
+// jump rewrites the decoder's branch if it is a dispatch's jump forward: it goes straight
+// to the target.
 func (w *bodyWriter) jump() bool {
 	d := &w.d
 	target, ok := w.dispatch.jump(d)

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// loopGuest counts to n in a tight loop, exported as "f"; it gives n, or 7 for what
-// is above 700. Its branches go to every kind of label.
+// loopGuest counts to n in a tight loop, exported as "f". It returns n, or 7 for n above
+// 700. Its branches go to every kind of label.
 func loopGuest() []byte {
 	body := []byte{
 		0x01, 0x01, i32, // local 1
@@ -36,15 +35,15 @@ func loopGuest() []byte {
 	)
 }
 
-// executed is the number of instructions that loopGuest executes for n up to 700.
+// executed is the number of instructions of loopGuest for n up to 700.
 func executed(n uint64) uint64 {
 	odd, even := n/2, (n-1)/2 // iterations that go on
 	return 2 + 16*odd + 17*even + 7 + 1
 }
 
-// TestTightLoops: a tight loop polls behind 256 iterations, and its function at its
-// entry and exit, if it calls nothing; the loop does what it did
-// before, in as many of its own instructions.
+// TestTightLoops: a tight loop polls after 256 iterations, and its function at its entry
+// and exit, if it calls nothing. The loop has the same effect, in as many instructions of
+// its own.
 func TestTightLoops(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ n, result, polls uint64 }{
@@ -123,4 +122,53 @@ func countPolls(t *testing.T, module []byte, polls *uint64) api.Module {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// dispatchGuest has a dispatch with three basic blocks: the first counts to 10, and then
+// goes to the third. The second has a loop that counts to 10.
+func dispatchGuest(entry, first, goBack string) []byte {
+	return callsGuest("\x41" + entry + "\x21\x01" +
+		"\x03\x40\x02\x40\x02\x40\x02\x40\x20\x01\x0e\x02\x00\x01\x02\x0b" +
+		first + isBelow10 + "\x45\x04\x40\x41\x02\x21\x01\x0c\x03\x0b" + goBack + "\x0c\x02\x0b" +
+		"\x03\x40" + callBare + isBelow10 + "\x0d\x00\x0b\x0b" +
+		"\x0b")
+}
+
+// TestDispatch: only jumps back poll. Instructions of the head that jumps no longer
+// execute are still counted.
+func TestDispatch(t *testing.T) {
+	t.Parallel()
+	const jump = "\x41\x00\x21\x01"
+	for _, c := range []struct {
+		name                 string
+		entry, first, goBack string
+		polls, executed      int
+	}{
+		{"first", "\x00", "", jump, 9, 2 + 6 + 9*(8+3+5) + 8 + 3 + 5},
+		{"first, calls", "\x00", callPolled, jump, 0, 2 + 6 + 9*(9+1+3+5) + 9 + 1 + 3 + 5},
+		{"second", "\x01", "", jump, 9, 2 + 6 + 1 + 10*8},
+		{"third", "\x02", "", jump, 0, 2 + 6},
+		{"beyond", "\x05", "", jump, 0, 2 + 6},
+		{"no jump", "\x00", "", jump + "\x01", 10, 2 + 6 + 9*(8+4+5) + 8 + 3 + 5},
+		{"another local", "\x00", "", "\x41\x09\x21\x00", 2, 2 + 6 + 2*(8+3+5)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			polls, executed := loopPolls(t, dispatchGuest(c.entry, c.first, c.goBack))
+			if polls != c.polls || executed != c.executed {
+				t.Errorf("%d polls and %d instructions, want %d and %d", polls, executed, c.polls, c.executed)
+			}
+		})
+	}
+}
+
+// TestDispatchForward: if all jumps go forward, there is no loop.
+func TestDispatchForward(t *testing.T) {
+	t.Parallel()
+	guest := callsGuest("\x02\x40\x03\x40\x02\x40\x02\x40\x20\x01\x0e\x01\x00\x01\x0b" +
+		"\x41\x01\x0d\x02" + // out of all
+		"\x41\x01\x21\x01\x0c\x01\x0b\x0b\x00\x0b")
+	if polls, executed := loopPolls(t, guest); polls != 0 || executed != 8 {
+		t.Errorf("%d polls and %d instructions, want 0 and 8", polls, executed)
+	}
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// model is the truth that numbers and Visited are compared with: a stack of all
-// activations, kept by listeners on every function. At entries it does what a host
-// does: it restores Depth at their ends.
+// model is the truth for numbers and Visited: a stack of all activations, kept by
+// listeners on every function. Like a host, it restores Depth at the ends of entries.
 type model struct {
 	tb      testing.TB
 	modules map[api.Module]*rewrite.Module
@@ -39,7 +38,7 @@ func (m *model) Before(_ context.Context, instance api.Module, f api.FunctionDef
 	m.stack = append(m.stack, a)
 }
 
-// module returns what an instance is of.
+// module returns the module of an instance.
 func (m *model) module(instance api.Module) *rewrite.Module {
 	if m.modules[instance] == nil { // its start function runs
 		m.modules[instance] = m.next
@@ -59,7 +58,7 @@ func (m *model) pop() {
 	}
 }
 
-// numbered are the activations of an instance that have a number.
+// numbered are an instance's activations with numbers.
 func (m *model) numbered(instance api.Module) (all []*activation) {
 	module := m.module(instance)
 	for i := range m.stack {
@@ -72,7 +71,7 @@ func (m *model) numbered(instance api.Module) (all []*activation) {
 	return all
 }
 
-// sample compares the globals with the truth, and marks what is on the stack.
+// sample compares the globals with the truth, and marks the activations on the stack.
 func (m *model) sample(instance api.Module, reason uint32, number uint64) {
 	all := m.numbered(instance)
 	if number != uint64(len(all)) {
@@ -91,8 +90,8 @@ func (m *model) sample(instance api.Module, reason uint32, number uint64) {
 	m.samples++
 }
 
-// TestMarksAreExact carries out the scripts of the suite that are about calls
-// and branches, with samples at random safe points.
+// TestMarksAreExact runs the suite's scripts on calls and branches, with samples at
+// random safe points.
 func TestMarksAreExact(t *testing.T) {
 	t.Parallel()
 	for _, o := range []*rewrite.Options{&marked, &exact} {

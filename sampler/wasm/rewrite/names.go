@@ -13,9 +13,9 @@ func isReplaced(section string) bool {
 	return section == "name" || isDebug(section)
 }
 
-// writeNames writes the name section anew, behind all others. Every function of
-// the original has a name in it, "$" and its original index if it had none,
-// which is what wazero prints for it; what calls a function for others has its name.
+// writeNames writes the name section anew, after all others. Every function of the
+// original has a name in it: "$" and its original index if it had none, as wazero prints
+// it. An added function that calls another has the other's name.
 func (a *assembly) writeNames() *RefusedError {
 	names := make([]string, a.module.spaces.functions)
 	for i := a.module.importedFunctions; i < len(names); i++ {
@@ -55,7 +55,7 @@ func (a *assembly) subsection(rest []byte, names []string, r *reader) []byte {
 	case namesOfLocals:
 		rest = append(rest, id)
 		rest = appendBytes(rest, a.shiftLocalNames(&part))
-	case namesOfLabels: // blocks are counted differently now
+	case namesOfLabels: // the numbers of blocks have changed
 		part.at = len(part.data)
 	default:
 		rest = appendBytes(append(rest, id), part.data[part.at:])
@@ -76,8 +76,8 @@ func (a *assembly) readFunctionNames(names []string, r *reader) {
 	}
 }
 
-// shiftLocalNames copies the names of locals with their functions' new indices, and
-// their own.
+// shiftLocalNames copies the names of locals with the new indices of functions and
+// locals.
 func (a *assembly) shiftLocalNames(r *reader) []byte {
 	n := r.count(2)
 	b := appendU32(nil, uint32(n))
@@ -93,7 +93,7 @@ func (a *assembly) shiftLocalNames(r *reader) []byte {
 	return b
 }
 
-// shiftLocal gives a local its new index: one higher behind the number.
+// shiftLocal gives a local its new index: higher by 1 after the number.
 func (a *assembly) shiftLocal(function, index uint32) uint32 {
 	if uint64(function) >= uint64(a.module.spaces.functions) || !a.layout.face(function).registered {
 		return index

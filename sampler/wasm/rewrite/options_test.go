@@ -35,7 +35,7 @@ func TestOptionsAddGlobals(t *testing.T) {
 	}
 }
 
-// TestDepthAtImports: whatever a call back has left in Depth, it is right again at the
+// TestDepthAtImports: a call back may leave any value in Depth. It is right again at the
 // next call of an import.
 func TestDepthAtImports(t *testing.T) {
 	t.Parallel()
@@ -77,7 +77,7 @@ func TestDepthAtImports(t *testing.T) {
 	}
 }
 
-// TestLimitFallsToVisited: behind one entry that finds nothing due, others ask no more.
+// TestLimitFallsToVisited: after one entry without a request, others do not ask again.
 func TestLimitFallsToVisited(t *testing.T) {
 	t.Parallel()
 	for _, o := range []rewrite.Options{markedOld, marked, stubbed} {

@@ -12,14 +12,14 @@ const (
 	Polled
 )
 
-// plan is what a scan of the whole code tells before the first byte is written.
+// plan has the facts of a scan of all code, before the first byte is written.
 type plan struct {
 	functions  []traits // by defined function
-	inside     []bool   // by function: referred to from inside the module
+	inside     []bool   // by function: the module itself refers to it
 	inCode     []bool   // by function: ref.func in code refers to it
-	indirect   []bool   // by type: of functions that are called indirectly
+	indirect   []bool   // by type: functions of it are called indirectly
 	shares     bool     // other modules may get references to functions
-	loops      loopScan // of the function under work
+	loops      loopScan // of the current function
 	referenced []bool   // by function: inCode, or an element segment or a global refers to it
 }
 
@@ -31,8 +31,8 @@ type traits struct {
 	loopTraits
 }
 
-// tightLeaf: its loops are over before they poll, as a rule, and it calls nothing that
-// polls: it polls at its exits, too, or its time were never its own.
+// tightLeaf: its loops usually end before they poll, and it calls nothing that polls. It
+// polls at its exits, too, or it would get no time of its own.
 func (t *traits) tightLeaf() bool { return len(t.tight) > 0 && !t.calls }
 
 // makePlan decodes all of the code once.
@@ -85,26 +85,26 @@ func (p *plan) scan(m *original, i int) *RefusedError {
 	return d.done()
 }
 
-// leastPolled is how many bytes of code a function has at least that polls although it
-// neither loops nor calls, or at its exits although it does not loop. What a shorter one
-// executes in between is little, and a poll is as much: with polls at all exits a program of
-// small methods was 13 % slower.
+// leastPolled is the least length, in bytes of code, of a function that polls without
+// loops and calls, or at its exits without loops. A shorter function executes little in
+// between, and a poll costs as much: with polls at all exits a program of small methods
+// was 13 % slower.
 const leastPolled = 64
 
 func (m *original) isShort(i int) bool { return m.bodies[i].end-m.bodies[i].start < leastPolled }
 
-// maxLocals bounds a function's locals, for which wazero allocates memory one by
-// one. It is the limit of the WebAssembly JavaScript Interface, section 7.
+// maxLocals bounds a function's locals: wazero allocates memory for each of them. It is
+// the limit of the WebAssembly JavaScript Interface, section 7.
 const maxLocals = 50_000
 
 // locals are the declared locals of a function.
 type locals struct {
-	groups extent // the declarations, behind their count
+	groups extent // the declarations, after their count
 	count  uint32 // of declarations
 	total  uint64 // of locals, parameters included
 }
 
-// body gives a decoder that stands at a function's first instruction.
+// body returns a decoder at a function's first instruction.
 func (m *original) body(i int) (decoder, locals) {
 	b := m.bodies[i]
 	d := decoder{reader: reader{data: m.data[:b.end], at: b.start}, spaces: &m.spaces}

@@ -1,36 +1,34 @@
 package rewrite_test
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// A program writes a module at random whose functions have parameters, results and
-// locals of all types, and call each other in all ways. Much of the code is dead, with
-// operands on the stack or without. What is computed becomes part of a hash.
+// A program writes a module at random whose functions have parameters, results and locals
+// of all types, and call each other in all ways. Much of the code is dead, with or
+// without operands on the stack. Computed values become part of a hash.
 type program struct {
 	random    *rand.Rand
 	types     []funcType
-	functions []int // types of those that are defined
+	functions []int // types of the defined ones
 	modern    bool  // several results, blocks with parameters
 	tail      bool  // tail calls
 
 	code   []byte
 	self   funcType
 	locals []byte   // types, parameters first
-	labels [][]byte // what branches to them take
+	labels [][]byte // operands of branches to them
 	leaf   bool     // it calls nothing, and takes no fuel
-	left   int      // instructions that may follow, about
+	left   int      // instructions left, roughly
 }
 
 type funcType struct{ params, results []byte }
@@ -75,7 +73,7 @@ func (p *program) funcType() funcType {
 	return funcType{p.someTypes(p.random.IntN(13)), p.someTypes(results)}
 }
 
-// someTypes are mostly of one sort, so that registers get full.
+// someTypes are mostly of one kind, to fill registers.
 func (p *program) someTypes(n int) (types []byte) {
 	all := []byte{i32, i64, f32, f64}
 	if p.modern {
@@ -104,7 +102,7 @@ func (p *program) number(v int) {
 	p.emit(byte(v) & 0x7f)
 }
 
-// local writes an instruction of locals, with an index that may be longer than need be.
+// local writes an instruction of locals, with an index that may be longer than necessary.
 func (p *program) local(op byte, index int) {
 	p.emit(op)
 	if p.random.IntN(8) == 0 && index < 128 {
@@ -200,7 +198,7 @@ func (p *program) takeAll(types []byte) {
 	}
 }
 
-// localOf is a local of a type, -1 if there is none.
+// localOf is a local of a type, or -1.
 func (p *program) localOf(t byte) int {
 	var all []int
 	for i, l := range p.locals {
@@ -214,7 +212,7 @@ func (p *program) localOf(t byte) int {
 	return all[p.random.IntN(len(all))]
 }
 
-// use takes fuel, and returns when there is none.
+// use takes fuel, and returns without any left.
 func (p *program) use() {
 	p.emit(0x23, programLeft, 0x41, 1, 0x6b, 0x24, programLeft, 0x23, programLeft, 0x41, 0, 0x4c, 0x04, 0x40)
 	for _, t := range p.self.results {
@@ -313,7 +311,7 @@ func (p *program) statement() {
 	}
 }
 
-// die leaves the function, which makes what follows in the block dead.
+// die leaves the function, which makes the rest of the block dead.
 func (p *program) die() {
 	p.pushAll(p.self.results)
 	if p.random.IntN(2) == 0 {
@@ -358,14 +356,14 @@ func (p *program) call(operands bool) {
 	p.takeAll(t.results)
 }
 
-// enter gives the call that follows an id, for the host to see.
+// enter gives the following call an id, for the host.
 func (p *program) enter() {
 	p.emit(0x23, programDepth, 0x41, 1, 0x6a, 0x24, programDepth)
 	p.emit(0x23, programCalls, 0x41, 1, 0x6a, 0x24, programCalls)
 	p.emit(0x23, programDepth, 0x41, 2, 0x74, 0x23, programCalls, 0x36, 2, 0)
 }
 
-// tailCall calls a function of the same results, if a condition holds.
+// tailCall calls a function with the same results, on a condition.
 func (p *program) tailCall(operands bool) {
 	if !p.tail || p.leaf {
 		return
@@ -423,7 +421,7 @@ func (p *program) branch(operands bool) {
 	p.takeAll(types)
 }
 
-// table writes a br_table to labels that take the same.
+// table writes a br_table to labels with the same operands.
 func (p *program) table(operands bool) {
 	first := p.labels[p.random.IntN(len(p.labels))]
 	var same []byte
@@ -464,7 +462,7 @@ func (p *program) function(i int) []byte {
 	return append(binary.AppendUvarint(nil, uint64(len(body))), body...)
 }
 
-// module is the whole program, whose function "f" takes and gives an i32.
+// module is the whole program, whose function "f" takes and returns an i32.
 func (p *program) module() []byte {
 	n := len(p.functions)
 	code := []byte{byte(n)}
@@ -495,11 +493,11 @@ func (p *program) module() []byte {
 	)
 }
 
-// programCount is how many are written.
+// programCount is the number of programs.
 const programCount = 80
 
-// TestPrograms: whatever is added to a program, it computes what it did before; and
-// every sample shows the activations that there are, and which have been seen.
+// TestPrograms: with any additions, a program computes the same as before. Every sample
+// shows the true activations, and those that a sample has seen.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(programCount) {
@@ -511,7 +509,7 @@ func TestPrograms(t *testing.T) {
 			plain := programHost{t: t, random: random}
 			want, err := plain.run(module, tailCalls)
 			if err != nil {
-				t.Skip(err) // wazero (v1.12.0) does not know all code as dead
+				t.Skip(err) // wazero (v1.12.0) does not recognize all code as dead
 			}
 			for range 4 {
 				o, features := p.options()
@@ -527,7 +525,7 @@ func TestPrograms(t *testing.T) {
 
 const tailCalls = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall
 
-// options are some at random that suit the features that the program needs.
+// options returns random options that suit the program's features.
 func (p *program) options() (rewrite.Options, api.CoreFeatures) {
 	o, features := optionsOf(byte(p.random.IntN(32))), tailCalls
 	o.MultiValue = o.MultiValue || p.modern
@@ -538,107 +536,4 @@ func (p *program) options() (rewrite.Options, api.CoreFeatures) {
 		features &^= experimental.CoreFeaturesTailCall
 	}
 	return o, features
-}
-
-// A programHost runs a program and looks at it at safe points, as a host does.
-type programHost struct {
-	t      *testing.T
-	random *rand.Rand
-	tail   bool            // the program makes tail calls, which have no ids
-	module *rewrite.Module // nil: as it was
-	call   uint32          // of "f"
-	seen   map[uint32]bool // ids
-}
-
-// run gives what three calls of "f" have led to.
-func (h *programHost) run(binary []byte, features api.CoreFeatures) (text string, err error) {
-	h.t.Helper()
-	ctx := context.Background()
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCoreFeatures(features))
-	defer r.Close(ctx)
-	sample := func(_ context.Context, m api.Module, _, number uint32) { h.sample(m, number, 0) }
-	call := func(_ context.Context, m api.Module, _, _, number uint32) { h.sample(m, number, 1) }
-	_, err = r.NewHostModuleBuilder(rewrite.HostModule).
-		NewFunctionBuilder().WithFunc(sample).Export(rewrite.SampleFunction).
-		NewFunctionBuilder().WithFunc(call).Export(rewrite.CallFunction).
-		Instantiate(ctx)
-	if err != nil {
-		return "", err
-	}
-	_, err = r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(func() {}).Export("host").Instantiate(ctx)
-	if err != nil {
-		return "", err
-	}
-	guest, err := r.Instantiate(ctx, binary)
-	if err != nil {
-		return "", err
-	}
-	for h.call = range 3 {
-		h.enter(guest)
-		results, err := guest.ExportedFunction("f").Call(ctx, uint64(h.call))
-		if err != nil {
-			return "", err
-		}
-		text += fmt.Sprint(results, globals(guest, programGlobals))
-	}
-	return text, nil
-}
-
-// enter does what a host does at an entry from outside.
-func (h *programHost) enter(m api.Module) {
-	h.seen = map[uint32]bool{}
-	if isNumbered(m) {
-		global(m, rewrite.DepthGlobal).Set(0)
-		global(m, rewrite.VisitedGlobal).Set(0)
-		h.mark(m, 0)
-	}
-}
-
-// isNumbered: the guest gives its activations numbers.
-func isNumbered(m api.Module) bool { return m.ExportedGlobal(rewrite.VisitedGlobal) != nil }
-
-// mark sets what has the guest call the host, at random.
-func (h *programHost) mark(m api.Module, visited uint64) {
-	mark, limit := h.random.Uint64()&1, visited
-	if mark != 0 {
-		limit = rewrite.AllNumbers
-	}
-	global(m, rewrite.MarkGlobal).Set(mark)
-	global(m, rewrite.LimitGlobal).Set(limit)
-	global(m, rewrite.AnnounceGlobal).Set(h.random.Uint64())
-	if calls := m.ExportedGlobal(rewrite.CallsGlobal); calls != nil {
-		calls.(api.MutableGlobal).Set(h.random.Uint64() & 1)
-	}
-}
-
-// sample compares what the guest says with the ids of its calls, but for those that
-// are yet to be made.
-func (h *programHost) sample(m api.Module, flagged, calls uint32) {
-	if !isNumbered(m) {
-		return
-	}
-	number := uint64(flagged & rewrite.AllNumbers)
-	visited := min(global(m, rewrite.VisitedGlobal).Get(), number)
-	if activations, seen := h.look(m, calls); !h.tail && (number != activations || visited != seen) {
-		h.t.Errorf("number %d, visited %d, want %d and %d", number, visited, activations, seen)
-	}
-	global(m, rewrite.VisitedGlobal).Set(number)
-	h.mark(m, number)
-}
-
-// look counts the activations, and those of them that have been seen, and sees all.
-func (h *programHost) look(m api.Module, calls uint32) (activations, seen uint64) {
-	ids := []uint32{0} // of "f"
-	depth := uint32(m.(experimental.InternalModule).Global(programDepth).Get())
-	for i := range depth - calls {
-		id, _ := m.Memory().ReadUint32Le(4 * (i + 1))
-		ids = append(ids, id)
-	}
-	for _, id := range ids {
-		if h.seen[id] {
-			seen++
-		}
-		h.seen[id] = true
-	}
-	return uint64(len(ids)), seen
 }

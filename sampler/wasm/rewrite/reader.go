@@ -1,8 +1,12 @@
 package rewrite
 
-// A reader reads a module, or a part of one that ends earlier. Its first error
-// sticks: from then on it stands at its end and every read gives zero, so that
-// loops over declared counts end at once.
+import (
+	"errors"
+	"fmt"
+)
+
+// A reader reads a module, or its beginning. After its first error it is at its end and
+// every read gives zero, so that loops over declared counts end at once.
 type reader struct {
 	data []byte // the module up to the end of the part
 	at   int    // offset of the next byte in the module
@@ -11,7 +15,7 @@ type reader struct {
 
 func (r *reader) more() bool { return r.at < len(r.data) }
 
-// fail refuses the module for what stands at offset.
+// fail refuses the module for a defect at offset.
 func (r *reader) fail(offset int, format string, args ...any) {
 	if r.err == nil {
 		r.err = refuse(offset, format, args...)
@@ -78,8 +82,8 @@ func (r *reader) signed(bits int) int64 {
 	return 0
 }
 
-// count reads the length of a vector whose elements take at least size bytes
-// each: more than fit into the rest cannot follow.
+// count reads the length of a vector whose elements take at least size bytes each. It
+// refuses more elements than fit into the rest.
 func (r *reader) count(size int) int {
 	start := r.at
 	n := r.u32()
@@ -120,7 +124,7 @@ func (r *reader) index(limit int, what string) uint32 {
 	return i
 }
 
-// part reads a length and gives a reader of that many bytes, which are skipped.
+// part reads a length and returns a reader of that many bytes, which it skips.
 func (r *reader) part() reader {
 	n := r.count(1)
 	p := reader{data: r.data[:r.at+n], at: r.at, err: r.err}
@@ -128,10 +132,66 @@ func (r *reader) part() reader {
 	return p
 }
 
-// done refuses a part that has not been read to its end.
+// done refuses a part with unread bytes.
 func (r *reader) done() *RefusedError {
 	if r.err == nil && r.more() {
 		r.fail(r.at, "%d bytes too many", len(r.data)-r.at)
 	}
 	return r.err
+}
+
+// appendU32 appends the shortest unsigned LEB128.
+func appendU32(b []byte, v uint32) []byte {
+	for v >= 0x80 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(b, byte(v))
+}
+
+// appendSigned appends the shortest signed LEB128.
+func appendSigned(b []byte, v int64) []byte {
+	for v < -0x40 || v >= 0x40 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(b, byte(v)&0x7f)
+}
+
+// lenU32 is the number of bytes that appendU32 appends.
+func lenU32(v uint32) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
+}
+
+func appendBytes(b, vector []byte) []byte {
+	return append(appendU32(b, uint32(len(vector))), vector...)
+}
+
+func appendName(b []byte, name string) []byte {
+	return append(appendU32(b, uint32(len(name))), name...)
+}
+
+// errors.Is finds ErrRefused in every error of Rewrite.
+var ErrRefused = errors.New("wasm module refused")
+
+// RefusedError says why a module cannot be rewritten exactly. The module may be malformed
+// (wazero has the better message), or it uses a feature that the rewriter does not know.
+type RefusedError struct {
+	Offset int // of the defect in the module, in bytes
+	Reason string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("rewrite wasm module: at offset %#x: %s", e.Offset, e.Reason)
+}
+
+// Is makes every RefusedError an ErrRefused.
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+
+func refuse(offset int, format string, args ...any) *RefusedError {
+	return &RefusedError{Offset: offset, Reason: fmt.Sprintf(format, args...)}
 }

@@ -6,53 +6,51 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
 
-// Options say what is added to a module. The zero value adds safe points, and
-// nothing else.
+// Options say what is added to a module. The zero value adds safe points and nothing
+// else.
 type Options struct {
-	// Marks keeps DepthGlobal, VisitedGlobal and LimitGlobal, which tell the activations
-	// that a sample has seen from those that it has not.
+	// Marks keeps DepthGlobal, VisitedGlobal and LimitGlobal, which separate the
+	// activations that a sample has seen from the others.
 	Marks bool
-	// Calls reports indirect calls to CallFunction while CallsGlobal is set. Nothing is
-	// reported without MultiValue.
+	// Calls reports indirect calls to CallFunction while CallsGlobal is set. It needs
+	// MultiValue.
 	Calls bool
-	// MultiValue says that the module will be compiled with the feature of that name,
-	// as all are that wazero calls version 2. Without it polls cost more.
+	// MultiValue says that the module will be compiled with that feature, which is in
+	// wazero's version 2. Without it polls cost more.
 	MultiValue bool
 	// TailCalls says the same of that feature, which wazero calls experimental. Without
 	// it polls of functions with numbers cost more.
 	TailCalls bool
-	// Exact also counts the instructions of the original as they execute, into
-	// ExecutedGlobal.
+	// Exact also counts the executed instructions of the original, in ExecutedGlobal.
 	Exact bool
-	// Announce says whether an imported function may call back into the module,
-	// so that its calls are announced while its bit in AnnounceGlobal is set.
-	// Nil: none does.
+	// Announce reports whether an imported function may call back into the module. Its
+	// calls are announced while its bit in AnnounceGlobal is set. Nil: none may.
 	Announce func(module, name string) bool
-	// Debug bounds the cost of reading the module's DWARF. Other readers share it.
-	// Nil: the rewriting has a budget of its own.
+	// Debug bounds the cost of reading the module's DWARF. Other readers share it. Nil:
+	// the rewriting has a budget of its own.
 	Debug *debuginfo.Budget
 }
 
-// Module is a rewritten module and what a host needs to know of it. It is not
-// changed after Rewrite and may be read by any goroutine.
+// Module is a rewritten module, with the facts that a host needs. It does not change
+// after Rewrite, so any goroutine may read it.
 type Module struct {
 	Binary []byte
 
-	// Imported is the number of the original's imported functions: they keep
-	// their indices, its other functions follow in Functions.
+	// Imported is the number of the original's imported functions. They keep their
+	// indices; the other functions follow in Functions.
 	Imported  int
 	Functions []Kind
 	// Total is the number of functions of the rewritten module.
 	Total int
-	// Sites are the indirect calls, by the site that CallFunction is given. There
-	// are none without Options.Calls.
+	// Sites are the indirect calls, by the site in calls of CallFunction. There are no
+	// sites without Options.Calls.
 	Sites []Site
-	// Entries maps the functions through which a host enters the module, by
-	// their index in the rewritten module, to those of the original: a listener
-	// on them sees every entry and exit, traps included.
+	// Entries maps the functions that hosts call, by their index in the rewritten module,
+	// to functions of the original. A listener on them sees every entry and exit, traps
+	// included.
 	Entries map[uint32]uint32
-	// Announced holds each imported function's bit in AnnounceGlobal, 0 where
-	// calls are not announced. More than 64 share bits.
+	// Announced holds each imported function's bit in AnnounceGlobal, or 0 if its calls
+	// are not announced. More than 64 share bits.
 	Announced []uint64
 
 	spans  []span
@@ -62,17 +60,17 @@ type Module struct {
 
 // Site is an indirect call in the original.
 type Site struct {
-	Function uint32 // that calls
+	Function uint32 // the caller
 	Table    uint32
 	Offset   uint32 // of the instruction, as Original gives it
 
-	// Params and Results are the types of the function that it expects, as the binary
-	// format encodes them.
+	// Params and Results are the types of the expected function, as the binary format
+	// encodes them.
 	Params, Results []byte
 }
 
-// Rewrite adds safe points to a module. The error is a *RefusedError. The
-// module's bytes are neither changed nor kept.
+// Rewrite adds safe points to a module. The error is a *RefusedError. Rewrite does not
+// change or keep the module's bytes.
 func Rewrite(module []byte, o Options) (*Module, error) {
 	m, err := rewrite(module, o)
 	if err != nil {
@@ -103,8 +101,8 @@ func rewrite(data []byte, o Options) (*Module, *RefusedError) {
 	return a.out, nil
 }
 
-// Function gives the original's index of a function of the rewritten module.
-// It is false for the functions that were added.
+// Function returns the original's index of a function of the rewritten module. It is
+// false for added functions.
 func (m *Module) Function(index uint32) (uint32, bool) {
 	switch i := int(index); {
 	case i < m.Imported:
@@ -118,7 +116,7 @@ func (m *Module) Function(index uint32) (uint32, bool) {
 // place is an instruction of a function of the original.
 type place struct{ function, position uint32 }
 
-// Stub tells of an added function that polls in the place of one of the original's, at
+// Stub describes an added function that polls in place of a function of the original, at
 // its entry or an exit: the function's index, and the position of its first or last
 // instruction. At a sample it stands for the activation.
 func (m *Module) Stub(index uint32) (function, position uint32, ok bool) {

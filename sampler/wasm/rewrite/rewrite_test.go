@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// code is a module of functions without parameters and results, by their bodies.
+// code is a module of functions without parameters and results, from their bodies.
 func code(bodies ...string) []byte {
 	types := append([]byte{byte(len(bodies))}, make([]byte, len(bodies))...)
 	content := []byte{byte(len(bodies))}
@@ -31,8 +30,8 @@ func TestKinds(t *testing.T) {
 		"\x00\x10\x00\x0b",                             // call of the bare one
 		"\x00\x10\x01\x0b",                             // call of a polled one
 		"\x00\x12\x00\x0b",                             // tail call of the bare one
-		"\x00\x10\x03\x03\x40\x41\x00\x0d\x00\x0b\x0b", // loop behind a call
-		"\x00\x03\x40\x0b\x0b",                         // loop that nothing goes back to
+		"\x00\x10\x03\x03\x40\x41\x00\x0d\x00\x0b\x0b", // loop after a call
+		"\x00\x03\x40\x0b\x0b",                         // loop without a branch back
 		"\x01\x01\x7f\x03\x40\x02\x40\x02\x40\x20\x00\x0e\x01\x00\x01\x0b\x41\x00\x0d\x00\x41\x01\x21\x00\x0c\x01\x0b\x0b\x0b", // a dispatch that never goes back
 	), rewrite.Options{MultiValue: true})
 	want := []rewrite.Kind{rewrite.Bare, rewrite.Polled, rewrite.Polled, rewrite.Polled, rewrite.Polled, rewrite.Polled, rewrite.Bare, rewrite.Bare}
@@ -85,8 +84,8 @@ func TestSitesAndReasons(t *testing.T) {
 	}
 }
 
-// TestOriginal finds every copied instruction at its own offset, and polls at
-// the instruction behind them.
+// TestOriginal finds every copied instruction at its own offset, and polls at the
+// instruction after them.
 func TestOriginal(t *testing.T) {
 	t.Parallel()
 	plain := fibGuest()
@@ -117,8 +116,8 @@ func TestOriginal(t *testing.T) {
 	}
 }
 
-// TestExactCountsInstructions compares with the count that follows from fib's
-// code: 5 instructions of a leaf, 13 of an inner call.
+// TestExactCountsInstructions compares with fib's code: 5 instructions for a leaf, 13 for
+// an inner call.
 func TestExactCountsInstructions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -154,7 +153,7 @@ func TestRefusals(t *testing.T) {
 		module []byte
 		reason string
 	}{
-		{"empty", nil, "no WebAssembly"},
+		{"empty", nil, "not a WebAssembly"},
 		{"rewritten already", again, "rewritten already"},
 		{"cut", fibGuest()[:40], "exceeds"},
 		{"order", build(section(3, 0), section(1, 0)), "out of order"},
@@ -176,7 +175,7 @@ func TestRefusals(t *testing.T) {
 		{"tables", build(section(4, 0xff, 0xff, 0xff, 0x80, 0x07)), "exceeds"},
 		{"table", build(section(4, 1, 0x70, 0, 0x80, 0x80, 0x80, 0x08)), "16777216 elements"},
 		{"count", build(section(1, 0xff, 0xff, 0xff, 0xff, 0x0f)), "exceeds"},
-		{"two sections of names", build(section(0, []byte("\x04name")...), section(0, []byte("\x04name")...)), "second section of names"},
+		{"two sections of names", build(section(0, []byte("\x04name")...), section(0, []byte("\x04name")...)), "second name section"},
 		{"long integer", build(section(1, 0x80, 0x80, 0x80, 0x80, 0x80, 0)), "32 bits"},
 	} {
 		_, err := rewrite.Rewrite(c.module, rewrite.Options{MultiValue: true})
@@ -188,5 +187,28 @@ func TestRefusals(t *testing.T) {
 		if !strings.Contains(refused.Reason, c.reason) || refused.Offset > len(c.module) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.reason)
 		}
+	}
+}
+
+// TestNames: a thunk has its function's name, and the local after a function's number
+// keeps its name.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	functions := "\x00\x01f\x01\x01g"
+	locals := "\x00\x01\x00\x01x" + "\x01\x02\x00\x01y\x01\x01z"
+	names := "\x04name" + "\x01\x07\x02" + functions + "\x02\x0e\x02" + locals
+	guest := build(
+		section(1, 2, 0x60, 0, 0, 0x60, 1, i32, 0),
+		section(3, 2, 0, 1),
+		section(7, 1, 1, 'f', 0, 0),
+		// f calls g, and g calls itself.
+		section(10, append([]byte{2}, "\x08\x01\x01\x7f\x41\x00\x10\x01\x0b"+"\x08\x01\x01\x7f\x20\x01\x10\x01\x0b"...)...),
+		section(0, []byte(names)...),
+	)
+	m := rewritten(t, guest, rewrite.Options{MultiValue: true, TailCalls: true, Marks: true})
+	want := "\x01\x34\x06\x00\x0dccmapd.sample\x01\x0bccmapd.call\x02\x01f\x03\x01g\x04\x0cccmapd.enter\x05\x01g" +
+		"\x02\x0e\x02" + "\x02\x01\x00\x01x" + "\x03\x02\x00\x01y\x02\x01z"
+	if d := cmp.Diff(want, string(customSections(t, m.Binary)["name"])); d != "" {
+		t.Errorf("names, want to got:\n%s", d)
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// A script is a file of the suite: commands to be carried out in order.
+// A script is a file of the suite: commands in order.
 type script struct {
 	dir      string
 	Commands []command `json:"commands"`
@@ -39,7 +41,7 @@ type value struct {
 	Value    any    `json:"value"`
 }
 
-// wazeroDir is where the module cache holds wazero's sources.
+// wazeroDir is the module cache's directory of wazero's sources.
 func wazeroDir(tb testing.TB) string {
 	tb.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
@@ -54,7 +56,7 @@ func suiteDir(tb testing.TB, name string) string {
 	return filepath.Join(wazeroDir(tb), "internal", "integration_test", "spectest", name, "testdata")
 }
 
-// scriptFiles are the scripts of a directory; there must be some.
+// scriptFiles are the scripts of a directory. There must be some.
 func scriptFiles(tb testing.TB, dir string) []string {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -87,7 +89,7 @@ func (s script) module(tb testing.TB, c command) []byte {
 	return data
 }
 
-// arguments gives an action's arguments as wazero takes them.
+// arguments returns an action's arguments for wazero.
 func (a action) arguments(tb testing.TB) (args []uint64) {
 	for _, v := range a.Args {
 		if v.Type == "v128" {
@@ -139,4 +141,55 @@ func bits(tb testing.TB, s string, narrow bool) uint64 {
 		return uint64(uint32(n))
 	}
 	return uint64(n)
+}
+
+// goGuest builds a Go program for wasip1: real code, 3 MB of it.
+func goGuest(tb testing.TB) []byte {
+	tb.Helper()
+	dir := tb.TempDir()
+	source := `package main; import "encoding/json"; func main() { b, _ := json.Marshal(map[string]int{"a": 1}); println(string(b)) }`
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	guest := filepath.Join(dir, "guest.wasm")
+	build := exec.Command("go", "build", "-o", guest, filepath.Join(dir, "main.go"))
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if out, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("build guest: %v\n%s", err, out)
+	}
+	data, err := os.ReadFile(guest)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+func BenchmarkRewrite(b *testing.B) {
+	guest, lines := goGuest(b), dwarfModule(b, "tinygo")
+	for _, c := range []struct {
+		name    string
+		guest   []byte
+		options rewrite.Options
+	}{
+		{"guest=go/marks=false", guest, rewrite.Options{MultiValue: true}},
+		{"guest=go/marks=true", guest, rewrite.Options{MultiValue: true, Marks: true, Calls: true}},
+		{"guest=go/tails=true", guest, rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true}},
+		{"guest=go/exact=true", guest, rewrite.Options{MultiValue: true, Marks: true, Exact: true}},
+		{"guest=tinygo/lines=true", lines, rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			guest := c.guest
+			b.SetBytes(int64(len(guest)))
+			b.ReportAllocs()
+			size := 0
+			for b.Loop() {
+				m, err := rewrite.Rewrite(guest, c.options)
+				if err != nil {
+					b.Fatal(err)
+				}
+				size = len(m.Binary)
+			}
+			b.ReportMetric(float64(size)/float64(len(guest)), "size-ratio")
+		})
+	}
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// tailGuest is a function "f" that calls 1, which makes a tail call of 2, with n
-// parameters of a type, directly or through a table; 2 loops, and calls 3, which
-// loops.
+// tailGuest is a function "f" that calls 1. 1 makes a tail call of 2, with n parameters
+// of a type, directly or through a table. 2 loops, and calls 3, which loops.
 func tailGuest(n int, typ byte, indirect bool) []byte {
 	zero := map[byte]string{i32: "\x41\x00", f64: "\x44\x00\x00\x00\x00\x00\x00\x00\x00"}[typ]
 	tail := "\x12\x02"
@@ -47,8 +46,8 @@ func tailGuest(n int, typ byte, indirect bool) []byte {
 
 const f64 = 0x7c
 
-// TestTailCallsKeepNumbers: whether wazero makes a tail call one or not, the frames
-// of the stack that have a number are as many as the innermost one says.
+// TestTailCallsKeepNumbers: whether or not wazero makes a real tail call, the stack has
+// as many numbered frames as the innermost one's number says.
 func TestTailCallsKeepNumbers(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []byte{i32, f64} {
@@ -70,8 +69,8 @@ func TestTailCallsKeepNumbers(t *testing.T) {
 	}
 }
 
-// A frameCounter listens on the host function sample and compares the stack with
-// the number.
+// A frameCounter listens on the host function sample and compares the stack with the
+// number.
 type frameCounter struct {
 	t       *testing.T
 	module  *rewrite.Module
@@ -121,8 +120,8 @@ func (f *frameCounter) sample(_ context.Context, _ api.Module, _ api.FunctionDef
 	}
 }
 
-// TestEntriesThatMakeTailCalls have thunks: their own listeners were not told that
-// they return.
+// TestEntriesThatMakeTailCalls have thunks: wazero reports no return of such functions to
+// their own listeners.
 func TestEntriesThatMakeTailCalls(t *testing.T) {
 	t.Parallel()
 	exported := func(body string) []byte {
@@ -139,8 +138,8 @@ func TestEntriesThatMakeTailCalls(t *testing.T) {
 	}
 }
 
-// TestStubs: functions with listeners have none, because they make tail calls, of which
-// wazero tells no listener.
+// TestStubs: functions with listeners have no stubs. A stub makes tail calls, which
+// wazero does not report to a listener.
 func TestStubs(t *testing.T) {
 	t.Parallel()
 	guest := build(
@@ -164,8 +163,8 @@ func TestStubs(t *testing.T) {
 	}
 }
 
-// exitGuest is "f" that calls 1, which is long, and gives 7 for 0 and 9 for all else, by
-// a return and by its end.
+// exitGuest is "f" that calls 1, which is long, and returns 7 for 0 and 9 for all else,
+// by a return and by its end.
 func exitGuest() []byte {
 	long := "\x00\x20\x00\x45\x04\x40\x41\x07\x0f\x0b" + strings.Repeat("\x01", 64) + "\x41\x09\x0b"
 	f := "\x00\x20\x00\x10\x01\x0b"
@@ -179,8 +178,8 @@ func exitGuest() []byte {
 	)
 }
 
-// TestPollsAtExits: a long function polls at its entry and at each exit, in the place of
-// its frame, with its number, and gives what it gave before.
+// TestPollsAtExits: a long function polls at its entry and at each exit, in place of its
+// frame, with its number, and returns the same as before.
 func TestPollsAtExits(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -14,14 +14,13 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
 
-// A world is a runtime in which a script is carried out, with its modules as
-// they are or rewritten.
+// A world is a runtime that runs a script, with original or rewritten modules.
 type world struct {
 	tb      testing.TB
 	ctx     context.Context
 	runtime wazero.Runtime
-	options *rewrite.Options // nil: modules stay as they are
-	random  *rand.Rand       // with options.Marks: when marks are set
+	options *rewrite.Options // nil: original modules
+	random  *rand.Rand       // with options.Marks: decides when marks are set
 	model   *model           // nil: marks are not checked
 
 	named     map[string]api.Module
@@ -29,7 +28,7 @@ type world struct {
 	instances []api.Module
 }
 
-// outcome is what a command led to.
+// outcome is the result of a command.
 type outcome struct {
 	results []uint64
 	err     error
@@ -51,8 +50,8 @@ func newWorld(tb testing.TB, features api.CoreFeatures, o *rewrite.Options, rand
 	return w
 }
 
-// sample is the host function: it sees that the invariants hold, and sets the
-// globals as a host may.
+// sample is the host function. It checks the invariants, and sets the globals as a host
+// may.
 func (w *world) sample(_ context.Context, m api.Module, reason, number uint32) {
 	number &= rewrite.AllNumbers
 	if !w.options.Marks {
@@ -70,7 +69,7 @@ func (w *world) sample(_ context.Context, m api.Module, reason, number uint32) {
 	global(m, rewrite.AnnounceGlobal).Set(w.random.Uint64())
 }
 
-// mark sets the mark, or takes it away.
+// mark sets the mark, or clears it.
 func (w *world) mark(m api.Module) {
 	set := w.random.Uint64() & 1
 	global(m, rewrite.MarkGlobal).Set(set)
@@ -85,8 +84,8 @@ func global(m api.Module, name string) api.MutableGlobal {
 	return m.ExportedGlobal(name).(api.MutableGlobal)
 }
 
-// instantiate gives the world another instance. A refusal of the rewriter is
-// the error, if wazero would have taken the module.
+// instantiate gives the world another instance. A refusal of the rewriter is the error,
+// if wazero would have accepted the module.
 func (w *world) instantiate(binary []byte, name string) outcome {
 	if w.options != nil {
 		m, err := rewrite.Rewrite(binary, *w.options)
@@ -130,13 +129,13 @@ func (w *world) invoke(a action) outcome {
 	return outcome{results, err}
 }
 
-// settle does what a host does when the guest was left.
+// settle does a host's work after a guest's return.
 func (w *world) settle(trapped bool) {
 	if w.options == nil || !w.options.Marks {
 		return
 	}
 	if trapped && w.model != nil {
-		w.model.stack = nil // whatever wazero did not abort
+		w.model.stack = nil // wazero did not abort these
 	}
 	for _, m := range w.instances {
 		global(m, rewrite.DepthGlobal).Set(0)
@@ -145,7 +144,7 @@ func (w *world) settle(trapped bool) {
 	}
 }
 
-// memory is an instance's memory, nil if it has none.
+// memory is an instance's memory, or nil.
 func memory(m api.Module) []byte {
 	mem := m.Memory()
 	if mem == nil || reflect.ValueOf(mem).IsNil() { // wazero gives a nil pointer
@@ -155,7 +154,7 @@ func memory(m api.Module) []byte {
 	return b
 }
 
-// globals are the values of an instance's first n globals, of numbers only.
+// globals are the values of an instance's first n globals, numbers only.
 func globals(m api.Module, n int) (values []uint64) {
 	internal := m.(experimental.InternalModule)
 	for i := range n {
@@ -166,7 +165,7 @@ func globals(m api.Module, n int) (values []uint64) {
 	return values
 }
 
-// describe is a call's outcome in words. Functions are addresses that differ
+// describe is a call's outcome in words, without the functions' addresses, which differ
 // from run to run.
 func describe(types []api.ValueType, results []uint64, err error) string {
 	if err != nil {

@@ -2,6 +2,7 @@ package symbols
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -9,27 +10,26 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
 
-// lineInfo is the DWARF of a module. Who first asks for something finds out where the
-// units lie, and who first asks for a function of a unit reads that unit. All of it is
-// under mu.
+// lineInfo is the DWARF of a module. The first request finds the units, and the first
+// request for a function of a unit reads that unit. All fields are under mu.
 type lineInfo struct {
 	mu       sync.Mutex
 	sections debuginfo.Sections
 	budget   *debuginfo.Budget
-	code     uint64 // bytes of the code section's content: addresses are under it
+	code     uint64 // bytes of the code section's content: addresses are below it
 	data     *debuginfo.Data
 	spans    []span  // of all units, by low
-	silent   []*unit // those that do not say where their code is
+	silent   []*unit // units that do not say where their code is
 	found    map[*function]found
 }
 
-// found is what is known of the code of a function. Without a subprogram it is nothing.
+// found is the unit and the subprogram of a function's code, or the zero value.
 type found struct {
 	*unit
 	*subprogram
 }
 
-// span is a range of addresses that a unit has code in.
+// span is a range of addresses with code of a unit.
 type span struct {
 	low, high uint64
 	unit      *unit
@@ -41,8 +41,8 @@ func newLineInfo(m *module, b *debuginfo.Budget) *lineInfo {
 	}
 }
 
-// declaration returns where a function is declared: at its first instruction, where
-// nothing else is known of it.
+// declaration returns where a function is declared. If that is unknown, it returns the
+// position of its first instruction.
 func (l *lineInfo) declaration(f *function) (file string, line int32) {
 	l.read(f, func(u *unit, s *subprogram) {
 		file, line = s.file, s.line
@@ -50,7 +50,7 @@ func (l *lineInfo) declaration(f *function) (file string, line int32) {
 	return file, line
 }
 
-// line returns the line in the function's own file that an address is on.
+// line returns the line of an address in the function's own file.
 func (l *lineInfo) line(f *function, address uint64) (line int32) {
 	l.read(f, func(u *unit, s *subprogram) {
 		switch file, at := l.position(u, s, address); {
@@ -63,7 +63,7 @@ func (l *lineInfo) line(f *function, address uint64) (line int32) {
 	return line
 }
 
-// read calls use with what is known of the code of a function, if anything is.
+// read calls use with the unit and the subprogram of a function, if they are known.
 func (l *lineInfo) read(f *function, use func(*unit, *subprogram)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,8 +121,8 @@ func (l *lineInfo) unitRanges(u *debuginfo.Unit) []debuginfo.Range {
 }
 
 // ranges returns the ranges of an entry, without code that the linker has dropped:
-// wasm-ld moves it to address 0, where no code is, or to the end of the address space.
-// It returns nothing where the budget has no room for them.
+// wasm-ld moves it to address 0, where no code is, or to the end of the address space. It
+// returns nothing if the budget has no room for them.
 func (l *lineInfo) ranges(u *debuginfo.Unit, e *debuginfo.Entry) []debuginfo.Range {
 	const spanBytes = 48
 	all := slices.DeleteFunc(l.data.AppendRanges(nil, u, e), func(r debuginfo.Range) bool {
@@ -134,8 +134,9 @@ func (l *lineInfo) ranges(u *debuginfo.Unit, e *debuginfo.Entry) []debuginfo.Ran
 	return all
 }
 
-// unitsOf returns the units that may have the code of a function: the one with the
-// last span that begins before the function ends, or all that do not say where theirs is.
+// unitsOf returns the units that may have the code of a function: the unit with the last
+// span that begins before the function ends, or all units that do not say where their
+// code is.
 func (l *lineInfo) unitsOf(f *function) []*unit {
 	i := sort.Search(len(l.spans), func(i int) bool { return l.spans[i].low >= uint64(f.end) })
 	if i > 0 && l.spans[i-1].high > uint64(f.begin) {
@@ -143,3 +144,91 @@ func (l *lineInfo) unitsOf(f *function) []*unit {
 	}
 	return l.silent
 }
+
+// rows hold a unit's line table by address, without rows of dropped code and rows without
+// a line.
+type rows []row
+
+// row gives a line to the addresses from its own up to the next row's.
+type row struct {
+	address uint32
+	file    uint32
+	line    int32 // from 1; 0: the end of a sequence
+}
+
+// rows reads the lines of a unit, as far as they are well-formed.
+func (l *lineInfo) rows(u *debuginfo.Unit) rows {
+	table, ok := l.data.Lines(u)
+	if !ok {
+		return nil
+	}
+	c := rowCollector{l: l}
+	c.begin()
+	_ = table.EachRow(c.add) // the sequences before a defect are good
+	all := c.rows[:c.sequence]
+	slices.SortStableFunc(all, compareRows)
+	return all
+}
+
+// compareRows orders by address. A sequence that begins where another ends comes after it.
+func compareRows(a, b row) int {
+	return cmp.Or(cmp.Compare(a.address, b.address), cmp.Compare(min(a.line, 1), min(b.line, 1)))
+}
+
+// rowCollector takes the rows of a program, sequence by sequence.
+type rowCollector struct {
+	l        *lineInfo
+	rows     rows
+	sequence int    // index of the first row of this sequence
+	low      uint64 // lowest address of this sequence
+}
+
+func (c *rowCollector) begin() { c.sequence, c.low = len(c.rows), math.MaxUint64 }
+
+// add takes a row that has a line. It drops lines from 2³¹ and files from 2³² on.
+func (c *rowCollector) add(r *debuginfo.Row) {
+	const rowBytes = 24
+	switch {
+	case r.End:
+		c.end(r.Address)
+		return
+	case r.Line > 0 && r.Line <= math.MaxInt32 && r.File <= math.MaxUint32 && c.l.budget.Keep(rowBytes):
+		c.rows = append(c.rows, row{uint32(min(r.Address, math.MaxUint32)), uint32(r.File), int32(r.Line)})
+	}
+	c.low = min(c.low, r.Address)
+}
+
+// end adds the end of a sequence, or drops a sequence without code of the module: an
+// empty one, or one that the linker has moved away, see [lineInfo.ranges].
+func (c *rowCollector) end(address uint64) {
+	if c.low == 0 || c.low >= address || address > c.l.code {
+		c.rows = c.rows[:c.sequence]
+	} else {
+		c.rows = append(c.rows, row{address: uint32(address)})
+	}
+	c.begin()
+}
+
+// at returns the row of an address, from low on, or the zero row. If the compiler gives
+// the address no line, that is the last row before it with a line, as in LLVM's
+// symbolizer with --skip-line-zero.
+func (t rows) at(low, address uint64) row {
+	i := sort.Search(len(t), func(i int) bool { return uint64(t[i].address) > address })
+	if i == 0 || uint64(t[i-1].address) < low || t[i-1].line == 0 {
+		return row{}
+	}
+	return t[i-1]
+}
+
+// firstIn returns the first row of a range that has a line, or the zero row.
+func (t rows) firstIn(low, high uint64) row {
+	i := sort.Search(len(t), func(i int) bool { return uint64(t[i].address) >= low })
+	for ; i < len(t) && uint64(t[i].address) < high; i++ {
+		if t[i].line > 0 {
+			return t[i]
+		}
+	}
+	return row{}
+}
+
+func (t rows) covers(low, high uint64) bool { return t.firstIn(low, high).line > 0 }

@@ -9,34 +9,34 @@ import (
 	"github.com/ccmapd/ccmapd/internal/cursor"
 )
 
-// Go's linker writes "_" into the names of functions for what is no letter, digit, dot
-// or "_", and with -s no names at all (Go 1.26, cmd/link/internal/wasm/asm.go,
-// nameRegexp and asmb2). What a Go programmer calls them stands in the program's data,
-// in the table that its runtime has for tracebacks (runtime/symtab.go, pcHeader; Go
-// 1.26). Tables of other formats are left alone.
+// Go's linker replaces every character in names of functions that is not a letter, digit,
+// dot or "_" by "_", and with -s it writes no names at all (Go 1.26,
+// cmd/link/internal/wasm/asm.go, nameRegexp and asmb2). The original names are in the
+// program's data, in the table that Go's runtime has for tracebacks (runtime/symtab.go,
+// pcHeader; Go 1.26). Tables of other formats are ignored.
 
-// goBuildID is the custom section by which Go's linker marks what it has made.
+// goBuildID is the custom section that marks the output of Go's linker.
 const goBuildID = "go:buildid"
 
 // goHeader begins the table: magic (internal/abi, Go120PCLnTabMagic), two zeros, the
 // quantum of program counters and the size of a pointer.
 var goHeader = []byte{0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8}
 
-// Words of 8 bytes in the table's header, behind what goHeader has.
+// Words of 8 bytes in the table's header, after goHeader.
 const (
 	goFunctionCount = 0
 	goNames         = 3 // offset in the table
-	goFunctions     = 7 // offset in the table: pairs of a function's number and what is known of it
+	goFunctions     = 7 // offset in the table: pairs of a function's number and the offset of its data
 	goHeaderWords   = 8
 )
 
-// goFirst is the number of the first function that is defined (asm.go, funcValueOffset).
+// goFirst is the number of the first defined function (asm.go, funcValueOffset).
 const goFirst = 0x1000
 
-// maxGoName is how many bytes of a name are taken.
+// maxGoName bounds a name, in bytes.
 const maxGoName = 4 << 10
 
-// readGoNames gives the functions the names that they have in Go.
+// readGoNames gives the functions their names in Go.
 func (m *module) readGoNames() {
 	defer func() { m.data = nil }()
 	if !m.madeByGo {
@@ -48,7 +48,7 @@ func (m *module) readGoNames() {
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(table[8+8*i:]) }
 	names, functions := skip(table, word(goNames)), skip(table, word(goFunctions))
-	defined, room := m.functions[m.imports:], len(table) // no names are longer, in sum
+	defined, room := m.functions[m.imports:], len(table) // all names together are shorter
 	for i := range min(word(goFunctionCount), uint64(len(defined)), uint64(len(functions))/8) {
 		number := int64(binary.LittleEndian.Uint32(functions[8*i:])) - goFirst
 		about := skip(functions, uint64(binary.LittleEndian.Uint32(functions[8*i+4:])))
@@ -65,10 +65,10 @@ func (m *module) readGoNames() {
 	}
 }
 
-// skip returns the bytes from an offset on; none if it is too large.
+// skip returns the bytes from an offset on, or none if it is too large.
 func skip(b []byte, offset uint64) []byte { return b[min(offset, uint64(len(b))):] }
 
-// goName returns the name at an offset, "" if there is none.
+// goName returns the name at an offset, or "".
 func goName(names []byte, offset uint32) string {
 	names = skip(names, uint64(offset))
 	end := bytes.IndexByte(names[:min(len(names), maxGoName)], 0)
@@ -80,7 +80,7 @@ func isLinked(name, linked string) bool {
 	return name != "" && (linked == "" || strings.Map(asLinked, name) == linked)
 }
 
-// asLinked returns what the linker writes for a character.
+// asLinked returns the linker's replacement of a character.
 func asLinked(r rune) rune {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.':
@@ -89,8 +89,8 @@ func asLinked(r rune) rune {
 	return '_'
 }
 
-// goTable returns the data of a module from the beginning of the table on, nothing if
-// there is none. Between its segments are zeros, which the linker leaves out.
+// goTable returns the data of a module from the start of the table on, or nothing. The
+// zeros between its segments, which the linker leaves out, are filled in.
 func goTable(data []byte) []byte {
 	d := &cursor.Cursor{Data: data}
 	var table []byte
@@ -116,8 +116,8 @@ func goTable(data []byte) []byte {
 
 var errSegment = errors.New("a segment that Go's linker does not write")
 
-// readSegment reads an active segment of the first memory at a constant address, as all
-// are that Go's linker writes.
+// readSegment reads an active segment of the first memory at a constant address. Go's
+// linker writes no others.
 func readSegment(d *cursor.Cursor) (at int64, segment []byte) {
 	const active, constant, end = 0, 0x41, 0x0b
 	if d.Index() != active || d.Byte() != constant {

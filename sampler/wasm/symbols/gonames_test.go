@@ -50,8 +50,7 @@ func buildGo(t *testing.T, source string, flags ...string) []byte {
 	return data
 }
 
-// A function of Go has the name that Go programmers know, also in a module that is
-// stripped.
+// A Go function has its name in Go, also in a stripped module.
 func TestGoNames(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"-ldflags=-s"}} {
@@ -76,7 +75,7 @@ func TestGoNames(t *testing.T) {
 	}
 }
 
-// What is wrong with the table costs names, and nothing else.
+// A defect in the table costs names, and nothing else.
 func TestMalformedGoNames(t *testing.T) {
 	t.Parallel()
 	data := buildGo(t, goProgram)
@@ -150,7 +149,7 @@ func TestGoTable(t *testing.T) {
 	}
 }
 
-// A table that is malformed gives some names, or none: of what it has.
+// A malformed table gives only names of the module's functions, or none.
 func FuzzGoTable(f *testing.F) {
 	f.Add(goData())
 	f.Fuzz(func(t *testing.T, data []byte) {

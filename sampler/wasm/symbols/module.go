@@ -11,7 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 )
 
-// Ids of sections, of the binary format of core WebAssembly 2.0, section 5.5.
+// Ids of sections: core WebAssembly 2.0, section 5.5.
 const (
 	customSection   = 0
 	typeSection     = 1
@@ -26,37 +26,36 @@ var (
 	version = []byte{1, 0, 0, 0}
 )
 
-// module is what is used of a WebAssembly module.
+// module holds the parts of a WebAssembly module that symbols need.
 type module struct {
 	types     []string   // of functions, as text
-	functions []function // those that are imported come first
-	imports   int        // how many those are
+	functions []function // imported ones first
+	imports   int        // number of imported functions
 	names     []byte     // the content of the "name" section
 	data      []byte     // the content of the data section
-	madeByGo  bool       // by Go's own linker
+	madeByGo  bool       // Go's own linker made it
 	code      int        // bytes of the code section's content
 	debug     debuginfo.Sections
 }
 
-// function is one, imported or not.
+// function is a function of the module, imported or defined.
 type function struct {
 	typeIndex uint32
-	from      *Import // nil where the module defines it
-	name      string  // in the "name" section; empty where it has none
-	goName    string  // in Go; empty where it has none
+	from      *Import // nil: defined
+	name      string  // in the "name" section, or empty
+	goName    string  // in Go, or empty
 	begin     int     // of its body, from the beginning of the code section's content
 	end       int
 }
 
-// readModule scans the sections. What the names and the DWARF consist of is not
-// looked at.
+// readModule scans the sections. It does not look into the names and the DWARF.
 func readModule(data []byte) (*module, error) {
 	d := &cursor.Cursor{Data: data}
 	if !bytes.Equal(d.Bytes(4), magic) {
-		return nil, errors.New("it does not begin with \\0asm")
+		return nil, errors.New("the first bytes are not \\0asm")
 	}
 	if v := d.Bytes(4); !bytes.Equal(v, version) {
-		return nil, fmt.Errorf("version % x, want % x: a component, or of a later WebAssembly", v, version)
+		return nil, fmt.Errorf("version % x, want % x: a component, or a later version of WebAssembly", v, version)
 	}
 	m := &module{debug: debuginfo.Sections{}}
 	for !d.Empty() {
@@ -78,7 +77,7 @@ func readModule(data []byte) (*module, error) {
 type Import struct{ Module, Name string }
 
 // Imports returns the functions that a module imports. It reads no further than their
-// section, so that this takes no time even where compiling takes half a minute.
+// section, so it is fast even if compiling takes half a minute.
 func Imports(binary []byte) ([]Import, error) {
 	m, header := &module{}, len(magic)+len(version)
 	if len(binary) < header {
@@ -134,7 +133,7 @@ func (m *module) custom(d *cursor.Cursor) {
 	}
 }
 
-// readImports reads those of functions, and skips the others.
+// readImports reads imported functions, and skips other imports.
 func (m *module) readImports(d *cursor.Cursor) {
 	for n := d.Index(); n > 0 && d.Err == nil; n-- {
 		from, name := d.Vector(), d.Vector()
@@ -161,7 +160,7 @@ func (m *module) readImports(d *cursor.Cursor) {
 
 func skipReferenceType(d *cursor.Cursor) { skipValueType(d) }
 
-// skipLimits skips those of a table or memory, of 64 bits or less.
+// skipLimits skips the limits of a table or memory, of 32 or 64 bits.
 func skipLimits(d *cursor.Cursor) {
 	const hasMaximum, hasPageSize = 1, 8
 	flags := d.Byte()
@@ -174,7 +173,7 @@ func skipLimits(d *cursor.Cursor) {
 	}
 }
 
-// readCode finds where the bodies are.
+// readCode finds the bodies.
 func (m *module) readCode(d *cursor.Cursor) {
 	m.code = len(d.Data)
 	size := len(d.Data)
@@ -201,3 +200,72 @@ func (m *module) withoutBody() int {
 	}
 	return n
 }
+
+// maxSignature bounds the text of a type in bytes: functions with equal names and types
+// each get a copy of it.
+const maxSignature = 256
+
+// readTypes reads the types of functions as text, for example "(i32, i64) f64".
+func (m *module) readTypes(d *cursor.Cursor) {
+	const functionType = 0x60
+	for n := d.Index(); n > 0 && d.Err == nil; n-- {
+		if form := d.Byte(); form != functionType {
+			d.Fail(fmt.Errorf("a type of unknown form %#x", form))
+			return
+		}
+		parameters, results := valueTypes(d), valueTypes(d)
+		m.types = append(m.types, shorten(typeText(parameters, results)))
+	}
+}
+
+func typeText(parameters, results []string) string {
+	text := "(" + strings.Join(parameters, ", ") + ")"
+	switch len(results) {
+	case 0:
+		return text
+	case 1:
+		return text + " " + results[0]
+	}
+	return text + " (" + strings.Join(results, ", ") + ")"
+}
+
+// shorten cuts text that is too long.
+func shorten(text string) string {
+	const ellipsis = "…"
+	if len(text) <= maxSignature {
+		return text
+	}
+	return text[:maxSignature-len(ellipsis)] + ellipsis
+}
+
+// valueTypes reads a list of types. Each takes a byte or more.
+func valueTypes(d *cursor.Cursor) []string {
+	var types []string
+	for n := d.Index(); n > 0 && d.Err == nil; n-- {
+		types = append(types, valueType(d))
+	}
+	return types
+}
+
+// Value types: section 5.3, and the proposal for typed function references. Those
+// references have a heap type after them.
+var valueTypeNames = map[byte]string{
+	0x7f: "i32", 0x7e: "i64", 0x7d: "f32", 0x7c: "f64", 0x7b: "v128",
+	0x70: "funcref", 0x6f: "externref", 0x69: "exnref",
+	0x64: "ref", 0x63: "ref null",
+}
+
+func valueType(d *cursor.Cursor) string {
+	const ref, refNull = 0x64, 0x63
+	b := d.Byte()
+	name, known := valueTypeNames[b]
+	switch {
+	case !known:
+		d.Fail(fmt.Errorf("unknown value type %#x", b))
+	case b == ref || b == refNull:
+		return fmt.Sprintf("(%s %d)", name, d.Sleb())
+	}
+	return name
+}
+
+func skipValueType(d *cursor.Cursor) { valueType(d) }

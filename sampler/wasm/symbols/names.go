@@ -10,8 +10,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/cursor"
 )
 
-// readNames gives the functions the names of the "name" section, as far as it is
-// readable (appendix "Custom Sections" of the specification).
+// readNames gives the functions the names of the "name" section, as far as it is readable
+// (appendix "Custom Sections" of the specification).
 func (m *module) readNames() {
 	const functionNames = 1
 	d := &cursor.Cursor{Data: m.names}
@@ -31,9 +31,8 @@ func (m *module) readNames() {
 	m.names = nil
 }
 
-// nameForPeople returns what the function is called: of one that is imported the
-// module and the name of the import, of one without a name its index, as in the
-// stack traces of wazero.
+// nameForPeople returns a function's name: of an import the module and the name, and of a
+// function without a name its index, as in wazero's stack traces.
 func (f *function) nameForPeople(index int) string {
 	switch {
 	case f.from != nil:
@@ -46,14 +45,15 @@ func (f *function) nameForPeople(index int) string {
 	return demangled(f.name)
 }
 
-// Bounds of names: a mangled name may stand for one that is many times as long.
+// Bounds of names: a short mangled name can stand for a very long one.
 const (
 	maxMangled       = 16 << 10 // bytes
 	maxDemangledBits = 12       // 4 KiB
 )
 
-// demangled returns the name that C++ or Rust has mangled, and any other name as it
-// is. Rust's hash is left out; types that tell overloaded functions apart are not.
+// demangled returns the plain form of a name that C++ or Rust has mangled, and any other
+// name unchanged. It drops Rust's hash, and keeps the types that tell overloaded
+// functions apart.
 func demangled(name string) string {
 	if len(name) > maxMangled {
 		return name
@@ -65,20 +65,20 @@ func demangled(name string) string {
 	return plain
 }
 
-// identity is what tells methods apart.
+// identity tells methods apart.
 type identity struct{ name, signature string }
 
-// identify returns the identities of all functions, no two of which are the same.
-// Static functions of several C files, constructors of C++ and instances of Rust's
-// generic functions may have a name in common, and a type as well: the second one in
-// the module's order gets the number 2 behind its type.
+// identify returns the identities of all functions. No two are equal. Static functions of
+// several C files, constructors of C++ and instances of Rust's generic functions may have
+// the same name and type: the second one in the module's order gets the number 2 after
+// its type.
 func (m *module) identify() ([]identity, error) {
 	all := make([]identity, len(m.functions))
 	met := make(map[identity]int, len(m.functions))
 	for i := range m.functions {
 		f := &m.functions[i]
 		if int64(f.typeIndex) >= int64(len(m.types)) {
-			return nil, errors.New("a function of a type that is not there")
+			return nil, errors.New("a function with an unknown type")
 		}
 		id := identity{f.nameForPeople(i), m.types[f.typeIndex]}
 		met[id]++

@@ -12,9 +12,9 @@ func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	const head = "\x00asm\x01\x00\x00\x00"
 	for in, want := range map[string]string{
-		"":                                `read module: it does not begin with \0asm`,
-		"\x7fELF\x02\x01":                 `it does not begin with \0asm`,
-		"\x00asm":                         "a component, or of a later WebAssembly",
+		"":                                `read module: the first bytes are not \0asm`,
+		"\x7fELF\x02\x01":                 `the first bytes are not \0asm`,
+		"\x00asm":                         "a component, or a later version of WebAssembly",
 		"\x00asm\x0d\x00\x01\x00":         "version 0d 00 01 00, want 01 00 00 00",
 		head + "\x01":                     "section at byte 8: it ends too early",
 		head + "\x01\x05\x01":             "section at byte 8: it ends too early",
@@ -23,7 +23,7 @@ func TestReadErrors(t *testing.T) {
 		head + "\x02\x04\x01\x00\x00\x07": "section at byte 8: an import of unknown kind 7",
 		head + "\x03\x02\x01\x00":         "1 functions without code",
 		head + "\x0a\x04\x01\x02\x00\x0b": "code of 1 functions, where 0 are declared",
-		head + "\x03\x02\x01\x00\x0a\x04\x01\x02\x00\x0b": "a function of a type that is not there",
+		head + "\x03\x02\x01\x00\x0a\x04\x01\x02\x00\x0b": "a function with an unknown type",
 	} {
 		_, err := Read([]byte(in), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -32,7 +32,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Names that are cut off leave the others, and the functions without have numbers.
+// Names that are cut leave the others, and the functions without names have numbers.
 func TestMalformedNames(t *testing.T) {
 	t.Parallel()
 	const module = "\x00asm\x01\x00\x00\x00" +
@@ -48,7 +48,7 @@ func TestMalformedNames(t *testing.T) {
 	}
 }
 
-// Functions that have a name and a long type in common do not each take a copy of it.
+// Functions with the same name and long type do not each take a copy of the type.
 func TestLongTypes(t *testing.T) {
 	t.Parallel()
 	const parameters = 10_000
@@ -63,8 +63,7 @@ func TestLongTypes(t *testing.T) {
 	}
 }
 
-// A module that is cut off, or of which bytes were changed, is refused or read as far as
-// it goes.
+// A module that is cut, or has changed bytes, is refused or read as far as it is valid.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	const header = "\x00asm\x01\x00\x00\x00"
@@ -94,7 +93,7 @@ func FuzzSymbols(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		imports, _ := Imports(data) // what it refuses is for Read to name
+		imports, _ := Imports(data) // Read reports the error
 		table, err := Read(data, nil)
 		if err != nil {
 			return
@@ -119,4 +118,38 @@ func FuzzSymbols(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkRead times the start of a guest, and the first sample of a unit. CCMAPD_MODULE
+// names a module in place of testdata's.
+func BenchmarkRead(b *testing.B) {
+	path := os.Getenv("CCMAPD_MODULE")
+	if path == "" {
+		path = "testdata/dwarf5.wasm"
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("dwarf=false", func(b *testing.B) {
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			mustRead(b, data)
+		}
+	})
+	b.Run("dwarf=true", func(b *testing.B) {
+		for b.Loop() {
+			table := mustRead(b, data)
+			table.Function(table.Len() / 2)
+		}
+	})
+}
+
+// BenchmarkLine times one more position of a function whose unit is read.
+func BenchmarkLine(b *testing.B) {
+	table := read(b, "dwarf5.wasm")
+	last := table.Len() - 1
+	for b.Loop() {
+		table.Line(last, 3)
+	}
 }

@@ -10,12 +10,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the golden files again: go test ./sampler/wasm/symbols -update")
 
-// read reads a module of testdata, which build.sh there makes.
+// read reads a module of testdata, which testdata/build.sh makes.
 func read(t testing.TB, name string) *Table {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
@@ -34,8 +36,8 @@ func mustRead(t testing.TB, data []byte) *Table {
 	return table
 }
 
-// describe prints all that a table knows: of each function also the offsets from which
-// on its code is on another line.
+// describe prints everything in a table. For each function it also prints the offsets
+// where the line changes.
 func describe(table *Table) string {
 	var b strings.Builder
 	for i := range table.Len() {
@@ -86,7 +88,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Versions of DWARF say the same of one program.
+// All versions of DWARF describe a program alike.
 func TestVersionsAgree(t *testing.T) {
 	t.Parallel()
 	if diff := cmp.Diff(describe(read(t, "dwarf4.wasm")), describe(read(t, "dwarf5.wasm"))); diff != "" {
@@ -94,8 +96,8 @@ func TestVersionsAgree(t *testing.T) {
 	}
 }
 
-// The modules that wazero's own tests read, of other compilers: where a function of
-// each is declared, and where it calls.
+// The modules of wazero's own tests come from other compilers. The test reads where a
+// function of each is declared, and where it calls.
 func TestOtherCompilers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -133,7 +135,7 @@ func find(t *testing.T, table *Table, name string) int {
 	return 0
 }
 
-// wazero returns the folder of the module that this one depends on.
+// wazero returns the folder of the wazero module that this module depends on.
 var wazero = func() func(testing.TB) string {
 	once := sync.OnceValues(func() ([]byte, error) {
 		return exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
@@ -148,7 +150,7 @@ var wazero = func() func(testing.TB) string {
 	}
 }()
 
-// Many goroutines may ask, while none has read the DWARF yet.
+// Many goroutines may ask before any has read the DWARF.
 func TestConcurrentReaders(t *testing.T) {
 	t.Parallel()
 	table, want := read(t, "dwarf5.wasm"), describe(read(t, "dwarf5.wasm"))
@@ -175,5 +177,49 @@ func TestNoLineOutside(t *testing.T) {
 	}
 	if line := table.Line(0, 0); line != 0 || !table.Function(0).Imported {
 		t.Errorf("function 0 is %+v, and on line %d", table.Function(0), line)
+	}
+}
+
+// The module's size bounds the cost of its DWARF. After the bound nothing more is known.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	table := read(t, "dwarf5.wasm")
+	for table.lines.budget.Keep(1 << 10) {
+	}
+	for i := range table.Len() {
+		if f := table.Function(i); f.File != "" || table.Line(i, 1) != 0 || f.Name == "" {
+			t.Errorf("%+v is known without reading", f)
+		}
+	}
+}
+
+// Repeated requests spend the budget once.
+func TestAskingAgainIsFree(t *testing.T) {
+	t.Parallel()
+	table := read(t, "dwarf5.wasm")
+	first := describe(table)
+	left := *table.lines.budget
+	if again := describe(table); again != first || *table.lines.budget != left {
+		t.Errorf("%+v is left, then %+v\n%s", left, *table.lines.budget, gocmp.Diff(first, again))
+	}
+}
+
+// Dropped code and missing lines have no rows.
+func TestRowsOfDroppedCode(t *testing.T) {
+	t.Parallel()
+	c := rowCollector{l: &lineInfo{code: 100, budget: debuginfo.NewBudget(0)}}
+	c.begin()
+	for _, r := range []debuginfo.Row{
+		{Address: 0, Line: 1}, {Address: 9, End: true}, // at 0
+		{Address: 10, Line: 2, File: 3}, {Address: 12, Line: 0}, {Address: 14, Line: 4}, {Address: 16, End: true},
+		{Address: 20, Line: 5}, {Address: 20, End: true}, // empty
+		{Address: 90, Line: 6}, {Address: 101, End: true}, // beyond the code
+		{Address: 30, Line: 7}, // without an end
+	} {
+		c.add(&r)
+	}
+	want := rows{{address: 10, line: 2, file: 3}, {address: 14, line: 4}, {address: 16}}
+	if diff := gocmp.Diff(want, c.rows[:c.sequence], gocmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -20,16 +20,16 @@ type unit struct {
 type subprogram struct {
 	low, high uint64
 	entry     declaration
-	inlined   []inlinedCall // into it, those that are not inlined into another, by low
+	inlined   []inlinedCall // the outermost inlined calls, by low
 
 	file string // of its declaration; empty: unknown
 	line int32  // of its declaration; 0: unknown
 }
 
-// declaration is what an entry says of where its function is declared, and the entry
-// that says the rest; 0: none.
+// declaration is an entry's declaration of its function, and the entry with the rest of
+// the declaration; 0: no such entry.
 type declaration struct {
-	file, line int64  // -1: it does not say
+	file, line int64  // -1: missing
 	origin     uint64 // offset
 }
 
@@ -59,10 +59,10 @@ func (l *lineInfo) load(u *unit) *unit {
 	return u
 }
 
-// maxNesting is how deep entries are read that stand in each other.
+// maxNesting bounds the nesting of entries.
 const maxNesting = 1 << 12
 
-// unitWalk goes over the entries of a unit in their order.
+// unitWalk visits the entries of a unit in order.
 type unitWalk struct {
 	l     *lineInfo
 	u     *unit
@@ -70,10 +70,10 @@ type unitWalk struct {
 	outer []scope // of the entries around
 }
 
-// scope is what an entry is in.
+// scope is the surrounding of an entry.
 type scope struct {
 	functions []*subprogram // one for each range; nil: outside of functions
-	inlined   bool          // it is code that was inlined
+	inlined   bool          // inlined code
 }
 
 func (w *unitWalk) visit(e *debuginfo.Entry) {
@@ -139,8 +139,7 @@ func newDeclaration(e *debuginfo.Entry) declaration {
 	return d
 }
 
-// subprogram returns what is known of a function: of one without an entry only where
-// its code is.
+// subprogram returns a function's subprogram. If it has no entry, only its code is known.
 func (u *unit) subprogram(f *function) *subprogram {
 	begin, end := uint64(f.begin), uint64(f.end)
 	i := sort.Search(len(u.subprograms), func(i int) bool { return u.subprograms[i].low >= end })
@@ -153,8 +152,8 @@ func (u *unit) subprogram(f *function) *subprogram {
 	return &subprogram{low: begin, high: end, entry: declaration{file: -1, line: -1}}
 }
 
-// declared returns where a function is declared: where it is defined, if its own entry
-// says so, else what the entry says that it is an instance of, maybe in another unit.
+// declared returns a function's declaration: from its own entry, or else from the entry
+// that it is an instance of, maybe in another unit.
 func (l *lineInfo) declared(u *unit, s *subprogram) (file string, line int32) {
 	const maxHops = 4
 	at, d := u.Unit, s.entry
@@ -177,7 +176,7 @@ func (l *lineInfo) declared(u *unit, s *subprogram) (file string, line int32) {
 	return l.firstLine(u, s)
 }
 
-// declarationAt reads the entry at an offset in a unit. Without a unit it knows nothing.
+// declarationAt reads the entry at an offset in a unit. A nil unit gives no declaration.
 func (l *lineInfo) declarationAt(u *debuginfo.Unit, offset uint64) declaration {
 	if u != nil {
 		if e, ok := l.data.EntryAt(u, offset); ok {
@@ -187,14 +186,14 @@ func (l *lineInfo) declarationAt(u *debuginfo.Unit, offset uint64) declaration {
 	return declaration{file: -1, line: -1}
 }
 
-// firstLine returns where the first instruction is that is on a line.
+// firstLine returns the position of the first instruction with a line.
 func (l *lineInfo) firstLine(u *unit, s *subprogram) (file string, line int32) {
 	row := u.rows.firstIn(s.low, s.high)
 	return l.data.FileName(u.Unit, int64(row.file)), row.line
 }
 
-// position returns where an address of a function is in the source, or where the call
-// is that was inlined to it.
+// position returns the source position of an address in a function, or the position of
+// the inlined call there.
 func (l *lineInfo) position(u *unit, s *subprogram, address uint64) (file string, line int32) {
 	i := sort.Search(len(s.inlined), func(i int) bool { return s.inlined[i].low > address })
 	if i > 0 && address < s.inlined[i-1].high {
