@@ -8,11 +8,16 @@
 package hang
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrHung says that a call does not return. All later calls are refused.
@@ -22,10 +27,14 @@ var ErrHung = errors.New("it keeps a read waiting, as memory does that userfault
 //
 //	state    the goroutine of the calls, which adds to it before and after each; Run, which
 //	         sets abandoned while a call lasts. The goroutine never runs on after that.
+//	thread   the goroutine of the calls, before each; Run reads it.
 //
 // A nil Watch watches nothing.
 type Watch struct {
-	state atomic.Uint64 // odd: in a call
+	state  atomic.Uint64 // odd: in a call
+	thread atomic.Int32  // of the last call
+
+	runs func(thread int) bool // nil: as the kernel says; tests have no kernel
 }
 
 const abandoned = 1 << 63
@@ -50,6 +59,7 @@ func (w *Watch) Enter() error {
 	if state&abandoned != 0 {
 		return ErrHung
 	}
+	w.thread.Store(int32(unix.Gettid()))
 	w.state.Store(state + 1)
 	return nil
 }
@@ -68,10 +78,12 @@ func (w *Watch) Leave() {
 // Hung reports whether a call did not return.
 func (w *Watch) Hung() bool { return w.state.Load()&abandoned != 0 }
 
-// Times that a call may take: one that reads from a slow disk takes no second.
+// Times that a call may take: one that reads from a slow disk takes no second. A call
+// whose thread wants to run does not wait for memory but for a processor, on a busy machine.
 const (
 	patience = 2 * time.Second
 	hurry    = 400 * time.Millisecond // after the context is done
+	busy     = 30 * time.Second       // at most, for a thread that wants to run
 )
 
 // Run runs f, which makes its calls by the watch, in a goroutine of its own, and returns
@@ -91,7 +103,7 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 	tick := time.NewTicker(patience)
 	defer tick.Stop()
 	over := ctx.Done()
-	last := w.state.Load()
+	last, since := w.state.Load(), time.Now()
 	for {
 		select {
 		case <-done:
@@ -100,10 +112,29 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 			over = nil
 			tick.Reset(hurry)
 		case <-tick.C:
-			if state := w.state.Load(); state&1 != 0 && state == last && w.state.CompareAndSwap(state, state|abandoned) {
+			if last&1 != 0 && !w.waitsForCPU(since) && w.state.CompareAndSwap(last, last|abandoned) {
 				return ErrHung
 			}
 		}
-		last = w.state.Load()
+		if state := w.state.Load(); state != last {
+			last, since = state, time.Now()
+		}
 	}
+}
+
+// waitsForCPU says whether the thread of a call, which has lasted since a time, only lacks
+// a processor.
+func (w *Watch) waitsForCPU(since time.Time) bool {
+	runs := w.runs
+	if runs == nil {
+		runs = runnable
+	}
+	return time.Since(since) < busy && runs(int(w.thread.Load()))
+}
+
+// runnable says whether a thread of this process runs or would like to (proc_pid_stat(5)).
+func runnable(thread int) bool {
+	stat, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(thread) + "/stat")
+	_, fields, found := bytes.Cut(stat, []byte(") ")) // after the name, which is Go's own
+	return err == nil && found && bytes.HasPrefix(fields, []byte("R"))
 }

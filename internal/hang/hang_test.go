@@ -3,9 +3,13 @@ package hang
 import (
 	"context"
 	"errors"
+	"os"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestRun: work ends as it would, if its calls return.
@@ -41,7 +45,7 @@ func TestHung(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				var w Watch
+				w := Watch{runs: func(int) bool { return false }}
 				release, ranOn := make(chan struct{}), false
 				begin := time.Now()
 				if c.cancel {
@@ -67,6 +71,64 @@ func TestHung(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestBusyMachine: a call that is not done because its thread gets no processor, or needs
+// it for long, is waited for; one that never ends is not.
+func TestBusyMachine(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		takes time.Duration
+		want  error
+	}{"slow": {busy - hurry, nil}, "endless": {2 * busy, ErrHung}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				w := Watch{runs: func(int) bool { return true }}
+				if err := w.Run(ctx, func() {
+					_ = w.Call(func() error { time.Sleep(c.takes); return nil })
+				}); !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				time.Sleep(c.takes) // the call ends
+			})
+		})
+	}
+}
+
+// TestRunnable asks about a thread that runs, and about one that waits.
+func TestRunnable(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if !runnable(unix.Gettid()) {
+		t.Error("the thread that asks does not run")
+	}
+	waits := make(chan int)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		waits <- unix.Gettid()
+		_, _ = unix.Read(int(r.Fd()), make([]byte, 1)) // r is blocking: Fd makes it so
+		close(waits)
+	}()
+	thread := <-waits
+	for runnable(thread) {
+		time.Sleep(time.Millisecond)
+	}
+	w.Close()
+	<-waits
+	r.Close()
+	if runnable(1 << 30) {
+		t.Error("a thread that is not there runs")
 	}
 }
 

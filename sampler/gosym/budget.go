@@ -13,20 +13,12 @@ import (
 var ErrTooMuch = errors.New("symbols take more than they may")
 
 // The bounds of a load. The largest programs known, with 200,000 functions, take a
-// third of it.
+// third of it. Steps bound the work, whatever else runs on the machine.
 const (
 	maxHeld = 96 << 20        // bytes that a table holds
 	maxRead = 1 << 30         // bytes of memory and files that one load reads
 	maxWork = 1 << 28         // steps of one load: a second or so
-	maxTime = 4 * time.Second // of one load; pages that are on disk take their time
-)
-
-// The bounds of the symbols and call frames of C that look-ups load, between two times that the memory map is
-// looked at.
-const (
-	maxLateRead = 1 << 28
-	maxLateWork = 1 << 27
-	maxLateTime = 5 * time.Second // steps bound the work, this bounds waiting: for pages, and for a processor
+	maxWait = 3 * time.Second // in reads; pages that are on disk take their time
 )
 
 // callCost is the cost of a read from memory or a file beyond its bytes, in steps.
@@ -40,23 +32,17 @@ const callCost = 128
 // The zero budget is spent. One goroutine uses a budget.
 type budget struct {
 	ctx   context.Context // nil: none
-	end   time.Time       // zero: none
+	wait  time.Duration   // in reads
 	read  int             // bytes
 	hold  int             // bytes
 	steps int             // pieces of work that take some ns each
-	look  int             // steps left when to look at the clock again
-	left  time.Duration   // of a budget that is used now and then
+	look  int             // steps left when to look at the context again
 	spent error           // why nothing is left
 }
 
 // newBudget returns the budget of a load. held is the memory of the table.
 func newBudget(ctx context.Context, held int) *budget {
-	return &budget{ctx: ctx, end: time.Now().Add(maxTime), read: maxRead, hold: maxHeld - held, steps: maxWork, look: maxWork}
-}
-
-// lateBudget returns the budget of all that look-ups load.
-func lateBudget(ctx context.Context, held int) *budget {
-	return &budget{ctx: ctx, left: maxLateTime, read: maxLateRead, hold: maxHeld - held, steps: maxLateWork, look: maxLateWork}
+	return &budget{ctx: ctx, wait: maxWait, read: maxRead, hold: maxHeld - held, steps: maxWork, look: maxWork}
 }
 
 // ended says whether the context of the budget is done.
@@ -73,18 +59,17 @@ func (b *budget) work(steps int) error {
 	const often = 1 << 16 // less than a ms
 	if b.steps <= b.look {
 		b.look = b.steps - often
-		return b.clock()
+		if b.ended() {
+			b.spent = context.Cause(b.ctx)
+		}
 	}
-	return nil
+	return b.spent
 }
 
-// clock ends the budget when its context is done or its time is over.
-func (b *budget) clock() error {
-	switch {
-	case b.ctx != nil && b.ctx.Err() != nil:
-		b.spent = context.Cause(b.ctx)
-	case !b.end.IsZero() && time.Now().After(b.end):
-		return b.exceed("too slow")
+// waited draws the time since a read began.
+func (b *budget) waited(start time.Time) error {
+	if b.wait -= time.Since(start); b.wait < 0 && b.spent == nil {
+		return b.exceed("its memory or file is too slow")
 	}
 	return b.spent
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -77,6 +79,32 @@ func TestBudgetIsOne(t *testing.T) {
 	if _, err := Open(ctx, os.Getpid(), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("open with a context that is done: %v", err)
 	}
+}
+
+// slowMemory takes its time for each read.
+type slowMemory struct{ takes time.Duration }
+
+func (m slowMemory) readAt([]byte, uint64) error {
+	time.Sleep(m.takes)
+	return nil
+}
+
+// TestWaiting: a load that gets no processor goes on when it does; one that waits for its
+// target ends.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := testBudget()
+		time.Sleep(time.Hour)
+		if err := b.work(maxWork); err != nil {
+			t.Errorf("work on a busy machine: %v", err)
+		}
+		l, start := &load{budget: testBudget(), mem: slowMemory{time.Second / 3}}, time.Now()
+		_, err := l.bytes(0, maxHeld)
+		if took := time.Since(start); !errors.Is(err, ErrTooMuch) || took > maxWait+time.Second {
+			t.Errorf("reading slow memory: %v after %v, want %v within %v", err, took, ErrTooMuch, maxWait)
+		}
+	})
 }
 
 // TestLongNames has a name that does not end, and one that ends too late.
@@ -258,7 +286,7 @@ func FuzzDWARF(f *testing.F) {
 func TestSymbolsDoNotWrap(t *testing.T) {
 	t.Parallel()
 	table := newTable(0, bytesMemory{}, "", Options{})
-	im := &image{file: &elfFile{}, loaded: true, bias: 1 << 63, symbols: symbols{names: "f\x00", list: []symbol{{addr: 1 << 62}}}}
+	im := &image{file: &elfFile{}, symbolsPart: part{loaded: true}, bias: 1 << 63, symbols: symbols{names: "f\x00", list: []symbol{{addr: 1 << 62}}}}
 	if name, entry, ok := table.lookup(im, 0x1000); ok {
 		t.Errorf("symbol %q at %#x for an address before it", name, entry)
 	}

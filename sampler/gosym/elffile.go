@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 )
 
 // elfFile is what is needed of an ELF file's headers. Package debug/elf reads what
@@ -256,11 +257,12 @@ func readFull(b *budget, r io.ReaderAt, p []byte, off uint64) error {
 	if off >= 1<<63 {
 		return fmt.Errorf("offset %#x: %w", off, errCorrupt)
 	}
+	start := time.Now()
 	n, err := r.ReadAt(p, int64(off))
 	if n < len(p) {
 		return fmt.Errorf("read %d bytes at %#x: %w", len(p), off, err)
 	}
-	return nil
+	return b.waited(start)
 }
 
 // readStruct reads size bytes of a file into a struct, or a slice of them.

@@ -52,7 +52,6 @@ func openELF(ctx context.Context, path string, f file, o Options) (*Table, error
 		return nil, err
 	}
 	t.findLayout(l.budget)
-	t.late = lateBudget(t.late.ctx, t.held)
 	t.images[0].closer = f
 	return t, nil
 }

@@ -26,9 +26,10 @@ type image struct {
 	closer  io.Closer // of its file; nil for the vDSO
 	bias    uint64    // address of a byte minus its virtual address in the file
 	symbols symbols
-	loaded  bool           // loading symbols was tried
-	unwind  *ehframe.Table // nil until it was asked for
+	unwind  *ehframe.Table // nil until it is loaded
 	held    int            // bytes that symbols and unwind take
+
+	symbolsPart, unwindPart part
 
 	moduledata uint64 // address; 0 where none was found
 	noGo       bool   // it has none
@@ -165,9 +166,8 @@ func (t *Table) lookup(im *image, pc uint64) (name string, entry uint64, ok bool
 	if im.file == nil {
 		return "", 0, false
 	}
-	if !im.loaded {
-		im.loaded = true
-		t.loadLate(im, func(b *budget) { im.symbols = loadSymbols(b, im.file) })
+	if t.wants(&im.symbolsPart) {
+		t.loadLate(im, &im.symbolsPart, func(b *budget) { im.symbols = loadSymbols(b, im.file) })
 	}
 	name, entry, ok = im.symbols.find(pc - im.bias)
 	if entry += im.bias; !ok || entry > pc { // addresses of a hostile file wrap around
@@ -182,8 +182,11 @@ func (t *Table) row(im *image, pc uint64) (*ehframe.Row, bool) {
 	if im.file == nil {
 		return nil, false
 	}
+	if t.wants(&im.unwindPart) {
+		t.loadLate(im, &im.unwindPart, func(b *budget) { im.unwind = loadCallFrames(b, im.file) })
+	}
 	if im.unwind == nil {
-		t.loadLate(im, func(b *budget) { im.unwind = loadCallFrames(b, im.file) })
+		return nil, false
 	}
 	r, ok := im.unwind.Row(pc-im.bias, &t.steps)
 	if ok {

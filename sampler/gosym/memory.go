@@ -1,10 +1,12 @@
 package gosym
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +39,9 @@ func (l *load) readAt(p []byte, addr uint64) error {
 	if err := l.reading(len(p)); err != nil {
 		return err
 	}
-	return l.mem.readAt(p, addr)
+	start := time.Now()
+	err := l.mem.readAt(p, addr)
+	return cmp.Or(err, l.waited(start))
 }
 
 // bytes returns n bytes of memory.

@@ -56,7 +56,7 @@ type Table struct {
 	// The costs of the target so far, and their bounds.
 	held   int           // bytes of modules and images
 	named  int           // bytes of names that were given
-	late   *budget       // of all that look-ups load
+	late   late          // that look-ups may load
 	steps  int           // of look-ups; see Limit
 	most   int           // steps of look-ups that Limit set last
 	loaded time.Duration // see LoadTime
@@ -92,7 +92,7 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 		pid: pid, mem: mem, exe: exe, log: o.Logger, watch: o.Watch,
 		frames: map[frameKey]frameEntry{},
 		deltas: map[uint64]int32{},
-		late:   lateBudget(context.Background(), 0),
+		late:   late{ctx: context.Background(), left: maxLate},
 	}
 	t.Limit(math.MaxInt)
 	return t
@@ -135,12 +135,8 @@ func (t *Table) reload(ctx context.Context) (changed bool, err error) {
 	if err == nil && b.ended() {
 		err = b.spent
 	}
-	t.late = lateBudget(t.late.ctx, t.held)
 	return changed || len(t.modules) > modules, err
 }
-
-// Bound ends all loading by look-ups when ctx is done.
-func (t *Table) Bound(ctx context.Context) { t.late.ctx = ctx }
 
 // clock counts time since start as loading.
 func (t *Table) clock(start time.Time) { t.loaded += time.Since(start) }
@@ -148,21 +144,6 @@ func (t *Table) clock(start time.Time) { t.loaded += time.Since(start) }
 // LoadTime returns how long loading has taken so far, in Open, Refresh and look-ups
 // of C. A caller that refreshes often can pace itself by it.
 func (t *Table) LoadTime() time.Duration { return t.loaded }
-
-// loadLate loads something of an image that is needed only now.
-func (t *Table) loadLate(im *image, load func(*budget)) {
-	start, b := time.Now(), t.late
-	defer t.clock(start)
-	before := b.hold
-	b.end = start.Add(b.left)
-	load(b)
-	b.left -= time.Since(start)
-	im.held += before - b.hold
-	t.held += before - b.hold
-	if b.spent != nil && !b.ended() {
-		t.log.Warn("not all symbols", "file", im.path, "reason", b.spent)
-	}
-}
 
 // forget empties the caches.
 func (t *Table) forget() {

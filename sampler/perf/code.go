@@ -67,8 +67,9 @@ type code struct {
 	rows   map[uint64]*ehframe.Row // of C code; nil where the file has no row
 	effort effort
 
-	next  time.Time     // when symbols may be loaded again, or for the first time
-	spent time.Duration // on loading, until next was set
+	next    time.Time     // when symbols may be loaded again, or for the first time
+	spent   time.Duration // on loading, until next was set
+	renewed time.Time     // when look-ups were last given time to load for
 }
 
 var nowhere = place{kind: gosym.KindUnknown}
@@ -133,6 +134,16 @@ func (c *code) pace(start time.Time) {
 		took, c.spent = c.table.LoadTime()-c.spent, c.table.LoadTime()
 	}
 	c.next = time.Now().Add(max(loadPause, (loadShare-1)*took))
+}
+
+// renew gives look-ups their share of the time since the last call, to load for: files
+// that took too much are tried again.
+func (c *code) renew(now time.Time) {
+	share := now.Sub(c.renewed) / loadShare
+	c.renewed = now
+	if c.table != nil && c.table.Renew(share) {
+		c.forget()
+	}
 }
 
 func (c *code) look(pc uint64) *place {
@@ -233,7 +244,7 @@ func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
 	case err != nil:
 		return fmt.Errorf("load symbols: %w", err)
 	}
-	c.table = table
+	c.table, c.renewed = table, time.Now()
 	c.forget()
 	return nil
 }

@@ -158,6 +158,7 @@ func (d *drainer) check(ctx context.Context, now time.Time) {
 	}
 	if now.Sub(d.checked) >= checkEvery {
 		d.checked = now
+		d.code.renew(now)
 		d.lookOver(ctx)
 	}
 }

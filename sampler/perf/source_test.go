@@ -319,6 +319,19 @@ func checkPeriods(t *testing.T, samples []stackSample, changed int64) {
 	}
 }
 
+// TestLookOverRenewsSymbols: symbols that could not be loaded in time get another try as
+// the session goes on.
+func TestLookOverRenewsSymbols(t *testing.T) {
+	t.Parallel()
+	s, _ := attach(t, start(t, build(t, "workload"), "busy", "60000").pid(), Options{})
+	defer s.Close()
+	later := time.Now().Add(checkEvery)
+	s.drainer.check(context.Background(), later)
+	if got := s.drainer.code.renewed; !got.Equal(later) {
+		t.Errorf("last renewed at %v, want %v", got, later)
+	}
+}
+
 // awaitSamples returns when a source has taken that many.
 func awaitSamples(s *Source, n uint64) {
 	for s.Stats().Samples < n {
