@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,20 +16,20 @@ func record(b *testing.B, s *Source, n int) [][]byte {
 	d := s.drainer
 	var bodies [][]byte
 	for len(bodies) < n {
-		if _, err := d.waiter.wait(time.Second); err != nil {
+		if _, err := d.waiter.Wait(time.Second); err != nil {
 			b.Fatal(err)
 		}
 		for _, r := range d.rings {
-			r.refresh()
+			r.Refresh()
 		}
 		for r := d.earliest(); r != nil; r = d.earliest() {
-			if r.next.kind == unix.PERF_RECORD_SAMPLE {
-				bodies = append(bodies, append([]byte(nil), r.next.body...))
+			if r.Next.Kind == unix.PERF_RECORD_SAMPLE {
+				bodies = append(bodies, append([]byte(nil), r.Next.Body...))
 			} else if err := d.record(context.Background(), r); err != nil {
 				b.Fatal(err)
 			}
-			r.advance()
-			r.release()
+			r.Advance()
+			r.Release()
 		}
 	}
 	return bodies
@@ -45,18 +46,18 @@ func BenchmarkBurst(b *testing.B) {
 	var calls, rest time.Duration
 	caught := 0
 	for b.Loop() {
-		begin := threadTime()
+		begin := perfevent.ThreadTime()
 		burst, err := openBurst(s, func(uint32) bool { return true }, time.Now())
 		if err != nil {
 			b.Skip(err)
 		}
-		armed := threadTime()
+		armed := perfevent.ThreadTime()
 		repeat(new(there), threadHits)
-		called := threadTime()
+		called := perfevent.ThreadTime()
 		burst.drain(func([]byte) { caught++ })
 		burst.close()
 		calls += called - armed
-		rest += threadTime() - called + armed - begin
+		rest += perfevent.ThreadTime() - called + armed - begin
 	}
 	b.ReportMetric(float64(calls.Microseconds())/float64(caught), "µs/call")
 	b.ReportMetric(float64(rest.Microseconds())/float64(b.N), "µs/set")
@@ -83,10 +84,10 @@ func BenchmarkTake(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if err := d.sample.decode(0, bodies[i%len(bodies)]); err != nil {
+				if err := d.sample.Decode(0, bodies[i%len(bodies)]); err != nil {
 					b.Fatal(err)
 				}
-				d.sample.time = uint64(monotonic()) // drained at once
+				d.sample.Time = uint64(perfevent.Monotonic()) // drained at once
 				d.take(context.Background(), &d.sample, time.Millisecond)
 				i++
 			}

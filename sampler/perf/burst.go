@@ -2,11 +2,10 @@ package perf
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,9 +21,9 @@ import (
 // has caught what it is good for, the kernel switches it off.
 type burst struct {
 	site   *site
-	events []*ring   // of the threads; each owns its event
-	next   time.Time // when to see whether it is over
-	until  time.Time // when it is over at the latest
+	events []*perfevent.Ring // of the threads; each owns its event
+	next   time.Time         // when to see whether it is over
+	until  time.Time         // when it is over at the latest
 }
 
 const (
@@ -45,10 +44,6 @@ const (
 	// hitCallers is how many addresses the chain of a hit has, that of the
 	// call included.
 	hitCallers = 8
-	// threadRing is the length of a thread's ring in bytes: room for twice
-	// threadHits records of 136 bytes, because the kernel may switch an event
-	// off a few calls late.
-	threadRing = 1 << 14
 )
 
 var errNoThread = errors.New("no thread to catch calls of: all have ended")
@@ -63,12 +58,17 @@ func openBurst(s *site, alive func(tid uint32) bool, now time.Time) (*burst, err
 		tids[i] = s.draw()
 	}
 	slices.Sort(tids)
+	breakpoint := s.call.breakpoint()
 	failure := errNoThread
 	for _, tid := range slices.Compact(tids) {
 		if !alive(tid) {
 			continue
 		}
-		if err := b.arm(tid); err != nil && !errors.Is(err, unix.ESRCH) {
+		e, err := breakpoint.Set(tid, threadHits)
+		switch {
+		case err == nil:
+			b.events = append(b.events, e)
+		case !errors.Is(err, unix.ESRCH):
 			failure = err
 		}
 	}
@@ -76,26 +76,6 @@ func openBurst(s *site, alive func(tid uint32) bool, now time.Time) (*burst, err
 		return nil, failure
 	}
 	return b, nil
-}
-
-// arm sets the breakpoint on one thread.
-func (b *burst) arm(tid uint32) error {
-	fd, err := openEvent(breakpointAttr(b.site.call), int(tid), -1)
-	if err != nil {
-		return fmt.Errorf("set breakpoint: %w", err)
-	}
-	mem, err := unix.Mmap(fd, 0, os.Getpagesize()+threadRing, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		unix.Close(fd)
-		return fmt.Errorf("map ring of breakpoint: %w", err)
-	}
-	e := newRing(-1, fd, mem)
-	if err := shortIoctl(fd, unix.PERF_EVENT_IOC_REFRESH, threadHits); err != nil {
-		e.close()
-		return fmt.Errorf("arm breakpoint: %w", err)
-	}
-	b.events = append(b.events, e)
-	return nil
 }
 
 // over says whether the burst has caught all it is good for, or its time is up.
@@ -109,7 +89,7 @@ func (b *burst) over(now time.Time) bool {
 
 func (b *burst) full() bool {
 	for _, e := range b.events {
-		if n, _, err := readCount(e.fd); err == nil && n < threadHits {
+		if n, err := e.Count(); err == nil && n < threadHits {
 			return false
 		}
 	}
@@ -120,21 +100,20 @@ func (b *burst) full() bool {
 // which are valid until the burst is closed.
 func (b *burst) drain(take func(body []byte)) {
 	for _, e := range b.events {
-		shortIoctl(e.fd, unix.PERF_EVENT_IOC_DISABLE, 0)
-		e.refresh()
-		for ok, _ := e.peek(); ok; ok, _ = e.peek() {
-			if e.next.kind == unix.PERF_RECORD_SAMPLE {
-				take(e.next.body)
+		e.Stop()
+		e.Refresh()
+		for ok, _ := e.Peek(); ok; ok, _ = e.Peek() {
+			if e.Next.Kind == unix.PERF_RECORD_SAMPLE {
+				take(e.Next.Body)
 			}
-			e.advance()
+			e.Advance()
 		}
 	}
 }
 
 func (b *burst) close() {
 	for _, e := range b.events {
-		unix.Munmap(e.mem)
-		closeEvent(e.fd)
+		e.Close()
 	}
 	b.events = nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
 )
@@ -277,7 +278,7 @@ func TestNoDebugRegister(t *testing.T) {
 		t.Errorf("with no register free: %+v", st)
 	}
 	for _, w := range taken {
-		w.close()
+		w.Close()
 	}
 	for s.Stats().Hits == 0 {
 		time.Sleep(time.Millisecond)
@@ -288,15 +289,15 @@ func TestNoDebugRegister(t *testing.T) {
 }
 
 // takeRegisters takes the debug registers of every thread of a process.
-func takeRegisters(t *testing.T, pid int) []*watch {
+func takeRegisters(t *testing.T, pid int) []*perfevent.Watchpoint {
 	t.Helper()
 	tids, err := readTasks(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var taken []*watch
+	var taken []*perfevent.Watchpoint
 	for {
-		w, err := openWatch(uint32(pid))
+		w, err := perfevent.OpenWatchpoint(uint32(pid))
 		if errors.Is(err, unix.ENOSPC) && len(taken) > 0 {
 			return taken
 		}
@@ -304,9 +305,9 @@ func takeRegisters(t *testing.T, pid int) []*watch {
 			skipUnlessPermitted(t, explain(pid, err))
 			t.Skipf("no debug registers: %v", err)
 		}
-		t.Cleanup(w.close)
+		t.Cleanup(w.Close)
 		taken = append(taken, w)
-		if err := w.arm(8, tids); err != nil {
+		if err := w.Arm(8, tids); err != nil {
 			t.Fatal(err)
 		}
 	}

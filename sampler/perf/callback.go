@@ -2,6 +2,7 @@ package perf
 
 import (
 	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -148,7 +149,7 @@ func (u *unwinder) toGo(slot uint64, pcs *[]uint64, out *stack) bool {
 
 // calledBack unwinds a stack whose innermost function is Go and that C has
 // called.
-func (u *unwinder) calledBack(s *sample, dump stackView, out *stack) {
+func (u *unwinder) calledBack(s *perfevent.Sample, dump stackView, out *stack) {
 	if !u.knowsLayout {
 		return
 	}
@@ -166,18 +167,18 @@ func (u *unwinder) calledBack(s *sample, dump stackView, out *stack) {
 }
 
 // onGoroutine unwinds from a goroutine's stack. The thread's stack is read later.
-func (u *unwinder) onGoroutine(s *sample, dump stackView, out *stack) bool {
+func (u *unwinder) onGoroutine(s *perfevent.Sample, dump stackView, out *stack) bool {
 	x := &u.x
-	g := s.regs.r14
+	g := s.Regs.R14
 	lo, ok1 := u.word(g, u.layout.GStackLo)
 	hi, ok2 := u.word(g, u.layout.GStackHi)
-	if !ok1 || !ok2 || s.regs.sp <= lo || hi <= s.regs.sp {
+	if !ok1 || !ok2 || s.Regs.SP <= lo || hi <= s.Regs.SP {
 		return false
 	}
 	x.g, x.hi, x.inGo = g, hi, dump
-	x.at = position{pc: s.regs.ip, sp: s.regs.sp}
+	x.at = position{pc: s.Regs.IP, sp: s.Regs.SP}
 	pcs, end := u.goUp(out.pcs)
-	out.pcs, out.wantDump = pcs, end == endOfDump && s.cut
+	out.pcs, out.wantDump = pcs, end == endOfDump && s.Cut
 	if end != endInCallback {
 		return end == endAtRoot
 	}
@@ -191,11 +192,11 @@ func (u *unwinder) onGoroutine(s *sample, dump stackView, out *stack) bool {
 
 // onThread unwinds from a thread's stack, where C has called Go that is not on a
 // goroutine's stack: on the way there, or a function that needs none.
-func (u *unwinder) onThread(s *sample, dump stackView, out *stack) bool {
+func (u *unwinder) onThread(s *perfevent.Sample, dump stackView, out *stack) bool {
 	x := &u.x
 	x.inGo, x.g = dump, 0
-	x.start(s.regs, dump)
-	x.at = position{pc: s.regs.ip, sp: s.regs.sp}
+	x.start(s.Regs, dump)
+	x.at = position{pc: s.Regs.IP, sp: s.Regs.SP}
 	for i := range maxFrames {
 		p := u.code.at(x.at.pc)
 		switch {

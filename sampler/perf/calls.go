@@ -3,6 +3,7 @@ package perf
 import (
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"golang.org/x/arch/x86/x86asm"
 )
 
@@ -24,6 +25,10 @@ type call struct {
 	kind callKind
 	reg  uint8  // number of the register in the kernel's mask
 	pc   uint64 // of the instruction
+}
+
+func (c call) breakpoint() perfevent.Breakpoint {
+	return perfevent.Breakpoint{PC: c.pc, Register: c.reg, Callers: hitCallers}
 }
 
 func (c call) indirect() bool { return c.kind > callOther }
@@ -152,6 +157,9 @@ func loadKind(inst x86asm.Inst) callKind {
 	return callIndirect
 }
 
-// sampledRegisters translates the numbers of instructions (AX, CX, DX, BX, SP,
-// BP, SI, DI, R8 …) into the kernel's (asm/perf_regs.h).
-var sampledRegisters = [16]uint8{0, 2, 3, 1, regSP, regBP, 4, 5, 16, 17, 18, 19, 20, 21, regR14, 23}
+// sampledRegisters translates the numbers of registers in instructions into the
+// kernel's.
+var sampledRegisters = [16]uint8{
+	perfevent.RegAX, perfevent.RegCX, perfevent.RegDX, perfevent.RegBX, perfevent.RegSP, perfevent.RegBP, perfevent.RegSI, perfevent.RegDI,
+	perfevent.RegR8, perfevent.RegR9, perfevent.RegR10, perfevent.RegR11, perfevent.RegR12, perfevent.RegR13, perfevent.RegR14, perfevent.RegR15,
+}

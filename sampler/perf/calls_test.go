@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"golang.org/x/arch/x86/x86asm"
 )
 
@@ -72,7 +73,7 @@ func FuzzCalls(f *testing.F) {
 		if !found.indirect() {
 			return
 		}
-		if found.reg > 23 || found.reg == regSP || found.reg == regR14 {
+		if found.reg > 23 || found.reg == perfevent.RegSP || found.reg == perfevent.RegR14 {
 			t.Fatalf("call through register %d", found.reg)
 		}
 		if inst, err := x86asm.Decode(text[len(text)-length:], 64); err != nil || inst.Op != x86asm.CALL || inst.Len != length {

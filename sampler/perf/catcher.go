@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,8 +26,8 @@ import (
 type catcher struct {
 	code    *code
 	memory  reader
-	alive   func(tid uint32) bool // whether a thread is one of the target's
-	deliver func(*hit) bool       // pushes a call; false if what it reaches is not known
+	alive   func(tid uint32) bool      // whether a thread is one of the target's
+	deliver func(*perfevent.Call) bool // pushes a call; false if its target is not known
 	counts  *counts
 	log     *slog.Logger
 
@@ -37,7 +38,7 @@ type catcher struct {
 	due     time.Time
 	failed  int // bursts in a row that could not be set
 	faded   time.Time
-	hit     hit // reused
+	caught  perfevent.Call // reused
 }
 
 const (
@@ -175,8 +176,8 @@ func (c *catcher) finish() {
 
 // take delivers one caught call.
 func (c *catcher) take(s *site, body []byte) {
-	h := &c.hit
-	if err := h.decode(s.call, body); err != nil {
+	h := &c.caught
+	if err := h.Decode(s.call.breakpoint(), body); err != nil {
 		c.counts.corrupt.Add(1)
 		return
 	}
@@ -184,7 +185,7 @@ func (c *catcher) take(s *site, body []byte) {
 		c.counts.strays.Add(1)
 		return
 	}
-	s.hit(h.target)
+	s.hit(h.Target)
 	c.counts.hits.Add(1)
 }
 

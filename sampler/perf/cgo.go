@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -65,14 +66,14 @@ const (
 )
 
 // start sets the registers of a sample.
-func (x *crosser) start(r registers, dump stackView) {
+func (x *crosser) start(r perfevent.Registers, dump stackView) {
 	x.frame = ehframe.Frame{}
 	for _, v := range [...]struct {
 		reg   ehframe.Register
 		value uint64
 	}{
-		{ehframe.RBX, r.bx}, {ehframe.RBP, r.bp}, {ehframe.RSP, r.sp}, {ehframe.RIP, r.ip}, {ehframe.R10, r.r10},
-		{ehframe.R12, r.r12}, {ehframe.R13, r.r13}, {ehframe.R14, r.r14}, {ehframe.R15, r.r15},
+		{ehframe.RBX, r.BX}, {ehframe.RBP, r.BP}, {ehframe.RSP, r.SP}, {ehframe.RIP, r.IP}, {ehframe.R10, r.R10},
+		{ehframe.R12, r.R12}, {ehframe.R13, r.R13}, {ehframe.R14, r.R14}, {ehframe.R15, r.R15},
 	} {
 		x.frame.Set(v.reg, v.value)
 	}
@@ -81,7 +82,7 @@ func (x *crosser) start(r registers, dump stackView) {
 
 // callers appends the C functions from the frame on and their callers. first says
 // that the frame's PC is no return address.
-func (u *unwinder) callers(s *sample, first bool, out *stack) bool {
+func (u *unwinder) callers(s *perfevent.Sample, first bool, out *stack) bool {
 	from := len(out.pcs)
 	pcs, entry, end := u.climb(first, out.pcs)
 	out.pcs = pcs
@@ -90,14 +91,14 @@ func (u *unwinder) callers(s *sample, first bool, out *stack) bool {
 		out.rootInC = true
 		return true
 	case end == endInGo && u.code.at(u.x.frame.PC()).id == gosym.FuncAsmcgocall:
-		u.x.note(s.tid)
+		u.x.note(s.TID)
 		return u.goCallers(s, calledFunc{entry: entry, stays: len(pcs)-from > 1}, out)
 	case end == endInGo && u.code.at(u.x.frame.PC()).racecall:
 		return u.raceCallers(s, out)
-	case end == endOfDump && s.cut:
+	case end == endOfDump && s.Cut:
 		out.wantDump = true
 	}
-	if end == endInGo || !u.findAsmcgocall(s.tid) {
+	if end == endInGo || !u.findAsmcgocall(s.TID) {
 		return false
 	}
 	leaf := u.code.at(pcs[from]).entry
@@ -116,7 +117,7 @@ type calledFunc struct {
 // the frame is in: as the kernel's chain has them, as the goroutine's stack has
 // them now or, if the goroutine has gone on since, as they were when it was last
 // found in a call of the same C function at the same depth.
-func (u *unwinder) goCallers(s *sample, c calledFunc, out *stack) bool {
+func (u *unwinder) goCallers(s *perfevent.Sample, c calledFunc, out *stack) bool {
 	x := &u.x
 	from := len(out.pcs)
 	asmcgocall := x.frame.PC()
@@ -131,14 +132,14 @@ func (u *unwinder) goCallers(s *sample, c calledFunc, out *stack) bool {
 	switch {
 	case u.byChain(s, out):
 	case u.openGoroutine(g, depth) && u.sameCall(c) && u.across(out):
-	case x.past.recall(key, s.time, from, out):
+	case x.past.recall(key, s.Time, from, out):
 		return true
 	default:
 		out.pcs = append(out.pcs[:from], asmcgocall) // the rest is of another moment
 		return false
 	}
 	if !out.rootInC {
-		x.past.keep(key, s.time, out.pcs[from:])
+		x.past.keep(key, s.Time, out.pcs[from:])
 	}
 	return true
 }
@@ -190,7 +191,7 @@ const lostC = 0
 // byChain takes the callers of asmcgocall from the kernel's chain, where the frame
 // pointers lead from the innermost function to asmcgocall's frame. The kernel has
 // found them at the instant of the sample.
-func (u *unwinder) byChain(s *sample, out *stack) bool {
+func (u *unwinder) byChain(s *perfevent.Sample, out *stack) bool {
 	f := &u.x.frame
 	if u.code.at(f.PC()).delta < 8 { // before Go 1.21 asmcgocall had no frame pointer
 		return false
@@ -205,13 +206,13 @@ func (u *unwinder) byChain(s *sample, out *stack) bool {
 // chainBeyond returns the part of the kernel's chain beyond the frame pointer that
 // Go had when it called C, if the frame pointers of C lead there and all of it is
 // Go, up to a root.
-func (u *unwinder) chainBeyond(s *sample) ([]uint64, bool) {
+func (u *unwinder) chainBeyond(s *perfevent.Sample) ([]uint64, bool) {
 	want, known := u.x.frame.Get(ehframe.RBP)
 	if !known {
 		return nil, false
 	}
-	callers := s.chain[1:]
-	for bp := s.regs.bp; bp != want; callers = callers[1:] {
+	callers := s.Chain[1:]
+	for bp := s.Regs.BP; bp != want; callers = callers[1:] {
 		next, ok := u.x.inC.word(bp)
 		if !ok || len(callers) < 2 {
 			return nil, false
@@ -235,7 +236,7 @@ func (u *unwinder) chainBeyond(s *sample) ([]uint64, bool) {
 // (runtime/race_amd64.s, Go 1.20 to 1.27). The function that has called racecall is
 // known from the goroutine's stack only, where its frame must end at the frame
 // pointer of the instant; the line is that of its last call.
-func (u *unwinder) raceCallers(s *sample, out *stack) bool {
+func (u *unwinder) raceCallers(s *perfevent.Sample, out *stack) bool {
 	x := &u.x
 	sp, ok1 := x.frame.Get(ehframe.R12)
 	g, ok2 := x.frame.Get(ehframe.R14)
@@ -263,11 +264,11 @@ func (u *unwinder) raceCallers(s *sample, out *stack) bool {
 
 // inRacecall unwinds a sample in racecall itself, which has no frame: its return
 // address is where SP points on the goroutine's stack and, on the thread's, R12.
-func (u *unwinder) inRacecall(s *sample, top *place, dump stackView, out *stack) {
-	u.x.start(s.regs, dump)
-	lo, ok1 := u.word(s.regs.r14, u.layout.GStackLo)
-	hi, ok2 := u.word(s.regs.r14, u.layout.GStackHi)
-	onThread := ok1 && ok2 && (s.regs.sp <= lo || hi <= s.regs.sp)
+func (u *unwinder) inRacecall(s *perfevent.Sample, top *place, dump stackView, out *stack) {
+	u.x.start(s.Regs, dump)
+	lo, ok1 := u.word(s.Regs.R14, u.layout.GStackLo)
+	hi, ok2 := u.word(s.Regs.R14, u.layout.GStackHi)
+	onThread := ok1 && ok2 && (s.Regs.SP <= lo || hi <= s.Regs.SP)
 	if onThread && u.raceCallers(s, out) {
 		return
 	}

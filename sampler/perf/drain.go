@@ -3,6 +3,7 @@ package perf
 import (
 	"context"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"golang.org/x/sys/unix"
 )
 
@@ -13,7 +14,7 @@ import (
 func (d *drainer) drain(ctx context.Context) bool {
 	found := false
 	for _, r := range d.rings {
-		r.refresh()
+		r.Refresh()
 	}
 	for {
 		r := d.earliest()
@@ -24,8 +25,8 @@ func (d *drainer) drain(ctx context.Context) bool {
 		if err := d.record(ctx, r); err != nil {
 			d.counts.corrupt.Add(1)
 		}
-		r.advance()
-		r.release()
+		r.Advance()
+		r.Release()
 	}
 }
 
@@ -33,33 +34,33 @@ func (d *drainer) drain(ctx context.Context) bool {
 // of the target were among them.
 func (d *drainer) discard() (samples uint64) {
 	for _, r := range d.rings {
-		r.refresh()
+		r.Refresh()
 	}
 	for r := d.earliest(); r != nil; r = d.earliest() {
-		switch n := &r.next; n.kind {
+		switch n := &r.Next; n.Kind {
 		case unix.PERF_RECORD_SAMPLE:
-			if d.sample.decode(n.misc, n.body) == nil && d.isTarget(&d.sample) {
+			if d.sample.Decode(n.Misc, n.Body) == nil && d.isTarget(&d.sample) {
 				samples++
 			}
 		case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
-			lost, _ := decodeLost(n.kind, n.body) // 0 with an error
+			lost, _ := perfevent.DecodeLost(n.Kind, n.Body) // 0 with an error
 			d.counts.lost.Add(lost)
 		}
-		r.advance()
+		r.Advance()
 	}
 	return samples
 }
 
 // earliest returns the ring whose next record is the oldest; nil if there is
 // none left.
-func (d *drainer) earliest() *ring {
-	var first *ring
+func (d *drainer) earliest() *perfevent.Ring {
+	var first *perfevent.Ring
 	for _, r := range d.rings {
-		ok, err := r.peek()
+		ok, err := r.Peek()
 		if err != nil {
 			d.counts.corrupt.Add(1)
 		}
-		if ok && (first == nil || r.next.time < first.next.time) {
+		if ok && (first == nil || r.Next.Time < first.Next.Time) {
 			first = r
 		}
 	}
@@ -67,17 +68,17 @@ func (d *drainer) earliest() *ring {
 }
 
 // record handles the next record of a ring.
-func (d *drainer) record(ctx context.Context, r *ring) error {
-	n := &r.next
-	switch n.kind {
+func (d *drainer) record(ctx context.Context, r *perfevent.Ring) error {
+	n := &r.Next
+	switch n.Kind {
 	case unix.PERF_RECORD_SAMPLE:
 		return d.takeSample(ctx, r)
 	case unix.PERF_RECORD_FORK, unix.PERF_RECORD_EXIT:
-		return d.taskRecord(n.kind, n.body)
+		return d.taskRecord(n.Kind, n.Body)
 	case unix.PERF_RECORD_COMM:
-		return d.commRecord(n.misc, n.body)
+		return d.commRecord(n.Misc, n.Body)
 	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
-		lost, err := decodeLost(n.kind, n.body)
+		lost, err := perfevent.DecodeLost(n.Kind, n.Body)
 		d.counts.lost.Add(lost)
 		return err
 	case unix.PERF_RECORD_THROTTLE:
@@ -91,18 +92,18 @@ func (d *drainer) record(ctx context.Context, r *ring) error {
 // taskRecord attaches a thread that has begun and forgets one that has ended.
 // A child process leaves the same record; it is not followed.
 func (d *drainer) taskRecord(kind uint32, body []byte) error {
-	task, err := decodeTask(body)
-	if err != nil || int(task.pid) != d.pid {
+	task, err := perfevent.DecodeTask(body)
+	if err != nil || int(task.PID) != d.pid {
 		return err
 	}
 	if kind == unix.PERF_RECORD_EXIT {
-		d.forget(task.tid)
+		d.forget(task.TID)
 		return nil
 	}
-	if _, err := d.threads.attach(task.tid); err != nil {
-		d.log.Warn("thread is not sampled", "thread", task.tid, "error", err)
+	if _, err := d.threads.attach(task.TID); err != nil {
+		d.log.Warn("thread is not sampled", "thread", task.TID, "error", err)
 	}
-	d.judge.attach(task.tid)
+	d.judge.attach(task.TID)
 	return nil
 }
 
@@ -115,11 +116,11 @@ func (d *drainer) forget(tid uint32) {
 // commRecord ends the session when the target has replaced itself by another
 // program. Other names are of no interest.
 func (d *drainer) commRecord(misc uint16, body []byte) error {
-	task, err := decodeComm(body)
+	task, err := perfevent.DecodeComm(body)
 	if err != nil {
 		return err
 	}
-	if misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0 && int(task.pid) == d.pid {
+	if misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0 && int(task.PID) == d.pid {
 		name, err := executablePath(d.pid)
 		if err != nil {
 			name = "another program"
@@ -131,16 +132,16 @@ func (d *drainer) commRecord(misc uint16, body []byte) error {
 }
 
 // takeSample decodes a sample, takes it and draws the event's next period.
-func (d *drainer) takeSample(ctx context.Context, r *ring) error {
+func (d *drainer) takeSample(ctx context.Context, r *perfevent.Ring) error {
 	s := &d.sample
-	if err := s.decode(r.next.misc, r.next.body); err != nil {
+	if err := s.Decode(r.Next.Misc, r.Next.Body); err != nil {
 		return err
 	}
 	if d.isTarget(s) {
-		d.take(ctx, s, d.threads.weigh(s, r.index))
+		d.take(ctx, s, d.threads.weigh(s, r.Index))
 	}
 	return nil
 }
 
 // isTarget says whether a sample is of the target, and of the program that it ran first.
-func (d *drainer) isTarget(s *sample) bool { return int(s.pid) == d.pid && !d.replaced }
+func (d *drainer) isTarget(s *perfevent.Sample) bool { return int(s.PID) == d.pid && !d.replaced }

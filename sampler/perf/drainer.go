@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
@@ -26,8 +27,8 @@ type drainer struct {
 
 	pidfd   int
 	watch   *hang.Watch // of reads of the target's memory and files
-	waiter  *waiter
-	rings   []*ring
+	waiter  *perfevent.Waiter
+	rings   []*perfevent.Ring
 	code    *code
 	taker   *taker
 	layouts []gosym.Layout // to be tried, if the present one is refuted
@@ -36,7 +37,7 @@ type drainer struct {
 	catcher *catcher
 	local   *queue.Ring
 	ledger  *ledger
-	sample  sample // reused
+	sample  perfevent.Sample // reused
 
 	stale    bool          // code was mapped since the symbols were loaded
 	deepen   bool          // a stack did not fit into its sample
@@ -72,7 +73,7 @@ const (
 func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 	d.code.bound(ctx)
 	for ctx.Err() == nil && d.ended == "" {
-		exited, err := d.waiter.wait(d.patience())
+		exited, err := d.waiter.Wait(d.patience())
 		if err != nil {
 			return sampler.Ending{}, err
 		}
@@ -240,11 +241,11 @@ func (d *drainer) close() {
 		d.catcher.close()
 	}
 	for _, r := range d.rings {
-		r.close()
+		r.Close()
 	}
 	d.rings = nil
 	if d.waiter != nil {
-		d.waiter.close()
+		d.waiter.Close()
 		d.waiter = nil
 	}
 	if d.code != nil {

@@ -4,19 +4,20 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // foreign unwinds a sample whose innermost function is not Go. Where call frame
 // information leads to no root, the kernel's chain may do so.
-func (u *unwinder) foreign(s *sample, top *place, dump stackView, out *stack) {
-	u.x.start(s.regs, dump)
+func (u *unwinder) foreign(s *perfevent.Sample, top *place, dump stackView, out *stack) {
+	u.x.start(s.Regs, dump)
 	if u.callers(s, true, out) {
 		return
 	}
 	byGo := top.kind == gosym.KindVDSO && u.code.at(u.x.frame.PC()).kind == gosym.KindGo
-	chain := stack{pcs: append(u.walked[:0], s.regs.ip)}
-	callers := s.chain[1:]
+	chain := stack{pcs: append(u.walked[:0], s.Regs.IP)}
+	callers := s.Chain[1:]
 	if byGo {
 		callers = u.repairVDSO(callers, dump, &chain)
 	}

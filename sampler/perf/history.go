@@ -1,8 +1,6 @@
 package perf
 
-import (
-	"slices"
-)
+import "slices"
 
 // history remembers the last stack of every goroutine, to tell new activations
 // from old ones by comparison. It belongs to the drainer.

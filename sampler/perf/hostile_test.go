@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 	"golang.org/x/sys/unix"
@@ -61,18 +62,18 @@ func FuzzUnwind(f *testing.F) {
 			}
 			return functions[word%uint64(len(functions))] + word>>8%64
 		}
-		s := sample{hasRegs: true, regs: registers{ip: code(ip), sp: sp, bp: bp, r14: ip}, cut: cut, chain: []uint64{code(ip)}}
-		for c := (cursor{b: raw}); len(c.b) >= 8; {
-			word := code(c.u64())
-			s.stack = binary.NativeEndian.AppendUint64(s.stack, word)
-			s.chain = append(s.chain, word)
+		s := perfevent.Sample{HasRegs: true, Regs: perfevent.Registers{IP: code(ip), SP: sp, BP: bp, R14: ip}, Cut: cut, Chain: []uint64{code(ip)}}
+		for words := raw; len(words) >= 8; words = words[8:] {
+			word := code(binary.NativeEndian.Uint64(words))
+			s.Stack = binary.NativeEndian.AppendUint64(s.Stack, word)
+			s.Chain = append(s.Chain, word)
 		}
 		u := unwinder{code: symbols, memory: noise(raw), layout: layout, knowsLayout: true}
 		var st stack
 		u.unwind(&s, &st)
-		s.regs.ip = functions[sp%uint64(len(functions))] + sp>>8%64
+		s.Regs.IP = functions[sp%uint64(len(functions))] + sp>>8%64
 		u.unwind(&s, &st)
-		if len(st.pcs) > 3*maxFrames+len(s.chain)+1 || st.rooted && len(st.pcs) == 0 {
+		if len(st.pcs) > 3*maxFrames+len(s.Chain)+1 || st.rooted && len(st.pcs) == 0 {
 			t.Fatalf("%d frames, rooted %v", len(st.pcs), st.rooted)
 		}
 		newIdentifier(noise(raw), layout).identify(&s, &st, st.rooted)
@@ -137,11 +138,11 @@ func TestExplain(t *testing.T) {
 func TestUnknownLayout(t *testing.T) {
 	t.Parallel()
 	var tk taker
-	if got := tk.identify(&sample{tid: 7}); got.thread != osThread|7 || got.goroutine != 0 {
+	if got := tk.identify(&perfevent.Sample{TID: 7}); got.thread != osThread|7 || got.goroutine != 0 {
 		t.Errorf("identity %+v", got)
 	}
 	i := newIdentifier(noise(nil), gosym.Layout{})
-	if got := i.identify(&sample{tid: 7, regs: registers{r14: 1 << 20}}, &stack{}, true); got.thread != osThread|7 {
+	if got := i.identify(&perfevent.Sample{TID: 7, Regs: perfevent.Registers{R14: 1 << 20}}, &stack{}, true); got.thread != osThread|7 {
 		t.Errorf("identity %+v with unreadable memory", got)
 	}
 }

@@ -3,6 +3,7 @@ package perf
 import (
 	"encoding/binary"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -46,22 +47,22 @@ func newIdentifier(m reader, l gosym.Layout) *identifier {
 // identify names the goroutine, or the OS thread where there is none. A stack
 // that begins at a goroutine's root but runs on the thread's own stack belongs
 // to the goroutine that the thread runs.
-func (i *identifier) identify(s *sample, st *stack, onGoroutine bool) identity {
+func (i *identifier) identify(s *perfevent.Sample, st *stack, onGoroutine bool) identity {
 	if st.g != 0 {
 		if g, ok := i.read(st.g); ok {
 			return identity{thread: st.g, goroutine: g.id}
 		}
 	}
-	g, ok := i.read(s.regs.r14)
+	g, ok := i.read(s.Regs.R14)
 	switch {
 	case ok && g.id != 0:
-		return identity{thread: s.regs.r14, goroutine: g.id}
+		return identity{thread: s.Regs.R14, goroutine: g.id}
 	case ok && onGoroutine:
-		return i.current(g.m, s.regs.r14)
-	case ok && g.holds(s.regs.sp):
-		return identity{thread: s.regs.r14}
+		return i.current(g.m, s.Regs.R14)
+	case ok && g.holds(s.Regs.SP):
+		return identity{thread: s.Regs.R14}
 	}
-	return i.among(st.saved, osThread|uint64(s.tid))
+	return i.among(st.saved, osThread|uint64(s.TID))
 }
 
 // among looks for the goroutine in words that a C function has saved.

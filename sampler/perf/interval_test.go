@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -39,11 +40,11 @@ func TestIntervalToAndFro(t *testing.T) {
 		if changes[len(changes)-1].interval == short {
 			next = long
 		}
-		began := monotonic()
+		began := perfevent.Monotonic()
 		if err := s.SetInterval(next); err != nil {
 			t.Fatal(err)
 		}
-		changes = append(changes, change{began, monotonic(), next})
+		changes = append(changes, change{began, perfevent.Monotonic(), next})
 		took = max(took, s.Stats().LastChange)
 		done = !awaitNewer(t, changes[len(changes)-1].at, sink, &samples, ended)
 	}

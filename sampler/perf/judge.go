@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,13 +60,13 @@ type holder struct {
 	since  int64  // of the goroutine's last sample
 }
 
-// guard tells whether a word of the target was written; a [watch] does.
+// guard tells whether a word of the target was written; a [perfevent.Watchpoint] does.
 type guard interface {
-	arm(addr uint64, tids []uint32) error // fails without threads
-	armThread(tid uint32) error           // watches the same word on another thread
-	dirty() (bool, error)                 // since it was armed
-	forget(tid uint32)
-	close()
+	Arm(addr uint64, tids []uint32) error // fails without threads
+	ArmThread(tid uint32) error           // watches the same word on another thread
+	Dirty() (bool, error)                 // since it was armed
+	Forget(tid uint32)
+	Close()
 }
 
 const (
@@ -89,10 +90,10 @@ const (
 )
 
 func newJudge(n int, budget float64, t *threads, log *slog.Logger) *judge {
-	j := &judge{history: newHistory(), threads: t, clock: monotonic, log: log, budget: budget, chance: 1, reviewed: time.Now()}
+	j := &judge{history: newHistory(), threads: t, clock: perfevent.Monotonic, log: log, budget: budget, chance: 1, reviewed: time.Now()}
 	j.follow(t.state().interval)
 	for range n {
-		w, err := openWatch(uint32(t.pid))
+		w, err := perfevent.OpenWatchpoint(uint32(t.pid))
 		if err != nil {
 			j.explain(err)
 			break
@@ -113,7 +114,7 @@ func (j *judge) explain(err error) {
 
 func (j *judge) close() {
 	for _, h := range j.watches {
-		h.close()
+		h.Close()
 	}
 	j.watches = nil
 }
@@ -127,7 +128,7 @@ func (j *judge) judge(thread uint64, tid uint32, at int64, now *past, entry func
 	}
 	runtime.LockOSThread() // its CPU time is what judging costs
 	defer runtime.UnlockOSThread()
-	begin := threadTime()
+	begin := perfevent.ThreadTime()
 	before := j.history.last[thread]
 	inTime := j.inTime(at)
 	top := ccmap.TopUnknown
@@ -142,7 +143,7 @@ func (j *judge) judge(thread uint64, tid uint32, at int64, now *past, entry func
 		j.release(thread)
 	}
 	j.history.keep(thread, now)
-	j.spent += threadTime() - begin
+	j.spent += perfevent.ThreadTime() - begin
 	return top
 }
 
@@ -166,7 +167,7 @@ func (j *judge) ask(h *holder, slot uint64) ccmap.Repetition {
 	if h.slot != slot {
 		return ccmap.TopUnknown // the stack was moved
 	}
-	dirty, err := h.dirty()
+	dirty, err := h.Dirty()
 	switch {
 	case err != nil:
 		j.log.Debug("ask watchpoint", "error", err)
@@ -209,12 +210,12 @@ func (j *judge) set(h *holder, tid uint32, slot uint64) error {
 	h.slot = slot
 	tids := j.threads.watchable(len(j.watches), tid)
 	begin := j.clock()
-	if err := h.arm(slot, tids[:min(1, len(tids))]); err != nil {
+	if err := h.Arm(slot, tids[:min(1, len(tids))]); err != nil {
 		return err
 	}
 	j.setting += (time.Duration(j.clock()-begin) - j.setting) / settingShare
 	for _, other := range tids[1:] {
-		if err := h.armThread(other); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := h.ArmThread(other); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
 	}
@@ -277,7 +278,7 @@ func (j *judge) attach(tid uint32) {
 		if h.thread == 0 {
 			continue
 		}
-		if err := h.armThread(tid); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := h.ArmThread(tid); err != nil && !errors.Is(err, unix.ESRCH) {
 			j.log.Debug("watch new thread", "thread", tid, "error", err)
 			h.thread = 0
 		}
@@ -286,6 +287,6 @@ func (j *judge) attach(tid uint32) {
 
 func (j *judge) detach(tid uint32) {
 	for _, h := range j.watches {
-		h.forget(tid)
+		h.Forget(tid)
 	}
 }

@@ -67,16 +67,16 @@ type player struct {
 	armed   int64
 }
 
-func (p *player) arm(uint64, []uint32) error {
+func (p *player) Arm(uint64, []uint32) error {
 	p.now += p.setting
 	p.armed = p.now
 	return nil
 }
 
-func (p *player) dirty() (bool, error)   { return p.call(p.now) != p.call(p.armed), nil }
-func (p *player) armThread(uint32) error { return nil }
-func (p *player) forget(uint32)          {}
-func (p *player) close()                 {}
+func (p *player) Dirty() (bool, error)   { return p.call(p.now) != p.call(p.armed), nil }
+func (p *player) ArmThread(uint32) error { return nil }
+func (p *player) Forget(uint32)          {}
+func (p *player) Close()                 {}
 
 // play drains the samples, the next of them after a delay that lag draws, together
 // with all that were taken meanwhile, and returns the verdicts.

@@ -1,6 +1,9 @@
 package perf
 
-import "github.com/ccmapd/ccmapd/sampler/gosym"
+import (
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+)
 
 // The layout of the runtime's g and m is no more than a guess by the Go version
 // until samples have proved it: in Go code of a goroutine, R14 leads to a g whose
@@ -37,15 +40,15 @@ const (
 )
 
 // look takes in a sample of Go code on a goroutine's stack or, for it, the thread's.
-func (p *proof) look(s *sample) verdict {
-	g, ok := p.who.read(s.regs.r14)
+func (p *proof) look(s *perfevent.Sample) verdict {
+	g, ok := p.who.read(s.Regs.R14)
 	switch {
-	case !ok || !g.holds(s.regs.sp) || g.id >= maxGoroutines:
+	case !ok || !g.holds(s.Regs.SP) || g.id >= maxGoroutines:
 		p.misses++
 	case g.m == 0: // it has left its m since
-	case g.id != 0 && p.who.linked(g, s.regs.r14):
+	case g.id != 0 && p.who.linked(g, s.Regs.R14):
 		p.links++
-	case g.id == 0 && p.who.ofThread(g, s.regs.r14):
+	case g.id == 0 && p.who.ofThread(g, s.Regs.R14):
 	default:
 		p.misses++
 	}
@@ -107,11 +110,11 @@ func (d *drainer) useLayout() {
 // assembly says nothing: R14 may hold anything there, and in racecall SP is on the
 // thread's stack. So is SP in the race detector's C, which Go's linker puts among the Go
 // functions: no SP deltas tell it apart.
-func (d *drainer) proveLayout(s *sample) {
-	if d.proof.who == nil || s.kernel || !d.taker.onGoroutine() {
+func (d *drainer) proveLayout(s *perfevent.Sample) {
+	if d.proof.who == nil || s.Kernel || !d.taker.onGoroutine() {
 		return
 	}
-	if top := d.code.at(s.regs.ip); top.kind != gosym.KindGo || top.asm || !top.hasDelta {
+	if top := d.code.at(s.Regs.IP); top.kind != gosym.KindGo || top.asm || !top.hasDelta {
 		return
 	}
 	switch d.proof.look(s) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -48,7 +49,7 @@ func TestLayoutIsProved(t *testing.T) {
 	}
 	shifted := all[0]
 	shifted.GStackLo, shifted.GStackHi, shifted.GM = shifted.GStackLo+16, shifted.GStackHi+16, shifted.GM+16
-	s := &sample{regs: registers{r14: 4096, sp: 0xc000011000}}
+	s := &perfevent.Sample{Regs: perfevent.Registers{R14: 4096, SP: 0xc000011000}}
 	look := func(memory, layout gosym.Layout) verdict {
 		p := proof{who: newIdentifier(newMadeRuntime(memory), layout), patience: enoughMisses}
 		for range 2 * enoughMisses {
@@ -81,7 +82,7 @@ func TestLayoutOutlastsSwitches(t *testing.T) {
 	binary.NativeEndian.PutUint64(r.b[4096+all[0].GM:], 0)
 	p := proof{who: newIdentifier(r, all[0]), patience: enoughMisses}
 	for range 1000 {
-		if v := p.look(&sample{regs: registers{r14: 4096, sp: 0xc000011000}}); v != open {
+		if v := p.look(&perfevent.Sample{Regs: perfevent.Registers{R14: 4096, SP: 0xc000011000}}); v != open {
 			t.Fatalf("verdict %d", v)
 		}
 	}
@@ -131,7 +132,7 @@ func TestAssemblySaysNothingOfLayouts(t *testing.T) {
 		d.taker.stack = stack{pcs: []uint64{leaf, root}, rooted: true}
 		d.tryLayout(true)
 		for range manyMisses {
-			d.proveLayout(&sample{regs: registers{ip: leaf, r14: 4096, sp: 0x7ffd00000000}})
+			d.proveLayout(&perfevent.Sample{Regs: perfevent.Registers{IP: leaf, R14: 4096, SP: 0x7ffd00000000}})
 		}
 		if d.taker.knowsLayout != top.kept {
 			t.Errorf("in %s: the layout is kept %t", name, d.taker.knowsLayout)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -54,7 +55,7 @@ func TestLostEnd(t *testing.T) {
 	s, _ := attach(t, g.pid(), Options{})
 	defer s.Close()
 	const ended = 1<<22 + 1 // no thread has that number
-	s.threads.byTID[ended] = &thread{events: []event{{fd: -1}}}
+	s.threads.byTID[ended] = &thread{events: []perfevent.Timer{perfevent.Offline()}}
 	alive := len(s.threads.byTID) - 1
 	s.drainer.lookOver(context.Background())
 	if _, ok := s.threads.byTID[ended]; ok || len(s.threads.byTID) < alive {

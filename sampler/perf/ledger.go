@@ -3,9 +3,8 @@ package perf
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ccmapd/ccmapd/ccmap"
+	"golang.org/x/sys/unix"
 )
 
 // ledger compares the weights of samples with the CPU time that the target has used

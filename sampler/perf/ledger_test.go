@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ccmapd/ccmapd/ccmap"
+	"golang.org/x/sys/unix"
 )
 
 func TestLedgerBalances(t *testing.T) {

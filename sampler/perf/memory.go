@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"golang.org/x/sys/unix"
 )
 
 // memory reads the target's memory while the target runs. What it returns may
@@ -42,7 +41,10 @@ func readMemory(pid int, addr uint64, buf []byte) (int, error) {
 	local := unix.Iovec{Base: &buf[0], Len: uint64(len(buf))}
 	remote := unix.RemoteIovec{Base: uintptr(addr), Len: len(buf)}
 	n, _, errno := unix.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
-	return int(n), failure(errno)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
 }
 
 // stackView is a piece of a stack: the bytes from base upwards.

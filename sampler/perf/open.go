@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +38,7 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	if s.kernelReason, err = s.threads.negotiate(); err != nil {
 		return err
 	}
-	if d.waiter, err = newWaiter(d.pidfd); err != nil {
+	if d.waiter, err = perfevent.NewWaiter(d.pidfd); err != nil {
 		return err
 	}
 	if err := d.openRings(); err != nil {
@@ -48,7 +50,7 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	if err := d.code.same(); err != nil { // from here on a record tells of an exec
 		return err
 	}
-	d.ledger = openLedger(o.PID, s.threads.form.userOnly)
+	d.ledger = openLedger(o.PID, s.threads.form.UserOnly)
 	d.prepare(o)
 	s.target.Store(describe(o.PID, d.code))
 	return nil
@@ -58,19 +60,18 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 // target's first thread. It returns why time in the kernel is left out, or
 // nothing where it is not.
 func (t *threads) negotiate() (string, error) {
-	t.form = eventForm{dump: firstDump}
+	t.form = perfevent.Form{Dump: perfevent.FirstDump}
 	reason := ""
 	for {
-		fd, err := openEvent(t.form.attr(t.interval), t.pid, -1)
+		err := t.form.Try(t.pid, t.interval)
 		switch {
 		case err == nil:
-			unix.Close(fd)
 			return reason, nil
-		case errors.Is(err, unix.EACCES) && !t.form.userOnly:
-			t.form.userOnly = true
+		case errors.Is(err, unix.EACCES) && !t.form.UserOnly:
+			t.form.UserOnly = true
 			reason = "kernel.perf_event_paranoid forbids kernel samples to users without CAP_PERFMON"
-		case errors.Is(err, unix.EINVAL) && !t.form.noLost:
-			t.form.noLost = true
+		case errors.Is(err, unix.EINVAL) && !t.form.NoLost:
+			t.form.NoLost = true
 		default:
 			return "", explain(t.pid, err)
 		}
@@ -84,7 +85,7 @@ func (d *drainer) openRings() error {
 		return err
 	}
 	for _, cpu := range cpus {
-		if slices.ContainsFunc(d.rings, func(r *ring) bool { return r.cpu == cpu }) {
+		if slices.ContainsFunc(d.rings, func(r *perfevent.Ring) bool { return r.CPU == cpu }) {
 			continue
 		}
 		out, err := openOutput(cpu)
@@ -95,7 +96,7 @@ func (d *drainer) openRings() error {
 			return err
 		}
 		d.rings = append(d.rings, out.prompt, out.bulk)
-		if err := d.waiter.addRings(out); err != nil {
+		if err := errors.Join(d.waiter.Add(out.prompt, true), d.waiter.Add(out.bulk, false)); err != nil {
 			return err
 		}
 		if err := d.threads.addOutput(out); err != nil {
@@ -103,6 +104,46 @@ func (d *drainer) openRings() error {
 		}
 	}
 	return nil
+}
+
+// output is one CPU's two rings, because the kernel fixes how soon it wakes the drainer
+// when a ring is made. Samples go into one of them.
+//
+//	prompt  wakes for every record: a sample's return address is watched while
+//	        the sample is fresh, and a new thread is seen at once
+//	bulk    wakes when it is half full: at short intervals, where interrupting
+//	        the target once more for every sample costs half as much as sampling
+//	        it, the drainer looks by itself every few milliseconds
+type output struct{ prompt, bulk *perfevent.Ring }
+
+// bulkBelow is the interval below which samples go into the bulk ring.
+const bulkBelow = time.Millisecond
+
+func isBulk(interval time.Duration) bool { return interval < bulkBelow }
+
+// ring returns the ring for samples at an interval.
+func (o output) ring(interval time.Duration) *perfevent.Ring {
+	if isBulk(interval) {
+		return o.bulk
+	}
+	return o.prompt
+}
+
+func (o output) cpu() int { return o.prompt.CPU }
+
+// openOutput makes the rings of one CPU.
+func openOutput(cpu int) (output, error) {
+	size := perfevent.RingBytes(2)
+	prompt, err := perfevent.OpenRing(cpu, size, 1)
+	if err != nil {
+		return output{}, err
+	}
+	bulk, err := perfevent.OpenRing(cpu, size, uint32(size/2))
+	if err != nil {
+		prompt.Close()
+		return output{}, err
+	}
+	return output{prompt, bulk}, nil
 }
 
 // describe reads who the target is.

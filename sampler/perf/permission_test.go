@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -69,7 +70,7 @@ func TestNobody(t *testing.T) {
 	if !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "CAP_") {
 		t.Errorf("root's process: %v", err)
 	}
-	paranoid, err := sysctl("perf_event_paranoid")
+	paranoid, err := perfevent.Sysctl("perf_event_paranoid")
 	if err != nil {
 		t.Fatal(err)
 	}

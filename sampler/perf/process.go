@@ -190,16 +190,3 @@ func parseCPUList(list string) ([]int, error) {
 	}
 	return cpus, nil
 }
-
-// sysctl reads a number below /proc/sys/kernel.
-func sysctl(name string) (int, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/" + name)
-	if err != nil {
-		return 0, fmt.Errorf("read kernel.%s: %w", name, err)
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0, fmt.Errorf("read kernel.%s: %w", name, err)
-	}
-	return n, nil
-}

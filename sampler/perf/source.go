@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -96,7 +97,7 @@ func (s *Source) Target() ccmap.Target { return *s.target.Load() }
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	d := s.drainer
 	defer d.close()
-	defer d.waiter.ringAfter(ctx)()
+	defer d.waiter.RingAfter(ctx)()
 	d.local = d.sink.Queue.Ring()
 	defer d.local.Close()
 	var ending sampler.Ending
@@ -190,15 +191,11 @@ func (c *counts) whyNoHits() string {
 	return ""
 }
 
-// leastInterval is the shortest interval however fast the kernel would sample:
-// it does not protect the target, and a sample costs it 18–29 µs.
-const leastInterval = 100 * time.Microsecond
-
 // shortestInterval is the least interval that the kernel permits.
 func shortestInterval() time.Duration {
-	rate, err := sysctl("perf_event_max_sample_rate")
+	rate, err := perfevent.Sysctl("perf_event_max_sample_rate")
 	if err != nil || rate <= 0 {
-		return leastInterval
+		return perfevent.LeastInterval
 	}
-	return max(leastInterval, time.Second/time.Duration(rate))
+	return max(perfevent.LeastInterval, time.Second/time.Duration(rate))
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
@@ -151,15 +152,15 @@ func TestLeftSamplesAreLost(t *testing.T) {
 }
 
 // samplesIn counts the samples in rings, which stay there.
-func samplesIn(rings []*ring) (n uint64) {
+func samplesIn(rings []*perfevent.Ring) (n uint64) {
 	for _, r := range rings {
 		copied := *r
-		copied.refresh()
-		for ok, _ := copied.peek(); ok; ok, _ = copied.peek() {
-			if copied.next.kind == unix.PERF_RECORD_SAMPLE {
+		copied.Refresh()
+		for ok, _ := copied.Peek(); ok; ok, _ = copied.Peek() {
+			if copied.Next.Kind == unix.PERF_RECORD_SAMPLE {
 				n++
 			}
-			copied.advance()
+			copied.Advance()
 		}
 	}
 	return n
@@ -282,7 +283,7 @@ func TestSetInterval(t *testing.T) {
 	if err := s.SetInterval(2 * time.Millisecond); err != nil {
 		t.Error(err)
 	}
-	changed := monotonic()
+	changed := perfevent.Monotonic()
 	awaitSamples(s, s.Stats().Samples+200)
 	t.Logf("%d threads took %v", s.Stats().Threads, s.Stats().LastChange)
 	if err := s.SetInterval(-1); err == nil {
@@ -307,10 +308,10 @@ func checkPeriods(t *testing.T, samples []stackSample, changed int64) {
 	longs := 0
 	for _, smp := range samples {
 		weight := time.Duration(smp.Weight)
-		if after := smp.Time > changed; after && float64(weight) > 2*(1+mostSpread)*float64(short) || weight < leastInterval {
+		if after := smp.Time > changed; after && float64(weight) > 2*(1+perfevent.MostSpread)*float64(short) || weight < perfevent.LeastInterval {
 			t.Errorf("sample %v after the change has period %v", time.Duration(smp.Time-changed), weight)
 		}
-		if float64(weight) >= (1-mostSpread)*float64(long) {
+		if float64(weight) >= (1-perfevent.MostSpread)*float64(long) {
 			longs++
 		}
 	}

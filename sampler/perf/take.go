@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -32,7 +33,7 @@ func (d *drainer) prepare(o Options) {
 		unknown:  frame(ccmap.UnknownName),
 		last:     make(map[uint64]int64),
 	}
-	d.sample.countsLost = !d.threads.form.noLost
+	d.sample.CountsLost = !d.threads.form.NoLost
 	d.learnLayout()
 	d.judge = newJudge(o.Watchpoints, o.WatchBudget, d.threads, d.log)
 	d.catcher = newCatcher(d, o.HitBudget)
@@ -58,17 +59,17 @@ func (d *drainer) loadSymbols(ctx context.Context) {
 }
 
 // take turns a sample into one of the queue's.
-func (d *drainer) take(ctx context.Context, s *sample, weight time.Duration) {
+func (d *drainer) take(ctx context.Context, s *perfevent.Sample, weight time.Duration) {
 	d.loadSymbols(ctx)
 	d.code.begin()
 	t := d.taker
 	t.unwind(s, &t.stack)
 	d.proveLayout(s)
 	who := t.identify(s)
-	d.catcher.watch(s.tid, &t.stack)
-	top := d.judge.judge(who.thread, s.tid, int64(s.time), t.past(d.judge.history), d.code.entry)
+	d.catcher.watch(s.TID, &t.stack)
+	top := d.judge.judge(who.thread, s.TID, int64(s.Time), t.past(d.judge.history), d.code.entry)
 	t.fill(s, who, d.sink.Names)
-	t.schedule(int64(s.time), int64(weight))
+	t.schedule(int64(s.Time), int64(weight))
 	t.mark(top)
 	d.count(s)
 	if d.local.Push(&t.out) {
@@ -78,9 +79,9 @@ func (d *drainer) take(ctx context.Context, s *sample, weight time.Duration) {
 }
 
 // identify falls back on the thread where goroutines are not known.
-func (t *taker) identify(s *sample) identity {
+func (t *taker) identify(s *perfevent.Sample) identity {
 	if t.who == nil {
-		return identity{thread: osThread | uint64(s.tid)}
+		return identity{thread: osThread | uint64(s.TID)}
 	}
 	return t.who.identify(s, &t.stack, t.onGoroutine())
 }
@@ -102,9 +103,9 @@ func (t *taker) onGoroutine() bool {
 }
 
 // fill makes the sample that is pushed, but for its times and its marks.
-func (t *taker) fill(s *sample, who identity, names *ccmap.Names) {
+func (t *taker) fill(s *perfevent.Sample, who identity, names *ccmap.Names) {
 	frames := t.out.Frames[:0]
-	if s.kernel {
+	if s.Kernel {
 		frames = append(frames, t.kernel)
 	}
 	frames = t.code.frames(t.visible(), names, frames)
@@ -115,7 +116,7 @@ func (t *taker) fill(s *sample, who identity, names *ccmap.Names) {
 		Frames:    frames,
 		Thread:    who.thread,
 		Goroutine: who.goroutine,
-		OSThread:  s.tid,
+		OSThread:  s.TID,
 		Truncated: !t.stack.rooted,
 	}
 }
@@ -162,7 +163,7 @@ func (t *taker) schedule(at, weight int64) {
 }
 
 // count adds the sample to the source's statistics.
-func (d *drainer) count(s *sample) {
+func (d *drainer) count(s *perfevent.Sample) {
 	c, st := d.counts, &d.taker.stack
 	c.samples.Add(1)
 	if st.rooted {
@@ -179,7 +180,7 @@ func (d *drainer) count(s *sample) {
 	if st.recalled {
 		c.recalled.Add(1)
 	}
-	if s.kernel {
+	if s.Kernel {
 		c.kernel.Add(1)
 	}
 }

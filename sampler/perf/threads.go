@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"golang.org/x/sys/unix"
 )
 
 // threads holds the events of the target's threads: for every thread one event
@@ -29,7 +29,7 @@ type threads struct {
 	mu       sync.Mutex
 	byTID    map[uint32]*thread
 	outputs  []output // index i is that of thread.events; only ever appended to
-	form     eventForm
+	form     perfevent.Form
 	interval time.Duration
 	took     time.Duration // how long the last change took
 	fds      int           // open events, with those that own the rings
@@ -41,7 +41,7 @@ type threads struct {
 
 // thread is one attached thread: one event for each CPU.
 type thread struct {
-	events []event
+	events []perfevent.Timer
 }
 
 // missed says how many of the target's threads were not sampled at some time.
@@ -198,14 +198,14 @@ func (t *threads) openAll(tid uint32, th *thread) error {
 	return nil
 }
 
-func (t *threads) open(tid uint32, out output) (event, error) {
-	e, err := newEvent(t.form, t.interval, tid, out.cpu())
+func (t *threads) open(tid uint32, out output) (perfevent.Timer, error) {
+	e, err := perfevent.OpenTimer(t.form, t.interval, int(tid), out.cpu())
 	if err != nil {
-		return e, err
+		return perfevent.Offline(), err
 	}
-	if err := e.sendTo(out.ring(t.interval)); err != nil {
-		unix.Close(e.fd)
-		return event{fd: -1}, err
+	if err := e.SendTo(out.ring(t.interval)); err != nil {
+		e.Close()
+		return perfevent.Offline(), err
 	}
 	t.fds++
 	return e, nil
@@ -213,22 +213,18 @@ func (t *threads) open(tid uint32, out output) (event, error) {
 
 // closeAll closes the events of a thread.
 func (t *threads) closeAll(th *thread) {
-	for _, e := range th.events {
-		t.close(e)
+	for i := range th.events {
+		t.close(&th.events[i])
 	}
 	th.events = nil
 }
 
-// close closes an event and collects what it lost.
-func (t *threads) close(e event) {
-	if e.fd < 0 {
-		return
+// close closes an event and collects the number of samples that it lost.
+func (t *threads) close(e *perfevent.Timer) {
+	if e.IsOpen() {
+		t.lost += e.Close()
+		t.fds--
 	}
-	if _, lost, err := readCount(e.fd); err == nil {
-		t.lost += lost
-	}
-	closeEvent(e.fd)
-	t.fds--
 }
 
 // detach forgets a thread that has ended.
@@ -260,10 +256,8 @@ func (t *threads) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, th := range t.byTID {
-		for _, e := range th.events {
-			if e.fd >= 0 {
-				unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_DISABLE, 0)
-			}
+		for i := range th.events {
+			th.events[i].Stop()
 		}
 	}
 }
@@ -284,7 +278,7 @@ func (t *threads) detachAll() uint64 {
 func (t *threads) addOutput(out output) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out.prompt.index, out.bulk.index = len(t.outputs), len(t.outputs)
+	out.prompt.Index, out.bulk.Index = len(t.outputs), len(t.outputs)
 	t.outputs = append(t.outputs, out)
 	t.fds += 2
 	for tid, th := range t.byTID {
@@ -306,11 +300,11 @@ func (t *threads) addOutput(out output) error {
 func (t *threads) lengthenDump() (uint32, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	dump := min(2*t.form.dump, t.longestDump())
-	if dump <= t.form.dump {
-		return t.form.dump, false
+	dump := min(2*t.form.Dump, t.longestDump())
+	if dump <= t.form.Dump {
+		return t.form.Dump, false
 	}
-	t.form.dump = dump
+	t.form.Dump = dump
 	for tid, th := range t.byTID {
 		t.closeAll(th)
 		if err := t.openAll(tid, th); err != nil {
@@ -323,9 +317,9 @@ func (t *threads) lengthenDump() (uint32, bool) {
 // longestDump leaves room for several samples in the smallest ring.
 func (t *threads) longestDump() uint32 {
 	const samples = 8
-	longest := longestDump
+	longest := perfevent.LongestDump
 	for _, out := range t.outputs {
-		longest = min(longest, len(out.prompt.data)/samples, len(out.bulk.data)/samples)
+		longest = min(longest, out.prompt.Len()/samples, out.bulk.Len()/samples)
 	}
 	return uint32(longest) &^ 7
 }
@@ -345,7 +339,7 @@ func (t *threads) setInterval(d time.Duration) error {
 	for tid, th := range t.byTID {
 		for i := range th.events {
 			e := &th.events[i]
-			if e.fd < 0 {
+			if !e.IsOpen() {
 				continue
 			}
 			if err := restart(tid, e, t.outputs[i]); err != nil && first == nil {
@@ -358,40 +352,36 @@ func (t *threads) setInterval(d time.Duration) error {
 }
 
 // restart begins the interval with an event.
-func (t *threads) restart(_ uint32, e *event, _ output) error {
-	return e.begin(beginning(t.interval))
+func (t *threads) restart(_ uint32, e *perfevent.Timer, _ output) error {
+	return e.Restart(t.interval)
 }
 
-// replace begins the interval with an event whose samples are to go into the
-// other ring. It opens another one in its place: sending an event's samples
-// elsewhere waits for a grace period of RCU, 5–10 ms an event
-// (ring_buffer_attach, Linux 6.18). Where that cannot be, the ring stays.
-func (t *threads) replace(tid uint32, e *event, out output) error {
+// replace begins the interval with an event whose samples must go into the
+// other ring. It opens another event in its place: sending an event's samples
+// elsewhere takes 5 to 10 ms (see [perfevent.Timer.SendTo]). If that fails, the ring
+// stays.
+func (t *threads) replace(tid uint32, e *perfevent.Timer, out output) error {
 	fresh, err := t.open(tid, out)
 	if err != nil {
 		return errors.Join(t.excuse(tid, err), t.restart(tid, e, out))
 	}
-	t.close(*e)
-	e.fd = fresh.fd
-	e.follow(fresh.now, monotonic())
+	t.close(e)
+	e.Replace(fresh)
 	return nil
 }
 
 // weigh returns the CPU time that a sample stands for, and now and then gives its
 // event another period. That restarts the period, so it is done right after a sample.
-func (t *threads) weigh(s *sample, ring int) time.Duration {
+func (t *threads) weigh(s *perfevent.Sample, ring int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	th, ok := t.byTID[s.tid]
-	if !ok || ring >= len(th.events) || th.events[ring].fd < 0 {
+	th, ok := t.byTID[s.TID]
+	if !ok || ring >= len(th.events) || !th.events[ring].IsOpen() {
 		return t.interval // the event is closed
 	}
-	e := &th.events[ring]
-	weight, next := e.weigh(int64(s.time), int64(s.count), func() periods { return drawn(t.interval) })
-	if next.each != 0 {
-		if err := e.goOn(next); err != nil {
-			t.log.Debug("change period", "thread", s.tid, "error", err)
-		}
+	weight, err := th.events[ring].Weigh(int64(s.Time), int64(s.Count), t.interval)
+	if err != nil {
+		t.log.Debug("change period", "thread", s.TID, "error", err)
 	}
 	return weight
 }

@@ -1,6 +1,9 @@
 package perf
 
-import "github.com/ccmapd/ccmapd/sampler/gosym"
+import (
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+)
 
 // stack is what could be found out about the calls of one sample.
 type stack struct {
@@ -52,13 +55,13 @@ type reader interface {
 }
 
 // unwind finds the calls of a sample. out.pcs is reused.
-func (u *unwinder) unwind(s *sample, out *stack) {
+func (u *unwinder) unwind(s *perfevent.Sample, out *stack) {
 	*out = stack{pcs: out.pcs[:0]}
-	if !s.hasRegs || len(s.chain) == 0 {
+	if !s.HasRegs || len(s.Chain) == 0 {
 		return // the thread is in the kernel and will not come back
 	}
-	dump := stackView{base: s.regs.sp, bytes: s.stack}
-	top := u.code.at(s.regs.ip)
+	dump := stackView{base: s.Regs.SP, bytes: s.Stack}
+	top := u.code.at(s.Regs.IP)
 	switch {
 	case top.racecall:
 		u.inRacecall(s, top, dump, out)
@@ -101,15 +104,15 @@ func (u *unwinder) cutAtRoot(out *stack) {
 // the return address, the frame pointer is this function's if and only if it
 // points to the word below the return address. (Comparing return addresses
 // instead is wrong under recursion.)
-func (u *unwinder) repair(s *sample, top *place, dump stackView, out *stack) {
-	out.pcs = append(out.pcs, s.regs.ip)
-	callers := s.chain[1:]
+func (u *unwinder) repair(s *perfevent.Sample, top *place, dump stackView, out *stack) {
+	out.pcs = append(out.pcs, s.Regs.IP)
+	callers := s.Chain[1:]
 	if !top.hasDelta || top.root {
 		out.pcs = append(out.pcs, callers...)
 		return
 	}
-	out.slot = s.regs.sp + uint64(top.delta)
-	if top.delta >= 8 && s.regs.bp == out.slot-8 {
+	out.slot = s.Regs.SP + uint64(top.delta)
+	if top.delta >= 8 && s.Regs.BP == out.slot-8 {
 		out.pcs = append(out.pcs, callers...)
 		return
 	}
@@ -129,13 +132,13 @@ func (u *unwinder) repair(s *sample, top *place, dump stackView, out *stack) {
 
 // walk goes through the dump by SP deltas, and takes the result if it got
 // further than the chain did.
-func (u *unwinder) walk(s *sample, top *place, dump stackView, out *stack) {
+func (u *unwinder) walk(s *perfevent.Sample, top *place, dump stackView, out *stack) {
 	if top.kind != gosym.KindGo {
 		return
 	}
-	pcs, end := u.unwindDump(s.regs.ip, s.regs.sp, dump, u.walked[:0])
+	pcs, end := u.unwindDump(s.Regs.IP, s.Regs.SP, dump, u.walked[:0])
 	u.walked = pcs
-	out.wantDump = out.wantDump || end == endOfDump && s.cut
+	out.wantDump = out.wantDump || end == endOfDump && s.Cut
 	if end == endAtRoot || len(pcs) > len(out.pcs) {
 		out.pcs = append(out.pcs[:0], pcs...)
 	}

@@ -6,34 +6,35 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 	"golang.org/x/sys/unix"
 )
 
 // eachSample hands the decoded samples of a source to f, instead of Run, until
 // the target ends.
-func eachSample(t *testing.T, s *Source, f func(*sample)) {
+func eachSample(t *testing.T, s *Source, f func(*perfevent.Sample)) {
 	t.Helper()
 	d := s.drainer
 	for {
-		exited, err := d.waiter.wait(time.Second)
+		exited, err := d.waiter.Wait(time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range d.rings {
-			r.refresh()
+			r.Refresh()
 		}
 		for r := d.earliest(); r != nil; r = d.earliest() {
-			if r.next.kind == unix.PERF_RECORD_SAMPLE {
-				if err := d.sample.decode(r.next.misc, r.next.body); err != nil {
+			if r.Next.Kind == unix.PERF_RECORD_SAMPLE {
+				if err := d.sample.Decode(r.Next.Misc, r.Next.Body); err != nil {
 					t.Fatal(err)
 				}
 				f(&d.sample)
 			} else if err := d.record(context.Background(), r); err != nil {
 				t.Fatal(err)
 			}
-			r.advance()
-			r.release()
+			r.Advance()
+			r.Release()
 		}
 		if exited {
 			return
@@ -52,13 +53,13 @@ func TestRepairEqualsWalk(t *testing.T) {
 	g.proceed(t)
 	u := &s.drainer.taker.unwinder
 	var compared, equal, repaired int
-	eachSample(t, s, func(smp *sample) {
-		top := u.code.at(smp.regs.ip)
-		if !smp.hasRegs || top.kind != gosym.KindGo {
+	eachSample(t, s, func(smp *perfevent.Sample) {
+		top := u.code.at(smp.Regs.IP)
+		if !smp.HasRegs || top.kind != gosym.KindGo {
 			return
 		}
-		dump := stackView{base: smp.regs.sp, bytes: smp.stack}
-		walked, end := u.unwindDump(smp.regs.ip, smp.regs.sp, dump, nil)
+		dump := stackView{base: smp.Regs.SP, bytes: smp.Stack}
+		walked, end := u.unwindDump(smp.Regs.IP, smp.Regs.SP, dump, nil)
 		if end != endAtRoot {
 			return
 		}

@@ -1,4 +1,4 @@
-package perf
+package perfevent
 
 import (
 	"runtime"
@@ -8,32 +8,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWatch watches words of this process, on one thread.
-func TestWatch(t *testing.T) {
+// TestWatchpoint watches words of this process, on one thread.
+func TestWatchpoint(t *testing.T) {
 	t.Parallel()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	tid := uint32(unix.Gettid())
-	w, err := openWatch(tid)
+	w, err := OpenWatchpoint(tid)
 	if err != nil {
-		skipUnlessPermitted(t, explain(unix.Getpid(), err))
-		t.Skipf("no hardware watchpoint: %v", err)
+		skip(t, err)
 	}
-	defer w.close()
+	defer w.Close()
 	cells := make([]uint64, 2)
 	expect := func(want bool, what string) {
 		t.Helper()
-		if dirty, err := w.dirty(); err != nil || dirty != want {
+		if dirty, err := w.Dirty(); err != nil || dirty != want {
 			t.Errorf("%s: dirty is %v, %v", what, dirty, err)
 		}
 	}
 	arm := func(cell *uint64) {
 		t.Helper()
-		if err := w.arm(uint64(uintptr(unsafe.Pointer(cell))), []uint32{tid}); err != nil {
+		if err := w.Arm(uint64(uintptr(unsafe.Pointer(cell))), []uint32{tid}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for round := range 3 { // a watch that was hit must work again
+	for round := range 3 { // a watchpoint that was hit must work again
 		arm(&cells[0])
 		expect(false, "armed")
 		cells[1]++
@@ -46,12 +45,12 @@ func TestWatch(t *testing.T) {
 		}
 		expect(true, "written")
 		if hits, _, err := readCount(w.events[tid]); err != nil || hits != 1 {
-			t.Errorf("round %d: %d hits, %v; a watch is good for one", round, hits, err)
+			t.Errorf("round %d: %d hits, %v; a watchpoint is good for one", round, hits, err)
 		}
 	}
-	w.forget(tid)
+	w.Forget(tid)
 	expect(true, "the thread that wrote has ended")
-	if err := w.arm(8, nil); err == nil {
+	if err := w.Arm(8, nil); err == nil {
 		t.Error("armed on no thread")
 	}
 }

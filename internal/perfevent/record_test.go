@@ -1,4 +1,4 @@
-package perf
+package perfevent
 
 import (
 	"encoding/binary"
@@ -38,17 +38,17 @@ func sampleBody() []byte {
 
 func TestDecodeSample(t *testing.T) {
 	t.Parallel()
-	var got sample
-	if err := got.decode(unix.PERF_RECORD_MISC_KERNEL, sampleBody()); err != nil {
+	var got Sample
+	if err := got.Decode(unix.PERF_RECORD_MISC_KERNEL, sampleBody()); err != nil {
 		t.Fatal(err)
 	}
-	want := sample{
-		ip: 0x401000, pid: 7, tid: 8, time: 99, count: 77, kernel: true,
-		chain:   []uint64{0x401000, 0x402000},
-		hasRegs: true, regs: registers{bx: 3, bp: 1, sp: 2, ip: 0x401000, r10: 10, r12: 12, r13: 13, r14: 14, r15: 15},
-		stack: []byte("01234567"),
+	want := Sample{
+		PID: 7, TID: 8, Time: 99, Count: 77, Kernel: true,
+		Chain:   []uint64{0x401000, 0x402000},
+		HasRegs: true, Regs: Registers{BX: 3, BP: 1, SP: 2, IP: 0x401000, R10: 10, R12: 12, R13: 13, R14: 14, R15: 15},
+		Stack: []byte("01234567"),
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(sample{}, registers{})); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("decoded sample differs (-want +got):\n%s", diff)
 	}
 }
@@ -57,8 +57,8 @@ func TestDecodeSampleCutAnywhere(t *testing.T) {
 	t.Parallel()
 	body := sampleBody()
 	for n := range body {
-		var s sample
-		if err := s.decode(0, body[:n]); err == nil {
+		var s Sample
+		if err := s.Decode(0, body[:n]); err == nil {
 			t.Errorf("the first %d of %d bytes were taken for a sample", n, len(body))
 		}
 	}
@@ -66,9 +66,9 @@ func TestDecodeSampleCutAnywhere(t *testing.T) {
 
 func TestDecodeSampleReusesChain(t *testing.T) {
 	body := sampleBody()
-	var s sample
+	var s Sample
 	if allocs := testing.AllocsPerRun(100, func() {
-		if err := s.decode(0, body); err != nil {
+		if err := s.Decode(0, body); err != nil {
 			t.Fatal(err)
 		}
 	}); allocs > 0 {
@@ -85,7 +85,7 @@ func TestDecodeLost(t *testing.T) {
 		{unix.PERF_RECORD_LOST, fields(uint64(3), uint64(41))},
 		{unix.PERF_RECORD_LOST_SAMPLES, fields(uint64(41))},
 	} {
-		if n, err := decodeLost(c.kind, c.body); n != 41 || err != nil {
+		if n, err := DecodeLost(c.kind, c.body); n != 41 || err != nil {
 			t.Errorf("record %d: lost %d, %v; want 41", c.kind, n, err)
 		}
 	}
@@ -115,54 +115,55 @@ func TestRecordsSurviveWraparound(t *testing.T) {
 				data[(tail+uint64(i))&uint64(len(data)-1)] = b
 			}
 			head := tail + uint64(len(raw))
-			h, got, err := recordAt(data, tail, head, &scratch)
+			rec, err := recordAt(data, tail, head, &scratch)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h.kind != kind || !cmp.Equal(got, body) {
-				t.Fatalf("read record %d %x, want %d %x", h.kind, got, kind, body)
+			if rec.Kind != kind || !cmp.Equal(rec.Body, body) {
+				t.Fatalf("read record %d %x, want %d %x", rec.Kind, rec.Body, kind, body)
 			}
 			tail = head
 		}
 	})
 }
 
-// FuzzDecode reads whatever a ring may hold: any bytes, any tail and head.
+// FuzzDecode reads a ring of any bytes, with any tail and head.
 func FuzzDecode(f *testing.F) {
 	f.Add(rawRecord(unix.PERF_RECORD_SAMPLE, sampleBody()), uint64(0), uint64(200))
 	f.Add(rawRecord(unix.PERF_RECORD_FORK, fields(uint32(1), uint32(1), uint32(2), uint32(1), uint64(5))), uint64(8), uint64(48))
 	f.Add(rawRecord(unix.PERF_RECORD_LOST, fields(uint64(1), uint64(2))), uint64(1<<64-8), uint64(16))
 	f.Add(rawRecord(unix.PERF_RECORD_COMM, fields(uint32(1), uint32(1), []byte("name\x00\x00\x00\x00"))), uint64(0), uint64(24))
-	f.Add(rawRecord(unix.PERF_RECORD_SAMPLE, hitBody(1, 2)), uint64(0), uint64(112))
+	f.Add(rawRecord(unix.PERF_RECORD_SAMPLE, caughtBody(1, 2)), uint64(0), uint64(112))
 	f.Fuzz(func(t *testing.T, raw []byte, tail, head uint64) {
 		data := make([]byte, 1<<12)
 		copy(data, raw)
 		var scratch []byte
 		for range len(data) {
-			h, body, err := recordAt(data, tail, head, &scratch)
+			rec, err := recordAt(data, tail, head, &scratch)
 			if err != nil {
 				return
 			}
-			if len(body) != int(h.size)-headerBytes || uint64(h.size) > head-tail {
-				t.Fatalf("record of %d bytes has a body of %d, with %d unread", h.size, len(body), head-tail)
+			if len(rec.Body) != int(rec.size)-headerBytes || uint64(rec.size) > head-tail {
+				t.Fatalf("record of %d bytes has a body of %d, with %d unread", rec.size, len(rec.Body), head-tail)
 			}
-			decodeAny(t, h, body)
-			tail += uint64(h.size)
+			decodeAny(t, rec)
+			tail += uint64(rec.size)
 		}
 	})
 }
 
-func decodeAny(t *testing.T, h header, body []byte) {
-	recordTime(h.kind, body)
-	decodeLost(h.kind, body)
-	decodeTask(body)
-	decodeComm(body)
-	var s sample
-	if err := s.decode(h.misc, body); err == nil && len(s.chain)*8+len(s.stack) > len(body) {
-		t.Fatalf("sample with %d callers and %d bytes of stack in %d bytes", len(s.chain), len(s.stack), len(body))
+func decodeAny(t *testing.T, rec Record) {
+	body := rec.Body
+	recordTime(rec.Kind, body)
+	DecodeLost(rec.Kind, body)
+	DecodeTask(body)
+	DecodeComm(body)
+	var s Sample
+	if err := s.Decode(rec.Misc, body); err == nil && len(s.Chain)*8+len(s.Stack) > len(body) {
+		t.Fatalf("sample with %d callers and %d bytes of stack in %d bytes", len(s.Chain), len(s.Stack), len(body))
 	}
-	var hit hit
-	if err := hit.decode(call{pc: 0x401000}, body); err == nil && (len(hit.chain) == 0 || len(hit.chain)*8 > len(body)) {
-		t.Fatalf("hit with %d callers in %d bytes", len(hit.chain), len(body))
+	var call Call
+	if err := call.Decode(Breakpoint{PC: 0x401000}, body); err == nil && (len(call.Chain) == 0 || len(call.Chain)*8 > len(body)) {
+		t.Fatalf("call with %d callers in %d bytes", len(call.Chain), len(body))
 	}
 }

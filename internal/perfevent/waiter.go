@@ -1,4 +1,4 @@
-package perf
+package perfevent
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiter blocks the drainer until there is something to do. It waits in the
-// runtime's poller, not in a system call: a goroutine that blocks in one holds
-// on to its processor until the runtime's monitor thread takes it away, which
+// Waiter blocks the draining goroutine until there is something to do. It waits in the
+// runtime's poller, not in a system call: a goroutine that blocks in a system call holds
+// on to its processor until the runtime's monitor thread takes the processor away, which
 // made ccmapd use three times the CPU time at 100 Hz (Go 1.26).
-type waiter struct {
-	epoll    int      // of all there is to wait for
-	prompt   []*ring  // rings that must not have records when it blocks
+type Waiter struct {
+	epoll    int      // of all descriptors to wait for
+	prompt   []*Ring  // rings that must not have records when it blocks
 	file     *os.File // is epoll, in the runtime's poller
 	conn     syscall.RawConn
 	deadline time.Time
@@ -26,18 +26,19 @@ type waiter struct {
 	pidfd    int
 }
 
-func newWaiter(pidfd int) (*waiter, error) {
+// NewWaiter returns a waiter that also wakes up when the target of a pidfd ends.
+func NewWaiter(pidfd int) (*Waiter, error) {
 	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("open eventfd: %w", err)
 	}
-	w := &waiter{bell: bell, pidfd: pidfd}
+	w := &Waiter{bell: bell, pidfd: pidfd}
 	if err := w.openEpoll(); err != nil {
-		w.close()
+		w.Close()
 		return nil, err
 	}
 	if err := errors.Join(w.add(bell), w.add(pidfd)); err != nil {
-		w.close()
+		w.Close()
 		return nil, err
 	}
 	return w, nil
@@ -45,7 +46,7 @@ func newWaiter(pidfd int) (*waiter, error) {
 
 // openEpoll makes the epoll descriptor, non-blocking so that the runtime polls
 // it.
-func (w *waiter) openEpoll() error {
+func (w *Waiter) openEpoll() error {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("open epoll: %w", err)
@@ -61,7 +62,7 @@ func (w *waiter) openEpoll() error {
 }
 
 // add makes the waiter wake up for a descriptor.
-func (w *waiter) add(fd int) error {
+func (w *Waiter) add(fd int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
 	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
@@ -69,15 +70,18 @@ func (w *waiter) add(fd int) error {
 	return nil
 }
 
-// addRings makes the waiter wake up for the rings of a CPU.
-func (w *waiter) addRings(out output) error {
-	w.prompt = append(w.prompt, out.prompt)
-	return errors.Join(w.add(out.prompt.fd), w.add(out.bulk.fd))
+// Add makes the waiter wake up for a ring. It never blocks while a prompt ring has
+// records.
+func (w *Waiter) Add(r *Ring, prompt bool) error {
+	if prompt {
+		w.prompt = append(w.prompt, r)
+	}
+	return w.add(r.fd)
 }
 
-// ringAfter wakes the drainer up when ctx is done. The function that it returns
-// ends that, and must be called before the waiter is closed.
-func (w *waiter) ringAfter(ctx context.Context) func() {
+// RingAfter ends the wait when ctx is done. The function that it returns takes that
+// back, and must be called before the waiter is closed.
+func (w *Waiter) RingAfter(ctx context.Context) func() {
 	rung := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		unix.Write(w.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
@@ -90,9 +94,9 @@ func (w *waiter) ringAfter(ctx context.Context) func() {
 	}
 }
 
-// wait blocks until a ring has records, the bell has rung, the target has ended
-// or the time is over, or a little sooner. It says whether the target has ended.
-func (w *waiter) wait(timeout time.Duration) (bool, error) {
+// Wait blocks until a ring has records, the bell has rung, the target has ended
+// or the time is over, or a little sooner. It reports whether the target has ended.
+func (w *Waiter) Wait(timeout time.Duration) (bool, error) {
 	if err := w.extend(timeout); err != nil {
 		return false, fmt.Errorf("wait for samples: %w", err)
 	}
@@ -100,8 +104,8 @@ func (w *waiter) wait(timeout time.Duration) (bool, error) {
 	err := w.conn.Read(func(uintptr) bool {
 		ready, gone := w.look()
 		exited = gone
-		// The kernel tells of a ring's records once. If it told the poller
-		// now, epoll has nothing to tell any more.
+		// The kernel tells of a ring's records once. If it has just told the
+		// poller, epoll has nothing left to tell.
 		ready = ready || woken
 		woken = true
 		return ready
@@ -114,7 +118,7 @@ func (w *waiter) wait(timeout time.Duration) (bool, error) {
 
 // extend sets the poller's deadline anew if it is over or too far off. Setting
 // it for every wait would wake the poller's thread for every wait.
-func (w *waiter) extend(timeout time.Duration) error {
+func (w *Waiter) extend(timeout time.Duration) error {
 	now := time.Now()
 	if now.Before(w.deadline) && w.deadline.Before(now.Add(timeout)) {
 		return nil
@@ -123,23 +127,24 @@ func (w *waiter) extend(timeout time.Duration) error {
 	return w.file.SetReadDeadline(w.deadline)
 }
 
-// look says, without waiting, whether anything is ready, and whether the target
-// has ended. It looks into the prompt rings, too: of a record that was written
-// after the last drain the kernel may have told the poller before wait began,
-// and the poller has forgotten it since.
-func (w *waiter) look() (ready, exited bool) {
+// look reports, without waiting, whether anything is ready, and whether the target
+// has ended. It looks into the prompt rings, too: when a record was written after the
+// last drain, the kernel may have told the poller before Wait began, and the poller
+// has forgotten it since.
+func (w *Waiter) look() (ready, exited bool) {
 	var events [16]unix.EpollEvent
-	n, err := shortEpoll(w.epoll, events[:])
+	n, err := pollNow(w.epoll, events[:])
 	if err != nil {
 		n = 0 // EINTR: the next look finds it
 	}
 	for _, e := range events[:n] {
 		exited = exited || int(e.Fd) == w.pidfd
 	}
-	return n > 0 || slices.ContainsFunc(w.prompt, (*ring).unread), exited
+	return n > 0 || slices.ContainsFunc(w.prompt, (*Ring).unread), exited
 }
 
-func (w *waiter) close() {
+// Close releases the waiter. The rings stay open.
+func (w *Waiter) Close() {
 	unix.Close(w.bell)
 	if w.file != nil {
 		w.file.Close()

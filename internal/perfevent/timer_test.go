@@ -1,4 +1,4 @@
-package perf
+package perfevent
 
 import (
 	"math"
@@ -6,17 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"pgregory.net/rapid"
 )
 
 // Until the next change samples stand for the period that the kernel had been told.
 // The first one after a beginning stands for what its period is a part of, and the
 // first one after another change for what the change has cut off, too.
-func TestEventWeighs(t *testing.T) {
+func TestTimerWeighs(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	e := event{now: periods{each: 4 * ms, first: 10 * ms, left: 3}}
+	e := Timer{now: periods{each: 4 * ms, first: 10 * ms, left: 3}}
 	e.before[3] = periods{each: 20 * ms, until: 1000}
 	redrawn := periods{each: 11 * ms, left: 1}
 	check := func(at, count int64, want time.Duration, wantNext periods) {
@@ -61,17 +60,17 @@ func grid(yield func(float64) bool) {
 func TestPeriods(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		interval := time.Duration(rapid.Int64Range(int64(leastInterval), int64(time.Minute)).Draw(t, "interval"))
+		interval := time.Duration(rapid.Int64Range(int64(LeastInterval), int64(time.Minute)).Draw(t, "interval"))
 		var sum float64
 		for number := range grid {
 			p := period(interval, number)
 			off := math.Abs(float64(p)/float64(interval) - 1)
-			if p < leastInterval || p > leastInterval && (off < 0.999*leastSpread || off > 1.001*mostSpread) {
+			if p < LeastInterval || p > LeastInterval && (off < 0.999*leastSpread || off > 1.001*MostSpread) {
 				t.Fatalf("with %v: %v", interval, p)
 			}
 			sum += float64(p) / 1000
 		}
-		if interval > 2*leastInterval && math.Abs(sum/float64(interval)-1) > 1e-3 {
+		if interval > 2*LeastInterval && math.Abs(sum/float64(interval)-1) > 1e-3 {
 			t.Errorf("with %v the mean is %v", interval, time.Duration(sum))
 		}
 	})
@@ -82,7 +81,7 @@ func TestPeriods(t *testing.T) {
 func TestShortThreadsAreSeen(t *testing.T) {
 	t.Parallel()
 	const interval = 10 * time.Millisecond
-	for _, life := range []time.Duration{leastInterval * 3 / 2, interval / 20, interval / 10, interval / 5, interval / 2, interval - 1, interval * 5 / 4} {
+	for _, life := range []time.Duration{LeastInterval * 3 / 2, interval / 20, interval / 10, interval / 5, interval / 2, interval - 1, interval * 5 / 4} {
 		var seen, draws float64
 		for number := range grid {
 			p := periods{each: period(interval, number)}
@@ -101,20 +100,20 @@ func TestShortThreadsAreSeen(t *testing.T) {
 	}
 }
 
-// timer is the kernel's part of an event: it fires whenever the thread has run for a
+// kernelTimer is the kernel's part of an event: it fires whenever the thread has run for a
 // period, and forgets what had run when the period is changed (__perf_event_period,
 // Linux 6.18).
-type timer struct {
+type kernelTimer struct {
 	count, due int64 // CPU time of the thread; when it fires
 	period     int64
 }
 
-func (k *timer) change(period time.Duration) {
+func (k *kernelTimer) change(period time.Duration) {
 	k.period, k.due = int64(period), k.count+int64(period)
 }
 
 // run lets a thread run for some CPU time, and returns the counts at its samples.
-func (k *timer) run(d int64) (fired []int64) {
+func (k *kernelTimer) run(d int64) (fired []int64) {
 	for end := k.count + d; ; k.due += k.period {
 		if k.due > end {
 			k.count = end
@@ -141,8 +140,8 @@ func (w *watched) draw() periods {
 // sample runs the thread for so many cycles and hands over each sample's count and
 // weight. Times are wall time, in which the thread begins each cycle running.
 func (w *watched) sample(cycles int, take func(count int64, weight time.Duration)) (used int64) {
-	e := event{now: w.draw().begun(w.random.Float64())}
-	var k timer
+	e := Timer{now: w.draw().begun(w.random.Float64())}
+	var k kernelTimer
 	k.change(e.now.each)
 	handle := func(count, at, now int64) {
 		weight, next := e.weigh(at, count, w.draw)
@@ -184,7 +183,7 @@ func TestRedrawsLoseNoTime(t *testing.T) {
 		"very late":   {interval: 10 * time.Millisecond, cycle: span, busy: span, lag: 33 * ms},
 		"1 ms in 100": {interval: 10 * time.Millisecond, cycle: 100 * ms, busy: ms, lag: ms / 5},
 		"short":       {interval: time.Millisecond, cycle: 10 * ms, busy: 7 * ms, lag: ms / 2},
-		"shortest":    {interval: leastInterval, cycle: span / 20, busy: span / 20, lag: ms},
+		"shortest":    {interval: LeastInterval, cycle: span / 20, busy: span / 20, lag: ms},
 	} {
 		w.random = rand.New(rand.NewPCG(8, 11))
 		var seen time.Duration
@@ -226,53 +225,5 @@ func TestNoLockstep(t *testing.T) {
 		if math.Abs(bias) > 0.25 || variance > most {
 			t.Errorf("%v ms: the share is off by %.2f σ on average, and its variance is %.2f of the binomial", phases, bias, variance)
 		}
-	}
-}
-
-// Two samples of a thread that are closer than the interval, as those of two
-// CPUs' events can be, do not count as a repetition at the interval.
-func TestScheduleTellsEarlySamples(t *testing.T) {
-	t.Parallel()
-	tk := &taker{last: make(map[uint64]int64)}
-	for i, c := range []struct {
-		thread     uint64
-		at, weight int64
-		wantAt     int64
-		early      bool
-	}{
-		{1, 1000, 100, 1000, false}, // the first one
-		{1, 1100, 100, 1100, false},
-		{1, 1195, 100, 1195, false}, // jitter
-		{1, 1280, 100, 1280, true},
-		{2, 1281, 100, 1281, false}, // another thread
-		{1, 1270, 100, 1280, true},  // out of order
-		{1, 5000, 100, 5000, false},
-	} {
-		tk.out = ccmap.Sample{Thread: c.thread}
-		tk.schedule(c.at, c.weight)
-		if tk.out.Time != c.wantAt || tk.out.Weight != c.weight || tk.out.Early != c.early {
-			t.Errorf("sample %d: time %d, weight %d, early %v", i, tk.out.Time, tk.out.Weight, tk.out.Early)
-		}
-	}
-}
-
-// Some drains follow on each other at once; many keep to the pace on average.
-func TestPacer(t *testing.T) {
-	t.Parallel()
-	var p pacer
-	begin := time.Now()
-	now := begin
-	for i := range 10 * paceAhead {
-		rest := p.rest(now)
-		if i < paceAhead && rest != 0 {
-			t.Errorf("drain %d waits for %v", i, rest)
-		}
-		now = now.Add(rest)
-	}
-	if got, want := now.Sub(begin), 9*paceAhead*pace; got != want {
-		t.Errorf("%d drains took %v, want %v", 10*paceAhead, got, want)
-	}
-	if rest := p.rest(now.Add(pace)); rest != 0 {
-		t.Errorf("a drain that keeps the pace waits for %v", rest)
 	}
 }

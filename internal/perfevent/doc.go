@@ -1,0 +1,17 @@
+// Package perfevent opens the kernel's perf events (perf_event_open(2)) and reads
+// what they write. It knows neither Go nor any other runtime.
+//
+//	Timer       a clock of one thread on one CPU, which takes a sample every period
+//	Watchpoint  notices a write to a word of the target, by any of its threads
+//	Breakpoint  catches calls at an instruction
+//	Ring        the buffer of a CPU or an event, with a decoder for every record
+//	Waiter      waits until a ring has records
+//
+// Sizes in records come from the kernel, but no length is trusted before it was
+// compared with the bytes that are there.
+//
+// Only [Timer] and [Ring] have fields that the kernel writes to. All types belong to
+// one goroutine unless they say otherwise.
+//
+// Facts about the kernel were found on Linux 6.18.
+package perfevent

@@ -1,0 +1,211 @@
+package perfevent
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Record is one record of a ring, as linux/perf_event.h describes it. Its body is
+// valid until the ring is advanced.
+type Record struct {
+	Kind uint32 // PERF_RECORD_…
+	Misc uint16
+	Body []byte // after the header
+	Time uint64 // CLOCK_MONOTONIC, ns; 0: not known
+
+	size uint16 // of the whole record, header included
+}
+
+const (
+	headerBytes = 8 // struct perf_event_header
+	// trailerBytes is the length of the trailer that sample_id_all appends to records
+	// other than samples: pid, tid, time, cpu and four reserved bytes.
+	trailerBytes = 24
+)
+
+// ErrMalformed is the error of bytes that are not a record of the kind that was
+// expected.
+var ErrMalformed = errors.New("malformed record")
+
+// Registers are the user-mode registers of a sample, in the order of their numbers in
+// the kernel's mask; see sampleRegisters.
+type Registers struct {
+	BX, BP, SP, IP, R10, R12, R13, R14, R15 uint64
+}
+
+// Sample is a PERF_RECORD_SAMPLE of a [Timer]. Its slices are valid until the ring that
+// it came from is advanced.
+type Sample struct {
+	Time     uint64 // CLOCK_MONOTONIC, ns
+	PID, TID uint32
+	Count    uint64   // of the event, ns
+	Chain    []uint64 // user part of the call chain, innermost first
+	Kernel   bool     // taken in kernel mode
+	HasRegs  bool     // false for a thread that has left user mode for good
+	Regs     Registers
+	Stack    []byte // from Regs.SP upwards; shorter than asked for where memory ends
+	Cut      bool   // the stack goes on beyond the bytes that were asked for
+
+	CountsLost bool // records have the number of lost samples; the caller sets it before
+}
+
+// Decode reads the body of a sample record. It reuses s.Chain.
+func (s *Sample) Decode(misc uint16, body []byte) error {
+	c := cursor{b: body}
+	c.u64() // ip
+	s.PID, s.TID = c.u32(), c.u32()
+	s.Time = c.u64()
+	c.u64() // cpu and reserved
+	s.Count = c.u64()
+	if s.CountsLost {
+		c.u64()
+	}
+	s.Kernel = misc&unix.PERF_RECORD_MISC_CPUMODE_MASK == unix.PERF_RECORD_MISC_KERNEL
+	s.Chain = c.userChain(s.Chain[:0])
+	s.decodeRegisters(&c)
+	s.decodeStack(&c)
+	if c.short {
+		return ErrMalformed
+	}
+	return nil
+}
+
+func (s *Sample) decodeRegisters(c *cursor) {
+	s.Regs = Registers{}
+	s.HasRegs = c.u64() == unix.PERF_SAMPLE_REGS_ABI_64
+	if s.HasRegs {
+		s.Regs = Registers{
+			BX: c.u64(), BP: c.u64(), SP: c.u64(), IP: c.u64(),
+			R10: c.u64(), R12: c.u64(), R13: c.u64(), R14: c.u64(), R15: c.u64(),
+		}
+	}
+}
+
+func (s *Sample) decodeStack(c *cursor) {
+	s.Stack, s.Cut = nil, false
+	size := c.u64()
+	if size == 0 {
+		return
+	}
+	data := c.take(size)
+	used := c.u64()
+	if used > size {
+		c.short = true
+		return
+	}
+	s.Stack, s.Cut = data[:min(used, uint64(len(data)))], used == size
+}
+
+// contextUser marks the beginning of the user part in a call chain. Markers are small
+// negative numbers (enum perf_callchain_context).
+var (
+	contextUser = uint64(1<<64 - 512)
+	contextMax  = uint64(1<<64 - 4095)
+)
+
+// userChain appends the user part of a call chain to pcs, without markers.
+func (c *cursor) userChain(pcs []uint64) []uint64 {
+	n := c.u64()
+	if n > uint64(len(c.b))/8 {
+		c.short = true
+		return pcs
+	}
+	user := false
+	for range n {
+		pc := c.u64()
+		switch {
+		case pc >= contextMax:
+			user = pc == contextUser
+		case user:
+			pcs = append(pcs, pc)
+		}
+	}
+	return pcs
+}
+
+// Task names a thread and its process.
+type Task struct {
+	PID, TID uint32
+}
+
+// DecodeTask reads the body of a PERF_RECORD_FORK or PERF_RECORD_EXIT.
+func DecodeTask(body []byte) (Task, error) {
+	c := cursor{b: body}
+	r := Task{PID: c.u32()}
+	c.u32() // parent's pid
+	r.TID = c.u32()
+	if c.short {
+		return Task{}, ErrMalformed
+	}
+	return r, nil
+}
+
+// DecodeComm returns the process and the thread of a PERF_RECORD_COMM.
+func DecodeComm(body []byte) (Task, error) {
+	c := cursor{b: body}
+	r := Task{PID: c.u32(), TID: c.u32()}
+	if c.short {
+		return Task{}, ErrMalformed
+	}
+	return r, nil
+}
+
+// DecodeLost returns how many records a PERF_RECORD_LOST (id, count) or a
+// PERF_RECORD_LOST_SAMPLES (count) reports.
+func DecodeLost(kind uint32, body []byte) (uint64, error) {
+	c := cursor{b: body}
+	if kind == unix.PERF_RECORD_LOST {
+		c.u64()
+	}
+	n := c.u64()
+	if c.short {
+		return 0, ErrMalformed
+	}
+	return n, nil
+}
+
+// recordTime returns the time of a record, which puts the records of several rings in
+// order.
+func recordTime(kind uint32, body []byte) uint64 {
+	at := len(body) - trailerBytes + 8
+	if kind == unix.PERF_RECORD_SAMPLE {
+		at = 16
+	}
+	if at < 0 || at+8 > len(body) {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(body[at:])
+}
+
+// A cursor reads fields one after the other. Reading beyond the end gives
+// zeros and sets short.
+type cursor struct {
+	b     []byte
+	short bool
+}
+
+func (c *cursor) take(n uint64) []byte {
+	if n > uint64(len(c.b)) {
+		c.short, c.b = true, nil
+		return nil
+	}
+	field := c.b[:n]
+	c.b = c.b[n:]
+	return field
+}
+
+func (c *cursor) u32() uint32 {
+	if f := c.take(4); f != nil {
+		return binary.NativeEndian.Uint32(f)
+	}
+	return 0
+}
+
+func (c *cursor) u64() uint64 {
+	if f := c.take(8); f != nil {
+		return binary.NativeEndian.Uint64(f)
+	}
+	return 0
+}
