@@ -71,7 +71,7 @@ func (c content) check() error {
 func (c content) checkCounts(n NodeID) error {
 	self := c.columns.at(n)
 	switch {
-	case min(self.Samples, self.Time, self.Activations) < 0:
+	case self.IsNegative():
 		return fmt.Errorf("node %d has a negative counter: %+v", n, self)
 	case self.Activations != 0 && c.isPosition(n):
 		return fmt.Errorf("position node %d has activations", n)
@@ -107,7 +107,7 @@ func (b *evicted) check(methods int) (sum Counters, err error) {
 		if !isKnown(k.caller) && !(k.caller == NoMethod && isKnown(k.callee)) || !isKnown(k.callee) && k.callee != NoMethod {
 			return sum, fmt.Errorf("pruned edge %+v has methods of %d", k, methods)
 		}
-		if min(e.total.Samples, e.total.Time, e.total.Activations) < 0 || !e.recent.isValid() {
+		if e.total.IsNegative() || !e.recent.isValid() {
 			return sum, fmt.Errorf("pruned edge %+v has counts %+v, recent %v", k, e.total, e.recent)
 		}
 		sum.Activations = addSaturated(sum.Activations, e.total.Activations)

@@ -1,6 +1,7 @@
 package ccmap
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -15,6 +16,57 @@ type Counters struct {
 	Activations int64 // calls seen: exact, or a lower bound ([Snapshot.ActivationsExact])
 }
 
+// Counter is one of the [Counters]. A loop over all of them, from 0 to NumCounters, serves
+// a further counter as well.
+type Counter uint8
+
+const (
+	CounterSamples Counter = iota
+	CounterTime
+	CounterActivations
+
+	NumCounters // how many there are
+)
+
+// counterTable says what formats and comparisons need to know of each counter.
+var counterTable = [NumCounters]struct {
+	name, key string
+	sampled   bool
+}{
+	CounterSamples:     {name: "samples", key: "samples", sampled: true},
+	CounterTime:        {name: "time", key: "time_ns", sampled: true},
+	CounterActivations: {name: "activations", key: "activations"},
+}
+
+// Of returns where the counter is in c.
+func (k Counter) Of(c *Counters) *int64 {
+	switch k {
+	case CounterSamples:
+		return &c.Samples
+	case CounterActivations:
+		return &c.Activations
+	}
+	return &c.Time
+}
+
+// String returns the name of the counter, for example "samples".
+func (k Counter) String() string { return counterTable[k].name }
+
+// Key returns the name of the counter in documents, for example "time_ns".
+func (k Counter) Key() string { return counterTable[k].key }
+
+// Sampled reports whether samples count here, so that the counter includes what was
+// called, and has a window. Otherwise calls count, each once.
+func (k Counter) Sampled() bool { return counterTable[k].sampled }
+
+// Unit returns the unit of the counter in a profile whose weights have the given unit.
+func (k Counter) Unit(weight Unit) Unit {
+	if k == CounterTime {
+		return weight
+	}
+	return Unit{k.String(), "count"}
+}
+
 // Add returns the sum of two counters.
 func (c Counters) Add(o Counters) Counters {
 	return Counters{
@@ -26,6 +78,26 @@ func (c Counters) Add(o Counters) Counters {
 
 // IsZero reports whether nothing was counted.
 func (c Counters) IsZero() bool { return c == Counters{} }
+
+// IsNegative reports whether a counter is negative: c is not of a map.
+func (c Counters) IsNegative() bool {
+	for k := range NumCounters {
+		if *k.Of(&c) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Compare orders by the first counter that differs.
+func (c Counters) Compare(o Counters) int {
+	for k := range NumCounters {
+		if order := cmp.Compare(*k.Of(&c), *k.Of(&o)); order != 0 {
+			return order
+		}
+	}
+	return 0
+}
 
 // least returns the smaller of the samples, and the smaller of the times.
 func (c Counters) least(o Counters) Counters {

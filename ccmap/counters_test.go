@@ -101,3 +101,24 @@ func TestMergeTooLarge(t *testing.T) {
 		t.Errorf("%d nodes", m.Len())
 	}
 }
+
+// A counter that the table has is added, compared and folded like the others.
+func TestEveryCounter(t *testing.T) {
+	t.Parallel()
+	for k := range NumCounters {
+		var one, negative Counters
+		*k.Of(&one), *k.Of(&negative) = 1, -1
+		sum := one.Add(one)
+		m := New(Options{})
+		m.Add(m.Child(m.Root(), NoOffset, UnknownID), sum)
+		total := m.Snapshot().Total()
+		switch {
+		case one.IsZero() || one.IsNegative() || !negative.IsNegative():
+			t.Errorf("%v: zero %v, negative %v and %v", k, one.IsZero(), one.IsNegative(), negative.IsNegative())
+		case *k.Of(&sum) != 2 || total != sum || m.CheckValid() != nil:
+			t.Errorf("%v: twice 1 is %+v, in a map %+v; %v", k, sum, total, m.CheckValid())
+		case one.Compare(sum) >= 0 || sum.Compare(one) <= 0 || one.Compare(one) != 0:
+			t.Errorf("%v is not compared", k)
+		}
+	}
+}

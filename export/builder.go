@@ -231,14 +231,14 @@ var errNegative = errors.New("negative count: the difference of two profiles is 
 // addCounts adds to a total what a file counts. A map would saturate, and the
 // file would not be restored.
 func addCounts(total *ccmap.Counters, c ccmap.Counters) error {
-	if c.Samples < 0 || c.Time < 0 || c.Activations < 0 {
+	if c.IsNegative() {
 		return errNegative
 	}
-	if overflows(total.Samples, c.Samples) || overflows(total.Time, c.Time) || overflows(total.Activations, c.Activations) {
-		return errors.New("the counts add up to more than 2⁶³-1")
+	for k := range ccmap.NumCounters {
+		if *k.Of(total) > math.MaxInt64-*k.Of(&c) {
+			return errors.New("the counts add up to more than 2⁶³-1")
+		}
 	}
 	*total = total.Add(c)
 	return nil
 }
-
-func overflows(a, b int64) bool { return a > math.MaxInt64-b }

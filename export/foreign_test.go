@@ -168,7 +168,7 @@ func TestChooseValues(t *testing.T) {
 		{"samples/count cpu/nanoseconds", "samples", "", "0 0 samples/count"},
 	} {
 		v, err := valueTypes{list: valueTypesOf(test.types), byDefault: test.byDefault}.choose(test.asked)
-		if got := fmt.Sprint(v.samples, v.weight, v.unit); err != nil || got != test.want {
+		if got := fmt.Sprint(v.self[ccmap.CounterSamples], v.self[ccmap.CounterTime], v.unit); err != nil || got != test.want {
 			t.Errorf("%s, default %q, asked for %q: samples, weight and unit %s, want %s; %v", test.types, test.byDefault, test.asked, got, test.want, err)
 		}
 	}
@@ -190,14 +190,14 @@ func valueTypesOf(pairs string) (types []valueType) {
 func TestChooseOurValues(t *testing.T) {
 	t.Parallel()
 	for types, want := range map[string]string{
-		"samples/count cpu/nanoseconds activations/count":                                                       "0 1 2 -1 -1 cpu/nanoseconds",
-		"samples/count samples/count activations/count":                                                         "0 1 2 -1 -1 samples/count",
-		"samples/count activations/count activations/count recent_samples/count recent_activations/count":       "0 1 2 3 4 activations/count",
-		"samples/count wait/microseconds activations/count recent_samples/count recent_wait/microseconds":       "0 1 2 3 4 wait/microseconds",
-		"samples/count recent_samples/count activations/count recent_samples/count recent_recent_samples/count": "0 1 2 3 4 recent_samples/count",
+		"samples/count cpu/nanoseconds activations/count":                                                       "[0 1 2] [-1 -1 -1] cpu/nanoseconds",
+		"samples/count samples/count activations/count":                                                         "[0 1 2] [-1 -1 -1] samples/count",
+		"samples/count activations/count activations/count recent_samples/count recent_activations/count":       "[0 1 2] [3 4 -1] activations/count",
+		"samples/count wait/microseconds activations/count recent_samples/count recent_wait/microseconds":       "[0 1 2] [3 4 -1] wait/microseconds",
+		"samples/count recent_samples/count activations/count recent_samples/count recent_recent_samples/count": "[0 1 2] [3 4 -1] recent_samples/count",
 	} {
 		v, err := valueTypes{valueTypesOf(types), "samples", true}.choose("")
-		if got := fmt.Sprint(v.samples, v.weight, v.activations, v.recentSamples, v.recentWeight, v.unit); err != nil || got != want || v.scale != 1 {
+		if got := fmt.Sprint(v.self, v.recent, v.unit); err != nil || got != want || v.scale != 1 {
 			t.Errorf("%s: %s, scale %d, want %s; %v", types, got, v.scale, want, err)
 		}
 	}

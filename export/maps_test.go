@@ -502,3 +502,10 @@ func decode(t testing.TB, data string) *ccmap.Snapshot {
 	}
 	return m.Snapshot()
 }
+
+// The types of values that every profile has.
+var (
+	samplesType     = typeOf(ccmap.CounterSamples, ccmap.CPUTime)
+	timeType        = typeOf(ccmap.CounterTime, ccmap.CPUTime)
+	activationsType = typeOf(ccmap.CounterActivations, ccmap.CPUTime)
+)

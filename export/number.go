@@ -2,6 +2,9 @@ package export
 
 import "github.com/ccmapd/ccmapd/ccmap"
 
+// recentPrefix begins the names of the window's counters.
+const recentPrefix = "recent_"
+
 // number is an attribute of XML and a member of JSON. Nodes, of which there are
 // the most by far, and points are lists of them: the encoders of the standard
 // library take many times as long.

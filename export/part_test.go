@@ -211,7 +211,7 @@ func TestPartsWithPrunedFrames(t *testing.T) {
 	} {
 		l := &profile.Location{ID: 1, Line: []profile.Line{{Function: f, Line: 5}}}
 		data := encodeProfile(t, &profile.Profile{
-			SampleType: []*profile.ValueType{samplesType.proto(), weightType(ccmap.CPUTime).proto(), activationsType.proto()},
+			SampleType: []*profile.ValueType{samplesType.proto(), timeType.proto(), activationsType.proto()},
 			Function:   []*profile.Function{f},
 			Location:   []*profile.Location{l},
 			Sample:     []*profile.Sample{{Location: []*profile.Location{l, l}, Value: []int64{1, 1, 1}}},

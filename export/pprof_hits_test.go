@@ -157,7 +157,7 @@ func labelled(comments []string, label map[string][]string, types ...valueType) 
 		Comments: comments,
 	}
 	s := &profile.Sample{Location: p.Location, Label: label}
-	for _, t := range append([]valueType{samplesType, weightType(ccmap.CPUTime), activationsType}, types...) {
+	for _, t := range append([]valueType{samplesType, timeType, activationsType}, types...) {
 		p.SampleType = append(p.SampleType, t.proto())
 		s.Value = append(s.Value, 7)
 	}

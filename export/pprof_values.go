@@ -16,26 +16,47 @@ type valueType struct{ kind, unit string }
 
 func (t valueType) proto() *profile.ValueType { return &profile.ValueType{Type: t.kind, Unit: t.unit} }
 
-// Types of the values of our samples, in their order: samples, the weight in the
-// profile's unit, activations. Types of the window are there only if the map has
-// one, and types of calls that breakpoints caught only if it has burst points.
+// The values of our samples are the counters, those of the window if the map has one, and
+// the calls that breakpoints caught if it has burst points.
 var (
-	samplesType       = valueType{"samples", "count"}
-	activationsType   = valueType{"activations", "count"}
-	recentSamplesType = valueType{"recent_samples", "count"}
-	hitsType          = valueType{"receiver_hits", "count"} // each call once, in the context that is known
-	siteHitsType      = valueType{"site_hits", "count"}     // the same calls by their site, in any context
+	hitsType     = valueType{"receiver_hits", countUnit} // each call once, in the context that is known
+	siteHitsType = valueType{"site_hits", countUnit}     // the same calls by their site, in any context
 )
 
-// weightType returns the type of the weights.
-func weightType(u ccmap.Unit) valueType { return valueType{columnOf(u.Kind()), u.Base()} }
+// countUnit is the unit of all types but the weight.
+const countUnit = "count"
 
-// recentWeightType returns the type of the window's weights.
-func recentWeightType(u ccmap.Unit) valueType {
-	if u == ccmap.CPUTime {
-		return valueType{"recent_time", u.Base()}
+// typeOf returns the type of a counter in a profile of weights with the given unit.
+func typeOf(k ccmap.Counter, weight ccmap.Unit) valueType {
+	u := k.Unit(weight)
+	if k == ccmap.CounterTime {
+		return valueType{columnOf(u.Kind()), u.Base()}
 	}
-	return valueType{"recent_" + columnOf(u.Kind()), u.Base()}
+	return valueType{u.Kind(), u.Base()}
+}
+
+// recentType returns the type of the same counter of the window.
+func recentType(k ccmap.Counter, weight ccmap.Unit) valueType {
+	t := typeOf(k, weight)
+	if k == ccmap.CounterTime && weight == ccmap.CPUTime {
+		t.kind = k.String()
+	}
+	t.kind = recentPrefix + t.kind
+	return t
+}
+
+// typesOf returns the types of all counters, and of those of the window if there is one.
+func typesOf(weight ccmap.Unit, windowed bool) []valueType {
+	var types []valueType
+	for k := range ccmap.NumCounters {
+		types = append(types, typeOf(k, weight))
+	}
+	for k := range ccmap.NumCounters {
+		if windowed && k.Sampled() {
+			types = append(types, recentType(k, weight))
+		}
+	}
+	return types
 }
 
 // weightSuffix ends the name of the weights if their kind is the name of another type.
@@ -64,29 +85,53 @@ func isTaken(kind string) bool {
 	for strings.HasSuffix(kind, weightSuffix) {
 		kind = strings.TrimSuffix(kind, weightSuffix)
 	}
-	return slices.ContainsFunc([]valueType{samplesType, activationsType, recentSamplesType, hitsType, siteHitsType},
-		func(t valueType) bool { return t.kind == kind })
+	return slices.Contains(takenKinds, kind)
 }
 
-// Indices of the values of our samples, as far as those are always there.
-const (
-	ourSamples = iota
-	ourWeight
-	ourActivations
-	ourRecentSamples // with ourRecentWeight, if there is a window
-	ourRecentWeight
-)
+// takenKinds are the names of the types beside the weight.
+var takenKinds = func() []string {
+	kinds := []string{hitsType.kind, siteHitsType.kind}
+	for k := range ccmap.NumCounters {
+		if k == ccmap.CounterTime {
+			continue
+		}
+		kinds = append(kinds, k.String())
+		if k.Sampled() {
+			kinds = append(kinds, recentPrefix+k.String())
+		}
+	}
+	return kinds
+}()
 
 // valueChoice says which value of a sample is which counter.
 type valueChoice struct {
-	samples, weight, activations int   // index; noValue where there is none
-	recentSamples, recentWeight  int   // of the window
-	hits, siteHits               int   // of points; no counters
-	scale                        int64 // by which weights are multiplied
-	unit                         ccmap.Unit
+	self, recent   counterColumns
+	hits, siteHits int   // of points; no counters
+	scale          int64 // by which weights are multiplied
+	unit           ccmap.Unit
 }
 
+// counterColumns are the indices of the values that are counters, noValue where there is none.
+type counterColumns [ccmap.NumCounters]int
+
 const noValue = -1
+
+var noColumns = func() (c counterColumns) {
+	for k := range c {
+		c[k] = noValue
+	}
+	return c
+}()
+
+// counters returns the counters of a sample.
+func (c *counterColumns) counters(values []int64) (counters ccmap.Counters) {
+	for k, at := range c {
+		if at != noValue {
+			*ccmap.Counter(k).Of(&counters) = values[at]
+		}
+	}
+	return counters
+}
 
 // nanoseconds of the units of time that profiles use.
 var nanoseconds = map[string]int64{
@@ -110,42 +155,80 @@ type valueTypes struct {
 // contentions and delay, and a heap profile inuse_objects and inuse_space.
 func (t valueTypes) choose(asked string) (valueChoice, error) {
 	v := valueChoice{
-		samples: noValue, activations: slices.Index(t.list, activationsType),
-		recentSamples: noValue, recentWeight: noValue,
+		self: t.counterColumns(), recent: noColumns,
 		hits: slices.Index(t.list, hitsType), siteHits: slices.Index(t.list, siteHitsType),
 		scale: 1,
 	}
-	var err error
-	if v.weight, err = t.weight(asked); err != nil || v.weight == noValue {
+	at, err := t.weight(asked)
+	if err != nil || at == noValue {
 		return v, err
 	}
-	for i := 0; i <= v.weight; i++ {
-		if t.list[i].unit == samplesType.unit {
-			v.samples = i
+	v.self[ccmap.CounterTime] = at
+	weight := t.list[at]
+	switch {
+	case !t.inOrder():
+		v.self[ccmap.CounterSamples] = t.countBefore(at)
+		if scale := nanoseconds[weight.unit]; scale != 0 {
+			v.scale, weight.unit = scale, ccmap.Nanoseconds
 		}
-	}
-	weight := t.list[v.weight]
-	if scale := nanoseconds[weight.unit]; scale != 0 && !t.inOrder() {
-		v.scale, weight.unit = scale, ccmap.Nanoseconds
-	}
-	if t.inOrder() && v.weight == ourWeight {
+	case at == int(ccmap.CounterTime):
 		weight.kind = kindOf(weight.kind)
+		v.recent = t.recentColumns()
 	}
-	if v.unit, err = newUnit(strings.Clone(weight.kind), strings.Clone(firstNonEmpty(weight.unit, samplesType.unit))); err != nil {
+	if v.unit, err = newUnit(strings.Clone(weight.kind), strings.Clone(firstNonEmpty(weight.unit, countUnit))); err != nil {
 		return v, fmt.Errorf("sample type: %w", err)
-	}
-	if t.inOrder() {
-		v.samples, v.activations = ourSamples, ourActivations
-		if len(t.list) > ourRecentWeight && t.list[ourRecentSamples] == recentSamplesType && v.weight == ourWeight {
-			v.recentSamples, v.recentWeight = ourRecentSamples, ourRecentWeight
-		}
 	}
 	return v, nil
 }
 
 // inOrder reports whether the types are those that we write.
 func (t valueTypes) inOrder() bool {
-	return t.ours && len(t.list) > ourActivations && t.list[ourSamples] == samplesType && t.list[ourActivations] == activationsType
+	return t.ours && t.has(ccmap.CounterSamples) && t.has(ccmap.CounterActivations)
+}
+
+// has reports whether a counter that is not the weight is where we write it.
+func (t valueTypes) has(k ccmap.Counter) bool {
+	return int(k) < len(t.list) && t.list[k] == typeOf(k, ccmap.CPUTime)
+}
+
+// counterColumns finds the counters that do not depend on the weight.
+func (t valueTypes) counterColumns() counterColumns {
+	columns := noColumns
+	for k := range columns {
+		switch k := ccmap.Counter(k); {
+		case k == ccmap.CounterTime:
+		case t.inOrder() && t.has(k):
+			columns[k] = int(k)
+		case !k.Sampled():
+			columns[k] = slices.Index(t.list, typeOf(k, ccmap.CPUTime))
+		}
+	}
+	return columns
+}
+
+// recentColumns finds the counters of the window, which lie side by side after the others.
+func (t valueTypes) recentColumns() counterColumns {
+	const others = int(ccmap.CounterActivations) + 1 // at least
+	columns := noColumns
+	at := slices.Index(t.list[others:], recentType(ccmap.CounterSamples, ccmap.CPUTime))
+	if at == noValue {
+		return columns
+	}
+	at += others
+	for k := range columns {
+		if ccmap.Counter(k).Sampled() && at < len(t.list) {
+			columns[k] = at
+			at++
+		}
+	}
+	return columns
+}
+
+// countBefore returns the index of the last type of counts that is not after another.
+func (t valueTypes) countBefore(at int) int {
+	for ; at >= 0 && t.list[at].unit != countUnit; at-- {
+	}
+	return at
 }
 
 // weight returns the index of the type that becomes the weight.
@@ -158,7 +241,7 @@ func (t valueTypes) weight(asked string) (int, error) {
 		}
 		return i, nil
 	case t.inOrder():
-		return ourWeight, nil
+		return int(ccmap.CounterTime), nil
 	}
 	if i := t.index(t.byDefault); i != noValue {
 		return i, nil
@@ -184,16 +267,15 @@ func noSampleType(asked string, kinds []string) error {
 	return fmt.Errorf("%w %q: it has %q", ErrSampleType, asked, kinds)
 }
 
-// counters returns what the values of a sample count, and what of it is recent.
+// counters returns the counters of a sample, and those of the window.
 func (v *valueChoice) counters(values []int64) (self, recent ccmap.Counters, err error) {
-	weight := valueAt(values, v.weight)
+	self, recent = v.self.counters(values), v.recent.counters(values)
 	if v.scale > 1 {
-		if weight *= v.scale; weight/v.scale != valueAt(values, v.weight) {
+		weight := self.Time
+		if self.Time *= v.scale; self.Time/v.scale != weight {
 			return self, recent, errors.New("more than 2⁶³-1 ns")
 		}
 	}
-	self = ccmap.Counters{Samples: valueAt(values, v.samples), Time: weight, Activations: valueAt(values, v.activations)}
-	recent = ccmap.Counters{Samples: valueAt(values, v.recentSamples), Time: valueAt(values, v.recentWeight)}
 	return self, recent, nil
 }
 

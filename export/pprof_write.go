@@ -79,11 +79,8 @@ func newPprofBuilder(w *bufio.Writer, c *canonical, comments []string) *pprofBui
 	meta := c.snapshot.Meta()
 	p := &pprofBuilder{
 		Profile: &profile.Profile{
-			SampleType: []*profile.ValueType{
-				samplesType.proto(), weightType(meta.Unit).proto(), activationsType.proto(),
-			},
 			DefaultSampleType: columnOf(meta.Unit.Kind()),
-			PeriodType:        weightType(ccmap.CPUTime).proto(),
+			PeriodType:        typeOf(ccmap.CounterTime, ccmap.CPUTime).proto(),
 			TimeNanos:         unixNanos(meta.Start),
 			DurationNanos:     int64(meta.Duration),
 			Comments:          comments,
@@ -93,11 +90,12 @@ func newPprofBuilder(w *bufio.Writer, c *canonical, comments []string) *pprofBui
 		mappings: make(map[string]*profile.Mapping),
 		spots:    make(map[spotKey]*codeSpot),
 	}
-	if c.recent != nil {
-		p.SampleType = append(p.SampleType, recentSamplesType.proto(), recentWeightType(meta.Unit).proto())
-	}
+	types := typesOf(meta.Unit, c.recent != nil)
 	if len(c.points) > 0 {
-		p.SampleType = append(p.SampleType, hitsType.proto(), siteHitsType.proto())
+		types = append(types, hitsType, siteHitsType)
+	}
+	for _, t := range types {
+		p.SampleType = append(p.SampleType, t.proto())
 	}
 	p.values = make([]int64, len(p.SampleType))
 	if changes := meta.Interval; len(changes) > 0 {
@@ -172,11 +170,26 @@ func newFunction(id uint64, m ccmap.Method) *profile.Function {
 
 func (p *pprofBuilder) putSample(stack []frame, e entry) {
 	clear(p.values)
-	copy(p.values, []int64{e.Self.Samples, e.Self.Time, e.Self.Activations, e.recent.Samples, e.recent.Time})
+	p.putCounters(&e)
 	p.follow(stack)
 	p.locations = p.appendLocations(p.locations[:0])
 	slices.Reverse(p.locations)
 	p.encoder.putSample(p.locations, p.values, receiverLabels(nil, p.c.methods[stack[len(stack)-1].method]))
+}
+
+// putCounters sets the values in the order of typesOf.
+func (p *pprofBuilder) putCounters(e *entry) {
+	at := 0
+	for k := range ccmap.NumCounters {
+		p.values[at] = *k.Of(&e.Self)
+		at++
+	}
+	for k := range ccmap.NumCounters {
+		if p.c.recent != nil && k.Sampled() {
+			p.values[at] = *k.Of(&e.recent)
+			at++
+		}
+	}
 }
 
 // unknownLine is the line of an unknown position.

@@ -1,8 +1,10 @@
 package export
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/pprof/profile"
@@ -168,6 +170,34 @@ func TestForPGOWantsCPUTime(t *testing.T) {
 		_, err := ForPGO(m.Snapshot())
 		if refused != (err != nil) || refused && (!strings.Contains(err.Error(), u.String()) || !strings.Contains(err.Error(), "--sample-type")) {
 			t.Errorf("%v: %v", u, err)
+		}
+	}
+}
+
+// Every counter is scaled, bounded, written and read, alone and in the window.
+func TestEveryCounter(t *testing.T) {
+	t.Parallel()
+	for k := range ccmap.NumCounters {
+		var total ccmap.Counters
+		*k.Of(&total) = 3
+		if twice := newCounterScaler(Weight{2, 1}).scale(total); *k.Of(&twice) != 6 {
+			t.Errorf("%v: twice %+v is %+v", k, total, twice)
+		}
+		most := ccmap.Counters{}
+		*k.Of(&most) = math.MaxInt64
+		if addCounts(&most, total) == nil {
+			t.Errorf("%v overflows", k)
+		}
+		m := ccmap.New(ccmap.Options{Window: time.Minute})
+		leaf := m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "f"}))
+		m.Add(leaf, total)
+		if k.Sampled() {
+			m.AddRecent(leaf, total)
+		}
+		for _, f := range []Format{XML, JSON, Pprof} {
+			if diff := diffContent(m.Snapshot(), decode(t, encode(t, f, m.Snapshot()))); diff != "" {
+				t.Errorf("%v of %v (-want +got):\n%s", f, k, diff)
+			}
 		}
 	}
 }

@@ -71,19 +71,22 @@ func (s *scaler) scale(n int64) int64 {
 }
 
 // counterScaler scales counters of nodes.
-type counterScaler struct{ samples, time, activations scaler }
+type counterScaler [ccmap.NumCounters]scaler
 
 func newCounterScaler(w Weight) *counterScaler {
-	s := newScaler(w)
-	return &counterScaler{s, s, s}
+	s := new(counterScaler)
+	for k := range s {
+		s[k] = newScaler(w)
+	}
+	return s
 }
 
 func (s *counterScaler) scale(c ccmap.Counters) ccmap.Counters {
-	return ccmap.Counters{
-		Samples:     s.samples.scale(c.Samples),
-		Time:        s.time.scale(c.Time),
-		Activations: s.activations.scale(c.Activations),
+	for k := range ccmap.NumCounters {
+		n := k.Of(&c)
+		*n = s[k].scale(*n)
 	}
+	return c
 }
 
 // scaled returns a copy of a map with all that it counts times a weight. Its

@@ -132,19 +132,22 @@ const (
 	ByActivations
 )
 
-var weightNames = [...]string{ByTime: "time", BySamples: "samples", ByActivations: "activations"}
+// weights are the counters that the weights select.
+var weights = [...]ccmap.Counter{
+	ByTime: ccmap.CounterTime, BySamples: ccmap.CounterSamples, ByActivations: ccmap.CounterActivations,
+}
 
 // String returns "time", "samples" or "activations".
 func (w Weight) String() string {
-	if int(w) < len(weightNames) {
-		return weightNames[w]
+	if int(w) < len(weights) {
+		return weights[w].String()
 	}
 	return fmt.Sprintf("Weight(%d)", uint8(w))
 }
 
 // MarshalText returns the text of [Weight.String].
 func (w Weight) MarshalText() ([]byte, error) {
-	if int(w) >= len(weightNames) {
+	if int(w) >= len(weights) {
 		return nil, fmt.Errorf("encode weight: %v is not a weight", w)
 	}
 	return []byte(w.String()), nil
@@ -152,8 +155,8 @@ func (w Weight) MarshalText() ([]byte, error) {
 
 // UnmarshalText accepts the output of [Weight.MarshalText].
 func (w *Weight) UnmarshalText(text []byte) error {
-	for i, name := range weightNames {
-		if name == string(text) {
+	for i, counter := range weights {
+		if counter.String() == string(text) {
 			*w = Weight(i)
 			return nil
 		}
@@ -162,28 +165,20 @@ func (w *Weight) UnmarshalText(text []byte) error {
 }
 
 // of returns the value that w selects. Counters are never negative.
-func (w Weight) of(c ccmap.Counters) uint64 {
-	switch w {
-	case BySamples:
-		return uint64(c.Samples)
-	case ByActivations:
-		return uint64(c.Activations)
-	}
-	return uint64(c.Time)
-}
+func (w Weight) of(c ccmap.Counters) uint64 { return uint64(*weights[w].Of(&c)) }
 
 // observations returns the number of samples or calls that make up the value that w
 // selects. It is 0 for weight without samples, which foreign formats may hold.
 func (w Weight) observations(c ccmap.Counters) uint64 {
-	if w == ByActivations {
-		return uint64(c.Activations)
+	if w.inclusive() {
+		return uint64(c.Samples)
 	}
-	return uint64(c.Samples)
+	return w.of(c)
 }
 
 // inclusive reports whether a node's value includes its descendants' values. A call
 // counts only for the paths that end at it.
-func (w Weight) inclusive() bool { return w != ByActivations }
+func (w Weight) inclusive() bool { return weights[w].Sampled() }
 
 // DefaultTau is the τ of hot-edge coverage of Zhuang et al. (PLDI 2006).
 const DefaultTau = 0.1
@@ -228,7 +223,7 @@ func (o Options) checked() (Options, error) {
 	if !(o.Tolerance >= 0 && o.Tolerance <= 100) {
 		return o, fmt.Errorf("tolerance is %v: choose one from 0 to 100 points", o.Tolerance)
 	}
-	if int(o.Weight) >= len(weightNames) {
+	if int(o.Weight) >= len(weights) {
 		return o, fmt.Errorf("%v is not a weight", o.Weight)
 	}
 	return o, nil

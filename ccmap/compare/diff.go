@@ -85,7 +85,7 @@ func (o DiffOptions) checked() (DiffOptions, error) {
 	switch {
 	case o.Weight == ByActivations:
 		return o, fmt.Errorf("weight is %v: %w", o.Weight, errCalls)
-	case int(o.Weight) >= len(weightNames):
+	case int(o.Weight) >= len(weights):
 		return o, fmt.Errorf("%v is not a weight", o.Weight)
 	case !(o.Level > 0 && o.Level < 1):
 		return o, fmt.Errorf("level is %v: choose one over 0 and under 1", o.Level)

@@ -263,9 +263,7 @@ func (s side) compare(o side) int {
 	}
 	order := cmp.Or(
 		cmp.Compare(s.effect, o.effect),
-		cmp.Compare(s.Total().Samples, o.Total().Samples),
-		cmp.Compare(s.Total().Time, o.Total().Time),
-		cmp.Compare(s.Total().Activations, o.Total().Activations),
+		s.Total().Compare(o.Total()),
 		cmp.Compare(s.Len(), o.Len()),
 	)
 	for n := range s.Nodes() {
@@ -277,9 +275,7 @@ func (s side) compare(o side) int {
 			cmp.Compare(n.Parent, m.Parent),
 			cmp.Compare(n.Offset, m.Offset),
 			compareMethods(s.method(n.Method), o.method(m.Method)),
-			cmp.Compare(n.Self.Samples, m.Self.Samples),
-			cmp.Compare(n.Self.Time, m.Self.Time),
-			cmp.Compare(n.Self.Activations, m.Self.Activations),
+			n.Self.Compare(m.Self),
 		)
 	}
 	return order
