@@ -1,6 +1,6 @@
 // Command attachbench measures what attaching costs a target and how far its
 // profile agrees with the target's own, and prints the figures in the format of
-// Go benchmarks, for benchstat and BENCHMARKS.md.
+// Go benchmarks, for benchstat and docs/benchmarks.md.
 //
 //	go run ./scripts/attachbench -ccmapd ./ccmapd
 //

@@ -1,6 +1,6 @@
 // Command mergebench measures ccmapd merge against go tool pprof -proto over the
 // same profiles, in turns, and prints the figures in the format of Go
-// benchmarks, for benchstat and BENCHMARKS.md.
+// benchmarks, for benchstat and docs/benchmarks.md.
 //
 //	go build ./cmd/ccmapd && go run ./scripts/mergebench -ccmapd ./ccmapd
 //

@@ -1,6 +1,6 @@
 // Command wasmbench measures what sampling WebAssembly guests from inside costs
 // them, and prints the figures in the format of Go benchmarks, for benchstat and
-// BENCHMARKS.md; behind them a table of the medians.
+// docs/benchmarks.md; then a table of the medians.
 //
 //	go run ./scripts/wasmbench
 //	go run ./scripts/wasmbench -quick                        30 s
