@@ -9,8 +9,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// BenchmarkSafepoint is what a safe point costs a thread that is not marked,
-// beside a loop without one.
+// BenchmarkSafepoint times a safe point of an unmarked thread, and a loop without one.
 func BenchmarkSafepoint(b *testing.B) {
 	g := attachDeep(newManual(0, managed.Burst{}), 1)
 	b.Run("poll=none", func(b *testing.B) {
@@ -36,8 +35,8 @@ func BenchmarkSafepoint(b *testing.B) {
 	})
 }
 
-// BenchmarkSample is what a mark costs a thread, with so many new activations on a
-// stack of depth 100, and what taking a sample off the queue costs with it.
+// BenchmarkSample times a mark of a thread, for numbers of new activations on a stack of
+// depth 100, and taking the sample off the queue.
 func BenchmarkSample(b *testing.B) {
 	for _, fresh := range []int{0, 1, 10, 100} {
 		b.Run(fmt.Sprintf("fresh=%d", fresh), func(b *testing.B) {
@@ -69,7 +68,7 @@ type nothing struct{}
 func (nothing) Mark()      {}
 func (nothing) WantCalls() {}
 
-// BenchmarkMark is what a tick costs the marker.
+// BenchmarkMark times a tick of the marker.
 func BenchmarkMark(b *testing.B) {
 	for _, hooks := range []bool{false, true} {
 		for _, threads := range []int{1, 100, 10_000} {
@@ -95,7 +94,7 @@ func BenchmarkMark(b *testing.B) {
 	}
 }
 
-// BenchmarkAttach is the life of a thread that takes so many samples.
+// BenchmarkAttach times the life of a thread, for numbers of samples.
 func BenchmarkAttach(b *testing.B) {
 	for _, samples := range []int{0, 1} {
 		b.Run(fmt.Sprintf("samples=%d", samples), func(b *testing.B) {
@@ -116,7 +115,7 @@ func BenchmarkAttach(b *testing.B) {
 	}
 }
 
-// BenchmarkPark is what leaving the VM's code and coming back costs.
+// BenchmarkPark times leaving the VM's code and coming back.
 func BenchmarkPark(b *testing.B) {
 	g := attachDeep(newManual(0, managed.Burst{}), 1)
 	for b.Loop() {

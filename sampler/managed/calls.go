@@ -9,29 +9,29 @@ import (
 )
 
 const (
-	burstCalls  = 32      // caught in one burst
-	hitFrames   = 9       // of a caught call: what it reaches, the call site and seven callers
-	longestWait = 1 << 62 // ns, for a burst: 146 years
+	burstCalls   = 32      // caught in one burst
+	caughtFrames = 9       // of a caught call: the target, the call site and seven callers
+	longestWait  = 1 << 62 // ns, for a burst: 146 years
 )
 
-// callBursts says when calls are caught: 32 in a row, by whichever threads make
-// them, at random moments (the waits in between are of exponential distribution).
+// callBursts decides when calls are caught: 32 in a row, from any threads, at random
+// moments. The waits in between have an exponential distribution.
 //
-//	left  calls still to be caught; signals.wanted is set while there are any
-//	next  ns of timekeeper.elapsed at which the next burst begins; 0: to be drawn
-//	      once the last one is over. Under Profiler.marking
+//	left  calls still to be caught; signals.wanted is set until it is 0
+//	next  start of the next burst, in ns of timekeeper.elapsed; 0: drawn
+//	      after the present burst. Under Profiler.marking
 type callBursts struct {
 	left atomic.Int32
 	next int64
 }
 
-// draw chooses when the next burst begins.
+// draw chooses the start of the next burst.
 func (c *callBursts) draw(now int64, budget float64) {
 	wait := burstCalls / budget * float64(time.Second) * rand.ExpFloat64()
 	c.next = now + int64(min(max(wait, 1), longestWait))
 }
 
-// due reports whether a burst begins now. None is on.
+// due reports whether a burst begins now. There must be no burst now.
 func (c *callBursts) due(now int64, budget float64) bool {
 	if c.next == 0 {
 		c.draw(now, budget)
@@ -54,10 +54,10 @@ func (p *Profiler) wantCalls() bool {
 	return true
 }
 
-// Called tells of one call that is about to be made and what it reaches: the
-// method of the receiver's exact type, a wrapper included where the VM has those.
-// The innermost frame that w shows is the caller at its call. It is to be called
-// while [Thread.CallsWanted]; it reports whether more calls are wanted.
+// Called reports a call that the VM will make now, and its target: the method of the
+// receiver's exact type, or the VM's wrapper of it. The innermost frame that w shows is
+// the caller at its call. Call it while [Thread.CallsWanted]; it reports whether more
+// calls are wanted.
 func (t *Thread) Called(target ccmap.MethodID, w Walker) (more bool) {
 	p := t.profiler
 	if t.walking || t.off || !p.wanted.Load() {

@@ -8,7 +8,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// A burst is of 32 calls, whichever threads make them; then none is wanted.
+// A burst catches 32 calls, from any threads. Then none is wanted.
 func TestCalled(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -32,7 +32,7 @@ func TestCalled(t *testing.T) {
 	deep.Detach()
 	flat.Detach()
 	for _, s := range drain(p) {
-		frames, cut := 9, true // what is reached, the call and seven callers
+		frames, cut := 9, true // target, call and seven callers
 		if s.Thread == flat.ID() {
 			frames, cut = 2, false
 		}
@@ -45,7 +45,7 @@ func TestCalled(t *testing.T) {
 	}
 }
 
-// Calls caught keep to their budget, on average.
+// Caught calls keep to their budget, on average.
 func TestHitBudget(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})

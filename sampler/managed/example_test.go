@@ -58,7 +58,7 @@ func (m *machine) run() {
 	m.thread = m.profiler.Attach(managed.ThreadOptions{})
 	defer m.thread.Detach()
 	for m.call(0); len(m.stack) > 0; m.executed++ {
-		if m.executed%10 == 0 { // here a marker would go by time; a VM may do without
+		if m.executed%10 == 0 { // a marker would go by time here
 			m.profiler.Mark(10 * time.Nanosecond)
 		}
 		m.execute()
@@ -82,7 +82,7 @@ func (m *machine) execute() {
 		if m.stack = m.stack[:len(m.stack)-1]; len(m.stack) == 0 {
 			return
 		}
-		f = &m.stack[len(m.stack)-1] // it goes on behind its call
+		f = &m.stack[len(m.stack)-1] // it goes on after its call
 	}
 	f.pc++
 }
@@ -100,9 +100,9 @@ func newMachine(p *managed.Profiler) *machine {
 	}}
 }
 
-// A small interpreter embeds the SDK: a slot in each frame, a walker, safe points.
-// This one marks its threads by instructions executed, so that the result is the
-// same each time; without Interval there would be a mark every 10 ms.
+// A small interpreter embeds the SDK: a slot in each frame, a walker, safe points. This
+// one marks its threads by executed instructions, so that the result is always the same.
+// Without Interval there would be a mark every 10 ms.
 func Example() {
 	profiler := managed.New(managed.Options{Interval: -1})
 	session, err := manager.Start(context.Background(), manager.Config{Source: profiler})
@@ -128,8 +128,8 @@ func Example() {
 	// square  in  44 samples,  44 on top, 20 activations seen
 }
 
-// A VM with dynamic calls tells which method each one reached, while a burst is
-// on: the receiver's exact type, which samples do not show.
+// A VM with dynamic calls reports the target of each call during a burst: the receiver's
+// exact type, which samples do not show.
 func ExampleThread_Called() {
 	profiler := managed.New(managed.Options{Interval: -1})
 	names := profiler.Sink().Names

@@ -2,24 +2,26 @@ package managed
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// sweepEvery is how often the marker publishes for threads that are at rest.
+// sweepEvery is the time between two publications for threads at rest.
 const sweepEvery = 250 * time.Millisecond
 
-// lateAfter is after how many intervals a mark is late.
+// lateAfter is the number of intervals after which a mark is late.
 const lateAfter = 1.5
 
-// Run is the marker: it marks all threads once an interval, until the context is
-// done or [Profiler.Finish] is called, and then publishes what the threads have
-// taken and ends sampling for good. Threads go on, at no cost.
+// Run is the marker: it marks all threads once an interval, until the context is done or
+// [Profiler.Finish] is called. Then it publishes all samples and ends sampling for good.
+// Threads go on, at no cost.
 //
-// Where a goroutine of the VM does not yield, the marker needs a processor of its
-// own (GOMAXPROCS 2) to be in time. It returns no error.
+// If a goroutine of the VM does not yield, the marker needs a processor of its own
+// (GOMAXPROCS 2) to be in time. Run returns no error.
 func (p *Profiler) Run(ctx context.Context) (sampler.Ending, error) {
 	defer p.end()
 	m := marker{profiler: p, last: time.Now(), cpu: processTime()}
@@ -48,11 +50,11 @@ func (p *Profiler) Run(ctx context.Context) (sampler.Ending, error) {
 type marker struct {
 	profiler *Profiler
 	timer    *time.Timer
-	last     time.Time     // tick, or the beginning
+	last     time.Time     // last tick, or the beginning
 	cpu      time.Duration // of this process, at the last tick
 }
 
-// schedule sets the timer for the next tick by the interval in force.
+// schedule sets the timer for the next tick, by the present interval.
 func (m *marker) schedule() {
 	p := m.profiler
 	if p.manual {
@@ -77,15 +79,14 @@ func (m *marker) tick() {
 	m.schedule()
 }
 
-// Mark marks all threads: each takes a sample at its next safe point. The samples
-// stand for the time given, which may be by any clock and is 0 if negative. The
-// marker does so by itself; this is for a VM without one ([Options].Interval
-// negative).
+// Mark marks all threads: each takes a sample at its next safe point. The samples stand
+// for the time d, by any clock; a negative d is 0. The marker calls it by itself. A VM
+// without a marker ([Options].Interval negative) calls Mark.
 func (p *Profiler) Mark(d time.Duration) {
 	p.mark(func() { p.time.pass(max(d, 0)) })
 }
 
-// mark marks all threads for the time that is passed.
+// mark marks all threads for the time that pass adds.
 func (p *Profiler) mark(pass func()) {
 	p.marking.Lock()
 	defer p.marking.Unlock()
@@ -98,7 +99,7 @@ func (p *Profiler) mark(pass func()) {
 	p.callHooks(p.wantCalls())
 }
 
-// callHooks tells the hooks of a mark, and of a burst of calls if one begins.
+// callHooks reports a mark to the hooks, and a burst of calls if one begins.
 func (p *Profiler) callHooks(calls bool) {
 	p.told = p.hooked.appendTo(p.told[:0])
 	for _, s := range p.told {
@@ -107,7 +108,7 @@ func (p *Profiler) callHooks(calls bool) {
 	clear(p.told)
 }
 
-// callHook calls one hook. One that panics has its thread switched off.
+// callHook calls a hook. If it panics, its thread is switched off.
 func (p *Profiler) callHook(s *seat, calls bool) {
 	t := s.thread.Value()
 	if t == nil { // garbage
@@ -125,7 +126,7 @@ func (p *Profiler) callHook(s *seat, calls bool) {
 	}
 }
 
-// sweep publishes for threads at rest, and counts those that are overdue.
+// sweep publishes for threads at rest, and counts the overdue ones.
 func (p *Profiler) sweep(now time.Time) {
 	epoch, overdue := p.epoch.Load(), int64(0)
 	look := func(s *seat) {
@@ -139,8 +140,8 @@ func (p *Profiler) sweep(now time.Time) {
 	p.counts.unsafe.Store(overdue)
 }
 
-// end refuses samples from now on and publishes those before. A thread is either
-// in time with its push, or refused: both happen under the lock of its seat.
+// end refuses samples from now on and publishes the earlier ones. A thread's push is
+// either in time or refused: both happen under the lock of its seat.
 func (p *Profiler) end() {
 	p.marking.Lock()
 	p.ended.Store(true)
@@ -148,4 +149,55 @@ func (p *Profiler) end() {
 	p.marking.Unlock()
 	p.plain.each((*seat).giveUpRing)
 	p.hooked.each((*seat).giveUpRing)
+}
+
+// change is the last change of the interval.
+//
+//	wake  has a token if the marker must look
+//	rest  under mu
+type change struct {
+	wake chan struct{} // capacity 1
+
+	mu   sync.Mutex
+	at   time.Time     // time of the request; zero: done
+	last time.Duration // duration of the last change
+}
+
+func (c *change) ask() {
+	c.mu.Lock()
+	if c.at.IsZero() {
+		c.at = time.Now()
+	}
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// done notes that the marker uses the requested interval.
+func (c *change) done() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.at.IsZero() {
+		c.last, c.at = time.Since(c.at), time.Time{}
+	}
+}
+
+func (c *change) took() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// SetInterval changes the interval for all threads. The marker uses it from its last mark
+// on. It is limited to MinInterval and MaxInterval. The error wraps
+// [sampler.ErrUnsupported] if there is no marker.
+func (p *Profiler) SetInterval(d time.Duration) error {
+	if p.manual {
+		return fmt.Errorf("set interval: the VM marks its threads itself: %w", sampler.ErrUnsupported)
+	}
+	p.interval.Store(int64(clampInterval(d)))
+	p.change.ask()
+	return nil
 }

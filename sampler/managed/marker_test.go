@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start runs the marker, and returns how to end it.
+// start runs the marker, and returns a function that ends it.
 func start(t *testing.T, p *managed.Profiler) (stop func() sampler.Ending) {
 	ctx, cancel := context.WithCancel(context.Background())
 	endings := make(chan sampler.Ending, 1)
@@ -45,8 +45,8 @@ func sampleOnce(p *managed.Profiler, g *modelThread) {
 	}
 }
 
-// Every sample that was taken is published when Run returns, also of a thread that
-// sleeps. Then threads go on and are not sampled.
+// Every sample is published when Run returns, also samples of a sleeping thread. Then
+// threads go on without samples.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	p := managed.New(managed.Options{Interval: time.Millisecond})
@@ -91,7 +91,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// What a thread has pushed and not published becomes visible while it sleeps.
+// Pushed, unpublished samples of a thread become visible while it sleeps.
 func TestSweepPublishes(t *testing.T) {
 	t.Parallel()
 	p := managed.New(managed.Options{Interval: time.Millisecond})
@@ -105,7 +105,7 @@ func TestSweepPublishes(t *testing.T) {
 	runtime.KeepAlive(g) // or the garbage collector would have published
 }
 
-// A thread that runs and reaches no safe point is counted, until it parks.
+// A running thread that reaches no safe point is counted, until it parks.
 func TestUnsafe(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -125,7 +125,7 @@ func TestUnsafe(t *testing.T) {
 	}
 }
 
-// hook counts what it is told.
+// hook counts its calls.
 type hook struct {
 	marks, calls atomic.Int64
 	onMark       func()
@@ -156,7 +156,7 @@ func TestHooks(t *testing.T) {
 	if counted.marks.Load() != 3 || broken.marks.Load() != 1 || last.marks.Load() != 1 {
 		t.Errorf("marks: %d, %d, %d", counted.marks.Load(), broken.marks.Load(), last.marks.Load())
 	}
-	if counted.calls.Load() != 1 { // the burst that began is still on
+	if counted.calls.Load() != 1 { // the burst has not ended
 		t.Errorf("told of %d bursts", counted.calls.Load())
 	}
 	if s := p.Stats(); s.Threads != 1 || s.Panicked != 1 || s.Bursts != 1 || s.Marks != 3 {
@@ -164,7 +164,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// A hook that holds its thread does not keep either from being collected.
+// A hook that holds its thread does not keep it, or itself, from being collected.
 func TestHookIsCollected(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -180,8 +180,8 @@ func TestHookIsCollected(t *testing.T) {
 	p.Mark(time.Millisecond)
 }
 
-// The tuner's interval reaches all threads at once: here all samples repeat, so
-// that it becomes longer.
+// The tuner's interval reaches all threads at once. Here all samples repeat, so it
+// becomes longer.
 func TestTuning(t *testing.T) {
 	t.Parallel()
 	p := managed.New(managed.Options{Interval: time.Millisecond})
@@ -227,8 +227,8 @@ func TestSetInterval(t *testing.T) {
 	}
 }
 
-// Threads come and go, sample and sleep, are parked, detached by others and
-// forgotten, while the marker marks as fast as it can, and what comes out adds up.
+// Threads come and go, sample and sleep, are parked, detached by others and forgotten,
+// while the marker marks as fast as it can. The totals are right.
 func TestHammer(t *testing.T) {
 	t.Parallel()
 	rounds := 1000
@@ -306,7 +306,7 @@ func hammer(p *managed.Profiler, round int) {
 	}
 	switch round % 4 {
 	case 0: // forgotten
-	case 1: // another goroutine's doing, in the middle of its work
+	case 1: // by another goroutine, in the middle of its work
 		detached := make(chan struct{})
 		go func() { g.Detach(); close(detached) }()
 		for range 100 {

@@ -14,7 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// modelMethods are what a model's threads call.
+// modelMethods is the number of methods that a model's threads call.
 const modelMethods = 4
 
 func modelMethod(n int) ccmap.MethodID { return ccmap.FirstID + ccmap.MethodID(n%modelMethods) }
@@ -82,8 +82,7 @@ func element(site uint32, method ccmap.MethodID) string {
 	return fmt.Sprintf("/%d:%d", int32(site), method)
 }
 
-// contextsOf returns samples and activations by context; positions are those of
-// their method.
+// contextsOf returns samples and activations by context, with positions of their methods.
 func contextsOf(m *ccmap.Map) map[string]ccmap.Counters {
 	s := m.Snapshot()
 	paths := make([]string, s.Len())
@@ -102,21 +101,21 @@ func contextsOf(m *ccmap.Map) map[string]ccmap.Counters {
 	return all
 }
 
-// model is a VM that counts its calls, a profiler that samples it into one map,
-// and another map, of the whole stacks as the model knows them.
+// model is a VM that counts its calls, a profiler that samples it into one map, and
+// another map of the whole stacks that the model knows.
 type model struct {
 	profiler *managed.Profiler
 	sampled  *ccmap.Map
 	whole    *ccmap.Map
 	limit    int // frames of a sample
-	deepest  int // stack that there may be
+	deepest  int // greatest depth of a stack
 	threads  []*modelThread
 	calls    map[string]int64 // true ones, by context
 	seen     int64            // activations
 	taken    map[uint64][]taken
 }
 
-// taken is what the model knows of a sample, as to be delivered.
+// taken is the model's record of a sample, for its delivery.
 type taken struct {
 	frames []ccmap.Frame
 	fresh  int
@@ -153,7 +152,7 @@ func (m *model) call(t *modelThread, method ccmap.MethodID) {
 	m.calls[t.context()]++
 }
 
-// safepoint lets the thread reach one, and notes what was sampled there.
+// safepoint lets the thread reach a safe point, and notes the sample there.
 func (m *model) safepoint(t *modelThread) {
 	before := m.profiler.Stats()
 	t.Safepoint(t)
@@ -170,8 +169,8 @@ func (m *model) safepoint(t *modelThread) {
 	m.taken[s.Thread] = append(m.taken[s.Thread], taken{s.Frames, int(s.Fresh)})
 }
 
-// look marks activations as seen, and returns how many of the innermost n were
-// not.
+// look marks activations as seen, and returns the number of unseen ones among the
+// innermost n.
 func (m *model) look(t *modelThread, n int) int {
 	for i := range n {
 		a := t.calls[len(t.calls)-1-i]
@@ -184,8 +183,8 @@ func (m *model) look(t *modelThread, n int) int {
 	return n
 }
 
-// drain folds what was published, and holds each sample against the stack that
-// the thread had then.
+// drain folds the published samples, and compares each with the thread's stack at its
+// time.
 func (m *model) drain(t *rapid.T) {
 	m.profiler.Sink().Queue.Drain(func(s *ccmap.Sample) {
 		want := m.taken[s.Thread][0]
@@ -207,14 +206,13 @@ func (m *model) drain(t *rapid.T) {
 	})
 }
 
-// op is one thing that happens to one of the model's threads; n says how often, or
-// which method.
+// op is an event for one of the model's threads; n is a repetition count or a method.
 type op struct {
 	name      string
 	thread, n int
 }
 
-// ops are what can happen, by name.
+// ops are the possible events, by name.
 var ops = map[string]func(t *rapid.T, m *model, g *modelThread, n int){
 	"call":   func(_ *rapid.T, m *model, g *modelThread, n int) { m.call(g, modelMethod(n)) },
 	"return": func(_ *rapid.T, _ *model, g *modelThread, _ int) { g.ret() },
@@ -246,7 +244,7 @@ var ops = map[string]func(t *rapid.T, m *model, g *modelThread, n int){
 	"drain":  func(t *rapid.T, m *model, _ *modelThread, _ int) { m.drain(t) },
 }
 
-// often lists the names of ops as often as they are to happen.
+// often lists the names of ops, repeated by their frequency.
 var often = []string{
 	"call", "call", "call", "call", "return", "return", "return", "step", "recurse", "unwind",
 	"mark", "safepoint", "sample", "sample", "sample", "sample", "reattach", "park", "unpark", "unpark", "drain",
@@ -260,7 +258,7 @@ var drawOp = rapid.Custom(func(t *rapid.T) op {
 	}
 })
 
-// run lets things happen to some threads, and folds what was sampled.
+// run lets events happen to some threads, and folds the samples.
 func (m *model) run(t *rapid.T) {
 	for range rapid.IntRange(1, 6).Draw(t, "threads") {
 		m.attach()
@@ -276,7 +274,7 @@ func (m *model) run(t *rapid.T) {
 	m.finish(t)
 }
 
-// finish detaches all threads and folds what is left.
+// finish detaches all threads and folds the rest.
 func (m *model) finish(t *rapid.T) {
 	for _, g := range m.threads {
 		g.Detach()
@@ -284,8 +282,7 @@ func (m *model) finish(t *rapid.T) {
 	m.drain(t)
 }
 
-// check holds the sampled map against the one of whole stacks, and against all
-// calls.
+// check compares the sampled map with the map of whole stacks, and with all calls.
 func (m *model) check(t *rapid.T) {
 	if err := m.sampled.CheckValid(); err != nil {
 		t.Fatal(err)
@@ -317,8 +314,8 @@ func (m *model) checkCalls(t *rapid.T) {
 	}
 }
 
-// Partial samples fold to the map that whole ones would have made, whatever the
-// threads do, and whatever full rings drop.
+// Partial samples fold to the same map as whole ones, for any events and any drops by
+// full rings.
 func TestPartialSamplesFoldAsWholeOnes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -332,8 +329,8 @@ func TestPartialSamplesFoldAsWholeOnes(t *testing.T) {
 	})
 }
 
-// Stacks that a ring cannot hold are cut. What is cut off is not counted, before
-// it can be seen.
+// Stacks that a ring cannot hold are cut. Activations that are cut off are not counted
+// before a sample sees them.
 func TestCutStacks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

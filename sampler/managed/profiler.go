@@ -2,13 +2,15 @@ package managed
 
 import (
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/cpu"
-
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"golang.org/x/sys/cpu"
 )
 
 // Profiler samples the threads of one VM. It is a [sampler.Source].
@@ -29,7 +31,7 @@ type Profiler struct {
 	hitBudget float64
 	manual    bool   // there is no marker
 	maxFrames int    // of a sample
-	first     uint64 // id that no attachment has; those of earlier profilers are less
+	first     uint64 // greater than the ids of earlier profilers' attachments
 	logger    *slog.Logger
 	clock     sampler.Clock
 
@@ -44,22 +46,21 @@ type Profiler struct {
 	hooked seats
 
 	marking sync.Mutex
-	told    []*seat // those whose hooks are called; under marking
+	told    []*seat // seats whose hooks are called; under marking
 
 	interval atomic.Int64 // ns; 0 if manual
 	change   change       // of the interval
-	finished chan string  // capacity 1: why the VM has ended
+	finished chan string  // capacity 1: the reason why the VM has ended
 	ended    atomic.Bool  // no more samples
 }
 
-// signals is what threads look at.
+// signals are read by threads at every safe point.
 type signals struct {
-	epoch  atomic.Uint32 // how often threads have been marked, modulo 2³²
-	wanted atomic.Bool   // calls are to be caught
+	epoch  atomic.Uint32 // number of marks, modulo 2³²
+	wanted atomic.Bool   // calls are wanted
 }
 
-// maxFrames is how many frames a sample has at most: a walk that begins among so
-// many new activations costs some tens of µs.
+// maxFrames bounds a sample: a walk of as many new activations costs some tens of µs.
 const maxFrames = 2048
 
 // New returns a profiler for one VM.
@@ -87,11 +88,11 @@ func New(o Options) *Profiler {
 	return p
 }
 
-// Sink returns where the samples go, and the names of their methods.
+// Sink returns the destination of samples, and the names of their methods.
 func (p *Profiler) Sink() sampler.Sink { return p.sink }
 
-// Finish says that the VM has ended. Run then publishes what there is and returns
-// the reason with Exited set. Only the first reason counts.
+// Finish says that the VM has ended. Run then publishes the rest and returns the reason
+// with Exited set. Only the first reason counts.
 func (p *Profiler) Finish(reason string) {
 	select {
 	case p.finished <- reason:
@@ -99,14 +100,14 @@ func (p *Profiler) Finish(reason string) {
 	}
 }
 
-// counts is what threads count. All are since the start.
+// counts are totals since the start, added up by threads.
 type counts struct {
 	samples   atomic.Uint64
 	truncated atomic.Uint64
 	hits      atomic.Uint64
 	panicked  atomic.Uint64
 	abandoned atomic.Uint64
-	traffic   atomic.Int64 // room that the map's memory of threads may have needed for all samples
+	traffic   atomic.Int64 // frames for which the map may have needed last stacks, in all samples
 	bursts    atomic.Uint64
 	marks     atomic.Uint64
 	late      atomic.Uint64
@@ -137,3 +138,74 @@ func (p *Profiler) Stats() sampler.Stats {
 }
 
 var _ sampler.Source = (*Profiler)(nil)
+
+// Bounds of the sampling interval. Go's timers are accurate to a millisecond. If the
+// marker comes late, samples stand for more time and no time is lost.
+const (
+	MinInterval = 100 * time.Microsecond
+	MaxInterval = time.Hour
+)
+
+const (
+	defaultInterval  = 10 * time.Millisecond
+	defaultHitBudget = 250
+)
+
+// Options of a profiler. The zero value is useful.
+type Options struct {
+	// Sink receives the samples, and the names of their methods. [New] creates its fields
+	// that are nil; [Profiler.Sink] returns it.
+	Sink sampler.Sink
+
+	// Interval is the time between two marks, limited to MinInterval and MaxInterval;
+	// 0 is 10 ms. Negative: there is no marker, and [Profiler.Mark] marks. So a VM can
+	// sample by a clock of its own, such as executed instructions.
+	Interval time.Duration
+
+	// Burst takes several samples on a mark.
+	Burst Burst
+
+	// HitBudget is the number of calls a second that [Thread.Called] catches, in
+	// bursts of 32. 0, or not a number: 250; negative: none.
+	HitBudget float64
+
+	// Logger receives errors of a thread. Nil discards them.
+	Logger *slog.Logger
+}
+
+// Burst says how many samples a mark asks for, and how many safe points apart they are
+// (M. Arnold and D. Grove, "Collecting and Exploiting High-Accuracy Call Graph Profiles
+// in Virtual Machines", CGO 2005). Each sample has its part of the mark's weight. A burst
+// removes the bias of the first safe point after a mark. Without it, all time of a long
+// piece of code without safe points counts for the safe point after it. Samples 1 or
+// less: one sample. Stride less than 1 is 1.
+type Burst struct {
+	Samples int
+	Stride  int
+}
+
+// complete sets the fields that are zero.
+func (o *Options) complete() {
+	if o.Sink.Queue == nil {
+		o.Sink.Queue = queue.New(queue.Options{})
+	}
+	if o.Sink.Names == nil {
+		o.Sink.Names = ccmap.NewNames()
+	}
+	if o.Interval == 0 {
+		o.Interval = defaultInterval
+	}
+	if o.HitBudget == 0 || math.IsNaN(o.HitBudget) {
+		o.HitBudget = defaultHitBudget
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Burst.Samples = max(o.Burst.Samples, 1)
+	o.Burst.Stride = max(o.Burst.Stride, 1)
+}
+
+// clampInterval limits an interval to its bounds.
+func clampInterval(d time.Duration) time.Duration {
+	return min(max(d, MinInterval), MaxInterval)
+}

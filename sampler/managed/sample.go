@@ -1,9 +1,8 @@
 package managed
 
-// Sample is what [Thread.Safepoint] does once the thread is marked: it takes the
-// sample that is due, if any. A VM with a [Hook] calls it when its flag fires. It
-// reports whether a burst is on: whether to call it again at the next safe point,
-// mark or not.
+// Sample takes a due sample, if any. [Thread.Safepoint] calls it when the thread is
+// marked. A VM with a [Hook] calls it when its flag fires. It reports whether a burst
+// goes on: then the VM must call it again at the next safe point, with or without a mark.
 func (t *Thread) Sample(w Walker) (again bool) {
 	if t.walking { // the walker has run the VM's code
 		return false
@@ -23,12 +22,12 @@ func (t *Thread) Sample(w Walker) (again bool) {
 	if t.remaining == 0 {
 		return false
 	}
-	t.seen += 1 << 31 // which no epoch is before so many marks more
+	t.seen += 1 << 31 // no epoch equals this for 2³¹ marks
 	return true
 }
 
-// answer begins the burst that a mark asks for. One that is still on is given up,
-// and what it owes goes over to the new one.
+// answer begins the burst for a mark. An unfinished burst ends, and the new one takes
+// over its weight.
 func (t *Thread) answer(epoch uint32) {
 	p := t.profiler
 	t.marked = epoch
@@ -66,9 +65,9 @@ func (t *Thread) take(w Walker) {
 	t.stack.forget()
 }
 
-// walk calls the walker. It reports whether that has come to an end: a walker that
-// panics has its thread switched off, as what it says is not to be trusted any
-// more, and one that ends its goroutine (runtime.Goexit) goes on doing so.
+// walk calls the walker, and reports whether it returned. If a walker panics, its thread
+// is switched off, because its frames cannot be trusted. A walker that ends its goroutine
+// (runtime.Goexit) still ends it.
 func (t *Thread) walk(w Walker, visit func(Frame) bool) (ok bool) {
 	t.walking = true
 	defer func() {
@@ -86,13 +85,13 @@ func (t *Thread) walk(w Walker, visit func(Frame) bool) (ok bool) {
 	return true
 }
 
-// panicked counts a thread that is switched off.
+// panicked counts a switched-off thread.
 func (p *Profiler) panicked(thread uint64, cause any) {
 	p.counts.panicked.Add(1)
 	p.logger.Warn("thread no longer sampled", "thread", thread, "panic", cause)
 }
 
-// describe writes the sample that the walk has found.
+// describe writes the walk's sample.
 func (t *Thread) describe(weight int64, first bool) {
 	p := t.profiler
 	s := &t.sample
@@ -102,8 +101,8 @@ func (t *Thread) describe(weight int64, first bool) {
 	s.Early = !first || t.last != 0 && float64(s.Time-t.last) < onTime*float64(p.interval.Load())
 }
 
-// onTime is the part of the interval by which a sample comes after the last one,
-// at least, unless it is early. The rest is what safe points scatter.
+// onTime is the least part of the interval between two samples, unless the second is
+// early. The rest is the scatter of safe points.
 const onTime = 0.9
 
 // push pushes the sample into the thread's ring, unless the thread or the
@@ -126,7 +125,7 @@ func (t *Thread) push() bool {
 	return true
 }
 
-// pushed marks what the sample has seen, and counts the sample.
+// pushed marks the sample's activations, and counts the sample.
 func (t *Thread) pushed() {
 	t.stack.mark()
 	s, c := &t.sample, &t.profiler.counts
@@ -139,30 +138,30 @@ func (t *Thread) pushed() {
 		depth += int(s.Depth) - 1
 	}
 	t.deepest = max(t.deepest, depth)
-	t.traffic = c.traffic.Add(memoRoom(t.deepest))
+	t.traffic = c.traffic.Add(lastStackRoom(t.deepest))
 	c.samples.Add(1)
 	if s.Truncated {
 		c.truncated.Add(1)
 	}
 }
 
-// A map remembers the stacks of the threads that were sampled last, and cannot
-// complete a partial sample of another one (ccmap/laststack.go): it is an orphan. So a
+// A map remembers the last stacks of recently sampled threads. It cannot complete a
+// partial sample of another thread (ccmap/laststack.go), which is then an orphan. So a
 // thread walks to its outermost frame
 //
-//   - when so many samples of others came in between that a map without a bound of
-//     its own may have forgotten it;
-//   - for maps with less memory: at each sample in wholeEvery, anyway.
+//   - when other threads took so many samples in between that a map with the default
+//     bound may have forgotten it;
+//   - for maps with less memory: once in wholeEvery samples.
 const (
-	memoFrames = 1 << 20 / 4 * 3 // of the frames that a map has room for, what one may count on
-	memoLeast  = 64              // frames of room that the bound on threads comes to for each
-	wholeEvery = 128
+	lastStackFrames = 1 << 20 / 4 * 3 // frames of last stacks that a map is certain to remember
+	lastStackLeast  = 64              // frames for each thread, from the bound on threads
+	wholeEvery      = 128
 )
 
-// memoRoom is for how many frames a map has room for a thread's stack.
-func memoRoom(deepest int) int64 { return int64(max(memoLeast, deepest+deepest/4)) }
+// lastStackRoom is the number of frames that a map reserves for a thread's stack.
+func lastStackRoom(deepest int) int64 { return int64(max(lastStackLeast, deepest+deepest/4)) }
 
 // forgotten reports whether the map may not remember the thread's last stack.
 func (t *Thread) forgotten() bool {
-	return t.partial >= wholeEvery || t.profiler.counts.traffic.Load()-t.traffic > memoFrames
+	return t.partial >= wholeEvery || t.profiler.counts.traffic.Load()-t.traffic > lastStackFrames
 }

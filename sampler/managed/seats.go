@@ -9,22 +9,21 @@ import (
 	"github.com/ccmapd/ccmapd/queue"
 )
 
-// seat is what the profiler holds of an attached thread. It does not hold the
-// [Thread] itself, so that a thread which its VM has forgotten is collected, and
-// its ring goes on to another.
+// seat is the profiler's part of an attached thread. It does not hold the [Thread]
+// itself, so that a forgotten thread is collected, and its ring goes on to another.
 //
 //	among, thread      written once
 //	ring, left         under mu, which the thread takes to push and the marker to
-//	                   publish what a thread at rest has not
-//	unpublished        set by the thread under mu, cleared by who publishes
+//	                   publish for a thread at rest
+//	unpublished        set by the thread under mu, cleared when publishing
 //	parked, reached    written by the thread, read by the marker
 //	sweep              the marker's own
 //	index              under the lock of the seats that it is among
 //
-// No code but this package's runs while a lock is held.
+// Only this package's code runs while a lock is held.
 type seat struct {
 	among  *seats
-	thread weak.Pointer[Thread] // that has a hook
+	thread weak.Pointer[Thread] // if it has a hook
 
 	mu   sync.Mutex
 	ring *queue.Ring // nil before the first sample and after the last one
@@ -32,18 +31,18 @@ type seat struct {
 
 	unpublished atomic.Bool
 	parked      atomic.Bool
-	reached     atomic.Uint32 // epoch at the last safe point that was marked
+	reached     atomic.Uint32 // epoch at the last marked safe point
 	sweep       lastSweep
 	index       int
 }
 
-// lastSweep is what the marker saw of a thread when it last looked.
+// lastSweep is the marker's last look at a thread.
 type lastSweep struct {
 	reached uint32
-	since   time.Time // that the thread has reached no safe point, at most; zero: none is due
+	since   time.Time // last known safe point, at the earliest; zero: none is due
 }
 
-// publish makes what the thread has pushed visible to the queue's consumer.
+// publish makes the thread's pushed samples visible to the queue's consumer.
 func (s *seat) publish() {
 	if !s.unpublished.Load() {
 		return
@@ -56,8 +55,8 @@ func (s *seat) publish() {
 	}
 }
 
-// leave publishes, gives the ring up and takes the seat away. It reports whether
-// the thread was there.
+// leave publishes, gives up the ring and removes the seat. It reports whether the thread
+// was still attached.
 func (s *seat) leave() bool {
 	s.mu.Lock()
 	was := s.left
@@ -70,7 +69,7 @@ func (s *seat) leave() bool {
 	return !was
 }
 
-// giveUpRing is leave for a thread that stays and is sampled no more.
+// giveUpRing is leave for a thread that stays and is no longer sampled.
 func (s *seat) giveUpRing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +84,8 @@ func (s *seat) closeRing() {
 	}
 }
 
-// overdue reports whether the thread runs, is marked, and was seen in that state
-// so long ago, without having reached a safe point since.
+// overdue reports whether the thread runs, is marked, and has reached no safe point since
+// the marker saw that overdueAfter ago.
 func (s *seat) overdue(epoch uint32, now time.Time) bool {
 	reached := s.reached.Load()
 	switch {
@@ -100,11 +99,10 @@ func (s *seat) overdue(epoch uint32, now time.Time) bool {
 	return now.Sub(s.sweep.since) >= overdueAfter
 }
 
-// overdueAfter is after which time a thread without a safe point is counted in
-// Stats.Unsafe.
+// overdueAfter is the time after which Stats.Unsafe counts a thread without a safe point.
 const overdueAfter = time.Second
 
-// seats are those of attached threads: those with a hook, or those without.
+// seats belong to the attached threads with a hook, or to those without.
 type seats struct {
 	mu  sync.Mutex
 	all []*seat // in no order
@@ -117,7 +115,7 @@ func (ss *seats) add(s *seat) {
 	ss.all = append(ss.all, s)
 }
 
-// remove takes out a seat that is there.
+// remove takes out an existing seat.
 func (ss *seats) remove(s *seat) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

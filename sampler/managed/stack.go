@@ -1,27 +1,31 @@
 package managed
 
-import "github.com/ccmapd/ccmapd/ccmap"
+import (
+	"sync/atomic"
 
-// stack is what a walk has seen: the frames down to the first one that an earlier
-// sample of this attachment has left with its depth, or all of them.
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// stack is the result of a walk: the frames down to the first frame with a depth from an
+// earlier sample of this attachment, or all frames.
 type stack struct {
-	first, id uint64 // of attachments: the profiler's first one, and this one
+	first, id uint64 // ids of attachments: the profiler's first one, and this one
 	serial    uint32 // of this one, in marks
 	limit     int    // of frames
 	whole     bool   // go on to the outermost frame
 
 	frames []ccmap.Frame // innermost first
 	marks  []*Mark       // of the frames; nil: no slot
-	fresh  int           // how many of the innermost frames are new
-	old    bool          // a frame was found that is not
+	fresh  int           // number of innermost frames that are new
+	old    bool          // a frame was found that is not new
 	slots  bool          // a frame was found that has a slot
-	stop   int           // how many frames there are to the first one with a depth; 0: none was found
+	stop   int           // frames down to the first one with a depth; 0: none was found
 	depth  uint32        // of that frame
 	cut    bool          // there are more frames
-	done   bool          // no more are wanted
+	done   bool          // no more frames are wanted
 }
 
-// begin makes the stack ready for a walk.
+// begin prepares the stack for a walk.
 func (s *stack) begin(whole bool) {
 	if s.frames == nil {
 		s.frames, s.marks = make([]ccmap.Frame, 0, usualFrames), make([]*Mark, 0, usualFrames)
@@ -33,11 +37,10 @@ func (s *stack) begin(whole bool) {
 	s.cut, s.done = false, false
 }
 
-// usualFrames is for how many there is room at first.
+// usualFrames is the initial room.
 const usualFrames = 32
 
-// visit takes in a frame. A walker that goes on when it was told to stop is not
-// listened to.
+// visit takes a frame. It ignores the frames of a walker that does not stop.
 func (s *stack) visit(f Frame) bool {
 	if s.done {
 		return false
@@ -54,9 +57,9 @@ func (s *stack) visit(f Frame) bool {
 	return !s.done
 }
 
-// look takes in a frame's mark. What lies above a new activation is newer, slot
-// or not; what lies below an old one may be new where an earlier walk was cut, but
-// a sample cannot say so, and counts it when what lies above has returned.
+// look takes a frame's mark. Frames above a new activation are newer, with or without a
+// slot. Frames below an old one may be new if an earlier walk was cut. A sample cannot
+// say so, and counts them when the frames above have returned.
 func (s *stack) look(m Mark) {
 	s.slots = true
 	if !s.visited(m) {
@@ -72,22 +75,22 @@ func (s *stack) look(m Mark) {
 	}
 }
 
-// visited reports whether a sample of this profiler has seen the activation. One
-// that a profiler of an earlier session has seen is new to this one. The serial is
-// half an id: that of the attachment which is the nearest to this one.
+// visited reports whether a sample of this profiler has seen the activation. An
+// activation that only an earlier session's profiler has seen is new. The serial is half
+// an id, and stands for the nearest attachment.
 func (s *stack) visited(m Mark) bool {
 	id := int64(s.id) + int64(int32(m.serial-s.serial))
 	return m.serial != 0 && id >= int64(s.first)
 }
 
-// shorten leaves the frames down to the first one with a depth, if there is one
-// and the map has the rest: as if the walk had ended there.
+// shorten keeps the frames down to the first one with a depth, as if the walk had ended
+// there. The map must have the rest.
 func (s *stack) shorten() {
 	s.frames, s.marks = s.frames[:s.stop], s.marks[:s.stop]
 	s.cut, s.whole = false, false
 }
 
-// describe writes what the walk has seen to a sample.
+// describe writes the walk's result to a sample.
 func (s *stack) describe(out *ccmap.Sample) {
 	out.Frames, out.Truncated = s.frames, s.cut
 	out.Depth = 0
@@ -97,8 +100,8 @@ func (s *stack) describe(out *ccmap.Sample) {
 	out.Fresh, out.Top = s.verdict()
 }
 
-// verdict returns how many of the innermost frames are new, and whether the top
-// one is: the paper calls a visited frame on top a repetition (section 3.3).
+// verdict returns the number of innermost frames that are new, and whether the top one is
+// new: the paper calls a visited frame on top a repetition (section 3.3).
 func (s *stack) verdict() (fresh int32, top ccmap.Repetition) {
 	switch {
 	case !s.slots:
@@ -111,8 +114,7 @@ func (s *stack) verdict() (fresh int32, top ccmap.Repetition) {
 	return 0, ccmap.TopRepeated
 }
 
-// mark notes in the slots that the activations have been seen, with their depths
-// unless the walk was cut.
+// mark marks the activations as seen. It notes their depths unless the walk was cut.
 func (s *stack) mark() {
 	outermost := s.depth
 	if s.depth == 0 || s.whole {
@@ -129,14 +131,62 @@ func (s *stack) mark() {
 	}
 }
 
-// forget lets go of the VM's memory.
+// forget drops the pointers into the VM's memory.
 func (s *stack) forget() { clear(s.marks) }
 
 // visitCaller is visit for a caught call, which has fewer frames and no marks.
 func (s *stack) visitCaller(f Frame) bool {
-	if len(s.frames) == hitFrames {
+	if len(s.frames) == caughtFrames {
 		s.cut = true
 		return false
 	}
 	return s.visit(Frame{Method: f.Method, Offset: f.Offset})
+}
+
+// Mark is the slot that a VM keeps in every activation record. A sample notes in it that
+// it has seen the activation (the paper's additional slot on the stack, sections 3.1.4
+// and 4). The zero Mark says that no sample has.
+//
+// The VM zeroes it when an activation begins, and never writes it otherwise. It may move
+// in memory together with its record, between two safe points. Only the goroutine of the
+// thread reads and writes it, so it needs no lock.
+type Mark struct {
+	serial uint32 // of the last attachment whose sample saw the activation, or 0
+	depth  uint32 // of the activation, the outermost having 1; 0: the walk did not reach the outermost
+}
+
+// Clear resets the mark for a new activation.
+func (m *Mark) Clear() { *m = Mark{} }
+
+// Frame is an activation record, as a walker shows it.
+type Frame struct {
+	Method ccmap.MethodID // of the sink's names
+	Offset uint32         // the current position, or the call it waits for; as in ccmap.Frame
+	// Mark is the activation's slot. Nil: the activation has no slot, so it is unknown
+	// whether it is new. See "Frames without a slot" in the package's documentation.
+	Mark *Mark
+}
+
+// Walker walks the stack of a VM's thread.
+type Walker interface {
+	// Walk calls visit with every frame, innermost first, until visit returns false or
+	// the outermost frame has been visited. It runs on the thread's goroutine, at a safe
+	// point, and must not run code of the guest. The stack does not change meanwhile.
+	// Marks are written after Walk has returned.
+	Walk(visit func(Frame) bool)
+}
+
+// serials counts the attachments of this process, so that each has an id and a serial of
+// its own.
+var serials atomic.Uint64
+
+// newSerial returns the id of a new attachment, and its low half, the serial. Marks carry
+// the serial. It is never 0.
+func newSerial() (id uint64, serial uint32) {
+	for {
+		id = serials.Add(1)
+		if serial = uint32(id); serial != 0 {
+			return id, serial
+		}
+	}
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// Thread is a thread of the VM, from [Profiler.Attach] to [Thread.Detach]. One
-// goroutine at a time may use it; only Detach and ID may be called from any, at
-// any time.
+// Thread is a thread of the VM, from [Profiler.Attach] to [Thread.Detach]. One goroutine
+// at a time may use it. Only Detach and ID may be called from any goroutine, at any time.
 //
 //	profiler … hook  written once
 //	seat             shared with the marker; see there
@@ -20,52 +19,52 @@ type Thread struct {
 	hook     Hook
 	seat     *seat
 
-	seen      uint32 // epoch at which there is nothing to do; another one during a burst
-	marked    uint32 // epoch that was last answered
+	seen      uint32 // epoch without work; another one during a burst
+	marked    uint32 // last answered epoch
 	remaining int    // samples of the burst
 	skip      int    // safe points until its next one
-	owed      int64  // ns: weight of its remaining samples
-	accounted int64  // ns of timekeeper.elapsed that the thread's samples stand for, or that it was parked
+	owed      int64  // ns: weight of the burst's remaining samples
+	accounted int64  // ns of timekeeper.elapsed that samples, or parking, have used up
 	off       bool   // switched off, or found to be detached
-	walking   bool   // a walker is at work
+	walking   bool   // a walker is running
 
 	stack              stack
 	visit, visitCaller func(Frame) bool // of stack
 	known              bool             // the map has the whole stack of the thread's last sample
 	partial            int              // samples since the last walk to the outermost frame
-	deepest            int              // depth of all samples
+	deepest            int              // greatest depth of all samples
 	traffic            int64            // of the profiler, at the last sample
 	last               int64            // CLOCK_MONOTONIC of the last sample, ns; 0: none
 	sample             ccmap.Sample     // the one that is being taken
 }
 
-// ThreadOptions say what a thread needs. The zero value is that of a thread which
-// calls [Thread.Safepoint].
+// ThreadOptions are the options of a thread. The zero value is for a thread that calls
+// [Thread.Safepoint].
 type ThreadOptions struct {
-	// Hook is for a VM whose code polls a flag of its own, for example because it
-	// is compiled: the marker calls it to set the flag. Nil: no hook.
+	// Hook is for a VM whose code polls a flag of its own, for example compiled code: the
+	// marker calls it to set the flag. Nil: no hook.
 	Hook Hook
 }
 
-// Hook sets the flags that compiled code polls. Its methods are called on the
-// marker's goroutine, one at a time and under no lock that a thread takes; they
-// may attach and detach threads but must not wait, nor call [Profiler.Mark]. A
-// hook that panics has its thread detached.
+// Hook sets the flags that compiled code polls. Its methods are called on the marker's
+// goroutine, one at a time and under no lock that a thread takes. They may attach and
+// detach threads, but must not wait, nor call [Profiler.Mark]. If a hook panics, its
+// thread is detached.
 type Hook interface {
 	// Mark sets the flag that makes the thread call [Thread.Sample] at its next safe
 	// point. It is called at every mark, also while the thread is parked.
 	Mark()
-	// WantCalls sets the flag that makes the thread call [Thread.Called] at calls
-	// with an exact receiver, until that returns false.
+	// WantCalls sets the flag that makes the thread call [Thread.Called] at calls with an
+	// exact receiver, until Called returns false.
 	WantCalls()
 }
 
-// Attach begins to sample a thread. It takes no ring of the queue before the
-// first sample. Any goroutine may call it, before, during and after Run: what is
-// attached then is never sampled.
+// Attach starts to sample a thread. It takes a ring of the queue only at the first
+// sample. Any goroutine may call it, before, during and after Run. A thread that is
+// attached after Run is never sampled.
 //
-// A thread that becomes garbage is detached by the garbage collector, and counted
-// in Stats.Abandoned. Its hook does not keep it.
+// The garbage collector detaches a thread that becomes garbage, which counts in
+// Stats.Abandoned. Its hook does not keep it.
 func (p *Profiler) Attach(o ThreadOptions) *Thread {
 	t := &Thread{profiler: p, hook: o.Hook, seat: &seat{among: &p.plain}}
 	t.id, t.stack.serial = newSerial()
@@ -87,35 +86,34 @@ func (p *Profiler) abandon(s *seat) {
 	}
 }
 
-// Detach ends the thread: it publishes its samples and gives its ring to the next
-// thread. A thread whose goroutine goes on, or that is used again, is attached
-// anew. Detaching again does nothing.
+// Detach ends the thread: it publishes its samples and gives its ring to the next thread.
+// A thread that goes on, or is used again, must be attached again. A second Detach does
+// nothing.
 func (t *Thread) Detach() {
 	t.seat.leave()
 	runtime.KeepAlive(t) // or the garbage collector might be first, and count it
 }
 
-// ID returns what samples of this attachment have as their Thread: a number that
-// no other attachment in this process has.
+// ID returns the Thread field of this attachment's samples. No other attachment in this
+// process has the same number.
 func (t *Thread) ID() uint64 { return t.id }
 
-// Safepoint is to be called wherever the VM can walk its stack: at least at every
-// method's entry and every loop's back edge. It takes a sample if the thread is
-// marked. It inlines to two loads and a comparison.
+// Call Safepoint wherever the VM can walk its stack: at least at every method's entry and
+// every loop's back edge. It takes a sample if the thread is marked. It inlines to two
+// loads and a comparison.
 func (t *Thread) Safepoint(w Walker) {
 	if t.seen != t.profiler.epoch.Load() {
 		t.Sample(w)
 	}
 }
 
-// CallsWanted reports whether calls are to be caught now: whether to call
-// [Thread.Called] at a call whose receiver is known exactly. It inlines to two
-// loads.
+// CallsWanted reports whether calls are caught now. If so, call [Thread.Called] at every
+// call whose receiver is known exactly. It inlines to two loads.
 func (t *Thread) CallsWanted() bool { return t.profiler.wanted.Load() }
 
-// Park says that the thread leaves the VM's code, to wait or for other work: it
-// publishes, and is not sampled before Unpark. Its time in between counts nowhere.
-// Parking again does nothing.
+// Park says that the thread leaves the VM's code, to wait or for other work. It publishes
+// the samples, and takes none before Unpark. The time in between does not count. A second
+// Park does nothing.
 func (t *Thread) Park() {
 	if !t.seat.parked.Load() {
 		t.seat.parked.Store(true)
@@ -123,8 +121,8 @@ func (t *Thread) Park() {
 	}
 }
 
-// Unpark says that the thread goes on with the VM's code. Marks that it was given
-// meanwhile are forgotten. Without Park before it does nothing.
+// Unpark says that the thread goes on with the VM's code. It drops earlier marks. Without
+// an earlier Park it does nothing.
 func (t *Thread) Unpark() {
 	if t.seat.parked.Load() {
 		t.catchUp()
@@ -132,7 +130,7 @@ func (t *Thread) Unpark() {
 	}
 }
 
-// catchUp answers all marks so far, by no sample.
+// catchUp answers all marks so far, without a sample.
 func (t *Thread) catchUp() {
 	p := t.profiler
 	t.marked = p.epoch.Load()

@@ -13,13 +13,13 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// newManual returns a profiler without a marker, and with rings of so many words.
+// newManual returns a profiler without a marker, with rings of words words.
 func newManual(words int, burst managed.Burst) *managed.Profiler {
 	sink := sampler.Sink{Queue: queue.New(queue.Options{RingWords: words})}
 	return managed.New(managed.Options{Sink: sink, Interval: -1, Burst: burst})
 }
 
-// attachDeep attaches a thread with so many calls on its stack.
+// attachDeep attaches a thread with a number of calls on its stack.
 func attachDeep(p *managed.Profiler, calls int) *modelThread {
 	t := &modelThread{Thread: p.Attach(managed.ThreadOptions{})}
 	for range calls {
@@ -28,7 +28,7 @@ func attachDeep(p *managed.Profiler, calls int) *modelThread {
 	return t
 }
 
-// drain returns the samples that were published.
+// drain returns the published samples.
 func drain(p *managed.Profiler) []ccmap.Sample {
 	var all []ccmap.Sample
 	p.Sink().Queue.Drain(func(s *ccmap.Sample) {
@@ -39,8 +39,8 @@ func drain(p *managed.Profiler) []ccmap.Sample {
 	return all
 }
 
-// A sample that a full ring refuses marks nothing, and the next one stands for its
-// time, too.
+// A sample that a full ring refuses marks nothing. The next sample also stands for its
+// time.
 func TestDrop(t *testing.T) {
 	t.Parallel()
 	p := newManual(64, managed.Burst{})
@@ -65,8 +65,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// A stack that has grown deeper than a sample can have is known from partial
-// samples, and a walk that was to be whole goes back to being partial.
+// A stack deeper than a sample can hold is known from partial samples. A walk that should
+// be whole becomes partial again.
 func TestDeeperThanSamples(t *testing.T) {
 	t.Parallel()
 	p := newManual(64, managed.Burst{})
@@ -91,8 +91,7 @@ func TestDeeperThanSamples(t *testing.T) {
 	}
 }
 
-// The samples of a burst share the weight of its mark, and all but the first are
-// early.
+// The samples of a burst share the weight of its mark. All but the first are early.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{Samples: 4, Stride: 3})
@@ -120,7 +119,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// Sample says whether a burst is on, to a VM that polls a flag of its own.
+// Sample reports whether a burst goes on, for a VM that polls a flag of its own.
 func TestSampleAgain(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{Samples: 3})
@@ -135,7 +134,7 @@ func TestSampleAgain(t *testing.T) {
 	}
 }
 
-// A thread that was detached and goes on is walked once at most.
+// A detached thread that goes on is walked once at most.
 func TestDetachedThreadGoesOn(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -154,7 +153,7 @@ func TestDetachedThreadGoesOn(t *testing.T) {
 	}
 }
 
-// A mark for a negative time is one for none.
+// A mark for a negative time counts as 0.
 func TestNegativeTime(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -169,7 +168,7 @@ func TestNegativeTime(t *testing.T) {
 	}
 }
 
-// Parked threads are not sampled, and their time counts nowhere.
+// Parked threads are not sampled, and their time does not count.
 func TestPark(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -192,8 +191,8 @@ func TestPark(t *testing.T) {
 	}
 }
 
-// An activation is counted once, however often its thread is attached; but a new
-// profiler counts it as well.
+// An activation is counted once for any number of attachments of its thread. A new
+// profiler counts it again.
 func TestSecondSession(t *testing.T) {
 	t.Parallel()
 	first := newManual(0, managed.Burst{})
@@ -211,8 +210,8 @@ func TestSecondSession(t *testing.T) {
 	}
 }
 
-// A mark that another thread's sample has left says that the activation is old,
-// and not how deep it lies on this stack.
+// A mark from another thread's sample says that the activation is old, but not its depth
+// on this stack.
 func TestActivationOfAnotherThread(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -250,7 +249,7 @@ func (w slotless) Walk(visit func(managed.Frame) bool) {
 	w.g.Walk(visit)
 }
 
-// Frames without a slot are new if what they stand on is.
+// Frames without a slot are new if the frames below are.
 func TestFramesWithoutSlot(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -280,7 +279,7 @@ type walkerFunc func(visit func(managed.Frame) bool)
 
 func (f walkerFunc) Walk(visit func(managed.Frame) bool) { f(visit) }
 
-// A walker that panics has its thread switched off. The VM and other threads go on.
+// If a walker panics, its thread is switched off. The VM and other threads go on.
 func TestPanickingWalker(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{Samples: 3})
@@ -304,7 +303,7 @@ func TestPanickingWalker(t *testing.T) {
 	}
 }
 
-// A goroutine that a walker ends takes no lock with it.
+// A goroutine that a walker ends leaves no lock held.
 func TestGoexitInWalker(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -342,8 +341,8 @@ func TestWalkerThatCallsBack(t *testing.T) {
 	}
 }
 
-// A thread that its VM forgets is detached by the garbage collector, and its ring
-// goes on to the next one.
+// The garbage collector detaches a forgotten thread, and its ring goes on to the next
+// one.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	p := newManual(0, managed.Burst{})
@@ -365,7 +364,7 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// Threads that come and go by the thousand share few rings, and none is lost.
+// Thousands of threads that come and go share few rings, and no ring is lost.
 func TestManyThreads(t *testing.T) {
 	t.Parallel()
 	p := newManual(512, managed.Burst{})
@@ -382,7 +381,7 @@ func TestManyThreads(t *testing.T) {
 	}
 }
 
-// A map forgets the stacks of threads if there are too many. They notice, and no
+// A map forgets stacks of threads if there are too many. The threads notice, and no
 // sample is an orphan.
 func TestForgottenThreads(t *testing.T) {
 	t.Parallel()
@@ -410,7 +409,7 @@ func TestForgottenThreads(t *testing.T) {
 	}
 }
 
-// Neither a safe point nor a sample nor a caught call allocates.
+// A safe point, a sample and a caught call do not allocate.
 func TestNoAllocations(t *testing.T) {
 	p := newManual(0, managed.Burst{})
 	g := attachDeep(p, 100)

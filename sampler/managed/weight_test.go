@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run is a number of threads that each claim at some of the marks.
+// run lets threads claim at some of the marks.
 func run(t *rapid.T, processors, threads, marks int) (weight, elapsed int64) {
 	k := timekeeper{bounded: true}
 	k.setWorth(1)
@@ -24,15 +24,15 @@ func run(t *rapid.T, processors, threads, marks int) (weight, elapsed int64) {
 			}
 		}
 	}
-	for i := range accounted { // all claim in the end, so that no time is missing
+	for i := range accounted { // all claim at the end, so that no time is missing
 		w, _ := k.claim(accounted[i])
 		weight += w
 	}
 	return weight, k.elapsed.Load()
 }
 
-// As many threads as processors, or fewer, have all their time, whenever they
-// claim it.
+// Threads that are no more than the processors get all their time, whenever they claim
+// it.
 func TestNoTimeIsLost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,12 +45,12 @@ func TestNoTimeIsLost(t *testing.T) {
 	})
 }
 
-// More threads than processors share the time that these have, and no more: whether
-// all claim at each mark, or only those that run for some marks while the others wait.
+// More threads than processors share the processors' time, and get no more: whether all
+// claim at each mark, or only those that run for some marks while the others wait.
 func TestTimeIsShared(t *testing.T) {
 	t.Parallel()
 	for _, threads := range []int{3, 100} {
-		for _, slice := range []int{0, 1, 2, 3, 10} { // marks that a thread runs for; 0: all run
+		for _, slice := range []int{0, 1, 2, 3, 10} { // marks for which a thread runs; 0: all run
 			parts := shared(threads, slice)
 			all := 0.0
 			for _, part := range parts {
@@ -64,8 +64,7 @@ func TestTimeIsShared(t *testing.T) {
 	}
 }
 
-// shared returns what the threads are given of their equal shares in the time of two
-// processors.
+// shared returns the threads' parts of their equal shares in the time of two processors.
 func shared(threads, slice int) []float64 {
 	const processors, marks = 2, 20_000
 	k := timekeeper{bounded: true}
@@ -94,7 +93,7 @@ func shared(threads, slice int) []float64 {
 	return weights
 }
 
-// A process that waits, or that has to wait for a processor, has not run.
+// A process that waits, for anything or for a processor, has not run.
 func TestTimeIsThatOfTheProcess(t *testing.T) {
 	t.Parallel()
 	k := timekeeper{bounded: true}

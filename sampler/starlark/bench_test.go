@@ -16,7 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// workloads are programs of some ms each: what they do most is in their names.
+// workloads are programs of some ms each, named after their main work.
 var workloads = []struct{ name, program string }{
 	{"calls", "def fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\nfib(19)\n"},
 	{"arithmetic", "def main():\n    n = 0\n    for i in range(100000):\n        n = (n * 31 + i) % 65521\nmain()\n"},
@@ -24,9 +24,9 @@ var workloads = []struct{ name, program string }{
 	{"callbacks", "def main():\n    for i in range(200):\n        sorted(range(200), key=lambda x: x * 7 % 11)\nmain()\n"},
 }
 
-// BenchmarkSlowdown runs a workload without and with the profiler in turn, and
-// compares the lower quartiles of its CPU times, which other load on the machine
-// moves less than the median.
+// BenchmarkSlowdown runs a workload without and with the profiler in turn. It compares
+// the lower quartiles of the CPU times: other load on the machine moves them less than
+// the median.
 func BenchmarkSlowdown(b *testing.B) {
 	for _, w := range workloads {
 		for _, exact := range []bool{false, true} {

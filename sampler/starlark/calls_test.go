@@ -74,7 +74,7 @@ func TestCallsAreCaught(t *testing.T) {
 		{"list.each", "p.star:main", 16}:   true,
 		{"p.star:b", "list.each", 0}:       true,
 	}
-	delete(got, caught{"p.star:main", "p.star:<toplevel>", 17}) // is called once, and caught by chance
+	delete(got, caught{"p.star:main", "p.star:<toplevel>", 17}) // called once, and caught by chance
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}

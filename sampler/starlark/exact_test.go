@@ -12,7 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// What functions of the language call is counted exactly.
+// Calls by functions of the language are counted exactly.
 const calls = `
 def leaf(n):
     hit()
@@ -62,7 +62,7 @@ func TestEveryActivationIsCounted(t *testing.T) {
 	o.checkContexts(t, s)
 }
 
-// Callbacks: what is known of activations that Go code calls in turn.
+// Callbacks: activations that Go code calls in turn.
 func TestCallbacks(t *testing.T) {
 	t.Parallel()
 	const define = `
@@ -123,7 +123,7 @@ func TestActivationsNeverExceedTheTrueOnes(t *testing.T) {
 	})
 }
 
-// Without marks a sample says that it does not know what is new, and so does the map.
+// Without marks samples say that new activations are unknown, and so does the map.
 func TestUnknownActivations(t *testing.T) {
 	t.Parallel()
 	o := newObserver(nil)
@@ -143,7 +143,7 @@ func TestUnknownActivations(t *testing.T) {
 	}
 }
 
-// check runs a program and compares what the map says with what there was.
+// check runs a program and compares the map with the truth.
 func (o *observer) check(t *rapid.T, program string) {
 	s := o.run(t, program)
 	o.checkContexts(t, s)
@@ -154,8 +154,7 @@ func (o *observer) check(t *rapid.T, program string) {
 	}
 }
 
-// programs returns random programs: functions that call those before them, in all
-// the ways there are.
+// programs returns random programs: functions that call earlier ones, in all ways.
 func programs() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		var b strings.Builder

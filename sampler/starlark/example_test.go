@@ -28,9 +28,9 @@ def main():
 main()
 `
 
-// A host profiles what its scripts do, from inside, and reads the map. A host that
-// runs for long leaves the folding to manager.Start, which takes a profiler as its
-// source and shows the map at any time.
+// A host profiles its scripts from inside, and reads the map. A host that runs for long
+// leaves the folding to manager.Start, which takes a profiler as its source and shows the
+// map at any time.
 func Example() {
 	profiler := managed.New(managed.Options{Interval: managed.MinInterval})
 	ctx, stop := context.WithCancel(context.Background())
@@ -58,8 +58,8 @@ func Example() {
 	// <nil> [primes.star:divides primes.star:main primes.star:prime]
 }
 
-// hottest returns the time of the n functions that have most samples in themselves
-// or in what they call, but for the file itself.
+// hottest returns the time of the n functions with most samples in themselves or in their
+// callees, without the file itself.
 func hottest(s *ccmap.Snapshot, n int) map[string]int64 {
 	methods := slices.SortedFunc(s.Methods(), func(a, b ccmap.MethodProfile) int {
 		return int(b.Cumulative().Samples - a.Cumulative().Samples)

@@ -51,22 +51,22 @@ def endless():
 endless()
 `
 
-// outcome is what the embedder sees of a run.
+// outcome is the embedder's view of a run.
 type outcome struct {
 	Error   string
 	Steps   uint64
-	Reached []uint64 // steps at which OnMaxSteps was called
-	After   uint64   // the limit that the thread is left with
+	Reached []uint64 // steps with a call of OnMaxSteps
+	After   uint64   // the thread's limit afterwards
 }
 
-// bothOptions are those that there are.
+// bothOptions are all options.
 var bothOptions = []*Options{{}, {Exact: true}}
 
 // embedder is a program's host, with a limit of its own.
 type embedder struct {
 	limit    uint64
 	callback string   // what OnMaxSteps does
-	repeat   int      // how often, before it cancels
+	repeat   int      // number of times, before it cancels
 	options  *Options // of the profiler; nil: not profiled
 }
 
@@ -131,7 +131,7 @@ func TestEmbeddersLimitWorksAsBefore(t *testing.T) {
 	})
 }
 
-// A builtin sets a limit, or starts the count anew, while the thread is sampled.
+// A builtin sets a limit, or resets the count, while the thread is sampled.
 func TestLimitSetMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, o := range bothOptions {
@@ -164,7 +164,7 @@ func changedMeanwhile(change func(*starlark.Thread), o *Options) outcome {
 	return outcome{Error: err.Error(), Steps: thread.Steps}
 }
 
-// Steps that the profiler is not told of leave it with the right contexts.
+// After steps that the profiler misses, contexts are still right.
 func TestStackAfterLimitSetMeanwhile(t *testing.T) {
 	t.Parallel()
 	o := newObserver(nil)

@@ -9,15 +9,15 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// methods names what a thread calls, as ids of a table. It belongs to the thread.
+// methods maps a thread's callables to ids of a table. It belongs to the thread.
 type methods struct {
 	names     *ccmap.Names
 	functions map[declaration]ccmap.MethodID
 	builtins  map[builtin]ccmap.MethodID
 }
 
-// declaration identifies a function or lambda of the language. Its value does not:
-// there is one for each evaluation of the def or lambda.
+// declaration identifies a function or lambda of the language. Its value does not
+// identify it: each evaluation of the def or lambda makes another value.
 type declaration struct {
 	file, name   string
 	line, column int32
@@ -34,7 +34,7 @@ func newMethods(names *ccmap.Names) methods {
 	}
 }
 
-// of returns the method that the callable is.
+// of returns the method of the callable.
 func (m *methods) of(callable starlark.Callable) ccmap.MethodID {
 	switch c := callable.(type) {
 	case *starlark.Function:
@@ -63,9 +63,8 @@ func (m *methods) function(f *starlark.Function) ccmap.MethodID {
 	return id
 }
 
-// declare interns a function under a name that no other declaration has: its file
-// and own name are unique at top level, in the first column, unless files share a
-// name or globals are assigned twice.
+// declare interns a function under a unique name. File and own name are unique at top
+// level, in the first column, unless files share a name or globals are assigned twice.
 func (m *methods) declare(d declaration) ccmap.MethodID {
 	method := ccmap.Method{Name: d.file + ":" + d.name, File: d.file, StartLine: d.line}
 	if d.column > 1 && d.name != toplevel {
@@ -79,7 +78,7 @@ func (m *methods) declare(d declaration) ccmap.MethodID {
 	return m.names.Intern(method)
 }
 
-// toplevel is the interpreter's name of the function that a file is.
+// toplevel is the interpreter's function name of a file.
 const toplevel = "<toplevel>"
 
 func (d declaration) position() string {
@@ -95,7 +94,7 @@ func (m *methods) builtin(b builtin) ccmap.MethodID {
 	return id
 }
 
-// method describes the builtin. Of a host's own callable, the type stands for the
+// method describes the builtin. For a host's own callable, the type stands for the
 // receiver.
 func (b builtin) method() ccmap.Method {
 	name := b.name

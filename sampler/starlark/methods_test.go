@@ -95,7 +95,8 @@ func TestHostsOwnCallables(t *testing.T) {
 	}
 }
 
-// A position is the line of the last instruction; of a caller, that of its call.
+// A position is the line of the last instruction. For a caller it is the line of its
+// call.
 func TestPositions(t *testing.T) {
 	t.Parallel()
 	p := managed.New(managed.Options{Interval: -1})

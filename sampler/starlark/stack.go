@@ -1,20 +1,18 @@
 package starlark
 
 import (
-	"go.starlark.net/starlark"
-
 	"github.com/ccmapd/ccmapd/sampler/managed"
+	"go.starlark.net/starlark"
 )
 
-// stack is a thread's call stack with a mark for each activation, which the
-// interpreter's own frames have no room for.
+// stack is a thread's call stack with a mark for each activation. The interpreter's own
+// frames have no room for marks.
 //
-// Calls nest: an activation lives for as long as the stack has not been shallower
-// than it. stack is told the depth at every step, so same, the least of them since
-// the last walk, separates the activations that were there at the walk from those
-// that began since, with one exception: Go code that calls a function, then
-// another, takes no step between the two. "Callbacks" in the package's
-// documentation tells what is done about it.
+// Calls nest: an activation lives until the stack becomes shallower. stack gets the depth
+// at every step, so same, the least depth since the last walk, separates the activations
+// of that walk from newer ones. There is one exception: Go code that calls a function,
+// then another, takes no step between the two. See "Callbacks" in the package's
+// documentation.
 //
 // It belongs to the goroutine that runs the thread.
 type stack struct {
@@ -22,30 +20,30 @@ type stack struct {
 	methods methods
 	exact   bool // at is called at every step; otherwise there are no marks
 
-	walked []activation // as of the last walk, outermost first; keeps its functions alive until the next
-	same   int          // how many of walked may still be on the stack
+	walked []activation // by the last walk, outermost first; keeps its functions alive until the next
+	same   int          // number of walked ones that may still be on the stack
 	doubt  bool         // steps were missed since the last walk
 
-	// Of the innermost of same, while a step at its depth may be another activation's:
+	// About the innermost of same, while a step at its depth may belong to another one:
 	callback bool // Go code called it
-	witness  int  // index of a local variable that was assigned; negative: none
+	witness  int  // index of an assigned local variable, or negative
 }
 
-// activation is one call as a walk saw it.
+// activation is a call in a walk.
 type activation struct {
 	callable starlark.Callable // nil: the walk did not get there
 	mark     managed.Mark
 }
 
-// at notes that a step is executed at this depth, 1 or more. It inlines to one
-// comparison, since it is called before every instruction.
+// at notes a step at this depth, 1 or more. It inlines to one comparison, because it is
+// called before every instruction.
 func (s *stack) at(depth int) {
 	if depth <= s.same {
 		s.shallow(depth)
 	}
 }
 
-// shallow notes a step at the depth of an activation that was walked.
+// shallow notes a step at the depth of a walked activation.
 func (s *stack) shallow(depth int) {
 	if depth < s.same {
 		s.same = depth
@@ -56,8 +54,8 @@ func (s *stack) shallow(depth int) {
 	}
 }
 
-// watch prepares to notice that Go code calls another function in the place of the
-// innermost one, which is executing a step.
+// watch prepares to notice that Go code calls another function in place of the innermost
+// one, which is executing a step.
 func (s *stack) watch() {
 	s.callback, s.witness = s.calledByGo(), -1
 	if s.callback {
@@ -65,8 +63,8 @@ func (s *stack) watch() {
 	}
 }
 
-// calledByGo says whether the innermost activation was called by Go code: by a
-// builtin or, having no caller, by the host.
+// calledByGo reports whether Go code called the innermost activation: a builtin or, if it
+// has no caller, the host.
 func (s *stack) calledByGo() bool {
 	if s.thread.CallStackDepth() < 2 {
 		return true
@@ -75,9 +73,9 @@ func (s *stack) calledByGo() bool {
 	return !isFunction
 }
 
-// assignedLocal returns the index of a local variable of the frame that has been
-// assigned, no parameter, or -1. Variables that closures capture do not count:
-// they live in cells, which are there from the beginning.
+// assignedLocal returns the index of an assigned local variable of the frame other than a
+// parameter, or -1. Variables that closures capture do not count: they live in cells,
+// which exist from the beginning.
 func assignedLocal(frame starlark.DebugFrame) int {
 	function, ok := frame.Callable().(*starlark.Function)
 	if !ok {
@@ -91,9 +89,9 @@ func assignedLocal(frame starlark.DebugFrame) int {
 	return -1
 }
 
-// replaced says whether the innermost activation is certainly not the one that was
-// walked: it is another function's, or a variable that was assigned is not. No
-// instruction undoes an assignment to a local variable.
+// replaced reports whether the innermost activation is certainly not the walked one: it
+// has another function, or the assigned variable is unassigned. No instruction undoes an
+// assignment to a local variable.
 func (s *stack) replaced() bool {
 	frame := s.thread.DebugFrame(0)
 	if !identical(frame.Callable(), s.walked[s.same-1].callable) {
@@ -106,9 +104,9 @@ func (s *stack) replaced() bool {
 	return value == nil
 }
 
-// identical says whether two callables are the same value, as far as it can be
-// known: those of the host's own types are told apart by type and name only, since
-// Go may not be able to compare them. Nil is identical to nothing.
+// identical reports whether two callables are the same value, as far as possible. Go may
+// not be able to compare the host's own types, so only type and name tell those apart.
+// Nil is identical to nothing.
 func identical(a, b starlark.Callable) bool {
 	if a == nil || b == nil {
 		return false
@@ -124,19 +122,18 @@ func identical(a, b starlark.Callable) bool {
 	return a.Type() == b.Type() && a.Name() == b.Name()
 }
 
-// lost notes that steps were executed of which at was not told.
+// lost notes that at has missed steps.
 func (s *stack) lost(depth int) {
 	s.same = min(s.same, depth)
 	s.callback = false
 	s.doubt = true
 }
 
-// local is the key under which a thread keeps what was walked, from Detach to
-// Attach.
+// local is the key of a thread's walked activations, from Detach to Attach.
 const local = "github.com/ccmapd/ccmapd/sampler/starlark"
 
-// keep leaves the marks with the thread, if there are activations that may have one
-// when the thread is attached again.
+// keep leaves the marks with the thread, if activations may still have one when the
+// thread is attached again.
 func (s *stack) keep() {
 	switch depth := s.thread.CallStackDepth(); {
 	case s.exact && depth > 0:
@@ -146,7 +143,7 @@ func (s *stack) keep() {
 	}
 }
 
-// recall takes up the marks that an earlier attachment has left.
+// recall takes the marks that an earlier attachment has left.
 func (s *stack) recall() {
 	if walked, ok := s.thread.Local(local).([]activation); ok && s.exact {
 		s.walked, s.same = walked, len(walked)
@@ -154,7 +151,7 @@ func (s *stack) recall() {
 	}
 }
 
-// Walk is managed.Walker's.
+// Walk implements managed.Walker.
 func (s *stack) Walk(visit func(managed.Frame) bool) {
 	depth := s.thread.CallStackDepth()
 	if s.exact {
@@ -169,8 +166,8 @@ func (s *stack) Walk(visit func(managed.Frame) bool) {
 	})
 }
 
-// frames calls visit with every frame from the i-th on, counted from the innermost,
-// until it returns false. The frames have no mark.
+// frames calls visit with every frame from the i-th on, counted from the innermost, until
+// it returns false. The frames have no mark.
 func (s *stack) frames(i int, visit func(int, managed.Frame, starlark.Callable) bool) {
 	for depth := s.thread.CallStackDepth(); i < depth; i++ {
 		frame := s.thread.DebugFrame(i)
@@ -181,14 +178,14 @@ func (s *stack) frames(i int, visit func(int, managed.Frame, starlark.Callable) 
 	}
 }
 
-// frame describes a frame. A function is where its last step was: a safe point comes
-// before the next one, so the time since the last safe point was spent there.
+// frame describes a frame. Its position is the function's last step: a safe point comes
+// before the next step, so the time since the last safe point was spent there.
 func (s *stack) frame(f starlark.DebugFrame, c starlark.Callable) managed.Frame {
 	return managed.Frame{Method: s.methods.of(c), Offset: offset(c, f.Position())}
 }
 
-// settle takes the marks off the activations that have ended since the last walk,
-// and makes room for those of the stack.
+// settle clears the marks of activations that have ended since the last walk, and makes
+// room for the stack's marks.
 func (s *stack) settle(depth int) {
 	s.same = s.unchanged(min(s.same, depth))
 	clear(s.walked[s.same:])
@@ -200,12 +197,12 @@ func (s *stack) settle(depth int) {
 	s.watch()
 }
 
-// unchanged returns how many of the outermost activations, most at most, are those
-// of the last walk or cannot be told from them.
+// unchanged returns the number of outermost activations, at most most, that are the same
+// as in the last walk or cannot be told from it.
 //
-// A function that waits for a call has executed a step, so it has not changed since
-// it was last seen deeper than same. Only what lies above the innermost such
-// function has to be compared.
+// A function that waits for a call has executed a step, so it has not changed since it
+// was last seen deeper than same. Only the activations above the innermost such function
+// have to be compared.
 func (s *stack) unchanged(most int) int {
 	known := 0
 	if !s.doubt {
@@ -220,8 +217,7 @@ func (s *stack) unchanged(most int) int {
 	return most
 }
 
-// waiting returns the depth of the innermost function that is less deep than most;
-// 0 if there is none.
+// waiting returns the depth of the innermost function less deep than most, or 0.
 func (s *stack) waiting(most int) int {
 	for k := most - 1; k > 0; k-- {
 		if _, ok := s.callable(k - 1).(*starlark.Function); ok {
@@ -231,7 +227,32 @@ func (s *stack) waiting(most int) int {
 	return 0
 }
 
-// callable returns what the k-th activation executes, the outermost being 0.
+// callable returns the k-th activation's callable. The outermost is 0.
 func (s *stack) callable(k int) starlark.Callable {
 	return s.thread.DebugFrame(s.thread.CallStackDepth() - 1 - k).Callable()
+}
+
+// callers walks the stack from a caller outwards, for a caught call.
+type callers struct {
+	stack *stack
+	first int // counted from the innermost frame
+}
+
+// Walk implements managed.Walker.
+func (c *callers) Walk(visit func(managed.Frame) bool) {
+	c.stack.frames(c.first, func(_ int, f managed.Frame, _ starlark.Callable) bool { return visit(f) })
+}
+
+// catch reports the calls that made the began innermost activations, since the last step:
+// the call of the function that will execute its first step now, and the calls of the
+// builtins through which it was called. Starlark has no types, so every call site may
+// have several targets, and the callable is exact.
+//
+// A call by the host has no call site and is not reported.
+func (t *Thread) catch(began int) {
+	callers := t.thread.CallStackDepth() - 1
+	for i := min(began, callers) - 1; i >= 0; i-- {
+		t.callers.first = i + 1
+		t.managed.Called(t.stack.methods.of(t.thread.DebugFrame(i).Callable()), &t.callers)
+	}
 }

@@ -8,18 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/ccmapd/ccmapd/sampler/managed/managedtest"
 	"github.com/google/go-cmp/cmp"
 	"go.starlark.net/starlark"
 	"go.uber.org/goleak"
-
-	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// marked runs f while a marker marks as fast as it can, and returns what was
-// sampled.
+// marked runs f while a marker marks as fast as it can, and returns the profile.
 func marked(t *testing.T, f func(*managed.Profiler)) *ccmap.Snapshot {
 	t.Helper()
 	p := managed.New(managed.Options{Interval: managed.MinInterval})
@@ -42,7 +41,7 @@ func marked(t *testing.T, f func(*managed.Profiler)) *ccmap.Snapshot {
 	return s
 }
 
-// until is a builtin that is true once so many samples have been taken.
+// until is a builtin that is true after a number of samples.
 func until(p *managed.Profiler, samples uint64) *starlark.Builtin {
 	return starlark.NewBuiltin("enough", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
 		return starlark.Bool(p.Stats().Samples >= samples), nil
@@ -89,7 +88,7 @@ func TestParallelThreads(t *testing.T) {
 	}
 }
 
-// However a run ends, the thread can run again, and is sampled right.
+// After any end of a run, the thread can run again, and is sampled right.
 func TestThreadGoesOnAfterFailures(t *testing.T) {
 	t.Parallel()
 	o := newObserver(nil)
@@ -173,8 +172,8 @@ func TestAttachDuringRun(t *testing.T) {
 	}
 }
 
-// However often a thread is attached in the middle of an activation, that is counted
-// once.
+// An activation is counted once, for any number of attachments of its thread in the
+// middle of it.
 func TestAttachAgain(t *testing.T) {
 	t.Parallel()
 	o := newObserver(nil)
@@ -200,7 +199,7 @@ func TestAttachAgain(t *testing.T) {
 	}
 }
 
-// A loop that takes a fixed number of steps, whichever it is, is sampled everywhere.
+// A loop with any fixed number of steps is sampled everywhere.
 func TestSafePointsAreSpread(t *testing.T) {
 	t.Parallel()
 	p := managed.New(managed.Options{Interval: -1})
@@ -268,4 +267,49 @@ func TestSafepointAllocatesNothing(t *testing.T) {
 	if _, err := starlark.ExecFileOptions(dialect, thread, "p.star", program, starlark.StringDict{"measure": measure}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// guest is the suite's program.
+const guest = `
+def A():
+    while True:
+        op = next()
+        if op == RETURN:
+            return
+        A() if op == CALL_A else B()
+
+def B():
+    while True:
+        op = next()
+        if op == RETURN:
+            return
+        A() if op == CALL_A else B()
+
+A()
+`
+
+func TestConformance(t *testing.T) {
+	p := managed.New(managed.Options{Interval: -1})
+	vm := managedtest.VM{
+		Names: p.Sink().Names, A: "guest.star:A", B: "guest.star:B",
+		Run: func(next func(managed.Walker) managedtest.Op) error { return runGuest(p, Options{Exact: true}, next) },
+	}
+	t.Run("exact=true", func(t *testing.T) { managedtest.Run(t, vm) })
+	vm.NoMarks = true
+	vm.Run = func(next func(managed.Walker) managedtest.Op) error { return runGuest(p, Options{}, next) }
+	t.Run("exact=false", func(t *testing.T) { managedtest.Run(t, vm) })
+}
+
+func runGuest(p *managed.Profiler, o Options, next func(managed.Walker) managedtest.Op) error {
+	thread := new(starlark.Thread)
+	attached := Attach(p, thread, o)
+	defer attached.Detach()
+	_, err := starlark.ExecFileOptions(dialect, thread, "guest.star", guest, starlark.StringDict{
+		"RETURN": starlark.MakeInt(int(managedtest.Return)),
+		"CALL_A": starlark.MakeInt(int(managedtest.CallA)),
+		"next": starlark.NewBuiltin("next", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+			return starlark.MakeInt(int(next(&attached.stack))), nil
+		}),
+	})
+	return err
 }

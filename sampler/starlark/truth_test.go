@@ -15,9 +15,9 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// observer is the truth about a run. It sees every step, as the embedder's own
-// OnMaxSteps, and marks the profiler at some of them. Which activations there are it
-// learns from hit, a builtin that every function of the program calls first.
+// observer knows the truth of a run. It sees every step, as the embedder's own
+// OnMaxSteps, and marks the profiler at some of them. It learns activations from hit, a
+// builtin that every function of the program calls first.
 type observer struct {
 	profiler *managed.Profiler
 	options  Options
@@ -43,7 +43,7 @@ func newObserver(marks *rand.Rand) *observer {
 	}
 }
 
-// thread returns a thread that the observer sees.
+// thread returns a thread with the observer.
 func (o *observer) thread() *starlark.Thread {
 	thread := &starlark.Thread{Name: "observed", OnMaxSteps: o.step}
 	thread.Load = func(thread *starlark.Thread, module string) (starlark.StringDict, error) {
@@ -130,7 +130,7 @@ func attempt(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, 
 
 var dialect = &syntax.FileOptions{While: true, Recursion: true, TopLevelControl: true, GlobalReassign: true}
 
-// run executes the program on an observed thread, and returns what was folded.
+// run executes the program on an observed thread, and returns the folded map.
 func (o *observer) run(t rapid.TB, program string) *ccmap.Snapshot {
 	t.Helper()
 	thread := o.thread()
@@ -153,8 +153,8 @@ func (o *observer) snapshot(t rapid.TB) *ccmap.Snapshot {
 	return s
 }
 
-// checkContexts fails if the map has other contexts than there were at the marks, or
-// another number of samples of one.
+// checkContexts fails if the map has other contexts than the marks, or another number of
+// samples of one.
 func (o *observer) checkContexts(t rapid.TB, s *ccmap.Snapshot) {
 	t.Helper()
 	got := make(map[string]int64)
@@ -179,7 +179,7 @@ func path(s *ccmap.Snapshot, n ccmap.Node) string {
 	return strings.Join(names, ";")
 }
 
-// sampled returns the activations of each method that the map has counted.
+// sampled returns the map's activations of each method.
 func sampled(s *ccmap.Snapshot) map[string]int64 {
 	counts := make(map[string]int64)
 	for m := range s.Methods() {

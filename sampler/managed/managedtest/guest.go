@@ -9,11 +9,11 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// program decides what the guest does next, with so many calls on the stack, the
-// first one of A included. It ends by returning from that.
+// program decides the guest's next operation, with depth calls on the stack, the first
+// one of A included. The program ends when that one returns.
 type program func(depth int) Op
 
-// script is a program of the operations given, and then returns.
+// script is a program of the given operations. Then it returns.
 func script(ops ...Op) program {
 	return func(int) Op {
 		if len(ops) == 0 {
@@ -28,8 +28,8 @@ func script(ops ...Op) program {
 // deepest bounds the calls of wander: VMs may have small stacks.
 const deepest = 24
 
-// wander is a program of so many operations, at random, by depths: it climbs and
-// falls in runs, as guests do.
+// wander is a program of ops operations, at random, by depths: it climbs and falls in
+// runs, as guests do.
 func wander(seed uint64, ops int) program {
 	r := rand.New(rand.NewPCG(seed, 0))
 	up := 0.7
@@ -48,26 +48,26 @@ func wander(seed uint64, ops int) program {
 	}
 }
 
-// call is an activation of the guest's.
+// call is an activation of the guest.
 type call struct {
 	name string
 	seen bool // by a sample
 }
 
-// guest is one run of a program, and knows its stack.
+// guest is one run of a program, with its stack.
 type guest struct {
 	vm      VM
 	program program
-	at      func(*guest, managed.Walker) error // is called at each stop
+	at      func(*guest, managed.Walker) error // called at each stop
 
 	calls        []call // of A and B, outermost first
-	above, below int    // frames of the VM, around those of calls
+	above, below int    // frames of the VM, around the frames of calls
 	stops        int    // so far
-	began        bool   // the innermost call has begun after the last stop
-	err          error  // the first one; the program then returns at once
+	began        bool   // the innermost call has begun since the last stop
+	err          error  // the first error; the program then returns at once
 }
 
-// run runs a program, with a look at each stop.
+// run runs a program, with a call of at at each stop.
 func run(vm VM, p program, at func(*guest, managed.Walker) error) error {
 	g := &guest{vm: vm, program: p, at: at}
 	err := vm.Run(g.next)
@@ -84,7 +84,7 @@ func run(vm VM, p program, at func(*guest, managed.Walker) error) error {
 	return nil
 }
 
-// next is what the program calls.
+// next is the program's next.
 func (g *guest) next(w managed.Walker) Op {
 	if g.err == nil {
 		g.err = g.stop(w)
@@ -117,7 +117,7 @@ func (g *guest) stop(w managed.Walker) error {
 	return g.at(g, w)
 }
 
-// survey finds out which frames the VM has around the first call of A.
+// survey finds the VM's own frames around the first call of A.
 func (g *guest) survey(w managed.Walker) error {
 	frames := walk(w)
 	for i, f := range frames {
@@ -129,7 +129,7 @@ func (g *guest) survey(w managed.Walker) error {
 	return fmt.Errorf("the first walk has %d frames and none is of %s", len(frames), g.vm.A)
 }
 
-// name returns the name of a method, or says that there is none.
+// name returns the name of a method, or a text for a missing one.
 func (g *guest) name(m ccmap.MethodID) string {
 	if int64(m) >= int64(g.vm.Names.Len()) {
 		return fmt.Sprintf("method %d of %d", m, g.vm.Names.Len())
@@ -137,10 +137,10 @@ func (g *guest) name(m ccmap.MethodID) string {
 	return g.vm.Names.At(m).Name
 }
 
-// depth is how many frames a walk has.
+// depth is the number of frames of a walk.
 func (g *guest) depth() int { return g.above + len(g.calls) + g.below }
 
-// call returns the guest's call that frame i of a walk is of; nil: of none.
+// call returns the guest's call of frame i of a walk, or nil.
 func (g *guest) call(i int) *call {
 	i -= g.above
 	if i < 0 || i >= len(g.calls) {
@@ -149,7 +149,7 @@ func (g *guest) call(i int) *call {
 	return &g.calls[len(g.calls)-1-i]
 }
 
-// walk returns the frames that a walker shows.
+// walk returns a walker's frames.
 func walk(w managed.Walker) []managed.Frame {
 	var frames []managed.Frame
 	w.Walk(func(f managed.Frame) bool {
@@ -159,5 +159,5 @@ func walk(w managed.Walker) []managed.Frame {
 	return frames
 }
 
-// mostFrames ends a walk that would go on for ever.
+// mostFrames ends an endless walk.
 const mostFrames = 1 << 16

@@ -10,22 +10,22 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// session is a profiler on a guest, and knows what the samples are to say.
+// session is a profiler on a guest, and knows the right samples.
 type session struct {
 	vm       VM
 	profiler *managed.Profiler
 	thread   *managed.Thread
 	folded   *ccmap.Map
 
-	expected map[uint64][]expected // by thread: samples that were not drained yet
-	calls    map[string]int64      // of A and B, by context: the true ones
-	seen     int64                 // of them, by samples
+	expected map[uint64][]expected // by thread: samples to be drained
+	calls    map[string]int64      // the true calls of A and B, by context
+	seen     int64                 // activations that samples have seen
 	stop     int                   // of the last sample: the frames above A and B are old at it
-	below    bool                  // so are those below
+	below    bool                  // so are the frames below
 	err      error                 // of a drain
 }
 
-// expected is what a sample is to say.
+// expected is the right content of a sample.
 type expected struct {
 	depth int // of the stack
 	fresh int
@@ -64,10 +64,10 @@ func (s *session) count(g *guest, w managed.Walker) {
 	s.calls[path]++
 }
 
-// element is one element of a context: a call site and what is called there.
+// element is an element of a context: a call site and its callee.
 func element(site uint32, m ccmap.MethodID) string { return fmt.Sprintf("/%d:%d", int32(site), m) }
 
-// sample takes one sample, and notes what it is to say.
+// sample takes a sample, and notes its right content.
 func (s *session) sample(g *guest, w managed.Walker) error {
 	want := s.expect(g, walk(w))
 	before := s.profiler.Stats().Samples
@@ -81,7 +81,7 @@ func (s *session) sample(g *guest, w managed.Walker) error {
 	return s.err
 }
 
-// expect returns what a sample of the frames is to say.
+// expect returns the right content of a sample with these frames.
 func (s *session) expect(g *guest, frames []managed.Frame) expected {
 	e := expected{depth: len(frames)}
 	for i, f := range frames {
@@ -113,7 +113,7 @@ func (s *session) old(g *guest, i int) bool {
 	return s.below
 }
 
-// see notes that a sample has seen the stack, of which so many frames were new.
+// see notes that a sample has seen the stack, with fresh new frames.
 func (s *session) see(g *guest, fresh int) {
 	for i := range fresh {
 		if c := g.call(i); c != nil {
@@ -124,7 +124,7 @@ func (s *session) see(g *guest, fresh int) {
 	s.stop, s.below = g.stops, true
 }
 
-// drain folds the samples that were published.
+// drain folds the published samples.
 func (s *session) drain() {
 	s.profiler.Sink().Queue.Drain(func(got *ccmap.Sample) {
 		all := s.expected[got.Thread]
@@ -136,7 +136,7 @@ func (s *session) drain() {
 	})
 }
 
-// compare holds a sample against what it is to say.
+// compare compares a sample with its right content.
 func (e expected) compare(got *ccmap.Sample) error {
 	depth := len(got.Frames)
 	if got.Depth > 0 {
@@ -153,7 +153,7 @@ func (e expected) compare(got *ccmap.Sample) error {
 	return nil
 }
 
-// finish drains all, and holds the map against the true calls.
+// finish drains the queue, and compares the map with the true calls.
 func (s *session) finish() error {
 	s.thread.Detach()
 	s.drain()
@@ -166,8 +166,8 @@ func (s *session) finish() error {
 	return s.checkMap()
 }
 
-// checkMap checks that no context has more activations than calls, and that all
-// that were seen are there.
+// checkMap checks that no context has more activations than calls, and that all seen
+// activations are counted.
 func (s *session) checkMap() error {
 	all := int64(0)
 	snapshot := s.folded.Snapshot()
@@ -186,7 +186,7 @@ func (s *session) checkMap() error {
 		}
 	}
 	if all != s.seen {
-		return fmt.Errorf("the map has %d activations, and %d were seen", all, s.seen)
+		return fmt.Errorf("the map has %d activations, but %d were seen", all, s.seen)
 	}
 	return nil
 }

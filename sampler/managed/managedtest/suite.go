@@ -1,3 +1,32 @@
+// Package managedtest checks a VM's walker for package managed.
+//
+// The author of a VM writes a small guest program in the VM's language. Its two methods
+// do as a host function says:
+//
+//	func A() {                  func B() {
+//	    for {                       for {
+//	        switch next() {             switch next() {
+//	        case 0: return              case 0: return
+//	        case 1: A()                 case 1: A()
+//	        case 2: B()                 case 2: B()
+//	        }                           }
+//	    }                           }
+//	}                           }
+//
+// and passes it to [Run] from a test:
+//
+//	func TestWalker(t *testing.T) {
+//		vm := newVM()
+//		managedtest.Run(t, managedtest.VM{
+//			Names: vm.names, A: "A", B: "B",
+//			Run: func(next func(managed.Walker) managedtest.Op) error {
+//				return vm.run(func() int { return int(next(vm.walker())) })
+//			},
+//		})
+//	}
+//
+// The suite leads the program through calls, returns and recursion. It knows the stack at
+// each call of next and takes samples there, with a profiler of its own.
 package managedtest
 
 import (
@@ -7,7 +36,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
-// Op is what the guest program does next.
+// Op is the guest program's next operation.
 type Op int
 
 // The program's operations.
@@ -19,23 +48,23 @@ const (
 
 // VM is a VM that runs the guest program.
 type VM struct {
-	// Names is the table that the walkers' methods are of, and A and B are the names
-	// that the program's methods have there.
+	// Names is the table of the walkers' methods. A and B are the names of the program's
+	// methods in it.
 	Names *ccmap.Names
 	A, B  string
 
-	// Run calls A on a new stack and returns when A has. Next is what the program's
-	// next does; its walker shows the stack of that moment and is not used after.
-	// Frames of the VM's own may lie above and below those of the program, always
-	// the same ones; of those above, all are new at each call of next.
+	// Run calls A on a new stack and returns when A returns. Next is the body of the
+	// program's next. Its walker shows the stack of that moment and is not used later.
+	// The VM may have frames of its own above and below the program's, always the same
+	// ones. The frames above are new at each call of next.
 	Run func(next func(managed.Walker) Op) error
 
 	// NoMarks says that frames have no slots. Activations are then not checked.
 	NoMarks bool
 }
 
-// Run checks the VM in subtests, one for each of its duties. As it measures
-// allocations, the test may not be parallel.
+// Run checks the VM in subtests, one for each of its duties. It measures allocations, so
+// the test must not be parallel.
 func Run(t *testing.T, vm VM) {
 	for _, c := range checks {
 		if vm.NoMarks && c.marks {

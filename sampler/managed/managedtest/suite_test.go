@@ -14,7 +14,7 @@ type record struct {
 	mark   *managed.Mark
 }
 
-// toy is a VM that is correct, but for what a test breaks.
+// toy is a correct VM that tests can break.
 type toy struct {
 	names      *ccmap.Names
 	a, b, host ccmap.MethodID
@@ -79,10 +79,10 @@ func (v *toy) vm() VM {
 	}}
 }
 
-// A VM that does all as it should passes.
+// A correct VM passes.
 func TestRun(t *testing.T) { Run(t, newToy().vm()) }
 
-// One without slots passes what does not need them.
+// A VM without slots passes the checks that need none.
 func TestRunNoMarks(t *testing.T) {
 	v := newToy()
 	v.newMark = func(*toy) *managed.Mark { return nil }
@@ -91,7 +91,7 @@ func TestRunNoMarks(t *testing.T) {
 	Run(t, vm)
 }
 
-// Every way to break a VM is found by the check that is there for it.
+// Every way to break a VM is found by the check for it.
 func TestBroken(t *testing.T) {
 	for _, broken := range []struct {
 		name  string
@@ -170,7 +170,7 @@ func allocate(v *toy, visit func(managed.Frame) bool) {
 	v.walkStack(visit)
 }
 
-// bySlot gives an activation the slot of its depth, as the one before it left it.
+// bySlot gives an activation the slot of its depth, as the earlier activation left it.
 func bySlot(v *toy) *managed.Mark {
 	if v.marks == nil {
 		v.marks = make([]managed.Mark, 1000)

@@ -1,8 +1,12 @@
 package managed
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"time"
+)
 
-// Marks are told apart for as long as there are ids, though they carry half of one.
+// Marks carry half an id, but are told apart for as long as there are ids.
 func TestVisited(t *testing.T) {
 	t.Parallel()
 	const first, far = 10, 5 << 31
@@ -27,5 +31,24 @@ func TestVisited(t *testing.T) {
 	}
 	if s := (stack{first: first, id: 11, serial: 11}); s.visited(Mark{}) {
 		t.Error("the zero mark is visited")
+	}
+}
+
+// BenchmarkSweep times the marker's look at all threads, four times a second.
+func BenchmarkSweep(b *testing.B) {
+	for _, threads := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			p := New(Options{Interval: -1})
+			all := make([]*Thread, threads)
+			for i := range all {
+				all[i] = p.Attach(ThreadOptions{})
+			}
+			for b.Loop() {
+				p.sweep(time.Now())
+			}
+			for _, t := range all {
+				t.Detach()
+			}
+		})
 	}
 }
