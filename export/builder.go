@@ -168,7 +168,7 @@ func (b *builder) child(parent builtNode, offset uint32, method ccmap.MethodID) 
 		n.depth++
 	}
 	if int64(n.depth) > int64(b.limits.MaxDepth) {
-		return n, fmt.Errorf("%w: more than %d frames deep", ErrTooLarge, b.limits.MaxDepth)
+		return n, fmt.Errorf("%w: more than %d frames deep", ErrTooDeep, b.limits.MaxDepth)
 	}
 	n.id = b.m.Child(parent.id, offset, method)
 	return n, b.boundNodes()

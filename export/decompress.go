@@ -36,8 +36,10 @@ func decompress(r io.Reader, limit int64, m *memory) (plain *bufio.Reader, relea
 			c.Close()
 		}
 	}
+	file := &countingReader{r: r}
+	r = file
 	for range maxLayers + 1 {
-		plain = bufio.NewReaderSize(newLimitReader(r, limit, "in all"), 64<<10)
+		plain = bufio.NewReaderSize(newExpansionReader(r, limit, file), 64<<10)
 		layer, err := unwrap(plain, m)
 		if err != nil {
 			return nil, release, err
@@ -48,7 +50,7 @@ func decompress(r io.Reader, limit int64, m *memory) (plain *bufio.Reader, relea
 		closers = append(closers, layer)
 		r = layer
 	}
-	return nil, release, fmt.Errorf("%w: compressed more than %d times over", ErrTooLarge, maxLayers)
+	return nil, release, fmt.Errorf("%w: compressed more than %d times over", ErrTooDeep, maxLayers)
 }
 
 // unwrap returns the content of r if it is compressed, and nil if it is not.

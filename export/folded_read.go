@@ -83,7 +83,7 @@ func (f *foldedReader) line(line string) error {
 	}
 	frames := strings.TrimRight(line[:cut], " \t")
 	if depth := strings.Count(frames, frameSeparator) + 1; depth > f.b.limits.MaxDepth {
-		return fmt.Errorf("%w: %d frames deep, more than %d", ErrTooLarge, depth, f.b.limits.MaxDepth)
+		return fmt.Errorf("%w: %d frames deep, more than %d", ErrTooDeep, depth, f.b.limits.MaxDepth)
 	}
 	f.stacks++
 	return f.add(frames, count)

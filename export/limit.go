@@ -35,6 +35,47 @@ func (l *limitReader) tooLarge() error {
 	return fmt.Errorf("%w: more than %d bytes %s", ErrTooLarge, l.limit, l.where)
 }
 
+// countingReader counts what is read of a file.
+type countingReader struct {
+	r    io.Reader
+	read int64 // bytes
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.read += int64(n)
+	return n, err
+}
+
+const (
+	// maxExpansion is how many times its size a file may expand to. Profiles expand some
+	// 20 times; a profile of few stacks, counted millions of times, some 300 times.
+	maxExpansion = 100
+
+	// anyExpansion is the share of a limit that a file may expand to whatever its size: an
+	// eighth.
+	anyExpansion = 8
+)
+
+// expansionReader bounds a layer of a file by a limit, and by the size of the file: a
+// small file takes little time to read.
+type expansionReader struct {
+	limitReader
+	file *countingReader
+}
+
+func newExpansionReader(r io.Reader, limit int64, file *countingReader) *expansionReader {
+	return &expansionReader{*newLimitReader(r, limit, "in all"), file}
+}
+
+func (e *expansionReader) Read(p []byte) (int, error) {
+	n, err := e.limitReader.Read(p)
+	if read, free := e.limit-e.left, e.limit/anyExpansion; read > free && read/maxExpansion > e.file.read {
+		return 0, fmt.Errorf("%w: decompressed, more than %s and %d times its size", ErrTooLarge, mebibytes(free), maxExpansion)
+	}
+	return n, err
+}
+
 // decodedShare is how many times its size an element of a document takes decoded, at
 // most: attributes of XML without a value, empty objects in a list of JSON.
 const decodedShare = 64

@@ -22,7 +22,7 @@ type Part struct {
 // ReadPart reads a profile as [Read] does. The Part is to be added once, or
 // dropped.
 func ReadPart(r io.Reader, o ReadOptions) (*Part, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	b := newBuilder(o)
 	plain, format, release, err := open(r, b)
 	defer release()

@@ -235,9 +235,9 @@ func TestDecodingReusesBuffers(t *testing.T) {
 	data := encode(t, Pprof, forest(20_000).Snapshot())
 	p := new(pprofFile)
 	var b *builder
-	empty := testing.AllocsPerRun(5, func() { b = newBuilder(ReadOptions{}.withDefaults()) })
+	empty := testing.AllocsPerRun(5, func() { b = newBuilder(ReadOptions{}.WithDefaults()) })
 	allocations := -empty + testing.AllocsPerRun(5, func() {
-		b = newBuilder(ReadOptions{}.withDefaults())
+		b = newBuilder(ReadOptions{}.WithDefaults())
 		p.reset()
 		p.share(b)
 		if err := p.decode(strings.NewReader(data), b); err != nil {

@@ -5,16 +5,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
-
-// pprofShare is the part of ReadOptions.MaxBytes that a profile may fill: it is
-// held in memory as a whole, and its tables can take many times its size.
-const pprofShare = 16
 
 // pprofFile is a profile.proto, of ours or of any other tool, that was decoded
 // and checked. Of others, all labels and addresses are dropped, and [valueTypes]
@@ -90,7 +87,8 @@ func readPprof(r *bufio.Reader, b *builder) error {
 // decode reads and checks a profile. All but the stacks goes to the map, and stacks do
 // where there are too many to be listed.
 func (p *pprofFile) decode(r io.Reader, b *builder) error {
-	if err := p.readAll(newLimitReader(r, b.limits.MaxBytes/pprofShare, "of pprof")); err != nil {
+	// Tables have indices of 32 bits. Memory bounds a profile sooner: it holds all of it.
+	if err := p.readAll(newLimitReader(r, math.MaxUint32, "of pprof")); err != nil {
 		return err
 	}
 	if err := p.parse(p.data); err != nil {

@@ -250,7 +250,7 @@ func (r *sampleReader) bound(depth int) error {
 }
 
 func (r *sampleReader) tooDeep() error {
-	return fmt.Errorf("%w: more than %d frames deep", ErrTooLarge, r.limits.MaxDepth)
+	return fmt.Errorf("%w: more than %d frames deep", ErrTooDeep, r.limits.MaxDepth)
 }
 
 // commonNumbers returns how many bytes the same numbers at the end of two lists

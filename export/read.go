@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -16,6 +17,7 @@ var (
 	ErrFormat   = errors.New("unknown format")
 	ErrEmpty    = errors.New("empty file")
 	ErrTooLarge = errors.New("too large")
+	ErrTooDeep  = fmt.Errorf("%w in depth", ErrTooLarge) // which no option but MaxDepth raises
 	ErrMemory   = errors.New("too much memory")
 	ErrVersion  = errors.New("unknown version")
 
@@ -29,13 +31,18 @@ type ReadOptions struct {
 	// [MapMemory] counts them, and all that decoding takes until the map is there.
 	// Default [DefaultMaxMemory], which admits some 6 million contexts. The garbage of
 	// Go's heap comes on top: runtime/debug.SetMemoryLimit bounds that.
+	//
+	// The defaults of the other bounds, except MaxDepth, are for 512 MiB: they grow in
+	// proportion to a MaxMemory that is larger.
 	MaxMemory int64
 
-	MaxBytes   int64 // after decompression; default 2 GiB, and for pprof a sixteenth of it
-	MaxMethods int   // default 4 Mi; pseudo methods do not count
-	MaxNodes   int   // default 16 Mi
-	MaxDepth   int   // frames of a stack; default 64 Ki
-	MaxPoints  int   // profile points; default 4 Mi
+	// MaxBytes bounds the file after decompression. Beyond an eighth of it, a file may
+	// not expand to more than a hundred times its size. Default 2 GiB.
+	MaxBytes   int64
+	MaxMethods int // default 4 Mi; pseudo methods do not count
+	MaxNodes   int // default 16 Mi
+	MaxDepth   int // frames of a stack; default 64 Ki
+	MaxPoints  int // profile points; default 4 Mi
 	// MaxFrames bounds the frames of all stacks of a pprof profile together,
 	// which inlined calls can make many times its bytes. Default 256 Mi.
 	MaxFrames int
@@ -51,32 +58,42 @@ type ReadOptions struct {
 	SampleType string
 }
 
-func (o ReadOptions) withDefaults() ReadOptions {
+// WithDefaults returns the bounds that a reader holds to.
+func (o ReadOptions) WithDefaults() ReadOptions {
 	if o.MaxMemory <= 0 {
 		o.MaxMemory = DefaultMaxMemory()
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = 2 << 30
-	}
-	if o.MaxMethods <= 0 {
-		o.MaxMethods = 4 << 20
-	}
-	if o.MaxNodes <= 0 {
-		o.MaxNodes = 16 << 20
 	}
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = 64 << 10
 	}
-	if o.MaxPoints <= 0 {
-		o.MaxPoints = 4 << 20
-	}
-	if o.MaxFrames <= 0 {
-		o.MaxFrames = 256 << 20
-	}
-	if o.MaxElement <= 0 {
-		o.MaxElement = 32 << 20
+	o.MaxBytes = o.orScaled(o.MaxBytes, 2<<30)
+	for _, bound := range []struct {
+		field     *int
+		byDefault int64
+		most      int64
+	}{
+		{&o.MaxMethods, 4 << 20, math.MaxUint32},
+		{&o.MaxNodes, 16 << 20, math.MaxUint32 - 1}, // and the root
+		{&o.MaxPoints, 4 << 20, math.MaxInt},
+		{&o.MaxFrames, 256 << 20, math.MaxInt},
+		{&o.MaxElement, 32 << 20, math.MaxInt},
+	} {
+		*bound.field = int(min(o.orScaled(int64(*bound.field), bound.byDefault), bound.most))
 	}
 	return o
+}
+
+// orScaled returns a bound that is given, or else its default for the memory that there is.
+func (o *ReadOptions) orScaled(given, byDefault int64) int64 {
+	switch {
+	case given > 0:
+		return given
+	case o.MaxMemory <= mostByDefault:
+		return byDefault
+	case o.MaxMemory/mostByDefault >= math.MaxInt64/byDefault:
+		return math.MaxInt64
+	}
+	return byDefault * (o.MaxMemory / mostByDefault)
 }
 
 // decoders read a whole document, and leave the check of the map to Read.
@@ -89,10 +106,10 @@ var decoders = map[Format]func(*bufio.Reader, *builder) error{
 
 // Read restores a map from r, in whatever format and compression it is, and
 // says in which format it was. The error says what is wrong and where; errors.Is
-// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrMemory], [ErrVersion], [ErrSampleType]
-// and, in a file that was cut, [io.ErrUnexpectedEOF].
+// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrTooDeep], [ErrMemory], [ErrVersion],
+// [ErrSampleType] and, in a file that was cut, [io.ErrUnexpectedEOF].
 func Read(r io.Reader, o ReadOptions) (*ccmap.Map, Format, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	b := newBuilder(o)
 	plain, format, release, err := open(r, b)
 	defer release()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -236,6 +237,8 @@ func TestLimits(t *testing.T) {
 		"bytes":        {strings.Repeat("a 1\n", 100), ReadOptions{MaxBytes: 399}},
 		"bomb":         {bomb, ReadOptions{MaxBytes: 1 << 19}},
 		"bomb in bomb": {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 1 << 19}},
+		"expansion":    {bomb, ReadOptions{MaxBytes: 4 << 20}},
+		"inner bomb":   {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 4 << 20}},
 		"layers":       {nested, ReadOptions{}},
 		"line":         {strings.Repeat("a", 1<<20), ReadOptions{MaxElement: 1 << 19}},
 		"attributes":   {"<ccmap " + strings.Repeat(`a="" `, 1<<18), ReadOptions{MaxElement: 1 << 19}},
@@ -264,6 +267,53 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestExpansion: a file may expand a hundred times, and a small one more.
+func TestExpansion(t *testing.T) {
+	t.Parallel()
+	var lines strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&lines, "a;b;c;d;e;%d 1\n", i)
+	}
+	for name, in := range map[string]string{
+		"small":    compressed(t, Gzip, strings.Repeat("\n", 100<<10)+"a 1\n"),
+		"profile":  compressed(t, Zstd, compressed(t, Gzip, lines.String())),
+		"expanded": strings.Repeat("\n", 1<<19) + "a 1\n",
+	} {
+		if _, _, err := Read(strings.NewReader(in), ReadOptions{MaxBytes: 1 << 20}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestMemoryRaisesBounds: a larger MaxMemory is enough to read a larger profile.
+func TestMemoryRaisesBounds(t *testing.T) {
+	t.Parallel()
+	usual := ReadOptions{MaxMemory: 512 << 20}.WithDefaults()
+	if small := (ReadOptions{MaxMemory: 1}).WithDefaults(); small.MaxBytes != 2<<30 || small.MaxNodes != usual.MaxNodes {
+		t.Errorf("of a byte: %+v", small)
+	}
+	want := ReadOptions{
+		MaxMemory: 2 << 30, MaxDepth: usual.MaxDepth, MaxBytes: 8 << 30, MaxMethods: 4 * usual.MaxMethods, MaxNodes: 4 * usual.MaxNodes,
+		MaxPoints: 4 * usual.MaxPoints, MaxFrames: 4 * usual.MaxFrames, MaxElement: 4 * usual.MaxElement,
+	}
+	if got := (ReadOptions{MaxMemory: 2 << 30}).WithDefaults(); got != want {
+		t.Errorf("of 2 GiB: %+v, want %+v", got, want)
+	}
+	if got := (ReadOptions{MaxMemory: 2 << 30, MaxNodes: 7}).WithDefaults(); got.MaxNodes != 7 {
+		t.Errorf("a bound that was given is %d", got.MaxNodes)
+	}
+	all := ReadOptions{MaxMemory: math.MaxInt64}.WithDefaults()
+	if all.MaxBytes != math.MaxInt64 || all.MaxNodes != math.MaxUint32-1 || all.MaxElement < 1<<50 || all.MaxDepth != usual.MaxDepth {
+		t.Errorf("without a limit: %+v", all)
+	}
+	for f := range encoders {
+		whole := compressed(t, Gzip, encode(t, f, chain(300).Snapshot()))
+		if _, _, err := Read(strings.NewReader(whole), ReadOptions{MaxMemory: math.MaxInt64}); err != nil {
+			t.Errorf("%v without a limit: %v", f, err)
+		}
+	}
+}
+
 // Only what is held at once is bounded by MaxElement, not the document.
 func TestElementsAreBoundedOneByOne(t *testing.T) {
 	t.Parallel()
@@ -286,9 +336,6 @@ func TestLimitsAreInclusive(t *testing.T) {
 	for f := range encoders {
 		whole := encode(t, f, chain(300).Snapshot())
 		o := ReadOptions{MaxBytes: int64(len(whole)), MaxMethods: 1, MaxNodes: 300, MaxDepth: 300}
-		if f == Pprof {
-			o.MaxBytes *= pprofShare
-		}
 		if _, _, err := Read(strings.NewReader(whole), o); err != nil {
 			t.Errorf("%v: %v", f, err)
 		}

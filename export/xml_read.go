@@ -43,7 +43,7 @@ func (s *shallowTokens) Token() (xml.Token, error) {
 	switch t.(type) {
 	case xml.StartElement:
 		if s.depth++; s.depth > maxNesting {
-			return nil, fmt.Errorf("%w: more than %d elements in each other", ErrTooLarge, maxNesting)
+			return nil, fmt.Errorf("%w: more than %d elements in each other", ErrTooDeep, maxNesting)
 		}
 	case xml.EndElement:
 		s.depth--

@@ -319,7 +319,7 @@ func TestExplain(t *testing.T) {
 		hint string
 	}{
 		{explainRead(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), exitPermission, "owner"},
-		{explainRead(fmt.Errorf("x: %w", export.ErrTooLarge)), exitFailed, "less"},
+		{explainRead(fmt.Errorf("x: %w", export.ErrTooLarge)), exitFailed, "--max-read-memory"},
 		{explainWrite(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), exitPermission, "may write"},
 		{explainWrite(fmt.Errorf("write x: %w", syscall.EROFS)), exitPermission, "may write"},
 		{explainWrite(fmt.Errorf("write x: %w", syscall.ENOSPC)), exitFailed, "full"},

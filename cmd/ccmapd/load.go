@@ -78,8 +78,10 @@ func explainRead(err error) error {
 		return withHint(err, "It was cut: copy it again, or take the profile again.")
 	case errors.Is(err, export.ErrMemory):
 		return withHint(err, readMemoryHint)
+	case errors.Is(err, export.ErrTooDeep):
+		return withHint(err, "No profiler writes that: take the profile again.")
 	case errors.Is(err, export.ErrTooLarge):
-		return withHint(err, "Merge or sample less into one file.")
+		return withHint(err, readMemoryHint)
 	case errors.Is(err, export.ErrVersion), errors.Is(err, export.ErrSampleType):
 		return err // says which to take
 	}

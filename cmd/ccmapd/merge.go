@@ -20,7 +20,8 @@ A file of the whole name, '=' and all, is taken as that file; FILE=WEIGHT=1 says
 so of any name.
 
 The profiles are read on all CPUs and added up in their order. Memory holds the
-sum and a few of them, --max-read-memory all together; more is an error. With
+sum and a few of them, --max-read-memory all together; more is an error. Pipes are
+read one by one. With
 --max-memory the sum has a limit of its own, and is pruned: totals of methods and
 edges stay exact, contexts that weigh little hang at [pruned].
 

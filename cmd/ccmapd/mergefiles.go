@@ -29,7 +29,8 @@ type merger struct {
 type readPart struct {
 	*export.Part
 	err   error
-	units int // of memory that it may take
+	ahead bool // else it is read in its turn
+	units int  // of memory that it may take
 }
 
 func (m *merger) run() error {
@@ -58,7 +59,7 @@ func (m *merger) run() error {
 func (m *merger) add(in mergeInput, part readPart) error {
 	err := m.addPart(in, part)
 	m.memory.release(part.units)
-	if errors.Is(err, export.ErrMemory) && in.isRegular() {
+	if !part.ahead || errors.Is(err, export.ErrMemory) {
 		err = m.addPart(in, m.read(in, m.memory.alone(m.sum)))
 	}
 	if err != nil {
@@ -69,7 +70,7 @@ func (m *merger) add(in mergeInput, part readPart) error {
 }
 
 func (m *merger) addPart(in mergeInput, part readPart) error {
-	if part.err != nil {
+	if part.err != nil || part.Part == nil {
 		return part.err
 	}
 	if err := part.AddTo(m.sum, in.weight); err != nil {
@@ -89,7 +90,8 @@ func explainMerge(err error) error {
 // readAhead reads the inputs, each in a goroutine of its own, and returns where
 // each will appear, in their order. At any time twice as many are under way, or
 // wait to be added, as there are CPUs, and one more: enough that none waits for
-// the next to be added.
+// the next to be added. A pipe is not read ahead: it could not be read again if the
+// memory ahead were too little.
 func (m *merger) readAhead(quit <-chan struct{}) <-chan chan readPart {
 	ahead := make(chan chan readPart, 2*runtime.GOMAXPROCS(0))
 	go func() {
@@ -100,13 +102,17 @@ func (m *merger) readAhead(quit <-chan struct{}) <-chan chan readPart {
 			case <-quit:
 				return
 			}
+			if !in.isRegular() {
+				part <- readPart{}
+				continue
+			}
 			units, ok := m.memory.acquire(in, quit)
 			if !ok {
 				return
 			}
 			go func() {
 				p := m.read(in, m.memory.bytes(units))
-				p.units = units
+				p.ahead, p.units = true, units
 				part <- p
 			}()
 		}
@@ -130,6 +136,8 @@ func (m *merger) read(in mergeInput, memory int64) readPart {
 // readFrom says in its error which profile it is about.
 func (m *merger) readFrom(r io.Reader, in mergeInput, memory int64) readPart {
 	o := m.options
+	o.MaxMemory = m.memory.limit
+	o = o.WithDefaults()
 	o.MaxMemory = memory
 	p, err := export.ReadPart(r, o)
 	if err != nil {

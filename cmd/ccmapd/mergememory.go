@@ -9,8 +9,8 @@ import (
 )
 
 // mergeMemory divides the memory of a merge: a quarter is for the profiles that are read
-// ahead, in units; the rest is for the sum, and for one profile that a share of the
-// quarter was too little for.
+// ahead, in units; the rest is for the sum, and for one profile that is a pipe, or that a
+// share of the quarter was too little for.
 type mergeMemory struct {
 	limit  int64 // of all, bytes
 	pruned bool  // the sum has a limit of its own, and keeps it
@@ -37,7 +37,7 @@ func (m *mergeMemory) bytes(units int) int64 {
 func (m *mergeMemory) acquire(in mergeInput, quit <-chan struct{}) (units int, ok bool) {
 	const most = 128 // times its size: a compressed profile seldom takes more
 	units = aheadUnits
-	if info, err := os.Stat(in.path); err == nil && info.Mode().IsRegular() {
+	if info, err := os.Stat(in.path); err == nil {
 		units = int(min(info.Size()/(m.bytes(1)/most+1)+1, aheadUnits))
 	}
 	for range units {

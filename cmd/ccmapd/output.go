@@ -89,7 +89,7 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 	return output{path: path}, nil
 }
 
-// checkDescriptor refuses an output that means a descriptor which nobody has opened.
+// checkDescriptor refuses an output that means a descriptor that is not open.
 func checkDescriptor(path string) error {
 	if fd, ok := export.Descriptor(path); ok && !export.IsStream(path) {
 		return usagef("output %s: ccmapd was started without a descriptor %d", path, fd)

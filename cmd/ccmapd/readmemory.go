@@ -18,6 +18,7 @@ type readMemory struct {
 	held  int64 // by the profiles that were read, bytes
 }
 
+// The other bounds of a reader grow with its memory.
 const readMemoryHint = `Raise the limit with --max-read-memory SIZE, for example 2GiB, if you trust the file.`
 
 func (m *readMemory) Set(s string) error {

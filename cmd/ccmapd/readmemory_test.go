@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -70,15 +72,7 @@ func TestHostileFilesInBoundedMemory(t *testing.T) {
 func TestMaxReadMemory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	m := ccmap.New(ccmap.Options{})
-	method := m.Names().Intern(ccmap.Method{Name: "f"})
-	for i := range uint32(20_000) {
-		m.Add(m.Child(m.Child(m.Root(), 0, method), i, method), ccmap.Counters{Samples: 1, Time: 1})
-	}
-	file := filepath.Join(dir, "a.pb.gz")
-	if err := export.WriteFile(file, m.Snapshot()); err != nil {
-		t.Fatal(err)
-	}
+	file := wideProfile(t, dir)
 	for line, limit := range map[string]string{
 		"top FILE":               "1MiB",
 		"convert FILE OUT":       "1MiB",
@@ -98,4 +92,43 @@ func TestMaxReadMemory(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMergePipes: a profile from a pipe may take as much memory as one in a file.
+func TestMergePipes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := wideProfile(t, dir)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{file, "-", fifo} {
+		if in == fifo {
+			go os.WriteFile(fifo, content, 0)
+		}
+		args := append(commandLine("merge -o OUT FILE", in, filepath.Join(dir, "out.xml")), "--max-read-memory", "10MiB")
+		if code, _, stderr := runWith(args, content); code != exitOK {
+			t.Errorf("merge of %s: exit code %d, %s", in, code, stderr)
+		}
+	}
+}
+
+// wideProfile writes a profile of 20,000 contexts.
+func wideProfile(t *testing.T, dir string) string {
+	t.Helper()
+	m := ccmap.New(ccmap.Options{})
+	method := m.Names().Intern(ccmap.Method{Name: "f"})
+	for i := range uint32(20_000) {
+		m.Add(m.Child(m.Child(m.Root(), 0, method), i, method), ccmap.Counters{Samples: 1, Time: 1})
+	}
+	file := filepath.Join(dir, "a.pb.gz")
+	if err := export.WriteFile(file, m.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
