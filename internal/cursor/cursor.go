@@ -8,14 +8,14 @@ import (
 
 var errCut = errors.New("it ends too early")
 
-// Cursor reads little-endian bytes from the first to the last. After the first error it
-// is empty and every number is 0, so that every loop over the rest ends.
+// Cursor reads little-endian bytes from first to last. After the first error it is empty
+// and every number is 0, so that every loop over the rest ends.
 type Cursor struct {
 	Data []byte // the rest
 	Err  error
 }
 
-// Fail makes err the cursor's error, unless it has one.
+// Fail sets the cursor's error, unless it has one.
 func (c *Cursor) Fail(err error) {
 	if c.Err == nil {
 		c.Err = err
@@ -26,7 +26,7 @@ func (c *Cursor) Fail(err error) {
 // Empty reports whether nothing is left.
 func (c *Cursor) Empty() bool { return len(c.Data) == 0 }
 
-// Bytes returns the next n, which stay part of what is read.
+// Bytes returns the next n bytes, without a copy.
 func (c *Cursor) Bytes(n uint64) []byte {
 	if n > uint64(len(c.Data)) {
 		c.Fail(errCut)
@@ -48,7 +48,7 @@ func (c *Cursor) Byte() byte {
 	return b
 }
 
-// U16 returns the next number of 2 bytes.
+// U16 returns the next 2 bytes as a number.
 func (c *Cursor) U16() uint16 {
 	if b := c.Bytes(2); b != nil {
 		return binary.LittleEndian.Uint16(b)
@@ -56,10 +56,10 @@ func (c *Cursor) U16() uint16 {
 	return 0
 }
 
-// U24 returns the next number of 3 bytes.
+// U24 returns the next 3 bytes as a number.
 func (c *Cursor) U24() uint32 { return uint32(c.U16()) | uint32(c.Byte())<<16 }
 
-// U32 returns the next number of 4 bytes.
+// U32 returns the next 4 bytes as a number.
 func (c *Cursor) U32() uint32 {
 	if b := c.Bytes(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
@@ -67,7 +67,7 @@ func (c *Cursor) U32() uint32 {
 	return 0
 }
 
-// U64 returns the next number of 8 bytes.
+// U64 returns the next 8 bytes as a number.
 func (c *Cursor) U64() uint64 {
 	if b := c.Bytes(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
@@ -108,7 +108,7 @@ func (c *Cursor) Sleb() int64 {
 	}
 }
 
-// Index returns the next LEB128 number, of 32 bits.
+// Index returns the next LEB128 number of at most 32 bits.
 func (c *Cursor) Index() uint32 {
 	v := c.Uleb()
 	if v != uint64(uint32(v)) {
@@ -118,7 +118,7 @@ func (c *Cursor) Index() uint32 {
 	return uint32(v)
 }
 
-// Vector returns the next bytes, whose number stands before them.
+// Vector returns the next bytes. Their number comes before them.
 func (c *Cursor) Vector() []byte { return c.Bytes(uint64(c.Index())) }
 
 // Text returns the next bytes up to a 0.

@@ -59,8 +59,8 @@ func unlimited() *int {
 	return &steps
 }
 
-// pushRBX is the frame of a function that begins with "push rbx" (1 byte) and
-// "sub rsp, 16" (4 bytes), and from its 16th byte on takes that back.
+// pushRBX is the frame of a function that begins with "push rbx" (1 byte) and "sub rsp,
+// 16" (4 bytes), and undoes them from its 16th byte on.
 var pushRBX = []byte{0x41, 0x0e, 16, 0x83, 2, 0x44, 0x0e, 32, 0x4b, 0x0e, 16, 0x41, 0x0e, 8}
 
 func TestUp(t *testing.T) {
@@ -121,7 +121,7 @@ func TestUp(t *testing.T) {
 	}
 }
 
-// TestUnknownRefused: what is not understood has no row, rather than a wrong one.
+// TestUnknownRefused: unknown input has no row, rather than a wrong one.
 func TestUnknownRefused(t *testing.T) {
 	t.Parallel()
 	for name, build := range map[string]func(*made){
@@ -144,8 +144,8 @@ func TestUnknownRefused(t *testing.T) {
 	}
 }
 
-// compiled returns the section of a C program that gcc has just compiled, and
-// the addresses of its functions.
+// compiled returns the section of a freshly compiled C program, and the addresses of its
+// functions.
 func compiled(t testing.TB) (*elf.File, *Table) {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -179,8 +179,8 @@ int main(int argc, char **argv) { char *p = alloca(argc * 100); memset(p, 1, arg
 	return f, New(b, s.Addr)
 }
 
-// TestCompiler: every instruction of every function that gcc and the C library's
-// start code consist of has a row.
+// TestCompiler: every instruction of gcc's functions and of the C library's start code
+// has a row.
 func TestCompiler(t *testing.T) {
 	t.Parallel()
 	f, tab := compiled(t)
@@ -274,7 +274,8 @@ func TestUpDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestStepsRunOut: a row takes from the caller's steps, and there is none without.
+// TestStepsRunOut: a row takes some of the caller's steps, and there is no row without
+// steps.
 func TestStepsRunOut(t *testing.T) {
 	t.Parallel()
 	var m made

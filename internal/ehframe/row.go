@@ -1,13 +1,13 @@
 package ehframe
 
-// Row says where the registers of the caller are while one instruction runs. It
-// is immutable and keeps its table's section.
+// Row says where the caller's registers are at one instruction. It is immutable and keeps
+// its table's section.
 type Row struct {
-	// Entry is the virtual address at which the function begins, or the part of it
-	// that the compiler has moved elsewhere.
+	// Entry is the virtual address where the function begins, or the part of it that the
+	// compiler has moved elsewhere.
 	Entry uint64
-	// Signal says that the kernel has called the function to handle a signal. Its
-	// caller was interrupted at the very address that Up gives, not before it.
+	// Signal says that the kernel has called the function to handle a signal. Up then
+	// returns the exact address where the signal interrupted the caller.
 	Signal bool
 
 	cfa   rule // the canonical frame address: SP before the call
@@ -21,7 +21,7 @@ type saved struct {
 	rule
 }
 
-// A rule tells a value. Its zero value is "not told".
+// A rule gives a value. Its zero value says that the value is unknown.
 type rule struct {
 	form   ruleForm
 	reg    Register
@@ -33,8 +33,8 @@ type ruleForm uint8
 
 const (
 	untold     ruleForm = iota
-	undefined           // there is none: of the return address, nothing called the function
-	same                // what it is now
+	undefined           // missing; for the return address: nothing called the function
+	same                // unchanged
 	atOffset            // in memory, at the frame address plus offset
 	isOffset            // the frame address plus offset
 	inRegister          // in reg; for the frame address, plus offset
@@ -42,19 +42,18 @@ const (
 	isExpr              // the value of expr
 )
 
-// maxSteps bounds the instructions that are run for one row, and maxStates those
-// that a program remembers at once. To remember takes as long as stateSteps others.
+// maxSteps bounds the instructions for one row. maxStates bounds the states that a
+// program remembers at once. Remembering takes as long as stateSteps instructions.
 const (
 	maxSteps   = 1 << 14
 	maxStates  = 8
 	stateSteps = 32
 )
 
-// Row returns the row of the instruction at a virtual address, and whether the
-// section has one. For a return address ask one byte before it, for the call.
+// Row returns the row of the instruction at a virtual address, or false. For a return
+// address pass the address before it, which is in the call.
 //
-// Each instruction that it runs takes one of the steps; where they do not reach,
-// there is no row.
+// Each instruction takes one of the steps. Without enough steps there is no row.
 func (t *Table) Row(pc uint64, steps *int) (*Row, bool) {
 	f := t.find(pc)
 	if f == nil {
@@ -85,13 +84,13 @@ type machine struct {
 	steps       int // that are left
 }
 
-// state is the rules at one instruction.
+// state is the rules at an instruction.
 type state struct {
 	cfa  rule
 	regs [Registers]rule
 }
 
-// Steps returns about how many steps it takes to apply the row: most for expressions.
+// Steps returns roughly the number of steps that Up takes: most for expressions.
 func (r *Row) Steps() int { return r.steps }
 
 func (m *machine) row() (*Row, bool) {
@@ -108,29 +107,29 @@ func (m *machine) row() (*Row, bool) {
 	return r, true
 }
 
-// run runs a program up to the target, and says whether all of it was
-// understood.
+// run runs a program up to the target, and reports whether it understood all
+// instructions.
 func (m *machine) run(program span) bool {
-	r := reader{b: m.t.section, at: program.from, end: program.to}
-	for r.more() {
+	r := m.t.reader(program)
+	for !r.Empty() {
 		if m.steps--; m.steps < 0 {
 			return false
 		}
-		op := r.u8()
+		op := r.Byte()
 		next, advances := m.advance(&r, op)
 		switch {
 		case advances && next > m.target:
-			return !r.bad
+			return r.Err == nil
 		case advances:
 			m.loc = next
 		case !m.step(&r, op):
 			return false
 		}
 	}
-	return !r.bad
+	return r.Err == nil
 }
 
-// advance returns the address at which the rules that follow begin to hold.
+// advance returns the first address of the following rules.
 func (m *machine) advance(r *reader, op byte) (next uint64, ok bool) {
 	var delta uint64
 	switch {
@@ -139,11 +138,11 @@ func (m *machine) advance(r *reader, op byte) (next uint64, ok bool) {
 	case op == 0x01: // DW_CFA_set_loc
 		return r.pointer(m.f.cie.encoding, m.t.addr), true
 	case op == 0x02: // DW_CFA_advance_loc1
-		delta = uint64(r.u8())
+		delta = uint64(r.Byte())
 	case op == 0x03:
-		delta = uint64(r.u16())
+		delta = uint64(r.U16())
 	case op == 0x04:
-		delta = uint64(r.u32())
+		delta = uint64(r.U32())
 	default:
 		return 0, false
 	}
@@ -155,7 +154,7 @@ func (m *machine) step(r *reader, op byte) bool {
 	low := uint64(op & 0x3f)
 	switch op & 0xc0 {
 	case 0x80: // DW_CFA_offset
-		return m.set(low, rule{form: atOffset, offset: m.scaled(r.uleb())})
+		return m.set(low, rule{form: atOffset, offset: m.scaled(r.Uleb())})
 	case 0xc0: // DW_CFA_restore
 		return m.restore(low)
 	}
@@ -167,7 +166,7 @@ func (m *machine) step(r *reader, op byte) bool {
 	case 0x0b:
 		return m.recall()
 	case 0x2e: // DW_CFA_GNU_args_size
-		r.uleb()
+		r.Uleb()
 		return true
 	}
 	if op >= 0x0c && op <= 0x0f || op == 0x12 || op == 0x13 {
@@ -176,38 +175,38 @@ func (m *machine) step(r *reader, op byte) bool {
 	return m.defineRegister(r, op)
 }
 
-// defineCFA runs an instruction that tells the frame address.
+// defineCFA runs an instruction that defines the frame address.
 func (m *machine) defineCFA(r *reader, op byte) bool {
 	c := &m.now.cfa
 	switch op {
 	case 0x0c: // DW_CFA_def_cfa
-		*c = rule{form: inRegister, reg: register(r.uleb()), offset: int64(r.uleb())}
+		*c = rule{form: inRegister, reg: register(r.Uleb()), offset: int64(r.Uleb())}
 	case 0x12: // DW_CFA_def_cfa_sf
-		*c = rule{form: inRegister, reg: register(r.uleb()), offset: r.sleb() * m.f.cie.dataAlign}
+		*c = rule{form: inRegister, reg: register(r.Uleb()), offset: r.Sleb() * m.f.cie.dataAlign}
 	case 0x0d: // DW_CFA_def_cfa_register
-		c.reg = register(r.uleb())
+		c.reg = register(r.Uleb())
 		return c.form == inRegister
 	case 0x0e: // DW_CFA_def_cfa_offset
-		c.offset = int64(r.uleb())
+		c.offset = int64(r.Uleb())
 		return c.form == inRegister
 	case 0x13: // DW_CFA_def_cfa_offset_sf
-		c.offset = r.sleb() * m.f.cie.dataAlign
+		c.offset = r.Sleb() * m.f.cie.dataAlign
 		return c.form == inRegister
 	case 0x0f: // DW_CFA_def_cfa_expression
 		*c = rule{form: isExpr, expr: r.block()}
 	}
-	return !r.bad
+	return r.Err == nil
 }
 
-// defineRegister runs an instruction that tells a register of the caller.
+// defineRegister runs an instruction that defines a register of the caller.
 func (m *machine) defineRegister(r *reader, op byte) bool {
 	if op < 0x05 || op > 0x16 && op != 0x2f {
 		return false
 	}
-	reg := r.uleb()
+	reg := r.Uleb()
 	switch op {
 	case 0x05: // DW_CFA_offset_extended
-		return m.set(reg, rule{form: atOffset, offset: m.scaled(r.uleb())})
+		return m.set(reg, rule{form: atOffset, offset: m.scaled(r.Uleb())})
 	case 0x06: // DW_CFA_restore_extended
 		return m.restore(reg)
 	case 0x07: // DW_CFA_undefined
@@ -215,26 +214,26 @@ func (m *machine) defineRegister(r *reader, op byte) bool {
 	case 0x08: // DW_CFA_same_value
 		return m.set(reg, rule{form: same})
 	case 0x09: // DW_CFA_register
-		return m.set(reg, rule{form: inRegister, reg: register(r.uleb())})
+		return m.set(reg, rule{form: inRegister, reg: register(r.Uleb())})
 	case 0x10: // DW_CFA_expression
 		return m.set(reg, rule{form: atExpr, expr: r.block()})
 	case 0x11: // DW_CFA_offset_extended_sf
-		return m.set(reg, rule{form: atOffset, offset: r.sleb() * m.f.cie.dataAlign})
+		return m.set(reg, rule{form: atOffset, offset: r.Sleb() * m.f.cie.dataAlign})
 	case 0x14: // DW_CFA_val_offset
-		return m.set(reg, rule{form: isOffset, offset: m.scaled(r.uleb())})
+		return m.set(reg, rule{form: isOffset, offset: m.scaled(r.Uleb())})
 	case 0x15: // DW_CFA_val_offset_sf
-		return m.set(reg, rule{form: isOffset, offset: r.sleb() * m.f.cie.dataAlign})
+		return m.set(reg, rule{form: isOffset, offset: r.Sleb() * m.f.cie.dataAlign})
 	case 0x16: // DW_CFA_val_expression
 		return m.set(reg, rule{form: isExpr, expr: r.block()})
 	case 0x2f: // DW_CFA_GNU_negative_offset_extended
-		return m.set(reg, rule{form: atOffset, offset: -m.scaled(r.uleb())})
+		return m.set(reg, rule{form: atOffset, offset: -m.scaled(r.Uleb())})
 	}
 	return false
 }
 
 func (m *machine) scaled(n uint64) int64 { return int64(n) * m.f.cie.dataAlign }
 
-// set notes a rule. Vector registers, which have higher numbers, lead nowhere.
+// set sets a rule. Vector registers, with higher numbers, are not needed.
 func (m *machine) set(reg uint64, to rule) bool {
 	if reg < uint64(Registers) {
 		m.now.regs[reg] = to
@@ -271,10 +270,10 @@ func (m *machine) recall() bool {
 
 // block reads a length and as many bytes.
 func (r *reader) block() []byte {
-	n := r.uleb()
+	n := r.Uleb()
 	if n > maxExpr {
-		r.bad = true
+		r.Fail(errExpr)
 		return nil
 	}
-	return r.take(int(n))
+	return r.Bytes(n)
 }

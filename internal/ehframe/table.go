@@ -1,12 +1,32 @@
+// Package ehframe unwinds the stacks of C code with the call frame information that
+// compilers leave in an ELF file's section .eh_frame. For every instruction it says where
+// the caller's registers are. C code of gcc -O2 keeps no frame pointer, so nothing else
+// leads to its callers.
+//
+//  1. [New] indexes a section: one entry for each function.
+//  2. [Table.Row] runs the program of a function up to one instruction. The
+//     resulting [Row] holds a rule for each register, and can be kept.
+//  3. [Row.Up] applies the rules to the registers of a frame, reads the saved
+//     ones from the stack, and returns the caller's registers.
+//
+// The section is untrusted. Reading it never panics, every loop consumes input, the index
+// takes time in proportion to the section, and a row takes at most maxSteps instructions,
+// or fewer if the caller says so. An unknown rule, such as a branch in an expression, has
+// no row.
+//
+// Sources: DWARF 5, sections 6.4 and 2.5; Linux Standard Base Core 5.0, 10.6 (the
+// section's form and augmentations); System V ABI, AMD64, 3.6.2 (register numbers).
+// Tested on the output of gcc 12 and clang 14, glibc 2.36, and the vDSO of Linux 6.18.
 package ehframe
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
+	"errors"
 	"iter"
 	"slices"
 	"unsafe"
+
+	"github.com/ccmapd/ccmapd/internal/cursor"
 )
 
 // Table is the index of one section. It is immutable.
@@ -27,10 +47,10 @@ type function struct {
 type common struct {
 	codeAlign  uint64
 	dataAlign  int64
-	ra         uint64 // register that stands for the return address
+	ra         uint64 // register of the return address
 	encoding   byte   // of addresses in functions
 	augmented  bool   // functions have augmentation data
-	signal     bool   // functions are called by the kernel, as if by the instruction that a signal interrupted
+	signal     bool   // the kernel calls functions, as if from the instruction that a signal interrupted
 	program    span
 	understood bool
 }
@@ -38,22 +58,21 @@ type common struct {
 // A span is a piece of the section.
 type span struct{ from, to int }
 
-// Bounds of the index: functions (the largest libraries have 300,000) and CIEs,
-// which linkers merge.
+// Bounds of the index: functions (the largest libraries have 300,000) and CIEs, which
+// linkers merge.
 const (
 	maxFuncs   = 1 << 19
 	maxCommons = 1 << 12
 )
 
-// IndexSize returns how many bytes the index of a section takes, the section not
-// included.
+// IndexSize returns the number of bytes of a section's index, without the section.
 func IndexSize(section []byte) int {
 	t := Table{section: section}
 	return int(unsafe.Sizeof(function{}))*t.count() + int(unsafe.Sizeof(common{}))*maxCommons
 }
 
-// New indexes a section that is loaded at the virtual address addr. It keeps
-// section. Entries that it does not understand are left out.
+// New indexes a section that is loaded at the virtual address addr. It keeps section.
+// Entries that it does not understand are left out.
 func New(section []byte, addr uint64) *Table {
 	t := &Table{section: section, addr: addr}
 	t.funcs = make([]function, 0, t.count())
@@ -101,56 +120,55 @@ func (t *Table) count() int {
 // entry is the head of a CIE or FDE. Its content is section[from:to].
 type entry struct {
 	from, to int
-	cie      int // where an FDE's CIE begins; -1 for a CIE
+	cie      int // where an FDE's CIE begins; -1: the entry is a CIE
 }
 
-// entry returns the entry at an offset, if there is one. A length of 0 ends the
-// section.
+// entry returns the entry at an offset, or false. A length of 0 ends the section.
 func (t *Table) entry(at int) (entry, bool) {
-	r := reader{b: t.section, at: at, end: len(t.section)}
-	length := uint64(r.u32())
+	r := t.reader(span{at, len(t.section)})
+	length := uint64(r.U32())
 	if length == 1<<32-1 {
-		length = r.u64()
+		length = r.U64()
 	}
-	if r.bad || length < 4 || length > uint64(r.end-r.at) {
+	if r.Err != nil || length < 4 || length > uint64(len(r.Data)) {
 		return entry{}, false
 	}
-	e := entry{to: r.at + int(length), cie: -1}
-	base := r.at
-	distance := uint64(r.u32()) // 4 bytes in .eh_frame, even if the length has 8
-	e.from = r.at
+	e := entry{to: r.at() + int(length), cie: -1}
+	base := r.at()
+	distance := uint64(r.U32()) // 4 bytes in .eh_frame, even if the length has 8
+	e.from = r.at()
 	if distance != 0 {
 		if distance > uint64(base) {
-			return entry{from: e.from, to: e.to, cie: -1}, !r.bad
+			return entry{from: e.from, to: e.to, cie: -1}, r.Err == nil
 		}
 		e.cie = base - int(distance)
 	}
-	return e, !r.bad
+	return e, r.Err == nil
 }
 
-// common parses the CIE at an offset. One that is not understood is marked so.
+// common parses the CIE at an offset. understood is false for an unknown form.
 func (t *Table) common(at int) *common {
 	c := &common{}
 	e, ok := t.entry(at)
 	if !ok || e.cie >= 0 {
 		return c
 	}
-	r := reader{b: t.section, at: e.from, end: e.to}
-	version := r.u8()
-	augmentation := r.terminated()
-	c.codeAlign, c.dataAlign = r.uleb(), r.sleb()
+	r := t.reader(span{e.from, e.to})
+	version := r.Byte()
+	augmentation := r.Text()
+	c.codeAlign, c.dataAlign = r.Uleb(), r.Sleb()
 	if version == 1 {
-		c.ra = uint64(r.u8())
+		c.ra = uint64(r.Byte())
 	} else {
-		c.ra = r.uleb()
+		c.ra = r.Uleb()
 	}
 	ok = (version == 1 || version == 3) && r.augmentation(augmentation, c)
-	c.program = span{r.at, e.to}
-	c.understood = ok && !r.bad
+	c.program = span{r.at(), e.to}
+	c.understood = ok && r.Err == nil
 	return c
 }
 
-// augmentation parses what the letters of a CIE announce.
+// augmentation parses the data that the letters of a CIE announce.
 func (r *reader) augmentation(letters []byte, c *common) bool {
 	if len(letters) == 0 {
 		return true
@@ -159,19 +177,15 @@ func (r *reader) augmentation(letters []byte, c *common) bool {
 		return false
 	}
 	c.augmented = true
-	size := r.uleb()
-	if r.bad || size > uint64(r.end-r.at) {
-		return false
-	}
-	end := r.at + int(size)
+	data := reader{Cursor: cursor.Cursor{Data: r.Bytes(r.Uleb())}}
 	for _, letter := range letters[1:] {
 		switch letter {
 		case 'R':
-			c.encoding = r.u8()
+			c.encoding = data.Byte()
 		case 'P': // personality routine
-			r.pointer(r.u8(), 0)
+			data.pointer(data.Byte(), 0)
 		case 'L': // encoding of language specific data
-			r.u8()
+			data.Byte()
 		case 'S':
 			c.signal = true
 		case 'B': // pointer authentication, not on amd64
@@ -179,8 +193,7 @@ func (r *reader) augmentation(letters []byte, c *common) bool {
 			return false
 		}
 	}
-	r.at = end
-	return true
+	return data.Err == nil
 }
 
 // function parses an FDE.
@@ -188,14 +201,14 @@ func (t *Table) function(e entry, c *common) (function, bool) {
 	if !c.understood {
 		return function{}, false
 	}
-	r := reader{b: t.section, at: e.from, end: e.to}
+	r := t.reader(span{e.from, e.to})
 	start := r.pointer(c.encoding, t.addr)
 	size := r.pointer(c.encoding&encodingForm, 0)
 	if c.augmented {
-		r.skip(r.uleb())
+		r.Bytes(r.Uleb())
 	}
-	f := function{start: start, end: start + size, cie: c, program: span{r.at, e.to}}
-	return f, !r.bad && start != 0 && f.end > start
+	f := function{start: start, end: start + size, cie: c, program: span{r.at(), e.to}}
+	return f, r.Err == nil && start != 0 && f.end > start
 }
 
 // find returns the function that contains a virtual address.
@@ -220,136 +233,54 @@ const (
 	indirect         = 0x80
 )
 
-// reader reads b[at:end]. Reading beyond the end gives zeros and sets bad.
+// reader reads a piece of the section.
 type reader struct {
-	b       []byte
-	at, end int
-	bad     bool
+	cursor.Cursor
+	end int // offset of the piece's end in the section
 }
 
-func (r *reader) more() bool { return r.at < r.end && !r.bad }
-
-func (r *reader) take(n int) []byte {
-	if r.bad || n > r.end-r.at {
-		r.bad = true
-		return nil
-	}
-	b := r.b[r.at : r.at+n]
-	r.at += n
-	return b
+func (t *Table) reader(piece span) reader {
+	return reader{cursor.Cursor{Data: t.section[piece.from:piece.to]}, piece.to}
 }
 
-func (r *reader) skip(n uint64) {
-	if r.bad || n > uint64(r.end-r.at) {
-		r.bad = true
-		return
-	}
-	r.at += int(n)
-}
+// at returns the offset of the next byte in the section.
+func (r *reader) at() int { return r.end - len(r.Data) }
 
-func (r *reader) u8() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
+// errPointer is the error of an unknown encoding of a pointer.
+var errPointer = errors.New("unknown pointer encoding")
 
-func (r *reader) u16() uint16 {
-	if b := r.take(2); b != nil {
-		return binary.LittleEndian.Uint16(b)
-	}
-	return 0
-}
-
-func (r *reader) u32() uint32 {
-	if b := r.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (r *reader) u64() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *reader) uleb() uint64 {
-	var v uint64
-	for shift := uint(0); ; shift += 7 {
-		b := r.u8()
-		if r.bad || shift > 63 {
-			r.bad = true
-			return 0
-		}
-		v |= uint64(b&0x7f) << shift
-		if b&0x80 == 0 {
-			return v
-		}
-	}
-}
-
-func (r *reader) sleb() int64 {
-	var v int64
-	for shift := uint(0); ; {
-		b := r.u8()
-		if r.bad || shift > 63 {
-			r.bad = true
-			return 0
-		}
-		v |= int64(b&0x7f) << shift
-		shift += 7
-		if b&0x80 == 0 {
-			if b&0x40 != 0 && shift < 64 {
-				v |= -1 << shift
-			}
-			return v
-		}
-	}
-}
-
-// terminated reads up to a zero byte, which it drops.
-func (r *reader) terminated() []byte {
-	n := bytes.IndexByte(r.b[min(r.at, r.end):r.end], 0)
-	if n < 0 {
-		r.bad = true
-		return nil
-	}
-	b := r.take(n)
-	r.u8()
-	return b
-}
-
-// pointer reads a pointer of an encoding. base is the address of b[0].
+// pointer reads a pointer of an encoding. base is the section's address, or 0 for a
+// pointer whose value does not matter.
 func (r *reader) pointer(encoding byte, base uint64) uint64 {
-	at := base + uint64(r.at)
+	at, known := base+uint64(r.at()), true
 	var v uint64
 	switch encoding & encodingForm {
 	case 0x00, 0x04, 0x0c: // absptr, udata8, sdata8
-		v = r.u64()
+		v = r.U64()
 	case 0x01:
-		v = r.uleb()
+		v = r.Uleb()
 	case 0x02:
-		v = uint64(r.u16())
+		v = uint64(r.U16())
 	case 0x03:
-		v = uint64(r.u32())
+		v = uint64(r.U32())
 	case 0x09:
-		v = uint64(r.sleb())
+		v = uint64(r.Sleb())
 	case 0x0a:
-		v = uint64(int16(r.u16()))
+		v = uint64(int16(r.U16()))
 	case 0x0b:
-		v = uint64(int32(r.u32()))
+		v = uint64(int32(r.U32()))
 	default:
-		r.bad = true
+		known = false
 	}
 	switch encoding & encodingRelative {
 	case 0x00:
 	case pcRelative:
 		v += at
 	default:
-		r.bad = r.bad || base != 0
+		known = known && base == 0
 	}
-	r.bad = r.bad || base != 0 && encoding&indirect != 0
+	if !known || base != 0 && encoding&indirect != 0 {
+		r.Fail(errPointer)
+	}
 	return v
 }

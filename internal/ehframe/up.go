@@ -1,9 +1,15 @@
 package ehframe
 
+import (
+	"errors"
+
+	"github.com/ccmapd/ccmapd/internal/cursor"
+)
+
 // Register is the DWARF number of a register of amd64.
 type Register uint8
 
-// The registers that an unwinder names, and how many there are.
+// The registers that unwinders name, and the number of registers.
 const (
 	RBX Register = 3
 	RBP Register = 6
@@ -13,19 +19,18 @@ const (
 	R13 Register = 13
 	R14 Register = 14
 	R15 Register = 15
-	RIP Register = 16 // DWARF's name for it is the return address
+	RIP Register = 16 // DWARF calls it the return address
 
 	Registers Register = 17
 )
 
-// register returns the register of a number; one that is never known where
-// there is no such.
+// register returns the register with a number, or Registers, which is always unknown.
 func register(n uint64) Register { return Register(min(n, uint64(Registers))) }
 
-// callee are the registers that a function leaves as they are, or saves.
+// callee are the registers that a function preserves, or saves.
 const callee = 1<<RBX | 1<<RBP | 1<<R12 | 1<<R13 | 1<<R14 | 1<<R15
 
-// Frame is the registers of one frame, as far as they are known.
+// Frame is the known registers of a frame.
 type Frame struct {
 	values [Registers]uint64
 	known  uint32
@@ -45,23 +50,22 @@ func (f *Frame) Get(r Register) (uint64, bool) {
 	return f.values[r], true
 }
 
-// PC and SP return the two registers without which nothing can be unwound; 0
-// where they are not known.
+// PC and SP return the two registers that unwinding needs, or 0 if unknown.
 func (f *Frame) PC() uint64 { return f.values[RIP] }
 func (f *Frame) SP() uint64 { return f.values[RSP] }
 
-// Ending says what came of a step up the stack.
+// Ending is the result of a step up the stack.
 type Ending uint8
 
 const (
 	Stepped    Ending = iota // the frame is the caller's
 	AtRoot                   // nothing called this function
 	Unreadable               // a saved register is not in the piece of stack
-	Lost                     // a rule asks for what is not known
+	Lost                     // a rule needs an unknown value
 )
 
-// Up makes f the frame of the caller. word reads a word of the stack. Unless it
-// has stepped, f is left as it was.
+// Up makes f the caller's frame. word reads a word of the stack. f changes only if the
+// result is Stepped.
 func (r *Row) Up(f *Frame, word func(addr uint64) (uint64, bool)) Ending {
 	e := evaluator{f: f, word: word}
 	cfa := e.frameAddress(r.cfa)
@@ -124,9 +128,9 @@ func (e *evaluator) frameAddress(r rule) uint64 {
 	return e.register(r.reg) + uint64(r.offset)
 }
 
-// saved returns the value of a caller's register. A register that cannot be told
-// from others is not known; memory that cannot be read ends the step. What was
-// saved below SP has been restored: compilers do not say so in every epilogue.
+// saved returns the value of a caller's register. An undefined register is unknown.
+// Memory that cannot be read ends the step. A register saved below SP has been restored:
+// compilers do not say so in every epilogue.
 func (e *evaluator) saved(r saved, cfa uint64) (uint64, bool) {
 	var v uint64
 	switch r.form {
@@ -158,14 +162,16 @@ const (
 	maxValues = 32
 )
 
-// evaluate runs an expression without branches, which compilers do not use here,
-// on a stack that holds values.
+var errExpr = errors.New("expression too long")
+
+// evaluate runs an expression, on a stack that begins with values. Branches, which
+// compilers do not use here, are unknown.
 func (e *evaluator) evaluate(expr []byte, values ...uint64) uint64 {
 	var stack [maxValues]uint64
 	n := copy(stack[:], values)
-	r := reader{b: expr, end: len(expr)}
-	for r.more() {
-		op := r.u8()
+	r := reader{Cursor: cursor.Cursor{Data: expr}}
+	for !r.Empty() {
+		op := r.Byte()
 		if v, ok := e.operand(&r, op); ok {
 			if n == maxValues {
 				return e.fail(Lost)
@@ -181,7 +187,7 @@ func (e *evaluator) evaluate(expr []byte, values ...uint64) uint64 {
 			return 0
 		}
 	}
-	if n == 0 || r.bad {
+	if n == 0 || r.Err != nil {
 		return e.fail(Lost)
 	}
 	return stack[n-1]
@@ -193,33 +199,33 @@ func (e *evaluator) operand(r *reader, op byte) (uint64, bool) {
 	case op >= 0x30 && op <= 0x4f: // DW_OP_lit
 		return uint64(op - 0x30), true
 	case op >= 0x70 && op <= 0x8f: // DW_OP_breg
-		return e.register(register(uint64(op-0x70))) + uint64(r.sleb()), true
+		return e.register(register(uint64(op-0x70))) + uint64(r.Sleb()), true
 	}
 	switch op {
 	case 0x08: // DW_OP_const1u, and so on
-		return uint64(r.u8()), true
+		return uint64(r.Byte()), true
 	case 0x09:
-		return uint64(int8(r.u8())), true
+		return uint64(int8(r.Byte())), true
 	case 0x0a:
-		return uint64(r.u16()), true
+		return uint64(r.U16()), true
 	case 0x0b:
-		return uint64(int16(r.u16())), true
+		return uint64(int16(r.U16())), true
 	case 0x0c:
-		return uint64(r.u32()), true
+		return uint64(r.U32()), true
 	case 0x0d:
-		return uint64(int32(r.u32())), true
+		return uint64(int32(r.U32())), true
 	case 0x0e, 0x0f:
-		return r.u64(), true
+		return r.U64(), true
 	case 0x10: // DW_OP_constu
-		return r.uleb(), true
+		return r.Uleb(), true
 	case 0x11:
-		return uint64(r.sleb()), true
+		return uint64(r.Sleb()), true
 	}
 	return 0, false
 }
 
-// operate runs an instruction on the n values of a stack, and returns how many
-// there are then; 0 where it cannot.
+// operate runs an instruction on a stack of n values, and returns the new number of
+// values; 0: it cannot.
 func (e *evaluator) operate(r *reader, op byte, stack []uint64, n int) int {
 	if n == 0 {
 		return 0
@@ -242,7 +248,7 @@ func (e *evaluator) operate(r *reader, op byte, stack []uint64, n int) int {
 		*top = ^*top
 		return n
 	case 0x23: // DW_OP_plus_uconst
-		*top += r.uleb()
+		*top += r.Uleb()
 		return n
 	case 0x96: // DW_OP_nop
 		return n

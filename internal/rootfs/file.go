@@ -14,7 +14,7 @@ import (
 type file struct {
 	experimental.UnimplementedFile
 	file *os.File
-	kind *sys.Stat_t // for what stays the same: device, inode and type; nil until it is asked for
+	kind *sys.Stat_t // constant facts: device, inode and type; nil before the first request
 }
 
 func (f *file) Dev() (uint64, experimental.Errno) {
@@ -46,7 +46,7 @@ func (f *file) identity() (sys.Stat_t, experimental.Errno) {
 
 func (f *file) Stat() (sys.Stat_t, experimental.Errno) { return statOf(f.file.Stat()) }
 
-// IsAppend asks the kernel, which knows what SetAppend has changed.
+// IsAppend asks the kernel, which knows the effect of SetAppend.
 func (f *file) IsAppend() bool {
 	flags, err := unix.FcntlInt(f.file.Fd(), unix.F_GETFL, 0)
 	return err == nil && flags&unix.O_APPEND != 0
@@ -81,11 +81,11 @@ func (f *file) Pread(buf []byte, offset int64) (int, experimental.Errno) {
 	return n, f.onFile(err)
 }
 
-// position is in bytes. The name keeps go vet from taking Seek for io.Seeker's, which
-// returns an error where wazero wants an Errno.
+// position is in bytes. With this name go vet does not take Seek for io.Seeker's, which
+// returns an error instead of wazero's Errno.
 type position = int64
 
-// Seek moves the position of a file, or begins a directory anew.
+// Seek moves the position of a file, or rewinds a directory.
 func (f *file) Seek(offset position, whence int) (position, experimental.Errno) {
 	if uint(whence) > io.SeekEnd {
 		return 0, experimental.EINVAL
@@ -97,7 +97,7 @@ func (f *file) Seek(offset position, whence int) (position, experimental.Errno) 
 	return at, errnoOf(err)
 }
 
-// Readdir returns the next n entries, all that are left if n is not positive.
+// Readdir returns the next n entries, or all remaining ones if n is not positive.
 func (f *file) Readdir(n int) ([]experimental.Dirent, experimental.Errno) {
 	infos, err := f.file.Readdir(n)
 	if errno := errnoOf(err); errno != 0 {
@@ -118,8 +118,8 @@ func (f *file) Write(buf []byte) (int, experimental.Errno) {
 	return n, f.onFile(err)
 }
 
-// Pwrite writes at an offset. The kernel is asked directly: package os refuses it for
-// files that were opened for appending, and POSIX does not.
+// Pwrite writes at an offset. It calls the kernel directly: package os refuses files that
+// were opened for appending, and POSIX does not.
 func (f *file) Pwrite(buf []byte, offset int64) (n int, errno experimental.Errno) {
 	for n < len(buf) && errno == 0 {
 		written, err := unix.Pwrite(int(f.file.Fd()), buf[n:], offset+int64(n))
@@ -159,11 +159,11 @@ func (f *file) Close() experimental.Errno {
 	if errno := errnoOf(f.file.Close()); errno != experimental.EBADF {
 		return errno
 	}
-	return 0 // it is closed
+	return 0 // closed
 }
 
-// onFile returns the error of an operation that directories do not have: EISDIR for
-// them, whatever the kernel says.
+// onFile returns the error of an operation that directories do not have. For a directory
+// it is EISDIR, with any error of the kernel.
 func (f *file) onFile(err error) experimental.Errno {
 	errno := errnoOf(err)
 	if errno == 0 || errno == experimental.EBADF && f.isClosed() {

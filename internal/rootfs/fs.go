@@ -1,14 +1,13 @@
-// Package rootfs gives a WebAssembly guest one directory of the host, and nothing
-// outside it.
+// Package rootfs gives a WebAssembly guest one directory of the host, and nothing outside
+// it.
 //
 // wazero's own directory mounts join paths and leave symbolic links to the kernel, so a
-// guest that makes a link leaves its directory. Here every path is resolved component by
-// component beneath an [os.Root] (Go 1.24): a symbolic link may lead anywhere inside the
-// directory, and an absolute link or one that leads out is EPERM. That holds against
-// another process that exchanges directories for links at the same time, too.
+// guest that makes a link can leave its directory. Here every path is resolved component
+// by component beneath an [os.Root] (Go 1.24). A symbolic link may lead anywhere inside
+// the directory. An absolute link, or a link that leads out, is EPERM. That holds even if
+// another process exchanges directories for links at the same time.
 //
-// What is mounted or bound inside the directory belongs to it, devices included, as
-// os.Root documents.
+// Mounts inside the directory belong to it, devices included, as os.Root documents.
 package rootfs
 
 import (
@@ -25,9 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS is a directory of the host as a guest's file system. Any goroutine may use it.
-// Paths are those that wazero makes: relative, with slashes, "." or empty for the
-// directory itself.
+// FS is a directory of the host as a guest's file system. Any goroutine may use it. Paths
+// are as wazero makes them: relative, with slashes; "." or empty is the directory itself.
 type FS struct {
 	experimental.UnimplementedFS
 	root *os.Root
@@ -46,8 +44,8 @@ func Open(directory string) (*FS, error) {
 	return &FS{root: root}, nil
 }
 
-// readable tells now, and not in the middle of a guest's start, that a directory cannot
-// be read: wazero opens it when the guest first asks for it, and then panics.
+// readable returns an error for an unreadable directory now, before a guest's start:
+// wazero opens the directory when the guest first uses it, and then panics.
 func readable(root *os.Root) error {
 	d, err := root.Open(".")
 	if err != nil {
@@ -66,7 +64,7 @@ func (f *FS) String() string { return f.root.Name() }
 func (f *FS) OpenFile(name string, flag experimental.Oflag, perm fs.FileMode) (experimental.File, experimental.Errno) {
 	if flag&experimental.O_NOFOLLOW != 0 {
 		if info, err := f.root.Lstat(within(name)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return nil, experimental.ELOOP // os.Root follows the last component whatever the flags say
+			return nil, experimental.ELOOP // os.Root follows the last component, with any flags
 		}
 	}
 	opened, err := f.root.OpenFile(within(name), hostFlags(flag), perm)
@@ -86,7 +84,8 @@ func (f *FS) Stat(name string) (sys.Stat_t, experimental.Errno) {
 	return statOf(f.root.Stat(within(name)))
 }
 
-// Mkdir makes a directory. Where its parent is not a directory, wazero's callers expect ENOENT.
+// Mkdir makes a directory. If its parent is not a directory, wazero's callers expect
+// ENOENT.
 func (f *FS) Mkdir(name string, perm fs.FileMode) experimental.Errno {
 	errno := errnoOf(f.root.Mkdir(within(name), perm.Perm()))
 	if errno == experimental.ENOTDIR {
@@ -150,8 +149,8 @@ func (f *FS) Link(from, to string) experimental.Errno {
 	return errnoOf(f.root.Link(within(from), within(to)))
 }
 
-// Symlink makes a symbolic link. An absolute one is EPERM, as WASI has it; where a
-// relative one leads is checked when it is followed.
+// Symlink makes a symbolic link. An absolute link is EPERM, as in WASI. The target of a
+// relative link is checked when it is followed.
 func (f *FS) Symlink(to, name string) experimental.Errno {
 	if path.IsAbs(to) {
 		return experimental.EPERM
@@ -159,18 +158,18 @@ func (f *FS) Symlink(to, name string) experimental.Errno {
 	return errnoOf(f.root.Symlink(to, within(name)))
 }
 
-// Readlink returns where a symbolic link leads.
+// Readlink returns the target of a symbolic link.
 func (f *FS) Readlink(name string) (string, experimental.Errno) {
 	to, err := f.root.Readlink(within(name))
 	return to, errnoOf(err)
 }
 
-// Utimens sets the times of a file, in ns since 1970; UTIME_OMIT leaves one as it is.
+// Utimens sets the times of a file, in ns since 1970. UTIME_OMIT keeps a time.
 func (f *FS) Utimens(name string, atim, mtim int64) experimental.Errno {
 	return errnoOf(f.root.Chtimes(within(name), timeOf(atim), timeOf(mtim)))
 }
 
-// timeOf returns the zero time, which os.Root.Chtimes leaves as it is, for UTIME_OMIT.
+// timeOf returns the zero time for UTIME_OMIT: os.Root.Chtimes keeps such a time.
 func timeOf(ns int64) time.Time {
 	if ns == experimental.UTIME_OMIT {
 		return time.Time{}
@@ -178,7 +177,7 @@ func timeOf(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// within makes a guest's path one of os.Root.
+// within turns a guest's path into a path of os.Root.
 func within(name string) string {
 	if name = strings.TrimLeft(name, "/"); name == "" {
 		return "."
@@ -193,8 +192,8 @@ func statOf(info fs.FileInfo, err error) (sys.Stat_t, experimental.Errno) {
 	return sys.NewStat_t(info), 0
 }
 
-// errnoOf returns the guest's error. os.Root names no error of the system where a path
-// leads out of the directory: WASI calls that "not permitted".
+// errnoOf returns the guest's error. os.Root returns no error of the system if a path
+// leads out of the directory: in WASI that is "not permitted".
 func errnoOf(err error) experimental.Errno {
 	errno := experimental.UnwrapOSError(err)
 	if _, system := unwrapped(err).(syscall.Errno); errno == experimental.EIO && !system {
@@ -203,7 +202,7 @@ func errnoOf(err error) experimental.Errno {
 	return errno
 }
 
-// unwrapped returns the error within those of package os.
+// unwrapped returns the innermost error of package os's errors.
 func unwrapped(err error) error {
 	for {
 		wrapper, ok := err.(interface{ Unwrap() error })
@@ -214,7 +213,7 @@ func unwrapped(err error) error {
 	}
 }
 
-// openFlags pairs the flags of wazero with those of the host.
+// openFlags pairs wazero's flags with the host's.
 var openFlags = []struct {
 	guest experimental.Oflag
 	host  int
@@ -246,8 +245,8 @@ func hostFlags(flag experimental.Oflag) int {
 // it.
 func (f *FS) ReadOnly() experimental.FS { return &readOnly{sysfs.ReadFS{FS: f}} }
 
-// readOnly mends wazero's read-only mounts, which let a file that is opened for reading
-// be made or emptied by that (wazero 1.12, internal/sysfs/readfs.go).
+// readOnly mends wazero's read-only mounts, which let a guest make or empty a file by
+// opening it for reading (wazero 1.12, internal/sysfs/readfs.go).
 type readOnly struct{ sysfs.ReadFS }
 
 func (r *readOnly) OpenFile(name string, flag experimental.Oflag, perm fs.FileMode) (experimental.File, experimental.Errno) {

@@ -130,8 +130,8 @@ func TestUnreadableDirectories(t *testing.T) {
 	}
 }
 
-// TestLikeADirectoryMount does random operations that stay inside two directories, one of
-// this package and one of wazero, and compares what comes of them.
+// TestLikeADirectoryMount does random operations inside two directories, one of this
+// package and one of wazero, and compares the results.
 func TestLikeADirectoryMount(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -164,7 +164,7 @@ func TestLikeADirectoryMount(t *testing.T) {
 	})
 }
 
-// operation is something that a guest does.
+// operation is an operation of a guest.
 type operation struct {
 	kind     string
 	name, to string
@@ -191,7 +191,7 @@ func drawOperation(t *rapid.T) operation {
 	}
 }
 
-// outcome is what a guest sees of an operation.
+// outcome is the guest's view of an operation's result.
 type outcome struct {
 	Errnos []experimental.Errno
 	Text   []string
@@ -210,7 +210,7 @@ func (o operation) on(f experimental.FS) (out outcome) {
 		return one(f.Rmdir(o.name))
 	case "unlink":
 		return one(f.Unlink(o.name))
-	case "link": // where both paths are wrong, either error is right
+	case "link": // if both paths are wrong, either error is right
 		errno := f.Link(o.name, o.to)
 		return outcome{Text: []string{fmt.Sprint(errno == 0)}}
 	case "symlink":
@@ -228,7 +228,7 @@ func (o operation) on(f experimental.FS) (out outcome) {
 	return one(f.Chmod(o.name, 0o700))
 }
 
-// open opens a file, and does with it what files are for.
+// open opens a file, and uses it in all ways.
 func (o operation) open(f experimental.FS) (out outcome) {
 	opened, errno := f.OpenFile(o.name, o.flags, 0o600)
 	out.Errnos = append(out.Errnos, errno)
@@ -243,7 +243,7 @@ func (o operation) open(f experimental.FS) (out outcome) {
 	note(0, errno)
 	n, errno := opened.Write([]byte(o.text))
 	note(int64(n), errno)
-	if !opened.IsAppend() { // what Pwrite does there is not for a guest to rely on
+	if !opened.IsAppend() { // a guest cannot rely on the effect of Pwrite there
 		n, errno = opened.Pwrite([]byte(o.text), o.offset)
 		note(int64(n), errno)
 	}
@@ -273,7 +273,7 @@ func (o operation) open(f experimental.FS) (out outcome) {
 	return out
 }
 
-// fataler is what listing needs of a test, or of one of its random runs.
+// fataler is listing's part of a test, or of one of its random runs.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)
