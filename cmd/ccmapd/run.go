@@ -106,7 +106,7 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	s, err := openSession(env, f.samplingFlags, env.toProcess(opening, f.samplingFlags, p.cmd.Process.Pid))
 	opened()
 	if err != nil && p.held && !f.anyway {
-		return exitError{exitRunFailed, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.kill()))}
+		return notStarted(opening, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.kill())))
 	}
 	forward.to(p.cmd.Process)
 	if err := errors.Join(err, p.release()); err != nil && !(f.anyway && f.quiet) {
@@ -125,6 +125,15 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 func (s *session) follow(ctx context.Context, env *environment) error {
 	r, err := s.run(ctx, io.Discard)
 	return errors.Join(err, s.report(env.stderr, r))
+}
+
+// notStarted gives an error the exit code of a program that could not be sampled and is
+// not started, or of one that a signal has ended, if that ended opening.
+func notStarted(opening context.Context, err error) error {
+	if e := (signalError{}); errors.As(context.Cause(opening), &e) {
+		return exitError{e.exitCode(), err}
+	}
+	return exitError{exitRunFailed, err}
 }
 
 // startError maps an error in starting a program to the exit codes of env(1). A

@@ -16,6 +16,7 @@ func TestMain(m *testing.M) {
 		"ccmapd": main,
 		fakeName: mainWith(fakeEngine(false)),
 		deafName: mainWith(deafEngine()),
+		slowName: mainWith(slowEngine()),
 	})
 }
 

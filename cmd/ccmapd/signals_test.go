@@ -21,6 +21,7 @@ import (
 const (
 	fakeName = "ccmapd-fake" // has fakeEngine
 	deafName = "ccmapd-deaf" // has deafEngine
+	slowName = "ccmapd-slow" // has slowEngine
 )
 
 // mainWith returns the main function of ccmapd with one engine.
@@ -42,6 +43,45 @@ func (s deafSource) Run(ctx context.Context) (sampler.Ending, error) {
 	<-ctx.Done()
 	io.WriteString(os.Stderr, "asked\n")
 	select {}
+}
+
+// slowEngine attaches until it is asked to stop. It prints "attaching" to standard error.
+func slowEngine() engine {
+	return engine{"slow", func(ctx context.Context, _ attachment) (source, error) {
+		io.WriteString(os.Stderr, "attaching\n")
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}}
+}
+
+// TestInterruptWhileAttaching: run ends as the program would that it has not started, and
+// attach fails.
+func TestInterruptWhileAttaching(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		if signal.Ignored(sig) {
+			t.Skip("ignored in these tests, and thus in what they start")
+		}
+		for command, want := range map[string]int{"run -q -o a.json -- echo ran": 128 + int(sig), "attach 42 -o a.json": exitFailed} {
+			t.Run(sig.String()+"/"+command, func(t *testing.T) {
+				t.Parallel()
+				cmd := exec.Command(slowName, strings.Fields(command)...)
+				var out strings.Builder
+				cmd.Dir, cmd.Stdout = t.TempDir(), &out
+				lines := startWithLines(t, cmd)
+				waitForLine(t, lines, "attaching")
+				if err := cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
+				for lines.Scan() {
+				}
+				cmd.Wait() // its state tells how it ended
+				if got := cmd.ProcessState.ExitCode(); got != want || out.String() != "" {
+					t.Errorf("%v, output %q; want exit code %d", cmd.ProcessState, &out, want)
+				}
+			})
+		}
+	}
 }
 
 // TestSecondInterruptEndsAttach: where the first one has no effect, the second
