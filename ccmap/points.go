@@ -42,8 +42,14 @@ type PointKind uint8
 const (
 	PointCall   PointKind = iota // a call: the values are the methods it reached
 	PointBlock                   // straight code: no values
-	PointBranch                  // a condition: the values are 1, taken, and 0, untaken
+	PointBranch                  // a condition: the values are BranchTaken and BranchUntaken
 	PointSwitch                  // a choice: the values are its cases
+)
+
+// The values of a PointBranch.
+const (
+	BranchUntaken = 0
+	BranchTaken   = 1
 )
 
 // String returns the name of the kind, for example "call".

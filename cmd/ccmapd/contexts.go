@@ -1,12 +1,9 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const contextsLong = `Contexts lists the chains of callers that lead to a method, the hottest first:
@@ -52,79 +49,14 @@ func newContextsCmd(env *environment) *cobra.Command {
 		Args:              methodArgs(1, "a profile and a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, methods, err := list.loadWithMethods(env, args)
+			p, rows, err := list.loadWithMethods(env, args)
 			if err != nil {
 				return err
 			}
-			return printContexts(env, p, contextsOf(p, methods, depth, list.sort.value), list)
+			return env.show(view.NewContexts(p, rows, depth), list.json)
 		},
 	}
-	list.register(cmd, 10, sortTime, sortSamples, sortActivations)
+	list.register(cmd, 10, view.ContextsOrders())
 	cmd.Flags().UintVar(&depth, "depth", 6, "tell contexts apart by `N` callers; 0: by all, up to the outermost")
 	return cmd
-}
-
-// contextsOf returns the contexts of methods, the hottest first.
-func contextsOf(p *profile, methods query.Methods, depth uint, by string) query.ContextList {
-	l := query.Contexts(p.Snapshot, methods, depth)
-	slices.SortStableFunc(l.Contexts, func(a, b query.Context) int { return p.measure.hotter(by, a.Total, b.Total) })
-	return l
-}
-
-func printContexts(env *environment, p *profile, l query.ContextList, list listing) error {
-	shown := cut(l.Contexts, list.limit)
-	if list.json {
-		return writeJSON(env.stdout, contextsJSON(p, l, shown))
-	}
-	t := newFigureTable(
-		column{title: "context", shorten: shortenMethod, least: 34},
-		column{title: "location", shorten: shortenLocation, least: 16, drop: 2},
-	)
-	for _, r := range shown {
-		t.addContext(p, r, l.Total)
-	}
-	if !l.Pruned.IsZero() {
-		t.addFigures(p, l.Pruned, l.Total, "(pruned contexts)")
-	}
-	return p.print(env, t, len(l.Contexts)-len(shown), p.lowerBounds("Contexts")...)
-}
-
-func (t *table) addContext(p *profile, r query.Context, total ccmap.Counters) {
-	m := p.Names().At(r.Method)
-	t.addFigures(p, r.Total, total, methodTitle(m), formatDeclaration(m))
-	for _, f := range r.Callers {
-		t.addText("  ← "+methodTitle(p.Names().At(f.Method)), formatLocation(p.Names(), f))
-	}
-	if r.More {
-		t.addText("  ← "+ellipsis, "")
-	}
-}
-
-type contextJSON struct {
-	countersJSON
-	Method  methodNameJSON   `json:"method"`
-	Callers []methodNameJSON `json:"callers"` // innermost first
-	More    bool             `json:"more"`
-}
-
-func contextsJSON(p *profile, l query.ContextList, shown []query.Context) any {
-	out := struct {
-		Profile     profileJSON   `json:"profile"`
-		Total       countersJSON  `json:"total"`
-		Contexts    []contextJSON `json:"contexts"`
-		Pruned      *countersJSON `json:"pruned,omitempty"`
-		LowerBounds bool          `json:"lower_bounds,omitempty"`
-	}{describeJSON(p), p.measure.json(l.Total), make([]contextJSON, len(shown)), nil, p.isPruned()}
-	if !l.Pruned.IsZero() {
-		pruned := p.measure.json(l.Pruned)
-		out.Pruned = &pruned
-	}
-	for i, r := range shown {
-		out.Contexts[i] = newContextJSON(p, r)
-	}
-	return out
-}
-
-func newContextJSON(p *profile, r query.Context) contextJSON {
-	return contextJSON{p.measure.json(r.Total), nameJSON(p.Names().At(r.Method)), callersJSON(p.Names(), r.Callers), r.More}
 }

@@ -17,8 +17,8 @@ func functionPoints(id ccmap.MethodID, m ccmap.Method, f *gocover.Function) []cc
 	p.blocks(f.Blocks)
 	for _, b := range f.Branches {
 		p.add(ccmap.PointBranch, b.Start, b.End, ccmap.Point{Values: []ccmap.PointValue{
-			{Value: branchTaken, Count: clampCount(b.Taken)},
-			{Value: branchUntaken, Count: clampCount(b.Untaken)},
+			{Value: ccmap.BranchTaken, Count: clampCount(b.Taken)},
+			{Value: ccmap.BranchUntaken, Count: clampCount(b.Untaken)},
 		}})
 	}
 	for _, s := range f.Switches {
@@ -30,12 +30,6 @@ func functionPoints(id ccmap.MethodID, m ccmap.Method, f *gocover.Function) []cc
 	}
 	return p.points
 }
-
-// The values of a branch.
-const (
-	branchUntaken = 0
-	branchTaken   = 1
-)
 
 type pointMaker struct {
 	method    ccmap.MethodID

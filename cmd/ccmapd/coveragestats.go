@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
@@ -39,10 +41,10 @@ func (s *coverageStats) conflict(symbol string) {
 func (s *coverageStats) report(w io.Writer) error {
 	lines := []string{
 		fmt.Sprintf("coverage: %s in mode %s: %s of %s executed; with function literals, %s in the profile, %s added",
-			plural(int64(s.runs), "run"), orList(s.modes), formatCount(int64(s.executed)),
-			plural(int64(s.functions), "function"), formatCount(int64(s.matched)), formatCount(int64(s.added))),
-		fmt.Sprintf("coverage: points of %s, %s, %s", plural(int64(s.points[ccmap.PointBlock]), "block"),
-			pluralOf(s.points[ccmap.PointBranch], "branch", "branches"), pluralOf(s.points[ccmap.PointSwitch], "switch", "switches")),
+			figure.Plural(int64(s.runs), "run"), terminal.OrList(s.modes), figure.Count(int64(s.executed)),
+			figure.Plural(int64(s.functions), "function"), figure.Count(int64(s.matched)), figure.Count(int64(s.added))),
+		fmt.Sprintf("coverage: points of %s, %s, %s", figure.Plural(int64(s.points[ccmap.PointBlock]), "block"),
+			figure.PluralOf(int64(s.points[ccmap.PointBranch]), "branch", "branches"), figure.PluralOf(int64(s.points[ccmap.PointSwitch]), "switch", "switches")),
 	}
 	if slices.Contains(s.modes, gocover.ModeSet.String()) {
 		lines = append(lines, "coverage: in mode set, 1 means executed, and there are no branches: build with -covermode=atomic")
@@ -52,14 +54,14 @@ func (s *coverageStats) report(w io.Writer) error {
 	}
 	if s.untold > 0 {
 		lines = append(lines, fmt.Sprintf("coverage: blocks alone of %s, whose source is not where the profile says, or was edited:"+
-			" --source DIR is the directory of go.mod", plural(int64(s.untold), "function")))
+			" --source DIR is the directory of go.mod", figure.Plural(int64(s.untold), "function")))
 	}
 	if len(s.conflicts) > 0 {
 		lines = append(lines, fmt.Sprintf("coverage: left out %s, of whose name there is another one, of another file or line: %s",
-			plural(int64(len(s.conflicts)), "function"), listNames(s.conflicts)))
+			figure.Plural(int64(len(s.conflicts)), "function"), terminal.ListNames(s.conflicts)))
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, printable(line)); err != nil {
+		if _, err := fmt.Fprintln(w, terminal.Printable(line)); err != nil {
 			return err
 		}
 	}
@@ -73,20 +75,13 @@ const maxIgnored = 10
 // reportIgnored tells people which files of coverage were left out, and why.
 func reportIgnored(w io.Writer, ignored []error) error {
 	for _, file := range ignored[:min(len(ignored), maxIgnored)] {
-		if _, err := fmt.Fprintln(w, "coverage:", printable(file.Error())); err != nil {
+		if _, err := fmt.Fprintln(w, "coverage:", terminal.Printable(file.Error())); err != nil {
 			return err
 		}
 	}
 	if more := len(ignored) - maxIgnored; more > 0 {
-		_, err := fmt.Fprintf(w, "coverage: %s more files are ignored\n", formatCount(int64(more)))
+		_, err := fmt.Fprintf(w, "coverage: %s more files are ignored\n", figure.Count(int64(more)))
 		return err
 	}
 	return nil
-}
-
-func pluralOf(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return formatCount(int64(n)) + " " + many
 }

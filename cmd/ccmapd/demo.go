@@ -15,8 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/testdata/workload"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const demoLong = `Demo starts a small server with clients of its own, as another process, and
@@ -119,7 +121,7 @@ func startWorkload(env *environment) (*demoWorkload, error) {
 		return nil, fmt.Errorf("start workload: %w", err)
 	}
 	cmd := exec.Command(self, demoWorkloadName, "-attended")
-	cmd.Stderr = unguarded(env.stderr)
+	cmd.Stderr = terminal.Unguarded(env.stderr)
 	_, err = cmd.StdinPipe() // stays open as long as this process lives
 	stdout, err2 := cmd.StdoutPipe()
 	if err = errors.Join(err, err2); err == nil {
@@ -143,7 +145,7 @@ func (w *demoWorkload) stop() {
 }
 
 // showDemo shows a profile the way a user would look at it.
-func showDemo(env *environment, p *profile) error {
+func showDemo(env *environment, p *view.Profile) error {
 	method, ok := interesting(p)
 	if !ok {
 		return errors.New("demo: no samples were taken")
@@ -162,13 +164,13 @@ func showDemo(env *environment, p *profile) error {
 	return printDemoNext(env.stdout)
 }
 
-// interesting returns the method that is reached in the most ways, of the
-// hottest ones. Pseudo methods, for example [kernel], are left aside.
-func interesting(p *profile) (method string, ok bool) {
+// interesting returns the method that is reached in the most ways, of the hottest ones.
+// It leaves out pseudo methods, for example [kernel].
+func interesting(p *view.Profile) (method string, ok bool) {
 	const nearCallers = 2 // told apart; math.Pow alone stands between a caller and math.pow
 	most := 0
-	for _, row := range cut(hottest(p), 5) {
-		name := row.method.Name
+	for _, row := range hottest(p, 5).Rows {
+		name := row.Method.Name
 		set := query.Select(p.Names(), func(s string) bool { return s == name })
 		if n := len(query.Contexts(p.Snapshot, set, nearCallers).Contexts); n > most && !strings.HasPrefix(name, "[") {
 			method, most = name, n

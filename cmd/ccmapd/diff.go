@@ -1,12 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const diffLong = `Diff lists what changed from profile A to profile B, the largest change first:
@@ -68,11 +67,11 @@ func newDiffCmd(env *environment) *cobra.Command {
 		},
 	}
 	o.by = choice{value: compare.ByTime.String(), from: []string{compare.ByTime.String(), compare.BySamples.String()}}
-	registerChoice(cmd, &o.by, "by", "weigh `BY` "+orList(o.by.from))
+	registerChoice(cmd, &o.by, "by", "weigh `BY` "+terminal.OrList(o.by.from))
 	flags := cmd.Flags()
-	flags.BoolVar(&o.methods, "methods", false, "list methods")
-	flags.BoolVar(&o.edges, "edges", false, "list edges")
-	flags.BoolVar(&o.contexts, "contexts", false, "list contexts")
+	flags.BoolVar(&o.lists.Methods, "methods", false, "list methods")
+	flags.BoolVar(&o.lists.Edges, "edges", false, "list edges")
+	flags.BoolVar(&o.lists.Contexts, "contexts", false, "list contexts")
 	flags.UintVarP(&o.limit, "limit", "n", 10, "list at most `N` of each; 0: all")
 	flags.BoolVar(&o.all, "all", false, "list changes that are not significant, too")
 	flags.Float64Var(&o.least, "least", 0, "call no change of less than `POINTS` significant")
@@ -83,16 +82,14 @@ func newDiffCmd(env *environment) *cobra.Command {
 }
 
 type diffOptions struct {
-	by                       choice
-	methods, edges, contexts bool // none: all
-	limit                    uint // of each list; 0: none
-	all                      bool
-	least                    float64 // points
-	absorb                   string  // regexp; empty: nothing
-	json                     bool
-	view                     recency
-
-	unasked bool // contexts would be listed, but were pruned
+	by     choice
+	lists  view.DiffLists
+	limit  uint // of each list; 0: none
+	all    bool
+	least  float64 // points
+	absorb string  // regexp; empty: nothing
+	json   bool
+	view   recency
 }
 
 func (o diffOptions) checked(paths []string) error {
@@ -102,27 +99,11 @@ func (o diffOptions) checked(paths []string) error {
 	return checkStdinOnce(paths)
 }
 
-// wants reports whether a list is wanted, given its flag.
-func (o diffOptions) wants(flag bool) bool { return flag || o.wantsDefault() }
-
-func (o diffOptions) wantsDefault() bool { return !o.methods && !o.edges && !o.contexts }
-
-// withoutPruned returns the options for profiles of which some were pruned: their
-// contexts would differ by what was kept of them, so they are listed only if asked
-// for.
-func (o diffOptions) withoutPruned(profiles []*profile) diffOptions {
-	if o.wantsDefault() && slices.ContainsFunc(profiles, (*profile).isPruned) {
-		o.methods, o.edges, o.unasked = true, true, true
-	}
-	return o
-}
-
 func diff(env *environment, paths []string, o diffOptions) error {
 	profiles, err := o.view.loadAll(env, paths)
 	if err != nil {
 		return err
 	}
-	o = o.withoutPruned(profiles)
 	absorb, err := absorbed(o.absorb)
 	if err != nil {
 		return err
@@ -131,9 +112,9 @@ func diff(env *environment, paths []string, o diffOptions) error {
 	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
 		return usageError{err}
 	}
-	d, err := compare.Differences(profiles[0].Snapshot, profiles[1].Snapshot, options)
+	v, err := view.NewDiff(profiles[0], profiles[1], o.lists, options)
 	if err != nil {
-		return explainCompare(fmt.Errorf("%s and %s: %w", paths[0], paths[1], err))
+		return explainCompare(err)
 	}
-	return printDiff(env, profiles, d, o)
+	return env.show(v, o.json)
 }

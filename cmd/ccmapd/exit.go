@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -101,11 +102,11 @@ func reportError(w io.Writer, cmd *cobra.Command, err error) {
 	if err == nil || errors.As(err, &exit) && exit.err == nil {
 		return
 	}
-	fmt.Fprintf(w, "ccmapd: %s\n", printableError(err))
+	fmt.Fprintf(w, "ccmapd: %s\n", terminal.PrintableError(err))
 	var hint hintError
 	switch {
 	case errors.As(err, &hint):
-		fmt.Fprintf(w, "  %s\n", indentLines(printableLines(hint.hint)))
+		fmt.Fprintf(w, "  %s\n", terminal.IndentLines(terminal.PrintableLines(hint.hint)))
 	case errors.As(err, new(usageError)):
 		fmt.Fprintf(w, "  Try '%s --help'.\n", cmd.CommandPath())
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // explainFlag puts an error of the flag parser into words for users: the parser's own
@@ -34,7 +36,7 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 	}
 	err := usagef("%s has no flag --%s", cmd.Name(), name)
 	if near := similarFlags(cmd, name); len(near) > 0 {
-		return withHint(err, "Did you mean %s?", orList(near))
+		return withHint(err, "Did you mean %s?", terminal.OrList(near))
 	}
 	return err
 }
@@ -87,7 +89,7 @@ func unknownCommand(root *cobra.Command, args []string, err error) error {
 	}
 	unknown := usagef("there is no command %q", args[i])
 	if near := root.SuggestionsFor(args[i]); len(near) > 0 {
-		return withHint(unknown, "Did you mean %s?", orList(near))
+		return withHint(unknown, "Did you mean %s?", terminal.OrList(near))
 	}
 	return unknown
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler/wasm/symbols"
@@ -51,7 +53,7 @@ const features = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall | experi
 func newGuest(ctx context.Context, env *environment, m *module, args []string, c wazero.ModuleConfig) (*guest, error) {
 	g := &guest{module: m, args: args, runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features))}
 	g.config = c.WithArgs(append([]string{filepath.Base(m.path)}, args...)...).
-		WithStdin(env.stdin).WithStdout(unguarded(env.stdout)).WithStderr(unguarded(env.stderr)).
+		WithStdin(env.stdin).WithStdout(terminal.Unguarded(env.stdout)).WithStderr(terminal.Unguarded(env.stderr)).
 		WithRandSource(rand.Reader).
 		WithSysWalltime().WithSysNanotime().WithSysNanosleep().WithOsyield(runtime.Gosched).
 		WithStartFunctions() // run calls it
@@ -133,14 +135,14 @@ func sayCompiling(w io.Writer, m *module, slow <-chan time.Time) (stop func()) {
 			return
 		case <-slow:
 		}
-		line := fmt.Sprintf("Compiling %s of %s, which may take a minute %s", printable(filepath.Base(m.path)), formatBytes(int64(len(m.binary))), ellipsis)
-		if terminalWidth(w) == 0 {
+		line := fmt.Sprintf("Compiling %s of %s, which may take a minute %s", terminal.Printable(filepath.Base(m.path)), figure.Bytes(int64(len(m.binary))), terminal.Ellipsis)
+		if terminal.Width(w) == 0 {
 			fmt.Fprintln(w, line)
 			return
 		}
 		io.WriteString(w, line)
 		<-done
-		io.WriteString(unguarded(w), clearLine)
+		io.WriteString(terminal.Unguarded(w), terminal.ClearLine)
 	})
 	return func() {
 		close(done)

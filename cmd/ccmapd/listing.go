@@ -1,14 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // listing are the flags of all commands that list what is in a profile.
@@ -20,23 +20,28 @@ type listing struct {
 	recency
 }
 
-// register adds the flags; the first of sorts is the default.
-func (l *listing) register(cmd *cobra.Command, limit uint, sorts ...string) {
-	l.sort = choice{value: sorts[0], from: sorts}
+// register adds the flags; the first of the orders is the default.
+func (l *listing) register(cmd *cobra.Command, limit uint, orders []string) {
+	l.sort = newChoice(orders)
 	flags := cmd.Flags()
 	flags.UintVarP(&l.limit, "limit", "n", limit, "list at most `N`; 0: all")
-	registerChoice(cmd, &l.sort, "sort", "order `BY` "+orList(sorts))
+	registerChoice(cmd, &l.sort, "sort", "order `BY` "+terminal.OrList(orders))
 	l.methodFlags.register(cmd)
 	l.recency.register(cmd)
 	flags.BoolVar(&l.json, "json", false, "print JSON")
 }
 
-// cut returns the first rows of a list, as many as are wanted.
-func cut[T any](rows []T, limit uint) []T {
-	if limit == 0 || uint(len(rows)) <= limit {
-		return rows
+// rows returns which rows of some methods the flags ask for; nil means of all methods.
+func (l *listing) rows(methods query.Methods) view.List {
+	return view.List{Methods: methods, Order: l.sort.value, Limit: l.limit}
+}
+
+// show prints a view, as text or as JSON.
+func (env *environment) show(v view.View, asJSON bool) error {
+	if asJSON {
+		return terminal.WriteJSON(env.stdout, v.JSON())
 	}
-	return rows[:limit]
+	return v.Text(env.stdout, env.wide)
 }
 
 // choice is the value of a flag that takes one of a few words.
@@ -45,12 +50,15 @@ type choice struct {
 	from  []string
 }
 
+// newChoice returns a choice of some words; the first is the default.
+func newChoice(from []string) choice { return choice{value: from[0], from: from} }
+
 func (c *choice) String() string { return c.value }
 func (c *choice) Type() string   { return "word" }
 
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.from, s) {
-		return fmt.Errorf("must be %s", orList(c.from))
+		return fmt.Errorf("must be %s", terminal.OrList(c.from))
 	}
 	c.value = s
 	return nil
@@ -60,56 +68,4 @@ func registerChoice(cmd *cobra.Command, c *choice, name, usage string) {
 	cmd.Flags().Var(c, name, usage)
 	// The only error is that there is no such flag.
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.from, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// orList prints "a, b or c".
-func orList(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// The words of --sort that name a counter.
-const (
-	sortTime        = "time"
-	sortSamples     = "samples"
-	sortActivations = "activations"
-)
-
-// sortName orders by name alone.
-const sortName = "name"
-
-// hotter compares two counters by one of these words, the higher first. By time
-// means by the measure of the profile, which may have samples only.
-func (m measure) hotter(by string, a, b ccmap.Counters) int {
-	switch by {
-	case sortSamples:
-		return cmp.Compare(b.Samples, a.Samples)
-	case sortActivations:
-		return cmp.Compare(b.Activations, a.Activations)
-	}
-	return cmp.Compare(m.of(b), m.of(a))
-}
-
-// countersJSON is how all commands print counters as JSON.
-type countersJSON struct {
-	amountJSON
-	Activations int64 `json:"activations"`
-}
-
-// amountJSON are counters where there are no activations.
-type amountJSON struct {
-	Samples int64   `json:"samples"`
-	TimeNS  int64   `json:"time_ns"`
-	Percent float64 `json:"percent"` // of the whole profile, by time, or by samples where it has no time
-}
-
-func (m measure) json(c ccmap.Counters) countersJSON {
-	return countersJSON{m.amountJSON(c), c.Activations}
-}
-
-func (m measure) amountJSON(c ccmap.Counters) amountJSON {
-	return amountJSON{c.Samples, c.Time, percent(m.of(c), m.total)}
 }

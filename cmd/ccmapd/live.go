@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // liveLine redraws one line on a terminal with the state of a session. On
@@ -26,8 +29,8 @@ type liveLine struct {
 const liveEvery = 500 * time.Millisecond
 
 func startLiveLine(w io.Writer, status func() manager.Status) *liveLine {
-	l := &liveLine{w: unguarded(w), status: status, quit: make(chan struct{})}
-	if terminalWidth(w) > 0 {
+	l := &liveLine{w: terminal.Unguarded(w), status: status, quit: make(chan struct{})}
+	if terminal.Width(w) > 0 {
 		l.done.Go(l.run)
 	}
 	return l
@@ -39,18 +42,16 @@ func (l *liveLine) stop() {
 	l.done.Wait()
 }
 
-const clearLine = "\r\x1b[K" // ECMA-48 EL
-
 func (l *liveLine) run() {
 	ticker := time.NewTicker(liveEvery)
 	defer ticker.Stop()
-	defer io.WriteString(l.w, clearLine)
+	defer io.WriteString(l.w, terminal.ClearLine)
 	for {
 		select {
 		case <-l.quit:
 			return
 		case <-ticker.C:
-			io.WriteString(l.w, clearLine+shortenEnd(l.next(), terminalWidth(l.w)-1))
+			io.WriteString(l.w, terminal.ClearLine+terminal.ShortenEnd(l.next(), terminal.Width(l.w)-1))
 		}
 	}
 }
@@ -66,8 +67,8 @@ func (l *liveLine) next() string {
 // aboveLive returns a writer for lines that may be written while a live line is
 // drawn on w.
 func aboveLive(w io.Writer) io.Writer {
-	if terminalWidth(w) > 0 {
-		return guarded(aboveLiveLine{unguarded(w)})
+	if terminal.Width(w) > 0 {
+		return terminal.Guarded(aboveLiveLine{terminal.Unguarded(w)})
 	}
 	return w
 }
@@ -77,7 +78,7 @@ func aboveLive(w io.Writer) io.Writer {
 type aboveLiveLine struct{ w io.Writer }
 
 func (a aboveLiveLine) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(a.w, clearLine); err != nil {
+	if _, err := io.WriteString(a.w, terminal.ClearLine); err != nil {
 		return 0, err
 	}
 	return a.w.Write(p)
@@ -92,16 +93,16 @@ func formatStatus(last, s manager.Status) string {
 	}
 	parts := []string{
 		s.Elapsed.Truncate(time.Second).String(),
-		formatCount(int64(rate+0.5)) + " samples/s",
+		figure.Count(int64(rate+0.5)) + " samples/s",
 	}
 	parts = append(parts, formatProgress(s)...)
 	parts = append(parts,
-		"interval "+formatTime(int64(s.Interval)),
+		"interval "+figure.Time(int64(s.Interval)),
 		"repetitions "+formatRepetitions(s)+formatTuning(s),
 		formatLoss(s.Loss),
-		formatCount(int64(s.Nodes))+" nodes",
-		formatBytes(s.Bytes),
-		plural(int64(s.Threads), "thread"),
+		figure.Count(int64(s.Nodes))+" nodes",
+		figure.Bytes(s.Bytes),
+		figure.Plural(int64(s.Threads), "thread"),
 	)
 	return strings.Join(parts, "  ")
 }
@@ -119,18 +120,18 @@ func formatProgress(s manager.Status) []string {
 		parts = append(parts, "drifts")
 	}
 	if s.Pruned.Times > 0 {
-		parts = append(parts, "pruned "+plural(int64(s.Pruned.Times), "time"))
+		parts = append(parts, "pruned "+figure.Plural(int64(s.Pruned.Times), "time"))
 	}
 	if s.Caught > 0 {
-		parts = append(parts, "caught "+plural(int64(s.Caught), "call"))
+		parts = append(parts, "caught "+figure.Plural(int64(s.Caught), "call"))
 	}
 	return parts
 }
 
 // formatLoss prints how many samples were lost, and how much time.
 func formatLoss(l ccmap.Loss) string {
-	text := "lost " + formatCount(int64(l.Samples()))
-	if time := formatUnaccounted(l); time != "" {
+	text := "lost " + figure.Count(int64(l.Samples()))
+	if time := view.Unaccounted(l); time != "" {
 		text += ", " + time
 	}
 	return text
@@ -142,7 +143,7 @@ func formatRepetitions(s manager.Status) string {
 	if s.Known == 0 {
 		return "–"
 	}
-	return formatPercent(percent(int64(s.Repeated), int64(s.Known)))
+	return figure.Percent(figure.Share(int64(s.Repeated), int64(s.Known)))
 }
 
 // formatTuning prints how long the tuner waits for its next step, by the verdicts
@@ -157,25 +158,5 @@ func formatTuning(s manager.Status) string {
 		wait := time.Duration(float64(s.Elapsed) / float64(s.Known) * float64(s.MissingVerdicts))
 		when = " in ~" + max(wait, time.Second).Round(time.Second).String()
 	}
-	return fmt.Sprintf(" (tuning%s: %s)", when, plural(int64(s.MissingVerdicts), "more verdict"))
-}
-
-// formatBytes prints a size in the units of the SI.
-func formatBytes(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%d kB", (n+999)/1e3)
-}
-
-// shortenEnd cuts s to width runes.
-func shortenEnd(s string, width int) string {
-	runes := []rune(s)
-	if len(runes) <= width || width < 1 {
-		return s
-	}
-	return string(runes[:width-1]) + ellipsis
+	return fmt.Sprintf(" (tuning%s: %s)", when, figure.Plural(int64(s.MissingVerdicts), "more verdict"))
 }

@@ -6,22 +6,23 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
 func TestLiveLineIsDrawnAndRemoved(t *testing.T) {
 	t.Parallel()
 	const width = 40
-	screen, terminal := openTerminal(t, width)
+	screen, tty := openTerminal(t, width)
 	asked := make(chan struct{}, 16)
-	line := startLiveLine(terminal, func() manager.Status {
+	line := startLiveLine(tty, func() manager.Status {
 		asked <- struct{}{}
 		return manager.Status{Samples: 100, Interval: 10 * time.Millisecond}
 	})
 	<-asked
 	line.stop()
-	terminal.Close()
-	lines := strings.Split(readScreen(screen), clearLine)
+	tty.Close()
+	lines := strings.Split(readScreen(screen), terminal.ClearLine)
 	if len(lines) < 3 || !strings.Contains(lines[1], "samples/s") {
 		t.Errorf("drawn: %q", lines)
 	}
@@ -51,7 +52,7 @@ func TestLogStandsAboveTheLiveLine(t *testing.T) {
 	if n, err := log.Write([]byte("message\n")); n != len("message\n") || err != nil {
 		t.Errorf("wrote %d bytes, %v", n, err)
 	}
-	if want := clearLine + "message\n"; out.String() != want {
+	if want := terminal.ClearLine + "message\n"; out.String() != want {
 		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }

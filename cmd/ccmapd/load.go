@@ -8,42 +8,23 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/view"
 )
-
-// profile is a profile that was read, and the measure of what is hot in it.
-type profile struct {
-	*ccmap.Snapshot                 // what is shown
-	whole           *ccmap.Snapshot // the whole run: the same, unless its window is shown
-	path            string
-	measure         measure
-	cautioned       bool    // the caution has been printed
-	phase           *uint32 // of the caught calls; nil: all
-}
-
-// countsSamples reports whether the profile says how many samples it was made
-// of. Folded stacks hold one figure, which is not that one.
-func (p *profile) countsSamples() bool {
-	total := p.Total()
-	return total.Samples > 0 || total.Time == 0
-}
 
 // stdPath, as a path, means standard input or output.
 const stdPath = "-"
 
 // loadProfile reads a profile from a file or from standard input.
-func loadProfile(env *environment, path string, o export.ReadOptions) (*profile, error) {
+func loadProfile(env *environment, path string, o export.ReadOptions) (*view.Profile, error) {
 	m, err := readMap(env, path, o)
 	if err != nil {
 		return nil, err
 	}
-	return newProfile(path, m.Snapshot()), nil
-}
-
-func newProfile(path string, s *ccmap.Snapshot) *profile {
-	return &profile{Snapshot: s, whole: s, path: path, measure: measureOf(s)}
+	return view.New(path, m.Snapshot()), nil
 }
 
 // readMap reads a map from a file or from standard input.
@@ -96,14 +77,56 @@ func checkStdinOnce(paths []string) error {
 	return nil
 }
 
-// loadWithMethods reads the profile of the arguments FILE [METHOD], and returns
-// with it the methods that METHOD or --match means: nil, which is all, without one.
-func (l *listing) loadWithMethods(env *environment, args []string) (*profile, query.Methods, error) {
+// loadWithMethods reads the profile of the arguments FILE [METHOD]. It returns with it a
+// list of the methods that METHOD or --match means; without either, of all methods.
+func (l *listing) loadWithMethods(env *environment, args []string) (*view.Profile, view.List, error) {
 	p, err := l.load(env, args[0])
 	text, isRegexp := l.method(args)
 	if err != nil || text == "" {
-		return p, nil, err
+		return p, l.rows(nil), err
 	}
 	methods, err := finder(isRegexp)(p.Names(), text)
-	return p, methods, err
+	return p, l.rows(methods), err
+}
+
+// recency says which part of a run a command reads, all of it or its window of recent
+// samples, and which values of a pprof profile.
+type recency struct {
+	recent     bool
+	sampleType string
+}
+
+const recentHelp = `With --recent the figures are of recent samples, in place of the whole run: those
+of the window of 'attach --window', where a sample weighs the less the longer ago
+it was. Activations are not counted there.`
+
+func (r *recency) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&r.recent, "recent", false, "read the window of recent samples, in place of the whole run")
+	registerSampleType(cmd, &r.sampleType)
+}
+
+// registerSampleType adds the flag that chooses the sample type of pprof files.
+func registerSampleType(cmd *cobra.Command, sampleType *string) {
+	cmd.Flags().StringVar(sampleType, "sample-type", "", "read values of this `TYPE` from pprof files, as alloc_space; default: what 'go tool pprof' shows")
+}
+
+func (r recency) options() export.ReadOptions { return export.ReadOptions{SampleType: r.sampleType} }
+
+// load reads a profile, or its window if that is asked for.
+func (r recency) load(env *environment, path string) (*view.Profile, error) {
+	p, err := loadProfile(env, path, r.options())
+	if err != nil || !r.recent {
+		return p, err
+	}
+	p, err = p.RecentOnly()
+	return p, explainWindow(err)
+}
+
+// explainWindow adds to an error about a missing window where windows come from.
+func explainWindow(err error) error {
+	if !errors.Is(err, view.ErrNoWindow) {
+		return err
+	}
+	return withHint(err, "A window is kept by 'attach' and 'run', unless with --window 0, and by the formats\n"+
+		"pprof, XML and JSON.")
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const mergeLong = `Merge adds profiles up into one: of several runs, machines or formats. Methods
@@ -89,11 +92,11 @@ func merge(env *environment, f mergeFlags, args []string) error {
 	if m.merged == 0 {
 		return m.leftOut()
 	}
-	merged := newProfile(out.path, m.sum.Snapshot())
+	merged := view.New(out.path, m.sum.Snapshot())
 	if err := out.write(merged.Snapshot); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", printable(out.path),
-		plural(int64(m.merged), "profile"), merged.extent(), plural(int64(merged.Len()-1), "node"))
+	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", terminal.Printable(out.path),
+		figure.Plural(int64(m.merged), "profile"), merged.Extent(), figure.Plural(int64(merged.Len()-1), "node"))
 	return errors.Join(err, m.leftOut())
 }

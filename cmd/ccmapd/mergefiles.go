@@ -9,6 +9,8 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // merger adds up profiles. Goroutines read them ahead; the one that runs it adds
@@ -34,7 +36,7 @@ type readPart struct {
 }
 
 func (m *merger) run() error {
-	m.progress.w = unguarded(m.env.stderr)
+	m.progress.w = terminal.Unguarded(m.env.stderr)
 	quit := make(chan struct{})
 	defer close(quit)
 	ahead := m.readAhead(quit)
@@ -162,7 +164,7 @@ func (m *merger) count(err error) error {
 	}
 	m.bad++
 	m.progress.clear()
-	_, err = fmt.Fprintf(m.env.stderr, "left out: %s\n", printableError(err))
+	_, err = fmt.Fprintf(m.env.stderr, "left out: %s\n", terminal.PrintableError(err))
 	return err
 }
 
@@ -171,11 +173,11 @@ func (m *merger) leftOut() error {
 	if m.bad == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s of %d could not be merged, and left out", plural(int64(m.bad), "profile"), len(m.inputs))
+	return fmt.Errorf("%s of %d could not be merged, and left out", figure.Plural(int64(m.bad), "profile"), len(m.inputs))
 }
 
 // state says how far it has got.
 func (m *merger) state() string {
 	return fmt.Sprintf("%d of %d profiles  %s nodes  %s", m.merged+m.bad, len(m.inputs),
-		formatCount(int64(m.sum.Len()-1)), formatBytes(m.sum.Bytes()))
+		figure.Count(int64(m.sum.Len()-1)), figure.Bytes(m.sum.Bytes()))
 }

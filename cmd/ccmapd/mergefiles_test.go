@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // thicket is a map of many contexts of few edges.
@@ -102,15 +103,15 @@ func TestMergeStopsAtTheFirstError(t *testing.T) {
 
 func TestProgressLine(t *testing.T) {
 	t.Parallel()
-	screen, terminal := openTerminal(t, 10)
-	p := progressLine{w: terminal, drawn: time.Now().Add(-time.Hour)}
+	screen, tty := openTerminal(t, 10)
+	p := progressLine{w: tty, drawn: time.Now().Add(-time.Hour)}
 	for range 3 { // the others come too soon
 		p.draw(func() string { return "1 of 1000 profiles" })
 	}
 	p.clear()
 	p.clear()
-	terminal.Close()
-	want := clearLine + shortenEnd("1 of 1000 profiles", 9) + clearLine
+	tty.Close()
+	want := terminal.ClearLine + terminal.ShortenEnd("1 of 1000 profiles", 9) + terminal.ClearLine
 	if got := readScreen(screen); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

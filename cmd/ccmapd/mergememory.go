@@ -6,6 +6,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
 // mergeMemory divides the memory of a merge: a quarter is for the profiles that are read
@@ -70,7 +71,7 @@ func (m *mergeMemory) ofSum(sum *ccmap.Map) int64 {
 // checkSum returns an error if the sum takes too much memory.
 func (m *merger) checkSum() error {
 	if most := m.memory.limit - m.memory.ahead(); m.memory.ofSum(m.sum) > most {
-		return withHint(fmt.Errorf("merge %d profiles: %w: their sum takes more than %s", m.merged, export.ErrMemory, formatBytes(most)),
+		return withHint(fmt.Errorf("merge %d profiles: %w: their sum takes more than %s", m.merged, export.ErrMemory, figure.Bytes(most)),
 			"Bound the sum with --max-memory SIZE, which prunes it, or raise --max-read-memory SIZE.")
 	}
 	return nil

@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"time"
+
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // progressLine shows on a terminal, in one line, how far something has got that
@@ -23,16 +25,16 @@ func (p *progressLine) draw(state func() string) {
 		return
 	}
 	p.drawn = now
-	if width := terminalWidth(p.w); width > 0 {
+	if width := terminal.Width(p.w); width > 0 {
 		p.shown = true
-		io.WriteString(p.w, clearLine+shortenEnd(state(), width-1))
+		io.WriteString(p.w, terminal.ClearLine+terminal.ShortenEnd(state(), width-1))
 	}
 }
 
 // clear removes the line, so that other lines can follow.
 func (p *progressLine) clear() {
 	if p.shown {
-		io.WriteString(p.w, clearLine)
+		io.WriteString(p.w, terminal.ClearLine)
 		p.shown = false
 	}
 }

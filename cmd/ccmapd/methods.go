@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // methodFlags say which methods are meant where they are not an argument.
@@ -85,23 +85,13 @@ func explainName(err error) error {
 	case !errors.As(err, &e):
 		return err
 	case len(e.Found) > 0:
-		return withHint(err, "Give more of the name, or --match REGEXP: %s", listNames(e.Found))
+		return withHint(err, "Give more of the name, or --match REGEXP: %s", terminal.ListNames(e.Found))
 	case len(e.Near) > 0:
-		return withHint(err, "Near it: %s", listNames(e.Near))
+		return withHint(err, "Near it: %s", terminal.ListNames(e.Near))
 	case !e.Pattern && strings.Contains(e.Text, query.Separator):
 		return withHint(err, "A path is written with spaces around the separators: 'A > B > C'.")
 	}
 	return withHint(err, listsAllMethods)
-}
-
-// listNames joins the first few names.
-func listNames(names []string) string {
-	const most = 5
-	list := printable(strings.Join(names[:min(len(names), most)], ", "))
-	if len(names) <= most {
-		return list
-	}
-	return fmt.Sprintf("%s and %d more", list, len(names)-most)
 }
 
 // compileRegexp says in our words what is wrong with a regular expression.

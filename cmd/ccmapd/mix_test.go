@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // mix is how often a call reached what, by the names of the methods.
@@ -73,13 +74,13 @@ type call struct {
 // reached adds up what the points of one origin say of a call, in any context, by
 // the name that a method goes by.
 func reached(s *ccmap.Snapshot, origin ccmap.Origin, at call, by func(ccmap.Method) string) mix {
-	return reachedIn(newProfile("", s), origin, at, by)
+	return reachedIn(view.New("", s), origin, at, by)
 }
 
 // reachedIn is reached in the phases that were chosen of a profile.
-func reachedIn(s *profile, origin ccmap.Origin, at call, by func(ccmap.Method) string) mix {
+func reachedIn(s *view.Profile, origin ccmap.Origin, at call, by func(ccmap.Method) string) mix {
 	m := make(mix)
-	for _, p := range s.points() {
+	for _, p := range s.AllPoints() {
 		caller := s.Names().At(p.Method)
 		if p.Origin != origin || p.Kind != ccmap.PointCall || p.Callers != nil || caller.Name != at.method ||
 			at.line != 0 && caller.StartLine+int32(p.Offset) != at.line {

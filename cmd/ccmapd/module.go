@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
 // module is a WebAssembly module that was read from a file.
@@ -77,7 +78,7 @@ func readModule(path string) (*module, error) {
 	}
 	if info.Size() > mostModuleBytes {
 		return nil, fmt.Errorf("read module %s: %s are more than the %s that modules may have",
-			path, formatBytes(info.Size()), formatBytes(mostModuleBytes))
+			path, figure.Bytes(info.Size()), figure.Bytes(mostModuleBytes))
 	}
 	binary, err := os.ReadFile(path)
 	if err != nil {

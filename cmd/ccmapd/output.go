@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // output is where a command writes a profile to: a file, whose name gives the
@@ -29,7 +30,7 @@ func registerTo(cmd *cobra.Command, to *choice) {
 	for _, f := range formats {
 		to.from = append(to.from, f.String())
 	}
-	registerChoice(cmd, to, "to", "`FORMAT` of standard output, a pipe or a device: "+orList(to.from))
+	registerChoice(cmd, to, "to", "`FORMAT` of standard output, a pipe or a device: "+terminal.OrList(to.from))
 }
 
 // stdoutName is how standard output is called where profiles are listed.
@@ -77,7 +78,7 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 	case isNameless(path) && format == 0:
 		return output{}, usagef("%s has no name that gives a format: say --to pprof, xml, json or folded", name)
 	case isStdout(path):
-		return output{path: stdoutName, stdout: unguarded(env.stdout), format: format}, nil
+		return output{path: stdoutName, stdout: terminal.Unguarded(env.stdout), format: format}, nil
 	case isNameless(path):
 		return output{path: path, format: format}, nil
 	case format != 0:

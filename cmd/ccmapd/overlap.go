@@ -1,15 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const overlapLong = `Overlap says how far profiles agree: the sum over all counters of the smaller of
@@ -81,7 +82,7 @@ func newOverlapCmd(env *environment) *cobra.Command {
 	o.by = choice{value: compare.ByTime.String(), from: []string{
 		compare.ByTime.String(), compare.BySamples.String(), compare.ByActivations.String(),
 	}}
-	registerChoice(cmd, &o.by, "by", "weigh `BY` "+orList(o.by.from))
+	registerChoice(cmd, &o.by, "by", "weigh `BY` "+terminal.OrList(o.by.from))
 	flags := cmd.Flags()
 	flags.Float64Var(&o.tau, "tau", compare.DefaultTau, "edges are hot from this `PART` of the hottest one's weight, 0 to 1")
 	flags.Float64Var(&o.least, "min", 0, "exit with 1 if two profiles' contexts overlap by less than `PERCENT`")
@@ -119,33 +120,45 @@ func (o overlapOptions) checked(paths []string) error {
 	return checkStdinOnce(paths)
 }
 
-// pair is the comparison of two of the profiles, by their numbers.
-type pair struct {
-	a, b int
-	compare.Result
-}
-
 func overlap(env *environment, paths []string, o overlapOptions) error {
 	profiles, err := o.view.loadAll(env, paths)
 	if err != nil {
 		return err
 	}
-	pairs, err := comparePairs(profiles, o)
+	options, err := o.options()
 	if err != nil {
 		return err
 	}
-	if err := printOverlap(env, profiles, pairs, o); err != nil {
+	v, err := view.NewOverlap(profiles, options)
+	if err != nil {
+		return explainCompare(err)
+	}
+	if err := env.show(v, o.json); err != nil {
 		return err
 	}
-	if err := checkLeast(profiles, pairs, o.least); err != nil || !o.check {
+	if err := checkLeast(v, o.least); err != nil || !o.check {
 		return err
 	}
-	return checkVerdicts(profiles, pairs)
+	return checkVerdicts(v)
+}
+
+// options returns the options of the comparison that the flags ask for. The seed is fixed:
+// the same files give the same floors and the same verdict.
+func (o overlapOptions) options() (compare.Options, error) {
+	absorb, err := absorbed(o.absorb)
+	if err != nil {
+		return compare.Options{}, err
+	}
+	options := compare.Options{Tau: o.tau, Seed: 1, Tolerance: o.tolerance, AnyUnit: o.anyUnit, Absorb: absorb}
+	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
+		return compare.Options{}, usageError{err}
+	}
+	return options, nil
 }
 
 // loadAll reads several profiles.
-func (r recency) loadAll(env *environment, paths []string) ([]*profile, error) {
-	profiles := make([]*profile, len(paths))
+func (r recency) loadAll(env *environment, paths []string) ([]*view.Profile, error) {
+	profiles := make([]*view.Profile, len(paths))
 	for i, path := range paths {
 		p, err := r.load(env, path)
 		if err != nil {
@@ -156,62 +169,33 @@ func (r recency) loadAll(env *environment, paths []string) ([]*profile, error) {
 	return profiles, nil
 }
 
-// comparePairs compares every profile with all after it.
-func comparePairs(profiles []*profile, o overlapOptions) ([]pair, error) {
-	absorb, err := absorbed(o.absorb)
-	if err != nil {
-		return nil, err
-	}
-	// A fixed seed: the same files give the same floors and the same verdict.
-	options := compare.Options{Tau: o.tau, Seed: 1, Tolerance: o.tolerance, AnyUnit: o.anyUnit, Absorb: absorb}
-	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
-		return nil, usageError{err}
-	}
-	var pairs []pair
-	for a := range profiles {
-		for b := a + 1; b < len(profiles); b++ {
-			r, err := compare.Compare(profiles[a].Snapshot, profiles[b].Snapshot, options)
-			if err != nil {
-				return nil, explainCompare(fmt.Errorf("%s and %s: %w", profiles[a].path, profiles[b].path, err))
-			}
-			pairs = append(pairs, pair{a, b, r})
-		}
-	}
-	return pairs, nil
-}
-
-// checkLeast returns an error for the pair that agrees least if it is under the
-// limit.
-func checkLeast(profiles []*profile, pairs []pair, least float64) error {
-	lowest := slices.MinFunc(pairs, func(a, b pair) int { return cmp.Compare(a.Contexts.Percent, b.Contexts.Percent) })
+// checkLeast returns an error for the pair that agrees least, if it is under the limit.
+func checkLeast(v *view.Overlap, least float64) error {
+	lowest := v.Least()
 	if lowest.Contexts.Percent >= least {
 		return nil
 	}
 	return fmt.Errorf("the contexts of %s and %s overlap by %s, less than --min %v%%",
-		profiles[lowest.a].path, profiles[lowest.b].path, formatPercent(lowest.Contexts.Percent), least)
+		lowest.A.Path, lowest.B.Path, figure.Percent(lowest.Contexts.Percent), least)
 }
 
-// checkVerdicts returns an error for the first pair that differs, or else for the
-// first one that has too few samples to tell.
-func checkVerdicts(profiles []*profile, pairs []pair) error {
-	for _, r := range pairs {
-		if r.Verdict == compare.Differs {
-			return fmt.Errorf("%s and %s differ: their %s overlap by %s, %.1f points less than noise explains",
-				profiles[r.a].path, profiles[r.b].path, r.VerdictBy, formatPercent(r.Decisive().Percent), r.Decisive().Unexplained)
-		}
+// checkVerdicts returns an error for the first pair that differs, or else for the first
+// pair with too few samples to tell.
+func checkVerdicts(v *view.Overlap) error {
+	if r, ok := v.First(compare.Differs); ok {
+		return fmt.Errorf("%s and %s differ: their %s overlap by %s, %.1f points less than noise explains",
+			r.A.Path, r.B.Path, r.VerdictBy, figure.Percent(r.Decisive().Percent), r.Decisive().Unexplained)
 	}
-	for _, r := range pairs {
-		if r.Verdict == compare.TooFew {
-			return exitError{exitTooFew, withHint(
-				fmt.Errorf("%s and %s have too few samples to tell whether they differ", profiles[r.a].path, profiles[r.b].path),
-				"Sample for longer, or at a shorter interval.")}
-		}
+	if r, ok := v.First(compare.TooFew); ok {
+		return exitError{exitTooFew, withHint(
+			fmt.Errorf("%s and %s have too few samples to tell whether they differ", r.A.Path, r.B.Path),
+			"Sample for longer, or at a shorter interval.")}
 	}
 	return nil
 }
 
-// absorbed returns what tells the methods that count for their callers: those that
-// match a regular expression, none if it is empty.
+// absorbed returns a function that selects the methods which count for their callers:
+// they match a regular expression. It returns nil if that is empty.
 func absorbed(expression string) (func(ccmap.Method) bool, error) {
 	if expression == "" {
 		return nil, nil

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
-
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const pointsLong = `Points lists the profile points of a profile, method by method: what was counted at
@@ -53,7 +49,7 @@ const pointsExample = `  ccmapd points web.json
   ccmapd points --json --origin imported web.json | jq '.points[] | select(.count == 0)'`
 
 func newPointsCmd(env *environment) *cobra.Command {
-	list := pointListing{kind: choice{from: pointKindNames()}, origin: choice{from: pointOriginNames()}}
+	list := pointsFlags{kind: choice{from: view.PointKinds()}, origin: choice{from: view.PointOrigins()}}
 	cmd := &cobra.Command{
 		Use:               "points FILE [METHOD]",
 		Short:             "List what was counted at single positions of the code",
@@ -63,128 +59,38 @@ func newPointsCmd(env *environment) *cobra.Command {
 		Args:              methodArgs(0, "a profile, and perhaps a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, methods, err := list.loadWithMethods(env, args)
+			p, rows, err := list.loadWithMethods(env, args)
 			if err == nil {
 				err = list.phase.apply(p)
 			}
 			if err != nil {
 				return err
 			}
-			return printPoints(env, p, list.points(p, methods), list)
+			points := view.PointsList{List: rows, Kind: list.kind.value, Origin: list.origin.value, Values: list.values}
+			return env.show(view.NewPoints(p, points), list.json)
 		},
 	}
 	list.register(cmd)
 	return cmd
 }
 
-// pointListing are the flags of points. It has no window: points are of whole runs.
-type pointListing struct {
+// pointsFlags are the flags of points. It has no window: points are of whole runs.
+type pointsFlags struct {
 	listing
 	kind, origin choice
 	phase        phaseFlag
 	values       uint
 }
 
-// sortMethod orders methods by their highest count, and points by their lines.
-const sortMethod = "method"
-
-const sortCount = "count"
-
-func (l *pointListing) register(cmd *cobra.Command) {
+func (l *pointsFlags) register(cmd *cobra.Command) {
 	l.phase.register(cmd)
-	l.sort = choice{value: sortMethod, from: []string{sortMethod, sortCount, sortName}}
+	l.sort = newChoice(view.PointsOrders())
 	flags := cmd.Flags()
 	flags.UintVarP(&l.limit, "limit", "n", 20, "list at most `N`; 0: all")
 	flags.UintVar(&l.values, "values", 5, "list at most `N` values of a point, and the others as one; 0: all")
 	l.methodFlags.register(cmd)
-	registerChoice(cmd, &l.kind, "kind", "list points of one `KIND`: "+orList(l.kind.from))
-	registerChoice(cmd, &l.origin, "origin", "list points of one `ORIGIN`: "+orList(l.origin.from))
-	registerChoice(cmd, &l.sort, "sort", "order `BY` "+orList(l.sort.from))
+	registerChoice(cmd, &l.kind, "kind", "list points of one `KIND`: "+terminal.OrList(l.kind.from))
+	registerChoice(cmd, &l.origin, "origin", "list points of one `ORIGIN`: "+terminal.OrList(l.origin.from))
+	registerChoice(cmd, &l.sort, "sort", "order `BY` "+terminal.OrList(l.sort.from))
 	flags.BoolVar(&l.json, "json", false, "print JSON")
-}
-
-func pointKindNames() []string {
-	var names []string
-	for k := ccmap.PointCall; k <= ccmap.PointSwitch; k++ {
-		names = append(names, k.String())
-	}
-	return names
-}
-
-func pointOriginNames() []string {
-	var names []string
-	for o := ccmap.OriginSampled; o <= ccmap.OriginImported; o++ {
-		names = append(names, o.String())
-	}
-	return names
-}
-
-// points returns the points that are asked for, in order. A nil set means those of
-// all methods.
-func (l *pointListing) points(p *profile, methods query.Methods) []ccmap.Point {
-	points := slices.DeleteFunc(p.points(), func(q ccmap.Point) bool {
-		return methods != nil && !methods.Has(q.Method) ||
-			l.kind.value != "" && q.Kind.String() != l.kind.value ||
-			l.origin.value != "" && q.Origin.String() != l.origin.value
-	})
-	highest := make(map[ccmap.MethodID]int64)
-	for _, q := range points {
-		highest[q.Method] = max(highest[q.Method], q.Count)
-	}
-	slices.SortFunc(points, func(a, b ccmap.Point) int {
-		order := 0
-		switch l.sort.value {
-		case sortMethod:
-			order = cmp.Compare(highest[b.Method], highest[a.Method])
-		case sortCount:
-			order = cmp.Compare(b.Count, a.Count)
-		}
-		return cmp.Or(order, query.Compare(p.Names(), a.Method, b.Method), inSource(a, b))
-	})
-	return points
-}
-
-// points returns all points of a profile, in no order. The map has the exact samples
-// of every call, so points of samples are made of them; those that a file of an
-// earlier version holds are not looked at.
-func (p *profile) points() []ccmap.Point {
-	points := slices.DeleteFunc(slices.Clone(p.countedPoints()), func(q ccmap.Point) bool {
-		return q.Origin == ccmap.OriginSampled && q.Kind == ccmap.PointCall
-	})
-	if !p.countsSamples() {
-		return points
-	}
-	for _, site := range p.pollution().Sites(nil) {
-		if q, ok := site.SampledPoint(); ok {
-			points = append(points, q)
-		}
-	}
-	return points
-}
-
-// inSource orders the points of a method as they stand in its source; what is around
-// others comes first.
-func inSource(a, b ccmap.Point) int {
-	return cmp.Or(
-		cmp.Compare(int32(a.Offset), int32(b.Offset)),
-		cmp.Compare(int32(b.End), int32(a.End)),
-		a.Compare(b),
-	)
-}
-
-// note says how many points there are, or why there are none.
-func (l *pointListing) note(p *profile, points []ccmap.Point) string {
-	all := len(p.points())
-	methods := make(map[ccmap.MethodID]bool)
-	for _, q := range points {
-		methods[q.Method] = true
-	}
-	switch {
-	case len(points) > 0:
-		return fmt.Sprintf("%s of %s%s", plural(int64(len(points)), "point"), plural(int64(len(methods)), "method"), p.ofPhase())
-	case all > 0:
-		return "no such point, of " + plural(int64(all), "point")
-	}
-	return "no points: 'attach' and 'run' count the methods that calls reach, 'convert --coverage' adds\n" +
-		"counts of blocks and branches, and the formats xml and json keep them all"
 }

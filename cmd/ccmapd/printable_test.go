@@ -20,6 +20,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -256,7 +257,7 @@ func TestJSONKeepsNames(t *testing.T) {
 	t.Parallel()
 	want := strings.ToValidUTF8(hostileText, "")
 	var out bytes.Buffer
-	if err := writeJSON(&out, map[string]string{"name": want + "\U000e0041<&>"}); err != nil {
+	if err := terminal.WriteJSON(&out, map[string]string{"name": want + "\U000e0041<&>"}); err != nil {
 		t.Fatal(err)
 	}
 	checkText(t, "JSON", out.String())
@@ -292,15 +293,15 @@ func TestLogsArePrintable(t *testing.T) {
 	var out bytes.Buffer
 	f := newSamplingFlags(nil)
 	f.verbose = true
-	f.logger(guarded(&out)).Info(hostileText, hostileText, hostileText, "e", errors.New(hostileText), "g", slog.GroupValue(slog.String(hostileText, "\x7f")))
+	f.logger(terminal.Guarded(&out)).Info(hostileText, hostileText, hostileText, "e", errors.New(hostileText), "g", slog.GroupValue(slog.String(hostileText, "\x7f")))
 	checkText(t, "the log", out.String())
 }
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := guarded(&out)
-	if guarded(w) != w || unguarded(w) != &out || unguarded(&out) != &out {
+	w := terminal.Guarded(&out)
+	if terminal.Guarded(w) != w || terminal.Unguarded(w) != &out || terminal.Unguarded(&out) != &out {
 		t.Error("a guard stands before a guard")
 	}
 	for i := range len("Ü漢\U0001f600\x1b\t\n\xff.") { // byte by byte

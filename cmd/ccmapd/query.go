@@ -1,13 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const queryLong = `Query counts a path of calls, wherever it occurs in the stacks of a profile:
@@ -73,143 +70,9 @@ func newQueryCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printQuery(env, queryResult{q, q.Count(), p}, list)
+			return env.show(view.NewQuery(p, q, list.rows(nil)), list.json)
 		},
 	}
-	list.register(cmd, 10, sortTime, sortSamples, sortActivations, sortName)
+	list.register(cmd, 10, view.QueryOrders())
 	return cmd
-}
-
-// queryResult is the result of a query of a profile.
-type queryResult struct {
-	*query.Query
-	query.Result
-	profile *profile
-}
-
-// sortNeighbours orders neighbours, which are sorted by name.
-func sortNeighbours(p *profile, rows []query.Neighbour, by string) {
-	if by != sortName {
-		slices.SortStableFunc(rows, func(a, b query.Neighbour) int { return p.measure.hotter(by, a.Total, b.Total) })
-	}
-}
-
-// printQuery prints the path in the middle, its callers above and its callees
-// below.
-func printQuery(env *environment, r queryResult, list listing) error {
-	sortNeighbours(r.profile, r.Callers, list.sort.value)
-	sortNeighbours(r.profile, r.Callees, list.sort.value)
-	if list.json {
-		return writeJSON(env.stdout, queryJSON(r, cut(r.Callers, list.limit), cut(r.Callees, list.limit)))
-	}
-	t := newFigureTable(
-		column{title: "path", shorten: shortenMethod, least: 34},
-		column{title: "location", shorten: shortenLocation, least: 16, drop: 2},
-	)
-	t.addNeighbours(r, r.Callers, list.limit, "  ← ")
-	t.addFigures(r.profile, r.Total, r.Total, r.Path.String())
-	if r.Distinct != r.Total {
-		label := "  each sample once"
-		if r.DistinctLowerBound {
-			label += ", at least"
-		}
-		t.addFigures(r.profile, r.Distinct, r.Total, label)
-	}
-	t.addNeighbours(r, r.Callees, list.limit, "  → ")
-	self := r.profile.figures(r.Self, r.Total)
-	self[len(self)-1] = "" // activations belong to the path
-	t.add(append(self, "  (itself)")...)
-	return r.profile.print(env, t, 0, r.notes()...)
-}
-
-// addNeighbours adds the first of the rows, and what the others add up to.
-func (t *table) addNeighbours(r queryResult, rows []query.Neighbour, limit uint, arrow string) {
-	shown := cut(rows, limit)
-	for _, n := range shown {
-		name, location := "(begins the stack)", ""
-		if n.Method != ccmap.NoMethod {
-			name = methodTitle(r.profile.Names().At(n.Method))
-			location = formatLocation(r.profile.Names(), n.Call)
-		}
-		t.addFigures(r.profile, n.Total, r.Total, arrow+name, location)
-	}
-	rest := rows[len(shown):]
-	if len(rest) == 0 {
-		return
-	}
-	var total ccmap.Counters
-	for _, n := range rest {
-		total = total.Add(n.Total)
-	}
-	t.addFigures(r.profile, total, r.Total, fmt.Sprintf("%s%s %d more", arrow, ellipsis, len(rest)))
-}
-
-// notes say which figures are lower bounds, or why all are zero.
-func (r queryResult) notes() []string {
-	switch {
-	case r.LowerBound:
-		return r.profile.lowerBounds("Paths of three methods and more")
-	case r.Total.IsZero() && len(r.Path) > 1:
-		return []string{"No stack has this path: each '>' is a direct call. 'ccmapd contexts' lists who\n" +
-			"calls a method, and from where."}
-	}
-	return nil
-}
-
-type pathElemJSON struct {
-	Text    string   `json:"text"` // as it was asked for
-	Line    int32    `json:"line,omitempty"`
-	Offset  *int32   `json:"offset,omitempty"`
-	Methods []string `json:"methods"`
-}
-
-type neighbourJSON struct {
-	methodNameJSON
-	countersJSON
-}
-
-func queryJSON(r queryResult, callers, callees []query.Neighbour) any {
-	m := r.profile.measure
-	return struct {
-		Profile  profileJSON     `json:"profile"`
-		Path     []pathElemJSON  `json:"path"`
-		Total    countersJSON    `json:"total"`
-		Distinct countersJSON    `json:"distinct"`
-		Self     countersJSON    `json:"self"`
-		Callers  []neighbourJSON `json:"callers"`
-		Callees  []neighbourJSON `json:"callees"`
-
-		LowerBound         bool `json:"lower_bound,omitempty"`
-		DistinctLowerBound bool `json:"distinct_lower_bound,omitempty"`
-	}{
-		describeJSON(r.profile), r.pathJSON(), m.json(r.Total), m.json(r.Distinct), m.json(r.Self),
-		neighboursJSON(r.profile, callers), neighboursJSON(r.profile, callees),
-		r.LowerBound, r.DistinctLowerBound,
-	}
-}
-
-func (q queryResult) pathJSON() []pathElemJSON {
-	out := make([]pathElemJSON, len(q.Path))
-	for i, elem := range q.Path {
-		out[i] = pathElemJSON{Text: elem.Name, Line: elem.Line, Methods: q.Methods[i].Names(q.profile.Names())}
-		if elem.AtOffset {
-			offset := int32(elem.Offset)
-			out[i].Offset = &offset
-		}
-	}
-	return out
-}
-
-func neighboursJSON(p *profile, rows []query.Neighbour) []neighbourJSON {
-	out := make([]neighbourJSON, len(rows))
-	for i, n := range rows {
-		out[i].countersJSON = p.measure.json(n.Total)
-		if n.Method == ccmap.NoMethod {
-			continue
-		}
-		m := p.Names().At(n.Method)
-		out[i].methodNameJSON = callJSON(p.Names(), n.Call)
-		out[i].Method, out[i].Signature = m.Name, m.Signature
-	}
-	return out
 }

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"cmp"
-	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/ccmap/query"
-	"github.com/ccmapd/ccmapd/valueprof/pollution"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const receiversLong = `Receivers lists the calls that may reach several methods, the hottest first: which
@@ -74,19 +73,16 @@ const receiversExample = `  ccmapd receivers web.pb.gz
   ccmapd receivers --verdict megamorphic web.pb.gz
   ccmapd receivers --json web.pb.gz | jq '.sites[] | .by_calls.receivers'`
 
-// receiversFlags are what the list of receivers is to have.
+// receiversFlags say which call sites are listed, and how much of each.
 type receiversFlags struct {
 	listing
-	phase    phaseFlag
-	all      bool
-	verdict  choice
-	depth    uint
-	types    uint // receivers of a site; 0: all
-	contexts uint // of a site; 0: all
+	phase phaseFlag
+	rows  view.ReceiversList
+	only  choice // verdict
 }
 
-// maxReceiverDepth bounds the work of a split, and JSON, which has those of every depth:
-// stacks are thousands of frames deep.
+// maxReceiverDepth bounds the work of a split, and the size of JSON, which has the splits
+// of every depth: stacks are thousands of frames deep.
 const maxReceiverDepth = 8
 
 func newReceiversCmd(env *environment) *cobra.Command {
@@ -100,182 +96,65 @@ func newReceiversCmd(env *environment) *cobra.Command {
 		Args:              methodArgs(0, "a profile, and perhaps a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if flags.depth < 1 || flags.depth > maxReceiverDepth {
+			if flags.rows.Depth < 1 || flags.rows.Depth > maxReceiverDepth {
 				return usagef("--depth must be 1 to %d", maxReceiverDepth)
 			}
-			p, callers, err := flags.loadWithMethods(env, args)
+			p, rows, err := flags.loadWithMethods(env, args)
 			if err == nil {
 				err = flags.phase.apply(p)
 			}
 			if err != nil {
 				return err
 			}
-			return printReceivers(env, newReceivers(p, callers, flags))
+			flags.rows.List, flags.rows.Verdict = rows, flags.only.value
+			return env.show(view.NewReceivers(p, flags.rows), flags.json)
 		},
 	}
 	flags.register(cmd)
 	return cmd
 }
 
-// The words of --sort that are about receivers.
-const (
-	sortCalls   = "calls"
-	sortEntropy = "entropy"
-	sortGain    = "gain"
-)
-
 func (f *receiversFlags) register(cmd *cobra.Command) {
-	f.listing.register(cmd, 20, sortTime, sortCalls, sortEntropy, sortGain, sortName)
-	f.verdict.from = verdictWords()
-	registerChoice(cmd, &f.verdict, "verdict", "list only what is `V`: "+orList(f.verdict.from))
+	f.listing.register(cmd, 20, view.ReceiversOrders())
+	f.only.from = view.ReceiversVerdicts()
+	registerChoice(cmd, &f.only, "verdict", "list only what is `V`: "+terminal.OrList(f.only.from))
 	f.phase.register(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&f.all, "all", false, "list all call sites, also of one receiver")
-	flags.UintVar(&f.depth, "depth", ccmap.MaxPointCallers, "tell contexts apart by up to `N` callers, of which caught calls have 3")
-	flags.UintVar(&f.types, "types", 5, "list at most `N` receivers of a site, and the others as one; 0: all")
-	flags.UintVar(&f.contexts, "contexts", 5, "list at most `N` callers of a site; 0: all")
+	flags.BoolVar(&f.rows.All, "all", false, "list all call sites, also of one receiver")
+	flags.UintVar(&f.rows.Depth, "depth", ccmap.MaxPointCallers, "tell contexts apart by up to `N` callers, of which caught calls have 3")
+	flags.UintVar(&f.rows.Types, "types", 5, "list at most `N` receivers of a site, and the others as one; 0: all")
+	flags.UintVar(&f.rows.Contexts, "contexts", 5, "list at most `N` callers of a site; 0: all")
 }
 
-func verdictWords() []string {
-	var words []string
-	for _, v := range []pollution.Verdict{
-		pollution.Monomorphic, pollution.Bimorphic, pollution.Megamorphic, pollution.Mixed, pollution.Unknown,
-	} {
-		words = append(words, v.String())
+const phasesHelp = `A program that begins to do something else, as the report and the profile say,
+begins a phase. Caught calls are of all phases together; --phase N restricts them
+to one, the first being 1, and --phase last to the latest. Where a profile had no
+room for the points of all phases, the earlier ones became one, phase 1: a warning
+says which.`
+
+// phaseFlag is --phase: the phase of the program whose caught calls are read.
+type phaseFlag struct{ text string }
+
+// lastPhase is the word for the latest phase of a profile.
+const lastPhase = "last"
+
+func (f *phaseFlag) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.text, "phase", "", "read caught calls of phase `N` of the program, from 1, or of the last")
+}
+
+// apply restricts the caught calls of a profile. A window goes with the last phase.
+func (f *phaseFlag) apply(p *view.Profile) error {
+	switch f.text {
+	case "":
+		p.UsePhaseOfWindow()
+		return nil
+	case lastPhase:
+		p.UseLastPhase()
+		return nil
 	}
-	return words
-}
-
-// has reports whether a verdict is listed. A line that is unknown makes one unknown.
-func (f *receiversFlags) has(v pollution.Verdict) bool {
-	if v == pollution.LineUnknown {
-		v = pollution.Unknown
+	n, err := strconv.ParseUint(f.text, 10, 32)
+	if err != nil || n == 0 {
+		return usagef("--phase %q is neither a number from 1 nor %q", f.text, lastPhase)
 	}
-	return f.verdict.value == "" || f.verdict.value == v.String()
-}
-
-// receiverList are the call sites of a profile that are listed.
-type receiverList struct {
-	*profile
-	flags  receiversFlags
-	rows   []receiversRow
-	hidden int   // sites that --all would list
-	caught int64 // calls, in all of the chosen phases
-}
-
-// receiversRow is a call site with what decides about it.
-type receiversRow struct {
-	pollution.Site
-	caller   ccmap.Method
-	decisive pollution.Evidence
-	byCalls  bool              // whether that is of caught calls
-	splits   []pollution.Split // of it
-}
-
-// call is where the site is.
-func (r receiversRow) call() ccmap.Frame { return ccmap.Frame{Method: r.Caller, Offset: r.Offset} }
-
-// newReceivers finds the sites of some callers, in order; nil means of all.
-func newReceivers(p *profile, callers query.Methods, flags receiversFlags) receiverList {
-	r := receiverList{profile: p, flags: flags, caught: caughtCalls(p.countedPoints())}
-	var wanted func(ccmap.MethodID) bool
-	if callers != nil {
-		wanted = callers.Has
-	}
-	for _, site := range p.pollution().Sites(wanted) {
-		switch {
-		case !flags.has(site.Decisive().Verdict):
-		case !flags.all && !site.MaybeDynamic():
-			r.hidden++
-		default:
-			r.rows = append(r.rows, newReceiversRow(p, site, int(flags.depth)))
-		}
-	}
-	slices.SortFunc(r.rows, func(a, b receiversRow) int {
-		return cmp.Or(
-			compareReceivers(flags.sort.value, a, b),
-			cmp.Compare(a.caller.Name, b.caller.Name),
-			cmp.Compare(a.caller.Signature, b.caller.Signature),
-			cmp.Compare(int32(a.Offset), int32(b.Offset)),
-		)
-	})
-	return r
-}
-
-// newReceiversRow finds what decides about a site. If that is caught calls, and too
-// few to tell anything of callers, samples that agree with them may tell it.
-func newReceiversRow(p *profile, site pollution.Site, depth int) receiversRow {
-	row := receiversRow{Site: site, caller: p.Names().At(site.Caller), decisive: site.Decisive(), byCalls: site.CallsDecide()}
-	row.splits = row.decisive.Splits(depth)
-	if _, settles := row.decisive.Least(row.splits); settles || !row.byCalls || !site.Agree() {
-		return row
-	}
-	splits := site.Samples.Splits(depth)
-	if _, settles := site.Samples.Least(splits); settles {
-		row.decisive, row.byCalls, row.splits = site.Samples, false, splits
-	}
-	return row
-}
-
-// pollution returns the analysis of the receivers in the profile.
-func (p *profile) pollution() *pollution.Analysis {
-	return pollution.New(p.Snapshot, pollution.Options{Weight: p.measure.of, Points: p.countedPoints()})
-}
-
-// caughtCalls returns how many calls the points have.
-func caughtCalls(points []ccmap.Point) int64 {
-	n := int64(0)
-	for _, q := range points {
-		if isCaught(q) && q.Callers == nil {
-			n += q.Count
-		}
-	}
-	return n
-}
-
-// compareReceivers compares by one of the words, the higher first, and what is equal
-// by time.
-func compareReceivers(by string, a, b receiversRow) int {
-	hotter := cmp.Compare(b.Samples.Total().Weight, a.Samples.Total().Weight)
-	switch by {
-	case sortName:
-		return 0
-	case sortCalls:
-		return cmp.Or(cmp.Compare(b.Calls.Total().Seen, a.Calls.Total().Seen), hotter)
-	case sortEntropy:
-		return cmp.Or(cmp.Compare(b.decisive.Entropy(), a.decisive.Entropy()), hotter)
-	case sortGain:
-		return cmp.Or(cmp.Compare(b.gain(), a.gain()), hotter)
-	}
-	return hotter
-}
-
-// gain returns the entropy that the callers take away, in bits.
-func (r receiversRow) gain() float64 { return r.decisive.Entropy() - r.remaining() }
-
-// remaining returns the entropy that is left when the callers are known.
-func (r receiversRow) remaining() float64 {
-	if len(r.splits) == 0 {
-		return r.decisive.Entropy()
-	}
-	return r.splits[len(r.splits)-1].Entropy
-}
-
-// telling returns the split to be shown: the one that settles what the site is, or
-// else the first in which any context is known to have fewer receiverList.
-func (r receiversRow) telling() (split pollution.Split, settles bool) {
-	if s, ok := r.decisive.Least(r.splits); ok {
-		return s, true
-	}
-	for _, s := range r.splits {
-		if slices.ContainsFunc(s.Contexts, r.isBetter) {
-			return s, false
-		}
-	}
-	return pollution.Split{}, false
-}
-
-// isBetter reports whether a context is known to have fewer receiverList than its site.
-func (r receiversRow) isBetter(c pollution.Context) bool {
-	return c.Verdict >= pollution.Monomorphic && c.Verdict < min(r.decisive.Verdict, pollution.Megamorphic)
+	return p.UsePhase(uint32(n))
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/testdata/receivers"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // receiversProgram is testdata/receivers, running.
@@ -99,17 +101,19 @@ func TestReceiversOfAChangingProgram(t *testing.T) {
 	if err := json.Unmarshal(a.stdout.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	p := newProfile(file, s)
-	if in := caughtCalls(p.countedPoints()); in == 0 || in != int64(report.Values.Caught-report.Values.Lost) {
+	if in := caughtCalls(s.Points()); in == 0 || in != int64(report.Values.Caught-report.Values.Lost) {
 		t.Errorf("the report has %+v, the file %d calls", report.Values, in)
 	}
 	const prefix = "github.com/ccmapd/ccmapd/testdata/receivers."
-	phases := p.phases()
+	first, last := phasesOfCaught(s)
 	for name, target := range map[string]string{"bimorphic": "(*square).area", "generic": "(*stack[int]).push"} {
 		delete(truth.Sites, prefix+name)
 		var shares []float64
-		for _, phase := range []uint32{phases[0], phases[len(phases)-1]} {
-			p.phase = &phase
+		for _, phase := range []uint32{first, last} {
+			p := view.New(file, s)
+			if err := p.UsePhase(phase); err != nil {
+				t.Fatal(err)
+			}
 			shares = append(shares, reachedIn(p, ccmap.OriginBurst, call{method: prefix + name}, byName).percent(prefix+target))
 		}
 		t.Logf("%s reaches %s in %.1f %% of the calls, later in %.1f %%", name, target, shares[0], shares[1])
@@ -118,6 +122,27 @@ func TestReceiversOfAChangingProgram(t *testing.T) {
 		}
 	}
 	caught.againstTruth(t, s, truth)
+}
+
+// phasesOfCaught returns the numbers of the first and the last phase with caught calls.
+func phasesOfCaught(s *ccmap.Snapshot) (first, last uint32) {
+	var phases []uint32
+	for _, q := range s.Points() {
+		if q.Origin == ccmap.OriginBurst {
+			phases = append(phases, q.Phase+1)
+		}
+	}
+	return slices.Min(phases), slices.Max(phases)
+}
+
+// caughtCalls adds up the caught calls of all phases.
+func caughtCalls(points []ccmap.Point) (n int64) {
+	for _, q := range points {
+		if q.Origin == ccmap.OriginBurst && q.Kind == ccmap.PointCall && q.Callers == nil {
+			n += q.Count
+		}
+	}
+	return n
 }
 
 // interrupt ends ccmapd and reads the profile that it has written.
@@ -129,8 +154,8 @@ func (a *attached) interrupt(t *testing.T, file string) *ccmap.Snapshot {
 	return a.end(t, file)
 }
 
-// view is one way to see what a call reaches.
-type view struct {
+// counting is one way to count the methods that a call reaches.
+type counting struct {
 	origin    ccmap.Origin
 	least     int64   // counts of a site that it takes to tell
 	tolerance float64 // points
@@ -140,13 +165,13 @@ type view struct {
 var (
 	// A sampled stack has the method that does the work, and its share is that of
 	// the time, to which the rounds are in proportion.
-	sampled = view{ccmap.OriginSampled, 200, 3, func(t receivers.Target) (string, int64) { return t.Method, t.Rounds }}
+	sampled = counting{ccmap.OriginSampled, 200, 3, func(t receivers.Target) (string, int64) { return t.Method, t.Rounds }}
 	// A caught call names the wrapper of the dynamic type, and its share is that of
 	// the calls.
-	caught = view{ccmap.OriginBurst, 300, 1, func(t receivers.Target) (string, int64) { return t.Wrapper, t.Calls }}
+	caught = counting{ccmap.OriginBurst, 300, 1, func(t receivers.Target) (string, int64) { return t.Wrapper, t.Calls }}
 )
 
-func (v view) againstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.Truth) {
+func (v counting) againstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.Truth) {
 	for name, site := range truth.Sites {
 		want := make(mix)
 		for _, to := range site.Targets {
@@ -217,7 +242,7 @@ var verdicts = map[string]string{
 
 // reportAgainstTruth: the verdicts are right, and callers make a site monomorphic
 // from the depth on that the program was built for.
-func reportAgainstTruth(t *testing.T, report []receiversSiteJSON, truth receivers.Truth) {
+func reportAgainstTruth(t *testing.T, report []view.ReceiversSiteJSON, truth receivers.Truth) {
 	for name, site := range truth.Sites {
 		got := siteAt(t, report, call{method: name})
 		if want := verdicts[name[strings.LastIndexByte(name, '.')+1:]]; got.Verdict != want || got.Decisive != "calls" {
@@ -231,7 +256,7 @@ func reportAgainstTruth(t *testing.T, report []receiversSiteJSON, truth receiver
 }
 
 // splitFrom: less callers than depth tell nothing, and as many tell all.
-func splitFrom(t *testing.T, what string, e *evidenceJSON, depth int) {
+func splitFrom(t *testing.T, what string, e *view.EvidenceJSON, depth int) {
 	if e == nil || len(e.Splits) != 3 {
 		t.Errorf("%s: no splits by 1, 2 and 3 callers", what)
 		return
@@ -248,13 +273,13 @@ func splitFrom(t *testing.T, what string, e *evidenceJSON, depth int) {
 }
 
 // reportReceivers returns what the command says of all sites of a profile.
-func reportReceivers(t *testing.T, file string) []receiversSiteJSON {
+func reportReceivers(t *testing.T, file string) []view.ReceiversSiteJSON {
 	t.Helper()
 	code, out, errs := runWith([]string{"receivers", "--json", "-n", "0", file}, nil)
 	if code != exitOK {
 		t.Fatalf("receivers exits with %d: %s", code, errs)
 	}
-	var report struct{ Sites []receiversSiteJSON }
+	var report struct{ Sites []view.ReceiversSiteJSON }
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +287,7 @@ func reportReceivers(t *testing.T, file string) []receiversSiteJSON {
 }
 
 // siteAt returns what a report says of a call.
-func siteAt(t *testing.T, report []receiversSiteJSON, at call) receiversSiteJSON {
+func siteAt(t *testing.T, report []view.ReceiversSiteJSON, at call) view.ReceiversSiteJSON {
 	t.Helper()
 	for _, site := range report {
 		if site.Caller.Method == at.method && (at.line == 0 || site.Caller.Line == at.line) {
@@ -270,5 +295,5 @@ func siteAt(t *testing.T, report []receiversSiteJSON, at call) receiversSiteJSON
 		}
 	}
 	t.Fatalf("the report lacks the call in %s", at.method)
-	return receiversSiteJSON{}
+	return view.ReceiversSiteJSON{}
 }

@@ -9,7 +9,10 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // reportMethods is how many methods a report lists.
@@ -23,18 +26,17 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 	case s.flags.quiet, r.Ending.Reason == "" && r.Snapshot.Total().IsZero():
 		return nil
 	case s.flags.json:
-		return writeJSON(w, s.newSessionJSON(r))
+		return terminal.WriteJSON(w, s.newSessionJSON(r))
 	}
 	p := sampledProfile(r)
-	if warning := p.caution(); warning != "" {
+	if warning := p.TakeCaution(); warning != "" {
 		fmt.Fprintln(w, warning)
-		p.cautioned = true
 	}
 	if r.Ending.Reason != "" {
-		fmt.Fprintf(w, "%s.\n", capital(printable(r.Ending.Reason)))
+		fmt.Fprintf(w, "%s.\n", capital(terminal.Printable(r.Ending.Reason)))
 	}
 	s.reportSettling(w, r)
-	if err := printTop(&environment{stdout: w}, p, hottest(p), listing{limit: reportMethods}); err != nil {
+	if err := hottest(p, reportMethods).Text(w, false); err != nil {
 		return err
 	}
 	if p.Total().IsZero() {
@@ -53,7 +55,7 @@ func unused(u ccmap.Unit) string {
 	if u == ccmap.CPUTime {
 		return "The program used less CPU time than one interval while it was watched."
 	}
-	return fmt.Sprintf("The program had no %s while it was watched.", unitName(u))
+	return fmt.Sprintf("The program had no %s while it was watched.", figure.UnitName(u))
 }
 
 // capital returns a reason, which begins with an ASCII letter, as a sentence does.
@@ -61,22 +63,26 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // sampledProfile makes a profile of what was sampled, as if it were read from
 // the first file that was written.
-func sampledProfile(r manager.Report) *profile {
+func sampledProfile(r manager.Report) *view.Profile {
 	file := "not written"
 	if len(r.Written) > 0 {
 		file = r.Written[0]
 	}
-	return newProfile(file, r.Snapshot)
+	return view.New(file, r.Snapshot)
 }
 
-func hottest(p *profile) []methodRow { return topRows(p, nil, "flat") }
+// hottest returns so many methods, those with the most time of their own first.
+func hottest(p *view.Profile, n uint) *view.Top {
+	top, _ := view.NewTop(p, view.List{Order: view.ByFlat, Limit: n}) // fails by other orders only
+	return top
+}
 
 // printNext names the files, and what to do with the first of them.
 func printNext(w io.Writer, files []string) {
 	if len(files) == 0 {
 		return
 	}
-	list := printable(strings.Join(files, ", "))
+	list := terminal.Printable(strings.Join(files, ", "))
 	if files = named(files); len(files) == 0 {
 		fmt.Fprintf(w, "\nWritten: %s.\n", list)
 		return
@@ -116,7 +122,7 @@ func shellQuote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
 	}
-	if printable(s) != s {
+	if terminal.Printable(s) != s {
 		return quoteEscaped(s)
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -139,15 +145,15 @@ func quoteEscaped(s string) string {
 
 // sessionJSON is the report as JSON.
 type sessionJSON struct {
-	Profile profileJSON  `json:"profile"` // its file is the first that was written
-	Until   *untilJSON   `json:"until,omitempty"`
-	Drift   bool         `json:"drift"` // the program did something else in the end than before
-	Written []string     `json:"written"`
-	Source  sourceJSON   `json:"source"`
-	Values  valuesJSON   `json:"values"`
-	Loss    lossJSON     `json:"loss"`
-	CPU     int64        `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
-	Methods []methodJSON `json:"methods"`                 // the hottest
+	Profile view.ProfileJSON  `json:"profile"` // its file is the first that was written
+	Until   *untilJSON        `json:"until,omitempty"`
+	Drift   bool              `json:"drift"` // the program did something else in the end than before
+	Written []string          `json:"written"`
+	Source  sourceJSON        `json:"source"`
+	Values  valuesJSON        `json:"values"`
+	Loss    lossJSON          `json:"loss"`
+	CPU     int64             `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
+	Methods []view.MethodJSON `json:"methods"`                 // the hottest
 }
 
 // lossJSON has the fields of ccmap.Loss. Without clock_ns the time that is
@@ -167,7 +173,7 @@ type lossJSON struct {
 func (s *session) newSessionJSON(r manager.Report) sessionJSON {
 	p := sampledProfile(r)
 	out := sessionJSON{
-		Profile: describeJSON(p),
+		Profile: p.JSON(),
 		Until:   s.flags.until.json(r.Reached),
 		Drift:   r.Drift,
 		Written: append([]string{}, r.Written...),
@@ -175,7 +181,7 @@ func (s *session) newSessionJSON(r manager.Report) sessionJSON {
 		Values:  valuesJSON(r.Values),
 		Loss:    lossJSON(p.Meta().Loss),
 		CPU:     int64(r.CPU),
-		Methods: p.methodsJSON(cut(hottest(p), reportMethods)),
+		Methods: hottest(p, reportMethods).MethodsJSON(),
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -17,10 +18,10 @@ func reportMarks(w io.Writer, s sampler.Stats) {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
-	add(s.Late, "%s of %s came late", plural(int64(s.Late), "mark"), formatCount(int64(s.Marks)))
-	add(uint64(s.Unsafe), "%s reached no safe point for a second or more", plural(int64(s.Unsafe), "thread"))
-	add(s.Panicked, "%s could not be walked, and sampled no more", plural(int64(s.Panicked), "thread"))
-	add(s.Abandoned, "%s ended without a word", plural(int64(s.Abandoned), "thread"))
+	add(s.Late, "%s of %s came late", figure.Plural(int64(s.Late), "mark"), figure.Count(int64(s.Marks)))
+	add(uint64(s.Unsafe), "%s reached no safe point for a second or more", figure.Plural(int64(s.Unsafe), "thread"))
+	add(s.Panicked, "%s could not be walked, and sampled no more", figure.Plural(int64(s.Panicked), "thread"))
+	add(s.Abandoned, "%s ended without a word", figure.Plural(int64(s.Abandoned), "thread"))
 	if len(parts) > 0 {
 		fmt.Fprintf(w, "\n%s.\n", capital(strings.Join(parts, "; ")))
 	}
@@ -29,7 +30,7 @@ func reportMarks(w io.Writer, s sampler.Stats) {
 // reportRecalled says of how many samples in C the callers are an earlier call's.
 func reportRecalled(w io.Writer, s sampler.Stats) {
 	if s.Recalled > 0 {
-		fmt.Fprintf(w, "\nCallers of %s in C are those of the goroutine's last such call.\n", plural(int64(s.Recalled), "sample"))
+		fmt.Fprintf(w, "\nCallers of %s in C are those of the goroutine's last such call.\n", figure.Plural(int64(s.Recalled), "sample"))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
@@ -36,7 +36,7 @@ func TestReportRecalled(t *testing.T) {
 	} {
 		s := &session{flags: newSamplingFlags(nil), chosen: chosen{name: "fake", source: &fakeSource{}}}
 		var out bytes.Buffer
-		if err := s.report(&out, manager.Report{Snapshot: blindProfile(t, "", 0).Snapshot, Source: stats}); err != nil {
+		if err := s.report(&out, manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: stats}); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); !strings.Contains(got, want) || want == "" && strings.Contains(got, "Callers of") {
@@ -47,26 +47,6 @@ func TestReportRecalled(t *testing.T) {
 
 // TestUnits: what the weight of samples is follows from the profile's unit, whatever
 // the engine is called.
-func TestUnits(t *testing.T) {
-	t.Parallel()
-	for unit, want := range map[ccmap.Unit]string{
-		ccmap.CPUTime:                         "1 sample, 1.2s of CPU time",
-		ccmap.Instructions:                    "1 sample, 1,200,000,000 instructions",
-		ccmap.NewUnit("alloc_space", "bytes"): "1 sample, 1.2GB of alloc_space",
-		ccmap.NewUnit("delay", "nanoseconds"): "1 sample, 1.2s of delay",
-		ccmap.NewUnit("heat", "joules"):       "1 sample, 1,200,000,000 joules of heat",
-		ccmap.NewUnit("\x1b[1m", "count"):     "1 sample, 1,200,000,000 \ufffd[1m",
-	} {
-		m := ccmap.New(ccmap.Options{})
-		m.Meta().Engine, m.Meta().Unit = wasm.ExactEngine, unit
-		m.Fold(&ccmap.Sample{Weight: 1.2e9, Frames: []ccmap.Frame{{Method: m.Names().Intern(ccmap.Method{Name: "f"})}}})
-		p := newProfile("file", m.Snapshot())
-		if got := p.amount(); got != want {
-			t.Errorf("%v: %s, want %s", unit, got, want)
-		}
-	}
-}
-
 // insideOf returns what opens a source that samples this process.
 func insideOf(name string) opener {
 	return func(s sampling) (chosen, error) {

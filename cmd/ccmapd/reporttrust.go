@@ -8,7 +8,9 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // reportSettling says what is wrong with how the profile has settled.
@@ -35,7 +37,7 @@ func moreSamples(g manager.Goal, s ccmap.Settled) string {
 		return ""
 	}
 	samples := float64(s.Samples) * (missing / allowed) * (missing / allowed)
-	return fmt.Sprintf(": that takes some %s samples", formatCount(roundTwoDigits(samples)))
+	return fmt.Sprintf(": that takes some %s samples", figure.Count(roundTwoDigits(samples)))
 }
 
 // roundTwoDigits rounds a positive estimate to two digits.
@@ -45,8 +47,8 @@ func roundTwoDigits(x float64) int64 {
 }
 
 // reportPruning says why contexts are missing, and which file has the most of them.
-func reportPruning(w io.Writer, p *profile, files []string) {
-	if !p.isPruned() {
+func reportPruning(w io.Writer, p *view.Profile, files []string) {
+	if !p.IsPruned() {
 		return
 	}
 	fmt.Fprintln(w, "\nContexts were pruned to --max-memory, and are lower bounds: a larger one keeps more.")

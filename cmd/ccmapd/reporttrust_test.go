@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // TestMoreSamples: half of what is missing takes four times the samples.
@@ -36,7 +37,7 @@ func TestReportPruning(t *testing.T) {
 	m.Fold(&ccmap.Sample{Frames: deep, Weight: 1e6, Fresh: ccmap.FreshUnknown})
 	report := func(file string) string {
 		var out bytes.Buffer
-		reportPruning(&out, newProfile(file, m.Snapshot()), []string{file})
+		reportPruning(&out, view.New(file, m.Snapshot()), []string{file})
 		return out.String()
 	}
 	if got := report("a.pb.gz"); got != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
@@ -19,12 +20,12 @@ func (s *session) reportValues(w io.Writer, r manager.Report) {
 	}
 	points := ""
 	if v.Points > 0 {
-		points = "; " + plural(int64(v.Points), "profile point") + " in " + formatBytes(int64(v.Bytes))
+		points = "; " + figure.Plural(int64(v.Points), "profile point") + " in " + figure.Bytes(int64(v.Bytes))
 	}
 	fmt.Fprintf(w, "\nReceivers: %s%s%s.\n", s.caught(r), points, seeReceivers(r.Written))
 	if v.Evicted > 0 {
 		fmt.Fprintf(w, "%s of rare calls made room for others, and %s with them%s.\n",
-			plural(int64(v.Evicted), "profile point"), plural(int64(v.Lost), "call"), s.moreRoom())
+			figure.Plural(int64(v.Evicted), "profile point"), figure.Plural(int64(v.Lost), "call"), s.moreRoom())
 	}
 }
 
@@ -32,7 +33,7 @@ func (s *session) reportValues(w io.Writer, r manager.Report) {
 func (s *session) caught(r manager.Report) string {
 	switch src := r.Source; {
 	case r.Values.Caught > 0:
-		return plural(int64(r.Values.Caught), "call") + " caught at " + plural(int64(r.Values.Sites), "call site")
+		return figure.Plural(int64(r.Values.Caught), "call") + " caught at " + figure.Plural(int64(r.Values.Sites), "call site")
 	case s.flags.values.hits == 0:
 		return "no calls caught, as asked for"
 	case s.chosen.name == wasm.ExactEngine:

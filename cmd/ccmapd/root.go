@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // environment is what a command may use of the world outside: tests give it
@@ -47,7 +49,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 // newRootOf returns the command tree in an environment. Each subcommand has a
 // file of its own.
 func newRootOf(env *environment) *cobra.Command {
-	env.stdout, env.stderr = guarded(env.stdout), guarded(env.stderr)
+	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
 	root := &cobra.Command{
 		Use:     "ccmapd",
 		Short:   "A call-context profiler for running Go programs and WebAssembly modules",
@@ -118,7 +120,7 @@ const anyNumber = math.MaxInt
 func argCount(least, most int, wanted string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n := len(args); n < least || n > most {
-			return usagef("%s wants %s, and got %s", cmd.Name(), wanted, plural(int64(n), "argument"))
+			return usagef("%s wants %s, and got %s", cmd.Name(), wanted, figure.Plural(int64(n), "argument"))
 		}
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on.
@@ -93,7 +94,7 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	defer survivePipes()()
 	p, err := startHeld(func() *exec.Cmd {
 		c := exec.Command(args[0], args[1:]...)
-		c.Stdin, c.Stdout, c.Stderr = env.stdin, unguarded(env.stdout), unguarded(env.stderr)
+		c.Stdin, c.Stdout, c.Stderr = env.stdin, terminal.Unguarded(env.stdout), terminal.Unguarded(env.stderr)
 		return c
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
@@ -115,7 +116,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
-	registerChoice(cmd, &f.engine, "engine", "`ENGINE` to sample with: "+orList(f.engine.from)+"; auto: the best permitted")
+	registerChoice(cmd, &f.engine, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.from)+"; auto: the best permitted")
 	f.values.register(cmd)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
@@ -201,11 +202,11 @@ func (f *samplingFlags) apart(env *environment) (*environment, error) {
 	if !f.toStdout() {
 		return env, nil
 	}
-	if f.streamFormat() == export.Pprof && terminalWidth(env.stdout) > 0 {
+	if f.streamFormat() == export.Pprof && terminal.Width(env.stdout) > 0 {
 		return nil, withHint(usagef("standard output is a terminal, and pprof is no text"), "Redirect it, name a file, or add --to folded.")
 	}
 	rest := *env
-	rest.profile, rest.stdout = unguarded(env.stdout), env.stderr
+	rest.profile, rest.stdout = terminal.Unguarded(env.stdout), env.stderr
 	return &rest, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"path"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -130,11 +131,11 @@ func (s *session) announce(w io.Writer, until string) {
 	t := s.chosen.Target()
 	interval := s.chosen.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
-		t.PID, printable(path.Base(t.Executable)), interval, s.flags.atMost(), s.chosen.name, printable(s.chosen.why), until)
+		t.PID, terminal.Printable(path.Base(t.Executable)), interval, s.flags.atMost(), s.chosen.name, terminal.Printable(s.chosen.why), until)
 	if interval != s.flags.interval {
 		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.flags.interval)
 	}
 	if reason := s.chosen.noKernelTime(); reason != "" {
-		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", printable(reason))
+		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", terminal.Printable(reason))
 	}
 }

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const topLong = `Top lists the methods of a profile, the hottest first.
@@ -66,134 +62,17 @@ func newTopCmd(env *environment) *cobra.Command {
 		Args:              methodArgs(0, "a profile, and perhaps a method"),
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, methods, err := list.loadWithMethods(env, args)
+			p, rows, err := list.loadWithMethods(env, args)
 			if err != nil {
 				return err
 			}
-			if _, ok := p.window(); !ok && list.sort.value == sortRecent {
-				return p.noWindow()
+			top, err := view.NewTop(p, rows)
+			if err != nil {
+				return explainWindow(err)
 			}
-			return printTop(env, p, topRows(p, methods, list.sort.value), list)
+			return env.show(top, list.json)
 		},
 	}
-	list.register(cmd, 20, "flat", "cum", sortRecent, sortSamples, sortActivations, sortName)
+	list.register(cmd, 20, view.TopOrders())
 	return cmd
-}
-
-// sortRecent, as the order of methods, is that of what is hot now.
-const sortRecent = "recent"
-
-// methodRow is one line of top.
-type methodRow struct {
-	method ccmap.Method
-	amounts
-	recent amounts // in the window; zero without one
-}
-
-// amounts are what is in a method itself, and in it and all it called.
-type amounts struct{ flat, cum ccmap.Counters }
-
-func amountsOf(m ccmap.MethodProfile) amounts { return amounts{m.Self(), m.Cumulative()} }
-
-// topRows returns the methods of a set that were sampled, in order. A nil set
-// means all methods.
-func topRows(p *profile, methods query.Methods, by string) []methodRow {
-	var rows []methodRow
-	window, windowed := p.window()
-	for m := range p.Methods() {
-		if methods != nil && !methods.Has(m.ID()) || m.Total().IsZero() {
-			continue
-		}
-		row := methodRow{method: m.Method(), amounts: amountsOf(m)}
-		if windowed {
-			now, _ := window.Method(m.ID())
-			row.recent = amountsOf(now)
-		}
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b methodRow) int {
-		return cmp.Or(
-			p.measure.compareRows(by, a, b),
-			cmp.Compare(a.method.Name, b.method.Name),
-			cmp.Compare(a.method.Signature, b.method.Signature),
-		)
-	})
-	return rows
-}
-
-func (m measure) compareRows(by string, a, b methodRow) int {
-	switch by {
-	case sortName:
-		return 0
-	case sortRecent:
-		return m.compareAmounts(a.recent, b.recent)
-	case "flat":
-		return m.compareAmounts(a.amounts, b.amounts)
-	case "cum":
-		return cmp.Or(cmp.Compare(m.of(b.cum), m.of(a.cum)), cmp.Compare(m.of(b.flat), m.of(a.flat)))
-	}
-	return m.hotter(by, a.cum, b.cum)
-}
-
-// compareAmounts orders by what is in the methods themselves.
-func (m measure) compareAmounts(a, b amounts) int {
-	return cmp.Or(cmp.Compare(m.of(b.flat), m.of(a.flat)), cmp.Compare(m.of(b.cum), m.of(a.cum)))
-}
-
-func printTop(env *environment, p *profile, rows []methodRow, list listing) error {
-	shown := cut(rows, list.limit)
-	if list.json {
-		return writeJSON(env.stdout, topJSON(p, shown))
-	}
-	t := &table{columns: []column{
-		{title: "flat", right: true},
-		{title: "flat%", right: true},
-		{title: "cum", right: true},
-		{title: "cum%", right: true},
-		{title: "recent%", right: true, drop: 1},
-		{title: "samples", right: true, drop: 2},
-		{title: "activations", right: true, drop: 3},
-		{title: "method", shorten: shortenMethod, least: 34},
-		{title: "location", shorten: shortenLocation, least: 16, drop: 4},
-	}}
-	recent := p.recentShares()
-	for _, r := range shown {
-		t.add(p.measure.format(r.flat), p.measure.share(r.flat), p.measure.format(r.cum), p.measure.share(r.cum),
-			recent(r.recent.flat), p.formatSamples(r.cum), p.formatActivations(r.cum), methodTitle(r.method), formatDeclaration(r.method))
-	}
-	return p.print(env, t, len(rows)-len(shown))
-}
-
-type methodJSON struct {
-	methodNameJSON
-	Flat   countersJSON `json:"flat"`
-	Cum    countersJSON `json:"cum"`
-	Recent *recentJSON  `json:"recent,omitempty"` // where there is a window
-}
-
-// recentJSON has the figures of a method in the window.
-type recentJSON struct {
-	Flat amountJSON `json:"flat"`
-	Cum  amountJSON `json:"cum"`
-}
-
-func topJSON(p *profile, rows []methodRow) any {
-	return struct {
-		Profile profileJSON  `json:"profile"`
-		Methods []methodJSON `json:"methods"`
-	}{describeJSON(p), p.methodsJSON(rows)}
-}
-
-func (p *profile) methodsJSON(rows []methodRow) []methodJSON {
-	out := make([]methodJSON, len(rows))
-	for i, r := range rows {
-		out[i] = methodJSON{methodNameJSON: nameJSON(r.method), Flat: p.measure.json(r.flat), Cum: p.measure.json(r.cum)}
-	}
-	if window, ok := p.Recent(); ok {
-		now := measureOf(window)
-		for i, r := range rows {
-			out[i].Recent = &recentJSON{now.amountJSON(r.recent.flat), now.amountJSON(r.recent.cum)}
-		}
-	}
-	return out
 }

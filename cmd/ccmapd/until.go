@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
@@ -48,7 +49,7 @@ func granularity(word string) (manager.Granularity, error) {
 			return g, nil
 		}
 	}
-	return 0, fmt.Errorf("%q cannot settle: it must be %s, as in contexts:95%%", word, orList(names))
+	return 0, fmt.Errorf("%q cannot settle: it must be %s, as in contexts:95%%", word, terminal.OrList(names))
 }
 
 // untilJSON is a goal in the JSON of a report.

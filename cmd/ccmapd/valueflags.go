@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/valueprof"
 )
@@ -61,8 +62,8 @@ func policyWords() []string {
 func (f *valueFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Float64Var(&f.hits, "hits", f.hits, "catch up to `N` calls a second, on average, to see which types they reach; 0: none")
-	registerChoice(cmd, &f.hash, "value-hash", "`HASH` of value tables: "+orList(f.hash.from))
-	registerChoice(cmd, &f.janitor, "janitor", "`POLICY` of full value tables: "+orList(f.janitor.from))
+	registerChoice(cmd, &f.hash, "value-hash", "`HASH` of value tables: "+terminal.OrList(f.hash.from))
+	registerChoice(cmd, &f.janitor, "janitor", "`POLICY` of full value tables: "+terminal.OrList(f.janitor.from))
 	flags.BoolVar(&f.dump, "dump-values", false, "print what becomes of value tables to standard error")
 }
 
@@ -91,7 +92,7 @@ func (f *valueFlags) options(memory byteSize, w io.Writer) manager.ValueOptions 
 	policy, _ := valueprof.ParsePolicy(f.janitor.value)
 	o := manager.ValueOptions{Hash: hash, Policy: policy, MaxPoints: pointsIn(memory)}
 	if f.dump {
-		o.Dump = oneLine{aboveLive(w)}
+		o.Dump = terminal.OneLine{W: aboveLive(w)}
 	}
 	return o
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
@@ -50,7 +51,7 @@ func newVersionCmd(env *environment) *cobra.Command {
 			v := newVersionInfo(env.engines)
 			v.Confinement = env.confinement()
 			if asJSON {
-				return writeJSON(env.stdout, v)
+				return terminal.WriteJSON(env.stdout, v)
 			}
 			return v.print(env.stdout)
 		},
@@ -129,7 +130,7 @@ func (e engine) tryHere() (sampler.Stats, error) {
 func (e engineInfo) state() string {
 	switch {
 	case !e.Permitted:
-		return printable(e.Reason)
+		return terminal.Printable(e.Reason)
 	case e.Inside:
 		return "always permitted: 'ccmapd run MODULE.wasm'"
 	case !e.Breakpoints:

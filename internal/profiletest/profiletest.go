@@ -1,8 +1,10 @@
-// Package profiletest draws random profiles for property tests: stacks of few methods, so
-// that paths recur and recurse.
+// Package profiletest has profiles for tests: random ones for property tests, of few
+// methods, so that paths recur and recurse; and small ones of a known make.
 package profiletest
 
 import (
+	"time"
+
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -66,4 +68,49 @@ func ballast(t *rapid.T, names *ccmap.Names) ccmap.Sample {
 		frames[i].Method = z
 	}
 	return ccmap.Sample{Frames: frames, Weight: 1000 * SampleNS, Fresh: int32(len(frames))}
+}
+
+// Drawing returns the map of a program that draws shapes: draw has two callers, and each
+// has a type of its own. So many calls were caught from each.
+func Drawing(calls int64) *ccmap.Map {
+	m := ccmap.New(ccmap.Options{Window: time.Minute})
+	id := func(name string) ccmap.MethodID { return m.Names().Intern(ccmap.Method{Name: name}) }
+	draw := id("main.draw")
+	for i, shape := range []string{"Circle", "Square"} {
+		area, caller := id("main."+shape+".Area"), ccmap.Frame{Method: id("main.all" + shape + "s"), Offset: uint32(i)}
+		for range 40 {
+			m.Fold(&ccmap.Sample{
+				Frames: []ccmap.Frame{{Method: area, Offset: 1}, {Method: draw, Offset: 2}, caller},
+				Weight: SampleNS, Time: int64(time.Second), Fresh: ccmap.FreshUnknown,
+			})
+		}
+		for _, context := range [][]ccmap.Frame{nil, {caller}} {
+			m.AddPoint(ccmap.Point{
+				Origin: ccmap.OriginBurst, Method: draw, Offset: 2, Callers: context, Nulls: ccmap.NullsUnknown,
+				Values: []ccmap.PointValue{{Value: uint64(area), Count: calls}},
+			})
+		}
+	}
+	return m
+}
+
+// Blind returns a map of 50 samples of main.main, and of so many blind samples: they are
+// truncated, and one of the methods is innermost.
+func Blind(runtime string, blind int, methods ...ccmap.Method) *ccmap.Map {
+	m := ccmap.New(ccmap.Options{})
+	fold := func(truncated bool, method ccmap.Method) {
+		frames := []ccmap.Frame{{Method: m.Names().Intern(method), Offset: ccmap.NoOffset}}
+		m.Fold(&ccmap.Sample{Frames: frames, Weight: 1e7, Fresh: ccmap.FreshUnknown, Truncated: truncated})
+	}
+	for range 50 {
+		fold(false, ccmap.Method{Name: "main.main", File: "main.go"})
+	}
+	for i := range blind {
+		fold(true, methods[i%len(methods)])
+	}
+	m.Meta().Target = ccmap.Target{Runtime: runtime, BuildID: "0a11", Executable: "/bin/server"}
+	m.Names().SetMapping("0a12", ccmap.Mapping{File: "/bin/server", Start: 1, Limit: 2})
+	m.Names().SetMapping("0b22", ccmap.Mapping{File: "/usr/lib/libc.so.6", Start: 1, Limit: 2})
+	m.Meta().Settled = ccmap.Settled{Methods: 99, Edges: 98, Contexts: 97, Samples: 1000}
+	return m
 }

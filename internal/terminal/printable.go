@@ -1,4 +1,16 @@
-package main
+// Package terminal prints text for people: foreign names that cannot harm a terminal,
+// tables that fit into it, and JSON.
+//
+// Names of programs, files, functions and types are foreign. They may hold characters
+// that move a terminal's cursor, rename its window, turn the direction of writing, or
+// begin a line that looks like one of ours. Two things keep them off terminals:
+//
+//   - [Printable], wherever a foreign string is part of a line
+//   - [Guarded], a writer that all text for people passes, so that no print can forget it
+//
+// Only profiles, and the output of programs that ccmapd runs, go past the guard
+// ([Unguarded]). JSON is exact, and has its own escapes ([WriteJSON]).
+package terminal
 
 import (
 	"fmt"
@@ -10,19 +22,9 @@ import (
 	"unicode/utf8"
 )
 
-// Names of programs, files, functions and types are foreign: they may hold characters
-// that move a terminal's cursor, rename its window, turn the direction of writing, or
-// begin a line that looks like one of ours. Two guards keep them off terminals:
-//
-//   - printable, wherever a foreign string is part of a line
-//   - guard, through which all text for people goes, so that no print can forget
-//
-// Only profiles, and the output of programs that ccmapd runs, go by the guard
-// (unguarded). JSON is exact: it has escapes of its own (jsonText).
-
-// printable returns a text of one line with U+FFFD in place of each character that is
+// Printable returns a text of one line with U+FFFD in place of each character that is
 // not visible or a space, and of each byte that is not UTF-8.
-func printable(s string) string {
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) {
 			return r
@@ -31,8 +33,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// printableLines is printable for several lines, which may have tabs.
-func printableLines(s string) string {
+// PrintableLines is printable for several lines, which may have tabs.
+func PrintableLines(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) || r == '\n' || r == '\t' {
 			return r
@@ -41,13 +43,14 @@ func printableLines(s string) string {
 	}, s)
 }
 
-// printableError returns an error for people. All lines but the first are indented, so
+// PrintableError returns an error for people. All lines but the first are indented, so
 // that a name in it cannot begin a message.
-func printableError(err error) string {
-	return indentLines(printableLines(strings.TrimRight(err.Error(), "\n")))
+func PrintableError(err error) string {
+	return IndentLines(PrintableLines(strings.TrimRight(err.Error(), "\n")))
 }
 
-func indentLines(s string) string { return strings.ReplaceAll(s, "\n", "\n  ") }
+// IndentLines indents all lines but the first.
+func IndentLines(s string) string { return strings.ReplaceAll(s, "\n", "\n  ") }
 
 // guard is a writer of text for people, for which it makes all lines printable. Any
 // goroutine may call Write.
@@ -57,16 +60,16 @@ type guard struct {
 	rest []byte // the beginning of a character that the last Write has cut
 }
 
-// guarded returns w with a guard before it.
-func guarded(w io.Writer) io.Writer {
+// Guarded returns w with a guard before it.
+func Guarded(w io.Writer) io.Writer {
 	if _, ok := w.(*guard); ok {
 		return w
 	}
 	return &guard{w: w}
 }
 
-// unguarded returns the writer that a guard stands before.
-func unguarded(w io.Writer) io.Writer {
+// Unguarded returns the writer that a guard stands before.
+func Unguarded(w io.Writer) io.Writer {
 	if g, ok := w.(*guard); ok {
 		return g.w
 	}
@@ -79,17 +82,17 @@ func (g *guard) Write(p []byte) (int, error) {
 	text := string(g.rest) + string(p)
 	whole := len(text) - cutCharacter(text)
 	g.rest = append(g.rest[:0], text[whole:]...)
-	if _, err := io.WriteString(g.w, printableLines(text[:whole])); err != nil {
+	if _, err := io.WriteString(g.w, PrintableLines(text[:whole])); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// oneLine is a writer that takes a line, with names in it, in each Write.
-type oneLine struct{ w io.Writer }
+// OneLine is a writer that takes a line, with names in it, in each Write.
+type OneLine struct{ W io.Writer }
 
-func (l oneLine) Write(line []byte) (int, error) {
-	if _, err := io.WriteString(l.w, printable(strings.TrimSuffix(string(line), "\n"))+"\n"); err != nil {
+func (l OneLine) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(l.W, Printable(strings.TrimSuffix(string(line), "\n"))+"\n"); err != nil {
 		return 0, err
 	}
 	return len(line), nil

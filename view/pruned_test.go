@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 
 // prunedPair returns two profiles of the same samples. The second was pruned of all
 // contexts now and then.
-func prunedPair(t *rapid.T) (full, pruned *profile) {
+func prunedPair(t *rapid.T) (full, pruned *Profile) {
 	a, b := profiletest.PrunedPair(t)
-	return newProfile("full", a), newProfile("pruned", b)
+	return New("full", a), New("pruned", b)
 }
 
 // TestTopOfPrunedIsExact: all methods are listed with the same figures, and
@@ -25,10 +25,10 @@ func TestTopOfPrunedIsExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		full, pruned := prunedPair(t)
-		want := topRows(full, nil, sortName)
-		got := make(map[string]methodRow)
-		for _, r := range topRows(pruned, nil, sortName) {
-			got[r.method.Name] = r
+		want := mustTop(t, full)
+		got := make(map[string]MethodRow)
+		for _, r := range mustTop(t, pruned) {
+			got[r.Method.Name] = r
 		}
 		hidden, isPruned := got[ccmap.PrunedName]
 		if isPruned && !hidden.flat.IsZero() || hidden.cum != pruned.PrunedTotal() {
@@ -39,11 +39,19 @@ func TestTopOfPrunedIsExact(t *testing.T) {
 			t.Errorf("%d methods, want %d", len(got), len(want))
 		}
 		for _, w := range want {
-			if g := got[w.method.Name]; g != w {
-				t.Errorf("%s: %+v, want %+v", w.method.Name, g, w)
+			if g := got[w.Method.Name]; g != w {
+				t.Errorf("%s: %+v, want %+v", w.Method.Name, g, w)
 			}
 		}
 	})
+}
+
+func mustTop(t *rapid.T, p *Profile) []MethodRow {
+	top, err := NewTop(p, List{Order: ByName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top.Rows
 }
 
 func checkAtMost(t *rapid.T, what string, got, want ccmap.Counters) {
@@ -59,7 +67,7 @@ func TestSitesOfPrunedAreExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		full, pruned := prunedPair(t)
-		want, got := siteRows(full, nil, sortName), siteRows(pruned, nil, sortName)
+		want, got := siteRows(full, List{Order: ByName}), siteRows(pruned, List{Order: ByName})
 		for i := range min(len(want), len(got)) {
 			if recurses(full, want[i].call.Method) {
 				checkAtMost(t, "call site that recurses", want[i].total, got[i].total)
@@ -78,10 +86,10 @@ func TestKeepsTotals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		full, pruned := prunedPair(t)
-		if full.isPruned() || full.lostTotals() != "" || pruned.lostTotals() != "" {
-			t.Errorf("full: pruned %t, %q; pruned: %q", full.isPruned(), full.lostTotals(), pruned.lostTotals())
+		if full.IsPruned() || full.lostTotals() != "" || pruned.lostTotals() != "" {
+			t.Errorf("full: pruned %t, %q; pruned: %q", full.IsPruned(), full.lostTotals(), pruned.lostTotals())
 		}
-		format := rapid.SampledFrom(formats).Draw(t, "format")
+		format := rapid.SampledFrom([]export.Format{export.Pprof, export.XML, export.JSON, export.Folded}).Draw(t, "format")
 		var file bytes.Buffer
 		if err := export.Write(&file, format, pruned.Snapshot); err != nil {
 			t.Fatal(err)
@@ -91,14 +99,14 @@ func TestKeepsTotals(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept := format == export.XML || format == export.JSON || pruned.PrunedTotal().IsZero()
-		if got := newProfile("copy", m.Snapshot()); (got.lostTotals() == "") != kept {
+		if got := New("copy", m.Snapshot()); (got.lostTotals() == "") != kept {
 			t.Errorf("%v: %q of %v", format, got.lostTotals(), pruned.PrunedTotal())
 		}
 	})
 }
 
 // recurses reports whether some stack has a method more than once.
-func recurses(p *profile, id ccmap.MethodID) bool {
+func recurses(p *Profile, id ccmap.MethodID) bool {
 	m, _ := p.Method(id)
 	return m.Total().Samples != m.Cumulative().Samples
 }

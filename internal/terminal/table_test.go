@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bytes"
@@ -12,15 +12,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-func exampleTable() *table {
-	t := &table{columns: []column{
-		{title: "flat", right: true},
-		{title: "samples", right: true, drop: 1},
-		{title: "method", shorten: shortenMethod, least: 12},
-		{title: "location", shorten: shortenLocation, least: 8, drop: 2},
+func exampleTable() *Table {
+	t := &Table{Columns: []Column{
+		{Title: "flat", Right: true},
+		{Title: "samples", Right: true, Drop: 1},
+		{Title: "method", Shorten: ShortenMethod, Least: 12},
+		{Title: "location", Shorten: ShortenLocation, Least: 8, Drop: 2},
 	}}
-	t.add("1.23s", "1,230", "net/http.(*conn).serve", "net/http/server.go:2020")
-	t.add("45.6ms", "46", "main.f", "main.go:7")
+	t.Add("1.23s", "1,230", "net/http.(*conn).serve", "net/http/server.go:2020")
+	t.Add("45.6ms", "46", "main.f", "main.go:7")
 	return t
 }
 
@@ -60,9 +60,9 @@ func TestTableWidths(t *testing.T) {
 
 func TestTableDropsWhatSaysNothing(t *testing.T) {
 	t.Parallel()
-	tab := &table{columns: exampleTable().columns}
-	tab.add("1s", unknown, "main.f", "")
-	tab.add("2s", "", "main.g")
+	tab := &Table{Columns: exampleTable().Columns}
+	tab.Add("1s", Unknown, "main.f", "")
+	tab.Add("2s", "", "main.g")
 	var out bytes.Buffer
 	if err := tab.write(&out, 0); err != nil {
 		t.Fatal(err)
@@ -86,10 +86,10 @@ func trimRight(s string) string {
 func TestTableFits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		tab := &table{columns: exampleTable().columns}
+		tab := &Table{Columns: exampleTable().Columns}
 		for i := range rapid.IntRange(0, 10).Draw(t, "rows") {
 			name := rapid.StringMatching(`[a-z/.()*]{1,60}`).Draw(t, "name")
-			tab.add(fmt.Sprint(i), fmt.Sprint(i*1000), name, name)
+			tab.Add(fmt.Sprint(i), fmt.Sprint(i*1000), name, name)
 		}
 		width := rapid.IntRange(len("flat")+len(columnGap)+12, 150).Draw(t, "width")
 		var out bytes.Buffer
@@ -118,7 +118,7 @@ func TestTableReportsWriteErrors(t *testing.T) {
 
 func TestTerminalWidthOfAFile(t *testing.T) {
 	t.Parallel()
-	if got := terminalWidth(&bytes.Buffer{}); got != 0 {
+	if got := Width(&bytes.Buffer{}); got != 0 {
 		t.Errorf("width of a buffer = %d, want 0", got)
 	}
 	null, err := os.Open(os.DevNull)
@@ -126,7 +126,7 @@ func TestTerminalWidthOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if got := terminalWidth(null); got != 0 {
+	if got := Width(null); got != 0 {
 		t.Errorf("width of %s = %d, want 0", os.DevNull, got)
 	}
 }

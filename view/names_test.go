@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"testing"
@@ -34,19 +34,19 @@ func TestFormatLocation(t *testing.T) {
 	for _, c := range []struct {
 		ccmap.Frame
 		location, call string
-		json           methodNameJSON
+		json           NameJSON
 	}{
-		{of("go", 0), "main.go:10", ":10", methodNameJSON{Line: 10}},
-		{of("go", 5), "main.go:15", ":15", methodNameJSON{Line: 15}},
-		{of("go", 1<<32-3), "main.go:7", ":7", methodNameJSON{Line: 7}},
-		{of("go", ccmap.NoOffset), "main.go", "", methodNameJSON{}},
-		{of("script", 11), "x.py:12", ":12", methodNameJSON{Line: 12}},
-		{of("folded", 3), "+3", "+3", methodNameJSON{Position: "+3"}},
-		{of("folded", 1<<32-3), "-3", "-3", methodNameJSON{Position: "-3"}},
-		{of("fib", 60), "fib.c:5", ":5", methodNameJSON{Line: 5, Position: "+0x3c"}},
-		{of("fib", 61), "fib.c+0x3d", "+0x3d", methodNameJSON{Position: "+0x3d"}},
-		{of("fib", ccmap.NoOffset), "fib.c", "", methodNameJSON{}},
-		{of("$7", 60), "+0x3c", "+0x3c", methodNameJSON{Position: "+0x3c"}},
+		{of("go", 0), "main.go:10", ":10", NameJSON{Line: 10}},
+		{of("go", 5), "main.go:15", ":15", NameJSON{Line: 15}},
+		{of("go", 1<<32-3), "main.go:7", ":7", NameJSON{Line: 7}},
+		{of("go", ccmap.NoOffset), "main.go", "", NameJSON{}},
+		{of("script", 11), "x.py:12", ":12", NameJSON{Line: 12}},
+		{of("folded", 3), "+3", "+3", NameJSON{Position: "+3"}},
+		{of("folded", 1<<32-3), "-3", "-3", NameJSON{Position: "-3"}},
+		{of("fib", 60), "fib.c:5", ":5", NameJSON{Line: 5, Position: "+0x3c"}},
+		{of("fib", 61), "fib.c+0x3d", "+0x3d", NameJSON{Position: "+0x3d"}},
+		{of("fib", ccmap.NoOffset), "fib.c", "", NameJSON{}},
+		{of("$7", 60), "+0x3c", "+0x3c", NameJSON{Position: "+0x3c"}},
 	} {
 		if got := formatLocation(names, c.Frame); got != c.location {
 			t.Errorf("location of %+v: %q, want %q", c.Frame, got, c.location)

@@ -1,15 +1,25 @@
-package main
+package view
 
 import (
+	"path"
 	"strconv"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// formatLocation prints where a position is in the source: "fib.c:12", or, where file
-// or line are unknown, how far behind the beginning of the method: "fib.c+0x3c", "+3".
-// Of an unknown position it is the file alone.
+// methodTitle prints a method in a table: its name and, for code without symbols, the
+// file that holds the code: "[unknown] libc.so.6".
+func methodTitle(m ccmap.Method) string {
+	if library := path.Base(m.Signature); m.IsUnknown() && m.Signature != "" {
+		return m.Name + " " + library
+	}
+	return m.Name
+}
+
+// formatLocation prints where a position is in the source: "fib.c:12". If the file or the
+// line is unknown, it prints the distance from the beginning of the method: "fib.c+0x3c",
+// "+3". For an unknown position it prints the file alone.
 func formatLocation(names *ccmap.Names, f ccmap.Frame) string {
 	m, line := names.At(f.Method), names.Line(f)
 	if m.File != "" && line != 0 {
@@ -18,8 +28,8 @@ func formatLocation(names *ccmap.Names, f ccmap.Frame) string {
 	return m.File + m.Coordinate.Format(f.Offset)
 }
 
-// formatDeclaration prints where a method is declared: "" where the file is unknown,
-// the file alone where the line is.
+// formatDeclaration prints where a method is declared: the file alone if the line is
+// unknown, "" if the file is.
 func formatDeclaration(m ccmap.Method) string {
 	if m.File == "" || m.StartLine == 0 {
 		return m.File
@@ -27,8 +37,8 @@ func formatDeclaration(m ccmap.Method) string {
 	return m.File + ":" + strconv.Itoa(int(m.StartLine))
 }
 
-// formatCall prints the position of a call behind the name of its method: ":12" where
-// the line is known, else its offset.
+// formatCall prints the position of a call after the name of its method: ":12" if the
+// line is known, else its offset.
 func formatCall(names *ccmap.Names, f ccmap.Frame) string {
 	if line := names.Line(f); line != 0 {
 		return ":" + strconv.Itoa(int(line))
@@ -36,8 +46,8 @@ func formatCall(names *ccmap.Names, f ccmap.Frame) string {
 	return names.At(f.Method).Coordinate.Format(f.Offset)
 }
 
-// formatLines prints the lines of a point: "file.go:12", or "file.go:12-15" if they
-// are several; "+2" is behind the declaration, where that is all that is known.
+// formatLines prints the lines of a point: "file.go:12", "file.go:12-15", or "+2", the
+// distance from the declaration, if the line of that is unknown.
 func formatLines(names *ccmap.Names, q ccmap.Point) string {
 	m := names.At(q.Method)
 	begin, end := ccmap.Frame{Method: q.Method, Offset: q.Offset}, ccmap.Frame{Method: q.Method, Offset: q.End}
@@ -55,8 +65,8 @@ func formatLines(names *ccmap.Names, q ccmap.Point) string {
 	return lines
 }
 
-// methodNameJSON identifies a method in the JSON of all commands.
-type methodNameJSON struct {
+// NameJSON identifies a method, or a call in it, in the JSON of all views.
+type NameJSON struct {
 	Method    string `json:"method"`
 	Signature string `json:"signature,omitempty"`
 	File      string `json:"file,omitempty"`
@@ -64,14 +74,14 @@ type methodNameJSON struct {
 	Position  string `json:"position,omitempty"` // of a call whose line is unknown, or may have several calls: "+0x3c"
 }
 
-func nameJSON(m ccmap.Method) methodNameJSON {
-	return methodNameJSON{Method: m.Name, Signature: m.Signature, File: m.File, Line: m.StartLine}
+func nameJSON(m ccmap.Method) NameJSON {
+	return NameJSON{Method: m.Name, Signature: m.Signature, File: m.File, Line: m.StartLine}
 }
 
 // callJSON identifies the place of a call in its caller.
-func callJSON(names *ccmap.Names, f ccmap.Frame) methodNameJSON {
+func callJSON(names *ccmap.Names, f ccmap.Frame) NameJSON {
 	m := names.At(f.Method)
-	call := methodNameJSON{Method: m.Name, Signature: m.Signature, File: m.File, Line: names.Line(f)}
+	call := NameJSON{Method: m.Name, Signature: m.Signature, File: m.File, Line: names.Line(f)}
 	if call.Line == 0 || m.Coordinate != ccmap.CoordinateLine {
 		call.Position = m.Coordinate.Format(f.Offset)
 	}
@@ -79,8 +89,8 @@ func callJSON(names *ccmap.Names, f ccmap.Frame) methodNameJSON {
 }
 
 // callersJSON identifies a chain of callers, each at its call.
-func callersJSON(names *ccmap.Names, callers []ccmap.Frame) []methodNameJSON {
-	out := make([]methodNameJSON, len(callers))
+func callersJSON(names *ccmap.Names, callers []ccmap.Frame) []NameJSON {
+	out := make([]NameJSON, len(callers))
 	for i, f := range callers {
 		out[i] = callJSON(names, f)
 	}

@@ -1,58 +1,56 @@
-package main
+package view
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/wasm"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
-func printReceivers(env *environment, r receiverList) error {
-	shown := cut(r.rows, r.flags.limit)
-	if r.flags.json {
-		return writeJSON(env.stdout, receiversJSON(r, shown))
-	}
-	t := receiversTable{r, &table{columns: []column{
-		{title: "cum", right: true},
-		{title: "share", right: true},
-		{title: "of all", right: true, drop: 4},
-		{title: "samples", right: true, drop: 3},
-		{title: "calls", right: true, drop: 1},
-		{title: "of calls", right: true, drop: 1},
-		{title: "bits", right: true},
-		{title: "call site", shorten: shortenMethod, least: 34},
-		{title: "location", shorten: shortenLocation, least: 16, drop: 2},
-		{title: "verdict", shorten: shortenMiddle, least: 24},
+// Text prints a table of call sites. Below each stand its receivers, and the callers from
+// which it has fewer.
+func (v *Receivers) Text(w io.Writer, wide bool) error {
+	samples := samplesColumn
+	samples.Drop = 3
+	t := receiversTable{v, &terminal.Table{Columns: []terminal.Column{
+		cumColumn, shareColumn, ofAllColumn, samples,
+		{Title: "calls", Right: true, Drop: 1},
+		{Title: "of calls", Right: true, Drop: 1},
+		{Title: "bits", Right: true},
+		nameColumn("call site"), locationColumn(2),
+		{Title: "verdict", Shorten: terminal.ShortenMiddle, Least: 24},
 	}}}
-	for _, row := range shown {
+	for _, row := range v.rows {
 		t.addSite(row)
 	}
-	return r.print(env, t.table, len(r.rows)-len(shown), r.notes(shown)...)
+	return v.print(terminal.NewPrinter(w, wide), t.Table, v.more, v.notes()...)
 }
 
-// notes say what the figures are of, and what is missing.
-func (r receiverList) notes(shown []receiversRow) []string {
-	notes := append([]string{r.caughtNote()}, r.lowerBounds("Contexts")...)
-	if !r.countsSamples() {
+// notes say where the figures come from, and what is missing.
+func (v *Receivers) notes() []string {
+	notes := append([]string{v.caughtNote()}, v.lowerBounds("Contexts")...)
+	if !v.countsSamples() {
 		notes = append(notes, "Of an unknown number of samples, contexts may have fewer receivers by chance.")
 	}
-	if slices.ContainsFunc(shown, receiversRow.hasTimeless) {
-		notes = append(notes, r.timelessNote())
+	if slices.ContainsFunc(v.rows, receiversRow.hasTimeless) {
+		notes = append(notes, v.timelessNote())
 	}
-	if r.hidden > 0 {
+	if v.hidden > 0 {
 		notes = append(notes, fmt.Sprintf("%s with one receiver, or of different names: --all lists them.",
-			plural(int64(r.hidden), "more call site")))
+			figure.Plural(int64(v.hidden), "more call site")))
 	}
 	return notes
 }
 
 // timelessNote says why a receiver may have no time.
-func (r receiverList) timelessNote() string {
-	if r.Meta().Engine == wasm.SamplingEngine {
+func (v *Receivers) timelessNote() string {
+	if v.Meta().Engine == engineWasm {
 		return "A receiver without CPU time is short."
 	}
 	return "A receiver without CPU time is short, or runs a method of a type that it embeds: the\n" +
@@ -60,27 +58,26 @@ func (r receiverList) timelessNote() string {
 }
 
 // caughtNote says how many calls were caught or, if none, what to do about it.
-func (r receiverList) caughtNote() string {
-	if r.caught == 0 {
-		return noCallsCaught(r.Meta().Engine)
+func (v *Receivers) caughtNote() string {
+	if v.caught == 0 {
+		return noCallsCaught(v.Meta().Engine)
 	}
-	note := plural(r.caught, "call") + " caught"
-	if r.Meta().Engine != wasm.SamplingEngine {
+	note := figure.Plural(v.caught, "call") + " caught"
+	if v.Meta().Engine != engineWasm {
 		note += " by breakpoints"
 	}
-	return note + r.ofPhase() + "."
+	return note + v.ofPhase() + "."
 }
 
 // noCallsCaught says what it means that an engine has caught no calls.
 func noCallsCaught(engine string) string {
 	switch engine {
-	case wasm.ExactEngine:
+	case engineWasmExact:
 		return "No calls were caught: with --exact each one is recorded, as a sample."
-	case wasm.SamplingEngine:
+	case engineWasm:
 		return "No calls were caught. 'ccmapd run' catches calls through tables, unless with --hits 0;\n" +
 			"pprof, XML and JSON keep them."
-	}
-	if engine == "managed" {
+	case engineManaged:
 		return "No calls were caught: the VM made none, or none when one was wanted."
 	}
 	return "No calls were caught: types are those that declare the sampled methods, not those\n" +
@@ -90,8 +87,8 @@ func noCallsCaught(engine string) string {
 
 // receiversTable is the text of a list of receivers.
 type receiversTable struct {
-	receiverList
-	*table
+	*Receivers
+	*terminal.Table
 }
 
 func (t receiversTable) addSite(row receiversRow) {
@@ -102,38 +99,26 @@ func (t receiversTable) addSite(row receiversRow) {
 	t.addContexts(row, split)
 }
 
-// addRow adds what samples and calls have of a site, then the given cells. What one
-// of them has not seen stays empty.
+// addRow adds the samples and the calls of a part of a site, then the given cells. Cells
+// without samples, or without calls, stay empty.
 func (t receiversTable) addRow(row receiversRow, samples, calls pollution.Amount, cells ...string) {
 	figures := make([]string, 6)
 	if samples != (pollution.Amount{}) {
 		c := t.counters(samples)
-		share := formatPercent(percent(samples.Weight, row.Samples.Total().Weight))
+		share := figure.Percent(figure.Share(samples.Weight, row.Samples.Total().Weight))
 		copy(figures, []string{t.measure.format(c), share, t.measure.share(c), t.formatSamples(c)})
 	}
 	if calls != (pollution.Amount{}) {
-		share := formatPercent(percent(calls.Seen, row.Calls.Total().Seen))
-		copy(figures[4:], []string{formatCount(calls.Seen), share})
+		share := figure.Percent(figure.Share(calls.Seen, row.Calls.Total().Seen))
+		copy(figures[4:], []string{figure.Count(calls.Seen), share})
 	}
-	t.add(append(figures, cells...)...)
-}
-
-// counters returns what is known of samples as the profile's counters have it.
-func (p *profile) counters(a pollution.Amount) ccmap.Counters {
-	var c ccmap.Counters
-	if p.countsSamples() {
-		c.Samples = a.Seen
-	}
-	if p.measure.weighted {
-		c.Time = a.Weight
-	}
-	return c
+	t.Add(append(figures, cells...)...)
 }
 
 // addTypes adds the first receivers of a site; the others are added up.
 func (t receiversTable) addTypes(row receiversRow) {
 	all := row.Receivers()
-	shown := cut(all, t.flags.types)
+	shown := cut(all, t.list.Types)
 	for _, r := range shown {
 		t.addRow(row, r.Sampled.Amount, r.Caught.Amount, "", "  → "+methodTitle(t.Names().At(r.Method())), t.location(r))
 	}
@@ -144,11 +129,11 @@ func (t receiversTable) addTypes(row receiversRow) {
 		samples, calls = samples.Plus(r.Sampled.Amount), calls.Plus(r.Caught.Amount)
 	}
 	if text := others(len(rest), row.Calls.Unnamed > 0); text != "" {
-		t.addRow(row, samples, calls, "", "  → "+ellipsis+text)
+		t.addRow(row, samples, calls, "", "  → "+terminal.Ellipsis+text)
 	}
 }
 
-// others says what is in a row that stands for several receivers, "" if nothing is.
+// others names a row that stands for several receivers: "" if it stands for none.
 func others(more int, unnamed bool) string {
 	switch {
 	case more == 0 && !unnamed:
@@ -161,9 +146,9 @@ func others(more int, unnamed bool) string {
 	return fmt.Sprintf(" %d more", more)
 }
 
-// location prints where the method of a receiver is written, if that was sampled: a
-// wrapper is written nowhere.
-func (p *profile) location(r pollution.Receiver) string {
+// location prints where the method of a receiver is declared, by its samples if there are
+// any: a caught call may have reached a wrapper, which has no declaration.
+func (p *Profile) location(r pollution.Receiver) string {
 	if r.InSamples() {
 		return formatDeclaration(p.Names().At(r.Sampled.Method))
 	}
@@ -175,10 +160,10 @@ func (r receiversRow) hasTimeless() bool {
 	return len(r.Samples.Targets) > 0 && slices.ContainsFunc(r.Receivers(), pollution.Receiver.OnlyCaught)
 }
 
-// addContexts adds the first contexts with fewer receiverList than their site.
+// addContexts adds the first contexts with fewer receivers than their site.
 func (t receiversTable) addContexts(row receiversRow, split pollution.Split) {
 	better := slices.DeleteFunc(slices.Clone(split.Contexts), func(c pollution.Context) bool { return !row.isBetter(c) })
-	shown := cut(better, t.flags.contexts)
+	shown := cut(better, t.list.Contexts)
 	for _, c := range shown {
 		t.addContext(row, c.Total(), formatBits(c.Entropy()), "  "+t.chain(c.Callers), "", t.receiversOf(c))
 	}
@@ -190,10 +175,10 @@ func (t receiversTable) addContexts(row receiversRow, split pollution.Split) {
 	for _, c := range rest {
 		total = total.Plus(c.Total())
 	}
-	t.addContext(row, total, "", fmt.Sprintf("  ← %s %d more", ellipsis, len(rest)))
+	t.addContext(row, total, "", fmt.Sprintf("  ← %s %d more", terminal.Ellipsis, len(rest)))
 }
 
-// addContext adds a context of what is decisive: samples or calls.
+// addContext adds a context of the decisive evidence: samples or calls.
 func (t receiversTable) addContext(row receiversRow, a pollution.Amount, cells ...string) {
 	if row.byCalls {
 		t.addRow(row, pollution.Amount{}, a, cells...)
@@ -202,26 +187,26 @@ func (t receiversTable) addContext(row receiversRow, a pollution.Amount, cells .
 	t.addRow(row, a, pollution.Amount{}, cells...)
 }
 
-// chain prints callers without the directories of their packages, each with the line
-// of its call or, where that is unknown, its offset.
-func (p *profile) chain(callers []ccmap.Frame) string {
+// chain prints callers without the directories of their packages, each with the line of
+// its call or, if that is unknown, its offset.
+func (p *Profile) chain(callers []ccmap.Frame) string {
 	parts := make([]string, len(callers))
 	for i, f := range callers {
-		parts[i] = "← " + dropDirectories(p.Names().At(f.Method).Name) + formatCall(p.Names(), f)
+		parts[i] = "← " + terminal.DropDirectories(p.Names().At(f.Method).Name) + formatCall(p.Names(), f)
 	}
 	return strings.Join(parts, " ")
 }
 
 // receiversOf prints the one or two receivers of a context.
-func (p *profile) receiversOf(c pollution.Context) string {
+func (p *Profile) receiversOf(c pollution.Context) string {
 	names := make([]string, len(c.Targets))
 	for i, t := range c.Targets {
-		names[i] = dropDirectories(p.Names().At(t.Method).Name)
+		names[i] = terminal.DropDirectories(p.Names().At(t.Method).Name)
 	}
 	return c.Verdict.String() + ": " + strings.Join(names, ", ")
 }
 
-// bits prints the entropy, and what is left of it by callers.
+// bits prints the entropy, and the rest of it when callers are known.
 func (r receiversRow) bits() string {
 	all, left := formatBits(r.decisive.Entropy()), formatBits(r.remaining())
 	if all == left {
@@ -232,9 +217,9 @@ func (r receiversRow) bits() string {
 
 func formatBits(bits float64) string { return strconv.FormatFloat(bits, 'f', 2, 64) }
 
-// verdict prints how many receivers there are and what that means, also by caller.
+// verdict prints the number of receivers and its meaning, also for each caller.
 func (r receiversRow) verdict() string {
-	text := formatCount(int64(len(r.decisive.Targets))) + " " + r.decisive.Verdict.String()
+	text := figure.Count(int64(len(r.decisive.Targets))) + " " + r.decisive.Verdict.String()
 	if r.decisive.Unnamed > 0 {
 		text = "≥" + text
 	}

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
 func TestLoss(t *testing.T) {
@@ -50,21 +51,21 @@ func TestUnaccountedTimeIsAWarning(t *testing.T) {
 			t.Errorf("%d samples, %+v: %q, want %q", test.samples, test.loss, got, test.want)
 		}
 		warned := strings.Contains(p.describe(), "\nwarning: "+test.want)
-		if noted := len(caveats([]*profile{p, profileOf("b.json", 1000, interval)}, "time")) > 0; warned != (test.want != "") || noted != warned {
+		if noted := len(caveats([]*Profile{p, profileOf("b.json", 1000, interval)}, compare.ByTime)) > 0; warned != (test.want != "") || noted != warned {
 			t.Errorf("%d samples, %+v: warned %t, noted %t", test.samples, test.loss, warned, noted)
 		}
 	}
 }
 
 // withMeta returns a copy of a profile with another description.
-func withMeta(t *testing.T, p *profile, change func(*ccmap.Meta)) *profile {
+func withMeta(t *testing.T, p *Profile, change func(*ccmap.Meta)) *Profile {
 	t.Helper()
 	m := ccmap.New(ccmap.Options{})
 	if err := m.Merge(p.Snapshot); err != nil {
 		t.Fatal(err)
 	}
 	change(m.Meta())
-	return newProfile(p.path, m.Snapshot())
+	return New(p.Path, m.Snapshot())
 }
 
 func TestWarningsOfASourceAreShown(t *testing.T) {
@@ -80,5 +81,25 @@ func TestWarningsOfASourceAreShown(t *testing.T) {
 	})
 	if got := p.describe(); !strings.HasSuffix(got, "\nwarning: d\nwarning: and 2 more") {
 		t.Errorf("described as %q", got)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	for unit, want := range map[ccmap.Unit]string{
+		ccmap.CPUTime:                         "1 sample, 1.2s of CPU time",
+		ccmap.Instructions:                    "1 sample, 1,200,000,000 instructions",
+		ccmap.NewUnit("alloc_space", "bytes"): "1 sample, 1.2GB of alloc_space",
+		ccmap.NewUnit("delay", "nanoseconds"): "1 sample, 1.2s of delay",
+		ccmap.NewUnit("heat", "joules"):       "1 sample, 1,200,000,000 joules of heat",
+		ccmap.NewUnit("\x1b[1m", "count"):     "1 sample, 1,200,000,000 \ufffd[1m",
+	} {
+		m := ccmap.New(ccmap.Options{})
+		m.Meta().Engine, m.Meta().Unit = engineWasmExact, unit
+		m.Fold(&ccmap.Sample{Weight: 1.2e9, Frames: []ccmap.Frame{{Method: m.Names().Intern(ccmap.Method{Name: "f"})}}})
+		p := New("file", m.Snapshot())
+		if got := p.amount(); got != want {
+			t.Errorf("%v: %s, want %s", unit, got, want)
+		}
 	}
 }

@@ -1,14 +1,14 @@
-package main
+package view
 
 import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
-// profileJSON describes a profile in the JSON of all commands. Fields that are
-// not known are left out.
-type profileJSON struct {
+// ProfileJSON describes a profile in the JSON of all views. It leaves out unknown fields.
+type ProfileJSON struct {
 	File             string    `json:"file"`
 	Executable       string    `json:"executable,omitempty"`
 	PID              int       `json:"pid,omitempty"`
@@ -32,7 +32,7 @@ type profileJSON struct {
 	Repeated         uint64    `json:"repetitions_repeated"`
 
 	WindowNS   int64        `json:"window_ns,omitempty"`
-	Recent     *amountJSON  `json:"recent,omitempty"`      // all of the window; percent: of the whole run
+	Recent     *AmountJSON  `json:"recent,omitempty"`      // all of the window; percent: of the whole run
 	OnlyRecent bool         `json:"only_recent,omitempty"` // the figures are of the window
 	Settled    *settledJSON `json:"settled,omitempty"`
 	Pruned     *prunedJSON  `json:"pruned,omitempty"`
@@ -47,19 +47,20 @@ type settledJSON struct {
 	Samples  int64   `json:"samples"`
 }
 
-// prunedJSON says how much of a profile has lost its contexts, and whether methods
-// and edges are exact nevertheless.
+// prunedJSON says how much of a profile has lost its contexts, and whether methods and
+// edges are exact all the same.
 type prunedJSON struct {
 	Times uint64 `json:"times"`
 	Nodes uint64 `json:"nodes"`
-	amountJSON
+	AmountJSON
 	ExactTotals bool `json:"exact_totals"`
 }
 
-func describeJSON(p *profile) profileJSON {
+// JSON describes the profile.
+func (p *Profile) JSON() ProfileJSON {
 	meta, total := p.Meta(), p.Total()
-	d := profileJSON{
-		File:             p.path,
+	d := ProfileJSON{
+		File:             p.Path,
 		Executable:       meta.Target.Executable,
 		PID:              meta.Target.PID,
 		Runtime:          meta.Target.Runtime,
@@ -91,18 +92,56 @@ func describeJSON(p *profile) profileJSON {
 	return d
 }
 
-// describeMapJSON adds what the map says of itself.
-func (p *profile) describeMapJSON(d *profileJSON) {
+// describeMapJSON adds the parts that only some maps have.
+func (p *Profile) describeMapJSON(d *ProfileJSON) {
 	if window, ok := p.Recent(); ok {
 		recent := p.measure.amountJSON(window.Total())
 		d.Recent = &recent
 	}
 	d.Blind = p.blindJSON()
-	if settled := p.Meta().Settled; settled != (ccmap.Settled{}) && !p.isRecent() && !p.Blind().Misleads() {
+	if settled := p.Meta().Settled; p.saysSettled() {
 		d.Settled = (*settledJSON)(&settled)
 	}
-	if p.isPruned() {
+	if p.IsPruned() {
 		stats := p.Meta().Pruned
 		d.Pruned = &prunedJSON{stats.Times, stats.Nodes, p.measure.amountJSON(p.PrunedTotal()), p.keepsTotals()}
 	}
+}
+
+// blindJSON says how much of a profile cannot be attributed.
+type blindJSON struct {
+	Unknown   float64 `json:"unknown"`   // percent of the time
+	Truncated float64 `json:"truncated"` // percent of the time
+	Misleads  bool    `json:"misleads"`  // one of them is over 10
+	Warning   string  `json:"warning,omitempty"`
+}
+
+// blindJSON returns nil where everything is attributed.
+func (p *Profile) blindJSON() *blindJSON {
+	b := p.Blind()
+	if b == (ccmap.Blind{}) {
+		return nil
+	}
+	return &blindJSON{b.Unknown, b.Truncated, b.Misleads(), p.caution()}
+}
+
+// CountersJSON has counters, in the JSON of all views.
+type CountersJSON struct {
+	AmountJSON
+	Activations int64 `json:"activations"`
+}
+
+// AmountJSON has counters without activations.
+type AmountJSON struct {
+	Samples int64   `json:"samples"`
+	TimeNS  int64   `json:"time_ns"`
+	Percent float64 `json:"percent"` // of the whole profile, by time, or by samples where it has no time
+}
+
+func (m measure) json(c ccmap.Counters) CountersJSON {
+	return CountersJSON{m.amountJSON(c), c.Activations}
+}
+
+func (m measure) amountJSON(c ccmap.Counters) AmountJSON {
+	return AmountJSON{c.Samples, c.Time, figure.Share(m.of(c), m.total)}
 }

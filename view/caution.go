@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"cmp"
@@ -8,20 +8,37 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/wasm"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
-// caution says first of all that much of a profile cannot be attributed, why, and
-// what to do: "" where that is not so.
-func (p *profile) caution() string {
+// Engines that sample from inside, as profiles name them (package sampler/wasm, which is
+// not imported for two words).
+const (
+	engineWasm      = "wasm"
+	engineWasmExact = "wasm, exact"
+	engineManaged   = "managed"
+)
+
+// TakeCaution returns the caution of a profile, "" if it needs none, for a report that
+// begins with it. The text of later views leaves it out.
+func (p *Profile) TakeCaution() string {
+	caution := p.caution()
+	p.cautioned = p.cautioned || caution != ""
+	return caution
+}
+
+// caution says that much of a profile cannot be attributed, why, and how to mend it: "" if
+// most of it can.
+func (p *Profile) caution() string {
 	b := p.Blind()
 	if !b.Misleads() {
 		return ""
 	}
 	lines := []string{fmt.Sprintf("%sthis profile misleads: of its %s, %s is [unknown] and %s is [truncated]",
-		ccmap.CommentWarning, p.measure.noun(), formatPercent(b.Unknown), formatPercent(b.Truncated))}
+		ccmap.CommentWarning, p.measure.noun(), figure.Percent(b.Unknown), figure.Percent(b.Truncated))}
 	for _, c := range append(p.unknownCauses(), p.truncatedCauses()...) {
-		lines = append(lines, "  "+printable(c.text))
+		lines = append(lines, "  "+terminal.Printable(c.text))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -33,17 +50,15 @@ type blindCause struct {
 }
 
 const (
-	// leastCause is the percentage from which on a cause is told.
-	leastCause = 3
-	// mostCauses is how many causes are told.
-	mostCauses = 3
+	leastCause = 3 // percent of the profile: smaller causes are not told
+	mostCauses = 3 // causes that are told
 )
 
 // unknownCauses says which code has no names.
-func (p *profile) unknownCauses() []blindCause {
+func (p *Profile) unknownCauses() []blindCause {
 	var causes []blindCause
 	for m := range p.Methods() {
-		method, percent := m.Method(), percent(p.measure.of(m.Self()), p.measure.total)
+		method, percent := m.Method(), figure.Share(p.measure.of(m.Self()), p.measure.total)
 		if method.Name != ccmap.UnknownName {
 			continue
 		}
@@ -60,7 +75,7 @@ func (p *profile) unknownCauses() []blindCause {
 }
 
 // truncatedCauses says below which functions the callers are missing.
-func (p *profile) truncatedCauses() []blindCause {
+func (p *Profile) truncatedCauses() []blindCause {
 	at := map[ccmap.Method]ccmap.Counters{}
 	for n := range p.Nodes() {
 		if n.ID != 0 && n.Parent != 0 && p.Node(n.Parent).Parent == 0 && p.Names().At(p.Node(n.Parent).Method).Name == ccmap.TruncatedName {
@@ -74,15 +89,15 @@ func (p *profile) truncatedCauses() []blindCause {
 	}
 	var causes []blindCause
 	for why, weight := range lost {
-		causes = append(causes, blindCause{percent(weight, p.measure.total), why})
+		causes = append(causes, blindCause{figure.Share(weight, p.measure.total), why})
 	}
 	return told(causes)
 }
 
 // whyTruncated says why the callers of a function are missing.
-func (p *profile) whyTruncated(m ccmap.Method) string {
+func (p *Profile) whyTruncated(m ccmap.Method) string {
 	switch {
-	case p.Meta().Engine == wasm.SamplingEngine:
+	case p.Meta().Engine == engineWasm:
 		return "callers in the guest are missing: a Go guest unwinds its stack when it changes goroutines, and calls from module to module are not followed"
 	case m.Name == ccmap.UnknownName && m.Signature == "", m.Name == ccmap.KernelName:
 		return "callers of code that is not known are missing"
@@ -97,7 +112,7 @@ func (p *profile) whyTruncated(m ccmap.Method) string {
 }
 
 // library names the file that the C code of a module is in.
-func (p *profile) library(module string) string {
+func (p *Profile) library(module string) string {
 	target, file := p.Meta().Target, p.Names().Mapping(module).File
 	switch {
 	case module != "" && module == target.BuildID, file != "" && file == target.Executable:
@@ -115,7 +130,7 @@ func whyForeign(code string) string {
 		"(C in a Go program: CGO_CFLAGS='-O2 -fasynchronous-unwind-tables'), assembly with .cfi directives"
 }
 
-// told returns the causes that are worth telling, with their shares.
+// told returns the causes that are large enough, with their shares.
 func told(causes []blindCause) []blindCause {
 	causes = slices.DeleteFunc(causes, func(c blindCause) bool { return c.percent < leastCause })
 	slices.SortFunc(causes, func(a, b blindCause) int {
@@ -123,24 +138,7 @@ func told(causes []blindCause) []blindCause {
 	})
 	causes = causes[:min(len(causes), mostCauses)]
 	for i := range causes {
-		causes[i].text = formatPercent(causes[i].percent) + ": " + causes[i].text
+		causes[i].text = figure.Percent(causes[i].percent) + ": " + causes[i].text
 	}
 	return causes
-}
-
-// blindJSON says how much of a profile cannot be attributed.
-type blindJSON struct {
-	Unknown   float64 `json:"unknown"`   // percent of the time
-	Truncated float64 `json:"truncated"` // percent of the time
-	Misleads  bool    `json:"misleads"`  // one of them is over 10
-	Warning   string  `json:"warning,omitempty"`
-}
-
-// blindJSON returns nil where everything is attributed.
-func (p *profile) blindJSON() *blindJSON {
-	b := p.Blind()
-	if b == (ccmap.Blind{}) {
-		return nil
-	}
-	return &blindJSON{b.Unknown, b.Truncated, b.Misleads(), p.caution()}
 }

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"testing"
@@ -7,15 +7,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
 // profileOf has one method, and samples at one interval.
-func profileOf(path string, samples int64, interval time.Duration) *profile {
+func profileOf(path string, samples int64, interval time.Duration) *Profile {
 	m := ccmap.New(ccmap.Options{})
 	leaf := m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main.main"}))
 	m.Add(leaf, ccmap.Counters{Samples: samples, Time: samples * int64(interval), Activations: 1})
 	m.Meta().Interval = []ccmap.IntervalChange{{Interval: interval}}
-	return newProfile(path, m.Snapshot())
+	return New(path, m.Snapshot())
 }
 
 func TestNotes(t *testing.T) {
@@ -26,19 +27,19 @@ func TestNotes(t *testing.T) {
 	fewNote := "few has only 999 samples: under 1,000, most differences are noise."
 	for _, test := range []struct {
 		name     string
-		profiles []*profile
-		by       string
+		profiles []*Profile
+		by       compare.Weight
 		want     []string
 	}{
-		{"enough", []*profile{many, profileOf("more", 2000, 10*time.Millisecond)}, "time", []string{}},
-		{"few", []*profile{many, few}, "time", []string{fewNote}},
-		{"few, itself", []*profile{few, few}, "time", []string{fewNote, "few is compared with itself."}},
-		{"intervals, by time", []*profile{many, fast}, "time", []string{}},
-		{"intervals, by samples", []*profile{many, fast}, "samples",
+		{"enough", []*Profile{many, profileOf("more", 2000, 10*time.Millisecond)}, compare.ByTime, []string{}},
+		{"few", []*Profile{many, few}, compare.ByTime, []string{fewNote}},
+		{"few, itself", []*Profile{few, few}, compare.ByTime, []string{fewNote, "few is compared with itself."}},
+		{"intervals, by time", []*Profile{many, fast}, compare.ByTime, []string{}},
+		{"intervals, by samples", []*Profile{many, fast}, compare.BySamples,
 			[]string{"the sampling intervals differ: only --by time compares such profiles."}},
-		{"activations, exact", []*profile{many, fast}, "activations", []string{}},
+		{"activations, exact", []*Profile{many, fast}, compare.ByActivations, []string{}},
 	} {
-		if diff := cmp.Diff(test.want, notes(test.profiles, test.by)); diff != "" {
+		if diff := cmp.Diff(test.want, append(fewSamples(test.profiles), caveats(test.profiles, test.by)...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}

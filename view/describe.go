@@ -1,0 +1,309 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+)
+
+// print writes a description of the profile, notes on the table, the table, and how many
+// rows it leaves out.
+func (p *Profile) print(out *terminal.Printer, t *terminal.Table, more int, notes ...string) error {
+	out.Text(p.describe())
+	for _, note := range notes {
+		out.Text(note)
+	}
+	if len(t.Rows) > 0 {
+		out.Table("", t)
+	}
+	if more > 0 {
+		out.Line("%s and %s more: -n 0 lists all", terminal.Ellipsis, figure.Count(int64(more)))
+	}
+	return out.Err()
+}
+
+// describe returns lines: the program and the time, how much of it was seen, and how far
+// the profile can be trusted. It leaves out unknown facts.
+func (p *Profile) describe() string {
+	text := p.Path
+	if origin := origin(p.Meta()); origin != "" {
+		text += ": " + origin
+	}
+	lines := []string{terminal.Printable(text), p.Extent()}
+	if warning := p.caution(); warning != "" && !p.cautioned {
+		lines = append([]string{warning}, lines...)
+	}
+	for _, warning := range p.warnings() {
+		lines = append(lines, ccmap.CommentWarning+warning)
+	}
+	for _, line := range []string{p.trust(), p.lostTotals()} {
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// trust says in a line how settled a profile is, and in another how much of it was
+// pruned: "settled: methods 99.5%, edges 98.1%, kept contexts 93.0%", "4.2% of the time is
+// [pruned]". A profile of all calls has nothing to settle, and one that misleads says no
+// more.
+func (p *Profile) trust() string {
+	var parts []string
+	if p.saysSettled() && p.measure.unit != ccmap.Instructions {
+		s, contexts := p.Meta().Settled, "contexts"
+		if p.IsPruned() {
+			contexts = "kept contexts" // a larger part of these is settled
+		}
+		parts = append(parts, fmt.Sprintf("settled: methods %s, edges %s, %s %s",
+			figure.Percent(s.Methods), figure.Percent(s.Edges), contexts, figure.Percent(s.Contexts)))
+	}
+	if p.IsPruned() {
+		parts = append(parts, p.measure.share(p.PrunedTotal())+" of the "+p.measure.noun()+" is [pruned]"+pruneStats(p.Meta().Pruned))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// saysSettled reports whether it is known, and means anything, how settled the profile is.
+func (p *Profile) saysSettled() bool {
+	return p.Meta().Settled != (ccmap.Settled{}) && !p.isRecent() && !p.Blind().Misleads()
+}
+
+// pruneStats prints how much was pruned, and how often: "" if that is unknown.
+func pruneStats(s ccmap.PruneStats) string {
+	if s.Times == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s, %s)", figure.Plural(int64(s.Nodes), "context"), figure.Plural(int64(s.Times), "time"))
+}
+
+// origin says where a profile came from, for example "server (pid 42, go1.26.8), by perf,
+// 2026-11-21 00:10:00 UTC, for 10s".
+func origin(meta ccmap.Meta) string {
+	var parts []string
+	if name := target(meta.Target); name != "" {
+		parts = append(parts, name)
+	}
+	if meta.Engine != "" {
+		parts = append(parts, "by "+meta.Engine)
+	}
+	if !meta.Start.IsZero() {
+		parts = append(parts, meta.Start.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	if meta.Duration > 0 {
+		parts = append(parts, "for "+figure.Time(int64(meta.Duration)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func target(t ccmap.Target) string {
+	var details []string
+	if t.PID != 0 {
+		details = append(details, fmt.Sprintf("pid %d", t.PID))
+	}
+	if t.Runtime != "" {
+		details = append(details, t.Runtime)
+	}
+	name := ""
+	if t.Executable != "" {
+		name = path.Base(t.Executable)
+	}
+	if len(details) == 0 {
+		return name
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s (%s)", name, strings.Join(details, ", ")))
+}
+
+// Extent says how much was sampled, how, and what is missing, for example
+// "1,234 samples, 12.3s of CPU time; interval 10ms; no loss; 12.3% repetitions".
+func (p *Profile) Extent() string {
+	meta := p.Meta()
+	parts := []string{p.amount()}
+	if interval := intervals(meta.Interval); interval != "" {
+		parts = append(parts, interval)
+	}
+	parts = append(parts, loss(meta, p.whole.Total().Samples)...)
+	if meta.Known > 0 {
+		parts = append(parts, fmt.Sprintf("repetitions %s of %s known",
+			figure.Percent(figure.Share(int64(meta.Repeated), int64(meta.Known))), figure.Count(int64(meta.Known))))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (p *Profile) amount() string {
+	if !p.isRecent() {
+		return p.amountOf(p.Total())
+	}
+	return fmt.Sprintf("recent (window %s): %s, of %s in all", figure.Time(int64(p.whole.Meta().Window)),
+		p.amountOf(p.Total()), p.amountOf(p.whole.Total()))
+}
+
+func (p *Profile) amountOf(total ccmap.Counters) string {
+	switch {
+	case p.measure.of(total) == 0:
+		return "no samples"
+	case !p.countsSamples():
+		return p.measure.amount(total) + " in an unknown number of samples"
+	case p.measure.countsSame(total):
+		return p.measure.amount(total)
+	}
+	return figure.Plural(total.Samples, "sample") + ", " + p.measure.amount(total)
+}
+
+// intervals prints the range of the settings of the sampling interval, "" if there were
+// no settings.
+func intervals(changes []ccmap.IntervalChange) string {
+	if len(changes) == 0 {
+		return ""
+	}
+	shortest, longest := changes[0].Interval, changes[0].Interval
+	for _, c := range changes {
+		shortest, longest = min(shortest, c.Interval), max(longest, c.Interval)
+	}
+	switch {
+	case longest == 0:
+		return ""
+	case shortest == longest:
+		return "interval " + figure.Time(int64(shortest))
+	}
+	return fmt.Sprintf("interval %s to %s", figure.Time(int64(shortest)), figure.Time(int64(longest)))
+}
+
+// loss says which samples are missing, and how much time if the clock of the program
+// tells. It says that nothing is missing only if an engine of ours counted.
+func loss(meta ccmap.Meta, samples int64) []string {
+	var parts []string
+	l := meta.Loss
+	_, clocked := l.UnaccountedShare()
+	if lost := int64(l.Samples()); lost > 0 {
+		parts = append(parts, fmt.Sprintf("%s lost (%s)", figure.Plural(lost, "sample"), figure.Percent(figure.Share(lost, lost+samples))))
+	} else if clocked {
+		parts = append(parts, "none lost")
+	} else if meta.Engine != "" {
+		parts = append(parts, "no sample lost")
+	}
+	if clocked {
+		parts[len(parts)-1] += ", " + Unaccounted(l)
+	}
+	if l.Throttled > 0 {
+		parts = append(parts, "throttled "+figure.Plural(int64(l.Throttled), "time"))
+	}
+	return parts
+}
+
+// Unaccounted prints the share of the CPU time of a program that no sample stands for,
+// for example "0.3% unaccounted": "" if the program has no clock.
+func Unaccounted(l ccmap.Loss) string {
+	share, known := l.UnaccountedShare()
+	if !known {
+		return ""
+	}
+	percent := figure.Percent(100 * share)
+	if percent == "-0.0%" {
+		percent = "0.0%"
+	}
+	return percent + " unaccounted"
+}
+
+// mostWarnings bounds the warnings that are printed for a merge of many profiles.
+const mostWarnings = 4
+
+// warnings say why a profile is not the whole truth, as far as it knows.
+func (p *Profile) warnings() []string {
+	var all []string
+	if missing := p.unaccounted(); missing != "" {
+		all = append(all, missing)
+	}
+	for _, c := range p.Meta().Comments {
+		if warning, ok := strings.CutPrefix(c, ccmap.CommentWarning); ok {
+			all = append(all, terminal.Printable(warning))
+		}
+	}
+	if more := len(all) - mostWarnings; more > 0 {
+		all = append(all[:mostWarnings], "and "+figure.Count(int64(more))+" more")
+	}
+	return all
+}
+
+// unaccounted warns of a profile that misses time, or has too much of it: "" if it does
+// neither.
+func (p *Profile) unaccounted() string {
+	meta := p.Meta()
+	l := meta.Loss
+	if !l.Misses(meanWeight(p.whole.Total(), meta.Interval)) {
+		return ""
+	}
+	share, _ := l.UnaccountedShare()
+	if share < 0 {
+		return fmt.Sprintf("samples stand for %s more CPU time than the program used (%s)",
+			figure.Percent(-100*share), figure.Time(int64(l.Clock)))
+	}
+	return fmt.Sprintf("no sample stands for %s of the CPU time (%s of %s): threads were shorter than the interval "+
+		"or not sampled, or ccmapd or the machine was held up",
+		figure.Percent(100*share), figure.Time(int64(l.Unaccounted)), figure.Time(int64(l.Clock)))
+}
+
+// meanWeight returns the CPU time that a sample stands for on average. Without samples it
+// is the last interval.
+func meanWeight(total ccmap.Counters, changes []ccmap.IntervalChange) time.Duration {
+	if total.Samples > 0 {
+		return time.Duration(total.Time / total.Samples)
+	}
+	var last ccmap.IntervalChange
+	if len(changes) > 0 {
+		last = changes[len(changes)-1]
+	}
+	return cmp.Or(last.Interval, time.Millisecond)
+}
+
+// IsPruned reports whether contexts are missing. Folded stacks show it by their frames
+// alone.
+func (p *Profile) IsPruned() bool { return p.Pruned() || !p.PrunedTotal().IsZero() }
+
+// keepsTotals reports whether methods and edges are exact although contexts were pruned.
+// XML and JSON alone keep the evicted counters. Their sum shows that they were kept: each
+// sample was taken in some method. Merged weights are rounded a little.
+func (p *Profile) keepsTotals() bool {
+	var known ccmap.Counters
+	for m := range p.whole.PrunedMethods() {
+		known = known.Add(m.Self)
+	}
+	const rounding = 0.99
+	m := measureOf(p.whole)
+	return float64(m.of(known)) >= rounding*float64(m.of(p.whole.PrunedTotal()))
+}
+
+// lostTotals says that even methods and edges are lower bounds, "" if they are exact.
+func (p *Profile) lostTotals() string {
+	if !p.IsPruned() || p.keepsTotals() {
+		return ""
+	}
+	return "All figures are lower bounds: contexts were pruned, and what they had counted is\n" +
+		"kept by method and edge in XML and JSON only."
+}
+
+// lowerBounds returns a note that some figures are lower bounds, if the profile was
+// pruned. There is no such note if all figures are.
+func (p *Profile) lowerBounds(what string) []string {
+	if !p.IsPruned() || p.lostTotals() != "" {
+		return nil
+	}
+	return []string{what + " are lower bounds, as some were pruned; methods and edges are exact."}
+}
+
+// prunedCaveat says what a profile lacks for a comparison, "" if it lacks nothing.
+func (p *Profile) prunedCaveat() string {
+	switch {
+	case !p.IsPruned():
+		return ""
+	case p.keepsTotals():
+		return p.Path + " was pruned: methods and edges are exact, contexts are the kept ones."
+	}
+	return p.Path + " was pruned, and is of a format that lost totals of methods and edges: compare XML or JSON."
+}

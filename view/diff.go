@@ -1,0 +1,282 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+)
+
+// DiffLists says which lists of changes a [Diff] has; none is set: all that mean anything.
+type DiffLists struct{ Methods, Edges, Contexts bool }
+
+// Diff lists the changes from one profile to another.
+type Diff struct {
+	compare.Diff
+	a, b    *Profile
+	by      compare.Weight
+	lists   DiffLists
+	unasked bool // contexts would be listed, but were pruned
+}
+
+// NewDiff lists the changes from a to b. Pruned contexts differ by the choice of the kept
+// ones, so they are listed only if they are asked for. Its errors name the two files.
+func NewDiff(a, b *Profile, lists DiffLists, o compare.DiffOptions) (*Diff, error) {
+	d, err := compare.Differences(a.Snapshot, b.Snapshot, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", a.Path, b.Path, err)
+	}
+	v := &Diff{Diff: d, a: a, b: b, by: o.Weight, lists: lists}
+	if lists == (DiffLists{}) {
+		v.unasked = a.IsPruned() || b.IsPruned()
+		v.lists = DiffLists{true, true, !v.unasked}
+	}
+	return v, nil
+}
+
+// Text prints a table for each list.
+func (v *Diff) Text(w io.Writer, wide bool) error {
+	out := terminal.NewPrinter(w, wide)
+	printLegend(out, []*Profile{v.a, v.b}, []string{"A", "B"})
+	for _, l := range []struct {
+		wanted bool
+		noun   string
+		compare.Changes
+	}{
+		{v.lists.Methods, "method", v.Methods},
+		{v.lists.Edges, "edge", v.Edges},
+		{v.lists.Contexts, "context", v.Contexts},
+	} {
+		if l.wanted {
+			printChanges(out, l.noun, l.Changes)
+		}
+	}
+	if v.unasked {
+		out.Line("\ncontexts: not compared, as some were pruned; --contexts lists them nevertheless")
+	}
+	printNotes(out, v.notes())
+	return out.Err()
+}
+
+// printChanges prints a list of changes of one kind, and how far to trust it.
+func printChanges(out *terminal.Printer, noun string, c compare.Changes) {
+	out.Line("\n%ss: %s", noun, significance(c))
+	if len(c.List) == 0 {
+		return
+	}
+	t := newPathTable(noun, terminal.Column{Title: "change", Right: true}, terminal.Column{Title: "p", Right: true, Drop: 1})
+	for _, x := range c.List {
+		addPath(t, x.Path, fmt.Sprintf("%+.1f", x.Points), share(x.ShareA, x.SamplesA, "new"), share(x.ShareB, x.SamplesB, "gone"),
+			figure.Count(x.SamplesA), figure.Count(x.SamplesB), formatP(x.P))
+	}
+	out.Table("", t)
+	if c.More > 0 {
+		out.Line("%s and %s more: -n 0 lists all", terminal.Ellipsis, figure.Count(int64(c.More)))
+	}
+}
+
+// mostDetectable is the largest change, in points, that a share of 10 % can make.
+const mostDetectable = 90
+
+// significance says how many changes are significant. If none is, it says how large a
+// change would have been found.
+func significance(c compare.Changes) string {
+	tested := figure.Count(int64(c.Tested))
+	switch {
+	case c.Tested == 0:
+		return "too few samples to test any"
+	case c.Significant == 0 && c.Detectable > mostDetectable:
+		return fmt.Sprintf("no significant change of %s tested; with so few samples hardly one could show", tested)
+	case c.Significant == 0:
+		return fmt.Sprintf("no significant change of %s tested; one of %.1f points in a share of 10%% would have shown", tested, c.Detectable)
+	case c.Significant == 1:
+		return fmt.Sprintf("1 significant change of %s tested", tested)
+	}
+	return fmt.Sprintf("%s significant changes of %s tested", figure.Count(int64(c.Significant)), tested)
+}
+
+// share prints a share, or a word if there are no samples.
+func share(percent float64, samples int64, none string) string {
+	if samples == 0 {
+		return none
+	}
+	return figure.Percent(percent)
+}
+
+// formatP prints a probability, to two digits if it is large enough to matter.
+func formatP(p float64) string {
+	if p < 1e-4 {
+		return "<0.0001"
+	}
+	return fmt.Sprintf("%.2g", p)
+}
+
+// diffJSON is a compare.Diff that names its files and has the chosen lists.
+type diffJSON struct {
+	A sideJSON `json:"a"`
+	B sideJSON `json:"b"`
+	compare.Diff
+	Methods  *compare.Changes `json:"methods,omitempty"`
+	Edges    *compare.Changes `json:"edges,omitempty"`
+	Contexts *compare.Changes `json:"contexts,omitempty"`
+	Notes    []string         `json:"notes"`
+}
+
+// JSON has the chosen lists of changes.
+func (v *Diff) JSON() any {
+	out := diffJSON{A: sideJSON{v.a.Path, v.A}, B: sideJSON{v.b.Path, v.B}, Diff: v.Diff, Notes: v.notes()}
+	for _, l := range []struct {
+		wanted bool
+		to     **compare.Changes
+		from   *compare.Changes
+	}{
+		{v.lists.Methods, &out.Methods, &v.Methods},
+		{v.lists.Edges, &out.Edges, &v.Edges},
+		{v.lists.Contexts, &out.Contexts, &v.Contexts},
+	} {
+		if l.wanted {
+			*l.to = l.from
+		}
+	}
+	return out
+}
+
+func (v *Diff) notes() []string {
+	return append(caveats([]*Profile{v.a, v.b}, v.by), cutNote(v.a, v.b, v.CutAt)...)
+}
+
+// newPathTable returns a table of paths in two profiles: a figure, the shares and the
+// samples in both, more figures, and the path.
+func newPathTable(noun string, figure terminal.Column, more ...terminal.Column) *terminal.Table {
+	columns := append([]terminal.Column{
+		figure,
+		{Title: "A", Right: true},
+		{Title: "B", Right: true},
+		{Title: "samples A", Right: true, Drop: 2},
+		{Title: "samples B", Right: true, Drop: 2},
+	}, more...)
+	return &terminal.Table{Columns: append(columns, nameColumn(noun), locationColumn(3))}
+}
+
+// shownFrames is how many frames of a path are printed: the innermost ones.
+const shownFrames = 7
+
+// addPath adds a row with figures and the innermost frame of a path, and below it a row
+// for each of the callers.
+func addPath(t *terminal.Table, path []compare.Frame, figures ...string) {
+	for i, f := range path {
+		switch {
+		case i == 0:
+			t.Add(append(figures, f.Method, location(f))...)
+		case i == shownFrames:
+			addText(t, "  ← "+terminal.Ellipsis, "")
+			return
+		default:
+			addText(t, "  ← "+f.Method, location(f))
+		}
+	}
+}
+
+// location prints where a frame is in its source: "" if that is unknown.
+func location(f compare.Frame) string {
+	if f.File == "" || f.Line == 0 {
+		return f.File + f.Position
+	}
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
+}
+
+func printLegend(out *terminal.Printer, profiles []*Profile, labels []string) {
+	for i, p := range profiles {
+		out.Line("%s  %s: %s", labels[i], terminal.Printable(p.Path), p.Extent())
+	}
+}
+
+func printNotes(out *terminal.Printer, notes []string) {
+	if len(notes) > 0 {
+		out.Line("")
+	}
+	for _, note := range notes {
+		out.Line("note: %s", note)
+	}
+}
+
+// enoughSamples is where an overlap of contexts begins to mean something: with 1,500
+// samples, two runs of one program overlapped by 84 to 93 % inclusively.
+const enoughSamples = 1000
+
+// fewSamples says which profiles have so few samples that noise looks like a difference.
+func fewSamples(profiles []*Profile) []string {
+	few := []string{} // not nil, for JSON
+	for _, p := range distinct(profiles) {
+		if samples := p.Total().Samples; p.countsSamples() && samples < enoughSamples {
+			few = append(few, fmt.Sprintf("%s has only %s: under %s, most differences are noise.",
+				p.Path, figure.Plural(samples, "sample"), figure.Count(enoughSamples)))
+		}
+	}
+	return few
+}
+
+// caveats name the facts that profiles lack which are compared.
+func caveats(profiles []*Profile, by compare.Weight) []string {
+	notes := []string{} // not nil, for JSON
+	if len(distinct(profiles)) == 1 {
+		notes = append(notes, profiles[0].Path+" is compared with itself.")
+	}
+	for _, p := range distinct(profiles) {
+		if !p.countsSamples() {
+			notes = append(notes, p.Path+" does not say how many samples it has: what is noise is not known.")
+		}
+		for _, warning := range p.warnings() {
+			notes = append(notes, p.Path+": "+warning+".")
+		}
+		if caveat := p.prunedCaveat(); caveat != "" {
+			notes = append(notes, caveat)
+		}
+		if by == compare.ByActivations && !p.ActivationsExact() {
+			notes = append(notes, p.Path+" has lower bounds of activations, not their numbers.")
+		}
+	}
+	if by == compare.BySamples && intervalsDiffer(profiles) {
+		notes = append(notes, "the sampling intervals differ: only --by time compares such profiles.")
+	}
+	return notes
+}
+
+// cutNote says that stacks were cut, if they were.
+func cutNote(a, b *Profile, frames int) []string {
+	if frames == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("one of %s and %s has no stacks of more than %d frames, at which runtime/pprof cuts them: of both, the innermost %d of each are compared.",
+		a.Path, b.Path, frames, frames)}
+}
+
+// distinct leaves out profiles that are compared with themselves.
+func distinct(profiles []*Profile) []*Profile {
+	var out []*Profile
+	for _, p := range profiles {
+		if !slices.ContainsFunc(out, func(q *Profile) bool { return q.Path == p.Path }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// intervalsDiffer reports whether the profiles used more than one interval, as far as they
+// say.
+func intervalsDiffer(profiles []*Profile) bool {
+	seen := ""
+	for _, p := range profiles {
+		for _, change := range p.Meta().Interval {
+			interval := change.Interval.String()
+			if seen != "" && seen != interval {
+				return true
+			}
+			seen = interval
+		}
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof/pollution"
+)
+
+// Orders of the call sites in [Receivers].
+const (
+	ByCalls   = "calls"
+	ByEntropy = "entropy"
+	ByGain    = "gain" // by the entropy that callers take away
+)
+
+// ReceiversOrders has the orders of [Receivers].
+func ReceiversOrders() []string { return []string{ByTime, ByCalls, ByEntropy, ByGain, ByName} }
+
+// ReceiversVerdicts has the words for ReceiversList.Verdict.
+func ReceiversVerdicts() []string {
+	var words []string
+	for _, v := range []pollution.Verdict{
+		pollution.Monomorphic, pollution.Bimorphic, pollution.Megamorphic, pollution.Mixed, pollution.Unknown,
+	} {
+		words = append(words, v.String())
+	}
+	return words
+}
+
+// ReceiversList says which call sites are listed, and how much of each.
+type ReceiversList struct {
+	List
+	All      bool   // also sites of one receiver
+	Verdict  string // only sites of this verdict; empty: of any
+	Depth    uint   // callers that tell contexts apart, from 1
+	Types    uint   // receivers of a site in text; 0: all
+	Contexts uint   // callers of a site in text; 0: all
+}
+
+// has reports whether a verdict is listed. A site whose line is unknown is unknown.
+func (l ReceiversList) has(v pollution.Verdict) bool {
+	if v == pollution.LineUnknown {
+		v = pollution.Unknown
+	}
+	return l.Verdict == "" || l.Verdict == v.String()
+}
+
+// Receivers lists calls that may reach several methods: their receiver types, and the
+// callers that tell the type.
+type Receivers struct {
+	*Profile
+	list   ReceiversList
+	rows   []receiversRow
+	more   int   // rows that were cut
+	hidden int   // sites that All would list
+	caught int64 // calls, in all chosen phases
+}
+
+// receiversRow is a call site with the evidence that decides about it.
+type receiversRow struct {
+	pollution.Site
+	caller   ccmap.Method
+	decisive pollution.Evidence
+	byCalls  bool              // decisive is Calls, not Samples
+	splits   []pollution.Split // of decisive
+}
+
+// call is where the site is.
+func (r receiversRow) call() ccmap.Frame { return ccmap.Frame{Method: r.Caller, Offset: r.Offset} }
+
+// NewReceivers lists the call sites in the methods of a list.
+func NewReceivers(p *Profile, l ReceiversList) *Receivers {
+	v := &Receivers{Profile: p, list: l, caught: caughtCalls(p.countedPoints())}
+	var wanted func(ccmap.MethodID) bool
+	if l.Methods != nil {
+		wanted = l.Methods.Has
+	}
+	var rows []receiversRow
+	for _, site := range p.pollution().Sites(wanted) {
+		switch {
+		case !l.has(site.Decisive().Verdict):
+		case !l.All && !site.MaybeDynamic():
+			v.hidden++
+		default:
+			rows = append(rows, newReceiversRow(p, site, int(l.Depth)))
+		}
+	}
+	slices.SortFunc(rows, func(a, b receiversRow) int {
+		return cmp.Or(
+			compareReceivers(l.Order, a, b),
+			cmp.Compare(a.caller.Name, b.caller.Name),
+			cmp.Compare(a.caller.Signature, b.caller.Signature),
+			cmp.Compare(int32(a.Offset), int32(b.Offset)),
+		)
+	})
+	v.rows = cut(rows, l.Limit)
+	v.more = len(rows) - len(v.rows)
+	return v
+}
+
+// newReceiversRow finds the evidence that decides about a site. Caught calls may decide
+// and be too few to tell callers apart: then samples that agree with them may do that.
+func newReceiversRow(p *Profile, site pollution.Site, depth int) receiversRow {
+	row := receiversRow{Site: site, caller: p.Names().At(site.Caller), decisive: site.Decisive(), byCalls: site.CallsDecide()}
+	row.splits = row.decisive.Splits(depth)
+	if _, settles := row.decisive.Least(row.splits); settles || !row.byCalls || !site.Agree() {
+		return row
+	}
+	splits := site.Samples.Splits(depth)
+	if _, settles := site.Samples.Least(splits); settles {
+		row.decisive, row.byCalls, row.splits = site.Samples, false, splits
+	}
+	return row
+}
+
+// caughtCalls returns how many calls the points have.
+func caughtCalls(points []ccmap.Point) int64 {
+	n := int64(0)
+	for _, q := range points {
+		if isCaught(q) && q.Callers == nil {
+			n += q.Count
+		}
+	}
+	return n
+}
+
+// compareReceivers compares in one of the orders, the higher first; equal ones by time.
+func compareReceivers(by string, a, b receiversRow) int {
+	hotter := cmp.Compare(b.Samples.Total().Weight, a.Samples.Total().Weight)
+	switch by {
+	case ByName:
+		return 0
+	case ByCalls:
+		return cmp.Or(cmp.Compare(b.Calls.Total().Seen, a.Calls.Total().Seen), hotter)
+	case ByEntropy:
+		return cmp.Or(cmp.Compare(b.decisive.Entropy(), a.decisive.Entropy()), hotter)
+	case ByGain:
+		return cmp.Or(cmp.Compare(b.gain(), a.gain()), hotter)
+	}
+	return hotter
+}
+
+// gain returns the entropy that the callers take away, in bits.
+func (r receiversRow) gain() float64 { return r.decisive.Entropy() - r.remaining() }
+
+// remaining returns the entropy that is left when the callers are known.
+func (r receiversRow) remaining() float64 {
+	if len(r.splits) == 0 {
+		return r.decisive.Entropy()
+	}
+	return r.splits[len(r.splits)-1].Entropy
+}
+
+// telling returns the split to be shown: the one that settles the verdict on the site, or
+// else the first split with a context that has fewer receivers than the site.
+func (r receiversRow) telling() (split pollution.Split, settles bool) {
+	if s, ok := r.decisive.Least(r.splits); ok {
+		return s, true
+	}
+	for _, s := range r.splits {
+		if slices.ContainsFunc(s.Contexts, r.isBetter) {
+			return s, false
+		}
+	}
+	return pollution.Split{}, false
+}
+
+// isBetter reports whether a context is known to have fewer receivers than its site.
+func (r receiversRow) isBetter(c pollution.Context) bool {
+	return c.Verdict >= pollution.Monomorphic && c.Verdict < min(r.decisive.Verdict, pollution.Megamorphic)
+}
