@@ -27,8 +27,9 @@ type outcome struct {
 	signal   syscall.Signal
 	timedOut bool // killed at the end of its time
 	took     time.Duration
-	rss      uint64 // most memory that it had, bytes; at least this program's own, which it forks from
-	stdout   string // the first mostSaid bytes
+	cpu      time.Duration // of processors: what else the machine does hardly changes it
+	rss      uint64        // most memory that it had, bytes; at least this program's own, which it forks from
+	stdout   string        // the first mostSaid bytes
 	stderr   string
 }
 
@@ -60,6 +61,7 @@ func (h *hostile) child(ctx context.Context, l limits, command ...string) (outco
 	err := cmd.Wait()
 	o := outcome{
 		code: cmd.ProcessState.ExitCode(), took: time.Since(began),
+		cpu:      cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(),
 		timedOut: errors.Is(ctx.Err(), context.DeadlineExceeded),
 		stdout:   stdout.String(), stderr: stderr.String(),
 	}

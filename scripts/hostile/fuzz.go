@@ -57,7 +57,7 @@ func runFuzz(ctx context.Context, h *hostile) error {
 	// A decoder that is gone leaves the page.
 	done = slices.DeleteFunc(done, func(cells []string) bool { return !slices.Contains(targets, cells[0]) })
 	for _, cells := range done {
-		h.put(row{cells: cells})
+		h.put(row{cells: cells, earlier: true})
 	}
 	for _, target := range targets {
 		pkg, function, _ := strings.Cut(target, " ")

@@ -96,14 +96,25 @@ func TestRows(t *testing.T) {
 		}
 		return page
 	}
+	captioned := func(want string) {
+		if text, err := os.ReadFile(h.page); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("the page has not %q: %v\n%s", want, err, text)
+		}
+	}
 	want := [][]string{{"a", "2"}, {"b", "1"}}
 	if diff := cmp.Diff(want, ran("", row{cells: []string{"a", "1"}}, row{cells: want[1]}, row{cells: want[0]})); diff != "" {
 		t.Error(diff)
 	}
+	captioned(". The run took ")
 	want[1][1] = "3"
 	if diff := cmp.Diff(want, ran("b", row{cells: want[1]})); diff != "" {
 		t.Error(diff)
 	}
+	captioned(". 1 of the 2 rows are of the last run, which took ")
+	if diff := cmp.Diff(want, ran("b", row{cells: want[0], earlier: true}, row{cells: want[1]})); diff != "" {
+		t.Error(diff)
+	}
+	captioned(". 1 of the 2 rows are of the last run, which took ")
 	if diff := cmp.Diff(want[1:], ran("", row{cells: want[1]})); diff != "" {
 		t.Error(diff)
 	}

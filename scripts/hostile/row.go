@@ -12,8 +12,9 @@ import (
 
 // row is one attack, or many of a kind, and the result.
 type row struct {
-	cells  []string // as many as the campaign's head; the first is the name
-	misses []string // bounds that were missed
+	cells   []string // as many as the campaign's head; the first is the name
+	misses  []string // bounds that were missed
+	earlier bool     // of the page: it was measured by a run before
 }
 
 // miss adds a bound that was missed.
@@ -83,6 +84,20 @@ func (h *hostile) table(old [][]string) string {
 			t.Row(r.cells...)
 		}
 	}
-	return fmt.Sprintf("%s The last run took %s; the load average before was %s.\n\n%s", report.Measured(h.began),
-		report.Seconds(time.Since(h.began).Seconds()), report.Number(h.load, 1), strings.TrimSuffix(t.String(), "\n"))
+	return fmt.Sprintf("%s %s\n\n%s", report.Measured(h.began), h.caption(len(t.Rows)), strings.TrimSuffix(t.String(), "\n"))
+}
+
+// caption says how long the run took, and how many rows of a table it has measured.
+func (h *hostile) caption(rows int) string {
+	took, load := report.Seconds(time.Since(h.began).Seconds()), report.Number(h.load, 1)
+	measured := 0
+	for _, r := range h.rows {
+		if !r.earlier {
+			measured++
+		}
+	}
+	if measured == rows {
+		return fmt.Sprintf("The run took %s; the load average before was %s.", took, load)
+	}
+	return fmt.Sprintf("%d of the %d rows are of the last run, which took %s after a load average of %s; the others are of runs before.", measured, rows, took, load)
 }

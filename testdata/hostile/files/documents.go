@@ -13,11 +13,11 @@ const (
 )
 
 var documents = []Kind{
-	{Name: "nesting.xml.gz", What: "ten million elements in each other", Size: 10_000_000, Make: func(w *bufio.Writer, n int) {
+	{Name: "nesting.xml.gz", What: "ten million elements in each other", Size: 10_000_000, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(`<ccmap version="1">`)
 		repeat(w, n, "<a>")
 	}},
-	{Name: "attributes.xml.gz", What: "one element of attributes", Size: 20 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "attributes.xml.gz", What: "one element of attributes", Size: 20 << 20, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(`<ccmap version="1"><nodes><node `)
 		repeat(w, n, `a="" `)
 	}},
@@ -124,7 +124,7 @@ var points = []Kind{
 		}
 		w.WriteString(`]}`)
 	}},
-	{Name: "values.json.gz", What: "one point of values", Size: 50 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "values.json.gz", What: "one point of values", Size: 50 << 20, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		w.WriteString(`{"ccmap_version":1,"methods":[{"name":"m"}],"points":[{"origin":"burst","kind":"switch","method":0,"values":[{}`)
 		repeat(w, n, `,{}`)
 		w.WriteString(`]}]}`)
@@ -172,7 +172,7 @@ var folded = []Kind{
 			fmt.Fprintf(w, "f+%d 1\n", i)
 		}
 	}},
-	{Name: "stacks.folded.gz", What: "stacks of 60,000 frames, none with anything in common", Size: 1000, Make: func(w *bufio.Writer, n int) {
+	{Name: "stacks.folded.gz", What: "stacks of 60,000 frames, none with anything in common", Size: 1000, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		deep := strings.Repeat(";a", 60_000)
 		for i := range n {
 			fmt.Fprintf(w, "f%d%s 1\n", i, deep)

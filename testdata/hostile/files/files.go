@@ -22,6 +22,10 @@ type Kind struct {
 	Name string // of the file as well, with the extension
 	What string // it attacks with, as a table says it
 	Size int    // of a campaign: so many repeats
+	// Amplifies says that a reader without bounds would take more than a gigabyte for a
+	// file of Size, which is made and refused, or read, within seconds.
+	Amplifies bool
+
 	Make func(w *bufio.Writer, size int)
 
 	wrap func(io.Writer) io.WriteCloser // nil: gzip
@@ -112,7 +116,7 @@ func (l layered) Close() error {
 var compressed = []Kind{
 	{Name: "gzip.folded.gz", What: "blank lines, a thousand to a byte of gzip", Size: 3 << 30, Make: blankLines},
 	{Name: "zstd.folded.zst", What: "blank lines, thirty thousand to a byte of zstd", Size: 3 << 30, Make: blankLines, wrap: zstdOf(8 << 20)},
-	{Name: "window.folded.zst", What: "four layers of zstd, each with a window of 128 MiB", Size: 1 << 30, Make: blankLines,
+	{Name: "window.folded.zst", What: "four layers of zstd, each with a window of 128 MiB", Size: 1 << 30, Amplifies: true, Make: blankLines,
 		wrap: layers(zstdOf(128<<20), zstdOf(128<<20), zstdOf(128<<20), zstdOf(128<<20))},
 	{Name: "layers.folded.gz", What: "four layers of gzip", Size: 1 << 30, Make: blankLines,
 		wrap: layers(gzipped, gzipped, gzipped, gzipped)},

@@ -96,7 +96,7 @@ var pprofTables = []Kind{
 			put(w, location, numbers(1, i+1))
 		}
 	}},
-	{Name: "functions.pb.gz", What: "functions, a few bytes each", Size: 11 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "functions.pb.gz", What: "functions, a few bytes each", Size: 11 << 20, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		for i := range uint64(n) {
 			put(w, function, numbers(1, i+1))
@@ -123,7 +123,7 @@ var pprofTables = []Kind{
 			put(w, location, numbers(1, (i+1)*0x9e3779b97f4a7c15))
 		}
 	}},
-	{Name: "inlined.pb.gz", What: "locations with 50,000 inlined calls each, all sampled", Size: 400, Make: func(w *bufio.Writer, n int) {
+	{Name: "inlined.pb.gz", What: "locations with 50,000 inlined calls each, all sampled", Size: 400, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		put(w, function, numbers(1, 1, 2, 3))
 		var calls proto
@@ -160,7 +160,7 @@ var pprofTables = []Kind{
 }
 
 var pprofSamples = []Kind{
-	{Name: "equal.pb.gz", What: "samples of two stacks by turns", Size: 1<<24 - 100, Make: func(w *bufio.Writer, n int) {
+	{Name: "equal.pb.gz", What: "samples of two stacks by turns", Size: 1<<24 - 100, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		places(w, 2)
 		for i := range uint64(n) {
@@ -174,7 +174,7 @@ var pprofSamples = []Kind{
 			put(w, sample, counted(1, i%3000+1, i/3000+1))
 		}
 	}},
-	{Name: "deep.pb.gz", What: "stacks of 60,000 frames, none with anything in common", Size: 1000, Make: func(w *bufio.Writer, n int) {
+	{Name: "deep.pb.gz", What: "stacks of 60,000 frames, none with anything in common", Size: 1000, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		places(w, n+1)
 		stack := make([]uint64, 60_000)
@@ -186,7 +186,7 @@ var pprofSamples = []Kind{
 			put(w, sample, counted(1, stack...))
 		}
 	}},
-	{Name: "stack.pb.gz", What: "one stack of 100 million frames", Size: 100 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "stack.pb.gz", What: "one stack of 100 million frames", Size: 100 << 20, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		places(w, 1)
 		putMany(w, sample, append(counted(1), many(1, n)...), n, "\x01")
@@ -225,7 +225,7 @@ var pprofSamples = []Kind{
 }
 
 var pprofText = []Kind{
-	{Name: "names.pb.gz", What: "functions that share a file name of a mebibyte", Size: 100_000, Make: func(w *bufio.Writer, n int) {
+	{Name: "names.pb.gz", What: "functions that share a file name of a mebibyte", Size: 100_000, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		put(w, text, []byte(strings.Repeat("/", 1<<20)))
 		for i := range uint64(n) {
@@ -235,7 +235,7 @@ var pprofText = []Kind{
 			put(w, sample, counted(1, i+1))
 		}
 	}},
-	{Name: "files.pb.gz", What: "places in a file whose name is a mebibyte, without functions", Size: 100_000, Make: func(w *bufio.Writer, n int) {
+	{Name: "files.pb.gz", What: "places in a file whose name is a mebibyte, without functions", Size: 100_000, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		put(w, text, []byte(strings.Repeat("x", 1<<20)))
 		put(w, mapping, numbers(1, 1, 3, 1<<40, 5, 4))
@@ -244,7 +244,7 @@ var pprofText = []Kind{
 			put(w, sample, counted(1, i+1))
 		}
 	}},
-	{Name: "comments.pb.gz", What: "a comment of a mebibyte, 100 million times", Size: 100 << 20, Make: func(w *bufio.Writer, n int) {
+	{Name: "comments.pb.gz", What: "a comment of a mebibyte, 100 million times", Size: 100 << 20, Amplifies: true, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		put(w, text, []byte(strings.Repeat("x", 1<<20)))
 		putMany(w, comment, nil, n, "\x04")
