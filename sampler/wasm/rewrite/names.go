@@ -2,8 +2,9 @@ package rewrite
 
 import "strconv"
 
-// The subsections of the name section that the rewriting changes.
+// The subsections of the name section that wazero reads, or that the rewriting changes.
 const (
+	nameOfModule     = 0
 	namesOfFunctions = 1
 	namesOfLocals    = 2
 	namesOfLabels    = 3
@@ -18,20 +19,15 @@ func isReplaced(section string) bool {
 // it. An added function that calls another has the other's name.
 func (a *assembly) writeNames() *RefusedError {
 	names := make([]string, a.module.spaces.functions)
-	for i := a.module.importedFunctions; i < len(names); i++ {
-		names[i] = "$" + strconv.Itoa(i)
-	}
+	a.unname(names)
 	var rest []byte
 	for _, c := range a.module.customs {
 		if c.name != "name" {
 			continue
 		}
-		r := reader{data: a.module.data[:c.inside.end], at: c.inside.start}
-		for r.more() {
-			rest = a.subsection(rest, names, &r)
-		}
-		if r.err != nil {
-			return r.err
+		var err *RefusedError
+		if rest, err = a.readNames(names, c.inside); err != nil {
+			return err
 		}
 	}
 	functions := a.functionNames(names)
@@ -42,34 +38,55 @@ func (a *assembly) writeNames() *RefusedError {
 	return nil
 }
 
+// unname gives every defined function the name that it has without one.
+func (a *assembly) unname(names []string) {
+	clear(names)
+	for i := a.module.importedFunctions; i < len(names); i++ {
+		names[i] = "$" + strconv.Itoa(i)
+	}
+}
+
+// readNames reads function names into names, and returns other subsections. It accepts the
+// same sections as wazero v1.12.0 (internal/wasm/binary/names.go): a known subsection is read
+// to its end, whatever its length, and lengths only say when the section ends.
+func (a *assembly) readNames(names []string, inside extent) (rest []byte, err *RefusedError) {
+	r := reader{data: a.module.data[:inside.end], at: inside.start}
+	for left := uint64(inside.end - inside.start); left > 0 && r.err == nil; {
+		if !r.more() && inside.end == len(a.module.data) {
+			break // the module's end ends its section, too
+		}
+		at := r.at
+		id, length := r.u8(), r.u32()
+		left -= uint64(r.at-at) + uint64(length)
+		rest = a.subsection(rest, names, id, int(length), &r)
+	}
+	return rest, r.done()
+}
+
 // subsection reads function names into names, and appends others to rest.
-func (a *assembly) subsection(rest []byte, names []string, r *reader) []byte {
-	id := r.u8()
-	part := r.part()
-	if r.err != nil {
-		return rest
-	}
+func (a *assembly) subsection(rest []byte, names []string, id byte, length int, r *reader) []byte {
 	switch id {
+	case nameOfModule:
+		return appendBytes(append(rest, id), appendBytes(nil, r.text()))
 	case namesOfFunctions:
-		a.readFunctionNames(names, &part)
+		a.readFunctionNames(names, r)
 	case namesOfLocals:
-		rest = append(rest, id)
-		rest = appendBytes(rest, a.shiftLocalNames(&part))
+		return appendBytes(append(rest, id), a.shiftLocalNames(r))
 	case namesOfLabels: // the numbers of blocks have changed
-		part.at = len(part.data)
+		r.skip(length)
 	default:
-		rest = appendBytes(append(rest, id), part.data[part.at:])
-		part.at = len(part.data)
-	}
-	if err := part.done(); err != nil {
-		r.fail(err.Offset, "%s", err.Reason)
+		at := r.at
+		r.skip(length)
+		return appendBytes(append(rest, id), r.data[at:r.at])
 	}
 	return rest
 }
 
+// readFunctionNames reads names in place of those of an earlier subsection.
 func (a *assembly) readFunctionNames(names []string, r *reader) {
+	a.unname(names)
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
-		f, name := r.u32(), r.bytes()
+		f, name := r.u32(), r.text()
 		if uint64(f) < uint64(len(names)) && len(name) > 0 {
 			names[f] = string(name)
 		}
@@ -87,7 +104,7 @@ func (a *assembly) shiftLocalNames(r *reader) []byte {
 		b = appendU32(appendU32(b, a.layout.function(function)), uint32(locals))
 		for ; locals > 0 && r.err == nil; locals-- {
 			b = appendU32(b, a.shiftLocal(function, r.u32()))
-			b = appendBytes(b, r.bytes())
+			b = appendBytes(b, r.text())
 		}
 	}
 	return b

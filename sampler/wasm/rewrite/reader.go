@@ -3,6 +3,7 @@ package rewrite
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
 
 // A reader reads a module, or its beginning. After its first error it is at its end and
@@ -111,6 +112,16 @@ func (r *reader) bytes() []byte {
 		return nil
 	}
 	return r.data[start : start+n]
+}
+
+// text reads a vector of bytes that are UTF-8.
+func (r *reader) text() []byte {
+	at := r.at
+	b := r.bytes()
+	if !utf8.Valid(b) {
+		r.fail(at, "no UTF-8")
+	}
+	return b
 }
 
 // index reads an index that must be below limit.

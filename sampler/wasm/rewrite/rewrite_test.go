@@ -212,3 +212,46 @@ func TestNames(t *testing.T) {
 		t.Errorf("names, want to got:\n%s", d)
 	}
 }
+
+// TestNamesChanged: a section of names with a changed byte is refused if wazero refuses it,
+// and only then. Wazero reads beyond the length of a subsection that it knows.
+func TestNamesChanged(t *testing.T) {
+	t.Parallel()
+	names := "\x04name" + "\x00\x02\x01m" + "\x01\x07\x02" + "\x00\x01f\x01\x01g" + "\x02\x07\x01" + "\x00\x02\x00\x01x\x01\x00" +
+		"\x03\x03abc" + "\x04\x00" + "\x01\x04\x01\x09\x01h"
+	for _, behind := range []string{"", "\x00\x03\x01xy"} {
+		taken, refused := 0, 0
+		for i := 5; i < len(names); i++ {
+			for b := range 256 {
+				changed := []byte(names)
+				changed[i] = byte(b)
+				guest := append(build(
+					section(1, 1, 0x60, 0, 0),
+					section(3, 2, 0, 0),
+					section(10, 2, 2, 0, 0x0b, 2, 0, 0x0b),
+					section(0, changed...),
+				), behind...)
+				m, err := rewrite.Rewrite(guest, rewrite.Options{MultiValue: true, Marks: true})
+				if plain := compiles(guest); (err == nil && compiles(m.Binary)) != plain {
+					t.Errorf("byte %d is %#x, %q behind: wazero takes it: %t; rewriting: %v", i, b, behind, plain, err)
+				} else if plain {
+					taken++
+				} else {
+					refused++
+				}
+			}
+		}
+		if taken == 0 || refused == 0 {
+			t.Errorf("%q behind: %d taken, %d refused", behind, taken, refused)
+		}
+	}
+}
+
+// compiles reports whether wazero takes a module.
+func compiles(module []byte) bool {
+	ctx := context.Background()
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2))
+	defer r.Close(ctx)
+	_, err := r.CompileModule(ctx, module)
+	return err == nil
+}
