@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,9 +45,26 @@ type addressDoc struct {
 	Callers    []callerDoc `json:"callers,omitempty" xml:"caller"` // that it was inlined into, outwards
 }
 
+// callerDoc is a frameDoc whose fields have tags.
+type callerDoc struct {
+	Method *int64 `json:"method" xml:"method,attr"`
+	Offset *int64 `json:"offset,omitempty" xml:"offset,attr"`
+}
+
+func (d *callerDoc) frame() frameDoc {
+	return frameDoc{orElse(d.Method, noMethod), orElse(d.Offset, -1)}
+}
+
+func orElse(n *int64, otherwise int64) int64 {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}
+
 // mappings returns the mappings of the program and of the methods' modules, by module.
 // Names may know others, which belong to other maps.
-func (c *canonical) mappings() []mappingDoc {
+func (c *canonical) mappings() iter.Seq[*mappingDoc] {
 	modules := []string{c.snapshot.Meta().Target.BuildID}
 	for _, m := range c.methods {
 		modules = append(modules, m.Module)
@@ -58,12 +76,12 @@ func (c *canonical) mappings() []mappingDoc {
 			docs = append(docs, mappingDoc{text(module), text(m.File), hex(m.Start), hex(m.Limit), hex(m.Offset)})
 		}
 	}
-	return docs
+	return each(docs)
 }
 
 // addresses returns the addresses in the methods, by their frames, samples before calls.
 // Names may know others, which belong to other maps.
-func (c *canonical) addresses() []addressDoc {
+func (c *canonical) addresses() iter.Seq[*addressDoc] {
 	known := slices.DeleteFunc(c.snapshot.Names().Addresses(), func(a ccmap.Address) bool { return !c.rankFrames(a.Frames) })
 	slices.SortFunc(known, compareAddresses)
 	docs := make([]addressDoc, len(known))
@@ -73,7 +91,7 @@ func (c *canonical) addresses() []addressDoc {
 			docs[i].Callers = append(docs[i].Callers, newCallerDoc(f))
 		}
 	}
-	return docs
+	return each(docs)
 }
 
 func compareAddresses(a, b ccmap.Address) int {
@@ -111,7 +129,7 @@ func newCallerDoc(f ccmap.Frame) callerDoc {
 }
 
 // addMapping adds the next mapping of a document. No module has two.
-func (b *builder) addMapping(d mappingDoc) error {
+func (b *builder) addMapping(d *mappingDoc) error {
 	names, module := b.m.Names(), string(d.Module)
 	var err error
 	switch {
@@ -133,7 +151,7 @@ func (b *builder) addMapping(d mappingDoc) error {
 }
 
 // addAddress adds the next address of a document. No instruction has two.
-func (b *builder) addAddress(d addressDoc) error {
+func (b *builder) addAddress(d *addressDoc) error {
 	frames, err := b.addressFrames(d)
 	if err != nil {
 		return fmt.Errorf("address %d: %w", b.addresses, err)
@@ -145,19 +163,23 @@ func (b *builder) addAddress(d addressDoc) error {
 }
 
 // addressFrames returns the frames of an address, the innermost first.
-func (b *builder) addressFrames(d addressDoc) ([]ccmap.Frame, error) {
+func (b *builder) addressFrames(d *addressDoc) ([]ccmap.Frame, error) {
 	if b.located+1+len(d.Callers) > ccmap.MaxAddresses {
 		return nil, fmt.Errorf("%w: more than %d frames of addresses", ErrTooLarge, ccmap.MaxAddresses)
 	}
-	at, err := b.frame(d.Method, d.Offset)
+	at, err := b.frame(d.frame())
 	if err != nil {
 		return nil, err
 	}
-	callers, err := b.context(d.Callers)
+	callers := make([]frameDoc, len(d.Callers))
+	for i, c := range d.Callers {
+		callers[i] = c.frame()
+	}
+	context, err := b.context(callers)
 	if err != nil {
 		return nil, err
 	}
-	frames := append([]ccmap.Frame{at}, callers...)
+	frames := append([]ccmap.Frame{at}, context...)
 	known, _ := b.m.Names().Address(frames, d.Call)
 	switch {
 	case at.Offset == ccmap.NoOffset:

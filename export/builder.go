@@ -100,7 +100,7 @@ func (b *builder) intern(m ccmap.Method) (ccmap.MethodID, error) {
 }
 
 // addMethod adds the next method of a document.
-func (b *builder) addMethod(d methodDoc) error {
+func (b *builder) addMethod(d *methodDoc) error {
 	m, err := d.method()
 	if err != nil {
 		return fmt.Errorf("method %d: %w", len(b.methods), err)
@@ -114,12 +114,10 @@ func (b *builder) addMethod(d methodDoc) error {
 }
 
 // addNode adds the next node of a document.
-func (b *builder) addNode(d nodeDoc) error {
+func (b *builder) addNode(d *nodeDoc) error {
 	n, err := b.place(d)
 	if err == nil {
-		err = b.count(n.id,
-			ccmap.Counters{Samples: d.Samples, Time: d.Time, Activations: d.Activations},
-			ccmap.Counters{Samples: d.RecentSamples, Time: d.RecentTime})
+		err = b.count(n.id, d.Self, d.Recent)
 	}
 	if err != nil {
 		return fmt.Errorf("node %d: %w", len(b.nodes), err)
@@ -129,7 +127,7 @@ func (b *builder) addNode(d nodeDoc) error {
 }
 
 // place finds the node below its parent, or makes it.
-func (b *builder) place(d nodeDoc) (builtNode, error) {
+func (b *builder) place(d *nodeDoc) (builtNode, error) {
 	if d.Parent < 0 || d.Parent >= int64(len(b.nodes)) {
 		return builtNode{}, fmt.Errorf("parent %d does not come before it", d.Parent)
 	}

@@ -12,14 +12,14 @@ import (
 // canonical forms. It takes time n log n in the nodes and points, 20 bytes a node,
 // and a copy of the points.
 type canonical struct {
-	snapshot *ccmap.Snapshot
-	recent   *ccmap.Snapshot  // the window; nil without one
-	bases    bool             // what pruned nodes had counted is written as well
-	points   []ccmap.Point    // that the format has a place for; methods are indices in methods
-	methods  []ccmap.Method   // those that stand in a node, a point or were pruned, by name and signature
-	ids      []ccmap.MethodID // of the methods
-	rank     []int32          // by MethodID: index in methods
-	order    []ccmap.NodeID   // preorder, siblings by offset and method; the root first
+	snapshot   *ccmap.Snapshot
+	recent     *ccmap.Snapshot  // the window; nil without one
+	hasEvicted bool             // the counts of pruned nodes are written as well
+	points     []ccmap.Point    // that the format has a place for; methods are indices in methods
+	methods    []ccmap.Method   // those that stand in a node, a point or were pruned, by name and signature
+	ids        []ccmap.MethodID // of the methods
+	rank       []int32          // by MethodID: index in methods
+	order      []ccmap.NodeID   // preorder, siblings by offset and method; the root first
 }
 
 // root is the node above all outermost frames, in every map.
@@ -31,7 +31,7 @@ const unused = -1
 // newCanonical returns that of a snapshot for a format. Only documents have a
 // place for what pruned nodes had counted, and not all have one for points.
 func newCanonical(s *ccmap.Snapshot, f Format) *canonical {
-	c := &canonical{snapshot: s, bases: (f == XML || f == JSON) && s.Pruned(), points: pointsFor(s, f)}
+	c := &canonical{snapshot: s, hasEvicted: (f == XML || f == JSON) && s.Pruned(), points: pointsFor(s, f)}
 	if recent, windowed := s.Recent(); windowed {
 		c.recent = recent
 	}
@@ -83,7 +83,7 @@ func (c *canonical) used() iter.Seq[ccmap.MethodID] {
 				}
 			}
 		}
-		if !c.bases {
+		if !c.hasEvicted {
 			return
 		}
 		for e := range c.snapshot.PrunedEdges() {

@@ -3,6 +3,8 @@ package export
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -87,17 +89,46 @@ type methodDoc struct {
 	Coordinate string `json:"coordinate,omitempty" xml:"coordinate,attr,omitempty"` // left out: lines
 }
 
-// nodeDoc is a node as XML and JSON hold it. Offset and Method are -1 where
-// they are left out.
+// nodeDoc is a node as XML and JSON hold it.
 type nodeDoc struct {
-	Parent        int64 `json:"parent"` // index of a node further up; 0 is the root
-	Offset        int64 `json:"offset"` // signed; -1 is ccmap.NoOffset
-	Method        int64 `json:"method"` // index; noMethod in a position node
-	Samples       int64 `json:"samples"`
-	Time          int64 `json:"time_ns"`
-	Activations   int64 `json:"activations"`
-	RecentSamples int64 `json:"recent_samples"` // of the window
-	RecentTime    int64 `json:"recent_time_ns"`
+	Parent       int64 // index of a node further up; 0 is the root
+	Offset       int64 // signed; -1 is ccmap.NoOffset
+	Method       int64 // index; noMethod in a position node
+	Self, Recent ccmap.Counters
+}
+
+var nodeColumns = slices.Concat(columns[nodeDoc]{
+	{name: "parent", at: func(d *nodeDoc) *int64 { return &d.Parent }, absent: -1},
+	{name: "offset", at: func(d *nodeDoc) *int64 { return &d.Offset }, absent: -1},
+	{name: "method", at: func(d *nodeDoc) *int64 { return &d.Method }, absent: noMethod},
+},
+	counterColumns("", false, func(d *nodeDoc) *ccmap.Counters { return &d.Self }),
+	counterColumns(recentPrefix, true, func(d *nodeDoc) *ccmap.Counters { return &d.Recent }),
+)
+
+// nodeDocs returns the nodes in canonical order.
+func (c *canonical) nodeDocs() iter.Seq[*nodeDoc] {
+	return func(yield func(*nodeDoc) bool) {
+		var d nodeDoc
+		for e := range c.entries() {
+			d = nodeDoc{int64(e.parent), int64(int32(e.Offset)), int64(e.method), e.Self, e.recent}
+			if !yield(&d) {
+				return
+			}
+		}
+	}
+}
+
+// methodDocs returns the methods in canonical order.
+func (c *canonical) methodDocs() iter.Seq[*methodDoc] {
+	return func(yield func(*methodDoc) bool) {
+		for _, m := range c.methods {
+			d := newMethodDoc(m)
+			if !yield(&d) {
+				return
+			}
+		}
+	}
 }
 
 func newMethodDoc(m ccmap.Method) methodDoc {
@@ -115,7 +146,7 @@ func newMethodDoc(m ccmap.Method) methodDoc {
 	return d
 }
 
-func (d methodDoc) method() (ccmap.Method, error) {
+func (d *methodDoc) method() (ccmap.Method, error) {
 	m := ccmap.Method{
 		Name:      string(d.Name),
 		Signature: string(d.Signature),

@@ -16,21 +16,21 @@ type inlinedCall struct {
 	callee int // index in canonical.methods
 }
 
-// inlined returns those that stand in the documents, by caller, offset and callee.
-// Names may know others, which are of other maps.
-func (c *canonical) inlined() []inlinedCall {
+// inlined returns the inlined calls in the document, by caller, offset and callee. Names
+// may know calls of other maps.
+func (c *canonical) inlined() iter.Seq[*inlinedDoc] {
 	met := make(map[inlinedCall]bool)
-	var calls []inlinedCall
+	var docs []inlinedDoc
 	for call := range c.calls() {
 		if !met[call] && c.isInlined(call.frame, call.callee) {
-			calls = append(calls, call)
+			docs = append(docs, inlinedDoc{int64(call.method), int64(int32(call.offset)), int64(call.callee)})
 		}
 		met[call] = true
 	}
-	slices.SortFunc(calls, func(a, b inlinedCall) int {
-		return cmp.Or(cmp.Compare(a.method, b.method), cmp.Compare(a.offset, b.offset), cmp.Compare(a.callee, b.callee))
+	slices.SortFunc(docs, func(a, b inlinedDoc) int {
+		return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(uint32(a.Offset), uint32(b.Offset)), cmp.Compare(a.Callee, b.Callee))
 	})
-	return calls
+	return each(docs)
 }
 
 // isInlined reports whether a call was inlined.
@@ -50,7 +50,7 @@ func (c *canonical) calls() iter.Seq[inlinedCall] {
 				return
 			}
 		}
-		if !c.bases {
+		if !c.hasEvicted {
 			return
 		}
 		for e := range c.snapshot.PrunedEdges() {
@@ -61,28 +61,21 @@ func (c *canonical) calls() iter.Seq[inlinedCall] {
 	}
 }
 
-func (call inlinedCall) numbers(to []number) []number {
-	to = append(to, number{"caller", int64(call.method)})
-	if call.offset != ccmap.NoOffset {
-		to = append(to, number{"offset", int64(int32(call.offset))})
-	}
-	return append(to, number{"callee", int64(call.callee)})
-}
-
-// inlinedDoc is an inlined call as XML and JSON hold it. Fields are -1 where they are
-// left out.
+// inlinedDoc is an inlined call as XML and JSON hold it.
 type inlinedDoc struct {
-	Caller int64 `json:"caller" xml:"caller,attr"` // index
-	Offset int64 `json:"offset" xml:"offset,attr"` // signed; -1 is ccmap.NoOffset
-	Callee int64 `json:"callee" xml:"callee,attr"` // index
+	Caller int64 // index
+	Offset int64 // signed; -1 is ccmap.NoOffset
+	Callee int64 // index
 }
 
-func newInlinedDoc() inlinedDoc {
-	return inlinedDoc{Caller: noMethod, Offset: -1, Callee: noMethod}
+var inlinedColumns = columns[inlinedDoc]{
+	{name: "caller", at: func(d *inlinedDoc) *int64 { return &d.Caller }, absent: noMethod},
+	{name: "offset", at: func(d *inlinedDoc) *int64 { return &d.Offset }, absent: -1},
+	{name: "callee", at: func(d *inlinedDoc) *int64 { return &d.Callee }, absent: noMethod},
 }
 
 // addInlined adds the next inlined call of a document. None stands twice.
-func (b *builder) addInlined(d inlinedDoc) error {
+func (b *builder) addInlined(d *inlinedDoc) error {
 	caller, callee, err := b.inlinedCall(d)
 	if err != nil {
 		return fmt.Errorf("inlined call %d: %w", b.inlined, err)
@@ -92,7 +85,7 @@ func (b *builder) addInlined(d inlinedDoc) error {
 	return b.afford()
 }
 
-func (b *builder) inlinedCall(d inlinedDoc) (caller ccmap.Frame, callee ccmap.MethodID, err error) {
+func (b *builder) inlinedCall(d *inlinedDoc) (caller ccmap.Frame, callee ccmap.MethodID, err error) {
 	if caller.Method, err = b.method(d.Caller); err != nil {
 		return caller, callee, err
 	}

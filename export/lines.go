@@ -10,19 +10,26 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// frameLine is the line of a position that is not a line itself.
-type frameLine struct {
-	frame
-	line int32
+// lineDoc is the line of a position that is not a line itself, as XML and JSON hold it.
+type lineDoc struct {
+	Method int64 // index
+	Offset int64 // signed
+	Line   int64
 }
 
-// lines returns those of all positions that stand in the documents, by method and
-// offset. Names may know others, which are of other maps, or were pruned.
-func (c *canonical) lines() []frameLine {
+var lineColumns = columns[lineDoc]{
+	{name: "method", at: func(d *lineDoc) *int64 { return &d.Method }, absent: noMethod},
+	{name: "offset", at: func(d *lineDoc) *int64 { return &d.Offset }, absent: -1},
+	{name: "line", at: func(d *lineDoc) *int64 { return &d.Line }},
+}
+
+// lines returns the lines of the positions in the document, by method and offset. Names
+// may know lines of other maps' positions, or of pruned ones.
+func (c *canonical) lines() iter.Seq[*lineDoc] {
 	if !slices.ContainsFunc(c.methods, hasLines) {
-		return nil
+		return each[lineDoc](nil)
 	}
-	var lines []frameLine
+	var lines []lineDoc
 	met := make(map[frame]bool)
 	for f := range c.positions() {
 		if !hasLines(c.methods[f.method]) || met[f] {
@@ -30,13 +37,13 @@ func (c *canonical) lines() []frameLine {
 		}
 		met[f] = true
 		if line := c.line(f); line != 0 {
-			lines = append(lines, frameLine{f, line})
+			lines = append(lines, lineDoc{int64(f.method), int64(int32(f.offset)), int64(line)})
 		}
 	}
-	slices.SortFunc(lines, func(a, b frameLine) int {
-		return cmp.Or(cmp.Compare(a.method, b.method), cmp.Compare(a.offset, b.offset))
+	slices.SortFunc(lines, func(a, b lineDoc) int {
+		return cmp.Or(cmp.Compare(a.Method, b.Method), cmp.Compare(uint32(a.Offset), uint32(b.Offset)))
 	})
-	return lines
+	return each(lines)
 }
 
 // hasLines reports whether lines of the method's positions are to be written down.
@@ -63,7 +70,7 @@ func (c *canonical) positions() iter.Seq[frame] {
 				}
 			}
 		}
-		if !c.bases {
+		if !c.hasEvicted {
 			return
 		}
 		for e := range c.snapshot.PrunedEdges() {
@@ -93,23 +100,8 @@ func pointFrames(p *ccmap.Point) iter.Seq[ccmap.Frame] {
 	}
 }
 
-func (l frameLine) numbers(to []number) []number {
-	return append(to,
-		number{"method", int64(l.method)}, number{"offset", int64(int32(l.offset))}, number{"line", int64(l.line)})
-}
-
-// lineDoc is the line of a position as XML and JSON hold it. Method and Offset are
-// -1 where they are left out.
-type lineDoc struct {
-	Method int64 `json:"method" xml:"method,attr"` // index
-	Offset int64 `json:"offset" xml:"offset,attr"` // signed
-	Line   int64 `json:"line" xml:"line,attr"`
-}
-
-func newLineDoc() lineDoc { return lineDoc{Method: noMethod, Offset: -1} }
-
 // addLine adds the next line of a document. No position has two.
-func (b *builder) addLine(d lineDoc) error {
+func (b *builder) addLine(d *lineDoc) error {
 	f, err := b.lineFrame(d)
 	if err != nil {
 		return fmt.Errorf("line %d: %w", b.lines, err)
@@ -119,7 +111,7 @@ func (b *builder) addLine(d lineDoc) error {
 	return b.afford()
 }
 
-func (b *builder) lineFrame(d lineDoc) (f ccmap.Frame, err error) {
+func (b *builder) lineFrame(d *lineDoc) (f ccmap.Frame, err error) {
 	if f.Method, err = b.method(d.Method); err != nil {
 		return f, err
 	}

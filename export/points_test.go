@@ -191,13 +191,13 @@ func TestReadRefusesBrokenPoints(t *testing.T) {
 		`{` + call + `,"context":[{}]}`:                                                     `caller 0: no method`,
 		`{` + call + `,"context":[{"method":0,"offset":4294967295}]}`:                       `caller 0: offset`,
 		`{` + call + `,"context":[{"method":0},{"method":0},{"method":0},{"method":0}]}`:    `4 callers`,
-		`{` + call + `,"values":[{"count":1}]}`:                                             `value 0 is missing`,
+		`{` + call + `,"values":[{"count":1}]}`:                                             `value is missing`,
 		`{` + call + `,"count":1,"values":[{"value":5,"count":1}]}`:                         `value 0: method 5 of 2`,
 		`{` + call + `,"count":2,"values":[{"value":1,"count":1},{"value":1,"count":1}]}`:   `value "n" stands twice`,
 		`{` + call + `,"values":[{"value":1}]}`:                                             `value "n" counts 0`,
 		`{"origin":"imported","kind":"branch","method":0,"values":[{"value":2,"count":1}]}`: `a branch to 2`,
 		`{` + call + `,"context":[]},{` + call + `,"context":[]}`:                           `point 1: it stands twice`,
-		`{` + call + `,"context":3}`:                                                        `cannot unmarshal number`,
+		`{` + call + `,"context":3}`:                                                        `want [, found 3`,
 	} {
 		_, _, err := Read(strings.NewReader(`{"ccmap_version":1,"methods":[{"name":"m"},{"name":"n"}],"points":[`+in+`]}`), ReadOptions{})
 		if err == nil || !strings.Contains(err.Error(), says) {
@@ -242,8 +242,8 @@ func TestPointsInXML(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for in, says := range map[string]string{
-		`<point origin="burst" kind="call" method="x"/>`:                                    `attribute method of <point>: strconv.ParseInt`,
-		`<point origin="burst" kind="call" method="0"><value/></point>`:                     `point 0: value 0 is missing`,
+		`<point origin="burst" kind="call" method="x"/>`:                                    `<point>: method is "x", want a whole number`,
+		`<point origin="burst" kind="call" method="0"><value/></point>`:                     `<point>: value is missing`,
 		`<point origin="burst" kind="call" method="0"><context><caller/></context></point>`: `point 0: caller 0: no method`,
 	} {
 		_, _, err := Read(strings.NewReader(`<ccmap version="1"><methods><method name="m"/></methods><points>`+in+`</points></ccmap>`), ReadOptions{})

@@ -105,18 +105,18 @@ var takenKinds = func() []string {
 
 // valueChoice says which value of a sample is which counter.
 type valueChoice struct {
-	self, recent   counterColumns
+	self, recent   counterIndices
 	hits, siteHits int   // of points; no counters
 	scale          int64 // by which weights are multiplied
 	unit           ccmap.Unit
 }
 
-// counterColumns are the indices of the values that are counters, noValue where there is none.
-type counterColumns [ccmap.NumCounters]int
+// counterIndices are the indices of the values that are counters, noValue where there is none.
+type counterIndices [ccmap.NumCounters]int
 
 const noValue = -1
 
-var noColumns = func() (c counterColumns) {
+var noIndices = func() (c counterIndices) {
 	for k := range c {
 		c[k] = noValue
 	}
@@ -124,7 +124,7 @@ var noColumns = func() (c counterColumns) {
 }()
 
 // counters returns the counters of a sample.
-func (c *counterColumns) counters(values []int64) (counters ccmap.Counters) {
+func (c *counterIndices) counters(values []int64) (counters ccmap.Counters) {
 	for k, at := range c {
 		if at != noValue {
 			*ccmap.Counter(k).Of(&counters) = values[at]
@@ -155,7 +155,7 @@ type valueTypes struct {
 // contentions and delay, and a heap profile inuse_objects and inuse_space.
 func (t valueTypes) choose(asked string) (valueChoice, error) {
 	v := valueChoice{
-		self: t.counterColumns(), recent: noColumns,
+		self: t.counterIndices(), recent: noIndices,
 		hits: slices.Index(t.list, hitsType), siteHits: slices.Index(t.list, siteHitsType),
 		scale: 1,
 	}
@@ -173,7 +173,7 @@ func (t valueTypes) choose(asked string) (valueChoice, error) {
 		}
 	case at == int(ccmap.CounterTime):
 		weight.kind = kindOf(weight.kind)
-		v.recent = t.recentColumns()
+		v.recent = t.recentIndices()
 	}
 	if v.unit, err = newUnit(strings.Clone(weight.kind), strings.Clone(firstNonEmpty(weight.unit, countUnit))); err != nil {
 		return v, fmt.Errorf("sample type: %w", err)
@@ -191,37 +191,37 @@ func (t valueTypes) has(k ccmap.Counter) bool {
 	return int(k) < len(t.list) && t.list[k] == typeOf(k, ccmap.CPUTime)
 }
 
-// counterColumns finds the counters that do not depend on the weight.
-func (t valueTypes) counterColumns() counterColumns {
-	columns := noColumns
-	for k := range columns {
+// counterIndices finds the counters that do not depend on the weight.
+func (t valueTypes) counterIndices() counterIndices {
+	indices := noIndices
+	for k := range indices {
 		switch k := ccmap.Counter(k); {
 		case k == ccmap.CounterTime:
 		case t.inOrder() && t.has(k):
-			columns[k] = int(k)
+			indices[k] = int(k)
 		case !k.Sampled():
-			columns[k] = slices.Index(t.list, typeOf(k, ccmap.CPUTime))
+			indices[k] = slices.Index(t.list, typeOf(k, ccmap.CPUTime))
 		}
 	}
-	return columns
+	return indices
 }
 
-// recentColumns finds the counters of the window, which lie side by side after the others.
-func (t valueTypes) recentColumns() counterColumns {
+// recentIndices finds the counters of the window, which lie side by side after the others.
+func (t valueTypes) recentIndices() counterIndices {
 	const others = int(ccmap.CounterActivations) + 1 // at least
-	columns := noColumns
+	indices := noIndices
 	at := slices.Index(t.list[others:], recentType(ccmap.CounterSamples, ccmap.CPUTime))
 	if at == noValue {
-		return columns
+		return indices
 	}
 	at += others
-	for k := range columns {
+	for k := range indices {
 		if ccmap.Counter(k).Sampled() && at < len(t.list) {
-			columns[k] = at
+			indices[k] = at
 			at++
 		}
 	}
-	return columns
+	return indices
 }
 
 // countBefore returns the index of the last type of counts that is not after another.

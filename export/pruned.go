@@ -4,93 +4,77 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// prunedEdgeDoc is a ccmap.PrunedEdge as XML and JSON hold it. Caller, offset and
-// callee are -1 where they are left out.
+// prunedEdgeDoc is a ccmap.PrunedEdge as XML and JSON hold it.
 type prunedEdgeDoc struct {
-	Caller        int64 `json:"caller" xml:"caller,attr"` // index in the methods
-	Offset        int64 `json:"offset" xml:"offset,attr"` // signed; -1 is ccmap.NoOffset
-	Callee        int64 `json:"callee" xml:"callee,attr"` // index in the methods
-	Samples       int64 `json:"samples" xml:"samples,attr"`
-	Time          int64 `json:"time_ns" xml:"time_ns,attr"`
-	Activations   int64 `json:"activations" xml:"activations,attr"`
-	RecentSamples int64 `json:"recent_samples" xml:"recent_samples,attr"`
-	RecentTime    int64 `json:"recent_time_ns" xml:"recent_time_ns,attr"`
+	Caller        int64 // index in the methods
+	Offset        int64 // signed; -1 is ccmap.NoOffset
+	Callee        int64 // index in the methods
+	Total, Recent ccmap.Counters
 }
 
-// newPrunedEdgeDoc returns one of which everything is left out.
-func newPrunedEdgeDoc() prunedEdgeDoc {
-	return prunedEdgeDoc{Caller: noMethod, Offset: -1, Callee: noMethod}
-}
+var prunedEdgeColumns = slices.Concat(columns[prunedEdgeDoc]{
+	{name: "caller", at: func(d *prunedEdgeDoc) *int64 { return &d.Caller }, absent: noMethod},
+	{name: "offset", at: func(d *prunedEdgeDoc) *int64 { return &d.Offset }, absent: -1},
+	{name: "callee", at: func(d *prunedEdgeDoc) *int64 { return &d.Callee }, absent: noMethod},
+},
+	counterColumns("", false, func(d *prunedEdgeDoc) *ccmap.Counters { return &d.Total }),
+	counterColumns(recentPrefix, true, func(d *prunedEdgeDoc) *ccmap.Counters { return &d.Recent }),
+)
 
 // prunedMethodDoc is a ccmap.PrunedMethod as XML and JSON hold it.
 type prunedMethodDoc struct {
-	Method                  int64 `json:"method" xml:"method,attr"` // index in the methods
-	Samples                 int64 `json:"samples" xml:"samples,attr"`
-	Time                    int64 `json:"time_ns" xml:"time_ns,attr"`
-	CumulativeSamples       int64 `json:"cumulative_samples" xml:"cumulative_samples,attr"`
-	CumulativeTime          int64 `json:"cumulative_time_ns" xml:"cumulative_time_ns,attr"`
-	RecentSamples           int64 `json:"recent_samples" xml:"recent_samples,attr"`
-	RecentTime              int64 `json:"recent_time_ns" xml:"recent_time_ns,attr"`
-	RecentCumulativeSamples int64 `json:"recent_cumulative_samples" xml:"recent_cumulative_samples,attr"`
-	RecentCumulativeTime    int64 `json:"recent_cumulative_time_ns" xml:"recent_cumulative_time_ns,attr"`
+	Method                       int64 // index in the methods
+	Self, Cumulative             ccmap.Counters
+	RecentSelf, RecentCumulative ccmap.Counters
 }
+
+// cumulativePrefix begins the names of cumulative counters.
+const cumulativePrefix = "cumulative_"
+
+var prunedMethodColumns = slices.Concat(columns[prunedMethodDoc]{
+	{name: "method", at: func(d *prunedMethodDoc) *int64 { return &d.Method }, absent: noMethod},
+},
+	counterColumns("", true, func(d *prunedMethodDoc) *ccmap.Counters { return &d.Self }),
+	counterColumns(cumulativePrefix, true, func(d *prunedMethodDoc) *ccmap.Counters { return &d.Cumulative }),
+	counterColumns(recentPrefix, true, func(d *prunedMethodDoc) *ccmap.Counters { return &d.RecentSelf }),
+	counterColumns(recentPrefix+cumulativePrefix, true, func(d *prunedMethodDoc) *ccmap.Counters { return &d.RecentCumulative }),
+)
 
 // prunedEdges returns the edges in the order of their content: by caller, offset
 // and callee, where no method comes first.
-func (c *canonical) prunedEdges() []ccmap.PrunedEdge {
-	edges := slices.Collect(c.snapshot.PrunedEdges())
-	slices.SortFunc(edges, func(a, b ccmap.PrunedEdge) int {
-		return cmp.Or(
-			cmp.Compare(c.indexOf(a.Caller), c.indexOf(b.Caller)),
-			cmp.Compare(a.Offset, b.Offset),
-			cmp.Compare(c.indexOf(a.Callee), c.indexOf(b.Callee)))
+func (c *canonical) prunedEdges() iter.Seq[*prunedEdgeDoc] {
+	var docs []prunedEdgeDoc
+	for e := range c.snapshot.PrunedEdges() {
+		docs = append(docs, prunedEdgeDoc{c.indexOf(e.Caller), int64(int32(e.Offset)), c.indexOf(e.Callee), e.Total, e.Recent})
+	}
+	slices.SortFunc(docs, func(a, b prunedEdgeDoc) int {
+		return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(uint32(a.Offset), uint32(b.Offset)), cmp.Compare(a.Callee, b.Callee))
 	})
-	return edges
+	return each(docs)
 }
 
-func (c *canonical) prunedMethods() []ccmap.PrunedMethod {
-	methods := slices.Collect(c.snapshot.PrunedMethods())
-	slices.SortFunc(methods, func(a, b ccmap.PrunedMethod) int {
-		return cmp.Compare(c.indexOf(a.Method), c.indexOf(b.Method))
-	})
-	return methods
+func (c *canonical) prunedMethods() iter.Seq[*prunedMethodDoc] {
+	var docs []prunedMethodDoc
+	for p := range c.snapshot.PrunedMethods() {
+		docs = append(docs, prunedMethodDoc{c.indexOf(p.Method), p.Self, p.Cumulative, p.RecentSelf, p.RecentCumulative})
+	}
+	slices.SortFunc(docs, func(a, b prunedMethodDoc) int { return cmp.Compare(a.Method, b.Method) })
+	return each(docs)
 }
 
 // indexOf returns the index of a method, noMethod of none.
-func (c *canonical) indexOf(id ccmap.MethodID) int {
+func (c *canonical) indexOf(id ccmap.MethodID) int64 {
 	if id == ccmap.NoMethod {
 		return noMethod
 	}
-	return int(c.rank[id])
-}
-
-// prunedEdgeNumbers returns what is not left out of an edge.
-func (c *canonical) prunedEdgeNumbers(to []number, e ccmap.PrunedEdge) []number {
-	if e.Caller != ccmap.NoMethod {
-		to = append(to, number{"caller", int64(c.indexOf(e.Caller))})
-	}
-	if e.Offset != ccmap.NoOffset {
-		to = append(to, number{"offset", int64(int32(e.Offset))})
-	}
-	if e.Callee != ccmap.NoMethod {
-		to = append(to, number{"callee", int64(c.indexOf(e.Callee))})
-	}
-	return appendCounts(to, e.Total, e.Recent)
-}
-
-func (c *canonical) prunedMethodNumbers(to []number, p ccmap.PrunedMethod) []number {
-	to = append(to, number{"method", int64(c.indexOf(p.Method))})
-	return appendPresent(to,
-		number{"samples", p.Self.Samples}, number{"time_ns", p.Self.Time},
-		number{"cumulative_samples", p.Cumulative.Samples}, number{"cumulative_time_ns", p.Cumulative.Time},
-		number{"recent_samples", p.RecentSelf.Samples}, number{"recent_time_ns", p.RecentSelf.Time},
-		number{"recent_cumulative_samples", p.RecentCumulative.Samples}, number{"recent_cumulative_time_ns", p.RecentCumulative.Time})
+	return int64(c.rank[id])
 }
 
 // prunedEdgeKey is what an edge is.
@@ -100,7 +84,7 @@ type prunedEdgeKey struct {
 }
 
 // addPrunedEdge adds the next pruned edge of a document. None stands twice.
-func (b *builder) addPrunedEdge(d prunedEdgeDoc) error {
+func (b *builder) addPrunedEdge(d *prunedEdgeDoc) error {
 	e, err := b.prunedEdge(d)
 	if err != nil {
 		return fmt.Errorf("pruned edge %d: %w", len(b.prunedEdges), err)
@@ -113,7 +97,7 @@ func (b *builder) addPrunedEdge(d prunedEdgeDoc) error {
 	return b.afford()
 }
 
-func (b *builder) prunedEdge(d prunedEdgeDoc) (e ccmap.PrunedEdge, err error) {
+func (b *builder) prunedEdge(d *prunedEdgeDoc) (e ccmap.PrunedEdge, err error) {
 	if e.Caller, err = b.method(d.Caller); err != nil {
 		return e, err
 	}
@@ -123,8 +107,7 @@ func (b *builder) prunedEdge(d prunedEdgeDoc) (e ccmap.PrunedEdge, err error) {
 	if e.Offset, err = offset32(d.Offset); err != nil {
 		return e, err
 	}
-	e.Total = ccmap.Counters{Samples: d.Samples, Time: d.Time, Activations: d.Activations}
-	e.Recent = ccmap.Counters{Samples: d.RecentSamples, Time: d.RecentTime}
+	e.Total, e.Recent = d.Total, d.Recent
 	switch {
 	case e.Caller == ccmap.NoMethod && e.Callee == ccmap.NoMethod:
 		return e, errors.New("neither a caller nor a callee")
@@ -132,18 +115,18 @@ func (b *builder) prunedEdge(d prunedEdgeDoc) (e ccmap.PrunedEdge, err error) {
 		return e, errors.New("it stands twice")
 	case len(b.prunedEdges) == b.limits.MaxNodes:
 		return e, fmt.Errorf("%w: more than %d", ErrTooLarge, b.limits.MaxNodes)
-	case min(d.Samples, d.Time) < 0:
+	case d.Total.IsNegative():
 		return e, errNegative
 	}
 	// Samples and time are those of [pruned] nodes, which count for the total.
-	if err := addCounts(&b.total, ccmap.Counters{Activations: d.Activations}); err != nil {
+	if err := addCounts(&b.total, ccmap.Counters{Activations: d.Total.Activations}); err != nil {
 		return e, err
 	}
 	return e, b.checkRecent(e.Recent)
 }
 
 // addPrunedMethod adds the next pruned method of a document. None stands twice.
-func (b *builder) addPrunedMethod(d prunedMethodDoc) error {
+func (b *builder) addPrunedMethod(d *prunedMethodDoc) error {
 	p, err := b.prunedMethod(d)
 	if err != nil {
 		return fmt.Errorf("pruned method %d: %w", len(b.prunedMethods), err)
@@ -156,20 +139,17 @@ func (b *builder) addPrunedMethod(d prunedMethodDoc) error {
 	return b.afford()
 }
 
-func (b *builder) prunedMethod(d prunedMethodDoc) (p ccmap.PrunedMethod, err error) {
+func (b *builder) prunedMethod(d *prunedMethodDoc) (p ccmap.PrunedMethod, err error) {
 	if p.Method, err = b.method(d.Method); err != nil {
 		return p, err
 	}
-	p.Self = ccmap.Counters{Samples: d.Samples, Time: d.Time}
-	p.Cumulative = ccmap.Counters{Samples: d.CumulativeSamples, Time: d.CumulativeTime}
-	p.RecentSelf = ccmap.Counters{Samples: d.RecentSamples, Time: d.RecentTime}
-	p.RecentCumulative = ccmap.Counters{Samples: d.RecentCumulativeSamples, Time: d.RecentCumulativeTime}
+	p.Self, p.Cumulative, p.RecentSelf, p.RecentCumulative = d.Self, d.Cumulative, d.RecentSelf, d.RecentCumulative
 	switch {
 	case p.Method == ccmap.NoMethod:
 		return p, errors.New("no method")
 	case b.prunedMethods[p.Method]:
 		return p, errors.New("it stands twice")
-	case min(d.Samples, d.Time, d.CumulativeSamples, d.CumulativeTime) < 0:
+	case d.Self.IsNegative() || d.Cumulative.IsNegative():
 		return p, errNegative
 	}
 	return p, errors.Join(b.checkRecent(p.RecentSelf), b.checkRecent(p.RecentCumulative))
@@ -191,7 +171,7 @@ func (b *builder) checkRecent(c ccmap.Counters) error {
 	switch {
 	case c.IsZero():
 		return nil
-	case min(c.Samples, c.Time) < 0:
+	case c.IsNegative():
 		return errNegative
 	case b.m.Meta().Window == 0:
 		return errors.New("recent counts without a window")

@@ -1,0 +1,400 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// writeJSON writes the document of ccmap.schema.json, one method and one node a
+// line. The methods come before the nodes, so that a reader needs one pass.
+func writeJSON(w *bufio.Writer, c *canonical) error {
+	meta, err := newMetaDoc(c.snapshot)
+	if err != nil {
+		return err
+	}
+	w.WriteString("{\"ccmap_version\":" + strconv.Itoa(Version) +
+		",\n\"activations_exact\":" + strconv.FormatBool(c.snapshot.ActivationsExact()) +
+		",\n\"meta\":")
+	if err := writeValue(w, meta); err != nil {
+		return err
+	}
+	for _, s := range sections {
+		if err := s.writeJSON(w, c); err != nil {
+			return err
+		}
+	}
+	w.WriteString("}\n")
+	return nil
+}
+
+// writeJSON writes the list as a member, one record a line.
+func (l list[D]) writeJSON(w *bufio.Writer, c *canonical) error {
+	open, records := l.when.isOpen(c), 0
+	if open {
+		w.WriteString(",\n\"" + l.list + "\":[")
+	}
+	for d := range l.docs(c) {
+		if !open {
+			open = true
+			w.WriteString(",\n\"" + l.list + "\":[")
+		}
+		putComma(w, records)
+		w.WriteByte('\n')
+		if err := l.putJSON(w, d); err != nil {
+			return err
+		}
+		records++
+	}
+	if open {
+		w.WriteString("\n]")
+	}
+	return nil
+}
+
+func (fields[D]) putJSON(w *bufio.Writer, d *D) error { return writeValue(w, d) }
+
+func writeValue(w *bufio.Writer, v any) error {
+	b, err := marshal(v)
+	w.Write(b)
+	return err
+}
+
+// marshal returns v on one line, without the \u003c that json.Marshal makes of
+// a <.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// putComma separates an element from the elements before it, if there are any.
+func putComma(w *bufio.Writer, before int) {
+	if before > 0 {
+		w.WriteByte(',')
+	}
+}
+
+// putJSON writes an object of numbers: the encoder of the standard library takes many
+// times as long.
+func (c columns[D]) putJSON(w *bufio.Writer, d *D) error {
+	w.WriteByte('{')
+	c.putMembers(w, d, 0)
+	return w.WriteByte('}')
+}
+
+// putMembers writes the numbers of a record that has members already.
+func (c columns[D]) putMembers(w *bufio.Writer, d *D, members int) {
+	for i := range c {
+		n := *c[i].at(d)
+		if c[i].isLeftOut(n) {
+			continue
+		}
+		putComma(w, members)
+		members++
+		w.WriteByte('"')
+		w.WriteString(c[i].name)
+		w.WriteString(`":`)
+		w.Write(strconv.AppendInt(w.AvailableBuffer(), n, 10))
+	}
+}
+
+func (pointCodec) putJSON(w *bufio.Writer, d *pointDoc) error {
+	w.WriteString(`{"origin":"` + d.Origin + `","kind":"` + d.Kind + `"`)
+	pointColumns.putMembers(w, d, 2)
+	if d.Context != nil {
+		w.WriteString(`,"context":`)
+		frameColumns.putParts(w, d.Context)
+	}
+	if len(d.Values) > 0 {
+		w.WriteString(`,"values":`)
+		valueColumns.putParts(w, d.Values)
+	}
+	return w.WriteByte('}')
+}
+
+// putParts writes a list in another record.
+func (c columns[D]) putParts(w *bufio.Writer, parts []D) {
+	w.WriteByte('[')
+	for i := range parts {
+		putComma(w, i)
+		c.putJSON(w, &parts[i])
+	}
+	w.WriteByte(']')
+}
+
+// readJSON reads the document of ccmap.schema.json. Members that it does not
+// know are skipped. Errors say the byte.
+func readJSON(r *bufio.Reader, b *builder) error {
+	elements := newElementReader(r, b)
+	j := &jsonReader{Decoder: json.NewDecoder(elements), elements: elements, b: b}
+	err := j.document()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("the file is cut short: %w", io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		return fmt.Errorf("byte %d: %w", j.InputOffset(), err)
+	}
+	return nil
+}
+
+type jsonReader struct {
+	*json.Decoder
+	elements *elementReader
+	b        *builder
+	version  int             // 0: not seen yet
+	value    json.RawMessage // scratch
+}
+
+func (j *jsonReader) document() error {
+	if err := j.object(j.section); err != nil {
+		return err
+	}
+	if j.version == 0 {
+		return fmt.Errorf("%w: it is JSON without ccmap_version, no dump of a map", ErrFormat)
+	}
+	if _, err := j.Token(); err != io.EOF {
+		return errors.New("something follows the document")
+	}
+	return nil
+}
+
+// section reads the value of a member of the document. A version that is too new
+// is refused before anything else can confuse us, since it is written first.
+func (j *jsonReader) section(name string) error {
+	switch name {
+	case "ccmap_version":
+		if err := j.Decode(&j.version); err != nil {
+			return err
+		}
+		return checkVersion(j.version)
+	case "activations_exact":
+		var exact bool
+		err := j.Decode(&exact)
+		j.b.m.SetExact(exact)
+		return err
+	case "meta":
+		return j.meta()
+	}
+	if s := findSection(name); s != nil {
+		return s.readJSON(j)
+	}
+	return j.Decode(&j.value)
+}
+
+func (j *jsonReader) meta() error {
+	var d metaDoc
+	if err := j.Decode(&d); err != nil {
+		return err
+	}
+	return j.b.describe(d)
+}
+
+// readJSON reads the records of the list.
+func (l list[D]) readJSON(j *jsonReader) error {
+	d := new(D)
+	return j.array(func() error {
+		*d = *new(D)
+		if err := l.takeJSON(j, d); err != nil {
+			return err
+		}
+		j.elements.reset()
+		return l.add(j.b, d)
+	})
+}
+
+func (fields[D]) takeJSON(j *jsonReader, d *D) error { return j.Decode(d) }
+
+func (c columns[D]) takeJSON(j *jsonReader, d *D) error {
+	if err := j.Decode(&j.value); err != nil {
+		return err
+	}
+	return c.takeMembers(j.value, d)
+}
+
+// takeMembers sets the numbers of an object. It is decoded by hand: encoding/json takes
+// twice as long by reflection, and there is a node for every context.
+func (c columns[D]) takeMembers(object json.RawMessage, d *D) error {
+	r := c.reader(d)
+	err := eachMember(object, func(name, value []byte) error { return takeNumber(&r, name, value) })
+	return cmp.Or(err, r.finish())
+}
+
+// takeNumber sets a number, unless it is null.
+func takeNumber[D any](r *numberReader[D], name, value []byte) error {
+	if string(value) == "null" {
+		return nil
+	}
+	return r.take(string(name), string(value))
+}
+
+func (pointCodec) takeJSON(j *jsonReader, d *pointDoc) error {
+	if err := j.Decode(&j.value); err != nil {
+		return err
+	}
+	r := pointColumns.reader(d)
+	return eachMember(j.value, func(name, value []byte) error {
+		switch string(name) {
+		case "origin":
+			return json.Unmarshal(value, &d.Origin)
+		case "kind":
+			return json.Unmarshal(value, &d.Kind)
+		case "context":
+			return frameColumns.takeParts(value, &d.Context)
+		case "values":
+			return valueColumns.takeParts(value, &d.Values)
+		}
+		return takeNumber(&r, name, value)
+	})
+}
+
+// takeParts sets a list in another record. A list that is null is nil.
+func (c columns[D]) takeParts(list json.RawMessage, to *[]D) error {
+	if *to = nil; string(list) != "null" {
+		*to = []D{}
+	}
+	return eachElement(list, func(value []byte) error {
+		*to = append(*to, *new(D))
+		return c.takeMembers(value, &(*to)[len(*to)-1])
+	})
+}
+
+// object calls f with the name of each member, for it to read the value.
+func (j *jsonReader) object(f func(name string) error) error {
+	if err := j.delim('{'); err != nil {
+		return err
+	}
+	for j.More() {
+		name, err := j.Token()
+		if err != nil {
+			return err
+		}
+		if err := f(name.(string)); err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+	}
+	return j.delim('}')
+}
+
+// array calls f for each element, for it to read it.
+func (j *jsonReader) array(f func() error) error {
+	if err := j.delim('['); err != nil {
+		return err
+	}
+	for j.More() {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return j.delim(']')
+}
+
+func (j *jsonReader) delim(want json.Delim) error {
+	t, err := j.Token()
+	if err == nil && t != want {
+		err = fmt.Errorf("want %v, found %v", want, t)
+	}
+	return err
+}
+
+// eachMember calls f with the name and value of each member of an object. The object is
+// valid JSON, or null, which has none.
+func eachMember(object []byte, f func(name, value []byte) error) error {
+	rest, err := inside(object, '{')
+	for err == nil && len(rest) > 0 {
+		var name, value []byte
+		name, rest = cutValue(rest)
+		value, rest = cutValue(rest)
+		if name, err = unquote(name); err == nil {
+			err = f(name, value)
+		}
+	}
+	return err
+}
+
+// eachElement calls f with each element of an array, as eachMember does.
+func eachElement(array []byte, f func(value []byte) error) error {
+	rest, err := inside(array, '[')
+	for err == nil && len(rest) > 0 {
+		var value []byte
+		value, rest = cutValue(rest)
+		err = f(value)
+	}
+	return err
+}
+
+// inside returns the inside of an object or array, by its first character.
+func inside(value []byte, first byte) ([]byte, error) {
+	switch value = trimSeparators(value); {
+	case value[0] == first:
+		return trimSeparators(value[1:bytes.LastIndexByte(value, first+2)]), nil // { } and [ ] are two apart
+	case value[0] == 'n':
+		return nil, nil
+	}
+	return nil, fmt.Errorf("want %c, found %c", first, value[0])
+}
+
+// cutValue cuts valid JSON after its first value, and drops the separators after it.
+func cutValue(b []byte) (value, rest []byte) {
+	end := valueEnd(b)
+	return b[:end], trimSeparators(b[end:])
+}
+
+// valueEnd returns where the first value of valid JSON ends.
+func valueEnd(b []byte) int {
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			if i += stringEnd(b[i:]) - 1; depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(b)
+}
+
+// stringEnd returns the length of the string that b begins with.
+func stringEnd(b []byte) int {
+	i := 1
+	for ; b[i] != '"'; i++ {
+		if b[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// unquote returns the text of a string.
+func unquote(quoted []byte) ([]byte, error) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1], nil
+	}
+	var s string
+	err := json.Unmarshal(quoted, &s)
+	return []byte(s), err
+}
+
+func trimSeparators(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == ',' || b[0] == ':' || b[0] == '\n' || b[0] == '\t' || b[0] == '\r') {
+		b = b[1:]
+	}
+	return b
+}

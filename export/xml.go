@@ -1,0 +1,341 @@
+package export
+
+import (
+	"bufio"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// writeXML writes the document of ccmap.xsd: one element a line. The nodes are a
+// flat list, since nesting them would break parsers that bound the depth
+// (libxml2: 256 unless told otherwise).
+func writeXML(w *bufio.Writer, c *canonical) error {
+	meta, err := newMetaDoc(c.snapshot)
+	if err != nil {
+		return err
+	}
+	w.WriteString(xml.Header)
+	w.WriteString(`<ccmap version="` + strconv.Itoa(Version) +
+		`" activations_exact="` + strconv.FormatBool(c.snapshot.ActivationsExact()) + "\">\n")
+	if err := writeXMLFields(w, "meta", meta); err != nil {
+		return err
+	}
+	w.WriteByte('\n')
+	for _, s := range sections {
+		if err := s.writeXML(w, c); err != nil {
+			return err
+		}
+	}
+	w.WriteString("</ccmap>\n")
+	return nil
+}
+
+// writeXML writes the list in an element of its own, one record a line.
+func (l list[D]) writeXML(w *bufio.Writer, c *canonical) error {
+	open := l.when.isOpen(c)
+	if open {
+		w.WriteString("<" + l.list + ">\n")
+	}
+	for d := range l.docs(c) {
+		if !open {
+			open = true
+			w.WriteString("<" + l.list + ">\n")
+		}
+		if err := l.putXML(w, l.record, d); err != nil {
+			return err
+		}
+		w.WriteByte('\n')
+	}
+	if open {
+		w.WriteString("</" + l.list + ">\n")
+	}
+	return nil
+}
+
+func (fields[D]) putXML(w *bufio.Writer, name string, d *D) error { return writeXMLFields(w, name, d) }
+
+// writeXMLFields writes an element as the tags of a struct say.
+func writeXMLFields(w *bufio.Writer, name string, v any) error {
+	encoder := xml.NewEncoder(w)
+	encoder.Indent("", "  ")
+	return encoder.EncodeElement(v, xml.StartElement{Name: xml.Name{Local: name}})
+}
+
+// putXML writes an element of attributes alone: the encoder of the standard library takes
+// many times as long.
+func (c columns[D]) putXML(w *bufio.Writer, name string, d *D) error {
+	w.WriteByte('<')
+	w.WriteString(name)
+	c.putAttributes(w, d)
+	_, err := w.WriteString("/>")
+	return err
+}
+
+func (c columns[D]) putAttributes(w *bufio.Writer, d *D) {
+	for i := range c {
+		n := *c[i].at(d)
+		if c[i].isLeftOut(n) {
+			continue
+		}
+		w.WriteByte(' ')
+		w.WriteString(c[i].name)
+		w.WriteString(`="`)
+		w.Write(strconv.AppendInt(w.AvailableBuffer(), n, 10))
+		w.WriteByte('"')
+	}
+}
+
+func (pointCodec) putXML(w *bufio.Writer, name string, d *pointDoc) error {
+	w.WriteString("<" + name + ` origin="` + d.Origin + `" kind="` + d.Kind + `"`)
+	pointColumns.putAttributes(w, d)
+	w.WriteByte('>')
+	if d.Context != nil {
+		w.WriteString("<context>")
+		for i := range d.Context {
+			frameColumns.putXML(w, "caller", &d.Context[i])
+		}
+		w.WriteString("</context>")
+	}
+	for i := range d.Values {
+		valueColumns.putXML(w, "value", &d.Values[i])
+	}
+	_, err := w.WriteString("</" + name + ">")
+	return err
+}
+
+// readXML reads the document of ccmap.xsd. Elements and attributes that it does
+// not know are skipped. Errors say the line.
+func readXML(r *bufio.Reader, b *builder) error {
+	elements := newElementReader(r, b)
+	tokens := &shallowTokens{Decoder: xml.NewDecoder(elements)}
+	x := xmlReader{xml.NewTokenDecoder(tokens), elements, b}
+	if err := x.document(); err != nil {
+		line, _ := tokens.InputPos()
+		return fmt.Errorf("line %d: %w", line, err)
+	}
+	return nil
+}
+
+type xmlReader struct {
+	*xml.Decoder // of shallowTokens
+	elements     *elementReader
+	b            *builder
+}
+
+// maxNesting bounds the elements in each other. The schema has five.
+const maxNesting = 64
+
+// shallowTokens are the tokens of a document whose elements do not nest deeply. The
+// decoder that takes them keeps a stack of the elements, which else would have no bound.
+type shallowTokens struct {
+	*xml.Decoder
+	depth int
+}
+
+func (s *shallowTokens) Token() (xml.Token, error) {
+	t, err := s.RawToken()
+	switch t.(type) {
+	case xml.StartElement:
+		if s.depth++; s.depth > maxNesting {
+			return nil, fmt.Errorf("%w: more than %d elements in each other", ErrTooDeep, maxNesting)
+		}
+	case xml.EndElement:
+		s.depth--
+	}
+	return t, err
+}
+
+func (x xmlReader) document() error {
+	root, err := x.root()
+	if err != nil {
+		return err
+	}
+	if err := x.ccmap(root); err != nil {
+		return err
+	}
+	if err := x.children(x.section); err != nil {
+		return err
+	}
+	return x.end()
+}
+
+// root returns the first element.
+func (x xmlReader) root() (xml.StartElement, error) {
+	for {
+		t, err := x.token()
+		if err != nil {
+			return xml.StartElement{}, err
+		}
+		if start, ok := t.(xml.StartElement); ok {
+			return start, nil
+		}
+	}
+}
+
+// token is the next one of a document that has not ended.
+func (x xmlReader) token() (xml.Token, error) {
+	t, err := x.Token()
+	var syntax *xml.SyntaxError
+	switch {
+	case err == io.EOF, errors.As(err, &syntax) && syntax.Msg == "unexpected EOF":
+		return nil, fmt.Errorf("the file is cut short: %w", io.ErrUnexpectedEOF)
+	case syntax != nil:
+		return nil, errors.New(syntax.Msg)
+	}
+	return t, err
+}
+
+// ccmap reads the attributes of the root element.
+func (x xmlReader) ccmap(root xml.StartElement) error {
+	if root.Name.Local != "ccmap" {
+		return fmt.Errorf("%w: it is XML of <%s>, not of <ccmap>", ErrFormat, root.Name.Local)
+	}
+	version := 0
+	for _, a := range root.Attr {
+		var err error
+		switch a.Name.Local {
+		case "version":
+			version, err = strconv.Atoi(a.Value)
+		case "activations_exact":
+			var exact bool
+			exact, err = strconv.ParseBool(a.Value)
+			x.b.m.SetExact(exact)
+		}
+		if err != nil {
+			return fmt.Errorf("attribute %s of <ccmap>: %w", a.Name.Local, err)
+		}
+	}
+	return checkVersion(version)
+}
+
+// children calls f for each child element, up to the end of the element that
+// was started. f reads the child to its end.
+func (x xmlReader) children(f func(xml.StartElement) error) error {
+	for {
+		t, err := x.token()
+		if err != nil {
+			return err
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			if err := f(t); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			return nil
+		}
+	}
+}
+
+// section reads a list, or the description.
+func (x xmlReader) section(start xml.StartElement) error {
+	if start.Name.Local == "meta" {
+		return x.meta(start)
+	}
+	if s := findSection(start.Name.Local); s != nil {
+		return s.readXML(x)
+	}
+	return x.Skip()
+}
+
+func (x xmlReader) meta(start xml.StartElement) error {
+	var d metaDoc
+	if err := x.DecodeElement(&d, &start); err != nil {
+		return fmt.Errorf("<meta>: %w", err)
+	}
+	if err := x.b.describe(d); err != nil {
+		return fmt.Errorf("<meta>: %w", err)
+	}
+	return nil
+}
+
+// readXML reads the records of the list.
+func (l list[D]) readXML(x xmlReader) error {
+	d := new(D)
+	return x.children(func(start xml.StartElement) error {
+		if start.Name.Local != l.record {
+			return x.Skip()
+		}
+		*d = *new(D)
+		if err := l.takeXML(x, start, d); err != nil {
+			return fmt.Errorf("<%s>: %w", l.record, err)
+		}
+		x.elements.reset()
+		return l.add(x.b, d)
+	})
+}
+
+func (fields[D]) takeXML(x xmlReader, start xml.StartElement, d *D) error {
+	return x.DecodeElement(d, &start)
+}
+
+func (c columns[D]) takeXML(x xmlReader, start xml.StartElement, d *D) error {
+	r := c.reader(d)
+	for _, a := range start.Attr {
+		if err := r.take(a.Name.Local, a.Value); err != nil {
+			return err
+		}
+	}
+	if err := r.finish(); err != nil {
+		return err
+	}
+	return x.Skip()
+}
+
+func (pointCodec) takeXML(x xmlReader, start xml.StartElement, d *pointDoc) error {
+	r := pointColumns.reader(d)
+	for _, a := range start.Attr {
+		switch a.Name.Local {
+		case "origin":
+			d.Origin = a.Value
+		case "kind":
+			d.Kind = a.Value
+		default:
+			if err := r.take(a.Name.Local, a.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return x.children(func(start xml.StartElement) error { return x.pointPart(start, d) })
+}
+
+// pointPart reads an element of a point.
+func (x xmlReader) pointPart(start xml.StartElement, d *pointDoc) error {
+	switch start.Name.Local {
+	case "context":
+		d.Context = []frameDoc{}
+		return x.children(func(start xml.StartElement) error {
+			if start.Name.Local != "caller" {
+				return x.Skip()
+			}
+			return takeXMLPart(x, start, frameColumns, &d.Context)
+		})
+	case "value":
+		return takeXMLPart(x, start, valueColumns, &d.Values)
+	}
+	return x.Skip()
+}
+
+// takeXMLPart appends a record to a list in another record.
+func takeXMLPart[D any](x xmlReader, start xml.StartElement, c columns[D], to *[]D) error {
+	*to = append(*to, *new(D))
+	return c.takeXML(x, start, &(*to)[len(*to)-1])
+}
+
+// end makes sure that nothing follows the root element.
+func (x xmlReader) end() error {
+	for {
+		switch t, err := x.Token(); t.(type) {
+		case nil:
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		case xml.StartElement:
+			return errors.New("a second root element")
+		}
+	}
+}
