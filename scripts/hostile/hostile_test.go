@@ -63,13 +63,27 @@ func TestChild(t *testing.T) {
 func TestChildLeavesNone(t *testing.T) {
 	t.Parallel()
 	h := testHostile(t)
-	o, err := h.child(t.Context(), limits{time: 200 * time.Millisecond}, "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!; wait")
-	if err != nil || !o.timedOut || o.signal != syscall.SIGKILL {
-		t.Fatalf("%+v, %v", o, err)
+	var o outcome
+	for limit := 200 * time.Millisecond; o.stdout == ""; limit *= 2 { // until it has a descendant
+		var err error
+		o, err = h.child(t.Context(), limits{time: limit}, "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!; wait")
+		if err != nil || !o.timedOut || o.signal != syscall.SIGKILL {
+			t.Fatalf("%+v, %v", o, err)
+		}
 	}
 	for ctx := t.Context(); ctx.Err() == nil; time.Sleep(time.Millisecond) { // init reaps it
 		if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(o.stdout) + "/stat"); err != nil || bytes.Contains(stat, []byte(") Z ")) {
 			return
+		}
+	}
+}
+
+// A session that ended before it could be interrupted has no time of its end.
+func TestEndCell(t *testing.T) {
+	t.Parallel()
+	for slowest, want := range map[time.Duration]string{neverInterrupted: "–", 0: "0.0 s", 1500 * time.Millisecond: "1.5 s"} {
+		if got := endCell(slowest); got != want {
+			t.Errorf("%v becomes %q, want %q", slowest, got, want)
 		}
 	}
 }

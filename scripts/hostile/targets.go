@@ -102,7 +102,7 @@ func (h *hostile) target(ctx context.Context, maker, kind string) error {
 	if h.quick {
 		moments = moments[1:2]
 	}
-	slowest := time.Duration(0)
+	slowest := neverInterrupted
 	for _, moment := range moments {
 		took, err := h.interrupt(ctx, cmd.Process.Pid, profile, moment)
 		if err != nil {
@@ -110,7 +110,7 @@ func (h *hostile) target(ctx context.Context, maker, kind string) error {
 		}
 		slowest = max(slowest, took)
 	}
-	r.cells = append(r.cells, report.Seconds(slowest.Seconds()))
+	r.cells = append(r.cells, endCell(slowest))
 	if slowest > slack*interruptTime {
 		r.miss("it ended %v after SIGINT", slowest)
 	}
@@ -118,8 +118,20 @@ func (h *hostile) target(ctx context.Context, maker, kind string) error {
 	return nil
 }
 
+// neverInterrupted stands for the end of sessions that had all ended before they could be
+// interrupted.
+const neverInterrupted time.Duration = -1
+
+// endCell prints how long the slowest session went on after SIGINT.
+func endCell(slowest time.Duration) string {
+	if slowest == neverInterrupted {
+		return "–"
+	}
+	return report.Seconds(slowest.Seconds())
+}
+
 // interrupt attaches, sends one SIGINT after some time, and returns how long ccmapd went
-// on from then.
+// on from then, or neverInterrupted.
 func (h *hostile) interrupt(ctx context.Context, pid int, profile string, after time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*targetTime)
 	defer cancel()
@@ -129,7 +141,7 @@ func (h *hostile) interrupt(ctx context.Context, pid int, profile string, after 
 	}
 	select {
 	case <-s.ended: // the target's symbols cannot be loaded, or it has replaced itself
-		return 0, nil
+		return neverInterrupted, nil
 	case <-time.After(after):
 	}
 	began := time.Now()
