@@ -159,7 +159,7 @@ func compiledShapes(t *testing.T, profile string) string {
 	t.Helper()
 	dir := t.TempDir()
 	imports := filepath.Join(dir, "importcfg")
-	list := goTool(t, "list", "-export", "-deps", "-f", "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}", "time")
+	list := goTool(t, "list", "-export", "-deps", "-f", "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}", "syscall")
 	if err := os.WriteFile(imports, []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
 	"github.com/ccmapd/ccmapd/sampler/perf"
 )
 
@@ -133,6 +134,8 @@ func explainAttach(err error) error {
 		return withHint(err, "Only programs built by Go's own compiler can be sampled. If this one runs another, attach to that.")
 	case errors.Is(err, sampler.ErrPermission):
 		return withHint(err, "'ccmapd version' says what is permitted here, 'ccmapd attach --help' what is required.")
+	case errors.Is(err, gosym.ErrTooMuch):
+		return withHint(err, "Its symbols are larger than those of any known program, or are made to exhaust ccmapd. Its own net/http/pprof can profile it.")
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 func TestAttachTakesTheFirstPermitted(t *testing.T) {
@@ -57,6 +58,15 @@ func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 		if !errors.Is(err, hopeless) || !errors.As(err, &hint) {
 			t.Errorf("error %v, want %v with a hint", err, hopeless)
 		}
+	}
+}
+
+// TestTooManySymbols: who meets the bounds of a load is told what to do.
+func TestTooManySymbols(t *testing.T) {
+	t.Parallel()
+	r := runEngines(t, []engine{refusingEngine("full", fmt.Errorf("load symbols: %w", gosym.ErrTooMuch))}, "attach", "42")
+	if r.code != exitFailed || !strings.Contains(r.stderr, "net/http/pprof can profile it") {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
 	}
 }
 

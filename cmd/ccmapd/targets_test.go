@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,11 +15,11 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/hostile"
 )
 
-// What a session with a hostile target may take, in tests that share the machine: ten
+// What a session with a hostile target may take, in tests that share the machine: thirty
 // times the time that it takes alone, which is what a hang exceeds; and addresses, of
 // which a Go program reserves 1.5 GB that it does not use.
 const (
-	hostileTime    = 60 * time.Second
+	hostileTime    = 3 * time.Minute
 	hostileAddress = 2 << 30 // RLIMIT_AS, bytes
 )
 
@@ -42,6 +43,39 @@ func TestHostileTargets(t *testing.T) {
 			sampleHostile(t, target.Process.Pid, false)
 			sampleHostile(t, target.Process.Pid, true)
 		})
+	}
+}
+
+// TestLargeProgram attaches to a program with larger tables than are held, and names its
+// functions.
+func TestLargeProgram(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	if testing.Short() {
+		t.Skip("writes 130 MB")
+	}
+	all := hostile.All()
+	path := filepath.Join(t.TempDir(), "target")
+	if err := all[slices.IndexFunc(all, func(k hostile.Target) bool { return k.Name == hostile.Large })].Make().Write(path); err != nil {
+		t.Fatal(err)
+	}
+	target, file := exec.Command(path), filepath.Join(t.TempDir(), "a.json")
+	start(t, target)
+	a := attachTo(t, strconv.Itoa(target.Process.Pid), "-i", "1ms", "--tune=false", "-o", file)
+	used, err := cpuOf(target.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForCPU(t, target.Process.Pid, used+300*time.Millisecond)
+	s := a.interrupt(t, file)
+	named := int64(0)
+	for m := range s.Methods() {
+		if strings.HasPrefix(m.Method().Name, "main.f") {
+			named += m.Self().Samples
+		}
+	}
+	if total := s.Total().Samples; total < 50 || named < total*8/10 {
+		t.Errorf("%d of %d samples are in functions with names", named, total)
 	}
 }
 

@@ -154,7 +154,7 @@ func TestLookUpsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	const steps = 1 << 20
-	m.pctab = append([]byte{0}, bytes.Repeat([]byte{2, 1}, steps)...)
+	m.pctab.bytes = append([]byte{0}, bytes.Repeat([]byte{2, 1}, steps)...)
 	m.text, m.maxpc = madeText, madeText+1<<30
 	binary.LittleEndian.PutUint32(m.ftab[8:], 1<<30)
 	binary.LittleEndian.PutUint32(m.ftab[16:], 1<<30)

@@ -105,7 +105,7 @@ func (t *Table) loadChain(l *load, addr uint64) error {
 // loadModule loads one module.
 func (t *Table) loadModule(l *load, d moduledata) error {
 	before := l.hold
-	m, err := loadModule(l, d)
+	m, err := loadModule(l, d, t.image(d.header.addr))
 	if err == nil {
 		err = l.work(recordCost * m.nfunc) // to learn from
 	}
@@ -118,6 +118,9 @@ func (t *Table) loadModule(l *load, d moduledata) error {
 		m.image = t.images[0]
 	}
 	t.ids.learn(m)
+	if m.paged != nil {
+		m.paged.read = t.readPage
+	}
 	t.modules = append(t.modules, m)
 	slices.SortStableFunc(t.modules, func(a, b *module) int {
 		return cmp.Compare(t.rank(a.image), t.rank(b.image))

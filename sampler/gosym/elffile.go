@@ -29,6 +29,8 @@ type segment struct {
 	fileSize, size uint64 // bytes
 }
 
+func (s *segment) isLoaded() bool { return s.typ == elf.PT_LOAD }
+
 // section is a section header. Only sections that something asks for are kept.
 type section struct {
 	name      string

@@ -57,10 +57,10 @@ func FuzzTables(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(m.funcs, m.pctab, m.cutab, m.inline, m.names, m.files)
+	f.Add(m.funcs.bytes, m.pctab.bytes, m.cutab, m.inline, m.names, m.files)
 	f.Fuzz(func(t *testing.T, funcs, pctab, cutab, inline []byte, names, files string) {
 		fuzzed := *m
-		fuzzed.funcs, fuzzed.pctab, fuzzed.cutab, fuzzed.inline = funcs, pctab, cutab, inline
+		fuzzed.funcs.bytes, fuzzed.pctab.bytes, fuzzed.cutab, fuzzed.inline = funcs, pctab, cutab, inline
 		fuzzed.names, fuzzed.files = names, files
 		fuzzed.ids = new(funcIDs)
 		fuzzed.ids.learn(&fuzzed)

@@ -17,9 +17,9 @@ const maxTables = 1 << 30
 // recordCost is the cost of decoding a function record, in steps.
 const recordCost = 8
 
-// loadModule copies the tables of a moduledata, checks them against each other and
-// the memory map, and finds the inline trees.
-func loadModule(l *load, d moduledata) (*module, error) {
+// loadModule copies the tables of a moduledata, which belongs to an image or to none, checks
+// them against each other and the memory map, and finds the inline trees.
+func loadModule(l *load, d moduledata, im *image) (*module, error) {
 	if d.textSections > 1 {
 		return nil, fmt.Errorf("text in %d sections: %w", d.textSections, ErrUnsupported)
 	}
@@ -27,7 +27,7 @@ func loadModule(l *load, d moduledata) (*module, error) {
 		data: d.addr, text: d.text, minpc: d.minpc, maxpc: d.maxpc,
 		quantum: uint32(d.header.quantum), nfunc: int(d.header.nfunc),
 	}
-	if err := m.copyTables(l, d); err != nil {
+	if err := m.copyTables(l, d, im); err != nil {
 		return nil, err
 	}
 	if err := m.verify(l.budget); err != nil {
@@ -38,8 +38,9 @@ func loadModule(l *load, d moduledata) (*module, error) {
 
 // copyTables copies all tables, which lie together, from the header on. Strings are
 // cut from the names and files: so these have memory of their own, which outlives
-// the rest.
-func (m *module) copyTables(l *load, d moduledata) error {
+// the rest. Where all tables together would take half of what may be held, the two largest
+// stay in the image's file.
+func (m *module) copyTables(l *load, d moduledata, im *image) error {
 	d.ftab.len *= ftabEntry
 	d.cutab.len *= 4
 	begin, end := d.header.addr, d.header.addr
@@ -52,17 +53,31 @@ func (m *module) copyTables(l *load, d moduledata) error {
 	if end-begin > l.covered(begin, end-begin, readable) {
 		return cmp.Or(l.spent, fmt.Errorf("tables [%#x, %#x) are not mapped: %w", begin, end, errCorrupt))
 	}
+	if end-begin > uint64(l.hold/2) {
+		m.paged = pagesOf(l, im)
+	}
 	var errs [6]error
 	m.names, errs[0] = l.text(d.names.addr, d.names.len)
 	m.files, errs[1] = l.text(d.files.addr, d.files.len)
 	m.cutab, errs[2] = l.bytes(d.cutab.addr, d.cutab.len)
-	m.pctab, errs[3] = l.bytes(d.pctab.addr, d.pctab.len)
-	m.funcs, errs[4] = l.bytes(d.funcs.addr, d.funcs.len)
+	m.pctab, errs[3] = l.table(d.pctab, m.paged, im)
+	m.funcs, errs[4] = l.table(d.funcs, m.paged, im)
 	m.ftab, errs[5] = l.bytes(d.ftab.addr, d.ftab.len)
 	if err := cmp.Or(errs[:]...); err != nil {
 		return fmt.Errorf("read program counter table: %w", err)
 	}
 	return nil
+}
+
+// table copies a table, or leaves it in a file if there is one.
+func (l *load) table(s slice, file *pages, im *image) (bytesTable, error) {
+	if file != nil {
+		if t, ok := file.inFile(im, s); ok {
+			return t, nil
+		}
+	}
+	b, err := l.bytes(s.addr, s.len)
+	return bytesTable{bytes: b}, err
 }
 
 // verify checks the function table as runtime.moduledataverify1 does, and whether

@@ -100,7 +100,7 @@ func loadMade(m bytesMemory) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	module, err := loadModule(l, d)
+	module, err := loadModule(l, d, nil)
 	if err != nil {
 		return nil, err
 	}

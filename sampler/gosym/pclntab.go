@@ -7,8 +7,8 @@ import (
 )
 
 // module is the program counter table of one Go module: of the executable, of
-// a plugin or of a Go library. It is immutable, and independent of the target
-// once loaded.
+// a plugin or of a Go library. It is immutable once loaded, and independent of the target
+// but for tables that are in the file.
 //
 //	ftab   (nfunc+1) × {entry offset, record offset}, sorted     runtime.functab
 //	funcs  function records, found through ftab                  runtime._func
@@ -24,8 +24,9 @@ type module struct {
 
 	nfunc        int
 	ftab         []byte
-	funcs        []byte
-	pctab        []byte
+	paged        *pages // of tables that are too large to hold; nil: none is
+	funcs        bytesTable
+	pctab        bytesTable
 	cutab        []byte
 	names, files string
 	inline       []byte
@@ -85,10 +86,10 @@ func (m *module) find(pc uint64) (record, bool) {
 // record decodes the i-th function.
 func (m *module) record(i int) (record, bool) {
 	off := binary.LittleEndian.Uint32(m.ftab[i*ftabEntry+4:])
-	if uint64(off)+recordSize > uint64(len(m.funcs)) {
+	b := m.funcs.from(uint64(off))
+	if len(b) < recordSize {
 		return record{}, false
 	}
-	b := m.funcs[off : off+recordSize]
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	r := record{
 		entry: m.entryAt(i), end: m.entryAt(i + 1),
@@ -99,7 +100,7 @@ func (m *module) record(i int) (record, bool) {
 		pcdatas: off + recordSize,
 	}
 	tail := uint64(off) + recordSize + 4*(uint64(r.npcdata)+uint64(r.nfuncdata))
-	if tail > uint64(len(m.funcs)) {
+	if tail > m.funcs.len() {
 		return record{}, false
 	}
 	r.funcdatas = r.pcdatas + 4*r.npcdata
@@ -111,7 +112,7 @@ func (m *module) pcdata(b *budget, r record, table uint32, pc uint64) int32 {
 	if table >= r.npcdata {
 		return -1
 	}
-	return m.value(b, r, binary.LittleEndian.Uint32(m.funcs[r.pcdatas+4*table:]), pc)
+	return m.value(b, r, m.word(r.pcdatas+4*table), pc)
 }
 
 // funcdata returns the offset of the function's data from moduledata.gofunc.
@@ -119,20 +120,35 @@ func (m *module) funcdata(r record, table uint32) (off uint32, ok bool) {
 	if table >= r.nfuncdata {
 		return 0, false
 	}
-	off = binary.LittleEndian.Uint32(m.funcs[r.funcdatas+4*table:])
-	return off, off != ^uint32(0)
+	off = m.word(r.funcdatas + 4*table)
+	return off, off != none
+}
+
+// none stands for an offset of nothing.
+const none = ^uint32(0)
+
+// word returns a number of the function records, none where it cannot be read.
+func (m *module) word(at uint32) uint32 {
+	if b := m.funcs.from(uint64(at)); len(b) >= 4 {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return none
 }
 
 // value returns the value at pc of the table at off in pctab, -1 where there is
 // none (runtime.pcvalue) and where the budget has no steps left to get there.
 func (m *module) value(b *budget, r record, off uint32, pc uint64) int32 {
-	if off == 0 || uint64(off) >= uint64(len(m.pctab)) {
+	if off == 0 {
 		return -1
 	}
-	p, at, val := m.pctab[off:], r.entry, int32(-1)
+	pos, at, val := uint64(off), r.entry, int32(-1)
+	p := m.pctab.from(pos)
 	step, most := 0, b.steps
 	defer func() { b.work(step) }()
 	for ; step <= most; step++ {
+		if len(p) < 2*maxVarint && pos+uint64(len(p)) < m.pctab.len() {
+			p = m.pctab.from(pos)
+		}
 		dv, n := varint(p)
 		if n == 0 || dv == 0 && step > 0 {
 			return -1
@@ -141,7 +157,7 @@ func (m *module) value(b *budget, r record, off uint32, pc uint64) int32 {
 		if dpc == 0 { // the linker writes none; also the end of the table's bytes
 			return -1
 		}
-		p = p[n+k:]
+		p, pos = p[n+k:], pos+uint64(n+k)
 		val += int32(-(dv & 1) ^ dv>>1)
 		at += uint64(dpc * m.quantum)
 		if pc < at {
@@ -151,10 +167,13 @@ func (m *module) value(b *budget, r record, off uint32, pc uint64) int32 {
 	return -1
 }
 
+// maxVarint is the size of the longest integer, bytes.
+const maxVarint = 5
+
 // varint decodes a variable-length integer and returns its size, 0 where p
 // ends within it.
 func varint(p []byte) (v uint32, n int) {
-	for shift := uint(0); n < len(p) && n < 5; shift += 7 {
+	for shift := uint(0); n < len(p) && n < maxVarint; shift += 7 {
 		b := p[n]
 		n++
 		v |= uint32(b&0x7f) << shift

@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 )
 
@@ -24,6 +25,9 @@ const (
 	giga    = 1 << 30
 )
 
+// Large is a sound program whose tables are larger than what a reader holds.
+const Large = "half a million sound functions with tables of 126 MB"
+
 // All returns all kinds.
 func All() []Target {
 	kinds := []struct {
@@ -37,6 +41,7 @@ func All() []Target {
 		{"inlined calls in a circle, a table of a million steps", circle},
 		{"functions with names of 16 MB", longNames},
 		{"half a million names of 4 KB, all sampled", manyNames},
+		{Large, large},
 		{"a stack of 8,000 addresses, each after 200,000 steps", deepStack},
 		{"a program counter table that is all of its tables", selfTable},
 		{"65,000 sections of notes", notes},
@@ -170,6 +175,22 @@ func manyNames(p *program) {
 		}
 		return uint32(11 + i)
 	})
+}
+
+// large has a table of its own for each function.
+func large(p *program) {
+	const n, size, value = 500_000, 160, "\x02\x01\x00" // 0 for a byte
+	p.pctab = make([]byte, 1+n*size)
+	p.names = []byte{0}
+	p.many(n, func(i int) uint32 {
+		copy(p.pctab[1+i*size:], value)
+		at := len(p.names)
+		p.names = fmt.Appendf(p.names, "main.f%d\x00", i)
+		return uint32(at)
+	})
+	for i := range p.funcs {
+		p.funcs[i].pcsp = uint32(1 + i*size)
+	}
 }
 
 // deepStack has SP point to return addresses, all in one function that keeps nothing
