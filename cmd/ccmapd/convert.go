@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/coverage"
+	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
 const convertLong = `Convert rewrites a profile in another format. The format of IN is told by its
@@ -77,8 +80,34 @@ func newConvertCmd(env *environment) *cobra.Command {
 type convertFlags struct {
 	to       choice
 	view     recency
-	coverage coverage
+	coverage coverageFlags
 	pgo      bool
+}
+
+// coverageFlags say which coverage counters are added to the profile.
+type coverageFlags struct {
+	dirs   []string // each was GOCOVERDIR of a program
+	source string   // directory of the module; "": where the profile says
+}
+
+// checkFormat refuses formats that have no place for coverage.
+func (c coverageFlags) checkFormat(o output) error {
+	format := o.writes()
+	if format != export.XML && format != export.JSON {
+		return usagef("--coverage is kept by xml and json alone: %s has no place for counts of blocks", format)
+	}
+	return nil
+}
+
+// explainCoverage adds advice to an error in reading coverage files.
+func explainCoverage(err error) error {
+	switch {
+	case errors.Is(err, gocover.ErrNoData):
+		return withHint(err, "Build with 'go build -cover', and run with GOCOVERDIR set to a directory that exists.")
+	case errors.Is(err, coverage.ErrNoCounters):
+		return withHint(err, "A program writes them when it exits; one that is killed writes none.")
+	}
+	return err
 }
 
 func (f convertFlags) check(o output) error {
@@ -123,20 +152,20 @@ func convert(env *environment, f convertFlags, in, path string) error {
 
 // convertCovered adds coverage to a profile.
 func convertCovered(env *environment, f convertFlags, in string, out output) error {
-	programs, ignored, err := f.coverage.programs()
+	programs, ignored, err := coverage.Read(f.coverage.dirs)
 	if err != nil {
-		return err
+		return explainCoverage(err)
 	}
 	m, err := readMap(env, in, f.view.options())
 	if err != nil {
 		return err
 	}
-	imported := importCoverage(m, programs, f.coverage.source)
+	imported := coverage.Import(m, programs, f.coverage.source)
 	if err := out.write(m.Snapshot()); err != nil {
 		return err
 	}
-	if err := reportIgnored(env.stderr, ignored); err != nil {
+	if err := coverage.ReportIgnored(env.stderr, ignored); err != nil {
 		return err
 	}
-	return imported.report(env.stderr)
+	return imported.Report(env.stderr)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
@@ -54,8 +55,7 @@ func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 	t.Parallel()
 	for _, hopeless := range []error{sampler.ErrNoProcess, sampler.ErrNotGo} {
 		_, err := attach(context.Background(), []engine{refusingEngine("one", hopeless), fakeEngine(false)}, autoEngine, attachment{})
-		var hint hintError
-		if !errors.Is(err, hopeless) || !errors.As(err, &hint) {
+		if _, hinted := advice.Of(err); !hinted || !errors.Is(err, hopeless) {
 			t.Errorf("error %v, want %v with a hint", err, hopeless)
 		}
 	}

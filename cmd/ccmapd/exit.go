@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -61,21 +62,8 @@ func (e exitError) Error() string {
 
 func (e exitError) Unwrap() error { return e.err }
 
-// hintError adds what the user can do about an error.
-type hintError struct {
-	error
-	hint string
-}
-
-func (e hintError) Unwrap() error { return e.error }
-
 // withHint adds a line that says what to do about err. It keeps nil.
-func withHint(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return hintError{err, fmt.Sprintf(format, args...)}
-}
+func withHint(err error, format string, args ...any) error { return advice.Add(err, format, args...) }
 
 // exitCode maps an error to the exit code that stands for it.
 func exitCode(err error) int {
@@ -103,10 +91,10 @@ func reportError(w io.Writer, cmd *cobra.Command, err error) {
 		return
 	}
 	fmt.Fprintf(w, "ccmapd: %s\n", terminal.PrintableError(err))
-	var hint hintError
+	hint, hinted := advice.Of(err)
 	switch {
-	case errors.As(err, &hint):
-		fmt.Fprintf(w, "  %s\n", terminal.IndentLines(terminal.PrintableLines(hint.hint)))
+	case hinted:
+		fmt.Fprintf(w, "  %s\n", terminal.IndentLines(terminal.PrintableLines(hint)))
 	case errors.As(err, new(usageError)):
 		fmt.Fprintf(w, "  Try '%s --help'.\n", cmd.CommandPath())
 	}

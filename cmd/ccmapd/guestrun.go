@@ -4,40 +4,42 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
 // guestRun is a guest that runs beside its session.
 //
 //	signaled   done when a signal asks the guest to end
-//	abandoned  done when it has been waited for long enough after that
+//	abandoned  done if the guest goes on for some time after that
 //	end        written by the guest's goroutine before it closes done
 //
 // A guest that waits in a system call cannot be ended: it is abandoned, and ends with
 // ccmapd.
 type guestRun struct {
-	*guest
+	*wasi.Guest
 	signaled, abandoned context.Context
 	done                chan struct{}
-	end                 guestEnd
+	end                 wasi.End
 }
 
-// A guest may take this long to its next safe point, of which one that computes has
-// thousands in a millisecond. Turns are counted, and not the time alone, which also
-// passes while this process gets no processor.
+// A guest may take this long to its next safe point. A guest that computes has thousands of
+// them in a millisecond. Turns are counted, because time passes also while this process
+// gets no processor.
 const (
 	graceTurns = 25
 	graceTurn  = 10 * time.Millisecond
 )
 
 // startGuest runs a guest that is sampled, until it ends or signaled is done.
-func startGuest(signaled context.Context, g *guest) *guestRun {
+func startGuest(signaled context.Context, g *wasi.Guest) *guestRun {
 	quiet := context.WithoutCancel(signaled)
 	abandoned, abandon := context.WithCancelCause(quiet)
-	r := &guestRun{guest: g, signaled: signaled, abandoned: abandoned, done: make(chan struct{})}
+	r := &guestRun{Guest: g, signaled: signaled, abandoned: abandoned, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
-		r.end = g.run(quiet)
-		g.profiler.Finish(r.reason())
+		r.end = g.Run(quiet)
+		g.Finish(r.reason())
 	}()
 	go r.obey(abandon)
 	return r
@@ -51,7 +53,7 @@ func (r *guestRun) obey(abandon context.CancelCauseFunc) {
 	case <-r.signaled.Done():
 	}
 	signal := signalOf(r.signaled)
-	r.profiler.Exit(uint32(signal.exitCode()))
+	r.Exit(uint32(signal.exitCode()))
 	for range graceTurns {
 		select {
 		case <-r.done:
@@ -67,14 +69,28 @@ func (r *guestRun) reason() string {
 	if r.signaled.Err() != nil {
 		return "module was ended by " + signalOf(r.signaled).Error()
 	}
-	return r.end.reason()
+	return r.end.Reason()
 }
 
-// wait returns how the guest has ended, as the exit code of ccmapd.
+// exitOfGuest returns the end of a guest as the exit code of ccmapd, with the text of a
+// trap.
+func exitOfGuest(e wasi.End) error {
+	switch {
+	case e.Trapped:
+		return exitError{exitTrapped, e.Err}
+	case e.NotStarted:
+		return exitError{exitCannotRun, e.Err}
+	case e.Err != nil || e.Code != 0:
+		return exitError{e.Code, e.Err}
+	}
+	return nil
+}
+
+// wait returns the end of the guest as the exit code of ccmapd.
 func (r *guestRun) wait() error {
 	select {
 	case <-r.done:
-		return errors.Join(r.end.exit(), r.close(context.Background()))
+		return errors.Join(exitOfGuest(r.end), r.Close(context.Background()))
 	case <-r.abandoned.Done():
 		return exitError{code: signalOf(r.abandoned).exitCode()}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
 // runningModule is a module that ccmapd runs in another process. Its standard input
@@ -95,7 +96,7 @@ func (r *runningModule) snapshot(t *testing.T) *ccmap.Snapshot {
 // TestSignalEndsComputingModule: one that never calls the system, too.
 func TestSignalEndsComputingModule(t *testing.T) {
 	t.Parallel()
-	path := writeFile(t, "endless.wasm", endless)
+	path := writeFile(t, "endless.wasm", guests.Endless)
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +128,7 @@ func TestSignalEndsWaitingModule(t *testing.T) {
 // TestModuleGoesOnAfterItsSession, which is written meanwhile; a signal still ends it.
 func TestModuleGoesOnAfterItsSession(t *testing.T) {
 	t.Parallel()
-	path := writeFile(t, "endless.wasm", endless)
+	path := writeFile(t, "endless.wasm", guests.Endless)
 	for _, flag := range []string{"--tune", "--exact"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()

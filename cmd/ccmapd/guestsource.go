@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"runtime/debug"
-	"strings"
-
-	"github.com/tetratelabs/wazero"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
@@ -16,27 +12,26 @@ import (
 // guestSource samples a guest from inside.
 type guestSource struct {
 	*wasm.Profiler
-	guest *guest
+	guest *wasi.Guest
 }
 
-// sampled returns what opens the source of a session with the guest, and compiles
-// that for it.
-func (g *guest) sampled(ctx context.Context, f *moduleFlags) opener {
+// sampled returns a function that opens the source of a session with a guest. It compiles
+// the guest for that.
+func (f *moduleFlags) sampled(ctx context.Context, g *wasi.Guest) opener {
 	return func(s sampling) (chosen, error) {
-		p := wasm.New(g.runtime, f.options(s))
-		if err := g.compile(ctx, p); err != nil {
-			return chosen{}, errors.Join(err, p.Close(ctx))
+		p, err := g.Profile(ctx, f.options(s))
+		if err != nil {
+			return chosen{}, err
 		}
-		g.profiler = p
-		if !g.isProgram() {
-			s.log.Warn("module is no program: nothing but its start function runs", "missing", entry)
+		if !g.IsProgram() {
+			s.log.Warn("module is no program: nothing but its start function runs", "missing", wasi.Entry)
 		}
 		name, why := f.engine()
 		return chosen{source: guestSource{p, g}, name: name, why: why, embedded: true}, nil
 	}
 }
 
-// options returns what the flags mean to a profiler.
+// options returns the options of the profiler that the flags ask for.
 func (f *moduleFlags) options(s sampling) wasm.Options {
 	return wasm.Options{
 		Options: managed.Options{
@@ -48,8 +43,7 @@ func (f *moduleFlags) options(s sampling) wasm.Options {
 	}
 }
 
-// engine returns the name that profiles have of how they were taken, and what there
-// is to say of it.
+// engine returns the name that profiles have of the engine, and a description.
 func (f *moduleFlags) engine() (name, why string) {
 	if f.exact {
 		return wasm.ExactEngine, "every call is recorded, and weighs the instructions that it executed itself"
@@ -57,38 +51,8 @@ func (f *moduleFlags) engine() (name, why string) {
 	return wasm.SamplingEngine, "samples are taken from inside, at safe points"
 }
 
-// Target says what is sampled.
-func (s guestSource) Target() ccmap.Target {
-	return s.guest.module.target(s.guest.args, wazeroVersion())
-}
+// Target describes the guest.
+func (s guestSource) Target() ccmap.Target { return s.guest.Target() }
 
 // Close frees the profiler of a guest that does not run.
 func (s guestSource) Close() error { return s.Profiler.Close(context.Background()) }
-
-// tryModule compiles an empty module for the profiler, and returns why that cannot be.
-func tryModule() error {
-	ctx := context.Background()
-	g, err := newGuest(ctx, &environment{}, &module{binary: []byte(moduleMagic + "\x01\x00\x00\x00")}, nil, wazero.NewModuleConfig())
-	if err != nil {
-		return err
-	}
-	g.profiler = wasm.New(g.runtime, wasm.Options{})
-	err = g.compile(ctx, g.profiler)
-	return errors.Join(err, g.close(ctx))
-}
-
-// wazeroModule is the path of the module that runs modules.
-const wazeroModule = "github.com/tetratelabs/wazero"
-
-// wazeroVersion names the runtime of guests, for example "wazero 1.12.0 (compiler)".
-func wazeroVersion() string {
-	version := ""
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range build.Deps {
-			if m.Path == wazeroModule {
-				version = " " + strings.TrimPrefix(m.Version, "v")
-			}
-		}
-	}
-	return "wazero" + version + " (compiler)"
-}

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
 )
 
 // TestFinderHints: an error in a name says which names are like it, or what to do.
@@ -23,16 +23,15 @@ func TestFinderHints(t *testing.T) {
 		"quux>quuux":  "A path is written with spaces around the separators: 'A > B > C'.",
 	} {
 		_, err := finder(false)(names, text)
-		var hint hintError
-		if !errors.As(err, &hint) || hint.hint != want {
-			t.Errorf("%q: %v, hint %q, want %q", text, err, hint.hint, want)
+		if hint, _ := advice.Of(err); hint != want {
+			t.Errorf("%q: %v, hint %q, want %q", text, err, hint, want)
 		}
 	}
 	if _, err := finder(true)(names, "("); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "not a regular expression") {
 		t.Errorf("bad expression: %v, exit code %d, want %d", err, exitCode(err), exitUsage)
 	}
-	var hint hintError
-	if _, err := finder(true)(names, "xyz"); !errors.As(err, &hint) || hint.hint != listsAllMethods {
+	_, err := finder(true)(names, "xyz")
+	if hint, _ := advice.Of(err); hint != listsAllMethods {
 		t.Errorf("an expression that matches nothing: %v", err)
 	}
 	if set, err := finder(true)(names, `\.handle$`); err != nil || len(set.IDs()) != 2 {

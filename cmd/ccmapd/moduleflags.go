@@ -7,11 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/tetratelabs/wazero"
-	experimentalsys "github.com/tetratelabs/wazero/experimental/sys"
-	"github.com/tetratelabs/wazero/experimental/sysfs"
 
-	"github.com/ccmapd/ccmapd/internal/rootfs"
+	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
 // moduleFlags are the flags of run that are for WebAssembly modules alone.
@@ -102,36 +99,16 @@ func (f *moduleFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// config returns what the flags mean to wazero.
-func (f *moduleFlags) config() (wazero.ModuleConfig, error) {
-	directories, err := f.dirs.open()
-	if err != nil {
-		return nil, err
-	}
-	c := wazero.NewModuleConfig().WithFSConfig(directories)
-	for _, v := range f.env {
-		name, value, _ := strings.Cut(v, "=")
-		c = c.WithEnv(name, value)
-	}
-	return c, nil
-}
-
-// mount is a directory of the host that a module may use.
-type mount struct {
-	host, guest string
-	readOnly    bool
-}
-
 // mounts is the value of --dir.
-type mounts []mount
+type mounts []wasi.Mount
 
 func (m *mounts) Type() string { return "directory" }
 
 func (m *mounts) String() string {
 	list := make([]string, len(*m))
 	for i, one := range *m {
-		list[i] = one.host + ":" + one.guest
-		if one.readOnly {
+		list[i] = one.Host + ":" + one.Guest
+		if one.ReadOnly {
 			list[i] += readOnlySuffix
 		}
 	}
@@ -151,25 +128,8 @@ func (m *mounts) Set(s string) error {
 	if host == "" || guest == "" {
 		return fmt.Errorf("%q is not HOST[:GUEST][:ro]", s)
 	}
-	*m = append(*m, mount{host, guest, readOnly})
+	*m = append(*m, wasi.Mount{Host: host, Guest: guest, ReadOnly: readOnly})
 	return nil
-}
-
-// open opens the directories, to which the guest is then confined.
-func (m mounts) open() (wazero.FSConfig, error) {
-	c := wazero.NewFSConfig()
-	for _, one := range m {
-		directory, err := rootfs.Open(one.host)
-		if err != nil {
-			return nil, withHint(usagef("--dir: %w", err), "Name a directory that you may read.")
-		}
-		var mounted experimentalsys.FS = directory
-		if one.readOnly {
-			mounted = directory.ReadOnly()
-		}
-		c = c.(sysfs.FSConfig).WithSysFSMount(mounted, one.guest)
-	}
-	return c, nil
 }
 
 // burst is the value of --burst: how many samples to take at each interval, and at

@@ -4,23 +4,25 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
 func TestMounts(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]mount{
-		".":          {".", ".", false},
-		"/a":         {"/a", "/a", false},
-		"/a:ro":      {"/a", "/a", true},
-		"/a:/b":      {"/a", "/b", false},
-		"/a:/b:ro":   {"/a", "/b", true},
-		"/a:b:/c:ro": {"/a:b", "/c", true},
+	for text, want := range map[string]wasi.Mount{
+		".":          {Host: ".", Guest: "."},
+		"/a":         {Host: "/a", Guest: "/a"},
+		"/a:ro":      {Host: "/a", Guest: "/a", ReadOnly: true},
+		"/a:/b":      {Host: "/a", Guest: "/b"},
+		"/a:/b:ro":   {Host: "/a", Guest: "/b", ReadOnly: true},
+		"/a:b:/c:ro": {Host: "/a:b", Guest: "/c", ReadOnly: true},
 	} {
 		var m mounts
 		if err := m.Set(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
-		if diff := cmp.Diff(mounts{want}, m, cmp.AllowUnexported(mount{})); diff != "" {
+		if diff := cmp.Diff(mounts{want}, m); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
 		var again mounts

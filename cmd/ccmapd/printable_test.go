@@ -22,6 +22,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
 // forged would be a message of ours if a name could begin a line.
@@ -129,7 +130,7 @@ func TestCommandsPrintNothingHostile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), hostileText)
 	profile, broken, module, program := filepath.Join(dir, hostileText[:100]+".json"), filepath.Join(dir, "broken.json"),
 		filepath.Join(dir, "m\x1b.wasm"), filepath.Join(dir, "p\x1b")
-	wasm := []byte(moduleMagic + "\x01\x00\x00\x00")
+	wasm := []byte(guests.Empty)
 	imports := []byte{1, byte(len(hostileText[:100]))}
 	imports = append(append(imports, hostileText[:100]...), 1, '\x1b', 0, 0)
 	wasm = append(wasm, 1, 4, 1, 0x60, 0, 0) // a type: func()
@@ -242,7 +243,7 @@ func TestGuestWithHostileNames(t *testing.T) {
 	t.Parallel()
 	name := strings.ToValidUTF8(hostileText, "")[:100]
 	section := "\x04name\x01" + string([]byte{byte(len(name) + 3), 1, 0, byte(len(name))}) + name
-	file := writeFile(t, "trap\x1b.wasm", trapping+"\x00"+string([]byte{byte(len(section))})+section)
+	file := writeFile(t, "trap\x1b.wasm", guests.Trapping+"\x00"+string([]byte{byte(len(section))})+section)
 	r := runCommand(t, "run", "-v", "-o", filepath.Join(t.TempDir(), "a.json"), file)
 	if r.code != exitTrapped || !strings.Contains(r.stderr, "Übersetze漢字") {
 		t.Errorf("exit code %d: %s", r.code, r.stderr)

@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/launch"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
 const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on.
@@ -70,7 +72,7 @@ func newRunCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if path, ok := findModule(args[0]); ok {
+			if path, ok := wasi.Find(args[0]); ok {
 				return runModule(cmd, env, f, path)
 			}
 			if err := f.module.checkUnused(cmd); err != nil {
@@ -92,7 +94,7 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	forward := catchSignals()
 	defer forward.stop()
 	defer survivePipes()()
-	p, err := startHeld(func() *exec.Cmd {
+	p, err := launch.Start(func() *exec.Cmd {
 		c := exec.Command(args[0], args[1:]...)
 		c.Stdin, c.Stdout, c.Stderr = env.stdin, terminal.Unguarded(env.stdout), terminal.Unguarded(env.stderr)
 		return c
@@ -101,25 +103,25 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 		return startError(err)
 	}
 	if err := env.process.Keep(forSampling | privilege.Signals); err != nil {
-		return exitError{exitRunFailed, errors.Join(err, p.kill())}
+		return exitError{exitRunFailed, errors.Join(err, p.Kill())}
 	}
 	opening, opened := forward.interrupted(cmd.Context())
-	s, err := openSession(env, f.samplingFlags, env.toProcess(opening, f.samplingFlags, p.cmd.Process.Pid))
+	s, err := openSession(env, f.samplingFlags, env.toProcess(opening, f.samplingFlags, p.Cmd.Process.Pid))
 	opened()
-	if err != nil && p.held && !f.anyway {
-		return notStarted(opening, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.kill())))
+	if err != nil && p.Held && !f.anyway {
+		return notStarted(opening, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.Kill())))
 	}
-	forward.to(p.cmd.Process)
-	if err := errors.Join(err, p.release()); err != nil && !(f.anyway && f.quiet) {
+	forward.to(p.Cmd.Process)
+	if err := errors.Join(err, p.Release()); err != nil && !(f.anyway && f.quiet) {
 		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", args[0], err))
 	}
-	if s != nil && !p.held {
+	if s != nil && !p.Held {
 		s.announce(env.stderr, "Its start was not sampled: ptrace is not permitted.")
 	}
 	if s != nil {
 		reportError(env.stderr, cmd, s.follow(cmd.Context(), env))
 	}
-	return exitOf(p.cmd.Wait())
+	return exitOf(p.Cmd.Wait())
 }
 
 // follow samples what run has started and reports on it.
@@ -141,9 +143,10 @@ func notStarted(opening context.Context, err error) error {
 // program that ended by itself, as the loader ends it where a library is
 // missing, has given its own.
 func startError(err error) error {
+	var ended launch.EndedError
 	switch {
-	case errors.As(err, new(exitError)):
-		return err
+	case errors.As(err, &ended):
+		return exitError{exitStatus(ended.Status), err}
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitError{exitNotFound, err}
 	case errors.Is(err, fs.ErrPermission):

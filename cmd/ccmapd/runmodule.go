@@ -10,6 +10,8 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 )
@@ -20,7 +22,7 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 	if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
 		return exitError{exitRunFailed, err}
 	}
-	m, err := readModule(path)
+	m, err := wasi.Read(path)
 	if err != nil {
 		return exitError{exitCannotRun, err}
 	}
@@ -28,25 +30,39 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 		return err
 	}
 	f.tune = f.tune && asksToTune(cmd)
-	config, err := f.module.config()
+	g, err := wasi.New(cmd.Context(), m, f.guestOptions(env, cmd.Flags().Args()[1:]))
 	if err != nil {
-		return err
+		return explainGuest(err)
 	}
-	g, err := newGuest(cmd.Context(), env, m, cmd.Flags().Args()[1:], config)
-	if err != nil {
-		return exitError{exitRunFailed, err}
-	}
-	if !f.quiet {
-		g.progress = env.stderr
-	}
-	s, err := openSession(env, f.samplingFlags, g.sampled(cmd.Context(), &f.module))
+	s, err := openSession(env, f.samplingFlags, f.module.sampled(cmd.Context(), g))
 	switch {
 	case err == nil:
 		return runSampled(cmd, env, g, s)
 	case errors.Is(err, rewrite.ErrRefused), errors.Is(err, sampler.ErrUnsupported):
 		return runRefused(cmd, env, f, g, err)
 	}
-	return g.refuse(exitCannotRun, err)
+	return refuseGuest(g, exitCannotRun, err)
+}
+
+// guestOptions returns the parts of the outside that a module has. Its output is not
+// guarded.
+func (f *runFlags) guestOptions(env *environment, args []string) wasi.Options {
+	o := wasi.Options{
+		Args: args, Env: f.module.env, Mounts: f.module.dirs,
+		Stdin: env.stdin, Stdout: terminal.Unguarded(env.stdout), Stderr: terminal.Unguarded(env.stderr),
+	}
+	if !f.quiet {
+		o.Progress = env.stderr
+	}
+	return o
+}
+
+// explainGuest returns an error in making a guest with its exit code.
+func explainGuest(err error) error {
+	if errors.As(err, new(wasi.MountError)) {
+		return withHint(usagef("--dir: %w", err), "Name a directory that you may read.")
+	}
+	return exitError{exitRunFailed, err}
 }
 
 // checkModuleOutputs refuses outputs that have no place for the profile of a module,
@@ -66,7 +82,7 @@ func (f *runFlags) checkModuleOutputs() error {
 }
 
 // runSampled runs a guest beside the session that samples it.
-func runSampled(cmd *cobra.Command, env *environment, g *guest, s *session) error {
+func runSampled(cmd *cobra.Command, env *environment, g *wasi.Guest, s *session) error {
 	signaled, stop := untilSignal(cmd.Context())
 	defer stop()
 	defer survivePipes()()
@@ -76,26 +92,25 @@ func runSampled(cmd *cobra.Command, env *environment, g *guest, s *session) erro
 	return r.wait()
 }
 
-// runRefused runs a guest that cannot be sampled, because of refused, if that is
-// wanted. A module that wazero refuses, too, cannot be run at all; its reasons are
-// the better ones.
-func runRefused(cmd *cobra.Command, env *environment, f *runFlags, g *guest, refused error) error {
-	if err := g.compile(cmd.Context(), g.runtime); err != nil {
-		return g.refuse(exitCannotRun, err)
+// runRefused runs a guest that cannot be sampled, because of refused, if that is wanted. If
+// wazero refuses the module, too, it cannot be run at all, and wazero says why.
+func runRefused(cmd *cobra.Command, env *environment, f *runFlags, g *wasi.Guest, refused error) error {
+	if err := g.Compile(cmd.Context()); err != nil {
+		return refuseGuest(g, exitCannotRun, err)
 	}
 	if !f.anyway {
-		return g.refuse(exitRunFailed, withHint(refused, "--anyway runs it without sampling it."))
+		return refuseGuest(g, exitRunFailed, withHint(refused, "--anyway runs it without sampling it."))
 	}
 	if !f.quiet {
-		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", g.module.path, refused))
+		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", g.Name(), refused))
 	}
-	end := g.run(cmd.Context())
-	return errors.Join(end.exit(), g.close(cmd.Context()))
+	end := g.Run(cmd.Context())
+	return errors.Join(exitOfGuest(end), g.Close(cmd.Context()))
 }
 
-// refuse returns why a guest is not started, as an exit code of ccmapd.
-func (g *guest) refuse(code int, err error) error {
-	return exitError{code, errors.Join(fmt.Errorf("%s is not started: %w", g.module.path, err), g.close(context.Background()))}
+// refuseGuest returns why a guest is not started, as an exit code of ccmapd.
+func refuseGuest(g *wasi.Guest, code int, err error) error {
+	return exitError{code, errors.Join(fmt.Errorf("%s is not started: %w", g.Name(), err), g.Close(context.Background()))}
 }
 
 // useTwoProcessors lets the marker and the manager run beside a guest. Go cannot

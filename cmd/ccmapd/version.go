@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
@@ -107,7 +108,7 @@ func newVersionInfo(all []engine) versionInfo {
 // moduleEngine describes the engine that samples modules, after a try.
 func moduleEngine() engineInfo {
 	info := engineInfo{Name: wasm.SamplingEngine, Permitted: true, Inside: true}
-	if err := tryModule(); err != nil {
+	if err := wasi.Try(); err != nil {
 		info.Permitted, info.Reason = false, err.Error()
 	}
 	return info

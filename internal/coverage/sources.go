@@ -1,4 +1,4 @@
-package main
+package coverage
 
 import (
 	"errors"
@@ -11,22 +11,22 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
-// coverageSources finds source files. Coverage files have import paths: "m/a/b.go" is
-// a/b.go in the directory of module m, which is the one that was given or, if none
-// was, the one that the profile tells: in it a method of m is in "/src/m/a/b.go".
-type coverageSources struct {
+// sources finds source files. Coverage files have import paths: "m/a/b.go" is a/b.go in the
+// directory of module m. That directory is given, or the profile tells it: if a method of m
+// is in "/src/m/a/b.go", the directory is "/src/m".
+type sources struct {
 	names  *ccmap.Names
 	given  string
-	roots  map[string]string          // directories of modules, "" if unknown
+	roots  map[string]string          // directories of modules; "" if unknown
 	parsed map[string]*gocover.Source // by path; nil if it cannot be read
 }
 
-func newCoverageSources(names *ccmap.Names, given string) *coverageSources {
-	return &coverageSources{names, given, make(map[string]string), make(map[string]*gocover.Source)}
+func newSources(names *ccmap.Names, given string) *sources {
+	return &sources{names, given, make(map[string]string), make(map[string]*gocover.Source)}
 }
 
 // learn looks for the directories of a program's modules in the profile.
-func (s *coverageSources) learn(p *gocover.Program) {
+func (s *sources) learn(p *gocover.Program) {
 	for i := range p.Packages {
 		pkg := &p.Packages[i]
 		for _, f := range pkg.Functions {
@@ -40,7 +40,7 @@ func (s *coverageSources) learn(p *gocover.Program) {
 
 // rootOf returns the directory of a function's module, "" if the profile does not
 // have the function, or not its full path.
-func (s *coverageSources) rootOf(pkg *gocover.Package, f *gocover.Function) string {
+func (s *sources) rootOf(pkg *gocover.Package, f *gocover.Function) string {
 	id, ok := s.names.Lookup(pkg.Symbol(f), "")
 	if !ok || filepath.IsAbs(f.File) {
 		return ""
@@ -53,7 +53,7 @@ func (s *coverageSources) rootOf(pkg *gocover.Package, f *gocover.Function) stri
 }
 
 // path returns where a function's source file should be, "" if that is unknown.
-func (s *coverageSources) path(pkg *gocover.Package, f *gocover.Function) string {
+func (s *sources) path(pkg *gocover.Package, f *gocover.Function) string {
 	root := s.given
 	if root == "" {
 		root = s.roots[pkg.Module]
@@ -68,7 +68,7 @@ func (s *coverageSources) path(pkg *gocover.Package, f *gocover.Function) string
 }
 
 // name returns the file of a function as the profile has those of its module.
-func (s *coverageSources) name(pkg *gocover.Package, f *gocover.Function) string {
+func (s *sources) name(pkg *gocover.Package, f *gocover.Function) string {
 	if root := s.roots[pkg.Module]; root != "" && !filepath.IsAbs(f.File) {
 		return root + "/" + fileInModule(pkg, f)
 	}
@@ -76,7 +76,7 @@ func (s *coverageSources) name(pkg *gocover.Package, f *gocover.Function) string
 }
 
 // split splits a function if its source is found and is that of the program.
-func (s *coverageSources) split(pkg *gocover.Package, f gocover.Function, mode gocover.Mode) ([]gocover.Function, bool) {
+func (s *sources) split(pkg *gocover.Package, f gocover.Function, mode gocover.Mode) ([]gocover.Function, bool) {
 	path := s.path(pkg, &f)
 	if path == "" {
 		return nil, false

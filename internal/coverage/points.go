@@ -1,4 +1,4 @@
-package main
+package coverage
 
 import (
 	"math"
@@ -7,11 +7,11 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
-// functionPoints returns the blocks, branches and switches of a function as points of
-// a method. That of its first block counts the calls of the function.
+// functionPoints returns the blocks, branches and switches of a function as points of a
+// method. The point of its first block counts the calls of the function.
 func functionPoints(id ccmap.MethodID, m ccmap.Method, f *gocover.Function) []ccmap.Point {
 	p := pointMaker{id, m.StartLine, nil}
-	if m.StartLine <= 0 { // positions are those of stacks nevertheless: from the declaration
+	if m.StartLine <= 0 { // positions count from the declaration, as in stacks
 		p.startLine = clampLine(f.Line)
 	}
 	p.blocks(f.Blocks)
@@ -37,9 +37,9 @@ type pointMaker struct {
 	points    []ccmap.Point
 }
 
-// blocks adds a point for each range of lines. Of blocks that share all of their
-// lines the highest count stands for them, as in llvm-cov; their sum would count one
-// execution of a line several times.
+// blocks adds a point for each range of lines. If several blocks have the same lines, the
+// highest count stands for them, as in llvm-cov: their sum would count one execution of a
+// line several times.
 func (p *pointMaker) blocks(blocks []gocover.Block) {
 	at := make(map[[2]uint32]int)
 	for _, b := range blocks {

@@ -1,4 +1,4 @@
-package main
+package wasi
 
 import (
 	"bytes"
@@ -14,13 +14,14 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
-// module is a WebAssembly module that was read from a file.
-type module struct {
-	path   string // absolute
-	binary []byte
+// Module is a WebAssembly module that was read from a file.
+type Module struct {
+	Path   string // absolute
+	Binary []byte
 }
 
 // The header of a WebAssembly file (WebAssembly core specification 2.0, section
@@ -31,7 +32,7 @@ const (
 	moduleSuffix = ".wasm"
 	coreVersion  = 1
 	coreLayer    = 0
-	// componentLayer is that of the component model (Binary.md, "preamble").
+	// of the component model (Binary.md, "preamble")
 	componentLayer = 1
 )
 
@@ -39,10 +40,10 @@ const (
 // JavaScript interface, "Implementation-defined Limits": 1 GiB).
 const mostModuleBytes = 1 << 30
 
-// findModule returns the path of the WebAssembly file that a name means. There is
-// none for other programs. As a shell does, it looks for a name without a slash in
-// $PATH, and only then in the working directory.
-func findModule(name string) (path string, ok bool) {
+// Find returns the path of the WebAssembly file that a name means; not of other programs. As
+// a shell does, it looks for a name without a slash in $PATH, and only then in the working
+// directory.
+func Find(name string) (path string, ok bool) {
 	if found, err := exec.LookPath(name); err == nil {
 		name = found
 	}
@@ -70,8 +71,8 @@ func hasMagic(path string) bool {
 	return err == nil && string(magic) == moduleMagic
 }
 
-// readModule reads the module at a path.
-func readModule(path string) (*module, error) {
+// Read reads the module at a path.
+func Read(path string) (*Module, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read module: %w", err) // names the file
@@ -91,18 +92,18 @@ func readModule(path string) (*module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read module %s: %w", path, err)
 	}
-	return &module{absolute, binary}, nil
+	return &Module{absolute, binary}, nil
 }
 
-// checkModule finds what is no core module.
+// checkModule returns an error for a file that is not a core module.
 func checkModule(b []byte) error {
 	if len(b) < moduleHeader || !bytes.HasPrefix(b, []byte(moduleMagic)) {
-		return withHint(errors.New("no WebAssembly module: it does not begin like one"), "Copy or build it again.")
+		return advice.Add(errors.New("no WebAssembly module: it does not begin like one"), "Copy or build it again.")
 	}
 	version, layer := binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint16(b[6:])
 	switch {
 	case layer == componentLayer:
-		return withHint(errors.New("a component, and only core modules can be run"),
+		return advice.Add(errors.New("a component, and only core modules can be run"),
 			"Build it for wasm32-wasip1 (WASI preview 1). 'wasm-tools component unbundle' takes modules out of components.")
 	case layer != coreLayer || version != coreVersion:
 		return fmt.Errorf("version %d, layer %d of WebAssembly, and only version %d, layer %d can be run", version, layer, coreVersion, coreLayer)
@@ -110,14 +111,15 @@ func checkModule(b []byte) error {
 	return nil
 }
 
-// target describes the module as what is sampled. Its process is this one.
-func (m *module) target(args []string, runtime string) ccmap.Target {
-	hash := sha256.Sum256(m.binary)
+// Target describes the guest as the target of a profile. Its process is this one.
+func (g *Guest) Target() ccmap.Target {
+	m := g.module
+	hash := sha256.Sum256(m.Binary)
 	return ccmap.Target{
 		PID:         os.Getpid(),
-		Executable:  m.path,
-		CommandLine: append([]string{m.path}, args...),
+		Executable:  m.Path,
+		CommandLine: append([]string{m.Path}, g.args...),
 		BuildID:     hex.EncodeToString(hash[:]),
-		Runtime:     runtime,
+		Runtime:     wazeroVersion(),
 	}
 }

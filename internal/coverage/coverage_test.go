@@ -1,4 +1,4 @@
-package main
+package coverage
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func TestImportKeepsProgramsApart(t *testing.T) {
 	shared := gocover.Function{Name: "shared", Line: 50, Blocks: []gocover.Block{block(50, 52, 4)}}
 	main := gocover.Function{Name: "main", Line: 10, Blocks: []gocover.Block{block(10, 12, 1)}}
 	m := ccmap.New(ccmap.Options{})
-	stats := importCoverage(m, []*gocover.Program{
+	stats := Import(m, []*gocover.Program{
 		program("example.com/m/a/main.go", main),
 		program("example.com/m/b/main.go", main),
 		program("example.com/m/lib.go", shared),
@@ -59,7 +59,7 @@ func TestImportKeepsProgramsApart(t *testing.T) {
 func TestImportOfBlocksOnOneLine(t *testing.T) {
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{})
-	importCoverage(m, []*gocover.Program{program("f.go", gocover.Function{
+	Import(m, []*gocover.Program{program("f.go", gocover.Function{
 		Name: "f", Line: 5, Blocks: []gocover.Block{block(5, 5, 10), block(5, 5, 30), block(5, 6, 7), block(5, 5, 20)},
 	})}, "")
 	want := []ccmap.Point{
@@ -83,7 +83,7 @@ func TestImportOfAnyNumbers(t *testing.T) {
 	f.Branches = []gocover.Branch{{Taken: math.MaxUint64, Untaken: math.MaxUint64}}
 	f.Switches = []gocover.Switch{{Cases: []gocover.Case{{Line: 0, Count: 1}, {Line: math.MaxUint32, Count: 2}}, None: math.MaxUint64}}
 	m := ccmap.New(ccmap.Options{})
-	importCoverage(m, []*gocover.Program{program("", f), program("f.go", f)}, "/nowhere")
+	Import(m, []*gocover.Program{program("", f), program("f.go", f)}, "/nowhere")
 	if err := m.CheckValid(); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestIgnoredFilesAreFew(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]int{0: 0, maxIgnored: maxIgnored, 3000: maxIgnored + 1} {
 		var out bytes.Buffer
-		if err := reportIgnored(&out, slices.Repeat([]error{errors.New("bad")}, n)); err != nil {
+		if err := ReportIgnored(&out, slices.Repeat([]error{errors.New("bad")}, n)); err != nil {
 			t.Fatal(err)
 		}
 		if got := bytes.Count(out.Bytes(), []byte("\n")); got != want {

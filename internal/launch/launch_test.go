@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"errors"
@@ -16,9 +16,9 @@ import (
 )
 
 // startForTest holds a program, or skips the test where ptrace is not permitted.
-func startForTest(t *testing.T, stdout *strings.Builder, args ...string) *heldProgram {
+func startForTest(t *testing.T, stdout *strings.Builder, args ...string) *Program {
 	t.Helper()
-	p, err := startHeld(func() *exec.Cmd {
+	p, err := Start(func() *exec.Cmd {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Stdout = stdout
 		return cmd
@@ -26,8 +26,8 @@ func startForTest(t *testing.T, stdout *strings.Builder, args ...string) *heldPr
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !p.held {
-		p.cmd.Wait()
+	if !p.Held {
+		p.Cmd.Wait()
 		t.Skip("ptrace is not permitted")
 	}
 	return p
@@ -37,10 +37,10 @@ func TestHeldProgramRunsAfterRelease(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	p := startForTest(t, &out, "/bin/echo", "done")
-	if err := p.release(); err != nil {
+	if err := p.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Wait(); err != nil || out.String() != "done\n" {
+	if err := p.Cmd.Wait(); err != nil || out.String() != "done\n" {
 		t.Errorf("output %q, %v", out.String(), err)
 	}
 }
@@ -55,16 +55,16 @@ func TestReleasedProgramOutlivesItsThread(t *testing.T) {
 	}
 	defer in.Close()
 	var out strings.Builder
-	var p *heldProgram
+	var p *Program
 	thread := make(chan int)
 	go onThreadThatEnds(func() {
-		p, err = startHeld(func() *exec.Cmd {
+		p, err = Start(func() *exec.Cmd {
 			cmd := exec.Command("/bin/cat")
 			cmd.Stdin, cmd.Stdout = in, &out
 			return cmd
 		})
 		if err == nil {
-			err = p.release()
+			err = p.Release()
 		}
 		thread <- unix.Gettid()
 	})
@@ -75,7 +75,7 @@ func TestReleasedProgramOutlivesItsThread(t *testing.T) {
 	}
 	io.WriteString(line, "goes on\n")
 	line.Close()
-	if err := errors.Join(err, p.cmd.Wait()); err != nil || out.String() != "goes on\n" {
+	if err := errors.Join(err, p.Cmd.Wait()); err != nil || out.String() != "goes on\n" {
 		t.Errorf("output %q, %v", out.String(), err)
 	}
 }
@@ -115,17 +115,17 @@ func TestHeldProgramHasLeftItsLoader(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	p := startForTest(t, &out, dynamicWorkload(t), "-requests", "1")
-	pid := p.cmd.Process.Pid
+	pid := p.Cmd.Process.Pid
 	if base, err := loaderBase(pid); err != nil || base == 0 {
 		t.Errorf("loader at %#x, %v", base, err)
 	}
 	if inLoader, err := callsFromLoader(pid); err != nil || inLoader {
 		t.Errorf("held in its loader: %v, %v", inLoader, err)
 	}
-	if err := p.release(); err != nil {
+	if err := p.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Wait(); err != nil || out.String() != "ready\n" {
+	if err := p.Cmd.Wait(); err != nil || out.String() != "ready\n" {
 		t.Errorf("output %q, %v", out.String(), err)
 	}
 }
@@ -134,59 +134,34 @@ func TestHeldProgramIsKilledUnrun(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	p := startForTest(t, &out, "/bin/echo", "done")
-	if err := p.kill(); err != nil {
+	if err := p.Kill(); err != nil {
 		t.Error(err)
 	}
 	if out.Len() > 0 {
 		t.Errorf("the program has printed %q", out.String())
 	}
-	if err := unix.Kill(p.cmd.Process.Pid, 0); !errors.Is(err, unix.ESRCH) {
+	if err := unix.Kill(p.Cmd.Process.Pid, 0); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("the program is still there: %v", err)
 	}
 }
 
-// TestProgramThatEndsInItsLoader has the loader print a help and end: nothing is
-// there to be held, and its exit code is the program's.
+// TestProgramThatEndsInItsLoader makes the loader print a help and end: nothing can be
+// held, and the error has the exit code of the program.
 func TestProgramThatEndsInItsLoader(t *testing.T) {
 	t.Parallel()
 	file := dynamicWorkload(t)
-	p, err := startHeld(func() *exec.Cmd {
+	p, err := Start(func() *exec.Cmd {
 		cmd := exec.Command(file, "-requests", "1")
 		cmd.Env = []string{"LD_DEBUG=help"} // ld.so(8)
 		return cmd
 	})
 	if err == nil {
-		p.release()
-		p.cmd.Wait()
+		p.Release()
+		p.Cmd.Wait()
 		t.Skip("the loader is not glibc's, or ptrace is not permitted")
 	}
-	var exit exitError
-	if !errors.As(startError(err), &exit) || exit.code != 0 || exit.err == nil {
+	var ended EndedError
+	if !errors.As(err, &ended) || !ended.Status.Exited() || ended.Status.ExitStatus() != 0 {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestStartError(t *testing.T) {
-	t.Parallel()
-	notExecutable := t.TempDir() + "/file"
-	if err := os.WriteFile(notExecutable, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]int{
-		"no-such-program": exitNotFound, "./no-such-program": exitNotFound, notExecutable: exitCannotRun,
-	} {
-		_, err := startHeld(func() *exec.Cmd { return exec.Command(name) })
-		if got := exitCode(startError(err)); got != want {
-			t.Errorf("exit code of %s (%v) is %d, want %d", name, err, got, want)
-		}
-	}
-}
-
-func TestExitOf(t *testing.T) {
-	t.Parallel()
-	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9} {
-		if got := exitCode(exitOf(exec.Command("/bin/sh", "-c", script).Run())); got != want {
-			t.Errorf("exit code of %q is %d, want %d", script, got, want)
-		}
 	}
 }

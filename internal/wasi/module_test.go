@@ -1,4 +1,4 @@
-package main
+package wasi
 
 import (
 	"os"
@@ -8,9 +8,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
-
-// coreHeader begins a module; alone, it is an empty one.
-const coreHeader = moduleMagic + "\x01\x00\x00\x00"
 
 // writeFile writes a file into a new directory and returns its path.
 func writeFile(t *testing.T, name, content string) string {
@@ -22,62 +19,56 @@ func writeFile(t *testing.T, name, content string) string {
 	return path
 }
 
-// writeGuest writes one of the small guests to a file and returns its path.
-func writeGuest(t *testing.T, name string) string {
-	t.Helper()
-	return writeFile(t, name+".wasm", string(guests.Small(name)))
-}
-
-func TestFindModule(t *testing.T) {
+func TestFind(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]bool{
-		writeFile(t, "named.wasm", "text"):   true, // and is refused with a reason
-		writeFile(t, "nameless", coreHeader): true,
-		writeFile(t, "text", "text"):         false,
-		writeFile(t, "short", "\x00as"):      false,
-		writeFile(t, "empty", ""):            false,
-		t.TempDir():                          false,
-		"missing.wasm":                       false,
-		"/bin/sh":                            false,
-		os.DevNull:                           false,
+		writeFile(t, "named.wasm", "text"):     true, // and is guests.Refused with a reason
+		writeFile(t, "nameless", guests.Empty): true,
+		writeFile(t, "text", "text"):           false,
+		writeFile(t, "short", "\x00as"):        false,
+		writeFile(t, "empty", ""):              false,
+		t.TempDir():                            false,
+		"missing.wasm":                         false,
+		"/bin/sh":                              false,
+		os.DevNull:                             false,
 	} {
-		if found, got := findModule(path); got != want || found != path {
+		if found, got := Find(path); got != want || found != path {
 			t.Errorf("%s is a module: %v (%s), want %v", path, got, found, want)
 		}
 	}
 }
 
-// TestFindModuleInPath: a command of the path comes before a file of that name. It
+// TestFindInPath: a command of the path comes before a file of that name. It
 // sets the environment, and so is not parallel.
-func TestFindModuleInPath(t *testing.T) {
-	path, native := writeFile(t, "both", coreHeader), writeFile(t, "both", "#!/bin/sh")
+func TestFindInPath(t *testing.T) {
+	path, native := writeFile(t, "both", guests.Empty), writeFile(t, "both", "#!/bin/sh")
 	t.Chdir(filepath.Dir(path))
 	t.Setenv("PATH", filepath.Dir(native))
-	if found, ok := findModule("both"); ok {
+	if found, ok := Find("both"); ok {
 		t.Errorf("%s is taken instead of %s", found, native)
 	}
 	t.Setenv("PATH", "/nowhere")
-	if _, ok := findModule("both"); !ok {
+	if _, ok := Find("both"); !ok {
 		t.Error("a module of the working directory is not found")
 	}
 }
 
-func TestReadModuleRefuses(t *testing.T) {
+func TestReadRefuses(t *testing.T) {
 	t.Parallel()
-	huge := writeFile(t, "huge.wasm", coreHeader)
+	huge := writeFile(t, "huge.wasm", guests.Empty)
 	if err := os.Truncate(huge, mostModuleBytes+1); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
 		huge: "are more than the 1.1 GB that modules may have",
 		writeFile(t, "text.wasm", "\x7fELF\x02\x01\x01\x00"):      "it does not begin like one",
-		writeFile(t, "cut.wasm", coreHeader[:7]):                  "it does not begin like one",
+		writeFile(t, "cut.wasm", guests.Empty[:7]):                "it does not begin like one",
 		writeFile(t, "component.wasm", "\x00asm\x0d\x00\x01\x00"): "a component",
 		writeFile(t, "new.wasm", "\x00asm\x02\x00\x00\x00"):       "version 2, layer 0",
 		writeFile(t, "layer.wasm", "\x00asm\x01\x00\x02\x00"):     "version 1, layer 2",
 		"missing.wasm": "no such file",
 	} {
-		m, err := readModule(path)
+		m, err := Read(path)
 		if m != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: error %v, want %q", path, err, want)
 		}
@@ -86,14 +77,14 @@ func TestReadModuleRefuses(t *testing.T) {
 
 func TestTargetOfModule(t *testing.T) {
 	t.Parallel()
-	m, err := readModule(writeFile(t, "empty.wasm", coreHeader))
+	m, err := Read(writeFile(t, "empty.wasm", guests.Empty))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := m.target([]string{"-n", "1"}, "wazero")
+	got := (&Guest{module: m, args: []string{"-n", "1"}}).Target()
 	// printf '\0asm\1\0\0\0' | sha256sum
 	const hash = "93a44bbb96c751218e4c00d479e4c14358122a389acca16205b1e4d0dc5f9476"
-	if got.PID != os.Getpid() || got.Executable != m.path || got.BuildID != hash || strings.Join(got.CommandLine, " ") != m.path+" -n 1" {
+	if got.PID != os.Getpid() || got.Executable != m.Path || got.BuildID != hash || strings.Join(got.CommandLine, " ") != m.Path+" -n 1" {
 		t.Errorf("target %+v", got)
 	}
 }

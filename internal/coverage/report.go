@@ -1,4 +1,4 @@
-package main
+package coverage
 
 import (
 	"fmt"
@@ -11,34 +11,34 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
-// coverageStats say what became of the functions of coverage files.
-type coverageStats struct {
+// Stats say how much of the coverage files was imported.
+type Stats struct {
 	modes     []string // in their order, each once
 	runs      int
 	functions int // that have counters
 	executed  int
-	untold    int // executed, and their source was not found
+	untold    int // executed, but their source was not found
 	matched   int // in the profile already
 	added     int // function literals count
 	conflicts []string
 	points    [ccmap.PointSwitch + 1]int
 }
 
-func (s *coverageStats) addProgram(p *gocover.Program) {
+func (s *Stats) addProgram(p *gocover.Program) {
 	if mode := p.Mode.String(); !slices.Contains(s.modes, mode) {
 		s.modes = append(s.modes, mode)
 	}
 	s.runs += p.Runs
 }
 
-func (s *coverageStats) conflict(symbol string) {
+func (s *Stats) conflict(symbol string) {
 	if !slices.Contains(s.conflicts, symbol) {
 		s.conflicts = append(s.conflicts, symbol)
 	}
 }
 
-// report tells people what was imported, and what was not and why.
-func (s *coverageStats) report(w io.Writer) error {
+// Report tells people how much was imported, and why the rest was not.
+func (s *Stats) Report(w io.Writer) error {
 	lines := []string{
 		fmt.Sprintf("coverage: %s in mode %s: %s of %s executed; with function literals, %s in the profile, %s added",
 			figure.Plural(int64(s.runs), "run"), terminal.OrList(s.modes), figure.Count(int64(s.executed)),
@@ -68,12 +68,11 @@ func (s *coverageStats) report(w io.Writer) error {
 	return nil
 }
 
-// maxIgnored is how many files are named that were left out: a directory may be full
-// of them.
+// maxIgnored bounds the ignored files that are named: a directory may be full of them.
 const maxIgnored = 10
 
-// reportIgnored tells people which files of coverage were left out, and why.
-func reportIgnored(w io.Writer, ignored []error) error {
+// ReportIgnored tells people which coverage files were left out, and why.
+func ReportIgnored(w io.Writer, ignored []error) error {
 	for _, file := range ignored[:min(len(ignored), maxIgnored)] {
 		if _, err := fmt.Fprintln(w, "coverage:", terminal.Printable(file.Error())); err != nil {
 			return err

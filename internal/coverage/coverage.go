@@ -1,0 +1,168 @@
+// Package coverage adds the counts of Go's coverage files to a profile, as profile points:
+// how often each block, branch and case of a function was executed.
+//
+// [Read] reads the directories that a program was given as GOCOVERDIR, and [Import] adds
+// the functions that were executed. A function is found in the profile by its name; one
+// that the profile does not have is added. Function literals, and branches, are known only
+// if the source is found and is the source of the program. [Stats] says how much was
+// imported, and why the rest was not.
+package coverage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof/gocover"
+)
+
+// ErrNoCounters means that a directory has the description of a program but no counters:
+// no run of it ended by itself.
+var ErrNoCounters = errors.New("no counters")
+
+// Read reads directories of coverage files, and says which files it ignored. A directory
+// without counters is an error, ErrNoCounters: all counts would be 0.
+func Read(dirs []string) (programs []*gocover.Program, ignored []error, err error) {
+	for _, dir := range dirs {
+		d, err := gocover.ReadDir(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, err := range d.Ignored {
+			ignored = append(ignored, fmt.Errorf("%s is ignored: %w", dir, err))
+		}
+		runs := 0
+		for _, p := range d.Programs {
+			runs += p.Runs
+		}
+		if runs == 0 {
+			return nil, nil, errors.Join(append([]error{fmt.Errorf("%s: %w", dir, ErrNoCounters)}, ignored...)...)
+		}
+		programs = append(programs, d.Programs...)
+	}
+	return programs, ignored, nil
+}
+
+// importer adds the counts of coverage files to a map, as profile points.
+type importer struct {
+	m       *ccmap.Map
+	sources *sources
+	owners  map[ccmap.MethodID]functionPlace // the function that became each method
+	stats   Stats
+}
+
+type functionPlace struct {
+	file string
+	line uint32
+}
+
+// Import adds programs to a map. It looks for sources in the module at source or, if that
+// is empty, where the profile says.
+func Import(m *ccmap.Map, programs []*gocover.Program, source string) *Stats {
+	c := importer{
+		m:       m,
+		sources: newSources(m.Names(), source),
+		owners:  make(map[ccmap.MethodID]functionPlace),
+	}
+	for _, p := range programs {
+		c.sources.learn(p)
+	}
+	for _, p := range programs {
+		c.add(p)
+	}
+	return &c.stats
+}
+
+// add adds the functions of a program that were executed. Points are for methods that
+// run.
+func (c *importer) add(p *gocover.Program) {
+	c.stats.addProgram(p)
+	for i := range p.Packages {
+		pkg := &p.Packages[i]
+		for _, f := range pkg.Functions {
+			c.stats.functions++
+			if f.Executed() {
+				c.stats.executed++
+				c.addFunction(pkg, f, p.Mode)
+			}
+		}
+	}
+}
+
+// addFunction adds a function. With its source, the function literals in it are functions
+// of their own.
+func (c *importer) addFunction(pkg *gocover.Package, f gocover.Function, mode gocover.Mode) {
+	parts, told := c.sources.split(pkg, f, mode)
+	if !told {
+		c.stats.untold++
+		parts = []gocover.Function{f}
+	}
+	for i := range parts {
+		part := &parts[i]
+		if !part.Executed() {
+			continue
+		}
+		id, ok := c.method(pkg, part, told)
+		if !ok {
+			c.stats.conflict(pkg.Symbol(part))
+			continue
+		}
+		for _, point := range functionPoints(id, c.m.Names().At(id), part) {
+			c.stats.points[point.Kind]++
+			c.m.AddPoint(point)
+		}
+	}
+}
+
+// method returns the method of a function. It adds a method that the profile does not have.
+// It fails if the profile, or an earlier import, has another function of that name, from
+// another program or version.
+func (c *importer) method(pkg *gocover.Package, f *gocover.Function, told bool) (ccmap.MethodID, bool) {
+	names, symbol, place := c.m.Names(), pkg.Symbol(f), functionPlace{f.File, f.Line}
+	id, found := names.Lookup(symbol, "")
+	owner, imported := c.owners[id]
+	switch {
+	case !found:
+		id = names.Intern(ccmap.Method{
+			Name: symbol, Receiver: pkg.ReceiverType(f), File: c.sources.name(pkg, f), StartLine: clampLine(f.Line),
+		})
+		c.stats.added++
+	case imported:
+		return id, owner == place
+	case isFunction(names.At(id), pkg, f, told):
+		c.stats.matched++
+	default:
+		return 0, false
+	}
+	c.owners[id] = place
+	return id, true
+}
+
+// isFunction reports whether a method of the profile may be a function of the same name: it
+// stands in the same file, and begins on the same line. Without the source only the line of
+// the brace is known, not the line of the declaration. In code of a VM positions are not
+// lines, so blocks have no place there.
+func isFunction(m ccmap.Method, pkg *gocover.Package, f *gocover.Function, told bool) bool {
+	if m.Coordinate != ccmap.CoordinateLine {
+		return false
+	}
+	if m.File != "" && m.File != f.File && !strings.HasSuffix(m.File, "/"+fileInModule(pkg, f)) {
+		return false
+	}
+	line := clampLine(f.Line)
+	return m.StartLine <= 0 || line == m.StartLine || !told && line > m.StartLine
+}
+
+// fileInModule returns the path of a source file below the directory of its module; the
+// base name if the program was built from files.
+func fileInModule(pkg *gocover.Package, f *gocover.Function) string {
+	if filepath.IsAbs(f.File) {
+		return filepath.Base(f.File)
+	}
+	return strings.TrimPrefix(f.File, pkg.Module+"/")
+}
+
+func clampLine(line uint32) int32 { return int32(min(line, math.MaxInt32)) }
