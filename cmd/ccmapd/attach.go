@@ -13,11 +13,8 @@ profile is settled to --until, the program ends or ccmapd is interrupted. It the
 writes the profile and prints the hottest methods. A second interrupt ends ccmapd
 at once, and nothing is written.
 
-` + samplingHelp + `
-
-PERMISSIONS  To sample a program of your own, kernel.perf_event_paranoid must be
-2 or less (most distributions) or ccmapd have CAP_PERFMON. For another user's, or
-in a container: CAP_PERFMON and CAP_SYS_PTRACE.`
+docs/sampling.md explains the interval and all flags, docs/permissions.md the rights
+that it takes: for a program of your own, kernel.perf_event_paranoid of 2 or less.`
 
 const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz
   ccmapd attach $(pidof web) -d 30s -o web.pb.gz

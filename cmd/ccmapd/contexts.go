@@ -6,32 +6,21 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-const contextsLong = `Contexts lists the chains of callers that lead to a method, the hottest first:
-who makes it hot, however it was reached.
+const contextsLong = `Contexts lists the chains of callers that lead to a method, the hottest first.
 
   cum          CPU time in the method and all it called, when called this way
-  share        of all contexts of the method
-  of all       of the whole profile
+  share        of all contexts of the method; 'of all': of the whole profile
   samples      samples taken in this context
   activations  calls of the method in this context; ≥ marks a lower bound
 
-Below the method stand its callers, each with the line of its call. A last line
-'…' means that the chain goes on: see --depth. A sample counts once, by the
-outermost frame of the method on its stack; so a recursive method shows who
-called it first, and the shares add up to 100 %.
-
-Where a profile was pruned to --max-memory, contexts are lower bounds. The method
-itself is not: what it has beyond its contexts stands in '(pruned contexts)'.
-
-` + recentHelp + `
+Below the method stand its callers, each with the line of its call. A last line '…'
+means that the chain goes on: see --depth. A sample counts once, by the outermost
+frame of the method on its stack; so a recursive method shows its first caller,
+and the shares add up to 100 %. Contexts of a pruned profile are lower bounds:
+'(pruned contexts)' has the rest of the method.
 
 METHOD is a name, or as much of its end as is unique ('Server.handle').
-
-With --json: profile {as in top}, total {…}, contexts [{samples, time_ns, percent,
-activations, method {method, signature, file, line}, callers [{…, line and
-position of the call, see query}], more}], pruned {…}, lower_bounds. Callers are
-innermost first; more says that there are further ones. lower_bounds is true of
-contexts after pruning, and pruned what the method has beyond them, where it is one.`
+docs/reading-profiles.md explains --recent, docs/formats.md the JSON.`
 
 const contextsExample = `  ccmapd contexts web.pb.gz runtime.mallocgc
   ccmapd contexts -n 3 --depth 12 web.pb.gz Server.handle

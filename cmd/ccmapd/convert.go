@@ -11,41 +11,17 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
-const convertLong = `Convert rewrites a profile in another format. The format of IN is told by its
-content, that of OUT by its name: .pb.gz, .pb, .pgo, .xml, .json or .folded, each also
-with .gz or .zst. Standard input and output are '-'; standard output has no name,
-so --to says the format, and it is not compressed.
+const convertLong = `Convert rewrites a profile in another format. The format of IN is told by its content,
+that of OUT by its name: .pb.gz, .pb, .pgo, .xml, .json or .folded, each also with .gz
+or .zst. Standard input and output are '-'; standard output has no name, so --to says
+the format. XML and JSON keep everything: docs/formats.md has the losses of others.
 
-XML and JSON keep everything. Pprof keeps the counts of all stacks, for 'go tool
-pprof' and 'go build -pgo', and of profile points those of caught calls. Folded
-stacks keep the weight alone: CPU time in ns, or a number of samples without the
-lines that they were found at. They have no place for the units of other profiles,
-which are an error. Where contexts were pruned, both keep [pruned] in their place,
-and lose what these had counted by method and edge: all figures are lower bounds
-then.
-
-With --pgo, or if OUT is named *.pgo, OUT is a pprof profile for 'go build -pgo'. It has
-Go functions alone: a sample in the kernel, in the vDSO or in C counts where Go code
-called it. Where calls were caught ('attach --hits'), the callee that was called most
-often at a line has the most samples there, which is the one that the compiler takes
-for the target of an interface call. Times stay as they were measured. A profile must
-measure CPU time or samples; --sample-type chooses that of a pprof file.
-
-With --recent, OUT has the recent samples only: those of the window of 'attach
---window', where a sample weighs the less the longer ago it was.
-
-With --coverage, OUT also has what a program built with 'go build -cover' counted of
-itself in DIR, its GOCOVERDIR: how often each block of its functions was executed,
-as profile points, which 'ccmapd points' lists. Functions are found by their names;
-those that were executed and are not in IN are added. Runs add up, and so do several
-DIRs and what IN has already. A function's first block counts its calls.
-
-Conditions and cases are told by the source, which is looked for where IN says, or
-in the module at --source: taken and untaken of every if, and of every switch which
-case. Without it there are blocks alone, those of function literals among them, and
-generic functions lack their type parameters. Where an if has no else, untaken is how
-often it was reached, less taken. Built with -covermode=set, the default, a program
-knows only what was executed, not how often.`
+--pgo, or a name *.pgo, writes a profile for 'go build -pgo': docs/pgo.md.
+--recent writes the recent samples only: docs/reading-profiles.md.
+--coverage adds, as profile points, the counts of a program that was built with 'go
+build -cover'; DIR was its GOCOVERDIR: docs/receivers.md. Runs add up, and so do several
+DIRs and the points of IN. Functions are found by their names; executed functions
+that are not in IN are added. XML and JSON alone keep it.`
 
 const convertExample = `  ccmapd convert web.pb.gz web.xml
   ccmapd convert --to folded web.pb.gz - | flamegraph.pl > web.svg

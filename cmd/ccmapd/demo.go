@@ -29,7 +29,7 @@ The server parses and evaluates formulas (recursion, an interface with four type
 sums areas (an interface with two types, 3 to 1), counts words (generics) and places
 queens (deep recursion, inlining), with a goroutine for each request.
 
-What --hits and the flags of value tables do is said by 'ccmapd attach --help'.`
+docs/sampling.md explains --hits and the flags of value tables.`
 
 const demoExample = `  ccmapd demo
   ccmapd demo -d 30s`

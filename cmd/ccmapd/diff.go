@@ -8,41 +8,15 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-const diffLong = `Diff lists what changed from profile A to profile B, the largest change first:
+const diffLong = `Diff lists the changes from profile A to profile B, the largest first: methods and edges with all they call, and contexts, which are whole stacks down to a method.
 
-  methods   with all they call
-  edges     calls of a method by another, from one line
-  contexts  whole stacks down to a method, with all it calls. A context is left
-            out if one that it calls makes three quarters of its change or more
+  change  in points: the share in B less the share in A; "new" is not in A, "gone" not
+          in B. What grows makes all else smaller
+  p       how probable such a change, or a larger one, is anywhere in the list if
+          nothing changed. Without --all only p under 0.05 is listed; under ten
+          independent samples are never significant
 
-  change     in points: the share in B less that in A
-  A, B       the shares of the profile, in percent; "new" is not in A, "gone" not
-             in B. They are shares: what grows makes all else smaller
-  samples    behind the shares; a sample counts once, whatever the recursion
-  p          how probable such a change, or a larger one, is anywhere in the list
-             if nothing changed
-
-Only significant changes are listed, those with p under 0.05, unless with --all.
-The test is exact, corrected for the number of things tested (Holm) and fair to
-profiles at different intervals. Samples that find the same activation again count
-as fewer. What has fewer than ten independent samples in both profiles together is
-never significant. Where nothing is, diff says how large a change would have been.
-
-Where contexts were pruned, they are listed with --contexts only: what was kept of
-them may differ although nothing has changed.
-
-Two runs of one program may differ by a little more than noise: with very many
-samples, --least leaves out what is significant, but small.
-
-` + recentHelp + `
-
-With --json: weight, a {file, samples, independent, weight, pruned, start,
-duration_ns, activations_exact, shortest_interval_ns, longest_interval_ns}, b {…},
-level, least, methods {list [{path [{method, signature, file, line}], share_a,
-share_b, points, samples_a, samples_b, p, significant}], significant, tested, more,
-detectable}, edges {…}, contexts {…} [those listed], notes. Paths are innermost
-first. detectable is the change in points that something with a share of 10 % must
-make to be found nine times in ten; 100 means that nothing could be.`
+docs/comparing.md explains the test, docs/formats.md the JSON.`
 
 const diffExample = `  ccmapd diff before.pb.gz after.pb.gz
   ccmapd diff --methods -n 50 before.pb.gz after.pb.gz

@@ -96,10 +96,6 @@ type recency struct {
 	sampleType string
 }
 
-const recentHelp = `With --recent the figures are of recent samples, in place of the whole run: those
-of the window of 'attach --window', where a sample weighs the less the longer ago
-it was. Activations are not counted there.`
-
 func (r *recency) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.recent, "recent", false, "read the window of recent samples, in place of the whole run")
 	registerSampleType(cmd, &r.sampleType)

@@ -12,26 +12,18 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-const mergeLong = `Merge adds profiles up into one: of several runs, machines or formats. Methods
-are the same if their name and signature are. All counters are sums; activations
-stay exact only if they are in every profile.
+const mergeLong = `Merge adds profiles up into one: of several runs, machines or formats. All counters
+are sums; activations stay exact only if they are in every profile. All profiles must
+measure the same: CPU time and bytes have no sum.
 
-FILE=WEIGHT counts a profile that often, for example 2 or 0.5: a machine that
-stands for two, or one that took twice as many samples as the others. Counts are
-rounded so that their sums are right. What has a weight has no exact activations.
-A file of the whole name, '=' and all, is taken as that file; FILE=WEIGHT=1 says
-so of any name.
+FILE=WEIGHT counts a profile that often, for example 2 or 0.5. Counts are rounded so
+that their sums are right. A profile with a weight has no exact activations. A file of
+the whole name, '=' and all, is taken as that file; FILE=WEIGHT=1 says so of any name.
 
-The profiles are read on all CPUs and added up in their order. Memory holds the
-sum and a few of them, --max-read-memory all together; more is an error. Pipes are
-read one by one. With
---max-memory the sum has a limit of its own, and is pruned: totals of methods and
-edges stay exact, contexts that weigh little hang at [pruned].
-
-All profiles must measure the same: CPU time and bytes have no sum.
-
-A profile that cannot be merged ends it, and nothing is written. With --keep-going
-it is left out and said on standard error, and the exit code is 1.`
+The profiles are read on all CPUs and added up in their order, within
+--max-read-memory; pipes are read one by one. --max-memory prunes the sum. A profile that
+cannot be merged ends it, and nothing is written; --keep-going leaves it out, says so on
+standard error, and exits with 1. docs/comparing.md explains weights.`
 
 const mergeExample = `  ccmapd merge -o week.pb.gz monday.pb.gz tuesday.xml wednesday.json.zst
   ccmapd merge -o all.pb.gz canary.pb.gz=0.1 main.pb.gz

@@ -19,30 +19,6 @@ type moduleFlags struct {
 	burst burst
 }
 
-const moduleHelp = `WEBASSEMBLY  A file that begins as WebAssembly modules do is run in ccmapd's own
-process, on wazero, as a program for WASI preview 1, and is sampled from inside. That
-takes no privilege, and knows exactly which activations are new. At each interval the
-module is asked for a sample, which it takes at its next safe point, that is, where a
-function or another turn of a loop begins or a call of the system has returned. So
-time in system calls is theirs. The sample stands for the CPU time since the last one:
-a module that waits weighs nothing. The interval is kept, unless --tune or another
-flag on how to adapt it is given. Receivers are what calls through tables reach, caught
-without breakpoints.
-
-The module gets the base name of its file and the arguments after it, the standard
-streams, clocks and random numbers, what --env and --dir give, and nothing else of
-the outside. In a directory of --dir it may do what ccmapd's user may, but a path
-or a symbolic link that leads out of that directory is an error. SIGINT, SIGTERM
-and SIGHUP end it at its next safe point, and then the profile is written; a
-second one ends ccmapd at once. If it traps, what wazero says of that is printed
-at the end, and the exit code is 134, as of wasmtime.
-
-With --exact there are no samples: every call is recorded, and the weight of code is
-the instructions that were executed in it. The map is then complete
-and, for a module whose input is the same, always the same; the module takes many
-times as long. With --burst N:STRIDE there are N samples at each interval, one at
-each STRIDE-th safe point, so that what follows long calls is not found too often.`
-
 // moduleFlagNames are all of them.
 var moduleFlagNames = []string{"env", "dir", "exact", "burst"}
 

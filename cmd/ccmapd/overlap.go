@@ -13,49 +13,13 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-const overlapLong = `Overlap says how far profiles agree: the sum over all counters of the smaller of
-their two weights, in percent, for
-
-  methods   one counter a method
-  edges     one a caller, call site and callee
-  contexts  one a sub-path of a stack: the full Call Context Map
-
-An overlap can be read only beside what noise makes of it. "Expected" is what two
-profiles of one behaviour with these numbers of samples would overlap, found by
-dealing all samples of both out again, at random, several times; one in a hundred
-such overlaps falls short of it by more than the ± beside it. The floors are
-what two random halves of the same profile overlap. Samples that find the same
-activation again count as fewer.
-
-The verdict is by the contexts, or by the edges where contexts were pruned:
-
-  same within noise        noise and --tolerance explain how far they differ
-  differs                  they do not: a list says which contexts differ most
-  too few samples to tell  under 100 independent ones, or so much noise that
-                           hardly a difference could show
-
-With more than two files, a matrix for each of the three has the overlap of every
-pair and, in parentheses, what is expected.
-
-Correlation (Pearson, Spearman) is that of the methods' totals. Coverage is how
-many of one profile's hot edges, those with at least --tau of the hottest one's
-weight, the other has at all. 'ccmapd diff' lists what changed.
-
-` + recentHelp + `
-
-With --json: weight and pairs [{a {file, samples, independent, weight, pruned,
-start, duration_ns, activations_exact, shortest_interval_ns, longest_interval_ns},
-b {…}, methods {percent, floor, floor_a, floor_b, expected, deviation, interval,
-unexplained, counters}, edges {…}, contexts {…}, pearson, spearman, coverage {tau,
-hot_a, hot_b, ab, ba}, verdict, verdict_by, tolerance, families [the contexts that
-differ most, if it differs: {path [{method, signature, file, line}], paths,
-points, share_a, share_b, samples_a, samples_b}], union_nodes, cut_at}], notes.
-
-Profiles of runtime/pprof have no more than 64 frames of a stack. Where the other
-has more, the innermost 64 of each are compared, and a note says so.
+const overlapLong = `Overlap says how far profiles agree in methods, edges and contexts, in percent, and how
+far two profiles of one behaviour would, by chance. The verdict is: same within noise,
+differs, or too few samples to tell. More than two files give a matrix of all pairs.
 
 With --check the exit code is 1 if a pair differs, 5 if one has too few samples to
-tell and none differs, and else 0.`
+tell and none differs, and else 0. docs/comparing.md explains the figures,
+docs/formats.md the JSON.`
 
 const overlapExample = `  ccmapd overlap before.pb.gz after.pb.gz
   ccmapd overlap --by samples run1.json run2.json run3.json

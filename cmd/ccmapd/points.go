@@ -7,41 +7,15 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-const pointsLong = `Points lists the profile points of a profile, method by method: what was counted at
-single positions of its code, beside the stacks.
+const pointsLong = `Points lists the profile points of a profile, method by method: counts at single
+positions of its code, beside the stacks. Kinds are call, block, branch and
+switch; origins are samples, caught calls, and imported counts of the program itself.
 
-  count     executions that were counted
-  share     of a value, of these
-  point     the method, and its values below it
-  location  the line, or the lines from first to last
-  kind      and what its values are:
-    call    a call through an interface or a function value: the methods it reached
-    block   statements that are executed together, with no values; the first block
-            of a method counts its calls
-    branch  a condition: taken if it was true, untaken if not
-    switch  the lines of the cases that were chosen; 'none' for no case
-  origin    who counted:
-    sampled   CPU samples: the count is samples, as exact as in 'sites'
-    burst     calls that were caught, a few of all
-    imported  the program itself: all executions (convert --coverage)
-
-Calls whose callers are known stand with them (←, the innermost first); others
-are of any callers. 'others' are values that were not kept apart, 'aged' are counts
-of any value that files of earlier versions had forgotten, and 'null' are calls of
-nothing, where the source sees them.
-
-` + phasesHelp + `
-
-The method with the highest count comes first, and in it what comes first in the
-source; --sort count orders points alone, --sort name methods by name. METHOD is a
-name, or as much of its end as is unique.
-
-With --json: profile {as in top}, points [{method, signature, file, line, end_line,
-kind, origin, callers [{method, signature, file, line and position of the call, see
-query}], count, values
-[{value ("taken", "untaken" or the line of a case), or method, signature, file and
-line of a callee; count, share_percent}], others, aged, nulls}], hidden_points. What
-a point does not have is left out: without callers any are meant.`
+Calls whose callers are known stand with them (←, the innermost first); others are of
+any callers. The method with the highest count comes first, and in it what comes first
+in the source; --sort count orders points alone, --sort name methods by name. METHOD
+is a name, or as much of its end as is unique. docs/receivers.md explains kinds, values
+and phases, docs/formats.md the JSON.`
 
 const pointsExample = `  ccmapd points web.json
   ccmapd points web.json Server.handle           those of one method

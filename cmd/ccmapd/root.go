@@ -32,6 +32,9 @@ hot, from where, and in which context. To a running Go program it attaches from
 outside; a WebAssembly module it runs, and samples it from inside. Neither needs a
 change, nor the Go program a restart or an import.`
 
+// docsHelp says where the pages are that the help of commands names.
+const docsHelp = `Pages named docs/… are part of the source: https://github.com/ccmapd/ccmapd`
+
 const rootExample = `  ccmapd demo                                  try it on a workload of its own
   ccmapd attach 4242                           sample process 4242 until Ctrl-C
   ccmapd attach 4242 -d 30s -o web.pb.gz       … for 30 s, into one file
@@ -53,7 +56,7 @@ func newRootOf(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "ccmapd",
 		Short:   "A call-context profiler for running Go programs and WebAssembly modules",
-		Long:    rootLong + "\n\n" + exitCodesHelp,
+		Long:    rootLong + "\n\n" + exitCodesHelp + "\n\n" + docsHelp,
 		Example: rootExample,
 
 		SilenceErrors: true, // run prints them

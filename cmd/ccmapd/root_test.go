@@ -123,8 +123,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestEveryCommandIsDocumented looks for what a user needs in the help of each
-// command, and for lines that do not fit a terminal.
+// TestEveryCommandIsDocumented: the help of each command has a description and an example,
+// its lines fit a terminal, and it fits a screen: longer texts are pages under docs.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	t.Parallel()
 	for _, cmd := range newRoot(nil, io.Discard, io.Discard).Commands() {
@@ -133,6 +133,13 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		}
 		if cmd.Short == "" || cmd.Long == "" || !strings.Contains(cmd.Example, "ccmapd "+cmd.Name()) {
 			t.Errorf("%s has no short or long help or no example", cmd.Name())
+		}
+		most := 40
+		if cmd.Name() == "attach" || cmd.Name() == "run" {
+			most = 56 // half of them flags
+		}
+		if n := strings.Count(cmd.Long+"\n\n"+cmd.UsageString(), "\n"); n > most {
+			t.Errorf("help of %s: %d lines, more than %d", cmd.Name(), n, most)
 		}
 		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 90 {

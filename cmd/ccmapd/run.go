@@ -17,26 +17,14 @@ import (
 	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
-const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on.
-The program has standard input and output and its signals as if it were started
-alone, and its exit code is that of ccmapd; the report goes to standard error. With
--o - the profile has standard output, and what the program prints goes to standard
-error. If
---duration is over or the profile settled to --until before the program ends, the
-profile is written and ccmapd waits for the program.
+const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on. The
+program has standard input and output and its signals as if it were started alone, and
+its exit code is that of ccmapd; the report goes to standard error. A program that
+cannot be sampled is not started, unless with --anyway. docs/sampling.md explains that
+and all flags.
 
-A program that cannot be sampled, because it is neither of the two or sampling is
-not permitted, is not started: ccmapd says why, and exits with 125. With --anyway it
-is run without being sampled, and --quiet does not mention that. So a wrapper for
-programs of all kinds is 'ccmapd run -q --anyway -o /tmp/p-%p.pb.gz --'.
-
-To sample from the start, the program is held by ptrace(2) until ccmapd has
-attached. Where that is not permitted, ccmapd attaches right after the start.
-Programs that it starts itself are not sampled.
-
-` + moduleHelp + `
-
-` + samplingHelp
+A WebAssembly module is run in ccmapd's own process, as a program for WASI preview 1,
+and gets nothing of the outside but --env and --dir: docs/webassembly.md.`
 
 const runExample = `  ccmapd run -- ./server -addr :8080
   ccmapd run -d 30s -o start.pb.gz -- ./server

@@ -39,52 +39,6 @@ type samplingFlags struct {
 	overheadGiven bool
 }
 
-const samplingHelp = `The interval is CPU time of one thread of the program, so an idle program costs
-nothing. With --tune it becomes longer where samples find the same activation on
-top again and again (over --tune-high), and shorter where they never do (below
---tune-low); --max-overhead bounds what that may cost the program. --tune=false
-keeps --interval, and then has no limit of the overhead unless one is given. The
-first step takes 100 to 660 samples with a verdict, which can be a minute or more:
-the live line says how many are missing.
-
-SETTLED  Two halves of the samples are compared now and then. What they overlap
-says how settled the profile is: of methods, edges (a call and what it calls) and
-contexts. --until stops when that is enough, after 1,000 samples at least and not
-while the program drifts, that is, lately does something else than before. Once
-settled to --tune-settled, in edges and contexts, the interval becomes up to four
-times as long; it is back at once when the program drifts or its load jumps up.
-
-MEMORY  A profile that outgrows --max-memory is pruned: the contexts that weigh
-least become [pruned] in their callers, which stays visible everywhere. Methods,
-edges and lines remain exact; contexts are lower bounds from then on, and how far
-they are settled is said of those kept. Write XML or JSON: other formats lose the
-exact totals of what was pruned.
-
-RECENT  Beside the whole run, a window of recent samples is kept, in which a
-sample falls to 1/e of its weight with every --window. See 'ccmapd top --recent'.
-
-` + receiversHelp + `
-
-Each --output is written in the format of its name: .pb.gz or .pb (pprof), .pgo
-(for 'go build -pgo', as by 'convert --pgo'), .xml, .json or .folded, each also
-with .gz or .zst. A %p in it becomes the pid. Without --output the profile goes to
-ccmapd-PID.pb.gz in the working directory. Files are replaced as a whole. A new one
-is for its owner alone, because it holds command lines; a replaced one keeps its
-owner and permissions. A symbolic link in the place of a file is replaced, not
-followed; links among its directories are followed. Pipes, devices and /dev/fd/N are
-written into; without an extension their format is that of --to, or pprof. If no
---output can be written in the end, the profile goes to a new directory in $TMPDIR
-(or /tmp).
-
-With --json: profile {as in top}, until {of, percent, reached}, drift, written
-[files], source {samples, of which repaired, rooted, truncated, kernel, foreign,
-recalled and probed; probes, kernel_time, hits, bursts, hit_sites, hit_reason},
-values {caught, sites, points, bytes, evicted, lost, decayed, reset}, loss
-{source, queue, throttled, corrupt, orphaned, clock_ns, clock_tick_ns,
-unaccounted_ns}, ccmapd_cpu_ns, methods [the hottest, as in top]. Of a WebAssembly
-module there is no ccmapd_cpu_ns, but in source: inside {marks, late, unsafe,
-panicked, abandoned}.`
-
 // newSamplingFlags returns the defaults.
 func newSamplingFlags(all []engine) *samplingFlags {
 	return &samplingFlags{

@@ -6,39 +6,19 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-const sitesLong = `Sites lists the call sites of a profile with what they call, the hottest first:
-which calls always reach the same method, and which have a mix of receivers.
+const sitesLong = `Sites lists all call sites of a profile with all that they call, the hottest first.
+'receivers' lists dynamic calls only, by caught calls too, and split by caller.
 
-  cum          CPU time in what is called there
-  share        of a callee, among the callees of its site
-  of all       of the whole profile
-  samples      samples with this call on their stack; each counts once for a site
-               and once for a callee, whatever the recursion
-  activations  calls that were seen; ≥ marks a lower bound
-  targets      different methods called there, but for what the compiler or the
-               kernel put in (runtime.…, [kernel]), and what that means:
-    monomorphic  one: may be called directly, or inlined
-    bimorphic    two receivers of one method: may be called behind one test
-    megamorphic  three receivers or more
-    mixed        methods of different names: a function value, or several calls
-                 on one line, which are one call site in Go
-    line unknown several methods, but the profile does not say on which lines
-    few samples  under 30: a receiver of 10 % of the calls would be missed in
-                 4 % of such sites or more, so nothing is said
+  cum, samples  of the calls there; each sample counts once for a site and once for
+                a callee, whatever the recursion
+  activations   calls that were seen; ≥ marks a lower bound
+  targets       different methods called there, without those that the compiler or
+                the kernel put in (runtime.…, [kernel]), and the meaning of that.
+                Under 30 samples say nothing: a receiver of 10 % of the calls would
+                be missed in 4 % of such sites or more
 
-Which callers tell the receiver, and types of caught calls: see 'receivers'.
-
-METHOD restricts the list to calls made by it: a name, or as much of its end as
-is unique. All figures are exact, also where contexts were pruned (see 'top'), but
-for recursive calls in these: they may then count repeatedly, up to their method's
-cum in 'top'.
-
-` + recentHelp + `
-
-With --json: profile {as in top}, sites [{caller {method, signature, file, line
-and position of the call, see query}, samples, time_ns, percent, activations,
-targets, hint, callees [{method, signature, file, line, samples, time_ns, percent,
-activations, share_percent}]}].`
+METHOD restricts the list to calls made by it: a name, or as much of its end as is
+unique. docs/receivers.md explains targets, docs/formats.md the JSON.`
 
 const sitesExample = `  ccmapd sites web.pb.gz
   ccmapd sites --sort targets web.pb.gz            the most polymorphic first

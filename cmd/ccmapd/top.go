@@ -9,40 +9,14 @@ import (
 const topLong = `Top lists the methods of a profile, the hottest first.
 
   flat         CPU time in the method itself, and its share of the whole
-  cum          CPU time in the method and all it called; a sample counts once,
-               however often the method is on its stack
-  recent%      share of the recent CPU time that is in the method itself: hot
-               now, beside hot ever. See --window of 'ccmapd attach'
+  cum          CPU time in the method and all it called
+  recent%      share of the recent CPU time: hot now, beside hot ever
   samples      samples with the method on their stack
   activations  calls of the method that were seen; ≥ marks a lower bound
 
-A profile may measure something else than CPU time, for example instructions or,
-from 'go tool pprof', bytes of the heap: its second line names it, and all of the
-above is of that. --sample-type chooses what a pprof file with several is read as.
-
-FILE is a profile in any format that ccmapd writes, or '-' for standard input.
-METHOD restricts the list: a name, or as much of its end as is unique.
-
-Where a profile was pruned to --max-memory, [pruned] has the time of the contexts
-that were left out as its cum. All methods' figures are exact nevertheless, and
-its flat is 0: that time stands where it was taken. Only the formats XML and JSON
-keep that; from others, all figures of such a profile are lower bounds.
-
-` + recentHelp + `
-
-With --json: methods [{method, signature, file, line, flat {samples, time_ns,
-percent, activations}, cum {…}, recent {flat {samples, time_ns, percent}, cum
-{…}}}], percent being of the whole profile or of all that is recent, and profile
-{file, executable, pid, runtime, build_id, engine, start, duration_ns, ended,
-interval_ns [all settings], unit, samples, time_ns [in that unit, as all time_ns
-are], activations, activations_exact, lost_samples, throttled, clock_ns [CPU time
-by the program's own clock], unaccounted_ns [of it], repetitions_known,
-repetitions_repeated, window_ns,
-recent {samples, time_ns, percent of the whole run}, only_recent, settled
-{methods, edges, contexts, samples}, blind {percent of the time that is unknown
-and truncated, misleads, warning}, pruned {times, nodes, samples, time_ns,
-percent, exact_totals}}. What is unknown is left out. Activations belong to a
-method as a whole: they are the same in flat and cum.`
+FILE is a profile in any format that ccmapd writes, or '-' for standard input; its
+second line names its unit. METHOD is a name, or as much of its end as is unique.
+docs/reading-profiles.md explains columns, --recent and [pruned], docs/formats.md JSON.`
 
 const topExample = `  ccmapd top web.pb.gz
   ccmapd top -n 50 --sort cum web.pb.gz

@@ -19,21 +19,6 @@ type valueFlags struct {
 	dump    bool
 }
 
-const receiversHelp = `RECEIVERS  The methods that a call reaches, and so the types of its receivers, are
-counted twice: in samples, which the Call Context Map has for every call; and in
-calls, for the hottest calls of interface methods and function values. These are
-caught as they happen, by a hardware breakpoint set for some milliseconds at a
-time: --hits of them a second, each of which costs the program about 16µs. They
-name the dynamic type even where its method is promoted. See 'ccmapd receivers
-FILE'.
-
-The most frequent targets of each call have a value table. When too many calls
-reach others, the janitor makes room: decay halves all counts and drops the
-weakest, reset begins anew; off keeps those that came first. The counts that a
-table loses are kept beside it, so shares are exact. --value-hash chooses how a
-table finds its counters. --dump-values prints a line for whatever becomes of a
-table, and with -v what the janitor did.`
-
 // mostHits is how many calls a second may be caught: at 16 µs each, they cost the
 // program a sixth of one core.
 const mostHits = 10_000
