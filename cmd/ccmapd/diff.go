@@ -8,7 +8,8 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-const diffLong = `Diff lists the changes from profile A to profile B, the largest first: methods and edges with all they call, and contexts, which are whole stacks down to a method.
+const diffLong = `Diff lists the changes from profile A to profile B, the largest first: methods and edges
+with all they call, and contexts, which are whole stacks down to a method.
 
   change  in points: the share in B less the share in A; "new" is not in A, "gone" not
           in B. What grows makes all else smaller
