@@ -243,3 +243,70 @@ func follow(t *testing.T, page, to, heading string) {
 	}
 	t.Errorf("%s: %s has no heading #%s", page, to, heading)
 }
+
+// rows matches the rows of the layout table: folder, purpose, imports.
+var rows = regexp.MustCompile("(?m)^\\| `([a-z/]+)/` \\| (.*) \\| (.*) \\|$")
+
+// TestLayout holds that each package has a row in the layout table, with its imports of
+// this module. To write the imports anew: go test ./docs -run TestLayout -update
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := importsOfAll(t)
+	listed := map[string]bool{}
+	changed := rows.ReplaceAllStringFunc(string(text), func(row string) string {
+		cells := rows.FindStringSubmatch(row)
+		listed[cells[1]] = true
+		is, known := imports[cells[1]]
+		if _, err := os.Stat(filepath.Join("..", cells[1])); err != nil {
+			t.Errorf("the layout table has a folder too many: %v", err)
+		} else if known && is != cells[3] && cells[3] != "any" {
+			if !*update {
+				t.Errorf("%s imports %s; the table says %s", cells[1], is, cells[3])
+			}
+			return fmt.Sprintf("| `%s/` | %s | %s |", cells[1], cells[2], is)
+		}
+		return row
+	})
+	for folder := range imports {
+		if top, _, _ := strings.Cut(folder, "/"); !listed[folder] && !listed[top] {
+			t.Errorf("the layout table lacks %s", folder)
+		}
+	}
+	if *update && changed != string(text) {
+		if err := os.WriteFile("architecture.md", []byte(changed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// importsOfAll returns the imports of this module, for each of its packages, by folder.
+func importsOfAll(t *testing.T) map[string]string {
+	t.Helper()
+	const module = "github.com/ccmapd/ccmapd/"
+	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("list packages: %v", err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		var own []string
+		words := strings.Fields(line)
+		for _, path := range words[1:] {
+			if folder, ours := strings.CutPrefix(path, module); ours {
+				own = append(own, folder)
+			}
+		}
+		slices.Sort(own)
+		if len(own) == 0 {
+			own = []string{"none"}
+		}
+		all[strings.TrimPrefix(words[0], module)] = strings.Join(own, ", ")
+	}
+	return all
+}
