@@ -2,8 +2,10 @@ package export
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,28 +41,35 @@ func TestFormatOf(t *testing.T) {
 func TestWriteFileReadFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, extension := range extensions {
-		for _, compression := range []string{"", ".gz", ".zst"} {
-			path := filepath.Join(dir, "demo"+extension.suffix+compression)
-			if err := WriteFile(path, small().Snapshot()); err != nil {
-				t.Fatal(err)
-			}
-			m, format, err := ReadFile(path, ReadOptions{})
-			if err != nil || format != extension.format {
-				t.Fatalf("%s: %v, %v", path, format, err)
-			}
-			want := small().Snapshot()
-			if extension.suffix == pgoExtension {
-				if want, err = ForPGO(want); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if encode(t, format, m.Snapshot()) != encode(t, format, want) {
-				t.Errorf("%s: not the same map", path)
+	for want, row := range formatTable {
+		for _, extension := range row.extensions {
+			for _, compression := range []string{"", ".gz", ".zst"} {
+				checkWriteFile(t, filepath.Join(dir, "demo"+extension+compression), want)
 			}
 		}
 	}
 	wantNoTemp(t, dir)
+}
+
+// checkWriteFile writes a file and reads it.
+func checkWriteFile(t *testing.T, path string, want Format) {
+	t.Helper()
+	if err := WriteFile(path, small().Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	m, format, err := ReadFile(path, ReadOptions{})
+	if err != nil || format != want {
+		t.Fatalf("%s: %v, %v", path, format, err)
+	}
+	written := small().Snapshot()
+	if IsPGO(path) {
+		if written, err = ForPGO(written); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if encode(t, format, m.Snapshot()) != encode(t, format, written) {
+		t.Errorf("%s: not the same map", path)
+	}
 }
 
 // wantNoTemp fails if a temporary file is left.
@@ -141,7 +150,7 @@ func TestWriteFileOnFullDisk(t *testing.T) {
 // Each format and compression reports what its device reports.
 func TestWriteToFullDevice(t *testing.T) {
 	t.Parallel()
-	for format := range encoders {
+	for format := range formatTable {
 		for _, compression := range []Compression{Plain, Gzip, Zstd} {
 			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 			if err != nil {
@@ -170,5 +179,91 @@ func TestReadFileErrorsNameTheFile(t *testing.T) {
 		if _, _, err := ReadFile(path, ReadOptions{}); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("ReadFile(%q): %v, want %v", path, err, want)
 		}
+	}
+}
+
+// readLater reads a file to its end beside the test.
+func readLater(open func() (*os.File, error)) <-chan string {
+	got := make(chan string, 1)
+	go func() {
+		f, err := open()
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		defer f.Close()
+		text, _ := io.ReadAll(f)
+		got <- string(text)
+	}()
+	return got
+}
+
+func TestWriteFileToPipe(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe.xml")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := readLater(func() (*os.File, error) { return os.Open(path) })
+	writeSmall(t, path)
+	if want := encode(t, XML, small().Snapshot()); <-got != want {
+		t.Error("the reader of the pipe got another text")
+	}
+	if mode, _, _ := status(t, path); mode&os.ModeNamedPipe == 0 {
+		t.Errorf("the pipe is now %v", mode)
+	}
+}
+
+// TestWriteFileToDevice: a device is not replaced, nor is a link of this user to one.
+func TestWriteFileToDevice(t *testing.T) {
+	t.Parallel()
+	link := filepath.Join(t.TempDir(), "nothing.xml")
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	writeSmall(t, link)
+	if mode, _, _ := status(t, link); mode&os.ModeSymlink == 0 {
+		t.Errorf("the link is now %v", mode)
+	}
+	if err := WriteFileAs(os.DevNull, XML, small().Snapshot()); err != nil {
+		t.Error(err)
+	}
+	if err := WriteFileAs("/dev/full", XML, small().Snapshot()); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestWriteFileToDescriptor: a descriptor that the process was started with is written
+// to as it is, its own ones are not.
+func TestWriteFileToDescriptor(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/dev/fd/" + strconv.Itoa(int(w.Fd()))
+	if IsStream(path) {
+		t.Error("a descriptor of the process's own is a stream")
+	}
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETFD, 0); err != nil { // as one that was inherited
+		t.Fatal(err)
+	}
+	got := readLater(func() (*os.File, error) { return r, nil })
+	err = WriteFileAs(path, JSON, small().Snapshot())
+	w.Close()
+	if want := encode(t, JSON, small().Snapshot()); err != nil || <-got != want {
+		t.Errorf("the reader of the pipe got another text; %v", err)
+	}
+}
+
+func TestForeignPipe(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(sharedDir(t), "pipe.xml")
+	if err := errors.Join(unix.Mkfifo(path, 0o666), os.Chown(path, 60001, 60001)); err != nil {
+		t.Fatal(err)
+	}
+	err := WriteFile(path, small().Snapshot())
+	if !errors.Is(err, ErrForeignPipe) || !strings.HasPrefix(err.Error(), "write "+path+": ") {
+		t.Errorf("got %v", err)
 	}
 }

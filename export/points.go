@@ -11,21 +11,10 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// hasPoint reports whether a format has a place for the point.
-func (f Format) hasPoint(p *ccmap.Point) bool {
-	switch f {
-	case XML, JSON:
-		return true
-	case Pprof:
-		return p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall
-	}
-	return false
-}
-
 // pointsFor returns the points of a snapshot that a format has a place for.
 func pointsFor(s *ccmap.Snapshot, f Format) []ccmap.Point {
 	points := s.Points()
-	if f == Pprof {
+	if !formatTable[f].phases {
 		points = ccmap.SumPhases(points)
 	}
 	return slices.DeleteFunc(slices.Clone(points), func(p ccmap.Point) bool { return !f.hasPoint(&p) })

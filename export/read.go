@@ -96,14 +96,6 @@ func (o *ReadOptions) orScaled(given, byDefault int64) int64 {
 	return byDefault * (o.MaxMemory / mostByDefault)
 }
 
-// decoders read a whole document, and leave the check of the map to Read.
-var decoders = map[Format]func(*bufio.Reader, *builder) error{
-	Pprof:  readPprof,
-	XML:    readXML,
-	JSON:   readJSON,
-	Folded: readFolded,
-}
-
 // Read restores a map from r, in whatever format and compression it is, and
 // says in which format it was. The error says what is wrong and where; errors.Is
 // finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrTooDeep], [ErrMemory], [ErrVersion],
@@ -135,7 +127,7 @@ func open(r io.Reader, b *builder) (plain *bufio.Reader, f Format, release func(
 
 // read decodes a whole document of a format.
 func (b *builder) read(r *bufio.Reader, f Format) (*ccmap.Map, error) {
-	if err := decoders[f](r, b); err != nil {
+	if err := formatTable[f].read(r, b); err != nil {
 		return nil, err
 	}
 	asked, kind := b.limits.SampleType, b.m.Meta().Unit.Kind()

@@ -106,7 +106,7 @@ func addPart(t *testing.T, sum *ccmap.Map, data string) {
 func TestPartBringsLines(t *testing.T) {
 	t.Parallel()
 	want := contentOf(wasm().Snapshot())
-	for f := range encoders {
+	for f := range formatTable {
 		if f == Folded {
 			continue
 		}

@@ -6,10 +6,46 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
+
+// Compression is a compression of whole files.
+type Compression uint8
+
+const (
+	Plain Compression = iota
+	Gzip
+	Zstd
+)
+
+func cutCompression(name string) (string, Compression) {
+	if base, ok := strings.CutSuffix(name, ".gz"); ok {
+		return base, Gzip
+	}
+	if base, ok := strings.CutSuffix(name, ".zst"); ok {
+		return base, Zstd
+	}
+	return name, Plain
+}
+
+// compress returns a writer that must be closed, which leaves w open. The same
+// content gives the same bytes: neither times nor names go into the headers.
+func compress(w io.Writer, c Compression) (io.WriteCloser, error) {
+	switch c {
+	case Gzip:
+		return gzip.NewWriter(w), nil
+	case Zstd:
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	}
+	return unclosed{w}, nil
+}
+
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
 
 // maxLayers bounds compression in compression. Two happen in practice: a
 // profile that was compressed already, compressed again by whoever archived it.
