@@ -99,6 +99,9 @@ func (c *Cursor) Sleb() int64 {
 		if shift < 64 {
 			v |= int64(b&0x7f) << shift
 		}
+		if c.Err != nil {
+			return 0
+		}
 		if b&0x80 == 0 {
 			if shift+7 < 64 && b&0x40 != 0 {
 				v |= -1 << (shift + 7)

@@ -53,7 +53,7 @@ func TestDefects(t *testing.T) {
 		"u32":    func(c *Cursor) uint64 { return uint64(c.U32()) },
 		"u64":    (*Cursor).U64,
 		"uleb":   (*Cursor).Uleb,
-		"sleb":   func(c *Cursor) uint64 { return uint64(c.Sleb()) & 0 },
+		"sleb":   func(c *Cursor) uint64 { return uint64(c.Sleb()) },
 		"index":  func(c *Cursor) uint64 { c.Data = binary.AppendUvarint(nil, 1<<32); return uint64(c.Index()) },
 		"vector": func(c *Cursor) uint64 { c.Data = []byte{2, 'a'}; return uint64(len(c.Vector())) },
 		"text":   func(c *Cursor) uint64 { return uint64(len(c.Text())) },

@@ -1,6 +1,11 @@
 package main
 
-import "github.com/ccmapd/ccmapd/ccmap"
+import (
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
+)
 
 // agreement is how far the runs of a program in a mode agree. Figures are means
 // over all pairs, in percent where nothing else is said.
@@ -70,4 +75,89 @@ func (a *agreement) divide() {
 		a.overlap[k] /= n
 		a.floor[k] /= n
 	}
+}
+
+// kind is what an overlap is taken over, from coarse to fine.
+type kind int
+
+const (
+	methods kind = iota
+	edges
+	managed  // contexts without what the runtime and the kernel do
+	contexts // the whole Call Context Map
+	allKinds
+)
+
+var kindNames = [allKinds]string{"methods", "edges", "managed contexts", "contexts"}
+
+func (k kind) String() string { return kindNames[k] }
+
+// comparison is that of two profiles, in all kinds.
+type comparison struct {
+	compare.Result
+	overlaps [allKinds]compare.Overlap
+}
+
+// compareRuns compares by time, as runs may have had different intervals.
+func compareRuns(p, q *ccmap.Snapshot) (comparison, error) {
+	all, err := compare.Compare(p, q, compare.Options{})
+	if err != nil {
+		return comparison{}, err
+	}
+	own, err := compare.Compare(p, q, compare.Options{Absorb: unmanaged})
+	if err != nil {
+		return comparison{}, err
+	}
+	return comparison{all, [allKinds]compare.Overlap{
+		methods: all.Methods, edges: all.Edges, managed: own.Contexts, contexts: all.Contexts,
+	}}, nil
+}
+
+// unmanaged tells what the paper's VM would not have sampled: its own code and
+// the kernel's. A program's main goroutine begins in the runtime.
+func unmanaged(m ccmap.Method) bool {
+	switch m.Name {
+	case "runtime.main":
+		return false
+	case ccmap.KernelName, ccmap.TruncatedName:
+		return true
+	}
+	return strings.HasPrefix(m.Name, "runtime.") || strings.HasPrefix(m.Name, "internal/runtime/")
+}
+
+// means are those of several programs' figures: the last line of the paper's
+// table, had it one.
+type means struct {
+	paper paperRow
+	sum   agreement
+	n     float64
+}
+
+func (m *means) add(paper paperRow, a agreement) {
+	m.n++
+	m.paper.correlation += paper.correlation
+	m.paper.overlap += paper.overlap
+	m.sum.pairs += a.pairs
+	m.sum.samples += a.samples
+	m.sum.pearson += a.pearson
+	m.sum.spearman += a.spearman
+	for k := range allKinds {
+		m.sum.overlap[k] += a.overlap[k]
+		m.sum.floor[k] += a.floor[k]
+		m.sum.least[k] += a.least[k]
+	}
+}
+
+// of returns the means, and the number of all pairs together.
+func (m *means) of() (paperRow, agreement) {
+	paper, a := m.paper, m.sum
+	for _, sum := range []*float64{&paper.correlation, &paper.overlap, &a.samples, &a.pearson, &a.spearman} {
+		*sum /= m.n
+	}
+	for k := range allKinds {
+		a.overlap[k] /= m.n
+		a.floor[k] /= m.n
+		a.least[k] /= m.n
+	}
+	return paper, a
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
 // curve is how the overlap of a program's runs grows with their number of
@@ -106,4 +108,87 @@ func neighbors(profiles []*ccmap.Snapshot) ([allKinds]sized, error) {
 		}
 	}
 	return sum, nil
+}
+
+// thin tosses a coin for every sample of a profile, and returns a profile of
+// those that are kept. The samples of a node are taken to weigh the same.
+func thin(s *ccmap.Snapshot, keep float64, r *rand.Rand) *ccmap.Snapshot {
+	m := ccmap.New(ccmap.Options{Names: s.Names(), Seed: 1})
+	placed := make([]ccmap.NodeID, s.Len())
+	for n := range s.Nodes() {
+		if n.ID == m.Root() {
+			continue
+		}
+		placed[n.ID] = m.Child(placed[n.Parent], n.Offset, n.Method)
+		m.Add(placed[n.ID], thinCounters(n.Self, keep, r))
+	}
+	return m.Snapshot()
+}
+
+func thinCounters(c ccmap.Counters, keep float64, r *rand.Rand) ccmap.Counters {
+	if c.Samples == 0 {
+		return ccmap.Counters{}
+	}
+	var kept int64
+	for range c.Samples {
+		if r.Float64() < keep {
+			kept++
+		}
+	}
+	return ccmap.Counters{Samples: kept, Time: part(c.Time, kept, c.Samples)}
+}
+
+// part returns whole·kept/all, for 0 ≤ kept ≤ all.
+func part(whole, kept, all int64) int64 {
+	hi, lo := bits.Mul64(uint64(whole), uint64(kept))
+	quotient, _ := bits.Div64(hi, lo, uint64(all))
+	return int64(quotient)
+}
+
+// pool returns one profile of the samples of several.
+func pool(profiles []*ccmap.Snapshot) (*ccmap.Snapshot, error) {
+	m := ccmap.New(ccmap.Options{Seed: 1})
+	for _, p := range profiles {
+		if err := m.Merge(p); err != nil {
+			return nil, err
+		}
+	}
+	return m.Snapshot(), nil
+}
+
+// rest is how far single runs agree with all others taken together, which come
+// as close to the truth as sampling does. Figures are means, in percent.
+type rest struct {
+	overlap  [allKinds]float64
+	coverage float64 // hot edges of the others that the run has, τ = 0.1
+	warm     float64 // the same of those that are warm, τ = 0.01
+}
+
+// warmTau is that of D'Elia et al.
+const warmTau = 0.01
+
+// againstRest holds every profile against the others.
+func againstRest(profiles []*ccmap.Snapshot) (rest, error) {
+	var r rest
+	n := float64(len(profiles))
+	for i, p := range profiles {
+		others, err := pool(slices.Delete(slices.Clone(profiles), i, i+1))
+		if err != nil {
+			return r, err
+		}
+		c, err := compareRuns(p, others)
+		if err != nil {
+			return r, err
+		}
+		for k, o := range c.overlaps {
+			r.overlap[k] += o.Percent / n
+		}
+		warm, err := compare.Compare(p, others, compare.Options{Tau: warmTau})
+		if err != nil {
+			return r, err
+		}
+		r.coverage += c.Coverage.BA / n
+		r.warm += warm.Coverage.BA / n
+	}
+	return r, nil
 }

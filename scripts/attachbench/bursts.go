@@ -1,16 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
 )
 
-// budgets are flags for how many calls to catch: ccmapd's own budget, which is to
-// cost no more than half a percent, and one that costs enough to tell the price of
-// a hit.
+// budgets are flags for the number of caught calls: ccmapd's own budget, which should
+// cost no more than half a percent, and a budget that costs enough to show the price of a
+// caught call.
 var budgets = []struct {
 	name  string
 	flags []string
@@ -19,7 +21,7 @@ var budgets = []struct {
 	{"5000", []string{"--hits=5000"}},
 }
 
-// measureBursts measures what it costs a target that its calls are caught.
+// measureBursts measures the cost of caught calls for a target.
 func measureBursts(c config) error {
 	t, err := startTarget(c.cpus, "calls")
 	if err != nil {
@@ -45,15 +47,15 @@ func measureBursts(c config) error {
 const (
 	// burstInterval is ccmapd's own interval between samples.
 	burstInterval = 10 * time.Millisecond
-	// A series has so many windows of that length in which ccmapd runs, and as
-	// many in which it is stopped.
+	// A series has this number of windows with ccmapd running, and as many with ccmapd
+	// stopped.
 	seriesWindows = 30
 	seriesWindow  = 50 * time.Millisecond
 )
 
-// series is what the target did in alternating windows with ccmapd running and
-// ccmapd stopped. A stopped one keeps the target sampled, but sets no breakpoints.
-// It is added up: a burst is rare, and most windows have none.
+// series is the target's work in alternating windows with ccmapd running and ccmapd
+// stopped. A stopped ccmapd keeps sampling the target, but sets no breakpoints. The
+// windows are added up: a burst is rare, and most windows have none.
 type series struct {
 	running, stopped reading
 	hits             uint64
@@ -104,8 +106,8 @@ func (r *reading) add(t *target) error {
 // ratio is the throughput with ccmapd running ÷ stopped, by CPU time.
 func (s series) ratio() float64 { return s.running.rate().perCPUSecond / s.stopped.rate().perCPUSecond }
 
-// printBursts prints what hits cost, and how many there were, by the time in which
-// ccmapd could catch any.
+// printBursts prints the cost of caught calls, and their number, by the time that
+// ccmapd had to catch them.
 func printBursts(c config, budget string, with, without series) {
 	ratio := with.ratio() / without.ratio()
 	on := settle + with.running.at
@@ -113,4 +115,69 @@ func printBursts(c config, budget string, with, without series) {
 	busy := with.running.cpu.Seconds() / with.running.at.Seconds()
 	fmt.Printf("BenchmarkBursts/hits=%s/cpus=%d 1 %.5f bursts/none %.0f hits/s %.2f µs/hit\n",
 		budget, c.cpus, ratio, hits, 1e6*(1-ratio)*busy/max(hits, 1))
+}
+
+// measureAgreement profiles one window three times: twice by ccmapd, whose agreement with
+// itself is the floor, and once by the target's runtime/pprof.
+func measureAgreement(c config, t *target, window time.Duration) error {
+	dir, err := os.MkdirTemp("", "attachbench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	first, second, own := filepath.Join(dir, "1.pb.gz"), filepath.Join(dir, "2.pb.gz"), filepath.Join(dir, "own.pb.gz")
+
+	var daemons []*daemon
+	for _, output := range []string{first, second} {
+		d, err := attach(c, t, 10*time.Millisecond, output)
+		if err != nil {
+			return err
+		}
+		daemons = append(daemons, d)
+	}
+	time.Sleep(settle)
+	if answer, err := t.ask(fmt.Sprintf("profile %s %s", own, window)); err != nil || answer != "done" {
+		return fmt.Errorf("profile target by itself: %s %w", answer, err)
+	}
+	for _, d := range daemons {
+		if _, err := d.detach(); err != nil {
+			return err
+		}
+	}
+	floor, err := overlap(c, first, second)
+	if err != nil {
+		return err
+	}
+	agreement, err := overlap(c, first, own)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("BenchmarkAgreement/with=ccmapd/cpus=%d 1 %.2f contexts-%% %.2f edges-%% %.2f methods-%%\n",
+		c.cpus, floor.Contexts.Percent, floor.Edges.Percent, floor.Methods.Percent)
+	fmt.Printf("BenchmarkAgreement/with=runtime-pprof/cpus=%d 1 %.2f contexts-%% %.2f edges-%% %.2f methods-%%\n",
+		c.cpus, agreement.Contexts.Percent, agreement.Edges.Percent, agreement.Methods.Percent)
+	return nil
+}
+
+type overlaps struct {
+	Contexts, Edges, Methods struct{ Percent float64 }
+}
+
+// unseen are methods that runtime/pprof counts for their callers: the kernel
+// and the vDSO.
+const unseen = `^\[kernel\]$|clock_gettime$|^\[vdso\]`
+
+func overlap(c config, a, b string) (overlaps, error) {
+	out, err := exec.Command(c.ccmapd, "overlap", "--json", "--absorb", unseen, a, b).Output()
+	if err != nil {
+		return overlaps{}, fmt.Errorf("compare profiles: %w", err)
+	}
+	var report struct{ Pairs []overlaps }
+	if err := json.Unmarshal(out, &report); err != nil {
+		return overlaps{}, fmt.Errorf("read overlap: %w", err)
+	}
+	if len(report.Pairs) != 1 {
+		return overlaps{}, fmt.Errorf("read overlap: %d pairs of two profiles", len(report.Pairs))
+	}
+	return report.Pairs[0], nil
 }

@@ -1,14 +1,13 @@
-// Command attachbench measures what attaching costs a target and how far its
-// profile agrees with the target's own, and prints the figures in the format of
-// Go benchmarks, for benchstat and docs/benchmarks.md.
+// Command attachbench measures the cost of attaching to a target, and the agreement of
+// its profile with the target's own. It prints the figures in the format of Go
+// benchmarks, for benchstat and docs/benchmarks.md.
 //
 //	go run ./scripts/attachbench -ccmapd ./ccmapd
 //
-// The target is this program again, so that it can count its own operations.
-// Every figure is paired: attached and unattached windows of one running target
-// alternate, and a pair gives one ratio. The machine may be noisy; the ratio of
-// two neighbouring windows mostly is not. For what catching calls costs, which is
-// less, windows are short and many.
+// The target is this program again, so that it can count its own operations. Every figure
+// is paired: attached and unattached windows of one running target alternate, and a pair
+// gives one ratio. The machine may be noisy, but the ratio of two neighbouring windows
+// usually is not. Caught calls cost less, so their windows are short and many.
 package main
 
 import (

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/pprof"
+	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,17 +23,17 @@ import (
 // targetVariable makes this program the target; its value is GOMAXPROCS.
 const targetVariable = "CCMAPD_ATTACHBENCH_TARGET"
 
-// target is a running target. It answers one line for each line it is sent:
+// target is a running target. It answers each line with one line:
 //
 //	ops                    → operations since it began, its CPU time and the time, in ns
-//	profile FILE DURATION  → "done", once its own CPU profile of so long is in FILE
+//	profile FILE DURATION  → "done", once its own CPU profile of that time is in FILE
 type target struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// startTarget starts a target that does one kind of work, of works.
+// startTarget starts a target that does one of the works.
 func startTarget(cpus int, work string) (*target, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -56,7 +58,7 @@ func startTarget(cpus int, work string) (*target, error) {
 
 func (t *target) stop() {
 	t.in.Close()
-	t.cmd.Wait() // it ends when its input does; its exit code says nothing
+	t.cmd.Wait() // it ends when its input does; its exit code does not matter
 }
 
 func (t *target) ask(line string) (string, error) {
@@ -70,12 +72,12 @@ func (t *target) ask(line string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// rate is how fast a target was over a window, in operations.
+// rate is a target's speed over a window, in operations.
 type rate struct {
 	perSecond float64
-	// perCPUSecond is what other load on the machine does not disturb. It shows
-	// what sampling costs because the kernel charges an interrupt to the thread
-	// that it interrupts, unless built with CONFIG_IRQ_TIME_ACCOUNTING.
+	// perCPUSecond is not disturbed by other load on the machine. It shows the cost of
+	// sampling because the kernel charges an interrupt to the thread that it interrupts,
+	// unless built with CONFIG_IRQ_TIME_ACCOUNTING.
 	perCPUSecond float64
 }
 
@@ -84,8 +86,7 @@ func (t *target) rate(window time.Duration) (rate, error) {
 	return done.rate(), err
 }
 
-// reading is what a target has done since it began, or in some time, by its own
-// clocks.
+// reading is a target's work since it began, or in some time, by its own clocks.
 type reading struct {
 	ops     int64
 	cpu, at time.Duration
@@ -96,7 +97,7 @@ func (r reading) rate() rate {
 	return rate{perSecond: ops / r.at.Seconds(), perCPUSecond: ops / r.cpu.Seconds()}
 }
 
-// work returns what the target does in a window.
+// work returns the target's work in a window.
 func (t *target) work(window time.Duration) (reading, error) {
 	before, err := t.reading()
 	if err != nil {
@@ -116,14 +117,14 @@ func (t *target) reading() (r reading, err error) {
 	return r, err
 }
 
-// works are what a target may do: one operation each, of that number.
+// works are the kinds of work: each call is one operation, with a number.
 var works = map[string]func(number int){
 	"service": operate,
 	"calls":   makeCalls,
 }
 
-// runTarget is the target's side: it works on every processor it may use and
-// answers its questions until its input ends.
+// runTarget is the target's side: it works on every available processor and answers
+// questions until its input ends.
 func runTarget(work string, in io.Reader, out io.Writer) {
 	operate := works[work]
 	cpus, _ := strconv.Atoi(os.Getenv(targetVariable))
@@ -158,7 +159,7 @@ func reply(line string, ops *atomic.Int64) (string, error) {
 	return "", errors.New("unknown request")
 }
 
-// readSelf is a reading of this process, by its own clocks: those of /proc are as
+// readSelf is a reading of this process, by its own clocks: the clocks of /proc are as
 // old as the last tick of the kernel.
 func readSelf(ops *atomic.Int64) (string, error) {
 	done := ops.Load()
@@ -185,3 +186,91 @@ func profileSelf(path, length string) error {
 	pprof.StopCPUProfile()
 	return os.WriteFile(path, profile.Bytes(), 0o644)
 }
+
+type order struct {
+	ID    int
+	Name  string
+	Lines []line
+}
+
+type line struct {
+	Item  string
+	Price float64
+	Count int
+}
+
+// operate is one request of an ordinary service: decode, sort, recurse, encode.
+func operate(seed int) {
+	o := order{ID: seed, Name: "order " + strconv.Itoa(seed)}
+	for i := range 20 {
+		o.Lines = append(o.Lines, line{Item: strconv.Itoa((i * 7919 * seed) % 1000), Price: float64(i) / 3, Count: i})
+	}
+	encoded, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // impossible: the type is plain
+	}
+	var back order
+	if err := json.Unmarshal(encoded, &back); err != nil {
+		panic(err)
+	}
+	sort.Slice(back.Lines, func(i, j int) bool { return back.Lines[i].Item < back.Lines[j].Item })
+	sink.Store(int64(fold(back.Lines, 16)))
+}
+
+var sink atomic.Int64
+
+// fold halves its lines recursively, to give the stacks some depth.
+func fold(lines []line, depth int) int {
+	if len(lines) <= 1 || depth == 0 {
+		total := 0
+		for _, l := range lines {
+			total += l.Count + len(strings.Repeat(l.Item, 3))
+		}
+		return total
+	}
+	half := len(lines) / 2
+	return fold(lines[:half], depth-1) + fold(lines[half:], depth-1)
+}
+
+// step has two implementations. They do arithmetic, which always takes the same time, so
+// that half a percent more can be seen.
+type step interface{ next(x uint64) uint64 }
+
+type (
+	shiftLeft  struct{ by uint }
+	shiftRight struct{ by uint }
+)
+
+//go:noinline
+func (s *shiftLeft) next(x uint64) uint64 {
+	for range stepRounds {
+		x ^= x << s.by
+		x ^= x >> 7
+	}
+	return x
+}
+
+//go:noinline
+func (s *shiftRight) next(x uint64) uint64 {
+	for range stepRounds {
+		x ^= x >> s.by
+		x ^= x << 17
+	}
+	return x
+}
+
+const stepRounds = 50
+
+var steps = []step{&shiftLeft{13}, &shiftLeft{11}, &shiftRight{7}, &shiftLeft{5}}
+
+// makeCalls makes a hundred calls through an interface.
+func makeCalls(number int) {
+	x := uint64(number) | 1
+	for i := range 100 {
+		x = walk(steps[i%len(steps)], x)
+	}
+	sink.Store(int64(x))
+}
+
+//go:noinline
+func walk(s step, x uint64) uint64 { return s.next(x) + 1 }

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Command calls the compiler of the installed toolchain alone on a package of the
-// standard distribution, as go build does it. It writes what the compiler reads on
-// imports to a file.
+// Command returns a command line that calls the compiler of the installed toolchain alone
+// on a package of the standard distribution, as go build does. It writes a file with the
+// compiler's input about imports.
 func Command(compiled, imports string) ([]string, error) {
 	if err := writeImports(compiled, imports); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func Command(compiled, imports string) ([]string, error) {
 	return append(command, strings.Fields(files)...), nil
 }
 
-// writeImports tells the compiler where the packages are that are imported.
+// writeImports tells the compiler where the imported packages are.
 func writeImports(compiled, path string) error {
 	packages, err1 := list("{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}", "-export", "-deps", compiled)
 	vendored, err2 := list("{{range $k, $v := .ImportMap}}importmap {{$k}}={{$v}}\n{{end}}", compiled)

@@ -11,14 +11,14 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 )
 
-// fleet is a service that runs on many machines, as their profiles see it: one
-// program, whose contexts are hot by Zipf's law. A machine has met the hottest
-// of them, and some of the others, as its requests had it.
+// fleet is a service on many machines, as their profiles see it: one program, whose
+// contexts are hot by Zipf's law. A machine has met the hottest contexts, and some of the
+// others, depending on its requests.
 //
-// 10,000 contexts of it are 30 frames deep on average, have 9.6 context nodes
-// each, 3,450 methods and 5,170 locations together. Profiles of the Go compiler,
-// sampled by ccmapd while it built go/types, had 7,500 contexts of 28 frames, 7.7
-// nodes each and 2,930 methods, or 13,400 of 30 frames, 10.8 and 3,340.
+// 10,000 contexts of it are 30 frames deep on average, have 9.6 context nodes each, 3,450
+// methods and 5,170 locations together. Profiles of the Go compiler, sampled by ccmapd
+// while it built go/types, had 7,500 contexts of 28 frames, 7.7 nodes each and 2,930
+// methods, or 13,400 of 30 frames, 10.8 and 3,340.
 type fleet struct {
 	methods  []ccmap.Method
 	contexts []context // the hottest first
@@ -40,7 +40,7 @@ const (
 	zipf = 1.1
 )
 
-// newFleet makes a program with so many contexts. It is the same every time.
+// newFleet makes a program with a number of contexts, always the same one.
 func newFleet(contexts, perFile int) *fleet {
 	rng := rand.New(rand.NewPCG(1, 2006))
 	f := &fleet{perFile: perFile}
@@ -65,7 +65,7 @@ var (
 	verbs  = []string{"Lookup", "Serve", "Encode", "flush", "Walk", "resolve", "appendTo", "compare", "Next"}
 )
 
-// method returns one with a name of the length that names have: 50 to 70 bytes.
+// method returns a method with a name of usual length: 50 to 70 bytes.
 func method(i int) ccmap.Method {
 	pkg := fmt.Sprintf("github.com/example/storefront/%s%d", layers[i%len(layers)], i%packages)
 	receiver := fmt.Sprintf("%s%d", nouns[i%len(nouns)], i%types)
@@ -77,13 +77,13 @@ func method(i int) ccmap.Method {
 	}
 }
 
-// call is a call site and what it calls.
+// call is a call site and its callee.
 type call struct {
 	offset uint32
 	callee int
 }
 
-// callGraph gives three methods of four one call, and the others up to eight.
+// callGraph gives three of four methods one call, and the others up to eight.
 func callGraph(rng *rand.Rand) [][]call {
 	calls := make([][]call, functions)
 	for i := range calls {
@@ -98,8 +98,8 @@ func callGraph(rng *rand.Rand) [][]call {
 	return calls
 }
 
-// walk returns a stack: from a root down, the first calls of a method more often
-// than its others.
+// walk returns a stack: from a root down, the first calls of a method more often than its
+// others.
 func walk(rng *rand.Rand, calls [][]call) context {
 	c := make(context, minDepth+rng.IntN(maxDepth-minDepth+1))
 	at := rng.IntN(roots)
@@ -111,7 +111,7 @@ func walk(rng *rand.Rand, calls [][]call) context {
 	return c
 }
 
-// profile returns that of one machine.
+// profile returns the profile of a machine.
 func (f *fleet) profile(machine int) (*ccmap.Map, error) {
 	rng := rand.New(rand.NewPCG(uint64(machine), 3))
 	hot := rand.NewZipf(rng, zipf, 10, uint64(len(f.contexts)-1))
@@ -148,7 +148,7 @@ func (f *fleet) fold(m *ccmap.Map, rank uint64, interval time.Duration) {
 	m.Add(m.Child(node, site, ccmap.NoMethod), ccmap.Counters{Samples: 1, Time: int64(interval)})
 }
 
-// write writes the profiles of so many machines, unless they are there.
+// write writes the profiles of a number of machines, unless they exist.
 func (f *fleet) write(dir string, files int) (paths []string, err error) {
 	for i := range files {
 		path := filepath.Join(dir, fmt.Sprintf("machine-%04d.pb.gz", i))

@@ -1,13 +1,13 @@
-// Command mergebench measures ccmapd merge against go tool pprof -proto over the
-// same profiles, in turns, and prints the figures in the format of Go
-// benchmarks, for benchstat and docs/benchmarks.md.
+// Command mergebench compares ccmapd merge with go tool pprof -proto over the same
+// profiles, in turns, and prints the figures in the format of Go benchmarks, for
+// benchstat and docs/benchmarks.md.
 //
 //	go build ./cmd/ccmapd && go run ./scripts/mergebench -ccmapd ./ccmapd
 //
-// The profiles are of one program on many machines (fleet.go), the same every
-// time. Each round gives ratios: of wall time, of CPU time and of peak memory,
-// as the kernel counts them for the process (wait4). A machine may be noisy; the
-// ratio of two neighbouring runs mostly is not.
+// The profiles are of one program on many machines (fleet.go), always the same. Each
+// round gives ratios of wall time, CPU time and peak memory, as the kernel counts them
+// for the process (wait4). A machine may be noisy, but the ratio of two neighbouring runs
+// usually is not.
 package main
 
 import (

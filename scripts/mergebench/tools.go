@@ -12,8 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 )
 
-// findPprof returns the path of pprof itself, so that the go command, which would
-// start it, is not measured.
+// findPprof returns the path of pprof itself, so that the go command is not measured.
 func findPprof() (string, error) {
 	out, err := exec.Command("go", "tool", "-n", "pprof").Output()
 	if err != nil {
@@ -29,7 +28,7 @@ type tool struct {
 	output string
 }
 
-// cost is what a run of a command took.
+// cost is the cost of a command's run.
 type cost struct {
 	wall, cpu time.Duration
 	peak      int64 // bytes of memory
@@ -51,7 +50,7 @@ func (t tool) merge(paths []string) (cost, error) {
 	return c, nil
 }
 
-// total returns what a tool has merged.
+// total returns the totals of a tool's output.
 func (t tool) total() (ccmap.Counters, error) {
 	m, _, err := export.ReadFile(t.output, export.ReadOptions{})
 	if err != nil {
@@ -70,8 +69,8 @@ func (c cost) figures(name string, samples int) string {
 // rivals are the two tools.
 type rivals struct{ ours, peer tool }
 
-// race runs one after the other, prints the line of a benchmark's run, and makes
-// sure that they have done the same.
+// race runs both tools in turn, prints the line of a benchmark's run, and checks that
+// their outputs are equal.
 func (r rivals) race(paths []string, contexts int) error {
 	peer, err := r.peer.merge(paths)
 	if err != nil {

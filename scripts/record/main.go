@@ -1,20 +1,19 @@
-// Command record writes down the verdicts on one goroutine's innermost
-// activations, sample by sample, for the tests of package tuning to replay:
+// Command record writes the verdicts on one goroutine's innermost activations, sample by
+// sample, for the tests of package tuning to replay:
 //
 //	go build -o workload ./testdata/workload/main
 //	taskset -c 1 ./workload -mode spin -spin 80ms &
 //	go run ./scripts/record -d 12s $! >testdata/recorded/spin-80ms.txt
 //
-// Of all goroutines it takes the one with the most samples. What it writes
-// opens with lines that begin with # and say where the recording comes from.
-// All other lines hold one letter a sample, in the order of time: n for a new
-// activation, r for a repeated one, u where there is no verdict.
+// It takes the goroutine with the most samples. The output opens with lines that begin
+// with # and give the recording's origin. All other lines hold one letter a sample, in
+// the order of time: n for a new activation, r for a repeated one, u without a verdict.
 //
-// A target on a single CPU gives the most even samples: of a thread that moves,
-// each CPU counts the interval by itself.
+// A target on a single CPU gives the most even samples: for a thread that moves, each CPU
+// counts the interval by itself.
 //
-// With -stacks it writes down all samples of all goroutines, as package recorded
-// reads them:
+// With -stacks it writes all samples of all goroutines, in the format of package
+// recorded:
 //
 //	go run ./scripts/record -stacks -d 10s $! >testdata/recorded/server.stacks.gz
 package main
@@ -68,7 +67,7 @@ func recordVerdicts(w io.Writer, pid int, duration, interval time.Duration) erro
 		Sink:        sampler.Sink{Queue: q, Names: ccmap.NewNames()},
 		Interval:    interval,
 		Watchpoints: 4, // all that an x86 CPU has
-		WatchBudget: 1, // a verdict on every sample, whatever it costs
+		WatchBudget: 1, // a verdict on every sample, at any cost
 	})
 	if err != nil {
 		return err
@@ -87,8 +86,8 @@ func recordVerdicts(w io.Writer, pid int, duration, interval time.Duration) erro
 	return write(w, header(source.Target(), source.Stats().Interval), verdicts)
 }
 
-// busiest runs the source and returns the verdicts on the goroutine that was
-// sampled most.
+// busiest runs the source and returns the verdicts on the goroutine with the most
+// samples.
 func busiest(ctx context.Context, source *perf.Source, q *queue.Queue) ([]byte, error) {
 	verdicts := make(map[uint64][]byte)
 	err := drain(ctx, source, q, func(s *ccmap.Sample) {
@@ -115,8 +114,7 @@ func drain(ctx context.Context, source *perf.Source, q *queue.Queue, keep func(*
 	}
 }
 
-// letter returns the verdict on a sample. One that came too early has none, as
-// for the tuner.
+// letter returns the verdict on a sample. An early sample has none, as for the tuner.
 func letter(s *ccmap.Sample) byte {
 	switch {
 	case s.Early || s.Top == ccmap.TopUnknown:
@@ -142,7 +140,7 @@ func header(t ccmap.Target, interval time.Duration) string {
 		commandLine(t), time.Now().UTC().Format(time.DateOnly), t.Runtime, kernel(), interval)
 }
 
-// commandLine returns the target's, without the folder of its program.
+// commandLine returns the target's command line, without the folder of its program.
 func commandLine(t ccmap.Target) string {
 	command := slices.Clone(t.CommandLine)
 	if len(command) > 0 {
@@ -167,5 +165,5 @@ func write(w io.Writer, header string, verdicts []byte) error {
 		out.Write(line)
 		out.WriteByte('\n')
 	}
-	return out.Flush() // tells of all errors before
+	return out.Flush() // returns all earlier errors
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/recorded"
 )
 
-// recordStacks writes down all samples of a process, as [recorded.Read] reads
-// them.
+// recordStacks writes all samples of a process, in the format of [recorded.Read].
 func recordStacks(w io.Writer, pid int, duration, interval time.Duration) error {
 	q, names := queue.New(queue.Options{}), ccmap.NewNames()
 	source, err := perf.Open(context.Background(), perf.Options{

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStacksRoundTrip writes samples of every kind down and reads them.
+// TestStacksRoundTrip writes samples of every kind and reads them.
 func TestStacksRoundTrip(t *testing.T) {
 	t.Parallel()
 	names := ccmap.NewNames()
@@ -41,7 +41,7 @@ func TestStacksRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRecordedStacks reads the streams that are in the repository and folds them.
+// TestRecordedStacks reads the streams in the repository and folds them.
 func TestRecordedStacks(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"server", "compiler"} {

@@ -1,5 +1,5 @@
-// Package report writes what campaigns measure into Markdown files: tables between
-// two comments, so that what is written by hand around them stays.
+// Package report writes the results of campaigns into Markdown files: tables between two
+// comments, so that text around them stays.
 package report
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Portion is what one campaign writes of a file, between two comments that name
-// the campaign. All else is written by hand, or by another campaign, and stays.
+// Portion is a campaign's part of a file, between two comments that name the campaign.
+// Everything else is written by hand, or by another campaign, and stays.
 type Portion string
 
 // Begin returns the line above the portion.
@@ -20,8 +20,8 @@ func (p Portion) Begin() string { return fmt.Sprintf("<!-- %s: begin -->\n", p) 
 // End returns the line below the portion.
 func (p Portion) End() string { return fmt.Sprintf("<!-- %s: end -->\n", p) }
 
-// Rows returns the rows of the portion's tables in a file, each as its cells: none where
-// there is no such file or portion.
+// Rows returns the rows of the portion's tables in a file, each as its cells. A missing
+// file or portion has no rows.
 func (p Portion) Rows(path string) ([][]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +45,7 @@ func (p Portion) Rows(path string) ([][]string, error) {
 	return rows, nil
 }
 
-// Rewrite replaces the portion in a file, or appends it where there is none.
+// Rewrite replaces the portion in a file, or appends a new one.
 func (p Portion) Rewrite(path, body string) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func (p Portion) Rewrite(path, body string) error {
 	return os.WriteFile(path, []byte(p.Replaced(string(old), body)), 0o644)
 }
 
-// Replaced returns the text with another body of the portion.
+// Replaced returns the text with a new body of the portion.
 func (p Portion) Replaced(text, body string) string {
 	before, rest, found := strings.Cut(text, p.Begin())
 	if !found {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A portion is rewritten alone, and what stands around it stays, however often.
+// A portion is rewritten alone, any number of times, and the text around it stays.
 func TestPortionsAreRewrittenAlone(t *testing.T) {
 	t.Parallel()
 	const native, guests Portion = "campaign, native", "campaign, guests"
@@ -26,7 +26,7 @@ func TestPortionsAreRewrittenAlone(t *testing.T) {
 	}
 }
 
-// The rows that were written are read again, without the heads and what is around.
+// Written rows are read again, without the heads and the text around.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	const p Portion = "campaign"

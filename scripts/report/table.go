@@ -1,14 +1,18 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Table is one in Markdown. All columns but the first hold figures.
+// Table is a Markdown table. All columns but the first hold figures.
 type Table struct {
 	Head []string
 	Rows [][]string
@@ -32,7 +36,7 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// Number prints with so many decimals; what is not known as a dash.
+// Number prints a number with some decimals, or a dash if it is unknown.
 func Number(v float64, decimals int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
@@ -43,7 +47,7 @@ func Number(v float64, decimals int) string {
 // Percent prints with one decimal and without the sign.
 func Percent(v float64) string { return Number(v, 1) }
 
-// Count prints a number of samples with two or three digits that mean something.
+// Count prints a number of samples with two or three significant digits.
 func Count(v float64) string {
 	if v >= 1000 && !math.IsInf(v, 0) {
 		unit := math.Pow(10, math.Floor(math.Log10(v))-2)
@@ -63,7 +67,7 @@ func thousands(text string) string {
 	return whole + rest
 }
 
-// Seconds prints a long time so that it can be grasped.
+// Seconds prints a long time in a suitable unit.
 func Seconds(seconds float64) string {
 	switch {
 	case math.IsNaN(seconds) || math.IsInf(seconds, 0):
@@ -83,4 +87,40 @@ func Steps(intervals []time.Duration) string {
 		texts[i] = d.Round(10 * time.Microsecond).String()
 	}
 	return strings.Join(texts, " → ")
+}
+
+// Measured says when and on which machine a campaign ran.
+func Measured(when time.Time) string {
+	return fmt.Sprintf("Measured %s: %s, %d CPUs, Linux %s, %s.",
+		when.UTC().Format(time.DateOnly), processor(), runtime.NumCPU(), kernel(), runtime.Version())
+}
+
+// LoadAverage returns the machine's load over the last minute, or 0 if unknown.
+func LoadAverage() float64 {
+	var load float64
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		fmt.Sscan(string(text), &load)
+	}
+	return load
+}
+
+func processor() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown processor"
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
+
+func kernel() string {
+	release, err := exec.Command("uname", "-r").Output()
+	if err != nil {
+		return "of unknown release"
+	}
+	return string(bytes.TrimSpace(release))
 }

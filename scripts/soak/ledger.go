@@ -7,9 +7,9 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// ledger is the arithmetic that the map is checked against: exact totals of
-// methods, edges and lines, kept without a trie. A sample is counted at its
-// stack, and from there posted now and then to all that the stack consists of.
+// ledger is the arithmetic that checks the map: exact totals of methods, edges and lines,
+// kept without a trie. A sample is counted at its stack. From time to time the counts are
+// posted to all parts of the stack.
 type ledger struct {
 	names   *ccmap.Names
 	total   ccmap.Counters
@@ -19,8 +19,8 @@ type ledger struct {
 	posts   int
 }
 
-// edge is a call; the start of an outermost frame, with the caller NoMethod; or
-// a line of an innermost frame, with the callee NoMethod.
+// edge is a call; the start of an outermost frame, with the caller NoMethod; or a line of
+// an innermost frame, with the callee NoMethod.
 type edge struct {
 	caller ccmap.MethodID
 	offset uint32
@@ -29,17 +29,16 @@ type edge struct {
 
 type methodTotals struct {
 	total, cumulative, self ccmap.Counters
-	lastPost                int // that counted here
+	lastPost                int // last post that counted here
 }
 
-// stack is one stack of a program, with what was counted since it was last
-// posted.
+// stack is a stack of a program, with its counts since the last post.
 type stack struct {
 	frames        []ccmap.Frame // innermost first; they never change
-	calls         []uint32      // numbers of the edges that lead to the frames
-	line          uint32        // number of that to the innermost frame's line
+	calls         []uint32      // numbers of the edges to the frames
+	line          uint32        // number of the edge to the innermost frame's line
 	samples, time int64
-	closed        bool // whoever shows it last has to post it
+	closed        bool // its last user must post it
 }
 
 func newLedger() *ledger {
@@ -81,13 +80,13 @@ func (l *ledger) count(s *stack, weight int64, fresh int) {
 	l.total = l.total.Add(ccmap.Counters{Samples: 1, Time: weight, Activations: int64(fresh)})
 }
 
-// close posts a stack that is not to be shown again, but by those who show it.
+// close posts a stack that will not be shown again, except by threads that show it now.
 func (l *ledger) close(s *stack) {
 	l.post(s)
 	s.closed = true
 }
 
-// post moves what was counted at stacks to their methods, edges and lines.
+// post moves the counts of stacks to their methods, edges and lines.
 func (l *ledger) post(s *stack) {
 	if s.samples == 0 {
 		return
@@ -126,7 +125,7 @@ func (l *ledger) check(s *ccmap.Snapshot, stacks iter.Seq[*stack]) error {
 	l.sumMethods()
 	for id := range l.methods {
 		if id == int(ccmap.PrunedID) {
-			continue // its samples are other methods'
+			continue // its samples count for other methods
 		}
 		if err := l.checkMethod(s, ccmap.MethodID(id)); err != nil {
 			return fmt.Errorf("method %s: %w", l.names.At(ccmap.MethodID(id)).Name, err)
@@ -135,7 +134,7 @@ func (l *ledger) check(s *ccmap.Snapshot, stacks iter.Seq[*stack]) error {
 	return l.checkEdges(s)
 }
 
-// sumMethods adds up the methods' totals from the edges that lead to them.
+// sumMethods adds up the methods' totals from the edges to them.
 func (l *ledger) sumMethods() {
 	for id := range l.methods {
 		l.methods[id].total = ccmap.Counters{}
@@ -172,7 +171,7 @@ func (l *ledger) checkMethod(s *ccmap.Snapshot, id ccmap.MethodID) error {
 	return nil
 }
 
-// checkEdges compares all calls, and that none is missing.
+// checkEdges compares all calls, and finds missing ones.
 func (l *ledger) checkEdges(s *ccmap.Snapshot) error {
 	missing := 0
 	for e, n := range l.numbers {

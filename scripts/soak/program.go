@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/testdata/recorded"
 )
 
 // Shape of the generated program.
@@ -17,19 +18,19 @@ const (
 	minDepth       = 8
 	maxDepth       = 60
 	newAMinute     = 67 // 4,000 stacks an hour give way to new ones
-	minutesToDrift = 5  // then a hot stack and any other change places
+	minutesToDrift = 5  // then a hot stack and another one change places
 )
 
-// program is a synthetic program. Of its live stacks some are hot; which ones
-// changes over hours, and all the time stacks give way to new ones, in contexts
-// that were never seen before.
+// program is a synthetic program. Some of its live stacks are hot. The hot ones change
+// over hours, and new stacks replace others all the time, in contexts that were never
+// seen before.
 type program struct {
 	ledger  *ledger
 	rng     *rand.Rand
 	callees [][]ccmap.Frame // by caller: a callee, and the offset of the call to it
 	live    []*stack        // by popularity, the hottest first
 	last    [threads]*stack // by thread; nil before its first sample
-	made    int             // stacks, live ones among them
+	made    int             // number of stacks, including live ones
 }
 
 // newProgram returns a program whose methods are the first of the ledger's.
@@ -52,14 +53,14 @@ func newProgram(l *ledger, seed uint64) *program {
 	return p
 }
 
-// newStack returns a stack that leaves that of a live one at some depth.
+// newStack returns a stack that branches off a live one at some depth.
 func (p *program) newStack() *stack {
 	p.made++
 	frames := make([]ccmap.Frame, 0, maxDepth) // outermost first, until the end
 	method := ccmap.FirstID + ccmap.MethodID(p.rng.IntN(8))
 	if len(p.live) > 0 {
 		other := p.live[p.rng.IntN(len(p.live))].frames
-		left := 1 + p.rng.IntN(len(other)-1) // innermost frames that it has not
+		left := 1 + p.rng.IntN(len(other)-1) // innermost frames that it does not share
 		for _, f := range slices.Backward(other[left:]) {
 			frames = append(frames, f)
 		}
@@ -84,8 +85,8 @@ func (p *program) call(m ccmap.MethodID) ccmap.Frame {
 	return calls[p.rng.IntN(len(calls))]
 }
 
-// pick returns the rank of a stack by popularity: one pick of 27 is the hottest,
-// one of 6 among the hundred hottest.
+// pick returns the rank of a stack by popularity: one pick of 27 is the hottest, one of 6
+// among the hundred hottest.
 func (p *program) pick() int {
 	u := p.rng.Float64()
 	return int(liveStacks * u * u * u)
@@ -104,9 +105,8 @@ func (p *program) minute(n int64) {
 	}
 }
 
-// sample fills in what a thread shows next and counts it: half of the time what
-// it showed last. One in eight stops at the innermost activation that was seen
-// before.
+// sample fills in a thread's next sample and counts it: half of the time the thread's
+// last stack. One in eight stops at the innermost activation that was seen before.
 func (p *program) sample(s *ccmap.Sample) {
 	dice := p.rng.Uint32()
 	thread := dice % threads
@@ -127,8 +127,8 @@ func (p *program) sample(s *ccmap.Sample) {
 	p.ledger.count(next, s.Weight, fresh)
 }
 
-// shared returns how many of the outermost activations of two stacks can be the
-// same: those of the same methods whose callers stand at the same calls.
+// shared returns the number of outermost activations that two stacks can share: the same
+// methods, called from the same calls.
 func shared(last, next *stack) int {
 	switch last {
 	case nil:
@@ -149,7 +149,7 @@ func shared(last, next *stack) int {
 	return min(len(a), len(b))
 }
 
-// stacks returns all that may hold counts that are not posted.
+// stacks returns all stacks that may hold counts that are not posted.
 func (p *program) stacks() iter.Seq[*stack] {
 	return func(yield func(*stack) bool) {
 		for _, s := range slices.Concat(p.live, p.last[:]) {
@@ -158,4 +158,41 @@ func (p *program) stacks() iter.Seq[*stack] {
 			}
 		}
 	}
+}
+
+// replay plays a recorded stream over and over, with threads of its own.
+type replay struct {
+	ledger  *ledger
+	samples []ccmap.Sample
+	stacks  []*stack // of the samples
+	next    int
+}
+
+// openReplay opens a recorded stream. Its threads get numbers from firstThread on.
+func openReplay(l *ledger, name string, firstThread uint64) (*replay, error) {
+	samples, err := recorded.Open(name, l.names)
+	if err != nil {
+		return nil, err
+	}
+	truncation := ccmap.Frame{Method: l.names.Intern(ccmap.Method{Name: ccmap.TruncatedName}), Offset: ccmap.NoOffset}
+	r := &replay{ledger: l, samples: samples}
+	for i := range samples {
+		s := &samples[i]
+		s.Thread += firstThread
+		s.Fresh = 0 // the map's own tests cover unmarked frames
+		frames := slices.Clip(s.Frames)
+		if s.Truncated {
+			frames = append(frames, truncation)
+		}
+		r.stacks = append(r.stacks, l.open(frames))
+	}
+	return r, nil
+}
+
+// sample fills in the next sample and counts it.
+func (r *replay) sample(s *ccmap.Sample) {
+	next := &r.samples[r.next]
+	s.Frames, s.Thread, s.Fresh, s.Depth, s.Truncated = next.Frames, next.Thread, 0, 0, next.Truncated
+	r.ledger.count(r.stacks[r.next], s.Weight, 0)
+	r.next = (r.next + 1) % len(r.samples)
 }

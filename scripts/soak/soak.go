@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -15,11 +16,11 @@ const (
 	secondsAMinute = 60
 	oneInReplayed  = 8 // samples; the others are generated
 	firstReplayed  = 1 << 16
-	windowsOfTruth = 6  // what is older weighs e⁻⁶ in a window, 0.25 %
+	windowsOfTruth = 6  // older samples weigh e⁻⁶ in a window, 0.25 %
 	snapshotsEvery = 60 // minutes
 )
 
-// config says how long to soak what.
+// config has the length and the sizes of a soak.
 type config struct {
 	span   time.Duration // on the program's clock
 	every  time.Duration // checkpoints on it; whole minutes
@@ -29,16 +30,16 @@ type config struct {
 	report func(checkpoint) // called at each
 }
 
-// soak folds the samples of a synthetic program and of recorded ones into a map
-// with a budget, and checks it against arithmetic of its own and, at the end of
-// each checkpoint's last windows, against a map that is never pruned.
+// soak folds the samples of a synthetic program and of recorded ones into a map with a
+// budget. It checks the map against its own arithmetic and, at the end of each
+// checkpoint's last windows, against a map that is never pruned.
 type soak struct {
 	config
 	ledger  *ledger
 	program *program
 	replays []*replay
 	m       *ccmap.Map
-	truth   *ccmap.Map // unpruned; nil but before a checkpoint
+	truth   *ccmap.Map // unpruned; nil except before a checkpoint
 	sample  ccmap.Sample
 	folded  int64
 	reader  *reader
@@ -58,13 +59,13 @@ func newSoak(c config) (*soak, error) {
 		s.replays = append(s.replays, r)
 	}
 	s.m = ccmap.New(ccmap.Options{Names: l.names, Seed: c.seed | 1, MaxBytes: c.memory, Window: c.window})
-	s.sample.Time = int64(time.Hour) // the target's clock does not begin at 0 either
+	s.sample.Time = int64(time.Hour) // a target's clock does not begin at 0 either
 	s.reader = startReader()
 	s.goroutines = runtime.NumGoroutine()
 	return s, nil
 }
 
-// run soaks until the span is over or something does not hold.
+// run soaks until the span is over or a check fails.
 func (s *soak) run() error {
 	defer s.reader.stop()
 	for minute := time.Duration(0); minute < s.span; minute += time.Minute {
@@ -94,7 +95,7 @@ func (s *soak) followTruth(now time.Duration) {
 // minute lets a minute of the program pass.
 func (s *soak) minute(n int64) error {
 	s.program.minute(n)
-	s.sample.Weight = int64(interval) + n%7*int64(time.Millisecond) // as when an interval is tuned
+	s.sample.Weight = int64(interval) + n%7*int64(time.Millisecond) // as with a tuned interval
 	for range secondsAMinute {
 		s.second()
 		if got := s.m.Bytes(); got > s.memory {
@@ -123,7 +124,7 @@ func (s *soak) second() {
 	}
 }
 
-// stacks returns all that may hold counts that are not posted.
+// stacks returns all stacks that may hold counts that are not posted.
 func (s *soak) stacks() iter.Seq[*stack] {
 	return func(yield func(*stack) bool) {
 		for stack := range s.program.stacks() {
@@ -139,4 +140,85 @@ func (s *soak) stacks() iter.Seq[*stack] {
 			}
 		}
 	}
+}
+
+// reader is a goroutine that holds a snapshot while the map goes on: folds, prunes, lets
+// weights decay. It checks that the snapshot never changes.
+//
+// The first fields are the writer's, the last the goroutine's.
+type reader struct {
+	snapshots chan *ccmap.Snapshot // the next to hold, or nil
+	errs      chan error           // one for each, from the check of the previous one
+	pending   bool                 // an error will come
+
+	held   *ccmap.Snapshot
+	digest uint64
+}
+
+func startReader() *reader {
+	r := &reader{snapshots: make(chan *ccmap.Snapshot), errs: make(chan error, 1)}
+	go r.run()
+	return r
+}
+
+// hold makes the reader hold another snapshot, and returns the error of the last check.
+// The check of the previous snapshot runs beside the writer.
+func (r *reader) hold(s *ccmap.Snapshot) error {
+	err := r.wait()
+	r.snapshots <- s
+	r.pending = true
+	return err
+}
+
+// release makes the reader hold no snapshot, and waits until it has checked.
+func (r *reader) release() error { return errors.Join(r.hold(nil), r.wait()) }
+
+func (r *reader) wait() error {
+	if !r.pending {
+		return nil
+	}
+	r.pending = false
+	return <-r.errs
+}
+
+// stop ends the goroutine.
+func (r *reader) stop() { close(r.snapshots) }
+
+func (r *reader) run() {
+	for s := range r.snapshots {
+		err := r.check()
+		r.held = s
+		if s != nil {
+			r.digest = digest(s)
+		}
+		r.errs <- err
+	}
+}
+
+func (r *reader) check() error {
+	if r.held == nil {
+		return nil
+	}
+	if err := r.held.CheckValid(); err != nil {
+		return fmt.Errorf("snapshot that was held: %w", err)
+	}
+	if digest(r.held) != r.digest {
+		return fmt.Errorf("snapshot has changed while it was held")
+	}
+	return nil
+}
+
+// digest sums up all nodes of a snapshot.
+func digest(s *ccmap.Snapshot) uint64 {
+	const prime = 0x100000001b3
+	sum := uint64(s.Len())
+	for n := range s.Nodes() {
+		for _, v := range []uint64{
+			uint64(n.Parent)<<32 | uint64(n.Offset), uint64(n.Method),
+			uint64(n.Self.Samples), uint64(n.Self.Time), uint64(n.Self.Activations),
+		} {
+			sum = (sum ^ v) * prime
+		}
+	}
+	return sum
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +36,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// TestLedgerNotices folds samples that the ledger has not, the other way round,
+// TestLedgerNotices folds samples that the ledger does not have, in the other direction,
 // and in another place.
 func TestLedgerNotices(t *testing.T) {
 	t.Parallel()
@@ -66,8 +68,7 @@ func TestLedgerNotices(t *testing.T) {
 	}
 }
 
-// TestCovers compares windows of which one has seen half of the other's
-// contexts.
+// TestCovers compares two windows. One has seen half of the other's contexts.
 func TestCovers(t *testing.T) {
 	t.Parallel()
 	names := ccmap.NewNames()
@@ -89,5 +90,30 @@ func TestCovers(t *testing.T) {
 	want = coverage{hot: 1, top: 1, right: 1}
 	if got := covers(truth.Snapshot(), truth.Snapshot()); got != want {
 		t.Errorf("coverage of the same is %+v, want %+v", got, want)
+	}
+}
+
+// The line of a day has the day's least coverage. For a map that was never pruned the
+// table says that the run proves little.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	for _, pruned := range []uint64{0, 3} {
+		var out bytes.Buffer
+		table := newTable(&out)
+		for i, top := range []float64{1, 0.97, 0.99} {
+			table.add(checkpoint{
+				at:       time.Duration(i+1) * 12 * time.Hour,
+				coverage: coverage{hot: 1, top: top, right: 1},
+				prunes:   ccmap.PruneStats{Times: pruned},
+			})
+		}
+		table.end()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if !strings.HasPrefix(lines[1], "  1 ") || !strings.Contains(lines[1], " 97.0%") || !strings.HasPrefix(lines[2], "all ") {
+			t.Errorf("table:\n%s", &out)
+		}
+		if noted := strings.HasPrefix(lines[len(lines)-1], "nothing was pruned"); noted != (pruned == 0) {
+			t.Errorf("pruned %d times:\n%s", pruned, &out)
+		}
 	}
 }

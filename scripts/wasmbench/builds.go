@@ -7,31 +7,29 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
-
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 )
 
 // build is a program compiled in one way, on a runtime of its own.
 type build struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
-	took     time.Duration // to compile, of the thread's processor time
+	took     time.Duration // CPU time of the thread for compiling
 
-	profiler *wasm.Profiler   // of the sampled builds alone
+	profiler *wasm.Profiler   // of sampled builds only
 	session  *manager.Session // likewise
 }
 
-// builder compiles a module in one way. Whatever comes of it, the build is to be
-// closed.
+// builder compiles a module in one way. The build must be closed, even after an error.
 type builder func(ctx context.Context, binary []byte) (build, error)
 
-// close ends what the build has begun, if anything.
+// close ends the build's session, if any.
 func (b build) close(ctx context.Context) error {
 	if b.runtime == nil {
 		return nil
@@ -44,7 +42,7 @@ func (b build) close(ctx context.Context) error {
 	return errors.Join(err, b.profiler.Close(ctx))
 }
 
-// compile compiles a module and gives the runtime what it imports.
+// compile compiles a module and gives the runtime its imports.
 func compile(ctx context.Context, r wazero.Runtime, binary []byte,
 	with func(context.Context, []byte) (wazero.CompiledModule, error)) (b build, err error) {
 	b.runtime = r
@@ -58,19 +56,19 @@ func compile(ctx context.Context, r wazero.Runtime, binary []byte,
 	return b, guests.Host(ctx, r, b.compiled)
 }
 
-// newRuntime returns a runtime like that of ccmapd run.
+// newRuntime returns a runtime like ccmapd run's.
 func newRuntime(ctx context.Context) wazero.Runtime {
 	features := api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall
 	return wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features))
 }
 
-// buildPlain compiles the module as it is.
+// buildPlain compiles the original module.
 func buildPlain(ctx context.Context, binary []byte) (build, error) {
 	r := newRuntime(ctx)
 	return compile(ctx, r, binary, r.CompileModule)
 }
 
-// buildListener compiles it with a listener on every function that does nothing.
+// buildListener compiles it with a listener on every function. The listener does nothing.
 func buildListener(ctx context.Context, binary []byte) (build, error) {
 	return buildPlain(experimental.WithFunctionListenerFactory(ctx, listener{}), binary)
 }
@@ -111,8 +109,8 @@ func clearMark(_ context.Context, guest api.Module, _, _ uint32) {
 	guest.ExportedGlobal(rewrite.MarkGlobal).(api.MutableGlobal).Set(0)
 }
 
-// listener is on every function of a module and does nothing: the least that any
-// profiler costs that is told of every call.
+// listener is on every function of a module and does nothing. That is the least cost of
+// any profiler that is told of every call.
 type listener struct{}
 
 func (l listener) NewFunctionListener(api.FunctionDefinition) experimental.FunctionListener { return l }
@@ -121,3 +119,114 @@ func (listener) Before(context.Context, api.Module, api.FunctionDefinition, []ui
 }
 func (listener) After(context.Context, api.Module, api.FunctionDefinition, []uint64) {}
 func (listener) Abort(context.Context, api.Module, api.FunctionDefinition, error)    {}
+
+// The ways, as parts of a benchmark's name.
+const (
+	wayPlain    = "way=plain" // against plain again: the noise
+	wayPolls    = "way=polls"
+	way50       = "way=50ms"
+	way10       = "way=10ms"
+	way1        = "way=1ms"
+	wayListener = "way=listener"
+)
+
+// way is a way to run a guest beside the plain run.
+type way struct {
+	name     string // part of a benchmark's name
+	build    build
+	pairs    int
+	shorter  int           // divides the length of runs
+	interval time.Duration // of the sampled build
+}
+
+// buildSet is a program in all ways.
+type buildSet struct {
+	plain, polls, sampled, listener build
+	cost                            compileCost
+}
+
+// buildAll compiles a module in all ways. The set must be closed, even after an error.
+func buildAll(ctx context.Context, binary []byte) (s buildSet, err error) {
+	if s.cost, err = rewriteCost(binary); err != nil {
+		return s, err
+	}
+	for _, one := range []struct {
+		to   *build
+		with builder
+	}{
+		{&s.plain, buildPlain}, {&s.polls, buildPolls}, {&s.sampled, buildSampled}, {&s.listener, buildListener},
+	} {
+		if *one.to, err = one.with(ctx, binary); err != nil {
+			return s, err
+		}
+	}
+	s.cost.time, err = compareCompilation(ctx, binary, s.plain.took, s.polls.took)
+	return s, err
+}
+
+func (s buildSet) ways(c config) []way {
+	return []way{
+		{name: wayPlain, build: s.plain, pairs: c.pairs, shorter: 1},
+		{name: wayPolls, build: s.polls, pairs: c.pairs, shorter: 1},
+		{name: way50, build: s.sampled, pairs: c.pairs, shorter: 1, interval: 50 * time.Millisecond},
+		{name: way10, build: s.sampled, pairs: c.pairs, shorter: 1, interval: 10 * time.Millisecond},
+		{name: way1, build: s.sampled, pairs: c.pairs, shorter: 1, interval: time.Millisecond},
+		{name: wayListener, build: s.listener, pairs: c.listeners, shorter: 4},
+	}
+}
+
+func (s buildSet) close(ctx context.Context) error {
+	return errors.Join(s.plain.close(ctx), s.polls.close(ctx), s.sampled.close(ctx), s.listener.close(ctx))
+}
+
+// compileCost is the cost of a module before it runs.
+type compileCost struct {
+	speed  float64 // of rewriting, in MB/s of the original
+	growth float64 // of the module's bytes, as rewritten/plain
+	time   float64 // of wazero's compilation, as rewritten/plain
+}
+
+func (c compileCost) print(program string) {
+	fmt.Printf("BenchmarkCompile/guest=%s 1 %.1f MB/s %.4f bytes/plain %.4f compile/plain\n", program, c.speed, c.growth, c.time)
+}
+
+// rewriteCost rewrites a module as often as fits into a fifth of a second, and keeps the
+// best: small modules take microseconds.
+func rewriteCost(binary []byte) (c compileCost, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	best := time.Duration(1<<63 - 1)
+	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
+		start := threadTime()
+		m, err := rewrite.Rewrite(binary, rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true})
+		if err != nil {
+			return compileCost{}, fmt.Errorf("rewrite: %w", err)
+		}
+		best = min(best, threadTime()-start)
+		c.growth = float64(len(m.Binary)) / float64(len(binary))
+	}
+	c.speed = float64(len(binary)) / 1e6 / best.Seconds()
+	return c, nil
+}
+
+// compareCompilation compiles the module as it is and rewritten, in turn for half a
+// second, and compares the best: small modules take microseconds. If one of each takes
+// longer, it uses the compilations for the runs.
+func compareCompilation(ctx context.Context, binary []byte, plain, polls time.Duration) (float64, error) {
+	if plain > 200*time.Millisecond {
+		return ratio(polls, plain), nil
+	}
+	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
+		if err := errors.Join(compileAgain(ctx, binary, buildPlain, &plain), compileAgain(ctx, binary, buildPolls, &polls)); err != nil {
+			return 0, err
+		}
+	}
+	return ratio(polls, plain), nil
+}
+
+// compileAgain lowers best to the time of another compilation.
+func compileAgain(ctx context.Context, binary []byte, with builder, best *time.Duration) error {
+	b, err := with(ctx, binary)
+	*best = min(*best, b.took)
+	return errors.Join(err, b.close(ctx))
+}

@@ -1,23 +1,23 @@
-// Command wasmbench measures what sampling WebAssembly guests from inside costs
-// them, and prints the figures in the format of Go benchmarks, for benchstat and
-// docs/benchmarks.md; then a table of the medians.
+// Command wasmbench measures the cost of sampling WebAssembly guests from inside. It
+// prints the figures in the format of Go benchmarks, for benchstat and
+// docs/benchmarks.md, and then a table of the medians.
 //
 //	go run ./scripts/wasmbench
 //	go run ./scripts/wasmbench -quick                        30 s
 //	go run ./scripts/wasmbench -guests sqlite,go-json -pairs 40
 //
-// The guests are real programs (package guests) and two small ones, one that
-// hardly calls and one that hardly does anything else. Every figure is paired: a
-// run on plain wazero and a run in another way alternate in this process, and a
-// pair gives one ratio. The ways are
+// The guests are real programs (package guests) and two small ones, one that hardly calls
+// and one that hardly does anything else. Every figure is paired: a run on plain wazero
+// and a run in another way alternate in this process, and a pair gives one ratio. The
+// ways are
 //
 //   - polls: rewritten, with nothing but polls, whose mark is never set;
 //   - sampled at 50, 10 and 1 ms: the sampler, with exact activations and caught calls,
-//     and a session that folds its samples into a map, as an embedder has it;
+//     and a session that folds its samples into a map, as in an embedder;
 //   - listener: plain, with a listener on every function that does nothing.
 //
-// Runs are measured twice: by the processor time of the guest's own thread, which
-// other processes hardly disturb, and on the wall.
+// Runs are measured twice: by the CPU time of the guest's own thread, which other
+// processes hardly disturb, and by wall time.
 package main
 
 import (

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // pair is a plain run and another, as ratios other/plain.
 type pair struct{ cpu, wall float64 }
 
-// row is all that was measured of a program.
+// row is the results of a program.
 type row struct {
 	program string
 	compile compileCost
@@ -55,7 +58,7 @@ func measurePairs(ctx context.Context, p program, plain build, w way, rounds int
 	return pairs, nil
 }
 
-// measurePair runs both; neither kind is always the first.
+// measurePair runs both. Which one is first alternates.
 func measurePair(ctx context.Context, p program, plain, other build, rounds int, plainFirst bool) (pair, error) {
 	order := []build{plain, other}
 	if !plainFirst {
@@ -79,4 +82,40 @@ func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 // print writes the line of a benchmark's run.
 func (p pair) print(program, way string) {
 	fmt.Printf("BenchmarkGuest/guest=%s/%s 1 %.5f cpu/plain %.5f wall/plain\n", program, way, p.cpu, p.wall)
+}
+
+// spent is the time of a run: wall time, and CPU time of its own thread. The second
+// leaves out other processes and other threads of this one.
+type spent struct{ wall, cpu time.Duration }
+
+// measure runs a program once.
+func measure(ctx context.Context, p program, b build, rounds int) (spent, error) {
+	runtime.GC() // garbage of earlier runs
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, before := time.Now(), threadTime()
+	err := p.run(ctx, b, rounds)
+	return spent{time.Since(start), threadTime() - before}, err
+}
+
+// threadTime returns the processor time of the calling thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		panic(err) // Linux has the clock
+	}
+	return time.Duration(t.Nano())
+}
+
+// calibrate returns the number of a program's rounds that take a length of time.
+func calibrate(ctx context.Context, p program, b build, length time.Duration) (int, error) {
+	for rounds := 1; ; rounds *= 2 {
+		s, err := measure(ctx, p, b, rounds)
+		if err != nil {
+			return 0, fmt.Errorf("calibrate: %w", err)
+		}
+		if s.cpu >= length/2 {
+			return max(1, int(float64(rounds)*float64(length)/float64(s.cpu))), nil
+		}
+	}
 }

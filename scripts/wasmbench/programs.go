@@ -11,21 +11,20 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
-// program is a guest and how it is run.
+// program is a guest with its way to run.
 type program struct {
 	name   string
 	binary []byte
-	path   func(context.Context) (string, error) // of the binary, until it is loaded; nil: it is there
-	// run does so many rounds of the program's work, in an instance of its own,
-	// and checks what comes out.
+	path   func(context.Context) (string, error) // of the binary, until it is loaded; nil: it is loaded
+	// run does a number of rounds of the program's work, in a new instance, and checks
+	// the results.
 	run func(ctx context.Context, b build, rounds int) error
 }
 
 // quick are the programs of a short run: one of each kind.
 var quick = []string{"matrix", "fib", "c-parse", "go-queens", "sqlite"}
 
-// loadPrograms builds and fetches the programs of those names, or all if none is
-// given.
+// loadPrograms builds and fetches the programs with names, or all for no names.
 func loadPrograms(ctx context.Context, names []string) ([]program, error) {
 	all := []program{
 		small("matrix", "run", 2016*2016+64*85344, 64, 20),

@@ -16,9 +16,8 @@ func (i interval) String() string {
 	return fmt.Sprintf("%+.1f %% (%+.1f … %+.1f)", 100*(i.median-1), 100*(i.low-1), 100*(i.high-1))
 }
 
-// medianOf takes the interval from the values themselves, whatever their
-// distribution: the ranks k and n+1-k hold the median unless fewer than k of n
-// fair coins fall on one side.
+// medianOf takes the interval from the values themselves, for any distribution: the ranks
+// k and n+1-k hold the median unless fewer than k of n fair coins fall on one side.
 func medianOf(values []float64) interval {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
@@ -67,8 +66,8 @@ func printTable(w io.Writer, rows []row) {
 	}
 }
 
-// added says how many times more time one way adds than another: by the medians,
-// and in brackets what the ends of both intervals leave at least.
+// added gives the additional time of a way over another: by the medians, and in brackets
+// the least that the ends of both intervals leave.
 func added(more, less interval) string {
 	if more == (interval{}) || less == (interval{}) {
 		return "–"

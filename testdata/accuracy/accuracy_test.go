@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every workload finds its own results right, from several threads.
+// Every workload finds its own results correct, from several threads.
 func TestWorkloadsCheckThemselves(t *testing.T) {
 	t.Parallel()
 	if len(workloads) != 14 {

@@ -37,7 +37,7 @@ func rank(v bool) int {
 	return 0
 }
 
-// checkSpellings parses all that means the value.
+// checkSpellings parses all spellings of the value.
 func checkSpellings(v bool) error {
 	text := strconv.FormatBool(v)
 	capital := strings.ToUpper(text[:1])
@@ -64,7 +64,7 @@ func checkLogic(a, b bool) error {
 	return nil
 }
 
-// checkList goes by JSON and by a string of digits.
+// checkList converts through JSON and a string of digits.
 func checkList(values []bool) error {
 	encoded, err := json.Marshal(values)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// ranges of characters that the drawn ones come from: scripts with and without
-// letter case, digits, signs, and what needs two units in UTF-16.
+// ranges of drawn characters: scripts with and without letter case, digits, signs, and
+// characters that need two units in UTF-16.
 var ranges = [][2]rune{{' ', '~'}, {'À', 'ÿ'}, {'Α', 'ω'}, {'А', 'я'}, {'٠', '٩'}, {'∀', '⋿'}, {'一', '龥'}, {'𐐀', '𐑏'}}
 
 func drawChar(r *rand.Rand) rune {
@@ -43,7 +43,7 @@ func checkChars(r *rand.Rand) error {
 	return checkText(string(text))
 }
 
-// checkEncodings goes to UTF-8 and UTF-16 and back.
+// checkEncodings converts to UTF-8 and UTF-16 and back.
 func checkEncodings(c rune) error {
 	encoded := utf8.AppendRune(nil, c)
 	back, size := utf8.DecodeRune(encoded)
@@ -56,7 +56,7 @@ func checkEncodings(c rune) error {
 	)
 }
 
-// checkQuotes writes the character as Go source does, and reads that.
+// checkQuotes writes the character as Go source does, and reads the result.
 func checkQuotes(c rune) error {
 	for _, quoted := range []string{strconv.QuoteRune(c), strconv.QuoteRuneToASCII(c), fmt.Sprintf("%+q", c)} {
 		text, err := strconv.Unquote(quoted)

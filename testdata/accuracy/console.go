@@ -12,16 +12,14 @@ import (
 	"text/tabwriter"
 )
 
-// console is what all threads write to and read from, one at a time, like
-// .NET's Console.
+// console is written and read by all threads, one at a time, like .NET's Console.
 type console struct {
 	mu     sync.Mutex
 	out    *bufio.Writer
 	copied bytes.Buffer // of the lines since the last take
 }
 
-// openConsole returns the check of a console whose output the system throws
-// away.
+// openConsole returns the check of a console whose output the system discards.
 func openConsole() check {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -30,7 +28,7 @@ func openConsole() check {
 	return (&console{out: bufio.NewWriterSize(null, 512)}).check
 }
 
-// writeLine prints a line and returns what it printed.
+// writeLine prints a line and returns it.
 func (c *console) writeLine(format string, args ...any) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +43,7 @@ func (c *console) flush() error {
 	return c.out.Flush()
 }
 
-// entry is a line of the list that is printed.
+// entry is a line of the printed list.
 type entry struct {
 	name  string
 	count int
@@ -80,7 +78,7 @@ func (c *console) check(r *rand.Rand) error {
 	return first(c.checkKinds(r), c.flush())
 }
 
-// printAll prints every entry, with a mark of its own before it.
+// printAll prints every entry, after a mark of its own.
 func (c *console) printAll(list []entry) (string, error) {
 	var all strings.Builder
 	for _, e := range list {

@@ -36,13 +36,12 @@ func (r rights) String() string {
 	return strings.Join(names, ", ")
 }
 
-// enums knows enumerations by their type, as .NET's Enum does. All threads use
-// it.
+// enums knows enumerations by their type, as .NET's Enum does. All threads use it.
 type enums struct {
 	byType sync.Map // reflect.Type: enumType
 }
 
-// enumType is what is known of one enumeration.
+// enumType describes an enumeration.
 type enumType struct {
 	names  []string
 	values map[string]uint64 // by the name in lower case
@@ -56,8 +55,7 @@ func (t enumType) value(i int) uint64 {
 	return uint64(i)
 }
 
-// of returns the enumeration of a value. Like .NET's, it is made by whoever
-// needs it first.
+// of returns the enumeration of a value. Like .NET's, it is made at its first use.
 func (e *enums) of(v any) (enumType, error) {
 	key := reflect.TypeOf(v)
 	if known, ok := e.byType.Load(key); ok {
@@ -70,7 +68,7 @@ func (e *enums) of(v any) (enumType, error) {
 	case rights:
 		t.names, t.flags = rightNames, true
 	default:
-		return t, fmt.Errorf("%v is no enumeration", key)
+		return t, fmt.Errorf("%v is not an enumeration", key)
 	}
 	for i, name := range t.names {
 		t.values[strings.ToLower(name)] = t.value(i)
@@ -96,7 +94,7 @@ func (e *enums) format(v any, format byte) (string, error) {
 	return "", fmt.Errorf("no format %q", format)
 }
 
-// parse stores into the enumeration that into points to what text says.
+// parse stores the value of text into the enumeration that into points to.
 func (e *enums) parse(text string, into any) error {
 	to := reflect.ValueOf(into).Elem()
 	t, err := e.of(to.Interface())
@@ -138,13 +136,13 @@ func (e *enums) check(r *rand.Rand) error {
 	return first(e.checkNames(weekday(0)), e.checkNames(rights(0)), e.checkUnknown())
 }
 
-// enumeration are the enumerations here.
+// enumeration lists the enumerations.
 type enumeration interface {
 	weekday | rights
 	fmt.Stringer
 }
 
-// checkEnum goes by all formats and by JSON.
+// checkEnum converts through all formats and JSON.
 func checkEnum[T enumeration](e *enums, v T) error {
 	for _, format := range []byte("GD") {
 		text, err := e.format(v, format)
@@ -167,7 +165,7 @@ func checkEnum[T enumeration](e *enums, v T) error {
 		same("JSON", string(encoded), fmt.Sprintf(`{"name":%q,"value":%d}`, v, v)))
 }
 
-// checkNames parses the names that the type has, in any case.
+// checkNames parses the type's names, in upper and lower case.
 func (e *enums) checkNames(v any) error {
 	t, err := e.of(v)
 	if err != nil {
@@ -187,7 +185,8 @@ func (e *enums) checkNames(v any) error {
 	return nil
 }
 
-// checkUnknown parses what is no value, and asks for what is no enumeration.
+// checkUnknown parses texts that are not values, and asks for types that are not
+// enumerations.
 func (e *enums) checkUnknown() error {
 	var d weekday
 	_, err := e.of(42)

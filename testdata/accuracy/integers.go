@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// integer are the integer types of the paper's tests; int stands for IntPtr.
+// integer lists the integer types of the paper's tests; int stands for IntPtr.
 type integer interface {
 	int8 | int16 | int32 | int | uint8 | uint16 | uint32 | uintptr
 }
@@ -62,7 +62,7 @@ func drawIntegers[T integer](r *rand.Rand) []T {
 	return values
 }
 
-// checkDigits formats in several bases, and parses that.
+// checkDigits formats in several bases, and parses the results.
 func checkDigits[T integer](v T) error {
 	for _, base := range []int{2, 8, 10, 16, 36} {
 		text := format(v, base)
@@ -90,7 +90,7 @@ func parse[T integer](text string, base int) (T, error) {
 	return T(v), err
 }
 
-// checkVerbs formats with the verbs of fmt, and scans that.
+// checkVerbs formats with the verbs of fmt, and scans the results.
 func checkVerbs[T integer](v T) error {
 	for _, verb := range []string{"%d", "%-12d", "%#x", "%#o", "%12d"} {
 		text := fmt.Sprintf(verb, v)
@@ -103,18 +103,18 @@ func checkVerbs[T integer](v T) error {
 	return nil
 }
 
-// checkBig goes by numbers of any size, the paper's Decimal.
+// checkBig converts through numbers of any size, the paper's Decimal.
 func checkBig[T integer](v T) error {
 	n, ok := new(big.Int).SetString(format(v, 10), 10)
 	if !ok {
-		return errors.New("no number to math/big")
+		return errors.New("not a number to math/big")
 	}
 	square := new(big.Int).Mul(n, n)
 	root := new(big.Int).Sqrt(square)
 	return same("root of the square", root.CmpAbs(n), 0)
 }
 
-// checkJSON encodes a record with the value in it in three ways.
+// checkJSON encodes a record with the value in three ways.
 func checkJSON[T integer](v T) error {
 	type record struct {
 		Value  T
@@ -146,7 +146,7 @@ func checkOrder[T integer](values []T) error {
 	return same("different values", len(slices.Compact(sorted)), len(set))
 }
 
-// checkRange parses what is just out of range.
+// checkRange parses numbers just out of range.
 func checkRange[T integer]() error {
 	low, high := limits[T]()
 	above := new(big.Int).SetUint64(uint64(high))
@@ -159,7 +159,7 @@ func checkRange[T integer]() error {
 	return same("under the limit", errors.Is(err, strconv.ErrRange), true)
 }
 
-// checkSyntax parses what is no number.
+// checkSyntax parses texts that are not numbers.
 func checkSyntax[T integer]() error {
 	for _, text := range []string{"", "x", "1.5", "--1", "0x"} {
 		_, err := parse[T](text, 10)

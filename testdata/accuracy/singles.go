@@ -32,7 +32,7 @@ func checkSingles(r *rand.Rand) error {
 	return first(checkSorted(values), checkNumbers(values), checkNoNumber())
 }
 
-// drawSingles returns values of all sizes, and those that are special.
+// drawSingles returns values of all sizes, and special ones.
 func drawSingles(r *rand.Rand) []float32 {
 	values := []float32{0, 1, -1, math.MaxFloat32, math.SmallestNonzeroFloat32}
 	for len(values) < 20 {
@@ -43,7 +43,7 @@ func drawSingles(r *rand.Rand) []float32 {
 	return values
 }
 
-// checkFormats formats to the shortest text that means the value, and parses it.
+// checkFormats formats to the shortest exact text, and parses it.
 func checkFormats(v float32) error {
 	for _, format := range []byte("efgGx") {
 		text := strconv.FormatFloat(float64(v), format, -1, 32)
@@ -79,11 +79,11 @@ func checkParts(v float32) error {
 	)
 }
 
-// checkFraction goes by an exact fraction.
+// checkFraction converts through an exact fraction.
 func checkFraction(v float32) error {
 	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(float64(v), 'g', -1, 64))
 	if !ok {
-		return errors.New("no number to math/big")
+		return errors.New("not a number to math/big")
 	}
 	back, _ := exact.Float32()
 	return same("fraction", back, v)
@@ -107,7 +107,7 @@ func checkNumbers(values []float32) error {
 	return first(err, same("JSON", slices.Equal(back, values), true))
 }
 
-// checkNoNumber parses what is none, or none of this size.
+// checkNoNumber parses texts that are not numbers, or not of this size.
 func checkNoNumber() error {
 	nan, err := strconv.ParseFloat("NaN", 32)
 	_, syntax := strconv.ParseFloat("1,5", 32)

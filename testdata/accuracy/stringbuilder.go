@@ -66,7 +66,7 @@ type (
 	replaced struct{ old, new string }
 )
 
-// position returns where a part of a text ends.
+// position returns the end of a part of a text.
 func position(part float64, length int) int { return int(part * float64(length)) }
 
 func (e appended) apply(b *builder)         { b.Append(e.value) }
@@ -151,7 +151,7 @@ func checkTexts(b *builder, text string) error {
 	)
 }
 
-// hash is that of .NET's strings, in spirit.
+// hash is similar to .NET's hash of strings.
 func hash(text string) (h uint32) {
 	for i := range len(text) {
 		h = 31*h + uint32(text[i])

@@ -1,3 +1,14 @@
+// Package guests gives WebAssembly modules to tests and benchmarks, and the truth about
+// each, for comparison with profiles.
+//
+//   - Small guests are written by hand, a page each, and committed with their
+//     binaries: [Small].
+//   - Built guests are Go and C programs of this folder, compiled by the
+//     installed toolchains: [Go], [C].
+//   - Fetched guests are other people's programs, from the module proxy
+//     and the npm registry, pinned by version and digest: [Fetch].
+//
+// Built and fetched guests are kept in a cache outside the repository, see [Dir].
 package guests
 
 import (
@@ -15,27 +26,27 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// Guest is a real program and one run of it whose output is known.
+// Guest is a real program and a run of it with known output.
 type Guest struct {
 	Name  string
 	Args  []string // of a command, after its name
 	Stdin string   // of a command
-	Want  string   // what the run writes to its standard output, or Run returns
+	Want  string   // the run's standard output, or the result of Run
 
 	obtain func(context.Context) (path string, err error)
 	drive  func(context.Context, api.Module) (output string, err error) // nil: the guest is a command
 }
 
-// Path builds or fetches the guest's module and returns where it lies.
+// Path builds or fetches the guest's module and returns its path.
 func (g Guest) Path(ctx context.Context) (string, error) { return g.obtain(ctx) }
 
-// Command tells whether the guest is a WASI command, which imports nothing but
-// wasi_snapshot_preview1 and starts at _start: a runtime's command line can run it.
-// The others are libraries, which only Run can drive. No guest needs a mount.
+// Command reports whether the guest is a WASI command, which imports only
+// wasi_snapshot_preview1 and starts at _start: a runtime's command line can run it. Other
+// guests are libraries, which only Run can drive. No guest needs a mount.
 func (g Guest) Command() bool { return g.drive == nil }
 
-// Binary builds or fetches the guest's module and reads it. It skips the test
-// where the guest is unavailable, but not in CI, where all is to be tested.
+// Binary builds or fetches the guest's module and reads it. It skips the test if the
+// guest is unavailable, but not in CI, where everything must be tested.
 func (g Guest) Binary(tb testing.TB) []byte {
 	tb.Helper()
 	path, err := g.Path(tb.Context())
@@ -52,9 +63,9 @@ func (g Guest) Binary(tb testing.TB) []byte {
 	return binary
 }
 
-// Host gives a runtime what a compiled guest imports: WASI, and for libraries host
-// functions that do nothing and return zeros. It does so once a runtime, even if
-// several compilations of one guest run on it.
+// Host gives a runtime the imports of a compiled guest: WASI, and for libraries host
+// functions that do nothing and return zeros. It does so once a runtime, even if several
+// compilations of a guest run on it.
 func Host(ctx context.Context, r wazero.Runtime, compiled wazero.CompiledModule) error {
 	if r.Module(wasi_snapshot_preview1.ModuleName) == nil {
 		if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
@@ -76,16 +87,16 @@ func Host(ctx context.Context, r wazero.Runtime, compiled wazero.CompiledModule)
 	return nil
 }
 
-// stubs is the module from which libraries import what their embedder is to do:
-// files, time zones, callbacks. The runs given here need none of it.
+// stubs is the module of the functions that libraries import from their embedder: files, time
+// zones, callbacks. These runs need none of it.
 const stubs = "env"
 
 func stub(results int) api.GoFunc {
 	return func(_ context.Context, stack []uint64) { clear(stack[:results]) }
 }
 
-// Run instantiates a compiled guest, as it is or rewritten, on a runtime that Host
-// has prepared, runs it to its end and returns its output: compare it with Want.
+// Run instantiates a compiled guest, original or rewritten, on a runtime that Host has
+// prepared, runs it to its end and returns its output: compare it with Want.
 func (g Guest) Run(ctx context.Context, r wazero.Runtime, compiled wazero.CompiledModule) (output string, err error) {
 	var stdout, stderr bytes.Buffer
 	module, err := r.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").

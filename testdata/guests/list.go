@@ -2,13 +2,16 @@ package guests
 
 import (
 	"context"
+	"embed"
 	"fmt"
+	"io/fs"
+	"path"
 	"strconv"
 	"strings"
 )
 
-// Real returns all real guests, to run for so many rounds: a round is some ten
-// milliseconds of work.
+// Real returns all real guests, for rounds rounds each: a round is some ten milliseconds
+// of work.
 func Real(rounds int) []Guest {
 	return []Guest{
 		Queens(rounds), Eval(rounds), JSON(rounds), Words(rounds), Sorts(rounds),
@@ -50,8 +53,8 @@ func goGuest(name string, rounds int, want string, figures ...any) Guest {
 	}
 }
 
-// Shapes is a C program: 70,000 calls through function pointers a round, of every 7
-// of them 4 squares, 2 circles, 1 triangle.
+// Shapes is a C program: 70,000 calls through function pointers a round. Of every 7 calls
+// 4 reach squares, 2 circles, 1 a triangle.
 func Shapes(rounds int) Guest {
 	return cGuest("shapes", rounds, "area %d\nsquare %d\ncircle %d\ntriangle %d\n",
 		2120000*rounds, 40000*rounds, 20000*rounds, 10000*rounds)
@@ -67,7 +70,7 @@ func Parse(rounds int) Guest {
 	return cGuest("parse", rounds, "total %d\nfactor %d\n", -206*30000*rounds, 18*30000*rounds)
 }
 
-// cGuest builds with DWARF; see [C] for the other.
+// cGuest builds with DWARF; see [C] for builds without.
 func cGuest(name string, rounds int, want string, figures ...any) Guest {
 	return Guest{
 		Name:   "c-" + name,
@@ -95,11 +98,11 @@ const (
 `
 	esbuildOutput = "(function(){const a=(e,s)=>e+s;class n{constructor(s){this.side=s}area(){return this.side**2}}" +
 		"console.log(a(1,2),new n(3).area())})()"
-	esbuildRepeat = 20 // of the input in a round
+	esbuildRepeat = 20 // times that a round repeats the input
 )
 
-// Esbuild is a compiler: it minifies a script of JavaScript. It runs many
-// goroutines, so stacks are often cut short: see package rounds.
+// Esbuild is a compiler: it minifies a script of JavaScript. It runs many goroutines, so
+// stacks are often cut short: see package rounds.
 func Esbuild(rounds int) Guest {
 	return Guest{
 		Name:   "esbuild",
@@ -108,4 +111,32 @@ func Esbuild(rounds int) Guest {
 		Want:   strings.Repeat(esbuildOutput+",", esbuildRepeat*rounds-1) + esbuildOutput + ";\n",
 		obtain: func(ctx context.Context) (string, error) { return Fetch(ctx, "esbuild", esbuildModule) },
 	}
+}
+
+//go:generate sh -c "for f in small/*.wat; do wat2wasm --debug-names --enable-tail-call ${DOLLAR}f -o ${DOLLAR}{f%.wat}.wasm; done"
+
+//go:embed small/*.wasm
+var small embed.FS
+
+// Small returns the binary of the hand-written guest testdata/guests/small/NAME.wat,
+// whose first line describes it and its exports. It panics for an unknown name: the names
+// are constants of the tests.
+func Small(name string) []byte {
+	binary, err := small.ReadFile("small/" + name + ".wasm")
+	if err != nil {
+		panic(fmt.Sprintf("guests: no small guest %q, of %q", name, SmallNames()))
+	}
+	return binary
+}
+
+// SmallNames returns the names of all hand-written guests, sorted.
+func SmallNames() []string {
+	files, err := fs.Glob(small, "small/*.wasm")
+	if err != nil {
+		panic(err) // the pattern is well formed
+	}
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(path.Base(file), ".wasm")
+	}
+	return files
 }

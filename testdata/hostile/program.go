@@ -1,3 +1,17 @@
+// Package hostile makes programs that attack the reader of their symbols: ELF files that
+// run, with a few bytes of code that spin, and with tables of Go that are huge, endless
+// or contradict themselves. They need no compiler and no privilege: any user can have
+// such a process, and wait for root to attach to it.
+//
+//  1. [All] lists them by name. A target's Write makes its file. The file is sparse
+//     if it claims gigabytes.
+//  2. A [program] builds a file: one piece of memory with a moduledata, a
+//     program counter table and code, in the layout of Go 1.26 (runtime.moduledata,
+//     runtime._func), and sections beside it.
+//  3. Each kind breaks one thing in it, or makes it large.
+//
+// They are for tests and for `scripts/hostile targets`. Run them with limits of your own
+// on the reader.
 package hostile
 
 import (
@@ -8,8 +22,8 @@ import (
 	"os"
 )
 
-// Where a program lies in memory: its moduledatas, tables and code in this order,
-// one piece that may be read, written and executed.
+// Where a program is in memory: its moduledatas, tables and code in this order, in one
+// piece that may be read, written and executed.
 const (
 	base      = 0x400000
 	page      = 0x1000
@@ -21,18 +35,18 @@ const (
 	tableHead = 0x80  // of a program counter table
 )
 
-// program is the content of a file. Each field differs from a sound program's where the
-// kind asks for it.
+// program is the content of a file. Each field differs from a sound program's if the kind
+// asks for it.
 type program struct {
 	modules int    // in a chain
 	names   []byte // of functions
 	gap     uint64 // zero bytes after the names, which take no room in the file
-	repeat  int    // times that the names are mapped, one after another
+	repeat  int    // number of mappings of the names, one after another
 	pctab   []byte
 	funcs   []function
 	trees   []byte // inline trees
-	text    []byte // from the first function's entry on
-	foreign []byte // code after the functions, which runs first if there is any
+	text    []byte // starts at the first function's entry
+	foreign []byte // code after the functions; runs first if there is any
 	start   uint64 // of the program: offset in text
 	version string // of Go
 
@@ -46,7 +60,7 @@ type program struct {
 
 // function is a record of the function table.
 type function struct {
-	entry    uint32 // from the text on
+	entry    uint32 // offset in the text
 	name     uint32 // offset in names
 	pcsp     uint32 // offset in pctab, and so on
 	pcfile   uint32
@@ -71,7 +85,7 @@ type part struct {
 // spin is code that jumps to itself.
 var spin = []byte{0xeb, 0xfe}
 
-// sound returns a program of two functions that works.
+// sound returns a correct program of two functions.
 func sound() *program {
 	return &program{
 		modules: 1, repeat: 1, version: "go1.26.8",
@@ -99,13 +113,13 @@ func (w writer) put64(at int, vs ...uint64) {
 
 func align(n uint64, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// layout is where the tables lie, as addresses.
+// layout is the addresses of the tables.
 type layout struct {
 	heads, names, files, pctab, funcs, trees, text, end uint64
 	tables                                              []byte // of functions, with their records
 }
 
-// place finds the place of everything.
+// place computes all addresses.
 func (p *program) place() layout {
 	var l layout
 	l.tables = p.functionTable()
@@ -148,7 +162,7 @@ func (p *program) write(path string) error {
 	}
 	defer f.Close()
 	nameSize := align(uint64(len(p.names)), page)
-	// The names are in the file once, however often they are mapped; the rest comes earlier.
+	// The file has the names once, with any number of mappings. The rest comes earlier.
 	saved := nameSize * uint64(p.repeat-1)
 	offset := func(addr uint64) int64 {
 		if addr >= l.files {
@@ -226,7 +240,7 @@ func (p *program) tableHeader(l layout, i int) []byte {
 	return w
 }
 
-// goSections returns the sections that make a Go program known.
+// goSections returns the sections that show readers a Go program.
 func (p *program) goSections(l layout) []part {
 	info := append([]byte("\xff Go buildinf:\x08\x02"), make([]byte, 16)...)
 	info = append(binary.AppendUvarint(info, max(p.claim, uint64(len(p.version)))), p.version...)
@@ -295,8 +309,8 @@ func (p *program) headers(f *os.File, l layout, start, saved, nameSize uint64, a
 // shstrtab is the section of sections' names.
 const shstrtab = ".shstrtab"
 
-// loads returns the segments: all of the program, and between its names and the rest
-// as many more of the names as are repeated.
+// loads returns the segments: all of the program, and repeated mappings of the names
+// between its names and the rest.
 func (p *program) loads(l layout, saved, nameSize uint64) []part {
 	const all = uint64(elf.PF_R | elf.PF_W | elf.PF_X)
 	load := func(addr, end, at uint64) part {

@@ -70,9 +70,8 @@ func chained(p *program) {
 	p.gap = giga * 7 / 8
 }
 
-// debugBomb is of a Go version that has to be looked up in its debug information,
-// which is compressed in the two ways there are: of the older one the size stands in
-// the content only.
+// debugBomb has a Go version that readers look up in its debug information, which is
+// compressed in the two possible ways. In the older way only the content has the size.
 func debugBomb(p *program) {
 	p.version = "go1.99"
 	const claim = 16 * giga
@@ -85,8 +84,8 @@ func debugBomb(p *program) {
 	)
 }
 
-// zeros returns a compressed section that expands to n zeros: the same block over
-// and over.
+// zeros returns a compressed section that expands to n zeros: the same block over and
+// over.
 func zeros(n uint64) []byte {
 	var block, head bytes.Buffer
 	z := zlib.NewWriter(&block)
@@ -103,8 +102,8 @@ func zeros(n uint64) []byte {
 	return head.Bytes()
 }
 
-// many gives the program n functions of one byte each. Those that a
-// loader looks at first have a sound name.
+// many gives the program n functions of one byte each. The functions that a loader looks
+// at first have a sound name.
 func (p *program) many(n int, name func(i int) uint32) {
 	p.funcs = make([]function, n)
 	for i := range p.funcs {
@@ -177,7 +176,7 @@ func manyNames(p *program) {
 	})
 }
 
-// large has a table of its own for each function.
+// large gives each function a table of its own.
 func large(p *program) {
 	const n, size, value = 500_000, 160, "\x02\x01\x00" // 0 for a byte
 	p.pctab = make([]byte, 1+n*size)
@@ -193,8 +192,8 @@ func large(p *program) {
 	}
 }
 
-// deepStack has SP point to return addresses, all in one function that keeps nothing
-// on the stack, each at another place.
+// deepStack makes SP point to return addresses. Each is at another place in one function
+// that keeps nothing on the stack.
 func deepStack(p *program) {
 	const depth, size = 8000, 250_000
 	p.pctab = append([]byte{0}, steps(size)...)
@@ -204,8 +203,8 @@ func deepStack(p *program) {
 	p.onStack(p.text[p.start:], depth, func(l layout, i int) uint64 { return l.text + size - 32 - 2*uint64(i) })
 }
 
-// onStack writes code that has SP point to addresses, in the place of inline trees,
-// and spins.
+// onStack writes code that makes SP point to addresses, in place of inline trees, and
+// spins.
 func (p *program) onStack(code []byte, depth int, address func(layout, int) uint64) {
 	const lea = 7                                                      // bytes
 	copy(code, []byte{0x48, 0x8d, 0x25, 0, 0, 0, 0, 0x90, 0xeb, 0xfe}) // lea rsp, [rip+…]; nop; spin
@@ -252,8 +251,8 @@ func symbols(p *program) {
 	p.foreign = spin
 }
 
-// callFrames has each sample in C on a stack of addresses in C, with a program of
-// instructions for each that remember and recall everything.
+// callFrames gives each sample in C a stack of addresses in C. Each address has a program
+// of instructions that remember and recall everything.
 func callFrames(p *program) {
 	const n, depth = million, 8000
 	p.foreign = make([]byte, 2*depth)

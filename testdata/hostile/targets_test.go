@@ -40,7 +40,7 @@ func TestTargetsRun(t *testing.T) {
 	}
 }
 
-// TestSound: the program that all others break is an ELF file that readers take.
+// TestSound: the program that all others break is an ELF file that readers accept.
 func TestSound(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sound")

@@ -20,7 +20,7 @@ func TestTruthOfADeck(t *testing.T) {
 	t.Parallel()
 	const workers, turns = 3, 2 * deckSize
 	got := Run(t.Context(), Options{Workers: workers, Turns: turns})
-	want := map[string][]float64{ // percent of the calls, of the rounds
+	want := map[string][]float64{ // percent of the calls, and of the rounds
 		"monomorphic": {100, 100},
 		"bimorphic":   {75, 75, 25, 25},
 		"promoted":    {60, 60, 40, 40},

@@ -2,9 +2,9 @@ package receivers
 
 import "runtime"
 
-// Truth is what a run has called, counted by the program itself.
+// Truth is the calls of a run, counted by the program itself.
 type Truth struct {
-	Sites map[string]Site `json:"sites"` // by the name of the site's function, as symbols have it
+	Sites map[string]Site `json:"sites"` // by the name of the site's function in symbols
 }
 
 // Site is one call instruction.
@@ -14,13 +14,13 @@ type Site struct {
 	Targets []Target `json:"targets"`
 }
 
-// Target is what a site calls, for one dynamic type or function.
+// Target is a site's target, for one dynamic type or function.
 type Target struct {
 	Wrapper string `json:"wrapper"` // the symbol that the call instruction calls
-	Method  string `json:"method"`  // the symbol that does the work, as a stack has it: often the same
-	// Caller is the function from which this target alone is called: the caller of
-	// the site's function for Depth 1, its caller for Depth 2 and so on. Depth 0:
-	// no caller tells.
+	Method  string `json:"method"`  // the symbol that does the work, as stacks have it: often the same
+	// Caller is the only function that leads to this target: the caller of the
+	// site's function for Depth 1, its caller for Depth 2 and so on. Depth 0: no caller
+	// tells.
 	Caller string `json:"caller,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
 	Calls  int64  `json:"calls"`
@@ -41,19 +41,19 @@ const (
 	callFirst
 	callSecond
 	callThird
-	callSent     // of the first message, one caller deep
+	callSent     // for the first message, one caller deep
 	countedCalls = callSent + counted(len(deliveries)*len(messages))
 )
 
-// sent returns what to count when a message is sent by the site whose function
-// is depth calls below the caller.
+// sent returns the count of a message sent by the site whose function is depth calls
+// below the caller.
 func sent(depth int, message counted) counted {
 	return callSent + counted((depth-1)*len(messages)) + message
 }
 
 const prefix = "github.com/ccmapd/ccmapd/testdata/receivers."
 
-// description says what is counted. Symbols stand without prefix.
+// description describes a count. Its symbols have no prefix.
 type description struct {
 	site, wrapper, method string
 	caller                string
@@ -76,7 +76,7 @@ var descriptions = [callSent]description{
 // deliveries are the sites that send messages, by the depth of the caller.
 var deliveries = [...]string{"deliver", "relayed", "forwarded"}
 
-// messages are what is sent, each with its one caller.
+// messages are the sent messages, each with its one caller.
 var messages = [...]struct{ method, caller string }{
 	{"(*letter).send", "post"},
 	{"(*parcel).send", "shop"},

@@ -1,15 +1,12 @@
-// Package recorded reads and writes sequences of samples of real programs, as
-// the perf engine delivered them: whole, partial and truncated, with their
-// threads and times.
+// Package recorded reads and writes sequences of samples of real programs, as the perf
+// engine delivered them: whole, partial and truncated, with their threads and times.
 //
-// A stream is gzipped JSON: a [Header], then one array of whole numbers for each
-// sample:
+// A stream is gzipped JSON: a [Header], then one array of whole numbers for each sample:
 //
 //	[ns since the last sample, or 0; thread, weight, top, fresh, depth,
 //	 1 if truncated, method, offset, method, offset, …]      innermost frame first
 //
-// Threads are numbered by their first sample, methods by their place in the
-// header.
+// Threads are numbered by their first sample, methods by their place in the header.
 package recorded
 
 import (
@@ -23,7 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// Header says where a stream comes from.
+// Header describes the origin of a stream.
 type Header struct {
 	Command  string   `json:"command"`
 	Target   string   `json:"target"` // its runtime
@@ -33,7 +30,7 @@ type Header struct {
 	Methods  []string `json:"methods"`
 }
 
-// numbersBefore is how many numbers stand before the frames.
+// numbersBefore is the count of numbers before the frames.
 const numbersBefore = 7
 
 //go:embed *.stacks.gz
@@ -88,12 +85,12 @@ func Read(r io.Reader, names *ccmap.Names) ([]ccmap.Sample, error) {
 	}
 }
 
-// sample returns the sample that the numbers stand for. Its Time is still that
-// since the last one.
+// sample returns the sample of an array of numbers. Its Time is still the time since the
+// last sample.
 func sample(numbers []int64, ids []ccmap.MethodID) (ccmap.Sample, error) {
 	frames := len(numbers) - numbersBefore
 	if frames <= 0 || frames%2 != 0 {
-		return ccmap.Sample{}, fmt.Errorf("%d numbers are no sample", len(numbers))
+		return ccmap.Sample{}, fmt.Errorf("%d numbers are not a sample", len(numbers))
 	}
 	s := ccmap.Sample{
 		Time:      numbers[0],

@@ -129,7 +129,7 @@ func (p *parser) number() (formula, error) {
 	return number(v), err
 }
 
-// peek returns the next byte that is no space, or 0 at the end.
+// peek returns the next byte other than a space, or 0 at the end.
 func (p *parser) peek() byte {
 	for p.at < len(p.text) && p.text[p.at] == ' ' {
 		p.at++

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 )
 
-// text is what words are counted in, long enough to be work.
+// text is a text whose words are counted, long enough to be work.
 var text = strings.Repeat("a call context is a path of call sites, from the method back to its callers; "+
 	"the same method is hot in one context and cold in another, and only the contexts tell which. ", 6)
 
-// script is what the clients ask for together, over and over.
+// script is the clients' requests, in all, repeated.
 var script = []request{
 	{Service: "eval", Text: "3*x*x - (2*x + 7)/(x + 1) + -x*(4 - x)"},
 	{Service: "area", Size: 4},
@@ -25,8 +25,8 @@ var script = []request{
 	{Service: "area", Size: 2},
 }
 
-// load is what is to be done. It ends when its context is done or all requests
-// have been taken.
+// load is the work to do. It ends when its context is done or all requests have been
+// taken.
 type load struct {
 	requests int64
 	taken    atomic.Int64
@@ -37,8 +37,7 @@ func newLoad(ctx context.Context, requests int64) *load {
 	return &load{requests: requests, stop: ctx.Done()}
 }
 
-// next takes the next request and returns its number, from 0; false if there
-// is none.
+// next takes the next request and returns its number, from 0, or false.
 func (l *load) next() (int64, bool) {
 	select {
 	case <-l.stop:
@@ -49,7 +48,7 @@ func (l *load) next() (int64, bool) {
 	}
 }
 
-// more takes the next round, where rounds are all alike.
+// more takes the next round of a mode whose rounds are all alike.
 func (l *load) more() bool {
 	_, ok := l.next()
 	return ok

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// settings are Options and what only a program has.
+// settings are Options and the program's own.
 type settings struct {
 	Options
 	hold       bool
@@ -22,8 +22,8 @@ type settings struct {
 	cpuProfile string
 }
 
-// Main is the program: it takes the arguments behind the program's name and
-// returns the exit code. SIGINT and SIGTERM end the work like its duration.
+// Main is the program: it takes the arguments after the program's name and returns the
+// exit code. SIGINT and SIGTERM end the work like its duration.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	s, err := parseFlags(args, stderr)
 	if err != nil {
@@ -54,7 +54,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	return s, f.Parse(args)
 }
 
-// run prints "ready" once it can be attached to, and works after that.
+// run prints "ready" when ccmapd can attach to it, and works after that.
 func (s settings) run(ctx context.Context, stdin io.Reader, stdout io.Writer) (err error) {
 	fmt.Fprintln(stdout, "ready")
 	if s.hold {

@@ -37,8 +37,8 @@ func runSpin(l *load, d time.Duration, book *ledger) error {
 	return nil
 }
 
-// burnRate returns how many rounds of burn take a second of CPU time: the best
-// of three measurements, as the others were disturbed.
+// burnRate returns the number of burn's rounds in a second of CPU time: the best of three
+// measurements, as the others were disturbed.
 func burnRate() (perSecond float64, err error) {
 	const rounds = 1 << 22
 	runtime.LockOSThread()
@@ -67,8 +67,7 @@ func threadCPU() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// stressRounds is the length of one burn in the stress modes, well below a
-// millisecond.
+// stressRounds is the length of a burn in the stress modes, well below a millisecond.
 const stressRounds = 1 << 14
 
 // descend recurses to a depth and burns there.
@@ -92,8 +91,8 @@ func runDeep(l *load, depth int, book *ledger) error {
 	return nil
 }
 
-// runGoroutines lets n goroutines burn in turns; with threads each is locked to
-// a thread of its own.
+// runGoroutines lets n goroutines burn in turns. With threads, each is locked to a thread
+// of its own.
 func runGoroutines(l *load, n int, threads bool, book *ledger) error {
 	var all sync.WaitGroup
 	for range n {
@@ -103,7 +102,7 @@ func runGoroutines(l *load, n int, threads bool, book *ledger) error {
 	return nil
 }
 
-// worker ends its thread, if it has locked one, by ending with it locked.
+// worker ends its thread, if it has locked one, by ending locked.
 func worker(l *load, thread bool, book *ledger) {
 	if thread {
 		runtime.LockOSThread()

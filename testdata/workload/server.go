@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// request asks a service for something; what Text and Size mean is up to it.
+// request asks a service for something. The service gives Text and Size their meaning.
 type request struct {
 	Service string `json:"service"`
 	Text    string `json:"text,omitempty"`
@@ -76,8 +76,7 @@ func (s *server) handle(q request) response {
 	return r
 }
 
-// answerWriter lets goroutines share a connection. A client that has gone gets
-// no answer.
+// answerWriter lets goroutines share a connection. A client that has left gets no answer.
 type answerWriter struct {
 	mu sync.Mutex
 	to *json.Encoder

@@ -2,7 +2,7 @@ package workload
 
 import "sync"
 
-// Truth is what a run has done, counted by the program itself.
+// Truth is the record of a run, counted by the program itself.
 type Truth struct {
 	Mode     string `json:"mode"`
 	Requests int64  `json:"requests"` // rounds, in modes other than server
@@ -32,8 +32,7 @@ const (
 
 const symbolPrefix = "github.com/ccmapd/ccmapd/testdata/workload."
 
-// symbols are the names of the counted functions in the binary, behind
-// symbolPrefix.
+// symbols are the names of the counted functions in the binary, after symbolPrefix.
 var symbols = [countedFunctions]string{
 	callHandle:   "(*server).handle",
 	callParse:    "parse",
@@ -70,7 +69,7 @@ func (l *ledger) add(t *tally) {
 	}
 }
 
-// truth returns what has been booked, without functions that were never called.
+// truth returns the booked calls, without functions that were never called.
 func (l *ledger) truth(mode string) Truth {
 	l.mu.Lock()
 	defer l.mu.Unlock()

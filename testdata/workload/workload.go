@@ -1,3 +1,19 @@
+// Package workload is a program worth sampling: ccmapd demo attaches to it, and tests
+// take it as ground truth.
+//
+// In mode server it is a small concurrent server under the load of its own clients.
+// Requests are JSON over pipes in memory, so it needs no network. Each gets a goroutine
+// and goes to one of four services:
+//
+//	eval    parses and evaluates a formula: recursion, a megamorphic interface
+//	area    sums the areas of shapes: an interface with two types, 3 to 1
+//	words   counts words: generics, maps, sorting
+//	queens  places queens on a board: deep recursion, inlined helpers
+//
+// The other modes do one thing each: spin calls a function that takes a given CPU time,
+// over and over; deep recurses; goroutines and threads have many of either. All are
+// deterministic except for the schedule: the same number of requests makes the same
+// calls, which a [Truth] counts.
 package workload
 
 import (
@@ -42,8 +58,8 @@ func Modes() []string { return slices.Sorted(maps.Keys(modes)) }
 
 const defaultSpin = 5 * time.Millisecond
 
-// Run works until the duration is over, the requests are done or the context
-// is, and returns what it has done.
+// Run works until the duration is over, the requests are done or the context ends, and
+// returns the calls that it has made.
 func Run(ctx context.Context, o Options) (Truth, error) {
 	if o.Mode == "" {
 		o.Mode = "server"

@@ -1,6 +1,6 @@
-// Package files makes profiles that attack their reader: small files that take
-// much memory or time. Each kind has a size that grows it, so that tests can make it
-// small and a campaign large.
+// Package files makes profiles that attack their reader: small files that take much
+// memory or time. Each kind has a size that grows it, so that tests can make it small and
+// a campaign large.
 //
 //	kinds ─▶ text of XML, JSON and folded stacks, messages of profile.proto ─▶ gzip, zstd ─▶ file
 //
@@ -19,11 +19,11 @@ import (
 
 // Kind is a kind of hostile files.
 type Kind struct {
-	Name string // of the file as well, with the extension
-	What string // it attacks with, as a table says it
-	Size int    // of a campaign: so many repeats
+	Name string // also the file's, with the extension
+	What string // its attack, for a table
+	Size int    // in a campaign: number of repeats
 	// Amplifies says that a reader without bounds would take more than a gigabyte for a
-	// file of Size, which is made and refused, or read, within seconds.
+	// file of Size. Such a file is made, and refused or read, within seconds.
 	Amplifies bool
 
 	Make func(w *bufio.Writer, size int)
@@ -122,7 +122,7 @@ var compressed = []Kind{
 		wrap: layers(gzipped, gzipped, gzipped, gzipped)},
 }
 
-// repeat writes a text often.
+// repeat writes a text n times.
 func repeat(w *bufio.Writer, n int, text string) {
 	for range n {
 		w.WriteString(text)

@@ -53,7 +53,7 @@ func put(w *bufio.Writer, field uint64, part []byte) {
 	w.Write(part)
 }
 
-// putMany writes a field of the profile that ends in n times a text.
+// putMany writes a field of the profile that ends in n copies of a text.
 func putMany(w *bufio.Writer, field uint64, begin []byte, n int, text string) {
 	var head [2 * binary.MaxVarintLen64]byte
 	at := binary.PutUvarint(head[:], field<<3|2)
@@ -63,7 +63,7 @@ func putMany(w *bufio.Writer, field uint64, begin []byte, n int, text string) {
 	repeat(w, n, text)
 }
 
-// many begins a field of a message that is n bytes long, which follow.
+// many begins a field of a message with n bytes, which follow.
 func many(field uint64, n int) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(nil, field<<3|2), uint64(n))
 }
@@ -76,7 +76,7 @@ func head(w *bufio.Writer) {
 	}
 }
 
-// places writes so many locations, all in the function 1, f.
+// places writes n locations, all in function 1, f.
 func places(w *bufio.Writer, n int) {
 	put(w, function, numbers(1, 1, 2, 3))
 	for i := range uint64(n) {

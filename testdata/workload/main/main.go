@@ -1,5 +1,5 @@
-// Command main is the workload alone, for tests that build it in other ways, for
-// example stripped, as PIE or with a profile: go build -pgo=demo.pb.gz .
+// Command main is the workload alone, for tests that build it in other ways, for example
+// stripped, as PIE or with a profile: go build -pgo=demo.pb.gz .
 package main
 
 import (

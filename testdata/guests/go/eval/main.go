@@ -1,5 +1,5 @@
-// Command eval interprets a small program by walking its tree: every step is a
-// call through an interface, so a call_indirect whose callees are known.
+// Command eval interprets a small program by walking its tree: every step is a call
+// through an interface, so a call_indirect with known callees.
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests/go/rounds"
 )
 
-// node is an expression or a statement; its value is that of the expression.
+// node is an expression or a statement. Its value is the expression's.
 type node interface {
 	eval(m *machine) int
 }

@@ -1,4 +1,4 @@
-// Command queens counts the ways to place eight queens, and the calls that takes.
+// Command queens counts the ways to place eight queens, and the necessary calls.
 package main
 
 import (
@@ -15,8 +15,8 @@ type board struct {
 	solutions, calls int
 }
 
-// place puts a queen into each row from row on, in every way; it calls itself once
-// for each field of a row that is free.
+// place puts a queen into each row from row on, in every way. It calls itself once for
+// each free field of a row.
 //
 //go:noinline
 func (b *board) place(row int) {

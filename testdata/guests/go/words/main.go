@@ -11,7 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests/go/rounds"
 )
 
-// text makes n words of two syllables, the same at every run.
+// text makes n words of two syllables, always the same.
 func text(n int) string {
 	syllables := []string{"ba", "do", "ke", "li", "mu", "na", "po", "ri", "su", "te", "wa"}
 	var b strings.Builder

@@ -1,11 +1,36 @@
+// Package receivers is a program of indirect calls with known targets. The tests of
+// receiver profiles take it as ground truth. Each of its sites is one call in one
+// function that is never inlined:
+//
+//	monomorphic   a call through an interface that only one type implements
+//	bimorphic     two types, 3 to 1
+//	promoted      two types that embed the same base, whose method they promote:
+//	              the interface table has their wrappers, a stack has the base
+//	generic       two instances of one generic type
+//	closure       calls of function values, whose times go against their counts
+//	deliver       four types in all and one from each caller
+//	relayed       the same, where only the caller's caller tells
+//	forwarded     the same, where only the caller's caller's caller tells
+//
+// Every target burns a number of rounds that its type fixes, which takes CPU time in
+// proportion: at one site, the share of the rounds is the share of the time. The order of
+// the types is random, by a fixed seed, and each thousand turns of a worker have the same
+// calls. A [Truth] counts both.
 package receivers
 
 import (
 	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/signal"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -30,8 +55,8 @@ func (o Options) changed() bool {
 	}
 }
 
-// Run calls its sites until the duration or the turns are over or the context is
-// done, and returns what it has called.
+// Run calls its sites until the duration or the turns are over or the context is done,
+// and returns the calls that it has made.
 func Run(ctx context.Context, o Options) Truth {
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -102,7 +127,7 @@ func (w *worker) run(ctx context.Context, o Options, result *tally) {
 	*result = t
 }
 
-// change gives the sites of two types decks with the shares of the two exchanged.
+// change gives the sites of two types decks with exchanged shares.
 func (w *worker) change() {
 	w.shapes = newDeck(card[shape]{square{1}, 250}, card[shape]{circle{1}, 750})
 	w.stacks = newDeck(card[pusher]{&stack[int]{calls: callStackInt}, 300},
@@ -112,7 +137,7 @@ func (w *worker) change() {
 //go:noinline
 func (w *worker) changedTurn(i int, t *tally) { w.turn(i, t) }
 
-// shuffle leaves no period that samples could be in step with.
+// shuffle prevents a period that samples could be in step with.
 func (w *worker) shuffle() {
 	w.shapes.shuffle(w.random)
 	w.vehicles.shuffle(w.random)
@@ -139,13 +164,13 @@ func (w *worker) turn(i int, t *tally) {
 	}
 }
 
-// deckSize is how many turns have all shares exactly.
+// deckSize is the number of turns that have all shares exactly.
 const deckSize = 1000
 
-// deck is what one site is given, turn by turn.
+// deck is the input of a site, turn by turn.
 type deck[T any] []T
 
-// card is a value and how often it is in a deck.
+// card is a value and its number in a deck.
 type card[T any] struct {
 	value T
 	times int
@@ -163,4 +188,30 @@ func newDeck[T any](cards ...card[T]) deck[T] {
 
 func (d deck[T]) shuffle(r *rand.Rand) {
 	r.Shuffle(len(d), func(i, j int) { d[i], d[j] = d[j], d[i] })
+}
+
+// Main is the program: it takes the arguments after the program's name and returns the
+// exit code. It prints "ready" when it begins, and its truth as JSON when it ends: by its
+// flags, SIGINT or SIGTERM. SIGUSR1 begins its second phase.
+func Main(args []string, stdout, stderr io.Writer) int {
+	var o Options
+	f := flag.NewFlagSet("receivers", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.DurationVar(&o.Duration, "d", 0, "how long; 0: until interrupted")
+	f.Int64Var(&o.Turns, "turns", 0, "how many turns each worker takes; 0: no limit")
+	f.IntVar(&o.Workers, "n", 0, "workers; 0: one for each processor")
+	if err := f.Parse(args); err != nil {
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	phase, ended := signal.NotifyContext(ctx, syscall.SIGUSR1)
+	defer ended()
+	o.Change = phase.Done()
+	fmt.Fprintln(stdout, "ready")
+	if err := json.NewEncoder(stdout).Encode(Run(ctx, o)); err != nil {
+		fmt.Fprintln(stderr, "receivers:", err)
+		return 1
+	}
+	return 0
 }

@@ -15,9 +15,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 )
 
-// Package is a module that a public package ships, pinned.
+// Package is a module in a public package, pinned.
 type Package struct {
 	Registry string // "npm", or "go" for the module proxy
 	Name     string
@@ -26,12 +27,12 @@ type Package struct {
 	SHA256   string // of the file, in hexadecimal
 }
 
-// maxFile bounds what is unpacked, in bytes.
+// maxFile bounds an unpacked file, in bytes.
 const maxFile = 128 << 20
 
-// Fetch returns the path of a package's module in the cache. It is fetched by the
-// registry's own client, npm or go, unless it is there; either way its SHA-256 is
-// checked. The name tells it from other files in the cache.
+// Fetch returns the path of a package's module in the cache. The registry's own client,
+// npm or go, fetches a missing module. Fetch always checks the SHA-256. The name
+// identifies the file in the cache.
 func Fetch(ctx context.Context, name string, p Package) (path string, err error) {
 	dir, err := Dir()
 	if err != nil {
@@ -116,7 +117,7 @@ func (p Package) fetchNPM(ctx context.Context, path string) error {
 	return unpack(archive, "package/"+p.File, path)
 }
 
-// unpack writes one file of a .tar.gz to path.
+// unpack writes a file of a .tar.gz to path.
 func unpack(archive io.Reader, name, path string) error {
 	compressed, err := gzip.NewReader(archive)
 	if err != nil {
@@ -146,8 +147,8 @@ func write(path string, content io.Reader) error {
 	return file.Close()
 }
 
-// client runs a registry's client and returns its standard output. What makes it
-// fail is mostly a network that is not there.
+// client runs a registry's client and returns its standard output. It usually fails for
+// lack of a network.
 func client(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir
@@ -158,4 +159,97 @@ func client(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 		return nil, fmt.Errorf("run %s: %w: %w\n%s", command, ErrUnavailable, err, complaint.Bytes())
 	}
 	return output, nil
+}
+
+// Go builds testdata/guests/go/NAME for wasip1 with the installed Go and returns the path
+// of the module. Go's linker writes names, but no DWARF for WebAssembly.
+func Go(ctx context.Context, name string) (path string, err error) {
+	return create("go-"+name, func(path string) error {
+		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./go/"+name)
+		command.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+		return run(command)
+	})
+}
+
+// C builds testdata/guests/c/NAME.c with Debian's clang, lld and wasi-libc (14.0 and
+// 0.0~git20220510) and returns the path of the module: with DWARF and names, or with
+// neither.
+func C(ctx context.Context, name string, debug bool) (path string, err error) {
+	made, flag := "c-"+name, "-Wl,--strip-all"
+	if debug {
+		made, flag = made+"-debug", "-g"
+	}
+	return create(made, func(path string) error {
+		return run(exec.CommandContext(ctx, "clang", "--target=wasm32-wasi", "-O2", "-Wall", "-Werror", flag,
+			"-fdebug-prefix-map="+sources()+"=.", "-o", path, filepath.Join("c", name+".c")))
+	})
+}
+
+// run runs a toolchain's command in the folder of this package.
+func run(command *exec.Cmd) error {
+	command.Dir = sources()
+	output, err := command.CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("run %s: %w: %w", command.Args[0], ErrUnavailable, err)
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: %w\n%s", command, err, output)
+	}
+	return nil
+}
+
+// sources returns the folder of this package's source.
+func sources() string {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) {
+		panic("guests: this program was built without the paths of its sources (-trimpath)")
+	}
+	return filepath.Dir(file)
+}
+
+// dirVariable names the variable with the folder of built and fetched guests.
+const dirVariable = "CCMAPD_GUESTS"
+
+// ErrUnavailable is in the error of a guest that this machine can't obtain: a toolchain
+// is missing, or a registry out of reach. Tests skip then.
+var ErrUnavailable = errors.New("guest unavailable on this machine")
+
+// Dir returns the folder of built and fetched guests, and makes it: $CCMAPD_GUESTS, else
+// ccmapd-guests in the user's cache. It may be deleted at any time.
+func Dir() (string, error) {
+	dir := os.Getenv(dirVariable)
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("find a cache (set %s to a folder): %w", dirVariable, err)
+		}
+		dir = filepath.Join(cache, "ccmapd-guests")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make the cache of guests: %w", err)
+	}
+	return dir, nil
+}
+
+// create makes the file NAME.wasm in the cache and returns its path. make writes a file
+// at another path. The file then replaces an older one at once, because tests of several
+// packages run at the same time.
+func create(name string, make func(path string) error) (string, error) {
+	dir, err := Dir()
+	if err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(dir, "make-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for a guest: %w", err)
+	}
+	defer os.RemoveAll(work)
+	made, path := filepath.Join(work, "guest"), filepath.Join(dir, name+".wasm")
+	if err := make(made); err != nil {
+		return "", fmt.Errorf("make guest %s: %w", name, err)
+	}
+	if err := os.Rename(made, path); err != nil {
+		return "", fmt.Errorf("keep guest %s: %w", name, err)
+	}
+	return path, nil
 }

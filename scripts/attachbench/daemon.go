@@ -20,14 +20,14 @@ type pair struct {
 	report          report
 }
 
-// report is what ccmapd attach --json says of its own work.
+// report is ccmapd's report on its own work, from attach --json.
 type report struct {
 	Source struct {
 		Samples, Repaired, Rooted, Truncated, Foreign, Probed, Hits uint64
 	}
 }
 
-// settle is how long a fresh attachment loads symbols before it is measured.
+// settle gives a new attachment time to load symbols, before it is measured.
 const settle = 700 * time.Millisecond
 
 func measurePair(c config, t *target, interval time.Duration) (p pair, err error) {
@@ -77,7 +77,7 @@ func attach(c config, t *target, interval time.Duration, output string, flags ..
 	return d, nil
 }
 
-// detach ends the sampling and returns what ccmapd says of it.
+// detach ends the sampling and returns ccmapd's report.
 func (d *daemon) detach() (report, error) {
 	var r report
 	if err := d.Process.Signal(syscall.SIGINT); err != nil {
