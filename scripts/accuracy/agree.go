@@ -7,8 +7,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
-// agreement is how far the runs of a program in a mode agree. Figures are means
-// over all pairs, in percent where nothing else is said.
+// agreement is how far the runs of a program in a mode agree. Figures are means over all
+// pairs, in percent unless noted.
 type agreement struct {
 	runs, pairs int
 	samples     float64 // of a run
@@ -17,7 +17,7 @@ type agreement struct {
 	overlap     [allKinds]float64
 	least       [allKinds]float64 // of all pairs
 	floor       [allKinds]float64
-	below       [allKinds]int // pairs that overlap by less than the lower floor of the two
+	below       [allKinds]int // pairs that overlap by less than their lower floor
 	coverage    float64       // of hot edges, in both directions
 	leastCover  float64
 	hot         float64 // hot edges of a profile
@@ -25,7 +25,7 @@ type agreement struct {
 	rest rest
 }
 
-// agree compares every profile with all after it.
+// agree compares every profile with all later ones.
 func agree(profiles []*ccmap.Snapshot) (agreement, error) {
 	a := agreement{runs: len(profiles), leastCover: 100}
 	for k := range a.least {
@@ -65,7 +65,7 @@ func (a *agreement) add(c comparison) {
 	a.hot += float64(c.Coverage.HotA+c.Coverage.HotB) / 2
 }
 
-// divide makes means of the sums.
+// divide turns the sums into means.
 func (a *agreement) divide() {
 	n := float64(a.pairs)
 	for _, sum := range []*float64{&a.samples, &a.pearson, &a.spearman, &a.coverage, &a.hot} {
@@ -77,13 +77,13 @@ func (a *agreement) divide() {
 	}
 }
 
-// kind is what an overlap is taken over, from coarse to fine.
+// kind is the kind of an overlap's elements, from coarse to fine.
 type kind int
 
 const (
 	methods kind = iota
 	edges
-	managed  // contexts without what the runtime and the kernel do
+	managed  // contexts without the runtime's and the kernel's frames
 	contexts // the whole Call Context Map
 	allKinds
 )
@@ -92,13 +92,13 @@ var kindNames = [allKinds]string{"methods", "edges", "managed contexts", "contex
 
 func (k kind) String() string { return kindNames[k] }
 
-// comparison is that of two profiles, in all kinds.
+// comparison compares two profiles, in all kinds.
 type comparison struct {
 	compare.Result
 	overlaps [allKinds]compare.Overlap
 }
 
-// compareRuns compares by time, as runs may have had different intervals.
+// compareRuns compares by time, because runs may have had different intervals.
 func compareRuns(p, q *ccmap.Snapshot) (comparison, error) {
 	all, err := compare.Compare(p, q, compare.Options{})
 	if err != nil {
@@ -113,8 +113,8 @@ func compareRuns(p, q *ccmap.Snapshot) (comparison, error) {
 	}}, nil
 }
 
-// unmanaged tells what the paper's VM would not have sampled: its own code and
-// the kernel's. A program's main goroutine begins in the runtime.
+// unmanaged reports whether the paper's VM would not have sampled a method: its own code
+// and the kernel's. A program's main goroutine begins in the runtime.
 func unmanaged(m ccmap.Method) bool {
 	switch m.Name {
 	case "runtime.main":
@@ -125,8 +125,8 @@ func unmanaged(m ccmap.Method) bool {
 	return strings.HasPrefix(m.Name, "runtime.") || strings.HasPrefix(m.Name, "internal/runtime/")
 }
 
-// means are those of several programs' figures: the last line of the paper's
-// table, had it one.
+// means are the means of several programs' figures: the paper's table would have them in
+// its last line.
 type means struct {
 	paper paperRow
 	sum   agreement

@@ -11,7 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 )
 
-// results are all that the report tells.
+// results are the contents of the report.
 type results struct {
 	config
 	at      map[string]map[string]agreement // by mode and program
@@ -20,8 +20,8 @@ type results struct {
 	long    []time.Duration                 // of the run with the paper's thresholds
 	costs   map[string]cost                 // by mode
 	load    float64                         // of the machine, median over all runs
-	seconds float64                         // that all runs took
-	last    time.Time                       // when the last one began
+	seconds float64                         // of all runs
+	last    time.Time                       // beginning of the last run
 }
 
 // analyze reads all runs and compares them.
@@ -58,7 +58,7 @@ func analyze(c config) (*results, error) {
 	return r, nil
 }
 
-// take adds what the runs of a program in a mode tell.
+// take adds the results of a program's runs in a mode.
 func (r *results) take(p program, m mode, all []session) error {
 	switch {
 	case m.name == tunedLong && len(all) > 0:
@@ -77,8 +77,8 @@ func (r *results) take(p program, m mode, all []session) error {
 	return r.compare(p, m, all)
 }
 
-// compare measures how the runs agree, and from those at the shortest interval
-// how that depends on the number of samples.
+// compare measures the agreement of runs and, at the shortest interval, how it depends on
+// the number of samples.
 func (r *results) compare(p program, m mode, all []session) error {
 	a, err := agree(profilesOf(all))
 	if err != nil {
@@ -101,7 +101,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// curve returns the curve of a program, at first an empty one.
+// curve returns the curve of a program, initially empty.
 func (r *results) curve(name string) *curve {
 	if r.curves[name] == nil {
 		r.curves[name] = new(curve)
@@ -109,12 +109,11 @@ func (r *results) curve(name string) *curve {
 	return r.curves[name]
 }
 
-// cost is what sampling costs in a mode, over all workloads that print their
-// CPU time.
+// cost is the cost of sampling in a mode, over all workloads that print their CPU time.
 type cost struct {
 	programs int
-	target   float64 // percent of CPU time more than alone, mean over the programs
-	error    float64 // standard error of that, percent
+	target   float64 // percent of CPU time more than without sampling, mean over the programs
+	error    float64 // its standard error, percent
 	daemon   float64 // percent of the target's CPU time
 }
 
@@ -141,8 +140,8 @@ func (s spending) add(p program, m mode, all []session) {
 	}
 }
 
-// costs holds each mode that does the same work against the programs alone: run
-// by run, as a run of each was made at about the same time.
+// costs compares each mode that does the same work with the programs alone: run by run,
+// because a run of each was made at about the same time.
 func (s spending) costs(c config) map[string]cost {
 	all := make(map[string]cost)
 	for _, m := range modes(c) {
@@ -163,7 +162,7 @@ func (s spending) costs(c config) map[string]cost {
 	return all
 }
 
-// ratios returns a[i]/b[i] for as many as there are of both.
+// ratios returns a[i]/b[i] for each i that both have.
 func ratios(a, b []float64) []float64 {
 	all := make([]float64, min(len(a), len(b)))
 	for i := range all {
@@ -172,13 +171,13 @@ func ratios(a, b []float64) []float64 {
 	return all
 }
 
-// session is one run that was sampled.
+// session is one sampled run.
 type session struct {
 	recorded
 	profile *ccmap.Snapshot
 }
 
-// begin returns when the run began; zero where it was not sampled.
+// begin returns the beginning of the run, or zero for a run that was not sampled.
 func (s session) begin() time.Time {
 	if s.profile == nil {
 		return time.Time{}

@@ -10,21 +10,20 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
-// curve is how the overlap of a program's runs grows with their number of
-// samples.
+// curve is the growth of overlap with the number of samples, for a program's runs.
 type curve struct {
-	points  [allKinds][]sized // by samples: whole runs, thinned ones, several taken together
-	shorter [allKinds][]sized // runs that were shorter
+	points  [allKinds][]sized // by samples: whole runs, thinned ones, pooled ones
+	shorter [allKinds][]sized // shorter runs
 	law     [allKinds]law     // of the points
 }
 
-// parts are how much of a run's samples is kept in thinning it out.
+// parts are the kept parts of a run's samples in thinning.
 var parts = []float64{1. / 128, 1. / 64, 1. / 32, 1. / 16, 1. / 8, 1. / 4, 1. / 2}
 
-// fewest is how many samples must be kept, for no profile to be empty.
+// fewest is the least number of kept samples, so that no profile is empty.
 const fewest = 20
 
-// pools are how many runs are taken together.
+// pools are the numbers of pooled runs.
 var pools = []int{1, 2, 5}
 
 // trace measures the points of a curve on the profiles of whole runs.
@@ -62,7 +61,7 @@ func thinAll(profiles []*ccmap.Snapshot, keep float64) []*ccmap.Snapshot {
 	return thinned
 }
 
-// pooledBy takes n profiles at a time together.
+// pooledBy pools n profiles at a time.
 func pooledBy(n int, profiles []*ccmap.Snapshot) ([]*ccmap.Snapshot, error) {
 	if n == 1 {
 		return profiles, nil
@@ -78,8 +77,8 @@ func pooledBy(n int, profiles []*ccmap.Snapshot) ([]*ccmap.Snapshot, error) {
 	return all, nil
 }
 
-// appendTo compares every profile with the next, the last one with the first,
-// and appends the means. A single profile has nothing to be compared with.
+// appendTo compares every profile with the next, the last one with the first, and appends
+// the means. A single profile has no next one.
 func appendTo(to *[allKinds][]sized, profiles []*ccmap.Snapshot) error {
 	if len(profiles) < 2 {
 		return nil
@@ -110,8 +109,8 @@ func neighbors(profiles []*ccmap.Snapshot) ([allKinds]sized, error) {
 	return sum, nil
 }
 
-// thin tosses a coin for every sample of a profile, and returns a profile of
-// those that are kept. The samples of a node are taken to weigh the same.
+// thin resamples a profile: it keeps each sample with the probability keep. It assumes
+// that the samples of a node have equal weight.
 func thin(s *ccmap.Snapshot, keep float64, r *rand.Rand) *ccmap.Snapshot {
 	m := ccmap.New(ccmap.Options{Names: s.Names(), Seed: 1})
 	placed := make([]ccmap.NodeID, s.Len())
@@ -145,7 +144,7 @@ func part(whole, kept, all int64) int64 {
 	return int64(quotient)
 }
 
-// pool returns one profile of the samples of several.
+// pool returns one profile of several profiles' samples.
 func pool(profiles []*ccmap.Snapshot) (*ccmap.Snapshot, error) {
 	m := ccmap.New(ccmap.Options{Seed: 1})
 	for _, p := range profiles {
@@ -156,18 +155,18 @@ func pool(profiles []*ccmap.Snapshot) (*ccmap.Snapshot, error) {
 	return m.Snapshot(), nil
 }
 
-// rest is how far single runs agree with all others taken together, which come
-// as close to the truth as sampling does. Figures are means, in percent.
+// rest is the agreement of single runs with all others pooled, which come as close to the
+// truth as sampling can. Figures are means, in percent.
 type rest struct {
 	overlap  [allKinds]float64
 	coverage float64 // hot edges of the others that the run has, τ = 0.1
-	warm     float64 // the same of those that are warm, τ = 0.01
+	warm     float64 // the same for warm edges, τ = 0.01
 }
 
-// warmTau is that of D'Elia et al.
+// warmTau is from D'Elia et al.
 const warmTau = 0.01
 
-// againstRest holds every profile against the others.
+// againstRest compares every profile with the others.
 func againstRest(profiles []*ccmap.Snapshot) (rest, error) {
 	var r rest
 	n := float64(len(profiles))

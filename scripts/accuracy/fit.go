@@ -14,8 +14,8 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// deviation returns the standard deviation of what the values are drawn from; 0
-// for fewer than two.
+// deviation returns the estimated standard deviation of the values' distribution; 0 for
+// fewer than two.
 func deviation(values []float64) float64 {
 	if len(values) < 2 {
 		return 0
@@ -28,7 +28,7 @@ func deviation(values []float64) float64 {
 	return math.Sqrt(squares / float64(len(values)-1))
 }
 
-// median returns the middle of the values, which it leaves as they are.
+// median returns the median of the values, which it does not change.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
@@ -44,36 +44,35 @@ func rootMeanSquare(errors []float64) float64 {
 	return math.Sqrt(mean(squares))
 }
 
-// worst returns the error that is farthest from 0.
+// worst returns the error farthest from 0.
 func worst(errors []float64) float64 {
 	return slices.MaxFunc(errors, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 }
 
-// sized is an overlap of profiles with so many samples each.
+// sized is an overlap of profiles with a number of samples each.
 type sized struct {
 	samples float64
 	overlap float64 // percent
 }
 
-// law is how the shortfall of overlaps from 100 % falls with the number of
-// samples n: scale·n^exponent.
+// law is the decrease of the shortfall of overlaps from 100 % with the number of samples
+// n: scale·n^exponent.
 //
-// Of a counter with weight w, n samples see w ± √(w/n), and two such figures
-// differ by √(4w/πn) on average; the shortfall is half the sum of that over all
-// counters, which falls with √n. That holds of counters that n samples are
-// enough for. The more weight is spread over counters that most samples of this
-// number do not see at all, the slower the shortfall falls.
+// For a counter with weight w, n samples see w ± √(w/n), and two such figures differ by
+// √(4w/πn) on average. The shortfall is half the sum of these differences, and falls with
+// √n, for counters that n samples are enough for. The more weight is spread over counters
+// that most samples of this number miss, the slower the shortfall falls.
 type law struct {
 	scale    float64 // percent, at one sample
-	exponent float64 // −½ where samples are enough, above it where they are not
-	points   int     // that it was fitted to
+	exponent float64 // −½ with enough samples, greater with too few
+	points   int     // fitted ones
 }
 
-// mostShortfall is up to where the law is fitted, in percent.
+// mostShortfall is the largest fitted shortfall, in percent.
 const mostShortfall = 40
 
-// fit finds the law that the overlaps obey, by least squares of the logarithms.
-// It takes two points or more within mostShortfall; all is NaN otherwise.
+// fit finds the law of the overlaps, by least squares of the logarithms. It needs two
+// points or more within mostShortfall; otherwise all is NaN.
 func fit(overlaps []sized) law {
 	var x, y []float64
 	for _, o := range overlaps {
@@ -98,27 +97,26 @@ func fit(overlaps []sized) law {
 // at returns the overlap of profiles of n samples, percent.
 func (l law) at(n float64) float64 { return 100 - l.scale*math.Pow(n, l.exponent) }
 
-// samples returns how many samples give an overlap, in percent.
+// samples returns the number of samples for an overlap, in percent.
 func (l law) samples(overlap float64) float64 {
 	return math.Pow((100-overlap)/l.scale, 1/l.exponent)
 }
 
-// foretold returns what two whole profiles overlap whose halves overlap by a
-// floor, if the shortfall falls with the number of samples to an exponent.
+// foretold returns the overlap of two whole profiles whose halves overlap by a floor, if
+// the shortfall falls with an exponent of the number of samples.
 func foretold(floor, exponent float64) float64 {
 	return 100 - (100-floor)*math.Pow(2, exponent)
 }
 
-// Exponents to foretell with: that of samples that suffice, and about that
-// which contexts are found to have.
+// Exponents for foretold: for enough samples, and a typical one of contexts.
 const (
 	squareRoot = -1. / 2
 	cubeRoot   = -1. / 3
 )
 
-// interpolate returns the overlap at a number of samples between the points,
-// which are sorted by it: on the line through their neighbors, over √n. Beyond
-// them it is that of the nearest.
+// interpolate returns the overlap at a number of samples between the points, which are
+// sorted by it: on the line through their neighbors, over √n. Beyond the points it
+// returns the nearest one's overlap.
 func interpolate(points []sized, n float64) float64 {
 	i := slices.IndexFunc(points, func(p sized) bool { return p.samples >= n })
 	switch i {

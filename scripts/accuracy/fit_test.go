@@ -12,7 +12,7 @@ import (
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b), 1) }
 
-// Points that obey a law give it back, and the inverse inverts it.
+// Points on a law give the law, and its inverse inverts it.
 func TestFitFindsTheLaw(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -25,7 +25,7 @@ func TestFitFindsTheLaw(t *testing.T) {
 		for _, overlap := range []float64{95, 90, 61} {
 			points = append(points, sized{want.samples(overlap), overlap})
 		}
-		points = append(points, sized{1, 0}) // beyond what is fitted
+		points = append(points, sized{1, 0}) // beyond the fitted range
 		got := fit(points)
 		if math.Abs(got.scale/want.scale-1) > 1e-6 || !near(got.exponent, want.exponent) || got.points != want.points {
 			t.Errorf("fit %+v, want %+v", got, want)
@@ -44,7 +44,7 @@ func TestFitOfTooLittleIsUnknown(t *testing.T) {
 	}
 }
 
-// Counters of equal weight lose by the root of the number of samples.
+// The shortfall of counters with equal weight falls by the root of the number of samples.
 func TestFitOfEqualCounters(t *testing.T) {
 	t.Parallel()
 	var points []sized
@@ -66,7 +66,7 @@ func TestFitOfEqualCounters(t *testing.T) {
 	}
 }
 
-// Halves that obey a law foretell the whole.
+// Halves on a law foretell the whole.
 func TestForetold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -111,7 +111,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// sampled returns a profile of samples of a program of 8 leaves, which the seed
+// sampled returns a profile of samples of a program with 8 leaves, which the seed
 // chooses.
 func sampled(samples int, seed uint64) *ccmap.Snapshot {
 	m, r := ccmap.New(ccmap.Options{Seed: 1}), rand.New(rand.NewPCG(seed, 0))
@@ -152,7 +152,7 @@ func TestThinAllAndNothing(t *testing.T) {
 	}
 }
 
-// Thinned profiles agree as profiles of so few samples do.
+// Thinned profiles agree like profiles with as many samples.
 func TestThinnedAgreeAsSmallerOnes(t *testing.T) {
 	t.Parallel()
 	const runs = 20

@@ -13,37 +13,37 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// guestResults are all that the report tells of guests.
+// guestResults are the report's contents on guests.
 type guestResults struct {
 	config
 	began  time.Time
 	took   time.Duration
-	load   float64 // of the machine, when it began
+	load   float64 // of the machine, at the beginning
 	guests []guestResult
 }
 
-// guestResult is what was measured of one guest.
+// guestResult is the results for one guest.
 type guestResult struct {
 	loadedGuest
 	exact  *ccmap.Snapshot // of one execution
 	took   time.Duration   // of that execution
-	plain  time.Duration   // of an execution that is sampled every 10 ms
+	plain  time.Duration   // of an execution sampled every 10 ms
 	shaped []shaped
 }
 
-// shaped is what was measured of a guest in one shape.
+// shaped is the results for a guest in one shape.
 type shaped struct {
 	shape
 	executions int
 	time       truth   // by instructions of the exact profile, ns of the sampled one
 	calls      truth   // by activations
-	timeCurve  []truth // of prefixes, and the whole at last
+	timeCurve  []truth // of prefixes, then of the whole
 	callsCurve []truth
-	leafless   truth // by time, what has no safe point of its own counting for its callers
+	leafless   truth // by time; functions without safe points of their own count for their callers
 }
 
-// measureGuests samples every guest in every shape and holds that against the
-// exact profile.
+// measureGuests samples every guest in every shape and compares the profiles with the
+// exact one.
 func measureGuests(ctx context.Context, c config) (*guestResults, error) {
 	r := &guestResults{config: c, began: time.Now(), load: report.LoadAverage()}
 	all, err := loadGuests(ctx, c)
@@ -87,7 +87,7 @@ func measureGuest(ctx context.Context, c config, g loadedGuest) (guestResult, er
 	return r, nil
 }
 
-// hold holds a sampled run, and its prefixes, against the exact profile.
+// hold compares a sampled run, and its prefixes, with the exact profile.
 func (r *guestResult) hold(s shape, run guestRun) (shaped, error) {
 	m := shaped{shape: s, executions: run.executions}
 	var err error
@@ -118,5 +118,6 @@ func (r *guestResult) hold(s shape, run guestRun) (shaped, error) {
 	return m, nil
 }
 
-// leaf says what has no safe point of its own: what the sampler cannot see.
+// leaf reports whether a method has no safe point of its own, so that the sampler cannot
+// see it.
 func (g loadedGuest) leaf(m ccmap.Method) bool { return g.leaves[m.Name] }

@@ -13,7 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// writeGuests replaces what the last campaign on guests wrote, and draws its plots.
+// writeGuests replaces the portion of the last campaign on guests, and draws its plots.
 func writeGuests(c config, r *guestResults) error {
 	if err := guestPortion.Rewrite(c.report, r.report()); err != nil {
 		return err
@@ -21,7 +21,7 @@ func writeGuests(c config, r *guestResults) error {
 	return r.writePlots(filepath.Join(filepath.Dir(c.report), plotFolder))
 }
 
-// report returns the portion of the report that tells of guests.
+// report returns the report's portion on guests.
 func (r *guestResults) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Guests against the exact profile\n\n%s All runs and comparisons together took %s; the load average before was %s.\n",
@@ -32,7 +32,7 @@ func (r *guestResults) report() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// exactSection says what there was to be found.
+// exactSection describes the exact profiles.
 func (r *guestResults) exactSection() string {
 	t := &report.Table{Head: []string{"guest", "calls of one execution", "instructions", "methods", "edges", "stacks", "under --exact", "million calls/s", "sampled every 10 ms"}}
 	for _, g := range r.guests {
@@ -44,7 +44,7 @@ func (r *guestResults) exactSection() string {
 	return "### The exact profiles\n\n" + t.String()
 }
 
-// size is how much there is in a profile.
+// size is the size of a profile.
 type size struct{ methods, edges, stacks int }
 
 func sizeOf(s *ccmap.Snapshot) size {
@@ -75,7 +75,7 @@ func (t truth) cells() []string {
 		report.Number(float64(t.hotEdges), 0), report.Percent(t.hot), report.Percent(t.warm), report.Percent(t.hotTree), report.Percent(t.warmTree)}
 }
 
-// timeSection holds sampled time against executed instructions.
+// timeSection compares sampled time with executed instructions.
 func (r *guestResults) timeSection() string {
 	head := append([]string{"guest", "every", "samples"}, truthHead...)
 	t := &report.Table{Head: append(head, "contexts, leaves absorbed")}
@@ -88,12 +88,12 @@ func (r *guestResults) timeSection() string {
 	return "### By weight: sampled time against executed instructions\n\n" + t.String()
 }
 
-// callsSection holds the activations that were found against all.
+// callsSection compares the found activations with all.
 func (r *guestResults) callsSection() string {
 	t := &report.Table{Head: append([]string{"guest", "every", "calls found"}, truthHead...)}
 	for _, g := range r.guests {
 		for _, s := range g.shaped {
-			t.Row(append([]string{g.Name, s.String(), report.Count(s.calls.things)}, s.calls.cells()...)...)
+			t.Row(append([]string{g.Name, s.String(), report.Count(s.calls.observations)}, s.calls.cells()...)...)
 		}
 	}
 	return "### By calls: activations found against all\n\n" + t.String()
@@ -122,13 +122,13 @@ func (r *guestResults) curveSection() string {
 func curveCell(curve []truth) string {
 	cells := make([]string, len(curve))
 	for i, t := range curve {
-		cells[i] = fmt.Sprintf("%s: %s (%s)", report.Count(t.things), report.Percent(t.contexts.Percent), report.Percent(t.tree))
+		cells[i] = fmt.Sprintf("%s: %s (%s)", report.Count(t.observations), report.Percent(t.contexts.Percent), report.Percent(t.tree))
 	}
 	return strings.Join(cells, "; ")
 }
 
 // guestPlot draws the overlap of every guest's contexts against the number of
-// what the profiles rest on, in one shape.
+// observations, in one shape.
 type guestPlot struct {
 	file, title string
 	axis        plot.Axis
@@ -155,7 +155,7 @@ func (r *guestResults) writePlots(folder string) error {
 	return nil
 }
 
-// chart has the goal of the design as a level.
+// chart has the design's goal as a level.
 func (p guestPlot) chart(guests []guestResult) plot.Chart {
 	chart := plot.Chart{
 		Title:  p.title,
@@ -170,7 +170,7 @@ func (p guestPlot) chart(guests []guestResult) plot.Chart {
 			}
 			points := make([]plot.Point, len(p.curve(s)))
 			for i, t := range p.curve(s) {
-				points[i] = plot.Point{X: t.things, Y: t.contexts.Percent}
+				points[i] = plot.Point{X: t.observations, Y: t.contexts.Percent}
 			}
 			chart.Series = append(chart.Series,
 				plot.Series{Name: g.Name, Points: points, Shade: shade},

@@ -21,16 +21,16 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// loadedGuest is a deterministic program for WebAssembly that is ready to be executed:
-// every execution makes the same calls.
+// loadedGuest is a deterministic program for WebAssembly, ready for execution: every
+// execution makes the same calls.
 type loadedGuest struct {
 	guests.Guest
 	binary []byte
-	leaves map[string]bool // names of functions that have no safe point
+	leaves map[string]bool // names of functions without safe points
 }
 
-// guestList returns what is measured. In a quick campaign it takes nothing but Go.
-// The last two are not of this project: a database and an interpreter.
+// guestList returns the measured guests. A quick campaign needs nothing but Go. The last
+// two are foreign programs: a database and an interpreter.
 func guestList(c config) []guests.Guest {
 	if c.quick {
 		return []guests.Guest{guests.Queens(10), guests.Eval(10)}
@@ -79,17 +79,17 @@ func leavesOf(binary []byte) (map[string]bool, error) {
 	return leaves, nil
 }
 
-// guestRun is a guest executed over and over in one profile, each time in a new
-// instance. As every execution makes the same calls, the truth of all of them is
-// that of one.
+// guestRun is a guest executed over and over in one profile, each time in a new instance.
+// Every execution makes the same calls, so the truth of one execution is the truth of
+// all.
 type guestRun struct {
 	executions int
 	took       time.Duration // in all
 	profile    *ccmap.Snapshot
-	prefixes   []*ccmap.Snapshot // what there was after each of the times asked for
+	prefixes   []*ccmap.Snapshot // the profile after each of the requested times
 }
 
-// execute runs a guest until it has run for some time, and once at least.
+// execute runs a guest for some time, and at least once.
 func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Duration, prefixes []time.Duration) (guestRun, error) {
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
 		WithCoreFeatures(api.CoreFeaturesV2|experimental.CoreFeaturesTailCall)) // as ccmapd run does
@@ -110,7 +110,7 @@ func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Du
 	return r, err
 }
 
-// repeat executes the guest and looks at the profile after each of the times.
+// repeat executes the guest and takes the profile after each of the times.
 func (g loadedGuest) repeat(ctx context.Context, runtime wazero.Runtime, p *wasm.Profiler, s *manager.Session, atLeast time.Duration, prefixes []time.Duration) (guestRun, error) {
 	var r guestRun
 	compiled, err := p.CompileModule(ctx, g.binary)
@@ -125,7 +125,7 @@ func (g loadedGuest) repeat(ctx context.Context, runtime wazero.Runtime, p *wasm
 			return r, err
 		}
 		r.took = time.Since(begin)
-		now := s.Snapshot() // asks for the next one, too
+		now := s.Snapshot() // requests the next one, too
 		if len(prefixes) > 0 && r.took >= prefixes[0] {
 			r.prefixes = append(r.prefixes, now)
 		}
@@ -136,8 +136,8 @@ func (g loadedGuest) repeat(ctx context.Context, runtime wazero.Runtime, p *wasm
 	return r, nil
 }
 
-// once executes the guest in an instance of its own, from its beginning to its end.
-// Commands get wazero's clock and random numbers, which are the same each time.
+// once executes the guest in a new instance, from beginning to end. Commands get wazero's
+// clock and random numbers, which are the same each time.
 func (g loadedGuest) once(ctx context.Context, runtime wazero.Runtime, compiled wazero.CompiledModule) error {
 	if !g.Command() {
 		output, err := g.Run(ctx, runtime, compiled)
@@ -155,7 +155,7 @@ func (g loadedGuest) once(ctx context.Context, runtime wazero.Runtime, compiled 
 	return errors.Join(err, g.check(output.String()))
 }
 
-// check holds what an execution has written against what it is known to write.
+// check compares an execution's output with the known one.
 func (g loadedGuest) check(output string) error {
 	if output != g.Want {
 		return fmt.Errorf("%s wrote %q, want %q", g.Name, output, g.Want)
@@ -163,7 +163,7 @@ func (g loadedGuest) check(output string) error {
 	return nil
 }
 
-// lossless makes an error of a profile that lacks something.
+// lossless returns an error for an incomplete profile.
 func lossless(r manager.Report) error {
 	if lost := r.Snapshot.Meta().Loss; r.Queue.Dropped > 0 || lost != (ccmap.Loss{}) {
 		return fmt.Errorf("incomplete profile: %d samples dropped, lost %+v", r.Queue.Dropped, lost)
@@ -175,7 +175,7 @@ func lossless(r manager.Report) error {
 type shape struct {
 	interval time.Duration
 	burst    threads.Burst // zero: one sample at each interval
-	part     int           // of the time that the headline asks for: 1/part
+	part     int           // divides the headline's time
 }
 
 func (s shape) String() string {
@@ -185,15 +185,15 @@ func (s shape) String() string {
 	return fmt.Sprintf("%v, %d × %d", s.interval, s.burst.Samples, s.burst.Stride)
 }
 
-// Shapes of which the report has more than a row.
+// Shapes with more than a row in the report.
 var (
 	plainShape = shape{interval: 10 * time.Millisecond, part: 1}
 	denseShape = shape{interval: time.Millisecond, part: 3}
 	burstShape = shape{interval: 10 * time.Millisecond, burst: threads.Burst{Samples: 64, Stride: 1}, part: 1}
 )
 
-// shapes returns all ways to sample guests: those of the headline, and bursts that
-// are shorter, longer, and spread over more safe points.
+// shapes returns all ways to sample guests: the headline's, and bursts that are shorter,
+// longer, and spread over more safe points.
 func shapes(c config) []shape {
 	all := []shape{plainShape, denseShape, burstShape}
 	if c.quick {
@@ -205,10 +205,10 @@ func shapes(c config) []shape {
 	return all
 }
 
-// curved reports whether the report tells how the overlap grows.
+// curved reports whether the report shows the growth of the overlap.
 func (s shape) curved() bool { return s == plainShape || s == denseShape || s == burstShape }
 
-// prefixes returns the times up to a whole run, each half of the next.
+// prefixes returns the times up to a whole run. Each is half the next.
 func prefixes(whole time.Duration) []time.Duration {
 	var all []time.Duration
 	for part := whole / 64; part < whole; part *= 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A campaign on guests finds what the guests do, and writes its portion alone.
+// A campaign on guests finds the guests' activity, and writes its portion alone.
 func TestGuestCampaign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and executes guests")

@@ -1,6 +1,6 @@
-// Command accuracy measures how far profiles of the same program agree, as
-// Table 1 of the paper does, and how far profiles of WebAssembly guests agree with
-// the truth. Each of the two campaigns writes a portion of ACCURACY.md and its plots:
+// Command accuracy measures how far profiles of the same program agree, as in Table 1 of
+// the paper, and how far profiles of WebAssembly guests agree with the truth. Each of the
+// two campaigns writes a portion of ACCURACY.md and its plots:
 //
 //	go run ./scripts/accuracy                  about half an hour on two idle cores
 //	go run ./scripts/accuracy -guests          about 20 minutes
@@ -9,22 +9,22 @@
 //
 // The campaign on native programs has three steps:
 //
-//  1. It builds ccmapd, the workloads of testdata/accuracy and three programs
-//     that nobody here wrote ([programs]), and finds how many rounds of each
-//     workload take the CPU time asked for. It does so once for a work folder:
-//     all runs in it are of the same builds.
+//  1. It builds ccmapd, the workloads of testdata/accuracy and three foreign programs
+//     ([programs]), and finds the number of rounds of each workload that take the
+//     requested CPU time. It does so once for a work folder: all runs in it are of the
+//     same builds.
 //  2. It runs each program over and over under ccmapd, in every [mode], and
-//     keeps the profiles in the work folder. A run that is there is not
-//     repeated, so an interrupted campaign goes on where it was.
+//     keeps the profiles in the work folder. It does not repeat existing runs, so an
+//     interrupted campaign goes on.
 //  3. It compares every pair of runs of the same program and mode, thins the
-//     profiles out to see how overlap grows with the number of samples, and
-//     holds noise floors against the overlaps that they foretell.
+//     profiles to see how overlap grows with the number of samples, and
+//     compares noise floors with the overlaps that they foretell.
 //
-// With -record=false it writes the report on the runs that there are.
+// With -record=false it writes the report on the existing runs.
 //
-// The campaign on guests keeps nothing in between. It executes each guest once in
-// the exact mode, samples executions of the same work in every [shape], and holds
-// what was sampled against what is true ([truth]).
+// The campaign on guests keeps nothing in between. It executes each guest once in the
+// exact mode, samples executions of the same work in every [shape], and compares the
+// samples with the truth ([truth]).
 package main
 
 import (
@@ -38,18 +38,18 @@ import (
 	"time"
 )
 
-// config is what the flags say.
+// config is the command's flags.
 type config struct {
 	work   string        // folder of executables and profiles
 	ccmapd string        // executable; empty: built from the source here
 	runs   int           // of each program in each mode
 	cpu    time.Duration // of a run of a workload
-	report string        // the file that is written
+	report string        // the written file
 	record bool
 	quick  bool
 	guests bool
 
-	guestTime time.Duration // that a guest is sampled for in the shapes of the headline
+	guestTime time.Duration // sampling time of a guest in the headline's shapes
 }
 
 func main() {
@@ -107,7 +107,8 @@ func runGuests(ctx context.Context, c config) error {
 	return writeGuests(c, results)
 }
 
-// clear removes what the last quick campaign left: it is to try everything.
+// clear removes the files of the last quick campaign: a quick campaign must try
+// everything.
 func (c config) clear() error {
 	if !c.quick {
 		return nil
@@ -135,16 +136,16 @@ const (
 // longShare makes a run long enough for the tuner with the paper's thresholds.
 const longShare = 75
 
-// studied are the programs whose runs are made shorter, too: the three that
-// agreed worst in the paper, and one that agreed well.
+// studied are the programs with shorter runs, too: the three that agreed worst in the
+// paper, and one that agreed well.
 var studied = []string{"int32", "enum", "stringbuilder", "console"}
 
 // modes returns all ways to run programs.
 //
-// Tuning starts at 50 ms, as in the paper. With its thresholds, a rate under 1 %,
-// some seven hundred verdicts are needed until chance can be excluded, which
-// takes more than a minute: one program is run for so long. The others are
-// tuned at thresholds that some fifty verdicts do for.
+// Tuning starts at 50 ms, as in the paper. With its thresholds, a rate under 1 %, some
+// seven hundred verdicts are needed to exclude chance, which takes more than a minute:
+// one program runs that long. The others are tuned with thresholds that need some fifty
+// verdicts.
 func modes(c config) []mode {
 	all := []mode{
 		{name: tenMillis, sampling: fixed(10 * time.Millisecond), share: 1},
@@ -166,8 +167,8 @@ func fixed(interval time.Duration) []string {
 	return []string{"-i", interval.String(), "--tune=false"}
 }
 
-// applies reports whether a program is run in the mode. What a program costs
-// alone is known of those that measure it.
+// applies reports whether a program is run in the mode. The cost of a program alone is
+// known only for programs that measure it.
 func (m mode) applies(p program) bool {
 	if m.sampling == nil && !p.isWorkload() {
 		return false
@@ -175,7 +176,7 @@ func (m mode) applies(p program) bool {
 	return m.only == nil || slices.Contains(m.only, p.name)
 }
 
-// times returns how often, where the others are run so often.
+// times returns the number of runs in the mode, for the number of other runs.
 func (m mode) times(runs int) int {
 	if m.runs == 0 {
 		return runs

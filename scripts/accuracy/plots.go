@@ -57,7 +57,7 @@ func toPoints(all []sized) []plot.Point {
 
 var sampleAxis = plot.Decades("samples of each run", 20, 50_000)
 
-// sizePlot has what was measured as points, and the laws as lines.
+// sizePlot has measurements as points, and the laws as lines.
 func (r *results) sizePlot(k kind) plot.Chart {
 	chart := plot.Chart{
 		Title: "Overlap of " + k.String() + ": measured (points) and 100 − scale·n^exponent (lines)",
@@ -83,7 +83,7 @@ func (r *results) sizePlot(k kind) plot.Chart {
 	return chart
 }
 
-// shorterPlot has thinned runs as lines, and shorter ones as points.
+// shorterPlot has thinned runs as lines, and shorter runs as points.
 func (r *results) shorterPlot() plot.Chart {
 	chart := plot.Chart{
 		Title: "Overlap of contexts: shorter runs (points), and whole runs thinned out (lines)",

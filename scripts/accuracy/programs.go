@@ -20,15 +20,15 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/compiler"
 )
 
-// program is something to be sampled, again and again.
+// program is a program to sample, again and again.
 type program struct {
 	name  string
 	paper paperRow // zero for a program that is not in the paper
 
-	// command returns the command line for a number of rounds; 1 is a run of
-	// ordinary length of a program without rounds. A server has none.
+	// command returns the command line for a number of rounds; 1 is a run of ordinary
+	// length of a program without rounds. A server has none.
 	command func(c config, rounds int) ([]string, error)
-	rounds  int // of an ordinary run; 0: to be found by calibration
+	rounds  int // of an ordinary run; 0: found by calibration
 }
 
 // paperRow is a row of the paper's Table 1, in percent.
@@ -54,8 +54,8 @@ var table1 = []struct {
 	{"single", paperRow{99, 98}},
 }
 
-// programs returns what is measured: the workloads and, unless it has to be
-// quick, the programs that nobody here wrote.
+// programs returns the measured programs: the workloads and, unless the campaign is
+// quick, the foreign programs.
 func programs(c config) []program {
 	var all []program
 	for _, t := range table1 {
@@ -80,8 +80,8 @@ func (c config) path(elements ...string) string {
 	return filepath.Join(append([]string{c.work}, elements...)...)
 }
 
-// build makes the executables that are not there yet: all runs in a work folder
-// are of the same builds, or they would not be comparable.
+// build makes the missing executables: all runs in a work folder are of the same builds,
+// or they would not be comparable.
 func build(ctx context.Context, c *config) error {
 	if err := os.MkdirAll(c.work, 0o755); err != nil {
 		return err
@@ -105,7 +105,7 @@ func build(ctx context.Context, c *config) error {
 	)
 }
 
-// once makes a file unless it is there.
+// once makes a file unless it exists.
 func once(path string, make func() error) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -124,7 +124,7 @@ func install(ctx context.Context, c *config, module string) error {
 	return nil
 }
 
-// output runs a command that has nothing to say.
+// output runs a command and discards its output.
 func output(ctx context.Context, name string, args ...string) error {
 	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
@@ -132,7 +132,7 @@ func output(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// Programs that nobody here wrote, from the module proxy.
+// Foreign programs, from the module proxy.
 const (
 	gojqModule   = "github.com/itchyny/gojq/cmd/gojq@v0.12.17"
 	fortioModule = "fortio.org/fortio@v1.63.0" // as in cmd/ccmapd/real_test.go
@@ -147,7 +147,7 @@ func gojqCommand(c config, rounds int) ([]string, error) {
 	return []string{c.path("gojq"), "-n", fmt.Sprintf(query, rounds)}, nil
 }
 
-// compileCommand calls the compiler on a package that takes it some seconds.
+// compileCommand calls the compiler on a package that takes some seconds.
 func compileCommand(c config, _ int) ([]string, error) {
 	return compiler.Command("net/http", c.path("importcfg"))
 }
@@ -168,7 +168,7 @@ func sampleServer(ctx context.Context, c config, m mode, file string, requests i
 		return recorded{}, fmt.Errorf("start ccmapd: %w", err)
 	}
 	loaded := load(ctx, c, address, requests)
-	attach.Process.Signal(syscall.SIGINT) // where it has ended, Wait says why
+	attach.Process.Signal(syscall.SIGINT) // if it has ended, Wait says why
 	if err := errors.Join(loaded, attach.Wait()); err != nil {
 		return recorded{}, fmt.Errorf("sample server: %w\n%s", err, &problems)
 	}

@@ -16,14 +16,14 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// recorded says how one run went. It is written after the profile, so that
-// where it is the run is complete.
+// recorded describes a run. It is written after the profile, so a run with this file is
+// complete.
 type recorded struct {
 	Rounds    int
 	TargetCPU time.Duration // ns; 0: not known
 	DaemonCPU time.Duration // ns; 0: not sampled
 	Wall      time.Duration // ns
-	Load      float64       // of the machine when it began, average of a minute
+	Load      float64       // of the machine at the beginning, average of a minute
 }
 
 // profilePath and factsPath name the files of a run.
@@ -35,8 +35,8 @@ func factsPath(c config, p program, m mode, run int) string {
 	return c.path("runs", p.name, fmt.Sprintf("%s-%d.run", m.name, run))
 }
 
-// recordAll makes the runs that are missing. The modes take turns, so that what
-// else the machine does is spread over all.
+// recordAll makes the missing runs. The modes take turns, so that other load on the
+// machine affects all of them.
 func recordAll(ctx context.Context, c config) error {
 	if err := build(ctx, &c); err != nil {
 		return err
@@ -61,7 +61,7 @@ func recordAll(ctx context.Context, c config) error {
 	return nil
 }
 
-// recordRun makes one run unless it is there.
+// recordRun makes one run unless it exists.
 func recordRun(ctx context.Context, c config, p program, m mode, run, rounds int) error {
 	facts := factsPath(c, p, m, run)
 	if _, err := os.Stat(facts); !errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func daemonCPU(report []byte) (time.Duration, error) {
 	return r.CPU, nil
 }
 
-// targetCPU reads what a workload prints.
+// targetCPU reads a workload's output.
 func targetCPU(printed []byte) (time.Duration, error) {
 	var r struct{ CPU time.Duration }
 	if err := json.Unmarshal(printed, &r); err != nil {
@@ -130,8 +130,8 @@ func targetCPU(printed []byte) (time.Duration, error) {
 	return r.CPU, nil
 }
 
-// calibrate finds how many rounds of each workload take the CPU time asked for,
-// and keeps that: rounds of all campaigns in a work folder are alike.
+// calibrate finds the number of each workload's rounds that take the requested CPU time,
+// and keeps it: all campaigns in a work folder use the same rounds.
 func calibrate(ctx context.Context, c config) (map[string]int, error) {
 	file := c.path("rounds.json")
 	rounds := make(map[string]int)

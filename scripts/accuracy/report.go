@@ -18,7 +18,7 @@ func (r *results) tableSection() string {
 	return b.String()
 }
 
-// agreements tabulates how far runs agree in a mode, beside the paper.
+// agreements tabulates the agreement of runs in a mode, beside the paper's.
 func (r *results) agreements(mode string) *report.Table {
 	t := &report.Table{Head: []string{"program", "paper: correlation", "paper: overlap", "samples", "pairs", "Pearson", "Spearman",
 		"methods", "edges", "managed contexts (floor)", "least", "contexts (floor)", "least"}}
@@ -90,7 +90,7 @@ func (r *results) costSection() string {
 	return "## What it costs\n\n" + t.String()
 }
 
-// sizeSection has the law of each program, and what it says of the paper's runs.
+// sizeSection has the law of each program, and its consequences for the paper's runs.
 func (r *results) sizeSection() string {
 	var b strings.Builder
 	b.WriteString("## Overlap by the number of samples\n\n")
@@ -102,8 +102,7 @@ func (r *results) sizeSection() string {
 	return b.String()
 }
 
-// laws tabulates the exponents, and how many samples runs need to overlap by
-// 90 and 95 %.
+// laws tabulates the exponents, and the numbers of samples for an overlap of 90 and 95 %.
 func (r *results) laws() *report.Table {
 	t := &report.Table{Head: []string{"program"}}
 	for k := range allKinds {
@@ -123,8 +122,8 @@ func (r *results) laws() *report.Table {
 	return t
 }
 
-// paperRuns tabulates how many samples give the overlaps of the paper here, and
-// what CPU time that takes at its interval.
+// paperRuns tabulates the number of samples that give the paper's overlaps here, and
+// their CPU time at its interval.
 func (r *results) paperRuns() *report.Table {
 	t := &report.Table{Head: []string{"program", "paper: overlap", "managed contexts: samples for that", "CPU time at 10 ms", "contexts: samples", "CPU time at 10 ms"}}
 	for _, p := range programs(r.config) {
@@ -142,8 +141,8 @@ func (r *results) paperRuns() *report.Table {
 	return t
 }
 
-// shorterSection holds runs with fewer samples, because they were shorter or the
-// interval was longer, against runs that were thinned out to as many.
+// shorterSection compares runs with fewer samples, because they were shorter or the
+// interval was longer, with runs that were thinned to as many.
 func (r *results) shorterSection() string {
 	t := &report.Table{Head: []string{"program", "runs", "samples", "managed contexts", "thinned to as many", "difference", "contexts", "thinned to as many", "difference"}}
 	for _, name := range studied {
@@ -163,7 +162,7 @@ func (r *results) shorterSection() string {
 		fmt.Sprintf("![shorter runs and thinned ones](%s/shorter.svg)\n\n", plotFolder) + t.String()
 }
 
-// thinnedCells holds overlaps of managed and of all contexts against the curve.
+// thinnedCells compares overlaps of managed and of all contexts with the curve.
 func (c *curve) thinnedCells(own, all sized) []string {
 	cells := []string{report.Count(all.samples)}
 	for _, x := range []struct {
@@ -191,7 +190,8 @@ func (r *results) floorSection() string {
 		fmt.Sprintf("![floor and overlap](%s/floors.svg)\n\n", plotFolder) + t.String()
 }
 
-// floorCells holds the overlaps of programs against what their floors foretell.
+// floorCells compares the overlaps of programs with the overlaps that their floors
+// foretell.
 func floorCells(k kind, mode string, all []agreement) []string {
 	var pairs, below int
 	var above, square, cube []float64
@@ -209,7 +209,8 @@ func floorCells(k kind, mode string, all []agreement) []string {
 	return cells
 }
 
-// agreementsAt returns those of all programs in a mode, in the order of programs.
+// agreementsAt returns the agreements of all programs in a mode, in the order of
+// programs.
 func (r *results) agreementsAt(mode string) []agreement {
 	var all []agreement
 	for _, p := range programs(r.config) {
@@ -220,7 +221,7 @@ func (r *results) agreementsAt(mode string) []agreement {
 	return all
 }
 
-// coverageSection says what of the hot edges other runs have, and how far a run
+// coverageSection says how many of the hot edges other runs have, and how far a run
 // agrees with all others together.
 func (r *results) coverageSection() string {
 	t := &report.Table{Head: []string{"program", "every", "hot edges, τ = 0.1", "another run has, %", "at least",
@@ -237,7 +238,7 @@ func (r *results) coverageSection() string {
 	return "## Coverage of hot edges\n\n" + t.String()
 }
 
-// needed prints a number of samples that a law foretells, as far as it can be
+// needed prints a number of samples that a law foretells, with the digits that can be
 // trusted.
 func needed(samples float64) string {
 	if samples > 1e6 {
@@ -246,13 +247,13 @@ func needed(samples float64) string {
 	return report.Count(samples)
 }
 
-// What each of the two campaigns writes of the report.
+// The two campaigns' portions of the report.
 const (
 	nativePortion report.Portion = "scripts/accuracy, native programs"
 	guestPortion  report.Portion = "scripts/accuracy, guests"
 )
 
-// writeReport replaces what was written on the last campaign, and draws the plots.
+// writeReport replaces the last campaign's portion, and draws the plots.
 func writeReport(c config, r *results) error {
 	if err := nativePortion.Rewrite(c.report, r.report()); err != nil {
 		return err
@@ -260,7 +261,7 @@ func writeReport(c config, r *results) error {
 	return r.writePlots(filepath.Join(filepath.Dir(c.report), plotFolder))
 }
 
-// report returns the part that is not written by hand.
+// report returns the generated part.
 func (r *results) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## The runs\n\n%s All runs together took %s; the load average was %s (median), the runs' own load of about 2 in it.\n",

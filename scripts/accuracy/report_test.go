@@ -16,7 +16,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// What is written by hand stays, and a report on no runs is an error.
+// Text written by hand stays, and a report on no runs is an error.
 func TestReportKeepsWhatIsWrittenByHand(t *testing.T) {
 	t.Parallel()
 	c := config{work: t.TempDir(), runs: 2, quick: true}

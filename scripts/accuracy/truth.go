@@ -8,25 +8,25 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
-// truth says how far a sampled profile agrees with the exact one of the same
-// program, by one weight. Figures are in percent where nothing else is said.
+// truth is the agreement of a sampled profile with the exact one of the same program, by
+// one weight. Figures are in percent unless noted.
 type truth struct {
-	samples  float64
-	things   float64 // samples by time, activations that samples have found by activations
-	pearson  float64 // −1 to 1
-	spearman float64 // −1 to 1
+	samples      float64
+	observations float64 // samples by time; by activations the ones that samples have found
+	pearson      float64 // −1 to 1
+	spearman     float64 // −1 to 1
 
 	methods, edges, contexts compare.Overlap // with the floors of the sampled profile
 	tree                     float64         // overlap of the calling-context trees
 
 	hot, warm         float64 // edges of the exact profile that the sampled one has, τ = 0.1 and 0.01
-	hotTree, warmTree float64 // the same of the stacks of the calling-context tree
+	hotTree, warmTree float64 // the same for stacks of the calling-context tree
 	hotEdges          int     // of the exact profile
 }
 
-// hold holds a sampled profile against the exact one: by time, CPU time against
-// instructions. The sampler cannot see the leaves of the guest that absorb names; they
-// count for their callers in both.
+// hold compares a sampled profile with the exact one: by time, CPU time with
+// instructions. The sampler cannot see the leaves of the guest that absorb names. They
+// count for their callers in both profiles.
 func hold(sampled, exact *ccmap.Snapshot, w compare.Weight, absorb func(ccmap.Method) bool) (truth, error) {
 	c, err := compare.Compare(sampled, exact, compare.Options{Weight: w, AnyUnit: true, Absorb: absorb})
 	if err != nil {
@@ -34,16 +34,16 @@ func hold(sampled, exact *ccmap.Snapshot, w compare.Weight, absorb func(ccmap.Me
 	}
 	t := newTree(sampled, exact, w, absorb)
 	return truth{
-		samples: float64(c.A.Samples),
-		things:  thingsOf(sampled, w),
-		pearson: c.Pearson, spearman: c.Spearman,
+		samples:      float64(c.A.Samples),
+		observations: observationsOf(sampled, w),
+		pearson:      c.Pearson, spearman: c.Spearman,
 		methods: c.Methods, edges: c.Edges, contexts: c.Contexts, tree: t.overlap(),
 		hot: c.Coverage.BA, hotEdges: c.Coverage.HotB,
 		hotTree: t.coverage(compare.DefaultTau), warmTree: t.coverage(warmTau),
 	}, nil
 }
 
-// holdWarm is hold, with the coverage of warm edges, too.
+// holdWarm is hold with the coverage of warm edges, too.
 func holdWarm(sampled, exact *ccmap.Snapshot, w compare.Weight, absorb func(ccmap.Method) bool) (truth, error) {
 	t, err := hold(sampled, exact, w, absorb)
 	if err != nil {
@@ -54,27 +54,27 @@ func holdWarm(sampled, exact *ccmap.Snapshot, w compare.Weight, absorb func(ccma
 	return t, err
 }
 
-// thingsOf returns how many samples or calls a profile rests on.
-func thingsOf(s *ccmap.Snapshot, w compare.Weight) float64 {
+// observationsOf returns the number of a profile's samples or calls.
+func observationsOf(s *ccmap.Snapshot, w compare.Weight) float64 {
 	if w == compare.ByActivations {
 		return float64(s.Total().Activations)
 	}
 	return float64(s.Total().Samples)
 }
 
-// tree holds two profiles over each other as calling-context trees, as others
-// compare them (Zhuang et al., PLDI 2006): one counter for each stack from its
-// outermost frame on, which has what was counted for its innermost frame alone.
-// Paths that begin farther in, of which the Call Context Map is full, do not count.
+// tree compares two profiles as calling-context trees, as others do (Zhuang et al., PLDI
+// 2006): it has one counter for each stack from its outermost frame on, with the counts
+// of the innermost frame alone. It has no paths that begin farther in, unlike the Call
+// Context Map.
 type tree struct {
 	names    *ccmap.Map
 	weight   compare.Weight
-	absorb   func(ccmap.Method) bool // nil: nothing
+	absorb   func(ccmap.Method) bool // nil: absorbs nothing
 	counters []counter               // by node of names
 	all      counter                 // sums
 }
 
-// counter is what each profile has at a node.
+// counter is each profile's count at a node.
 type counter struct{ sampled, exact float64 }
 
 func newTree(sampled, exact *ccmap.Snapshot, w compare.Weight, absorb func(ccmap.Method) bool) *tree {
@@ -88,8 +88,8 @@ func newTree(sampled, exact *ccmap.Snapshot, w compare.Weight, absorb func(ccmap
 	return t
 }
 
-// place adds what a profile counts. Positions count for their methods, and what is
-// absorbed for its callers, with all below it.
+// place adds a profile's counts. Positions count for their methods. Absorbed methods,
+// with all below them, count for their callers.
 func (t *tree) place(s *ccmap.Snapshot, add func(*counter, float64)) {
 	placed, absorbed := make([]ccmap.NodeID, s.Len()), make([]bool, s.Len())
 	for n := range s.Nodes() {
@@ -111,7 +111,7 @@ func (t *tree) place(s *ccmap.Snapshot, add func(*counter, float64)) {
 	}
 }
 
-// value returns what a node counts. The calls of what is absorbed are no calls.
+// value returns a node's count. Calls of absorbed methods do not count.
 func (t *tree) value(c ccmap.Counters, hidden bool) float64 {
 	switch {
 	case t.weight != compare.ByActivations:
@@ -122,8 +122,7 @@ func (t *tree) value(c ccmap.Counters, hidden bool) float64 {
 	return float64(c.Activations)
 }
 
-// overlap returns the sum of the smaller shares, in percent; NaN where one
-// profile has nothing.
+// overlap returns the sum of the smaller shares, in percent; NaN if one profile is empty.
 func (t *tree) overlap() float64 {
 	var sum float64
 	for _, c := range t.counters {
@@ -132,9 +131,8 @@ func (t *tree) overlap() float64 {
 	return 100 * sum
 }
 
-// coverage returns how many of the stacks that are hot in truth the sampled
-// profile has at all, in percent. One is hot that weighs at least tau times the
-// hottest.
+// coverage returns the part of the truly hot stacks that the sampled profile has, in
+// percent. A stack is hot if it weighs at least tau times the hottest.
 func (t *tree) coverage(tau float64) float64 {
 	var hottest, hot, common float64
 	for _, c := range t.counters {

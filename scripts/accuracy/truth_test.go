@@ -8,8 +8,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
-// called returns a profile of main.main that calls two methods, in so many calls
-// and with so much time.
+// called returns a profile of main.main that calls two methods, with numbers of calls and
+// times.
 func called(a, b ccmap.Counters) *ccmap.Snapshot {
 	m := ccmap.New(ccmap.Options{Seed: 1})
 	method := func(name string) ccmap.MethodID { return m.Names().Intern(ccmap.Method{Name: name}) }
@@ -27,9 +27,9 @@ func TestHold(t *testing.T) {
 	exact := called(ccmap.Counters{Samples: 75, Time: 300, Activations: 75}, ccmap.Counters{Samples: 25, Time: 100, Activations: 25})
 	sampled := called(ccmap.Counters{Samples: 5, Time: 50, Activations: 1}, ccmap.Counters{Samples: 5, Time: 50, Activations: 3})
 	for _, c := range []struct {
-		weight compare.Weight
-		things float64
-		tree   float64
+		weight       compare.Weight
+		observations float64
+		tree         float64
 	}{
 		{compare.ByTime, 10, 75},
 		{compare.ByActivations, 4, 50},
@@ -38,8 +38,8 @@ func TestHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.samples != 10 || got.things != c.things || math.Abs(got.tree-c.tree) > 1e-9 {
-			t.Errorf("by %v: %v samples, %v things, trees overlap by %v, want 10, %v, %v", c.weight, got.samples, got.things, got.tree, c.things, c.tree)
+		if got.samples != 10 || got.observations != c.observations || math.Abs(got.tree-c.tree) > 1e-9 {
+			t.Errorf("by %v: %v samples, %v observations, trees overlap by %v, want 10, %v, %v", c.weight, got.samples, got.observations, got.tree, c.observations, c.tree)
 		}
 		if got.hot != 100 || got.warm != 100 || got.hotTree != 100 || got.warmTree != 100 || got.hotEdges != 2 {
 			t.Errorf("by %v: coverage %+v", c.weight, got)
@@ -47,8 +47,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// What is absorbed counts for its callers, its calls do not count, and a profile
-// without a stack that is hot in truth does not cover it.
+// Absorbed methods count for their callers, their calls do not count, and a profile
+// without a truly hot stack does not cover it.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	exact := called(ccmap.Counters{Time: 300, Activations: 75}, ccmap.Counters{Time: 100, Activations: 25})

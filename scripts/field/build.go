@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// build says how an executable is made of modules from the module proxy.
+// build describes how to make an executable from modules of the module proxy.
 type build struct {
 	name      string            // of the executable, and of its folder in the work folder
 	toolchain string            // toolchain, for example "go1.20.14"; empty: the one in use
 	requires  []string          // modules with their versions, "example.org/module@v1.2.3"
 	target    string            // package to build; empty: the files below
-	files     map[string]string // source of ours around foreign packages, by file name
+	files     map[string]string // our sources around foreign packages, by file name
 	flags     []string          // of go build
-	plugins   []string          // folders among the files that are built as plugins, FOLDER.so beside the executable
-	env       []string          // beside the environment
+	plugins   []string          // folders of files that are built as plugins, FOLDER.so beside the executable
+	env       []string          // in addition to the environment
 }
 
-// build makes an executable, unless it is there already and was made in the same way.
+// build makes an executable, unless it exists and was made in the same way.
 func (f *field) build(ctx context.Context, b build) (executable string, err error) {
 	folder := f.path("builds", b.name)
 	executable = filepath.Join(folder, b.name)
@@ -90,8 +90,8 @@ func (b build) write(folder string) error {
 	return nil
 }
 
-// language returns the version of Go that the module asks for: that of its
-// toolchain, "1.20" of "go1.20.14".
+// language returns the version of Go that the module requires: the toolchain's, "1.20"
+// for "go1.20.14".
 func (b build) language() string {
 	if parts := strings.Split(strings.TrimPrefix(b.toolchain, "go"), "."); len(parts) >= 2 {
 		return parts[0] + "." + parts[1]

@@ -29,8 +29,8 @@ func (f *field) buildClocked(ctx context.Context) error {
 	return command(exec.CommandContext(ctx, "go", "build", "-o", f.path("clocked"), "./scripts/field/testdata/clocked"))
 }
 
-// startClocked starts the program, which waits until it is sampled. The runtime does
-// not preempt its goroutine: that would be one more function on top.
+// startClocked starts the program, which waits until it is sampled. The runtime does not
+// preempt its goroutine: that would put one more function on top.
 func (f *field) startClocked(ctx context.Context, arguments ...string) (*clocked, error) {
 	out, in := io.Pipe()
 	p, err := f.start(ctx, launch{
@@ -58,7 +58,7 @@ func (c *clocked) sample(ctx context.Context, o perf.Options, take func(*ccmap.S
 		done <- err
 	}()
 	fmt.Fprintln(c.in)
-	c.in.Close() // else the process would be waited for
+	c.in.Close() // else the process would never end
 	named := func(s *ccmap.Sample) {
 		var frames []string
 		for _, frame := range s.Frames {
@@ -80,7 +80,7 @@ func (c *clocked) sample(ctx context.Context, o perf.Options, take func(*ccmap.S
 	}
 }
 
-// output returns the last line that the program has printed.
+// output returns the program's last printed line.
 func (c *clocked) output() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,8 +32,8 @@ func TestSharesAddSquares(t *testing.T) {
 	}
 }
 
-// A sample is held against the call that the one before it has found; early samples
-// and the first one do not count.
+// A sample is compared with the call of the sample before it. Early samples and the first
+// one do not count.
 func TestVerdictsAreJudged(t *testing.T) {
 	t.Parallel()
 	began := calls{0, 100, 200, 300}
@@ -54,8 +54,8 @@ func TestVerdictsAreJudged(t *testing.T) {
 	}
 }
 
-// Verdicts of the same rate as the samples have a chance of 1; many repetitions among the
-// verdicts are unlikely where they are rare among the samples.
+// Verdicts with the samples' rate have a chance of 1. Many repetitions among the verdicts
+// are unlikely if they are rare among the samples.
 func TestChanceOfVerdicts(t *testing.T) {
 	t.Parallel()
 	all := judged{samples: 100, truly: 10, known: 100, repeated: 10}

@@ -13,11 +13,11 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/compiler"
 )
 
-// compiled is a package that the compiler works on for half a minute.
+// compiled is a package that takes the compiler half a minute.
 const compiled = "cmd/compile/internal/ssa"
 
-// measureCompiler runs the Go compiler from its start to its end under ccmapd, while
-// it writes a profile of itself.
+// measureCompiler runs the Go compiler from start to end under ccmapd, while it writes a
+// profile of itself.
 func measureCompiler(ctx context.Context, f *field, name string) (row, error) {
 	w := f.newWindow(name)
 	w.peer = filepath.Join(filepath.Dir(w.file), "runtime.pb.gz")
@@ -48,7 +48,7 @@ func measureCompiler(ctx context.Context, f *field, name string) (row, error) {
 	return f.judge(ctx, name, "the Go compiler on `"+compiled+"`, under `run --`", w)
 }
 
-// withChildren returns the CPU time of a process and of all that it waited for.
+// withChildren returns the CPU time of a process and of all children that it waited for.
 func withChildren(usage any) time.Duration {
 	u, ok := usage.(*syscall.Rusage)
 	if !ok {

@@ -96,8 +96,8 @@ func debianExporter(ctx context.Context, f *field) (launch, error) {
 	}, err
 }
 
-// measureRefused attaches to a program of a version of Go that is not supported, and
-// expects to be told so.
+// measureRefused attaches to a program of an unsupported version of Go, and expects an
+// error that says so.
 func measureRefused(ctx context.Context, f *field, name string) (row, error) {
 	l, err := debianCaddy("bookworm")(ctx, f)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // guestTargets are WebAssembly programs. Their peer is the exact profile: every call,
-// weighed by executed instructions.
+// weighted by executed instructions.
 func guestTargets() []target {
 	of := func(name, about string, exact, sampled guests.Guest) target {
 		return target{name: name, measure: func(ctx context.Context, f *field, name string) (row, error) {

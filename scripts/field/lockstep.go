@@ -18,8 +18,8 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// The campaign lockstep samples programs of two phases in turn, whose CPU times are
-// known, at the interval that runtime/pprof has, too.
+// The campaign lockstep samples programs with two alternating phases of known CPU times,
+// at runtime/pprof's interval, too.
 var lockstepCampaign = campaign{
 	name:    "lockstep",
 	about:   "sample work that repeats as often as samples come, beside runtime/pprof",
@@ -50,15 +50,14 @@ func (p phases) String() string {
 	return ms(p[0]) + " + " + ms(p[1]) + " ms"
 }
 
-// shares is the answer of one profiler, run by run.
+// shares is one profiler's answer, run by run.
 type shares struct {
 	first []float64 // of the first phase, 0 to 1
-	chi   float64   // sum of the squares of how far they are off, in standard deviations
-	seen  []float64 // CPU time found, of that used
+	chi   float64   // sum of the squared errors, in standard deviations
+	seen  []float64 // CPU time found, as a part of the time used
 }
 
-// add notes a run: CPU time found and used, by phase, and the number of samples that
-// independent samples of equal weight would need to say as much.
+// add notes a run: CPU time found and used, by phase, and its effective sample size.
 func (s *shares) add(found, used [2]float64, effective float64) {
 	share, truth := found[0]/(found[0]+found[1]), used[0]/(used[0]+used[1])
 	s.first = append(s.first, share)
@@ -69,8 +68,8 @@ func (s *shares) add(found, used [2]float64, effective float64) {
 // chance is the probability that independent samples are as far off.
 func (s *shares) chance() float64 { return chiSquareTail(s.chi, len(s.first)) }
 
-// chiSquareTail returns the probability that a χ² of an even number of degrees of
-// freedom exceeds x.
+// chiSquareTail returns the probability that a χ² of an even number of degrees of freedom
+// exceeds x.
 func chiSquareTail(x float64, freedom int) float64 {
 	term, sum := 1.0, 0.0
 	for i := range freedom / 2 {
@@ -89,7 +88,7 @@ func (s *shares) cells() []string {
 	}
 }
 
-// probability prints a small one as a bound.
+// probability prints a small probability as a bound.
 func probability(p float64) string {
 	if p < 0.0001 {
 		return "< 0.0001"
@@ -138,8 +137,8 @@ func runLockstep(ctx context.Context, f *field) error {
 	return errors.Join(f.write(lockstepPortion, lockstepReport(pairs, runs, began)), together(least, len(pairs)))
 }
 
-// together is the verdict on a number of comparisons: an error if the least of their
-// chances is below what 99 % for all of them leaves for one (Bonferroni).
+// together is the verdict on a number of comparisons. It returns an error if the least of
+// their chances is below the share that 99 % for all of them leaves for one (Bonferroni).
 func together(least float64, comparisons int) error {
 	if most := 0.01 / float64(comparisons); least < most {
 		return fmt.Errorf("a comparison has a chance of %.2g, and each of %d must have %.2g", least, comparisons, most)
@@ -197,7 +196,7 @@ func (p *pair) addPprof(file string, used [2]float64) error {
 	return nil
 }
 
-// phaseOf returns which phase a stack belongs to; -1: neither.
+// phaseOf returns the phase of a stack, or -1.
 func phaseOf(has func(name string) bool) int {
 	return slices.IndexFunc([]string{"main.first", "main.second"}, has)
 }

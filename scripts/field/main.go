@@ -1,15 +1,15 @@
-// Command field holds ccmapd against foreign programs, and against
-// programs whose truth is known, while they run: what no deterministic test can say.
+// Command field compares ccmapd with other profilers on foreign programs, and with the
+// truth on programs that know it, while they run. No deterministic test can do that.
 //
 //	go run ./scripts/field programs           about half an hour
 //	go run ./scripts/field programs -quick    a minute and a half, in CI
 //	go run ./scripts/field --help             lists the campaigns
 //
-// Each campaign is a subcommand with a file of its own. It builds what it attaches
-// to ([field.build]), starts it ([field.start]), attaches ccmapd built from this tree
+// Each campaign is a subcommand with a file of its own. It builds its programs
+// ([field.build]), starts them ([field.start]), attaches ccmapd built from this tree
 // ([field.attach]), and writes a portion of a Markdown file ([report.Portion]).
-// Executables and profiles are kept in the work folder, where one can look at them
-// afterwards; executables that are there are not built again.
+// Executables and profiles are kept in the work folder, for a look at them afterwards.
+// Existing executables are not built again.
 package main
 
 import (
@@ -35,7 +35,7 @@ import (
 type campaign struct {
 	name    string
 	about   string // one line
-	example string // command lines, each with what it is for
+	example string // command lines, each with its purpose
 	run     func(context.Context, *field) error
 }
 
@@ -44,13 +44,13 @@ func campaigns() []campaign {
 	return []campaign{programsCampaign, lockstepCampaign, repetitionsCampaign, pgoCampaign}
 }
 
-// field is what the campaigns share: what the flags say, and ccmapd.
+// field is the campaigns' common state: the flags, and ccmapd.
 type field struct {
 	work   string // folder of executables and profiles
 	only   string // patterns of names, with commas between them; empty: all
-	report string // Markdown file that is written
+	report string // the written Markdown file
 	quick  bool
-	window time.Duration // that a program is watched for
+	window time.Duration // watching time of a program
 	ccmapd string        // executable; empty: built from this tree
 	log    io.Writer
 }
@@ -132,7 +132,7 @@ func parse(c campaign, args []string, stderr io.Writer) (*field, error) {
 	return f, nil
 }
 
-// prepare makes the work folder, which other users' programs may read too, and ccmapd.
+// prepare makes the work folder, readable for other users' programs, and ccmapd.
 func (f *field) prepare(ctx context.Context) error {
 	var err error
 	if f.work, err = filepath.Abs(f.work); err != nil {
@@ -151,7 +151,7 @@ func (f *field) prepare(ctx context.Context) error {
 	return command(exec.CommandContext(ctx, "go", "build", "-o", f.ccmapd, "./cmd/ccmapd"))
 }
 
-// write replaces a campaign's portion of the report, or prints it where there is none.
+// write replaces a campaign's portion of the report, or prints it without a report.
 func (f *field) write(p report.Portion, body string) error {
 	if f.report == "" {
 		_, err := fmt.Println(body)
@@ -170,7 +170,7 @@ func (f *field) path(elements ...string) string {
 	return filepath.Join(append([]string{f.work}, elements...)...)
 }
 
-// wants reports whether -only leaves a name in.
+// wants reports whether -only includes a name.
 func (f *field) wants(name string) bool {
 	if f.only == "" {
 		return true
@@ -181,7 +181,7 @@ func (f *field) wants(name string) bool {
 	})
 }
 
-// command runs a command whose output matters only where it fails.
+// command runs a command and shows its output only if it fails.
 func command(cmd *exec.Cmd) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)

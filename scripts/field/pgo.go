@@ -19,7 +19,7 @@ import (
 )
 
 // The campaign pgo builds programs with profiles of ccmapd and of runtime/pprof, and
-// compares the CPU time that the same work takes them.
+// compares their CPU times for the same work.
 var pgoCampaign = campaign{
 	name:    "pgo",
 	about:   "build programs with ccmapd's profile and with runtime/pprof's, and compare their speed",
@@ -41,7 +41,7 @@ var pgoPrograms = []build{
 	{name: "minify", requires: []string{"github.com/tdewolff/minify/v2@v2.24.25"}, files: repeated("minify")},
 }
 
-// repeated returns the source of a driver that does its work without a server.
+// repeated returns the source of a driver that works without a server.
 func repeated(name string) map[string]string {
 	files := driver(name)
 	text, err := drivers.ReadFile(path.Join(driversFolder, "repeat.go"))
@@ -64,10 +64,10 @@ const (
 
 var variantNames = [variants]string{"none", "pprof", "again", "ccmapd"}
 
-// optimized is a program and what its variants showed.
+// optimized is a program and its variants' results.
 type optimized struct {
 	name  string
-	edges [variants]map[string]float64 // that the compiler's reader finds in the profile
+	edges [variants]map[string]float64 // as the compiler's reader finds them in the profile
 	used  [variants][]float64          // CPU time in ns, by round
 }
 
@@ -116,7 +116,7 @@ func (f *field) optimize(ctx context.Context, b build, rounds int) (optimized, e
 	return o, o.run(ctx, executables, rounds)
 }
 
-// buildWith builds a program with a profile, which lies where go build looks for one.
+// buildWith builds a program with a profile at go build's usual place.
 func (f *field) buildWith(ctx context.Context, b build, variant, profile string) (executable string, err error) {
 	b.name = "pgo-" + b.name + "-" + variant
 	if profile == "" {
@@ -131,7 +131,7 @@ func (f *field) buildWith(ctx context.Context, b build, variant, profile string)
 	return f.build(ctx, b)
 }
 
-// watchBusy watches a program for a window, and runtime/pprof does for as long.
+// watchBusy watches a program for a window, while runtime/pprof does so, too.
 func (f *field) watchBusy(ctx context.Context, executable, name string) (window, error) {
 	var peer bytes.Buffer
 	p, err := f.start(ctx, launch{command: []string{executable}, ready: isReady, stdout: &peer})
@@ -144,7 +144,7 @@ func (f *field) watchBusy(ctx context.Context, executable, name string) (window,
 	if err != nil {
 		return w, err
 	}
-	p.cmd.Process.Signal(os.Interrupt) // where it has ended, wait says why
+	p.cmd.Process.Signal(os.Interrupt) // if it has ended, wait says why
 	if err := p.wait(); err != nil {
 		return w, err
 	}
@@ -152,7 +152,8 @@ func (f *field) watchBusy(ctx context.Context, executable, name string) (window,
 	return w, os.WriteFile(w.peer, peer.Bytes(), 0o644)
 }
 
-// run lets all variants do the same work in each round, one after another in any order.
+// run lets all variants do the same work in each round, one after another in random
+// order.
 func (o *optimized) run(ctx context.Context, executables [variants]string, rounds int) error {
 	const few = 20
 	used, err := workTime(ctx, executables[withNone], few)
@@ -172,9 +173,9 @@ func (o *optimized) run(ctx context.Context, executables [variants]string, round
 	return nil
 }
 
-// workTime returns the CPU time in ns of a driver that does its work so many times,
-// with one processor, so that the collector finds no idle ones. It includes time in the
-// kernel: the kernel knows the sum, but divides it by what its ticks found.
+// workTime returns the CPU time in ns of a driver that does its work calls times, with
+// one processor, so that the collector finds no idle ones. It includes time in the
+// kernel: the kernel knows the sum, but divides it by its ticks.
 func workTime(ctx context.Context, executable string, calls int) (float64, error) {
 	cmd := exec.CommandContext(ctx, executable, strconv.Itoa(calls))
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
@@ -184,8 +185,8 @@ func workTime(ctx context.Context, executable string, calls int) (float64, error
 	return float64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), nil
 }
 
-// ratio returns the median over the rounds of a variant's CPU time to that with
-// runtime/pprof's profile, and an interval that has it with 95 %, by the sign test.
+// ratio returns the median over the rounds of a variant's CPU time divided by the time
+// with runtime/pprof's profile, and its 95 % interval by the sign test.
 func (o *optimized) ratio(v int) (median, low, high float64) {
 	ratios := make([]float64, len(o.used[v]))
 	for i, used := range o.used[v] {
@@ -197,8 +198,8 @@ func (o *optimized) ratio(v int) (median, low, high float64) {
 	return (ratios[(n-1)/2] + ratios[n/2]) / 2, ratios[k], ratios[n-1-k]
 }
 
-// signRank returns how many of n values on either side of their median a confidence
-// interval of 95 % leaves out.
+// signRank returns the number of n values on either side of their median that a
+// confidence interval of 95 % leaves out.
 func signRank(n int) int {
 	tail := math.Pow(0.5, float64(n))
 	for k := 1; k <= n/2; k++ {

@@ -6,7 +6,7 @@ import (
 )
 
 // The interval leaves out as many rounds on either side as the sign test at 95 % allows,
-// and ratios are of the same round.
+// and ratios compare the same round.
 func TestRatioIsPairedByRound(t *testing.T) {
 	t.Parallel()
 	for rounds, want := range map[int]int{1: 0, 6: 0, 12: 2, 24: 6} {

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a program that is sampled, or that makes another one work, or ccmapd.
+// process is a sampled program, a program that makes another one work, or ccmapd.
 type process struct {
 	cmd   *exec.Cmd
-	ready []string // what the line that said so matched, with its groups
+	ready []string // match of the line that said so, with its groups
 	ended chan error
 
 	mu   sync.Mutex
@@ -31,15 +31,15 @@ type process struct {
 // mostSaid bounds the output that is kept to explain an end.
 const mostSaid = 64 << 10
 
-// launch says how a program is started.
+// launch describes the start of a program.
 type launch struct {
 	command []string
 	dir     string
-	env     []string       // beside the environment
-	user    string         // empty: the one that runs the campaign
-	ready   *regexp.Regexp // of the line of output that says that it works; nil: it works at once
+	env     []string       // in addition to the environment
+	user    string         // empty: the campaign's
+	ready   *regexp.Regexp // matches the output line that says that it works; nil: it works at once
 	stdin   io.Reader
-	stdout  io.Writer // nil: output is read for the line only
+	stdout  io.Writer // nil: output is read only for the line
 }
 
 // start starts a program and returns when it is ready.
@@ -96,8 +96,8 @@ func credentialOf(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
 }
 
-// listen reads all output. The channel says whether a line that matches has come,
-// false where the output ends without one.
+// listen reads all output. The channel gets true when a matching line has come, and false
+// if the output ends without one.
 func (p *process) listen(out io.Reader, ready *regexp.Regexp) <-chan bool {
 	found := make(chan bool, 1)
 	go func() {
@@ -113,7 +113,7 @@ func (p *process) listen(out io.Reader, ready *regexp.Regexp) <-chan bool {
 				found <- true
 			}
 		}
-		io.Copy(io.Discard, out) // of a line that is too long
+		io.Copy(io.Discard, out) // rest of a line that is too long
 	}()
 	return found
 }
@@ -131,17 +131,17 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // cpu returns the CPU time that the process has used so far, by its own clock.
 func (p *process) cpu() (time.Duration, error) {
 	var t unix.Timespec
-	clock := int32(^p.pid()<<3 | 2) // CPUCLOCK_SCHED of the process, as clock_getcpuclockid(3) makes it
+	clock := int32(^p.pid()<<3 | 2) // CPUCLOCK_SCHED of the process, as in clock_getcpuclockid(3)
 	if err := unix.ClockGettime(clock, &t); err != nil {
 		return 0, fmt.Errorf("read the CPU clock of process %d: %w", p.pid(), err)
 	}
 	return time.Duration(t.Nano()), nil
 }
 
-// wait waits for the end of the program; what it said explains an error.
+// wait waits for the end of the program. The program's output explains an error.
 func (p *process) wait() error {
 	err := <-p.ended
-	p.ended <- err // for who waits again
+	p.ended <- err // for another wait
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -150,7 +150,7 @@ func (p *process) wait() error {
 	return nil
 }
 
-// stop ends the program. A program that has ended is no error.
+// stop ends the program. It is not an error if the program has ended.
 func (p *process) stop() {
 	p.cmd.Process.Kill()
 	p.wait()

@@ -24,10 +24,10 @@ var programsCampaign = campaign{
 
 const programsPortion report.Portion = "scripts/field, programs"
 
-// target is a program that is measured.
+// target is a measured program.
 type target struct {
 	name    string
-	quick   bool // is measured in CI
+	quick   bool // measured in CI
 	measure func(ctx context.Context, f *field, name string) (row, error)
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// The campaign repetitions samples a program that knows when each of its calls
-// began, and holds the verdicts on its samples against that.
+// The campaign repetitions samples a program that knows when each of its calls began, and
+// compares the verdicts on its samples with these times.
 var repetitionsCampaign = campaign{
 	name:    "repetitions",
 	about:   "compare verdicts on activations with a program that knows when its calls began",
@@ -31,24 +31,24 @@ const repetitionsPortion report.Portion = "scripts/field, repetitions"
 
 var repetitionIntervals = []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond}
 
-// repetitionCalls are the lengths of calls: such as are hardly ever sampled twice,
-// and such as are or are not.
+// repetitionCalls are lengths of calls: some that are hardly ever sampled twice, and some
+// that may be.
 var repetitionCalls = []struct {
 	name        string
 	least, most float64 // intervals
 }{{"0.2–0.6 intervals", 0.2, 0.6}, {"1–4 intervals", 1, 4}}
 
-// repetitionSamples is how many samples a run takes, about.
+// repetitionSamples is the approximate number of samples of a run.
 const repetitionSamples = 600
 
 // judged counts the samples of one run.
 type judged struct {
-	samples, truly   int // that follow on another and are not early; of them repetitions
-	known, repeated  int // of samples: with a verdict; those that say so
-	untrue, overseen int // verdicts that say so and err; that do not and err
+	samples, truly   int // samples that follow another and are not early; repetitions among them
+	known, repeated  int // samples with a verdict; verdicts of repetition
+	untrue, overseen int // wrong verdicts of repetition; wrong verdicts of new
 }
 
-// calls are the times at which calls began.
+// calls are the beginnings of calls.
 type calls []int64
 
 func readCalls(file string) (calls, error) {
@@ -63,7 +63,7 @@ func readCalls(file string) (calls, error) {
 	return began, nil
 }
 
-// at returns the number of the call that runs at a time.
+// at returns the number of the call at a time.
 func (c calls) at(t int64) int {
 	return sort.Search(len(c), func(i int) bool { return c[i] > t })
 }
@@ -107,8 +107,8 @@ func one(b bool) int {
 func (j judged) truth() float64 { return float64(j.truly) / float64(j.samples) }
 func (j judged) rate() float64  { return float64(j.repeated) / float64(j.known) }
 
-// chance is the probability that verdicts and truth differ as much if both are of one
-// rate: twice the smaller tail of Fisher's exact test.
+// chance is the probability that verdicts and truth differ as much if both have one rate:
+// twice the smaller tail of Fisher's exact test.
 func (j judged) chance() float64 {
 	below, above := 0.0, 0.0
 	all, repeated := j.samples+j.known, j.truly+j.repeated
@@ -153,7 +153,7 @@ func runRepetitions(ctx context.Context, f *field) error {
 	return errors.Join(f.write(repetitionsPortion, b.String()), together(least, len(t.Rows)))
 }
 
-// underLoad does something, with all processors kept busy by others if so.
+// underLoad calls do, with all processors kept busy by others if busy.
 func (f *field) underLoad(ctx context.Context, busy bool, do func() error) error {
 	if busy {
 		for range runtime.NumCPU() {
@@ -167,7 +167,8 @@ func (f *field) underLoad(ctx context.Context, busy bool, do func() error) error
 	return do()
 }
 
-// repetitionRows adds the rows of one load, and lowers least to the least of their chances.
+// repetitionRows adds the rows of one load, and lowers least to the least of their
+// chances.
 func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table, least *float64) error {
 	for _, interval := range repetitionIntervals {
 		for _, c := range repetitionCalls {
@@ -185,7 +186,7 @@ func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table
 	return nil
 }
 
-// repetitions measures calls of lengths between two.
+// repetitions measures calls with lengths from least to most.
 func (f *field) repetitions(ctx context.Context, interval, least, most time.Duration) (judged, error) {
 	samples := repetitionSamples
 	if f.quick {

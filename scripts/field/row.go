@@ -16,7 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// row is what was seen of one program. A figure that there is not is NaN.
+// row is the results for one program. A missing figure is NaN.
 type row struct {
 	name    string
 	about   string
@@ -24,14 +24,14 @@ type row struct {
 	samples int64
 
 	truncated   float64 // percent of the time, with no known outermost frame
-	unknown     float64 // percent of the time, with a frame of code that is in no file
-	unnamed     float64 // percent of the time, with a frame that a file has no symbol for: its C is stripped
+	unknown     float64 // percent of the time, with a frame of code outside all files
+	unnamed     float64 // percent of the time, with a frame without a symbol in its file: its C is stripped
 	unaccounted float64 // percent of the clock's time that no sample stands for; negative: samples stand for more
 
-	agreement *compare.Result // with the peer; nil: there is none
-	pprof     string          // what go tool pprof makes of the export
-	pgo       string          // what the compiler's reader makes of it
-	wrong     string          // anything else that misses; empty: nothing does
+	agreement *compare.Result // with the peer; nil: no peer
+	pprof     string          // go tool pprof's view of the export
+	pgo       string          // the compiler's reader's view
+	wrong     string          // any other miss, or empty
 	remarks   []string
 }
 
@@ -40,9 +40,9 @@ const (
 	mostTruncated   = 2.0 // percent
 	mostUnknown     = 1.0 // percent
 	mostUnaccounted = 2.0 // percent
-	mostShort       = 2.0 // points that an overlap falls short of what is expected
+	mostShort       = 2.0 // points below the expected overlap
 
-	// By far, for few samples on a machine that others keep busy.
+	// Gross misses, for few samples on a machine that others keep busy.
 	gross            = 10.0 // percent or points
 	grossUnaccounted = 25.0 // percent: many thread switches cost time, too
 )
@@ -52,7 +52,7 @@ func emptyRow(name, about string) row {
 	return row{name: name, about: about, truncated: math.NaN(), unknown: math.NaN(), unaccounted: math.NaN()}
 }
 
-// newRow takes the figures of a window.
+// newRow computes the figures of a window.
 func newRow(name, about string, w window) (row, error) {
 	r := emptyRow(name, about)
 	s, err := readProfile(w.file)
@@ -121,7 +121,7 @@ func lostAt(s *ccmap.Snapshot, w window) string {
 	return text
 }
 
-// Kinds of frames that are no functions with names.
+// Kinds of frames that are not functions with names.
 func isTruncated(m ccmap.Method) bool { return m.Name == ccmap.TruncatedName }
 func isUnknown(m ccmap.Method) bool {
 	return m.Name == ccmap.UnknownName && m.Signature == ""
@@ -130,11 +130,11 @@ func isUnnamed(m ccmap.Method) bool {
 	return strings.HasPrefix(m.Name, ccmap.UnknownName) && !isUnknown(m)
 }
 
-// heaviest names the two things with the most time, of those that a function finds in
-// methods and their callers, each with its percentage of the profile. Time that is in a
-// thing twice counts once.
+// heaviest names the two elements with the most time, among those that find returns for
+// methods and their callers, each with its percentage of the profile. Time that is in an
+// element twice counts once.
 func heaviest(s *ccmap.Snapshot, find func(m, caller ccmap.Method) string) string {
-	within := make(map[ccmap.NodeID]string, s.Len()) // things on the path to a node
+	within := make(map[ccmap.NodeID]string, s.Len()) // elements on the path to a node
 	time := make(map[string]int64)
 	for n := range s.Nodes() { // callers come before their callees
 		within[n.ID] = within[n.Parent]
@@ -154,7 +154,7 @@ func heaviest(s *ccmap.Snapshot, find func(m, caller ccmap.Method) string) strin
 	return strings.Join(things[:min(2, len(things))], ", ")
 }
 
-// compare holds the profile against its peer.
+// compare compares the profile with its peer.
 func (r *row) compare(s, peer *ccmap.Snapshot, absorb func(ccmap.Method) bool) error {
 	result, err := compare.Compare(s, peer, compare.Options{Seed: 1, Absorb: absorb, AnyUnit: true}) // a guest's exact profile counts instructions
 	if err != nil {
@@ -164,18 +164,18 @@ func (r *row) compare(s, peer *ccmap.Snapshot, absorb func(ccmap.Method) bool) e
 	return nil
 }
 
-// foreign are the frames that only one of the witnesses names as such: the kernel's,
-// those of C, which have no package, and what runtime/pprof puts in their place. Where
-// the signal to preempt a goroutine comes together with the one to take a sample, the
-// kernel delivers it first, so runtime/pprof finds runtime.asyncPreempt on top. It leaves
-// out runtime.asmcgocall, where Go changes to the stack of C. Names of files must not
-// match: go tool pprof matches them, too.
+// foreign matches frames that only one of the witnesses names in this way: the kernel's,
+// C's, which have no package, and runtime/pprof's replacements for them. If the signal to
+// preempt a goroutine comes together with the signal to take a sample, the kernel
+// delivers it first, so runtime/pprof finds runtime.asyncPreempt on top. It leaves out
+// runtime.asmcgocall, where Go changes to the stack of C. Names of files must not match:
+// go tool pprof matches them, too.
 var foreign = regexp.MustCompile(`^\[|^[^./<]*$|^runtime\.(_System|_ExternalCode|_VDSO|_GC|asyncPreempt|asmcgocall)(\.abi0)?$`)
 
 // absorbed reports whether a method counts for its caller in a comparison.
 func absorbed(m ccmap.Method) bool { return foreign.MatchString(m.Name) }
 
-// methodOf returns a node's method, the zero Method of the root.
+// methodOf returns a node's method, or the root's zero Method.
 func methodOf(s *ccmap.Snapshot, id ccmap.NodeID) ccmap.Method {
 	if m := s.Node(id).Method; m != ccmap.NoMethod {
 		return s.Names().At(m)
@@ -183,7 +183,7 @@ func methodOf(s *ccmap.Snapshot, id ccmap.NodeID) ccmap.Method {
 	return ccmap.Method{}
 }
 
-// shareOf returns the percentage of a profile's time whose stacks have such a frame.
+// shareOf returns the percentage of a profile's time in stacks with such a frame.
 func shareOf(s *ccmap.Snapshot, is func(ccmap.Method) bool) float64 {
 	below := make(map[ccmap.NodeID]bool, s.Len())
 	var time int64
@@ -196,7 +196,7 @@ func shareOf(s *ccmap.Snapshot, is func(ccmap.Method) bool) float64 {
 	return 100 * float64(time) / float64(max(s.Total().Time, 1))
 }
 
-// overlaps returns the overlaps that are judged, with their names.
+// overlaps returns the judged overlaps, with their names.
 func (r row) overlaps() []namedOverlap {
 	if r.agreement == nil {
 		return nil
@@ -209,15 +209,15 @@ type namedOverlap struct {
 	compare.Overlap
 }
 
-// short is by how many points an overlap falls short of what is expected.
+// short is the number of points below the expected overlap.
 func (o namedOverlap) short() float64 { return o.Expected - o.Percent }
 
-// String gives the overlap beside what is expected of it.
+// String gives the overlap beside the expected one.
 func (o namedOverlap) String() string {
 	return fmt.Sprintf("%s (%s ± %s)", report.Percent(o.Percent), report.Percent(o.Expected), report.Percent(o.Deviation))
 }
 
-// misses names the figures that are out of reach by more than a factor.
+// misses names the figures that miss their reach.
 func (r row) misses() []string {
 	var out []string
 	for _, figure := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 )
 
-// Every figure has its reach, and one that was not measured misses none.
+// Every figure has its reach. A missing figure misses none.
 func TestMisses(t *testing.T) {
 	t.Parallel()
 	good := compare.Overlap{Percent: 90, Expected: 91.9}
@@ -68,7 +68,7 @@ func TestShareOf(t *testing.T) {
 	}
 }
 
-// Code that is in a file without a symbol is no unknown code.
+// Code in a file without a symbol is not unknown code.
 func TestKindsOfFrames(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -86,7 +86,7 @@ func TestKindsOfFrames(t *testing.T) {
 	}
 }
 
-// A row that misses says where stacks are cut and what has no name.
+// The row of a miss says where stacks are cut and which frames have no name.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	s := folded(t, "[truncated];runtime.morestack;b 20\n[truncated];c 10\na;[unknown];[unknown] 30\na 40\n")
@@ -99,7 +99,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Frames that are no Go functions count for their callers, those of Go do not.
+// Frames other than Go functions count for their callers.
 func TestAbsorbed(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
@@ -122,7 +122,7 @@ func folded(t *testing.T, stacks string) *ccmap.Snapshot {
 	return m.Snapshot()
 }
 
-// A row that is measured again takes the place of its old one.
+// A new row of a program replaces its old one.
 func TestProgramsTable(t *testing.T) {
 	t.Parallel()
 	again, added := emptyRow("b", "second"), emptyRow("c", "third")

@@ -19,20 +19,20 @@ import (
 // session is a run of ccmapd that is attached to a process.
 type session struct {
 	*process
-	file   string // profile that it writes
+	file   string // the profile that it writes
 	stdout bytes.Buffer
 }
 
-// sessionReport is what the campaigns read of ccmapd's report.
+// sessionReport is the campaigns' part of ccmapd's report.
 type sessionReport struct {
-	CPU time.Duration `json:"ccmapd_cpu_ns"` // that ccmapd used
+	CPU time.Duration `json:"ccmapd_cpu_ns"` // CPU time of ccmapd
 }
 
 var sampling = regexp.MustCompile(`^Sampling \d+ `)
 
-// attach runs ccmapd on a process as a user, "" for the one that runs the campaign,
-// and returns when it samples. The profile goes to a file whose name tells the format;
-// flags are those of 'ccmapd attach'.
+// attach runs ccmapd on a process as a user, "" for the campaign's user, and returns when
+// it samples. The profile goes to a file whose name gives the format. flags are flags of
+// 'ccmapd attach'.
 func (f *field) attach(ctx context.Context, pid int, user, file string, flags ...string) (*session, error) {
 	if err := writableBy(user, filepath.Dir(file)); err != nil {
 		return nil, err
@@ -46,13 +46,13 @@ func (f *field) attach(ctx context.Context, pid int, user, file string, flags ..
 	return s, err
 }
 
-// end ends the session and returns what ccmapd reports.
+// end ends the session and returns ccmapd's report.
 func (s *session) end() (sessionReport, error) {
-	s.cmd.Process.Signal(syscall.SIGINT) // where it has ended, wait says why
+	s.cmd.Process.Signal(syscall.SIGINT) // if it has ended, wait says why
 	return s.report()
 }
 
-// report waits for the session's end and returns what ccmapd reports.
+// report waits for the session's end and returns ccmapd's report.
 func (s *session) report() (sessionReport, error) {
 	var r sessionReport
 	if err := s.wait(); err != nil {
@@ -64,7 +64,7 @@ func (s *session) report() (sessionReport, error) {
 	return r, nil
 }
 
-// writableBy makes a folder into which a user may write.
+// writableBy makes a folder that a user may write to.
 func writableBy(user, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil || user == "" {
 		return err

@@ -16,10 +16,10 @@ import (
 // server is a program that serves /debug/pprof while it works.
 type server struct {
 	about   string
-	user    string // that it and ccmapd run as; empty: the campaign's
+	user    string // of it and ccmapd; empty: the campaign's
 	launch  func(context.Context, *field) (launch, error)
-	address string // of /debug/pprof; empty: what the line that says that it is ready has in a group
-	load    string // address that is asked over and over; empty: it works by itself
+	address string // of /debug/pprof; empty: a group in the line that says that it is ready
+	load    string // address for requests, over and over; empty: it works by itself
 }
 
 // measure watches the server for a window.
@@ -69,8 +69,8 @@ func (f *field) judge(ctx context.Context, name, about string, w window) (row, e
 	return r, err
 }
 
-// connections is how many requests are under way at a time: more than there are CPUs,
-// so that the server's threads wait and wake.
+// connections is the number of concurrent requests: more than there are CPUs, so that the
+// server's threads wait and wake.
 const connections = 32
 
 // ask sends requests over and over until ctx ends.
@@ -108,7 +108,7 @@ var drivers embed.FS
 
 const driversFolder = "testdata/drivers"
 
-// driver returns the source of a driver, with what all of them share.
+// driver returns the source of a driver, with the common files.
 func driver(name string) map[string]string {
 	files := make(map[string]string)
 	add := func(file, as string) {
@@ -141,7 +141,7 @@ func ofDriver(b build, args ...string) func(context.Context, *field) (launch, er
 
 // Modules from the proxy, pinned.
 const (
-	goldmark = "github.com/yuin/goldmark@v1.7.8" // builds with all versions of Go that are supported
+	goldmark = "github.com/yuin/goldmark@v1.7.8" // builds with all supported versions of Go
 	sqlite   = "github.com/mattn/go-sqlite3@v1.14.32"
 	fortio   = "fortio.org/fortio@v1.63.0"
 )
@@ -150,7 +150,7 @@ func markdown(name string, flags ...string) build {
 	return build{name: name, requires: []string{goldmark}, files: driver("markdown"), flags: flags}
 }
 
-// toolchains are the last releases of all versions of Go that are supported.
+// toolchains are the last releases of all supported versions of Go.
 var toolchains = []string{"go1.20.14", "go1.21.13", "go1.22.12", "go1.23.12", "go1.24.13", "go1.25.11", "go1.26.8", "go1.27.0"}
 
 // targets lists the programs in the order of the table.

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// readByPprof says what go tool pprof makes of a window's export: whether the function
-// with the most time is the same in the peer's profile, or which place it has there.
+// readByPprof gives go tool pprof's view of a window's export: whether the function with
+// the most time is the same in the peer's profile, or its place there.
 func readByPprof(ctx context.Context, w window) (string, error) {
 	if w.peer == "" {
 		ours, err := topFunctions(ctx, w.pprof, `^\[`)
@@ -38,8 +38,8 @@ func readByPprof(ctx context.Context, w window) (string, error) {
 	return "another top", nil
 }
 
-// topFunctions returns the functions with the most time of their own. Those that a
-// regular expression matches count for their callers.
+// topFunctions returns the functions with the most time of their own. Functions that
+// hidden matches count for their callers.
 func topFunctions(ctx context.Context, file, hidden string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-nodecount=10", "-hide="+hidden, file)
 	cmd.Env = append(os.Environ(), "PPROF_BINARY_PATH="+filepath.Dir(file))
@@ -65,8 +65,8 @@ func namesOf(list string) []string {
 	return names
 }
 
-// readForPGO says how many edges the compiler's reader finds in a window's export,
-// and how much of the weight it has in common with the peer's.
+// readForPGO gives the number of edges that the compiler's reader finds in a window's
+// export, and the weight that it has in common with the peer's.
 func readForPGO(ctx context.Context, w window) (string, error) {
 	ours, err := pgoEdges(ctx, w.pgo)
 	if err != nil {
@@ -79,14 +79,13 @@ func readForPGO(ctx context.Context, w window) (string, error) {
 	return edgesInCommon(ours, theirs), err
 }
 
-// edgesInCommon says how many edges two profiles have, and how much of their weight
-// they have in common.
+// edgesInCommon gives the numbers of edges in two profiles, and their common weight.
 func edgesInCommon(ours, theirs map[string]float64) string {
 	return fmt.Sprintf("%d of %d; %.0f %% of the weight", len(ours), len(theirs), 100*inCommon(ours, theirs))
 }
 
-// pgoEdges returns the edges that go build -pgo takes from a profile, with their parts
-// of the weight.
+// pgoEdges returns the edges that go build -pgo takes from a profile, with their parts of
+// the weight.
 func pgoEdges(ctx context.Context, file string) (map[string]float64, error) {
 	read := file + ".preprofile"
 	if err := command(exec.CommandContext(ctx, "go", "tool", "preprofile", "-i", file, "-o", read)); err != nil {
@@ -103,7 +102,7 @@ func pgoEdges(ctx context.Context, file string) (map[string]float64, error) {
 	return edges, nil
 }
 
-// parseEdges reads what go tool preprofile writes: the format's name, then three lines
+// parseEdges reads the output of go tool preprofile: the format's name, then three lines
 // an edge, the last with the line of the call in the caller and the weight.
 func parseEdges(text []byte) (map[string]float64, error) {
 	edges := make(map[string]float64)

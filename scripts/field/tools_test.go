@@ -31,7 +31,7 @@ func TestParseEdges(t *testing.T) {
 	}
 }
 
-// Addresses of the kernel are left out, and so are stacks of nothing else.
+// Addresses of the kernel are left out, and so are stacks without others.
 func TestUserStacks(t *testing.T) {
 	t.Parallel()
 	mapped := []*procfs.ProcMap{

@@ -13,20 +13,20 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// window is one stretch of time in which witnesses watched the same process.
+// window is a time while witnesses watched the same process.
 type window struct {
-	file  string        // ccmapd's profile in JSON, which keeps all
+	file  string        // ccmapd's profile in JSON, which is complete
 	pprof string        // the same in profile.proto
 	pgo   string        // the same for go build -pgo
-	peer  string        // runtime/pprof's; empty: there is none
-	clock time.Duration // CPU time of the process, by its own clock; 0: not known
+	peer  string        // runtime/pprof's, or empty
+	clock time.Duration // CPU time of the process, by its own clock; 0: unknown
 
-	switches int // how often threads of the process left a CPU; 0: not known
+	switches int // number of times that the process's threads left a CPU; 0: unknown
 }
 
-// watch attaches ccmapd to a process, and lets its own runtime/pprof watch at the
-// same time where it serves it at an address. CPU time is that of user mode alone
-// where a user without privileges watches.
+// watch attaches ccmapd to a process. If the process serves runtime/pprof at an address,
+// that watches at the same time. For a user without privileges CPU time is that in user
+// mode alone.
 func (f *field) watch(ctx context.Context, p *process, name, user, address string) (window, error) {
 	w := f.newWindow(name)
 	clock := func() (time.Duration, error) { return p.cpu() }
@@ -69,7 +69,7 @@ func (f *field) watchPeer(ctx context.Context, w *window, address string) error 
 	return fetch(ctx, url, w.peer)
 }
 
-// length is how long a window is open.
+// length is the length of a window.
 func (f *field) length() time.Duration {
 	if f.quick {
 		return 5 * time.Second
@@ -77,7 +77,7 @@ func (f *field) length() time.Duration {
 	return f.window
 }
 
-// fetch writes what an address serves to a file.
+// fetch writes the content at an address to a file.
 func fetch(ctx context.Context, url, file string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -95,7 +95,7 @@ func fetch(ctx context.Context, url, file string) error {
 	return errors.Join(err, os.WriteFile(file, body, 0o644))
 }
 
-// userTime returns the CPU time that a process has used in user mode.
+// userTime returns the CPU time of a process in user mode.
 func userTime(pid int) (time.Duration, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -106,7 +106,7 @@ func userTime(pid int) (time.Duration, error) {
 	return time.Duration(stat.UTime) * tick, err
 }
 
-// switches returns how often the living threads of a process have left a CPU.
+// switches returns the number of times that a process's living threads have left a CPU.
 func switches(pid int) int {
 	threads, err := procfs.AllThreads(pid)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
-// witnessRate is that of the third witness, in Hz: no multiple of the other two, so
-// that no program is in step with all of them.
+// witnessRate is the third witness's, in Hz: not a multiple of the other two, so that no
+// program is in step with all of them.
 const witnessRate = "173"
 
 // callWitness watches a program once more, with perf record beside the two others, and
-// notes which of them perf agrees with, by the time that methods have of their own.
+// notes which of them perf agrees with, by the own time of methods.
 func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user, address string) error {
 	perf, err := exec.LookPath("perf")
 	if err != nil {
@@ -40,7 +40,7 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 	}
 	event := "cpu-clock"
 	if user != "" {
-		event = "cpu-clock:u" // as ccmapd without privileges
+		event = "cpu-clock:u" // as in ccmapd without privileges
 	}
 	record := exec.CommandContext(ctx, perf, "record", "-q", "-e", event, "-F", witnessRate, "-g", "-p", strconv.Itoa(p.pid()),
 		"-o", data, "--", "sleep", fmt.Sprintf("%.0f", f.length().Seconds()))
@@ -66,7 +66,7 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 	return r.weigh(seenByPerf(userStacks(stacks, mapped), symbols), w)
 }
 
-// weigh notes how far the three witnesses of a window agree.
+// weigh notes the agreement of a window's three witnesses.
 func (r *row) weigh(perf map[string]float64, w window) error {
 	ours, err1 := readProfile(w.file)
 	theirs, err2 := readProfile(w.peer)
@@ -81,7 +81,7 @@ func (r *row) weigh(perf map[string]float64, w window) error {
 
 // userStacks reads stacks as perf script prints them: a line a frame, the innermost
 // first, and an empty line after each stack. A line has an offset in a file and, in
-// parentheses, the file; userStacks returns addresses. It leaves out the kernel's.
+// parentheses, the file. userStacks returns addresses. It leaves out the kernel's.
 func userStacks(text []byte, mapped []*procfs.ProcMap) [][]uint64 {
 	var stacks [][]uint64
 	var stack []uint64
@@ -99,8 +99,8 @@ func userStacks(text []byte, mapped []*procfs.ProcMap) [][]uint64 {
 	return stacks
 }
 
-// address returns where an offset in a file is mapped; the offset itself where that is
-// not known.
+// address returns the address that an offset in a file is mapped to, or the offset itself
+// if that is unknown.
 func address(offset uint64, file string, mapped []*procfs.ProcMap) uint64 {
 	for _, m := range mapped {
 		from := uint64(m.Offset)
@@ -111,8 +111,8 @@ func address(offset uint64, file string, mapped []*procfs.ProcMap) uint64 {
 	return offset
 }
 
-// seenByPerf returns the part of the time that each method has of its own, by perf's
-// stacks. Foreign frames count for their callers.
+// seenByPerf returns each method's part of its own time, by perf's stacks. Foreign frames
+// count for their callers.
 func seenByPerf(stacks [][]uint64, symbols *gosym.Table) map[string]float64 {
 	names := ccmap.NewNames()
 	parts := make(map[string]float64)
@@ -127,7 +127,7 @@ func seenByPerf(stacks [][]uint64, symbols *gosym.Table) map[string]float64 {
 	return normalized(parts)
 }
 
-// ownTime returns the same of a profile.
+// ownTime returns the same for a profile.
 func ownTime(s *ccmap.Snapshot) map[string]float64 {
 	parts := make(map[string]float64)
 	for n := range s.Nodes() {

@@ -1,6 +1,6 @@
-// Package plot draws charts of points and lines as SVG: scales, then marks over
-// them, then a legend. Charts are text that a diff can be read of, and legible
-// on light and dark backgrounds.
+// Package plot draws charts of points and lines as SVG: scales, then marks over them,
+// then a legend. Charts are text with readable diffs, and legible on light and dark
+// backgrounds.
 package plot
 
 import (
@@ -16,14 +16,14 @@ type Point struct{ X, Y float64 }
 
 // Series are points of one kind. Points outside the axes are not drawn.
 type Series struct {
-	Name   string  // in the legend; empty: not there
-	Points []Point // in the order in which a line joins them
+	Name   string  // in the legend; empty: not in it
+	Points []Point // in the order of the line
 	Line   bool    // a line, without dots
 	Dashed bool    // the line
-	Shade  int     // which color; those of equal shade have the same
+	Shade  int     // index of a color
 }
 
-// Level is a horizontal line that something is read against.
+// Level is a horizontal line for comparison.
 type Level struct {
 	Y    float64
 	Name string // written at its right end
@@ -88,7 +88,7 @@ func (d *drawing) text(x, y float64, anchor, text, attributes string) {
 func (d *drawing) x(v float64) float64 { return left + d.X.at(v)*(right-left) }
 func (d *drawing) y(v float64) float64 { return bottom - d.Y.at(v)*(bottom-top) }
 
-// axes draws the grid, its figures and what they mean.
+// axes draws the grid with figures and labels.
 func (d *drawing) axes() {
 	for _, v := range d.X.Ticks {
 		x := d.x(v)

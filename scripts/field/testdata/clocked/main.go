@@ -1,12 +1,12 @@
-// Clocked does work whose truth it knows by the CPU clock of its own thread. It says
-// "ready", waits for a line, works, and writes down the truth.
+// Clocked does work and knows the truth about it by the CPU clock of its own thread. It
+// says "ready", waits for a line, works, and writes the truth.
 //
 //	clocked phases FIRST SECOND TOTAL PROFILE
 //	    two phases in turn, each of its CPU time, until TOTAL is used; PROFILE is a
 //	    profile of that by runtime/pprof. Prints the CPU time of either phase in ns.
 //	clocked calls LEAST MOST TOTAL FILE
 //	    calls of CPU times between LEAST and MOST, until TOTAL is used; FILE gets the
-//	    time of CLOCK_MONOTONIC at which each began, 8 bytes each.
+//	    CLOCK_MONOTONIC at the beginning of each, 8 bytes each.
 //	clocked spin
 //	    keeps one CPU busy until it is killed.
 package main
@@ -48,7 +48,7 @@ func work(n int) int {
 }
 
 // calibrate returns the rounds of work in a microsecond: the most of several tries,
-// since others use the processor, too.
+// because others use the processor, too.
 func calibrate() float64 {
 	const rounds = 1 << 20
 	best := 0.0
@@ -74,8 +74,8 @@ func second(until int64, step int) {
 	}
 }
 
-// phases works in turns that end at fixed times of the CPU clock, so that a phase
-// that was too long shortens no other.
+// phases works in turns that end at fixed times of the CPU clock, so that a phase that
+// was too long does not shorten another.
 func phases(each [2]time.Duration, total time.Duration, profile *os.File) {
 	step := int(20 * calibrate())
 	wait()

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// serve calls work as often as the argument says. Without one it calls work over and
-// over from two goroutines until it is interrupted, and writes a profile to standard
-// output. It takes the place of the serve that has a server, and leaves little to build.
+// serve calls work as often as the argument says. Without one it calls work over and over
+// from two goroutines until it is interrupted, and writes a profile to standard output.
+// It replaces the serve with a server, and leaves little to build.
 func serve(work func()) {
 	if len(os.Args) == 1 {
 		profiled(work)

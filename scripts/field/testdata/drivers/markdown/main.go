@@ -22,7 +22,7 @@ func main() {
 	})
 }
 
-// document makes a text of so many sections with all kinds of blocks.
+// document makes a text of sections sections, with all kinds of blocks.
 func document(sections int) []byte {
 	var b strings.Builder
 	for i := 0; i < sections; i++ {

@@ -27,7 +27,7 @@ func main() {
 	})
 }
 
-// page makes a page of so many sections, each with rules and a function of its own.
+// page makes a page of sections sections, each with rules and a function of its own.
 func page(sections int) []byte {
 	var style, script, body strings.Builder
 	for i := 0; i < sections; i++ {

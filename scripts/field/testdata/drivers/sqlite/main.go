@@ -16,7 +16,7 @@ func main() {
 	serve(query)
 }
 
-// query fills a database of its own and asks it.
+// query fills a database and asks it.
 func query() {
 	db, err := sql.Open("field", ":memory:")
 	check(err)
