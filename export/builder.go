@@ -8,8 +8,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// builder puts together the map that a reader restores. It holds what the
-// reader says against the limits and against what a map can be.
+// builder puts together the map that a reader restores. It checks each record against
+// the limits, and refuses records that no map has.
 type builder struct {
 	m       *ccmap.Map
 	limits  ReadOptions
@@ -17,7 +17,7 @@ type builder struct {
 	methods []ccmap.MethodID // by the document's index
 	nodes   []builtNode      // by the document's index; the root first
 	total   ccmap.Counters
-	recent  ccmap.Counters // of all nodes; those of the window
+	recent  ccmap.Counters // of all nodes, and of all in the window
 	weighed int            // nodes when boundNodes last looked at the memory
 	spare   int64          // memory left when afford last looked, bytes
 
@@ -78,7 +78,7 @@ func (b *builder) afford() error {
 	return nil
 }
 
-// note takes the memory of a key, by which the document is checked for duplicates.
+// note takes the memory of a key. The document is checked for duplicate keys.
 func (b *builder) note(key uintptr) error {
 	const room = 3 // times as much takes a map while it grows
 	return b.memory.take(room * int64(key+1))
@@ -226,8 +226,8 @@ func (b *builder) count(id ccmap.NodeID, self, recent ccmap.Counters) error {
 
 var errNegative = errors.New("negative count: the difference of two profiles is no map")
 
-// addCounts adds to a total what a file counts. A map would saturate, and the
-// file would not be restored.
+// addCounts adds the counts of a file to a total. It returns an error where a map would
+// saturate, since the map would have other counts than the file.
 func addCounts(total *ccmap.Counters, c ccmap.Counters) error {
 	if c.IsNegative() {
 		return errNegative

@@ -47,11 +47,11 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// maxLayers bounds compression in compression. Two happen in practice: a
-// profile that was compressed already, compressed again by whoever archived it.
+// maxLayers bounds compression in compression. Two happen in practice: an archive
+// compresses a profile that was compressed already.
 const maxLayers = 4
 
-// maxWindow bounds what a zstd frame may make us hold: 128 MiB, as zstd's own
+// maxWindow bounds the memory that a zstd frame may ask for: 128 MiB, as zstd's own
 // command does without --long.
 const maxWindow = 128 << 20
 

@@ -16,7 +16,7 @@ import (
 
 // Version is the version of the XML and JSON schemas, and of the comments in a
 // pprof profile. A later version may change the meaning of what is there; an
-// added field alone does not make one, since readers skip what they don't know.
+// added field alone does not make one, since readers skip fields that they do not know.
 const Version = 1
 
 // metaDoc is a ccmap.Meta as XML, JSON and pprof comments hold it. Counts and
@@ -24,7 +24,7 @@ const Version = 1
 type metaDoc struct {
 	Engine    text          `json:"engine,omitempty" xml:"engine,attr,omitempty"`
 	Kind      text          `json:"kind,omitempty" xml:"kind,attr,omitempty"`   // of the weights; left out with unit: CPU time
-	Unit      text          `json:"unit,omitempty" xml:"unit,attr,omitempty"`   // in which they are counted
+	Unit      text          `json:"unit,omitempty" xml:"unit,attr,omitempty"`   // of the weights
 	Start     text          `json:"start,omitempty" xml:"start,attr,omitempty"` // RFC 3339, UTC
 	Duration  int64         `json:"duration_ns,omitempty" xml:"duration_ns,attr,omitempty"`
 	Ended     text          `json:"ended,omitempty" xml:"ended,attr,omitempty"`
@@ -328,7 +328,7 @@ func parseTime(s string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// checkVersion refuses what a newer ccmapd wrote.
+// checkVersion refuses documents of a newer ccmapd.
 func checkVersion(v int) error {
 	switch {
 	case v > Version:
@@ -401,7 +401,7 @@ func appendEscaped(b *strings.Builder, char string) {
 
 var errEscape = errors.New(`bad escape: want \\ or \xHH`)
 
-// unescape undoes escape, whatever was plain.
+// unescape undoes escape, with any set of plain characters.
 func unescape(s string) (string, error) {
 	before, rest, escaped := strings.Cut(s, `\`)
 	if !escaped {
@@ -421,7 +421,7 @@ func unescape(s string) (string, error) {
 	return b.String(), nil
 }
 
-// unescapeOne decodes what follows a backslash, and returns its length.
+// unescapeOne decodes the rest of an escape, after its backslash, and returns its length.
 func unescapeOne(s string) (char byte, size int, err error) {
 	if strings.HasPrefix(s, `\`) {
 		return '\\', 1, nil

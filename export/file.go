@@ -63,7 +63,7 @@ func nameFile(path string, err error) error {
 	return nil
 }
 
-// cause drops from a file error the path, which is that of the temporary file.
+// cause drops the path from a file error, since it names the temporary file.
 func cause(err error) error {
 	var onPath *fs.PathError
 	if errors.As(err, &onPath) {

@@ -103,7 +103,7 @@ func writePosition(w *bufio.Writer, offset uint32) {
 // maxCached bounds the cache of frames: equal frames may be escaped differently.
 const maxCached = 1 << 20
 
-// readFolded reads our own folded stacks and those of any other tool. A line is
+// readFolded reads our own folded stacks and the stacks of any other tool. A line is
 // ours if each of its frames ends in a position; then its count is ns. In
 // another's line the frames are nothing but names. Its count has no unit: it is taken
 // for samples, which then are the weight of the whole file.
@@ -180,7 +180,7 @@ func (f *foldedReader) line(line string) error {
 	return f.add(frames, count)
 }
 
-// clip shortens what an error quotes.
+// clip shortens a text that an error quotes.
 func clip(s string) string {
 	const most = 40
 	if len(s) > most {

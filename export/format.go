@@ -19,8 +19,8 @@ const (
 	Folded                   // one line a stack, as flamegraph.pl and speedscope read it
 )
 
-// formatTable has a row for each format: its name, its extensions (the first is the one
-// that we recommend), its writer and its reader, and what it can hold beside contexts.
+// formatTable has a row for each format: its name, its extensions (we recommend the first),
+// its writer, its reader, and the parts of a map that it can hold beside contexts.
 //
 // A writer need not check each write: the bufio.Writer keeps the first error, and Flush
 // returns it. A reader reads a whole document, and leaves the check of the map to Read.

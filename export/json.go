@@ -219,8 +219,7 @@ func (c columns[D]) takeJSON(j *jsonReader, d *D) error {
 	return c.takeMembers(j.value, d)
 }
 
-// takeMembers sets the numbers of an object. It is decoded by hand: encoding/json takes
-// twice as long by reflection, and there is a node for every context.
+// takeMembers sets the numbers of an object that the decoder has found valid.
 func (c columns[D]) takeMembers(object json.RawMessage, d *D) error {
 	r := c.reader(d)
 	err := eachMember(object, func(name, value []byte) error { return takeNumber(&r, name, value) })

@@ -63,7 +63,7 @@ const (
 	// 20 times; a profile of few stacks, counted millions of times, some 300 times.
 	maxExpansion = 100
 
-	// anyExpansion is the share of a limit that a file may expand to whatever its size: an
+	// anyExpansion is the share of a limit that a file of any size may expand to: an
 	// eighth.
 	anyExpansion = 8
 )
@@ -196,7 +196,7 @@ func MapMemory(m *ccmap.Map) int64 { return mapMemory(m) + metaMemory(m.Meta()) 
 // mapMemory is MapMemory without the description.
 func mapMemory(m *ccmap.Map) int64 { return viewShare*m.Bytes() + listShare*m.Names().Bytes() }
 
-// metaMemory returns what the lists of a description count for.
+// metaMemory returns the memory that the lists of a description count for.
 func metaMemory(meta *ccmap.Meta) int64 {
 	const copied = 2 // by each snapshot
 	held := int64(cap(meta.Interval)) * int64(unsafe.Sizeof(ccmap.IntervalChange{}))

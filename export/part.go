@@ -24,8 +24,8 @@ type Part struct {
 	limits ReadOptions
 }
 
-// ReadPart reads a profile as [Read] does. The Part is to be added once, or
-// dropped.
+// ReadPart reads a profile as [Read] does. Add the Part once, or
+// drop it.
 func ReadPart(r io.Reader, o ReadOptions) (*Part, error) {
 	o = o.WithDefaults()
 	b := newBuilder(o)
@@ -75,8 +75,7 @@ func (p *Part) LookUp(names *ccmap.Names) {
 	}
 }
 
-// AddTo adds the profile, times its weight, to a map of the caller's, who is its
-// writer. Activations stay exact only with the weight 1. On an error the map is
+// AddTo adds the profile, times its weight, to a map. The caller is the map's writer. Activations stay exact only with the weight 1. On an error the map is
 // as before: the error wraps [ccmap.ErrUnlike] if the map has another unit.
 func (p *Part) AddTo(sum *ccmap.Map, w Weight) error {
 	if w == (Weight{}) {
@@ -147,14 +146,14 @@ func (p *Part) addStacks(sum *ccmap.Map, w Weight) error {
 }
 
 // Weight is how often a profile counts in a sum, exactly: a decimal number over
-// 0, for example 2 or 0.5. The zero Weight is that of 1.
+// 0, for example 2 or 0.5. The zero Weight is 1.
 type Weight struct{ num, den uint64 }
 
 // once is the weight of a profile that counts as it is.
 var once = Weight{1, 1}
 
-// maxDecimals is how many digits a weight may have behind the point, and maxWhole
-// how many before it, so that both numbers fit.
+// A weight may have maxWhole digits before the point and maxDecimals after it, so that
+// both numbers fit.
 const maxDecimals, maxWhole = 9, 9
 
 var errWeight = errors.New("want a number over 0 with up to nine digits on each side of the point, for example 2 or 0.5")
@@ -178,9 +177,9 @@ func ParseWeight(s string) (Weight, error) {
 
 func (w Weight) isOne() bool { return w.num == w.den }
 
-// scaler multiplies counts with a weight, one after the other. What one loses or
-// gains by rounding is made good by the next, so that the sum is the nearest
-// whole number to what it should be.
+// scaler multiplies counts with a weight, one after the other. Each makes good the
+// rounding of the one before, so that the sum is the nearest whole number to the exact
+// sum.
 type scaler struct {
 	Weight
 	rest uint64 // of the division
@@ -224,7 +223,7 @@ func (s *counterScaler) scale(c ccmap.Counters) ccmap.Counters {
 }
 
 // scaled returns a copy of a map with all that it counts times a weight. Its
-// activations are those of an estimate, and no longer exact.
+// activations are an estimate, and no longer exact.
 func scaled(s *ccmap.Snapshot, w Weight) *ccmap.Map {
 	m := ccmap.New(ccmap.Options{Names: s.Names()})
 	*m.Meta() = scaledMeta(s.Meta(), w)
@@ -243,7 +242,7 @@ func scaled(s *ccmap.Snapshot, w Weight) *ccmap.Map {
 			m.AddRecent(moved[n.ID], recent.scale(window.Node(n.ID).Self))
 		}
 	}
-	addScaledBases(m, s, w)
+	addScaledEvicted(m, s, w)
 	for _, p := range scaledPoints(s, w) {
 		m.AddPoint(p)
 	}
@@ -273,8 +272,8 @@ func scaledPoints(s *ccmap.Snapshot, w Weight) []ccmap.Point {
 	return points
 }
 
-// addScaledBases adds what the removed nodes had counted.
-func addScaledBases(m *ccmap.Map, s *ccmap.Snapshot, w Weight) {
+// addScaledEvicted adds the counts of the removed nodes.
+func addScaledEvicted(m *ccmap.Map, s *ccmap.Snapshot, w Weight) {
 	total, recent := newCounterScaler(w), newCounterScaler(w)
 	for e := range s.PrunedEdges() {
 		e.Total, e.Recent = total.scale(e.Total), recent.scale(e.Recent)
@@ -289,8 +288,8 @@ func addScaledBases(m *ccmap.Map, s *ccmap.Snapshot, w Weight) {
 	}
 }
 
-// scaledMeta weighs what grows with the samples: the time they took, and what
-// was lost beside them.
+// scaledMeta multiplies the figures that grow with the samples: the time they took, and
+// the losses.
 func scaledMeta(m ccmap.Meta, w Weight) ccmap.Meta {
 	times := func(n uint64) uint64 {
 		s := newScaler(w)

@@ -16,7 +16,7 @@ import (
 // Go function.
 var ErrNoGo = errors.New("no sample has a Go function whose start line is known, and Go's compiler looks for nothing else")
 
-// pgoExtension is that of default.pgo, which 'go build' looks for.
+// pgoExtension is the extension of default.pgo, which 'go build' looks for.
 const pgoExtension = ".pgo"
 
 // IsPGO reports whether [WriteFile] writes a file for 'go build -pgo', by its name.
@@ -59,11 +59,11 @@ func ForPGO(s *ccmap.Snapshot) (*ccmap.Snapshot, error) {
 type pgoProfile struct {
 	from   *ccmap.Snapshot
 	to     *ccmap.Map
-	moved  []ccmap.NodeID // of to, by those of from: where their counts go; the root: nowhere
+	moved  []ccmap.NodeID // by node of from: the node of to that gets its counts; the root: none
 	ranked int            // call sites
 }
 
-// add adds what a node counts. Its parent came before it.
+// add adds the counts of a node. Its parent came before it.
 func (p *pgoProfile) add(n ccmap.Node) {
 	above := p.moved[n.Parent]
 	switch {
@@ -95,7 +95,7 @@ func (p *pgoProfile) isGoMethod(id ccmap.MethodID) bool {
 	return m.StartLine > 0 && m.File != "" && m.Coordinate == ccmap.CoordinateLine && !strings.HasPrefix(m.Name, "[")
 }
 
-// describe says in a comment what was done.
+// describe adds a comment on the changes.
 func (p *pgoProfile) describe() {
 	all, kept := p.from.Total().Time, p.to.Snapshot().Total().Time
 	meta := p.to.Meta()

@@ -146,7 +146,7 @@ func (d *pointDoc) set(p *ccmap.Point) {
 	d.Values = values
 }
 
-// pointKey is what a point is, see [ccmap.Point.Compare].
+// pointKey is the identity of a point, see [ccmap.Point.Compare].
 type pointKey struct {
 	origin              ccmap.Origin
 	kind                ccmap.PointKind
@@ -157,7 +157,7 @@ type pointKey struct {
 	callers             [ccmap.MaxPointCallers]ccmap.Frame
 }
 
-// newPointKey returns that of a valid point.
+// newPointKey returns the key of a valid point.
 func newPointKey(p *ccmap.Point) pointKey {
 	k := pointKey{
 		origin: p.Origin, kind: p.Kind, method: uint32(p.Method), offset: p.Offset, end: p.End, phase: p.Phase,
@@ -182,7 +182,7 @@ func (b *builder) addPoint(d *pointDoc) error {
 	return nil
 }
 
-// countPoint adds what a valid point counts.
+// countPoint adds the counts of a valid point.
 func (b *builder) countPoint(p ccmap.Point) error {
 	if err := b.note(unsafe.Sizeof(pointKey{})); err != nil {
 		return err

@@ -48,7 +48,7 @@ func (c *canonical) lines() iter.Seq[*lineDoc] {
 	return each(lines)
 }
 
-// hasLines reports whether lines of the method's positions are to be written down.
+// hasLines reports whether documents list the lines of the method's positions.
 func hasLines(m ccmap.Method) bool { return m.Coordinate != ccmap.CoordinateLine }
 
 // line returns the line of a position, 0 where it is unknown.
@@ -56,7 +56,7 @@ func (c *canonical) line(f frame) int32 {
 	return c.snapshot.Names().Line(ccmap.Frame{Method: c.ids[f.method], Offset: f.offset})
 }
 
-// positions returns those of all nodes and points, and of what was pruned; some many
+// positions returns the positions of all nodes and points, and of pruned edges; some many
 // times.
 func (c *canonical) positions() iter.Seq[frame] {
 	return func(yield func(frame) bool) {
@@ -163,7 +163,7 @@ func (c *canonical) isInlined(caller frame, callee int) bool {
 	return c.snapshot.Names().Inlined(ccmap.Frame{Method: c.ids[caller.method], Offset: caller.offset}, c.ids[callee])
 }
 
-// calls returns the calls of all nodes, and of what was pruned; some many times.
+// calls returns the calls of all nodes, and the pruned edges; some many times.
 func (c *canonical) calls() iter.Seq[inlinedCall] {
 	return func(yield func(inlinedCall) bool) {
 		call := func(caller ccmap.MethodID, offset uint32, callee ccmap.MethodID) bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// pprofAdder adds the samples of a file to a map. Methods that the map has not
-// yet, and locations, are looked up when the first sample needs them.
+// pprofAdder adds the samples of a file to a map. Locations, and methods that
+// the map does not have yet, are looked up when the first sample needs them.
 type pprofAdder struct {
 	*pprofFile
 	b      *builder
@@ -34,7 +34,7 @@ type step struct {
 	location uint32
 }
 
-// instruction says what an instruction is, as a set.
+// instruction says whether an instruction was sampled, called, or both.
 type instruction uint8
 
 const (
@@ -94,7 +94,7 @@ func (p *pprofFile) unload(b *builder) (err error) {
 	return nil
 }
 
-// bind makes the methods those of a table.
+// bind forgets the methods that were found, unless they are of the same table.
 func (p *pprofFile) bind(names *ccmap.Names) {
 	if p.names == names {
 		return
@@ -150,8 +150,8 @@ func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
 	return a.count(s, last)
 }
 
-// tell tells the names the address of a location, once as that of a call and once as
-// that of an instruction that was sampled.
+// tell tells the names the address of a location, once for a call and once for an
+// instruction that was sampled.
 func (a *pprofAdder) tell(location uint32, what instruction) {
 	if a.told[location]&what != 0 {
 		return
@@ -223,8 +223,8 @@ func (a *pprofAdder) keepFrame(f ccmap.Frame) (err error) {
 	return err
 }
 
-// frame returns what a line of a location is. If its position is none of lines, it
-// is on this line.
+// frame returns the frame of a line of a location. If the position of the frame is not a
+// line, the names learn its line.
 func (a *pprofAdder) frame(line *pprofLine, l *pprofLocation) (f ccmap.Frame, err error) {
 	if f.Method, err = a.method(line.function, l); err != nil {
 		return f, err
@@ -241,8 +241,8 @@ func (a *pprofAdder) frame(line *pprofLine, l *pprofLocation) (f ccmap.Frame, er
 	return f, nil
 }
 
-// position returns what our address of a location says of its position. Those of
-// other tools are addresses of machine code, whose lines stand beside them.
+// position returns the position that one of our addresses stands for. Addresses of
+// other tools are machine code, and have their lines beside them.
 func (a *pprofAdder) position(l *pprofLocation) (ccmap.Coordinate, uint32) {
 	if m := a.mappingOf(l); a.ours == nil || m != nil && m.contains(l.address) {
 		return ccmap.CoordinateLine, 0
@@ -260,8 +260,8 @@ func (a *pprofAdder) addressName(l *pprofLocation) string {
 	return fmt.Sprintf("%s+%#x", filepath.Base(m.file), l.address-m.start+m.offset)
 }
 
-// method returns the method of a function. The module is that of the first
-// location. What the map keeps is cloned, lest all strings of the file stay.
+// method returns the method of a function. Its module is the module of
+// the first location. The map gets copies of strings, lest all strings of the file stay.
 func (a *pprofAdder) method(function uint32, l *pprofLocation) (ccmap.MethodID, error) {
 	if id := a.methods[function]; id != ccmap.NoMethod {
 		return id, nil
@@ -303,8 +303,8 @@ func firstNonEmpty(names ...string) string {
 	return ""
 }
 
-// signature is what our system name has behind the name. Of other tools' system
-// names, for example a mangled C++ name, none is taken.
+// signature is the rest of our system name after the name. System names of other tools,
+// for example a mangled C++ name, have none.
 func (p *pprofFile) signature(f *pprofFunction) string {
 	if p.ours == nil {
 		return ""

@@ -7,17 +7,17 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// The calls of burst points are samples of their own, which count nothing else:
-// the method that was reached on top, then the call site and its callers. What is
-// known of no method has the call site on top. Labels say what a sample is.
+// The caught calls of burst points are samples of their own, which count nothing else:
+// the method that was reached on top, then the call site and its callers. Calls whose
+// method is not known have the call site on top. Labels tell the samples apart.
 const (
 	receiverLabel = "receiver" // of any sample: the receiver type of the method on top
 	hitLabel      = "hit"      // of these samples: a hitKind
 	contextLabel  = "context"  // of these samples: anyContext, or missing
-	anyContext    = "any"      // the point is that of all contexts
+	anyContext    = "any"      // the point counts in any context
 )
 
-// hitKind says what of a point a sample counts.
+// hitKind is the part of a point that a sample counts.
 type hitKind string
 
 const (
@@ -28,14 +28,14 @@ const (
 	hitUntold hitKind = "untold" // Count, of a point that knows of no values
 )
 
-// hit is a sample that counts what a point does.
+// hit is a sample that counts a part of a point.
 type hit struct {
 	kind   hitKind
 	target ccmap.MethodID // of hitTarget; else 0
 	count  int64
 }
 
-// appendHits appends what a point consists of.
+// appendHits appends the parts of a point.
 func appendHits(to []hit, p *ccmap.Point) []hit {
 	for _, v := range p.Values {
 		to = append(to, hit{hitTarget, ccmap.MethodID(v.Value), v.Count})
@@ -51,8 +51,8 @@ func appendHits(to []hit, p *ccmap.Point) []hit {
 	return to
 }
 
-// hits returns what all points consist of. Those of any context come before
-// others of their site.
+// hits returns the parts of all points. A point of any context comes before the other
+// points of its site.
 func (c *canonical) hits() iter.Seq2[*ccmap.Point, hit] {
 	return func(yield func(*ccmap.Point, hit) bool) {
 		var hits []hit
@@ -68,8 +68,8 @@ func (c *canonical) hits() iter.Seq2[*ccmap.Point, hit] {
 	}
 }
 
-// putHits writes the samples of all points. What the point of any context counts,
-// and no context of the same site does, it alone has.
+// putHits writes the samples of all points. The point of any context has the calls that no
+// context of the same site counts.
 func (p *pprofBuilder) putHits() {
 	alone := newLoneHits(p.c)
 	for point, h := range p.c.hits() {
@@ -118,7 +118,7 @@ func receiverLabels(to []label, top ccmap.Method) []label {
 }
 
 // loneHits are the calls that points of any context count beyond the contexts of
-// their sites, which come behind them.
+// their sites, which come after them.
 type loneHits struct {
 	of  map[siteHit]int64
 	all map[callSite]int64 // at most so many of a site together
@@ -129,7 +129,7 @@ type callSite struct {
 	offset uint32
 }
 
-// siteHit is what can be hit at a call site.
+// siteHit is a part of the points of a call site.
 type siteHit struct {
 	callSite
 	kind   hitKind
@@ -149,7 +149,7 @@ func newLoneHits(c *canonical) loneHits {
 	return l
 }
 
-// subtract takes what a context counts from what any context does.
+// subtract takes the count of a context from the count of any context.
 func subtract[K comparable](left map[K]int64, key K, p *ccmap.Point, count int64) {
 	if p.Callers == nil {
 		left[key] = count
@@ -168,10 +168,10 @@ func (l loneHits) take(p *ccmap.Point, h hit) int64 {
 	return n
 }
 
-// sampleLabels are what our labels say of a sample.
+// sampleLabels are the values of our labels of a sample.
 type sampleLabels struct {
 	receiver string
-	hit      hitKind // empty: it is none
+	hit      hitKind // empty: the sample is not of a point
 	any      bool
 }
 
@@ -215,10 +215,10 @@ func (r *sampleReader) nameReceiver(locations message) {
 	}
 }
 
-// pprofHit is a sample that counts what a burst point does.
+// pprofHit is a sample that counts a part of a burst point.
 type pprofHit struct {
 	kind   hitKind
-	any    bool // the point is that of any context
+	any    bool // the point counts in any context
 	count  int64
 	lo, hi uint32 // in the list of the reader: its locations, innermost first
 }
@@ -283,7 +283,7 @@ func (p *pprofFile) addPoints(b *builder) error {
 	return nil
 }
 
-// point returns what a sample says of its point.
+// point returns the part of a point that a sample counts.
 func (a *pprofAdder) point(h *pprofHit) (ccmap.Point, error) {
 	p := ccmap.Point{Origin: ccmap.OriginBurst, Kind: ccmap.PointCall, Nulls: ccmap.NullsUnknown}
 	frames, err := a.framesOf(a.stacks.hits.locations[h.lo:h.hi])

@@ -13,7 +13,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// The comments of our profiles hold what profile.proto has no field for: a line
+// The comments of our profiles hold the parts of a description that profile.proto has no
+// field for: a line
 // "ccmapd {…}", a JSON object with the keys of the schema's meta, and a line for each
 // comment of the profile. go tool pprof prints all of them above every report, so that
 // more than mostComments are kept in the object. Until there was an object, each key
@@ -57,7 +58,7 @@ func isNoLine(comment string) bool {
 		strings.ContainsFunc(comment, unicode.IsControl)
 }
 
-// elements returns those of a list, and any other value as it is.
+// elements returns the elements of a list, and any other value as it is.
 func elements(value json.RawMessage) []json.RawMessage {
 	var list []json.RawMessage
 	if json.Unmarshal(value, &list) != nil {

@@ -15,7 +15,7 @@ import (
 
 // pprofFile is a profile.proto, of ours or of any other tool, that was decoded
 // and checked. Of others, all labels and addresses are dropped, and [valueTypes]
-// says what the values count.
+// chooses among the values.
 //
 //	bytes ─▶ records ─▶ tables of strings, functions, locations ─▶ samples ─▶ map
 //

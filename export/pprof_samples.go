@@ -10,8 +10,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// pprofSample is a sample of a profile.proto, as what it changes of the stack of
-// the one before it.
+// pprofSample is a sample of a profile.proto. Its stack is a change of the stack of the
+// sample before.
 type pprofSample struct {
 	kept, added uint32 // locations: so many of the outermost stay, and so many follow
 	self        ccmap.Counters
@@ -19,8 +19,8 @@ type pprofSample struct {
 }
 
 // sampleReader decodes samples. In a sorted profile, as ours are, neighbours have
-// most of their stacks in common. Locations stand leaf first, so what they share
-// is the end of both lists: it is compared as bytes, and not decoded again.
+// most of their stacks in common. Locations stand leaf first, so neighbours
+// share the end of their lists: it is compared as bytes, and not decoded again.
 type sampleReader struct {
 	tables *pprofTables
 	values valueChoice
@@ -37,7 +37,7 @@ type sampleReader struct {
 
 	locations message   // of the last sample, as in the file: its numbers
 	lists     [2][]byte // where the numbers lie if the file has them in pieces
-	turn      int       // of lists: that which locations does not use
+	turn      int       // of lists: the one that locations does not use
 	depths    []int     // by location of the last sample, outermost first: frames down to it
 	row       []int64   // the values of the last sample
 	labels    sampleLabels
@@ -102,8 +102,8 @@ func (r *sampleReader) sample(m message) error {
 	return nil
 }
 
-// labelled takes in what our labels say, and returns whether the sample is that
-// of a burst point.
+// labelled takes in our labels, and reports whether the sample counts a part of a burst
+// point.
 func (r *sampleReader) labelled(locations message) (isHit bool, err error) {
 	if r.labels.receiver != "" {
 		r.nameReceiver(locations)
@@ -144,8 +144,8 @@ func (r *sampleReader) addValue(v uint64) {
 	}
 }
 
-// join puts the numbers of a field behind those that there are. Nearly always
-// there are none yet, and nothing is copied.
+// join appends the numbers of a field. Nearly always it is the first field, and nothing
+// is copied.
 func (r *sampleReader) join(numbers message, f *field) (message, error) {
 	switch {
 	case f.wire != wireBytes && f.wire != wireVarint:
@@ -163,7 +163,7 @@ func (r *sampleReader) join(numbers message, f *field) (message, error) {
 	return *list, nil
 }
 
-// label reads a label. Those of other tools are dropped.
+// label reads a label. It drops the labels of other tools.
 func (r *sampleReader) label(f *field) error {
 	const key, text, unit = 1, 2, 4
 	if f.wire != wireBytes {

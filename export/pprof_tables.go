@@ -12,8 +12,8 @@ import (
 // decoded all that these refer to. The records of a field are not listed: they are
 // found again between the first and the last.
 //
-// What google/pprof refuses is refused here: ids that are 0 or stand twice, and
-// references to what is not there.
+// As google/pprof does, they refuse ids that are 0 or stand twice, and references to
+// records that are missing.
 type pprofTables struct {
 	memory   memory // for all lists
 	profile  message
@@ -62,8 +62,8 @@ type pprofMapping struct {
 	file, buildID        string
 }
 
-// contains reports whether an address is one of the mapping's. A mapping of which no
-// range is known has none.
+// contains reports whether an address is one of the mapping's. A mapping without a known
+// range has none.
 func (m *pprofMapping) contains(address uint64) bool { return m.start <= address && address < m.limit }
 
 type pprofFunction struct {
@@ -75,7 +75,7 @@ type pprofFunction struct {
 // pprofLocation has more than one line where calls were inlined, the innermost
 // first, and none where there are no symbols.
 type pprofLocation struct {
-	mapping uint64 // id; nobody has it where it is unknown
+	mapping uint64 // id; 0, or the id of no mapping, where it is unknown
 	address uint64
 	lo, hi  uint32 // in lines
 }
@@ -165,7 +165,7 @@ var recordNames = [...]string{
 
 func isMessage(number uint64) bool { return number <= stringField || number == periodTypeField }
 
-// decode decodes what samples refer to.
+// decode decodes the records that samples refer to.
 func (p *pprofTables) decode() error {
 	if err := p.joinStrings(); err != nil {
 		return err
@@ -319,11 +319,12 @@ func (p *pprofTables) reset() {
 	p.locations.reset()
 }
 
-// table holds what has ids in a profile.proto. Nearly always these are 1, 2, 3 …
+// table holds the records of a profile.proto that have ids. Nearly always the ids are 1,
+// 2, 3 …
 type table[T any] struct {
 	entries []T
 	inOrder uint64            // so many entries have the ids from 1 on
-	others  map[uint64]uint32 // index of the entries behind them, by id
+	others  map[uint64]uint32 // index of the entries after them, by id
 }
 
 // find returns the index of the entry with an id.
@@ -395,8 +396,8 @@ func (t *stringTable) finish() error {
 	return nil
 }
 
-// at returns a string by its number. It shares memory with all others: who keeps
-// it clones it.
+// at returns a string by its number. It shares memory with all others: a caller
+// that keeps it must clone it.
 func (t *stringTable) at(number uint64) string {
 	switch {
 	case number >= uint64(len(t.ends)):

@@ -11,13 +11,13 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// valueType is what a value of a sample counts, and its unit.
+// valueType is the kind of a value of a sample, and its unit.
 type valueType struct{ kind, unit string }
 
 func (t valueType) proto() *profile.ValueType { return &profile.ValueType{Type: t.kind, Unit: t.unit} }
 
-// The values of our samples are the counters, those of the window if the map has one, and
-// the calls that breakpoints caught if it has burst points.
+// The values of our samples are the counters, the counters of the window if the map has
+// one, and the caught calls if it has burst points.
 var (
 	hitsType     = valueType{"receiver_hits", countUnit} // each call once, in the context that is known
 	siteHitsType = valueType{"site_hits", countUnit}     // the same calls by their site, in any context
@@ -45,7 +45,7 @@ func recentType(k ccmap.Counter, weight ccmap.Unit) valueType {
 	return t
 }
 
-// typesOf returns the types of all counters, and of those of the window if there is one.
+// typesOf returns the types of all counters, and of the counters of a window.
 func typesOf(weight ccmap.Unit, windowed bool) []valueType {
 	var types []valueType
 	for k := range ccmap.NumCounters {
@@ -107,11 +107,11 @@ var takenKinds = func() []string {
 type valueChoice struct {
 	self, recent   counterIndices
 	hits, siteHits int   // of points; no counters
-	scale          int64 // by which weights are multiplied
+	scale          int64 // of weights
 	unit           ccmap.Unit
 }
 
-// counterIndices are the indices of the values that are counters, noValue where there is none.
+// counterIndices has the index of each counter among the values, or noValue.
 type counterIndices [ccmap.NumCounters]int
 
 const noValue = -1
@@ -267,7 +267,7 @@ func noSampleType(asked string, kinds []string) error {
 	return fmt.Errorf("%w %q: it has %q", ErrSampleType, asked, kinds)
 }
 
-// counters returns the counters of a sample, and those of the window.
+// counters returns the counters of a sample, and the counters of the window.
 func (v *valueChoice) counters(values []int64) (self, recent ccmap.Counters, err error) {
 	self, recent = v.self.counters(values), v.recent.counters(values)
 	if v.scale > 1 {

@@ -75,8 +75,8 @@ func (m *message) next(f *field) error {
 	return nil
 }
 
-// varint decodes the number at the beginning of b; size is 0 if there is none.
-// What a tenth byte has beyond 64 bits is dropped, as all decoders do.
+// varint decodes the number at the beginning of b; size is 0 if there is no number.
+// Bits of a tenth byte beyond 64 are dropped, as all decoders do.
 func varint(b []byte) (v uint64, size int) {
 	switch { // most have one byte or two
 	case len(b) > 0 && b[0] < 0x80:
@@ -97,8 +97,8 @@ func longVarint(b []byte) (v uint64, size int) {
 	return 0, 0
 }
 
-// numbers reads a message all known fields of which are single numbers, into
-// values by their field number. Of a field that stands twice the last counts.
+// numbers reads a message whose known fields are single numbers, into values by their
+// field number. The last of a field that stands twice counts.
 func (m message) numbers(values []uint64) error {
 	var f field
 	for len(m) > 0 {

@@ -116,7 +116,7 @@ func unixNanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// addMappings adds that of the program first: pprof takes the first for the main
+// addMappings adds the mapping of the program first: pprof takes the first for the main
 // binary.
 func (p *pprofBuilder) addMappings(target ccmap.Target) {
 	p.addMapping(target.BuildID, firstNonEmpty(target.Executable, target.BuildID))
@@ -127,7 +127,7 @@ func (p *pprofBuilder) addMappings(target ccmap.Target) {
 
 // addMapping adds a mapping if the module is new. All have a file, since pprof
 // merges neighbours that it cannot tell apart by it. A mapping claims to be symbolized, so
-// that nobody looks for the binary to do it again.
+// that no tool looks for the binary to do it again.
 func (p *pprofBuilder) addMapping(module, file string) {
 	if module == "" || p.mappings[module] != nil {
 		return
@@ -156,8 +156,8 @@ func isPath(module string) bool {
 	return strings.HasPrefix(module, "/") || strings.HasPrefix(module, "[")
 }
 
-// newFunction puts the signature behind the system name, which pprof keeps
-// apart and does not show.
+// newFunction appends the signature to the system name, which pprof keeps apart and does
+// not show.
 func newFunction(id uint64, m ccmap.Method) *profile.Function {
 	return &profile.Function{
 		ID:         id,
@@ -373,7 +373,7 @@ func addressOf(c ccmap.Coordinate, offset uint32) uint64 {
 	return uint64(c)<<coordinateShift | uint64(offset)
 }
 
-// positionOf undoes addressOf. An address that it does not make is that of a line.
+// positionOf undoes addressOf. Any other address stands for a line.
 func positionOf(address uint64) (c ccmap.Coordinate, offset uint32) {
 	if c := address >> coordinateShift; c <= uint64(ccmap.CoordinateMachine) {
 		return ccmap.Coordinate(c), uint32(address)

@@ -77,7 +77,7 @@ func (c *canonical) indexOf(id ccmap.MethodID) int64 {
 	return int64(c.rank[id])
 }
 
-// prunedEdgeKey is what an edge is.
+// prunedEdgeKey is the identity of an edge.
 type prunedEdgeKey struct {
 	caller, callee ccmap.MethodID
 	offset         uint32
@@ -118,7 +118,7 @@ func (b *builder) prunedEdge(d *prunedEdgeDoc) (e ccmap.PrunedEdge, err error) {
 	case d.Total.IsNegative():
 		return e, errNegative
 	}
-	// Samples and time are those of [pruned] nodes, which count for the total.
+	// The [pruned] nodes have counted samples and time for the total.
 	if err := addCounts(&b.total, ccmap.Counters{Activations: d.Total.Activations}); err != nil {
 		return e, err
 	}
@@ -155,7 +155,7 @@ func (b *builder) prunedMethod(d *prunedMethodDoc) (p ccmap.PrunedMethod, err er
 	return p, errors.Join(b.checkRecent(p.RecentSelf), b.checkRecent(p.RecentCumulative))
 }
 
-// method returns the method with an index of the document's; noMethod is none.
+// method returns the method with an index in the document, NoMethod for noMethod.
 func (b *builder) method(index int64) (ccmap.MethodID, error) {
 	switch {
 	case index == noMethod:

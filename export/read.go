@@ -24,7 +24,7 @@ var (
 	ErrSampleType = errors.New("no sample type")
 )
 
-// ReadOptions bound what a file may make us allocate. Zero fields take their
+// ReadOptions bound the memory that a file may take. Zero fields take their
 // defaults.
 type ReadOptions struct {
 	// MaxMemory bounds the memory of reading, in bytes: the map with its names, as
@@ -47,7 +47,7 @@ type ReadOptions struct {
 	// which inlined calls can make many times its bytes. Default 256 Mi.
 	MaxFrames int
 	// MaxElement bounds what is held at once of a streamed document, in bytes: a
-	// line of folded stacks; in XML and JSON a point, or what lies between two
+	// line of folded stacks; in XML and JSON a point, or the text between two
 	// methods or nodes. Default 32 MiB. Decoded, it takes up to 64 times its size, and
 	// MaxMemory must have room for that.
 	MaxElement int
@@ -96,8 +96,8 @@ func (o *ReadOptions) orScaled(given, byDefault int64) int64 {
 	return byDefault * (o.MaxMemory / mostByDefault)
 }
 
-// Read restores a map from r, in whatever format and compression it is, and
-// says in which format it was. The error says what is wrong and where; errors.Is
+// Read restores a map from r, in any format and compression, and returns the format. The
+// error names the mistake and its place; errors.Is
 // finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrTooDeep], [ErrMemory], [ErrVersion],
 // [ErrSampleType] and, in a file that was cut, [io.ErrUnexpectedEOF].
 func Read(r io.Reader, o ReadOptions) (*ccmap.Map, Format, error) {
@@ -195,8 +195,8 @@ func sniffText(text []byte) Format {
 }
 
 // isBracketedFrame reports whether the first thing in angle brackets is the name
-// of a frame, which goes on or ends behind it, rather than a tag. Of white space
-// behind a tag nobody knows, but what ours begins with is known.
+// of a frame, which goes on or ends behind it, rather than a tag. White space
+// may follow a tag, too, but the beginnings of our own documents are known.
 func isBracketedFrame(text []byte) bool {
 	for _, start := range []string{"<?", "<!", "<ccmap"} {
 		if bytes.HasPrefix(text, []byte(start)) {
@@ -207,8 +207,8 @@ func isBracketedFrame(text []byte) bool {
 	return bytes.HasPrefix(behind, []byte(" ")) || bytes.HasPrefix(behind, []byte(frameSeparator))
 }
 
-// isObject reports whether a brace is followed by what follows it in JSON, or by
-// nothing: a name in quotes, or the end of the object.
+// isObject reports whether a brace begins an object of JSON: a name in quotes follows, the
+// end of the object, or nothing.
 func isObject(text []byte) bool {
 	inside := bytes.TrimLeft(text[1:], " \t\r\n")
 	return len(inside) == 0 || inside[0] == '"' || inside[0] == '}'

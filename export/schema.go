@@ -35,7 +35,7 @@ type section interface {
 	readJSON(*jsonReader) error
 }
 
-// findSection returns the list with a name, nil if there is none.
+// findSection returns the list with a name, nil if no list has it.
 func findSection(name string) section {
 	for _, s := range sections {
 		if s.names().list == name {
@@ -59,7 +59,7 @@ type list[D any] struct {
 	when presence
 }
 
-// codec reads and writes a record. A reader sets what the record leaves out, too.
+// codec reads and writes a record. A reader sets the fields that the record leaves out, too.
 type codec[D any] interface {
 	putXML(w *bufio.Writer, name string, d *D) error
 	putJSON(*bufio.Writer, *D) error
@@ -142,7 +142,7 @@ func (r *numberReader[D]) finish() error {
 // recentPrefix begins the names of the window's counters.
 const recentPrefix = "recent_"
 
-// counterColumns returns a column for each counter, or for those of samples only.
+// counterColumns returns a column for each counter, or for the counters of samples only.
 func counterColumns[D any](prefix string, sampled bool, of func(*D) *ccmap.Counters) (c columns[D]) {
 	for k := range ccmap.NumCounters {
 		if k.Sampled() || !sampled {

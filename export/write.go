@@ -51,8 +51,8 @@ const root ccmap.NodeID = 0
 // unused marks a method that stands nowhere.
 const unused = -1
 
-// newCanonical returns that of a snapshot for a format. Only documents have a
-// place for what pruned nodes had counted, and not all have one for points.
+// newCanonical returns the canonical form of a snapshot for a format. Not all formats have
+// a place for the counts of pruned nodes, and for points.
 func newCanonical(s *ccmap.Snapshot, f Format) *canonical {
 	c := &canonical{snapshot: s, hasEvicted: formatTable[f].evicted && s.Pruned(), points: pointsFor(s, f)}
 	if recent, windowed := s.Recent(); windowed {
@@ -64,8 +64,8 @@ func newCanonical(s *ccmap.Snapshot, f Format) *canonical {
 	return c
 }
 
-// rankMethods sorts the methods in use. Names may be shared by many maps, and
-// methods of the others are none of ours.
+// rankMethods sorts the methods in use. Many maps may share Names, which then has methods
+// of other maps.
 func (c *canonical) rankMethods() {
 	names := c.snapshot.Names()
 	c.rank = make([]int32, names.Len())
@@ -90,7 +90,7 @@ func (c *canonical) rankMethods() {
 	c.ids = ids
 }
 
-// used returns the methods of all nodes and points, and of what was pruned; some
+// used returns the methods of all nodes and points, and of pruned edges and methods; some
 // many times, NoMethod among them.
 func (c *canonical) used() iter.Seq[ccmap.MethodID] {
 	return func(yield func(ccmap.MethodID) bool) {
@@ -174,8 +174,8 @@ func (c *canonical) compareSiblings(a, b ccmap.NodeID) int {
 	return cmp.Or(cmp.Compare(x.Offset, y.Offset), cmp.Compare(c.place(x), c.place(y)))
 }
 
-// place is the rank of the method, and for a position node, which has none,
-// behind all methods.
+// place is the rank of the method. A position node, which has no method, comes after all
+// methods.
 func (c *canonical) place(n ccmap.Node) int {
 	if n.IsPosition() {
 		return len(c.methods)

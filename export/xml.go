@@ -175,7 +175,7 @@ func (x xmlReader) root() (xml.StartElement, error) {
 	}
 }
 
-// token is the next one of a document that has not ended.
+// token returns the next token. The document must not end before it.
 func (x xmlReader) token() (xml.Token, error) {
 	t, err := x.Token()
 	var syntax *xml.SyntaxError
