@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -34,12 +38,64 @@ func TestReportBeginsWithCaution(t *testing.T) {
 			t.Errorf("does not begin with one warning, or is settled:\n%s", text)
 		}
 	}
-	if text := report.String(); !strings.Contains(text, "Edges were to settle to 95 %: that says nothing") {
+	if text := report.String(); !strings.Contains(text, "Edges were to settle to 95 %, and could not: ") {
 		t.Errorf("lacks why the goal was not reached:\n%s", text)
 	}
 	var got struct{ Profile view.ProfileJSON }
 	if err := json.Unmarshal([]byte(runEngines(t, nil, "top", "--json", file).stdout), &got); err != nil || !got.Profile.Blind.Misleads {
 		t.Errorf("JSON %+v, %v", got, err)
+	}
+}
+
+// blindSource takes samples of code that nobody knows, until it is stopped.
+type blindSource struct{ *fakeSource }
+
+func (s blindSource) Run(ctx context.Context) (sampler.Ending, error) {
+	r := s.sink.Queue.Ring()
+	defer r.Close()
+	for ctx.Err() == nil {
+		sample := s.stack([]string{ccmap.UnknownName})
+		sample.Truncated = true
+		r.Push(sample)
+		r.Publish()
+		time.Sleep(100 * time.Microsecond)
+	}
+	return sampler.Ending{Reason: "stopped"}, nil
+}
+
+// untilWritten ends a session when something was written.
+type untilWritten struct {
+	text strings.Builder
+	end  func()
+}
+
+func (w *untilWritten) Write(p []byte) (int, error) {
+	w.end()
+	return w.text.Write(p)
+}
+
+// TestGoalOutOfReach: who waits for a goal that a misleading profile does not reach is told,
+// once, and what to do.
+func TestGoalOutOfReach(t *testing.T) {
+	t.Parallel()
+	f := newSamplingFlags(nil)
+	f.until.Goal, f.outputs = manager.Goal{Of: manager.Edges, Percent: 95}, []string{filepath.Join(t.TempDir(), "a.json")}
+	env := &environment{stderr: io.Discard}
+	s, err := openSession(env, f, func(s sampling) (chosen, error) {
+		return chosen{source: blindSource{&fakeSource{attachment: attachment{42, s}}}, name: "blind"}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	said := &untilWritten{end: end}
+	if _, err := s.run(ctx, said); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"Edges cannot settle to 95 %", "this profile misleads", "(JIT): nothing names it"} {
+		if strings.Count(said.text.String(), want) != 1 {
+			t.Errorf("%q is not said once in:\n%s", want, said.text.String())
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *session) reportSettling(w io.Writer, r manager.Report) {
 	switch until := s.flags.until; {
 	case until.Percent == 0 || r.Reached:
 	case r.Snapshot.Blind().Misleads():
-		fmt.Fprintf(w, "%s were to settle to %v %%: that says nothing of a profile so much of which is unknown.\n",
+		fmt.Fprintf(w, "%s were to settle to %v %%, and could not: too much of the profile is unknown. The warning above says how to mend it.\n",
 			capital(until.Of.String()), until.Percent)
 	default:
 		fmt.Fprintf(w, "%s were to settle to %v %%, and came to %.1f %%%s.\n", capital(until.Of.String()), until.Percent,

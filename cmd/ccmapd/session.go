@@ -105,6 +105,7 @@ func (s *session) run(ctx context.Context, live io.Writer) (manager.Report, erro
 	if !s.flags.quiet {
 		defer startLiveLine(live, s.manager.Status).stop()
 	}
+	defer s.watchGoal(live)()
 	r, err := s.manager.Run(ctx)
 	if err != nil && len(r.Written) == 0 && !r.Snapshot.Total().IsZero() {
 		return s.keep(r, err)

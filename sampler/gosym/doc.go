@@ -19,7 +19,8 @@
 //     begins with, and by the tables that were found before. Each is checked
 //     against the memory map, and the tables against each other; what does not fit
 //     is [ErrUnsupported]. The tables are copied. From here on the
-//     target can change or end: names and lines stay.
+//     target can change or end: names and lines stay. Where a program's tables take
+//     more than 48 MiB, the two largest stay in its file, and look-ups read its pages.
 //  4. A program counter is looked up in the function table (ftab), and its
 //     physical function expanded into the logical calls that were inlined
 //     there, by PCDATA 2 and the inline tree of FUNCDATA 3.
