@@ -16,7 +16,7 @@ func TestGuestCampaign(t *testing.T) {
 		t.Skip("builds and executes guests")
 	}
 	t.Parallel()
-	c := config{quick: true, guestTime: 200 * time.Millisecond, report: filepath.Join(t.TempDir(), "ACCURACY.md")}
+	c := config{quick: true, guestTime: 200 * time.Millisecond, report: filepath.Join(t.TempDir(), "REPORT.md")}
 	if err := os.WriteFile(c.report, []byte(nativePortion.Replaced("By hand.\n", "native")), 0o644); err != nil {
 		t.Fatal(err)
 	}

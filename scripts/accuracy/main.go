@@ -1,6 +1,6 @@
 // Command accuracy measures how far profiles of the same program agree, as in Table 1 of
 // the paper, and how far profiles of WebAssembly guests agree with the truth. Each of the
-// two campaigns writes a portion of ACCURACY.md and its plots:
+// two campaigns writes a page of docs/accuracy and its plots:
 //
 //	go run ./scripts/accuracy                  about half an hour on two idle cores
 //	go run ./scripts/accuracy -guests          about 20 minutes
@@ -58,7 +58,7 @@ func main() {
 	flag.StringVar(&c.ccmapd, "ccmapd", "", "the `COMMAND` to measure; none: build it")
 	flag.IntVar(&c.runs, "runs", 10, "of each program in each mode")
 	flag.DurationVar(&c.cpu, "cpu", 4*time.Second, "CPU `TIME` of a run of a workload")
-	flag.StringVar(&c.report, "o", "ACCURACY.md", "rewrite the campaign's portion of `FILE`, and the plots in testdata/accuracy/plots beside it")
+	flag.StringVar(&c.report, "o", "", "rewrite the campaign's portion of `FILE`, and the plots in plots/ beside it (default native.md or guests.md of docs/accuracy)")
 	flag.BoolVar(&c.record, "record", true, "run programs; false: report on the runs that there are")
 	flag.BoolVar(&c.quick, "quick", false, "few short runs of two programs, in a work folder and with a report of their own")
 	flag.BoolVar(&c.guests, "guests", false, "measure WebAssembly guests against their exact profiles, in place of native programs against each other")
@@ -67,7 +67,13 @@ func main() {
 	if c.quick {
 		c.runs, c.cpu, c.guestTime = 3, 300*time.Millisecond, 4*time.Second
 		c.work = filepath.Join(c.work, "quick")
-		c.report = filepath.Join(c.work, "ACCURACY.md")
+		c.report = filepath.Join(c.work, "REPORT.md")
+	}
+	if c.report == "" {
+		c.report = filepath.Join("docs", "accuracy", "native.md")
+		if c.guests {
+			c.report = filepath.Join("docs", "accuracy", "guests.md")
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

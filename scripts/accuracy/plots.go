@@ -10,7 +10,7 @@ import (
 )
 
 // plotFolder is beside the report.
-const plotFolder = "testdata/accuracy/plots"
+const plotFolder = "plots"
 
 // drawn are the programs in the plots: the studied and the real ones.
 var drawn = append(slices.Clone(studied), "compile", "gojq", "fortio")

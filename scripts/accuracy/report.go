@@ -87,7 +87,7 @@ func (r *results) costSection() string {
 			t.Row(mode, report.Number(float64(c.programs), 0), report.Number(c.target, 2), report.Number(c.error, 2), report.Number(c.daemon, 2))
 		}
 	}
-	return "## What it costs\n\n" + t.String()
+	return "## Cost\n\n" + t.String()
 }
 
 // sizeSection has the law of each program, and its consequences for the paper's runs.

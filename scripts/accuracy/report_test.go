@@ -20,7 +20,7 @@ func TestNeeded(t *testing.T) {
 func TestReportKeepsWhatIsWrittenByHand(t *testing.T) {
 	t.Parallel()
 	c := config{work: t.TempDir(), runs: 2, quick: true}
-	c.report = filepath.Join(c.work, "ACCURACY.md")
+	c.report = filepath.Join(c.work, "REPORT.md")
 	if _, err := analyze(c); err == nil {
 		t.Error("no error without runs")
 	}

@@ -229,7 +229,7 @@ func pgoReport(programs []optimized, rounds int, began time.Time) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s All took %v; the load average, others' work included, was %.1f at the end.\n\n", report.Measured(began), after(began), report.LoadAverage())
-	fmt.Fprintf(&b, "Medians over %d rounds of the CPU time, about %v a run, divided by that of the build with `runtime/pprof`'s profile; in brackets the 95 %% interval\n", rounds, pgoWork)
+	fmt.Fprintf(&b, "Medians over %d rounds of the CPU time, about %v a run, divided by the time of the build with `runtime/pprof`'s profile; in brackets the 95 %% interval\n", rounds, pgoWork)
 	fmt.Fprintf(&b, "by the sign test. Below 1 is faster. Edges are those that `go tool preprofile` finds, of those in that profile, and the weight in common.\n\n")
 	b.WriteString(t.String())
 	return b.String()

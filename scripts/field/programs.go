@@ -15,7 +15,7 @@ import (
 var programsCampaign = campaign{
 	name:  "programs",
 	about: "attach to programs from elsewhere, and to guests, and compare with runtime/pprof",
-	example: `  go run ./scripts/field programs                    all of them, into ACCURACY.md
+	example: `  go run ./scripts/field programs                    all of them, into docs/accuracy.md
   go run ./scripts/field programs -only 'go1.2*' -o ''
                                                      programs of some names, printed
   go run ./scripts/field programs -only race         one row again; the others stay`,

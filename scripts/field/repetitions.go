@@ -147,7 +147,7 @@ func runRepetitions(ctx context.Context, f *field) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s All runs together took %v; the load average, others' work included, was %.1f at the end.\n\n", report.Measured(began), after(began), report.LoadAverage())
-	fmt.Fprintf(&b, "Repetitions are counted among all samples, by the times at which the program's calls began, and among the verdicts. Chance is the\n")
+	fmt.Fprintf(&b, "Repetitions are counted among all samples, by the times when the program's calls began, and among the verdicts. Chance is the\n")
 	fmt.Fprintf(&b, "probability that they differ as much if both are of one rate (Fisher's exact test). Together they agree, at 99 %%, where each is above %.5f.\n\n", 0.01/float64(len(t.Rows)))
 	b.WriteString(t.String())
 	return errors.Join(f.write(repetitionsPortion, b.String()), together(least, len(t.Rows)))

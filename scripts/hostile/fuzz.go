@@ -20,7 +20,7 @@ import (
 var fuzzCampaign = campaign{
 	name:  "fuzz",
 	about: "fuzz every decoder of foreign bytes for ten minutes, and count executions",
-	example: `  go run ./scripts/hostile fuzz              all that RELIABILITY.md does not have; hours
+	example: `  go run ./scripts/hostile fuzz              all that docs/reliability.md does not have; hours
   go run ./scripts/hostile fuzz -only FuzzFold,sampler/perf -again
                                              a function, and a package, once more`,
 	apart: true,

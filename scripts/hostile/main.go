@@ -2,14 +2,14 @@
 // can do that, since attacks need whole processes, hundreds of rounds or hours.
 //
 //	go run ./scripts/hostile --help           lists the campaigns
-//	go run ./scripts/hostile kills            one campaign, into RELIABILITY.md
+//	go run ./scripts/hostile kills            one campaign, into docs/reliability.md
 //	go run ./scripts/hostile kills -quick     a few rounds; writes no page
 //	go run ./scripts/hostile all -quick       a few rounds of each campaign, in CI
 //
 // Each campaign is a subcommand with a file of its own. It registers by a line in
 // [campaigns]. It builds programs ([hostile.build]), runs commands within
 // limits ([hostile.child]) and adds a [row] for each attack ([hostile.add]). Main
-// writes the rows into the campaign's portion of RELIABILITY.md; the heading and the
+// writes the rows into the campaign's portion of docs/reliability.md; the heading and the
 // words around the portion are written by hand. A row that is out of its bound
 // ([row.miss]) is a line of standard error, and the status is then 1.
 //
@@ -152,7 +152,7 @@ func parse(c campaign, args []string, stderr io.Writer) (*hostile, error) {
 	}
 	flags.StringVar(&h.work, "work", filepath.Join(os.TempDir(), "ccmapd-hostile"), "keep executables and files in `FOLDER`")
 	flags.StringVar(&h.only, "only", "", "attack only by what matches `PATTERN`; the page's other rows stay")
-	flags.StringVar(&h.page, "o", "RELIABILITY.md", "rewrite the campaign's portion of `FILE`; empty: print it")
+	flags.StringVar(&h.page, "o", "docs/reliability.md", "rewrite the campaign's portion of `FILE`; empty: print it")
 	flags.BoolVar(&h.quick, "quick", false, "few rounds, and write no page")
 	flags.Uint64Var(&h.seed, "seed", 1, "of everything that is random but time")
 	flags.StringVar(&h.ccmapd, "ccmapd", "", "the `COMMAND` to attack; empty: build it from this tree")
