@@ -2,7 +2,6 @@ package perf
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"time"
 
@@ -33,35 +32,6 @@ func record(b *testing.B, s *Source, n int) [][]byte {
 		}
 	}
 	return bodies
-}
-
-// BenchmarkBurst sets a breakpoint on a call of this thread, makes the calls and
-// closes it. What a call costs is what it takes the target.
-func BenchmarkBurst(b *testing.B) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	c, mem := selfCode(b)
-	s := newSites().sampled(1, c.callBefore(repeat(new(here), 1), mem))
-	s.threads[0] = uint32(unix.Gettid())
-	var calls, rest time.Duration
-	caught := 0
-	for b.Loop() {
-		begin := perfevent.ThreadTime()
-		burst, err := openBurst(s, func(uint32) bool { return true }, time.Now())
-		if err != nil {
-			b.Skip(err)
-		}
-		armed := perfevent.ThreadTime()
-		repeat(new(there), threadHits)
-		called := perfevent.ThreadTime()
-		burst.drain(func([]byte) { caught++ })
-		burst.close()
-		calls += called - armed
-		rest += perfevent.ThreadTime() - called + armed - begin
-	}
-	b.ReportMetric(float64(calls.Microseconds())/float64(caught), "µs/call")
-	b.ReportMetric(float64(rest.Microseconds())/float64(b.N), "µs/set")
-	b.ReportMetric(float64(caught)/float64(b.N), "caught/op")
 }
 
 // BenchmarkTake turns recorded samples of a live process into samples of the

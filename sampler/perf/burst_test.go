@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -14,7 +13,9 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
 )
@@ -185,8 +186,8 @@ func TestHitsKeepToBudget(t *testing.T) {
 	const budget = 200
 	c := catchCalls(t, build(t, "receivers"), Options{HitBudget: budget}, 100, "bimorphic", "2")
 	// Bursts come at random: with n of them expected, not more than n + 5 √n.
-	bursts := c.took.Seconds() * budget / burstHits
-	if most := int(burstHits * (bursts + 5*math.Sqrt(bursts) + 1)); len(c.hits) > most {
+	bursts := c.took.Seconds() * budget / indirect.BurstCalls
+	if most := int(indirect.BurstCalls * (bursts + 5*math.Sqrt(bursts) + 1)); len(c.hits) > most {
 		t.Errorf("caught %d calls in %v, want at most %d", len(c.hits), c.took, most)
 	}
 	if st := c.stats; uint64(len(c.hits)) != st.Hits || st.Bursts == 0 || st.HitSites == 0 || st.Strays != 0 || st.Loss.Corrupt != 0 {
@@ -208,10 +209,19 @@ func TestHitsOfManyThreads(t *testing.T) {
 	}
 }
 
+// unasked is code whose calls must not be looked at.
+type unasked struct{ t *testing.T }
+
+func (c unasked) CallBefore(ret uint64, _ *indirect.Finder) indirect.Call {
+	c.t.Errorf("the call before %#x was looked at", ret)
+	return indirect.Call{}
+}
+
 func TestHitsOff(t *testing.T) {
 	t.Parallel()
 	g := start(t, build(t, "receivers"), "bimorphic", "1")
 	s, sink := attach(t, g.pid(), Options{HitBudget: -1})
+	s.drainer.catcher.Code = unasked{t}
 	stop, done := run(t, s)
 	g.proceed(t)
 	awaitSamples(s, 20)
@@ -219,22 +229,6 @@ func TestHitsOff(t *testing.T) {
 	<-done
 	if _, hits := drainedAll(sink); len(hits) != 0 || s.Stats().Bursts != 0 || s.Stats().HitReason != "switched off" {
 		t.Errorf("%d hits; %+v", len(hits), s.Stats())
-	}
-	for pc, p := range s.drainer.code.cache {
-		if p.call.kind != callUnseen {
-			t.Fatalf("the call before %#x was looked at: %+v", pc, p.call)
-		}
-	}
-}
-
-// TestBurstSparesOthers: no breakpoint is set on a thread that has ended, whose
-// number may be another process's now.
-func TestBurstSparesOthers(t *testing.T) {
-	t.Parallel()
-	s := newSites().sampled(1, call{pc: 0x1000, kind: callInterface})
-	s.threads[0] = uint32(os.Getpid())
-	if _, err := openBurst(s, new(threads).has, time.Now()); !errors.Is(err, errNoThread) {
-		t.Errorf("set a breakpoint on a thread that is not the target's: %v", err)
 	}
 }
 
@@ -291,7 +285,7 @@ func TestNoDebugRegister(t *testing.T) {
 // takeRegisters takes the debug registers of every thread of a process.
 func takeRegisters(t *testing.T, pid int) []*perfevent.Watchpoint {
 	t.Helper()
-	tids, err := readTasks(pid)
+	tids, err := process.Threads(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +296,7 @@ func takeRegisters(t *testing.T, pid int) []*perfevent.Watchpoint {
 			return taken
 		}
 		if err != nil {
-			skipUnlessPermitted(t, explain(pid, err))
+			skipUnlessPermitted(t, process.Explain(pid, err))
 			t.Skipf("no debug registers: %v", err)
 		}
 		t.Cleanup(w.Close)
@@ -338,7 +332,7 @@ func TestEndsWithinBurst(t *testing.T) {
 			if st := s.Stats(); uint64(len(hits)) != st.Hits || st.Strays != 0 && how != "exec" {
 				t.Errorf("%d hits arrived; %+v", len(hits), st)
 			}
-			if s.drainer.catcher.burst != nil {
+			if s.drainer.catcher.Bursting() {
 				t.Error("a burst is left")
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"golang.org/x/sys/unix"
 )
 
@@ -103,14 +104,14 @@ func (d *drainer) taskRecord(kind uint32, body []byte) error {
 	if _, err := d.threads.attach(task.TID); err != nil {
 		d.log.Warn("thread is not sampled", "thread", task.TID, "error", err)
 	}
-	d.judge.attach(task.TID)
+	d.judge.Attach(task.TID)
 	return nil
 }
 
 // forget drops what was kept of a thread that has ended.
 func (d *drainer) forget(tid uint32) {
 	d.threads.detach(tid)
-	d.judge.detach(tid)
+	d.judge.Detach(tid)
 }
 
 // commRecord ends the session when the target has replaced itself by another
@@ -121,7 +122,7 @@ func (d *drainer) commRecord(misc uint16, body []byte) error {
 		return err
 	}
 	if misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0 && int(task.PID) == d.pid {
-		name, err := executablePath(d.pid)
+		name, err := process.Executable(d.pid)
 		if err != nil {
 			name = "another program"
 		}

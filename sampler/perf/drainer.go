@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/activation"
 	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,20 +31,18 @@ type drainer struct {
 	watch   *hang.Watch // of reads of the target's memory and files
 	waiter  *perfevent.Waiter
 	rings   []*perfevent.Ring
-	code    *code
+	runtime process.Runtime
+	calls   indirect.Code // of the runtime
 	taker   *taker
-	layouts []gosym.Layout // to be tried, if the present one is refuted
-	proof   proof
-	judge   *judge
-	catcher *catcher
+	judge   *activation.Judge
+	catcher *indirect.Catcher
 	local   *queue.Ring
-	ledger  *ledger
+	ledger  *process.Ledger
 	sample  perfevent.Sample // reused
 
 	stale    bool          // code was mapped since the symbols were loaded
 	deepen   bool          // a stack did not fit into its sample
 	ended    string        // why the session is over; empty while it is not
-	refused  bool          // the symbols cannot be loaded, which was logged
 	replaced bool          // the target runs another program, which is not sampled
 	poll     time.Duration // how soon to look into bulk rings again
 	pending  bool          // samples were pushed since the last hand-over
@@ -71,14 +71,14 @@ const (
 
 // run drains until ctx is done or the target has ended. Its caller closes the drainer.
 func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
-	d.code.bound(ctx)
+	d.runtime.Bound(ctx)
 	for ctx.Err() == nil && d.ended == "" {
 		exited, err := d.waiter.Wait(d.patience())
 		if err != nil {
 			return sampler.Ending{}, err
 		}
 		if exited {
-			d.ended = exitReason(d.pid, d.pidfd)
+			d.ended = process.ExitReason(d.pid, d.pidfd)
 		}
 		d.turn(ctx)
 	}
@@ -93,7 +93,7 @@ func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 
 // patience is how long to wait for records.
 func (d *drainer) patience() time.Duration {
-	patience := min(checkEvery, d.catcher.patience())
+	patience := min(checkEvery, max(d.catcher.Patience(), pace))
 	switch {
 	case d.threads.bulk():
 		return min(patience, d.poll)
@@ -114,11 +114,11 @@ func (d *drainer) turn(ctx context.Context) {
 	} else {
 		d.poll = min(max(2*d.poll, minPoll), maxPoll)
 	}
-	d.catcher.turn(now)
+	d.catcher.Turn(now)
 	if d.pending && now.Sub(d.handed) >= handOver {
 		d.local.Publish()
 		d.handed, d.pending = now, false
-		d.balance(d.ledger.read())
+		d.balance(d.ledger.Read())
 	}
 	d.check(ctx, now)
 	d.account()
@@ -144,24 +144,30 @@ func (p *pacer) rest(now time.Time) time.Duration {
 
 // check does what need not be done for every sample.
 func (d *drainer) check(ctx context.Context, now time.Time) {
-	d.judge.review(now)
+	d.judge.Review(now)
 	if d.deepen {
 		d.deepen = false
 		if bytes, longer := d.threads.lengthenDump(); longer {
 			d.log.Info("stacks are deep: samples carry more of them", "bytes", bytes)
 		}
 	}
-	if d.stale && d.code.due(now) {
-		d.stale = false
-		if err := d.code.refresh(ctx); err != nil && !gone(err) {
-			d.log.Debug("look for new code", "error", err)
-		}
+	if d.stale {
+		d.refresh(ctx, now)
 	}
 	if now.Sub(d.checked) >= checkEvery {
 		d.checked = now
-		d.code.renew(now)
+		d.runtime.Renew(now)
 		d.lookOver(ctx)
 	}
+}
+
+// refresh takes up code that was mapped since the symbols were loaded.
+func (d *drainer) refresh(ctx context.Context, now time.Time) {
+	looked, err := d.runtime.Refresh(ctx, now)
+	if err != nil && !process.Gone(err) {
+		d.log.Debug("look for new code", "error", err)
+	}
+	d.stale = !looked
 }
 
 // lookOver finds threads that have begun or ended, of which no record told, and
@@ -170,10 +176,10 @@ func (d *drainer) lookOver(ctx context.Context) {
 	for _, tid := range d.threads.ended() {
 		d.forget(tid)
 	}
-	if err := d.threads.scan(ctx); err != nil && !gone(err) {
+	if err := d.threads.scan(ctx); err != nil && !process.Gone(err) {
 		d.log.Debug("look for new threads", "error", err)
 	}
-	d.balance(d.ledger.read())
+	d.balance(d.ledger.Read())
 	if err := d.openRings(); err != nil {
 		d.log.Debug("look for new CPUs", "error", err)
 	}
@@ -181,17 +187,16 @@ func (d *drainer) lookOver(ctx context.Context) {
 
 // account publishes what the judge has done.
 func (d *drainer) account() {
-	d.counts.armed.Store(d.judge.armed)
-	d.counts.watches.Store(int64(len(d.judge.watches)))
+	d.counts.armed.Store(d.judge.Armed())
 }
 
 // balance publishes how much of the CPU time at a reading of the clock no sample
 // stands for, now that the samples until then are taken. Where there is no
 // reading, because the target is no more, the last one stands. After an exec it is
 // another program's.
-func (d *drainer) balance(now cpuTimes, ok bool) {
+func (d *drainer) balance(now process.CPUTimes, ok bool) {
 	if ok && !d.replaced {
-		loss := d.ledger.balance(now)
+		loss := d.ledger.Balance(now)
 		d.counts.unaccounted.Store(&loss)
 	}
 }
@@ -203,12 +208,12 @@ const lastDrain = 250 * time.Millisecond
 
 // finish ends sampling and, until ctx is done, takes what the rings still hold.
 func (d *drainer) finish(ctx context.Context) {
-	now, ok := d.ledger.read()
+	now, ok := d.ledger.Read()
 	d.threads.stop()
-	d.code.bound(ctx)
+	d.runtime.Bound(ctx)
 	d.drain(ctx)
 	d.balance(now, ok)
-	d.catcher.finish()
+	d.catcher.Finish()
 	d.settle()
 	d.account()
 }
@@ -235,10 +240,10 @@ func (d *drainer) settle() {
 func (d *drainer) close() {
 	d.threads.detachAll()
 	if d.judge != nil {
-		d.judge.close()
+		d.judge.Close()
 	}
 	if d.catcher != nil {
-		d.catcher.close()
+		d.catcher.Close()
 	}
 	for _, r := range d.rings {
 		r.Close()
@@ -248,8 +253,8 @@ func (d *drainer) close() {
 		d.waiter.Close()
 		d.waiter = nil
 	}
-	if d.code != nil {
-		d.code.close()
+	if d.runtime != nil {
+		d.runtime.Close()
 	}
 	if d.pidfd >= 0 {
 		unix.Close(d.pidfd)

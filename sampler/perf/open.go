@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/goproc"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,12 +29,14 @@ func (s *Source) open(ctx context.Context, o Options) error {
 // openAll opens all parts.
 func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	var err error
-	if d.pidfd, err = openProcess(o.PID); err != nil {
+	if d.pidfd, err = process.Open(o.PID); err != nil {
 		return err
 	}
-	if d.code, err = openCode(ctx, o.PID, d.watch, o.Logger); err != nil {
+	golang, err := goproc.Open(ctx, o.PID, d.watch, o.Logger)
+	if err != nil {
 		return err
 	}
+	d.runtime, d.calls = golang, golang
 	if s.kernelReason, err = s.threads.negotiate(); err != nil {
 		return err
 	}
@@ -45,14 +47,14 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 		return err
 	}
 	if err := s.threads.scanFirst(ctx); err != nil {
-		return explain(o.PID, err)
+		return process.Explain(o.PID, err)
 	}
-	if err := d.code.same(); err != nil { // from here on a record tells of an exec
+	if err := d.runtime.SameProgram(); err != nil { // from here on a record tells of an exec
 		return err
 	}
-	d.ledger = openLedger(o.PID, s.threads.form.UserOnly)
+	d.ledger = process.OpenLedger(o.PID, s.threads.form.UserOnly)
 	d.prepare(o)
-	s.target.Store(describe(o.PID, d.code))
+	d.describe()
 	return nil
 }
 
@@ -73,14 +75,14 @@ func (t *threads) negotiate() (string, error) {
 		case errors.Is(err, unix.EINVAL) && !t.form.NoLost:
 			t.form.NoLost = true
 		default:
-			return "", explain(t.pid, err)
+			return "", process.Explain(t.pid, err)
 		}
 	}
 }
 
 // openRings makes the rings of every CPU that is online and has none.
 func (d *drainer) openRings() error {
-	cpus, err := onlineCPUs()
+	cpus, err := process.OnlineCPUs()
 	if err != nil {
 		return err
 	}
@@ -146,15 +148,9 @@ func openOutput(cpu int) (output, error) {
 	return output{prompt, bulk}, nil
 }
 
-// describe reads who the target is.
-func describe(pid int, c *code) *ccmap.Target {
-	t := &ccmap.Target{PID: pid}
-	t.Executable, _ = executablePath(pid)
-	if line, err := readProc(pid, "cmdline"); err == nil && len(line) > 0 {
-		t.CommandLine = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-	}
-	if c.table != nil {
-		t.BuildID, t.Runtime = c.table.BuildID(), c.table.GoVersion()
-	}
-	return t
+// describe publishes who the target is.
+func (d *drainer) describe() {
+	t := process.Describe(d.pid)
+	t.BuildID, t.Runtime = d.runtime.Build()
+	d.target.Store(&t)
 }

@@ -42,6 +42,9 @@ type Options struct {
 }
 
 const (
+	// defaultWatches leaves one of the four debug registers of an x86 CPU to
+	// others.
+	defaultWatches     = 3
 	defaultInterval    = 10 * time.Millisecond
 	defaultWatchBudget = 0.003
 	defaultHitBudget   = 250

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -42,9 +43,7 @@ type counts struct {
 	watches                                      atomic.Int64
 	unaccounted                                  atomic.Pointer[ccmap.Loss] // of time; nil: not known
 
-	hits, strays, bursts atomic.Uint64
-	hitSites             atomic.Int64
-	hitReason            atomic.Pointer[string] // nil: none
+	caught indirect.Counts
 }
 
 // Open attaches to a running Go process. Sampling begins at once, and what is
@@ -146,11 +145,11 @@ func (s *Source) Stats() sampler.Stats {
 		LastChange:   t.took,
 		KernelTime:   s.kernelReason == "",
 		KernelReason: s.kernelReason,
-		Hits:         c.hits.Load(),
-		Strays:       c.strays.Load(),
-		Bursts:       c.bursts.Load(),
-		HitSites:     int(c.hitSites.Load()),
-		HitReason:    c.whyNoHits(),
+		Hits:         c.caught.Caught.Load(),
+		Strays:       c.caught.Strays.Load(),
+		Bursts:       c.caught.Bursts.Load(),
+		HitSites:     int(c.caught.Sites.Load()),
+		HitReason:    c.caught.Reason(),
 	}
 }
 
@@ -158,7 +157,7 @@ func (c *counts) loss() ccmap.Loss {
 	l := ccmap.Loss{
 		Source:    c.lost.Load(),
 		Throttled: c.throttled.Load(),
-		Corrupt:   c.corrupt.Load(),
+		Corrupt:   c.corrupt.Load() + c.caught.Corrupt.Load(),
 	}
 	if time := c.unaccounted.Load(); time != nil {
 		l = l.Add(*time)
@@ -182,13 +181,6 @@ func (c *counts) recalledWarning() string {
 
 func joinWarnings(all ...string) string {
 	return strings.Join(slices.DeleteFunc(all, func(w string) bool { return w == "" }), "; ")
-}
-
-func (c *counts) whyNoHits() string {
-	if reason := c.hitReason.Load(); reason != nil {
-		return *reason
-	}
-	return ""
 }
 
 // shortestInterval is the least interval that the kernel permits.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
@@ -327,10 +328,23 @@ func TestLookOverRenewsSymbols(t *testing.T) {
 	s, _ := attach(t, start(t, build(t, "workload"), "busy", "60000").pid(), Options{})
 	defer s.Close()
 	later := time.Now().Add(checkEvery)
+	symbols := &renewed{Runtime: s.drainer.runtime}
+	s.drainer.runtime = symbols
 	s.drainer.check(context.Background(), later)
-	if got := s.drainer.code.renewed; !got.Equal(later) {
+	if got := symbols.at; !got.Equal(later) {
 		t.Errorf("last renewed at %v, want %v", got, later)
 	}
+}
+
+// renewed is a runtime that notes when it was renewed.
+type renewed struct {
+	process.Runtime
+	at time.Time
+}
+
+func (r *renewed) Renew(now time.Time) {
+	r.at = now
+	r.Runtime.Renew(now)
 }
 
 // awaitSamples returns when a source has taken that many.
@@ -404,7 +418,7 @@ func TestOpenRefuses(t *testing.T) {
 		zombie.Wait()
 	})
 	awaitZombie(t, zombie.Process.Pid)
-	if stat, err := readStat(2); err == nil && stat.kernelThread() { // not in a PID namespace
+	if stat, err := process.ReadStat(2); err == nil && stat.KernelThread() { // not in a PID namespace
 		if _, err := Open(context.Background(), Options{PID: 2, Sink: sink}); !errors.Is(err, sampler.ErrNotGo) {
 			t.Errorf("kernel thread: %v", err)
 		}
@@ -438,7 +452,7 @@ func TestOpenRefuses(t *testing.T) {
 // otherThread returns a thread of the workload other than its first.
 func (g *target) otherThread(t *testing.T) int {
 	t.Helper()
-	tids, err := readTasks(g.pid())
+	tids, err := process.Threads(g.pid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,11 +468,11 @@ func (g *target) otherThread(t *testing.T) int {
 func awaitZombie(t *testing.T, pid int) {
 	t.Helper()
 	for {
-		stat, err := readStat(pid)
+		stat, err := process.ReadStat(pid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stat.zombie() {
+		if stat.Zombie() {
 			return
 		}
 		time.Sleep(time.Millisecond)

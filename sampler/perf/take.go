@@ -2,123 +2,149 @@ package perf
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/activation"
+	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"golang.org/x/sys/unix"
 )
 
 // taker holds what turning one sample into another needs, all of it reused.
 type taker struct {
-	unwinder
-	who     *identifier // nil where the runtime's structures are not known
-	stack   stack
-	now     past
+	runtime process.Runtime
+	moment  process.Moment
+	stack   process.Stack
 	out     ccmap.Sample
 	kernel  ccmap.Frame
 	unknown ccmap.Frame
 	last    map[uint64]int64 // thread to the time of its last sample; emptied when full
 }
 
+// maxThreads bounds the threads whose last sample is remembered.
+const maxThreads = 1 << 14
+
 // prepare makes what the drainer needs to take samples.
 func (d *drainer) prepare(o Options) {
-	mem := memory{pid: d.pid, watch: d.watch}
 	frame := func(name string) ccmap.Frame {
 		return ccmap.Frame{Method: d.sink.Names.Intern(ccmap.Method{Name: name}), Offset: ccmap.NoOffset}
 	}
 	d.taker = &taker{
-		unwinder: unwinder{code: d.code, memory: mem},
-		kernel:   frame(ccmap.KernelName),
-		unknown:  frame(ccmap.UnknownName),
-		last:     make(map[uint64]int64),
+		runtime: d.runtime,
+		kernel:  frame(ccmap.KernelName),
+		unknown: frame(ccmap.UnknownName),
+		last:    make(map[uint64]int64),
 	}
 	d.sample.CountsLost = !d.threads.form.NoLost
-	d.learnLayout()
-	d.judge = newJudge(o.Watchpoints, o.WatchBudget, d.threads, d.log)
-	d.catcher = newCatcher(d, o.HitBudget)
-	d.counts.watches.Store(int64(len(d.judge.watches)))
+	watches := d.openWatches(o.Watchpoints)
+	d.counts.watches.Store(int64(len(watches)))
+	d.judge = activation.New(activation.Options{
+		Watches: watches, Budget: o.WatchBudget, Threads: d.threads.watchable, Log: d.log,
+		Interval: func() time.Duration { return d.threads.state().interval },
+	})
+	d.catcher = indirect.New(indirect.Options{
+		Code: d.calls, Memory: process.MemoryOf(d.pid, d.watch), Alive: d.threads.has, Deliver: d.takeCall,
+		Counts: &d.counts.caught, Budget: max(o.HitBudget, 0), Log: d.log,
+	})
 }
 
-// loadSymbols tries again, now and then, for the symbols of a program that was
-// attached to before it had run.
-func (d *drainer) loadSymbols(ctx context.Context) {
-	if d.code.table != nil || !d.code.due(time.Now()) {
-		return
-	}
-	if err := d.code.load(ctx, d.pid, d.log); err != nil {
-		if !d.refused && ctx.Err() == nil {
-			d.log.Warn("no symbols: all functions are [unknown]", "reason", err)
+// openWatches opens up to n watchpoints, and logs why there are no more.
+func (d *drainer) openWatches(n int) []activation.Watch {
+	var watches []activation.Watch
+	for range n {
+		w, err := perfevent.OpenWatchpoint(uint32(d.pid))
+		if err != nil {
+			reason := "hardware watchpoints not available"
+			if errors.Is(err, unix.ENOSPC) {
+				reason = "debug registers are in use, by a debugger or another profiler"
+			}
+			d.log.Info(reason, "watchpoints", len(watches), "error", err)
+			break
 		}
-		d.refused = true
-		return
+		watches = append(watches, w)
 	}
-	d.code.bound(ctx)
-	d.learnLayout()
-	d.target.Store(describe(d.pid, d.code))
+	return watches
 }
 
 // take turns a sample into one of the queue's.
 func (d *drainer) take(ctx context.Context, s *perfevent.Sample, weight time.Duration) {
-	d.loadSymbols(ctx)
-	d.code.begin()
+	if d.runtime.Load(ctx) {
+		d.describe()
+	}
 	t := d.taker
-	t.unwind(s, &t.stack)
-	d.proveLayout(s)
-	who := t.identify(s)
-	d.catcher.watch(s.TID, &t.stack)
-	top := d.judge.judge(who.thread, s.TID, int64(s.Time), t.past(d.judge.history), d.code.entry)
-	t.fill(s, who, d.sink.Names)
+	t.unwind(s)
+	if returns := t.stack.PCs; len(returns) > 0 {
+		d.catcher.Watch(s.TID, returns[1:])
+	}
+	top := d.judge.Judge(&t.stack, s.TID, int64(s.Time), d.runtime.Entry)
+	t.fill(s, d.sink.Names)
 	t.schedule(int64(s.Time), int64(weight))
 	t.mark(top)
 	d.count(s)
 	if d.local.Push(&t.out) {
-		d.ledger.seen += weight
+		d.ledger.Seen += weight
 	}
-	d.deepen = d.deepen || t.stack.wantDump
+	d.deepen = d.deepen || t.stack.WantDump
 }
 
-// identify falls back on the thread where goroutines are not known.
-func (t *taker) identify(s *perfevent.Sample) identity {
-	if t.who == nil {
-		return identity{thread: osThread | uint64(s.TID)}
+// unwind finds the calls of a sample. A thread that has left user mode for good has
+// registers without a chain, and says nothing.
+func (t *taker) unwind(s *perfevent.Sample) {
+	t.moment = process.Moment{
+		TID: s.TID, Time: s.Time, Kernel: s.Kernel, HasRegs: s.HasRegs && len(s.Chain) > 0,
+		Regs: process.Registers(s.Regs), Chain: s.Chain, Stack: s.Stack, Cut: s.Cut,
 	}
-	return t.who.identify(s, &t.stack, t.onGoroutine())
-}
-
-// past describes the stack to the judge.
-func (t *taker) past(h *history) *past {
-	p := &t.now
-	*p = past{slot: t.stack.slot, complete: t.stack.rooted}
-	if pcs := t.stack.pcs; len(pcs) > 0 {
-		p.callers = h.outermostFirst(pcs[1:])
-		p.entry = t.code.at(pcs[0]).entry
-	}
-	return p
-}
-
-// onGoroutine says whether the stack begins where a goroutine does.
-func (t *taker) onGoroutine() bool {
-	return t.stack.rooted && t.code.at(t.stack.pcs[len(t.stack.pcs)-1]).id == gosym.FuncGoexit
+	t.runtime.Unwind(&t.moment, &t.stack)
 }
 
 // fill makes the sample that is pushed, but for its times and its marks.
-func (t *taker) fill(s *perfevent.Sample, who identity, names *ccmap.Names) {
+func (t *taker) fill(s *perfevent.Sample, names *ccmap.Names) {
 	frames := t.out.Frames[:0]
 	if s.Kernel {
 		frames = append(frames, t.kernel)
 	}
-	frames = t.code.frames(t.visible(), names, frames)
+	frames = t.runtime.Frames(&t.stack, names, frames)
 	if len(frames) == 0 {
 		frames = append(frames, t.unknown)
 	}
 	t.out = ccmap.Sample{
 		Frames:    frames,
-		Thread:    who.thread,
-		Goroutine: who.goroutine,
+		Thread:    t.stack.Thread,
+		Goroutine: t.stack.Goroutine,
 		OSThread:  s.TID,
-		Truncated: !t.stack.rooted,
+		Truncated: !t.stack.Rooted,
 	}
+}
+
+// takeCall pushes a caught call, if its target is a function that is known.
+func (d *drainer) takeCall(c *perfevent.Call) bool {
+	target, ok := d.runtime.Method(c.Target, d.sink.Names)
+	if !ok || d.replaced || int(c.PID) != d.pid {
+		return false
+	}
+	t := d.taker
+	t.runtime.Chain(c.Chain, c.TID, c.R14, &t.stack)
+	frames := append(t.out.Frames[:0], ccmap.Frame{Method: target})
+	frames = t.runtime.Frames(&t.stack, d.sink.Names, frames)
+	if len(frames) < 2 {
+		return false
+	}
+	const most = 1 + indirect.MaxChain
+	t.out = ccmap.Sample{
+		Frames:    frames[:min(len(frames), most)],
+		Thread:    t.stack.Thread,
+		OSThread:  c.TID,
+		Time:      int64(c.Time),
+		Fresh:     ccmap.FreshUnknown,
+		Truncated: !t.stack.Rooted || len(frames) > most,
+		Hit:       true,
+	}
+	d.local.Push(&t.out)
+	d.pending = true
+	return true
 }
 
 // mark notes the verdict. Where the innermost activation is an old one there
@@ -128,16 +154,6 @@ func (t *taker) mark(top ccmap.Repetition) {
 	if top == ccmap.TopRepeated {
 		t.out.Fresh = 0
 	}
-}
-
-// visible leaves runtime.goexit out, as runtime/pprof does: it only stands
-// where every goroutine begins.
-func (t *taker) visible() []uint64 {
-	pcs := t.stack.pcs
-	if len(pcs) > 1 && t.onGoroutine() {
-		return pcs[:len(pcs)-1]
-	}
-	return pcs
 }
 
 // onTime is the part of its weight by which a sample must come after the last
@@ -151,7 +167,7 @@ const onTime = 0.9
 // one, because each CPU has an event of its own and their periods run apart for
 // a thread that moves from one to another.
 func (t *taker) schedule(at, weight int64) {
-	if len(t.last) >= maxPasts {
+	if len(t.last) >= maxThreads {
 		clear(t.last)
 	}
 	thread := t.out.Thread
@@ -166,18 +182,18 @@ func (t *taker) schedule(at, weight int64) {
 func (d *drainer) count(s *perfevent.Sample) {
 	c, st := d.counts, &d.taker.stack
 	c.samples.Add(1)
-	if st.rooted {
+	if st.Rooted {
 		c.rooted.Add(1)
 	} else {
 		c.truncated.Add(1)
 	}
-	if st.repaired {
+	if st.Repaired {
 		c.repaired.Add(1)
 	}
-	if st.foreign {
+	if st.Foreign {
 		c.foreign.Add(1)
 	}
-	if st.recalled {
+	if st.Recalled {
 		c.recalled.Add(1)
 	}
 	if s.Kernel {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/prometheus/procfs"
@@ -257,11 +258,11 @@ func stolen(t testing.TB) time.Duration {
 // can be closer than the interval.
 func (g *target) pin(t testing.TB) {
 	t.Helper()
-	tids, err := readTasks(g.pid())
+	tids, err := process.Threads(g.pid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	cpus, err := onlineCPUs()
+	cpus, err := process.OnlineCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}

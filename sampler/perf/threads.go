@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
-	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"golang.org/x/sys/unix"
 )
 
@@ -67,7 +64,7 @@ func newThreads(pid int, interval time.Duration, log *slog.Logger) *threads {
 // before its parent was attached left no record.
 func (t *threads) scan(ctx context.Context) error {
 	for {
-		tids, err := readTasks(t.pid)
+		tids, err := process.Threads(t.pid)
 		if err != nil {
 			return err
 		}
@@ -116,30 +113,6 @@ func (t *threads) scanFirst(ctx context.Context) error {
 		return unix.EMFILE
 	}
 	return unix.ESRCH // it has ended meanwhile
-}
-
-func openTasks(pid int) (*os.File, error) {
-	defer privilege.Raise().Lower()
-	return os.Open(fmt.Sprintf("/proc/%d/task", pid))
-}
-
-func readTasks(pid int) ([]uint32, error) {
-	dir, err := openTasks(pid)
-	if err != nil {
-		return nil, fmt.Errorf("list threads: %w", err)
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return nil, fmt.Errorf("list threads: %w", err)
-	}
-	tids := make([]uint32, 0, len(names))
-	for _, name := range names {
-		if tid, err := strconv.ParseUint(name, 10, 32); err == nil {
-			tids = append(tids, uint32(tid))
-		}
-	}
-	return tids, nil
 }
 
 // attach opens the events of a thread, and says whether it was new and is
@@ -442,9 +415,4 @@ func (m missed) warning() string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d threads were not sampled for want of file descriptors: raise the limit (ulimit -n)", m.threads, m.of)
-}
-
-// gone says whether the error means that the process is no more.
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }

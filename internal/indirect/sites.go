@@ -1,18 +1,17 @@
-package perf
+package indirect
 
 import (
 	"math"
 	"math/rand/v2"
 )
 
-// sites are the indirect calls that samples have found on the stack, with how
-// often: the counters of Space-Saving (Metwally, Agrawal and El Abbadi 2005), of
-// which a low one is given to a newcomer when all are taken. It belongs to the
-// drainer.
+// sites counts the indirect calls that samples have found on the stack, with the
+// counters of Space-Saving (Metwally, Agrawal and El Abbadi 2005): when all counters
+// are taken, a newcomer gets a low one.
 //
-// Turns go round by stride scheduling (Waldspurger and Weihl 1995): whose turn it
-// is has had the least of them for its weight, so that the hottest sites get the
-// most bursts, and every hot one some.
+// Turns go round by stride scheduling (Waldspurger and Weihl 1995): the next turn goes
+// to the site that has had the fewest turns for its weight. So the hottest sites get the
+// most bursts, and every hot site gets some.
 type sites struct {
 	byPC   map[uint64]*site
 	sample uint64  // number of the current sample
@@ -23,7 +22,7 @@ type sites struct {
 
 // site is one call instruction.
 type site struct {
-	call
+	Call
 	samples float64 // with the call on the stack; faded
 	last    uint64  // number of the last one
 	threads [siteThreads]uint32
@@ -31,15 +30,15 @@ type site struct {
 
 	pass   float64 // grows with every turn, the slower the heavier the site
 	dry    int     // bursts in a row that caught nothing
-	hits   int     // calls caught
-	target uint64  // what the last of them has reached
-	varied bool    // they have not all reached the same
+	calls  int     // caught
+	target uint64  // of the last one
+	varied bool    // the calls had different targets
 }
 
 const (
 	maxSites = 512 // some 100 KiB
-	// siteThreads is how many samples a site remembers the threads of: who was
-	// there last is likely to be there still.
+	// siteThreads is how many samples a site remembers the threads of: a thread that
+	// was there last is likely to be there still.
 	siteThreads = 8
 	// hotShare is the part of all samples that makes a site hot, fewSamples
 	// their least number.
@@ -48,8 +47,8 @@ const (
 	// fadeAfter is how many samples are counted at least before they fade: with
 	// fewer it could not be told what is hot, however long they take.
 	fadeAfter = 1000
-	// A site whose hits were all the same for that many is settled.
-	settledHits = 256
+	// A site has settled after so many calls of the same target.
+	settledCalls = 256
 	// maxDry bounds how rarely a site that yields nothing is tried.
 	maxDry = 6
 )
@@ -62,8 +61,8 @@ func (s *sites) next() {
 
 // meet counts a call on the stack of the current sample, once if it is
 // recursive.
-func (s *sites) meet(c call, tid uint32) {
-	t := s.byPC[c.pc]
+func (s *sites) meet(c Call, tid uint32) {
+	t := s.byPC[c.PC]
 	if t == nil {
 		t = s.add(c)
 	}
@@ -76,16 +75,16 @@ func (s *sites) meet(c call, tid uint32) {
 	t.met++
 }
 
-// add makes room for a new site, which takes over the count of the one that it
+// add makes room for a new site, which takes over the count of the site that it
 // replaces: it may have been met as often, and forgotten.
-func (s *sites) add(c call) *site {
-	t := &site{call: c, pass: s.pass}
+func (s *sites) add(c Call) *site {
+	t := &site{Call: c, pass: s.pass}
 	if len(s.byPC) >= maxSites {
 		coldest := s.coldOne()
-		delete(s.byPC, coldest.pc)
+		delete(s.byPC, coldest.PC)
 		t.samples = coldest.samples
 	}
-	s.byPC[c.pc] = t
+	s.byPC[c.PC] = t
 	return t
 }
 
@@ -107,7 +106,7 @@ func (s *sites) coldOne() *site {
 	return cold
 }
 
-// fade halves what was counted, so that what is hot now counts most, and
+// fade halves the counts, so that sites that are hot now count most, and
 // forgets sites that were not met for long. It does nothing while there are few
 // samples since the last time.
 func (s *sites) fade() {
@@ -154,16 +153,16 @@ func (s *sites) turn() *site {
 }
 
 // weight is how often a site gets a turn, compared with others. The root brings
-// the hottest and the others closer together. How long a call is on the stack
+// the hottest sites and the others closer together. How long a call is on the stack
 // says little about how often it is made: a site that yields nothing is tried
-// less and less. So is one that has called the same for long, and a function
-// value is not worth as much as an interface.
+// less and less. So is a site that has called the same target for long, and a function
+// value is worth less than an interface.
 func (s *sites) weight(t *site) float64 {
 	w := math.Sqrt(t.samples / s.total)
-	if t.kind == callClosure {
+	if t.Kind == Closure {
 		w /= 4
 	}
-	if t.hits >= settledHits && !t.varied {
+	if t.calls >= settledCalls && !t.varied {
 		w /= 4
 	}
 	return math.Ldexp(w, -min(t.dry, maxDry))
@@ -175,17 +174,17 @@ func (t *site) draw() uint32 {
 	return t.threads[rand.IntN(min(t.met, siteThreads))]
 }
 
-// yield notes what a burst has caught.
-func (t *site) yield(hits int) {
+// yield notes how many calls a burst has caught.
+func (t *site) yield(calls int) {
 	t.dry++
-	if hits > 0 {
+	if calls > 0 {
 		t.dry = 0
 	}
 }
 
-// hit notes what a call has reached.
-func (t *site) hit(target uint64) {
-	t.varied = t.varied || t.hits > 0 && t.target != target
+// caught notes the target of a call.
+func (t *site) caught(target uint64) {
+	t.varied = t.varied || t.calls > 0 && t.target != target
 	t.target = target
-	t.hits++
+	t.calls++
 }

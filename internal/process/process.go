@@ -1,22 +1,24 @@
-package perf
+package process
 
 import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"unsafe"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
 )
 
-// openProcess checks that pid is a live user process and returns a pidfd of it,
-// which becomes readable when it ends.
-func openProcess(pid int) (int, error) {
+// Open checks that pid is a live user process and returns a pidfd of it,
+// which becomes readable when the process ends.
+func Open(pid int) (int, error) {
 	if pid <= 0 {
 		return -1, sampler.ErrNoProcess
 	}
@@ -36,9 +38,9 @@ func openProcess(pid int) (int, error) {
 	return fd, nil
 }
 
-// explainThread explains that a number is not that of a process's first thread,
-// the only one for which pidfd_open without flags gives a descriptor (EINVAL or
-// ENOENT, as the kernel's version has it).
+// explainThread explains that a number names a thread other than the first one of its
+// process. pidfd_open without flags gives no descriptor for it (EINVAL or ENOENT,
+// depending on the kernel's version).
 func explainThread(tid int) error {
 	text, err := readProc(tid, "status")
 	if err != nil {
@@ -52,7 +54,7 @@ func explainThread(tid int) error {
 	return sampler.ErrNoProcess
 }
 
-// maxProcFile bounds what is read of a file of /proc/PID, bytes. A command line can
+// maxProcFile bounds a read of a file of /proc/PID, bytes. A command line can
 // have many MB.
 const maxProcFile = 1 << 17
 
@@ -67,51 +69,52 @@ func readProc(pid int, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxProcFile))
 }
 
-// executablePath returns the path of the program that a process runs, as the process
+// Executable returns the path of the program that a process runs, as the process
 // sees it.
-func executablePath(pid int) (string, error) {
+func Executable(pid int) (string, error) {
 	defer privilege.Raise().Lower()
 	return os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 }
 
 func checkAlive(pid int) error {
-	stat, err := readStat(pid)
+	stat, err := ReadStat(pid)
 	switch {
 	case err != nil:
 		return sampler.ErrNoProcess
-	case stat.zombie():
+	case stat.Zombie():
 		return fmt.Errorf("it has ended and waits for its parent: %w", sampler.ErrNoProcess)
-	case stat.kernelThread():
+	case stat.KernelThread():
 		return fmt.Errorf("it is a kernel thread: %w", sampler.ErrNotGo)
 	}
 	return nil
 }
 
-// procStat is what is needed of /proc/PID/stat (proc_pid_stat(5)).
-type procStat struct {
-	state    byte
+// Stat has some fields of /proc/PID/stat (proc_pid_stat(5)).
+type Stat struct {
+	State    byte // as ps shows it
 	flags    uint64
 	user     uint64 // CPU time in statTick, of threads that have ended, too
 	kernel   uint64
 	exitCode uint64 // as wait(2) gives it; 0 where not permitted
 }
 
-func readStat(pid int) (procStat, error) {
+// ReadStat reads the state of a process or a thread.
+func ReadStat(pid int) (Stat, error) {
 	text, err := readProc(pid, "stat")
 	if err != nil {
-		return procStat{}, fmt.Errorf("read process state: %w", err)
+		return Stat{}, fmt.Errorf("read process state: %w", err)
 	}
 	return parseStat(string(text))
 }
 
 // parseStat skips the command, which is in parentheses and may hold anything.
-func parseStat(text string) (procStat, error) {
+func parseStat(text string) (Stat, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	const state, flags, user, kernel, exitCode = 0, 6, 11, 12, 49 // from the third field on
 	if len(fields) <= exitCode {
-		return procStat{}, errors.New("read process state: too few fields")
+		return Stat{}, errors.New("read process state: too few fields")
 	}
-	s := procStat{state: fields[state][0]}
+	s := Stat{State: fields[state][0]}
 	s.flags, _ = strconv.ParseUint(fields[flags], 10, 64)
 	s.user, _ = strconv.ParseUint(fields[user], 10, 64)
 	s.kernel, _ = strconv.ParseUint(fields[kernel], 10, 64)
@@ -119,9 +122,11 @@ func parseStat(text string) (procStat, error) {
 	return s, nil
 }
 
-func (s procStat) zombie() bool { return s.state == 'Z' || s.state == 'X' }
+// Zombie reports whether the process has ended.
+func (s Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 
-func (s procStat) kernelThread() bool {
+// KernelThread reports whether it runs in the kernel only.
+func (s Stat) KernelThread() bool {
 	const pfKthread = 0x00200000 // PF_KTHREAD in linux/sched.h
 	return s.flags&pfKthread != 0
 }
@@ -139,16 +144,16 @@ const (
 	pidfdInfoExit = 1 << 3                                      // since Linux 6.15
 )
 
-// exitReason says how the process behind a pidfd that has become readable
-// ended, as far as the kernel tells: the status of a zombie to those who may
-// trace it, the status of a reaped process since Linux 6.15.
-func exitReason(pid, pidfd int) string {
+// ExitReason says how the process of a pidfd that has become readable ended, as far as
+// the kernel tells. It tells the status of a zombie to a process that may trace it, and
+// the status of a reaped process since Linux 6.15.
+func ExitReason(pid, pidfd int) string {
 	info := pidfdInfo{mask: pidfdInfoExit}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(pidfd), pidfdGetInfo, uintptr(unsafe.Pointer(&info)))
 	if errno == 0 && info.mask&pidfdInfoExit != 0 {
 		return describeExit(unix.WaitStatus(info.exitCode))
 	}
-	if stat, err := readStat(pid); err == nil && stat.zombie() {
+	if stat, err := ReadStat(pid); err == nil && stat.Zombie() {
 		return describeExit(unix.WaitStatus(stat.exitCode))
 	}
 	return "target exited"
@@ -161,8 +166,8 @@ func describeExit(status unix.WaitStatus) string {
 	return fmt.Sprintf("target exited with code %d", status.ExitStatus())
 }
 
-// onlineCPUs returns the numbers of the CPUs that are online.
-func onlineCPUs() ([]int, error) {
+// OnlineCPUs returns the numbers of the CPUs that are online.
+func OnlineCPUs() ([]int, error) {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {
 		return nil, fmt.Errorf("list CPUs: %w", err)
@@ -189,4 +194,44 @@ func parseCPUList(list string) ([]int, error) {
 		}
 	}
 	return cpus, nil
+}
+
+// Describe tells who a process is. Only a runtime knows its build and version.
+func Describe(pid int) ccmap.Target {
+	t := ccmap.Target{PID: pid}
+	t.Executable, _ = Executable(pid)
+	if line, err := readProc(pid, "cmdline"); err == nil && len(line) > 0 {
+		t.CommandLine = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	}
+	return t
+}
+
+// Threads lists the threads of a process.
+func Threads(pid int) ([]uint32, error) {
+	dir, err := openTasks(pid)
+	if err != nil {
+		return nil, fmt.Errorf("list threads: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("list threads: %w", err)
+	}
+	tids := make([]uint32, 0, len(names))
+	for _, name := range names {
+		if tid, err := strconv.ParseUint(name, 10, 32); err == nil {
+			tids = append(tids, uint32(tid))
+		}
+	}
+	return tids, nil
+}
+
+func openTasks(pid int) (*os.File, error) {
+	defer privilege.Raise().Lower()
+	return os.Open(fmt.Sprintf("/proc/%d/task", pid))
+}
+
+// Gone reports whether an error means that the process has ended.
+func Gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }

@@ -1,10 +1,10 @@
-package perf
+package goproc
 
 import (
 	"encoding/binary"
 
 	"github.com/ccmapd/ccmapd/internal/ehframe"
-	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -57,16 +57,17 @@ type position struct {
 	late   bool   // the stack was read after the sample
 }
 
-// Bounds of what is read of a stack at once, bytes, and of the C functions that
-// are remembered.
+// Bounds of a read of a stack, bytes, and of the C functions and threads that are
+// remembered.
 const (
 	maxGoroutineStack = 1 << 18
 	maxThreadStack    = 1 << 16
 	maxStay           = 1 << 12
+	maxThreads        = 1 << 14
 )
 
 // start sets the registers of a sample.
-func (x *crosser) start(r perfevent.Registers, dump stackView) {
+func (x *crosser) start(r process.Registers, dump stackView) {
 	x.frame = ehframe.Frame{}
 	for _, v := range [...]struct {
 		reg   ehframe.Register
@@ -82,10 +83,10 @@ func (x *crosser) start(r perfevent.Registers, dump stackView) {
 
 // callers appends the C functions from the frame on and their callers. first says
 // that the frame's PC is no return address.
-func (u *unwinder) callers(s *perfevent.Sample, first bool, out *stack) bool {
-	from := len(out.pcs)
-	pcs, entry, end := u.climb(first, out.pcs)
-	out.pcs = pcs
+func (u *unwinder) callers(s *process.Moment, first bool, out *stack) bool {
+	from := len(out.PCs)
+	pcs, entry, end := u.climb(first, out.PCs)
+	out.PCs = pcs
 	switch {
 	case end == endAtRoot:
 		out.rootInC = true
@@ -96,13 +97,13 @@ func (u *unwinder) callers(s *perfevent.Sample, first bool, out *stack) bool {
 	case end == endInGo && u.code.at(u.x.frame.PC()).racecall:
 		return u.raceCallers(s, out)
 	case end == endOfDump && s.Cut:
-		out.wantDump = true
+		out.WantDump = true
 	}
 	if end == endInGo || !u.findAsmcgocall(s.TID) {
 		return false
 	}
 	leaf := u.code.at(pcs[from]).entry
-	out.pcs = append(out.pcs, lostC)
+	out.PCs = append(out.PCs, lostC)
 	return u.goCallers(s, calledFunc{leaf: leaf}, out)
 }
 
@@ -117,9 +118,9 @@ type calledFunc struct {
 // the frame is in: as the kernel's chain has them, as the goroutine's stack has
 // them now or, if the goroutine has gone on since, as they were when it was last
 // found in a call of the same C function at the same depth.
-func (u *unwinder) goCallers(s *perfevent.Sample, c calledFunc, out *stack) bool {
+func (u *unwinder) goCallers(s *process.Moment, c calledFunc, out *stack) bool {
 	x := &u.x
-	from := len(out.pcs)
+	from := len(out.PCs)
 	asmcgocall := x.frame.PC()
 	sp := x.frame.SP() + uint64(u.layout.CgoDepth)
 	depth, ok1 := x.inC.word(sp)
@@ -135,11 +136,11 @@ func (u *unwinder) goCallers(s *perfevent.Sample, c calledFunc, out *stack) bool
 	case x.past.recall(key, s.Time, from, out):
 		return true
 	default:
-		out.pcs = append(out.pcs[:from], asmcgocall) // the rest is of another moment
+		out.PCs = append(out.PCs[:from], asmcgocall) // the rest is of another moment
 		return false
 	}
 	if !out.rootInC {
-		x.past.keep(key, s.Time, out.pcs[from:])
+		x.past.keep(key, s.Time, out.PCs[from:])
 	}
 	return true
 }
@@ -180,7 +181,7 @@ func (p pastCalls) recall(key pastCall, time uint64, from int, out *stack) bool 
 	if c == nil || time > c.time+maxPastAge {
 		return false
 	}
-	out.pcs, out.recalled = append(out.pcs[:from], c.pcs...), true
+	out.PCs, out.Recalled = append(out.PCs[:from], c.pcs...), true
 	return true
 }
 
@@ -191,14 +192,14 @@ const lostC = 0
 // byChain takes the callers of asmcgocall from the kernel's chain, where the frame
 // pointers lead from the innermost function to asmcgocall's frame. The kernel has
 // found them at the instant of the sample.
-func (u *unwinder) byChain(s *perfevent.Sample, out *stack) bool {
+func (u *unwinder) byChain(s *process.Moment, out *stack) bool {
 	f := &u.x.frame
 	if u.code.at(f.PC()).delta < 8 { // before Go 1.21 asmcgocall had no frame pointer
 		return false
 	}
 	callers, ok := u.chainBeyond(s)
 	if ok {
-		out.pcs = append(append(out.pcs, f.PC()), callers...)
+		out.PCs = append(append(out.PCs, f.PC()), callers...)
 	}
 	return ok
 }
@@ -206,12 +207,12 @@ func (u *unwinder) byChain(s *perfevent.Sample, out *stack) bool {
 // chainBeyond returns the part of the kernel's chain beyond the frame pointer that
 // Go had when it called C, if the frame pointers of C lead there and all of it is
 // Go, up to a root.
-func (u *unwinder) chainBeyond(s *perfevent.Sample) ([]uint64, bool) {
+func (u *unwinder) chainBeyond(s *process.Moment) ([]uint64, bool) {
 	want, known := u.x.frame.Get(ehframe.RBP)
 	if !known {
 		return nil, false
 	}
-	callers := s.Chain[1:]
+	callers := s.Callers()
 	for bp := s.Regs.BP; bp != want; callers = callers[1:] {
 		next, ok := u.x.inC.word(bp)
 		if !ok || len(callers) < 2 {
@@ -236,7 +237,7 @@ func (u *unwinder) chainBeyond(s *perfevent.Sample) ([]uint64, bool) {
 // (runtime/race_amd64.s, Go 1.20 to 1.27). The function that has called racecall is
 // known from the goroutine's stack only, where its frame must end at the frame
 // pointer of the instant; the line is that of its last call.
-func (u *unwinder) raceCallers(s *perfevent.Sample, out *stack) bool {
+func (u *unwinder) raceCallers(s *process.Moment, out *stack) bool {
 	x := &u.x
 	sp, ok1 := x.frame.Get(ehframe.R12)
 	g, ok2 := x.frame.Get(ehframe.R14)
@@ -246,8 +247,8 @@ func (u *unwinder) raceCallers(s *perfevent.Sample, out *stack) bool {
 		return false
 	}
 	out.g, x.taken = g, 0
-	out.pcs = append(out.pcs, x.frame.PC())
-	from := len(out.pcs)
+	out.PCs = append(out.PCs, x.frame.PC())
+	from := len(out.PCs)
 	callers, inChain := u.chainBeyond(s)
 	read := u.openStack(g, hi, hi-sp)
 	x.at.pc, _ = x.inGo.word(sp) // racecall has no frame
@@ -256,15 +257,15 @@ func (u *unwinder) raceCallers(s *perfevent.Sample, out *stack) bool {
 	case !inChain:
 		return read && u.across(out)
 	case !read || !u.upTo(bp, out):
-		out.pcs = append(out.pcs[:from], lostC)
+		out.PCs = append(out.PCs[:from], lostC)
 	}
-	out.pcs = append(out.pcs, callers...)
+	out.PCs = append(out.PCs, callers...)
 	return true
 }
 
 // inRacecall unwinds a sample in racecall itself, which has no frame: its return
 // address is where SP points on the goroutine's stack and, on the thread's, R12.
-func (u *unwinder) inRacecall(s *perfevent.Sample, top *place, dump stackView, out *stack) {
+func (u *unwinder) inRacecall(s *process.Moment, top *place, dump stackView, out *stack) {
 	u.x.start(s.Regs, dump)
 	lo, ok1 := u.word(s.Regs.R14, u.layout.GStackLo)
 	hi, ok2 := u.word(s.Regs.R14, u.layout.GStackHi)
@@ -274,7 +275,7 @@ func (u *unwinder) inRacecall(s *perfevent.Sample, top *place, dump stackView, o
 	}
 	unswitched := *top
 	unswitched.hasDelta = !onThread
-	out.pcs = out.pcs[:0]
+	out.PCs = out.PCs[:0]
 	u.repair(s, &unswitched, dump, out)
 }
 
@@ -287,7 +288,7 @@ func (u *unwinder) upTo(bp uint64, out *stack) bool {
 		if p.kind != gosym.KindGo || !p.hasDelta || !x.follow(p) {
 			return false
 		}
-		out.pcs = append(out.pcs, x.at.pc)
+		out.PCs = append(out.PCs, x.at.pc)
 		if p.delta >= 8 && x.at.sp+uint64(p.delta)-8 == bp {
 			return true
 		}
@@ -332,7 +333,7 @@ func (u *unwinder) callsCAt(tid uint32, sp uint64) bool {
 // note remembers from where on its stack a thread calls C: until it ends, unless
 // C calls it back.
 func (x *crosser) note(tid uint32) {
-	if x.calls == nil || len(x.calls) >= maxPasts {
+	if x.calls == nil || len(x.calls) >= maxThreads {
 		x.calls = make(map[uint32]uint64)
 	}
 	x.calls[tid] = x.frame.SP()
@@ -392,13 +393,13 @@ func (u *unwinder) openStack(g, hi, depth uint64) bool {
 	x.g, x.hi = g, hi
 	x.inGo = stackView{base: hi - depth, bytes: x.bytes[:depth]}
 	x.at = position{pc: x.frame.PC(), sp: hi - depth, late: true}
-	return u.memory.read(x.inGo.base, x.inGo.bytes) == nil
+	return u.read(x.inGo.base, x.inGo.bytes) == nil
 }
 
 // word reads a field of one of the runtime's structures.
 func (u *unwinder) word(object uint64, offset int) (uint64, bool) {
 	var buf [8]byte
-	if !plausible(object) || offset < 0 || u.memory.read(object+uint64(offset), buf[:]) != nil {
+	if !plausible(object) || offset < 0 || u.read(object+uint64(offset), buf[:]) != nil {
 		return 0, false
 	}
 	return binary.NativeEndian.Uint64(buf[:]), true

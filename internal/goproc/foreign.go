@@ -1,31 +1,31 @@
-package perf
+package goproc
 
 import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/internal/ehframe"
-	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // foreign unwinds a sample whose innermost function is not Go. Where call frame
 // information leads to no root, the kernel's chain may do so.
-func (u *unwinder) foreign(s *perfevent.Sample, top *place, dump stackView, out *stack) {
+func (u *unwinder) foreign(s *process.Moment, top *place, dump stackView, out *stack) {
 	u.x.start(s.Regs, dump)
 	if u.callers(s, true, out) {
 		return
 	}
 	byGo := top.kind == gosym.KindVDSO && u.code.at(u.x.frame.PC()).kind == gosym.KindGo
-	chain := stack{pcs: append(u.walked[:0], s.Regs.IP)}
-	callers := s.Chain[1:]
+	chain := stack{Stack: process.Stack{PCs: append(u.walked[:0], s.Regs.IP)}}
+	callers := s.Callers()
 	if byGo {
 		callers = u.repairVDSO(callers, dump, &chain)
 	}
-	chain.pcs = append(chain.pcs, callers...)
-	u.walked = chain.pcs
-	if byGo || u.leadsToRoot(chain.pcs) {
-		out.pcs = append(out.pcs[:0], chain.pcs...)
-		out.saved, out.repaired = chain.saved, chain.repaired
+	chain.PCs = append(chain.PCs, callers...)
+	u.walked = chain.PCs
+	if byGo || u.leadsToRoot(chain.PCs) {
+		out.PCs = append(out.PCs[:0], chain.PCs...)
+		out.saved, out.Repaired = chain.saved, chain.Repaired
 	}
 }
 
@@ -123,8 +123,8 @@ func (u *unwinder) repairVDSO(callers []uint64, dump stackView, out *stack) []ui
 		if len(callers) > 0 && callers[0] == pc {
 			break
 		}
-		out.pcs = append(out.pcs, pc)
-		out.repaired = true
+		out.PCs = append(out.PCs, pc)
+		out.Repaired = true
 		return u.skipForeign(callers)
 	}
 	return callers

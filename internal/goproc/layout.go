@@ -1,7 +1,7 @@
-package perf
+package goproc
 
 import (
-	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -40,7 +40,7 @@ const (
 )
 
 // look takes in a sample of Go code on a goroutine's stack or, for it, the thread's.
-func (p *proof) look(s *perfevent.Sample) verdict {
+func (p *proof) look(s *process.Moment) verdict {
 	g, ok := p.who.read(s.Regs.R14)
 	switch {
 	case !ok || !g.holds(s.Regs.SP) || g.id >= maxGoroutines:
@@ -76,52 +76,50 @@ func (i *identifier) ofThread(g goroutine, addr uint64) bool {
 }
 
 // learnLayout takes over the layouts that the symbols suggest.
-func (d *drainer) learnLayout() {
-	if d.code.table == nil {
+func (p *Process) learnLayout() {
+	if p.code.table == nil {
 		return
 	}
 	var known bool
-	d.layouts, known = d.code.table.Layouts()
-	d.tryLayout(known)
+	p.layouts, known = p.code.table.Layouts()
+	p.tryLayout(known)
 }
 
 // tryLayout takes the next layout: to use it at once, or when it has been proved.
-func (d *drainer) tryLayout(use bool) {
-	t := d.taker
-	d.proof, t.who, t.knowsLayout = proof{}, nil, false
-	if len(d.layouts) == 0 {
-		d.log.Warn("goroutines are not told apart: the runtime's structures are none of Go 1.20 to 1.27")
+func (p *Process) tryLayout(use bool) {
+	p.proof, p.who, p.knowsLayout = proof{}, nil, false
+	if len(p.layouts) == 0 {
+		p.log.Warn("goroutines are not told apart: the runtime's structures are none of Go 1.20 to 1.27")
 		return
 	}
-	d.proof.who, d.layouts = newIdentifier(t.memory, d.layouts[0]), d.layouts[1:]
-	d.proof.patience = enoughMisses
+	p.proof.who, p.layouts = newIdentifier(p.memory, p.layouts[0]), p.layouts[1:]
+	p.proof.patience = enoughMisses
 	if use {
-		d.proof.patience = manyMisses
-		d.useLayout()
+		p.proof.patience = manyMisses
+		p.useLayout()
 	}
 }
 
-func (d *drainer) useLayout() {
-	t := d.taker
-	t.who, t.layout, t.knowsLayout = d.proof.who, d.proof.who.layout, true
+func (p *Process) useLayout() {
+	p.who, p.layout, p.knowsLayout = p.proof.who, p.proof.who.layout, true
 }
 
-// proveLayout looks at one more sample, until the layout is proved. A sample in
+// proveLayout looks at one more moment, until the layout is proved. A moment in
 // assembly says nothing: R14 may hold anything there, and in racecall SP is on the
 // thread's stack. So is SP in the race detector's C, which Go's linker puts among the Go
 // functions: no SP deltas tell it apart.
-func (d *drainer) proveLayout(s *perfevent.Sample) {
-	if d.proof.who == nil || s.Kernel || !d.taker.onGoroutine() {
+func (p *Process) proveLayout(m *process.Moment) {
+	if p.proof.who == nil || m.Kernel || !p.onGoroutine(&p.stack.Stack) {
 		return
 	}
-	if top := d.code.at(s.Regs.IP); top.kind != gosym.KindGo || top.asm || !top.hasDelta {
+	if top := p.code.at(m.Regs.IP); top.kind != gosym.KindGo || top.asm || !top.hasDelta {
 		return
 	}
-	switch d.proof.look(s) {
+	switch p.proof.look(m) {
 	case proved:
-		d.useLayout()
-		d.proof.who = nil
+		p.useLayout()
+		p.proof.who = nil
 	case refuted:
-		d.tryLayout(false)
+		p.tryLayout(false)
 	}
 }

@@ -1,9 +1,9 @@
-package perf
+package goproc
 
 import (
 	"encoding/binary"
 
-	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -13,11 +13,7 @@ type identity struct {
 	goroutine uint64 // as in ccmap.Sample
 }
 
-// osThread marks identities that are thread numbers, where no goroutine is
-// known. User addresses have the highest bit clear.
-const osThread = 1 << 63
-
-// A goroutine is what is read of the runtime's g.
+// A goroutine holds fields of the runtime's g.
 type goroutine struct {
 	lo, hi uint64 // bounds of its stack
 	m      uint64
@@ -31,7 +27,7 @@ func (g goroutine) holds(sp uint64) bool { return g.lo < sp && sp <= g.hi }
 // stands at it is read after the sample was taken: the number may by then be
 // that of the next goroutine which the runtime put into the same g.
 type identifier struct {
-	memory reader
+	memory process.Memory
 	layout gosym.Layout
 	buf    []byte // as long as g is read
 }
@@ -39,7 +35,7 @@ type identifier struct {
 // maxLayout bounds the size of a g or m that a layout can ask for, in bytes.
 const maxLayout = 4096
 
-func newIdentifier(m reader, l gosym.Layout) *identifier {
+func newIdentifier(m process.Memory, l gosym.Layout) *identifier {
 	end := max(l.GStackLo, l.GStackHi, l.GM, l.GID) + 8
 	return &identifier{memory: m, layout: l, buf: make([]byte, min(end, maxLayout))}
 }
@@ -47,7 +43,7 @@ func newIdentifier(m reader, l gosym.Layout) *identifier {
 // identify names the goroutine, or the OS thread where there is none. A stack
 // that begins at a goroutine's root but runs on the thread's own stack belongs
 // to the goroutine that the thread runs.
-func (i *identifier) identify(s *perfevent.Sample, st *stack, onGoroutine bool) identity {
+func (i *identifier) identify(s *process.Moment, st *stack, onGoroutine bool) identity {
 	if st.g != 0 {
 		if g, ok := i.read(st.g); ok {
 			return identity{thread: st.g, goroutine: g.id}
@@ -62,7 +58,7 @@ func (i *identifier) identify(s *perfevent.Sample, st *stack, onGoroutine bool) 
 	case ok && g.holds(s.Regs.SP):
 		return identity{thread: s.Regs.R14}
 	}
-	return i.among(st.saved, osThread|uint64(s.TID))
+	return i.among(st.saved, process.OSThread|uint64(s.TID))
 }
 
 // among looks for the goroutine in words that a C function has saved.
@@ -91,7 +87,7 @@ func (i *identifier) current(m, g0 uint64) identity {
 }
 
 func (i *identifier) read(addr uint64) (goroutine, bool) {
-	if !plausible(addr) || i.memory.read(addr, i.buf) != nil {
+	if !plausible(addr) || i.memory.Read(addr, i.buf) != nil {
 		return goroutine{}, false
 	}
 	g := goroutine{
@@ -112,7 +108,7 @@ func (i *identifier) field(offset int) uint64 {
 
 func (i *identifier) word(addr uint64) (uint64, bool) {
 	var buf [8]byte
-	if !plausible(addr) || i.memory.read(addr, buf[:]) != nil {
+	if !plausible(addr) || i.memory.Read(addr, buf[:]) != nil {
 		return 0, false
 	}
 	return binary.NativeEndian.Uint64(buf[:]), true
@@ -120,4 +116,4 @@ func (i *identifier) word(addr uint64) (uint64, bool) {
 
 // plausible says whether addr can be that of an object of user space: aligned,
 // above the first page, in the lower half.
-func plausible(addr uint64) bool { return addr&7 == 0 && addr >= 4096 && addr < osThread }
+func plausible(addr uint64) bool { return addr&7 == 0 && addr >= 4096 && addr < process.OSThread }

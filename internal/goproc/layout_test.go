@@ -1,4 +1,4 @@
-package perf
+package goproc
 
 import (
 	"encoding/binary"
@@ -6,16 +6,15 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // madeRuntime is memory with a g at 4096, its m at 8192 and the m's g0 at 12288.
 type madeRuntime struct{ b [16384]byte }
 
-func (r *madeRuntime) read(addr uint64, buf []byte) error {
+func (r *madeRuntime) Read(addr uint64, buf []byte) error {
 	if addr > uint64(len(r.b)) || uint64(len(buf)) > uint64(len(r.b))-addr {
 		return errors.New("not mapped")
 	}
@@ -49,7 +48,7 @@ func TestLayoutIsProved(t *testing.T) {
 	}
 	shifted := all[0]
 	shifted.GStackLo, shifted.GStackHi, shifted.GM = shifted.GStackLo+16, shifted.GStackHi+16, shifted.GM+16
-	s := &perfevent.Sample{Regs: perfevent.Registers{R14: 4096, SP: 0xc000011000}}
+	s := &process.Moment{Regs: process.Registers{R14: 4096, SP: 0xc000011000}}
 	look := func(memory, layout gosym.Layout) verdict {
 		p := proof{who: newIdentifier(newMadeRuntime(memory), layout), patience: enoughMisses}
 		for range 2 * enoughMisses {
@@ -82,7 +81,7 @@ func TestLayoutOutlastsSwitches(t *testing.T) {
 	binary.NativeEndian.PutUint64(r.b[4096+all[0].GM:], 0)
 	p := proof{who: newIdentifier(r, all[0]), patience: enoughMisses}
 	for range 1000 {
-		if v := p.look(&perfevent.Sample{Regs: perfevent.Registers{R14: 4096, SP: 0xc000011000}}); v != open {
+		if v := p.look(&process.Moment{Regs: process.Registers{R14: 4096, SP: 0xc000011000}}); v != open {
 			t.Fatalf("verdict %d", v)
 		}
 	}
@@ -92,18 +91,18 @@ func TestLayoutOutlastsSwitches(t *testing.T) {
 func TestLayoutsAreTried(t *testing.T) {
 	t.Parallel()
 	all, _ := new(gosym.Table).Layouts()
-	d := &drainer{taker: new(taker), layouts: all, log: slog.New(slog.DiscardHandler)}
-	d.tryLayout(true)
-	if d.taker.who == nil || !d.taker.knowsLayout {
+	p := &Process{layouts: all, log: slog.New(slog.DiscardHandler)}
+	p.tryLayout(true)
+	if p.who == nil || !p.knowsLayout {
 		t.Error("the layout of the program's own version is not used")
 	}
 	for range all {
-		d.tryLayout(false)
-		if d.taker.who != nil || d.taker.knowsLayout {
+		p.tryLayout(false)
+		if p.who != nil || p.knowsLayout {
 			t.Error("a guess is used before it is proved")
 		}
 	}
-	if d.proof.who != nil {
+	if p.proof.who != nil {
 		t.Error("a layout is left")
 	}
 }
@@ -127,35 +126,33 @@ func TestAssemblySaysNothingOfLayouts(t *testing.T) {
 			leaf: &top.place,
 			root: {kind: gosym.KindGo, id: gosym.FuncGoexit, root: true},
 		}}
-		d := &drainer{code: c, layouts: all, log: slog.New(slog.DiscardHandler), taker: &taker{unwinder: unwinder{
-			code: c, memory: newMadeRuntime(all[0])}}}
-		d.taker.stack = stack{pcs: []uint64{leaf, root}, rooted: true}
-		d.tryLayout(true)
+		p := &Process{layouts: all, log: slog.New(slog.DiscardHandler), unwinder: unwinder{code: c, memory: newMadeRuntime(all[0])}}
+		p.stack = stack{Stack: process.Stack{PCs: []uint64{leaf, root}, Rooted: true}}
+		p.tryLayout(true)
 		for range manyMisses {
-			d.proveLayout(&perfevent.Sample{Regs: perfevent.Registers{IP: leaf, R14: 4096, SP: 0x7ffd00000000}})
+			p.proveLayout(&process.Moment{Regs: process.Registers{IP: leaf, R14: 4096, SP: 0x7ffd00000000}})
 		}
-		if d.taker.knowsLayout != top.kept {
-			t.Errorf("in %s: the layout is kept %t", name, d.taker.knowsLayout)
+		if p.knowsLayout != top.kept {
+			t.Errorf("in %s: the layout is kept %t", name, p.knowsLayout)
 		}
 	}
 }
 
-// TestWrongLayoutGivesWay samples a program with the layouts of other Go versions
+// TestWrongLayoutGivesWay samples this program with the layouts of other Go versions
 // before its own, as if its version were not known.
 func TestWrongLayoutGivesWay(t *testing.T) {
 	t.Parallel()
-	g := start(t, build(t, "workload"), "calls", "20", "60")
-	s, sink := attach(t, g.pid(), Options{Interval: time.Millisecond})
-	own, _ := s.drainer.code.table.Layout()
+	p := openSelf(t)
+	own, _ := p.code.table.Layout()
 	all, _ := new(gosym.Table).Layouts()
-	s.drainer.layouts = append(slices.DeleteFunc(all, func(l gosym.Layout) bool { return l == own }), own)
-	s.drainer.tryLayout(false)
-	g.proceed(t)
-	samples, _ := collect(t, s, sink)
-	if d := s.drainer; d.taker.layout != own || !d.taker.knowsLayout || d.proof.who != nil {
-		t.Fatalf("layout %+v, used %t, want %+v", d.taker.layout, d.taker.knowsLayout, own)
-	}
-	if !slices.ContainsFunc(samples, func(s stackSample) bool { return s.Goroutine != 0 && s.has("main.work") }) {
-		t.Error("no goroutine is known in the end")
+	p.layouts = append(slices.DeleteFunc(all, func(l gosym.Layout) bool { return l == own }), own)
+	p.tryLayout(false)
+	var st process.Stack
+	sampleSelf(t, func(m *process.Moment) bool {
+		p.Unwind(m, &st)
+		return p.knowsLayout && st.Goroutine != 0
+	})
+	if p.layout != own || p.proof.who != nil {
+		t.Errorf("layout %+v, want %+v", p.layout, own)
 	}
 }

@@ -1,8 +1,8 @@
-package perf
+package goproc
 
 import (
 	"github.com/ccmapd/ccmapd/internal/ehframe"
-	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
@@ -13,9 +13,9 @@ import (
 // have called back into Go on the way.
 func (u *unwinder) across(out *stack) bool {
 	x := &u.x
-	for len(out.pcs) < maxFrames {
-		pcs, end := u.goUp(out.pcs)
-		out.pcs = pcs
+	for len(out.PCs) < maxFrames {
+		pcs, end := u.goUp(out.PCs)
+		out.PCs = pcs
 		switch {
 		case end == endAtRoot:
 			return true
@@ -98,13 +98,13 @@ func (u *unwinder) callback(sp uint64, out *stack) bool {
 	if !ok || !u.code.at(pc).crosscall2 {
 		return false
 	}
-	frame, from := x.frame, len(out.pcs)
-	pcs := append(out.pcs, pc)
+	frame, from := x.frame, len(out.PCs)
+	pcs := append(out.PCs, pc)
 	if x.leave(u.code.at(pc), sp+delta+8) && u.toGo(x.at.sp+delta, &pcs, out) {
-		out.pcs = pcs
+		out.PCs = pcs
 		return true
 	}
-	x.frame, out.pcs = frame, pcs[:from]
+	x.frame, out.PCs = frame, pcs[:from]
 	return false
 }
 
@@ -149,25 +149,25 @@ func (u *unwinder) toGo(slot uint64, pcs *[]uint64, out *stack) bool {
 
 // calledBack unwinds a stack whose innermost function is Go and that C has
 // called.
-func (u *unwinder) calledBack(s *perfevent.Sample, dump stackView, out *stack) {
+func (u *unwinder) calledBack(s *process.Moment, dump stackView, out *stack) {
 	if !u.knowsLayout {
 		return
 	}
-	found := stack{pcs: u.walked[:0]}
+	found := stack{Stack: process.Stack{PCs: u.walked[:0]}}
 	rooted := u.onGoroutine(s, dump, &found)
 	if !rooted { // C may have put anything into R14
-		found.pcs = found.pcs[:0]
+		found.PCs = found.PCs[:0]
 		rooted = u.onThread(s, dump, &found)
 	}
-	u.walked = found.pcs
-	out.wantDump = out.wantDump || found.wantDump
+	u.walked = found.PCs
+	out.WantDump = out.WantDump || found.WantDump
 	if rooted {
-		out.pcs, out.rootInC, out.g = append(out.pcs[:0], found.pcs...), found.rootInC, found.g
+		out.PCs, out.rootInC, out.g = append(out.PCs[:0], found.PCs...), found.rootInC, found.g
 	}
 }
 
 // onGoroutine unwinds from a goroutine's stack. The thread's stack is read later.
-func (u *unwinder) onGoroutine(s *perfevent.Sample, dump stackView, out *stack) bool {
+func (u *unwinder) onGoroutine(s *process.Moment, dump stackView, out *stack) bool {
 	x := &u.x
 	g := s.Regs.R14
 	lo, ok1 := u.word(g, u.layout.GStackLo)
@@ -177,12 +177,12 @@ func (u *unwinder) onGoroutine(s *perfevent.Sample, dump stackView, out *stack) 
 	}
 	x.g, x.hi, x.inGo = g, hi, dump
 	x.at = position{pc: s.Regs.IP, sp: s.Regs.SP}
-	pcs, end := u.goUp(out.pcs)
-	out.pcs, out.wantDump = pcs, end == endOfDump && s.Cut
+	pcs, end := u.goUp(out.PCs)
+	out.PCs, out.WantDump = pcs, end == endOfDump && s.Cut
 	if end != endInCallback {
 		return end == endAtRoot
 	}
-	out.pcs = pcs[:len(pcs)-1] // across begins with cgocallback
+	out.PCs = pcs[:len(pcs)-1] // across begins with cgocallback
 	if sp, ok := u.threadSP(x.g); ok && u.openThread(sp) {
 		x.frame.Set(ehframe.RSP, sp)
 	}
@@ -192,7 +192,7 @@ func (u *unwinder) onGoroutine(s *perfevent.Sample, dump stackView, out *stack) 
 
 // onThread unwinds from a thread's stack, where C has called Go that is not on a
 // goroutine's stack: on the way there, or a function that needs none.
-func (u *unwinder) onThread(s *perfevent.Sample, dump stackView, out *stack) bool {
+func (u *unwinder) onThread(s *process.Moment, dump stackView, out *stack) bool {
 	x := &u.x
 	x.inGo, x.g = dump, 0
 	x.start(s.Regs, dump)
@@ -207,7 +207,7 @@ func (u *unwinder) onThread(s *perfevent.Sample, dump stackView, out *stack) boo
 		case p.kind != gosym.KindGo || !p.hasDelta:
 			return false
 		}
-		out.pcs = append(out.pcs, x.at.pc)
+		out.PCs = append(out.PCs, x.at.pc)
 		switch {
 		case p.root: // it was a goroutine's stack all the same
 			return true
@@ -235,7 +235,7 @@ func (u *unwinder) openThread(sp uint64) bool {
 		x.other = make([]byte, maxThreadStack)
 	}
 	for n := len(x.other); n >= 1<<10; n /= 4 { // the stack may end sooner
-		if u.memory.read(sp, x.other[:n]) == nil {
+		if u.read(sp, x.other[:n]) == nil {
 			x.inC = stackView{base: sp, bytes: x.other[:n]}
 			return true
 		}

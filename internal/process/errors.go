@@ -1,4 +1,4 @@
-package perf
+package process
 
 import (
 	"errors"
@@ -16,20 +16,20 @@ const (
 	adviceUser     = "run ccmapd as the target's user, or give it CAP_PERFMON and CAP_SYS_PTRACE"
 )
 
-// otherUser explains that the target belongs to somebody else, or has made
+// OtherUser explains that the target belongs to somebody else, or has made
 // itself undumpable.
-func otherUser(err error) error {
+func OtherUser(err error) error {
 	return fmt.Errorf("it belongs to another user or forbids tracing: %w (%s): %w", sampler.ErrPermission, adviceUser, err)
 }
 
-// explain turns a refusal of the first perf_event_open into an error that says
-// what to do about it.
-func explain(pid int, err error) error {
+// Explain turns a refusal of the first perf_event_open into an error that helps: it
+// tells the user what to do.
+func Explain(pid int, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
-		return as(err, sampler.ErrNoProcess)
+		return As(err, sampler.ErrNoProcess)
 	case errors.Is(err, unix.EACCES) && !sameUser(pid):
-		return otherUser(err)
+		return OtherUser(err)
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceParanoid, err)
 	case errors.Is(err, unix.EPERM):
@@ -48,9 +48,9 @@ func sameUser(pid int) bool {
 	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == os.Geteuid()
 }
 
-// as returns an error that reads as err does and that errors.Is takes for kind,
-// too: the errors of package sampler say less than what they stand for.
-func as(err, kind error) error { return classified{err, kind} }
+// As returns an error that reads as err does, and that errors.Is takes for kind, too:
+// the errors of package sampler say less than err.
+func As(err, kind error) error { return classified{err, kind} }
 
 type classified struct{ err, kind error }
 

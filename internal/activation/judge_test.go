@@ -1,4 +1,4 @@
-package perf
+package activation
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/process"
 )
 
 // stream is a recorded thread: the calls that it has made, all of one function from
@@ -58,8 +59,8 @@ func (s *stream) truth() float64 {
 	return float64(n) / float64(len(s.samples))
 }
 
-// player is a drainer on a recorded stream: its clock stands at the time of the
-// stream, and it is the guard of the word that every call writes.
+// player is an engine on a recorded stream: its clock stands at the time of the
+// stream, and it is the watch of the word that every call writes.
 type player struct {
 	*stream
 	now     int64
@@ -81,16 +82,20 @@ func (p *player) Close()                 {}
 // play drains the samples, the next of them after a delay that lag draws, together
 // with all that were taken meanwhile, and returns the verdicts.
 func (p *player) play(interval time.Duration, lag func() int64) []ccmap.Repetition {
-	t := &threads{interval: interval, maxFDs: 9, byTID: map[uint32]*thread{1: {}}}
-	j := &judge{history: newHistory(), threads: t, clock: func() int64 { return p.now }, log: slog.New(slog.DiscardHandler), chance: 1}
-	j.follow(interval)
-	j.watches = []*holder{{guard: p}}
+	j := New(Options{
+		Watches:  []Watch{p},
+		Interval: func() time.Duration { return interval },
+		Threads:  func(int, uint32) []uint32 { return []uint32{1} },
+		Log:      slog.New(slog.DiscardHandler),
+	})
+	j.clock = func() int64 { return p.now }
+	st := process.Stack{PCs: []uint64{200, 110}, Thread: 1, Slot: 8, Rooted: true}
+	entry := func(pc uint64) uint64 { return pc }
 	verdicts := make([]ccmap.Repetition, 0, len(p.samples))
 	for len(verdicts) < len(p.samples) {
 		p.now = max(p.now, p.samples[len(verdicts)]+lag())
 		for i := len(verdicts); i < len(p.samples) && p.samples[i] <= p.now; i++ {
-			now := &past{callers: []uint64{110}, entry: 200, slot: 8, complete: true}
-			verdicts = append(verdicts, j.judge(1, 1, p.samples[i], now, func(pc uint64) uint64 { return pc }))
+			verdicts = append(verdicts, j.Judge(&st, 1, p.samples[i], entry))
 		}
 	}
 	return verdicts

@@ -1,4 +1,4 @@
-package perf
+package goproc
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/ehframe"
 	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/indirect"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
@@ -20,18 +22,18 @@ import (
 type place struct {
 	kind       gosym.Kind
 	id         gosym.FuncID
-	entry      uint64 // of the function; the address itself where there is none
-	end        uint64 // of the function; 0 where there is none
-	delta      int    // from SP to the return address
-	hasDelta   bool   // delta is known and means something
-	root       bool   // nothing called the function
-	callsVDSO  bool   // one of the runtime's functions that call the vDSO
-	asm        bool   // written in assembly
-	crosscall2 bool   // runtime/cgo's, through which C calls back into Go
-	racecall   bool   // the runtime's, through which Go calls the race detector
-	preempts   bool   // the goroutine gives the thread up
-	catchable  bool   // calls in the function can be caught, and are of interest; see catchable
-	call       call   // that the address is the return address of; see callBefore
+	entry      uint64        // of the function; the address itself where there is none
+	end        uint64        // of the function; 0 where there is none
+	delta      int           // from SP to the return address
+	hasDelta   bool          // delta is known and means something
+	root       bool          // nothing called the function
+	callsVDSO  bool          // one of the runtime's functions that call the vDSO
+	asm        bool          // written in assembly
+	crosscall2 bool          // runtime/cgo's, through which C calls back into Go
+	racecall   bool          // the runtime's, through which Go calls the race detector
+	preempts   bool          // the goroutine gives the thread up
+	catchable  bool          // calls in the function are of interest; see catchable
+	call       indirect.Call // that the address is the return address of; see callBefore
 }
 
 // stackSwitch says whether the function's caller is on another stack than its
@@ -59,13 +61,12 @@ const (
 const stepsPerSample = 1 << 22
 
 // code is the target's code, with a cache by address. It belongs to the
-// drainer. Before the table is ready every address is unknown.
+// engine's goroutine. Before the table is ready every address is unknown.
 type code struct {
-	watch  *hang.Watch
-	table  *gosym.Table
-	cache  map[uint64]*place
-	rows   map[uint64]*ehframe.Row // of C code; nil where the file has no row
-	effort effort
+	watch *hang.Watch
+	table *gosym.Table
+	cache map[uint64]*place
+	rows  map[uint64]*ehframe.Row // of C code; nil where the file has no row
 
 	next    time.Time     // when symbols may be loaded again, or for the first time
 	spent   time.Duration // on loading, until next was set
@@ -171,11 +172,21 @@ func (c *code) look(pc uint64) *place {
 	return p
 }
 
-// catchable says whether calls in a function are of interest to bursts. Left out
-// are assembly, which need not keep a frame and may hold data, and the runtime,
-// whose function values are nobody's concern.
+// catchable reports whether calls in a function are of interest. Assembly is left out,
+// because it need not keep a frame and may hold data, and so is the runtime.
 func catchable(f gosym.Func) bool {
 	return f.Flags&gosym.FlagAsm == 0 && !strings.HasPrefix(f.Name, "runtime.")
+}
+
+// callBefore returns the call that a return address in Go code belongs to. The finder
+// reads it from the target's memory at the first time, or later when there was too much
+// to read.
+func (c *code) callBefore(ret uint64, f *indirect.Finder) indirect.Call {
+	p := c.at(ret)
+	if p.call.Kind == indirect.Unseen && p.catchable {
+		p.call = f.Before(p.entry, ret, c.table.InWrapper)
+	}
+	return p.call
 }
 
 // row returns the call frame information of an instruction in C code.
@@ -234,13 +245,13 @@ func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
 	case errors.Is(err, gosym.ErrNotReady):
 		return nil
 	case errors.Is(err, gosym.ErrNotGo):
-		return as(err, sampler.ErrNotGo)
+		return process.As(err, sampler.ErrNotGo)
 	case errors.Is(err, gosym.ErrUnsupported):
-		return as(fmt.Errorf("load symbols: %w", err), sampler.ErrUnsupported)
+		return process.As(fmt.Errorf("load symbols: %w", err), sampler.ErrUnsupported)
 	case errors.Is(err, fs.ErrPermission):
-		return otherUser(err)
+		return process.OtherUser(err)
 	case errors.Is(err, fs.ErrNotExist):
-		return as(fmt.Errorf("load symbols: %w", err), sampler.ErrNoProcess)
+		return process.As(fmt.Errorf("load symbols: %w", err), sampler.ErrNoProcess)
 	case err != nil:
 		return fmt.Errorf("load symbols: %w", err)
 	}
@@ -270,7 +281,7 @@ func (c *code) same() error {
 	if c.table == nil {
 		return nil
 	}
-	if err := c.table.SameProgram(); err != nil && !gone(err) {
+	if err := c.table.SameProgram(); err != nil && !process.Gone(err) {
 		return fmt.Errorf("load symbols: %w; attach again", err)
 	}
 	return nil

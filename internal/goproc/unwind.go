@@ -1,38 +1,33 @@
-package perf
+package goproc
 
 import (
-	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"encoding/binary"
+
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
-// stack is what could be found out about the calls of one sample.
+// stack is a stack with what the unwinder alone has to know of it.
 type stack struct {
-	pcs []uint64 // innermost first: pcs[0] is exact, the others are return addresses
+	process.Stack
 
-	// slot is the address of the return address of the innermost physical
-	// function, if that is Go code; 0 where unknown.
-	slot uint64
-
-	g        uint64 // descriptor of the goroutine, where the unwinding came across it
-	saved    []byte // words of the stack among which a vDSO function has saved R14
-	rooted   bool   // the outermost function is one that nothing calls; if not, callers are missing
-	repaired bool   // the kernel's walk had lost the first caller
-	foreign  bool   // frames outside Go
-	rootInC  bool   // the outermost function is C's
-	back     bool   // C has called Go
-	recalled bool   // the Go callers of C come from an earlier sample
-	wantDump bool   // a longer stack dump would have held more
+	g       uint64 // descriptor of the goroutine, where the unwinding came across it
+	saved   []byte // words of the stack among which a vDSO function has saved R14
+	rootInC bool   // the outermost function is C's
+	back    bool   // C has called Go
 }
 
 // maxFrames bounds every walk. A goroutine's stack of 1 GB, the runtime's
 // limit, has room for more, but a dump has not.
 const maxFrames = 8192
 
-// unwinder turns samples into stacks. It belongs to the drainer.
+// unwinder turns samples into stacks. It belongs to the
+// engine's goroutine.
 //
 // Three sources of callers are tried in the order of what they cost:
 //
-//  1. the kernel's frame pointer walk, with its first caller repaired;
+//  1. the kernel's frame pointer walk, with its first caller repaired, or the same walk
+//     through the copied pieces of the stacks;
 //  2. the SP deltas of the Go symbol table, through the stack dump, where the
 //     walk was cut by kernel.perf_event_max_stack or a frame pointer is missing;
 //  3. for C, and Go that C calls back: call frame information, and the other one
@@ -41,26 +36,27 @@ const maxFrames = 8192
 // A stack that none of them finishes is truncated.
 type unwinder struct {
 	code        *code
-	memory      reader
+	memory      process.Memory
 	layout      gosym.Layout
 	knowsLayout bool
-	asmcgocall  span     // of runtime.asmcgocall, once it was met
-	walked      []uint64 // reused
+	asmcgocall  span      // of runtime.asmcgocall, once it was met
+	walked      []uint64  // reused
+	chained     []uint64  // reused
+	other       stackView // the piece of the thread's other stack that came with the moment
 	x           crosser
 }
 
-// reader reads the target's memory.
-type reader interface {
-	read(addr uint64, buf []byte) error
-}
-
-// unwind finds the calls of a sample. out.pcs is reused.
-func (u *unwinder) unwind(s *perfevent.Sample, out *stack) {
-	*out = stack{pcs: out.pcs[:0]}
-	if !s.HasRegs || len(s.Chain) == 0 {
+// unwind finds the calls of a moment. out.PCs is reused.
+func (u *unwinder) unwind(s *process.Moment, out *stack) {
+	*out = stack{Stack: process.Stack{PCs: out.PCs[:0]}}
+	if !s.HasRegs {
 		return // the thread is in the kernel and will not come back
 	}
 	dump := stackView{base: s.Regs.SP, bytes: s.Stack}
+	u.other = stackView{base: s.OtherBase, bytes: s.Other}
+	if s.Chain == nil {
+		s.Chain = u.chain(s, dump)
+	}
 	top := u.code.at(s.Regs.IP)
 	switch {
 	case top.racecall:
@@ -68,17 +64,46 @@ func (u *unwinder) unwind(s *perfevent.Sample, out *stack) {
 	case top.kind == gosym.KindGo:
 		u.repair(s, top, dump, out)
 	default:
-		out.foreign = true
+		out.Foreign = true
 		u.foreign(s, top, dump, out)
 	}
-	if !u.rooted(out) || u.interrupted(out.pcs) {
+	if !u.rooted(out) || u.interrupted(out.PCs) {
 		u.walk(s, top, dump, out)
 	}
 	u.cutAtRoot(out)
-	if top.kind == gosym.KindGo && (out.back || out.foreign && !u.rooted(out)) {
+	if top.kind == gosym.KindGo && (out.back || out.Foreign && !u.rooted(out)) {
 		u.calledBack(s, dump, out)
 	}
 	u.finish(out)
+}
+
+// chain follows the frame pointers as the kernel does, through the copied pieces of the
+// stacks. It begins with the innermost function.
+func (u *unwinder) chain(s *process.Moment, dump stackView) []uint64 {
+	pcs := append(u.chained[:0], s.Regs.IP)
+	for bp := s.Regs.BP; len(pcs) < maxFrames; {
+		view := dump
+		if _, ok := view.word(bp); !ok {
+			view = u.other
+		}
+		next, ok1 := view.word(bp)
+		pc, ok2 := view.word(bp + 8)
+		if !ok1 || !ok2 {
+			break
+		}
+		pcs, bp = append(pcs, pc), next
+	}
+	u.chained = pcs
+	return pcs
+}
+
+// read reads the target's memory, from the moment where it was copied.
+func (u *unwinder) read(addr uint64, buf []byte) error {
+	if at := addr - u.other.base; addr >= u.other.base && at <= uint64(len(u.other.bytes)) && uint64(len(buf)) <= uint64(len(u.other.bytes))-at {
+		copy(buf, u.other.bytes[at:])
+		return nil
+	}
+	return u.memory.Read(addr, buf)
 }
 
 // cutAtRoot drops the frames beyond the first root, as runtime/pprof does, and
@@ -87,12 +112,12 @@ func (u *unwinder) unwind(s *perfevent.Sample, out *stack) {
 // handler to the one that it interrupted, but it is the scheduler or the handler
 // that runs.
 func (u *unwinder) cutAtRoot(out *stack) {
-	for i, pc := range out.pcs {
+	for i, pc := range out.PCs {
 		p := u.code.at(pc)
-		out.foreign = out.foreign || p.kind == gosym.KindC
+		out.Foreign = out.Foreign || p.kind == gosym.KindC
 		out.back = out.back || p.id == gosym.FuncCgocallback || p.crosscall2
 		if p.root {
-			out.pcs = out.pcs[:i+1]
+			out.PCs = out.PCs[:i+1]
 			return
 		}
 	}
@@ -104,43 +129,43 @@ func (u *unwinder) cutAtRoot(out *stack) {
 // the return address, the frame pointer is this function's if and only if it
 // points to the word below the return address. (Comparing return addresses
 // instead is wrong under recursion.)
-func (u *unwinder) repair(s *perfevent.Sample, top *place, dump stackView, out *stack) {
-	out.pcs = append(out.pcs, s.Regs.IP)
-	callers := s.Chain[1:]
+func (u *unwinder) repair(s *process.Moment, top *place, dump stackView, out *stack) {
+	out.PCs = append(out.PCs, s.Regs.IP)
+	callers := s.Callers()
 	if !top.hasDelta || top.root {
-		out.pcs = append(out.pcs, callers...)
+		out.PCs = append(out.PCs, callers...)
 		return
 	}
-	out.slot = s.Regs.SP + uint64(top.delta)
-	if top.delta >= 8 && s.Regs.BP == out.slot-8 {
-		out.pcs = append(out.pcs, callers...)
+	out.Slot = s.Regs.SP + uint64(top.delta)
+	if top.delta >= 8 && s.Regs.BP == out.Slot-8 {
+		out.PCs = append(out.PCs, callers...)
 		return
 	}
-	caller, ok := dump.word(out.slot)
+	caller, ok := dump.word(out.Slot)
 	if !ok { // a frame longer than the dump: the chain has a gap here
-		out.slot, out.wantDump = 0, true
+		out.Slot, out.WantDump = 0, true
 		return
 	}
 	if u.code.at(caller).kind != gosym.KindUnknown {
-		out.pcs = append(out.pcs, caller)
-		out.repaired = true
+		out.PCs = append(out.PCs, caller)
+		out.Repaired = true
 	} else {
-		out.slot = 0
+		out.Slot = 0
 	}
-	out.pcs = append(out.pcs, callers...)
+	out.PCs = append(out.PCs, callers...)
 }
 
 // walk goes through the dump by SP deltas, and takes the result if it got
 // further than the chain did.
-func (u *unwinder) walk(s *perfevent.Sample, top *place, dump stackView, out *stack) {
+func (u *unwinder) walk(s *process.Moment, top *place, dump stackView, out *stack) {
 	if top.kind != gosym.KindGo {
 		return
 	}
 	pcs, end := u.unwindDump(s.Regs.IP, s.Regs.SP, dump, u.walked[:0])
 	u.walked = pcs
-	out.wantDump = out.wantDump || end == endOfDump && s.Cut
-	if end == endAtRoot || len(pcs) > len(out.pcs) {
-		out.pcs = append(out.pcs[:0], pcs...)
+	out.WantDump = out.WantDump || end == endOfDump && s.Cut
+	if end == endAtRoot || len(pcs) > len(out.PCs) {
+		out.PCs = append(out.PCs[:0], pcs...)
 	}
 }
 
@@ -196,21 +221,36 @@ func (u *unwinder) unwindDump(pc, sp uint64, view stackView, pcs []uint64) ([]ui
 // runtime.morestack where the goroutine has given the thread up: as behind
 // runtime.mcall, it is the scheduler that runs.
 func (u *unwinder) rooted(st *stack) bool {
-	n := len(st.pcs)
+	n := len(st.PCs)
 	if n == 0 {
 		return false
 	}
-	last := u.code.at(st.pcs[n-1])
-	return st.rootInC || last.root || n > 2 && last.id == gosym.FuncMorestack && u.code.at(st.pcs[n-3]).preempts
+	last := u.code.at(st.PCs[n-1])
+	return st.rootInC || last.root || n > 2 && last.id == gosym.FuncMorestack && u.code.at(st.PCs[n-3]).preempts
 }
 
 // finish notes how complete the stack is, and what it consists of.
 func (u *unwinder) finish(st *stack) {
-	st.rooted = u.rooted(st)
-	for _, pc := range st.pcs {
+	st.Rooted = u.rooted(st)
+	for _, pc := range st.PCs {
 		if u.code.at(pc).kind != gosym.KindGo {
-			st.foreign = true
+			st.Foreign = true
 			break
 		}
 	}
+}
+
+// stackView is a piece of a stack: the bytes from base upwards.
+type stackView struct {
+	base  uint64
+	bytes []byte
+}
+
+// word returns the word at addr, and whether it is in the piece.
+func (v stackView) word(addr uint64) (uint64, bool) {
+	at := addr - v.base
+	if addr < v.base || uint64(len(v.bytes)) < 8 || at > uint64(len(v.bytes))-8 {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint64(v.bytes[at:]), true
 }

@@ -1,19 +1,24 @@
-package perf
+package activation
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ccmapd/ccmapd/internal/process"
+)
 
 // history remembers the last stack of every goroutine, to tell new activations
-// from old ones by comparison. It belongs to the drainer.
+// from old ones by comparison.
 //
 // Every activation that lives at two samples of a goroutine stands in both
 // stacks, at the same depth, under the same return addresses: a call writes its
 // return address once. So if the two stacks differ anywhere outside the
 // innermost function, or in it, that function has been called since: it is new,
-// for certain. If they do not differ, nobody can tell from the stacks alone.
+// for certain. If they do not differ, the stacks alone cannot tell.
 type history struct {
 	last    map[uint64]*past
 	forgot  bool // goroutines were dropped: one that is not in last may have been sampled
 	scratch []uint64
+	now     past // reused
 }
 
 // past is a goroutine's last sample.
@@ -22,7 +27,7 @@ type past struct {
 	entry    uint64   // of the innermost function
 	slot     uint64   // address of its return address; 0 where unknown
 	complete bool     // callers begin at a root
-	judged   bool     // the next sample is to have a verdict
+	judged   bool     // the next sample gets a verdict
 }
 
 // maxPasts bounds the goroutines remembered.
@@ -40,7 +45,7 @@ const (
 	unknown                 // nothing can be said
 )
 
-// compare says what follows from the goroutine's stacks before and now. entry
+// compare compares the goroutine's stacks before and now. entry
 // gives the entry of the function that an address belongs to.
 func compare(before, now *past, entry func(pc uint64) uint64) likeness {
 	if !before.complete || !now.complete {
@@ -72,13 +77,24 @@ func (h *history) keep(thread uint64, now *past) {
 	p.callers = callers
 }
 
-// evict makes room by dropping everything: what was kept of idle goroutines
-// is worth little, and an order of use would cost more than it saves.
+// evict makes room by dropping everything: stacks of idle goroutines
+// are worth little, and an order of use would cost more than it saves.
 func (h *history) evict() {
 	if len(h.last) >= maxPasts {
 		clear(h.last)
 		h.forgot = true
 	}
+}
+
+// past describes a stack, until the next one. entry gives the entry of the function at
+// an address.
+func (h *history) past(st *process.Stack, entry func(pc uint64) uint64) *past {
+	h.now = past{slot: st.Slot, complete: st.Rooted}
+	if len(st.PCs) > 0 {
+		h.now.callers = h.outermostFirst(st.PCs[1:])
+		h.now.entry = entry(st.PCs[0])
+	}
+	return &h.now
 }
 
 // outermostFirst fills the scratch with the return addresses of a stack.

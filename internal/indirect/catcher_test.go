@@ -1,4 +1,4 @@
-package perf
+package indirect
 
 import (
 	"log/slog"
@@ -11,9 +11,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-func newTestCatcher(budget float64) *catcher {
-	return newCatcher(&drainer{code: new(code), taker: new(taker), counts: new(counts), log: slog.New(slog.DiscardHandler)}, budget)
+func newTestCatcher(budget float64) *Catcher {
+	return New(Options{Code: noCalls{}, Counts: new(Counts), Budget: budget, Log: slog.New(slog.DiscardHandler)})
 }
+
+// noCalls is code without indirect calls.
+type noCalls struct{}
+
+func (noCalls) CallBefore(uint64, *Finder) Call { return Call{Kind: Other} }
 
 // TestPauses: with any budget the pauses after a burst are, on average, what its
 // calls take of the budget.
@@ -25,7 +30,7 @@ func TestPauses(t *testing.T) {
 			rapid.Float64Range(1, 1e6),
 			rapid.Just(math.Inf(1)),
 		).Draw(t, "budget")
-		cost := rapid.Float64Range(1, burstHits+burstThreads).Draw(t, "cost")
+		cost := rapid.Float64Range(1, BurstCalls+burstThreads).Draw(t, "cost")
 		c := newTestCatcher(budget)
 		const pauses = 400
 		want := min(cost/budget, longestAverage.Seconds())
@@ -53,8 +58,8 @@ func TestRetries(t *testing.T) {
 		c := newTestCatcher(100)
 		var last time.Duration
 		for tries := range 100 {
-			if said := c.counts.whyNoHits() != ""; said != (tries >= patientTries) {
-				t.Fatalf("after %d tries the reason is %q", tries, c.counts.whyNoHits())
+			if said := c.Counts.Reason() != ""; said != (tries >= patientTries) {
+				t.Fatalf("after %d tries the reason is %q", tries, c.Counts.Reason())
 			}
 			c.retry(unix.ENOSPC)
 			wait := time.Until(c.due)
@@ -69,22 +74,22 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// TestRests: a target that does nothing is left alone, and the drainer asleep,
+// TestRests: a target that does nothing is left alone, and the engine asleep,
 // until there is a sample.
 func TestRests(t *testing.T) {
 	t.Parallel()
 	c := newTestCatcher(100)
 	now := c.due
 	for range 2 {
-		if p := c.patience(); p >= checkEvery {
+		if p := c.Patience(); p >= Forever {
 			t.Fatalf("the first turn comes after %v", p)
 		}
-		c.turn(now) // no site is hot
+		c.Turn(now) // no site is hot
 		now = now.Add(time.Hour)
-		c.turn(now)
-		if p := c.patience(); p < checkEvery || c.due.After(now) {
-			t.Fatalf("without a sample the drainer is woken after %v; due %v", p, c.due.Sub(now))
+		c.Turn(now)
+		if p := c.Patience(); p < Forever || c.due.After(now) {
+			t.Fatalf("without a sample the engine is woken after %v; due %v", p, c.due.Sub(now))
 		}
-		c.watch(7, &stack{pcs: []uint64{1}})
+		c.Watch(7, nil)
 	}
 }

@@ -1,7 +1,6 @@
-package perf
+package process
 
 import (
-	"encoding/binary"
 	"fmt"
 	"unsafe"
 
@@ -10,15 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory reads the target's memory while the target runs. What it returns may
-// be torn and is never trusted.
-type memory struct {
+// Memory reads the target's memory while the target runs. The bytes may be torn and
+// are never trusted.
+type Memory interface {
+	// Read fills buf from addr, or fails.
+	Read(addr uint64, buf []byte) error
+}
+
+// live is the memory of a live process.
+type live struct {
 	pid   int
 	watch *hang.Watch
 }
 
-// read fills buf from addr. It is all or nothing.
-func (m memory) read(addr uint64, buf []byte) error {
+// MemoryOf returns the memory of a process. The watch gives up reads that never return.
+func MemoryOf(pid int, w *hang.Watch) Memory { return live{pid, w} }
+
+func (m live) Read(addr uint64, buf []byte) error {
 	if err := m.watch.Enter(); err != nil {
 		return err
 	}
@@ -34,7 +41,7 @@ func (m memory) read(addr uint64, buf []byte) error {
 }
 
 // readMemory reads memory of another process. It waits for pages that are not in memory
-// there, and the target decides for how long: so it tells Go's scheduler, which can run
+// there, and the target decides for how long. So it tells Go's scheduler, which can run
 // other goroutines meanwhile.
 func readMemory(pid int, addr uint64, buf []byte) (int, error) {
 	defer privilege.Raise().Lower()
@@ -45,19 +52,4 @@ func readMemory(pid int, addr uint64, buf []byte) (int, error) {
 		return 0, errno
 	}
 	return int(n), nil
-}
-
-// stackView is a piece of a stack: the bytes from base upwards.
-type stackView struct {
-	base  uint64
-	bytes []byte
-}
-
-// word returns the word at addr, and whether it is in the piece.
-func (v stackView) word(addr uint64) (uint64, bool) {
-	at := addr - v.base
-	if addr < v.base || uint64(len(v.bytes)) < 8 || at > uint64(len(v.bytes))-8 {
-		return 0, false
-	}
-	return binary.NativeEndian.Uint64(v.bytes[at:]), true
 }

@@ -1,4 +1,4 @@
-package perf
+package indirect
 
 import (
 	"errors"
@@ -10,47 +10,40 @@ import (
 )
 
 // A burst is a hardware breakpoint on one call instruction, set for some
-// milliseconds on a few threads. It belongs to the drainer.
-//
-// Each thread has an event and a ring of its own, because an event that follows
-// its thread over all CPUs cannot send its samples into the ring of one
-// (perf_event_set_output, Linux 6.18).
-//
-// The target does not stop: the kernel writes a sample and lets the instruction
-// run, with the resume flag set so that it is not trapped again. When an event
-// has caught what it is good for, the kernel switches it off.
+// milliseconds on a few threads.
 type burst struct {
 	site   *site
-	events []*perfevent.Ring // of the threads; each owns its event
+	events []*perfevent.Ring // of the threads
 	next   time.Time         // when to see whether it is over
 	until  time.Time         // when it is over at the latest
 }
 
 const (
 	// burstThreads is how many threads a burst is set on at most, and
-	// threadHits how many calls it catches on each. Many small bursts tell more
+	// threadCalls how many calls it catches on each. Many small bursts tell more
 	// of a target that works in phases than a few large ones. But the calls of
-	// one begin where time is spent, behind a call that takes long: of five
+	// one burst begin where time is spent, after a call that takes long: of five
 	// calls that always come in the same order, the longest last, four in a row
 	// would never be the last.
 	burstThreads = 2
-	threadHits   = 32
-	burstHits    = burstThreads * threadHits
+	threadCalls  = 32
+	// BurstCalls is how many calls a burst catches at most, or a few more.
+	BurstCalls = burstThreads * threadCalls
 	// burstTime is how long a burst lasts if calls are rare.
 	burstTime = 8 * time.Millisecond
-	// firstLook is when a burst is over if calls are frequent. It is looked at
-	// once before its time is up, because each look wakes the drainer up.
+	// firstLook is when a burst is over if calls are frequent. The engine looks
+	// only once before its time is up, because each look wakes the engine up.
 	firstLook = time.Millisecond
-	// hitCallers is how many addresses the chain of a hit has, that of the
-	// call included.
-	hitCallers = 8
+	// MaxChain is the number of addresses that the chain of a caught call has at
+	// most, with the call itself.
+	MaxChain = 8
 )
 
 var errNoThread = errors.New("no thread to catch calls of: all have ended")
 
-// openBurst sets a breakpoint on threads of the site, drawn at random from those
-// that are alive: the number of one that has ended may be that of another
-// process's thread by now.
+// openBurst sets a breakpoint on threads of the site, drawn at random from the threads
+// that are alive. The number of a thread that has ended may belong to another process
+// by now.
 func openBurst(s *site, alive func(tid uint32) bool, now time.Time) (*burst, error) {
 	b := &burst{site: s, next: now.Add(firstLook), until: now.Add(burstTime)}
 	tids := make([]uint32, burstThreads)
@@ -58,13 +51,13 @@ func openBurst(s *site, alive func(tid uint32) bool, now time.Time) (*burst, err
 		tids[i] = s.draw()
 	}
 	slices.Sort(tids)
-	breakpoint := s.call.breakpoint()
+	breakpoint := s.breakpoint()
 	failure := errNoThread
 	for _, tid := range slices.Compact(tids) {
 		if !alive(tid) {
 			continue
 		}
-		e, err := breakpoint.Set(tid, threadHits)
+		e, err := breakpoint.Set(tid, threadCalls)
 		switch {
 		case err == nil:
 			b.events = append(b.events, e)
@@ -78,7 +71,7 @@ func openBurst(s *site, alive func(tid uint32) bool, now time.Time) (*burst, err
 	return b, nil
 }
 
-// over says whether the burst has caught all it is good for, or its time is up.
+// over reports whether the burst has caught all its calls, or its time is up.
 func (b *burst) over(now time.Time) bool {
 	if now.Before(b.next) {
 		return false
@@ -89,7 +82,7 @@ func (b *burst) over(now time.Time) bool {
 
 func (b *burst) full() bool {
 	for _, e := range b.events {
-		if n, err := e.Count(); err == nil && n < threadHits {
+		if n, err := e.Count(); err == nil && n < threadCalls {
 			return false
 		}
 	}

@@ -1,9 +1,12 @@
-package perf
+package process
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +38,7 @@ func TestParseStat(t *testing.T) {
 	fields := strings.Fields(strings.Repeat("0 ", 50))
 	fields[0], fields[6], fields[11], fields[12], fields[49] = "Z", "2097152", "17", "4", "256"
 	got, err := parseStat("12 (a) (b ) c) " + strings.Join(fields, " "))
-	if err != nil || !got.zombie() || !got.kernelThread() || got.exitCode != 256 || got.user != 17 || got.kernel != 4 {
+	if err != nil || !got.Zombie() || !got.KernelThread() || got.exitCode != 256 || got.user != 17 || got.kernel != 4 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "1 (x) R", "1 (x"} {
@@ -54,6 +57,21 @@ func TestDescribeExit(t *testing.T) {
 	} {
 		if got := describeExit(status); got != want {
 			t.Errorf("status %d: %q, want %q", status, got, want)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for errno, want := range map[unix.Errno]error{
+		unix.ESRCH:  sampler.ErrNoProcess,
+		unix.EACCES: sampler.ErrPermission,
+		unix.EPERM:  sampler.ErrPermission,
+		unix.ENOSYS: sampler.ErrUnsupported,
+		unix.EMFILE: unix.EMFILE,
+	} {
+		if err := Explain(os.Getpid(), errno); !errors.Is(err, want) || !errors.Is(err, errno) {
+			t.Errorf("%v becomes %v, which is not %v", errno, err, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package perf
+package goproc
 
 import (
 	"context"
@@ -12,8 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/internal/perfevent"
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/gosym"
 	"golang.org/x/sys/unix"
 )
@@ -21,7 +20,7 @@ import (
 // noise is memory that holds the same bytes everywhere.
 type noise []byte
 
-func (n noise) read(_ uint64, buf []byte) error {
+func (n noise) Read(_ uint64, buf []byte) error {
 	if len(n) == 0 {
 		return unix.EFAULT
 	}
@@ -62,7 +61,7 @@ func FuzzUnwind(f *testing.F) {
 			}
 			return functions[word%uint64(len(functions))] + word>>8%64
 		}
-		s := perfevent.Sample{HasRegs: true, Regs: perfevent.Registers{IP: code(ip), SP: sp, BP: bp, R14: ip}, Cut: cut, Chain: []uint64{code(ip)}}
+		s := process.Moment{HasRegs: true, Regs: process.Registers{IP: code(ip), SP: sp, BP: bp, R14: ip}, Cut: cut, Chain: []uint64{code(ip)}}
 		for words := raw; len(words) >= 8; words = words[8:] {
 			word := code(binary.NativeEndian.Uint64(words))
 			s.Stack = binary.NativeEndian.AppendUint64(s.Stack, word)
@@ -73,10 +72,10 @@ func FuzzUnwind(f *testing.F) {
 		u.unwind(&s, &st)
 		s.Regs.IP = functions[sp%uint64(len(functions))] + sp>>8%64
 		u.unwind(&s, &st)
-		if len(st.pcs) > 3*maxFrames+len(s.Chain)+1 || st.rooted && len(st.pcs) == 0 {
-			t.Fatalf("%d frames, rooted %v", len(st.pcs), st.rooted)
+		if len(st.PCs) > 3*maxFrames+len(s.Chain)+1 || st.Rooted && len(st.PCs) == 0 {
+			t.Fatalf("%d frames, rooted %v", len(st.PCs), st.Rooted)
 		}
-		newIdentifier(noise(raw), layout).identify(&s, &st, st.rooted)
+		newIdentifier(noise(raw), layout).identify(&s, &st, st.Rooted)
 	})
 }
 
@@ -118,31 +117,16 @@ func crossings(f *testing.F, c *code) []uint64 {
 
 func runtimeFunc() {}
 
-func TestExplain(t *testing.T) {
-	t.Parallel()
-	for errno, want := range map[unix.Errno]error{
-		unix.ESRCH:  sampler.ErrNoProcess,
-		unix.EACCES: sampler.ErrPermission,
-		unix.EPERM:  sampler.ErrPermission,
-		unix.ENOSYS: sampler.ErrUnsupported,
-		unix.EMFILE: unix.EMFILE,
-	} {
-		if err := explain(os.Getpid(), errno); !errors.Is(err, want) || !errors.Is(err, errno) {
-			t.Errorf("%v becomes %v, which is not %v", errno, err, want)
-		}
-	}
-}
-
 // TestUnknownLayout: without the runtime's structures the thread stands for
 // the goroutine.
 func TestUnknownLayout(t *testing.T) {
 	t.Parallel()
-	var tk taker
-	if got := tk.identify(&perfevent.Sample{TID: 7}); got.thread != osThread|7 || got.goroutine != 0 {
-		t.Errorf("identity %+v", got)
+	var p Process
+	if p.identify(&process.Moment{TID: 7}); p.stack.Thread != process.OSThread|7 || p.stack.Goroutine != 0 {
+		t.Errorf("thread %#x, goroutine %d", p.stack.Thread, p.stack.Goroutine)
 	}
 	i := newIdentifier(noise(nil), gosym.Layout{})
-	if got := i.identify(&perfevent.Sample{TID: 7, Regs: perfevent.Registers{R14: 1 << 20}}, &stack{}, true); got.thread != osThread|7 {
+	if got := i.identify(&process.Moment{TID: 7, Regs: process.Registers{R14: 1 << 20}}, &stack{}, true); got.thread != process.OSThread|7 {
 		t.Errorf("identity %+v with unreadable memory", got)
 	}
 }

@@ -1,4 +1,4 @@
-package perf
+package activation
 
 import "testing"
 

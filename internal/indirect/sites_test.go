@@ -1,4 +1,4 @@
-package perf
+package indirect
 
 import (
 	"math"
@@ -10,12 +10,12 @@ import (
 func newSites() *sites { return &sites{byPC: make(map[uint64]*site)} }
 
 // sampled counts n samples with a call on the stack.
-func (s *sites) sampled(n int, c call) *site {
+func (s *sites) sampled(n int, c Call) *site {
 	for i := range n {
 		s.next()
 		s.meet(c, uint32(i))
 	}
-	return s.byPC[c.pc]
+	return s.byPC[c.PC]
 }
 
 // TestSitesTakeTurns: every hot site gets its turns, as many as its weight says,
@@ -26,8 +26,8 @@ func TestSitesTakeTurns(t *testing.T) {
 		s := newSites()
 		n := rapid.IntRange(1, 30).Draw(t, "sites")
 		for pc := range n {
-			kind := rapid.SampledFrom([]callKind{callInterface, callClosure, callIndirect}).Draw(t, "kind")
-			s.sampled(rapid.IntRange(10, 500).Draw(t, "samples"), call{pc: uint64(pc + 1), kind: kind})
+			kind := rapid.SampledFrom([]Kind{Interface, Closure, Indirect}).Draw(t, "kind")
+			s.sampled(rapid.IntRange(10, 500).Draw(t, "samples"), Call{PC: uint64(pc + 1), Kind: kind})
 		}
 		var all float64
 		for _, st := range s.byPC {
@@ -42,7 +42,7 @@ func TestSitesTakeTurns(t *testing.T) {
 		}
 		for _, st := range s.byPC {
 			if want := turns * s.weight(st) / all; s.hot(st) && math.Abs(float64(got[st])-want) > float64(n)+2 {
-				t.Fatalf("site %d of weight %.3f of %.3f got %d of %d turns, want %.1f", st.pc, s.weight(st), all, got[st], turns, want)
+				t.Fatalf("site %d of weight %.3f of %.3f got %d of %d turns, want %.1f", st.PC, s.weight(st), all, got[st], turns, want)
 			}
 		}
 	})
@@ -53,11 +53,11 @@ func TestSitesTakeTurns(t *testing.T) {
 func TestNewSiteDoesNotHog(t *testing.T) {
 	t.Parallel()
 	s := newSites()
-	s.sampled(100, call{pc: 1, kind: callInterface})
+	s.sampled(100, Call{PC: 1, Kind: Interface})
 	for range 1000 {
 		s.turn()
 	}
-	late := s.sampled(100, call{pc: 2, kind: callInterface})
+	late := s.sampled(100, Call{PC: 2, Kind: Interface})
 	turns := 0
 	for range 10 {
 		if s.turn() == late {
@@ -77,7 +77,7 @@ func TestSitesCountSamples(t *testing.T) {
 	}
 	s.next()
 	for range 5 {
-		s.meet(call{pc: 1, kind: callInterface}, 7)
+		s.meet(Call{PC: 1, Kind: Interface}, 7)
 	}
 	st := s.byPC[1]
 	if st.samples != 1 {
@@ -86,7 +86,7 @@ func TestSitesCountSamples(t *testing.T) {
 	if s.hot(st) {
 		t.Error("one sample makes a site hot")
 	}
-	s.sampled(1, st.call)
+	s.sampled(1, st.Call)
 	if !s.hot(st) || s.count() != 1 {
 		t.Error("a site on every stack is not hot")
 	}
@@ -102,15 +102,15 @@ func TestSitesCountSamples(t *testing.T) {
 func TestSitesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSites()
-	often := call{pc: 1 << 40, kind: callInterface}
+	often := Call{PC: 1 << 40, Kind: Interface}
 	for pc := range 10 * maxSites {
-		s.sampled(1, call{pc: uint64(pc + 1)})
+		s.sampled(1, Call{PC: uint64(pc + 1)})
 		if pc%10 == 0 {
 			s.sampled(1, often)
 		}
 	}
-	if len(s.byPC) > maxSites || s.byPC[often.pc] == nil {
-		t.Errorf("%d sites are kept; the hot one is %v", len(s.byPC), s.byPC[often.pc])
+	if len(s.byPC) > maxSites || s.byPC[often.PC] == nil {
+		t.Errorf("%d sites are kept; the hot one is %v", len(s.byPC), s.byPC[often.PC])
 	}
 	for range 20 {
 		for range fadeAfter {
@@ -128,7 +128,7 @@ func TestSitesAreBounded(t *testing.T) {
 func TestSlowSamplesDoNotFade(t *testing.T) {
 	t.Parallel()
 	s := newSites()
-	st := s.sampled(3, call{pc: 1, kind: callInterface})
+	st := s.sampled(3, Call{PC: 1, Kind: Interface})
 	for range fadeAfter - 3 {
 		s.fade()
 		s.next()
@@ -146,7 +146,7 @@ func TestSlowSamplesDoNotFade(t *testing.T) {
 func TestWeights(t *testing.T) {
 	t.Parallel()
 	s := newSites()
-	st := s.sampled(100, call{pc: 1, kind: callInterface})
+	st := s.sampled(100, Call{PC: 1, Kind: Interface})
 	fresh := s.weight(st)
 	for range 100 {
 		st.yield(0)
@@ -158,18 +158,18 @@ func TestWeights(t *testing.T) {
 	if w := s.weight(st); w != fresh {
 		t.Errorf("a site with calls again weighs %v, a fresh one %v", w, fresh)
 	}
-	for range settledHits {
-		st.hit(42)
+	for range settledCalls {
+		st.caught(42)
 	}
 	if settled := s.weight(st); settled >= fresh {
 		t.Errorf("a site that always calls the same weighs %v, a fresh one %v", settled, fresh)
 	}
-	st.hit(43)
-	st.hit(43)
+	st.caught(43)
+	st.caught(43)
 	if w := s.weight(st); w != fresh {
 		t.Errorf("a site that calls another weighs %v, a fresh one %v", w, fresh)
 	}
-	closure := s.sampled(100, call{pc: 2, kind: callClosure})
+	closure := s.sampled(100, Call{PC: 2, Kind: Closure})
 	if w := s.weight(closure); w >= fresh {
 		t.Errorf("a closure's site weighs %v, an interface's %v", w, fresh)
 	}
@@ -179,13 +179,13 @@ func TestWeights(t *testing.T) {
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	s := newSites()
-	st := s.sampled(1, call{pc: 1})
+	st := s.sampled(1, Call{PC: 1})
 	for range 100 {
 		if tid := st.draw(); tid != 0 {
 			t.Fatalf("drew thread %d, which was not met", tid)
 		}
 	}
-	s.sampled(100*siteThreads, st.call)
+	s.sampled(100*siteThreads, st.Call)
 	for range 100 {
 		if tid := st.draw(); tid < 99*siteThreads {
 			t.Fatalf("drew thread %d, which was not met of late", tid)

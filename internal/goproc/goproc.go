@@ -1,0 +1,151 @@
+package goproc
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/indirect"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler/gosym"
+)
+
+// Process is the Go runtime in a process. It belongs to the engine's goroutine.
+type Process struct {
+	unwinder
+	pid     int
+	log     *slog.Logger
+	who     *identifier    // nil where the runtime's structures are not known
+	layouts []gosym.Layout // to be tried, if the present one is refuted
+	proof   proof
+	stack   stack // reused
+	refused bool  // the symbols cannot be loaded, which was logged
+}
+
+var (
+	_ process.Runtime = (*Process)(nil)
+	_ indirect.Code   = (*Process)(nil)
+)
+
+// Open loads the symbols of a process. A program that was stopped right after exec has
+// none before it runs: see [process.Loader.Load]. The watch gives up reads of the
+// target's memory and files that never return.
+//
+// Errors wrap the errors of package sampler.
+func Open(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*Process, error) {
+	c, err := openCode(ctx, pid, w, log)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{unwinder: unwinder{code: c, memory: process.MemoryOf(pid, w)}, pid: pid, log: log}
+	p.learnLayout()
+	return p, nil
+}
+
+// Close releases the symbols.
+func (p *Process) Close() { p.code.close() }
+
+// Bound is part of [process.Loader].
+func (p *Process) Bound(ctx context.Context) { p.code.bound(ctx) }
+
+// SameProgram is part of [process.Loader].
+func (p *Process) SameProgram() error { return p.code.same() }
+
+// Build is part of [process.Loader].
+func (p *Process) Build() (id, version string) {
+	if p.code.table == nil {
+		return "", ""
+	}
+	return p.code.table.BuildID(), p.code.table.GoVersion()
+}
+
+// Load is part of [process.Loader].
+func (p *Process) Load(ctx context.Context) bool {
+	if p.code.table != nil || !p.code.due(time.Now()) {
+		return false
+	}
+	if err := p.code.load(ctx, p.pid, p.log); err != nil {
+		if !p.refused && ctx.Err() == nil {
+			p.log.Warn("no symbols: all functions are [unknown]", "reason", err)
+		}
+		p.refused = true
+		return false
+	}
+	p.code.bound(ctx)
+	p.learnLayout()
+	return true
+}
+
+// Refresh is part of [process.Loader].
+func (p *Process) Refresh(ctx context.Context, now time.Time) (bool, error) {
+	if !p.code.due(now) {
+		return false, nil
+	}
+	return true, p.code.refresh(ctx)
+}
+
+// Renew is part of [process.Loader].
+func (p *Process) Renew(now time.Time) { p.code.renew(now) }
+
+// Unwind is part of [process.Runtime].
+func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
+	p.code.begin()
+	p.stack.PCs = st.PCs
+	p.unwind(m, &p.stack)
+	p.proveLayout(m)
+	p.identify(m)
+	*st = p.stack.Stack
+}
+
+// Chain is part of [process.Runtime]. R14 holds the goroutine in Go code.
+func (p *Process) Chain(pcs []uint64, tid uint32, r14 uint64, st *process.Stack) {
+	s := &p.stack
+	*s = stack{Stack: process.Stack{PCs: append(st.PCs[:0], pcs...)}}
+	p.cutAtRoot(s)
+	p.finish(s)
+	s.Thread = process.OSThread | uint64(tid)
+	if p.who != nil && plausible(r14) {
+		s.Thread = r14
+	}
+	*st = s.Stack
+}
+
+// Frames is part of [process.Runtime]. It leaves runtime.goexit out, as runtime/pprof
+// does: runtime.goexit is only where every goroutine begins.
+func (p *Process) Frames(st *process.Stack, names *ccmap.Names, dst []ccmap.Frame) []ccmap.Frame {
+	pcs := st.PCs
+	if len(pcs) > 1 && p.onGoroutine(st) {
+		pcs = pcs[:len(pcs)-1]
+	}
+	return p.code.frames(pcs, names, dst)
+}
+
+// Method is part of [process.Runtime].
+func (p *Process) Method(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
+	return p.code.target(pc, names)
+}
+
+// Entry is part of [process.Runtime].
+func (p *Process) Entry(pc uint64) uint64 { return p.code.entry(pc) }
+
+// CallBefore is part of [indirect.Code].
+func (p *Process) CallBefore(ret uint64, f *indirect.Finder) indirect.Call {
+	return p.code.callBefore(ret, f)
+}
+
+// onGoroutine reports whether a stack begins where a goroutine does.
+func (p *Process) onGoroutine(st *process.Stack) bool {
+	return st.Rooted && p.code.at(st.PCs[len(st.PCs)-1]).id == gosym.FuncGoexit
+}
+
+// identify tells which goroutine the stack belongs to. Where goroutines are not known,
+// the thread stands for it.
+func (p *Process) identify(m *process.Moment) {
+	who := identity{thread: process.OSThread | uint64(m.TID)}
+	if p.who != nil {
+		who = p.who.identify(m, &p.stack, p.onGoroutine(&p.stack.Stack))
+	}
+	p.stack.Thread, p.stack.Goroutine = who.thread, who.goroutine
+}

@@ -1,0 +1,117 @@
+package process
+
+import (
+	"context"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Moment is a thread of the target at the instant of a sample. Its slices are valid
+// until the engine takes the next sample.
+type Moment struct {
+	TID     uint32
+	Time    uint64 // CLOCK_MONOTONIC, ns
+	Kernel  bool   // the thread was in the kernel
+	HasRegs bool   // false for a thread that has left user mode for good
+	Regs    Registers
+	Chain   []uint64 // the kernel's walk along the frame pointers, from Regs.IP on; nil: not known
+	Stack   []byte   // copied from Regs.SP upwards; shorter than asked for where memory ends
+	Cut     bool     // the stack goes on beyond the bytes that were copied
+
+	// Other is copied from another stack of the thread, from OtherBase upwards: the
+	// goroutine's stack while C or the scheduler runs. Where it is missing, the runtime
+	// reads memory later, and can find another moment there.
+	Other     []byte
+	OtherBase uint64
+}
+
+// Registers are user-mode registers of amd64: the registers that Go and its runtime
+// use, and the registers that C functions leave to their callers.
+type Registers struct {
+	BX, BP, SP, IP, R10, R12, R13, R14, R15 uint64
+}
+
+// Callers returns the callers that the kernel has found, innermost first.
+func (m *Moment) Callers() []uint64 {
+	if len(m.Chain) == 0 {
+		return nil
+	}
+	return m.Chain[1:]
+}
+
+// Stack holds the calls of one moment.
+type Stack struct {
+	// PCs are innermost first: PCs[0] is exact, the others are return addresses.
+	PCs []uint64
+
+	// Slot is the address of the return address of the innermost physical
+	// function; 0 where unknown.
+	Slot uint64
+
+	Thread    uint64 // as in ccmap.Sample
+	Goroutine uint64 // as in ccmap.Sample
+
+	Rooted   bool // the outermost function is one that nothing calls; if not, callers are missing
+	Repaired bool // the kernel's walk had lost the first caller
+	Foreign  bool // frames outside the runtime's language
+	Recalled bool // callers come from an earlier sample
+	WantDump bool // a longer copy of the stack would have held more
+}
+
+// OSThread marks identities of OS threads, where no thread of the runtime is known.
+// User addresses have the highest bit clear.
+const OSThread = 1 << 63
+
+// Runtime is a language's runtime in the target. All its methods belong to the engine's
+// goroutine.
+type Runtime interface {
+	// Unwind finds the calls of a moment. It reuses st.PCs.
+	Unwind(m *Moment, st *Stack)
+
+	// Chain describes a chain of return addresses on an OS thread that had a value in
+	// R14. It reuses st.PCs.
+	Chain(pcs []uint64, tid uint32, r14 uint64, st *Stack)
+
+	// Frames appends the frames that a stack shows, inlined calls included, innermost
+	// first.
+	Frames(st *Stack, names *ccmap.Names, dst []ccmap.Frame) []ccmap.Frame
+
+	// Method returns the method that begins at an address, wrappers included.
+	Method(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool)
+
+	// Entry returns the entry of the function at an address; the address itself where
+	// no function is known.
+	Entry(pc uint64) uint64
+
+	Loader
+}
+
+// Loader keeps the symbols of a runtime up to date. Before a program has run, it has no
+// symbols, and every function is unknown.
+type Loader interface {
+	// Bound ends all loading when ctx is done.
+	Bound(ctx context.Context)
+
+	// Load tries to load the symbols of a program that had not run yet. It reports
+	// whether it has loaded them just now. Call it before every moment.
+	Load(ctx context.Context) bool
+
+	// Refresh takes up code that was mapped after Load, unless it did so a moment ago.
+	// It reports whether it has looked.
+	Refresh(ctx context.Context, now time.Time) (looked bool, err error)
+
+	// Renew gives look-ups their share of the time since the last call, to load for: files
+	// that took too much are tried again. Call it about once a second.
+	Renew(now time.Time)
+
+	// Build returns the identifier of the program's build and the runtime's version;
+	// empty before they are known.
+	Build() (id, version string)
+
+	// SameProgram returns an error if the target no longer runs the program of the
+	// symbols.
+	SameProgram() error
+
+	Close()
+}
