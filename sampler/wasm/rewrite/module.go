@@ -131,7 +131,8 @@ func sectionPlace(id byte, last int) int {
 	return place
 }
 
-// parseCustom keeps a custom section. As wazero does, it refuses a second name section.
+// parseCustom keeps a custom section. As wazero does, it refuses a second name section,
+// and an empty section at the module's end.
 func (m *original) parseCustom(r *reader, at int, part reader, after byte) {
 	name := part.bytes()
 	if part.err != nil {
@@ -140,6 +141,10 @@ func (m *original) parseCustom(r *reader, at int, part reader, after byte) {
 	}
 	if string(name) == "name" && slices.ContainsFunc(m.customs, func(c custom) bool { return c.name == "name" }) {
 		r.fail(at, "second name section")
+		return
+	}
+	if string(name) != "name" && !part.more() && !r.more() {
+		r.fail(at, "empty custom section at the end of the module, which wazero refuses")
 		return
 	}
 	m.customs = append(m.customs, custom{

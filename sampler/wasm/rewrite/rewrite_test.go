@@ -255,3 +255,25 @@ func compiles(module []byte) bool {
 	_, err := r.CompileModule(ctx, module)
 	return err == nil
 }
+
+// TestEmptyCustomSection: wazero v1.12.0 refuses an empty custom section at the end of a
+// module, and so does the rewriter. It puts sections after it, so that wazero would not.
+func TestEmptyCustomSection(t *testing.T) {
+	t.Parallel()
+	for customs, want := range map[string]bool{
+		"\x00\x02\x01x":                        false,
+		"\x00\x01\x00":                         false,
+		"\x00\x02\x01x\x00\x03\x01yz":          true,
+		"\x00\x03\x01xy":                       true,
+		"\x00\x05\x04name":                     true,
+		"\x00\x02\x01x\x00\x05\x04name":        true,
+		"\x00\x0c\x0b.debug_line":              false,
+		"\x00\x0c\x0b.debug_line\x00\x02\x01y": false,
+	} {
+		guest := append(code("\x00\x0b"), customs...)
+		_, err := rewrite.Rewrite(guest, rewrite.Options{MultiValue: true, Marks: true})
+		if plain := compiles(guest); plain != want || (err == nil) != want {
+			t.Errorf("%q: wazero takes it: %t, rewriting: %v, want %t", customs, plain, err, want)
+		}
+	}
+}
