@@ -47,7 +47,7 @@ type campaign struct {
 
 // campaigns lists the subcommands in the order of the help.
 func campaigns() []campaign {
-	return []campaign{targetsCampaign, filesCampaign, killsCampaign, writesCampaign, lossesCampaign, fuzzCampaign}
+	return []campaign{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, fuzzCampaign}
 }
 
 // hostile is common to all campaigns: the flags, ccmapd, and the rows so far.
@@ -76,6 +76,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	all := campaigns()
 	if args[0] == "all" {
 		return runAll(all, args[1:], stdout, stderr)
+	}
+	if args[0] == compareCommand { // not for people
+		if err := compareAll(args[1:], stdout); err != nil {
+			fmt.Fprintln(stderr, "hostile:", err)
+			return 1
+		}
+		return 0
 	}
 	i := slices.IndexFunc(all, func(c campaign) bool { return c.name == args[0] })
 	if i < 0 {
