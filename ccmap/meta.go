@@ -30,6 +30,28 @@ type Meta struct {
 	Comments []string
 }
 
+const (
+	fewKnown     = 30   // verdicts; with fewer, they do not say how often an activation repeats
+	mostRepeated = 0.99 // so that a profile of repetitions only keeps some independent samples
+)
+
+// RepetitionRate returns how probably a sample finds the same activation as the sample
+// before, 0 to 0.99. It is 0 where too few samples have a verdict.
+func (m Meta) RepetitionRate() float64 {
+	if m.Known < fewKnown {
+		return 0
+	}
+	return min(float64(m.Repeated)/float64(m.Known), mostRepeated)
+}
+
+// Independence returns the effective sample size for each sample, over 0 to 1. A run of
+// samples that find the same activation counts as one. With a rate r of repetitions the
+// effective size is (1−r)/(1+r) (the design effect of runs of geometric length).
+func (m Meta) Independence() float64 {
+	r := m.RepetitionRate()
+	return (1 - r) / (1 + r)
+}
+
 // CommentWarning begins the comments that every view shows.
 const CommentWarning = "warning: "
 

@@ -2,6 +2,7 @@ package ccmap_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -53,5 +54,23 @@ func TestUnlikeMapsDoNotMerge(t *testing.T) {
 	}
 	if got := sum.Snapshot(); got.Total().Time != 2 || got.Meta().Unit != ccmap.Instructions {
 		t.Errorf("total %v of %v", got.Total(), got.Meta().Unit)
+	}
+}
+
+// Samples that repeat count for less: their effective size is smaller.
+func TestIndependence(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		known, repeated uint64
+		want            float64
+	}{
+		{0, 0, 1}, {29, 29, 1}, {1000, 0, 1}, {1000, 500, 1. / 3}, {1000, 900, 0.1 / 1.9},
+	} {
+		if got := (ccmap.Meta{Known: test.known, Repeated: test.repeated}).Independence(); math.Abs(got-test.want) > 1e-9 {
+			t.Errorf("%d repeated of %d: %v, want %v", test.repeated, test.known, got, test.want)
+		}
+	}
+	if got := (ccmap.Meta{Known: 1000, Repeated: 1000}).Independence(); !(got > 0) {
+		t.Errorf("all repeated: %v", got)
 	}
 }

@@ -83,7 +83,7 @@ func (c *convergence) work() {
 	var p phases
 	for q := range c.questions {
 		start := time.Now()
-		a := answer{blind: q.Blind(), independent: independence(q.Meta()) * float64(q.Total().Samples)}
+		a := answer{blind: q.Blind(), independent: q.Meta().Independence() * float64(q.Total().Samples)}
 		if q.floors && !a.blind.Misleads() {
 			a.converged = overlapOfHalves(q.Snapshot)
 		}

@@ -46,7 +46,7 @@ func (p *phases) look(s *ccmap.Snapshot) {
 	if s.Total().Samples-p.last.samples < driftChunk {
 		return
 	}
-	now, independent := edgeTimesOf(s), independence(s.Meta())
+	now, independent := edgeTimesOf(s), s.Meta().Independence()
 	p.compare(now, independent)
 	if p.drift {
 		p.start = p.last
@@ -120,42 +120,13 @@ type edgeTimes struct {
 
 func edgeTimesOf(s *ccmap.Snapshot) edgeTimes {
 	t := edgeTimes{of: make(map[edge]int64), samples: s.Total().Samples, time: s.Total().Time}
-	pruned := prunedMethod(s)
 	for e := range s.Edges() {
-		if e.Callee() == pruned {
-			continue
+		if e.Callee() == ccmap.PrunedID {
+			continue // the map has counted this at other edges
 		}
 		ns := e.Total().Time
 		t.of[edge{e.Caller(), e.Callee(), e.Offset()}] = ns
 		t.sum += ns
 	}
 	return t
-}
-
-// prunedMethod returns the pseudo method [pruned], or NoMethod. The map has counted
-// the time under [pruned] before, at other edges.
-func prunedMethod(s *ccmap.Snapshot) ccmap.MethodID {
-	if id, ok := s.Names().Lookup(ccmap.PrunedName, ""); ok {
-		return id
-	}
-	return ccmap.NoMethod
-}
-
-const (
-	// fewKnown verdicts say nothing yet about the rate of repetitions.
-	fewKnown = 30
-	// mostRepeated bounds the rate, so that a profile of repetitions only keeps some
-	// independent samples.
-	mostRepeated = 0.99
-)
-
-// independence returns the effective sample size for each sample, 0 to 1. A run of
-// samples that find the same activation counts as one. With a rate r of repetitions
-// the effective size is (1−r)/(1+r) (the design effect of runs of geometric length).
-func independence(m ccmap.Meta) float64 {
-	if m.Known < fewKnown {
-		return 1
-	}
-	r := min(float64(m.Repeated)/float64(m.Known), mostRepeated)
-	return (1 - r) / (1 + r)
 }

@@ -152,21 +152,3 @@ func TestNoEdgesDoNotDrift(t *testing.T) {
 		t.Errorf("drift %v, settled to %v %%", p.drift, p.converged)
 	}
 }
-
-// Samples that repeat count for less: their effective size is smaller.
-func TestIndependence(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		known, repeated uint64
-		want            float64
-	}{
-		{0, 0, 1}, {fewKnown - 1, fewKnown - 1, 1}, {1000, 0, 1}, {1000, 500, 1. / 3}, {1000, 900, 0.1 / 1.9},
-	} {
-		if got := independence(ccmap.Meta{Known: test.known, Repeated: test.repeated}); math.Abs(got-test.want) > 1e-9 {
-			t.Errorf("%d repeated of %d: %v, want %v", test.repeated, test.known, got, test.want)
-		}
-	}
-	if got := independence(ccmap.Meta{Known: 1000, Repeated: 1000}); !(got > 0) {
-		t.Errorf("all repeated: %v", got)
-	}
-}

@@ -77,10 +77,9 @@ func (h *hotness) lookAtMethods(s *ccmap.Snapshot) {
 	if h.limit.Method <= 0 {
 		return
 	}
-	pruned := prunedMethod(s)
 	for m := range s.Methods() {
-		if m.ID() == pruned {
-			continue
+		if m.ID() == ccmap.PrunedID {
+			continue // the map has counted this at other edges
 		}
 		h.check(s, h.limit.Method, edge{ccmap.NoMethod, m.ID(), ccmap.NoOffset}, m.Cumulative())
 	}
@@ -90,10 +89,9 @@ func (h *hotness) lookAtEdges(s *ccmap.Snapshot) {
 	if h.limit.Edge <= 0 {
 		return
 	}
-	pruned := prunedMethod(s)
 	for e := range s.Edges() {
-		if e.Callee() == pruned {
-			continue
+		if e.Callee() == ccmap.PrunedID {
+			continue // the map has counted this at other edges
 		}
 		h.check(s, h.limit.Edge, edge{e.Caller(), e.Callee(), e.Offset()}, e.Total())
 	}

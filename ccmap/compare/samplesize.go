@@ -32,8 +32,7 @@ func newSampleSize(meta ccmap.Meta, w Weight, at []counted) sampleSize {
 	if w == ByActivations {
 		return e
 	}
-	if meta.Known >= leastKnown && meta.Repeated > 0 {
-		r := min(float64(meta.Repeated)/float64(meta.Known), mostRepeating)
+	if r := meta.RepetitionRate(); r > 0 {
 		e.effect = (1 + r) / (1 - r)
 		e.visits = newVisits(r, at)
 	}
@@ -42,11 +41,6 @@ func newSampleSize(meta ccmap.Meta, w Weight, at []counted) sampleSize {
 	}
 	return e
 }
-
-const (
-	leastKnown    = 30   // verdicts on repetitions that are enough to estimate their probability
-	mostRepeating = 0.99 // so that a profile of one activation keeps some independent samples
-)
 
 // intervalEffect takes the CPU time of each setting of the interval to be
 // proportional to its wall time. Then a setting that held for a time t has t/w

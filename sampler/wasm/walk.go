@@ -48,7 +48,7 @@ func (in *instance) Walk(visit func(managed.Frame) bool) {
 	switch {
 	case !goesOn:
 	case !whole || direct:
-		visit(in.truncatedFrame())
+		visit(truncatedFrame)
 	default:
 		in.walkOuter(visit)
 	}
@@ -94,7 +94,7 @@ func (in *instance) walkOuter(visit func(managed.Frame) bool) {
 	for i := len(in.entries) - 2; i >= 0; i-- {
 		e := &in.entries[i]
 		if !e.calling {
-			visit(in.truncatedFrame())
+			visit(truncatedFrame)
 			return
 		}
 		if !visit(in.hostFrame(e.host, &e.hostMark)) {
@@ -106,14 +106,11 @@ func (in *instance) walkOuter(visit func(managed.Frame) bool) {
 			}
 		}
 		if e.cut {
-			visit(in.truncatedFrame())
+			visit(truncatedFrame)
 			return
 		}
 	}
 }
 
 // truncatedFrame stands for frames that the profiler cannot see. It is the outermost.
-func (in *instance) truncatedFrame() managed.Frame {
-	names := in.module.profiler.Sink().Names
-	return managed.Frame{Method: names.Intern(ccmap.Method{Name: ccmap.TruncatedName}), Offset: ccmap.NoOffset}
-}
+var truncatedFrame = managed.Frame{Method: ccmap.TruncatedID, Offset: ccmap.NoOffset}

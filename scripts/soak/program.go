@@ -174,7 +174,7 @@ func openReplay(l *ledger, name string, firstThread uint64) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	truncation := ccmap.Frame{Method: l.names.Intern(ccmap.Method{Name: ccmap.TruncatedName}), Offset: ccmap.NoOffset}
+	truncation := ccmap.Frame{Method: ccmap.TruncatedID, Offset: ccmap.NoOffset}
 	r := &replay{ledger: l, samples: samples}
 	for i := range samples {
 		s := &samples[i]

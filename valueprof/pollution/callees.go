@@ -34,7 +34,7 @@ func (a *Analysis) written(site ccmap.CallSite, calls Evidence) []ccmap.Callee {
 func (a *Analysis) callees(site ccmap.CallSite) []ccmap.Callee {
 	var all []ccmap.Callee
 	for c := range site.Callees() {
-		if !c.Total().IsZero() && a.s.Names().At(c.Callee()).Name != ccmap.PrunedName {
+		if !c.Total().IsZero() && c.Callee() != ccmap.PrunedID {
 			all = append(all, c)
 		}
 	}

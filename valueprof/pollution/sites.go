@@ -18,11 +18,10 @@ type Options struct {
 
 // Analysis finds the receivers in a snapshot. Any goroutine may use it.
 type Analysis struct {
-	s         *ccmap.Snapshot
-	weight    func(ccmap.Counters) int64
-	counted   bool           // the profile has a number of samples
-	truncated ccmap.MethodID // the pseudo method, or NoMethod
-	caught    map[position][]ccmap.Point
+	s       *ccmap.Snapshot
+	weight  func(ccmap.Counters) int64
+	counted bool // the profile has a number of samples
+	caught  map[position][]ccmap.Point
 }
 
 // position is a call site.
@@ -35,13 +34,10 @@ type position struct {
 func New(s *ccmap.Snapshot, o Options) *Analysis {
 	a := &Analysis{
 		s: s, weight: o.Weight, counted: s.Total().Samples > 0,
-		truncated: ccmap.NoMethod, caught: make(map[position][]ccmap.Point),
+		caught: make(map[position][]ccmap.Point),
 	}
 	if a.weight == nil {
 		a.weight = func(c ccmap.Counters) int64 { return c.Time }
-	}
-	if id, ok := s.Names().Lookup(ccmap.TruncatedName, ""); ok {
-		a.truncated = id
 	}
 	points := o.Points
 	if points == nil {

@@ -153,7 +153,7 @@ func (t *tree) grow(a *Analysis, refs []ccmap.CalleeRef, depth int) {
 		for longer := range ref.Callers() {
 			path := longer.Path()
 			callee, caller := path[0].Method, path[len(path)-1]
-			if caller.Method != a.truncated {
+			if caller.Method != ccmap.TruncatedID {
 				t.at(caller).add(callee, a.amount(longer.Total()))
 				above[caller] = append(above[caller], longer)
 			}
