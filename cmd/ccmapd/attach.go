@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/internal/signals"
 )
 
 const attachLong = `Attach samples a running Go program from outside, until --duration is over, the
@@ -57,9 +59,9 @@ func newAttachCmd(env *environment) *cobra.Command {
 }
 
 func runAttach(ctx context.Context, env *environment, f *samplingFlags, pid int) error {
-	ctx, stop := untilInterrupted(ctx)
+	ctx, stop := signals.UntilInterrupted(ctx)
 	defer stop()
-	restore := survivePipes()
+	restore := signals.SurvivePipes()
 	defer restore()
 	s, err := openSession(env, f, env.toProcess(ctx, f, pid))
 	if err != nil {

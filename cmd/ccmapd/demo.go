@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/testdata/workload"
@@ -83,7 +84,7 @@ func newDemoWorkloadCmd(env *environment) *cobra.Command {
 }
 
 func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {
-	ctx, stop := untilInterrupted(ctx)
+	ctx, stop := signals.UntilInterrupted(ctx)
 	defer stop()
 	r, err := sampleDemo(ctx, env, f)
 	if err != nil {
@@ -94,7 +95,7 @@ func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {
 
 // sampleDemo samples the workload, which has ended when it returns.
 func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manager.Report, error) {
-	defer survivePipes()()
+	defer signals.SurvivePipes()()
 	w, err := startWorkload(env)
 	if err != nil {
 		return manager.Report{}, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
@@ -52,8 +53,8 @@ func (r *guestRun) obey(abandon context.CancelCauseFunc) {
 		return
 	case <-r.signaled.Done():
 	}
-	signal := signalOf(r.signaled)
-	r.Exit(uint32(signal.exitCode()))
+	signal := signals.Of(r.signaled)
+	r.Exit(uint32(signal.ExitCode()))
 	for range graceTurns {
 		select {
 		case <-r.done:
@@ -67,7 +68,7 @@ func (r *guestRun) obey(abandon context.CancelCauseFunc) {
 // reason says why the guest has ended, for people.
 func (r *guestRun) reason() string {
 	if r.signaled.Err() != nil {
-		return "module was ended by " + signalOf(r.signaled).Error()
+		return "module was ended by " + signals.Of(r.signaled).Error()
 	}
 	return r.end.Reason()
 }
@@ -92,6 +93,6 @@ func (r *guestRun) wait() error {
 	case <-r.done:
 		return errors.Join(exitOfGuest(r.end), r.Close(context.Background()))
 	case <-r.abandoned.Done():
-		return exitError{code: signalOf(r.abandoned).exitCode()}
+		return exitError{code: signals.Of(r.abandoned).ExitCode()}
 	}
 }

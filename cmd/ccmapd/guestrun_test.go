@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
@@ -104,7 +105,7 @@ func TestSignalEndsComputingModule(t *testing.T) {
 			if got := r.signal(t, sig); got != want {
 				t.Errorf("exit code %d, want %d", got, want)
 			}
-			name := signalError{sig}.Error()
+			name := signals.Error{Signal: sig}.Error()
 			if got := r.snapshot(t).Meta().Ended; got != "module was ended by "+name {
 				t.Errorf("ended: %q", got)
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -14,78 +13,18 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-// liveLine redraws one line on a terminal with the state of a session. On
-// anything else it prints nothing.
-type liveLine struct {
-	w      io.Writer
-	status func() manager.Status
-	last   manager.Status // drawn
-	quit   chan struct{}
-	done   sync.WaitGroup
+// startLiveLine draws the state of a session in one line, if w is a terminal.
+func startLiveLine(w io.Writer, status func() manager.Status) *terminal.Live {
+	var last manager.Status // drawn
+	return terminal.StartLive(w, func() string {
+		s := status()
+		line := formatStatus(last, s)
+		last = s
+		return line
+	})
 }
 
-// liveEvery is the time between two drawings: often enough to look alive, and
-// rare enough to be read.
-const liveEvery = 500 * time.Millisecond
-
-func startLiveLine(w io.Writer, status func() manager.Status) *liveLine {
-	l := &liveLine{w: terminal.Unguarded(w), status: status, quit: make(chan struct{})}
-	if terminal.Width(w) > 0 {
-		l.done.Go(l.run)
-	}
-	return l
-}
-
-// stop ends the line and removes it from the terminal.
-func (l *liveLine) stop() {
-	close(l.quit)
-	l.done.Wait()
-}
-
-func (l *liveLine) run() {
-	ticker := time.NewTicker(liveEvery)
-	defer ticker.Stop()
-	defer io.WriteString(l.w, terminal.ClearLine)
-	for {
-		select {
-		case <-l.quit:
-			return
-		case <-ticker.C:
-			io.WriteString(l.w, terminal.ClearLine+terminal.ShortenEnd(l.next(), terminal.Width(l.w)-1))
-		}
-	}
-}
-
-// next returns the line of the present state.
-func (l *liveLine) next() string {
-	s := l.status()
-	line := formatStatus(l.last, s)
-	l.last = s
-	return line
-}
-
-// aboveLive returns a writer for lines that may be written while a live line is
-// drawn on w.
-func aboveLive(w io.Writer) io.Writer {
-	if terminal.Width(w) > 0 {
-		return terminal.Guarded(aboveLiveLine{terminal.Unguarded(w)})
-	}
-	return w
-}
-
-// aboveLiveLine is a terminal that has a live line: what is written to it takes
-// the place of that, which is then drawn below. One Write writes whole lines.
-type aboveLiveLine struct{ w io.Writer }
-
-func (a aboveLiveLine) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(a.w, terminal.ClearLine); err != nil {
-		return 0, err
-	}
-	return a.w.Write(p)
-}
-
-// formatStatus prints what has come of a session, with the rate since the last
-// time.
+// formatStatus prints the state of a session, with the rate since the last time.
 func formatStatus(last, s manager.Status) string {
 	rate := 0.0
 	if passed := s.Elapsed - last.Elapsed; passed > 0 {
@@ -107,8 +46,8 @@ func formatStatus(last, s manager.Status) string {
 	return strings.Join(parts, "  ")
 }
 
-// formatProgress prints how settled the profile is, what has happened that does not
-// happen to most, and how many calls were caught.
+// formatProgress prints how settled the profile is, rare events, and how many calls were
+// caught.
 func formatProgress(s manager.Status) []string {
 	var parts []string
 	if b := s.Blind; b.Misleads() {
@@ -137,8 +76,7 @@ func formatLoss(l ccmap.Loss) string {
 	return text
 }
 
-// formatRepetitions prints the share of repetitions, "–" where none of the
-// samples has a verdict.
+// formatRepetitions prints the share of repetitions, "–" if no sample has a verdict.
 func formatRepetitions(s manager.Status) string {
 	if s.Known == 0 {
 		return "–"
@@ -146,9 +84,8 @@ func formatRepetitions(s manager.Status) string {
 	return figure.Percent(figure.Share(int64(s.Repeated), int64(s.Known)))
 }
 
-// formatTuning prints how long the tuner waits for its next step, by the verdicts
-// that there have been: " (tuning in ~45s: 517 more verdicts)". It is "" if the tuner
-// waits for none.
+// formatTuning prints how long the tuner waits for its next step, at the rate of verdicts so
+// far: " (tuning in ~45s: 517 more verdicts)". It is "" if the tuner does not wait.
 func formatTuning(s manager.Status) string {
 	if s.MissingVerdicts == 0 {
 		return ""

@@ -7,22 +7,23 @@ import (
 	"unicode/utf8"
 
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/terminal/terminaltest"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
 func TestLiveLineIsDrawnAndRemoved(t *testing.T) {
 	t.Parallel()
 	const width = 40
-	screen, tty := openTerminal(t, width)
+	screen, tty := terminaltest.Open(t, width)
 	asked := make(chan struct{}, 16)
 	line := startLiveLine(tty, func() manager.Status {
 		asked <- struct{}{}
 		return manager.Status{Samples: 100, Interval: 10 * time.Millisecond}
 	})
 	<-asked
-	line.stop()
+	line.Stop()
 	tty.Close()
-	lines := strings.Split(readScreen(screen), terminal.ClearLine)
+	lines := strings.Split(terminaltest.Read(screen), terminal.ClearLine)
 	if len(lines) < 3 || !strings.Contains(lines[1], "samples/s") {
 		t.Errorf("drawn: %q", lines)
 	}
@@ -39,20 +40,8 @@ func TestLiveLineIsDrawnAndRemoved(t *testing.T) {
 func TestLiveLineNeedsATerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	startLiveLine(&out, func() manager.Status { panic("nobody looks") }).stop()
+	startLiveLine(&out, func() manager.Status { panic("nobody looks") }).Stop()
 	if out.Len() > 0 {
 		t.Errorf("printed %q", out.String())
-	}
-}
-
-func TestLogStandsAboveTheLiveLine(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	log := aboveLiveLine{&out}
-	if n, err := log.Write([]byte("message\n")); n != len("message\n") || err != nil {
-		t.Errorf("wrote %d bytes, %v", n, err)
-	}
-	if want := terminal.ClearLine + "message\n"; out.String() != want {
-		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }

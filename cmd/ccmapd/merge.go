@@ -1,13 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/mergefiles"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -74,21 +81,105 @@ func merge(env *environment, f mergeFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	m := merger{env: env, inputs: inputs, keepGoing: f.keepGoing}
-	m.options.SampleType = f.sampleType
-	m.sum = ccmap.New(ccmap.Options{MaxBytes: int64(f.memory)})
-	m.memory = newMergeMemory(&env.memory, f.memory)
-	if err := m.run(); err != nil {
-		return err
+	env.memory.boundHeap(2 * int64(f.memory))
+	m := mergefiles.New(mergefiles.Options{
+		Inputs: inputs, Stdin: env.stdin, Stderr: env.stderr, KeepGoing: f.keepGoing,
+		Read: export.ReadOptions{SampleType: f.sampleType}, MaxMemory: env.memory.limit(), MaxSum: int64(f.memory),
+	})
+	if err := m.Run(); err != nil {
+		return explainMerge(err)
 	}
-	if m.merged == 0 {
-		return m.leftOut()
+	if m.Merged == 0 {
+		return m.LeftOut()
 	}
-	merged := view.New(out.path, m.sum.Snapshot())
+	merged := view.New(out.path, m.Sum.Snapshot())
 	if err := out.write(merged.Snapshot); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", terminal.Printable(out.path),
-		figure.Plural(int64(m.merged), "profile"), merged.Extent(), figure.Plural(int64(merged.Len()-1), "node"))
-	return errors.Join(err, m.leftOut())
+		figure.Plural(int64(m.Merged), "profile"), merged.Extent(), figure.Plural(int64(merged.Len()-1), "node"))
+	return errors.Join(err, m.LeftOut())
+}
+
+// explainMerge adds advice to an error in reading or adding a profile.
+func explainMerge(err error) error {
+	switch {
+	case !errors.As(err, new(mergefiles.InputError)):
+		return err
+	case errors.Is(err, ccmap.ErrUnlike):
+		return withHint(err, oneKind)
+	}
+	return explainRead(err)
+}
+
+// mergeInputs returns the profiles that the arguments and the list name.
+func mergeInputs(env *environment, args []string, list string) ([]mergefiles.Input, error) {
+	if list != "" {
+		more, err := readList(env, list)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, more...)
+	}
+	var inputs []mergefiles.Input
+	var paths []string
+	for _, arg := range args {
+		in, err := parseMergeInput(arg)
+		if err != nil {
+			return nil, err
+		}
+		inputs, paths = append(inputs, in), append(paths, in.Path)
+	}
+	if len(inputs) == 0 {
+		return nil, usagef("merge wants a profile at least")
+	}
+	if list == stdPath {
+		paths = append(paths, stdPath)
+	}
+	return inputs, checkStdinOnce(paths)
+}
+
+// parseMergeInput takes FILE=WEIGHT apart, unless a file has that name as a
+// whole, or the text after the last '=' is not a number: then it belongs to the name.
+func parseMergeInput(arg string) (mergefiles.Input, error) {
+	in := mergefiles.Input{Path: arg}
+	cut := strings.LastIndexByte(arg, '=')
+	if cut < 0 {
+		return in, nil
+	}
+	if _, err := os.Lstat(arg); !errors.Is(err, fs.ErrNotExist) {
+		return in, nil
+	}
+	weight, err := export.ParseWeight(arg[cut+1:])
+	if err != nil {
+		return in, usagef("%s: weight %q: %w", arg[:cut], arg[cut+1:], err)
+	}
+	return mergefiles.Input{Path: arg[:cut], Weight: weight}, nil
+}
+
+// readList returns the lines of a file or of standard input that are not blank.
+func readList(env *environment, path string) ([]string, error) {
+	if path == stdPath {
+		return nonBlankLines(env.stdin, "standard input")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, explainRead(err)
+	}
+	defer f.Close()
+	return nonBlankLines(f, path)
+}
+
+func nonBlankLines(r io.Reader, name string) ([]string, error) {
+	var lines []string
+	scanner := bufio.NewScanner(r)
+	for scanner.Scan() {
+		if line := scanner.Text(); strings.TrimSpace(line) != "" {
+			lines = append(lines, line)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, fmt.Errorf("read list %s: %w", name, err)
+	}
+	return lines, nil
 }

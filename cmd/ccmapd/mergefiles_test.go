@@ -8,13 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/mergefiles"
 )
 
 // thicket is a map of many contexts of few edges.
@@ -91,28 +90,12 @@ func TestMergePrunesToItsBudget(t *testing.T) {
 func TestMergeStopsAtTheFirstError(t *testing.T) {
 	t.Parallel()
 	paths := append([]string{"missing"}, writeThickets(t, 5)...)
-	env := &environment{stderr: new(strings.Builder)}
-	m := merger{env: env, sum: ccmap.New(ccmap.Options{}), memory: newMergeMemory(&env.memory, 0)}
+	o := mergefiles.Options{Stderr: new(strings.Builder), MaxMemory: export.DefaultMaxMemory()}
 	for _, path := range paths {
-		m.inputs = append(m.inputs, mergeInput{path: path})
+		o.Inputs = append(o.Inputs, mergefiles.Input{Path: path})
 	}
-	if err := m.run(); !errors.Is(err, fs.ErrNotExist) || m.merged != 0 {
-		t.Errorf("%d merged, %v", m.merged, err)
-	}
-}
-
-func TestProgressLine(t *testing.T) {
-	t.Parallel()
-	screen, tty := openTerminal(t, 10)
-	p := progressLine{w: tty, drawn: time.Now().Add(-time.Hour)}
-	for range 3 { // the others come too soon
-		p.draw(func() string { return "1 of 1000 profiles" })
-	}
-	p.clear()
-	p.clear()
-	tty.Close()
-	want := terminal.ClearLine + terminal.ShortenEnd("1 of 1000 profiles", 9) + terminal.ClearLine
-	if got := readScreen(screen); got != want {
-		t.Errorf("got %q, want %q", got, want)
+	m := mergefiles.New(o)
+	if err := m.Run(); !errors.Is(err, fs.ErrNotExist) || m.Merged != 0 {
+		t.Errorf("%d merged, %v", m.Merged, err)
 	}
 }

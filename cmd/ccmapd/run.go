@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/launch"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/wasi"
 )
@@ -79,9 +80,9 @@ func newRunCmd(env *environment) *cobra.Command {
 // runProgram starts the program, samples it, and returns its exit code as an
 // error, whatever became of the profile: that is only reported.
 func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string) error {
-	forward := catchSignals()
-	defer forward.stop()
-	defer survivePipes()()
+	forward := signals.Catch()
+	defer forward.Stop()
+	defer signals.SurvivePipes()()
 	p, err := launch.Start(func() *exec.Cmd {
 		c := exec.Command(args[0], args[1:]...)
 		c.Stdin, c.Stdout, c.Stderr = env.stdin, terminal.Unguarded(env.stdout), terminal.Unguarded(env.stderr)
@@ -93,13 +94,13 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	if err := env.process.Keep(forSampling | privilege.Signals); err != nil {
 		return exitError{exitRunFailed, errors.Join(err, p.Kill())}
 	}
-	opening, opened := forward.interrupted(cmd.Context())
+	opening, opened := forward.Interrupted(cmd.Context())
 	s, err := openSession(env, f.samplingFlags, env.toProcess(opening, f.samplingFlags, p.Cmd.Process.Pid))
 	opened()
 	if err != nil && p.Held && !f.anyway {
 		return notStarted(opening, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.Kill())))
 	}
-	forward.to(p.Cmd.Process)
+	forward.To(p.Cmd.Process)
 	if err := errors.Join(err, p.Release()); err != nil && !(f.anyway && f.quiet) {
 		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", args[0], err))
 	}
@@ -121,8 +122,8 @@ func (s *session) follow(ctx context.Context, env *environment) error {
 // notStarted gives an error the exit code of a program that could not be sampled and is
 // not started, or of one that a signal has ended, if that ended opening.
 func notStarted(opening context.Context, err error) error {
-	if e := (signalError{}); errors.As(context.Cause(opening), &e) {
-		return exitError{e.exitCode(), err}
+	if e := (signals.Error{}); errors.As(context.Cause(opening), &e) {
+		return exitError{e.ExitCode(), err}
 	}
 	return exitError{exitRunFailed, err}
 }

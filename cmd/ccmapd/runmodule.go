@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -83,9 +84,9 @@ func (f *runFlags) checkModuleOutputs() error {
 
 // runSampled runs a guest beside the session that samples it.
 func runSampled(cmd *cobra.Command, env *environment, g *wasi.Guest, s *session) error {
-	signaled, stop := untilSignal(cmd.Context())
+	signaled, stop := signals.Until(cmd.Context())
 	defer stop()
-	defer survivePipes()()
+	defer signals.SurvivePipes()()
 	useTwoProcessors()
 	r := startGuest(signaled, g)
 	reportError(env.stderr, cmd, s.follow(r.abandoned, env))

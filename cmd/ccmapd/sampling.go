@@ -200,7 +200,7 @@ func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
 	case f.verbose:
 		level = slog.LevelInfo
 	}
-	return slog.New(slog.NewTextHandler(aboveLive(w), &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(terminal.AboveLive(w), &slog.HandlerOptions{Level: level}))
 }
 
 // atMost describes the duration, for people.

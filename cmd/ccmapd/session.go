@@ -103,7 +103,7 @@ func (s *session) run(ctx context.Context, live io.Writer) (manager.Report, erro
 		defer cancel()
 	}
 	if !s.flags.quiet {
-		defer startLiveLine(live, s.manager.Status).stop()
+		defer startLiveLine(live, s.manager.Status).Stop()
 	}
 	defer s.watchGoal(live)()
 	r, err := s.manager.Run(ctx)

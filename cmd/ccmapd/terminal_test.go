@@ -4,50 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/terminal/terminaltest"
 )
-
-// openTerminal returns both ends of a new terminal that is width columns wide.
-func openTerminal(t *testing.T, width uint16) (screen, terminal *os.File) {
-	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() { screen.Close() })
-	fd := int(screen.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Skip(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Skip(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() { terminal.Close() })
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: width}); err != nil {
-		t.Fatal(err)
-	}
-	return screen, terminal
-}
-
-// readScreen returns all that was written to a terminal that is closed by now.
-func readScreen(screen *os.File) string {
-	drawn, _ := io.ReadAll(screen) // EIO stands for the end
-	return string(drawn)
-}
 
 // longProfile has names that fit no terminal.
 func longProfile(t *testing.T) string {
@@ -91,7 +57,7 @@ func TestTablesFitTerminals(t *testing.T) {
 
 // runOnTerminal returns the lines of the table, which begins after a blank line.
 func runOnTerminal(t *testing.T, width uint16, args []string) []string {
-	screen, terminal := openTerminal(t, width)
+	screen, terminal := terminaltest.Open(t, width)
 	lines := make(chan []string)
 	go func() { lines <- tableLines(screen) }()
 	var stderr bytes.Buffer

@@ -77,7 +77,7 @@ func (f *valueFlags) options(memory byteSize, w io.Writer) manager.ValueOptions 
 	policy, _ := valueprof.ParsePolicy(f.janitor.value)
 	o := manager.ValueOptions{Hash: hash, Policy: policy, MaxPoints: pointsIn(memory)}
 	if f.dump {
-		o.Dump = terminal.OneLine{W: aboveLive(w)}
+		o.Dump = terminal.OneLine{W: terminal.AboveLive(w)}
 	}
 	return o
 }

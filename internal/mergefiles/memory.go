@@ -1,4 +1,4 @@
-package main
+package mergefiles
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
-// mergeMemory divides the memory of a merge: a quarter is for the profiles that are read
-// ahead, in units; the rest is for the sum, and for one profile that is a pipe, or that a
-// share of the quarter was too little for.
-type mergeMemory struct {
+// memory divides the memory of a merge. A quarter is for the profiles that are read ahead,
+// in units. The rest is for the sum, and for one profile: a pipe, or a profile that needed
+// more than a share of the quarter.
+type memory struct {
 	limit  int64 // of all, bytes
 	pruned bool  // the sum has a limit of its own, and keeps it
 	taken  chan struct{}
@@ -21,24 +22,19 @@ type mergeMemory struct {
 // aheadUnits are the units of the profiles that are read ahead: 4 MiB each by default.
 const aheadUnits = 32
 
-func newMergeMemory(m *readMemory, sum byteSize) mergeMemory {
-	m.boundHeap(2 * int64(sum))
-	return mergeMemory{limit: m.limit(), pruned: sum > 0, taken: make(chan struct{}, aheadUnits)}
-}
-
 // ahead returns how many bytes are for the profiles that are read ahead.
-func (m *mergeMemory) ahead() int64 { return m.limit / 4 }
+func (m *memory) ahead() int64 { return m.limit / 4 }
 
 // bytes returns how many bytes some units are.
-func (m *mergeMemory) bytes(units int) int64 {
+func (m *memory) bytes(units int) int64 {
 	return max(m.ahead()/aheadUnits*int64(units), 1)
 }
 
 // acquire takes as many units as a profile should need, and waits for them.
-func (m *mergeMemory) acquire(in mergeInput, quit <-chan struct{}) (units int, ok bool) {
+func (m *memory) acquire(in Input, quit <-chan struct{}) (units int, ok bool) {
 	const most = 128 // times its size: a compressed profile seldom takes more
 	units = aheadUnits
-	if info, err := os.Stat(in.path); err == nil {
+	if info, err := os.Stat(in.Path); err == nil {
 		units = int(min(info.Size()/(m.bytes(1)/most+1)+1, aheadUnits))
 	}
 	for range units {
@@ -51,17 +47,17 @@ func (m *mergeMemory) acquire(in mergeInput, quit <-chan struct{}) (units int, o
 	return units, true
 }
 
-func (m *mergeMemory) release(units int) {
+func (m *memory) release(units int) {
 	for range units {
 		<-m.taken
 	}
 }
 
 // alone returns how many bytes there are for a profile beside the sum.
-func (m *mergeMemory) alone(sum *ccmap.Map) int64 { return max(m.limit-m.ahead()-m.ofSum(sum), 1) }
+func (m *memory) alone(sum *ccmap.Map) int64 { return max(m.limit-m.ahead()-m.ofSum(sum), 1) }
 
 // ofSum returns how many bytes of the limit the sum takes.
-func (m *mergeMemory) ofSum(sum *ccmap.Map) int64 {
+func (m *memory) ofSum(sum *ccmap.Map) int64 {
 	if m.pruned {
 		return 0
 	}
@@ -69,16 +65,16 @@ func (m *mergeMemory) ofSum(sum *ccmap.Map) int64 {
 }
 
 // checkSum returns an error if the sum takes too much memory.
-func (m *merger) checkSum() error {
-	if most := m.memory.limit - m.memory.ahead(); m.memory.ofSum(m.sum) > most {
-		return withHint(fmt.Errorf("merge %d profiles: %w: their sum takes more than %s", m.merged, export.ErrMemory, figure.Bytes(most)),
+func (m *Merger) checkSum() error {
+	if most := m.memory.limit - m.memory.ahead(); m.memory.ofSum(m.Sum) > most {
+		return advice.Add(fmt.Errorf("merge %d profiles: %w: their sum takes more than %s", m.Merged, export.ErrMemory, figure.Bytes(most)),
 			"Bound the sum with --max-memory SIZE, which prunes it, or raise --max-read-memory SIZE.")
 	}
 	return nil
 }
 
 // isRegular reports whether the profile can be read again.
-func (in mergeInput) isRegular() bool {
-	info, err := os.Stat(in.path)
+func (in Input) isRegular() bool {
+	info, err := os.Stat(in.Path)
 	return err == nil && info.Mode().IsRegular()
 }
