@@ -99,7 +99,7 @@ func (s *session) watchGoal(w io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		ticker := time.NewTicker(liveEvery)
+		ticker := time.NewTicker(terminal.LiveEvery)
 		defer ticker.Stop()
 		for {
 			select {
@@ -108,7 +108,7 @@ func (s *session) watchGoal(w io.Writer) (stop func()) {
 			case <-ticker.C:
 			}
 			if text := s.flags.until.outOfReach(s.manager.Status(), s.manager.Snapshot); text != "" {
-				io.WriteString(aboveLive(w), text)
+				io.WriteString(terminal.AboveLive(w), text)
 				return
 			}
 		}
