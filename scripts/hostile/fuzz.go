@@ -46,7 +46,7 @@ const (
 )
 
 func runFuzz(ctx context.Context, h *hostile) error {
-	targets, err := fuzzTargets(ctx, h)
+	targets, err := fuzzTargets(ctx, h, fuzzScript)
 	if err != nil {
 		return err
 	}
@@ -76,13 +76,13 @@ func runFuzz(ctx context.Context, h *hostile) error {
 }
 
 // fuzzTargets lists all, each as its package and its function.
-func fuzzTargets(ctx context.Context, h *hostile) ([]string, error) {
-	o, err := h.child(ctx, limits{}, fuzzScript, "-l")
+func fuzzTargets(ctx context.Context, h *hostile, script string) ([]string, error) {
+	o, err := h.child(ctx, limits{}, script, "-l")
 	switch {
 	case err != nil:
 		return nil, err
 	case o.code != 0:
-		return nil, fmt.Errorf("%s -l: %s\n%s", fuzzScript, o.how(), o.stderr)
+		return nil, fmt.Errorf("%s -l: %s\n%s", script, o.how(), o.stderr)
 	}
 	var all []string
 	for line := range strings.Lines(o.stdout) {

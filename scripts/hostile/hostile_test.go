@@ -265,3 +265,27 @@ func TestLosses(t *testing.T) {
 		t.Errorf("a clock of 0 passes: %q", r.misses)
 	}
 }
+
+// docs/reliability.md has a row for every decoder that is fuzzed, and for no other.
+func TestFuzzedAreInThePage(t *testing.T) {
+	t.Parallel()
+	h := testHostile(t)
+	h.campaign, h.page = fuzzCampaign, "../../docs/reliability.md"
+	want, err := fuzzTargets(t.Context(), h, "../fuzz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := h.old()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, cells := range rows {
+		got = append(got, cells[0])
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows of the page, want to got ('go run ./scripts/hostile fuzz' makes those that are missing):\n%s", diff)
+	}
+}
