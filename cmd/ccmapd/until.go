@@ -73,8 +73,8 @@ func (g goal) json(reached bool) *untilJSON {
 	return &untilJSON{g.Of.String(), g.Percent, reached}
 }
 
-// leastMisleading is the number of samples from which on a profile that misleads is told
-// to do so while it is sampled: the least that reach a goal.
+// leastMisleading is the least number of samples that make a profile mislead: as many as
+// reach a goal.
 const leastMisleading = 1000
 
 // outOfReach says that a goal is not reached as long as so much of the profile is unknown,

@@ -79,7 +79,7 @@ func (w *Watch) Leave() {
 func (w *Watch) Hung() bool { return w.state.Load()&abandoned != 0 }
 
 // Times that a call may take: one that reads from a slow disk takes no second. A call
-// whose thread wants to run does not wait for memory but for a processor, on a busy machine.
+// whose thread is ready to run waits for a processor, on a busy machine.
 const (
 	patience = 2 * time.Second
 	hurry    = 400 * time.Millisecond // after the context is done

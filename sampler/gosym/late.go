@@ -18,7 +18,7 @@ const maxLate = 5 * time.Second
 type late struct {
 	ctx    context.Context
 	left   time.Duration // negative after a load that took longer
-	putOff bool          // something is to be loaded when time is left
+	putOff bool          // something waits until time is left
 }
 
 // part is a part of an image that is loaded when a look-up asks for it: its symbols, or
@@ -27,7 +27,7 @@ type late struct {
 type part struct {
 	loaded bool
 	pause  int // calls of Renew until the next try
-	last   int // the last pause; 0: there was none
+	last   int // the last pause; 0: no try took too much
 }
 
 // maxPause is the longest pause between two tries, in calls of Renew.
@@ -37,8 +37,8 @@ const maxPause = 1 << 10
 func (t *Table) Bound(ctx context.Context) { t.late.ctx = ctx }
 
 // Renew gives look-ups more time to load for. It says whether files can be loaded now that
-// could not before; then all that look-ups have found is forgotten. A caller that gives a
-// share of the time that passes bounds what a hostile target can take to that share.
+// could not before. Then it forgets all answers to look-ups. A caller that gives a share of
+// the time that passes bounds a hostile target to that share.
 func (t *Table) Renew(more time.Duration) (again bool) {
 	t.late.left = min(t.late.left+more, maxLate)
 	for _, im := range t.images {
@@ -56,7 +56,7 @@ func (t *Table) Renew(more time.Duration) (again bool) {
 	return again
 }
 
-// wants says whether a part is to be loaded now.
+// wants says whether a part must be loaded now.
 func (t *Table) wants(p *part) bool {
 	if p.loaded || p.pause > 0 {
 		return false

@@ -38,8 +38,8 @@ func loadModule(l *load, d moduledata, im *image) (*module, error) {
 
 // copyTables copies all tables, which lie together, from the header on. Strings are
 // cut from the names and files: so these have memory of their own, which outlives
-// the rest. Where all tables together would take half of what may be held, the two largest
-// stay in the image's file.
+// the rest. Where all tables together would take half of the memory that is left, the two
+// largest stay in the image's file.
 func (m *module) copyTables(l *load, d moduledata, im *image) error {
 	d.ftab.len *= ftabEntry
 	d.cutab.len *= 4

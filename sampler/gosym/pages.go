@@ -10,7 +10,7 @@ import (
 // too many to hold, those in its file.
 type bytesTable struct {
 	bytes []byte
-	file  *pages // nil: bytes has all
+	file  *pages // nil: bytes has the whole table
 	off   uint64 // in the file
 	size  uint64 // in the file, bytes
 }
@@ -26,7 +26,7 @@ func (t *bytesTable) len() uint64 {
 	return t.size
 }
 
-// from returns what follows an offset, leastBytes of it at least if there are so many. It is
+// from returns the bytes after an offset, at least leastBytes if there are so many. They are
 // valid until the next call.
 func (t *bytesTable) from(at uint64) []byte {
 	switch {

@@ -7,8 +7,8 @@ import (
 )
 
 // module is the program counter table of one Go module: of the executable, of
-// a plugin or of a Go library. It is immutable once loaded, and independent of the target
-// but for tables that are in the file.
+// a plugin or of a Go library. It is immutable once loaded, and independent of the target,
+// except that large tables stay in the file.
 //
 //	ftab   (nfunc+1) × {entry offset, record offset}, sorted     runtime.functab
 //	funcs  function records, found through ftab                  runtime._func

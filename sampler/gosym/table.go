@@ -239,8 +239,8 @@ func (t *Table) openImageFile(l *load, im *image) error {
 	return im.openFile(l, f)
 }
 
-// Close releases files. What was found so far can still be looked up, but for tables that are too
-// large to hold.
+// Close releases files. Addresses can still be looked up, except in tables that are too large
+// to hold.
 func (t *Table) Close() error {
 	var errs []error
 	for _, im := range t.images {

@@ -206,7 +206,7 @@ func (d *drainer) balance(now process.CPUTimes, ok bool) {
 // the rest is lost.
 const lastDrain = 250 * time.Millisecond
 
-// finish ends sampling and, until ctx is done, takes what the rings still hold.
+// finish ends sampling and takes the samples that are left in the rings, until ctx is done.
 func (d *drainer) finish(ctx context.Context) {
 	now, ok := d.ledger.Read()
 	d.threads.stop()

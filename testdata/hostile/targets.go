@@ -25,7 +25,7 @@ const (
 	giga    = 1 << 30
 )
 
-// Large is a sound program whose tables are larger than what a reader holds.
+// Large is a sound program with larger tables than a reader holds.
 const Large = "half a million sound functions with tables of 126 MB"
 
 // All returns all kinds.
