@@ -88,6 +88,15 @@ func TestEndCell(t *testing.T) {
 	}
 }
 
+// The result of a failed session is its error, not the hint after it.
+func TestResult(t *testing.T) {
+	t.Parallel()
+	o := outcome{code: 1, stderr: "ccmapd: attach to process 7: load symbols: too much\n  What to do.\n"}
+	if got, want := o.result(), "error: load symbols: too much"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // Rows of a name replace each other, and with -only the page's other rows stay.
 func TestRows(t *testing.T) {
 	t.Parallel()

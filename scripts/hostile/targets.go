@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -150,9 +151,12 @@ func (h *hostile) interrupt(ctx context.Context, pid int, profile string, after 
 	return time.Since(began), nil
 }
 
+// isHint reports whether a line says what to do about the error before it.
+func isHint(line string) bool { return strings.HasPrefix(line, "  ") }
+
 // result describes the outcome of a session: its error, or the reason that it is not whole.
 func (o outcome) result() string {
-	lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(o.stderr), "\n"), isHint)
 	last := lines[len(lines)-1]
 	switch {
 	case o.timedOut || o.signal != 0 || o.panicked():
