@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 			for i := range numbers {
 				numbers[i] = i * 7919 % 1000
 			}
-			sort.Sort(sort.IntSlice(numbers))
+			sort.Sort(sort.Reverse(sort.IntSlice(numbers)))
 		}
 	}
 	os.Exit(m.Run())
@@ -196,7 +196,7 @@ func skeleton(report []string) []string {
 var (
 	links    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	headings = regexp.MustCompile("(?m)^#+ (.*)$")
-	dropped  = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	dropped  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // TestLinks follows the links of every page within the repository, to files and headings.

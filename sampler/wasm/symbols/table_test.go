@@ -12,7 +12,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
 	"github.com/google/go-cmp/cmp"
-	gocmp "github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the golden files again: go test ./sampler/wasm/symbols -update")
@@ -200,7 +199,7 @@ func TestAskingAgainIsFree(t *testing.T) {
 	first := describe(table)
 	left := *table.lines.budget
 	if again := describe(table); again != first || *table.lines.budget != left {
-		t.Errorf("%+v is left, then %+v\n%s", left, *table.lines.budget, gocmp.Diff(first, again))
+		t.Errorf("%+v is left, then %+v\n%s", left, *table.lines.budget, cmp.Diff(first, again))
 	}
 }
 
@@ -219,7 +218,7 @@ func TestRowsOfDroppedCode(t *testing.T) {
 		c.add(&r)
 	}
 	want := rows{{address: 10, line: 2, file: 3}, {address: 14, line: 4}, {address: 16}}
-	if diff := gocmp.Diff(want, c.rows[:c.sequence], gocmp.AllowUnexported(row{})); diff != "" {
+	if diff := cmp.Diff(want, c.rows[:c.sequence], cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
