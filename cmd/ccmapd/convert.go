@@ -78,6 +78,8 @@ func (c coverageFlags) checkFormat(o output) error {
 // explainCoverage adds advice to an error in reading coverage files.
 func explainCoverage(err error) error {
 	switch {
+	case errors.Is(err, gocover.ErrMemory):
+		return withHint(err, readMemoryHint)
 	case errors.Is(err, gocover.ErrNoData):
 		return withHint(err, "Build with 'go build -cover', and run with GOCOVERDIR set to a directory that exists.")
 	case errors.Is(err, coverage.ErrNoCounters):
@@ -128,19 +130,24 @@ func convert(env *environment, f convertFlags, in, path string) error {
 
 // convertCovered adds coverage to a profile.
 func convertCovered(env *environment, f convertFlags, in string, out output) error {
-	programs, ignored, err := coverage.Read(f.coverage.dirs)
+	files, err := coverage.Read(f.coverage.dirs, env.memory.left())
 	if err != nil {
 		return explainCoverage(err)
 	}
+	env.memory.held += files.Memory
 	m, err := readMap(env, in, f.view.options())
 	if err != nil {
 		return err
 	}
-	imported := coverage.Import(m, programs, f.coverage.source)
+	most := env.memory.left() + export.MapMemory(m)
+	imported, err := coverage.Import(m, files.Programs, f.coverage.source, func() int64 { return most - export.MapMemory(m) })
+	if err != nil {
+		return explainCoverage(err)
+	}
 	if err := out.write(m.Snapshot()); err != nil {
 		return err
 	}
-	if err := coverage.ReportIgnored(env.stderr, ignored); err != nil {
+	if err := coverage.ReportIgnored(env.stderr, files.Ignored); err != nil {
 		return err
 	}
 	return imported.Report(env.stderr)

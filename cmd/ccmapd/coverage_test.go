@@ -129,8 +129,13 @@ func (c covered) importInto(t *testing.T, in, format string, flags ...string) (p
 func TestCoverageIsTrue(t *testing.T) {
 	t.Parallel()
 	c := runCovered(t, "atomic")
+	in := c.profile(t, c.classify(t))
+	r := runEngines(t, nil, "convert", "--coverage", c.dir, "--max-read-memory", "1KiB", in, filepath.Join(t.TempDir(), "out.json"))
+	if r.code != exitFailed || !strings.Contains(r.stderr, "coverage meta-data: too much memory") || !strings.Contains(r.stderr, "--max-read-memory") {
+		t.Errorf("in a kilobyte: exit code %d, %s", r.code, r.stderr)
+	}
 	for _, format := range []string{".json", ".xml.gz"} {
-		path, _ := c.importInto(t, c.profile(t, c.classify(t)), format)
+		path, _ := c.importInto(t, in, format)
 		got := c.named(t, readPoints(t, path))
 		for what, n := range c.truth {
 			kind, _, _ := strings.Cut(what, " ")

@@ -49,9 +49,12 @@ func (m *readMemory) limit() int64 {
 // bound returns the options for the next profile.
 func (m *readMemory) bound(o export.ReadOptions) export.ReadOptions {
 	m.boundHeap(0)
-	o.MaxMemory = max(m.limit()-m.held, 1)
+	o.MaxMemory = m.left()
 	return o
 }
+
+// left returns how many bytes are left.
+func (m *readMemory) left() int64 { return max(m.limit()-m.held, 1) }
 
 // boundHeap has garbage collected before the heap outgrows the limit and some bytes
 // more. The collector begins early, since the heap grows while it works; a

@@ -23,32 +23,43 @@ import (
 // no run of it ended by itself.
 var ErrNoCounters = errors.New("no counters")
 
-// Read reads directories of coverage files, and says which files it ignored. A directory
-// without counters is an error, ErrNoCounters: all counts would be 0.
-func Read(dirs []string) (programs []*gocover.Program, ignored []error, err error) {
+// Files are coverage files that were read.
+type Files struct {
+	Programs []*gocover.Program
+	Ignored  []error // of files that could not be read
+	Memory   int64   // that the programs take, bytes
+}
+
+// Read reads directories of coverage files. A directory without counters is an error,
+// ErrNoCounters: all counts would be 0. So are programs that take more than maxMemory bytes,
+// gocover.ErrMemory.
+func Read(dirs []string, maxMemory int64) (Files, error) {
+	var f Files
 	for _, dir := range dirs {
-		d, err := gocover.ReadDir(dir)
+		d, err := gocover.ReadDir(dir, maxMemory-f.Memory)
 		if err != nil {
-			return nil, nil, err
+			return Files{}, err
 		}
 		for _, err := range d.Ignored {
-			ignored = append(ignored, fmt.Errorf("%s is ignored: %w", dir, err))
+			f.Ignored = append(f.Ignored, fmt.Errorf("%s is ignored: %w", dir, err))
 		}
 		runs := 0
 		for _, p := range d.Programs {
 			runs += p.Runs
 		}
 		if runs == 0 {
-			return nil, nil, errors.Join(append([]error{fmt.Errorf("%s: %w", dir, ErrNoCounters)}, ignored...)...)
+			return Files{}, errors.Join(append([]error{fmt.Errorf("%s: %w", dir, ErrNoCounters)}, f.Ignored...)...)
 		}
-		programs = append(programs, d.Programs...)
+		f.Programs = append(f.Programs, d.Programs...)
+		f.Memory += d.Memory()
 	}
-	return programs, ignored, nil
+	return f, nil
 }
 
 // importer adds the counts of coverage files to a map, as profile points.
 type importer struct {
 	m       *ccmap.Map
+	spare   func() int64 // bytes that the map as it is leaves
 	sources *sources
 	owners  map[ccmap.MethodID]functionPlace // the function that became each method
 	stats   Stats
@@ -60,10 +71,12 @@ type functionPlace struct {
 }
 
 // Import adds programs to a map. It looks for sources in the module at source or, if that
-// is empty, where the profile says.
-func Import(m *ccmap.Map, programs []*gocover.Program, source string) *Stats {
+// is empty, where the profile says. spare returns how many bytes of memory the map as it is
+// leaves. If points and sources take more, the error is gocover.ErrMemory.
+func Import(m *ccmap.Map, programs []*gocover.Program, source string, spare func() int64) (*Stats, error) {
 	c := importer{
 		m:       m,
+		spare:   spare,
 		sources: newSources(m.Names(), source),
 		owners:  make(map[ccmap.MethodID]functionPlace),
 	}
@@ -71,14 +84,27 @@ func Import(m *ccmap.Map, programs []*gocover.Program, source string) *Stats {
 		c.sources.learn(p)
 	}
 	for _, p := range programs {
-		c.add(p)
+		if err := c.add(p); err != nil {
+			return nil, fmt.Errorf("import coverage: %w", err)
+		}
 	}
-	return &c.stats
+	return &c.stats, nil
+}
+
+// left returns how much memory is left beside the points of some blocks, in bytes, or an
+// error where it is used up.
+func (c *importer) left(blocks int) (int64, error) {
+	const point = 1 << 10 // bytes: a point of a block, and of a branch or case in it, while lists grow
+	left := c.spare() - c.sources.memory - int64(blocks)*point
+	if left < 0 {
+		return 0, gocover.ErrMemory
+	}
+	return left, nil
 }
 
 // add adds the functions of a program that were executed. Points are for methods that
 // run.
-func (c *importer) add(p *gocover.Program) {
+func (c *importer) add(p *gocover.Program) error {
 	c.stats.addProgram(p)
 	for i := range p.Packages {
 		pkg := &p.Packages[i]
@@ -86,16 +112,26 @@ func (c *importer) add(p *gocover.Program) {
 			c.stats.functions++
 			if f.Executed() {
 				c.stats.executed++
-				c.addFunction(pkg, f, p.Mode)
+				if err := c.addFunction(pkg, f, p.Mode); err != nil {
+					return fmt.Errorf("%s: %w", pkg.Symbol(&f), err)
+				}
 			}
 		}
 	}
+	return nil
 }
 
 // addFunction adds a function. With its source, the function literals in it are functions
 // of their own.
-func (c *importer) addFunction(pkg *gocover.Package, f gocover.Function, mode gocover.Mode) {
-	parts, told := c.sources.split(pkg, f, mode)
+func (c *importer) addFunction(pkg *gocover.Package, f gocover.Function, mode gocover.Mode) error {
+	left, err := c.left(len(f.Blocks))
+	if err != nil {
+		return err
+	}
+	parts, told, err := c.sources.split(pkg, f, mode, left)
+	if err != nil {
+		return err
+	}
 	if !told {
 		c.stats.untold++
 		parts = []gocover.Function{f}
@@ -115,6 +151,7 @@ func (c *importer) addFunction(pkg *gocover.Package, f gocover.Function, mode go
 			c.m.AddPoint(point)
 		}
 	}
+	return nil
 }
 
 // method returns the method of a function. It adds a method that the profile does not have.

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,12 +39,15 @@ func TestImportKeepsProgramsApart(t *testing.T) {
 	shared := gocover.Function{Name: "shared", Line: 50, Blocks: []gocover.Block{block(50, 52, 4)}}
 	main := gocover.Function{Name: "main", Line: 10, Blocks: []gocover.Block{block(10, 12, 1)}}
 	m := ccmap.New(ccmap.Options{})
-	stats := Import(m, []*gocover.Program{
+	stats, err := Import(m, []*gocover.Program{
 		program("example.com/m/a/main.go", main),
 		program("example.com/m/b/main.go", main),
 		program("example.com/m/lib.go", shared),
 		program("example.com/m/lib.go", shared),
-	}, "")
+	}, "", unlimited)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff([]string{"main.main"}, stats.conflicts); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
@@ -59,9 +65,12 @@ func TestImportKeepsProgramsApart(t *testing.T) {
 func TestImportOfBlocksOnOneLine(t *testing.T) {
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{})
-	Import(m, []*gocover.Program{program("f.go", gocover.Function{
+	_, err := Import(m, []*gocover.Program{program("f.go", gocover.Function{
 		Name: "f", Line: 5, Blocks: []gocover.Block{block(5, 5, 10), block(5, 5, 30), block(5, 6, 7), block(5, 5, 20)},
-	})}, "")
+	})}, "", unlimited)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := []ccmap.Point{
 		{Origin: ccmap.OriginImported, Kind: ccmap.PointBlock, Method: ccmap.FirstID, Count: 30, Nulls: ccmap.NullsUnknown},
 		{Origin: ccmap.OriginImported, Kind: ccmap.PointBlock, Method: ccmap.FirstID, End: 1, Count: 7, Nulls: ccmap.NullsUnknown},
@@ -83,7 +92,9 @@ func TestImportOfAnyNumbers(t *testing.T) {
 	f.Branches = []gocover.Branch{{Taken: math.MaxUint64, Untaken: math.MaxUint64}}
 	f.Switches = []gocover.Switch{{Cases: []gocover.Case{{Line: 0, Count: 1}, {Line: math.MaxUint32, Count: 2}}, None: math.MaxUint64}}
 	m := ccmap.New(ccmap.Options{})
-	Import(m, []*gocover.Program{program("", f), program("f.go", f)}, "/nowhere")
+	if _, err := Import(m, []*gocover.Program{program("", f), program("f.go", f)}, "/nowhere", unlimited); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.CheckValid(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +121,40 @@ func TestIgnoredFilesAreFew(t *testing.T) {
 		}
 		if got := bytes.Count(out.Bytes(), []byte("\n")); got != want {
 			t.Errorf("%d files: %d lines, want %d:\n%s", n, got, want, out.Bytes())
+		}
+	}
+}
+
+func unlimited() int64 { return math.MaxInt64 }
+
+// TestImportIsBounded: points and sources take from the memory that there is.
+func TestImportIsBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := "package a\n\nfunc f() {" + strings.Repeat("f();", 10_000) + "}\n"
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	blocks := make([]gocover.Block, 10_000)
+	for i := range blocks {
+		blocks[i] = block(uint32(i), uint32(i), 1)
+	}
+	for name, test := range map[string]struct {
+		blocks []gocover.Block
+		source string
+		memory int64
+		fits   bool
+	}{
+		"many blocks":     {blocks, "", 8 << 20, false},
+		"blocks that fit": {blocks, "", 80 << 20, true},
+		"a large source":  {blocks[:1], dir, 3 << 20, false},
+		"one that fits":   {blocks[:1], dir, 40 << 20, true},
+	} {
+		f := gocover.Function{Name: "f", Line: 1, Blocks: test.blocks}
+		spare := func() int64 { return test.memory }
+		_, err := Import(ccmap.New(ccmap.Options{}), []*gocover.Program{program("a.go", f)}, test.source, spare)
+		if test.fits && err != nil || !test.fits && !errors.Is(err, gocover.ErrMemory) {
+			t.Errorf("%s in %d bytes: %v", name, test.memory, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -19,10 +20,11 @@ type sources struct {
 	given  string
 	roots  map[string]string          // directories of modules; "" if unknown
 	parsed map[string]*gocover.Source // by path; nil if it cannot be read
+	memory int64                      // of parsed, bytes
 }
 
 func newSources(names *ccmap.Names, given string) *sources {
-	return &sources{names, given, make(map[string]string), make(map[string]*gocover.Source)}
+	return &sources{names: names, given: given, roots: make(map[string]string), parsed: make(map[string]*gocover.Source)}
 }
 
 // learn looks for the directories of a program's modules in the profile.
@@ -75,34 +77,45 @@ func (s *sources) name(pkg *gocover.Package, f *gocover.Function) string {
 	return f.File
 }
 
-// split splits a function if its source is found and is that of the program.
-func (s *sources) split(pkg *gocover.Package, f gocover.Function, mode gocover.Mode) ([]gocover.Function, bool) {
+// split splits a function if its source is found and is the source of the program. To parse
+// it is an error where so much memory is not left.
+func (s *sources) split(pkg *gocover.Package, f gocover.Function, mode gocover.Mode, left int64) ([]gocover.Function, bool, error) {
 	path := s.path(pkg, &f)
 	if path == "" {
-		return nil, false
+		return nil, false, nil
 	}
 	source, known := s.parsed[path]
 	if !known {
-		source = parseSourceFile(path)
+		var err error
+		if source, err = s.parse(path, left); err != nil {
+			return nil, false, err
+		}
 		s.parsed[path] = source
 	}
 	if source == nil {
-		return nil, false
+		return nil, false, nil
 	}
-	return source.Split(f, mode)
+	parts, told := source.Split(f, mode)
+	return parts, told, nil
 }
 
-// parseSourceFile returns nil where there is no such file, or none of Go.
-func parseSourceFile(path string) *gocover.Source {
+// parse returns nil if the file cannot be read, or is not Go.
+func (s *sources) parse(path string, left int64) (*gocover.Source, error) {
 	text, err := readSourceFile(path)
 	if err != nil {
-		return nil
+		return nil, nil
+	}
+	takes := gocover.SourceMemory(text)
+	if takes > left-int64(len(text)) {
+		return nil, fmt.Errorf("parse %s: %w: it takes up to %d bytes", path, gocover.ErrMemory, takes)
 	}
 	source, err := gocover.ParseSource(text)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return source
+	const kept = 4 // positions of statements are less than a quarter of the syntax tree
+	s.memory += takes / kept
+	return source, nil
 }
 
 // maxSourceBytes is more than any Go file that people or generators write.

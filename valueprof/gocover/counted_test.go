@@ -77,7 +77,7 @@ func counts(t testing.TB, mode Mode) counted {
 
 func (c counted) read(t testing.TB) *Program {
 	t.Helper()
-	d, err := ReadDir(c.dir)
+	d, err := ReadDir(c.dir, 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,7 +198,7 @@ func TestBounds(t *testing.T) {
 	}
 	for n, want := range map[int]bool{maxStrings: false, maxStrings + 1: true} {
 		c := cursor{rest: append(uvarints(n), make([]byte, n)...)} // empty strings
-		if readStrings(&c); c.bad != want {
+		if readStrings(&c, &memory{limit: math.MaxInt64}); c.bad != want {
 			t.Errorf("%d strings are refused: %t", n, c.bad)
 		}
 	}

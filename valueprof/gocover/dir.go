@@ -19,7 +19,11 @@ type Data struct {
 	Ignored  []error    // of files that could not be read
 
 	metaSize int // bytes of the meta-data files of Programs
+	memory   memory
 }
+
+// Memory returns how many bytes the programs take, at most.
+func (d *Data) Memory() int64 { return d.memory.held }
 
 // The files of a GOCOVERDIR begin with these.
 const (
@@ -28,46 +32,58 @@ const (
 )
 
 // ReadDir reads a directory that was the GOCOVERDIR of one or more programs. It fails if
-// it can read no meta-data file there. It ignores other files that it cannot read.
-func ReadDir(dir string) (*Data, error) {
+// it can read no meta-data file there. It ignores other files that it cannot read. If the
+// programs and the largest file take more than maxMemory bytes, it fails with [ErrMemory].
+func ReadDir(dir string, maxMemory int64) (*Data, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read coverage data: %w", err)
 	}
-	d := new(Data)
-	d.eachFile(dir, entries, metaPrefix, d.addProgram)
+	d := &Data{memory: memory{limit: maxMemory}}
+	if err := d.eachFile(dir, entries, metaPrefix, d.addProgram); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
 	if len(d.Programs) == 0 {
 		return nil, fmt.Errorf("%s: %w", dir, errors.Join(append([]error{ErrNoData}, d.Ignored...)...))
 	}
-	d.eachFile(dir, entries, counterPrefix, d.addCounters)
+	if err := d.eachFile(dir, entries, counterPrefix, d.addCounters); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
 	return d, nil
 }
 
-// eachFile calls add with the content of each file with a prefix.
-func (d *Data) eachFile(dir string, entries []fs.DirEntry, prefix string, add func([]byte) error) {
+// eachFile calls add with the content of each file with a prefix, up to one that takes too
+// much memory.
+func (d *Data) eachFile(dir string, entries []fs.DirEntry, prefix string, add func([]byte) error) error {
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
-		b, err := readFile(filepath.Join(dir, e.Name()))
-		if err == nil {
-			err = add(b)
+		err := d.readFile(filepath.Join(dir, e.Name()), add)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		if errors.Is(err, ErrMemory) {
+			return err
 		}
 		if err != nil {
-			d.Ignored = append(d.Ignored, fmt.Errorf("%s: %w", e.Name(), err))
+			d.Ignored = append(d.Ignored, err)
 		}
 	}
+	return nil
 }
 
 func (d *Data) addProgram(b []byte) error {
 	if d.metaSize+len(b) > maxMetaSize {
 		return fmt.Errorf("read coverage meta-data: %w: over %d MiB with those before", ErrTooLarge, maxMetaSize>>20)
 	}
-	p, err := ReadMeta(b)
+	held := d.memory.held
+	p, err := readMetaIn(b, &d.memory)
 	if err != nil {
 		return err
 	}
 	if d.program(p.Hash) != nil {
+		d.memory.held = held
 		return errors.New("read coverage meta-data: there is a file of the same hash")
 	}
 	d.metaSize += len(b)
@@ -95,19 +111,29 @@ func (d *Data) program(hash [16]byte) *Program {
 	return nil
 }
 
-// readFile reads a regular file. A pipe of that name could block.
-func readFile(name string) ([]byte, error) {
+// readFile calls add with the content of a regular file. A pipe of that name could block.
+func (d *Data) readFile(name string, add func([]byte) error) error {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
+		return errors.New("not a regular file")
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, MaxFileSize+1)) // the decoders refuse a longer file
+	size := min(info.Size(), MaxFileSize) + 1 // the decoders refuse a longer file
+	if err := d.memory.take(uint64(size), 1); err != nil {
+		return err
+	}
+	defer func() { d.memory.held -= size }()
+	b := make([]byte, size)
+	n, err := io.ReadFull(f, b)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	return add(b[:n])
 }

@@ -38,7 +38,7 @@ func TestReadDirKeepsProgramsApart(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "covcounters.pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := ReadDir(dir)
+	d, err := ReadDir(dir, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +56,40 @@ func TestReadDirKeepsProgramsApart(t *testing.T) {
 func TestMetaDataIsBounded(t *testing.T) {
 	t.Parallel()
 	one := encodeMeta(small(ModeCount))
-	d := Data{metaSize: maxMetaSize - len(one)}
+	d := Data{metaSize: maxMetaSize - len(one), memory: memory{limit: 1 << 20}}
 	if err := d.addProgram(one); err != nil {
 		t.Errorf("the last that has room: %v", err)
 	}
 	if err := d.addProgram(one); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("one more: %v, want %v", err, ErrTooLarge)
+	}
+}
+
+// TestMemoryIsBounded: programs of all files share the memory, and a file that does not
+// fit is an error, not ignored.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range byte(3) {
+		p := small(ModeCount)
+		p.Hash[0] = i
+		for range 100 {
+			p.Packages[0].Functions = append(p.Packages[0].Functions, Function{Name: "f", File: "f.go", Blocks: make([]Block, 100)})
+		}
+		write(t, dir, fmt.Sprintf("covmeta.%d", i), encodeMeta(p))
+	}
+	const blocks = 3 * 100 * 100 * 32 // bytes
+	d, err := ReadDir(dir, 2*blocks)
+	if err != nil || len(d.Programs) != 3 || len(d.Ignored) > 0 || d.Memory() < blocks || d.Memory() > 2*blocks {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for _, little := range []int64{1, 10_000, blocks / 3, blocks, d.Memory()} {
+		if _, err := ReadDir(dir, little); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "covmeta.") {
+			t.Errorf("in %d bytes: %v", little, err)
+		}
+	}
+	if counters := (&memory{limit: 10}); counters.take(3, 4) == nil || counters.take(2, 5) != nil || counters.take(1, 1) == nil {
+		t.Errorf("%+v", counters)
 	}
 }
 
@@ -80,14 +108,14 @@ func wantIgnored(t *testing.T, got []error, prefixes ...string) {
 func TestReadDirWithoutData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := ReadDir(dir); !errors.Is(err, ErrNoData) {
+	if _, err := ReadDir(dir, 1<<20); !errors.Is(err, ErrNoData) {
 		t.Errorf("empty directory: %v", err)
 	}
 	write(t, dir, "covmeta.1", []byte("text"))
-	if _, err := ReadDir(dir); !errors.Is(err, ErrNoData) || !errors.Is(err, ErrFormat) {
+	if _, err := ReadDir(dir, 1<<20); !errors.Is(err, ErrNoData) || !errors.Is(err, ErrFormat) {
 		t.Errorf("no meta-data: %v", err)
 	}
-	if _, err := ReadDir(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadDir(filepath.Join(dir, "none"), 1<<20); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // Bounds of the files. The meta-data of all of Kubernetes is about 10 MB.
@@ -19,7 +20,22 @@ const (
 )
 
 // room is the rest of the bounds of a program.
-type room struct{ functions, blocks uint64 }
+type room struct {
+	functions, blocks uint64
+	memory            *memory
+}
+
+// memory counts the bytes that decoded files take.
+type memory struct{ limit, held int64 }
+
+// take counts n elements of a size, and fails where there would be too many bytes.
+func (m *memory) take(n uint64, size uintptr) error {
+	if n > uint64(m.limit-m.held)/uint64(size) {
+		return fmt.Errorf("%w: more than %.4g MiB", ErrMemory, float64(m.limit)/(1<<20))
+	}
+	m.held += int64(n) * int64(size)
+	return nil
+}
 
 // Errors of the decoders, wrapped in errors that say where.
 var (
@@ -27,6 +43,7 @@ var (
 	ErrVersion  = errors.New("coverage file of a later version of Go")
 	ErrCorrupt  = errors.New("coverage file is cut or corrupt")
 	ErrTooLarge = errors.New("coverage file is too large")
+	ErrMemory   = errors.New("too much memory")
 )
 
 // fileVersion is the version of both kinds of files since Go 1.20.
@@ -39,14 +56,21 @@ const metaMagic = "\x00cvm"
 // The file is a header, the offsets of its packages, their lengths, an unused table of
 // strings, and the packages (internal/coverage/defs.go and decodemeta, Go 1.26).
 func ReadMeta(b []byte) (*Program, error) {
-	p, err := readMeta(b)
+	return readMetaIn(b, &memory{limit: math.MaxInt64})
+}
+
+// readMetaIn is ReadMeta within a memory. After an error that holds what it held before.
+func readMetaIn(b []byte, m *memory) (*Program, error) {
+	held := m.held
+	p, err := readMeta(b, m)
 	if err != nil {
+		m.held = held
 		return nil, fmt.Errorf("read coverage meta-data: %w", err)
 	}
 	return p, nil
 }
 
-func readMeta(b []byte) (*Program, error) {
+func readMeta(b []byte, m *memory) (*Program, error) {
 	c := cursor{rest: b}
 	if err := readStart(&c, metaMagic, len(b)); err != nil {
 		return nil, err
@@ -64,7 +88,7 @@ func readMeta(b []byte) (*Program, error) {
 		return nil, fmt.Errorf("%w: counter mode %d", ErrCorrupt, p.Mode)
 	}
 	offsets, lengths := c.bytes(8*packages), c.bytes(8*packages)
-	return p, p.readPackages(b, offsets, lengths)
+	return p, p.readPackages(b, offsets, lengths, m)
 }
 
 // readStart reads the beginning of a file of either kind.
@@ -81,8 +105,12 @@ func readStart(c *cursor, magic string, size int) error {
 	return nil
 }
 
-func (p *Program) readPackages(file, offsets, lengths []byte) error {
-	left, room := uint64(len(file)), room{maxFunctions, maxBlocks}
+func (p *Program) readPackages(file, offsets, lengths []byte, m *memory) error {
+	left, room := uint64(len(file)), room{maxFunctions, maxBlocks, m}
+	const grown = 2 // times as many have room, while their list grows
+	if err := m.take(grown*uint64(len(offsets)/8), unsafe.Sizeof(Package{})); err != nil {
+		return err
+	}
 	for ; len(offsets) > 0; offsets, lengths = offsets[8:], lengths[8:] {
 		offset, length := binary.LittleEndian.Uint64(offsets), binary.LittleEndian.Uint64(lengths)
 		if offset > uint64(len(file)) || length > uint64(len(file))-offset || length > left {
@@ -111,18 +139,24 @@ func readPackage(b []byte, room *room) (Package, error) {
 	}
 	room.functions -= functions
 	offsets := c.bytes(4 * functions)
-	strings := readStrings(&c)
+	strings, err := readStrings(&c, room.memory)
+	if err != nil {
+		return Package{}, err
+	}
 	pkg := Package{Path: strings.at(&c, path), Name: strings.at(&c, name), Module: strings.at(&c, module)}
 	if c.bad || uint64(length) != uint64(len(b)) {
 		return Package{}, ErrCorrupt
 	}
-	var err error
 	pkg.Functions, err = readFunctions(b, offsets, strings, room)
 	pkg.nameFunctions()
 	return pkg, err
 }
 
 func readFunctions(b, offsets []byte, strings stringTable, room *room) ([]Function, error) {
+	const name = 32 // bytes of "init.func1"
+	if err := room.memory.take(uint64(len(offsets)/4), unsafe.Sizeof(Function{})+name); err != nil {
+		return nil, err
+	}
 	functions := make([]Function, 0, len(offsets)/4)
 	left := len(b)
 	for ; len(offsets) > 0; offsets = offsets[4:] {
@@ -157,6 +191,9 @@ func readFunction(c *cursor, strings stringTable, room *room) (Function, error) 
 		return f, fmt.Errorf("%w: over %d blocks", ErrTooLarge, maxBlocks)
 	}
 	room.blocks -= blocks
+	if err := room.memory.take(blocks, unsafe.Sizeof(Block{})); err != nil {
+		return f, err
+	}
 	f.Blocks = make([]Block, blocks)
 	for i := range f.Blocks {
 		f.Blocks[i] = Block{
@@ -175,22 +212,29 @@ func readFunction(c *cursor, strings stringTable, room *room) (Function, error) 
 // stringTable is a table of strings, by their index.
 type stringTable []string
 
-func readStrings(c *cursor) stringTable {
+func readStrings(c *cursor, m *memory) (stringTable, error) {
 	n := c.uleb()
 	if uint64(n) > uint64(len(c.rest)) || n > maxStrings { // a string takes at least a byte
 		c.bad = true
-		return nil
+		return nil, nil
+	}
+	const named = 160 // bytes: the runtime's name of a method, in a map that grows
+	if err := m.take(uint64(n), unsafe.Sizeof("")+named); err != nil {
+		return nil, err
 	}
 	table := make(stringTable, n)
 	for i := range table {
 		length := c.uleb()
 		if length > maxName {
 			c.bad = true
-			return nil
+			return nil, nil
+		}
+		if err := m.take(2*uint64(length), 1); err != nil { // and in the runtime's name
+			return nil, err
 		}
 		table[i] = string(c.bytes(uint64(length)))
 	}
-	return table
+	return table, nil
 }
 
 func (t stringTable) at(c *cursor, i uint32) string {
