@@ -87,8 +87,8 @@ func readPprof(r *bufio.Reader, b *builder) error {
 // decode reads and checks a profile. All but the stacks goes to the map, and stacks do
 // where there are too many to be listed.
 func (p *pprofFile) decode(r io.Reader, b *builder) error {
-	// Tables have indices of 32 bits. Memory bounds a profile sooner: it holds all of it.
-	if err := p.readAll(newLimitReader(r, math.MaxUint32, "of pprof")); err != nil {
+	most := min(b.limits.MaxBytes/pprofShare, math.MaxUint32) // tables have indices of 32 bits
+	if err := p.readAll(newLimitReader(r, most, "of pprof")); err != nil {
 		return err
 	}
 	if err := p.parse(p.data); err != nil {
@@ -109,6 +109,11 @@ func (p *pprofFile) decode(r io.Reader, b *builder) error {
 	}
 	return p.addPoints(b)
 }
+
+// pprofShare is the part of ReadOptions.MaxBytes that a profile may fill: it is held in
+// memory as a whole, and its tables, and the garbage of their growth, can take several
+// times its size.
+const pprofShare = 16
 
 // readAll reads the profile into memory.
 func (p *pprofFile) readAll(r io.Reader) (err error) {

@@ -237,6 +237,7 @@ func TestLimits(t *testing.T) {
 		"bytes":        {strings.Repeat("a 1\n", 100), ReadOptions{MaxBytes: 399}},
 		"bomb":         {bomb, ReadOptions{MaxBytes: 1 << 19}},
 		"bomb in bomb": {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 1 << 19}},
+		"pprof":        {"\x32\x00" + strings.Repeat("\x80\x01\x01", 100), ReadOptions{MaxBytes: 300 * 16}},
 		"expansion":    {bomb, ReadOptions{MaxBytes: 4 << 20}},
 		"inner bomb":   {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 4 << 20}},
 		"layers":       {nested, ReadOptions{}},
@@ -336,6 +337,9 @@ func TestLimitsAreInclusive(t *testing.T) {
 	for f := range formatTable {
 		whole := encode(t, f, chain(300).Snapshot())
 		o := ReadOptions{MaxBytes: int64(len(whole)), MaxMethods: 1, MaxNodes: 300, MaxDepth: 300}
+		if f == Pprof {
+			o.MaxBytes *= pprofShare
+		}
 		if _, _, err := Read(strings.NewReader(whole), o); err != nil {
 			t.Errorf("%v: %v", f, err)
 		}
