@@ -4,8 +4,8 @@
 //	perf     a process from outside, through perf_event_open
 //	managed  a VM in this process, whose threads sample themselves
 //
-// and gosym gives them the symbols of Go processes. Sources import this package
-// and those below it, never each other, the manager or an exporter.
+// Sources import this package and the packages below it, never each other, the manager
+// or an exporter.
 package sampler
 
 import (

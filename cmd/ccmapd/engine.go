@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 	"github.com/ccmapd/ccmapd/sampler/perf"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 func TestAttachTakesTheFirstPermitted(t *testing.T) {

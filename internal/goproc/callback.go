@@ -2,8 +2,8 @@ package goproc
 
 import (
 	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // The way up a goroutine's stack, and across the C functions that have called back into

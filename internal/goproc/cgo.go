@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 
 	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // A thread of a cgo program has two stacks, its own and that of the goroutine

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // foreign unwinds a sample whose innermost function is not Go. Where call frame

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 	"golang.org/x/sys/unix"
 )
 

@@ -3,8 +3,8 @@ package goproc
 import (
 	"encoding/binary"
 
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // identity says whose stack a sample shows.

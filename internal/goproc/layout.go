@@ -1,8 +1,8 @@
 package goproc
 
 import (
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // The layout of the runtime's g and m is no more than a guess by the Go version

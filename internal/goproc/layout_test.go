@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
 )
 
 // madeRuntime is memory with a g at 4096, its m at 8192 and the m's g0 at 12288.

@@ -35,9 +35,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/rootfs"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/internal/wasm/symbols"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
-	"github.com/ccmapd/ccmapd/sampler/wasm/symbols"
 )
 
 // Options are the parts of the outside that a guest has. The zero value is nothing.

@@ -19,8 +19,8 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler/managed"
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 

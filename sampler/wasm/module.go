@@ -13,9 +13,9 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
-	"github.com/ccmapd/ccmapd/sampler/wasm/symbols"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/internal/wasm/symbols"
 )
 
 // digest identifies a guest's binary.
@@ -38,10 +38,13 @@ type module struct {
 // functionName is how wazero's stack iterator names a function.
 type functionName struct{ module, function string }
 
+// ErrRefused is the error of a guest that is malformed or cannot be rewritten.
+var ErrRefused = rewrite.ErrRefused
+
 // CompileModule replaces the runtime's CompileModule: it adds safe points to a guest, and
 // compiles it. The guest's instances are sampled from their first safe point on.
 //
-// The error wraps [rewrite.ErrRefused] if the guest is malformed or cannot be rewritten
+// The error wraps [ErrRefused] if the guest is malformed or cannot be rewritten
 // exactly, and [sampler.ErrUnsupported] if the runtime interprets; else it is wazero's. A
 // function listener in the context is not called.
 func (p *Profiler) CompileModule(ctx context.Context, binary []byte) (wazero.CompiledModule, error) {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
@@ -222,7 +222,7 @@ func TestInterpreterIsRefused(t *testing.T) {
 func TestMalformedModuleIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newProfile(t, Options{}, compiling())
-	if _, err := p.profiler.CompileModule(context.Background(), []byte("\x00asm\x01\x00\x00\x00\x01")); !errors.Is(err, rewrite.ErrRefused) {
+	if _, err := p.profiler.CompileModule(context.Background(), []byte("\x00asm\x01\x00\x00\x00\x01")); !errors.Is(err, ErrRefused) {
 		t.Errorf("%v", err)
 	}
 }

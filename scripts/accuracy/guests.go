@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/internal/wasm/symbols"
 	"github.com/ccmapd/ccmapd/manager"
 	threads "github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
-	"github.com/ccmapd/ccmapd/sampler/wasm/symbols"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"

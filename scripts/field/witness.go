@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/gosym"
+	"github.com/ccmapd/ccmapd/internal/gosym"
 )
 
 // witnessRate is the third witness's, in Hz: not a multiple of the other two, so that no

@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"

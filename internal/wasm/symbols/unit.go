@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 )
 
 // unit is a compilation unit.

@@ -8,7 +8,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/ccmapd/ccmapd/sampler/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 )
 
 // TestOptionsAddGlobals: a module has the globals that its options ask for.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 )
 
 // wazero prints the source lines of a trap's frames from DWARF, and it keeps the offsets

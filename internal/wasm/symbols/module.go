@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/internal/cursor"
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 )
 
 // Ids of sections: core WebAssembly 2.0, section 5.5.

@@ -3,7 +3,7 @@ package rewrite
 import (
 	"cmp"
 
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 )
 
 // Options say what is added to a module. The zero value adds safe points and nothing

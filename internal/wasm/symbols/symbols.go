@@ -22,7 +22,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 )
 
 // Table has the names and lines of a module's functions. Any goroutine may use it.

@@ -3,7 +3,7 @@ package rewrite
 import (
 	"encoding/binary"
 
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 )
 
 // The numbers of DWARF 4 that the writer needs.

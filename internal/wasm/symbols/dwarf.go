@@ -7,7 +7,7 @@ import (
 	"sort"
 	"sync"
 
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 )
 
 // lineInfo is the DWARF of a module. The first request finds the units, and the first

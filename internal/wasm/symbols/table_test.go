@@ -10,11 +10,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/sampler/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files again: go test ./sampler/wasm/symbols -update")
+var update = flag.Bool("update", false, "write the golden files again: go test ./internal/wasm/symbols -update")
 
 // read reads a module of testdata, which testdata/build.sh makes.
 func read(t testing.TB, name string) *Table {
