@@ -124,6 +124,12 @@ func (s *span) saturate(c Counters) {
 	s.time = addSaturated(s.time, max(c.Time, 0))
 }
 
+// of returns the counters of a node with the samples and time at and below it.
+func (s span) of(self Counters) Counters {
+	self.Samples, self.Time = s.samples, s.time
+	return self
+}
+
 func (s span) counters() Counters { return Counters{Samples: s.samples, Time: s.time} }
 
 // columns are the counters of all nodes, 16 bytes a node.

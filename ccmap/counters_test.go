@@ -44,7 +44,7 @@ func TestColumns(t *testing.T) {
 				c.addActivation(n)
 				want[n] = want[n].Add(Counters{Activations: 1})
 			default:
-				d := Counters{count.Draw(t, "samples"), count.Draw(t, "time"), count.Draw(t, "activations")}
+				d := Counters{Samples: count.Draw(t, "samples"), Time: count.Draw(t, "time"), Activations: count.Draw(t, "activations")}
 				c.add(n, d)
 				want[n] = want[n].Add(d)
 			}

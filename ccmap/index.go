@@ -121,7 +121,7 @@ func (x *index) sumEdges(s *Snapshot, of []uint32) {
 	sums := s.sums()
 	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
 		e, self, below := &x.edges[of[id]], s.columns.at(id), sums.of(id)
-		e.total = e.total.Add(Counters{below.samples, below.time, self.Activations})
+		e.total = e.total.Add(below.of(self))
 		if self.IsZero() {
 			continue
 		}

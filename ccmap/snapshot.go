@@ -107,7 +107,7 @@ func (s *Snapshot) Node(id NodeID) Node {
 // activations of the node alone.
 func (s *Snapshot) Inclusive(id NodeID) Counters {
 	in := s.sums().of(id)
-	return Counters{in.samples, in.time, s.columns.at(id).Activations}
+	return in.of(s.columns.at(id))
 }
 
 // sums returns the inclusive samples and times.
