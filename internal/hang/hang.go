@@ -1,8 +1,8 @@
-// Package hang gives up work that waits for somebody else's memory or file system.
+// Package hang gives up work that waits for another process's memory or file system.
 //
-// A read of another process's memory waits in the kernel for the page. Where that process,
-// or a program that works for it, serves the pages (userfaultfd, FUSE), it may wait for
-// ever, and only a signal that kills ends it (handle_userfault and filemap_fault, Linux
+// A read of another process's memory waits in the kernel for the page. If that process,
+// or a program that works for it, serves the pages (userfaultfd, FUSE), the read may wait
+// for ever. Only a signal that kills ends it (handle_userfault and filemap_fault, Linux
 // 6.12): no deadline, no context, no closing of a descriptor. Such a thread is lost until
 // the other process ends. This package makes sure that nothing else is lost with it.
 package hang
@@ -25,16 +25,16 @@ var ErrHung = errors.New("it keeps a read waiting, as memory does that userfault
 
 // Watch sees whether calls return.
 //
-//	state    the goroutine of the calls, which adds to it before and after each; Run, which
+//	state    the goroutine of the calls adds to it before and after each; Run
 //	         sets abandoned while a call lasts. The goroutine never runs on after that.
-//	thread   the goroutine of the calls, before each; Run reads it.
+//	thread   the goroutine of the calls writes it before each; Run reads it.
 //
 // A nil Watch watches nothing.
 type Watch struct {
 	state  atomic.Uint64 // odd: in a call
 	thread atomic.Int32  // of the last call
 
-	runs func(thread int) bool // nil: as the kernel says; tests have no kernel
+	runs func(thread int) bool // nil: asks the kernel; tests have their own
 }
 
 const abandoned = 1 << 63
@@ -78,19 +78,19 @@ func (w *Watch) Leave() {
 // Hung reports whether a call did not return.
 func (w *Watch) Hung() bool { return w.state.Load()&abandoned != 0 }
 
-// Times that a call may take: one that reads from a slow disk takes no second. A call
-// whose thread is ready to run waits for a processor, on a busy machine.
+// Times that a call may take. Even a read from a slow disk takes less than a second. A
+// call whose thread wants to run waits for a processor on a busy machine, not for memory.
 const (
 	patience = 2 * time.Second
 	hurry    = 400 * time.Millisecond // after the context is done
 	busy     = 30 * time.Second       // at most, for a thread that wants to run
 )
 
-// Run runs f, which makes its calls by the watch, in a goroutine of its own, and returns
-// when f does. If a call does not return it gives up f, and returns ErrHung: within some
-// seconds, or half a second after ctx is done. Then f never runs on, but for its deferred
-// functions if the call returns after all; so f must not defer what Run's caller does
-// then. Only one Run at a time may use a watch.
+// Run runs f in a goroutine of its own, and returns when f does. f makes its calls by the
+// watch. If a call does not return, Run gives up f and returns ErrHung: within some
+// seconds, or half a second after ctx is done. Then f never runs on, except its deferred
+// functions if the call still returns. So f must not defer work that Run's caller then
+// does. Only one Run at a time may use a watch.
 func (w *Watch) Run(ctx context.Context, f func()) error {
 	if w.Hung() {
 		return ErrHung
@@ -122,8 +122,8 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 	}
 }
 
-// waitsForCPU says whether the thread of a call, which has lasted since a time, only lacks
-// a processor.
+// waitsForCPU reports whether the thread of a call, which has lasted since a time, only
+// lacks a processor.
 func (w *Watch) waitsForCPU(since time.Time) bool {
 	runs := w.runs
 	if runs == nil {
@@ -132,7 +132,8 @@ func (w *Watch) waitsForCPU(since time.Time) bool {
 	return time.Since(since) < busy && runs(int(w.thread.Load()))
 }
 
-// runnable says whether a thread of this process runs or would like to (proc_pid_stat(5)).
+// runnable reports whether a thread of this process runs or wants to run
+// (proc_pid_stat(5)).
 func runnable(thread int) bool {
 	stat, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(thread) + "/stat")
 	_, fields, found := bytes.Cut(stat, []byte(") ")) // after the name, which is Go's own

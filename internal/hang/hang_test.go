@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRun: work ends as it would, if its calls return.
+// TestRun: work whose calls return ends as without Run.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			time.Sleep(time.Hour) // work that makes no call may take any time
+			time.Sleep(time.Hour) // work without calls may take any time
 		})
 		if err != nil || calls != 10 || w.Hung() {
 			t.Errorf("%d calls, %v", calls, err)
@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 }
 
 // TestHung: a call that does not return is given up, soon after the context is done, and
-// the work does not run on when it returns.
+// the work does not run on when the call returns.
 func TestHung(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -74,8 +74,8 @@ func TestHung(t *testing.T) {
 	}
 }
 
-// TestBusyMachine: a call that is not done because its thread gets no processor, or needs
-// it for long, is waited for; one that never ends is not.
+// TestBusyMachine: a call whose thread gets no processor, or needs it for long, is waited
+// for, unless it never ends.
 func TestBusyMachine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestBusyMachine(t *testing.T) {
 	}
 }
 
-// TestRunnable asks about a thread that runs, and about one that waits.
+// TestRunnable asks about a running thread, and about a waiting one.
 func TestRunnable(t *testing.T) {
 	t.Parallel()
 	runtime.LockOSThread()
@@ -132,7 +132,7 @@ func TestRunnable(t *testing.T) {
 	}
 }
 
-// TestNoWatch: without one calls are made.
+// TestNoWatch: a nil watch makes calls.
 func TestNoWatch(t *testing.T) {
 	t.Parallel()
 	var w *Watch

@@ -23,9 +23,9 @@ const (
 	// Targets is calls on processes of other users. File capabilities are used for
 	// these alone.
 	Targets Use = 1 << iota
-	// Sampling is everything else that sampling a process takes of root's capabilities.
+	// Sampling is every other use of root's capabilities in sampling a process.
 	Sampling
-	// Files is reading and writing files of other users, as root is used to.
+	// Files is reading and writing files of other users, as root expects.
 	Files
 	// Signals is sending signals to a program that has become another user.
 	Signals
@@ -54,7 +54,7 @@ var capabilities = []capability{
 }
 
 // perfNeedsAdmin reports whether CAP_PERFMON is not enough for perf events: before Linux
-// 5.8, which has no such capability, and where kernel.perf_event_paranoid is over 2.
+// 5.8, which has no such capability, and if kernel.perf_event_paranoid is over 2.
 // Distributions have added these levels, and some of their kernels ask for CAP_SYS_ADMIN.
 func perfNeedsAdmin() bool {
 	last, err := readNumber("/proc/sys/kernel/cap_last_cap")
@@ -84,7 +84,7 @@ func neededFor(use Use) set {
 	return s
 }
 
-// String lists the capabilities as setcap(8) does, those without a name here by number.
+// String lists the capabilities as setcap(8) does, and unknown ones by number.
 func (s set) String() string {
 	var names []string
 	for rest := s; rest != 0; rest &= rest - 1 {
@@ -105,8 +105,8 @@ func nameOf(number int) string {
 // held are the capabilities of a thread (capabilities(7)).
 type held struct{ permitted, effective, inheritable set }
 
-// capData is held as capget(2) and capset(2) take it: the lower 32 capabilities, then
-// the others.
+// capData is held in the format of capget(2) and capset(2): the lower 32 capabilities,
+// then the others.
 type capData [2]unix.CapUserData
 
 func (h held) data() capData {

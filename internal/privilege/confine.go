@@ -15,9 +15,9 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// NoNewPrivileges makes sure that nothing which this process executes has more rights
-// than the process (PR_SET_NO_NEW_PRIVS of prctl(2)). It is for commands that start no
-// program of the caller's: set-user-ID programs would lose their meaning.
+// NoNewPrivileges makes sure that nothing that this process executes has more rights than
+// the process (PR_SET_NO_NEW_PRIVS of prctl(2)). It is for commands that do not start the
+// caller's programs: set-user-ID programs would not work as such.
 func (p *Process) NoNewPrivileges() error {
 	if p == nil {
 		return nil
@@ -26,10 +26,10 @@ func (p *Process) NoNewPrivileges() error {
 	return failure("set no_new_privs", errno)
 }
 
-// Confine is for a process that is about to read a file of unknown origin. Afterwards the
-// process may open any file for reading, and write to descriptors that it has and to files
+// Confine is for a process that will read a file of unknown origin. Afterwards the
+// process may open any file for reading, and write to its open descriptors and to files
 // in the directories of outputs. It keeps capabilities for files alone, and cannot
-// execute, trace, connect or listen. Where the kernel lacks seccomp or Landlock, or forbids
+// execute, trace, connect or listen. If the kernel lacks seccomp or Landlock, or forbids
 // them, the rest holds.
 func (p *Process) Confine(outputs ...string) error {
 	if p == nil {
@@ -52,16 +52,16 @@ func (p *Process) Confine(outputs ...string) error {
 	return nil
 }
 
-// handled are the rights that Landlock takes away: all but those to read.
+// handled are the rights that Landlock takes away: all except reading.
 const handled = landlock.AccessFSSet(ll.AccessFSExecute | written |
 	ll.AccessFSRemoveDir | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeSock | ll.AccessFSMakeFifo |
 	ll.AccessFSMakeBlock | ll.AccessFSMakeSym | ll.AccessFSRefer | ll.AccessFSIoctlDev)
 
-// written are the rights in the directory of an output, for the file that is made beside
-// it and takes its place.
+// written are the rights in the directory of an output, for the temporary file that
+// replaces the output.
 const written = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile
 
-// confineFiles leaves all threads the files that they may write.
+// confineFiles limits all threads to the files that they may write.
 func confineFiles(outputs []string) error {
 	c := landlock.MustConfig(handled, landlock.AccessNetSet(ll.AccessNetBindTCP|ll.AccessNetConnectTCP)).BestEffort()
 	var rules []landlock.Rule
@@ -75,8 +75,8 @@ func confineFiles(outputs []string) error {
 }
 
 // rulesFor permits writing to an output: into a named pipe or a device, or else to the
-// directory of the file, in which a temporary file is made first. Without a directory
-// the output is found missing later, by an error that names it.
+// directory of the file, where a temporary file is made first. If the directory is
+// missing, a later error names it.
 func rulesFor(output string) []landlock.Rule {
 	if target, err := filepath.EvalSymlinks(output); err == nil && isStream(target) {
 		return []landlock.Rule{landlock.PathAccess(ll.AccessFSWriteFile, target)}
@@ -93,7 +93,7 @@ func isStream(path string) bool {
 	return err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0
 }
 
-// LandlockABI returns the version of Landlock's interface, 0 without Landlock.
+// LandlockABI returns the version of Landlock's interface, or 0 without Landlock.
 func LandlockABI() int {
 	abi, err := ll.LandlockGetABIVersion()
 	if err != nil {
@@ -102,8 +102,8 @@ func LandlockABI() int {
 	return abi
 }
 
-// refused are system calls that reading a profile never needs, by purpose. The calls of
-// io_uring are among them because they would lead past the filter.
+// refused are system calls that reading a profile never needs, by purpose. They include
+// the calls of io_uring, which would bypass the filter.
 var refused = []uint32{
 	// network
 	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
@@ -115,7 +115,7 @@ var refused = []uint32{
 	unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID,
 	unix.SYS_SETGROUPS, unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT,
 	unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, // Go's runtime signals its threads by tgkill
-	// properties of files, which Landlock leaves to everybody
+	// properties of files, which Landlock does not protect
 	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 	// the kernel
@@ -125,8 +125,8 @@ var refused = []uint32{
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
 }
 
-// ownership are the calls by which an output gets the owner and mode of the file that it
-// replaces. Without an output they are refused as well.
+// ownership are the calls that give an output the owner and mode of the file that it
+// replaces. Without an output they are refused, too.
 var ownership = []uint32{unix.SYS_FCHMOD, unix.SYS_FCHOWN}
 
 // architectures are the numbers of linux/audit.h, by GOARCH.
@@ -140,8 +140,8 @@ func HasSeccomp() bool {
 	return errno == 0 && architectures[runtime.GOARCH] != 0
 }
 
-// confineCalls refuses system calls to all threads, by EPERM. writes says that there is an
-// output.
+// confineCalls refuses system calls to all threads, with EPERM. writes says that there is
+// an output.
 func confineCalls(writes bool) error {
 	program := filter(architectures[runtime.GOARCH], writes)
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
@@ -152,7 +152,7 @@ func confineCalls(writes bool) error {
 	return failure("filter system calls", errno)
 }
 
-// refusedCalls returns the calls that are refused with an output, and without.
+// refusedCalls returns the refused calls, with an output and without.
 func refusedCalls(writes bool) []uint32 {
 	if writes {
 		return slices.Concat(refused, older)
@@ -161,8 +161,8 @@ func refusedCalls(writes bool) []uint32 {
 }
 
 // filter is a program that looks at one system call: struct seccomp_data of
-// linux/seccomp.h holds its number, the architecture, and then the arguments. Whoever
-// writes an output may change modes, but not make a file set-user-ID.
+// linux/seccomp.h holds its number, the architecture, and then the arguments. A process
+// with an output may change modes, but not make a file set-user-ID.
 func filter(architecture uint32, writes bool) []unix.SockFilter {
 	const number, arch, mode = 0, 4, 16 + 8
 	const x32 = 0x40000000 // __X32_SYSCALL_BIT: the same calls by other numbers

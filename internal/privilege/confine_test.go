@@ -18,8 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confined confines this process to an output, and then tries what it may and may not do,
-// on threads old and new. Its arguments are two directories: of the output, and another.
+// confined confines this process to an output, and then tries permitted and forbidden
+// calls, on threads old and new. Its arguments are two directories: the output's, and
+// another.
 func confined() error {
 	p, err := Start()
 	if err != nil {
@@ -46,7 +47,7 @@ func confined() error {
 	return errors.Join(found...)
 }
 
-// permitted does what a command that reads profiles does.
+// permitted does the work of a command that reads profiles.
 func permitted(output, other string, i int) error {
 	temporary, final := filepath.Join(output, fmt.Sprint(i, ".tmp")), filepath.Join(output, fmt.Sprint(i, ".json"))
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -64,8 +65,8 @@ func permitted(output, other string, i int) error {
 	return errors.Join(err, openErr, readErr, stdinErr)
 }
 
-// forbidden tries what reading a profile never needs. It returns an error for whatever
-// succeeds.
+// forbidden tries calls that reading a profile never needs. It returns an error for each
+// that succeeds.
 func forbidden(other string) error {
 	var errs []error
 	refuse := func(what string, needed bool, err error) {
@@ -181,7 +182,7 @@ func jump(in unix.SockFilter, holds bool) int {
 	return int(in.Jf)
 }
 
-// TestRootKeepsWhatItNeeds holds what each use keeps.
+// TestRootKeepsWhatItNeeds checks the capabilities that each use keeps.
 func TestRootKeepsWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	if got := neededFor(Files) & neededFor(Targets|Sampling|Signals); got != 0 {

@@ -1,3 +1,50 @@
+// Package privilege bounds the rights of this process: it keeps capabilities away from
+// the files that the caller names, and confines commands that read files of unknown
+// origin.
+//
+// # Capabilities
+//
+// A ccmapd with file capabilities (setcap) acts for users without these capabilities. If
+// it opened a path of theirs with CAP_SYS_PTRACE in effect, it would give them more
+// rights than they have: /proc/PID/cwd/x leads into directories of other users. Granted
+// capabilities are those that exec gave to this process and that its caller lacks. They
+// are in effect only during calls on a target:
+//
+//  1. [Start], before anything is opened, takes them off the effective set of every
+//     thread, and drops the ones that sampling does not use.
+//  2. A command names its uses of capabilities, and drops all others for good
+//     ([Process.Keep]).
+//  3. Around a call on a target, [Raise] puts them back in effect for the calling
+//     thread, and [Section.Lower] takes them off again.
+//
+// # Threads
+//
+// Capabilities belong to threads, and a thread that the Go runtime makes inherits them
+// from the thread that made it. Two facts keep raised capabilities on their threads:
+//
+//   - A section locks its goroutine to its thread, and the runtime never makes a thread
+//     from a locked one: it asks a template thread, which was made before the first
+//     lock (newm and startTemplateThread in runtime/proc.go, Go 1.21 to 1.26). So
+//     every new thread begins without capabilities in effect.
+//   - Nothing in a section starts a program. A program that ccmapd starts inherits
+//     neither permitted nor effective capabilities by exec, because the inheritable and
+//     ambient sets are the caller's own (capabilities(7)).
+//
+// Start reaches the existing threads by psx, which works with and without cgo.
+//
+// # Root, and the caller's own capabilities
+//
+// Root has its capabilities anyway: nothing is taken off the effective set. The same
+// holds for the ambient set (a systemd unit's AmbientCapabilities), which every program
+// that the caller starts has. Keep drops the ones that a command does not use, root's
+// too.
+//
+// # Confinement
+//
+// A profile may come from anywhere. [Process.Confine] leaves a command that reads
+// profiles only the rights to read files and to write its output: Landlock refuses
+// execution and writing elsewhere, a seccomp filter refuses sockets, tracing and similar
+// calls. A kernel may lack either of the two; [LandlockABI] and [HasSeccomp] say so.
 package privilege
 
 import (
@@ -20,16 +67,16 @@ type Process struct {
 // levels are the capabilities of a thread inside and outside of sections.
 type levels struct{ inside, outside held }
 
-// section is nil where sections change nothing. The goroutine that runs the command
-// writes it while there are no sections; any goroutine reads it to begin one.
+// section is nil if sections change nothing. The goroutine that runs the command writes
+// it while there are no sections. Any goroutine reads it to begin one.
 var section atomic.Pointer[levels]
 
-// ErrSetuid is why Start fails in a set-user-ID or set-group-ID program.
+// Start fails with ErrSetuid in a set-user-ID or set-group-ID program.
 var ErrSetuid = errors.New("ccmapd must not be set-user-ID or set-group-ID")
 
-// Start takes granted capabilities off the effective set of all threads. It is called
-// before anything is opened. From then on calls between [Raise] and [Section.Lower] have
-// them in effect, and no others do.
+// Start takes granted capabilities off the effective set of all threads. Call it before
+// anything is opened. From then on only calls between [Raise] and [Section.Lower] have
+// them in effect.
 func Start() (*Process, error) {
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		return nil, ErrSetuid
@@ -69,10 +116,10 @@ func (p *Process) apply() error {
 // Granted reports whether the process holds granted capabilities.
 func (p *Process) Granted() bool { return p != nil && p.held.permitted&^p.own != 0 }
 
-// Keep drops for good all capabilities that serve none of the given uses. It is called
-// before anything is sampled. Granted capabilities serve Targets alone. A process that has
-// dropped them is like any other of the caller's, and as such the kernel lets the caller
-// debug and sample it again (PR_SET_DUMPABLE of prctl(2)).
+// Keep drops for good all capabilities that serve none of the given uses. Call it before
+// anything is sampled. Granted capabilities serve Targets alone. A process that has
+// dropped them is like any other of the caller's, so the kernel lets the caller debug and
+// sample it again (PR_SET_DUMPABLE of prctl(2)).
 func (p *Process) Keep(use Use) error {
 	if p == nil {
 		return nil
@@ -98,14 +145,14 @@ func (p *Process) Keep(use Use) error {
 // Capabilities lists the permitted capabilities as setcap(8) does.
 func (p *Process) Capabilities() string { return p.held.permitted.String() }
 
-// Section is a stretch of calls on a target, in one goroutine. The zero value has raised
+// Section is a sequence of calls on a target, in one goroutine. The zero value has raised
 // nothing.
 type Section struct{ *levels }
 
-// Raise begins a section: the calling goroutine stays on its thread, on which the
-// capabilities for calls on targets are in effect until [Section.Lower]. Nothing is
-// opened in a section by a name that the caller gave, no program is started, and no
-// other section begun. Where nothing was taken off, Raise does nothing.
+// Raise begins a section: the calling goroutine stays on its thread, where the
+// capabilities for calls on targets are in effect until [Section.Lower]. In a section,
+// open nothing by a name from the caller, start no program, and begin no other section.
+// If no capabilities were taken off, Raise does nothing.
 //
 //	defer privilege.Raise().Lower()
 func Raise() Section {
@@ -115,7 +162,7 @@ func Raise() Section {
 	}
 	runtime.LockOSThread()
 	if err := l.inside.setThread(); err != nil {
-		panic(err) // of permitted capabilities, all may be in effect
+		panic(err) // all permitted capabilities may be in effect
 	}
 	return Section{l}
 }

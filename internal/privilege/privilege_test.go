@@ -75,7 +75,7 @@ func inSection() error {
 	return wantEffective(neededFor(Targets))
 }
 
-// onNewThread uses a thread up: one that is locked when its goroutine ends, ends.
+// onNewThread uses up a thread: a thread ends with its locked goroutine.
 func onNewThread() error {
 	result := make(chan error)
 	go func() {
@@ -93,7 +93,7 @@ func wantEffective(want set) error {
 	return err
 }
 
-// TestSections runs hammer as a user who has no capability but by this file's.
+// TestSections runs hammer as a user whose only capabilities are this file's.
 func TestSections(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -135,7 +135,7 @@ func fileCapabilities() []byte {
 	return b
 }
 
-// publicDir makes a directory that everybody may read.
+// publicDir makes a directory that every user may read.
 func publicDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ccmapd-privilege-")
@@ -149,7 +149,7 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-// TestNothingToRaise holds that a process without such capabilities pays nothing.
+// TestNothingToRaise checks that a process without such capabilities pays nothing.
 func TestNothingToRaise(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { Raise().Lower() }); n != 0 {
 		t.Errorf("a section allocates %v times", n)

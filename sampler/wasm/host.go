@@ -35,7 +35,7 @@ func (p *Profiler) prepare(ctx context.Context) error {
 		NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {}), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32, api.ValueTypeI32}, nil).Export(rewrite.CallFunction).
 		Instantiate(experimental.WithFunctionListenerFactory(ctx, listeners))
 	if err != nil {
-		return fmt.Errorf("instantiate module %q, of which a runtime can have one: %w", rewrite.HostModule, err)
+		return fmt.Errorf("instantiate module %q (a runtime can have only one): %w", rewrite.HostModule, err)
 	}
 	p.host = host
 	if p.options.CollectAtSamples {

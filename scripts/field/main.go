@@ -117,7 +117,7 @@ func parse(c campaign, args []string, stderr io.Writer) (*field, error) {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&f.work, "work", filepath.Join(os.TempDir(), "ccmapd-field"), "keep executables and profiles in `FOLDER`")
-	flags.StringVar(&f.only, "only", "", "measure only what matches `PATTERN`, as sqlite or 'go1.2*,fortio'")
+	flags.StringVar(&f.only, "only", "", "measure only programs that match `PATTERN`, as sqlite or 'go1.2*,fortio'")
 	flags.StringVar(&f.report, "o", "docs/accuracy.md", "rewrite the campaign's portion of `FILE`; empty: print it")
 	flags.BoolVar(&f.quick, "quick", false, "little of everything, and fail only where a reach is missed by far")
 	flags.DurationVar(&f.window, "window", 20*time.Second, "`TIME` that a program is watched for")

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// limits bound a command, so that an attack that succeeds hurts nothing else.
+// limits bound a command, so that a successful attack hurts nothing else.
 type limits struct {
-	memory uint64        // of addresses (RLIMIT_AS), bytes; 0: no limit. A Go program reserves about 1.5 GiB that it does not use
+	memory uint64        // address space (RLIMIT_AS), bytes; 0: no limit. A Go program reserves about 1.5 GiB that it does not use
 	time   time.Duration // then the command is killed; 0: no limit
 	stdin  io.Reader
-	env    []string // beside the environment
+	env    []string // in addition to the environment
 }
 
-// outcome is what came of a command.
+// outcome is the result of a command.
 type outcome struct {
-	code     int // exit status; -1: ended by a signal
+	code     int // exit status; -1: a signal ended it
 	signal   syscall.Signal
 	timedOut bool // killed at the end of its time
 	took     time.Duration
-	cpu      time.Duration // of processors: what else the machine does hardly changes it
-	rss      uint64        // most memory that it had, bytes; at least this program's own, which it forks from
+	cpu      time.Duration // CPU time: other load on the machine hardly changes it
+	rss      uint64        // most resident memory, bytes; at least the memory of this program, its parent
 	stdout   string        // the first mostSaid bytes
 	stderr   string
 }
@@ -36,8 +36,8 @@ type outcome struct {
 // mostSaid bounds the output that is kept.
 const mostSaid = 1 << 20
 
-// child runs a command within limits. That the command fails is an outcome; an error says that
-// it could not be run.
+// child runs a command within limits. A failure of the command is an outcome. An error
+// means that the command could not be run.
 func (h *hostile) child(ctx context.Context, l limits, command ...string) (outcome, error) {
 	if l.time > 0 {
 		var cancel context.CancelFunc
@@ -53,7 +53,7 @@ func (h *hostile) child(ctx context.Context, l limits, command ...string) (outco
 	cmd.Env = append(cmd.Environ(), l.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // descendants, too
-	cmd.WaitDelay = time.Second                                                          // for those of another group
+	cmd.WaitDelay = time.Second                                                          // for descendants in another group
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return outcome{}, fmt.Errorf("start %s: %w", command[0], err)
@@ -78,7 +78,7 @@ func (h *hostile) child(ctx context.Context, l limits, command ...string) (outco
 	return o, nil
 }
 
-// how says in a few words how the command ended.
+// how describes the command's end in a few words.
 func (o outcome) how() string {
 	switch {
 	case o.timedOut:
@@ -96,7 +96,7 @@ func (o outcome) panicked() bool {
 	return o.code == 2 && (strings.Contains(o.stderr, "\ngoroutine ") || strings.Contains(o.stderr, "fatal error: "))
 }
 
-// capped keeps the first bytes that are written to it.
+// capped keeps the first bytes written to it.
 type capped struct{ bytes.Buffer }
 
 func (c *capped) Write(p []byte) (int, error) {
@@ -104,7 +104,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail returns the end of a command's output, which tells why it failed.
+// tail returns the end of a command's output, with the reason of its failure.
 func tail(said string) string {
 	const most = 2000
 	return said[max(0, len(said)-most):]

@@ -9,7 +9,7 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/hostile/files"
 )
 
-// filesCampaign reads hostile files of every kind by the real commands.
+// filesCampaign reads hostile files of every kind with the real commands.
 var filesCampaign = campaign{
 	name:  "files",
 	about: "read profiles that are made to exhaust their reader",
@@ -22,7 +22,7 @@ var filesCampaign = campaign{
 
 const (
 	mostFileMemory = 600 << 20        // resident, bytes
-	mostFileCPU    = time.Minute      // of processors; a third of it is usual at most
+	mostFileCPU    = time.Minute      // CPU time; usually at most a third of it
 	mostFileTime   = 10 * time.Minute // of a busy machine; a hang takes longer
 	fileAddresses  = 4 << 30          // so that a miss hurts nothing else
 	quickShare     = 200              // of a kind's size
@@ -46,8 +46,8 @@ func runFiles(ctx context.Context, h *hostile) error {
 }
 
 // file makes a file of a kind, reads it with all commands and adds its row. A quick
-// campaign leaves a kind that amplifies memory its size, without which no bound would be
-// exceeded, and reads it by one command.
+// campaign keeps the size of a kind that amplifies memory, because a smaller file would
+// exceed no bound, and reads it with one command.
 func (h *hostile) file(ctx context.Context, folder string, k files.Kind) error {
 	size := k.Size
 	if h.quick && !k.Amplifies {

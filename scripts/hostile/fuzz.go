@@ -15,8 +15,8 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// fuzzCampaign keeps the results of scripts/fuzz in long runs. Hours may pass, so it writes
-// the page after each target, and a target that the page has is not run again.
+// fuzzCampaign keeps the results of long runs of scripts/fuzz. They may take hours, so it
+// writes the page after each target, and does not run the page's targets again.
 var fuzzCampaign = campaign{
 	name:  "fuzz",
 	about: "fuzz every decoder of foreign bytes for ten minutes, and count executions",
@@ -54,7 +54,7 @@ func runFuzz(ctx context.Context, h *hostile) error {
 	if err != nil {
 		return err
 	}
-	// A decoder that is gone leaves the page.
+	// A removed decoder leaves the page.
 	done = slices.DeleteFunc(done, func(cells []string) bool { return !slices.Contains(targets, cells[0]) })
 	for _, cells := range done {
 		h.put(row{cells: cells, earlier: true})
@@ -75,7 +75,7 @@ func runFuzz(ctx context.Context, h *hostile) error {
 	return nil
 }
 
-// fuzzTargets lists all, each as its package and its function.
+// fuzzTargets lists all targets, each as its package and its function.
 func fuzzTargets(ctx context.Context, h *hostile, script string) ([]string, error) {
 	o, err := h.child(ctx, limits{}, script, "-l")
 	switch {
@@ -115,8 +115,8 @@ var (
 	fuzzExecs = regexp.MustCompile(`execs: (\d+)`)
 )
 
-// fuzzed returns the number of executions that scripts/fuzz printed: the total, or
-// where a finding ended the run before, the last figure.
+// fuzzed returns the number of executions that scripts/fuzz printed: the total or, if a
+// finding ended the run before, the last figure.
 func fuzzed(out string) float64 {
 	for _, figure := range []*regexp.Regexp{fuzzTotal, fuzzExecs} {
 		if all := figure.FindAllStringSubmatch(out, -1); all != nil {

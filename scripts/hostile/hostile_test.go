@@ -27,7 +27,7 @@ func testHostile(t *testing.T) *hostile {
 	}
 }
 
-// A command ends as it does itself, or by its limits, and its end can be told.
+// A command ends by itself or by its limits, and its outcome says which.
 func TestChild(t *testing.T) {
 	t.Parallel()
 	h := testHostile(t)
@@ -59,7 +59,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// A command that is ended by its limit leaves no descendant.
+// A command that its limit ends leaves no descendant.
 func TestChildLeavesNone(t *testing.T) {
 	t.Parallel()
 	h := testHostile(t)
@@ -78,7 +78,7 @@ func TestChildLeavesNone(t *testing.T) {
 	}
 }
 
-// A session that ended before it could be interrupted has no time of its end.
+// A session that ended before its interruption has no time of its end.
 func TestEndCell(t *testing.T) {
 	t.Parallel()
 	for slowest, want := range map[time.Duration]string{neverInterrupted: "–", 0: "0.0 s", 1500 * time.Millisecond: "1.5 s"} {
@@ -97,7 +97,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// Rows of a name replace each other, and with -only the page's other rows stay.
+// Rows with the same name replace each other. With -only the page's other rows stay.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	h := testHostile(t)
@@ -109,7 +109,7 @@ func TestRows(t *testing.T) {
 			}
 			return nil
 		}
-		h.ccmapd = "ccmapd" // is not built
+		h.ccmapd = "ccmapd" // not built
 		if err := h.attack(t.Context(), t.Output()); err != nil {
 			t.Error(err)
 		}
@@ -185,8 +185,8 @@ func TestFuzzed(t *testing.T) {
 	}
 }
 
-// A breakpoint of perf_event_open takes one of a thread's debug registers as long as it
-// is open, and nothing else shows it.
+// A breakpoint of perf_event_open takes one of a thread's debug registers while it is
+// open. Nothing else shows it.
 func TestBreakpointsAreSeen(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -216,7 +216,7 @@ func TestBreakpointsAreSeen(t *testing.T) {
 	}
 }
 
-// A stopped process is seen, and so is a process of an executable.
+// A stopped process is found, and so is a process of an executable.
 func TestStoppedIsSeen(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sleep", "1000")
@@ -243,8 +243,8 @@ func TestStoppedIsSeen(t *testing.T) {
 	}
 }
 
-// A profile is in bounds if it knows of all time, however much of it no sample has seen,
-// and warns of that.
+// A profile is in bounds if it accounts for all time, even time without samples, and
+// warns of that.
 func TestLosses(t *testing.T) {
 	t.Parallel()
 	const s = time.Second

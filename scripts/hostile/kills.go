@@ -28,7 +28,7 @@ var killsCampaign = campaign{
 	run: runKills,
 }
 
-// assault is one way to kill or to stop.
+// assault is one way to kill or stop.
 type assault struct {
 	name   string
 	rounds int
@@ -49,17 +49,17 @@ func assaults() []assault {
 	}
 }
 
-// killing is the rounds of an assault, and what they left.
+// killing is the rounds of an assault, and their results.
 type killing struct {
 	*hostile
-	folder   string    // that ccmapd writes to
-	computer *computer // that is attached to
-	first    atRest    // before anything attached
+	folder   string    // where ccmapd writes
+	computer *computer // the target
+	first    atRest    // before any attachment
 	ready    time.Duration
-	ending   time.Duration // until ccmapd samples, and until it has ended, when nothing interferes
+	ending   time.Duration // undisturbed times until ccmapd samples, and until it has ended
 
 	answers, wrong                           int64
-	breakpoints, descriptors, held, programs int // that were left
+	breakpoints, descriptors, held, programs int // left behind
 	slowest                                  time.Duration
 	answer                                   string // of the program that ccmapd starts
 }
@@ -80,7 +80,7 @@ func runKills(ctx context.Context, h *hostile) error {
 	return failed
 }
 
-// assault runs all rounds of one, against one computer, and adds its row.
+// assault runs all rounds of an assault, against one computer, and adds its row.
 func (h *hostile) assault(ctx context.Context, a assault) error {
 	if h.quick {
 		a.rounds = a.quick
@@ -113,8 +113,7 @@ func (h *hostile) assault(ctx context.Context, a assault) error {
 	return err
 }
 
-// begin starts the computer, and measures how long a session takes that nothing
-// interferes with.
+// begin starts the computer, and measures the length of an undisturbed session.
 func (k *killing) begin(ctx context.Context) error {
 	var err error
 	if k.computer, err = k.compute(ctx, "all"); err != nil {
@@ -139,7 +138,8 @@ func (k *killing) begin(ctx context.Context) error {
 	return errors.Join(armed, err)
 }
 
-// armed waits until ccmapd has set a breakpoint: else that none are left would say nothing.
+// armed waits until ccmapd has set a breakpoint. Otherwise finding none would prove
+// nothing.
 func (k *killing) armed() error {
 	for deadline := time.Now().Add(longestEnd); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if n, err := breakpoints(k.computer.pid()); n > 0 || err != nil {
@@ -149,8 +149,8 @@ func (k *killing) armed() error {
 	return fmt.Errorf("ccmapd set no breakpoint within %v", longestEnd)
 }
 
-// session attaches to the computer so that breakpoints are set all the time, and
-// returns when ccmapd samples.
+// session attaches to the computer with breakpoints set all the time, and returns when
+// ccmapd samples.
 func (k *killing) session(ctx context.Context) (*session, error) {
 	s, err := k.attachDensely(ctx)
 	if err == nil {
@@ -168,7 +168,7 @@ func (k *killing) attachDensely(ctx context.Context) (*session, error) {
 // wait lets a random time pass, up to most.
 func (k *killing) wait(most time.Duration) { time.Sleep(time.Duration(k.Int64N(int64(most) + 1))) }
 
-// longestSampling is how long a session samples at most before it is disturbed.
+// longestSampling bounds the sampling of a session before it is disturbed.
 const longestSampling = 300 * time.Millisecond
 
 func (k *killing) asItAttaches(ctx context.Context) error {
@@ -204,8 +204,8 @@ func (k *killing) asItEnds(ctx context.Context) error {
 }
 
 // asItStarts kills ccmapd while it holds a program that it starts, or soon after. The
-// program then gives its answer or has not begun, and leaves in either case: the end of
-// its output is awaited.
+// program then gives its answer or has not begun. It ends in either case: asItStarts
+// awaits the end of its output.
 func (k *killing) asItStarts(ctx context.Context) error {
 	var out capped
 	cmd := exec.CommandContext(ctx, k.ccmapd, "run", "-q", "-o", filepath.Join(k.folder, killsFile), k.path("computer"), "answer")
@@ -259,14 +259,14 @@ func (k *killing) target(ctx context.Context) error {
 	return errors.Join(failed, err)
 }
 
-// ends waits for ccmapd's end, which gives a profile.
+// ends waits for ccmapd's end and checks its profile.
 func (k *killing) ends(s *session) error {
 	took, err := s.end()
 	k.slowest = max(k.slowest, took)
 	return err
 }
 
-// stopped stops ccmapd for a while, in which its target goes on.
+// stopped stops ccmapd for a while, while its target goes on.
 func (k *killing) stopped(ctx context.Context) error {
 	s, err := k.session(ctx)
 	if err != nil {
@@ -297,7 +297,7 @@ func (k *killing) stoppedTarget(ctx context.Context) error {
 	return err
 }
 
-// computes waits until the computer has more answers than before, and counts them.
+// computes waits until the computer has more answers, and counts them.
 func (k *killing) computes() error {
 	before := k.computer.last
 	deadline := time.Now().Add(longestEnd)
@@ -317,8 +317,8 @@ func (k *killing) computes() error {
 	}
 }
 
-// inspect looks at what a round has left. The kernel cleans up after a process that was
-// killed, which may take it some time.
+// inspect looks at the traces of a round. The kernel cleans up after a killed process,
+// which may take it some time.
 func (k *killing) inspect() error {
 	if err := k.computes(); err != nil {
 		return err
@@ -336,7 +336,7 @@ func (k *killing) inspect() error {
 	return failed
 }
 
-// lasting returns the number of things that do not go away.
+// lasting returns the number of traces that do not go away.
 func lasting(count func() int) int {
 	const patience = 5 * time.Second
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -346,8 +346,7 @@ func lasting(count func() int) int {
 	}
 }
 
-// after runs a session that nothing interferes with, and returns the files that are
-// then there beside its profile.
+// after runs an undisturbed session, and returns the files beside its profile afterwards.
 func (k *killing) after(ctx context.Context) ([]string, error) {
 	s, err := k.session(ctx)
 	if err != nil {
@@ -359,7 +358,7 @@ func (k *killing) after(ctx context.Context) ([]string, error) {
 	return files, errors.Join(err, err2)
 }
 
-// cells fills in the row, and its misses: nothing may be left, and no answer wrong.
+// cells fills in the row, and its misses: no trace may be left, and no answer wrong.
 func (k *killing) cells(r *row, a assault, files []string) {
 	slowest := "–"
 	if k.slowest > 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// lossesCampaign compares the CPU time that a profile speaks of with the CPU clock of
-// the process that was sampled.
+// lossesCampaign compares the CPU time in a profile with the CPU clock of the sampled
+// process.
 var lossesCampaign = campaign{
 	name:  "losses",
 	about: "hold the time that a profile knows of against the process's own clock",
@@ -37,9 +37,9 @@ type strain struct {
 	name     string
 	tasks    string // of the computer
 	interval time.Duration
-	hogs     int           // processes beside it that use two CPUs each
-	before   string        // command that ccmapd is started by
-	stop     time.Duration // for which ccmapd is stopped meanwhile
+	hogs     int           // processes beside it, with two CPUs each
+	before   string        // command that starts ccmapd
+	stop     time.Duration // time for which ccmapd is stopped meanwhile
 	quick    bool
 	seen     float64 // least part, percent; 0: no bound
 }
@@ -62,7 +62,7 @@ func strains() []strain {
 	}
 }
 
-// strainTime is how long a program works while it is sampled.
+// strainTime is the time that a program works while it is sampled.
 const strainTime = 5 * time.Second
 
 func runLosses(ctx context.Context, h *hostile) error {
@@ -134,7 +134,7 @@ func (h *hostile) strain(ctx context.Context, s strain) error {
 	return nil
 }
 
-// works lets the computer work, and returns the CPU time that it used by its own clock.
+// works lets the computer work, and returns its CPU time by its own clock.
 func (c *computer) works(meanwhile func()) (time.Duration, error) {
 	before, err := cpuOf(c.pid())
 	if err != nil {
@@ -157,14 +157,14 @@ func (c *computer) works(meanwhile func()) (time.Duration, error) {
 // cpuOf reads the CPU clock of a process.
 func cpuOf(pid int) (time.Duration, error) {
 	var t unix.Timespec
-	clock := int32(^pid<<3 | 2) // CPUCLOCK_SCHED of the process, as clock_getcpuclockid(3) makes it
+	clock := int32(^pid<<3 | 2) // CPUCLOCK_SCHED of the process, as in clock_getcpuclockid(3)
 	if err := unix.ClockGettime(clock, &t); err != nil {
 		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(t.Nano()), nil
 }
 
-// sessionReport is the part of ccmapd's report that campaigns read.
+// sessionReport is the campaigns' part of ccmapd's report.
 type sessionReport struct {
 	Profile struct {
 		Time    time.Duration `json:"time_ns"`
@@ -178,7 +178,7 @@ type sessionReport struct {
 	} `json:"loss"`
 }
 
-// report returns the report that ccmapd printed at its end.
+// report returns ccmapd's final report.
 func (s *session) report() (sessionReport, error) {
 	var r sessionReport
 	if err := json.NewDecoder(bytes.NewReader(s.stdout.Bytes())).Decode(&r); err != nil {
@@ -191,12 +191,12 @@ func (s *session) report() (sessionReport, error) {
 const (
 	mostApart   = 2 // percent between the two readings of the clock
 	mostTooMuch = 3 // percent of the clock that samples may stand for beyond it
-	mostSilent  = 5 // percent that may be unaccounted without a warning, and no more than chance explains
-	// grain is the time that no bound is finer than, on a program that got little.
+	mostSilent  = 5 // percent that may be unaccounted without a warning, if chance explains it
+	// grain is the finest bound, for a program that got little time.
 	grain = 50 * time.Millisecond
 )
 
-// row holds a report against the process's own clock.
+// row compares a report with the process's own clock.
 func (s strain) row(own time.Duration, got sessionReport, warns bool) row {
 	clock := got.Loss.Clock
 	share := func(part time.Duration) float64 { return 100 * float64(part) / float64(max(own, 1)) }

@@ -1,5 +1,5 @@
-// Command hostile attacks ccmapd, and holds each attack to a bound. No test of a package
-// can do that, since attacks need whole processes, hundreds of rounds or hours.
+// Command hostile attacks ccmapd, and checks a bound for each attack. No test of a
+// package can do that, because attacks need whole processes, hundreds of rounds or hours.
 //
 //	go run ./scripts/hostile --help           lists the campaigns
 //	go run ./scripts/hostile kills            one campaign, into docs/reliability.md
@@ -7,13 +7,13 @@
 //	go run ./scripts/hostile all -quick       a few rounds of each campaign, in CI
 //
 // Each campaign is a subcommand with a file of its own. It registers by a line in
-// [campaigns]. It builds programs ([hostile.build]), runs commands within
-// limits ([hostile.child]) and adds a [row] for each attack ([hostile.add]). Main
-// writes the rows into the campaign's portion of docs/reliability.md; the heading and the
-// words around the portion are written by hand. A row that is out of its bound
-// ([row.miss]) is a line of standard error, and the status is then 1.
+// [campaigns]. It builds programs ([hostile.build]), runs commands within limits
+// ([hostile.child]) and adds a [row] for each attack ([hostile.add]). Main writes the
+// rows into the campaign's portion of docs/reliability.md. The heading and the text around the
+// portion are written by hand. A row outside its bound ([row.miss]) is a line of standard
+// error, and the status is then 1.
 //
-// -only PATTERN attacks by some rows only, and the other rows of the page stay.
+// -only PATTERN attacks by some rows only, and keeps the page's other rows.
 package main
 
 import (
@@ -40,7 +40,7 @@ type campaign struct {
 	about   string   // one line
 	example string   // command lines, each with its purpose
 	head    []string // of the table; the first cell of a row is its name
-	apart   bool     // is not one of "all", since it takes hours
+	apart   bool     // not part of "all", because it takes hours
 	flags   func(*flag.FlagSet)
 	run     func(context.Context, *hostile) error
 }
@@ -50,11 +50,11 @@ func campaigns() []campaign {
 	return []campaign{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, fuzzCampaign}
 }
 
-// hostile is common to all campaigns: the flags, ccmapd, and the rows so far.
+// hostile is the campaigns' common state: the flags, ccmapd, and the rows so far.
 type hostile struct {
-	work   string // folder of what is built and written
+	work   string // folder of built and written files
 	only   string // patterns of names of rows, with commas between them; empty: all
-	page   string // Markdown file that is written; empty: print the table
+	page   string // the written Markdown file; empty: print the table
 	quick  bool
 	seed   uint64
 	ccmapd string // executable; empty: built from this tree
@@ -117,8 +117,8 @@ func runAll(all []campaign, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// attack runs the campaign, writes its rows, and returns an error for each row out of its
-// bound.
+// attack runs the campaign, writes its rows, and returns an error for each row outside
+// its bound.
 func (h *hostile) attack(ctx context.Context, stdout io.Writer) error {
 	built := h.ccmapd == ""
 	if err := h.prepare(ctx); err != nil {
@@ -148,7 +148,7 @@ func printHelp(w io.Writer) {
 	fmt.Fprint(w, "\n'go run ./scripts/hostile CAMPAIGN --help' lists the flags.\n")
 }
 
-// parse reads the flags: those that all campaigns share, and the campaign's own.
+// parse reads the flags: the common ones, and the campaign's own.
 func parse(c campaign, args []string, stderr io.Writer) (*hostile, error) {
 	h := &hostile{log: stderr, campaign: c}
 	flags := flag.NewFlagSet("hostile "+c.name, flag.ContinueOnError)
@@ -158,7 +158,7 @@ func parse(c campaign, args []string, stderr io.Writer) (*hostile, error) {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&h.work, "work", filepath.Join(os.TempDir(), "ccmapd-hostile"), "keep executables and files in `FOLDER`")
-	flags.StringVar(&h.only, "only", "", "attack only by what matches `PATTERN`; the page's other rows stay")
+	flags.StringVar(&h.only, "only", "", "attack only by rows that match `PATTERN`; the page's other rows stay")
 	flags.StringVar(&h.page, "o", "docs/reliability.md", "rewrite the campaign's portion of `FILE`; empty: print it")
 	flags.BoolVar(&h.quick, "quick", false, "few rounds, and write no page")
 	flags.Uint64Var(&h.seed, "seed", 1, "of everything that is random but time")
@@ -177,7 +177,7 @@ func parse(c campaign, args []string, stderr io.Writer) (*hostile, error) {
 	return h, nil
 }
 
-// prepare makes the work folder, which other users' programs may read too, and ccmapd.
+// prepare makes the work folder, readable for other users' programs, and ccmapd.
 func (h *hostile) prepare(ctx context.Context) error {
 	h.start()
 	var err error
@@ -218,7 +218,7 @@ func (h *hostile) path(elements ...string) string {
 	return filepath.Join(append([]string{h.work}, elements...)...)
 }
 
-// wants reports whether -only leaves a row in, which has one or more names.
+// wants reports whether -only includes a row with one or more names.
 func (h *hostile) wants(names ...string) bool {
 	for pattern := range strings.SplitSeq(h.only, ",") {
 		for _, name := range names {

@@ -14,24 +14,24 @@ import (
 type row struct {
 	cells   []string // as many as the campaign's head; the first is the name
 	misses  []string // bounds that were missed
-	earlier bool     // of the page: it was measured by a run before
+	earlier bool     // from the page: an earlier run measured it
 }
 
-// miss adds a bound that was missed.
+// miss adds a missed bound.
 func (r *row) miss(format string, args ...any) {
 	r.misses = append(r.misses, fmt.Sprintf(format, args...))
 }
 
-// start begins to measure.
+// start begins the measurement.
 func (h *hostile) start() { h.began, h.load = time.Now(), report.LoadAverage() }
 
-// add takes a row that was measured.
+// add adds a measured row.
 func (h *hostile) add(r row) {
 	h.say("%s", strings.Join(append(slices.Clone(r.cells), r.misses...), " | "))
 	h.put(r)
 }
 
-// put takes a row, in place of an earlier one of its name.
+// put adds a row, or replaces an earlier row of its name.
 func (h *hostile) put(r row) {
 	same := func(o row) bool { return o.cells[0] == r.cells[0] }
 	if i := slices.IndexFunc(h.rows, same); i >= 0 {
@@ -44,8 +44,8 @@ func (h *hostile) put(r row) {
 // portion returns the campaign's part of the page.
 func (c campaign) portion() report.Portion { return report.Portion("scripts/hostile, " + c.name) }
 
-// write replaces the campaign's portion of the page, or prints it where there is no
-// page. With -only the page's other rows stay.
+// write replaces the campaign's portion of the page, or prints it without a page. With
+// -only it keeps the page's other rows.
 func (h *hostile) write(stdout io.Writer) error {
 	if len(h.rows) == 0 || h.quick {
 		return nil
@@ -73,7 +73,7 @@ func (h *hostile) old() ([][]string, error) {
 	return h.portion().Rows(h.page)
 }
 
-// table has the rows, in place of the old ones of the same names.
+// table has the rows. They replace old rows with the same names.
 func (h *hostile) table(old [][]string) string {
 	t := &report.Table{Head: h.head, Rows: old}
 	for _, r := range h.rows {
@@ -87,7 +87,8 @@ func (h *hostile) table(old [][]string) string {
 	return fmt.Sprintf("%s %s\n\n%s", report.Measured(h.began), h.caption(len(t.Rows)), strings.TrimSuffix(t.String(), "\n"))
 }
 
-// caption says how long the run took, and how many rows of a table it has measured.
+// caption gives the time of the run, and the number of a table's rows that it has
+// measured.
 func (h *hostile) caption(rows int) string {
 	took, load := report.Seconds(time.Since(h.began).Seconds()), report.Number(h.load, 1)
 	measured := 0

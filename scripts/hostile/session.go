@@ -23,18 +23,18 @@ import (
 // session is ccmapd, attached to a process.
 type session struct {
 	cmd     *exec.Cmd
-	file    string        // profile that it writes
-	began   time.Time     // when it was started
-	samples chan struct{} // closed once it samples, or has ended
-	ended   chan struct{} // closed once it has ended
-	stdout  capped        // is whole once it has ended
+	file    string        // the written profile
+	began   time.Time     // start
+	samples chan struct{} // closed when it samples, or has ended
+	ended   chan struct{} // closed when it has ended
+	stdout  capped        // complete when it has ended
 
 	mu     sync.Mutex
 	stderr capped // guarded by mu
 }
 
-// attach starts ccmapd on a process, by a command before it if that is not "". The
-// profile goes to a file whose folder has the temporary files, too.
+// attach starts ccmapd on a process, through the command before if that is not "". The
+// profile goes to a file whose folder also has the temporary files.
 func (h *hostile) attach(ctx context.Context, before string, pid int, file string, flags ...string) (*session, error) {
 	s := &session{file: file, samples: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	args := append(strings.Fields(before), h.ccmapd, "attach", strconv.Itoa(pid), "--json", "-o", file)
@@ -54,7 +54,7 @@ func (h *hostile) attach(ctx context.Context, before string, pid int, file strin
 	return s, nil
 }
 
-// follow reads all that ccmapd says, and waits for its end.
+// follow reads ccmapd's output, and waits for its end.
 func (s *session) follow(out io.Reader) {
 	defer close(s.ended)
 	announced := false
@@ -71,13 +71,13 @@ func (s *session) follow(out io.Reader) {
 			break
 		}
 	}
-	s.cmd.Wait() // its state tells how it ended
+	s.cmd.Wait() // its state shows how it ended
 	if !announced {
 		close(s.samples)
 	}
 }
 
-// says returns what ccmapd has said so far.
+// says returns ccmapd's output so far.
 func (s *session) says() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,14 +86,14 @@ func (s *session) says() string {
 
 func (s *session) signal(number syscall.Signal) { s.cmd.Process.Signal(number) } // it may have ended
 
-// kill ends ccmapd at once, and returns when it is gone.
+// kill ends ccmapd at once, and returns when it has ended.
 func (s *session) kill() {
 	s.signal(unix.SIGKILL)
 	<-s.ended
 }
 
-// end waits for the end of ccmapd, at most for longestEnd, and returns how long that
-// took. A trace of the Go runtime is an error, and so is a profile that cannot be read.
+// end waits for the end of ccmapd, at most for longestEnd, and returns the time of the
+// wait. A trace of the Go runtime is an error, and so is an unreadable profile.
 func (s *session) end() (time.Duration, error) {
 	began := time.Now()
 	select {
@@ -118,11 +118,11 @@ func (s *session) end() (time.Duration, error) {
 // errStatus says that ccmapd ended with an error of its own.
 var errStatus = errors.New("ccmapd ended with status")
 
-// longestEnd is how long ccmapd may take to end: what hangs takes longer, and nothing
-// else does on a busy machine.
+// longestEnd bounds the time that ccmapd takes to end. Only a hang takes longer, even on
+// a busy machine.
 const longestEnd = 20 * time.Second
 
-// leftovers returns the names in a folder, but for one.
+// leftovers returns the names in a folder, except one.
 func leftovers(folder, but string) ([]string, error) {
 	names, err := os.ReadDir(folder)
 	var all []string

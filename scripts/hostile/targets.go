@@ -15,8 +15,8 @@ import (
 	targets "github.com/ccmapd/ccmapd/testdata/hostile"
 )
 
-// targetsCampaign attaches to programs that are made to exhaust the reader of their
-// symbols, and belong to a user without privileges.
+// targetsCampaign attaches to programs made to exhaust the reader of their symbols, which
+// belong to a user without privileges.
 var targetsCampaign = campaign{
 	name:  "targets",
 	about: "attach to programs whose symbols are made to exhaust ccmapd",
@@ -27,8 +27,8 @@ var targetsCampaign = campaign{
 	run:  runTargets,
 }
 
-// Bounds of a session with a hostile target. Where others use the machine (-quick)
-// times are held tenfold only, which a hang exceeds.
+// Bounds of a session with a hostile target. With other load on the machine (-quick)
+// times get tenfold bounds, which a hang still exceeds.
 const (
 	targetMemory  = 256 << 20       // bytes
 	targetTime    = 6 * time.Second // the load, and a second of sampling
@@ -36,7 +36,7 @@ const (
 	targetAddress = 4 << 30 // RLIMIT_AS, bytes
 )
 
-// onlooker is the user of the targets, without privileges: nobody.
+// onlooker is the targets' user, without privileges (on Debian: nobody).
 const onlooker = 65534
 
 func runTargets(ctx context.Context, h *hostile) error {
@@ -61,8 +61,8 @@ func runTargets(ctx context.Context, h *hostile) error {
 }
 
 // target attaches to one kind: once for a second, and then until it is interrupted, at
-// several moments. Another process makes the target: the memory of this one would count
-// as ccmapd's, which is forked from it.
+// several moments. Another process makes the target: this one's memory would count as
+// ccmapd's, which is forked from it.
 func (h *hostile) target(ctx context.Context, maker, kind string) error {
 	file := h.path("targets", "target")
 	if out, err := exec.CommandContext(ctx, maker, kind, file).CombinedOutput(); err != nil {
@@ -119,11 +119,11 @@ func (h *hostile) target(ctx context.Context, maker, kind string) error {
 	return nil
 }
 
-// neverInterrupted stands for the end of sessions that had all ended before they could be
-// interrupted.
+// neverInterrupted stands for the end of sessions that all ended before their
+// interruption.
 const neverInterrupted time.Duration = -1
 
-// endCell prints how long the slowest session went on after SIGINT.
+// endCell prints the time that the slowest session went on after SIGINT.
 func endCell(slowest time.Duration) string {
 	if slowest == neverInterrupted {
 		return "–"
@@ -131,8 +131,8 @@ func endCell(slowest time.Duration) string {
 	return report.Seconds(slowest.Seconds())
 }
 
-// interrupt attaches, sends one SIGINT after some time, and returns how long ccmapd went
-// on from then, or neverInterrupted.
+// interrupt attaches, sends one SIGINT after some time, and returns the time that ccmapd
+// went on from then, or neverInterrupted.
 func (h *hostile) interrupt(ctx context.Context, pid int, profile string, after time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*targetTime)
 	defer cancel()

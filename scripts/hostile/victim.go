@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// computer is the program of testdata/computer, running: it computes answers that it checks itself.
+// computer is the running program of testdata/computer: it computes answers and checks
+// them.
 type computer struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -27,7 +28,7 @@ type computer struct {
 	last atRest
 }
 
-// atRest is what the computer prints while its tasks rest.
+// atRest is the computer's report while its tasks rest.
 type atRest struct {
 	Answers     int64         `json:"answers"`
 	Wrong       int64         `json:"wrong"`
@@ -63,7 +64,7 @@ func (h *hostile) compute(ctx context.Context, tasks string, more ...string) (*c
 
 func (c *computer) pid() int { return c.cmd.Process.Pid }
 
-// ask lets the computer's tasks rest, and returns what it has done.
+// ask lets the computer's tasks rest, and returns its report.
 func (c *computer) ask() (atRest, error) {
 	if _, err := io.WriteString(c.in, "\n"); err != nil {
 		return atRest{}, fmt.Errorf("ask computer: %w", err)
@@ -71,7 +72,7 @@ func (c *computer) ask() (atRest, error) {
 	return c.answer()
 }
 
-// answer reads what the computer prints at rest.
+// answer reads the computer's report at rest.
 func (c *computer) answer() (atRest, error) {
 	if !c.out.Scan() {
 		return atRest{}, fmt.Errorf("computer is gone: %w", errors.Join(io.ErrUnexpectedEOF, c.out.Err()))
@@ -80,7 +81,7 @@ func (c *computer) answer() (atRest, error) {
 	return c.last, err
 }
 
-// stop ends the computer. A computer that has ended is no error.
+// stop ends the computer. It is not an error if the computer has ended.
 func (c *computer) stop() {
 	c.cmd.Process.Kill()
 	c.in.Close()
@@ -89,7 +90,7 @@ func (c *computer) stop() {
 
 // threadsOf returns the threads of a process.
 func threadsOf(pid int) []int {
-	names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)) // none where it has ended
+	names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)) // none if it has ended
 	var all []int
 	for _, name := range names {
 		if tid, err := strconv.Atoi(name.Name()); err == nil {
@@ -99,7 +100,7 @@ func threadsOf(pid int) []int {
 	return all
 }
 
-// held returns how many threads of a process are stopped or traced.
+// held returns the number of a process's threads that are stopped or traced.
 func held(pid int) int {
 	n := 0
 	for _, tid := range threadsOf(pid) {
@@ -116,15 +117,15 @@ func held(pid int) int {
 var traced = regexp.MustCompile(`(?m)^TracerPid:\s*[1-9]`)
 
 const (
-	// debugRegisters is how many breakpoints a thread of amd64 has room for.
+	// debugRegisters is the number of breakpoints that a thread of amd64 has room for.
 	debugRegisters = 4
 	// breakpointWrite is HW_BREAKPOINT_W of linux/hw_breakpoint.h.
 	breakpointWrite = 2
 )
 
-// breakpoints returns how many of its debug registers a process's threads have lost to
+// breakpoints returns the number of debug registers that a process's threads have lost to
 // breakpoints. A breakpoint of perf_event_open is in no file of /proc, and ptrace does
-// not show it; but as long as it is there, fewer others can be set.
+// not show it. But while it exists, fewer others can be set.
 func breakpoints(pid int) (int, error) {
 	n := 0
 	for _, tid := range threadsOf(pid) {
@@ -140,7 +141,7 @@ func breakpoints(pid int) (int, error) {
 	return n, nil
 }
 
-// freeRegisters returns how many breakpoints can be set on a thread.
+// freeRegisters returns the number of breakpoints that can be set on a thread.
 func freeRegisters(tid int) (int, error) {
 	for n := range debugRegisters {
 		fd, err := setBreakpoint(tid)
@@ -155,7 +156,7 @@ func freeRegisters(tid int) (int, error) {
 	return debugRegisters, nil
 }
 
-// setBreakpoint sets one on a thread, at an address where nothing is. It is not enabled.
+// setBreakpoint sets a breakpoint on a thread, at an unused address. It is not enabled.
 func setBreakpoint(tid int) (int, error) {
 	fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_BREAKPOINT, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),

@@ -28,13 +28,13 @@ var writesCampaign = campaign{
 	run: runWrites,
 }
 
-// write is one way to have a profile written. IN and OUT stand for files.
+// write is one way to write a profile. IN and OUT stand for files.
 type write struct {
 	name     string
 	rounds   int
 	quick    int
 	command  string
-	replaces bool // a file that was there before
+	replaces bool // an existing file
 }
 
 func writes() []write {
@@ -51,7 +51,7 @@ type writing struct {
 	folder   string
 	args     []string
 	file     string
-	old, new []byte        // old is nil where there was no file
+	old, new []byte        // old is nil without an old file
 	takes    time.Duration // from the creation of the temporary file to the end
 
 	killed, before, after, torn, left int
@@ -74,7 +74,7 @@ func runWrites(ctx context.Context, h *hostile) error {
 	return nil
 }
 
-// thicket returns a map whose file takes long enough to write to be killed meanwhile.
+// thicket returns a map whose file takes long enough to be killed during the write.
 func thicket(h *hostile) *ccmap.Map {
 	const samples, depth, methods = 1500, 12, 500
 	m := ccmap.New(ccmap.Options{})
@@ -121,7 +121,7 @@ func (h *hostile) assaultWrite(ctx context.Context, w write, in string) error {
 	return nil
 }
 
-// undisturbed writes the file once, to know its content and how long that takes.
+// undisturbed writes the file once, to know its content and its time.
 func (k *writing) undisturbed(ctx context.Context) error {
 	cmd, err := k.begin(ctx)
 	if err != nil {
@@ -150,11 +150,11 @@ func (k *writing) begin(ctx context.Context) (*started, error) {
 	return s, nil
 }
 
-// started is a command that is waited for.
+// started is a command whose end is awaited.
 type started struct {
 	*exec.Cmd
 	ended chan struct{}
-	err   error // once it has ended
+	err   error // after its end
 }
 
 func (s *started) Wait() error {
@@ -162,8 +162,8 @@ func (s *started) Wait() error {
 	return s.err
 }
 
-// appears waits for the temporary file, and returns when it was seen. It also returns
-// at the end of the command.
+// appears waits for the temporary file, and returns the time of its appearance. It also
+// returns at the end of the command.
 func (k *writing) appears(s *started) time.Time {
 	for {
 		select {
@@ -179,7 +179,7 @@ func (k *writing) appears(s *started) time.Time {
 
 // temps returns the temporary files in the folder.
 func (k *writing) temps() []string {
-	found, _ := filepath.Glob(filepath.Join(k.folder, ".*.tmp")) // the pattern is right
+	found, _ := filepath.Glob(filepath.Join(k.folder, ".*.tmp")) // the pattern is valid
 	return found
 }
 
@@ -222,7 +222,7 @@ func (k *writing) next(ctx context.Context) (outcome, error) {
 	return k.child(ctx, l, k.ccmapd, "convert", "-", filepath.Join(k.folder, "next.json"))
 }
 
-// reset puts the folder into its first state.
+// reset restores the folder's first state.
 func (k *writing) reset() error {
 	if k.old == nil {
 		return os.RemoveAll(k.file)
@@ -237,7 +237,7 @@ func (k *writing) inspect() error {
 	case errors.Is(err, os.ErrNotExist) && k.old == nil:
 		k.before++
 	case errors.Is(err, os.ErrNotExist):
-		k.torn++ // it is gone
+		k.torn++ // missing
 	case err != nil:
 		return err
 	case k.old != nil && bytes.Equal(got, k.old):

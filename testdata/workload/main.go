@@ -42,14 +42,14 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("workload", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&s.Mode, "mode", "server", "what to do: "+strings.Join(Modes(), ", "))
+	f.StringVar(&s.Mode, "mode", "server", "kind of work: "+strings.Join(Modes(), ", "))
 	f.DurationVar(&s.Duration, "d", 0, "how long; 0: until interrupted")
 	f.Int64Var(&s.Requests, "requests", 0, "how many requests or rounds; 0: no limit")
 	f.IntVar(&s.Workers, "n", 0, "clients, goroutines, threads or depth; 0: the mode's default")
 	f.DurationVar(&s.Spin, "spin", defaultSpin, "CPU time of one call in mode spin")
 	f.BoolVar(&s.hold, "hold", false, "begin when standard input has a line or ends")
 	f.BoolVar(&s.attended, "attended", false, "end when standard input ends")
-	f.BoolVar(&s.truth, "truth", false, "print what was done, as JSON")
+	f.BoolVar(&s.truth, "truth", false, "print the counts of calls, as JSON")
 	f.StringVar(&s.cpuProfile, "cpuprofile", "", "write the runtime's own CPU profile to `file`")
 	return s, f.Parse(args)
 }

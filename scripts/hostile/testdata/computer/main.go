@@ -1,13 +1,13 @@
-// Computer computes answers and checks them, in all ways that a profiler may disturb:
-// on threads that come and go, with signals, in children, in C and in a plugin. Each
-// task has one right answer, which was computed before anything attached.
+// Computer computes answers and checks them, in all ways that a profiler may disturb: on
+// threads that come and go, with signals, in children, in C and in a plugin. Each task
+// has one right answer, computed before any attachment.
 //
 //	computer TASKS [PLUGIN]
 //	    works at TASKS, with commas between them; "all" is all, in turn on two
-//	    processors. It says "ready". To each line of standard input it lets all tasks
-//	    rest, and prints what it has done; it ends with the input.
+//	    processors. It says "ready". For each line of standard input it lets all tasks
+//	    rest, and prints a report. It ends with its input.
 //	computer TASKS [PLUGIN] for TIME
-//	    says "ready", waits for a line, works for TIME, and prints the same.
+//	    says "ready", waits for a line, works for TIME, and prints the report.
 //	computer answer
 //	    prints one right answer, and ends.
 package main
@@ -34,8 +34,8 @@ import (
 type report struct {
 	Answers     int64         `json:"answers"`
 	Wrong       int64         `json:"wrong"`
-	Signals     int64         `json:"signals"`     // that arrived
-	Descriptors int           `json:"descriptors"` // that are open
+	Signals     int64         `json:"signals"`     // arrived
+	Descriptors int           `json:"descriptors"` // open
 	CPU         time.Duration `json:"cpu"`         // ns, by the process's own clock
 }
 

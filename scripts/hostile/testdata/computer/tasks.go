@@ -123,7 +123,7 @@ func sorts() uint64 {
 	return binary.LittleEndian.Uint64(hash.Sum(nil))
 }
 
-// stacks recurses on a goroutine of its own, whose stack is moved as it grows.
+// stacks recurses on a goroutine of its own, whose stack moves as it grows.
 func stacks() uint64 {
 	sum := make(chan uint64)
 	go func() { sum <- descend(5_000) }()
@@ -138,7 +138,7 @@ func descend(n uint64) uint64 {
 	return descend(n-1)*31 + n
 }
 
-// garbage keeps the collector at work.
+// garbage keeps the collector busy.
 func garbage() uint64 {
 	words := make(map[string]int)
 	for i := range 5_000 {
@@ -167,7 +167,7 @@ func threads() uint64 {
 	return <-parts + <-parts + <-parts + <-parts
 }
 
-// signals sends some to this process.
+// signals sends some signals to this process.
 func signals() uint64 {
 	for range 10 {
 		syscall.Kill(os.Getpid(), syscall.SIGUSR1)
