@@ -2,7 +2,7 @@
 // profiles differ. Commands, an HTTP service and a browser share it.
 //
 //  1. [New] makes a [Profile] of a snapshot: it adds the measure of hot code, CPU time or
-//     else samples. [Profile.Recent] is its window of recent samples.
+//     else samples. [Profile.RecentOnly] is its window of recent samples.
 //  2. [NewTop], [NewContexts], [NewSites], [NewReceivers], [NewPoints] and [NewQuery]
 //     find, order and cut the rows of one profile; [NewOverlap] and [NewDiff] compare
 //     several. A [List] selects and orders the rows, and says how many.
@@ -15,8 +15,9 @@
 // All text is safe to print: names in a profile are foreign, and characters in them that
 // are not visible are replaced. JSON keeps them; its writer must escape them.
 //
-// Any goroutine may make views of one profile, but only one at a time may call methods
-// that change it: [Profile.UsePhase], [Profile.UseLastPhase] and [Profile.TakeCaution].
+// Any goroutine may make views of one profile, once nothing changes the profile:
+// [Profile.UsePhase], [Profile.UseLastPhase], [Profile.UsePhaseOfWindow] and
+// [Profile.TakeCaution] must be called before, or under a lock that views take, too.
 package view
 
 import (
@@ -38,8 +39,8 @@ type View interface {
 
 // List selects and orders the rows of a view.
 type List struct {
-	Methods query.Methods // the methods that are asked for; nil: all
-	Order   string        // one of the orders of the view; any other: by time
+	Methods query.Methods // the methods that are asked for; nil: all, but none in NewContexts
+	Order   string        // one of the orders of the view; any other: by time, of points by name
 	Limit   uint          // rows; 0: all
 }
 

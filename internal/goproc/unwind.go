@@ -56,6 +56,7 @@ func (u *unwinder) unwind(s *process.Moment, out *stack) {
 	u.other = stackView{base: s.OtherBase, bytes: s.Other}
 	if s.Chain == nil {
 		s.Chain = u.chain(s, dump)
+		defer func() { s.Chain = nil }() // the chain is the unwinder's
 	}
 	top := u.code.at(s.Regs.IP)
 	switch {

@@ -66,9 +66,15 @@ func (b *budget) work(steps int) error {
 	return b.spent
 }
 
-// waited draws the time since a read began.
+// waited draws the time since a read began. A slow read lets the context end the budget at
+// once.
 func (b *budget) waited(start time.Time) error {
-	if b.wait -= time.Since(start); b.wait < 0 && b.spent == nil {
+	const slow = time.Millisecond
+	took := time.Since(start)
+	if took > slow && b.spent == nil && b.ended() {
+		b.spent = context.Cause(b.ctx)
+	}
+	if b.wait -= took; b.wait < 0 && b.spent == nil {
 		return b.exceed("its memory or file is too slow")
 	}
 	return b.spent

@@ -51,7 +51,7 @@ func (t *Table) Kind(pc uint64) Kind {
 // Limit sets how many steps look-ups may take from now on. A step takes some ns, and
 // most addresses a hundred. Beyond the limit what is not in a cache is unknown.
 // Without a call there is no limit but the one of a single address.
-func (t *Table) Limit(steps int) { t.steps, t.most = steps, steps }
+func (t *Table) Limit(steps int) { t.steps = steps }
 
 // Spend takes steps for the caller's work on an answer.
 func (t *Table) Spend(steps int) { t.steps -= steps }

@@ -15,6 +15,8 @@ type mapping struct {
 	start, end        uint64
 	offset            uint64 // in the file, bytes
 	read, write, exec bool
+	device            uint64 // of the file
+	inode             uint64 // of the file; 0: it is not a file
 	path              string // as the target sees it; empty for anonymous memory
 }
 
@@ -83,9 +85,12 @@ func parseMapping(line string) (mapping, bool) {
 	if err1 != nil || err2 != nil || err3 != nil || start >= end || len(field[1]) < 3 {
 		return mapping{}, false
 	}
+	device, _ := strconv.ParseUint(strings.Replace(field[3], ":", "", 1), 16, 64)
+	inode, _ := strconv.ParseUint(field[4], 10, 64)
 	return mapping{
 		start: start, end: end, offset: offset,
 		read: field[1][0] == 'r', write: field[1][1] == 'w', exec: field[1][2] == 'x',
+		device: device, inode: inode,
 		path: strings.ReplaceAll(strings.TrimLeft(rest, " "), `\012`, "\n"),
 	}, true
 }

@@ -118,17 +118,22 @@ func (b *budget) readPage(r io.ReaderAt, p []byte, off uint64) (int, error) {
 const pageCost = 1 << 14
 
 // readPage reads a page for a look-up, within its steps and the time that look-ups have.
-func (t *Table) readPage(r io.ReaderAt, p []byte, off uint64) (int, error) {
-	if t.Spend(pageCost); t.Exceeded() || t.late.ctx.Err() != nil {
+// Without the page the answer is incomplete, so a failure counts as the limit of steps:
+// nothing keeps that answer.
+func (t *Table) readPage(r io.ReaderAt, p []byte, off uint64) (n int, err error) {
+	if t.Spend(pageCost); t.Exceeded() {
 		return 0, ErrTooMuch
 	}
-	if t.late.left <= 0 {
-		t.late.putOff = true
-		return 0, ErrTooMuch
+	err = ErrTooMuch
+	if t.late.ctx.Err() == nil && t.late.left > 0 {
+		start := time.Now()
+		n, err = r.ReadAt(p, int64(off))
+		t.late.left -= time.Since(start)
 	}
-	start := time.Now()
-	defer func() { t.late.left -= time.Since(start) }()
-	return r.ReadAt(p, int64(off))
+	if n == 0 && !errors.Is(err, io.EOF) {
+		t.Spend(t.steps)
+	}
+	return n, err
 }
 
 // inFile returns a table that lies in the file of an image, if it does.

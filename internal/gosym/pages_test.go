@@ -84,7 +84,8 @@ func (f *failing) ReadAt(p []byte, off int64) (int, error) {
 	return f.ReaderAt.ReadAt(p, off)
 }
 
-// TestPagesFail: what cannot be read now is asked for again.
+// TestPagesFail: a page that cannot be read now is asked for again, and its absence makes
+// an answer incomplete.
 func TestPagesFail(t *testing.T) {
 	t.Parallel()
 	table := lateTable()
@@ -98,12 +99,12 @@ func TestPagesFail(t *testing.T) {
 		{"no disk", func() {}, ""},
 		{"no steps", func() { file.err = nil; table.Limit(1) }, ""},
 		{"no time", func() { table.Limit(1 << 30); table.late.left = 0 }, ""},
-		{"all is well", func() { table.Renew(maxLate) }, "content"},
+		{"all is well", func() { table.Limit(1 << 30); table.Renew(maxLate) }, "content"},
 		{"from the page", func() { file.err = errors.New("no disk") }, "content"},
 	} {
 		step.do()
-		if got := string(tables.from(0)); got != step.want {
-			t.Errorf("%s: %q, want %q", step.name, got, step.want)
+		if got := string(tables.from(0)); got != step.want || table.Exceeded() != (got == "") {
+			t.Errorf("%s: %q, want %q; the answer is incomplete: %t", step.name, got, step.want, table.Exceeded())
 		}
 	}
 }

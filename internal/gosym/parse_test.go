@@ -64,10 +64,10 @@ not a mapping
 7f0000000000-7f0000001000 r--p 00000000 08:02 5 /a\012b (deleted)
 `
 	want := space{
-		{start: 0x400000, end: 0x452000, offset: 0x1000, read: true, exec: true, path: "/usr/bin/a program"},
+		{start: 0x400000, end: 0x452000, offset: 0x1000, read: true, exec: true, device: 0x802, inode: 173521, path: "/usr/bin/a program"},
 		{start: 0x7ffe2b7a4000, end: 0x7ffe2b7a6000, read: true, exec: true, path: "[vdso]"},
 		{start: 0x35b1800000, end: 0x35b1820000, read: true, write: true},
-		{start: 0x7f0000000000, end: 0x7f0000001000, read: true, path: "/a\nb (deleted)"},
+		{start: 0x7f0000000000, end: 0x7f0000001000, read: true, device: 0x802, inode: 5, path: "/a\nb (deleted)"},
 	}
 	got, err := parseMaps(testBudget(), strings.NewReader(text))
 	if err != nil {

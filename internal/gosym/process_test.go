@@ -293,6 +293,30 @@ func TestRefreshFindsLoadedLibrary(t *testing.T) {
 	}
 }
 
+// TestRefreshKeepsRemovedExecutable: a deployment removes the executable of a program that
+// runs on, and its symbols stay.
+func TestRefreshKeepsRemovedExecutable(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "program")
+	if err := exec.Command("cp", withCgo.binary(t), name).Run(); err != nil { // a file that this process writes may be busy (golang/go#22315)
+		t.Fatal(err)
+	}
+	p := start(t, name)
+	var at cReport
+	p.read(t, &at)
+	table := p.open(t)
+	before := table.images[0]
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := table.Refresh(context.Background()); changed || err != nil {
+		t.Errorf("changed %t, %v", changed, err)
+	}
+	if after := table.images[0]; after != before || after.file == nil {
+		t.Errorf("the executable %q became %q", before.path, after.path)
+	}
+}
+
 // TestVDSO looks up every function of the vDSO where the process has it.
 func TestVDSO(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,6 @@ type Table struct {
 	named  int           // bytes of names that were given
 	late   late          // that look-ups may load
 	steps  int           // of look-ups; see Limit
-	most   int           // steps of look-ups that Limit set last
 	loaded time.Duration // see LoadTime
 }
 
@@ -152,20 +151,31 @@ func (t *Table) forget() {
 	t.cached = 0
 }
 
+// identity tells images apart. The path does only where there is no file: the path of a
+// file changes when somebody renames or removes the file.
+type identity struct {
+	device, inode uint64
+	path          string // where inode is 0
+	start         uint64
+}
+
+func (im *image) identity() identity {
+	if m := im.maps[0]; m.inode != 0 {
+		return identity{device: m.device, inode: m.inode, start: im.start}
+	}
+	return identity{path: im.path, start: im.start}
+}
+
 // adopt makes the images those of a memory map, keeping the ones that are still
 // in it, and says whether that changes where any of them lies.
 func (t *Table) adopt(l *load) (changed bool) {
-	type identity struct {
-		path  string
-		start uint64
-	}
 	old := make(map[identity]*image, len(t.images))
 	for _, im := range t.images {
-		old[identity{im.path, im.start}] = im
+		old[im.identity()] = im
 	}
 	t.images = groupImages(l.maps)
 	for i, im := range t.images {
-		id := identity{im.path, im.start}
+		id := im.identity()
 		if known := old[id]; known != nil {
 			known.maps, known.text, known.end = im.maps, im.text, im.end
 			t.images[i] = known

@@ -59,6 +59,7 @@ func (w *Watch) Enter() error {
 	if state&abandoned != 0 {
 		return ErrHung
 	}
+	runtime.LockOSThread() // until Leave: the call's thread stays the one to look at
 	w.thread.Store(int32(unix.Gettid()))
 	w.state.Store(state + 1)
 	return nil
@@ -70,6 +71,7 @@ func (w *Watch) Leave() {
 	if w == nil {
 		return
 	}
+	runtime.UnlockOSThread()
 	if state := w.state.Load(); state&abandoned != 0 || !w.state.CompareAndSwap(state, state+1) {
 		runtime.Goexit()
 	}
@@ -84,11 +86,13 @@ const (
 	patience = 2 * time.Second
 	hurry    = 400 * time.Millisecond // after the context is done
 	busy     = 30 * time.Second       // at most, for a thread that wants to run
+	busyOver = 5 * time.Second        // the same after the context is done
 )
 
 // Run runs f in a goroutine of its own, and returns when f does. f makes its calls by the
 // watch. If a call does not return, Run gives up f and returns ErrHung: within some
-// seconds, or half a second after ctx is done. Then f never runs on, except its deferred
+// seconds, or half a second after ctx is done. A call whose thread lacks a processor has
+// half a minute, or five seconds after ctx is done. Then f never runs on, except its deferred
 // functions if the call still returns. So f must not defer work that Run's caller then
 // does. Only one Run at a time may use a watch.
 func (w *Watch) Run(ctx context.Context, f func()) error {
@@ -102,17 +106,17 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 	}()
 	tick := time.NewTicker(patience)
 	defer tick.Stop()
-	over := ctx.Done()
+	over, enough := ctx.Done(), busy
 	last, since := w.state.Load(), time.Now()
 	for {
 		select {
 		case <-done:
 			return nil
 		case <-over:
-			over = nil
+			over, enough = nil, busyOver
 			tick.Reset(hurry)
 		case <-tick.C:
-			if last&1 != 0 && !w.waitsForCPU(since) && w.state.CompareAndSwap(last, last|abandoned) {
+			if last&1 != 0 && !w.waitsForCPU(since, enough) && w.state.CompareAndSwap(last, last|abandoned) {
 				return ErrHung
 			}
 		}
@@ -123,13 +127,13 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 }
 
 // waitsForCPU reports whether the thread of a call, which has lasted since a time, only
-// lacks a processor.
-func (w *Watch) waitsForCPU(since time.Time) bool {
+// lacks a processor, and has not lacked it for long enough.
+func (w *Watch) waitsForCPU(since time.Time, enough time.Duration) bool {
 	runs := w.runs
 	if runs == nil {
 		runs = runnable
 	}
-	return time.Since(since) < busy && runs(int(w.thread.Load()))
+	return time.Since(since) < enough && runs(int(w.thread.Load()))
 }
 
 // runnable reports whether a thread of this process runs or wants to run

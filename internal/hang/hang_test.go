@@ -79,14 +79,21 @@ func TestHung(t *testing.T) {
 func TestBusyMachine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
+		over  bool // the context is done
 		takes time.Duration
 		want  error
-	}{"slow": {busy - hurry, nil}, "endless": {2 * busy, ErrHung}} {
+	}{
+		"slow": {false, busy - patience, nil}, "endless": {false, 2 * busy, ErrHung},
+		"slow at the end": {true, busyOver - hurry, nil}, "endless at the end": {true, 2 * busyOver, ErrHung},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
+				defer cancel()
+				if c.over {
+					cancel()
+				}
 				w := Watch{runs: func(int) bool { return true }}
 				if err := w.Run(ctx, func() {
 					_ = w.Call(func() error { time.Sleep(c.takes); return nil })

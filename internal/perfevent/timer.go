@@ -167,6 +167,7 @@ func (t *Timer) Close() (lost uint64) {
 		lost = 0
 	}
 	closeEvent(t.fd)
+	t.fd = -1
 	return lost
 }
 

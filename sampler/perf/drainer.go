@@ -82,9 +82,7 @@ func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 		}
 		d.turn(ctx)
 	}
-	last, cancel := context.WithTimeout(context.Background(), lastDrain)
-	defer cancel()
-	d.finish(last)
+	d.finish(lastDrain)
 	if d.ended != "" {
 		return sampler.Ending{Reason: d.ended, Exited: true}, nil
 	}
@@ -206,10 +204,13 @@ func (d *drainer) balance(now process.CPUTimes, ok bool) {
 // the rest is lost.
 const lastDrain = 250 * time.Millisecond
 
-// finish ends sampling and takes the samples that are left in the rings, until ctx is done.
-func (d *drainer) finish(ctx context.Context) {
+// finish ends sampling, and then takes the samples that are left in the rings, for as long
+// as its patience lasts.
+func (d *drainer) finish(patience time.Duration) {
 	now, ok := d.ledger.Read()
 	d.threads.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	d.runtime.Bound(ctx)
 	d.drain(ctx)
 	d.balance(now, ok)

@@ -21,7 +21,7 @@ var fuzzCampaign = campaign{
 	name:  "fuzz",
 	about: "fuzz every decoder of foreign bytes for ten minutes, and count executions",
 	example: `  go run ./scripts/hostile fuzz              all that docs/reliability.md does not have; hours
-  go run ./scripts/hostile fuzz -only FuzzFold,sampler/perf -again
+  go run ./scripts/hostile fuzz -only FuzzFold,internal/perfevent -again
                                              a function, and a package, once more`,
 	apart: true,
 	head:  []string{"decoder", "time", "executions", "findings"},

@@ -48,9 +48,12 @@ func (a *assembly) unname(names []string) {
 
 // readNames reads function names into names, and returns other subsections. It accepts the
 // same sections as wazero v1.12.0 (internal/wasm/binary/names.go): a known subsection is read
-// to its end, whatever its length, and lengths only say when the section ends.
+// to its end, whatever its length, and lengths only say when the section ends. Of several
+// subsections of function names the last one counts, and only that one is kept: a small
+// module could have very many.
 func (a *assembly) readNames(names []string, inside extent) (rest []byte, err *RefusedError) {
 	r := reader{data: a.module.data[:inside.end], at: inside.start}
+	last := reader{data: r.data, at: inside.end} // where the last function names begin
 	for left := uint64(inside.end - inside.start); left > 0 && r.err == nil; {
 		if !r.more() && inside.end == len(a.module.data) {
 			break // the module's end ends its section, too
@@ -58,18 +61,24 @@ func (a *assembly) readNames(names []string, inside extent) (rest []byte, err *R
 		at := r.at
 		id, length := r.u8(), r.u32()
 		left -= uint64(r.at-at) + uint64(length)
-		rest = a.subsection(rest, names, id, int(length), &r)
+		if id == namesOfFunctions {
+			last = r
+		}
+		rest = a.subsection(rest, id, int(length), &r)
+	}
+	if last.at < inside.end {
+		readFunctionNames(names, &last)
 	}
 	return rest, r.done()
 }
 
-// subsection reads function names into names, and appends others to rest.
-func (a *assembly) subsection(rest []byte, names []string, id byte, length int, r *reader) []byte {
+// subsection appends a subsection to rest, but for function names.
+func (a *assembly) subsection(rest []byte, id byte, length int, r *reader) []byte {
 	switch id {
 	case nameOfModule:
 		return appendBytes(append(rest, id), appendBytes(nil, r.text()))
 	case namesOfFunctions:
-		a.readFunctionNames(names, r)
+		readFunctionNames(nil, r)
 	case namesOfLocals:
 		return appendBytes(append(rest, id), a.shiftLocalNames(r))
 	case namesOfLabels: // the numbers of blocks have changed
@@ -82,9 +91,8 @@ func (a *assembly) subsection(rest []byte, names []string, id byte, length int, 
 	return rest
 }
 
-// readFunctionNames reads names in place of those of an earlier subsection.
-func (a *assembly) readFunctionNames(names []string, r *reader) {
-	a.unname(names)
+// readFunctionNames reads a subsection, and keeps the names of functions that names has.
+func readFunctionNames(names []string, r *reader) {
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
 		f, name := r.u32(), r.text()
 		if uint64(f) < uint64(len(names)) && len(name) > 0 {

@@ -1,8 +1,11 @@
 package rewrite_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -244,6 +247,32 @@ func TestNamesChanged(t *testing.T) {
 		if taken == 0 || refused == 0 {
 			t.Errorf("%q behind: %d taken, %d refused", behind, taken, refused)
 		}
+	}
+}
+
+// TestManyNames: of very many subsections of function names the last one counts, and the
+// others cost no more than their bytes.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	const functions = 1 << 16
+	count := binary.AppendUvarint(nil, functions)
+	names := []byte("\x04name\x01\x04\x01\x01\x01g")
+	for range functions {
+		names = append(names, "\x01\x01\x00"...)
+	}
+	guest := build(
+		section(1, 1, 0x60, 0, 0),
+		section(3, append(slices.Clone(count), make([]byte, functions)...)...),
+		section(10, append(slices.Clone(count), bytes.Repeat([]byte{2, 0, 0x0b}, functions)...)...),
+		section(0, append(names, "\x01\x04\x01\x02\x01h"...)...),
+	)
+	m, err := rewrite.Rewrite(guest, rewrite.Options{MultiValue: true, Marks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := customSections(t, m.Binary)["name"]
+	if !bytes.Contains(got, []byte("\x01h")) || bytes.Contains(got, []byte("\x01g")) || !bytes.Contains(got, []byte("$65535")) {
+		t.Error("not the last names of functions")
 	}
 }
 
