@@ -233,8 +233,8 @@ func TestTwoStacks(t *testing.T) {
 	}
 	var st stack
 	u.unwind(&m, &st)
-	if want := []uint64{1, 2, 3}; !slices.Equal(m.Chain, want) {
-		t.Errorf("with two stacks: %v, want %v", m.Chain, want)
+	if want := []uint64{1, 2, 3}; !slices.Equal(u.chained, want) || m.Chain != nil {
+		t.Errorf("with two stacks: %v, want %v; the moment has %v", u.chained, want, m.Chain)
 	}
 	buf := make([]byte, 8)
 	if err := u.read(g+24, buf); err != nil || buf[0] != 3 {
