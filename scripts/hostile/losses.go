@@ -189,7 +189,7 @@ func (s *session) report() (sessionReport, error) {
 
 // The bounds of a row.
 const (
-	mostApart   = 2 // percent between the two readings of the clock
+	mostApart = 2 // percent between the two readings of the clock
 	// mostTooMuch is the percentage of the clock that samples may stand for beyond it.
 	// Events also run during interrupts, theirs among them, and while a hypervisor has
 	// the processor; the clock may leave both out. At 1 ms that was 4 to 6 %.
