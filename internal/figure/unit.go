@@ -53,8 +53,8 @@ func InColumn(n int64, u ccmap.Unit) string {
 	return Count(n)
 }
 
-// inMinutes is the time, in ns, from which minutes and seconds say more than
-// three digits.
+// inMinutes is the shortest time, in ns, that is printed as minutes and seconds: they say
+// more than three digits.
 const inMinutes = 600e9
 
 // Prefixes of the units of time and of sizes, each a thousand times the one before.

@@ -152,7 +152,7 @@ func (t *Table) forget() {
 }
 
 // identity tells images apart. The path does only where there is no file: the path of a
-// file changes when somebody renames or removes the file.
+// file changes when the file is renamed or removed.
 type identity struct {
 	device, inode uint64
 	path          string // where inode is 0

@@ -127,7 +127,7 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 }
 
 // waitsForCPU reports whether the thread of a call, which has lasted since a time, only
-// lacks a processor, and has not lacked it for long enough.
+// lacks a processor, and less time than enough has passed.
 func (w *Watch) waitsForCPU(since time.Time, enough time.Duration) bool {
 	runs := w.runs
 	if runs == nil {
