@@ -258,7 +258,8 @@ func TestLosses(t *testing.T) {
 		{60 * s, 40 * s, 100 * s, true, 0},
 		{60 * s, 40 * s, 100 * s, false, 1},
 		{60 * s, 37 * s, 100 * s, true, 1},
-		{105 * s, -5 * s, 100 * s, true, 1},
+		{106 * s, -6 * s, 100 * s, true, 0},
+		{112 * s, -12 * s, 100 * s, true, 1},
 		{90 * s, 5 * s, 95 * s, true, 1},
 	} {
 		got.Profile.Time, got.Loss.Unaccounted, got.Loss.Clock = c.seen, c.unaccounted, c.clock
