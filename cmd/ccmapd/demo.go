@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/testdata/workload"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -67,7 +67,7 @@ func checkDemo(f *samplingFlags) error {
 const demoWorkloadName = "demo-workload"
 
 // newDemoWorkloadCmd returns the program that the demo samples. It has its own
-// flags (see package workload).
+// flags (see package demo).
 func newDemoWorkloadCmd(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:                demoWorkloadName,
@@ -75,7 +75,7 @@ func newDemoWorkloadCmd(env *environment) *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if code := workload.Main(args, env.stdin, env.stdout, env.stderr); code != 0 {
+			if code := demo.Main(args, env.stdin, env.stdout, env.stderr); code != 0 {
 				return exitError{code: code}
 			}
 			return nil

@@ -18,7 +18,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/testdata/workload"
+	"github.com/ccmapd/ccmapd/internal/demo"
 )
 
 // requireEngine makes a failure in CI of what is skipped elsewhere, so that
@@ -94,9 +94,9 @@ func (w *held) pid() string { return fmt.Sprint(w.Process.Pid) }
 
 // end waits for the end of a released workload and returns what it did and the
 // CPU time that took.
-func (w *held) end(t *testing.T) (workload.Truth, time.Duration) {
+func (w *held) end(t *testing.T) (demo.Truth, time.Duration) {
 	t.Helper()
-	var truth workload.Truth
+	var truth demo.Truth
 	if err := json.NewDecoder(w.stdout).Decode(&truth); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func (a *attached) end(t *testing.T, file string) *ccmap.Snapshot {
 // methodNamed returns the profile of the workload's function of this name.
 func methodNamed(t *testing.T, s *ccmap.Snapshot, name string) ccmap.MethodProfile {
 	t.Helper()
-	id, ok := s.Names().Lookup("github.com/ccmapd/ccmapd/testdata/workload."+name, "")
+	id, ok := s.Names().Lookup("github.com/ccmapd/ccmapd/internal/demo."+name, "")
 	m, sampled := s.Method(id)
 	if !ok || !sampled {
 		t.Fatalf("%s was not sampled", name)
@@ -182,7 +182,7 @@ func TestAttachSeesAllThatAProcessDoes(t *testing.T) {
 		t.Errorf("%.0f %% of the time are in burn, want nearly all", 100*share)
 	}
 	const calibration = 3
-	called := truth.Activations["github.com/ccmapd/ccmapd/testdata/workload.burn"] + calibration
+	called := truth.Activations["github.com/ccmapd/ccmapd/internal/demo.burn"] + calibration
 	if got := burn.Total().Activations; got > called || got < 1 {
 		t.Errorf("%d activations of burn were seen, and it was called %d times", got, called)
 	}
@@ -291,7 +291,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	var truth workload.Truth
+	var truth demo.Truth
 	if err := json.NewDecoder(stdout).Decode(&truth); err != nil {
 		t.Errorf("the program did not end in good order: %v", err)
 	}

@@ -104,7 +104,7 @@ func dynamicWorkload(t *testing.T) string {
 		t.Skip("builds a program")
 	}
 	file := filepath.Join(t.TempDir(), "workload")
-	build := exec.Command("go", "build", "-buildmode=pie", "-o", file, "../../testdata/workload/main")
+	build := exec.Command("go", "build", "-buildmode=pie", "-o", file, "../demo/main")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build workload: %v\n%s", err, out)
 	}

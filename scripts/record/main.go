@@ -1,7 +1,7 @@
 // Command record writes the verdicts on one goroutine's innermost activations, sample by
 // sample, for the tests of package tuning to replay:
 //
-//	go build -o workload ./testdata/workload/main
+//	go build -o workload ./internal/demo/main
 //	taskset -c 1 ./workload -mode spin -spin 80ms &
 //	go run ./scripts/record -d 12s $! >testdata/recorded/spin-80ms.txt
 //

@@ -1,4 +1,4 @@
-// Package workload is a program worth sampling: ccmapd demo attaches to it, and tests
+// Package demo is a program worth sampling: ccmapd demo attaches to it, and tests
 // take it as ground truth.
 //
 // In mode server it is a small concurrent server under the load of its own clients.
@@ -14,7 +14,7 @@
 // over and over; deep recurses; goroutines and threads have many of either. All are
 // deterministic except for the schedule: the same number of requests makes the same
 // calls, which a [Truth] counts.
-package workload
+package demo
 
 import (
 	"context"

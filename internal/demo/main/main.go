@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/ccmapd/ccmapd/testdata/workload"
+	"github.com/ccmapd/ccmapd/internal/demo"
 )
 
-func main() { os.Exit(workload.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(demo.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

@@ -1,4 +1,4 @@
-package workload
+package demo
 
 import (
 	"fmt"

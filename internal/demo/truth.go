@@ -1,4 +1,4 @@
-package workload
+package demo
 
 import "sync"
 
@@ -30,7 +30,7 @@ const (
 	countedFunctions
 )
 
-const symbolPrefix = "github.com/ccmapd/ccmapd/testdata/workload."
+const symbolPrefix = "github.com/ccmapd/ccmapd/internal/demo."
 
 // symbols are the names of the counted functions in the binary, after symbolPrefix.
 var symbols = [countedFunctions]string{
