@@ -18,12 +18,14 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 	if err != nil {
 		return err
 	}
+	value, err := marshal(meta)
+	if err != nil {
+		return err
+	}
 	w.WriteString("{\"ccmap_version\":" + strconv.Itoa(Version) +
 		",\n\"activations_exact\":" + strconv.FormatBool(c.snapshot.ActivationsExact()) +
 		",\n\"meta\":")
-	if err := writeValue(w, meta); err != nil {
-		return err
-	}
+	w.Write(value)
 	for _, s := range sections {
 		if err := s.writeJSON(w, c); err != nil {
 			return err
@@ -33,34 +35,13 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 	return nil
 }
 
-// writeJSON writes the list as a member, one record a line.
+// writeJSON writes the list as a member.
 func (l list[D]) writeJSON(w *bufio.Writer, c *canonical) error {
-	open, records := l.when.isOpen(c), 0
-	if open {
-		w.WriteString(",\n\"" + l.list + "\":[")
-	}
-	for d := range l.docs(c) {
-		if !open {
-			open = true
-			w.WriteString(",\n\"" + l.list + "\":[")
-		}
-		putComma(w, records)
-		w.WriteByte('\n')
-		if err := l.putJSON(w, d); err != nil {
-			return err
-		}
-		records++
-	}
-	if open {
-		w.WriteString("\n]")
-	}
-	return nil
+	return l.write(w, c, ",\n\""+l.list+"\":[", ",", "\n]", l.putJSON)
 }
 
-func (fields[D]) putJSON(w *bufio.Writer, d *D) error { return writeValue(w, d) }
-
-func writeValue(w *bufio.Writer, v any) error {
-	b, err := marshal(v)
+func (fields[D]) putJSON(w *bufio.Writer, d *D) error {
+	b, err := marshal(d)
 	w.Write(b)
 	return err
 }
@@ -75,59 +56,55 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// putComma separates an element from the elements before it, if there are any.
-func putComma(w *bufio.Writer, before int) {
-	if before > 0 {
-		w.WriteByte(',')
-	}
-}
-
-// putJSON writes an object of numbers: the encoder of the standard library takes many
-// times as long.
 func (c columns[D]) putJSON(w *bufio.Writer, d *D) error {
-	w.WriteByte('{')
-	c.putMembers(w, d, 0)
-	return w.WriteByte('}')
+	_, err := w.Write(c.appendJSON(w.AvailableBuffer(), d))
+	return err
 }
 
-// putMembers writes the numbers of a record that has members already.
-func (c columns[D]) putMembers(w *bufio.Writer, d *D, members int) {
+// appendJSON appends an object of numbers: the encoder of the standard library takes many
+// times as long.
+func (c columns[D]) appendJSON(b []byte, d *D) []byte {
+	return append(c.appendMembers(append(b, '{'), len(b)+1, d), '}')
+}
+
+// appendMembers appends the numbers of a record, whose members begin at an index of b.
+func (c columns[D]) appendMembers(b []byte, begin int, d *D) []byte {
 	for i := range c {
-		n := *c[i].at(d)
-		if c[i].isLeftOut(n) {
-			continue
+		if n := *c[i].at(d); !c[i].isLeftOut(n) {
+			if len(b) > begin {
+				b = append(b, ',')
+			}
+			b = append(append(append(b, '"'), c[i].name...), `":`...)
+			b = strconv.AppendInt(b, n, 10)
 		}
-		putComma(w, members)
-		members++
-		w.WriteByte('"')
-		w.WriteString(c[i].name)
-		w.WriteString(`":`)
-		w.Write(strconv.AppendInt(w.AvailableBuffer(), n, 10))
 	}
+	return b
 }
 
 func (pointCodec) putJSON(w *bufio.Writer, d *pointDoc) error {
-	w.WriteString(`{"origin":"` + d.Origin + `","kind":"` + d.Kind + `"`)
-	pointColumns.putMembers(w, d, 2)
+	b := append(append(w.AvailableBuffer(), `{"origin":"`...), d.Origin...)
+	b = append(append(append(b, `","kind":"`...), d.Kind...), '"')
+	b = pointColumns.appendMembers(b, 0, d)
 	if d.Context != nil {
-		w.WriteString(`,"context":`)
-		frameColumns.putParts(w, d.Context)
+		b = frameColumns.appendParts(append(b, `,"context":`...), d.Context)
 	}
 	if len(d.Values) > 0 {
-		w.WriteString(`,"values":`)
-		valueColumns.putParts(w, d.Values)
+		b = valueColumns.appendParts(append(b, `,"values":`...), d.Values)
 	}
-	return w.WriteByte('}')
+	_, err := w.Write(append(b, '}'))
+	return err
 }
 
-// putParts writes a list in another record.
-func (c columns[D]) putParts(w *bufio.Writer, parts []D) {
-	w.WriteByte('[')
+// appendParts appends a list in another record.
+func (c columns[D]) appendParts(b []byte, parts []D) []byte {
+	b = append(b, '[')
 	for i := range parts {
-		putComma(w, i)
-		c.putJSON(w, &parts[i])
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = c.appendJSON(b, &parts[i])
 	}
-	w.WriteByte(']')
+	return append(b, ']')
 }
 
 // readJSON reads the document of ccmap.schema.json. Members that it does not

@@ -67,6 +67,27 @@ type codec[D any] interface {
 	takeJSON(*jsonReader, *D) error
 }
 
+// write writes the list between two texts, with a comma between two records, one record a
+// line.
+func (l list[D]) write(w *bufio.Writer, c *canonical, begin, comma, end string, put func(*bufio.Writer, *D) error) error {
+	before := begin
+	for d := range l.docs(c) {
+		w.WriteString(before)
+		w.WriteByte('\n')
+		if err := put(w, d); err != nil {
+			return err
+		}
+		before = comma
+	}
+	switch {
+	case before != begin:
+		w.WriteString(end)
+	case l.when.isOpen(c):
+		w.WriteString(begin + end)
+	}
+	return nil
+}
+
 // presence says when a list is written.
 type presence uint8
 

@@ -33,26 +33,11 @@ func writeXML(w *bufio.Writer, c *canonical) error {
 	return nil
 }
 
-// writeXML writes the list in an element of its own, one record a line.
+// writeXML writes the list in an element of its own.
 func (l list[D]) writeXML(w *bufio.Writer, c *canonical) error {
-	open := l.when.isOpen(c)
-	if open {
-		w.WriteString("<" + l.list + ">\n")
-	}
-	for d := range l.docs(c) {
-		if !open {
-			open = true
-			w.WriteString("<" + l.list + ">\n")
-		}
-		if err := l.putXML(w, l.record, d); err != nil {
-			return err
-		}
-		w.WriteByte('\n')
-	}
-	if open {
-		w.WriteString("</" + l.list + ">\n")
-	}
-	return nil
+	return l.write(w, c, "<"+l.list+">", "", "\n</"+l.list+">\n", func(w *bufio.Writer, d *D) error {
+		return l.putXML(w, l.record, d)
+	})
 }
 
 func (fields[D]) putXML(w *bufio.Writer, name string, d *D) error { return writeXMLFields(w, name, d) }
@@ -64,45 +49,44 @@ func writeXMLFields(w *bufio.Writer, name string, v any) error {
 	return encoder.EncodeElement(v, xml.StartElement{Name: xml.Name{Local: name}})
 }
 
-// putXML writes an element of attributes alone: the encoder of the standard library takes
-// many times as long.
 func (c columns[D]) putXML(w *bufio.Writer, name string, d *D) error {
-	w.WriteByte('<')
-	w.WriteString(name)
-	c.putAttributes(w, d)
-	_, err := w.WriteString("/>")
+	_, err := w.Write(c.appendXML(w.AvailableBuffer(), name, d))
 	return err
 }
 
-func (c columns[D]) putAttributes(w *bufio.Writer, d *D) {
+// appendXML appends an element of attributes alone: the encoder of the standard library
+// takes many times as long.
+func (c columns[D]) appendXML(b []byte, name string, d *D) []byte {
+	b = c.appendAttributes(append(append(b, '<'), name...), d)
+	return append(b, "/>"...)
+}
+
+func (c columns[D]) appendAttributes(b []byte, d *D) []byte {
 	for i := range c {
-		n := *c[i].at(d)
-		if c[i].isLeftOut(n) {
-			continue
+		if n := *c[i].at(d); !c[i].isLeftOut(n) {
+			b = append(append(append(b, ' '), c[i].name...), `="`...)
+			b = append(strconv.AppendInt(b, n, 10), '"')
 		}
-		w.WriteByte(' ')
-		w.WriteString(c[i].name)
-		w.WriteString(`="`)
-		w.Write(strconv.AppendInt(w.AvailableBuffer(), n, 10))
-		w.WriteByte('"')
 	}
+	return b
 }
 
 func (pointCodec) putXML(w *bufio.Writer, name string, d *pointDoc) error {
-	w.WriteString("<" + name + ` origin="` + d.Origin + `" kind="` + d.Kind + `"`)
-	pointColumns.putAttributes(w, d)
-	w.WriteByte('>')
+	b := append(append(w.AvailableBuffer(), '<'), name...)
+	b = append(append(append(b, ` origin="`...), d.Origin...), `" kind="`...)
+	b = pointColumns.appendAttributes(append(append(b, d.Kind...), '"'), d)
+	b = append(b, '>')
 	if d.Context != nil {
-		w.WriteString("<context>")
+		b = append(b, "<context>"...)
 		for i := range d.Context {
-			frameColumns.putXML(w, "caller", &d.Context[i])
+			b = frameColumns.appendXML(b, "caller", &d.Context[i])
 		}
-		w.WriteString("</context>")
+		b = append(b, "</context>"...)
 	}
 	for i := range d.Values {
-		valueColumns.putXML(w, "value", &d.Values[i])
+		b = valueColumns.appendXML(b, "value", &d.Values[i])
 	}
-	_, err := w.WriteString("</" + name + ">")
+	_, err := w.Write(append(append(append(b, "</"...), name...), '>'))
 	return err
 }
 
