@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -142,8 +143,12 @@ func (c *code) pace(start time.Time) {
 func (c *code) renew(now time.Time) {
 	share := now.Sub(c.renewed) / loadShare
 	c.renewed = now
-	if c.table != nil && c.table.Renew(share) {
-		c.forget()
+	if c.table == nil {
+		return
+	}
+	if stale := c.table.Renew(share); stale != nil {
+		maps.DeleteFunc(c.cache, func(pc uint64, _ *place) bool { return stale(pc) })
+		maps.DeleteFunc(c.rows, func(pc uint64, _ *ehframe.Row) bool { return stale(pc) })
 	}
 }
 

@@ -1,9 +1,13 @@
 package gosym
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
+	"strconv"
 	"time"
 )
 
@@ -33,6 +37,7 @@ const callCost = 128
 type budget struct {
 	ctx   context.Context // nil: none
 	wait  time.Duration   // in reads
+	delay *runDelay       // is left out of wait; nil: all time in reads counts
 	read  int             // bytes
 	hold  int             // bytes
 	steps int             // pieces of work that take some ns each
@@ -43,6 +48,13 @@ type budget struct {
 // newBudget returns the budget of a load. held is the memory of the table.
 func newBudget(ctx context.Context, held int) *budget {
 	return &budget{ctx: ctx, wait: maxWait, read: maxRead, hold: maxHeld - held, steps: maxWork, look: maxWork}
+}
+
+// again prepares another try with the rest of the budget, and says whether there is any. The
+// memory of the last try is free.
+func (b *budget) again() bool {
+	b.hold, b.look, b.spent = maxHeld, b.steps, nil
+	return b.wait > 0 && b.steps > 0
 }
 
 // ended says whether the context of the budget is done.
@@ -66,16 +78,18 @@ func (b *budget) work(steps int) error {
 	return b.spent
 }
 
-// waited draws the time since a read began. A slow read lets the context end the budget at
-// once.
+// waited draws the time since a read began, less the thread's waits for a processor. A slow read lets the context end the budget at once.
 func (b *budget) waited(start time.Time) error {
 	const slow = time.Millisecond
 	took := time.Since(start)
 	if took > slow && b.spent == nil && b.ended() {
 		b.spent = context.Cause(b.ctx)
 	}
+	if took > slow && b.delay != nil {
+		took -= min(took, b.delay.since())
+	}
 	if b.wait -= took; b.wait < 0 && b.spent == nil {
-		return b.exceed("its memory or file is too slow")
+		return b.exceed(b.delay.blame())
 	}
 	return b.spent
 }
@@ -101,4 +115,66 @@ func (b *budget) holding(n int) error {
 func (b *budget) exceed(what string) error {
 	b.spent = fmt.Errorf("%s: %w", what, ErrTooMuch)
 	return b.spent
+}
+
+// runDelay tells for how long a thread wanted to run and got no processor. That time
+// passes in reads, too, and is not the target's doing. One goroutine uses a runDelay, and
+// stays on its thread. A nil runDelay knows nothing.
+type runDelay struct {
+	read func() (time.Duration, bool) // since the thread began
+	last time.Duration
+}
+
+// beginLoad keeps the goroutine on its thread until end, so that the budget can tell the
+// thread's waits for a processor from its waits for the target.
+func beginLoad(b *budget) (_ *budget, end func()) {
+	runtime.LockOSThread()
+	b.delay = newRunDelay(readRunDelay)
+	return b, runtime.UnlockOSThread
+}
+
+// newRunDelay returns nil where the kernel does not tell.
+func newRunDelay(read func() (time.Duration, bool)) *runDelay {
+	last, ok := read()
+	if !ok {
+		return nil
+	}
+	return &runDelay{read, last}
+}
+
+// since returns the delay since the last call.
+func (d *runDelay) since() time.Duration {
+	now, ok := d.read()
+	if !ok {
+		return 0
+	}
+	delay := now - d.last
+	d.last = now
+	return delay
+}
+
+// blame says why reads took too long.
+func (d *runDelay) blame() string {
+	if d == nil {
+		return "its memory or file is too slow, or this machine is too busy"
+	}
+	return "its memory or file is too slow"
+}
+
+// readRunDelay reads the delay of the calling thread (Documentation/scheduler/sched-stats.rst,
+// Linux 6.18).
+func readRunDelay() (time.Duration, bool) {
+	stat, err := os.ReadFile("/proc/thread-self/schedstat")
+	return parseRunDelay(stat, err == nil)
+}
+
+// parseRunDelay takes the second of three numbers. The third counts how often the thread has
+// run; it is 0 where the kernel does not count (CONFIG_SCHED_INFO).
+func parseRunDelay(stat []byte, ok bool) (time.Duration, bool) {
+	fields := bytes.Fields(stat)
+	if !ok || len(fields) != 3 || string(fields[2]) == "0" {
+		return 0, false
+	}
+	ns, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	return time.Duration(ns), err == nil
 }

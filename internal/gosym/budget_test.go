@@ -9,10 +9,14 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -105,6 +109,78 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("reading slow memory: %v after %v, want %v within %v", err, took, ErrTooMuch, maxWait)
 		}
 	})
+}
+
+// TestWaitingForProcessor: reads in which the thread gets no processor are not the target's
+// fault, and where nothing tells them apart, the error says so.
+func TestWaitingForProcessor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			lacks time.Duration // a processor, in each read of a second
+			want  string        // error; "": none
+		}{
+			{time.Second, ""},
+			{950 * time.Millisecond, ""},
+			{800 * time.Millisecond, "its memory or file is too slow: "},
+			{0, "its memory or file is too slow: "},
+			{-1, "its memory or file is too slow, or this machine is too busy: "}, // not known
+		} {
+			b, delay := testBudget(), time.Hour
+			b.delay = newRunDelay(func() (time.Duration, bool) { return delay, c.lacks >= 0 })
+			l, err := &load{budget: b, mem: slowMemory{time.Second}}, error(nil)
+			for range 50 {
+				delay += c.lacks
+				err = l.readAt(make([]byte, 1), 0)
+			}
+			if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("reads of 1 s that lack a processor for %v: %v, want %q", c.lacks, err, c.want)
+			}
+		}
+	})
+}
+
+// TestRunDelay runs two threads on one processor until one has waited for the other.
+func TestRunDelay(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"12 345 6\n": "345ns", "0 0 1\n": "0s", "0 0 0\n": "", "12 345": "", "12 -x 6": "", "": "",
+	} {
+		got, ok := parseRunDelay([]byte(text), true)
+		if ok != (want != "") || ok && got.String() != want {
+			t.Errorf("%q: %v, %v, want %q", text, got, ok, want)
+		}
+	}
+	if _, ok := readRunDelay(); !ok {
+		t.Fatal("the kernel does not tell (CONFIG_SCHED_INFO)")
+	}
+	var one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	for cpu, left := 0, one.Count(); left > 1; cpu++ {
+		if one.IsSet(cpu) {
+			one.Clear(cpu)
+			left--
+		}
+	}
+	ctx, done := context.WithCancel(t.Context())
+	defer done()
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			defer done()
+			runtime.LockOSThread() // for good: it ends with the goroutine
+			if err := unix.SchedSetaffinity(0, &one); err != nil {
+				t.Error(err)
+				return
+			}
+			begin, _ := readRunDelay()
+			for now := begin; now < begin+time.Millisecond && ctx.Err() == nil; now, _ = readRunDelay() {
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestLongNames has a name that does not end, and one that ends too late.

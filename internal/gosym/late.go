@@ -2,6 +2,7 @@ package gosym
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
@@ -14,11 +15,22 @@ const (
 // maxLate is the longest time that look-ups may load for without a pause.
 const maxLate = 5 * time.Second
 
-// late is the time that look-ups may spend on loading symbols and call frames of C.
+// late is the time that look-ups may spend on loading. The parts of files and the pages of
+// tables have half of it each, so that neither waits for the other. A half is negative after
+// a load that took longer.
 type late struct {
-	ctx    context.Context
-	left   time.Duration // negative after a load that took longer
-	putOff bool          // something waits until time is left
+	ctx          context.Context
+	parts, pages time.Duration
+}
+
+// renew adds time. A half that is full gives its share to the other.
+func (l *late) renew(more time.Duration) {
+	const most = maxLate / 2
+	l.parts += more / 2
+	l.pages += more / 2
+	over := max(l.parts-most, 0) + max(l.pages-most, 0)
+	l.parts = min(min(l.parts, most)+over, most)
+	l.pages = min(min(l.pages, most)+over, most)
 }
 
 // part is a part of an image that is loaded when a look-up asks for it: its symbols, or
@@ -26,8 +38,9 @@ type late struct {
 // again, after ever longer pauses: memory may be free by then, or the disk less busy.
 type part struct {
 	loaded bool
-	pause  int // calls of Renew until the next try
-	last   int // the last pause; 0: no try took too much
+	missed bool // look-ups asked for it, and answered without it
+	pause  int  // calls of Renew until the next try
+	last   int  // the last pause; 0: no try took too much
 }
 
 // maxPause is the longest pause between two tries, in calls of Renew.
@@ -36,42 +49,51 @@ const maxPause = 1 << 10
 // Bound ends all loading by look-ups when ctx is done.
 func (t *Table) Bound(ctx context.Context) { t.late.ctx = ctx }
 
-// Renew gives look-ups more time to load for. It says whether files can be loaded now that
-// could not before. Then it forgets all answers to look-ups. A caller that gives a share of
-// the time that passes bounds a hostile target to that share.
-func (t *Table) Renew(more time.Duration) (again bool) {
-	t.late.left = min(t.late.left+more, maxLate)
+// Renew gives look-ups more time to load for. A caller that gives a share of the time that
+// passes bounds a hostile target to that share. Look-ups that lacked a file can find more
+// now: stale says of an address whether they did, and is nil if no look-up did.
+func (t *Table) Renew(more time.Duration) (stale func(pc uint64) bool) {
+	t.late.renew(more)
+	again := map[*image]bool{}
 	for _, im := range t.images {
 		for _, p := range []*part{&im.symbolsPart, &im.unwindPart} {
-			if p.pause > 0 {
-				p.pause--
-				t.late.putOff = t.late.putOff || p.pause == 0
+			p.pause = max(p.pause-1, 0)
+			if p.missed && p.pause == 0 && t.late.parts > 0 {
+				p.missed, again[im] = false, true
 			}
 		}
 	}
-	if again = t.late.putOff && t.late.left > 0; again {
-		t.late.putOff = false
-		t.forget()
+	if len(again) == 0 {
+		return nil
 	}
-	return again
+	stale = func(pc uint64) bool { return again[t.image(pc)] }
+	maps.DeleteFunc(t.frames, func(k frameKey, e frameEntry) bool {
+		if !stale(k.pc) {
+			return false
+		}
+		t.cached -= len(e.frames)
+		return true
+	})
+	return stale
 }
 
 // wants says whether a part must be loaded now.
 func (t *Table) wants(p *part) bool {
-	if p.loaded || p.pause > 0 {
+	if p.loaded {
 		return false
 	}
-	t.late.putOff = t.late.putOff || t.late.left <= 0
-	return t.late.left > 0
+	p.missed = p.pause > 0 || t.late.parts <= 0
+	return !p.missed
 }
 
 // loadLate loads a part of an image.
 func (t *Table) loadLate(im *image, p *part, load func(*budget)) {
 	start, free := time.Now(), maxHeld-t.held
-	b := &budget{ctx: t.late.ctx, wait: maxWait, read: maxLateRead, hold: free, steps: maxLateWork, look: maxLateWork}
+	b, end := beginLoad(&budget{ctx: t.late.ctx, wait: maxWait, read: maxLateRead, hold: free, steps: maxLateWork, look: maxLateWork})
 	load(b)
+	end()
 	t.clock(start)
-	t.late.left -= time.Since(start)
+	t.late.parts -= time.Since(start)
 	switch {
 	case b.spent == nil:
 		p.loaded = true
@@ -82,6 +104,6 @@ func (t *Table) loadLate(im *image, p *part, load func(*budget)) {
 			t.log.Warn("not all symbols", "file", im.path, "reason", b.spent)
 		}
 		p.last = min(max(2*p.last, 1), maxPause)
-		p.pause = p.last
+		p.pause, p.missed = p.last, true
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // imageOf returns an image of an ELF file.
@@ -80,7 +82,7 @@ func TestSlowFileIsTriedAgain(t *testing.T) {
 		if find() {
 			t.Error("the file is tried again at once")
 		}
-		for !table.Renew(time.Second) {
+		for table.Renew(time.Second) == nil {
 		}
 		if !find() {
 			t.Error("no symbol of a file that is fast again")
@@ -112,4 +114,61 @@ func TestHostileFilesGetAShare(t *testing.T) {
 			t.Errorf("loading took %v, want at most %v, and not far less", table.LoadTime(), most)
 		}
 	})
+}
+
+// TestRenewKeepsGoodAnswers: a file that can be loaded again costs no answer that did not
+// lack it.
+func TestRenewKeepsGoodAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sound, slow, names := imageOf(t, withSymbols(1, "puts")), imageOf(t, withSymbols(1, "gets")), ccmap.NewNames()
+		slow.file.r = &slowReader{slow.file.r, maxWait}
+		slow.path, slow.bias = "/slow.so", 0x100000
+		table := lateTable(sound, slow)
+		table.areas = []area{{0x1000, 0x2000, sound}, {0x101000, 0x102000, slow}}
+		for _, pc := range []uint64{0x1000, 0x101000, 0x500} {
+			table.Stack([]uint64{pc}, names, nil)
+			table.SPDelta(pc)
+		}
+		stale := table.Renew(maxLate)
+		if stale == nil || stale(0x1000) || !stale(0x101000) || stale(0x500) {
+			t.Fatalf("stale: %t", stale != nil)
+		}
+		if _, kept := table.frames[frameKey{pc: 0x1000}]; !kept || len(table.frames) != 2 || table.cached != 2 || len(table.deltas) != 3 {
+			t.Errorf("frames of %d addresses are kept (%d), want 2; %d deltas, want 3", len(table.frames), table.cached, len(table.deltas))
+		}
+		if table.Renew(maxLate) != nil {
+			t.Error("stale again, before the next look-up")
+		}
+	})
+}
+
+// TestPartsAndPagesShare: neither parts of files nor pages of tables wait for the other, and
+// together they have no more time than is given.
+func TestPartsAndPagesShare(t *testing.T) {
+	t.Parallel()
+	const most = maxLate / 2
+	for name, c := range map[string]struct{ before, more, after late }{
+		"slow parts":        {late{parts: -time.Hour, pages: 0}, late{parts: time.Second, pages: time.Second}, late{parts: -time.Hour + time.Second, pages: time.Second}},
+		"slow pages":        {late{parts: 0, pages: -time.Hour}, late{parts: time.Second, pages: time.Second}, late{parts: time.Second, pages: -time.Hour + time.Second}},
+		"pages need little": {late{parts: 0, pages: most}, late{parts: time.Second, pages: time.Second}, late{parts: 2 * time.Second, pages: most}},
+		"parts need little": {late{parts: most, pages: 0}, late{parts: time.Second, pages: time.Second}, late{parts: most, pages: 2 * time.Second}},
+		"a long pause":      {late{}, late{parts: time.Hour, pages: time.Hour}, late{parts: most, pages: most}},
+	} {
+		got := c.before
+		if got.renew(c.more.parts + c.more.pages); got != c.after {
+			t.Errorf("%s: %v and %v, want %v and %v", name, got.parts, got.pages, c.after.parts, c.after.pages)
+		}
+	}
+	im := imageOf(t, withSymbols(1, "puts"))
+	table := lateTable(im)
+	table.Limit(1 << 30)
+	table.late.pages = 0
+	if _, _, ok := table.lookup(im, 0x1000); !ok {
+		t.Error("pages have taken all the time: no symbol")
+	}
+	table.late.parts, table.late.pages = -time.Hour, most
+	if n, err := table.readPage(strings.NewReader("page"), make([]byte, 4), 0); n != 4 || err != nil {
+		t.Errorf("parts have taken all the time: a page has %d bytes, %v", n, err)
+	}
 }

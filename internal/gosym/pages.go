@@ -125,10 +125,10 @@ func (t *Table) readPage(r io.ReaderAt, p []byte, off uint64) (n int, err error)
 		return 0, ErrTooMuch
 	}
 	err = ErrTooMuch
-	if t.late.ctx.Err() == nil && t.late.left > 0 {
+	if t.late.ctx.Err() == nil && t.late.pages > 0 {
 		start := time.Now()
 		n, err = r.ReadAt(p, int64(off))
-		t.late.left -= time.Since(start)
+		t.late.pages -= time.Since(start)
 	}
 	if n == 0 && !errors.Is(err, io.EOF) {
 		t.Spend(t.steps)

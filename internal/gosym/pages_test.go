@@ -98,7 +98,7 @@ func TestPagesFail(t *testing.T) {
 	}{
 		{"no disk", func() {}, ""},
 		{"no steps", func() { file.err = nil; table.Limit(1) }, ""},
-		{"no time", func() { table.Limit(1 << 30); table.late.left = 0 }, ""},
+		{"no time", func() { table.Limit(1 << 30); table.late.pages = 0 }, ""},
 		{"all is well", func() { table.Limit(1 << 30); table.Renew(maxLate) }, "content"},
 		{"from the page", func() { file.err = errors.New("no disk") }, "content"},
 	} {

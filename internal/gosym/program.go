@@ -88,10 +88,11 @@ func statExecutable(pid int) (stat unix.Stat_t, err error) {
 }
 
 // loadOne loads symbols of one program: again where the process has replaced itself
-// meanwhile, a few times, since symbols of two programs fit neither.
-func loadOne(of func() (program, error), load func(program) (*Table, error)) (*Table, error) {
+// meanwhile, a few times, since symbols of two programs fit neither. All tries draw from
+// one budget.
+func loadOne(of func() (program, error), b *budget, load func(program) (*Table, error)) (*Table, error) {
 	const tries = 3
-	for range tries {
+	for i := 0; i < tries && b.again(); i++ {
 		before, err := of()
 		if err != nil {
 			return nil, err

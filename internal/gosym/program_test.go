@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestLoadOne: symbols that were loaded across an exec are loaded again, a few times.
@@ -39,7 +40,7 @@ func TestLoadOne(t *testing.T) {
 				return program{}, fs.ErrNotExist
 			}
 			return program{addresses: now}, nil
-		}, func(program) (*Table, error) {
+		}, testBudget(), func(program) (*Table, error) {
 			err := c.loads[0]
 			if c.loads = c.loads[1:]; err != nil {
 				return nil, err
@@ -48,6 +49,37 @@ func TestLoadOne(t *testing.T) {
 		})
 		if !errors.Is(err, c.want) || (got == nil) != (err != nil) || len(c.programs)+len(c.loads) > 0 {
 			t.Errorf("%s: %v, %v, want %v; %d asked, %d loaded too few", name, got, err, c.want, len(c.programs), len(c.loads))
+		}
+	}
+}
+
+// TestTriesShareABudget: a target that replaces itself during each load gets no more time,
+// steps and bytes than another, but each try may hold as much as the first.
+func TestTriesShareABudget(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		draw func(*budget) error // half of a budget, and less than the rest
+		want int                 // tries that have enough
+	}{
+		"steps":    {func(b *budget) error { return b.work(maxWork/2 + 1) }, 1},
+		"read":     {func(b *budget) error { return b.reading(maxRead/2 + 1) }, 1},
+		"wait":     {func(b *budget) error { return b.waited(time.Now().Add(-maxWait/2 - time.Millisecond)) }, 1},
+		"hold":     {func(b *budget) error { return b.holding(maxHeld/2 + 1) }, 3},
+		"all held": {func(b *budget) error { b.holding(maxHeld + 1); return nil }, 3},
+	} {
+		b, programs, enough := testBudget(), 0, 0
+		_, err := loadOne(func() (program, error) {
+			programs++
+			return program{inode: uint64(programs)}, nil
+		}, b, func(program) (*Table, error) {
+			err := c.draw(b)
+			if err == nil {
+				enough++
+			}
+			return nil, err
+		})
+		if enough != c.want || !errors.Is(err, ErrReplaced) {
+			t.Errorf("%s: %d tries had enough, want %d; error %v", name, enough, c.want, err)
 		}
 	}
 }

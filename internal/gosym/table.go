@@ -56,7 +56,7 @@ type Table struct {
 	// The costs of the target so far, and their bounds.
 	held   int           // bytes of modules and images
 	named  int           // bytes of names that were given
-	late   late          // that look-ups may load
+	late   late          // for which look-ups may load
 	steps  int           // of look-ups; see Limit
 	loaded time.Duration // see LoadTime
 }
@@ -73,10 +73,12 @@ type area struct {
 // [ErrTooMuch] or, if some of its modules could be loaded, a table of these.
 func Open(ctx context.Context, pid int, o Options) (*Table, error) {
 	of := func() (program, error) { return programOf(pid, o.Watch) }
-	return loadOne(of, func(p program) (*Table, error) {
+	b, end := beginLoad(newBudget(ctx, 0))
+	defer end()
+	return loadOne(of, b, func(p program) (*Table, error) {
 		t := newTable(pid, &processMemory{pid: pid, watch: o.Watch}, p.exe, o)
 		t.program = p
-		if _, err := t.reload(ctx); err != nil {
+		if _, err := t.reload(b); err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
 		return t, nil
@@ -91,7 +93,7 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 		pid: pid, mem: mem, exe: exe, log: o.Logger, watch: o.Watch,
 		frames: map[frameKey]frameEntry{},
 		deltas: map[uint64]int32{},
-		late:   late{ctx: context.Background(), left: maxLate},
+		late:   late{ctx: context.Background(), parts: maxLate / 2, pages: maxLate / 2},
 	}
 	t.Limit(math.MaxInt)
 	return t
@@ -108,16 +110,17 @@ func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
 	if err := t.SameProgram(); err != nil {
 		return false, err
 	}
-	if changed, err = t.reload(ctx); changed {
+	b, end := beginLoad(newBudget(ctx, t.held))
+	defer end()
+	if changed, err = t.reload(b); changed {
 		t.forget()
 	}
 	return changed, cmp.Or(t.SameProgram(), err)
 }
 
-// reload loads the parts of the memory map that the table lacks.
-func (t *Table) reload(ctx context.Context) (changed bool, err error) {
+// reload loads the parts of the memory map that the table lacks, within a budget.
+func (t *Table) reload(b *budget) (changed bool, err error) {
 	defer t.clock(time.Now())
-	b := newBudget(ctx, t.held)
 	maps, err := readMaps(b, t.pid)
 	if err != nil {
 		return false, err
