@@ -37,7 +37,7 @@ func record(b *testing.B, s *Source, n int) [][]byte {
 // BenchmarkTake turns recorded samples of a live process into samples of the
 // queue: unwinding, goroutine, verdict and names, without the wake-up.
 func BenchmarkTake(b *testing.B) {
-	for _, watches := range []int{-1, defaultWatches} {
+	for _, watches := range []int{-1, 0} {
 		name := "watch=true"
 		if watches < 0 {
 			name = "watch=false"
@@ -50,7 +50,7 @@ func BenchmarkTake(b *testing.B) {
 			bodies := record(b, s, 256)
 			s.threads.setInterval(time.Hour)
 			d := s.drainer
-			d.local = sink.Queue.Ring()
+			d.Local = sink.Queue.Ring()
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
@@ -58,7 +58,7 @@ func BenchmarkTake(b *testing.B) {
 					b.Fatal(err)
 				}
 				d.sample.Time = uint64(perfevent.Monotonic()) // drained at once
-				d.take(context.Background(), &d.sample, time.Millisecond)
+				d.Take(context.Background(), d.momentOf(&d.sample), time.Millisecond)
 				i++
 			}
 		})

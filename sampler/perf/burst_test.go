@@ -221,7 +221,7 @@ func TestHitsOff(t *testing.T) {
 	t.Parallel()
 	g := start(t, build(t, "receivers"), "bimorphic", "1")
 	s, sink := attach(t, g.pid(), Options{HitBudget: -1})
-	s.drainer.catcher.Code = unasked{t}
+	s.drainer.Catcher.Code = unasked{t}
 	stop, done := run(t, s)
 	g.proceed(t)
 	awaitSamples(s, 20)
@@ -332,7 +332,7 @@ func TestEndsWithinBurst(t *testing.T) {
 			if st := s.Stats(); uint64(len(hits)) != st.Hits || st.Strays != 0 && how != "exec" {
 				t.Errorf("%d hits arrived; %+v", len(hits), st)
 			}
-			if s.drainer.catcher.Bursting() {
+			if s.drainer.Catcher.Bursting() {
 				t.Error("a burst is left")
 			}
 		})

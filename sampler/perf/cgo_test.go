@@ -104,27 +104,3 @@ func inOrder(names, want []string) bool {
 	}
 	return true
 }
-
-// TestRecalledWarning: many samples with the callers of an earlier call are a warning,
-// beside that of threads that are not sampled.
-func TestRecalledWarning(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		recalled, samples uint64
-		want              string
-	}{
-		{0, 0, ""},
-		{50, 1000, ""},
-		{75, 1000, "7.5% of the samples are in C and have the callers of their goroutine's last such call"},
-	} {
-		var n counts
-		n.recalled.Store(c.recalled)
-		n.samples.Store(c.samples)
-		if got := n.recalledWarning(); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%d of %d: %q", c.recalled, c.samples, got)
-		}
-	}
-	if got := joinWarnings("", "a", "", "b"); got != "a; b" {
-		t.Errorf("joined %q", got)
-	}
-}

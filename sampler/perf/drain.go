@@ -24,7 +24,7 @@ func (d *drainer) drain(ctx context.Context) bool {
 		}
 		found = true
 		if err := d.record(ctx, r); err != nil {
-			d.counts.corrupt.Add(1)
+			d.Corrupt.Add(1)
 		}
 		r.Advance()
 		r.Release()
@@ -45,7 +45,7 @@ func (d *drainer) discard() (samples uint64) {
 			}
 		case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
 			lost, _ := perfevent.DecodeLost(n.Kind, n.Body) // 0 with an error
-			d.counts.lost.Add(lost)
+			d.Lost.Add(lost)
 		}
 		r.Advance()
 	}
@@ -59,7 +59,7 @@ func (d *drainer) earliest() *perfevent.Ring {
 	for _, r := range d.rings {
 		ok, err := r.Peek()
 		if err != nil {
-			d.counts.corrupt.Add(1)
+			d.Corrupt.Add(1)
 		}
 		if ok && (first == nil || r.Next.Time < first.Next.Time) {
 			first = r
@@ -80,12 +80,12 @@ func (d *drainer) record(ctx context.Context, r *perfevent.Ring) error {
 		return d.commRecord(n.Misc, n.Body)
 	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
 		lost, err := perfevent.DecodeLost(n.Kind, n.Body)
-		d.counts.lost.Add(lost)
+		d.Lost.Add(lost)
 		return err
 	case unix.PERF_RECORD_THROTTLE:
-		d.counts.throttled.Add(1)
+		d.Throttled.Add(1)
 	case unix.PERF_RECORD_MMAP:
-		d.stale = true
+		d.MappedCode()
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (d *drainer) record(ctx context.Context, r *perfevent.Ring) error {
 // A child process leaves the same record; it is not followed.
 func (d *drainer) taskRecord(kind uint32, body []byte) error {
 	task, err := perfevent.DecodeTask(body)
-	if err != nil || int(task.PID) != d.pid {
+	if err != nil || int(task.PID) != d.PID {
 		return err
 	}
 	if kind == unix.PERF_RECORD_EXIT {
@@ -102,16 +102,16 @@ func (d *drainer) taskRecord(kind uint32, body []byte) error {
 		return nil
 	}
 	if _, err := d.threads.attach(task.TID); err != nil {
-		d.log.Warn("thread is not sampled", "thread", task.TID, "error", err)
+		d.Log.Warn("thread is not sampled", "thread", task.TID, "error", err)
 	}
-	d.judge.Attach(task.TID)
+	d.Judge.Attach(task.TID)
 	return nil
 }
 
 // forget drops what was kept of a thread that has ended.
 func (d *drainer) forget(tid uint32) {
 	d.threads.detach(tid)
-	d.judge.Detach(tid)
+	d.Judge.Detach(tid)
 }
 
 // commRecord ends the session when the target has replaced itself by another
@@ -121,13 +121,8 @@ func (d *drainer) commRecord(misc uint16, body []byte) error {
 	if err != nil {
 		return err
 	}
-	if misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0 && int(task.PID) == d.pid {
-		name, err := process.Executable(d.pid)
-		if err != nil {
-			name = "another program"
-		}
-		d.replaced = true
-		d.ended = "target replaced itself by " + name
+	if misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0 && int(task.PID) == d.PID {
+		d.Replace()
 	}
 	return nil
 }
@@ -139,10 +134,20 @@ func (d *drainer) takeSample(ctx context.Context, r *perfevent.Ring) error {
 		return err
 	}
 	if d.isTarget(s) {
-		d.take(ctx, s, d.threads.weigh(s, r.Index))
+		d.Take(ctx, d.momentOf(s), d.threads.weigh(s, r.Index))
 	}
 	return nil
 }
 
+// momentOf describes the moment of a sample. A thread that has left user mode for good
+// has registers without a chain, and says nothing.
+func (d *drainer) momentOf(s *perfevent.Sample) *process.Moment {
+	d.moment = process.Moment{
+		TID: s.TID, Time: s.Time, Kernel: s.Kernel, HasRegs: s.HasRegs && len(s.Chain) > 0,
+		Regs: process.Registers(s.Regs), Chain: s.Chain, Stack: s.Stack, Cut: s.Cut,
+	}
+	return &d.moment
+}
+
 // isTarget says whether a sample is of the target, and of the program that it ran first.
-func (d *drainer) isTarget(s *perfevent.Sample) bool { return int(s.PID) == d.pid && !d.replaced }
+func (d *drainer) isTarget(s *perfevent.Sample) bool { return int(s.PID) == d.PID && !d.Replaced }

@@ -103,3 +103,24 @@ func checkWeights(t *testing.T, samples []stackSample, changes []change) {
 		}
 	}
 }
+
+// Some drains follow on each other at once; many keep to the pace on average.
+func TestPacer(t *testing.T) {
+	t.Parallel()
+	var p pacer
+	begin := time.Now()
+	now := begin
+	for i := range 10 * paceAhead {
+		rest := p.rest(now)
+		if i < paceAhead && rest != 0 {
+			t.Errorf("drain %d waits for %v", i, rest)
+		}
+		now = now.Add(rest)
+	}
+	if got, want := now.Sub(begin), 9*paceAhead*pace; got != want {
+		t.Errorf("%d drains took %v, want %v", 10*paceAhead, got, want)
+	}
+	if rest := p.rest(now.Add(pace)); rest != 0 {
+		t.Errorf("a drain that keeps the pace waits for %v", rest)
+	}
+}

@@ -1,46 +1,11 @@
 package perf
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/process"
 )
-
-// The last reading stands when the clock is no more, has gone back, or is that of
-// another program.
-func TestLedgerKeepsItsLastReading(t *testing.T) {
-	t.Parallel()
-	now := process.CPUTimes{All: time.Second}
-	var failure error
-	clock := func() (process.CPUTimes, error) { return now, failure }
-	l := process.NewLedger(clock, false, 7)
-	d := &drainer{counts: new(counts), ledger: l}
-	if got := d.counts.loss(); got != (ccmap.Loss{}) {
-		t.Errorf("before a reading: %+v", got)
-	}
-	now.All = 3 * time.Second
-	d.balance(d.ledger.Read())
-	want := ccmap.Loss{Clock: 2 * time.Second, ClockTick: 7, Unaccounted: 2 * time.Second}
-	for _, change := range []func(){
-		func() {},
-		func() { l.Seen, failure = time.Second, errors.New("no such process") },
-		func() { failure, now.All = nil, time.Millisecond },
-		func() { d.replaced, now.All = true, time.Minute },
-		func() {
-			d.replaced, failure = false, errors.New("not permitted")
-			d.ledger = process.NewLedger(clock, false, 7)
-		},
-	} {
-		change()
-		d.balance(d.ledger.Read())
-		if got := d.counts.loss(); got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-	}
-}
 
 // TestTimeAddsUp: samples and what is unaccounted for make up the CPU time that the
 // parent of the target is told, however much was lost: here the time of threads

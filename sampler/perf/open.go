@@ -7,18 +7,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ccmapd/ccmapd/internal/goproc"
-	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/taker"
 	"golang.org/x/sys/unix"
 )
 
-// open makes everything that sampling needs. What it has made when it fails is
-// closed by Close.
+// open makes everything that sampling needs. Close closes the parts that it has made
+// when it fails.
 func (s *Source) open(ctx context.Context, o Options) error {
-	d := &drainer{pid: o.PID, log: o.Logger, sink: o.Sink, threads: s.threads, counts: s.counts, target: &s.target, pidfd: -1, watch: new(hang.Watch)}
-	s.drainer = d
+	d := s.drainer
 	var err error
 	if hung := d.watch.Run(ctx, func() { err = s.openAll(ctx, d, o) }); hung != nil {
 		return fmt.Errorf("load symbols: %w", hung)
@@ -29,18 +27,14 @@ func (s *Source) open(ctx context.Context, o Options) error {
 // openAll opens all parts.
 func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	var err error
-	if d.pidfd, err = process.Open(o.PID); err != nil {
+	if d.Taker, err = taker.Open(ctx, o, d.watch); err != nil {
 		return err
 	}
-	golang, err := goproc.Open(ctx, o.PID, d.watch, o.Logger)
-	if err != nil {
-		return err
-	}
-	d.runtime, d.calls = golang, golang
 	if s.kernelReason, err = s.threads.negotiate(); err != nil {
 		return err
 	}
-	if d.waiter, err = perfevent.NewWaiter(d.pidfd); err != nil {
+	d.sample.CountsLost = !s.threads.form.NoLost
+	if d.waiter, err = perfevent.NewWaiter(d.Pidfd); err != nil {
 		return err
 	}
 	if err := d.openRings(); err != nil {
@@ -49,13 +43,7 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	if err := s.threads.scanFirst(ctx); err != nil {
 		return process.Explain(o.PID, err)
 	}
-	if err := d.runtime.SameProgram(); err != nil { // from here on a record tells of an exec
-		return err
-	}
-	d.ledger = process.OpenLedger(o.PID, s.threads.form.UserOnly)
-	d.prepare(o)
-	d.describe()
-	return nil
+	return d.Begin(o, s.threads, s.threads.form.UserOnly) // from here on a record tells of an exec
 }
 
 // negotiate finds out what the kernel permits by opening an event on the
@@ -146,11 +134,4 @@ func openOutput(cpu int) (output, error) {
 		return output{}, err
 	}
 	return output{prompt, bulk}, nil
-}
-
-// describe publishes who the target is.
-func (d *drainer) describe() {
-	t := process.Describe(d.pid)
-	t.BuildID, t.Runtime = d.runtime.Build()
-	d.target.Store(&t)
 }

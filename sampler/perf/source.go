@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/indirect"
+	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -20,31 +17,20 @@ import (
 // pipeline.
 //
 //	shortest, kernelReason   set by Open
-//	threads, counts, target  any goroutine
+//	threads                  any goroutine
 //	drainer                  Open, then the goroutine of Run
 type Source struct {
 	shortest     time.Duration // least interval
 	kernelReason string        // why time in the kernel is not sampled; empty if it is
 
 	threads *threads
-	counts  *counts
-	target  atomic.Pointer[ccmap.Target]
 	drainer *drainer
 }
 
+// Options of a Source.
+type Options = sampler.ProcessOptions
+
 var _ sampler.Source = (*Source)(nil)
-
-// counts are written by the drainer and read by Stats.
-type counts struct {
-	samples, lost, throttled, corrupt            atomic.Uint64
-	repaired, rooted, truncated, kernel, foreign atomic.Uint64
-	recalled                                     atomic.Uint64
-	armed                                        atomic.Uint64
-	watches                                      atomic.Int64
-	unaccounted                                  atomic.Pointer[ccmap.Loss] // of time; nil: not known
-
-	caught indirect.Counts
-}
 
 // Open attaches to a running Go process. Sampling begins at once, and what is
 // sampled waits in the kernel's rings for Run, which must therefore follow
@@ -64,12 +50,13 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, fmt.Errorf("perf source on %s: %w", runtime.GOARCH, sampler.ErrUnsupported)
 	}
-	o, err := o.withDefaults()
+	o, err := o.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{shortest: shortestInterval(), counts: new(counts)}
+	s := &Source{shortest: shortestInterval()}
 	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger)
+	s.drainer = &drainer{threads: s.threads, watch: new(hang.Watch)}
 	if err := s.open(ctx, o); err != nil {
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
 	}
@@ -86,7 +73,7 @@ func (s *Source) Close() error {
 // Target describes the process. Of a program that was attached to before it
 // ran, build id and Go version are known only after its first samples. Any
 // goroutine may call it.
-func (s *Source) Target() ccmap.Target { return *s.target.Load() }
+func (s *Source) Target() ccmap.Target { return s.drainer.Target() }
 
 // Run drains the rings until ctx is done or the target has ended or has
 // replaced itself by another program (exec): what follows an exec has other
@@ -97,13 +84,13 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	d := s.drainer
 	defer d.close()
 	defer d.waiter.RingAfter(ctx)()
-	d.local = d.sink.Queue.Ring()
-	defer d.local.Close()
+	d.Local = d.Sink.Queue.Ring()
+	defer d.Local.Close()
 	var ending sampler.Ending
 	var err error
 	if hung := d.watch.Run(ctx, func() { ending, err = d.run(ctx) }); hung != nil {
 		d.abandon()
-		return sampler.Ending{}, fmt.Errorf("sample process %d: %w", d.pid, hung)
+		return sampler.Ending{}, fmt.Errorf("sample process %d: %w", d.PID, hung)
 	}
 	return ending, err
 }
@@ -127,60 +114,10 @@ func (s *Source) SetInterval(d time.Duration) error {
 // Stats returns what was done so far. Any goroutine may call it.
 func (s *Source) Stats() sampler.Stats {
 	t := s.threads.state()
-	c := s.counts
-	return sampler.Stats{
-		Samples:      c.samples.Load(),
-		Loss:         c.loss(),
-		Warning:      joinWarnings(t.missed.warning(), c.recalledWarning()),
-		Threads:      t.sampled,
-		Repaired:     c.repaired.Load(),
-		Rooted:       c.rooted.Load(),
-		Truncated:    c.truncated.Load(),
-		Kernel:       c.kernel.Load(),
-		Foreign:      c.foreign.Load(),
-		Recalled:     c.recalled.Load(),
-		Probed:       c.armed.Load(),
-		Probes:       int(c.watches.Load()),
-		Interval:     t.interval,
-		LastChange:   t.took,
-		KernelTime:   s.kernelReason == "",
-		KernelReason: s.kernelReason,
-		Hits:         c.caught.Caught.Load(),
-		Strays:       c.caught.Strays.Load(),
-		Bursts:       c.caught.Bursts.Load(),
-		HitSites:     int(c.caught.Sites.Load()),
-		HitReason:    c.caught.Reason(),
-	}
-}
-
-func (c *counts) loss() ccmap.Loss {
-	l := ccmap.Loss{
-		Source:    c.lost.Load(),
-		Throttled: c.throttled.Load(),
-		Corrupt:   c.corrupt.Load() + c.caught.Corrupt.Load(),
-	}
-	if time := c.unaccounted.Load(); time != nil {
-		l = l.Add(*time)
-	}
-	return l
-}
-
-// mostRecalled is how much of all samples may have an earlier call's callers without
-// a warning.
-const mostRecalled = 0.05
-
-// recalledWarning is empty where few samples are concerned.
-func (c *counts) recalledWarning() string {
-	recalled, all := float64(c.recalled.Load()), float64(c.samples.Load())
-	if recalled <= mostRecalled*all {
-		return ""
-	}
-	return fmt.Sprintf("%.1f%% of the samples are in C and have the callers of their goroutine's last such call: "+
-		"where several paths lead to one C function, their shares are estimates", 100*recalled/all)
-}
-
-func joinWarnings(all ...string) string {
-	return strings.Join(slices.DeleteFunc(all, func(w string) bool { return w == "" }), "; ")
+	st := s.drainer.Stats(t.missed.warning())
+	st.Threads, st.Interval, st.LastChange = t.sampled, t.interval, t.took
+	st.KernelTime, st.KernelReason = s.kernelReason == "", s.kernelReason
+	return st
 }
 
 // shortestInterval is the least interval that the kernel permits.

@@ -134,7 +134,7 @@ func TestLeftSamplesAreLost(t *testing.T) {
 	} {
 		s, _ := attach(t, g.pid(), Options{Interval: time.Millisecond})
 		d := s.drainer
-		d.local = d.sink.Queue.Ring()
+		d.Local = d.Sink.Queue.Ring()
 		for samplesIn(d.rings) == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -145,7 +145,7 @@ func TestLeftSamplesAreLost(t *testing.T) {
 		if got, want := s.Stats().Loss.Source, full+left; left == 0 || got != want {
 			t.Errorf("%s: %d samples are lost, want %d, %d of them in the rings", name, got, want, left)
 		}
-		d.local.Close()
+		d.Local.Close()
 		s.Close()
 	}
 }
@@ -326,9 +326,9 @@ func TestLookOverRenewsSymbols(t *testing.T) {
 	s, _ := attach(t, start(t, build(t, "workload"), "busy", "60000").pid(), Options{})
 	defer s.Close()
 	later := time.Now().Add(checkEvery)
-	symbols := &renewed{Runtime: s.drainer.runtime}
-	s.drainer.runtime = symbols
-	s.drainer.check(context.Background(), later)
+	symbols := &renewed{Runtime: s.drainer.Runtime}
+	s.drainer.Runtime = symbols
+	s.drainer.Turn(context.Background(), later)
 	if got := symbols.at; !got.Equal(later) {
 		t.Errorf("last renewed at %v, want %v", got, later)
 	}

@@ -359,10 +359,8 @@ func (t *threads) weigh(s *perfevent.Sample, ring int) time.Duration {
 	return weight
 }
 
-// watchable returns the threads that a watchpoint must be set on, which are all,
-// with the given one first; none if there are not enough descriptors for that many
-// watchpoints.
-func (t *threads) watchable(watches int, first uint32) []uint32 {
+// Watchable is part of [taker.Engine].
+func (t *threads) Watchable(watches int, first uint32) []uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.refused || t.fds+watches*len(t.byTID) > t.maxFDs {
@@ -380,9 +378,8 @@ func (t *threads) watchable(watches int, first uint32) []uint32 {
 	return tids
 }
 
-// has says whether a thread is attached, as every one that is sampled is until it
-// ends.
-func (t *threads) has(tid uint32) bool {
+// Has is part of [taker.Engine]: every thread that is sampled is attached until it ends.
+func (t *threads) Has(tid uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, ok := t.byTID[tid]
@@ -394,6 +391,13 @@ func (t *threads) bulk() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return isBulk(t.interval)
+}
+
+// Interval is part of [taker.Engine].
+func (t *threads) Interval() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.interval
 }
 
 // threadsState is what [Source.Stats] shows of the table.

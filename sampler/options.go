@@ -1,4 +1,4 @@
-package perf
+package sampler
 
 import (
 	"errors"
@@ -6,24 +6,22 @@ import (
 	"log/slog"
 	"math"
 	"time"
-
-	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// Options of a Source. PID and Sink are required; the zero value of all others
-// is useful.
-type Options struct {
+// ProcessOptions are the options of a source that samples a process from outside. PID
+// and Sink are required; the zero value of all others is useful.
+type ProcessOptions struct {
 	PID  int
-	Sink sampler.Sink
+	Sink Sink
 
 	// Interval is the CPU time between two samples of one thread; 0 means
-	// 10 ms. It is clamped as in [Source.SetInterval].
+	// 10 ms. An engine clamps it to the range that it supports.
 	Interval time.Duration
 
 	// Watchpoints is how many hardware watchpoints to use for verdicts on the
 	// innermost activation: 0 means 3, which leaves one of a CPU's four to
 	// bursts and debuggers; negative means none. There may be fewer; see
-	// [sampler.Stats.Probes].
+	// [Stats].
 	Watchpoints int
 
 	// WatchBudget is the fraction of one core that setting and reading
@@ -50,9 +48,10 @@ const (
 	defaultHitBudget   = 250
 )
 
-func (o Options) withDefaults() (Options, error) {
+// WithDefaults fills in the defaults. It refuses options that no source can have.
+func (o ProcessOptions) WithDefaults() (ProcessOptions, error) {
 	if o.Sink.Queue == nil || o.Sink.Names == nil {
-		return o, errors.New("perf source needs a queue and a name table")
+		return o, errors.New("source needs a queue and a name table")
 	}
 	if o.Interval < 0 || o.WatchBudget < 0 {
 		return o, fmt.Errorf("interval %v or watch budget %v is negative", o.Interval, o.WatchBudget)

@@ -1,0 +1,100 @@
+package taker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/indirect"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// counts are written by the engine's goroutine and read by Stats.
+type counts struct {
+	samples, repaired, rooted, truncated atomic.Uint64
+	kernel, foreign, recalled            atomic.Uint64
+	armed                                atomic.Uint64
+	watches                              atomic.Int64
+	unaccounted                          atomic.Pointer[ccmap.Loss] // of time; nil: not known
+
+	caught indirect.Counts
+}
+
+// count adds a sample.
+func (c *counts) count(m *process.Moment, st *process.Stack) {
+	c.samples.Add(1)
+	if st.Rooted {
+		c.rooted.Add(1)
+	} else {
+		c.truncated.Add(1)
+	}
+	if st.Repaired {
+		c.repaired.Add(1)
+	}
+	if st.Foreign {
+		c.foreign.Add(1)
+	}
+	if st.Recalled {
+		c.recalled.Add(1)
+	}
+	if m.Kernel {
+		c.kernel.Add(1)
+	}
+}
+
+// Stats returns the figures so far, without those that only the engine has. warning is
+// the engine's own. Any goroutine may call it.
+func (t *Taker) Stats(warning string) sampler.Stats {
+	c := &t.counts
+	return sampler.Stats{
+		Samples:   c.samples.Load(),
+		Loss:      t.loss(),
+		Warning:   joinWarnings(warning, c.recalledWarning()),
+		Repaired:  c.repaired.Load(),
+		Rooted:    c.rooted.Load(),
+		Truncated: c.truncated.Load(),
+		Kernel:    c.kernel.Load(),
+		Foreign:   c.foreign.Load(),
+		Recalled:  c.recalled.Load(),
+		Probed:    c.armed.Load(),
+		Probes:    int(c.watches.Load()),
+		Hits:      c.caught.Caught.Load(),
+		Strays:    c.caught.Strays.Load(),
+		Bursts:    c.caught.Bursts.Load(),
+		HitSites:  int(c.caught.Sites.Load()),
+		HitReason: c.caught.Reason(),
+	}
+}
+
+func (t *Taker) loss() ccmap.Loss {
+	l := ccmap.Loss{
+		Source:    t.Lost.Load(),
+		Throttled: t.Throttled.Load(),
+		Corrupt:   t.Corrupt.Load() + t.counts.caught.Corrupt.Load(),
+	}
+	if time := t.counts.unaccounted.Load(); time != nil {
+		l = l.Add(*time)
+	}
+	return l
+}
+
+// mostRecalled is how much of all samples may have an earlier call's callers without
+// a warning.
+const mostRecalled = 0.05
+
+// recalledWarning is empty where few samples are concerned.
+func (c *counts) recalledWarning() string {
+	recalled, all := float64(c.recalled.Load()), float64(c.samples.Load())
+	if recalled <= mostRecalled*all {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%% of the samples are in C and have the callers of their goroutine's last such call: "+
+		"where several paths lead to one C function, their shares are estimates", 100*recalled/all)
+}
+
+func joinWarnings(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(w string) bool { return w == "" }), "; ")
+}

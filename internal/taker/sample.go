@@ -1,0 +1,109 @@
+package taker
+
+import (
+	"context"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/indirect"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
+)
+
+// Take turns a moment of the target into a sample, and pushes it.
+func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duration) {
+	if t.Runtime.Load(ctx) {
+		t.describe()
+	}
+	t.Runtime.Unwind(m, &t.stack)
+	if returns := t.stack.PCs; len(returns) > 0 {
+		t.Catcher.Watch(m.TID, returns[1:])
+	}
+	top := t.Judge.Judge(&t.stack, m.TID, int64(m.Time), t.Runtime.Entry)
+	t.fill(m)
+	t.schedule(int64(m.Time), int64(weight))
+	t.mark(top)
+	t.counts.count(m, &t.stack)
+	if t.Local.Push(&t.out) {
+		t.ledger.Seen += weight
+	}
+	t.deepen = t.deepen || t.stack.WantDump
+	t.pending = true
+}
+
+// fill makes the sample. Its times and its marks follow.
+func (t *Taker) fill(m *process.Moment) {
+	frames := t.out.Frames[:0]
+	if m.Kernel {
+		frames = append(frames, t.kernel)
+	}
+	frames = t.Runtime.Frames(&t.stack, t.Sink.Names, frames)
+	if len(frames) == 0 {
+		frames = append(frames, t.unknown)
+	}
+	t.out = ccmap.Sample{
+		Frames:    frames,
+		Thread:    t.stack.Thread,
+		Goroutine: t.stack.Goroutine,
+		OSThread:  m.TID,
+		Truncated: !t.stack.Rooted,
+	}
+}
+
+// takeCall pushes a caught call, if its target is a function that is known.
+func (t *Taker) takeCall(c *perfevent.Call) bool {
+	target, ok := t.Runtime.Method(c.Target, t.Sink.Names)
+	if !ok || t.Replaced || int(c.PID) != t.PID {
+		return false
+	}
+	t.Runtime.Chain(c.Chain, c.TID, c.R14, &t.stack)
+	frames := append(t.out.Frames[:0], ccmap.Frame{Method: target})
+	frames = t.Runtime.Frames(&t.stack, t.Sink.Names, frames)
+	if len(frames) < 2 {
+		return false
+	}
+	const most = 1 + indirect.MaxChain
+	t.out = ccmap.Sample{
+		Frames:    frames[:min(len(frames), most)],
+		Thread:    t.stack.Thread,
+		OSThread:  c.TID,
+		Time:      int64(c.Time),
+		Fresh:     ccmap.FreshUnknown,
+		Truncated: !t.stack.Rooted || len(frames) > most,
+		Hit:       true,
+	}
+	t.Local.Push(&t.out)
+	t.pending = true
+	return true
+}
+
+// mark notes the verdict. Where the innermost activation is an old one there
+// is no new one in the whole stack.
+func (t *Taker) mark(top ccmap.Repetition) {
+	t.out.Top, t.out.Fresh = top, ccmap.FreshUnknown
+	if top == ccmap.TopRepeated {
+		t.out.Fresh = 0
+	}
+}
+
+// onTime is a part of a sample's weight. A sample that follows the last one of its thread
+// sooner is early: it does not count as a sample of the interval. The rest is for
+// jitter.
+const onTime = 0.9
+
+// schedule sets the sample's time and weight. Its time is not before the time of
+// the thread's last sample: two CPUs may publish samples of one goroutine a few
+// µs out of order. It is early where it comes sooner than its weight after that
+// one, because each CPU has an event of its own and their periods run apart for
+// a thread that moves from one to another.
+func (t *Taker) schedule(at, weight int64) {
+	if len(t.last) >= maxThreads {
+		clear(t.last)
+	}
+	thread := t.out.Thread
+	last, seen := t.last[thread]
+	at = max(at, last)
+	t.out.Time, t.out.Weight = at, weight
+	t.out.Early = seen && float64(at-last) < onTime*float64(weight)
+	t.last[thread] = at
+}

@@ -1,0 +1,179 @@
+// Package taker turns the moments of one target into samples. It is the part that all
+// engines that sample processes from outside share:
+//
+//	engine ──Moment──▶ Taker ──Sample──▶ queue
+//
+// A session goes through these steps:
+//
+//  1. [Open] finds the process and loads the symbols of its runtime.
+//  2. The engine begins to sample, and then calls [Taker.Begin].
+//  3. [Taker.Take] makes a sample of each moment: stack, frames, goroutine, verdict,
+//     time, and weight. The target's indirect calls are learned from it.
+//  4. [Taker.Turn] does the work that need not be done for each moment: it ends and
+//     begins bursts, hands samples over, and compares weights with the CPU clock.
+//  5. [Taker.Finish] ends the session.
+//
+// A Taker belongs to the engine's goroutine, except for Stats and Target.
+package taker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/activation"
+	"github.com/ccmapd/ccmapd/internal/goproc"
+	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/indirect"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"golang.org/x/sys/unix"
+)
+
+// Taker is one target that an engine samples.
+type Taker struct {
+	PID     int
+	Pidfd   int // becomes readable when the target ends
+	Log     *slog.Logger
+	Sink    sampler.Sink
+	Runtime process.Runtime
+	Judge   *activation.Judge
+	Catcher *indirect.Catcher
+	Local   *queue.Ring // of the samples; set by the engine
+
+	Ended    string // why the session is over; empty while it is not
+	Replaced bool   // the target runs another program, which is not sampled
+
+	// Corrupt, Lost and Throttled count moments that an engine could not take: their
+	// records were malformed, found no room, or were never made.
+	Corrupt, Lost, Throttled atomic.Uint64
+
+	watch  *hang.Watch // of reads of the target's memory and files
+	calls  indirect.Code
+	counts counts
+	target atomic.Pointer[ccmap.Target]
+	ledger *process.Ledger
+
+	stack   process.Stack
+	out     ccmap.Sample
+	kernel  ccmap.Frame
+	unknown ccmap.Frame
+	last    map[uint64]int64 // thread to the time of its last sample; emptied when full
+
+	stale   bool      // code was mapped since the symbols were loaded
+	deepen  bool      // a stack did not fit into its moment
+	pending bool      // samples were pushed since the last hand-over
+	handed  time.Time // when samples were last handed over
+	renewed time.Time // when the runtime's look-ups last got their share of time
+}
+
+// Engine is the engine that a taker works for.
+type Engine interface {
+	// Interval returns the CPU time between two samples of a thread now.
+	Interval() time.Duration
+
+	// Watchable returns the threads that a watchpoint must be set on, which are all, with
+	// the given one first; none if there are not enough descriptors for that many
+	// watchpoints.
+	Watchable(watches int, first uint32) []uint32
+
+	// Has reports whether a thread is one of the target's.
+	Has(tid uint32) bool
+}
+
+// maxThreads bounds the threads whose last sample is remembered.
+const maxThreads = 1 << 14
+
+// Open opens the target. Close must be called even after an error. The watch gives up
+// reads of the target's memory and files that never return. Errors wrap the errors of
+// package sampler.
+func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Taker, error) {
+	t := &Taker{PID: o.PID, Pidfd: -1, Log: o.Logger, Sink: o.Sink, watch: w, last: make(map[uint64]int64)}
+	var err error
+	if t.Pidfd, err = process.Open(o.PID); err != nil {
+		return t, err
+	}
+	golang, err := goproc.Open(ctx, o.PID, w, o.Logger)
+	if err != nil {
+		return t, err
+	}
+	t.Runtime, t.calls = golang, golang
+	return t, nil
+}
+
+// Begin makes the parts that need the engine. From now on the engine notices an exec, so
+// Begin checks that the target still runs the program that Open has seen. userOnly says
+// that moments in the kernel are left out.
+func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
+	if err := t.Runtime.SameProgram(); err != nil {
+		return err
+	}
+	t.ledger = process.OpenLedger(t.PID, userOnly)
+	frame := func(name string) ccmap.Frame {
+		return ccmap.Frame{Method: t.Sink.Names.Intern(ccmap.Method{Name: name}), Offset: ccmap.NoOffset}
+	}
+	t.kernel, t.unknown = frame(ccmap.KernelName), frame(ccmap.UnknownName)
+	watches := t.openWatches(o.Watchpoints)
+	t.counts.watches.Store(int64(len(watches)))
+	t.Judge = activation.New(activation.Options{
+		Watches: watches, Budget: o.WatchBudget, Interval: e.Interval, Threads: e.Watchable, Log: t.Log,
+	})
+	t.Catcher = indirect.New(indirect.Options{
+		Code: t.calls, Memory: process.MemoryOf(t.PID, t.watch), Alive: e.Has, Deliver: t.takeCall,
+		Counts: &t.counts.caught, Budget: max(o.HitBudget, 0), Log: t.Log,
+	})
+	t.describe()
+	return nil
+}
+
+// openWatches opens up to n watchpoints, and logs why there are no more.
+func (t *Taker) openWatches(n int) []activation.Watch {
+	var watches []activation.Watch
+	for range n {
+		w, err := perfevent.OpenWatchpoint(uint32(t.PID))
+		if err != nil {
+			reason := "hardware watchpoints not available"
+			if errors.Is(err, unix.ENOSPC) {
+				reason = "debug registers are in use, by a debugger or another profiler"
+			}
+			t.Log.Info(reason, "watchpoints", len(watches), "error", err)
+			break
+		}
+		watches = append(watches, w)
+	}
+	return watches
+}
+
+// describe publishes the target's description.
+func (t *Taker) describe() {
+	target := process.Describe(t.PID)
+	target.BuildID, target.Runtime = t.Runtime.Build()
+	t.target.Store(&target)
+}
+
+// Target describes the process. Of a program that was attached to before it ran, build
+// and version are known only after its first samples. Any goroutine may call it.
+func (t *Taker) Target() ccmap.Target { return *t.target.Load() }
+
+// Close releases everything. It may be called more than once, and on a taker that is
+// only partly made.
+func (t *Taker) Close() {
+	if t.Judge != nil {
+		t.Judge.Close()
+	}
+	if t.Catcher != nil {
+		t.Catcher.Close()
+	}
+	if t.Runtime != nil {
+		t.Runtime.Close()
+	}
+	if t.Pidfd >= 0 {
+		unix.Close(t.Pidfd)
+		t.Pidfd = -1
+	}
+}

@@ -1,0 +1,114 @@
+package taker
+
+import (
+	"context"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+const (
+	// handOver is how long samples may wait in the queue's ring for others, so
+	// that the consumer is not woken for each.
+	handOver = 50 * time.Millisecond
+	// renewEvery is how often look-ups of the runtime get their share of time.
+	renewEvery = time.Second
+	// LastTake bounds how long an engine may take the moments that are left when a
+	// session ends. They take some ms, unless the target is hostile or the machine
+	// busy; the rest is lost.
+	LastTake = 250 * time.Millisecond
+)
+
+// Patience is how long the engine may wait for moments before it must call Turn.
+func (t *Taker) Patience() time.Duration {
+	if t.pending {
+		return min(t.Catcher.Patience(), handOver)
+	}
+	return t.Catcher.Patience()
+}
+
+// Turn does the work that is due. Call it after moments were taken, and when the
+// patience is over.
+func (t *Taker) Turn(ctx context.Context, now time.Time) {
+	t.Catcher.Turn(now)
+	if t.pending && now.Sub(t.handed) >= handOver {
+		t.Local.Publish()
+		t.handed, t.pending = now, false
+		t.Balance()
+	}
+	t.Judge.Review(now)
+	if t.stale {
+		t.refresh(ctx, now)
+	}
+	if now.Sub(t.renewed) >= renewEvery {
+		t.renewed = now
+		t.Runtime.Renew(now)
+	}
+	t.counts.armed.Store(t.Judge.Armed())
+}
+
+// MappedCode notes that the target has mapped code since the symbols were loaded.
+func (t *Taker) MappedCode() { t.stale = true }
+
+// WantsMore reports whether a stack did not fit into its moment since the last call.
+func (t *Taker) WantsMore() bool {
+	wants := t.deepen
+	t.deepen = false
+	return wants
+}
+
+// refresh takes up code that was mapped since the symbols were loaded.
+func (t *Taker) refresh(ctx context.Context, now time.Time) {
+	looked, err := t.Runtime.Refresh(ctx, now)
+	if err != nil && !process.Gone(err) {
+		t.Log.Debug("look for new code", "error", err)
+	}
+	t.stale = !looked
+}
+
+// Replace ends the session because the target has replaced itself by another program.
+func (t *Taker) Replace() {
+	name, err := process.Executable(t.PID)
+	if err != nil {
+		name = "another program"
+	}
+	t.Replaced = true
+	t.Ended = "target replaced itself by " + name
+}
+
+// Ending says how the session ended.
+func (t *Taker) Ending() sampler.Ending {
+	if t.Ended != "" {
+		return sampler.Ending{Reason: t.Ended, Exited: true}
+	}
+	return sampler.Ending{Reason: "stopped"}
+}
+
+// Balance publishes how much of the CPU time so far no sample stands for.
+func (t *Taker) Balance() { t.balance(t.ledger.Read()) }
+
+// balance publishes how much of the CPU time at a reading of the clock no sample
+// stands for, now that the samples until then are taken. Where there is no
+// reading, because the target is no more, the last one stands. After an exec it is
+// another program's.
+func (t *Taker) balance(now process.CPUTimes, ok bool) {
+	if ok && !t.Replaced {
+		loss := t.ledger.Balance(now)
+		t.counts.unaccounted.Store(&loss)
+	}
+}
+
+// Finish takes the moments that are left, for as long as its patience lasts. stop ends
+// the engine's sampling, and take takes the moments.
+func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx context.Context)) {
+	now, ok := t.ledger.Read()
+	stop()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	t.Runtime.Bound(ctx)
+	take(ctx)
+	t.balance(now, ok)
+	t.Catcher.Finish()
+	t.counts.armed.Store(t.Judge.Armed())
+}
