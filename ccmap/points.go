@@ -367,12 +367,12 @@ func (m *Map) normalValues(k PointKind, values []PointValue, methods int) []Poin
 			v.Value = min(v.Value, 1)
 		}
 	}
-	return sumValues(values)
+	return SumValues(values)
 }
 
 // sumValues adds up the counts of each value, in place, and puts the values into
 // their order.
-func sumValues(values []PointValue) []PointValue {
+func SumValues(values []PointValue) []PointValue {
 	slices.SortFunc(values, func(a, b PointValue) int { return cmp.Compare(a.Value, b.Value) })
 	sums := values[:0]
 	for _, v := range values {
@@ -410,7 +410,7 @@ func sumPoints(same []*Point) Point {
 		sum.Aged = addSaturated(sum.Aged, p.Aged)
 		sum.Nulls = addNulls(sum.Nulls, p.Nulls)
 	}
-	sum.Values = sumValues(values)
+	sum.Values = SumValues(values)
 	if sum.KnowsValues() {
 		sum.Other = addSaturated(sum.Other, unvalued)
 	}

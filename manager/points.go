@@ -32,7 +32,7 @@ func (v *values) stats() ValueStats {
 	s := v.caught.Stats()
 	out := ValueStats{
 		Caught: v.calls, Points: len(points), Bytes: s.Bytes + v.phased.bytes(),
-		Evicted: s.Evicted + v.phased.evicted, Lost: s.Lost + v.phased.lost,
+		Evicted: s.Evicted + v.phased.evicted, Lost: uint64(s.Lost + v.phased.lost),
 		Decayed: s.Decays, Reset: s.Resets,
 	}
 	for _, p := range ccmap.SumPhases(points) {
@@ -91,8 +91,8 @@ type phasedPoints struct {
 
 	joined uint32 // the first phases, this many, have become one; 0: none
 
-	evicted int    // points that made room for others
-	lost    uint64 // calls in any context that the evicted points had counted
+	evicted int   // points that made room for others
+	lost    int64 // calls in any context that the evicted points had counted
 }
 
 // assign adds the chunk to the present phase, or to a new one.
@@ -137,7 +137,7 @@ func (p *phasedPoints) makeRoom() {
 	p.evicted += len(rarest)
 	for _, pt := range rarest {
 		if pt.Callers == nil {
-			p.lost += uint64(pt.Count)
+			p.lost += pt.Count
 		}
 	}
 	p.all = ccmap.SumPoints(p.all[len(rarest):])

@@ -98,34 +98,8 @@ func (v *values) points() []ccmap.Point {
 	return v.phased.points(v.latest())
 }
 
-// latest returns the points of the calls since the last cut. A call on a nil interface
-// panics before it is made, so null receivers are never seen.
-func (v *values) latest() []ccmap.Point {
-	var points []ccmap.Point
-	for view := range v.caught.Points() {
-		points = append(points, ccmap.Point{
-			Origin:  ccmap.OriginBurst,
-			Kind:    ccmap.PointCall,
-			Method:  ccmap.MethodID(view.Site.Method),
-			Offset:  view.Site.Offset,
-			End:     view.Site.Offset,
-			Callers: v.contexts.frames(view.Site.Context),
-			Count:   int64(view.Count),
-			Values:  pointValues(view.Values),
-			Other:   int64(view.Other),
-			Nulls:   ccmap.NullsUnknown,
-		})
-	}
-	return points
-}
-
-func pointValues(values []valueprof.Value) []ccmap.PointValue {
-	counts := make([]ccmap.PointValue, len(values))
-	for i, v := range values {
-		counts[i] = ccmap.PointValue{Value: v.Value, Count: int64(v.Count)}
-	}
-	return counts
-}
+// latest returns the points of the calls since the last cut.
+func (v *values) latest() []ccmap.Point { return v.caught.Points(v.contexts.frames) }
 
 // codeMethods tells methods of code from pseudo methods such as [kernel]. Pseudo
 // methods make no calls.

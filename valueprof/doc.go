@@ -1,6 +1,6 @@
 // Package valueprof counts the values that a variable takes, at the cost of a
-// counter (OpenJ9, "Value JProfiling"). ccmapd counts the targets of calls. The
-// package imports no other package of this module.
+// counter (OpenJ9, "Value JProfiling"). ccmapd counts the targets of calls, and
+// reads them as profile points of package ccmap.
 //
 //  1. A [Table] counts N values one by one, and all other values together. A
 //     [Hash] says how a value finds its counter.

@@ -86,7 +86,7 @@ func TestDumpEndsAtError(t *testing.T) {
 	if w.lines != 2 {
 		t.Errorf("wrote %d lines", w.lines)
 	}
-	if got := views(p); len(got) != 1 || got[0].Count != 100 {
+	if got := p.Points(inContext); len(got) != 1 || got[0].Count != 100 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -3,6 +3,7 @@ package valueprof_test
 import (
 	"fmt"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/valueprof"
 )
 
@@ -41,8 +42,9 @@ func ExampleProfile() {
 			p.Call(site, square)
 		}
 	}
-	for v := range p.Points() {
-		fmt.Println(v.Site, v.Count, v.Values)
+	anywhere := func(uint32) []ccmap.Frame { return nil }
+	for _, v := range p.Points(anywhere) {
+		fmt.Printf("%d+%d %d %v\n", v.Method, v.Offset, v.Count, v.Values)
 	}
 	// Output: 1+24 1000 [{100 750} {101 250}]
 }

@@ -64,7 +64,7 @@ const (
 // it takes away to gone. If too few adds came since the last look, judge changes
 // nothing. It needs every adds, and twice as many once the table has stopped to get
 // better.
-func (p Policy) judge(t *Table, last *lastLook, every uint64, gone func(Value)) outcome {
+func (p Policy) judge(t *Table, last *lastLook, every int64, gone func(Value)) outcome {
 	matched, other := t.Matched()-last.matched, t.Other()-last.other
 	if matched+other < last.wait(every) {
 		return outcomeEarly
@@ -93,7 +93,7 @@ func (p Policy) rule(full bool, matched, other float64) outcome {
 // lastLook is the state of a table after the janitor's last look. The zero value is
 // the state before the first look.
 type lastLook struct {
-	matched, other uint64  // counts left in the table
+	matched, other int64   // counts left in the table
 	share          float32 // of other among the adds before that look, 0 to 1
 	unchanged      uint8   // looks in a row with the same share, up to backOffLooks
 }
@@ -110,7 +110,7 @@ const (
 )
 
 // wait returns the number of adds until the next look.
-func (l *lastLook) wait(every uint64) uint64 {
+func (l *lastLook) wait(every int64) int64 {
 	if l.unchanged == backOffLooks {
 		return 2 * every
 	}
@@ -132,7 +132,7 @@ func (l *lastLook) set(t *Table, share float32) {
 // slot for a value.
 type janitor struct {
 	policy Policy
-	every  uint64 // adds that a table takes between two looks
+	every  int64 // adds that a table takes between two looks
 	log    *slog.Logger
 
 	due       []*pointTable // tables that had no slot for a value since their last look
@@ -142,7 +142,7 @@ type janitor struct {
 }
 
 func newJanitor(o Options) janitor {
-	j := janitor{policy: o.Policy, every: uint64(o.Every), log: o.Log}
+	j := janitor{policy: o.Policy, every: int64(o.Every), log: o.Log}
 	j.rest(0)
 	return j
 }

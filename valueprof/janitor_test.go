@@ -28,7 +28,7 @@ func TestJudge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		policy         Policy
-		matched, other uint64
+		matched, other int64
 		want           outcome
 	}{
 		{PolicyDecay, 89, 10, outcomeEarly},
@@ -110,7 +110,7 @@ func TestEverySiteIsFollowed(t *testing.T) {
 			p.Call(Site{Method: s / 3, Offset: s}, v)
 		}
 	}
-	for v := range p.Points() {
+	for _, v := range p.Points(inContext) {
 		for i := range v.Values[:4] {
 			if v.Values[i].Value < 1000 {
 				t.Errorf("%+v", v)

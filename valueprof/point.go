@@ -4,15 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"unsafe"
-)
 
-// PointView is the state of one profile point.
-type PointView struct {
-	Site   Site
-	Count  uint64  // calls: the sum of all below
-	Values []Value // the most frequent first, then by value
-	Other  uint64  // calls that reached other values
-}
+	"github.com/ccmapd/ccmapd/ccmap"
+)
 
 // inlineValues is the number of values that a point holds without a table:
 // HotSpot's TypeProfileWidth.
@@ -36,7 +30,7 @@ type pointTable struct {
 	*Table
 	point    *point
 	overflow []Value // counts that left the table or never had a slot, sorted by value
-	named    uint64  // the sum of overflow
+	named    int64   // the sum of overflow
 	last     lastLook
 	due      bool // had no slot for a value since the last look
 }
@@ -84,48 +78,39 @@ func (pt *point) spill(table *Table) *pointTable {
 }
 
 // calls returns the number of calls that were counted.
-func (pt *point) calls() uint64 {
+func (pt *point) calls() int64 {
 	if t := pt.table; t != nil {
 		return t.Total()
 	}
-	n := uint64(0)
+	n := int64(0)
 	for _, v := range pt.inline {
 		n += v.Count
 	}
 	return n
 }
 
-// view sets v to the state of the point, and reuses the memory of v.Values.
-func (pt *point) view(v *PointView) {
-	v.Site, v.Count, v.Values, v.Other = pt.Site, pt.calls(), v.Values[:0], 0
-	t := pt.table
-	if t == nil {
-		v.Values = appendCounted(v.Values, pt.inline[:])
-		return
+// profilePoint returns the state of the point without its context. A call on a nil
+// interface panics before it is made, so null receivers are never seen.
+func (pt *point) profilePoint() ccmap.Point {
+	p := ccmap.Point{
+		Origin: ccmap.OriginBurst, Kind: ccmap.PointCall,
+		Method: ccmap.MethodID(pt.Method), Offset: pt.Offset, End: pt.Offset,
+		Count: pt.calls(), Nulls: ccmap.NullsUnknown,
 	}
-	v.Values = sumUp(append(t.AppendValues(v.Values), t.overflow...))
-	v.Other = t.Other() + t.Aged() - t.named
-}
-
-// sumUp merges the counts of equal values, and sorts the values, the most frequent
-// first.
-func sumUp(values []Value) []Value {
-	slices.SortFunc(values, func(a, b Value) int { return cmp.Compare(a.Value, b.Value) })
-	sums := values[:0]
-	for _, v := range values {
-		if n := len(sums); n > 0 && sums[n-1].Value == v.Value {
-			sums[n-1].Count += v.Count
-		} else {
-			sums = append(sums, v)
-		}
+	held := pt.inline[:]
+	if t := pt.table; t != nil {
+		held = t.held()
+		p.Other = t.Other() + t.Aged() - t.named
+		p.Values = make([]Value, 0, len(held)+len(t.overflow))
+		p.Values = append(p.Values, t.overflow...)
 	}
-	sortValues(sums)
-	return sums
+	p.Values = ccmap.SumValues(appendCounted(p.Values, held))
+	return p
 }
 
 // addOverflow counts n calls of a value in overflow. A new value is kept only if there is
 // room. It reports whether it took room.
-func (t *pointTable) addOverflow(v, n uint64, room bool) (isNew bool) {
+func (t *pointTable) addOverflow(v uint64, n int64, room bool) (isNew bool) {
 	i, known := slices.BinarySearchFunc(t.overflow, v, func(k Value, v uint64) int { return cmp.Compare(k.Value, v) })
 	switch {
 	case known:

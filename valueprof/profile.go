@@ -6,6 +6,8 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // Options say how a [Profile] counts. The zero value is useful.
@@ -67,8 +69,8 @@ type Profile struct {
 	janitor janitor
 	dump    *dump
 
-	evicted int    // see Stats
-	lost    uint64 // see Stats
+	evicted int   // see Stats
+	lost    int64 // see Stats
 }
 
 // NewProfile returns an empty profile.
@@ -131,7 +133,7 @@ func (p *Profile) addToTable(t *pointTable, v uint64) {
 }
 
 // overflow counts n calls that are not in a table, by value while there is room.
-func (p *Profile) overflow(t *pointTable, v, n uint64) {
+func (p *Profile) overflow(t *pointTable, v uint64, n int64) {
 	if t.addOverflow(v, n, p.values < p.opts.MaxValues) {
 		p.values++
 	}
@@ -180,18 +182,15 @@ func (p *Profile) Clear() {
 	p.index.empty()
 }
 
-// Points returns all points in the order of their first calls. The Values of a view
-// are valid until the next view. The loop must not add to the profile.
-func (p *Profile) Points() iter.Seq[PointView] {
-	return func(yield func(PointView) bool) {
-		var v PointView
-		for _, pt := range p.points {
-			pt.view(&v)
-			if !yield(v) {
-				return
-			}
-		}
+// Points returns all points in the order of their first calls. callers names the contexts
+// of sites: it returns nil for any context, and the points share its frames.
+func (p *Profile) Points(callers func(context uint32) []ccmap.Frame) []ccmap.Point {
+	points := make([]ccmap.Point, len(p.points))
+	for i, pt := range p.points {
+		points[i] = pt.profilePoint()
+		points[i].Callers = callers(pt.Context)
 	}
+	return points
 }
 
 // Sites returns the sites of all points. The loop must not add to the profile.
@@ -212,8 +211,8 @@ type Stats struct {
 	Values int // that points keep beside their tables
 	Bytes  int // of memory
 
-	Evicted int    // points that made room for others, see Options.MaxPoints
-	Lost    uint64 // calls of evicted points in any context
+	Evicted int   // points that made room for others, see Options.MaxPoints
+	Lost    int64 // calls of evicted points in any context
 
 	Looks, Decays, Resets int // of the janitor: its looks, and the tables that it decayed and reset
 }

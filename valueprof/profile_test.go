@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 func TestSizes(t *testing.T) {
@@ -14,14 +16,28 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// views copies all points.
-func views(p *Profile) []PointView {
-	var all []PointView
-	for v := range p.Points() {
-		v.Values = append([]Value(nil), v.Values...)
-		all = append(all, v)
+// inContext has the number of a context for a caller's offset.
+func inContext(context uint32) []ccmap.Frame {
+	if context == 0 {
+		return nil
 	}
-	return all
+	return []ccmap.Frame{{Offset: context}}
+}
+
+// siteOf undoes inContext.
+func siteOf(p ccmap.Point) Site {
+	s := Site{Method: uint32(p.Method), Offset: p.Offset}
+	if p.Callers != nil {
+		s.Context = p.Callers[0].Offset
+	}
+	return s
+}
+
+func newPoint(s Site, count int64, values ...Value) ccmap.Point {
+	return ccmap.Point{
+		Origin: ccmap.OriginBurst, Method: ccmap.MethodID(s.Method), Offset: s.Offset, End: s.Offset,
+		Callers: inContext(s.Context), Count: count, Values: values, Nulls: ccmap.NullsUnknown,
+	}
 }
 
 func TestProfile(t *testing.T) {
@@ -33,20 +49,20 @@ func TestProfile(t *testing.T) {
 		p.Call(two, min(i/10, 1))
 		p.Call(many, i%4) // 0 to 3: from inline to table
 	}
-	want := []PointView{
-		{Site: one, Count: 100, Values: []Value{{5, 100}}},
-		{Site: two, Count: 100, Values: []Value{{1, 90}, {0, 10}}},
-		{Site: many, Count: 100, Values: []Value{{0, 25}, {1, 25}, {2, 25}, {3, 25}}},
+	want := []ccmap.Point{
+		newPoint(one, 100, Value{Value: 5, Count: 100}),
+		newPoint(two, 100, Value{Value: 1, Count: 90}, Value{Value: 0, Count: 10}),
+		newPoint(many, 100, Value{Value: 0, Count: 25}, Value{Value: 1, Count: 25}, Value{Value: 2, Count: 25}, Value{Value: 3, Count: 25}),
 	}
-	if diff := cmp.Diff(want, views(p)); diff != "" {
+	if diff := cmp.Diff(want, p.Points(inContext)); diff != "" {
 		t.Error(diff)
 	}
 	p.Clear()
-	if got := views(p); got != nil {
+	if got := p.Points(inContext); len(got) > 0 {
 		t.Errorf("cleared, it has %+v", got)
 	}
 	p.Call(one, 6)
-	if diff := cmp.Diff([]PointView{{Site: one, Count: 1, Values: []Value{{6, 1}}}}, views(p)); diff != "" {
+	if diff := cmp.Diff([]ccmap.Point{newPoint(one, 1, Value{Value: 6, Count: 1})}, p.Points(inContext)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -63,11 +79,11 @@ func TestFullMakesRoom(t *testing.T) {
 	}
 	p.Call(Site{Method: 0, Context: 9}, 1)
 	p.Call(Site{Method: 7}, 1)
-	got := map[uint32]uint64{}
-	for _, v := range views(p) {
-		got[v.Site.Method] = v.Count
+	got := map[ccmap.MethodID]int64{}
+	for _, v := range p.Points(inContext) {
+		got[v.Method] = v.Count
 	}
-	if diff := cmp.Diff(map[uint32]uint64{1: 2, 2: 3, 7: 1}, got); diff != "" {
+	if diff := cmp.Diff(map[ccmap.MethodID]int64{1: 2, 2: 3, 7: 1}, got); diff != "" {
 		t.Error(diff)
 	}
 	if s := p.Stats(); s.Evicted != 2 || s.Lost != 1 || s.Points != 3 {
@@ -76,11 +92,11 @@ func TestFullMakesRoom(t *testing.T) {
 }
 
 // truth counts calls exactly.
-type truth map[Site]map[uint64]uint64
+type truth map[Site]map[uint64]int64
 
 func (t truth) add(s Site, v uint64) {
 	if t[s] == nil {
-		t[s] = map[uint64]uint64{}
+		t[s] = map[uint64]int64{}
 	}
 	t[s][v]++
 }
@@ -88,11 +104,11 @@ func (t truth) add(s Site, v uint64) {
 // differs compares the truth with a profile that has room for everything.
 func (t truth) differs(p *Profile) string {
 	got := truth{}
-	for v := range p.Points() {
-		sum := v.Other
-		got[v.Site] = map[uint64]uint64{}
+	for _, v := range p.Points(inContext) {
+		sum, site := v.Other, siteOf(v)
+		got[site] = map[uint64]int64{}
 		for i, x := range v.Values {
-			got[v.Site][x.Value] = x.Count
+			got[site][x.Value] = x.Count
 			sum += x.Count
 			if i > 0 && v.Values[i-1].Count < x.Count || x.Count == 0 {
 				return "values are not sorted"
@@ -145,7 +161,7 @@ func FuzzProfile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const points, values = 16, 40
 		p := NewProfile(Options{Capacity: 3, Every: 8, MaxPoints: points, MaxValues: values})
-		told := uint64(0)
+		told := int64(0)
 		for ; len(data) >= 3; data = data[3:] {
 			s := Site{Method: uint32(data[0] % 32), Offset: uint32(data[1] % 3), Context: uint32(data[1] >> 6)}
 			p.Call(s, uint64(data[2]))
@@ -155,8 +171,8 @@ func FuzzProfile(f *testing.F) {
 		}
 		stats := p.Stats()
 		known, overflow := stats.Lost, 0
-		for v := range p.Points() {
-			if v.Site.Context == 0 {
+		for _, v := range p.Points(inContext) {
+			if v.Callers == nil {
 				known += v.Count
 			}
 			sum := v.Other

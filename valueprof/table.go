@@ -1,10 +1,11 @@
 package valueprof
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"unsafe"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // A [Table] holds MinCapacity to MaxCapacity values. A smaller number needs no
@@ -15,8 +16,8 @@ const (
 	MaxCapacity = 63
 )
 
-// Value is a value and the number of times that it was seen.
-type Value struct{ Value, Count uint64 }
+// Value is a value and the number of times that it was seen, as profile points hold it.
+type Value = ccmap.PointValue
 
 // A Table counts the values of one variable: N values one by one, and all other
 // values together. 0 and the largest uint64 are ordinary values.
@@ -51,8 +52,8 @@ type Table struct {
 	key      uint64         // HashMultiply: the multiplier; others: the mask of selected bits
 	slots    unsafe.Pointer // *[capacity]Value, n of them in use
 	index    unsafe.Pointer // *[1 << bits]uint8, from position to slot; then the bitList of two hashes
-	other    uint64
-	aged     uint64
+	other    int64
+	aged     int64
 	shift    uint8 // 64 - bits
 	n        uint8 // ≥ 1
 	capacity uint8
@@ -119,8 +120,8 @@ func (t *Table) Miss(v uint64) {
 	t.AddN(v, 1)
 }
 
-// AddN counts v n times. Total must stay below 1<<64, where counts wrap.
-func (t *Table) AddN(v, n uint64) {
+// AddN counts v n times, n ≥ 0. Total must stay below 1<<63, where counts wrap.
+func (t *Table) AddN(v uint64, n int64) {
 	if n == 0 {
 		return
 	}
@@ -229,10 +230,10 @@ func (t *Table) held() []Value { return unsafe.Slice((*Value)(t.slots), t.n) }
 func (t *Table) Decay(gone func(Value)) {
 	held := t.held()
 	for i := range held {
-		t.age(Value{held[i].Value, halve(&held[i].Count)}, gone)
+		t.age(Value{Value: held[i].Value, Count: halve(&held[i].Count)}, gone)
 	}
 	t.aged += halve(&t.other)
-	sortValues(held)
+	slices.SortFunc(held, Value.Compare)
 	t.keep(len(held)-(len(held)+3)/4, gone)
 }
 
@@ -253,7 +254,7 @@ func (t *Table) age(taken Value, gone func(Value)) {
 }
 
 // halve halves a count, rounding down, and returns the part that it takes away.
-func halve(count *uint64) uint64 {
+func halve(count *int64) int64 {
 	gone := *count - *count/2
 	*count /= 2
 	return gone
@@ -278,30 +279,26 @@ func (t *Table) keep(n int, gone func(Value)) {
 
 // AppendValues appends the values held to dst, the highest count first, then by
 // value.
-func (t *Table) AppendValues(dst []Value) []Value { return appendCounted(dst, t.held()) }
-
-// appendCounted appends the values that have a count, the highest count first.
-func appendCounted(dst, values []Value) []Value {
+func (t *Table) AppendValues(dst []Value) []Value {
 	start := len(dst)
+	dst = appendCounted(dst, t.held())
+	slices.SortFunc(dst[start:], Value.Compare)
+	return dst
+}
+
+// appendCounted appends the values that have a count.
+func appendCounted(dst, values []Value) []Value {
 	for _, v := range values {
 		if v.Count > 0 {
 			dst = append(dst, v)
 		}
 	}
-	sortValues(dst[start:])
 	return dst
 }
 
-// sortValues sorts by count, the highest first, then by value.
-func sortValues(values []Value) {
-	slices.SortFunc(values, func(a, b Value) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
-	})
-}
-
 // Matched returns the sum of the counts of the values held.
-func (t *Table) Matched() uint64 {
-	var sum uint64
+func (t *Table) Matched() int64 {
+	var sum int64
 	for _, s := range t.held() {
 		sum += s.Count
 	}
@@ -309,13 +306,13 @@ func (t *Table) Matched() uint64 {
 }
 
 // Other returns the count of values that the table had no slot for.
-func (t *Table) Other() uint64 { return t.other }
+func (t *Table) Other() int64 { return t.other }
 
 // Aged returns the counts that Decay and Reset have taken away.
-func (t *Table) Aged() uint64 { return t.aged }
+func (t *Table) Aged() int64 { return t.aged }
 
 // Total returns the count of all values: Matched + Other + Aged.
-func (t *Table) Total() uint64 { return t.Matched() + t.other + t.aged }
+func (t *Table) Total() int64 { return t.Matched() + t.other + t.aged }
 
 // Full reports whether new values count as other: the table holds as many values
 // as it can, or the hash could not tell a new value from those held. Decay and

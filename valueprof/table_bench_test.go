@@ -88,7 +88,7 @@ next:
 				continue next
 			}
 		}
-		*l = append(*l, Value{v, 1})
+		*l = append(*l, Value{Value: v, Count: 1})
 	}
 }
 
@@ -216,6 +216,6 @@ func (s *spaceSaving) rise(i int) {
 // AppendValues appends the counters to dst, highest count first, ties by value.
 func (s *spaceSaving) AppendValues(dst []Value) []Value {
 	values := slices.Clone(s.counters)
-	sortValues(values)
+	slices.SortFunc(values, Value.Compare)
 	return append(dst, values...)
 }

@@ -44,10 +44,10 @@ func pointers(r *rand.Rand, n int) []uint64 {
 type model struct {
 	capacity    int
 	values      []Value // in order of arrival, or as Decay sorts them
-	other, aged uint64
+	other, aged int64
 }
 
-func (m *model) add(v, n uint64) {
+func (m *model) add(v uint64, n int64) {
 	if n == 0 {
 		return
 	}
@@ -56,7 +56,7 @@ func (m *model) add(v, n uint64) {
 	case i >= 0:
 		m.values[i].Count += n
 	case len(m.values) < m.capacity:
-		m.values = append(m.values, Value{v, n})
+		m.values = append(m.values, Value{Value: v, Count: n})
 	default:
 		m.other += n
 	}
@@ -68,7 +68,7 @@ func (m *model) decay() {
 		m.values[i].Count /= 2
 	}
 	m.other /= 2
-	sortValues(m.values)
+	slices.SortFunc(m.values, Value.Compare)
 	m.values = m.values[:len(m.values)*3/4]
 	m.values = slices.DeleteFunc(m.values, func(v Value) bool { return v.Count == 0 })
 	m.aged += before - m.total()
@@ -76,7 +76,7 @@ func (m *model) decay() {
 
 func (m *model) reset() { *m = model{capacity: m.capacity, aged: m.total()} }
 
-func (m *model) total() uint64 {
+func (m *model) total() int64 {
 	total := m.other + m.aged
 	for _, v := range m.values {
 		total += v.Count
@@ -86,7 +86,7 @@ func (m *model) total() uint64 {
 
 func (m *model) sorted() []Value {
 	values := slices.Clone(m.values)
-	sortValues(values)
+	slices.SortFunc(values, Value.Compare)
 	return values
 }
 
@@ -95,8 +95,8 @@ func (m *model) differs(t *Table) string {
 	if diff := cmp.Diff(m.sorted(), t.AppendValues(nil)); len(m.values) > 0 && diff != "" {
 		return "values, model first: " + diff
 	}
-	got := [...]uint64{t.Other(), t.Aged(), t.Total(), t.Matched()}
-	if want := [...]uint64{m.other, m.aged, m.total(), m.total() - m.other - m.aged}; got != want {
+	got := [...]int64{t.Other(), t.Aged(), t.Total(), t.Matched()}
+	if want := [...]int64{m.other, m.aged, m.total(), m.total() - m.other - m.aged}; got != want {
 		return fmt.Sprintf("other, aged, total, matched: %v, want %v", got, want)
 	}
 	if want := len(m.values) == m.capacity; t.Full() != want {
@@ -148,7 +148,7 @@ func compareToModel(t *rapid.T, h Hash) {
 		"add more":  add,
 		"add again": add,
 		"add n": func(t *rapid.T) {
-			v, n := value.Draw(t, "value"), rapid.Uint64Range(0, 100).Draw(t, "n")
+			v, n := value.Draw(t, "value"), rapid.Int64Range(0, 100).Draw(t, "n")
 			tab.AddN(v, n)
 			m.add(v, n)
 		},
@@ -172,10 +172,10 @@ func TestLargeTable(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				capacity := rapid.IntRange(17, MaxCapacity).Draw(t, "capacity")
 				values := distinct(1, capacity).Draw(t, "values")
-				tab, want := New(capacity, h), map[uint64]uint64{}
+				tab, want := New(capacity, h), map[uint64]int64{}
 				for i, v := range slices.Concat(values, values) {
-					tab.AddN(v, uint64(i)+1)
-					want[v] += uint64(i) + 1
+					tab.AddN(v, int64(i)+1)
+					want[v] += int64(i) + 1
 				}
 				for _, v := range tab.AppendValues(nil) {
 					if v.Count != want[v.Value] {
@@ -183,7 +183,7 @@ func TestLargeTable(t *testing.T) {
 					}
 					delete(want, v.Value)
 				}
-				var rest uint64
+				var rest int64
 				for _, n := range want {
 					rest += n
 				}
@@ -231,7 +231,7 @@ func TestZeroIsAValue(t *testing.T) {
 		for _, v := range []uint64{0, 5, math.MaxUint64, 0} {
 			tab.add(v)
 		}
-		want := []Value{{0, 2}, {5, 1}, {math.MaxUint64, 1}}
+		want := []Value{{Value: 0, Count: 2}, {Value: 5, Count: 1}, {Value: math.MaxUint64, Count: 1}}
 		if diff := cmp.Diff(want, tab.AppendValues(nil)); diff != "" {
 			t.Errorf("%v: %s", h, diff)
 		}
@@ -242,7 +242,7 @@ func TestTableText(t *testing.T) {
 	t.Parallel()
 	tab := New(3, HashShift)
 	for v := uint64(1); v <= 4; v++ {
-		tab.AddN(16*v, v)
+		tab.AddN(16*v, int64(v))
 	}
 	got, err := tab.AppendText(nil)
 	want := "shift key=0x30 bits=2 values=3/3 full=true other=4 aged=0 total=10\n" +
@@ -324,7 +324,7 @@ func FuzzTable(f *testing.F) {
 		if tab.hash != HashMultiply {
 			most += 1<<maxBits + int(bitListBytes)
 		}
-		var total uint64
+		var total int64
 		for ; len(records) >= recordBytes; records = records[recordBytes:] {
 			total += apply(tab, records[0], binary.LittleEndian.Uint64(records[1:]))
 			if d := broken(tab); d != "" {
@@ -340,15 +340,15 @@ func FuzzTable(f *testing.F) {
 const recordBytes = 9
 
 // apply does one operation of FuzzTable, and returns the counts that it adds.
-func apply(t *Table, op byte, v uint64) uint64 {
+func apply(t *Table, op byte, v uint64) int64 {
 	switch op % 8 {
 	case 0:
 		t.Decay(nil)
 	case 1:
 		t.Reset(nil)
 	case 2:
-		t.AddN(v, uint64(op>>3))
-		return uint64(op >> 3)
+		t.AddN(v, int64(op>>3))
+		return int64(op >> 3)
 	default:
 		t.add(v)
 		return 1
