@@ -362,7 +362,7 @@ func (b *builder) addMapping(d *mappingDoc) error {
 	case names.Mapping(module) != (ccmap.Mapping{}):
 		err = errors.New("its module has one")
 	case b.mappings == ccmap.MaxAddresses:
-		err = fmt.Errorf("%w: more than %d", ErrTooLarge, ccmap.MaxAddresses)
+		err = fmt.Errorf("%w: more than %d", ErrTooMany, ccmap.MaxAddresses)
 	}
 	if err != nil {
 		return fmt.Errorf("mapping %d: %w", b.mappings, err)
@@ -387,7 +387,7 @@ func (b *builder) addAddress(d *addressDoc) error {
 // addressFrames returns the frames of an address, the innermost first.
 func (b *builder) addressFrames(d *addressDoc) ([]ccmap.Frame, error) {
 	if b.located+1+len(d.Callers) > ccmap.MaxAddresses {
-		return nil, fmt.Errorf("%w: more than %d frames of addresses", ErrTooLarge, ccmap.MaxAddresses)
+		return nil, fmt.Errorf("%w: more than %d frames of addresses", ErrTooMany, ccmap.MaxAddresses)
 	}
 	at, err := b.frame(d.frame())
 	if err != nil {

@@ -376,7 +376,7 @@ type stringTable struct {
 // makeRoom makes room for so many strings of so many bytes, which are taken already.
 func (t *stringTable) makeRoom(m *memory, count, bytes int) (err error) {
 	if int64(bytes) > math.MaxUint32 {
-		return fmt.Errorf("%w: strings of %d bytes", ErrTooLarge, bytes)
+		return fmt.Errorf("%w: strings of %d bytes", ErrTooMany, bytes)
 	}
 	t.text.Grow(bytes)
 	t.ends, err = room(m, t.ends, count)

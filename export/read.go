@@ -17,7 +17,8 @@ var (
 	ErrFormat   = errors.New("unknown format")
 	ErrEmpty    = errors.New("empty file")
 	ErrTooLarge = errors.New("too large")
-	ErrTooDeep  = fmt.Errorf("%w in depth", ErrTooLarge) // which no option but MaxDepth raises
+	ErrTooDeep  = fmt.Errorf("%w in depth", ErrTooLarge)      // which no option but MaxDepth raises
+	ErrTooMany  = fmt.Errorf("%w for any limit", ErrTooLarge) // which no option raises
 	ErrMemory   = errors.New("too much memory")
 	ErrVersion  = errors.New("unknown version")
 
@@ -90,15 +91,17 @@ func (o *ReadOptions) orScaled(given, byDefault int64) int64 {
 		return given
 	case o.MaxMemory <= mostByDefault:
 		return byDefault
-	case o.MaxMemory/mostByDefault >= math.MaxInt64/byDefault:
+	}
+	whole, part := o.MaxMemory/mostByDefault, o.MaxMemory%mostByDefault
+	if whole >= math.MaxInt64/byDefault {
 		return math.MaxInt64
 	}
-	return byDefault * (o.MaxMemory / mostByDefault)
+	return whole*byDefault + int64(float64(part)/mostByDefault*float64(byDefault))
 }
 
 // Read restores a map from r, in any format and compression, and returns the format. The
 // error names the mistake and its place; errors.Is
-// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrTooDeep], [ErrMemory], [ErrVersion],
+// finds [ErrFormat], [ErrEmpty], [ErrTooLarge], [ErrTooDeep], [ErrTooMany], [ErrMemory], [ErrVersion],
 // [ErrSampleType] and, in a file that was cut, [io.ErrUnexpectedEOF].
 func Read(r io.Reader, o ReadOptions) (*ccmap.Map, Format, error) {
 	o = o.WithDefaults()

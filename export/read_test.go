@@ -119,7 +119,7 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 		{"xml, address nowhere", codeHead + `<addresses><address method="0" offset="1"/>`, nil, "address 0: it has no place in its file"},
 		{"xml, address in no caller", codeHead + `<addresses><address method="0" offset="1" file_offset="0x1"><caller method="7"/></address>`, nil, "address 0: caller 0: method 7 of 1"},
 		{"xml, address twice", codeHead + `<addresses>` + strings.Repeat(`<address method="0" offset="1" file_offset="0x1"/>`, 2), nil, "address 1: it stands twice"},
-		{"xml, addresses", codeHead + `<addresses><address method="0" offset="1" file_offset="0x1">` + strings.Repeat(`<caller method="0"/>`, ccmap.MaxAddresses) + `</address>`, ErrTooLarge, "address 0: "},
+		{"xml, addresses", codeHead + `<addresses><address method="0" offset="1" file_offset="0x1">` + strings.Repeat(`<caller method="0"/>`, ccmap.MaxAddresses) + `</address>`, ErrTooMany, "address 0: "},
 		{"json, mapping", `{"ccmap_version":1,"mappings":[{"module":"m","start":"0x2"}]}`, nil, `"mappings": mapping 0: it ends at 0x0`},
 		{"json, mapping as a number", `{"ccmap_version":1,"mappings":[{"start":2}]}`, nil, "cannot unmarshal number"},
 		{"json, address", `{"ccmap_version":1,"addresses":[{"method":0}]}`, nil, `"addresses": address 0: method 0 of 0`},
@@ -168,7 +168,7 @@ func TestReadBoundsAddresses(t *testing.T) {
 	}
 	for _, list := range []string{"<mappings>" + mappings.String(), "<addresses>" + addresses.String()} {
 		_, _, err := Read(strings.NewReader(`<ccmap version="1"><methods><method name="m"/></methods>`+list), ReadOptions{})
-		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), " 262144: ") {
+		if !errors.Is(err, ErrTooMany) || !strings.Contains(err.Error(), " 262144: ") {
 			t.Errorf("%.12s…: %v", list, err)
 		}
 	}
@@ -299,6 +299,12 @@ func TestMemoryRaisesBounds(t *testing.T) {
 	}
 	if got := (ReadOptions{MaxMemory: 2 << 30}).WithDefaults(); got != want {
 		t.Errorf("of 2 GiB: %+v, want %+v", got, want)
+	}
+	if got := (ReadOptions{MaxMemory: 768 << 20}).WithDefaults(); got.MaxNodes != usual.MaxNodes/2*3 || got.MaxBytes != 3<<30 || got.MaxElement != usual.MaxElement/2*3 {
+		t.Errorf("of 768 MiB: %+v, want one and a half of %+v", got, usual)
+	}
+	if got := (ReadOptions{MaxMemory: 1<<30 - 1}).WithDefaults(); got.MaxNodes != 2*usual.MaxNodes-1 {
+		t.Errorf("of a byte less than 1 GiB: %+v", got)
 	}
 	if got := (ReadOptions{MaxMemory: 2 << 30, MaxNodes: 7}).WithDefaults(); got.MaxNodes != 7 {
 		t.Errorf("a bound that was given is %d", got.MaxNodes)

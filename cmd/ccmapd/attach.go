@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/internal/signals"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 const attachLong = `Attach samples a running Go program from outside, until --duration is over, the
@@ -68,7 +69,7 @@ func runAttach(ctx context.Context, env *environment, f *samplingFlags, pid int)
 		return err
 	}
 	s.announce(env.stderr, "Ctrl-C ends it.")
-	r, err := s.run(ctx, env.stderr)
+	r, err := s.run(ctx, env.stderr, terminal.AboveLive(env.stderr))
 	restore()
 	return errors.Join(err, s.report(env.stdout, r))
 }

@@ -75,26 +75,38 @@ func (w *untilWritten) Write(p []byte) (int, error) {
 }
 
 // TestGoalOutOfReach: who waits for a goal that a misleading profile does not reach is told,
-// once, and what to do.
+// once, and what to do, by attach and demo as by run.
 func TestGoalOutOfReach(t *testing.T) {
 	t.Parallel()
-	f := newSamplingFlags(nil)
-	f.until.Goal, f.outputs = manager.Goal{Of: manager.Edges, Percent: 95}, []string{filepath.Join(t.TempDir(), "a.json")}
-	env := &environment{stderr: io.Discard}
-	s, err := openSession(env, f, func(s sampling) (chosen, error) {
-		return chosen{source: blindSource{&fakeSource{attachment: attachment{42, s}}}, name: "blind"}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(t.Context())
-	said := &untilWritten{end: end}
-	if _, err := s.run(ctx, said); err != nil {
-		t.Error(err)
-	}
-	for _, want := range []string{"Edges cannot settle to 95 %", "this profile misleads", "(JIT): nothing names it"} {
-		if strings.Count(said.text.String(), want) != 1 {
-			t.Errorf("%q is not said once in:\n%s", want, said.text.String())
+	for name, sample := range map[string]func(*session, context.Context, io.Writer) error{
+		"attach": func(s *session, ctx context.Context, w io.Writer) error {
+			_, err := s.run(ctx, w, w)
+			return err
+		},
+		"run": func(s *session, ctx context.Context, w io.Writer) error {
+			return s.follow(ctx, &environment{stderr: w})
+		},
+	} {
+		f := newSamplingFlags(nil)
+		f.until.Goal, f.outputs = manager.Goal{Of: manager.Edges, Percent: 95}, []string{filepath.Join(t.TempDir(), "a.json")}
+		f.duration = time.Minute // where nothing is said
+		env := &environment{stderr: io.Discard}
+		s, err := openSession(env, f, func(s sampling) (chosen, error) {
+			return chosen{source: blindSource{&fakeSource{attachment: attachment{42, s}}}, name: "blind"}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		said := &untilWritten{end: end}
+		if err := sample(s, ctx, said); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		notice, _, _ := strings.Cut(said.text.String(), "Sampling goes on.")
+		for _, want := range []string{"Edges cannot settle to 95 %", "this profile misleads", "(JIT): nothing names it"} {
+			if strings.Count(notice, want) != 1 || strings.Count(said.text.String(), "Sampling goes on.") != 1 {
+				t.Errorf("%s: %q is not said once in:\n%s", name, want, said.text.String())
+			}
 		}
 	}
 }

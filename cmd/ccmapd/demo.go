@@ -107,7 +107,7 @@ func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manage
 	}
 	fmt.Fprintln(env.stderr, "The demo's workload is a server with clients of its own, in another process.")
 	s.announce(env.stderr, "Ctrl-C ends it.")
-	return s.run(ctx, env.stderr)
+	return s.run(ctx, env.stderr, terminal.AboveLive(env.stderr))
 }
 
 // demoWorkload is the program that the demo samples.

@@ -311,6 +311,7 @@ func TestFullDevice(t *testing.T) {
 	}
 }
 
+// TestExplain: an error says what helps, and the flag for memory only where it does.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -320,6 +321,8 @@ func TestExplain(t *testing.T) {
 	}{
 		{explainRead(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), exitPermission, "owner"},
 		{explainRead(fmt.Errorf("x: %w", export.ErrTooLarge)), exitFailed, "--max-read-memory"},
+		{explainRead(fmt.Errorf("x: %w", export.ErrTooDeep)), exitFailed, "take the profile again"},
+		{explainRead(fmt.Errorf("x: %w", export.ErrTooMany)), exitFailed, "take the profile again"},
 		{explainWrite(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), exitPermission, "may write"},
 		{explainWrite(fmt.Errorf("write x: %w", syscall.EROFS)), exitPermission, "may write"},
 		{explainWrite(fmt.Errorf("write x: %w", syscall.ENOSPC)), exitFailed, "full"},

@@ -59,7 +59,7 @@ func explainRead(err error) error {
 		return withHint(err, "It was cut: copy it again, or take the profile again.")
 	case errors.Is(err, export.ErrMemory):
 		return withHint(err, readMemoryHint)
-	case errors.Is(err, export.ErrTooDeep):
+	case errors.Is(err, export.ErrTooDeep), errors.Is(err, export.ErrTooMany):
 		return withHint(err, "No profiler writes that: take the profile again.")
 	case errors.Is(err, export.ErrTooLarge):
 		return withHint(err, readMemoryHint)

@@ -19,7 +19,7 @@ type readMemory struct {
 }
 
 // The other bounds of a reader grow with its memory.
-const readMemoryHint = `Raise the limit with --max-read-memory SIZE, for example 2GiB, if you trust the file.`
+const readMemoryHint = `Raise the limit with --max-read-memory SIZE, for example 2GiB or twice what you gave, if you trust the file.`
 
 func (m *readMemory) Set(s string) error {
 	m.given = true

@@ -66,7 +66,7 @@ func TestSessionInThisProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := s.run(t.Context(), io.Discard)
+		r, err := s.run(t.Context(), io.Discard, io.Discard)
 		if err != nil || r.CPU != 0 {
 			t.Errorf("%v of CPU time, %v", r.CPU, err)
 		}

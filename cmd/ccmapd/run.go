@@ -113,9 +113,10 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	return exitOf(p.Cmd.Wait())
 }
 
-// follow samples what run has started and reports on it.
+// follow samples what run has started and reports on it. Standard error belongs to the
+// program: it has no live line.
 func (s *session) follow(ctx context.Context, env *environment) error {
-	r, err := s.run(ctx, io.Discard)
+	r, err := s.run(ctx, io.Discard, env.stderr)
 	return errors.Join(err, s.report(env.stderr, r))
 }
 

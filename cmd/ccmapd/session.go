@@ -95,8 +95,9 @@ func newManager(f *samplingFlags, c manager.Config) (*manager.Manager, error) {
 var errDuration = errors.New("duration is over")
 
 // run samples until the context is done, the duration is over or the process
-// has ended, with a live line on live meanwhile if that is a terminal.
-func (s *session) run(ctx context.Context, live io.Writer) (manager.Report, error) {
+// has ended. Meanwhile it draws a live line on live, if that is a terminal, and writes on
+// notices what the user should know at once.
+func (s *session) run(ctx context.Context, live, notices io.Writer) (manager.Report, error) {
 	if s.flags.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, s.flags.duration, errDuration)
@@ -105,7 +106,7 @@ func (s *session) run(ctx context.Context, live io.Writer) (manager.Report, erro
 	if !s.flags.quiet {
 		defer startLiveLine(live, s.manager.Status).Stop()
 	}
-	defer s.watchGoal(live)()
+	defer s.watchGoal(notices)()
 	r, err := s.manager.Run(ctx)
 	if err != nil && len(r.Written) == 0 && !r.Snapshot.Total().IsZero() {
 		return s.keep(r, err)

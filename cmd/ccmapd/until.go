@@ -108,7 +108,7 @@ func (s *session) watchGoal(w io.Writer) (stop func()) {
 			case <-ticker.C:
 			}
 			if text := s.flags.until.outOfReach(s.manager.Status(), s.manager.Snapshot); text != "" {
-				io.WriteString(terminal.AboveLive(w), text)
+				io.WriteString(w, text)
 				return
 			}
 		}

@@ -78,7 +78,8 @@ func (b *budget) work(steps int) error {
 	return b.spent
 }
 
-// waited draws the time since a read began, less the thread's waits for a processor. A slow read lets the context end the budget at once.
+// waited draws the time since a read began, less the thread's waits for a processor. A slow
+// read lets the context end the budget at once.
 func (b *budget) waited(start time.Time) error {
 	const slow = time.Millisecond
 	took := time.Since(start)
