@@ -130,7 +130,7 @@ func (j *Judge) Judge(st *process.Stack, tid uint32, at int64, entry func(pc uin
 
 // judge is Judge where there are watches.
 func (j *Judge) judge(thread uint64, tid uint32, at int64, now *past, entry func(pc uint64) uint64) ccmap.Repetition {
-	runtime.LockOSThread() // its CPU time is what judging costs
+	runtime.LockOSThread() // its CPU time is the cost of judging
 	defer runtime.UnlockOSThread()
 	begin := perfevent.ThreadTime()
 	before := j.history.last[thread]
@@ -237,7 +237,7 @@ func (j *Judge) holder(thread uint64) *holder {
 }
 
 // free returns a watch that no goroutine has, or whose goroutine has not come
-// back; nil if there is none.
+// back; nil without one.
 func (j *Judge) free() *holder {
 	for _, h := range j.holders {
 		if h.thread == 0 || j.clock()-h.since > int64(j.hold) {
@@ -270,7 +270,7 @@ func (j *Judge) Review(now time.Time) {
 	j.reviewed, j.spent = now, 0
 }
 
-// follow adapts what depends on the interval.
+// follow adapts the times that depend on the interval.
 func (j *Judge) follow(interval time.Duration) {
 	j.hold = max(minHold, holdIntervals*interval)
 	j.maxLag = min(longestLag, interval/lagFraction)

@@ -8,7 +8,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 )
 
-// A thread of a cgo program has two stacks, its own and that of the goroutine
+// A thread of a cgo program has two stacks, its own and the stack of the goroutine
 // that it runs, and each call from one language to the other changes to the other
 // stack (runtime/asm_amd64.s and runtime/cgo/asm_amd64.s, Go 1.20 to 1.27):
 //
@@ -25,12 +25,12 @@ import (
 // their SP deltas. A sample holds a piece of the stack that SP was on, as it was
 // at the instant. The other stack has to be read when the ring is drained:
 //
-//   - Go that waits for C. The goroutine's stack is what it was, as long as the
+//   - Go that waits for C. The goroutine's stack does not change as long as the
 //     call lasts. Often its frame pointers tell the same from the instant itself;
 //     if not, the words that are read must show a call of the C function that the
 //     sample was in, and every frame must link to the next one.
 //   - C that waits for Go. Its frames are taken only if they lead to the very
-//     word of the goroutine's stack from which Go goes on. If not, the C functions
+//     word of the goroutine's stack where Go goes on. If not, the C functions
 //     between are left out, as runtime/pprof leaves them out.
 //
 // A goroutine whose stack fails is one that has gone on since; see goCallers.
@@ -146,7 +146,7 @@ func (u *unwinder) goCallers(s *process.Moment, c calledFunc, out *stack) bool {
 }
 
 // pastCalls are the calls of C in which goroutines were found, with their Go
-// callers. A full table is emptied: what is hot comes back at once.
+// callers. A full table is emptied: hot calls come back at once.
 type pastCalls map[pastCall]*pastCallers
 
 type pastCall struct{ g, depth, function uint64 }
@@ -175,7 +175,7 @@ func (p *pastCalls) keep(key pastCall, time uint64, pcs []uint64) {
 	c.pcs, c.time = append(c.pcs[:0], pcs...), time
 }
 
-// recall replaces what was appended from an index on.
+// recall replaces the frames that were appended from an index on.
 func (p pastCalls) recall(key pastCall, time uint64, from int, out *stack) bool {
 	c := p[key]
 	if c == nil || time > c.time+maxPastAge {
@@ -236,7 +236,7 @@ func (u *unwinder) chainBeyond(s *process.Moment) ([]uint64, bool) {
 // and the goroutine in R14, and C leaves these registers as they are
 // (runtime/race_amd64.s, Go 1.20 to 1.27). The function that has called racecall is
 // known from the goroutine's stack only, where its frame must end at the frame
-// pointer of the instant; the line is that of its last call.
+// pointer of the instant; the line is its last call's.
 func (u *unwinder) raceCallers(s *process.Moment, out *stack) bool {
 	x := &u.x
 	sp, ok1 := x.frame.Get(ehframe.R12)

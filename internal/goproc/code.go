@@ -19,12 +19,12 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// place is what an unwinder has to know of an address.
+// place holds the facts that an unwinder needs about an address.
 type place struct {
 	kind       gosym.Kind
 	id         gosym.FuncID
-	entry      uint64        // of the function; the address itself where there is none
-	end        uint64        // of the function; 0 where there is none
+	entry      uint64        // of the function; the address itself outside functions
+	end        uint64        // of the function; 0 outside functions
 	delta      int           // from SP to the return address
 	hasDelta   bool          // delta is known and means something
 	root       bool          // nothing called the function

@@ -11,5 +11,5 @@
 //  4. The goroutine is told from register R14, which holds its descriptor's address.
 //
 // Facts about the runtime were found in Go 1.20 to 1.27; the target's own Go version
-// decides over what package gosym knows of it.
+// decides which of the facts of package gosym apply.
 package goproc

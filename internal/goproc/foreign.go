@@ -93,7 +93,7 @@ func (u *unwinder) byFramePointer() bool {
 	return true
 }
 
-// skipForeign drops what the kernel took for callers until the first Go code:
+// skipForeign drops the words that the kernel took for callers, until the first Go code:
 // a vDSO function may hold anything in the frame pointer.
 func (u *unwinder) skipForeign(callers []uint64) []uint64 {
 	for i, pc := range callers {

@@ -23,9 +23,9 @@ type goroutine struct {
 func (g goroutine) holds(sp uint64) bool { return g.lo < sp && sp <= g.hi }
 
 // identifier finds the goroutine of a sample. In Go code R14 holds the address
-// of the current g (Go's internal ABI, amd64), so that address is exact. What
-// stands at it is read after the sample was taken: the number may by then be
-// that of the next goroutine which the runtime put into the same g.
+// of the current g (Go's internal ABI, amd64), so that address is exact. The number
+// there is read after the sample was taken: it may by then be the number of the
+// next goroutine that the runtime put into the same g.
 type identifier struct {
 	memory process.Memory
 	layout gosym.Layout
@@ -40,7 +40,7 @@ func newIdentifier(m process.Memory, l gosym.Layout) *identifier {
 	return &identifier{memory: m, layout: l, buf: make([]byte, min(end, maxLayout))}
 }
 
-// identify names the goroutine, or the OS thread where there is none. A stack
+// identify names the goroutine, or else the OS thread. A stack
 // that begins at a goroutine's root but runs on the thread's own stack belongs
 // to the goroutine that the thread runs.
 func (i *identifier) identify(s *process.Moment, st *stack, onGoroutine bool) identity {
@@ -114,6 +114,6 @@ func (i *identifier) word(addr uint64) (uint64, bool) {
 	return binary.NativeEndian.Uint64(buf[:]), true
 }
 
-// plausible says whether addr can be that of an object of user space: aligned,
+// plausible says whether an object of user space can be at addr: aligned,
 // above the first page, in the lower half.
 func plausible(addr uint64) bool { return addr&7 == 0 && addr >= 4096 && addr < process.OSThread }

@@ -8,12 +8,12 @@ import (
 // The layout of the runtime's g and m is no more than a guess by the Go version
 // until samples have proved it: in Go code of a goroutine, R14 leads to a g whose
 // stack holds SP, and its m leads back to it. A layout that samples refute gives way
-// to that of another version, the newest first. Where none is left, goroutines are
+// to another version's, the newest first. After the last one, goroutines are
 // not told apart.
 
 // proof is the evidence that samples give of a layout.
 type proof struct {
-	who    *identifier // nil: nothing is to be proved
+	who    *identifier // nil: nothing to prove
 	misses int         // samples whose g does not lead back to them
 	links  int         // samples whose g does, and has an m that leads back to it
 

@@ -7,7 +7,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 )
 
-// stack is a stack with what the unwinder alone has to know of it.
+// stack is a stack, and the facts about it that only the unwinder needs.
 type stack struct {
 	process.Stack
 
@@ -24,7 +24,7 @@ const maxFrames = 8192
 // unwinder turns samples into stacks. It belongs to the
 // engine's goroutine.
 //
-// Three sources of callers are tried in the order of what they cost:
+// Three sources of callers are tried, the cheapest first:
 //
 //  1. the kernel's frame pointer walk, with its first caller repaired, or the same walk
 //     through the copied pieces of the stacks;
@@ -170,11 +170,11 @@ func (u *unwinder) walk(s *process.Moment, top *place, dump stackView, out *stac
 	}
 }
 
-// interrupted says whether a call was injected into the stack. The frame
-// pointer of the function below such a call may not have been set up yet, as
-// that of the innermost, so its caller may be lost.
+// interrupted says whether a call was injected into the stack. The function
+// below such a call may not have set up its frame pointer yet, like the innermost
+// function, so its caller may be lost.
 func (u *unwinder) interrupted(pcs []uint64) bool {
-	const near = 16 // frames; what an injected call does is not deep
+	const near = 16 // frames; injected calls do not go deep
 	for _, pc := range pcs[:min(near, len(pcs))] {
 		if u.code.at(pc).injected() {
 			return true
@@ -230,7 +230,7 @@ func (u *unwinder) rooted(st *stack) bool {
 	return st.rootInC || last.root || n > 2 && last.id == gosym.FuncMorestack && u.code.at(st.PCs[n-3]).preempts
 }
 
-// finish notes how complete the stack is, and what it consists of.
+// finish notes how complete the stack is, and of which code it consists.
 func (u *unwinder) finish(st *stack) {
 	st.Rooted = u.rooted(st)
 	for _, pc := range st.PCs {

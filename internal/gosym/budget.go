@@ -17,7 +17,7 @@ import (
 var ErrTooMuch = errors.New("symbols take more than they may")
 
 // The bounds of a load. The largest programs known, with 200,000 functions, take a
-// third of it. Steps bound the work, whatever else runs on the machine.
+// third of it. Steps bound the work, however busy the machine is.
 const (
 	maxHeld = 96 << 20        // bytes that a table holds
 	maxRead = 1 << 30         // bytes of memory and files that one load reads

@@ -13,8 +13,8 @@ import (
 // maxModules bounds a walk of the chain of moduledatas.
 const maxModules = 256
 
-// loadModules loads the Go modules that the table does not have yet: those of
-// every image, and those that they are chained to.
+// loadModules loads the Go modules that the table does not have yet: the modules of
+// every image, and the modules that they are chained to.
 func (t *Table) loadModules(l *load) error {
 	for _, im := range t.images {
 		if im.noGo {

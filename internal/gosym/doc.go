@@ -39,7 +39,7 @@
 // Nothing that is read from the target is trusted: every offset is checked, and all
 // of a load draws from one budget of bytes read, bytes held, steps and time, because
 // walks that are bounded each are not bounded together. Look-ups of a sample have
-// theirs ([Table.Limit]), and so has what they load of C. Files of the target are
-// regular ones only, and package debug/elf, which reads whatever headers claim, has
-// no part in it.
+// a budget of their own ([Table.Limit]), and so have the loads of C that they start.
+// Only regular files of the target are read, and never by package debug/elf, which
+// believes the sizes in headers.
 package gosym

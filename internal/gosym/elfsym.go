@@ -250,7 +250,7 @@ type note struct {
 	desc []byte
 }
 
-// cutNote returns the first ELF note of b and what follows it.
+// cutNote returns the first ELF note of b and the rest.
 func cutNote(b []byte) (n note, rest []byte, ok bool) {
 	if len(b) < 12 {
 		return note{}, nil, false

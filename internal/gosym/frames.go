@@ -7,7 +7,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/ehframe"
 )
 
-// Kind says what sort of code an address belongs to.
+// Kind is the sort of code that an address belongs to.
 type Kind uint8
 
 const (
@@ -130,8 +130,8 @@ func (t *Table) Inlined(pc uint64, caller bool, dst []LogicalFrame) []LogicalFra
 // Stack appends the logical frames of a physical stack, innermost first, with
 // methods of names. pcs[0] is the instruction that was interrupted, the others
 // are return addresses. As in runtime.tracebackPCs, callers are looked up at
-// the call, but what a signal handler interrupted at the exact instruction; and
-// wrappers are left out, but where they called a panic.
+// the call, but a function that a signal handler interrupted at the exact
+// instruction; and wrappers are left out, but where they called a panic.
 //
 // The Offset of a Go frame is its line minus the function's start line; of other
 // code, bytes from the symbol's start, and the method is ccmap.UnknownName
@@ -153,9 +153,9 @@ func (t *Table) Stack(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccm
 // MethodAt returns the method of the physical function that begins at entry,
 // and whether one does. Unlike [Table.Stack] it names wrappers, as a call through
 // an interface reaches them: the receiver of a promoted method's wrapper is the
-// type that embeds, that of the wrapper between a generic method and its
-// dictionary is the type with its arguments, and that of (*T).M stands for T, too,
-// where M is declared for T, because the two share the wrapper.
+// type that embeds. The receiver of the wrapper between a generic method and its
+// dictionary is the type with its arguments. The receiver of (*T).M stands for T,
+// too, where M is declared for T, because the two share the wrapper.
 func (t *Table) MethodAt(entry uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
 	m := t.module(entry)
 	if m == nil {
@@ -171,7 +171,7 @@ func (t *Table) MethodAt(entry uint64, names *ccmap.Names) (ccmap.MethodID, bool
 }
 
 // InWrapper says whether the instruction at pc belongs to a wrapper, which
-// stacks leave out, and not to what was inlined into one.
+// stacks leave out, and not to a function that was inlined into one.
 func (t *Table) InWrapper(pc uint64) bool {
 	m := t.module(pc)
 	if m == nil {
@@ -185,7 +185,7 @@ func (t *Table) InWrapper(pc uint64) bool {
 	return t.logical[0].ID == FuncWrapper
 }
 
-// frameKey is what the logical frames of a physical pc depend on.
+// frameKey holds all that the logical frames of a physical pc depend on.
 type frameKey struct {
 	pc       uint64
 	caller   bool // pc is a return address

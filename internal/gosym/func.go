@@ -1,10 +1,10 @@
 package gosym
 
-// Func is one physical function: a symbol of the text, whatever was inlined
+// Func is one physical function: a symbol of the text, with all that was inlined
 // into it.
 type Func struct {
 	Name       string // with the type arguments of a generic spelt out; empty where it has none
-	Entry, End uint64 // addresses [Entry, End); End includes the padding behind the function
+	Entry, End uint64 // addresses [Entry, End); End includes the padding after the function
 	StartLine  int32  // line of the declaration, from 1; 0 where unknown
 	ID         FuncID
 	Flags      FuncFlags
@@ -23,12 +23,12 @@ type FuncFlags uint8
 
 const (
 	FlagTopFrame FuncFlags = 1 << iota // outermost on its stack
-	FlagSPWrite                        // sets SP to what the SP delta does not tell: no unwinding past it
+	FlagSPWrite                        // sets SP in a way that the SP delta does not tell: no unwinding past it
 	FlagAsm                            // written in assembly
 )
 
 // FuncID is the role of a function in the runtime. The numbers are this
-// package's: those of abi.FuncID change between Go versions.
+// package's: the numbers of abi.FuncID change between Go versions.
 type FuncID uint8
 
 const (
@@ -77,8 +77,8 @@ var funcIDNames = map[string]FuncID{
 // the names above, so it holds for every Go version.
 type funcIDs [256]FuncID
 
-// learn reads the roles from a module's function table. A plugin, which has no
-// runtime, adds nothing to what the executable told.
+// learn reads the roles from a module's function table. A plugin has no
+// runtime, and adds nothing to the executable's roles.
 //
 // A wrapper between Go's calling conventions has the name of the function that
 // it calls (runtime.asmcgocall, say), so the number of wrappers is set last.

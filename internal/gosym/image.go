@@ -108,7 +108,7 @@ type file interface {
 const headSize = 1 << 10
 
 // sameFile says by an error if a file is not the one that was mapped, because it was
-// replaced since. Inode numbers do not tell: those of overlay file systems differ
+// replaced since. Inode numbers do not tell: an overlay file system's differ
 // from the memory map's.
 func (im *image) sameFile(l *load, f io.ReaderAt) error {
 	first := im.maps[0]

@@ -50,7 +50,7 @@ func parseInlinedCall(b []byte) inlinedCall {
 }
 
 // expand appends the logical frames at pc of the physical function r,
-// innermost first, wrappers included. pc is that of an instruction, not a
+// innermost first, wrappers included. pc is the address of an instruction, not a
 // return address. Where the budget ends, calls that were inlined are left out.
 func (m *module) expand(b *budget, r record, pc uint64, dst []LogicalFrame) []LogicalFrame {
 	tree, inlined := m.funcdata(r, funcdataInlTree)

@@ -13,8 +13,8 @@ import "strings"
 //   - A promoted method is compiled once, for the type that is embedded. Only its
 //     wrapper, which samples leave out, names the type that embeds it, an unnamed
 //     struct perhaps: "go:(*struct { *main.T }).M".
-//   - A generic method is compiled for all type arguments of one shape, and that
-//     is what its name says: "*main.Stack[go.shape.int]". Only its wrapper, which
+//   - A generic method is compiled for all type arguments of one shape, and its
+//     name says so: "*main.Stack[go.shape.int]". Only its wrapper, which
 //     knows the dictionary, names the type: "*main.Stack[int]".
 //   - A type declared in a function has a number in its name: "main.T·1".
 func receiver(name string) string {
@@ -43,7 +43,7 @@ func receiver(name string) string {
 }
 
 // unnamedReceiver returns the receiver type of a wrapper for an unnamed struct,
-// from what stands behind "go:". The method of another package has its path
+// from the text after "go:". The method of another package has its path
 // before it: "(*struct { *main.T }).main.m".
 func unnamedReceiver(local string) string {
 	typ := local[:strings.LastIndexByte(local, '}')+1]
@@ -53,7 +53,7 @@ func unnamedReceiver(local string) string {
 	return typ
 }
 
-// cutPackage splits a symbol name at the dot behind its package path. A dot in
+// cutPackage splits a symbol name at the dot after its package path. A dot in
 // the path's last element is written %2e, and type arguments, which can hold
 // paths, come later.
 func cutPackage(name string) (pkg, local string, ok bool) {
@@ -69,7 +69,7 @@ func cutPackage(name string) (pkg, local string, ok bool) {
 	return name[:slash+dot], name[slash+dot+1:], true
 }
 
-// outsideBrackets returns what stands before the type arguments.
+// outsideBrackets returns the text before the type arguments.
 func outsideBrackets(name string) string {
 	if i := strings.IndexByte(name, '['); i >= 0 {
 		return name[:i]

@@ -186,7 +186,7 @@ func varint(p []byte) (v uint32, n int) {
 
 // name returns the function name at an offset in the table; empty for none. The
 // runtime takes offset 0 for no name, but the linker puts one there, for example
-// that of internal/cpu.Initialize (Go 1.26) or of an inlined function (Go 1.21).
+// the name of internal/cpu.Initialize (Go 1.26) or of an inlined function (Go 1.21).
 func (m *module) name(off int32) string { return terminated(m.names, uint32(off)) }
 
 // file returns the source file of the function at pc; empty where unknown.

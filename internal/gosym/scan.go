@@ -8,7 +8,7 @@ import (
 	"iter"
 )
 
-// headerStart is the beginning of a pclntab of Go 1.16 to 1.27 on amd64, but for its
+// headerStart is the beginning of a pclntab of Go 1.16 to 1.27 on amd64, without its
 // first byte, which tells the version: magic, two zeros, quantum 1, pointer size
 // 8.
 var headerStart = []byte{0xff, 0xff, 0xff, 0, 0, 1, 8}

@@ -18,7 +18,7 @@ import (
 
 // Options of a Table. The zero value is useful.
 type Options struct {
-	Logger *slog.Logger // told which files have no symbols, and why; nil: nobody is
+	Logger *slog.Logger // told which files have no symbols, and why; may be nil
 	Watch  *hang.Watch  // sees the reads that the target can keep waiting; nil: nothing does
 }
 
@@ -169,8 +169,8 @@ func (im *image) identity() identity {
 	return identity{path: im.path, start: im.start}
 }
 
-// adopt makes the images those of a memory map, keeping the ones that are still
-// in it, and says whether that changes where any of them lies.
+// adopt takes over the images of a memory map, and keeps an image that is still in
+// it. It reports whether an image lies elsewhere now.
 func (t *Table) adopt(l *load) (changed bool) {
 	old := make(map[identity]*image, len(t.images))
 	for _, im := range t.images {
@@ -292,13 +292,13 @@ func (t *Table) image(pc uint64) *image {
 // Executable returns the path of the program as the target sees it.
 func (t *Table) Executable() string { return t.exe }
 
-// GoVersion returns what the program was built with, for example "go1.26.8";
+// GoVersion returns the version of Go that built the program, for example "go1.26.8";
 // empty where unknown.
 func (t *Table) GoVersion() string { return t.goVersion }
 
 // BuildID returns the program's GNU build id in hex or, where it has none, its
-// Go build id; empty where it has neither. In a C program it is that of the
-// Go library.
+// Go build id; empty where it has neither. In a C program it is the
+// Go library's.
 func (t *Table) BuildID() string {
 	if im := t.modules[0].image; im.id != im.path {
 		return im.id
@@ -312,7 +312,7 @@ func (t *Table) Layout() (Layout, bool) { return t.layout, t.hasLayout }
 
 // Layouts returns the layouts that the runtime's g and m can have, the likeliest
 // first: by the program's Go version or debug information, if known says so, then
-// those of all versions, the newest first. Nothing here proves one of them.
+// the layouts of all versions, the newest first. Nothing here proves one of them.
 func (t *Table) Layouts() (all []Layout, known bool) {
 	if t.hasLayout {
 		all = append(all, t.layout)

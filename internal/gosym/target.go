@@ -37,8 +37,8 @@ func openExecutable(pid int) (*os.File, error) {
 }
 
 // openInTarget opens a file by its path in the mount namespace and root of a
-// process. Links cannot lead out of that root, and what is not a regular file is
-// refused: the target chooses what stands there.
+// process. Links cannot lead out of that root, and only a regular file is
+// opened: the target chooses the file.
 func openInTarget(pid int, path string) (*os.File, error) {
 	defer privilege.Raise().Lower()
 	root := fmt.Sprintf("/proc/%d/root", pid)

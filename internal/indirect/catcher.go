@@ -29,7 +29,7 @@ type Catcher struct {
 
 	sites   sites
 	finder  Finder
-	burst   *burst // nil: there is none
+	burst   *burst // nil: no burst now
 	resting bool   // the last burst was in vain, and there was no sample since
 	due     time.Time
 	failed  int // bursts in a row that could not be set

@@ -16,7 +16,7 @@ type sites struct {
 	byPC   map[uint64]*site
 	sample uint64  // number of the current sample
 	faded  uint64  // number of the sample when counts were last faded
-	total  float64 // samples, faded as those of the sites
+	total  float64 // samples, faded as the sites' samples are
 	pass   float64 // of the site that had the last turn
 }
 

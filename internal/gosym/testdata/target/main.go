@@ -1,7 +1,7 @@
-// Target is a program for the tests of package gosym: it prints, as one line of
-// JSON, what its own runtime says of a stack with generics, wrappers, closures
-// and inlining, and what calls of interface methods reach, and then waits for the
-// end of its input.
+// Target is a program for the tests of package gosym. It prints one line of JSON: how
+// its own runtime sees a stack with generics, wrappers, closures and inlining, and
+// which functions calls of interface methods reach. Then it waits for the end of its
+// input.
 package main
 
 import (
@@ -21,7 +21,7 @@ type frame struct {
 type report struct {
 	PCs    []uintptr          // as runtime.Callers gives them
 	Frames []frame            // one for each of them
-	Reach  map[string]uintptr // dynamic type to what a call of visit reaches
+	Reach  map[string]uintptr // dynamic type to the function that a call of visit reaches
 }
 
 type shape interface{ visit(func()) }
@@ -36,7 +36,7 @@ func (s square) visit(f func()) { leaf(f) }
 
 func leaf(f func()) { f() } // inlined into visit
 
-// promoted gets visit from what it embeds, forwarding from an interface.
+// promoted gets visit from its embedded field, forwarding from an interface.
 type promoted struct {
 	id int
 	square
@@ -60,7 +60,7 @@ func reach(s shape) uintptr {
 	return *(*uintptr)(unsafe.Add(table, 24))
 }
 
-// targets returns what calls reach, by the dynamic type.
+// targets returns the functions that calls reach, by the dynamic type.
 func targets() map[string]uintptr {
 	at := make(map[string]uintptr)
 	for _, s := range []shape{square{}, &square{}, promoted{}, &promoted{}, forwarding{}, &list[int]{}, &list[string]{}, struct{ *square }{}, struct {
