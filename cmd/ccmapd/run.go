@@ -113,7 +113,7 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	return exitOf(p.Cmd.Wait())
 }
 
-// follow samples what run has started and reports on it. Standard error belongs to the
+// follow samples the program that run has started, and reports on it. Standard error belongs to the
 // program: it has no live line.
 func (s *session) follow(ctx context.Context, env *environment) error {
 	r, err := s.run(ctx, io.Discard, env.stderr)

@@ -95,8 +95,8 @@ func newManager(f *samplingFlags, c manager.Config) (*manager.Manager, error) {
 var errDuration = errors.New("duration is over")
 
 // run samples until the context is done, the duration is over or the process
-// has ended. Meanwhile it draws a live line on live, if that is a terminal, and writes on
-// notices what the user should know at once.
+// has ended. Meanwhile it draws a live line on live, if that is a terminal, and says on
+// notices that the goal is out of reach.
 func (s *session) run(ctx context.Context, live, notices io.Writer) (manager.Report, error) {
 	if s.flags.duration > 0 {
 		var cancel context.CancelFunc
