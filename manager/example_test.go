@@ -46,12 +46,12 @@ func ExampleStart() {
 	// Here the program works. Any goroutine may read session.Snapshot().
 	<-session.Done()
 	report, err := session.Stop()
-	fmt.Println(report.Ending.Reason, err)
+	fmt.Println(report.Ending.Reason, err, session.Status().Samples, "samples")
 	for m := range session.Snapshot().Methods() {
 		fmt.Println(m.Method().Name, time.Duration(m.Cumulative().Time), time.Duration(m.Self().Time))
 	}
 	// Unordered output:
-	// script ended <nil>
+	// script ended <nil> 3 samples
 	// fib 30ms 30ms
 	// main 30ms 0s
 }

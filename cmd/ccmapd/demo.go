@@ -189,7 +189,7 @@ func showCommand(env *environment, args []string) error {
 	fmt.Fprintf(env.stdout, "\n$ ccmapd %s\n", strings.Join(quoted, " "))
 	shown := *env
 	shown.process = nil // it has been confined to what the demo needs
-	root := newRootOf(&shown)
+	root := newRoot(&shown)
 	root.SetArgs(args)
 	return root.Execute()
 }

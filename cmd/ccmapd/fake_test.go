@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +102,12 @@ type result struct {
 func runEngines(t *testing.T, all []engine, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	root := newRootOf(&environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, engines: all})
+	root := newRoot(&environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, engines: all})
 	code := execute(root, args)
 	return result{code, stdout.String(), stderr.String()}
+}
+
+// run runs a command line in this process, with its own engines, and returns the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return execute(newRoot(&environment{stdin: stdin, stdout: stdout, stderr: stderr, engines: engines}), args)
 }

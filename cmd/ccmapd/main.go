@@ -20,5 +20,5 @@ func runProcess(all []engine) int {
 		return exitPermission
 	}
 	env.process = process
-	return execute(newRootOf(env), os.Args[1:])
+	return execute(newRoot(env), os.Args[1:])
 }

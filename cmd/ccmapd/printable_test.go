@@ -145,7 +145,7 @@ func TestCommandsPrintNothingHostile(t *testing.T) {
 	}
 	replace := strings.NewReplacer("PROFILE", profile, "BROKEN", broken, "MODULE", module, "PROGRAM", program,
 		"OUT", filepath.Join(dir, "out\x1b"), "TEXT", hostileText)
-	for _, cmd := range newRoot(nil, io.Discard, io.Discard).Commands() {
+	for _, cmd := range newRoot(&environment{stdout: io.Discard, stderr: io.Discard, engines: engines}).Commands() {
 		for _, line := range hostileLines(cmd) {
 			args := []string{cmd.Name()}
 			for _, arg := range strings.Fields(line) {

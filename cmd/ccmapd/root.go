@@ -44,14 +44,9 @@ const rootExample = `  ccmapd demo                                  try it on a 
   ccmapd contexts web.pb.gz 'runtime.mallocgc' who calls a method, and from where
   go tool pprof -http=: web.pb.gz              the same profile in pprof`
 
-// newRoot returns the command tree.
-func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
-	return newRootOf(&environment{stdin: stdin, stdout: stdout, stderr: stderr, engines: engines})
-}
-
-// newRootOf returns the command tree in an environment. Each subcommand has a
+// newRoot returns the command tree in an environment. Each subcommand has a
 // file of its own.
-func newRootOf(env *environment) *cobra.Command {
+func newRoot(env *environment) *cobra.Command {
 	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
 	root := &cobra.Command{
 		Use:     "ccmapd",
@@ -96,12 +91,7 @@ const (
 	groupRead   = "read"
 )
 
-// run is main without the process: it executes one command line and returns
-// the exit code.
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return execute(newRoot(stdin, stdout, stderr), args)
-}
-
+// execute runs one command line and returns the exit code.
 func execute(root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()

@@ -127,7 +127,7 @@ func TestHelp(t *testing.T) {
 // its lines fit a terminal, and it fits a screen: longer texts are pages under docs.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	t.Parallel()
-	for _, cmd := range newRoot(nil, io.Discard, io.Discard).Commands() {
+	for _, cmd := range newRoot(&environment{stdout: io.Discard, stderr: io.Discard, engines: engines}).Commands() {
 		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
 			continue
 		}

@@ -3,8 +3,7 @@
 // them. It reads Go's program counter table itself, because debug/gosym knows
 // no inlining and needs an ELF file whose addresses are final.
 //
-// [Open], for a process, goes through these steps; [OpenFile] through those from
-// 2 on, for an ELF file:
+// [Open] goes through these steps:
 //
 //  1. /proc/PID/maps says which files are mapped where; each ELF file becomes
 //     an image, opened in the target's mount namespace and compared with the
@@ -13,7 +12,7 @@
 //     section .go.module (Go 1.26 and later; survives -s -w and PIE), else by the
 //     symbol runtime.firstmoduledata, else by looking for a pointer to the header
 //     of the program counter table in writable data. Read from memory its pointers
-//     are relocated; before that the answer is [ErrNotReady].
+//     are relocated; before the program runs, the answer is [ErrNotReady].
 //  3. The fields of the moduledata, which differ from one Go version to the next,
 //     are found by their values: by the header that the program counter table
 //     begins with, and by the tables that were found before. Each is checked

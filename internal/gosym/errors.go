@@ -2,7 +2,7 @@ package gosym
 
 import "errors"
 
-// Errors that [Open], [OpenFile] and [Table.Refresh] wrap. A process that does
+// Errors that [Open] and [Table.Refresh] wrap. A process that does
 // not exist or may not be read gives errors for which errors.Is finds
 // fs.ErrNotExist or fs.ErrPermission.
 var (

@@ -2,7 +2,6 @@ package gosym
 
 import (
 	"bytes"
-	"context"
 	"debug/elf"
 	"encoding/binary"
 	"os"
@@ -102,7 +101,7 @@ func FuzzELF(f *testing.F) {
 	f.Add(b)
 	f.Add(b[:elfHeader])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		table, err := openELF(context.Background(), "/made", bytesFile{bytes.NewReader(b)}, Options{})
+		table, err := openELF("/made", bytesFile{bytes.NewReader(b)})
 		if err != nil {
 			return
 		}

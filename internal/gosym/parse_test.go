@@ -1,11 +1,9 @@
 package gosym
 
 import (
-	"context"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -146,7 +144,7 @@ func TestSymbols(t *testing.T) {
 // of a program of this Go version.
 func TestLayoutIsDWARFs(t *testing.T) {
 	t.Parallel()
-	table, err := OpenFile(context.Background(), plain.binary(t), Options{})
+	table, err := openFile(plain.binary(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,24 +156,6 @@ func TestLayoutIsDWARFs(t *testing.T) {
 	got, ok := table.Layout()
 	if diff := cmp.Diff(want, got); !ok || diff != "" {
 		t.Errorf("layout (-DWARF +table):\n%s", diff)
-	}
-}
-
-func TestOpenFileRefuses(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	text := dir + "/text"
-	if err := os.WriteFile(text, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		text:             "not a Go program",
-		dir:              "not a regular file",
-		dir + "/nothing": "no such file",
-	} {
-		if _, err := OpenFile(context.Background(), path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("open %s: %v, want %q", path, err, want)
-		}
 	}
 }
 

@@ -113,7 +113,7 @@ func TestBuildID(t *testing.T) {
 		if out, err := exec.Command("go", "build", "-o", path, "-ldflags="+test.flags, "./testdata/target").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		table, err := OpenFile(context.Background(), path, Options{})
+		table, err := openFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}

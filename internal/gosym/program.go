@@ -1,16 +1,13 @@
 package gosym
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/process"
 )
 
 // program is the program that a process runs. Exec changes it: process number, pidfd and
@@ -39,7 +36,7 @@ func programOf(pid int, w *hang.Watch) (p program, err error) {
 }
 
 func readProgram(pid int) (program, error) {
-	exe, err := executablePath(pid)
+	exe, err := process.Executable(pid)
 	if err != nil {
 		return program{}, fmt.Errorf("find executable of process %d: %w", pid, err)
 	}
@@ -47,39 +44,11 @@ func readProgram(pid int) (program, error) {
 	if err != nil {
 		return program{}, fmt.Errorf("find executable of process %d: %w", pid, err)
 	}
-	addresses, err := readAddresses(pid)
+	state, err := process.ReadStat(pid)
 	if err != nil {
 		return program{}, fmt.Errorf("find where process %d has its program: %w", pid, err)
 	}
-	return program{exe: exe, device: uint64(stat.Dev), inode: stat.Ino, addresses: addresses}, nil
-}
-
-// readAddresses returns startcode, endcode and startstack of /proc/PID/stat
-// (proc_pid_stat(5)), which the kernel shows to whoever may trace the process.
-// Another user could not open the auxiliary vector, even with CAP_SYS_PTRACE.
-func readAddresses(pid int) (string, error) {
-	defer privilege.Raise().Lower() // the kernel asks at each read
-	f, err := os.Open(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	const maxStat = 4 << 10 // bytes; Linux 6.18 writes 400
-	text, err := io.ReadAll(io.LimitReader(f, maxStat))
-	if err != nil {
-		return "", err
-	}
-	return parseAddresses(string(text))
-}
-
-// parseAddresses skips the command, which is in parentheses and may hold anything.
-func parseAddresses(text string) (string, error) {
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const startCode, startStack = 23, 25 // from the third field on
-	if len(fields) <= startStack {
-		return "", errors.New("too few fields")
-	}
-	return strings.Join(fields[startCode:startStack+1], " "), nil
+	return program{exe: exe, device: uint64(stat.Dev), inode: stat.Ino, addresses: state.Addresses}, nil
 }
 
 func statExecutable(pid int) (stat unix.Stat_t, err error) {
@@ -112,9 +81,6 @@ func loadOne(of func() (program, error), b *budget, load func(program) (*Table, 
 // SameProgram returns [ErrReplaced] if the process has replaced itself by another program
 // (exec) since its symbols were loaded.
 func (t *Table) SameProgram() error {
-	if t.pid == 0 {
-		return nil
-	}
 	now, err := programOf(t.pid, t.watch)
 	if err == nil && !now.same(t.program) {
 		err = ErrReplaced

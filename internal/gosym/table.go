@@ -32,10 +32,10 @@ type Options struct {
 //	frames    cache: pc → logical frames, with methods of names; emptied when full
 //	deltas    cache: pc → SP delta; emptied when full
 type Table struct {
-	pid       int // 0 for a file
+	pid       int
 	mem       memory
 	log       *slog.Logger
-	watch     *hang.Watch // nil for a file
+	watch     *hang.Watch // nil in tests
 	program   program     // that the process ran when its symbols were loaded
 	exe       string      // path of the executable, as the target sees it
 	goVersion string
@@ -102,11 +102,8 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 // Refresh looks at the memory map again, for libraries and plugins that were
 // loaded since, and says whether anything has changed. Libraries that are gone are
 // forgotten. After an exec it returns [ErrReplaced]: the table describes a program that
-// no longer runs. A file does not change.
+// no longer runs.
 func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
-	if t.pid == 0 {
-		return false, nil
-	}
 	if err := t.SameProgram(); err != nil {
 		return false, err
 	}

@@ -17,13 +17,6 @@ func openProc(pid int, name string) (*os.File, error) {
 	return os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
 }
 
-// executablePath returns the path of the program that a process runs, as the process
-// sees it.
-func executablePath(pid int) (string, error) {
-	defer privilege.Raise().Lower()
-	return os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-}
-
 // openExecutable opens the program that a process runs, also where its path is
 // gone or in another mount namespace.
 func openExecutable(pid int) (*os.File, error) {

@@ -81,17 +81,17 @@ func (b build) make(name string) (string, error) {
 	return out, cmd.Run()
 }
 
-// process is a running target.
-type process struct {
+// target is a program that runs.
+type target struct {
 	*exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
 // start runs a program until the test ends.
-func start(tb testing.TB, path string, args ...string) *process {
+func start(tb testing.TB, path string, args ...string) *target {
 	tb.Helper()
-	p := &process{Cmd: exec.Command(path, args...)}
+	p := &target{Cmd: exec.Command(path, args...)}
 	in, err := p.StdinPipe()
 	if err != nil {
 		tb.Fatal(err)
@@ -109,14 +109,14 @@ func start(tb testing.TB, path string, args ...string) *process {
 }
 
 // stop ends the process and waits for it. It may be called twice.
-func (p *process) stop() {
+func (p *target) stop() {
 	p.in.Close()
 	p.Process.Kill()
 	p.Wait()
 }
 
 // read decodes the next line that the process prints.
-func (p *process) read(tb testing.TB, into any) {
+func (p *target) read(tb testing.TB, into any) {
 	tb.Helper()
 	line, err := p.out.ReadBytes('\n')
 	if err == nil {
@@ -128,7 +128,7 @@ func (p *process) read(tb testing.TB, into any) {
 }
 
 // open opens the process, and closes the table at the end of the test.
-func (p *process) open(tb testing.TB) *Table {
+func (p *target) open(tb testing.TB) *Table {
 	tb.Helper()
 	table, err := Open(context.Background(), p.Process.Pid, Options{})
 	if err != nil {

@@ -1,7 +1,6 @@
 package gosym
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -25,7 +24,7 @@ func TestGoVersions(t *testing.T) {
 }
 
 func checkVersion(t *testing.T, path string) {
-	table, err := OpenFile(context.Background(), path, Options{})
+	table, err := openFile(path)
 	if errors.Is(err, ErrNotReady) {
 		t.Skip("position-independent: there are addresses when it runs")
 	}

@@ -96,6 +96,11 @@ type Stat struct {
 	user     uint64 // CPU time in statTick, of threads that have ended, too
 	kernel   uint64
 	exitCode uint64 // as wait(2) gives it; 0 where not permitted
+
+	// Addresses are those of code and stack, as text, which an exec draws anew (ASLR): "0 0 0"
+	// after the process's end. The kernel shows them to whoever may trace the process;
+	// another user could not open the auxiliary vector, even with CAP_SYS_PTRACE.
+	Addresses string
 }
 
 // ReadStat reads the state of a process or a thread.
@@ -110,11 +115,11 @@ func ReadStat(pid int) (Stat, error) {
 // parseStat skips the command, which is in parentheses and may hold anything.
 func parseStat(text string) (Stat, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const state, flags, user, kernel, exitCode = 0, 6, 11, 12, 49 // from the third field on
+	const state, flags, user, kernel, startCode, startStack, exitCode = 0, 6, 11, 12, 23, 25, 49 // from the third field on
 	if len(fields) <= exitCode {
 		return Stat{}, errors.New("read process state: too few fields")
 	}
-	s := Stat{State: fields[state][0]}
+	s := Stat{State: fields[state][0], Addresses: strings.Join(fields[startCode:startStack+1], " ")}
 	s.flags, _ = strconv.ParseUint(fields[flags], 10, 64)
 	s.user, _ = strconv.ParseUint(fields[user], 10, 64)
 	s.kernel, _ = strconv.ParseUint(fields[kernel], 10, 64)

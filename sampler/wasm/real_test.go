@@ -2,6 +2,8 @@ package wasm
 
 import (
 	"context"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +36,12 @@ func TestRealGuests(t *testing.T) {
 			defer r.Close(ctx)
 			p := &profile{TB: t, runtime: r, profiler: New(r, Options{Options: managed.Options{Interval: time.Millisecond}})}
 			p.folded = ccmap.New(ccmap.Options{Names: p.profiler.Sink().Names})
-			c := p.compile(g.Binary(t))
+			path, err := g.Path(ctx)
+			binary, failed := os.ReadFile(path)
+			if err := errors.Join(err, failed); err != nil {
+				t.Fatal(err)
+			}
+			c := p.compile(binary)
 			if err := guests.Host(ctx, r, c); err != nil {
 				t.Fatal(err)
 			}

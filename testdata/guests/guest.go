@@ -16,9 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
-	"testing"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -44,24 +42,6 @@ func (g Guest) Path(ctx context.Context) (string, error) { return g.obtain(ctx) 
 // wasi_snapshot_preview1 and starts at _start: a runtime's command line can run it. Other
 // guests are libraries, which only Run can drive. No guest needs a mount.
 func (g Guest) Command() bool { return g.drive == nil }
-
-// Binary builds or fetches the guest's module and reads it. It skips the test if the
-// guest is unavailable, but not in CI, where everything must be tested.
-func (g Guest) Binary(tb testing.TB) []byte {
-	tb.Helper()
-	path, err := g.Path(tb.Context())
-	if errors.Is(err, ErrUnavailable) && os.Getenv("CI") == "" {
-		tb.Skip(err)
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	binary, err := os.ReadFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return binary
-}
 
 // Host gives a runtime the imports of a compiled guest: WASI, and for libraries host
 // functions that do nothing and return zeros. It does so once a runtime, even if several

@@ -2,6 +2,7 @@ package guests
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,11 +59,26 @@ func TestRealGuestsDoWhatIsKnown(t *testing.T) {
 			if g.Name == "esbuild" && testing.Short() {
 				t.Skip("compiles for 5 s")
 			}
-			if diff := cmp.Diff(g.Want, runPlain(t, g, g.Binary(t))); diff != "" {
+			if diff := cmp.Diff(g.Want, runPlain(t, g, read(t, g))); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
 	}
+}
+
+// read returns a guest's module. It skips the test if the guest is unavailable, but not in
+// CI, where everything must be tested.
+func read(t *testing.T, g Guest) []byte {
+	t.Helper()
+	path, err := g.Path(t.Context())
+	if errors.Is(err, ErrUnavailable) && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	binary, failed := os.ReadFile(path)
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	return binary
 }
 
 func importsWASIAlone(imports []api.FunctionDefinition) bool {
@@ -78,7 +94,7 @@ func TestStrippedCDoesTheSame(t *testing.T) {
 	t.Parallel()
 	g := Parse(1)
 	g.obtain = func(ctx context.Context) (string, error) { return C(ctx, "parse", false) }
-	binary := g.Binary(t)
+	binary := read(t, g)
 	if strings.Contains(string(binary), ".debug_line") {
 		t.Error("the stripped module has DWARF")
 	}

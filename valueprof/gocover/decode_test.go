@@ -37,12 +37,15 @@ func small(mode Mode) *Program {
 
 func decodeSmall(t testing.TB, mode Mode) *Program {
 	t.Helper()
-	p, err := ReadMeta(encodeMeta(small(mode)))
+	p, err := readWhole(encodeMeta(small(mode)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
+
+// readWhole decodes meta-data without a limit of memory.
+func readWhole(b []byte) (*Program, error) { return readMetaIn(b, &memory{limit: math.MaxInt64}) }
 
 func TestReadMeta(t *testing.T) {
 	t.Parallel()
@@ -61,7 +64,7 @@ func TestAddIsASum(t *testing.T) {
 	run := rapid.SliceOfN(rapid.Uint32(), 6, 6)
 	rapid.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom([]Mode{ModeSet, ModeCount, ModeAtomic}).Draw(t, "mode")
-		p, err := ReadMeta(encodeMeta(small(mode)))
+		p, err := readWhole(encodeMeta(small(mode)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +121,7 @@ func TestCutFiles(t *testing.T) {
 	t.Parallel()
 	meta := encodeMeta(small(ModeCount))
 	for n := range meta {
-		if _, err := ReadMeta(meta[:n]); err == nil {
+		if _, err := readWhole(meta[:n]); err == nil {
 			t.Errorf("%d of %d bytes of meta-data pass for a file", n, len(meta))
 		}
 	}
@@ -141,7 +144,7 @@ func TestRefused(t *testing.T) {
 	meta := func(change func([]byte)) error {
 		b := encodeMeta(small(ModeCount))
 		change(b)
-		_, err := ReadMeta(b)
+		_, err := readWhole(b)
 		return err
 	}
 	counters := func(change func([]byte)) error {
@@ -166,7 +169,7 @@ func TestRefused(t *testing.T) {
 		"package twice":   {meta(func(b []byte) { copy(b[64:72], b[56:]); copy(b[88:96], b[80:]) }), ErrCorrupt},
 		"many functions":  {meta(func(b []byte) { le.PutUint32(b[56+48+40:], 1<<30) }), ErrTooLarge},
 		"function offset": {meta(func(b []byte) { le.PutUint32(offsets(b), 1<<31) }), ErrCorrupt},
-		"large file":      {second(ReadMeta(make([]byte, MaxFileSize+1))), ErrTooLarge},
+		"large file":      {second(readWhole(make([]byte, MaxFileSize+1))), ErrTooLarge},
 		"counter magic":   {counters(func(b []byte) { b[1] = 'x' }), ErrFormat},
 		"counter version": {counters(func(b []byte) { b[4] = 2 }), ErrVersion},
 		"hash":            {counters(func(b []byte) { b[8]++ }), ErrOther},
@@ -189,11 +192,11 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	function := Function{Blocks: make([]Block, maxBlocks/2)}
 	p := &Program{Mode: ModeCount, Packages: []Package{{Functions: []Function{function}}, {Functions: []Function{function}}}}
-	if _, err := ReadMeta(encodeMeta(p)); err != nil {
+	if _, err := readWhole(encodeMeta(p)); err != nil {
 		t.Errorf("%d blocks: %v", maxBlocks, err)
 	}
 	p.Packages = append(p.Packages, Package{Functions: []Function{{Blocks: make([]Block, 1)}}})
-	if _, err := ReadMeta(encodeMeta(p)); !errors.Is(err, ErrTooLarge) {
+	if _, err := readWhole(encodeMeta(p)); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%d blocks: %v", maxBlocks+1, err)
 	}
 	for n, want := range map[int]bool{maxStrings: false, maxStrings + 1: true} {
@@ -211,14 +214,14 @@ func TestFunctionsShareNothing(t *testing.T) {
 	functions := p.Packages[0].Functions
 	functions[0].Blocks = make([]Block, 1000)
 	b := encodeMeta(p)
-	if _, err := ReadMeta(b); err != nil {
+	if _, err := readWhole(b); err != nil {
 		t.Fatal(err)
 	}
 	offsets := b[56+16+44:][:4*len(functions)]
 	for i := range functions {
 		copy(offsets[4*i:], offsets[:4])
 	}
-	if _, err := ReadMeta(b); !errors.Is(err, ErrCorrupt) {
+	if _, err := readWhole(b); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("functions of one place: %v, want %v", err, ErrCorrupt)
 	}
 }

@@ -3,7 +3,7 @@
 // reads the binary files itself, as 'go tool covdata' does.
 //
 //  1. [ReadDir] finds the meta-data files of a directory (covmeta.HASH) and makes a
-//     [Program] of each: its packages, functions and blocks ([ReadMeta]).
+//     [Program] of each: its packages, functions and blocks.
 //  2. Every counter file (covcounters.HASH.PID.TIME) belongs to the meta-data file
 //     with the same hash. [Program.Add] adds up the runs of one program. Programs stay
 //     apart.

@@ -34,7 +34,7 @@ func FuzzMeta(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := ReadMeta(b)
+		p, err := readWhole(b)
 		if err != nil {
 			return
 		}

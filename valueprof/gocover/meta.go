@@ -51,15 +51,11 @@ const fileVersion = 1
 
 const metaMagic = "\x00cvm"
 
-// ReadMeta decodes a meta-data file. All counts of the program are 0.
+// readMetaIn decodes a meta-data file within a memory, which an error leaves as it was. All
+// counts of the program are 0.
 //
 // The file is a header, the offsets of its packages, their lengths, an unused table of
 // strings, and the packages (internal/coverage/defs.go and decodemeta, Go 1.26).
-func ReadMeta(b []byte) (*Program, error) {
-	return readMetaIn(b, &memory{limit: math.MaxInt64})
-}
-
-// readMetaIn is ReadMeta within a memory. After an error that holds what it held before.
 func readMetaIn(b []byte, m *memory) (*Program, error) {
 	held := m.held
 	p, err := readMeta(b, m)

@@ -2,28 +2,22 @@ package gosym
 
 import (
 	"cmp"
-	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-
-	"golang.org/x/sys/unix"
 )
 
-// OpenFile reads the symbols of an ELF file at the addresses that it is linked
-// for. A position-independent file has none before it runs: [ErrNotReady].
-func OpenFile(ctx context.Context, path string, o Options) (*Table, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+// openFile reads the symbols of a program that does not run, at the addresses that it is
+// linked for: of programs of other Go versions, which need not run here.
+func openFile(path string) (*Table, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open executable: %w", err)
+		return nil, err
 	}
-	if f, err = regular(f); err != nil {
-		return nil, fmt.Errorf("open executable: %w", err)
-	}
-	t, err := openELF(ctx, path, f, o)
+	t, err := openELF(path, f)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -32,15 +26,15 @@ func OpenFile(ctx context.Context, path string, o Options) (*Table, error) {
 
 // openELF makes a table of an ELF file, which the table owns if there is no
 // error.
-func openELF(ctx context.Context, path string, f file, o Options) (*Table, error) {
-	l := &load{budget: newBudget(ctx, 0)}
+func openELF(path string, f file) (*Table, error) {
+	l := &load{budget: testBudget()}
 	e, err := readELF(l.budget, f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrNotGo, err)
 	}
 	mem := fileMemory{f, e.segments}
 	l.mem, l.maps = mem, mem.mappings(path)
-	t := newTable(0, mem, path, o)
+	t := newTable(0, mem, path, Options{})
 	t.images = groupImages(l.maps)
 	t.areas = areasOf(t.images)
 	for _, im := range t.images {
