@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/tuning"
 	"github.com/ccmapd/ccmapd/valueprof"
@@ -17,24 +16,20 @@ import (
 
 // Config says how a session samples, and where the results go.
 type Config struct {
-	// Source pushes samples into Queue, with methods of Map's names. The metadata of
-	// Map already describes the target. The manager adds the rest, and moves the clock
-	// of Map's window, if it has one. All three are required, and belong to the manager
-	// from New on. If the source has a method Sink() [sampler.Sink], as managed sources
-	// have, Queue and Map may be nil. The manager then takes the sink's queue, and makes
-	// a map of at most 64 MiB with the sink's names. The target of that map is this
-	// process.
+	// Source is required, and belongs to the manager from New on, with its sink. If the
+	// source is in this process ([sampler.Info]), the manager's own CPU time cannot be
+	// told from the target's. The tuner and the report then get 0 for it.
 	Source sampler.Source
-	Queue  *queue.Queue
-	Map    *ccmap.Map
 
-	// Embedded says that the target runs in this process. The manager's own CPU time
-	// can then not be told from the target's. The tuner and the report get 0 for it.
-	Embedded bool
+	// Map has the names of the source's sink, and belongs to the manager from New on.
+	// Its metadata already describes the target. The manager adds the rest, and moves
+	// the clock of the map's window, if it has one. With nil the manager makes a map of
+	// at most 64 MiB, and describes the target as the source does.
+	Map *ccmap.Map
 
-	// Tuner changes the interval, beginning with the interval of the source. With nil
-	// the interval stays, except in a session of [Start]: that has a [tuning.Tuner]
-	// with its defaults, unless FixedInterval is set.
+	// Tuner changes the interval of a [sampler.Tunable], beginning with the interval of
+	// the source. With nil the interval stays, except in a session of [Start]: that has a
+	// [tuning.Tuner] with its defaults, unless FixedInterval is set.
 	Tuner         Tuner
 	FixedInterval bool
 
@@ -118,11 +113,12 @@ const (
 )
 
 func (c *Config) complete() error {
-	if err := c.connect(); err != nil {
-		return err
+	if c.Source == nil {
+		return errors.New("configure manager: a source is required")
 	}
-	if c.Source == nil || c.Queue == nil || c.Map == nil {
-		return errors.New("configure manager: source, queue and map are required")
+	info := c.Source.Info()
+	if err := c.connect(info); err != nil {
+		return err
 	}
 	if c.Hot != (Thresholds{}) && c.OnHot == nil {
 		return errors.New("configure manager: thresholds without OnHot")
@@ -133,7 +129,7 @@ func (c *Config) complete() error {
 	if c.PublishEvery <= 0 {
 		c.PublishEvery = defaultPublishEvery
 	}
-	if err := c.Map.SetUnit(c.Source.Stats().Unit); err != nil {
+	if err := c.Map.SetUnit(info.Unit); err != nil {
 		return fmt.Errorf("configure manager: %w", err)
 	}
 	return c.Until.check()

@@ -11,17 +11,15 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// script is a source with a sink of its own, like the sources for virtual machines that
-// run in this process. It always takes the same samples.
+// script is a source in this process that always takes the same samples.
 type script struct{ sink sampler.Sink }
 
 func newScript() script {
 	return script{sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
 }
 
-func (s script) Sink() sampler.Sink              { return s.sink }
-func (s script) SetInterval(time.Duration) error { return nil }
-func (s script) Stats() sampler.Stats            { return sampler.Stats{Interval: 10 * time.Millisecond} }
+func (s script) Info() sampler.Info   { return sampler.Info{Embedded: true, Sink: s.sink} }
+func (s script) Stats() sampler.Stats { return sampler.Stats{Interval: 10 * time.Millisecond} }
 func (s script) method(name string) ccmap.MethodID {
 	return s.sink.Names.Intern(ccmap.Method{Name: name})
 }

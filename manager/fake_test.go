@@ -19,6 +19,7 @@ type fakeSource struct {
 	mu          sync.Mutex
 	stats       sampler.Stats
 	setInterval error // the result of SetInterval
+	info        sampler.Info
 }
 
 func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) { return s.run(ctx) }
@@ -31,6 +32,8 @@ func (s *fakeSource) SetInterval(d time.Duration) error {
 	}
 	return s.setInterval
 }
+
+func (s *fakeSource) Info() sampler.Info { return s.info }
 
 func (s *fakeSource) Stats() sampler.Stats {
 	s.mu.Lock()
@@ -53,14 +56,17 @@ func newSession(run func(ctx context.Context, r *queue.Ring, names *ccmap.Names)
 func newSessionOf(o ccmap.Options, run func(ctx context.Context, r *queue.Ring, names *ccmap.Names)) *session {
 	q := queue.New(queue.Options{})
 	m := ccmap.New(o)
-	source := &fakeSource{stats: sampler.Stats{Interval: 10 * time.Millisecond}}
+	source := &fakeSource{
+		stats: sampler.Stats{Interval: 10 * time.Millisecond},
+		info:  sampler.Info{Engine: "fake", Sink: sampler.Sink{Queue: q, Names: m.Names()}},
+	}
 	source.run = func(ctx context.Context) (sampler.Ending, error) {
 		r := q.Ring()
 		defer r.Close()
 		run(ctx, r, m.Names())
 		return sampler.Ending{Reason: "stopped"}, nil
 	}
-	return &session{source: source, config: Config{Source: source, Queue: q, Map: m}}
+	return &session{source: source, config: Config{Source: source, Map: m}}
 }
 
 // stack returns a sample of 1 ms of methods by their names, innermost first.
@@ -86,3 +92,6 @@ func (t *fakeTuner) Observe(o tuning.Observation) (tuning.Decision, bool) {
 	t.samples.Add(int64(o.Samples))
 	return t.decide(o)
 }
+
+// untunable hides the method SetInterval of a source.
+type untunable struct{ sampler.Source }

@@ -30,13 +30,14 @@ const (
 
 // Manager runs one session.
 //
-//	config       written by New only
+//	config, info written by New only
 //	start … stop owned by the manager's goroutine, which runs Run
 //	latest       atomic; written by the manager, read by any goroutine
 //	asked        holds a token if a reader wants a newer snapshot
 //	status       under mu; written by the manager once a turn
 type Manager struct {
 	config Config
+	info   sampler.Info // of the source
 
 	start       time.Time
 	clock       int64 // CLOCK_MONOTONIC, ns, at the start
@@ -99,6 +100,7 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		config:      c,
+		info:        c.Source.Info(),
 		asked:       make(chan struct{}, 1),
 		hot:         newHotness(c),
 		convergence: newConvergence(),
@@ -128,7 +130,7 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 		Ending:   ending,
 		Snapshot: m.latest.Load(),
 		Source:   m.config.Source.Stats(),
-		Queue:    m.config.Queue.Stats(),
+		Queue:    m.info.Sink.Queue.Stats(),
 		CPU:      m.daemonCPU() - began,
 		Reached:  m.reached,
 		Drift:    m.convergence.answer.drift,
@@ -178,7 +180,7 @@ func (m *Manager) takeTurns(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-m.config.Queue.Ready():
+		case <-m.info.Sink.Queue.Ready():
 			m.takeTurn()
 			time.Sleep(rest)
 		case <-ticker.C:
@@ -228,7 +230,7 @@ type turn struct {
 // takeTurn folds the samples in the queue, tunes, and looks for hot methods.
 func (m *Manager) takeTurn() {
 	m.turn = turn{}
-	m.config.Queue.Drain(m.fold)
+	m.info.Sink.Queue.Drain(m.fold)
 	m.keepTurn()
 	m.tune()
 	m.askConvergence()
@@ -295,7 +297,7 @@ func (m *Manager) tune() {
 	if !changed {
 		return
 	}
-	if err := m.config.Source.SetInterval(d.Interval); err != nil {
+	if err := m.config.Source.(sampler.Tunable).SetInterval(d.Interval); err != nil {
 		m.config.Logger.Warn("keep interval", "instead of", d.Interval, "reason", d.Reason, "error", err)
 		return
 	}
@@ -314,7 +316,7 @@ func (m *Manager) keepInterval(at time.Duration, reason string) {
 // daemonCPU returns the CPU time that this process has used. It returns 0 if the
 // target runs in this process.
 func (m *Manager) daemonCPU() time.Duration {
-	if m.config.Embedded {
+	if m.info.Embedded {
 		return 0
 	}
 	return processCPU()
@@ -354,7 +356,7 @@ func (m *Manager) keepLoss() {
 	stats := m.config.Source.Stats()
 	m.keepWarnings(stats.Warning, m.values.phased.warning())
 	now := stats.Loss
-	now.Queue += m.config.Queue.Stats().Dropped
+	now.Queue += m.info.Sink.Queue.Stats().Dropped
 	l := &m.config.Map.Meta().Loss
 	l.Source, l.Queue, l.Throttled = now.Source, now.Queue, now.Throttled
 	l.Clock, l.ClockTick, l.Unaccounted = now.Clock, now.ClockTick, now.Unaccounted
@@ -383,7 +385,7 @@ func (m *Manager) Status() Status {
 	source := m.config.Source.Stats()
 	s.Threads = source.Threads
 	s.Loss = s.Loss.Add(source.Loss)
-	s.Loss.Queue += m.config.Queue.Stats().Dropped
+	s.Loss.Queue += m.info.Sink.Queue.Stats().Dropped
 	return s
 }
 

@@ -46,8 +46,9 @@ func TestNewRequiresItsParts(t *testing.T) {
 	full := newSession(nil).config
 	for name, spoil := range map[string]func(*Config){
 		"source":   func(c *Config) { c.Source = nil },
-		"queue":    func(c *Config) { c.Queue = nil },
-		"map":      func(c *Config) { c.Map = nil },
+		"sink":     func(c *Config) { c.Source = &fakeSource{} },
+		"names":    func(c *Config) { c.Map = ccmap.New(ccmap.Options{}) },
+		"tunable":  func(c *Config) { c.Source, c.Tuner = untunable{c.Source}, &fakeTuner{} },
 		"listener": func(c *Config) { c.Hot.Method = time.Second },
 	} {
 		c := full
@@ -254,7 +255,7 @@ func TestDumpsOfABrokenSource(t *testing.T) {
 	for _, samples := range []int{0, 1} {
 		s := newSession(nil)
 		s.source.run = func(context.Context) (sampler.Ending, error) {
-			r := s.config.Queue.Ring()
+			r := s.source.info.Sink.Queue.Ring()
 			defer r.Close()
 			for range samples {
 				r.Push(stack(s.config.Map.Names(), "leaf"))
@@ -282,7 +283,7 @@ func busyManager(tb testing.TB, n, depth int) (m *Manager, push func()) {
 		tb.Fatal(err)
 	}
 	m.begin()
-	ring := s.config.Queue.Ring()
+	ring := s.source.info.Sink.Queue.Ring()
 	samples := []*ccmap.Sample{pyramid(s.config.Map.Names(), depth, "a"), pyramid(s.config.Map.Names(), depth, "b")}
 	push = func() {
 		for i := range n {
@@ -450,7 +451,7 @@ func hammer(t *testing.T, o ccmap.Options) Report {
 	s.source.run = func(context.Context) (sampler.Ending, error) {
 		var all sync.WaitGroup
 		for i := range producers {
-			all.Go(func() { produce(s.config.Queue.Ring(), s.config.Map.Names(), i, perProducer) })
+			all.Go(func() { produce(s.source.info.Sink.Queue.Ring(), s.config.Map.Names(), i, perProducer) })
 		}
 		all.Wait()
 		return sampler.Ending{Reason: "done"}, nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -33,9 +31,7 @@ type Session struct {
 var errStopped = errors.New("as asked for")
 
 // Start begins a session for a target that runs in this process, and returns at
-// once. It is New and Run with [Config.Embedded] set. If the source has a queue and
-// names of its own, as the sources in sampler/wasm and sampler/starlark have, the
-// configuration needs the source only:
+// once. The configuration needs the source only:
 //
 //	session, err := manager.Start(ctx, manager.Config{Source: profiler})
 //
@@ -43,7 +39,6 @@ var errStopped = errors.New("as asked for")
 // [Config.Until], and has a goroutine until then. Its interval is tuned, unless
 // [Config.FixedInterval] is set or the source has no interval.
 func Start(ctx context.Context, c Config) (*Session, error) {
-	c.Embedded = true
 	if err := c.addTuner(); err != nil {
 		return nil, err
 	}
@@ -94,11 +89,11 @@ func (c *Config) addTuner() error {
 	if c.Tuner != nil || c.FixedInterval || c.Source == nil {
 		return nil
 	}
-	stats := c.Source.Stats()
-	if stats.Interval <= 0 || stats.Unit == ccmap.Instructions {
+	interval := c.Source.Stats().Interval
+	if _, tunable := c.Source.(sampler.Tunable); !tunable || interval <= 0 || c.Source.Info().Unit == ccmap.Instructions {
 		return nil // the VM records everything, or asks for samples itself
 	}
-	tuner, err := tuning.New(tuning.Config{Initial: stats.Interval, SampleCost: EmbeddedSampleCost})
+	tuner, err := tuning.New(tuning.Config{Initial: interval, SampleCost: EmbeddedSampleCost})
 	if err != nil {
 		return fmt.Errorf("configure manager: %w", err)
 	}
@@ -106,44 +101,23 @@ func (c *Config) addTuner() error {
 	return nil
 }
 
-// embeddedBytes bounds the map that connect makes.
-const embeddedBytes = 64 << 20
+// defaultBytes bounds the map that connect makes.
+const defaultBytes = 64 << 20
 
-// connect takes the queue and the names from a source that has a sink of its own, and
-// makes the map.
-func (c *Config) connect() error {
-	own, ok := c.Source.(interface{ Sink() sampler.Sink })
-	if !ok {
-		return nil
+// connect makes the map if there is none, and checks that the source delivers to it.
+func (c *Config) connect(info sampler.Info) error {
+	if info.Sink.Queue == nil || info.Sink.Names == nil {
+		return errors.New("configure manager: the source has no queue or no names")
 	}
-	sink := own.Sink()
-	if c.Queue == nil {
-		c.Queue = sink.Queue
+	if _, tunable := c.Source.(sampler.Tunable); c.Tuner != nil && !tunable {
+		return errors.New("configure manager: a tuner for a source whose interval cannot be changed")
 	}
 	if c.Map == nil {
-		c.Map = ccmap.New(ccmap.Options{Names: sink.Names, MaxBytes: embeddedBytes})
-		c.Map.Meta().Target, c.Map.Meta().Engine = thisProcess(), engineOf(c.Source)
+		c.Map = ccmap.New(ccmap.Options{Names: info.Sink.Names, MaxBytes: defaultBytes})
+		c.Map.Meta().Target, c.Map.Meta().Engine = info.Target, info.Engine
 	}
-	if c.Queue != sink.Queue || c.Map.Names() != sink.Names {
-		return errors.New("configure manager: the source delivers into another queue, or methods of other names")
+	if c.Map.Names() != info.Sink.Names {
+		return errors.New("configure manager: the source delivers methods of other names")
 	}
 	return nil
-}
-
-// engineOf returns the name of a source that has a sink of its own: the result of its
-// method Engine() string, or "managed" without that method.
-func engineOf(s sampler.Source) string {
-	if named, ok := s.(interface{ Engine() string }); ok {
-		return named.Engine()
-	}
-	return "managed"
-}
-
-// thisProcess describes this process as the target.
-func thisProcess() ccmap.Target {
-	path, err := os.Executable()
-	if err != nil {
-		path = os.Args[0] // without /proc nothing better is known
-	}
-	return ccmap.Target{PID: os.Getpid(), Executable: path, CommandLine: os.Args, Runtime: runtime.Version()}
 }

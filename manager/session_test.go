@@ -16,23 +16,20 @@ import (
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
-// hostedSource is a fake source that has a sink of its own.
-type hostedSource struct {
-	fakeSource
-	sink sampler.Sink
-}
-
-func (s *hostedSource) Sink() sampler.Sink { return s.sink }
-
-// newHosted returns a source that pushes one sample and then waits until the session
-// stops.
-func newHosted() *hostedSource {
-	s := &hostedSource{sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
-	s.stats.Interval = 10 * time.Millisecond
+// newHosted returns a source in this process, which pushes one sample and then waits until
+// the session stops.
+func newHosted() *fakeSource {
+	s := &fakeSource{
+		stats: sampler.Stats{Interval: 10 * time.Millisecond},
+		info: sampler.Info{
+			Target: ccmap.Target{PID: os.Getpid()}, Engine: "managed", Embedded: true,
+			Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
+		},
+	}
 	s.run = func(ctx context.Context) (sampler.Ending, error) {
-		r := s.sink.Queue.Ring()
+		r := s.info.Sink.Queue.Ring()
 		defer r.Close()
-		r.Push(stack(s.sink.Names, "leaf", "root"))
+		r.Push(stack(s.info.Sink.Names, "leaf", "root"))
 		r.Publish()
 		<-ctx.Done()
 		return sampler.Ending{Reason: "stopped"}, nil
@@ -82,9 +79,9 @@ func TestStartTunes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			source := newHosted()
 			source.run = func(ctx context.Context) (sampler.Ending, error) {
-				r := source.sink.Queue.Ring()
+				r := source.info.Sink.Queue.Ring()
 				defer r.Close()
-				s := stack(source.sink.Names, "leaf", "root")
+				s := stack(source.info.Sink.Names, "leaf", "root")
 				s.Top = ccmap.TopRepeated
 				for range 2000 {
 					r.Push(s)
@@ -104,13 +101,13 @@ func TestStartTunes(t *testing.T) {
 
 func TestStartTunesNoSourceWithoutInterval(t *testing.T) {
 	t.Parallel()
-	for _, stats := range []sampler.Stats{{}, {Interval: time.Millisecond, Unit: ccmap.Instructions}} {
+	for interval, unit := range map[time.Duration]ccmap.Unit{0: {}, time.Millisecond: ccmap.Instructions} {
 		synctest.Test(t, func(t *testing.T) {
 			source := newHosted()
-			source.stats = stats
+			source.stats.Interval, source.info.Unit = interval, unit
 			session := mustStart(t, t.Context(), Config{Source: source})
 			if session.manager.config.Tuner != nil {
-				t.Errorf("%+v is tuned", stats)
+				t.Errorf("an interval of %v in %v is tuned", interval, unit)
 			}
 			if _, err := session.Stop(); err != nil {
 				t.Error(err)
@@ -169,12 +166,12 @@ func TestStartedSessionEndsByItself(t *testing.T) {
 	}
 }
 
-// TestStartKeepsWhatIsGiven: Start uses a given map with the sink's names, and the
-// sink's queue, and refuses others.
+// TestStartKeepsWhatIsGiven: Start uses a given map with the sink's names, and refuses
+// others.
 func TestStartKeepsWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	source := newHosted()
-	m := ccmap.New(ccmap.Options{Names: source.sink.Names})
+	m := ccmap.New(ccmap.Options{Names: source.info.Sink.Names})
 	m.Meta().Engine = "mine"
 	s := mustStart(t, t.Context(), Config{Source: source, Map: m})
 	r, err := s.Stop()
@@ -186,7 +183,6 @@ func TestStartKeepsWhatIsGiven(t *testing.T) {
 	}
 	for name, c := range map[string]Config{
 		"map":    {Source: source, Map: ccmap.New(ccmap.Options{})},
-		"queue":  {Source: source, Queue: queue.New(queue.Options{})},
 		"source": {},
 		"sink":   {Source: &fakeSource{}},
 	} {

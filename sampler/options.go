@@ -21,7 +21,7 @@ type ProcessOptions struct {
 	// Watchpoints is how many hardware watchpoints to use for verdicts on the
 	// innermost activation: 0 means 3, which leaves one of a CPU's four to
 	// bursts and debuggers; negative means none. There may be fewer; see
-	// [Stats].
+	// [Watchpoints].
 	Watchpoints int
 
 	// WatchBudget is the fraction of one core that setting and reading

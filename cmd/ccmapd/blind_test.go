@@ -26,7 +26,7 @@ func TestReportBeginsWithCaution(t *testing.T) {
 	if err := export.WriteFile(file, snapshot); err != nil {
 		t.Fatal(err)
 	}
-	s := &session{flags: newSamplingFlags(nil), chosen: chosen{name: "fake", source: &fakeSource{}}}
+	s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
 	s.flags.until.Goal = manager.Goal{Of: manager.Edges, Percent: 95}
 	var report bytes.Buffer
 	if err := s.report(&report, manager.Report{Snapshot: snapshot, Written: []string{file}}); err != nil {
@@ -92,7 +92,7 @@ func TestGoalOutOfReach(t *testing.T) {
 		f.duration = time.Minute // where nothing is said
 		env := &environment{stderr: io.Discard}
 		s, err := openSession(env, f, func(s sampling) (chosen, error) {
-			return chosen{source: blindSource{&fakeSource{attachment: attachment{42, s}}}, name: "blind"}, nil
+			return chosen{source: blindSource{&fakeSource{attachment: attachment{42, s}, engine: "blind"}}}, nil
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -7,17 +7,14 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/perf"
 )
 
-// source is a sampler that knows what it samples. Close frees one whose Run is not
-// called.
+// source is a sampler that can be closed, if its Run is not called.
 type source interface {
 	sampler.Source
-	Target() ccmap.Target
 	Close() error
 }
 
@@ -43,7 +40,7 @@ type attachment struct {
 
 // engines are all there are, the best first.
 var engines = []engine{
-	{"perf", openPerf},
+	{perf.Engine, openPerf},
 }
 
 func openPerf(ctx context.Context, a attachment) (source, error) {
@@ -65,9 +62,7 @@ func engineNames(all []engine) []string {
 // chosen says which engine samples, and why that one.
 type chosen struct {
 	source
-	name     string
-	why      string
-	embedded bool // the target runs in this process
+	why string
 }
 
 // attach opens the engine of the given name or, for auto, the first that is
@@ -81,7 +76,7 @@ func attach(ctx context.Context, all []engine, name string, a attachment) (chose
 		}
 		src, err := e.open(ctx, a)
 		if err == nil {
-			return chosen{source: src, name: e.name, why: whyEngine(name, refused)}, nil
+			return chosen{source: src, why: whyEngine(name, refused)}, nil
 		}
 		refused = append(refused, refusal{e.name, err})
 		if !errors.Is(err, sampler.ErrPermission) && !errors.Is(err, sampler.ErrUnsupported) {

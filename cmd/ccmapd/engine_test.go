@@ -16,8 +16,10 @@ func TestAttachTakesTheFirstPermitted(t *testing.T) {
 	t.Parallel()
 	forbidden := refusingEngine("forbidden", fmt.Errorf("seccomp: %w", sampler.ErrPermission))
 	missing := refusingEngine("missing", fmt.Errorf("kernel: %w", sampler.ErrUnsupported))
-	fake, second := fakeEngine(false), fakeEngine(false)
-	second.name = "second"
+	fake := fakeEngine(false)
+	second := engine{"second", func(_ context.Context, a attachment) (source, error) {
+		return &fakeSource{attachment: a, engine: "second"}, nil
+	}}
 	for _, test := range []struct {
 		all            []engine
 		ask, name, why string
@@ -28,8 +30,10 @@ func TestAttachTakesTheFirstPermitted(t *testing.T) {
 			"the best engine permitted; forbidden: seccomp: not permitted; missing: kernel: not supported here"},
 	} {
 		got, err := attach(context.Background(), test.all, test.ask, attachment{})
-		if err != nil || got.name != test.name || got.why != test.why {
-			t.Errorf("attach by %s: %s (%s), %v; want %s (%s)", test.ask, got.name, got.why, err, test.name, test.why)
+		if err != nil {
+			t.Errorf("attach by %s: %v", test.ask, err)
+		} else if name := got.Info().Engine; name != test.name || got.why != test.why {
+			t.Errorf("attach by %s: %s (%s); want %s (%s)", test.ask, name, got.why, test.name, test.why)
 		}
 	}
 }

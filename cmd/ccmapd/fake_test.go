@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,9 +33,11 @@ func refusingEngine(name string, err error) engine {
 
 type fakeSource struct {
 	attachment
-	waits   bool
-	probes  int
-	targets int // methods that the calls it catches reach; 0: main.work
+	engine   string // "": fake
+	embedded bool
+	waits    bool
+	probes   int
+	targets  int // methods that the calls it catches reach; 0: main.work
 }
 
 func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
@@ -83,13 +86,22 @@ func (s *fakeSource) Close() error                    { return nil }
 
 func (s *fakeSource) Stats() sampler.Stats {
 	return sampler.Stats{
-		Samples: 30, Threads: 1, Interval: s.interval, KernelReason: "this is a test",
-		Hits: uint64(max(s.hits, 0)), Probes: s.probes,
+		Counts: sampler.Counts{
+			sampler.Samples: 30, sampler.Caught: uint64(max(s.hits, 0)), sampler.Watchpoints: uint64(s.probes),
+		},
+		Threads: 1, Interval: s.interval,
 	}
 }
 
-func (s *fakeSource) Target() ccmap.Target {
-	return ccmap.Target{PID: s.pid, Executable: "/usr/bin/fake", Runtime: "go1.26.8"}
+func (s *fakeSource) Info() sampler.Info {
+	info := sampler.Info{
+		Target: ccmap.Target{PID: s.pid, Executable: "/usr/bin/fake", Runtime: "go1.26.8"},
+		Engine: cmp.Or(s.engine, "fake"), Embedded: s.embedded, Sink: s.sink,
+	}
+	if !s.embedded {
+		info.NoKernelTime = "this is a test"
+	}
+	return info
 }
 
 // result is what a command has printed, and its exit code.

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/wasi"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
@@ -26,8 +26,7 @@ func (f *moduleFlags) sampled(ctx context.Context, g *wasi.Guest) opener {
 		if !g.IsProgram() {
 			s.log.Warn("module is no program: nothing but its start function runs", "missing", wasi.Entry)
 		}
-		name, why := f.engine()
-		return chosen{source: guestSource{p, g}, name: name, why: why, embedded: true}, nil
+		return chosen{source: guestSource{p, g}, why: f.why()}, nil
 	}
 }
 
@@ -43,16 +42,20 @@ func (f *moduleFlags) options(s sampling) wasm.Options {
 	}
 }
 
-// engine returns the name that profiles have of the engine, and a description.
-func (f *moduleFlags) engine() (name, why string) {
+// why says how the guest is profiled.
+func (f *moduleFlags) why() string {
 	if f.exact {
-		return wasm.ExactEngine, "every call is recorded, and weighs the instructions that it executed itself"
+		return "every call is recorded, and weighs the instructions that it executed itself"
 	}
-	return wasm.SamplingEngine, "samples are taken from inside, at safe points"
+	return "samples are taken from inside, at safe points"
 }
 
-// Target describes the guest.
-func (s guestSource) Target() ccmap.Target { return s.guest.Target() }
+// Info names the guest as the target.
+func (s guestSource) Info() sampler.Info {
+	info := s.Profiler.Info()
+	info.Target = s.guest.Target()
+	return info
+}
 
 // Close frees the profiler of a guest that does not run.
 func (s guestSource) Close() error { return s.Profiler.Close(context.Background()) }

@@ -91,13 +91,16 @@ var hostileEngine = engine{"fake", func(_ context.Context, a attachment) (source
 
 type hostileSource struct{ fakeSource }
 
-func (s *hostileSource) Target() ccmap.Target {
-	return ccmap.Target{PID: s.pid, Executable: "/usr/bin/" + hostileText, Runtime: hostileText, BuildID: hostileText}
+func (s *hostileSource) Info() sampler.Info {
+	info := s.fakeSource.Info()
+	info.Target = ccmap.Target{PID: s.pid, Executable: "/usr/bin/" + hostileText, Runtime: hostileText, BuildID: hostileText}
+	info.NoKernelTime = hostileText
+	return info
 }
 
 func (s *hostileSource) Stats() sampler.Stats {
 	stats := s.fakeSource.Stats()
-	stats.KernelReason, stats.HitReason = hostileText, hostileText
+	stats.NoCalls = hostileText
 	return stats
 }
 

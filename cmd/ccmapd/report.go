@@ -42,8 +42,8 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 	if p.Total().IsZero() {
 		fmt.Fprintln(w, unused(p.Meta().Unit))
 	}
-	reportMarks(w, r.Source)
-	reportRecalled(w, r.Source)
+	reportTroubles(w, r.Source.Counts)
+	reportRecalled(w, r.Source.Counts)
 	reportPruning(w, p, r.Written)
 	s.reportValues(w, r)
 	printNext(w, r.Written)
@@ -177,7 +177,7 @@ func (s *session) newSessionJSON(r manager.Report) sessionJSON {
 		Until:   s.flags.until.json(r.Reached),
 		Drift:   r.Drift,
 		Written: append([]string{}, r.Written...),
-		Source:  s.newSourceJSON(r.Source),
+		Source:  sourceJSON{s.chosen.Info(), r.Source},
 		Values:  valuesJSON(r.Values),
 		Loss:    lossJSON(p.Meta().Loss),
 		CPU:     int64(r.CPU),

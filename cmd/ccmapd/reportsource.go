@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -9,64 +11,94 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// reportMarks says what went wrong with threads that sample themselves, if anything
+// troubles are the counters that say what went wrong with threads that sample themselves.
+var troubles = []struct {
+	counter     sampler.Counter
+	thing, went string
+}{
+	{sampler.LateMarks, "mark", "of %s came late"},
+	{sampler.Unsafe, "thread", "reached no safe point for a second or more"},
+	{sampler.Panicked, "thread", "could not be walked, and sampled no more"},
+	{sampler.Abandoned, "thread", "ended without a word"},
+}
+
+// reportTroubles says what went wrong with threads that sample themselves, if anything
 // did.
-func reportMarks(w io.Writer, s sampler.Stats) {
+func reportTroubles(w io.Writer, c sampler.Counts) {
 	var parts []string
-	add := func(n uint64, format string, args ...any) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf(format, args...))
+	for _, t := range troubles {
+		if n := c[t.counter]; n > 0 {
+			went := strings.Replace(t.went, "%s", figure.Count(int64(c[sampler.Marks])), 1)
+			parts = append(parts, figure.Plural(int64(n), t.thing)+" "+went)
 		}
 	}
-	add(s.Late, "%s of %s came late", figure.Plural(int64(s.Late), "mark"), figure.Count(int64(s.Marks)))
-	add(uint64(s.Unsafe), "%s reached no safe point for a second or more", figure.Plural(int64(s.Unsafe), "thread"))
-	add(s.Panicked, "%s could not be walked, and sampled no more", figure.Plural(int64(s.Panicked), "thread"))
-	add(s.Abandoned, "%s ended without a word", figure.Plural(int64(s.Abandoned), "thread"))
 	if len(parts) > 0 {
 		fmt.Fprintf(w, "\n%s.\n", capital(strings.Join(parts, "; ")))
 	}
 }
 
-// reportRecalled says of how many samples in C the callers are an earlier call's.
-func reportRecalled(w io.Writer, s sampler.Stats) {
-	if s.Recalled > 0 {
-		fmt.Fprintf(w, "\nCallers of %s in C are those of the goroutine's last such call.\n", figure.Plural(int64(s.Recalled), "sample"))
+// reportRecalled says how many samples in C have the callers of an earlier call.
+func reportRecalled(w io.Writer, c sampler.Counts) {
+	if n := c[sampler.Recalled]; n > 0 {
+		fmt.Fprintf(w, "\nCallers of %s in C are those of the goroutine's last such call.\n", figure.Plural(int64(n), "sample"))
 	}
 }
 
-// sourceJSON counts what the source did, in samples where no unit is named.
+// sourceJSON says what a source did: its counters, by their keys, and two facts between
+// them. The counters of threads that sample themselves are a part of their own, which
+// other sources do not have.
 type sourceJSON struct {
-	Samples    uint64       `json:"samples"`
-	Repaired   uint64       `json:"repaired"`
-	Rooted     uint64       `json:"rooted"`
-	Truncated  uint64       `json:"truncated"`
-	Kernel     uint64       `json:"kernel"`
-	Foreign    uint64       `json:"foreign"`
-	Recalled   uint64       `json:"recalled"`
-	Probed     uint64       `json:"probed"`
-	Probes     int          `json:"probes"` // watchpoints
-	KernelTime bool         `json:"kernel_time"`
-	Hits       uint64       `json:"hits"`       // calls caught
-	Bursts     uint64       `json:"bursts"`     // times that calls were caught for a while
-	HitSites   int          `json:"hit_sites"`  // call instructions that are indirect and hot
-	HitReason  string       `json:"hit_reason"` // why no calls are caught, where none can be
-	Inside     *threadsJSON `json:"inside,omitempty"`
+	sampler.Info
+	sampler.Stats
 }
 
-// threadsJSON says how threads fared that sample themselves.
-type threadsJSON struct {
-	Marks     uint64 `json:"marks"`
-	Late      uint64 `json:"late"`      // of the marks
-	Unsafe    int    `json:"unsafe"`    // threads that reached no safe point
-	Panicked  uint64 `json:"panicked"`  // threads
-	Abandoned uint64 `json:"abandoned"` // threads
-}
-
-func (s *session) newSourceJSON(src sampler.Stats) sourceJSON {
-	out := sourceJSON{src.Samples, src.Repaired, src.Rooted, src.Truncated, src.Kernel, src.Foreign, src.Recalled, src.Probed, src.Probes,
-		s.chosen.noKernelTime() == "", src.Hits, src.Bursts, src.HitSites, src.HitReason, nil}
-	if s.chosen.embedded {
-		out.Inside = &threadsJSON{src.Marks, src.Late, src.Unsafe, src.Panicked, src.Abandoned}
+// MarshalJSON implements [json.Marshaler].
+func (s sourceJSON) MarshalJSON() ([]byte, error) {
+	var all, inside members
+	for c := range sampler.NumCounters {
+		switch n := s.Counts[c]; {
+		case c.Key() == "":
+		case c.Inside():
+			inside.add(c.Key(), n)
+		case c == sampler.Caught: // facts stand where they always have
+			all.add("kernel_time", s.NoKernelTime == "")
+			all.add(c.Key(), n)
+		default:
+			all.add(c.Key(), n)
+		}
 	}
-	return out
+	all.add("hit_reason", s.NoCalls)
+	if s.Embedded {
+		all.add("inside", inside)
+	}
+	return all.MarshalJSON()
+}
+
+// members are the members of a JSON object, in their order.
+type members []member
+
+type member struct {
+	key   string
+	value any
+}
+
+func (m *members) add(key string, value any) { *m = append(*m, member{key, value}) }
+
+// MarshalJSON implements [json.Marshaler].
+func (m members) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	out.WriteByte('{')
+	for i, one := range m {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		fmt.Fprintf(&out, "%q:", one.key)
+		if err := enc.Encode(one.value); err != nil {
+			return nil, err
+		}
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
 }

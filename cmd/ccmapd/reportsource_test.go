@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -12,35 +13,35 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
-func TestReportMarks(t *testing.T) {
+func TestReportTroubles(t *testing.T) {
 	t.Parallel()
-	for want, stats := range map[string]sampler.Stats{
-		"":                                 {Marks: 1234, Samples: 1230},
-		"\n12 marks of 1,234 came late.\n": {Marks: 1234, Late: 12},
-		"\n1 thread could not be walked, and sampled no more; 2 threads ended without a word.\n": {Panicked: 1, Abandoned: 2},
-		"\n1 mark of 9 came late; 3 threads reached no safe point for a second or more.\n":       {Marks: 9, Late: 1, Unsafe: 3},
+	for want, counts := range map[string]sampler.Counts{
+		"":                                 {sampler.Marks: 1234, sampler.Samples: 1230},
+		"\n12 marks of 1,234 came late.\n": {sampler.Marks: 1234, sampler.LateMarks: 12},
+		"\n1 thread could not be walked, and sampled no more; 2 threads ended without a word.\n": {sampler.Panicked: 1, sampler.Abandoned: 2},
+		"\n1 mark of 9 came late; 3 threads reached no safe point for a second or more.\n":       {sampler.Marks: 9, sampler.LateMarks: 1, sampler.Unsafe: 3},
 	} {
 		var out strings.Builder
-		reportMarks(&out, stats)
+		reportTroubles(&out, counts)
 		if out.String() != want {
-			t.Errorf("report of %+v is %q, want %q", stats, &out, want)
+			t.Errorf("report of %v is %q, want %q", counts, &out, want)
 		}
 	}
 }
 
 func TestReportRecalled(t *testing.T) {
 	t.Parallel()
-	for want, stats := range map[string]sampler.Stats{
-		"": {Samples: 1234, Foreign: 40},
-		"\nCallers of 1,012 samples in C are those of the goroutine's last such call.\n": {Samples: 9000, Foreign: 2000, Recalled: 1012},
+	for want, counts := range map[string]sampler.Counts{
+		"": {sampler.Samples: 1234, sampler.Foreign: 40},
+		"\nCallers of 1,012 samples in C are those of the goroutine's last such call.\n": {sampler.Samples: 9000, sampler.Foreign: 2000, sampler.Recalled: 1012},
 	} {
-		s := &session{flags: newSamplingFlags(nil), chosen: chosen{name: "fake", source: &fakeSource{}}}
+		s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
 		var out bytes.Buffer
-		if err := s.report(&out, manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: stats}); err != nil {
+		if err := s.report(&out, manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: sampler.Stats{Counts: counts}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); !strings.Contains(got, want) || want == "" && strings.Contains(got, "Callers of") {
-			t.Errorf("report of %+v lacks %q:\n%s", stats, want, got)
+			t.Errorf("report of %v lacks %q:\n%s", counts, want, got)
 		}
 	}
 }
@@ -50,7 +51,7 @@ func TestReportRecalled(t *testing.T) {
 // insideOf returns what opens a source that samples this process.
 func insideOf(name string) opener {
 	return func(s sampling) (chosen, error) {
-		return chosen{source: &fakeSource{attachment: attachment{42, s}}, name: name, why: "a test", embedded: true}, nil
+		return chosen{source: &fakeSource{attachment: attachment{42, s}, engine: name, embedded: true}, why: "a test"}, nil
 	}
 }
 
@@ -73,11 +74,36 @@ func TestSessionInThisProcess(t *testing.T) {
 		if err := s.report(&stderr, r); err != nil {
 			t.Fatal(err)
 		}
+		if got := s.newSessionJSON(r).Source; !got.Embedded || got.NoKernelTime != "" {
+			t.Errorf("source as JSON: %+v", got)
+		}
 		if text := stderr.String(); strings.Contains(text, "kernel") || strings.Contains(text, "breakpoint") {
 			t.Errorf("%s: %s", name, text)
 		}
-		if got := s.newSessionJSON(r); got.Source.Inside == nil || !got.Source.KernelTime {
-			t.Errorf("source as JSON: %+v", got.Source)
+	}
+}
+
+// TestSourceJSON holds the members of a source and their order: each counter has one.
+func TestSourceJSON(t *testing.T) {
+	t.Parallel()
+	var s sourceJSON
+	for c := range sampler.NumCounters {
+		s.Counts[c] = uint64(c)
+	}
+	s.NoCalls, s.NoKernelTime = "<none>", "not permitted"
+	for want, embedded := range map[string]bool{
+		`{"samples":0,"repaired":1,"rooted":2,"truncated":3,"kernel":4,"foreign":5,"recalled":6,"probed":7,"probes":8,` +
+			`"kernel_time":false,"hits":9,"bursts":11,"hit_sites":12,"hit_reason":"<none>"}` + "\n": false,
+		`{"samples":0,"repaired":1,"rooted":2,"truncated":3,"kernel":4,"foreign":5,"recalled":6,"probed":7,"probes":8,` +
+			`"kernel_time":false,"hits":9,"bursts":11,"hit_sites":12,"hit_reason":"<none>",` +
+			`"inside":{"marks":13,"late":14,"unsafe":15,"panicked":16,"abandoned":17}}` + "\n": true,
+	} {
+		s.Embedded = embedded
+		var got strings.Builder
+		enc := json.NewEncoder(&got)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(s); err != nil || got.String() != want {
+			t.Errorf("%v\n%s\nwant:\n%s", err, &got, want)
 		}
 	}
 }

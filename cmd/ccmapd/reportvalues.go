@@ -8,6 +8,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
@@ -15,7 +16,7 @@ import (
 // anything was.
 func (s *session) reportValues(w io.Writer, r manager.Report) {
 	v := r.Values
-	if v.Points == 0 && r.Source.Samples == 0 {
+	if v.Points == 0 && r.Source.Counts[sampler.Samples] == 0 {
 		return
 	}
 	points := ""
@@ -36,13 +37,13 @@ func (s *session) caught(r manager.Report) string {
 		return figure.Plural(int64(r.Values.Caught), "call") + " caught at " + figure.Plural(int64(r.Values.Sites), "call site")
 	case s.flags.values.hits == 0:
 		return "no calls caught, as asked for"
-	case s.chosen.name == wasm.ExactEngine:
+	case s.chosen.Info().Engine == wasm.ExactEngine:
 		return "no calls caught, as each one is recorded"
-	case src.HitReason != "":
-		return "no calls caught, because " + src.HitReason
-	case s.chosen.embedded:
+	case src.NoCalls != "":
+		return "no calls caught, because " + src.NoCalls
+	case s.chosen.Info().Embedded:
 		return "no calls caught, as none went through a table when one was wanted"
-	case src.HitSites == 0:
+	case src.Counts[sampler.HotCalls] == 0:
 		return "no calls caught, as none of an interface method or function value was hot"
 	}
 	return "no calls caught, as none was made while a breakpoint was set"

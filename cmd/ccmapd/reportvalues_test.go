@@ -72,14 +72,14 @@ func TestWhyNoCallsWereCaught(t *testing.T) {
 		files  []string
 		want   string
 	}{
-		{0, sampler.Stats{HitReason: "switched off"}, nil, "no calls caught, as asked for; 2 profile points in 1 kB.\n"},
-		{1, sampler.Stats{HitReason: "debug registers are in use"}, nil, "no calls caught, because debug registers are in use; "},
+		{0, sampler.Stats{NoCalls: "switched off"}, nil, "no calls caught, as asked for; 2 profile points in 1 kB.\n"},
+		{1, sampler.Stats{NoCalls: "debug registers are in use"}, nil, "no calls caught, because debug registers are in use; "},
 		{1, sampler.Stats{}, nil, "no calls caught, as none of an interface method or function value was hot; "},
-		{1, sampler.Stats{HitSites: 3}, nil, "no calls caught, as none was made while a breakpoint was set; "},
+		{1, sampler.Stats{Counts: sampler.Counts{sampler.HotCalls: 3}}, nil, "no calls caught, as none was made while a breakpoint was set; "},
 		{1, sampler.Stats{}, []string{"a.folded", "b c.pb.gz"}, "in 1 kB (see 'ccmapd receivers 'b c.pb.gz'').\n"},
 		{1, sampler.Stats{}, []string{"a.folded.gz"}, "in 1 kB.\n"},
 	} {
-		s := &session{flags: newSamplingFlags(nil)}
+		s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
 		s.flags.values.hits = test.hits
 		var out bytes.Buffer
 		s.reportValues(&out, manager.Report{Source: test.source, Written: test.files, Values: manager.ValueStats{Points: 2, Bytes: 500}})
@@ -92,7 +92,7 @@ func TestWhyNoCallsWereCaught(t *testing.T) {
 // TestReportOfNoCalls: where there was nothing to learn from, nothing is said.
 func TestReportOfNoCalls(t *testing.T) {
 	t.Parallel()
-	s := &session{flags: newSamplingFlags(nil)}
+	s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
 	var out bytes.Buffer
 	s.reportValues(&out, manager.Report{})
 	if out.Len() > 0 {
@@ -104,7 +104,7 @@ func TestReportOfNoCalls(t *testing.T) {
 func TestReportOfRareCalls(t *testing.T) {
 	t.Parallel()
 	const made = "1,200 profile points of rare calls made room for others, and 30 calls with them"
-	s := &session{flags: newSamplingFlags(nil)}
+	s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
 	for memory, want := range map[byteSize]string{
 		0:          made + ".\n",
 		1024 * miB: made + ".\n",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,10 +41,11 @@ func openSession(env *environment, f *samplingFlags, open opener) (*session, err
 	if err != nil {
 		return nil, err
 	}
-	log.Info("engine", "name", got.name, "why", got.why)
+	info := got.Info()
+	log.Info("engine", "name", info.Engine, "why", got.why)
 	got.describe(m.Meta())
 	mgr, err := newManager(f, manager.Config{
-		Source: got, Queue: q, Map: m, Embedded: got.embedded, Logger: log, Dumps: f.dumps(env, got.Target().PID),
+		Source: got.source, Map: m, Logger: log, Dumps: f.dumps(env, info.Target.PID),
 		Until: f.until.Goal, Values: f.values.options(f.memory, env.stderr),
 	})
 	if err != nil {
@@ -56,31 +56,23 @@ func openSession(env *environment, f *samplingFlags, open opener) (*session, err
 
 // describe says in a map's metadata what is sampled, and how.
 func (c chosen) describe(meta *ccmap.Meta) {
-	meta.Target, meta.Engine = c.Target(), c.name
-	meta.Comments = append(meta.Comments, "engine "+c.name+": "+c.why)
-	if reason := c.noKernelTime(); reason != "" {
-		meta.Comments = append(meta.Comments, "time in the kernel is left out: "+reason)
+	info := c.Info()
+	meta.Target, meta.Engine = info.Target, info.Engine
+	meta.Comments = append(meta.Comments, "engine "+info.Engine+": "+c.why)
+	if info.NoKernelTime != "" {
+		meta.Comments = append(meta.Comments, "time in the kernel is left out: "+info.NoKernelTime)
 	}
-}
-
-// noKernelTime returns why time in the kernel is not sampled, "" if it is: in this
-// process it always is.
-func (c chosen) noKernelTime() string {
-	stats := c.Stats()
-	if c.embedded || stats.KernelTime {
-		return ""
-	}
-	return cmp.Or(stats.KernelReason, "the engine cannot see it")
 }
 
 // newManager returns the manager of a session, with the tuner that the flags ask
 // for. Where every call is recorded, there is no interval to tune.
 func newManager(f *samplingFlags, c manager.Config) (*manager.Manager, error) {
-	if c.Source.Stats().Unit == ccmap.Instructions {
+	info := c.Source.Info()
+	if info.Unit == ccmap.Instructions {
 		return manager.New(c)
 	}
 	config := f.tuning()
-	if c.Embedded {
+	if info.Embedded {
 		config.SampleCost = manager.EmbeddedSampleCost
 	}
 	tuner, err := tuning.New(config)
@@ -117,7 +109,7 @@ func (s *session) run(ctx context.Context, live, notices io.Writer) (manager.Rep
 // keep writes a profile that could not be written to any output, because of err,
 // where that is still possible.
 func (s *session) keep(r manager.Report, err error) (manager.Report, error) {
-	file, failed := writeTemp(r.Snapshot, s.chosen.Target().PID)
+	file, failed := writeTemp(r.Snapshot, s.chosen.Info().Target.PID)
 	if failed != nil {
 		return r, errors.Join(err, failed)
 	}
@@ -130,14 +122,14 @@ func (s *session) announce(w io.Writer, until string) {
 	if s.flags.quiet {
 		return
 	}
-	t := s.chosen.Target()
+	info := s.chosen.Info()
 	interval := s.chosen.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
-		t.PID, terminal.Printable(path.Base(t.Executable)), interval, s.flags.atMost(), s.chosen.name, terminal.Printable(s.chosen.why), until)
+		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.flags.atMost(), info.Engine, terminal.Printable(s.chosen.why), until)
 	if interval != s.flags.interval {
 		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.flags.interval)
 	}
-	if reason := s.chosen.noKernelTime(); reason != "" {
-		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", terminal.Printable(reason))
+	if info.NoKernelTime != "" {
+		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", terminal.Printable(info.NoKernelTime))
 	}
 }

@@ -98,7 +98,10 @@ func TestAttachJSON(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
 	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "--json")
-	var got sessionJSON
+	var got struct {
+		sessionJSON
+		Source struct{ Samples int64 } `json:"source"`
+	}
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v in %s", err, r.stdout)
 	}

@@ -97,7 +97,7 @@ func newVersionInfo(all []engine) versionInfo {
 		if stats, err := e.tryHere(); err != nil {
 			info.Permitted, info.Reason = false, err.Error()
 		} else {
-			info.Breakpoints = stats.Probes > 0
+			info.Breakpoints = stats.Counts[sampler.Watchpoints] > 0
 		}
 		v.Engines = append(v.Engines, info)
 	}

@@ -50,22 +50,24 @@ func (c *counts) count(m *process.Moment, st *process.Stack) {
 func (t *Taker) Stats(warning string) sampler.Stats {
 	c := &t.counts
 	return sampler.Stats{
-		Samples:   c.samples.Load(),
-		Loss:      t.loss(),
-		Warning:   joinWarnings(warning, c.recalledWarning()),
-		Repaired:  c.repaired.Load(),
-		Rooted:    c.rooted.Load(),
-		Truncated: c.truncated.Load(),
-		Kernel:    c.kernel.Load(),
-		Foreign:   c.foreign.Load(),
-		Recalled:  c.recalled.Load(),
-		Probed:    c.armed.Load(),
-		Probes:    int(c.watches.Load()),
-		Hits:      c.caught.Caught.Load(),
-		Strays:    c.caught.Strays.Load(),
-		Bursts:    c.caught.Bursts.Load(),
-		HitSites:  int(c.caught.Sites.Load()),
-		HitReason: c.caught.Reason(),
+		Counts: sampler.Counts{
+			sampler.Samples:     c.samples.Load(),
+			sampler.Repaired:    c.repaired.Load(),
+			sampler.Rooted:      c.rooted.Load(),
+			sampler.Truncated:   c.truncated.Load(),
+			sampler.InKernel:    c.kernel.Load(),
+			sampler.Foreign:     c.foreign.Load(),
+			sampler.Recalled:    c.recalled.Load(),
+			sampler.Armed:       c.armed.Load(),
+			sampler.Watchpoints: uint64(c.watches.Load()),
+			sampler.Caught:      c.caught.Caught.Load(),
+			sampler.Strays:      c.caught.Strays.Load(),
+			sampler.Bursts:      c.caught.Bursts.Load(),
+			sampler.HotCalls:    uint64(c.caught.Sites.Load()),
+		},
+		Loss:    t.loss(),
+		Warning: joinWarnings(warning, c.recalledWarning()),
+		NoCalls: c.caught.Reason(),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
@@ -40,7 +41,7 @@ func TestCalled(t *testing.T) {
 			t.Errorf("call: %+v", s)
 		}
 	}
-	if s := p.Stats(); s.Hits != 32 || s.Samples != 0 || s.Bursts != 1 {
+	if s := p.Stats(); s.Counts[sampler.Caught] != 32 || s.Counts[sampler.Samples] != 0 || s.Counts[sampler.Bursts] != 1 {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -57,18 +58,18 @@ func TestHitBudget(t *testing.T) {
 		}
 		p.Sink().Queue.Drain(func(*ccmap.Sample) {})
 	}
-	if s := p.Stats(); s.Bursts < 5000 || s.Bursts > 7800 { // 7,812 of 32 calls are 250 a second
-		t.Errorf("%d bursts in 1,000 s", s.Bursts)
+	if s := p.Stats(); s.Counts[sampler.Bursts] < 5000 || s.Counts[sampler.Bursts] > 7800 { // 7,812 of 32 calls are 250 a second
+		t.Errorf("%d bursts in 1,000 s", s.Counts[sampler.Bursts])
 	}
 	none := managed.New(managed.Options{Interval: -1, HitBudget: -1})
 	none.Mark(time.Hour)
-	if s := none.Stats(); s.Bursts != 0 || s.HitReason == "" {
+	if s := none.Stats(); s.Counts[sampler.Bursts] != 0 || s.NoCalls == "" {
 		t.Errorf("without a budget: %+v", s)
 	}
 	for range 20 {
 		tiny := managed.New(managed.Options{Interval: -1, HitBudget: 1e-300})
 		tiny.Mark(time.Hour)
-		if s := tiny.Stats(); s.Bursts != 0 {
+		if s := tiny.Stats(); s.Counts[sampler.Bursts] != 0 {
 			t.Errorf("with next to no budget: %+v", s)
 		}
 	}

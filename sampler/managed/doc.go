@@ -60,7 +60,7 @@
 //     a sample.
 //   - No code of the VM runs under a lock that a thread takes.
 //   - A thread that becomes garbage is detached. A thread that dies, or never reaches a
-//     safe point, keeps nothing from the others. [sampler.Stats] counts all of these.
+//     safe point, keeps nothing from the others. [sampler.Counter] has a count of each.
 //
 // # Frames without a slot
 //

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
@@ -153,6 +154,6 @@ func ExampleThread_Called() {
 		callee, caller := names.At(s.Frames[0].Method), names.At(s.Frames[1].Method)
 		reached[caller.Name+" > "+callee.Name]++
 	})
-	fmt.Println(profiler.Stats().Hits, "calls caught:", reached)
+	fmt.Println(profiler.Stats().Counts[sampler.Caught], "calls caught:", reached)
 	// Output: 32 calls caught: map[scene > circle.draw:24 scene > square.draw:8]
 }

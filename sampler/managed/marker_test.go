@@ -40,7 +40,7 @@ func start(t *testing.T, p *managed.Profiler) (stop func() sampler.Ending) {
 
 // sampleOnce lets a thread reach safe points until it was sampled once more.
 func sampleOnce(p *managed.Profiler, g *modelThread) {
-	for before := p.Stats().Samples; p.Stats().Samples == before; runtime.Gosched() {
+	for before := p.Stats().Counts[sampler.Samples]; p.Stats().Counts[sampler.Samples] == before; runtime.Gosched() {
 		g.Safepoint(g)
 	}
 }
@@ -68,7 +68,7 @@ func TestEnd(t *testing.T) {
 	late := attachDeep(p, 1)
 	late.Sample(late)
 	late.Called(0, late)
-	if s := p.Stats(); s.Samples != 6 || s.Threads != 3 || p.Sink().Queue.Stats().Dropped != 0 {
+	if s := p.Stats(); s.Counts[sampler.Samples] != 6 || s.Threads != 3 || p.Sink().Queue.Stats().Dropped != 0 {
 		t.Errorf("after the end: %+v", s)
 	}
 	for _, g := range []*modelThread{g, idle, late} {
@@ -115,12 +115,12 @@ func TestUnsafe(t *testing.T) {
 	defer start(t, p)()
 	g, parked := attachDeep(p, 1), attachDeep(p, 1)
 	parked.Park()
-	for p.Stats().Unsafe != 1 {
+	for p.Stats().Counts[sampler.Unsafe] != 1 {
 		runtime.Gosched()
 		time.Sleep(time.Millisecond)
 	}
 	g.Park()
-	for p.Stats().Unsafe != 0 {
+	for p.Stats().Counts[sampler.Unsafe] != 0 {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -159,7 +159,7 @@ func TestHooks(t *testing.T) {
 	if counted.calls.Load() != 1 { // the burst has not ended
 		t.Errorf("told of %d bursts", counted.calls.Load())
 	}
-	if s := p.Stats(); s.Threads != 1 || s.Panicked != 1 || s.Bursts != 1 || s.Marks != 3 {
+	if s := p.Stats(); s.Threads != 1 || s.Counts[sampler.Panicked] != 1 || s.Counts[sampler.Bursts] != 1 || s.Counts[sampler.Marks] != 3 {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -174,7 +174,7 @@ func TestHookIsCollected(t *testing.T) {
 		h.onMark = func() { g.ID() }
 		p.Mark(time.Millisecond)
 	}()
-	for p.Stats().Abandoned == 0 {
+	for p.Stats().Counts[sampler.Abandoned] == 0 {
 		runtime.GC()
 	}
 	p.Mark(time.Millisecond)
@@ -204,8 +204,8 @@ func TestTuning(t *testing.T) {
 		t.Errorf("interval %v after %v", s.Interval, s.LastChange)
 	}
 	r, err := session.Stop()
-	if err != nil || r.Snapshot.Total().Samples != int64(r.Source.Samples) {
-		t.Errorf("%d samples of %d, %v", r.Snapshot.Total().Samples, r.Source.Samples, err)
+	if err != nil || r.Snapshot.Total().Samples != int64(r.Source.Counts[sampler.Samples]) {
+		t.Errorf("%d samples of %d, %v", r.Snapshot.Total().Samples, r.Source.Counts[sampler.Samples], err)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestHammer(t *testing.T) {
 	var lives atomic.Int64
 	for seed := range 8 {
 		threads.Go(func() {
-			for round := 0; round < rounds || p.Stats().Samples == 0; round++ {
+			for round := 0; round < rounds || p.Stats().Counts[sampler.Samples] == 0; round++ {
 				hammer(p, seed+round)
 				lives.Add(1)
 			}
@@ -274,7 +274,7 @@ func TestHammer(t *testing.T) {
 		})
 	}
 	s := p.Stats()
-	if got := uint64(m.Snapshot().Total().Samples); got != s.Samples || hits != s.Hits || m.Meta().Loss.Orphaned > 0 {
+	if got := uint64(m.Snapshot().Total().Samples); got != s.Counts[sampler.Samples] || hits != s.Counts[sampler.Caught] || m.Meta().Loss.Orphaned > 0 {
 		t.Errorf("%d samples and %d calls folded, %d orphaned; stats: %+v", got, hits, m.Meta().Loss.Orphaned, s)
 	}
 	if got, calls := m.Snapshot().Total().Activations, 40*lives.Load(); got > calls {

@@ -154,13 +154,13 @@ func (m *model) call(t *modelThread, method ccmap.MethodID) {
 
 // safepoint lets the thread reach a safe point, and notes the sample there.
 func (m *model) safepoint(t *modelThread) {
-	before := m.profiler.Stats()
+	before := m.profiler.Stats().Counts
 	t.Safepoint(t)
-	after := m.profiler.Stats()
-	if after.Samples == before.Samples {
+	after := m.profiler.Stats().Counts
+	if after[sampler.Samples] == before[sampler.Samples] {
 		return
 	}
-	s := ccmap.Sample{Frames: t.frames(), Thread: t.ID(), Truncated: after.Truncated > before.Truncated}
+	s := ccmap.Sample{Frames: t.frames(), Thread: t.ID(), Truncated: after[sampler.Truncated] > before[sampler.Truncated]}
 	if s.Truncated {
 		s.Frames = s.Frames[:m.limit]
 	}

@@ -3,6 +3,8 @@ package managed
 import (
 	"log/slog"
 	"math"
+	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +90,23 @@ func New(o Options) *Profiler {
 	return p
 }
 
+// Engine is the name of this kind of source in profiles.
+const Engine = "managed"
+
+// Info implements [sampler.Source]. The target is this process.
+func (p *Profiler) Info() sampler.Info {
+	path, err := os.Executable()
+	if err != nil {
+		path = os.Args[0] // without /proc nothing better is known
+	}
+	return sampler.Info{
+		Target:   ccmap.Target{PID: os.Getpid(), Executable: path, CommandLine: os.Args, Runtime: runtime.Version()},
+		Engine:   Engine,
+		Embedded: true,
+		Sink:     p.sink,
+	}
+}
+
 // Sink returns the destination of samples, and the names of their methods.
 func (p *Profiler) Sink() sampler.Sink { return p.sink }
 
@@ -118,26 +137,31 @@ type counts struct {
 func (p *Profiler) Stats() sampler.Stats {
 	c := &p.counts
 	s := sampler.Stats{
-		Samples:    c.samples.Load(),
+		Counts: sampler.Counts{
+			sampler.Samples:   c.samples.Load(),
+			sampler.Truncated: c.truncated.Load(),
+			sampler.Caught:    c.hits.Load(),
+			sampler.Bursts:    c.bursts.Load(),
+			sampler.Marks:     c.marks.Load(),
+			sampler.LateMarks: c.late.Load(),
+			sampler.Unsafe:    uint64(c.unsafe.Load()),
+			sampler.Panicked:  c.panicked.Load(),
+			sampler.Abandoned: c.abandoned.Load(),
+		},
 		Threads:    p.plain.len() + p.hooked.len(),
-		Truncated:  c.truncated.Load(),
 		Interval:   time.Duration(p.interval.Load()),
 		LastChange: p.change.took(),
-		Hits:       c.hits.Load(),
-		Bursts:     c.bursts.Load(),
-		Marks:      c.marks.Load(),
-		Late:       c.late.Load(),
-		Unsafe:     int(c.unsafe.Load()),
-		Panicked:   c.panicked.Load(),
-		Abandoned:  c.abandoned.Load(),
 	}
 	if p.hitBudget < 0 {
-		s.HitReason = "switched off"
+		s.NoCalls = "switched off"
 	}
 	return s
 }
 
-var _ sampler.Source = (*Profiler)(nil)
+var (
+	_ sampler.Source  = (*Profiler)(nil)
+	_ sampler.Tunable = (*Profiler)(nil)
+)
 
 // Bounds of the sampling interval. Go's timers are accurate to a millisecond. If the
 // marker comes late, samples stand for more time and no time is lost.

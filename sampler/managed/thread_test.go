@@ -83,7 +83,7 @@ func TestDeeperThanSamples(t *testing.T) {
 			g.call(0)
 		}
 	}
-	if n := p.Stats().Truncated; n > 0 || folded.Meta().Loss != (ccmap.Loss{}) {
+	if n := p.Stats().Counts[sampler.Truncated]; n > 0 || folded.Meta().Loss != (ccmap.Loss{}) {
 		t.Errorf("%d samples truncated; loss %+v", n, folded.Meta().Loss)
 	}
 	if got := folded.Snapshot().Total(); got.Samples != 300 || got.Activations != 100 {
@@ -100,9 +100,9 @@ func TestBurst(t *testing.T) {
 	for range 2 {
 		p.Mark(10 * time.Millisecond)
 		for i := range 20 {
-			before := p.Stats().Samples
+			before := p.Stats().Counts[sampler.Samples]
 			g.Safepoint(g)
-			if took := p.Stats().Samples > before; took != (i%3 == 0 && i < 12) {
+			if took := p.Stats().Counts[sampler.Samples] > before; took != (i%3 == 0 && i < 12) {
 				t.Errorf("safe point %d after a mark: sample taken: %v", i, took)
 			}
 		}
@@ -129,8 +129,8 @@ func TestSampleAgain(t *testing.T) {
 	for range 4 {
 		again = append(again, g.Sample(g))
 	}
-	if again[0] != true || again[1] != true || again[2] || again[3] || p.Stats().Samples != 3 {
-		t.Errorf("again: %v; %d samples", again, p.Stats().Samples)
+	if again[0] != true || again[1] != true || again[2] || again[3] || p.Stats().Counts[sampler.Samples] != 3 {
+		t.Errorf("again: %v; %d samples", again, p.Stats().Counts[sampler.Samples])
 	}
 }
 
@@ -148,8 +148,8 @@ func TestDetachedThreadGoesOn(t *testing.T) {
 			g.Walk(visit)
 		}))
 	}
-	if s, q := p.Stats(), p.Sink().Queue.Stats(); walks > 1 || s.Samples != 0 || q.Rings != 0 {
-		t.Errorf("%d walks, %d samples, %d rings", walks, s.Samples, q.Rings)
+	if s, q := p.Stats(), p.Sink().Queue.Stats(); walks > 1 || s.Counts[sampler.Samples] != 0 || q.Rings != 0 {
+		t.Errorf("%d walks, %d samples, %d rings", walks, s.Counts[sampler.Samples], q.Rings)
 	}
 }
 
@@ -292,13 +292,13 @@ func TestPanickingWalker(t *testing.T) {
 		}))
 		other.Safepoint(other)
 	}
-	if s := p.Stats(); s.Panicked != 1 || s.Samples != 3 || s.Threads != 2 {
+	if s := p.Stats(); s.Counts[sampler.Panicked] != 1 || s.Counts[sampler.Samples] != 3 || s.Threads != 2 {
 		t.Errorf("stats: %+v", s)
 	}
 	g.Detach()
 	g.Thread = p.Attach(managed.ThreadOptions{})
 	p.Mark(time.Millisecond)
-	if g.Safepoint(g); p.Stats().Samples != 4 {
+	if g.Safepoint(g); p.Stats().Counts[sampler.Samples] != 4 {
 		t.Error("not sampled, attached again")
 	}
 }
@@ -319,7 +319,7 @@ func TestGoexitInWalker(t *testing.T) {
 	p.Mark(time.Millisecond)
 	g.Safepoint(g)
 	g.Detach()
-	if s := p.Stats(); s.Panicked != 0 || s.Samples != 1 {
+	if s := p.Stats(); s.Counts[sampler.Panicked] != 0 || s.Counts[sampler.Samples] != 1 {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -336,7 +336,7 @@ func TestWalkerThatCallsBack(t *testing.T) {
 		g.Walk(visit)
 		g.Detach()
 	}))
-	if s := p.Stats(); s.Samples != 0 || s.Threads != 0 {
+	if s := p.Stats(); s.Counts[sampler.Samples] != 0 || s.Threads != 0 {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -351,7 +351,7 @@ func TestAbandoned(t *testing.T) {
 		p.Mark(time.Millisecond)
 		g.Safepoint(g)
 	}()
-	for p.Stats().Abandoned == 0 {
+	for p.Stats().Counts[sampler.Abandoned] == 0 {
 		runtime.GC()
 	}
 	g := attachDeep(p, 1)
@@ -359,7 +359,7 @@ func TestAbandoned(t *testing.T) {
 	g.Safepoint(g)
 	g.Detach()
 	g.Detach()
-	if s, q := p.Stats(), p.Sink().Queue.Stats(); len(drain(p)) != 2 || q.Rings != 1 || s.Threads != 0 || s.Abandoned != 1 {
+	if s, q := p.Stats(), p.Sink().Queue.Stats(); len(drain(p)) != 2 || q.Rings != 1 || s.Threads != 0 || s.Counts[sampler.Abandoned] != 1 {
 		t.Errorf("%+v, %d rings", s, q.Rings)
 	}
 }

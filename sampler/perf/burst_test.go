@@ -69,9 +69,9 @@ func run(t *testing.T, s *Source) (stop context.CancelFunc, done <-chan struct{}
 // awaitHits returns when a source has caught so many calls.
 func awaitHits(t *testing.T, s *Source, n int) {
 	t.Helper()
-	for st := s.Stats(); st.Hits < uint64(n); st = s.Stats() {
-		if st.HitReason != "" {
-			skipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.HitReason))
+	for st := s.Stats(); st.Counts[sampler.Caught] < uint64(n); st = s.Stats() {
+		if st.NoCalls != "" {
+			skipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -116,7 +116,7 @@ func TestHitShares(t *testing.T) {
 				}
 			}
 			checkShares(t, caught, c.made)
-			t.Logf("caught %v of %v; %d bursts in %v", caught, c.made, c.stats.Bursts, c.took)
+			t.Logf("caught %v of %v; %d bursts in %v", caught, c.made, c.stats.Counts[sampler.Bursts], c.took)
 		})
 	}
 }
@@ -190,7 +190,7 @@ func TestHitsKeepToBudget(t *testing.T) {
 	if most := int(indirect.BurstCalls * (bursts + 5*math.Sqrt(bursts) + 1)); len(c.hits) > most {
 		t.Errorf("caught %d calls in %v, want at most %d", len(c.hits), c.took, most)
 	}
-	if st := c.stats; uint64(len(c.hits)) != st.Hits || st.Bursts == 0 || st.HitSites == 0 || st.Strays != 0 || st.Loss.Corrupt != 0 {
+	if st := c.stats; uint64(len(c.hits)) != st.Counts[sampler.Caught] || st.Counts[sampler.Bursts] == 0 || st.Counts[sampler.HotCalls] == 0 || st.Counts[sampler.Strays] != 0 || st.Loss.Corrupt != 0 {
 		t.Errorf("%d hits arrived; %+v", len(c.hits), st)
 	}
 }
@@ -227,7 +227,7 @@ func TestHitsOff(t *testing.T) {
 	awaitSamples(s, 20)
 	stop()
 	<-done
-	if _, hits := drainedAll(sink); len(hits) != 0 || s.Stats().Bursts != 0 || s.Stats().HitReason != "switched off" {
+	if _, hits := drainedAll(sink); len(hits) != 0 || s.Stats().Counts[sampler.Bursts] != 0 || s.Stats().NoCalls != "switched off" {
 		t.Errorf("%d hits; %+v", len(hits), s.Stats())
 	}
 }
@@ -240,15 +240,15 @@ func TestHitsBesideForks(t *testing.T) {
 	s, _ := attach(t, g.pid(), Options{HitBudget: manyHits})
 	run(t, s)
 	g.proceed(t)
-	for s.Stats().Hits < 1000 {
+	for s.Stats().Counts[sampler.Caught] < 1000 {
 		if err := exec.Command("/bin/true").Run(); err != nil {
 			t.Fatal(err)
 		}
-		if st := s.Stats(); st.HitReason != "" {
-			if st.Hits == 0 {
-				skipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.HitReason))
+		if st := s.Stats(); st.NoCalls != "" {
+			if st.Counts[sampler.Caught] == 0 {
+				skipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
 			}
-			t.Fatalf("after %d hits: %s", st.Hits, st.HitReason)
+			t.Fatalf("after %d hits: %s", st.Counts[sampler.Caught], st.NoCalls)
 		}
 	}
 }
@@ -265,19 +265,19 @@ func TestNoDebugRegister(t *testing.T) {
 	taken := takeRegisters(t, g.pid())
 	s, _ := attach(t, g.pid(), Options{HitBudget: manyHits, Watchpoints: -1})
 	run(t, s)
-	for s.Stats().HitReason == "" && s.Stats().Hits == 0 {
+	for s.Stats().NoCalls == "" && s.Stats().Counts[sampler.Caught] == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if st := s.Stats(); !strings.Contains(st.HitReason, "debug registers are in use") || st.Hits != 0 {
+	if st := s.Stats(); !strings.Contains(st.NoCalls, "debug registers are in use") || st.Counts[sampler.Caught] != 0 {
 		t.Errorf("with no register free: %+v", st)
 	}
 	for _, w := range taken {
 		w.Close()
 	}
-	for s.Stats().Hits == 0 {
+	for s.Stats().Counts[sampler.Caught] == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if st := s.Stats(); st.HitReason != "" {
+	if st := s.Stats(); st.NoCalls != "" {
 		t.Errorf("with all registers free: %+v", st)
 	}
 }
@@ -329,7 +329,7 @@ func TestEndsWithinBurst(t *testing.T) {
 			}
 			<-done
 			_, hits := drainedAll(sink)
-			if st := s.Stats(); uint64(len(hits)) != st.Hits || st.Strays != 0 && how != "exec" {
+			if st := s.Stats(); uint64(len(hits)) != st.Counts[sampler.Caught] || st.Counts[sampler.Strays] != 0 && how != "exec" {
 				t.Errorf("%d hits arrived; %+v", len(hits), st)
 			}
 			if s.drainer.Catcher.Bursting() {

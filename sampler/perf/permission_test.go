@@ -75,12 +75,12 @@ func TestNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, s := sampleWhole(t, Options{Interval: time.Millisecond}, build(t, "workload"), "busy", "300")
-	st := s.Stats()
-	if st.KernelTime != (paranoid <= 1) || st.KernelTime == (st.KernelReason != "") {
+	st, kernel := s.Stats(), s.Info().NoKernelTime == ""
+	if kernel != (paranoid <= 1) {
 		t.Errorf("with perf_event_paranoid=%d: %+v", paranoid, st)
 	}
-	if !st.KernelTime && st.Kernel > 0 {
-		t.Errorf("%d kernel samples where they are forbidden", st.Kernel)
+	if !kernel && st.Counts[sampler.InKernel] > 0 {
+		t.Errorf("%d kernel samples where they are forbidden", st.Counts[sampler.InKernel])
 	}
 }
 
@@ -106,7 +106,7 @@ func TestStartStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	samples, _ := collect(t, s, sink)
-	if target := s.Target(); target.BuildID == "" || target.Runtime != runtime.Version() {
+	if target := s.Info().Target; target.BuildID == "" || target.Runtime != runtime.Version() {
 		t.Errorf("target: %+v", target)
 	}
 	named := 0

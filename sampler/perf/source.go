@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -30,7 +29,10 @@ type Source struct {
 // Options of a Source.
 type Options = sampler.ProcessOptions
 
-var _ sampler.Source = (*Source)(nil)
+var (
+	_ sampler.Source  = (*Source)(nil)
+	_ sampler.Tunable = (*Source)(nil)
+)
 
 // Open attaches to a running Go process. Sampling begins at once, and what is
 // sampled waits in the kernel's rings for Run, which must therefore follow
@@ -70,10 +72,19 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Target describes the process. Of a program that was attached to before it
-// ran, build id and Go version are known only after its first samples. Any
-// goroutine may call it.
-func (s *Source) Target() ccmap.Target { return s.drainer.Target() }
+// Engine is the name of the engine in profiles.
+const Engine = "perf"
+
+// Info describes the source. Build id and Go version of a program that was attached to
+// before it ran are known only after its first samples. Any goroutine may call it.
+func (s *Source) Info() sampler.Info {
+	return sampler.Info{
+		Target:       s.drainer.Target(),
+		Engine:       Engine,
+		Sink:         s.drainer.Sink,
+		NoKernelTime: s.kernelReason,
+	}
+}
 
 // Run drains the rings until ctx is done or the target has ended or has
 // replaced itself by another program (exec): what follows an exec has other
@@ -116,7 +127,6 @@ func (s *Source) Stats() sampler.Stats {
 	t := s.threads.state()
 	st := s.drainer.Stats(t.missed.warning())
 	st.Threads, st.Interval, st.LastChange = t.sampled, t.interval, t.took
-	st.KernelTime, st.KernelReason = s.kernelReason == "", s.kernelReason
 	return st
 }
 

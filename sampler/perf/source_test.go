@@ -34,7 +34,7 @@ func TestRepetitions(t *testing.T) {
 			g := start(t, build(t, "workload"), "calls", strconv.Itoa(c.each), strconv.Itoa(c.count))
 			g.pin(t)
 			samples, s := g.sample(t, Options{WatchBudget: 1})
-			if s.Stats().Probes == 0 {
+			if s.Stats().Counts[sampler.Watchpoints] == 0 {
 				skipUnlessPermitted(t, sampler.ErrUnsupported)
 			}
 			top := verdicts(slices.DeleteFunc(samples, func(s stackSample) bool { return s.Early }))
@@ -67,7 +67,7 @@ func TestActivationsCounted(t *testing.T) {
 	g := start(t, build(t, "workload"), "calls", "40", strconv.Itoa(count))
 	g.pin(t)
 	samples, s := g.sample(t, Options{WatchBudget: 1, Interval: 5 * time.Millisecond})
-	if s.Stats().Probes == 0 {
+	if s.Stats().Counts[sampler.Watchpoints] == 0 {
 		skipUnlessPermitted(t, sampler.ErrUnsupported)
 	}
 	top := verdicts(samples)
@@ -172,8 +172,8 @@ func TestStacks(t *testing.T) {
 			t.Parallel()
 			samples, s := sampleWhole(t, Options{Interval: time.Millisecond}, build(t, "workload", flags...), "busy", "800")
 			st := s.Stats()
-			if rooted := float64(st.Rooted) / float64(st.Samples); rooted < 0.97 {
-				t.Errorf("%.2f %% of %d stacks reach a root", 100*rooted, st.Samples)
+			if rooted := float64(st.Counts[sampler.Rooted]) / float64(st.Counts[sampler.Samples]); rooted < 0.97 {
+				t.Errorf("%.2f %% of %d stacks reach a root", 100*rooted, st.Counts[sampler.Samples])
 			}
 			var inWork, right int
 			for _, smp := range samples {
@@ -216,7 +216,7 @@ func TestLeaves(t *testing.T) {
 	if vdso == 0 || float64(clock) < 0.95*float64(vdso) {
 		t.Errorf("of %d samples of the clock %d lead back to its caller", vdso, clock)
 	}
-	if s.Stats().KernelTime && (kernel == 0 || read != kernel) {
+	if s.Info().NoKernelTime == "" && (kernel == 0 || read != kernel) {
 		t.Errorf("of %d samples in the kernel %d lead back to the caller", kernel, read)
 	}
 }
@@ -283,7 +283,7 @@ func TestSetInterval(t *testing.T) {
 		t.Error(err)
 	}
 	changed := perfevent.Monotonic()
-	awaitSamples(s, s.Stats().Samples+200)
+	awaitSamples(s, s.Stats().Counts[sampler.Samples]+200)
 	t.Logf("%d threads took %v", s.Stats().Threads, s.Stats().LastChange)
 	if err := s.SetInterval(-1); err == nil {
 		t.Error("a negative interval was taken")
@@ -347,7 +347,7 @@ func (r *renewed) Renew(now time.Time) {
 
 // awaitSamples returns when a source has taken that many.
 func awaitSamples(s *Source, n uint64) {
-	for s.Stats().Samples < n {
+	for s.Stats().Counts[sampler.Samples] < n {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -376,8 +376,8 @@ func TestEndings(t *testing.T) {
 		if !e.Exited || e.Reason != "target was killed by SIGKILL" {
 			t.Errorf("ending: %+v", e)
 		}
-		if uint64(len(samples)) != s.Stats().Samples {
-			t.Errorf("%d samples arrived of %d", len(samples), s.Stats().Samples)
+		if uint64(len(samples)) != s.Stats().Counts[sampler.Samples] {
+			t.Errorf("%d samples arrived of %d", len(samples), s.Stats().Counts[sampler.Samples])
 		}
 	})
 	t.Run("exec", func(t *testing.T) {

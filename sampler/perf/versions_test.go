@@ -61,7 +61,7 @@ func sampleVersion(t *testing.T, path string) {
 	}
 	all := len(samples)
 	t.Logf("%s: %d samples, %d unknown, %d truncated, %d in rounds, %d of them of a known goroutine",
-		s.Target().Runtime, all, unknown, truncated, rounds, goroutines)
+		s.Info().Target.Runtime, all, unknown, truncated, rounds, goroutines)
 	if unknown > all/100 || truncated > all*2/100 {
 		t.Errorf("%d unknown and %d truncated of %d samples, want 1 %% and 2 %% at most", unknown, truncated, all)
 	}

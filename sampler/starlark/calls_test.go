@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
@@ -51,7 +52,7 @@ func TestCallsAreCaught(t *testing.T) {
 				got[call(p.Sink().Names, s)] = true
 			}
 		})
-		return starlark.Bool(p.Stats().Hits > 1000), nil
+		return starlark.Bool(p.Stats().Counts[sampler.Caught] > 1000), nil
 	}
 	predeclared := newObserver(nil).predeclared()
 	predeclared["enough"] = starlark.NewBuiltin("enough", enough)

@@ -10,6 +10,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	profile "github.com/ccmapd/ccmapd/sampler/starlark"
 )
@@ -43,7 +44,7 @@ func Example() {
 	thread := &starlark.Thread{Name: "primes"}
 	profiled := profile.Attach(profiler, thread, profile.Options{})
 	enough := func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
-		return starlark.Bool(profiler.Stats().Samples > 100), nil
+		return starlark.Bool(profiler.Stats().Counts[sampler.Samples] > 100), nil
 	}
 	host := starlark.StringDict{"enough": starlark.NewBuiltin("enough", enough)}
 	_, err := starlark.ExecFileOptions(&syntax.FileOptions{While: true}, thread, "primes.star", primes, host)

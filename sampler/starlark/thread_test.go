@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/managed/managedtest"
 	"github.com/google/go-cmp/cmp"
@@ -44,7 +45,7 @@ func marked(t *testing.T, f func(*managed.Profiler)) *ccmap.Snapshot {
 // until is a builtin that is true after a number of samples.
 func until(p *managed.Profiler, samples uint64) *starlark.Builtin {
 	return starlark.NewBuiltin("enough", func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
-		return starlark.Bool(p.Stats().Samples >= samples), nil
+		return starlark.Bool(p.Stats().Counts[sampler.Samples] >= samples), nil
 	})
 }
 
@@ -130,7 +131,7 @@ func TestCancelFromOutside(t *testing.T) {
 		defer Attach(p, thread, Options{}).Detach()
 		var ended sync.WaitGroup
 		ended.Go(func() {
-			for p.Stats().Samples < 3 {
+			for p.Stats().Counts[sampler.Samples] < 3 {
 				time.Sleep(time.Millisecond)
 			}
 			thread.Cancel("enough")
@@ -238,7 +239,7 @@ func TestNothingIsSampledWhileParked(t *testing.T) {
 	p.Mark(time.Second)
 	attached.Unpark()
 	execute(thread, "p.star", "x = 1", nil)
-	if got := p.Stats().Samples; got != 0 {
+	if got := p.Stats().Counts[sampler.Samples]; got != 0 {
 		t.Errorf("%d samples, want none", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
@@ -112,7 +113,7 @@ func TestStackOverflow(t *testing.T) {
 	_, plain := newPlain(t, guests.Small("descent"))
 	_, want := plain.ExportedFunction("descend").Call(context.Background())
 	stop := p.start()
-	for calls := 0; calls < 2 || p.profiler.Stats().Samples == 0; calls++ {
+	for calls := 0; calls < 2 || p.profiler.Stats().Counts[sampler.Samples] == 0; calls++ {
 		_, err := guest.ExportedFunction("descend").Call(context.Background())
 		if err == nil || want == nil || err.Error() != want.Error() {
 			t.Fatalf("%v, want %v", err, want)
@@ -169,7 +170,7 @@ func TestDeadline(t *testing.T) {
 	ctx := deadline{context.Background(), make(chan struct{})}
 	go func() { // the loop is found at its second safe point, if not at its first
 		defer close(ctx.passed)
-		for p.profiler.Stats().Samples < 3 {
+		for p.profiler.Stats().Counts[sampler.Samples] < 3 {
 			time.Sleep(time.Millisecond)
 		}
 	}()

@@ -2,8 +2,6 @@ package wasm
 
 import (
 	"context"
-	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -71,14 +69,11 @@ func (p *Profiler) Run(ctx context.Context) (sampler.Ending, error) {
 	return ending, err
 }
 
-// Stats implements [sampler.Source]. The time of a guest's thread includes the time of
-// host functions.
+// Stats implements [sampler.Source].
 func (p *Profiler) Stats() sampler.Stats {
 	s := p.Profiler.Stats()
-	s.KernelTime = true
 	if p.exact != nil {
-		s.Samples = p.exact.pushed.Load()
-		s.Unit = ccmap.Instructions
+		s.Counts[sampler.Samples] = p.exact.pushed.Load()
 	}
 	return s
 }
@@ -90,12 +85,15 @@ const (
 	ExactEngine    = "wasm, exact"
 )
 
-// Engine names how the guests are profiled.
-func (p *Profiler) Engine() string {
+// Info implements [sampler.Source]. The target is this process, which runs the guests.
+// The time of a guest's thread includes the time of host functions.
+func (p *Profiler) Info() sampler.Info {
+	info := p.Profiler.Info()
+	info.Engine = SamplingEngine
 	if p.exact != nil {
-		return ExactEngine
+		info.Engine, info.Unit = ExactEngine, ccmap.Instructions
 	}
-	return SamplingEngine
+	return info
 }
 
 // Exit ends every guest at its next safe point, also guests that are instantiated later,
@@ -123,12 +121,6 @@ func (p *Profiler) Close(context.Context) error {
 	collecting.leave(p)
 	p.instances.each((*instance).leave)
 	return nil
-}
-
-// Target describes this process, which runs the guests.
-func (p *Profiler) Target() ccmap.Target {
-	path, _ := os.Executable() // for people only
-	return ccmap.Target{PID: os.Getpid(), Executable: path, CommandLine: os.Args, Runtime: "wazero in " + runtime.Version()}
 }
 
 // Options of a profiler. The zero value is useful.

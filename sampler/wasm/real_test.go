@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
@@ -46,7 +47,7 @@ func TestRealGuests(t *testing.T) {
 				t.Fatal(err)
 			}
 			stop := p.start()
-			for p.profiler.Stats().Samples < 20 {
+			for p.profiler.Stats().Counts[sampler.Samples] < 20 {
 				out, err := g.Run(ctx, r, c)
 				if err != nil || out != g.Want {
 					t.Fatalf("%v; printed %.200q, want %.200q", err, out, g.Want)

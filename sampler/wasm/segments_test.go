@@ -182,7 +182,7 @@ func TestManyInstances(t *testing.T) {
 	var running sync.WaitGroup
 	for range goroutines {
 		running.Go(func() {
-			for i := 0; i < rounds || p.profiler.Stats().Samples == 0; i++ {
+			for i := 0; i < rounds || p.profiler.Stats().Counts[sampler.Samples] == 0; i++ {
 				guest := p.instantiate(c)
 				for range calls {
 					if _, err := guest.ExportedFunction("fib").Call(ctx, 15); err != nil {
@@ -204,7 +204,7 @@ func TestManyInstances(t *testing.T) {
 		tr.all[path] *= called.Load()
 	}
 	p.checkAtMost(tr.all)
-	if s := p.profiler.Stats(); s.Threads != 0 || s.Panicked != 0 {
+	if s := p.profiler.Stats(); s.Threads != 0 || s.Counts[sampler.Panicked] != 0 {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -271,7 +271,7 @@ func TestShortCalls(t *testing.T) {
 	guest := p.instantiate(p.compile(guests.Small("multivalue")))
 	stop := p.start()
 	calls := int64(0)
-	for ; p.profiler.Stats().Samples == 0; calls++ {
+	for ; p.profiler.Stats().Counts[sampler.Samples] == 0; calls++ {
 		if _, err := guest.ExportedFunction("divmod").Call(context.Background(), 27, 4); err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
@@ -120,10 +121,10 @@ func (w *mutantWorld) profile(ctx context.Context, o wasm.Options) (profiler *wa
 		if err := errors.Join(err, report.Snapshot.CheckValid()); err != nil {
 			w.panicked = err.Error()
 		}
-		if n := report.Source.Panicked; n > 0 {
+		if n := report.Source.Counts[sampler.Panicked]; n > 0 {
 			w.panicked = fmt.Sprint("threads whose walker panicked: ", n)
 		}
-		w.samples = report.Source.Samples
+		w.samples = report.Source.Counts[sampler.Samples]
 	}
 }
 

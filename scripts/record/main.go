@@ -78,12 +78,12 @@ func recordVerdicts(w io.Writer, pid int, duration, interval time.Duration) erro
 	switch {
 	case err != nil:
 		return err
-	case source.Stats().Probes == 0:
+	case source.Stats().Counts[sampler.Watchpoints] == 0:
 		return errors.New("no hardware watchpoints here: no sample has a verdict")
 	case len(verdicts) == 0:
 		return fmt.Errorf("no samples: process %d used no CPU time", pid)
 	}
-	return write(w, header(source.Target(), source.Stats().Interval), verdicts)
+	return write(w, header(source.Info().Target, source.Stats().Interval), verdicts)
 }
 
 // busiest runs the source and returns the verdicts on the goroutine with the most

@@ -42,7 +42,7 @@ func recordStacks(w io.Writer, pid int, duration, interval time.Duration) error 
 }
 
 func stacksHeader(source *perf.Source) recorded.Header {
-	t := source.Target()
+	t := source.Info().Target
 	return recorded.Header{
 		Command:  shortened(commandLine(t)),
 		Target:   t.Runtime,

@@ -70,10 +70,10 @@ func element(site uint32, m ccmap.MethodID) string { return fmt.Sprintf("/%d:%d"
 // sample takes a sample, and notes its right content.
 func (s *session) sample(g *guest, w managed.Walker) error {
 	want := s.expect(g, walk(w))
-	before := s.profiler.Stats().Samples
+	before := s.profiler.Stats().Counts[sampler.Samples]
 	s.profiler.Mark(time.Millisecond)
 	s.thread.Safepoint(w)
-	if s.profiler.Stats().Samples > before {
+	if s.profiler.Stats().Counts[sampler.Samples] > before {
 		id := s.thread.ID()
 		s.expected[id] = append(s.expected[id], want)
 		s.see(g, want.fresh)

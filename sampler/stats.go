@@ -1,0 +1,80 @@
+package sampler
+
+import (
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Stats has the figures of a source: totals since its start, and its present state.
+type Stats struct {
+	Counts     Counts
+	Loss       ccmap.Loss    // with the target's clock if it has one: see [ccmap.Loss]
+	Warning    string        // for every reader of the profile, with the cure, for example "3 of 9 threads were not sampled: …"; empty: none
+	Threads    int           // attached now
+	Interval   time.Duration // CPU time between two samples of one thread; 0: the source has no interval
+	LastChange time.Duration // how long the last change of the interval took to reach every thread
+	NoCalls    string        // why no calls can be caught; empty: they can
+}
+
+// Counts has a number for each [Counter]. It is 0 for all that a source does not count.
+type Counts [NumCounters]uint64
+
+// Counter is a number in [Stats]. Reports loop over all of them, from 0 to NumCounters,
+// and so include a further counter as well. A counter is a total since the start of the
+// source, unless it says that it is of now.
+type Counter uint8
+
+const (
+	Samples     Counter = iota // pushed
+	Repaired                   // samples whose first caller the kernel's walk had lost
+	Rooted                     // samples that reach a known root of the runtime
+	Truncated                  // samples with frames lost
+	InKernel                   // samples taken in the kernel
+	Foreign                    // samples with frames outside Go (C, vDSO)
+	Recalled                   // foreign samples whose Go callers are an earlier sample's: see package perf
+	Armed                      // watchpoints set on top activations
+	Watchpoints                // of the hardware, that the source may use now; 0: verdicts are unknown
+	Caught                     // calls caught by breakpoints and pushed, as samples with Hit set; not among Samples
+	Strays                     // calls caught and dropped, because their target is not a known function
+	Bursts                     // times that breakpoints were set for some milliseconds
+	HotCalls                   // call instructions that are indirect and hot now
+
+	// Of a VM whose threads sample themselves at safe points, when they are marked.
+
+	Marks     // times that all threads were marked
+	LateMarks // marks more than 1.5 intervals after the one before
+	Unsafe    // threads now that run, were marked, and have reached no safe point for 1 s
+	Panicked  // threads no longer sampled, because their walker or hook panicked
+	Abandoned // threads that were collected as garbage without having been detached
+
+	NumCounters // how many there are
+)
+
+// counterKeys are the names of the counters in reports.
+var counterKeys = [NumCounters]string{
+	Samples:     "samples",
+	Repaired:    "repaired",
+	Rooted:      "rooted",
+	Truncated:   "truncated",
+	InKernel:    "kernel",
+	Foreign:     "foreign",
+	Recalled:    "recalled",
+	Armed:       "probed",
+	Watchpoints: "probes",
+	Caught:      "hits",
+	Bursts:      "bursts",
+	HotCalls:    "hit_sites",
+	Marks:       "marks",
+	LateMarks:   "late",
+	Unsafe:      "unsafe",
+	Panicked:    "panicked",
+	Abandoned:   "abandoned",
+}
+
+// Key returns the name of the counter in reports, for example "samples". Strays are in no
+// report, and have none.
+func (c Counter) Key() string { return counterKeys[c] }
+
+// Inside reports whether only a source whose threads sample themselves has the counter.
+func (c Counter) Inside() bool { return c >= Marks }
