@@ -1,81 +1,127 @@
-// Command attachbench measures the cost of attaching to a target, and the agreement of
-// its profile with the target's own. It prints the figures in the format of Go
-// benchmarks, for benchstat and docs/benchmarks.md.
+// Command attachbench measures what profilers cost the programs that they watch, from
+// outside: ccmapd with each engine that is permitted here, perf record and the program's
+// own runtime/pprof, all in one run. It writes a portion of docs/benchmarks.md:
 //
-//	go run ./scripts/attachbench -ccmapd ./ccmapd
+//	go run ./scripts/attachbench                      as root; -time bounds it, 40 minutes
+//	go run ./scripts/attachbench -only server -o ''   one workload, printed
+//	go run ./scripts/attachbench -quick               seconds: does everything work?
 //
-// The target is this program again, so that it can count its own operations. Every figure
-// is paired: attached and unattached windows of one running target alternate, and a pair
-// gives one ratio. The machine may be noisy, but the ratio of two neighbouring windows
-// usually is not. Caught calls cost less, so their windows are short and many.
+// The workloads are this program again ([workloads]), so that they count their own
+// operations. A figure is CPU time of the workload for an operation, by the clock of its
+// process. It is paired: a window with a profiler is compared with the windows before and
+// after it without one, and a pair of such windows without any profiler is the noise. All
+// ways take turns, in a new order in each round. A way is done after ten pairs at least,
+// when the 95 % interval of its mean is narrow enough, or when the time is up.
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
+	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-type config struct {
-	ccmapd string
-	pairs  int
-	bursts int
-	window time.Duration
-	cpus   int
+const portion report.Portion = "scripts/attachbench"
+
+// bench is a run of the command.
+type bench struct {
+	campaign.Campaign
+	time, window, settle, sight time.Duration
+
+	engines []engine
+	remarks []string // rows that are left out, and why
 }
 
 func main() {
-	if os.Getenv(targetVariable) != "" {
-		runTarget(os.Args[1], os.Stdin, os.Stdout)
+	if os.Getenv(workVariable) != "" {
+		runTarget(os.Getenv(workVariable), os.Stdin, os.Stdout)
 		return
 	}
-	var c config
-	flag.StringVar(&c.ccmapd, "ccmapd", "./ccmapd", "the command to measure")
-	flag.IntVar(&c.pairs, "pairs", 10, "attached and unattached windows of each rate")
-	flag.IntVar(&c.bursts, "bursts", 10, "series of windows with and without bursts, of each budget")
-	flag.DurationVar(&c.window, "window", 2*time.Second, "length of a window")
-	flag.IntVar(&c.cpus, "cpus", 1, "GOMAXPROCS of the target; leave ccmapd a core to measure the target's loss alone")
-	agreement := flag.Duration("agreement", 20*time.Second, "length of the window that is compared with runtime/pprof; 0: none")
+	b := new(bench)
+	b.Flags(flag.CommandLine, "attachbench", "docs/benchmarks.md")
+	flag.DurationVar(&b.time, "time", 40*time.Minute, "the most `TIME` that all pairs may take")
+	flag.DurationVar(&b.window, "window", time.Second, "`TIME` of a window")
+	flag.DurationVar(&b.settle, "settle", 700*time.Millisecond, "`TIME` that a profiler has to begin, before its window")
+	flag.DurationVar(&b.sight, "sight", 20*time.Second, "`TIME` of the profiles whose content is compared")
 	flag.Parse()
-
-	if err := measure(c, *agreement); err != nil {
-		fmt.Fprintln(os.Stderr, "attachbench:", err)
-		os.Exit(1)
+	if b.Quick {
+		b.time, b.window, b.settle, b.sight, b.Report = 0, 100*time.Millisecond, 150*time.Millisecond, 500*time.Millisecond, ""
 	}
+	campaign.Main("attachbench", b.run)
 }
 
-// print writes the line of a benchmark's run.
-func (p pair) print(interval time.Duration, cpus int) {
-	s := p.report.Source
-	percent := func(n uint64) float64 { return 100 * float64(n) / float64(max(s.Samples, 1)) }
-	fmt.Printf("BenchmarkAttach/hz=%d/cpus=%d 1 %.5f attached/plain %.5f attached/plain-wall %.3f daemon-%%core"+
-		" %.2f rooted-%% %.2f repaired-%% %.2f truncated-%%\n",
-		time.Second/interval, cpus, p.attached.perCPUSecond/p.plain.perCPUSecond, p.attached.perSecond/p.plain.perSecond,
-		100*p.daemonCPU,
-		percent(s.Rooted), percent(s.Repaired), percent(s.Truncated))
-}
-
-func measure(c config, agreement time.Duration) error {
-	if err := measureBursts(c); err != nil {
-		return err
-	}
-	t, err := startTarget(c.cpus, "service")
+func (b *bench) run(ctx context.Context) error {
+	remove, err := b.Prepare(ctx)
 	if err != nil {
 		return err
 	}
-	defer t.stop()
-	for _, interval := range []time.Duration{10 * time.Millisecond, time.Millisecond, 200 * time.Microsecond} {
-		for range c.pairs {
-			p, err := measurePair(c, t, interval)
-			if err != nil {
-				return err
-			}
-			p.print(interval, c.cpus)
+	defer remove()
+	began, load := time.Now(), report.LoadAverage()
+	if err := b.findEngines(ctx); err != nil {
+		return err
+	}
+	costs, err := b.measureCosts(ctx)
+	if err != nil {
+		return err
+	}
+	sights, err := b.measureSights(ctx)
+	if err != nil {
+		return err
+	}
+	change, err := b.intervalChange(ctx)
+	if err != nil {
+		return err
+	}
+	if b.Quick {
+		b.Say("everything works; the figures of a quick run say nothing")
+	}
+	return b.Write(portion, b.page(costs, sights, began, load)+change)
+}
+
+// measureCosts measures every workload, each for its share of the time.
+func (b *bench) measureCosts(ctx context.Context) ([]costs, error) {
+	var all []costs
+	chosen := b.chosen()
+	end := time.Now().Add(b.time)
+	for i, w := range chosen {
+		left := time.Until(end) / time.Duration(len(chosen)-i)
+		c, err := b.measure(ctx, w, time.Now().Add(left))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.name, err)
+		}
+		all = append(all, c)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("-only matches no workload")
+	}
+	return all, nil
+}
+
+func (b *bench) chosen() (chosen []workload) {
+	for _, w := range workloads {
+		if b.Wants(w.name) && !(b.Quick && w.slow) {
+			chosen = append(chosen, w)
 		}
 	}
-	if agreement == 0 {
-		return nil
+	return chosen
+}
+
+// page is the portion's text.
+func (b *bench) page(all []costs, sights *report.Table, began time.Time, load float64) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s All took %s; the load average before was %s.\n", report.Measured(began),
+		report.Seconds(time.Since(began).Seconds()), report.Number(load, 1))
+	s.WriteString("Windows of " + b.window.String() + ", profilers at 100 Hz unless a row says more. *Added* is the mean of the pairs with its 95 % interval.\n")
+	for _, r := range b.remarks {
+		s.WriteString("Left out: " + r + ".\n")
 	}
-	return measureAgreement(c, t, agreement)
+	s.WriteString("\n" + costTable(b.engines, all).String())
+	s.WriteString("\n" + sights.String())
+	return s.String()
 }

@@ -3,144 +3,182 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"sort"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
-// targetVariable makes this program the target; its value is GOMAXPROCS.
-const targetVariable = "CCMAPD_ATTACHBENCH_TARGET"
+// workVariable makes this program a target. Its value is the name of the work.
+const workVariable = "CCMAPD_ATTACHBENCH_WORK"
 
-// target is a running target. It answers each line with one line:
-//
-//	ops                    → operations since it began, its CPU time and the time, in ns
-//	profile FILE DURATION  → "done", once its own CPU profile of that time is in FILE
+// target is a workload that runs: one process, or several of the same.
 type target struct {
-	cmd *exec.Cmd
+	workload
+	processes []*process
+	cancel    func()
+}
+
+// process answers each line with one line:
+//
+//	ops                    → operations since it began, its CPU time in ns
+//	begin                  → "done", once it profiles itself
+//	end                    → "done", once it does not
+//	profile FILE DURATION  → "done", once its own CPU profile of that time is in FILE
+type process struct {
+	campaign.Process
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// startTarget starts a target that does one of the works.
-func startTarget(cpus int, work string) (*target, error) {
+// start starts a workload and waits until it works.
+func start(ctx context.Context, w workload) (*target, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &target{workload: w, cancel: cancel}
+	for range max(w.copies, 1) {
+		p, err := startProcess(w)
+		if err != nil {
+			t.stop()
+			return nil, err
+		}
+		t.processes = append(t.processes, p)
+		address, err := p.ask("address")
+		if err != nil {
+			t.stop()
+			return nil, err
+		}
+		if address != "" {
+			campaign.Load(ctx, serverConnections, "http://"+address+"/")
+		}
+	}
+	time.Sleep(300 * time.Millisecond) // it warms up
+	return t, nil
+}
+
+func startProcess(w workload) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find this executable: %w", err)
+		return nil, err
 	}
-	cmd := exec.Command(self, work)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", targetVariable, cpus))
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), workVariable+"="+w.name, "GODEBUG=asyncpreemptoff=1")
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		return nil, fmt.Errorf("start %s: %w", w.name, err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start target: %w", err)
-	}
-	return &target{cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
+	return &process{Process: campaign.Process{Cmd: cmd}, in: in, out: bufio.NewReader(out)}, nil
 }
 
 func (t *target) stop() {
-	t.in.Close()
-	t.cmd.Wait() // it ends when its input does; its exit code does not matter
+	t.cancel()
+	for _, p := range t.processes {
+		p.in.Close()
+		p.Cmd.Wait() // it ends when its input does; its exit code does not matter
+	}
 }
 
-func (t *target) ask(line string) (string, error) {
-	if _, err := fmt.Fprintln(t.in, line); err != nil {
+func (p *process) ask(line string) (string, error) {
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
 		return "", fmt.Errorf("ask target: %w", err)
 	}
-	answer, err := t.out.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("read target's answer: %w", err)
+	answer, err := p.out.ReadString('\n')
+	answer = strings.TrimSpace(answer)
+	if strings.HasPrefix(answer, "error:") {
+		err = errors.New(answer)
 	}
-	return strings.TrimSpace(answer), nil
+	return answer, err
 }
 
-// rate is a target's speed over a window, in operations.
-type rate struct {
-	perSecond float64
-	// perCPUSecond is not disturbed by other load on the machine. It shows the cost of
-	// sampling because the kernel charges an interrupt to the thread that it interrupts,
-	// unless built with CONFIG_IRQ_TIME_ACCOUNTING.
-	perCPUSecond float64
-}
-
-func (t *target) rate(window time.Duration) (rate, error) {
-	done, err := t.work(window)
-	return done.rate(), err
-}
-
-// reading is a target's work since it began, or in some time, by its own clocks.
-type reading struct {
-	ops     int64
-	cpu, at time.Duration
-}
-
-func (r reading) rate() rate {
-	ops := float64(r.ops)
-	return rate{perSecond: ops / r.at.Seconds(), perCPUSecond: ops / r.cpu.Seconds()}
-}
-
-// work returns the target's work in a window.
-func (t *target) work(window time.Duration) (reading, error) {
-	before, err := t.reading()
-	if err != nil {
-		return reading{}, err
+// tell asks all processes.
+func (t *target) tell(line string) error {
+	for _, p := range t.processes {
+		if _, err := p.ask(line); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (t *target) pids() (pids []string) {
+	for _, p := range t.processes {
+		pids = append(pids, strconv.Itoa(p.PID()))
+	}
+	return pids
+}
+
+// reading is what all processes have done, and the CPU time in ns that it took.
+type reading struct{ ops, cpu int64 }
+
+func (t *target) read() (sum reading, err error) {
+	for _, p := range t.processes {
+		answer, err := p.ask("ops")
+		if err != nil {
+			return sum, err
+		}
+		var r reading
+		if _, err := fmt.Sscan(answer, &r.ops, &r.cpu); err != nil {
+			return sum, err
+		}
+		sum = reading{sum.ops + r.ops, sum.cpu + r.cpu}
+	}
+	return sum, nil
+}
+
+// cost returns the CPU time of an operation in ns, over a window.
+func (t *target) cost(window time.Duration) (float64, error) {
+	before, err1 := t.read()
 	time.Sleep(window)
-	after, err := t.reading()
-	return reading{after.ops - before.ops, after.cpu - before.cpu, after.at - before.at}, err
-}
-
-func (t *target) reading() (r reading, err error) {
-	answer, err := t.ask("ops")
-	if err != nil {
-		return reading{}, err
+	after, err2 := t.read()
+	ops := after.ops - before.ops
+	if ops == 0 && errors.Join(err1, err2) == nil {
+		return 0, errors.New("the target has done nothing")
 	}
-	_, err = fmt.Sscan(answer, &r.ops, (*int64)(&r.cpu), (*int64)(&r.at))
-	return r, err
+	return float64(after.cpu-before.cpu) / float64(max(ops, 1)), errors.Join(err1, err2)
 }
 
-// works are the kinds of work: each call is one operation, with a number.
-var works = map[string]func(number int){
-	"service": operate,
-	"calls":   makeCalls,
-}
-
-// runTarget is the target's side: it works on every available processor and answers
-// questions until its input ends.
-func runTarget(work string, in io.Reader, out io.Writer) {
-	operate := works[work]
-	cpus, _ := strconv.Atoi(os.Getenv(targetVariable))
-	runtime.GOMAXPROCS(max(cpus, 1))
-	var ops atomic.Int64
-	for range max(cpus, 1) {
-		go func() {
-			for seed := 1; ; seed++ {
-				operate(seed)
-				ops.Add(1)
-				runtime.Gosched() // lets it answer at once
-			}
-		}()
+func (t *target) switches() (sum int) {
+	for _, p := range t.processes {
+		sum += p.Switches()
 	}
+	return sum
+}
+
+// ops counts the target's operations, on its side.
+var ops atomic.Int64
+
+// runTarget is the target's side: it works, and answers until its input ends.
+func runTarget(name string, in io.Reader, out io.Writer) {
+	w := find(name)
+	if w.pinned && os.Getenv("CCMAPD_PINNED") == "" {
+		pin()
+		os.Setenv("CCMAPD_PINNED", "yes")
+		fail(syscall.Exec("/proc/self/exe", os.Args, os.Environ())) // all its threads stay on that CPU
+	}
+	address := w.work()
 	for lines := bufio.NewScanner(in); lines.Scan(); {
-		answer, err := reply(lines.Text(), &ops)
+		answer, err := reply(lines.Text(), address)
 		if err != nil {
 			answer = "error: " + err.Error()
 		}
@@ -148,29 +186,25 @@ func runTarget(work string, in io.Reader, out io.Writer) {
 	}
 }
 
-func reply(line string, ops *atomic.Int64) (string, error) {
+func reply(line, address string) (string, error) {
 	words := strings.Fields(line)
 	switch {
-	case len(words) == 1 && words[0] == "ops":
-		return readSelf(ops)
+	case line == "address":
+		return address, nil
+	case line == "ops":
+		done := ops.Load()
+		var cpu unix.Timespec
+		err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &cpu)
+		return fmt.Sprint(done, cpu.Nano()), err
+	case line == "begin":
+		return "done", pprof.StartCPUProfile(io.Discard)
+	case line == "end":
+		pprof.StopCPUProfile()
+		return "done", nil
 	case len(words) == 3 && words[0] == "profile":
 		return "done", profileSelf(words[1], words[2])
 	}
 	return "", errors.New("unknown request")
-}
-
-// readSelf is a reading of this process, by its own clocks: the clocks of /proc are as
-// old as the last tick of the kernel.
-func readSelf(ops *atomic.Int64) (string, error) {
-	done := ops.Load()
-	var cpu, now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &cpu); err != nil {
-		return "", err
-	}
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return "", err
-	}
-	return fmt.Sprint(done, cpu.Nano(), now.Nano()), nil
 }
 
 func profileSelf(path, length string) error {
@@ -187,6 +221,146 @@ func profileSelf(path, length string) error {
 	return os.WriteFile(path, profile.Bytes(), 0o644)
 }
 
+// fail ends a target that cannot do its work.
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "attachbench: target:", err)
+		os.Exit(1)
+	}
+}
+
+// pin keeps the calling thread on the last permitted CPU.
+func pin() {
+	var allowed, one unix.CPUSet
+	fail(unix.SchedGetaffinity(0, &allowed))
+	last := 0
+	for cpu := range 1024 {
+		if allowed.IsSet(cpu) {
+			last = cpu
+		}
+	}
+	one.Set(last)
+	runtime.LockOSThread()
+	fail(unix.SchedSetaffinity(0, &one))
+}
+
+// pingPong lets two threads on one CPU hand a byte to each other. The system calls are
+// raw: the Go runtime would take part in each of the others. An operation is a switch.
+func pingPong() string {
+	debug.SetGCPercent(-1) // a collection would wait for the threads
+	runtime.GOMAXPROCS(4)  // two of them are the threads'
+	var there, back [2]int
+	fail(errors.Join(unix.Pipe2(there[:], 0), unix.Pipe2(back[:], 0)))
+	hand := func(from, to int) {
+		pin()
+		var b [1]byte
+		for {
+			raw(unix.SYS_READ, from, &b)
+			ops.Add(1)
+			raw(unix.SYS_WRITE, to, &b)
+		}
+	}
+	go hand(there[0], back[1])
+	go hand(back[0], there[1])
+	var b [1]byte
+	raw(unix.SYS_WRITE, there[1], &b)
+	return ""
+}
+
+func raw(call uintptr, file int, b *[1]byte) {
+	unix.RawSyscall(call, uintptr(file), uintptr(unsafe.Pointer(b)), 1)
+}
+
+// server answers requests on a network; an operation is a request.
+func server() string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	fail(err)
+	go func() {
+		fail(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			json.NewEncoder(w).Encode(request(int(ops.Add(1)))) // an error is the client's
+		})))
+	}()
+	return listener.Addr().String()
+}
+
+// busy does requests on one goroutine.
+func busy() string {
+	runtime.GOMAXPROCS(1)
+	go repeat(func() { request(int(ops.Load())) })
+	return ""
+}
+
+// hashing does what cannot vary: an operation is a block.
+func hashing() string {
+	runtime.GOMAXPROCS(1)
+	block := make([]byte, 4096)
+	go repeat(func() { sha256.Sum256(block) })
+	return ""
+}
+
+func repeat(work func()) {
+	for {
+		work()
+		ops.Add(1)
+		runtime.Gosched() // lets it answer at once
+	}
+}
+
+// threads has 500 threads that sleep ten times as long as they work. Each sleeps in the
+// kernel, so that it keeps its goroutine.
+func threads() string {
+	for i := range 500 {
+		go func() {
+			runtime.LockOSThread()
+			for seed := i; ; seed++ {
+				request(seed)
+				ops.Add(1)
+				pause := unix.NsecToTimespec(int64(100 * time.Millisecond))
+				unix.Nanosleep(&pause, nil) // a signal may end it early
+			}
+		}()
+	}
+	return ""
+}
+
+// little works a little and sleeps a millisecond, like a service that is not busy.
+func little() string {
+	go func() {
+		for seed := 0; ; seed++ {
+			request(seed)
+			ops.Add(1)
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return ""
+}
+
+// shortThreads starts one thread after another. Each works for half a millisecond of its
+// CPU time, and ends.
+func shortThreads() string {
+	go func() {
+		ended := make(chan bool)
+		for {
+			go func() {
+				runtime.LockOSThread() // never unlocked: the thread ends
+				for threadTime() < int64(500*time.Microsecond) {
+					request(1)
+				}
+				ops.Add(1)
+				ended <- true
+			}()
+			<-ended
+		}
+	}()
+	return ""
+}
+
+func threadTime() int64 {
+	var t unix.Timespec
+	fail(unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
+	return t.Nano()
+}
+
 type order struct {
 	ID    int
 	Name  string
@@ -199,25 +373,19 @@ type line struct {
 	Count int
 }
 
-// operate is one request of an ordinary service: decode, sort, recurse, encode.
-func operate(seed int) {
+// request is one request of an ordinary service: decode, sort, recurse, encode.
+func request(seed int) int {
 	o := order{ID: seed, Name: "order " + strconv.Itoa(seed)}
 	for i := range 20 {
 		o.Lines = append(o.Lines, line{Item: strconv.Itoa((i * 7919 * seed) % 1000), Price: float64(i) / 3, Count: i})
 	}
 	encoded, err := json.Marshal(o)
-	if err != nil {
-		panic(err) // impossible: the type is plain
-	}
+	fail(err) // impossible: the type is plain
 	var back order
-	if err := json.Unmarshal(encoded, &back); err != nil {
-		panic(err)
-	}
+	fail(json.Unmarshal(encoded, &back))
 	sort.Slice(back.Lines, func(i, j int) bool { return back.Lines[i].Item < back.Lines[j].Item })
-	sink.Store(int64(fold(back.Lines, 16)))
+	return fold(back.Lines, 16)
 }
-
-var sink atomic.Int64
 
 // fold halves its lines recursively, to give the stacks some depth.
 func fold(lines []line, depth int) int {
@@ -231,46 +399,3 @@ func fold(lines []line, depth int) int {
 	half := len(lines) / 2
 	return fold(lines[:half], depth-1) + fold(lines[half:], depth-1)
 }
-
-// step has two implementations. They do arithmetic, which always takes the same time, so
-// that half a percent more can be seen.
-type step interface{ next(x uint64) uint64 }
-
-type (
-	shiftLeft  struct{ by uint }
-	shiftRight struct{ by uint }
-)
-
-//go:noinline
-func (s *shiftLeft) next(x uint64) uint64 {
-	for range stepRounds {
-		x ^= x << s.by
-		x ^= x >> 7
-	}
-	return x
-}
-
-//go:noinline
-func (s *shiftRight) next(x uint64) uint64 {
-	for range stepRounds {
-		x ^= x >> s.by
-		x ^= x << 17
-	}
-	return x
-}
-
-const stepRounds = 50
-
-var steps = []step{&shiftLeft{13}, &shiftLeft{11}, &shiftRight{7}, &shiftLeft{5}}
-
-// makeCalls makes a hundred calls through an interface.
-func makeCalls(number int) {
-	x := uint64(number) | 1
-	for i := range 100 {
-		x = walk(steps[i%len(steps)], x)
-	}
-	sink.Store(int64(x))
-}
-
-//go:noinline
-func walk(s step, x uint64) uint64 { return s.next(x) + 1 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // build describes how to make an executable from modules of the module proxy.
@@ -25,13 +27,13 @@ type build struct {
 
 // build makes an executable, unless it exists and was made in the same way.
 func (f *field) build(ctx context.Context, b build) (executable string, err error) {
-	folder := f.path("builds", b.name)
+	folder := f.Path("builds", b.name)
 	executable = filepath.Join(folder, b.name)
 	stamp, made := filepath.Join(folder, "made-as"), fmt.Sprintf("%q\n", []any{b.toolchain, b.requires, b.target, b.files, b.flags, b.plugins, b.env})
 	if old, err := os.ReadFile(stamp); err == nil && string(old) == made {
 		return executable, nil
 	}
-	f.say("building %s", b.name)
+	f.Say("building %s", b.name)
 	if err := b.write(folder); err != nil {
 		return "", fmt.Errorf("build %s: %w", b.name, err)
 	}
@@ -40,12 +42,12 @@ func (f *field) build(ctx context.Context, b build) (executable string, err erro
 		target = "."
 	}
 	args := append(append([]string{"build", "-o", executable}, b.flags...), target)
-	if err := command(b.command(ctx, folder, args...)); err != nil {
+	if err := campaign.Command(b.command(ctx, folder, args...)); err != nil {
 		return "", fmt.Errorf("build %s: %w", b.name, err)
 	}
 	for _, p := range b.plugins {
 		args := append([]string{"build", "-buildmode=plugin", "-o", filepath.Join(folder, p+".so")}, b.flags...)
-		if err := command(b.command(ctx, folder, append(args, "./"+p)...)); err != nil {
+		if err := campaign.Command(b.command(ctx, folder, append(args, "./"+p)...)); err != nil {
 			return "", fmt.Errorf("build %s: %w", b.name, err)
 		}
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/compiler"
 )
 
@@ -24,15 +24,15 @@ func measureCompiler(ctx context.Context, f *field, name string) (row, error) {
 	if err := os.MkdirAll(filepath.Dir(w.file), 0o755); err != nil {
 		return row{}, err
 	}
-	compile, err := compiler.Command(compiled, f.path("importcfg"))
+	compile, err := compiler.Command(compiled, f.Path("importcfg"))
 	if err != nil {
 		return row{}, err
 	}
-	f.say("watching %s", name)
-	run := []string{f.ccmapd, "run", "--json", "-o", w.file, "-o", w.pprof, "-o", w.pgo, "--tune=false", "-i", "10ms", "--"}
+	f.Say("watching %s", name)
+	run := []string{f.Ccmapd, "run", "--json", "-o", w.file, "-o", w.pprof, "-o", w.pgo, "--tune=false", "-i", "10ms", "--"}
 	run = append(append(run, compile[0], "-cpuprofile="+w.peer), compile[1:]...)
 	var said bytes.Buffer // run reports to its standard error
-	cmd, err := launch{command: run}.cmd(ctx)
+	cmd, err := campaign.Launch{Command: run}.Cmd(ctx)
 	if err != nil {
 		return row{}, err
 	}
@@ -40,9 +40,9 @@ func measureCompiler(ctx context.Context, f *field, name string) (row, error) {
 	if err := cmd.Run(); err != nil {
 		return row{}, fmt.Errorf("run the compiler: %w\n%s", err, &said)
 	}
-	var report sessionReport
-	if err := json.Unmarshal(said.Bytes(), &report); err != nil {
-		return row{}, fmt.Errorf("read ccmapd's report: %w\n%s", err, &said)
+	report, err := campaign.ParseReport(said.Bytes())
+	if err != nil {
+		return row{}, err
 	}
 	w.clock = withChildren(cmd.ProcessState.SysUsage()) - report.CPU
 	return f.judge(ctx, name, "the Go compiler on `"+compiled+"`, under `run --`", w)

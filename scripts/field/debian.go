@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // debianTargets are programs as Debian builds and strips them.
@@ -27,12 +29,12 @@ func debianTargets() []target {
 // debian fetches a package of a release of Debian and unpacks it into the work folder.
 // Nothing is installed, and apt's lists in the work folder are of that release alone.
 func (f *field) debian(ctx context.Context, release, name string) (root string, err error) {
-	root = f.path("debian", release, name)
+	root = f.Path("debian", release, name)
 	if _, err := os.Stat(root); err == nil {
 		return root, nil
 	}
-	f.say("fetching %s of Debian %s", name, release)
-	apt := f.path("debian", release, "apt")
+	f.Say("fetching %s of Debian %s", name, release)
+	apt := f.Path("debian", release, "apt")
 	for _, folder := range []string{"lists/partial", "archives/partial", "download"} {
 		if err := os.MkdirAll(filepath.Join(apt, folder), 0o755); err != nil {
 			return "", err
@@ -48,7 +50,7 @@ func (f *field) debian(ctx context.Context, release, name string) (root string, 
 	for _, step := range [][]string{{"update"}, {"download", name}} {
 		cmd := exec.CommandContext(ctx, "apt-get", append(own, step...)...)
 		cmd.Dir = filepath.Join(apt, "download")
-		if err := command(cmd); err != nil {
+		if err := campaign.Command(cmd); err != nil {
 			return "", err
 		}
 	}
@@ -56,7 +58,7 @@ func (f *field) debian(ctx context.Context, release, name string) (root string, 
 	if err != nil || len(packages) == 0 {
 		return "", errors.Join(err, fmt.Errorf("apt-get downloaded no %s", name))
 	}
-	return root, command(exec.CommandContext(ctx, "dpkg-deb", "-x", packages[0], root))
+	return root, campaign.Command(exec.CommandContext(ctx, "dpkg-deb", "-x", packages[0], root))
 }
 
 var caddyServes = regexp.MustCompile(`admin endpoint started.*"address":"([0-9.:]+)"`)
@@ -71,28 +73,28 @@ const (
 )
 
 // debianCaddy makes Debian's caddy list a folder.
-func debianCaddy(release string) func(context.Context, *field) (launch, error) {
-	return func(ctx context.Context, f *field) (launch, error) {
+func debianCaddy(release string) func(context.Context, *field) (campaign.Launch, error) {
+	return func(ctx context.Context, f *field) (campaign.Launch, error) {
 		root, err := f.debian(ctx, release, "caddy")
 		if err != nil {
-			return launch{}, err
+			return campaign.Launch{}, err
 		}
-		config := f.path("debian", "caddy.json")
+		config := f.Path("debian", "caddy.json")
 		text := fmt.Sprintf(caddyConfig, caddyAddress, filepath.Join(root, "usr/share"))
-		return launch{
-			command: []string{filepath.Join(root, "usr/bin/caddy"), "run", "--config", config},
-			env:     []string{"HOME=" + f.work}, ready: caddyServes,
+		return campaign.Launch{
+			Command: []string{filepath.Join(root, "usr/bin/caddy"), "run", "--config", config},
+			Env:     []string{"HOME=" + f.Work}, Ready: caddyServes,
 		}, os.WriteFile(config, []byte(text), 0o644)
 	}
 }
 
 var exporterListens = regexp.MustCompile(`Listening on.*address=([0-9.:]+)`)
 
-func debianExporter(ctx context.Context, f *field) (launch, error) {
+func debianExporter(ctx context.Context, f *field) (campaign.Launch, error) {
 	root, err := f.debian(ctx, "trixie", "prometheus-node-exporter")
-	return launch{
-		command: []string{filepath.Join(root, "usr/bin/prometheus-node-exporter"), "--web.listen-address=127.0.0.1:18044", "--web.max-requests=0"},
-		ready:   exporterListens,
+	return campaign.Launch{
+		Command: []string{filepath.Join(root, "usr/bin/prometheus-node-exporter"), "--web.listen-address=127.0.0.1:18044", "--web.max-requests=0"},
+		Ready:   exporterListens,
 	}, err
 }
 
@@ -103,17 +105,17 @@ func measureRefused(ctx context.Context, f *field, name string) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	p, err := f.start(ctx, l)
+	p, err := l.Start(ctx)
 	if err != nil {
 		return row{}, err
 	}
-	defer p.stop()
+	defer p.Stop()
 	r := emptyRow(name, "caddy 2.6.2 of Debian 12, built by Go 1.19")
 	r.runtime = "go1.19.8"
-	s, err := f.attach(ctx, p.pid(), "", f.newWindow(name).file)
+	s, err := f.Attach(ctx, p.PID(), "", f.newWindow(name).file)
 	switch {
 	case err == nil:
-		_, err := s.end()
+		_, err := s.End()
 		r.wrong = "a version that is not supported is sampled"
 		return r, err
 	case !strings.Contains(err.Error(), "1.19"):

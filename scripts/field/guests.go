@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
@@ -37,7 +38,7 @@ func measureGuest(ctx context.Context, f *field, name, about string, exact, samp
 	if err := os.MkdirAll(filepath.Dir(w.file), 0o755); err != nil {
 		return row{}, err
 	}
-	f.say("watching %s", name)
+	f.Say("watching %s", name)
 	if err := f.runGuest(ctx, module, exact, "--exact", "-o", w.peer); err != nil {
 		return row{}, err
 	}
@@ -54,11 +55,11 @@ func (f *field) judgeGuest(ctx context.Context, name, about string, w window) (r
 	if err != nil {
 		return r, err
 	}
-	s, err := readProfile(w.file)
+	s, err := campaign.ReadProfile(w.file)
 	if err != nil {
 		return r, err
 	}
-	exact, err := readProfile(peer)
+	exact, err := campaign.ReadProfile(peer)
 	if err != nil {
 		return r, err
 	}
@@ -72,11 +73,11 @@ func (f *field) judgeGuest(ctx context.Context, name, about string, w window) (r
 
 // runGuest runs a guest's command to its end under 'ccmapd run'.
 func (f *field) runGuest(ctx context.Context, module string, g guests.Guest, flags ...string) error {
-	args := append([]string{f.ccmapd, "run", "-q"}, flags...)
-	cmd, err := launch{command: append(append(args, module), g.Args...)}.cmd(ctx)
+	args := append([]string{f.Ccmapd, "run", "-q"}, flags...)
+	cmd, err := campaign.Launch{Command: append(append(args, module), g.Args...)}.Cmd(ctx)
 	if err != nil {
 		return err
 	}
 	cmd.Stdin = strings.NewReader(g.Stdin)
-	return command(cmd)
+	return campaign.Command(cmd)
 }

@@ -20,13 +20,6 @@ import (
 
 // The campaign lockstep samples programs with two alternating phases of known CPU times,
 // at runtime/pprof's interval, too.
-var lockstepCampaign = campaign{
-	name:    "lockstep",
-	about:   "sample work that repeats as often as samples come, beside runtime/pprof",
-	example: `  go run ./scripts/field lockstep                    20 runs of each, some minutes`,
-	run:     runLockstep,
-}
-
 const lockstepPortion report.Portion = "scripts/field, lockstep"
 
 const (
@@ -108,7 +101,7 @@ func runLockstep(ctx context.Context, f *field) error {
 		return err
 	}
 	runs, began := lockstepRuns, time.Now()
-	if f.quick {
+	if f.Quick {
 		runs = 2
 	}
 	pairs := make([]pair, len(phasePairs))
@@ -119,7 +112,7 @@ func runLockstep(ctx context.Context, f *field) error {
 		programs.Go(func() {
 			for run := 0; run < runs && errs[i] == nil; run++ {
 				errs[i] = pairs[i].measure(ctx, f, fmt.Sprintf("phases-%d.pb.gz", i))
-				f.say("%v: run %d of %d", p, run+1, runs)
+				f.Say("%v: run %d of %d", p, run+1, runs)
 			}
 		})
 	}
@@ -129,12 +122,12 @@ func runLockstep(ctx context.Context, f *field) error {
 			return err
 		}
 	}
-	f.say("took %v", after(began))
+	f.Say("took %v", after(began))
 	least := 1.0
 	for _, p := range pairs {
 		least = min(least, p.ccmapd.chance())
 	}
-	return errors.Join(f.write(lockstepPortion, lockstepReport(pairs, runs, began)), together(least, len(pairs)))
+	return errors.Join(f.Write(lockstepPortion, lockstepReport(pairs, runs, began)), together(least, len(pairs)))
 }
 
 // together is the verdict on a number of comparisons. It returns an error if the least of
@@ -148,24 +141,21 @@ func together(least float64, comparisons int) error {
 
 // measure runs the program once, under both profilers at once.
 func (p *pair) measure(ctx context.Context, f *field, file string) error {
-	file = f.path(file)
-	c, err := f.startClocked(ctx, "phases", p.phases[0].String(), p.phases[1].String(), lockstepTime.String(), file)
-	if err != nil {
-		return err
-	}
+	file = f.Path(file)
 	var found [2]float64
 	var squares float64
-	if err := c.sample(ctx, perf.Options{Interval: lockstepInterval, Watchpoints: -1}, func(s *ccmap.Sample, names []string) {
+	said, err := f.sampleClocked(ctx, perf.Options{Interval: lockstepInterval, Watchpoints: -1}, func(s *ccmap.Sample, names []string) {
 		if i := phaseOf(func(name string) bool { return slices.Contains(names, name) }); i >= 0 {
 			found[i] += float64(s.Weight)
 			squares += float64(s.Weight) * float64(s.Weight)
 		}
-	}); err != nil {
+	}, "phases", p.phases[0].String(), p.phases[1].String(), lockstepTime.String(), file)
+	if err != nil {
 		return err
 	}
 	var used [2]float64
-	if _, err := fmt.Sscan(c.output(), &used[0], &used[1]); err != nil {
-		return fmt.Errorf("read the phases' CPU times from %q: %w", c.output(), err)
+	if _, err := fmt.Sscan(said, &used[0], &used[1]); err != nil {
+		return fmt.Errorf("read the phases' CPU times from %q: %w", said, err)
 	}
 	sum := found[0] + found[1]
 	p.ccmapd.add(found, used, sum*sum/squares)

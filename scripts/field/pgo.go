@@ -5,28 +5,20 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
 // The campaign pgo builds programs with profiles of ccmapd and of runtime/pprof, and
 // compares their CPU times for the same work.
-var pgoCampaign = campaign{
-	name:    "pgo",
-	about:   "build programs with ccmapd's profile and with runtime/pprof's, and compare their speed",
-	example: `  go run ./scripts/field pgo                         three programs, a quarter of an hour`,
-	run:     runPGO,
-}
-
 const pgoPortion report.Portion = "scripts/field, pgo"
 
 const (
@@ -73,22 +65,22 @@ type optimized struct {
 
 func runPGO(ctx context.Context, f *field) error {
 	began, rounds := time.Now(), pgoRounds
-	if f.quick {
+	if f.Quick {
 		rounds = 6
 	}
 	var programs []optimized
 	for _, b := range pgoPrograms {
-		if !f.wants(b.name) {
+		if !f.Wants(b.name) {
 			continue
 		}
 		o, err := f.optimize(ctx, b, rounds)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
-		f.say("%s", strings.Join(o.cells(), " | "))
+		f.Say("%s", strings.Join(o.cells(), " | "))
 		programs = append(programs, o)
 	}
-	return f.write(pgoPortion, pgoReport(programs, rounds, began))
+	return f.Write(pgoPortion, pgoReport(programs, rounds, began))
 }
 
 // optimize profiles a program, and builds and runs its variants.
@@ -112,7 +104,7 @@ func (f *field) optimize(ctx context.Context, b build, rounds int) (optimized, e
 			return o, err
 		}
 	}
-	f.say("running %s", b.name)
+	f.Say("running %s", b.name)
 	return o, o.run(ctx, executables, rounds)
 }
 
@@ -134,21 +126,21 @@ func (f *field) buildWith(ctx context.Context, b build, variant, profile string)
 // watchBusy watches a program for a window, while runtime/pprof does so, too.
 func (f *field) watchBusy(ctx context.Context, executable, name string) (window, error) {
 	var peer bytes.Buffer
-	p, err := f.start(ctx, launch{command: []string{executable}, ready: isReady, stdout: &peer})
+	p, err := campaign.Launch{Command: []string{executable}, Ready: isReady, Stdout: &peer}.Start(ctx)
 	if err != nil {
 		return window{}, err
 	}
-	defer p.stop()
-	f.say("watching %s", name)
+	defer p.Stop()
+	f.Say("watching %s", name)
 	w, err := f.watch(ctx, p, name, "", "")
 	if err != nil {
 		return w, err
 	}
-	p.cmd.Process.Signal(os.Interrupt) // if it has ended, wait says why
-	if err := p.wait(); err != nil {
+	p.Cmd.Process.Signal(os.Interrupt) // if it has ended, wait says why
+	if err := p.Wait(); err != nil {
 		return w, err
 	}
-	w.peer = f.path("profiles", name, "runtime.pb.gz")
+	w.peer = f.Path("profiles", name, "runtime.pb.gz")
 	return w, os.WriteFile(w.peer, peer.Bytes(), 0o644)
 }
 
@@ -179,41 +171,26 @@ func (o *optimized) run(ctx context.Context, executables [variants]string, round
 func workTime(ctx context.Context, executable string, calls int) (float64, error) {
 	cmd := exec.CommandContext(ctx, executable, strconv.Itoa(calls))
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	if err := command(cmd); err != nil {
+	if err := campaign.Command(cmd); err != nil {
 		return 0, err
 	}
 	return float64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), nil
 }
 
 // ratio returns the median over the rounds of a variant's CPU time divided by the time
-// with runtime/pprof's profile, and its 95 % interval by the sign test.
-func (o *optimized) ratio(v int) (median, low, high float64) {
+// with runtime/pprof's profile, and its interval.
+func (o *optimized) ratio(v int) campaign.Interval {
 	ratios := make([]float64, len(o.used[v]))
 	for i, used := range o.used[v] {
 		ratios[i] = used / o.used[withPprof][i]
 	}
-	slices.Sort(ratios)
-	n := len(ratios)
-	k := signRank(n)
-	return (ratios[(n-1)/2] + ratios[n/2]) / 2, ratios[k], ratios[n-1-k]
-}
-
-// signRank returns the number of n values on either side of their median that a
-// confidence interval of 95 % leaves out.
-func signRank(n int) int {
-	tail := math.Pow(0.5, float64(n))
-	for k := 1; k <= n/2; k++ {
-		if tail += math.Exp(logChoose(n, k) - float64(n)*math.Ln2); tail > 0.025 {
-			return k - 1
-		}
-	}
-	return 0
+	return campaign.MedianOf(ratios)
 }
 
 func (o *optimized) cells() []string {
 	ratio := func(v int) string {
-		median, low, high := o.ratio(v)
-		return fmt.Sprintf("%.3f (%.3f–%.3f)", median, low, high)
+		i := o.ratio(v)
+		return fmt.Sprintf("%.3f (%.3f–%.3f)", i.Middle, i.Low, i.High)
 	}
 	return []string{
 		o.name, ratio(withNone), ratio(withPprofAgain), ratio(withCcmapd), edgesInCommon(o.edges[withCcmapd], o.edges[withPprof]),

@@ -11,17 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// programsCampaign attaches to foreign programs.
-var programsCampaign = campaign{
-	name:  "programs",
-	about: "attach to programs from elsewhere, and to guests, and compare with runtime/pprof",
-	example: `  go run ./scripts/field programs                    all of them, into docs/accuracy.md
-  go run ./scripts/field programs -only 'go1.2*' -o ''
-                                                     programs of some names, printed
-  go run ./scripts/field programs -only race         one row again; the others stay`,
-	run: runPrograms,
-}
-
+// The campaign programs attaches to foreign programs.
 const programsPortion report.Portion = "scripts/field, programs"
 
 // target is a measured program.
@@ -36,29 +26,29 @@ func runPrograms(ctx context.Context, f *field) error {
 	var rows []row
 	var failed error
 	for _, t := range targets() {
-		if !f.wants(t.name) || f.quick && !t.quick {
+		if !f.Wants(t.name) || f.Quick && !t.quick {
 			continue
 		}
 		r, err := t.measure(ctx, f, t.name)
 		if err != nil {
-			f.say("%s: %v", t.name, err)
+			f.Say("%s: %v", t.name, err)
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", t.name, err))
 			continue
 		}
-		f.say("%s: %s", t.name, strings.Join(r.cells(), " | "))
+		f.Say("%s: %s", t.name, strings.Join(r.cells(), " | "))
 		rows = append(rows, r)
 	}
-	if f.quick {
+	if f.Quick {
 		return errors.Join(failed, grossMisses(rows))
 	}
 	var others [][]string
-	if f.only != "" && f.report != "" {
+	if f.Only != "" && f.Report != "" {
 		var err error
-		if others, err = programsPortion.Rows(f.report); err != nil {
+		if others, err = programsPortion.Rows(f.Report); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
-	return errors.Join(failed, f.write(programsPortion, programsTable(rows, others, began, load)))
+	return errors.Join(failed, f.Write(programsPortion, programsTable(rows, others, began, load)))
 }
 
 // grossMisses returns an error for each row that chance cannot explain.

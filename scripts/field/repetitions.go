@@ -15,18 +15,12 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
 // The campaign repetitions samples a program that knows when each of its calls began, and
 // compares the verdicts on its samples with these times.
-var repetitionsCampaign = campaign{
-	name:    "repetitions",
-	about:   "compare verdicts on activations with a program that knows when its calls began",
-	example: `  go run ./scripts/field repetitions                 at 1 to 10 ms, alone and with all processors busy, some minutes`,
-	run:     runRepetitions,
-}
-
 const repetitionsPortion report.Portion = "scripts/field, repetitions"
 
 var repetitionIntervals = []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond}
@@ -150,18 +144,18 @@ func runRepetitions(ctx context.Context, f *field) error {
 	fmt.Fprintf(&b, "Repetitions are counted among all samples, by the times when the program's calls began, and among the verdicts. Chance is the\n")
 	fmt.Fprintf(&b, "probability that they differ as much if both are of one rate (Fisher's exact test). Together they agree, at 99 %%, where each is above %.5f.\n\n", 0.01/float64(len(t.Rows)))
 	b.WriteString(t.String())
-	return errors.Join(f.write(repetitionsPortion, b.String()), together(least, len(t.Rows)))
+	return errors.Join(f.Write(repetitionsPortion, b.String()), together(least, len(t.Rows)))
 }
 
 // underLoad calls do, with all processors kept busy by others if busy.
 func (f *field) underLoad(ctx context.Context, busy bool, do func() error) error {
 	if busy {
 		for range runtime.NumCPU() {
-			p, err := f.start(ctx, launch{command: []string{f.path("clocked"), "spin"}})
+			p, err := campaign.Launch{Command: []string{f.Path("clocked"), "spin"}}.Start(ctx)
 			if err != nil {
 				return err
 			}
-			defer p.stop()
+			defer p.Stop()
 		}
 	}
 	return do()
@@ -177,7 +171,7 @@ func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table
 			if err != nil {
 				return err
 			}
-			f.say("%v, %s, calls of %s: %+v", interval, load, c.name, j)
+			f.Say("%v, %s, calls of %s: %+v", interval, load, c.name, j)
 			*least = min(*least, j.chance())
 			t.Row(interval.String(), load, c.name, report.Count(float64(j.samples)), report.Number(100*j.truth(), 2),
 				report.Count(float64(j.known)), report.Number(100*j.rate(), 2), report.Count(float64(j.untrue)), report.Count(float64(j.overseen)), probability(j.chance()))
@@ -189,22 +183,18 @@ func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table
 // repetitions measures calls with lengths from least to most.
 func (f *field) repetitions(ctx context.Context, interval, least, most time.Duration) (judged, error) {
 	samples := repetitionSamples
-	if f.quick {
+	if f.Quick {
 		samples /= 4
 	}
-	file, total := f.path("calls.bin"), time.Duration(samples)*interval
-	c, err := f.startClocked(ctx, "calls", least.String(), most.String(), total.String(), file)
-	if err != nil {
-		return judged{}, err
-	}
+	file, total := f.Path("calls.bin"), time.Duration(samples)*interval
 	var verdicts []verdictOn
 	o := perf.Options{Interval: interval, WatchBudget: 1} // a verdict on every sample that can have one
-	if err := c.sample(ctx, o, func(s *ccmap.Sample, names []string) {
+	if _, err := f.sampleClocked(ctx, o, func(s *ccmap.Sample, names []string) {
 		if slices.Contains(names, "main.calls") {
 			top := strings.TrimPrefix(strings.Join(names, ","), ccmap.KernelName+",")
 			verdicts = append(verdicts, verdictOn{s.Time, s.Top, s.Early, !strings.HasPrefix(top, "main.work,")})
 		}
-	}); err != nil {
+	}, "calls", least.String(), most.String(), total.String(), file); err != nil {
 		return judged{}, err
 	}
 	slices.SortFunc(verdicts, func(a, b verdictOn) int { return int(a.time - b.time) })

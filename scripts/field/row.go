@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -55,7 +56,7 @@ func emptyRow(name, about string) row {
 // newRow computes the figures of a window.
 func newRow(name, about string, w window) (row, error) {
 	r := emptyRow(name, about)
-	s, err := readProfile(w.file)
+	s, err := campaign.ReadProfile(w.file)
 	if err != nil {
 		return r, err
 	}
@@ -68,7 +69,7 @@ func newRow(name, about string, w window) (row, error) {
 	if w.peer == "" {
 		return r, nil
 	}
-	peer, err := readProfile(w.peer)
+	peer, err := campaign.ReadProfile(w.peer)
 	if err != nil {
 		return r, err
 	}

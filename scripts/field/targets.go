@@ -4,20 +4,19 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"path"
 	"regexp"
 	"strings"
-	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // server is a program that serves /debug/pprof while it works.
 type server struct {
 	about   string
 	user    string // of it and ccmapd; empty: the campaign's
-	launch  func(context.Context, *field) (launch, error)
+	launch  func(context.Context, *field) (campaign.Launch, error)
 	address string // of /debug/pprof; empty: a group in the line that says that it is ready
 	load    string // address for requests, over and over; empty: it works by itself
 }
@@ -28,29 +27,29 @@ func (s server) measure(ctx context.Context, f *field, name string) (row, error)
 	if err != nil {
 		return row{}, err
 	}
-	l.user = s.user
-	p, err := f.start(ctx, l)
+	l.User = s.user
+	p, err := l.Start(ctx)
 	if err != nil {
 		return row{}, err
 	}
-	defer p.stop()
+	defer p.Stop()
 	address := s.address
 	if address == "" {
-		address = p.ready[1]
+		address = p.Ready[1]
 	}
 	if s.load != "" {
 		var stop func()
 		ctx, stop = context.WithCancel(ctx)
 		defer stop()
-		ask(ctx, "http://"+strings.Replace(s.load, "ADDRESS", address, 1))
+		campaign.Load(ctx, connections, "http://"+strings.Replace(s.load, "ADDRESS", address, 1))
 	}
-	f.say("watching %s", name)
+	f.Say("watching %s", name)
 	w, err := f.watch(ctx, p, name, s.user, address)
 	if err != nil {
 		return row{}, err
 	}
 	r, err := f.judge(ctx, name, s.about, w)
-	if err == nil && len(r.misses()) > 0 && !f.quick {
+	if err == nil && len(r.misses()) > 0 && !f.Quick {
 		err = f.callWitness(ctx, &r, p, name, s.user, address)
 	}
 	return r, err
@@ -72,34 +71,6 @@ func (f *field) judge(ctx context.Context, name, about string, w window) (row, e
 // connections is the number of concurrent requests: more than there are CPUs, so that the
 // server's threads wait and wake.
 const connections = 32
-
-// ask sends requests over and over until ctx ends.
-func ask(ctx context.Context, url string) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
-	for range connections {
-		go func() {
-			for ctx.Err() == nil {
-				if !get(ctx, client, url) {
-					time.Sleep(10 * time.Millisecond) // it may not listen yet
-				}
-			}
-		}()
-	}
-}
-
-func get(ctx context.Context, client *http.Client, url string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return false
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	return err == nil
-}
 
 // drivers are small programs of ours around packages from the module proxy.
 //
@@ -132,10 +103,10 @@ func driver(name string) map[string]string {
 var serving = regexp.MustCompile(`^serving (\S+)$`)
 
 // ofDriver starts the executable of a driver.
-func ofDriver(b build, args ...string) func(context.Context, *field) (launch, error) {
-	return func(ctx context.Context, f *field) (launch, error) {
+func ofDriver(b build, args ...string) func(context.Context, *field) (campaign.Launch, error) {
+	return func(ctx context.Context, f *field) (campaign.Launch, error) {
 		executable, err := f.build(ctx, b)
-		return launch{command: append([]string{executable}, args...), dir: path.Dir(executable), ready: serving}, err
+		return campaign.Launch{Command: append([]string{executable}, args...), Dir: path.Dir(executable), Ready: serving}, err
 	}
 }
 
@@ -195,12 +166,12 @@ func fortioServer(about, name string, flags ...string) server {
 	return server{
 		about: about,
 		load:  "ADDRESS/echo?size=500",
-		launch: func(ctx context.Context, f *field) (launch, error) {
+		launch: func(ctx context.Context, f *field) (campaign.Launch, error) {
 			executable, err := f.build(ctx, build{name: name, requires: []string{fortio}, target: "fortio.org/fortio", flags: flags})
 			if err != nil {
-				return launch{}, fmt.Errorf("build fortio: %w", err)
+				return campaign.Launch{}, fmt.Errorf("build fortio: %w", err)
 			}
-			return launch{ready: fortioListens, command: append([]string{executable}, strings.Fields(
+			return campaign.Launch{Ready: fortioListens, Command: append([]string{executable}, strings.Fields(
 				"server -pprof -http-port 127.0.0.1:0 -grpc-port disabled -tcp-port disabled -udp-port disabled -redirect-port disabled")...)}, nil
 		},
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // readByPprof gives go tool pprof's view of a window's export: whether the function with
@@ -88,7 +90,7 @@ func edgesInCommon(ours, theirs map[string]float64) string {
 // the weight.
 func pgoEdges(ctx context.Context, file string) (map[string]float64, error) {
 	read := file + ".preprofile"
-	if err := command(exec.CommandContext(ctx, "go", "tool", "preprofile", "-i", file, "-o", read)); err != nil {
+	if err := campaign.Command(exec.CommandContext(ctx, "go", "tool", "preprofile", "-i", file, "-o", read)); err != nil {
 		return nil, err
 	}
 	text, err := os.ReadFile(read)

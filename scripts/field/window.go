@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // window is a time while witnesses watched the same process.
@@ -27,28 +28,28 @@ type window struct {
 // watch attaches ccmapd to a process. If the process serves runtime/pprof at an address,
 // that watches at the same time. For a user without privileges CPU time is that in user
 // mode alone.
-func (f *field) watch(ctx context.Context, p *process, name, user, address string) (window, error) {
+func (f *field) watch(ctx context.Context, p *campaign.Process, name, user, address string) (window, error) {
 	w := f.newWindow(name)
-	clock := func() (time.Duration, error) { return p.cpu() }
+	clock := func() (time.Duration, error) { return p.CPU() }
 	if user != "" {
-		clock = func() (time.Duration, error) { return userTime(p.pid()) }
+		clock = func() (time.Duration, error) { return userTime(p.PID()) }
 	}
-	s, err := f.attach(ctx, p.pid(), user, w.file, "-o", w.pprof, "-o", w.pgo, "--tune=false", "-i", "10ms")
+	s, err := f.Attach(ctx, p.PID(), user, w.file, "-o", w.pprof, "-o", w.pgo, "--tune=false", "-i", "10ms")
 	if err != nil {
 		return w, err
 	}
-	switched := switches(p.pid())
+	switched := p.Switches()
 	before, err1 := clock()
 	err2 := f.watchPeer(ctx, &w, address)
 	after, err3 := clock()
-	_, err4 := s.end()
-	w.clock, w.switches = after-before, switches(p.pid())-switched
+	_, err4 := s.End()
+	w.clock, w.switches = after-before, p.Switches()-switched
 	return w, errors.Join(err1, err2, err3, err4)
 }
 
 // newWindow names the files of a window.
 func (f *field) newWindow(name string) window {
-	folder := f.path("profiles", name)
+	folder := f.Path("profiles", name)
 	return window{
 		file: filepath.Join(folder, "ccmapd.json.gz"), pprof: filepath.Join(folder, "ccmapd.pb.gz"), pgo: filepath.Join(folder, "default.pgo"),
 	}
@@ -66,33 +67,19 @@ func (f *field) watchPeer(ctx context.Context, w *window, address string) error 
 	}
 	w.peer = filepath.Join(filepath.Dir(w.file), "runtime.pb.gz")
 	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", address, f.length().Seconds())
-	return fetch(ctx, url, w.peer)
+	file, err := os.Create(w.peer)
+	if err != nil {
+		return err
+	}
+	return errors.Join(campaign.Fetch(ctx, http.DefaultClient, url, file), file.Close())
 }
 
 // length is the length of a window.
 func (f *field) length() time.Duration {
-	if f.quick {
+	if f.Quick {
 		return 5 * time.Second
 	}
 	return f.window
-}
-
-// fetch writes the content at an address to a file.
-func fetch(ctx context.Context, url, file string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return errors.Join(err, os.WriteFile(file, body, 0o644))
 }
 
 // userTime returns the CPU time of a process in user mode.
@@ -104,19 +91,4 @@ func userTime(pid int) (time.Duration, error) {
 	stat, err := p.Stat()
 	const tick = 10 * time.Millisecond // USER_HZ, which is 100 on all of Linux
 	return time.Duration(stat.UTime) * tick, err
-}
-
-// switches returns the number of times that a process's living threads have left a CPU.
-func switches(pid int) int {
-	threads, err := procfs.AllThreads(pid)
-	if err != nil {
-		return 0
-	}
-	sum := 0
-	for _, t := range threads {
-		if s, err := t.NewStatus(); err == nil {
-			sum += int(s.VoluntaryCtxtSwitches + s.NonVoluntaryCtxtSwitches)
-		}
-	}
-	return sum
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/gosym"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // witnessRate is the third witness's, in Hz: not a multiple of the other two, so that no
@@ -21,28 +22,28 @@ const witnessRate = "173"
 
 // callWitness watches a program once more, with perf record beside the two others, and
 // notes which of them perf agrees with, by the own time of methods.
-func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user, address string) error {
+func (f *field) callWitness(ctx context.Context, r *row, p *campaign.Process, name, user, address string) error {
 	perf, err := exec.LookPath("perf")
 	if err != nil {
 		r.remarks = append(r.remarks, "no perf to ask")
 		return nil
 	}
-	f.say("%s misses %s: asking perf", name, strings.Join(r.misses(), ", "))
-	symbols, err := gosym.Open(ctx, p.pid(), gosym.Options{})
+	f.Say("%s misses %s: asking perf", name, strings.Join(r.misses(), ", "))
+	symbols, err := gosym.Open(ctx, p.PID(), gosym.Options{})
 	if err != nil {
 		return fmt.Errorf("read symbols for perf: %w", err)
 	}
 	defer symbols.Close()
 	w := f.newWindow(name + "-again")
 	data := filepath.Join(filepath.Dir(w.file), "perf.data")
-	if err := writableBy(user, filepath.Dir(data)); err != nil {
+	if err := campaign.WritableBy(user, filepath.Dir(data)); err != nil {
 		return err
 	}
 	event := "cpu-clock"
 	if user != "" {
 		event = "cpu-clock:u" // as in ccmapd without privileges
 	}
-	record := exec.CommandContext(ctx, perf, "record", "-q", "-e", event, "-F", witnessRate, "-g", "-p", strconv.Itoa(p.pid()),
+	record := exec.CommandContext(ctx, perf, "record", "-q", "-e", event, "-F", witnessRate, "-g", "-p", strconv.Itoa(p.PID()),
 		"-o", data, "--", "sleep", fmt.Sprintf("%.0f", f.length().Seconds()))
 	if err := record.Start(); err != nil {
 		return fmt.Errorf("start perf: %w", err)
@@ -55,7 +56,7 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 	if err != nil {
 		return fmt.Errorf("perf script: %w", err)
 	}
-	maps, err := procfs.NewProc(p.pid())
+	maps, err := procfs.NewProc(p.PID())
 	if err != nil {
 		return err
 	}
@@ -68,8 +69,8 @@ func (f *field) callWitness(ctx context.Context, r *row, p *process, name, user,
 
 // weigh notes the agreement of a window's three witnesses.
 func (r *row) weigh(perf map[string]float64, w window) error {
-	ours, err1 := readProfile(w.file)
-	theirs, err2 := readProfile(w.peer)
+	ours, err1 := campaign.ReadProfile(w.file)
+	theirs, err2 := campaign.ReadProfile(w.peer)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}

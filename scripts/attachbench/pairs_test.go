@@ -1,0 +1,84 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// The added cost is in the unit of the workload.
+func TestAdded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		w    workload
+		want float64
+	}{
+		{workload{unit: percent}, 25},
+		{workload{unit: nanoseconds}, 1000},
+		{workload{unit: microsecondsASample, hz: 5000}, 40}, // a fifth of each second, 5,000 samples
+	} {
+		if got := c.w.added(4000, 5000); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", unitNames[c.w.unit], got, c.want)
+		}
+	}
+}
+
+// pairs returns a way with this many pairs, alternately half a unit above and below.
+func pairs(name string, n int, added, cpu float64) *wayCost {
+	w := &wayCost{name: name}
+	for i := range n {
+		w.added = append(w.added, added+float64(i%2)-0.5)
+		w.round, w.cpu = append(w.round, i), append(w.cpu, cpu+0.01*float64(i%2))
+	}
+	return w
+}
+
+// A goal is met when the upper end of the interval is under it and the width.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	c := costs{workload: workload{name: "server", unit: percent}, ways: []*wayCost{pairs(perfEvery, 40, 0.9, 0)}}
+	for want, w := range map[string]*wayCost{
+		"takes 10 pairs": pairs("ours", 9, 0, 0),
+		"≤ 1 %: yes; ≤ " + perfEvery + ": yes; ≤ 0.5 % of a core: yes":          pairs("ours", 40, 1.0, 0.3),
+		"≤ 1 %: **no**; ≤ " + perfEvery + ": **no**; ≤ 0.5 % of a core: **no**": pairs("ours", 40, 1.5, 0.6),
+	} {
+		if got := c.judge(w); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := (costs{workload: workload{name: "threads"}}).judge(pairs("ours", 40, 9, 9)); got != "" {
+		t.Errorf("a workload without goals: %q", got)
+	}
+}
+
+// Differences to another way are taken in the rounds that both have.
+func TestOver(t *testing.T) {
+	t.Parallel()
+	ours := &wayCost{added: []float64{5, 7}, round: []int{0, 2}}
+	theirs := &wayCost{added: []float64{1, 2, 3}, round: []int{0, 1, 2}}
+	if got := ours.over(theirs, 2); len(got) != 2 || got[0] != 3 || got[1] != 1 {
+		t.Errorf("%v, want 3 and 1", got)
+	}
+}
+
+// A way is done after ten pairs, if its mean is known well enough.
+func TestDone(t *testing.T) {
+	t.Parallel()
+	if pairs("", 9, 0, 0).done(nanoseconds) || !pairs("", 10, 0, 0).done(nanoseconds) || !pairs("", 10, 0, 0).done(percent) {
+		t.Error("ten pairs with half a unit of noise suffice, and nine do not")
+	}
+	if wide := (&wayCost{added: []float64{9, -9, 9, -9, 9, -9, 9, -9, 9, -9}}); wide.done(percent) {
+		t.Error("ten pairs with nine units of noise suffice")
+	}
+}
+
+// The table has a row for each way, and goals for the best engine alone.
+func TestCostTable(t *testing.T) {
+	t.Parallel()
+	best, other := pairs("best", 40, 0, 0), pairs("other", 40, 0, 0)
+	all := []costs{{workload: workload{name: "switches", about: "two threads", unit: nanoseconds}, without: []float64{4000, 5000}, ways: []*wayCost{best, other}}}
+	text := costTable([]engine{{name: "best"}, {name: "other"}}, all).String()
+	if strings.Count(text, "\n") != 5 || strings.Count(text, "≤ 50 ns a switch: yes") != 1 || !strings.Contains(text, "4,500 ns CPU") {
+		t.Errorf("the table is\n%s", text)
+	}
+}

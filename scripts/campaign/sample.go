@@ -1,0 +1,43 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/perf"
+)
+
+// Sample samples a process in this one, and hands over every sample with the table of its
+// names. It samples while do runs. If the process ends first, do's context is done.
+func Sample(ctx context.Context, o perf.Options, do func(context.Context, *perf.Source) error, take func(*ccmap.Sample, *ccmap.Names)) error {
+	names, q := ccmap.NewNames(), queue.New(queue.Options{})
+	o.Sink = sampler.Sink{Queue: q, Names: names}
+	source, err := perf.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done, did := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := source.Run(ctx)
+		done <- err
+	}()
+	go func() {
+		defer cancel()
+		did <- do(ctx, source)
+	}()
+	for {
+		select {
+		case <-q.Ready():
+			q.Drain(func(s *ccmap.Sample) { take(s, names) })
+		case err := <-done:
+			q.Drain(func(s *ccmap.Sample) { take(s, names) })
+			cancel()
+			return errors.Join(err, <-did)
+		}
+	}
+}
