@@ -15,6 +15,8 @@
 //	wasm      WebAssembly on wazero, with managed
 //	starlark  Starlark scripts, with managed
 //
+// Package engine finds the best source that is permitted for a process.
+//
 // Sources import this package and the packages below it, never each other, the manager
 // or an exporter.
 package sampler

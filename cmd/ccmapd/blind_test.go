@@ -15,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -26,7 +27,7 @@ func TestReportBeginsWithCaution(t *testing.T) {
 	if err := export.WriteFile(file, snapshot); err != nil {
 		t.Fatal(err)
 	}
-	s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
+	s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
 	s.flags.until.Goal = manager.Goal{Of: manager.Edges, Percent: 95}
 	var report bytes.Buffer
 	if err := s.report(&report, manager.Report{Snapshot: snapshot, Written: []string{file}}); err != nil {
@@ -51,7 +52,7 @@ func TestReportBeginsWithCaution(t *testing.T) {
 type blindSource struct{ *fakeSource }
 
 func (s blindSource) Run(ctx context.Context) (sampler.Ending, error) {
-	r := s.sink.Queue.Ring()
+	r := s.Sink.Queue.Ring()
 	defer r.Close()
 	for ctx.Err() == nil {
 		sample := s.stack([]string{ccmap.UnknownName})
@@ -91,8 +92,9 @@ func TestGoalOutOfReach(t *testing.T) {
 		f.until.Goal, f.outputs = manager.Goal{Of: manager.Edges, Percent: 95}, []string{filepath.Join(t.TempDir(), "a.json")}
 		f.duration = time.Minute // where nothing is said
 		env := &environment{stderr: io.Discard}
-		s, err := openSession(env, f, func(s sampling) (chosen, error) {
-			return chosen{source: blindSource{&fakeSource{attachment: attachment{42, s}, engine: "blind"}}}, nil
+		s, err := openSession(env, f, func(o sampler.ProcessOptions) (engine.Choice, error) {
+			o.PID = 42
+			return engine.Choice{Source: blindSource{&fakeSource{ProcessOptions: o, engine: "blind"}}}, nil
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 func TestCheckOutputs(t *testing.T) {
@@ -92,7 +93,7 @@ func TestProfileToStandardOutput(t *testing.T) {
 		if flag != "" {
 			args = append(args, "--to", flag)
 		}
-		r := runEngines(t, []engine{fakeEngine(false)}, args...)
+		r := runEngines(t, []engine.Engine{fakeEngine(false)}, args...)
 		_, format, err := export.Read(strings.NewReader(r.stdout), export.ReadOptions{})
 		if r.code != exitOK || err != nil || format != want {
 			t.Errorf("%q: exit code %d, format %v, %v: %s", flag, r.code, format, err, r.stderr)
@@ -102,7 +103,7 @@ func TestProfileToStandardOutput(t *testing.T) {
 			t.Errorf("%q: a command reads it: %s", flag, r.stderr)
 		}
 	}
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "--to", "json")
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "--to", "json")
 	if r.code != exitUsage || !strings.Contains(r.stderr, "--to json is for standard output: add -o -") {
 		t.Errorf("exit code %d: %s", r.code, r.stderr)
 	}

@@ -14,25 +14,26 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // fakeEngine attaches to every process and takes 30 samples of 10 ms: 20 of
 // main.work below main.main, 10 of main.main alone. It catches as many calls of
 // main.work as it may in a second. Then the target ends, or the source waits to be
 // stopped.
-func fakeEngine(waits bool) engine {
-	return engine{"fake", func(_ context.Context, a attachment) (source, error) {
-		return &fakeSource{attachment: a, waits: waits}, nil
+func fakeEngine(waits bool) engine.Engine {
+	return engine.Engine{Name: "fake", Open: func(_ context.Context, a sampler.ProcessOptions) (engine.Source, error) {
+		return &fakeSource{ProcessOptions: a, waits: waits}, nil
 	}}
 }
 
 // refusingEngine cannot attach.
-func refusingEngine(name string, err error) engine {
-	return engine{name, func(context.Context, attachment) (source, error) { return nil, err }}
+func refusingEngine(name string, err error) engine.Engine {
+	return engine.Engine{Name: name, Open: func(context.Context, sampler.ProcessOptions) (engine.Source, error) { return nil, err }}
 }
 
 type fakeSource struct {
-	attachment
+	sampler.ProcessOptions
 	engine   string // "": fake
 	embedded bool
 	waits    bool
@@ -41,13 +42,13 @@ type fakeSource struct {
 }
 
 func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
-	r := s.sink.Queue.Ring()
+	r := s.Sink.Queue.Ring()
 	defer r.Close()
 	for i := range 30 {
 		names := []string{"main.work", "main.main"}
 		r.Push(s.stack(names[min(i/20, 1):]))
 	}
-	for i := range int(s.hits) {
+	for i := range int(s.HitBudget) {
 		hit := s.stack([]string{"main.work", "main.main"})
 		if s.targets > 0 {
 			hit = s.stack([]string{fmt.Sprint("main.work", i%s.targets), "main.main"})
@@ -66,7 +67,7 @@ func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
 func (s *fakeSource) stack(names []string) *ccmap.Sample {
 	sample := &ccmap.Sample{Thread: 1, Time: monotonic(), Weight: int64(10 * time.Millisecond), Fresh: ccmap.FreshUnknown}
 	for _, name := range names {
-		id := s.sink.Names.Intern(ccmap.Method{Name: name})
+		id := s.Sink.Names.Intern(ccmap.Method{Name: name})
 		sample.Frames = append(sample.Frames, ccmap.Frame{Method: id, Offset: 1})
 	}
 	return sample
@@ -87,16 +88,16 @@ func (s *fakeSource) Close() error                    { return nil }
 func (s *fakeSource) Stats() sampler.Stats {
 	return sampler.Stats{
 		Counts: sampler.Counts{
-			sampler.Samples: 30, sampler.Caught: uint64(max(s.hits, 0)), sampler.Watchpoints: uint64(s.probes),
+			sampler.Samples: 30, sampler.Caught: uint64(max(s.HitBudget, 0)), sampler.Watchpoints: uint64(s.probes),
 		},
-		Threads: 1, Interval: s.interval,
+		Threads: 1, Interval: s.Interval,
 	}
 }
 
 func (s *fakeSource) Info() sampler.Info {
 	info := sampler.Info{
-		Target: ccmap.Target{PID: s.pid, Executable: "/usr/bin/fake", Runtime: "go1.26.8"},
-		Engine: cmp.Or(s.engine, "fake"), Embedded: s.embedded, Sink: s.sink,
+		Target: ccmap.Target{PID: s.PID, Executable: "/usr/bin/fake", Runtime: "go1.26.8"},
+		Engine: cmp.Or(s.engine, "fake"), Embedded: s.embedded, Sink: s.Sink,
 	}
 	if !s.embedded {
 		info.NoKernelTime = "this is a test"
@@ -111,7 +112,7 @@ type result struct {
 }
 
 // runEngines runs a command line in this process, with the given engines.
-func runEngines(t *testing.T, all []engine, args ...string) result {
+func runEngines(t *testing.T, all []engine.Engine, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	root := newRoot(&environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, engines: all})
@@ -121,5 +122,5 @@ func runEngines(t *testing.T, all []engine, args ...string) result {
 
 // run runs a command line in this process, with its own engines, and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return execute(newRoot(&environment{stdin: stdin, stdout: stdout, stderr: stderr, engines: engines}), args)
+	return execute(newRoot(&environment{stdin: stdin, stdout: stdout, stderr: stderr, engines: engine.All()}), args)
 }

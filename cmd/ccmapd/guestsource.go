@@ -5,6 +5,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
@@ -18,23 +19,23 @@ type guestSource struct {
 // sampled returns a function that opens the source of a session with a guest. It compiles
 // the guest for that.
 func (f *moduleFlags) sampled(ctx context.Context, g *wasi.Guest) opener {
-	return func(s sampling) (chosen, error) {
-		p, err := g.Profile(ctx, f.options(s))
+	return func(o sampler.ProcessOptions) (engine.Choice, error) {
+		p, err := g.Profile(ctx, f.options(o))
 		if err != nil {
-			return chosen{}, err
+			return engine.Choice{}, err
 		}
 		if !g.IsProgram() {
-			s.log.Warn("module is no program: nothing but its start function runs", "missing", wasi.Entry)
+			o.Logger.Warn("module is no program: nothing but its start function runs", "missing", wasi.Entry)
 		}
-		return chosen{source: guestSource{p, g}, why: f.why()}, nil
+		return engine.Choice{Source: guestSource{p, g}, Why: f.why()}, nil
 	}
 }
 
 // options returns the options of the profiler that the flags ask for.
-func (f *moduleFlags) options(s sampling) wasm.Options {
+func (f *moduleFlags) options(o sampler.ProcessOptions) wasm.Options {
 	return wasm.Options{
 		Options: managed.Options{
-			Sink: s.sink, Interval: s.interval, HitBudget: s.hits, Logger: s.log,
+			Sink: o.Sink, Interval: o.Interval, HitBudget: o.HitBudget, Logger: o.Logger,
 			Burst: managed.Burst{Samples: f.burst.samples, Stride: f.burst.stride},
 		},
 		CollectAtSamples: true,

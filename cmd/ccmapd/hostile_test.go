@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // smallProfile is a map with all that a file can hold.
@@ -195,7 +196,7 @@ func TestStreams(t *testing.T) {
 			text, _ := os.ReadFile(pipe)
 			got <- text
 		}()
-		r := runEngines(t, []engine{fakeEngine(false)}, args...)
+		r := runEngines(t, []engine.Engine{fakeEngine(false)}, args...)
 		if text := <-got; r.code != exitOK || !bytes.HasPrefix(text, want[:20]) {
 			t.Errorf("ccmapd %s: exit code %d, %s, read from the pipe: %.40q", line, r.code, r.stderr, text)
 		}
@@ -204,7 +205,7 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"convert FILE /dev/null --to xml", "attach 42 -o /dev/null"} {
-		r := runEngines(t, []engine{fakeEngine(false)}, commandLine(line, file, "")...)
+		r := runEngines(t, []engine.Engine{fakeEngine(false)}, commandLine(line, file, "")...)
 		if info, err := os.Stat(os.DevNull); r.code != exitOK || err != nil || info.Mode()&os.ModeCharDevice == 0 {
 			t.Errorf("ccmapd %s: exit code %d, %s, /dev/null is %v", line, r.code, r.stderr, info.Mode())
 		}
@@ -266,7 +267,7 @@ func TestDescriptors(t *testing.T) {
 	}
 	for _, line := range []string{"convert FILE OUT --to json", "merge FILE -o OUT --to json", "attach 42 -o OUT"} {
 		const unused = "/dev/fd/987654"
-		r := runEngines(t, []engine{fakeEngine(false)}, commandLine(line, file, unused)...)
+		r := runEngines(t, []engine.Engine{fakeEngine(false)}, commandLine(line, file, unused)...)
 		if r.code != exitUsage || !strings.Contains(r.stderr, "started without a descriptor 987654") {
 			t.Errorf("ccmapd %s to %s: exit code %d, %s", line, unused, r.code, r.stderr)
 		}

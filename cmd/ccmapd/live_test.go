@@ -19,6 +19,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/demo"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // requireEngine makes a failure in CI of what is skipped elsewhere, so that
@@ -28,7 +29,7 @@ const requireEngine = "CCMAPD_REQUIRE_ENGINE"
 // needEngine skips a test where no engine is permitted.
 func needEngine(t *testing.T) {
 	t.Helper()
-	_, err := engines[0].tryHere()
+	err := engine.All()[0].Diagnose(t.Context()).Err
 	switch {
 	case err != nil && os.Getenv(requireEngine) == "1":
 		t.Fatalf("%s=1, but sampling is not possible: %v", requireEngine, err)

@@ -7,12 +7,13 @@ import (
 	"os"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-func main() { os.Exit(runProcess(engines)) }
+func main() { os.Exit(runProcess(engine.All())) }
 
 // runProcess lowers the capabilities of this process, and then runs its command line.
-func runProcess(all []engine) int {
+func runProcess(all []engine.Engine) int {
 	env := &environment{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, engines: all}
 	process, err := privilege.Start()
 	if err != nil {

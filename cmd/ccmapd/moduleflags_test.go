@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/internal/wasi"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 func TestMounts(t *testing.T) {
@@ -77,7 +78,7 @@ func TestModuleFlagsAreForModules(t *testing.T) {
 		{[]string{"--exact", "-i", "1ms", module}, "--exact and --interval exclude each other"},
 		{[]string{"--exact", "--tune=false", module}, "--exact and --tune exclude each other"},
 	} {
-		r := runEngines(t, []engine{fakeEngine(false)}, append([]string{"run"}, test.args...)...)
+		r := runEngines(t, []engine.Engine{fakeEngine(false)}, append([]string{"run"}, test.args...)...)
 		checkOutput(t, r.stderr, "ccmapd: ", test.want)
 		if r.code != exitUsage || r.stdout != "" {
 			t.Errorf("run %q: exit code %d, output %q, %q", test.args, r.code, r.stdout, r.stderr)

@@ -22,6 +22,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
@@ -84,16 +85,16 @@ func hostileMap() *ccmap.Snapshot {
 }
 
 // hostileEngine samples a target whose names are hostile, and logs them.
-var hostileEngine = engine{"fake", func(_ context.Context, a attachment) (source, error) {
-	a.log.Warn(hostileText, "name", hostileText, hostileText, errors.New(hostileText))
-	return &hostileSource{fakeSource{attachment: a}}, nil
+var hostileEngine = engine.Engine{Name: "fake", Open: func(_ context.Context, a sampler.ProcessOptions) (engine.Source, error) {
+	a.Logger.Warn(hostileText, "name", hostileText, hostileText, errors.New(hostileText))
+	return &hostileSource{fakeSource{ProcessOptions: a}}, nil
 }}
 
 type hostileSource struct{ fakeSource }
 
 func (s *hostileSource) Info() sampler.Info {
 	info := s.fakeSource.Info()
-	info.Target = ccmap.Target{PID: s.pid, Executable: "/usr/bin/" + hostileText, Runtime: hostileText, BuildID: hostileText}
+	info.Target = ccmap.Target{PID: s.PID, Executable: "/usr/bin/" + hostileText, Runtime: hostileText, BuildID: hostileText}
 	info.NoKernelTime = hostileText
 	return info
 }
@@ -148,13 +149,13 @@ func TestCommandsPrintNothingHostile(t *testing.T) {
 	}
 	replace := strings.NewReplacer("PROFILE", profile, "BROKEN", broken, "MODULE", module, "PROGRAM", program,
 		"OUT", filepath.Join(dir, "out\x1b"), "TEXT", hostileText)
-	for _, cmd := range newRoot(&environment{stdout: io.Discard, stderr: io.Discard, engines: engines}).Commands() {
+	for _, cmd := range newRoot(&environment{stdout: io.Discard, stderr: io.Discard, engines: engine.All()}).Commands() {
 		for _, line := range hostileLines(cmd) {
 			args := []string{cmd.Name()}
 			for _, arg := range strings.Fields(line) {
 				args = append(args, replace.Replace(arg))
 			}
-			r := runEngines(t, []engine{hostileEngine}, args...)
+			r := runEngines(t, []engine.Engine{hostileEngine}, args...)
 			what := "ccmapd " + cmd.Name() + " " + line
 			checkText(t, "stderr of "+what, r.stderr)
 			if !strings.HasSuffix(line, "-o -") { // else it is pprof

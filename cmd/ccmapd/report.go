@@ -177,7 +177,7 @@ func (s *session) newSessionJSON(r manager.Report) sessionJSON {
 		Until:   s.flags.until.json(r.Reached),
 		Drift:   r.Drift,
 		Written: append([]string{}, r.Written...),
-		Source:  sourceJSON{s.chosen.Info(), r.Source},
+		Source:  sourceJSON{s.chosen.Source.Info(), r.Source},
 		Values:  valuesJSON(r.Values),
 		Loss:    lossJSON(p.Meta().Loss),
 		CPU:     int64(r.CPU),

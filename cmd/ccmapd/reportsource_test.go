@@ -10,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
@@ -35,7 +36,7 @@ func TestReportRecalled(t *testing.T) {
 		"": {sampler.Samples: 1234, sampler.Foreign: 40},
 		"\nCallers of 1,012 samples in C are those of the goroutine's last such call.\n": {sampler.Samples: 9000, sampler.Foreign: 2000, sampler.Recalled: 1012},
 	} {
-		s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
+		s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
 		var out bytes.Buffer
 		if err := s.report(&out, manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: sampler.Stats{Counts: counts}}); err != nil {
 			t.Fatal(err)
@@ -50,8 +51,9 @@ func TestReportRecalled(t *testing.T) {
 // the engine is called.
 // insideOf returns what opens a source that samples this process.
 func insideOf(name string) opener {
-	return func(s sampling) (chosen, error) {
-		return chosen{source: &fakeSource{attachment: attachment{42, s}, engine: name, embedded: true}, why: "a test"}, nil
+	return func(o sampler.ProcessOptions) (engine.Choice, error) {
+		o.PID = 42
+		return engine.Choice{Source: &fakeSource{ProcessOptions: o, engine: name, embedded: true}, Why: "a test"}, nil
 	}
 }
 

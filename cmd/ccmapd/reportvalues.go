@@ -37,11 +37,11 @@ func (s *session) caught(r manager.Report) string {
 		return figure.Plural(int64(r.Values.Caught), "call") + " caught at " + figure.Plural(int64(r.Values.Sites), "call site")
 	case s.flags.values.hits == 0:
 		return "no calls caught, as asked for"
-	case s.chosen.Info().Engine == wasm.ExactEngine:
+	case s.chosen.Source.Info().Engine == wasm.ExactEngine:
 		return "no calls caught, as each one is recorded"
 	case src.NoCalls != "":
 		return "no calls caught, because " + src.NoCalls
-	case s.chosen.Info().Embedded:
+	case s.chosen.Source.Info().Embedded:
 		return "no calls caught, as none went through a table when one was wanted"
 	case src.Counts[sampler.HotCalls] == 0:
 		return "no calls caught, as none of an interface method or function value was hot"

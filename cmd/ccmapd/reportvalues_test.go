@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // TestAttachLearnsReceivers: the points of the file count the caught calls, and
@@ -29,7 +30,7 @@ func TestAttachLearnsReceivers(t *testing.T) {
 		{"--hits 0", "Receivers: no calls caught, as asked for (see ", 0},
 	} {
 		file := filepath.Join(t.TempDir(), "a.json")
-		r := runEngines(t, []engine{fakeEngine(false)}, append(strings.Fields(test.flags), "attach", "42", "-o", file)...)
+		r := runEngines(t, []engine.Engine{fakeEngine(false)}, append(strings.Fields(test.flags), "attach", "42", "-o", file)...)
 		if r.code != exitOK || !strings.Contains(r.stdout, test.report) || !strings.Contains(r.stdout, "'ccmapd receivers "+file+"'") {
 			t.Errorf("%q: %q, %q", test.flags, r.stdout, r.stderr)
 			continue
@@ -52,7 +53,7 @@ func TestAttachLearnsReceivers(t *testing.T) {
 
 func TestAttachJSONHasValues(t *testing.T) {
 	t.Parallel()
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(t.TempDir(), "a.xml"), "--json", "--hits", "10")
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(t.TempDir(), "a.xml"), "--json", "--hits", "10")
 	var got sessionJSON
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v in %s", err, r.stdout)
@@ -79,7 +80,7 @@ func TestWhyNoCallsWereCaught(t *testing.T) {
 		{1, sampler.Stats{}, []string{"a.folded", "b c.pb.gz"}, "in 1 kB (see 'ccmapd receivers 'b c.pb.gz'').\n"},
 		{1, sampler.Stats{}, []string{"a.folded.gz"}, "in 1 kB.\n"},
 	} {
-		s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
+		s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
 		s.flags.values.hits = test.hits
 		var out bytes.Buffer
 		s.reportValues(&out, manager.Report{Source: test.source, Written: test.files, Values: manager.ValueStats{Points: 2, Bytes: 500}})
@@ -92,7 +93,7 @@ func TestWhyNoCallsWereCaught(t *testing.T) {
 // TestReportOfNoCalls: where there was nothing to learn from, nothing is said.
 func TestReportOfNoCalls(t *testing.T) {
 	t.Parallel()
-	s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
+	s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
 	var out bytes.Buffer
 	s.reportValues(&out, manager.Report{})
 	if out.Len() > 0 {
@@ -104,7 +105,7 @@ func TestReportOfNoCalls(t *testing.T) {
 func TestReportOfRareCalls(t *testing.T) {
 	t.Parallel()
 	const made = "1,200 profile points of rare calls made room for others, and 30 calls with them"
-	s := &session{flags: newSamplingFlags(nil), chosen: chosen{source: &fakeSource{}}}
+	s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
 	for memory, want := range map[byteSize]string{
 		0:          made + ".\n",
 		1024 * miB: made + ".\n",

@@ -15,6 +15,8 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // forSampling are the uses of capabilities of a command that attaches to a process.
@@ -82,16 +84,17 @@ func (env *environment) borrows(pid int) bool {
 // done before it is open. The owner of the process is looked at before and after: the
 // process may execute a program of another user meanwhile.
 func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int) opener {
-	return func(s sampling) (chosen, error) {
+	return func(o sampler.ProcessOptions) (engine.Choice, error) {
+		o.PID = pid
 		if err := env.holdBack(f, pid); err != nil {
-			return chosen{}, err
+			return engine.Choice{}, err
 		}
-		got, err := attach(ctx, env.engines, f.engine.value, attachment{pid, s})
+		got, err := engine.Attach(ctx, env.engines, f.engine.value, o)
 		if err != nil {
-			return chosen{}, err
+			return engine.Choice{}, err
 		}
 		if err := env.holdBack(f, pid); err != nil {
-			return chosen{}, errors.Join(err, got.Close())
+			return engine.Choice{}, errors.Join(err, got.Source.Close())
 		}
 		return got, nil
 	}

@@ -11,17 +11,18 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // environment is what a command may use of the world outside: tests give it
 // buffers.
 type environment struct {
 	stdin   io.Reader
-	stdout  io.Writer // results only; newRootOf puts a guard before it
-	stderr  io.Writer // progress, reports of run, errors; likewise
-	engines []engine  // what there is to sample with, the best first
-	wide    bool      // names are printed whole
-	profile io.Writer // standard output, where a session writes its profile there
+	stdout  io.Writer       // results only; newRootOf puts a guard before it
+	stderr  io.Writer       // progress, reports of run, errors; likewise
+	engines []engine.Engine // what there is to sample with, the best first
+	wide    bool            // names are printed whole
+	profile io.Writer       // standard output, where a session writes its profile there
 	memory  readMemory
 
 	process *privilege.Process // its capabilities, which a command may drop; nil: they stay

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 func TestExitCode(t *testing.T) {
@@ -75,7 +76,7 @@ func TestUsageErrors(t *testing.T) {
 		"attach -q -v 1", "attach -q --json 1",
 		"attach -q --dump-values 1", "attach --hits -1 1", "attach --hits NaN 1", "attach --janitor often 1", "demo --hits x", "run", "run --nonsense -- true", "version x", "demo x",
 	} {
-		r := runEngines(t, []engine{fakeEngine(false)}, strings.Fields(line)...)
+		r := runEngines(t, []engine.Engine{fakeEngine(false)}, strings.Fields(line)...)
 		if r.code != exitUsage || r.stdout != "" || !strings.HasPrefix(r.stderr, "ccmapd: ") {
 			t.Errorf("ccmapd %s: exit code %d, want %d; output %q, %q", line, r.code, exitUsage, r.stdout, r.stderr)
 		}
@@ -99,7 +100,7 @@ func TestUsageErrorsSpeakOfFlags(t *testing.T) {
 		"attach --max-interval 1ms 1": "--interval 10ms is longer than --max-interval 1ms",
 		"attach -o / 1":               "output / is a directory",
 	} {
-		r := runEngines(t, []engine{fakeEngine(false)}, strings.Fields(line)...)
+		r := runEngines(t, []engine.Engine{fakeEngine(false)}, strings.Fields(line)...)
 		if r.code != exitUsage || !strings.HasPrefix(r.stderr, "ccmapd: "+want) {
 			t.Errorf("ccmapd %s: exit code %d, %q, want %q", line, r.code, r.stderr, want)
 		}
@@ -127,7 +128,7 @@ func TestHelp(t *testing.T) {
 // its lines fit a terminal, and it fits a screen: longer texts are pages under docs.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	t.Parallel()
-	for _, cmd := range newRoot(&environment{stdout: io.Discard, stderr: io.Discard, engines: engines}).Commands() {
+	for _, cmd := range newRoot(&environment{stdout: io.Discard, stderr: io.Discard, engines: engine.All()}).Commands() {
 		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
 			continue
 		}
@@ -156,7 +157,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("completion for %s: exit code %d, %d bytes", shell, r.code, len(r.stdout))
 		}
 	}
-	r := runEngines(t, []engine{fakeEngine(false)}, "__complete", "attach", "--engine", "")
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "__complete", "attach", "--engine", "")
 	if !strings.Contains(r.stdout, "fake\n") {
 		t.Errorf("completions of --engine: %q", r.stdout)
 	}

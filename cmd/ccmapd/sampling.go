@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
@@ -40,7 +41,7 @@ type samplingFlags struct {
 }
 
 // newSamplingFlags returns the defaults.
-func newSamplingFlags(all []engine) *samplingFlags {
+func newSamplingFlags(all []engine.Engine) *samplingFlags {
 	return &samplingFlags{
 		interval: 10 * time.Millisecond,
 		tune:     true, low: 1, high: 15, tuneWindow: 1000,
@@ -48,7 +49,7 @@ func newSamplingFlags(all []engine) *samplingFlags {
 		overhead: 1,
 		memory:   64 * miB,
 		window:   15 * time.Minute,
-		engine:   choice{value: autoEngine, from: engineNames(all)},
+		engine:   newChoice(engine.Names(all)),
 		values:   newValueFlags(),
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
 // session samples one target: what attach, run and demo have in common.
 type session struct {
 	flags   *samplingFlags
-	chosen  chosen
+	chosen  engine.Choice
 	manager *manager.Manager
 }
 
@@ -27,7 +28,7 @@ type session struct {
 const ringWords = 64 << 10
 
 // opener opens the source of a session.
-type opener func(sampling) (chosen, error)
+type opener func(sampler.ProcessOptions) (engine.Choice, error)
 
 // openSession opens a source and all that its samples need on their way. The
 // session is run after that.
@@ -35,30 +36,29 @@ func openSession(env *environment, f *samplingFlags, open opener) (*session, err
 	q := queue.New(queue.Options{RingWords: ringWords})
 	m := ccmap.New(ccmap.Options{MaxBytes: int64(f.memory), Window: f.window})
 	log := f.logger(env.stderr)
-	got, err := open(sampling{
-		interval: f.interval, hits: f.values.hitBudget(), log: log, sink: sampler.Sink{Queue: q, Names: m.Names()},
+	got, err := open(sampler.ProcessOptions{
+		Interval: f.interval, HitBudget: f.values.hitBudget(), Logger: log, Sink: sampler.Sink{Queue: q, Names: m.Names()},
 	})
 	if err != nil {
 		return nil, err
 	}
-	info := got.Info()
-	log.Info("engine", "name", info.Engine, "why", got.why)
-	got.describe(m.Meta())
+	info := got.Source.Info()
+	log.Info("engine", "name", info.Engine, "why", got.Why)
+	describe(m.Meta(), info, got.Why)
 	mgr, err := newManager(f, manager.Config{
-		Source: got.source, Map: m, Logger: log, Dumps: f.dumps(env, info.Target.PID),
+		Source: got.Source, Map: m, Logger: log, Dumps: f.dumps(env, info.Target.PID),
 		Until: f.until.Goal, Values: f.values.options(f.memory, env.stderr),
 	})
 	if err != nil {
-		return nil, errors.Join(err, got.Close())
+		return nil, errors.Join(err, got.Source.Close())
 	}
 	return &session{flags: f, chosen: got, manager: mgr}, nil
 }
 
 // describe says in a map's metadata what is sampled, and how.
-func (c chosen) describe(meta *ccmap.Meta) {
-	info := c.Info()
+func describe(meta *ccmap.Meta, info sampler.Info, why string) {
 	meta.Target, meta.Engine = info.Target, info.Engine
-	meta.Comments = append(meta.Comments, "engine "+info.Engine+": "+c.why)
+	meta.Comments = append(meta.Comments, "engine "+info.Engine+": "+why)
 	if info.NoKernelTime != "" {
 		meta.Comments = append(meta.Comments, "time in the kernel is left out: "+info.NoKernelTime)
 	}
@@ -109,7 +109,7 @@ func (s *session) run(ctx context.Context, live, notices io.Writer) (manager.Rep
 // keep writes a profile that could not be written to any output, because of err,
 // where that is still possible.
 func (s *session) keep(r manager.Report, err error) (manager.Report, error) {
-	file, failed := writeTemp(r.Snapshot, s.chosen.Info().Target.PID)
+	file, failed := writeTemp(r.Snapshot, s.chosen.Source.Info().Target.PID)
 	if failed != nil {
 		return r, errors.Join(err, failed)
 	}
@@ -122,10 +122,10 @@ func (s *session) announce(w io.Writer, until string) {
 	if s.flags.quiet {
 		return
 	}
-	info := s.chosen.Info()
-	interval := s.chosen.Stats().Interval
+	info := s.chosen.Source.Info()
+	interval := s.chosen.Source.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
-		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.flags.atMost(), info.Engine, terminal.Printable(s.chosen.why), until)
+		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.flags.atMost(), info.Engine, terminal.Printable(s.chosen.Why), until)
 	if interval != s.flags.interval {
 		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.flags.interval)
 	}

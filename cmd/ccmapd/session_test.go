@@ -17,12 +17,13 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	xml, folded := filepath.Join(t.TempDir(), "a-%p.xml"), filepath.Join(t.TempDir(), "b.folded.gz")
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", xml, "-o", folded)
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", xml, "-o", folded)
 	if r.code != exitOK {
 		t.Fatalf("exit code %d: %s", r.code, r.stderr)
 	}
@@ -56,7 +57,7 @@ func TestAttachKeepsWhatItSays(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
 	forbidden := refusingEngine("better", sampler.ErrPermission)
-	if r := runEngines(t, []engine{forbidden, fakeEngine(false)}, "attach", "42", "-o", file); r.code != exitOK {
+	if r := runEngines(t, []engine.Engine{forbidden, fakeEngine(false)}, "attach", "42", "-o", file); r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
 	m, _, err := export.ReadFile(file, export.ReadOptions{})
@@ -76,7 +77,7 @@ func TestAttachKeepsWhatItSays(t *testing.T) {
 func TestAttachStopsAfterItsDuration(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
-	r := runEngines(t, []engine{fakeEngine(true)}, "attach", "42", "-o", file, "-d", "20ms")
+	r := runEngines(t, []engine.Engine{fakeEngine(true)}, "attach", "42", "-o", file, "-d", "20ms")
 	if r.code != exitOK || !strings.Contains(r.stdout, "Stopped: duration is over.\n") {
 		t.Errorf("exit code %d, output %q, %q", r.code, r.stdout, r.stderr)
 	}
@@ -85,7 +86,7 @@ func TestAttachStopsAfterItsDuration(t *testing.T) {
 func TestAttachQuiet(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "-q")
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", file, "-q")
 	if diff := cmp.Diff(result{}, r, cmp.AllowUnexported(result{})); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
@@ -97,7 +98,7 @@ func TestAttachQuiet(t *testing.T) {
 func TestAttachJSON(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "--json")
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", file, "--json")
 	var got struct {
 		sessionJSON
 		Source struct{ Samples int64 } `json:"source"`
@@ -116,7 +117,7 @@ func TestAttachJSON(t *testing.T) {
 func TestAttachVerbose(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "-v")
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", file, "-v")
 	for _, want := range []string{"msg=engine name=fake", `msg="set interval" to=10ms`} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("log lacks %q:\n%s", want, r.stderr)
@@ -126,13 +127,13 @@ func TestAttachVerbose(t *testing.T) {
 
 func TestWarningsAreForEverybody(t *testing.T) {
 	t.Parallel()
-	warns := engine{"warning", func(_ context.Context, a attachment) (source, error) {
-		a.log.Warn("not all threads")
-		return &fakeSource{attachment: a}, nil
+	warns := engine.Engine{Name: "warning", Open: func(_ context.Context, a sampler.ProcessOptions) (engine.Source, error) {
+		a.Logger.Warn("not all threads")
+		return &fakeSource{ProcessOptions: a}, nil
 	}}
 	file := filepath.Join(t.TempDir(), "a.json")
 	for flag, want := range map[string]bool{"": true, "-v": true, "-q": false} {
-		r := runEngines(t, []engine{warns}, append([]string{"attach", "42", "-o", file}, strings.Fields(flag)...)...)
+		r := runEngines(t, []engine.Engine{warns}, append([]string{"attach", "42", "-o", file}, strings.Fields(flag)...)...)
 		if got := strings.Contains(r.stderr, "not all threads"); got != want {
 			t.Errorf("with %q, a warning is printed: %v, want %v", flag, got, want)
 		}
@@ -144,7 +145,7 @@ func TestAttachWritesTheOtherOutputs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.json")
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"), "-o", good)
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"), "-o", good)
 	if r.code != exitFailed || !strings.Contains(r.stderr, "bad.json: no such file or directory\n") {
 		t.Errorf("exit code %d, %q", r.code, r.stderr)
 	}
@@ -158,7 +159,7 @@ func TestAttachWritesTheOtherOutputs(t *testing.T) {
 func TestAttachKeepsWhatNoOutputTakes(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"))
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"))
 	kept, err := filepath.Glob(filepath.Join(dir, "ccmapd-*", "ccmapd-42.pb.gz"))
 	if err != nil || len(kept) != 1 {
 		t.Fatalf("kept: %q, %v; %s", kept, err, r.stderr)
@@ -177,7 +178,7 @@ func TestAttachKeepsWhatNoOutputTakes(t *testing.T) {
 func TestAttachHasNowhereToKeepAProfile(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"))
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(dir, "%p", "bad.json"))
 	for _, want := range []string{"bad.json: no such file", "keep profile: "} {
 		if r.code != exitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("exit code %d, %q lacks %q", r.code, r.stderr, want)
@@ -191,11 +192,11 @@ func TestAttachHasNowhereToKeepAProfile(t *testing.T) {
 // TestAttachSaysTheIntervalInForce: an engine may not sample as often as asked.
 func TestAttachSaysTheIntervalInForce(t *testing.T) {
 	t.Parallel()
-	slow := engine{"slow", func(_ context.Context, a attachment) (source, error) {
-		a.interval = max(a.interval, time.Millisecond)
-		return &fakeSource{attachment: a}, nil
+	slow := engine.Engine{Name: "slow", Open: func(_ context.Context, a sampler.ProcessOptions) (engine.Source, error) {
+		a.Interval = max(a.Interval, time.Millisecond)
+		return &fakeSource{ProcessOptions: a}, nil
 	}}
-	r := runEngines(t, []engine{slow}, "attach", "42", "-o", filepath.Join(t.TempDir(), "a.json"), "-i", "1us")
+	r := runEngines(t, []engine.Engine{slow}, "attach", "42", "-o", filepath.Join(t.TempDir(), "a.json"), "-i", "1us")
 	for _, want := range []string{"every 1ms of CPU time", "cannot sample every 1µs"} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("%q lacks %q", r.stderr, want)
@@ -273,12 +274,12 @@ func TestFormatStatus(t *testing.T) {
 func TestUntilIsNotReached(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
-	r := runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "--until", "contexts:90%")
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", file, "--until", "contexts:90%")
 	const want = "Target exited with code 0.\nContexts were to settle to 90 %, and came to "
 	if r.code != exitOK || !strings.HasPrefix(r.stdout, want) {
 		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
 	}
-	r = runEngines(t, []engine{fakeEngine(false)}, "attach", "42", "-o", file, "--until", "90", "--json")
+	r = runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", file, "--until", "90", "--json")
 	var got sessionJSON
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v in %s", err, r.stdout)

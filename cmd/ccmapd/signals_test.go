@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // Programs that are ccmapd with an engine of these tests (see TestMain).
@@ -25,15 +26,15 @@ const (
 )
 
 // mainWith returns the main function of ccmapd with one engine.
-func mainWith(e engine) func() {
-	return func() { os.Exit(runProcess([]engine{e})) }
+func mainWith(e engine.Engine) func() {
+	return func() { os.Exit(runProcess([]engine.Engine{e})) }
 }
 
 // deafEngine has sources that do not stop when they are asked to. They print
 // "asked" to standard error, and go on.
-func deafEngine() engine {
-	return engine{"deaf", func(_ context.Context, a attachment) (source, error) {
-		return deafSource{&fakeSource{attachment: a}}, nil
+func deafEngine() engine.Engine {
+	return engine.Engine{Name: "deaf", Open: func(_ context.Context, a sampler.ProcessOptions) (engine.Source, error) {
+		return deafSource{&fakeSource{ProcessOptions: a}}, nil
 	}}
 }
 
@@ -46,8 +47,8 @@ func (s deafSource) Run(ctx context.Context) (sampler.Ending, error) {
 }
 
 // slowEngine attaches until it is asked to stop. It prints "attaching" to standard error.
-func slowEngine() engine {
-	return engine{"slow", func(ctx context.Context, _ attachment) (source, error) {
+func slowEngine() engine.Engine {
+	return engine.Engine{Name: "slow", Open: func(ctx context.Context, _ sampler.ProcessOptions) (engine.Source, error) {
 		io.WriteString(os.Stderr, "attaching\n")
 		<-ctx.Done()
 		return nil, context.Cause(ctx)

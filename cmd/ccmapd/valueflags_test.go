@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/valueprof"
 )
 
@@ -44,12 +46,12 @@ func TestPointsWithinTheMemory(t *testing.T) {
 // TestDumpValues: the life of tables goes to standard error, whatever is reported.
 func TestDumpValues(t *testing.T) {
 	t.Parallel()
-	polymorphic := engine{"polymorphic", func(_ context.Context, a attachment) (source, error) {
-		return &fakeSource{attachment: a, targets: 4}, nil
+	polymorphic := engine.Engine{Name: "polymorphic", Open: func(_ context.Context, a sampler.ProcessOptions) (engine.Source, error) {
+		return &fakeSource{ProcessOptions: a, targets: 4}, nil
 	}}
 	for flag, want := range map[string]bool{"": false, "--dump-values": true, "--dump-values -v": true, "--dump-values --json": true} {
 		args := []string{"attach", "42", "-o", filepath.Join(t.TempDir(), "a.json")}
-		r := runEngines(t, []engine{polymorphic}, append(args, strings.Fields(flag)...)...)
+		r := runEngines(t, []engine.Engine{polymorphic}, append(args, strings.Fields(flag)...)...)
 		if got := strings.Contains(r.stderr, "\ntable created site=main.main+1 "); got != want || r.code != exitOK {
 			t.Errorf("with %q a table is told of: %v, want %v\n%s", flag, got, want, r.stderr)
 		}

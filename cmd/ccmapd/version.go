@@ -4,19 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/wasi"
-	"github.com/ccmapd/ccmapd/queue"
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
@@ -84,7 +79,7 @@ type engineInfo struct {
 	Inside      bool   `json:"inside"`           // samples what runs in ccmapd itself
 }
 
-func newVersionInfo(all []engine) versionInfo {
+func newVersionInfo(all []engine.Engine) versionInfo {
 	v := versionInfo{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build, ok := debug.ReadBuildInfo(); ok {
 		v.Version = build.Main.Version
@@ -93,11 +88,10 @@ func newVersionInfo(all []engine) versionInfo {
 		}
 	}
 	for _, e := range all {
-		info := engineInfo{Name: e.name, Permitted: true}
-		if stats, err := e.tryHere(); err != nil {
-			info.Permitted, info.Reason = false, err.Error()
-		} else {
-			info.Breakpoints = stats.Counts[sampler.Watchpoints] > 0
+		d := e.Diagnose(context.Background())
+		info := engineInfo{Name: d.Engine, Permitted: d.Err == nil, Breakpoints: d.Watchpoints > 0}
+		if d.Err != nil {
+			info.Reason = d.Err.Error()
 		}
 		v.Engines = append(v.Engines, info)
 	}
@@ -112,19 +106,6 @@ func moduleEngine() engineInfo {
 		info.Permitted, info.Reason = false, err.Error()
 	}
 	return info
-}
-
-// tryHere attaches the engine to this process and detaches it again. It returns
-// what the engine is able to.
-func (e engine) tryHere() (sampler.Stats, error) {
-	src, err := e.open(context.Background(), attachment{os.Getpid(), sampling{
-		interval: time.Second, log: slog.New(slog.DiscardHandler),
-		sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
-	}})
-	if err != nil {
-		return sampler.Stats{}, err
-	}
-	return src.Stats(), src.Close()
 }
 
 // state says whether the engine is permitted here, for people.

@@ -1,0 +1,175 @@
+// Package engine lists the engines, which sample processes from outside, and finds the
+// one to use. It works like this:
+//
+//  1. [All] returns the engines, best first.
+//  2. [Attach] opens the engine that the user asks for. For [Auto] it tries one after
+//     another. An engine that is not permitted or not supported here is passed over
+//     ([sampler.ErrPermission], [sampler.ErrUnsupported]). Any other error ends the
+//     search, because no other engine would avoid it.
+//  3. The [Choice] has the source, and says why this engine was taken. If no engine can
+//     sample, the error has the reason of each, and the cure.
+//  4. [Engine.Diagnose] tries an engine on this process, to tell whether it is permitted.
+//
+// A further engine is an entry of All.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/gosym"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/perf"
+)
+
+// Source is a sampler that can be closed.
+type Source interface {
+	sampler.Source
+
+	// Close frees a source whose Run is not called.
+	Close() error
+}
+
+// Engine is one way to sample a process from outside.
+type Engine struct {
+	Name string
+
+	// Open attaches to a process. Its errors wrap the errors of package sampler.
+	Open func(context.Context, sampler.ProcessOptions) (Source, error)
+}
+
+// All returns all engines, best first.
+func All() []Engine {
+	return []Engine{
+		{perf.Engine, opens(perf.Open)},
+	}
+}
+
+// opens returns the function that opens an engine, as [Engine] has it.
+func opens[S Source](open func(context.Context, sampler.ProcessOptions) (S, error)) func(context.Context, sampler.ProcessOptions) (Source, error) {
+	return func(ctx context.Context, o sampler.ProcessOptions) (Source, error) {
+		s, err := open(ctx, o)
+		if err != nil {
+			return nil, err // not a nil S in an interface
+		}
+		return s, nil
+	}
+}
+
+// Auto stands for the best engine that is permitted.
+const Auto = "auto"
+
+// Names returns the names that [Attach] takes: Auto and the engines.
+func Names(all []Engine) []string {
+	names := []string{Auto}
+	for _, e := range all {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// Choice is the source of an engine that was taken.
+type Choice struct {
+	Source Source
+	Why    string // for people, for example "the best engine, and permitted"
+}
+
+// Attach opens the engine of the given name, or the first of all that is permitted and
+// supported here for [Auto].
+func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOptions) (Choice, error) {
+	var refused []refusal
+	for _, e := range all {
+		if name != Auto && name != e.Name {
+			continue
+		}
+		s, err := e.Open(ctx, o)
+		if err == nil {
+			return Choice{s, why(name, refused)}, nil
+		}
+		refused = append(refused, refusal{e.Name, err})
+		if !errors.Is(err, sampler.ErrPermission) && !errors.Is(err, sampler.ErrUnsupported) {
+			break
+		}
+	}
+	return Choice{}, explain(join(refused))
+}
+
+// refusal is the reason why an engine cannot sample.
+type refusal struct {
+	engine string
+	err    error
+}
+
+// join returns the reasons why no engine can sample. It names the engines if there are
+// several.
+func join(refused []refusal) error {
+	if len(refused) == 1 {
+		return refused[0].err
+	}
+	var errs []error
+	for _, r := range refused {
+		errs = append(errs, fmt.Errorf("%s: %w", r.engine, r.err))
+	}
+	return errors.Join(errs...)
+}
+
+// why says why an engine was taken after others had refused.
+func why(name string, refused []refusal) string {
+	switch {
+	case name != Auto:
+		return "as asked for"
+	case len(refused) == 0:
+		return "the best engine, and permitted"
+	}
+	text := "the best engine permitted"
+	for _, r := range refused {
+		text += fmt.Sprintf("; %s: %v", r.engine, r.err)
+	}
+	return text
+}
+
+// explain adds advice to an error in attaching.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, sampler.ErrNoProcess):
+		return advice.Add(err, "'pgrep -l NAME' finds the process id of a program.")
+	case errors.Is(err, sampler.ErrNotGo):
+		return advice.Add(err, "Only programs built by Go's own compiler can be sampled. If this one runs another, attach to that.")
+	case errors.Is(err, sampler.ErrPermission):
+		return advice.Add(err, "'ccmapd version' says what is permitted here, 'ccmapd attach --help' what is required.")
+	case errors.Is(err, gosym.ErrTooMuch):
+		return advice.Add(err, "Its symbols are larger than those of any known program, or are made to exhaust ccmapd. Its own net/http/pprof can profile it.")
+	}
+	return err
+}
+
+// Diagnosis says whether an engine is permitted here. Another user's process may still
+// refuse it.
+type Diagnosis struct {
+	Engine      string
+	Err         error  // the reason why the engine is not permitted, and its cure; nil: it is permitted
+	Watchpoints uint64 // of the hardware, that the engine may use
+}
+
+// Diagnose attaches the engine to this process, and detaches it again.
+func (e Engine) Diagnose(ctx context.Context) Diagnosis {
+	d := Diagnosis{Engine: e.Name}
+	s, err := e.Open(ctx, sampler.ProcessOptions{
+		PID: os.Getpid(), Interval: time.Second, Logger: slog.New(slog.DiscardHandler),
+		Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
+	})
+	if err != nil {
+		d.Err = err
+		return d
+	}
+	d.Watchpoints = s.Stats().Counts[sampler.Watchpoints]
+	d.Err = s.Close()
+	return d
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// fakeSource is a source that is never run.
+type fakeSource struct {
+	Source
+	name        string
+	watchpoints uint64
+}
+
+func (s fakeSource) Info() sampler.Info { return sampler.Info{Engine: s.name} }
+func (s fakeSource) Close() error       { return nil }
+
+func (s fakeSource) Stats() sampler.Stats {
+	return sampler.Stats{Counts: sampler.Counts{sampler.Watchpoints: s.watchpoints}}
+}
+
+// working returns an engine that attaches to anything.
+func working(name string, watchpoints uint64) Engine {
+	return Engine{name, func(context.Context, sampler.ProcessOptions) (Source, error) {
+		return fakeSource{name: name, watchpoints: watchpoints}, nil
+	}}
+}
+
+// refusing returns an engine that cannot attach.
+func refusing(name string, err error) Engine {
+	return Engine{name, func(context.Context, sampler.ProcessOptions) (Source, error) { return nil, err }}
+}
+
+func TestAttachTakesTheFirstPermitted(t *testing.T) {
+	t.Parallel()
+	forbidden := refusing("forbidden", fmt.Errorf("seccomp: %w", sampler.ErrPermission))
+	missing := refusing("missing", fmt.Errorf("kernel: %w", sampler.ErrUnsupported))
+	fake := working("fake", 0)
+	second := working("second", 0)
+	for _, test := range []struct {
+		all            []Engine
+		ask, name, why string
+	}{
+		{[]Engine{fake, second}, Auto, "fake", "the best engine, and permitted"},
+		{[]Engine{fake, second}, "second", "second", "as asked for"},
+		{[]Engine{forbidden, missing, fake}, Auto, "fake",
+			"the best engine permitted; forbidden: seccomp: not permitted; missing: kernel: not supported here"},
+	} {
+		got, err := Attach(context.Background(), test.all, test.ask, sampler.ProcessOptions{})
+		if err != nil {
+			t.Errorf("attach by %s: %v", test.ask, err)
+		} else if name := got.Source.Info().Engine; name != test.name || got.Why != test.why {
+			t.Errorf("attach by %s: %s (%s); want %s (%s)", test.ask, name, got.Why, test.name, test.why)
+		}
+	}
+}
+
+func TestAttachReportsEveryRefusal(t *testing.T) {
+	t.Parallel()
+	all := []Engine{
+		refusing("one", fmt.Errorf("first reason: %w", sampler.ErrPermission)),
+		refusing("two", fmt.Errorf("second reason: %w", sampler.ErrUnsupported)),
+	}
+	_, err := Attach(context.Background(), all, Auto, sampler.ProcessOptions{})
+	if !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "two: second reason") {
+		t.Errorf("error %v", err)
+	}
+	_, err = Attach(context.Background(), all, "one", sampler.ProcessOptions{})
+	if err == nil || strings.Contains(err.Error(), "second") {
+		t.Errorf("error of one engine: %v", err)
+	}
+}
+
+// TestAttachStopsAtAHopelessTarget: no engine finds a process that there is not.
+func TestAttachStopsAtAHopelessTarget(t *testing.T) {
+	t.Parallel()
+	for _, hopeless := range []error{sampler.ErrNoProcess, sampler.ErrNotGo} {
+		_, err := Attach(context.Background(), []Engine{refusing("one", hopeless), working("fake", 0)}, Auto, sampler.ProcessOptions{})
+		if _, hinted := advice.Of(err); !hinted || !errors.Is(err, hopeless) {
+			t.Errorf("error %v, want %v with a hint", err, hopeless)
+		}
+	}
+}
+
+// TestDiagnose: a diagnosis has the reason why an engine is refused, and its watchpoints.
+func TestDiagnose(t *testing.T) {
+	t.Parallel()
+	if d := working("able", 3).Diagnose(t.Context()); d != (Diagnosis{Engine: "able", Watchpoints: 3}) {
+		t.Errorf("able: %+v", d)
+	}
+	if d := refusing("none", sampler.ErrPermission).Diagnose(t.Context()); d != (Diagnosis{Engine: "none", Err: sampler.ErrPermission}) {
+		t.Errorf("refused: %+v", d)
+	}
+}
+
+// TestAll: the engines have names of their own, and an engine that refuses is no source.
+func TestAll(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{Auto: true}
+	for _, e := range All() {
+		if seen[e.Name] || e.Name == "" {
+			t.Errorf("name %q is taken", e.Name)
+		}
+		seen[e.Name] = true
+		if s, err := e.Open(t.Context(), sampler.ProcessOptions{}); s != nil || err == nil {
+			t.Errorf("%s opens nothing: %v, %v", e.Name, s, err)
+		}
+	}
+}
