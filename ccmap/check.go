@@ -99,12 +99,12 @@ func (w weights) isValid() bool {
 // activations of removed nodes.
 func (b *evicted) check(methods int) (sum Counters, err error) {
 	isKnown := func(m MethodID) bool { return int64(m) < int64(methods) }
-	if len(b.keys) != len(b.edges) {
-		return sum, fmt.Errorf("%d pruned edges have counts of %d", len(b.keys), len(b.edges))
+	if len(b.Keys) != len(b.edges) {
+		return sum, fmt.Errorf("%d pruned edges have counts of %d", len(b.Keys), len(b.edges))
 	}
-	for i, k := range b.keys {
+	for i, k := range b.Keys {
 		e := &b.edges[i]
-		if !isKnown(k.caller) && !(k.caller == NoMethod && isKnown(k.callee)) || !isKnown(k.callee) && k.callee != NoMethod {
+		if !isKnown(k.Caller) && !(k.Caller == NoMethod && isKnown(k.Callee)) || !isKnown(k.Callee) && k.Callee != NoMethod {
 			return sum, fmt.Errorf("pruned edge %+v has methods of %d", k, methods)
 		}
 		if e.total.IsNegative() || !e.recent.isValid() {

@@ -42,9 +42,9 @@ func TestCheckValid(t *testing.T) {
 		{"child of pruned", "is below node", func(m *Map) {
 			m.child(node{1, 0, m.Child(1, 0, PrunedID)})
 		}},
-		{"evicted edge of no method", "pruned edge", func(m *Map) { m.evicted.edge(edgeKey{0, 1, 77}) }},
-		{"evicted edge of nothing", "pruned edge", func(m *Map) { m.evicted.edge(edgeKey{NoMethod, 1, NoMethod}) }},
-		{"negative evicted edge", "pruned edge", func(m *Map) { m.evicted.edges[m.evicted.edge(edgeKey{0, 1, 1})].total.Time = -1 }},
+		{"evicted edge of no method", "pruned edge", func(m *Map) { m.evicted.edge(edgeKey{Caller: 0, Site: 1, Callee: 77}) }},
+		{"evicted edge of nothing", "pruned edge", func(m *Map) { m.evicted.edge(edgeKey{Caller: NoMethod, Site: 1, Callee: NoMethod}) }},
+		{"negative evicted edge", "pruned edge", func(m *Map) { m.evicted.edges[m.evicted.edge(edgeKey{Caller: 0, Site: 1, Callee: 1})].total.Time = -1 }},
 		{"negative evicted method", "pruned method", func(m *Map) { m.evicted.method(1).recentSelf.time = -1 }},
 		{"unknown pruned method", "pruned method", func(m *Map) { m.evicted.method(99) }},
 		{"order of points", "does not come before", func(m *Map) { slices.Reverse(m.points.list) }},
@@ -64,7 +64,9 @@ func TestCheckValid(t *testing.T) {
 		{"negative count of a point", "negative counts", func(m *Map) { m.points.list[0].Nulls = -2 }},
 		{"block with values", "a block with values", func(m *Map) { m.points.list[1].Kind = PointBlock }},
 		{"null of a branch", "null receivers", func(m *Map) { m.points.list[1].Nulls, m.points.list[1].Count = 1, 2 }},
-		{"activations of evicted edges", "add up", func(m *Map) { m.evicted.edges[m.evicted.edge(edgeKey{0, 1, 1})].total.Activations = 1 }},
+		{"activations of evicted edges", "add up", func(m *Map) {
+			m.evicted.edges[m.evicted.edge(edgeKey{Caller: 0, Site: 1, Callee: 1})].total.Activations = 1
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ func (m *Map) AddPruned(e PrunedEdge) {
 		return
 	}
 	m.evicted.own(&m.recent.clock)
-	b := &m.evicted.edges[m.evicted.edge(edgeKey{m.knownOrNone(e.Caller), e.Offset, m.knownOrNone(e.Callee)})]
+	b := &m.evicted.edges[m.evicted.edge(edgeKey{Caller: m.knownOrNone(e.Caller), Site: e.Offset, Callee: m.knownOrNone(e.Callee)})]
 	b.total = b.total.Add(Counters{
 		Samples:     max(e.Total.Samples, 0),
 		Time:        max(e.Total.Time, 0),
@@ -72,7 +72,7 @@ func (m *Map) AddPrunedMethod(p PrunedMethod) {
 // Pruned reports whether contexts were removed from the map, so that the counts of the
 // remaining ones are lower bounds. Totals of methods and edges are exact nevertheless.
 func (s *Snapshot) Pruned() bool {
-	return s.meta.Pruned != PruneStats{} || len(s.evicted.keys) > 0
+	return s.meta.Pruned != PruneStats{} || len(s.evicted.Keys) > 0
 }
 
 // PrunedTotal returns the samples and time that hang at [PrunedName]: their methods
@@ -107,13 +107,13 @@ func (s *Snapshot) removals() *removed {
 }
 
 func (p *removed) build(b *evicted, fade float64) {
-	p.edges = make([]PrunedEdge, len(b.keys))
-	for i, key := range b.keys {
+	p.edges = make([]PrunedEdge, len(b.Keys))
+	for i, key := range b.Keys {
 		e := &b.edges[i]
-		p.edges[i] = PrunedEdge{Caller: key.caller, Offset: key.site, Callee: key.callee, Total: e.total}
+		p.edges[i] = PrunedEdge{Caller: key.Caller, Offset: key.Site, Callee: key.Callee, Total: e.total}
 		p.edges[i].Recent = new(remainderRounding).round(e.recent.times(fade))
 	}
-	slices.SortFunc(p.edges, func(a, b PrunedEdge) int { return a.key().compareByCaller(b.key()) })
+	slices.SortFunc(p.edges, func(a, b PrunedEdge) int { return a.key().CompareByCaller(b.key()) })
 	p.methods = make([]PrunedMethod, len(b.methods))
 	for i := range b.methods {
 		m := &b.methods[i]
@@ -126,13 +126,13 @@ func (p *removed) build(b *evicted, fade float64) {
 	slices.SortFunc(p.methods, func(a, b PrunedMethod) int { return cmp.Compare(a.Method, b.Method) })
 }
 
-func (e PrunedEdge) key() edgeKey { return edgeKey{e.Caller, e.Offset, e.Callee} }
+func (e PrunedEdge) key() edgeKey { return edgeKey{Caller: e.Caller, Site: e.Offset, Callee: e.Callee} }
 
 // recent returns evicted counters whose totals are the recent ones.
 func (p *removed) recent() evicted {
 	var r evicted
 	for _, e := range p.edges {
-		r.keys, r.edges = append(r.keys, e.key()), append(r.edges, evictedEdge{total: e.Recent})
+		r.Keys, r.edges = append(r.Keys, e.key()), append(r.edges, evictedEdge{total: e.Recent})
 	}
 	for _, m := range p.methods {
 		method := evictedMethod{method: m.Method}
@@ -150,7 +150,7 @@ func (p *removed) recent() evicted {
 // Snapshots share keys, which are only appended to, and edges and methods, which
 // are copied before they are written to after a snapshot.
 type evicted struct {
-	edgeNumbers
+	tree.Edges[MethodID]
 	edges   []evictedEdge // by number
 	methods []evictedMethod
 	shared  bool  // with a snapshot: edges and methods
@@ -202,12 +202,12 @@ func (b *evicted) forgetRecent() {
 // freeze returns the evicted counters as they are, for readers; b remains the writer's.
 func (b *evicted) freeze() evicted {
 	b.shared = true
-	return evicted{edgeNumbers: edgeNumbers{keys: b.keys}, edges: b.edges, methods: b.methods, octave: b.octave}
+	return evicted{Edges: tree.Edges[MethodID]{Keys: b.Keys}, edges: b.edges, methods: b.methods, octave: b.octave}
 }
 
 // edge returns the index of an edge, and adds it if it is new.
 func (b *evicted) edge(key edgeKey) uint32 {
-	n := b.number(key)
+	n := b.Number(key)
 	b.addEdges()
 	return n
 }
@@ -215,14 +215,14 @@ func (b *evicted) edge(key edgeKey) uint32 {
 // edgeBelow returns the index of an edge that was seen below another, and adds it if
 // it is new.
 func (b *evicted) edgeBelow(above uint32, key edgeKey) uint32 {
-	n := b.numberBelow(above, key)
+	n := b.NumberBelow(above, key)
 	b.addEdges()
 	return n
 }
 
 // addEdges gives new keys their counters.
 func (b *evicted) addEdges() {
-	if len(b.edges) < len(b.keys) {
+	if len(b.edges) < len(b.Keys) {
 		b.edges = append(b.edges, evictedEdge{})
 	}
 }
@@ -241,7 +241,7 @@ func (b *evicted) method(id MethodID) *evictedMethod {
 
 // bytes returns the memory held.
 func (b *evicted) bytes() int64 {
-	return b.edgeNumbers.bytes() +
+	return b.Edges.Bytes() +
 		int64(cap(b.edges))*int64(unsafe.Sizeof(evictedEdge{})) +
 		int64(cap(b.methods))*int64(unsafe.Sizeof(evictedMethod{})) +
 		int64(cap(b.methodAt))*int64(unsafe.Sizeof(uint32(0)))
@@ -290,7 +290,7 @@ func (e *evictor) addEdges(r int, n NodeID, some []node) {
 		if what.method == PrunedID {
 			break // an earlier prune has counted it at its own edges
 		}
-		edge = e.evicted.edgeBelow(edge, edgeKey{caller, what.offset, what.method})
+		edge = e.evicted.edgeBelow(edge, edgeKey{Caller: caller, Site: what.offset, Callee: what.method})
 		sum.Activations = int64(cells[i].activations)
 		counters := &e.evicted.edges[edge]
 		counters.total = counters.total.Add(sum)

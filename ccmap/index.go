@@ -1,11 +1,10 @@
 package ccmap
 
 import (
-	"cmp"
-	"math/bits"
 	"slices"
 	"sort"
-	"unsafe"
+
+	"github.com/ccmapd/ccmapd/ccmap/internal/tree"
 )
 
 // index is the base of the views: the nodes grouped by the edge that leads to
@@ -52,7 +51,7 @@ func (x *index) build(s *Snapshot) {
 // findEdges finds and sorts the edges, and returns each node's.
 func (x *index) findEdges(s *Snapshot) []uint32 {
 	of, keys := s.numberEdges()
-	byCallee := sortedIndices(keys, edgeKey.compareByCallee)
+	byCallee := sortedIndices(keys, edgeKey.CompareByCallee)
 	x.edges = make([]edge, len(keys))
 	rank := make([]uint32, len(keys))
 	for i, k := range byCallee {
@@ -67,15 +66,15 @@ func (x *index) findEdges(s *Snapshot) []uint32 {
 
 // numberEdges returns the number of each node's edge, and the edges by number.
 func (s *Snapshot) numberEdges() (of []uint32, keys []edgeKey) {
-	var numbers edgeNumbers
+	var numbers tree.Edges[MethodID]
 	for e := range s.PrunedEdges() {
-		numbers.number(e.key())
+		numbers.Number(e.key())
 	}
 	of = make([]uint32, s.nodes.len)
 	for id := NodeID(1); uint32(id) < s.nodes.len; id++ {
-		of[id] = numbers.numberBelow(of[s.at(id).parent], s.edgeOf(id))
+		of[id] = numbers.NumberBelow(of[s.at(id).parent], s.edgeOf(id))
 	}
-	return of, numbers.keys
+	return of, numbers.Keys
 }
 
 func sortedIndices(keys []edgeKey, compare func(a, b edgeKey) int) []uint32 {
@@ -110,7 +109,7 @@ func (x *index) sortByCaller() {
 	for i := range keys {
 		keys[i] = x.edges[i].edgeKey
 	}
-	x.byCaller = sortedIndices(keys, edgeKey.compareByCaller)
+	x.byCaller = sortedIndices(keys, edgeKey.CompareByCaller)
 }
 
 // sumEdges adds up the totals of edges, and the self counters of methods, in the
@@ -125,9 +124,9 @@ func (x *index) sumEdges(s *Snapshot, of []uint32) {
 		if self.IsZero() {
 			continue
 		}
-		method := e.callee
+		method := e.Callee
 		if method == NoMethod {
-			method = e.caller
+			method = e.Caller
 		}
 		if method == PrunedID {
 			continue
@@ -151,7 +150,7 @@ func (x *index) addEvicted(s *Snapshot) {
 
 // number returns the index of an edge, which must exist.
 func (x *index) number(key edgeKey) int {
-	i, _ := slices.BinarySearchFunc(x.edges, key, func(e edge, k edgeKey) int { return e.compareByCallee(k) })
+	i, _ := slices.BinarySearchFunc(x.edges, key, func(e edge, k edgeKey) int { return e.CompareByCallee(k) })
 	return i
 }
 
@@ -159,8 +158,8 @@ func (x *index) number(key edgeKey) int {
 // ones from the nodes that are outermost of their method.
 func (x *index) sumMethods(s *Snapshot) {
 	for i := range x.edges {
-		if e := &x.edges[i]; e.callee != NoMethod {
-			m := &x.methods[e.callee]
+		if e := &x.edges[i]; e.Callee != NoMethod {
+			m := &x.methods[e.Callee]
 			m.total = m.total.Add(e.total)
 			m.seen = true
 		}
@@ -179,110 +178,28 @@ func (x *index) sumMethods(s *Snapshot) {
 
 // callers returns the edges that lead to a method, by caller and site.
 func (x *index) callers(m MethodID) []edge {
-	lo := sort.Search(len(x.edges), func(i int) bool { return x.edges[i].callee >= m })
-	hi := sort.Search(len(x.edges), func(i int) bool { return x.edges[i].callee > m })
+	lo := sort.Search(len(x.edges), func(i int) bool { return x.edges[i].Callee >= m })
+	hi := sort.Search(len(x.edges), func(i int) bool { return x.edges[i].Callee > m })
 	return x.edges[lo:hi]
 }
 
 // callees returns the indices of the edges that lead from a method, by site and
 // callee, positions among them.
 func (x *index) callees(m MethodID) []uint32 {
-	caller := func(i int) MethodID { return x.edges[x.byCaller[i]].caller }
+	caller := func(i int) MethodID { return x.edges[x.byCaller[i]].Caller }
 	lo := sort.Search(len(x.byCaller), func(i int) bool { return caller(i) >= m })
 	hi := sort.Search(len(x.byCaller), func(i int) bool { return caller(i) > m })
 	return x.byCaller[lo:hi]
 }
 
 // edgeKey is the identity of an edge.
-type edgeKey struct {
-	caller MethodID
-	site   uint32
-	callee MethodID
-}
+type edgeKey = tree.Edge[MethodID]
 
-func (k edgeKey) compareByCallee(o edgeKey) int {
-	return cmp.Or(cmp.Compare(k.callee, o.callee), cmp.Compare(k.caller, o.caller), cmp.Compare(k.site, o.site))
-}
+func isSameSite(e, o edge) bool { return e.Caller == o.Caller && e.Site == o.Site }
 
-func (k edgeKey) compareByCaller(o edgeKey) int {
-	return cmp.Or(cmp.Compare(k.caller, o.caller), cmp.Compare(k.site, o.site), cmp.Compare(k.callee, o.callee))
-}
-
-func (k edgeKey) sameSite(o edgeKey) bool { return k.caller == o.caller && k.site == o.site }
-
-// isCall reports whether the edge is a call that was sampled there.
-func (k edgeKey) isCall() bool {
-	return k.caller != NoMethod && k.callee != NoMethod && k.callee != PrunedID
-}
-
-// start returns where the search for an edge begins.
-func (k edgeKey) start(slots int) int {
-	const odd = 0x9e3779b97f4a7c15 // 2⁶⁴ over the golden ratio
-	hi, lo := bits.Mul64((uint64(k.site)<<32|uint64(k.callee))^odd, (uint64(k.caller)+1)*odd)
-	at, _ := bits.Mul64(hi^lo, uint64(slots))
-	return int(at)
-}
-
-// edgeNumbers number edges densely, in the order of their arrival. The keys are only
-// appended to, so readers may share a prefix of them.
-type edgeNumbers struct {
-	keys  []edgeKey // by number
-	usual []uint32  // by edge: the edge that was last seen below it, or any
-	slots []uint32  // number plus 1, by hash; 0: empty
-}
-
-// number returns the number of an edge, the next one if it is new.
-func (b *edgeNumbers) number(key edgeKey) uint32 {
-	if (len(b.keys)+1)*maxLoadDen > len(b.slots)*maxLoadNum {
-		b.rehash()
-	}
-	i := b.slot(key)
-	if b.slots[i] == 0 {
-		b.keys, b.usual = append(b.keys, key), append(b.usual, 0)
-		b.slots[i] = uint32(len(b.keys))
-	}
-	return b.slots[i] - 1
-}
-
-// numberBelow returns the number of an edge that was seen below another. Mostly it is
-// the edge that was last seen there, which costs no hashing.
-func (b *edgeNumbers) numberBelow(above uint32, key edgeKey) uint32 {
-	if int(above) < len(b.usual) && b.keys[b.usual[above]] == key {
-		return b.usual[above]
-	}
-	return b.unusual(above, key)
-}
-
-// unusual is numberBelow for an edge that was not the last one seen there.
-func (b *edgeNumbers) unusual(above uint32, key edgeKey) uint32 {
-	e := b.number(key)
-	b.usual[above] = e
-	return e
-}
-
-// slot returns the slot that has the edge, or the empty one for it.
-func (b *edgeNumbers) slot(key edgeKey) int {
-	for i := key.start(len(b.slots)); ; i++ {
-		if i == len(b.slots) {
-			i = 0
-		}
-		if e := b.slots[i]; e == 0 || b.keys[e-1] == key {
-			return i
-		}
-	}
-}
-
-func (b *edgeNumbers) rehash() {
-	b.slots = make([]uint32, max(minSlots, 2*len(b.slots)))
-	for i, key := range b.keys {
-		b.slots[b.slot(key)] = uint32(i + 1)
-	}
-}
-
-// bytes returns the memory held.
-func (b *edgeNumbers) bytes() int64 {
-	return int64(cap(b.keys))*int64(unsafe.Sizeof(edgeKey{})) +
-		int64(cap(b.usual)+cap(b.slots))*int64(unsafe.Sizeof(uint32(0)))
+// isCall reports whether an edge is a call that was sampled there.
+func isCall(k edgeKey) bool {
+	return k.Caller != NoMethod && k.Callee != NoMethod && k.Callee != PrunedID
 }
 
 // cumulative has the totals of edges and of call sites that count a sample once,
@@ -312,7 +229,7 @@ func (c *cumulative) build(s *Snapshot, x *index) {
 func (c *cumulative) numberSites(x *index) {
 	c.siteOf = make([]uint32, len(x.edges))
 	for i, e := range x.byCaller {
-		if i == 0 || !x.edges[e].sameSite(x.edges[x.byCaller[i-1]].edgeKey) {
+		if i == 0 || !isSameSite(x.edges[e], x.edges[x.byCaller[i-1]]) {
 			c.sites = append(c.sites, Counters{})
 		}
 		c.siteOf[e] = uint32(len(c.sites) - 1)
@@ -332,7 +249,7 @@ func (c *cumulative) addNodes(s *Snapshot, x *index) {
 	for v, entered := range s.children().Walk() {
 		n := NodeID(v)
 		e := edgeOf[n]
-		if !x.edges[e].isCall() {
+		if !isCall(x.edges[e].edgeKey) {
 			continue
 		}
 		below := sums.of(n)
@@ -356,7 +273,7 @@ func count(holder *NodeID, total *Counters, n NodeID, entered bool, below span) 
 // addEvicted adds the counters of removed nodes, where a sample may count repeatedly.
 func (c *cumulative) addEvicted(s *Snapshot, x *index) {
 	for p := range s.PrunedEdges() {
-		if !p.key().isCall() {
+		if !isCall(p.key()) {
 			continue
 		}
 		e, total := x.number(p.key()), p.Total
@@ -369,11 +286,11 @@ func (c *cumulative) addEvicted(s *Snapshot, x *index) {
 // sample once.
 func (c *cumulative) limit(x *index) {
 	for i, e := range x.edges {
-		if e.caller == NoMethod || e.callee == NoMethod {
+		if e.Caller == NoMethod || e.Callee == NoMethod {
 			continue
 		}
-		caller, site := x.methods[e.caller].cumulative, &c.sites[c.siteOf[i]]
-		c.edges[i] = c.edges[i].least(caller).least(x.methods[e.callee].cumulative)
+		caller, site := x.methods[e.Caller].cumulative, &c.sites[c.siteOf[i]]
+		c.edges[i] = c.edges[i].least(caller).least(x.methods[e.Callee].cumulative)
 		*site = site.least(caller)
 	}
 }

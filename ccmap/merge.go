@@ -54,8 +54,8 @@ func (m *Map) mergeWindow(from *Snapshot) {
 	}
 }
 
-func (m *Map) isEmpty() bool      { return m.Len() == 1 && len(m.evicted.keys) == 0 }
-func (s *Snapshot) isEmpty() bool { return s.Len() == 1 && len(s.evicted.keys) == 0 }
+func (m *Map) isEmpty() bool      { return m.Len() == 1 && len(m.evicted.Keys) == 0 }
+func (s *Snapshot) isEmpty() bool { return s.Len() == 1 && len(s.evicted.Keys) == 0 }
 
 // addNodes adds the nodes of from with their counts.
 func (m *Map) addNodes(from *Snapshot, methods methodIDs) {

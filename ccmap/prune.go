@@ -21,7 +21,7 @@ import (
 func (m *Map) Prune(toBytes int64) {
 	const tries = 4 // removed nodes make the evicted counters grow, which take room too
 	aim := toBytes
-	if len(m.evicted.keys) == 0 {
+	if len(m.evicted.Keys) == 0 {
 		aim -= toBytes / 16 // for the evicted counters, which nearly all come with the first prune
 	}
 	for range tries {

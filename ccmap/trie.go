@@ -88,7 +88,7 @@ func (t *nodes) chained(n NodeID) bool { return t.at(n).parent+1 == n }
 // edgeOf returns the edge that leads to a node, which is not the root.
 func (t *nodes) edgeOf(id NodeID) edgeKey {
 	n := t.at(id)
-	return edgeKey{caller: t.at(n.parent).method, site: n.offset, callee: n.method}
+	return edgeKey{Caller: t.at(n.parent).method, Site: n.offset, Callee: n.method}
 }
 
 // bytes returns the memory held.

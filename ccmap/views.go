@@ -65,12 +65,12 @@ func (p MethodProfile) Lines() iter.Seq2[uint32, Counters] {
 		unknown := p.Self()
 		for _, i := range x.callees(p.method) {
 			e := &x.edges[i]
-			if e.callee != NoMethod {
+			if e.Callee != NoMethod {
 				continue
 			}
 			unknown.Samples -= e.total.Samples
 			unknown.Time -= e.total.Time
-			if !yield(e.site, e.total) {
+			if !yield(e.Site, e.total) {
 				return
 			}
 		}
@@ -89,7 +89,7 @@ func (p MethodProfile) CallSites() iter.Seq[CallSite] {
 		calls := x.callees(p.method)
 		for len(calls) > 0 {
 			n := sameSite(x, calls)
-			site := CallSite{p.s, p.method, x.edges[calls[0]].site, calls[:n]}
+			site := CallSite{p.s, p.method, x.edges[calls[0]].Site, calls[:n]}
 			if !site.onlyPosition() && !yield(site) {
 				return
 			}
@@ -101,7 +101,7 @@ func (p MethodProfile) CallSites() iter.Seq[CallSite] {
 // sameSite returns how many of the edges, sorted by site, have the first's.
 func sameSite(x *index, calls []uint32) int {
 	n := 1
-	for n < len(calls) && x.edges[calls[n]].site == x.edges[calls[0]].site {
+	for n < len(calls) && x.edges[calls[n]].Site == x.edges[calls[0]].Site {
 		n++
 	}
 	return n
@@ -112,7 +112,7 @@ func sameSite(x *index, calls []uint32) int {
 func (p MethodProfile) Callers() iter.Seq[Callee] {
 	return func(yield func(Callee) bool) {
 		for _, e := range p.s.indexed().callers(p.method) {
-			if e.caller != NoMethod && !yield(Callee{p.s, e}) {
+			if e.Caller != NoMethod && !yield(Callee{p.s, e}) {
 				return
 			}
 		}
@@ -130,7 +130,7 @@ type CallSite struct {
 
 // onlyPosition reports whether no call was seen there, only the position as the
 // innermost frame.
-func (c CallSite) onlyPosition() bool { return c.s.indexed().edges[c.edges[0]].callee == NoMethod }
+func (c CallSite) onlyPosition() bool { return c.s.indexed().edges[c.edges[0]].Callee == NoMethod }
 
 // Caller returns the method that calls.
 func (c CallSite) Caller() MethodID { return c.caller }
@@ -166,7 +166,7 @@ func (c CallSite) Callees() iter.Seq[Callee] {
 	return func(yield func(Callee) bool) {
 		for _, i := range c.edges {
 			e := c.s.indexed().edges[i]
-			if e.callee != NoMethod && !yield(Callee{c.s, e}) {
+			if e.Callee != NoMethod && !yield(Callee{c.s, e}) {
 				return
 			}
 		}
@@ -184,7 +184,7 @@ type Callee struct {
 func (s *Snapshot) Edges() iter.Seq[Callee] {
 	return func(yield func(Callee) bool) {
 		for _, e := range s.indexed().edges {
-			if e.caller != NoMethod && e.callee != NoMethod && !yield(Callee{s, e}) {
+			if e.Caller != NoMethod && e.Callee != NoMethod && !yield(Callee{s, e}) {
 				return
 			}
 		}
@@ -192,13 +192,13 @@ func (s *Snapshot) Edges() iter.Seq[Callee] {
 }
 
 // Caller returns the method that calls.
-func (c Callee) Caller() MethodID { return c.edge.caller }
+func (c Callee) Caller() MethodID { return c.edge.Caller }
 
 // Offset returns the position of the call in the caller.
-func (c Callee) Offset() uint32 { return c.edge.site }
+func (c Callee) Offset() uint32 { return c.edge.Site }
 
 // Callee returns the method that is called.
-func (c Callee) Callee() MethodID { return c.edge.callee }
+func (c Callee) Callee() MethodID { return c.edge.Callee }
 
 // Total counts a sample once for every occurrence of the edge in it.
 func (c Callee) Total() Counters { return c.edge.total }
@@ -217,7 +217,7 @@ func (c Callee) Ref() CalleeRef {
 	for i, n := range nodes {
 		tops[i] = c.s.at(n).parent
 	}
-	path := []Frame{{c.edge.callee, NoOffset}, {c.edge.caller, c.edge.site}}
+	path := []Frame{{c.edge.Callee, NoOffset}, {c.edge.Caller, c.edge.Site}}
 	return CalleeRef{s: c.s, path: path, ends: nodes, tops: tops, edge: &c.edge}
 }
 
@@ -406,7 +406,7 @@ func (s *Snapshot) Ref(path []PathElem) Counters {
 	x := s.indexed()
 	callers, last := path[:len(path)-1], path[len(path)-1].Method
 	for _, e := range x.callers(last) {
-		if len(callers) > 0 && !callers[len(callers)-1].calls(e.caller, e.site) {
+		if len(callers) > 0 && !callers[len(callers)-1].calls(e.Caller, e.Site) {
 			continue
 		}
 		if len(callers) < 2 {

@@ -23,10 +23,10 @@ func (x values) at(i uint32) pair { return pair{wide{lo: x[i].a}, wide{lo: x[i].
 func (t *tries) newCounts() *counts {
 	c := &counts{
 		nodes: make(values, len(t.above)),
-		sums:  totals{make([]pair, len(t.methodNumbers)), make([]pair, len(t.edges))},
+		sums:  totals{make([]pair, len(t.methodNumbers)), make([]pair, len(t.edges.Keys))},
 	}
 	if len(t.a.evicted)+len(t.b.evicted) > 0 {
-		c.evicted = make(values, len(t.edges))
+		c.evicted = make(values, len(t.edges.Keys))
 	}
 	return c
 }
@@ -106,7 +106,7 @@ func (t *tries) total(c *counts) totals {
 			sum = sum.add(c.nodes.at(t.compressedAt[place]))
 		}
 		sums.edges[e] = sum
-		callee := t.edges[e].callee
+		callee := t.edges.Keys[e].Callee
 		sums.methods[callee] = sums.methods[callee].add(sum)
 	}
 	return sums
@@ -115,12 +115,12 @@ func (t *tries) total(c *counts) totals {
 // addEvicted adds the counters of pruned nodes to totals, which it overwrites.
 func (t *tries) addEvicted(sums totals, evicted values) totals {
 	for i := range evicted {
-		e, c := t.edges[i], evicted.at(uint32(i))
-		if e.callee == noMethod {
+		e, c := t.edges.Keys[i], evicted.at(uint32(i))
+		if e.Callee == noMethod {
 			continue
 		}
-		sums.methods[e.callee] = sums.methods[e.callee].add(c)
-		if !e.outermost() {
+		sums.methods[e.Callee] = sums.methods[e.Callee].add(c)
+		if !isOutermost(e) {
 			sums.edges[i] = sums.edges[i].add(c)
 		}
 	}
@@ -181,11 +181,11 @@ func (t *tries) callers(x []tally, joined []uint32) []uint32 {
 // once returns the tallies of methods and edges, by number. A sample counts once in
 // each: only the outermost nodes of a method or an edge count.
 func (t *tries) once(x []tally) (methods, edges []tally) {
-	methods, edges = make([]tally, len(t.methodNumbers)), make([]tally, len(t.edges))
+	methods, edges = make([]tally, len(t.methodNumbers)), make([]tally, len(t.edges.Keys))
 	inMethod, inEdge := make([]uint32, len(methods)), make([]uint32, len(edges)) // outermost node on the current path
 	for v, entered := range t.links().Walk() {
 		e := t.edge[v]
-		m := t.edges[e].callee
+		m := t.edges.Keys[e].Callee
 		switch {
 		case entered && inMethod[m] == 0:
 			inMethod[m] = v
@@ -194,7 +194,7 @@ func (t *tries) once(x []tally) (methods, edges []tally) {
 			inMethod[m] = 0
 		}
 		switch {
-		case entered && inEdge[e] == 0 && !t.edges[e].outermost():
+		case entered && inEdge[e] == 0 && !isOutermost(t.edges.Keys[e]):
 			inEdge[e] = v
 			edges[e].add(x[t.compressedOf[v]])
 		case !entered && inEdge[e] == v:
@@ -226,9 +226,9 @@ func (t *tries) addPruned(methods, edges []tally) {
 			edges[base.at].add(tally{s.as(base.value), s.as(base.observations)})
 		}
 	}
-	for i, e := range t.edges {
-		if !e.outermost() {
-			edges[i] = edges[i].least(methods[e.caller]).least(methods[e.callee])
+	for i, e := range t.edges.Keys {
+		if !isOutermost(e) {
+			edges[i] = edges[i].least(methods[e.Caller]).least(methods[e.Callee])
 		} else {
 			edges[i] = tally{}
 		}

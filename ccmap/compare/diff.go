@@ -295,8 +295,8 @@ func (w judge) cut(found *Changes, list []change, path func(int) []Frame) []chan
 }
 
 func (t *tries) edgeFrames(i int) []Frame {
-	e := t.edges[i]
-	return []Frame{t.declaration(e.callee), t.call(e.caller, e.offset)}
+	e := t.edges.Keys[i]
+	return []Frame{t.declaration(e.Callee), t.call(e.Caller, e.Site)}
 }
 
 // contextFrames returns the path of the last node of a compressed path.

@@ -35,8 +35,8 @@ func (t *tries) compressPaths(of []uint32) compressed {
 		if t.weight.inclusive() || p.IsEnd(v) {
 			of[v] = p.Of(v)
 		}
-		if e := t.edges[t.edge[v]]; e.outermost() {
-			s.roots = append(s.roots, root{e.callee, of[v]})
+		if e := t.edges.Keys[t.edge[v]]; isOutermost(e) {
+			s.roots = append(s.roots, root{e.Callee, of[v]})
 		}
 	}
 	s.above = p.Above
@@ -125,7 +125,7 @@ type sorter struct {
 // newSorter sorts the words by their first edge: h is 1.
 func newSorter(u *union) *sorter {
 	first := firstPlaces(u)
-	places := first[len(u.edges)]
+	places := first[len(u.edges.Keys)]
 	s := &sorter{
 		order:    order{make([]uint32, places), newMinima(int(places))},
 		rank:     make([]uint32, u.len()),
@@ -135,7 +135,7 @@ func newSorter(u *union) *sorter {
 	s.shared.lower(0, 0)
 	next := slices.Clone(first)
 	for v, e := range u.edge {
-		if u.edges[e].outermost() {
+		if isOutermost(u.edges.Keys[e]) {
 			continue
 		}
 		s.shared.lower(int(first[e]), 0)
@@ -149,14 +149,14 @@ func newSorter(u *union) *sorter {
 // firstPlaces returns, by edge, the first place of the words that begin with
 // it, and after the last edge the number of places.
 func firstPlaces(u *union) []uint32 {
-	first := make([]uint32, len(u.edges)+1)
+	first := make([]uint32, len(u.edges.Keys)+1)
 	first[0] = 1
 	for _, e := range u.edge {
-		if !u.edges[e].outermost() {
+		if !isOutermost(u.edges.Keys[e]) {
 			first[e+1]++
 		}
 	}
-	for e := range u.edges {
+	for e := range u.edges.Keys {
 		first[e+1] += first[e]
 	}
 	return first

@@ -90,8 +90,8 @@ func TestUnionChildIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := drawUnion(t)
 		for v := uint32(1); int(v) < u.len(); v++ {
-			e := u.edges[u.edge[v]]
-			if got := u.child(u.parent[v], e.offset, e.callee); got != v {
+			e := u.edges.Keys[u.edge[v]]
+			if got := u.child(u.parent[v], e.Site, e.Callee); got != v {
 				t.Errorf("node %d is found as %d", v, got)
 			}
 		}

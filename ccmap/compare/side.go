@@ -59,11 +59,11 @@ func (t *tries) evicted(s *ccmap.Snapshot, methods []uint32, w Weight) []counted
 	}
 	var evicted []counted
 	for p := range s.PrunedEdges() {
-		e := edge{number(p.Caller), p.Offset, number(p.Callee)}
-		if e.caller == absorbed || e.callee == absorbed || e.callee == noMethod || w.of(p.Total) == 0 {
+		e := edge{Caller: number(p.Caller), Site: p.Offset, Callee: number(p.Callee)}
+		if e.Caller == absorbed || e.Callee == absorbed || e.Callee == noMethod || w.of(p.Total) == 0 {
 			continue
 		}
-		evicted = append(evicted, counted{t.number(e), w.observations(p.Total), w.of(p.Total)})
+		evicted = append(evicted, counted{t.edges.Number(e), w.observations(p.Total), w.of(p.Total)})
 	}
 	return evicted
 }

@@ -4,43 +4,44 @@ import (
 	"cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/internal/tree"
 )
 
 // edge is a caller, a call site in it and a callee, as dense numbers of methods
 // that hold for both profiles. The caller of an outermost frame is noMethod.
-type edge struct{ caller, offset, callee uint32 }
+type edge = tree.Edge[uint32]
 
 const noMethod = 1<<32 - 1
 
-func (e edge) outermost() bool { return e.caller == noMethod }
+func isOutermost(e edge) bool { return e.Caller == noMethod }
 
 // union is the trie of the stacks of both profiles. Node 0 is above the outermost
 // frames; a parent's number is smaller than its children's. No two children of a
 // node have the same edge.
 //
 // The nodes that one stack adds follow each other, as in the maps themselves: the
-// common child of node v is v+1. Only the others are in branches.
+// common child of node v is v+1. Only the others are branches. It counts nothing: with a
+// ccmap.Map in its place a comparison took 97 bytes a node instead of 67.
 type union struct {
 	parent []uint32 // by node
 	edge   []uint32 // by node: number of the edge from its parent; 0 for node 0
 	depth  []uint32 // by node: methods on its path, and so the number of counters that end at it
-	edges  []edge   // by number
+	edges  tree.Edges[uint32]
 
 	described     [][]description // by number of a method: its descriptions, one for every profile that has it
 	methodNumbers map[methodKey]uint32
-	edgeNumbers   map[edge]uint32
 	branches      map[branch]uint32
 }
 
 type methodKey struct{ name, signature string }
+
+type branch struct{ parent, edge uint32 }
 
 // description is a place where a method is described.
 type description struct {
 	names *ccmap.Names
 	id    ccmap.MethodID
 }
-
-type branch struct{ parent, edge uint32 }
 
 // newUnion returns a union of node 0, with room for a number of nodes.
 func newUnion(nodes int) *union {
@@ -49,10 +50,9 @@ func newUnion(nodes int) *union {
 		edge:          make([]uint32, 1, nodes),
 		depth:         make([]uint32, 1, nodes),
 		methodNumbers: make(map[methodKey]uint32),
-		edgeNumbers:   make(map[edge]uint32),
 		branches:      make(map[branch]uint32),
 	}
-	u.number(edge{noMethod, ccmap.NoOffset, noMethod})
+	u.edges.Number(edge{Caller: noMethod, Site: ccmap.NoOffset, Callee: noMethod})
 	return u
 }
 
@@ -110,15 +110,16 @@ func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []ui
 
 // child finds or adds the node of a call by the method of parent.
 func (u *union) child(parent, offset, callee uint32) uint32 {
-	e := edge{u.edges[u.edge[parent]].callee, offset, callee}
+	above := u.edge[parent]
+	e := edge{Caller: u.edges.Keys[above].Callee, Site: offset, Callee: callee}
 	next := parent + 1
 	if int(next) == len(u.parent) {
-		return u.append(parent, u.number(e))
+		return u.append(parent, u.edges.NumberBelow(above, e))
 	}
-	if u.parent[next] == parent && u.edges[u.edge[next]] == e {
+	if u.parent[next] == parent && u.edges.Keys[u.edge[next]] == e {
 		return next
 	}
-	key := branch{parent, u.number(e)}
+	key := branch{parent, u.edges.NumberBelow(above, e)}
 	v, ok := u.branches[key]
 	if !ok {
 		v = u.append(parent, key.edge)
@@ -133,17 +134,6 @@ func (u *union) append(parent, edge uint32) uint32 {
 	u.edge = append(u.edge, edge)
 	u.depth = append(u.depth, u.depth[parent]+1)
 	return v
-}
-
-// number returns the number of an edge, the next one if it is new.
-func (u *union) number(e edge) uint32 {
-	n, ok := u.edgeNumbers[e]
-	if !ok {
-		n = uint32(len(u.edges))
-		u.edgeNumbers[e] = n
-		u.edges = append(u.edges, e)
-	}
-	return n
 }
 
 func (u *union) len() int { return len(u.parent) }
@@ -170,10 +160,10 @@ type path struct{ node, edges uint32 }
 // frames returns the frames of a path, innermost first.
 func (u *union) frames(p path) []Frame {
 	frames := make([]Frame, 0, p.edges+1)
-	frames = append(frames, u.declaration(u.edges[u.edge[p.node]].callee))
+	frames = append(frames, u.declaration(u.edges.Keys[u.edge[p.node]].Callee))
 	for v := p.node; uint32(len(frames)) <= p.edges; v = u.parent[v] {
-		e := u.edges[u.edge[v]]
-		frames = append(frames, u.call(e.caller, e.offset))
+		e := u.edges.Keys[u.edge[v]]
+		frames = append(frames, u.call(e.Caller, e.Site))
 	}
 	return frames
 }
