@@ -184,3 +184,15 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// A module that misses two imports says the same each time, whichever of them wazero names.
+func TestTwoImportsMissing(t *testing.T) {
+	t.Parallel()
+	twoImports := []byte("\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x02\x0d\x02" + "\x01a\x01f\x00\x00" + "\x01b\x01f\x00\x00")
+	want := []string{"instantiated: an import is missing or of another type"}
+	for range 20 {
+		if a := observe(twoImports, time.Minute, nil, nil); !cmp.Equal(a.said, want) {
+			t.Fatalf("%+v", a)
+		}
+	}
+}

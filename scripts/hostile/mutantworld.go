@@ -218,6 +218,10 @@ func (w *mutantWorld) call(ctx context.Context, m api.Module, name string, args 
 // startIndex is in the error of a start function. The rewriting moves functions.
 var startIndex = regexp.MustCompile(`start function\[\d+\]`)
 
+// unresolved is the error of an import that is missing or of another type. Where several
+// are, wazero 1.12 names any of them: it goes through the modules in the order of a map.
+var unresolved = regexp.MustCompile(`^(module\[.*\] not instantiated|".*" is not exported in module ".*"|export ".*" in module ".*" is a .*|import \w+\[.*)$`)
+
 // say notes a step, and the first line of its error or its exit code.
 func (w *mutantWorld) say(ctx context.Context, what string, err error) {
 	w.late = w.late || ctx.Err() != nil
@@ -230,6 +234,7 @@ func (w *mutantWorld) say(ctx context.Context, what string, err error) {
 		what += fmt.Sprint(": exit ", exit.ExitCode())
 	case err != nil:
 		first, _, _ := strings.Cut(err.Error(), "\n")
+		first = unresolved.ReplaceAllString(first, "an import is missing or of another type")
 		what += ": " + startIndex.ReplaceAllString(first, "start function")
 		w.trapped = true
 		w.overflowed = strings.Contains(first, "stack overflow")
