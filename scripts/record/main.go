@@ -32,11 +32,12 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/perf"
-	"golang.org/x/sys/unix"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 func main() {
@@ -61,57 +62,38 @@ func main() {
 }
 
 func recordVerdicts(w io.Writer, pid int, duration, interval time.Duration) error {
-	q := queue.New(queue.Options{})
-	source, err := perf.Open(context.Background(), perf.Options{
+	verdicts := make(map[uint64][]byte) // by goroutine
+	o := perf.Options{
 		PID:         pid,
-		Sink:        sampler.Sink{Queue: q, Names: ccmap.NewNames()},
 		Interval:    interval,
 		Watchpoints: 4, // all that an x86 CPU has
 		WatchBudget: 1, // a verdict on every sample, at any cost
-	})
-	if err != nil {
-		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), duration)
-	defer cancel()
-	verdicts, err := busiest(ctx, source, q)
+	source, err := sample(o, duration, func(s *ccmap.Sample, _ *ccmap.Names) {
+		verdicts[s.Thread] = append(verdicts[s.Thread], letter(s))
+	})
+	most := longest(verdicts)
 	switch {
 	case err != nil:
 		return err
 	case source.Stats().Counts[sampler.Watchpoints] == 0:
 		return errors.New("no hardware watchpoints here: no sample has a verdict")
-	case len(verdicts) == 0:
+	case len(most) == 0:
 		return fmt.Errorf("no samples: process %d used no CPU time", pid)
 	}
-	return write(w, header(source.Info().Target, source.Stats().Interval), verdicts)
+	return write(w, header(source.Info().Target, source.Stats().Interval), most)
 }
 
-// busiest runs the source and returns the verdicts on the goroutine with the most
-// samples.
-func busiest(ctx context.Context, source *perf.Source, q *queue.Queue) ([]byte, error) {
-	verdicts := make(map[uint64][]byte)
-	err := drain(ctx, source, q, func(s *ccmap.Sample) {
-		verdicts[s.Thread] = append(verdicts[s.Thread], letter(s))
-	})
-	return longest(verdicts), err
-}
-
-// drain runs the source and calls keep with every sample.
-func drain(ctx context.Context, source *perf.Source, q *queue.Queue, keep func(*ccmap.Sample)) error {
-	done := make(chan error)
-	go func() {
-		_, err := source.Run(ctx)
-		done <- err
-	}()
-	for {
-		select {
-		case <-q.Ready():
-			q.Drain(keep)
-		case err := <-done:
-			q.Drain(keep)
-			return err
-		}
-	}
+// sample samples a process for some time.
+func sample(o perf.Options, duration time.Duration, take func(*ccmap.Sample, *ccmap.Names)) (source *perf.Source, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), duration)
+	defer cancel()
+	err = campaign.Sample(ctx, o, func(ctx context.Context, s *perf.Source) error {
+		source = s
+		<-ctx.Done()
+		return nil
+	}, take)
+	return source, err
 }
 
 // letter returns the verdict on a sample. An early sample has none, as for the tuner.

@@ -2,40 +2,30 @@ package main
 
 import (
 	"cmp"
-	"context"
+	"fmt"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/queue"
-	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/perf"
 	"github.com/ccmapd/ccmapd/testdata/recorded"
 )
 
 // recordStacks writes all samples of a process, in the format of [recorded.Read].
 func recordStacks(w io.Writer, pid int, duration, interval time.Duration) error {
-	q, names := queue.New(queue.Options{}), ccmap.NewNames()
-	source, err := perf.Open(context.Background(), perf.Options{
-		PID:         pid,
-		Sink:        sampler.Sink{Queue: q, Names: names},
-		Interval:    interval,
-		Watchpoints: 4,
-	})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), duration)
-	defer cancel()
 	var samples []ccmap.Sample
-	err = drain(ctx, source, q, func(s *ccmap.Sample) {
+	var names *ccmap.Names
+	source, err := sample(perf.Options{PID: pid, Interval: interval, Watchpoints: 4}, duration, func(s *ccmap.Sample, n *ccmap.Names) {
 		kept := *s
 		kept.Frames = slices.Clone(s.Frames)
-		samples = append(samples, kept)
+		samples, names = append(samples, kept), n
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case names == nil:
+		return fmt.Errorf("no samples: process %d used no CPU time", pid)
 	}
 	slices.SortStableFunc(samples, func(a, b ccmap.Sample) int { return cmp.Compare(a.Time, b.Time) })
 	return recorded.Write(w, stacksHeader(source), names, samples)

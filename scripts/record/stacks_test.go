@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/testdata/recorded"
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestStacksRoundTrip writes samples of every kind and reads them.

@@ -1,4 +1,4 @@
-package main
+package wasmbench
 
 import (
 	"context"
@@ -21,10 +21,7 @@ type program struct {
 	run func(ctx context.Context, b build, rounds int) error
 }
 
-// quick are the programs of a short run: one of each kind.
-var quick = []string{"matrix", "fib", "c-parse", "go-queens", "sqlite"}
-
-// loadPrograms builds and fetches the programs with names, or all for no names.
+// loadPrograms builds and fetches the programs with these names, or all.
 func loadPrograms(ctx context.Context, names []string) ([]program, error) {
 	all := []program{
 		small("matrix", "run", 2016*2016+64*85344, 64, 20),
@@ -48,7 +45,7 @@ func loadPrograms(ctx context.Context, names []string) ([]program, error) {
 }
 
 func choose(all []program, names []string) ([]program, error) {
-	if len(names) == 0 {
+	if names[0] == "all" {
 		return all, nil
 	}
 	var chosen []program

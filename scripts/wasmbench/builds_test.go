@@ -1,19 +1,21 @@
-package main
+package wasmbench
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/testdata/guests"
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 )
 
 // build is a program compiled in one way, on a runtime of its own.
@@ -22,25 +24,11 @@ type build struct {
 	compiled wazero.CompiledModule
 	took     time.Duration // CPU time of the thread for compiling
 
-	profiler *wasm.Profiler   // of sampled builds only
-	session  *manager.Session // likewise
+	profiler *wasm.Profiler // of sampled builds only
 }
 
-// builder compiles a module in one way. The build must be closed, even after an error.
+// builder compiles a module in one way.
 type builder func(ctx context.Context, binary []byte) (build, error)
-
-// close ends the build's session, if any.
-func (b build) close(ctx context.Context) error {
-	if b.runtime == nil {
-		return nil
-	}
-	defer b.runtime.Close(ctx)
-	if b.session == nil {
-		return nil
-	}
-	_, err := b.session.Stop()
-	return errors.Join(err, b.profiler.Close(ctx))
-}
 
 // compile compiles a module and gives the runtime its imports.
 func compile(ctx context.Context, r wazero.Runtime, binary []byte,
@@ -96,12 +84,11 @@ func buildPolls(ctx context.Context, binary []byte) (build, error) {
 func buildSampled(ctx context.Context, binary []byte) (build, error) {
 	r := newRuntime(ctx)
 	profiler := wasm.New(r, wasm.Options{})
-	session, err := manager.Start(ctx, manager.Config{Source: profiler, FixedInterval: true})
-	if err != nil {
+	if _, err := manager.Start(ctx, manager.Config{Source: profiler, FixedInterval: true}); err != nil {
 		return build{runtime: r}, fmt.Errorf("start session: %w", err)
 	}
 	b, err := compile(ctx, r, binary, profiler.CompileModule)
-	b.profiler, b.session = profiler, session
+	b.profiler = profiler
 	return b, err
 }
 
@@ -120,21 +107,16 @@ func (listener) Before(context.Context, api.Module, api.FunctionDefinition, []ui
 func (listener) After(context.Context, api.Module, api.FunctionDefinition, []uint64) {}
 func (listener) Abort(context.Context, api.Module, api.FunctionDefinition, error)    {}
 
-// The ways, as parts of a benchmark's name.
+// Ways that are compared with each other.
 const (
-	wayPlain    = "way=plain" // against plain again: the noise
-	wayPolls    = "way=polls"
-	way50       = "way=50ms"
-	way10       = "way=10ms"
-	way1        = "way=1ms"
-	wayListener = "way=listener"
+	way10       = "10ms"
+	wayListener = "listener"
 )
 
 // way is a way to run a guest beside the plain run.
 type way struct {
 	name     string // part of a benchmark's name
 	build    build
-	pairs    int
 	shorter  int           // divides the length of runs
 	interval time.Duration // of the sampled build
 }
@@ -142,14 +124,10 @@ type way struct {
 // buildSet is a program in all ways.
 type buildSet struct {
 	plain, polls, sampled, listener build
-	cost                            compileCost
 }
 
-// buildAll compiles a module in all ways. The set must be closed, even after an error.
+// buildAll compiles a module in all ways. The builds live as long as the process.
 func buildAll(ctx context.Context, binary []byte) (s buildSet, err error) {
-	if s.cost, err = rewriteCost(binary); err != nil {
-		return s, err
-	}
 	for _, one := range []struct {
 		to   *build
 		with builder
@@ -160,23 +138,18 @@ func buildAll(ctx context.Context, binary []byte) (s buildSet, err error) {
 			return s, err
 		}
 	}
-	s.cost.time, err = compareCompilation(ctx, binary, s.plain.took, s.polls.took)
-	return s, err
+	return s, nil
 }
 
-func (s buildSet) ways(c config) []way {
+func (s buildSet) ways() []way {
 	return []way{
-		{name: wayPlain, build: s.plain, pairs: c.pairs, shorter: 1},
-		{name: wayPolls, build: s.polls, pairs: c.pairs, shorter: 1},
-		{name: way50, build: s.sampled, pairs: c.pairs, shorter: 1, interval: 50 * time.Millisecond},
-		{name: way10, build: s.sampled, pairs: c.pairs, shorter: 1, interval: 10 * time.Millisecond},
-		{name: way1, build: s.sampled, pairs: c.pairs, shorter: 1, interval: time.Millisecond},
-		{name: wayListener, build: s.listener, pairs: c.listeners, shorter: 4},
+		{name: "plain", build: s.plain, shorter: 1},
+		{name: "polls", build: s.polls, shorter: 1},
+		{name: "50ms", build: s.sampled, shorter: 1, interval: 50 * time.Millisecond},
+		{name: way10, build: s.sampled, shorter: 1, interval: 10 * time.Millisecond},
+		{name: "1ms", build: s.sampled, shorter: 1, interval: time.Millisecond},
+		{name: wayListener, build: s.listener, shorter: 4},
 	}
-}
-
-func (s buildSet) close(ctx context.Context) error {
-	return errors.Join(s.plain.close(ctx), s.polls.close(ctx), s.sampled.close(ctx), s.listener.close(ctx))
 }
 
 // compileCost is the cost of a module before it runs.
@@ -186,8 +159,13 @@ type compileCost struct {
 	time   float64 // of wazero's compilation, as rewritten/plain
 }
 
-func (c compileCost) print(program string) {
-	fmt.Printf("BenchmarkCompile/guest=%s 1 %.1f MB/s %.4f bytes/plain %.4f compile/plain\n", program, c.speed, c.growth, c.time)
+// compileCost measures the module. If compiling takes long, the builds have shown it.
+func (s buildSet) compileCost(ctx context.Context, binary []byte) (compileCost, error) {
+	c, err := rewriteCost(binary)
+	if c.time = ratio(s.polls.took, s.plain.took); err == nil && s.plain.took < 200*time.Millisecond {
+		c.time, err = compareCompilation(ctx, binary)
+	}
+	return c, err
 }
 
 // rewriteCost rewrites a module as often as fits into a fifth of a second, and keeps the
@@ -210,12 +188,9 @@ func rewriteCost(binary []byte) (c compileCost, err error) {
 }
 
 // compareCompilation compiles the module as it is and rewritten, in turn for half a
-// second, and compares the best: small modules take microseconds. If one of each takes
-// longer, it uses the compilations for the runs.
-func compareCompilation(ctx context.Context, binary []byte, plain, polls time.Duration) (float64, error) {
-	if plain > 200*time.Millisecond {
-		return ratio(polls, plain), nil
-	}
+// second, and compares the best: small modules take microseconds.
+func compareCompilation(ctx context.Context, binary []byte) (float64, error) {
+	plain, polls := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
 		if err := errors.Join(compileAgain(ctx, binary, buildPlain, &plain), compileAgain(ctx, binary, buildPolls, &polls)); err != nil {
 			return 0, err
@@ -228,5 +203,5 @@ func compareCompilation(ctx context.Context, binary []byte, plain, polls time.Du
 func compileAgain(ctx context.Context, binary []byte, with builder, best *time.Duration) error {
 	b, err := with(ctx, binary)
 	*best = min(*best, b.took)
-	return errors.Join(err, b.close(ctx))
+	return errors.Join(err, b.runtime.Close(ctx))
 }
