@@ -10,23 +10,31 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap/compare"
-	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/view"
 )
 
-// TestSchema compares commands.schema.json with the types that commands print with
-// --json. To write it anew: go test ./docs -run TestSchema -update
+// TestSchema compares commands.schema.json with the columns and types that commands print
+// with --json. To write it anew: go test ./docs -run TestSchema -update
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	s := schemas{map[string]any{}, map[string]bool{}}
-	for command, v := range views(t) {
+	for command, layout := range map[string]view.Layout{
+		"top": view.TopLayout(), "contexts": view.ContextsLayout(), "sites": view.SitesLayout(),
+		"receivers": view.ReceiversLayout(), "points": view.PointsLayout(), "query": view.QueryLayout(),
+	} {
+		s.defs["ccmapd "+command] = s.ofColumns(layout.Columns)
+	}
+	for command, v := range comparisons(t) {
 		s.defs["ccmapd "+command] = s.of(reflect.TypeOf(v.JSON()))
 	}
+	s.describe("compare.Change", view.DiffLayout().Columns)
+	s.describe("compare.Frame", view.DiffLayout().Columns)
+	s.describe("compare.Overlap", view.OverlapLayout().Columns)
 	now, err := json.MarshalIndent(map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "Output of ccmapd's commands with --json",
-		"description": "A definition for each command, as \"ccmapd top\", and for each part. docs/formats.md explains the members.",
+		"description": "A definition for each command, as \"ccmapd top\", and for each part of a comparison. docs/formats.md explains the members.",
 		"$defs":       s.defs,
 	}, "", "  ")
 	if err != nil {
@@ -53,22 +61,56 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// views returns a view for each command, by name.
-func views(t *testing.T) map[string]view.View {
+// ofColumns returns the schema of an object with the members of some columns.
+func (s schemas) ofColumns(columns []view.Column) any {
+	root := map[string]any{"type": "object", "properties": map[string]any{}}
+	at := map[string]map[string]any{"": root} // objects, by the keys of their members' parents
+	for _, c := range columns {
+		if c.Key == "" || strings.HasSuffix(c.Key, ".") {
+			continue // in tables only
+		}
+		parent, member := c.Key[:strings.LastIndexByte(c.Key, '.')+1], c.Key[strings.LastIndexByte(c.Key, '.')+1:]
+		is := map[string]any{"description": c.Doc}
+		if c.Unit != "" {
+			is["description"] = c.Doc + " (" + c.Unit + ")"
+		}
+		element, isArray := strings.CutSuffix(c.Type, "[]")
+		switch {
+		case isArray:
+			is["type"], is["items"] = "array", map[string]any{"type": element}
+		case c.Type == "array":
+			items := map[string]any{"type": "object", "properties": map[string]any{}}
+			is["type"], is["items"], at[c.Key+"[]."] = "array", items, items
+		case c.Type == "object":
+			is["type"], is["properties"], at[c.Key+"."] = "object", map[string]any{}, is
+		default:
+			is["type"] = c.Type
+		}
+		at[parent]["properties"].(map[string]any)[member], s.members[member] = is, true
+		if !c.Optional {
+			required, _ := at[parent]["required"].([]string)
+			at[parent]["required"] = append(required, member)
+		}
+	}
+	members := root["properties"].(map[string]any)
+	s.defs["profile"], members["profile"] = members["profile"], map[string]any{"$ref": "#/$defs/profile"}
+	return root
+}
+
+// describe adds the descriptions of columns to a schema that was made of a type.
+func (s schemas) describe(def string, columns []view.Column) {
+	properties := s.defs[def].(map[string]any)["properties"].(map[string]any)
+	for _, c := range columns {
+		if member, ok := properties[c.Key[strings.LastIndexByte(c.Key, '.')+1:]].(map[string]any); ok {
+			member["description"] = c.Doc
+		}
+	}
+}
+
+// comparisons returns the views whose JSON is of package compare.
+func comparisons(t *testing.T) map[string]view.View {
 	t.Helper()
 	a, b := load(t, "web.pb.gz"), load(t, "later.pb.gz")
-	path, err := query.ParsePath("net/http.(*conn).serve")
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted, err := query.New(a.Snapshot, path, query.Named)
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := view.NewTop(a, view.List{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	overlap, err := view.NewOverlap([]*view.Profile{a, b}, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -77,14 +119,7 @@ func views(t *testing.T) map[string]view.View {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]view.View{
-		"top": top, "overlap": overlap, "diff": diff,
-		"contexts":  view.NewContexts(a, view.List{}, 0),
-		"sites":     view.NewSites(a, view.List{}, 0),
-		"receivers": view.NewReceivers(a, view.ReceiversList{Depth: 1}),
-		"points":    view.NewPoints(a, view.PointsList{}),
-		"query":     view.NewQuery(a, counted, view.List{}),
-	}
+	return map[string]view.View{"overlap": overlap, "diff": diff}
 }
 
 func load(t *testing.T, name string) *view.Profile {

@@ -37,9 +37,9 @@ func TestCaution(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := New("a.json", profiletest.Blind(c.runtime, c.blind, c.methods...).Snapshot())
-			text := p.describe()
+			text := p.describe(true)
 			if len(c.want) == 0 {
-				if !strings.Contains(text, "settled: ") || strings.Contains(text, "warning") || p.blindJSON().Misleads {
+				if !strings.Contains(text, "settled: ") || strings.Contains(text, "warning") || p.Blind().Misleads() {
 					t.Errorf("of a profile that does not mislead:\n%s", text)
 				}
 				return
@@ -52,7 +52,15 @@ func TestCaution(t *testing.T) {
 					t.Errorf("lacks %q:\n%s", want, text)
 				}
 			}
-			if d := p.JSON(); d.Settled != nil || !d.Blind.Misleads || d.Blind.Warning != p.caution() {
+			var d struct {
+				Settled *struct{}
+				Blind   struct {
+					Misleads bool
+					Warning  string
+				}
+			}
+			decode(t, p.JSON(), &d)
+			if d.Settled != nil || !d.Blind.Misleads || d.Blind.Warning != p.caution() {
 				t.Errorf("JSON %+v, settled %+v", d.Blind, d.Settled)
 			}
 		})

@@ -4,80 +4,98 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
-// ContextsOrders has the orders of [Contexts].
-func ContextsOrders() []string { return []string{ByTime, BySamples, ByActivations} }
-
 // Contexts lists the chains of callers that lead to some methods.
 type Contexts struct {
-	query.ContextList // those to be shown
-	more              int
+	query.ContextList     // those to be shown
+	More              int // contexts that were cut
 	profile           *Profile
 }
 
+var contextsColumns = columns[*Contexts]{
+	profileMember(func(v *Contexts) *Profile { return v.profile }),
+	counted("total", "the methods, in all contexts", func(v *Contexts) *ccmap.Counters { return &v.Total }),
+	array("contexts", "the contexts of the methods", contextColumns, func(_ *Profile, v *Contexts) []contextRow { return v.rows() }),
+	counted("pruned,omitempty", "part of total that no context has", func(v *Contexts) *ccmap.Counters {
+		if v.Pruned.IsZero() {
+			return nil
+		}
+		return &v.Pruned
+	}),
+	col("", "lower_bounds,omitempty", "contexts were pruned", func(p *Profile, _ *Contexts) bool { return p.IsPruned() }),
+}
+
+// contextRow is a context with the total that it is a part of.
+type contextRow struct {
+	query.Context
+	whole ccmap.Counters
+}
+
+func (v *Contexts) rows() []contextRow {
+	rows := make([]contextRow, len(v.ContextList.Contexts))
+	for i, c := range v.ContextList.Contexts {
+		rows[i] = contextRow{c, v.Total}
+	}
+	return rows
+}
+
+var contextColumns = append(
+	inline(counterColumns, func(_ *Profile, r contextRow) *ccmap.Counters { return &r.Total }),
+	shareOf("", func(_ *Profile, r contextRow) part { return part{r.Total, r.whole} }),
+	object("method", "the method that was called", placeColumns.named("context", "", "location"), func(p *Profile, r contextRow) *place { return declaredAt(p.Names().At(r.Method)) }),
+	array("callers", "innermost first, each at its call", placeColumns, func(p *Profile, r contextRow) []place { return chainOf(p.Names(), r.Callers) }),
+	col("", "more", "there are further callers", func(_ *Profile, r contextRow) bool { return r.More }),
+)
+
+// ContextsLayout returns the orders and columns of [Contexts].
+func ContextsLayout() Layout {
+	return Layout{
+		Orders:  []string{ByTime, BySamples, ByActivations},
+		First:   words("cum share context location"),
+		All:     words("cum share of-all samples activations context location"),
+		Columns: contextsColumns.list(""),
+	}
+}
+
 // NewContexts lists the contexts of the methods of a list, told apart by up to depth
-// callers; by all of them if depth is 0.
-func NewContexts(p *Profile, l List, depth uint) *Contexts {
-	v := &Contexts{query.Contexts(p.Snapshot, l.Methods, depth), 0, p}
-	all := v.ContextList.Contexts
-	slices.SortStableFunc(all, func(a, b query.Context) int { return p.measure.hotter(l.Order, a.Total, b.Total) })
-	v.ContextList.Contexts = cut(all, l.Limit)
-	v.more = len(all) - len(v.ContextList.Contexts)
-	return v
+// callers; by all of them if depth is 0. The error says that there is no such order.
+func NewContexts(p *Profile, l List, depth uint) (*Contexts, error) {
+	order, err := ContextsLayout().order(l)
+	if err != nil {
+		return nil, err
+	}
+	list := query.Contexts(p.Snapshot, l.Methods, depth)
+	all := list.Contexts
+	slices.SortStableFunc(all, func(a, b query.Context) int { return p.measure.hotter(order, a.Total, b.Total) })
+	list.Contexts = cut(all, l.Limit)
+	return &Contexts{list, len(all) - len(list.Contexts), p}, nil
 }
 
 // Text prints a table of contexts, the callers below each.
-func (v *Contexts) Text(w io.Writer, wide bool) error {
-	t := newFigureTable(v.profile, nameColumn("context"), locationColumn(2))
-	for _, c := range v.ContextList.Contexts {
-		v.addContext(t, c)
+func (v *Contexts) Text(w io.Writer, o TextOptions) error {
+	s, err := newSheet(v.profile, ContextsLayout(), o)
+	if err != nil {
+		return err
+	}
+	names := v.profile.Names()
+	for _, r := range v.rows() {
+		addRow(s, contextColumns, r)
+		for _, f := range r.Callers {
+			s.add(cells{"context": "  ← " + methodTitle(names.At(f.Method)), "location": formatLocation(names, f)})
+		}
+		if r.More {
+			s.add(cells{"context": "  ← " + terminal.Ellipsis})
+		}
 	}
 	if !v.Pruned.IsZero() {
-		t.addFigures(v.Pruned, v.Total, "(pruned contexts)")
+		s.addPart(v.Pruned, v.Total, cells{"context": "(pruned contexts)"})
 	}
-	return v.profile.print(terminal.NewPrinter(w, wide), &t.Table, v.more, v.profile.lowerBounds("Contexts")...)
-}
-
-func (v *Contexts) addContext(t *figureTable, c query.Context) {
-	names := v.profile.Names()
-	m := names.At(c.Method)
-	t.addFigures(c.Total, v.Total, methodTitle(m), formatDeclaration(m))
-	for _, f := range c.Callers {
-		t.addText("  ← "+methodTitle(names.At(f.Method)), formatLocation(names, f))
-	}
-	if c.More {
-		t.addText("  ← "+terminal.Ellipsis, "")
-	}
-}
-
-type contextJSON struct {
-	CountersJSON
-	Method  NameJSON   `json:"method"`
-	Callers []NameJSON `json:"callers"` // innermost first
-	More    bool       `json:"more"`    // there are further callers
+	return s.print(w, o, v.More, v.profile.lowerBounds("Contexts")...)
 }
 
 // JSON describes the profile and lists the contexts.
-func (v *Contexts) JSON() any {
-	p := v.profile
-	out := struct {
-		Profile     ProfileJSON   `json:"profile"`
-		Total       CountersJSON  `json:"total"`
-		Contexts    []contextJSON `json:"contexts"`
-		Pruned      *CountersJSON `json:"pruned,omitempty"`
-		LowerBounds bool          `json:"lower_bounds,omitempty"`
-	}{p.JSON(), p.measure.json(v.Total), make([]contextJSON, len(v.ContextList.Contexts)), nil, p.IsPruned()}
-	if !v.Pruned.IsZero() {
-		pruned := p.measure.json(v.Pruned)
-		out.Pruned = &pruned
-	}
-	for i, c := range v.ContextList.Contexts {
-		out.Contexts[i] = contextJSON{
-			p.measure.json(c.Total), nameJSON(p.Names().At(c.Method)), callersJSON(p.Names(), c.Callers), c.More,
-		}
-	}
-	return out
-}
+func (v *Contexts) JSON() any { return contextsColumns.json(v.profile, v) }

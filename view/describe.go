@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 	"time"
@@ -12,42 +13,75 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
-// print writes a description of the profile, notes on the table, the table, and how many
-// rows it leaves out.
-func (p *Profile) print(out *terminal.Printer, t *terminal.Table, more int, notes ...string) error {
-	out.Text(p.describe())
+// print writes a description of the profile, notes on the table, the table, how many rows
+// it leaves out, and how far to trust it.
+func (s *sheet) print(w io.Writer, o TextOptions, more int, notes ...string) error {
+	p, out := s.profile, terminal.NewPrinter(w, o.Wide)
+	out.Text(p.describe(o.All))
 	for _, note := range notes {
 		out.Text(note)
 	}
-	if len(t.Rows) > 0 {
-		out.Table("", t)
+	if len(s.Rows) > 0 {
+		out.Table("", &s.Table)
 	}
 	if more > 0 {
-		out.Line("%s and %s more: -n 0 lists all", terminal.Ellipsis, figure.Count(int64(more)))
+		out.Line("%s and %s more%s", terminal.Ellipsis, figure.Count(int64(more)), p.hint(HintRows, ": "))
+	}
+	if judgement := p.judgement(); judgement != "" && len(s.Rows) > 0 {
+		out.Line("\n%s", judgement)
 	}
 	return out.Err()
 }
 
-// describe returns lines: the program and the time, how much of it was seen, and how far
-// the profile can be trusted. It leaves out unknown facts.
-func (p *Profile) describe() string {
-	text := p.Path
-	if origin := origin(p.Meta()); origin != "" {
-		text += ": " + origin
-	}
-	lines := []string{terminal.Printable(text), p.Extent()}
+// describe returns lines about the samples, and warnings. With all, it adds the interval,
+// losses, and how settled the profile is. It leaves out unknown facts.
+func (p *Profile) describe(all bool) string {
+	var lines []string
 	if warning := p.caution(); warning != "" && !p.cautioned {
-		lines = append([]string{warning}, lines...)
+		lines = append(lines, warning)
+	}
+	if all {
+		text := p.Path
+		if origin := origin(p.Meta()); origin != "" {
+			text += ": " + origin
+		}
+		lines = append(lines, terminal.Printable(text), p.Extent())
+	} else {
+		lines = append(lines, terminal.Printable(p.headline()))
 	}
 	for _, warning := range p.warnings() {
 		lines = append(lines, ccmap.CommentWarning+warning)
 	}
-	for _, line := range []string{p.trust(), p.lostTotals()} {
-		if line != "" {
-			lines = append(lines, line)
-		}
+	if trust := p.trust(); all && trust != "" {
+		lines = append(lines, trust)
+	}
+	if lost := p.lostTotals(); lost != "" {
+		lines = append(lines, lost)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// headline describes the samples in a line: "web.pb.gz: 616 samples, 6.11s of CPU time, of fortio
+// (pid 9543, go1.26.8), for 15s".
+func (p *Profile) headline() string {
+	meta := p.Meta()
+	text := p.Path + ": " + p.taken()
+	if name := target(meta.Target); name != "" {
+		text += ", of " + name
+	}
+	if meta.Duration > 0 {
+		text += ", for " + figure.Time(int64(meta.Duration))
+	}
+	return text
+}
+
+// taken says how much was sampled, and how many samples are missing.
+func (p *Profile) taken() string {
+	lost := int64(p.Meta().Loss.Samples())
+	if lost == 0 {
+		return p.amount()
+	}
+	return p.amount() + ", " + figure.Plural(lost, "sample") + " lost"
 }
 
 // trust says in a line how settled a profile is, and in another how much of it was

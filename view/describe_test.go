@@ -50,7 +50,7 @@ func TestUnaccountedTimeIsAWarning(t *testing.T) {
 		if got := p.unaccounted(); got != test.want {
 			t.Errorf("%d samples, %+v: %q, want %q", test.samples, test.loss, got, test.want)
 		}
-		warned := strings.Contains(p.describe(), "\nwarning: "+test.want)
+		warned := strings.Contains(p.describe(true), "\nwarning: "+test.want)
 		if noted := len(caveats([]*Profile{p, profileOf("b.json", 1000, interval)}, compare.ByTime)) > 0; warned != (test.want != "") || noted != warned {
 			t.Errorf("%d samples, %+v: warned %t, noted %t", test.samples, test.loss, warned, noted)
 		}
@@ -73,13 +73,13 @@ func TestWarningsOfASourceAreShown(t *testing.T) {
 	p := withMeta(t, profileOf("a.json", 1000, time.Millisecond), func(m *ccmap.Meta) {
 		m.Comments = []string{"engine perf: the best", "warning: 38 of 64 threads\x1b", "warning: b"}
 	})
-	if got := p.describe(); !strings.HasSuffix(got, "\nwarning: 38 of 64 threads\ufffd\nwarning: b") {
+	if got := p.describe(true); !strings.HasSuffix(got, "\nwarning: 38 of 64 threads\ufffd\nwarning: b") {
 		t.Errorf("described as %q", got)
 	}
 	p = withMeta(t, p, func(m *ccmap.Meta) {
 		m.Comments = append(m.Comments, "warning: c", "warning: d", "warning: e", "warning: f")
 	})
-	if got := p.describe(); !strings.HasSuffix(got, "\nwarning: d\nwarning: and 2 more") {
+	if got := p.describe(true); !strings.HasSuffix(got, "\nwarning: d\nwarning: and 2 more") {
 		t.Errorf("described as %q", got)
 	}
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap/compare"
@@ -37,10 +38,31 @@ func NewDiff(a, b *Profile, lists DiffLists, o compare.DiffOptions) (*Diff, erro
 	return v, nil
 }
 
+// changeRow is a change, or in text one of the callers in its path.
+type changeRow struct{ compare.Change }
+
+var changeColumns = columns[changeRow]{
+	col("change", "points", "share in B less the share in A, in points", func(_ *Profile, r changeRow) string { return fmt.Sprintf("%+.1f", r.Points) }),
+	col("A", "share_a", "share of profile A; new: it has no samples there", func(_ *Profile, r changeRow) string { return share(r.ShareA, r.SamplesA, "new") }),
+	col("B", "share_b", "share of profile B; gone: it has no samples there", func(_ *Profile, r changeRow) string { return share(r.ShareB, r.SamplesB, "gone") }),
+	col("samples-A", "samples_a", "samples of profile A in the share", func(_ *Profile, r changeRow) count { return count(r.SamplesA) }),
+	col("samples-B", "samples_b", "samples of profile B in the share", func(_ *Profile, r changeRow) count { return count(r.SamplesB) }),
+	col("p", "p", "probability of such a change, or a larger one, anywhere in the list if nothing changed", func(_ *Profile, r changeRow) string { return formatP(r.P) }),
+}
+
+// DiffLayout returns the columns of [Diff]. Its rows have one order.
+func DiffLayout() Layout {
+	return Layout{
+		First:   words("change A B item"),
+		All:     words("change A B samples-A samples-B p item location"),
+		Columns: append(changeColumns.list("lists[]."), pathColumns.list("lists[].path[].")...),
+	}
+}
+
 // Text prints a table for each list.
-func (v *Diff) Text(w io.Writer, wide bool) error {
-	out := terminal.NewPrinter(w, wide)
-	printLegend(out, []*Profile{v.a, v.b}, []string{"A", "B"})
+func (v *Diff) Text(w io.Writer, o TextOptions) error {
+	out := terminal.NewPrinter(w, o.Wide)
+	printLegend(out, []*Profile{v.a, v.b}, []string{"A", "B"}, o.All)
 	for _, l := range []struct {
 		wanted bool
 		noun   string
@@ -50,32 +72,39 @@ func (v *Diff) Text(w io.Writer, wide bool) error {
 		{v.lists.Edges, "edge", v.Edges},
 		{v.lists.Contexts, "context", v.Contexts},
 	} {
-		if l.wanted {
-			printChanges(out, l.noun, l.Changes)
+		if !l.wanted {
+			continue
+		}
+		if err := v.printChanges(out, l.noun, l.Changes, o); err != nil {
+			return err
 		}
 	}
 	if v.unasked {
-		out.Line("\ncontexts: not compared, as some were pruned; --contexts lists them nevertheless")
+		out.Line("\ncontexts: not compared, as some were pruned%s", v.a.hint(HintContexts, "; "))
 	}
 	printNotes(out, v.notes())
 	return out.Err()
 }
 
 // printChanges prints a list of changes of one kind, and how far to trust it.
-func printChanges(out *terminal.Printer, noun string, c compare.Changes) {
+func (v *Diff) printChanges(out *terminal.Printer, noun string, c compare.Changes, o TextOptions) error {
+	s, err := newSheet(v.a, DiffLayout(), o)
+	if err != nil {
+		return err
+	}
 	out.Line("\n%ss: %s", noun, significance(c))
 	if len(c.List) == 0 {
-		return
+		return nil
 	}
-	t := newPathTable(noun, terminal.Column{Title: "change", Right: true}, terminal.Column{Title: "p", Right: true, Drop: 1})
+	s.title("item", noun)
 	for _, x := range c.List {
-		addPath(t, x.Path, fmt.Sprintf("%+.1f", x.Points), share(x.ShareA, x.SamplesA, "new"), share(x.ShareB, x.SamplesB, "gone"),
-			figure.Count(x.SamplesA), figure.Count(x.SamplesB), formatP(x.P))
+		addPath(s, x.Path, cellsOf(s, changeColumns, changeRow{x}))
 	}
-	out.Table("", t)
+	out.Table("", &s.Table)
 	if c.More > 0 {
-		out.Line("%s and %s more: -n 0 lists all", terminal.Ellipsis, figure.Count(int64(c.More)))
+		out.Line("%s and %s more%s", terminal.Ellipsis, figure.Count(int64(c.More)), v.a.hint(HintRows, ": "))
 	}
+	return nil
 }
 
 // mostDetectable is the largest change, in points, that a share of 10 % can make.
@@ -148,35 +177,26 @@ func (v *Diff) notes() []string {
 	return append(caveats([]*Profile{v.a, v.b}, v.by), cutNote(v.a, v.b, v.CutAt)...)
 }
 
-// newPathTable returns a table of paths in two profiles: a figure, the shares and the
-// samples in both, more figures, and the path.
-func newPathTable(noun string, figure terminal.Column, more ...terminal.Column) *terminal.Table {
-	columns := append([]terminal.Column{
-		figure,
-		{Title: "A", Right: true},
-		{Title: "B", Right: true},
-		{Title: "samples A", Right: true, Drop: 2},
-		{Title: "samples B", Right: true, Drop: 2},
-	}, more...)
-	return &terminal.Table{Columns: append(columns, nameColumn(noun), locationColumn(3))}
-}
-
 // shownFrames is how many frames of a path are printed: the innermost ones.
 const shownFrames = 7
 
+var pathColumns = columns[compare.Frame]{
+	col("item", "method", "the method, edge or context, and below it its callers", func(_ *Profile, f compare.Frame) string { return f.Method }),
+	col("location", "file", "where each frame is", func(_ *Profile, f compare.Frame) string { return location(f) }),
+}
+
 // addPath adds a row with figures and the innermost frame of a path, and below it a row
 // for each of the callers.
-func addPath(t *terminal.Table, path []compare.Frame, figures ...string) {
+func addPath(s *sheet, path []compare.Frame, figures cells) {
 	for i, f := range path {
-		switch {
-		case i == 0:
-			t.Add(append(figures, f.Method, location(f))...)
-		case i == shownFrames:
-			addText(t, "  ← "+terminal.Ellipsis, "")
+		row := cellsOf(s, pathColumns, f)
+		if i == 0 {
+			maps.Copy(row, figures)
+		} else if row["item"] = "  ← " + f.Method; i == shownFrames {
+			s.add(cells{"item": "  ← " + terminal.Ellipsis})
 			return
-		default:
-			addText(t, "  ← "+f.Method, location(f))
 		}
+		s.add(row)
 	}
 }
 
@@ -188,9 +208,14 @@ func location(f compare.Frame) string {
 	return fmt.Sprintf("%s:%d", f.File, f.Line)
 }
 
-func printLegend(out *terminal.Printer, profiles []*Profile, labels []string) {
+// printLegend describes the samples of each profile, in a line.
+func printLegend(out *terminal.Printer, profiles []*Profile, labels []string, all bool) {
 	for i, p := range profiles {
-		out.Line("%s  %s: %s", labels[i], terminal.Printable(p.Path), p.Extent())
+		extent := p.taken()
+		if all {
+			extent = p.Extent()
+		}
+		out.Line("%s  %s: %s", labels[i], terminal.Printable(p.Path), extent)
 	}
 }
 
@@ -240,7 +265,7 @@ func caveats(profiles []*Profile, by compare.Weight) []string {
 		}
 	}
 	if by == compare.BySamples && intervalsDiffer(profiles) {
-		notes = append(notes, "the sampling intervals differ: only --by time compares such profiles.")
+		notes = append(notes, "the sampling intervals differ"+profiles[0].hint(HintIntervals, ": ")+".")
 	}
 	return notes
 }

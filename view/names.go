@@ -65,34 +65,44 @@ func formatLines(names *ccmap.Names, q ccmap.Point) string {
 	return lines
 }
 
-// NameJSON identifies a method, or a call in it, in the JSON of all views.
-type NameJSON struct {
-	Method    string `json:"method"`
-	Signature string `json:"signature,omitempty"`
-	File      string `json:"file,omitempty"`
-	Line      int32  `json:"line,omitempty"`     // of the declaration or, in a call, of the call
-	Position  string `json:"position,omitempty"` // of a call whose line is unknown, or may have several calls: "+0x3c"
+// place is a method, or a call in it.
+type place struct {
+	ccmap.Method
+	line     int32  // of the declaration, or of the call
+	position string // of a call whose line is unknown, or may have several calls
+	location string // for people
 }
 
-func nameJSON(m ccmap.Method) NameJSON {
-	return NameJSON{Method: m.Name, Signature: m.Signature, File: m.File, Line: m.StartLine}
+var placeColumns = columns[place]{
+	col("", "method", "name of the method", func(_ *Profile, r place) string { return r.Name }).
+		printed(func(_ *Profile, r place) string { return methodTitle(r.Method) }),
+	col("", "signature,omitempty", "tells methods of one name apart", func(_ *Profile, r place) string { return r.Signature }),
+	col("", "file,omitempty", "file of the source", func(_ *Profile, r place) string { return r.File }).
+		printed(func(_ *Profile, r place) string { return r.location }),
+	col("", "line,omitempty", "line of the declaration or, in a call, of the call", func(_ *Profile, r place) int32 { return r.line }),
+	col("", "position,omitempty", "of a call whose line is unknown, or may have several calls: +0x3c", func(_ *Profile, r place) string { return r.position }),
 }
 
-// callJSON identifies the place of a call in its caller.
-func callJSON(names *ccmap.Names, f ccmap.Frame) NameJSON {
+func declaredAt(m ccmap.Method) *place { return &place{m, m.StartLine, "", formatDeclaration(m)} }
+
+// calledAt returns the place of a call in its caller.
+func calledAt(names *ccmap.Names, f ccmap.Frame) *place {
 	m := names.At(f.Method)
-	call := NameJSON{Method: m.Name, Signature: m.Signature, File: m.File, Line: names.Line(f)}
-	if call.Line == 0 || m.Coordinate != ccmap.CoordinateLine {
-		call.Position = m.Coordinate.Format(f.Offset)
+	call := &place{Method: m, line: names.Line(f), location: formatLocation(names, f)}
+	if call.line == 0 || m.Coordinate != ccmap.CoordinateLine {
+		call.position = m.Coordinate.Format(f.Offset)
 	}
 	return call
 }
 
-// callersJSON identifies a chain of callers, each at its call.
-func callersJSON(names *ccmap.Names, callers []ccmap.Frame) []NameJSON {
-	out := make([]NameJSON, len(callers))
+// chainOf returns the places of a chain of callers. It is nil if the chain is.
+func chainOf(names *ccmap.Names, callers []ccmap.Frame) []place {
+	if callers == nil {
+		return nil
+	}
+	out := make([]place, len(callers))
 	for i, f := range callers {
-		out[i] = callJSON(names, f)
+		out[i] = *calledAt(names, f)
 	}
 	return out
 }

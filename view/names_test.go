@@ -3,8 +3,6 @@ package view
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
@@ -34,19 +32,19 @@ func TestFormatLocation(t *testing.T) {
 	for _, c := range []struct {
 		ccmap.Frame
 		location, call string
-		json           NameJSON
+		json           place
 	}{
-		{of("go", 0), "main.go:10", ":10", NameJSON{Line: 10}},
-		{of("go", 5), "main.go:15", ":15", NameJSON{Line: 15}},
-		{of("go", 1<<32-3), "main.go:7", ":7", NameJSON{Line: 7}},
-		{of("go", ccmap.NoOffset), "main.go", "", NameJSON{}},
-		{of("script", 11), "x.py:12", ":12", NameJSON{Line: 12}},
-		{of("folded", 3), "+3", "+3", NameJSON{Position: "+3"}},
-		{of("folded", 1<<32-3), "-3", "-3", NameJSON{Position: "-3"}},
-		{of("fib", 60), "fib.c:5", ":5", NameJSON{Line: 5, Position: "+0x3c"}},
-		{of("fib", 61), "fib.c+0x3d", "+0x3d", NameJSON{Position: "+0x3d"}},
-		{of("fib", ccmap.NoOffset), "fib.c", "", NameJSON{}},
-		{of("$7", 60), "+0x3c", "+0x3c", NameJSON{Position: "+0x3c"}},
+		{of("go", 0), "main.go:10", ":10", place{line: 10}},
+		{of("go", 5), "main.go:15", ":15", place{line: 15}},
+		{of("go", 1<<32-3), "main.go:7", ":7", place{line: 7}},
+		{of("go", ccmap.NoOffset), "main.go", "", place{}},
+		{of("script", 11), "x.py:12", ":12", place{line: 12}},
+		{of("folded", 3), "+3", "+3", place{position: "+3"}},
+		{of("folded", 1<<32-3), "-3", "-3", place{position: "-3"}},
+		{of("fib", 60), "fib.c:5", ":5", place{line: 5, position: "+0x3c"}},
+		{of("fib", 61), "fib.c+0x3d", "+0x3d", place{position: "+0x3d"}},
+		{of("fib", ccmap.NoOffset), "fib.c", "", place{}},
+		{of("$7", 60), "+0x3c", "+0x3c", place{position: "+0x3c"}},
 	} {
 		if got := formatLocation(names, c.Frame); got != c.location {
 			t.Errorf("location of %+v: %q, want %q", c.Frame, got, c.location)
@@ -55,9 +53,9 @@ func TestFormatLocation(t *testing.T) {
 			t.Errorf("call at %+v: %q, want %q", c.Frame, got, c.call)
 		}
 		m := names.At(c.Method)
-		c.json.Method, c.json.File = m.Name, m.File
-		if diff := cmp.Diff(c.json, callJSON(names, c.Frame)); diff != "" {
-			t.Errorf("JSON of %+v (-want +got):\n%s", c.Frame, diff)
+		c.json.Method, c.json.location = m, c.location
+		if got := *calledAt(names, c.Frame); got != c.json {
+			t.Errorf("place of %+v: %+v, want %+v", c.Frame, got, c.json)
 		}
 	}
 }

@@ -56,36 +56,64 @@ func (v *Overlap) First(verdict compare.Verdict) (Pair, bool) {
 }
 
 // Text prints all about two profiles, or for several a matrix of each figure.
-func (v *Overlap) Text(w io.Writer, wide bool) error {
-	out := terminal.NewPrinter(w, wide)
+func (v *Overlap) Text(w io.Writer, o TextOptions) error {
+	out := terminal.NewPrinter(w, o.Wide)
 	if len(v.Pairs) == 1 {
-		v.printPair(out, v.Pairs[0])
+		if err := v.printPair(out, v.Pairs[0], o); err != nil {
+			return err
+		}
 	} else {
-		v.printMatrices(out)
+		v.printMatrices(out, o)
 	}
 	printNotes(out, v.notes())
 	return out.Err()
 }
 
-func (v *Overlap) printPair(out *terminal.Printer, r Pair) {
-	t := &terminal.Table{Columns: []terminal.Column{
-		{Title: "by " + v.by.String()}, {Title: "overlap", Right: true}, {Title: "expected", Right: true},
-		{Title: "floor A", Right: true}, {Title: "floor B", Right: true}, {Title: "counters", Right: true},
-	}}
-	for _, row := range []struct {
-		name string
-		compare.Overlap
-	}{{"methods", r.Methods}, {"edges", r.Edges}, {"contexts", r.Contexts}} {
-		t.Add(row.name, figure.Percent(row.Percent), expected(row.Overlap), figure.Percent(row.FloorA),
-			figure.Percent(row.FloorB), figure.Count(int64(row.Counters)))
+// overlapRow is the overlap in counters of one kind.
+type overlapRow struct {
+	name string
+	compare.Overlap
+}
+
+var overlapColumns = columns[overlapRow]{
+	col("by", "", "counters of a kind", func(_ *Profile, r overlapRow) string { return r.name }),
+	col("overlap", "percent", "sum of the smaller weights", func(_ *Profile, r overlapRow) percent { return percent(r.Percent) }),
+	col("expected", "expected", "overlap of two profiles of one behaviour, by chance", func(_ *Profile, r overlapRow) string { return expected(r.Overlap) }),
+	col("floor-A", "floor_a", "overlap of two halves of profile A", func(_ *Profile, r overlapRow) percent { return percent(r.FloorA) }),
+	col("floor-B", "floor_b", "overlap of two halves of profile B", func(_ *Profile, r overlapRow) percent { return percent(r.FloorB) }),
+	col("counters", "counters", "counters in either profile", func(_ *Profile, r overlapRow) count { return count(r.Counters) }),
+}
+
+// OverlapLayout returns the columns of an [Overlap] of two profiles.
+func OverlapLayout() Layout {
+	return Layout{
+		First:   words("by overlap expected"),
+		All:     words("by overlap expected floor-A floor-B counters"),
+		Columns: overlapColumns.list("pairs[].contexts."),
 	}
-	printLegend(out, v.profiles, []string{"A", "B"})
-	out.Table("", t)
-	out.Line("\ncorrelation  Pearson %.3f, Spearman %.3f", r.Pearson, r.Spearman)
-	out.Line("coverage     B has %s of A's %s, A has %s of B's %s",
-		figure.Percent(r.Coverage.AB), figure.Plural(int64(r.Coverage.HotA), "hot edge"),
-		figure.Percent(r.Coverage.BA), figure.Plural(int64(r.Coverage.HotB), "hot edge"))
-	printVerdict(out, r.Result)
+}
+
+func (v *Overlap) printPair(out *terminal.Printer, r Pair, o TextOptions) error {
+	s, err := newSheet(r.A, OverlapLayout(), o)
+	if err != nil {
+		return err
+	}
+	s.title("by", "by "+v.by.String())
+	for _, row := range []overlapRow{{"methods", r.Methods}, {"edges", r.Edges}, {"contexts", r.Contexts}} {
+		addRow(s, overlapColumns, row)
+	}
+	printLegend(out, v.profiles, []string{"A", "B"}, o.All)
+	out.Table("", &s.Table)
+	out.Line("")
+	if o.All {
+		out.Line("correlation  Pearson %.3f, Spearman %.3f", r.Pearson, r.Spearman)
+		out.Line("coverage     B has %s of A's %s, A has %s of B's %s",
+			figure.Percent(r.Coverage.AB), figure.Plural(int64(r.Coverage.HotA), "hot edge"),
+			figure.Percent(r.Coverage.BA), figure.Plural(int64(r.Coverage.HotB), "hot edge"))
+		out.Line("noise        is that of %s", noiseOf(r.Result.A, r.Result.B))
+	}
+	printVerdict(out, r, o.All)
+	return nil
 }
 
 // expected prints how far two profiles of one behaviour would overlap, and the interval
@@ -95,12 +123,12 @@ func expected(o compare.Overlap) string {
 }
 
 // printMatrices prints a table of all pairs for each figure.
-func (v *Overlap) printMatrices(out *terminal.Printer) {
+func (v *Overlap) printMatrices(out *terminal.Printer, o TextOptions) {
 	labels := make([]string, len(v.profiles))
 	for i := range labels {
 		labels[i] = strconv.Itoa(i + 1)
 	}
-	printLegend(out, v.profiles, labels)
+	printLegend(out, v.profiles, labels, o.All)
 	withNoise := func(o compare.Overlap) string {
 		return fmt.Sprintf("%s (%s)", figure.Percent(o.Percent), figure.Percent(o.Expected))
 	}
@@ -139,8 +167,7 @@ func matrix(labels []string, pairs []Pair, cell func(Pair) string) *terminal.Tab
 
 // printVerdict prints the verdict of a comparison, and the contexts that differ if they
 // do.
-func printVerdict(out *terminal.Printer, r compare.Result) {
-	out.Line("noise        is that of %s", noiseOf(r.A, r.B))
+func printVerdict(out *terminal.Printer, r Pair, all bool) {
 	beyond := r.Decisive().Unexplained
 	switch r.Verdict {
 	case compare.Same:
@@ -149,7 +176,7 @@ func printVerdict(out *terminal.Printer, r compare.Result) {
 		out.Line("verdict      %v", r.Verdict)
 	case compare.Differs:
 		out.Line("verdict      %v: %s are %.1f points beyond noise, %v are tolerated", r.Verdict, r.VerdictBy, beyond, r.Tolerance)
-		printFamilies(out, r)
+		printFamilies(out, r, all)
 	}
 }
 
@@ -165,20 +192,32 @@ func noiseOf(a, b compare.Profile) string {
 
 // printFamilies prints the contexts that make most of a difference. If contexts were
 // pruned, it names a command instead.
-func printFamilies(out *terminal.Printer, r compare.Result) {
+func printFamilies(out *terminal.Printer, r Pair, all bool) {
 	if len(r.Families) == 0 {
-		out.Line("\n'ccmapd diff' lists the methods and edges that changed.")
+		if hint := r.A.hint(HintChanges, ""); hint != "" {
+			out.Line("\n%s", hint)
+		}
 		return
 	}
-	t := newPathTable("context", terminal.Column{Title: "points", Right: true})
+	s, _ := newSheet(r.A, familiesLayout, TextOptions{All: all}) // fails by chosen columns only
+	s.title("item", "context")
 	points := 0.0
 	for _, f := range r.Families {
 		points += f.Points
-		addPath(t, f.Path, fmt.Sprintf("%.2f", f.Points), figure.Percent(f.ShareA), figure.Percent(f.ShareB),
-			figure.Count(f.SamplesA), figure.Count(f.SamplesB))
+		addPath(s, f.Path, cellsOf(s, familyColumns, f))
 	}
 	out.Table(fmt.Sprintf("%s account for %.1f of the %.1f points:",
-		these(len(r.Families)), points, 100-r.Contexts.Percent), t)
+		these(len(r.Families)), points, 100-r.Contexts.Percent), &s.Table)
+}
+
+var familiesLayout = Layout{First: words("points A B item"), All: words("points A B samples-A samples-B item location")}
+
+var familyColumns = columns[compare.Family]{
+	col("points", "points", "part of the difference", func(_ *Profile, f compare.Family) string { return fmt.Sprintf("%.2f", f.Points) }),
+	col("A", "share_a", "share of profile A", func(_ *Profile, f compare.Family) percent { return percent(f.ShareA) }),
+	col("B", "share_b", "share of profile B", func(_ *Profile, f compare.Family) percent { return percent(f.ShareB) }),
+	col("samples-A", "samples_a", "samples of profile A", func(_ *Profile, f compare.Family) count { return count(f.SamplesA) }),
+	col("samples-B", "samples_b", "samples of profile B", func(_ *Profile, f compare.Family) count { return count(f.SamplesB) }),
 }
 
 // these prints "this context", "these ten contexts".

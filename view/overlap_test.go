@@ -16,7 +16,9 @@ func profileOf(path string, samples int64, interval time.Duration) *Profile {
 	leaf := m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main.main"}))
 	m.Add(leaf, ccmap.Counters{Samples: samples, Time: samples * int64(interval), Activations: 1})
 	m.Meta().Interval = []ccmap.IntervalChange{{Interval: interval}}
-	return New(path, m.Snapshot())
+	p := New(path, m.Snapshot())
+	p.Hints = map[Hint]string{HintIntervals: "take the time"}
+	return p
 }
 
 func TestNotes(t *testing.T) {
@@ -36,7 +38,7 @@ func TestNotes(t *testing.T) {
 		{"few, itself", []*Profile{few, few}, compare.ByTime, []string{fewNote, "few is compared with itself."}},
 		{"intervals, by time", []*Profile{many, fast}, compare.ByTime, []string{}},
 		{"intervals, by samples", []*Profile{many, fast}, compare.BySamples,
-			[]string{"the sampling intervals differ: only --by time compares such profiles."}},
+			[]string{"the sampling intervals differ: take the time."}},
 		{"activations, exact", []*Profile{many, fast}, compare.ByActivations, []string{}},
 	} {
 		if diff := cmp.Diff(test.want, append(fewSamples(test.profiles), caveats(test.profiles, test.by)...)); diff != "" {

@@ -19,8 +19,15 @@ const (
 	ByCount  = "count"
 )
 
-// PointsOrders has the orders of [Points].
-func PointsOrders() []string { return []string{ByMethod, ByCount, ByName} }
+// PointsLayout returns the orders and columns of [Points].
+func PointsLayout() Layout {
+	return Layout{
+		Orders:  []string{ByMethod, ByCount, ByName},
+		First:   words("count share point location kind origin"),
+		All:     words("count share point location kind origin"),
+		Columns: pointsColumns.list(""),
+	}
+}
 
 // PointKinds has the words for PointsList.Kind.
 func PointKinds() []string {
@@ -51,20 +58,24 @@ type PointsList struct {
 
 // Points lists the profile points of a profile.
 type Points struct {
-	rows    []ccmap.Point
-	hidden  int // points that were cut
+	Rows    []ccmap.Point // those to be shown
+	More    int           // points that were cut
 	list    PointsList
 	profile *Profile
 	note    string
 }
 
-// NewPoints lists points in the methods of a list.
-func NewPoints(p *Profile, l PointsList) *Points {
+// NewPoints lists points in the methods of a list. The error says that there is no such
+// order.
+func NewPoints(p *Profile, l PointsList) (*Points, error) {
+	var err error
+	if l.Order, err = PointsLayout().order(l.List); err != nil {
+		return nil, err
+	}
 	all := p.AllPoints()
 	found := l.find(p, slices.Clone(all))
-	v := &Points{rows: cut(found, l.Limit), list: l, profile: p, note: pointsNote(p, found, len(all))}
-	v.hidden = len(found) - len(v.rows)
-	return v
+	rows := cut(found, l.Limit)
+	return &Points{rows, len(found) - len(rows), l, p, pointsNote(p, found, len(all))}, nil
 }
 
 // find returns the points that are asked for, in order. It changes the slice.
@@ -131,71 +142,102 @@ func pointsNote(p *Profile, found []ccmap.Point, all int) string {
 	case all > 0:
 		return "no such point, of " + figure.Plural(int64(all), "point")
 	}
-	return "no points: 'attach' and 'run' count the methods that calls reach, 'convert --coverage' adds\n" +
-		"counts of blocks and branches, and the formats xml and json keep them all"
+	return "no points" + p.hint(HintPoints, ": ")
 }
 
 // Text prints a table of points, the callers and the values below each.
-func (v *Points) Text(w io.Writer, wide bool) error {
-	t := pointsTable{names: v.profile.Names(), values: v.list.Values}
-	t.Columns = []terminal.Column{
-		{Title: "count", Right: true},
-		{Title: "share", Right: true, Drop: 1},
-		nameColumn("point"), locationColumn(0),
-		{Title: "kind"},
-		{Title: "origin", Drop: 2},
+func (v *Points) Text(w io.Writer, o TextOptions) error {
+	s, err := newSheet(v.profile, PointsLayout(), o)
+	if err != nil {
+		return err
 	}
-	for _, q := range v.rows {
-		t.addPoint(q)
+	for _, q := range v.Rows {
+		v.addPoint(s, q)
 	}
-	return v.profile.print(terminal.NewPrinter(w, wide), &t.Table, v.hidden, v.note)
-}
-
-// pointsTable is the text of a list of points.
-type pointsTable struct {
-	terminal.Table
-	names  *ccmap.Names
-	values uint
+	return s.print(w, o, v.More, v.note)
 }
 
 // addPoint adds a point, its callers and its values.
-func (t *pointsTable) addPoint(q ccmap.Point) {
-	t.Add(figure.Count(q.Count), "", methodTitle(t.names.At(q.Method)), formatLines(t.names, q), q.Kind.String(), q.Origin.String())
+func (v *Points) addPoint(s *sheet, q ccmap.Point) {
+	names := v.profile.Names()
+	addRow(s, pointColumns, q)
 	if q.Callers != nil && len(q.Callers) == 0 {
-		t.Add("", "", "  ← nobody: where the stack begins")
+		s.add(cells{"point": "  ← nobody: where the stack begins"})
 	}
 	for _, c := range q.Callers {
-		t.Add("", "", "  ← "+methodTitle(t.names.At(c.Method)), formatLocation(t.names, c))
+		s.add(cells{"point": "  ← " + methodTitle(names.At(c.Method)), "location": formatLocation(names, c)})
 	}
-	values := namedValues(t.names, q)
-	shown := cut(values, t.values)
-	for _, v := range shown {
-		t.addValue(q, v)
+	values := valuesOf(q)
+	shown := cut(values, v.list.Values)
+	for _, value := range shown {
+		addRow(s, pointValueColumns, value)
 	}
 	if rest := values[len(shown):]; len(rest) > 0 {
-		t.addValue(q, sumOf(rest))
+		addRow(s, pointValueColumns, sumOf(rest))
 	}
-	for _, v := range otherValues(q) {
-		t.addValue(q, v)
+	for _, value := range otherValues(q) {
+		addRow(s, pointValueColumns, value)
 	}
 }
 
-func (t *pointsTable) addValue(q ccmap.Point, v pointValue) {
-	t.Add(figure.Count(v.count), figure.Percent(figure.Share(v.count, q.Count)), "  → "+v.name, v.location)
+var pointsColumns = columns[*Points]{
+	profileMember(func(v *Points) *Profile { return v.profile }),
+	array("points", "the profile points", pointColumns, func(_ *Profile, v *Points) []ccmap.Point { return v.Rows }),
+	col("", "hidden_points", "points that the limit left out", func(_ *Profile, v *Points) count { return count(v.More) }),
 }
 
-// pointValue is a value of a point as it is printed.
+var pointColumns = append(
+	inline(placeColumns.named("point", "", "location"), func(p *Profile, q ccmap.Point) *place {
+		at := calledAt(p.Names(), ccmap.Frame{Method: q.Method, Offset: q.Offset})
+		at.location = formatLines(p.Names(), q)
+		return at
+	}),
+	col("", "end_line,omitempty", "of a block or branch", func(p *Profile, q ccmap.Point) int32 {
+		if q.Kind != ccmap.PointBlock && q.Kind != ccmap.PointBranch {
+			return 0
+		}
+		return p.Names().Line(ccmap.Frame{Method: q.Method, Offset: q.End})
+	}),
+	col("kind", "kind", "call, block, branch or switch", func(_ *Profile, q ccmap.Point) string { return q.Kind.String() }),
+	col("origin", "origin", "where the counts come from", func(_ *Profile, q ccmap.Point) string { return q.Origin.String() }),
+	array("callers,omitempty", "innermost first, if they are known; empty, but there: the method begins the stack", placeColumns,
+		func(p *Profile, q ccmap.Point) []place { return chainOf(p.Names(), q.Callers) }),
+	col("count", "count", "calls, or times that the code ran", func(_ *Profile, q ccmap.Point) count { return count(q.Count) }),
+	array("values,omitempty", "the most frequent first", pointValueColumns, func(_ *Profile, q ccmap.Point) []pointValue { return valuesOf(q) }),
+	col("", "others,omitempty", "count of values without a counter of their own", func(_ *Profile, q ccmap.Point) count { return count(q.Other) }),
+	col("", "aged,omitempty", "count of values that were forgotten", func(_ *Profile, q ccmap.Point) count { return count(q.Aged) }),
+	col("", "nulls,omitempty", "count of null receivers, if the source sees them", func(_ *Profile, q ccmap.Point) *int64 {
+		if q.Nulls == ccmap.NullsUnknown {
+			return nil
+		}
+		return &q.Nulls
+	}),
+)
+
+// pointValue is a value of a point, or in text a count of several values.
 type pointValue struct {
-	name     string
-	location string
-	count    int64
+	point ccmap.Point
+	value uint64
+	count int64
+	label string // of a count of several values
 }
 
-// namedValues returns the known values of a point, the most frequent first.
-func namedValues(names *ccmap.Names, q ccmap.Point) []pointValue {
+var pointValueColumns = slices.Concat(
+	columns[pointValue]{col("location", "value,omitempty", "taken or untaken, or the place of a case; in text, also the place of a called method", func(p *Profile, v pointValue) string { return v.name(p.Names()) }).
+		printed(func(p *Profile, v pointValue) string { return v.location(p.Names()) })},
+	inline(placeColumns, func(p *Profile, v pointValue) *place { return v.target(p.Names()) }),
+	columns[pointValue]{
+		col("count", "count", "times that the point had the value", func(_ *Profile, v pointValue) count { return count(v.count) }),
+		col("share", "share_percent", "share of the point", func(_ *Profile, v pointValue) percent { return percent(figure.Share(v.count, v.point.Count)) }),
+		col("point", "", "the value", func(p *Profile, v pointValue) string { return "  → " + v.title(p.Names()) }),
+	},
+)
+
+// valuesOf returns the values of a point, the most frequent first.
+func valuesOf(q ccmap.Point) []pointValue {
 	var list []pointValue
 	for _, v := range shownValues(q) {
-		list = append(list, namedValue(names, q, v))
+		list = append(list, pointValue{q, v.Value, v.Count, ""})
 	}
 	return list
 }
@@ -206,13 +248,13 @@ func otherValues(q ccmap.Point) []pointValue {
 	if q.Kind == ccmap.PointSwitch {
 		others = "none"
 	}
-	list := []pointValue{{others, "", q.Other}, {"aged", "", q.Aged}, {"null", "", q.Nulls}}
+	list := []pointValue{{q, 0, q.Other, others}, {q, 0, q.Aged, "aged"}, {q, 0, q.Nulls, "null"}}
 	return slices.DeleteFunc(list, func(v pointValue) bool { return v.count <= 0 })
 }
 
 // sumOf adds up values that there is no room for.
 func sumOf(values []pointValue) pointValue {
-	sum := pointValue{name: fmt.Sprintf("%s %d more", terminal.Ellipsis, len(values))}
+	sum := pointValue{point: values[0].point, label: fmt.Sprintf("%s %d more", terminal.Ellipsis, len(values))}
 	for _, v := range values {
 		sum.count += v.count
 	}
@@ -228,87 +270,53 @@ func shownValues(q ccmap.Point) []ccmap.PointValue {
 	return []ccmap.PointValue{q.Values[0], {Value: ccmap.BranchTaken - q.Values[0].Value}}
 }
 
-func namedValue(names *ccmap.Names, q ccmap.Point, v ccmap.PointValue) pointValue {
-	switch q.Kind {
-	case ccmap.PointCall:
-		target := names.At(ccmap.MethodID(v.Value))
-		return pointValue{methodTitle(target), formatDeclaration(target), v.Count}
-	case ccmap.PointSwitch:
-		return pointValue{"case", formatLocation(names, ccmap.Frame{Method: q.Method, Offset: uint32(v.Value)}), v.Count}
+// target returns the method that a call has reached, or nil.
+func (v pointValue) target(names *ccmap.Names) *place {
+	if v.point.Kind != ccmap.PointCall {
+		return nil
 	}
-	return pointValue{branchName(v.Value), "", v.Count}
+	return declaredAt(names.At(ccmap.MethodID(v.value)))
 }
 
-func branchName(value uint64) string {
-	if value == ccmap.BranchTaken {
+// name returns the value of a branch or switch.
+func (v pointValue) name(names *ccmap.Names) string {
+	switch v.point.Kind {
+	case ccmap.PointCall:
+		return ""
+	case ccmap.PointSwitch:
+		return strings.TrimPrefix(formatCall(names, ccmap.Frame{Method: v.point.Method, Offset: uint32(v.value)}), ":")
+	}
+	if v.value == ccmap.BranchTaken {
 		return "taken"
 	}
 	return "untaken"
 }
 
-type pointJSON struct {
-	NameJSON
-	EndLine int32            `json:"end_line,omitempty"` // of a block or branch
-	Kind    string           `json:"kind"`
-	Origin  string           `json:"origin"`
-	Callers []NameJSON       `json:"callers,omitzero"` // empty, but there: the method begins the stack
-	Count   int64            `json:"count"`
-	Values  []pointValueJSON `json:"values,omitempty"`
-	Others  int64            `json:"others,omitempty"`
-	Aged    int64            `json:"aged,omitempty"`
-	Nulls   *int64           `json:"nulls,omitempty"` // if the source sees them
+// title prints the value.
+func (v pointValue) title(names *ccmap.Names) string {
+	switch {
+	case v.label != "":
+		return v.label
+	case v.point.Kind == ccmap.PointCall:
+		return methodTitle(names.At(ccmap.MethodID(v.value)))
+	case v.point.Kind == ccmap.PointSwitch:
+		return "case"
+	}
+	return v.name(names)
 }
 
-type pointValueJSON struct {
-	Value        string  `json:"value,omitempty"` // of a branch or switch
-	*NameJSON            // that was called
-	Count        int64   `json:"count"`
-	SharePercent float64 `json:"share_percent"`
+// location prints where the called method is declared, or where a case is.
+func (v pointValue) location(names *ccmap.Names) string {
+	switch {
+	case v.label != "":
+		return ""
+	case v.point.Kind == ccmap.PointCall:
+		return formatDeclaration(names.At(ccmap.MethodID(v.value)))
+	case v.point.Kind == ccmap.PointSwitch:
+		return formatLocation(names, ccmap.Frame{Method: v.point.Method, Offset: uint32(v.value)})
+	}
+	return ""
 }
 
 // JSON describes the profile and lists the points, with all values.
-func (v *Points) JSON() any {
-	out := struct {
-		Profile ProfileJSON `json:"profile"`
-		Points  []pointJSON `json:"points"`
-		Hidden  int         `json:"hidden_points"`
-	}{v.profile.JSON(), make([]pointJSON, len(v.rows)), v.hidden}
-	for i, q := range v.rows {
-		out.Points[i] = onePointJSON(v.profile.Names(), q)
-	}
-	return out
-}
-
-func onePointJSON(names *ccmap.Names, q ccmap.Point) pointJSON {
-	out := pointJSON{
-		NameJSON: callJSON(names, ccmap.Frame{Method: q.Method, Offset: q.Offset}), Kind: q.Kind.String(), Origin: q.Origin.String(),
-		Count: q.Count, Others: q.Other, Aged: q.Aged,
-	}
-	if q.Kind == ccmap.PointBlock || q.Kind == ccmap.PointBranch {
-		out.EndLine = names.Line(ccmap.Frame{Method: q.Method, Offset: q.End})
-	}
-	if q.Callers != nil {
-		out.Callers = callersJSON(names, q.Callers)
-	}
-	if q.Nulls != ccmap.NullsUnknown {
-		out.Nulls = &q.Nulls
-	}
-	for _, v := range shownValues(q) {
-		out.Values = append(out.Values, valueJSON(names, q, v))
-	}
-	return out
-}
-
-func valueJSON(names *ccmap.Names, q ccmap.Point, v ccmap.PointValue) pointValueJSON {
-	out := pointValueJSON{Count: v.Count, SharePercent: figure.Share(v.Count, q.Count)}
-	switch q.Kind {
-	case ccmap.PointCall:
-		target := nameJSON(names.At(ccmap.MethodID(v.Value)))
-		out.NameJSON = &target
-	case ccmap.PointSwitch:
-		out.Value = strings.TrimPrefix(formatCall(names, ccmap.Frame{Method: q.Method, Offset: uint32(v.Value)}), ":")
-	default:
-		out.Value = branchName(v.Value)
-	}
-	return out
-}
+func (v *Points) JSON() any { return pointsColumns.json(v.profile, v) }

@@ -16,8 +16,9 @@ import (
 // Profile is a profile as people look at it: a snapshot, and the measure of hot code in
 // it.
 type Profile struct {
-	*ccmap.Snapshot        // the whole run, or its window of recent samples
-	Path            string // the file that it was read from or written to
+	*ccmap.Snapshot                 // the whole run, or its window of recent samples
+	Path            string          // the file that it was read from or written to
+	Hints           map[Hint]string // advice about some facts; a missing hint is left out
 
 	whole     *ccmap.Snapshot // the whole run
 	measure   measure
@@ -33,15 +34,16 @@ func New(path string, s *ccmap.Snapshot) *Profile {
 // ErrNoWindow means that a profile has no window of recent samples.
 var ErrNoWindow = errors.New("no window of recent samples")
 
-// RecentOnly returns the window of recent samples as a profile. The error is ErrNoWindow.
+// RecentOnly returns the window of recent samples as a profile, with the chosen phase. The
+// error is ErrNoWindow.
 func (p *Profile) RecentOnly() (*Profile, error) {
 	window, ok := p.Recent()
 	if !ok {
 		return nil, p.noWindow()
 	}
-	recent := New(p.Path, window)
-	recent.whole = p.Snapshot
-	return recent, nil
+	recent := *p
+	recent.Snapshot, recent.measure = window, measureOf(window)
+	return &recent, nil
 }
 
 func (p *Profile) noWindow() error { return fmt.Errorf("%s has %w", p.Path, ErrNoWindow) }
@@ -55,15 +57,6 @@ func (p *Profile) window() (*ccmap.Snapshot, bool) {
 		return p.Snapshot, true
 	}
 	return p.Recent()
-}
-
-// recentShare returns a function that prints a part of the window as a share of it.
-func (p *Profile) recentShare() func(ccmap.Counters) string {
-	window, ok := p.Recent()
-	if !ok {
-		return func(ccmap.Counters) string { return terminal.Unknown }
-	}
-	return measureOf(window).share
 }
 
 // countsSamples reports whether the profile says how many samples it was made of. Folded
@@ -119,24 +112,24 @@ func (m measure) noun() string {
 	return figure.UnitName(m.unit)
 }
 
-func (p *Profile) formatSamples(c ccmap.Counters) string {
+func (p *Profile) formatSamples(n int64) string {
 	if !p.countsSamples() {
 		return terminal.Unknown
 	}
-	return figure.Count(c.Samples)
+	return figure.Count(n)
 }
 
 // formatActivations marks a lower bound.
-func (p *Profile) formatActivations(c ccmap.Counters) string {
+func (p *Profile) formatActivations(n int64) string {
 	switch {
 	case p.isRecent():
 		return terminal.Unknown
 	case p.ActivationsExact():
-		return figure.Count(c.Activations)
+		return figure.Count(n)
 	case p.Total().Activations == 0:
 		return terminal.Unknown
 	}
-	return "≥" + figure.Count(c.Activations)
+	return "≥" + figure.Count(n)
 }
 
 // UsePhase restricts the caught calls of a profile to a phase of its program. Phases
@@ -204,7 +197,7 @@ func (p *Profile) ofPhase() string {
 	case p.phase != nil:
 		return fmt.Sprintf(", in phase %s of the program", phaseName(*p.phase))
 	}
-	return fmt.Sprintf(", in the phases %s of the program: --phase N has one of them", listPhases(phases))
+	return ", in the phases " + listPhases(phases) + " of the program" + p.hint(HintPhases, ": ")
 }
 
 // isCaught reports whether a point is of caught calls.

@@ -7,141 +7,163 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
-// ProfileJSON describes a profile in the JSON of all views. It leaves out unknown fields.
-type ProfileJSON struct {
-	File             string    `json:"file"`
-	Executable       string    `json:"executable,omitempty"`
-	PID              int       `json:"pid,omitempty"`
-	Runtime          string    `json:"runtime,omitempty"`
-	BuildID          string    `json:"build_id,omitempty"`
-	Engine           string    `json:"engine,omitempty"`
-	Start            time.Time `json:"start,omitzero"`
-	DurationNS       int64     `json:"duration_ns,omitempty"`
-	Ended            string    `json:"ended,omitempty"`
-	IntervalNS       []int64   `json:"interval_ns,omitempty"` // all settings, in their order
-	Unit             string    `json:"unit"`                  // of all time_ns, for example "cpu/nanoseconds", "alloc_space/bytes"
-	Samples          int64     `json:"samples"`
-	TimeNS           int64     `json:"time_ns"`
-	Activations      int64     `json:"activations"`
-	ActivationsExact bool      `json:"activations_exact"`
-	LostSamples      uint64    `json:"lost_samples"`
-	Throttled        uint64    `json:"throttled"`
-	ClockNS          int64     `json:"clock_ns,omitempty"`       // CPU time by the program's own clock
-	UnaccountedNS    *int64    `json:"unaccounted_ns,omitempty"` // of clock_ns
-	Known            uint64    `json:"repetitions_known"`
-	Repeated         uint64    `json:"repetitions_repeated"`
-
-	WindowNS   int64        `json:"window_ns,omitempty"`
-	Recent     *AmountJSON  `json:"recent,omitempty"`      // all of the window; percent: of the whole run
-	OnlyRecent bool         `json:"only_recent,omitempty"` // the figures are of the window
-	Settled    *settledJSON `json:"settled,omitempty"`
-	Pruned     *prunedJSON  `json:"pruned,omitempty"`
-	Blind      *blindJSON   `json:"blind,omitempty"`
+// profileColumns describe a profile in the JSON of all views. Unknown members are left out.
+var profileColumns = columns[Profile]{
+	ofProfile("file", "path that the profile was read from or written to", func(p *Profile) string { return p.Path }),
+	ofMeta("executable,omitempty", "path of the program", func(m ccmap.Meta) string { return m.Target.Executable }),
+	ofMeta("pid,omitempty", "its process id", func(m ccmap.Meta) int { return m.Target.PID }),
+	ofMeta("runtime,omitempty", "its runtime, for example go1.26.8", func(m ccmap.Meta) string { return m.Target.Runtime }),
+	ofMeta("build_id,omitempty", "its Go or GNU build id", func(m ccmap.Meta) string { return m.Target.BuildID }),
+	ofMeta("engine,omitempty", "source of the samples", func(m ccmap.Meta) string { return m.Engine }),
+	ofMeta("start,omitempty", "of sampling", func(m ccmap.Meta) time.Time { return m.Start }),
+	ofMeta("duration_ns,omitempty", "wall time sampled", func(m ccmap.Meta) time.Duration { return m.Duration }),
+	ofMeta("ended,omitempty", "why sampling ended", func(m ccmap.Meta) string { return m.Ended }),
+	ofMeta("interval_ns,omitempty", "all settings of the interval, in their order", intervalSettings),
+	ofProfile("unit", "of all time_ns, for example cpu/nanoseconds or alloc_space/bytes", func(p *Profile) string { return p.measure.unit.String() }),
+	ofProfile("samples", "of the whole profile", func(p *Profile) samples { return samples(p.Total().Samples) }),
+	ofProfile("time_ns", "of the whole profile", func(p *Profile) weight { return weight(p.Total()) }),
+	ofProfile("activations", "of the whole profile", func(p *Profile) activations { return activations(p.Total().Activations) }),
+	ofProfile("activations_exact", "activations are numbers, not lower bounds", func(p *Profile) bool { return p.ActivationsExact() }),
+	ofMeta("lost_samples", "samples that were lost", func(m ccmap.Meta) uint64 { return m.Loss.Samples() }),
+	ofMeta("throttled", "times that the kernel held sampling up", func(m ccmap.Meta) uint64 { return m.Loss.Throttled }),
+	ofMeta("clock_ns,omitempty", "CPU time by the program's own clock", func(m ccmap.Meta) time.Duration { return m.Loss.Clock }),
+	ofMeta("unaccounted_ns,omitempty", "part of clock_ns that no sample stands for", unaccountedTime),
+	ofMeta("repetitions_known", "samples with a verdict", func(m ccmap.Meta) uint64 { return m.Known }),
+	ofMeta("repetitions_repeated", "samples that found the same activation again", func(m ccmap.Meta) uint64 { return m.Repeated }),
+	ofProfile("window_ns,omitempty", "time constant of the window", func(p *Profile) time.Duration { return p.whole.Meta().Window }),
+	object("recent,omitempty", "all of the window; percent: of the whole run", amountColumns, (*Profile).recentTotal),
+	ofProfile("only_recent,omitempty", "the figures are of the window", func(p *Profile) bool { return p.isRecent() }),
+	object("settled,omitempty", "overlap of two halves of the samples", settledColumns, (*Profile).settled),
+	object("pruned,omitempty", "contexts that were given up for memory", prunedColumns, (*Profile).pruned),
+	object("blind,omitempty", "code that could not be attributed", blindColumns, (*Profile).blind),
 }
 
-// settledJSON has the fields of ccmap.Settled: percentages, and samples.
-type settledJSON struct {
-	Methods  float64 `json:"methods"`
-	Edges    float64 `json:"edges"`
-	Contexts float64 `json:"contexts"`
-	Samples  int64   `json:"samples"`
+func ofProfile[V any](key, doc string, get func(*Profile) V) column[Profile] {
+	return col("", key, doc, func(p *Profile, _ Profile) V { return get(p) })
 }
 
-// prunedJSON says how much of a profile has lost its contexts, and whether methods and
-// edges are exact all the same.
-type prunedJSON struct {
-	Times uint64 `json:"times"`
-	Nodes uint64 `json:"nodes"`
-	AmountJSON
-	ExactTotals bool `json:"exact_totals"`
+func ofMeta[V any](key, doc string, get func(ccmap.Meta) V) column[Profile] {
+	return ofProfile(key, doc, func(p *Profile) V { return get(p.Meta()) })
 }
 
-// JSON describes the profile.
-func (p *Profile) JSON() ProfileJSON {
-	meta, total := p.Meta(), p.Total()
-	d := ProfileJSON{
-		File:             p.Path,
-		Executable:       meta.Target.Executable,
-		PID:              meta.Target.PID,
-		Runtime:          meta.Target.Runtime,
-		BuildID:          meta.Target.BuildID,
-		Engine:           meta.Engine,
-		Start:            meta.Start,
-		DurationNS:       int64(meta.Duration),
-		Ended:            meta.Ended,
-		Unit:             p.measure.unit.String(),
-		Samples:          total.Samples,
-		TimeNS:           total.Time,
-		Activations:      total.Activations,
-		ActivationsExact: p.ActivationsExact(),
-		LostSamples:      meta.Loss.Samples(),
-		Throttled:        meta.Loss.Throttled,
-		ClockNS:          int64(meta.Loss.Clock),
-		Known:            meta.Known,
-		Repeated:         meta.Repeated,
-		WindowNS:         int64(p.whole.Meta().Window),
-		OnlyRecent:       p.isRecent(),
+func intervalSettings(m ccmap.Meta) []time.Duration {
+	var all []time.Duration
+	for _, change := range m.Interval {
+		all = append(all, change.Interval)
 	}
-	if meta.Loss.Clock > 0 {
-		d.UnaccountedNS = (*int64)(&meta.Loss.Unaccounted)
-	}
-	p.describeMapJSON(&d)
-	for _, change := range meta.Interval {
-		d.IntervalNS = append(d.IntervalNS, int64(change.Interval))
-	}
-	return d
+	return all
 }
 
-// describeMapJSON adds the parts that only some maps have.
-func (p *Profile) describeMapJSON(d *ProfileJSON) {
-	if window, ok := p.Recent(); ok {
-		recent := p.measure.amountJSON(window.Total())
-		d.Recent = &recent
+// unaccountedTime returns nil if the program has no clock.
+func unaccountedTime(m ccmap.Meta) *time.Duration {
+	if m.Loss.Clock <= 0 {
+		return nil
 	}
-	d.Blind = p.blindJSON()
-	if settled := p.Meta().Settled; p.saysSettled() {
-		d.Settled = (*settledJSON)(&settled)
-	}
-	if p.IsPruned() {
-		stats := p.Meta().Pruned
-		d.Pruned = &prunedJSON{stats.Times, stats.Nodes, p.measure.amountJSON(p.PrunedTotal()), p.keepsTotals()}
-	}
+	return &m.Loss.Unaccounted
 }
 
-// blindJSON says how much of a profile cannot be attributed.
-type blindJSON struct {
-	Unknown   float64 `json:"unknown"`   // percent of the time
-	Truncated float64 `json:"truncated"` // percent of the time
-	Misleads  bool    `json:"misleads"`  // one of them is over 10
-	Warning   string  `json:"warning,omitempty"`
+func (p *Profile) recentTotal(Profile) *ccmap.Counters {
+	window, ok := p.Recent()
+	if !ok {
+		return nil
+	}
+	total := window.Total()
+	return &total
 }
 
-// blindJSON returns nil where everything is attributed.
-func (p *Profile) blindJSON() *blindJSON {
+var settledColumns = columns[ccmap.Settled]{
+	col("", "methods", "of methods", func(_ *Profile, s ccmap.Settled) percent { return percent(s.Methods) }),
+	col("", "edges", "of edges", func(_ *Profile, s ccmap.Settled) percent { return percent(s.Edges) }),
+	col("", "contexts", "of contexts", func(_ *Profile, s ccmap.Settled) percent { return percent(s.Contexts) }),
+	col("", "samples", "in both halves", func(_ *Profile, s ccmap.Settled) samples { return samples(s.Samples) }),
+}
+
+func (p *Profile) settled(Profile) *ccmap.Settled {
+	s := p.Meta().Settled
+	if !p.saysSettled() {
+		return nil
+	}
+	return &s
+}
+
+var prunedColumns = append(append(columns[ccmap.PruneStats]{
+	col("", "times", "prunings", func(_ *Profile, s ccmap.PruneStats) count { return count(s.Times) }),
+	col("", "nodes", "contexts that were removed", func(_ *Profile, s ccmap.PruneStats) count { return count(s.Nodes) }),
+}, inline(amountColumns, func(p *Profile, _ ccmap.PruneStats) *ccmap.Counters {
+	total := p.PrunedTotal()
+	return &total
+})...), col("", "exact_totals", "methods and edges are exact all the same", func(p *Profile, _ ccmap.PruneStats) bool { return p.keepsTotals() }))
+
+func (p *Profile) pruned(Profile) *ccmap.PruneStats {
+	if !p.IsPruned() {
+		return nil
+	}
+	stats := p.Meta().Pruned
+	return &stats
+}
+
+var blindColumns = columns[ccmap.Blind]{
+	col("", "unknown", "part of the time in code without a name", func(_ *Profile, b ccmap.Blind) percent { return percent(b.Unknown) }),
+	col("", "truncated", "part of the time below cut stacks", func(_ *Profile, b ccmap.Blind) percent { return percent(b.Truncated) }),
+	col("", "misleads", "one of them is over 10", func(_ *Profile, b ccmap.Blind) bool { return b.Misleads() }),
+	col("", "warning,omitempty", "causes and cures", func(p *Profile, _ ccmap.Blind) string { return p.caution() }),
+}
+
+// blind returns nil where everything is attributed.
+func (p *Profile) blind(Profile) *ccmap.Blind {
 	b := p.Blind()
 	if b == (ccmap.Blind{}) {
 		return nil
 	}
-	return &blindJSON{b.Unknown, b.Truncated, b.Misleads(), p.caution()}
+	return &b
 }
 
-// CountersJSON has counters, in the JSON of all views.
-type CountersJSON struct {
-	AmountJSON
-	Activations int64 `json:"activations"`
+// JSON returns the description of the profile for encoding/json.
+func (p *Profile) JSON() any { return profileColumns.json(p, *p) }
+
+// profileMember declares the profile in the JSON of a view.
+func profileMember[R any](of func(R) *Profile) column[R] {
+	return object("profile", "the profile", profileColumns, func(_ *Profile, r R) *Profile { return of(r) })
 }
 
-// AmountJSON has counters without activations.
-type AmountJSON struct {
-	Samples int64   `json:"samples"`
-	TimeNS  int64   `json:"time_ns"`
-	Percent float64 `json:"percent"` // of the whole profile, by time, or by samples where it has no time
+// amountColumns are counters without activations, and counterColumns have them.
+var (
+	amountColumns = columns[ccmap.Counters]{
+		col("samples", "samples", "samples taken there", func(_ *Profile, c ccmap.Counters) samples { return samples(c.Samples) }),
+		col("cum", "time_ns", "weight, CPU time for example", func(_ *Profile, c ccmap.Counters) weight { return weight(c) }),
+		col("of-all", "percent", "share of the whole profile, by time, or by samples where it has no time", ofAll),
+	}
+	counterColumns = append(amountColumns[:3:3],
+		col("activations", "activations", "calls that samples have seen; ≥ marks a lower bound", func(_ *Profile, c ccmap.Counters) activations { return activations(c.Activations) }))
+)
+
+func ofAll(p *Profile, c ccmap.Counters) percent {
+	return percent(figure.Share(p.measure.of(c), p.measure.total))
 }
 
-func (m measure) json(c ccmap.Counters) CountersJSON {
-	return CountersJSON{m.amountJSON(c), c.Activations}
+// part is a part of a call or of a context, with the whole that it is a share of.
+type part struct {
+	ccmap.Counters
+	whole ccmap.Counters
 }
 
-func (m measure) amountJSON(c ccmap.Counters) AmountJSON {
-	return AmountJSON{c.Samples, c.Time, figure.Share(m.of(c), m.total)}
+// shareOf declares the column for the share of a part.
+func shareOf[R any](key string, get func(*Profile, R) part) column[R] {
+	return col("share", key, "share of the listed method, call or path", func(p *Profile, r R) percent {
+		x := get(p, r)
+		return percent(figure.Share(p.measure.of(x.Counters), p.measure.of(x.whole)))
+	})
+}
+
+// partColumns are the figures of a row that is in text only.
+var partColumns = append(inline(counterColumns, func(_ *Profile, r part) *ccmap.Counters { return &r.Counters }),
+	shareOf("", func(_ *Profile, r part) part { return r }))
+
+// addPart adds a row of figures, and a few cells beside them.
+func (s *sheet) addPart(c, whole ccmap.Counters, beside cells) {
+	row := cellsOf(s, partColumns, part{c, whole})
+	for name, cell := range beside {
+		row[name] = cell
+	}
+	s.add(row)
 }

@@ -31,7 +31,7 @@ func TestTopOfPrunedIsExact(t *testing.T) {
 			got[r.Method.Name] = r
 		}
 		hidden, isPruned := got[ccmap.PrunedName]
-		if isPruned && !hidden.flat.IsZero() || hidden.cum != pruned.PrunedTotal() {
+		if isPruned && !hidden.Flat.IsZero() || hidden.Cum != pruned.PrunedTotal() {
 			t.Errorf("[pruned] is %+v, want nothing of its own and %+v", hidden, pruned.PrunedTotal())
 		}
 		delete(got, ccmap.PrunedName)
@@ -67,14 +67,14 @@ func TestSitesOfPrunedAreExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		full, pruned := prunedPair(t)
-		want, got := siteRows(full, List{Order: ByName}), siteRows(pruned, List{Order: ByName})
+		want, got := siteRows(full, nil, ByName), siteRows(pruned, nil, ByName)
 		for i := range min(len(want), len(got)) {
-			if recurses(full, want[i].call.Method) {
-				checkAtMost(t, "call site that recurses", want[i].total, got[i].total)
-				want[i].total, want[i].callees = got[i].total, got[i].callees
+			if recurses(full, want[i].Call.Method) {
+				checkAtMost(t, "call site that recurses", want[i].Total, got[i].Total)
+				want[i].Total, want[i].Callees = got[i].Total, got[i].Callees
 			}
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(siteRow{}, calleeRow{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(CalleeRow{})); diff != "" {
 			t.Errorf("call sites (-full +pruned):\n%s", diff)
 		}
 	})

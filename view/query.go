@@ -10,9 +10,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
-// QueryOrders has the orders of [Query].
-func QueryOrders() []string { return []string{ByTime, BySamples, ByActivations, ByName} }
-
 // Query shows the count of a path of calls, its callers and its callees.
 type Query struct {
 	*query.Query
@@ -21,47 +18,124 @@ type Query struct {
 	limit   uint
 }
 
-// NewQuery counts the path of a query, which was made for the snapshot of the profile. The
-// order and the limit of the list are for the callers, and for the callees.
-func NewQuery(p *Profile, q *query.Query, l List) *Query {
-	v := &Query{q, q.Count(), p, l.Limit}
-	if l.Order != ByName {
-		for _, rows := range [][]query.Neighbour{v.Callers, v.Callees} {
-			slices.SortStableFunc(rows, func(a, b query.Neighbour) int { return p.measure.hotter(l.Order, a.Total, b.Total) })
-		}
+var queryColumns = columns[*Query]{
+	profileMember(func(v *Query) *Profile { return v.profile }),
+	array("path", "the elements of the path", elemColumns, func(_ *Profile, v *Query) []elemRow { return v.elems() }),
+	counted("total", "the path, once for every occurrence", func(v *Query) *ccmap.Counters { return &v.Total }),
+	counted("distinct", "the path, once for every sample", func(v *Query) *ccmap.Counters { return &v.Distinct }),
+	counted("self", "the last method is innermost", func(v *Query) *ccmap.Counters { return &v.Self }),
+	array("callers", "calls one step above", neighbourColumns, func(_ *Profile, v *Query) []query.Neighbour { return cut(v.Callers, v.limit) }),
+	array("callees", "calls one step below", neighbourColumns, func(_ *Profile, v *Query) []query.Neighbour { return cut(v.Callees, v.limit) }),
+	col("", "lower_bound,omitempty", "total may be more, as contexts were pruned", func(_ *Profile, v *Query) bool { return v.LowerBound }),
+	col("", "distinct_lower_bound,omitempty", "distinct may be more", func(_ *Profile, v *Query) bool { return v.DistinctLowerBound }),
+}
+
+// counted declares an object of counters that is no row of a table.
+func counted[R any](key, doc string, get func(R) *ccmap.Counters) column[R] {
+	return object(key, doc, counterColumns.named("", "", "", ""), func(_ *Profile, r R) *ccmap.Counters { return get(r) })
+}
+
+// elemRow is an element of a path with the names of its methods.
+type elemRow struct {
+	query.Elem
+	methods []string
+}
+
+func (v *Query) elems() []elemRow {
+	rows := make([]elemRow, len(v.Path))
+	for i, elem := range v.Path {
+		rows[i] = elemRow{elem, v.Methods[i].Names(v.profile.Names())}
 	}
-	return v
+	return rows
+}
+
+var elemColumns = columns[elemRow]{
+	col("", "text", "as it was asked for", func(_ *Profile, r elemRow) string { return r.Name }),
+	col("", "line,omitempty", "of the call", func(_ *Profile, r elemRow) int32 { return r.Line }),
+	col("", "offset,omitempty", "of the call", func(_ *Profile, r elemRow) *int32 {
+		if offset := int32(r.Offset); r.AtOffset {
+			return &offset
+		}
+		return nil
+	}),
+	col("", "methods", "that the element stands for", func(_ *Profile, r elemRow) []string { return r.methods }),
+}
+
+var neighbourColumns = append(
+	inline(placeColumns, func(p *Profile, n query.Neighbour) *place { return neighbourAt(p, n) }),
+	inline(counterColumns, func(_ *Profile, n query.Neighbour) *ccmap.Counters { return &n.Total })...,
+)
+
+// neighbourAt returns the method of a neighbour, at the place of the call. Nothing is
+// above a path that begins the stack.
+func neighbourAt(p *Profile, n query.Neighbour) *place {
+	if n.Method == ccmap.NoMethod {
+		return &place{}
+	}
+	m := p.Names().At(n.Method)
+	at := calledAt(p.Names(), n.Call)
+	at.Name, at.Signature = m.Name, m.Signature
+	return at
+}
+
+// QueryLayout returns the orders and columns of [Query].
+func QueryLayout() Layout {
+	return Layout{
+		Orders:  []string{ByTime, BySamples, ByActivations, ByName},
+		First:   words("cum share path location"),
+		All:     words("cum share of-all samples activations path location"),
+		Columns: queryColumns.list(""),
+	}
+}
+
+// NewQuery counts the path of a query, which was made for the snapshot of the profile. The
+// order and the limit of the list are for the callers, and for the callees. The error says
+// that there is no such order.
+func NewQuery(p *Profile, q *query.Query, l List) (*Query, error) {
+	order, err := QueryLayout().order(l)
+	if err != nil {
+		return nil, err
+	}
+	v := &Query{q, q.Count(), p, l.Limit}
+	if order == ByName {
+		return v, nil
+	}
+	for _, rows := range [][]query.Neighbour{v.Callers, v.Callees} {
+		slices.SortStableFunc(rows, func(a, b query.Neighbour) int { return p.measure.hotter(order, a.Total, b.Total) })
+	}
+	return v, nil
 }
 
 // Text prints the path in the middle, its callers above and its callees below.
-func (v *Query) Text(w io.Writer, wide bool) error {
-	t := newFigureTable(v.profile, nameColumn("path"), locationColumn(2))
-	v.addNeighbours(t, v.Callers, "  ← ")
-	t.addFigures(v.Total, v.Total, v.Path.String())
+func (v *Query) Text(w io.Writer, o TextOptions) error {
+	s, err := newSheet(v.profile, QueryLayout(), o)
+	if err != nil {
+		return err
+	}
+	v.addNeighbours(s, v.Callers, "  ← ")
+	s.addPart(v.Total, v.Total, cells{"path": v.Path.String()})
 	if v.Distinct != v.Total {
 		label := "  each sample once"
 		if v.DistinctLowerBound {
 			label += ", at least"
 		}
-		t.addFigures(v.Distinct, v.Total, label)
+		s.addPart(v.Distinct, v.Total, cells{"path": label})
 	}
-	v.addNeighbours(t, v.Callees, "  → ")
-	self := t.figures(v.Self, v.Total)
-	self[len(self)-1] = "" // activations belong to the path
-	t.Add(append(self, "  (itself)")...)
-	return v.profile.print(terminal.NewPrinter(w, wide), &t.Table, 0, v.notes()...)
+	v.addNeighbours(s, v.Callees, "  → ")
+	s.addPart(v.Self, v.Total, cells{"path": "  (itself)", "activations": ""}) // activations belong to the path
+	return s.print(w, o, 0, v.notes()...)
 }
 
 // addNeighbours adds the first of the rows, and the sum of the others.
-func (v *Query) addNeighbours(t *figureTable, rows []query.Neighbour, arrow string) {
+func (v *Query) addNeighbours(s *sheet, rows []query.Neighbour, arrow string) {
 	shown := cut(rows, v.limit)
 	for _, n := range shown {
-		name, location := "(begins the stack)", ""
-		if n.Method != ccmap.NoMethod {
-			name = methodTitle(v.profile.Names().At(n.Method))
-			location = formatLocation(v.profile.Names(), n.Call)
+		at := neighbourAt(v.profile, n)
+		title := methodTitle(at.Method)
+		if n.Method == ccmap.NoMethod {
+			title = "(begins the stack)"
 		}
-		t.addFigures(n.Total, v.Total, arrow+name, location)
+		s.addPart(n.Total, v.Total, cells{"path": arrow + title, "location": at.location})
 	}
 	rest := rows[len(shown):]
 	if len(rest) == 0 {
@@ -71,7 +145,7 @@ func (v *Query) addNeighbours(t *figureTable, rows []query.Neighbour, arrow stri
 	for _, n := range rest {
 		total = total.Add(n.Total)
 	}
-	t.addFigures(total, v.Total, fmt.Sprintf("%s%s %d more", arrow, terminal.Ellipsis, len(rest)))
+	s.addPart(total, v.Total, cells{"path": fmt.Sprintf("%s%s %d more", arrow, terminal.Ellipsis, len(rest))})
 }
 
 // notes say which figures are lower bounds, or why all are zero.
@@ -80,68 +154,10 @@ func (v *Query) notes() []string {
 	case v.LowerBound:
 		return v.profile.lowerBounds("Paths of three methods and more")
 	case v.Total.IsZero() && len(v.Path) > 1:
-		return []string{"No stack has this path: each '>' is a direct call. 'ccmapd contexts' lists who\n" +
-			"calls a method, and from where."}
+		return []string{"No stack has this path: each '>' is a direct call." + v.profile.hint(HintPath, " ")}
 	}
 	return nil
 }
 
-type pathElemJSON struct {
-	Text    string   `json:"text"` // as it was asked for
-	Line    int32    `json:"line,omitempty"`
-	Offset  *int32   `json:"offset,omitempty"`
-	Methods []string `json:"methods"`
-}
-
-type neighbourJSON struct {
-	NameJSON
-	CountersJSON
-}
-
 // JSON describes the profile, the path and its neighbours.
-func (v *Query) JSON() any {
-	m := v.profile.measure
-	return struct {
-		Profile  ProfileJSON     `json:"profile"`
-		Path     []pathElemJSON  `json:"path"`
-		Total    CountersJSON    `json:"total"`
-		Distinct CountersJSON    `json:"distinct"`
-		Self     CountersJSON    `json:"self"`
-		Callers  []neighbourJSON `json:"callers"`
-		Callees  []neighbourJSON `json:"callees"`
-
-		LowerBound         bool `json:"lower_bound,omitempty"`
-		DistinctLowerBound bool `json:"distinct_lower_bound,omitempty"`
-	}{
-		v.profile.JSON(), v.pathJSON(), m.json(v.Total), m.json(v.Distinct), m.json(v.Self),
-		v.neighboursJSON(v.Callers), v.neighboursJSON(v.Callees),
-		v.LowerBound, v.DistinctLowerBound,
-	}
-}
-
-func (v *Query) pathJSON() []pathElemJSON {
-	out := make([]pathElemJSON, len(v.Path))
-	for i, elem := range v.Path {
-		out[i] = pathElemJSON{Text: elem.Name, Line: elem.Line, Methods: v.Methods[i].Names(v.profile.Names())}
-		if elem.AtOffset {
-			offset := int32(elem.Offset)
-			out[i].Offset = &offset
-		}
-	}
-	return out
-}
-
-func (v *Query) neighboursJSON(rows []query.Neighbour) []neighbourJSON {
-	rows = cut(rows, v.limit)
-	out := make([]neighbourJSON, len(rows))
-	for i, n := range rows {
-		out[i].CountersJSON = v.profile.measure.json(n.Total)
-		if n.Method == ccmap.NoMethod {
-			continue
-		}
-		m := v.profile.Names().At(n.Method)
-		out[i].NameJSON = callJSON(v.profile.Names(), n.Call)
-		out[i].Method, out[i].Signature = m.Name, m.Signature
-	}
-	return out
-}
+func (v *Query) JSON() any { return queryColumns.json(v.profile, v) }

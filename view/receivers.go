@@ -15,8 +15,15 @@ const (
 	ByGain    = "gain" // by the entropy that callers take away
 )
 
-// ReceiversOrders has the orders of [Receivers].
-func ReceiversOrders() []string { return []string{ByTime, ByCalls, ByEntropy, ByGain, ByName} }
+// ReceiversLayout returns the orders and columns of [Receivers].
+func ReceiversLayout() Layout {
+	return Layout{
+		Orders:  []string{ByTime, ByCalls, ByEntropy, ByGain, ByName},
+		First:   words("cum share of-calls call-site verdict"),
+		All:     words("cum share of-all samples calls of-calls bits call-site location verdict"),
+		Columns: receiversColumns.list(""),
+	}
+}
 
 // ReceiversVerdicts has the words for ReceiversList.Verdict.
 func ReceiversVerdicts() []string {
@@ -34,7 +41,7 @@ type ReceiversList struct {
 	List
 	All      bool   // also sites of one receiver
 	Verdict  string // only sites of this verdict; empty: of any
-	Depth    uint   // callers that tell contexts apart, from 1
+	Depth    uint   // callers that tell contexts apart; 0: none, so there are no contexts
 	Types    uint   // receivers of a site in text; 0: all
 	Contexts uint   // callers of a site in text; 0: all
 }
@@ -51,66 +58,71 @@ func (l ReceiversList) has(v pollution.Verdict) bool {
 // callers that tell the type.
 type Receivers struct {
 	*Profile
+	Rows   []ReceiversRow // those to be shown
+	More   int            // rows that were cut
+	Hidden int            // sites that All would list
+	Caught int64          // calls, in all chosen phases
 	list   ReceiversList
-	rows   []receiversRow
-	more   int   // rows that were cut
-	hidden int   // sites that All would list
-	caught int64 // calls, in all chosen phases
 }
 
-// receiversRow is a call site with the evidence that decides about it.
-type receiversRow struct {
+// ReceiversRow is a call site with the evidence that decides about it.
+type ReceiversRow struct {
 	pollution.Site
+	Decisive pollution.Evidence
+	ByCalls  bool              // Decisive is Calls, not Samples
+	Splits   []pollution.Split // of Decisive
 	caller   ccmap.Method
-	decisive pollution.Evidence
-	byCalls  bool              // decisive is Calls, not Samples
-	splits   []pollution.Split // of decisive
 }
 
 // call is where the site is.
-func (r receiversRow) call() ccmap.Frame { return ccmap.Frame{Method: r.Caller, Offset: r.Offset} }
+func (r ReceiversRow) call() ccmap.Frame { return ccmap.Frame{Method: r.Caller, Offset: r.Offset} }
 
-// NewReceivers lists the call sites in the methods of a list.
-func NewReceivers(p *Profile, l ReceiversList) *Receivers {
-	v := &Receivers{Profile: p, list: l, caught: caughtCalls(p.countedPoints())}
+// NewReceivers lists the call sites in the methods of a list. The error says that there is
+// no such order.
+func NewReceivers(p *Profile, l ReceiversList) (*Receivers, error) {
+	order, err := ReceiversLayout().order(l.List)
+	if err != nil {
+		return nil, err
+	}
+	v := &Receivers{Profile: p, list: l, Caught: caughtCalls(p.countedPoints())}
 	var wanted func(ccmap.MethodID) bool
 	if l.Methods != nil {
 		wanted = l.Methods.Has
 	}
-	var rows []receiversRow
+	var rows []ReceiversRow
 	for _, site := range p.pollution().Sites(wanted) {
 		switch {
 		case !l.has(site.Decisive().Verdict):
 		case !l.All && !site.MaybeDynamic():
-			v.hidden++
+			v.Hidden++
 		default:
 			rows = append(rows, newReceiversRow(p, site, int(l.Depth)))
 		}
 	}
-	slices.SortFunc(rows, func(a, b receiversRow) int {
+	slices.SortFunc(rows, func(a, b ReceiversRow) int {
 		return cmp.Or(
-			compareReceivers(l.Order, a, b),
+			compareReceivers(order, a, b),
 			cmp.Compare(a.caller.Name, b.caller.Name),
 			cmp.Compare(a.caller.Signature, b.caller.Signature),
 			cmp.Compare(int32(a.Offset), int32(b.Offset)),
 		)
 	})
-	v.rows = cut(rows, l.Limit)
-	v.more = len(rows) - len(v.rows)
-	return v
+	v.Rows = cut(rows, l.Limit)
+	v.More = len(rows) - len(v.Rows)
+	return v, nil
 }
 
 // newReceiversRow finds the evidence that decides about a site. Caught calls may decide
 // and be too few to tell callers apart: then samples that agree with them may do that.
-func newReceiversRow(p *Profile, site pollution.Site, depth int) receiversRow {
-	row := receiversRow{Site: site, caller: p.Names().At(site.Caller), decisive: site.Decisive(), byCalls: site.CallsDecide()}
-	row.splits = row.decisive.Splits(depth)
-	if _, settles := row.decisive.Least(row.splits); settles || !row.byCalls || !site.Agree() {
+func newReceiversRow(p *Profile, site pollution.Site, depth int) ReceiversRow {
+	row := ReceiversRow{Site: site, Decisive: site.Decisive(), ByCalls: site.CallsDecide(), caller: p.Names().At(site.Caller)}
+	row.Splits = row.Decisive.Splits(depth)
+	if _, settles := row.Decisive.Least(row.Splits); settles || !row.ByCalls || !site.Agree() {
 		return row
 	}
 	splits := site.Samples.Splits(depth)
 	if _, settles := site.Samples.Least(splits); settles {
-		row.decisive, row.byCalls, row.splits = site.Samples, false, splits
+		row.Decisive, row.ByCalls, row.Splits = site.Samples, false, splits
 	}
 	return row
 }
@@ -127,7 +139,7 @@ func caughtCalls(points []ccmap.Point) int64 {
 }
 
 // compareReceivers compares in one of the orders, the higher first; equal ones by time.
-func compareReceivers(by string, a, b receiversRow) int {
+func compareReceivers(by string, a, b ReceiversRow) int {
 	hotter := cmp.Compare(b.Samples.Total().Weight, a.Samples.Total().Weight)
 	switch by {
 	case ByName:
@@ -135,7 +147,7 @@ func compareReceivers(by string, a, b receiversRow) int {
 	case ByCalls:
 		return cmp.Or(cmp.Compare(b.Calls.Total().Seen, a.Calls.Total().Seen), hotter)
 	case ByEntropy:
-		return cmp.Or(cmp.Compare(b.decisive.Entropy(), a.decisive.Entropy()), hotter)
+		return cmp.Or(cmp.Compare(b.Decisive.Entropy(), a.Decisive.Entropy()), hotter)
 	case ByGain:
 		return cmp.Or(cmp.Compare(b.gain(), a.gain()), hotter)
 	}
@@ -143,23 +155,23 @@ func compareReceivers(by string, a, b receiversRow) int {
 }
 
 // gain returns the entropy that the callers take away, in bits.
-func (r receiversRow) gain() float64 { return r.decisive.Entropy() - r.remaining() }
+func (r ReceiversRow) gain() float64 { return r.Decisive.Entropy() - r.remaining() }
 
 // remaining returns the entropy that is left when the callers are known.
-func (r receiversRow) remaining() float64 {
-	if len(r.splits) == 0 {
-		return r.decisive.Entropy()
+func (r ReceiversRow) remaining() float64 {
+	if len(r.Splits) == 0 {
+		return r.Decisive.Entropy()
 	}
-	return r.splits[len(r.splits)-1].Entropy
+	return r.Splits[len(r.Splits)-1].Entropy
 }
 
 // telling returns the split to be shown: the one that settles the verdict on the site, or
 // else the first split with a context that has fewer receivers than the site.
-func (r receiversRow) telling() (split pollution.Split, settles bool) {
-	if s, ok := r.decisive.Least(r.splits); ok {
+func (r ReceiversRow) telling() (split pollution.Split, settles bool) {
+	if s, ok := r.Decisive.Least(r.Splits); ok {
 		return s, true
 	}
-	for _, s := range r.splits {
+	for _, s := range r.Splits {
 		if slices.ContainsFunc(s.Contexts, r.isBetter) {
 			return s, false
 		}
@@ -168,6 +180,6 @@ func (r receiversRow) telling() (split pollution.Split, settles bool) {
 }
 
 // isBetter reports whether a context is known to have fewer receivers than its site.
-func (r receiversRow) isBetter(c pollution.Context) bool {
-	return c.Verdict >= pollution.Monomorphic && c.Verdict < min(r.decisive.Verdict, pollution.Megamorphic)
+func (r ReceiversRow) isBetter(c pollution.Context) bool {
+	return c.Verdict >= pollution.Monomorphic && c.Verdict < min(r.Decisive.Verdict, pollution.Megamorphic)
 }

@@ -5,76 +5,181 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
-// ReceiversSiteJSON is a call site in the JSON of [Receivers].
-type ReceiversSiteJSON struct {
-	Caller    NameJSON      `json:"caller"`
-	Percent   float64       `json:"percent"` // of the whole profile, by time, or by samples where it has no time
-	Verdict   string        `json:"verdict"`
-	Decisive  string        `json:"decisive"` // "samples" or "calls"
-	Entropy   float64       `json:"entropy_bits"`
-	Gain      float64       `json:"gain_bits"`
-	BySamples *EvidenceJSON `json:"by_samples,omitempty"`
-	ByCalls   *EvidenceJSON `json:"by_calls,omitempty"`
+var receiversColumns = columns[*Receivers]{
+	profileMember(func(v *Receivers) *Profile { return v.Profile }),
+	col("", "caught_calls", "calls that were caught, in the chosen phases", func(_ *Profile, v *Receivers) count { return count(v.Caught) }),
+	col("", "phases,omitempty", "caught calls of each phase, from 1", func(p *Profile, _ *Receivers) map[string]int64 { return p.callsByPhase() }),
+	array("sites", "call sites", receiversSiteColumns, func(_ *Profile, v *Receivers) []siteOfReceivers { return v.sites() }),
+	col("", "hidden_sites", "call sites of one receiver, which are not listed", func(_ *Profile, v *Receivers) count { return count(v.Hidden) }),
 }
 
-// EvidenceJSON lists the receivers of a site that samples, or caught calls, have seen.
-type EvidenceJSON struct {
-	Seen   int64 `json:"seen"` // samples or calls; 0 if a profile does not count its samples
-	TimeNS int64 `json:"time_ns,omitempty"`
-	mixJSON
-	Unseen float64     `json:"unseen_percent"`
-	Splits []splitJSON `json:"splits,omitempty"`
+// siteOfReceivers is a row with the depth of its splits.
+type siteOfReceivers struct {
+	ReceiversRow
+	depth int
 }
 
-// mixJSON lists the receivers of a site or of one of its contexts.
-type mixJSON struct {
-	Verdict   string         `json:"verdict"`
-	Entropy   float64        `json:"entropy_bits"`
-	Receivers []receiverJSON `json:"receivers"`
-	Unnamed   int64          `json:"unnamed,omitempty"`
+func (v *Receivers) sites() []siteOfReceivers {
+	rows := make([]siteOfReceivers, len(v.Rows))
+	for i, r := range v.Rows {
+		rows[i] = siteOfReceivers{r, int(v.list.Depth)}
+	}
+	return rows
 }
 
-type receiverJSON struct {
-	NameJSON
-	Receiver string `json:"receiver,omitempty"`
-	partJSON
+var receiversSiteColumns = columns[siteOfReceivers]{
+	object("caller", "the method that calls, at its call", placeColumns.named("call-site", "", "location"),
+		func(p *Profile, r siteOfReceivers) *place { return calledAt(p.Names(), r.call()) }),
+	col("", "percent", "share of the whole profile, by time, or by samples where it has no time", func(p *Profile, r siteOfReceivers) percent {
+		return percent(figure.Share(r.Samples.Total().Weight, p.measure.total))
+	}),
+	col("verdict", "verdict", "number of receivers, and its meaning; in text, also for each caller", func(_ *Profile, r siteOfReceivers) string { return r.Decisive.Verdict.String() }).
+		printed(func(_ *Profile, r siteOfReceivers) string { return r.verdict() }),
+	col("", "decisive", "evidence that the verdict is of: samples or calls", func(_ *Profile, r siteOfReceivers) string {
+		if r.ByCalls {
+			return "calls"
+		}
+		return "samples"
+	}),
+	col("bits", "entropy_bits", "entropy of the receivers; in text, also the rest of it when callers are known", func(_ *Profile, r siteOfReceivers) bits { return bits(r.Decisive.Entropy()) }).
+		printed(func(_ *Profile, r siteOfReceivers) string { return r.bits() }),
+	col("", "gain_bits", "entropy that callers take away", func(_ *Profile, r siteOfReceivers) bits { return bits(r.gain()) }),
+	object("by_samples,omitempty", "receivers that samples have seen", evidenceColumns, func(p *Profile, r siteOfReceivers) *evidence { return evidenceOf(r.Samples, p.sampled, r.depth) }),
+	object("by_calls,omitempty", "receivers of caught calls", evidenceColumns, func(_ *Profile, r siteOfReceivers) *evidence { return evidenceOf(r.Calls, caught, r.depth) }),
 }
 
-// partJSON is a part of a site, or of a context of it.
-type partJSON struct {
-	Seen         int64   `json:"seen"`
-	TimeNS       int64   `json:"time_ns,omitempty"`
-	SharePercent float64 `json:"share_percent"`
+// evidence lists the receivers of a site that samples, or caught calls, have seen.
+type evidence struct {
+	pollution.Evidence
+	unit  unitOfEvidence
+	depth int
 }
 
-type splitJSON struct {
-	Depth    int                    `json:"depth"`
-	Verdict  string                 `json:"verdict"`
-	Entropy  float64                `json:"entropy_bits"`
-	Contexts []receiversContextJSON `json:"contexts"`
+// evidenceOf returns nil where there is no evidence.
+func evidenceOf(e pollution.Evidence, unit unitOfEvidence, depth int) *evidence {
+	if e.Total() == (pollution.Amount{}) {
+		return nil
+	}
+	return &evidence{e, unit, depth}
 }
 
-type receiversContextJSON struct {
-	Callers []NameJSON `json:"callers"` // innermost first
-	Rest    bool       `json:"rest,omitempty"`
-	partJSON
-	mixJSON
+// unitOfEvidence returns an amount as a part of a whole: samples or calls.
+type unitOfEvidence func(a, whole pollution.Amount) portion
+
+// portion is a part of a site, or of a context of it.
+type portion struct {
+	seen, time int64
+	share      float64
 }
+
+func (p *Profile) sampled(a, whole pollution.Amount) portion {
+	c := p.counters(a)
+	return portion{c.Samples, c.Time, figure.Share(a.Weight, whole.Weight)}
+}
+
+func caught(a, whole pollution.Amount) portion {
+	return portion{seen: a.Seen, share: figure.Share(a.Seen, whole.Seen)}
+}
+
+var (
+	seenColumn = col("", "seen", "samples or calls; 0 if a profile does not count its samples", func(_ *Profile, a portion) count { return count(a.seen) })
+	timeColumn = col("", "time_ns,omitempty", "weight of the samples", func(_ *Profile, a portion) int64 { return a.time })
+
+	portionColumns = columns[portion]{seenColumn, timeColumn, col("", "share_percent", "of the site", func(_ *Profile, a portion) percent { return percent(a.share) })}
+)
+
+// mix lists the receivers of a site or of one of its contexts.
+type mix struct {
+	pollution.Mix
+	verdict pollution.Verdict
+	unit    unitOfEvidence
+}
+
+type receiver struct {
+	pollution.Target
+	portion
+}
+
+func (m mix) receivers(*Profile) []receiver {
+	list := make([]receiver, len(m.Targets))
+	for i, t := range m.Targets {
+		list[i] = receiver{t, m.unit(t.Amount, m.Total())}
+	}
+	return list
+}
+
+var mixColumns = columns[mix]{
+	col("", "verdict", "number of receivers, in a word", func(_ *Profile, m mix) string { return m.verdict.String() }),
+	col("", "entropy_bits", "entropy of the receivers", func(_ *Profile, m mix) bits { return bits(m.Entropy()) }),
+	array("receivers", "the methods that were reached", receiverColumns, func(p *Profile, m mix) []receiver { return m.receivers(p) }),
+	col("", "unnamed,omitempty", "caught calls of receivers that were not kept apart", func(_ *Profile, m mix) count { return count(m.Unnamed) }),
+}
+
+var receiverColumns = append(append(
+	inline(placeColumns, func(p *Profile, r receiver) *place { return declaredAt(p.Names().At(r.Method)) }),
+	col("", "receiver,omitempty", "type of the receiver", func(p *Profile, r receiver) string { return p.Names().At(r.Method).Receiver })),
+	inline(portionColumns, func(_ *Profile, r receiver) *portion { return &r.portion })...)
+
+var evidenceColumns = append(append(
+	inline(columns[portion]{seenColumn, timeColumn}, func(_ *Profile, e evidence) *portion {
+		whole := e.unit(e.Total(), e.Total())
+		return &whole
+	}),
+	inline(mixColumns, func(_ *Profile, e evidence) *mix { return &mix{e.Mix, e.Verdict, e.unit} })...),
+	col("", "unseen_percent", "largest share that a receiver may have and stay unseen, with 95 % confidence", func(_ *Profile, e evidence) percent {
+		return percent(100 * pollution.Unseen(e.unit(e.Total(), e.Total()).seen))
+	}),
+	array("splits,omitempty", "by callers, one level more each", splitColumns, func(_ *Profile, e evidence) []split { return e.splits() }),
+)
+
+// split tells the contexts of a site apart by some callers.
+type split struct {
+	pollution.Split
+	of evidence
+}
+
+func (e evidence) splits() []split {
+	var list []split
+	for _, s := range e.Splits(e.depth) {
+		list = append(list, split{s, e})
+	}
+	return list
+}
+
+// splitContext is a context of a split.
+type splitContext struct {
+	pollution.Context
+	of evidence
+}
+
+func (s split) contexts() []splitContext {
+	list := make([]splitContext, len(s.Contexts))
+	for i, c := range s.Contexts {
+		list[i] = splitContext{c, s.of}
+	}
+	return list
+}
+
+var splitColumns = columns[split]{
+	col("", "depth", "callers that tell contexts apart", func(_ *Profile, s split) int { return s.Depth }),
+	col("", "verdict", "that each context has", func(_ *Profile, s split) string { return s.Verdict.String() }),
+	col("", "entropy_bits", "entropy that is left", func(_ *Profile, s split) bits { return bits(s.Entropy) }),
+	array("contexts", "the callers, and the receivers that each has", splitContextColumns, func(_ *Profile, s split) []splitContext { return s.contexts() }),
+}
+
+var splitContextColumns = append(append(columns[splitContext]{
+	array("callers", "innermost first, each at its call", placeColumns, func(p *Profile, c splitContext) []place { return chainOf(p.Names(), c.Callers) }),
+	col("", "rest,omitempty", "all callers that are not listed", func(_ *Profile, c splitContext) bool { return c.Rest }),
+},
+	inline(portionColumns, func(_ *Profile, c splitContext) *portion {
+		part := c.of.unit(c.Total(), c.of.Total())
+		return &part
+	})...),
+	inline(mixColumns, func(_ *Profile, c splitContext) *mix { return &mix{c.Mix, c.Verdict, c.of.unit} })...,
+)
 
 // JSON describes the profile and lists the call sites, with all receivers and contexts.
-func (v *Receivers) JSON() any {
-	out := struct {
-		Profile     ProfileJSON         `json:"profile"`
-		CaughtCalls int64               `json:"caught_calls"`
-		Phases      map[string]int64    `json:"phases,omitempty"` // caught calls of each, from 1
-		Sites       []ReceiversSiteJSON `json:"sites"`
-		Hidden      int                 `json:"hidden_sites"`
-	}{v.Profile.JSON(), v.caught, v.callsByPhase(), make([]ReceiversSiteJSON, len(v.rows)), v.hidden}
-	for i, row := range v.rows {
-		out.Sites[i] = v.siteJSON(row)
-	}
-	return out
-}
+func (v *Receivers) JSON() any { return receiversColumns.json(v.Profile, v) }
 
 // callsByPhase returns the caught calls of each phase by its number, nil if there is one
 // phase.
@@ -89,66 +194,4 @@ func (p *Profile) callsByPhase() map[string]int64 {
 		}
 	}
 	return calls
-}
-
-func (v *Receivers) siteJSON(row receiversRow) ReceiversSiteJSON {
-	site := ReceiversSiteJSON{
-		Caller:    callJSON(v.Names(), row.call()),
-		Percent:   figure.Share(row.Samples.Total().Weight, v.measure.total),
-		Verdict:   row.decisive.Verdict.String(),
-		Decisive:  "samples",
-		Entropy:   row.decisive.Entropy(),
-		Gain:      row.gain(),
-		BySamples: v.evidenceOf(row.Samples, v.sampledPart),
-		ByCalls:   v.evidenceOf(row.Calls, caughtPart),
-	}
-	if row.byCalls {
-		site.Decisive = "calls"
-	}
-	return site
-}
-
-// part returns an amount as a part of a whole: samples or calls.
-type part func(a, whole pollution.Amount) partJSON
-
-func (v *Receivers) sampledPart(a, whole pollution.Amount) partJSON {
-	c := v.counters(a)
-	return partJSON{c.Samples, c.Time, figure.Share(a.Weight, whole.Weight)}
-}
-
-func caughtPart(a, whole pollution.Amount) partJSON {
-	return partJSON{Seen: a.Seen, SharePercent: figure.Share(a.Seen, whole.Seen)}
-}
-
-// evidenceOf returns nil where there is no evidence.
-func (v *Receivers) evidenceOf(e pollution.Evidence, part part) *EvidenceJSON {
-	total := e.Total()
-	if total == (pollution.Amount{}) {
-		return nil
-	}
-	whole := part(total, total)
-	out := &EvidenceJSON{
-		Seen: whole.Seen, TimeNS: whole.TimeNS,
-		mixJSON: v.mixJSON(e.Mix, e.Verdict, part),
-		Unseen:  100 * pollution.Unseen(whole.Seen),
-	}
-	for _, s := range e.Splits(int(v.list.Depth)) {
-		split := splitJSON{s.Depth, s.Verdict.String(), s.Entropy, make([]receiversContextJSON, len(s.Contexts))}
-		for i, c := range s.Contexts {
-			split.Contexts[i] = receiversContextJSON{
-				callersJSON(v.Names(), c.Callers), c.Rest, part(c.Total(), total), v.mixJSON(c.Mix, c.Verdict, part),
-			}
-		}
-		out.Splits = append(out.Splits, split)
-	}
-	return out
-}
-
-func (v *Receivers) mixJSON(m pollution.Mix, verdict pollution.Verdict, part part) mixJSON {
-	out := mixJSON{verdict.String(), m.Entropy(), make([]receiverJSON, len(m.Targets)), m.Unnamed}
-	for i, t := range m.Targets {
-		method := v.Names().At(t.Method)
-		out.Receivers[i] = receiverJSON{nameJSON(method), method.Receiver, part(t.Amount, m.Total())}
-	}
-	return out
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -13,23 +12,48 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
+// receiversPart is a part of the samples and of the calls of a site.
+type receiversPart struct {
+	samples, calls pollution.Amount
+	site           *ReceiversRow
+}
+
+// receiversPartColumns are the figures in text. They are empty without samples, or without
+// calls.
+var receiversPartColumns = append(inline(partColumns, (*Profile).sampledPart), inline(caughtColumns, func(_ *Profile, r receiversPart) *receiversPart {
+	if r.calls == (pollution.Amount{}) {
+		return nil
+	}
+	return &r
+})...)
+
+var caughtColumns = columns[receiversPart]{
+	col("calls", "", "calls that were caught", func(_ *Profile, r receiversPart) count { return count(r.calls.Seen) }),
+	col("of-calls", "", "share of the calls that were caught there", func(_ *Profile, r receiversPart) percent {
+		return percent(figure.Share(r.calls.Seen, r.site.Calls.Total().Seen))
+	}),
+}
+
+// sampledPart returns nil without samples.
+func (p *Profile) sampledPart(r receiversPart) *part {
+	if r.samples == (pollution.Amount{}) {
+		return nil
+	}
+	return &part{p.counters(r.samples), p.counters(r.site.Samples.Total())}
+}
+
 // Text prints a table of call sites. Below each stand its receivers, and the callers from
 // which it has fewer.
-func (v *Receivers) Text(w io.Writer, wide bool) error {
-	samples := samplesColumn
-	samples.Drop = 3
-	t := receiversTable{v, &terminal.Table{Columns: []terminal.Column{
-		cumColumn, shareColumn, ofAllColumn, samples,
-		{Title: "calls", Right: true, Drop: 1},
-		{Title: "of calls", Right: true, Drop: 1},
-		{Title: "bits", Right: true},
-		nameColumn("call site"), locationColumn(2),
-		{Title: "verdict", Shorten: terminal.ShortenMiddle, Least: 24},
-	}}}
-	for _, row := range v.rows {
-		t.addSite(row)
+func (v *Receivers) Text(w io.Writer, o TextOptions) error {
+	s, err := newSheet(v.Profile, ReceiversLayout(), o)
+	if err != nil {
+		return err
 	}
-	return v.print(terminal.NewPrinter(w, wide), t.Table, v.more, v.notes()...)
+	t := receiversTable{v, s}
+	for _, r := range v.sites() {
+		t.addSite(r)
+	}
+	return s.print(w, o, v.More, v.notes()...)
 }
 
 // notes say where the figures come from, and what is missing.
@@ -38,12 +62,11 @@ func (v *Receivers) notes() []string {
 	if !v.countsSamples() {
 		notes = append(notes, "Of an unknown number of samples, contexts may have fewer receivers by chance.")
 	}
-	if slices.ContainsFunc(v.rows, receiversRow.hasTimeless) {
+	if slices.ContainsFunc(v.Rows, ReceiversRow.hasTimeless) {
 		notes = append(notes, v.timelessNote())
 	}
-	if v.hidden > 0 {
-		notes = append(notes, fmt.Sprintf("%s with one receiver, or of different names: --all lists them.",
-			figure.Plural(int64(v.hidden), "more call site")))
+	if v.Hidden > 0 {
+		notes = append(notes, figure.Plural(int64(v.Hidden), "more call site")+" with one receiver, or of different names"+v.hint(HintSites, ": ")+".")
 	}
 	return notes
 }
@@ -59,68 +82,55 @@ func (v *Receivers) timelessNote() string {
 
 // caughtNote says how many calls were caught or, if none, what to do about it.
 func (v *Receivers) caughtNote() string {
-	if v.caught == 0 {
-		return noCallsCaught(v.Meta().Engine)
+	if v.Caught == 0 {
+		return v.noCallsCaught()
 	}
-	note := figure.Plural(v.caught, "call") + " caught"
+	note := figure.Plural(v.Caught, "call") + " caught"
 	if v.Meta().Engine != engineWasm {
 		note += " by breakpoints"
 	}
 	return note + v.ofPhase() + "."
 }
 
-// noCallsCaught says what it means that an engine has caught no calls.
-func noCallsCaught(engine string) string {
-	switch engine {
+// noCallsCaught explains the lack of caught calls.
+func (v *Receivers) noCallsCaught() string {
+	switch v.Meta().Engine {
 	case engineWasmExact:
-		return "No calls were caught: with --exact each one is recorded, as a sample."
+		return "No calls were caught: each one is recorded, as a sample."
 	case engineWasm:
-		return "No calls were caught. 'ccmapd run' catches calls through tables, unless with --hits 0;\n" +
-			"pprof, XML and JSON keep them."
+		return "No calls were caught." + v.hint(HintCalls, " ")
 	case engineManaged:
 		return "No calls were caught: the VM made none, or none when one was wanted."
 	}
 	return "No calls were caught: types are those that declare the sampled methods, not those\n" +
-		"that embed them. 'ccmapd attach' catches calls, unless with --hits 0 or where the\n" +
-		"machine has no breakpoint free; pprof, XML and JSON keep them."
+		"that embed them." + v.hint(HintCalls, " ")
 }
 
 // receiversTable is the text of a list of receivers.
 type receiversTable struct {
 	*Receivers
-	*terminal.Table
+	sheet *sheet
 }
 
-func (t receiversTable) addSite(row receiversRow) {
-	samples, calls := row.Samples.Total(), row.Calls.Total()
-	t.addRow(row, samples, calls, row.bits(), methodTitle(row.caller), formatLocation(t.Names(), row.call()), row.verdict())
-	t.addTypes(row)
-	split, _ := row.telling()
-	t.addContexts(row, split)
+func (t receiversTable) addSite(r siteOfReceivers) {
+	t.addRow(r.ReceiversRow, r.Samples.Total(), r.Calls.Total(), cellsOf(t.sheet, receiversSiteColumns, r))
+	t.addTypes(r.ReceiversRow)
+	split, _ := r.telling()
+	t.addContexts(r.ReceiversRow, split)
 }
 
-// addRow adds the samples and the calls of a part of a site, then the given cells. Cells
-// without samples, or without calls, stay empty.
-func (t receiversTable) addRow(row receiversRow, samples, calls pollution.Amount, cells ...string) {
-	figures := make([]string, 6)
-	if samples != (pollution.Amount{}) {
-		c := t.counters(samples)
-		share := figure.Percent(figure.Share(samples.Weight, row.Samples.Total().Weight))
-		copy(figures, []string{t.measure.format(c), share, t.measure.share(c), t.formatSamples(c)})
-	}
-	if calls != (pollution.Amount{}) {
-		share := figure.Percent(figure.Share(calls.Seen, row.Calls.Total().Seen))
-		copy(figures[4:], []string{figure.Count(calls.Seen), share})
-	}
-	t.Add(append(figures, cells...)...)
+// addRow adds the samples and the calls of a part of a site, and the given cells.
+func (t receiversTable) addRow(row ReceiversRow, samples, calls pollution.Amount, beside cells) {
+	fill(t.sheet, receiversPartColumns, receiversPart{samples, calls, &row}, beside)
+	t.sheet.add(beside)
 }
 
 // addTypes adds the first receivers of a site; the others are added up.
-func (t receiversTable) addTypes(row receiversRow) {
+func (t receiversTable) addTypes(row ReceiversRow) {
 	all := row.Receivers()
 	shown := cut(all, t.list.Types)
 	for _, r := range shown {
-		t.addRow(row, r.Sampled.Amount, r.Caught.Amount, "", "  → "+methodTitle(t.Names().At(r.Method())), t.location(r))
+		t.addRow(row, r.Sampled.Amount, r.Caught.Amount, cells{"call-site": "  → " + methodTitle(t.Names().At(r.Method())), "location": t.location(r)})
 	}
 	rest := all[len(shown):]
 	calls := pollution.Amount{Weight: row.Calls.Unnamed, Seen: row.Calls.Unnamed}
@@ -129,7 +139,7 @@ func (t receiversTable) addTypes(row receiversRow) {
 		samples, calls = samples.Plus(r.Sampled.Amount), calls.Plus(r.Caught.Amount)
 	}
 	if text := others(len(rest), row.Calls.Unnamed > 0); text != "" {
-		t.addRow(row, samples, calls, "", "  → "+terminal.Ellipsis+text)
+		t.addRow(row, samples, calls, cells{"call-site": "  → " + terminal.Ellipsis + text})
 	}
 }
 
@@ -156,16 +166,18 @@ func (p *Profile) location(r pollution.Receiver) string {
 }
 
 // hasTimeless reports whether a receiver of a sampled site has no CPU time.
-func (r receiversRow) hasTimeless() bool {
+func (r ReceiversRow) hasTimeless() bool {
 	return len(r.Samples.Targets) > 0 && slices.ContainsFunc(r.Receivers(), pollution.Receiver.OnlyCaught)
 }
 
 // addContexts adds the first contexts with fewer receivers than their site.
-func (t receiversTable) addContexts(row receiversRow, split pollution.Split) {
+func (t receiversTable) addContexts(row ReceiversRow, split pollution.Split) {
 	better := slices.DeleteFunc(slices.Clone(split.Contexts), func(c pollution.Context) bool { return !row.isBetter(c) })
 	shown := cut(better, t.list.Contexts)
 	for _, c := range shown {
-		t.addContext(row, c.Total(), formatBits(c.Entropy()), "  "+t.chain(c.Callers), "", t.receiversOf(c))
+		t.addContext(row, c.Total(), cells{
+			"bits": formatBits(c.Entropy()), "call-site": "  " + t.chain(c.Callers), "verdict": t.receiversOf(c),
+		})
 	}
 	rest := better[len(shown):]
 	if len(rest) == 0 {
@@ -175,16 +187,16 @@ func (t receiversTable) addContexts(row receiversRow, split pollution.Split) {
 	for _, c := range rest {
 		total = total.Plus(c.Total())
 	}
-	t.addContext(row, total, "", fmt.Sprintf("  ← %s %d more", terminal.Ellipsis, len(rest)))
+	t.addContext(row, total, cells{"call-site": fmt.Sprintf("  ← %s %d more", terminal.Ellipsis, len(rest))})
 }
 
 // addContext adds a context of the decisive evidence: samples or calls.
-func (t receiversTable) addContext(row receiversRow, a pollution.Amount, cells ...string) {
-	if row.byCalls {
-		t.addRow(row, pollution.Amount{}, a, cells...)
+func (t receiversTable) addContext(row ReceiversRow, a pollution.Amount, beside cells) {
+	if row.ByCalls {
+		t.addRow(row, pollution.Amount{}, a, beside)
 		return
 	}
-	t.addRow(row, a, pollution.Amount{}, cells...)
+	t.addRow(row, a, pollution.Amount{}, beside)
 }
 
 // chain prints callers without the directories of their packages, each with the line of
@@ -207,20 +219,18 @@ func (p *Profile) receiversOf(c pollution.Context) string {
 }
 
 // bits prints the entropy, and the rest of it when callers are known.
-func (r receiversRow) bits() string {
-	all, left := formatBits(r.decisive.Entropy()), formatBits(r.remaining())
+func (r ReceiversRow) bits() string {
+	all, left := formatBits(r.Decisive.Entropy()), formatBits(r.remaining())
 	if all == left {
 		return all
 	}
 	return all + "→" + left
 }
 
-func formatBits(bits float64) string { return strconv.FormatFloat(bits, 'f', 2, 64) }
-
 // verdict prints the number of receivers and its meaning, also for each caller.
-func (r receiversRow) verdict() string {
-	text := figure.Count(int64(len(r.decisive.Targets))) + " " + r.decisive.Verdict.String()
-	if r.decisive.Unnamed > 0 {
+func (r ReceiversRow) verdict() string {
+	text := figure.Count(int64(len(r.Decisive.Targets))) + " " + r.Decisive.Verdict.String()
+	if r.Decisive.Unnamed > 0 {
 		text = "≥" + text
 	}
 	split, settles := r.telling()

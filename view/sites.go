@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
@@ -15,165 +16,175 @@ import (
 // ByTargets orders call sites by the number of their targets.
 const ByTargets = "targets"
 
-// SitesOrders has the orders of [Sites].
-func SitesOrders() []string {
-	return []string{ByTime, BySamples, ByActivations, ByTargets, ByName}
-}
-
 // Sites lists call sites with all that they call: the exact totals of edges in the map,
 // also for calls of one target and for code that the compiler put in. [Receivers] lists
 // the targets of dynamic calls, by samples and by caught calls, and splits them by caller.
 type Sites struct {
-	rows    []siteRow
-	more    int
+	Rows    []SiteRow // those to be shown
+	More    int       // rows that were cut
 	callees uint
 	profile *Profile
 }
 
-// siteRow is a call site with its callees, the hottest first.
-type siteRow struct {
-	caller  ccmap.Method
-	call    ccmap.Frame
-	total   ccmap.Counters
-	callees []calleeRow
-	targets int // callees that the source has there
-	verdict pollution.Verdict
+// SiteRow is a call site with its callees, the hottest first.
+type SiteRow struct {
+	Caller  ccmap.Method
+	Call    ccmap.Frame
+	Total   ccmap.Counters
+	Callees []CalleeRow
+	Targets int // callees that the source has there
+	Verdict pollution.Verdict
 }
 
-type calleeRow struct {
-	method ccmap.Method
-	total  ccmap.Counters
+// CalleeRow is a method that a call site calls.
+type CalleeRow struct {
+	Method ccmap.Method
+	Total  ccmap.Counters
+	site   ccmap.Counters
+}
+
+var sitesColumns = columns[*Sites]{
+	profileMember(func(v *Sites) *Profile { return v.profile }),
+	array("sites", "call sites", siteColumns, func(_ *Profile, v *Sites) []SiteRow { return v.Rows }),
+}
+
+var siteColumns = slices.Concat(
+	columns[SiteRow]{object("caller", "the method that calls, at its call", placeColumns.named("call-site", "", "location"), func(p *Profile, r SiteRow) *place { return calledAt(p.Names(), r.Call) })},
+	inline(counterColumns, func(_ *Profile, r SiteRow) *ccmap.Counters { return &r.Total }),
+	columns[SiteRow]{
+		col("targets", "targets", "callees that the source has there; in text, with the hint", func(_ *Profile, r SiteRow) count { return count(r.Targets) }).
+			printed(func(_ *Profile, r SiteRow) string { return figure.Count(int64(r.Targets)) + " " + r.hint() }),
+		col("", "hint", "kind of call that they make it", func(_ *Profile, r SiteRow) string { return r.hint() }),
+		array("callees", "all that is called there, the hottest first", calleeColumns, func(_ *Profile, r SiteRow) []CalleeRow { return r.Callees }),
+		shareOf("", func(_ *Profile, r SiteRow) part { return part{r.Total, r.Total} }),
+	},
+)
+
+var calleeColumns = slices.Concat(
+	inline(placeColumns.named("", "", "location"), func(_ *Profile, r CalleeRow) *place { return declaredAt(r.Method) }),
+	inline(counterColumns, func(_ *Profile, r CalleeRow) *ccmap.Counters { return &r.Total }),
+	columns[CalleeRow]{
+		shareOf("share_percent", func(_ *Profile, r CalleeRow) part { return part{r.Total, r.site} }),
+		col("call-site", "", "the method that is called", func(_ *Profile, r CalleeRow) string { return "  → " + methodTitle(r.Method) }),
+	},
+)
+
+// SitesLayout returns the orders and columns of [Sites].
+func SitesLayout() Layout {
+	return Layout{
+		Orders:  []string{ByTime, BySamples, ByActivations, ByTargets, ByName},
+		First:   words("cum share call-site location targets"),
+		All:     words("cum share of-all samples activations call-site location targets"),
+		Columns: sitesColumns.list(""),
+	}
 }
 
 // NewSites lists the call sites in the methods of a list. Text has at most so many callees
-// of a site, and the others as one; 0: all.
-func NewSites(p *Profile, l List, callees uint) *Sites {
-	rows := siteRows(p, l)
+// of a site, and the others as one; 0: all. The error says that there is no such order.
+func NewSites(p *Profile, l List, callees uint) (*Sites, error) {
+	order, err := SitesLayout().order(l)
+	if err != nil {
+		return nil, err
+	}
+	rows := siteRows(p, l.Methods, order)
 	shown := cut(rows, l.Limit)
-	return &Sites{shown, len(rows) - len(shown), callees, p}
+	return &Sites{shown, len(rows) - len(shown), callees, p}, nil
 }
 
-func siteRows(p *Profile, l List) []siteRow {
-	var rows []siteRow
+func siteRows(p *Profile, methods query.Methods, order string) []SiteRow {
+	var rows []SiteRow
 	receivers := p.pollution()
 	for m := range p.Methods() {
-		if l.Methods != nil && !l.Methods.Has(m.ID()) {
+		if methods != nil && !methods.Has(m.ID()) {
 			continue
 		}
 		for site := range m.CallSites() {
-			if row := newSiteRow(p, m.Method(), site, receivers.Samples(site)); !row.total.IsZero() {
+			if row := newSiteRow(p, m.Method(), site, receivers.Samples(site)); !row.Total.IsZero() {
 				rows = append(rows, row)
 			}
 		}
 	}
-	slices.SortFunc(rows, func(a, b siteRow) int {
+	slices.SortFunc(rows, func(a, b SiteRow) int {
 		return cmp.Or(
-			p.measure.compareSites(l.Order, a, b),
-			cmp.Compare(a.caller.Name, b.caller.Name),
-			cmp.Compare(a.caller.Signature, b.caller.Signature),
-			cmp.Compare(int32(a.call.Offset), int32(b.call.Offset)),
+			p.measure.compareSites(order, a, b),
+			cmp.Compare(a.Caller.Name, b.Caller.Name),
+			cmp.Compare(a.Caller.Signature, b.Caller.Signature),
+			cmp.Compare(int32(a.Call.Offset), int32(b.Call.Offset)),
 		)
 	})
 	return rows
 }
 
-func newSiteRow(p *Profile, caller ccmap.Method, site ccmap.CallSite, receivers pollution.Evidence) siteRow {
-	row := siteRow{
-		caller: caller, call: ccmap.Frame{Method: site.Caller(), Offset: site.Offset()}, total: site.Cumulative(),
-		targets: len(receivers.Targets), verdict: receivers.Verdict,
+func newSiteRow(p *Profile, caller ccmap.Method, site ccmap.CallSite, receivers pollution.Evidence) SiteRow {
+	row := SiteRow{
+		Caller: caller, Call: ccmap.Frame{Method: site.Caller(), Offset: site.Offset()}, Total: site.Cumulative(),
+		Targets: len(receivers.Targets), Verdict: receivers.Verdict,
 	}
 	for callee := range site.Callees() {
 		method := p.Names().At(callee.Callee())
 		if callee.Total().IsZero() || method.Name == ccmap.PrunedName {
 			continue // nothing recent; counted at other callees
 		}
-		row.callees = append(row.callees, calleeRow{method, callee.Cumulative()})
+		row.Callees = append(row.Callees, CalleeRow{method, callee.Cumulative(), row.Total})
 	}
-	slices.SortFunc(row.callees, func(a, b calleeRow) int {
+	slices.SortFunc(row.Callees, func(a, b CalleeRow) int {
 		return cmp.Or(
-			p.measure.hotter(ByTime, a.total, b.total),
-			cmp.Compare(a.method.Name, b.method.Name),
-			cmp.Compare(a.method.Signature, b.method.Signature),
+			p.measure.hotter(ByTime, a.Total, b.Total),
+			cmp.Compare(a.Method.Name, b.Method.Name),
+			cmp.Compare(a.Method.Signature, b.Method.Signature),
 		)
 	})
 	return row
 }
 
 // hint names the kind of call that the callees of a site make it.
-func (r siteRow) hint() string {
-	if r.verdict == pollution.Unknown {
+func (r SiteRow) hint() string {
+	if r.Verdict == pollution.Unknown {
 		return "few samples"
 	}
-	return r.verdict.String()
+	return r.Verdict.String()
 }
 
-func (m measure) compareSites(by string, a, b siteRow) int {
+func (m measure) compareSites(by string, a, b SiteRow) int {
 	switch by {
 	case ByName:
 		return 0
 	case ByTargets:
-		return cmp.Or(cmp.Compare(b.targets, a.targets), m.hotter(ByTime, a.total, b.total))
+		return cmp.Or(cmp.Compare(b.Targets, a.Targets), m.hotter(ByTime, a.Total, b.Total))
 	}
-	return m.hotter(by, a.total, b.total)
+	return m.hotter(by, a.Total, b.Total)
 }
 
 // Text prints a table of call sites, their callees below each.
-func (v *Sites) Text(w io.Writer, wide bool) error {
-	t := newFigureTable(v.profile, nameColumn("call site"), locationColumn(2), terminal.Column{Title: "targets"})
-	for _, r := range v.rows {
-		v.addSite(t, r)
+func (v *Sites) Text(w io.Writer, o TextOptions) error {
+	s, err := newSheet(v.profile, SitesLayout(), o)
+	if err != nil {
+		return err
 	}
-	return v.profile.print(terminal.NewPrinter(w, wide), &t.Table, v.more)
+	for _, r := range v.Rows {
+		v.addSite(s, r)
+	}
+	return s.print(w, o, v.More)
 }
 
 // addSite adds a site and the hottest of its callees. The others are added up.
-func (v *Sites) addSite(t *figureTable, r siteRow) {
-	t.addFigures(r.total, r.total, methodTitle(r.caller), formatLocation(v.profile.Names(), r.call),
-		figure.Count(int64(r.targets))+" "+r.hint())
-	shown := cut(r.callees, v.callees)
+func (v *Sites) addSite(s *sheet, r SiteRow) {
+	addRow(s, siteColumns, r)
+	shown := cut(r.Callees, v.callees)
 	for _, c := range shown {
-		t.addFigures(c.total, r.total, "  → "+methodTitle(c.method), formatDeclaration(c.method))
+		addRow(s, calleeColumns, c)
 	}
-	rest := r.callees[len(shown):]
+	rest := r.Callees[len(shown):]
 	if len(rest) == 0 {
 		return
 	}
 	var total ccmap.Counters
 	for _, c := range rest {
-		total = total.Add(c.total)
+		total = total.Add(c.Total)
 	}
-	total.Samples, total.Time = min(total.Samples, r.total.Samples), min(total.Time, r.total.Time) // each counts once
-	t.addFigures(total, r.total, fmt.Sprintf("  → %s %d more", terminal.Ellipsis, len(rest)))
-}
-
-type siteJSON struct {
-	Caller NameJSON `json:"caller"`
-	CountersJSON
-	Targets int          `json:"targets"` // callees that the source has there
-	Hint    string       `json:"hint"`
-	Callees []calleeJSON `json:"callees"`
-}
-
-type calleeJSON struct {
-	NameJSON
-	CountersJSON
-	SharePercent float64 `json:"share_percent"` // of the site, by the measure of percent
+	total.Samples, total.Time = min(total.Samples, r.Total.Samples), min(total.Time, r.Total.Time) // each counts once
+	s.addPart(total, r.Total, cells{"call-site": fmt.Sprintf("  → %s %d more", terminal.Ellipsis, len(rest))})
 }
 
 // JSON describes the profile and lists the call sites, with all callees.
-func (v *Sites) JSON() any {
-	p := v.profile
-	out := struct {
-		Profile ProfileJSON `json:"profile"`
-		Sites   []siteJSON  `json:"sites"`
-	}{p.JSON(), make([]siteJSON, len(v.rows))}
-	for i, r := range v.rows {
-		site := siteJSON{callJSON(p.Names(), r.call), p.measure.json(r.total), r.targets, r.hint(), make([]calleeJSON, len(r.callees))}
-		for j, c := range r.callees {
-			site.Callees[j] = calleeJSON{nameJSON(c.method), p.measure.json(c.total),
-				figure.Share(p.measure.of(c.total), p.measure.of(r.total))}
-		}
-		out.Sites[i] = site
-	}
-	return out
-}
+func (v *Sites) JSON() any { return sitesColumns.json(v.profile, v) }

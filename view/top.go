@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
 // Orders of the methods in [Top].
@@ -16,35 +16,77 @@ const (
 	ByRecent = "recent" // by what is hot now
 )
 
-// TopOrders has the orders of [Top].
-func TopOrders() []string {
-	return []string{ByFlat, ByCum, ByRecent, BySamples, ByActivations, ByName}
-}
-
 // Top lists the methods of a profile.
 type Top struct {
 	Rows    []MethodRow // those to be shown
-	more    int         // rows that were cut
+	More    int         // rows that were cut
 	profile *Profile
 }
 
 // MethodRow is a method that was sampled.
 type MethodRow struct {
 	Method ccmap.Method
-	amounts
-	recent amounts // in the window; zero without one
+	Amounts
+	Recent Amounts // in the window; zero without one
 }
 
-// amounts are the counters of a method itself, and of it with all that it called.
-type amounts struct{ flat, cum ccmap.Counters }
+// Amounts are the counters of a method itself, and of it with all that it called.
+type Amounts struct{ Flat, Cum ccmap.Counters }
 
-func amountsOf(m ccmap.MethodProfile) amounts { return amounts{m.Self(), m.Cumulative()} }
+func amountsOf(m ccmap.MethodProfile) Amounts { return Amounts{m.Self(), m.Cumulative()} }
+
+var topColumns = columns[*Top]{
+	profileMember(func(v *Top) *Profile { return v.profile }),
+	array("methods", "the methods that were sampled", methodColumns, func(_ *Profile, v *Top) []MethodRow { return v.Rows }),
+}
+
+var methodColumns = slices.Concat(
+	inline(placeColumns.named("method", "", "location"), func(_ *Profile, r MethodRow) *place { return declaredAt(r.Method) }),
+	columns[MethodRow]{
+		object("flat", "in the method itself", counterColumns.named("", "flat", "flat%", ""),
+			func(_ *Profile, r MethodRow) *ccmap.Counters { return &r.Flat }),
+		object("cum", "in the method and in all that it called", counterColumns.named("samples", "cum", "cum%", "activations"),
+			func(_ *Profile, r MethodRow) *ccmap.Counters { return &r.Cum }),
+		object("recent,omitempty", "in the window, if there is one", recentColumns, func(p *Profile, r MethodRow) *Amounts {
+			if _, windowed := p.Recent(); !windowed {
+				return nil
+			}
+			return &r.Recent
+		}),
+	},
+)
+
+var recentColumns = columns[Amounts]{
+	object("flat", "in the method itself", windowColumns.named("", "", "recent%"), func(_ *Profile, a Amounts) *ccmap.Counters { return &a.Flat }),
+	object("cum", "in the method and in all that it called", windowColumns.named("", "", ""), func(_ *Profile, a Amounts) *ccmap.Counters { return &a.Cum }),
+}
+
+// windowColumns are counters of the window.
+var windowColumns = append(amountColumns[:2:2], col("", "percent", "share of all of the window", func(p *Profile, c ccmap.Counters) percent {
+	window, _ := p.window()
+	now := measureOf(window)
+	return percent(figure.Share(now.of(c), now.total))
+}))
+
+// TopLayout returns the orders and columns of [Top].
+func TopLayout() Layout {
+	return Layout{
+		Orders:  []string{ByFlat, ByCum, ByRecent, BySamples, ByActivations, ByName},
+		First:   words("flat cum method"),
+		All:     words("flat flat% cum cum% recent% samples activations method location"),
+		Columns: topColumns.list(""),
+	}
+}
 
 // NewTop lists the methods of a profile that were sampled. The error is ErrNoWindow for the
-// order ByRecent if the profile has no window.
+// order ByRecent if the profile has no window, or says that there is no such order.
 func NewTop(p *Profile, l List) (*Top, error) {
+	order, err := TopLayout().order(l)
 	window, windowed := p.window()
-	if !windowed && l.Order == ByRecent {
+	switch {
+	case err != nil:
+		return nil, err
+	case !windowed && order == ByRecent:
 		return nil, p.noWindow()
 	}
 	var rows []MethodRow
@@ -52,16 +94,16 @@ func NewTop(p *Profile, l List) (*Top, error) {
 		if l.Methods != nil && !l.Methods.Has(m.ID()) || m.Total().IsZero() {
 			continue
 		}
-		row := MethodRow{Method: m.Method(), amounts: amountsOf(m)}
+		row := MethodRow{Method: m.Method(), Amounts: amountsOf(m)}
 		if windowed {
 			now, _ := window.Method(m.ID())
-			row.recent = amountsOf(now)
+			row.Recent = amountsOf(now)
 		}
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b MethodRow) int {
 		return cmp.Or(
-			p.measure.compareMethods(l.Order, a, b),
+			p.measure.compareMethods(order, a, b),
 			cmp.Compare(a.Method.Name, b.Method.Name),
 			cmp.Compare(a.Method.Signature, b.Method.Signature),
 		)
@@ -75,75 +117,34 @@ func (m measure) compareMethods(by string, a, b MethodRow) int {
 	case ByName:
 		return 0
 	case ByRecent:
-		return m.compareAmounts(a.recent, b.recent)
+		return m.compareAmounts(a.Recent, b.Recent)
 	case ByFlat:
-		return m.compareAmounts(a.amounts, b.amounts)
+		return m.compareAmounts(a.Amounts, b.Amounts)
 	case ByCum:
-		return cmp.Or(cmp.Compare(m.of(b.cum), m.of(a.cum)), cmp.Compare(m.of(b.flat), m.of(a.flat)))
+		return cmp.Or(cmp.Compare(m.of(b.Cum), m.of(a.Cum)), cmp.Compare(m.of(b.Flat), m.of(a.Flat)))
 	}
-	return m.hotter(by, a.cum, b.cum)
+	return m.hotter(by, a.Cum, b.Cum)
 }
 
 // compareAmounts orders by the time in the methods themselves.
-func (m measure) compareAmounts(a, b amounts) int {
-	return cmp.Or(cmp.Compare(m.of(b.flat), m.of(a.flat)), cmp.Compare(m.of(b.cum), m.of(a.cum)))
+func (m measure) compareAmounts(a, b Amounts) int {
+	return cmp.Or(cmp.Compare(m.of(b.Flat), m.of(a.Flat)), cmp.Compare(m.of(b.Cum), m.of(a.Cum)))
 }
 
 // Text prints a table of methods.
-func (v *Top) Text(w io.Writer, wide bool) error {
-	p, m := v.profile, v.profile.measure
-	samples, activations := samplesColumn, activationsColumn
-	samples.Drop = 2
-	t := &terminal.Table{Columns: []terminal.Column{
-		{Title: "flat", Right: true},
-		{Title: "flat%", Right: true},
-		cumColumn,
-		{Title: "cum%", Right: true},
-		{Title: "recent%", Right: true, Drop: 1},
-		samples, activations, nameColumn("method"), locationColumn(4),
-	}}
-	recent := p.recentShare()
-	for _, r := range v.Rows {
-		t.Add(m.format(r.flat), m.share(r.flat), m.format(r.cum), m.share(r.cum),
-			recent(r.recent.flat), p.formatSamples(r.cum), p.formatActivations(r.cum), methodTitle(r.Method), formatDeclaration(r.Method))
+func (v *Top) Text(w io.Writer, o TextOptions) error {
+	s, err := newSheet(v.profile, TopLayout(), o)
+	if err != nil {
+		return err
 	}
-	return p.print(terminal.NewPrinter(w, wide), t, v.more)
-}
-
-// MethodJSON is a method in the JSON of [Top].
-type MethodJSON struct {
-	NameJSON
-	Flat   CountersJSON `json:"flat"`
-	Cum    CountersJSON `json:"cum"`
-	Recent *recentJSON  `json:"recent,omitempty"` // if there is a window
-}
-
-// recentJSON has the figures of a method in the window.
-type recentJSON struct {
-	Flat AmountJSON `json:"flat"`
-	Cum  AmountJSON `json:"cum"`
+	for _, r := range v.Rows {
+		addRow(s, methodColumns, r)
+	}
+	return s.print(w, o, v.More)
 }
 
 // JSON describes the profile and lists its methods.
-func (v *Top) JSON() any {
-	return struct {
-		Profile ProfileJSON  `json:"profile"`
-		Methods []MethodJSON `json:"methods"`
-	}{v.profile.JSON(), v.MethodsJSON()}
-}
+func (v *Top) JSON() any { return topColumns.json(v.profile, v) }
 
-// MethodsJSON lists the methods.
-func (v *Top) MethodsJSON() []MethodJSON {
-	m := v.profile.measure
-	out := make([]MethodJSON, len(v.Rows))
-	for i, r := range v.Rows {
-		out[i] = MethodJSON{NameJSON: nameJSON(r.Method), Flat: m.json(r.flat), Cum: m.json(r.cum)}
-	}
-	if window, ok := v.profile.Recent(); ok {
-		now := measureOf(window)
-		for i, r := range v.Rows {
-			out[i].Recent = &recentJSON{now.amountJSON(r.recent.flat), now.amountJSON(r.recent.cum)}
-		}
-	}
-	return out
-}
+// MethodsJSON lists the methods alone.
+func (v *Top) MethodsJSON() any { return methodColumns.jsonOf(v.profile, v.Rows) }

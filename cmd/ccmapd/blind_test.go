@@ -16,7 +16,6 @@ import (
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // TestReportBeginsWithCaution: the report and top of a file say it first, once.
@@ -42,7 +41,9 @@ func TestReportBeginsWithCaution(t *testing.T) {
 	if text := report.String(); !strings.Contains(text, "Edges were to settle to 95 %, and could not: ") {
 		t.Errorf("lacks why the goal was not reached:\n%s", text)
 	}
-	var got struct{ Profile view.ProfileJSON }
+	var got struct {
+		Profile struct{ Blind struct{ Misleads bool } }
+	}
 	if err := json.Unmarshal([]byte(runEngines(t, nil, "top", "--json", file).stdout), &got); err != nil || !got.Profile.Blind.Misleads {
 		t.Errorf("JSON %+v, %v", got, err)
 	}

@@ -42,10 +42,14 @@ func newContextsCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return env.show(view.NewContexts(p, rows, depth), list.json)
+			v, err := view.NewContexts(p, rows, depth)
+			if err != nil {
+				return err
+			}
+			return env.show(v, list.printing)
 		},
 	}
-	list.register(cmd, 10, view.ContextsOrders())
+	list.register(cmd, 10, view.ContextsLayout())
 	cmd.Flags().UintVar(&depth, "depth", 6, "tell contexts apart by `N` callers; 0: by all, up to the outermost")
 	return cmd
 }

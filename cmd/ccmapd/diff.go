@@ -22,7 +22,6 @@ docs/comparing.md explains the test, docs/formats.md the JSON.`
 const diffExample = `  ccmapd diff before.pb.gz after.pb.gz
   ccmapd diff --methods -n 50 before.pb.gz after.pb.gz
   ccmapd diff --all --contexts before.pb.gz after.pb.gz     not only what is significant
-  ccmapd diff --absorb '^\[kernel\]$' ccmapd.pb.gz runtime-pprof.pb.gz
   ccmapd diff --json a.pb.gz b.pb.gz | jq '.contexts.list[0].path[].method'`
 
 func newDiffCmd(env *environment) *cobra.Command {
@@ -51,7 +50,7 @@ func newDiffCmd(env *environment) *cobra.Command {
 	flags.BoolVar(&o.all, "all", false, "list changes that are not significant, too")
 	flags.Float64Var(&o.least, "least", 0, "call no change of less than `POINTS` significant")
 	flags.StringVar(&o.absorb, "absorb", "", "count methods that match `REGEXP`, and what they call, for their callers")
-	flags.BoolVar(&o.json, "json", false, "print JSON")
+	o.printing.register(cmd, view.DiffLayout())
 	o.view.register(cmd)
 	return cmd
 }
@@ -63,8 +62,8 @@ type diffOptions struct {
 	all    bool
 	least  float64 // points
 	absorb string  // regexp; empty: nothing
-	json   bool
 	view   recency
+	printing
 }
 
 func (o diffOptions) checked(paths []string) error {
@@ -91,5 +90,5 @@ func diff(env *environment, paths []string, o diffOptions) error {
 	if err != nil {
 		return explainCompare(err)
 	}
-	return env.show(v, o.json)
+	return env.show(v, o.printing)
 }

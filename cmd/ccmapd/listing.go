@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,20 +16,24 @@ import (
 type listing struct {
 	limit uint // rows; 0: all
 	sort  choice
-	json  bool
+	printing
 	methodFlags
 	recency
 }
 
 // register adds the flags; the first of the orders is the default.
-func (l *listing) register(cmd *cobra.Command, limit uint, orders []string) {
-	l.sort = newChoice(orders)
-	flags := cmd.Flags()
-	flags.UintVarP(&l.limit, "limit", "n", limit, "list at most `N`; 0: all")
-	registerChoice(cmd, &l.sort, "sort", "order `BY` "+terminal.OrList(orders))
-	l.methodFlags.register(cmd)
+func (l *listing) register(cmd *cobra.Command, limit uint, layout view.Layout) {
+	l.registerRows(cmd, limit, layout)
 	l.recency.register(cmd)
-	flags.BoolVar(&l.json, "json", false, "print JSON")
+}
+
+// registerRows adds the flags of a command that reads whole runs only.
+func (l *listing) registerRows(cmd *cobra.Command, limit uint, layout view.Layout) {
+	l.sort = newChoice(layout.Orders)
+	cmd.Flags().UintVarP(&l.limit, "limit", "n", limit, "list at most `N`; 0: all")
+	registerChoice(cmd, &l.sort, "sort", "order `BY` "+terminal.OrList(layout.Orders))
+	l.methodFlags.register(cmd)
+	l.printing.register(cmd, layout)
 }
 
 // rows returns which rows of some methods the flags ask for; nil means of all methods.
@@ -36,12 +41,57 @@ func (l *listing) rows(methods query.Methods) view.List {
 	return view.List{Methods: methods, Order: l.sort.value, Limit: l.limit}
 }
 
+// printing are the flags that say how a view is printed.
+type printing struct {
+	json    bool
+	all     bool
+	columns columnList
+}
+
+func (p *printing) register(cmd *cobra.Command, layout view.Layout) {
+	p.columns.layout = layout
+	flags := cmd.Flags()
+	flags.BoolVarP(&p.all, "verbose", "v", false, "print all columns, and how the profile was taken")
+	flags.Var(&p.columns, "columns", "print the columns of `LIST`, for example "+strings.Join(layout.First, ","))
+	flags.BoolVar(&p.json, "json", false, "print JSON, which has every figure")
+	// The only error is that there is no such flag.
+	_ = cmd.RegisterFlagCompletionFunc("columns", cobra.FixedCompletions(layout.All, cobra.ShellCompDirectiveNoFileComp))
+	cmd.MarkFlagsMutuallyExclusive("json", "columns")
+}
+
 // show prints a view, as text or as JSON.
-func (env *environment) show(v view.View, asJSON bool) error {
-	if asJSON {
+func (env *environment) show(v view.View, p printing) error {
+	if p.json {
 		return terminal.WriteJSON(env.stdout, v.JSON())
 	}
-	return v.Text(env.stdout, env.wide)
+	return v.Text(env.stdout, view.TextOptions{Columns: p.columns.names, All: p.all, Wide: env.wide})
+}
+
+// columnList is the value of --columns.
+type columnList struct {
+	names  []string
+	layout view.Layout
+}
+
+func (c *columnList) String() string { return strings.Join(c.names, ",") }
+func (c *columnList) Type() string   { return "list" }
+
+func (c *columnList) Set(s string) (err error) {
+	c.names, err = c.layout.Find(strings.Split(s, ","))
+	return err
+}
+
+// hints say how the flags and commands help with the facts that a view tells.
+var hints = map[view.Hint]string{
+	view.HintRows:      "-n 0 lists all",
+	view.HintSites:     "--all lists them",
+	view.HintPhases:    "--phase N has one of them",
+	view.HintCalls:     "'ccmapd attach' and 'ccmapd run' catch calls, unless with --hits 0\nor where the machine has no breakpoint free; pprof, XML and JSON keep them.",
+	view.HintPoints:    "'attach' and 'run' count the methods that calls reach, 'convert --coverage' adds\ncounts of blocks and branches, and the formats xml and json keep them all",
+	view.HintPath:      "'ccmapd contexts' lists who\ncalls a method, and from where.",
+	view.HintChanges:   "'ccmapd diff' lists the methods and edges that changed.",
+	view.HintContexts:  "--contexts lists them nevertheless",
+	view.HintIntervals: "only --by time compares such profiles",
 }
 
 // choice is the value of a flag that takes one of a few words.

@@ -24,7 +24,9 @@ func loadProfile(env *environment, path string, o export.ReadOptions) (*view.Pro
 	if err != nil {
 		return nil, err
 	}
-	return view.New(path, m.Snapshot()), nil
+	p := view.New(path, m.Snapshot())
+	p.Hints = hints
+	return p, nil
 }
 
 // readMap reads a map from a file or from standard input.

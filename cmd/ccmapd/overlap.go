@@ -54,7 +54,7 @@ func newOverlapCmd(env *environment) *cobra.Command {
 	flags.BoolVar(&o.check, "check", false, "exit with 1 if two profiles differ, with 5 if there are too few samples to tell")
 	flags.Float64Var(&o.tolerance, "tolerance", compare.DefaultTolerance, "`POINTS` that runs of one program may differ by beyond noise, 0 to 100")
 	flags.StringVar(&o.absorb, "absorb", "", "count methods that match `REGEXP`, and what they call, for their callers")
-	flags.BoolVar(&o.json, "json", false, "print JSON")
+	o.printing.register(cmd, view.OverlapLayout())
 	o.view.register(cmd)
 	return cmd
 }
@@ -64,7 +64,7 @@ type overlapOptions struct {
 	tau    float64
 	least  float64 // percent; 0: anything will do
 	absorb string  // regexp; empty: nothing
-	json   bool
+	printing
 
 	anyUnit   bool    // compare what has different units, too
 	check     bool    // exit by the verdict
@@ -97,7 +97,7 @@ func overlap(env *environment, paths []string, o overlapOptions) error {
 	if err != nil {
 		return explainCompare(err)
 	}
-	if err := env.show(v, o.json); err != nil {
+	if err := env.show(v, o.printing); err != nil {
 		return err
 	}
 	if err := checkLeast(v, o.least); err != nil || !o.check {

@@ -41,7 +41,11 @@ func newPointsCmd(env *environment) *cobra.Command {
 				return err
 			}
 			points := view.PointsList{List: rows, Kind: list.kind.value, Origin: list.origin.value, Values: list.values}
-			return env.show(view.NewPoints(p, points), list.json)
+			v, err := view.NewPoints(p, points)
+			if err != nil {
+				return err
+			}
+			return env.show(v, list.printing)
 		},
 	}
 	list.register(cmd)
@@ -57,14 +61,9 @@ type pointsFlags struct {
 }
 
 func (l *pointsFlags) register(cmd *cobra.Command) {
+	l.registerRows(cmd, 20, view.PointsLayout())
 	l.phase.register(cmd)
-	l.sort = newChoice(view.PointsOrders())
-	flags := cmd.Flags()
-	flags.UintVarP(&l.limit, "limit", "n", 20, "list at most `N`; 0: all")
-	flags.UintVar(&l.values, "values", 5, "list at most `N` values of a point, and the others as one; 0: all")
-	l.methodFlags.register(cmd)
+	cmd.Flags().UintVar(&l.values, "values", 5, "list at most `N` values of a point, and the others as one; 0: all")
 	registerChoice(cmd, &l.kind, "kind", "list points of one `KIND`: "+terminal.OrList(l.kind.from))
 	registerChoice(cmd, &l.origin, "origin", "list points of one `ORIGIN`: "+terminal.OrList(l.origin.from))
-	registerChoice(cmd, &l.sort, "sort", "order `BY` "+terminal.OrList(l.sort.from))
-	flags.BoolVar(&l.json, "json", false, "print JSON")
 }

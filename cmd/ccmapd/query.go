@@ -51,9 +51,13 @@ func newQueryCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return env.show(view.NewQuery(p, q, list.rows(nil)), list.json)
+			v, err := view.NewQuery(p, q, list.rows(nil))
+			if err != nil {
+				return err
+			}
+			return env.show(v, list.printing)
 		},
 	}
-	list.register(cmd, 10, view.QueryOrders())
+	list.register(cmd, 10, view.QueryLayout())
 	return cmd
 }

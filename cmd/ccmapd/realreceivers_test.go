@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // TestRealReceivers profiles a server under load that counts the dynamic types at
@@ -57,7 +56,7 @@ func enoughOf(t *testing.T, address string) *ccmap.Snapshot {
 // reportAsCounted: the report has the server's hottest call through an interface on
 // top, and names the types that the server has counted, by the calls that were
 // caught.
-func reportAsCounted(t *testing.T, report []view.ReceiversSiteJSON, server countingServer, counted map[string]mix) {
+func reportAsCounted(t *testing.T, report []receiversSite, server countingServer, counted map[string]mix) {
 	const hottest = "bufio.(*Writer).Flush" // it leads to the kernel, for each answer
 	if top := report[0].Caller.Method; top != hottest {
 		t.Errorf("the hottest call is in %s, want %s", top, hottest)

@@ -58,7 +58,11 @@ func newReceiversCmd(env *environment) *cobra.Command {
 				return err
 			}
 			flags.rows.List, flags.rows.Verdict = rows, flags.only.value
-			return env.show(view.NewReceivers(p, flags.rows), flags.json)
+			v, err := view.NewReceivers(p, flags.rows)
+			if err != nil {
+				return err
+			}
+			return env.show(v, flags.printing)
 		},
 	}
 	flags.register(cmd)
@@ -66,7 +70,7 @@ func newReceiversCmd(env *environment) *cobra.Command {
 }
 
 func (f *receiversFlags) register(cmd *cobra.Command) {
-	f.listing.register(cmd, 20, view.ReceiversOrders())
+	f.listing.register(cmd, 20, view.ReceiversLayout())
 	f.only.from = view.ReceiversVerdicts()
 	registerChoice(cmd, &f.only, "verdict", "list only what is `V`: "+terminal.OrList(f.only.from))
 	f.phase.register(cmd)

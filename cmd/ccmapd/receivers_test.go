@@ -10,7 +10,6 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // TestPhasesOfCaughtCalls: caught calls are of all phases of the program, of one, or
@@ -43,9 +42,9 @@ func TestPhasesOfCaughtCalls(t *testing.T) {
 		args := append(strings.Fields(test.flags), file)
 		code, out, errs := runWith(append([]string{"receivers", "--json"}, args...), nil)
 		var got struct {
-			Caught int64                    `json:"caught_calls"`
-			Phases map[string]int64         `json:"phases"`
-			Sites  []view.ReceiversSiteJSON `json:"sites"`
+			Caught int64            `json:"caught_calls"`
+			Phases map[string]int64 `json:"phases"`
+			Sites  []receiversSite  `json:"sites"`
 		}
 		if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
 			t.Fatalf("%q exits with %d, %v: %s", test.flags, code, err, errs)
@@ -65,5 +64,31 @@ func TestPhasesOfCaughtCalls(t *testing.T) {
 	}
 	if code, out, errs := runWith([]string{"points", "--phase", "4", "--origin", "burst", file}, nil); code != exitOK || !strings.Contains(out, "1 point of 1 method, in phase 4 of the program") {
 		t.Errorf("exits with %d: %s%s", code, out, errs)
+	}
+}
+
+// receiversSite is a call site in the JSON of receivers, as far as tests read it.
+type receiversSite struct {
+	Caller struct {
+		Method string
+		Line   int32
+	}
+	Verdict, Decisive string
+	BySamples         *receiversEvidence `json:"by_samples"`
+	ByCalls           *receiversEvidence `json:"by_calls"`
+}
+
+type receiversEvidence struct {
+	Seen      int64
+	Entropy   float64 `json:"entropy_bits"`
+	Receivers []struct {
+		Method, Receiver string
+		Seen             int64
+		SharePercent     float64 `json:"share_percent"`
+	}
+	Splits []struct {
+		Depth   int
+		Verdict string
+		Entropy float64 `json:"entropy_bits"`
 	}
 }

@@ -242,7 +242,7 @@ var verdicts = map[string]string{
 
 // reportAgainstTruth: the verdicts are right, and callers make a site monomorphic
 // from the depth on that the program was built for.
-func reportAgainstTruth(t *testing.T, report []view.ReceiversSiteJSON, truth receivers.Truth) {
+func reportAgainstTruth(t *testing.T, report []receiversSite, truth receivers.Truth) {
 	for name, site := range truth.Sites {
 		got := siteAt(t, report, call{method: name})
 		if want := verdicts[name[strings.LastIndexByte(name, '.')+1:]]; got.Verdict != want || got.Decisive != "calls" {
@@ -256,7 +256,7 @@ func reportAgainstTruth(t *testing.T, report []view.ReceiversSiteJSON, truth rec
 }
 
 // splitFrom: less callers than depth tell nothing, and as many tell all.
-func splitFrom(t *testing.T, what string, e *view.EvidenceJSON, depth int) {
+func splitFrom(t *testing.T, what string, e *receiversEvidence, depth int) {
 	if e == nil || len(e.Splits) != 3 {
 		t.Errorf("%s: no splits by 1, 2 and 3 callers", what)
 		return
@@ -273,13 +273,13 @@ func splitFrom(t *testing.T, what string, e *view.EvidenceJSON, depth int) {
 }
 
 // reportReceivers returns what the command says of all sites of a profile.
-func reportReceivers(t *testing.T, file string) []view.ReceiversSiteJSON {
+func reportReceivers(t *testing.T, file string) []receiversSite {
 	t.Helper()
 	code, out, errs := runWith([]string{"receivers", "--json", "-n", "0", file}, nil)
 	if code != exitOK {
 		t.Fatalf("receivers exits with %d: %s", code, errs)
 	}
-	var report struct{ Sites []view.ReceiversSiteJSON }
+	var report struct{ Sites []receiversSite }
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func reportReceivers(t *testing.T, file string) []view.ReceiversSiteJSON {
 }
 
 // siteAt returns what a report says of a call.
-func siteAt(t *testing.T, report []view.ReceiversSiteJSON, at call) view.ReceiversSiteJSON {
+func siteAt(t *testing.T, report []receiversSite, at call) receiversSite {
 	t.Helper()
 	for _, site := range report {
 		if site.Caller.Method == at.method && (at.line == 0 || site.Caller.Line == at.line) {
@@ -295,5 +295,5 @@ func siteAt(t *testing.T, report []view.ReceiversSiteJSON, at call) view.Receive
 		}
 	}
 	t.Fatalf("the report lacks the call in %s", at.method)
-	return view.ReceiversSiteJSON{}
+	return receiversSite{}
 }

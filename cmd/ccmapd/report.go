@@ -36,7 +36,7 @@ func (s *session) report(w io.Writer, r manager.Report) error {
 		fmt.Fprintf(w, "%s.\n", capital(terminal.Printable(r.Ending.Reason)))
 	}
 	s.reportSettling(w, r)
-	if err := hottest(p, reportMethods).Text(w, false); err != nil {
+	if err := hottest(p, reportMethods).Text(w, view.TextOptions{}); err != nil {
 		return err
 	}
 	if p.Total().IsZero() {
@@ -145,15 +145,15 @@ func quoteEscaped(s string) string {
 
 // sessionJSON is the report as JSON.
 type sessionJSON struct {
-	Profile view.ProfileJSON  `json:"profile"` // its file is the first that was written
-	Until   *untilJSON        `json:"until,omitempty"`
-	Drift   bool              `json:"drift"` // the program did something else in the end than before
-	Written []string          `json:"written"`
-	Source  sourceJSON        `json:"source"`
-	Values  valuesJSON        `json:"values"`
-	Loss    lossJSON          `json:"loss"`
-	CPU     int64             `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
-	Methods []view.MethodJSON `json:"methods"`                 // the hottest
+	Profile any        `json:"profile"` // its file is the first that was written
+	Until   *untilJSON `json:"until,omitempty"`
+	Drift   bool       `json:"drift"` // the program did something else in the end than before
+	Written []string   `json:"written"`
+	Source  sourceJSON `json:"source"`
+	Values  valuesJSON `json:"values"`
+	Loss    lossJSON   `json:"loss"`
+	CPU     int64      `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
+	Methods any        `json:"methods"`                 // the hottest
 }
 
 // lossJSON has the fields of ccmap.Loss. Without clock_ns the time that is

@@ -25,7 +25,7 @@ func (s *session) reportSettling(w io.Writer, r manager.Report) {
 			until.Of.Settled(r.Snapshot.Meta().Settled), moreSamples(until.Goal, r.Snapshot.Meta().Settled))
 	}
 	if _, windowed := r.Snapshot.Recent(); r.Drift && windowed && r.Snapshot.Meta().Unit != ccmap.Instructions {
-		fmt.Fprintln(w, "In the end the program did something else than before: see recent%, or 'ccmapd top --recent'.")
+		fmt.Fprintln(w, "In the end the program did something else than before: see 'ccmapd top --recent'.")
 	}
 }
 

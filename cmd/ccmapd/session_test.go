@@ -29,8 +29,8 @@ func TestAttach(t *testing.T) {
 	}
 	xml = strings.Replace(xml, "%p", "42", 1)
 	for _, want := range []string{
-		"Target exited with code 0.\n", xml + ": fake (pid 42, go1.26.8), by fake, ",
-		"30 samples, 300ms of CPU time; interval 10ms; no sample lost", "main.work", "Written: " + xml + ", " + folded,
+		"Target exited with code 0.\n", xml + ": 30 samples, 300ms of CPU time, of fake (pid 42, go1.26.8), for ",
+		" flat    cum  method\n", "Too few samples to trust methods, call sites or contexts", "main.work", "Written: " + xml + ", " + folded,
 		"ccmapd top " + xml,
 	} {
 		if !strings.Contains(r.stdout, want) {
@@ -95,14 +95,24 @@ func TestAttachQuiet(t *testing.T) {
 	}
 }
 
+// decodedSession is a report with the members of its profile that tests read.
+type decodedSession struct {
+	sessionJSON
+	Profile struct {
+		File     string
+		Samples  int64
+		WindowNS int64 `json:"window_ns"`
+		Settled  *struct{ Samples int64 }
+	} `json:"profile"`
+	Methods []any                   `json:"methods"`
+	Source  struct{ Samples int64 } `json:"source"`
+}
+
 func TestAttachJSON(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.json")
 	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", file, "--json")
-	var got struct {
-		sessionJSON
-		Source struct{ Samples int64 } `json:"source"`
-	}
+	var got decodedSession
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v in %s", err, r.stdout)
 	}
@@ -280,7 +290,7 @@ func TestUntilIsNotReached(t *testing.T) {
 		t.Errorf("exit code %d, %q, %q", r.code, r.stdout, r.stderr)
 	}
 	r = runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", file, "--until", "90", "--json")
-	var got sessionJSON
+	var got decodedSession
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v in %s", err, r.stdout)
 	}
@@ -297,7 +307,7 @@ func TestReportOfDrift(t *testing.T) {
 	t.Parallel()
 	for window, want := range map[time.Duration]string{
 		0:           "",
-		time.Minute: "In the end the program did something else than before: see recent%, or 'ccmapd top --recent'.\n",
+		time.Minute: "In the end the program did something else than before: see 'ccmapd top --recent'.\n",
 	} {
 		var out bytes.Buffer
 		s := &session{flags: newSamplingFlags(nil)}

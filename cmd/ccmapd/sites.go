@@ -41,10 +41,14 @@ func newSitesCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return env.show(view.NewSites(p, rows, callees), list.json)
+			v, err := view.NewSites(p, rows, callees)
+			if err != nil {
+				return err
+			}
+			return env.show(v, list.printing)
 		},
 	}
-	list.register(cmd, 20, view.SitesOrders())
+	list.register(cmd, 20, view.SitesLayout())
 	cmd.Flags().UintVar(&callees, "callees", 5, "list at most `N` callees of a site, and the others as one; 0: all")
 	return cmd
 }

@@ -8,18 +8,18 @@ import (
 
 const topLong = `Top lists the methods of a profile, the hottest first.
 
-  flat         CPU time in the method itself, and its share of the whole
-  cum          CPU time in the method and all it called
+  flat, flat%  CPU time in the method itself, and its share of the whole
+  cum, cum%    CPU time in the method and all it called
   recent%      share of the recent CPU time: hot now, beside hot ever
   samples      samples with the method on their stack
   activations  calls of the method that were seen; ≥ marks a lower bound
 
-FILE is a profile in any format that ccmapd writes, or '-' for standard input; its
-second line names its unit. METHOD is a name, or as much of its end as is unique.
+FILE is a profile in any format that ccmapd writes, or '-' for standard input; the
+first line names its unit. METHOD is a name, or as much of its end as is unique.
 docs/reading-profiles.md explains columns, --recent and [pruned], docs/formats.md JSON.`
 
 const topExample = `  ccmapd top web.pb.gz
-  ccmapd top -n 50 --sort cum web.pb.gz
+  ccmapd top -n 50 --sort cum --columns cum%,method web.pb.gz
   ccmapd top web.pb.gz --match '^encoding/json\.'
   ccmapd top --sort recent web.pb.gz         the hottest now first
   ccmapd top --recent web.pb.gz              nothing but what is hot now
@@ -44,9 +44,9 @@ func newTopCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return explainWindow(err)
 			}
-			return env.show(top, list.json)
+			return env.show(top, list.printing)
 		},
 	}
-	list.register(cmd, 20, view.TopOrders())
+	list.register(cmd, 20, view.TopLayout())
 	return cmd
 }

@@ -1,0 +1,166 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+)
+
+// decode reads the JSON of a view.
+func decode(t *testing.T, v, into any) {
+	t.Helper()
+	var text bytes.Buffer
+	if err := terminal.WriteJSON(&text, v); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text.Bytes(), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drawing returns a profile with caught calls of phase 1, and its lists.
+func drawing(t *testing.T) (*Profile, map[string]View) {
+	t.Helper()
+	p := New("drawing", profiletest.Drawing(500).Snapshot())
+	path, err := query.ParsePath("main.draw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := query.New(p.Snapshot, path, query.Named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := map[string]View{}
+	add := func(name string, v View, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists[name] = v
+	}
+	top, err := NewTop(p, List{})
+	add("top", top, err)
+	contexts, err := NewContexts(p, List{Methods: q.Methods[0]}, 0)
+	add("contexts", contexts, err)
+	sites, err := NewSites(p, List{}, 0)
+	add("sites", sites, err)
+	add("receivers", allReceivers(p, nil), nil)
+	points, err := NewPoints(p, PointsList{})
+	add("points", points, err)
+	counted, err := NewQuery(p, q, List{})
+	add("query", counted, err)
+	return p, lists
+}
+
+var layouts = map[string]Layout{
+	"top": TopLayout(), "contexts": ContextsLayout(), "sites": SitesLayout(),
+	"receivers": ReceiversLayout(), "points": PointsLayout(), "query": QueryLayout(),
+}
+
+// TestColumnsAreMembers: every member of the JSON of every list is a declared column with
+// a description, and every column of a table is declared.
+func TestColumnsAreMembers(t *testing.T) {
+	t.Parallel()
+	_, lists := drawing(t)
+	for name, layout := range layouts {
+		declared, named := map[string]bool{}, map[string]bool{}
+		for _, c := range layout.Columns {
+			if declared[c.Key], named[c.Name] = true, true; c.Doc == "" {
+				t.Errorf("%s: column %q, member %q is not described", name, c.Name, c.Key)
+			}
+		}
+		for _, title := range layout.All {
+			if !named[title] && name != "query" && name != "receivers" { // their figures are of several kinds of rows
+				t.Errorf("%s: no column %q", name, title)
+			}
+		}
+		for _, title := range layout.First {
+			if !slices.Contains(layout.All, title) {
+				t.Errorf("%s: first column %q is not among all", name, title)
+			}
+		}
+		var got any
+		decode(t, lists[name].JSON(), &got)
+		checkMembers(t, name, declared, "", got)
+	}
+}
+
+func checkMembers(t *testing.T, view string, declared map[string]bool, parent string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, member := range v {
+			if !declared[parent+key] {
+				t.Errorf("%s: member %s is not declared", view, parent+key)
+			}
+			if key != "phases" { // its members are numbers of phases
+				checkMembers(t, view, declared, parent+key+".", member)
+			}
+		}
+	case []any:
+		for _, member := range v {
+			checkMembers(t, view, declared, strings.TrimSuffix(parent, ".")+"[].", member)
+		}
+	}
+}
+
+// TestChosenColumns: a table has the columns that are asked for, in that order, and an
+// unknown one is an error that lists all.
+func TestChosenColumns(t *testing.T) {
+	t.Parallel()
+	_, lists := drawing(t)
+	for name, layout := range layouts {
+		chosen := []string{layout.All[len(layout.All)-1], strings.ToUpper(layout.All[0])}
+		var text bytes.Buffer
+		if err := lists[name].Text(&text, TextOptions{Columns: chosen}); err != nil {
+			t.Fatal(err)
+		}
+		title := layout.All[len(layout.All)-1] + " " + layout.All[0]
+		if !slices.ContainsFunc(strings.Split(text.String(), "\n"), func(line string) bool { return strings.Join(strings.Fields(line), " ") == title }) {
+			t.Errorf("%s: no line %q in\n%s", name, title, text.String())
+		}
+		err := lists[name].Text(io.Discard, TextOptions{Columns: []string{"heat"}})
+		if err == nil || !strings.Contains(err.Error(), `no column "heat": take `+layout.All[0]+", ") {
+			t.Errorf("%s: unknown column: %v", name, err)
+		}
+	}
+}
+
+// TestUnknownOrders: an order that a list does not have is an error, and none is the first.
+func TestUnknownOrders(t *testing.T) {
+	t.Parallel()
+	p, _ := drawing(t)
+	by := func(order string) []error {
+		l := List{Order: order}
+		_, top := NewTop(p, l)
+		_, contexts := NewContexts(p, l, 0)
+		_, sites := NewSites(p, l, 0)
+		_, receivers := NewReceivers(p, ReceiversList{List: l})
+		_, points := NewPoints(p, PointsList{List: l})
+		return []error{top, contexts, sites, receivers, points}
+	}
+	for i, err := range by("heat") {
+		if err == nil || !strings.Contains(err.Error(), `no order "heat": take `) {
+			t.Errorf("list %d: %v", i, err)
+		}
+	}
+	for i, err := range by("") {
+		if err != nil {
+			t.Errorf("list %d: %v", i, err)
+		}
+	}
+	first, err := NewPoints(p, PointsList{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := NewPoints(p, PointsList{List: List{Order: PointsLayout().Orders[0]}})
+	if err != nil || !reflect.DeepEqual(first.Rows, named.Rows) {
+		t.Errorf("points without an order are not in the first order, %v", err)
+	}
+}

@@ -1,0 +1,110 @@
+package view_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+// server is a profile of ten samples, 10 ms apart, of two handlers that call one lookup.
+func server() *view.Profile {
+	m := ccmap.New(ccmap.Options{})
+	fold := func(times int, stack ...string) {
+		var frames []ccmap.Frame
+		for _, name := range stack {
+			frames = append(frames, ccmap.Frame{Method: m.Names().Intern(ccmap.Method{Name: "app." + name})})
+		}
+		for range times {
+			m.Fold(&ccmap.Sample{Frames: frames, Weight: 10_000_000, Fresh: int32(len(frames))})
+		}
+	}
+	fold(6, "lookup", "list", "serve")
+	fold(4, "lookup", "detail", "serve")
+	m.Meta().Unit = ccmap.CPUTime
+	return view.New("server.pb.gz", m.Snapshot())
+}
+
+// The hottest methods, as a table for people and as rows for programs.
+func Example() {
+	p := server()
+	p.Hints = map[view.Hint]string{view.HintRows: "ask for more"}
+	top, err := view.NewTop(p, view.List{Limit: 2, Order: view.ByCum})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := top.Text(os.Stdout, view.TextOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println()
+	for _, r := range top.Rows {
+		fmt.Printf("%s: %d of %d samples\n", r.Method.Name, r.Cum.Samples, p.Total().Samples)
+	}
+	// Output:
+	// server.pb.gz: 10 samples, 100ms of CPU time
+	//
+	//  flat    cum  method
+	// 100ms  100ms  app.lookup
+	//     0  100ms  app.serve
+	// … and 2 more: ask for more
+	//
+	// Too few samples to trust methods, call sites or contexts: 1,000 samples more.
+	//
+	// app.lookup: 10 of 10 samples
+	// app.serve: 10 of 10 samples
+}
+
+// A program chooses the columns, by the names that a layout lists.
+func ExampleTextOptions() {
+	p := server()
+	lookup, err := query.Named(p.Names(), "lookup")
+	if err != nil {
+		log.Fatal(err)
+	}
+	contexts, err := view.NewContexts(p, view.List{Methods: lookup}, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("columns:", view.ContextsLayout().All)
+	if err := contexts.Text(os.Stdout, view.TextOptions{Columns: []string{"samples", "share", "context"}}); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// columns: [cum share of-all samples activations context location]
+	// server.pb.gz: 10 samples, 100ms of CPU time
+	//
+	// samples  share  context
+	//       6  60.0%  app.lookup
+	//                   ← app.list
+	//                   ← …
+	//       4  40.0%  app.lookup
+	//                   ← app.detail
+	//                   ← …
+	//
+	// Too few samples to trust methods, call sites or contexts: 1,000 samples more.
+}
+
+// JSON has every figure exactly. A layout says what its members mean.
+func ExampleTop_MethodsJSON() {
+	top, err := view.NewTop(server(), view.List{Limit: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := json.Marshal(top.MethodsJSON())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(text))
+	for _, c := range view.TopLayout().Columns {
+		if c.Key == "methods[].flat.percent" {
+			fmt.Printf("%s: %s in %s, column %s\n", c.Key, c.Doc, c.Unit, c.Name)
+		}
+	}
+	// Output:
+	// [{"method":"app.lookup","flat":{"samples":10,"time_ns":100000000,"percent":100,"activations":10},"cum":{"samples":10,"time_ns":100000000,"percent":100,"activations":10}}]
+	// methods[].flat.percent: share of the whole profile, by time, or by samples where it has no time in %, column flat%
+}
