@@ -1,6 +1,10 @@
 package rewrite
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
+)
 
 // An assembly collects the sections of the rewritten module.
 type assembly struct {
@@ -10,8 +14,8 @@ type assembly struct {
 	out     *Module
 	options Options
 
-	contents    [sections][]byte // nil: as in the original
-	globals     []hostGlobalType // added
+	contents    [format.Sections][]byte // nil: as in the original
+	globals     []hostGlobalType        // added
 	added       []addedFunction
 	exported    map[uint32]bool          // functions of the original
 	entries     map[uint32]uint32        // function of the original → its index for callers outside
@@ -42,7 +46,7 @@ func newAssembly(m *original, p *plan, o Options) *assembly {
 		Announced: a.layout.announce,
 		bodies:    make([]extent, len(m.bodies)),
 	}
-	base := m.sections[sectionCode].start
+	base := m.sections[format.SectionCode].start
 	for i, b := range m.bodies {
 		a.out.Functions[i] = p.functions[i].kind
 		a.out.bodies[i] = extent{b.start - base, b.end - base}
@@ -158,7 +162,7 @@ func (a *assembly) planEntry(function uint32) {
 }
 
 // writeCode rewrites all functions and writes the added ones.
-func (a *assembly) writeCode() *RefusedError {
+func (a *assembly) writeCode() *format.Error {
 	w := bodyWriter{module: a.module, plan: a.plan, layout: &a.layout, out: a.out, options: a.options}
 	if a.options.Calls {
 		w.types = copyTypes(a.module.types)
@@ -166,7 +170,7 @@ func (a *assembly) writeCode() *RefusedError {
 	if len(a.module.bodies) == 0 {
 		return nil
 	}
-	size := a.module.sections[sectionCode]
+	size := a.module.sections[format.SectionCode]
 	w.code = make([]byte, 0, (size.end-size.start)*3/2)
 	w.code = appendU32(w.code, uint32(len(a.module.bodies)+len(a.added)))
 	for i := range a.module.bodies {
@@ -184,7 +188,7 @@ func (a *assembly) writeCode() *RefusedError {
 			return err
 		}
 	}
-	a.contents[sectionCode] = w.code
+	a.contents[format.SectionCode] = w.code
 	return nil
 }
 
@@ -194,9 +198,9 @@ func (a *assembly) writeCode() *RefusedError {
 const maxGrowth = 64
 
 // bound refuses the module when its code has become too long, or for 32-bit offsets.
-func (a *assembly) bound(code []byte) *RefusedError {
+func (a *assembly) bound(code []byte) *format.Error {
 	if most := min(maxGrowth*len(a.module.data), 1<<31); len(code) > most {
-		return refuse(a.module.sections[sectionCode].start, "rewritten code longer than %d bytes", most)
+		return format.Errorf(a.module.sections[format.SectionCode].start, "rewritten code longer than %d bytes", most)
 	}
 	return nil
 }
@@ -204,17 +208,17 @@ func (a *assembly) bound(code []byte) *RefusedError {
 func (a *assembly) writeSections() {
 	m := a.module
 	if len(a.types) > 0 {
-		a.extend(sectionType, len(a.layout.types)-len(m.types), a.types)
+		a.extend(format.SectionType, len(a.layout.types)-len(m.types), a.types)
 	}
 	a.writeImports()
 	a.writeFunctions()
-	a.shift(sectionGlobal)
+	a.shift(format.SectionGlobal)
 	a.writeGlobals()
 	a.writeExports()
 	if !m.start.absent() {
-		a.contents[sectionStart] = appendU32(nil, a.entries[m.start.function])
+		a.contents[format.SectionStart] = appendU32(nil, a.entries[m.start.function])
 	}
-	a.shift(sectionElement)
+	a.shift(format.SectionElement)
 	a.declare()
 }
 
@@ -229,13 +233,13 @@ func (a *assembly) content(id byte) []byte {
 
 // extend adds elements to a section that is a vector.
 func (a *assembly) extend(id byte, n int, elements []byte) {
-	r := reader{data: a.content(id)}
+	r := format.Reader{Data: a.content(id)}
 	count := uint32(0)
-	if r.more() {
-		count = r.u32()
+	if r.More() {
+		count = r.U32()
 	}
 	b := appendU32(nil, count+uint32(n))
-	b = append(b, r.data[r.at:]...)
+	b = append(b, r.Data[r.At:]...)
 	a.contents[id] = append(b, elements...)
 }
 
@@ -246,9 +250,9 @@ func (a *assembly) writeImports() {
 		typ  uint32
 	}{{SampleFunction, a.layout.sampleType}, {CallFunction, a.layout.callType}} {
 		b = appendName(appendName(b, HostModule), f.name)
-		b = appendU32(append(b, kindFunction), f.typ)
+		b = appendU32(append(b, format.KindFunction), f.typ)
 	}
-	a.extend(sectionImport, hostFunctions, b)
+	a.extend(format.SectionImport, hostFunctions, b)
 }
 
 // writeFunctions writes the types of all functions.
@@ -263,7 +267,7 @@ func (a *assembly) writeFunctions() {
 	for _, f := range a.added {
 		b = appendU32(b, f.typ)
 	}
-	a.contents[sectionFunction] = b
+	a.contents[format.SectionFunction] = b
 }
 
 func (a *assembly) writeGlobals() {
@@ -276,7 +280,7 @@ func (a *assembly) writeGlobals() {
 		b = append(b, g.valueType, 1, op) // mutable
 		b = append(appendSigned(b, g.initial), opEnd)
 	}
-	a.extend(sectionGlobal, len(a.globals), b)
+	a.extend(format.SectionGlobal, len(a.globals), b)
 }
 
 func (a *assembly) writeExports() {
@@ -284,13 +288,13 @@ func (a *assembly) writeExports() {
 	for _, e := range a.module.exports {
 		refs = append(refs, reference{e.extent, a.entries[e.function]})
 	}
-	a.replace(sectionExport, refs)
+	a.replace(format.SectionExport, refs)
 	var b []byte
 	for i, g := range a.globals {
-		b = append(appendName(b, g.name), kindGlobal)
+		b = append(appendName(b, g.name), format.KindGlobal)
 		b = appendU32(b, uint32(a.module.spaces.globals+i))
 	}
-	a.extend(sectionExport, len(a.globals), b)
+	a.extend(format.SectionExport, len(a.globals), b)
 }
 
 // shift updates the references to functions in a section.
@@ -331,14 +335,14 @@ func (a *assembly) declare() {
 	}
 	if n > 0 {
 		segment := appendU32([]byte{elementNotActive | elementExplicit, 0}, uint32(n))
-		a.extend(sectionElement, 1, append(segment, b...))
+		a.extend(format.SectionElement, 1, append(segment, b...))
 	}
 }
 
 // join puts the sections together: the original's in their order, custom sections at
 // their places.
 func (a *assembly) join() []byte {
-	b := append(make([]byte, 0, len(a.module.data)*5/4+1024), header...)
+	b := append(make([]byte, 0, len(a.module.data)*5/4+1024), format.Header...)
 	b = a.appendCustoms(b, 0)
 	for _, id := range sectionOrder {
 		content := a.content(id)

@@ -2,6 +2,8 @@ package rewrite
 
 import (
 	"runtime"
+
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // A bodyWriter rewrites one function after the other. It copies untouched bytes between
@@ -33,7 +35,7 @@ type bodyWriter struct {
 }
 
 // write appends the rewritten function i, counted among the defined ones.
-func (w *bodyWriter) write(i int) *RefusedError {
+func (w *bodyWriter) write(i int) *format.Error {
 	w.function = w.module.importedFunctions + i
 	w.traits = &w.plan.functions[i]
 	w.face = w.layout.faces[i]
@@ -46,7 +48,7 @@ func (w *bodyWriter) write(i int) *RefusedError {
 	w.beginLoops()
 	w.writeLocals(l)
 	w.enter()
-	w.run = run{start: w.d.at}
+	w.run = run{start: w.d.At}
 	for w.d.next() {
 		if w.options.Exact {
 			w.countInstruction()
@@ -54,16 +56,16 @@ func (w *bodyWriter) write(i int) *RefusedError {
 		w.instruction()
 		w.followLoops()
 	}
-	if w.d.err == nil {
-		w.flush(w.d.at)
+	if w.d.Err == nil {
+		w.flush(w.d.At)
 		w.append()
 	}
-	return w.d.err
+	return w.d.Err
 }
 
 // relative turns an offset in the module into an offset in the code section.
 func (w *bodyWriter) relative(offset int) uint32 {
-	return uint32(offset - w.module.sections[sectionCode].start)
+	return uint32(offset - w.module.sections[format.SectionCode].start)
 }
 
 // append adds the finished function to the code section.
@@ -75,7 +77,7 @@ func (w *bodyWriter) append() {
 	}
 	w.code = append(w.code, w.buffer...)
 	// The next function's size follows.
-	w.out.spans = append(w.out.spans, span{uint32(len(w.code)), w.relative(w.d.at) | inserted})
+	w.out.spans = append(w.out.spans, span{uint32(len(w.code)), w.relative(w.d.At) | inserted})
 }
 
 // flush copies the original code up to an offset.
@@ -119,7 +121,7 @@ func (w *bodyWriter) writeLocals(l locals) {
 		w.mark(w.relative(w.copied) | inserted)
 		w.buffer = append(w.buffer, w.module.data[l.groups.start:l.groups.end]...)
 		w.buffer = append(w.buffer, own, typeI32)
-		w.copied = w.d.at
+		w.copied = w.d.At
 	}
 }
 
@@ -146,7 +148,7 @@ func (w *bodyWriter) enter() {
 	if w.traits.kind == Bare {
 		return
 	}
-	w.insert(w.d.at, w.d.at)
+	w.insert(w.d.At, w.d.At)
 	if w.face.numbered && !w.face.registered {
 		w.buffer = w.layout.appendNumber(w.buffer, w.number)
 	}
@@ -170,7 +172,7 @@ func (w *bodyWriter) pollEntry() {
 	case w.face.stub != 0:
 		b = appendParams(b, uint32(len(l.types[w.face.typ].params)))
 		b = appendU32(append(b, opReturnCall), w.face.stub)
-		w.standIn(w.face.stub, w.d.at)
+		w.standIn(w.face.stub, w.d.At)
 	case w.face.enter != 0:
 		b = w.callEnter(b)
 	default:
@@ -253,7 +255,7 @@ func (w *bodyWriter) replaceIndex(op byte, index uint32) {
 	w.flush(w.d.start)
 	w.replaced(op)
 	w.buffer = appendU32(w.buffer, index)
-	w.copied = w.d.at
+	w.copied = w.d.At
 }
 
 // local gives a local its new index, if the function has one more parameter. If the index
@@ -262,7 +264,7 @@ func (w *bodyWriter) local() {
 	d := &w.d
 	switch {
 	case !w.face.registered || d.index < w.params:
-	case d.at-d.start == 2 && d.index < 0x7f:
+	case d.At-d.start == 2 && d.index < 0x7f:
 		w.moved = append(w.moved, d.start+1)
 	default:
 		w.replaceIndex(d.op, d.index+1)
@@ -291,7 +293,7 @@ func (w *bodyWriter) call() {
 		w.replaceIndex(op, w.layout.function(d.index))
 	}
 	if imported && op == opCall {
-		w.insert(d.at, d.start)
+		w.insert(d.At, d.start)
 		w.buffer = w.layout.appendPoll(w.buffer, AfterImport(d.index), w.number)
 	}
 	if op != d.op {
@@ -402,7 +404,7 @@ func (w *bodyWriter) countInstruction() {
 		w.insert(w.run.start, w.run.start)
 		w.buffer = w.layout.appendExecuted(w.buffer, w.run.length)
 	}
-	w.run = run{start: w.d.at}
+	w.run = run{start: w.d.At}
 }
 
 // appendExecuted: Executed += n
@@ -463,6 +465,6 @@ func (w *bodyWriter) callOp(plain byte, typ uint32) byte {
 
 // leave returns from the function after a call that was a tail call.
 func (w *bodyWriter) leave() {
-	w.insert(w.d.at, w.d.start)
+	w.insert(w.d.At, w.d.start)
 	w.buffer = append(w.buffer, opReturn)
 }

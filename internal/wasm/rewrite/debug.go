@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // wazero prints the source lines of a trap's frames from DWARF, and it keeps the offsets
@@ -29,7 +30,7 @@ func (a *assembly) writeDebug(b *debuginfo.Budget) {
 		if len(s.content) == 0 {
 			continue // wazero v1.12.0 takes an empty section at the end for a truncated one
 		}
-		a.tail = appendBytes(append(a.tail, sectionCustom), append(appendName(nil, s.name), s.content...))
+		a.tail = appendBytes(append(a.tail, format.SectionCustom), append(appendName(nil, s.name), s.content...))
 	}
 }
 

@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/ccmapd/ccmapd/internal/wasm/format"
+
 // spaces are the sizes of a module's index spaces that rewriting enlarges. An index
 // beyond them is invalid in the original, and would become valid.
 type spaces struct {
@@ -10,7 +12,7 @@ type spaces struct {
 // It does not check types: wazero does. It checks every index whose meaning the rewriting
 // changes.
 type decoder struct {
-	reader
+	format.Reader
 	spaces *spaces
 	locals uint64 // parameters included
 
@@ -34,31 +36,31 @@ const maxNesting = 1 << 20
 // next reads an instruction. It is false after the end that closes the expression, and
 // after an error.
 func (d *decoder) next() bool {
-	if d.nesting < 0 || d.err != nil {
+	if d.nesting < 0 || d.Err != nil {
 		return false
 	}
-	d.before[1], d.before[0], d.start = d.before[0], d.start, d.at
+	d.before[1], d.before[0], d.start = d.before[0], d.start, d.At
 	d.labels = d.labels[:0]
-	d.op = d.u8()
+	d.op = d.Byte()
 	if imm := singleOpcodes[d.op]; imm != immNone {
 		d.read(imm)
 	} else if d.op == opEnd {
 		d.nesting--
 	}
-	return d.err == nil
+	return d.Err == nil
 }
 
 func (d *decoder) read(imm immediates) {
 	switch imm {
 	case immNone:
 	case immLocal:
-		if d.index = d.u32(); uint64(d.index) >= d.locals {
-			d.fail(d.start, "local beyond the function's %d", d.locals)
+		if d.index = d.U32(); uint64(d.index) >= d.locals {
+			d.Fail(d.start, "local beyond the function's %d", d.locals)
 		}
 	case immI32:
-		d.signed(32)
+		d.Signed(32)
 	case immI64:
-		d.signed(64)
+		d.Signed(64)
 	case immMemory:
 		d.readMemory()
 	case immBlock:
@@ -66,17 +68,17 @@ func (d *decoder) read(imm immediates) {
 	case immLabel:
 		d.label()
 	case immLabels:
-		for n := d.count(1); n > 0 && d.err == nil; n-- {
+		for n := d.Count(1); n > 0 && d.Err == nil; n-- {
 			d.label()
 		}
 		d.label()
 	case immFunction:
-		d.index = d.reader.index(d.spaces.functions, "function")
+		d.index = d.Reader.Index(d.spaces.functions, "function")
 	case immIndirect:
-		d.index = d.reader.index(d.spaces.types, "type")
-		d.table = d.u32()
+		d.index = d.Reader.Index(d.spaces.types, "type")
+		d.table = d.U32()
 	case immGlobal:
-		d.reader.index(d.spaces.globals, "global")
+		d.Reader.Index(d.spaces.globals, "global")
 	case immPrefix:
 		d.readPrefixed()
 	default:
@@ -87,49 +89,58 @@ func (d *decoder) read(imm immediates) {
 func (d *decoder) readRare(imm immediates) {
 	switch imm {
 	case immIndex:
-		d.u32()
+		d.U32()
 	case immIndex2:
-		d.u32()
-		d.u32()
+		d.U32()
+		d.U32()
 	case immElem, immTableInit:
-		d.reader.index(d.spaces.elements, "element segment")
+		d.Reader.Index(d.spaces.elements, "element segment")
 		if imm == immTableInit {
-			d.u32()
+			d.U32()
 		}
 	case immMemoryLane:
 		d.readMemory()
-		d.skip(1)
+		d.Skip(1)
 	case imm1:
-		d.skip(1)
+		d.Skip(1)
 	case imm4:
-		d.skip(4)
+		d.Skip(4)
 	case imm8:
-		d.skip(8)
+		d.Skip(8)
 	case imm16:
-		d.skip(16)
+		d.Skip(16)
 	case immTypes:
-		for n := d.count(1); n > 0; n-- {
-			d.valueType()
+		for n := d.Count(1); n > 0; n-- {
+			d.ValueType()
 		}
 	case immHeapType:
-		d.heapType()
+		d.HeapType()
 	case immExceptions:
-		d.fail(d.start, "exception handling (opcode %#02x)", d.op)
+		d.Fail(d.start, "exception handling (opcode %#02x)", d.op)
 	case immTypedRefs:
-		d.fail(d.start, "typed function references (opcode %#02x)", d.op)
+		d.Fail(d.start, "typed function references (opcode %#02x)", d.op)
 	default:
-		d.fail(d.start, "unknown opcode %#02x", d.op)
+		d.Fail(d.start, "unknown opcode %#02x", d.op)
 	}
+}
+
+// lenU32 is the number of bytes that appendU32 appends.
+func lenU32(v uint32) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
 }
 
 // readPrefixed reads an opcode after a prefix. wazero v1.12.0 takes the byte after 0xfd
 // and 0xfe for the opcode, and the second byte of a longer opcode for a nop, so only the
 // shortest encoding is unambiguous.
 func (d *decoder) readPrefixed() {
-	at := d.at
-	d.sub = d.u32()
-	if d.err == nil && (d.sub > 0xff || d.op != opMisc && d.at-at != lenU32(d.sub)) {
-		d.fail(d.start, "unknown opcode %#02x %d", d.op, d.sub)
+	at := d.At
+	d.sub = d.U32()
+	if d.Err == nil && (d.sub > 0xff || d.op != opMisc && d.At-at != lenU32(d.sub)) {
+		d.Fail(d.start, "unknown opcode %#02x %d", d.op, d.sub)
 		return
 	}
 	table := &miscOpcodes
@@ -141,61 +152,42 @@ func (d *decoder) readPrefixed() {
 	}
 	imm := table[byte(d.sub)]
 	if imm == immUnknown {
-		d.fail(d.start, "unknown opcode %#02x %#02x", d.op, d.sub)
+		d.Fail(d.start, "unknown opcode %#02x %#02x", d.op, d.sub)
 		return
 	}
 	d.read(imm)
 }
 
 func (d *decoder) readMemory() {
-	if align := d.u32(); align >= 64 {
-		d.fail(d.start, "several memories")
+	if align := d.U32(); align >= 64 {
+		d.Fail(d.start, "several memories")
 	}
-	d.u32()
+	d.U32()
 }
 
 func (d *decoder) readBlock() {
-	at := d.at
-	d.block = d.signed(33)
+	at := d.At
+	d.block = d.Signed(33)
 	switch t := d.block; {
 	case t >= 0:
 		if t >= int64(d.spaces.types) {
-			d.fail(at, "type %d of %d", t, d.spaces.types)
+			d.Fail(at, "type %d of %d", t, d.spaces.types)
 		}
-	case t != emptyBlockType && !isValueType(byte(t)&0x7f):
-		d.fail(at, "block type %d", t)
+	case t != emptyBlockType && !format.IsValueType(byte(t)&0x7f):
+		d.Fail(at, "block type %d", t)
 	}
 	if d.nesting++; d.nesting > maxNesting {
-		d.fail(at, "more than %d blocks nested", maxNesting)
+		d.Fail(at, "more than %d blocks nested", maxNesting)
 	}
 }
 
 func (d *decoder) label() {
-	at := d.at
-	l := d.u32()
+	at := d.At
+	l := d.U32()
 	if int64(l) > int64(d.nesting) {
-		d.fail(at, "branch to label %d of %d", l, d.nesting+1)
+		d.Fail(at, "branch to label %d of %d", l, d.nesting+1)
 	}
 	d.labels = append(d.labels, l)
-}
-
-func (r *reader) heapType() {
-	at := r.at
-	if b := r.u8(); b != 0x70 && b != 0x6f {
-		r.fail(at, "heap type %#02x", b)
-	}
-}
-
-func (r *reader) valueType() {
-	at := r.at
-	if b := r.u8(); !isValueType(b) {
-		r.fail(at, "value type %#02x", b)
-	}
-}
-
-// isValueType: i32, i64, f32, f64, v128, funcref, externref.
-func isValueType(b byte) bool {
-	return b >= 0x7b && b <= 0x7f || b == 0x70 || b == 0x6f
 }
 
 // Opcodes that the rewriter uses.

@@ -87,15 +87,15 @@ func (w *bodyWriter) loop() {
 	d := &w.d
 	if len(w.tight.left) == 0 || w.tight.left[0] != d.start {
 		if w.traits.loops && pollsAtHead(d) {
-			w.insert(d.at, d.at)
+			w.insert(d.At, d.At)
 			w.buffer = w.layout.appendPoll(w.buffer, ReasonLoop, w.number)
 		}
 		return
 	}
 	w.tight.left = w.tight.left[1:]
 	w.tight.nesting = d.nesting
-	w.insert(d.start, d.at)
-	w.copied = d.at
+	w.insert(d.start, d.At)
+	w.copied = d.At
 	b := appendSigned(append(w.buffer, opBlock), d.block)
 	b = appendSigned(append(b, opLoop), d.block)
 	b = local(constant(b, chunk), opLocalSet, w.tight.counter)
@@ -189,7 +189,7 @@ func (w *bodyWriter) writeBranch(op byte, blocks uint32) {
 	for _, l := range d.labels {
 		w.buffer = appendU32(w.buffer, w.tight.label(d.nesting, l)+blocks)
 	}
-	w.copied = d.at
+	w.copied = d.At
 }
 
 // pollIf polls where a br_if branches, and only there: if { poll; br }
@@ -198,7 +198,7 @@ func (w *bodyWriter) pollIf() {
 	w.insert(d.start, d.start)
 	w.buffer = w.layout.appendPoll(append(w.buffer, opIf, emptyBlock), ReasonLoop, w.number)
 	w.writeBranch(opBr, 1)
-	w.insert(d.at, d.at)
+	w.insert(d.At, d.At)
 	w.buffer = append(w.buffer, opEnd)
 }
 

@@ -3,6 +3,8 @@ package rewrite
 import (
 	"math"
 	"slices"
+
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // loopTraits are the scan's facts on a function's loops.
@@ -106,7 +108,7 @@ func (s *innermost) next(d *decoder) bool {
 		s.again = s.again || slices.Contains(d.labels, uint32(d.nesting-s.nesting))
 	case d.op == opEnd && d.nesting < s.nesting:
 		s.inside = false
-		return s.again && d.at-s.start <= maxTight
+		return s.again && d.At-s.start <= maxTight
 	}
 	return false
 }
@@ -158,11 +160,11 @@ func (s *dispatch) next(d *decoder) {
 	switch d.op {
 	case opLoop:
 		if s.nesting == 0 && !pollsAtHead(d) {
-			s.nesting, s.open, s.head = d.nesting, d.nesting, d.at
+			s.nesting, s.open, s.head = d.nesting, d.nesting, d.At
 		}
 	case opBlock:
 		if d.start == s.head && d.block == emptyBlockType {
-			s.head = d.at
+			s.head = d.At
 		}
 	case opEnd:
 		s.open = min(s.open, d.nesting)
@@ -175,14 +177,14 @@ func (s *dispatch) next(d *decoder) {
 
 // isTable: the instruction is the table in the head.
 func (s *dispatch) isTable(d *decoder) bool {
-	return s.nesting != 0 && d.before[0] == s.head && d.data[s.head] == opLocalGet
+	return s.nesting != 0 && d.before[0] == s.head && d.Data[s.head] == opLocalGet
 }
 
 func (s *dispatch) readTable(d *decoder) {
 	s.open = d.nesting
 	s.length = int64(d.nesting-s.nesting) + 2
-	r := reader{data: d.data, at: s.head + 1}
-	s.local = r.u32()
+	r := format.Reader{Data: d.Data, At: s.head + 1}
+	s.local = r.U32()
 	for _, l := range d.labels {
 		s.targets = append(s.targets, d.nesting-int(l))
 	}
@@ -199,13 +201,13 @@ func (s *dispatch) jump(d *decoder) (target int, ok bool) {
 	if d.op != opBr || len(s.targets) == 0 {
 		return 0, false
 	}
-	if d.data[d.before[0]] != opLocalSet || d.data[d.before[1]] != opI32Const {
+	if d.Data[d.before[0]] != opLocalSet || d.Data[d.before[1]] != opI32Const {
 		return 0, false
 	}
-	r := reader{data: d.data, at: d.before[1] + 1}
-	k := uint32(r.signed(32))
-	r.at++
-	if r.u32() != s.local {
+	r := format.Reader{Data: d.Data, At: d.before[1] + 1}
+	k := uint32(r.Signed(32))
+	r.At++
+	if r.U32() != s.local {
 		return 0, false
 	}
 	target = s.targets[min(int64(k), int64(len(s.targets)-1))]

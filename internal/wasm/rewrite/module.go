@@ -3,24 +3,8 @@ package rewrite
 import (
 	"bytes"
 	"slices"
-)
 
-// Section ids. sectionOrder has their order in the binary format.
-const (
-	sectionCustom    = 0
-	sectionType      = 1
-	sectionImport    = 2
-	sectionFunction  = 3
-	sectionTable     = 4
-	sectionGlobal    = 6
-	sectionExport    = 7
-	sectionStart     = 8
-	sectionElement   = 9
-	sectionCode      = 10
-	sectionData      = 11
-	sectionDataCount = 12
-	sectionTag       = 13
-	sections         = 14
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // sectionOrder gives every section id but the custom ones its place.
@@ -29,7 +13,7 @@ var sectionOrder = [...]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 10, 11}
 // An original is a parsed module: the positions of its parts, nothing copied.
 type original struct {
 	data     []byte
-	sections [sections]extent // contents; zero: absent
+	sections [format.Sections]extent // contents; zero: absent
 	customs  []custom
 	spaces   spaces
 
@@ -42,7 +26,7 @@ type original struct {
 	exports           []export  // of functions
 	sharesTables      bool      // it imports or exports a table
 	start             reference // at 0: missing
-	references        [sections][]reference
+	references        [format.Sections][]reference
 	bodies            []extent // of defined functions: locals and expression
 }
 
@@ -74,51 +58,37 @@ type export struct {
 	reference
 }
 
-const (
-	kindFunction = 0
-	kindTable    = 1
-	kindMemory   = 2
-	kindGlobal   = 3
-)
-
-var header = []byte("\x00asm\x01\x00\x00\x00")
-
 // parse reads everything but the instructions.
-func parse(data []byte) (*original, *RefusedError) {
-	if !bytes.HasPrefix(data, header) {
-		return nil, refuse(0, "not a WebAssembly 1 binary")
-	}
+func parse(data []byte) (*original, *format.Error) {
 	if uint64(len(data)) >= 1<<31 {
-		return nil, refuse(0, "module larger than 2 GiB")
+		return nil, format.Errorf(0, "module larger than 2 GiB")
 	}
 	m := &original{data: data}
-	r := reader{data: data, at: len(header)}
+	r := format.Open(data)
 	place, last := 0, byte(0)
-	for r.more() {
-		at := r.at
-		id := r.u8()
-		part := r.part()
-		if r.err != nil {
+	for r.More() {
+		s := r.Section()
+		if r.Err != nil {
 			break
 		}
-		if id == sectionCustom {
-			m.parseCustom(&r, at, part, last)
+		if s.ID == format.SectionCustom {
+			m.parseCustom(&r, s, last)
 			continue
 		}
-		if place = sectionPlace(id, place); place == 0 {
-			return nil, refuse(at, "section %d unknown or out of order", id)
+		if place = sectionPlace(s.ID, place); place == 0 {
+			return nil, format.Errorf(s.Start, "section %d unknown or out of order", s.ID)
 		}
-		last = id
-		m.sections[id] = extent{part.at, len(part.data)}
-		m.parseSection(id, &part)
-		if err := part.done(); err != nil {
+		last = s.ID
+		m.sections[s.ID] = extent{s.At, len(s.Data)}
+		m.parseSection(s.ID, &s.Reader)
+		if err := s.Done(); err != nil {
 			return nil, err
 		}
 	}
-	if r.err == nil && len(m.bodies) != len(m.functionTypes)-m.importedFunctions {
-		r.fail(len(data), "%d functions declared, %d defined", len(m.functionTypes)-m.importedFunctions, len(m.bodies))
+	if r.Err == nil && len(m.bodies) != len(m.functionTypes)-m.importedFunctions {
+		r.Fail(len(data), "%d functions declared, %d defined", len(m.functionTypes)-m.importedFunctions, len(m.bodies))
 	}
-	return m, r.err
+	return m, r.Err
 }
 
 // sectionPlace gives a section's place, counted from 1, or 0 if it does not come after
@@ -133,120 +103,91 @@ func sectionPlace(id byte, last int) int {
 
 // parseCustom keeps a custom section. As wazero does, it refuses a second name section,
 // and an empty section at the module's end.
-func (m *original) parseCustom(r *reader, at int, part reader, after byte) {
-	name := part.bytes()
-	if part.err != nil {
-		r.fail(part.err.Offset, "%s", part.err.Reason)
+func (m *original) parseCustom(r *format.Reader, s format.Section, after byte) {
+	name := s.Vector()
+	if s.Err != nil {
+		r.Fail(s.Err.Offset, "%s", s.Err.Reason)
 		return
 	}
 	if string(name) == "name" && slices.ContainsFunc(m.customs, func(c custom) bool { return c.name == "name" }) {
-		r.fail(at, "second name section")
+		r.Fail(s.Start, "second name section")
 		return
 	}
-	if string(name) != "name" && !part.more() && !r.more() {
-		r.fail(at, "empty custom section at the end of the module, which wazero refuses")
+	if string(name) != "name" && !s.More() && !r.More() {
+		r.Fail(s.Start, "empty custom section at the end of the module, which wazero refuses")
 		return
 	}
 	m.customs = append(m.customs, custom{
 		name: string(name), after: after,
-		whole:  extent{at, len(part.data)},
-		inside: extent{part.at, len(part.data)},
+		whole:  extent{s.Start, len(s.Data)},
+		inside: extent{s.At, len(s.Data)},
 	})
 }
 
 // parseSection reads the parts that the rewriting needs, and skips the rest.
-func (m *original) parseSection(id byte, r *reader) {
+func (m *original) parseSection(id byte, r *format.Reader) {
 	switch id {
-	case sectionType:
+	case format.SectionType:
 		m.parseTypes(r)
-	case sectionImport:
+	case format.SectionImport:
 		m.parseImports(r)
-	case sectionFunction:
+	case format.SectionFunction:
 		m.parseFunctions(r)
-	case sectionTable:
+	case format.SectionTable:
 		m.parseTables(r)
-	case sectionGlobal:
+	case format.SectionGlobal:
 		m.parseGlobals(r)
-	case sectionExport:
+	case format.SectionExport:
 		m.parseExports(r)
-	case sectionStart:
+	case format.SectionStart:
 		m.start = m.reference(r)
-	case sectionElement:
+	case format.SectionElement:
 		m.parseElements(r)
-	case sectionCode:
+	case format.SectionCode:
 		m.parseCode(r)
-	case sectionData:
+	case format.SectionData:
 		m.parseData(r)
 	default:
-		r.at = len(r.data)
+		r.At = len(r.Data)
 	}
 }
 
 // reference reads a function index.
-func (m *original) reference(r *reader) reference {
-	start := r.at
-	f := r.index(m.spaces.functions, "function")
-	return reference{extent{start, r.at}, f}
+func (m *original) reference(r *format.Reader) reference {
+	start := r.At
+	f := r.Index(m.spaces.functions, "function")
+	return reference{extent{start, r.At}, f}
 }
 
 func (m *original) refer(section byte, ref reference) {
 	m.references[section] = append(m.references[section], ref)
 }
 
-func (m *original) parseTypes(r *reader) {
-	n := r.count(3)
+func (m *original) parseTypes(r *format.Reader) {
+	n := r.Count(3)
 	m.types = make([]signature, 0, n)
-	for ; n > 0 && r.err == nil; n-- {
-		at := r.at
-		if form := r.u8(); form != 0x60 {
-			r.fail(at, "type form %#02x: only function types are known", form)
-		}
-		m.types = append(m.types, signature{params: r.valueTypes(), results: r.valueTypes()})
+	for ; n > 0 && r.Err == nil; n-- {
+		params, results := r.FunctionType()
+		m.types = append(m.types, signature{params, results})
 	}
 	m.spaces.types = len(m.types)
 }
 
-// maxValues bounds a type's parameters and its results, because code that passes
-// parameters on lists them all. It is the limit of the WebAssembly JavaScript Interface,
-// section 7.
-const maxValues = 1000
-
-func (r *reader) valueTypes() []byte {
-	n := r.count(1)
-	start := r.at
-	if n > maxValues {
-		r.fail(start, "%d parameters or results, more than %d", n, maxValues)
-	}
-	for range n {
-		r.valueType()
-	}
-	if r.err != nil {
-		return nil
-	}
-	return r.data[start:r.at]
-}
-
-func (m *original) parseImports(r *reader) {
-	for n := r.count(4); n > 0 && r.err == nil; n-- {
-		at := r.at
-		module, name := r.bytes(), r.bytes()
-		if string(module) == HostModule {
-			r.fail(at, "imports from %q: rewritten already", HostModule)
+func (m *original) parseImports(r *format.Reader) {
+	for n := r.Count(4); n > 0 && r.Err == nil; n-- {
+		at := r.At
+		i := r.Import(m.spaces.types)
+		if i.Module == HostModule {
+			r.Fail(at, "imports from %q: rewritten already", HostModule)
 		}
-		switch kind := r.u8(); kind {
-		case kindFunction:
-			m.functionTypes = append(m.functionTypes, r.index(m.spaces.types, "type"))
-			m.importNames = append(m.importNames, [2]string{string(module), string(name)})
-		case kindTable:
-			r.table()
+		switch i.Kind {
+		case format.KindFunction:
+			m.functionTypes = append(m.functionTypes, i.Type)
+			m.importNames = append(m.importNames, [2]string{i.Module, i.Name})
+		case format.KindTable:
 			m.sharesTables = true
-		case kindMemory:
-			r.limits()
-		case kindGlobal:
-			r.globalType()
+		case format.KindGlobal:
 			m.importedGlobals++
-		default:
-			r.fail(at, "import of kind %d", kind)
 		}
 	}
 	m.importedFunctions = len(m.functionTypes)
@@ -254,93 +195,61 @@ func (m *original) parseImports(r *reader) {
 	m.spaces.globals = m.importedGlobals
 }
 
-// limits reads the limits of a table or memory and returns the lower one.
-func (r *reader) limits() uint32 {
-	at := r.at
-	flags := r.u8()
-	if flags > 3 {
-		r.fail(at, "limits of kind %d", flags)
-	}
-	least := r.u32()
-	if flags&1 != 0 {
-		r.u32()
-	}
-	return least
-}
-
-// maxTable bounds the elements of a table: wazero allocates memory for them when the
-// module is instantiated. It is the limit of the WebAssembly JavaScript Interface,
-// section 7.
-const maxTable = 10_000_000
-
-func (r *reader) table() {
-	at := r.at
-	r.valueType()
-	if n := r.limits(); n > maxTable {
-		r.fail(at, "table of %d elements, more than %d", n, maxTable)
-	}
-}
-
 // parseTables bounds the tables: wazero v1.12.0 trusts their number.
-func (m *original) parseTables(r *reader) {
-	for n := r.count(3); n > 0 && r.err == nil; n-- {
-		r.table()
+func (m *original) parseTables(r *format.Reader) {
+	for n := r.Count(3); n > 0 && r.Err == nil; n-- {
+		r.Table()
 	}
 }
 
-func (r *reader) globalType() {
-	r.valueType()
-	r.skip(1)
-}
-
-func (m *original) parseFunctions(r *reader) {
-	for n := r.count(1); n > 0 && r.err == nil; n-- {
-		m.functionTypes = append(m.functionTypes, r.index(m.spaces.types, "type"))
+func (m *original) parseFunctions(r *format.Reader) {
+	for n := r.Count(1); n > 0 && r.Err == nil; n-- {
+		m.functionTypes = append(m.functionTypes, r.Index(m.spaces.types, "type"))
 	}
 	m.spaces.functions = len(m.functionTypes)
 }
 
-func (m *original) parseGlobals(r *reader) {
-	m.definedGlobals = r.count(4)
+func (m *original) parseGlobals(r *format.Reader) {
+	m.definedGlobals = r.Count(4)
 	m.spaces.globals = m.importedGlobals + m.definedGlobals
-	for n := m.definedGlobals; n > 0 && r.err == nil; n-- {
-		r.globalType()
-		m.parseConstant(sectionGlobal, r)
+	for n := m.definedGlobals; n > 0 && r.Err == nil; n-- {
+		r.GlobalType()
+		m.parseConstant(format.SectionGlobal, r)
 	}
 }
 
 // parseConstant reads a constant expression and keeps its references to functions.
-func (m *original) parseConstant(section byte, r *reader) {
-	d := decoder{reader: *r, spaces: &m.spaces}
+func (m *original) parseConstant(section byte, r *format.Reader) {
+	d := decoder{Reader: *r, spaces: &m.spaces}
 	for d.next() {
 		switch d.op {
 		case opRefFunc:
-			m.refer(section, reference{extent{d.start + 1, d.at}, d.index})
+			m.refer(section, reference{extent{d.start + 1, d.At}, d.index})
 		case opCall, opReturnCall:
-			d.fail(d.start, "call in a constant expression")
+			d.Fail(d.start, "call in a constant expression")
 		}
 	}
-	*r = d.reader
+	*r = d.Reader
 }
 
-func (m *original) parseExports(r *reader) {
-	for n := r.count(3); n > 0 && r.err == nil; n-- {
-		at := r.at
-		e := export{name: string(r.bytes()), kind: r.u8()}
+func (m *original) parseExports(r *format.Reader) {
+	for n := r.Count(3); n > 0 && r.Err == nil; n-- {
+		at := r.At
+		e := export{name: string(r.Vector()), kind: r.Byte()}
 		switch {
-		case e.kind == kindFunction:
+		case e.kind == format.KindFunction:
 			e.reference = m.reference(r)
 			m.exports = append(m.exports, e)
-		case e.kind == kindGlobal:
-			r.index(m.spaces.globals, "global")
-		case e.kind > kindGlobal:
-			r.fail(at, "export of kind %d", e.kind)
+		case e.kind == format.KindGlobal:
+			r.Index(m.spaces.globals, "global")
+		case e.kind > format.KindGlobal:
+			r.Fail(at, "export of kind %d", e.kind)
 		default:
-			r.u32()
-			m.sharesTables = m.sharesTables || e.kind == kindTable
+			r.U32()
+			m.sharesTables = m.sharesTables || e.kind == format.KindTable
 		}
 		if isHostGlobal(e.name) {
-			r.fail(at, "exports %q: rewritten already", e.name)
+			r.Fail(at, "exports %q: rewritten already", e.name)
 		}
 	}
 }
@@ -352,70 +261,70 @@ const (
 	elementExpressions = 4 // expressions, not function indices
 )
 
-func (m *original) parseElements(r *reader) {
-	n := r.count(3)
+func (m *original) parseElements(r *format.Reader) {
+	n := r.Count(3)
 	m.spaces.elements = n
-	for ; n > 0 && r.err == nil; n-- {
+	for ; n > 0 && r.Err == nil; n-- {
 		m.parseElement(r)
 	}
 }
 
-func (m *original) parseElement(r *reader) {
-	at := r.at
-	flags := r.u32()
+func (m *original) parseElement(r *format.Reader) {
+	at := r.At
+	flags := r.U32()
 	if flags > 7 {
-		r.fail(at, "element segment of form %d", flags)
+		r.Fail(at, "element segment of form %d", flags)
 		return
 	}
 	if flags&elementNotActive == 0 {
 		if flags&elementExplicit != 0 {
-			r.u32()
+			r.U32()
 		}
-		m.parseConstant(sectionElement, r)
+		m.parseConstant(format.SectionElement, r)
 	}
 	if flags&(elementNotActive|elementExplicit) != 0 {
 		m.parseElementType(r, flags)
 	}
-	for n := r.count(1); n > 0 && r.err == nil; n-- {
+	for n := r.Count(1); n > 0 && r.Err == nil; n-- {
 		if flags&elementExpressions != 0 {
-			m.parseConstant(sectionElement, r)
+			m.parseConstant(format.SectionElement, r)
 		} else {
-			m.refer(sectionElement, m.reference(r))
+			m.refer(format.SectionElement, m.reference(r))
 		}
 	}
 }
 
 // parseElementType reads the type of expressions, or the kind of indices.
-func (m *original) parseElementType(r *reader, flags uint32) {
-	at := r.at
+func (m *original) parseElementType(r *format.Reader, flags uint32) {
+	at := r.At
 	if flags&elementExpressions != 0 {
-		r.valueType()
-	} else if kind := r.u8(); kind != 0 {
-		r.fail(at, "elements of kind %d", kind)
+		r.ValueType()
+	} else if kind := r.Byte(); kind != 0 {
+		r.Fail(at, "elements of kind %d", kind)
 	}
 }
 
-func (m *original) parseCode(r *reader) {
-	n := r.count(3)
+func (m *original) parseCode(r *format.Reader) {
+	n := r.Count(3)
 	m.bodies = make([]extent, 0, n)
-	for ; n > 0 && r.err == nil; n-- {
-		body := r.part()
-		m.bodies = append(m.bodies, extent{body.at, len(body.data)})
+	for ; n > 0 && r.Err == nil; n-- {
+		body := r.Part()
+		m.bodies = append(m.bodies, extent{body.At, len(body.Data)})
 	}
 }
 
-func (m *original) parseData(r *reader) {
-	for n := r.count(2); n > 0 && r.err == nil; n-- {
-		at := r.at
-		flags := r.u32()
+func (m *original) parseData(r *format.Reader) {
+	for n := r.Count(2); n > 0 && r.Err == nil; n-- {
+		at := r.At
+		flags := r.U32()
 		if flags == 2 {
-			r.u32()
+			r.U32()
 		}
 		if flags > 2 {
-			r.fail(at, "data segment of form %d", flags)
+			r.Fail(at, "data segment of form %d", flags)
 		} else if flags != 1 {
-			m.parseConstant(sectionData, r)
+			m.parseConstant(format.SectionData, r)
 		}
-		r.bytes()
+		r.Vector()
 	}
 }

@@ -1,6 +1,10 @@
 package rewrite
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
+)
 
 // The subsections of the name section that wazero reads, or that the rewriting changes.
 const (
@@ -17,7 +21,7 @@ func isReplaced(section string) bool {
 // writeNames writes the name section anew, after all others. Every function of the
 // original has a name in it: "$" and its original index if it had none, as wazero prints
 // it. An added function that calls another has the other's name.
-func (a *assembly) writeNames() *RefusedError {
+func (a *assembly) writeNames() *format.Error {
 	names := make([]string, a.module.spaces.functions)
 	a.unname(names)
 	var rest []byte
@@ -25,7 +29,7 @@ func (a *assembly) writeNames() *RefusedError {
 		if c.name != "name" {
 			continue
 		}
-		var err *RefusedError
+		var err *format.Error
 		if rest, err = a.readNames(names, c.inside); err != nil {
 			return err
 		}
@@ -34,7 +38,7 @@ func (a *assembly) writeNames() *RefusedError {
 	b := appendName(nil, "name")
 	b = appendBytes(append(b, namesOfFunctions), functions)
 	b = append(b, rest...)
-	a.tail = appendBytes(append(a.tail, sectionCustom), b)
+	a.tail = appendBytes(append(a.tail, format.SectionCustom), b)
 	return nil
 }
 
@@ -51,50 +55,50 @@ func (a *assembly) unname(names []string) {
 // to its end, whatever its length, and lengths only say when the section ends. Of several
 // subsections of function names the last one counts, and only that one is kept: a small
 // module could have very many.
-func (a *assembly) readNames(names []string, inside extent) (rest []byte, err *RefusedError) {
-	r := reader{data: a.module.data[:inside.end], at: inside.start}
-	last := reader{data: r.data, at: inside.end} // where the last function names begin
-	for left := uint64(inside.end - inside.start); left > 0 && r.err == nil; {
-		if !r.more() && inside.end == len(a.module.data) {
+func (a *assembly) readNames(names []string, inside extent) (rest []byte, err *format.Error) {
+	r := format.Reader{Data: a.module.data[:inside.end], At: inside.start}
+	last := format.Reader{Data: r.Data, At: inside.end} // where the last function names begin
+	for left := uint64(inside.end - inside.start); left > 0 && r.Err == nil; {
+		if !r.More() && inside.end == len(a.module.data) {
 			break // the module's end ends its section, too
 		}
-		at := r.at
-		id, length := r.u8(), r.u32()
-		left -= uint64(r.at-at) + uint64(length)
+		at := r.At
+		id, length := r.Byte(), r.U32()
+		left -= uint64(r.At-at) + uint64(length)
 		if id == namesOfFunctions {
 			last = r
 		}
 		rest = a.subsection(rest, id, int(length), &r)
 	}
-	if last.at < inside.end {
+	if last.At < inside.end {
 		readFunctionNames(names, &last)
 	}
-	return rest, r.done()
+	return rest, r.Done()
 }
 
 // subsection appends a subsection to rest, but for function names.
-func (a *assembly) subsection(rest []byte, id byte, length int, r *reader) []byte {
+func (a *assembly) subsection(rest []byte, id byte, length int, r *format.Reader) []byte {
 	switch id {
 	case nameOfModule:
-		return appendBytes(append(rest, id), appendBytes(nil, r.text()))
+		return appendBytes(append(rest, id), appendBytes(nil, r.Text()))
 	case namesOfFunctions:
 		readFunctionNames(nil, r)
 	case namesOfLocals:
 		return appendBytes(append(rest, id), a.shiftLocalNames(r))
 	case namesOfLabels: // the numbers of blocks have changed
-		r.skip(length)
+		r.Skip(length)
 	default:
-		at := r.at
-		r.skip(length)
-		return appendBytes(append(rest, id), r.data[at:r.at])
+		at := r.At
+		r.Skip(length)
+		return appendBytes(append(rest, id), r.Data[at:r.At])
 	}
 	return rest
 }
 
 // readFunctionNames reads a subsection, and keeps the names of functions that names has.
-func readFunctionNames(names []string, r *reader) {
-	for n := r.count(2); n > 0 && r.err == nil; n-- {
-		f, name := r.u32(), r.text()
+func readFunctionNames(names []string, r *format.Reader) {
+	for n := r.Count(2); n > 0 && r.Err == nil; n-- {
+		f, name := r.U32(), r.Text()
 		if uint64(f) < uint64(len(names)) && len(name) > 0 {
 			names[f] = string(name)
 		}
@@ -103,16 +107,16 @@ func readFunctionNames(names []string, r *reader) {
 
 // shiftLocalNames copies the names of locals with the new indices of functions and
 // locals.
-func (a *assembly) shiftLocalNames(r *reader) []byte {
-	n := r.count(2)
+func (a *assembly) shiftLocalNames(r *format.Reader) []byte {
+	n := r.Count(2)
 	b := appendU32(nil, uint32(n))
-	for ; n > 0 && r.err == nil; n-- {
-		function := r.u32()
-		locals := r.count(2)
+	for ; n > 0 && r.Err == nil; n-- {
+		function := r.U32()
+		locals := r.Count(2)
 		b = appendU32(appendU32(b, a.layout.function(function)), uint32(locals))
-		for ; locals > 0 && r.err == nil; locals-- {
-			b = appendU32(b, a.shiftLocal(function, r.u32()))
-			b = appendBytes(b, r.text())
+		for ; locals > 0 && r.Err == nil; locals-- {
+			b = appendU32(b, a.shiftLocal(function, r.U32()))
+			b = appendBytes(b, r.Text())
 		}
 	}
 	return b

@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/ccmapd/ccmapd/internal/wasm/format"
+
 // Kind says how a function is instrumented.
 type Kind uint8
 
@@ -36,16 +38,16 @@ type traits struct {
 func (t *traits) tightLeaf() bool { return len(t.tight) > 0 && !t.calls }
 
 // makePlan decodes all of the code once.
-func makePlan(m *original) (*plan, *RefusedError) {
+func makePlan(m *original) (*plan, *format.Error) {
 	p := &plan{
 		functions:  make([]traits, len(m.bodies)),
 		inside:     make([]bool, m.spaces.functions),
 		inCode:     make([]bool, m.spaces.functions),
 		indirect:   make([]bool, m.spaces.types),
 		referenced: make([]bool, m.spaces.functions),
-		shares:     m.sharesTables || len(m.references[sectionGlobal]) > 0,
+		shares:     m.sharesTables || len(m.references[format.SectionGlobal]) > 0,
 	}
-	for _, section := range []byte{sectionGlobal, sectionElement} {
+	for _, section := range []byte{format.SectionGlobal, format.SectionElement} {
 		for _, ref := range m.references[section] {
 			p.inside[ref.function], p.referenced[ref.function] = true, true
 		}
@@ -59,7 +61,7 @@ func makePlan(m *original) (*plan, *RefusedError) {
 }
 
 // scan decodes a function's code and notes its traits.
-func (p *plan) scan(m *original, i int) *RefusedError {
+func (p *plan) scan(m *original, i int) *format.Error {
 	d, _ := m.body(i)
 	t := &p.functions[i]
 	p.loops.begin()
@@ -82,7 +84,7 @@ func (p *plan) scan(m *original, i int) *RefusedError {
 	if t.loops || t.calls || !m.isShort(i) {
 		t.kind = Polled
 	}
-	return d.done()
+	return d.Done()
 }
 
 // leastPolled is the least length, in bytes of code, of a function that polls without
@@ -107,17 +109,17 @@ type locals struct {
 // body returns a decoder at a function's first instruction.
 func (m *original) body(i int) (decoder, locals) {
 	b := m.bodies[i]
-	d := decoder{reader: reader{data: m.data[:b.end], at: b.start}, spaces: &m.spaces}
+	d := decoder{Reader: format.Reader{Data: m.data[:b.end], At: b.start}, spaces: &m.spaces}
 	l := locals{total: uint64(len(m.types[m.functionTypes[m.importedFunctions+i]].params))}
-	l.count = uint32(d.reader.count(2))
-	l.groups.start = d.at
-	for n := l.count; n > 0 && d.err == nil; n-- {
-		l.total += uint64(d.u32())
-		d.valueType()
+	l.count = uint32(d.Reader.Count(2))
+	l.groups.start = d.At
+	for n := l.count; n > 0 && d.Err == nil; n-- {
+		l.total += uint64(d.U32())
+		d.ValueType()
 	}
-	l.groups.end = d.at
+	l.groups.end = d.At
 	if l.total > maxLocals {
-		d.fail(b.start, "%d locals, more than %d", l.total, maxLocals)
+		d.Fail(b.start, "%d locals, more than %d", l.total, maxLocals)
 	}
 	d.locals = l.total
 	return d, l

@@ -2,8 +2,11 @@ package rewrite
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 
 	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // Options say what is added to a module. The zero value adds safe points and nothing
@@ -74,12 +77,12 @@ type Site struct {
 func Rewrite(module []byte, o Options) (*Module, error) {
 	m, err := rewrite(module, o)
 	if err != nil {
-		return nil, err
+		return nil, &RefusedError{err.Offset, err.Reason}
 	}
 	return m, nil
 }
 
-func rewrite(data []byte, o Options) (*Module, *RefusedError) {
+func rewrite(data []byte, o Options) (*Module, *format.Error) {
 	m, err := parse(data)
 	if err != nil {
 		return nil, err
@@ -123,3 +126,20 @@ func (m *Module) Stub(index uint32) (function, position uint32, ok bool) {
 	p, ok := m.stubs[index]
 	return p.function, p.position, ok
 }
+
+// errors.Is finds ErrRefused in every error of Rewrite.
+var ErrRefused = errors.New("wasm module refused")
+
+// RefusedError says why a module cannot be rewritten exactly. The module may be malformed
+// (wazero has the better message), or it uses a feature that the rewriter does not know.
+type RefusedError struct {
+	Offset int // of the defect in the module, in bytes
+	Reason string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("rewrite wasm module: at offset %#x: %s", e.Offset, e.Reason)
+}
+
+// Is makes every RefusedError an ErrRefused.
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }

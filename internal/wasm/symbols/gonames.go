@@ -3,10 +3,9 @@ package symbols
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"strings"
 
-	"github.com/ccmapd/ccmapd/internal/cursor"
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // Go's linker replaces every character in names of functions that is not a letter, digit,
@@ -92,11 +91,11 @@ func asLinked(r rune) rune {
 // goTable returns the data of a module from the start of the table on, or nothing. The
 // zeros between its segments, which the linker leaves out, are filled in.
 func goTable(data []byte) []byte {
-	d := &cursor.Cursor{Data: data}
+	r := &format.Reader{Data: data}
 	var table []byte
 	begin := int64(0) // address
-	for n := d.Index(); n > 0 && d.Err == nil; n-- {
-		at, segment := readSegment(d)
+	for n := r.U32(); n > 0 && r.Err == nil; n-- {
+		at, segment := readSegment(r)
 		if table == nil {
 			i := bytes.Index(segment, goHeader)
 			if i < 0 {
@@ -114,18 +113,15 @@ func goTable(data []byte) []byte {
 	return table
 }
 
-var errSegment = errors.New("a segment that Go's linker does not write")
-
 // readSegment reads an active segment of the first memory at a constant address. Go's
 // linker writes no others.
-func readSegment(d *cursor.Cursor) (at int64, segment []byte) {
+func readSegment(r *format.Reader) (at int64, segment []byte) {
 	const active, constant, end = 0, 0x41, 0x0b
-	if d.Index() != active || d.Byte() != constant {
-		d.Fail(errSegment)
+	start := r.At
+	begins := r.U32() == active && r.Byte() == constant
+	at = r.Signed(64)
+	if !begins || r.Byte() != end {
+		r.Fail(start, "a segment that Go's linker does not write")
 	}
-	at = d.Sleb()
-	if d.Byte() != end {
-		d.Fail(errSegment)
-	}
-	return at, d.Vector()
+	return at, r.Vector()
 }

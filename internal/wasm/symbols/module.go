@@ -1,40 +1,23 @@
 package symbols
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
+	"math"
 	"strings"
 
-	"github.com/ccmapd/ccmapd/internal/cursor"
 	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
-)
-
-// Ids of sections: core WebAssembly 2.0, section 5.5.
-const (
-	customSection   = 0
-	typeSection     = 1
-	importSection   = 2
-	functionSection = 3
-	codeSection     = 10
-	dataSection     = 11
-)
-
-var (
-	magic   = []byte("\x00asm")
-	version = []byte{1, 0, 0, 0}
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // module holds the parts of a WebAssembly module that symbols need.
 type module struct {
-	types     []string   // of functions, as text
-	functions []function // imported ones first
-	imports   int        // number of imported functions
-	names     []byte     // the content of the "name" section
-	data      []byte     // the content of the data section
-	madeByGo  bool       // Go's own linker made it
-	code      int        // bytes of the code section's content
+	types     []string      // of functions, as text
+	functions []function    // imported ones first
+	imports   int           // number of imported functions
+	names     format.Reader // of the content of the "name" section
+	data      []byte        // the content of the data section
+	madeByGo  bool          // Go's own linker made it
+	code      int           // bytes of the code section's content
 	debug     debuginfo.Sections
 }
 
@@ -50,22 +33,16 @@ type function struct {
 
 // readModule scans the sections. It does not look into the names and the DWARF.
 func readModule(data []byte) (*module, error) {
-	d := &cursor.Cursor{Data: data}
-	if !bytes.Equal(d.Bytes(4), magic) {
-		return nil, errors.New("the first bytes are not \\0asm")
-	}
-	if v := d.Bytes(4); !bytes.Equal(v, version) {
-		return nil, fmt.Errorf("version % x, want % x: a component, or a later version of WebAssembly", v, version)
-	}
 	m := &module{debug: debuginfo.Sections{}}
-	for !d.Empty() {
-		at := len(data) - len(d.Data)
-		id := d.Byte()
-		content := &cursor.Cursor{Data: d.Vector()}
-		m.section(id, content)
-		if err := errors.Join(d.Err, content.Err); err != nil {
-			return nil, fmt.Errorf("section at byte %d: %w", at, err)
+	r := format.Open(data)
+	for r.More() {
+		s := r.Section()
+		if m.section(&s); s.Err != nil {
+			return nil, s.Err
 		}
+	}
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	if missing := m.withoutBody(); missing > 0 {
 		return nil, fmt.Errorf("%d functions without code", missing)
@@ -79,22 +56,19 @@ type Import struct{ Module, Name string }
 // Imports returns the functions that a module imports. It reads no further than their
 // section, so it is fast even if compiling takes half a minute.
 func Imports(binary []byte) ([]Import, error) {
-	m, header := &module{}, len(magic)+len(version)
-	if len(binary) < header {
-		return nil, io.ErrUnexpectedEOF
+	var m module
+	r := format.Open(binary)
+	for found := false; r.More() && !found; {
+		s := r.Section()
+		if found = s.ID == format.SectionImport; found {
+			m.readImports(&s, math.MaxInt)
+		}
+		if s.Err != nil {
+			return nil, fmt.Errorf("read imports: %w", s.Err)
+		}
 	}
-	for d := (&cursor.Cursor{Data: binary[header:]}); !d.Empty(); {
-		id := d.Byte()
-		content := &cursor.Cursor{Data: d.Vector()}
-		if id == importSection {
-			m.readImports(content)
-		}
-		if err := errors.Join(d.Err, content.Err); err != nil {
-			return nil, fmt.Errorf("read imports: %w", err)
-		}
-		if id == importSection {
-			break
-		}
+	if r.Err != nil {
+		return nil, fmt.Errorf("read imports: %w", r.Err)
 	}
 	list := make([]Import, m.imports)
 	for i := range list {
@@ -103,90 +77,61 @@ func Imports(binary []byte) ([]Import, error) {
 	return list, nil
 }
 
-func (m *module) section(id byte, d *cursor.Cursor) {
-	switch id {
-	case customSection:
-		m.custom(d)
-	case typeSection:
-		m.readTypes(d)
-	case importSection:
-		m.readImports(d)
-	case functionSection:
-		for n := d.Index(); n > 0 && d.Err == nil; n-- {
-			m.functions = append(m.functions, function{typeIndex: d.Index()})
+func (m *module) section(s *format.Section) {
+	switch s.ID {
+	case format.SectionCustom:
+		m.custom(s)
+	case format.SectionType:
+		for n := s.Count(3); n > 0 && s.Err == nil; n-- {
+			m.types = append(m.types, shorten(typeText(s.FunctionType())))
 		}
-	case codeSection:
-		m.readCode(d)
-	case dataSection:
-		m.data = d.Data
+	case format.SectionImport:
+		m.readImports(s, len(m.types))
+	case format.SectionFunction:
+		for n := s.Count(1); n > 0 && s.Err == nil; n-- {
+			m.functions = append(m.functions, function{typeIndex: s.Index(len(m.types), "type")})
+		}
+	case format.SectionCode:
+		m.readCode(s)
+	case format.SectionData:
+		m.data = s.Data[s.At:]
 	}
 }
 
-func (m *module) custom(d *cursor.Cursor) {
-	switch name := string(d.Vector()); {
+func (m *module) custom(s *format.Section) {
+	switch name := string(s.Vector()); {
 	case name == "name":
-		m.names = d.Data
+		m.names = s.Reader
 	case name == goBuildID:
 		m.madeByGo = true
 	case strings.HasPrefix(name, debuginfo.Prefix):
-		m.debug[strings.TrimPrefix(name, debuginfo.Prefix)] = d.Data
+		m.debug[strings.TrimPrefix(name, debuginfo.Prefix)] = s.Data[s.At:]
 	}
 }
 
 // readImports reads imported functions, and skips other imports.
-func (m *module) readImports(d *cursor.Cursor) {
-	for n := d.Index(); n > 0 && d.Err == nil; n-- {
-		from, name := d.Vector(), d.Vector()
-		switch kind := d.Byte(); kind {
-		case 0: // function
-			m.functions = append(m.functions, function{typeIndex: d.Index(), from: &Import{string(from), string(name)}})
+func (m *module) readImports(s *format.Section, types int) {
+	for n := s.Count(4); n > 0 && s.Err == nil; n-- {
+		if i := s.Import(types); i.Kind == format.KindFunction {
+			m.functions = append(m.functions, function{typeIndex: i.Type, from: &Import{i.Module, i.Name}})
 			m.imports++
-		case 1: // table
-			skipReferenceType(d)
-			skipLimits(d)
-		case 2: // memory
-			skipLimits(d)
-		case 3: // global
-			skipValueType(d)
-			d.Byte()
-		case 4: // tag, of the exception handling proposal
-			d.Byte()
-			d.Index()
-		default:
-			d.Fail(fmt.Errorf("an import of unknown kind %d", kind))
 		}
 	}
 }
 
-func skipReferenceType(d *cursor.Cursor) { skipValueType(d) }
-
-// skipLimits skips the limits of a table or memory, of 32 or 64 bits.
-func skipLimits(d *cursor.Cursor) {
-	const hasMaximum, hasPageSize = 1, 8
-	flags := d.Byte()
-	d.Uleb()
-	if flags&hasMaximum != 0 {
-		d.Uleb()
-	}
-	if flags&hasPageSize != 0 {
-		d.Uleb()
-	}
-}
-
 // readCode finds the bodies.
-func (m *module) readCode(d *cursor.Cursor) {
-	m.code = len(d.Data)
-	size := len(d.Data)
+func (m *module) readCode(s *format.Section) {
+	start := s.At
+	m.code = len(s.Data) - start
 	bodies := m.functions[min(m.imports, len(m.functions)):]
-	if n := int(d.Index()); n > len(bodies) {
-		d.Fail(fmt.Errorf("code of %d functions, where %d are declared", n, len(bodies)))
+	if n := s.Count(1); n > len(bodies) {
+		s.Fail(start, "code of %d functions, where %d are declared", n, len(bodies))
 	} else {
 		bodies = bodies[:n]
 	}
 	for i := range bodies {
-		body := d.Vector()
-		bodies[i].end = size - len(d.Data)
-		bodies[i].begin = bodies[i].end - len(body)
+		body := s.Part()
+		bodies[i].begin, bodies[i].end = body.At-start, len(body.Data)-start
 	}
 }
 
@@ -205,28 +150,24 @@ func (m *module) withoutBody() int {
 // each get a copy of it.
 const maxSignature = 256
 
-// readTypes reads the types of functions as text, for example "(i32, i64) f64".
-func (m *module) readTypes(d *cursor.Cursor) {
-	const functionType = 0x60
-	for n := d.Index(); n > 0 && d.Err == nil; n-- {
-		if form := d.Byte(); form != functionType {
-			d.Fail(fmt.Errorf("a type of unknown form %#x", form))
-			return
-		}
-		parameters, results := valueTypes(d), valueTypes(d)
-		m.types = append(m.types, shorten(typeText(parameters, results)))
-	}
-}
-
-func typeText(parameters, results []string) string {
-	text := "(" + strings.Join(parameters, ", ") + ")"
+// typeText returns a type of functions as text, for example "(i32, i64) f64".
+func typeText(parameters, results []byte) string {
+	text := "(" + typeNames(parameters) + ")"
 	switch len(results) {
 	case 0:
 		return text
 	case 1:
-		return text + " " + results[0]
+		return text + " " + typeNames(results)
 	}
-	return text + " (" + strings.Join(results, ", ") + ")"
+	return text + " (" + typeNames(results) + ")"
+}
+
+func typeNames(types []byte) string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = valueTypeNames[t]
+	}
+	return strings.Join(names, ", ")
 }
 
 // shorten cuts text that is too long.
@@ -238,34 +179,7 @@ func shorten(text string) string {
 	return text[:maxSignature-len(ellipsis)] + ellipsis
 }
 
-// valueTypes reads a list of types. Each takes a byte or more.
-func valueTypes(d *cursor.Cursor) []string {
-	var types []string
-	for n := d.Index(); n > 0 && d.Err == nil; n-- {
-		types = append(types, valueType(d))
-	}
-	return types
-}
-
-// Value types: section 5.3, and the proposal for typed function references. Those
-// references have a heap type after them.
+// Value types: section 5.3.
 var valueTypeNames = map[byte]string{
-	0x7f: "i32", 0x7e: "i64", 0x7d: "f32", 0x7c: "f64", 0x7b: "v128",
-	0x70: "funcref", 0x6f: "externref", 0x69: "exnref",
-	0x64: "ref", 0x63: "ref null",
+	0x7f: "i32", 0x7e: "i64", 0x7d: "f32", 0x7c: "f64", 0x7b: "v128", 0x70: "funcref", 0x6f: "externref",
 }
-
-func valueType(d *cursor.Cursor) string {
-	const ref, refNull = 0x64, 0x63
-	b := d.Byte()
-	name, known := valueTypeNames[b]
-	switch {
-	case !known:
-		d.Fail(fmt.Errorf("unknown value type %#x", b))
-	case b == ref || b == refNull:
-		return fmt.Sprintf("(%s %d)", name, d.Sleb())
-	}
-	return name
-}
-
-func skipValueType(d *cursor.Cursor) { valueType(d) }

@@ -1,34 +1,31 @@
 package symbols
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/ianlancetaylor/demangle"
 
-	"github.com/ccmapd/ccmapd/internal/cursor"
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // readNames gives the functions the names of the "name" section, as far as it is readable
 // (appendix "Custom Sections" of the specification).
 func (m *module) readNames() {
 	const functionNames = 1
-	d := &cursor.Cursor{Data: m.names}
-	for !d.Empty() {
-		id := d.Byte()
-		part := &cursor.Cursor{Data: d.Vector()}
-		if id != functionNames {
+	for r := m.names; r.More(); {
+		s := r.Section() // subsections have the same form
+		if s.ID != functionNames {
 			continue
 		}
-		for n := part.Index(); n > 0 && part.Err == nil; n-- {
-			i, name := part.Index(), part.Vector()
+		for n := s.U32(); n > 0 && s.Err == nil; n-- {
+			i, name := s.U32(), s.Vector()
 			if int64(i) < int64(len(m.functions)) {
 				m.functions[i].name = string(name)
 			}
 		}
 	}
-	m.names = nil
+	m.names = format.Reader{}
 }
 
 // nameForPeople returns a function's name: of an import the module and the name, and of a
@@ -72,14 +69,11 @@ type identity struct{ name, signature string }
 // several C files, constructors of C++ and instances of Rust's generic functions may have
 // the same name and type: the second one in the module's order gets the number 2 after
 // its type.
-func (m *module) identify() ([]identity, error) {
+func (m *module) identify() []identity {
 	all := make([]identity, len(m.functions))
 	met := make(map[identity]int, len(m.functions))
 	for i := range m.functions {
 		f := &m.functions[i]
-		if int64(f.typeIndex) >= int64(len(m.types)) {
-			return nil, errors.New("a function with an unknown type")
-		}
 		id := identity{f.nameForPeople(i), m.types[f.typeIndex]}
 		met[id]++
 		if n := met[id]; n > 1 {
@@ -87,5 +81,5 @@ func (m *module) identify() ([]identity, error) {
 		}
 		all[i] = id
 	}
-	return all, nil
+	return all
 }

@@ -47,7 +47,8 @@ type Function struct {
 }
 
 // Read reads a WebAssembly module. The Table refers to data, so data must not change. An
-// error means that data is not a module, or malformed. Malformed names and DWARF are left
+// error means that data is not a module, or malformed, or has parts that the rewriting
+// refuses, too (see package format). Malformed names and DWARF are left
 // out. Reading the DWARF spends b, a budget that all readers of the module's DWARF share;
 // nil: the table has its own budget.
 func Read(data []byte, b *debuginfo.Budget) (*Table, error) {
@@ -57,11 +58,7 @@ func Read(data []byte, b *debuginfo.Budget) (*Table, error) {
 	}
 	m.readNames()
 	m.readGoNames()
-	identities, err := m.identify()
-	if err != nil {
-		return nil, fmt.Errorf("read module: %w", err)
-	}
-	return &Table{identities, m.functions, m.imports, newLineInfo(m, cmp.Or(b, debuginfo.NewBudget(len(data))))}, nil
+	return &Table{m.identify(), m.functions, m.imports, newLineInfo(m, cmp.Or(b, debuginfo.NewBudget(len(data))))}, nil
 }
 
 // Len returns the number of functions. Imported ones come first, as in the module's index
