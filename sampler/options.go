@@ -29,9 +29,9 @@ type ProcessOptions struct {
 	// verdict, chosen without regard to what it would be.
 	WatchBudget float64
 
-	// HitBudget is how many calls a second to catch at hot indirect calls, on
-	// average and at most: 0 means 250, which slows down a target that uses one
-	// core by less than 0.5 %; negative means none.
+	// HitBudget is how many calls to catch at hot indirect calls in a second, and in
+	// a second of the target's CPU time, on average and at most: 0 means 250, which
+	// slows down a target by less than 0.5 %; negative means none.
 	HitBudget float64
 
 	// Logger for what a user may want to know while sampling goes on; nil

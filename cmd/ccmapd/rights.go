@@ -65,9 +65,11 @@ func explainStart(err error) error {
 // The most that sampling may cost a process that its caller could not sample without
 // the capabilities of ccmapd.
 const (
-	borrowedOverhead = 5                // percent
+	borrowedOverhead = 5                // percent, of samples and caught calls together
 	borrowedInterval = time.Millisecond // the shortest
-	borrowedHits     = 1000             // calls caught a second: 1.6 % of one core
+	borrowedHits     = 1000             // calls caught a second of CPU time: 1.8 %
+
+	hitCost = 18 * time.Microsecond // of a caught call: see package sampler/perf
 )
 
 // borrows reports whether the caller may look into a process only by the capabilities of
@@ -106,6 +108,11 @@ func (env *environment) holdBack(f *samplingFlags, pid int) error {
 	if !env.borrows(pid) {
 		return nil
 	}
+	return f.bound()
+}
+
+// bound holds the flags to the most that sampling may cost another user's process.
+func (f *samplingFlags) bound() error {
 	switch {
 	case f.interval < borrowedInterval:
 		return tooMuch("--interval %v is too short, at least %v", f.interval, borrowedInterval)
@@ -120,6 +127,8 @@ func (env *environment) holdBack(f *samplingFlags, pid int) error {
 	if !f.tune && !f.overheadGiven {
 		f.overhead, f.overheadGiven = borrowedOverhead, true
 	}
+	ofHits := 100 * f.values.hits * hitCost.Seconds()
+	f.overhead = min(f.overhead, borrowedOverhead-ofHits)
 	return nil
 }
 

@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
 )
@@ -128,4 +130,29 @@ func TestSecurityPage(t *testing.T) {
 	if len(named) < 10 {
 		t.Errorf("SECURITY.md names %d tests", len(named))
 	}
+}
+
+// TestBoundHolds: whatever the flags that are permitted, samples and caught calls of another
+// user's process cost no more than the bound together, with the interval tuned or fixed.
+func TestBoundHolds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := newSamplingFlags(nil)
+		f.interval = time.Duration(rapid.Int64Range(int64(100*time.Microsecond), int64(20*time.Millisecond)).Draw(t, "interval"))
+		f.tune, f.overheadGiven = rapid.Bool().Draw(t, "tune"), rapid.Bool().Draw(t, "given")
+		if f.overheadGiven {
+			f.overhead = rapid.Float64Range(0, 10).Draw(t, "overhead")
+		}
+		f.values.hits = rapid.Float64Range(0, 2*borrowedHits).Draw(t, "hits")
+		if f.bound() != nil {
+			return // refused
+		}
+		c, hits := f.tuning(), f.values.hits*hitCost.Seconds()
+		if c.Min < borrowedInterval || c.Initial < borrowedInterval {
+			t.Errorf("intervals from %v, and %v at first", c.Min, c.Initial)
+		}
+		if c.MaxOverhead <= 0 || c.MaxOverhead+hits > borrowedOverhead/100.+1e-9 {
+			t.Errorf("samples may cost %v, and caught calls %v", c.MaxOverhead, hits)
+		}
+	})
 }

@@ -46,7 +46,7 @@ func policyWords() []string {
 
 func (f *valueFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Float64Var(&f.hits, "hits", f.hits, "catch up to `N` calls a second, on average, to see which types they reach; 0: none")
+	flags.Float64Var(&f.hits, "hits", f.hits, "catch up to `N` calls a second of CPU time, to see which types they reach; 0: none")
 	registerChoice(cmd, &f.hash, "value-hash", "`HASH` of value tables: "+terminal.OrList(f.hash.from))
 	registerChoice(cmd, &f.janitor, "janitor", "`POLICY` of full value tables: "+terminal.OrList(f.janitor.from))
 	flags.BoolVar(&f.dump, "dump-values", false, "print what becomes of value tables to standard error")

@@ -267,7 +267,8 @@ func TestCallBefore(t *testing.T) {
 	catcher := indirect.New(indirect.Options{Code: c, Memory: p.memory, Counts: new(indirect.Counts), Budget: 1, Log: slog.New(slog.DiscardHandler)})
 	catcher.Turn(time.Now())
 	catcher.Watch(7, []uint64{c.ret, 8})
-	if allocs := testing.AllocsPerRun(100, func() { catcher.Watch(7, []uint64{c.ret}) }); allocs > 1 {
+	again := []uint64{c.ret}
+	if allocs := testing.AllocsPerRun(100, func() { catcher.Watch(7, again) }); allocs > 0 {
 		t.Errorf("a call that was seen before takes %v allocations", allocs)
 	}
 }

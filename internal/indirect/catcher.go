@@ -29,8 +29,9 @@ type Catcher struct {
 
 	sites   sites
 	finder  Finder
-	burst   *burst // nil: no burst now
-	resting bool   // the last burst was in vain, and there was no sample since
+	burst   *burst        // nil: no burst now
+	resting bool          // the last burst was in vain, and there was no sample since
+	owed    time.Duration // CPU time that the target must use before the next burst; negative: it has used more
 	due     time.Time
 	failed  int // bursts in a row that could not be set
 	faded   time.Time
@@ -44,7 +45,7 @@ type Options struct {
 	Alive   func(tid uint32) bool      // whether a thread is one of the target's
 	Deliver func(*perfevent.Call) bool // pushes a call; false if its target is not known
 	Counts  *Counts
-	Budget  float64 // calls caught in a second; 0: none
+	Budget  float64 // calls caught in a second, and in a second of the target's CPU time; 0: none
 	Log     *slog.Logger
 }
 
@@ -136,6 +137,9 @@ func (c *Catcher) Watch(tid uint32, returns []uint64) {
 	}
 }
 
+// Ran says that the target has used CPU time, for which a sample stands.
+func (c *Catcher) Ran(cpu time.Duration) { c.owed = max(c.owed-cpu, -cpu) }
+
 // Patience is how long the engine may wait before the catcher needs a turn.
 func (c *Catcher) Patience() time.Duration {
 	switch {
@@ -143,8 +147,8 @@ func (c *Catcher) Patience() time.Duration {
 		return Forever
 	case c.burst != nil:
 		return time.Until(c.burst.next)
-	case c.resting:
-		return Forever
+	case c.resting || c.owed > 0:
+		return Forever // a sample ends that
 	}
 	return time.Until(c.due)
 }
@@ -158,7 +162,7 @@ func (c *Catcher) Turn(now time.Time) {
 	switch {
 	case c.burst != nil && c.burst.over(now):
 		c.Finish()
-	case c.burst == nil && !c.resting && !now.Before(c.due):
+	case c.burst == nil && !c.resting && c.owed <= 0 && !now.Before(c.due):
 		c.begin(now)
 	}
 	if now.Sub(c.faded) >= fadeEvery {
@@ -222,11 +226,14 @@ func (c *Catcher) take(s *site, body []byte) {
 	c.Counts.Caught.Add(1)
 }
 
-// pause puts the next burst off for the cost of the last one, in calls.
+// pause puts the next burst off for the cost of the last one, in calls. A target that uses
+// less than a core waits until it has used as much CPU time: calls cost it the same part.
 func (c *Catcher) pause(cost float64) {
 	average := min(cost/c.Budget, longestAverage.Seconds())
 	pause := average * min(rand.ExpFloat64(), longestPause)
-	c.due = time.Now().Add(time.Duration(pause * float64(time.Second)))
+	wait := time.Duration(pause * float64(time.Second))
+	c.due = time.Now().Add(wait)
+	c.owed = min(c.owed, 0) + wait
 }
 
 // retry puts the next burst off because a breakpoint could not be set.

@@ -51,6 +51,40 @@ func TestPauses(t *testing.T) {
 	})
 }
 
+// TestPausesForCPUTime: a target that uses little CPU time pays for caught calls the same part
+// of it as one that uses a core.
+func TestPausesForCPUTime(t *testing.T) {
+	t.Parallel()
+	c := newTestCatcher(100)
+	c.Ran(time.Minute) // before the first pause
+	c.Ran(time.Millisecond)
+	c.pause(BurstCalls)
+	c.Watch(7, nil)
+	now := c.due.Add(time.Hour)
+	if c.Turn(now); c.resting || c.Patience() < Forever {
+		t.Error("a burst is due although the target has not run")
+	}
+	c.Ran(time.Hour)
+	if p := c.Patience(); p > time.Hour {
+		t.Errorf("the target has run, and the next turn is in %v", p)
+	}
+	if c.Turn(now); !c.resting { // no site is hot
+		t.Error("no burst although the target has run")
+	}
+	for _, weight := range []time.Duration{time.Millisecond, 100 * time.Millisecond} {
+		const pauses, want = 10_000, time.Second * BurstCalls / 100
+		c, used := newTestCatcher(100), time.Duration(0)
+		for range pauses {
+			for c.pause(BurstCalls); c.owed > 0; used += weight {
+				c.Ran(weight)
+			}
+		}
+		if mean := used / pauses; (mean - want).Abs() > want/20 {
+			t.Errorf("samples of %v: a burst for each %v of CPU time, want %v", weight, mean, want)
+		}
+	}
+}
+
 // TestRetries: the longer breakpoints cannot be set the more rarely it is tried.
 func TestRetries(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@
 // Sizes in records come from the kernel, but no length is trusted before it was
 // compared with the bytes that are there.
 //
-// Only [Timer] and [Ring] have fields that the kernel writes to. All types belong to
-// one goroutine unless they say otherwise.
+// Only a [Ring] has memory that the kernel writes to. All types belong to one goroutine
+// unless they say otherwise.
 //
 // Facts about the kernel were found on Linux 6.18.
 package perfevent

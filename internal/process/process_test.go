@@ -1,12 +1,9 @@
 package process
 
 import (
-	"errors"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
@@ -58,21 +55,6 @@ func TestDescribeExit(t *testing.T) {
 	} {
 		if got := describeExit(status); got != want {
 			t.Errorf("status %d: %q, want %q", status, got, want)
-		}
-	}
-}
-
-func TestExplain(t *testing.T) {
-	t.Parallel()
-	for errno, want := range map[unix.Errno]error{
-		unix.ESRCH:  sampler.ErrNoProcess,
-		unix.EACCES: sampler.ErrPermission,
-		unix.EPERM:  sampler.ErrPermission,
-		unix.ENOSYS: sampler.ErrUnsupported,
-		unix.EMFILE: unix.EMFILE,
-	} {
-		if err := Explain(os.Getpid(), errno); !errors.Is(err, want) || !errors.Is(err, errno) {
-			t.Errorf("%v becomes %v, which is not %v", errno, err, want)
 		}
 	}
 }

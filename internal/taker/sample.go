@@ -16,6 +16,7 @@ func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duratio
 		t.describe()
 	}
 	t.Runtime.Unwind(m, &t.stack)
+	t.Catcher.Ran(weight)
 	if returns := t.stack.PCs; len(returns) > 0 {
 		t.Catcher.Watch(m.TID, returns[1:])
 	}

@@ -60,23 +60,23 @@ func TestSayCompiling(t *testing.T) {
 func TestGuestEnds(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		binary  string
-		code    int
-		trapped bool
-		reason  string
+		binary string
+		want   End // but for its error
+		reason string
 	}{
-		"tail calls":  {string(guests.Small("tailcalls")), 0, false, "module exited with code 0"},
-		"return":      {string(guests.Small("hello")), 0, false, "module exited with code 0"},
-		"proc_exit":   {string(guests.Small("exit")), 7, false, "module exited with code 7"},
-		"library":     {string(guests.Small("fib")), 0, false, "module exited with code 0"},
-		"empty":       {guests.Empty, 0, false, "module exited with code 0"},
-		"trap":        {guests.Trapping, 0, true, "module trapped: unreachable"},
-		"start":       {guests.TrappingAtStart, 0, true, "module trapped: unreachable"},
-		"instantiate": {guests.BadData, 0, false, "module was not started: "},
+		"tail calls":  {string(guests.Small("tailcalls")), End{}, "module exited with code 0"},
+		"return":      {string(guests.Small("hello")), End{}, "module exited with code 0"},
+		"proc_exit":   {string(guests.Small("exit")), End{Code: 7}, "module exited with code 7"},
+		"library":     {string(guests.Small("fib")), End{}, "module exited with code 0"},
+		"empty":       {guests.Empty, End{}, "module exited with code 0"},
+		"trap":        {guests.Trapping, End{Trapped: true}, "module trapped: unreachable"},
+		"start":       {guests.TrappingAtStart, End{Trapped: true}, "module trapped: unreachable"},
+		"instantiate": {guests.BadData, End{NotStarted: true}, "module was not started: "},
 	} {
 		end, _ := run(t, test.binary, Options{})
-		if end.Code != test.code || end.Trapped != test.trapped || !strings.HasPrefix(end.Reason(), test.reason) {
-			t.Errorf("%s: ended with %+v, %q; want code %d, trapped %t, %q", name, end, end.Reason(), test.code, test.trapped, test.reason)
+		failed := test.want.Trapped || test.want.NotStarted
+		if test.want.Err = end.Err; end != test.want || (end.Err != nil) != failed || !strings.HasPrefix(end.Reason(), test.reason) {
+			t.Errorf("%s: ended with %+v, %q; want %+v, %q", name, end, end.Reason(), test.want, test.reason)
 		}
 	}
 }

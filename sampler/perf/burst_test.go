@@ -296,7 +296,7 @@ func takeRegisters(t *testing.T, pid int) []*perfevent.Watchpoint {
 			return taken
 		}
 		if err != nil {
-			skipUnlessPermitted(t, process.Explain(pid, err))
+			skipUnlessPermitted(t, explain(pid, err))
 			t.Skipf("no debug registers: %v", err)
 		}
 		t.Cleanup(w.Close)

@@ -29,27 +29,14 @@
 // A sample shows what runs, not what an interface held: the type that embeds a
 // promoted method, and the type arguments of a generic one, are known to a wrapper
 // only, and wrappers are gone when the sample is taken. So the drainer also catches
-// calls, in bursts, at the indirect calls that samples have on their stacks:
-//
-//  1. The function around each return address is disassembled, once, up to it: is
-//     it behind a call through a register, and where was the register loaded from?
-//     That takes 1 or 2 % of a core at most, while there is code to look at.
-//  2. Such calls are counted, with the threads that were met there. They take
-//     turns, the hottest most often, interfaces before function values, and those
-//     rarely that yield nothing or have always called the same.
-//  3. At a random moment a hardware breakpoint is set on the call whose turn it
-//     is, on one or two of its threads, for 32 calls each or 8 ms. It takes the
-//     debug register that the watchpoints leave, and no longer than that.
-//  4. For each call the kernel writes the register, which holds the address that
-//     is called, and the return addresses along the frame pointers.
-//  5. Each becomes a sample with Hit set: the method that is reached, wrappers
-//     included; the call site as the samples have it, inlined calls included; the
-//     callers. What is reached and is no function of the symbol table is dropped
-//     and counted.
-//  6. The next burst waits for as long as the last one's calls take of the budget
-//     on average, a random time of exponential distribution. After one that has
-//     caught nothing it waits for another sample, too, so that a target which does
-//     nothing is left alone.
+// calls, in bursts, at the indirect calls that samples have on their stacks. Package
+// internal/indirect finds these calls and their turns. A burst sets a hardware breakpoint
+// on one or two threads, for 32 calls each or 8 ms, in the debug register that the
+// watchpoints leave. For each call the kernel writes the register that holds the address,
+// and the return addresses along the frame pointers. Each becomes a sample with Hit set:
+// the method that is reached, wrappers included; the call site as the samples have it,
+// inlined calls included; the callers. An address that is no function of the symbol table
+// is dropped and counted.
 //
 // A caught call costs the target 15 to 18 µs in a virtual machine (Xeon, Linux
 // 6.18), where an access to a debug register leaves the guest, and setting a

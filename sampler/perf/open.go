@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/taker"
+	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,7 +43,7 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 		return err
 	}
 	if err := s.threads.scanFirst(ctx); err != nil {
-		return process.Explain(o.PID, err)
+		return explain(o.PID, err)
 	}
 	return d.Begin(o, s.threads, s.threads.form.UserOnly) // from here on a record tells of an exec
 }
@@ -63,7 +65,7 @@ func (t *threads) negotiate() (string, error) {
 		case errors.Is(err, unix.EINVAL) && !t.form.NoLost:
 			t.form.NoLost = true
 		default:
-			return "", process.Explain(t.pid, err)
+			return "", explain(t.pid, err)
 		}
 	}
 }
@@ -134,4 +136,36 @@ func openOutput(cpu int) (output, error) {
 		return output{}, err
 	}
 	return output{prompt, bulk}, nil
+}
+
+// Ways to get permission, for the messages of errors.
+const (
+	adviceParanoid = "run as the target's user with sysctl kernel.perf_event_paranoid=2 or less, or give ccmapd CAP_PERFMON (setcap cap_perfmon,cap_sys_ptrace+p, docker run --cap-add=PERFMON --cap-add=SYS_PTRACE)"
+	adviceSeccomp  = "a seccomp filter forbids perf_event_open; in a container use docker run --cap-add=PERFMON --cap-add=SYS_PTRACE, or a profile that allows it"
+)
+
+// explain turns a refusal of the first perf_event_open into an error that helps: it
+// tells the user what to do.
+func explain(pid int, err error) error {
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return process.As(err, sampler.ErrNoProcess)
+	case errors.Is(err, unix.EACCES) && !sameUser(pid):
+		return process.OtherUser(err)
+	case errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceParanoid, err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceSeccomp, err)
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: this kernel has no perf events (CONFIG_PERF_EVENTS): %w", sampler.ErrUnsupported, err)
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return fmt.Errorf("%w; raise the limit of open files (ulimit -n)", err)
+	}
+	return err
+}
+
+// sameUser says whether the process belongs to the user of this one.
+func sameUser(pid int) bool {
+	var st unix.Stat_t
+	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == os.Geteuid()
 }

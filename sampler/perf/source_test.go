@@ -476,3 +476,18 @@ func awaitZombie(t *testing.T, pid int) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for errno, want := range map[unix.Errno]error{
+		unix.ESRCH:  sampler.ErrNoProcess,
+		unix.EACCES: sampler.ErrPermission,
+		unix.EPERM:  sampler.ErrPermission,
+		unix.ENOSYS: sampler.ErrUnsupported,
+		unix.EMFILE: unix.EMFILE,
+	} {
+		if err := explain(os.Getpid(), errno); !errors.Is(err, want) || !errors.Is(err, errno) {
+			t.Errorf("%v becomes %v, which is not %v", errno, err, want)
+		}
+	}
+}
