@@ -40,17 +40,17 @@ const (
 	CoordinateMachine                    // bytes of machine code, which differ from one compilation to the next
 )
 
+var coordinateNames = [...]string{CoordinateLine: "line", CoordinateBytecode: "bytecode", CoordinateMachine: "machine"}
+
 // String returns the coordinate's name in files.
-func (c Coordinate) String() string {
-	switch c {
-	case CoordinateLine:
-		return "line"
-	case CoordinateBytecode:
-		return "bytecode"
-	case CoordinateMachine:
-		return "machine"
+func (c Coordinate) String() string { return nameAt(coordinateNames[:], "coordinate", uint8(c)) }
+
+// nameAt returns a name from the list of a type, or the type and the number.
+func nameAt(names []string, of string, i uint8) string {
+	if int(i) < len(names) {
+		return names[i]
 	}
-	return fmt.Sprintf("Coordinate(%d)", uint8(c))
+	return fmt.Sprintf("%s %d", of, i)
 }
 
 // Format prints an offset for people: "+3" lines, "+0x3c" bytes after the beginning

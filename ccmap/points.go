@@ -17,24 +17,10 @@ const (
 	OriginImported               // counters that the program kept itself, such as Go's coverage files
 )
 
-// origins and pointKinds are the numbers of origins and kinds.
-const (
-	origins    = OriginImported + 1
-	pointKinds = PointSwitch + 1
-)
+var originNames = [...]string{OriginSampled: "sampled", OriginBurst: "burst", OriginImported: "imported"}
 
 // String returns the name of the origin, for example "burst".
-func (o Origin) String() string {
-	switch o {
-	case OriginSampled:
-		return "sampled"
-	case OriginBurst:
-		return "burst"
-	case OriginImported:
-		return "imported"
-	}
-	return fmt.Sprintf("origin %d", uint8(o))
-}
+func (o Origin) String() string { return nameAt(originNames[:], "origin", uint8(o)) }
 
 // PointKind is the kind of code that a [Point] profiles.
 type PointKind uint8
@@ -52,20 +38,10 @@ const (
 	BranchTaken   = 1
 )
 
+var kindNames = [...]string{PointCall: "call", PointBlock: "block", PointBranch: "branch", PointSwitch: "switch"}
+
 // String returns the name of the kind, for example "call".
-func (k PointKind) String() string {
-	switch k {
-	case PointCall:
-		return "call"
-	case PointBlock:
-		return "block"
-	case PointBranch:
-		return "branch"
-	case PointSwitch:
-		return "switch"
-	}
-	return fmt.Sprintf("kind %d", uint8(k))
-}
+func (k PointKind) String() string { return nameAt(kindNames[:], "kind", uint8(k)) }
 
 // MaxPointCallers is the length of the longest context of a [Point].
 const MaxPointCallers = 3
@@ -161,7 +137,7 @@ type points struct {
 // SetPoints replaces all points of one origin. It ignores Origin in the list, and
 // treats each point as [Map.AddPoint] does.
 func (m *Map) SetPoints(o Origin, list []Point) {
-	if o >= origins {
+	if int(o) >= len(originNames) {
 		return
 	}
 	points := make([]Point, 0, len(list))
@@ -195,7 +171,9 @@ func (m *Map) AddPoint(p Point) {
 }
 
 // exists reports whether origin and kind exist.
-func (p *Point) exists() bool { return p.Origin < origins && p.Kind < pointKinds }
+func (p *Point) exists() bool {
+	return int(p.Origin) < len(originNames) && int(p.Kind) < len(kindNames)
+}
 
 // Points returns the profile points in the order of [Point.Compare], each once.
 // The caller must not change them.

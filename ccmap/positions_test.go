@@ -61,24 +61,29 @@ func TestSetLine(t *testing.T) {
 	}
 }
 
-// TestLinesHammer sets and reads lines in many goroutines while methods come.
-func TestLinesHammer(t *testing.T) {
-	t.Parallel()
+// hammerFrames calls f with frames of methods, in many goroutines while methods come.
+func hammerFrames(coordinate ccmap.Coordinate, f func(*ccmap.Names, ccmap.Frame)) {
 	names := ccmap.NewNames()
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
 			for i := range uint32(2000) {
-				id := names.Intern(ccmap.Method{Name: string(rune('a' + i%20)), Coordinate: ccmap.CoordinateBytecode})
-				f := ccmap.Frame{Method: id, Offset: i}
-				names.SetLine(f, int32(i)+1)
-				if got := names.Line(f); got != int32(i)+1 {
-					t.Errorf("line %d of offset %d", got, i)
-				}
+				id := names.Intern(ccmap.Method{Name: string(rune('a' + i%20)), Coordinate: coordinate})
+				f(names, ccmap.Frame{Method: id, Offset: i})
 			}
 		})
 	}
 	all.Wait()
+}
+
+func TestLinesHammer(t *testing.T) {
+	t.Parallel()
+	hammerFrames(ccmap.CoordinateBytecode, func(names *ccmap.Names, f ccmap.Frame) {
+		names.SetLine(f, int32(f.Offset)+1)
+		if got := names.Line(f); got != int32(f.Offset)+1 {
+			t.Errorf("line %d of offset %d", got, f.Offset)
+		}
+	})
 }
 
 // TestMergeKeepsLines merges maps that name the same method, with other ids.
@@ -167,24 +172,14 @@ func TestMergeKeepsInlined(t *testing.T) {
 	}
 }
 
-// TestInlinedHammer sets and reads inlined calls in many goroutines while methods come.
 func TestInlinedHammer(t *testing.T) {
 	t.Parallel()
-	names := ccmap.NewNames()
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range uint32(2000) {
-				id := names.Intern(ccmap.Method{Name: string(rune('a' + i%20))})
-				f := ccmap.Frame{Method: id, Offset: i}
-				names.SetInlined(f, id)
-				if !names.Inlined(f, id) {
-					t.Errorf("the call at offset %d is not inlined", i)
-				}
-			}
-		})
-	}
-	all.Wait()
+	hammerFrames(ccmap.CoordinateLine, func(names *ccmap.Names, f ccmap.Frame) {
+		names.SetInlined(f, f.Method)
+		if !names.Inlined(f, f.Method) {
+			t.Errorf("the call at offset %d is not inlined", f.Offset)
+		}
+	})
 }
 
 func TestSetAddress(t *testing.T) {
@@ -264,22 +259,13 @@ func TestMergeKeepsAddresses(t *testing.T) {
 	}
 }
 
-// TestAddressesHammer sets and reads addresses in many goroutines.
 func TestAddressesHammer(t *testing.T) {
 	t.Parallel()
-	names := ccmap.NewNames()
-	id := names.Intern(ccmap.Method{Name: "f"})
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range uint32(2000) {
-				frames := []ccmap.Frame{{Method: id, Offset: i}, {Method: id, Offset: i % 10}}
-				names.SetAddress(frames, i%2 == 0, uint64(i)+1)
-				if got, _ := names.Address(frames, i%2 == 0); got != uint64(i)+1 {
-					t.Errorf("address %#x of offset %d", got, i)
-				}
-			}
-		})
-	}
-	all.Wait()
+	hammerFrames(ccmap.CoordinateLine, func(names *ccmap.Names, f ccmap.Frame) {
+		frames, call := []ccmap.Frame{f, {Method: f.Method, Offset: f.Offset % 10}}, f.Offset%2 == 0
+		names.SetAddress(frames, call, uint64(f.Offset)+1)
+		if got, _ := names.Address(frames, call); got != uint64(f.Offset)+1 {
+			t.Errorf("address %#x of offset %d", got, f.Offset)
+		}
+	})
 }

@@ -7,33 +7,37 @@ import (
 	"time"
 )
 
-func TestOverheadBudget(t *testing.T) {
+// TestBudgets: a budget that is exceeded asks for one change, and gives its reason.
+func TestBudgets(t *testing.T) {
 	t.Parallel()
-	for name, off := range map[string]bool{"unknown": false, "off": true} {
+	for name, test := range map[string]struct {
+		off     bool
+		settled time.Duration
+		change  func(*program)
+		want    string
+		resting bool
+	}{
+		"unknown": {false, 10 * time.Millisecond, func(p *program) { p.cost, p.known = 200*time.Microsecond, 0 },
+			"overhead 2.0 % of the target's CPU > 1 %: interval 10ms → 25ms", false},
+		"off": {true, 10 * time.Millisecond, func(p *program) { p.cost, p.known = 200*time.Microsecond, 0 },
+			"overhead 2.0 % of the target's CPU > 1 %: interval 10ms → 25ms", false},
+		// Repetitions ask for 4.6 ms, the budget allows 7.5 ms.
+		"bounds shortening": {false, 5 * time.Millisecond, func(p *program) { p.cost = 60 * time.Microsecond },
+			"repetitions 0.0 % of 1000 known < 1 %: interval 10ms → 7.5ms, the shortest within the budget", true},
+		// 400 samples a second take 0.4 of a core.
+		"daemon": {true, 10900 * time.Microsecond, func(p *program) { p.cores, p.daemon = 4, time.Millisecond },
+			"daemon 40.0 % of a core > 10 %: interval 10ms → 50ms", false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := steady(10 * time.Millisecond)
-			p.cost, p.known = 200*time.Microsecond, 0
-			s := simulate(t, Config{Off: off}, 1)
+			p := steady(test.settled)
+			test.change(&p)
+			s := simulate(t, Config{Off: test.off}, 1)
 			s.run(p, time.Hour)
-			want := "overhead 2.0 % of the target's CPU > 1 %: interval 10ms → 25ms"
-			if len(s.decisions) != 1 || s.decisions[0].Reason != want {
-				t.Errorf("want only %q; %v", want, s)
+			if len(s.decisions) != 1 || s.decisions[0].Reason != test.want || test.resting && !s.tuner.repetitions.resting {
+				t.Errorf("want only %q; %v", test.want, s)
 			}
 		})
-	}
-}
-
-// Repetitions ask for 4.6 ms, the budget allows 7.5 ms.
-func TestOverheadBoundsShortening(t *testing.T) {
-	t.Parallel()
-	p := steady(5 * time.Millisecond)
-	p.cost = 60 * time.Microsecond
-	s := simulate(t, Config{}, 1)
-	s.run(p, time.Hour)
-	want := "repetitions 0.0 % of 1000 known < 1 %: interval 10ms → 7.5ms, the shortest within the budget"
-	if len(s.decisions) != 1 || s.decisions[0].Reason != want || !s.tuner.repetitions.resting {
-		t.Errorf("want only %q; %v", want, s)
 	}
 }
 
@@ -61,18 +65,6 @@ func TestOverheadFromDefaultCost(t *testing.T) {
 	s.run(p, time.Hour)
 	if s.tuner.Interval() != 2500*time.Microsecond {
 		t.Errorf("20 µs a sample at 0.8 of 1 %%: want 2.5ms; %v", s)
-	}
-}
-
-func TestDaemonBudget(t *testing.T) {
-	t.Parallel()
-	p := steady(10900 * time.Microsecond)
-	p.cores, p.daemon = 4, time.Millisecond // 400 samples a second take 0.4 of a core
-	s := simulate(t, Config{Off: true}, 1)
-	s.run(p, time.Hour)
-	want := "daemon 40.0 % of a core > 10 %: interval 10ms → 50ms"
-	if len(s.decisions) != 1 || s.decisions[0].Reason != want {
-		t.Errorf("want only %q; %v", want, s)
 	}
 }
 

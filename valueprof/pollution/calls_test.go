@@ -234,6 +234,19 @@ func TestWrappersAreNoReceivers(t *testing.T) {
 	}
 }
 
+// siteWith returns a site with callees that were sampled, and callees that were caught.
+func siteWith(t *testing.T, sampled, caught []string) pollution.Site {
+	t.Helper()
+	m := mapOf(t)
+	for _, callee := range sampled {
+		addStack(t, m, "main+1;f+1;"+callee)
+	}
+	for _, callee := range caught {
+		addCalls(t, m, "main+1;f+1;"+callee)
+	}
+	return siteOf(t, m, "f")
+}
+
 // TestDecisive: caught calls decide unless the samples know more.
 func TestDecisive(t *testing.T) {
 	t.Parallel()
@@ -258,14 +271,7 @@ func TestDecisive(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			m := mapOf(t)
-			for _, callee := range test.sampled {
-				addStack(t, m, "main+1;f+1;"+callee)
-			}
-			for _, callee := range test.caught {
-				addCalls(t, m, "main+1;f+1;"+callee)
-			}
-			site := siteOf(t, m, "f")
+			site := siteWith(t, test.sampled, test.caught)
 			e := site.Decisive()
 			if e.Verdict != test.want || site.CallsDecide() != test.byCalls || len(e.Targets) != test.receiver {
 				t.Errorf("%v of %d receivers, by calls: %t", e.Verdict, len(e.Targets), site.CallsDecide())
@@ -293,14 +299,7 @@ func TestAgree(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			m := mapOf(t)
-			for _, callee := range test.sampled {
-				addStack(t, m, "main+1;f+1;"+callee)
-			}
-			for _, callee := range test.caught {
-				addCalls(t, m, "main+1;f+1;"+callee)
-			}
-			if got := siteOf(t, m, "f").Agree(); got != test.want {
+			if got := siteWith(t, test.sampled, test.caught).Agree(); got != test.want {
 				t.Errorf("agree: %t", got)
 			}
 		})

@@ -34,8 +34,8 @@ const (
 	// call.
 	MinCalls = 4 * callsPerBurst
 
-	// callsPerBurst is the largest number of calls in a row that package perf catches on a
-	// thread.
+	// callsPerBurst is the largest number of calls in a row that package indirect catches
+	// on a thread; a test of the command holds the two equal.
 	callsPerBurst = 32
 )
 

@@ -1,8 +1,8 @@
 // Package format reads the binary format of WebAssembly modules: numbers, vectors,
 // sections, and the parts of them that both the rewriting and the symbols need.
 //
-// Bytes may come from anywhere. A reader refuses what is cut or malformed, and what wazero
-// or the rewriting does not know: typed references, 64-bit memories, tags.
+// Bytes may come from anywhere. A reader refuses cut and malformed parts, and parts that
+// wazero or the rewriting does not know: typed references, 64-bit memories, tags.
 package format
 
 import (
