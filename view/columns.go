@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
@@ -38,54 +36,14 @@ type column[R any] struct {
 // the order of the JSON.
 type columns[R any] []column[R]
 
-// Figures. Their types are their units.
-type (
-	weight      ccmap.Counters // the profile's unit: CPU time for example
-	samples     int64
-	activations int64
-	count       int64
-	percent     float64
-	bits        float64
-)
-
-// MarshalJSON writes the weight alone.
-func (w weight) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, w.Time, 10), nil }
-
-// units has the names of units, for the schema.
-var units = map[reflect.Type]string{
-	reflect.TypeFor[weight]():      "the profile's unit",
-	reflect.TypeFor[samples]():     "samples",
-	reflect.TypeFor[activations](): "calls",
-	reflect.TypeFor[percent]():     "%",
-	reflect.TypeFor[bits]():        "bits",
-}
-
-// cell prints a value in a table.
-func (p *Profile) cell(value any) string {
-	switch v := value.(type) {
-	case nil:
-		return ""
-	case weight:
-		return p.measure.format(ccmap.Counters(v))
-	case samples:
-		return p.formatSamples(int64(v))
-	case activations:
-		return p.formatActivations(int64(v))
-	case count:
-		return figure.Count(int64(v))
-	case percent:
-		return figure.Percent(float64(v))
-	case bits:
-		return formatBits(float64(v))
-	}
-	return fmt.Sprint(value)
-}
-
-func formatBits(bits float64) string { return strconv.FormatFloat(bits, 'f', 2, 64) }
-
 // col declares a column. The name is empty in JSON only, the key in tables only. A member
 // whose key ends in ",omitempty" is left out where it is zero.
-func col[R, V any](name, key, doc string, get func(*Profile, R) V) column[R] {
+func col[R, V any](name, key, doc string, get func(R) V) column[R] {
+	return colIn(name, key, doc, func(_ *Profile, r R) V { return get(r) })
+}
+
+// colIn declares a column that depends on the profile, too.
+func colIn[R, V any](name, key, doc string, get func(*Profile, R) V) column[R] {
 	t := reflect.TypeFor[V]()
 	c := describe(key, doc, schemaType(t))
 	c.Name, c.Unit = name, units[t]
@@ -175,22 +133,19 @@ func describe(key, doc, schemaType string) Column {
 
 // schemaType returns the name that JSON Schema has for a type.
 func schemaType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Pointer:
+	switch kind := t.Kind(); {
+	case t == reflect.TypeFor[time.Time](), kind == reflect.String:
+		return "string"
+	case kind == reflect.Pointer:
 		return schemaType(t.Elem())
-	case reflect.String:
-		return "string"
-	case reflect.Bool:
-		return "boolean"
-	case reflect.Float64:
-		return "number"
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		return schemaType(t.Elem()) + "[]"
-	case reflect.Map:
+	case kind == reflect.Bool:
+		return "boolean"
+	case kind == reflect.Float64:
+		return "number"
+	case kind == reflect.Map:
 		return "object"
-	}
-	if t == reflect.TypeFor[time.Time]() {
-		return "string"
 	}
 	return "integer"
 }
@@ -282,8 +237,10 @@ type Layout struct {
 	Columns []Column // in the order of JSON
 }
 
-// words splits names of columns.
-func words(names string) []string { return strings.Fields(names) }
+// layout returns a layout with names of columns in a text.
+func layout(first, all string, columns []Column, orders ...string) Layout {
+	return Layout{orders, strings.Fields(first), strings.Fields(all), columns}
+}
 
 // order returns the order that a list asks for.
 func (l Layout) order(list List) (string, error) {
@@ -309,97 +266,4 @@ func (l Layout) Find(names []string) ([]string, error) {
 		found = append(found, l.All[i])
 	}
 	return found, nil
-}
-
-// sheet is a table with some of the columns of a layout.
-type sheet struct {
-	terminal.Table
-	profile *Profile
-	names   []string // of its columns
-}
-
-// newSheet returns a table with the columns that the options choose.
-func newSheet(p *Profile, l Layout, o TextOptions) (*sheet, error) {
-	names := l.First
-	if o.All {
-		names = l.All
-	}
-	if len(o.Columns) > 0 {
-		var err error
-		if names, err = l.Find(o.Columns); err != nil {
-			return nil, err
-		}
-	}
-	s := &sheet{profile: p, names: names}
-	for _, name := range names {
-		c := tableColumn(name)
-		if len(o.Columns) > 0 {
-			c.Drop = 0
-		}
-		s.Columns = append(s.Columns, c)
-	}
-	return s, nil
-}
-
-// title gives a column another title than its name.
-func (s *sheet) title(name, title string) {
-	if i := slices.Index(s.names, name); i >= 0 {
-		s.Columns[i].Title = title
-	}
-}
-
-// cells are the cells of a row, by the names of their columns.
-type cells map[string]string
-
-// cellsOf prints a row in the columns of a sheet.
-func cellsOf[R any](s *sheet, cs columns[R], r R) cells {
-	row := cells{}
-	fill(s, cs, r, row)
-	return row
-}
-
-func fill[R any](s *sheet, cs columns[R], r R, row cells) {
-	for _, c := range cs {
-		if c.fill != nil {
-			c.fill(s, r, row)
-		}
-		if c.Name != "" && slices.Contains(s.names, c.Name) {
-			row[c.Name] = c.cell(s.profile, r)
-		}
-	}
-}
-
-// addRow adds a row of some type to a sheet.
-func addRow[R any](s *sheet, cs columns[R], r R) { s.add(cellsOf(s, cs, r)) }
-
-// add adds a row. Cells without a column are left out, columns without a cell stay empty.
-func (s *sheet) add(row cells) {
-	line := make([]string, len(s.names))
-	for i, name := range s.names {
-		line[i] = row[name]
-	}
-	s.Add(line...)
-}
-
-// drops ranks the columns that a narrow terminal has no room for, the highest first.
-var drops = map[string]int{
-	"location": 5, "activations": 4, "of-all": 4, "samples": 3, "samples-A": 3, "samples-B": 3,
-	"origin": 2, "recent%": 2, "calls": 1, "of-calls": 1, "share": 0, "p": 1,
-}
-
-// tableColumn returns how the column of a name looks.
-func tableColumn(name string) terminal.Column {
-	c := terminal.Column{Title: strings.ReplaceAll(name, "-", " "), Drop: drops[name]}
-	switch name {
-	case "method", "call-site", "context", "path", "point", "item":
-		c.Shorten, c.Least = terminal.ShortenMethod, 34
-	case "location":
-		c.Shorten, c.Least = terminal.ShortenLocation, 16
-	case "verdict":
-		c.Shorten, c.Least = terminal.ShortenMiddle, 24
-	case "targets", "kind", "origin", "by":
-	default:
-		c.Right = true
-	}
-	return c
 }

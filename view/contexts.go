@@ -26,7 +26,7 @@ var contextsColumns = columns[*Contexts]{
 		}
 		return &v.Pruned
 	}),
-	col("", "lower_bounds,omitempty", "contexts were pruned", func(p *Profile, _ *Contexts) bool { return p.IsPruned() }),
+	colIn("", "lower_bounds,omitempty", "contexts were pruned", func(p *Profile, _ *Contexts) bool { return p.IsPruned() }),
 }
 
 // contextRow is a context with the total that it is a part of.
@@ -48,17 +48,13 @@ var contextColumns = append(
 	shareOf("", func(_ *Profile, r contextRow) part { return part{r.Total, r.whole} }),
 	object("method", "the method that was called", placeColumns.named("context", "", "location"), func(p *Profile, r contextRow) *place { return declaredAt(p.Names().At(r.Method)) }),
 	array("callers", "innermost first, each at its call", placeColumns, func(p *Profile, r contextRow) []place { return chainOf(p.Names(), r.Callers) }),
-	col("", "more", "there are further callers", func(_ *Profile, r contextRow) bool { return r.More }),
+	col("", "more", "there are further callers", func(r contextRow) bool { return r.More }),
 )
 
 // ContextsLayout returns the orders and columns of [Contexts].
 func ContextsLayout() Layout {
-	return Layout{
-		Orders:  []string{ByTime, BySamples, ByActivations},
-		First:   words("cum share context location"),
-		All:     words("cum share of-all samples activations context location"),
-		Columns: contextsColumns.list(""),
-	}
+	return layout("cum share context location",
+		"cum share of-all samples activations context location", contextsColumns.list(""), ByTime, BySamples, ByActivations)
 }
 
 // NewContexts lists the contexts of the methods of a list, told apart by up to depth
@@ -77,10 +73,7 @@ func NewContexts(p *Profile, l List, depth uint) (*Contexts, error) {
 
 // Text prints a table of contexts, the callers below each.
 func (v *Contexts) Text(w io.Writer, o TextOptions) error {
-	s, err := newSheet(v.profile, ContextsLayout(), o)
-	if err != nil {
-		return err
-	}
+	s := newSheet(v.profile, ContextsLayout(), o)
 	names := v.profile.Names()
 	for _, r := range v.rows() {
 		addRow(s, contextColumns, r)
@@ -94,7 +87,7 @@ func (v *Contexts) Text(w io.Writer, o TextOptions) error {
 	if !v.Pruned.IsZero() {
 		s.addPart(v.Pruned, v.Total, cells{"context": "(pruned contexts)"})
 	}
-	return s.print(w, o, v.More, v.profile.lowerBounds("Contexts")...)
+	return s.print(w, v.More, v.profile.lowerBounds("Contexts")...)
 }
 
 // JSON describes the profile and lists the contexts.

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"path"
 	"strings"
 	"time"
@@ -12,26 +11,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
-
-// print writes a description of the profile, notes on the table, the table, how many rows
-// it leaves out, and how far to trust it.
-func (s *sheet) print(w io.Writer, o TextOptions, more int, notes ...string) error {
-	p, out := s.profile, terminal.NewPrinter(w, o.Wide)
-	out.Text(p.describe(o.All))
-	for _, note := range notes {
-		out.Text(note)
-	}
-	if len(s.Rows) > 0 {
-		out.Table("", &s.Table)
-	}
-	if more > 0 {
-		out.Line("%s and %s more%s", terminal.Ellipsis, figure.Count(int64(more)), p.hint(HintRows, ": "))
-	}
-	if judgement := p.judgement(); judgement != "" && len(s.Rows) > 0 {
-		out.Line("\n%s", judgement)
-	}
-	return out.Err()
-}
 
 // describe returns lines about the samples, and warnings. With all, it adds the interval,
 // losses, and how settled the profile is. It leaves out unknown facts.

@@ -38,25 +38,19 @@ func NewDiff(a, b *Profile, lists DiffLists, o compare.DiffOptions) (*Diff, erro
 	return v, nil
 }
 
-// changeRow is a change, or in text one of the callers in its path.
-type changeRow struct{ compare.Change }
-
-var changeColumns = columns[changeRow]{
-	col("change", "points", "share in B less the share in A, in points", func(_ *Profile, r changeRow) string { return fmt.Sprintf("%+.1f", r.Points) }),
-	col("A", "share_a", "share of profile A; new: it has no samples there", func(_ *Profile, r changeRow) string { return share(r.ShareA, r.SamplesA, "new") }),
-	col("B", "share_b", "share of profile B; gone: it has no samples there", func(_ *Profile, r changeRow) string { return share(r.ShareB, r.SamplesB, "gone") }),
-	col("samples-A", "samples_a", "samples of profile A in the share", func(_ *Profile, r changeRow) count { return count(r.SamplesA) }),
-	col("samples-B", "samples_b", "samples of profile B in the share", func(_ *Profile, r changeRow) count { return count(r.SamplesB) }),
-	col("p", "p", "probability of such a change, or a larger one, anywhere in the list if nothing changed", func(_ *Profile, r changeRow) string { return formatP(r.P) }),
+var changeColumns = columns[compare.Change]{
+	col("change", "points", "share in B less the share in A, in points", func(r compare.Change) string { return fmt.Sprintf("%+.1f", r.Points) }),
+	col("A", "share_a", "share of profile A; new: it has no samples there", func(r compare.Change) string { return share(r.ShareA, r.SamplesA, "new") }),
+	col("B", "share_b", "share of profile B; gone: it has no samples there", func(r compare.Change) string { return share(r.ShareB, r.SamplesB, "gone") }),
+	col("samples-A", "samples_a", "samples of profile A in the share", func(r compare.Change) count { return count(r.SamplesA) }),
+	col("samples-B", "samples_b", "samples of profile B in the share", func(r compare.Change) count { return count(r.SamplesB) }),
+	col("p", "p", "probability of such a change, or a larger one, anywhere in the list if nothing changed", func(r compare.Change) string { return formatP(r.P) }),
 }
 
 // DiffLayout returns the columns of [Diff]. Its rows have one order.
 func DiffLayout() Layout {
-	return Layout{
-		First:   words("change A B item"),
-		All:     words("change A B samples-A samples-B p item location"),
-		Columns: append(changeColumns.list("lists[]."), pathColumns.list("lists[].path[].")...),
-	}
+	return layout("change A B item",
+		"change A B samples-A samples-B p item location", append(changeColumns.list("lists[]."), pathColumns.list("lists[].path[].")...))
 }
 
 // Text prints a table for each list.
@@ -88,23 +82,20 @@ func (v *Diff) Text(w io.Writer, o TextOptions) error {
 
 // printChanges prints a list of changes of one kind, and how far to trust it.
 func (v *Diff) printChanges(out *terminal.Printer, noun string, c compare.Changes, o TextOptions) error {
-	s, err := newSheet(v.a, DiffLayout(), o)
-	if err != nil {
-		return err
-	}
+	s := newSheet(v.a, DiffLayout(), o)
 	out.Line("\n%ss: %s", noun, significance(c))
 	if len(c.List) == 0 {
-		return nil
+		return s.err
 	}
 	s.title("item", noun)
 	for _, x := range c.List {
-		addPath(s, x.Path, cellsOf(s, changeColumns, changeRow{x}))
+		addPath(s, x.Path, cellsOf(s, changeColumns, x))
 	}
 	out.Table("", &s.Table)
 	if c.More > 0 {
 		out.Line("%s and %s more%s", terminal.Ellipsis, figure.Count(int64(c.More)), v.a.hint(HintRows, ": "))
 	}
-	return nil
+	return s.err
 }
 
 // mostDetectable is the largest change, in points, that a share of 10 % can make.
@@ -181,8 +172,8 @@ func (v *Diff) notes() []string {
 const shownFrames = 7
 
 var pathColumns = columns[compare.Frame]{
-	col("item", "method", "the method, edge or context, and below it its callers", func(_ *Profile, f compare.Frame) string { return f.Method }),
-	col("location", "file", "where each frame is", func(_ *Profile, f compare.Frame) string { return location(f) }),
+	col("item", "method", "the method, edge or context, and below it its callers", func(f compare.Frame) string { return f.Method }),
+	col("location", "file", "where each frame is", func(f compare.Frame) string { return location(f) }),
 }
 
 // addPath adds a row with figures and the innermost frame of a path, and below it a row

@@ -74,13 +74,13 @@ type place struct {
 }
 
 var placeColumns = columns[place]{
-	col("", "method", "name of the method", func(_ *Profile, r place) string { return r.Name }).
+	col("", "method", "name of the method", func(r place) string { return r.Name }).
 		printed(func(_ *Profile, r place) string { return methodTitle(r.Method) }),
-	col("", "signature,omitempty", "tells methods of one name apart", func(_ *Profile, r place) string { return r.Signature }),
-	col("", "file,omitempty", "file of the source", func(_ *Profile, r place) string { return r.File }).
+	col("", "signature,omitempty", "tells methods of one name apart", func(r place) string { return r.Signature }),
+	col("", "file,omitempty", "file of the source", func(r place) string { return r.File }).
 		printed(func(_ *Profile, r place) string { return r.location }),
-	col("", "line,omitempty", "line of the declaration or, in a call, of the call", func(_ *Profile, r place) int32 { return r.line }),
-	col("", "position,omitempty", "of a call whose line is unknown, or may have several calls: +0x3c", func(_ *Profile, r place) string { return r.position }),
+	col("", "line,omitempty", "line of the declaration or, in a call, of the call", func(r place) int32 { return r.line }),
+	col("", "position,omitempty", "of a call whose line is unknown, or may have several calls: +0x3c", func(r place) string { return r.position }),
 }
 
 func declaredAt(m ccmap.Method) *place { return &place{m, m.StartLine, "", formatDeclaration(m)} }

@@ -76,28 +76,22 @@ type overlapRow struct {
 }
 
 var overlapColumns = columns[overlapRow]{
-	col("by", "", "counters of a kind", func(_ *Profile, r overlapRow) string { return r.name }),
-	col("overlap", "percent", "sum of the smaller weights", func(_ *Profile, r overlapRow) percent { return percent(r.Percent) }),
-	col("expected", "expected", "overlap of two profiles of one behaviour, by chance", func(_ *Profile, r overlapRow) string { return expected(r.Overlap) }),
-	col("floor-A", "floor_a", "overlap of two halves of profile A", func(_ *Profile, r overlapRow) percent { return percent(r.FloorA) }),
-	col("floor-B", "floor_b", "overlap of two halves of profile B", func(_ *Profile, r overlapRow) percent { return percent(r.FloorB) }),
-	col("counters", "counters", "counters in either profile", func(_ *Profile, r overlapRow) count { return count(r.Counters) }),
+	col("by", "", "counters of a kind", func(r overlapRow) string { return r.name }),
+	col("overlap", "percent", "sum of the smaller weights", func(r overlapRow) percent { return percent(r.Percent) }),
+	col("expected", "expected", "overlap of two profiles of one behaviour, by chance", func(r overlapRow) string { return expected(r.Overlap) }),
+	col("floor-A", "floor_a", "overlap of two halves of profile A", func(r overlapRow) percent { return percent(r.FloorA) }),
+	col("floor-B", "floor_b", "overlap of two halves of profile B", func(r overlapRow) percent { return percent(r.FloorB) }),
+	col("counters", "counters", "counters in either profile", func(r overlapRow) count { return count(r.Counters) }),
 }
 
 // OverlapLayout returns the columns of an [Overlap] of two profiles.
 func OverlapLayout() Layout {
-	return Layout{
-		First:   words("by overlap expected"),
-		All:     words("by overlap expected floor-A floor-B counters"),
-		Columns: overlapColumns.list("pairs[].contexts."),
-	}
+	return layout("by overlap expected",
+		"by overlap expected floor-A floor-B counters", overlapColumns.list("pairs[].contexts."))
 }
 
 func (v *Overlap) printPair(out *terminal.Printer, r Pair, o TextOptions) error {
-	s, err := newSheet(r.A, OverlapLayout(), o)
-	if err != nil {
-		return err
-	}
+	s := newSheet(r.A, OverlapLayout(), o)
 	s.title("by", "by "+v.by.String())
 	for _, row := range []overlapRow{{"methods", r.Methods}, {"edges", r.Edges}, {"contexts", r.Contexts}} {
 		addRow(s, overlapColumns, row)
@@ -113,7 +107,7 @@ func (v *Overlap) printPair(out *terminal.Printer, r Pair, o TextOptions) error 
 		out.Line("noise        is that of %s", noiseOf(r.Result.A, r.Result.B))
 	}
 	printVerdict(out, r, o.All)
-	return nil
+	return s.err
 }
 
 // expected prints how far two profiles of one behaviour would overlap, and the interval
@@ -199,7 +193,7 @@ func printFamilies(out *terminal.Printer, r Pair, all bool) {
 		}
 		return
 	}
-	s, _ := newSheet(r.A, familiesLayout, TextOptions{All: all}) // fails by chosen columns only
+	s := newSheet(r.A, familiesLayout, TextOptions{All: all})
 	s.title("item", "context")
 	points := 0.0
 	for _, f := range r.Families {
@@ -210,14 +204,14 @@ func printFamilies(out *terminal.Printer, r Pair, all bool) {
 		these(len(r.Families)), points, 100-r.Contexts.Percent), &s.Table)
 }
 
-var familiesLayout = Layout{First: words("points A B item"), All: words("points A B samples-A samples-B item location")}
+var familiesLayout = layout("points A B item", "points A B samples-A samples-B item location", nil)
 
 var familyColumns = columns[compare.Family]{
-	col("points", "points", "part of the difference", func(_ *Profile, f compare.Family) string { return fmt.Sprintf("%.2f", f.Points) }),
-	col("A", "share_a", "share of profile A", func(_ *Profile, f compare.Family) percent { return percent(f.ShareA) }),
-	col("B", "share_b", "share of profile B", func(_ *Profile, f compare.Family) percent { return percent(f.ShareB) }),
-	col("samples-A", "samples_a", "samples of profile A", func(_ *Profile, f compare.Family) count { return count(f.SamplesA) }),
-	col("samples-B", "samples_b", "samples of profile B", func(_ *Profile, f compare.Family) count { return count(f.SamplesB) }),
+	col("points", "points", "part of the difference", func(f compare.Family) string { return fmt.Sprintf("%.2f", f.Points) }),
+	col("A", "share_a", "share of profile A", func(f compare.Family) percent { return percent(f.ShareA) }),
+	col("B", "share_b", "share of profile B", func(f compare.Family) percent { return percent(f.ShareB) }),
+	col("samples-A", "samples_a", "samples of profile A", func(f compare.Family) count { return count(f.SamplesA) }),
+	col("samples-B", "samples_b", "samples of profile B", func(f compare.Family) count { return count(f.SamplesB) }),
 }
 
 // these prints "this context", "these ten contexts".

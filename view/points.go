@@ -21,12 +21,8 @@ const (
 
 // PointsLayout returns the orders and columns of [Points].
 func PointsLayout() Layout {
-	return Layout{
-		Orders:  []string{ByMethod, ByCount, ByName},
-		First:   words("count share point location kind origin"),
-		All:     words("count share point location kind origin"),
-		Columns: pointsColumns.list(""),
-	}
+	return layout("count share point location kind origin",
+		"count share point location kind origin", pointsColumns.list(""), ByMethod, ByCount, ByName)
 }
 
 // PointKinds has the words for PointsList.Kind.
@@ -72,7 +68,7 @@ func NewPoints(p *Profile, l PointsList) (*Points, error) {
 	if l.Order, err = PointsLayout().order(l.List); err != nil {
 		return nil, err
 	}
-	all := p.AllPoints()
+	all := p.allPoints()
 	found := l.find(p, slices.Clone(all))
 	rows := cut(found, l.Limit)
 	return &Points{rows, len(found) - len(rows), l, p, pointsNote(p, found, len(all))}, nil
@@ -102,10 +98,10 @@ func (l PointsList) find(p *Profile, points []ccmap.Point) []ccmap.Point {
 	return points
 }
 
-// AllPoints returns all points of a profile, in no order. It makes the points of samples from
+// allPoints returns all points of a profile, in no order. It makes the points of samples from
 // the map, which has the exact samples of every call, and ignores those in the file: files
 // of earlier versions hold some.
-func (p *Profile) AllPoints() []ccmap.Point {
+func (p *Profile) allPoints() []ccmap.Point {
 	points := slices.DeleteFunc(slices.Clone(p.countedPoints()), func(q ccmap.Point) bool {
 		return q.Origin == ccmap.OriginSampled && q.Kind == ccmap.PointCall
 	})
@@ -147,14 +143,11 @@ func pointsNote(p *Profile, found []ccmap.Point, all int) string {
 
 // Text prints a table of points, the callers and the values below each.
 func (v *Points) Text(w io.Writer, o TextOptions) error {
-	s, err := newSheet(v.profile, PointsLayout(), o)
-	if err != nil {
-		return err
-	}
+	s := newSheet(v.profile, PointsLayout(), o)
 	for _, q := range v.Rows {
 		v.addPoint(s, q)
 	}
-	return s.print(w, o, v.More, v.note)
+	return s.print(w, v.More, v.note)
 }
 
 // addPoint adds a point, its callers and its values.
@@ -167,7 +160,7 @@ func (v *Points) addPoint(s *sheet, q ccmap.Point) {
 	for _, c := range q.Callers {
 		s.add(cells{"point": "  ← " + methodTitle(names.At(c.Method)), "location": formatLocation(names, c)})
 	}
-	values := valuesOf(q)
+	values := valuesOf(names, q)
 	shown := cut(values, v.list.Values)
 	for _, value := range shown {
 		addRow(s, pointValueColumns, value)
@@ -183,7 +176,7 @@ func (v *Points) addPoint(s *sheet, q ccmap.Point) {
 var pointsColumns = columns[*Points]{
 	profileMember(func(v *Points) *Profile { return v.profile }),
 	array("points", "the profile points", pointColumns, func(_ *Profile, v *Points) []ccmap.Point { return v.Rows }),
-	col("", "hidden_points", "points that the limit left out", func(_ *Profile, v *Points) count { return count(v.More) }),
+	col("", "hidden_points", "points that the limit left out", func(v *Points) count { return count(v.More) }),
 }
 
 var pointColumns = append(
@@ -192,21 +185,21 @@ var pointColumns = append(
 		at.location = formatLines(p.Names(), q)
 		return at
 	}),
-	col("", "end_line,omitempty", "of a block or branch", func(p *Profile, q ccmap.Point) int32 {
+	colIn("", "end_line,omitempty", "of a block or branch", func(p *Profile, q ccmap.Point) int32 {
 		if q.Kind != ccmap.PointBlock && q.Kind != ccmap.PointBranch {
 			return 0
 		}
 		return p.Names().Line(ccmap.Frame{Method: q.Method, Offset: q.End})
 	}),
-	col("kind", "kind", "call, block, branch or switch", func(_ *Profile, q ccmap.Point) string { return q.Kind.String() }),
-	col("origin", "origin", "where the counts come from", func(_ *Profile, q ccmap.Point) string { return q.Origin.String() }),
+	col("kind", "kind", "call, block, branch or switch", func(q ccmap.Point) string { return q.Kind.String() }),
+	col("origin", "origin", "where the counts come from", func(q ccmap.Point) string { return q.Origin.String() }),
 	array("callers,omitempty", "innermost first, if they are known; empty, but there: the method begins the stack", placeColumns,
 		func(p *Profile, q ccmap.Point) []place { return chainOf(p.Names(), q.Callers) }),
-	col("count", "count", "calls, or times that the code ran", func(_ *Profile, q ccmap.Point) count { return count(q.Count) }),
-	array("values,omitempty", "the most frequent first", pointValueColumns, func(_ *Profile, q ccmap.Point) []pointValue { return valuesOf(q) }),
-	col("", "others,omitempty", "count of values without a counter of their own", func(_ *Profile, q ccmap.Point) count { return count(q.Other) }),
-	col("", "aged,omitempty", "count of values that were forgotten", func(_ *Profile, q ccmap.Point) count { return count(q.Aged) }),
-	col("", "nulls,omitempty", "count of null receivers, if the source sees them", func(_ *Profile, q ccmap.Point) *int64 {
+	col("count", "count", "calls, or times that the code ran", func(q ccmap.Point) count { return count(q.Count) }),
+	array("values,omitempty", "the most frequent first", pointValueColumns, func(p *Profile, q ccmap.Point) []pointValue { return valuesOf(p.Names(), q) }),
+	col("", "others,omitempty", "count of values without a counter of their own", func(q ccmap.Point) count { return count(q.Other) }),
+	col("", "aged,omitempty", "count of values that were forgotten", func(q ccmap.Point) count { return count(q.Aged) }),
+	col("", "nulls,omitempty", "count of null receivers, if the source sees them", func(q ccmap.Point) *int64 {
 		if q.Nulls == ccmap.NullsUnknown {
 			return nil
 		}
@@ -216,28 +209,41 @@ var pointColumns = append(
 
 // pointValue is a value of a point, or in text a count of several values.
 type pointValue struct {
-	point ccmap.Point
-	value uint64
-	count int64
-	label string // of a count of several values
+	name, location string // in text
+	value          string // in JSON: of a branch or switch
+	target         *place // of a call
+	count          int64
+	share          percent
 }
 
 var pointValueColumns = slices.Concat(
-	columns[pointValue]{col("location", "value,omitempty", "taken or untaken, or the place of a case; in text, also the place of a called method", func(p *Profile, v pointValue) string { return v.name(p.Names()) }).
-		printed(func(p *Profile, v pointValue) string { return v.location(p.Names()) })},
-	inline(placeColumns, func(p *Profile, v pointValue) *place { return v.target(p.Names()) }),
+	columns[pointValue]{col("location", "value,omitempty", "taken or untaken, or the line of a case; in text, also where a called method is declared", func(v pointValue) string { return v.value }).
+		printed(func(_ *Profile, v pointValue) string { return v.location })},
+	inline(placeColumns, func(_ *Profile, v pointValue) *place { return v.target }),
 	columns[pointValue]{
-		col("count", "count", "times that the point had the value", func(_ *Profile, v pointValue) count { return count(v.count) }),
-		col("share", "share_percent", "share of the point", func(_ *Profile, v pointValue) percent { return percent(figure.Share(v.count, v.point.Count)) }),
-		col("point", "", "the value", func(p *Profile, v pointValue) string { return "  → " + v.title(p.Names()) }),
+		col("count", "count", "times that the point had the value", func(v pointValue) count { return count(v.count) }),
+		col("share", "share_percent", "share of the point", func(v pointValue) percent { return v.share }),
+		col("point", "", "the value", func(v pointValue) string { return "  → " + v.name }),
 	},
 )
 
 // valuesOf returns the values of a point, the most frequent first.
-func valuesOf(q ccmap.Point) []pointValue {
+func valuesOf(names *ccmap.Names, q ccmap.Point) []pointValue {
 	var list []pointValue
 	for _, v := range shownValues(q) {
-		list = append(list, pointValue{q, v.Value, v.Count, ""})
+		out := pointValue{count: v.Count, share: percent(figure.Share(v.Count, q.Count))}
+		switch at := (ccmap.Frame{Method: q.Method, Offset: uint32(v.Value)}); {
+		case q.Kind == ccmap.PointCall:
+			m := names.At(ccmap.MethodID(v.Value))
+			out.target, out.name, out.location = declaredAt(m), methodTitle(m), formatDeclaration(m)
+		case q.Kind == ccmap.PointSwitch:
+			out.name, out.location, out.value = "case", formatLocation(names, at), strings.TrimPrefix(formatCall(names, at), ":")
+		case v.Value == ccmap.BranchTaken:
+			out.name, out.value = "taken", "taken"
+		default:
+			out.name, out.value = "untaken", "untaken"
+		}
+		list = append(list, out)
 	}
 	return list
 }
@@ -248,15 +254,21 @@ func otherValues(q ccmap.Point) []pointValue {
 	if q.Kind == ccmap.PointSwitch {
 		others = "none"
 	}
-	list := []pointValue{{q, 0, q.Other, others}, {q, 0, q.Aged, "aged"}, {q, 0, q.Nulls, "null"}}
-	return slices.DeleteFunc(list, func(v pointValue) bool { return v.count <= 0 })
+	var list []pointValue
+	for _, v := range []pointValue{{name: others, count: q.Other}, {name: "aged", count: q.Aged}, {name: "null", count: q.Nulls}} {
+		if v.share = percent(figure.Share(v.count, q.Count)); v.count > 0 {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // sumOf adds up values that there is no room for.
 func sumOf(values []pointValue) pointValue {
-	sum := pointValue{point: values[0].point, label: fmt.Sprintf("%s %d more", terminal.Ellipsis, len(values))}
+	sum := pointValue{name: fmt.Sprintf("%s %d more", terminal.Ellipsis, len(values))}
 	for _, v := range values {
 		sum.count += v.count
+		sum.share += v.share
 	}
 	return sum
 }
@@ -268,54 +280,6 @@ func shownValues(q ccmap.Point) []ccmap.PointValue {
 		return q.Values
 	}
 	return []ccmap.PointValue{q.Values[0], {Value: ccmap.BranchTaken - q.Values[0].Value}}
-}
-
-// target returns the method that a call has reached, or nil.
-func (v pointValue) target(names *ccmap.Names) *place {
-	if v.point.Kind != ccmap.PointCall {
-		return nil
-	}
-	return declaredAt(names.At(ccmap.MethodID(v.value)))
-}
-
-// name returns the value of a branch or switch.
-func (v pointValue) name(names *ccmap.Names) string {
-	switch v.point.Kind {
-	case ccmap.PointCall:
-		return ""
-	case ccmap.PointSwitch:
-		return strings.TrimPrefix(formatCall(names, ccmap.Frame{Method: v.point.Method, Offset: uint32(v.value)}), ":")
-	}
-	if v.value == ccmap.BranchTaken {
-		return "taken"
-	}
-	return "untaken"
-}
-
-// title prints the value.
-func (v pointValue) title(names *ccmap.Names) string {
-	switch {
-	case v.label != "":
-		return v.label
-	case v.point.Kind == ccmap.PointCall:
-		return methodTitle(names.At(ccmap.MethodID(v.value)))
-	case v.point.Kind == ccmap.PointSwitch:
-		return "case"
-	}
-	return v.name(names)
-}
-
-// location prints where the called method is declared, or where a case is.
-func (v pointValue) location(names *ccmap.Names) string {
-	switch {
-	case v.label != "":
-		return ""
-	case v.point.Kind == ccmap.PointCall:
-		return formatDeclaration(names.At(ccmap.MethodID(v.value)))
-	case v.point.Kind == ccmap.PointSwitch:
-		return formatLocation(names, ccmap.Frame{Method: v.point.Method, Offset: uint32(v.value)})
-	}
-	return ""
 }
 
 // JSON describes the profile and lists the points, with all values.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
 // profileColumns describe a profile in the JSON of all views. Unknown members are left out.
@@ -39,7 +38,7 @@ var profileColumns = columns[Profile]{
 }
 
 func ofProfile[V any](key, doc string, get func(*Profile) V) column[Profile] {
-	return col("", key, doc, func(p *Profile, _ Profile) V { return get(p) })
+	return colIn("", key, doc, func(p *Profile, _ Profile) V { return get(p) })
 }
 
 func ofMeta[V any](key, doc string, get func(ccmap.Meta) V) column[Profile] {
@@ -72,10 +71,10 @@ func (p *Profile) recentTotal(Profile) *ccmap.Counters {
 }
 
 var settledColumns = columns[ccmap.Settled]{
-	col("", "methods", "of methods", func(_ *Profile, s ccmap.Settled) percent { return percent(s.Methods) }),
-	col("", "edges", "of edges", func(_ *Profile, s ccmap.Settled) percent { return percent(s.Edges) }),
-	col("", "contexts", "of contexts", func(_ *Profile, s ccmap.Settled) percent { return percent(s.Contexts) }),
-	col("", "samples", "in both halves", func(_ *Profile, s ccmap.Settled) samples { return samples(s.Samples) }),
+	col("", "methods", "of methods", func(s ccmap.Settled) percent { return percent(s.Methods) }),
+	col("", "edges", "of edges", func(s ccmap.Settled) percent { return percent(s.Edges) }),
+	col("", "contexts", "of contexts", func(s ccmap.Settled) percent { return percent(s.Contexts) }),
+	col("", "samples", "in both halves", func(s ccmap.Settled) samples { return samples(s.Samples) }),
 }
 
 func (p *Profile) settled(Profile) *ccmap.Settled {
@@ -87,12 +86,12 @@ func (p *Profile) settled(Profile) *ccmap.Settled {
 }
 
 var prunedColumns = append(append(columns[ccmap.PruneStats]{
-	col("", "times", "prunings", func(_ *Profile, s ccmap.PruneStats) count { return count(s.Times) }),
-	col("", "nodes", "contexts that were removed", func(_ *Profile, s ccmap.PruneStats) count { return count(s.Nodes) }),
+	col("", "times", "prunings", func(s ccmap.PruneStats) count { return count(s.Times) }),
+	col("", "nodes", "contexts that were removed", func(s ccmap.PruneStats) count { return count(s.Nodes) }),
 }, inline(amountColumns, func(p *Profile, _ ccmap.PruneStats) *ccmap.Counters {
 	total := p.PrunedTotal()
 	return &total
-})...), col("", "exact_totals", "methods and edges are exact all the same", func(p *Profile, _ ccmap.PruneStats) bool { return p.keepsTotals() }))
+})...), colIn("", "exact_totals", "methods and edges are exact all the same", func(p *Profile, _ ccmap.PruneStats) bool { return p.keepsTotals() }))
 
 func (p *Profile) pruned(Profile) *ccmap.PruneStats {
 	if !p.IsPruned() {
@@ -103,10 +102,10 @@ func (p *Profile) pruned(Profile) *ccmap.PruneStats {
 }
 
 var blindColumns = columns[ccmap.Blind]{
-	col("", "unknown", "part of the time in code without a name", func(_ *Profile, b ccmap.Blind) percent { return percent(b.Unknown) }),
-	col("", "truncated", "part of the time below cut stacks", func(_ *Profile, b ccmap.Blind) percent { return percent(b.Truncated) }),
-	col("", "misleads", "one of them is over 10", func(_ *Profile, b ccmap.Blind) bool { return b.Misleads() }),
-	col("", "warning,omitempty", "causes and cures", func(p *Profile, _ ccmap.Blind) string { return p.caution() }),
+	col("", "unknown", "part of the time in code without a name", func(b ccmap.Blind) percent { return percent(b.Unknown) }),
+	col("", "truncated", "part of the time below cut stacks", func(b ccmap.Blind) percent { return percent(b.Truncated) }),
+	col("", "misleads", "one of them is over 10", func(b ccmap.Blind) bool { return b.Misleads() }),
+	colIn("", "warning,omitempty", "causes and cures", func(p *Profile, _ ccmap.Blind) string { return p.caution() }),
 }
 
 // blind returns nil where everything is attributed.
@@ -124,46 +123,4 @@ func (p *Profile) JSON() any { return profileColumns.json(p, *p) }
 // profileMember declares the profile in the JSON of a view.
 func profileMember[R any](of func(R) *Profile) column[R] {
 	return object("profile", "the profile", profileColumns, func(_ *Profile, r R) *Profile { return of(r) })
-}
-
-// amountColumns are counters without activations, and counterColumns have them.
-var (
-	amountColumns = columns[ccmap.Counters]{
-		col("samples", "samples", "samples taken there", func(_ *Profile, c ccmap.Counters) samples { return samples(c.Samples) }),
-		col("cum", "time_ns", "weight, CPU time for example", func(_ *Profile, c ccmap.Counters) weight { return weight(c) }),
-		col("of-all", "percent", "share of the whole profile, by time, or by samples where it has no time", ofAll),
-	}
-	counterColumns = append(amountColumns[:3:3],
-		col("activations", "activations", "calls that samples have seen; ≥ marks a lower bound", func(_ *Profile, c ccmap.Counters) activations { return activations(c.Activations) }))
-)
-
-func ofAll(p *Profile, c ccmap.Counters) percent {
-	return percent(figure.Share(p.measure.of(c), p.measure.total))
-}
-
-// part is a part of a call or of a context, with the whole that it is a share of.
-type part struct {
-	ccmap.Counters
-	whole ccmap.Counters
-}
-
-// shareOf declares the column for the share of a part.
-func shareOf[R any](key string, get func(*Profile, R) part) column[R] {
-	return col("share", key, "share of the listed method, call or path", func(p *Profile, r R) percent {
-		x := get(p, r)
-		return percent(figure.Share(p.measure.of(x.Counters), p.measure.of(x.whole)))
-	})
-}
-
-// partColumns are the figures of a row that is in text only.
-var partColumns = append(inline(counterColumns, func(_ *Profile, r part) *ccmap.Counters { return &r.Counters }),
-	shareOf("", func(_ *Profile, r part) part { return r }))
-
-// addPart adds a row of figures, and a few cells beside them.
-func (s *sheet) addPart(c, whole ccmap.Counters, beside cells) {
-	row := cellsOf(s, partColumns, part{c, whole})
-	for name, cell := range beside {
-		row[name] = cell
-	}
-	s.add(row)
 }

@@ -26,8 +26,8 @@ var queryColumns = columns[*Query]{
 	counted("self", "the last method is innermost", func(v *Query) *ccmap.Counters { return &v.Self }),
 	array("callers", "calls one step above", neighbourColumns, func(_ *Profile, v *Query) []query.Neighbour { return cut(v.Callers, v.limit) }),
 	array("callees", "calls one step below", neighbourColumns, func(_ *Profile, v *Query) []query.Neighbour { return cut(v.Callees, v.limit) }),
-	col("", "lower_bound,omitempty", "total may be more, as contexts were pruned", func(_ *Profile, v *Query) bool { return v.LowerBound }),
-	col("", "distinct_lower_bound,omitempty", "distinct may be more", func(_ *Profile, v *Query) bool { return v.DistinctLowerBound }),
+	col("", "lower_bound,omitempty", "total may be more, as contexts were pruned", func(v *Query) bool { return v.LowerBound }),
+	col("", "distinct_lower_bound,omitempty", "distinct may be more", func(v *Query) bool { return v.DistinctLowerBound }),
 }
 
 // counted declares an object of counters that is no row of a table.
@@ -50,15 +50,15 @@ func (v *Query) elems() []elemRow {
 }
 
 var elemColumns = columns[elemRow]{
-	col("", "text", "as it was asked for", func(_ *Profile, r elemRow) string { return r.Name }),
-	col("", "line,omitempty", "of the call", func(_ *Profile, r elemRow) int32 { return r.Line }),
-	col("", "offset,omitempty", "of the call", func(_ *Profile, r elemRow) *int32 {
+	col("", "text", "as it was asked for", func(r elemRow) string { return r.Name }),
+	col("", "line,omitempty", "of the call", func(r elemRow) int32 { return r.Line }),
+	col("", "offset,omitempty", "of the call", func(r elemRow) *int32 {
 		if offset := int32(r.Offset); r.AtOffset {
 			return &offset
 		}
 		return nil
 	}),
-	col("", "methods", "that the element stands for", func(_ *Profile, r elemRow) []string { return r.methods }),
+	col("", "methods", "that the element stands for", func(r elemRow) []string { return r.methods }),
 }
 
 var neighbourColumns = append(
@@ -80,12 +80,8 @@ func neighbourAt(p *Profile, n query.Neighbour) *place {
 
 // QueryLayout returns the orders and columns of [Query].
 func QueryLayout() Layout {
-	return Layout{
-		Orders:  []string{ByTime, BySamples, ByActivations, ByName},
-		First:   words("cum share path location"),
-		All:     words("cum share of-all samples activations path location"),
-		Columns: queryColumns.list(""),
-	}
+	return layout("cum share path location",
+		"cum share of-all samples activations path location", queryColumns.list(""), ByTime, BySamples, ByActivations, ByName)
 }
 
 // NewQuery counts the path of a query, which was made for the snapshot of the profile. The
@@ -108,10 +104,7 @@ func NewQuery(p *Profile, q *query.Query, l List) (*Query, error) {
 
 // Text prints the path in the middle, its callers above and its callees below.
 func (v *Query) Text(w io.Writer, o TextOptions) error {
-	s, err := newSheet(v.profile, QueryLayout(), o)
-	if err != nil {
-		return err
-	}
+	s := newSheet(v.profile, QueryLayout(), o)
 	v.addNeighbours(s, v.Callers, "  ← ")
 	s.addPart(v.Total, v.Total, cells{"path": v.Path.String()})
 	if v.Distinct != v.Total {
@@ -123,7 +116,7 @@ func (v *Query) Text(w io.Writer, o TextOptions) error {
 	}
 	v.addNeighbours(s, v.Callees, "  → ")
 	s.addPart(v.Self, v.Total, cells{"path": "  (itself)", "activations": ""}) // activations belong to the path
-	return s.print(w, o, 0, v.notes()...)
+	return s.print(w, 0, v.notes()...)
 }
 
 // addNeighbours adds the first of the rows, and the sum of the others.

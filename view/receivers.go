@@ -17,12 +17,8 @@ const (
 
 // ReceiversLayout returns the orders and columns of [Receivers].
 func ReceiversLayout() Layout {
-	return Layout{
-		Orders:  []string{ByTime, ByCalls, ByEntropy, ByGain, ByName},
-		First:   words("cum share of-calls call-site verdict"),
-		All:     words("cum share of-all samples calls of-calls bits call-site location verdict"),
-		Columns: receiversColumns.list(""),
-	}
+	return layout("cum share of-calls call-site verdict",
+		"cum share of-all samples calls of-calls bits call-site location verdict", receiversColumns.list(""), ByTime, ByCalls, ByEntropy, ByGain, ByName)
 }
 
 // ReceiversVerdicts has the words for ReceiversList.Verdict.
@@ -72,6 +68,7 @@ type ReceiversRow struct {
 	ByCalls  bool              // Decisive is Calls, not Samples
 	Splits   []pollution.Split // of Decisive
 	caller   ccmap.Method
+	depth    int // of splits
 }
 
 // call is where the site is.
@@ -115,7 +112,7 @@ func NewReceivers(p *Profile, l ReceiversList) (*Receivers, error) {
 // newReceiversRow finds the evidence that decides about a site. Caught calls may decide
 // and be too few to tell callers apart: then samples that agree with them may do that.
 func newReceiversRow(p *Profile, site pollution.Site, depth int) ReceiversRow {
-	row := ReceiversRow{Site: site, Decisive: site.Decisive(), ByCalls: site.CallsDecide(), caller: p.Names().At(site.Caller)}
+	row := ReceiversRow{Site: site, Decisive: site.Decisive(), ByCalls: site.CallsDecide(), caller: p.Names().At(site.Caller), depth: depth}
 	row.Splits = row.Decisive.Splits(depth)
 	if _, settles := row.Decisive.Least(row.Splits); settles || !row.ByCalls || !site.Agree() {
 		return row

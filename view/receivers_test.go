@@ -122,7 +122,7 @@ func receiversIn(t *testing.T, p *Profile) string {
 func siteText(t *testing.T, list *Receivers, row ReceiversRow) string {
 	t.Helper()
 	var text bytes.Buffer
-	if err := terminal.WriteJSON(&text, receiversSiteColumns.json(list.Profile, siteOfReceivers{row, 3})); err != nil {
+	if err := terminal.WriteJSON(&text, receiversSiteColumns.json(list.Profile, row)); err != nil {
 		t.Fatal(err)
 	}
 	return text.String()

@@ -7,45 +7,31 @@ import (
 
 var receiversColumns = columns[*Receivers]{
 	profileMember(func(v *Receivers) *Profile { return v.Profile }),
-	col("", "caught_calls", "calls that were caught, in the chosen phases", func(_ *Profile, v *Receivers) count { return count(v.Caught) }),
-	col("", "phases,omitempty", "caught calls of each phase, from 1", func(p *Profile, _ *Receivers) map[string]int64 { return p.callsByPhase() }),
-	array("sites", "call sites", receiversSiteColumns, func(_ *Profile, v *Receivers) []siteOfReceivers { return v.sites() }),
-	col("", "hidden_sites", "call sites of one receiver, which are not listed", func(_ *Profile, v *Receivers) count { return count(v.Hidden) }),
+	col("", "caught_calls", "calls that were caught, in the chosen phases", func(v *Receivers) count { return count(v.Caught) }),
+	colIn("", "phases,omitempty", "caught calls of each phase, from 1", func(p *Profile, _ *Receivers) map[string]int64 { return p.callsByPhase() }),
+	array("sites", "call sites", receiversSiteColumns, func(_ *Profile, v *Receivers) []ReceiversRow { return v.Rows }),
+	col("", "hidden_sites", "call sites of one receiver, which are not listed", func(v *Receivers) count { return count(v.Hidden) }),
 }
 
-// siteOfReceivers is a row with the depth of its splits.
-type siteOfReceivers struct {
-	ReceiversRow
-	depth int
-}
-
-func (v *Receivers) sites() []siteOfReceivers {
-	rows := make([]siteOfReceivers, len(v.Rows))
-	for i, r := range v.Rows {
-		rows[i] = siteOfReceivers{r, int(v.list.Depth)}
-	}
-	return rows
-}
-
-var receiversSiteColumns = columns[siteOfReceivers]{
+var receiversSiteColumns = columns[ReceiversRow]{
 	object("caller", "the method that calls, at its call", placeColumns.named("call-site", "", "location"),
-		func(p *Profile, r siteOfReceivers) *place { return calledAt(p.Names(), r.call()) }),
-	col("", "percent", "share of the whole profile, by time, or by samples where it has no time", func(p *Profile, r siteOfReceivers) percent {
+		func(p *Profile, r ReceiversRow) *place { return calledAt(p.Names(), r.call()) }),
+	colIn("", "percent", "share of the whole profile, by time, or by samples where it has no time", func(p *Profile, r ReceiversRow) percent {
 		return percent(figure.Share(r.Samples.Total().Weight, p.measure.total))
 	}),
-	col("verdict", "verdict", "number of receivers, and its meaning; in text, also for each caller", func(_ *Profile, r siteOfReceivers) string { return r.Decisive.Verdict.String() }).
-		printed(func(_ *Profile, r siteOfReceivers) string { return r.verdict() }),
-	col("", "decisive", "evidence that the verdict is of: samples or calls", func(_ *Profile, r siteOfReceivers) string {
+	col("verdict", "verdict", "number of receivers, and its meaning; in text, also for each caller", func(r ReceiversRow) string { return r.Decisive.Verdict.String() }).
+		printed(func(_ *Profile, r ReceiversRow) string { return r.verdict() }),
+	col("", "decisive", "evidence that the verdict is of: samples or calls", func(r ReceiversRow) string {
 		if r.ByCalls {
 			return "calls"
 		}
 		return "samples"
 	}),
-	col("bits", "entropy_bits", "entropy of the receivers; in text, also the rest of it when callers are known", func(_ *Profile, r siteOfReceivers) bits { return bits(r.Decisive.Entropy()) }).
-		printed(func(_ *Profile, r siteOfReceivers) string { return r.bits() }),
-	col("", "gain_bits", "entropy that callers take away", func(_ *Profile, r siteOfReceivers) bits { return bits(r.gain()) }),
-	object("by_samples,omitempty", "receivers that samples have seen", evidenceColumns, func(p *Profile, r siteOfReceivers) *evidence { return evidenceOf(r.Samples, p.sampled, r.depth) }),
-	object("by_calls,omitempty", "receivers of caught calls", evidenceColumns, func(_ *Profile, r siteOfReceivers) *evidence { return evidenceOf(r.Calls, caught, r.depth) }),
+	col("bits", "entropy_bits", "entropy of the receivers; in text, also the rest of it when callers are known", func(r ReceiversRow) bits { return bits(r.Decisive.Entropy()) }).
+		printed(func(_ *Profile, r ReceiversRow) string { return r.bits() }),
+	col("", "gain_bits", "entropy that callers take away", func(r ReceiversRow) bits { return bits(r.gain()) }),
+	object("by_samples,omitempty", "receivers that samples have seen", evidenceColumns, func(p *Profile, r ReceiversRow) *evidence { return evidenceOf(r.Samples, p.sampled, r.depth) }),
+	object("by_calls,omitempty", "receivers of caught calls", evidenceColumns, func(_ *Profile, r ReceiversRow) *evidence { return evidenceOf(r.Calls, caught, r.depth) }),
 }
 
 // evidence lists the receivers of a site that samples, or caught calls, have seen.
@@ -82,10 +68,10 @@ func caught(a, whole pollution.Amount) portion {
 }
 
 var (
-	seenColumn = col("", "seen", "samples or calls; 0 if a profile does not count its samples", func(_ *Profile, a portion) count { return count(a.seen) })
-	timeColumn = col("", "time_ns,omitempty", "weight of the samples", func(_ *Profile, a portion) int64 { return a.time })
+	seenColumn = col("", "seen", "samples or calls; 0 if a profile does not count its samples", func(a portion) count { return count(a.seen) })
+	timeColumn = col("", "time_ns,omitempty", "weight of the samples", func(a portion) int64 { return a.time })
 
-	portionColumns = columns[portion]{seenColumn, timeColumn, col("", "share_percent", "of the site", func(_ *Profile, a portion) percent { return percent(a.share) })}
+	portionColumns = columns[portion]{seenColumn, timeColumn, col("", "share_percent", "of the site", func(a portion) percent { return percent(a.share) })}
 )
 
 // mix lists the receivers of a site or of one of its contexts.
@@ -109,15 +95,15 @@ func (m mix) receivers(*Profile) []receiver {
 }
 
 var mixColumns = columns[mix]{
-	col("", "verdict", "number of receivers, in a word", func(_ *Profile, m mix) string { return m.verdict.String() }),
-	col("", "entropy_bits", "entropy of the receivers", func(_ *Profile, m mix) bits { return bits(m.Entropy()) }),
+	col("", "verdict", "number of receivers, in a word", func(m mix) string { return m.verdict.String() }),
+	col("", "entropy_bits", "entropy of the receivers", func(m mix) bits { return bits(m.Entropy()) }),
 	array("receivers", "the methods that were reached", receiverColumns, func(p *Profile, m mix) []receiver { return m.receivers(p) }),
-	col("", "unnamed,omitempty", "caught calls of receivers that were not kept apart", func(_ *Profile, m mix) count { return count(m.Unnamed) }),
+	col("", "unnamed,omitempty", "caught calls of receivers that were not kept apart", func(m mix) count { return count(m.Unnamed) }),
 }
 
 var receiverColumns = append(append(
 	inline(placeColumns, func(p *Profile, r receiver) *place { return declaredAt(p.Names().At(r.Method)) }),
-	col("", "receiver,omitempty", "type of the receiver", func(p *Profile, r receiver) string { return p.Names().At(r.Method).Receiver })),
+	colIn("", "receiver,omitempty", "type of the receiver", func(p *Profile, r receiver) string { return p.Names().At(r.Method).Receiver })),
 	inline(portionColumns, func(_ *Profile, r receiver) *portion { return &r.portion })...)
 
 var evidenceColumns = append(append(
@@ -126,7 +112,7 @@ var evidenceColumns = append(append(
 		return &whole
 	}),
 	inline(mixColumns, func(_ *Profile, e evidence) *mix { return &mix{e.Mix, e.Verdict, e.unit} })...),
-	col("", "unseen_percent", "largest share that a receiver may have and stay unseen, with 95 % confidence", func(_ *Profile, e evidence) percent {
+	col("", "unseen_percent", "largest share that a receiver may have and stay unseen, with 95 % confidence", func(e evidence) percent {
 		return percent(100 * pollution.Unseen(e.unit(e.Total(), e.Total()).seen))
 	}),
 	array("splits,omitempty", "by callers, one level more each", splitColumns, func(_ *Profile, e evidence) []split { return e.splits() }),
@@ -161,15 +147,15 @@ func (s split) contexts() []splitContext {
 }
 
 var splitColumns = columns[split]{
-	col("", "depth", "callers that tell contexts apart", func(_ *Profile, s split) int { return s.Depth }),
-	col("", "verdict", "that each context has", func(_ *Profile, s split) string { return s.Verdict.String() }),
-	col("", "entropy_bits", "entropy that is left", func(_ *Profile, s split) bits { return bits(s.Entropy) }),
+	col("", "depth", "callers that tell contexts apart", func(s split) int { return s.Depth }),
+	col("", "verdict", "that each context has", func(s split) string { return s.Verdict.String() }),
+	col("", "entropy_bits", "entropy that is left", func(s split) bits { return bits(s.Entropy) }),
 	array("contexts", "the callers, and the receivers that each has", splitContextColumns, func(_ *Profile, s split) []splitContext { return s.contexts() }),
 }
 
 var splitContextColumns = append(append(columns[splitContext]{
 	array("callers", "innermost first, each at its call", placeColumns, func(p *Profile, c splitContext) []place { return chainOf(p.Names(), c.Callers) }),
-	col("", "rest,omitempty", "all callers that are not listed", func(_ *Profile, c splitContext) bool { return c.Rest }),
+	col("", "rest,omitempty", "all callers that are not listed", func(c splitContext) bool { return c.Rest }),
 },
 	inline(portionColumns, func(_ *Profile, c splitContext) *portion {
 		part := c.of.unit(c.Total(), c.of.Total())

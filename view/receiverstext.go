@@ -28,8 +28,8 @@ var receiversPartColumns = append(inline(partColumns, (*Profile).sampledPart), i
 })...)
 
 var caughtColumns = columns[receiversPart]{
-	col("calls", "", "calls that were caught", func(_ *Profile, r receiversPart) count { return count(r.calls.Seen) }),
-	col("of-calls", "", "share of the calls that were caught there", func(_ *Profile, r receiversPart) percent {
+	col("calls", "", "calls that were caught", func(r receiversPart) count { return count(r.calls.Seen) }),
+	col("of-calls", "", "share of the calls that were caught there", func(r receiversPart) percent {
 		return percent(figure.Share(r.calls.Seen, r.site.Calls.Total().Seen))
 	}),
 }
@@ -45,15 +45,12 @@ func (p *Profile) sampledPart(r receiversPart) *part {
 // Text prints a table of call sites. Below each stand its receivers, and the callers from
 // which it has fewer.
 func (v *Receivers) Text(w io.Writer, o TextOptions) error {
-	s, err := newSheet(v.Profile, ReceiversLayout(), o)
-	if err != nil {
-		return err
-	}
+	s := newSheet(v.Profile, ReceiversLayout(), o)
 	t := receiversTable{v, s}
-	for _, r := range v.sites() {
+	for _, r := range v.Rows {
 		t.addSite(r)
 	}
-	return s.print(w, o, v.More, v.notes()...)
+	return s.print(w, v.More, v.notes()...)
 }
 
 // notes say where the figures come from, and what is missing.
@@ -112,11 +109,11 @@ type receiversTable struct {
 	sheet *sheet
 }
 
-func (t receiversTable) addSite(r siteOfReceivers) {
-	t.addRow(r.ReceiversRow, r.Samples.Total(), r.Calls.Total(), cellsOf(t.sheet, receiversSiteColumns, r))
-	t.addTypes(r.ReceiversRow)
+func (t receiversTable) addSite(r ReceiversRow) {
+	t.addRow(r, r.Samples.Total(), r.Calls.Total(), cellsOf(t.sheet, receiversSiteColumns, r))
+	t.addTypes(r)
 	split, _ := r.telling()
-	t.addContexts(r.ReceiversRow, split)
+	t.addContexts(r, split)
 }
 
 // addRow adds the samples and the calls of a part of a site, and the given cells.

@@ -52,9 +52,9 @@ var siteColumns = slices.Concat(
 	columns[SiteRow]{object("caller", "the method that calls, at its call", placeColumns.named("call-site", "", "location"), func(p *Profile, r SiteRow) *place { return calledAt(p.Names(), r.Call) })},
 	inline(counterColumns, func(_ *Profile, r SiteRow) *ccmap.Counters { return &r.Total }),
 	columns[SiteRow]{
-		col("targets", "targets", "callees that the source has there; in text, with the hint", func(_ *Profile, r SiteRow) count { return count(r.Targets) }).
+		col("targets", "targets", "callees that the source has there; in text, with the hint", func(r SiteRow) count { return count(r.Targets) }).
 			printed(func(_ *Profile, r SiteRow) string { return figure.Count(int64(r.Targets)) + " " + r.hint() }),
-		col("", "hint", "kind of call that they make it", func(_ *Profile, r SiteRow) string { return r.hint() }),
+		col("", "hint", "kind of call that they make it", func(r SiteRow) string { return r.hint() }),
 		array("callees", "all that is called there, the hottest first", calleeColumns, func(_ *Profile, r SiteRow) []CalleeRow { return r.Callees }),
 		shareOf("", func(_ *Profile, r SiteRow) part { return part{r.Total, r.Total} }),
 	},
@@ -65,18 +65,14 @@ var calleeColumns = slices.Concat(
 	inline(counterColumns, func(_ *Profile, r CalleeRow) *ccmap.Counters { return &r.Total }),
 	columns[CalleeRow]{
 		shareOf("share_percent", func(_ *Profile, r CalleeRow) part { return part{r.Total, r.site} }),
-		col("call-site", "", "the method that is called", func(_ *Profile, r CalleeRow) string { return "  → " + methodTitle(r.Method) }),
+		col("call-site", "", "the method that is called", func(r CalleeRow) string { return "  → " + methodTitle(r.Method) }),
 	},
 )
 
 // SitesLayout returns the orders and columns of [Sites].
 func SitesLayout() Layout {
-	return Layout{
-		Orders:  []string{ByTime, BySamples, ByActivations, ByTargets, ByName},
-		First:   words("cum share call-site location targets"),
-		All:     words("cum share of-all samples activations call-site location targets"),
-		Columns: sitesColumns.list(""),
-	}
+	return layout("cum share call-site location targets",
+		"cum share of-all samples activations call-site location targets", sitesColumns.list(""), ByTime, BySamples, ByActivations, ByTargets, ByName)
 }
 
 // NewSites lists the call sites in the methods of a list. Text has at most so many callees
@@ -157,14 +153,11 @@ func (m measure) compareSites(by string, a, b SiteRow) int {
 
 // Text prints a table of call sites, their callees below each.
 func (v *Sites) Text(w io.Writer, o TextOptions) error {
-	s, err := newSheet(v.profile, SitesLayout(), o)
-	if err != nil {
-		return err
-	}
+	s := newSheet(v.profile, SitesLayout(), o)
 	for _, r := range v.Rows {
 		v.addSite(s, r)
 	}
-	return s.print(w, o, v.More)
+	return s.print(w, v.More)
 }
 
 // addSite adds a site and the hottest of its callees. The others are added up.

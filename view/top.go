@@ -62,7 +62,7 @@ var recentColumns = columns[Amounts]{
 }
 
 // windowColumns are counters of the window.
-var windowColumns = append(amountColumns[:2:2], col("", "percent", "share of all of the window", func(p *Profile, c ccmap.Counters) percent {
+var windowColumns = append(amountColumns[:2:2], colIn("", "percent", "share of all of the window", func(p *Profile, c ccmap.Counters) percent {
 	window, _ := p.window()
 	now := measureOf(window)
 	return percent(figure.Share(now.of(c), now.total))
@@ -70,12 +70,8 @@ var windowColumns = append(amountColumns[:2:2], col("", "percent", "share of all
 
 // TopLayout returns the orders and columns of [Top].
 func TopLayout() Layout {
-	return Layout{
-		Orders:  []string{ByFlat, ByCum, ByRecent, BySamples, ByActivations, ByName},
-		First:   words("flat cum method"),
-		All:     words("flat flat% cum cum% recent% samples activations method location"),
-		Columns: topColumns.list(""),
-	}
+	return layout("flat cum method",
+		"flat flat% cum cum% recent% samples activations method location", topColumns.list(""), ByFlat, ByCum, ByRecent, BySamples, ByActivations, ByName)
 }
 
 // NewTop lists the methods of a profile that were sampled. The error is ErrNoWindow for the
@@ -133,14 +129,11 @@ func (m measure) compareAmounts(a, b Amounts) int {
 
 // Text prints a table of methods.
 func (v *Top) Text(w io.Writer, o TextOptions) error {
-	s, err := newSheet(v.profile, TopLayout(), o)
-	if err != nil {
-		return err
-	}
+	s := newSheet(v.profile, TopLayout(), o)
 	for _, r := range v.Rows {
 		addRow(s, methodColumns, r)
 	}
-	return s.print(w, o, v.More)
+	return s.print(w, v.More)
 }
 
 // JSON describes the profile and lists its methods.

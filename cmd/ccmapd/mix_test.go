@@ -80,7 +80,11 @@ func reached(s *ccmap.Snapshot, origin ccmap.Origin, at call, by func(ccmap.Meth
 // reachedIn is reached in the phases that were chosen of a profile.
 func reachedIn(s *view.Profile, origin ccmap.Origin, at call, by func(ccmap.Method) string) mix {
 	m := make(mix)
-	for _, p := range s.AllPoints() {
+	points, err := view.NewPoints(s, view.PointsList{})
+	if err != nil {
+		panic(err) // fails by unknown orders only
+	}
+	for _, p := range points.Rows {
 		caller := s.Names().At(p.Method)
 		if p.Origin != origin || p.Kind != ccmap.PointCall || p.Callers != nil || caller.Name != at.method ||
 			at.line != 0 && caller.StartLine+int32(p.Offset) != at.line {
