@@ -83,6 +83,14 @@ func object[R, S any](key, doc string, of columns[S], get func(*Profile, R) *S) 
 	}
 }
 
+// given returns a part of a row, or nil where there is none.
+func given[T any](part T, is bool) *T {
+	if !is {
+		return nil
+	}
+	return &part
+}
+
 // array declares a member that is an array of objects. An optional one is left out where
 // get returns nil.
 func array[R, S any](key, doc string, of columns[S], get func(*Profile, R) []S) column[R] {

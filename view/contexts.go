@@ -20,12 +20,7 @@ var contextsColumns = columns[*Contexts]{
 	profileMember(func(v *Contexts) *Profile { return v.profile }),
 	counted("total", "the methods, in all contexts", func(v *Contexts) *ccmap.Counters { return &v.Total }),
 	array("contexts", "the contexts of the methods", contextColumns, func(_ *Profile, v *Contexts) []contextRow { return v.rows() }),
-	counted("pruned,omitempty", "part of total that no context has", func(v *Contexts) *ccmap.Counters {
-		if v.Pruned.IsZero() {
-			return nil
-		}
-		return &v.Pruned
-	}),
+	counted("pruned,omitempty", "part of total that no context has", func(v *Contexts) *ccmap.Counters { return given(v.Pruned, !v.Pruned.IsZero()) }),
 	colIn("", "lower_bounds,omitempty", "contexts were pruned", func(p *Profile, _ *Contexts) bool { return p.IsPruned() }),
 }
 

@@ -199,12 +199,7 @@ var pointColumns = append(
 	array("values,omitempty", "the most frequent first", pointValueColumns, func(p *Profile, q ccmap.Point) []pointValue { return valuesOf(p.Names(), q) }),
 	col("", "others,omitempty", "count of values without a counter of their own", func(q ccmap.Point) count { return count(q.Other) }),
 	col("", "aged,omitempty", "count of values that were forgotten", func(q ccmap.Point) count { return count(q.Aged) }),
-	col("", "nulls,omitempty", "count of null receivers, if the source sees them", func(q ccmap.Point) *int64 {
-		if q.Nulls == ccmap.NullsUnknown {
-			return nil
-		}
-		return &q.Nulls
-	}),
+	col("", "nulls,omitempty", "count of null receivers, if the source sees them", func(q ccmap.Point) *int64 { return given(q.Nulls, q.Nulls != ccmap.NullsUnknown) }),
 )
 
 // pointValue is a value of a point, or in text a count of several values.

@@ -26,15 +26,15 @@ var profileColumns = columns[Profile]{
 	ofMeta("lost_samples", "samples that were lost", func(m ccmap.Meta) uint64 { return m.Loss.Samples() }),
 	ofMeta("throttled", "times that the kernel held sampling up", func(m ccmap.Meta) uint64 { return m.Loss.Throttled }),
 	ofMeta("clock_ns,omitempty", "CPU time by the program's own clock", func(m ccmap.Meta) time.Duration { return m.Loss.Clock }),
-	ofMeta("unaccounted_ns,omitempty", "part of clock_ns that no sample stands for", unaccountedTime),
+	ofMeta("unaccounted_ns,omitempty", "part of clock_ns that no sample stands for", func(m ccmap.Meta) *time.Duration { return given(m.Loss.Unaccounted, m.Loss.Clock > 0) }),
 	ofMeta("repetitions_known", "samples with a verdict", func(m ccmap.Meta) uint64 { return m.Known }),
 	ofMeta("repetitions_repeated", "samples that found the same activation again", func(m ccmap.Meta) uint64 { return m.Repeated }),
 	ofProfile("window_ns,omitempty", "time constant of the window", func(p *Profile) time.Duration { return p.whole.Meta().Window }),
 	object("recent,omitempty", "all of the window; percent: of the whole run", amountColumns, (*Profile).recentTotal),
 	ofProfile("only_recent,omitempty", "the figures are of the window", func(p *Profile) bool { return p.isRecent() }),
-	object("settled,omitempty", "overlap of two halves of the samples", settledColumns, (*Profile).settled),
-	object("pruned,omitempty", "contexts that were given up for memory", prunedColumns, (*Profile).pruned),
-	object("blind,omitempty", "code that could not be attributed", blindColumns, (*Profile).blind),
+	object("settled,omitempty", "overlap of two halves of the samples", settledColumns, func(p *Profile, _ Profile) *ccmap.Settled { return given(p.Meta().Settled, p.saysSettled()) }),
+	object("pruned,omitempty", "contexts that were given up for memory", prunedColumns, func(p *Profile, _ Profile) *ccmap.PruneStats { return given(p.Meta().Pruned, p.IsPruned()) }),
+	object("blind,omitempty", "code that could not be attributed", blindColumns, func(p *Profile, _ Profile) *ccmap.Blind { return given(p.Blind(), p.Blind() != (ccmap.Blind{})) }),
 }
 
 func ofProfile[V any](key, doc string, get func(*Profile) V) column[Profile] {
@@ -53,21 +53,12 @@ func intervalSettings(m ccmap.Meta) []time.Duration {
 	return all
 }
 
-// unaccountedTime returns nil if the program has no clock.
-func unaccountedTime(m ccmap.Meta) *time.Duration {
-	if m.Loss.Clock <= 0 {
-		return nil
-	}
-	return &m.Loss.Unaccounted
-}
-
 func (p *Profile) recentTotal(Profile) *ccmap.Counters {
 	window, ok := p.Recent()
 	if !ok {
 		return nil
 	}
-	total := window.Total()
-	return &total
+	return given(window.Total(), true)
 }
 
 var settledColumns = columns[ccmap.Settled]{
@@ -77,44 +68,16 @@ var settledColumns = columns[ccmap.Settled]{
 	col("", "samples", "in both halves", func(s ccmap.Settled) samples { return samples(s.Samples) }),
 }
 
-func (p *Profile) settled(Profile) *ccmap.Settled {
-	s := p.Meta().Settled
-	if !p.saysSettled() {
-		return nil
-	}
-	return &s
-}
-
 var prunedColumns = append(append(columns[ccmap.PruneStats]{
 	col("", "times", "prunings", func(s ccmap.PruneStats) count { return count(s.Times) }),
 	col("", "nodes", "contexts that were removed", func(s ccmap.PruneStats) count { return count(s.Nodes) }),
-}, inline(amountColumns, func(p *Profile, _ ccmap.PruneStats) *ccmap.Counters {
-	total := p.PrunedTotal()
-	return &total
-})...), colIn("", "exact_totals", "methods and edges are exact all the same", func(p *Profile, _ ccmap.PruneStats) bool { return p.keepsTotals() }))
-
-func (p *Profile) pruned(Profile) *ccmap.PruneStats {
-	if !p.IsPruned() {
-		return nil
-	}
-	stats := p.Meta().Pruned
-	return &stats
-}
+}, inline(amountColumns, func(p *Profile, _ ccmap.PruneStats) *ccmap.Counters { return given(p.PrunedTotal(), true) })...), colIn("", "exact_totals", "methods and edges are exact all the same", func(p *Profile, _ ccmap.PruneStats) bool { return p.keepsTotals() }))
 
 var blindColumns = columns[ccmap.Blind]{
 	col("", "unknown", "part of the time in code without a name", func(b ccmap.Blind) percent { return percent(b.Unknown) }),
 	col("", "truncated", "part of the time below cut stacks", func(b ccmap.Blind) percent { return percent(b.Truncated) }),
 	col("", "misleads", "one of them is over 10", func(b ccmap.Blind) bool { return b.Misleads() }),
 	colIn("", "warning,omitempty", "causes and cures", func(p *Profile, _ ccmap.Blind) string { return p.caution() }),
-}
-
-// blind returns nil where everything is attributed.
-func (p *Profile) blind(Profile) *ccmap.Blind {
-	b := p.Blind()
-	if b == (ccmap.Blind{}) {
-		return nil
-	}
-	return &b
 }
 
 // JSON returns the description of the profile for encoding/json.

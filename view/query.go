@@ -52,12 +52,7 @@ func (v *Query) elems() []elemRow {
 var elemColumns = columns[elemRow]{
 	col("", "text", "as it was asked for", func(r elemRow) string { return r.Name }),
 	col("", "line,omitempty", "of the call", func(r elemRow) int32 { return r.Line }),
-	col("", "offset,omitempty", "of the call", func(r elemRow) *int32 {
-		if offset := int32(r.Offset); r.AtOffset {
-			return &offset
-		}
-		return nil
-	}),
+	col("", "offset,omitempty", "of the call", func(r elemRow) *int32 { return given(int32(r.Offset), r.AtOffset) }),
 	col("", "methods", "that the element stands for", func(r elemRow) []string { return r.methods }),
 }
 

@@ -43,10 +43,7 @@ type evidence struct {
 
 // evidenceOf returns nil where there is no evidence.
 func evidenceOf(e pollution.Evidence, unit unitOfEvidence, depth int) *evidence {
-	if e.Total() == (pollution.Amount{}) {
-		return nil
-	}
-	return &evidence{e, unit, depth}
+	return given(evidence{e, unit, depth}, e.Total() != (pollution.Amount{}))
 }
 
 // unitOfEvidence returns an amount as a part of a whole: samples or calls.
@@ -107,10 +104,7 @@ var receiverColumns = append(append(
 	inline(portionColumns, func(_ *Profile, r receiver) *portion { return &r.portion })...)
 
 var evidenceColumns = append(append(
-	inline(columns[portion]{seenColumn, timeColumn}, func(_ *Profile, e evidence) *portion {
-		whole := e.unit(e.Total(), e.Total())
-		return &whole
-	}),
+	inline(columns[portion]{seenColumn, timeColumn}, func(_ *Profile, e evidence) *portion { return given(e.unit(e.Total(), e.Total()), true) }),
 	inline(mixColumns, func(_ *Profile, e evidence) *mix { return &mix{e.Mix, e.Verdict, e.unit} })...),
 	col("", "unseen_percent", "largest share that a receiver may have and stay unseen, with 95 % confidence", func(e evidence) percent {
 		return percent(100 * pollution.Unseen(e.unit(e.Total(), e.Total()).seen))
@@ -157,10 +151,7 @@ var splitContextColumns = append(append(columns[splitContext]{
 	array("callers", "innermost first, each at its call", placeColumns, func(p *Profile, c splitContext) []place { return chainOf(p.Names(), c.Callers) }),
 	col("", "rest,omitempty", "all callers that are not listed", func(c splitContext) bool { return c.Rest }),
 },
-	inline(portionColumns, func(_ *Profile, c splitContext) *portion {
-		part := c.of.unit(c.Total(), c.of.Total())
-		return &part
-	})...),
+	inline(portionColumns, func(_ *Profile, c splitContext) *portion { return given(c.of.unit(c.Total(), c.of.Total()), true) })...),
 	inline(mixColumns, func(_ *Profile, c splitContext) *mix { return &mix{c.Mix, c.Verdict, c.of.unit} })...,
 )
 

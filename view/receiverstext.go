@@ -21,10 +21,7 @@ type receiversPart struct {
 // receiversPartColumns are the figures in text. They are empty without samples, or without
 // calls.
 var receiversPartColumns = append(inline(partColumns, (*Profile).sampledPart), inline(caughtColumns, func(_ *Profile, r receiversPart) *receiversPart {
-	if r.calls == (pollution.Amount{}) {
-		return nil
-	}
-	return &r
+	return given(r, r.calls != (pollution.Amount{}))
 })...)
 
 var caughtColumns = columns[receiversPart]{
@@ -36,10 +33,7 @@ var caughtColumns = columns[receiversPart]{
 
 // sampledPart returns nil without samples.
 func (p *Profile) sampledPart(r receiversPart) *part {
-	if r.samples == (pollution.Amount{}) {
-		return nil
-	}
-	return &part{p.counters(r.samples), p.counters(r.site.Samples.Total())}
+	return given(part{p.counters(r.samples), p.counters(r.site.Samples.Total())}, r.samples != (pollution.Amount{}))
 }
 
 // Text prints a table of call sites. Below each stand its receivers, and the callers from

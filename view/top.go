@@ -48,10 +48,8 @@ var methodColumns = slices.Concat(
 		object("cum", "in the method and in all that it called", counterColumns.named("samples", "cum", "cum%", "activations"),
 			func(_ *Profile, r MethodRow) *ccmap.Counters { return &r.Cum }),
 		object("recent,omitempty", "in the window, if there is one", recentColumns, func(p *Profile, r MethodRow) *Amounts {
-			if _, windowed := p.Recent(); !windowed {
-				return nil
-			}
-			return &r.Recent
+			_, windowed := p.Recent()
+			return given(r.Recent, windowed)
 		}),
 	},
 )
