@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // results are the contents of the report.
@@ -52,9 +52,9 @@ func analyze(c config) (*results, error) {
 		}
 	}
 	if len(loads) == 0 {
-		return nil, fmt.Errorf("no runs in %s", c.work)
+		return nil, fmt.Errorf("no runs in %s", c.Work)
 	}
-	r.load, r.costs = median(loads), spent.costs(c)
+	r.load, r.costs = campaign.Median(loads), spent.costs(c)
 	return r, nil
 }
 
@@ -151,12 +151,12 @@ func (s spending) costs(c config) map[string]cost {
 		var more, daemon []float64
 		for name, at := range s[m.name] {
 			if plain := s[alone][name]; plain != nil {
-				more = append(more, 100*(median(ratios(at.target, plain.target))-1))
-				daemon = append(daemon, 100*mean(at.daemon)/mean(at.target))
+				more = append(more, 100*(campaign.Median(ratios(at.target, plain.target))-1))
+				daemon = append(daemon, 100*campaign.Mean(at.daemon)/campaign.Mean(at.target))
 			}
 		}
 		if n := len(more); n > 0 {
-			all[m.name] = cost{n, mean(more), deviation(more) / math.Sqrt(float64(n)), mean(daemon)}
+			all[m.name] = cost{n, campaign.Mean(more), campaign.Deviation(more) / math.Sqrt(float64(n)), campaign.Mean(daemon)}
 		}
 	}
 	return all
@@ -199,12 +199,12 @@ func sessions(c config, p program, m mode) ([]session, error) {
 	var all []session
 	for i := range m.times(c.runs) {
 		var s session
-		err := readJSON(factsPath(c, p, m, i), &s.recorded)
+		err := campaign.ReadJSON(factsPath(c, p, m, i), &s.recorded)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil && m.sampling != nil {
-			s.profile, err = readProfile(profilePath(c, p, m, i))
+			s.profile, err = campaign.ReadProfile(profilePath(c, p, m, i))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s, %s, run %d: %w", p.name, m.name, i, err)
@@ -212,14 +212,6 @@ func sessions(c config, p program, m mode) ([]session, error) {
 		all = append(all, s)
 	}
 	return all, nil
-}
-
-func readProfile(path string) (*ccmap.Snapshot, error) {
-	m, _, err := export.ReadFile(path, export.ReadOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return m.Snapshot(), nil
 }
 
 func profilesOf(all []session) []*ccmap.Snapshot {

@@ -4,36 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
-
-func mean(values []float64) float64 {
-	var sum float64
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
-// deviation returns the estimated standard deviation of the values' distribution; 0 for
-// fewer than two.
-func deviation(values []float64) float64 {
-	if len(values) < 2 {
-		return 0
-	}
-	m := mean(values)
-	var squares float64
-	for _, v := range values {
-		squares += (v - m) * (v - m)
-	}
-	return math.Sqrt(squares / float64(len(values)-1))
-}
-
-// median returns the median of the values, which it does not change.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
 
 // rootMeanSquare returns the size of typical errors.
 func rootMeanSquare(errors []float64) float64 {
@@ -41,7 +14,7 @@ func rootMeanSquare(errors []float64) float64 {
 	for i, e := range errors {
 		squares[i] = e * e
 	}
-	return math.Sqrt(mean(squares))
+	return math.Sqrt(campaign.Mean(squares))
 }
 
 // worst returns the error farthest from 0.
@@ -84,7 +57,7 @@ func fit(overlaps []sized) law {
 	if len(x) < 2 {
 		return law{math.NaN(), math.NaN(), len(x)}
 	}
-	mx, my := mean(x), mean(y)
+	mx, my := campaign.Mean(x), campaign.Mean(y)
 	var xx, xy float64
 	for i := range x {
 		xx += (x[i] - mx) * (x[i] - mx)

@@ -5,9 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
-	"pgregory.net/rapid"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b), 1) }
@@ -96,14 +98,14 @@ func TestStatistics(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"mean", mean(values), 0.5},
-		{"median", median(values), 1.5},
-		{"median of three", median(values[:3]), 1},
-		{"deviation", deviation(values), math.Sqrt(15)},
-		{"deviation of one", deviation(values[:1]), 0},
+		{"mean", campaign.Mean(values), 0.5},
+		{"median", campaign.Median(values), 1.5},
+		{"median of three", campaign.Median(values[:3]), 1},
+		{"deviation", campaign.Deviation(values), math.Sqrt(15)},
+		{"deviation of one", campaign.Deviation(values[:1]), 0},
 		{"root mean square", rootMeanSquare(values), math.Sqrt(11.5)},
 		{"worst", worst(values), -5},
-		{"median of ratios", median(ratios(values, []float64{2, 5, 4})), 0.25},
+		{"median of ratios", campaign.Median(ratios(values, []float64{2, 5, 4})), 0.25},
 	} {
 		if !near(c.got, c.want) {
 			t.Errorf("%s is %v, want %v", c.name, c.got, c.want)

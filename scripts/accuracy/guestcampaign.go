@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -68,7 +67,7 @@ func measureGuest(ctx context.Context, c config, g loadedGuest) (guestResult, er
 	}
 	r := guestResult{loadedGuest: g, exact: exact.profile, took: exact.took}
 	for _, s := range shapes(c) {
-		fmt.Fprintf(os.Stderr, "%s %s, every %v\n", time.Now().Format(time.TimeOnly), g.Name, s)
+		c.Say("%s, every %v", g.Name, s)
 		options := wasm.Options{Options: threads.Options{Interval: s.interval, Burst: s.burst}}
 		whole := c.guestTime / time.Duration(s.part)
 		run, err := execute(ctx, g, options, whole, prefixes(whole))

@@ -15,10 +15,10 @@ import (
 
 // writeGuests replaces the portion of the last campaign on guests, and draws its plots.
 func writeGuests(c config, r *guestResults) error {
-	if err := guestPortion.Rewrite(c.report, r.report()); err != nil {
+	if err := guestPortion.Rewrite(c.Report, r.report()); err != nil {
 		return err
 	}
-	return r.writePlots(filepath.Join(filepath.Dir(c.report), plotFolder))
+	return r.writePlots(filepath.Join(filepath.Dir(c.Report), plotFolder))
 }
 
 // report returns the report's portion on guests.

@@ -8,6 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/sys"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/internal/wasm/symbols"
@@ -15,10 +20,6 @@ import (
 	threads "github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/testdata/guests"
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/sys"
 )
 
 // loadedGuest is a deterministic program for WebAssembly, ready for execution: every
@@ -32,7 +33,7 @@ type loadedGuest struct {
 // guestList returns the measured guests. A quick campaign needs nothing but Go. The last
 // two are foreign programs: a database and an interpreter.
 func guestList(c config) []guests.Guest {
-	if c.quick {
+	if c.Quick {
 		return []guests.Guest{guests.Queens(10), guests.Eval(10)}
 	}
 	return []guests.Guest{
@@ -196,7 +197,7 @@ var (
 // longer, and spread over more safe points.
 func shapes(c config) []shape {
 	all := []shape{plainShape, denseShape, burstShape}
-	if c.quick {
+	if c.Quick {
 		return all
 	}
 	for _, b := range []threads.Burst{{Samples: 16, Stride: 1}, {Samples: 16, Stride: 7}, {Samples: 512, Stride: 1}} {

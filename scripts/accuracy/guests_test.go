@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // A campaign on guests finds the guests' activity, and writes its portion alone.
@@ -16,8 +19,8 @@ func TestGuestCampaign(t *testing.T) {
 		t.Skip("builds and executes guests")
 	}
 	t.Parallel()
-	c := config{quick: true, guestTime: 200 * time.Millisecond, report: filepath.Join(t.TempDir(), "REPORT.md")}
-	if err := os.WriteFile(c.report, []byte(nativePortion.Replaced("By hand.\n", "native")), 0o644); err != nil {
+	c := config{Campaign: campaign.Campaign{Quick: true, Report: filepath.Join(t.TempDir(), "REPORT.md"), Log: io.Discard}, guestTime: 200 * time.Millisecond}
+	if err := os.WriteFile(c.Report, []byte(nativePortion.Replaced("By hand.\n", "native")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r, err := measureGuests(t.Context(), c)
@@ -34,14 +37,14 @@ func TestGuestCampaign(t *testing.T) {
 	if err := writeGuests(c, r); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(c.report)
+	text, err := os.ReadFile(c.Report)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s := string(text); !strings.HasPrefix(s, nativePortion.Replaced("By hand.\n", "native")) || !strings.Contains(s, "| go-queens | 10ms |") {
 		t.Errorf("wrote\n%s", s)
 	}
-	if plots, _ := filepath.Glob(filepath.Join(filepath.Dir(c.report), plotFolder, "guests-*.svg")); len(plots) != len(guestPlots) {
+	if plots, _ := filepath.Glob(filepath.Join(filepath.Dir(c.Report), plotFolder, "guests-*.svg")); len(plots) != len(guestPlots) {
 		t.Errorf("%d plots, want %d", len(plots), len(guestPlots))
 	}
 }

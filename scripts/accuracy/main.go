@@ -30,23 +30,20 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 // config is the command's flags.
 type config struct {
-	work   string        // folder of executables and profiles
-	ccmapd string        // executable; empty: built from the source here
+	campaign.Campaign
 	runs   int           // of each program in each mode
 	cpu    time.Duration // of a run of a workload
-	report string        // the written file
 	record bool
-	quick  bool
 	guests bool
 
 	guestTime time.Duration // sampling time of a guest in the headline's shapes
@@ -54,33 +51,25 @@ type config struct {
 
 func main() {
 	var c config
-	flag.StringVar(&c.work, "work", filepath.Join(os.TempDir(), "ccmapd-accuracy"), "keep executables and profiles in `FOLDER`")
-	flag.StringVar(&c.ccmapd, "ccmapd", "", "the `COMMAND` to measure; none: build it")
+	c.Flags(flag.CommandLine, "accuracy", "")
 	flag.IntVar(&c.runs, "runs", 10, "of each program in each mode")
 	flag.DurationVar(&c.cpu, "cpu", 4*time.Second, "CPU `TIME` of a run of a workload")
-	flag.StringVar(&c.report, "o", "", "rewrite the campaign's portion of `FILE`, and the plots in plots/ beside it (default native.md or guests.md of docs/accuracy)")
 	flag.BoolVar(&c.record, "record", true, "run programs; false: report on the runs that there are")
-	flag.BoolVar(&c.quick, "quick", false, "few short runs of two programs, in a work folder and with a report of their own")
 	flag.BoolVar(&c.guests, "guests", false, "measure WebAssembly guests against their exact profiles, in place of native programs against each other")
 	flag.DurationVar(&c.guestTime, "sampled", time.Minute, "`TIME` that each guest is sampled for every 10 ms, and again with bursts")
 	flag.Parse()
-	if c.quick {
+	if c.Quick {
 		c.runs, c.cpu, c.guestTime = 3, 300*time.Millisecond, 4*time.Second
-		c.work = filepath.Join(c.work, "quick")
-		c.report = filepath.Join(c.work, "REPORT.md")
+		c.Work = filepath.Join(c.Work, "quick")
+		c.Report = filepath.Join(c.Work, "REPORT.md")
 	}
-	if c.report == "" {
-		c.report = filepath.Join("docs", "accuracy", "native.md")
+	if c.Report == "" {
+		c.Report = filepath.Join("docs", "accuracy", "native.md")
 		if c.guests {
-			c.report = filepath.Join("docs", "accuracy", "guests.md")
+			c.Report = filepath.Join("docs", "accuracy", "guests.md")
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, c); err != nil {
-		fmt.Fprintln(os.Stderr, "accuracy:", err)
-		os.Exit(1)
-	}
+	campaign.Main("accuracy", func(ctx context.Context) error { return run(ctx, c) })
 }
 
 func run(ctx context.Context, c config) error {
@@ -103,7 +92,7 @@ func run(ctx context.Context, c config) error {
 }
 
 func runGuests(ctx context.Context, c config) error {
-	if err := os.MkdirAll(filepath.Dir(c.report), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(c.Report), 0o755); err != nil {
 		return err
 	}
 	results, err := measureGuests(ctx, c)
@@ -116,10 +105,10 @@ func runGuests(ctx context.Context, c config) error {
 // clear removes the files of the last quick campaign: a quick campaign must try
 // everything.
 func (c config) clear() error {
-	if !c.quick {
+	if !c.Quick {
 		return nil
 	}
-	return os.RemoveAll(c.work)
+	return os.RemoveAll(c.Work)
 }
 
 // mode is a way to run programs.
@@ -159,7 +148,7 @@ func modes(c config) []mode {
 		{name: tuned, sampling: []string{"-i", "50ms", "--tune-low", "25", "--tune-high", "50", "--tune-window", "50"}, share: 3, runs: 2},
 		{name: alone, share: 1, runs: 4},
 	}
-	if !c.quick {
+	if !c.Quick {
 		all = append(all, mode{name: tunedLong, sampling: []string{"-i", "50ms"}, share: longShare, runs: 1, only: studied[:1]})
 	}
 	return append(all,

@@ -1,22 +1,17 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/compiler"
 )
 
@@ -60,10 +55,10 @@ func programs(c config) []program {
 	var all []program
 	for _, t := range table1 {
 		all = append(all, program{name: t.name, paper: t.row, command: func(c config, rounds int) ([]string, error) {
-			return []string{c.path("accuracy"), "-workload", t.name, "-rounds", strconv.Itoa(rounds)}, nil
+			return []string{c.Path("accuracy"), "-workload", t.name, "-rounds", strconv.Itoa(rounds)}, nil
 		}})
 	}
-	if c.quick {
+	if c.Quick {
 		return slices.DeleteFunc(all, func(p program) bool { return p.name != "int32" && p.name != "stringbuilder" })
 	}
 	return append(all,
@@ -75,61 +70,37 @@ func programs(c config) []program {
 
 func (p program) isWorkload() bool { return p.paper != paperRow{} }
 
-// path returns the path of a file in the work folder.
-func (c config) path(elements ...string) string {
-	return filepath.Join(append([]string{c.work}, elements...)...)
-}
-
 // build makes the missing executables: all runs in a work folder are of the same builds,
 // or they would not be comparable.
 func build(ctx context.Context, c *config) error {
-	if err := os.MkdirAll(c.work, 0o755); err != nil {
+	if err := os.MkdirAll(c.Work, 0o755); err != nil {
 		return err
 	}
-	if c.ccmapd == "" {
-		c.ccmapd = c.path("ccmapd")
-		if err := once(c.ccmapd, func() error { return output(ctx, "go", "build", "-o", c.ccmapd, "./cmd/ccmapd") }); err != nil {
+	if c.Ccmapd == "" {
+		c.Ccmapd = c.Path("ccmapd")
+		if err := campaign.Once(c.Ccmapd, func() error { return campaign.Build(ctx, c.Ccmapd, "./cmd/ccmapd") }); err != nil {
 			return err
 		}
 	}
-	workloads := c.path("accuracy")
-	if err := once(workloads, func() error { return output(ctx, "go", "build", "-o", workloads, "./testdata/accuracy") }); err != nil {
+	workloads := c.Path("accuracy")
+	if err := campaign.Once(workloads, func() error { return campaign.Build(ctx, workloads, "./testdata/accuracy") }); err != nil {
 		return err
 	}
-	if c.quick {
+	if c.Quick {
 		return nil
 	}
 	return errors.Join(
-		once(c.path("gojq"), func() error { return install(ctx, c, gojqModule) }),
-		once(c.path("fortio"), func() error { return install(ctx, c, fortioModule) }),
+		campaign.Once(c.Path("gojq"), func() error { return install(ctx, c, gojqModule) }),
+		campaign.Once(c.Path("fortio"), func() error { return install(ctx, c, fortioModule) }),
 	)
-}
-
-// once makes a file unless it exists.
-func once(path string, make func() error) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return make()
 }
 
 // install builds a command from the module proxy.
 func install(ctx context.Context, c *config, module string) error {
 	cmd := exec.CommandContext(ctx, "go", "install", module)
-	cmd.Dir = c.work // outside this module
-	cmd.Env = append(os.Environ(), "GOBIN="+c.work)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("install %s: %w\n%s", module, err, out)
-	}
-	return nil
-}
-
-// output runs a command and discards its output.
-func output(ctx context.Context, name string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return nil
+	cmd.Dir = c.Work // outside this module
+	cmd.Env = append(os.Environ(), "GOBIN="+c.Work)
+	return campaign.Command(cmd)
 }
 
 // Foreign programs, from the module proxy.
@@ -144,62 +115,32 @@ const query = `[range(%d) | [range(50000) | {k: (. * 7919 %% 1000 | tostring), v
 | group_by(.k) | map({key: .[0].k, n: length, s: (map(.v) | add)}) | sort_by(.s) | map(tojson | fromjson) | length] | add`
 
 func gojqCommand(c config, rounds int) ([]string, error) {
-	return []string{c.path("gojq"), "-n", fmt.Sprintf(query, rounds)}, nil
+	return []string{c.Path("gojq"), "-n", fmt.Sprintf(query, rounds)}, nil
 }
 
 // compileCommand calls the compiler on a package that takes some seconds.
 func compileCommand(c config, _ int) ([]string, error) {
-	return compiler.Command("net/http", c.path("importcfg"))
+	return compiler.Command("net/http", c.Path("importcfg"))
 }
 
 // sampleServer attaches to fortio's HTTP server while it answers a number of
 // requests.
 func sampleServer(ctx context.Context, c config, m mode, file string, requests int) (recorded, error) {
-	server, address, err := startServer(ctx, c)
+	server, err := campaign.Launch{Ready: listening, Command: append([]string{c.Path("fortio")}, strings.Fields(
+		"server -http-port 127.0.0.1:0 -grpc-port disabled -tcp-port disabled -udp-port disabled -redirect-port disabled")...)}.Start(ctx)
 	if err != nil {
 		return recorded{}, err
 	}
-	defer func() { server.Process.Kill(); server.Wait() }()
-	var report, problems bytes.Buffer
-	attach := exec.CommandContext(ctx, c.ccmapd,
-		append([]string{"attach", strconv.Itoa(server.Process.Pid), "--json", "-o", file}, m.sampling...)...)
-	attach.Stdout, attach.Stderr = &report, &problems
-	if err := attach.Start(); err != nil {
-		return recorded{}, fmt.Errorf("start ccmapd: %w", err)
+	defer server.Stop()
+	s, err := c.Attach(ctx, server.PID(), "", file, m.sampling...)
+	if err != nil {
+		return recorded{}, err
 	}
-	loaded := load(ctx, c, address, requests)
-	attach.Process.Signal(syscall.SIGINT) // if it has ended, Wait says why
-	if err := errors.Join(loaded, attach.Wait()); err != nil {
-		return recorded{}, fmt.Errorf("sample server: %w\n%s", err, &problems)
-	}
-	r := recorded{Rounds: requests}
-	r.DaemonCPU, err = daemonCPU(report.Bytes())
-	return r, err
-}
-
-// load sends requests over four connections, as fast as they are answered.
-func load(ctx context.Context, c config, address string, requests int) error {
-	return output(ctx, c.path("fortio"), "load", "-quiet", "-qps", "0", "-c", "4",
-		"-n", strconv.Itoa(requests), "http://"+address+"/echo?size=500")
+	// Requests over four connections, as fast as they are answered.
+	loaded := campaign.Command(exec.CommandContext(ctx, c.Path("fortio"), "load", "-quiet", "-qps", "0", "-c", "4",
+		"-n", strconv.Itoa(requests), "http://"+server.Ready[1]+"/echo?size=500"))
+	said, err := s.End()
+	return recorded{Rounds: requests, DaemonCPU: said.CPU}, errors.Join(loaded, err)
 }
 
 var listening = regexp.MustCompile(`http-echo server listening on tcp ([0-9.:]+)`)
-
-func startServer(ctx context.Context, c config) (server *exec.Cmd, address string, err error) {
-	server = exec.CommandContext(ctx, c.path("fortio"), strings.Fields(
-		"server -http-port 127.0.0.1:0 -grpc-port disabled -tcp-port disabled -udp-port disabled -redirect-port disabled")...)
-	log, err := server.StderrPipe()
-	if err != nil {
-		return nil, "", err
-	}
-	if err := server.Start(); err != nil {
-		return nil, "", fmt.Errorf("start fortio: %w", err)
-	}
-	for lines := bufio.NewScanner(log); lines.Scan(); {
-		if m := listening.FindStringSubmatch(lines.Text()); m != nil {
-			go io.Copy(io.Discard, log)
-			return server, m[1], nil
-		}
-	}
-	return nil, "", errors.Join(errors.New("fortio does not listen"), server.Wait())
-}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -28,11 +29,11 @@ type recorded struct {
 
 // profilePath and factsPath name the files of a run.
 func profilePath(c config, p program, m mode, run int) string {
-	return c.path("runs", p.name, fmt.Sprintf("%s-%d.json.gz", m.name, run))
+	return c.Path("runs", p.name, fmt.Sprintf("%s-%d.json.gz", m.name, run))
 }
 
 func factsPath(c config, p program, m mode, run int) string {
-	return c.path("runs", p.name, fmt.Sprintf("%s-%d.run", m.name, run))
+	return c.Path("runs", p.name, fmt.Sprintf("%s-%d.run", m.name, run))
 }
 
 // recordAll makes the missing runs. The modes take turns, so that other load on the
@@ -56,7 +57,7 @@ func recordAll(ctx context.Context, c config) error {
 				}
 			}
 		}
-		fmt.Fprintf(os.Stderr, "%s run %d of %d\n", time.Now().Format(time.TimeOnly), i+1, c.runs)
+		c.Say("run %d of %d", i+1, c.runs)
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func recordRun(ctx context.Context, c config, p program, m mode, run, rounds int
 		return err
 	}
 	r.Wall, r.Load = time.Since(begin), load
-	return writeJSON(facts, r)
+	return campaign.WriteJSON(facts, r)
 }
 
 // sample runs a program once and leaves its profile in a file.
@@ -89,7 +90,7 @@ func sample(ctx context.Context, c config, p program, m mode, file string, round
 		return recorded{}, err
 	}
 	if m.sampling != nil {
-		flags := append([]string{c.ccmapd, "run", "--json", "-o", file}, m.sampling...)
+		flags := append([]string{c.Ccmapd, "run", "--json", "-o", file}, m.sampling...)
 		command = append(append(flags, "--"), command...)
 	}
 	var stdout, stderr bytes.Buffer
@@ -100,25 +101,16 @@ func sample(ctx context.Context, c config, p program, m mode, file string, round
 	}
 	r := recorded{Rounds: rounds}
 	if m.sampling != nil {
-		if r.DaemonCPU, err = daemonCPU(stderr.Bytes()); err != nil {
+		said, err := campaign.ParseReport(stderr.Bytes())
+		if err != nil {
 			return r, err
 		}
+		r.DaemonCPU = said.CPU
 	}
 	if p.isWorkload() {
 		r.TargetCPU, err = targetCPU(stdout.Bytes())
 	}
 	return r, err
-}
-
-// daemonCPU reads the report of ccmapd.
-func daemonCPU(report []byte) (time.Duration, error) {
-	var r struct {
-		CPU time.Duration `json:"ccmapd_cpu_ns"`
-	}
-	if err := json.Unmarshal(report, &r); err != nil {
-		return 0, fmt.Errorf("read ccmapd's report: %w\n%s", err, report)
-	}
-	return r.CPU, nil
 }
 
 // targetCPU reads a workload's output.
@@ -133,9 +125,9 @@ func targetCPU(printed []byte) (time.Duration, error) {
 // calibrate finds the number of each workload's rounds that take the requested CPU time,
 // and keeps it: all campaigns in a work folder use the same rounds.
 func calibrate(ctx context.Context, c config) (map[string]int, error) {
-	file := c.path("rounds.json")
+	file := c.Path("rounds.json")
 	rounds := make(map[string]int)
-	if err := readJSON(file, &rounds); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if err := campaign.ReadJSON(file, &rounds); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return rounds, err
 	}
 	for _, p := range programs(c) {
@@ -149,21 +141,5 @@ func calibrate(ctx context.Context, c config) (map[string]int, error) {
 		}
 		rounds[p.name] = max(int(tried*c.cpu.Seconds()/r.TargetCPU.Seconds()), 1)
 	}
-	return rounds, writeJSON(file, rounds)
-}
-
-func writeJSON(path string, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
-}
-
-func readJSON(path string, v any) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, v)
+	return rounds, campaign.WriteJSON(file, rounds)
 }

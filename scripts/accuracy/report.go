@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -202,9 +203,9 @@ func floorCells(k kind, mode string, all []agreement) []string {
 		square = append(square, a.overlap[k]-foretold(a.floor[k], squareRoot))
 		cube = append(cube, a.overlap[k]-foretold(a.floor[k], cubeRoot))
 	}
-	cells := []string{k.String(), mode, report.Number(float64(len(all)), 0), report.Number(float64(pairs), 0), report.Number(float64(below), 0), report.Percent(mean(above))}
+	cells := []string{k.String(), mode, report.Number(float64(len(all)), 0), report.Number(float64(pairs), 0), report.Number(float64(below), 0), report.Percent(campaign.Mean(above))}
 	for _, errors := range [][]float64{square, cube} {
-		cells = append(cells, report.Number(mean(errors), 2), report.Number(rootMeanSquare(errors), 2), report.Number(worst(errors), 2))
+		cells = append(cells, report.Number(campaign.Mean(errors), 2), report.Number(rootMeanSquare(errors), 2), report.Number(worst(errors), 2))
 	}
 	return cells
 }
@@ -255,10 +256,10 @@ const (
 
 // writeReport replaces the last campaign's portion, and draws the plots.
 func writeReport(c config, r *results) error {
-	if err := nativePortion.Rewrite(c.report, r.report()); err != nil {
+	if err := nativePortion.Rewrite(c.Report, r.report()); err != nil {
 		return err
 	}
-	return r.writePlots(filepath.Join(filepath.Dir(c.report), plotFolder))
+	return r.writePlots(filepath.Join(filepath.Dir(c.Report), plotFolder))
 }
 
 // report returns the generated part.

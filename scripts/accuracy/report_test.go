@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 func TestNeeded(t *testing.T) {
@@ -19,12 +20,12 @@ func TestNeeded(t *testing.T) {
 // Text written by hand stays, and a report on no runs is an error.
 func TestReportKeepsWhatIsWrittenByHand(t *testing.T) {
 	t.Parallel()
-	c := config{work: t.TempDir(), runs: 2, quick: true}
-	c.report = filepath.Join(c.work, "REPORT.md")
+	c := config{Campaign: campaign.Campaign{Work: t.TempDir(), Quick: true}, runs: 2}
+	c.Report = filepath.Join(c.Work, "REPORT.md")
 	if _, err := analyze(c); err == nil {
 		t.Error("no error without runs")
 	}
-	if err := os.WriteFile(c.report, []byte(nativePortion.Replaced("By hand.\n", "old figures")), 0o644); err != nil {
+	if err := os.WriteFile(c.Report, []byte(nativePortion.Replaced("By hand.\n", "old figures")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	runs, err := agree([]*ccmap.Snapshot{sampled(300, 1), sampled(300, 2)})
@@ -35,14 +36,14 @@ func TestReportKeepsWhatIsWrittenByHand(t *testing.T) {
 	if err := writeReport(c, r); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(c.report)
+	text, err := os.ReadFile(c.Report)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s := string(text); !strings.HasPrefix(s, "By hand.\n\n"+nativePortion.Begin()) || strings.Contains(s, "old figures") || !strings.Contains(s, "| int32 | 99 | 97 |") {
 		t.Errorf("wrote\n%s", s)
 	}
-	if plots, _ := filepath.Glob(filepath.Join(c.work, plotFolder, "*.svg")); len(plots) != int(allKinds)+2 {
+	if plots, _ := filepath.Glob(filepath.Join(c.Work, plotFolder, "*.svg")); len(plots) != int(allKinds)+2 {
 		t.Errorf("%d plots", len(plots))
 	}
 }
