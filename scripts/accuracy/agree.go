@@ -1,6 +1,7 @@
 package main
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -125,8 +126,8 @@ func unmanaged(m ccmap.Method) bool {
 	return strings.HasPrefix(m.Name, "runtime.") || strings.HasPrefix(m.Name, "internal/runtime/")
 }
 
-// means are the means of several programs' figures: the paper's table would have them in
-// its last line.
+// means are the means of several programs' figures, and the sum of their pairs: the
+// paper's table would have them in its last line.
 type means struct {
 	paper paperRow
 	sum   agreement
@@ -135,29 +136,28 @@ type means struct {
 
 func (m *means) add(paper paperRow, a agreement) {
 	m.n++
-	m.paper.correlation += paper.correlation
-	m.paper.overlap += paper.overlap
+	m.paper = paperRow{m.paper.correlation + paper.correlation, m.paper.overlap + paper.overlap}
 	m.sum.pairs += a.pairs
-	m.sum.samples += a.samples
-	m.sum.pearson += a.pearson
-	m.sum.spearman += a.spearman
-	for k := range allKinds {
-		m.sum.overlap[k] += a.overlap[k]
-		m.sum.floor[k] += a.floor[k]
-		m.sum.least[k] += a.least[k]
+	for to, from := range m.sum.figures(&a) {
+		*to += *from
 	}
 }
 
-// of returns the means, and the number of all pairs together.
+// of returns the means.
 func (m *means) of() (paperRow, agreement) {
-	paper, a := m.paper, m.sum
-	for _, sum := range []*float64{&paper.correlation, &paper.overlap, &a.samples, &a.pearson, &a.spearman} {
-		*sum /= m.n
+	a := m.sum
+	for to := range a.figures(&a) {
+		*to /= m.n
 	}
-	for k := range allKinds {
-		a.overlap[k] /= m.n
-		a.floor[k] /= m.n
-		a.least[k] /= m.n
+	return paperRow{m.paper.correlation / m.n, m.paper.overlap / m.n}, a
+}
+
+// figures pairs the figures that the last line has with another agreement's.
+func (a *agreement) figures(b *agreement) iter.Seq2[*float64, *float64] {
+	return func(yield func(*float64, *float64) bool) {
+		more := yield(&a.samples, &b.samples) && yield(&a.pearson, &b.pearson) && yield(&a.spearman, &b.spearman)
+		for k := kind(0); more && k < allKinds; k++ {
+			more = yield(&a.overlap[k], &b.overlap[k]) && yield(&a.floor[k], &b.floor[k]) && yield(&a.least[k], &b.least[k])
+		}
 	}
-	return paper, a
 }

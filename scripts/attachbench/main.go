@@ -122,6 +122,8 @@ func (b *bench) page(all []costs, sights *report.Table, began time.Time, load fl
 		s.WriteString("Left out: " + r + ".\n")
 	}
 	s.WriteString("\n" + costTable(b.engines, all).String())
-	s.WriteString("\n" + sights.String())
+	if len(sights.Rows) > 0 {
+		s.WriteString("\n" + sights.String())
+	}
 	return s.String()
 }

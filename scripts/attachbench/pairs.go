@@ -256,5 +256,9 @@ func (w *wayCost) cells(c costs) []string {
 	if len(w.attach) == 0 {
 		return append(cells, "", "")
 	}
-	return append(cells, report.Number(campaign.Median(w.attach), 0), fmt.Sprint(w.descriptors))
+	cells = append(cells, report.Number(campaign.Median(w.attach), 0))
+	if w.descriptors == 0 {
+		return append(cells, "")
+	}
+	return append(cells, fmt.Sprint(w.descriptors))
 }

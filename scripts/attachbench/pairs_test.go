@@ -82,3 +82,25 @@ func TestCostTable(t *testing.T) {
 		t.Errorf("the table is\n%s", text)
 	}
 }
+
+// A help that names engines, one that names one twice, and one from before there was a
+// flag.
+func TestEnginesIn(t *testing.T) {
+	t.Parallel()
+	for help, want := range map[string]string{
+		"  -d, --duration TIME   until perf ends\n":                                                     "ccmapd",
+		"      --engine ENGINE   ENGINE to sample with: auto or perf; auto: the best\n":                 "ccmapd, perf",
+		"      --engine ENGINE   auto, bpf or perf; perf where bpf is refused\n      --hits N   perf\n": "ccmapd, bpf|ccmapd, perf",
+	} {
+		var names []string
+		for _, e := range enginesIn(help) {
+			names = append(names, e.name)
+		}
+		if got := strings.Join(names, "|"); got != want {
+			t.Errorf("%q: %s, want %s", help, got, want)
+		}
+	}
+	if got := withoutVerdicts("      --watchpoints N   use N\n"); got != "--watchpoints=0" {
+		t.Errorf("the flag without verdicts is %q", got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -93,7 +94,7 @@ func (b *bench) ways(w workload) []way {
 			flags = append(flags[:len(flags):len(flags)], "-i", (time.Second / time.Duration(w.hz)).String(), "--tune=false", "--max-overhead=0")
 		}
 		all = append(all, way{e.name, b.ccmapd(flags)}, way{e.name + " `--hits 0`", b.ccmapd(append(flags[:len(flags):len(flags)], "--hits=0"))})
-		if without := b.withoutVerdicts(); without != "" {
+		if without := withoutVerdicts(b.help()); without != "" {
 			all = append(all, way{e.name + " `" + without + "`", b.ccmapd(append(flags[:len(flags):len(flags)], without))})
 		}
 	}
@@ -125,9 +126,25 @@ var (
 	verdictFlag = regexp.MustCompile(`--(watchpoints|verdicts)\b`)
 )
 
-// withoutVerdicts returns the flag that turns watchpoints off, if there is one.
-func (b *bench) withoutVerdicts() string {
-	switch verdictFlag.FindString(b.help()) {
+// enginesIn returns the engines that a help names, in its order. A command without the flag
+// has one.
+func enginesIn(help string) []engine {
+	var all []engine
+	for _, name := range engineName.FindAllString(engineFlag.FindString(help), -1) {
+		e := engine{"ccmapd, " + name, []string{"--engine=" + name}}
+		if !slices.ContainsFunc(all, func(o engine) bool { return o.name == e.name }) {
+			all = append(all, e)
+		}
+	}
+	if len(all) == 0 {
+		return []engine{{name: "ccmapd"}}
+	}
+	return all
+}
+
+// withoutVerdicts returns the flag that turns watchpoints off, if a help has one.
+func withoutVerdicts(help string) string {
+	switch verdictFlag.FindString(help) {
 	case "--watchpoints":
 		return "--watchpoints=0"
 	case "--verdicts":
@@ -136,22 +153,14 @@ func (b *bench) withoutVerdicts() string {
 	return ""
 }
 
-// findEngines finds the engines that the command has and this machine permits, best
-// first. A command without the flag has one.
+// findEngines finds the engines that the command has and this machine permits.
 func (b *bench) findEngines(ctx context.Context) error {
-	candidates := []engine{{name: "ccmapd"}}
-	if names := engineName.FindAllString(engineFlag.FindString(b.help()), -1); len(names) > 0 {
-		candidates = nil
-		for _, name := range names {
-			candidates = append(candidates, engine{"ccmapd, " + name, []string{"--engine=" + name}})
-		}
-	}
 	t, err := start(ctx, find("busy"))
 	if err != nil {
 		return err
 	}
 	defer t.stop()
-	for _, e := range candidates {
+	for _, e := range enginesIn(b.help()) {
 		s, err := b.Attach(ctx, t.processes[0].PID(), "", b.Path("probe.pb.gz"), e.flags...)
 		if err == nil {
 			_, err = s.End()

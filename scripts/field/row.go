@@ -78,26 +78,25 @@ func newRow(name, about string, w window) (row, error) {
 
 // explain notes where the stacks are cut, which frames have no name, and where time is lost.
 func (r *row) explain(s *ccmap.Snapshot, w window) {
-	if r.truncated > mostTruncated {
-		r.remarks = append(r.remarks, "cut above "+heaviest(s, func(m, caller ccmap.Method) string {
-			if isTruncated(caller) {
-				return "`" + m.Name + "`"
-			}
-			return ""
-		}))
-	}
-	if r.unknown > mostUnknown {
-		r.remarks = append(r.remarks, "unknown code called by "+heaviest(s, func(m, caller ccmap.Method) string {
-			if isUnknown(m) {
-				return "`" + caller.Name + "`"
-			}
-			return ""
-		}))
-	}
-	if r.unnamed > mostUnknown {
-		r.remarks = append(r.remarks, "no symbols in "+heaviest(s, func(m, _ ccmap.Method) string {
-			if isUnnamed(m) {
-				return "`" + path.Base(m.Signature) + "`"
+	for _, miss := range []struct {
+		text        string
+		value, most float64
+		is          func(m, caller ccmap.Method) bool
+		name        func(m, caller ccmap.Method) string
+	}{
+		{"cut above", r.truncated, mostTruncated, func(_, caller ccmap.Method) bool { return isTruncated(caller) },
+			func(m, _ ccmap.Method) string { return m.Name }},
+		{"unknown code called by", r.unknown, mostUnknown, func(m, _ ccmap.Method) bool { return isUnknown(m) },
+			func(_, caller ccmap.Method) string { return caller.Name }},
+		{"no symbols in", r.unnamed, mostUnknown, func(m, _ ccmap.Method) bool { return isUnnamed(m) },
+			func(m, _ ccmap.Method) string { return path.Base(m.Signature) }},
+	} {
+		if miss.value <= miss.most {
+			continue
+		}
+		r.remarks = append(r.remarks, miss.text+" "+heaviest(s, func(m, caller ccmap.Method) string {
+			if miss.is(m, caller) {
+				return "`" + miss.name(m, caller) + "`"
 			}
 			return ""
 		}))
@@ -221,16 +220,9 @@ func (o namedOverlap) String() string {
 // misses names the figures that miss their reach.
 func (r row) misses() []string {
 	var out []string
-	for _, figure := range []struct {
-		name        string
-		value, most float64
-	}{
-		{"truncated", r.truncated, mostTruncated},
-		{"unknown", r.unknown, mostUnknown},
-		{"unaccounted", math.Abs(r.unaccounted), mostUnaccounted},
-	} {
-		if figure.value > figure.most {
-			out = append(out, figure.name)
+	for _, f := range r.shares() {
+		if f.value > f.most {
+			out = append(out, f.name)
 		}
 	}
 	for _, o := range r.overlaps() {
@@ -247,14 +239,10 @@ func (r row) misses() []string {
 // missesGrossly names the figures that chance cannot explain.
 func (r row) missesGrossly() []string {
 	var out []string
-	if r.truncated > gross {
-		out = append(out, fmt.Sprintf("%.1f %% are truncated", r.truncated))
-	}
-	if r.unknown > gross {
-		out = append(out, fmt.Sprintf("%.1f %% are unknown", r.unknown))
-	}
-	if math.Abs(r.unaccounted) > grossUnaccounted {
-		out = append(out, fmt.Sprintf("%.1f %% are unaccounted for", r.unaccounted))
+	for _, f := range r.shares() {
+		if f.value > f.gross {
+			out = append(out, fmt.Sprintf("%.1f %% are %s", f.value, f.name))
+		}
 	}
 	if r.wrong != "" {
 		out = append(out, r.wrong)
@@ -265,6 +253,21 @@ func (r row) missesGrossly() []string {
 		}
 	}
 	return out
+}
+
+// share is a percentage of the time, with the most that is in reach and the most that
+// chance explains.
+type share struct {
+	name               string
+	value, most, gross float64
+}
+
+func (r row) shares() []share {
+	return []share{
+		{"truncated", r.truncated, mostTruncated, gross},
+		{"unknown", r.unknown, mostUnknown, gross},
+		{"unaccounted", math.Abs(r.unaccounted), mostUnaccounted, grossUnaccounted},
+	}
 }
 
 var rowHead = []string{"program", "Go", "samples", "truncated %", "unknown %", "unaccounted %",

@@ -9,8 +9,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/scripts/accuracy/plot"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/scripts/accuracy/plot"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
