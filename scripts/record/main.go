@@ -32,12 +32,11 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/perf"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
+	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
 func main() {
@@ -119,7 +118,7 @@ func longest(verdicts map[uint64][]byte) []byte {
 
 func header(t ccmap.Target, interval time.Duration) string {
 	return fmt.Sprintf("# command: %s\n# date: %s\n# target: %s; kernel: %s\n# interval: %v\n",
-		commandLine(t), time.Now().UTC().Format(time.DateOnly), t.Runtime, kernel(), interval)
+		commandLine(t), time.Now().UTC().Format(time.DateOnly), t.Runtime, report.Kernel(), interval)
 }
 
 // commandLine returns the target's command line, without the folder of its program.
@@ -129,15 +128,6 @@ func commandLine(t ccmap.Target) string {
 		command[0] = filepath.Base(command[0])
 	}
 	return strings.Join(command, " ")
-}
-
-// kernel returns the release of the running kernel.
-func kernel() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "unknown"
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }
 
 func write(w io.Writer, header string, verdicts []byte) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/scripts/report"
 	"github.com/ccmapd/ccmapd/testdata/recorded"
 )
 
@@ -36,7 +37,7 @@ func stacksHeader(source *perf.Source) recorded.Header {
 	return recorded.Header{
 		Command:  shortened(commandLine(t)),
 		Target:   t.Runtime,
-		Kernel:   kernel(),
+		Kernel:   report.Kernel(),
 		Date:     time.Now().UTC().Format(time.DateOnly),
 		Interval: source.Stats().Interval.String(),
 	}

@@ -1,15 +1,15 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Table is a Markdown table. All columns but the first hold figures.
@@ -92,7 +92,7 @@ func Steps(intervals []time.Duration) string {
 // Measured says when and on which machine a campaign ran.
 func Measured(when time.Time) string {
 	return fmt.Sprintf("Measured %s: %s, %d CPUs, Linux %s, %s.",
-		when.UTC().Format(time.DateOnly), processor(), runtime.NumCPU(), kernel(), runtime.Version())
+		when.UTC().Format(time.DateOnly), processor(), runtime.NumCPU(), Kernel(), runtime.Version())
 }
 
 // LoadAverage returns the machine's load over the last minute, or 0 if unknown.
@@ -117,10 +117,11 @@ func processor() string {
 	return "unknown processor"
 }
 
-func kernel() string {
-	release, err := exec.Command("uname", "-r").Output()
-	if err != nil {
+// Kernel returns the release of the running kernel.
+func Kernel() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
 		return "of unknown release"
 	}
-	return string(bytes.TrimSpace(release))
+	return unix.ByteSliceToString(u.Release[:])
 }
