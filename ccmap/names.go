@@ -109,8 +109,9 @@ type Names struct {
 
 	bytes atomic.Int64 // held, about
 
-	lines     lines
-	inlined   inlined
+	lines     firsts[Frame, int32] // of positions whose offset is not a line: 12 bytes each, and up to twice that
+	inlined   firsts[inlinedCall, bool]
+	mappings  firsts[string, Mapping] // by module
 	addresses addresses
 }
 

@@ -7,6 +7,45 @@ import (
 	"sync/atomic"
 )
 
+// firsts is a map that keeps the first value of each key. Any goroutine may use it.
+type firsts[K, V comparable] struct {
+	mu  sync.RWMutex
+	of  map[K]V
+	any atomic.Bool // it has entries
+}
+
+func (f *firsts[K, V]) at(key K) (v V) {
+	if !f.any.Load() {
+		return v
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.of[key]
+}
+
+// add adds an entry if its key is new and there are fewer than most, and reports whether
+// it did.
+func (f *firsts[K, V]) add(key K, v V, most int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.of[key]; known || len(f.of) >= most {
+		return false
+	}
+	if f.of == nil {
+		f.of = make(map[K]V)
+	}
+	f.of[key] = v
+	f.any.Store(true)
+	return true
+}
+
+// all returns a copy: its reader may add to another table, or to this one.
+func (f *firsts[K, V]) all() map[K]V {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return maps.Clone(f.of)
+}
+
 // SetLine says which line of the method's file a position is on: a line from 1, of
 // a method whose coordinate is not lines. The first line of a position is kept. A
 // position that can have no line, such as NoOffset, is dropped. Repeating a line
@@ -15,8 +54,7 @@ func (n *Names) SetLine(f Frame, line int32) {
 	if line <= 0 || f.Offset == NoOffset || int64(f.Method) >= int64(n.Len()) || n.At(f.Method).Coordinate == CoordinateLine {
 		return
 	}
-	if n.lines.at(f) == 0 {
-		n.lines.add(f, line)
+	if n.lines.at(f) == 0 && n.lines.add(f, line, math.MaxInt) {
 		n.bytes.Add(entryBytes[Frame, int32]())
 	}
 }
@@ -38,13 +76,6 @@ func (n *Names) Line(f Frame) int32 {
 	return int32(line)
 }
 
-// lines maps positions whose offset is not a line to their lines. Any goroutine
-// may use it. A position takes 12 bytes, and up to twice that in the map.
-type lines struct {
-	mu sync.RWMutex
-	of map[Frame]int32
-}
-
 // adoptLines adds the lines that another table knows of methods which have an id
 // here.
 func (n *Names) adoptLines(from *Names, ids methodIDs) {
@@ -55,57 +86,24 @@ func (n *Names) adoptLines(from *Names, ids methodIDs) {
 	}
 }
 
-func (l *lines) at(f Frame) int32 {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.of[f]
-}
-
-func (l *lines) add(f Frame, line int32) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = make(map[Frame]int32)
-	}
-	if l.of[f] == 0 {
-		l.of[f] = line
-	}
-}
-
-// all returns a copy: its reader may add to another table, or to this one.
-func (l *lines) all() map[Frame]int32 {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return maps.Clone(l.of)
-}
-
 // SetInlined says that the compiler has inlined a call: the caller at the offset of
 // the call, and the callee. A call that is inlined in only one copy of the caller
 // counts as inlined. Only methods whose coordinate is lines have such calls; others
 // are dropped. Repeating a call costs no more than a look-up.
 func (n *Names) SetInlined(caller Frame, callee MethodID) {
-	if n.hasLines(caller.Method) && n.hasLines(callee) && !n.Inlined(caller, callee) {
-		n.inlined.add(inlinedCall{caller, callee})
+	if n.hasLines(caller.Method) && n.hasLines(callee) && !n.Inlined(caller, callee) && n.inlined.add(inlinedCall{caller, callee}, true, math.MaxInt) {
 		n.bytes.Add(entryBytes[inlinedCall, struct{}]())
 	}
 }
 
 // Inlined reports whether a source has said that the call was inlined.
 func (n *Names) Inlined(caller Frame, callee MethodID) bool {
-	return n.inlined.has(inlinedCall{caller, callee})
+	return n.inlined.at(inlinedCall{caller, callee})
 }
 
 // hasLines reports whether the positions of a method are lines.
 func (n *Names) hasLines(id MethodID) bool {
 	return int64(id) < int64(n.Len()) && n.At(id).Coordinate == CoordinateLine
-}
-
-// inlined is the set of inlined calls. Any goroutine may use it. A call takes 12
-// bytes, and up to twice that in the map.
-type inlined struct {
-	mu    sync.RWMutex
-	calls map[inlinedCall]struct{}
-	any   atomic.Bool // there are some
 }
 
 type inlinedCall struct {
@@ -121,33 +119,6 @@ func (n *Names) adoptInlined(from *Names, ids methodIDs) {
 			n.SetInlined(Frame{ids[call.caller.Method], call.caller.Offset}, ids[call.callee])
 		}
 	}
-}
-
-func (c *inlined) has(call inlinedCall) bool {
-	if !c.any.Load() {
-		return false
-	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	_, has := c.calls[call]
-	return has
-}
-
-func (c *inlined) add(call inlinedCall) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls == nil {
-		c.calls = make(map[inlinedCall]struct{})
-	}
-	c.calls[call] = struct{}{}
-	c.any.Store(true)
-}
-
-// all returns a copy: its reader may add to another table, or to this one.
-func (c *inlined) all() map[inlinedCall]struct{} {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return maps.Clone(c.calls)
 }
 
 // Mapping says where the code of a module stands: in a file, and in the memory of a
@@ -167,15 +138,14 @@ const MaxAddresses = 1 << 18
 
 // SetMapping says where the code of a module stands. The first mapping is kept.
 func (n *Names) SetMapping(module string, m Mapping) {
-	if module != "" && m.Start < m.Limit && n.addresses.mapping(module) == (Mapping{}) {
-		n.addresses.setMapping(module, m)
+	if module != "" && m.Start < m.Limit && n.mappings.at(module) == (Mapping{}) && n.mappings.add(module, m, MaxAddresses) {
 		n.bytes.Add(entryBytes[string, Mapping]() + int64(len(module)+len(m.File)))
 	}
 }
 
 // Mapping returns where the code of a module stands, the zero Mapping where that is
 // unknown.
-func (n *Names) Mapping(module string) Mapping { return n.addresses.mapping(module) }
+func (n *Names) Mapping(module string) Mapping { return n.mappings.at(module) }
 
 // Address says where an instruction lies in its file, see SetAddress.
 type Address struct {
@@ -240,11 +210,10 @@ func (n *Names) Addresses() []Address {
 // position for its innermost frame and for each frame that it was inlined into; each
 // position refers to the next one outwards. Any goroutine may use them.
 type addresses struct {
-	mu       sync.RWMutex
-	ids      map[position]uint32 // index in offsets
-	offsets  []uint64            // in the file, bytes; 0: unknown. Index 0 is no position
-	frames   int                 // of all addresses
-	mappings map[string]Mapping  // by module
+	mu      sync.RWMutex
+	ids     map[position]uint32 // index in offsets
+	offsets []uint64            // in the file, bytes; 0: unknown. Index 0 is no position
+	frames  int                 // of all addresses
 }
 
 // position is a frame of an instruction.
@@ -297,28 +266,10 @@ func (a *addresses) id(p position) uint32 {
 	return id
 }
 
-func (a *addresses) mapping(module string) Mapping {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return a.mappings[module]
-}
-
-func (a *addresses) setMapping(module string, m Mapping) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, known := a.mappings[module]; known || len(a.mappings) == MaxAddresses {
-		return
-	}
-	if a.mappings == nil {
-		a.mappings = make(map[string]Mapping)
-	}
-	a.mappings[module] = m
-}
-
 // adoptAddresses adds the addresses and mappings that another table knows, of methods
 // which have an id here.
 func (n *Names) adoptAddresses(from *Names, ids methodIDs) {
-	for module, m := range from.addresses.allMappings() {
+	for module, m := range from.mappings.all() {
 		n.SetMapping(module, m)
 	}
 	for _, a := range from.Addresses() {
@@ -332,10 +283,4 @@ func (n *Names) adoptAddresses(from *Names, ids methodIDs) {
 		}
 		n.SetAddress(frames, a.Call, a.Offset)
 	}
-}
-
-func (a *addresses) allMappings() map[string]Mapping {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return maps.Clone(a.mappings)
 }

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -291,16 +292,7 @@ func (a *pprofAdder) method(function uint32, l *pprofLocation) (ccmap.MethodID, 
 }
 
 func (f *pprofFunction) methodName() string {
-	return firstNonEmpty(f.name, f.systemName, ccmap.UnknownName)
-}
-
-func firstNonEmpty(names ...string) string {
-	for _, n := range names {
-		if n != "" {
-			return n
-		}
-	}
-	return ""
+	return cmp.Or(f.name, f.systemName, ccmap.UnknownName)
 }
 
 // signature is the rest of our system name after the name. System names of other tools,
@@ -340,5 +332,5 @@ func moduleOf(m *pprofMapping) string {
 	if m == nil {
 		return ""
 	}
-	return firstNonEmpty(m.buildID, m.file)
+	return cmp.Or(m.buildID, m.file)
 }

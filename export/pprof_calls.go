@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 
@@ -211,7 +212,7 @@ func (r *sampleReader) nameReceiver(locations message) {
 	}
 	if l := &r.tables.locations.entries[index]; l.lo < l.hi {
 		f := &r.tables.functions.entries[r.tables.lines[l.lo].function]
-		f.receiver = firstNonEmpty(f.receiver, r.labels.receiver)
+		f.receiver = cmp.Or(f.receiver, r.labels.receiver)
 	}
 }
 

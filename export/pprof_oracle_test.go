@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	stdcmp "cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -70,7 +71,7 @@ func peerPath(s *profile.Sample, ours bool) string {
 			if coordinate := l.Address >> 32; ours && (coordinate == 1 || coordinate == 2) {
 				offset = uint32(l.Address)
 			}
-			push(firstNonEmpty(f.Name, f.SystemName, ccmap.UnknownName), signature, offset)
+			push(stdcmp.Or(f.Name, f.SystemName, ccmap.UnknownName), signature, offset)
 		}
 	}
 	if len(s.Location) == 0 {

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -175,7 +176,7 @@ func (t valueTypes) choose(asked string) (valueChoice, error) {
 		weight.kind = kindOf(weight.kind)
 		v.recent = t.recentIndices()
 	}
-	if v.unit, err = newUnit(strings.Clone(weight.kind), strings.Clone(firstNonEmpty(weight.unit, countUnit))); err != nil {
+	if v.unit, err = newUnit(strings.Clone(weight.kind), strings.Clone(cmp.Or(weight.unit, countUnit))); err != nil {
 		return v, fmt.Errorf("sample type: %w", err)
 	}
 	return v, nil

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ func unixNanos(t time.Time) int64 {
 // addMappings adds the mapping of the program first: pprof takes the first for the main
 // binary.
 func (p *pprofBuilder) addMappings(target ccmap.Target) {
-	p.addMapping(target.BuildID, firstNonEmpty(target.Executable, target.BuildID))
+	p.addMapping(target.BuildID, cmp.Or(target.Executable, target.BuildID))
 	for _, m := range p.c.methods {
 		p.addMapping(m.Module, m.Module)
 	}

@@ -111,19 +111,6 @@ func (c *Cursor) Sleb() int64 {
 	}
 }
 
-// Index returns the next LEB128 number of at most 32 bits.
-func (c *Cursor) Index() uint32 {
-	v := c.Uleb()
-	if v != uint64(uint32(v)) {
-		c.Fail(errors.New("a number of more than 32 bits"))
-		return 0
-	}
-	return uint32(v)
-}
-
-// Vector returns the next bytes. Their number comes before them.
-func (c *Cursor) Vector() []byte { return c.Bytes(uint64(c.Index())) }
-
 // Text returns the next bytes up to a 0.
 func (c *Cursor) Text() []byte {
 	for i, b := range c.Data {

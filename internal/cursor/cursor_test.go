@@ -10,12 +10,12 @@ import (
 
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	c := &Cursor{Data: []byte{1, 2, 3, 4, 5, 6, 0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0, 0, 0, 0x80, 2, 'a', 'b', 'c', 0}}
+	c := &Cursor{Data: []byte{1, 2, 3, 4, 5, 6, 0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0, 0, 0, 0x80, 'c', 0}}
 	if a, b, d, e, f := c.Byte(), c.U16(), c.U24(), c.U32(), c.U64(); a != 1 || b != 0x302 || d != 0x60504 || e != math.MaxUint32 || f != 1<<63+7 {
 		t.Errorf("numbers %#x %#x %#x %#x %#x", a, b, d, e, f)
 	}
-	if v, s := c.Vector(), c.Text(); string(v) != "ab" || string(s) != "c" || !c.Empty() || c.Err != nil {
-		t.Errorf("vector %q, text %q, rest %q, error %v", v, s, c.Data, c.Err)
+	if s := c.Text(); string(s) != "c" || !c.Empty() || c.Err != nil {
+		t.Errorf("text %q, rest %q, error %v", s, c.Data, c.Err)
 	}
 }
 
@@ -48,15 +48,13 @@ func appendSigned(b []byte, v int64) []byte {
 func TestDefects(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(*Cursor) uint64{
-		"byte":   func(c *Cursor) uint64 { c.Data = nil; return uint64(c.Byte()) },
-		"u16":    func(c *Cursor) uint64 { c.Data = c.Data[:1]; return uint64(c.U16()) },
-		"u32":    func(c *Cursor) uint64 { return uint64(c.U32()) },
-		"u64":    (*Cursor).U64,
-		"uleb":   (*Cursor).Uleb,
-		"sleb":   func(c *Cursor) uint64 { return uint64(c.Sleb()) },
-		"index":  func(c *Cursor) uint64 { c.Data = binary.AppendUvarint(nil, 1<<32); return uint64(c.Index()) },
-		"vector": func(c *Cursor) uint64 { c.Data = []byte{2, 'a'}; return uint64(len(c.Vector())) },
-		"text":   func(c *Cursor) uint64 { return uint64(len(c.Text())) },
+		"byte": func(c *Cursor) uint64 { c.Data = nil; return uint64(c.Byte()) },
+		"u16":  func(c *Cursor) uint64 { c.Data = c.Data[:1]; return uint64(c.U16()) },
+		"u32":  func(c *Cursor) uint64 { return uint64(c.U32()) },
+		"u64":  (*Cursor).U64,
+		"uleb": (*Cursor).Uleb,
+		"sleb": func(c *Cursor) uint64 { return uint64(c.Sleb()) },
+		"text": func(c *Cursor) uint64 { return uint64(len(c.Text())) },
 	} {
 		c := &Cursor{Data: []byte{0xff, 0xff, 0xff}}
 		if v := read(c); v != 0 || c.Err == nil || !c.Empty() || c.Byte() != 0 {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ccmapd/ccmapd/internal/cursor"
+	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
 
 // wellFormed returns modules of several compilers, with DWARF of versions 2 to 5.
@@ -36,11 +36,13 @@ func sectionsOf(tb testing.TB, path string) Sections {
 		tb.Fatal(err)
 	}
 	s := Sections{}
-	for c := (cursor.Cursor{Data: module[8:]}); !c.Empty(); {
-		custom := c.Byte() == 0
-		content := cursor.Cursor{Data: c.Vector()}
-		if name, found := strings.CutPrefix(string(content.Vector()), Prefix); custom && found {
-			s[name] = content.Data
+	for r := format.Open(module); r.More(); {
+		section := r.Section()
+		if section.ID != format.SectionCustom {
+			continue
+		}
+		if name, found := strings.CutPrefix(string(section.Vector()), Prefix); found {
+			s[name] = section.Data[section.At:]
 		}
 	}
 	return s
