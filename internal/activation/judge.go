@@ -77,6 +77,10 @@ type Options struct {
 	// given one first; none if there are not enough descriptors for that many watches.
 	Threads func(watches int, first uint32) []uint32
 
+	// Sparse says that few samples are chosen. Then a watch is closed with its verdict, or
+	// after sparseIntervals: an open one costs every switch of the target's threads.
+	Sparse bool
+
 	Log *slog.Logger
 }
 
@@ -84,6 +88,8 @@ const (
 	// A watch waits for that many intervals, but at least for minHold.
 	holdIntervals = 16
 	minHold       = time.Second
+	// sparseIntervals is how many intervals a watch waits where verdicts are sparse.
+	sparseIntervals = 4
 	// reviewEvery is how often the chance is set anew.
 	reviewEvery = 250 * time.Millisecond
 	// minChance keeps a verdict coming now and then, however dear verdicts are.
@@ -118,28 +124,34 @@ func (j *Judge) Close() {
 // Armed returns how often a watch was armed.
 func (j *Judge) Armed() uint64 { return j.armed }
 
-// Judge gives the verdict on a sample of an OS thread, taken at a time of
-// CLOCK_MONOTONIC, and prepares the next one. entry gives the entry of the function
-// at an address.
-func (j *Judge) Judge(st *process.Stack, tid uint32, at int64, entry func(pc uint64) uint64) ccmap.Repetition {
+// Moment is when, where and how a sample was taken.
+type Moment struct {
+	TID    uint32 // OS thread
+	At     int64  // CLOCK_MONOTONIC, ns
+	Chosen bool   // the next sample of its goroutine may have a verdict
+}
+
+// Judge gives the verdict on a sample, and prepares the next one. entry gives the entry
+// of the function at an address.
+func (j *Judge) Judge(st *process.Stack, m Moment, entry func(pc uint64) uint64) ccmap.Repetition {
 	if len(j.holders) == 0 {
 		return ccmap.TopUnknown
 	}
-	return j.judge(st.Thread, tid, at, j.history.past(st, entry), entry)
+	return j.judge(st.Thread, m, j.history.past(st, entry), entry)
 }
 
 // judge is Judge where there are watches.
-func (j *Judge) judge(thread uint64, tid uint32, at int64, now *past, entry func(pc uint64) uint64) ccmap.Repetition {
+func (j *Judge) judge(thread uint64, m Moment, now *past, entry func(pc uint64) uint64) ccmap.Repetition {
 	runtime.LockOSThread() // its CPU time is the cost of judging
 	defer runtime.UnlockOSThread()
 	begin := perfevent.ThreadTime()
 	before := j.history.last[thread]
-	inTime := j.inTime(at)
+	inTime := j.inTime(m.At)
 	top := ccmap.TopUnknown
-	if h := j.holder(thread); inTime && before != nil && before.judged && h != nil && h.armed < at {
+	if h := j.holder(thread); inTime && before != nil && before.judged && h != nil && h.armed < m.At {
 		top = j.verdict(h, before, now, entry)
 	}
-	now.judged = inTime && rand.Float64() < j.chance && j.watch(thread, tid, now.slot, top == ccmap.TopRepeated)
+	now.judged = m.Chosen && inTime && rand.Float64() < j.chance && j.watch(thread, m.TID, now.slot, top == ccmap.TopRepeated)
 	if before == nil && now.judged && !j.history.forgot {
 		top = ccmap.TopNew // the goroutine's first sample
 	}
@@ -248,10 +260,33 @@ func (j *Judge) free() *holder {
 }
 
 // release gives a goroutine's watch up. It stays armed, for one hit a thread
-// at most.
+// at most, unless verdicts are sparse.
 func (j *Judge) release(thread uint64) {
 	if h := j.holder(thread); h != nil {
 		h.thread = 0
+		if j.Sparse {
+			h.Close()
+		}
+	}
+}
+
+// Watched appends the goroutines that have a watch.
+func (j *Judge) Watched(threads []uint64) []uint64 {
+	for _, h := range j.holders {
+		if h.thread != 0 {
+			threads = append(threads, h.thread)
+		}
+	}
+	return threads
+}
+
+// Expire closes the watches of goroutines that did not come back. Sparse verdicts need
+// it once an interval.
+func (j *Judge) Expire() {
+	for _, h := range j.holders {
+		if j.Sparse && h.thread != 0 && j.clock()-h.since > int64(j.hold) {
+			j.release(h.thread)
+		}
 	}
 }
 
@@ -273,6 +308,9 @@ func (j *Judge) Review(now time.Time) {
 // follow adapts the times that depend on the interval.
 func (j *Judge) follow(interval time.Duration) {
 	j.hold = max(minHold, holdIntervals*interval)
+	if j.Sparse {
+		j.hold = sparseIntervals * interval
+	}
 	j.maxLag = min(longestLag, interval/lagFraction)
 }
 

@@ -95,7 +95,7 @@ func (p *player) play(interval time.Duration, lag func() int64) []ccmap.Repetiti
 	for len(verdicts) < len(p.samples) {
 		p.now = max(p.now, p.samples[len(verdicts)]+lag())
 		for i := len(verdicts); i < len(p.samples) && p.samples[i] <= p.now; i++ {
-			verdicts = append(verdicts, j.Judge(&st, 1, p.samples[i], entry))
+			verdicts = append(verdicts, j.Judge(&st, Moment{TID: 1, At: p.samples[i], Chosen: true}, entry))
 		}
 	}
 	return verdicts

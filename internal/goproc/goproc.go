@@ -17,6 +17,7 @@ type Process struct {
 	unwinder
 	pid     int
 	log     *slog.Logger
+	instant instant
 	who     *identifier    // nil where the runtime's structures are not known
 	layouts []gosym.Layout // to be tried, if the present one is refuted
 	proof   proof
@@ -39,7 +40,9 @@ func Open(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*Proce
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{unwinder: unwinder{code: c, memory: process.MemoryOf(pid, w)}, pid: pid, log: log}
+	p := &Process{unwinder: unwinder{code: c}, pid: pid, log: log}
+	p.instant.Memory = process.MemoryOf(pid, w)
+	p.memory = &p.instant
 	p.learnLayout()
 	return p, nil
 }
@@ -92,6 +95,7 @@ func (p *Process) Renew(now time.Time) { p.code.renew(now) }
 // Unwind is part of [process.Runtime].
 func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
 	p.code.begin()
+	p.instant.objects = m.Objects
 	p.stack.PCs = st.PCs
 	p.unwind(m, &p.stack)
 	p.proveLayout(m)
@@ -110,6 +114,14 @@ func (p *Process) Chain(pcs []uint64, tid uint32, r14 uint64, st *process.Stack)
 		s.Thread = r14
 	}
 	*st = s.Stack
+}
+
+// Descriptors is part of [process.Runtime].
+func (p *Process) Descriptors() (process.Descriptors, bool) {
+	l := p.layout
+	return process.Descriptors{
+		Thread: uint16(l.GM), SavedSP: uint16(l.GSchedSP), Own: uint16(l.MG0), Current: uint16(l.MCurG),
+	}, p.knowsLayout
 }
 
 // Frames is part of [process.Runtime]. It leaves runtime.goexit out, as runtime/pprof

@@ -72,6 +72,7 @@ func (u *unwinder) unwind(s *process.Moment, out *stack) {
 		u.walk(s, top, dump, out)
 	}
 	u.cutAtRoot(out)
+	u.growing(s, out)
 	if top.kind == gosym.KindGo && (out.back || out.Foreign && !u.rooted(out)) {
 		u.calledBack(s, dump, out)
 	}
@@ -98,10 +99,26 @@ func (u *unwinder) chain(s *process.Moment, dump stackView) []uint64 {
 	return pcs
 }
 
+// instant is the target's memory, where the objects that came with a moment are as they
+// were at its instant.
+type instant struct {
+	process.Memory
+	objects []process.Piece
+}
+
+// Read is part of [process.Memory].
+func (i *instant) Read(addr uint64, buf []byte) error {
+	for _, o := range i.objects {
+		if (stackView{o.Addr, o.Bytes}).copy(addr, buf) {
+			return nil
+		}
+	}
+	return i.Memory.Read(addr, buf)
+}
+
 // read reads the target's memory, from the moment where it was copied.
 func (u *unwinder) read(addr uint64, buf []byte) error {
-	if at := addr - u.other.base; addr >= u.other.base && at <= uint64(len(u.other.bytes)) && uint64(len(buf)) <= uint64(len(u.other.bytes))-at {
-		copy(buf, u.other.bytes[at:])
+	if u.other.copy(addr, buf) {
 		return nil
 	}
 	return u.memory.Read(addr, buf)
@@ -168,6 +185,28 @@ func (u *unwinder) walk(s *process.Moment, top *place, dump stackView, out *stac
 	if end == endAtRoot || len(pcs) > len(out.PCs) {
 		out.PCs = append(out.PCs[:0], pcs...)
 	}
+}
+
+// growing appends the function whose stack the runtime is about to move, and its callers,
+// where the moment has that stack. runtime.morestack clears the frame pointer, and has
+// noted in the goroutine's descriptor where the function has called it
+// (runtime/asm_amd64.s, Go 1.20 to 1.27).
+func (u *unwinder) growing(s *process.Moment, out *stack) {
+	n := len(out.PCs)
+	if n == 0 || len(u.other.bytes) == 0 || !u.knowsLayout || u.code.at(out.PCs[n-1]).id != gosym.FuncMorestack || u.rooted(out) {
+		return
+	}
+	m, ok1 := u.word(s.Regs.R14, u.layout.GM)
+	g, ok2 := u.word(m, u.layout.MCurG)
+	pc, ok3 := u.word(g, u.layout.GSchedPC)
+	sp, ok4 := u.word(g, u.layout.GSchedSP)
+	if !ok1 || !ok2 || !ok3 || !ok4 || sp != u.other.base {
+		return
+	}
+	out.g = g
+	var end ending
+	out.PCs, end = u.unwindDump(pc, sp, u.other, out.PCs)
+	out.WantDump = out.WantDump || end == endOfDump
 }
 
 // interrupted says whether a call was injected into the stack. The function
@@ -245,6 +284,16 @@ func (u *unwinder) finish(st *stack) {
 type stackView struct {
 	base  uint64
 	bytes []byte
+}
+
+// copy fills buf from addr, if the piece has all of it.
+func (v stackView) copy(addr uint64, buf []byte) bool {
+	at, n := addr-v.base, uint64(len(v.bytes))
+	if addr < v.base || at > n || uint64(len(buf)) > n-at {
+		return false
+	}
+	copy(buf, v.bytes[at:])
+	return true
 }
 
 // word returns the word at addr, and whether it is in the piece.

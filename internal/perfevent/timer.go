@@ -52,6 +52,16 @@ const (
 // kernel does not protect the target, which pays 18 to 29 µs for a sample.
 const LeastInterval = 100 * time.Microsecond
 
+// ShortestInterval is the shortest interval that the kernel permits, and not less than
+// LeastInterval.
+func ShortestInterval() time.Duration {
+	rate, err := Sysctl("perf_event_max_sample_rate")
+	if err != nil || rate <= 0 {
+		return LeastInterval
+	}
+	return max(LeastInterval, time.Second/time.Duration(rate))
+}
+
 const sampleFields = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME |
 	unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_READ | unix.PERF_SAMPLE_CALLCHAIN |
 	unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
@@ -173,9 +183,11 @@ func (t *Timer) Close() (lost uint64) {
 
 // setPeriod changes the period. The kernel starts a new period at once and forgets
 // the part of the old one that had run.
-func (t *Timer) setPeriod(period time.Duration) error {
+func (t *Timer) setPeriod(period time.Duration) error { return setPeriod(t.fd, period) }
+
+func setPeriod(fd int, period time.Duration) error {
 	ns := uint64(period)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(t.fd), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&ns)))
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&ns)))
 	if errno != 0 {
 		return fmt.Errorf("set period of perf event: %w", errno)
 	}

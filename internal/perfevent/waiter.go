@@ -26,7 +26,8 @@ type Waiter struct {
 	pidfd    int
 }
 
-// NewWaiter returns a waiter that also wakes up when the target of a pidfd ends.
+// NewWaiter returns a waiter that also wakes up when the target of a pidfd ends; -1
+// stands for no target.
 func NewWaiter(pidfd int) (*Waiter, error) {
 	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -37,7 +38,11 @@ func NewWaiter(pidfd int) (*Waiter, error) {
 		w.Close()
 		return nil, err
 	}
-	if err := errors.Join(w.add(bell), w.add(pidfd)); err != nil {
+	err = w.add(bell)
+	if pidfd >= 0 {
+		err = errors.Join(err, w.add(pidfd))
+	}
+	if err != nil {
 		w.Close()
 		return nil, err
 	}
@@ -62,8 +67,14 @@ func (w *Waiter) openEpoll() error {
 }
 
 // add makes the waiter wake up for a descriptor.
-func (w *Waiter) add(fd int) error {
-	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+func (w *Waiter) add(fd int) error { return w.addFor(fd, unix.EPOLLIN) }
+
+// AddWakeups makes the waiter wake up whenever the kernel wakes the readers of a
+// descriptor, and not for data alone.
+func (w *Waiter) AddWakeups(fd int) error { return w.addFor(fd, unix.EPOLLIN|unix.EPOLLET) }
+
+func (w *Waiter) addFor(fd int, events uint32) error {
+	event := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
 	}
@@ -84,7 +95,7 @@ func (w *Waiter) Add(r *Ring, prompt bool) error {
 func (w *Waiter) RingAfter(ctx context.Context) func() {
 	rung := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		unix.Write(w.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		w.Ring()
 		close(rung)
 	})
 	return func() {
@@ -93,6 +104,9 @@ func (w *Waiter) RingAfter(ctx context.Context) func() {
 		}
 	}
 }
+
+// Ring ends the wait. Any goroutine may call it until the waiter is closed.
+func (w *Waiter) Ring() { unix.Write(w.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
 // Wait blocks until a ring has records, the bell has rung, the target has ended
 // or the time is over, or a little sooner. It reports whether the target has ended.
@@ -139,6 +153,10 @@ func (w *Waiter) look() (ready, exited bool) {
 	}
 	for _, e := range events[:n] {
 		exited = exited || int(e.Fd) == w.pidfd
+		if int(e.Fd) == w.bell {
+			var rung [8]byte
+			read(w.bell, rung[:])
+		}
 	}
 	return n > 0 || slices.ContainsFunc(w.prompt, (*Ring).unread), exited
 }

@@ -42,6 +42,7 @@ type capability struct {
 // capabilities are all that ccmapd ever uses.
 var capabilities = []capability{
 	{unix.CAP_PERFMON, "cap_perfmon", Targets, nil},                 // perf_event_open, time in the kernel
+	{unix.CAP_BPF, "cap_bpf", Targets, nil},                         // engine bpf: its program and its maps
 	{unix.CAP_SYS_PTRACE, "cap_sys_ptrace", Targets, nil},           // process_vm_readv, /proc/PID/{exe,maps,root}
 	{unix.CAP_IPC_LOCK, "cap_ipc_lock", Sampling, nil},              // rings longer than kernel.perf_event_mlock_kb
 	{unix.CAP_SYS_ADMIN, "cap_sys_admin", Sampling, perfNeedsAdmin}, // perf_event_open, in place of CAP_PERFMON

@@ -162,7 +162,7 @@ func TestNothingToRaise(t *testing.T) {
 
 func TestString(t *testing.T) {
 	t.Parallel()
-	for s, want := range map[set]string{0: "", neededFor(Targets): "cap_sys_ptrace,cap_perfmon", 1 << 63: "63"} {
+	for s, want := range map[set]string{0: "", neededFor(Targets): "cap_sys_ptrace,cap_perfmon,cap_bpf", 1 << 63: "63"} {
 		if got := s.String(); got != want {
 			t.Errorf("%#x is %q, want %q", uint64(s), got, want)
 		}

@@ -12,6 +12,7 @@ import (
 type Moment struct {
 	TID     uint32
 	Time    uint64 // CLOCK_MONOTONIC, ns
+	CPUTime uint64 // of the thread, ns; 0: not known
 	Kernel  bool   // the thread was in the kernel
 	HasRegs bool   // false for a thread that has left user mode for good
 	Regs    Registers
@@ -24,6 +25,23 @@ type Moment struct {
 	// reads memory later, and can find another moment there.
 	Other     []byte
 	OtherBase uint64
+
+	Objects []Piece // more of the memory of that instant: descriptors of the runtime
+}
+
+// Piece is some of the target's memory.
+type Piece struct {
+	Addr  uint64
+	Bytes []byte
+}
+
+// Descriptors says where the runtime's descriptors have the fields that lead from a
+// thread's stack to its other stack, in bytes from the descriptor's beginning.
+type Descriptors struct {
+	Thread  uint16 // of a goroutine: its thread's descriptor
+	SavedSP uint16 // of a goroutine: SP where the thread left its stack
+	Own     uint16 // of a thread: the descriptor that stands for the thread's own stack
+	Current uint16 // of a thread: the goroutine that it runs
 }
 
 // Registers are user-mode registers of amd64: the registers that Go and its runtime
@@ -83,6 +101,9 @@ type Runtime interface {
 	// Entry returns the entry of the function at an address; the address itself where
 	// no function is known.
 	Entry(pc uint64) uint64
+
+	// Descriptors returns the layout of descriptors, if it is known. It may change.
+	Descriptors() (Descriptors, bool)
 
 	Loader
 }

@@ -101,6 +101,8 @@ type Stat struct {
 	// after the process's end. The kernel shows them to whoever may trace the process;
 	// another user could not open the auxiliary vector, even with CAP_SYS_PTRACE.
 	Addresses string
+
+	Started uint64 // since boot, in ticks of 10 ms
 }
 
 // ReadStat reads the state of a process or a thread.
@@ -115,7 +117,7 @@ func ReadStat(pid int) (Stat, error) {
 // parseStat skips the command, which is in parentheses and may hold anything.
 func parseStat(text string) (Stat, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const state, flags, user, kernel, startCode, startStack, exitCode = 0, 6, 11, 12, 23, 25, 49 // from the third field on
+	const state, flags, user, kernel, started, startCode, startStack, exitCode = 0, 6, 11, 12, 19, 23, 25, 49 // from the third field on
 	if len(fields) <= exitCode {
 		return Stat{}, errors.New("read process state: too few fields")
 	}
@@ -123,6 +125,7 @@ func parseStat(text string) (Stat, error) {
 	s.flags, _ = strconv.ParseUint(fields[flags], 10, 64)
 	s.user, _ = strconv.ParseUint(fields[user], 10, 64)
 	s.kernel, _ = strconv.ParseUint(fields[kernel], 10, 64)
+	s.Started, _ = strconv.ParseUint(fields[started], 10, 64)
 	s.exitCode, _ = strconv.ParseUint(fields[exitCode], 10, 32)
 	return s, nil
 }

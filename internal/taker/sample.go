@@ -2,16 +2,19 @@ package taker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/activation"
 	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
 )
 
-// Take turns a moment of the target into a sample, and pushes it.
-func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duration) {
+// Take turns a moment of the target into a sample, and pushes it. chosen says that the
+// goroutine's next sample may have a verdict.
+func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duration, chosen bool) {
 	if t.Runtime.Load(ctx) {
 		t.describe()
 	}
@@ -20,16 +23,22 @@ func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duratio
 	if returns := t.stack.PCs; len(returns) > 0 {
 		t.Catcher.Watch(m.TID, returns[1:])
 	}
-	top := t.Judge.Judge(&t.stack, m.TID, int64(m.Time), t.Runtime.Entry)
+	top := t.Judge.Judge(&t.stack, activation.Moment{TID: m.TID, At: int64(m.Time), Chosen: chosen}, t.Runtime.Entry)
 	t.fill(m)
-	t.schedule(int64(m.Time), int64(weight))
+	t.schedule(m, int64(weight))
 	t.mark(top)
 	t.counts.count(m, &t.stack)
 	if t.Local.Push(&t.out) {
 		t.ledger.Seen += weight
 	}
 	t.deepen = t.deepen || t.stack.WantDump
+	t.stale = t.stale || t.NoMappings && t.unknownCode()
 	t.pending = true
+}
+
+// unknownCode reports whether the sample has a frame in code that no symbols are known of.
+func (t *Taker) unknownCode() bool {
+	return slices.ContainsFunc(t.out.Frames, func(f ccmap.Frame) bool { return f.Method == t.unknown.Method })
 }
 
 // fill makes the sample. Its times and its marks follow.
@@ -87,6 +96,12 @@ func (t *Taker) mark(top ccmap.Repetition) {
 	}
 }
 
+// past is the last sample of a thread.
+type past struct {
+	at, cpu int64  // CLOCK_MONOTONIC; CPU time of its OS thread, 0: not known
+	tid     uint32 // its OS thread
+}
+
 // onTime is a part of a sample's weight. A sample that follows the last one of its thread
 // sooner is early: it does not count as a sample of the interval. The rest is for
 // jitter.
@@ -96,15 +111,25 @@ const onTime = 0.9
 // the thread's last sample: two CPUs may publish samples of one goroutine a few
 // µs out of order. It is early where it comes sooner than its weight after that
 // one, because each CPU has an event of its own and their periods run apart for
-// a thread that moves from one to another.
-func (t *Taker) schedule(at, weight int64) {
+// a thread that moves from one to another, or where the thread had the CPU for less
+// than its weight since then.
+func (t *Taker) schedule(m *process.Moment, weight int64) {
 	if len(t.last) >= maxThreads {
 		clear(t.last)
 	}
 	thread := t.out.Thread
 	last, seen := t.last[thread]
-	at = max(at, last)
-	t.out.Time, t.out.Weight = at, weight
-	t.out.Early = seen && float64(at-last) < onTime*float64(weight)
-	t.last[thread] = at
+	now := past{at: max(int64(m.Time), last.at), cpu: int64(m.CPUTime), tid: m.TID}
+	t.out.Time, t.out.Weight = now.at, weight
+	t.out.Early = seen && float64(now.since(last)) < onTime*float64(weight)
+	t.last[thread] = now
+}
+
+// since returns the CPU time since the last sample, as far as it is known, ns.
+func (p past) since(last past) int64 {
+	passed := p.at - last.at
+	if p.tid == last.tid && p.cpu != 0 && last.cpu != 0 {
+		return min(passed, p.cpu-last.cpu)
+	}
+	return passed
 }

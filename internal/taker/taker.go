@@ -46,6 +46,9 @@ type Taker struct {
 	Catcher *indirect.Catcher
 	Local   *queue.Ring // of the samples; set by the engine
 
+	Sparse     bool // few moments are chosen for verdicts: see [activation.Options]
+	NoMappings bool // the engine does not notice code that the target maps
+
 	Ended    string // why the session is over; empty while it is not
 	Replaced bool   // the target runs another program, which is not sampled
 
@@ -63,7 +66,7 @@ type Taker struct {
 	out     ccmap.Sample
 	kernel  ccmap.Frame
 	unknown ccmap.Frame
-	last    map[uint64]int64 // thread to the time of its last sample; emptied when full
+	last    map[uint64]past // of threads, their last samples; emptied when full
 
 	stale   bool      // code was mapped since the symbols were loaded
 	deepen  bool      // a stack did not fit into its moment
@@ -93,7 +96,7 @@ const maxThreads = 1 << 14
 // reads of the target's memory and files that never return. Errors wrap the errors of
 // package sampler.
 func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Taker, error) {
-	t := &Taker{PID: o.PID, Pidfd: -1, Log: o.Logger, Sink: o.Sink, watch: w, last: make(map[uint64]int64)}
+	t := &Taker{PID: o.PID, Pidfd: -1, Log: o.Logger, Sink: o.Sink, watch: w, last: make(map[uint64]past)}
 	var err error
 	if t.Pidfd, err = process.Open(o.PID); err != nil {
 		return t, err
@@ -121,7 +124,7 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 	watches := t.openWatches(o.Watchpoints)
 	t.counts.watches.Store(int64(len(watches)))
 	t.Judge = activation.New(activation.Options{
-		Watches: watches, Budget: o.WatchBudget, Interval: e.Interval, Threads: e.Watchable, Log: t.Log,
+		Watches: watches, Budget: o.WatchBudget, Interval: e.Interval, Threads: e.Watchable, Sparse: t.Sparse, Log: t.Log,
 	})
 	t.Catcher = indirect.New(indirect.Options{
 		Code: t.calls, Memory: process.MemoryOf(t.PID, t.watch), Alive: e.Has, Deliver: t.takeCall,

@@ -14,23 +14,28 @@ import (
 // CPUs' events can be, do not count as a repetition at the interval.
 func TestScheduleTellsEarlySamples(t *testing.T) {
 	t.Parallel()
-	tk := &Taker{last: make(map[uint64]int64)}
+	tk := &Taker{last: make(map[uint64]past)}
 	for i, c := range []struct {
 		thread     uint64
 		at, weight int64
 		wantAt     int64
 		early      bool
+		tid        uint32
+		cpu        uint64
 	}{
-		{1, 1000, 100, 1000, false}, // the first one
-		{1, 1100, 100, 1100, false},
-		{1, 1195, 100, 1195, false}, // jitter
-		{1, 1280, 100, 1280, true},
-		{2, 1281, 100, 1281, false}, // another thread
-		{1, 1270, 100, 1280, true},  // out of order
-		{1, 5000, 100, 5000, false},
+		{1, 1000, 100, 1000, false, 7, 0}, // the first one
+		{1, 1100, 100, 1100, false, 7, 0},
+		{1, 1195, 100, 1195, false, 7, 0}, // jitter
+		{1, 1280, 100, 1280, true, 7, 0},
+		{2, 1281, 100, 1281, false, 7, 0}, // another thread
+		{1, 1270, 100, 1280, true, 7, 0},  // out of order
+		{1, 5000, 100, 5000, false, 7, 10},
+		{1, 5100, 100, 5100, true, 7, 60}, // it had the CPU for half of the time
+		{1, 5200, 100, 5200, false, 7, 160},
+		{1, 5300, 100, 5300, false, 8, 10}, // on another OS thread
 	} {
 		tk.out = ccmap.Sample{Thread: c.thread}
-		tk.schedule(c.at, c.weight)
+		tk.schedule(&process.Moment{Time: uint64(c.at), TID: c.tid, CPUTime: c.cpu}, c.weight)
 		if tk.out.Time != c.wantAt || tk.out.Weight != c.weight || tk.out.Early != c.early {
 			t.Errorf("sample %d: time %d, weight %d, early %v", i, tk.out.Time, tk.out.Weight, tk.out.Early)
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/perf"
 )
 
@@ -48,6 +49,7 @@ type Engine struct {
 // All returns all engines, best first.
 func All() []Engine {
 	return []Engine{
+		{bpf.Engine, opens(bpf.Open)},
 		{perf.Engine, opens(perf.Open)},
 	}
 }

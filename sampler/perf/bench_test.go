@@ -2,6 +2,7 @@ package perf
 
 import (
 	"context"
+	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"testing"
 	"time"
 
@@ -43,10 +44,10 @@ func BenchmarkTake(b *testing.B) {
 			name = "watch=false"
 		}
 		b.Run(name, func(b *testing.B) {
-			g := start(b, build(b, "workload"), "busy", "60000")
-			s, sink := attach(b, g.pid(), Options{Interval: time.Millisecond, Watchpoints: watches, WatchBudget: 1})
+			g := enginetest.Start(b, enginetest.Build(b, "workload"), "busy", "60000")
+			s, sink := attach(b, g.PID(), Options{Interval: time.Millisecond, Watchpoints: watches, WatchBudget: 1})
 			defer s.Close()
-			g.proceed(b)
+			g.Proceed(b)
 			bodies := record(b, s, 256)
 			s.threads.setInterval(time.Hour)
 			d := s.drainer
@@ -58,7 +59,7 @@ func BenchmarkTake(b *testing.B) {
 					b.Fatal(err)
 				}
 				d.sample.Time = uint64(perfevent.Monotonic()) // drained at once
-				d.Take(context.Background(), d.momentOf(&d.sample), time.Millisecond)
+				d.Take(context.Background(), d.momentOf(&d.sample), time.Millisecond, true)
 				i++
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"math"
 	"os/exec"
 	"slices"
@@ -25,7 +26,7 @@ const manyHits = 4000
 
 // caughtCalls is what came of a workload.
 type caughtCalls struct {
-	samples, hits []stackSample
+	samples, hits []enginetest.Sample
 	made          map[string]int // how often the workload says that it has called what
 	stats         sampler.Stats
 	took          time.Duration
@@ -35,17 +36,17 @@ type caughtCalls struct {
 // it end.
 func catchCalls(t *testing.T, path string, o Options, enough int, args ...string) caughtCalls {
 	t.Helper()
-	g := start(t, path, args...)
-	s, sink := attach(t, g.pid(), o)
+	g := enginetest.Start(t, path, args...)
+	s, sink := attach(t, g.PID(), o)
 	begin := time.Now()
 	_, done := run(t, s)
-	g.proceed(t)
+	g.Proceed(t)
 	awaitHits(t, s, enough)
-	g.proceed(t)
+	g.Proceed(t)
 	<-done
-	c := caughtCalls{made: g.calls(t), stats: s.Stats(), took: time.Since(begin)}
-	c.samples, c.hits = drainedAll(sink)
-	g.wait(t)
+	c := caughtCalls{made: callsOf(t, g), stats: s.Stats(), took: time.Since(begin)}
+	c.samples, c.hits = enginetest.DrainedAll(sink)
+	g.Wait(t)
 	return c
 }
 
@@ -71,18 +72,18 @@ func awaitHits(t *testing.T, s *Source, n int) {
 	t.Helper()
 	for st := s.Stats(); st.Counts[sampler.Caught] < uint64(n); st = s.Stats() {
 		if st.NoCalls != "" {
-			skipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
+			enginetest.SkipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // calls reads what the workload has called.
-func (g *target) calls(t *testing.T) map[string]int {
+func callsOf(t *testing.T, g *enginetest.Target) map[string]int {
 	t.Helper()
 	made := make(map[string]int)
 	for {
-		line, err := g.out.ReadString('\n')
+		line, err := g.Out.ReadString('\n')
 		if err != nil {
 			return made
 		}
@@ -108,11 +109,11 @@ func TestHitShares(t *testing.T) {
 	} {
 		t.Run("kind="+k.kind, func(t *testing.T) {
 			t.Parallel()
-			c := catchCalls(t, build(t, "receivers", k.flags...), Options{HitBudget: manyHits}, 1500, k.kind, "3")
+			c := catchCalls(t, enginetest.Build(t, "receivers", k.flags...), Options{HitBudget: manyHits}, 1500, k.kind, "3")
 			caught := make(map[string]int)
 			for _, h := range c.hits {
-				if h.names[1] == k.site {
-					caught[h.names[0]]++
+				if h.Names[1] == k.site {
+					caught[h.Names[0]]++
 				}
 			}
 			checkShares(t, caught, c.made)
@@ -155,10 +156,10 @@ func sum(counts map[string]int) (n int) {
 // is not a wrapper.
 func TestHitsMatchSamples(t *testing.T) {
 	t.Parallel()
-	c := catchCalls(t, build(t, "receivers"), Options{HitBudget: manyHits, Interval: time.Millisecond}, 500, "bimorphic", "2")
+	c := catchCalls(t, enginetest.Build(t, "receivers"), Options{HitBudget: manyHits, Interval: time.Millisecond}, 500, "bimorphic", "2")
 	sampled := make(map[string]bool)
 	for _, s := range c.samples {
-		if i := slices.Index(s.names, "main.(*Square).Area"); i >= 0 && !s.Truncated {
+		if i := slices.Index(s.Names, "main.(*Square).Area"); i >= 0 && !s.Truncated {
 			sampled[fmt.Sprint(s.Frames[i].Method, s.Frames[i+1:])] = true
 		}
 	}
@@ -167,11 +168,11 @@ func TestHitsMatchSamples(t *testing.T) {
 		if h.Weight != 0 || h.Top != ccmap.TopUnknown || h.Frames[0].Offset != 0 {
 			t.Fatalf("hit %+v", h.Sample)
 		}
-		if h.names[0] != "main.(*Square).Area" {
+		if h.Names[0] != "main.(*Square).Area" {
 			continue
 		}
 		if same++; !sampled[fmt.Sprint(h.Frames[0].Method, h.Frames[1:])] {
-			t.Fatalf("no sample has the stack of hit %v %v; there are %v", h.names, h.Frames, sampled)
+			t.Fatalf("no sample has the stack of hit %v %v; there are %v", h.Names, h.Frames, sampled)
 		}
 	}
 	if same == 0 {
@@ -184,7 +185,7 @@ func TestHitsMatchSamples(t *testing.T) {
 func TestHitsKeepToBudget(t *testing.T) {
 	t.Parallel()
 	const budget = 200
-	c := catchCalls(t, build(t, "receivers"), Options{HitBudget: budget}, 100, "bimorphic", "2")
+	c := catchCalls(t, enginetest.Build(t, "receivers"), Options{HitBudget: budget}, 100, "bimorphic", "2")
 	// Bursts come at random: with n of them expected, not more than n + 5 √n.
 	bursts := c.took.Seconds() * budget / indirect.BurstCalls
 	if most := int(indirect.BurstCalls * (bursts + 5*math.Sqrt(bursts) + 1)); len(c.hits) > most {
@@ -199,7 +200,7 @@ func TestHitsKeepToBudget(t *testing.T) {
 func TestHitsOfManyThreads(t *testing.T) {
 	t.Parallel()
 	const threads = 12
-	c := catchCalls(t, build(t, "receivers"), Options{HitBudget: manyHits}, 500, "bimorphic", strconv.Itoa(threads))
+	c := catchCalls(t, enginetest.Build(t, "receivers"), Options{HitBudget: manyHits}, 500, "bimorphic", strconv.Itoa(threads))
 	tids, goroutines := make(map[uint32]bool), make(map[uint64]bool)
 	for _, h := range c.hits {
 		tids[h.OSThread], goroutines[h.Thread] = true, true
@@ -219,15 +220,15 @@ func (c unasked) CallBefore(ret uint64, _ *indirect.Finder) indirect.Call {
 
 func TestHitsOff(t *testing.T) {
 	t.Parallel()
-	g := start(t, build(t, "receivers"), "bimorphic", "1")
-	s, sink := attach(t, g.pid(), Options{HitBudget: -1})
+	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
+	s, sink := attach(t, g.PID(), Options{HitBudget: -1})
 	s.drainer.Catcher.Code = unasked{t}
 	stop, done := run(t, s)
-	g.proceed(t)
-	awaitSamples(s, 20)
+	g.Proceed(t)
+	enginetest.AwaitSamples(s, 20)
 	stop()
 	<-done
-	if _, hits := drainedAll(sink); len(hits) != 0 || s.Stats().Counts[sampler.Bursts] != 0 || s.Stats().NoCalls != "switched off" {
+	if _, hits := enginetest.DrainedAll(sink); len(hits) != 0 || s.Stats().Counts[sampler.Bursts] != 0 || s.Stats().NoCalls != "switched off" {
 		t.Errorf("%d hits; %+v", len(hits), s.Stats())
 	}
 }
@@ -236,17 +237,17 @@ func TestHitsOff(t *testing.T) {
 // executes its program. What is left of closed bursts is not taken for a debugger.
 func TestHitsBesideForks(t *testing.T) {
 	t.Parallel()
-	g := start(t, build(t, "receivers"), "bimorphic", "1")
-	s, _ := attach(t, g.pid(), Options{HitBudget: manyHits})
+	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
+	s, _ := attach(t, g.PID(), Options{HitBudget: manyHits})
 	run(t, s)
-	g.proceed(t)
+	g.Proceed(t)
 	for s.Stats().Counts[sampler.Caught] < 1000 {
 		if err := exec.Command("/bin/true").Run(); err != nil {
 			t.Fatal(err)
 		}
 		if st := s.Stats(); st.NoCalls != "" {
 			if st.Counts[sampler.Caught] == 0 {
-				skipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
+				enginetest.SkipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
 			}
 			t.Fatalf("after %d hits: %s", st.Counts[sampler.Caught], st.NoCalls)
 		}
@@ -257,13 +258,13 @@ func TestHitsBesideForks(t *testing.T) {
 // no calls are caught, and it is said why; when they are free again, calls are.
 func TestNoDebugRegister(t *testing.T) {
 	t.Parallel()
-	g := start(t, build(t, "receivers"), "bimorphic", "1")
-	g.proceed(t)
-	for cpuTime(t, g.pid()) < 50*time.Millisecond { // until the thread that makes calls is there
+	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
+	g.Proceed(t)
+	for enginetest.CPUTime(t, g.PID()) < 50*time.Millisecond { // until the thread that makes calls is there
 		time.Sleep(time.Millisecond)
 	}
-	taken := takeRegisters(t, g.pid())
-	s, _ := attach(t, g.pid(), Options{HitBudget: manyHits, Watchpoints: -1})
+	taken := takeRegisters(t, g.PID())
+	s, _ := attach(t, g.PID(), Options{HitBudget: manyHits, Watchpoints: -1})
 	run(t, s)
 	for s.Stats().NoCalls == "" && s.Stats().Counts[sampler.Caught] == 0 {
 		time.Sleep(time.Millisecond)
@@ -296,7 +297,7 @@ func takeRegisters(t *testing.T, pid int) []*perfevent.Watchpoint {
 			return taken
 		}
 		if err != nil {
-			skipUnlessPermitted(t, explain(pid, err))
+			enginetest.SkipUnlessPermitted(t, explain(pid, err))
 			t.Skipf("no debug registers: %v", err)
 		}
 		t.Cleanup(w.Close)
@@ -314,21 +315,21 @@ func TestEndsWithinBurst(t *testing.T) {
 	for _, how := range []string{"kill", "exec", "stop"} {
 		t.Run("how="+how, func(t *testing.T) {
 			t.Parallel()
-			g := start(t, build(t, "receivers"), "exec", "2")
-			s, sink := attach(t, g.pid(), Options{HitBudget: 1e9}) // there is nearly always a burst on
+			g := enginetest.Start(t, enginetest.Build(t, "receivers"), "exec", "2")
+			s, sink := attach(t, g.PID(), Options{HitBudget: 1e9}) // there is nearly always a burst on
 			stop, done := run(t, s)
-			g.proceed(t)
+			g.Proceed(t)
 			awaitHits(t, s, 1)
 			switch how {
 			case "kill":
-				g.cmd.Process.Kill()
+				g.Cmd.Process.Kill()
 			case "exec":
-				g.proceed(t)
+				g.Proceed(t)
 			case "stop":
 				stop()
 			}
 			<-done
-			_, hits := drainedAll(sink)
+			_, hits := enginetest.DrainedAll(sink)
 			if st := s.Stats(); uint64(len(hits)) != st.Counts[sampler.Caught] || st.Counts[sampler.Strays] != 0 && how != "exec" {
 				t.Errorf("%d hits arrived; %+v", len(hits), st)
 			}

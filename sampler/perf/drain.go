@@ -134,7 +134,7 @@ func (d *drainer) takeSample(ctx context.Context, r *perfevent.Ring) error {
 		return err
 	}
 	if d.isTarget(s) {
-		d.Take(ctx, d.momentOf(s), d.threads.weigh(s, r.Index))
+		d.Take(ctx, d.momentOf(s), d.threads.weigh(s, r.Index), true)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,16 +20,16 @@ import (
 
 // hangs starts a target with memory that never comes. Only root's userfaultfd holds up
 // the kernel's own reads.
-func hangs(t *testing.T, mode string) *target {
+func hangs(t *testing.T, mode string) *enginetest.Target {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root for userfaultfd(2)")
 	}
-	return start(t, build(t, "hangs"), mode)
+	return enginetest.Start(t, enginetest.Build(t, "hangs"), mode)
 }
 
 // within fails the test if f does not return, and ends the target, which lets go of it.
-func within(t *testing.T, g *target, f func()) {
+func within(t *testing.T, g *enginetest.Target, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -38,7 +39,7 @@ func within(t *testing.T, g *target, f func()) {
 	select {
 	case <-done:
 	case <-time.After(3 * time.Minute):
-		g.cmd.Process.Kill()
+		g.Cmd.Process.Kill()
 		t.Error("it waits for the target's memory")
 		<-done
 	}
@@ -49,7 +50,7 @@ func within(t *testing.T, g *target, f func()) {
 func TestSampledMemoryHangs(t *testing.T) {
 	g := hangs(t, "registers")
 	for name, interrupt := range map[string]bool{"alone": false, "interrupted": true} {
-		s, _ := attach(t, g.pid(), Options{Interval: time.Millisecond})
+		s, _ := attach(t, g.PID(), Options{Interval: time.Millisecond})
 		within(t, g, func() {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
@@ -87,7 +88,7 @@ func hangingReads() (n int) {
 func TestSymbolsHang(t *testing.T) {
 	g := hangs(t, "modules")
 	within(t, g, func() {
-		s, err := Open(t.Context(), Options{PID: g.pid(), Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}})
+		s, err := Open(t.Context(), Options{PID: g.PID(), Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}})
 		if err == nil {
 			s.Close()
 		}

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"context"
+	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"testing"
 	"time"
 
@@ -22,19 +23,19 @@ type change struct {
 func TestIntervalToAndFro(t *testing.T) {
 	t.Parallel()
 	const long, short = 2 * time.Millisecond, 500 * time.Microsecond
-	g := start(t, build(t, "workload"), "calls", "20", "40")
-	g.pin(t) // one CPU, so that one event samples the one busy thread
-	s, sink := attach(t, g.pid(), Options{Interval: long, Watchpoints: -1})
-	before, stole := cpuTime(t, g.pid()), stolen(t)
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "calls", "20", "40")
+	g.Pin(t) // one CPU, so that one event samples the one busy thread
+	s, sink := attach(t, g.PID(), Options{Interval: long, Watchpoints: -1})
+	before, stole := enginetest.CPUTime(t, g.PID()), enginetest.Stolen(t)
 	ended := make(chan error)
 	go func() {
 		_, err := s.Run(context.Background())
 		ended <- err
 	}()
-	g.proceed(t)
+	g.Proceed(t)
 	changes := []change{{interval: long}}
 	var took time.Duration // of the slowest change
-	var samples []stackSample
+	var samples []enginetest.Sample
 	for done := false; !done; {
 		next := short
 		if changes[len(changes)-1].interval == short {
@@ -48,9 +49,9 @@ func TestIntervalToAndFro(t *testing.T) {
 		took = max(took, s.Stats().LastChange)
 		done = !awaitNewer(t, changes[len(changes)-1].at, sink, &samples, ended)
 	}
-	used := g.wait(t) - before
-	stole = stolen(t) - stole
-	samples = append(samples, drained(sink)...)
+	used := g.Wait(t) - before
+	stole = enginetest.Stolen(t) - stole
+	samples = append(samples, enginetest.Drained(sink)...)
 	checkWeights(t, samples, changes)
 	var sum time.Duration
 	for _, smp := range samples {
@@ -68,7 +69,7 @@ func TestIntervalToAndFro(t *testing.T) {
 
 // awaitNewer collects samples until there is one from after a moment, and so
 // every older one has its weight. It returns false when the source has ended.
-func awaitNewer(t *testing.T, at int64, sink sampler.Sink, samples *[]stackSample, ended <-chan error) bool {
+func awaitNewer(t *testing.T, at int64, sink sampler.Sink, samples *[]enginetest.Sample, ended <-chan error) bool {
 	t.Helper()
 	for n := len(*samples); n == 0 || (*samples)[n-1].Time <= at; n = len(*samples) {
 		select {
@@ -78,7 +79,7 @@ func awaitNewer(t *testing.T, at int64, sink sampler.Sink, samples *[]stackSampl
 			}
 			return false
 		case <-time.After(time.Millisecond):
-			*samples = append(*samples, drained(sink)...)
+			*samples = append(*samples, enginetest.Drained(sink)...)
 		}
 	}
 	return true
@@ -87,13 +88,13 @@ func awaitNewer(t *testing.T, at int64, sink sampler.Sink, samples *[]stackSampl
 // checkWeights wants the samples of a workload with one busy thread to stand for
 // no more time than passed between two changes, but for what one sample can
 // stand for beyond it.
-func checkWeights(t *testing.T, samples []stackSample, changes []change) {
+func checkWeights(t *testing.T, samples []enginetest.Sample, changes []change) {
 	t.Helper()
 	for i, c := range changes[1 : len(changes)-1] {
 		end := changes[i+2].began
 		var sum int64
 		for _, smp := range samples {
-			if c.at < smp.Time && smp.Time < end && smp.has("main.work") {
+			if c.at < smp.Time && smp.Time < end && smp.Has("main.work") {
 				sum += smp.Weight
 			}
 		}

@@ -3,6 +3,7 @@ package perf
 import (
 	"context"
 	"fmt"
+	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,25 +17,25 @@ import (
 
 // TestNoDescriptorsLeft runs before the tests that are parallel.
 func TestNoDescriptorsLeft(t *testing.T) {
-	path := build(t, "workload")
+	path := enginetest.Build(t, "workload")
 	sampleWhole(t, Options{Interval: time.Millisecond}, path, "busy", "50") // opens what the runtime keeps
 	before := descriptors(t)
 	sampleWhole(t, Options{Interval: time.Millisecond}, path, "threads", "8")
 	// Bursts follow each other at once: the target ends within one.
-	catchCalls(t, build(t, "receivers"), Options{HitBudget: 1e9}, 100, "bimorphic", "2")
+	catchCalls(t, enginetest.Build(t, "receivers"), Options{HitBudget: 1e9}, 100, "bimorphic", "2")
 	sink := sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}
 	if _, err := Open(context.Background(), Options{PID: 1 << 30, Sink: sink}); err == nil {
 		t.Error("attached to nothing")
 	}
-	g := start(t, path, "calls", "1", "1")
+	g := enginetest.Start(t, path, "calls", "1", "1")
 	open := descriptors(t)
-	s, _ := attach(t, g.pid(), Options{})
+	s, _ := attach(t, g.PID(), Options{})
 	s.Close()
 	if after := descriptors(t); after != open {
 		t.Errorf("%d descriptors before Open and Close, %d after", open, after)
 	}
-	g.proceed(t)
-	g.wait(t)
+	g.Proceed(t)
+	g.Wait(t)
 	if after := descriptors(t); after != before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
@@ -60,8 +61,8 @@ func descriptors(t *testing.T) int {
 // TestLostEnd: a thread whose end no record told of is forgotten all the same.
 func TestLostEnd(t *testing.T) {
 	t.Parallel()
-	g := start(t, build(t, "workload"), "calls", "1", "1")
-	s, _ := attach(t, g.pid(), Options{})
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "calls", "1", "1")
+	s, _ := attach(t, g.PID(), Options{})
 	defer s.Close()
 	const ended = 1<<22 + 1 // no thread has that number
 	s.threads.byTID[ended] = &thread{events: []perfevent.Timer{perfevent.Offline()}}
@@ -75,8 +76,8 @@ func TestLostEnd(t *testing.T) {
 // TestDescriptorLimit: threads beyond the limit are left out, which is not fatal.
 func TestDescriptorLimit(t *testing.T) {
 	t.Parallel()
-	g := start(t, build(t, "workload"), "calls", "1", "1")
-	s, _ := attach(t, g.pid(), Options{})
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "calls", "1", "1")
+	s, _ := attach(t, g.PID(), Options{})
 	defer s.Close()
 	s.threads.detachAll()
 	s.threads.maxFDs = s.threads.fds + len(s.threads.outputs) // room for one thread

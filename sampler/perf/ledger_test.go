@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"testing"
 	"time"
 
@@ -13,18 +14,18 @@ import (
 func TestTimeAddsUp(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []bool{false, true} {
-		g := start(t, build(t, "workload"), "threads", "16")
-		s, sink := attach(t, g.pid(), Options{})
-		before, err := process.ReadCPUTimes(g.pid())
+		g := enginetest.Start(t, enginetest.Build(t, "workload"), "threads", "16")
+		s, sink := attach(t, g.PID(), Options{})
+		before, err := process.ReadCPUTimes(g.PID())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if missing {
 			s.threads.maxFDs = s.threads.fds
 		}
-		g.proceed(t)
-		samples, _ := collect(t, s, sink)
-		used := g.wait(t) - before.All
+		g.Proceed(t)
+		samples, _ := enginetest.Collect(t, s, sink)
+		used := g.Wait(t) - before.All
 		var seen time.Duration
 		for _, smp := range samples {
 			seen += time.Duration(smp.Weight)

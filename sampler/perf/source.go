@@ -56,7 +56,7 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{shortest: shortestInterval()}
+	s := &Source{shortest: perfevent.ShortestInterval()}
 	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger)
 	s.drainer = &drainer{threads: s.threads, watch: new(hang.Watch)}
 	if err := s.open(ctx, o); err != nil {
@@ -128,13 +128,4 @@ func (s *Source) Stats() sampler.Stats {
 	st := s.drainer.Stats(t.missed.warning())
 	st.Threads, st.Interval, st.LastChange = t.sampled, t.interval, t.took
 	return st
-}
-
-// shortestInterval is the least interval that the kernel permits.
-func shortestInterval() time.Duration {
-	rate, err := perfevent.Sysctl("perf_event_max_sample_rate")
-	if err != nil || rate <= 0 {
-		return perfevent.LeastInterval
-	}
-	return max(perfevent.LeastInterval, time.Second/time.Duration(rate))
 }

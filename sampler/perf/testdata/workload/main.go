@@ -133,6 +133,27 @@ func threads(wait func(), count int) {
 	fmt.Println("threads", count)
 }
 
+// grow starts goroutines whose stacks grow, until the time is over.
+func grow(end time.Time) {
+	for time.Now().Before(end) {
+		var wg sync.WaitGroup
+		wg.Go(func() { deepen(200) })
+		wg.Wait()
+	}
+}
+
+// deepen uses 200 bytes of the stack and more for each level.
+//
+//go:noinline
+func deepen(depth int) (sum byte) {
+	var used [200]byte
+	used[depth%len(used)] = byte(depth)
+	if depth > 0 {
+		sum = deepen(depth - 1)
+	}
+	return sum + used[sum]
+}
+
 func main() {
 	in := bufio.NewReader(os.Stdin)
 	wait := func() {
@@ -161,6 +182,9 @@ func main() {
 		kernel(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
 	case "threads":
 		threads(wait, number(2))
+	case "grow":
+		wait()
+		grow(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
 	case "exec":
 		wait()
 		work(calibrate(50 * time.Millisecond))

@@ -1,0 +1,169 @@
+package enginetest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// testCgo: stacks lead from C that keeps no frame pointers to main.main, over
+// the C functions and the Go functions between, in programs of all Go versions.
+func testCgo(t *testing.T, open Open) {
+	t.Parallel()
+	for _, path := range goVersions(t, true) {
+		t.Run(filepath.Base(path), func(t *testing.T) { sampleCgo(t, open, path) })
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("needs a C compiler")
+	}
+	t.Run("this", func(t *testing.T) { sampleCgo(t, open, Build(t, "cgoload")) })
+}
+
+func sampleCgo(t *testing.T, open Open, path string) {
+	t.Parallel()
+	for _, c := range []struct {
+		mode string
+		want []string // of every sample in the first of them, innermost first
+	}{
+		{"loop", []string{"spin", "outer", "runtime.cgocall", "main._Cfunc_outer", "main.loop", "main.main"}},
+		{"sort", []string{"cCompare", "qsort_r", "sortByC", "runtime.cgocall", "main._Cfunc_sortByC", "main.sort", "main.main"}},
+		{"back", []string{"main.goCompare", "runtime.cgocallback", "runtime.cgocall", "main._Cfunc_sortByGo", "main.back", "main.main"}},
+		{"deep", []string{"outer", "main._Cfunc_outer", "main.goRecurse", "runtime.cgocallback", "recurse", "main._Cfunc_recurse",
+			"main.goRecurse", "recurse", "main.goRecurse", "recurse", "main.deep", "main.main"}},
+		{"asm", []string{"bare", "runtime.cgocall", "main._Cfunc_callBare", "main.bare", "main.main"}},
+		{"thread", []string{"spin", "thread"}},
+		{"thread", []string{"main.goWork", "runtime.cgocallback", "crosscall2", "goWork", "thread"}},
+	} {
+		t.Run(c.mode+"/"+c.want[0], func(t *testing.T) {
+			t.Parallel()
+			in := func(s *Sample) bool { return inOrder(s.Names, c.want[:1]) }
+			sampleCalls(t, open, in, c.want, path, c.mode)
+		})
+	}
+}
+
+// testRaceDetector: so do stacks from the race detector, which is C and is called
+// for every access to memory. The function that has called it is not always found.
+func testRaceDetector(t *testing.T, open Open) {
+	t.Parallel()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("needs a C compiler")
+	}
+	in := func(s *Sample) bool {
+		return s.Names[0] == "racecall" || strings.HasPrefix(s.Names[0], "__tsan")
+	}
+	sampleCalls(t, open, in, []string{"main.walk", "main.main", "runtime.main"}, Build(t, "cgoload", "-race"), "walk")
+}
+
+// sampleCalls samples a program until enough samples are in some functions, and
+// wants their callers. A machine so busy that samples are old when they are taken costs
+// some percent; an unwinder that loses its way costs most.
+func sampleCalls(t *testing.T, open Open, in func(*Sample) bool, want []string, path, mode string) {
+	const (
+		enough        = 20
+		mostRuns      = 30 // of one second of CPU time each
+		leastWhole    = 0.6
+		mostTruncated = 0.3
+	)
+	var found, whole, truncated, all int
+	for run := 0; found < enough && run < mostRuns; run++ {
+		samples, _ := open.SampleWhole(t, sampler.ProcessOptions{Interval: 2 * time.Millisecond}, path, mode)
+		all += len(samples)
+		for _, smp := range samples {
+			if smp.Truncated {
+				truncated++
+			}
+			if !in(&smp) {
+				continue
+			}
+			found++
+			if !smp.Truncated && inOrder(smp.Names, want) {
+				whole++
+			} else {
+				t.Logf("truncated %v: %v", smp.Truncated, smp.Names)
+			}
+		}
+	}
+	t.Logf("%d of %d are whole; %d truncated of %d", whole, found, truncated, all)
+	if found < enough || float64(whole) < leastWhole*float64(found) || float64(truncated) > mostTruncated*float64(all) {
+		t.Errorf("want %d found, %g of them whole, and %g of all truncated at most", enough, leastWhole, mostTruncated)
+	}
+}
+
+// inOrder says whether names has all of want, in that order.
+func inOrder(names, want []string) bool {
+	for _, w := range want {
+		i := slices.IndexFunc(names, func(n string) bool { return n == w || strings.HasPrefix(n, w+".") })
+		if i < 0 {
+			return false
+		}
+		names = names[i+1:]
+	}
+	return true
+}
+
+// goVersions returns the programs that all supported Go versions have built: the
+// files that the pattern in CCMAPD_GO_VERSIONS matches. Those whose names end in -cgo
+// are for testCgo. To make one of each, in the folder testdata/versions:
+//
+//	GOTOOLCHAIN=go1.27.0 go build -o /tmp/versions/go1.27.0 main.go
+//
+// and, in a copy of testdata/cgoload that has a go.mod which says go 1.20:
+//
+//	GOTOOLCHAIN=go1.27.0 CGO_ENABLED=1 go build -o /tmp/versions/go1.27.0-cgo .
+func goVersions(t *testing.T, cgo bool) []string {
+	t.Helper()
+	files, err := filepath.Glob(os.Getenv("CCMAPD_GO_VERSIONS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, "-cgo") != cgo })
+}
+
+// testGoVersions samples them. Last run with the last releases of Go 1.20 to 1.27, of
+// 1.20 and 1.27 also with -buildmode=pie -ldflags="-s -w".
+func testGoVersions(t *testing.T, open Open) {
+	files := goVersions(t, false)
+	if len(files) == 0 {
+		t.Skip("CCMAPD_GO_VERSIONS matches no file")
+	}
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) { sampleVersion(t, open, path) })
+	}
+}
+
+// sampleVersion wants whole stacks of known functions, in known goroutines.
+func sampleVersion(t *testing.T, open Open, path string) {
+	samples, s := open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond}, path)
+	var rounds, unknown, truncated, goroutines int
+	for _, smp := range samples {
+		if smp.Has(ccmap.UnknownName) {
+			unknown++
+		}
+		if smp.Truncated {
+			truncated++
+		}
+		if smp.Has("main.round") {
+			rounds++
+			if smp.Goroutine != 0 {
+				goroutines++
+			}
+		}
+	}
+	all := len(samples)
+	t.Logf("%s: %d samples, %d unknown, %d truncated, %d in rounds, %d of them of a known goroutine",
+		s.Info().Target.Runtime, all, unknown, truncated, rounds, goroutines)
+	if unknown > all/100 || truncated > all*2/100 {
+		t.Errorf("%d unknown and %d truncated of %d samples, want 1 %% and 2 %% at most", unknown, truncated, all)
+	}
+	if rounds < all/2 || goroutines < rounds*95/100 {
+		t.Errorf("%d of %d samples are in main.round, %d of a known goroutine", rounds, all, goroutines)
+	}
+}

@@ -1,0 +1,54 @@
+package perfevent
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
+	"golang.org/x/sys/unix"
+)
+
+// CPUClock is a timer of one CPU, for all threads that run there. Each time that it expires, a BPF
+// program runs. It writes no records.
+//
+// Threads pay nothing for it when they are switched: it belongs to no thread. It expires
+// on an idle CPU, too, so that the program sees how much time has passed.
+type CPUClock struct {
+	CPU int
+	fd  int
+}
+
+// OpenCPUClock opens a timer that runs a BPF program of type perf_event.
+func OpenCPUClock(cpu int, period time.Duration, program int) (CPUClock, error) {
+	first := max(time.Duration(float64(period)*rand.Float64()), LeastInterval)
+	attr := &unix.PerfEventAttr{
+		Type:   unix.PERF_TYPE_SOFTWARE,
+		Size:   attrSize,
+		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+		Sample: uint64(first),
+		Bits:   unix.PerfBitDisabled,
+	}
+	defer privilege.Raise().Lower()
+	fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return CPUClock{}, fmt.Errorf("open timer of CPU %d: %w", cpu, err)
+	}
+	err = errors.Join(
+		ioctl(fd, unix.PERF_EVENT_IOC_SET_BPF, uintptr(program)),
+		ioctl(fd, unix.PERF_EVENT_IOC_ENABLE, 0),
+	)
+	if err != nil {
+		unix.Close(fd)
+		return CPUClock{}, fmt.Errorf("set program of timer of CPU %d: %w", cpu, err)
+	}
+	return CPUClock{CPU: cpu, fd: fd}, nil
+}
+
+// SetPeriod changes the period. The kernel starts a new period at once and forgets the
+// part of the old one that had run, so the program must measure time by itself.
+func (c CPUClock) SetPeriod(period time.Duration) error { return setPeriod(c.fd, period) }
+
+// Close ends the timer.
+func (c CPUClock) Close() { closeEvent(c.fd) }

@@ -1,0 +1,350 @@
+//go:build ignore
+
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// One record a sample, made at the instant of the timer interrupt: what only that
+// instant knows. A cpu-clock event of each CPU runs this program for whatever
+// thread is interrupted there. Package bpf reads the records; record.go decodes
+// them.
+
+#include "kernel.h"
+
+char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read memory are GPL-only
+
+// The bytes that a record holds of a g and of an m, and the most of a stack.
+#define OBJECT    384
+#define MAX_STACK (64 << 10)
+
+// Where thread-local storage has g, from the thread's FS base. An executable that is
+// linked by another linker may have it elsewhere, so find_g checks it.
+#define TLS_G (-8)
+
+// Goroutines that a target can have watched at a time.
+#define WATCHED 4
+
+// The ticks of /proc/PID/stat, ns.
+#define TICK 10000000
+
+// enum counter says what each element of counters counts.
+enum counter {
+	INTERRUPTS,   // all
+	UNREADABLE,   // records whose stack could not be read
+	REUSED,       // interrupts of a process that has a target's number, but is another one
+	COUNTERS,
+};
+
+// struct target is what user space says of a process to be sampled. Offsets are
+// those of fields in the runtime's g and m; a layout of all zeros has none.
+struct target {
+	u32 share;      // of the interrupts that are kept, in 2^-32; 0: all
+	u32 max_stack;  // bytes of either stack that a record may hold
+	u32 drain;      // bytes in the ring that wake the reader
+	u32 choose;     // share of the kept samples that wake the reader, in 2^-32
+	u16 has_layout;
+	u16 g_m, g_sched_sp;
+	u16 m_g0, m_curg;
+	u64 started;    // of the process, since boot, in ticks of TICK ns
+	u64 most;       // time that an interrupt can stand for, ns
+	u64 watched[WATCHED]; // goroutines whose samples wake the reader; 0: none
+};
+
+// struct piece is memory that follows the record's head, in the order of pieces.
+struct piece {
+	u64 addr;
+	u32 bytes;
+	u32 unused;
+};
+
+enum { STACK, G, M, OTHER, OTHER_STACK, PIECES };
+
+enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8 };
+
+struct head {
+	u64 time;       // CLOCK_MONOTONIC, ns
+	u64 gap;        // since the interrupt before on the CPU, ns
+	u64 cpu_time;   // of the thread, when the scheduler counted it last, ns
+	u64 counted;    // when that was, by the scheduler's own clock, ns
+	u64 program;    // differs between two programs that one process has executed
+	u32 pid, tid;
+	u32 cpu;
+	s32 syscall;    // that the thread is in; -1: none
+	u32 flags;
+	u32 share;      // of the target at that time
+	u64 regs[REGISTERS];
+	struct piece pieces[PIECES];
+};
+
+// struct record ends where its pieces do: both stacks follow on each other.
+struct record {
+	struct head head;
+	u8 objects[3][OBJECT]; // G, M, OTHER
+	u8 stacks[3 * MAX_STACK]; // the last third is for the verifier's sake
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct target);
+} targets SEC(".maps");
+
+// Records of each target that the ring had no room for.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, u64);
+} losses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20); // user space sets another size
+} records SEC(".maps");
+
+// One element for each CPU: a value of a per-CPU map can't be as long.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); // user space says how many CPUs there are
+	__type(key, u32);
+	__type(value, struct record);
+} scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+// When the timer of a CPU expired last, CLOCK_MONOTONIC, ns. User space sets it when it
+// starts the timers.
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} clocks SEC(".maps");
+
+static __always_inline void count(u32 which)
+{
+	u64 *n = bpf_map_lookup_elem(&counters, &which);
+	if (n)
+		*n += 1;
+}
+
+// drawn says yes with a probability of share in 2^32.
+static __always_inline int drawn(u32 share)
+{
+	return bpf_get_prandom_u32() < share;
+}
+
+// bounded keeps compilers from moving a check that the verifier wants to see.
+static __always_inline u64 bounded(u64 n, u64 most)
+{
+	asm volatile("" : "+r"(n));
+	if (n > most)
+		n = most;
+	asm volatile("" : "+r"(n));
+	return n;
+}
+
+// took notes a piece that the record holds.
+static __always_inline void took(struct record *r, u32 which, u64 addr, u32 bytes)
+{
+	r->head.pieces[which].addr = addr;
+	r->head.pieces[which].bytes = bytes;
+}
+
+// take_object copies a g or an m. Where there is none, reading fails and fills the place
+// with zeros: so a record has nothing of the one before it, which may be another
+// process's.
+static __always_inline void take_object(struct record *r, u32 which, u64 addr)
+{
+	if (!bpf_probe_read_user(r->objects[which - G], OBJECT, (void *)addr))
+		took(r, which, addr, OBJECT);
+}
+
+// take_stack copies a stack from sp on: up to hi, if that is known and within the
+// target's limit; else up to that limit, or as much as there is. It returns where
+// the copy ends.
+static __always_inline u64 take_stack(struct record *r, u64 at, u32 which, u64 sp, u64 hi, u64 limit)
+{
+	u64 n = hi > sp && hi - sp < limit ? hi - sp : limit;
+
+	at = bounded(at, MAX_STACK);
+	// The end of a C thread's stack is not known: halve the piece until it can be read.
+	for (int i = 0; i < 7; i++) {
+		n = bounded(n, MAX_STACK);
+		if (n == 0)
+			break;
+		if (!bpf_probe_read_user(&r->stacks[at], n, (void *)sp)) {
+			took(r, which, sp, n);
+			return at + n;
+		}
+		n /= 2;
+	}
+	return at;
+}
+
+struct bounds { u64 lo, hi; };
+
+static __always_inline int holds(struct bounds *b, u64 sp)
+{
+	return b->lo < sp && sp <= b->hi;
+}
+
+// bounds_of reads g.stack, which the runtime's g begins with.
+static __always_inline struct bounds bounds_of(u64 g)
+{
+	struct bounds b = {};
+	if (g)
+		bpf_probe_read_user(&b, sizeof b, (void *)g);
+	return b;
+}
+
+static __always_inline u64 word(u64 addr)
+{
+	u64 w = 0;
+	bpf_probe_read_user(&w, sizeof w, (void *)addr);
+	return w;
+}
+
+// find_g returns the goroutine descriptor of the thread: from R14, where Go code
+// keeps it, if the stack is that descriptor's; else from thread-local storage, if the
+// m of that descriptor leads back to it.
+static __always_inline u64 find_g(struct target *t, struct task_struct *task, u64 r14, u64 sp, struct bounds *b)
+{
+	*b = bounds_of(r14);
+	if (holds(b, sp))
+		return r14;
+	b->lo = b->hi = 0;
+	u64 g = word(task->thread.fsbase + TLS_G), m = word(g + t->g_m);
+	if (!g || !m || (word(m + t->m_g0) != g && word(m + t->m_curg) != g))
+		return 0;
+	*b = bounds_of(g);
+	return g;
+}
+
+// left_at returns where a thread on its own stack has left the goroutine's. The runtime
+// keeps SP in R12 when it calls the vDSO and the race detector (sys_linux_amd64.s and
+// race_amd64.s, Go 1.26), which may save it elsewhere. Then the frame pointers lead there.
+static __always_inline u64 left_at(struct bounds *b, u64 r12, u64 bp)
+{
+	if (holds(b, r12))
+		return r12;
+	for (int i = 0; i < 4; i++) {
+		if (holds(b, bp))
+			return bp;
+		bp = word(bp);
+	}
+	return 0;
+}
+
+// since returns the time since the last interrupt of this CPU.
+static __always_inline u64 since(u64 now)
+{
+	u32 first = 0;
+	u64 *last = bpf_map_lookup_elem(&clocks, &first), gap;
+	if (!last)
+		return 0;
+	gap = now - *last;
+	*last = now;
+	return gap;
+}
+
+static __always_inline int watches(struct target *t, u64 g)
+{
+	for (int i = 0; i < WATCHED; i++)
+		if (g && t->watched[i] == g)
+			return 1;
+	return 0;
+}
+
+SEC("perf_event")
+int sample(struct bpf_perf_event_data *ctx)
+{
+	u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns(), gap = since(now), at;
+	u32 pid = id >> 32, cpu = bpf_get_smp_processor_id();
+	struct target *t = bpf_map_lookup_elem(&targets, &pid);
+
+	count(INTERRUPTS);
+	if (!t)
+		return 0;
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	if (t->started != task->group_leader->start_boottime / TICK) {
+		count(REUSED);
+		return 0;
+	}
+	if (t->share && !drawn(t->share))
+		return 0;
+	struct record *r = bpf_map_lookup_elem(&scratch, &cpu);
+	if (!r)
+		return 0;
+
+	struct pt_regs *user = (void *)bpf_task_pt_regs(task);
+	struct head *h = &r->head;
+
+	__builtin_memset(h->pieces, 0, sizeof h->pieces);
+	h->time = now;
+	h->gap = gap < t->most ? gap : t->most;
+	h->cpu_time = task->se.sum_exec_runtime;
+	h->counted = task->se.exec_start;
+	h->program = task->self_exec_id;
+	h->pid = pid;
+	h->tid = id;
+	h->cpu = cpu;
+	h->share = t->share;
+	h->flags = drawn(t->choose) ? CHOSEN : 0;
+	h->syscall = -1;
+	if (bpf_probe_read_kernel(h->regs, sizeof h->regs, user))
+		h->flags |= NO_REGISTERS;
+	if (ctx->regs.rip >> 63) {
+		h->flags |= IN_KERNEL;
+		h->syscall = h->regs[ORIG_RAX];
+	}
+
+	u64 sp = h->regs[RSP];
+	struct bounds b;
+	u64 g = 0;
+	if (t->has_layout)
+		g = find_g(t, task, h->regs[R14], sp, &b);
+	else
+		b.lo = b.hi = 0;
+
+	at = take_stack(r, 0, STACK, sp, holds(&b, sp) ? b.hi : 0, t->max_stack);
+	if (!at)
+		count(UNREADABLE);
+	else if (b.hi - sp > at && h->pieces[STACK].bytes == t->max_stack)
+		h->flags |= CUT;
+	u64 m = g ? word(g + t->g_m) : 0, other = 0;
+	if (m) {
+		u64 curg = word(m + t->m_curg);
+		other = curg == g ? word(m + t->m_g0) : curg;
+	}
+	if (other == g)
+		other = 0;
+	take_object(r, G, g);
+	take_object(r, M, m);
+	take_object(r, OTHER, other);
+	u64 from = other ? word(other + t->g_sched_sp) : 0;
+	u64 left = g && !holds(&b, sp) ? left_at(&b, h->regs[R12], h->regs[RBP]) : 0;
+	if (left) { // the thread is on its own stack, and g is the goroutine it will return to
+		other = g;
+		from = left;
+	}
+	if (other) {
+		struct bounds o = bounds_of(other);
+		if (holds(&o, from))
+			at = take_stack(r, at, OTHER_STACK, from, o.hi, t->max_stack);
+	}
+	int awaited = h->flags & CHOSEN || watches(t, g) || watches(t, other);
+	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > t->drain)
+		awaited = 1;
+	if (bpf_ringbuf_output(&records, r, sizeof r->head + sizeof r->objects + bounded(at, 2 * MAX_STACK),
+			       awaited ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
+		u64 *lost = bpf_map_lookup_elem(&losses, &pid);
+		if (lost)
+			__sync_fetch_and_add(lost, 1);
+	}
+	return 0;
+}

@@ -1,0 +1,143 @@
+package bpf
+
+import (
+	"errors"
+	"math"
+	"time"
+	"unsafe"
+
+	"github.com/ccmapd/ccmapd/internal/process"
+)
+
+// Flags of a record, as in record.bpf.c.
+const (
+	inKernel    = 1 << iota // the kernel was interrupted, not the program
+	noRegisters             // the registers are not known
+	chosen                  // the next sample of the goroutine may have a verdict
+	cut                     // the stack goes on beyond the bytes that were copied
+)
+
+const (
+	headBytes    = int(unsafe.Sizeof(programHead{}))
+	objectBytes  = int(unsafe.Sizeof(programRecord{}.Objects[0]))
+	objectsBytes = int(unsafe.Sizeof(programRecord{}.Objects))
+)
+
+// The pieces in the order of the record's head.
+const (
+	pieceStack  = 0
+	firstObject = 1
+	pieceOther  = 4
+)
+
+// Where registers are in a record, in words, as in kernel.h.
+const (
+	regR15, regR14, regR13, regR12, regBP, regBX = 0, 1, 2, 3, 4, 5
+	regR10, regIP, regSP                         = 7, 16, 19
+)
+
+var errRecord = errors.New("malformed record")
+
+// record is a record's head, and the moment that the record describes. The moment
+// shares the record's memory.
+type record struct {
+	programHead
+	moment  process.Moment
+	objects [3]process.Piece
+}
+
+// decode reads a record.
+func (r *record) decode(b []byte) error {
+	if len(b) < headBytes+objectsBytes {
+		return errRecord
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&r.programHead)), headBytes), b)
+	stack, other := &r.Pieces[pieceStack], &r.Pieces[pieceOther]
+	stacks := b[headBytes+objectsBytes:]
+	if uint64(len(stacks)) < uint64(stack.Bytes)+uint64(other.Bytes) {
+		return errRecord
+	}
+	regs := &r.Regs
+	r.moment = process.Moment{
+		TID:     r.Tid,
+		Time:    r.Time,
+		CPUTime: r.CpuTime,
+		Kernel:  r.Flags&inKernel != 0,
+		HasRegs: r.Flags&noRegisters == 0 && stack.Bytes > 0,
+		Regs: process.Registers{
+			BX: regs[regBX], BP: regs[regBP], SP: regs[regSP], IP: regs[regIP],
+			R10: regs[regR10], R12: regs[regR12], R13: regs[regR13], R14: regs[regR14], R15: regs[regR15],
+		},
+		Stack:     stacks[:stack.Bytes],
+		Cut:       r.Flags&cut != 0,
+		Other:     stacks[stack.Bytes:][:other.Bytes],
+		OtherBase: other.Addr,
+	}
+	return r.decodeObjects(b[headBytes:])
+}
+
+func (r *record) decodeObjects(b []byte) error {
+	objects := r.objects[:0]
+	for i := range r.objects {
+		held := &r.Pieces[firstObject+i]
+		if int(held.Bytes) > objectBytes {
+			return errRecord
+		}
+		if held.Bytes > 0 {
+			objects = append(objects, process.Piece{Addr: held.Addr, Bytes: b[i*objectBytes:][:held.Bytes]})
+		}
+	}
+	r.moment.Objects = objects
+	return nil
+}
+
+// weight returns the CPU time that the record stands for: the time since the interrupt
+// before, and the time of the interrupts that were not kept.
+func (r *record) weight() time.Duration {
+	if r.Share == 0 {
+		return time.Duration(r.Gap)
+	}
+	return time.Duration(float64(r.Gap) * (1 << 32) / float64(r.Share))
+}
+
+// shareOf returns how many interrupts to keep of a target that wants an interval, in
+// 2^-32; 0 means all.
+func shareOf(period, interval time.Duration) uint32 {
+	if interval <= period {
+		return 0
+	}
+	return uint32(math.Round(float64(period) / float64(interval) * (1 << 32)))
+}
+
+// ages tell how long ago the scheduler has counted a thread's CPU time. It does so once a
+// tick and at each switch, and by a clock of its own, whose distance to CLOCK_MONOTONIC
+// is not known: it is the least time between a counting and a record on a CPU. Some
+// records come right after a counting.
+type ages map[uint32]*age
+
+type age struct {
+	least, next int64 // of the time until until, and since; ns
+	until       uint64
+}
+
+const (
+	// ageWindow is how long the least time counts, ns: both clocks drift apart slowly.
+	ageWindow = 10e9
+	// mostAge bounds the time since a counting, ns: a tick is 10 ms at most.
+	mostAge = 20e6
+)
+
+// of returns the time since the scheduler has counted the CPU time of a record, ns.
+func (a ages) of(r *record) uint64 {
+	apart := int64(r.Time - r.Counted)
+	c := a[r.Cpu]
+	if c == nil {
+		c = &age{least: apart, next: apart, until: r.Time + ageWindow}
+		a[r.Cpu] = c
+	}
+	if r.Time > c.until {
+		c.least, c.next, c.until = c.next, apart, r.Time+ageWindow
+	}
+	c.least, c.next = min(c.least, apart), min(c.next, apart)
+	return uint64(min(apart-c.least, mostAge))
+}

@@ -1,0 +1,429 @@
+package bpf
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/taker"
+	"github.com/ccmapd/ccmapd/sampler"
+	"golang.org/x/sys/unix"
+)
+
+// Source samples one process. See the package documentation for the pipeline.
+//
+//	host, owned      set by Open
+//	inbox            the host's reader writes, the goroutine of Run reads
+//	interval, entry, left   under the host's mu
+//	all others       Open, then the goroutine of Run
+type Source struct {
+	t     *taker.Taker
+	host  *Host
+	owned bool // the host is this source's alone
+	watch *hang.Watch
+	inbox inbox
+
+	interval time.Duration
+	took     time.Duration // how long the last change of the interval took
+	entry    programTarget
+	left     bool
+
+	waiter  *perfevent.Waiter
+	record  record // reused
+	records []byte // reused
+	ages    ages
+	program uint64 // that the target ran at its first record
+	seen    bool   // there was a record
+	checked time.Time
+	watched []uint64 // goroutines that the program knows to be watched; reused
+}
+
+// Options of a Source.
+type Options = sampler.ProcessOptions
+
+var (
+	_ sampler.Source  = (*Source)(nil)
+	_ sampler.Tunable = (*Source)(nil)
+)
+
+const (
+	// longestInterval bounds the interval, and so the time that an interrupt can stand for.
+	longestInterval = 10 * time.Second
+	// A stack's copy begins with firstStack bytes, and grows by fours to mostStack
+	// where stacks turn out to be deeper.
+	firstStack, mostStack = 4 << 10, 64 << 10
+	// checkEvery is how often the target is looked over.
+	checkEvery = time.Second
+	// Of the samples, so many wake ccmapd for a verdict on the next one, at the default
+	// budget.
+	chosenShare   = 0.1
+	defaultBudget = 0.003
+	// maxWatched bounds the threads of a target that can be watched.
+	maxWatched = 512
+)
+
+// Open attaches to a running Go process with a host of its own. Otherwise it is
+// [Host.Open].
+func Open(ctx context.Context, o Options) (*Source, error) {
+	h, err := OpenHost(o.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("attach to process %d: %w", o.PID, err)
+	}
+	s, err := h.Open(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	s.owned = true
+	return s, nil
+}
+
+// Open attaches to a running Go process. Sampling begins at once, and records wait for
+// Run, which must therefore follow soon. A Source that is not run must be closed.
+//
+// The process may be stopped, even right after exec: then its symbols are loaded as soon
+// as it has run.
+//
+// Open ends when ctx is done, and within seconds in any case. ctx has no effect on Run.
+// Errors wrap the errors of package sampler, and have the cure.
+func (h *Host) Open(ctx context.Context, o Options) (*Source, error) {
+	o, err := o.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{host: h, ages: make(ages), watch: new(hang.Watch), interval: clamp(o.Interval)}
+	if err := s.open(ctx, o); err != nil {
+		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
+	}
+	return s, nil
+}
+
+func clamp(interval time.Duration) time.Duration {
+	return min(max(interval, shortest()), longestInterval)
+}
+
+func (s *Source) open(ctx context.Context, o Options) error {
+	var err error
+	if hung := s.watch.Run(ctx, func() { err = s.openAll(ctx, o) }); hung != nil {
+		return fmt.Errorf("load symbols: %w", hung)
+	}
+	return err
+}
+
+// openAll opens all parts.
+func (s *Source) openAll(ctx context.Context, o Options) error {
+	var err error
+	if s.t, err = taker.Open(ctx, o, s.watch); err != nil {
+		return err
+	}
+	if s.waiter, err = perfevent.NewWaiter(s.t.Pidfd); err != nil {
+		return err
+	}
+	stat, err := process.ReadStat(o.PID)
+	if err != nil {
+		return err
+	}
+	o.Watchpoints = min(o.Watchpoints, 1) // one at a time
+	s.entry = programTarget{
+		Started: stat.Started, MaxStack: firstStack,
+		Choose: uint32(min(chosenShare*o.WatchBudget/defaultBudget, 1) * (1<<32 - 1)),
+	}
+	s.describeLayout()
+	if err := s.host.join(s); err != nil {
+		return err
+	}
+	s.t.Sparse, s.t.NoMappings = true, true
+	return s.t.Begin(o, s, false)
+}
+
+// describeLayout notes where the program finds the descriptors. It reports whether that
+// has changed.
+func (s *Source) describeLayout() bool {
+	d, known := s.t.Runtime.Descriptors()
+	before := s.entry
+	s.entry.HasLayout = 0
+	if known {
+		s.entry.HasLayout = 1
+	}
+	s.entry.G_m, s.entry.G_schedSp, s.entry.M_g0, s.entry.M_curg = d.Thread, d.SavedSP, d.Own, d.Current
+	return s.entry != before
+}
+
+// Close detaches from the target without sampling. It is only for a Source on which Run
+// was not called; Run closes by itself.
+func (s *Source) Close() error {
+	if s.t != nil {
+		s.host.forget(s)
+		s.t.Close()
+	}
+	s.host.mu.Lock() // the reader rings
+	if s.waiter != nil {
+		s.waiter.Close()
+		s.waiter = nil
+	}
+	s.host.mu.Unlock()
+	if s.owned {
+		s.owned = false
+		return s.host.Close()
+	}
+	return nil
+}
+
+// Run takes records until ctx is done or the target has ended or has replaced itself by
+// another program (exec). It detaches before it returns. A target that keeps a read of
+// its memory waiting is an error: one thread of this process is then lost until the
+// target ends.
+func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
+	defer s.Close()
+	defer s.waiter.RingAfter(ctx)()
+	s.t.Local = s.t.Sink.Queue.Ring()
+	defer s.t.Local.Close()
+	var ending sampler.Ending
+	var err error
+	if hung := s.watch.Run(ctx, func() { ending, err = s.run(ctx) }); hung != nil {
+		s.settle()
+		return sampler.Ending{}, fmt.Errorf("sample process %d: %w", s.t.PID, hung)
+	}
+	return ending, err
+}
+
+func (s *Source) run(ctx context.Context) (sampler.Ending, error) {
+	s.t.Runtime.Bound(ctx)
+	for ctx.Err() == nil && s.t.Ended == "" {
+		exited, err := s.waiter.Wait(min(checkEvery, s.t.Patience()))
+		if err != nil {
+			return sampler.Ending{}, err
+		}
+		if exited {
+			s.t.Ended = process.ExitReason(s.t.PID, s.t.Pidfd)
+		}
+		s.turn(ctx)
+	}
+	s.t.Finish(taker.LastTake, func() { s.host.leave(s) }, func(ctx context.Context) {
+		s.host.drain()
+		s.take(ctx)
+	})
+	s.settle()
+	return s.t.Ending(), nil
+}
+
+// turn takes the records that have arrived, and does the other work that is due.
+func (s *Source) turn(ctx context.Context) {
+	now := time.Now()
+	s.take(ctx)
+	s.t.Judge.Expire()
+	s.t.Turn(ctx, now)
+	changed := s.describeLayout()
+	if s.t.WantsMore() && s.entry.MaxStack < mostStack {
+		s.entry.MaxStack *= 4
+		changed = true
+		s.t.Log.Info("stacks are deep: samples carry more of them", "bytes", s.entry.MaxStack)
+	}
+	if s.tellWatched() || changed {
+		s.tell()
+	}
+	if now.Sub(s.checked) >= checkEvery {
+		s.checked = now
+		s.lookOver()
+	}
+}
+
+// tellWatched notes which goroutines the program must wake ccmapd for. It reports
+// whether that has changed.
+func (s *Source) tellWatched() bool {
+	s.watched = s.t.Judge.Watched(s.watched[:0])
+	var now [len(s.entry.Watched)]uint64
+	copy(now[:], s.watched)
+	changed := now != s.entry.Watched
+	s.entry.Watched = now
+	return changed
+}
+
+// tell describes the target to the program anew.
+func (s *Source) tell() {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if err := s.host.tell(s); err != nil {
+		s.t.Log.Debug("tell program", "error", err)
+	}
+}
+
+// lookOver notices an exec that no record has told of.
+func (s *Source) lookOver() {
+	s.t.Balance()
+	s.t.Lost.Store(s.inbox.lost() + s.host.lost(s.t.PID))
+	if err := s.t.Runtime.SameProgram(); err != nil {
+		s.t.Replace()
+	}
+}
+
+// take makes samples of the records that have arrived, until ctx is done.
+func (s *Source) take(ctx context.Context) {
+	s.records = s.inbox.swap(s.records[:0])
+	for rest := s.records; len(rest) > 0; {
+		var raw []byte
+		raw, rest = next(rest)
+		switch {
+		case ctx.Err() != nil:
+			s.inbox.lose()
+		case s.record.decode(raw) != nil:
+			s.t.Corrupt.Add(1)
+		case s.same():
+			s.record.moment.CPUTime += s.ages.of(&s.record)
+			s.t.Take(ctx, &s.record.moment, s.record.weight(), s.record.Flags&chosen != 0)
+		}
+	}
+}
+
+// same reports whether a record is of the program that the symbols are of.
+func (s *Source) same() bool {
+	if s.t.Replaced {
+		return false
+	}
+	program := s.record.Program
+	if s.seen && s.program == program {
+		return true
+	}
+	if s.seen || s.t.Runtime.SameProgram() != nil {
+		s.t.Replace()
+		return false
+	}
+	s.seen, s.program = true, program
+	return true
+}
+
+// settle hands the last samples over and detaches. It counts the records that are lost.
+func (s *Source) settle() {
+	s.host.leave(s)
+	s.host.drain()
+	for rest := s.inbox.swap(nil); len(rest) > 0; {
+		_, rest = next(rest)
+		s.inbox.lose()
+	}
+	s.t.Lost.Store(s.inbox.lost() + s.host.lost(s.t.PID))
+	s.t.Local.Publish()
+	s.host.forget(s)
+}
+
+// Engine is the name of the engine in profiles.
+const Engine = "bpf"
+
+// Info describes the source. Build id and Go version of a program that was attached to
+// before it ran are known only after its first samples. Any goroutine may call it.
+func (s *Source) Info() sampler.Info {
+	return sampler.Info{Target: s.t.Target(), Engine: Engine, Sink: s.t.Sink}
+}
+
+// SetInterval changes the interval before it returns. It is clamped to 10 s, to what
+// kernel.perf_event_max_sample_rate permits, and to 1 ms, or 100 µs for root; the
+// interval in force is in [Source.Stats]. Timers interrupt all CPUs at the shortest
+// interval of all sources, and periods are up to 10 % off.
+func (s *Source) SetInterval(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("set interval to %v: not positive", d)
+	}
+	begin := time.Now()
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	s.interval = clamp(d)
+	if err := s.host.follow(); err != nil {
+		return fmt.Errorf("set interval to %v: %w", d, err)
+	}
+	s.took = time.Since(begin)
+	return nil
+}
+
+// Stats returns the figures so far. Any goroutine may call it.
+func (s *Source) Stats() sampler.Stats {
+	st := s.t.Stats("")
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	st.Interval, st.LastChange = s.interval, s.took
+	return st
+}
+
+// Interval is part of [taker.Engine].
+func (s *Source) Interval() time.Duration {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	return s.interval
+}
+
+// Watchable is part of [taker.Engine].
+func (s *Source) Watchable(watches int, first uint32) []uint32 {
+	tids, err := process.Threads(s.t.PID)
+	if err != nil || watches*len(tids) > maxWatched {
+		return nil
+	}
+	if i := slices.Index(tids, first); i > 0 {
+		tids[0], tids[i] = tids[i], tids[0]
+	}
+	return tids
+}
+
+// Has is part of [taker.Engine].
+func (s *Source) Has(tid uint32) bool {
+	return !errors.Is(unix.Tgkill(s.t.PID, int(tid), 0), unix.ESRCH)
+}
+
+// inbox holds the records of a source until it takes them, each after its length. The
+// host's reader writes, the source's goroutine reads.
+type inbox struct {
+	mu      sync.Mutex
+	records []byte
+	dropped uint64 // records that found no room
+}
+
+// maxInbox bounds an inbox, bytes.
+const maxInbox = 16 << 20
+
+func (i *inbox) add(raw []byte) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.records)+4+len(raw) > maxInbox {
+		i.dropped++
+		return
+	}
+	i.records = binary.NativeEndian.AppendUint32(i.records, uint32(len(raw)))
+	i.records = append(i.records, raw...)
+}
+
+// next cuts the first record off.
+func next(records []byte) (raw, rest []byte) {
+	n := 4 + int(binary.NativeEndian.Uint32(records))
+	return records[4:n:n], records[n:]
+}
+
+// swap returns the records, and leaves an empty buffer.
+func (i *inbox) swap(empty []byte) []byte {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	records := i.records
+	i.records = empty
+	return records
+}
+
+func (i *inbox) waiting() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.records) > 0
+}
+
+// lose counts a record that is not taken.
+func (i *inbox) lose() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.dropped++
+}
+
+func (i *inbox) lost() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.dropped
+}
