@@ -20,7 +20,8 @@ var unseen = regexp.MustCompile(`^\[kernel\]$|clock_gettime$|^\[vdso\]`)
 // sighted are the workloads whose profiles are looked at.
 var sighted = []string{"server", "busy", "short"}
 
-// view is a profile, with the CPU time of its target while it was taken.
+// view is a profile, with the CPU time of its target from when ccmapd said that it samples
+// to the signal that ends it.
 type view struct {
 	*ccmap.Snapshot
 	report campaign.SessionReport
@@ -54,10 +55,13 @@ func (b *bench) sightOf(ctx context.Context, w workload, table *report.Table) er
 	var clocks []time.Duration
 	p := t.processes[0]
 	for i := range 2 * len(b.engines) {
-		clock, err1 := p.CPU()
 		flags := append([]string{"--tune=false", "--max-overhead=0"}, b.engines[i/2].flags...)
-		s, err2 := b.Attach(ctx, p.PID(), "", b.sightFile(i), flags...)
-		if err := errors.Join(err1, err2); err != nil {
+		s, err := b.Attach(ctx, p.PID(), "", b.sightFile(i), flags...)
+		if err != nil {
+			return err
+		}
+		clock, err := p.CPU() // it samples by now
+		if err != nil {
 			return err
 		}
 		sessions, clocks = append(sessions, s), append(clocks, clock)
@@ -67,8 +71,8 @@ func (b *bench) sightOf(ctx context.Context, w workload, table *report.Table) er
 	}
 	views := make([]view, len(sessions))
 	for i, s := range sessions {
-		r, err1 := s.End()
-		clock, err2 := p.CPU()
+		clock, err1 := p.CPU()
+		r, err2 := s.End()
 		profile, err3 := campaign.ReadProfile(b.sightFile(i))
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return err

@@ -146,16 +146,34 @@ func (t *target) read() (sum reading, err error) {
 	return sum, nil
 }
 
-// cost returns the CPU time of an operation in ns, over a window.
+// cost returns the CPU time of an operation in ns, over a window. A window in which the
+// target could do nothing is followed by another.
 func (t *target) cost(window time.Duration) (float64, error) {
-	before, err1 := t.read()
-	time.Sleep(window)
-	after, err2 := t.read()
-	ops := after.ops - before.ops
-	if ops == 0 && errors.Join(err1, err2) == nil {
-		return 0, errors.New("the target has done nothing")
+	const windows = 100
+	before, err := t.read()
+	for range windows {
+		if err != nil {
+			return 0, err
+		}
+		time.Sleep(window)
+		var after reading
+		if after, err = t.read(); after.ops > before.ops {
+			return float64(after.cpu-before.cpu) / float64(after.ops-before.ops), err
+		}
 	}
-	return float64(after.cpu-before.cpu) / float64(max(ops, 1)), errors.Join(err1, err2)
+	return 0, errors.New("the target does nothing")
+}
+
+// cpu returns the CPU time of all processes.
+func (t *target) cpu() (sum time.Duration) {
+	for _, p := range t.processes {
+		used, err := p.CPU()
+		if err != nil {
+			continue // it has ended, and the next question to it says so
+		}
+		sum += used
+	}
+	return sum
 }
 
 func (t *target) switches() (sum int) {
