@@ -146,8 +146,8 @@ func (t *target) read() (sum reading, err error) {
 	return sum, nil
 }
 
-// cost returns the CPU time of an operation in ns, over a window. A window in which the
-// target could do nothing is followed by another.
+// cost returns the CPU time of an operation in ns, over a window. If the target does
+// nothing in the window, the window is longer.
 func (t *target) cost(window time.Duration) (float64, error) {
 	const windows = 100
 	before, err := t.read()
