@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
@@ -64,12 +65,12 @@ func runAttach(ctx context.Context, env *environment, f *samplingFlags, pid int)
 	defer stop()
 	restore := signals.SurvivePipes()
 	defer restore()
-	s, err := openSession(env, f, env.toProcess(ctx, f, pid))
+	s, err := session.Open(f.config(env), env.toProcess(ctx, f, pid))
 	if err != nil {
 		return err
 	}
-	s.announce(env.stderr, "Ctrl-C ends it.")
-	r, err := s.run(ctx, env.stderr, terminal.AboveLive(env.stderr))
+	s.Announce(env.stderr, "Ctrl-C ends it.")
+	r, err := s.Run(ctx, env.stderr, terminal.AboveLive(env.stderr))
 	restore()
-	return errors.Join(err, s.report(env.stdout, r))
+	return errors.Join(err, s.Report(env.stdout, r))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -13,33 +12,23 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-// TestReportBeginsWithCaution: the report and top of a file say it first, once.
-func TestReportBeginsWithCaution(t *testing.T) {
+// TestTopBeginsWithCaution: top says it first, once.
+func TestTopBeginsWithCaution(t *testing.T) {
 	t.Parallel()
 	snapshot := profiletest.Blind("", 200, ccmap.Method{Name: ccmap.UnknownName}).Snapshot()
 	file := filepath.Join(t.TempDir(), "a.json")
 	if err := export.WriteFile(file, snapshot); err != nil {
 		t.Fatal(err)
 	}
-	s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
-	s.flags.until.Goal = manager.Goal{Of: manager.Edges, Percent: 95}
-	var report bytes.Buffer
-	if err := s.report(&report, manager.Report{Snapshot: snapshot, Written: []string{file}}); err != nil {
-		t.Fatal(err)
-	}
-	top := runEngines(t, nil, "top", file)
-	for _, text := range []string{report.String(), top.stdout} {
-		if !strings.HasPrefix(text, "warning: this profile misleads") || strings.Count(text, "misleads") != 1 || strings.Contains(text, "settled: ") {
-			t.Errorf("does not begin with one warning, or is settled:\n%s", text)
-		}
-	}
-	if text := report.String(); !strings.Contains(text, "Edges were to settle to 95 %, and could not: ") {
-		t.Errorf("lacks why the goal was not reached:\n%s", text)
+	text := runEngines(t, nil, "top", file).stdout
+	if !strings.HasPrefix(text, "warning: this profile misleads") || strings.Count(text, "misleads") != 1 || strings.Contains(text, "settled: ") {
+		t.Errorf("does not begin with one warning, or is settled:\n%s", text)
 	}
 	var got struct {
 		Profile struct{ Blind struct{ Misleads bool } }
@@ -80,20 +69,20 @@ func (w *untilWritten) Write(p []byte) (int, error) {
 // once, and what to do, by attach and demo as by run.
 func TestGoalOutOfReach(t *testing.T) {
 	t.Parallel()
-	for name, sample := range map[string]func(*session, context.Context, io.Writer) error{
-		"attach": func(s *session, ctx context.Context, w io.Writer) error {
-			_, err := s.run(ctx, w, w)
+	for name, sample := range map[string]func(*session.Session, context.Context, io.Writer) error{
+		"attach": func(s *session.Session, ctx context.Context, w io.Writer) error {
+			_, err := s.Run(ctx, w, w)
 			return err
 		},
-		"run": func(s *session, ctx context.Context, w io.Writer) error {
-			return s.follow(ctx, &environment{stderr: w})
+		"run": func(s *session.Session, ctx context.Context, w io.Writer) error {
+			return follow(ctx, &environment{stderr: w}, s)
 		},
 	} {
 		f := newSamplingFlags(nil)
 		f.until.Goal, f.outputs = manager.Goal{Of: manager.Edges, Percent: 95}, []string{filepath.Join(t.TempDir(), "a.json")}
 		f.duration = time.Minute // where nothing is said
 		env := &environment{stderr: io.Discard}
-		s, err := openSession(env, f, func(o sampler.ProcessOptions) (engine.Choice, error) {
+		s, err := session.Open(f.config(env), func(o sampler.ProcessOptions) (engine.Choice, error) {
 			o.PID = 42
 			return engine.Choice{Source: blindSource{&fakeSource{ProcessOptions: o, engine: "blind"}}}, nil
 		})
@@ -111,14 +100,5 @@ func TestGoalOutOfReach(t *testing.T) {
 				t.Errorf("%s: %q is not said once in:\n%s", name, want, said.text.String())
 			}
 		}
-	}
-}
-
-func TestLiveLineClaimsNothing(t *testing.T) {
-	t.Parallel()
-	settled := ccmap.Settled{Methods: 99, Edges: 98, Contexts: 97}
-	line := formatStatus(manager.Status{}, manager.Status{Settled: settled, Blind: ccmap.Blind{Unknown: 89.6}})
-	if !strings.Contains(line, "MISLEADS: unknown 90%, truncated 0%") || strings.Contains(line, "settled") {
-		t.Errorf("live line %q", line)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/demo"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
@@ -90,7 +91,7 @@ func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {
 	if err != nil {
 		return err
 	}
-	return showDemo(env, sampledProfile(r))
+	return showDemo(env, session.Profile(r))
 }
 
 // sampleDemo samples the workload, which has ended when it returns.
@@ -101,13 +102,13 @@ func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manage
 		return manager.Report{}, err
 	}
 	defer w.stop()
-	s, err := openSession(env, f, env.toProcess(ctx, f, w.Process.Pid))
+	s, err := session.Open(f.config(env), env.toProcess(ctx, f, w.Process.Pid))
 	if err != nil {
 		return manager.Report{}, err
 	}
 	fmt.Fprintln(env.stderr, "The demo's workload is a server with clients of its own, in another process.")
-	s.announce(env.stderr, "Ctrl-C ends it.")
-	return s.run(ctx, env.stderr, terminal.AboveLive(env.stderr))
+	s.Announce(env.stderr, "Ctrl-C ends it.")
+	return s.Run(ctx, env.stderr, terminal.AboveLive(env.stderr))
 }
 
 // demoWorkload is the program that the demo samples.
@@ -168,9 +169,10 @@ func showDemo(env *environment, p *view.Profile) error {
 // interesting returns the method that is reached in the most ways, of the hottest ones.
 // It leaves out pseudo methods, for example [kernel].
 func interesting(p *view.Profile) (method string, ok bool) {
-	const nearCallers = 2 // told apart; math.Pow alone stands between a caller and math.pow
+	const nearCallers = 2                                             // told apart; math.Pow alone stands between a caller and math.pow
+	top, _ := view.NewTop(p, view.List{Order: view.ByFlat, Limit: 5}) // fails by other orders only
 	most := 0
-	for _, row := range hottest(p, 5).Rows {
+	for _, row := range top.Rows {
 		name := row.Method.Name
 		set := query.Select(p.Names(), func(s string) bool { return s == name })
 		if n := len(query.Contexts(p.Snapshot, set, nearCallers).Contexts); n > most && !strings.HasPrefix(name, "[") {
@@ -184,7 +186,7 @@ func interesting(p *view.Profile) (method string, ok bool) {
 func showCommand(env *environment, args []string) error {
 	quoted := make([]string, len(args))
 	for i, arg := range args {
-		quoted[i] = shellQuote(arg)
+		quoted[i] = terminal.ShellQuote(arg)
 	}
 	fmt.Fprintf(env.stdout, "\n$ ccmapd %s\n", strings.Join(quoted, " "))
 	shown := *env

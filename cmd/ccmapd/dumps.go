@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
@@ -76,20 +75,6 @@ func checkWritable(path, dir string) error {
 	return nil
 }
 
-// writeTemp writes a profile to a file in a new directory, for this user only,
-// and returns its name.
-func writeTemp(s *ccmap.Snapshot, pid int) (string, error) {
-	dir, err := os.MkdirTemp("", "ccmapd-*")
-	if err != nil {
-		return "", fmt.Errorf("keep profile: %w", err)
-	}
-	path := filepath.Join(dir, strings.ReplaceAll(defaultOutput, pidMark, strconv.Itoa(pid)))
-	if err := export.WriteFile(path, s); err != nil {
-		return "", fmt.Errorf("keep profile: %w", errors.Join(err, os.Remove(dir)))
-	}
-	return path, nil
-}
-
 // dumps returns the dumps into the outputs, for a pid.
 func (f *samplingFlags) dumps(env *environment, pid int) []manager.Dump {
 	var dumps []manager.Dump
@@ -103,7 +88,7 @@ func (f *samplingFlags) dumps(env *environment, pid int) []manager.Dump {
 func (f *samplingFlags) output(env *environment, pattern string, pid int) output {
 	switch {
 	case isStdout(pattern):
-		return output{path: stdoutName, stdout: env.profile, format: f.streamFormat()}
+		return output{path: session.Stdout, stdout: env.profile, format: f.streamFormat()}
 	case isNameless(pattern):
 		return output{path: pattern, format: f.streamFormat()}
 	}

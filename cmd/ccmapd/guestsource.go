@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -18,7 +19,7 @@ type guestSource struct {
 
 // sampled returns a function that opens the source of a session with a guest. It compiles
 // the guest for that.
-func (f *moduleFlags) sampled(ctx context.Context, g *wasi.Guest) opener {
+func (f *moduleFlags) sampled(ctx context.Context, g *wasi.Guest) session.Opener {
 	return func(o sampler.ProcessOptions) (engine.Choice, error) {
 		p, err := g.Profile(ctx, f.options(o))
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
@@ -32,9 +33,6 @@ func registerTo(cmd *cobra.Command, to *choice) {
 	}
 	registerChoice(cmd, to, "to", "`FORMAT` of standard output, a pipe or a device: "+terminal.OrList(to.from))
 }
-
-// stdoutName is how standard output is called where profiles are listed.
-const stdoutName = "standard output"
 
 // isStdout reports whether an output is standard output: '-', or a name without a format
 // that leads there, such as /dev/stdout.
@@ -69,7 +67,7 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 	format := formatNamed(to)
 	name := path
 	if isStdout(path) {
-		name = stdoutName
+		name = session.Stdout
 	}
 	if err := checkDescriptor(path); err != nil {
 		return output{}, err
@@ -78,7 +76,7 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 	case isNameless(path) && format == 0:
 		return output{}, usagef("%s has no name that gives a format: say --to pprof, xml, json or folded", name)
 	case isStdout(path):
-		return output{path: stdoutName, stdout: terminal.Unguarded(env.stdout), format: format}, nil
+		return output{path: session.Stdout, stdout: terminal.Unguarded(env.stdout), format: format}, nil
 	case isNameless(path):
 		return output{path: path, format: format}, nil
 	case format != 0:

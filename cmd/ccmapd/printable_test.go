@@ -318,11 +318,3 @@ func TestGuard(t *testing.T) {
 		t.Errorf("got %q, want %q", &out, want)
 	}
 }
-
-// TestShellQuoteIsExact: a name that cannot be shown can still be pasted.
-func TestShellQuoteIsExact(t *testing.T) {
-	t.Parallel()
-	if got, want := shellQuote("a\x1b'\\ü\n"), `$'a\033\047\134\303\274\012'`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}

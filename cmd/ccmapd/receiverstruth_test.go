@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/testdata/receivers"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -97,7 +98,7 @@ func TestReceiversOfAChangingProgram(t *testing.T) {
 	waitForCPU(t, program.Process.Pid, 14*time.Second)
 	s := a.interrupt(t, file)
 	truth := program.end(t)
-	var report sessionJSON
+	var report session.ReportJSON
 	if err := json.Unmarshal(a.stdout.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}

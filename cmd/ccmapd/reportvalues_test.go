@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -11,8 +10,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -54,68 +52,15 @@ func TestAttachLearnsReceivers(t *testing.T) {
 func TestAttachJSONHasValues(t *testing.T) {
 	t.Parallel()
 	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", filepath.Join(t.TempDir(), "a.xml"), "--json", "--hits", "10")
-	var got sessionJSON
+	var got session.ReportJSON
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v in %s", err, r.stdout)
 	}
-	want := valuesJSON{Caught: 10, Sites: 1, Points: 2, Bytes: got.Values.Bytes}
-	if diff := cmp.Diff(want, got.Values); diff != "" || got.Values.Bytes == 0 {
+	values := got.Values
+	values.Bytes = 0
+	want := session.ReportJSON{}.Values
+	want.Caught, want.Sites, want.Points = 10, 1, 2
+	if diff := cmp.Diff(want, values); diff != "" || got.Values.Bytes == 0 {
 		t.Errorf("values (-want +got):\n%s", diff)
-	}
-}
-
-// TestWhyNoCallsWereCaught: the reason is the source's, where it has one.
-func TestWhyNoCallsWereCaught(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		hits   float64
-		source sampler.Stats
-		files  []string
-		want   string
-	}{
-		{0, sampler.Stats{NoCalls: "switched off"}, nil, "no calls caught, as asked for; 2 profile points in 1 kB.\n"},
-		{1, sampler.Stats{NoCalls: "debug registers are in use"}, nil, "no calls caught, because debug registers are in use; "},
-		{1, sampler.Stats{}, nil, "no calls caught, as none of an interface method or function value was hot; "},
-		{1, sampler.Stats{Counts: sampler.Counts{sampler.HotCalls: 3}}, nil, "no calls caught, as none was made while a breakpoint was set; "},
-		{1, sampler.Stats{}, []string{"a.folded", "b c.pb.gz"}, "in 1 kB (see 'ccmapd receivers 'b c.pb.gz'').\n"},
-		{1, sampler.Stats{}, []string{"a.folded.gz"}, "in 1 kB.\n"},
-	} {
-		s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
-		s.flags.values.hits = test.hits
-		var out bytes.Buffer
-		s.reportValues(&out, manager.Report{Source: test.source, Written: test.files, Values: manager.ValueStats{Points: 2, Bytes: 500}})
-		if !strings.HasPrefix(out.String(), "\nReceivers: ") || !strings.Contains(out.String(), test.want) {
-			t.Errorf("%+v: %q", test, &out)
-		}
-	}
-}
-
-// TestReportOfNoCalls: where there was nothing to learn from, nothing is said.
-func TestReportOfNoCalls(t *testing.T) {
-	t.Parallel()
-	s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
-	var out bytes.Buffer
-	s.reportValues(&out, manager.Report{})
-	if out.Len() > 0 {
-		t.Errorf("%q", &out)
-	}
-}
-
-// TestReportOfRareCalls: a larger --max-memory is advised where it helps.
-func TestReportOfRareCalls(t *testing.T) {
-	t.Parallel()
-	const made = "1,200 profile points of rare calls made room for others, and 30 calls with them"
-	s := &session{flags: newSamplingFlags(nil), chosen: engine.Choice{Source: &fakeSource{}}}
-	for memory, want := range map[byteSize]string{
-		0:          made + ".\n",
-		1024 * miB: made + ".\n",
-		64 * miB:   made + ": a larger --max-memory keeps more.\n",
-	} {
-		s.flags.memory = memory
-		var out bytes.Buffer
-		s.reportValues(&out, manager.Report{Values: manager.ValueStats{Points: 1, Evicted: 1200, Lost: 30}})
-		if !strings.HasSuffix(out.String(), want) {
-			t.Errorf("--max-memory %v: %q, want %q in the end", memory, &out, want)
-		}
 	}
 }

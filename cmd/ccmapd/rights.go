@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -85,7 +86,7 @@ func (env *environment) borrows(pid int) bool {
 // toProcess returns what opens the source of a session with a process, unless ctx is
 // done before it is open. The owner of the process is looked at before and after: the
 // process may execute a program of another user meanwhile.
-func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int) opener {
+func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int) session.Opener {
 	return func(o sampler.ProcessOptions) (engine.Choice, error) {
 		o.PID = pid
 		if err := env.holdBack(f, pid); err != nil {

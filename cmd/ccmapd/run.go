@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/launch"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/wasi"
@@ -95,7 +96,7 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 		return exitError{exitRunFailed, errors.Join(err, p.Kill())}
 	}
 	opening, opened := forward.Interrupted(cmd.Context())
-	s, err := openSession(env, f.samplingFlags, env.toProcess(opening, f.samplingFlags, p.Cmd.Process.Pid))
+	s, err := session.Open(f.config(env), env.toProcess(opening, f.samplingFlags, p.Cmd.Process.Pid))
 	opened()
 	if err != nil && p.Held && !f.anyway {
 		return notStarted(opening, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.Kill())))
@@ -105,19 +106,19 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", args[0], err))
 	}
 	if s != nil && !p.Held {
-		s.announce(env.stderr, "Its start was not sampled: ptrace is not permitted.")
+		s.Announce(env.stderr, "Its start was not sampled: ptrace is not permitted.")
 	}
 	if s != nil {
-		reportError(env.stderr, cmd, s.follow(cmd.Context(), env))
+		reportError(env.stderr, cmd, follow(cmd.Context(), env, s))
 	}
 	return exitOf(p.Cmd.Wait())
 }
 
 // follow samples the program that run has started, and reports on it. Standard error belongs to the
 // program: it has no live line.
-func (s *session) follow(ctx context.Context, env *environment) error {
-	r, err := s.run(ctx, io.Discard, env.stderr)
-	return errors.Join(err, s.report(env.stderr, r))
+func follow(ctx context.Context, env *environment, s *session.Session) error {
+	r, err := s.Run(ctx, io.Discard, env.stderr)
+	return errors.Join(err, s.Report(env.stderr, r))
 }
 
 // notStarted gives an error the exit code of a program that could not be sampled and is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/wasi"
@@ -35,7 +36,7 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 	if err != nil {
 		return explainGuest(err)
 	}
-	s, err := openSession(env, f.samplingFlags, f.module.sampled(cmd.Context(), g))
+	s, err := session.Open(f.config(env), f.module.sampled(cmd.Context(), g))
 	switch {
 	case err == nil:
 		return runSampled(cmd, env, g, s)
@@ -83,13 +84,13 @@ func (f *runFlags) checkModuleOutputs() error {
 }
 
 // runSampled runs a guest beside the session that samples it.
-func runSampled(cmd *cobra.Command, env *environment, g *wasi.Guest, s *session) error {
+func runSampled(cmd *cobra.Command, env *environment, g *wasi.Guest, s *session.Session) error {
 	signaled, stop := signals.Until(cmd.Context())
 	defer stop()
 	defer signals.SurvivePipes()()
 	useTwoProcessors()
 	r := startGuest(signaled, g)
-	reportError(env.stderr, cmd, s.follow(r.abandoned, env))
+	reportError(env.stderr, cmd, follow(r.abandoned, env, s))
 	return r.wait()
 }
 

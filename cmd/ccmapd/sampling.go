@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -11,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/tuning"
 )
@@ -165,6 +166,24 @@ func (f *samplingFlags) apart(env *environment) (*environment, error) {
 	return &rest, nil
 }
 
+// config returns the configuration of the session that the flags ask for.
+func (f *samplingFlags) config(env *environment) session.Config {
+	return session.Config{
+		Interval:  f.interval,
+		Duration:  f.duration,
+		Tuning:    f.tuning,
+		Hits:      f.values.hits,
+		MaxMemory: int64(f.memory),
+		Window:    f.window,
+		Until:     f.until.Goal,
+		Values:    f.values.options(env.stderr),
+		Dumps:     func(pid int) []manager.Dump { return f.dumps(env, pid) },
+		Logger:    f.logger(env.stderr),
+		Quiet:     f.quiet,
+		JSON:      f.json,
+	}
+}
+
 // tuning returns the configuration of the tuner that the flags mean.
 func (f *samplingFlags) tuning() tuning.Config {
 	const unlimited, never = -1, -1
@@ -202,12 +221,4 @@ func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(slog.NewTextHandler(terminal.AboveLive(w), &slog.HandlerOptions{Level: level}))
-}
-
-// atMost describes the duration, for people.
-func (f *samplingFlags) atMost() string {
-	if f.duration == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" for %v", f.duration)
 }

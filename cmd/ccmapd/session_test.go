@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -13,9 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -97,7 +95,7 @@ func TestAttachQuiet(t *testing.T) {
 
 // decodedSession is a report with the members of its profile that tests read.
 type decodedSession struct {
-	sessionJSON
+	session.ReportJSON
 	Profile struct {
 		File     string
 		Samples  int64
@@ -241,45 +239,6 @@ func TestTuningOfTheFlags(t *testing.T) {
 	}
 }
 
-func TestFormatStatus(t *testing.T) {
-	t.Parallel()
-	last := manager.Status{Elapsed: 10 * time.Second, Samples: 1000}
-	now := manager.Status{
-		Elapsed: 12 * time.Second, Samples: 4000, Known: 400, Repeated: 13, Interval: 2500 * time.Microsecond,
-		Threads: 1, Nodes: 12345, Bytes: 1_234_567,
-	}
-	now.Loss.Queue = 7
-	const want = "12s  1,500 samples/s  interval 2.5ms  repetitions 3.2%  lost 7  12,345 nodes  1.2 MB  1 thread"
-	if got := formatStatus(last, now); got != want {
-		t.Errorf("status %q\nwant   %q", got, want)
-	}
-	const empty = "0s  0 samples/s  interval 10ms  repetitions –  lost 0  0 nodes  0 kB  0 threads"
-	if got := formatStatus(manager.Status{}, manager.Status{Interval: 10 * time.Millisecond}); got != empty {
-		t.Errorf("status %q\nwant   %q", got, empty)
-	}
-	for _, test := range []struct {
-		known   uint64
-		missing int
-		loss    ccmap.Loss
-		want    string
-	}{
-		{0, 657, ccmap.Loss{}, "  repetitions – (tuning: 657 more verdicts)  lost 0  "},
-		{60, 30, ccmap.Loss{}, "  repetitions 0.0% (tuning in ~6s: 30 more verdicts)  lost 0  "},
-		{1000, 1, ccmap.Loss{Clock: 1000, Unaccounted: 31}, "  repetitions 0.0% (tuning in ~1s: 1 more verdict)  lost 0, 3.1% unaccounted  "},
-	} {
-		s := manager.Status{Elapsed: 12 * time.Second, Known: test.known, MissingVerdicts: test.missing, Loss: test.loss}
-		if got := formatStatus(manager.Status{}, s); !strings.Contains(got, test.want) {
-			t.Errorf("status %q\nwant   …%q…", got, test.want)
-		}
-	}
-	now.Settled = ccmap.Settled{Methods: 99, Edges: 93.2, Contexts: 88.1, Samples: 4000}
-	now.Pruned.Times, now.Drift, now.Caught = 2, true, 1204
-	const settled = "12s  1,500 samples/s  settled edges 93%, contexts 88%  drifts  pruned 2 times  caught 1,204 calls  interval 2.5ms  "
-	if got := formatStatus(last, now); !strings.HasPrefix(got, settled) {
-		t.Errorf("status %q\nwant   %q…", got, settled)
-	}
-}
-
 // TestUntilIsNotReached: the target ends before its 30 samples say anything.
 func TestUntilIsNotReached(t *testing.T) {
 	t.Parallel()
@@ -294,38 +253,10 @@ func TestUntilIsNotReached(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v in %s", err, r.stdout)
 	}
-	if diff := cmp.Diff(&untilJSON{Of: "edges", Percent: 90}, got.Until); diff != "" {
-		t.Errorf("goal (-want +got):\n%s", diff)
+	if u := got.Until; u == nil || u.Of != "edges" || u.Percent != 90 || u.Reached {
+		t.Errorf("goal %+v", u)
 	}
 	if got.Profile.Settled == nil || got.Profile.Settled.Samples != 30 || got.Profile.WindowNS != int64(15*time.Minute) {
 		t.Errorf("profile %+v", got.Profile)
-	}
-}
-
-// TestReportOfDrift: where there is a window, it shows what is different.
-func TestReportOfDrift(t *testing.T) {
-	t.Parallel()
-	for window, want := range map[time.Duration]string{
-		0:           "",
-		time.Minute: "In the end the program did something else than before: see 'ccmapd top --recent'.\n",
-	} {
-		var out bytes.Buffer
-		s := &session{flags: newSamplingFlags(nil)}
-		s.reportSettling(&out, manager.Report{Drift: true, Snapshot: ccmap.New(ccmap.Options{Window: window}).Snapshot()})
-		if out.String() != want {
-			t.Errorf("window %v: %q, want %q", window, &out, want)
-		}
-	}
-}
-
-func TestShellQuote(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"demo.pb.gz": "demo.pb.gz", "/tmp/a-b_c.xml": "/tmp/a-b_c.xml", "": "''",
-		"main.(*T).f": "'main.(*T).f'", "it's": `'it'\''s'`, "a b": "'a b'", "größe": "'größe'",
-	} {
-		if got := shellQuote(text); got != want {
-			t.Errorf("%q is quoted as %s, want %s", text, got, want)
-		}
 	}
 }

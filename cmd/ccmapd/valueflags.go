@@ -60,37 +60,14 @@ func (f *valueFlags) check() error {
 	return nil
 }
 
-// hitBudget returns the hits as a source takes them.
-func (f *valueFlags) hitBudget() float64 {
-	const none = -1
-	if f.hits == 0 {
-		return none
-	}
-	return f.hits
-}
-
-// options returns what the flags mean to a manager whose map is bounded by memory.
-// The dump goes to w.
-func (f *valueFlags) options(memory byteSize, w io.Writer) manager.ValueOptions {
+// options returns the options of a manager that the flags ask for. The dump goes to w.
+func (f *valueFlags) options(w io.Writer) manager.ValueOptions {
 	// The flags take no words but those that are known.
 	hash, _ := valueprof.ParseHash(f.hash.value)
 	policy, _ := valueprof.ParsePolicy(f.janitor.value)
-	o := manager.ValueOptions{Hash: hash, Policy: policy, MaxPoints: pointsIn(memory)}
+	o := manager.ValueOptions{Hash: hash, Policy: policy}
 	if f.dump {
 		o.Dump = terminal.OneLine{W: terminal.AboveLive(w)}
 	}
 	return o
-}
-
-// Profile points of caught calls.
-const leastPoints, mostPoints = 64, 1 << 16
-
-// pointsIn returns how many profile points a memory has room for, where 0 is no
-// limit: a quarter of it is for them, in the map and before they get there.
-func pointsIn(memory byteSize) int {
-	const pointBytes = 320 // with a few targets
-	if memory == 0 {
-		return mostPoints
-	}
-	return int(min(max(memory/4/2/pointBytes, leastPoints), mostPoints))
 }

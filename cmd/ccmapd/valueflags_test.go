@@ -15,31 +15,13 @@ import (
 func TestOptionsOfValueFlags(t *testing.T) {
 	t.Parallel()
 	f := newValueFlags()
-	if o := f.options(64*miB, nil); o.Hash != valueprof.HashAuto || o.Policy != valueprof.PolicyDecay || o.Off || o.Dump != nil {
+	if o := f.options(nil); o.Hash != valueprof.HashAuto || o.Policy != valueprof.PolicyDecay || o.Off || o.Dump != nil {
 		t.Errorf("by default: %+v", o)
 	}
 	f.hash.value, f.janitor.value, f.dump = "shift", "reset", true
 	var out bytes.Buffer
-	if o := f.options(0, &out); o.Hash != valueprof.HashShift || o.Policy != valueprof.PolicyReset || o.Dump == nil {
+	if o := f.options(&out); o.Hash != valueprof.HashShift || o.Policy != valueprof.PolicyReset || o.Dump == nil {
 		t.Errorf("of %+v: %+v", f, o)
-	}
-	if f.hitBudget() != 250 {
-		t.Errorf("by default, %v calls a second", f.hitBudget())
-	}
-	if f.hits = 0; f.hitBudget() >= 0 {
-		t.Errorf("a budget of %v for no calls", f.hitBudget())
-	}
-}
-
-// TestPointsWithinTheMemory: there is room for some in any case, and no more than
-// a quarter of the memory holds.
-func TestPointsWithinTheMemory(t *testing.T) {
-	t.Parallel()
-	f := newValueFlags()
-	for memory, want := range map[byteSize]int{0: 65536, leastMemory: 64, 64 * miB: 26214, 8 * giB: 65536} {
-		if got := f.options(memory, nil).MaxPoints; got != want {
-			t.Errorf("%v: %d points, want %d", memory, got, want)
-		}
 	}
 }
 

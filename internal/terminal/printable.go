@@ -132,3 +132,32 @@ func (j jsonText) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// ShellQuote quotes a file name for a POSIX shell if it needs that.
+func ShellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./+,:@%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	if Printable(s) != s {
+		return quoteEscaped(s)
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// quoteEscaped quotes a text that a terminal cannot show, in the form of POSIX.1-2024
+// that escapes bytes.
+func quoteEscaped(s string) string {
+	var b strings.Builder
+	b.WriteString("$'")
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '\'' || c == '\\' {
+			fmt.Fprintf(&b, `\%03o`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String() + "'"
+}

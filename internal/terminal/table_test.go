@@ -130,3 +130,23 @@ func TestTerminalWidthOfAFile(t *testing.T) {
 		t.Errorf("width of %s = %d, want 0", os.DevNull, got)
 	}
 }
+
+func TestShellQuote(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"demo.pb.gz": "demo.pb.gz", "/tmp/a-b_c.xml": "/tmp/a-b_c.xml", "": "''",
+		"main.(*T).f": "'main.(*T).f'", "it's": `'it'\''s'`, "a b": "'a b'", "größe": "'größe'",
+	} {
+		if got := ShellQuote(text); got != want {
+			t.Errorf("%q is quoted as %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestShellQuoteIsExact: a name that cannot be shown can still be pasted.
+func TestShellQuoteIsExact(t *testing.T) {
+	t.Parallel()
+	if got, want := ShellQuote("a\x1b'\\ü\n"), `$'a\033\047\134\303\274\012'`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"fmt"
@@ -18,17 +18,17 @@ import (
 // reportMethods is how many methods a report lists.
 const reportMethods = 10
 
-// report prints how a session went to w, which is standard error where standard
+// Report prints how a session went to w, which is standard error where standard
 // output belongs to the program. Of a session that an error has ended at its
 // start there is nothing to report.
-func (s *session) report(w io.Writer, r manager.Report) error {
+func (s *Session) Report(w io.Writer, r manager.Report) error {
 	switch {
-	case s.flags.quiet, r.Ending.Reason == "" && r.Snapshot.Total().IsZero():
+	case s.config.Quiet, r.Ending.Reason == "" && r.Snapshot.Total().IsZero():
 		return nil
-	case s.flags.json:
-		return terminal.WriteJSON(w, s.newSessionJSON(r))
+	case s.config.JSON:
+		return terminal.WriteJSON(w, s.newReportJSON(r))
 	}
-	p := sampledProfile(r)
+	p := Profile(r)
 	if warning := p.TakeCaution(); warning != "" {
 		fmt.Fprintln(w, warning)
 	}
@@ -61,9 +61,9 @@ func unused(u ccmap.Unit) string {
 // capital returns a reason, which begins with an ASCII letter, as a sentence does.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// sampledProfile makes a profile of what was sampled, as if it were read from
-// the first file that was written.
-func sampledProfile(r manager.Report) *view.Profile {
+// Profile makes a profile of the samples of a session, as if it were read from the first
+// file that was written.
+func Profile(r manager.Report) *view.Profile {
 	file := "not written"
 	if len(r.Written) > 0 {
 		file = r.Written[0]
@@ -87,7 +87,7 @@ func printNext(w io.Writer, files []string) {
 		fmt.Fprintf(w, "\nWritten: %s.\n", list)
 		return
 	}
-	file := shellQuote(files[0])
+	file := terminal.ShellQuote(files[0])
 	fmt.Fprintf(w, "\nWritten: %s. Next:\n", list)
 	type step struct{ command, what string }
 	steps := []step{
@@ -96,16 +96,19 @@ func printNext(w io.Writer, files []string) {
 		{"ccmapd sites " + file, "call sites and the mix of their receivers"},
 	}
 	if i := slices.IndexFunc(files, func(f string) bool { return isFormat(f, export.Pprof) }); i >= 0 {
-		steps = append(steps, step{"go tool pprof -http=: " + shellQuote(files[i]), "flame graph and source"})
+		steps = append(steps, step{"go tool pprof -http=: " + terminal.ShellQuote(files[i]), "flame graph and source"})
 	}
 	for _, s := range steps {
 		fmt.Fprintf(w, "  %-*s  %s\n", len(file)+len("ccmapd contexts  METHOD"), s.command, s.what)
 	}
 }
 
+// Stdout is the name of standard output among the dumps.
+const Stdout = "standard output"
+
 // named returns the outputs that can be read again: no streams.
 func named(files []string) []string {
-	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == stdoutName || export.IsStream(f) })
+	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == Stdout || export.IsStream(f) })
 }
 
 // isFormat reports whether the name of a file is that of one of the formats.
@@ -114,37 +117,8 @@ func isFormat(file string, formats ...export.Format) bool {
 	return err == nil && slices.Contains(formats, f)
 }
 
-// shellQuote quotes a file name for a POSIX shell if it needs that.
-func shellQuote(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./+,:@%", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	if terminal.Printable(s) != s {
-		return quoteEscaped(s)
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// quoteEscaped quotes a text that a terminal cannot show, in the form of POSIX.1-2024
-// that escapes bytes.
-func quoteEscaped(s string) string {
-	var b strings.Builder
-	b.WriteString("$'")
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '\'' || c == '\\' {
-			fmt.Fprintf(&b, `\%03o`, c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String() + "'"
-}
-
-// sessionJSON is the report as JSON.
-type sessionJSON struct {
+// ReportJSON is the report as JSON.
+type ReportJSON struct {
 	Profile any        `json:"profile"` // its file is the first that was written
 	Until   *untilJSON `json:"until,omitempty"`
 	Drift   bool       `json:"drift"` // the program did something else in the end than before
@@ -170,14 +144,14 @@ type lossJSON struct {
 	Unaccounted time.Duration `json:"unaccounted_ns,omitempty"`
 }
 
-func (s *session) newSessionJSON(r manager.Report) sessionJSON {
-	p := sampledProfile(r)
-	out := sessionJSON{
+func (s *Session) newReportJSON(r manager.Report) ReportJSON {
+	p := Profile(r)
+	out := ReportJSON{
 		Profile: p.JSON(),
-		Until:   s.flags.until.json(r.Reached),
+		Until:   newUntilJSON(s.config.Until, r.Reached),
 		Drift:   r.Drift,
 		Written: append([]string{}, r.Written...),
-		Source:  sourceJSON{s.chosen.Source.Info(), r.Source},
+		Source:  sourceJSON{s.choice.Source.Info(), r.Source},
 		Values:  valuesJSON(r.Values),
 		Loss:    lossJSON(p.Meta().Loss),
 		CPU:     int64(r.CPU),

@@ -1,28 +1,32 @@
-package main
+package session
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/view"
 )
 
 // reportSettling says what is wrong with how the profile has settled.
-func (s *session) reportSettling(w io.Writer, r manager.Report) {
-	switch until := s.flags.until; {
+func (s *Session) reportSettling(w io.Writer, r manager.Report) {
+	switch until := s.config.Until; {
 	case until.Percent == 0 || r.Reached:
 	case r.Snapshot.Blind().Misleads():
 		fmt.Fprintf(w, "%s were to settle to %v %%, and could not: too much of the profile is unknown. The warning above says how to mend it.\n",
 			capital(until.Of.String()), until.Percent)
 	default:
 		fmt.Fprintf(w, "%s were to settle to %v %%, and came to %.1f %%%s.\n", capital(until.Of.String()), until.Percent,
-			until.Of.Settled(r.Snapshot.Meta().Settled), moreSamples(until.Goal, r.Snapshot.Meta().Settled))
+			until.Of.Settled(r.Snapshot.Meta().Settled), moreSamples(until, r.Snapshot.Meta().Settled))
 	}
 	if _, windowed := r.Snapshot.Recent(); r.Drift && windowed && r.Snapshot.Meta().Unit != ccmap.Instructions {
 		fmt.Fprintln(w, "In the end the program did something else than before: see 'ccmapd top --recent'.")
@@ -54,5 +58,66 @@ func reportPruning(w io.Writer, p *view.Profile, files []string) {
 	fmt.Fprintln(w, "\nContexts were pruned to --max-memory, and are lower bounds: a larger one keeps more.")
 	if !slices.ContainsFunc(files, func(f string) bool { return isFormat(f, export.XML, export.JSON) }) {
 		fmt.Fprintln(w, "Only XML and JSON keep the exact totals of methods and edges: -o FILE.xml.zst.")
+	}
+}
+
+// untilJSON is a goal in the JSON of a report.
+type untilJSON struct {
+	Of      string  `json:"of"`
+	Percent float64 `json:"percent"`
+	Reached bool    `json:"reached"`
+}
+
+// newUntilJSON returns nil if there is no goal.
+func newUntilJSON(g manager.Goal, reached bool) *untilJSON {
+	if g.Percent == 0 {
+		return nil
+	}
+	return &untilJSON{g.Of.String(), g.Percent, reached}
+}
+
+// leastMisleading is the least number of samples that make a profile mislead: as many as
+// reach a goal.
+const leastMisleading = 1000
+
+// outOfReach says that a goal is not reached as long as so much of the profile is unknown,
+// why that is so, and how to mend it: "" where it can be reached.
+func outOfReach(g manager.Goal, s manager.Status, snapshot func() *ccmap.Snapshot) string {
+	if s.Samples < leastMisleading || !s.Blind.Misleads() {
+		return ""
+	}
+	caution := view.New("", snapshot()).TakeCaution()
+	if caution == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s\n%s cannot settle to %v %% as long as so much of the profile is unknown. Sampling goes on.\n", caution, capital(g.Of.String()), g.Percent)
+}
+
+// watchGoal says once, while a session samples, that its goal is out of reach. It ends
+// with stop.
+func (s *Session) watchGoal(w io.Writer) (stop func()) {
+	if s.config.Quiet || s.config.Until.Percent == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(terminal.LiveEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if text := outOfReach(s.config.Until, s.manager.Status(), s.manager.Snapshot); text != "" {
+				io.WriteString(w, text)
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
 	}
 }

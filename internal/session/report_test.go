@@ -1,0 +1,225 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+// TestReportBeginsWithCaution: the report says it first, once.
+func TestReportBeginsWithCaution(t *testing.T) {
+	t.Parallel()
+	snapshot := profiletest.Blind("", 200, ccmap.Method{Name: ccmap.UnknownName}).Snapshot()
+	s := &Session{config: Config{Until: manager.Goal{Of: manager.Edges, Percent: 95}}, choice: engine.Choice{Source: &fakeSource{}}}
+	var report strings.Builder
+	if err := s.Report(&report, manager.Report{Snapshot: snapshot, Written: []string{"a.json"}}); err != nil {
+		t.Fatal(err)
+	}
+	text := report.String()
+	if !strings.HasPrefix(text, "warning: this profile misleads") || strings.Count(text, "misleads") != 1 || strings.Contains(text, "settled: ") {
+		t.Errorf("does not begin with one warning, or is settled:\n%s", text)
+	}
+	if !strings.Contains(text, "Edges were to settle to 95 %, and could not: ") {
+		t.Errorf("lacks why the goal was not reached:\n%s", text)
+	}
+}
+
+func TestReportTroubles(t *testing.T) {
+	t.Parallel()
+	for want, counts := range map[string]sampler.Counts{
+		"":                                 {sampler.Marks: 1234, sampler.Samples: 1230},
+		"\n12 marks of 1,234 came late.\n": {sampler.Marks: 1234, sampler.LateMarks: 12},
+		"\n1 thread could not be walked, and sampled no more; 2 threads ended without a word.\n": {sampler.Panicked: 1, sampler.Abandoned: 2},
+		"\n1 mark of 9 came late; 3 threads reached no safe point for a second or more.\n":       {sampler.Marks: 9, sampler.LateMarks: 1, sampler.Unsafe: 3},
+	} {
+		var out strings.Builder
+		reportTroubles(&out, counts)
+		if out.String() != want {
+			t.Errorf("report of %v is %q, want %q", counts, &out, want)
+		}
+	}
+}
+
+func TestReportRecalled(t *testing.T) {
+	t.Parallel()
+	for want, counts := range map[string]sampler.Counts{
+		"": {sampler.Samples: 1234, sampler.Foreign: 40},
+		"\nCallers of 1,012 samples in C are those of the goroutine's last such call.\n": {sampler.Samples: 9000, sampler.Foreign: 2000, sampler.Recalled: 1012},
+	} {
+		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		var out bytes.Buffer
+		if err := s.Report(&out, manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: sampler.Stats{Counts: counts}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.Contains(got, want) || want == "" && strings.Contains(got, "Callers of") {
+			t.Errorf("report of %v lacks %q:\n%s", counts, want, got)
+		}
+	}
+}
+
+// TestSourceJSON holds the members of a source and their order: each counter has one.
+func TestSourceJSON(t *testing.T) {
+	t.Parallel()
+	var s sourceJSON
+	for c := range sampler.NumCounters {
+		s.Counts[c] = uint64(c)
+	}
+	s.NoCalls, s.NoKernelTime = "<none>", "not permitted"
+	for want, embedded := range map[string]bool{
+		`{"samples":0,"repaired":1,"rooted":2,"truncated":3,"kernel":4,"foreign":5,"recalled":6,"probed":7,"probes":8,` +
+			`"kernel_time":false,"hits":9,"bursts":11,"hit_sites":12,"hit_reason":"<none>"}` + "\n": false,
+		`{"samples":0,"repaired":1,"rooted":2,"truncated":3,"kernel":4,"foreign":5,"recalled":6,"probed":7,"probes":8,` +
+			`"kernel_time":false,"hits":9,"bursts":11,"hit_sites":12,"hit_reason":"<none>",` +
+			`"inside":{"marks":13,"late":14,"unsafe":15,"panicked":16,"abandoned":17}}` + "\n": true,
+	} {
+		s.Embedded = embedded
+		var got strings.Builder
+		enc := json.NewEncoder(&got)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(s); err != nil || got.String() != want {
+			t.Errorf("%v\n%s\nwant:\n%s", err, &got, want)
+		}
+	}
+}
+
+// TestMoreSamples: half of what is missing takes four times the samples.
+func TestMoreSamples(t *testing.T) {
+	t.Parallel()
+	goal := manager.Goal{Of: manager.Edges, Percent: 95}
+	for settled, want := range map[ccmap.Settled]string{
+		{Edges: 90, Samples: 3000}:   ": that takes some 12,000 samples",
+		{Edges: 91, Samples: 3044}:   ": that takes some 9,900 samples",
+		{Edges: 94.9, Samples: 7}:    ": that takes some 7 samples",
+		{Edges: 95, Samples: 30_000}: "", // not reached because of drift
+		{Samples: 30}:                "",
+	} {
+		if got := moreSamples(goal, settled); got != want {
+			t.Errorf("%+v: %q, want %q", settled, got, want)
+		}
+	}
+}
+
+// TestReportPruning: a format that loses totals is not recommended silently.
+func TestReportPruning(t *testing.T) {
+	t.Parallel()
+	m := ccmap.New(ccmap.Options{})
+	f := m.Names().Intern(ccmap.Method{Name: "f"})
+	deep := slices.Repeat([]ccmap.Frame{{Method: f}}, 5000)
+	m.Fold(&ccmap.Sample{Frames: deep, Weight: 1e6, Fresh: ccmap.FreshUnknown})
+	report := func(file string) string {
+		var out bytes.Buffer
+		reportPruning(&out, view.New(file, m.Snapshot()), []string{file})
+		return out.String()
+	}
+	if got := report("a.pb.gz"); got != "" {
+		t.Errorf("of a profile that was not pruned: %q", got)
+	}
+	m.Prune(0)
+	const pruned, lost = "Contexts were pruned to --max-memory", "Only XML and JSON keep"
+	if got := report("a.pb.gz"); !strings.Contains(got, pruned) || !strings.Contains(got, lost) {
+		t.Errorf("pprof: %q", got)
+	}
+	if got := report("a.xml.zst"); !strings.Contains(got, pruned) || strings.Contains(got, lost) {
+		t.Errorf("XML: %q", got)
+	}
+}
+
+// TestPrintNext: pprof is recommended for what it reads.
+func TestPrintNext(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		files []string
+		want  string
+	}{
+		{[]string{"a.json"}, ""},
+		{[]string{"a.json", "b c.pb.gz"}, "go tool pprof -http=: 'b c.pb.gz' "},
+	} {
+		var out bytes.Buffer
+		printNext(&out, test.files)
+		if got := out.String(); !strings.Contains(got, test.want) || strings.Contains(got, "pprof") != (test.want != "") {
+			t.Errorf("%v: %q", test.files, got)
+		}
+	}
+}
+
+// TestReportOfDrift: where there is a window, it shows what is different.
+func TestReportOfDrift(t *testing.T) {
+	t.Parallel()
+	for window, want := range map[time.Duration]string{
+		0:           "",
+		time.Minute: "In the end the program did something else than before: see 'ccmapd top --recent'.\n",
+	} {
+		var out bytes.Buffer
+		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		s.reportSettling(&out, manager.Report{Drift: true, Snapshot: ccmap.New(ccmap.Options{Window: window}).Snapshot()})
+		if out.String() != want {
+			t.Errorf("window %v: %q, want %q", window, &out, want)
+		}
+	}
+}
+
+// TestWhyNoCallsWereCaught: the reason is the source's, where it has one.
+func TestWhyNoCallsWereCaught(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		hits   float64
+		source sampler.Stats
+		files  []string
+		want   string
+	}{
+		{0, sampler.Stats{NoCalls: "switched off"}, nil, "no calls caught, as asked for; 2 profile points in 1 kB.\n"},
+		{1, sampler.Stats{NoCalls: "debug registers are in use"}, nil, "no calls caught, because debug registers are in use; "},
+		{1, sampler.Stats{}, nil, "no calls caught, as none of an interface method or function value was hot; "},
+		{1, sampler.Stats{Counts: sampler.Counts{sampler.HotCalls: 3}}, nil, "no calls caught, as none was made while a breakpoint was set; "},
+		{1, sampler.Stats{}, []string{"a.folded", "b c.pb.gz"}, "in 1 kB (see 'ccmapd receivers 'b c.pb.gz'').\n"},
+		{1, sampler.Stats{}, []string{"a.folded.gz"}, "in 1 kB.\n"},
+	} {
+		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		s.config.Hits = test.hits
+		var out bytes.Buffer
+		s.reportValues(&out, manager.Report{Source: test.source, Written: test.files, Values: manager.ValueStats{Points: 2, Bytes: 500}})
+		if !strings.HasPrefix(out.String(), "\nReceivers: ") || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%+v: %q", test, &out)
+		}
+	}
+}
+
+// TestReportOfNoCalls: where there was nothing to learn from, nothing is said.
+func TestReportOfNoCalls(t *testing.T) {
+	t.Parallel()
+	s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+	var out bytes.Buffer
+	s.reportValues(&out, manager.Report{})
+	if out.Len() > 0 {
+		t.Errorf("%q", &out)
+	}
+}
+
+// TestReportOfRareCalls: a larger --max-memory is advised where it helps.
+func TestReportOfRareCalls(t *testing.T) {
+	t.Parallel()
+	const made = "1,200 profile points of rare calls made room for others, and 30 calls with them"
+	s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+	for memory, want := range map[int64]string{
+		0:        made + ".\n",
+		1 << 30:  made + ".\n",
+		64 << 20: made + ": a larger --max-memory keeps more.\n",
+	} {
+		s.config.MaxMemory = memory
+		var out bytes.Buffer
+		s.reportValues(&out, manager.Report{Values: manager.ValueStats{Points: 1, Evicted: 1200, Lost: 30}})
+		if !strings.HasSuffix(out.String(), want) {
+			t.Errorf("--max-memory %v: %q, want %q in the end", memory, &out, want)
+		}
+	}
+}

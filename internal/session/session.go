@@ -1,0 +1,218 @@
+// Package session samples one target for a command, and reports how that went. It works
+// like this:
+//
+//  1. [Open] makes the queue and the map, opens the source, and describes the target in
+//     the map's metadata.
+//  2. [Session.Announce] tells the user the target, the interval and the engine.
+//  3. [Session.Run] samples until the target, the duration or the context ends, or the
+//     goal is reached. Meanwhile it draws a live line. A profile that no output took is
+//     kept in a temporary file.
+//  4. [Session.Report] prints the hottest methods and everything that a reader of the
+//     profile must know, as text or as JSON.
+//
+// Commands have the flags; they make a [Config] of them.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/tuning"
+)
+
+// Config says how a session samples, and how it reports.
+type Config struct {
+	Interval  time.Duration // CPU time between two samples of a thread
+	Duration  time.Duration // the session ends after it; 0: never
+	Hits      float64       // calls a second to catch; 0: none
+	MaxMemory int64         // of the map, bytes; 0: no limit
+	Window    time.Duration // time constant of the recent counts; 0: none
+	Until     manager.Goal
+	Values    manager.ValueOptions // without MaxPoints, which follow from MaxMemory
+	Dumps     func(pid int) []manager.Dump
+	Logger    *slog.Logger
+
+	// Tuning is called when the source is open: the target may change until then, and with
+	// it the most that sampling may cost.
+	Tuning func() tuning.Config
+
+	Quiet bool // print errors only
+	JSON  bool // report as JSON
+}
+
+// Opener opens the source of a session. The options have no PID.
+type Opener func(sampler.ProcessOptions) (engine.Choice, error)
+
+// Session samples one target.
+type Session struct {
+	config  Config
+	choice  engine.Choice
+	manager *manager.Manager
+}
+
+// ringWords holds 65 stacks of 1,000 frames, or over 1,000 of usual depth: more
+// than a source takes while the manager is at a long turn.
+const ringWords = 64 << 10
+
+// Open opens a source and everything that its samples need on their way. The session
+// must be run after that.
+func Open(c Config, open Opener) (*Session, error) {
+	q := queue.New(queue.Options{RingWords: ringWords})
+	m := ccmap.New(ccmap.Options{MaxBytes: c.MaxMemory, Window: c.Window})
+	choice, err := open(sampler.ProcessOptions{
+		Interval: c.Interval, HitBudget: c.hitBudget(), Logger: c.Logger, Sink: sampler.Sink{Queue: q, Names: m.Names()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	info := choice.Source.Info()
+	c.Logger.Info("engine", "name", info.Engine, "why", choice.Why)
+	describe(m.Meta(), info, choice.Why)
+	mgr, err := c.newManager(choice.Source, m)
+	if err != nil {
+		return nil, errors.Join(err, choice.Source.Close())
+	}
+	return &Session{config: c, choice: choice, manager: mgr}, nil
+}
+
+// hitBudget returns the hits as a source takes them.
+func (c *Config) hitBudget() float64 {
+	const none = -1
+	if c.Hits == 0 {
+		return none
+	}
+	return c.Hits
+}
+
+// describe says in a map's metadata what is sampled, and how.
+func describe(meta *ccmap.Meta, info sampler.Info, why string) {
+	meta.Target, meta.Engine = info.Target, info.Engine
+	meta.Comments = append(meta.Comments, "engine "+info.Engine+": "+why)
+	if info.NoKernelTime != "" {
+		meta.Comments = append(meta.Comments, "time in the kernel is left out: "+info.NoKernelTime)
+	}
+}
+
+// newManager returns the manager of a session, with its tuner. A source that records every
+// call has no interval to tune.
+func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manager, error) {
+	info := source.Info()
+	config := manager.Config{
+		Source: source, Map: m, Logger: c.Logger, Dumps: c.Dumps(info.Target.PID), Until: c.Until, Values: c.Values,
+	}
+	config.Values.MaxPoints = MaxPoints(c.MaxMemory)
+	if info.Unit == ccmap.Instructions {
+		return manager.New(config)
+	}
+	tuned := c.Tuning()
+	if info.Embedded {
+		tuned.SampleCost = manager.EmbeddedSampleCost
+	}
+	tuner, err := tuning.New(tuned)
+	if err != nil {
+		return nil, err
+	}
+	config.Tuner = tuner
+	return manager.New(config)
+}
+
+// errDuration is why a session with a duration stops.
+var errDuration = errors.New("duration is over")
+
+// Run samples until the context is done, the duration is over or the process
+// has ended. Meanwhile it draws a live line on live, if that is a terminal, and says on
+// notices that the goal is out of reach.
+func (s *Session) Run(ctx context.Context, live, notices io.Writer) (manager.Report, error) {
+	if s.config.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.config.Duration, errDuration)
+		defer cancel()
+	}
+	if !s.config.Quiet {
+		defer startLiveLine(live, s.manager.Status).Stop()
+	}
+	defer s.watchGoal(notices)()
+	r, err := s.manager.Run(ctx)
+	if err != nil && len(r.Written) == 0 && !r.Snapshot.Total().IsZero() {
+		return s.keep(r, err)
+	}
+	return r, err
+}
+
+// keep writes a profile that could not be written to any output, because of err,
+// where that is still possible.
+func (s *Session) keep(r manager.Report, err error) (manager.Report, error) {
+	file, failed := writeTemp(r.Snapshot, s.choice.Source.Info().Target.PID)
+	if failed != nil {
+		return r, errors.Join(err, failed)
+	}
+	r.Written = []string{file}
+	return r, advice.Add(err, "The profile is in %s instead.", file)
+}
+
+// Announce says which process is about to be sampled, and how.
+func (s *Session) Announce(w io.Writer, until string) {
+	if s.config.Quiet {
+		return
+	}
+	info := s.choice.Source.Info()
+	interval := s.choice.Source.Stats().Interval
+	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
+		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until)
+	if interval != s.config.Interval {
+		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.config.Interval)
+	}
+	if info.NoKernelTime != "" {
+		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", terminal.Printable(info.NoKernelTime))
+	}
+}
+
+// atMost describes the duration, for people.
+func (s *Session) atMost() string {
+	if s.config.Duration == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" for %v", s.config.Duration)
+}
+
+// writeTemp writes a profile to a file in a new directory, for this user only,
+// and returns its name.
+func writeTemp(s *ccmap.Snapshot, pid int) (string, error) {
+	dir, err := os.MkdirTemp("", "ccmapd-*")
+	if err != nil {
+		return "", fmt.Errorf("keep profile: %w", err)
+	}
+	path := filepath.Join(dir, fmt.Sprintf("ccmapd-%d.pb.gz", pid))
+	if err := export.WriteFile(path, s); err != nil {
+		return "", fmt.Errorf("keep profile: %w", errors.Join(err, os.Remove(dir)))
+	}
+	return path, nil
+}
+
+// Bounds of the profile points of caught calls.
+const leastPoints, mostPoints = 64, 1 << 16
+
+// MaxPoints returns how many profile points a memory has room for, where 0 is no
+// limit: a quarter of it is for them, in the map and before they get there.
+func MaxPoints(memory int64) int {
+	const pointBytes = 320 // with a few targets
+	if memory == 0 {
+		return mostPoints
+	}
+	return int(min(max(memory/4/2/pointBytes, leastPoints), mostPoints))
+}
