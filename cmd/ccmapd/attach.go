@@ -10,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 )
 
 const attachLong = `Attach samples a running Go program from outside, until --duration is over, the
@@ -47,7 +48,7 @@ func newAttachCmd(env *environment) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pid, err := strconv.Atoi(args[0])
 			if err != nil || pid <= 0 {
-				return withHint(usagef("%q is not a process id", args[0]), "'pgrep -l NAME' finds it.")
+				return withHint(usage.Errorf("%q is not a process id", args[0]), "'pgrep -l NAME' finds it.")
 			}
 			env, err := f.apart(env)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/coverage"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
@@ -70,7 +71,7 @@ type coverageFlags struct {
 func (c coverageFlags) checkFormat(o output) error {
 	format := o.writes()
 	if format != export.XML && format != export.JSON {
-		return usagef("--coverage is kept by xml and json alone: %s has no place for counts of blocks", format)
+		return usage.Errorf("--coverage is kept by xml and json alone: %s has no place for counts of blocks", format)
 	}
 	return nil
 }
@@ -91,15 +92,15 @@ func explainCoverage(err error) error {
 func (f convertFlags) check(o output) error {
 	switch {
 	case f.pgo && o.writes() != export.Pprof:
-		return usagef("--pgo writes pprof: name OUT *.pgo, *.pb or *.pb.gz, or say --to pprof")
+		return usage.Errorf("--pgo writes pprof: name OUT *.pgo, *.pb or *.pb.gz, or say --to pprof")
 	case f.pgo && len(f.coverage.dirs) > 0:
-		return usagef("--pgo and --coverage exclude each other: pprof has no place for coverage")
+		return usage.Errorf("--pgo and --coverage exclude each other: pprof has no place for coverage")
 	case len(f.coverage.dirs) == 0 && f.coverage.source != "":
-		return usagef("--source is for the functions of --coverage")
+		return usage.Errorf("--source is for the functions of --coverage")
 	case len(f.coverage.dirs) == 0:
 		return nil
 	case f.view.recent:
-		return usagef("--coverage and --recent exclude each other: coverage is of whole runs")
+		return usage.Errorf("--coverage and --recent exclude each other: coverage is of whole runs")
 	}
 	return f.coverage.checkFormat(o)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -60,7 +61,7 @@ func newDemoCmd(env *environment) *cobra.Command {
 // checkDemo checks the flags: unlike other sessions, a demo has an end.
 func checkDemo(f *samplingFlags) error {
 	if f.duration == 0 {
-		return usagef("--duration 0 has no end")
+		return usage.Errorf("--duration 0 has no end")
 	}
 	return f.check()
 }

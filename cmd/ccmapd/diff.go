@@ -5,6 +5,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -68,7 +69,7 @@ type diffOptions struct {
 
 func (o diffOptions) checked(paths []string) error {
 	if !(o.least >= 0 && o.least <= 100) {
-		return usagef("--least %v is not from 0 to 100 points", o.least)
+		return usage.Errorf("--least %v is not from 0 to 100 points", o.least)
 	}
 	return checkStdinOnce(paths)
 }
@@ -84,7 +85,7 @@ func diff(env *environment, paths []string, o diffOptions) error {
 	}
 	options := compare.DiffOptions{Least: o.least, All: o.all, Limit: int(min(o.limit, anyNumber)), Absorb: absorb}
 	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
-		return usageError{err}
+		return usage.Of(err)
 	}
 	v, err := view.NewDiff(profiles[0], profiles[1], o.lists, options)
 	if err != nil {

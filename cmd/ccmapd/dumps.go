@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
@@ -28,10 +29,10 @@ const defaultOutput = "ccmapd-" + pidMark + ".pb.gz"
 func checkOutputs(patterns []string) error {
 	for i, pattern := range patterns {
 		if pattern == "" {
-			return usagef("--output names no file")
+			return usage.Errorf("--output names no file")
 		}
 		if slices.ContainsFunc(patterns[:i], func(other string) bool { return isSameOutput(other, pattern) }) {
-			return usagef("output %s is named twice", pattern)
+			return usage.Errorf("output %s is named twice", pattern)
 		}
 		if isNameless(pattern) {
 			continue
@@ -40,10 +41,10 @@ func checkOutputs(patterns []string) error {
 			return err
 		}
 		if info, err := os.Stat(pattern); err == nil && info.IsDir() {
-			return usagef("output %s is a directory", pattern)
+			return usage.Errorf("output %s is a directory", pattern)
 		}
 		if _, _, err := export.FormatOf(pattern); err != nil {
-			return usagef("output %s: %w", pattern, err)
+			return usage.Errorf("output %s: %w", pattern, err)
 		}
 		if dir := filepath.Dir(pattern); !strings.Contains(dir, pidMark) && !export.IsStream(pattern) {
 			if err := checkWritable(pattern, dir); err != nil {
@@ -67,7 +68,7 @@ func checkWritable(path, dir string) error {
 	case err != nil:
 		return explainWrite(fmt.Errorf("output %s: %w", path, err))
 	case !info.IsDir():
-		return usagef("output %s: %s is not a directory", path, dir)
+		return usage.Errorf("output %s: %s is not a directory", path, dir)
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
 		return explainWrite(fmt.Errorf("output %s: write to directory %s: %w", path, dir, err))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -41,11 +42,6 @@ const exitCodesHelp = `Exit codes:
 Otherwise, run exits with the code of the program, or with 128 plus the number
 of the signal that ended it.`
 
-// usageError is an error in the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
 // exitError carries the exit code of a command that decides it itself. Without
 // an error it is silent: the code is a result, not a failure.
 type exitError struct {
@@ -73,7 +69,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, new(usageError)):
+	case errors.As(err, new(usage.Error)):
 		return exitUsage
 	case errors.Is(err, sampler.ErrPermission):
 		return exitPermission
@@ -95,7 +91,7 @@ func reportError(w io.Writer, cmd *cobra.Command, err error) {
 	switch {
 	case hinted:
 		fmt.Fprintf(w, "  %s\n", terminal.IndentLines(terminal.PrintableLines(hint)))
-	case errors.As(err, new(usageError)):
+	case errors.As(err, new(usage.Error)):
 		fmt.Fprintf(w, "  Try '%s --help'.\n", cmd.CommandPath())
 	}
 }

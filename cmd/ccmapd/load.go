@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -74,7 +75,7 @@ func explainRead(err error) error {
 // checkStdinOnce refuses a list of inputs with standard input in it twice.
 func checkStdinOnce(paths []string) error {
 	if i := slices.Index(paths, stdPath); i >= 0 && slices.Contains(paths[i+1:], stdPath) {
-		return usagef("'-' stands twice in the list: standard input can be read once")
+		return usage.Errorf("'-' stands twice in the list: standard input can be read once")
 	}
 	return nil
 }

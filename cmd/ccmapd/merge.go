@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/mergefiles"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -42,7 +43,7 @@ type mergeFlags struct {
 	output    string
 	to        choice
 	list      string
-	memory    byteSize
+	memory    figure.ByteSize
 	keepGoing bool
 
 	sampleType string
@@ -131,7 +132,7 @@ func mergeInputs(env *environment, args []string, list string) ([]mergefiles.Inp
 		inputs, paths = append(inputs, in), append(paths, in.Path)
 	}
 	if len(inputs) == 0 {
-		return nil, usagef("merge wants a profile at least")
+		return nil, usage.Errorf("merge wants a profile at least")
 	}
 	if list == stdPath {
 		paths = append(paths, stdPath)
@@ -152,7 +153,7 @@ func parseMergeInput(arg string) (mergefiles.Input, error) {
 	}
 	weight, err := export.ParseWeight(arg[cut+1:])
 	if err != nil {
-		return in, usagef("%s: weight %q: %w", arg[:cut], arg[cut+1:], err)
+		return in, usage.Errorf("%s: weight %q: %w", arg[:cut], arg[cut+1:], err)
 	}
 	return mergefiles.Input{Path: arg[:cut], Weight: weight}, nil
 }

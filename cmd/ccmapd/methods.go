@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 )
 
 // methodFlags say which methods are meant where they are not an argument.
@@ -49,7 +50,7 @@ func methodArgs(least int, wanted string) cobra.PositionalArgs {
 		matches := cmd.Flags().Changed("match")
 		switch {
 		case matches && len(args) == 2:
-			return usagef("--match stands in place of %q: give one of them", args[1])
+			return usage.Errorf("--match stands in place of %q: give one of them", args[1])
 		case matches:
 			return argCount(1, 1, "a profile beside --match")(cmd, args)
 		case cmd.Flags().Changed("regexp"):
@@ -99,7 +100,7 @@ func compileRegexp(text string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(text)
 	var e *syntax.Error
 	if errors.As(err, &e) {
-		return nil, usagef("%q is not a regular expression: %s in %q", text, e.Code, e.Expr)
+		return nil, usage.Errorf("%q is not a regular expression: %s in %q", text, e.Code, e.Expr)
 	}
 	return re, err
 }

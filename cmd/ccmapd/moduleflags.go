@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
@@ -52,7 +53,7 @@ func (f *moduleFlags) register(cmd *cobra.Command) {
 func (f *moduleFlags) checkUnused(cmd *cobra.Command) error {
 	for _, name := range moduleFlagNames {
 		if cmd.Flags().Changed(name) {
-			return withHint(usagef("--%s is for WebAssembly modules, and %s is none", name, cmd.Flags().Arg(0)),
+			return withHint(usage.Errorf("--%s is for WebAssembly modules, and %s is none", name, cmd.Flags().Arg(0)),
 				"Other programs have ccmapd's environment and files, and are sampled once at each interval.")
 		}
 	}
@@ -62,15 +63,15 @@ func (f *moduleFlags) checkUnused(cmd *cobra.Command) error {
 // check finds what is wrong before the module is started.
 func (f *moduleFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("engine") {
-		return withHint(usagef("--engine is for other programs: a WebAssembly module is sampled from inside"), "Leave --engine away.")
+		return withHint(usage.Errorf("--engine is for other programs: a WebAssembly module is sampled from inside"), "Leave --engine away.")
 	}
 	for _, v := range f.env {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
-			return usagef("--env %q is not NAME=VALUE", v)
+			return usage.Errorf("--env %q is not NAME=VALUE", v)
 		}
 	}
 	if i := slices.IndexFunc(inexactFlagNames, cmd.Flags().Changed); f.exact && i >= 0 {
-		return withHint(usagef("--exact and --%s exclude each other", inexactFlagNames[i]), "With --exact there is no interval: every call is recorded.")
+		return withHint(usage.Errorf("--exact and --%s exclude each other", inexactFlagNames[i]), "With --exact there is no interval: every call is recorded.")
 	}
 	return nil
 }

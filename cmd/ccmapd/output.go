@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 )
 
 // output is where a command writes a profile to: a file, whose name gives the
@@ -74,16 +75,16 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 	}
 	switch {
 	case isNameless(path) && format == 0:
-		return output{}, usagef("%s has no name that gives a format: say --to pprof, xml, json or folded", name)
+		return output{}, usage.Errorf("%s has no name that gives a format: say --to pprof, xml, json or folded", name)
 	case isStdout(path):
 		return output{path: session.Stdout, stdout: terminal.Unguarded(env.stdout), format: format}, nil
 	case isNameless(path):
 		return output{path: path, format: format}, nil
 	case format != 0:
-		return output{}, usagef("--to %s is for standard output: the format of %s is that of its name", to.value, path)
+		return output{}, usage.Errorf("--to %s is for standard output: the format of %s is that of its name", to.value, path)
 	}
 	if _, _, err := export.FormatOf(path); err != nil {
-		return output{}, usagef("output %s: %w", path, err)
+		return output{}, usage.Errorf("output %s: %w", path, err)
 	}
 	return output{path: path}, nil
 }
@@ -91,7 +92,7 @@ func newOutput(env *environment, path string, to choice) (output, error) {
 // checkDescriptor refuses an output that means a descriptor that is not open.
 func checkDescriptor(path string) error {
 	if fd, ok := export.Descriptor(path); ok && !export.IsStream(path) {
-		return usagef("output %s: ccmapd was started without a descriptor %d", path, fd)
+		return usage.Errorf("output %s: ccmapd was started without a descriptor %d", path, fd)
 	}
 	return nil
 }

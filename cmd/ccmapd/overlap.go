@@ -10,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -75,11 +76,11 @@ type overlapOptions struct {
 func (o overlapOptions) checked(paths []string) error {
 	switch {
 	case !(o.tolerance >= 0 && o.tolerance <= 100):
-		return usagef("--tolerance %v is not from 0 to 100 points", o.tolerance)
+		return usage.Errorf("--tolerance %v is not from 0 to 100 points", o.tolerance)
 	case !(o.least >= 0 && o.least <= 100):
-		return usagef("--min %v is not from 0 to 100 percent", o.least)
+		return usage.Errorf("--min %v is not from 0 to 100 percent", o.least)
 	case !(o.tau > 0 && o.tau <= 1):
-		return usagef("--tau %v is not over 0 and up to 1", o.tau)
+		return usage.Errorf("--tau %v is not over 0 and up to 1", o.tau)
 	}
 	return checkStdinOnce(paths)
 }
@@ -115,7 +116,7 @@ func (o overlapOptions) options() (compare.Options, error) {
 	}
 	options := compare.Options{Tau: o.tau, Seed: 1, Tolerance: o.tolerance, AnyUnit: o.anyUnit, Absorb: absorb}
 	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
-		return compare.Options{}, usageError{err}
+		return compare.Options{}, usage.Of(err)
 	}
 	return options, nil
 }
@@ -166,7 +167,7 @@ func absorbed(expression string) (func(ccmap.Method) bool, error) {
 	}
 	re, err := compileRegexp(expression)
 	if err != nil {
-		return nil, usagef("--absorb: %w", err)
+		return nil, usage.Errorf("--absorb: %w", err)
 	}
 	return func(m ccmap.Method) bool { return re.MatchString(m.Name) }, nil
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -41,7 +42,7 @@ func newQueryCmd(env *environment) *cobra.Command {
 			text, isRegexp := list.method(args)
 			path, err := query.ParsePath(text)
 			if err != nil {
-				return usageError{err}
+				return usage.Of(err)
 			}
 			p, err := list.load(env, args[0])
 			if err != nil {

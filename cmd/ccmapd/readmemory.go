@@ -8,12 +8,13 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
 // readMemory is how much memory the profiles may take that a command reads, together.
 // All reading commands have the flag --max-read-memory, whose value it is.
 type readMemory struct {
-	byteSize
+	figure.ByteSize
 	given bool  // by the flag; else it is the default
 	held  int64 // by the profiles that were read, bytes
 }
@@ -23,7 +24,7 @@ const readMemoryHint = `Raise the limit with --max-read-memory SIZE, for example
 
 func (m *readMemory) Set(s string) error {
 	m.given = true
-	return m.byteSize.Set(s)
+	return m.ByteSize.Set(s)
 }
 
 // register adds the flag to the commands that read profiles.
@@ -40,10 +41,10 @@ func (m *readMemory) limit() int64 {
 	switch {
 	case !m.given:
 		return export.DefaultMaxMemory()
-	case m.byteSize == 0:
+	case m.ByteSize == 0:
 		return math.MaxInt64
 	}
-	return int64(m.byteSize)
+	return int64(m.ByteSize)
 }
 
 // bound returns the options for the next profile.
@@ -60,7 +61,7 @@ func (m *readMemory) left() int64 { return max(m.limit()-m.held, 1) }
 // more. The collector begins early, since the heap grows while it works; a
 // map counts for more than it takes, so that it is seldom busy.
 func (m *readMemory) boundHeap(more int64) {
-	const least = int64(256 * miB) // with less, the collector is busier than the command
+	const least = int64(256 * figure.MiB) // with less, the collector is busier than the command
 	heap := max(m.limit()/4*3, least)
 	if heap += min(more, math.MaxInt64-heap); heap < debug.SetMemoryLimit(-1) {
 		debug.SetMemoryLimit(heap)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -48,7 +49,7 @@ func newReceiversCmd(env *environment) *cobra.Command {
 		ValidArgsFunction: completeMethods(env),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if flags.rows.Depth < 1 || flags.rows.Depth > maxReceiverDepth {
-				return usagef("--depth must be 1 to %d", maxReceiverDepth)
+				return usage.Errorf("--depth must be 1 to %d", maxReceiverDepth)
 			}
 			p, rows, err := flags.loadWithMethods(env, args)
 			if err == nil {
@@ -103,7 +104,7 @@ func (f *phaseFlag) apply(p *view.Profile) error {
 	}
 	n, err := strconv.ParseUint(f.text, 10, 32)
 	if err != nil || n == 0 {
-		return usagef("--phase %q is neither a number from 1 nor %q", f.text, lastPhase)
+		return usage.Errorf("--phase %q is neither a number from 1 nor %q", f.text, lastPhase)
 	}
 	return p.UsePhase(uint32(n))
 }

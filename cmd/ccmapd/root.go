@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -61,7 +61,7 @@ func newRoot(env *environment) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		// Cobra checks required flags later than this, and then in words of its own.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkRequired(cmd); err != nil {
+			if err := usage.CheckRequired(cmd); err != nil {
 				return err
 			}
 			return env.confine(cmd, args)
@@ -71,7 +71,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
-	root.SetFlagErrorFunc(explainFlag)
+	root.SetFlagErrorFunc(usage.ExplainFlag)
 	root.AddGroup(
 		&cobra.Group{ID: groupSample, Title: "Sample a program:"},
 		&cobra.Group{ID: groupRead, Title: "Read and compare profiles:"},
@@ -99,8 +99,8 @@ func execute(root *cobra.Command, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	if cmd == root && !errors.As(err, new(usageError)) {
-		err = unknownCommand(root, args, err) // the root itself does nothing
+	if cmd == root && !errors.As(err, new(usage.Error)) {
+		err = usage.UnknownCommand(root, args, err) // the root itself does nothing
 	}
 	reportError(root.ErrOrStderr(), cmd, err)
 	return exitCode(err)
@@ -114,13 +114,8 @@ const anyNumber = math.MaxInt
 func argCount(least, most int, wanted string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n := len(args); n < least || n > most {
-			return usagef("%s wants %s, and got %s", cmd.Name(), wanted, figure.Plural(int64(n), "argument"))
+			return usage.Errorf("%s wants %s, and got %s", cmd.Name(), wanted, figure.Plural(int64(n), "argument"))
 		}
 		return nil
 	}
-}
-
-// usagef returns an error in the command line, which exits with exitUsage.
-func usagef(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -21,8 +22,8 @@ func TestExitCode(t *testing.T) {
 	}{
 		{nil, exitOK},
 		{errors.New("anything"), exitFailed},
-		{usagef("bad flag"), exitUsage},
-		{withHint(usagef("bad flag"), "hint"), exitUsage},
+		{usage.Errorf("bad flag"), exitUsage},
+		{withHint(usage.Errorf("bad flag"), "hint"), exitUsage},
 		{fmt.Errorf("attach: %w", sampler.ErrPermission), exitPermission},
 		{fmt.Errorf("attach: %w", sampler.ErrNoProcess), exitNoTarget},
 		{fmt.Errorf("attach: %w", sampler.ErrNotGo), exitNoTarget},
@@ -46,7 +47,7 @@ func TestReportError(t *testing.T) {
 		{nil, ""},
 		{exitError{code: 3}, ""},
 		{errors.New("no luck"), "ccmapd: no luck\n"},
-		{usagef("bad flag"), "ccmapd: bad flag\n  Try 'ccmapd --help'.\n"},
+		{usage.Errorf("bad flag"), "ccmapd: bad flag\n  Try 'ccmapd --help'.\n"},
 		{withHint(errors.New("no luck"), "Try\nagain."), "ccmapd: no luck\n  Try\n  again.\n"},
 		{exitError{7, errors.New("no luck")}, "ccmapd: no luck\n"},
 	} {

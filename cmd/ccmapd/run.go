@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
@@ -55,7 +56,7 @@ func newRunCmd(env *environment) *cobra.Command {
 		Args:    argCount(1, anyNumber, "a program"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.json && f.toStdout() {
-				return withHint(usagef("--json and -o - exclude each other: the report would stand among the program's output on standard error"),
+				return withHint(usage.Errorf("--json and -o - exclude each other: the report would stand among the program's output on standard error"),
 					"Write the profile to a file.")
 			}
 			env, err := f.apart(env)

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -62,7 +63,7 @@ func (f *runFlags) guestOptions(env *environment, args []string) wasi.Options {
 // explainGuest returns an error in making a guest with its exit code.
 func explainGuest(err error) error {
 	if errors.As(err, new(wasi.MountError)) {
-		return withHint(usagef("--dir: %w", err), "Name a directory that you may read.")
+		return withHint(usage.Errorf("--dir: %w", err), "Name a directory that you may read.")
 	}
 	return exitError{exitRunFailed, err}
 }
@@ -73,10 +74,10 @@ func (f *runFlags) checkModuleOutputs() error {
 	for _, path := range f.outputs {
 		switch {
 		case export.IsPGO(path):
-			return withHint(usagef("output %s: a WebAssembly module has no functions that 'go build -pgo' could use", path),
+			return withHint(usage.Errorf("output %s: a WebAssembly module has no functions that 'go build -pgo' could use", path),
 				"Name it .pb.gz, .xml or .json.")
 		case f.module.exact && f.formatOf(path) == export.Folded:
-			return withHint(usagef("output %s: folded stacks have no place for instructions, which --exact counts", path),
+			return withHint(usage.Errorf("output %s: folded stacks have no place for instructions, which --exact counts", path),
 				"Write .pb.gz, .xml or .json.")
 		}
 	}

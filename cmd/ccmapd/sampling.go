@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/tuning"
@@ -29,9 +31,9 @@ type samplingFlags struct {
 	min, max   time.Duration
 	settle     float64 // percent; 0: never
 	overhead   float64 // percent; 0: no limit
-	memory     byteSize
+	memory     figure.ByteSize
 	window     time.Duration // time constant of what is recent; 0: none
-	until      goal
+	until      session.Goal
 	engine     choice
 	values     valueFlags
 	quiet      bool
@@ -48,7 +50,7 @@ func newSamplingFlags(all []engine.Engine) *samplingFlags {
 		tune:     true, low: 1, high: 15, tuneWindow: 1000,
 		settle:   98,
 		overhead: 1,
-		memory:   64 * miB,
+		memory:   64 * figure.MiB,
 		window:   15 * time.Minute,
 		engine:   newChoice(engine.Names(all)),
 		values:   newValueFlags(),
@@ -86,7 +88,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 const (
 	// leastMemory holds some hundred contexts. With fewer a profile would be
 	// pruned all the time.
-	leastMemory = 64 * kiB
+	leastMemory = 64 * figure.KiB
 	// leastWindow is many turns of the manager, by which the window moves.
 	leastWindow = time.Second
 )
@@ -95,34 +97,34 @@ const (
 func (f *samplingFlags) check() error {
 	switch {
 	case f.quiet && f.verbose:
-		return usagef("--quiet and --verbose exclude each other")
+		return usage.Errorf("--quiet and --verbose exclude each other")
 	case f.quiet && f.json:
-		return usagef("--quiet and --json exclude each other")
+		return usage.Errorf("--quiet and --json exclude each other")
 	case f.quiet && f.values.dump:
-		return usagef("--quiet and --dump-values exclude each other")
+		return usage.Errorf("--quiet and --dump-values exclude each other")
 	case f.duration < 0:
-		return usagef("--duration %v is negative", f.duration)
+		return usage.Errorf("--duration %v is negative", f.duration)
 	case f.interval <= 0:
-		return usagef("--interval %v is not positive", f.interval)
+		return usage.Errorf("--interval %v is not positive", f.interval)
 	case !(f.overhead >= 0 && f.overhead <= 100):
-		return usagef("--max-overhead %v is not from 0 to 100 percent", f.overhead)
+		return usage.Errorf("--max-overhead %v is not from 0 to 100 percent", f.overhead)
 	case !(0 < f.low && f.low < f.high && f.high < 100):
-		return usagef("--tune-low %v and --tune-high %v are not in the order 0 < low < high < 100 percent", f.low, f.high)
+		return usage.Errorf("--tune-low %v and --tune-high %v are not in the order 0 < low < high < 100 percent", f.low, f.high)
 	case !(f.settle >= 0 && f.settle <= 100):
-		return usagef("--tune-settled %v is not from 0 to 100 percent", f.settle)
+		return usage.Errorf("--tune-settled %v is not from 0 to 100 percent", f.settle)
 	case f.memory != 0 && f.memory < leastMemory:
-		return usagef("--max-memory %v is less than a profile needs: %v at least, or 0 for no limit", f.memory, leastMemory)
+		return usage.Errorf("--max-memory %v is less than a profile needs: %v at least, or 0 for no limit", f.memory, leastMemory)
 	case f.window < 0 || f.window > 0 && f.window < leastWindow:
-		return usagef("--window %v is too short: %v at least, or 0 for none", f.window, leastWindow)
+		return usage.Errorf("--window %v is too short: %v at least, or 0 for none", f.window, leastWindow)
 	case f.tuneWindow <= 0:
-		return usagef("--tune-window %d is not positive", f.tuneWindow)
+		return usage.Errorf("--tune-window %d is not positive", f.tuneWindow)
 	case f.min > 0 && f.interval < f.min:
-		return usagef("--interval %v is shorter than --min-interval %v", f.interval, f.min)
+		return usage.Errorf("--interval %v is shorter than --min-interval %v", f.interval, f.min)
 	case f.max > 0 && f.interval > f.max:
-		return usagef("--interval %v is longer than --max-interval %v", f.interval, f.max)
+		return usage.Errorf("--interval %v is longer than --max-interval %v", f.interval, f.max)
 	}
 	if _, err := tuning.New(f.tuning()); err != nil {
-		return usageError{err}
+		return usage.Of(err)
 	}
 	if err := f.values.check(); err != nil {
 		return err
@@ -131,7 +133,7 @@ func (f *samplingFlags) check() error {
 		f.outputs = []string{defaultOutput}
 	}
 	if f.to.value != "" && !slices.ContainsFunc(f.outputs, isNameless) {
-		return usagef("--to %s is for standard output: add -o -", f.to.value)
+		return usage.Errorf("--to %s is for standard output: add -o -", f.to.value)
 	}
 	return checkOutputs(f.outputs)
 }
@@ -159,7 +161,7 @@ func (f *samplingFlags) apart(env *environment) (*environment, error) {
 		return env, nil
 	}
 	if f.streamFormat() == export.Pprof && terminal.Width(env.stdout) > 0 {
-		return nil, withHint(usagef("standard output is a terminal, and pprof is no text"), "Redirect it, name a file, or add --to folded.")
+		return nil, withHint(usage.Errorf("standard output is a terminal, and pprof is no text"), "Redirect it, name a file, or add --to folded.")
 	}
 	rest := *env
 	rest.profile, rest.stdout = terminal.Unguarded(env.stdout), env.stderr

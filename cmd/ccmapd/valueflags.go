@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/valueprof"
 )
@@ -55,7 +56,7 @@ func (f *valueFlags) register(cmd *cobra.Command) {
 // check finds what is wrong before anything is sampled.
 func (f *valueFlags) check() error {
 	if !(f.hits >= 0 && f.hits <= mostHits) {
-		return usagef("--hits %v is not from 0 to %d calls a second", f.hits, mostHits)
+		return usage.Errorf("--hits %v is not from 0 to %d calls a second", f.hits, mostHits)
 	}
 	return nil
 }

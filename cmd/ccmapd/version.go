@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -45,7 +46,7 @@ func newVersionCmd(env *environment) *cobra.Command {
 		Args:    argCount(0, 0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := newVersionInfo(env.engines)
-			v.Confinement = env.confinement()
+			v.Confinement = env.process.Confinement()
 			if asJSON {
 				return terminal.WriteJSON(env.stdout, v)
 			}
@@ -63,7 +64,7 @@ type versionInfo struct {
 	Modules  []moduleInfo `json:"modules"`
 	Engines  []engineInfo `json:"engines"`
 
-	Confinement confinement `json:"confinement"`
+	Confinement privilege.Confinement `json:"confinement"`
 }
 
 type moduleInfo struct {
@@ -126,7 +127,7 @@ func (v versionInfo) print(w io.Writer) error {
 	for _, e := range v.Engines {
 		fmt.Fprintf(w, "engine %s: %s\n", e.Name, e.state())
 	}
-	v.Confinement.print(w)
+	v.Confinement.Print(w)
 	for _, m := range v.Modules {
 		fmt.Fprintf(w, "module %s %s\n", m.Path, m.Version)
 	}

@@ -1,4 +1,4 @@
-package main
+package figure
 
 import (
 	"testing"
@@ -8,27 +8,27 @@ import (
 
 func TestByteSize(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]byteSize{
-		"0": 0, "64MiB": 64 * miB, "64 mib": 64 * miB, "1GB": 1e9, "500kB": 500_000, "500KB": 500_000,
-		"1.5GiB": 3 * giB / 2, "1048576": miB, "7b": 7,
+	for text, want := range map[string]ByteSize{
+		"0": 0, "64MiB": 64 * MiB, "64 mib": 64 * MiB, "1GB": 1e9, "500kB": 500_000, "500KB": 500_000,
+		"1.5GiB": 3 * GiB / 2, "1048576": MiB, "7b": 7,
 	} {
-		var got byteSize
+		var got ByteSize
 		if err := got.Set(text); err != nil || got != want {
 			t.Errorf("%q is %d bytes, want %d; %v", text, got, want, err)
 		}
 	}
 	for _, text := range []string{"", "MiB", "-1", "64M", "64 bytes", "1e30GB", "NaN", "Inf", "9223372036854775808"} {
-		if got := byteSize(1); got.Set(text) == nil {
+		if got := ByteSize(1); got.Set(text) == nil {
 			t.Errorf("%q is %d bytes, want an error", text, got)
 		}
 	}
 }
 
-func TestByteSizeIsPrintedAsItIsRead(t *testing.T) {
+func TestSizeIsPrintedAsItIsRead(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		size := byteSize(rapid.Int64Range(0, 1<<53).Draw(t, "size"))
-		var got byteSize
+		size := ByteSize(rapid.Int64Range(0, 1<<53).Draw(t, "size"))
+		var got ByteSize
 		if err := got.Set(size.String()); err != nil || got != size {
 			t.Errorf("%d is printed as %v and read as %d; %v", int64(size), size, int64(got), err)
 		}

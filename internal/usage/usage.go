@@ -1,7 +1,10 @@
-package main
+// Package usage has the errors of command lines. They say in words for users what is
+// wrong: the errors of the parser of flags name functions and types of Go.
+package usage
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,12 +12,24 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
-// explainFlag puts an error of the flag parser into words for users: the parser's own
+// Error is an error in the command line.
+type Error struct{ error }
+
+func (e Error) Unwrap() error { return e.error }
+
+// Of returns an error as one in the command line.
+func Of(err error) error { return Error{err} }
+
+// Errorf returns an error in the command line.
+func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, args...)} }
+
+// ExplainFlag puts an error of the flag parser into words for users: the parser's own
 // name Go's functions and types.
-func explainFlag(cmd *cobra.Command, err error) error {
+func ExplainFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
@@ -22,21 +37,21 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		return unknownFlag(cmd, unknown)
 	case errors.As(err, &missing):
-		return usagef("--%s needs a value: --%[1]s %s", missing.GetFlag().Name, valueName(missing.GetFlag()))
+		return Errorf("--%s needs a value: --%[1]s %s", missing.GetFlag().Name, valueName(missing.GetFlag()))
 	case errors.As(err, &invalid):
 		return invalidValue(invalid)
 	}
-	return usageError{err}
+	return Of(err)
 }
 
 func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 	name := e.GetSpecifiedName()
 	if group := e.GetSpecifiedShortnames(); group != "" {
-		return usagef("%s has no flag -%.1s, as in -%s", cmd.Name(), name, group)
+		return Errorf("%s has no flag -%.1s, as in -%s", cmd.Name(), name, group)
 	}
-	err := usagef("%s has no flag --%s", cmd.Name(), name)
+	err := Errorf("%s has no flag --%s", cmd.Name(), name)
 	if near := similarFlags(cmd, name); len(near) > 0 {
-		return withHint(err, "Did you mean %s?", terminal.OrList(near))
+		return advice.Add(err, "Did you mean %s?", terminal.OrList(near))
 	}
 	return err
 }
@@ -72,33 +87,33 @@ var standardTypes = map[string]string{
 func invalidValue(e *pflag.InvalidValueError) error {
 	f, value, cause := e.GetFlag(), strconv.Quote(e.GetValue()), e.Unwrap().Error()
 	if standard, ok := standardTypes[f.Value.Type()]; ok {
-		return usagef("--%s %s is %s", f.Name, value, standard)
+		return Errorf("--%s %s is %s", f.Name, value, standard)
 	}
 	if strings.HasPrefix(cause, value) {
-		return usagef("--%s %s", f.Name, cause)
+		return Errorf("--%s %s", f.Name, cause)
 	}
-	return usagef("--%s %s: %s", f.Name, value, cause)
+	return Errorf("--%s %s: %s", f.Name, value, cause)
 }
 
-// unknownCommand replaces cobra's error where the command line begins with a word that
+// UnknownCommand replaces cobra's error where the command line begins with a word that
 // is not a command.
-func unknownCommand(root *cobra.Command, args []string, err error) error {
+func UnknownCommand(root *cobra.Command, args []string, err error) error {
 	i := slices.IndexFunc(args, func(s string) bool { return !strings.HasPrefix(s, "-") })
 	if i < 0 {
-		return usageError{err}
+		return Of(err)
 	}
-	unknown := usagef("there is no command %q", args[i])
+	unknown := Errorf("there is no command %q", args[i])
 	if near := root.SuggestionsFor(args[i]); len(near) > 0 {
-		return withHint(unknown, "Did you mean %s?", terminal.OrList(near))
+		return advice.Add(unknown, "Did you mean %s?", terminal.OrList(near))
 	}
 	return unknown
 }
 
-// checkRequired returns an error if a flag is missing that a command cannot do without.
-func checkRequired(cmd *cobra.Command) (err error) {
+// CheckRequired returns an error if a flag is missing that a command cannot do without.
+func CheckRequired(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && !f.Changed && err == nil {
-			err = usagef("%s needs --%s %s", cmd.Name(), f.Name, valueName(f))
+			err = Errorf("%s needs --%s %s", cmd.Name(), f.Name, valueName(f))
 		}
 	})
 	return err

@@ -1,4 +1,4 @@
-package main
+package figure
 
 import (
 	"fmt"
@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// byteSize is the value of a flag that takes an amount of memory, for example
+// ByteSize is the value of a flag that takes an amount of memory, for example
 // "64MiB", "1GB", "500kB" or "1048576". 0 means no limit.
-type byteSize int64
+type ByteSize int64
 
 const (
-	kiB byteSize = 1 << 10
-	miB byteSize = 1 << 20
-	giB byteSize = 1 << 30
+	KiB ByteSize = 1 << 10
+	MiB ByteSize = 1 << 20
+	GiB ByteSize = 1 << 30
 )
 
 // byteUnits are the units of sizes, as they are printed.
 var byteUnits = []struct {
 	name string
-	size byteSize
+	size ByteSize
 }{
-	{"GiB", giB}, {"MiB", miB}, {"KiB", kiB},
+	{"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB},
 	{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3},
 	{"B", 1},
 }
 
-func (b *byteSize) Type() string { return "size" }
+func (b *ByteSize) Type() string { return "size" }
 
 // String returns the size in the largest unit of which it is a whole number.
-func (b byteSize) String() string {
+func (b ByteSize) String() string {
 	for _, u := range byteUnits {
 		if b != 0 && b%u.size == 0 {
 			return fmt.Sprintf("%d%s", b/u.size, u.name)
@@ -40,8 +40,8 @@ func (b byteSize) String() string {
 }
 
 // Set takes a number, with or without a unit, in whatever case.
-func (b *byteSize) Set(s string) error {
-	number, unit := s, byteSize(1)
+func (b *ByteSize) Set(s string) error {
+	number, unit := s, ByteSize(1)
 	for _, u := range byteUnits {
 		if len(s) >= len(u.name) && strings.EqualFold(s[len(s)-len(u.name):], u.name) {
 			number, unit = strings.TrimSpace(s[:len(s)-len(u.name)]), u.size
@@ -53,6 +53,6 @@ func (b *byteSize) Set(s string) error {
 	if err != nil || !(size >= 0 && size < math.MaxInt64) {
 		return fmt.Errorf("%q is not a size: write 64MiB, 1GB, 500kB or bytes", s)
 	}
-	*b = byteSize(size)
+	*b = ByteSize(size)
 	return nil
 }
