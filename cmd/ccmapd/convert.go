@@ -8,6 +8,8 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/coverage"
+	"github.com/ccmapd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
@@ -68,8 +70,8 @@ type coverageFlags struct {
 }
 
 // checkFormat refuses formats that have no place for coverage.
-func (c coverageFlags) checkFormat(o output) error {
-	format := o.writes()
+func (c coverageFlags) checkFormat(o output.Output) error {
+	format := o.Format()
 	if format != export.XML && format != export.JSON {
 		return usage.Errorf("--coverage is kept by xml and json alone: %s has no place for counts of blocks", format)
 	}
@@ -89,9 +91,9 @@ func explainCoverage(err error) error {
 	return err
 }
 
-func (f convertFlags) check(o output) error {
+func (f convertFlags) check(o output.Output) error {
 	switch {
-	case f.pgo && o.writes() != export.Pprof:
+	case f.pgo && o.Format() != export.Pprof:
 		return usage.Errorf("--pgo writes pprof: name OUT *.pgo, *.pb or *.pb.gz, or say --to pprof")
 	case f.pgo && len(f.coverage.dirs) > 0:
 		return usage.Errorf("--pgo and --coverage exclude each other: pprof has no place for coverage")
@@ -106,7 +108,7 @@ func (f convertFlags) check(o output) error {
 }
 
 func convert(env *environment, f convertFlags, in, path string) error {
-	out, err := newOutput(env, path, f.to)
+	out, err := output.New(path, formatNamed(f.to), terminal.Unguarded(env.stdout))
 	if err != nil {
 		return err
 	}
@@ -126,11 +128,11 @@ func convert(env *environment, f convertFlags, in, path string) error {
 			return fmt.Errorf("convert %s: %w", in, err)
 		}
 	}
-	return out.write(s)
+	return out.Write(s)
 }
 
 // convertCovered adds coverage to a profile.
-func convertCovered(env *environment, f convertFlags, in string, out output) error {
+func convertCovered(env *environment, f convertFlags, in string, out output.Output) error {
 	files, err := coverage.Read(f.coverage.dirs, env.memory.left())
 	if err != nil {
 		return explainCoverage(err)
@@ -145,7 +147,7 @@ func convertCovered(env *environment, f convertFlags, in string, out output) err
 	if err != nil {
 		return explainCoverage(err)
 	}
-	if err := out.write(m.Snapshot()); err != nil {
+	if err := out.Write(m.Snapshot()); err != nil {
 		return err
 	}
 	if err := coverage.ReportIgnored(env.stderr, files.Ignored); err != nil {

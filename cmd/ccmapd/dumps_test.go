@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -30,7 +31,7 @@ func TestCheckOutputs(t *testing.T) {
 		{"a.doc", exitUsage}, {"a", exitUsage}, {"dir.xml", exitUsage}, {"file/a.xml", exitUsage},
 		{"missing/a.xml", exitFailed},
 	} {
-		if got := exitCode(checkOutputs([]string{filepath.Join(dir, test.name)})); got != test.want {
+		if got := exitCode(output.Check([]string{filepath.Join(dir, test.name)})); got != test.want {
 			t.Errorf("output %s: exit code %d, want %d", test.name, got, test.want)
 		}
 	}
@@ -44,12 +45,12 @@ func TestOutputsAreNamedOnce(t *testing.T) {
 		{"-", "-"}, {"-", "/dev/stdout"}, {"/dev/stdout", "-"},
 		{dir + "/a.xml", dir + "/a.xml"}, {dir + "/a.xml", dir + "//./a.xml"},
 	} {
-		err := checkOutputs([]string{twice[0], dir + "/b.xml", twice[1]})
+		err := output.Check([]string{twice[0], dir + "/b.xml", twice[1]})
 		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "output "+twice[1]+" is named twice") {
 			t.Errorf("outputs %q: %v", twice, err)
 		}
 	}
-	if err := checkOutputs([]string{"-", dir + "/a.xml", dir + "/a.json"}); err != nil {
+	if err := output.Check([]string{"-", dir + "/a.xml", dir + "/a.json"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -59,7 +60,7 @@ func TestCheckOutputsAsksForPermission(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write anywhere")
 	}
-	if got := exitCode(checkOutputs([]string{"/a.xml"})); got != exitPermission {
+	if got := exitCode(output.Check([]string{"/a.xml"})); got != exitPermission {
 		t.Errorf("exit code %d, want %d", got, exitPermission)
 	}
 }

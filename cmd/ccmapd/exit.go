@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -71,7 +72,7 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, new(usage.Error)):
 		return exitUsage
-	case errors.Is(err, sampler.ErrPermission):
+	case errors.Is(err, sampler.ErrPermission), errors.As(err, new(output.DeniedError)):
 		return exitPermission
 	case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotGo):
 		return exitNoTarget

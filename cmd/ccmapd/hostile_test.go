@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -324,9 +325,9 @@ func TestExplain(t *testing.T) {
 		{explainRead(fmt.Errorf("x: %w", export.ErrTooLarge)), exitFailed, "--max-read-memory"},
 		{explainRead(fmt.Errorf("x: %w", export.ErrTooDeep)), exitFailed, "take the profile again"},
 		{explainRead(fmt.Errorf("x: %w", export.ErrTooMany)), exitFailed, "take the profile again"},
-		{explainWrite(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), exitPermission, "may write"},
-		{explainWrite(fmt.Errorf("write x: %w", syscall.EROFS)), exitPermission, "may write"},
-		{explainWrite(fmt.Errorf("write x: %w", syscall.ENOSPC)), exitFailed, "full"},
+		{output.Explain(&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), exitPermission, "may write"},
+		{output.Explain(fmt.Errorf("write x: %w", syscall.EROFS)), exitPermission, "may write"},
+		{output.Explain(fmt.Errorf("write x: %w", syscall.ENOSPC)), exitFailed, "full"},
 	} {
 		var stderr bytes.Buffer
 		reportError(&stderr, nil, test.err)

@@ -12,12 +12,13 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
 // stdPath, as a path, means standard input or output.
-const stdPath = "-"
+const stdPath = output.StdPath
 
 // loadProfile reads a profile from a file or from standard input.
 func loadProfile(env *environment, path string, o export.ReadOptions) (*view.Profile, error) {

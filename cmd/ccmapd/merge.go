@@ -15,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/mergefiles"
+	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
@@ -74,7 +75,7 @@ func newMergeCmd(env *environment) *cobra.Command {
 }
 
 func merge(env *environment, f mergeFlags, args []string) error {
-	out, err := newOutput(env, f.output, f.to)
+	out, err := output.New(f.output, formatNamed(f.to), terminal.Unguarded(env.stdout))
 	if err != nil {
 		return err
 	}
@@ -93,11 +94,11 @@ func merge(env *environment, f mergeFlags, args []string) error {
 	if m.Merged == 0 {
 		return m.LeftOut()
 	}
-	merged := view.New(out.path, m.Sum.Snapshot())
-	if err := out.write(merged.Snapshot); err != nil {
+	merged := view.New(out.Path, m.Sum.Snapshot())
+	if err := out.Write(merged.Snapshot); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", terminal.Printable(out.path),
+	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", terminal.Printable(out.Path),
 		figure.Plural(int64(m.Merged), "profile"), merged.Extent(), figure.Plural(int64(merged.Len()-1), "node"))
 	return errors.Join(err, m.LeftOut())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
@@ -130,23 +131,23 @@ func (f *samplingFlags) check() error {
 		return err
 	}
 	if len(f.outputs) == 0 {
-		f.outputs = []string{defaultOutput}
+		f.outputs = []string{output.Default}
 	}
-	if f.to.value != "" && !slices.ContainsFunc(f.outputs, isNameless) {
+	if f.to.value != "" && !slices.ContainsFunc(f.outputs, output.IsNameless) {
 		return usage.Errorf("--to %s is for standard output: add -o -", f.to.value)
 	}
-	return checkOutputs(f.outputs)
+	return output.Check(f.outputs)
 }
 
 // toStdout reports whether an output is standard output.
-func (f *samplingFlags) toStdout() bool { return slices.ContainsFunc(f.outputs, isStdout) }
+func (f *samplingFlags) toStdout() bool { return slices.ContainsFunc(f.outputs, output.IsStdout) }
 
 // formatOf returns the format of an output that was checked.
-func (f *samplingFlags) formatOf(output string) export.Format {
-	if isNameless(output) {
+func (f *samplingFlags) formatOf(path string) export.Format {
+	if output.IsNameless(path) {
 		return f.streamFormat()
 	}
-	format, _, _ := export.FormatOf(output)
+	format, _, _ := export.FormatOf(path)
 	return format
 }
 
@@ -223,4 +224,33 @@ func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(slog.NewTextHandler(terminal.AboveLive(w), &slog.HandlerOptions{Level: level}))
+}
+
+// formats are those that --to knows by their names.
+var formats = []export.Format{export.Pprof, export.XML, export.JSON, export.Folded}
+
+// registerTo adds the flag that gives the format of standard output.
+func registerTo(cmd *cobra.Command, to *choice) {
+	for _, f := range formats {
+		to.from = append(to.from, f.String())
+	}
+	registerChoice(cmd, to, "to", "`FORMAT` of standard output, a pipe or a device: "+terminal.OrList(to.from))
+}
+
+// formatNamed returns the format that --to names, 0 if it does not.
+func formatNamed(to choice) export.Format {
+	if i := slices.Index(to.from, to.value); i >= 0 {
+		return formats[i]
+	}
+	return 0
+}
+
+// dumps returns the dumps into the outputs, for a pid.
+func (f *samplingFlags) dumps(env *environment, pid int) []manager.Dump {
+	var dumps []manager.Dump
+	for _, pattern := range f.outputs {
+		o := output.Of(pattern, pid, f.streamFormat(), env.profile)
+		dumps = append(dumps, manager.Dump{Name: o.Path, Write: o.Write})
+	}
+	return dumps
 }

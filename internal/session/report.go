@@ -10,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/view"
@@ -103,12 +104,9 @@ func printNext(w io.Writer, files []string) {
 	}
 }
 
-// Stdout is the name of standard output among the dumps.
-const Stdout = "standard output"
-
 // named returns the outputs that can be read again: no streams.
 func named(files []string) []string {
-	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == Stdout || export.IsStream(f) })
+	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == output.Stdout || export.IsStream(f) })
 }
 
 // isFormat reports whether the name of a file is that of one of the formats.

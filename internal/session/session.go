@@ -19,14 +19,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path"
-	"path/filepath"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/queue"
@@ -157,7 +155,7 @@ func (s *Session) Run(ctx context.Context, live, notices io.Writer) (manager.Rep
 // keep writes a profile that could not be written to any output, because of err,
 // where that is still possible.
 func (s *Session) keep(r manager.Report, err error) (manager.Report, error) {
-	file, failed := writeTemp(r.Snapshot, s.choice.Source.Info().Target.PID)
+	file, failed := output.WriteTemp(r.Snapshot, s.choice.Source.Info().Target.PID)
 	if failed != nil {
 		return r, errors.Join(err, failed)
 	}
@@ -188,20 +186,6 @@ func (s *Session) atMost() string {
 		return ""
 	}
 	return fmt.Sprintf(" for %v", s.config.Duration)
-}
-
-// writeTemp writes a profile to a file in a new directory, for this user only,
-// and returns its name.
-func writeTemp(s *ccmap.Snapshot, pid int) (string, error) {
-	dir, err := os.MkdirTemp("", "ccmapd-*")
-	if err != nil {
-		return "", fmt.Errorf("keep profile: %w", err)
-	}
-	path := filepath.Join(dir, fmt.Sprintf("ccmapd-%d.pb.gz", pid))
-	if err := export.WriteFile(path, s); err != nil {
-		return "", fmt.Errorf("keep profile: %w", errors.Join(err, os.Remove(dir)))
-	}
-	return path, nil
 }
 
 // Bounds of the profile points of caught calls.
