@@ -37,7 +37,7 @@ func (f *moduleFlags) options(o sampler.ProcessOptions) wasm.Options {
 	return wasm.Options{
 		Options: managed.Options{
 			Sink: o.Sink, Interval: o.Interval, HitBudget: o.HitBudget, Logger: o.Logger,
-			Burst: managed.Burst{Samples: f.burst.samples, Stride: f.burst.stride},
+			Burst: managed.Burst{Samples: f.burst.Samples, Stride: f.burst.Stride},
 		},
 		CollectAtSamples: true,
 		Exact:            f.exact,

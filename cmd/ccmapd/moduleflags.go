@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,9 +13,9 @@ import (
 // moduleFlags are the flags of run that are for WebAssembly modules alone.
 type moduleFlags struct {
 	env   []string // NAME=VALUE
-	dirs  mounts
+	dirs  wasi.Mounts
 	exact bool
-	burst burst
+	burst wasi.Burst
 }
 
 // moduleFlagNames are all of them.
@@ -73,68 +71,5 @@ func (f *moduleFlags) check(cmd *cobra.Command) error {
 	if i := slices.IndexFunc(inexactFlagNames, cmd.Flags().Changed); f.exact && i >= 0 {
 		return withHint(usage.Errorf("--exact and --%s exclude each other", inexactFlagNames[i]), "With --exact there is no interval: every call is recorded.")
 	}
-	return nil
-}
-
-// mounts is the value of --dir.
-type mounts []wasi.Mount
-
-func (m *mounts) Type() string { return "directory" }
-
-func (m *mounts) String() string {
-	list := make([]string, len(*m))
-	for i, one := range *m {
-		list[i] = one.Host + ":" + one.Guest
-		if one.ReadOnly {
-			list[i] += readOnlySuffix
-		}
-	}
-	return strings.Join(list, ",")
-}
-
-const readOnlySuffix = ":ro"
-
-// Set takes HOST[:GUEST][:ro], in which HOST may have colons if there is a GUEST.
-// Without a GUEST, that is HOST.
-func (m *mounts) Set(s string) error {
-	rest, readOnly := strings.CutSuffix(s, readOnlySuffix)
-	host, guest := rest, rest
-	if i := strings.LastIndexByte(rest, ':'); i >= 0 {
-		host, guest = rest[:i], rest[i+1:]
-	}
-	if host == "" || guest == "" {
-		return fmt.Errorf("%q is not HOST[:GUEST][:ro]", s)
-	}
-	*m = append(*m, wasi.Mount{Host: host, Guest: guest, ReadOnly: readOnly})
-	return nil
-}
-
-// burst is the value of --burst: how many samples to take at each interval, and at
-// how many safe points from each other.
-type burst struct{ samples, stride int }
-
-// mostBurst is the largest of both numbers.
-const mostBurst = 1 << 20
-
-func (b *burst) Type() string { return "burst" }
-
-func (b *burst) String() string {
-	if b.samples == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d:%d", b.samples, b.stride)
-}
-
-func (b *burst) Set(s string) error {
-	first, second, found := strings.Cut(s, ":")
-	if !found {
-		second = "1"
-	}
-	samples, err1 := strconv.Atoi(first)
-	stride, err2 := strconv.Atoi(second)
-	if err1 != nil || err2 != nil || min(samples, stride) < 1 || max(samples, stride) > mostBurst {
-		return fmt.Errorf("%q is not two numbers from 1 to %d: write 16 or 16:4", s, mostBurst)
-	}
-	*b = burst{samples, stride}
 	return nil
 }

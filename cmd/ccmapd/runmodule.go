@@ -90,9 +90,13 @@ func runSampled(cmd *cobra.Command, env *environment, g *wasi.Guest, s *session.
 	defer stop()
 	defer signals.SurvivePipes()()
 	useTwoProcessors()
-	r := startGuest(signaled, g)
-	reportError(env.stderr, cmd, follow(r.abandoned, env, s))
-	return r.wait()
+	r := g.Start(signaled)
+	reportError(env.stderr, cmd, follow(r.Abandoned(), env, s))
+	end, ended := r.Wait()
+	if !ended {
+		return exitError{code: signals.Of(r.Abandoned()).ExitCode()}
+	}
+	return errors.Join(exitOfGuest(end), g.Close(context.Background()))
 }
 
 // runRefused runs a guest that cannot be sampled, because of refused, if that is wanted. If
@@ -124,4 +128,18 @@ func useTwoProcessors() {
 	if runtime.GOMAXPROCS(0) < 2 {
 		runtime.GOMAXPROCS(2)
 	}
+}
+
+// exitOfGuest returns the end of a guest as the exit code of ccmapd, with the text of a
+// trap.
+func exitOfGuest(e wasi.End) error {
+	switch {
+	case e.Trapped:
+		return exitError{exitTrapped, e.Err}
+	case e.NotStarted:
+		return exitError{exitCannotRun, e.Err}
+	case e.Err != nil || e.Code != 0:
+		return exitError{e.Code, e.Err}
+	}
+	return nil
 }

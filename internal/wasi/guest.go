@@ -5,7 +5,8 @@
 // environment and the directories that [Options] give it, the standard streams, clocks and
 // random numbers, and nothing else of the outside. [Guest.Profile] compiles it for a
 // profiler of package sampler/wasm, [Guest.Compile] without one. Then [Guest.Run] runs it
-// to its [End].
+// to its [End], or [Guest.Start] does so beside a session. [Mounts] and [Burst] are values
+// of flags.
 //
 // One goroutine at a time may call the methods of a guest, except Exit, which any may call.
 package wasi

@@ -1,15 +1,13 @@
-package main
+package wasi
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/signals"
-	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
-// guestRun is a guest that runs beside its session.
+// Running is a guest that runs beside its session.
 //
 //	signaled   done when a signal asks the guest to end
 //	abandoned  done if the guest goes on for some time after that
@@ -17,11 +15,11 @@ import (
 //
 // A guest that waits in a system call cannot be ended: it is abandoned, and ends with
 // ccmapd.
-type guestRun struct {
-	*wasi.Guest
+type Running struct {
+	guest               *Guest
 	signaled, abandoned context.Context
 	done                chan struct{}
-	end                 wasi.End
+	end                 End
 }
 
 // A guest may take this long to its next safe point. A guest that computes has thousands of
@@ -32,11 +30,11 @@ const (
 	graceTurn  = 10 * time.Millisecond
 )
 
-// startGuest runs a guest that is sampled, until it ends or signaled is done.
-func startGuest(signaled context.Context, g *wasi.Guest) *guestRun {
+// Start runs a guest that is sampled, until it ends or signaled is done.
+func (g *Guest) Start(signaled context.Context) *Running {
 	quiet := context.WithoutCancel(signaled)
 	abandoned, abandon := context.WithCancelCause(quiet)
-	r := &guestRun{Guest: g, signaled: signaled, abandoned: abandoned, done: make(chan struct{})}
+	r := &Running{guest: g, signaled: signaled, abandoned: abandoned, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.end = g.Run(quiet)
@@ -47,14 +45,14 @@ func startGuest(signaled context.Context, g *wasi.Guest) *guestRun {
 }
 
 // obey ends the guest when a signal asks for that.
-func (r *guestRun) obey(abandon context.CancelCauseFunc) {
+func (r *Running) obey(abandon context.CancelCauseFunc) {
 	select {
 	case <-r.done:
 		return
 	case <-r.signaled.Done():
 	}
 	signal := signals.Of(r.signaled)
-	r.Exit(uint32(signal.ExitCode()))
+	r.guest.Exit(uint32(signal.ExitCode()))
 	for range graceTurns {
 		select {
 		case <-r.done:
@@ -66,33 +64,22 @@ func (r *guestRun) obey(abandon context.CancelCauseFunc) {
 }
 
 // reason says why the guest has ended, for people.
-func (r *guestRun) reason() string {
+func (r *Running) reason() string {
 	if r.signaled.Err() != nil {
 		return "module was ended by " + signals.Of(r.signaled).Error()
 	}
 	return r.end.Reason()
 }
 
-// exitOfGuest returns the end of a guest as the exit code of ccmapd, with the text of a
-// trap.
-func exitOfGuest(e wasi.End) error {
-	switch {
-	case e.Trapped:
-		return exitError{exitTrapped, e.Err}
-	case e.NotStarted:
-		return exitError{exitCannotRun, e.Err}
-	case e.Err != nil || e.Code != 0:
-		return exitError{e.Code, e.Err}
-	}
-	return nil
-}
+// Abandoned returns the context that is done when the guest does not end after a signal.
+func (r *Running) Abandoned() context.Context { return r.abandoned }
 
-// wait returns the end of the guest as the exit code of ccmapd.
-func (r *guestRun) wait() error {
+// Wait waits until the guest has ended or is abandoned. Ended is false if it is abandoned.
+func (r *Running) Wait() (end End, ended bool) {
 	select {
 	case <-r.done:
-		return errors.Join(exitOfGuest(r.end), r.Close(context.Background()))
+		return r.end, true
 	case <-r.abandoned.Done():
-		return exitError{code: signals.Of(r.abandoned).ExitCode()}
+		return End{}, false
 	}
 }
