@@ -137,6 +137,7 @@ func (h *Host) join(s *Source) error {
 	if h.sources[pid] != nil {
 		return fmt.Errorf("process %d is sampled already", s.t.PID)
 	}
+	s.told = s.entry
 	h.sources[pid] = s
 	err := raised(func() error { return h.program.Losses.Put(pid, uint64(0)) })
 	if err == nil {
@@ -238,7 +239,7 @@ func (h *Host) tell(s *Source) error {
 	if s.left {
 		return nil
 	}
-	t := s.entry
+	t := s.told
 	t.Share, t.Drain, t.Most = shareOf(h.period, s.interval), ringBytes/2, uint64(2*h.longest)
 	if err := raised(func() error { return h.program.Targets.Put(uint32(s.t.PID), &t) }); err != nil {
 		return fmt.Errorf("describe target: %w", err)

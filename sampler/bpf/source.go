@@ -21,7 +21,7 @@ import (
 //
 //	host, owned      set by Open
 //	inbox            the host's reader writes, the goroutine of Run reads
-//	interval, entry, left   under the host's mu
+//	interval, took, told, left   under the host's mu
 //	all others       Open, then the goroutine of Run
 type Source struct {
 	t     *taker.Taker
@@ -32,8 +32,9 @@ type Source struct {
 
 	interval time.Duration
 	took     time.Duration // how long the last change of the interval took
-	entry    programTarget
+	told     programTarget // the entry that the program has, or is about to have
 	left     bool
+	entry    programTarget // as the goroutine of Run wants it
 
 	waiter  *perfevent.Waiter
 	record  record // reused
@@ -249,6 +250,7 @@ func (s *Source) tellWatched() bool {
 func (s *Source) tell() {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
+	s.told = s.entry
 	if err := s.host.tell(s); err != nil {
 		s.t.Log.Debug("tell program", "error", err)
 	}
