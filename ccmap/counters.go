@@ -76,6 +76,16 @@ func (c Counters) Add(o Counters) Counters {
 	}
 }
 
+// WithCalls returns c with the calls that o counts: the counters that are not of samples.
+func (c Counters) WithCalls(o Counters) Counters {
+	for k := range NumCounters {
+		if !k.Sampled() {
+			*k.Of(&c) = *k.Of(&o)
+		}
+	}
+	return c
+}
+
 // IsZero reports whether nothing was counted.
 func (c Counters) IsZero() bool { return c == Counters{} }
 

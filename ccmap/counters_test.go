@@ -112,6 +112,7 @@ func TestEveryCounter(t *testing.T) {
 		m := New(Options{})
 		m.Add(m.Child(m.Root(), NoOffset, UnknownID), sum)
 		total := m.Snapshot().Total()
+		method, _ := m.Snapshot().Method(UnknownID)
 		switch {
 		case one.IsZero() || one.IsNegative() || !negative.IsNegative():
 			t.Errorf("%v: zero %v, negative %v and %v", k, one.IsZero(), one.IsNegative(), negative.IsNegative())
@@ -119,6 +120,8 @@ func TestEveryCounter(t *testing.T) {
 			t.Errorf("%v: twice 1 is %+v, in a map %+v; %v", k, sum, total, m.CheckValid())
 		case one.Compare(sum) >= 0 || sum.Compare(one) <= 0 || one.Compare(one) != 0:
 			t.Errorf("%v is not compared", k)
+		case method.Total() != sum || method.Self() != sum || method.Cumulative() != sum:
+			t.Errorf("%v: the method has %+v, itself %+v, cumulative %+v", k, method.Total(), method.Self(), method.Cumulative())
 		}
 	}
 }

@@ -171,8 +171,7 @@ func (x *index) sumMethods(s *Snapshot) {
 	}
 	for i := range x.methods {
 		m := &x.methods[i]
-		m.cumulative.Activations = m.total.Activations
-		m.self.Activations = m.total.Activations
+		m.cumulative, m.self = m.cumulative.WithCalls(m.total), m.self.WithCalls(m.total)
 	}
 }
 

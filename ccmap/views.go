@@ -74,7 +74,7 @@ func (p MethodProfile) Lines() iter.Seq2[uint32, Counters] {
 				return
 			}
 		}
-		unknown.Activations = 0
+		unknown = unknown.WithCalls(Counters{})
 		if !unknown.IsZero() {
 			yield(NoOffset, unknown)
 		}
@@ -156,8 +156,7 @@ func (c CallSite) Total() Counters {
 func (c CallSite) Cumulative() Counters {
 	x := c.s.calls()
 	once := x.sites[x.siteOf[c.edges[0]]]
-	once.Activations = c.Total().Activations
-	return once
+	return once.WithCalls(c.Total())
 }
 
 // Callees returns the methods called there, by their ID. If there is only one, the
@@ -206,8 +205,7 @@ func (c Callee) Total() Counters { return c.edge.total }
 // Cumulative counts a sample once, like [CallSite.Cumulative].
 func (c Callee) Cumulative() Counters {
 	once := c.s.calls().edges[c.s.indexed().number(c.edge.edgeKey)]
-	once.Activations = c.edge.total.Activations
-	return once
+	return once.WithCalls(c.edge.total)
 }
 
 // Ref returns the edge as a call in the shortest context there is, itself.

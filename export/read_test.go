@@ -253,7 +253,7 @@ func TestLimits(t *testing.T) {
 		if f == Pprof {
 			tests["frames"] = read{whole, ReadOptions{MaxFrames: 300*301/2 - 1}}
 		}
-		if f != Folded {
+		if formatTable[f].point != nil {
 			tests[fmt.Sprint(f, " points")] = read{encode(t, f, points().Snapshot()), ReadOptions{MaxPoints: 4}}
 		}
 		tests[fmt.Sprint(f, " methods")] = read{encode(t, f, small().Snapshot()), ReadOptions{MaxMethods: 4}}

@@ -10,6 +10,7 @@
 //
 // Each source is a sub-package:
 //
+//	bpf       a process from outside, through timers of CPUs and a BPF program
 //	perf      a process from outside, through perf_event_open
 //	managed   a VM in this process, whose threads sample themselves
 //	wasm      WebAssembly on wazero, with managed

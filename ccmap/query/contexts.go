@@ -44,11 +44,11 @@ func Contexts(s *ccmap.Snapshot, methods Methods, depth uint) ContextList {
 
 // missing returns the counts that known lacks of the exact ones.
 func missing(exact, known ccmap.Counters) ccmap.Counters {
-	return ccmap.Counters{
-		Samples:     max(exact.Samples-known.Samples, 0),
-		Time:        max(exact.Time-known.Time, 0),
-		Activations: max(exact.Activations-known.Activations, 0),
+	var left ccmap.Counters
+	for k := range ccmap.NumCounters {
+		*k.Of(&left) = max(*k.Of(&exact)-*k.Of(&known), 0)
 	}
+	return left
 }
 
 // contexts groups the outermost frames of the methods by their callers.

@@ -194,7 +194,7 @@ func (c *counter) addPrunedPath(e ccmap.PrunedEdge) {
 
 func (c *counter) finish() Result {
 	r := c.result
-	r.Distinct.Activations = r.Total.Activations // an activation counts once anyway
+	r.Distinct = r.Distinct.WithCalls(r.Total) // a call counts once anyway
 	names := c.snapshot.Names()
 	r.Callers, r.Callees = c.callers.sorted(names), c.callees.sorted(names)
 	pruned := isPruned(c.snapshot)
