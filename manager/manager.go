@@ -46,6 +46,7 @@ type Manager struct {
 	cpu         time.Duration // of this process, at the last observation
 	comments    []string      // of the metadata at the start
 	loss        ccmap.Loss    // outside the map, as the metadata has it
+	overhead    overhead      // of sampling
 	published   time.Time     // time of the last publication
 	stale       bool          // the map has changed since the last publication
 	hot         hotness
@@ -283,6 +284,8 @@ func (m *Manager) tune() {
 	}
 	cpu := m.daemonCPU()
 	at := time.Since(m.start)
+	source := m.config.Source.Stats()
+	m.overhead.follow(source)
 	d, changed := m.config.Tuner.Observe(tuning.Observation{
 		At:        at,
 		Samples:   m.turn.samples,
@@ -290,11 +293,19 @@ func (m *Manager) tune() {
 		Repeated:  m.turn.repeated,
 		TargetCPU: time.Duration(m.turn.weight),
 		DaemonCPU: cpu - m.cpu,
-		Settled:   m.convergence.percent(),
-		Drift:     m.convergence.answer.drift,
+
+		SampleCost: m.overhead.sample,
+		AtSwitches: m.overhead.atSwitches,
+
+		Settled: m.convergence.percent(),
+		Drift:   m.convergence.answer.drift,
 	})
 	m.cpu = cpu
 	if !changed {
+		return
+	}
+	if d.Interval == source.Interval {
+		m.config.Logger.Info("keep interval", "at", at, "reason", d.Reason)
 		return
 	}
 	if err := m.config.Source.(sampler.Tunable).SetInterval(d.Interval); err != nil {
@@ -302,6 +313,30 @@ func (m *Manager) tune() {
 		return
 	}
 	m.keepInterval(at, d.Reason)
+}
+
+// overhead is the latest cost of sampling to the target, in the form that the tuner takes.
+type overhead struct {
+	sample     time.Duration // of one sample, with the interrupts that took none; 0: not known
+	atSwitches float64       // part of the target's CPU time
+
+	samples  uint64           // at the last change of sample
+	sampled  sampler.Overhead // then
+	switched sampler.Overhead // at the last change of atSwitches
+}
+
+// follow takes in the figures of the source. The source counts switches once in a second
+// or so.
+func (o *overhead) follow(s sampler.Stats) {
+	now := s.Overhead
+	if n := s.Counts[sampler.Samples]; n > o.samples && now.Of > 0 {
+		o.sample = (now.Samples + now.Interrupts - o.sampled.Samples - o.sampled.Interrupts) / time.Duration(n-o.samples)
+		o.samples, o.sampled = n, now
+	}
+	if cost := now.AtSwitches() - o.switched.AtSwitches(); cost > 0 && now.Of > o.switched.Of {
+		o.atSwitches = float64(cost) / float64(now.Of-o.switched.Of)
+		o.switched = now
+	}
 }
 
 // keepInterval logs the interval in force and keeps it in the metadata. The source
@@ -354,7 +389,7 @@ func (m *Manager) publish() {
 // the losses that the map itself has counted there.
 func (m *Manager) keepLoss() {
 	stats := m.config.Source.Stats()
-	m.keepWarnings(stats.Warning, m.values.phased.warning())
+	m.keepComments(stats.Overhead.String(), stats.Warning, m.values.phased.warning())
 	now := stats.Loss
 	now.Queue += m.info.Sink.Queue.Stats().Dropped
 	l := &m.config.Map.Meta().Loss
@@ -365,9 +400,13 @@ func (m *Manager) keepLoss() {
 	m.loss = now
 }
 
-// keepWarnings adds the warnings that are not empty to the comments of the start.
-func (m *Manager) keepWarnings(warnings ...string) {
+// keepComments adds the overhead, if it is known, and the warnings that are not empty to
+// the comments of the start.
+func (m *Manager) keepComments(overhead string, warnings ...string) {
 	comments := m.comments
+	if overhead != "" {
+		comments = append(comments, overhead)
+	}
 	for _, warning := range warnings {
 		if warning != "" {
 			comments = append(comments, ccmap.CommentWarning+warning)

@@ -520,3 +520,31 @@ func readUntil(ctx context.Context, m *Manager) error {
 	}
 	return nil
 }
+
+// The tuner learns what a sample costs, and the switches between two readings of them.
+func TestOverheadFollows(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	stats := func(samples uint64, sampled, switched, of time.Duration) sampler.Stats {
+		return sampler.Stats{
+			Counts:   sampler.Counts{sampler.Samples: samples},
+			Overhead: sampler.Overhead{Samples: sampled, Switches: switched, Of: of},
+		}
+	}
+	var o overhead
+	for i, step := range []struct {
+		stats      sampler.Stats
+		sample     time.Duration
+		atSwitches float64
+	}{
+		{stats(10, 0, 0, 0), 0, 0}, // not known
+		{stats(20, 2*ms, 0, 100*ms), ms / 10, 0},
+		{stats(20, 2*ms, 10*ms, 200*ms), ms / 10, 0.05},
+		{stats(30, 3*ms, 10*ms, 300*ms), ms / 10, 0.05}, // no reading
+		{stats(40, 5*ms, 12*ms, 400*ms), ms / 5, 0.01},
+	} {
+		if o.follow(step.stats); o.sample != step.sample || o.atSwitches != step.atSwitches {
+			t.Errorf("step %d: %v a sample, %v at switches; want %v, %v", i, o.sample, o.atSwitches, step.sample, step.atSwitches)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -15,6 +16,51 @@ type Stats struct {
 	Interval   time.Duration // CPU time between two samples of one thread; 0: the source has no interval
 	LastChange time.Duration // how long the last change of the interval took to reach every thread
 	NoCalls    string        // why no calls can be caught; empty: they can
+	Overhead   Overhead
+}
+
+// Overhead is the CPU time that sampling has cost the target since the start: counts times
+// costs that were measured on this machine. Caught calls have a budget of
+// their own, and are not in it.
+type Overhead struct {
+	Samples    time.Duration // interrupts that took a sample
+	Interrupts time.Duration // interrupts that took none
+	Switches   time.Duration // context switches of threads that have timers
+	Watches    time.Duration // context switches of threads that have watchpoints, for verdicts
+	Of         time.Duration // CPU time of the target; 0: the overhead is not known
+}
+
+// AtSwitches returns the time that does not depend on the interval.
+func (o Overhead) AtSwitches() time.Duration { return o.Switches + o.Watches }
+
+// Percent returns the part of the target's CPU time that a time is.
+func (o Overhead) Percent(d time.Duration) float64 {
+	if o.Of <= 0 {
+		return 0
+	}
+	return 100 * float64(d) / float64(o.Of)
+}
+
+// Total returns all of the time.
+func (o Overhead) Total() time.Duration { return o.Samples + o.Interrupts + o.AtSwitches() }
+
+// String returns the overhead for people, for example
+// "overhead 0.3 % of the target: 0.2 samples, 0.1 thread switches". It is empty if the
+// overhead is not known.
+func (o Overhead) String() string {
+	if o.Of <= 0 {
+		return ""
+	}
+	text := fmt.Sprintf("overhead %.1f %% of the target: %.1f samples", o.Percent(o.Total()), o.Percent(o.Samples))
+	for _, part := range []struct {
+		time time.Duration
+		name string
+	}{{o.Interrupts, "other interrupts"}, {o.Switches, "thread switches"}, {o.Watches, "verdicts"}} {
+		if part.time > 0 {
+			text += fmt.Sprintf(", %.1f %s", o.Percent(part.time), part.name)
+		}
+	}
+	return text
 }
 
 // Counts has a number for each [Counter]. It is 0 for all that a source does not count.

@@ -20,12 +20,17 @@ type budget struct {
 	affordable int           // readings in a row that could afford a shorter interval
 	floor      time.Duration // the longest of these shorter intervals
 	backOff    int           // readings
+	told       bool          // switches exceed the budget, and a decision has said so
 }
 
 const (
 	// headroom is the part of a budget that a change aims at, so that noise
 	// does not exceed the budget at once.
 	headroom = 0.8
+	// leastForSamples is the part of the budget of the target that the samples always
+	// have, however much context switches cost. A longer interval would find less, and
+	// the switches would cost the same.
+	leastForSamples = 0.25
 	// daemonReadings is the number of readings in a row over the daemon's budget that
 	// raise the interval. Reading symbols at the start or writing a dump exceeds the
 	// budget once, and a longer interval would not help.
@@ -46,7 +51,7 @@ const (
 
 func newBudget(c Config) budget {
 	b := budget{backOff: firstBackOff}
-	b.load = load{cost: c.SampleCost, overhead: part(c.SampleCost, c.Initial)}
+	b.load = load{cost: c.SampleCost, samples: part(c.SampleCost, c.Initial)}
 	b.want = min(b.load.floor(c.Initial, c), c.Initial)
 	return b
 }
@@ -84,7 +89,23 @@ func (b *budget) read(interval, others time.Duration, c Config) budgetChange {
 	return b.lower(floor)
 }
 
-func (b *budget) overheadExceeded(c Config) bool { return ratio(b.load.overhead, c.MaxOverhead) > 1 }
+// overheadExceeded reports whether the target pays too much, and a longer interval helps.
+func (b *budget) overheadExceeded(c Config) bool {
+	return ratio(b.load.overhead(), c.MaxOverhead) > 1 && ratio(b.load.samples, b.load.forSamples(c)) > 1/headroom
+}
+
+// hopeless reports, once, that the switches exceed the budget on their own.
+func (b *budget) hopeless(c Config) bool {
+	exceeded := ratio(b.load.atSwitches, c.MaxOverhead) > 1
+	told := b.told
+	b.told = exceeded
+	return exceeded && !told
+}
+
+func (b *budget) hopelessReason(c Config) string {
+	return "overhead " + percent(b.load.overhead()) + " of the target's CPU > " + plainPercent(c.MaxOverhead) +
+		", and " + percent(b.load.atSwitches) + " at context switches: a longer interval does not help"
+}
 
 // lower takes in the shortest affordable interval, and lowers the want once it has
 // been affordable for long enough.
@@ -106,35 +127,48 @@ func (b *budget) lower(floor time.Duration) budgetChange {
 // raisedReason says which budget is exceeded.
 func (b *budget) raisedReason(c Config) string {
 	if b.overheadExceeded(c) {
-		return "overhead " + percent(b.load.overhead) + " of the target's CPU > " + plainPercent(c.MaxOverhead)
+		return "overhead " + percent(b.load.overhead()) + " of the target's CPU > " + plainPercent(c.MaxOverhead)
 	}
 	return "daemon " + percent(b.load.daemon) + " of a core > " + plainPercent(c.MaxDaemonCPU)
 }
 
 // load is the cost of sampling at the present interval.
 type load struct {
-	cost     time.Duration // of one sample, to the target
-	overhead float64       // part of the target's CPU time
-	daemon   float64       // cores; 0 before the first reading
-	cores    float64       // that the target keeps busy
+	cost       time.Duration // of one sample, to the target
+	samples    float64       // part of the target's CPU time that samples cost
+	atSwitches float64       // part of the target's CPU time that context switches cost
+	daemon     float64       // cores; 0 before the first reading
+	cores      float64       // that the target keeps busy
+}
+
+// overhead returns the part of the target's CPU time that sampling costs.
+func (l load) overhead() float64 { return l.samples + l.atSwitches }
+
+// forSamples returns the part of the target's CPU time that samples may cost: the budget
+// with headroom, less the switches. It is negative if there is no limit.
+func (l load) forSamples(c Config) float64 {
+	if c.MaxOverhead < 0 {
+		return c.MaxOverhead
+	}
+	return max(headroom*c.MaxOverhead-l.atSwitches, leastForSamples*c.MaxOverhead)
 }
 
 // at returns the load to expect after a change of the interval.
 func (l load) at(from, to time.Duration) load {
-	l.overhead *= part(from, to)
+	l.samples *= part(from, to)
 	l.daemon *= part(from, to)
 	return l
 }
 
 // floor returns the shortest interval within the budgets.
 func (l load) floor(interval time.Duration, c Config) time.Duration {
-	excess := max(ratio(l.overhead, c.MaxOverhead), ratio(l.daemon, c.MaxDaemonCPU))
-	return time.Duration(min(excess/headroom*float64(interval), math.MaxInt64/2))
+	excess := max(ratio(l.samples, l.forSamples(c)), ratio(l.daemon, headroom*c.MaxDaemonCPU))
+	return time.Duration(min(excess*float64(interval), math.MaxInt64/2))
 }
 
 // affordableReason explains a shorter interval with its load.
 func (l load) affordableReason() string {
-	return "overhead " + percent(l.overhead) + " of the target's CPU and daemon " + percent(l.daemon) + " of a core affordable again"
+	return "overhead " + percent(l.overhead()) + " of the target's CPU and daemon " + percent(l.daemon) + " of a core affordable again"
 }
 
 // ratio returns the part of its budget that a cost takes. It returns 0 without a
@@ -155,6 +189,7 @@ type meter struct {
 	target   time.Duration
 	daemon   time.Duration
 	cost     time.Duration // of one sample, as last measured; 0: never
+	switches float64       // Observation.AtSwitches, the last
 }
 
 const (
@@ -176,6 +211,7 @@ func (m *meter) add(o Observation) {
 	if o.SampleCost > 0 {
 		m.cost = o.SampleCost
 	}
+	m.switches = o.AtSwitches
 }
 
 // full reports whether a reading is due. The meter of an idle target starts again.
@@ -189,13 +225,13 @@ func (m *meter) full() bool {
 	return false
 }
 
-func (m *meter) restart() { *m = meter{from: m.to, to: m.to, cost: m.cost} }
+func (m *meter) restart() { *m = meter{from: m.to, to: m.to, cost: m.cost, switches: m.switches} }
 
 // read returns the metered load and starts the meter again. The overhead refers to
 // the target's measured CPU time if there is enough of it, and otherwise to the CPU
 // time that the samples stand for.
 func (m *meter) read(interval time.Duration, before load) load {
-	l := load{cost: before.cost}
+	l := load{cost: before.cost, atSwitches: m.switches}
 	if m.cost > 0 {
 		l.cost = m.cost
 	}
@@ -204,7 +240,7 @@ func (m *meter) read(interval time.Duration, before load) load {
 		cpu = m.target
 	}
 	wall := m.to - m.from
-	l.overhead = float64(m.samples) * part(l.cost, cpu)
+	l.samples = float64(m.samples) * part(l.cost, cpu)
 	l.daemon = part(m.daemon, wall)
 	l.cores = part(cpu, wall)
 	m.restart()

@@ -162,3 +162,49 @@ func TestBudgetDoesNotFollowTheLoad(t *testing.T) {
 		t.Errorf("want 50ms after at most 6 changes; %v", s)
 	}
 }
+
+// Switches leave less of the budget to the samples: 200 µs a sample, 0.8 − 0.3 % of the
+// target's CPU time.
+func TestSwitchesLeaveLess(t *testing.T) {
+	t.Parallel()
+	p := steady(10 * time.Millisecond)
+	p.cost, p.known, p.atSwitches = 200*time.Microsecond, 0, 0.003
+	s := simulate(t, Config{}, 1)
+	s.run(p, time.Hour)
+	want := "overhead 2.3 % of the target's CPU > 1 %: interval 10ms → 40ms"
+	if len(s.decisions) != 1 || s.decisions[0].Reason != want {
+		t.Errorf("want only %q; %v", want, s)
+	}
+}
+
+// Where the switches exceed the budget, the interval does not grow for ever: samples keep
+// a quarter of the budget, and the rule says once why.
+func TestSwitchesExceedTheBudget(t *testing.T) {
+	t.Parallel()
+	for interval, want := range map[time.Duration]string{
+		10 * time.Millisecond: "overhead 4.2 % of the target's CPU > 1 %, and 4.0 % at context switches: a longer interval does not help",
+		time.Millisecond:      "overhead 6.0 % of the target's CPU > 1 %: interval 1ms → 8ms",
+	} {
+		p := steady(10 * time.Millisecond)
+		p.cost, p.known, p.atSwitches = 20*time.Microsecond, 0, 0.04
+		s := simulate(t, Config{Initial: interval}, 1)
+		s.run(p, time.Hour)
+		if len(s.decisions) == 0 || len(s.decisions) > 2 || s.decisions[0].Reason != want {
+			t.Errorf("from %v: want %q first; %v", interval, want, s)
+		}
+		if last := s.decisions[len(s.decisions)-1]; last.Interval != s.tuner.Interval() || last.Interval > 10*time.Millisecond {
+			t.Errorf("from %v to %v; %v", interval, last.Interval, s)
+		}
+	}
+}
+
+// A switch that is dear is no reason to sample, or not to, without a budget.
+func TestSwitchesWithoutBudget(t *testing.T) {
+	t.Parallel()
+	p := steady(10 * time.Millisecond)
+	p.atSwitches = 0.5
+	s := simulate(t, Config{Off: true, MaxOverhead: -1, MaxDaemonCPU: -1}, 1)
+	if s.run(p, time.Hour); len(s.decisions) != 0 {
+		t.Errorf("without budgets: %v", s)
+	}
+}

@@ -21,7 +21,10 @@
 //   - Budget. The rule measures the cost of sampling to the target and to the daemon,
 //     once a second of load. It wants the shortest interval within both budgets. It
 //     raises this interval at once, and lowers it slowly, with a back-off, so that the
-//     interval does not follow a load that comes and goes.
+//     interval does not follow a load that comes and goes. Context switches cost the
+//     target something, too, at any interval. They leave less of the budget to the
+//     samples, but a quarter at least; if they exceed the budget on their own, the rule
+//     says so.
 //
 // Every change of the interval comes as a [Decision] with its reason, for the log and
 // for the profile.

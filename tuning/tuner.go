@@ -19,12 +19,17 @@ type Observation struct {
 	DaemonCPU  time.Duration // CPU time of the daemon; 0: not measured
 	SampleCost time.Duration // measured CPU time of one sample in the target; 0: as before
 
+	// AtSwitches is the part of the target's CPU time that sampling costs lately beside
+	// the samples, at context switches. A longer interval does not lower it.
+	AtSwitches float64
+
 	Settled float64 // how settled the profile is by now, percent; 0: not known
 	Drift   bool    // lately the program has done something else than before
 }
 
 // Decision is a change of the interval. The caller applies it, logs it and
-// keeps it with the profile.
+// keeps it with the profile. A decision that leaves the interval as it is says why a
+// longer one would not help.
 type Decision struct {
 	Interval time.Duration // CPU time between two samples of one thread
 	Reason   string        // for people, with the figures; one line
@@ -72,7 +77,7 @@ func (t *Tuner) Missing() int {
 }
 
 // Observe takes in an observation. It returns true with a decision if the interval
-// must change. A full window of repetitions is judged last, and the budget first: it
+// must change, or cannot help. A full window of repetitions is judged last, and the budget first: it
 // does not wait for the window.
 func (t *Tuner) Observe(o Observation) (Decision, bool) {
 	o = o.sane()
@@ -101,6 +106,9 @@ func (o Observation) sane() Observation {
 	o.Repeated = min(max(o.Repeated, 0), o.Known)
 	o.TargetCPU = max(o.TargetCPU, 0)
 	o.DaemonCPU = max(o.DaemonCPU, 0)
+	if !(o.AtSwitches >= 0) {
+		o.AtSwitches = 0
+	}
 	if !(o.Settled >= 0) { // a NaN, too
 		o.Settled = 0
 	}
@@ -119,6 +127,9 @@ func (t *Tuner) readBudget() (Decision, bool) {
 		if d, ok := t.change(to, t.budget.load.at(t.interval, to).affordableReason()); ok {
 			return d, true
 		}
+	}
+	if t.budget.hopeless(t.config) {
+		return Decision{t.interval, t.budget.hopelessReason(t.config)}, true
 	}
 	cores := t.budget.load.cores
 	t.repetitions.checkLoad(cores)

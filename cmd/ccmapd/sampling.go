@@ -71,7 +71,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.settle, "tune-settled", f.settle, "lengthen the interval once the profile is settled to `PERCENT`; 0: never")
 	flags.DurationVar(&f.min, "min-interval", 0, "shortest interval, a `TIME` (default 100µs, or --interval if that is shorter)")
 	flags.DurationVar(&f.max, "max-interval", 0, "longest interval, a `TIME` (default 100ms, or --interval if that is longer)")
-	flags.Float64Var(&f.overhead, "max-overhead", f.overhead, "CPU time in `PERCENT` that sampling may cost the program; 0: no limit")
+	flags.Float64Var(&f.overhead, "max-overhead", f.overhead, "CPU time in `PERCENT` that samples and thread switches may cost; 0: no limit")
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")

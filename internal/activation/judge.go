@@ -121,6 +121,17 @@ func (j *Judge) Close() {
 	j.holders = nil
 }
 
+// Watching returns how many watches are set on threads. A watch stays set when nothing
+// waits for it.
+func (j *Judge) Watching() (n int) {
+	for _, h := range j.holders {
+		if h.armed != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Armed returns how often a watch was armed.
 func (j *Judge) Armed() uint64 { return j.armed }
 

@@ -6,6 +6,7 @@
 //	Breakpoint  catches calls at an instruction
 //	Ring        the buffer of a CPU or an event, with a decoder for every record
 //	Waiter      waits until a ring has records
+//	Costs       the prices of timers and watchpoints for the threads that have them
 //
 // Sizes in records come from the kernel, but no length is trusted before it was
 // compared with the bytes that are there.

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -35,6 +36,9 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 	}
 	if r.Ending.Reason != "" {
 		fmt.Fprintf(w, "%s.\n", capital(terminal.Printable(r.Ending.Reason)))
+	}
+	if o := r.Source.Overhead; o.Of > 0 {
+		fmt.Fprintf(w, "%s.\n", capital(o.String()))
 	}
 	s.reportSettling(w, r)
 	if err := hottest(p, reportMethods).Text(w, view.TextOptions{}); err != nil {
@@ -117,15 +121,16 @@ func isFormat(file string, formats ...export.Format) bool {
 
 // ReportJSON is the report as JSON.
 type ReportJSON struct {
-	Profile any        `json:"profile"` // its file is the first that was written
-	Until   *untilJSON `json:"until,omitempty"`
-	Drift   bool       `json:"drift"` // the program did something else in the end than before
-	Written []string   `json:"written"`
-	Source  sourceJSON `json:"source"`
-	Values  valuesJSON `json:"values"`
-	Loss    lossJSON   `json:"loss"`
-	CPU     int64      `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
-	Methods any        `json:"methods"`                 // the hottest
+	Profile  any           `json:"profile"` // its file is the first that was written
+	Until    *untilJSON    `json:"until,omitempty"`
+	Drift    bool          `json:"drift"` // the program did something else in the end than before
+	Written  []string      `json:"written"`
+	Source   sourceJSON    `json:"source"`
+	Values   valuesJSON    `json:"values"`
+	Loss     lossJSON      `json:"loss"`
+	Overhead *overheadJSON `json:"overhead,omitempty"`
+	CPU      int64         `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
+	Methods  any           `json:"methods"`                 // the hottest
 }
 
 // lossJSON has the fields of ccmap.Loss. Without clock_ns the time that is
@@ -142,18 +147,37 @@ type lossJSON struct {
 	Unaccounted time.Duration `json:"unaccounted_ns,omitempty"`
 }
 
+// overheadJSON has the fields of sampler.Overhead.
+type overheadJSON struct {
+	Percent    float64       `json:"percent"`
+	Samples    time.Duration `json:"samples_ns"`
+	Interrupts time.Duration `json:"interrupts_ns"`
+	Switches   time.Duration `json:"switches_ns"`
+	Watches    time.Duration `json:"watches_ns"`
+	Of         time.Duration `json:"of_ns"`
+}
+
+// newOverheadJSON returns nil if the overhead is not known.
+func newOverheadJSON(o sampler.Overhead) *overheadJSON {
+	if o.Of <= 0 {
+		return nil
+	}
+	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Of}
+}
+
 func (s *Session) newReportJSON(r manager.Report) ReportJSON {
 	p := Profile(r)
 	out := ReportJSON{
-		Profile: p.JSON(),
-		Until:   newUntilJSON(s.config.Until, r.Reached),
-		Drift:   r.Drift,
-		Written: append([]string{}, r.Written...),
-		Source:  sourceJSON{s.choice.Source.Info(), r.Source},
-		Values:  valuesJSON(r.Values),
-		Loss:    lossJSON(p.Meta().Loss),
-		CPU:     int64(r.CPU),
-		Methods: hottest(p, reportMethods).MethodsJSON(),
+		Profile:  p.JSON(),
+		Until:    newUntilJSON(s.config.Until, r.Reached),
+		Drift:    r.Drift,
+		Written:  append([]string{}, r.Written...),
+		Source:   sourceJSON{s.choice.Source.Info(), r.Source},
+		Values:   valuesJSON(r.Values),
+		Loss:     lossJSON(p.Meta().Loss),
+		Overhead: newOverheadJSON(r.Source.Overhead),
+		CPU:      int64(r.CPU),
+		Methods:  hottest(p, reportMethods).MethodsJSON(),
 	}
 	return out
 }

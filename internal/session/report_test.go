@@ -50,6 +50,27 @@ func TestReportTroubles(t *testing.T) {
 	}
 }
 
+// A report says what sampling has cost the program, if that is known.
+func TestReportOverhead(t *testing.T) {
+	t.Parallel()
+	known := sampler.Overhead{Samples: 2 * time.Millisecond, Switches: time.Millisecond, Of: time.Second}
+	const want = "Overhead 0.3 % of the target: 0.2 samples, 0.1 thread switches.\n"
+	for _, o := range []sampler.Overhead{known, {}} {
+		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		r := manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: sampler.Stats{Overhead: o}}
+		var out bytes.Buffer
+		if err := s.Report(&out, r); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), want); got != (o == known) {
+			t.Errorf("report of %+v:\n%s", o, &out)
+		}
+		if j := s.newReportJSON(r).Overhead; (j != nil) != (o == known) || j != nil && (j.Percent != 0.3 || j.Switches != o.Switches) {
+			t.Errorf("as JSON: %+v", j)
+		}
+	}
+}
+
 func TestReportRecalled(t *testing.T) {
 	t.Parallel()
 	for want, counts := range map[string]sampler.Counts{

@@ -49,6 +49,7 @@ func (c *counts) count(m *process.Moment, st *process.Stack) {
 // the engine's own. Any goroutine may call it.
 func (t *Taker) Stats(warning string) sampler.Stats {
 	c := &t.counts
+	loss := t.loss()
 	return sampler.Stats{
 		Counts: sampler.Counts{
 			sampler.Samples:     c.samples.Load(),
@@ -65,9 +66,10 @@ func (t *Taker) Stats(warning string) sampler.Stats {
 			sampler.Bursts:      c.caught.Bursts.Load(),
 			sampler.HotCalls:    uint64(c.caught.Sites.Load()),
 		},
-		Loss:    t.loss(),
-		Warning: joinWarnings(warning, c.recalledWarning()),
-		NoCalls: c.caught.Reason(),
+		Loss:     loss,
+		Warning:  joinWarnings(warning, c.recalledWarning()),
+		NoCalls:  c.caught.Reason(),
+		Overhead: t.overhead(loss.Clock),
 	}
 }
 

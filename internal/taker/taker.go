@@ -44,7 +44,8 @@ type Taker struct {
 	Runtime process.Runtime
 	Judge   *activation.Judge
 	Catcher *indirect.Catcher
-	Local   *queue.Ring // of the samples; set by the engine
+	Local   *queue.Ring     // of the samples; set by the engine
+	Costs   perfevent.Costs // of the engine's events; set by the engine before Begin
 
 	Sparse     bool // few moments are chosen for verdicts: see [activation.Options]
 	NoMappings bool // the engine does not notice code that the target maps
@@ -56,11 +57,15 @@ type Taker struct {
 	// records were malformed, found no room, or were never made.
 	Corrupt, Lost, Throttled atomic.Uint64
 
+	// Interrupts counts the interrupts of the target that took no sample.
+	Interrupts atomic.Uint64
+
 	watch  *hang.Watch // of reads of the target's memory and files
 	calls  indirect.Code
 	counts counts
 	target atomic.Pointer[ccmap.Target]
 	ledger *process.Ledger
+	meter  meter
 
 	stack   process.Stack
 	out     ccmap.Sample
@@ -117,6 +122,7 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 		return err
 	}
 	t.ledger = process.OpenLedger(t.PID, userOnly)
+	t.meter.switches = process.NewSwitches(t.PID)
 	frame := func(name string) ccmap.Frame {
 		return ccmap.Frame{Method: t.Sink.Names.Intern(ccmap.Method{Name: name}), Offset: ccmap.NoOffset}
 	}
@@ -130,6 +136,7 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 		Code: t.calls, Memory: process.MemoryOf(t.PID, t.watch), Alive: e.Has, Deliver: t.takeCall,
 		Counts: &t.counts.caught, Budget: max(o.HitBudget, 0), Log: t.Log,
 	})
+	t.readSwitches()
 	t.describe()
 	return nil
 }

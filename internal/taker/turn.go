@@ -38,6 +38,7 @@ func (t *Taker) Turn(ctx context.Context, now time.Time) {
 		t.Balance()
 	}
 	t.Judge.Review(now)
+	t.meterSwitches(now)
 	if t.stale {
 		t.refresh(ctx, now)
 	}
@@ -103,6 +104,7 @@ func (t *Taker) balance(now process.CPUTimes, ok bool) {
 // the engine's sampling, and take takes the moments.
 func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx context.Context)) {
 	now, ok := t.ledger.Read()
+	t.readSwitches()
 	stop()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

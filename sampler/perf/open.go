@@ -36,6 +36,9 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 		return err
 	}
 	d.sample.CountsLost = !s.threads.form.NoLost
+	if d.Costs, err = perfevent.ThreadCosts(); err != nil {
+		o.Logger.Info("costs of sampling are assumed", "reason", err)
+	}
 	if d.waiter, err = perfevent.NewWaiter(d.Pidfd); err != nil {
 		return err
 	}

@@ -154,6 +154,15 @@ func deepen(depth int) (sum byte) {
 	return sum + used[sum]
 }
 
+// naps lets a thread leave its CPU many times.
+func naps(count int) {
+	runtime.LockOSThread()
+	nap := syscall.NsecToTimespec(1000)
+	for range count {
+		syscall.Nanosleep(&nap, nil)
+	}
+}
+
 func main() {
 	in := bufio.NewReader(os.Stdin)
 	wait := func() {
@@ -185,6 +194,10 @@ func main() {
 	case "grow":
 		wait()
 		grow(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
+	case "naps":
+		wait()
+		naps(number(2))
+		wait()
 	case "exec":
 		wait()
 		work(calibrate(50 * time.Millisecond))

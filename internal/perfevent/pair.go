@@ -1,0 +1,143 @@
+package perfevent
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// pair is two threads of this process on one CPU, which measure the costs of events.
+type pair struct {
+	cpu     int
+	turn    atomic.Uint32 // index of the thread that goes on; a futex
+	threads [2]pinned
+}
+
+// pinned is a thread that does one job after the other.
+type pinned struct {
+	tid  int
+	jobs chan func() // closed at the end
+	done chan error  // has a result of the start and of each job
+}
+
+const (
+	handOvers   = 10               // of the turn, by each thread in a round
+	turnTimeout = time.Millisecond // after which a thread looks again whether it is its turn
+	workSteps   = 1 << 20          // some 0.5 ms
+)
+
+// newPair starts the threads on the CPU that runs the caller.
+func newPair() (*pair, error) {
+	var cpu uint32
+	unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0) // does not fail (getcpu(2))
+	p := &pair{cpu: int(cpu)}
+	var failed error
+	for i := range p.threads {
+		t := &p.threads[i]
+		t.jobs, t.done = make(chan func()), make(chan error)
+		go t.run(p.cpu)
+		failed = errors.Join(failed, <-t.done)
+	}
+	if failed != nil {
+		p.close()
+		return nil, failed
+	}
+	return p, nil
+}
+
+// run is the goroutine of a thread. The thread stays locked, so it ends with the goroutine.
+func (t *pinned) run(cpu int) {
+	runtime.LockOSThread()
+	t.tid = unix.Gettid()
+	var one unix.CPUSet
+	one.Set(cpu)
+	t.done <- unix.SchedSetaffinity(0, &one)
+	for job := range t.jobs {
+		job()
+		t.done <- nil
+	}
+}
+
+func (p *pair) close() {
+	for i := range p.threads {
+		close(p.threads[i].jobs)
+	}
+}
+
+// switchTime lets the threads hand the turn over, and returns the CPU time of both for a
+// context switch.
+func (p *pair) switchTime() time.Duration {
+	var spent [2]time.Duration
+	var switches [2]int64
+	for i := range p.threads {
+		p.threads[i].jobs <- func() {
+			before, began := switchesOfThread(), ThreadTime()
+			for range handOvers {
+				p.await(uint32(i))
+				p.pass(uint32(1 - i))
+			}
+			spent[i], switches[i] = ThreadTime()-began, switchesOfThread()-before
+		}
+	}
+	for i := range p.threads {
+		<-p.threads[i].done
+	}
+	return (spent[0] + spent[1]) / time.Duration(max(switches[0]+switches[1], 1))
+}
+
+// workTime does arithmetic on the first thread, and returns the CPU time of it.
+func (p *pair) workTime() (spent time.Duration) {
+	t := &p.threads[0]
+	t.jobs <- func() {
+		began := ThreadTime()
+		x := uint32(began)
+		for range workSteps {
+			x = x*1664525 + 1013904223
+		}
+		p.turn.Store(x & 1) // the result keeps the loop
+		spent = ThreadTime() - began
+	}
+	<-t.done
+	return spent
+}
+
+// await waits for a turn. The timeout lets the runtime stop all threads while the other
+// thread has the turn.
+func (p *pair) await(turn uint32) {
+	timeout := unix.NsecToTimespec(int64(turnTimeout))
+	for p.turn.Load() != turn {
+		futex(&p.turn, futexWait, 1-turn, &timeout)
+	}
+}
+
+// pass gives the turn to a thread.
+func (p *pair) pass(turn uint32) {
+	p.turn.Store(turn)
+	futex(&p.turn, futexWake, 1, nil)
+}
+
+// Operations of futex(2) with FUTEX_PRIVATE_FLAG (linux/futex.h).
+const (
+	futexWait = 0 | 128
+	futexWake = 1 | 128
+)
+
+// futex goes around the Go scheduler, unless the other thread needs the only processor.
+func futex(word *atomic.Uint32, op int, value uint32, timeout *unix.Timespec) {
+	call := unix.RawSyscall6
+	if runtime.GOMAXPROCS(0) == 1 {
+		call = unix.Syscall6
+	}
+	call(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), uintptr(op), uintptr(value), uintptr(unsafe.Pointer(timeout)), 0, 0)
+}
+
+// switchesOfThread returns how often the calling thread has left a CPU.
+func switchesOfThread() int64 {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_THREAD, &u) // does not fail (getrusage(2))
+	return u.Nvcsw + u.Nivcsw
+}
