@@ -249,6 +249,17 @@ func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
 	switch {
 	case errors.Is(err, gosym.ErrNotReady):
 		return nil
+	case err != nil:
+		return explainLoad(err)
+	}
+	c.table, c.renewed = table, time.Now()
+	c.forget()
+	return nil
+}
+
+// explainLoad gives an error in loading symbols its kind, and says what to do.
+func explainLoad(err error) error {
+	switch {
 	case errors.Is(err, gosym.ErrNotGo):
 		return process.As(err, sampler.ErrNotGo)
 	case errors.Is(err, gosym.ErrUnsupported):
@@ -257,12 +268,10 @@ func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
 		return process.OtherUser(err)
 	case errors.Is(err, fs.ErrNotExist):
 		return process.As(fmt.Errorf("load symbols: %w", err), sampler.ErrNoProcess)
-	case err != nil:
-		return fmt.Errorf("load symbols: %w", err)
+	case errors.Is(err, gosym.ErrReplaced):
+		return fmt.Errorf("load symbols: %w; attach again", err)
 	}
-	c.table, c.renewed = table, time.Now()
-	c.forget()
-	return nil
+	return fmt.Errorf("load symbols: %w", err)
 }
 
 // refresh takes up code that was mapped after the table was loaded.
@@ -287,7 +296,7 @@ func (c *code) same() error {
 		return nil
 	}
 	if err := c.table.SameProgram(); err != nil && !process.Gone(err) {
-		return fmt.Errorf("load symbols: %w; attach again", err)
+		return explainLoad(err)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package goproc
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"regexp"
@@ -19,6 +21,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // openSelf opens this program.
@@ -290,4 +293,24 @@ func (c *finding) CallBefore(ret uint64, f *indirect.Finder) indirect.Call {
 		c.t.Errorf("call before %#x: %+v, want kind %d", ret, found, want)
 	}
 	return found
+}
+
+// TestExplainLoad: an error in loading symbols has a kind of package sampler, and a target that
+// replaced itself can be attached to again.
+func TestExplainLoad(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]struct {
+		kind error
+		text string
+	}{
+		gosym.ErrNotGo:       {sampler.ErrNotGo, ""},
+		gosym.ErrUnsupported: {sampler.ErrUnsupported, "load symbols: "},
+		gosym.ErrReplaced:    {gosym.ErrReplaced, "; attach again"},
+		fs.ErrNotExist:       {sampler.ErrNoProcess, "load symbols: "},
+		fs.ErrPermission:     {sampler.ErrPermission, "another user"},
+	} {
+		if got := explainLoad(fmt.Errorf("wrapped: %w", err)); !errors.Is(got, want.kind) || !strings.Contains(got.Error(), want.text) {
+			t.Errorf("%v becomes %v, want %v with %q", err, got, want.kind, want.text)
+		}
+	}
 }

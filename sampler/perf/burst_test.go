@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"math"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -337,5 +338,16 @@ func TestEndsWithinBurst(t *testing.T) {
 				t.Error("a burst is left")
 			}
 		})
+	}
+}
+
+// TestCatcherKnowsThreads: calls are caught on threads of the target alone.
+func TestCatcherKnowsThreads(t *testing.T) {
+	t.Parallel()
+	g := start(t, build(t, "workload"), "busy", "60000")
+	s, _ := attach(t, g.pid(), Options{})
+	defer s.Close()
+	if has := s.drainer.Catcher.Alive; !has(uint32(g.pid())) || has(uint32(os.Getpid())) {
+		t.Errorf("the target's first thread: %t; a thread of this process: %t", has(uint32(g.pid())), has(uint32(os.Getpid())))
 	}
 }
