@@ -257,7 +257,7 @@ func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
 	return nil
 }
 
-// explainLoad gives an error in loading symbols its kind, and says what to do.
+// explainLoad gives an error in loading symbols its kind and, where there is one, a cure.
 func explainLoad(err error) error {
 	switch {
 	case errors.Is(err, gosym.ErrNotGo):
