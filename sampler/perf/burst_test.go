@@ -344,10 +344,10 @@ func TestEndsWithinBurst(t *testing.T) {
 // TestCatcherKnowsThreads: calls are caught on threads of the target alone.
 func TestCatcherKnowsThreads(t *testing.T) {
 	t.Parallel()
-	g := start(t, build(t, "workload"), "busy", "60000")
-	s, _ := attach(t, g.pid(), Options{})
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+	s, _ := attach(t, g.PID(), Options{})
 	defer s.Close()
-	if has := s.drainer.Catcher.Alive; !has(uint32(g.pid())) || has(uint32(os.Getpid())) {
-		t.Errorf("the target's first thread: %t; a thread of this process: %t", has(uint32(g.pid())), has(uint32(os.Getpid())))
+	if has := s.drainer.Catcher.Alive; !has(uint32(g.PID())) || has(uint32(os.Getpid())) {
+		t.Errorf("the target's first thread: %t; a thread of this process: %t", has(uint32(g.PID())), has(uint32(os.Getpid())))
 	}
 }
