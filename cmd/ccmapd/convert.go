@@ -57,7 +57,7 @@ func newConvertCmd(env *environment) *cobra.Command {
 
 // convertFlags are the flags of convert.
 type convertFlags struct {
-	to       choice
+	to       usage.Choice
 	view     recency
 	coverage coverageFlags
 	pgo      bool

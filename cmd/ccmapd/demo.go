@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/demo"
@@ -66,13 +62,11 @@ func checkDemo(f *samplingFlags) error {
 	return f.check()
 }
 
-const demoWorkloadName = "demo-workload"
-
 // newDemoWorkloadCmd returns the program that the demo samples. It has its own
 // flags (see package demo).
 func newDemoWorkloadCmd(env *environment) *cobra.Command {
 	return &cobra.Command{
-		Use:                demoWorkloadName,
+		Use:                demo.Command,
 		Short:              "What ccmapd demo samples",
 		Hidden:             true,
 		DisableFlagParsing: true,
@@ -98,53 +92,18 @@ func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {
 // sampleDemo samples the workload, which has ended when it returns.
 func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manager.Report, error) {
 	defer signals.SurvivePipes()()
-	w, err := startWorkload(env)
+	w, err := demo.Start(terminal.Unguarded(env.stderr))
 	if err != nil {
 		return manager.Report{}, err
 	}
-	defer w.stop()
-	s, err := session.Open(f.config(env), env.toProcess(ctx, f, w.Process.Pid))
+	defer w.Stop()
+	s, err := session.Open(f.config(env), env.toProcess(ctx, f, w.PID()))
 	if err != nil {
 		return manager.Report{}, err
 	}
 	fmt.Fprintln(env.stderr, "The demo's workload is a server with clients of its own, in another process.")
 	s.Announce(env.stderr, "Ctrl-C ends it.")
 	return s.Run(ctx, env.stderr, terminal.AboveLive(env.stderr))
-}
-
-// demoWorkload is the program that the demo samples.
-type demoWorkload struct{ *exec.Cmd }
-
-// startWorkload starts this executable again as the workload, and returns when
-// that is ready. The workload ends with its standard input, so it outlives no demo
-// that is killed.
-func startWorkload(env *environment) (*demoWorkload, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("start workload: %w", err)
-	}
-	cmd := exec.Command(self, demoWorkloadName, "-attended")
-	cmd.Stderr = terminal.Unguarded(env.stderr)
-	_, err = cmd.StdinPipe() // stays open as long as this process lives
-	stdout, err2 := cmd.StdoutPipe()
-	if err = errors.Join(err, err2); err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start workload: %w", err)
-	}
-	w := &demoWorkload{cmd}
-	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		w.stop()
-		return nil, fmt.Errorf("start workload: %w", err)
-	}
-	return w, nil
-}
-
-// stop ends the workload.
-func (w *demoWorkload) stop() {
-	_ = w.Process.Signal(unix.SIGTERM) // fails only if it has ended
-	_ = w.Wait()                       // how it ends is of no interest
 }
 
 // showDemo shows a profile the way a user would look at it.

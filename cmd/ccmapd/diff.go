@@ -41,8 +41,8 @@ func newDiffCmd(env *environment) *cobra.Command {
 			return diff(env, args, o)
 		},
 	}
-	o.by = choice{value: compare.ByTime.String(), from: []string{compare.ByTime.String(), compare.BySamples.String()}}
-	registerChoice(cmd, &o.by, "by", "weigh `BY` "+terminal.OrList(o.by.from))
+	o.by = usage.Choice{Value: compare.ByTime.String(), From: []string{compare.ByTime.String(), compare.BySamples.String()}}
+	o.by.Register(cmd, "by", "weigh `BY` "+terminal.OrList(o.by.From))
 	flags := cmd.Flags()
 	flags.BoolVar(&o.lists.Methods, "methods", false, "list methods")
 	flags.BoolVar(&o.lists.Edges, "edges", false, "list edges")
@@ -57,7 +57,7 @@ func newDiffCmd(env *environment) *cobra.Command {
 }
 
 type diffOptions struct {
-	by     choice
+	by     usage.Choice
 	lists  view.DiffLists
 	limit  uint // of each list; 0: none
 	all    bool
@@ -84,7 +84,7 @@ func diff(env *environment, paths []string, o diffOptions) error {
 		return err
 	}
 	options := compare.DiffOptions{Least: o.least, All: o.all, Limit: int(min(o.limit, anyNumber)), Absorb: absorb}
-	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
+	if err := options.Weight.UnmarshalText([]byte(o.by.Value)); err != nil {
 		return usage.Of(err)
 	}
 	v, err := view.NewDiff(profiles[0], profiles[1], o.lists, options)

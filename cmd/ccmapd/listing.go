@@ -1,21 +1,20 @@
 package main
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
 // listing are the flags of all commands that list what is in a profile.
 type listing struct {
 	limit uint // rows; 0: all
-	sort  choice
+	sort  usage.Choice
 	printing
 	methodFlags
 	recency
@@ -29,16 +28,16 @@ func (l *listing) register(cmd *cobra.Command, limit uint, layout view.Layout) {
 
 // registerRows adds the flags of a command that reads whole runs only.
 func (l *listing) registerRows(cmd *cobra.Command, limit uint, layout view.Layout) {
-	l.sort = newChoice(layout.Orders)
+	l.sort = usage.NewChoice(layout.Orders)
 	cmd.Flags().UintVarP(&l.limit, "limit", "n", limit, "list at most `N`; 0: all")
-	registerChoice(cmd, &l.sort, "sort", "order `BY` "+terminal.OrList(layout.Orders))
+	l.sort.Register(cmd, "sort", "order `BY` "+terminal.OrList(layout.Orders))
 	l.methodFlags.register(cmd)
 	l.printing.register(cmd, layout)
 }
 
 // rows returns which rows of some methods the flags ask for; nil means of all methods.
 func (l *listing) rows(methods query.Methods) view.List {
-	return view.List{Methods: methods, Order: l.sort.value, Limit: l.limit}
+	return view.List{Methods: methods, Order: l.sort.Value, Limit: l.limit}
 }
 
 // printing are the flags that say how a view is printed.
@@ -92,30 +91,4 @@ var hints = map[view.Hint]string{
 	view.HintChanges:   "'ccmapd diff' lists the methods and edges that changed.",
 	view.HintContexts:  "--contexts lists them nevertheless",
 	view.HintIntervals: "only --by time compares such profiles",
-}
-
-// choice is the value of a flag that takes one of a few words.
-type choice struct {
-	value string
-	from  []string
-}
-
-// newChoice returns a choice of some words; the first is the default.
-func newChoice(from []string) choice { return choice{value: from[0], from: from} }
-
-func (c *choice) String() string { return c.value }
-func (c *choice) Type() string   { return "word" }
-
-func (c *choice) Set(s string) error {
-	if !slices.Contains(c.from, s) {
-		return fmt.Errorf("must be %s", terminal.OrList(c.from))
-	}
-	c.value = s
-	return nil
-}
-
-func registerChoice(cmd *cobra.Command, c *choice, name, usage string) {
-	cmd.Flags().Var(c, name, usage)
-	// The only error is that there is no such flag.
-	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.from, cobra.ShellCompDirectiveNoFileComp))
 }

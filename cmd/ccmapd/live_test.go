@@ -70,7 +70,7 @@ type held struct {
 
 func holdWorkload(t *testing.T, args ...string) *held {
 	t.Helper()
-	cmd := exec.Command("ccmapd", append([]string{demoWorkloadName, "-hold", "-truth"}, args...)...)
+	cmd := exec.Command("ccmapd", append([]string{demo.Command, "-hold", "-truth"}, args...)...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -275,7 +275,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	file := filepath.Join(t.TempDir(), "a.json")
-	cmd := exec.Command("ccmapd", "run", "-q", "-o", file, "--", "ccmapd", demoWorkloadName, "-truth")
+	cmd := exec.Command("ccmapd", "run", "-q", "-o", file, "--", "ccmapd", demo.Command, "-truth")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

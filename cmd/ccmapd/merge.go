@@ -42,7 +42,7 @@ const mergeExample = `  ccmapd merge -o week.pb.gz monday.pb.gz tuesday.xml wedn
 // mergeFlags are the flags of merge.
 type mergeFlags struct {
 	output    string
-	to        choice
+	to        usage.Choice
 	list      string
 	memory    figure.ByteSize
 	keepGoing bool

@@ -44,10 +44,10 @@ func newOverlapCmd(env *environment) *cobra.Command {
 			return overlap(env, args, o)
 		},
 	}
-	o.by = choice{value: compare.ByTime.String(), from: []string{
+	o.by = usage.Choice{Value: compare.ByTime.String(), From: []string{
 		compare.ByTime.String(), compare.BySamples.String(), compare.ByActivations.String(),
 	}}
-	registerChoice(cmd, &o.by, "by", "weigh `BY` "+terminal.OrList(o.by.from))
+	o.by.Register(cmd, "by", "weigh `BY` "+terminal.OrList(o.by.From))
 	flags := cmd.Flags()
 	flags.Float64Var(&o.tau, "tau", compare.DefaultTau, "edges are hot from this `PART` of the hottest one's weight, 0 to 1")
 	flags.Float64Var(&o.least, "min", 0, "exit with 1 if two profiles' contexts overlap by less than `PERCENT`")
@@ -61,7 +61,7 @@ func newOverlapCmd(env *environment) *cobra.Command {
 }
 
 type overlapOptions struct {
-	by     choice
+	by     usage.Choice
 	tau    float64
 	least  float64 // percent; 0: anything will do
 	absorb string  // regexp; empty: nothing
@@ -115,7 +115,7 @@ func (o overlapOptions) options() (compare.Options, error) {
 		return compare.Options{}, err
 	}
 	options := compare.Options{Tau: o.tau, Seed: 1, Tolerance: o.tolerance, AnyUnit: o.anyUnit, Absorb: absorb}
-	if err := options.Weight.UnmarshalText([]byte(o.by.value)); err != nil {
+	if err := options.Weight.UnmarshalText([]byte(o.by.Value)); err != nil {
 		return compare.Options{}, usage.Of(err)
 	}
 	return options, nil

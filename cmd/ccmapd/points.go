@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -23,7 +24,7 @@ const pointsExample = `  ccmapd points web.json
   ccmapd points --json --origin imported web.json | jq '.points[] | select(.count == 0)'`
 
 func newPointsCmd(env *environment) *cobra.Command {
-	list := pointsFlags{kind: choice{from: view.PointKinds()}, origin: choice{from: view.PointOrigins()}}
+	list := pointsFlags{kind: usage.Choice{From: view.PointKinds()}, origin: usage.Choice{From: view.PointOrigins()}}
 	cmd := &cobra.Command{
 		Use:               "points FILE [METHOD]",
 		Short:             "List what was counted at single positions of the code",
@@ -40,7 +41,7 @@ func newPointsCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			points := view.PointsList{List: rows, Kind: list.kind.value, Origin: list.origin.value, Values: list.values}
+			points := view.PointsList{List: rows, Kind: list.kind.Value, Origin: list.origin.Value, Values: list.values}
 			v, err := view.NewPoints(p, points)
 			if err != nil {
 				return err
@@ -55,7 +56,7 @@ func newPointsCmd(env *environment) *cobra.Command {
 // pointsFlags are the flags of points. It has no window: points are of whole runs.
 type pointsFlags struct {
 	listing
-	kind, origin choice
+	kind, origin usage.Choice
 	phase        phaseFlag
 	values       uint
 }
@@ -64,6 +65,6 @@ func (l *pointsFlags) register(cmd *cobra.Command) {
 	l.registerRows(cmd, 20, view.PointsLayout())
 	l.phase.register(cmd)
 	cmd.Flags().UintVar(&l.values, "values", 5, "list at most `N` values of a point, and the others as one; 0: all")
-	registerChoice(cmd, &l.kind, "kind", "list points of one `KIND`: "+terminal.OrList(l.kind.from))
-	registerChoice(cmd, &l.origin, "origin", "list points of one `ORIGIN`: "+terminal.OrList(l.origin.from))
+	l.kind.Register(cmd, "kind", "list points of one `KIND`: "+terminal.OrList(l.kind.From))
+	l.origin.Register(cmd, "origin", "list points of one `ORIGIN`: "+terminal.OrList(l.origin.From))
 }

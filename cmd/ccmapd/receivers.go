@@ -30,7 +30,7 @@ type receiversFlags struct {
 	listing
 	phase phaseFlag
 	rows  view.ReceiversList
-	only  choice // verdict
+	only  usage.Choice // verdict
 }
 
 // maxReceiverDepth bounds the work of a split, and the size of JSON, which has the splits
@@ -58,7 +58,7 @@ func newReceiversCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			flags.rows.List, flags.rows.Verdict = rows, flags.only.value
+			flags.rows.List, flags.rows.Verdict = rows, flags.only.Value
 			v, err := view.NewReceivers(p, flags.rows)
 			if err != nil {
 				return err
@@ -72,8 +72,8 @@ func newReceiversCmd(env *environment) *cobra.Command {
 
 func (f *receiversFlags) register(cmd *cobra.Command) {
 	f.listing.register(cmd, 20, view.ReceiversLayout())
-	f.only.from = view.ReceiversVerdicts()
-	registerChoice(cmd, &f.only, "verdict", "list only what is `V`: "+terminal.OrList(f.only.from))
+	f.only.From = view.ReceiversVerdicts()
+	f.only.Register(cmd, "verdict", "list only what is `V`: "+terminal.OrList(f.only.From))
 	f.phase.register(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.rows.All, "all", false, "list all call sites, also of one receiver")

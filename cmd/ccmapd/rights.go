@@ -91,7 +91,7 @@ func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int
 		if err := env.holdBack(f, pid); err != nil {
 			return engine.Choice{}, err
 		}
-		got, err := engine.Attach(ctx, env.engines, f.engine.value, o)
+		got, err := engine.Attach(ctx, env.engines, f.engine.Value, o)
 		if err != nil {
 			return engine.Choice{}, err
 		}

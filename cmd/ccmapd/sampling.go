@@ -24,7 +24,7 @@ import (
 type samplingFlags struct {
 	duration   time.Duration
 	outputs    []string
-	to         choice // format of standard output
+	to         usage.Choice // format of standard output
 	interval   time.Duration
 	tune       bool
 	low, high  float64 // percent
@@ -35,7 +35,7 @@ type samplingFlags struct {
 	memory     figure.ByteSize
 	window     time.Duration // time constant of what is recent; 0: none
 	until      session.Goal
-	engine     choice
+	engine     usage.Choice
 	values     valueFlags
 	quiet      bool
 	json       bool
@@ -53,7 +53,7 @@ func newSamplingFlags(all []engine.Engine) *samplingFlags {
 		overhead: 1,
 		memory:   64 * figure.MiB,
 		window:   15 * time.Minute,
-		engine:   newChoice(engine.Names(all)),
+		engine:   usage.NewChoice(engine.Names(all)),
 		values:   newValueFlags(),
 	}
 }
@@ -75,7 +75,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
-	registerChoice(cmd, &f.engine, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.from)+"; auto: the best permitted")
+	f.engine.Register(cmd, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.From)+"; auto: the best permitted")
 	f.values.register(cmd)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
@@ -133,8 +133,8 @@ func (f *samplingFlags) check() error {
 	if len(f.outputs) == 0 {
 		f.outputs = []string{output.Default}
 	}
-	if f.to.value != "" && !slices.ContainsFunc(f.outputs, output.IsNameless) {
-		return usage.Errorf("--to %s is for standard output: add -o -", f.to.value)
+	if f.to.Value != "" && !slices.ContainsFunc(f.outputs, output.IsNameless) {
+		return usage.Errorf("--to %s is for standard output: add -o -", f.to.Value)
 	}
 	return output.Check(f.outputs)
 }
@@ -230,16 +230,16 @@ func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
 var formats = []export.Format{export.Pprof, export.XML, export.JSON, export.Folded}
 
 // registerTo adds the flag that gives the format of standard output.
-func registerTo(cmd *cobra.Command, to *choice) {
+func registerTo(cmd *cobra.Command, to *usage.Choice) {
 	for _, f := range formats {
-		to.from = append(to.from, f.String())
+		to.From = append(to.From, f.String())
 	}
-	registerChoice(cmd, to, "to", "`FORMAT` of standard output, a pipe or a device: "+terminal.OrList(to.from))
+	to.Register(cmd, "to", "`FORMAT` of standard output, a pipe or a device: "+terminal.OrList(to.From))
 }
 
 // formatNamed returns the format that --to names, 0 if it does not.
-func formatNamed(to choice) export.Format {
-	if i := slices.Index(to.from, to.value); i >= 0 {
+func formatNamed(to usage.Choice) export.Format {
+	if i := slices.Index(to.From, to.Value); i >= 0 {
 		return formats[i]
 	}
 	return 0

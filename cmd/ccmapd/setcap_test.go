@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/demo"
 )
 
 // A ccmapd with file capabilities, as docs/permissions.md says to make it, on behalf of a user
@@ -157,7 +159,7 @@ func startWorkloadAs(t *testing.T, dir string, who *syscall.Credential) int {
 	if who != nil {
 		file = copyPublic(t, file)
 	}
-	cmd := exec.Command(file, demoWorkloadName, "-d", "10m")
+	cmd := exec.Command(file, demo.Command, "-d", "10m")
 	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -209,7 +211,7 @@ func testSetcapSamples(t *testing.T, binary string, pid int) {
 	if r := runAsNobody(t, binary, "version"); r.code != exitOK || !strings.Contains(r.stdout, "engine perf: permitted") {
 		t.Errorf("version exits with %d: %s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := runAsNobody(t, binary, "run", "-o", "a.json", "--", binary, demoWorkloadName, "-d", "300ms"); r.code != exitOK {
+	if r := runAsNobody(t, binary, "run", "-o", "a.json", "--", binary, demo.Command, "-d", "300ms"); r.code != exitOK {
 		t.Errorf("run exits with %d: %s%s", r.code, r.stdout, r.stderr)
 	}
 }

@@ -15,8 +15,8 @@ import (
 // program's calls reach.
 type valueFlags struct {
 	hits    float64 // calls caught a second; 0: none
-	hash    choice
-	janitor choice
+	hash    usage.Choice
+	janitor usage.Choice
 	dump    bool
 }
 
@@ -28,8 +28,8 @@ const mostHits = 10_000
 func newValueFlags() valueFlags {
 	return valueFlags{
 		hits:    250,
-		hash:    choice{value: valueprof.HashAuto.String(), from: hashWords()},
-		janitor: choice{value: valueprof.PolicyDecay.String(), from: policyWords()},
+		hash:    usage.Choice{Value: valueprof.HashAuto.String(), From: hashWords()},
+		janitor: usage.Choice{Value: valueprof.PolicyDecay.String(), From: policyWords()},
 	}
 }
 
@@ -48,8 +48,8 @@ func policyWords() []string {
 func (f *valueFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Float64Var(&f.hits, "hits", f.hits, "catch up to `N` calls a second of CPU time, to see which types they reach; 0: none")
-	registerChoice(cmd, &f.hash, "value-hash", "`HASH` of value tables: "+terminal.OrList(f.hash.from))
-	registerChoice(cmd, &f.janitor, "janitor", "`POLICY` of full value tables: "+terminal.OrList(f.janitor.from))
+	f.hash.Register(cmd, "value-hash", "`HASH` of value tables: "+terminal.OrList(f.hash.From))
+	f.janitor.Register(cmd, "janitor", "`POLICY` of full value tables: "+terminal.OrList(f.janitor.From))
 	flags.BoolVar(&f.dump, "dump-values", false, "print what becomes of value tables to standard error")
 }
 
@@ -64,8 +64,8 @@ func (f *valueFlags) check() error {
 // options returns the options of a manager that the flags ask for. The dump goes to w.
 func (f *valueFlags) options(w io.Writer) manager.ValueOptions {
 	// The flags take no words but those that are known.
-	hash, _ := valueprof.ParseHash(f.hash.value)
-	policy, _ := valueprof.ParsePolicy(f.janitor.value)
+	hash, _ := valueprof.ParseHash(f.hash.Value)
+	policy, _ := valueprof.ParsePolicy(f.janitor.Value)
 	o := manager.ValueOptions{Hash: hash, Policy: policy}
 	if f.dump {
 		o.Dump = terminal.OneLine{W: terminal.AboveLive(w)}

@@ -18,7 +18,7 @@ func TestOptionsOfValueFlags(t *testing.T) {
 	if o := f.options(nil); o.Hash != valueprof.HashAuto || o.Policy != valueprof.PolicyDecay || o.Off || o.Dump != nil {
 		t.Errorf("by default: %+v", o)
 	}
-	f.hash.value, f.janitor.value, f.dump = "shift", "reset", true
+	f.hash.Value, f.janitor.Value, f.dump = "shift", "reset", true
 	var out bytes.Buffer
 	if o := f.options(&out); o.Hash != valueprof.HashShift || o.Policy != valueprof.PolicyReset || o.Dump == nil {
 		t.Errorf("of %+v: %+v", f, o)
