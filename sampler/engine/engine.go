@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -109,10 +110,10 @@ type refusal struct {
 	err    error
 }
 
-// join returns the reasons why no engine can sample. It names the engines if there are
-// several.
+// join returns the reasons why no engine can sample. It names the engines if their
+// reasons differ: a target that no engine can read gives the same one each time.
 func join(refused []refusal) error {
-	if len(refused) == 1 {
+	if !slices.ContainsFunc(refused, func(r refusal) bool { return r.err.Error() != refused[0].err.Error() }) {
 		return refused[0].err
 	}
 	var errs []error

@@ -71,6 +71,11 @@ func TestAttachReportsEveryRefusal(t *testing.T) {
 	if !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "two: second reason") {
 		t.Errorf("error %v", err)
 	}
+	same := fmt.Errorf("unsupported Go: %w", sampler.ErrUnsupported)
+	_, err = Attach(context.Background(), []Engine{refusing("one", same), refusing("two", same)}, Auto, sampler.ProcessOptions{})
+	if !errors.Is(err, sampler.ErrUnsupported) || strings.Count(err.Error(), "unsupported Go") != 1 {
+		t.Errorf("one reason, twice: %v", err)
+	}
 	_, err = Attach(context.Background(), all, "one", sampler.ProcessOptions{})
 	if err == nil || strings.Contains(err.Error(), "second") {
 		t.Errorf("error of one engine: %v", err)
