@@ -22,7 +22,8 @@
 // A sample stands for the time since the last interrupt of its CPU, which the program
 // measures, divided by the share of interrupts that are kept. It is found with the thread
 // that runs at that moment. In the sum that is the target's CPU time, and a change of the
-// period loses nothing. Periods are up to 10 % off the interval, and drawn anew every 2 to
+// period loses nothing. A timer expires late on an idle CPU (Linux 6.18), so a sample
+// stands for no more than the longest period. Periods are up to 10 % off the interval, and drawn anew every 2 to
 // 4 s, so that sampling does not run in lockstep with periodic work.
 //
 // The samples of a thread are an interval apart only while it stays on the CPU. The record

@@ -240,7 +240,10 @@ func (h *Host) tell(s *Source) error {
 		return nil
 	}
 	t := s.told
-	t.Share, t.Drain, t.Most = shareOf(h.period, s.interval), ringBytes/2, uint64(2*h.longest)
+	// A timer expires late on an idle CPU. The gap that ends there is not the target's
+	// time, so a record stands for no more than the longest period that is drawn.
+	most := float64(h.longest) * (1 + spread)
+	t.Share, t.Drain, t.Most = shareOf(h.period, s.interval), ringBytes/2, uint64(most)
 	if err := raised(func() error { return h.program.Targets.Put(uint32(s.t.PID), &t) }); err != nil {
 		return fmt.Errorf("describe target: %w", err)
 	}
