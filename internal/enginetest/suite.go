@@ -21,8 +21,10 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// Run holds an engine against the workloads.
-func Run(t *testing.T, open Open) {
+// Run holds an engine against the workloads. raceCallers is the least share of samples
+// in C code of the race detector for which the engine finds the Go function that has
+// called it.
+func Run(t *testing.T, open Open, raceCallers float64) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"repetitions":   testRepetitions,
 		"activations":   testActivationsCounted,
@@ -35,7 +37,7 @@ func Run(t *testing.T, open Open) {
 		"refusals":      testOpenRefuses,
 		"stopped":       testStartStopped,
 		"cgo":           testCgo,
-		"race detector": testRaceDetector,
+		"race detector": func(t *testing.T, open Open) { testRaceDetector(t, open, raceCallers) },
 		"go versions":   testGoVersions,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open) })

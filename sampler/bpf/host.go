@@ -115,7 +115,25 @@ func (h *Host) Close() error {
 	h.stop()
 	h.waiter.Ring()
 	<-h.stopped
+	h.log.Info("sampled CPUs", "interrupts", h.counted(interrupts), "unreadable", h.counted(unreadable), "reused", h.counted(reused))
 	return h.release()
+}
+
+// Counters of the program, as in record.bpf.c.
+const (
+	interrupts = iota // of all CPUs, whatever ran there
+	unreadable        // records without a stack
+	reused            // interrupts of another process that has got a target's number
+)
+
+// counted returns the sum of a counter over the CPUs.
+func (h *Host) counted(which uint32) (sum uint64) {
+	var all []uint64
+	raised(func() error { return h.program.Counters.Lookup(which, &all) }) // 0 with an error
+	for _, n := range all {
+		sum += n
+	}
+	return sum
 }
 
 func (h *Host) release() error {

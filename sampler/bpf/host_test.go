@@ -120,7 +120,7 @@ func TestReusedNumber(t *testing.T) {
 	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
 	s := joined(t, h, g.PID(), func(e *programTarget) { e.Started++ })
 	g.Proceed(t)
-	for counted(t, h, 2) == 0 { // REUSED
+	for h.counted(reused) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	h.drain()
@@ -221,19 +221,6 @@ func joined(t *testing.T, h *Host, pid int, change func(*programTarget)) *Source
 	}
 	t.Cleanup(func() { h.forget(s) })
 	return s
-}
-
-// counted returns one of the program's counters.
-func counted(t *testing.T, h *Host, which uint32) (sum uint64) {
-	t.Helper()
-	var all []uint64
-	if err := h.program.Counters.Lookup(which, &all); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range all {
-		sum += n
-	}
-	return sum
 }
 
 func TestRefusals(t *testing.T) {
