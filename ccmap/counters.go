@@ -28,7 +28,7 @@ const (
 	NumCounters // how many there are
 )
 
-// counterTable says what formats and comparisons need to know of each counter.
+// counterTable describes each counter to formats and comparisons.
 var counterTable = [NumCounters]struct {
 	name, key string
 	sampled   bool
@@ -55,8 +55,8 @@ func (k Counter) String() string { return counterTable[k].name }
 // Key returns the name of the counter in documents, for example "time_ns".
 func (k Counter) Key() string { return counterTable[k].key }
 
-// Sampled reports whether samples count here, so that the counter includes what was
-// called, and has a window. Otherwise calls count, each once.
+// Sampled reports whether samples count here. Such a counter includes the callees, and has a
+// window. The other counters count calls.
 func (k Counter) Sampled() bool { return counterTable[k].sampled }
 
 // Unit returns the unit of the counter in a profile whose weights have the given unit.

@@ -104,7 +104,7 @@ func (c *Config) addTuner() error {
 // defaultBytes bounds the map that connect makes.
 const defaultBytes = 64 << 20
 
-// connect makes the map if there is none, and checks that the source delivers to it.
+// connect makes a map unless the caller gave one, and checks that the source delivers to it.
 func (c *Config) connect(info sampler.Info) error {
 	if info.Sink.Queue == nil || info.Sink.Names == nil {
 		return errors.New("configure manager: the source has no queue or no names")

@@ -26,7 +26,7 @@ type ProcessOptions struct {
 
 	// WatchBudget is the fraction of one core that setting and reading
 	// watchpoints may take; 0 means 0.003. Beyond it fewer samples get a
-	// verdict, chosen without regard to what it would be.
+	// verdict; which ones does not depend on their outcome.
 	WatchBudget float64
 
 	// HitBudget is how many calls to catch at hot indirect calls in a second, and in
@@ -34,8 +34,7 @@ type ProcessOptions struct {
 	// slows down a target by less than 0.5 %; negative means none.
 	HitBudget float64
 
-	// Logger for what a user may want to know while sampling goes on; nil
-	// discards it.
+	// Logger gets messages for the user while sampling goes on; nil discards them.
 	Logger *slog.Logger
 }
 

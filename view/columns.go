@@ -83,7 +83,7 @@ func object[R, S any](key, doc string, of columns[S], get func(*Profile, R) *S) 
 	}
 }
 
-// given returns a part of a row, or nil where there is none.
+// given returns a part of a row, or nil if the row lacks it.
 func given[T any](part T, is bool) *T {
 	if !is {
 		return nil

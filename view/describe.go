@@ -310,7 +310,7 @@ func (p *Profile) lowerBounds(what string) []string {
 	return []string{what + " are lower bounds, as some were pruned; methods and edges are exact."}
 }
 
-// prunedCaveat says what a profile lacks for a comparison, "" if it lacks nothing.
+// prunedCaveat says how far pruning spoils a comparison, "" without pruning.
 func (p *Profile) prunedCaveat() string {
 	switch {
 	case !p.IsPruned():

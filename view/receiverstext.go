@@ -71,7 +71,7 @@ func (v *Receivers) timelessNote() string {
 		"time stands there."
 }
 
-// caughtNote says how many calls were caught or, if none, what to do about it.
+// caughtNote says how many calls were caught. If none were, it names the remedy.
 func (v *Receivers) caughtNote() string {
 	if v.Caught == 0 {
 		return v.noCallsCaught()

@@ -63,7 +63,7 @@ type Profile struct {
 // Overlap is the agreement of two profiles over one set of counters. All
 // figures but Counters are percentages, 0 to 100.
 type Overlap struct {
-	// Percent is exact but for the rounding of a float64: 100 if and only if all weights
+	// Percent is exact except for the rounding of a float64: 100 if and only if all weights
 	// are equal (to within that rounding), and the same in both directions. If neither
 	// profile has a counter of the kind, it is 100; if only one has, it is 0.
 	Percent float64 `json:"percent"`

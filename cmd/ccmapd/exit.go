@@ -14,8 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// Exit codes, for every command. The codes from 125 are those of timeout(1) and
-// env(1): they tell a failure of ccmapd run from one of the program that it ran.
+// Exit codes, for every command. timeout(1) and env(1) use the codes from 125, too: they
+// tell a failure of ccmapd run from a failure of the program that it ran.
 const (
 	exitOK         = 0
 	exitFailed     = 1   // something failed, or a comparison is below --min or fails --check

@@ -26,11 +26,11 @@ var tuneFlagNames = []string{
 	"tune", "tune-low", "tune-high", "tune-window", "tune-settled", "min-interval", "max-interval", "max-overhead",
 }
 
-// inexactFlagNames are those that say how often to sample, which --exact knows.
+// inexactFlagNames are flags that say how often to sample. With --exact they have no use.
 var inexactFlagNames = append([]string{"burst", "interval"}, tuneFlagNames...)
 
-// asksToTune reports whether any of them is given. If none is, the interval of a
-// module stays as it is: it is cheap to sample, and its runs are to be compared.
+// asksToTune reports whether a flag asks to tune the interval. Otherwise the interval of a
+// module stays: sampling a module is cheap, and users compare its runs.
 func asksToTune(cmd *cobra.Command) bool {
 	return slices.ContainsFunc(tuneFlagNames, cmd.Flags().Changed)
 }
@@ -47,7 +47,7 @@ func (f *moduleFlags) register(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("burst", cobra.NoFileCompletions)
 }
 
-// checkUnused refuses the flags for modules where the program is none.
+// checkUnused refuses the flags for modules if the program is not a module.
 func (f *moduleFlags) checkUnused(cmd *cobra.Command) error {
 	for _, name := range moduleFlagNames {
 		if cmd.Flags().Changed(name) {

@@ -82,9 +82,9 @@ func (env *environment) borrows(pid int) bool {
 	return errors.Is(err, fs.ErrPermission)
 }
 
-// toProcess returns what opens the source of a session with a process, unless ctx is
-// done before it is open. The owner of the process is looked at before and after: the
-// process may execute a program of another user meanwhile.
+// toProcess returns the function that opens the source of a session with a process. The
+// function ends when ctx is done. It looks at the owner of the process before and after,
+// because the process may execute a program of another user meanwhile.
 func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int) session.Opener {
 	return func(o sampler.ProcessOptions) (engine.Choice, error) {
 		o.PID = pid

@@ -14,18 +14,17 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-// environment is what a command may use of the world outside: tests give it
-// buffers.
+// environment connects a command with the outside world: tests give it buffers.
 type environment struct {
 	stdin   io.Reader
 	stdout  io.Writer       // results only; newRootOf puts a guard before it
 	stderr  io.Writer       // progress, reports of run, errors; likewise
-	engines []engine.Engine // what there is to sample with, the best first
+	engines []engine.Engine // for processes, best first
 	wide    bool            // names are printed whole
-	profile io.Writer       // standard output, where a session writes its profile there
+	profile io.Writer       // standard output, if a session writes its profile there
 	memory  readMemory
 
-	process *privilege.Process // its capabilities, which a command may drop; nil: they stay
+	process *privilege.Process // holds the capabilities that a command may drop; nil: they stay
 }
 
 const rootLong = `ccmapd samples the stacks of programs and keeps their Call Context Map: what is

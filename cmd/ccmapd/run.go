@@ -75,12 +75,12 @@ func newRunCmd(env *environment) *cobra.Command {
 	f.register(cmd)
 	f.module.register(cmd)
 	cmd.Flags().BoolVar(&f.anyway, "anyway", false, "run a program that cannot be sampled, too")
-	cmd.Flags().SetInterspersed(false) // what follows PROGRAM is its own
+	cmd.Flags().SetInterspersed(false) // flags after PROGRAM are its own
 	return cmd
 }
 
-// runProgram starts the program, samples it, and returns its exit code as an
-// error, whatever became of the profile: that is only reported.
+// runProgram starts the program, samples it, and returns its exit code as an error. If the
+// profile fails, it only reports that.
 func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string) error {
 	forward := signals.Catch()
 	defer forward.Stop()
@@ -147,7 +147,7 @@ func startError(err error) error {
 	return exitError{exitRunFailed, err}
 }
 
-// exitOf returns what a program ended with as the exit code of ccmapd.
+// exitOf turns the end of a program into the exit code of ccmapd.
 func exitOf(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

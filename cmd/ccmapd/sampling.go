@@ -90,7 +90,7 @@ const (
 	// leastMemory holds some hundred contexts. With fewer a profile would be
 	// pruned all the time.
 	leastMemory = 64 * figure.KiB
-	// leastWindow is many turns of the manager, by which the window moves.
+	// leastWindow is many turns of the manager: the window moves once a turn.
 	leastWindow = time.Second
 )
 
@@ -210,8 +210,8 @@ func (f *samplingFlags) tuning() tuning.Config {
 	return c
 }
 
-// logger returns where the session logs to. Warnings are for everybody, for
-// example that not all threads could be attached to.
+// logger returns the session's log. Every user sees its warnings, for example that not all
+// threads could be attached to.
 func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
 	if f.quiet {
 		return slog.New(slog.DiscardHandler)

@@ -69,7 +69,7 @@ func (s *sources) path(pkg *gocover.Package, f *gocover.Function) string {
 	return filepath.Join(root, fileInModule(pkg, f))
 }
 
-// name returns the file of a function as the profile has those of its module.
+// name returns the file of a function in the form that the profile uses for its module.
 func (s *sources) name(pkg *gocover.Package, f *gocover.Function) string {
 	if root := s.roots[pkg.Module]; root != "" && !filepath.IsAbs(f.File) {
 		return root + "/" + fileInModule(pkg, f)

@@ -51,7 +51,7 @@ func sampleCgo(t *testing.T, open Open, path string) {
 
 // testRaceDetector: so do stacks from the race detector, which is C and is called
 // for every access to memory. An engine that reads the goroutine's stack after the sample
-// finds the function that has called the detector only where it has not returned by then.
+// finds the detector's caller only if that function has not returned in the meantime.
 func testRaceDetector(t *testing.T, open Open, leastWhole float64) {
 	t.Parallel()
 	if _, err := exec.LookPath("gcc"); err != nil {

@@ -44,11 +44,11 @@ func Run(t *testing.T, open Open, raceCallers float64) {
 	}
 }
 
-// testRepetitions compares verdicts with what the workload says it has done. At
-// 10 ms, calls of 80 ms are on top of several samples each, of which the first is
-// new; of calls of 5 ms none is there twice. How many samples a call has is left
-// open: the workload's idea of a millisecond is from before, on a machine that may
-// have been busier then.
+// testRepetitions compares verdicts with the calls that the workload reports. At an
+// interval of 10 ms, a call of 80 ms is on top of several samples, and only the first is
+// new. A call of 5 ms is never on top twice. The test does not expect a number of samples
+// a call: the workload measured its millisecond earlier, when the machine may have been
+// busier.
 func testRepetitions(t *testing.T, open Open) {
 	t.Parallel()
 	for _, c := range []struct{ each, count int }{{80, 20}, {5, 200}} {

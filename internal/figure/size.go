@@ -29,7 +29,7 @@ var byteUnits = []struct {
 
 func (b *ByteSize) Type() string { return "size" }
 
-// String returns the size in the largest unit of which it is a whole number.
+// String returns the size as a whole number of the largest unit that divides it.
 func (b ByteSize) String() string {
 	for _, u := range byteUnits {
 		if b != 0 && b%u.size == 0 {

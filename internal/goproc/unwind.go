@@ -269,7 +269,7 @@ func (u *unwinder) rooted(st *stack) bool {
 	return st.rootInC || last.root || n > 2 && last.id == gosym.FuncMorestack && u.code.at(st.PCs[n-3]).preempts
 }
 
-// finish notes how complete the stack is, and of which code it consists.
+// finish notes whether the stack reaches its root, and whether it has foreign code.
 func (u *unwinder) finish(st *stack) {
 	st.Rooted = u.rooted(st)
 	for _, pc := range st.PCs {

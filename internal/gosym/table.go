@@ -67,9 +67,9 @@ type area struct {
 	image      *image
 }
 
-// Open reads the symbols of a running process. Who may trace the process may
-// open it (ptrace(2), PTRACE_MODE_READ). It ends within seconds, and when ctx is
-// done. A process whose symbols take more time or memory than they may gives
+// Open reads the symbols of a running process. The caller needs the right to trace the
+// process (ptrace(2), PTRACE_MODE_READ). Open ends within seconds, and when ctx is
+// done. A process whose symbols take too much time or memory gives
 // [ErrTooMuch] or, if some of its modules could be loaded, a table of these.
 func Open(ctx context.Context, pid int, o Options) (*Table, error) {
 	of := func() (program, error) { return programOf(pid, o.Watch) }

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// callsFromLoader reports whether the system call at which a process is stopped
-// was made by its dynamic loader.
+// callsFromLoader reports whether a process is stopped at a system call of its dynamic
+// loader.
 func callsFromLoader(pid int) (bool, error) {
 	loader, err := loaderBase(pid)
 	if err != nil || loader == 0 {

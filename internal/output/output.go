@@ -1,6 +1,6 @@
 // Package output writes profiles to the places that users name: a file, whose name gives
-// the format, standard output, a pipe or a device. [Check] and [New] refuse a name before
-// anything is sampled or read, and errors say what to do.
+// the format, standard output, a pipe or a device. [Check] and [New] refuse a bad name before
+// anything is sampled or read, and their errors name the remedy.
 package output
 
 import (
@@ -61,8 +61,8 @@ func IsNameless(path string) bool {
 	return IsStdout(path) || !hasFormat(path) && export.IsStream(path)
 }
 
-// New checks what is known before anything was read, so that nobody waits
-// for a result that has nowhere to go.
+// New opens no file yet. It refuses a path without a known format, so that no user waits
+// for a result that cannot be written.
 func New(path string, format export.Format, stdout io.Writer) (Output, error) {
 	name := path
 	if IsStdout(path) {
@@ -79,7 +79,7 @@ func New(path string, format export.Format, stdout io.Writer) (Output, error) {
 	case IsNameless(path):
 		return Output{Path: path, format: format}, nil
 	case format != 0:
-		return Output{}, usage.Errorf("--to %s is for standard output: the format of %s is that of its name", format, path)
+		return Output{}, usage.Errorf("--to %s is for standard output: the name of %s gives its format", format, path)
 	}
 	if _, _, err := export.FormatOf(path); err != nil {
 		return Output{}, usage.Errorf("output %s: %w", path, err)
@@ -136,13 +136,12 @@ func Explain(err error) error {
 // pidMark in the name of an output becomes the pid of the sampled process.
 const pidMark = "%p"
 
-// Default is written where no output is named, so that nothing that was
-// sampled is lost. Only a further session with the same pid replaces it.
+// Default is the output if the user names none, so that no sample is lost. Only a
+// further session with the same pid replaces it.
 const Default = "ccmapd-" + pidMark + ".pb.gz"
 
-// Check checks what can be checked before a long session: formats, and
-// that the directories can be written to. Where the pid is part of a
-// directory's name that is not known yet.
+// Check checks outputs before a long session: each has a format, and its directory can
+// be written to. A directory with the pid in its name is not known yet.
 func Check(patterns []string) error {
 	for i, pattern := range patterns {
 		if pattern == "" {

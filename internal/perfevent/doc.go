@@ -1,5 +1,5 @@
 // Package perfevent opens the kernel's perf events (perf_event_open(2)) and reads
-// what they write. It knows neither Go nor any other runtime.
+// their records. It knows neither Go nor any other runtime.
 //
 //	Timer       a clock of one thread on one CPU, which takes a sample every period
 //	Watchpoint  notices a write to a word of the target, by any of its threads

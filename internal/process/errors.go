@@ -9,7 +9,7 @@ import (
 // adviceUser says how to get permission, for the message of an error.
 const adviceUser = "run ccmapd as the target's user, or give it CAP_PERFMON and CAP_SYS_PTRACE"
 
-// OtherUser explains that the target belongs to somebody else, or has made
+// OtherUser explains that the target belongs to another user, or has made
 // itself undumpable.
 func OtherUser(err error) error {
 	return fmt.Errorf("it belongs to another user or forbids tracing: %w (%s): %w", sampler.ErrPermission, adviceUser, err)

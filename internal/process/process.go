@@ -97,9 +97,10 @@ type Stat struct {
 	kernel   uint64
 	exitCode uint64 // as wait(2) gives it; 0 where not permitted
 
-	// Addresses are those of code and stack, as text, which an exec draws anew (ASLR): "0 0 0"
-	// after the process's end. The kernel shows them to whoever may trace the process;
-	// another user could not open the auxiliary vector, even with CAP_SYS_PTRACE.
+	// Addresses has the addresses of code and stack as text. An exec draws them anew (ASLR);
+	// after the process's end they are "0 0 0". The kernel shows them to processes that may
+	// trace this one. The auxiliary vector can be opened by the same user only, even with
+	// CAP_SYS_PTRACE.
 	Addresses string
 
 	Started uint64 // since boot, in ticks of 10 ms
@@ -204,7 +205,8 @@ func parseCPUList(list string) ([]int, error) {
 	return cpus, nil
 }
 
-// Describe tells who a process is. Only a runtime knows its build and version.
+// Describe names a process: its pid, executable and command line. Only a runtime knows its
+// build and version.
 func Describe(pid int) ccmap.Target {
 	t := ccmap.Target{PID: pid}
 	t.Executable, _ = Executable(pid)

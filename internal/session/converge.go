@@ -35,8 +35,8 @@ func (s *Session) reportSettling(w io.Writer, r manager.Report) {
 	}
 }
 
-// moreSamples estimates what a goal would have taken, "" where that is not known:
-// what is missing to 100 % falls with the root of the samples.
+// moreSamples estimates how many samples would have reached a goal, "" if that is unknown.
+// The percentage still missing to 100 falls with the square root of the samples.
 func moreSamples(g manager.Goal, s ccmap.Settled) string {
 	missing, allowed := 100-g.Of.Settled(s), 100-g.Percent
 	if missing <= allowed || missing >= 100 {

@@ -113,7 +113,7 @@ func named(files []string) []string {
 	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == output.Stdout || export.IsStream(f) })
 }
 
-// isFormat reports whether the name of a file is that of one of the formats.
+// isFormat reports whether the name of a file gives one of the formats.
 func isFormat(file string, formats ...export.Format) bool {
 	f, _, err := export.FormatOf(file)
 	return err == nil && slices.Contains(formats, f)

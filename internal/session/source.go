@@ -107,8 +107,7 @@ func (m members) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// reportValues says what was learned of the calls that the program makes, if
-// anything was.
+// reportValues reports the receivers of calls that were recorded, if any were.
 func (s *Session) reportValues(w io.Writer, r manager.Report) {
 	v := r.Values
 	if v.Points == 0 && r.Source.Counts[sampler.Samples] == 0 {
@@ -144,7 +143,7 @@ func (s *Session) caught(r manager.Report) string {
 	return "no calls caught, as none was made while a breakpoint was set"
 }
 
-// moreRoom says what would keep more profile points, if anything would.
+// moreRoom names the flag that would keep more profile points, if it would.
 func (s *Session) moreRoom() string {
 	if MaxPoints(s.config.MaxMemory) == mostPoints {
 		return ""

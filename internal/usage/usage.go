@@ -1,5 +1,6 @@
-// Package usage has the errors of command lines. They say in words for users what is
-// wrong: the errors of the parser of flags name functions and types of Go.
+// Package usage has the errors of command lines, and flags that take one of a few words
+// ([Choice]). Its errors speak to users: the errors of the flag parser name functions and
+// types of Go.
 package usage
 
 import (
@@ -74,8 +75,8 @@ func valueName(f *pflag.Flag) string {
 	return name
 }
 
-// standardTypes says what the values of pflag's own types are. Flags of our types say it
-// in their errors.
+// standardTypes says why a value does not fit one of pflag's own types. Flags of our types
+// say it in their errors.
 var standardTypes = map[string]string{
 	"bool":     "neither true nor false",
 	"uint":     "not a whole number from 0",

@@ -24,8 +24,8 @@ func (m *Mounts) String() string {
 
 const readOnlySuffix = ":ro"
 
-// Set takes HOST[:GUEST][:ro], in which HOST may have colons if there is a GUEST.
-// Without a GUEST, that is HOST.
+// Set takes HOST[:GUEST][:ro]. HOST may have colons if a GUEST follows. Without a GUEST,
+// the guest sees the folder under the name HOST.
 func (m *Mounts) Set(s string) error {
 	rest, readOnly := strings.CutSuffix(s, readOnlySuffix)
 	host, guest := rest, rest

@@ -5,8 +5,8 @@
 // is a target, and makes the whole record at that moment: registers, the descriptors
 // of the goroutine and its thread, and both stacks that the thread has. So nothing has to
 // be attached to the target's threads, and a switch between threads costs the target
-// nothing. An event of a thread is taken off and put back at each switch, which costs
-// 2.5 µs in a virtual machine (Linux 6.18).
+// nothing. An event of a thread, as package perf has them, is taken off and put back at
+// each switch, which costs 2.5 µs in a virtual machine (Linux 6.18).
 //
 //  1. [OpenHost] loads the program, and begins to look into its ring.
 //  2. [Host.Open] names a process and the interval that it wants. The timers run at the
@@ -14,17 +14,17 @@
 //     interrupts of each.
 //  3. One goroutine, the host's reader, takes the records of all targets from one
 //     ring, some twenty times a second, and hands each to its [Source].
-//  4. The source's own goroutine, which [Source.Run] runs in, makes samples of them, with package
-//     taker. A target that keeps a read of its memory waiting holds up no other.
+//  4. The source's own goroutine, in [Source.Run], makes samples of the records, with
+//     package taker. A target that keeps a read of its memory waiting holds up no other.
 //
 // # Weights
 //
 // A sample stands for the time since the last interrupt of its CPU, which the program
 // measures, divided by the share of interrupts that are kept. It is found with the thread
-// that runs at that moment. In the sum that is the target's CPU time, and a change of the
+// that runs at that moment. The sum is the target's CPU time, and a change of the
 // period loses nothing. A timer expires late on an idle CPU (Linux 6.18), so a sample
-// stands for no more than the longest period. Periods are up to 10 % off the interval, and drawn anew every 2 to
-// 4 s, so that sampling does not run in lockstep with periodic work.
+// stands for no more than the longest period. Periods are up to 10 % off the interval, and
+// drawn anew every 2 to 4 s, so that sampling does not run in lockstep with periodic work.
 //
 // The samples of a thread are an interval apart only while it stays on the CPU. The record
 // has the thread's CPU time, and a sample that comes sooner by that is early.

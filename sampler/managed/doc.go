@@ -10,7 +10,7 @@
 //  2. At its next safe point a thread notices the new epoch ([Thread.Safepoint]) and
 //     walks its own stack with the VM's [Walker], innermost frame first.
 //  3. The walk ends at the first frame with the [Mark] of an earlier sample: the frames
-//     below have not changed since. That frame is the last one of the sample, with its
+//     below are unchanged since. That frame is the last one of the sample, with its
 //     present offset and its depth.
 //  4. The sample goes into the thread's own ring of the queue, which publishes
 //     every tenth sample. The frames are marked only if the ring took the sample: a sample

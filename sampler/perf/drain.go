@@ -108,7 +108,7 @@ func (d *drainer) taskRecord(kind uint32, body []byte) error {
 	return nil
 }
 
-// forget drops what was kept of a thread that has ended.
+// forget drops the state of a thread that has ended.
 func (d *drainer) forget(tid uint32) {
 	d.threads.detach(tid)
 	d.Judge.Detach(tid)

@@ -110,8 +110,8 @@ func (p *pacer) rest(now time.Time) time.Duration {
 	return rest
 }
 
-// lookOver finds threads that have begun or ended, of which no record told, and
-// CPUs that came online.
+// lookOver finds CPUs that came online, and threads that have begun or ended without a
+// record.
 func (d *drainer) lookOver(ctx context.Context) {
 	for _, tid := range d.threads.ended() {
 		d.forget(tid)

@@ -147,8 +147,7 @@ const (
 	adviceSeccomp  = "a seccomp filter forbids perf_event_open; in a container use docker run --cap-add=PERFMON --cap-add=SYS_PTRACE, or a profile that allows it"
 )
 
-// explain turns a refusal of the first perf_event_open into an error that helps: it
-// tells the user what to do.
+// explain turns a refusal of the first perf_event_open into an error that names the remedy.
 func explain(pid int, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):

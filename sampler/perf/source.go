@@ -47,7 +47,7 @@ var (
 //
 // Errors wrap [sampler.ErrNoProcess], [sampler.ErrNotGo],
 // [sampler.ErrPermission] or [sampler.ErrUnsupported] where one of them is the
-// reason, and say what to do.
+// reason, and name the remedy.
 func Open(ctx context.Context, o Options) (*Source, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, fmt.Errorf("perf source on %s: %w", runtime.GOARCH, sampler.ErrUnsupported)
@@ -86,9 +86,8 @@ func (s *Source) Info() sampler.Info {
 	}
 }
 
-// Run drains the rings until ctx is done or the target has ended or has
-// replaced itself by another program (exec): what follows an exec has other
-// symbols and would be another session. It detaches before it returns. A target that
+// Run drains the rings until ctx is done, or the target has ended or has replaced itself by
+// another program (exec), whose symbols differ and which needs another session. It detaches before it returns. A target that
 // keeps a read of its memory waiting is an error: one thread of this process is
 // then lost until the target ends.
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
@@ -106,9 +105,9 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	return ending, err
 }
 
-// SetInterval changes the interval of every thread before it returns. It is
-// clamped to what kernel.perf_event_max_sample_rate permits and to 100 µs; the
-// interval in force is in [Source.Stats]. Each event's periods are drawn up to
+// SetInterval changes the interval of every thread before it returns. The interval is at
+// least 100 µs, and at least the one that kernel.perf_event_max_sample_rate permits;
+// [Source.Stats] has the interval in force. Each event's periods are drawn up to
 // 30 % around it. A change starts every period anew, with a random part of the
 // interval: so the weights still add up to the CPU time, on average, however
 // often it is changed.
@@ -122,7 +121,7 @@ func (s *Source) SetInterval(d time.Duration) error {
 	return nil
 }
 
-// Stats returns what was done so far. Any goroutine may call it.
+// Stats returns the counts so far. Any goroutine may call it.
 func (s *Source) Stats() sampler.Stats {
 	t := s.threads.state()
 	st := s.drainer.Stats(t.missed.warning())

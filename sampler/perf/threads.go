@@ -25,7 +25,7 @@ type threads struct {
 
 	mu       sync.Mutex
 	byTID    map[uint32]*thread
-	outputs  []output // index i is that of thread.events; only ever appended to
+	outputs  []output // in the order of thread.events; only ever appended to
 	form     perfevent.Form
 	interval time.Duration
 	took     time.Duration // how long the last change took
@@ -59,9 +59,9 @@ func newThreads(pid int, interval time.Duration, log *slog.Logger) *threads {
 	}
 }
 
-// scan attaches the threads that the target has and this table has not, until
-// a look at the task directory finds no new one: a thread that was started
-// before its parent was attached left no record.
+// scan attaches threads that are missing in this table, until a look at the task
+// directory finds no new one: a thread that was started before its parent was attached
+// left no record.
 func (t *threads) scan(ctx context.Context) error {
 	for {
 		tids, err := process.Threads(t.pid)
@@ -146,8 +146,7 @@ func (t *threads) refuse(tid uint32) {
 	t.refused = true
 }
 
-// excuse returns the errors of attaching to a thread that are none of the
-// target.
+// excuse returns nil if the thread has ended or descriptors ran out, and err otherwise.
 func (t *threads) excuse(tid uint32, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -266,10 +265,9 @@ func (t *threads) addOutput(out output) error {
 	return nil
 }
 
-// lengthenDump doubles the piece of stack that samples carry, up to the most
-// that is possible, by opening every event anew: what ran since an event's last
-// sample is not sampled. It returns the new length in bytes, and whether it is
-// a new one.
+// lengthenDump doubles the piece of stack that samples carry, up to the maximum. It opens
+// every event anew, so the time since an event's last sample is lost. It returns the length
+// in bytes, and whether it has changed.
 func (t *threads) lengthenDump() (uint32, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -400,7 +398,7 @@ func (t *threads) Interval() time.Duration {
 	return t.interval
 }
 
-// threadsState is what [Source.Stats] shows of the table.
+// threadsState is the part of the table that [Source.Stats] shows.
 type threadsState struct {
 	sampled        int // threads
 	interval, took time.Duration

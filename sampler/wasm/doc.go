@@ -73,7 +73,7 @@
 //
 // # Memory
 //
-// A profiler keeps what it knows about each binary that it has compiled, and the
+// A profiler keeps the description of each binary that it has compiled, and the
 // rewritten binary, as long as it lives. It keeps an instance until the instance is
 // closed.
 package wasm

@@ -1,6 +1,6 @@
-// Command attachbench measures what profilers cost the programs that they watch, from
-// outside: ccmapd with each engine that is permitted here, perf record and the program's
-// own runtime/pprof, all in one run. It writes a portion of docs/benchmarks.md:
+// Command attachbench measures, from outside, the cost of profilers to the programs that
+// they watch: ccmapd with each engine that is permitted here, perf record and the
+// program's own runtime/pprof, all in one run. It writes a portion of docs/benchmarks.md:
 //
 //	go run ./scripts/attachbench                      as root; -time bounds it, 40 minutes
 //	go run ./scripts/attachbench -only server -o ''   one workload, printed

@@ -20,16 +20,16 @@ var unseen = regexp.MustCompile(`^\[kernel\]$|clock_gettime$|^\[vdso\]`)
 // sighted are the workloads whose profiles are looked at.
 var sighted = []string{"server", "busy", "short"}
 
-// view is a profile, with the CPU time of its target from when ccmapd said that it samples
-// to the signal that ends it.
+// view is a profile, with the CPU time that its target used between ccmapd's first line and
+// the signal that ended the session.
 type view struct {
 	*ccmap.Snapshot
 	report campaign.SessionReport
 	clock  time.Duration
 }
 
-// measureSights compares what profilers see of a program at the same time: two ccmapd,
-// whose agreement is the floor, of each engine, and runtime/pprof.
+// measureSights compares profiles of one program at the same time: two by ccmapd for each
+// engine, whose overlap is the noise floor, and one by runtime/pprof.
 func (b *bench) measureSights(ctx context.Context) (*report.Table, error) {
 	t := &report.Table{Head: []string{"workload", "engine", "samples", "of the CPU clock, %", "rooted, %", "first callers repaired, %", "truncated, %",
 		"overlap with itself: methods, edges, contexts", "with `runtime/pprof`", "with the other engine"}}

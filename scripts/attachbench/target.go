@@ -128,7 +128,7 @@ func (t *target) pids() (pids []string) {
 	return pids
 }
 
-// reading is what all processes have done, and the CPU time in ns that it took.
+// reading has the operations of all processes, and the CPU time in ns that these took.
 type reading struct{ ops, cpu int64 }
 
 func (t *target) read() (sum reading, err error) {
@@ -308,7 +308,7 @@ func busy() string {
 	return ""
 }
 
-// hashing does what cannot vary: an operation is a block.
+// hashing does the same work in each operation: it hashes a block.
 func hashing() string {
 	runtime.GOMAXPROCS(1)
 	block := make([]byte, 4096)

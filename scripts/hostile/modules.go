@@ -101,7 +101,7 @@ type mutated struct {
 	profiled uint64
 }
 
-// newMutated has the results of an earlier run, if that is to be resumed, and otherwise none.
+// newMutated has the results of an earlier run, if the user resumes it, and otherwise none.
 func newMutated(h *hostile, k mutation, bases []base, resume bool) (*mutated, error) {
 	m := &mutated{hostile: h, mutation: k, bases: bases, done: map[int]bool{}, verdicts: map[verdict]int{}}
 	mode := os.O_RDWR | os.O_CREATE | os.O_APPEND

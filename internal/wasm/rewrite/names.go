@@ -51,10 +51,10 @@ func (a *assembly) unname(names []string) {
 }
 
 // readNames reads function names into names, and returns other subsections. It accepts the
-// same sections as wazero v1.12.0 (internal/wasm/binary/names.go): a known subsection is read
-// to its end, whatever its length, and lengths only say when the section ends. Of several
-// subsections of function names the last one counts, and only that one is kept: a small
-// module could have very many.
+// same sections as wazero v1.12.0 (internal/wasm/binary/names.go): it reads a known
+// subsection to the end of its content and ignores its length, and lengths only say when the
+// section ends. If there are several subsections of function names, it reads the last one
+// alone, because a small module could have very many.
 func (a *assembly) readNames(names []string, inside extent) (rest []byte, err *format.Error) {
 	r := format.Reader{Data: a.module.data[:inside.end], At: inside.start}
 	last := format.Reader{Data: r.Data, At: inside.end} // where the last function names begin
@@ -76,7 +76,7 @@ func (a *assembly) readNames(names []string, inside extent) (rest []byte, err *f
 	return rest, r.Done()
 }
 
-// subsection appends a subsection to rest, but for function names.
+// subsection appends a subsection to rest, unless it has function names.
 func (a *assembly) subsection(rest []byte, id byte, length int, r *format.Reader) []byte {
 	switch id {
 	case nameOfModule:

@@ -1,5 +1,5 @@
-// Hangs computes, and has memory whose pages never come: userfaultfd(2) serves it, and
-// nobody answers.
+// Hangs computes, and has memory whose pages never come: userfaultfd(2) serves it, but
+// never answers.
 //
 // usage: hangs registers | hangs modules
 //

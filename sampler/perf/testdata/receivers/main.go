@@ -1,7 +1,7 @@
 // Receivers makes indirect calls for the tests of package perf. It says "ready",
 // waits for a line, makes the calls that its first argument names, in a number of
-// goroutines with a thread each, until there is another line, and prints what it
-// has called: lines of a count and a name. "exec" replaces the program then.
+// goroutines with a thread each, until there is another line, and prints the
+// calls: lines of a count and a name. "exec" replaces the program then.
 package main
 
 import (
@@ -65,7 +65,7 @@ func (r *random) next() uint64 {
 	return uint64(x)
 }
 
-// total is inlined into who calls it, and so is the call in it.
+// total is inlined into its callers, and so is the call in it.
 func total(s shape) int { return s.Area() }
 
 const (
@@ -96,7 +96,7 @@ func closures(f func(int) int) (sum int) {
 	return sum
 }
 
-// counts are the calls made, by what they have called.
+// counts has the number of calls of each callee.
 type counts struct {
 	sync.Mutex
 	made map[string]int

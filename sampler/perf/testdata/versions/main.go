@@ -1,6 +1,6 @@
 // Versions is a program that every Go version from 1.20 on builds. It says
-// "ready", waits for a line, and does for about a second of CPU time what programs
-// do: it calls, sorts, allocates, and passes values between goroutines.
+// "ready", waits for a line, and works like other programs for about a second of CPU
+// time: it calls, sorts, allocates, and passes values between goroutines.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Workload is what the tests of package perf attach to. It says "ready", waits
-// for a line, does what its first argument says, and prints what it has done.
+// Workload is a target for the tests of package perf. It says "ready", waits
+// for a line, does the work that its first argument names, and prints the result.
 package main
 
 import (

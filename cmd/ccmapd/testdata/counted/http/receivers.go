@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// init gives all that was counted so far to who connects to the socket.
+// init serves the counts so far at the socket.
 func init() {
 	path := os.Getenv("RECEIVERS")
 	if path == "" {
@@ -23,7 +23,7 @@ func init() {
 			if err != nil {
 				panic(err)
 			}
-			_ = json.NewEncoder(c).Encode(bufio.Receivers()) // who has gone gets nothing
+			_ = json.NewEncoder(c).Encode(bufio.Receivers()) // a client that has gone gets nothing
 			c.Close()
 		}
 	}()
