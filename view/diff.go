@@ -38,19 +38,45 @@ func NewDiff(a, b *Profile, lists DiffLists, o compare.DiffOptions) (*Diff, erro
 	return v, nil
 }
 
+var diffColumns = columns[*Diff]{
+	object("a", "profile A", sideColumns, func(_ *Profile, v *Diff) *side { return &side{v.a, v.A} }),
+	object("b", "profile B", sideColumns, func(_ *Profile, v *Diff) *side { return &side{v.b, v.B} }),
+	col("", "weight", "time or samples", func(v *Diff) string { return v.Weight.String() }),
+	col("", "level", "highest probability that a list names a change at all if nothing changed", func(v *Diff) float64 { return v.Level }),
+	col("", "least", "smallest change that is called significant, in points", func(v *Diff) float64 { return v.Least }),
+	col("", "cut_at,omitempty", "compared frames of each stack, the innermost, if one profile has no more", func(v *Diff) int { return v.CutAt }),
+	object("methods,omitempty", "with all their callees", listColumns, func(_ *Profile, v *Diff) *compare.Changes { return given(v.Methods, v.lists.Methods) }),
+	object("edges,omitempty", "calls of one method by another, at one position", listColumns, func(_ *Profile, v *Diff) *compare.Changes { return given(v.Edges, v.lists.Edges) }),
+	object("contexts,omitempty", "whole stacks down to a method", listColumns, func(_ *Profile, v *Diff) *compare.Changes { return given(v.Contexts, v.lists.Contexts) }),
+	notesMember((*Diff).notes),
+}
+
+var listColumns = columns[compare.Changes]{
+	array("list", "the largest changes first", changeColumns, func(_ *Profile, c compare.Changes) []compare.Change { return c.List }),
+	col("", "significant", "significant changes, with those beyond the limit", func(c compare.Changes) count { return count(c.Significant) }),
+	col("", "tested", "items with enough samples to be significant", func(c compare.Changes) count { return count(c.Tested) }),
+	col("", "more", "changes beyond the limit", func(c compare.Changes) count { return count(c.More) }),
+	col("", "detectable", "change in points of a share of 10 % that is found nine times in ten; 0: nothing was tested, 100: no change can be found", func(c compare.Changes) float64 { return c.Detectable }),
+}
+
 var changeColumns = columns[compare.Change]{
-	col("change", "points", "share in B less the share in A, in points", func(r compare.Change) string { return fmt.Sprintf("%+.1f", r.Points) }),
-	col("A", "share_a", "share of profile A; new: it has no samples there", func(r compare.Change) string { return share(r.ShareA, r.SamplesA, "new") }),
-	col("B", "share_b", "share of profile B; gone: it has no samples there", func(r compare.Change) string { return share(r.ShareB, r.SamplesB, "gone") }),
+	array("path", "innermost first: the method, its callers", pathColumns, func(_ *Profile, r compare.Change) []compare.Frame { return r.Path }),
+	col("A", "share_a", "share of profile A; in tables, new: it has no samples there", func(r compare.Change) percent { return percent(r.ShareA) }).
+		printed(func(_ *Profile, r compare.Change) string { return share(r.ShareA, r.SamplesA, "new") }),
+	col("B", "share_b", "share of profile B; in tables, gone: it has no samples there", func(r compare.Change) percent { return percent(r.ShareB) }).
+		printed(func(_ *Profile, r compare.Change) string { return share(r.ShareB, r.SamplesB, "gone") }),
+	col("change", "points", "share in B less the share in A, in points", func(r compare.Change) float64 { return r.Points }).
+		printed(func(_ *Profile, r compare.Change) string { return fmt.Sprintf("%+.1f", r.Points) }),
 	col("samples-A", "samples_a", "samples of profile A in the share", func(r compare.Change) count { return count(r.SamplesA) }),
 	col("samples-B", "samples_b", "samples of profile B in the share", func(r compare.Change) count { return count(r.SamplesB) }),
-	col("p", "p", "probability of such a change, or a larger one, anywhere in the list if nothing changed", func(r compare.Change) string { return formatP(r.P) }),
+	col("p", "p", "probability of such a change, or a larger one, anywhere in the list if nothing changed", func(r compare.Change) float64 { return r.P }).
+		printed(func(_ *Profile, r compare.Change) string { return formatP(r.P) }),
+	col("", "significant", "the change is significant", func(r compare.Change) bool { return r.Significant }),
 }
 
 // DiffLayout returns the columns of [Diff]. Its rows have one order.
 func DiffLayout() Layout {
-	return layout("change A B item",
-		"change A B samples-A samples-B p item location", append(changeColumns.list("lists[]."), pathColumns.list("lists[].path[].")...))
+	return layout("change A B item", "change A B samples-A samples-B p item location", diffColumns.list(""))
 }
 
 // Text prints a table for each list.
@@ -134,35 +160,8 @@ func formatP(p float64) string {
 	return fmt.Sprintf("%.2g", p)
 }
 
-// diffJSON is a compare.Diff that names its files and has the chosen lists.
-type diffJSON struct {
-	A sideJSON `json:"a"`
-	B sideJSON `json:"b"`
-	compare.Diff
-	Methods  *compare.Changes `json:"methods,omitempty"`
-	Edges    *compare.Changes `json:"edges,omitempty"`
-	Contexts *compare.Changes `json:"contexts,omitempty"`
-	Notes    []string         `json:"notes"`
-}
-
 // JSON has the chosen lists of changes.
-func (v *Diff) JSON() any {
-	out := diffJSON{A: sideJSON{v.a.Path, v.A}, B: sideJSON{v.b.Path, v.B}, Diff: v.Diff, Notes: v.notes()}
-	for _, l := range []struct {
-		wanted bool
-		to     **compare.Changes
-		from   *compare.Changes
-	}{
-		{v.lists.Methods, &out.Methods, &v.Methods},
-		{v.lists.Edges, &out.Edges, &v.Edges},
-		{v.lists.Contexts, &out.Contexts, &v.Contexts},
-	} {
-		if l.wanted {
-			*l.to = l.from
-		}
-	}
-	return out
-}
+func (v *Diff) JSON() any { return diffColumns.json(nil, v) }
 
 func (v *Diff) notes() []string {
 	return append(caveats([]*Profile{v.a, v.b}, v.by), cutNote(v.a, v.b, v.CutAt)...)
@@ -173,7 +172,11 @@ const shownFrames = 7
 
 var pathColumns = columns[compare.Frame]{
 	col("item", "method", "the method, edge or context, and below it its callers", func(f compare.Frame) string { return f.Method }),
-	col("location", "file", "where each frame is", func(f compare.Frame) string { return location(f) }),
+	col("", "signature,omitempty", "tells methods of one name apart", func(f compare.Frame) string { return f.Signature }),
+	col("location", "file,omitempty", "file of the source; in tables, where each frame is", func(f compare.Frame) string { return f.File }).
+		printed(func(_ *Profile, f compare.Frame) string { return location(f) }),
+	col("", "line,omitempty", "line of the call or, in the innermost frame, of the declaration", func(f compare.Frame) int32 { return f.Line }),
+	col("", "position,omitempty", "of a call whose line is unknown, or may have several calls: +0x3c", func(f compare.Frame) string { return f.Position }),
 }
 
 // addPath adds a row with figures and the innermost frame of a path, and below it a row

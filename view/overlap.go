@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/internal/figure"
@@ -75,26 +76,93 @@ type overlapRow struct {
 	compare.Overlap
 }
 
-var overlapColumns = columns[overlapRow]{
+var overlapColumns = columns[*Overlap]{
+	col("", "weight", "time, samples or activations", func(v *Overlap) string { return v.by.String() }),
+	array("pairs", "every profile with all after it", pairColumns, func(_ *Profile, v *Overlap) []Pair { return v.Pairs }),
+	notesMember((*Overlap).notes),
+}
+
+var pairColumns = columns[Pair]{
+	object("a", "profile A", sideColumns, func(_ *Profile, r Pair) *side { return &side{r.A, r.Result.A} }),
+	object("b", "profile B", sideColumns, func(_ *Profile, r Pair) *side { return &side{r.B, r.Result.B} }),
+	col("", "weight", "time, samples or activations", func(r Pair) string { return r.Weight.String() }),
+	agreement("methods", "one counter for each method", func(r Pair) compare.Overlap { return r.Methods }),
+	agreement("edges", "one counter for each caller, offset and callee", func(r Pair) compare.Overlap { return r.Edges }),
+	agreement("contexts", "one counter for each sub-path of a stack", func(r Pair) compare.Overlap { return r.Contexts }),
+	col("", "pearson", "correlation of the method totals, −1 to 1", func(r Pair) float64 { return r.Pearson }),
+	col("", "spearman", "correlation of their ranks", func(r Pair) float64 { return r.Spearman }),
+	object("coverage", "hot edges of each profile that the other has", coverageColumns, func(_ *Profile, r Pair) *compare.Coverage { return &r.Coverage }),
+	col("", "verdict", "same within noise, differs, or too few samples to tell", func(r Pair) string { return r.Verdict.String() }),
+	col("", "verdict_by", "contexts, or edges if contexts were pruned", func(r Pair) string { return r.VerdictBy }),
+	col("", "tolerance", "points beyond noise that are tolerated", func(r Pair) float64 { return r.Tolerance }),
+	array("families,omitempty", "the contexts that differ most", familyColumns, func(_ *Profile, r Pair) []compare.Family { return r.Families }),
+	col("", "union_nodes", "contexts in either profile", func(r Pair) int { return r.UnionNodes }),
+	col("", "cut_at,omitempty", "compared frames of each stack, the innermost, if one profile has no more", func(r Pair) int { return r.CutAt }),
+}
+
+func agreement(key, doc string, get func(Pair) compare.Overlap) column[Pair] {
+	return object(key, doc, agreementColumns, func(_ *Profile, r Pair) *overlapRow { return &overlapRow{key, get(r)} })
+}
+
+var agreementColumns = columns[overlapRow]{
 	col("by", "", "counters of a kind", func(r overlapRow) string { return r.name }),
 	col("overlap", "percent", "sum of the smaller weights", func(r overlapRow) percent { return percent(r.Percent) }),
-	col("expected", "expected", "overlap of two profiles of one behaviour, by chance", func(r overlapRow) string { return expected(r.Overlap) }),
+	col("", "floor", "the lower of both floors", func(r overlapRow) percent { return percent(r.Floor) }),
 	col("floor-A", "floor_a", "overlap of two halves of profile A", func(r overlapRow) percent { return percent(r.FloorA) }),
 	col("floor-B", "floor_b", "overlap of two halves of profile B", func(r overlapRow) percent { return percent(r.FloorB) }),
+	col("expected", "expected", "overlap of two profiles of one behaviour, by chance", func(r overlapRow) percent { return percent(r.Expected) }).
+		printed(func(_ *Profile, r overlapRow) string {
+			return fmt.Sprintf("%s ±%.1f", figure.Percent(r.Expected), r.Interval)
+		}),
+	col("", "deviation", "its standard deviation", func(r overlapRow) percent { return percent(r.Deviation) }),
+	col("", "interval", "points below expected that one behaviour reaches once in a hundred times", func(r overlapRow) percent { return percent(r.Interval) }),
+	col("", "unexplained", "points of the difference that noise does not explain", func(r overlapRow) percent { return percent(r.Unexplained) }),
 	col("counters", "counters", "counters in either profile", func(r overlapRow) count { return count(r.Counters) }),
 }
 
-// OverlapLayout returns the columns of an [Overlap] of two profiles.
+var coverageColumns = columns[compare.Coverage]{
+	col("", "tau", "a hot edge has this part of the hottest edge's weight, or more", func(c compare.Coverage) float64 { return c.Tau }),
+	col("", "hot_a", "hot edges of profile A", func(c compare.Coverage) count { return count(c.HotA) }),
+	col("", "hot_b", "hot edges of profile B", func(c compare.Coverage) count { return count(c.HotB) }),
+	col("", "ab", "part of A's hot edges that B has", func(c compare.Coverage) percent { return percent(c.AB) }),
+	col("", "ba", "part of B's hot edges that A has", func(c compare.Coverage) percent { return percent(c.BA) }),
+}
+
+// side is one profile of a comparison.
+type side struct {
+	*Profile
+	compared compare.Profile
+}
+
+var sideColumns = columns[side]{
+	col("", "file", "path that the profile was read from", func(s side) string { return s.Path }),
+	col("", "samples", "of the profile", func(s side) samples { return samples(s.compared.Samples) }),
+	col("", "independent", "effective sample size", func(s side) samples { return samples(s.compared.Independent) }),
+	col("", "weight", "samples, activations, or in the profile's unit", func(s side) int64 { return s.compared.Weight }),
+	col("", "pruned", "part of the weight whose contexts were pruned", func(s side) percent { return percent(s.compared.Pruned) }),
+	col("", "start,omitempty", "of sampling", func(s side) time.Time { return s.compared.Start }),
+	col("", "duration_ns", "wall time sampled; 0: unknown", func(s side) time.Duration { return s.compared.Duration }),
+	col("", "activations_exact", "activations are numbers, not lower bounds", func(s side) bool { return s.compared.ActivationsExact }),
+	col("", "shortest_interval_ns", "setting of the interval; 0: unknown", func(s side) time.Duration { return s.compared.ShortestInterval }),
+	col("", "longest_interval_ns", "setting of the interval; 0: unknown", func(s side) time.Duration { return s.compared.LongestInterval }),
+}
+
+// notesMember declares the notes of a comparison.
+func notesMember[R any](of func(R) []string) column[R] {
+	return col("", "notes", "facts that can be mistaken for a difference", of)
+}
+
+// OverlapLayout returns the columns of an [Overlap]. Text has them for two profiles.
 func OverlapLayout() Layout {
 	return layout("by overlap expected",
-		"by overlap expected floor-A floor-B counters", overlapColumns.list("pairs[].contexts."))
+		"by overlap expected floor-A floor-B counters", overlapColumns.list(""))
 }
 
 func (v *Overlap) printPair(out *terminal.Printer, r Pair, o TextOptions) error {
 	s := newSheet(r.A, OverlapLayout(), o)
 	s.title("by", "by "+v.by.String())
 	for _, row := range []overlapRow{{"methods", r.Methods}, {"edges", r.Edges}, {"contexts", r.Contexts}} {
-		addRow(s, overlapColumns, row)
+		addRow(s, agreementColumns, row)
 	}
 	printLegend(out, v.profiles, []string{"A", "B"}, o.All)
 	out.Table("", &s.Table)
@@ -108,12 +176,6 @@ func (v *Overlap) printPair(out *terminal.Printer, r Pair, o TextOptions) error 
 	}
 	printVerdict(out, r, o.All)
 	return s.err
-}
-
-// expected prints how far two profiles of one behaviour would overlap, and the interval
-// that the verdict goes by.
-func expected(o compare.Overlap) string {
-	return fmt.Sprintf("%s ±%.1f", figure.Percent(o.Expected), o.Interval)
 }
 
 // printMatrices prints a table of all pairs for each figure.
@@ -207,7 +269,10 @@ func printFamilies(out *terminal.Printer, r Pair, all bool) {
 var familiesLayout = layout("points A B item", "points A B samples-A samples-B item location", nil)
 
 var familyColumns = columns[compare.Family]{
-	col("points", "points", "part of the difference", func(f compare.Family) string { return fmt.Sprintf("%.2f", f.Points) }),
+	array("path", "the longest of them, innermost frame first", pathColumns, func(_ *Profile, f compare.Family) []compare.Frame { return f.Path }),
+	col("", "paths", "number of contexts", func(f compare.Family) count { return count(f.Paths) }),
+	col("points", "points", "part of the difference", func(f compare.Family) float64 { return f.Points }).
+		printed(func(_ *Profile, f compare.Family) string { return fmt.Sprintf("%.2f", f.Points) }),
 	col("A", "share_a", "share of profile A", func(f compare.Family) percent { return percent(f.ShareA) }),
 	col("B", "share_b", "share of profile B", func(f compare.Family) percent { return percent(f.ShareB) }),
 	col("samples-A", "samples_a", "samples of profile A", func(f compare.Family) count { return count(f.SamplesA) }),
@@ -223,30 +288,8 @@ func these(n int) string {
 	return fmt.Sprintf("these %s contexts and their sub-paths", words[n])
 }
 
-// pairJSON is a compare.Result that names its files.
-type pairJSON struct {
-	A sideJSON `json:"a"`
-	B sideJSON `json:"b"`
-	compare.Result
-}
-
-type sideJSON struct {
-	File string `json:"file"`
-	compare.Profile
-}
-
 // JSON lists the pairs.
-func (v *Overlap) JSON() any {
-	out := struct {
-		Weight string     `json:"weight"`
-		Pairs  []pairJSON `json:"pairs"`
-		Notes  []string   `json:"notes"`
-	}{v.by.String(), make([]pairJSON, len(v.Pairs)), v.notes()}
-	for i, r := range v.Pairs {
-		out.Pairs[i] = pairJSON{A: sideJSON{r.A.Path, r.Result.A}, B: sideJSON{r.B.Path, r.Result.B}, Result: r.Result}
-	}
-	return out
-}
+func (v *Overlap) JSON() any { return overlapColumns.json(nil, v) }
 
 // notes name the facts about the profiles that look like differences of the programs.
 func (v *Overlap) notes() []string {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // profileOf has one method, and samples at one interval.
@@ -46,3 +48,180 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
+
+// TestComparisonsJSON: the keys of comparisons in JSON, and their order, are stable.
+func TestComparisonsJSON(t *testing.T) {
+	t.Parallel()
+	profile := func(name string, samples int64) *Profile { // of a, which calls b in the last one
+		m := ccmap.New(ccmap.Options{})
+		a := m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "a"}))
+		m.Add(a, ccmap.Counters{Samples: samples - 1, Time: 10 * (samples - 1)})
+		m.Add(m.Child(a, 1, m.Names().Intern(ccmap.Method{Name: "b", Signature: "(int)", File: "b.go", StartLine: 7})), ccmap.Counters{Samples: 1, Time: 10})
+		m.Meta().Start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		m.Meta().Duration = time.Second
+		m.Meta().Interval = []ccmap.IntervalChange{{Interval: 10 * time.Millisecond}, {Interval: 20 * time.Millisecond}}
+		return New(name, m.Snapshot())
+	}
+	first, second := profile("first", 1), profile("second", 1)
+	overlap, err := NewOverlap([]*Profile{first, second}, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff, err := NewDiff(first, profile("second", 2), DiffLists{Methods: true}, compare.DiffOptions{All: true, Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, want string
+		view       View
+	}{{"overlap", overlapJSON, overlap}, {"diff", diffJSON, diff}} {
+		var got bytes.Buffer
+		if err := terminal.WriteJSON(&got, test.view.JSON()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, got.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+const overlapJSON = `{
+  "weight": "time",
+  "pairs": [
+    {
+      "a": {
+        "file": "first",
+        "samples": 1,
+        "independent": 1,
+        "weight": 10,
+        "pruned": 0,
+        "start": "2026-01-02T03:04:05Z",
+        "duration_ns": 1000000000,
+        "activations_exact": true,
+        "shortest_interval_ns": 10000000,
+        "longest_interval_ns": 20000000
+      },
+      "b": {
+        "file": "second",
+        "samples": 1,
+        "independent": 1,
+        "weight": 10,
+        "pruned": 0,
+        "start": "2026-01-02T03:04:05Z",
+        "duration_ns": 1000000000,
+        "activations_exact": true,
+        "shortest_interval_ns": 10000000,
+        "longest_interval_ns": 20000000
+      },
+      "weight": "time",
+      "methods": {
+        "percent": 100,
+        "floor": 0,
+        "floor_a": 0,
+        "floor_b": 0,
+        "expected": 25,
+        "deviation": 46.29100498862757,
+        "interval": 147.2053958638357,
+        "unexplained": 0,
+        "counters": 2
+      },
+      "edges": {
+        "percent": 100,
+        "floor": 0,
+        "floor_a": 0,
+        "floor_b": 0,
+        "expected": 25,
+        "deviation": 46.29100498862757,
+        "interval": 147.2053958638357,
+        "unexplained": 0,
+        "counters": 1
+      },
+      "contexts": {
+        "percent": 100,
+        "floor": 0,
+        "floor_a": 0,
+        "floor_b": 0,
+        "expected": 25,
+        "deviation": 46.29100498862757,
+        "interval": 147.2053958638357,
+        "unexplained": 0,
+        "counters": 3
+      },
+      "pearson": 1,
+      "spearman": 1,
+      "coverage": {
+        "tau": 0.1,
+        "hot_a": 1,
+        "hot_b": 1,
+        "ab": 100,
+        "ba": 100
+      },
+      "verdict": "too few samples to tell",
+      "verdict_by": "contexts",
+      "tolerance": 0,
+      "union_nodes": 2
+    }
+  ],
+  "notes": [
+    "first has only 1 sample: under 1,000, most differences are noise.",
+    "second has only 1 sample: under 1,000, most differences are noise."
+  ]
+}
+`
+
+const diffJSON = `{
+  "a": {
+    "file": "first",
+    "samples": 1,
+    "independent": 1,
+    "weight": 10,
+    "pruned": 0,
+    "start": "2026-01-02T03:04:05Z",
+    "duration_ns": 1000000000,
+    "activations_exact": true,
+    "shortest_interval_ns": 10000000,
+    "longest_interval_ns": 20000000
+  },
+  "b": {
+    "file": "second",
+    "samples": 2,
+    "independent": 2,
+    "weight": 20,
+    "pruned": 0,
+    "start": "2026-01-02T03:04:05Z",
+    "duration_ns": 1000000000,
+    "activations_exact": true,
+    "shortest_interval_ns": 10000000,
+    "longest_interval_ns": 20000000
+  },
+  "weight": "time",
+  "level": 0.05,
+  "least": 0,
+  "methods": {
+    "list": [
+      {
+        "path": [
+          {
+            "method": "b",
+            "signature": "(int)",
+            "file": "b.go",
+            "line": 7
+          }
+        ],
+        "share_a": 100,
+        "share_b": 50,
+        "points": -50,
+        "samples_a": 1,
+        "samples_b": 1,
+        "p": 1,
+        "significant": false
+      }
+    ],
+    "significant": 0,
+    "tested": 0,
+    "more": 0,
+    "detectable": 0
+  },
+  "notes": []
+}
+`

@@ -31,48 +31,47 @@ type DiffOptions struct {
 // DefaultLevel is the Level of the zero DiffOptions.
 const DefaultLevel = 0.05
 
-// Diff holds the changes from profile A to profile B. Its JSON form is stable:
-// fields may be added.
+// Diff holds the changes from profile A to profile B.
 type Diff struct {
-	Weight Weight  `json:"weight"`
-	A      Profile `json:"a"`
-	B      Profile `json:"b"`
-	Level  float64 `json:"level"`
-	Least  float64 `json:"least"`            // points
-	CutAt  int     `json:"cut_at,omitempty"` // see [Result]
+	Weight Weight
+	A      Profile
+	B      Profile
+	Level  float64
+	Least  float64 // points
+	CutAt  int     // see [Result]
 
-	Methods  Changes `json:"methods"`  // with all their callees
-	Edges    Changes `json:"edges"`    // calls of one method by another, at one position
-	Contexts Changes `json:"contexts"` // whole stacks down to a method, with all its callees
+	Methods  Changes // with all their callees
+	Edges    Changes // calls of one method by another, at one position
+	Contexts Changes // whole stacks down to a method, with all its callees
 }
 
 // Changes are the changes of all methods, all edges, or all contexts.
 type Changes struct {
-	List        []Change `json:"list"`        // the largest first; never nil
-	Significant int      `json:"significant"` // how many are significant, including changes that the limit left out
-	Tested      int      `json:"tested"`      // how many have enough samples to be significant
-	More        int      `json:"more"`        // how many the limit left out
+	List        []Change // the largest first; never nil
+	Significant int      // how many are significant, including changes that the limit left out
+	Tested      int      // how many have enough samples to be significant
+	More        int      // how many the limit left out
 
 	// Detectable is the smallest change, in points, of an item with a share of 10 %
 	// that is called significant nine times in ten; 0 if nothing was tested, 100 if
 	// nothing can be significant.
-	Detectable float64 `json:"detectable"`
+	Detectable float64
 }
 
 // Change is a change in the share of one item. A sample counts once for it, also
 // under recursion.
 type Change struct {
-	Path     []Frame `json:"path"`      // innermost first: the method, its callers
-	ShareA   float64 `json:"share_a"`   // percent of the profile's weight
-	ShareB   float64 `json:"share_b"`   // percent
-	Points   float64 `json:"points"`    // ShareB − ShareA
-	SamplesA int64   `json:"samples_a"` // that the share was computed from
-	SamplesB int64   `json:"samples_b"`
+	Path     []Frame // innermost first: the method, its callers
+	ShareA   float64 // percent of the profile's weight
+	ShareB   float64 // percent
+	Points   float64 // ShareB − ShareA
+	SamplesA int64   // that the share was computed from
+	SamplesB int64
 
 	// P is the probability of a change like this one, or a larger one, anywhere in
 	// the list if nothing changed; 1 if there are too few samples to tell.
-	P           float64 `json:"p"`
-	Significant bool    `json:"significant"`
+	P           float64
+	Significant bool
 }
 
 // errCalls says why calls have no significance.

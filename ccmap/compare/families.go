@@ -9,16 +9,16 @@ import (
 // Family is a set of contexts that have the same counts, as they end in the same
 // places: sub-paths of one path that end with its innermost frame.
 type Family struct {
-	Path   []Frame `json:"path"`   // the longest of them, innermost frame first
-	Paths  uint64  `json:"paths"`  // the number of contexts, from 1
-	Points float64 `json:"points"` // its part of the 100 − Contexts.Percent points of difference between the profiles
+	Path   []Frame // the longest of them, innermost frame first
+	Paths  uint64  // the number of contexts, from 1
+	Points float64 // its part of the 100 − Contexts.Percent points of difference between the profiles
 
 	// ShareA and ShareB are percentages of the profiles' weights; under recursion,
 	// a sample counts once for each occurrence of the path.
-	ShareA   float64 `json:"share_a"`
-	ShareB   float64 `json:"share_b"`
-	SamplesA int64   `json:"samples_a"` // that the shares were computed from; by activations, calls
-	SamplesB int64   `json:"samples_b"`
+	ShareA   float64
+	ShareB   float64
+	SamplesA int64 // that the shares were computed from; by activations, calls
+	SamplesB int64
 }
 
 // mostFamilies is how many families a verdict names.

@@ -5,59 +5,58 @@ import (
 	"time"
 )
 
-// Result of a comparison of profile A with profile B. Its JSON form is stable:
-// fields may be added.
+// Result of a comparison of profile A with profile B.
 type Result struct {
-	Weight Weight  `json:"weight"`
-	A      Profile `json:"a"`
-	B      Profile `json:"b"`
+	Weight Weight
+	A      Profile
+	B      Profile
 
 	// The overlap over three sets of counters, from coarse to fine.
-	Methods  Overlap `json:"methods"`  // one counter for each method
-	Edges    Overlap `json:"edges"`    // one for each caller, offset and callee
-	Contexts Overlap `json:"contexts"` // the full CC-Map: one for each sub-path of a stack, the two above among them
+	Methods  Overlap // one counter for each method
+	Edges    Overlap // one for each caller, offset and callee
+	Contexts Overlap // the full CC-Map: one for each sub-path of a stack, the two above among them
 
 	// Correlation of the method totals, −1 to 1, over the methods of either profile; a
 	// method that one lacks counts as 0 there. The few hottest methods decide it: 0.99
 	// beside an overlap of 67 % is no contradiction. If all methods of a profile have
 	// the same total, no correlation is defined: it is 1 if both profiles are like that,
 	// and 0 if one is.
-	Pearson  float64 `json:"pearson"`
-	Spearman float64 `json:"spearman"` // of ranks; ties have their average
+	Pearson  float64
+	Spearman float64 // of ranks; ties have their average
 
-	Coverage Coverage `json:"coverage"`
+	Coverage Coverage
 
-	Verdict   Verdict `json:"verdict"`
-	VerdictBy string  `json:"verdict_by"` // "contexts", or "edges" if contexts were pruned
-	Tolerance float64 `json:"tolerance"`  // points, see [Options]
+	Verdict   Verdict
+	VerdictBy string  // "contexts", or "edges" if contexts were pruned
+	Tolerance float64 // points, see [Options]
 	// Families are the contexts that account for most of the difference, the largest
 	// first, at most ten. They are empty unless the verdict is [Differs], and empty where
 	// contexts were pruned. Then [Differences] of methods and edges says more.
-	Families []Family `json:"families,omitempty"`
+	Families []Family
 
 	// UnionNodes is the number of contexts, each a path from an outermost frame
 	// to a method, in either profile.
-	UnionNodes int `json:"union_nodes"`
+	UnionNodes int
 
 	// CutAt is how many of the innermost frames of each stack were compared, because
 	// one of the profiles has no more; 0: all.
-	CutAt int `json:"cut_at,omitempty"`
+	CutAt int
 }
 
 // Profile describes one side of a comparison.
 type Profile struct {
-	Samples          int64         `json:"samples"`        // of the profile; if there are few, read the floor first
-	Independent      int64         `json:"independent"`    // the effective sample size: as many independent samples would say as much
-	Weight           int64         `json:"weight"`         // by Result.Weight: samples, activations, or in the profile's unit, for example ns
-	Pruned           float64       `json:"pruned"`         // percent of the weight whose contexts were pruned: it counts for kept callers
-	Start            time.Time     `json:"start,omitzero"` // of sampling, UTC; zero where unknown
-	Duration         time.Duration `json:"duration_ns"`    // wall time sampled, ns; 0 where unknown
-	ActivationsExact bool          `json:"activations_exact"`
+	Samples          int64         // of the profile; if there are few, read the floor first
+	Independent      int64         // the effective sample size: as many independent samples would say as much
+	Weight           int64         // by Result.Weight: samples, activations, or in the profile's unit, for example ns
+	Pruned           float64       // percent of the weight whose contexts were pruned: it counts for kept callers
+	Start            time.Time     // of sampling, UTC; zero where unknown
+	Duration         time.Duration // wall time sampled, ns; 0 where unknown
+	ActivationsExact bool
 
 	// The sampling intervals that were set, ns of CPU time; 0 where unknown.
 	// Unless all four of a comparison are equal, only [ByTime] is fair.
-	ShortestInterval time.Duration `json:"shortest_interval_ns"`
-	LongestInterval  time.Duration `json:"longest_interval_ns"`
+	ShortestInterval time.Duration
+	LongestInterval  time.Duration
 }
 
 // Overlap is the agreement of two profiles over one set of counters. All
@@ -66,7 +65,7 @@ type Overlap struct {
 	// Percent is exact except for the rounding of a float64: 100 if and only if all weights
 	// are equal (to within that rounding), and the same in both directions. If neither
 	// profile has a counter of the kind, it is 100; if only one has, it is 0.
-	Percent float64 `json:"percent"`
+	Percent float64
 
 	// Floor is the lower of FloorA and FloorB, as the noisier profile limits the overlap.
 	// FloorA is the overlap of two random halves of profile A. They stand for its samples
@@ -75,39 +74,39 @@ type Overlap struct {
 	// see Expected. A floor is the mean of eight splits, of fewer if there are more
 	// samples, of one if over 5,000 are independent. Another seed moves a floor by about
 	// 0.6 points at 50 samples, 0.3 at 400, 0.2 from 1,000 on.
-	Floor  float64 `json:"floor"`
-	FloorA float64 `json:"floor_a"`
-	FloorB float64 `json:"floor_b"`
+	Floor  float64
+	FloorA float64
+	FloorB float64
 
 	// Expected is the overlap of two profiles of one behaviour with the sizes of these.
 	// Deviation is how much it varies, in points. They are mean and standard deviation of
 	// eight draws from both profiles' samples together, or of four if both profiles have
 	// 10,000 independent samples.
-	Expected  float64 `json:"expected"`
-	Deviation float64 `json:"deviation"`
+	Expected  float64
+	Deviation float64
 	// Interval is how many points below Expected an overlap of one behaviour is once in a
 	// hundred times: three to five deviations, as there are few draws. The verdict uses
 	// it.
-	Interval float64 `json:"interval"`
+	Interval float64
 	// Unexplained is how many points Percent is below Expected − Interval, which 99 of
 	// 100 comparisons of one behaviour with itself reach.
-	Unexplained float64 `json:"unexplained"`
+	Unexplained float64
 
 	// Counters is how many counters were compared: all that at least one of the profiles
 	// has.
-	Counters uint64 `json:"counters"`
+	Counters uint64
 }
 
 // Coverage says how many of one profile's hot edges the other has at all. An edge is
 // hot if its weight is at least Tau · the weight of the hottest edge.
 type Coverage struct {
-	Tau  float64 `json:"tau"`   // over 0, up to 1
-	HotA int     `json:"hot_a"` // hot edges of A
-	HotB int     `json:"hot_b"`
+	Tau  float64 // over 0, up to 1
+	HotA int     // hot edges of A
+	HotB int
 	// AB is the percentage of A's hot edges that B has, BA the reverse; 100
 	// where there are none.
-	AB float64 `json:"ab"`
-	BA float64 `json:"ba"`
+	AB float64
+	BA float64
 }
 
 // Verdict is the result of a comparison in one word.
@@ -131,25 +130,6 @@ func (v Verdict) String() string {
 		return verdicts[v]
 	}
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
-}
-
-// MarshalText returns the text of [Verdict.String].
-func (v Verdict) MarshalText() ([]byte, error) {
-	if int(v) >= len(verdicts) {
-		return nil, fmt.Errorf("encode verdict: %v is not a verdict", v)
-	}
-	return []byte(v.String()), nil
-}
-
-// UnmarshalText accepts the output of [Verdict.MarshalText].
-func (v *Verdict) UnmarshalText(text []byte) error {
-	for i, s := range verdicts {
-		if s == string(text) {
-			*v = Verdict(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("decode verdict: %q is not a verdict", text)
 }
 
 // judge adds floors, noise and the verdict to a result. It overwrites c.

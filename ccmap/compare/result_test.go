@@ -1,7 +1,6 @@
 package compare_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -150,101 +149,6 @@ func TestCompareErrors(t *testing.T) {
 		})
 	}
 }
-
-// The names in the JSON form are stable.
-func TestResultJSON(t *testing.T) {
-	t.Parallel()
-	m := mapOf([]stack{{frames: []frame{{"a", 1}, {"b", 2}}, counts: ccmap.Counters{Samples: 1, Time: 10}}})
-	m.Meta().Start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m.Meta().Duration = time.Second
-	m.Meta().Interval = []ccmap.IntervalChange{{Interval: 10 * time.Millisecond}, {Interval: 20 * time.Millisecond}}
-	got, err := json.MarshalIndent(mustCompare(t, m.Snapshot(), m.Snapshot(), compare.Options{}), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(resultJSON, string(got)); diff != "" {
-		t.Error(diff)
-	}
-	var back compare.Result
-	if err := json.Unmarshal(got, &back); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(mustCompare(t, m.Snapshot(), m.Snapshot(), compare.Options{}), back); diff != "" {
-		t.Error(diff)
-	}
-}
-
-const resultJSON = `{
-  "weight": "time",
-  "a": {
-    "samples": 1,
-    "independent": 1,
-    "weight": 10,
-    "pruned": 0,
-    "start": "2026-01-02T03:04:05Z",
-    "duration_ns": 1000000000,
-    "activations_exact": true,
-    "shortest_interval_ns": 10000000,
-    "longest_interval_ns": 20000000
-  },
-  "b": {
-    "samples": 1,
-    "independent": 1,
-    "weight": 10,
-    "pruned": 0,
-    "start": "2026-01-02T03:04:05Z",
-    "duration_ns": 1000000000,
-    "activations_exact": true,
-    "shortest_interval_ns": 10000000,
-    "longest_interval_ns": 20000000
-  },
-  "methods": {
-    "percent": 100,
-    "floor": 0,
-    "floor_a": 0,
-    "floor_b": 0,
-    "expected": 25,
-    "deviation": 46.29100498862757,
-    "interval": 147.2053958638357,
-    "unexplained": 0,
-    "counters": 2
-  },
-  "edges": {
-    "percent": 100,
-    "floor": 0,
-    "floor_a": 0,
-    "floor_b": 0,
-    "expected": 25,
-    "deviation": 46.29100498862757,
-    "interval": 147.2053958638357,
-    "unexplained": 0,
-    "counters": 1
-  },
-  "contexts": {
-    "percent": 100,
-    "floor": 0,
-    "floor_a": 0,
-    "floor_b": 0,
-    "expected": 25,
-    "deviation": 46.29100498862757,
-    "interval": 147.2053958638357,
-    "unexplained": 0,
-    "counters": 3
-  },
-  "pearson": 1,
-  "spearman": 1,
-  "coverage": {
-    "tau": 0.1,
-    "hot_a": 1,
-    "hot_b": 1,
-    "ab": 100,
-    "ba": 100
-  },
-  "verdict": "too few samples to tell",
-  "verdict_by": "contexts",
-  "tolerance": 0,
-  "union_nodes": 2
-}`
 
 // session is how a behaviour is sampled.
 type session struct {
@@ -418,22 +322,5 @@ func TestVerdictOfNovelContexts(t *testing.T) {
 	got := mustCompare(t, novel("a"), novel("b"), compare.Options{})
 	if got.Verdict != compare.TooFew || got.Contexts.Expected != 0 {
 		t.Errorf("verdict: %v: %+v", got.Verdict, got.Contexts)
-	}
-}
-
-func TestVerdictText(t *testing.T) {
-	t.Parallel()
-	for _, v := range []compare.Verdict{compare.TooFew, compare.Same, compare.Differs} {
-		text, err := v.MarshalText()
-		var back compare.Verdict
-		if err != nil || back.UnmarshalText(text) != nil || back != v {
-			t.Errorf("%v: %q, %v, back %v", v, text, err, back)
-		}
-	}
-	if _, err := compare.Verdict(9).MarshalText(); err == nil {
-		t.Error("verdict 9 has a text")
-	}
-	if err := new(compare.Verdict).UnmarshalText([]byte("perhaps")); err == nil {
-		t.Error("perhaps is a verdict")
 	}
 }

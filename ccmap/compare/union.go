@@ -140,14 +140,14 @@ func (u *union) len() int { return len(u.parent) }
 
 // Frame is one frame of a path.
 type Frame struct {
-	Method    string `json:"method"`
-	Signature string `json:"signature,omitempty"`
-	File      string `json:"file,omitempty"` // empty where unknown
-	Line      int32  `json:"line,omitempty"` // of the call or, in the innermost frame, of the declaration; 0 where unknown
+	Method    string
+	Signature string
+	File      string // empty where unknown
+	Line      int32  // of the call or, in the innermost frame, of the declaration; 0 where unknown
 
 	// Position is the offset of a call, as ccmap.Coordinate prints it, if the line is
 	// unknown or may have several calls; else empty.
-	Position string `json:"position,omitempty"`
+	Position string
 }
 
 func (f Frame) compare(o Frame) int {
