@@ -24,7 +24,7 @@ type Stats struct {
 // their own, and are not in it.
 type Overhead struct {
 	Samples    time.Duration // interrupts that took a sample
-	Interrupts time.Duration // interrupts that took none
+	Interrupts time.Duration // interrupts that took none, also of other processes
 	Switches   time.Duration // context switches of threads that have timers
 	Watches    time.Duration // context switches of threads that have watchpoints, for verdicts
 	Of         time.Duration // CPU time of the target; 0: the overhead is not known

@@ -189,6 +189,8 @@ type meter struct {
 	target   time.Duration
 	daemon   time.Duration
 	cost     time.Duration // of one sample, as last measured; 0: never
+	spent    time.Duration // on the samples whose cost was measured
+	priced   int           // these samples
 	switches float64       // Observation.AtSwitches, the last
 }
 
@@ -210,6 +212,8 @@ func (m *meter) add(o Observation) {
 	m.daemon += o.DaemonCPU
 	if o.SampleCost > 0 {
 		m.cost = o.SampleCost
+		m.spent += time.Duration(o.Samples) * o.SampleCost
+		m.priced += o.Samples
 	}
 	m.switches = o.AtSwitches
 }
@@ -232,7 +236,10 @@ func (m *meter) restart() { *m = meter{from: m.to, to: m.to, cost: m.cost, switc
 // time that the samples stand for.
 func (m *meter) read(interval time.Duration, before load) load {
 	l := load{cost: before.cost, atSwitches: m.switches}
-	if m.cost > 0 {
+	switch {
+	case m.priced > 0:
+		l.cost = m.spent / time.Duration(m.priced)
+	case m.cost > 0:
 		l.cost = m.cost
 	}
 	cpu := time.Duration(m.samples) * interval

@@ -56,6 +56,25 @@ func TestBudgetFreed(t *testing.T) {
 	}
 }
 
+// The cost of a sample is the mean over a reading: a turn may have few samples, and its
+// cost the interrupts of many.
+func TestMeterAveragesTheCost(t *testing.T) {
+	t.Parallel()
+	var m meter
+	for range 10 {
+		m.add(Observation{At: m.to + 100*time.Millisecond, Samples: 9, SampleCost: 10 * time.Microsecond, TargetCPU: 90 * time.Millisecond})
+		m.add(Observation{At: m.to + 100*time.Millisecond, Samples: 1, SampleCost: 110 * time.Microsecond, TargetCPU: 10 * time.Millisecond})
+	}
+	l := m.read(10*time.Millisecond, load{})
+	if l.cost != 20*time.Microsecond || l.samples != 0.002 {
+		t.Errorf("a sample costs %v, all of them %v", l.cost, l.samples)
+	}
+	m.add(Observation{At: m.to + time.Second, Samples: 100})
+	if l := m.read(10*time.Millisecond, load{}); l.cost != 110*time.Microsecond {
+		t.Errorf("without a measured cost it is %v, not the last", l.cost)
+	}
+}
+
 // The default cost of a sample holds until one is measured.
 func TestOverheadFromDefaultCost(t *testing.T) {
 	t.Parallel()

@@ -277,6 +277,7 @@ func (j *Judge) release(thread uint64) {
 		h.thread = 0
 		if j.Sparse {
 			h.Close()
+			h.armed = 0
 		}
 	}
 }

@@ -101,6 +101,32 @@ func (p *player) play(interval time.Duration, lag func() int64) []ccmap.Repetiti
 	return verdicts
 }
 
+// TestSparseWatchIsClosed: a watch that nothing waits for is not set any more where verdicts
+// are sparse, and costs no switch.
+func TestSparseWatchIsClosed(t *testing.T) {
+	t.Parallel()
+	for _, sparse := range []bool{false, true} {
+		p := &player{stream: &stream{calls: []int64{0}}, now: 1}
+		j := New(Options{
+			Watches: []Watch{p}, Sparse: sparse, Log: slog.New(slog.DiscardHandler),
+			Interval: func() time.Duration { return time.Second },
+			Threads:  func(int, uint32) []uint32 { return []uint32{1} },
+		})
+		j.clock = func() int64 { return p.now }
+		st := process.Stack{PCs: []uint64{200, 110}, Thread: 1, Slot: 8, Rooted: true}
+		entry := func(pc uint64) uint64 { return pc }
+		j.Judge(&st, Moment{TID: 1, At: 1, Chosen: true}, entry)
+		if n := j.Watching(); n != 1 {
+			t.Fatalf("%d watches are set for a sample to come", n)
+		}
+		p.now++
+		j.Judge(&st, Moment{TID: 1, At: 2}, entry)
+		if n := j.Watching(); (n == 0) != sparse {
+			t.Errorf("sparse %v: %d watches are set after the verdict", sparse, n)
+		}
+	}
+}
+
 // known counts the verdicts and those that say that a call is repeated, without the
 // first sample, which has none before it.
 func known(verdicts []ccmap.Repetition) (known, repeated int) {

@@ -20,10 +20,13 @@ type Costs struct {
 	Watch     time.Duration // of a context switch of a thread, for each watchpoint on it
 }
 
-// usualCosts are the costs in a virtual machine (AMD EPYC, Linux 6.18), where an access to
-// a timer or a debug register leaves the guest. They stand for costs that cannot be
+// The usual costs are the costs in a virtual machine (AMD EPYC, Linux 6.18), where an access
+// to a timer or a debug register leaves the guest. They stand for costs that cannot be
 // measured.
-var usualCosts = Costs{Sample: 45 * time.Microsecond, Switch: 2500 * time.Nanosecond, Watch: 1400 * time.Nanosecond}
+var (
+	usualCosts    = Costs{Sample: 45 * time.Microsecond, Switch: 2500 * time.Nanosecond, Watch: 1400 * time.Nanosecond}
+	usualCPUCosts = Costs{Sample: 32 * time.Microsecond, Interrupt: 27 * time.Microsecond, Watch: usualCosts.Watch}
+)
 
 const (
 	costTurns    = 16                     // of rounds without and with events
@@ -55,6 +58,45 @@ var ThreadCosts = sync.OnceValues(func() (Costs, error) {
 	)
 	return c, err
 })
+
+// CPUCosts returns the costs of timers of CPUs that run a BPF program, and of watchpoints
+// of threads, on this machine. It measures them in some 50 ms: one thread of this process
+// looks at the clock all the time, and each interrupt leaves a gap. target makes the program
+// take samples of this process, until end is called.
+func CPUCosts(program int, target func() (end func(), err error)) (Costs, error) {
+	c := usualCPUCosts
+	p, err := newPair()
+	if err != nil {
+		return c, fmt.Errorf("measure the cost of sampling: %w", err)
+	}
+	defer p.close()
+	err = errors.Join(
+		p.priceInterrupts(&c, program, target),
+		p.priceSwitch(&c.Watch, p.openWatchpoints),
+	)
+	return c, err
+}
+
+// priceInterrupts sets the costs of interrupts without and with a sample.
+func (p *pair) priceInterrupts(c *Costs, program int, target func() (end func(), err error)) error {
+	clock, err := OpenCPUClock(p.cpu, costInterval, program)
+	if err != nil {
+		return fmt.Errorf("measure the cost of an interrupt: %w", err)
+	}
+	defer clock.Close()
+	if err := clock.SetPeriod(costInterval); err != nil {
+		return fmt.Errorf("measure the cost of an interrupt: %w", err)
+	}
+	interrupt := p.gapTime()
+	end, err := target()
+	if err != nil {
+		return fmt.Errorf("measure the cost of a sample: %w", err)
+	}
+	defer end()
+	c.Interrupt = interrupt
+	c.Sample = max(p.gapTime(), interrupt)
+	return nil
+}
 
 // priceSwitch sets a cost to the time that events add to a context switch. The cost stays
 // if the events cannot be opened.

@@ -1,6 +1,7 @@
 package perfevent
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -22,6 +23,21 @@ func TestThreadCosts(t *testing.T) {
 		t.Errorf("measured %+v, and then %+v", c, again)
 	}
 	t.Logf("%+v", c)
+}
+
+// Of all gaps in looking at the clock, as many are the timer's as it has interrupted.
+func TestMedianOfLongest(t *testing.T) {
+	t.Parallel()
+	const µs = time.Microsecond
+	all := []time.Duration{µs, 9 * µs, µs, 20 * time.Millisecond, 8 * µs, 10 * µs, µs, µs, 11 * µs, µs}
+	for n, want := range map[int]time.Duration{5: 10 * µs, 1: 20 * time.Millisecond, 0: 20 * time.Millisecond, 99: 8 * µs} {
+		if got := medianOfLongest(slices.Clone(all), n); got != want {
+			t.Errorf("of %d: %v, want %v", n, got, want)
+		}
+	}
+	if got := medianOfLongest(nil, 5); got != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
 }
 
 // Rounds that other work disturbs do not matter, and the deadline ends the measurement.

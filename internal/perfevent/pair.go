@@ -3,6 +3,7 @@ package perfevent
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -28,6 +29,8 @@ const (
 	handOvers   = 10               // of the turn, by each thread in a round
 	turnTimeout = time.Millisecond // after which a thread looks again whether it is its turn
 	workSteps   = 1 << 20          // some 0.5 ms
+	gapsTime    = 10 * time.Millisecond
+	leastGap    = 500 * time.Nanosecond // of an interrupt: looking at the clock takes 50 ns
 )
 
 // newPair starts the threads on the CPU that runs the caller.
@@ -103,6 +106,37 @@ func (p *pair) workTime() (spent time.Duration) {
 	}
 	<-t.done
 	return spent
+}
+
+// gapTime looks at the clock all the time on the first thread, which a timer interrupts
+// every costInterval, and returns how long an interrupt takes: the median of the longest
+// gaps, one for each interrupt. A few gaps are other work on the CPU.
+func (p *pair) gapTime() (gap time.Duration) {
+	t := &p.threads[0]
+	t.jobs <- func() {
+		all := make([]time.Duration, 0, 4*gapsTime/costInterval)
+		spent, began := ThreadTime(), time.Now()
+		for at := time.Duration(0); at < gapsTime && len(all) < cap(all); {
+			now := time.Since(began)
+			if now-at > leastGap {
+				all = append(all, now-at)
+			}
+			at = now
+		}
+		gap = medianOfLongest(all, int((ThreadTime()-spent)/costInterval))
+	}
+	<-t.done
+	return gap
+}
+
+// medianOfLongest returns the median of the n longest times.
+func medianOfLongest(all []time.Duration, n int) time.Duration {
+	slices.Sort(all)
+	longest := all[max(len(all)-max(n, 1), 0):]
+	if len(longest) == 0 {
+		return 0
+	}
+	return longest[len(longest)/2]
 }
 
 // await waits for a turn. The timeout lets the runtime stop all threads while the other

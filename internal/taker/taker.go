@@ -136,7 +136,7 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 		Code: t.calls, Memory: process.MemoryOf(t.PID, t.watch), Alive: e.Has, Deliver: t.takeCall,
 		Counts: &t.counts.caught, Budget: max(o.HitBudget, 0), Log: t.Log,
 	})
-	t.readSwitches()
+	t.readSwitches(time.Now())
 	t.describe()
 	return nil
 }

@@ -104,7 +104,7 @@ func (t *Taker) balance(now process.CPUTimes, ok bool) {
 // the engine's sampling, and take takes the moments.
 func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx context.Context)) {
 	now, ok := t.ledger.Read()
-	t.readSwitches()
+	t.readSwitches(time.Now())
 	stop()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -37,6 +37,12 @@
 // all threads and costs their switches, so there is one at a time, and it is closed with
 // the verdict, or after four intervals. All other samples have no verdict.
 //
+// # Overhead
+//
+// The first host measures the time of an interrupt, without and with a sample, and the
+// cost of a watchpoint to a context switch. The program counts interrupts. An interrupt of
+// a busy CPU that takes no sample is charged to the sources, by the rates that they want.
+//
 // # Limits
 //
 // Memory that is not mapped in, or swapped out, is not in a record. A stack that is longer

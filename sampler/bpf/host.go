@@ -27,10 +27,12 @@ import (
 //	mu       the sources and the timers: any goroutine
 //	draining the ring: the reader, and a source that takes its last records
 //	program  maps and programs, whose calls need no lock
+//	costs    set by OpenHost
 type Host struct {
 	log     *slog.Logger
 	program programObjects
 	waiter  *perfevent.Waiter
+	costs   perfevent.Costs // of timers and watchpoints
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when the reader has ended
 
@@ -40,6 +42,7 @@ type Host struct {
 	period  time.Duration // of the timers, on average
 	longest time.Duration // period since the last redraw
 	redraw  time.Time     // when to draw other periods
+	charged uint64        // interrupts that the sources were charged for
 
 	draining sync.Mutex
 	ring     *ringbuf.Reader
@@ -79,6 +82,10 @@ func OpenHost(log *slog.Logger) (*Host, error) {
 	if err := h.load(); err != nil {
 		return nil, errors.Join(err, h.release())
 	}
+	var err error
+	if h.costs, err = h.price(); err != nil {
+		h.log.Info("costs of sampling are assumed", "reason", err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop = stop
 	go h.read(ctx)
@@ -115,13 +122,15 @@ func (h *Host) Close() error {
 	h.stop()
 	h.waiter.Ring()
 	<-h.stopped
-	h.log.Info("sampled CPUs", "interrupts", h.counted(interrupts), "unreadable", h.counted(unreadable), "reused", h.counted(reused))
+	h.log.Info("sampled CPUs", "interrupts", h.counted(interrupts), "idle", h.counted(idle), "samples", h.counted(taken), "unreadable", h.counted(unreadable), "reused", h.counted(reused))
 	return h.release()
 }
 
 // Counters of the program, as in record.bpf.c.
 const (
 	interrupts = iota // of all CPUs, whatever ran there
+	idle              // interrupts of CPUs that had nothing to run
+	taken             // interrupts that made a record
 	unreadable        // records without a stack
 	reused            // interrupts of another process that has got a target's number
 )
@@ -137,6 +146,8 @@ func (h *Host) counted(which uint32) (sum uint64) {
 }
 
 func (h *Host) release() error {
+	h.mu.Lock() // figures may still be asked for
+	defer h.mu.Unlock()
 	h.closeClocks()
 	if h.waiter != nil {
 		h.waiter.Close()
@@ -155,6 +166,7 @@ func (h *Host) join(s *Source) error {
 	if h.sources[pid] != nil {
 		return fmt.Errorf("process %d is sampled already", s.t.PID)
 	}
+	h.charge()
 	s.told = s.entry
 	h.sources[pid] = s
 	err := raised(func() error { return h.program.Losses.Put(pid, uint64(0)) })
@@ -176,6 +188,7 @@ func (h *Host) leave(s *Source) {
 	if h.sources[pid] != s || s.left {
 		return
 	}
+	h.charge()
 	s.left = true
 	h.drop(pid)
 	if err := h.follow(); err != nil {

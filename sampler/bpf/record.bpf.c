@@ -28,6 +28,8 @@ char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read
 // enum counter says what each element of counters counts.
 enum counter {
 	INTERRUPTS,   // all
+	IDLE,         // of CPUs that had nothing to run
+	TAKEN,        // that made a record
 	UNREADABLE,   // records whose stack could not be read
 	REUSED,       // interrupts of a process that has a target's number, but is another one
 	COUNTERS,
@@ -268,6 +270,8 @@ int sample(struct bpf_perf_event_data *ctx)
 	struct target *t = bpf_map_lookup_elem(&targets, &pid);
 
 	count(INTERRUPTS);
+	if (!pid)
+		count(IDLE);
 	if (!t)
 		return 0;
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
@@ -280,6 +284,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	struct record *r = bpf_map_lookup_elem(&scratch, &cpu);
 	if (!r)
 		return 0;
+	count(TAKEN);
 
 	struct pt_regs *user = (void *)bpf_task_pt_regs(task);
 	struct head *h = &r->head;

@@ -21,7 +21,7 @@ import (
 //
 //	host, owned      set by Open
 //	inbox            the host's reader writes, the goroutine of Run reads
-//	interval, took, told, left   under the host's mu
+//	interval, took, told, left, owes   under the host's mu
 //	all others       Open, then the goroutine of Run
 type Source struct {
 	t     *taker.Taker
@@ -34,6 +34,7 @@ type Source struct {
 	took     time.Duration // how long the last change of the interval took
 	told     programTarget // the entry that the program has, or is about to have
 	left     bool
+	owes     float64       // interrupts without a sample, that it was charged for
 	entry    programTarget // as the goroutine of Run wants it
 
 	waiter  *perfevent.Waiter
@@ -139,7 +140,7 @@ func (s *Source) openAll(ctx context.Context, o Options) error {
 	if err := s.host.join(s); err != nil {
 		return err
 	}
-	s.t.Sparse, s.t.NoMappings = true, true
+	s.t.Sparse, s.t.NoMappings, s.t.Costs = true, true, s.host.costs
 	return s.t.Begin(o, s, false)
 }
 
@@ -333,6 +334,7 @@ func (s *Source) SetInterval(d time.Duration) error {
 	begin := time.Now()
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
+	s.host.charge()
 	s.interval = clamp(d)
 	if err := s.host.follow(); err != nil {
 		return fmt.Errorf("set interval to %v: %w", d, err)
@@ -343,10 +345,12 @@ func (s *Source) SetInterval(d time.Duration) error {
 
 // Stats returns the figures so far. Any goroutine may call it.
 func (s *Source) Stats() sampler.Stats {
-	st := s.t.Stats("")
 	s.host.mu.Lock()
-	defer s.host.mu.Unlock()
-	st.Interval, st.LastChange = s.interval, s.took
+	s.host.charge()
+	interval, took := s.interval, s.took
+	s.host.mu.Unlock()
+	st := s.t.Stats("")
+	st.Interval, st.LastChange = interval, took
 	return st
 }
 

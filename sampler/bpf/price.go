@@ -1,0 +1,90 @@
+package bpf
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
+)
+
+// priced has the costs of sampling on this machine, which the first host measures.
+var priced struct {
+	once  sync.Once
+	costs perfevent.Costs
+	err   error
+}
+
+// price returns the costs of interrupts that run the program, and of watchpoints. The error
+// says why they are not measured. Nothing may be sampled yet.
+func (h *Host) price() (perfevent.Costs, error) {
+	priced.once.Do(func() {
+		priced.costs, priced.err = perfevent.CPUCosts(h.program.Sample.FD(), h.aimAtSelf)
+		h.drain() // the records are of no source
+	})
+	return priced.costs, priced.err
+}
+
+// aimAtSelf makes this process a target, without a source, until end is called.
+func (h *Host) aimAtSelf() (end func(), err error) {
+	pid := os.Getpid()
+	stat, err := process.ReadStat(pid)
+	if err != nil {
+		return nil, err
+	}
+	self := programTarget{Started: stat.Started, MaxStack: firstStack, Drain: ringBytes, Most: uint64(time.Second)}
+	if err := raised(func() error { return h.program.Targets.Put(uint32(pid), &self) }); err != nil {
+		return nil, err
+	}
+	return func() { h.drop(uint32(pid)) }, nil
+}
+
+// charge counts the interrupts since the last call that took no sample, and charges them
+// to the sources. An idle CPU loses nothing, so its interrupts are free. The caller holds
+// mu.
+func (h *Host) charge() {
+	now := h.counted(interrupts) - h.counted(idle) - h.counted(taken)
+	fresh := now - h.charged
+	if int64(fresh) <= 0 {
+		return // it reads one counter after the other
+	}
+	h.charged = now
+	var sources []*Source
+	for _, s := range h.sources {
+		if !s.left {
+			sources = append(sources, s)
+		}
+	}
+	sortByInterval(sources)
+	for i, share := range shares(sources) {
+		s := sources[i]
+		s.owes += float64(fresh) * share
+		s.t.Interrupts.Store(uint64(s.owes))
+	}
+}
+
+// sortByInterval sorts sources, the longest interval first.
+func sortByInterval(sources []*Source) {
+	slices.SortFunc(sources, func(a, b *Source) int { return cmp.Compare(b.interval, a.interval) })
+}
+
+// shares divides the interrupts that took no sample among the sources, the longest interval
+// first. The rate of the first is divided among all, the step to the rate of the second
+// among all but the first, and so on: a target pays for the rate that it wants, and less
+// where others want it, too.
+func shares(sources []*Source) []float64 {
+	all := make([]float64, len(sources))
+	sum, before := 0.0, 0.0
+	for i, s := range sources {
+		rate := 1 / float64(s.interval)
+		sum += (rate - before) / float64(len(sources)-i)
+		all[i], before = sum, rate
+	}
+	for i := range all {
+		all[i] /= before
+	}
+	return all
+}

@@ -1,0 +1,155 @@
+package bpf
+
+import (
+	"context"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/enginetest"
+	"pgregory.net/rapid"
+)
+
+// TestPrice: a record costs what its interrupt costs, or more. The records that were made
+// for it are gone, and this process is no target any more.
+func TestPrice(t *testing.T) {
+	t.Parallel()
+	h := openHost(t)
+	again, err := h.price()
+	if err != nil || again != h.costs {
+		t.Errorf("measured %+v, and then %+v, %v", h.costs, again, err)
+	}
+	c := h.costs
+	if c.Interrupt <= 0 || c.Sample < c.Interrupt || c.Sample > 10*time.Millisecond || c.Watch < 0 || c.Switch != 0 {
+		t.Errorf("costs %+v", c)
+	}
+	if h.ring.AvailableBytes() != 0 || h.program.Targets.Lookup(uint32(os.Getpid()), new(programTarget)) == nil {
+		t.Errorf("%d bytes are left in the ring", h.ring.AvailableBytes())
+	}
+	t.Logf("%+v", c)
+}
+
+// TestAimAtSelf: while a host measures, the program takes samples of this process.
+func TestAimAtSelf(t *testing.T) {
+	t.Parallel()
+	h := openHost(t)
+	end, err := h.aimAtSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := h.counted(taken)
+	h.mu.Lock()
+	h.period = time.Millisecond
+	err = h.setPeriods()
+	h.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for h.counted(taken) == before { // this loop is what is sampled
+	}
+	end()
+	if err := h.program.Targets.Lookup(uint32(os.Getpid()), new(programTarget)); err == nil {
+		t.Error("this process is still a target")
+	}
+}
+
+// TestCharge: interrupts of a busy CPU that take no sample are charged to the targets, half
+// of them to each of two with one interval, and only while they are targets.
+func TestCharge(t *testing.T) {
+	t.Parallel()
+	h := openHost(t)
+	path := enginetest.Build(t, "workload")
+	var both []*Source
+	for range 2 {
+		both = append(both, joined(t, h, enginetest.Start(t, path, "busy", "60000").PID(), func(*programTarget) {}))
+	}
+	first, second := both[0], both[1]
+	owe := func() [2]float64 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.charge()
+		return [2]float64{first.owes, second.owes}
+	}
+	began := owe()
+	now := began
+	for now[1]-began[1] < 20 { // this loop is interrupted, and is no target
+		now = owe()
+	}
+	if now[0]-began[0] != now[1]-began[1] || second.t.Interrupts.Load() != uint64(now[1]) {
+		t.Errorf("charged from %v to %v, %d are counted", began, now, second.t.Interrupts.Load())
+	}
+	h.leave(second)
+	left := owe()
+	for now = left; now[0]-left[0] < 20; {
+		now = owe()
+	}
+	if now[1] != left[1] {
+		t.Errorf("charged %v after it has left, %v before", now[1], left[1])
+	}
+}
+
+// TestShares: all interrupts are charged. Whoever wants more pays more, equals pay the
+// same, and another target makes nobody pay more for the same rate.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		intervals := rapid.SliceOfN(rapid.Int64Range(int64(100*time.Microsecond), int64(longestInterval)), 1, 8).Draw(r, "intervals")
+		var sources []*Source
+		for _, i := range intervals {
+			sources = append(sources, &Source{interval: time.Duration(i)})
+		}
+		sortByInterval(sources)
+		all := shares(sources)
+		sum := 0.0
+		for i, share := range all {
+			sum += share
+			if i > 0 && (share < all[i-1] || sources[i].interval == sources[i-1].interval && share != all[i-1]) {
+				r.Errorf("intervals %v and %v pay %v and %v", sources[i-1].interval, sources[i].interval, all[i-1], share)
+			}
+			if alone := float64(sources[len(all)-1].interval) / float64(sources[i].interval); share > alone*(1+1e-9) {
+				r.Errorf("interval %v pays %v of all, and alone %v", sources[i].interval, share, alone)
+			}
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			r.Errorf("%v are charged: %v", sum, all)
+		}
+	})
+}
+
+// TestOverhead: the report knows the cost of the samples, and that no switch costs anything.
+func TestOverhead(t *testing.T) {
+	t.Parallel()
+	h := openHost(t)
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "300")
+	s, sink := enginetest.Attach(t, h.Open, g.PID(), Options{Interval: time.Millisecond, Watchpoints: -1})
+	g.Proceed(t)
+	samples, _ := enginetest.Collect(t, s, sink)
+	o := s.Stats().Overhead
+	if o.Samples != time.Duration(len(samples))*h.costs.Sample || o.AtSwitches() != 0 || o.Of <= 0 || o.String() == "" {
+		t.Errorf("%+v after %d samples", o, len(samples))
+	}
+	if o.Interrupts != time.Duration(s.t.Interrupts.Load())*h.costs.Interrupt {
+		t.Errorf("%+v after %d other interrupts", o, s.t.Interrupts.Load())
+	}
+	t.Log(o)
+}
+
+// TestStatsAfterClose: figures can be asked for while a host is closed, and later.
+func TestStatsAfterClose(t *testing.T) {
+	t.Parallel()
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+	open := func(ctx context.Context, o Options) (*Source, error) { return Open(ctx, o) }
+	s, _ := enginetest.Attach(t, open, g.PID(), Options{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1000 {
+			s.Stats()
+		}
+	}()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	<-done
+}
