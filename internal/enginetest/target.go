@@ -280,18 +280,26 @@ func Stolen(t testing.TB) time.Duration {
 // can be closer than the interval.
 func (g *Target) Pin(t testing.TB) {
 	t.Helper()
-	tids, err := process.Threads(g.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
 	cpus, err := process.OnlineCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first unix.CPUSet
-	first.Set(cpus[0])
+	g.PinTo(t, cpus[:1])
+}
+
+// PinTo keeps the threads of the workload on some CPUs.
+func (g *Target) PinTo(t testing.TB, cpus []int) {
+	t.Helper()
+	tids, err := process.Threads(g.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
 	for _, tid := range tids {
-		if err := unix.SchedSetaffinity(int(tid), &first); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := unix.SchedSetaffinity(int(tid), &set); err != nil && !errors.Is(err, unix.ESRCH) {
 			t.Fatal(err)
 		}
 	}

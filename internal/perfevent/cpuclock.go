@@ -15,13 +15,16 @@ import (
 //
 // Threads pay nothing for it when they are switched: it belongs to no thread. It expires
 // on an idle CPU, too, so that the program sees how much time has passed.
+//
+// The kernel ends it when its CPU goes offline, and does not start it again (Linux 6.18):
+// see [CPUClock.Runs].
 type CPUClock struct {
-	CPU int
-	fd  int
+	fd      int
+	counted uint64 // when Runs was asked last, ns
 }
 
 // OpenCPUClock opens a timer that runs a BPF program of type perf_event.
-func OpenCPUClock(cpu int, period time.Duration, program int) (CPUClock, error) {
+func OpenCPUClock(cpu int, period time.Duration, program int) (*CPUClock, error) {
 	first := max(time.Duration(float64(period)*rand.Float64()), LeastInterval)
 	attr := &unix.PerfEventAttr{
 		Type:   unix.PERF_TYPE_SOFTWARE,
@@ -33,7 +36,7 @@ func OpenCPUClock(cpu int, period time.Duration, program int) (CPUClock, error) 
 	defer privilege.Raise().Lower()
 	fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
-		return CPUClock{}, fmt.Errorf("open timer of CPU %d: %w", cpu, err)
+		return nil, fmt.Errorf("open timer of CPU %d: %w", cpu, err)
 	}
 	err = errors.Join(
 		ioctl(fd, unix.PERF_EVENT_IOC_SET_BPF, uintptr(program)),
@@ -41,14 +44,22 @@ func OpenCPUClock(cpu int, period time.Duration, program int) (CPUClock, error) 
 	)
 	if err != nil {
 		unix.Close(fd)
-		return CPUClock{}, fmt.Errorf("set program of timer of CPU %d: %w", cpu, err)
+		return nil, fmt.Errorf("set program of timer of CPU %d: %w", cpu, err)
 	}
-	return CPUClock{CPU: cpu, fd: fd}, nil
+	return &CPUClock{fd: fd}, nil
 }
 
 // SetPeriod changes the period. The kernel starts a new period at once and forgets the
 // part of the old one that had run, so the program must measure time by itself.
-func (c CPUClock) SetPeriod(period time.Duration) error { return setPeriod(c.fd, period) }
+func (c *CPUClock) SetPeriod(period time.Duration) error { return setPeriod(c.fd, period) }
+
+// Runs reports whether the timer has counted time since it was asked last.
+func (c *CPUClock) Runs() bool {
+	count, _, err := readCount(c.fd)
+	before := c.counted
+	c.counted = count
+	return err == nil && count > before
+}
 
 // Close ends the timer.
-func (c CPUClock) Close() { closeEvent(c.fd) }
+func (c *CPUClock) Close() { closeEvent(c.fd) }

@@ -85,6 +85,16 @@ func neededFor(use Use) set {
 	return s
 }
 
+// LackingForCPUs lists, as setcap(8) does, the capabilities that this process lacks of those
+// for sampling CPUs. CAP_SYS_ADMIN includes both (capabilities(7)).
+func LackingForCPUs() string {
+	h, err := ofThread()
+	if err != nil || h.permitted&(1<<unix.CAP_SYS_ADMIN) != 0 {
+		return ""
+	}
+	return (set(1<<unix.CAP_BPF|1<<unix.CAP_PERFMON) &^ h.permitted).String()
+}
+
 // String lists the capabilities as setcap(8) does, and unknown ones by number.
 func (s set) String() string {
 	var names []string

@@ -38,6 +38,13 @@ func Open(pid int) (int, error) {
 	return fd, nil
 }
 
+// Ended reports whether the process of a pidfd has ended.
+func Ended(pidfd int) bool {
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
+
 // explainThread explains that a number names a thread other than the first one of its
 // process. pidfd_open without flags gives no descriptor for it (EINVAL or ENOENT,
 // depending on the kernel's version).

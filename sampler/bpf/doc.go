@@ -50,6 +50,18 @@
 // begin after a watchpoint was set are not watched. An exec is noticed by the next record,
 // or within a second.
 //
-// The kernel must be 5.15 or later, with BTF, and the caller needs CAP_BPF and CAP_PERFMON,
-// in the initial PID namespace, where the numbers of processes are the program's.
+// A host samples 16,384 processes at most. CPUs that come online are sampled within four
+// seconds, and so are CPUs that were offline for a moment.
+//
+// The kernel must be 5.15 or later, with BTF, and none of those from 5.19 to 6.3 that may
+// freeze (see number.freezes). The caller needs CAP_BPF and CAP_PERFMON, in the initial PID
+// namespace, where the numbers of processes are the program's, and in the initial time
+// namespace. A refusal has the reason and the cure.
+//
+// # Hostile targets
+//
+// The program trusts nothing that it reads in a target. It follows a fixed number of
+// pointers, copies a bounded number of bytes of the thread's own memory, and fills the place
+// of an object that cannot be read with zeros. A thread that ends has given up its memory:
+// its record has registers alone.
 package bpf

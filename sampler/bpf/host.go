@@ -27,7 +27,7 @@ import (
 //	mu       the sources and the timers: any goroutine
 //	draining the ring: the reader, and a source that takes its last records
 //	program  maps and programs, whose calls need no lock
-//	costs    set by OpenHost
+//	costs, online   set by OpenHost
 type Host struct {
 	log     *slog.Logger
 	program programObjects
@@ -36,20 +36,33 @@ type Host struct {
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when the reader has ended
 
+	online func() ([]int, error) // the CPUs; tests have their own
+
 	mu      sync.Mutex
 	sources map[uint32]*Source
-	clocks  []perfevent.CPUClock
-	period  time.Duration // of the timers, on average
-	longest time.Duration // period since the last redraw
-	redraw  time.Time     // when to draw other periods
-	charged uint64        // interrupts that the sources were charged for
+	wanted  map[time.Duration]int // the intervals that sources want, and how many want each
+	clocks  map[int]clock         // of the CPUs
+	period  time.Duration         // of the timers, on average
+	longest time.Duration         // period since the last redraw
+	redraw  time.Time             // when to draw other periods
+	charged uint64                // interrupts that the sources were charged for
 
 	draining sync.Mutex
 	ring     *ringbuf.Reader
 	record   ringbuf.Record // reused
 }
 
+// clock is the timer of a CPU. It ends when its CPU goes offline, and does not begin again
+// with it.
+type clock interface {
+	SetPeriod(time.Duration) error
+	Runs() bool // since the last call
+	Close()
+}
+
 const (
+	// mostTargets bounds the processes that are sampled at a time.
+	mostTargets = 16384
 	// ringBytes is the length of the ring for all CPUs.
 	ringBytes = 8 << 20
 	// drainEvery is the time between two looks into the ring, and drainIdle the time
@@ -75,14 +88,20 @@ func OpenHost(log *slog.Logger) (*Host, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if err := supported(); err != nil {
+	if err := here().refusal(); err != nil {
 		return nil, err
 	}
-	h := &Host{log: log, sources: make(map[uint32]*Source), stopped: make(chan struct{})}
-	if err := h.load(); err != nil {
+	h := &Host{
+		log: log, online: process.OnlineCPUs, stopped: make(chan struct{}),
+		sources: make(map[uint32]*Source), wanted: make(map[time.Duration]int), clocks: make(map[int]clock),
+	}
+	spec, err := loadProgram()
+	if err != nil {
+		return nil, fmt.Errorf("decode BPF program: %w", err)
+	}
+	if err := h.load(spec); err != nil {
 		return nil, errors.Join(err, h.release())
 	}
-	var err error
 	if h.costs, err = h.price(); err != nil {
 		h.log.Info("costs of sampling are assumed", "reason", err)
 	}
@@ -93,20 +112,17 @@ func OpenHost(log *slog.Logger) (*Host, error) {
 }
 
 // load loads the program and opens its ring.
-func (h *Host) load() error {
-	spec, err := loadProgram()
-	if err != nil {
-		return fmt.Errorf("decode BPF program: %w", err)
-	}
+func (h *Host) load(spec *ebpf.CollectionSpec) error {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return fmt.Errorf("count CPUs: %w", err)
 	}
+	spec.Maps["targets"].MaxEntries, spec.Maps["losses"].MaxEntries = mostTargets, mostTargets
 	spec.Maps["records"].MaxEntries = ringBytes
 	spec.Maps["scratch"].MaxEntries = uint32(cpus)
 	defer privilege.Raise().Lower()
 	if err := spec.LoadAndAssign(&h.program, nil); err != nil {
-		return explainLoad(err)
+		return explainLoad(err, rightsHere())
 	}
 	if h.ring, err = ringbuf.NewReader(h.program.Records); err != nil {
 		return fmt.Errorf("open ring: %w", err)
@@ -122,7 +138,8 @@ func (h *Host) Close() error {
 	h.stop()
 	h.waiter.Ring()
 	<-h.stopped
-	h.log.Info("sampled CPUs", "interrupts", h.counted(interrupts), "idle", h.counted(idle), "samples", h.counted(taken), "unreadable", h.counted(unreadable), "reused", h.counted(reused))
+	h.log.Info("sampled CPUs", "interrupts", h.counted(interrupts), "idle", h.counted(idle), "samples", h.counted(taken),
+		"unreadable", h.counted(unreadable), "reused", h.counted(reused), "ending", h.counted(ending))
 	return h.release()
 }
 
@@ -133,6 +150,7 @@ const (
 	taken             // interrupts that made a record
 	unreadable        // records without a stack
 	reused            // interrupts of another process that has got a target's number
+	ending            // records of threads that have given up their memory
 )
 
 // counted returns the sum of a counter over the CPUs.
@@ -171,13 +189,16 @@ func (h *Host) join(s *Source) error {
 	h.sources[pid] = s
 	err := raised(func() error { return h.program.Losses.Put(pid, uint64(0)) })
 	if err == nil {
-		err = h.follow()
+		err = h.follow(s)
 	}
-	if err != nil {
-		h.remove(pid)
-		return fmt.Errorf("sample CPUs: %w", explainRights(err))
+	if err == nil {
+		return nil
 	}
-	return nil
+	h.remove(s)
+	if errors.Is(err, unix.E2BIG) {
+		err = fmt.Errorf("%d processes are sampled, which is the most: end the sampling of others first: %w", mostTargets, err)
+	}
+	return fmt.Errorf("sample CPUs: %w", explainRights(err))
 }
 
 // leave ends sampling a source's target. Records of it may still be in the ring.
@@ -191,7 +212,7 @@ func (h *Host) leave(s *Source) {
 	h.charge()
 	s.left = true
 	h.drop(pid)
-	if err := h.follow(); err != nil {
+	if err := h.follow(s); err != nil {
 		h.log.Debug("change period of CPUs", "error", err)
 	}
 }
@@ -201,12 +222,15 @@ func (h *Host) forget(s *Source) {
 	h.leave(s)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if pid := uint32(s.t.PID); h.sources[pid] == s {
-		h.remove(pid)
+	if h.sources[uint32(s.t.PID)] == s {
+		h.remove(s)
 	}
 }
 
-func (h *Host) remove(pid uint32) {
+func (h *Host) remove(s *Source) {
+	pid := uint32(s.t.PID)
+	s.left = true
+	h.shortestAfter(s)
 	h.drop(pid)
 	raised(func() error { return h.program.Losses.Delete(pid) })
 	delete(h.sources, pid)
@@ -226,39 +250,52 @@ func raised(call func() error) error {
 	return call()
 }
 
-// follow makes the timers follow the shortest interval, and tells the program which share
-// of the interrupts to keep of each target. The caller holds mu.
-func (h *Host) follow() error {
-	period := h.wanted()
+// follow makes the timers follow the shortest interval after a source has changed, and tells
+// the program which share of the interrupts to keep: of that source's target, and of all
+// when the timers have changed. The caller holds mu.
+func (h *Host) follow(changed *Source) error {
+	period := h.shortestAfter(changed)
 	if period == 0 {
 		h.closeClocks()
 		return nil
 	}
-	if period != h.period {
-		h.period, h.longest = period, max(period, h.period)
-		if err := h.setPeriods(); err != nil {
-			return err
-		}
+	if period == h.period {
+		return h.tell(changed)
+	}
+	h.period, h.longest = period, max(period, h.period)
+	if err := h.setPeriods(); err != nil {
+		return err
 	}
 	return h.tellAll()
 }
 
 // tellAll is tell for all sources.
 func (h *Host) tellAll() error {
+	var all error
 	for _, s := range h.sources {
-		if err := h.tell(s); err != nil {
-			return err
-		}
+		all = errors.Join(all, h.tell(s))
 	}
-	return nil
+	return all
 }
 
-// wanted returns the shortest interval of all sources; 0 without sources.
-func (h *Host) wanted() time.Duration {
+// shortestAfter returns the shortest interval of all sources after one has changed; 0 without
+// sources.
+func (h *Host) shortestAfter(changed *Source) time.Duration {
+	interval := changed.interval
+	if changed.left {
+		interval = 0
+	}
+	if h.wanted[changed.wants]--; h.wanted[changed.wants] <= 0 {
+		delete(h.wanted, changed.wants)
+	}
+	changed.wants = interval
+	if interval != 0 {
+		h.wanted[interval]++
+	}
 	var shortest time.Duration
-	for _, s := range h.sources {
-		if !s.left && (shortest == 0 || s.interval < shortest) {
-			shortest = s.interval
+	for interval := range h.wanted {
+		if shortest == 0 || interval < shortest {
+			shortest = interval
 		}
 	}
 	return shortest
@@ -281,14 +318,16 @@ func (h *Host) tell(s *Source) error {
 	return nil
 }
 
-// setPeriods draws a period for each CPU, and opens the timers of CPUs that have none.
+// setPeriods draws a period for each CPU that is online, opens the timers that are missing,
+// and closes timers of CPUs that have gone.
 func (h *Host) setPeriods() error {
-	cpus, err := process.OnlineCPUs()
+	cpus, err := h.online()
 	if err != nil {
 		return err
 	}
+	h.closeClocksIf(func(cpu int, _ clock) bool { return !slices.Contains(cpus, cpu) })
 	for _, cpu := range cpus {
-		if slices.ContainsFunc(h.clocks, func(c perfevent.CPUClock) bool { return c.CPU == cpu }) {
+		if h.clocks[cpu] != nil {
 			continue
 		}
 		if err := h.openClock(cpu); err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: it went offline just now
@@ -316,10 +355,11 @@ func (h *Host) openClock(cpu int) error {
 		}
 	}
 	c, err := perfevent.OpenCPUClock(cpu, h.period, h.program.Sample.FD())
-	if err == nil {
-		h.clocks = append(h.clocks, c)
+	if err != nil {
+		return err
 	}
-	return err
+	h.clocks[cpu] = c
+	return nil
 }
 
 // startClocks tells the program that time begins now on all CPUs.
@@ -336,10 +376,17 @@ func (h *Host) startClocks() error {
 }
 
 func (h *Host) closeClocks() {
-	for _, c := range h.clocks {
-		c.Close()
+	h.closeClocksIf(func(int, clock) bool { return true })
+	h.period = 0
+}
+
+func (h *Host) closeClocksIf(ends func(cpu int, c clock) bool) {
+	for cpu, c := range h.clocks {
+		if ends(cpu, c) {
+			c.Close()
+			delete(h.clocks, cpu)
+		}
 	}
-	h.clocks, h.period = nil, 0
 }
 
 // read drains the ring until ctx is done.
@@ -359,13 +406,14 @@ func (h *Host) read(ctx context.Context) {
 	}
 }
 
-// look draws other periods when it is time, which also finds CPUs that came online.
+// look draws other periods when it is time, which also finds CPUs that have come or gone.
 func (h *Host) look(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.period == 0 || now.Before(h.redraw) {
 		return
 	}
+	h.closeClocksIf(func(_ int, c clock) bool { return !c.Runs() })
 	err := h.setPeriods()
 	if h.longest > h.period {
 		h.longest = h.period

@@ -42,9 +42,12 @@ struct thread_struct {
 	unsigned long fsbase;
 } RELOCATED;
 
+struct mm_struct;
+
 struct task_struct {
 	struct sched_entity se;
 	struct thread_struct thread;
+	struct mm_struct *mm;
 	u64 self_exec_id;
 	u64 start_boottime;
 	struct task_struct *group_leader;

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
+	"strings"
 
+	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,51 +20,161 @@ const adviceRights = "run ccmapd as root, or give it CAP_BPF, CAP_PERFMON and CA
 // vmlinux describes the kernel's types.
 const vmlinux = "/sys/kernel/btf/vmlinux"
 
-// initialPIDs names the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h).
-const initialPIDs = "pid:[4026531836]"
+// The initial namespaces (PROC_PID_INIT_INO and its like in linux/proc_ns.h).
+const (
+	initialPIDs  = "pid:[4026531836]"
+	initialTime  = "time:[4026531834]"
+	initialUsers = "user:[4026531837]"
+)
 
-// supported says why this machine cannot run the program, with any rights.
-func supported() error {
-	var name unix.Utsname
-	unix.Uname(&name)
-	namespace, _ := os.Readlink("/proc/self/ns/pid")
-	_, err := os.Stat(vmlinux)
-	return refusal(runtime.GOARCH, unix.ByteSliceToString(name.Release[:]), namespace, err)
+// machine is the part of a machine that decides whether it can run the program.
+type machine struct {
+	arch    string
+	release string // of the kernel, as uname -r says it
+	version string // as uname -v says it: the kernel's own number, on some distributions
+	pids    string // the PID namespace
+	time    string // the time namespace
+	types   error  // of looking for the description of the kernel's types
 }
 
-// refusal says why a machine cannot run the program; types is the error of looking for
-// the description of the kernel's types.
-func refusal(arch, release, namespace string, types error) error {
-	var major, minor int
-	fmt.Sscanf(release, "%d.%d", &major, &minor)
+// here describes this machine.
+func here() machine {
+	var name unix.Utsname
+	unix.Uname(&name) // never fails
+	m := machine{arch: runtime.GOARCH, release: unix.ByteSliceToString(name.Release[:]), version: unix.ByteSliceToString(name.Version[:])}
+	m.pids, _ = os.Readlink("/proc/self/ns/pid")
+	m.time, _ = os.Readlink("/proc/self/ns/time")
+	_, m.types = os.Stat(vmlinux)
+	return m
+}
+
+// refusal says why the machine cannot run the program, with any rights.
+func (m machine) refusal() error {
 	reason := ""
 	switch {
-	case arch != "amd64":
-		reason = "the BPF program reads the registers of amd64, not of " + arch
-	case major < 5 || major == 5 && minor < 15:
-		reason = fmt.Sprintf("it needs Linux 5.15, this is %s", release)
-	case types != nil:
-		reason = fmt.Sprintf("the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF): %v", types)
-	case namespace != initialPIDs:
+	case m.arch != "amd64":
+		reason = "the BPF program reads the registers of amd64, not of " + m.arch
+	case m.kernel().before(5, 15, 0):
+		reason = fmt.Sprintf("it needs Linux 5.15, this is %s", m.release)
+	case m.kernel().freezes():
+		reason = fmt.Sprintf("Linux %s may freeze when a BPF program reads memory in an interrupt: 6.1.36, 6.3.10 and 6.4 mend that", m.release)
+	case m.types != nil:
+		reason = fmt.Sprintf("the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF): %v", m.types)
+	case m.pids == "":
+		reason = "/proc/self/ns/pid cannot be read: mount /proc"
+	case m.pids != initialPIDs:
 		reason = "ccmapd is in a PID namespace, where processes have other numbers: run it outside of the container, or with --pid=host"
+	case m.time != "" && m.time != initialTime:
+		reason = "ccmapd is in a time namespace, where processes began at other times: run it outside of the container"
 	default:
 		return nil
 	}
 	return fmt.Errorf("%w: %s", sampler.ErrUnsupported, reason)
 }
 
+// number is the number of a kernel.
+type number struct{ major, minor, patch int }
+
+// debian finds the number of the kernel that a kernel of Debian is made of. Debian's
+// releases have a number that does not change with it.
+var debian = regexp.MustCompile(`Debian (\d+\.\d+\.\d+)`)
+
+// kernel returns the kernel's number.
+func (m machine) kernel() (n number) {
+	text := m.release
+	if found := debian.FindStringSubmatch(m.version); found != nil {
+		text = found[1]
+	}
+	fmt.Sscanf(text, "%d.%d.%d", &n.major, &n.minor, &n.patch)
+	return n
+}
+
+func (n number) before(major, minor, patch int) bool {
+	switch {
+	case n.major != major:
+		return n.major < major
+	case n.minor != minor:
+		return n.minor < minor
+	}
+	return n.patch < patch
+}
+
+// freezes reports whether bpf_probe_read_user may wait for ever in an interrupt for a lock
+// that the interrupted code holds (find_vmap_area, with CONFIG_HARDENED_USERCOPY). Linux
+// commit d319f344561d mends that; github.com/parca-dev/parca-agent/issues/1675 has a trace.
+func (n number) freezes() bool {
+	switch {
+	case n.before(5, 19, 0):
+		return false
+	case n.major == 6 && n.minor == 1:
+		return n.before(6, 1, 36)
+	}
+	return n.before(6, 3, 10)
+}
+
+// rights say why a kernel refuses the program, though it can run it.
+type rights struct {
+	users    string // the user namespace
+	lacking  string // capabilities
+	filtered bool   // by seccomp
+	lockdown string // the file of that name
+}
+
+// rightsHere describes this process.
+func rightsHere() rights {
+	r := rights{lacking: privilege.LackingForCPUs()}
+	r.users, _ = os.Readlink("/proc/self/ns/user")
+	status, _ := os.ReadFile("/proc/self/status")
+	r.filtered = strings.Contains(string(status), "\nSeccomp:\t2\n")
+	lockdown, _ := os.ReadFile("/sys/kernel/security/lockdown")
+	r.lockdown = string(lockdown)
+	return r
+}
+
+// reason says why the kernel refuses, and the cure.
+func (r rights) reason() string {
+	switch {
+	case r.users != "" && r.users != initialUsers:
+		return "root of a user namespace is not root of the machine: run ccmapd outside of the container, or without user namespaces (--userns=host)"
+	case r.lacking != "":
+		return "ccmapd lacks " + r.lacking + ": " + adviceRights
+	case r.filtered:
+		return "a filter of system calls (seccomp) forbids bpf(2) or perf_event_open(2): start ccmapd with a filter that allows them (--security-opt seccomp=FILE)"
+	case r.locked():
+		return "the kernel is locked down: boot it with lockdown=integrity, or without lockdown"
+	}
+	return "a security module may forbid it: " + adviceRights
+}
+
+// locked reports whether the kernel hides its memory from root's programs, too.
+func (r rights) locked() bool { return strings.Contains(r.lockdown, "[confidentiality]") }
+
 // explainLoad turns a refusal to load the program into an error that helps.
-func explainLoad(err error) error {
-	if explained := explainRights(err); errors.Is(explained, sampler.ErrPermission) {
-		return fmt.Errorf("load BPF program: %w", explained)
+func explainLoad(err error, r rights) error {
+	var verifier *ebpf.VerifierError
+	verified := errors.As(err, &verifier) && len(verifier.Log) > 0 // EACCES is the verifier's, too
+	switch {
+	case verified && r.locked(), !verified && forbidden(err), errors.Is(err, unix.ENOSYS) && r.filtered:
+		return fmt.Errorf("load BPF program: %w: %s: %w", sampler.ErrPermission, r.reason(), err)
+	case verified:
+		return fmt.Errorf("load BPF program: %w: the kernel's verifier refuses it (--engine perf needs no BPF program): %w; the log ends: %s",
+			sampler.ErrUnsupported, err, logEnd(verifier.Log))
 	}
 	return fmt.Errorf("load BPF program: %w: %w", sampler.ErrUnsupported, err)
 }
 
+// logEnd returns the last lines of a verifier's log in one line.
+func logEnd(log []string) string {
+	const lines = 20
+	return strings.Join(log[max(0, len(log)-lines):], " | ")
+}
+
 // explainRights adds to an error for want of rights how to get them.
 func explainRights(err error) error {
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceRights, err)
+	if forbidden(err) {
+		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, rightsHere().reason(), err)
 	}
 	return err
 }
+
+func forbidden(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }

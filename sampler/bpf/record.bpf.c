@@ -19,6 +19,9 @@ char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read
 // linked by another linker may have it elsewhere, so find_g checks it.
 #define TLS_G (-8)
 
+// An address where no process has memory, for objects that are missing.
+#define NOWHERE (~0ull)
+
 // Goroutines that a target can have watched at a time.
 #define WATCHED 4
 
@@ -29,9 +32,10 @@ char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read
 enum counter {
 	INTERRUPTS,   // all
 	IDLE,         // of CPUs that had nothing to run
-	TAKEN,        // that made a record
+	TAKEN,        // that made a record, or one that the ring had no room for
 	UNREADABLE,   // records whose stack could not be read
 	REUSED,       // interrupts of a process that has a target's number, but is another one
+	ENDING,       // records of threads that have given up their memory
 	COUNTERS,
 };
 
@@ -162,7 +166,7 @@ static __always_inline void took(struct record *r, u32 which, u64 addr, u32 byte
 // process's.
 static __always_inline void take_object(struct record *r, u32 which, u64 addr)
 {
-	if (!bpf_probe_read_user(r->objects[which - G], OBJECT, (void *)addr))
+	if (!bpf_probe_read_user(r->objects[which - G], OBJECT, (void *)(addr ? addr : NOWHERE)))
 		took(r, which, addr, OBJECT);
 }
 
@@ -308,15 +312,19 @@ int sample(struct bpf_perf_event_data *ctx)
 		h->syscall = h->regs[ORIG_RAX];
 	}
 
-	u64 sp = h->regs[RSP];
-	struct bounds b;
-	u64 g = 0;
-	if (t->has_layout)
+	u64 sp = h->regs[RSP], g = 0;
+	struct bounds b = {};
+	u32 most = t->max_stack;
+	// A thread that ends has given up its memory, and the CPU has the memory of the process
+	// that ran before. Linux before 6.4 reads that (copy_from_user_nofault).
+	if (!task->mm) {
+		count(ENDING);
+		most = 0;
+	} else if (t->has_layout) {
 		g = find_g(t, task, h->regs[R14], sp, &b);
-	else
-		b.lo = b.hi = 0;
+	}
 
-	at = take_stack(r, 0, STACK, sp, holds(&b, sp) ? b.hi : 0, t->max_stack);
+	at = take_stack(r, 0, STACK, sp, holds(&b, sp) ? b.hi : 0, most);
 	if (!at)
 		count(UNREADABLE);
 	else if (b.hi - sp > at && h->pieces[STACK].bytes == t->max_stack)

@@ -21,7 +21,7 @@ import (
 //
 //	host, owned      set by Open
 //	inbox            the host's reader writes, the goroutine of Run reads
-//	interval, took, told, left, owes   under the host's mu
+//	interval, wants, took, told, left, owes   under the host's mu
 //	all others       Open, then the goroutine of Run
 type Source struct {
 	t     *taker.Taker
@@ -31,6 +31,7 @@ type Source struct {
 	inbox inbox
 
 	interval time.Duration
+	wants    time.Duration // the interval that the host reckons with; 0: none
 	took     time.Duration // how long the last change of the interval took
 	told     programTarget // the entry that the program has, or is about to have
 	left     bool
@@ -124,10 +125,19 @@ func (s *Source) openAll(ctx context.Context, o Options) error {
 	if s.t, err = taker.Open(ctx, o, s.watch); err != nil {
 		return err
 	}
+	return s.begin(o)
+}
+
+// begin begins to sample the target that was opened.
+func (s *Source) begin(o Options) error {
+	var err error
 	if s.waiter, err = perfevent.NewWaiter(s.t.Pidfd); err != nil {
 		return err
 	}
 	stat, err := process.ReadStat(o.PID)
+	if process.Ended(s.t.Pidfd) { // the number may be another process's by now
+		return sampler.ErrNoProcess
+	}
 	if err != nil {
 		return err
 	}
@@ -336,7 +346,7 @@ func (s *Source) SetInterval(d time.Duration) error {
 	defer s.host.mu.Unlock()
 	s.host.charge()
 	s.interval = clamp(d)
-	if err := s.host.follow(); err != nil {
+	if err := s.host.follow(s); err != nil {
 		return fmt.Errorf("set interval to %v: %w", d, err)
 	}
 	s.took = time.Since(begin)

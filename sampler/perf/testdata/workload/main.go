@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"sort"
 	"strconv"
@@ -133,6 +134,39 @@ func threads(wait func(), count int) {
 	fmt.Println("threads", count)
 }
 
+// crowd starts OS threads that live at the same time. After the wait each works for a
+// millisecond.
+func crowd(wait func(), count int) {
+	n := calibrate(time.Millisecond)
+	var ready, done sync.WaitGroup
+	ready.Add(count)
+	begin := make(chan struct{})
+	for range count {
+		done.Go(func() {
+			runtime.LockOSThread()
+			ready.Done()
+			<-begin
+			work(n)
+		})
+	}
+	ready.Wait()
+	wait()
+	close(begin)
+	done.Wait()
+}
+
+// children starts processes that end at once, and works between.
+func children(wait func(), count int) {
+	n := calibrate(5 * time.Millisecond)
+	wait()
+	for range count {
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			panic(err)
+		}
+		work(n)
+	}
+}
+
 // grow starts goroutines whose stacks grow, until the time is over.
 func grow(end time.Time) {
 	for time.Now().Before(end) {
@@ -191,6 +225,10 @@ func main() {
 		kernel(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
 	case "threads":
 		threads(wait, number(2))
+	case "crowd":
+		crowd(wait, number(2))
+	case "children":
+		children(wait, number(2))
 	case "grow":
 		wait()
 		grow(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
