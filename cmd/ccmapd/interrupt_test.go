@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,9 +20,7 @@ import (
 // startQuietly starts a program and returns a channel that is closed when it has ended.
 func startQuietly(t *testing.T, cmd *exec.Cmd) <-chan struct{} {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	startHearing(t, cmd)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -59,9 +56,6 @@ func endsBySIGINT(t *testing.T, line string, cmd *exec.Cmd, ended <-chan struct{
 // FIFO whose other end says nothing more.
 func TestInterruptEndsReading(t *testing.T) {
 	t.Parallel()
-	if signal.Ignored(os.Interrupt) {
-		t.Skip("ignored in these tests, and thus in what they start")
-	}
 	dir := t.TempDir()
 	small := writeFiles(t, dir)["json"]
 	commands := []string{
@@ -122,9 +116,6 @@ func openForReader(t *testing.T, cmd *exec.Cmd, from string) func() io.Writer {
 // writing.
 func TestInterruptEndsWork(t *testing.T) {
 	t.Parallel()
-	if signal.Ignored(os.Interrupt) {
-		t.Skip("ignored in these tests, and thus in what they start")
-	}
 	dir := t.TempDir()
 	for _, line := range []string{"top FILE", "convert FILE OUT", "merge -o OUT FILE FILE", "diff FILE FILE"} {
 		interruptParsing(t, dir, line)
