@@ -2,10 +2,14 @@ package docs
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -48,6 +52,38 @@ func TestSchema(t *testing.T) {
 	}
 	if old, err := os.ReadFile(file); err != nil || string(old) != string(now) {
 		t.Errorf("%s is not of the present columns (%v)", file, err)
+	}
+}
+
+// formatRows matches the rows of the table of formats.
+var formatRows = regexp.MustCompile("(?m)(^\\| [a-z]+ \\| `\\..*\\n)+")
+
+// TestFormats holds that formats.md has the table of formats of package export. To write it
+// anew: go test ./docs -run TestFormats -update
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now strings.Builder
+	for _, f := range export.Formats() {
+		fmt.Fprintf(&now, "| %v | `%s` |", f, strings.Join(f.Extensions(), "`, `"))
+		holds := reflect.ValueOf(f.Holds())
+		for i := range holds.NumField() {
+			fmt.Fprintf(&now, " %v |", holds.Field(i))
+		}
+		now.WriteByte('\n')
+	}
+	is := formatRows.FindString(string(text))
+	switch {
+	case is == now.String():
+	case *update && is != "":
+		if err := os.WriteFile("formats.md", []byte(strings.Replace(string(text), is, now.String(), 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("formats.md has the table\n%s\nand package export\n%s", is, &now)
 	}
 }
 

@@ -41,7 +41,7 @@ const benchNodes = 100_000
 
 func BenchmarkWrite(b *testing.B) {
 	s := forest(benchNodes).Snapshot()
-	for f := range formatTable {
+	for _, f := range Formats() {
 		b.Run("format="+f.String(), func(b *testing.B) {
 			var written countWriter
 			for b.Loop() {
@@ -64,7 +64,7 @@ func (w *countWriter) Write(p []byte) (int, error) {
 
 func BenchmarkRead(b *testing.B) {
 	s := forest(benchNodes).Snapshot()
-	for f := range formatTable {
+	for _, f := range Formats() {
 		b.Run("format="+f.String(), func(b *testing.B) {
 			data := encode(b, f, s)
 			for b.Loop() {

@@ -15,20 +15,15 @@
 //	 4. [ReadPart] and [Part.AddTo] do the same for files that are added up: many
 //	    goroutines read, and one adds their results to the sum.
 //
-// The formats keep:
-//
-//	            contexts  samples  time  activations  window  pruned  points      method fields     Meta
-//	XML, JSON   all       yes      yes   yes          yes     all     all         all               all
-//	Pprof       counted   yes      yes   yes          yes     frames  burst calls all, Receiver top all
-//	Folded      counted   no       yes   no           no      frames  none        Name, Signature   none
+// A format keeps the parts of a profile that [Format.Holds] names. docs/formats.md has them
+// as a table, and the schemas.
 //
 // "Counted" leaves out nodes that count nothing, neither themselves nor below: such files
 // hold stacks. "Frames": pruned nodes stand in the stacks as [ccmap.PrunedName], but their
 // counts by edge and method are lost, their activations too. So methods and edges are lower
-// bounds as well. "Burst calls" are points of [ccmap.OriginBurst] and [ccmap.PointCall],
-// restored exactly; sampled and imported points are lost. "Top": methods keep their Receiver
-// if a sample was taken in them, or a burst call has reached them. formatTable says the same
-// to the code, and docs/formats.md has the schemas.
+// bounds as well. "Calls of bursts" are points of [ccmap.OriginBurst] and [ccmap.PointCall],
+// restored exactly; sampled and imported points are lost. "Where on top": methods keep their
+// Receiver if a sample was taken in them, or a burst call has reached them.
 //
 // Everything here may be called from any goroutine.
 package export

@@ -41,8 +41,8 @@ func TestFormatOf(t *testing.T) {
 func TestWriteFileReadFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for want, row := range formatTable {
-		for _, extension := range row.extensions {
+	for _, want := range Formats() {
+		for _, extension := range want.Extensions() {
 			for _, compression := range []string{"", ".gz", ".zst"} {
 				checkWriteFile(t, filepath.Join(dir, "demo"+extension+compression), want)
 			}
@@ -150,7 +150,7 @@ func TestWriteFileOnFullDisk(t *testing.T) {
 // Each format and compression reports what its device reports.
 func TestWriteToFullDevice(t *testing.T) {
 	t.Parallel()
-	for format := range formatTable {
+	for _, format := range Formats() {
 		for _, compression := range []Compression{Plain, Gzip, Zstd} {
 			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 			if err != nil {

@@ -3,7 +3,9 @@ package export
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -19,8 +21,28 @@ const (
 	Folded                   // one line a stack, as flamegraph.pl and speedscope read it
 )
 
-// formatTable has a row for each format: its name, its extensions (we recommend the first),
-// its writer, its reader, and the parts of a map that it can hold beside contexts.
+// Formats lists all formats. Help, errors and docs/formats.md follow the list.
+func Formats() []Format { return slices.Sorted(maps.Keys(formatTable)) }
+
+// Holds has a word for each part of a profile: what a format keeps of the part, "all", "no"
+// or another word of docs/formats.md, which has this table.
+type Holds struct {
+	Contexts, Samples, Time, Activations, Window string
+	Pruned                                       string // counts of pruned contexts by edge and method
+	Points                                       string
+	Methods                                      string // fields of methods
+	Meta                                         string
+}
+
+// Words of [Holds] that decide what is written.
+const (
+	holdsAll    = "all"
+	holdsBursts = "calls of bursts"
+	holdsNone   = "none"
+)
+
+// formatTable has a row for each format: its name, its extensions, its writer, its reader,
+// and the parts of a profile that it can hold.
 //
 // A writer need not check each write: the bufio.Writer keeps the first error, and Flush
 // returns it. A reader reads a whole document, and leaves the check of the map to Read.
@@ -29,23 +51,17 @@ var formatTable = map[Format]struct {
 	extensions []string
 	write      func(*bufio.Writer, *canonical) error
 	read       func(*bufio.Reader, *builder) error
-
-	evicted bool                    // counts of pruned nodes by edge and method
-	phases  bool                    // phases of the program that points belong to
-	point   func(*ccmap.Point) bool // reports whether there is a place for a point; nil: for none
+	holds      Holds
 }{
-	Pprof:  {"pprof", []string{".pb", ".pprof", pgoExtension}, writePprof, readPprof, false, false, isCaughtCall},
-	XML:    {"xml", []string{".xml"}, writeXML, readXML, true, true, isAny},
-	JSON:   {"json", []string{".json"}, writeJSON, readJSON, true, true, isAny},
-	Folded: {"folded", []string{".folded", ".folded.txt"}, writeFolded, readFolded, false, false, nil},
+	Pprof: {"pprof", []string{".pb", pgoExtension, ".pprof"}, writePprof, readPprof,
+		Holds{"counted", "yes", "yes", "yes", "yes", "frames", holdsBursts, "all; `receiver` where on top", "all"}},
+	XML:  {"xml", []string{".xml"}, writeXML, readXML, holdsEverything},
+	JSON: {"json", []string{".json"}, writeJSON, readJSON, holdsEverything},
+	Folded: {"folded", []string{".folded", ".folded.txt"}, writeFolded, readFolded,
+		Holds{"counted", "no", "CPU time, or samples", "no", "no", "frames", holdsNone, "name, signature", "none"}},
 }
 
-func isAny(*ccmap.Point) bool { return true }
-
-// isCaughtCall reports whether a point counts calls that breakpoints caught.
-func isCaughtCall(p *ccmap.Point) bool {
-	return p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall
-}
+var holdsEverything = Holds{holdsAll, "yes", "yes", "yes", "yes", holdsAll, holdsAll, holdsAll, holdsAll}
 
 // String returns the name of the format, for example "xml".
 func (f Format) String() string {
@@ -55,10 +71,34 @@ func (f Format) String() string {
 	return fmt.Sprintf("format %d", uint8(f))
 }
 
+// Extensions returns the ends of file names that mean this format. Each may have .gz or .zst
+// after it.
+func (f Format) Extensions() []string { return slices.Clone(formatTable[f].extensions) }
+
+// Holds returns which parts of a profile the format can hold.
+func (f Format) Holds() Holds { return formatTable[f].holds }
+
+// HasAllPoints reports whether the format has a place for every profile point. A format
+// without it has none for phases of the program.
+func (f Format) HasAllPoints() bool { return f.Holds().Points == holdsAll }
+
+// hasEvicted reports whether the format has a place for counts of pruned nodes by edge and
+// method.
+func (f Format) hasEvicted() bool { return f.Holds().Pruned == holdsAll }
+
 // hasPoint reports whether the format has a place for the point.
 func (f Format) hasPoint(p *ccmap.Point) bool {
-	has := formatTable[f].point
-	return has != nil && has(p)
+	caught := p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall
+	return f.HasAllPoints() || f.Holds().Points == holdsBursts && caught
+}
+
+// ListExtensions lists the extensions of all formats for people.
+func ListExtensions() string {
+	var all []string
+	for _, f := range Formats() {
+		all = append(all, f.Extensions()...)
+	}
+	return strings.Join(all, ", ") + ", each also with .gz or .zst"
 }
 
 // FormatOf returns the format and compression that [WriteFile] gives a file of
@@ -75,5 +115,5 @@ func FormatOf(path string) (Format, Compression, error) {
 			}
 		}
 	}
-	return 0, Plain, fmt.Errorf("%w by its name: want .pb.gz, .pb, .pgo, .xml, .json or .folded, each also with .gz or .zst", ErrFormat)
+	return 0, Plain, fmt.Errorf("%w by its name: want one of %s", ErrFormat, ListExtensions())
 }

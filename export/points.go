@@ -14,7 +14,7 @@ import (
 // pointsFor returns the points of a snapshot that a format has a place for.
 func pointsFor(s *ccmap.Snapshot, f Format) []ccmap.Point {
 	points := s.Points()
-	if !formatTable[f].phases {
+	if !f.HasAllPoints() {
 		points = ccmap.SumPhases(points)
 	}
 	return slices.DeleteFunc(slices.Clone(points), func(p ccmap.Point) bool { return !f.hasPoint(&p) })

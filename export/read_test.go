@@ -190,7 +190,7 @@ func TestCutFilesAreNoticed(t *testing.T) {
 func TestReadPassesOnTheReadersError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken disk")
-	for f := range formatTable {
+	for _, f := range Formats() {
 		whole := encode(t, f, chain(100).Snapshot())
 		for _, at := range []int{0, 10, len(whole) - 10} {
 			r := io.MultiReader(strings.NewReader(whole[:at]), iotest.ErrReader(broken))
@@ -203,7 +203,7 @@ func TestReadPassesOnTheReadersError(t *testing.T) {
 
 func TestReadUnwraps(t *testing.T) {
 	t.Parallel()
-	for f := range formatTable {
+	for _, f := range Formats() {
 		plain := encode(t, f, small().Snapshot())
 		for name, data := range map[string]string{
 			"gzip":         compressed(t, Gzip, plain),
@@ -246,14 +246,14 @@ func TestLimits(t *testing.T) {
 		"nesting":      {`<ccmap version="1">` + strings.Repeat("<a>", maxNesting), ReadOptions{}},
 		"value":        {`{"ccmap_version":1,"meta":{"intervals":[` + strings.Repeat("{},", 1<<18), ReadOptions{MaxElement: 1 << 19}},
 	}
-	for f := range formatTable {
+	for _, f := range Formats() {
 		whole := encode(t, f, chain(300).Snapshot())
 		tests[fmt.Sprint(f, " nodes")] = read{whole, ReadOptions{MaxNodes: 299}}
 		tests[fmt.Sprint(f, " depth")] = read{whole, ReadOptions{MaxDepth: 299}}
 		if f == Pprof {
 			tests["frames"] = read{whole, ReadOptions{MaxFrames: 300*301/2 - 1}}
 		}
-		if formatTable[f].point != nil {
+		if f.Holds().Points != holdsNone {
 			tests[fmt.Sprint(f, " points")] = read{encode(t, f, points().Snapshot()), ReadOptions{MaxPoints: 4}}
 		}
 		tests[fmt.Sprint(f, " methods")] = read{encode(t, f, small().Snapshot()), ReadOptions{MaxMethods: 4}}
@@ -313,7 +313,7 @@ func TestMemoryRaisesBounds(t *testing.T) {
 	if all.MaxBytes != math.MaxInt64 || all.MaxNodes != math.MaxUint32-1 || all.MaxElement < 1<<50 || all.MaxDepth != usual.MaxDepth {
 		t.Errorf("without a limit: %+v", all)
 	}
-	for f := range formatTable {
+	for _, f := range Formats() {
 		whole := compressed(t, Gzip, encode(t, f, chain(300).Snapshot()))
 		if _, _, err := Read(strings.NewReader(whole), ReadOptions{MaxMemory: math.MaxInt64}); err != nil {
 			t.Errorf("%v without a limit: %v", f, err)
@@ -340,7 +340,7 @@ func TestElementsAreBoundedOneByOne(t *testing.T) {
 // What is at a limit, is within it.
 func TestLimitsAreInclusive(t *testing.T) {
 	t.Parallel()
-	for f := range formatTable {
+	for _, f := range Formats() {
 		whole := encode(t, f, chain(300).Snapshot())
 		o := ReadOptions{MaxBytes: int64(len(whole)), MaxMethods: 1, MaxNodes: 300, MaxDepth: 300}
 		if f == Pprof {
@@ -440,7 +440,7 @@ func TestWriteConcurrently(t *testing.T) {
 	t.Parallel()
 	s := small().Snapshot()
 	var wg sync.WaitGroup
-	for f := range formatTable {
+	for _, f := range Formats() {
 		for range 4 {
 			wg.Go(func() {
 				if err := Write(io.Discard, f, s); err != nil {

@@ -87,7 +87,7 @@ func TestOrderOfInsertionDoesNotShow(t *testing.T) {
 		other := buildLocated(methods, rapid.Permutation(lines).Draw(t, "order"))
 		other.Names().Intern(ccmap.Method{Name: "in no node"})
 		addPoints(other, methods, rapid.Permutation(points).Draw(t, "order of points"))
-		for f := range formatTable {
+		for _, f := range Formats() {
 			if diff := cmp.Diff(mustEncode(t, f, one), mustEncode(t, f, other.Snapshot())); diff != "" {
 				t.Fatalf("%v:\n%s", f, diff)
 			}
@@ -106,7 +106,7 @@ func TestOverloadsAreOrdered(t *testing.T) {
 	one := build(methods, lines).Snapshot()
 	slices.Reverse(lines)
 	other := build(methods, lines).Snapshot()
-	for f := range formatTable {
+	for _, f := range Formats() {
 		if diff := cmp.Diff(encode(t, f, one), encode(t, f, other)); diff != "" {
 			t.Errorf("%v:\n%s", f, diff)
 		}
@@ -348,7 +348,7 @@ func chain(depth int) *ccmap.Map {
 func TestDeepRecursion(t *testing.T) {
 	t.Parallel()
 	s := chain(3000).Snapshot()
-	for f := range formatTable {
+	for _, f := range Formats() {
 		t.Run(f.String(), func(t *testing.T) {
 			t.Parallel()
 			got := decode(t, encode(t, f, s))

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +15,10 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
-const convertLong = `Convert rewrites a profile in another format. The format of IN is told by its content,
-that of OUT by its name: .pb.gz, .pb, .pgo, .xml, .json or .folded, each also with .gz
-or .zst. Standard input and output are '-'; standard output has no name, so --to says
+var convertLong = `Convert rewrites a profile in another format. The content of IN tells its format, the
+name of OUT the other by its end:
+` + export.ListExtensions() + `.
+Standard input and output are '-'; standard output has no name, so --to says
 the format. XML and JSON keep everything: docs/formats.md has the losses of others.
 
 --pgo, or a name *.pgo, writes a profile for 'go build -pgo': docs/pgo.md.
@@ -71,9 +73,9 @@ type coverageFlags struct {
 
 // checkFormat refuses formats that have no place for coverage.
 func (c coverageFlags) checkFormat(o output.Output) error {
-	format := o.Format()
-	if format != export.XML && format != export.JSON {
-		return usage.Errorf("--coverage is kept by xml and json alone: %s has no place for counts of blocks", format)
+	if format := o.Format(); !format.HasAllPoints() {
+		keep := slices.DeleteFunc(export.Formats(), func(f export.Format) bool { return !f.HasAllPoints() })
+		return usage.Errorf("--coverage is kept by %s alone: %s has no place for counts of blocks", terminal.OrList(keep), format)
 	}
 	return nil
 }

@@ -226,12 +226,9 @@ func (f *samplingFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(terminal.AboveLive(w), &slog.HandlerOptions{Level: level}))
 }
 
-// formats are those that --to knows by their names.
-var formats = []export.Format{export.Pprof, export.XML, export.JSON, export.Folded}
-
 // registerTo adds the flag that gives the format of standard output.
 func registerTo(cmd *cobra.Command, to *usage.Choice) {
-	for _, f := range formats {
+	for _, f := range export.Formats() {
 		to.From = append(to.From, f.String())
 	}
 	to.Register(cmd, "to", "`FORMAT` of standard output, a pipe or a device: "+terminal.OrList(to.From))
@@ -240,7 +237,7 @@ func registerTo(cmd *cobra.Command, to *usage.Choice) {
 // formatNamed returns the format that --to names, 0 if it does not.
 func formatNamed(to usage.Choice) export.Format {
 	if i := slices.Index(to.From, to.Value); i >= 0 {
-		return formats[i]
+		return export.Formats()[i]
 	}
 	return 0
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 )
 
@@ -73,7 +74,7 @@ func New(path string, format export.Format, stdout io.Writer) (Output, error) {
 	}
 	switch {
 	case IsNameless(path) && format == 0:
-		return Output{}, usage.Errorf("%s has no name that gives a format: say --to pprof, xml, json or folded", name)
+		return Output{}, usage.Errorf("%s has no name that gives a format: say --to %s", name, terminal.OrList(export.Formats()))
 	case IsStdout(path):
 		return Output{Path: Stdout, stdout: stdout, format: format}, nil
 	case IsNameless(path):

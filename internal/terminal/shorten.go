@@ -68,12 +68,19 @@ func ShortenEnd(s string, width int) string {
 }
 
 // OrList prints "a, b or c".
-func OrList(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
+func OrList[W any](words []W) string {
+	var list strings.Builder
+	for i, word := range words {
+		switch i {
+		case 0:
+		case len(words) - 1:
+			list.WriteString(" or ")
+		default:
+			list.WriteString(", ")
+		}
+		fmt.Fprint(&list, word)
 	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	return list.String()
 }
 
 // ListNames joins the first few names.
