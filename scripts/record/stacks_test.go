@@ -23,7 +23,7 @@ func TestStacksRoundTrip(t *testing.T) {
 		{Time: 9, Weight: 3, Top: ccmap.TopNew, Depth: 1, Frames: []ccmap.Frame{{Method: a, Offset: 5}}},
 	}
 	var file bytes.Buffer
-	if err := recorded.Write(&file, recorded.Header{Command: "x"}, names, samples); err != nil {
+	if err := writeStream(&file, streamHeader{Command: "x"}, names, samples); err != nil {
 		t.Fatal(err)
 	}
 	read := ccmap.NewNames()
@@ -77,7 +77,7 @@ func FuzzStacks(f *testing.F) {
 	names := ccmap.NewNames()
 	a := names.Intern(ccmap.Method{Name: "A"})
 	samples := []ccmap.Sample{{Frames: []ccmap.Frame{{Method: a, Offset: 1}}}}
-	if err := recorded.Write(&file, recorded.Header{}, names, samples); err != nil {
+	if err := writeStream(&file, streamHeader{}, names, samples); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(file.Bytes())

@@ -1,7 +1,9 @@
-// Package recorded reads and writes sequences of samples of real programs, as the perf
-// engine delivered them: whole, partial and truncated, with their threads and times.
+// Package recorded reads sequences of samples of real programs, as the perf engine
+// delivered them: whole, partial and truncated, with their threads and times. The command
+// scripts/record writes them.
 //
-// A stream is gzipped JSON: a [Header], then one array of whole numbers for each sample:
+// A stream is gzipped JSON: a header with the origin of the samples and the names of
+// methods, then one array of whole numbers for each sample:
 //
 //	[ns since the last sample, or 0; thread, weight, top, fresh, depth,
 //	 1 if truncated, method, offset, method, offset, …]      innermost frame first
@@ -19,16 +21,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
-
-// Header describes the origin of a stream.
-type Header struct {
-	Command  string   `json:"command"`
-	Target   string   `json:"target"` // its runtime
-	Kernel   string   `json:"kernel"`
-	Date     string   `json:"date"`
-	Interval string   `json:"interval"`
-	Methods  []string `json:"methods"`
-}
 
 // numbersBefore is the count of numbers before the frames.
 const numbersBefore = 7
@@ -58,7 +50,7 @@ func Read(r io.Reader, names *ccmap.Names) ([]ccmap.Sample, error) {
 		return nil, err
 	}
 	in := json.NewDecoder(unzipped)
-	var h Header
+	var h struct{ Methods []string }
 	if err := in.Decode(&h); err != nil {
 		return nil, err
 	}
@@ -109,39 +101,4 @@ func sample(numbers []int64, ids []ccmap.MethodID) (ccmap.Sample, error) {
 		s.Frames = append(s.Frames, ccmap.Frame{Method: ids[numbers[i]], Offset: uint32(numbers[i+1])})
 	}
 	return s, nil
-}
-
-// Write writes a stream. It fills in the header's methods.
-func Write(w io.Writer, h Header, names *ccmap.Names, samples []ccmap.Sample) error {
-	zipped := gzip.NewWriter(w)
-	out := json.NewEncoder(zipped)
-	for id := range names.Len() {
-		h.Methods = append(h.Methods, names.At(ccmap.MethodID(id)).Name)
-	}
-	if err := out.Encode(h); err != nil {
-		return err
-	}
-	threads := make(map[uint64]int64)
-	for i := range samples {
-		s, last := &samples[i], samples[max(i-1, 0)].Time
-		if _, known := threads[s.Thread]; !known {
-			threads[s.Thread] = int64(len(threads))
-		}
-		if err := out.Encode(numbers(s, threads[s.Thread], s.Time-last)); err != nil {
-			return err
-		}
-	}
-	return zipped.Close()
-}
-
-func numbers(s *ccmap.Sample, thread, since int64) []int64 {
-	truncated := int64(0)
-	if s.Truncated {
-		truncated = 1
-	}
-	n := []int64{since, thread, s.Weight, int64(s.Top), int64(s.Fresh), int64(s.Depth), truncated}
-	for _, f := range s.Frames {
-		n = append(n, int64(f.Method), int64(f.Offset))
-	}
-	return n
 }
