@@ -70,6 +70,39 @@ func TestSessionInThisProcess(t *testing.T) {
 	}
 }
 
+// closing is a source that notes that it was closed.
+type closing struct {
+	fakeSource
+	closed bool
+}
+
+func (s *closing) Close() error { s.closed = true; return nil }
+
+// TestTuningIsReadAfterOpening: opening a source can change the most that sampling may cost,
+// because the target can change its owner meanwhile. So the tuner must have the later
+// settings. If they are bad, Open closes the source.
+func TestTuningIsReadAfterOpening(t *testing.T) {
+	t.Parallel()
+	settings := tuning.Config{}
+	source := &closing{}
+	_, err := Open(Config{
+		Interval: time.Second,
+		Tuning:   func() tuning.Config { return settings },
+		Dumps:    func(int) []manager.Dump { return nil },
+		Logger:   slog.New(slog.DiscardHandler),
+	}, func(o sampler.ProcessOptions) (engine.Choice, error) {
+		settings.Low, settings.High = 0.9, 0.1
+		source.info = sampler.Info{Unit: ccmap.CPUTime, Sink: o.Sink}
+		return engine.Choice{Source: source}, nil
+	})
+	if _, want := tuning.New(settings); err == nil || want == nil || err.Error() != want.Error() {
+		t.Errorf("opened with earlier settings: %v, want %v", err, want)
+	}
+	if !source.closed {
+		t.Error("the source stays open")
+	}
+}
+
 // TestHitBudget: no hits are a negative budget, because 0 is a source's default.
 func TestHitBudget(t *testing.T) {
 	t.Parallel()
