@@ -158,7 +158,7 @@ func (a *attached) interrupt(t *testing.T, file string) *ccmap.Snapshot {
 // counting is one way to count the methods that a call reaches.
 type counting struct {
 	origin    ccmap.Origin
-	least     int64   // counts of a site that it takes to tell
+	least     int64   // counts of a site with several targets that it takes to tell
 	tolerance float64 // points
 	target    func(receivers.Target) (symbol string, amount int64)
 }
@@ -181,7 +181,7 @@ func (v counting) againstTruth(t *testing.T, s *ccmap.Snapshot, truth receivers.
 		}
 		got := reached(s, v.origin, call{method: name}, byName)
 		t.Logf("%s: %d counted, at most %.2f points off: %v", name, got.total(), got.furthest(want), got)
-		if got.total() < v.least {
+		if got.total() == 0 || len(want) > 1 && got.total() < v.least {
 			t.Errorf("%s: %d are too few to tell", name, got.total())
 		}
 		for _, wrong := range got.differs(want, v.tolerance) {
