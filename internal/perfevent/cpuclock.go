@@ -16,7 +16,7 @@ import (
 // Threads pay nothing for it when they are switched: it belongs to no thread. It expires
 // on an idle CPU, too, so that the program sees how much time has passed.
 //
-// The kernel ends it when its CPU goes offline, and does not start it again (Linux 6.18):
+// The kernel ends it when its CPU goes offline, and does not start it again (perf_event_exit_cpu):
 // see [CPUClock.Runs].
 type CPUClock struct {
 	fd      int

@@ -155,7 +155,9 @@ func explainLoad(err error, r rights) error {
 	verified := errors.As(err, &verifier) && len(verifier.Log) > 0 // EACCES is the verifier's, too
 	switch {
 	case verified && r.locked(), !verified && forbidden(err), errors.Is(err, unix.ENOSYS) && r.filtered:
-		return fmt.Errorf("load BPF program: %w: %s: %w", sampler.ErrPermission, r.reason(), err)
+		var number unix.Errno // the library's hint, that memory may be locked, misleads
+		errors.As(err, &number)
+		return fmt.Errorf("load BPF program: %w: %s: %w", sampler.ErrPermission, r.reason(), number)
 	case verified:
 		return fmt.Errorf("load BPF program: %w: the kernel's verifier refuses it (--engine perf needs no BPF program): %w; the log ends: %s",
 			sampler.ErrUnsupported, err, logEnd(verifier.Log))
