@@ -84,9 +84,6 @@ func (p *pair) priceInterrupts(c *Costs, program int, target func() (end func(),
 		return fmt.Errorf("measure the cost of an interrupt: %w", err)
 	}
 	defer clock.Close()
-	if err := clock.SetPeriod(costInterval); err != nil {
-		return fmt.Errorf("measure the cost of an interrupt: %w", err)
-	}
 	interrupt := p.gapTime()
 	end, err := target()
 	if err != nil {

@@ -3,7 +3,6 @@ package perfevent
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
@@ -14,7 +13,7 @@ import (
 // program runs. It writes no records.
 //
 // Threads pay nothing for it when they are switched: it belongs to no thread. It expires
-// on an idle CPU, too, so that the program sees how much time has passed.
+// on an idle CPU, too, but may run no program there.
 //
 // The kernel ends it when its CPU goes offline, and does not start it again (perf_event_exit_cpu):
 // see [CPUClock.Runs].
@@ -25,12 +24,11 @@ type CPUClock struct {
 
 // OpenCPUClock opens a timer that runs a BPF program of type perf_event.
 func OpenCPUClock(cpu int, period time.Duration, program int) (*CPUClock, error) {
-	first := max(time.Duration(float64(period)*rand.Float64()), LeastInterval)
 	attr := &unix.PerfEventAttr{
 		Type:   unix.PERF_TYPE_SOFTWARE,
 		Size:   attrSize,
 		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
-		Sample: uint64(first),
+		Sample: uint64(period),
 		Bits:   unix.PerfBitDisabled,
 	}
 	defer privilege.Raise().Lower()
@@ -50,7 +48,7 @@ func OpenCPUClock(cpu int, period time.Duration, program int) (*CPUClock, error)
 }
 
 // SetPeriod changes the period. The kernel starts a new period at once and forgets the
-// part of the old one that had run, so the program must measure time by itself.
+// part of the old one that had passed.
 func (c *CPUClock) SetPeriod(period time.Duration) error { return setPeriod(c.fd, period) }
 
 // Runs reports whether the timer has counted time since it was asked last.

@@ -19,12 +19,24 @@
 //
 // # Weights
 //
-// A sample stands for the time since the last interrupt of its CPU, which the program
-// measures, divided by the share of interrupts that are kept. It is found with the thread
-// that runs at that moment. The sum is the target's CPU time, and a change of the
-// period loses nothing. A timer expires late on an idle CPU (Linux 6.18), so a sample
-// stands for no more than the longest period. Periods are up to 10 % off the interval, and
-// drawn anew every 2 to 4 s, so that sampling does not run in lockstep with periodic work.
+// A sample stands for one period of its CPU's timer, divided by the share of interrupts
+// that are kept. It is found with the thread that runs at that moment.
+//
+// The sum is the target's CPU time, because a timer expires at points that are a period
+// apart, and an interrupt that comes late moves no other one. Where these points lie has
+// nothing to do with the target. So on average as many of them fall into its time as it
+// has periods, and whether an interrupt of another thread or of an idle CPU runs the program
+// does not matter. The time since the last interrupt that ran the program does not serve: a
+// CPU of a virtual machine ran none while it was idle (Linux 6.18), so the first one after
+// that seemed to stand for up to five periods.
+//
+// Periods are up to 10 % off the interval, and drawn anew every 2 to 4 s, or after 8 to 16
+// periods if they are long, so that sampling does not run in lockstep with periodic work.
+// The kernel forgets how much of a period has passed when another one begins. The first
+// interrupt stands for that time, too.
+//
+// Time that a hypervisor takes from a CPU is not the target's, but a timer that expires
+// meanwhile interrupts the target when it goes on. It does so once, however long that was.
 //
 // The samples of a thread are an interval apart only while it stays on the CPU. The record
 // has the thread's CPU time, and a sample that comes sooner by that is early.

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -41,23 +39,14 @@ type Host struct {
 	mu      sync.Mutex
 	sources map[uint32]*Source
 	wanted  map[time.Duration]int // the intervals that sources want, and how many want each
-	clocks  map[int]clock         // of the CPUs
+	clocks  map[int]*clock        // of the CPUs
 	period  time.Duration         // of the timers, on average
-	longest time.Duration         // period since the last redraw
 	redraw  time.Time             // when to draw other periods
 	charged uint64                // interrupts that the sources were charged for
 
 	draining sync.Mutex
 	ring     *ringbuf.Reader
 	record   ringbuf.Record // reused
-}
-
-// clock is the timer of a CPU. It ends when its CPU goes offline, and does not begin again
-// with it.
-type clock interface {
-	SetPeriod(time.Duration) error
-	Runs() bool // since the last call
-	Close()
 }
 
 const (
@@ -72,11 +61,6 @@ const (
 	// leastPeriod is the shortest period for users other than root: the timers
 	// interrupt all programs of the machine, not the targets alone.
 	leastPeriod = time.Millisecond
-	// spread is how far a period is from the interval, at most: sampling must not run in
-	// lockstep with periodic work. Another period is drawn after redrawEvery, up to twice
-	// that.
-	spread      = 0.1
-	redrawEvery = 2 * time.Second
 )
 
 // OpenHost loads the program. Nothing is sampled before a source joins. The logger
@@ -93,7 +77,7 @@ func OpenHost(log *slog.Logger) (*Host, error) {
 	}
 	h := &Host{
 		log: log, online: process.OnlineCPUs, stopped: make(chan struct{}),
-		sources: make(map[uint32]*Source), wanted: make(map[time.Duration]int), clocks: make(map[int]clock),
+		sources: make(map[uint32]*Source), wanted: make(map[time.Duration]int), clocks: make(map[int]*clock),
 	}
 	spec, err := loadProgram()
 	if err != nil {
@@ -119,7 +103,7 @@ func (h *Host) load(spec *ebpf.CollectionSpec) error {
 	}
 	spec.Maps["targets"].MaxEntries, spec.Maps["losses"].MaxEntries = mostTargets, mostTargets
 	spec.Maps["records"].MaxEntries = ringBytes
-	spec.Maps["scratch"].MaxEntries = uint32(cpus)
+	spec.Maps["scratch"].MaxEntries, spec.Maps["clocks"].MaxEntries = uint32(cpus), uint32(cpus)
 	defer privilege.Raise().Lower()
 	if err := spec.LoadAndAssign(&h.program, nil); err != nil {
 		return explainLoad(err, rightsHere())
@@ -262,7 +246,7 @@ func (h *Host) follow(changed *Source) error {
 	if period == h.period {
 		return h.tell(changed)
 	}
-	h.period, h.longest = period, max(period, h.period)
+	h.period = period
 	if err := h.setPeriods(); err != nil {
 		return err
 	}
@@ -308,85 +292,11 @@ func (h *Host) tell(s *Source) error {
 		return nil
 	}
 	t := s.told
-	// A timer expires late on an idle CPU. The gap that ends there is not the target's
-	// time, so a record stands for no more than the longest period that is drawn.
-	most := float64(h.longest) * (1 + spread)
-	t.Share, t.Drain, t.Most = shareOf(h.period, s.interval), ringBytes/2, uint64(most)
+	t.Share, t.Drain = shareOf(h.period, s.interval), ringBytes/2
 	if err := raised(func() error { return h.program.Targets.Put(uint32(s.t.PID), &t) }); err != nil {
 		return fmt.Errorf("describe target: %w", err)
 	}
 	return nil
-}
-
-// setPeriods draws a period for each CPU that is online, opens the timers that are missing,
-// and closes timers of CPUs that have gone.
-func (h *Host) setPeriods() error {
-	cpus, err := h.online()
-	if err != nil {
-		return err
-	}
-	h.closeClocksIf(func(cpu int, _ clock) bool { return !slices.Contains(cpus, cpu) })
-	for _, cpu := range cpus {
-		if h.clocks[cpu] != nil {
-			continue
-		}
-		if err := h.openClock(cpu); err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: it went offline just now
-			return err
-		}
-	}
-	h.redraw = time.Now().Add(redrawEvery + rand.N(redrawEvery))
-	var all error
-	for _, c := range h.clocks {
-		all = errors.Join(all, c.SetPeriod(drawn(h.period)))
-	}
-	return all
-}
-
-// drawn returns a period near the given one.
-func drawn(period time.Duration) time.Duration {
-	return time.Duration(float64(period) * (1 + spread*(2*rand.Float64()-1)))
-}
-
-// openClock opens the timer of a CPU. The first interrupt stands for the time since now.
-func (h *Host) openClock(cpu int) error {
-	if len(h.clocks) == 0 {
-		if err := h.startClocks(); err != nil {
-			return err
-		}
-	}
-	c, err := perfevent.OpenCPUClock(cpu, h.period, h.program.Sample.FD())
-	if err != nil {
-		return err
-	}
-	h.clocks[cpu] = c
-	return nil
-}
-
-// startClocks tells the program that time begins now on all CPUs.
-func (h *Host) startClocks() error {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return fmt.Errorf("count CPUs: %w", err)
-	}
-	now := make([]uint64, cpus)
-	for i := range now {
-		now[i] = uint64(perfevent.Monotonic())
-	}
-	return raised(func() error { return h.program.Clocks.Put(uint32(0), now) })
-}
-
-func (h *Host) closeClocks() {
-	h.closeClocksIf(func(int, clock) bool { return true })
-	h.period = 0
-}
-
-func (h *Host) closeClocksIf(ends func(cpu int, c clock) bool) {
-	for cpu, c := range h.clocks {
-		if ends(cpu, c) {
-			c.Close()
-			delete(h.clocks, cpu)
-		}
-	}
 }
 
 // read drains the ring until ctx is done.
@@ -403,24 +313,6 @@ func (h *Host) read(ctx context.Context) {
 			patience = drainEvery
 		}
 		h.look(time.Now())
-	}
-}
-
-// look draws other periods when it is time, which also finds CPUs that have come or gone.
-func (h *Host) look(now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.period == 0 || now.Before(h.redraw) {
-		return
-	}
-	h.closeClocksIf(func(_ int, c clock) bool { return !c.Runs() })
-	err := h.setPeriods()
-	if h.longest > h.period {
-		h.longest = h.period
-		err = errors.Join(err, h.tellAll())
-	}
-	if err != nil {
-		h.log.Debug("change period of CPUs", "error", err)
 	}
 }
 

@@ -103,7 +103,7 @@ func TestCPUsComeAndGo(t *testing.T) {
 	awaitRecords(all)
 	h.mu.Lock()
 	h.clocks[all[0]].Close()
-	h.clocks[all[0]] = endedClock{}
+	h.clocks[all[0]].timer = endedClock{}
 	h.mu.Unlock()
 	turn(all...)
 	awaitRecords(all)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -35,7 +34,7 @@ func (h *Host) aimAtSelf() (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	self := programTarget{Started: stat.Started, MaxStack: firstStack, Drain: ringBytes, Most: uint64(time.Second)}
+	self := programTarget{Started: stat.Started, MaxStack: firstStack, Drain: ringBytes}
 	if err := raised(func() error { return h.program.Targets.Put(uint32(pid), &self) }); err != nil {
 		return nil, err
 	}

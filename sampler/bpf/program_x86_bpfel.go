@@ -13,10 +13,17 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type programClock struct {
+	_      structs.HostLayout
+	Period uint64
+	Broken uint64
+	Until  uint64
+}
+
 type programHead struct {
 	_       structs.HostLayout
 	Time    uint64
-	Gap     uint64
+	Stands  uint64
 	CpuTime uint64
 	Counted uint64
 	Program uint64
@@ -55,7 +62,6 @@ type programTarget struct {
 	M_curg    uint16
 	_         [6]byte
 	Started   uint64
-	Most      uint64
 	Watched   [4]uint64
 }
 

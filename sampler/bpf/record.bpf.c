@@ -50,7 +50,6 @@ struct target {
 	u16 g_m, g_sched_sp;
 	u16 m_g0, m_curg;
 	u64 started;    // of the process, since boot, in ticks of TICK ns
-	u64 most;       // time that an interrupt can stand for, ns
 	u64 watched[WATCHED]; // goroutines whose samples wake the reader; 0: none
 };
 
@@ -67,7 +66,7 @@ enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8 };
 
 struct head {
 	u64 time;       // CLOCK_MONOTONIC, ns
-	u64 gap;        // since the interrupt before on the CPU, ns
+	u64 stands;     // time of the CPU that the interrupt stands for, ns
 	u64 cpu_time;   // of the thread, when the scheduler counted it last, ns
 	u64 counted;    // when that was, by the scheduler's own clock, ns
 	u64 program;    // differs between two programs that one process has executed
@@ -122,13 +121,18 @@ struct {
 	__type(value, u64);
 } counters SEC(".maps");
 
-// When the timer of a CPU expired last, CLOCK_MONOTONIC, ns. User space sets it when it
-// starts the timers.
+// struct clock is the timer of a CPU. User space writes it when it begins another period.
+struct clock {
+	u64 period;     // ns
+	u64 broken;     // the part that had passed of the period before, ns
+	u64 until;      // CLOCK_MONOTONIC, ns; the first interrupt comes before then
+};
+
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); // user space says how many CPUs there are
 	__type(key, u32);
-	__type(value, u64);
+	__type(value, struct clock);
 } clocks SEC(".maps");
 
 static __always_inline void count(u32 which)
@@ -246,16 +250,20 @@ static __always_inline u64 left_at(struct bounds *b, u64 r12, u64 bp)
 	return 0;
 }
 
-// since returns the time since the last interrupt of this CPU.
-static __always_inline u64 since(u64 now)
+// stands_for returns the time that an interrupt of a CPU stands for: a period, and at the
+// first interrupt the part of the period that was broken off.
+static __always_inline u64 stands_for(u32 cpu, u64 now)
 {
-	u32 first = 0;
-	u64 *last = bpf_map_lookup_elem(&clocks, &first), gap;
-	if (!last)
+	struct clock *c = bpf_map_lookup_elem(&clocks, &cpu);
+	u64 ns;
+
+	if (!c)
 		return 0;
-	gap = now - *last;
-	*last = now;
-	return gap;
+	ns = c->period;
+	if (now < c->until)
+		ns += c->broken;
+	c->until = 0;
+	return ns;
 }
 
 static __always_inline int watches(struct target *t, u64 g)
@@ -269,8 +277,9 @@ static __always_inline int watches(struct target *t, u64 g)
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns(), gap = since(now), at;
+	u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns(), at;
 	u32 pid = id >> 32, cpu = bpf_get_smp_processor_id();
+	u64 stands = stands_for(cpu, now);
 	struct target *t = bpf_map_lookup_elem(&targets, &pid);
 
 	count(INTERRUPTS);
@@ -295,7 +304,7 @@ int sample(struct bpf_perf_event_data *ctx)
 
 	__builtin_memset(h->pieces, 0, sizeof h->pieces);
 	h->time = now;
-	h->gap = gap < t->most ? gap : t->most;
+	h->stands = stands;
 	h->cpu_time = task->se.sum_exec_runtime;
 	h->counted = task->se.exec_start;
 	h->program = task->self_exec_id;

@@ -91,13 +91,13 @@ func (r *record) decodeObjects(b []byte) error {
 	return nil
 }
 
-// weight returns the CPU time that the record stands for: the time since the interrupt
-// before, and the time of the interrupts that were not kept.
+// weight returns the CPU time that the record stands for, with the time of the interrupts
+// that were not kept.
 func (r *record) weight() time.Duration {
 	if r.Share == 0 {
-		return time.Duration(r.Gap)
+		return time.Duration(r.Stands)
 	}
-	return time.Duration(float64(r.Gap) * (1 << 32) / float64(r.Share))
+	return time.Duration(float64(r.Stands) * (1 << 32) / float64(r.Share))
 }
 
 // shareOf returns how many interrupts to keep of a target that wants an interval, in

@@ -1,0 +1,124 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// spread is how far a period is from the interval, at most: sampling must not run in
+	// lockstep with periodic work. Another period is drawn after redrawEvery, up to twice
+	// that, and after redrawPeriods at least.
+	spread        = 0.1
+	redrawEvery   = 2 * time.Second
+	redrawPeriods = 8
+)
+
+// clock is the timer of a CPU. It expires one period after began, another one later, and
+// so on: an interrupt that comes late moves no other one (hrtimer_forward, Linux 6.18).
+type clock struct {
+	timer
+	period time.Duration
+	began  time.Duration // CLOCK_MONOTONIC, when the first period began
+	broken time.Duration // time before then that the first interrupt stands for, too
+}
+
+// timer is the part of a clock that the kernel has. It ends when its CPU goes offline, and
+// does not begin again with it.
+type timer interface {
+	SetPeriod(time.Duration) error
+	Runs() bool // since the last call
+	Close()
+}
+
+// begin describes a period that begins now. The timer forgets how much of its last period
+// had passed, so the first interrupt stands for that, too.
+func (c *clock) begin(now, period time.Duration) programClock {
+	switch passed := now - c.began; {
+	case c.period == 0:
+	case passed < c.period:
+		c.broken += passed
+	default:
+		c.broken = passed % c.period
+	}
+	c.began, c.period = now, period
+	return programClock{Period: uint64(period), Broken: uint64(c.broken), Until: uint64(now + period + period/2)}
+}
+
+// drawn returns a period near the given one.
+func drawn(period time.Duration) time.Duration {
+	return time.Duration(float64(period) * (1 + spread*(2*rand.Float64()-1)))
+}
+
+// setPeriods draws a period for each CPU that is online, opens the timers that are missing,
+// and closes timers of CPUs that have gone. The caller holds mu.
+func (h *Host) setPeriods() error {
+	cpus, err := h.online()
+	if err != nil {
+		return err
+	}
+	every := max(redrawEvery, redrawPeriods*h.period)
+	h.redraw = time.Now().Add(every + rand.N(every))
+	h.closeClocksIf(func(cpu int, _ *clock) bool { return !slices.Contains(cpus, cpu) })
+	var all error
+	for _, cpu := range cpus {
+		if err := h.setPeriod(cpu, drawn(h.period)); err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: it went offline just now
+			all = errors.Join(all, err)
+		}
+	}
+	return all
+}
+
+// setPeriod begins another period of a CPU's timer, or opens it.
+func (h *Host) setPeriod(cpu int, period time.Duration) error {
+	c := h.clocks[cpu]
+	if c == nil {
+		c = new(clock)
+	}
+	entry := c.begin(time.Duration(perfevent.Monotonic()), period)
+	if err := raised(func() error { return h.program.Clocks.Put(uint32(cpu), &entry) }); err != nil {
+		return fmt.Errorf("describe timer of CPU %d: %w", cpu, err)
+	}
+	if c.timer != nil {
+		return c.SetPeriod(period)
+	}
+	timer, err := perfevent.OpenCPUClock(cpu, period, h.program.Sample.FD())
+	if err != nil {
+		return err
+	}
+	c.timer, h.clocks[cpu] = timer, c
+	return nil
+}
+
+func (h *Host) closeClocks() {
+	h.closeClocksIf(func(int, *clock) bool { return true })
+	h.period = 0
+}
+
+func (h *Host) closeClocksIf(ends func(cpu int, c *clock) bool) {
+	for cpu, c := range h.clocks {
+		if ends(cpu, c) {
+			c.Close()
+			delete(h.clocks, cpu)
+		}
+	}
+}
+
+// look draws other periods when it is time, which also finds CPUs that have come or gone.
+func (h *Host) look(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.period == 0 || now.Before(h.redraw) {
+		return
+	}
+	h.closeClocksIf(func(_ int, c *clock) bool { return !c.Runs() })
+	if err := h.setPeriods(); err != nil {
+		h.log.Debug("change period of CPUs", "error", err)
+	}
+}
