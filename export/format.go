@@ -82,14 +82,21 @@ func (f Format) Holds() Holds { return formatTable[f].holds }
 // without it has none for phases of the program.
 func (f Format) HasAllPoints() bool { return f.Holds().Points == holdsAll }
 
-// hasEvicted reports whether the format has a place for counts of pruned nodes by edge and
+// HasCaughtCalls reports whether the format has a place for the calls that breakpoints caught.
+func (f Format) HasCaughtCalls() bool { return f.HasAllPoints() || f.Holds().Points == holdsBursts }
+
+// HasUnits reports whether the format has a place for the unit of weights. Another format is
+// for CPU time and samples alone.
+func (f Format) HasUnits() bool { return f.Holds().Time == "yes" }
+
+// HasPrunedTotals reports whether the format has a place for counts of pruned nodes by edge and
 // method.
-func (f Format) hasEvicted() bool { return f.Holds().Pruned == holdsAll }
+func (f Format) HasPrunedTotals() bool { return f.Holds().Pruned == holdsAll }
 
 // hasPoint reports whether the format has a place for the point.
 func (f Format) hasPoint(p *ccmap.Point) bool {
-	caught := p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall
-	return f.HasAllPoints() || f.Holds().Points == holdsBursts && caught
+	isCaughtCall := p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall
+	return f.HasAllPoints() || isCaughtCall && f.HasCaughtCalls()
 }
 
 // ListExtensions lists the extensions of all formats for people.

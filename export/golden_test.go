@@ -25,7 +25,8 @@ var golden = map[string]func() *ccmap.Map{"small": small, "pruned": pruned, "poi
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, m := range golden {
-		for _, extension := range []string{".xml", ".json", ".folded", ".pb"} {
+		for _, f := range Formats() {
+			extension := f.Extensions()[0]
 			t.Run(name+extension, func(t *testing.T) {
 				t.Parallel()
 				checkGolden(t, filepath.Join("testdata", name+extension), m().Snapshot())

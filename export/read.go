@@ -179,8 +179,7 @@ func sniff(r *bufio.Reader) (Format, error) {
 	case isProfileTag(head[0]):
 		return Pprof, nil
 	}
-	return 0, fmt.Errorf("%w: it begins with % x, like none of pprof, XML, JSON, folded stacks, gzip and zstd",
-		ErrFormat, head[:min(len(head), 4)])
+	return 0, fmt.Errorf("%w: it begins with % x, like none of %v, gzip and zstd", ErrFormat, head[:min(len(head), 4)], Formats())
 }
 
 var utf8BOM = []byte("\xef\xbb\xbf")

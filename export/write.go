@@ -54,7 +54,7 @@ const unused = -1
 // newCanonical returns the canonical form of a snapshot for a format. Not all formats have
 // a place for the counts of pruned nodes, and for points.
 func newCanonical(s *ccmap.Snapshot, f Format) *canonical {
-	c := &canonical{snapshot: s, hasEvicted: f.hasEvicted() && s.Pruned(), points: pointsFor(s, f)}
+	c := &canonical{snapshot: s, hasEvicted: f.HasPrunedTotals() && s.Pruned(), points: pointsFor(s, f)}
 	if recent, windowed := s.Recent(); windowed {
 		c.recent = recent
 	}

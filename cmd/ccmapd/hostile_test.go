@@ -17,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -36,8 +37,11 @@ func smallProfile() *ccmap.Snapshot {
 // writeFiles puts the profile into a file of each format, and returns them by
 // extension.
 func writeFiles(t *testing.T, dir string) map[string]string {
-	files := make(map[string]string)
-	for _, ext := range []string{"pb", "pb.gz", "xml", "json", "folded", "json.zst"} {
+	files, extensions := make(map[string]string), []string{"pb.gz", "json.zst"}
+	for _, f := range export.Formats() {
+		extensions = append(extensions, strings.TrimPrefix(f.Extensions()[0], "."))
+	}
+	for _, ext := range extensions {
 		files[ext] = filepath.Join(dir, "small."+ext)
 		if err := export.WriteFile(files[ext], smallProfile()); err != nil {
 			t.Fatal(err)
@@ -162,7 +166,7 @@ func TestHostileOutputs(t *testing.T) {
 		"-":                                      "say --to",
 		"/dev/stdout":                            "say --to",
 		os.DevNull:                               "say --to",
-		filepath.Join(dir, "out.json") + " --to=": "must be pprof, xml, json or folded",
+		filepath.Join(dir, "out.json") + " --to=": "must be " + terminal.OrList(export.Formats()),
 	} {
 		for _, line := range []string{"convert FILE OUT", "merge FILE -o OUT"} {
 			args := strings.Fields(strings.NewReplacer("FILE", file, "OUT", out).Replace(line))

@@ -76,8 +76,8 @@ func (f *runFlags) checkModuleOutputs() error {
 		case export.IsPGO(path):
 			return withHint(usage.Errorf("output %s: a WebAssembly module has no functions that 'go build -pgo' could use", path),
 				"Name it .pb.gz, .xml or .json.")
-		case f.module.exact && f.formatOf(path) == export.Folded:
-			return withHint(usage.Errorf("output %s: folded stacks have no place for instructions, which --exact counts", path),
+		case f.module.exact && !f.formatOf(path).HasUnits():
+			return withHint(usage.Errorf("output %s: %v has no place for instructions, which --exact counts", path, f.formatOf(path)),
 				"Write .pb.gz, .xml or .json.")
 		}
 	}

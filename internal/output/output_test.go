@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 )
 
@@ -61,7 +62,7 @@ func TestNewRefuses(t *testing.T) {
 		format export.Format
 		want   string
 	}{
-		{"-", 0, "standard output has no name that gives a format: say --to pprof, xml, json or folded"},
+		{"-", 0, "standard output has no name that gives a format: say --to " + terminal.OrList(export.Formats())},
 		{"/dev/stdout", 0, "standard output has no name that gives a format"},
 		{"/dev/null", 0, "/dev/null has no name that gives a format"},
 		{stream(t), 0, "pipe has no name that gives a format"},

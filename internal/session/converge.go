@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
@@ -58,7 +57,7 @@ func reportPruning(w io.Writer, p *view.Profile, files []string) {
 		return
 	}
 	fmt.Fprintln(w, "\nContexts were pruned to --max-memory, and are lower bounds: a larger one keeps more.")
-	if !slices.ContainsFunc(files, func(f string) bool { return isFormat(f, export.XML, export.JSON) }) {
+	if !slices.ContainsFunc(files, func(f string) bool { return formatOf(f).HasPrunedTotals() }) {
 		fmt.Fprintln(w, "Only XML and JSON keep the exact totals of methods and edges: -o FILE.xml.zst.")
 	}
 }

@@ -100,7 +100,7 @@ func printNext(w io.Writer, files []string) {
 		{"ccmapd contexts " + file + " METHOD", "who calls METHOD, and from where"},
 		{"ccmapd sites " + file, "call sites and the mix of their receivers"},
 	}
-	if i := slices.IndexFunc(files, func(f string) bool { return isFormat(f, export.Pprof) }); i >= 0 {
+	if i := slices.IndexFunc(files, func(f string) bool { return formatOf(f) == export.Pprof }); i >= 0 {
 		steps = append(steps, step{"go tool pprof -http=: " + terminal.ShellQuote(files[i]), "flame graph and source"})
 	}
 	for _, s := range steps {
@@ -113,10 +113,10 @@ func named(files []string) []string {
 	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == output.Stdout || export.IsStream(f) })
 }
 
-// isFormat reports whether the name of a file gives one of the formats.
-func isFormat(file string, formats ...export.Format) bool {
-	f, _, err := export.FormatOf(file)
-	return err == nil && slices.Contains(formats, f)
+// formatOf returns the format that the name of a file gives, 0 if it gives none.
+func formatOf(file string) export.Format {
+	f, _, _ := export.FormatOf(file)
+	return f
 }
 
 // ReportJSON is the report as JSON.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
@@ -155,7 +154,7 @@ func (s *Session) moreRoom() string {
 // them all.
 func seeReceivers(files []string) string {
 	files = named(files)
-	i := slices.IndexFunc(files, func(f string) bool { return !isFormat(f, export.Folded) })
+	i := slices.IndexFunc(files, func(f string) bool { return formatOf(f).HasCaughtCalls() })
 	if i < 0 {
 		return ""
 	}
