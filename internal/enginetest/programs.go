@@ -38,6 +38,7 @@ func sampleCgo(t *testing.T, open Open, path string) {
 		{"deep", []string{"outer", "main._Cfunc_outer", "main.goRecurse", "runtime.cgocallback", "recurse", "main._Cfunc_recurse",
 			"main.goRecurse", "recurse", "main.goRecurse", "recurse", "main.deep", "main.main"}},
 		{"asm", []string{"bare", "runtime.cgocall", "main._Cfunc_callBare", "main.bare", "main.main"}},
+		{"asm", []string{"runtime.mstart1", "runtime.mstart0", "runtime.mstart"}},
 		{"thread", []string{"spin", "thread"}},
 		{"thread", []string{"main.goWork", "runtime.cgocallback", "crosscall2", "goWork", "thread"}},
 	} {

@@ -19,6 +19,11 @@ char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read
 // linked by another linker may have it elsewhere, so find_g checks it.
 #define TLS_G (-8)
 
+// How far a thread's own stack goes on beyond its bound, bytes: where C has started the
+// thread, the runtime takes the address of a local variable for the bound (mstart0, Go 1.20
+// to 1.27), and so leaves out the return addresses of that function and its caller.
+#define BEYOND 256
+
 // An address where no process has memory, for objects that are missing.
 #define NOWHERE (~0ull)
 
@@ -175,15 +180,19 @@ static __always_inline void take_object(struct record *r, u32 which, u64 addr)
 }
 
 // take_stack copies a stack from sp on: up to hi, if that is known and within the
-// target's limit; else up to that limit, or as much as there is. It returns where
-// the copy ends.
-static __always_inline u64 take_stack(struct record *r, u64 at, u32 which, u64 sp, u64 hi, u64 limit)
+// target's limit, and beyond it if there is more; else up to that limit, or as much as
+// there is. It returns where the copy ends.
+static __always_inline u64 take_stack(struct record *r, u64 at, u32 which, u64 sp, u64 hi, u64 beyond, u64 limit)
 {
-	u64 n = hi > sp && hi - sp < limit ? hi - sp : limit;
+	if (hi <= sp || hi - sp >= limit) {
+		hi = sp + limit;
+		beyond = 0;
+	}
+	u64 n = hi + beyond - sp;
 
 	at = bounded(at, MAX_STACK);
 	// The end of a C thread's stack is not known: halve the piece until it can be read.
-	for (int i = 0; i < 7; i++) {
+	for (int i = 0; i < 8; i++) {
 		n = bounded(n, MAX_STACK);
 		if (n == 0)
 			break;
@@ -191,7 +200,8 @@ static __always_inline u64 take_stack(struct record *r, u64 at, u32 which, u64 s
 			took(r, which, sp, n);
 			return at + n;
 		}
-		n /= 2;
+		n = beyond ? hi - sp : n / 2;
+		beyond = 0;
 	}
 	return at;
 }
@@ -333,15 +343,15 @@ int sample(struct bpf_perf_event_data *ctx)
 		g = find_g(t, task, h->regs[R14], sp, &b);
 	}
 
-	at = take_stack(r, 0, STACK, sp, holds(&b, sp) ? b.hi : 0, most);
+	u64 m = g ? word(g + t->g_m) : 0, own = m ? word(m + t->m_g0) : 0, other = 0;
+	at = take_stack(r, 0, STACK, sp, holds(&b, sp) ? b.hi : 0, g == own ? BEYOND : 0, most);
 	if (!at)
 		count(UNREADABLE);
 	else if (b.hi - sp > at && h->pieces[STACK].bytes == t->max_stack)
 		h->flags |= CUT;
-	u64 m = g ? word(g + t->g_m) : 0, other = 0;
 	if (m) {
 		u64 curg = word(m + t->m_curg);
-		other = curg == g ? word(m + t->m_g0) : curg;
+		other = curg == g ? own : curg;
 	}
 	if (other == g)
 		other = 0;
@@ -357,7 +367,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	if (other) {
 		struct bounds o = bounds_of(other);
 		if (holds(&o, from))
-			at = take_stack(r, at, OTHER_STACK, from, o.hi, t->max_stack);
+			at = take_stack(r, at, OTHER_STACK, from, o.hi, other == own ? BEYOND : 0, t->max_stack);
 	}
 	int awaited = h->flags & CHOSEN || watches(t, g) || watches(t, other);
 	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > t->drain)
