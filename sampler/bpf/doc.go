@@ -58,7 +58,7 @@
 // # Limits
 //
 // Memory that is not mapped in, or swapped out, is not in a record. A stack that is longer
-// than its copy is cut; the copy grows from 4 to 64 KiB where that happens. Threads that
+// than its copy is cut; the copy grows from 4 to 16 or 64 KiB where that happens. Threads that
 // begin after a watchpoint was set are not watched. An exec is noticed by the next record,
 // or within a second.
 //

@@ -3,11 +3,13 @@ package bpf
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -121,9 +123,45 @@ func FuzzRecord(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, headBytes+objectsBytes+100))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var r record
-		if r.decode(raw) == nil && len(r.moment.Stack)+len(r.moment.Other) > len(raw) {
+		if r.decode(raw) != nil {
+			return
+		}
+		if len(r.moment.Stack)+len(r.moment.Other) > len(raw) {
 			t.Errorf("%d and %d bytes of stacks in %d", len(r.moment.Stack), len(r.moment.Other), len(raw))
 		}
 		r.weight()
+		r.goroutineStack()
 	})
+}
+
+// TestGrown: a copy grows at once to the length of a stack that was cut, if the record has
+// its end.
+func TestGrown(t *testing.T) {
+	t.Parallel()
+	raw := make([]byte, headBytes+objectsBytes)
+	head := (*programHead)(unsafe.Pointer(&raw[0]))
+	head.Regs[regSP] = 1<<20 - 20000
+	head.Pieces[firstObject].Bytes = uint32(objectBytes)
+	for _, c := range []struct {
+		lo, hi uint64
+		bytes  uint32
+		want   uint32
+	}{
+		{1 << 19, 1 << 20, firstStack, 64 << 10},
+		{1 << 19, 1<<20 - 10000, firstStack, 16 << 10},
+		{1 << 19, 1<<20 - 19000, firstStack, 16 << 10}, // another stack was cut
+		{1 << 19, 1<<64 - 1, firstStack, mostStack},
+		{1 << 20, 1 << 21, firstStack, 16 << 10}, // the thread is not on this stack
+		{1<<64 - 1, 0, 16 << 10, mostStack},
+	} {
+		binary.NativeEndian.PutUint64(raw[headBytes:], c.lo)
+		binary.NativeEndian.PutUint64(raw[headBytes+8:], c.hi)
+		var r record
+		if err := r.decode(raw); err != nil {
+			t.Fatal(err)
+		}
+		if got := grown(c.bytes, r.goroutineStack()); got != c.want {
+			t.Errorf("%+v: copies have %d bytes", c, got)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"time"
@@ -89,6 +90,19 @@ func (r *record) decodeObjects(b []byte) error {
 	}
 	r.moment.Objects = objects
 	return nil
+}
+
+// goroutineStack returns the length of the goroutine's stack, if the thread is on it; else 0.
+func (r *record) goroutineStack() uint64 {
+	if r.Pieces[firstObject].Bytes < 16 {
+		return 0
+	}
+	bounds := r.moment.Objects[0].Bytes // g.stack, which the runtime's g begins with
+	lo, hi := binary.NativeEndian.Uint64(bounds), binary.NativeEndian.Uint64(bounds[8:])
+	if sp := r.moment.Regs.SP; lo < sp && sp <= hi {
+		return hi - sp
+	}
+	return 0
 }
 
 // weight returns the CPU time that the record stands for, with the time of the interrupts

@@ -45,6 +45,7 @@ type Source struct {
 	program uint64 // that the target ran at its first record
 	seen    bool   // there was a record
 	checked time.Time
+	deepest uint64   // the longest goroutine's stack that was cut, bytes
 	watched []uint64 // goroutines that the program knows to be watched; reused
 }
 
@@ -59,8 +60,9 @@ var (
 const (
 	// longestInterval bounds the interval, and so the time that an interrupt can stand for.
 	longestInterval = 10 * time.Second
-	// A stack's copy begins with firstStack bytes, and grows by fours to mostStack
-	// where stacks turn out to be deeper.
+	// A stack's copy begins with firstStack bytes, and grows by fours to mostStack where
+	// stacks turn out to be deeper. Fewer lengths would make all stacks in C, whose end is
+	// not known, as long as the deepest.
 	firstStack, mostStack = 4 << 10, 64 << 10
 	// checkEvery is how often the target is looked over.
 	checkEvery = time.Second
@@ -233,7 +235,7 @@ func (s *Source) turn(ctx context.Context) {
 	s.t.Turn(ctx, now)
 	changed := s.describeLayout()
 	if s.t.WantsMore() && s.entry.MaxStack < mostStack {
-		s.entry.MaxStack *= 4
+		s.entry.MaxStack = grown(s.entry.MaxStack, s.deepest)
 		changed = true
 		s.t.Log.Info("stacks are deep: samples carry more of them", "bytes", s.entry.MaxStack)
 	}
@@ -244,6 +246,15 @@ func (s *Source) turn(ctx context.Context) {
 		s.checked = now
 		s.lookOver()
 	}
+}
+
+// grown returns the next length of a stack's copy: four times as long, and again until it
+// holds the deepest stack that was cut.
+func grown(bytes uint32, deepest uint64) uint32 {
+	for bytes *= 4; bytes < mostStack && uint64(bytes) < deepest; {
+		bytes *= 4
+	}
+	return min(bytes, mostStack)
 }
 
 // tellWatched notes which goroutines the program must wake ccmapd for. It reports
@@ -288,6 +299,9 @@ func (s *Source) take(ctx context.Context) {
 		case s.record.decode(raw) != nil:
 			s.t.Corrupt.Add(1)
 		case s.same():
+			if s.record.Flags&cut != 0 {
+				s.deepest = max(s.deepest, s.record.goroutineStack())
+			}
 			s.record.moment.CPUTime += s.ages.of(&s.record)
 			s.t.Take(ctx, &s.record.moment, s.record.weight(), s.record.Flags&chosen != 0)
 		}
