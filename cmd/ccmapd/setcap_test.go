@@ -75,7 +75,7 @@ func setcap(t *testing.T, program string, effective uint32) string {
 	capabilities := make([]byte, 20)
 	binary.LittleEndian.PutUint32(capabilities[0:], revision|effective)
 	binary.LittleEndian.PutUint32(capabilities[4:], 1<<unix.CAP_SYS_PTRACE)
-	binary.LittleEndian.PutUint32(capabilities[12:], 1<<(unix.CAP_PERFMON-32))
+	binary.LittleEndian.PutUint32(capabilities[12:], 1<<(unix.CAP_PERFMON-32)|1<<(unix.CAP_BPF-32))
 	if err := unix.Setxattr(file, "security.capability", capabilities, 0); err != nil {
 		t.Fatalf("set capabilities of %s: %v (set TMPDIR to a file system that has them)", file, err)
 	}
@@ -208,8 +208,15 @@ func testSetcapSamples(t *testing.T, binary string, pid int) {
 	if r := runAsNobody(t, binary, "demo", "-d", "500ms"); r.code != exitOK {
 		t.Errorf("demo exits with %d: %s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := runAsNobody(t, binary, "version"); r.code != exitOK || !strings.Contains(r.stdout, "engine perf: permitted") {
-		t.Errorf("version exits with %d: %s%s", r.code, r.stdout, r.stderr)
+	permitted := []string{"engine perf: permitted"}
+	if os.Getenv("CCMAPD_WITHOUT_BPF") != "1" {
+		permitted = append(permitted, "engine bpf: permitted")
+	}
+	r := runAsNobody(t, binary, "version")
+	for _, want := range permitted {
+		if r.code != exitOK || !strings.Contains(r.stdout, want) {
+			t.Errorf("version exits with %d, and lacks %q: %s%s", r.code, want, r.stdout, r.stderr)
+		}
 	}
 	if r := runAsNobody(t, binary, "run", "-o", "a.json", "--", binary, demo.Command, "-d", "300ms"); r.code != exitOK {
 		t.Errorf("run exits with %d: %s%s", r.code, r.stdout, r.stderr)
@@ -268,8 +275,8 @@ func testSetcapOpens(t *testing.T, binary string, pid int, cwd string) {
 func testSetcapRests(t *testing.T, binary string, pid int) {
 	sampling := asNobody(t, binary, "attach", fmt.Sprint(pid), "-o", "a.json")
 	start(t, sampling)
-	const both = "000000" + "4000080000" // CAP_PERFMON and CAP_SYS_PTRACE
-	awaitStatus(t, sampling.Process.Pid, "CapPrm", both)
+	const three = "000000" + "c000080000" // CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE
+	awaitStatus(t, sampling.Process.Pid, "CapPrm", three)
 	awaitStatus(t, sampling.Process.Pid, "CapEff", "0000000000000000")
 
 	reading := asNobody(t, binary, "top", "-")

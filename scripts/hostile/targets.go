@@ -23,7 +23,7 @@ var targetsCampaign = campaign{
 	example: `  go run ./scripts/hostile targets           all kinds, some minutes
   go run ./scripts/hostile targets -only '*names*' -o ''
                                              some, and print the table`,
-	head: []string{"target", "result", "`attach -d 1s` takes", "most memory", "slowest end after one SIGINT"},
+	head: []string{"target, and engine", "result", "`attach -d 1s` takes", "most memory", "slowest end after one SIGINT"},
 	run:  runTargets,
 }
 
@@ -49,21 +49,28 @@ func runTargets(ctx context.Context, h *hostile) error {
 	if err != nil {
 		return err
 	}
+	engines := []string{"bpf", "perf"}
+	if h.quick {
+		engines = []string{"auto"}
+	}
 	for _, kind := range targets.All() {
-		if !h.wants(kind.Name) {
-			continue
-		}
-		if err := h.target(ctx, maker, kind.Name); err != nil {
-			return fmt.Errorf("%s: %w", kind.Name, err)
+		for _, engine := range engines {
+			name := kind.Name + ", " + engine
+			if !h.wants(kind.Name, name) {
+				continue
+			}
+			if err := h.target(ctx, maker, kind.Name, engine, name); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	}
 	return nil
 }
 
-// target attaches to one kind: once for a second, and then until it is interrupted, at
+// target attaches to one kind by an engine: once for a second, and then until it is interrupted, at
 // several moments. Another process makes the target: this one's memory would count as
 // ccmapd's, which is forked from it.
-func (h *hostile) target(ctx context.Context, maker, kind string) error {
+func (h *hostile) target(ctx context.Context, maker, kind, engine, name string) error {
 	file := h.path("targets", "target")
 	if out, err := exec.CommandContext(ctx, maker, kind, file).CombinedOutput(); err != nil {
 		return fmt.Errorf("make it: %w\n%s", err, out)
@@ -84,12 +91,12 @@ func (h *hostile) target(ctx context.Context, maker, kind string) error {
 	}
 	pid := strconv.Itoa(cmd.Process.Pid)
 	profile := h.path("targets", "profile.json")
-	o, err := h.child(ctx, limits{memory: targetAddress, time: 10 * targetTime}, h.ccmapd, "attach", pid, "-d", "1s", "-o", profile)
+	o, err := h.child(ctx, limits{memory: targetAddress, time: 10 * targetTime}, h.ccmapd, "attach", pid, "--engine", engine, "-d", "1s", "-o", profile)
 	if err != nil {
 		return err
 	}
 	o.stderr = strings.NewReplacer(fmt.Sprintf("/proc/%s/exe", pid), "it", file, "it").Replace(o.stderr)
-	r := row{cells: []string{kind, o.result(), report.Seconds(o.took.Seconds()), fmt.Sprintf("%d MiB", o.rss>>20)}}
+	r := row{cells: []string{name, o.result(), report.Seconds(o.took.Seconds()), fmt.Sprintf("%d MiB", o.rss>>20)}}
 	if o.timedOut || o.took > slack*targetTime {
 		r.miss("it took %v", o.took)
 	}
@@ -105,7 +112,7 @@ func (h *hostile) target(ctx context.Context, maker, kind string) error {
 	}
 	slowest := neverInterrupted
 	for _, moment := range moments {
-		took, err := h.interrupt(ctx, cmd.Process.Pid, profile, moment)
+		took, err := h.interrupt(ctx, cmd.Process.Pid, profile, engine, moment)
 		if err != nil {
 			return err
 		}
@@ -133,10 +140,10 @@ func endCell(slowest time.Duration) string {
 
 // interrupt attaches, sends one SIGINT after some time, and returns the time that ccmapd
 // went on from then, or neverInterrupted.
-func (h *hostile) interrupt(ctx context.Context, pid int, profile string, after time.Duration) (time.Duration, error) {
+func (h *hostile) interrupt(ctx context.Context, pid int, profile, engine string, after time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*targetTime)
 	defer cancel()
-	s, err := h.attach(ctx, "prlimit --as="+strconv.Itoa(targetAddress), pid, profile)
+	s, err := h.attach(ctx, "prlimit --as="+strconv.Itoa(targetAddress), pid, profile, "--engine", engine)
 	if err != nil {
 		return 0, err
 	}
