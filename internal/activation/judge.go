@@ -34,11 +34,17 @@ import (
 // outcome, so the remaining verdicts stay a fair choice. Both delays together shift
 // the watched time against the time between the samples; setting the watch shortens it,
 // so the time that this takes counts as part of the delay.
+//
+// A watch on CPUs knows when the word was written. It may be read at any later time, and
+// the watched time is as long as the time between the samples: it ends as long after the
+// second sample as it began after the first. Another process can spoil such a watch,
+// and then there is no verdict, even where the stacks differ.
 type Judge struct {
 	Options
 	history *history
 	holders []*holder
 	clock   func() int64 // CLOCK_MONOTONIC, ns, as the times of samples
+	onCPUs  bool         // the watches are
 
 	chance   float64       // that a sample is judged; follows from budget
 	hold     time.Duration // how long a watch waits for its goroutine to be sampled again
@@ -54,16 +60,19 @@ type holder struct {
 	Watch
 	slot   uint64 // address of the word
 	thread uint64 // 0: free
-	armed  int64  // when the word was watched on every thread, CLOCK_MONOTONIC, ns
+	armed  int64  // when the word was watched at every place, CLOCK_MONOTONIC, ns
+	lag    int64  // from the sample until it was watched at the first place, ns
 	since  int64  // of the goroutine's last sample
 }
 
-// Watch tells whether a word of the target was written. A perfevent.Watchpoint does.
+// Watch tells whether a word of the target was written. Its places are threads, as those of
+// a perfevent.Watchpoint, or CPUs, as those of a perfevent.CPUWatch.
 type Watch interface {
-	Arm(addr uint64, tids []uint32) error // watches a word on threads; fails without threads
-	ArmThread(tid uint32) error           // watches the same word on another thread
-	Dirty() (bool, error)                 // whether it was written since it was armed
-	Forget(tid uint32)                    // ends watching on a thread that has ended
+	Arm(addr uint64, places []uint32) error // watches a word; fails without places
+	ArmAt(place uint32) error               // watches the same word at another place
+	Dirty(until int64) (bool, error)        // whether it was written since it was armed; on CPUs, until a time
+	Forget(place uint32)                    // ends watching on a thread that has ended
+	OnCPUs() bool
 	Close()
 }
 
@@ -73,12 +82,13 @@ type Options struct {
 	Budget   float64              // fraction of one core that watching may take
 	Interval func() time.Duration // between two samples of a thread now
 
-	// Threads returns the threads that a watch must be set on, which are all, with the
-	// given one first; none if there are not enough descriptors for that many watches.
-	Threads func(watches int, first uint32) []uint32
+	// Places returns the threads or CPUs that a watch must be set on, which are all, with
+	// the place of a sample first; none if there are not enough descriptors for that many
+	// watches.
+	Places func(watches int, of Moment) []uint32
 
-	// Sparse says that few samples are chosen. Then a watch is closed with its verdict, or
-	// after sparseIntervals: an open one costs every switch of the target's threads.
+	// Sparse says that few samples are chosen. Then a watch on threads is closed with its
+	// verdict, or after sparseIntervals: an open one costs every switch of the threads.
 	Sparse bool
 
 	Log *slog.Logger
@@ -90,6 +100,9 @@ const (
 	minHold       = time.Second
 	// sparseIntervals is how many intervals a watch waits where verdicts are sparse.
 	sparseIntervals = 4
+	// lateness is how long a sample can wait until it is drained. A watch on CPUs waits
+	// for holdIntervals and that.
+	lateness = 150 * time.Millisecond
 	// reviewEvery is how often the chance is set anew.
 	reviewEvery = 250 * time.Millisecond
 	// minChance keeps a verdict coming now and then, however dear verdicts are.
@@ -106,10 +119,11 @@ const (
 // New returns a judge, which owns the watches.
 func New(o Options) *Judge {
 	j := &Judge{Options: o, history: newHistory(), clock: perfevent.Monotonic, chance: 1, reviewed: time.Now()}
-	j.follow(o.Interval())
 	for _, w := range o.Watches {
 		j.holders = append(j.holders, &holder{Watch: w})
+		j.onCPUs = w.OnCPUs()
 	}
+	j.follow(o.Interval())
 	return j
 }
 
@@ -122,10 +136,10 @@ func (j *Judge) Close() {
 }
 
 // Watching returns how many watches are set on threads. A watch stays set when nothing
-// waits for it.
+// waits for it, unless verdicts are sparse.
 func (j *Judge) Watching() (n int) {
 	for _, h := range j.holders {
-		if h.armed != 0 {
+		if h.armed != 0 && !j.onCPUs {
 			n++
 		}
 	}
@@ -138,8 +152,9 @@ func (j *Judge) Armed() uint64 { return j.armed }
 // Moment is when, where and how a sample was taken.
 type Moment struct {
 	TID    uint32 // OS thread
-	At     int64  // CLOCK_MONOTONIC, ns
-	Chosen bool   // the next sample of its goroutine may have a verdict
+	CPU    uint32
+	At     int64 // CLOCK_MONOTONIC, ns
+	Chosen bool  // the next sample of its goroutine may have a verdict
 }
 
 // Judge gives the verdict on a sample, and prepares the next one. entry gives the entry
@@ -159,10 +174,10 @@ func (j *Judge) judge(thread uint64, m Moment, now *past, entry func(pc uint64) 
 	before := j.history.last[thread]
 	inTime := j.inTime(m.At)
 	top := ccmap.TopUnknown
-	if h := j.holder(thread); inTime && before != nil && before.judged && h != nil && h.armed < m.At {
-		top = j.verdict(h, before, now, entry)
+	if h := j.holder(thread); (inTime || j.onCPUs) && before != nil && before.judged && h != nil && h.armed < m.At {
+		top = j.verdict(h, before, now, m.At, entry)
 	}
-	now.judged = m.Chosen && inTime && rand.Float64() < j.chance && j.watch(thread, m.TID, now.slot, top == ccmap.TopRepeated)
+	now.judged = m.Chosen && inTime && rand.Float64() < j.chance && j.watch(thread, m, now.slot, top == ccmap.TopRepeated)
 	if before == nil && now.judged && !j.history.forgot {
 		top = ccmap.TopNew // the goroutine's first sample
 	}
@@ -179,22 +194,23 @@ func (j *Judge) judge(thread uint64, m Moment, now *past, entry func(pc uint64) 
 // watch: a watch that was written takes longer, and that is the outcome.
 func (j *Judge) inTime(at int64) bool { return j.clock()-at <= int64(j.maxLag-j.setting) }
 
-func (j *Judge) verdict(h *holder, before, now *past, entry func(pc uint64) uint64) ccmap.Repetition {
-	switch compare(before, now, entry) {
-	case unlike:
+// verdict returns the verdict on a sample that was taken at a time. A watch on CPUs is
+// asked where the stacks differ, too: it must not be spoiled.
+func (j *Judge) verdict(h *holder, before, now *past, at int64, entry func(pc uint64) uint64) ccmap.Repetition {
+	switch alike := compare(before, now, entry); {
+	case alike == unlike && !j.onCPUs:
 		return ccmap.TopNew
-	case same:
-		return j.ask(h, now.slot)
+	case alike == unlike && j.ask(h, at) != ccmap.TopUnknown:
+		return ccmap.TopNew
+	case alike == same && h.slot == now.slot: // else the stack was moved
+		return j.ask(h, at)
 	}
 	return ccmap.TopUnknown
 }
 
-// ask looks whether the word was written since the watch was armed.
-func (j *Judge) ask(h *holder, slot uint64) ccmap.Repetition {
-	if h.slot != slot {
-		return ccmap.TopUnknown // the stack was moved
-	}
-	dirty, err := h.Dirty()
+// ask looks whether the word was written between two samples, the second of them at a time.
+func (j *Judge) ask(h *holder, at int64) ccmap.Repetition {
+	dirty, err := h.Dirty(at + h.lag)
 	switch {
 	case err != nil:
 		j.Log.Debug("ask watchpoint", "error", err)
@@ -205,9 +221,9 @@ func (j *Judge) ask(h *holder, slot uint64) ccmap.Repetition {
 	return ccmap.TopRepeated
 }
 
-// watch makes sure that a word is watched for a goroutine that runs on a thread.
+// watch makes sure that a word is watched for a goroutine after a sample of it.
 // clean says that the word is watched already and was not written.
-func (j *Judge) watch(thread uint64, tid uint32, slot uint64, clean bool) bool {
+func (j *Judge) watch(thread uint64, m Moment, slot uint64, clean bool) bool {
 	h := j.holder(thread)
 	switch {
 	case h != nil && clean:
@@ -221,7 +237,7 @@ func (j *Judge) watch(thread uint64, tid uint32, slot uint64, clean bool) bool {
 	if h == nil {
 		return false
 	}
-	if err := j.set(h, tid, slot); err != nil {
+	if err := j.set(h, m, slot); err != nil {
 		j.Log.Debug("arm watchpoint", "error", err)
 		return false
 	}
@@ -231,18 +247,20 @@ func (j *Judge) watch(thread uint64, tid uint32, slot uint64, clean bool) bool {
 	return true
 }
 
-// set sets a watch on all threads, beginning with the one that runs the goroutine, and
+// set sets a watch at all places, beginning with the one that runs the goroutine, and
 // learns how long it takes until that one is watched.
-func (j *Judge) set(h *holder, tid uint32, slot uint64) error {
+func (j *Judge) set(h *holder, m Moment, slot uint64) error {
 	h.slot = slot
-	tids := j.Threads(len(j.holders), tid)
+	places := j.Places(len(j.holders), m)
 	begin := j.clock()
-	if err := h.Arm(slot, tids[:min(1, len(tids))]); err != nil {
+	if err := h.Arm(slot, places[:min(1, len(places))]); err != nil {
 		return err
 	}
-	j.setting += (time.Duration(j.clock()-begin) - j.setting) / settingShare
-	for _, other := range tids[1:] {
-		if err := h.ArmThread(other); err != nil && !errors.Is(err, unix.ESRCH) {
+	watched := j.clock()
+	h.lag = watched - m.At
+	j.setting += (time.Duration(watched-begin) - j.setting) / settingShare
+	for _, other := range places[1:] {
+		if err := h.ArmAt(other); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
 	}
@@ -270,22 +288,23 @@ func (j *Judge) free() *holder {
 	return nil
 }
 
-// release gives a goroutine's watch up. It stays armed, for one hit a thread
-// at most, unless verdicts are sparse.
+// release gives a goroutine's watch up. It stays armed, for one hit a place
+// at most, unless it is on threads and verdicts are sparse.
 func (j *Judge) release(thread uint64) {
 	if h := j.holder(thread); h != nil {
 		h.thread = 0
-		if j.Sparse {
+		if j.Sparse && !j.onCPUs {
 			h.Close()
 			h.armed = 0
 		}
 	}
 }
 
-// Watched appends the goroutines that have a watch.
+// Watched appends the goroutines whose next sample must be drained at once: those that
+// have a watch on threads.
 func (j *Judge) Watched(threads []uint64) []uint64 {
 	for _, h := range j.holders {
-		if h.thread != 0 {
+		if h.thread != 0 && !j.onCPUs {
 			threads = append(threads, h.thread)
 		}
 	}
@@ -320,7 +339,10 @@ func (j *Judge) Review(now time.Time) {
 // follow adapts the times that depend on the interval.
 func (j *Judge) follow(interval time.Duration) {
 	j.hold = max(minHold, holdIntervals*interval)
-	if j.Sparse {
+	switch {
+	case j.onCPUs:
+		j.hold = holdIntervals*interval + lateness
+	case j.Sparse:
 		j.hold = sparseIntervals * interval
 	}
 	j.maxLag = min(longestLag, interval/lagFraction)
@@ -332,7 +354,7 @@ func (j *Judge) Attach(tid uint32) {
 		if h.thread == 0 {
 			continue
 		}
-		if err := h.ArmThread(tid); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := h.ArmAt(tid); err != nil && !errors.Is(err, unix.ESRCH) {
 			j.Log.Debug("watch new thread", "thread", tid, "error", err)
 			h.thread = 0
 		}

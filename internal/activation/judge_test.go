@@ -1,6 +1,7 @@
 package activation
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -63,8 +64,10 @@ func (s *stream) truth() float64 {
 // stream, and it is the watch of the word that every call writes.
 type player struct {
 	*stream
+	onCPUs  bool // the watch is on CPUs, and one of ten samples is chosen
 	now     int64
-	setting int64 // how long it takes to set a watch
+	setting int64                     // how long it takes to set a watch
+	spoiled func(from, to int64) bool // whether another process writes between two times; nil: never
 	armed   int64
 }
 
@@ -74,10 +77,23 @@ func (p *player) Arm(uint64, []uint32) error {
 	return nil
 }
 
-func (p *player) Dirty() (bool, error)   { return p.call(p.now) != p.call(p.armed), nil }
-func (p *player) ArmThread(uint32) error { return nil }
-func (p *player) Forget(uint32)          {}
-func (p *player) Close()                 {}
+func (p *player) Dirty(until int64) (bool, error) {
+	if !p.onCPUs || until > p.now {
+		until = p.now
+	}
+	if p.spoiled != nil && p.spoiled(p.armed, until) {
+		return false, errors.New("spoiled")
+	}
+	return p.call(until) != p.call(p.armed), nil
+}
+
+func (p *player) ArmAt(uint32) error { return nil }
+func (p *player) Forget(uint32)      {}
+func (p *player) OnCPUs() bool       { return p.onCPUs }
+func (p *player) Close()             {}
+
+// batch is how often samples are drained that are not chosen.
+const batch = int64(50 * time.Millisecond)
 
 // play drains the samples, the next of them after a delay that lag draws, together
 // with all that were taken meanwhile, and returns the verdicts.
@@ -85,20 +101,38 @@ func (p *player) play(interval time.Duration, lag func() int64) []ccmap.Repetiti
 	j := New(Options{
 		Watches:  []Watch{p},
 		Interval: func() time.Duration { return interval },
-		Threads:  func(int, uint32) []uint32 { return []uint32{1} },
+		Places:   func(int, Moment) []uint32 { return []uint32{1} },
+		Sparse:   p.onCPUs,
 		Log:      slog.New(slog.DiscardHandler),
 	})
 	j.clock = func() int64 { return p.now }
 	st := process.Stack{PCs: []uint64{200, 110}, Thread: 1, Slot: 8, Rooted: true}
 	entry := func(pc uint64) uint64 { return pc }
 	verdicts := make([]ccmap.Repetition, 0, len(p.samples))
+	r := rand.New(rand.NewPCG(3, 5))
+	chosen := make([]bool, len(p.samples))
+	for i := range chosen {
+		chosen[i] = !p.onCPUs || r.IntN(10) == 0
+	}
 	for len(verdicts) < len(p.samples) {
-		p.now = max(p.now, p.samples[len(verdicts)]+lag())
+		p.now = max(p.now, p.wake(chosen, len(verdicts))+lag())
 		for i := len(verdicts); i < len(p.samples) && p.samples[i] <= p.now; i++ {
-			verdicts = append(verdicts, j.Judge(&st, Moment{TID: 1, At: p.samples[i], Chosen: true}, entry))
+			verdicts = append(verdicts, j.Judge(&st, Moment{TID: 1, At: p.samples[i], Chosen: chosen[i]}, entry))
 		}
 	}
 	return verdicts
+}
+
+// wake returns when the samples from the first one on are drained: at the next one that is
+// chosen, and in batches.
+func (p *player) wake(chosen []bool, first int) int64 {
+	end := max(p.now, p.samples[first]) + batch
+	for i := first; i < len(chosen) && p.samples[i] < end; i++ {
+		if chosen[i] {
+			return p.samples[i]
+		}
+	}
+	return end
 }
 
 // TestSparseWatchIsClosed: a watch that nothing waits for is not set any more where verdicts
@@ -110,7 +144,7 @@ func TestSparseWatchIsClosed(t *testing.T) {
 		j := New(Options{
 			Watches: []Watch{p}, Sparse: sparse, Log: slog.New(slog.DiscardHandler),
 			Interval: func() time.Duration { return time.Second },
-			Threads:  func(int, uint32) []uint32 { return []uint32{1} },
+			Places:   func(int, Moment) []uint32 { return []uint32{1} },
 		})
 		j.clock = func() int64 { return p.now }
 		st := process.Stack{PCs: []uint64{200, 110}, Thread: 1, Slot: 8, Rooted: true}
@@ -157,19 +191,25 @@ func lags(r *rand.Rand, interval time.Duration) map[string]func() int64 {
 // calls shorter than an interval none is found twice.
 func TestVerdictsAreTrue(t *testing.T) {
 	t.Parallel()
+	for _, onCPUs := range []bool{false, true} {
+		testVerdictsAreTrue(t, onCPUs)
+	}
+}
+
+func testVerdictsAreTrue(t *testing.T, onCPUs bool) {
 	for _, interval := range []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond} {
 		for _, calls := range []struct {
 			name        string
 			least, most float64 // intervals
 		}{{"short", 0.2, 0.6}, {"even", 0.5, 2}, {"long", 3, 8}} {
 			for _, delay := range []string{"idle", "busy", "pairs"} {
-				name := fmt.Sprintf("interval=%v,calls=%s,drain=%s", interval, calls.name, delay)
+				name := fmt.Sprintf("cpus=%v,interval=%v,calls=%s,drain=%s", onCPUs, interval, calls.name, delay)
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					r := rand.New(rand.NewPCG(uint64(interval), 11))
 					span := func(part float64) time.Duration { return time.Duration(part * float64(interval)) }
 					s := recordStream(r, interval, span(calls.least), span(calls.most))
-					p := &player{stream: &s, setting: 20_000}
+					p := &player{stream: &s, setting: 20_000, onCPUs: onCPUs}
 					n, repeated := known(p.play(interval, lags(r, interval)[delay]))
 					rate, truth := float64(repeated)/float64(n), s.truth()
 					unset := float64(p.setting) / float64(span(calls.least))
@@ -181,6 +221,32 @@ func TestVerdictsAreTrue(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestSpoiledWatches: where another process spoils watches now and then, there are fewer
+// verdicts, of calls that are repeated and of others alike.
+func TestSpoiledWatches(t *testing.T) {
+	t.Parallel()
+	const interval = 10 * time.Millisecond
+	s := recordStream(rand.New(rand.NewPCG(4, 2)), interval, interval, 8*interval)
+	lag := func() int64 { return 50_000 }
+	all, _ := known((&player{stream: &s, setting: 50_000, onCPUs: true}).play(interval, lag))
+	const slice = 3e6 // ns; in one of five, another process writes
+	p := &player{stream: &s, setting: 50_000, onCPUs: true, spoiled: func(from, to int64) bool {
+		for n := from / slice; n <= to/slice; n++ {
+			if n%5 == 0 {
+				return true
+			}
+		}
+		return false
+	}}
+	n, repeated := known(p.play(interval, lag))
+	rate, truth := float64(repeated)/float64(n), s.truth()
+	chance := 4 * math.Sqrt(truth*(1-truth)/float64(n))
+	t.Logf("%d verdicts of %d, %.2f %% of them say repeated, truth %.2f %% ± %.2f", n, all, 100*rate, 100*truth, 100*chance)
+	if n < 100 || n > all*2/3 || math.Abs(rate-truth) > chance {
+		t.Errorf("repetitions %.2f %% of %d verdicts, %d without the other process; %.2f %% ± %.2f is true", 100*rate, n, all, 100*truth, 100*chance)
 	}
 }
 
@@ -198,15 +264,45 @@ func TestNoVerdictFromBeforeTheWatch(t *testing.T) {
 	}
 }
 
+// TestWrittenAfterTheSample: a watch on CPUs goes by the time of the write. A call that
+// begins long after the second sample, but before it is drained, leaves it repeated; a call
+// between the samples does not. The watch begins 100 µs after the first sample, so a call
+// within 100 µs after the second one counts.
+func TestWrittenAfterTheSample(t *testing.T) {
+	t.Parallel()
+	const ms = int64(time.Millisecond)
+	for call, want := range map[int64]ccmap.Repetition{
+		15 * ms: ccmap.TopNew, 20*ms + 90_000: ccmap.TopNew, 20*ms + 110_000: ccmap.TopRepeated, 30 * ms: ccmap.TopRepeated,
+	} {
+		s := stream{calls: []int64{0, call}}
+		p := &player{stream: &s, onCPUs: true, setting: 50_000}
+		j := New(Options{
+			Watches: []Watch{p}, Interval: func() time.Duration { return 10 * time.Millisecond },
+			Places: func(int, Moment) []uint32 { return []uint32{1} }, Sparse: true, Log: slog.New(slog.DiscardHandler),
+		})
+		j.clock = func() int64 { return p.now }
+		st := process.Stack{PCs: []uint64{200, 110}, Thread: 1, Slot: 8, Rooted: true}
+		entry := func(pc uint64) uint64 { return pc }
+		p.now = 10*ms + 50_000
+		j.Judge(&st, Moment{At: 10 * ms, Chosen: true}, entry)
+		p.now = 60 * ms
+		if got := j.Judge(&st, Moment{At: 20 * ms}, entry); got != want {
+			t.Errorf("a call at %v: verdict %v, want %v", time.Duration(call), got, want)
+		}
+	}
+}
+
 // TestSlowWatchesEndVerdicts: where watches take longer to set than a sample may be old,
 // a call that began meanwhile would pass for a repetition.
 func TestSlowWatchesEndVerdicts(t *testing.T) {
 	t.Parallel()
 	const interval = time.Millisecond
 	s := recordStream(rand.New(rand.NewPCG(1, 2)), interval, interval/2, interval)
-	p := &player{stream: &s, setting: int64(interval) / 3}
-	n, _ := known(p.play(interval, func() int64 { return 20_000 }))
-	if most := 10; n > most {
-		t.Errorf("%d verdicts of %d samples, at most %d before the delay is known", n, len(s.samples), most)
+	for _, onCPUs := range []bool{false, true} {
+		p := &player{stream: &s, setting: int64(interval) / 3, onCPUs: onCPUs}
+		n, _ := known(p.play(interval, func() int64 { return 20_000 }))
+		if most := 10; n > most {
+			t.Errorf("on CPUs %v: %d verdicts of %d samples, at most %d before the delay is known", onCPUs, n, len(s.samples), most)
+		}
 	}
 }

@@ -158,7 +158,7 @@ func (p *pair) openWatchpoints() (closeAll func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.ArmThread(uint32(p.threads[1].tid)); err != nil {
+	if err := w.ArmAt(uint32(p.threads[1].tid)); err != nil {
 		w.Close()
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 //
 //	Timer       a clock of one thread on one CPU, which takes a sample every period
 //	Watchpoint  notices a write to a word of the target, by any of its threads
+//	CPUWatch    the same, on any CPU: it costs the threads' switches nothing
 //	Breakpoint  catches calls at an instruction
 //	Ring        the buffer of a CPU or an event, with a decoder for every record
 //	Waiter      waits until a ring has records

@@ -11,7 +11,7 @@ import (
 )
 
 // skip skips a test where perf events are not permitted, unless CI wants them.
-func skip(t *testing.T, err error) {
+func skip(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("CCMAPD_REQUIRE_ENGINE") != "" && !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)

@@ -52,17 +52,17 @@ func (w *Watchpoint) Arm(addr uint64, tids []uint32) error {
 		return errNoThreads
 	}
 	for _, tid := range tids {
-		if err := w.ArmThread(tid); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := w.ArmAt(tid); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
 	}
 	return nil
 }
 
-// ArmThread sets the watchpoint on one thread. An event that was never hit is moved.
+// ArmAt sets the watchpoint on one thread. An event that was never hit is moved.
 // An event that was hit is opened anew: since it switched itself off, Linux 6.18 leaves
 // its PERF_HES_STOPPED state set for good, and it would never count again.
-func (w *Watchpoint) ArmThread(tid uint32) error {
+func (w *Watchpoint) ArmAt(tid uint32) error {
 	if fd, ok := w.events[tid]; ok {
 		if err := moveWatch(fd, w.addr); err != nil {
 			return err
@@ -105,8 +105,12 @@ func moveWatch(fd int, addr uint64) error {
 	return nil
 }
 
-// Dirty reports whether the word was written since the watchpoint was armed.
-func (w *Watchpoint) Dirty() (bool, error) {
+// OnCPUs is part of activation.Watch.
+func (w *Watchpoint) OnCPUs() bool { return false }
+
+// Dirty reports whether the word was written since the watchpoint was armed. The time of a
+// write is not known.
+func (w *Watchpoint) Dirty(int64) (bool, error) {
 	if w.hit {
 		return true, nil
 	}

@@ -22,7 +22,7 @@ func TestWatchpoint(t *testing.T) {
 	cells := make([]uint64, 2)
 	expect := func(want bool, what string) {
 		t.Helper()
-		if dirty, err := w.Dirty(); err != nil || dirty != want {
+		if dirty, err := w.Dirty(0); err != nil || dirty != want {
 			t.Errorf("%s: dirty is %v, %v", what, dirty, err)
 		}
 	}

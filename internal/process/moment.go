@@ -11,6 +11,7 @@ import (
 // until the engine takes the next sample.
 type Moment struct {
 	TID     uint32
+	CPU     uint32
 	Time    uint64 // CLOCK_MONOTONIC, ns
 	CPUTime uint64 // of the thread, ns; 0: not known
 	Kernel  bool   // the thread was in the kernel

@@ -23,7 +23,7 @@ func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duratio
 	if returns := t.stack.PCs; len(returns) > 0 {
 		t.Catcher.Watch(m.TID, returns[1:])
 	}
-	top := t.Judge.Judge(&t.stack, activation.Moment{TID: m.TID, At: int64(m.Time), Chosen: chosen}, t.Runtime.Entry)
+	top := t.Judge.Judge(&t.stack, activation.Moment{TID: m.TID, CPU: m.CPU, At: int64(m.Time), Chosen: chosen}, t.Runtime.Entry)
 	t.fill(m)
 	t.schedule(m, int64(weight))
 	t.mark(top)

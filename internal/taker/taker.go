@@ -85,10 +85,13 @@ type Engine interface {
 	// Interval returns the CPU time between two samples of a thread now.
 	Interval() time.Duration
 
-	// Watchable returns the threads that a watchpoint must be set on, which are all, with
-	// the given one first; none if there are not enough descriptors for that many
-	// watchpoints.
-	Watchable(watches int, first uint32) []uint32
+	// OpenWatch opens a watchpoint.
+	OpenWatch() (activation.Watch, error)
+
+	// Watchable returns the threads or CPUs that a watchpoint must be set on, which are
+	// all, with the place of a sample first; none if there are not enough descriptors for
+	// that many watchpoints.
+	Watchable(watches int, of activation.Moment) []uint32
 
 	// Has reports whether a thread is one of the target's.
 	Has(tid uint32) bool
@@ -127,10 +130,10 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 		return ccmap.Frame{Method: t.Sink.Names.Intern(ccmap.Method{Name: name}), Offset: ccmap.NoOffset}
 	}
 	t.kernel, t.unknown = frame(ccmap.KernelName), frame(ccmap.UnknownName)
-	watches := t.openWatches(o.Watchpoints)
+	watches := t.openWatches(o.Watchpoints, e.OpenWatch)
 	t.counts.watches.Store(int64(len(watches)))
 	t.Judge = activation.New(activation.Options{
-		Watches: watches, Budget: o.WatchBudget, Interval: e.Interval, Threads: e.Watchable, Sparse: t.Sparse, Log: t.Log,
+		Watches: watches, Budget: o.WatchBudget, Interval: e.Interval, Places: e.Watchable, Sparse: t.Sparse, Log: t.Log,
 	})
 	t.Catcher = indirect.New(indirect.Options{
 		Code: t.calls, Memory: process.MemoryOf(t.PID, t.watch), Alive: e.Has, Deliver: t.takeCall,
@@ -142,10 +145,10 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 }
 
 // openWatches opens up to n watchpoints, and logs why there are no more.
-func (t *Taker) openWatches(n int) []activation.Watch {
+func (t *Taker) openWatches(n int, open func() (activation.Watch, error)) []activation.Watch {
 	var watches []activation.Watch
 	for range n {
-		w, err := perfevent.OpenWatchpoint(uint32(t.PID))
+		w, err := open()
 		if err != nil {
 			reason := "hardware watchpoints not available"
 			if errors.Is(err, unix.ENOSPC) {

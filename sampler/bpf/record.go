@@ -61,6 +61,7 @@ func (r *record) decode(b []byte) error {
 	regs := &r.Regs
 	r.moment = process.Moment{
 		TID:     r.Tid,
+		CPU:     r.Cpu,
 		Time:    r.Time,
 		CPUTime: r.CpuTime,
 		Kernel:  r.Flags&inKernel != 0,

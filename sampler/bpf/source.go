@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/activation"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -47,6 +48,10 @@ type Source struct {
 	checked time.Time
 	deepest uint64   // the longest goroutine's stack that was cut, bytes
 	watched []uint64 // goroutines that the program knows to be watched; reused
+
+	cpus     []int               // online
+	cpuWatch *perfevent.CPUWatch // nil: verdicts are by watchpoints on threads
+	places   []uint32            // reused
 }
 
 // Options of a Source.
@@ -152,6 +157,7 @@ func (s *Source) begin(o Options) error {
 	if err := s.host.join(s); err != nil {
 		return err
 	}
+	s.followCPUs()
 	s.t.Sparse, s.t.NoMappings, s.t.Costs = true, true, s.host.costs
 	return s.t.Begin(o, s, false)
 }
@@ -281,6 +287,7 @@ func (s *Source) tell() {
 // lookOver notices an exec that no record has told of.
 func (s *Source) lookOver() {
 	s.t.Balance()
+	s.followCPUs()
 	s.t.Lost.Store(s.inbox.lost() + s.host.lost(s.t.PID))
 	if err := s.t.Runtime.SameProgram(); err != nil {
 		s.t.Replace()
@@ -385,16 +392,62 @@ func (s *Source) Interval() time.Duration {
 	return s.interval
 }
 
+// OpenWatch is part of [taker.Engine]. A watchpoint on CPUs costs the target's switches
+// nothing. On many CPUs it takes long to set, and the debug registers of the CPUs may be
+// taken: then it is on threads.
+func (s *Source) OpenWatch() (activation.Watch, error) {
+	w, err := perfevent.OpenCPUWatch(s.t.PID, s.cpus)
+	if err == nil {
+		s.cpuWatch, s.t.Costs.Watch = w, 0
+		return w, nil
+	}
+	s.t.Log.Info("verdicts by watchpoints on threads", "reason", err)
+	return perfevent.OpenWatchpoint(uint32(s.t.PID))
+}
+
 // Watchable is part of [taker.Engine].
-func (s *Source) Watchable(watches int, first uint32) []uint32 {
+func (s *Source) Watchable(watches int, of activation.Moment) []uint32 {
+	if s.cpuWatch != nil {
+		return s.cpusFrom(of.CPU)
+	}
 	tids, err := process.Threads(s.t.PID)
 	if err != nil || watches*len(tids) > maxWatched {
 		return nil
 	}
-	if i := slices.Index(tids, first); i > 0 {
-		tids[0], tids[i] = tids[i], tids[0]
+	return startingWith(tids, of.TID)
+}
+
+// cpusFrom returns the CPUs that are online, with a given one first; none if there are too
+// many.
+func (s *Source) cpusFrom(first uint32) []uint32 {
+	if len(s.cpus) > perfevent.MostCPUs {
+		return nil
 	}
-	return tids
+	s.places = s.places[:0]
+	for _, cpu := range s.cpus {
+		s.places = append(s.places, uint32(cpu))
+	}
+	return startingWith(s.places, first)
+}
+
+func startingWith(all []uint32, first uint32) []uint32 {
+	if i := slices.Index(all, first); i > 0 {
+		all[0], all[i] = all[i], all[0]
+	}
+	return all
+}
+
+// followCPUs notices CPUs that went online or offline. The event of a CPU that was offline
+// is dead, so all are opened anew for the next verdict.
+func (s *Source) followCPUs() {
+	cpus, err := process.OnlineCPUs()
+	if err != nil || slices.Equal(cpus, s.cpus) {
+		return
+	}
+	s.cpus = cpus
+	if s.cpuWatch != nil {
+		s.cpuWatch.Close()
+	}
 }
 
 // Has is part of [taker.Engine].

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/activation"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"golang.org/x/sys/unix"
@@ -357,8 +358,14 @@ func (t *threads) weigh(s *perfevent.Sample, ring int) time.Duration {
 	return weight
 }
 
+// OpenWatch is part of [taker.Engine].
+func (t *threads) OpenWatch() (activation.Watch, error) {
+	return perfevent.OpenWatchpoint(uint32(t.pid))
+}
+
 // Watchable is part of [taker.Engine].
-func (t *threads) Watchable(watches int, first uint32) []uint32 {
+func (t *threads) Watchable(watches int, of activation.Moment) []uint32 {
+	first := of.TID
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.refused || t.fds+watches*len(t.byTID) > t.maxFDs {

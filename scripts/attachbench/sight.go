@@ -9,7 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
@@ -128,7 +128,7 @@ func (b *bench) intervalChange(ctx context.Context) (string, error) {
 	}
 	defer t.stop()
 	var took []float64
-	err = campaign.Sample(ctx, perf.Options{PID: t.processes[0].PID()}, func(ctx context.Context, source *perf.Source) error {
+	err = campaign.Perf.Sample(ctx, sampler.ProcessOptions{PID: t.processes[0].PID()}, func(ctx context.Context, source campaign.Source) error {
 		for i := range changes {
 			began := time.Now()
 			if err := source.SetInterval(10*time.Millisecond + time.Duration(i%2)*time.Millisecond); err != nil {

@@ -7,15 +7,31 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/perf"
+)
+
+// Source is a source of one of the engines.
+type Source interface {
+	sampler.Source
+	sampler.Tunable
+}
+
+// Engine opens sources.
+type Engine func(context.Context, sampler.ProcessOptions) (Source, error)
+
+// Perf samples threads, BPF samples CPUs.
+var (
+	Perf Engine = func(ctx context.Context, o sampler.ProcessOptions) (Source, error) { return perf.Open(ctx, o) }
+	BPF  Engine = func(ctx context.Context, o sampler.ProcessOptions) (Source, error) { return bpf.Open(ctx, o) }
 )
 
 // Sample samples a process in this one, and hands over every sample with the table of its
 // names. It samples while do runs. If the process ends first, do's context is done.
-func Sample(ctx context.Context, o perf.Options, do func(context.Context, *perf.Source) error, take func(*ccmap.Sample, *ccmap.Names)) error {
+func (open Engine) Sample(ctx context.Context, o sampler.ProcessOptions, do func(context.Context, Source) error, take func(*ccmap.Sample, *ccmap.Names)) error {
 	names, q := ccmap.NewNames(), queue.New(queue.Options{})
 	o.Sink = sampler.Sink{Queue: q, Names: names}
-	source, err := perf.Open(ctx, o)
+	source, err := open(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
@@ -19,11 +19,11 @@ func (f *field) buildClocked(ctx context.Context) error {
 	return campaign.Build(ctx, f.Path("clocked"), "./scripts/field/testdata/clocked")
 }
 
-// sampleClocked runs the program, samples it to its end, and hands over the samples with
+// sampleClocked runs the program, samples it to its end with an engine, and hands over the samples with
 // the names of their frames. The program waits until it is sampled. It returns the
 // program's last line. The runtime does not preempt its goroutine: that would put one more
 // function on top.
-func (f *field) sampleClocked(ctx context.Context, o perf.Options, take func(*ccmap.Sample, []string), arguments ...string) (string, error) {
+func (f *field) sampleClocked(ctx context.Context, engine campaign.Engine, o sampler.ProcessOptions, take func(*ccmap.Sample, []string), arguments ...string) (string, error) {
 	out, in := io.Pipe()
 	p, err := campaign.Launch{
 		Command: append([]string{f.Path("clocked")}, arguments...),
@@ -34,7 +34,7 @@ func (f *field) sampleClocked(ctx context.Context, o perf.Options, take func(*cc
 		return "", err
 	}
 	o.PID, o.HitBudget = p.PID(), -1
-	err = campaign.Sample(ctx, o, func(ctx context.Context, _ *perf.Source) error {
+	err = engine.Sample(ctx, o, func(ctx context.Context, _ campaign.Source) error {
 		fmt.Fprintln(in)
 		in.Close() // else the process would never end
 		<-ctx.Done()

@@ -14,7 +14,8 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -144,7 +145,7 @@ func (p *pair) measure(ctx context.Context, f *field, file string) error {
 	file = f.Path(file)
 	var found [2]float64
 	var squares float64
-	said, err := f.sampleClocked(ctx, perf.Options{Interval: lockstepInterval, Watchpoints: -1}, func(s *ccmap.Sample, names []string) {
+	said, err := f.sampleClocked(ctx, campaign.Perf, sampler.ProcessOptions{Interval: lockstepInterval, Watchpoints: -1}, func(s *ccmap.Sample, names []string) {
 		if i := phaseOf(func(name string) bool { return slices.Contains(names, name) }); i >= 0 {
 			found[i] += float64(s.Weight)
 			squares += float64(s.Weight) * float64(s.Weight)

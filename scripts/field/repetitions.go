@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
@@ -32,8 +32,18 @@ var repetitionCalls = []struct {
 	least, most float64 // intervals
 }{{"0.2–0.6 intervals", 0.2, 0.6}, {"1–4 intervals", 1, 4}}
 
-// repetitionSamples is the approximate number of samples of a run.
-const repetitionSamples = 600
+// judgingEngine is an engine whose verdicts are compared.
+type judgingEngine struct {
+	name    string
+	engine  campaign.Engine
+	budget  float64 // sampler.ProcessOptions.WatchBudget
+	samples int     // of a run, approximately
+}
+
+// judgingEngines are the engines. Of engine perf every sample has a verdict that can have
+// one. Engine bpf judges a third of the samples, so that others are drained in batches, as
+// by default.
+var judgingEngines = []judgingEngine{{"bpf", campaign.BPF, 0.01, 1200}, {"perf", campaign.Perf, 1, 600}}
 
 // judged counts the samples of one run.
 type judged struct {
@@ -129,12 +139,17 @@ func runRepetitions(ctx context.Context, f *field) error {
 	}
 	began := time.Now()
 	t := report.Table{Head: []string{
-		"interval", "processors", "calls", "samples", "repetitions, %", "verdicts", "repetitions of them, %", "falsely repeated", "falsely new", "chance",
+		"engine", "interval", "processors", "calls", "samples", "repetitions, %", "verdicts", "repetitions of them, %", "falsely repeated", "falsely new", "chance",
 	}}
 	least := 1.0
 	for _, load := range []string{"as they are", "kept busy"} {
 		if err := f.underLoad(ctx, load == "kept busy", func() error {
-			return f.repetitionRows(ctx, load, &t, &least)
+			for _, e := range judgingEngines {
+				if err := f.repetitionRows(ctx, e, load, &t, &least); err != nil {
+					return fmt.Errorf("engine %s: %w", e.name, err)
+				}
+			}
+			return nil
 		}); err != nil {
 			return err
 		}
@@ -161,19 +176,19 @@ func (f *field) underLoad(ctx context.Context, busy bool, do func() error) error
 	return do()
 }
 
-// repetitionRows adds the rows of one load, and lowers least to the least of their
-// chances.
-func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table, least *float64) error {
+// repetitionRows adds the rows of one engine and load, and lowers least to the least of
+// their chances.
+func (f *field) repetitionRows(ctx context.Context, e judgingEngine, load string, t *report.Table, least *float64) error {
 	for _, interval := range repetitionIntervals {
 		for _, c := range repetitionCalls {
 			span := func(part float64) time.Duration { return time.Duration(part * float64(interval)) }
-			j, err := f.repetitions(ctx, interval, span(c.least), span(c.most))
+			j, err := f.repetitions(ctx, e, interval, span(c.least), span(c.most))
 			if err != nil {
 				return err
 			}
-			f.Say("%v, %s, calls of %s: %+v", interval, load, c.name, j)
+			f.Say("%s, %v, %s, calls of %s: %+v", e.name, interval, load, c.name, j)
 			*least = min(*least, j.chance())
-			t.Row(interval.String(), load, c.name, report.Count(float64(j.samples)), report.Number(100*j.truth(), 2),
+			t.Row(e.name, interval.String(), load, c.name, report.Count(float64(j.samples)), report.Number(100*j.truth(), 2),
 				report.Count(float64(j.known)), report.Number(100*j.rate(), 2), report.Count(float64(j.untrue)), report.Count(float64(j.overseen)), probability(j.chance()))
 		}
 	}
@@ -181,15 +196,15 @@ func (f *field) repetitionRows(ctx context.Context, load string, t *report.Table
 }
 
 // repetitions measures calls with lengths from least to most.
-func (f *field) repetitions(ctx context.Context, interval, least, most time.Duration) (judged, error) {
-	samples := repetitionSamples
+func (f *field) repetitions(ctx context.Context, e judgingEngine, interval, least, most time.Duration) (judged, error) {
+	samples := e.samples
 	if f.Quick {
 		samples /= 4
 	}
 	file, total := f.Path("calls.bin"), time.Duration(samples)*interval
 	var verdicts []verdictOn
-	o := perf.Options{Interval: interval, WatchBudget: 1} // a verdict on every sample that can have one
-	if _, err := f.sampleClocked(ctx, o, func(s *ccmap.Sample, names []string) {
+	o := sampler.ProcessOptions{Interval: interval, WatchBudget: e.budget}
+	if _, err := f.sampleClocked(ctx, e.engine, o, func(s *ccmap.Sample, names []string) {
 		if slices.Contains(names, "main.calls") {
 			top := strings.TrimPrefix(strings.Join(names, ","), ccmap.KernelName+",")
 			verdicts = append(verdicts, verdictOn{s.Time, s.Top, s.Early, !strings.HasPrefix(top, "main.work,")})

@@ -34,7 +34,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/perf"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
@@ -62,7 +61,7 @@ func main() {
 
 func recordVerdicts(w io.Writer, pid int, duration, interval time.Duration) error {
 	verdicts := make(map[uint64][]byte) // by goroutine
-	o := perf.Options{
+	o := sampler.ProcessOptions{
 		PID:         pid,
 		Interval:    interval,
 		Watchpoints: 4, // all that an x86 CPU has
@@ -84,10 +83,10 @@ func recordVerdicts(w io.Writer, pid int, duration, interval time.Duration) erro
 }
 
 // sample samples a process for some time.
-func sample(o perf.Options, duration time.Duration, take func(*ccmap.Sample, *ccmap.Names)) (source *perf.Source, err error) {
+func sample(o sampler.ProcessOptions, duration time.Duration, take func(*ccmap.Sample, *ccmap.Names)) (source campaign.Source, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), duration)
 	defer cancel()
-	err = campaign.Sample(ctx, o, func(ctx context.Context, s *perf.Source) error {
+	err = campaign.Perf.Sample(ctx, o, func(ctx context.Context, s campaign.Source) error {
 		source = s
 		<-ctx.Done()
 		return nil

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -18,7 +19,7 @@ import (
 func recordStacks(w io.Writer, pid int, duration, interval time.Duration) error {
 	var samples []ccmap.Sample
 	var names *ccmap.Names
-	source, err := sample(perf.Options{PID: pid, Interval: interval, Watchpoints: 4}, duration, func(s *ccmap.Sample, n *ccmap.Names) {
+	source, err := sample(sampler.ProcessOptions{PID: pid, Interval: interval, Watchpoints: 4}, duration, func(s *ccmap.Sample, n *ccmap.Names) {
 		kept := *s
 		kept.Frames = slices.Clone(s.Frames)
 		samples, names = append(samples, kept), n
@@ -33,7 +34,7 @@ func recordStacks(w io.Writer, pid int, duration, interval time.Duration) error 
 	return writeStream(w, stacksHeader(source), names, samples)
 }
 
-func stacksHeader(source *perf.Source) streamHeader {
+func stacksHeader(source campaign.Source) streamHeader {
 	t := source.Info().Target
 	return streamHeader{
 		Command:  shortened(commandLine(t)),
