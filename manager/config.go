@@ -62,9 +62,9 @@ type Tuner interface {
 	// interval if it wants one.
 	Observe(tuning.Observation) (tuning.Decision, bool)
 
-	// Missing returns the number of further samples with a verdict that the next
-	// decision needs. It returns 0 if the decision waits for none.
-	Missing() int
+	// Verdicts returns the number of samples with a verdict that the tuner has, and the
+	// number that its next decision needs. Both are 0 if the decision waits for none.
+	Verdicts() (known, needed int)
 }
 
 // ValueOptions say how the manager counts the methods that the target's calls reach.

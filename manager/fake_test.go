@@ -86,7 +86,7 @@ type fakeTuner struct {
 	samples  atomic.Int64
 }
 
-func (t *fakeTuner) Missing() int { return 3 }
+func (t *fakeTuner) Verdicts() (known, needed int) { return 1, 4 }
 
 func (t *fakeTuner) Observe(o tuning.Observation) (tuning.Decision, bool) {
 	t.samples.Add(int64(o.Samples))

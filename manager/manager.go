@@ -83,7 +83,8 @@ type Status struct {
 	Sampled         time.Duration // CPU time of the target that the samples stand for
 	Known, Repeated uint64        // samples with a verdict on their top activation, and repetitions
 	Interval        time.Duration // CPU time between two samples of one thread
-	MissingVerdicts int           // samples with a verdict that the tuner waits for; 0: none
+	Verdicts        int           // samples with a verdict that the tuner has for its next decision
+	NeededVerdicts  int           // that it needs; 0: it waits for none
 	Loss            ccmap.Loss    // at the time of the call
 	Threads         int           // attached at the time of the call
 	Nodes           int           // of the map
@@ -441,7 +442,7 @@ func (m *Manager) show() {
 	s.Sampled = time.Duration(m.sampled)
 	s.Known, s.Repeated = meta.Known, meta.Repeated
 	if m.config.Tuner != nil {
-		s.MissingVerdicts = m.config.Tuner.Missing()
+		s.Verdicts, s.NeededVerdicts = m.config.Tuner.Verdicts()
 	}
 	s.Interval = meta.Interval[len(meta.Interval)-1].Interval
 	s.Loss = ccmap.Loss{

@@ -185,3 +185,78 @@ func TestUnknownIsNoRepetition(t *testing.T) {
 		t.Errorf("changed for %d known samples", minKnown-1)
 	}
 }
+
+// TestBeginsWithoutVerdicts: an engine that judges few samples makes its first step after a
+// window, within the budget, if the profile is known not to be settled. The next step waits
+// for verdicts.
+func TestBeginsWithoutVerdicts(t *testing.T) {
+	t.Parallel()
+	base := Observation{Samples: 100, Known: 5, TargetCPU: time.Second, Settled: 60}
+	for name, test := range map[string]struct {
+		change func(*Observation)
+		config Config
+		want   time.Duration
+	}{
+		"unsettled":           {func(*Observation) {}, Config{}, 2500 * time.Microsecond},
+		"no verdicts at all":  {func(o *Observation) { o.Known = 0 }, Config{}, 2500 * time.Microsecond},
+		"half of that budget": {func(*Observation) {}, Config{MaxOverhead: 0.005}, 5 * time.Millisecond},
+		"no budget for it":    {func(*Observation) {}, Config{MaxOverhead: 0.0025}, 10 * time.Millisecond},
+		"not known":           {func(o *Observation) { o.Settled = 0 }, Config{}, 10 * time.Millisecond},
+		"settled":             {func(o *Observation) { o.Settled = 99 }, Config{}, 20 * time.Millisecond},
+		"drifts":              {func(o *Observation) { o.Drift = true }, Config{}, 10 * time.Millisecond},
+		"repeats":             {func(o *Observation) { o.Repeated = 1 }, Config{}, 10 * time.Millisecond},
+		"settles never":       {func(*Observation) {}, Config{Settle: -1}, 10 * time.Millisecond},
+		"off":                 {func(*Observation) {}, Config{Off: true}, 10 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tuner, err := New(test.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := base
+			test.change(&o)
+			for range 15 {
+				o.At += time.Second
+				if d, ok := tuner.Observe(o); ok {
+					t.Log(d.Reason)
+				}
+			}
+			if got := tuner.Interval(); got != test.want {
+				t.Errorf("interval %v after 15 s, want %v", got, test.want)
+			}
+		})
+	}
+	tuner, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, seen := base, 0
+	for ; tuner.Interval() >= 2500*time.Microsecond; seen += o.Known {
+		if o.At += time.Second; o.At > time.Hour {
+			t.Fatal("verdicts do not decide")
+		}
+		tuner.Observe(o)
+	}
+	if seen < 657 {
+		t.Errorf("the second step was made with %d verdicts", seen)
+	}
+}
+
+// TestFewVerdictsAddUp: evidence of many looks with few verdicts each is not thrown away
+// before it decides.
+func TestFewVerdictsAddUp(t *testing.T) {
+	t.Parallel()
+	tuner, err := New(Config{Window: 100, Settle: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Observation{Samples: 100, Known: 4, TargetCPU: time.Second}
+	for tuner.Interval() == defaultInitial {
+		if o.At += time.Second; o.At > 250*time.Second {
+			known, needed := tuner.Verdicts()
+			t.Fatalf("no decision after %v: %d of %d verdicts", o.At, known, needed)
+		}
+		tuner.Observe(o)
+	}
+}

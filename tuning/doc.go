@@ -14,7 +14,11 @@
 //     rarely explains the rate. The next interval is the one where the rate should be
 //     in the middle between the thresholds, within a bounded factor. Once the interval
 //     is right, or no better one can be had, the rule rests: it looks less and less
-//     often, until the program changes.
+//     often, until the program changes. A rate under 1 % takes 660 verdicts to tell. An
+//     engine that judges few samples has them after minutes. So the first step does not
+//     wait: after one window the rule wants a quarter of the interval, if the profile is
+//     not settled and repetitions were not seen. The budget says how much of that can be
+//     afforded, and later verdicts correct it.
 //   - Slowdown. Once the profile is settled, more samples of the same tell little. The
 //     rule then wants a longer interval, step by step, within a bounded factor. When
 //     the program drifts, or its load jumps up, the rule wants nothing at once.

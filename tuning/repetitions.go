@@ -19,6 +19,7 @@ type repetitions struct {
 	search search // since the rule last woke
 	drift  bool   // of the program, at the last observation
 
+	begun    bool    // there was a verdict, or a step without one
 	resting  bool    // looks less often
 	stretch  int     // length of the present window in configured windows, 1 to maxStretch
 	restRate rate    // the rate when the rule came to rest,
@@ -44,11 +45,11 @@ func (r *repetitions) add(o Observation) {
 // full reports whether it is time to look.
 func (r *repetitions) full(c Config) bool { return r.window.full(c.Window, r.stretch) }
 
-func (r *repetitions) missing(c Config) int {
+func (r *repetitions) progress(c Config) (known, needed int) {
 	if r.resting {
-		return 0
+		return 0, 0
 	}
-	return r.window.missing(c)
+	return r.window.progress(c)
 }
 
 // restart starts new evidence after a change of the interval.
@@ -79,6 +80,7 @@ type lookResult struct {
 func (r *repetitions) look(interval time.Duration, c Config) lookResult {
 	s := lookResult{rate: r.window.rate}
 	s.verdict = r.window.judge(c)
+	r.begun = r.begun || s.verdict != unknown
 	switch {
 	case s.verdict == unknown:
 	case s.verdict == inside, s.verdict == under && interval > r.want:
@@ -104,6 +106,28 @@ func (r *repetitions) move(interval time.Duration, c Config, s *lookResult) {
 	r.search.made()
 	r.want = got
 	s.outcome = moved
+}
+
+// begin shortens the interval once, before there are enough verdicts: by the step that a
+// rate of 0 would give. So far no more repetitions than under Low were seen. It reports
+// whether it did.
+func (r *repetitions) begin(interval time.Duration, c Config) bool {
+	if seen := r.window.rate; r.begun || seen.known > 0 && seen.value() >= c.Low {
+		return false
+	}
+	r.begun = true
+	want := c.clamp(round(interval / blindFactor))
+	if want >= r.want || !worth(interval, want) {
+		return false
+	}
+	r.want = want
+	return true
+}
+
+// beginReason explains that.
+func (r *repetitions) beginReason(settled float64, c Config) string {
+	known, needed := r.window.progress(c)
+	return fmt.Sprintf("settled to %s < %s, and %d of %d verdicts so far", percent(settled/100), plainPercent(c.Settle/100), known, needed)
 }
 
 // rest makes the rule look half as often as before.
@@ -145,8 +169,9 @@ func (s lookResult) reason(c Config) string {
 }
 
 // window gathers evidence on repetitions. Evidence that is too little for a verdict
-// stays for the next look, for up to maxLooks looks.
+// stays for the next look, for maxLooks looks and five minutes.
 type window struct {
+	began   time.Duration // with no evidence
 	from    time.Duration // of the last look or the first observation
 	to      time.Duration // of the last observation
 	samples int           // since the last look
@@ -163,8 +188,10 @@ const (
 	// in a short window. A rate under 1 % is certain after 660 samples without a
 	// repetition.
 	plentyKnown = 1000
-	// maxLooks bounds the age of evidence: five minutes of a nearly idle target.
+	// Evidence is old after maxLooks looks and maxAge of wall time: five minutes of a
+	// nearly idle target. An engine that judges few samples needs the time.
 	maxLooks = 30
+	maxAge   = maxLooks * patience
 	// patience is the wall time after which the rule looks at a window that is not
 	// full.
 	patience = 10 * time.Second
@@ -188,13 +215,13 @@ func (w *window) cores(interval time.Duration) float64 {
 }
 
 // restart drops all evidence.
-func (w *window) restart() { *w = window{from: w.to, to: w.to} }
+func (w *window) restart() { *w = window{began: w.to, from: w.to, to: w.to} }
 
 // judge ends the window and returns the verdict. If much or old evidence still leaves
 // a doubt, the rate lies close to a threshold, and counts as inside.
 func (w *window) judge(c Config) verdict {
 	w.looks++
-	old := w.looks >= maxLooks
+	old := w.looks >= maxLooks && w.to-w.began >= maxAge
 	v := w.rate.judge(c)
 	if v == unsure {
 		v = unknown
@@ -210,10 +237,10 @@ func (w *window) judge(c Config) verdict {
 	return v
 }
 
-// missing returns the number of further known samples that give a verdict if the rate
-// stays the same. Without known samples it assumes a rate of 0, the rate of most
+// progress returns how many known samples there are, and how many give a verdict if the
+// rate stays the same. Without known samples it assumes a rate of 0, the rate of most
 // programs.
-func (w *window) missing(c Config) int {
+func (w *window) progress(c Config) (known, needed int) {
 	least, plenty := min(minKnown, c.Window), c.plenty()
 	decided := func(more int) bool {
 		switch w.rate.grown(least + more).judge(c) {
@@ -222,7 +249,7 @@ func (w *window) missing(c Config) int {
 		}
 		return true
 	}
-	return max(least+sort.Search(plenty-least, decided)-w.rate.known, 0)
+	return w.rate.known, max(least+sort.Search(plenty-least, decided), w.rate.known)
 }
 
 // verdict judges a rate.

@@ -47,6 +47,11 @@ func (s *slowdown) look(interval, base time.Duration, cores float64, c Config) b
 	return true
 }
 
+// unsettled reports whether the profile is known not to be settled.
+func (s *slowdown) unsettled(c Config) bool {
+	return c.Settle >= 0 && !s.drift && 0 < s.settled && s.settled < c.Settle
+}
+
 // burst reports whether the load has jumped up since the last look.
 func (s *slowdown) burst(cores float64) bool { return cores >= loadJump*s.cores }
 

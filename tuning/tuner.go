@@ -66,14 +66,14 @@ func New(c Config) (*Tuner, error) {
 // Interval returns the present interval.
 func (t *Tuner) Interval() time.Duration { return t.interval }
 
-// Missing returns the number of further samples with a known verdict until repetitions
-// can decide, if their rate stays the same. It is 0 while repetitions are at rest, and
-// if they do not decide.
-func (t *Tuner) Missing() int {
+// Verdicts returns the number of samples with a known verdict that the rule of repetitions
+// has, and the number that it needs for a decision if their rate stays the same. Both are
+// 0 while repetitions are at rest, and if they do not decide.
+func (t *Tuner) Verdicts() (known, needed int) {
 	if t.config.Off {
-		return 0
+		return 0, 0
 	}
-	return t.repetitions.missing(t.config)
+	return t.repetitions.progress(t.config)
 }
 
 // Observe takes in an observation. It returns true with a decision if the interval
@@ -140,7 +140,8 @@ func (t *Tuner) readBudget() (Decision, bool) {
 }
 
 // look lets repetitions judge a full window. If they leave the interval alone, it may
-// be slowed down.
+// be slowed down. The first step does not wait for enough verdicts if the profile is known
+// not to be settled.
 func (t *Tuner) look() (Decision, bool) {
 	cores := t.repetitions.window.cores(t.interval)
 	switch s := t.repetitions.look(t.interval, t.config); s.outcome {
@@ -153,6 +154,9 @@ func (t *Tuner) look() (Decision, bool) {
 	}
 	if t.slowdown.look(t.interval, t.base(), cores, t.config) {
 		return t.change(t.slowdown.want, t.slowdown.reason(t.config))
+	}
+	if reason := t.repetitions.beginReason(t.slowdown.settled, t.config); t.slowdown.unsettled(t.config) && t.repetitions.begin(t.interval, t.config) {
+		return t.change(t.repetitions.want, reason)
 	}
 	return Decision{}, false
 }

@@ -202,7 +202,7 @@ func TestObserveAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Missing is the number of verdicts that bring the tuner to a decision, or to rest, if
+// Verdicts says how many verdicts bring the tuner to a decision, or to rest, if
 // their rate stays the same.
 func TestMissingVerdictsDecide(t *testing.T) {
 	t.Parallel()
@@ -223,8 +223,8 @@ func TestMissingVerdictsDecide(t *testing.T) {
 			t.Fatal(err)
 		}
 		tuner.Observe(Observation{Samples: test.known, Known: test.known, Repeated: test.repeated})
-		if got := tuner.Missing(); got != test.want {
-			t.Errorf("%d of %d: %d are missing, want %d", test.repeated, test.known, got, test.want)
+		if known, needed := tuner.Verdicts(); known != test.known || needed-known != test.want {
+			t.Errorf("%d of %d: %d of %d verdicts, want %d more", test.repeated, test.known, known, needed, test.want)
 			continue
 		}
 		more := tuner.repetitions.window.rate.grown(test.known + test.want)
@@ -237,12 +237,15 @@ func TestMissingVerdictsDecide(t *testing.T) {
 		if !changed && !tuner.repetitions.resting {
 			t.Errorf("%d of %d and %d more: no decision", test.repeated, test.known, test.want)
 		}
-		if missing := tuner.Missing(); (missing == 0) != tuner.repetitions.resting {
-			t.Errorf("at rest %v, and %d are missing", tuner.repetitions.resting, missing)
+		if _, needed := tuner.Verdicts(); (needed == 0) != tuner.repetitions.resting {
+			t.Errorf("at rest %v, and %d verdicts are needed", tuner.repetitions.resting, needed)
 		}
 	}
 	off, err := New(Config{Off: true})
-	if err != nil || off.Missing() != 0 {
-		t.Errorf("%d are missing where nothing is tuned, %v", off.Missing(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, needed := off.Verdicts(); needed != 0 {
+		t.Errorf("%d verdicts are needed where nothing is tuned", needed)
 	}
 }

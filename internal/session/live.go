@@ -84,16 +84,25 @@ func formatRepetitions(s manager.Status) string {
 	return figure.Percent(figure.Share(int64(s.Repeated), int64(s.Known)))
 }
 
-// formatTuning prints how long the tuner waits for its next step, at the rate of verdicts so
-// far: " (tuning in ~45s: 517 more verdicts)". It is "" if the tuner does not wait.
+// formatTuning prints how far the tuner is with the verdicts for its next step, and how long
+// the others take at the rate so far: "  verdicts: 240 of 660, 3 minutes more". It is "" if
+// the tuner does not wait.
 func formatTuning(s manager.Status) string {
-	if s.MissingVerdicts == 0 {
+	if s.NeededVerdicts == 0 {
 		return ""
 	}
-	when := ""
-	if s.Known > 0 {
-		wait := time.Duration(float64(s.Elapsed) / float64(s.Known) * float64(s.MissingVerdicts))
-		when = " in ~" + max(wait, time.Second).Round(time.Second).String()
+	text := fmt.Sprintf("  verdicts: %s of %s", figure.Count(int64(s.Verdicts)), figure.Count(int64(s.NeededVerdicts)))
+	if s.Known == 0 {
+		return text
 	}
-	return fmt.Sprintf(" (tuning%s: %s)", when, figure.Plural(int64(s.MissingVerdicts), "more verdict"))
+	each := float64(s.Elapsed) / float64(s.Known)
+	return text + ", " + roughly(time.Duration(each*float64(s.NeededVerdicts-s.Verdicts))) + " more"
+}
+
+// roughly prints a time in minutes, or in seconds if it is short.
+func roughly(d time.Duration) string {
+	if d >= 2*time.Minute {
+		return figure.Plural(int64((d+time.Minute/2)/time.Minute), "minute")
+	}
+	return figure.Plural(int64(max(d, time.Second)+time.Second/2)/int64(time.Second), "second")
 }

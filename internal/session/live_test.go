@@ -29,16 +29,17 @@ func TestFormatStatus(t *testing.T) {
 		t.Errorf("status %q\nwant   %q", got, empty)
 	}
 	for _, test := range []struct {
-		known   uint64
-		missing int
-		loss    ccmap.Loss
-		want    string
+		known         uint64
+		have, missing int
+		loss          ccmap.Loss
+		want          string
 	}{
-		{0, 657, ccmap.Loss{}, "  repetitions – (tuning: 657 more verdicts)  lost 0  "},
-		{60, 30, ccmap.Loss{}, "  repetitions 0.0% (tuning in ~6s: 30 more verdicts)  lost 0  "},
-		{1000, 1, ccmap.Loss{Clock: 1000, Unaccounted: 31}, "  repetitions 0.0% (tuning in ~1s: 1 more verdict)  lost 0, 3.1% unaccounted  "},
+		{0, 0, 657, ccmap.Loss{}, "  repetitions –  verdicts: 0 of 657  lost 0  "},
+		{60, 60, 30, ccmap.Loss{}, "  repetitions 0.0%  verdicts: 60 of 90, 6 seconds more  lost 0  "},
+		{28, 240, 420, ccmap.Loss{}, "  repetitions 0.0%  verdicts: 240 of 660, 3 minutes more  lost 0  "},
+		{1000, 656, 1, ccmap.Loss{Clock: 1000, Unaccounted: 31}, "  repetitions 0.0%  verdicts: 656 of 657, 1 second more  lost 0, 3.1% unaccounted  "},
 	} {
-		s := manager.Status{Elapsed: 12 * time.Second, Known: test.known, MissingVerdicts: test.missing, Loss: test.loss}
+		s := manager.Status{Elapsed: 12 * time.Second, Known: test.known, Verdicts: test.have, NeededVerdicts: test.have + test.missing, Loss: test.loss}
 		if got := formatStatus(manager.Status{}, s); !strings.Contains(got, test.want) {
 			t.Errorf("status %q\nwant   …%q…", got, test.want)
 		}
