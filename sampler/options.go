@@ -34,6 +34,12 @@ type ProcessOptions struct {
 	// slows down a target by less than 0.5 %; negative means none.
 	HitBudget float64
 
+	// MaxHostOverhead is the part of a core that an engine may take of every CPU, busy
+	// with the target or not: 0 means 0.01; negative means no limit. The interval is longer
+	// where a shorter one would exceed that. An engine that interrupts only its target
+	// ignores it.
+	MaxHostOverhead float64
+
 	// Logger gets messages for the user while sampling goes on; nil discards them.
 	Logger *slog.Logger
 }
@@ -55,8 +61,8 @@ func (o ProcessOptions) WithDefaults() (ProcessOptions, error) {
 	if o.Interval < 0 || o.WatchBudget < 0 {
 		return o, fmt.Errorf("interval %v or watch budget %v is negative", o.Interval, o.WatchBudget)
 	}
-	if math.IsNaN(o.HitBudget) {
-		return o, errors.New("hit budget is not a number")
+	if math.IsNaN(o.HitBudget) || math.IsNaN(o.MaxHostOverhead) {
+		return o, errors.New("hit budget or overhead of the host is not a number")
 	}
 	if o.Interval == 0 {
 		o.Interval = defaultInterval

@@ -28,6 +28,11 @@ type Overhead struct {
 	Switches   time.Duration // context switches of threads that have timers
 	Watches    time.Duration // context switches of threads that have watchpoints, for verdicts
 	Of         time.Duration // CPU time of the target; 0: the overhead is not known
+
+	// Host is the part of a core that timers take of every CPU, for all targets of the
+	// engine together; 0: the engine interrupts only its target.
+	Host   float64
+	Raised uint64 // intervals that were made longer, to bound Host
 }
 
 // AtSwitches returns the time that does not depend on the interval.
@@ -59,6 +64,9 @@ func (o Overhead) String() string {
 		if part.time > 0 {
 			text += fmt.Sprintf(", %.1f %s", o.Percent(part.time), part.name)
 		}
+	}
+	if o.Host > 0 {
+		text += fmt.Sprintf("; %.1f %% of each CPU", 100*o.Host)
 	}
 	return text
 }

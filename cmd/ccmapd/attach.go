@@ -27,7 +27,7 @@ const attachExample = `  ccmapd attach 4242                         until Ctrl-C
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
   ccmapd attach 4242 --max-memory 16MiB --window 5m
                                              for weeks, in bounded memory
-  ccmapd attach 4242 -i 1ms --tune=false     every ms of CPU time, come what may
+  ccmapd attach 4242 -i 20ms --tune=false    every 20 ms of CPU time, come what may
   ccmapd attach 4242 --hits 1000 -d 1m -o web.json && ccmapd receivers web.json
                                              which types calls reach, for 1.6 % of
                                              one core instead of 0.4 %

@@ -117,7 +117,7 @@ type attached struct {
 // attachTo starts ccmapd attach and returns when it is about to sample.
 func attachTo(t *testing.T, args ...string) *attached {
 	t.Helper()
-	a := &attached{Cmd: exec.Command("ccmapd", append([]string{"attach"}, args...)...)}
+	a := &attached{Cmd: exec.Command("ccmapd", append([]string{"attach", "--max-host-overhead=0"}, args...)...)}
 	a.Cmd.Stdout = &a.stdout
 	stderr, err := a.StderrPipe()
 	if err != nil {

@@ -60,8 +60,10 @@ func (f *moduleFlags) checkUnused(cmd *cobra.Command) error {
 
 // check finds what is wrong before the module is started.
 func (f *moduleFlags) check(cmd *cobra.Command) error {
-	if cmd.Flags().Changed("engine") {
-		return withHint(usage.Errorf("--engine is for other programs: a WebAssembly module is sampled from inside"), "Leave --engine away.")
+	for _, name := range []string{"engine", "max-host-overhead"} {
+		if cmd.Flags().Changed(name) {
+			return withHint(usage.Errorf("--%s is for other programs: a WebAssembly module is sampled from inside", name), "Omit --%s.", name)
+		}
 	}
 	for _, v := range f.env {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {

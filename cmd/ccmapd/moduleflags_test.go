@@ -19,6 +19,7 @@ func TestModuleFlagsAreForModules(t *testing.T) {
 		{[]string{"--exact", "/bin/true"}, "--exact is for WebAssembly modules"},
 		{[]string{"--burst", "4", "/bin/true"}, "--burst is for WebAssembly modules"},
 		{[]string{"--engine", "auto", module}, "--engine is for other programs"},
+		{[]string{"--max-host-overhead", "2", module}, "--max-host-overhead is for other programs"},
 		{[]string{"--env", "A", module}, `--env "A" is not NAME=VALUE`},
 		{[]string{"--env", "=1", module}, `--env "=1" is not NAME=VALUE`},
 		{[]string{"--dir", module, module}, "not a directory"},

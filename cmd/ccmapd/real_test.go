@@ -154,7 +154,7 @@ func TestCompilerUnderRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool := fmt.Sprintf("%s run -q -i 2ms --tune=false -o %s --", ccmapd, filepath.Join(dir, "%p.pb.gz"))
+	tool := fmt.Sprintf("%s run -q -i 2ms --tune=false --max-host-overhead=0 -o %s --", ccmapd, filepath.Join(dir, "%p.pb.gz"))
 	build := exec.Command("go", "build", "-a", "-toolexec", tool, "go/types")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build under ccmapd run: %v\n%s", err, out)

@@ -66,6 +66,7 @@ func explainStart(err error) error {
 // the capabilities of ccmapd.
 const (
 	borrowedOverhead = 5                // percent, of samples and caught calls together
+	borrowedOfHost   = 1                // percent of each CPU
 	borrowedInterval = time.Millisecond // the shortest
 	borrowedHits     = 1000             // calls caught a second of CPU time: 1.8 %
 
@@ -120,6 +121,8 @@ func (f *samplingFlags) bound() error {
 		return tooMuch("--min-interval %v is too short, at least %v", f.min, borrowedInterval)
 	case f.overhead == 0 || f.overhead > borrowedOverhead:
 		return tooMuch("--max-overhead %v is too much, at most %v percent", f.overhead, borrowedOverhead)
+	case f.ofHost == 0 || f.ofHost > borrowedOfHost:
+		return tooMuch("--max-host-overhead %v is too much, at most %v percent", f.ofHost, borrowedOfHost)
 	case f.values.hits > borrowedHits:
 		return tooMuch("--hits %v are too many, at most %v", f.values.hits, borrowedHits)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -143,9 +144,13 @@ func TestBoundHolds(t *testing.T) {
 		if f.overheadGiven {
 			f.overhead = rapid.Float64Range(0, 10).Draw(t, "overhead")
 		}
+		f.ofHost = rapid.SampledFrom([]float64{0, 0.5, 1, 2}).Draw(t, "of host")
 		f.values.hits = rapid.Float64Range(0, 2*borrowedHits).Draw(t, "hits")
 		if f.bound() != nil {
 			return // refused
+		}
+		if most := f.config(&environment{stderr: io.Discard}).MaxHost; most <= 0 || most > borrowedOfHost/100. {
+			t.Errorf("timers may take %v of each CPU", most)
 		}
 		c, hits := f.tuning(), f.values.hits*hitCost.Seconds()
 		if c.Min < borrowedInterval || c.Initial < borrowedInterval {

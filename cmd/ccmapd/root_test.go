@@ -71,7 +71,7 @@ func TestUsageErrors(t *testing.T) {
 	for _, line := range []string{
 		"atach", "--nonsense", "attach", "attach x", "attach 0", "attach -1", "attach 1 2", "attach --nonsense 1",
 		"attach -d -1s 1", "attach -i 0s 1", "attach --tune-low 20 1", "attach --tune-low NaN 1",
-		"attach --max-overhead 101 1", "attach --max-overhead NaN 1", "attach --min-interval 1s --max-interval 1ms 1",
+		"attach --max-overhead 101 1", "attach --max-overhead NaN 1", "attach --max-host-overhead 101 1", "attach --min-interval 1s --max-interval 1ms 1",
 		"attach --tune-window -1 1", "attach --tune-window 0 1", "attach --min-interval 1s 1", "attach --max-interval 1ms 1",
 		"attach --tune-high 100 1", "demo -d 0s", "attach --engine magic 1", "attach -o x.doc 1", "attach -o a.xml -o a.xml 1",
 		"attach -q -v 1", "attach -q --json 1",

@@ -31,7 +31,7 @@ and gets nothing of the outside but --env and --dir: docs/webassembly.md.`
 
 const runExample = `  ccmapd run -- ./server -addr :8080
   ccmapd run -d 30s -o start.pb.gz -- ./server
-  ccmapd run -i 1ms -- go vet ./...          the go command itself
+  ccmapd run -i 5ms -- go vet ./...          the go command itself
   go build -a -toolexec 'ccmapd run -q -o /tmp/p-%p.pb.gz --' ./...
                                              every compiler and linker run
   ccmapd run --dir . app.wasm input.txt      a WebAssembly module, for WASI

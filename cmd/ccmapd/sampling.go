@@ -32,6 +32,7 @@ type samplingFlags struct {
 	min, max   time.Duration
 	settle     float64 // percent; 0: never
 	overhead   float64 // percent; 0: no limit
+	ofHost     float64 // percent of each CPU; 0: no limit
 	memory     figure.ByteSize
 	window     time.Duration // time constant of what is recent; 0: none
 	until      session.Goal
@@ -50,11 +51,11 @@ func newSamplingFlags(all []engine.Engine) *samplingFlags {
 		interval: 10 * time.Millisecond,
 		tune:     true, low: 1, high: 15, tuneWindow: 1000,
 		settle:   98,
-		overhead: 1,
-		memory:   64 * figure.MiB,
-		window:   15 * time.Minute,
-		engine:   usage.NewChoice(engine.Names(all)),
-		values:   newValueFlags(),
+		overhead: 1, ofHost: 1,
+		memory: 64 * figure.MiB,
+		window: 15 * time.Minute,
+		engine: usage.NewChoice(engine.Names(all)),
+		values: newValueFlags(),
 	}
 }
 
@@ -71,7 +72,8 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.settle, "tune-settled", f.settle, "lengthen the interval once the profile is settled to `PERCENT`; 0: never")
 	flags.DurationVar(&f.min, "min-interval", 0, "shortest interval, a `TIME` (default 100µs, or --interval if that is shorter)")
 	flags.DurationVar(&f.max, "max-interval", 0, "longest interval, a `TIME` (default 100ms, or --interval if that is longer)")
-	flags.Float64Var(&f.overhead, "max-overhead", f.overhead, "CPU time in `PERCENT` that samples and thread switches may cost; 0: no limit")
+	flags.Float64Var(&f.overhead, "max-overhead", f.overhead, "CPU time of the program in `PERCENT` that sampling may cost; 0: no limit")
+	flags.Float64Var(&f.ofHost, "max-host-overhead", f.ofHost, "time of every CPU in `PERCENT` that timers of engine bpf may take; 0: no limit")
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
@@ -109,6 +111,8 @@ func (f *samplingFlags) check() error {
 		return usage.Errorf("--interval %v is not positive", f.interval)
 	case !(f.overhead >= 0 && f.overhead <= 100):
 		return usage.Errorf("--max-overhead %v is not from 0 to 100 percent", f.overhead)
+	case !(f.ofHost >= 0 && f.ofHost <= 100):
+		return usage.Errorf("--max-host-overhead %v is not from 0 to 100 percent", f.ofHost)
 	case !(0 < f.low && f.low < f.high && f.high < 100):
 		return usage.Errorf("--tune-low %v and --tune-high %v are not in the order 0 < low < high < 100 percent", f.low, f.high)
 	case !(f.settle >= 0 && f.settle <= 100):
@@ -176,6 +180,7 @@ func (f *samplingFlags) config(env *environment) session.Config {
 		Duration:  f.duration,
 		Tuning:    f.tuning,
 		Hits:      f.values.hits,
+		MaxHost:   f.ofHost / 100,
 		MaxMemory: int64(f.memory),
 		Window:    f.window,
 		Until:     f.until.Goal,

@@ -344,7 +344,7 @@ func testSetcapStarts(t *testing.T, binary string) {
 func testSetcapFloor(t *testing.T, binary string, pid int) {
 	own := startWorkloadAs(t, "/", &syscall.Credential{Uid: nobody, Gid: nobody})
 	for _, args := range [][]string{
-		{"-i", "100us"}, {"--min-interval", "500us"}, {"--max-overhead", "0"}, {"--max-overhead", "6"}, {"--hits", "10000"},
+		{"-i", "100us"}, {"--min-interval", "500us"}, {"--max-overhead", "0"}, {"--max-overhead", "6"}, {"--max-host-overhead", "0"}, {"--hits", "10000"},
 	} {
 		attach := func(pid int) result {
 			return runAsNobody(t, binary, append([]string{"attach", fmt.Sprint(pid), "-d", "100ms", "-o", "a.json"}, args...)...)

@@ -16,11 +16,11 @@ import (
 )
 
 // What a session with a hostile target may take, in tests that share the machine: thirty
-// times the time that it takes alone, which is what a hang exceeds; and addresses, of
-// which a Go program reserves 1.5 GB that it does not use.
+// times the time that it takes alone, which is what a hang exceeds; and addresses. A Go
+// program reserves 1.5 GB of them that it does not use, and with cgo 72 MB for each thread.
 const (
 	hostileTime    = 3 * time.Minute
-	hostileAddress = 2 << 30 // RLIMIT_AS, bytes
+	hostileAddress = 9 << 28 // RLIMIT_AS, bytes
 )
 
 // TestHostileTargets attaches to programs whose symbols are made to exhaust ccmapd.

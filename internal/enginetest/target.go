@@ -5,6 +5,7 @@ package enginetest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,10 +142,11 @@ func (g *Target) Proceed(t testing.TB) {
 	}
 }
 
-// Attach opens a source on a process. Options that o does not set have their defaults.
+// Attach opens a source on a process. Options that o does not set have their defaults, but
+// for the overhead of the host, which has no limit.
 func Attach[S Source](t testing.TB, open func(context.Context, sampler.ProcessOptions) (S, error), pid int, o sampler.ProcessOptions) (S, sampler.Sink) {
 	t.Helper()
-	o.PID = pid
+	o.PID, o.MaxHostOverhead = pid, cmp.Or(o.MaxHostOverhead, -1)
 	o.Sink = sampler.Sink{Queue: queue.New(queue.Options{RingWords: 1 << 20}), Names: ccmap.NewNames()}
 	s, err := open(context.Background(), o)
 	if err != nil {

@@ -84,14 +84,17 @@ func (p *pair) priceInterrupts(c *Costs, program int, target func() (end func(),
 		return fmt.Errorf("measure the cost of an interrupt: %w", err)
 	}
 	defer clock.Close()
-	interrupt := p.gapTime()
+	interrupt := p.interruptTime()
 	end, err := target()
 	if err != nil {
 		return fmt.Errorf("measure the cost of a sample: %w", err)
 	}
 	defer end()
-	c.Interrupt = interrupt
-	c.Sample = max(p.gapTime(), interrupt)
+	sample := p.interruptTime()
+	if interrupt == 0 || sample == 0 {
+		return errors.New("measure the cost of an interrupt: other work takes the CPU")
+	}
+	c.Interrupt, c.Sample = interrupt, max(sample, interrupt)
 	return nil
 }
 

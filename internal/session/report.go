@@ -155,6 +155,8 @@ type overheadJSON struct {
 	Switches   time.Duration `json:"switches_ns"`
 	Watches    time.Duration `json:"watches_ns"`
 	Of         time.Duration `json:"of_ns"`
+	Host       float64       `json:"host_percent,omitempty"` // of each CPU
+	Raised     uint64        `json:"raised,omitempty"`
 }
 
 // newOverheadJSON returns nil if the overhead is not known.
@@ -162,7 +164,7 @@ func newOverheadJSON(o sampler.Overhead) *overheadJSON {
 	if o.Of <= 0 {
 		return nil
 	}
-	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Of}
+	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Of, 100 * o.Host, o.Raised}
 }
 
 func (s *Session) newReportJSON(r manager.Report) ReportJSON {

@@ -14,6 +14,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type Config struct {
 	Interval  time.Duration // CPU time between two samples of a thread
 	Duration  time.Duration // the session ends after it; 0: never
 	Hits      float64       // calls a second to catch; 0: none
+	MaxHost   float64       // part of a core that an engine may take of every CPU; 0: no limit
 	MaxMemory int64         // of the map, bytes; 0: no limit
 	Window    time.Duration // time constant of the recent counts; 0: none
 	Until     manager.Goal
@@ -73,7 +75,8 @@ func Open(c Config, open Opener) (*Session, error) {
 	q := queue.New(queue.Options{RingWords: ringWords})
 	m := ccmap.New(ccmap.Options{MaxBytes: c.MaxMemory, Window: c.Window})
 	choice, err := open(sampler.ProcessOptions{
-		Interval: c.Interval, HitBudget: c.hitBudget(), Logger: c.Logger, Sink: sampler.Sink{Queue: q, Names: m.Names()},
+		Interval: c.Interval, HitBudget: orNone(c.Hits), MaxHostOverhead: orNone(c.MaxHost),
+		Logger: c.Logger, Sink: sampler.Sink{Queue: q, Names: m.Names()},
 	})
 	if err != nil {
 		return nil, err
@@ -88,13 +91,10 @@ func Open(c Config, open Opener) (*Session, error) {
 	return &Session{config: c, choice: choice, manager: mgr}, nil
 }
 
-// hitBudget returns the hits as a source takes them.
-func (c *Config) hitBudget() float64 {
+// orNone returns a bound as a source takes it, for which 0 is the default.
+func orNone(bound float64) float64 {
 	const none = -1
-	if c.Hits == 0 {
-		return none
-	}
-	return c.Hits
+	return cmp.Or(bound, none)
 }
 
 // describe says in a map's metadata what is sampled, and how.

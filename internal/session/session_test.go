@@ -103,12 +103,12 @@ func TestTuningIsReadAfterOpening(t *testing.T) {
 	}
 }
 
-// TestHitBudget: no hits are a negative budget, because 0 is a source's default.
-func TestHitBudget(t *testing.T) {
+// TestOrNone: no hits are a negative budget, because 0 is a source's default.
+func TestOrNone(t *testing.T) {
 	t.Parallel()
-	for hits, want := range map[float64]float64{250: 250, 0: -1} {
-		if got := (&Config{Hits: hits}).hitBudget(); got != want {
-			t.Errorf("a budget of %v for %v hits, want %v", got, hits, want)
+	for bound, want := range map[float64]float64{250: 250, 0: -1} {
+		if got := orNone(bound); got != want {
+			t.Errorf("a budget of %v for %v, want %v", got, bound, want)
 		}
 	}
 }

@@ -63,6 +63,9 @@ func (h *Host) setPeriods() error {
 	if err != nil {
 		return err
 	}
+	if len(h.clocks) == 0 {
+		h.began, h.before = time.Now(), h.used()
+	}
 	every := max(redrawEvery, redrawPeriods*h.period)
 	h.redraw = time.Now().Add(every + rand.N(every))
 	h.closeClocksIf(func(cpu int, _ *clock) bool { return !slices.Contains(cpus, cpu) })

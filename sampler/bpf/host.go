@@ -3,12 +3,13 @@ package bpf
 //go:generate go tool bpf2go -tags linux -target amd64 -type target -type head -go-package bpf program record.bpf.c -- -O2 -Wall -Werror -I/usr/include/x86_64-linux-gnu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -25,24 +26,30 @@ import (
 //	mu       the sources and the timers: any goroutine
 //	draining the ring: the reader, and a source that takes its last records
 //	program  maps and programs, whose calls need no lock
-//	costs, online   set by OpenHost
+//	costs, floor, online   set by OpenHost
 type Host struct {
 	log     *slog.Logger
 	program programObjects
 	waiter  *perfevent.Waiter
 	costs   perfevent.Costs // of timers and watchpoints
+	floor   time.Duration   // the shortest interval within the budget of the host
+	raised  atomic.Uint64   // intervals that the budget made longer
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when the reader has ended
 
 	online func() ([]int, error) // the CPUs; tests have their own
 
-	mu      sync.Mutex
-	sources map[uint32]*Source
-	wanted  map[time.Duration]int // the intervals that sources want, and how many want each
-	clocks  map[int]*clock        // of the CPUs
-	period  time.Duration         // of the timers, on average
-	redraw  time.Time             // when to draw other periods
-	charged uint64                // interrupts that the sources were charged for
+	mu       sync.Mutex
+	sources  map[uint32]*Source
+	wanted   map[time.Duration]int // the intervals that sources want, and how many want each
+	clocks   map[int]*clock        // of the CPUs
+	period   time.Duration         // of the timers, on average
+	redraw   time.Time             // when to draw other periods
+	charged  uint64                // interrupts that the sources were charged for
+	reckoned time.Time             // when that was
+	began    time.Time             // when the timers were started
+	before   uses                  // of the timers, then
+	share    float64               // of every CPU, that the timers take since then
 
 	draining sync.Mutex
 	ring     *ringbuf.Reader
@@ -61,14 +68,26 @@ const (
 	// leastPeriod is the shortest period for users other than root: the timers
 	// interrupt all programs of the machine, not the targets alone.
 	leastPeriod = time.Millisecond
+	// defaultMaxOverhead is the part of a core that the timers may take of every CPU.
+	defaultMaxOverhead = 0.01
 )
 
-// OpenHost loads the program. Nothing is sampled before a source joins. The logger
-// gets messages for users; nil discards them.
+// HostOptions are the options of a [Host]. The zero value is useful.
+type HostOptions struct {
+	// MaxOverhead is the part of a core that the timers may take of every CPU, for all
+	// targets together; 0 means 0.01; negative: no limit.
+	MaxOverhead float64
+
+	// Logger gets messages for the user; nil discards them.
+	Logger *slog.Logger
+}
+
+// OpenHost loads the program. Nothing is sampled before a source joins.
 //
 // Errors wrap [sampler.ErrPermission] or [sampler.ErrUnsupported] where one of them is
 // the reason, and have the cure.
-func OpenHost(log *slog.Logger) (*Host, error) {
+func OpenHost(o HostOptions) (*Host, error) {
+	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -89,6 +108,7 @@ func OpenHost(log *slog.Logger) (*Host, error) {
 	if h.costs, err = h.price(); err != nil {
 		h.log.Info("costs of sampling are assumed", "reason", err)
 	}
+	h.floor = shortestWithin(cmp.Or(o.MaxOverhead, defaultMaxOverhead), h.costs.Sample)
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop = stop
 	go h.read(ctx)
@@ -363,12 +383,4 @@ func (h *Host) lost(pid int) uint64 {
 	var n uint64
 	raised(func() error { return h.program.Losses.Lookup(uint32(pid), &n) }) // 0 with an error
 	return n
-}
-
-// shortest returns the shortest interval that a source may ask for.
-func shortest() time.Duration {
-	if os.Geteuid() == 0 {
-		return perfevent.ShortestInterval()
-	}
-	return max(leastPeriod, perfevent.ShortestInterval())
 }

@@ -18,7 +18,7 @@ import (
 // openHost opens a host, which is closed when the test ends.
 func openHost(t *testing.T) *Host {
 	t.Helper()
-	h, err := OpenHost(nil)
+	h, err := OpenHost(HostOptions{})
 	if err != nil {
 		enginetest.SkipUnlessPermitted(t, err)
 		t.Fatal(err)

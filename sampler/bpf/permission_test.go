@@ -123,7 +123,7 @@ const (
 
 // refused is the test in a process that lacks a right.
 func refused(t *testing.T) {
-	h, err := OpenHost(nil)
+	h, err := OpenHost(HostOptions{})
 	if err == nil {
 		defer h.Close()
 		pid := 0

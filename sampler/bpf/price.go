@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -41,11 +42,23 @@ func (h *Host) aimAtSelf() (end func(), err error) {
 	return func() { h.drop(uint32(pid)) }, nil
 }
 
-// charge counts the interrupts since the last call that took no sample, and charges them
+// chargeEvery is the least time between two charges: each looks at all sources.
+const chargeEvery = 20 * time.Millisecond
+
+// charge counts the interrupts since the last charge that took no sample, and charges them
 // to the sources. An idle CPU loses nothing, so its interrupts are free. The caller holds
 // mu.
 func (h *Host) charge() {
-	now := h.counted(interrupts) - h.counted(idle) - h.counted(taken)
+	if at := time.Now(); at.Sub(h.reckoned) >= chargeEvery {
+		h.reckoned = at
+		h.chargeAll()
+	}
+}
+
+func (h *Host) chargeAll() {
+	used := h.used()
+	h.meter(used)
+	now := used.interrupts - h.counted(idle) - used.samples
 	fresh := now - h.charged
 	if int64(fresh) <= 0 {
 		return // it reads one counter after the other
@@ -86,4 +99,52 @@ func shares(sources []*Source) []float64 {
 		all[i] /= before
 	}
 	return all
+}
+
+// uses count the interrupts of all CPUs, and the samples that they took.
+type uses struct{ interrupts, samples uint64 }
+
+func (h *Host) used() uses { return uses{h.counted(interrupts), h.counted(taken)} }
+
+// meter notes the part of every CPU that the timers take. The interrupts of idle CPUs are
+// in it. The caller holds mu.
+func (h *Host) meter(now uses) {
+	elapsed := time.Since(h.began) * time.Duration(len(h.clocks))
+	if elapsed <= 0 || now.interrupts < h.before.interrupts {
+		return // without timers, or after the end
+	}
+	samples := now.samples - h.before.samples
+	others := now.interrupts - h.before.interrupts - min(samples, now.interrupts-h.before.interrupts)
+	spent := float64(samples)*float64(h.costs.Sample) + float64(others)*float64(h.costs.Interrupt)
+	h.share = spent / float64(elapsed)
+}
+
+// shortestWithin returns the shortest interval whose interrupts take no more than a part of a
+// core of each CPU, if each takes a sample. Without a part above 0 there is no limit.
+func shortestWithin(part float64, cost time.Duration) time.Duration {
+	if !(part > 0) {
+		return 0
+	}
+	return time.Duration(min(float64(cost)/part, float64(longestInterval)))
+}
+
+// clamp returns the interval that a source gets when it asks for one.
+func (h *Host) clamp(interval time.Duration) time.Duration {
+	interval = min(max(interval, shortest()), longestInterval)
+	if interval >= h.floor {
+		return interval
+	}
+	if h.raised.Add(1) == 1 {
+		h.log.Warn("the interval is longer than asked for: interrupts of all CPUs would exceed --max-host-overhead",
+			"asked", interval, "interval", h.floor, "interrupt", h.costs.Sample)
+	}
+	return h.floor
+}
+
+// shortest returns the shortest interval that a user may ask for.
+func shortest() time.Duration {
+	if os.Geteuid() == 0 {
+		return perfevent.ShortestInterval()
+	}
+	return max(leastPeriod, perfevent.ShortestInterval())
 }

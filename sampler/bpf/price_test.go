@@ -1,9 +1,12 @@
 package bpf
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"math"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,4 +155,65 @@ func TestStatsAfterClose(t *testing.T) {
 		t.Error(err)
 	}
 	<-done
+}
+
+// TestHostOverhead: whatever a source asks for, at its start or later, the timers keep to the
+// host's budget, and the host says so once.
+func TestHostOverhead(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	h, err := OpenHost(HostOptions{MaxOverhead: 0.001, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	if err != nil {
+		enginetest.SkipUnlessPermitted(t, err)
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+	s, _ := enginetest.Attach(t, h.Open, g.PID(), Options{Interval: time.Millisecond, Watchpoints: -1})
+	if least := 1000 * h.costs.Sample; s.Stats().Interval != least {
+		t.Errorf("the interval is %v, and %v would be within the budget", s.Stats().Interval, least)
+	}
+	if err := s.SetInterval(2 * time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	g.Proceed(t)
+	for began := time.Now(); time.Since(began) < 20*h.floor; {
+		s.Stats() // until there were interrupts of each CPU
+	}
+	st := s.Stats()
+	// Periods are drawn, and each CPU has one interrupt that ends no whole period.
+	if o := st.Overhead; st.Interval != h.floor || o.Raised != 2 || o.Host <= 0 || o.Host > 0.001*(1+spread)*1.1 {
+		t.Errorf("interval %v, %d times raised, %v of each CPU", st.Interval, o.Raised, o.Host)
+	}
+	if err := s.SetInterval(longestInterval); err != nil || s.Stats().Interval != longestInterval {
+		t.Errorf("the interval is %v, not the one asked for: %v", s.Stats().Interval, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(said.String(), "--max-host-overhead"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, &said)
+	}
+	t.Log(st.Overhead)
+}
+
+// TestShortestWithin: interrupts at the shortest interval take just the permitted part of a CPU.
+func TestShortestWithin(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		part float64
+		cost time.Duration
+		want time.Duration
+	}{
+		{0.01, 30 * time.Microsecond, 3 * time.Millisecond},
+		{1, 30 * time.Microsecond, 30 * time.Microsecond},
+		{1e-300, time.Microsecond, longestInterval},
+		{0.01, 0, 0},
+		{-1, time.Second, 0},
+		{math.NaN(), time.Second, 0},
+	} {
+		if got := shortestWithin(c.part, c.cost); got != c.want {
+			t.Errorf("%v of a core at %v: %v, want %v", c.part, c.cost, got, c.want)
+		}
+	}
 }

@@ -82,7 +82,7 @@ const (
 // Open attaches to a running Go process with a host of its own. Otherwise it is
 // [Host.Open].
 func Open(ctx context.Context, o Options) (*Source, error) {
-	h, err := OpenHost(o.Logger)
+	h, err := OpenHost(HostOptions{MaxOverhead: o.MaxHostOverhead, Logger: o.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, err)
 	}
@@ -107,15 +107,11 @@ func (h *Host) Open(ctx context.Context, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{host: h, ages: make(ages), watch: new(hang.Watch), interval: clamp(o.Interval)}
+	s := &Source{host: h, ages: make(ages), watch: new(hang.Watch), interval: h.clamp(o.Interval)}
 	if err := s.open(ctx, o); err != nil {
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
 	}
 	return s, nil
-}
-
-func clamp(interval time.Duration) time.Duration {
-	return min(max(interval, shortest()), longestInterval)
 }
 
 func (s *Source) open(ctx context.Context, o Options) error {
@@ -355,8 +351,8 @@ func (s *Source) Info() sampler.Info {
 }
 
 // SetInterval changes the interval before it returns. It is clamped to 10 s, to what
-// kernel.perf_event_max_sample_rate permits, and to 1 ms, or 100 µs for root; the
-// interval in force is in [Source.Stats]. Timers interrupt all CPUs at the shortest
+// kernel.perf_event_max_sample_rate and [HostOptions] permit, and to 1 ms, or 100 µs for
+// root; the interval in force is in [Source.Stats]. Timers interrupt all CPUs at the shortest
 // interval of all sources, and periods are up to 10 % off.
 func (s *Source) SetInterval(d time.Duration) error {
 	if d <= 0 {
@@ -366,7 +362,7 @@ func (s *Source) SetInterval(d time.Duration) error {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
 	s.host.charge()
-	s.interval = clamp(d)
+	s.interval = s.host.clamp(d)
 	if err := s.host.follow(s); err != nil {
 		return fmt.Errorf("set interval to %v: %w", d, err)
 	}
@@ -378,9 +374,10 @@ func (s *Source) SetInterval(d time.Duration) error {
 func (s *Source) Stats() sampler.Stats {
 	s.host.mu.Lock()
 	s.host.charge()
-	interval, took := s.interval, s.took
+	interval, took, share := s.interval, s.took, s.host.share
 	s.host.mu.Unlock()
 	st := s.t.Stats("")
+	st.Overhead.Host, st.Overhead.Raised = share, s.host.raised.Load()
 	st.Interval, st.LastChange = interval, took
 	return st
 }

@@ -159,7 +159,7 @@ func modes(c config) []mode {
 }
 
 func fixed(interval time.Duration) []string {
-	return []string{"-i", interval.String(), "--tune=false"}
+	return []string{"-i", interval.String(), "--tune=false", "--max-host-overhead=0"}
 }
 
 // applies reports whether a program is run in the mode. The cost of a program alone is

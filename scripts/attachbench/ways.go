@@ -91,7 +91,7 @@ func (b *bench) ways(w workload) []way {
 	for _, e := range b.engines {
 		flags := e.flags
 		if w.hz != 0 {
-			flags = append(flags[:len(flags):len(flags)], "-i", (time.Second / time.Duration(w.hz)).String(), "--tune=false", "--max-overhead=0")
+			flags = append(flags[:len(flags):len(flags)], "-i", (time.Second / time.Duration(w.hz)).String(), "--tune=false", "--max-overhead=0", "--max-host-overhead=0")
 		}
 		all = append(all, way{e.name, b.ccmapd(flags)}, way{e.name + " `--hits 0`", b.ccmapd(append(flags[:len(flags):len(flags)], "--hits=0"))})
 		if without := withoutVerdicts(b.help()); without != "" {

@@ -37,7 +37,7 @@ type session struct {
 // profile goes to a file whose folder also has the temporary files.
 func (h *hostile) attach(ctx context.Context, before string, pid int, file string, flags ...string) (*session, error) {
 	s := &session{file: file, samples: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
-	args := append(strings.Fields(before), h.ccmapd, "attach", strconv.Itoa(pid), "--json", "-o", file)
+	args := append(strings.Fields(before), h.ccmapd, "attach", strconv.Itoa(pid), "--json", "--max-host-overhead=0", "-o", file)
 	args = append(args, flags...)
 	s.cmd = exec.CommandContext(ctx, args[0], args[1:]...)
 	s.cmd.Dir = filepath.Dir(file)
