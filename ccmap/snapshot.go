@@ -41,10 +41,6 @@ type Snapshot struct {
 		once sync.Once
 		*Snapshot
 	}
-	unlabelled struct {
-		once sync.Once
-		*Snapshot
-	}
 	index struct {
 		once sync.Once
 		index

@@ -35,8 +35,11 @@
 // The kernel forgets how much of a period has passed when another one begins. The first
 // interrupt stands for that time, too.
 //
-// Time that a hypervisor takes from a CPU is not the target's, but a timer that expires
-// meanwhile interrupts the target when it goes on. It does so once, however long that was.
+// In a virtual machine an interrupt comes late, by 18 µs at the median and 25 on average
+// (Linux 6.18). The sample is of the thread that runs then. So a thread loses that time each
+// time that it waits, and the thread that runs after it gains it: beside a busy program on
+// one CPU, 65 % of the clock of a thread were seen that used 0.1 ms at a time, 92 % with
+// 0.23 ms, and 100 % with 1 ms.
 //
 // The samples of a thread are an interval apart only while it stays on the CPU. The record
 // has the thread's CPU time, and a sample that comes sooner by that is early.
