@@ -1,5 +1,7 @@
 package ccmap
 
+import "slices"
+
 // Fold counts one sample in the map. It keeps nothing of s. It allocates only
 // where the map grows, where it writes to counters for the first time since a
 // snapshot, and where it prunes a map that has outgrown [Options].MaxBytes.
@@ -28,15 +30,19 @@ func (m *Map) Fold(s *Sample) {
 	}
 	t := m.last.of(s.Thread, s.Goroutine)
 	aligned := !t.cut && (len(t.path) > 0 || !m.last.forgot)
-	base := m.base(t, s)
-	kept := t.common(base, s.Frames)
+	base, frames := m.base(t, s)
+	kept := t.common(base, frames)
+	known := kept
+	if kept == 0 && m.names.Labelled() {
+		known = m.sameCalls(t, frames)
+	}
 	if t.generation != m.generation {
 		m.renew(t, kept)
 	}
-	m.last.resize(t, kept, base+len(s.Frames))
-	m.descend(t, kept, s.Frames)
+	m.last.resize(t, kept, base+len(frames))
+	m.descend(t, kept, frames)
 	m.count(s, t.path[len(t.path)-1])
-	m.countActivations(t.path, m.fresh(s, kept, len(t.path), aligned && !t.cut))
+	m.countActivations(t.path, m.fresh(s, len(frames), known, len(t.path), aligned && !t.cut))
 	if m.last.frames > m.last.most.frames {
 		m.last.trim()
 	}
@@ -55,33 +61,42 @@ func (m *Map) FoldBatch(ss []Sample) {
 	}
 }
 
-// base makes the last stack hold the frames that lie outside the frames of s, and
-// returns their number.
-func (m *Map) base(t *lastStack, s *Sample) int {
+// base makes the last stack hold the frames that lie outside the frames of s. It
+// returns their number, and the frames of s inside them.
+func (m *Map) base(t *lastStack, s *Sample) (base int, frames []Frame) {
 	if !s.Truncated && s.Depth == 0 {
 		if t.cut {
 			t.clear()
 		}
-		return 0
+		return 0, s.Frames
 	}
 	if !s.Truncated && t.has(s.Depth, s.Frames[len(s.Frames)-1].Method) {
-		return int(s.Depth - 1)
+		return int(s.Depth - 1), s.Frames
 	}
 	if !s.Truncated {
 		m.meta.Loss.Orphaned++
 	}
-	if !t.cut {
-		m.cut(t)
-	}
-	return 1
+	labels := m.names.labelsOf(s.Frames)
+	m.cut(t, labels)
+	return 1 + len(labels), s.Frames[:len(s.Frames)-len(labels)]
 }
 
-// cut makes the last stack hold only the pseudo frame of truncated stacks.
-func (m *Map) cut(t *lastStack) {
+// cut makes the last stack begin with its labels, if it has any, and the pseudo frame of
+// truncated stacks. It keeps the other frames of a stack that begins so.
+func (m *Map) cut(t *lastStack, labels []Frame) {
+	if t.cut && slices.Equal(labels, m.names.labelsOf(t.frames[:1])) {
+		return
+	}
 	t.clear()
-	m.last.resize(t, 0, 1)
-	t.frames[0] = Frame{Method: TruncatedID, Offset: NoOffset}
-	t.path[0] = m.child(node{NoOffset, TruncatedID, 0})
+	m.last.resize(t, 0, 1+len(labels))
+	copy(t.frames, labels)
+	t.frames[len(labels)] = Frame{Method: TruncatedID, Offset: NoOffset}
+	v := NodeID(0)
+	for i := range t.frames {
+		t.frames[i].Offset = NoOffset
+		v = m.child(node{NoOffset, t.frames[i].Method, v})
+		t.path[i] = v
+	}
 	t.cut = true
 }
 
@@ -146,13 +161,13 @@ func (m *Map) countActivations(path []NodeID, fresh int) {
 }
 
 // fresh returns how many of the innermost frames of a stack of that depth are
-// activations that s is the first sample to find. If the source has marks, it has
+// activations that s, which walked some of them, is the first sample to find. If the source has marks, it has
 // counted them. Without marks they are the frames that are certainly new: the frames
-// beyond the kept ones, if the thread's last stack is aligned with this one. It is
+// beyond the known ones, if the thread's last stack is aligned with this one. It is
 // aligned if it was not forgotten and begins at the same frame.
-func (m *Map) fresh(s *Sample, kept, depth int, aligned bool) int {
-	if n := int(s.Fresh); n >= 0 && n <= len(s.Frames) {
-		if s.Truncated && n == len(s.Frames) {
+func (m *Map) fresh(s *Sample, walked, known, depth int, aligned bool) int {
+	if n := int(s.Fresh); n >= 0 && n <= walked {
+		if s.Truncated && n == walked {
 			m.inexact = true // the frames cut off may have been new as well
 		}
 		return n
@@ -161,8 +176,8 @@ func (m *Map) fresh(s *Sample, kept, depth int, aligned bool) int {
 	switch {
 	case s.Top == TopRepeated:
 		return 0
-	case aligned && kept < depth:
-		return depth - kept
+	case aligned && known < depth:
+		return depth - known
 	case s.Top == TopNew:
 		return 1
 	}

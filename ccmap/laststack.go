@@ -19,7 +19,7 @@ type lastStack struct {
 	goroutine uint64
 	frames    []Frame
 	path      []NodeID // of the frames, same length
-	cut       bool     // frames[0] is the pseudo frame of a truncated stack
+	cut       bool     // the stack is truncated: its first frames are its labels, if any, and the pseudo frame
 
 	generation uint64 // of the map's node ids when the path was found
 

@@ -107,7 +107,8 @@ type Names struct {
 	ids  map[nameKey]MethodID
 	list atomic.Pointer[[]Method] // append-only: a published prefix never changes
 
-	bytes atomic.Int64 // held, about
+	bytes    atomic.Int64 // held, about
+	labelled atomic.Bool  // a method stands for labels
 
 	lines     firsts[Frame, int32] // of positions whose offset is not a line: 12 bytes each, and up to twice that
 	inlined   firsts[inlinedCall, bool]
@@ -148,6 +149,9 @@ func (n *Names) Intern(m Method) MethodID {
 	n.list.Store(&grown)
 	n.ids[key] = id
 	n.bytes.Add(m.bytes())
+	if m.IsLabels() {
+		n.labelled.Store(true)
+	}
 	return id
 }
 
@@ -196,6 +200,9 @@ func (n *Names) adopt(from *Names) methodIDs {
 	}
 	return ids
 }
+
+// Labelled reports whether any method of the table stands for labels.
+func (n *Names) Labelled() bool { return n.labelled.Load() }
 
 // Bytes returns about how much memory the table holds. The texts of a method count for
 // each method, though several may share them.

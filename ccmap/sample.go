@@ -34,7 +34,9 @@ const FreshUnknown = -1
 type Sample struct {
 	// Frames, innermost first. Never empty. The last one is the outermost frame
 	// of the thread. If Depth is set, the last one is the frame where the walk
-	// stopped: an earlier sample visited it, and it has its current offset.
+	// stopped: an earlier sample visited it, and it has its current offset. The labels
+	// of the thread, a method of [LabelsMethod] with NoOffset, are a last frame beyond
+	// the outermost one, also if the stack is Truncated.
 	Frames []Frame
 
 	// Thread identifies the managed thread among those alive: the address of
@@ -61,7 +63,8 @@ type Sample struct {
 	// Depth is 0 if the walk reached the outermost frame. Otherwise it is the
 	// depth of the last of Frames, where the outermost frame of the thread has
 	// depth 1. The rest of the path is the same as in the thread's previous
-	// sample. The method alone would be ambiguous under recursion.
+	// sample. The method alone would be ambiguous under recursion. Labels count as
+	// a frame.
 	Depth uint32
 
 	// Truncated says that frames beyond the last one are lost.

@@ -41,6 +41,10 @@ type Snapshot struct {
 		once sync.Once
 		*Snapshot
 	}
+	unlabelled struct {
+		once sync.Once
+		*Snapshot
+	}
 	index struct {
 		once sync.Once
 		index

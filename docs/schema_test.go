@@ -21,7 +21,7 @@ func TestSchema(t *testing.T) {
 	for command, layout := range map[string]view.Layout{
 		"top": view.TopLayout(), "contexts": view.ContextsLayout(), "sites": view.SitesLayout(),
 		"receivers": view.ReceiversLayout(), "points": view.PointsLayout(), "query": view.QueryLayout(),
-		"overlap": view.OverlapLayout(), "diff": view.DiffLayout(),
+		"overlap": view.OverlapLayout(), "diff": view.DiffLayout(), "top --by label": view.LabelsLayout(),
 	} {
 		s.defs["ccmapd "+command] = s.ofColumns(layout.Columns)
 	}

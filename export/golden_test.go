@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files again: go test .
 // A change of the golden files is a change of a schema. XML, JSON and stacks of
 // small() are of the first version of ccmapd, which had no windows, pruned nothing
 // and knew no points.
-var golden = map[string]func() *ccmap.Map{"small": small, "pruned": pruned, "points": points, "wasm": wasm, "located": located}
+var golden = map[string]func() *ccmap.Map{"small": small, "pruned": pruned, "points": points, "wasm": wasm, "located": located, "labels": labels}
 
 func TestGolden(t *testing.T) {
 	t.Parallel()

@@ -193,8 +193,15 @@ const listShare = 3
 // map, its names and its description, and as much again for a view of it.
 func MapMemory(m *ccmap.Map) int64 { return mapMemory(m) + metaMemory(m.Meta()) }
 
-// mapMemory is MapMemory without the description.
-func mapMemory(m *ccmap.Map) int64 { return viewShare*m.Bytes() + listShare*m.Names().Bytes() }
+// mapMemory is MapMemory without the description. Views of labelled maps are made of
+// another map, without the labels.
+func mapMemory(m *ccmap.Map) int64 {
+	maps := int64(viewShare)
+	if m.Names().Labelled() {
+		maps++
+	}
+	return maps*m.Bytes() + listShare*m.Names().Bytes()
+}
 
 // metaMemory returns the memory that the lists of a description count for.
 func metaMemory(meta *ccmap.Meta) int64 {

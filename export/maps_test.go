@@ -509,3 +509,29 @@ var (
 	timeType        = typeOf(ccmap.CounterTime, ccmap.CPUTime)
 	activationsType = typeOf(ccmap.CounterActivations, ccmap.CPUTime)
 )
+
+// labels is a map with labels of all kinds.
+func labels() *ccmap.Map {
+	m := ccmap.New(ccmap.Options{Seed: 1, Window: time.Second})
+	names := m.Names()
+	frame := func(name string, offset uint32) ccmap.Frame {
+		return ccmap.Frame{Method: names.Intern(ccmap.Method{Name: name, Receiver: "*main.T"}), Offset: offset}
+	}
+	for i, set := range [][]ccmap.Label{
+		{{Key: "route", Value: "/api"}, {Key: "method", Value: "GET"}},
+		{{Key: "route", Value: "/"}},
+		{{Key: "receiver", Value: "label:x"}, {Key: "label:hit", Value: "a b=\x1b"}, {Key: "labels", Value: ""}, {Key: "", Value: "\xff;"}},
+		{},
+		nil,
+	} {
+		for n := range uint32(3) {
+			s := ccmap.Sample{Thread: uint64(i), Weight: int64(i+1) * 1e6, Fresh: ccmap.FreshUnknown, Truncated: n == 2}
+			s.Frames = []ccmap.Frame{frame("main.work", n), frame("main.main", 4)}
+			if set != nil {
+				s.Frames = append(s.Frames, ccmap.Frame{Method: names.Intern(ccmap.LabelsMethod(set)), Offset: ccmap.NoOffset})
+			}
+			m.Fold(&s)
+		}
+	}
+	return m
+}

@@ -114,8 +114,9 @@ func (p *Part) complete() error {
 // one by one: there are no windows, nothing pruned, and surely no more nodes, methods
 // and memory than there may be.
 func (p *Part) isPlain(sum *ccmap.Map) bool {
-	nodes := p.pprof.stacks.added.frames + 2*len(p.pprof.stacks.samples)
-	methods := len(p.pprof.functions.entries) + len(p.pprof.locations.entries) + 1
+	sets := len(p.pprof.stacks.program.sets)
+	nodes := p.pprof.stacks.added.frames + 2*len(p.pprof.stacks.samples) + sets
+	methods := len(p.pprof.functions.entries) + len(p.pprof.locations.entries) + 1 + sets
 	const node, method = 40, 250 // bytes, without texts
 	memory := viewShare*int64(nodes)*node + listShare*(int64(methods)*method+p.pprof.texts())
 	return sum.Meta().Window == 0 && p.m.Meta().Window == 0 &&

@@ -121,9 +121,9 @@ func (p *pprofFile) lookUpMethods(names *ccmap.Names) {
 // add adds a sample that has locations of its own.
 func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
 	a.path = a.path[:s.kept]
-	last := step{node: a.b.m.Root(), at: ccmap.NoOffset}
-	if s.kept > 0 {
-		last = a.path[s.kept-1]
+	last, err := a.begin(s)
+	if err != nil {
+		return err
 	}
 	for _, l := range locations {
 		if len(a.path) > 0 {
@@ -149,6 +149,15 @@ func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
 		a.tell(last.location, sampledThere)
 	}
 	return a.count(s, last)
+}
+
+// begin returns where the part of a stack that a sample adds begins.
+func (a *pprofAdder) begin(s *pprofSample) (step, error) {
+	if s.kept > 0 {
+		return a.path[s.kept-1], nil
+	}
+	above, err := a.enter(s.labels)
+	return step{node: above, at: ccmap.NoOffset}, err
 }
 
 // tell tells the names the address of a location, once for a call and once for an
@@ -324,6 +333,9 @@ func (p *pprofFile) texts() int64 {
 	for i := range p.functions.entries {
 		f := &p.functions.entries[i]
 		all += int64(len(f.name) + len(f.systemName) + len(f.filename) + len(f.receiver))
+	}
+	for i := range p.stacks.program.sets {
+		all += int64(len(p.stacks.program.sets[i].Signature))
 	}
 	return all
 }

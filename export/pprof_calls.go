@@ -176,8 +176,8 @@ type sampleLabels struct {
 	any      bool
 }
 
-// take takes in one label. Others than ours are dropped.
-func (l *sampleLabels) take(key, text string) {
+// take takes in one label, and reports whether it is ours.
+func (l *sampleLabels) take(key, text string) bool {
 	switch key {
 	case receiverLabel:
 		l.receiver = text
@@ -185,7 +185,10 @@ func (l *sampleLabels) take(key, text string) {
 		l.hit = hitKind(text)
 	case contextLabel:
 		l.any = text == anyContext
+	default:
+		return false
 	}
+	return true
 }
 
 // nameReceivers gives methods the receiver types that labels of any sample say.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,10 @@ func peerPath(s *profile.Sample, ours bool) string {
 		fmt.Fprintf(&b, "/%d %q %q", int32(at), name, signature)
 		at = offset
 	}
+	if set := peerLabels(s, ours); set != nil {
+		m := ccmap.LabelsMethod(set)
+		push(m.Name, m.Signature, ccmap.NoOffset)
+	}
 	for i := len(s.Location) - 1; i >= 0; i-- {
 		l := s.Location[i]
 		if len(l.Line) == 0 {
@@ -81,6 +86,24 @@ func peerPath(s *profile.Sample, ours bool) string {
 		fmt.Fprintf(&b, "/%d", int32(at))
 	}
 	return b.String()
+}
+
+// peerLabels returns the labels of a sample that its program gave.
+func peerLabels(s *profile.Sample, ours bool) (labels []ccmap.Label) {
+	for key, values := range s.Label {
+		if ours && slices.Contains([]string{receiverLabel, hitLabel, contextLabel}, key) {
+			continue
+		}
+		l := ccmap.Label{Key: key, Value: values[len(values)-1]}
+		if ours && key == otherLabelsKey {
+			return []ccmap.Label{}
+		}
+		if ours {
+			l.Key, l.Value = strings.TrimPrefix(l.Key, labelMark), strings.TrimPrefix(l.Value, labelMark)
+		}
+		labels = append(labels, l)
+	}
+	return labels
 }
 
 func peerAddress(l *profile.Location) string {

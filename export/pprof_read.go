@@ -14,7 +14,7 @@ import (
 )
 
 // pprofFile is a profile.proto, of ours or of any other tool, that was decoded
-// and checked. Of others, all labels and addresses are dropped, and [valueTypes]
+// and checked. Of others, labels with numbers and addresses are dropped, and [valueTypes]
 // chooses among the values.
 //
 //	bytes ─▶ records ─▶ tables of strings, functions, locations ─▶ samples ─▶ map
@@ -95,6 +95,7 @@ func (p *pprofFile) decode(r io.Reader, b *builder) error {
 		return fmt.Errorf("parse profile of %d bytes: %w", len(p.data), err)
 	}
 	p.stacks.tables, p.stacks.limits, p.stacks.ours = &p.pprofTables, b.limits, p.ours != nil
+	p.stacks.program = programLabels{ours: p.ours != nil, memory: &p.memory}
 	types := valueTypes{p.sampleTypes, p.strings.at(p.numbers[defaultTypeField]), p.ours != nil}
 	var err error
 	if p.stacks.values, err = types.choose(b.limits.SampleType); err != nil {

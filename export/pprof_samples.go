@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 // sample before.
 type pprofSample struct {
 	kept, added uint32 // locations: so many of the outermost stay, and so many follow
+	labels      uint32 // number of the program's set of labels; 0: none
 	self        ccmap.Counters
 	recent      ccmap.Counters // of the window
 }
@@ -41,6 +43,7 @@ type sampleReader struct {
 	depths    []int     // by location of the last sample, outermost first: frames down to it
 	row       []int64   // the values of the last sample
 	labels    sampleLabels
+	program   programLabels
 	hits      struct {
 		list      []pprofHit
 		locations []uint32 // of these; indices
@@ -90,6 +93,9 @@ func (r *sampleReader) sample(m message) error {
 			return err
 		}
 	}
+	if s.labels, err = r.program.set(); err != nil {
+		return err
+	}
 	if err := r.stack(&s, locations); err != nil {
 		return err
 	}
@@ -119,6 +125,7 @@ func (r *sampleReader) labelled(locations message) (isHit bool, err error) {
 func (r *sampleReader) fields(m message) (locations message, err error) {
 	const location, value, label = 1, 2, 3
 	r.row, r.labels = r.row[:0], sampleLabels{}
+	r.program.begin()
 	r.lists[r.turn] = r.lists[r.turn][:0]
 	var f field
 	for len(m) > 0 && err == nil {
@@ -163,7 +170,7 @@ func (r *sampleReader) join(numbers message, f *field) (message, error) {
 	return *list, nil
 }
 
-// label reads a label. It drops the labels of other tools.
+// label reads a label. Labels with numbers are dropped.
 func (r *sampleReader) label(f *field) error {
 	const key, text, unit = 1, 2, 4
 	if f.wire != wireBytes {
@@ -177,15 +184,19 @@ func (r *sampleReader) label(f *field) error {
 	if v[text] == 0 {
 		r.tables.strings.at(v[unit])
 	}
-	if r.ours {
-		r.labels.take(name, value)
+	if r.ours && r.labels.take(name, value) {
+		return r.tables.strings.missing
 	}
-	return r.tables.strings.missing
+	return cmp.Or(r.tables.strings.missing, r.program.take(name, value, f.data))
 }
 
 // stack finds out which locations a sample keeps of the last one, and takes in
 // those that it adds.
 func (r *sampleReader) stack(s *pprofSample, locations message) (err error) {
+	if s.labels != r.program.last {
+		r.locations, r.depths = nil, r.depths[:0]
+		r.program.last = s.labels
+	}
 	same := commonNumbers(r.locations, locations)
 	kept := len(r.depths) - countNumbers(r.locations[:len(r.locations)-same])
 	first := len(r.added.locations)
@@ -214,7 +225,11 @@ func (r *sampleReader) stack(s *pprofSample, locations message) (err error) {
 	r.added.frames += depth
 	s.kept, s.added = uint32(kept), uint32(len(added))
 	r.locations, r.turn = locations, 1-r.turn
-	return r.bound(max(depth, 1)) // no location: a frame of the unknown
+	depth = max(depth, 1) // no location: a frame of the unknown
+	if s.labels != 0 {
+		depth++
+	}
+	return r.bound(depth)
 }
 
 // appendLocations appends the indices of locations.

@@ -69,11 +69,12 @@ type pprofBuilder struct {
 	c         *canonical
 	mappings  map[string]*profile.Mapping // by module
 	spots     map[spotKey]*codeSpot
-	stack     []frame       // of the last sample, which shares most with the next, outermost first
-	path      []*codeSpot   // of its frames
-	scratch   []ccmap.Frame // of address
-	locations []uint64      // ids of the sample's
-	values    []int64       // of the sample
+	stack     []frame         // of the last sample, which shares most with the next, outermost first
+	path      []*codeSpot     // of its frames
+	scratch   []ccmap.Frame   // of address
+	labels    map[int][]label // by method that stands for them
+	locations []uint64        // ids of the sample's
+	values    []int64         // of the sample
 }
 
 func newPprofBuilder(w *bufio.Writer, c *canonical, comments []string) *pprofBuilder {
@@ -90,6 +91,7 @@ func newPprofBuilder(w *bufio.Writer, c *canonical, comments []string) *pprofBui
 		c:        c,
 		mappings: make(map[string]*profile.Mapping),
 		spots:    make(map[spotKey]*codeSpot),
+		labels:   make(map[int][]label),
 	}
 	types := typesOf(meta.Unit, c.recent != nil)
 	if len(c.points) > 0 {
@@ -172,10 +174,11 @@ func newFunction(id uint64, m ccmap.Method) *profile.Function {
 func (p *pprofBuilder) putSample(stack []frame, e entry) {
 	clear(p.values)
 	p.putCounters(&e)
+	stack, labels := p.cutLabels(stack)
 	p.follow(stack)
 	p.locations = p.appendLocations(p.locations[:0])
 	slices.Reverse(p.locations)
-	p.encoder.putSample(p.locations, p.values, receiverLabels(nil, p.c.methods[stack[len(stack)-1].method]))
+	p.encoder.putSample(p.locations, p.values, withReceiver(labels, p.c.methods[stack[len(stack)-1].method]))
 }
 
 // putCounters sets the values in the order of typesOf.

@@ -51,6 +51,9 @@ func (p *Profile) headline() string {
 	if meta.Duration > 0 {
 		text += ", for " + figure.Time(int64(meta.Duration))
 	}
+	if p.only != "" {
+		text += ", with " + p.only
+	}
 	return text
 }
 

@@ -21,14 +21,18 @@ type Profile struct {
 	Hints           map[Hint]string // advice about some facts; a missing hint is left out
 
 	whole     *ccmap.Snapshot // the whole run
+	labelled  *ccmap.Snapshot // the whole run, with its labels
+	only      string          // labels of all samples, which the others were left out for
 	measure   measure
 	cautioned bool    // the caution has been printed
 	phase     *uint32 // the phase whose caught calls are shown; nil: all
 }
 
-// New returns a snapshot as a profile. The path names it in text and JSON.
+// New returns a snapshot as a profile, with the samples of all labels together. The path
+// names it in text and JSON.
 func New(path string, s *ccmap.Snapshot) *Profile {
-	return &Profile{Snapshot: s, whole: s, Path: path, measure: measureOf(s)}
+	all := s.WithoutLabels()
+	return &Profile{Snapshot: all, whole: all, labelled: s, Path: path, measure: measureOf(all)}
 }
 
 // ErrNoWindow means that a profile has no window of recent samples.

@@ -91,6 +91,8 @@ func tableColumn(name string) terminal.Column {
 	switch name {
 	case "method", "call-site", "context", "path", "point", "item":
 		c.Shorten, c.Least = terminal.ShortenMethod, 34
+	case "labels":
+		c.Shorten, c.Least = terminal.ShortenMiddle, 34
 	case "location":
 		c.Shorten, c.Least = terminal.ShortenLocation, 16
 	case "verdict":

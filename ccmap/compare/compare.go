@@ -44,7 +44,7 @@ func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
 	if err := o.checkUnits(a.Meta().Unit, b.Meta().Unit); err != nil {
 		return nil, err
 	}
-	a, b, cutAt := cutAlike(a, b)
+	a, b, cutAt := cutAlike(a.WithoutLabels(), b.WithoutLabels())
 	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight, cutAt: cutAt}
 	var err error
 	if t.a, err = t.place(a, o); err != nil {

@@ -42,5 +42,6 @@
 //
 // Methods are the same in both maps if their Name and Signature are. Positions
 // of innermost frames are not part of a path: counts of a line count for its method.
+// The samples of all labels count together ([ccmap.Snapshot.WithoutLabels]).
 // All functions only read the snapshots, and any goroutine may call them.
 package compare

@@ -99,6 +99,7 @@ func Floors(s *ccmap.Snapshot, o Options) (Floor, error) {
 	if err != nil {
 		return Floor{}, fmt.Errorf("find noise floor: %w", err)
 	}
+	s = s.WithoutLabels()
 	t := &tries{union: newUnion(s.Len()), weight: o.Weight}
 	if t.a, err = t.place(s, o); err != nil {
 		return Floor{}, fmt.Errorf("find noise floor: %w", err)

@@ -23,7 +23,7 @@ METHOD is a name, or as much of its end as is unique ('Server.handle').
 docs/reading-profiles.md explains --recent, docs/formats.md the JSON.`
 
 const contextsExample = `  ccmapd contexts web.pb.gz runtime.mallocgc
-  ccmapd contexts -n 3 --depth 12 web.pb.gz Server.handle
+  ccmapd contexts -n 3 --label route=/api web.pb.gz Server.handle
   ccmapd contexts web.pb.gz --match '^encoding/json\..*[dD]ecode'`
 
 func newContextsCmd(env *environment) *cobra.Command {

@@ -49,6 +49,7 @@ func newConvertCmd(env *environment) *cobra.Command {
 		},
 	}
 	registerTo(cmd, &f.to)
+	cmd.Flags().BoolVar(&f.labels, "labels", true, "keep the labels of samples")
 	cmd.Flags().BoolVar(&f.pgo, "pgo", false, "write a profile for 'go build -pgo'")
 	f.view.register(cmd)
 	flags := cmd.Flags()
@@ -63,6 +64,7 @@ type convertFlags struct {
 	view     recency
 	coverage coverageFlags
 	pgo      bool
+	labels   bool // are kept
 }
 
 // coverageFlags say which coverage counters are added to the profile.
@@ -103,6 +105,8 @@ func (f convertFlags) check(o output.Output) error {
 		return usage.Errorf("--source is for the functions of --coverage")
 	case len(f.coverage.dirs) == 0:
 		return nil
+	case len(f.view.labels) > 0 || !f.labels:
+		return usage.Errorf("--coverage counts under any labels: leave labels out before or after it, in a command of its own")
 	case f.view.recent:
 		return usage.Errorf("--coverage and --recent exclude each other: coverage is of whole runs")
 	}
@@ -125,6 +129,9 @@ func convert(env *environment, f convertFlags, in, path string) error {
 		return err
 	}
 	s := p.Snapshot
+	if f.labels {
+		s = p.Labelled()
+	}
 	if f.pgo {
 		if s, err = export.ForPGO(s); err != nil {
 			return fmt.Errorf("convert %s: %w", in, err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -98,11 +99,40 @@ func (l *listing) loadWithMethods(env *environment, args []string) (*view.Profil
 type recency struct {
 	recent     bool
 	sampleType string
+	labels     labelFlags
 }
 
 func (r *recency) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.recent, "recent", false, "read the window of recent samples, in place of the whole run")
 	registerSampleType(cmd, &r.sampleType)
+	cmd.Flags().Var(&r.labels, "label", "read only samples with this label, `KEY=VALUE`; repeat for several")
+}
+
+// labelFlags are the labels that all samples must have.
+type labelFlags []ccmap.Label
+
+func (f *labelFlags) String() string { return "" }
+func (f *labelFlags) Type() string   { return "label" }
+
+func (f *labelFlags) Set(s string) error {
+	key, value, found := strings.Cut(s, "=")
+	if !found {
+		return fmt.Errorf("must be KEY=VALUE, for example route=/api")
+	}
+	*f = append(*f, ccmap.Label{Key: key, Value: value})
+	return nil
+}
+
+// choose returns the samples of a profile that have the labels.
+func (f labelFlags) choose(p *view.Profile) (*view.Profile, error) {
+	if len(f) == 0 {
+		return p, nil
+	}
+	chosen := p.WithLabels(f)
+	if total := chosen.Total(); total.Samples == 0 && total.Time == 0 {
+		return nil, withHint(fmt.Errorf("%s has no samples with %s", p.Path, ccmap.LabelsMethod(f).Signature), "'ccmapd top --by label FILE' lists the labels.")
+	}
+	return chosen, nil
 }
 
 // registerSampleType adds the flag that chooses the sample type of pprof files.
@@ -115,6 +145,9 @@ func (r recency) options() export.ReadOptions { return export.ReadOptions{Sample
 // load reads a profile, or its window if that is asked for.
 func (r recency) load(env *environment, path string) (*view.Profile, error) {
 	p, err := loadProfile(env, path, r.options())
+	if err == nil {
+		p, err = r.labels.choose(p)
+	}
 	if err != nil || !r.recent {
 		return p, err
 	}

@@ -95,7 +95,7 @@ func merge(env *environment, f mergeFlags, args []string) error {
 		return m.LeftOut()
 	}
 	merged := view.New(out.Path, m.Sum.Snapshot())
-	if err := out.Write(merged.Snapshot); err != nil {
+	if err := out.Write(merged.Labelled()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", terminal.Printable(out.Path),

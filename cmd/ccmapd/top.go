@@ -1,8 +1,12 @@
 package main
 
 import (
+	"errors"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -23,10 +27,12 @@ const topExample = `  ccmapd top web.pb.gz
   ccmapd top web.pb.gz --match '^encoding/json\.'
   ccmapd top --sort recent web.pb.gz         the hottest now first
   ccmapd top --recent web.pb.gz              nothing but what is hot now
+  ccmapd top --by label:route web.pb.gz      labels of goroutines (pprof.Do), by value
   ccmapd top --json web.xml | jq '.methods[0]'`
 
 func newTopCmd(env *environment) *cobra.Command {
 	var list listing
+	by := grouping{text: byMethod}
 	cmd := &cobra.Command{
 		Use:               "top FILE [METHOD]",
 		Short:             "List the hottest methods of a profile",
@@ -40,6 +46,9 @@ func newTopCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if by.text != byMethod {
+				return by.show(env, p, rows, list.printing)
+			}
 			top, err := view.NewTop(p, rows)
 			if err != nil {
 				return explainWindow(err)
@@ -48,5 +57,44 @@ func newTopCmd(env *environment) *cobra.Command {
 		},
 	}
 	list.register(cmd, 20, view.TopLayout())
+	cmd.Flags().Var(&by, "by", "list `WHAT`: method, label, or label:KEY for the values of one key")
+	cmd.MarkFlagsMutuallyExclusive("by", "columns")
+	cmd.MarkFlagsMutuallyExclusive("by", "match")
 	return cmd
+}
+
+const (
+	byMethod = "method"
+	byLabel  = "label"
+)
+
+// grouping is the value of --by.
+type grouping struct{ text, key string }
+
+func (g *grouping) String() string { return g.text }
+func (g *grouping) Type() string   { return "word" }
+
+func (g *grouping) Set(s string) error {
+	what, key, keyed := strings.Cut(s, ":")
+	if what != byLabel && s != byMethod || keyed && key == "" {
+		return errors.New("must be method, label or label:KEY")
+	}
+	g.text, g.key = what, key
+	return nil
+}
+
+// show lists the labels of a profile. Those have no time of their own but what their
+// methods have, so the orders of methods by time are one.
+func (g *grouping) show(env *environment, p *view.Profile, rows view.List, print printing) error {
+	if rows.Methods != nil {
+		return usage.Errorf("--by %s lists labels, which no method restricts", g.text)
+	}
+	if rows.Order == view.ByFlat || rows.Order == view.ByCum {
+		rows.Order = view.ByTime
+	}
+	labels, err := view.NewLabels(p, rows, g.key)
+	if err != nil {
+		return usage.Of(err)
+	}
+	return env.show(labels, print)
 }
