@@ -26,8 +26,8 @@ func (ls *lastStacks) forget(thread uint64) {
 func (m *Map) TableEntries() int { return m.table.used }
 
 // Probes returns how many slots of the table a walk of the stack from the root
-// looks at. The map must know the stack. Counting on a finished map keeps the
-// counter off the path that folds.
+// looks at. The map must know the stack. It counts on a finished
+// map, so that folding needs no counter.
 func (m *Map) Probes(frames []Frame) int {
 	probes, v, site := 0, NodeID(0), NoOffset
 	for i := len(frames) - 1; i >= 0; i-- {

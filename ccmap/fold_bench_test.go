@@ -9,8 +9,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// cpuTime returns the CPU time that the process has used: unlike the time on the
-// wall it is much the same on a busy machine.
+// cpuTime returns the CPU time that the process has used. Unlike wall time, it depends
+// little on the machine's other load.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

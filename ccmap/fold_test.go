@@ -228,7 +228,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestFoldAllocates nothing once the stacks are known, and little before.
+// TestFoldAllocates: folding known stacks allocates nothing, and new stacks little.
 func TestFoldAllocates(t *testing.T) {
 	g := newCallGraph(100)
 	samples := g.stacks(500, 10, 60)

@@ -48,7 +48,7 @@ func (x *index) build(s *Snapshot) {
 	x.sumMethods(s)
 }
 
-// findEdges finds and sorts the edges, and returns each node's.
+// findEdges finds and sorts the edges, and returns the edge of each node.
 func (x *index) findEdges(s *Snapshot) []uint32 {
 	of, keys := s.numberEdges()
 	byCallee := sortedIndices(keys, edgeKey.CompareByCallee)
@@ -281,8 +281,8 @@ func (c *cumulative) addEvicted(s *Snapshot, x *index) {
 	}
 }
 
-// limit gives edges and sites no more than their methods have, whose totals count every
-// sample once.
+// limit reduces the totals of edges and sites to the totals of their methods, which count
+// every sample once.
 func (c *cumulative) limit(x *index) {
 	for i, e := range x.edges {
 		if e.Caller == NoMethod || e.Callee == NoMethod {

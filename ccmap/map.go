@@ -12,9 +12,8 @@ type Options struct {
 	Seed  uint64 // of the hash; 0: a random one. Results never depend on it
 
 	// MaxBytes bounds Map.Bytes: Fold and Merge prune a map that outgrows it. The
-	// totals of methods and edges, and the points, are kept even where they alone
-	// exceed it, and a stack deeper than there is room for exceeds it while it is
-	// folded. 0 or less: no bound.
+	// totals of methods and edges, and the points, are kept even if they alone exceed
+	// it. A very deep stack can exceed it while it is folded. 0 or less: no bound.
 	MaxBytes int64
 	// Window is the time constant of the recent counters, at least a millisecond.
 	// 0 or less: there are none.
@@ -107,7 +106,7 @@ func (m *Map) SetExact(exact bool) { m.inexact = !exact }
 // and adds it if it is new. With NoMethod it is the position node of offset.
 // A decoder builds a map with Child and Add, in time linear in its nodes.
 //
-// Arguments that no sample produces become the closest that one does. Outermost
+// Child replaces impossible arguments by the closest possible ones. Outermost
 // frames have the call site NoOffset, whatever offset says. An unknown position, and
 // any position of the root, is the parent itself. A position node has no children:
 // they are its parent's. A node of [PrunedName] has no children either, and its call

@@ -18,7 +18,7 @@ type View interface {
 
 // TextOptions say how a view is printed. The zero TextOptions print the first screen: a line
 // about the samples, the most important columns, and how far to trust them. Tables fit the
-// terminal that the writer is. In a pipe, names are shortened.
+// writer's terminal. In a pipe, names are shortened.
 type TextOptions struct {
 	Columns []string // names of columns, in order; nil: Layout.First
 	All     bool     // all columns, and all that is known about the profile
@@ -40,8 +40,8 @@ const (
 	ByName        = "name" // by name alone
 )
 
-// hotter compares two counters in one of these orders, the higher first. By time means by
-// the measure of the profile, which may have samples only.
+// hotter compares two counters in one of these orders, the higher first. For a profile that
+// has samples only, the order by time is the order by samples.
 func (m measure) hotter(by string, a, b ccmap.Counters) int {
 	switch by {
 	case BySamples:

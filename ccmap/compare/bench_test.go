@@ -10,9 +10,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
-// BenchmarkCompare compares two profiles of one random program, which have
-// about half of their nodes in common and in all about as many as the name
-// says. It measures a whole comparison: union, order, the overlaps, both floors
+// BenchmarkCompare compares two profiles of one random program. Together they
+// have about as many nodes as the name says, and about half of the nodes are in both. It measures a whole comparison: union, order, the overlaps, both floors
 // and the draws of what is expected, correlations and coverage, and the families
 // if the profiles differ; and all memory that it allocates, by node of the union.
 func BenchmarkCompare(b *testing.B) {
@@ -61,7 +60,7 @@ func BenchmarkDifferences(b *testing.B) {
 	}
 }
 
-// measure runs what is measured, and reports it by node.
+// measure runs a function, and reports its time and memory by node.
 func measure(b *testing.B, nodes int, run func()) {
 	before := allocated()
 	for b.Loop() {

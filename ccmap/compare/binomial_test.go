@@ -49,8 +49,8 @@ func TestBinomialTestEqualsExplicitTail(t *testing.T) {
 	})
 }
 
-// The sum of exact integers goes over into the normal distribution without a step,
-// and no count takes long.
+// Small counts are summed exactly, large ones use the normal distribution. There is no step
+// between the two, and no count takes long.
 func TestBinomialTestOfMany(t *testing.T) {
 	t.Parallel()
 	for _, n := range []float64{3.9e6, 4.1e6, 1e12, 1e18} {
@@ -96,8 +96,8 @@ func summedTail(a, n, chance float64) float64 {
 	return tail / all
 }
 
-// A hundredth of a probability under one in a million is all that is lost, of any
-// number of things and with any chance.
+// The test equals the sum for any count and any chance. Only probabilities under one in a
+// million differ, by a hundredth at most.
 func TestBinomialTestEqualsSummedTail(t *testing.T) {
 	t.Parallel()
 	for _, n := range []float64{1e4, 3.9e6, 4.1e6, 1e7, 1e9, 1e11} {
@@ -121,7 +121,7 @@ func TestBinomialTestEqualsSummedTail(t *testing.T) {
 	}
 }
 
-// Nothing, and all, are no surprise where nothing else was possible.
+// A result that was the only possible one has probability 1.
 func TestBinomialTestAtTheEdges(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ a, b, chance, want float64 }{
@@ -136,7 +136,7 @@ func TestBinomialTestAtTheEdges(t *testing.T) {
 	}
 }
 
-// Exchanging the sides changes no bit, and a probability is one.
+// Exchanging the sides changes no bit of the probability, which is from 0 to 1.
 func TestBinomialTestIsSymmetric(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -150,8 +150,8 @@ func TestBinomialTestIsSymmetric(t *testing.T) {
 	})
 }
 
-// The table is worked out by hand: the least of four times 4, the next times 3,
-// and none less than the one before.
+// The table was worked out by hand: the least of four probabilities is multiplied by 4, the
+// next by 3 and so on, and no result is less than the one before it.
 func TestHolm(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ p, want []float64 }{

@@ -125,8 +125,8 @@ func reversed(r compare.Result) compare.Result {
 	return r
 }
 
-// A program that only calls itself has a single edge, and n stacks' worth of
-// depth. Of n frames, path length l has n−l+1 occurrences.
+// A program that only calls itself has a single edge, however deep its stacks. A stack of n
+// frames has n−l+1 sub-paths of length l.
 func TestCompareDeepRecursion(t *testing.T) {
 	t.Parallel()
 	depthA, depthB := 200_000, 50_000
@@ -195,8 +195,8 @@ func sampleOf(names *ccmap.Names, s stack) *ccmap.Sample {
 	return sample
 }
 
-// The floor predicts the overlap of two profiles of half the samples. Two profiles
-// of as many samples are above it.
+// The floor predicts the overlap of two profiles that have half the samples each. Two
+// profiles with all the samples overlap more.
 func TestFloorIsThatOfTheProgram(t *testing.T) {
 	t.Parallel()
 	p := newProgram(50, false)
@@ -239,7 +239,7 @@ func TestCompareConcurrently(t *testing.T) {
 	}
 }
 
-// Absorbing a method is cutting every stack before the first call of it.
+// Absorbing a method cuts every stack before the first call of the method.
 func TestAbsorbCutsStacks(t *testing.T) {
 	t.Parallel()
 	absorb := func(m ccmap.Method) bool { return m.Name == "c" }
@@ -284,8 +284,8 @@ func cutBefore(stacks []stack, method string, w compare.Weight) []stack {
 	return out
 }
 
-// TestUnlikeProfilesAreNotCompared: the error names both units. Samples without a
-// unit are compared by number, calls always.
+// TestUnlikeProfilesAreNotCompared: the error names both units. Samples without a unit can
+// be compared by their number, and calls can always be compared.
 func TestUnlikeProfilesAreNotCompared(t *testing.T) {
 	t.Parallel()
 	of := func(u ccmap.Unit) *ccmap.Snapshot {

@@ -18,8 +18,8 @@ const (
 	drawsOfMany = 4
 )
 
-// student has, by number of draws, the deviations under the mean of the draws that
-// another draw falls below once in a hundred times. It is Student's t at 99 % with
+// student has, by number of draws, a number of deviations: once in a hundred times, another
+// draw is further than that below their mean. It is Student's t at 99 % with
 // draws−1 degrees of freedom (4.541 for 4, 2.998 for 8), times √(1+1/draws), as
 // both the mean and the deviation are estimated from the draws.
 var student = [...]float64{drawsOfMany: 5.077, draws: 3.180}
@@ -55,9 +55,9 @@ type noises struct{ methods, edges, contexts noise }
 // a context that was seen once.
 //
 // In the pool a profile has the weight of its independent samples. So profiles at
-// different intervals compare fairly: a share of time counts as that share, and its
-// weight as evidence is the number of samples that it comes from. A sample falls to
-// a profile with a chance in proportion to that weight as well: the draws have the
+// different intervals compare fairly: a share of time counts as that share, and as
+// many samples as it comes from are the evidence for it. A sample also falls to a profile
+// with a chance in proportion to the profile's independent samples. So the draws have the
 // sizes of the profiles.
 func (t *tries) noises(c *counts, seed uint64) noises {
 	first, second := t.resampledA(), t.resampledB()

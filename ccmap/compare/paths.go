@@ -290,7 +290,7 @@ func (m minima) least(lo, hi int) uint32 {
 type paths struct {
 	order
 	compressedAt []uint32 // by place: the compressed path of the node
-	own          []uint64 // by compressed path: how many paths end in it once, and nowhere else
+	own          []uint64 // by compressed path: number of paths that end in it once and in no other one
 }
 
 // newPaths needs the compressed path of each node, and how many there are.

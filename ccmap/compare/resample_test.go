@@ -11,7 +11,7 @@ import (
 
 // TestFirst checks that the samples of the first side have the mean of the binomial
 // distribution and the effect times its variance, on both sides of manyTrials. With an
-// effect over 1 that takes some samples.
+// effect over 1 this holds for more than a few samples.
 func TestFirst(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -108,8 +108,8 @@ func TestFloorOfUniformProfile(t *testing.T) {
 	}
 }
 
-// The floor depends on a profile and a seed, not on the other profile, and the
-// lower of two is printed.
+// A floor depends on its profile and the seed, not on the other profile. A comparison has
+// the lower of both floors.
 func TestFloorIsAProfilesOwn(t *testing.T) {
 	t.Parallel()
 	few, many := flat(30, 3), flat(50, 300)

@@ -18,7 +18,7 @@ import (
 // made ccmapd use three times the CPU time at 100 Hz (Go 1.26).
 type Waiter struct {
 	epoll    int      // of all descriptors to wait for
-	prompt   []*Ring  // rings that must not have records when it blocks
+	prompt   []*Ring  // the waiter blocks only while these are empty
 	file     *os.File // is epoll, in the runtime's poller
 	conn     syscall.RawConn
 	deadline time.Time
@@ -90,8 +90,8 @@ func (w *Waiter) Add(r *Ring, prompt bool) error {
 	return w.add(r.fd)
 }
 
-// RingAfter ends the wait when ctx is done. The function that it returns takes that
-// back, and must be called before the waiter is closed.
+// RingAfter ends the wait when ctx is done. The returned function cancels this, and must be
+// called before the waiter is closed.
 func (w *Waiter) RingAfter(ctx context.Context) func() {
 	rung := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -108,8 +108,8 @@ func (w *Waiter) RingAfter(ctx context.Context) func() {
 // Ring ends the wait. Any goroutine may call it until the waiter is closed.
 func (w *Waiter) Ring() { unix.Write(w.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
-// Wait blocks until a ring has records, the bell has rung, the target has ended
-// or the time is over, or a little sooner. It reports whether the target has ended.
+// Wait blocks until a ring has records, the bell has rung, the target has ended or the
+// time is over. It may return a little sooner. It reports whether the target has ended.
 func (w *Waiter) Wait(timeout time.Duration) (bool, error) {
 	if err := w.extend(timeout); err != nil {
 		return false, fmt.Errorf("wait for samples: %w", err)
