@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTablesInFile compares functions, stack offsets and logical frames of this program by
-// tables that are held with those by tables that stay in its file.
+// TestTablesInFile reads functions, stack offsets and logical frames of this program twice:
+// from tables in memory, and from tables that stay in its file. Both must be equal.
 func TestTablesInFile(t *testing.T) {
 	t.Parallel()
 	table := openSelf(t)

@@ -151,8 +151,8 @@ func (t *Timer) Replace(fresh Timer) {
 	t.follow(fresh.now, Monotonic())
 }
 
-// Weigh returns the CPU time that a sample stands for, which was taken at a time when
-// the event had counted so much, ns. Now and then it draws another period around the
+// Weigh returns the CPU time that a sample stands for, given the time of the sample and the
+// event's count then, ns. Now and then it draws another period around the
 // interval. That restarts the period, so call Weigh right after the sample. The weight
 // is right even with an error.
 func (t *Timer) Weigh(at, count int64, interval time.Duration) (time.Duration, error) {
@@ -194,8 +194,8 @@ func setPeriod(fd int, period time.Duration) error {
 	return nil
 }
 
-// weigh returns the weight of a sample, and the periods that the event needs now. It
-// needs none where each is 0. Other periods come from draw.
+// weigh returns the weight of a sample, and the periods that the event needs now, all 0 if
+// it needs no others. Other periods come from draw.
 func (t *Timer) weigh(at, count int64, draw func() periods) (weight time.Duration, next periods) {
 	p := &t.now
 	for i := range t.before {
@@ -281,8 +281,8 @@ func (p periods) begun(part float64) periods {
 	return p
 }
 
-// after notes that the periods cut off one of the periods before, when the event had
-// counted so much.
+// after notes that the periods began in the course of an earlier period, at a count of the
+// event.
 func (p periods) after(before periods, count int64) periods {
 	p.cut, p.from = before.each, count
 	return p

@@ -15,8 +15,8 @@ func OtherUser(err error) error {
 	return fmt.Errorf("it belongs to another user or forbids tracing: %w (%s): %w", sampler.ErrPermission, adviceUser, err)
 }
 
-// As returns an error that reads as err does, and that errors.Is takes for kind, too:
-// the errors of package sampler say less than err.
+// As returns an error with the text of err, which errors.Is also finds to be kind. The errors
+// of package sampler say less than err.
 func As(err, kind error) error { return classified{err, kind} }
 
 type classified struct{ err, kind error }
