@@ -39,17 +39,17 @@ type Host struct {
 
 	online func() ([]int, error) // the CPUs; tests have their own
 
-	mu       sync.Mutex
-	sources  map[uint32]*Source
-	wanted   map[time.Duration]int // the intervals that sources want, and how many want each
-	clocks   map[int]*clock        // of the CPUs
-	period   time.Duration         // of the timers, on average
-	redraw   time.Time             // when to draw other periods
-	charged  uint64                // interrupts that the sources were charged for
-	reckoned time.Time             // when that was
-	began    time.Time             // when the timers were started
-	before   uses                  // of the timers, then
-	share    float64               // of every CPU, that the timers take since then
+	mu      sync.Mutex
+	sources map[uint32]*Source
+	wanted  map[time.Duration]int // the intervals that sources want, and how many want each
+	clocks  map[int]*clock        // of the CPUs
+	period  time.Duration         // of the timers, on average
+	redraw  time.Time             // when to draw other periods
+	charged uint64                // interrupts that the sources were charged for
+	due     time.Time             // when to charge them again
+	began   time.Time             // when the timers were started
+	before  uses                  // of the timers, then
+	share   float64               // of every CPU, that the timers take since then
 
 	draining sync.Mutex
 	ring     *ringbuf.Reader

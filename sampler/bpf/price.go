@@ -42,17 +42,24 @@ func (h *Host) aimAtSelf() (end func(), err error) {
 	return func() { h.drop(uint32(pid)) }, nil
 }
 
-// chargeEvery is the least time between two charges: each looks at all sources.
-const chargeEvery = 20 * time.Millisecond
+const (
+	// chargeEvery is the least time between two charges, and chargeAtLeast the most.
+	chargeEvery   = 20 * time.Millisecond
+	chargeAtLeast = time.Second
+	// chargeRest bounds the cost of charging many sources at one part in so many of the time.
+	chargeRest = 500
+)
 
 // charge counts the interrupts since the last charge that took no sample, and charges them
 // to the sources. An idle CPU loses nothing, so its interrupts are free. The caller holds
 // mu.
 func (h *Host) charge() {
-	if at := time.Now(); at.Sub(h.reckoned) >= chargeEvery {
-		h.reckoned = at
-		h.chargeAll()
+	at := time.Now()
+	if at.Before(h.due) {
+		return
 	}
+	h.chargeAll()
+	h.due = at.Add(min(max(chargeEvery, chargeRest*time.Since(at)), chargeAtLeast))
 }
 
 func (h *Host) chargeAll() {
