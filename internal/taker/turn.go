@@ -11,7 +11,7 @@ import (
 const (
 	// handOver is how long samples may wait in the queue's ring for others, so
 	// that the consumer is not woken for each.
-	handOver = 50 * time.Millisecond
+	handOver = 100 * time.Millisecond
 	// renewEvery is how often look-ups of the runtime get their share of time.
 	renewEvery = time.Second
 	// LastTake bounds how long an engine may take the moments that are left when a

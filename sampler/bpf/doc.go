@@ -13,7 +13,7 @@
 //     shortest interval of all targets, and the program keeps a random share of the
 //     interrupts of each.
 //  3. One goroutine, the host's reader, takes the records of all targets from one
-//     ring, some twenty times a second, and hands each to its [Source].
+//     ring, some ten times a second, and hands each to its [Source].
 //  4. The source's own goroutine, in [Source.Run], makes samples of the records, with
 //     package taker. A target that keeps a read of its memory waiting holds up no other.
 //

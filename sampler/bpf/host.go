@@ -61,10 +61,9 @@ const (
 	mostTargets = 16384
 	// ringBytes is the length of the ring for all CPUs.
 	ringBytes = 8 << 20
-	// drainEvery is the time between two looks into the ring, and drainIdle the time
-	// after a look that found nothing.
-	drainEvery = 50 * time.Millisecond
-	drainIdle  = 100 * time.Millisecond
+	// drainEvery is the time between two looks into the ring, unless the program wakes the
+	// reader. Each wake-up costs ccmapd some 100 µs, half of them in Go's monitor thread.
+	drainEvery = 100 * time.Millisecond
 	// leastPeriod is the shortest period for users other than root: the timers
 	// interrupt all programs of the machine, not the targets alone.
 	leastPeriod = time.Millisecond
@@ -322,22 +321,18 @@ func (h *Host) tell(s *Source) error {
 // read drains the ring until ctx is done.
 func (h *Host) read(ctx context.Context) {
 	defer close(h.stopped)
-	patience := drainEvery
 	for ctx.Err() == nil {
-		if _, err := h.waiter.Wait(patience); err != nil {
+		if _, err := h.waiter.Wait(drainEvery); err != nil {
 			h.log.Error("wait for samples", "error", err)
 			return
 		}
-		patience = drainIdle
-		if h.drain() {
-			patience = drainEvery
-		}
+		h.drain()
 		h.look(time.Now())
 	}
 }
 
-// drain hands all records to their sources, and reports whether there were any.
-func (h *Host) drain() bool {
+// drain hands all records to their sources.
+func (h *Host) drain() {
 	h.draining.Lock()
 	defer h.draining.Unlock()
 	h.ring.SetDeadline(time.Unix(0, 1)) // long past: do not wait
@@ -349,7 +344,6 @@ func (h *Host) drain() bool {
 	if found {
 		h.ringSources()
 	}
-	return found
 }
 
 // deliver hands a record to its source.
