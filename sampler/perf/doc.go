@@ -1,129 +1,120 @@
-// Package perf samples a running Go process from outside, through
-// perf_event_open(2). The process is neither changed nor restarted.
+// Package perf samples a running Go process from outside, through perf_event_open(2). The
+// process is neither changed nor restarted.
 //
 // [Open] attaches and [Source.Run] goes through these steps:
 //
-//  1. Every thread of the target has one event on every CPU, with a period in
-//     nanoseconds of CPU time. The kernel writes samples (registers, call chain,
-//     a piece of stack) and the births and ends of threads into rings, two per CPU:
-//     one wakes the drainer for every record, the other, for intervals under a
-//     millisecond, does not interrupt the target for that.
-//  2. The drainer, one goroutine, wakes up at most twice in a millisecond and
-//     handles the records of all rings in the order of their times. A new thread
-//     is attached at once.
-//  3. The stack is unwound. The kernel's chain comes first, and the Go symbol table repairs
-//     its first caller. If the chain does not reach a root, SP deltas lead on through the
-//     piece of stack, and the registers that the runtime saved lead over calls into C. A
-//     stack that still has no root is marked as truncated.
-//  4. The goroutine is found by register R14, which holds its descriptor's
-//     address.
-//  5. The verdict says whether the innermost activation is also in the
-//     goroutine's last sample. It compares the two stacks. Where they are
-//     alike, a hardware watchpoint on the return address decides, because any new call
-//     writes there.
-//  6. Addresses become methods and lines, inlined calls included, and the sample
-//     is pushed into the queue.
+//  1. Every thread of the target has one event on every CPU, with a period in nanoseconds
+//     of CPU time. The kernel writes samples (registers, call chain, a piece of stack)
+//     and the births and ends of threads into rings, two per CPU: one wakes the drainer
+//     for every record, the other, for intervals under a millisecond, does not interrupt
+//     the target for that.
+//  2. The drainer, one goroutine, wakes up at most twice in a millisecond and handles the
+//     records of all rings in the order of their times. A new thread is attached at once.
+//  3. The stack is unwound. The kernel's chain comes first, and the Go symbol table
+//     repairs its first caller. If the chain does not reach a root, SP deltas lead on
+//     through the piece of stack, and the registers that the runtime saved lead over
+//     calls into C. A stack that still has no root is marked as truncated.
+//  4. The goroutine is found by register R14, which holds its descriptor's address.
+//  5. The verdict says whether the innermost activation is also in the goroutine's last
+//     sample. It compares the two stacks. Where they are alike, a hardware watchpoint on
+//     the return address decides, because any new call writes there.
+//  6. Addresses become methods and lines, inlined calls included, and the sample is
+//     pushed into the queue.
 //
 // # Calls caught
 //
-// A sample shows the method that runs, not the type that an interface held. Only a wrapper
-// knows the type that embeds a promoted method, or the type arguments of a generic one, and
-// wrappers are gone when the sample is taken. So the drainer also catches
-// calls, in bursts, at the indirect calls that samples have on their stacks. Package
-// internal/indirect finds these calls and their turns. A burst sets a hardware breakpoint
-// on one or two threads, for 32 calls each or 8 ms, in the debug register that the
-// watchpoints leave. For each call the kernel writes the register that holds the address,
-// and the return addresses along the frame pointers. Each becomes a sample with Hit set. It
-// has the method that is reached, wrappers included; the call site as in other samples,
-// inlined calls included; and the callers. An address that is no function of the symbol table
-// is dropped and counted.
+// A sample shows the method that runs, not the type that an interface held. Only a
+// wrapper knows the type that embeds a promoted method, or the type arguments of a
+// generic one, and wrappers are gone when the sample is taken. So the drainer also
+// catches calls, in bursts, at the indirect calls that samples have on their stacks.
+// Package internal/indirect finds these calls and their turns. A burst sets a hardware
+// breakpoint on one or two threads, for 32 calls each or 8 ms, in the debug register that
+// the watchpoints leave. For each call the kernel writes the register that holds the
+// address, and the return addresses along the frame pointers. Each becomes a sample with
+// Hit set. It has the method that is reached, wrappers included; the call site as in
+// other samples, inlined calls included; and the callers. An address that is no function
+// of the symbol table is dropped and counted.
 //
-// A caught call costs the target 15 to 18 µs in a virtual machine (Xeon, Linux
-// 6.18), where an access to a debug register leaves the guest. Setting a
-// breakpoint and closing it costs as much (BenchmarkBurst). Measured in pairs of runs,
-// all included, it was 18 µs a call: the default budget of 250 calls a second is
-// 0.45 % of one core. The budget also pays for setting breakpoints, and a burst
-// that catches few calls counts as 16: so about 200 calls a second are caught
-// where a target uses one core.
+// A caught call costs the target 15 to 18 µs in a virtual machine (Xeon, Linux 6.18),
+// where an access to a debug register leaves the guest. Setting a breakpoint and closing
+// it costs as much (BenchmarkBurst). Measured in pairs of runs, all included, it was 18
+// µs a call: the default budget of 250 calls a second is 0.45 % of one core. The budget
+// also pays for setting breakpoints, and a burst that catches few calls counts as 16: so
+// about 200 calls a second are caught where a target uses one core.
 //
-// Caught calls count calls, and say nothing of CPU time. They are pushed
-// when their burst is over, after samples that are younger. The calls of one burst
-// follow on each other on a thread. So they are not independent, and a burst begins more
-// often after a call that takes long. Threads are chosen by how often each was sampled at
-// the site, and copies of an inlined call by how hot each is. Neither choice follows the
-// number of calls.
+// Caught calls count calls, and say nothing of CPU time. They are pushed when their burst
+// is over, after samples that are younger. The calls of one burst follow on each other on
+// a thread. So they are not independent, and a burst begins more often after a call that
+// takes long. Threads are chosen by how often each was sampled at the site, and copies of
+// an inlined call by how hot each is. Neither choice follows the number of calls.
 //
-// A call that is never on a sampled stack, because its callee is short and
-// rare, is not caught. Neither is a call in assembly, in a wrapper, in the runtime or in
-// C, nor any in a program built with -spectre=ret, which calls by way of a thunk.
-// An interface that holds a T and one that holds a *T reach the same wrapper,
-// (*T).M, where M is declared for T and T is not a pointer itself: the two cannot
-// be told apart.
+// A call that is never on a sampled stack, because its callee is short and rare, is not
+// caught. Neither is a call in assembly, in a wrapper, in the runtime or in C, nor any in
+// a program built with -spectre=ret, which calls by way of a thunk. An interface that
+// holds a T and one that holds a *T reach the same wrapper, (*T).M, where M is declared
+// for T and T is not a pointer itself: the two cannot be told apart.
 //
 // # Fields of a sample
 //
 // Time is CLOCK_MONOTONIC at the interrupt, and Weight the period that the sample's event
-// had then. Each event draws its own period, 5 to 30 % off the interval,
-// and another one every 16 samples, so that sampling does not run in lockstep with
-// periodic work. The first sample with a new period also stands for the discarded time.
-// An event's first sample, and the first one at another interval, comes after a
-// random part of the period and stands for all of it. Fresh is 0 where Top is
-// TopRepeated and unknown otherwise: there is a mark for the innermost activation
-// only, so that maps made of these samples count activations as lower bounds.
+// had then. Each event draws its own period, 5 to 30 % off the interval, and another one
+// every 16 samples, so that sampling does not run in lockstep with periodic work. The
+// first sample with a new period also stands for the discarded time. An event's first
+// sample, and the first one at another interval, comes after a random part of the period
+// and stands for all of it. Fresh is 0 where Top is TopRepeated and unknown otherwise:
+// there is a mark for the innermost activation only, so that maps made of these samples
+// count activations as lower bounds.
 //
 // # Limits
 //
-// A call between the sample that a watchpoint was set for and the setting of it
-// is missed; one between a sample and the reading of the watchpoint counts. Both times are
-// at most a sixth of the interval, since a sample that is drained later has no
-// verdict. A new thread runs some 100 µs before it is sampled and watched.
-// A goroutine whose stack was moved gets no verdict. Samples taken while
-// the runtime grows a goroutine's stack (runtime.morestack) are truncated there:
-// the frame pointer is cleared, and the runtime overwrites the goroutine's saved
-// registers microseconds later.
+// A call between the sample that a watchpoint was set for and the setting of it is
+// missed; one between a sample and the reading of the watchpoint counts. Both times are
+// at most a sixth of the interval, since a sample that is drained later has no verdict. A
+// new thread runs some 100 µs before it is sampled and watched. A goroutine whose stack
+// was moved gets no verdict. Samples taken while the runtime grows a goroutine's stack
+// (runtime.morestack) are truncated there: the frame pointer is cleared, and the runtime
+// overwrites the goroutine's saved registers microseconds later.
 //
-// An event counts the time of one thread on one CPU, and resumes
-// when the thread comes back. So two samples of a thread that moves between
-// CPUs can be closer than the interval, or farther apart. Their number is right.
+// An event counts the time of one thread on one CPU, and resumes when the thread comes
+// back. So two samples of a thread that moves between CPUs can be closer than the
+// interval, or farther apart. Their number is right.
 //
-// The Go callers of C are on another stack than C. Unless frame pointers lead to them, that
-// stack is read after the sample, within 1 ms or so. If the goroutine is
-// then in a call of the same C function at the same depth, the sample takes its callers. They
-// can be the callers of the next such call, if two paths of
-// equal depth lead to the same C function. If the goroutine is elsewhere, its last sample in
-// such a call, at most a second old, lends its callers (Stats.Recalled; over 5 % of
-// all samples it is a warning). Without one the stack is truncated.
+// The Go callers of C are on another stack than C. Unless frame pointers lead to them,
+// that stack is read after the sample, within 1 ms or so. If the goroutine is then in a
+// call of the same C function at the same depth, the sample takes its callers. They can
+// be the callers of the next such call, if two paths of equal depth lead to the same C
+// function. If the goroutine is elsewhere, its last sample in such a call, at most a
+// second old, lends its callers (Stats.Recalled; over 5 % of all samples it is a
+// warning). Without one the stack is truncated.
 //
-// C functions without call frame information and frame pointer, such as
-// hand-written assembly, hide the C functions that have called them: one frame
-// [unknown] stands for the hidden functions, between the innermost function and Go. It also
-// stands for the Go function that has called the race detector, if that function has returned
-// before its stack was read. If it has not returned, its line can belong to a later call.
+// C functions without call frame information and frame pointer, such as hand-written
+// assembly, hide the C functions that have called them: one frame [unknown] stands for
+// the hidden functions, between the innermost function and Go. It also stands for the Go
+// function that has called the race detector, if that function has returned before its
+// stack was read. If it has not returned, its line can belong to a later call.
 //
-// A goroutine's number is read after the sample: it may belong to the next
-// goroutine that the runtime has put into the same descriptor.
+// A goroutine's number is read after the sample: it may belong to the next goroutine that
+// the runtime has put into the same descriptor.
 //
 // Sampling needs a file descriptor for every thread on every CPU, and two more for every
-// CPU. Each watchpoint takes one more for every thread, while there are enough, and
-// a burst up to two.
-// Threads beyond the limit are not sampled, which is logged once and is a warning
-// in [sampler.Stats].
+// CPU. Each watchpoint takes one more for every thread, while there are enough, and a
+// burst up to two. Threads beyond the limit are not sampled, which is logged once and is
+// a warning in [sampler.Stats].
 //
 // # Time that no sample stands for
 //
 // A thread that ends before its first sample leaves no trace. Neither does the time while
-// this process is stopped and the rings are full. So the weights of all
-// samples are compared with the CPU clock of the target, which has no such gaps:
-// [ccmap.Loss]. It is read with each hand-over, every 50 ms at most, and at the
-// end. When the target ends and its parent has waited for it, the clock is gone;
-// then the last reading stands. Stolen time of a virtual machine is not on the
-// clock, where the kernel knows of it (CONFIG_PARAVIRT_TIME_ACCOUNTING), but in
-// samples, and makes the difference negative.
+// this process is stopped and the rings are full. So the weights of all samples are
+// compared with the CPU clock of the target, which has no such gaps: [ccmap.Loss]. It is
+// read with each hand-over, every 50 ms at most, and at the end. When the target ends and
+// its parent has waited for it, the clock is gone; then the last reading stands. Stolen
+// time of a virtual machine is not on the clock, where the kernel knows of it
+// (CONFIG_PARAVIRT_TIME_ACCOUNTING), but in samples, and makes the difference negative.
 //
-// Where samples leave out time in the kernel, so does the clock. The kernel tells
-// the two apart once a tick (CONFIG_TICK_CPU_ACCOUNTING), so the clock is sampled, too;
+// Where samples leave out time in the kernel, so does the clock. The kernel tells the two
+// apart once a tick (CONFIG_TICK_CPU_ACCOUNTING), so the clock is sampled, too;
 // [ccmap.Loss.ClockTick] says how coarse it is.
 //
-// Facts about the kernel were found on Linux 6.18, about the runtime in Go 1.26.
-// Package gosym reads the target by the target's own Go version.
+// Facts about the kernel were found on Linux 6.18, about the runtime in Go 1.26. Package
+// gosym reads the target by the target's own Go version.
 package perf
