@@ -34,6 +34,9 @@ type ProcessOptions struct {
 	// slows down a target by less than 0.5 %; negative means none.
 	HitBudget float64
 
+	// NoLabels leaves the labels of goroutines (pprof.Do) unread.
+	NoLabels bool
+
 	// MaxHostOverhead is the part of a core that an engine may take of every CPU, busy
 	// with the target or not: 0 means 0.01; negative means no limit. The interval is longer
 	// where a shorter one would exceed that. An engine that interrupts only its target

@@ -42,6 +42,7 @@ type samplingFlags struct {
 	json       bool
 	verbose    bool
 
+	labels        bool
 	overheadGiven bool
 }
 
@@ -76,6 +77,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.ofHost, "max-host-overhead", f.ofHost, "time of every CPU in `PERCENT` that timers of engine bpf may take; 0: no limit")
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
+	flags.BoolVar(&f.labels, "labels", true, "sample labels of goroutines (pprof.Do), which may hold user data")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
 	f.engine.Register(cmd, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.From)+"; auto: the best permitted")
 	f.values.register(cmd)
@@ -180,6 +182,7 @@ func (f *samplingFlags) config(env *environment) session.Config {
 		Duration:  f.duration,
 		Tuning:    f.tuning,
 		Hits:      f.values.hits,
+		NoLabels:  !f.labels,
 		MaxHost:   f.ofHost / 100,
 		MaxMemory: int64(f.memory),
 		Window:    f.window,

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/pprof/profile"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -143,7 +146,7 @@ func testGoVersions(t *testing.T, open Open) {
 // sampleVersion wants whole stacks of known functions, in known goroutines.
 func sampleVersion(t *testing.T, open Open, path string) {
 	samples, s := open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond}, path)
-	var rounds, unknown, truncated, goroutines int
+	var rounds, unknown, truncated, goroutines, labelled int
 	for _, smp := range samples {
 		if smp.Has(ccmap.UnknownName) {
 			unknown++
@@ -155,6 +158,9 @@ func sampleVersion(t *testing.T, open Open, path string) {
 			rounds++
 			if smp.Goroutine != 0 {
 				goroutines++
+			}
+			if _, ok := workerOf(smp); ok {
+				labelled++
 			}
 		}
 	}
@@ -168,4 +174,81 @@ func sampleVersion(t *testing.T, open Open, path string) {
 	if rounds < all/2 || goroutines < rounds*95/100 {
 		t.Errorf("%d of %d samples are in main.round, %d of a known goroutine", rounds, all, goroutines)
 	}
+	if labelled < rounds*95/100 {
+		t.Errorf("%d of %d samples in main.round have labels", labelled, rounds)
+	}
+}
+
+// workerOf returns the kind of the worker of a sample, if its labels are a worker's.
+func workerOf(s Sample) (kind string, ok bool) {
+	labels := s.Labels.Labels()
+	worker, _ := ccmap.Value(labels, "worker")
+	kind, _ = ccmap.Value(labels, "kind")
+	want := "heavy"
+	if worker == "1" {
+		want = "light"
+	}
+	return kind, len(labels) == 2 && kind == want && len(worker) == 1 && worker >= "1" && worker <= "4"
+}
+
+// testLabels compares the shares of labels with the shares that runtime/pprof finds in the
+// same run, and samples without labels.
+func testLabels(t *testing.T, open Open) {
+	t.Parallel()
+	program, judge := Build(t, "versions"), filepath.Join(t.TempDir(), "cpu.pb.gz")
+	samples, _ := open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond}, program, judge)
+	var all, light time.Duration
+	rounds, labelled := 0, 0
+	for _, s := range samples {
+		if !s.Has("main.round") {
+			continue
+		}
+		rounds++
+		kind, ok := workerOf(s)
+		if !ok {
+			continue
+		}
+		labelled++
+		if all += time.Duration(s.Weight); kind == "light" {
+			light += time.Duration(s.Weight)
+		}
+	}
+	if labelled < rounds*95/100 || rounds == 0 {
+		t.Errorf("%d of %d samples in main.round have labels", labelled, rounds)
+	}
+	wantLight, wantAll := judged(t, judge)
+	share, want := float64(light)/float64(all), float64(wantLight)/float64(wantAll)
+	t.Logf("light: %.1f %% of %v, by runtime/pprof %.1f %% of %v", 100*share, all, 100*want, time.Duration(wantAll))
+	if wantAll == 0 || math.Abs(share-want) > 0.2 {
+		t.Errorf("the light worker has a share of %.2f, by runtime/pprof %.2f", share, want)
+	}
+	samples, _ = open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond, NoLabels: true}, program)
+	for _, s := range samples {
+		if s.Has(ccmap.LabelsName) {
+			t.Fatalf("a sample has labels: %v", s.Names)
+		}
+	}
+}
+
+// judged returns the time of the light worker, and of all workers, by a CPU profile of
+// runtime/pprof.
+func judged(t *testing.T, path string) (light, all int64) {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Sample {
+		if s.HasLabel("kind", "light") {
+			light += s.Value[1]
+		}
+		if s.Label["kind"] != nil {
+			all += s.Value[1]
+		}
+	}
+	return light, all
 }

@@ -39,6 +39,7 @@ func Run(t *testing.T, open Open, raceCallers float64) {
 		"cgo":           testCgo,
 		"race detector": func(t *testing.T, open Open) { testRaceDetector(t, open, raceCallers) },
 		"go versions":   testGoVersions,
+		"labels":        testLabels,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}

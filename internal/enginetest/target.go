@@ -172,7 +172,8 @@ func SkipUnlessPermitted(t testing.TB, err error) {
 // Sample is a copy of a sample with names in place of methods.
 type Sample struct {
 	ccmap.Sample
-	Names []string
+	Names  []string
+	Labels ccmap.Method // that stands for the labels, if there are any
 }
 
 func (s Sample) Has(name string) bool {
@@ -206,6 +207,9 @@ func DrainedAll(sink sampler.Sink) (samples, hits []Sample) {
 		c.Frames = append([]ccmap.Frame(nil), s.Frames...)
 		for _, f := range s.Frames {
 			c.Names = append(c.Names, sink.Names.At(f.Method).Name)
+		}
+		if m := sink.Names.At(s.Frames[len(s.Frames)-1].Method); m.IsLabels() {
+			c.Labels = m
 		}
 		if c.Hit {
 			hits = append(hits, c)

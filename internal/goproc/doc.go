@@ -8,7 +8,8 @@
 //     the copied piece of stack.
 //  2. Calls into C and back are crossed with the words that the runtime saved.
 //  3. A stack that does not reach a root then is truncated.
-//  4. The goroutine is told from register R14, which holds its descriptor's address.
+//  4. The goroutine is told from register R14, which holds its descriptor's address. Its
+//     labels are read from there.
 //
 // Facts about the runtime were found in Go 1.20 to 1.27; the target's own Go version
 // decides which of the facts of package gosym apply.

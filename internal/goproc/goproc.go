@@ -21,8 +21,9 @@ type Process struct {
 	who     *identifier    // nil where the runtime's structures are not known
 	layouts []gosym.Layout // to be tried, if the present one is refuted
 	proof   proof
-	stack   stack // reused
-	refused bool  // the symbols cannot be loaded, which was logged
+	labels  *labels // nil: they are not read
+	stack   stack   // reused
+	refused bool    // the symbols cannot be loaded, which was logged
 }
 
 var (
@@ -43,9 +44,13 @@ func Open(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*Proce
 	p := &Process{unwinder: unwinder{code: c}, pid: pid, log: log}
 	p.instant.Memory = process.MemoryOf(pid, w)
 	p.memory = &p.instant
+	p.labels = newLabels(p.instant.Memory)
 	p.learnLayout()
 	return p, nil
 }
+
+// IgnoreLabels makes stacks have no labels, and their texts stay unread.
+func (p *Process) IgnoreLabels() { p.labels = nil }
 
 // Close releases the symbols.
 func (p *Process) Close() { p.code.close() }
@@ -160,4 +165,7 @@ func (p *Process) identify(m *process.Moment) {
 		who = p.who.identify(m, &p.stack, p.onGoroutine(&p.stack.Stack))
 	}
 	p.stack.Thread, p.stack.Goroutine = who.thread, who.goroutine
+	if p.labels != nil && who.goroutine != 0 {
+		p.stack.Labels = p.labels.at(who.labels, p.who.layout.LabelsAreMap)
+	}
 }

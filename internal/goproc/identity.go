@@ -11,6 +11,7 @@ import (
 type identity struct {
 	thread    uint64 // as in ccmap.Sample
 	goroutine uint64 // as in ccmap.Sample
+	labels    uint64 // address of the goroutine's labels; 0: none
 }
 
 // A goroutine holds fields of the runtime's g.
@@ -18,6 +19,7 @@ type goroutine struct {
 	lo, hi uint64 // bounds of its stack
 	m      uint64
 	id     uint64 // 0 for a thread's own g0 and for its signal handler's
+	labels uint64 // address; 0: none
 }
 
 func (g goroutine) holds(sp uint64) bool { return g.lo < sp && sp <= g.hi }
@@ -36,7 +38,7 @@ type identifier struct {
 const maxLayout = 4096
 
 func newIdentifier(m process.Memory, l gosym.Layout) *identifier {
-	end := max(l.GStackLo, l.GStackHi, l.GM, l.GID) + 8
+	end := max(l.GStackLo, l.GStackHi, l.GM, l.GID, l.GLabels) + 8
 	return &identifier{memory: m, layout: l, buf: make([]byte, min(end, maxLayout))}
 }
 
@@ -46,13 +48,13 @@ func newIdentifier(m process.Memory, l gosym.Layout) *identifier {
 func (i *identifier) identify(s *process.Moment, st *stack, onGoroutine bool) identity {
 	if st.g != 0 {
 		if g, ok := i.read(st.g); ok {
-			return identity{thread: st.g, goroutine: g.id}
+			return identity{st.g, g.id, g.labels}
 		}
 	}
 	g, ok := i.read(s.Regs.R14)
 	switch {
 	case ok && g.id != 0:
-		return identity{thread: s.Regs.R14, goroutine: g.id}
+		return identity{s.Regs.R14, g.id, g.labels}
 	case ok && onGoroutine:
 		return i.current(g.m, s.Regs.R14)
 	case ok && g.holds(s.Regs.SP):
@@ -67,7 +69,7 @@ func (i *identifier) among(words []byte, otherwise uint64) identity {
 		addr := binary.NativeEndian.Uint64(words)
 		g, ok := i.read(addr)
 		if size := g.hi - g.lo; ok && g.id != 0 && size&(size-1) == 0 { // the runtime's stacks are powers of two
-			return identity{thread: addr, goroutine: g.id}
+			return identity{addr, g.id, g.labels}
 		}
 	}
 	return identity{thread: otherwise}
@@ -83,7 +85,7 @@ func (i *identifier) current(m, g0 uint64) identity {
 	if !ok || g.id == 0 {
 		return identity{thread: g0}
 	}
-	return identity{thread: addr, goroutine: g.id}
+	return identity{addr, g.id, g.labels}
 }
 
 func (i *identifier) read(addr uint64) (goroutine, bool) {
@@ -95,6 +97,8 @@ func (i *identifier) read(addr uint64) (goroutine, bool) {
 		hi: i.field(i.layout.GStackHi),
 		m:  i.field(i.layout.GM),
 		id: i.field(i.layout.GID),
+
+		labels: i.field(i.layout.GLabels),
 	}
 	return g, g.lo < g.hi && g.lo&7 == 0
 }

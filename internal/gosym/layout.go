@@ -19,6 +19,11 @@ type Layout struct {
 	MG0                                int // *g of the thread's own stack
 	MCurG                              int // *g that it runs; 0 for none
 
+	// GLabels points to the labels that pprof.Do gives a goroutine: a map if
+	// LabelsAreMap, else a slice. NoField in a layout that is only a guess.
+	GLabels      int
+	LabelsAreMap bool
+
 	// CgoDepth is no field: it is where runtime.asmcgocall, which calls C on the
 	// thread's stack, leaves how far the goroutine's SP is below GStackHi. It
 	// counts from SP at that call; the goroutine's address lies 8 bytes above it.
@@ -40,6 +45,7 @@ const oldestMinor, newestMinor = 20, 27
 //	1.25–1.27   gobuf lost ret: 48 bytes
 func layoutOf(minor int) (Layout, bool) {
 	l := Layout{GStackHi: 8, GM: 48, GSchedSP: 56, GSchedPC: 64}
+	l.GLabels, l.LabelsAreMap = labelsOf(minor)
 	switch minor {
 	case 20, 21, 22:
 		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 104, 112, 120, NoField
@@ -57,6 +63,23 @@ func layoutOf(minor int) (Layout, bool) {
 		return Layout{}, false
 	}
 	return l, true
+}
+
+// labelsOf returns where g.labels is, and whether it points to a map. Offsets are from the
+// DWARF of binaries built by 1.20.14, 1.21.13, 1.22.12, 1.23.12, 1.24.13, 1.25.11, 1.26.8 and
+// 1.27.0, the types from runtime/pprof/label.go of these versions.
+func labelsOf(minor int) (offset int, isMap bool) {
+	switch minor {
+	case 20:
+		return 360, true
+	case 21, 22:
+		return 344, true
+	case 23:
+		return 352, true
+	case 25:
+		return 344, false
+	}
+	return 352, false
 }
 
 // minorVersion returns the 26 of "go1.26.8", "go1.26-devel_…" or "devel
@@ -127,5 +150,6 @@ func layoutFromStructs(fields map[string]map[string]uint64) (Layout, error) {
 		return Layout{}, fmt.Errorf("no field %s: %w", strings.Join(missing, ", "), ErrUnsupported)
 	}
 	l.GSyscallBP = field("runtime.g", "syscallbp")
+	l.GLabels = field("runtime.g", "labels")
 	return l, nil
 }

@@ -315,7 +315,9 @@ func (t *Table) Layouts() (all []Layout, known bool) {
 		all = append(all, t.layout)
 	}
 	for minor := newestMinor; minor >= oldestMinor; minor-- {
-		if l, _ := layoutOf(minor); !slices.Contains(all, l) {
+		l, _ := layoutOf(minor)
+		l.GLabels, l.LabelsAreMap = NoField, false // samples do not prove them
+		if !slices.Contains(all, l) {
 			all = append(all, l)
 		}
 	}

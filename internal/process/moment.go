@@ -71,6 +71,8 @@ type Stack struct {
 	Thread    uint64 // as in ccmap.Sample
 	Goroutine uint64 // as in ccmap.Sample
 
+	Labels *ccmap.Method // stands for the labels of the goroutine; nil: it has none
+
 	Rooted   bool // the outermost function is one that nothing calls; if not, callers are missing
 	Repaired bool // the kernel's walk had lost the first caller
 	Foreign  bool // frames outside the runtime's language

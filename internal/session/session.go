@@ -39,6 +39,7 @@ type Config struct {
 	Interval  time.Duration // CPU time between two samples of a thread
 	Duration  time.Duration // the session ends after it; 0: never
 	Hits      float64       // calls a second to catch; 0: none
+	NoLabels  bool          // of goroutines
 	MaxHost   float64       // part of a core that an engine may take of every CPU; 0: no limit
 	MaxMemory int64         // of the map, bytes; 0: no limit
 	Window    time.Duration // time constant of the recent counts; 0: none
@@ -75,7 +76,7 @@ func Open(c Config, open Opener) (*Session, error) {
 	q := queue.New(queue.Options{RingWords: ringWords})
 	m := ccmap.New(ccmap.Options{MaxBytes: c.MaxMemory, Window: c.Window})
 	choice, err := open(sampler.ProcessOptions{
-		Interval: c.Interval, HitBudget: orNone(c.Hits), MaxHostOverhead: orNone(c.MaxHost),
+		Interval: c.Interval, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, MaxHostOverhead: orNone(c.MaxHost),
 		Logger: c.Logger, Sink: sampler.Sink{Queue: q, Names: m.Names()},
 	})
 	if err != nil {

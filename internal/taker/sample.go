@@ -51,6 +51,9 @@ func (t *Taker) fill(m *process.Moment) {
 	if len(frames) == 0 {
 		frames = append(frames, t.unknown)
 	}
+	if t.stack.Labels != nil {
+		frames = append(frames, ccmap.Frame{Method: t.Sink.Names.Intern(*t.stack.Labels), Offset: ccmap.NoOffset})
+	}
 	t.out = ccmap.Sample{
 		Frames:    frames,
 		Thread:    t.stack.Thread,

@@ -113,6 +113,9 @@ func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Taker,
 	if err != nil {
 		return t, err
 	}
+	if o.NoLabels {
+		golang.IgnoreLabels()
+	}
 	t.Runtime, t.calls = golang, golang
 	return t, nil
 }

@@ -1,12 +1,15 @@
 // Versions is a program that every Go version from 1.20 on builds. It says
 // "ready", waits for a line, and works like other programs for about a second of CPU
-// time: it calls, sorts, allocates, and passes values between goroutines.
+// time: it calls, sorts, allocates, and passes values between goroutines, which have
+// labels. It writes a CPU profile to the file that its argument names.
 package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"sort"
 	"strings"
 	"sync"
@@ -68,17 +71,32 @@ func cpuTime() time.Duration {
 func main() {
 	fmt.Println("ready")
 	bufio.NewReader(os.Stdin).ReadString('\n')
+	if len(os.Args) > 1 {
+		f, err := os.Create(os.Args[1])
+		if err != nil {
+			panic(err)
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			panic(err)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	results := make(chan int)
 	var workers sync.WaitGroup
 	for i := 1; i <= 4; i++ {
 		s := &square{i}
 		workers.Add(1)
-		go func() {
+		kind := "heavy"
+		if i == 1 {
+			kind = "light"
+		}
+		go pprof.Do(context.Background(), pprof.Labels("worker", fmt.Sprint(i), "kind", kind), func(context.Context) {
 			defer workers.Done()
 			for cpuTime() < time.Second {
 				results <- round(s)
 			}
-		}()
+		})
 	}
 	go func() {
 		workers.Wait()
