@@ -65,8 +65,8 @@ type holder struct {
 	since  int64  // of the goroutine's last sample
 }
 
-// Watch tells whether a word of the target was written. Its places are threads, as those of
-// a perfevent.Watchpoint, or CPUs, as those of a perfevent.CPUWatch.
+// Watch tells whether a word of the target was written. The places of a perfevent.Watchpoint
+// are threads, and the places of a perfevent.CPUWatch are CPUs.
 type Watch interface {
 	Arm(addr uint64, places []uint32) error // watches a word; fails without places
 	ArmAt(place uint32) error               // watches the same word at another place
