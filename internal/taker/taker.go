@@ -162,7 +162,23 @@ func (t *Taker) openWatches(n int, open func() (activation.Watch, error)) []acti
 		}
 		watches = append(watches, w)
 	}
-	return watches
+	return t.leaveOne(watches)
+}
+
+// leaveOne closes the last of several watchpoints if it has the last debug register: the
+// catcher of calls needs one, too, and another session may have a watchpoint on every CPU.
+func (t *Taker) leaveOne(watches []activation.Watch) []activation.Watch {
+	last := len(watches) - 1
+	if last < 1 {
+		return watches
+	}
+	spare, err := perfevent.OpenWatchpoint(uint32(t.PID))
+	if err == nil {
+		spare.Close()
+		return watches
+	}
+	watches[last].Close()
+	return watches[:last]
 }
 
 // describe publishes the target's description.

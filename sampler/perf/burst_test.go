@@ -264,7 +264,7 @@ func TestNoDebugRegister(t *testing.T) {
 	for enginetest.CPUTime(t, g.PID()) < 50*time.Millisecond { // until the thread that makes calls is there
 		time.Sleep(time.Millisecond)
 	}
-	taken := takeRegisters(t, g.PID())
+	taken := takeRegisters(t, g.PID(), 4)
 	s, _ := attach(t, g.PID(), Options{HitBudget: manyHits, Watchpoints: -1})
 	run(t, s)
 	for s.Stats().NoCalls == "" && s.Stats().Counts[sampler.Caught] == 0 {
@@ -284,18 +284,38 @@ func TestNoDebugRegister(t *testing.T) {
 	}
 }
 
-// takeRegisters takes the debug registers of every thread of a process.
-func takeRegisters(t *testing.T, pid int) []*perfevent.Watchpoint {
+// TestOneRegisterIsLeft: where somebody else has one debug register of each thread, there
+// are fewer watchpoints, and calls are caught.
+func TestOneRegisterIsLeft(t *testing.T) {
+	t.Parallel()
+	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
+	g.Proceed(t)
+	for enginetest.CPUTime(t, g.PID()) < 50*time.Millisecond { // until the thread that makes calls is there
+		time.Sleep(time.Millisecond)
+	}
+	takeRegisters(t, g.PID(), 1)
+	s, _ := attach(t, g.PID(), Options{HitBudget: manyHits})
+	if n := s.Stats().Counts[sampler.Watchpoints]; n < 1 || n > 2 {
+		t.Errorf("%d watchpoints, where three registers are free", n)
+	}
+	run(t, s)
+	for s.Stats().Counts[sampler.Caught] == 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// takeRegisters takes up to n debug registers of every thread of a process.
+func takeRegisters(t *testing.T, pid, n int) []*perfevent.Watchpoint {
 	t.Helper()
 	tids, err := process.Threads(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var taken []*perfevent.Watchpoint
-	for {
+	for len(taken) < n {
 		w, err := perfevent.OpenWatchpoint(uint32(pid))
 		if errors.Is(err, unix.ENOSPC) && len(taken) > 0 {
-			return taken
+			break
 		}
 		if err != nil {
 			enginetest.SkipUnlessPermitted(t, explain(pid, err))
@@ -307,6 +327,7 @@ func takeRegisters(t *testing.T, pid int) []*perfevent.Watchpoint {
 			t.Fatal(err)
 		}
 	}
+	return taken
 }
 
 // TestEndsWithinBurst: a target that is killed or replaced by another program,

@@ -200,20 +200,20 @@ func TestBreakpointsAreSeen(t *testing.T) {
 		}
 		return free
 	}
-	if free := count(); free != debugRegisters {
-		t.Fatalf("%d registers are free before", free)
+	// Other tests have breakpoints, too, and come and go. A count that sees none never agrees.
+	for range 1000 {
+		before := count()
+		fd, err := setBreakpoint(unix.Gettid())
+		if err != nil {
+			continue // all are in use
+		}
+		beside := count()
+		unix.Close(fd)
+		if beside == before-1 && count() == before {
+			return
+		}
 	}
-	fd, err := setBreakpoint(unix.Gettid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if free := count(); free != debugRegisters-1 {
-		t.Errorf("%d registers are free beside a breakpoint", free)
-	}
-	unix.Close(fd)
-	if free := count(); free != debugRegisters {
-		t.Errorf("%d registers are free after", free)
-	}
+	t.Error("a breakpoint does not take one of the registers that are counted as free")
 }
 
 // A stopped process is found, and so is a process of an executable.
