@@ -167,8 +167,9 @@ func TestEndedBeforeJoin(t *testing.T) {
 		g.Cmd.Process.Kill()
 		if reap {
 			g.Cmd.Wait()
-		} else {
-			awaitState(t, g.PID(), 'Z')
+		}
+		for !process.Ended(s.t.Pidfd) { // the last of its threads, too
+			time.Sleep(time.Millisecond)
 		}
 		if err := s.begin(o); !errors.Is(err, sampler.ErrNoProcess) || len(h.sources) > 0 {
 			t.Errorf("reaped %v: %v, and %d sources", reap, err, len(h.sources))
