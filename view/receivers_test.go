@@ -89,13 +89,13 @@ func TestWhatTells(t *testing.T) {
 // TestReceiversInAllFormats: every format but folded stacks keeps what is said.
 func TestReceiversInAllFormats(t *testing.T) {
 	t.Parallel()
-	m := profiletest.Drawing(500)
-	want := receiversIn(t, New("drawing", m.Snapshot()))
+	s := profiletest.Drawing(500).Snapshot()
+	want := receiversIn(t, New("drawing", s))
 	for _, format := range []export.Format{export.Pprof, export.XML, export.JSON} {
 		t.Run(fmt.Sprint(format), func(t *testing.T) {
 			t.Parallel()
 			var file bytes.Buffer
-			if err := export.Write(&file, format, m.Snapshot()); err != nil {
+			if err := export.Write(&file, format, s); err != nil {
 				t.Fatal(err)
 			}
 			read, _, err := export.Read(&file, export.ReadOptions{})
