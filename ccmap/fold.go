@@ -160,9 +160,9 @@ func (m *Map) countActivations(path []NodeID, fresh int) {
 	}
 }
 
-// fresh returns how many of the innermost frames of a stack of that depth are
-// activations that s, which walked some of them, is the first sample to find. If the source has marks, it has
-// counted them. Without marks they are the frames that are certainly new: the frames
+// fresh returns how many of the innermost frames of a stack of that depth are activations
+// that s is the first sample to find. s has walked some of the frames. If the source has
+// marks, it has counted the new ones. Without marks they are the frames that are certainly new: the frames
 // beyond the known ones, if the thread's last stack is aligned with this one. It is
 // aligned if it was not forgotten and begins at the same frame.
 func (m *Map) fresh(s *Sample, walked, known, depth int, aligned bool) int {

@@ -60,8 +60,8 @@ func quoteLabel(s string) string {
 // IsLabels reports whether the method stands for a set of labels.
 func (m Method) IsLabels() bool { return m.Name == LabelsName }
 
-// Labels returns the labels that the method stands for, by key. There are none for other
-// labels, nor for a Signature that [LabelsMethod] does not return.
+// Labels returns the labels that the method stands for, by key. It returns nil for other
+// labels, and for a Signature that [LabelsMethod] does not return.
 func (m Method) Labels() []Label {
 	var labels []Label
 	for rest := m.Signature; rest != ""; {

@@ -24,8 +24,8 @@ const (
 // Formats lists all formats. Help, errors and docs/formats.md follow the list.
 func Formats() []Format { return slices.Sorted(maps.Keys(formatTable)) }
 
-// Holds has a word for each part of a profile: what a format keeps of the part, "all", "no"
-// or another word of docs/formats.md, which has this table.
+// Holds says of each part of a profile how much a format keeps: "all", "no" or another word
+// of docs/formats.md, which has this table.
 type Holds struct {
 	Contexts, Samples, Time, Activations, Window string
 	Pruned                                       string // counts of pruned contexts by edge and method

@@ -2,6 +2,8 @@ package view
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -71,157 +73,17 @@ func TestComparisonsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct {
-		name, want string
-		view       View
-	}{{"overlap", overlapJSON, overlap}, {"diff", diffJSON, diff}} {
-		var got bytes.Buffer
-		if err := terminal.WriteJSON(&got, test.view.JSON()); err != nil {
+	for file, view := range map[string]View{"overlap.json": overlap, "diff.json": diff} {
+		want, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(test.want, got.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		var got bytes.Buffer
+		if err := terminal.WriteJSON(&got, view.JSON()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
 	}
 }
-
-const overlapJSON = `{
-  "weight": "time",
-  "pairs": [
-    {
-      "a": {
-        "file": "first",
-        "samples": 1,
-        "independent": 1,
-        "weight": 10,
-        "pruned": 0,
-        "start": "2026-01-02T03:04:05Z",
-        "duration_ns": 1000000000,
-        "activations_exact": true,
-        "shortest_interval_ns": 10000000,
-        "longest_interval_ns": 20000000
-      },
-      "b": {
-        "file": "second",
-        "samples": 1,
-        "independent": 1,
-        "weight": 10,
-        "pruned": 0,
-        "start": "2026-01-02T03:04:05Z",
-        "duration_ns": 1000000000,
-        "activations_exact": true,
-        "shortest_interval_ns": 10000000,
-        "longest_interval_ns": 20000000
-      },
-      "weight": "time",
-      "methods": {
-        "percent": 100,
-        "floor": 0,
-        "floor_a": 0,
-        "floor_b": 0,
-        "expected": 25,
-        "deviation": 46.29100498862757,
-        "interval": 147.2053958638357,
-        "unexplained": 0,
-        "counters": 2
-      },
-      "edges": {
-        "percent": 100,
-        "floor": 0,
-        "floor_a": 0,
-        "floor_b": 0,
-        "expected": 25,
-        "deviation": 46.29100498862757,
-        "interval": 147.2053958638357,
-        "unexplained": 0,
-        "counters": 1
-      },
-      "contexts": {
-        "percent": 100,
-        "floor": 0,
-        "floor_a": 0,
-        "floor_b": 0,
-        "expected": 25,
-        "deviation": 46.29100498862757,
-        "interval": 147.2053958638357,
-        "unexplained": 0,
-        "counters": 3
-      },
-      "pearson": 1,
-      "spearman": 1,
-      "coverage": {
-        "tau": 0.1,
-        "hot_a": 1,
-        "hot_b": 1,
-        "ab": 100,
-        "ba": 100
-      },
-      "verdict": "too few samples to tell",
-      "verdict_by": "contexts",
-      "tolerance": 0,
-      "union_nodes": 2
-    }
-  ],
-  "notes": [
-    "first has only 1 sample: under 1,000, most differences are noise.",
-    "second has only 1 sample: under 1,000, most differences are noise."
-  ]
-}
-`
-
-const diffJSON = `{
-  "a": {
-    "file": "first",
-    "samples": 1,
-    "independent": 1,
-    "weight": 10,
-    "pruned": 0,
-    "start": "2026-01-02T03:04:05Z",
-    "duration_ns": 1000000000,
-    "activations_exact": true,
-    "shortest_interval_ns": 10000000,
-    "longest_interval_ns": 20000000
-  },
-  "b": {
-    "file": "second",
-    "samples": 2,
-    "independent": 2,
-    "weight": 20,
-    "pruned": 0,
-    "start": "2026-01-02T03:04:05Z",
-    "duration_ns": 1000000000,
-    "activations_exact": true,
-    "shortest_interval_ns": 10000000,
-    "longest_interval_ns": 20000000
-  },
-  "weight": "time",
-  "level": 0.05,
-  "least": 0,
-  "methods": {
-    "list": [
-      {
-        "path": [
-          {
-            "method": "b",
-            "signature": "(int)",
-            "file": "b.go",
-            "line": 7
-          }
-        ],
-        "share_a": 100,
-        "share_b": 50,
-        "points": -50,
-        "samples_a": 1,
-        "samples_b": 1,
-        "p": 1,
-        "significant": false
-      }
-    ],
-    "significant": 0,
-    "tested": 0,
-    "more": 0,
-    "detectable": 0
-  },
-  "notes": []
-}
-`

@@ -83,8 +83,8 @@ func (g *grouping) Set(s string) error {
 	return nil
 }
 
-// show lists the labels of a profile. Those have no time of their own but what their
-// methods have, so the orders of methods by time are one.
+// show lists the labels of a profile. All time of a label is in the methods below it, so
+// flat and cum give one order.
 func (g *grouping) show(env *environment, p *view.Profile, rows view.List, print printing) error {
 	if rows.Methods != nil {
 		return usage.Errorf("--by %s lists labels, which no method restricts", g.text)

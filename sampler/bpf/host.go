@@ -148,7 +148,7 @@ func (h *Host) Close() error {
 
 // Counters of the program, as in record.bpf.c.
 const (
-	interrupts = iota // of all CPUs, whatever ran there
+	interrupts = iota // of all CPUs, idle or not
 	idle              // interrupts of CPUs that had nothing to run
 	taken             // interrupts that made a record
 	unreadable        // records without a stack

@@ -259,13 +259,9 @@ func TestHitsBesideForks(t *testing.T) {
 // no calls are caught, and it is said why; when they are free again, calls are.
 func TestNoDebugRegister(t *testing.T) {
 	t.Parallel()
-	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
-	g.Proceed(t)
-	for enginetest.CPUTime(t, g.PID()) < 50*time.Millisecond { // until the thread that makes calls is there
-		time.Sleep(time.Millisecond)
-	}
-	taken := takeRegisters(t, g.PID(), 4)
-	s, _ := attach(t, g.PID(), Options{HitBudget: manyHits, Watchpoints: -1})
+	pid := startCalling(t)
+	taken := takeRegisters(t, pid, 4)
+	s, _ := attach(t, pid, Options{HitBudget: manyHits, Watchpoints: -1})
 	run(t, s)
 	for s.Stats().NoCalls == "" && s.Stats().Counts[sampler.Caught] == 0 {
 		time.Sleep(time.Millisecond)
@@ -288,13 +284,9 @@ func TestNoDebugRegister(t *testing.T) {
 // are fewer watchpoints, and calls are caught.
 func TestOneRegisterIsLeft(t *testing.T) {
 	t.Parallel()
-	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
-	g.Proceed(t)
-	for enginetest.CPUTime(t, g.PID()) < 50*time.Millisecond { // until the thread that makes calls is there
-		time.Sleep(time.Millisecond)
-	}
-	takeRegisters(t, g.PID(), 1)
-	s, _ := attach(t, g.PID(), Options{HitBudget: manyHits})
+	pid := startCalling(t)
+	takeRegisters(t, pid, 1)
+	s, _ := attach(t, pid, Options{HitBudget: manyHits})
 	if n := s.Stats().Counts[sampler.Watchpoints]; n < 1 || n > 2 {
 		t.Errorf("%d watchpoints, where three registers are free", n)
 	}
@@ -302,6 +294,17 @@ func TestOneRegisterIsLeft(t *testing.T) {
 	for s.Stats().Counts[sampler.Caught] == 0 {
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// startCalling starts a program, and waits until the thread that makes calls is there.
+func startCalling(t *testing.T) (pid int) {
+	t.Helper()
+	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
+	g.Proceed(t)
+	for enginetest.CPUTime(t, g.PID()) < 50*time.Millisecond {
+		time.Sleep(time.Millisecond)
+	}
+	return g.PID()
 }
 
 // takeRegisters takes up to n debug registers of every thread of a process.
