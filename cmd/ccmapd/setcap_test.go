@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/demo"
+	"github.com/ccmapd/ccmapd/internal/programtest"
 )
 
 // A ccmapd with file capabilities, as docs/permissions.md says to make it, on behalf of a user
@@ -50,25 +51,11 @@ func buildCcmapd(t *testing.T, cgo int) string {
 	return file
 }
 
-// copyPublic copies a program to a directory that everybody may read.
-func copyPublic(t *testing.T, program string) string {
-	t.Helper()
-	file := filepath.Join(publicDir(t), "ccmapd")
-	content, err := os.ReadFile(program)
-	if err == nil {
-		err = os.WriteFile(file, content, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // setcap copies a program and gives the copy the capabilities that docs/permissions.md names: in
 // effect as it starts (effective 1), or only permitted (0).
 func setcap(t *testing.T, program string, effective uint32) string {
 	t.Helper()
-	file := copyPublic(t, program)
+	file := programtest.Copy(t, program, "ccmapd")
 	// struct vfs_cap_data of linux/capability.h, revision 2; the lower 32 of permitted
 	// and inheritable, then the others.
 	const revision = 0x02000000
@@ -86,25 +73,11 @@ func setcap(t *testing.T, program string, effective uint32) string {
 	return file
 }
 
-// publicDir makes a directory that everybody may read and write.
-func publicDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "ccmapd-setcap-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // asNobody returns a command that runs as nobody, in a directory of its own.
 func asNobody(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Dir = publicDir(t)
+	cmd.Dir = programtest.PublicDir(t, 0o777)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{nobody}}}
 	return cmd
 }
@@ -157,7 +130,7 @@ func startWorkloadAs(t *testing.T, dir string, who *syscall.Credential) int {
 		t.Fatal(err)
 	}
 	if who != nil {
-		file = copyPublic(t, file)
+		file = programtest.Copy(t, file, "ccmapd")
 	}
 	cmd := exec.Command(file, demo.Command, "-d", "10m")
 	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}

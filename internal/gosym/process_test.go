@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
@@ -360,9 +361,7 @@ func TestOpenDeletedExecutable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, b, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	programtest.Write(t, path, b)
 	p := start(t, path)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/programtest"
 	"golang.org/x/sys/unix"
 )
 
@@ -99,19 +99,12 @@ func TestSections(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file capabilities")
 	}
-	file := filepath.Join(publicDir(t), "hammer")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(self)
-	if err == nil {
-		err = os.WriteFile(file, content, 0o755)
-	}
-	if err == nil {
-		err = unix.Setxattr(file, "security.capability", fileCapabilities(), 0)
-	}
-	if err != nil {
+	file := programtest.Copy(t, self, "hammer")
+	if err := unix.Setxattr(file, "security.capability", fileCapabilities(), 0); err != nil {
 		t.Fatal(err)
 	}
 	const nobody = 65534
@@ -133,20 +126,6 @@ func fileCapabilities() []byte {
 	binary.LittleEndian.PutUint32(b[4:], uint32(s))
 	binary.LittleEndian.PutUint32(b[12:], uint32(s>>32))
 	return b
-}
-
-// publicDir makes a directory that every user may read.
-func publicDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "ccmapd-privilege-")
-	if err == nil {
-		t.Cleanup(func() { os.RemoveAll(dir) })
-		err = os.Chmod(dir, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // TestNothingToRaise checks that a process without such capabilities pays nothing.

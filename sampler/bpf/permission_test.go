@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/enginetest"
+	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/cilium/ebpf"
@@ -188,12 +189,10 @@ func copyOfTest(t *testing.T) string {
 	t.Helper()
 	self := filepath.Join(filepath.Dir(enginetest.Build(t, "workload")), "bpf.test")
 	binary, err := os.ReadFile(os.Args[0])
-	if err == nil {
-		err = os.WriteFile(self, binary, 0o755)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	programtest.Write(t, self, binary)
 	return self
 }
 

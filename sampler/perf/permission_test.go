@@ -3,8 +3,6 @@ package perf
 import (
 	"context"
 	"errors"
-	"github.com/ccmapd/ccmapd/internal/enginetest"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ccmapd/ccmapd/internal/enginetest"
+	"github.com/ccmapd/ccmapd/internal/programtest"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
@@ -34,7 +35,11 @@ func TestAsNobody(t *testing.T) {
 	}
 	enginetest.Build(t, "receivers")
 	self := filepath.Join(filepath.Dir(enginetest.Build(t, "workload")), "perf.test")
-	copyExecutable(t, os.Args[0], self)
+	content, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	programtest.Write(t, self, content)
 	cmd := exec.Command(self, "-test.v", "-test.run=^(TestNobody|TestActivationsCounted|TestHitsMatchSamples|TestTimeAddsUp)$")
 	cmd.Env = append(os.Environ(), enginetest.BuiltEnv+"="+filepath.Dir(self), "HOME=/nonexistent")
 	cmd.Dir = "/"
@@ -44,20 +49,6 @@ func TestAsNobody(t *testing.T) {
 		t.Errorf("as nobody: %v\n%s", err, out)
 	}
 	t.Logf("%s", out)
-}
-
-func copyExecutable(t *testing.T, from, to string) {
-	t.Helper()
-	in, err1 := os.Open(from)
-	out, err2 := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	_, err := io.Copy(out, in)
-	if err := errors.Join(err, out.Close()); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestNobody is run by TestAsNobody.

@@ -1,0 +1,50 @@
+// Package programtest copies programs for tests that execute the copies, often as another
+// user.
+//
+// A program that any process has open for writing cannot be executed (ETXTBSY, execve(2)).
+// A child that a parallel test starts has all open files of the test until its own execve, so
+// a test that writes a program and executes it fails now and then. Copies made here are safe.
+package programtest
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// PublicDir makes a directory with a mode that lets other users in. The test removes it.
+func PublicDir(t testing.TB, mode os.FileMode) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ccmapd-test-") // below t.TempDir nobody else may read
+	if err == nil {
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		err = os.Chmod(dir, mode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Copy copies a program to a file of that name in a public directory, and returns its path.
+func Copy(t testing.TB, program, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(PublicDir(t, 0o755), name)
+	Write(t, file, content)
+	return file
+}
+
+// Write writes a program that everybody may execute, while this process starts no other.
+func Write(t testing.TB, file string, content []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(file, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
