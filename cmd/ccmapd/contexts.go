@@ -29,26 +29,12 @@ const contextsExample = `  ccmapd contexts web.pb.gz runtime.mallocgc
 func newContextsCmd(env *environment) *cobra.Command {
 	var list listing
 	var depth uint
-	cmd := &cobra.Command{
-		Use:               "contexts FILE METHOD",
-		Short:             "List the hottest calling contexts of a method",
-		Long:              contextsLong,
-		Example:           contextsExample,
-		GroupID:           groupRead,
-		Args:              methodArgs(1, "a profile and a method"),
-		ValidArgsFunction: completeMethods(env),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, rows, err := list.loadWithMethods(env, args)
-			if err != nil {
-				return err
-			}
-			v, err := view.NewContexts(p, rows, depth)
-			if err != nil {
-				return err
-			}
-			return env.show(v, list.printing)
-		},
-	}
+	cmd := list.command(env, &cobra.Command{
+		Use:     "contexts FILE METHOD",
+		Short:   "List the hottest calling contexts of a method",
+		Long:    contextsLong,
+		Example: contextsExample,
+	}, 1, func(p *view.Profile, rows view.List) (view.View, error) { return view.NewContexts(p, rows, depth) })
 	list.register(cmd, 10, view.ContextsLayout())
 	cmd.Flags().UintVar(&depth, "depth", 6, "tell contexts apart by `N` callers; 0: by all, up to the outermost")
 	return cmd

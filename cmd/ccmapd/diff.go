@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap/compare"
-	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -41,8 +40,7 @@ func newDiffCmd(env *environment) *cobra.Command {
 			return diff(env, args, o)
 		},
 	}
-	o.by = usage.Choice{Value: compare.ByTime.String(), From: []string{compare.ByTime.String(), compare.BySamples.String()}}
-	o.by.Register(cmd, "by", "weigh `BY` "+terminal.OrList(o.by.From))
+	o.register(cmd, view.DiffLayout(), compare.ByTime, compare.BySamples)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.lists.Methods, "methods", false, "list methods")
 	flags.BoolVar(&o.lists.Edges, "edges", false, "list edges")
@@ -50,21 +48,15 @@ func newDiffCmd(env *environment) *cobra.Command {
 	flags.UintVarP(&o.limit, "limit", "n", 10, "list at most `N` of each; 0: all")
 	flags.BoolVar(&o.all, "all", false, "list changes that are not significant, too")
 	flags.Float64Var(&o.least, "least", 0, "call no change of less than `POINTS` significant")
-	flags.StringVar(&o.absorb, "absorb", "", "count methods that match `REGEXP`, and what they call, for their callers")
-	o.printing.register(cmd, view.DiffLayout())
-	o.view.register(cmd)
 	return cmd
 }
 
 type diffOptions struct {
-	by     usage.Choice
-	lists  view.DiffLists
-	limit  uint // of each list; 0: none
-	all    bool
-	least  float64 // points
-	absorb string  // regexp; empty: nothing
-	view   recency
-	printing
+	comparing
+	lists view.DiffLists
+	limit uint // of each list; 0: none
+	all   bool
+	least float64 // points
 }
 
 func (o diffOptions) checked(paths []string) error {
@@ -75,19 +67,13 @@ func (o diffOptions) checked(paths []string) error {
 }
 
 func diff(env *environment, paths []string, o diffOptions) error {
-	profiles, err := o.view.loadAll(env, paths)
+	read, err := o.read(env, paths)
 	if err != nil {
 		return err
 	}
-	absorb, err := absorbed(o.absorb)
-	if err != nil {
-		return err
-	}
-	options := compare.DiffOptions{Least: o.least, All: o.all, Limit: int(min(o.limit, anyNumber)), Absorb: absorb}
-	if err := options.Weight.UnmarshalText([]byte(o.by.Value)); err != nil {
-		return usage.Of(err)
-	}
-	v, err := view.NewDiff(profiles[0], profiles[1], o.lists, options)
+	v, err := view.NewDiff(read.profiles[0], read.profiles[1], o.lists, compare.DiffOptions{
+		Weight: read.weight, Absorb: read.absorb, Least: o.least, All: o.all, Limit: int(min(o.limit, anyNumber)),
+	})
 	if err != nil {
 		return explainCompare(err)
 	}

@@ -35,6 +35,28 @@ func (l *listing) registerRows(cmd *cobra.Command, limit uint, layout view.Layou
 	l.printing.register(cmd, layout)
 }
 
+// command completes a command FILE [METHOD] that lists rows of a profile. METHOD may be
+// missing if least is 0.
+func (l *listing) command(env *environment, cmd *cobra.Command, least int, rows func(*view.Profile, view.List) (view.View, error)) *cobra.Command {
+	wanted := "a profile and a method"
+	if least == 0 {
+		wanted = "a profile, and perhaps a method"
+	}
+	cmd.GroupID, cmd.Args, cmd.ValidArgsFunction = groupRead, methodArgs(least, wanted), completeMethods(env)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		p, list, err := l.loadWithMethods(env, args)
+		if err != nil {
+			return err
+		}
+		v, err := rows(p, list)
+		if err != nil {
+			return err
+		}
+		return env.show(v, l.printing)
+	}
+	return cmd
+}
+
 // rows returns which rows of some methods the flags ask for; nil means of all methods.
 func (l *listing) rows(methods query.Methods) view.List {
 	return view.List{Methods: methods, Order: l.sort.Value, Limit: l.limit}

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -117,18 +112,18 @@ func explainMerge(err error) error {
 // mergeInputs returns the profiles that the arguments and the list name.
 func mergeInputs(env *environment, args []string, list string) ([]mergefiles.Input, error) {
 	if list != "" {
-		more, err := readList(env, list)
+		more, err := mergefiles.ReadList(list, env.stdin)
 		if err != nil {
-			return nil, err
+			return nil, explainMerge(err)
 		}
 		args = append(args, more...)
 	}
 	var inputs []mergefiles.Input
 	var paths []string
 	for _, arg := range args {
-		in, err := parseMergeInput(arg)
+		in, err := mergefiles.ParseInput(arg)
 		if err != nil {
-			return nil, err
+			return nil, usage.Of(err)
 		}
 		inputs, paths = append(inputs, in), append(paths, in.Path)
 	}
@@ -139,49 +134,4 @@ func mergeInputs(env *environment, args []string, list string) ([]mergefiles.Inp
 		paths = append(paths, stdPath)
 	}
 	return inputs, checkStdinOnce(paths)
-}
-
-// parseMergeInput takes FILE=WEIGHT apart, unless a file has that name as a
-// whole, or the text after the last '=' is not a number: then it belongs to the name.
-func parseMergeInput(arg string) (mergefiles.Input, error) {
-	in := mergefiles.Input{Path: arg}
-	cut := strings.LastIndexByte(arg, '=')
-	if cut < 0 {
-		return in, nil
-	}
-	if _, err := os.Lstat(arg); !errors.Is(err, fs.ErrNotExist) {
-		return in, nil
-	}
-	weight, err := export.ParseWeight(arg[cut+1:])
-	if err != nil {
-		return in, usage.Errorf("%s: weight %q: %w", arg[:cut], arg[cut+1:], err)
-	}
-	return mergefiles.Input{Path: arg[:cut], Weight: weight}, nil
-}
-
-// readList returns the lines of a file or of standard input that are not blank.
-func readList(env *environment, path string) ([]string, error) {
-	if path == stdPath {
-		return nonBlankLines(env.stdin, "standard input")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, explainRead(err)
-	}
-	defer f.Close()
-	return nonBlankLines(f, path)
-}
-
-func nonBlankLines(r io.Reader, name string) ([]string, error) {
-	var lines []string
-	scanner := bufio.NewScanner(r)
-	for scanner.Scan() {
-		if line := scanner.Text(); strings.TrimSpace(line) != "" {
-			lines = append(lines, line)
-		}
-	}
-	if err := scanner.Err(); err != nil {
-		return nil, fmt.Errorf("read list %s: %w", name, err)
-	}
-	return lines, nil
 }

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/wasi"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
 // moduleFlags are the flags of run that are for WebAssembly modules alone.
@@ -74,4 +80,39 @@ func (f *moduleFlags) check(cmd *cobra.Command) error {
 		return withHint(usage.Errorf("--exact and --%s exclude each other", inexactFlagNames[i]), "With --exact there is no interval: every call is recorded.")
 	}
 	return nil
+}
+
+// sampled returns a function that opens the source of a session with a guest. It compiles
+// the guest for that.
+func (f *moduleFlags) sampled(ctx context.Context, g *wasi.Guest) session.Opener {
+	return func(o sampler.ProcessOptions) (engine.Choice, error) {
+		source, err := g.Profile(ctx, f.options(o))
+		if err != nil {
+			return engine.Choice{}, err
+		}
+		if !g.IsProgram() {
+			o.Logger.Warn("module is no program: nothing but its start function runs", "missing", wasi.Entry)
+		}
+		return engine.Choice{Source: source, Why: f.why()}, nil
+	}
+}
+
+// options returns the options of the profiler that the flags ask for.
+func (f *moduleFlags) options(o sampler.ProcessOptions) wasm.Options {
+	return wasm.Options{
+		Options: managed.Options{
+			Sink: o.Sink, Interval: o.Interval, HitBudget: o.HitBudget, Logger: o.Logger,
+			Burst: managed.Burst{Samples: f.burst.Samples, Stride: f.burst.Stride},
+		},
+		CollectAtSamples: true,
+		Exact:            f.exact,
+	}
+}
+
+// why says how the guest is profiled.
+func (f *moduleFlags) why() string {
+	if f.exact {
+		return "every call is recorded, and weighs the instructions that it executed itself"
+	}
+	return "samples are taken from inside, at safe points"
 }

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -44,33 +41,23 @@ func newOverlapCmd(env *environment) *cobra.Command {
 			return overlap(env, args, o)
 		},
 	}
-	o.by = usage.Choice{Value: compare.ByTime.String(), From: []string{
-		compare.ByTime.String(), compare.BySamples.String(), compare.ByActivations.String(),
-	}}
-	o.by.Register(cmd, "by", "weigh `BY` "+terminal.OrList(o.by.From))
+	o.register(cmd, view.OverlapLayout(), compare.ByTime, compare.BySamples, compare.ByActivations)
 	flags := cmd.Flags()
 	flags.Float64Var(&o.tau, "tau", compare.DefaultTau, "edges are hot from this `PART` of the hottest one's weight, 0 to 1")
 	flags.Float64Var(&o.least, "min", 0, "exit with 1 if two profiles' contexts overlap by less than `PERCENT`")
 	flags.BoolVar(&o.anyUnit, "any-unit", false, "compare profiles of different units, too, such as CPU time and instructions, by their shares")
 	flags.BoolVar(&o.check, "check", false, "exit with 1 if two profiles differ, with 5 if there are too few samples to tell")
 	flags.Float64Var(&o.tolerance, "tolerance", compare.DefaultTolerance, "`POINTS` that runs of one program may differ by beyond noise, 0 to 100")
-	flags.StringVar(&o.absorb, "absorb", "", "count methods that match `REGEXP`, and what they call, for their callers")
-	o.printing.register(cmd, view.OverlapLayout())
-	o.view.register(cmd)
 	return cmd
 }
 
 type overlapOptions struct {
-	by     usage.Choice
-	tau    float64
-	least  float64 // percent; 0: anything will do
-	absorb string  // regexp; empty: nothing
-	printing
-
+	comparing
+	tau       float64
+	least     float64 // percent; 0: anything will do
 	anyUnit   bool    // compare what has different units, too
 	check     bool    // exit by the verdict
 	tolerance float64 // points
-	view      recency
 }
 
 func (o overlapOptions) checked(paths []string) error {
@@ -85,16 +72,16 @@ func (o overlapOptions) checked(paths []string) error {
 	return checkStdinOnce(paths)
 }
 
+// overlap compares profiles. The seed is fixed: the same files give the same floors and the
+// same verdict.
 func overlap(env *environment, paths []string, o overlapOptions) error {
-	profiles, err := o.view.loadAll(env, paths)
+	read, err := o.read(env, paths)
 	if err != nil {
 		return err
 	}
-	options, err := o.options()
-	if err != nil {
-		return err
-	}
-	v, err := view.NewOverlap(profiles, options)
+	v, err := view.NewOverlap(read.profiles, compare.Options{
+		Weight: read.weight, Absorb: read.absorb, Tau: o.tau, Seed: 1, Tolerance: o.tolerance, AnyUnit: o.anyUnit,
+	})
 	if err != nil {
 		return explainCompare(err)
 	}
@@ -105,33 +92,6 @@ func overlap(env *environment, paths []string, o overlapOptions) error {
 		return err
 	}
 	return checkVerdicts(v)
-}
-
-// options returns the options of the comparison that the flags ask for. The seed is fixed:
-// the same files give the same floors and the same verdict.
-func (o overlapOptions) options() (compare.Options, error) {
-	absorb, err := absorbed(o.absorb)
-	if err != nil {
-		return compare.Options{}, err
-	}
-	options := compare.Options{Tau: o.tau, Seed: 1, Tolerance: o.tolerance, AnyUnit: o.anyUnit, Absorb: absorb}
-	if err := options.Weight.UnmarshalText([]byte(o.by.Value)); err != nil {
-		return compare.Options{}, usage.Of(err)
-	}
-	return options, nil
-}
-
-// loadAll reads several profiles.
-func (r recency) loadAll(env *environment, paths []string) ([]*view.Profile, error) {
-	profiles := make([]*view.Profile, len(paths))
-	for i, path := range paths {
-		p, err := r.load(env, path)
-		if err != nil {
-			return nil, err
-		}
-		profiles[i] = p
-	}
-	return profiles, nil
 }
 
 // checkLeast returns an error for the pair that agrees least, if it is under the limit.
@@ -158,30 +118,3 @@ func checkVerdicts(v *view.Overlap) error {
 	}
 	return nil
 }
-
-// absorbed returns a function that selects the methods which count for their callers:
-// they match a regular expression. It returns nil if that is empty.
-func absorbed(expression string) (func(ccmap.Method) bool, error) {
-	if expression == "" {
-		return nil, nil
-	}
-	re, err := compileRegexp(expression)
-	if err != nil {
-		return nil, usage.Errorf("--absorb: %w", err)
-	}
-	return func(m ccmap.Method) bool { return re.MatchString(m.Name) }, nil
-}
-
-func explainCompare(err error) error {
-	if errors.Is(err, compare.ErrEmpty) {
-		return withHint(err, "Sample for longer, weigh by something else (--by samples, --by time) or absorb less.")
-	}
-	if errors.Is(err, ccmap.ErrUnlike) {
-		return withHint(err, oneKind+"\n'overlap --by samples' compares with samples of tools that name no unit, --any-unit the shares of anything.")
-	}
-	return err
-}
-
-// oneKind is the advice about profiles that measure different things.
-const oneKind = "Take profiles of one kind: --sample-type chooses what is read from pprof files that have\n" +
-	"several, for example samples or alloc_space."

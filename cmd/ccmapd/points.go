@@ -25,30 +25,17 @@ const pointsExample = `  ccmapd points web.json
 
 func newPointsCmd(env *environment) *cobra.Command {
 	list := pointsFlags{kind: usage.Choice{From: view.PointKinds()}, origin: usage.Choice{From: view.PointOrigins()}}
-	cmd := &cobra.Command{
-		Use:               "points FILE [METHOD]",
-		Short:             "List what was counted at single positions of the code",
-		Long:              pointsLong,
-		Example:           pointsExample,
-		GroupID:           groupRead,
-		Args:              methodArgs(0, "a profile, and perhaps a method"),
-		ValidArgsFunction: completeMethods(env),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, rows, err := list.loadWithMethods(env, args)
-			if err == nil {
-				err = list.phase.apply(p)
-			}
-			if err != nil {
-				return err
-			}
-			points := view.PointsList{List: rows, Kind: list.kind.Value, Origin: list.origin.Value, Values: list.values}
-			v, err := view.NewPoints(p, points)
-			if err != nil {
-				return err
-			}
-			return env.show(v, list.printing)
-		},
-	}
+	cmd := list.command(env, &cobra.Command{
+		Use:     "points FILE [METHOD]",
+		Short:   "List what was counted at single positions of the code",
+		Long:    pointsLong,
+		Example: pointsExample,
+	}, 0, func(p *view.Profile, rows view.List) (view.View, error) {
+		if err := list.phase.apply(p); err != nil {
+			return nil, err
+		}
+		return view.NewPoints(p, view.PointsList{List: rows, Kind: list.kind.Value, Origin: list.origin.Value, Values: list.values})
+	})
 	list.register(cmd)
 	return cmd
 }

@@ -39,33 +39,24 @@ const maxReceiverDepth = 8
 
 func newReceiversCmd(env *environment) *cobra.Command {
 	var flags receiversFlags
-	cmd := &cobra.Command{
-		Use:               "receivers FILE [METHOD]",
-		Short:             "List calls of many receiver types, and which callers tell the type",
-		Long:              receiversLong,
-		Example:           receiversExample,
-		GroupID:           groupRead,
-		Args:              methodArgs(0, "a profile, and perhaps a method"),
-		ValidArgsFunction: completeMethods(env),
-		RunE: func(_ *cobra.Command, args []string) error {
+	cmd := flags.command(env, &cobra.Command{
+		Use:     "receivers FILE [METHOD]",
+		Short:   "List calls of many receiver types, and which callers tell the type",
+		Long:    receiversLong,
+		Example: receiversExample,
+		PreRunE: func(*cobra.Command, []string) error {
 			if flags.rows.Depth < 1 || flags.rows.Depth > maxReceiverDepth {
 				return usage.Errorf("--depth must be 1 to %d", maxReceiverDepth)
 			}
-			p, rows, err := flags.loadWithMethods(env, args)
-			if err == nil {
-				err = flags.phase.apply(p)
-			}
-			if err != nil {
-				return err
-			}
-			flags.rows.List, flags.rows.Verdict = rows, flags.only.Value
-			v, err := view.NewReceivers(p, flags.rows)
-			if err != nil {
-				return err
-			}
-			return env.show(v, flags.printing)
+			return nil
 		},
-	}
+	}, 0, func(p *view.Profile, rows view.List) (view.View, error) {
+		flags.rows.List, flags.rows.Verdict = rows, flags.only.Value
+		if err := flags.phase.apply(p); err != nil {
+			return nil, err
+		}
+		return view.NewReceivers(p, flags.rows)
+	})
 	flags.register(cmd)
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 // environment connects a command with the outside world: tests give it buffers.
 type environment struct {
 	stdin   io.Reader
-	stdout  io.Writer       // results only; newRootOf puts a guard before it
+	stdout  io.Writer       // results only; newRoot puts a guard before it
 	stderr  io.Writer       // progress, reports of run, errors; likewise
 	engines []engine.Engine // for processes, best first
 	wide    bool            // names are printed whole

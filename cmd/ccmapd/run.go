@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os/exec"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -135,10 +134,10 @@ func notStarted(opening context.Context, err error) error {
 // program that ended by itself, as the loader ends it where a library is
 // missing, has given its own.
 func startError(err error) error {
-	var ended launch.EndedError
+	code, ended := launch.ExitCode(err)
 	switch {
-	case errors.As(err, &ended):
-		return exitError{exitStatus(ended.Status), err}
+	case ended:
+		return exitError{code, err}
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitError{exitNotFound, err}
 	case errors.Is(err, fs.ErrPermission):
@@ -149,18 +148,8 @@ func startError(err error) error {
 
 // exitOf turns the end of a program into the exit code of ccmapd.
 func exitOf(err error) error {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return err
+	if code, ended := launch.ExitCode(err); ended {
+		return exitError{code: code}
 	}
-	return exitError{code: exitStatus(exit.Sys().(syscall.WaitStatus))}
-}
-
-// exitStatus returns the exit code of a program or, as shells do, 128 and the
-// number of the signal that ended it.
-func exitStatus(s syscall.WaitStatus) int {
-	if s.Signaled() {
-		return 128 + int(s.Signal())
-	}
-	return s.ExitStatus()
+	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +88,6 @@ func runSampled(cmd *cobra.Command, env *environment, g *wasi.Guest, s *session.
 	signaled, stop := signals.Until(cmd.Context())
 	defer stop()
 	defer signals.SurvivePipes()()
-	useTwoProcessors()
 	r := g.Start(signaled)
 	reportError(env.stderr, cmd, follow(r.Abandoned(), env, s))
 	end, ended := r.Wait()
@@ -118,16 +116,6 @@ func runRefused(cmd *cobra.Command, env *environment, f *runFlags, g *wasi.Guest
 // refuseGuest returns why a guest is not started, as an exit code of ccmapd.
 func refuseGuest(g *wasi.Guest, code int, err error) error {
 	return exitError{code, errors.Join(fmt.Errorf("%s is not started: %w", g.Name(), err), g.Close(context.Background()))}
-}
-
-// useTwoProcessors lets the marker and the manager run beside a guest. Go cannot
-// take its processor from compiled WebAssembly, which gives it back when it calls
-// the host: asynchronous preemption is for code of Go's own (Go 1.26,
-// runtime.isAsyncSafePoint).
-func useTwoProcessors() {
-	if runtime.GOMAXPROCS(0) < 2 {
-		runtime.GOMAXPROCS(2)
-	}
 }
 
 // exitOfGuest returns the end of a guest as the exit code of ccmapd, with the text of a

@@ -28,26 +28,12 @@ const sitesExample = `  ccmapd sites web.pb.gz
 func newSitesCmd(env *environment) *cobra.Command {
 	var list listing
 	var callees uint
-	cmd := &cobra.Command{
-		Use:               "sites FILE [METHOD]",
-		Short:             "List call sites and the mix of their receivers",
-		Long:              sitesLong,
-		Example:           sitesExample,
-		GroupID:           groupRead,
-		Args:              methodArgs(0, "a profile, and perhaps a method"),
-		ValidArgsFunction: completeMethods(env),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, rows, err := list.loadWithMethods(env, args)
-			if err != nil {
-				return err
-			}
-			v, err := view.NewSites(p, rows, callees)
-			if err != nil {
-				return err
-			}
-			return env.show(v, list.printing)
-		},
-	}
+	cmd := list.command(env, &cobra.Command{
+		Use:     "sites FILE [METHOD]",
+		Short:   "List call sites and the mix of their receivers",
+		Long:    sitesLong,
+		Example: sitesExample,
+	}, 0, func(p *view.Profile, rows view.List) (view.View, error) { return view.NewSites(p, rows, callees) })
 	list.register(cmd, 20, view.SitesLayout())
 	cmd.Flags().UintVar(&callees, "callees", 5, "list at most `N` callees of a site, and the others as one; 0: all")
 	return cmd

@@ -33,29 +33,18 @@ const topExample = `  ccmapd top web.pb.gz
 func newTopCmd(env *environment) *cobra.Command {
 	var list listing
 	by := grouping{text: byMethod}
-	cmd := &cobra.Command{
-		Use:               "top FILE [METHOD]",
-		Short:             "List the hottest methods of a profile",
-		Long:              topLong,
-		Example:           topExample,
-		GroupID:           groupRead,
-		Args:              methodArgs(0, "a profile, and perhaps a method"),
-		ValidArgsFunction: completeMethods(env),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, rows, err := list.loadWithMethods(env, args)
-			if err != nil {
-				return err
-			}
-			if by.text != byMethod {
-				return by.show(env, p, rows, list.printing)
-			}
-			top, err := view.NewTop(p, rows)
-			if err != nil {
-				return explainWindow(err)
-			}
-			return env.show(top, list.printing)
-		},
-	}
+	cmd := list.command(env, &cobra.Command{
+		Use:     "top FILE [METHOD]",
+		Short:   "List the hottest methods of a profile",
+		Long:    topLong,
+		Example: topExample,
+	}, 0, func(p *view.Profile, rows view.List) (view.View, error) {
+		if by.text != byMethod {
+			return by.labels(p, rows)
+		}
+		top, err := view.NewTop(p, rows)
+		return top, explainWindow(err)
+	})
 	list.register(cmd, 20, view.TopLayout())
 	cmd.Flags().Var(&by, "by", "list `WHAT`: method, label, or label:KEY for the values of one key")
 	cmd.MarkFlagsMutuallyExclusive("by", "columns")
@@ -83,18 +72,18 @@ func (g *grouping) Set(s string) error {
 	return nil
 }
 
-// show lists the labels of a profile. All time of a label is in the methods below it, so
+// labels lists the labels of a profile. All time of a label is in the methods below it, so
 // flat and cum give one order.
-func (g *grouping) show(env *environment, p *view.Profile, rows view.List, print printing) error {
+func (g *grouping) labels(p *view.Profile, rows view.List) (view.View, error) {
 	if rows.Methods != nil {
-		return usage.Errorf("--by %s lists labels, which no method restricts", g.text)
+		return nil, usage.Errorf("--by %s lists labels, which no method restricts", g.text)
 	}
 	if rows.Order == view.ByFlat || rows.Order == view.ByCum {
 		rows.Order = view.ByTime
 	}
 	labels, err := view.NewLabels(p, rows, g.key)
 	if err != nil {
-		return usage.Of(err)
+		return nil, usage.Of(err)
 	}
-	return env.show(labels, print)
+	return labels, nil
 }

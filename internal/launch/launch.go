@@ -29,6 +29,21 @@ type EndedError struct{ Status syscall.WaitStatus }
 
 func (EndedError) Error() string { return "program ended while it was loaded" }
 
+// ExitCode returns the exit code of a program that has ended with err or, as shells do, 128
+// and the number of the signal that ended it. For other errors, ended is false.
+func ExitCode(err error) (code int, ended bool) {
+	var end EndedError
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		end.Status = exit.Sys().(syscall.WaitStatus)
+	} else if !errors.As(err, &end) {
+		return 0, false
+	}
+	if end.Status.Signaled() {
+		return 128 + int(end.Status.Signal()), true
+	}
+	return end.Status.ExitStatus(), true
+}
+
 // Start starts the program that command returns. Command is called again if ptrace is not
 // permitted.
 func Start(command func() *exec.Cmd) (*Program, error) {

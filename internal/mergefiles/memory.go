@@ -72,9 +72,3 @@ func (m *Merger) checkSum() error {
 	}
 	return nil
 }
-
-// isRegular reports whether the profile can be read again.
-func (in Input) isRegular() bool {
-	info, err := os.Stat(in.Path)
-	return err == nil && info.Mode().IsRegular()
-}

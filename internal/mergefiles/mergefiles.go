@@ -15,15 +15,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
-// Input is a profile to be merged.
-type Input struct {
-	Path   string        // Stdin: standard input
-	Weight export.Weight // how often it counts
-}
-
-// Stdin is the path of standard input.
-const Stdin = "-"
-
 // Options say how profiles are merged.
 type Options struct {
 	Inputs    []Input
@@ -55,7 +46,7 @@ func New(o Options) *Merger {
 	}
 }
 
-// InputError says that a profile cannot be read or added.
+// InputError says that a profile cannot be read or added, or a list of profiles not opened.
 type InputError struct{ error }
 
 func (e InputError) Unwrap() error { return e.error }
@@ -171,13 +162,6 @@ func (m *Merger) readFrom(r io.Reader, in Input, memory int64) readPart {
 	}
 	p.LookUp(m.Sum.Names())
 	return readPart{Part: p}
-}
-
-func (in Input) name() string {
-	if in.Path == Stdin {
-		return "standard input"
-	}
-	return in.Path
 }
 
 // count counts a profile that was not added because of err, and returns an error that

@@ -38,6 +38,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/internal/wasm/symbols"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
@@ -138,16 +139,32 @@ func open(mounts []Mount) (wazero.FSConfig, error) {
 // Name returns the path of the module.
 func (g *Guest) Name() string { return g.module.Path }
 
-// Profile compiles the guest for a profiler, which it returns. If that fails, the guest is
-// as before.
-func (g *Guest) Profile(ctx context.Context, o wasm.Options) (*wasm.Profiler, error) {
+// Profile compiles the guest for a profiler, and returns the source of its samples. If that
+// fails, the guest is as before.
+func (g *Guest) Profile(ctx context.Context, o wasm.Options) (*Source, error) {
 	p := wasm.New(g.runtime, o)
 	if err := g.compile(ctx, p); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
 	}
 	g.profiler = p
-	return p, nil
+	return &Source{p, g}, nil
 }
+
+// Source samples a guest from inside.
+type Source struct {
+	*wasm.Profiler
+	guest *Guest
+}
+
+// Info names the guest as the target.
+func (s *Source) Info() sampler.Info {
+	info := s.Profiler.Info()
+	info.Target = s.guest.target()
+	return info
+}
+
+// Close frees the profiler of a guest that does not run.
+func (s *Source) Close() error { return s.Profiler.Close(context.Background()) }
 
 // Compile compiles the guest to run without being sampled.
 func (g *Guest) Compile(ctx context.Context) error { return g.compile(ctx, g.runtime) }

@@ -111,8 +111,8 @@ func checkModule(b []byte) error {
 	return nil
 }
 
-// Target describes the guest as the target of a profile. Its process is this one.
-func (g *Guest) Target() ccmap.Target {
+// target describes the guest as the target of a profile. Its process is this one.
+func (g *Guest) target() ccmap.Target {
 	m := g.module
 	hash := sha256.Sum256(m.Binary)
 	return ccmap.Target{

@@ -81,7 +81,7 @@ func TestTargetOfModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := (&Guest{module: m, args: []string{"-n", "1"}}).Target()
+	got := (&Guest{module: m, args: []string{"-n", "1"}}).target()
 	// printf '\0asm\1\0\0\0' | sha256sum
 	const hash = "93a44bbb96c751218e4c00d479e4c14358122a389acca16205b1e4d0dc5f9476"
 	if got.PID != os.Getpid() || got.Executable != m.Path || got.BuildID != hash || strings.Join(got.CommandLine, " ") != m.Path+" -n 1" {

@@ -2,6 +2,7 @@ package wasi
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/signals"
@@ -32,6 +33,7 @@ const (
 
 // Start runs a guest that is sampled, until it ends or signaled is done.
 func (g *Guest) Start(signaled context.Context) *Running {
+	useTwoProcessors()
 	quiet := context.WithoutCancel(signaled)
 	abandoned, abandon := context.WithCancelCause(quiet)
 	r := &Running{guest: g, signaled: signaled, abandoned: abandoned, done: make(chan struct{})}
@@ -42,6 +44,16 @@ func (g *Guest) Start(signaled context.Context) *Running {
 	}()
 	go r.obey(abandon)
 	return r
+}
+
+// useTwoProcessors lets the marker and the manager run beside a guest. Go cannot
+// take its processor from compiled WebAssembly, which gives it back when it calls
+// the host: asynchronous preemption is for code of Go's own (Go 1.26,
+// runtime.isAsyncSafePoint).
+func useTwoProcessors() {
+	if runtime.GOMAXPROCS(0) < 2 {
+		runtime.GOMAXPROCS(2)
+	}
 }
 
 // obey ends the guest when a signal asks for that.
