@@ -28,7 +28,7 @@ import (
 
 // Options of a run. The zero value is a server that runs until it is stopped.
 type Options struct {
-	Mode     string        // one of Modes; empty means server
+	Mode     string        // one of modeNames; empty means server
 	Duration time.Duration // 0: until the context is done
 	Requests int64         // to send, or rounds to do; 0: until then
 	Workers  int           // clients, goroutines, threads, or depth of the recursion; 0: the mode's default
@@ -53,8 +53,8 @@ var modes = map[string]mode{
 	}},
 }
 
-// Modes returns the names of the modes.
-func Modes() []string { return slices.Sorted(maps.Keys(modes)) }
+// modeNames returns the names of the modes.
+func modeNames() []string { return slices.Sorted(maps.Keys(modes)) }
 
 const defaultSpin = 5 * time.Millisecond
 
@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (Truth, error) {
 	}
 	m, ok := modes[o.Mode]
 	if !ok {
-		return Truth{}, fmt.Errorf("run workload: mode %q is not one of %s", o.Mode, strings.Join(Modes(), ", "))
+		return Truth{}, fmt.Errorf("run workload: mode %q is not one of %s", o.Mode, strings.Join(modeNames(), ", "))
 	}
 	if o.Workers <= 0 {
 		o.Workers = m.workers

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSameRequestsSameTruth(t *testing.T) {
 	t.Parallel()
-	for _, name := range Modes() {
+	for _, name := range modeNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := Options{Mode: name, Requests: 60, Workers: 3, Spin: time.Microsecond}

@@ -42,7 +42,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("workload", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&s.Mode, "mode", "server", "kind of work: "+strings.Join(Modes(), ", "))
+	f.StringVar(&s.Mode, "mode", "server", "kind of work: "+strings.Join(modeNames(), ", "))
 	f.DurationVar(&s.Duration, "d", 0, "how long; 0: until interrupted")
 	f.Int64Var(&s.Requests, "requests", 0, "how many requests or rounds; 0: no limit")
 	f.IntVar(&s.Workers, "n", 0, "clients, goroutines, threads or depth; 0: the mode's default")

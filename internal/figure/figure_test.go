@@ -39,8 +39,8 @@ func TestTimeInColumn(t *testing.T) {
 		599_400_000_000: "599s",
 		600_000_000_000: "10m00s",
 	} {
-		if got := TimeInColumn(ns); got != want {
-			t.Errorf("TimeInColumn(%d) = %q, want %q", ns, got, want)
+		if got := timeInColumn(ns); got != want {
+			t.Errorf("timeInColumn(%d) = %q, want %q", ns, got, want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func Amount(n int64, u ccmap.Unit) string {
 	case inTime:
 		return Time(n) + " of " + UnitName(u)
 	case inBytes:
-		return Size(n) + " of " + UnitName(u)
+		return scaled(n, sizeUnits) + " of " + UnitName(u)
 	case ccmap.SampleCount.Base():
 		if singular, isPlural := strings.CutSuffix(UnitName(u), "s"); isPlural {
 			return Plural(n, singular)
@@ -46,9 +46,9 @@ func Amount(n int64, u ccmap.Unit) string {
 func InColumn(n int64, u ccmap.Unit) string {
 	switch u.Base() {
 	case inTime:
-		return TimeInColumn(n)
+		return timeInColumn(n)
 	case inBytes:
-		return SizeInColumn(n)
+		return sizeInColumn(n)
 	}
 	return Count(n)
 }
@@ -76,19 +76,17 @@ func Time(ns int64) string {
 	return scaled(ns, timeUnits)
 }
 
-// TimeInColumn prints all three digits, "1.50s", so that times are easy to
+// timeInColumn prints all three digits, "1.50s", so that times are easy to
 // compare with those above and below.
-func TimeInColumn(ns int64) string {
+func timeInColumn(ns int64) string {
 	if ns >= inMinutes {
 		return Time(ns)
 	}
 	return scaledInColumn(ns, timeUnits)
 }
 
-// Size prints bytes as Time does nanoseconds: "0", "12B", "27.8MB".
-func Size(n int64) string { return scaled(n, sizeUnits) }
-
-func SizeInColumn(n int64) string { return scaledInColumn(n, sizeUnits) }
+// sizeInColumn prints bytes as timeInColumn does nanoseconds.
+func sizeInColumn(n int64) string { return scaledInColumn(n, sizeUnits) }
 
 func scaled(n int64, units []string) string {
 	if n == 0 {

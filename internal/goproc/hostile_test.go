@@ -39,8 +39,8 @@ func FuzzUnwind(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(symbols.close)
-	layout, ok := symbols.table.Layout()
-	if !ok {
+	layouts, known := symbols.table.Layouts()
+	if !known {
 		f.Fatal("no layout of this program's runtime")
 	}
 	var functions []uint64
@@ -67,7 +67,7 @@ func FuzzUnwind(f *testing.F) {
 			s.Stack = binary.NativeEndian.AppendUint64(s.Stack, word)
 			s.Chain = append(s.Chain, word)
 		}
-		u := unwinder{code: symbols, memory: noise(raw), layout: layout, knowsLayout: true}
+		u := unwinder{code: symbols, memory: noise(raw), layout: layouts[0], knowsLayout: true}
 		var st stack
 		u.unwind(&s, &st)
 		s.Regs.IP = functions[sp%uint64(len(functions))] + sp>>8%64
@@ -75,7 +75,7 @@ func FuzzUnwind(f *testing.F) {
 		if len(st.PCs) > 3*maxFrames+len(s.Chain)+1 || st.Rooted && len(st.PCs) == 0 {
 			t.Fatalf("%d frames, rooted %v", len(st.PCs), st.Rooted)
 		}
-		newIdentifier(noise(raw), layout).identify(&s, &st, st.Rooted)
+		newIdentifier(noise(raw), layouts[0]).identify(&s, &st, st.Rooted)
 	})
 }
 

@@ -236,14 +236,14 @@ func TestLookUpsEnd(t *testing.T) {
 	binary.LittleEndian.PutUint32(m.ftab[16:], 1<<30)
 	table := newTable(0, bytesMemory{}, "", Options{})
 	table.modules = []*module{m}
-	table.Inlined(madeText+steps-1, false, nil)
+	table.inlined(madeText+steps-1, false, nil)
 	if used := math.MaxInt - table.steps; used > maxLookUp+maxInlined {
 		t.Errorf("%d steps for one address", used)
 	}
 	const limit = maxLookUp / 4
 	table.Limit(limit)
 	for pc := range uint64(100) {
-		table.Inlined(madeText+steps-pc, false, nil)
+		table.inlined(madeText+steps-pc, false, nil)
 		table.SPDelta(madeText + steps - pc)
 	}
 	if !table.Exceeded() || table.steps < -100*maxInlined {

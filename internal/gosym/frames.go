@@ -119,14 +119,6 @@ func (t *Table) SymbolEntry(pc uint64) (uint64, bool) {
 	return entry, ok
 }
 
-// Inlined appends the logical frames of one physical pc in Go code, innermost
-// first and without wrappers. caller says that pc is a return address: then the
-// frame is looked up at the call, one byte before it.
-func (t *Table) Inlined(pc uint64, caller bool, dst []LogicalFrame) []LogicalFrame {
-	dst, _ = t.expand(frameKey{pc: pc, caller: caller}, dst)
-	return dst
-}
-
 // Stack appends the logical frames of a physical stack, innermost first, with
 // methods of names. pcs[0] is the instruction that was interrupted, the others
 // are return addresses. As in runtime.tracebackPCs, callers are looked up at
@@ -145,7 +137,7 @@ func (t *Table) Stack(pcs []uint64, names *ccmap.Names, dst []ccmap.Frame) []ccm
 		e := t.entry(key, names)
 		dst = append(dst, e.frames...)
 		callee = e.id
-		key.caller = !callee.Injected()
+		key.caller = !callee.injected()
 	}
 	return dst
 }

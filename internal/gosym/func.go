@@ -110,9 +110,9 @@ func (id FuncID) elidesWrapper() bool {
 	return id != FuncGopanic && id != FuncSigpanic && id != FuncPanicwrap
 }
 
-// Injected says whether the function is called as if by the instruction that a
+// injected says whether the function is called as if by the instruction that a
 // signal or debugger interrupted, which is no call: its caller is looked up at
 // the exact pc (runtime.isInjectedCall).
-func (id FuncID) Injected() bool {
+func (id FuncID) injected() bool {
 	return id == FuncSigpanic || id == FuncAsyncPreempt || id == FuncDebugCall
 }

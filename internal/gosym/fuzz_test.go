@@ -20,7 +20,7 @@ func lookEverywhere(table *Table, first, last uint64) {
 		table.Func(pc)
 		table.Kind(pc)
 		table.SPDelta(pc)
-		table.Inlined(pc, true, nil)
+		table.inlined(pc, true, nil)
 		table.MethodAt(pc, names)
 		table.InWrapper(pc)
 		table.Stack([]uint64{pc, pc, pc}, names, nil)

@@ -142,7 +142,7 @@ func TestMadeModule(t *testing.T) {
 		{madeText + 128, false, nil, -1},
 		{madeText - 1, false, nil, -1},
 	} {
-		if diff := cmp.Diff(c.want, table.Inlined(c.pc, c.caller, nil)); diff != "" {
+		if diff := cmp.Diff(c.want, table.inlined(c.pc, c.caller, nil)); diff != "" {
 			t.Errorf("frames at text+%d, caller=%t (-want +got):\n%s", c.pc-madeText, c.caller, diff)
 		}
 		if delta, ok := table.SPDelta(c.pc); delta != c.delta || ok != (c.delta >= 0) {
@@ -216,8 +216,8 @@ func TestFieldsMove(t *testing.T) {
 			}
 			table := newTable(0, m, "/made", Options{})
 			table.modules = []*module{made}
-			got := table.Inlined(madeText+16, false, nil)
-			if diff := cmp.Diff(madeTable(t).Inlined(madeText+16, false, nil), got); diff != "" {
+			got := table.inlined(madeText+16, false, nil)
+			if diff := cmp.Diff(madeTable(t).inlined(madeText+16, false, nil), got); diff != "" {
 				t.Errorf("%d words before offset %d: frames (-want +got):\n%s", words, before, diff)
 			}
 		}
@@ -297,4 +297,12 @@ func TestInlineTreeEnds(t *testing.T) {
 	if n := len(module.expand(testBudget(), r, madeText+20, nil)); n != maxInlined+1 {
 		t.Errorf("%d frames, want %d", n, maxInlined+1)
 	}
+}
+
+// inlined appends the logical frames of one physical pc in Go code, innermost
+// first and without wrappers. caller says that pc is a return address: then the
+// frame is looked up at the call, one byte before it.
+func (t *Table) inlined(pc uint64, caller bool, dst []LogicalFrame) []LogicalFrame {
+	dst, _ = t.expand(frameKey{pc: pc, caller: caller}, dst)
+	return dst
 }

@@ -153,7 +153,7 @@ func TestLayoutIsDWARFs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, ok := table.Layout()
+	got, ok := table.layout, table.hasLayout
 	if diff := cmp.Diff(want, got); !ok || diff != "" {
 		t.Errorf("layout (-DWARF +table):\n%s", diff)
 	}

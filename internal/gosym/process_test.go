@@ -40,7 +40,7 @@ func (r goReport) physical(table *Table) []uint64 {
 	var pcs []uint64
 	for i := 0; i < len(r.PCs); {
 		pcs = append(pcs, r.PCs[i])
-		i += max(len(table.Inlined(r.PCs[i], true, nil)), 1)
+		i += max(len(table.inlined(r.PCs[i], true, nil)), 1)
 	}
 	return pcs
 }
@@ -49,7 +49,7 @@ func (r goReport) physical(table *Table) []uint64 {
 func described(table *Table, pcs []uint64) []goFrame {
 	var out []goFrame
 	for _, pc := range pcs {
-		for _, f := range table.Inlined(pc, true, nil) {
+		for _, f := range table.inlined(pc, true, nil) {
 			out = append(out, goFrame{printed(f.Name), f.File, int(f.Line)})
 		}
 	}

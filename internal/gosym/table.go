@@ -286,9 +286,6 @@ func (t *Table) image(pc uint64) *image {
 	return nil
 }
 
-// Executable returns the path of the program as the target sees it.
-func (t *Table) Executable() string { return t.exe }
-
 // GoVersion returns the version of Go that built the program, for example "go1.26.8";
 // empty where unknown.
 func (t *Table) GoVersion() string { return t.goVersion }
@@ -303,11 +300,7 @@ func (t *Table) BuildID() string {
 	return ""
 }
 
-// Layout returns the offsets of fields of the runtime's g and m, and whether
-// they are known for the program's Go version.
-func (t *Table) Layout() (Layout, bool) { return t.layout, t.hasLayout }
-
-// Layouts returns the layouts that the runtime's g and m can have, the likeliest
+// Layouts returns the offsets of fields that the runtime's g and m can have, the likeliest
 // first: by the program's Go version or debug information, if known says so, then
 // the layouts of all versions, the newest first. Nothing here proves one of them.
 func (t *Table) Layouts() (all []Layout, known bool) {

@@ -32,7 +32,7 @@ func checkVersion(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer table.Close()
-	layout, ok := table.Layout()
+	layout, ok := table.layout, table.hasLayout
 	layout.CgoDepth, layout.LabelsAreMap = 0, false // no field, and a type
 	if debug, err := layoutFromDWARF(testBudget(), table.images[0].file); err == nil && (!ok || debug != layout) {
 		t.Errorf("layout %+v, by DWARF %+v", layout, debug)

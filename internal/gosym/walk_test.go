@@ -19,7 +19,7 @@ func TestWalkParkedGoroutines(t *testing.T) {
 	var r goReport
 	p.read(t, &r)
 	table := p.open(t)
-	layout, ok := table.Layout()
+	layout, ok := table.layout, table.hasLayout
 	if !ok {
 		t.Fatal("no layout")
 	}

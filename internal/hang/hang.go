@@ -77,8 +77,8 @@ func (w *Watch) Leave() {
 	}
 }
 
-// Hung reports whether a call did not return.
-func (w *Watch) Hung() bool { return w.state.Load()&abandoned != 0 }
+// hung reports whether a call did not return.
+func (w *Watch) hung() bool { return w.state.Load()&abandoned != 0 }
 
 // Times that a call may take. Even a read from a slow disk takes less than a second. A
 // call whose thread wants to run waits for a processor on a busy machine, not for memory.
@@ -96,7 +96,7 @@ const (
 // functions if the call still returns. So f must not defer work that Run's caller then
 // does. Only one Run at a time may use a watch.
 func (w *Watch) Run(ctx context.Context, f func()) error {
-	if w.Hung() {
+	if w.hung() {
 		return ErrHung
 	}
 	done := make(chan struct{})

@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 			}
 			time.Sleep(time.Hour) // work without calls may take any time
 		})
-		if err != nil || calls != 10 || w.Hung() {
+		if err != nil || calls != 10 || w.hung() {
 			t.Errorf("%d calls, %v", calls, err)
 		}
 	})

@@ -95,8 +95,8 @@ const (
 	patientTries = 5
 )
 
-// Forever is the patience of a catcher that needs no turn.
-const Forever = time.Hour
+// forever is the patience of a catcher that needs no turn.
+const forever = time.Hour
 
 // New returns a catcher.
 func New(o Options) *Catcher {
@@ -144,11 +144,11 @@ func (c *Catcher) Ran(cpu time.Duration) { c.owed = max(c.owed-cpu, -cpu) }
 func (c *Catcher) Patience() time.Duration {
 	switch {
 	case c.Budget == 0:
-		return Forever
+		return forever
 	case c.burst != nil:
 		return time.Until(c.burst.next)
 	case c.resting || c.owed > 0:
-		return Forever // a sample ends that
+		return forever // a sample ends that
 	}
 	return time.Until(c.due)
 }

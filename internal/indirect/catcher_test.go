@@ -61,7 +61,7 @@ func TestPausesForCPUTime(t *testing.T) {
 	c.pause(BurstCalls)
 	c.Watch(7, nil)
 	now := c.due.Add(time.Hour)
-	if c.Turn(now); c.resting || c.Patience() < Forever {
+	if c.Turn(now); c.resting || c.Patience() < forever {
 		t.Error("a burst is due although the target has not run")
 	}
 	c.Ran(time.Hour)
@@ -115,13 +115,13 @@ func TestRests(t *testing.T) {
 	c := newTestCatcher(100)
 	now := c.due
 	for range 2 {
-		if p := c.Patience(); p >= Forever {
+		if p := c.Patience(); p >= forever {
 			t.Fatalf("the first turn comes after %v", p)
 		}
 		c.Turn(now) // no site is hot
 		now = now.Add(time.Hour)
 		c.Turn(now)
-		if p := c.Patience(); p < Forever || c.due.After(now) {
+		if p := c.Patience(); p < forever || c.due.After(now) {
 			t.Fatalf("without a sample the engine is woken after %v; due %v", p, c.due.Sub(now))
 		}
 		c.Watch(7, nil)

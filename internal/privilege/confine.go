@@ -42,7 +42,7 @@ func (p *Process) Confine(outputs ...string) error {
 	if err := p.NoNewPrivileges(); err != nil {
 		return err
 	}
-	if LandlockABI() > 0 {
+	if landlockABI() > 0 {
 		if err := confineFiles(outputs); err != nil {
 			return err
 		}
@@ -94,8 +94,8 @@ func isStream(path string) bool {
 	return err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0
 }
 
-// LandlockABI returns the version of Landlock's interface, or 0 without Landlock.
-func LandlockABI() int {
+// landlockABI returns the version of Landlock's interface, or 0 without Landlock.
+func landlockABI() int {
 	abi, err := ll.LandlockGetABIVersion()
 	if err != nil {
 		return 0
@@ -208,8 +208,8 @@ func (p *Process) Confinement() Confinement {
 		return Confinement{}
 	}
 	return Confinement{
-		Capabilities: p.Capabilities(), Raised: p.Granted(), NoNewPrivs: true,
-		Seccomp: HasSeccomp(), Landlock: LandlockABI(),
+		Capabilities: p.capabilities(), Raised: p.Granted(), NoNewPrivs: true,
+		Seccomp: HasSeccomp(), Landlock: landlockABI(),
 	}
 }
 

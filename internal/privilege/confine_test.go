@@ -74,7 +74,7 @@ func forbidden(other string) error {
 			errs = append(errs, fmt.Errorf("%s: %v, want it refused", what, err))
 		}
 	}
-	seccomp, files := HasSeccomp(), LandlockABI() > 0
+	seccomp, files := HasSeccomp(), landlockABI() > 0
 	_, err := net.Listen("tcp", "127.0.0.1:0")
 	refuse("listen", seccomp, err)
 	_, err = net.Dial("udp", "127.0.0.1:9")
@@ -101,7 +101,7 @@ func forbidden(other string) error {
 	refuse("rename", files, os.Rename(filepath.Join(other, "input"), filepath.Join(other, "moved")))
 	refuse("make a directory", files, os.Mkdir(filepath.Join(other, "dir"), 0o700))
 	refuse("make a link", files, os.Symlink("/", filepath.Join(other, "link")))
-	refuse("truncate", LandlockABI() >= 3, os.Truncate(filepath.Join(other, "input"), 0))
+	refuse("truncate", landlockABI() >= 3, os.Truncate(filepath.Join(other, "input"), 0))
 	return errors.Join(errs...)
 }
 

@@ -44,7 +44,7 @@
 // A profile may come from anywhere. [Process.Confine] leaves a command that reads
 // profiles only the rights to read files and to write its output: Landlock refuses
 // execution and writing elsewhere, a seccomp filter refuses sockets, tracing and similar
-// calls. A kernel may lack either of the two; [LandlockABI] and [HasSeccomp] say so.
+// calls. A kernel may lack either of the two; [landlockABI] and [HasSeccomp] say so.
 package privilege
 
 import (
@@ -142,8 +142,8 @@ func (p *Process) Keep(use Use) error {
 	return nil
 }
 
-// Capabilities lists the permitted capabilities as setcap(8) does.
-func (p *Process) Capabilities() string { return p.held.permitted.String() }
+// capabilities lists the permitted capabilities as setcap(8) does.
+func (p *Process) capabilities() string { return p.held.permitted.String() }
 
 // Section is a sequence of calls on a target, in one goroutine. The zero value has raised
 // nothing.

@@ -114,7 +114,7 @@ func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manage
 	config := manager.Config{
 		Source: source, Map: m, Logger: c.Logger, Dumps: c.Dumps(info.Target.PID), Until: c.Until, Values: c.Values,
 	}
-	config.Values.MaxPoints = MaxPoints(c.MaxMemory)
+	config.Values.MaxPoints = maxPoints(c.MaxMemory)
 	if info.Unit == ccmap.Instructions {
 		return manager.New(config)
 	}
@@ -192,9 +192,9 @@ func (s *Session) atMost() string {
 // Bounds of the profile points of caught calls.
 const leastPoints, mostPoints = 64, 1 << 16
 
-// MaxPoints returns how many profile points a memory has room for, where 0 is no
+// maxPoints returns how many profile points a memory has room for, where 0 is no
 // limit: a quarter of it is for them, in the map and before they get there.
-func MaxPoints(memory int64) int {
+func maxPoints(memory int64) int {
 	const pointBytes = 320 // with a few targets
 	if memory == 0 {
 		return mostPoints

@@ -118,7 +118,7 @@ func TestOrNone(t *testing.T) {
 func TestPointsWithinTheMemory(t *testing.T) {
 	t.Parallel()
 	for memory, want := range map[int64]int{0: 65536, 64 << 10: 64, 64 << 20: 26214, 8 << 30: 65536} {
-		if got := MaxPoints(memory); got != want {
+		if got := maxPoints(memory); got != want {
 			t.Errorf("%d bytes: %d points, want %d", memory, got, want)
 		}
 	}

@@ -144,7 +144,7 @@ func (s *Session) caught(r manager.Report) string {
 
 // moreRoom names the flag that would keep more profile points, if it would.
 func (s *Session) moreRoom() string {
-	if MaxPoints(s.config.MaxMemory) == mostPoints {
+	if maxPoints(s.config.MaxMemory) == mostPoints {
 		return ""
 	}
 	return ": a larger --max-memory keeps more"

@@ -42,7 +42,7 @@ func (l *Live) run() {
 		case <-l.quit:
 			return
 		case <-ticker.C:
-			io.WriteString(l.w, ClearLine+ShortenEnd(l.next(), Width(l.w)-1))
+			io.WriteString(l.w, ClearLine+shortenEnd(l.next(), Width(l.w)-1))
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (p *Progress) Draw(state func() string) {
 	p.drawn = now
 	if width := Width(p.W); width > 0 {
 		p.shown = true
-		io.WriteString(p.W, ClearLine+ShortenEnd(state(), width-1))
+		io.WriteString(p.W, ClearLine+shortenEnd(state(), width-1))
 	}
 }
 

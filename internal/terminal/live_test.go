@@ -18,7 +18,7 @@ func TestProgress(t *testing.T) {
 	p.Clear()
 	p.Clear()
 	tty.Close()
-	want := ClearLine + ShortenEnd("1 of 1000 profiles", 9) + ClearLine
+	want := ClearLine + shortenEnd("1 of 1000 profiles", 9) + ClearLine
 	if got := terminaltest.Read(screen); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -58,8 +58,8 @@ func ShortenLocation(location string, width int) string {
 	return location
 }
 
-// ShortenEnd cuts s to width runes.
-func ShortenEnd(s string, width int) string {
+// shortenEnd cuts s to width runes.
+func shortenEnd(s string, width int) string {
 	runes := []rune(s)
 	if len(runes) <= width || width < 1 {
 		return s

@@ -8,7 +8,7 @@
 // to its [End], or [Guest.Start] does so beside a session. [Mounts] and [Burst] are values
 // of flags.
 //
-// One goroutine at a time may call the methods of a guest, except Exit, which any may call.
+// One goroutine at a time may call the methods of a guest.
 package wasi
 
 import (
@@ -272,11 +272,12 @@ func (g *Guest) Run(ctx context.Context) End {
 // IsProgram reports whether a compiled guest has anything to run but a start function.
 func (g *Guest) IsProgram() bool { return g.compiled.ExportedFunctions()[Entry] != nil }
 
-// Exit ends a sampled guest at its next safe point, with an exit code.
-func (g *Guest) Exit(code uint32) { g.profiler.Exit(code) }
+// exit ends a sampled guest at its next safe point, with an exit code. Any goroutine may
+// call it.
+func (g *Guest) exit(code uint32) { g.profiler.Exit(code) }
 
-// Finish ends the session of a sampled guest that has ended.
-func (g *Guest) Finish(reason string) { g.profiler.Finish(reason) }
+// finish ends the session of a sampled guest that has ended.
+func (g *Guest) finish(reason string) { g.profiler.Finish(reason) }
 
 // Close frees the runtime, and the profiler if there is one. The guest must have ended.
 func (g *Guest) Close(ctx context.Context) error {
@@ -316,8 +317,8 @@ func endOf(err error) End {
 	return End{Err: err, NotStarted: true}
 }
 
-// Reason says how the guest has ended, for people.
-func (e End) Reason() string {
+// reason says how the guest has ended, for people.
+func (e End) reason() string {
 	if e.Err == nil {
 		return fmt.Sprintf("module exited with code %d", e.Code)
 	}

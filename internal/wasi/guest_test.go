@@ -75,8 +75,8 @@ func TestGuestEnds(t *testing.T) {
 	} {
 		end, _ := run(t, test.binary, Options{})
 		failed := test.want.Trapped || test.want.NotStarted
-		if test.want.Err = end.Err; end != test.want || (end.Err != nil) != failed || !strings.HasPrefix(end.Reason(), test.reason) {
-			t.Errorf("%s: ended with %+v, %q; want %+v, %q", name, end, end.Reason(), test.want, test.reason)
+		if test.want.Err = end.Err; end != test.want || (end.Err != nil) != failed || !strings.HasPrefix(end.reason(), test.reason) {
+			t.Errorf("%s: ended with %+v, %q; want %+v, %q", name, end, end.reason(), test.want, test.reason)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (g *Guest) Start(signaled context.Context) *Running {
 	go func() {
 		defer close(r.done)
 		r.end = g.Run(quiet)
-		g.Finish(r.reason())
+		g.finish(r.reason())
 	}()
 	go r.obey(abandon)
 	return r
@@ -64,7 +64,7 @@ func (r *Running) obey(abandon context.CancelCauseFunc) {
 	case <-r.signaled.Done():
 	}
 	signal := signals.Of(r.signaled)
-	r.guest.Exit(uint32(signal.ExitCode()))
+	r.guest.exit(uint32(signal.ExitCode()))
 	for range graceTurns {
 		select {
 		case <-r.done:
@@ -80,7 +80,7 @@ func (r *Running) reason() string {
 	if r.signaled.Err() != nil {
 		return "module was ended by " + signals.Of(r.signaled).Error()
 	}
-	return r.end.Reason()
+	return r.end.reason()
 }
 
 // Abandoned returns the context that is done when the guest does not end after a signal.

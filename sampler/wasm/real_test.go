@@ -14,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/testdata/guests"
+	"github.com/ccmapd/ccmapd/testdata/guests/guesttest"
 )
 
 // Real guests, sampled by the clock, print the same as without the profiler. Their
@@ -27,7 +28,7 @@ func TestRealGuests(t *testing.T) {
 		root  string
 		lines bool
 	}{
-		{guests.Shapes(5), "_start", true},
+		{guesttest.Shapes(5), "_start", true},
 		{guests.Queens(5), "_rt0_wasm_wasip1", false},
 	} {
 		t.Run(g.Name, func(t *testing.T) {

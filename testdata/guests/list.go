@@ -10,41 +10,25 @@ import (
 	"strings"
 )
 
-// Real returns all real guests, for rounds rounds each: a round is some ten milliseconds
-// of work.
-func Real(rounds int) []Guest {
-	return []Guest{
-		Queens(rounds), Eval(rounds), JSON(rounds), Words(rounds), Sorts(rounds),
-		Shapes(rounds), Mandelbrot(rounds), Parse(rounds),
-		SQLite(rounds), QuickJS(rounds), Esbuild(rounds),
-	}
-}
-
 // Queens is a Go program: recursion, 10*2057 calls of place a round.
 func Queens(rounds int) Guest {
-	return goGuest("queens", rounds, "solutions %d\nmain.(*board).place %d\n", 10*92*rounds, 10*2057*rounds)
+	return GoProgram("queens", rounds, "solutions %d\nmain.(*board).place %d\n", 10*92*rounds, 10*2057*rounds)
 }
 
 // Eval is a Go program: an interpreter whose steps are calls of interface methods.
 func Eval(rounds int) Guest {
 	const loops = 30_000
-	return goGuest("eval", rounds, "y 34232\nmain.number.eval %d\nmain.variable.eval %d\n"+
+	return GoProgram("eval", rounds, "y 34232\nmain.number.eval %d\nmain.variable.eval %d\n"+
 		"main.(*binary).eval %d\nmain.(*assign).eval %d\nmain.(*while).eval %d\n",
 		(2*loops+2)*rounds, (4*loops+1)*rounds, 3*loops*rounds, (2*loops+2)*rounds, rounds)
 }
 
 // JSON is a Go program: encoding/json there and back.
-func JSON(rounds int) Guest { return goGuest("json", rounds, "bytes %d\n", 9390*rounds) }
+func JSON(rounds int) Guest { return GoProgram("json", rounds, "bytes %d\n", 9390*rounds) }
 
-// Words is a Go program: counts 20,000 words of 121 kinds in a map.
-func Words(rounds int) Guest { return goGuest("words", rounds, "words 121 MUNA 206\n") }
-
-// Sorts is a Go program: sorts 5,000 numbers twice.
-func Sorts(rounds int) Guest {
-	return goGuest("sorts", rounds, "main.(*counted).Less %d\nmain.main.func1.1 %[1]d\n", 63029*rounds)
-}
-
-func goGuest(name string, rounds int, want string, figures ...any) Guest {
+// GoProgram is a program in folder go, which prints its rounds and then figures, as want
+// formats them.
+func GoProgram(name string, rounds int, want string, figures ...any) Guest {
 	return Guest{
 		Name:   "go-" + name,
 		Args:   []string{strconv.Itoa(rounds)},
@@ -53,25 +37,14 @@ func goGuest(name string, rounds int, want string, figures ...any) Guest {
 	}
 }
 
-// Shapes is a C program: 70,000 calls through function pointers a round. Of every 7 calls
-// 4 reach squares, 2 circles, 1 a triangle.
-func Shapes(rounds int) Guest {
-	return cGuest("shapes", rounds, "area %d\nsquare %d\ncircle %d\ntriangle %d\n",
-		2120000*rounds, 40000*rounds, 20000*rounds, 10000*rounds)
-}
-
-// Mandelbrot is a C program: loops of floating point with hardly a call.
-func Mandelbrot(rounds int) Guest {
-	return cGuest("mandelbrot", rounds, "iterations %d\n", 4401710*rounds)
-}
-
 // Parse is a C program: mutual recursion, 30,000 formulas of 18 factors a round.
 func Parse(rounds int) Guest {
-	return cGuest("parse", rounds, "total %d\nfactor %d\n", -206*30000*rounds, 18*30000*rounds)
+	return CProgram("parse", rounds, "total %d\nfactor %d\n", -206*30000*rounds, 18*30000*rounds)
 }
 
-// cGuest builds with DWARF; see [C] for builds without.
-func cGuest(name string, rounds int, want string, figures ...any) Guest {
+// CProgram is a program in folder c, built with DWARF ([C] builds without), which prints as
+// [GoProgram] does.
+func CProgram(name string, rounds int, want string, figures ...any) Guest {
 	return Guest{
 		Name:   "c-" + name,
 		Args:   []string{strconv.Itoa(rounds)},

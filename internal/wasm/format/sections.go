@@ -58,7 +58,7 @@ func (r *Reader) FunctionType() (params, results []byte) {
 	if form := r.Byte(); form != 0x60 {
 		r.Fail(at, "type form %#02x: only function types are known", form)
 	}
-	return r.ValueTypes(), r.ValueTypes()
+	return r.valueTypes(), r.valueTypes()
 }
 
 // maxValues bounds a type's parameters and its results, because code that passes
@@ -66,8 +66,8 @@ func (r *Reader) FunctionType() (params, results []byte) {
 // section 7.
 const maxValues = 1000
 
-// ValueTypes reads a vector of value types, and returns their bytes.
-func (r *Reader) ValueTypes() []byte {
+// valueTypes reads a vector of value types, and returns their bytes.
+func (r *Reader) valueTypes() []byte {
 	n := r.Count(1)
 	start := r.At
 	if n > maxValues {

@@ -1,4 +1,4 @@
-package guests
+package guesttest
 
 import (
 	"context"
@@ -11,10 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
 // runPlain runs a guest on plain wazero.
-func runPlain(t *testing.T, g Guest, binary []byte) string {
+func runPlain(t *testing.T, g guests.Guest, binary []byte) string {
 	t.Helper()
 	ctx := t.Context()
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(compiledBefore(t)))
@@ -26,7 +28,7 @@ func runPlain(t *testing.T, g Guest, binary []byte) string {
 	if got := importsWASIAlone(compiled.ImportedFunctions()); got != g.Command() {
 		t.Errorf("imports WASI alone: %t, is a command: %t", got, g.Command())
 	}
-	if err := Host(ctx, r, compiled); err != nil {
+	if err := guests.Host(ctx, r, compiled); err != nil {
 		t.Fatal(err)
 	}
 	output, err := g.Run(ctx, r, compiled)
@@ -39,7 +41,7 @@ func runPlain(t *testing.T, g Guest, binary []byte) string {
 // compiledBefore keeps what wazero compiles beside the guests: esbuild takes 5 s.
 func compiledBefore(t *testing.T) wazero.CompilationCache {
 	t.Helper()
-	dir, err := Dir()
+	dir, err := guests.Dir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,7 @@ func TestRealGuestsDoWhatIsKnown(t *testing.T) {
 			if g.Name == "esbuild" && testing.Short() {
 				t.Skip("compiles for 5 s")
 			}
-			if diff := cmp.Diff(g.Want, runPlain(t, g, read(t, g))); diff != "" {
+			if diff := cmp.Diff(g.Want, runPlain(t, g, read(t, g.Path))); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
@@ -68,10 +70,10 @@ func TestRealGuestsDoWhatIsKnown(t *testing.T) {
 
 // read returns a guest's module. It skips the test if the guest is unavailable, but not in
 // CI, where everything must be tested.
-func read(t *testing.T, g Guest) []byte {
+func read(t *testing.T, obtain func(context.Context) (string, error)) []byte {
 	t.Helper()
-	path, err := g.Path(t.Context())
-	if errors.Is(err, ErrUnavailable) && os.Getenv("CI") == "" {
+	path, err := obtain(t.Context())
+	if errors.Is(err, guests.ErrUnavailable) && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
 	binary, failed := os.ReadFile(path)
@@ -92,35 +94,12 @@ func importsWASIAlone(imports []api.FunctionDefinition) bool {
 
 func TestStrippedCDoesTheSame(t *testing.T) {
 	t.Parallel()
-	g := Parse(1)
-	g.obtain = func(ctx context.Context) (string, error) { return C(ctx, "parse", false) }
-	binary := read(t, g)
+	g := guests.Parse(1)
+	binary := read(t, func(ctx context.Context) (string, error) { return guests.C(ctx, "parse", false) })
 	if strings.Contains(string(binary), ".debug_line") {
 		t.Error("the stripped module has DWARF")
 	}
 	if diff := cmp.Diff(g.Want, runPlain(t, g, binary)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
-	}
-}
-
-func TestFetchReplacesAChangedFile(t *testing.T) {
-	dir := t.TempDir()
-	path, err := Fetch(t.Context(), "sqlite", sqliteModule)
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Setenv(dirVariable, dir)
-	if err := os.WriteFile(filepath.Join(dir, "sqlite.wasm"), []byte("changed"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	again, err := Fetch(t.Context(), "sqlite", sqliteModule)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again == path {
-		t.Fatalf("%s ignored", dirVariable)
-	}
-	if err := sqliteModule.check(again); err != nil {
-		t.Error(err)
 	}
 }
