@@ -296,7 +296,7 @@ func (m *Manager) tune() {
 		DaemonCPU: cpu - m.cpu,
 
 		SampleCost: m.overhead.sample,
-		AtSwitches: m.overhead.atSwitches,
+		Fixed:      m.overhead.fixed,
 
 		Settled: m.convergence.percent(),
 		Drift:   m.convergence.answer.drift,
@@ -318,12 +318,12 @@ func (m *Manager) tune() {
 
 // overhead is the latest cost of sampling to the target, in the form that the tuner takes.
 type overhead struct {
-	sample     time.Duration // of one sample, with the interrupts that took none; 0: not known
-	atSwitches float64       // part of the target's CPU time
+	sample time.Duration // of one sample, with verdicts, and interrupts that took none; 0: not known
+	fixed  float64       // part of the target's CPU time
 
 	samples  uint64           // at the last change of sample
 	sampled  sampler.Overhead // then
-	switched sampler.Overhead // at the last change of atSwitches
+	switched sampler.Overhead // at the last change of fixed
 }
 
 // follow takes in the figures of the source. The source counts switches once in a second
@@ -331,11 +331,11 @@ type overhead struct {
 func (o *overhead) follow(s sampler.Stats) {
 	now := s.Overhead
 	if n := s.Counts[sampler.Samples]; n > o.samples && now.Of > 0 {
-		o.sample = (now.Samples + now.Interrupts - o.sampled.Samples - o.sampled.Interrupts) / time.Duration(n-o.samples)
+		o.sample = (now.Sampling() - o.sampled.Sampling()) / time.Duration(n-o.samples)
 		o.samples, o.sampled = n, now
 	}
-	if cost := now.AtSwitches() - o.switched.AtSwitches(); cost > 0 && now.Of > o.switched.Of {
-		o.atSwitches = float64(cost) / float64(now.Of-o.switched.Of)
+	if cost := now.Fixed() - o.switched.Fixed(); cost > 0 && now.Of > o.switched.Of {
+		o.fixed = float64(cost) / float64(now.Of-o.switched.Of)
 		o.switched = now
 	}
 }

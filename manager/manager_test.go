@@ -533,9 +533,9 @@ func TestOverheadFollows(t *testing.T) {
 	}
 	var o overhead
 	for i, step := range []struct {
-		stats      sampler.Stats
-		sample     time.Duration
-		atSwitches float64
+		stats  sampler.Stats
+		sample time.Duration
+		fixed  float64
 	}{
 		{stats(10, 0, 0, 0), 0, 0}, // not known
 		{stats(20, 2*ms, 0, 100*ms), ms / 10, 0},
@@ -543,8 +543,8 @@ func TestOverheadFollows(t *testing.T) {
 		{stats(30, 3*ms, 10*ms, 300*ms), ms / 10, 0.05}, // no reading
 		{stats(40, 5*ms, 12*ms, 400*ms), ms / 5, 0.01},
 	} {
-		if o.follow(step.stats); o.sample != step.sample || o.atSwitches != step.atSwitches {
-			t.Errorf("step %d: %v a sample, %v at switches; want %v, %v", i, o.sample, o.atSwitches, step.sample, step.atSwitches)
+		if o.follow(step.stats); o.sample != step.sample || o.fixed != step.fixed {
+			t.Errorf("step %d: %v a sample, %v at switches; want %v, %v", i, o.sample, o.fixed, step.sample, step.fixed)
 		}
 	}
 }

@@ -43,6 +43,11 @@ type ProcessOptions struct {
 	// ignores it.
 	MaxHostOverhead float64
 
+	// MaxOverhead is the part of the target's CPU time that sampling may cost; 0 or less means
+	// no limit. A tuner answers with longer intervals. The engine bounds the costs that do not
+	// depend on the interval: caught calls have half of MaxOverhead at most.
+	MaxOverhead float64
+
 	// Logger gets messages for the user while sampling goes on; nil discards them.
 	Logger *slog.Logger
 }
@@ -64,8 +69,8 @@ func (o ProcessOptions) WithDefaults() (ProcessOptions, error) {
 	if o.Interval < 0 || o.WatchBudget < 0 {
 		return o, fmt.Errorf("interval %v or watch budget %v is negative", o.Interval, o.WatchBudget)
 	}
-	if math.IsNaN(o.HitBudget) || math.IsNaN(o.MaxHostOverhead) {
-		return o, errors.New("hit budget or overhead of the host is not a number")
+	if math.IsNaN(o.HitBudget) || math.IsNaN(o.MaxHostOverhead) || math.IsNaN(o.MaxOverhead) {
+		return o, errors.New("hit budget or overhead is not a number")
 	}
 	if o.Interval == 0 {
 		o.Interval = defaultInterval

@@ -20,13 +20,14 @@ type Stats struct {
 }
 
 // Overhead is the CPU time that sampling has cost the target since the start: counts times
-// costs that were measured on this machine. Caught calls have a budget of
-// their own, and are not in it.
+// costs that were measured on this machine.
 type Overhead struct {
 	Samples    time.Duration // interrupts that took a sample
 	Interrupts time.Duration // interrupts that took none, also of other processes
 	Switches   time.Duration // context switches of threads that have timers
 	Watches    time.Duration // context switches of threads that have watchpoints, for verdicts
+	Verdicts   time.Duration // setting of watchpoints, at most, and traps of writes
+	Calls      time.Duration // caught calls, setting of their breakpoints, and switches of threads that have breakpoints, at most
 	Of         time.Duration // CPU time of the target; 0: the overhead is not known
 
 	// Host is the part of a core that timers take of every CPU, for all targets of the
@@ -35,8 +36,11 @@ type Overhead struct {
 	Raised uint64 // intervals that were made longer, to bound Host
 }
 
-// AtSwitches returns the time that does not depend on the interval.
-func (o Overhead) AtSwitches() time.Duration { return o.Switches + o.Watches }
+// Sampling returns the time that depends on the interval.
+func (o Overhead) Sampling() time.Duration { return o.Samples + o.Interrupts + o.Verdicts }
+
+// Fixed returns the time that does not depend on the interval.
+func (o Overhead) Fixed() time.Duration { return o.Switches + o.Watches + o.Calls }
 
 // Percent returns the part of the target's CPU time that a time is.
 func (o Overhead) Percent(d time.Duration) float64 {
@@ -47,7 +51,7 @@ func (o Overhead) Percent(d time.Duration) float64 {
 }
 
 // Total returns all of the time.
-func (o Overhead) Total() time.Duration { return o.Samples + o.Interrupts + o.AtSwitches() }
+func (o Overhead) Total() time.Duration { return o.Sampling() + o.Fixed() }
 
 // String returns the overhead for people, for example
 // "overhead 0.3 % of the target: 0.2 samples, 0.1 thread switches". It is empty if the
@@ -60,7 +64,7 @@ func (o Overhead) String() string {
 	for _, part := range []struct {
 		time time.Duration
 		name string
-	}{{o.Interrupts, "other interrupts"}, {o.Switches, "thread switches"}, {o.Watches, "verdicts"}} {
+	}{{o.Interrupts, "other interrupts"}, {o.Switches, "thread switches"}, {o.Watches + o.Verdicts, "verdicts"}, {o.Calls, "caught calls"}} {
 		if part.time > 0 {
 			text += fmt.Sprintf(", %.1f %s", o.Percent(part.time), part.name)
 		}

@@ -20,7 +20,7 @@ type budget struct {
 	affordable int           // readings in a row that could afford a shorter interval
 	floor      time.Duration // the longest of these shorter intervals
 	backOff    int           // readings
-	told       bool          // switches exceed the budget, and a decision has said so
+	told       bool          // the fixed costs exceed the budget, and a decision has said so
 }
 
 const (
@@ -28,8 +28,8 @@ const (
 	// does not exceed the budget at once.
 	headroom = 0.8
 	// leastForSamples is the part of the budget of the target that the samples always
-	// have, however much context switches cost. A longer interval would find less, and
-	// the switches would cost the same.
+	// have, however much context switches and caught calls cost. A longer interval would find
+	// less, and they would cost the same.
 	leastForSamples = 0.25
 	// daemonReadings is the number of readings in a row over the daemon's budget that
 	// raise the interval. Reading symbols at the start or writing a dump exceeds the
@@ -94,9 +94,9 @@ func (b *budget) overheadExceeded(c Config) bool {
 	return ratio(b.load.overhead(), c.MaxOverhead) > 1 && ratio(b.load.samples, b.load.forSamples(c)) > 1/headroom
 }
 
-// hopeless reports, once, that the switches exceed the budget on their own.
+// hopeless reports, once, that the fixed costs exceed the budget on their own.
 func (b *budget) hopeless(c Config) bool {
-	exceeded := ratio(b.load.atSwitches, c.MaxOverhead) > 1
+	exceeded := ratio(b.load.fixed, c.MaxOverhead) > 1
 	told := b.told
 	b.told = exceeded
 	return exceeded && !told
@@ -104,7 +104,7 @@ func (b *budget) hopeless(c Config) bool {
 
 func (b *budget) hopelessReason(c Config) string {
 	return "overhead " + percent(b.load.overhead()) + " of the target's CPU > " + plainPercent(c.MaxOverhead) +
-		", and " + percent(b.load.atSwitches) + " at context switches: a longer interval does not help"
+		", and " + percent(b.load.fixed) + " for context switches and caught calls: a longer interval does not help"
 }
 
 // lower takes in the shortest affordable interval, and lowers the want once it has
@@ -134,23 +134,23 @@ func (b *budget) raisedReason(c Config) string {
 
 // load is the cost of sampling at the present interval.
 type load struct {
-	cost       time.Duration // of one sample, to the target
-	samples    float64       // part of the target's CPU time that samples cost
-	atSwitches float64       // part of the target's CPU time that context switches cost
-	daemon     float64       // cores; 0 before the first reading
-	cores      float64       // that the target keeps busy
+	cost    time.Duration // of one sample, to the target
+	samples float64       // part of the target's CPU time that samples cost
+	fixed   float64       // part of the target's CPU time that sampling costs at any interval
+	daemon  float64       // cores; 0 before the first reading
+	cores   float64       // that the target keeps busy
 }
 
 // overhead returns the part of the target's CPU time that sampling costs.
-func (l load) overhead() float64 { return l.samples + l.atSwitches }
+func (l load) overhead() float64 { return l.samples + l.fixed }
 
 // forSamples returns the part of the target's CPU time that samples may cost: the budget
-// with headroom, less the switches. It is negative if there is no limit.
+// with headroom, less the fixed costs. It is negative if there is no limit.
 func (l load) forSamples(c Config) float64 {
 	if c.MaxOverhead < 0 {
 		return c.MaxOverhead
 	}
-	return max(headroom*c.MaxOverhead-l.atSwitches, leastForSamples*c.MaxOverhead)
+	return max(headroom*c.MaxOverhead-l.fixed, leastForSamples*c.MaxOverhead)
 }
 
 // at returns the load to expect after a change of the interval.
@@ -191,7 +191,7 @@ type meter struct {
 	cost     time.Duration // of one sample, as last measured; 0: never
 	spent    time.Duration // on the samples whose cost was measured
 	priced   int           // these samples
-	switches float64       // Observation.AtSwitches, the last
+	fixed    float64       // Observation.Fixed, the last
 }
 
 const (
@@ -215,7 +215,7 @@ func (m *meter) add(o Observation) {
 		m.spent += time.Duration(o.Samples) * o.SampleCost
 		m.priced += o.Samples
 	}
-	m.switches = o.AtSwitches
+	m.fixed = o.Fixed
 }
 
 // full reports whether a reading is due. The meter of an idle target starts again.
@@ -229,13 +229,13 @@ func (m *meter) full() bool {
 	return false
 }
 
-func (m *meter) restart() { *m = meter{from: m.to, to: m.to, cost: m.cost, switches: m.switches} }
+func (m *meter) restart() { *m = meter{from: m.to, to: m.to, cost: m.cost, fixed: m.fixed} }
 
 // read returns the metered load and starts the meter again. The overhead refers to
 // the target's measured CPU time if there is enough of it, and otherwise to the CPU
 // time that the samples stand for.
 func (m *meter) read(interval time.Duration, before load) load {
-	l := load{cost: before.cost, atSwitches: m.switches}
+	l := load{cost: before.cost, fixed: m.fixed}
 	switch {
 	case m.priced > 0:
 		l.cost = m.spent / time.Duration(m.priced)

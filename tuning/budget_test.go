@@ -187,7 +187,7 @@ func TestBudgetDoesNotFollowTheLoad(t *testing.T) {
 func TestSwitchesLeaveLess(t *testing.T) {
 	t.Parallel()
 	p := steady(10 * time.Millisecond)
-	p.cost, p.known, p.atSwitches = 200*time.Microsecond, 0, 0.003
+	p.cost, p.known, p.fixed = 200*time.Microsecond, 0, 0.003
 	s := simulate(t, Config{}, 1)
 	s.run(p, time.Hour)
 	want := "overhead 2.3 % of the target's CPU > 1 %: interval 10ms → 40ms"
@@ -201,11 +201,11 @@ func TestSwitchesLeaveLess(t *testing.T) {
 func TestSwitchesExceedTheBudget(t *testing.T) {
 	t.Parallel()
 	for interval, want := range map[time.Duration]string{
-		10 * time.Millisecond: "overhead 4.2 % of the target's CPU > 1 %, and 4.0 % at context switches: a longer interval does not help",
+		10 * time.Millisecond: "overhead 4.2 % of the target's CPU > 1 %, and 4.0 % for context switches and caught calls: a longer interval does not help",
 		time.Millisecond:      "overhead 6.0 % of the target's CPU > 1 %: interval 1ms → 8ms",
 	} {
 		p := steady(10 * time.Millisecond)
-		p.cost, p.known, p.atSwitches = 20*time.Microsecond, 0, 0.04
+		p.cost, p.known, p.fixed = 20*time.Microsecond, 0, 0.04
 		s := simulate(t, Config{Initial: interval}, 1)
 		s.run(p, time.Hour)
 		if len(s.decisions) == 0 || len(s.decisions) > 2 || s.decisions[0].Reason != want {
@@ -221,7 +221,7 @@ func TestSwitchesExceedTheBudget(t *testing.T) {
 func TestSwitchesWithoutBudget(t *testing.T) {
 	t.Parallel()
 	p := steady(10 * time.Millisecond)
-	p.atSwitches = 0.5
+	p.fixed = 0.5
 	s := simulate(t, Config{Off: true, MaxOverhead: -1, MaxDaemonCPU: -1}, 1)
 	if s.run(p, time.Hour); len(s.decisions) != 0 {
 		t.Errorf("without budgets: %v", s)

@@ -16,7 +16,7 @@ type program struct {
 	daemon time.Duration // CPU time of the daemon for one sample
 	rest   float64       // CPU time of the daemon per wall time, without samples
 
-	atSwitches float64 // part of the CPU time that context switches cost
+	fixed float64 // part of the CPU time that sampling costs at any interval
 }
 
 // activations of one length take part of a program's CPU time.
@@ -78,7 +78,7 @@ func (s *simulation) run(p program, wall time.Duration) []Decision {
 
 func (s *simulation) step(p program) {
 	const wall = 100 * time.Millisecond
-	o := Observation{SampleCost: p.cost, AtSwitches: p.atSwitches, TargetCPU: time.Duration(p.cores * float64(wall))}
+	o := Observation{SampleCost: p.cost, Fixed: p.fixed, TargetCPU: time.Duration(p.cores * float64(wall))}
 	s.at += wall
 	o.At = s.at
 	s.cpu += o.TargetCPU

@@ -19,9 +19,9 @@ type Observation struct {
 	DaemonCPU  time.Duration // CPU time of the daemon; 0: not measured
 	SampleCost time.Duration // measured CPU time of one sample in the target; 0: as before
 
-	// AtSwitches is the part of the target's CPU time that sampling costs lately beside
-	// the samples, at context switches. A longer interval does not lower it.
-	AtSwitches float64
+	// Fixed is the part of the target's CPU time that sampling costs lately beside
+	// the samples, at context switches and for caught calls. A longer interval does not lower it.
+	Fixed float64
 
 	Settled float64 // how settled the profile is by now, percent; 0: not known
 	Drift   bool    // lately the program has done something else than before
@@ -106,8 +106,8 @@ func (o Observation) sane() Observation {
 	o.Repeated = min(max(o.Repeated, 0), o.Known)
 	o.TargetCPU = max(o.TargetCPU, 0)
 	o.DaemonCPU = max(o.DaemonCPU, 0)
-	if !(o.AtSwitches >= 0) {
-		o.AtSwitches = 0
+	if !(o.Fixed >= 0) {
+		o.Fixed = 0
 	}
 	if !(o.Settled >= 0) { // a NaN, too
 		o.Settled = 0

@@ -65,12 +65,10 @@ func explainStart(err error) error {
 // The most that sampling may cost a process that its caller could not sample without
 // the capabilities of ccmapd.
 const (
-	borrowedOverhead = 5                // percent, of samples and caught calls together
+	borrowedOverhead = 5                // percent
 	borrowedOfHost   = 1                // percent of each CPU
 	borrowedInterval = time.Millisecond // the shortest
-	borrowedHits     = 1000             // calls caught a second of CPU time: 1.8 %
-
-	hitCost = 18 * time.Microsecond // of a caught call: see package sampler/perf
+	borrowedHits     = 1000             // calls caught a second of CPU time
 )
 
 // borrows reports whether the caller may look into a process only by the capabilities of
@@ -92,6 +90,7 @@ func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int
 		if err := env.holdBack(f, pid); err != nil {
 			return engine.Choice{}, err
 		}
+		o.MaxOverhead = f.tuning().MaxOverhead
 		got, err := engine.Attach(ctx, env.engines, f.engine.Value, o)
 		if err != nil {
 			return engine.Choice{}, err
@@ -130,8 +129,6 @@ func (f *samplingFlags) bound() error {
 	if !f.tune && !f.overheadGiven {
 		f.overhead, f.overheadGiven = borrowedOverhead, true
 	}
-	ofHits := 100 * f.values.hits * hitCost.Seconds()
-	f.overhead = min(f.overhead, borrowedOverhead-ofHits)
 	return nil
 }
 

@@ -134,7 +134,8 @@ func TestSecurityPage(t *testing.T) {
 }
 
 // TestBoundHolds: whatever the flags that are permitted, samples and caught calls of another
-// user's process cost no more than the bound together, with the interval tuned or fixed.
+// user's process cost no more than the bound together, with the interval tuned or fixed. The
+// tuner and the engine have that bound.
 func TestBoundHolds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -152,12 +153,12 @@ func TestBoundHolds(t *testing.T) {
 		if most := f.config(&environment{stderr: io.Discard}).MaxHost; most <= 0 || most > borrowedOfHost/100. {
 			t.Errorf("timers may take %v of each CPU", most)
 		}
-		c, hits := f.tuning(), f.values.hits*hitCost.Seconds()
+		c := f.tuning()
 		if c.Min < borrowedInterval || c.Initial < borrowedInterval {
 			t.Errorf("intervals from %v, and %v at first", c.Min, c.Initial)
 		}
-		if c.MaxOverhead <= 0 || c.MaxOverhead+hits > borrowedOverhead/100.+1e-9 {
-			t.Errorf("samples may cost %v, and caught calls %v", c.MaxOverhead, hits)
+		if c.MaxOverhead <= 0 || c.MaxOverhead > borrowedOverhead/100. || f.values.hits > borrowedHits {
+			t.Errorf("sampling may cost %v, and %v calls be caught", c.MaxOverhead, f.values.hits)
 		}
 	})
 }

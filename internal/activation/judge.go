@@ -53,6 +53,7 @@ type Judge struct {
 	spent    time.Duration
 	reviewed time.Time
 	armed    uint64 // watches armed so far
+	places   uint64 // CPUs that were interrupted for that, at most
 }
 
 // holder is a watch and the goroutine that it is for.
@@ -72,6 +73,7 @@ type Watch interface {
 	ArmAt(place uint32) error               // watches the same word at another place
 	Dirty(until int64) (bool, error)        // whether it was written since it was armed; on CPUs, until a time
 	Forget(place uint32)                    // ends watching on a thread that has ended
+	Hits() uint64                           // writes that were noticed so far
 	OnCPUs() bool
 	Close()
 }
@@ -148,6 +150,15 @@ func (j *Judge) Watching() (n int) {
 
 // Armed returns how often a watch was armed.
 func (j *Judge) Armed() uint64 { return j.armed }
+
+// Interrupted returns how many times a CPU was interrupted to set a watch, at most, and how
+// many writes to watched words were trapped.
+func (j *Judge) Interrupted() (places, traps uint64) {
+	for _, h := range j.holders {
+		traps += h.Hits()
+	}
+	return j.places, traps
+}
 
 // Moment is when, where and how a sample was taken.
 type Moment struct {
@@ -252,6 +263,7 @@ func (j *Judge) watch(thread uint64, m Moment, slot uint64, clean bool) bool {
 func (j *Judge) set(h *holder, m Moment, slot uint64) error {
 	h.slot = slot
 	places := j.Places(len(j.holders), m)
+	j.places += uint64(min(len(places), runtime.NumCPU()))
 	begin := j.clock()
 	if err := h.Arm(slot, places[:min(1, len(places))]); err != nil {
 		return err

@@ -90,6 +90,7 @@ func (p *player) Dirty(until int64) (bool, error) {
 func (p *player) ArmAt(uint32) error { return nil }
 func (p *player) Forget(uint32)      {}
 func (p *player) OnCPUs() bool       { return p.onCPUs }
+func (p *player) Hits() uint64       { return 0 }
 func (p *player) Close()             {}
 
 // batch is how often samples are drained that are not chosen.

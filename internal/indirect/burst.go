@@ -14,6 +14,7 @@ import (
 type burst struct {
 	site   *site
 	events []*perfevent.Ring // of the threads
+	began  time.Time         // when it was set
 	next   time.Time         // when to see whether it is over
 	until  time.Time         // when it is over at the latest
 }
@@ -45,7 +46,7 @@ var errNoThread = errors.New("no thread to catch calls of: all have ended")
 // that are alive. The number of a thread that has ended may belong to another process
 // by now.
 func openBurst(s *site, alive func(tid uint32) bool, now time.Time) (*burst, error) {
-	b := &burst{site: s, next: now.Add(firstLook), until: now.Add(burstTime)}
+	b := &burst{site: s, began: now, next: now.Add(firstLook), until: now.Add(burstTime)}
 	tids := make([]uint32, burstThreads)
 	for i := range tids {
 		tids[i] = s.draw()

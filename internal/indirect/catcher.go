@@ -61,7 +61,9 @@ type Counts struct {
 	Caught, Strays atomic.Uint64 // calls delivered; calls dropped, because their target is not known
 	Corrupt        atomic.Uint64 // malformed records
 	Bursts         atomic.Uint64
-	Sites          atomic.Int64 // that are hot
+	Set            atomic.Uint64 // breakpoints set, each on one thread, in bursts that are over
+	SetTime        atomic.Int64  // for how long, the sum, ns
+	Sites          atomic.Int64  // that are hot
 	reason         atomic.Pointer[string]
 }
 
@@ -254,8 +256,10 @@ func (c *Catcher) Bursting() bool { return c.burst != nil }
 
 // Close ends a burst and drops its calls.
 func (c *Catcher) Close() {
-	if c.burst != nil {
-		c.burst.close()
+	if b := c.burst; b != nil {
+		c.Counts.Set.Add(uint64(len(b.events)))
+		c.Counts.SetTime.Add(int64(len(b.events)) * int64(time.Since(b.began)))
+		b.close()
 		c.burst = nil
 	}
 }

@@ -17,15 +17,24 @@ type Costs struct {
 	Sample    time.Duration // of one sample, with its interrupt
 	Interrupt time.Duration // of an interrupt that takes no sample
 	Switch    time.Duration // of a context switch of a thread that has timers
-	Watch     time.Duration // of a context switch of a thread, for each watchpoint on it
+	Watch     time.Duration // of a context switch of a thread, for each watchpoint or breakpoint on it
+	Arm       time.Duration // of setting a watchpoint, for each CPU that this interrupts
+	Trap      time.Duration // of a write to a watched word
+	Call      time.Duration // of a call that a breakpoint catches; setting a breakpoint costs as much
 }
 
 // The usual costs are the costs in a virtual machine (AMD EPYC, Linux 6.18), where an access
 // to a timer or a debug register leaves the guest. They stand for costs that cannot be
 // measured.
 var (
-	usualCosts    = Costs{Sample: 45 * time.Microsecond, Switch: 2500 * time.Nanosecond, Watch: 1400 * time.Nanosecond}
-	usualCPUCosts = Costs{Sample: 32 * time.Microsecond, Interrupt: 27 * time.Microsecond, Watch: usualCosts.Watch}
+	usualCosts = Costs{
+		Sample: 45 * time.Microsecond, Switch: 2500 * time.Nanosecond, Watch: 1400 * time.Nanosecond,
+		Arm: 12 * time.Microsecond, Trap: 12 * time.Microsecond, Call: 16 * time.Microsecond,
+	}
+	usualCPUCosts = Costs{
+		Sample: 32 * time.Microsecond, Interrupt: 27 * time.Microsecond, Watch: usualCosts.Watch,
+		Arm: usualCosts.Arm, Trap: usualCosts.Trap, Call: usualCosts.Call,
+	}
 )
 
 const (
@@ -36,7 +45,7 @@ const (
 )
 
 // ThreadCosts returns the costs of timers and watchpoints of threads on this machine. The
-// first call measures them, in some 20 ms of CPU time: two threads of this process hand a
+// first call measures them, in some 30 ms of CPU time: two threads of this process hand a
 // turn to each other on one CPU, without and with events, and one of them is sampled. The
 // CPU time of the threads tells the difference, so other work on the CPU matters little.
 // A cost that cannot be measured is the usual one, and the error says why.
@@ -55,12 +64,13 @@ var ThreadCosts = sync.OnceValues(func() (Costs, error) {
 		p.priceSwitch(&c.Switch, func() (func(), error) { return p.openTimers(form) }),
 		p.priceSwitch(&c.Watch, p.openWatchpoints),
 		p.priceSample(&c.Sample, form),
+		p.priceTraps(&c),
 	)
 	return c, err
 })
 
-// CPUCosts returns the costs of timers of CPUs that run a BPF program, and of watchpoints
-// of threads, on this machine. It measures them in some 50 ms: one thread of this process
+// CPUCosts returns the costs of timers of CPUs that run a BPF program, of watchpoints and of
+// caught calls, on this machine. It measures them in some 60 ms: one thread of this process
 // looks at the clock all the time, and each interrupt leaves a gap. target makes the program
 // take samples of this process, until end is called.
 func CPUCosts(program int, target func() (end func(), err error)) (Costs, error) {
@@ -73,6 +83,7 @@ func CPUCosts(program int, target func() (end func(), err error)) (Costs, error)
 	err = errors.Join(
 		p.priceInterrupts(&c, program, target),
 		p.priceSwitch(&c.Watch, p.openWatchpoints),
+		p.priceTraps(&c),
 	)
 	return c, err
 }

@@ -14,10 +14,13 @@ func TestThreadCosts(t *testing.T) {
 	if err != nil {
 		skip(t, err)
 	}
-	for name, cost := range map[string]time.Duration{"sample": c.Sample, "switch": c.Switch, "watch": c.Watch} {
+	for name, cost := range map[string]time.Duration{"sample": c.Sample, "switch": c.Switch, "watch": c.Watch, "arm": c.Arm, "trap": c.Trap, "call": c.Call} {
 		if cost < 0 || cost > 10*time.Millisecond {
 			t.Errorf("a %s costs %v", name, cost)
 		}
+	}
+	if c.Trap == 0 || c.Call == 0 {
+		t.Errorf("a trap costs nothing: %+v", c)
 	}
 	if again, _ := ThreadCosts(); again != c {
 		t.Errorf("measured %+v, and then %+v", c, again)

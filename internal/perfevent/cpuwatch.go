@@ -22,6 +22,7 @@ import (
 type CPUWatch struct {
 	pid    uint32
 	addr   uint64
+	hits   uint64               // see Hits
 	events map[uint32]*cpuEvent // by CPU
 }
 
@@ -110,7 +111,7 @@ func (w *CPUWatch) ArmAt(cpu uint32) error {
 	if err := modify(e.fd, cpuWatchAttr(w.addr)); err != nil { // this switches it off
 		return fmt.Errorf("move watchpoint: %w", err)
 	}
-	e.look()
+	w.look(e)
 	if err := e.arm(); err != nil {
 		return fmt.Errorf("arm watchpoint: %w", err)
 	}
@@ -148,14 +149,18 @@ func (w *CPUWatch) open(cpu uint32) error {
 	return nil
 }
 
-// look notes whether the event was hit.
-func (e *cpuEvent) look() {
+// Hits returns how often a watched word was written, by any process, as far as it was noticed.
+func (w *CPUWatch) Hits() uint64 { return w.hits }
+
+// look notes whether an event was hit.
+func (w *CPUWatch) look(e *cpuEvent) {
 	e.Refresh()
 	for ok, _ := e.Peek(); ok; ok, _ = e.Peek() {
 		if e.Next.Kind == unix.PERF_RECORD_SAMPLE {
 			c := cursor{b: e.Next.Body}
 			c.u64() // ip
 			e.used, e.by, e.at = true, c.u32(), int64(e.Next.Time)
+			w.hits++
 		}
 		e.Advance()
 	}
@@ -170,7 +175,7 @@ func (w *CPUWatch) Dirty(until int64) (dirty bool, err error) {
 		return false, errNotArmed
 	}
 	for _, e := range w.events {
-		e.look()
+		w.look(e)
 		switch {
 		case !e.used || e.at > until:
 		case e.by != w.pid:

@@ -15,6 +15,7 @@ import (
 type pair struct {
 	cpu     int
 	turn    atomic.Uint32 // index of the thread that goes on; a futex
+	watched atomic.Uint64 // is watched while the cost of a trap is measured
 	threads [2]pinned
 }
 
@@ -79,6 +80,12 @@ func (p *pair) close() {
 	}
 }
 
+// do lets the first thread do a job.
+func (p *pair) do(job func()) {
+	p.threads[0].jobs <- job
+	<-p.threads[0].done
+}
+
 // switchTime lets the threads hand the turn over, and returns the CPU time of both for a
 // context switch.
 func (p *pair) switchTime() time.Duration {
@@ -102,8 +109,7 @@ func (p *pair) switchTime() time.Duration {
 
 // workTime does arithmetic on the first thread, and returns the CPU time of it.
 func (p *pair) workTime() (spent time.Duration) {
-	t := &p.threads[0]
-	t.jobs <- func() {
+	p.do(func() {
 		began := ThreadTime()
 		x := uint32(began)
 		for range workSteps {
@@ -111,8 +117,7 @@ func (p *pair) workTime() (spent time.Duration) {
 		}
 		p.turn.Store(x & 1) // the result keeps the loop
 		spent = ThreadTime() - began
-	}
-	<-t.done
+	})
 	return spent
 }
 
@@ -132,8 +137,7 @@ func (p *pair) interruptTime() (least time.Duration) {
 // longest gaps, one for each interrupt. A few gaps are other work on the CPU. 0: the thread
 // had the CPU for too few interrupts.
 func (p *pair) gapTime() (gap time.Duration) {
-	t := &p.threads[0]
-	t.jobs <- func() {
+	p.do(func() {
 		all := make([]time.Duration, 0, 4*gapsTime/costInterval)
 		spent, began := ThreadTime(), time.Now()
 		for at := time.Duration(0); at < gapsTime && len(all) < cap(all); {
@@ -146,8 +150,7 @@ func (p *pair) gapTime() (gap time.Duration) {
 		if n := int((ThreadTime() - spent) / costInterval); n >= leastGaps {
 			gap = medianOfLongest(all, n)
 		}
-	}
-	<-t.done
+	})
 	return gap
 }
 

@@ -14,6 +14,7 @@ import (
 type Watchpoint struct {
 	addr   uint64
 	hit    bool           // by a thread that has ended
+	hits   uint64         // see Hits
 	events map[uint32]int // thread to descriptor
 }
 
@@ -71,6 +72,7 @@ func (w *Watchpoint) ArmAt(tid uint32) error {
 		if hits, _, err := readCount(fd); err == nil && hits == 0 {
 			return nil
 		}
+		w.hits++
 		closeEvent(fd)
 		delete(w.events, tid)
 	}
@@ -126,11 +128,16 @@ func (w *Watchpoint) Dirty(int64) (bool, error) {
 	return false, nil
 }
 
+// Hits returns how often a word was written that was watched, as far as it was noticed: no
+// later than the event is set again or closed.
+func (w *Watchpoint) Hits() uint64 { return w.hits }
+
 // Forget closes the event of a thread that has ended.
 func (w *Watchpoint) Forget(tid uint32) {
 	if fd, ok := w.events[tid]; ok {
 		hits, _, err := readCount(fd)
 		w.hit = w.hit || err != nil || hits > 0
+		w.hits += hits
 		closeEvent(fd)
 		delete(w.events, tid)
 	}

@@ -13,6 +13,7 @@ import (
 // Switches counts the context switches of a process's threads. One goroutine owns it.
 type Switches struct {
 	Total uint64 // since the first reading; without the last ones of threads that have ended
+	Most  uint64 // between the last two readings, of the thread with most
 
 	pid  int
 	last map[uint32]uint64 // thread to its count at the last reading
@@ -38,6 +39,7 @@ func (s *Switches) Read() {
 	if err != nil {
 		return // the process has ended
 	}
+	s.Most = 0
 	counts := make(map[uint32]uint64, len(tids))
 	for _, tid := range tids {
 		n, err := switchesOf(s.pid, tid)
@@ -47,6 +49,7 @@ func (s *Switches) Read() {
 		counts[tid] = n
 		if before := s.last[tid]; !first && n > before {
 			s.Total += n - before
+			s.Most = max(s.Most, n-before)
 		}
 	}
 	s.last = counts

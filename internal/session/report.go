@@ -154,6 +154,8 @@ type overheadJSON struct {
 	Interrupts time.Duration `json:"interrupts_ns"`
 	Switches   time.Duration `json:"switches_ns"`
 	Watches    time.Duration `json:"watches_ns"`
+	Verdicts   time.Duration `json:"verdicts_ns"`
+	Calls      time.Duration `json:"calls_ns"`
 	Of         time.Duration `json:"of_ns"`
 	Host       float64       `json:"host_percent,omitempty"` // of each CPU
 	Raised     uint64        `json:"raised,omitempty"`
@@ -164,7 +166,7 @@ func newOverheadJSON(o sampler.Overhead) *overheadJSON {
 	if o.Of <= 0 {
 		return nil
 	}
-	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Of, 100 * o.Host, o.Raised}
+	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Verdicts, o.Calls, o.Of, 100 * o.Host, o.Raised}
 }
 
 func (s *Session) newReportJSON(r manager.Report) ReportJSON {

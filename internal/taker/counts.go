@@ -16,7 +16,7 @@ import (
 type counts struct {
 	samples, repaired, rooted, truncated atomic.Uint64
 	kernel, foreign, recalled            atomic.Uint64
-	armed                                atomic.Uint64
+	armed, places, traps                 atomic.Uint64 // watches; CPUs interrupted for them; writes trapped
 	watches                              atomic.Int64
 	unaccounted                          atomic.Pointer[ccmap.Loss] // of time; nil: not known
 
@@ -71,6 +71,14 @@ func (t *Taker) Stats(warning string) sampler.Stats {
 		NoCalls:  c.caught.Reason(),
 		Overhead: t.overhead(loss.Clock),
 	}
+}
+
+// countWatches publishes the figures of the judge.
+func (t *Taker) countWatches() {
+	places, traps := t.Judge.Interrupted()
+	t.counts.armed.Store(t.Judge.Armed())
+	t.counts.places.Store(places)
+	t.counts.traps.Store(traps)
 }
 
 func (t *Taker) loss() ccmap.Loss {

@@ -140,7 +140,7 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 	})
 	t.Catcher = indirect.New(indirect.Options{
 		Code: t.calls, Memory: process.MemoryOf(t.PID, t.watch), Alive: e.Has, Deliver: t.takeCall,
-		Counts: &t.counts.caught, Budget: max(o.HitBudget, 0), Log: t.Log,
+		Counts: &t.counts.caught, Budget: t.hitBudget(o), Log: t.Log,
 	})
 	t.readSwitches(time.Now())
 	t.describe()

@@ -46,7 +46,7 @@ func (t *Taker) Turn(ctx context.Context, now time.Time) {
 		t.renewed = now
 		t.Runtime.Renew(now)
 	}
-	t.counts.armed.Store(t.Judge.Armed())
+	t.countWatches()
 }
 
 // MappedCode notes that the target has mapped code since the symbols were loaded.
@@ -104,6 +104,7 @@ func (t *Taker) balance(now process.CPUTimes, ok bool) {
 // the engine's sampling, and take takes the moments.
 func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx context.Context)) {
 	now, ok := t.ledger.Read()
+	t.Catcher.Finish()
 	t.readSwitches(time.Now())
 	stop()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -111,6 +112,5 @@ func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx contex
 	t.Runtime.Bound(ctx)
 	take(ctx)
 	t.balance(now, ok)
-	t.Catcher.Finish()
-	t.counts.armed.Store(t.Judge.Armed())
+	t.countWatches()
 }

@@ -63,9 +63,12 @@
 //
 // # Overhead
 //
-// The first host measures the time of an interrupt, without and with a sample, and the
-// cost of a watchpoint to a context switch. The program counts interrupts. An interrupt of
-// a busy CPU that takes no sample is charged to the sources, by the rates that they want.
+// The first host measures the time of an interrupt, without and with a sample, the cost of a
+// watchpoint to a context switch, of setting it and of its trap, and the cost of a caught
+// call. The program counts interrupts. An interrupt of a busy CPU that takes no sample is
+// charged to the sources, by the rates that they want. A watchpoint on CPUs is charged to its
+// source as if each of the CPUs were busy. Threads with a breakpoint are charged the switches
+// of the thread that switches most.
 //
 // # Limits
 //

@@ -3,6 +3,7 @@ package bpf
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/enginetest"
+	"github.com/ccmapd/ccmapd/sampler"
 	"pgregory.net/rapid"
 )
 
@@ -24,7 +26,7 @@ func TestPrice(t *testing.T) {
 		t.Errorf("measured %+v, and then %+v, %v", h.costs, again, err)
 	}
 	c := h.costs
-	if c.Interrupt <= 0 || c.Sample < c.Interrupt || c.Sample > 10*time.Millisecond || c.Watch < 0 || c.Switch != 0 {
+	if c.Interrupt <= 0 || c.Sample < c.Interrupt || c.Sample > 10*time.Millisecond || c.Watch < 0 || c.Arm < 0 || c.Trap <= 0 || c.Call <= 0 || c.Switch != 0 {
 		t.Errorf("costs %+v", c)
 	}
 	if h.ring.AvailableBytes() != 0 || h.program.Targets.Lookup(uint32(os.Getpid()), new(programTarget)) == nil {
@@ -125,17 +127,52 @@ func TestOverhead(t *testing.T) {
 	t.Parallel()
 	h := openHost(t)
 	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "300")
-	s, sink := enginetest.Attach(t, h.Open, g.PID(), Options{Interval: time.Millisecond, Watchpoints: -1})
+	s, sink := enginetest.Attach(t, h.Open, g.PID(), Options{Interval: time.Millisecond, Watchpoints: -1, HitBudget: -1})
 	g.Proceed(t)
 	samples, _ := enginetest.Collect(t, s, sink)
 	o := s.Stats().Overhead
-	if o.Samples != time.Duration(len(samples))*h.costs.Sample || o.AtSwitches() != 0 || o.Of <= 0 || o.String() == "" {
+	if o.Samples != time.Duration(len(samples))*h.costs.Sample || o.Fixed() != 0 || o.Of <= 0 || o.String() == "" {
 		t.Errorf("%+v after %d samples", o, len(samples))
 	}
 	if o.Interrupts != time.Duration(s.t.Interrupts.Load())*h.costs.Interrupt {
 		t.Errorf("%+v after %d other interrupts", o, s.t.Interrupts.Load())
 	}
 	t.Log(o)
+}
+
+// TestOverheadOfVerdicts: the report has the cost of verdicts and caught calls, too.
+func TestOverheadOfVerdicts(t *testing.T) {
+	t.Parallel()
+	h := openHost(t)
+	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "2")
+	s, _ := enginetest.Attach(t, h.Open, g.PID(), Options{Interval: time.Millisecond, HitBudget: 1e6, WatchBudget: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error)
+	go func() {
+		_, err := s.Run(ctx)
+		done <- err
+	}()
+	g.Proceed(t)
+	for st := s.Stats(); st.Counts[sampler.Caught] == 0 || st.Counts[sampler.Armed] == 0; st = s.Stats() {
+		if st.NoCalls != "" {
+			enginetest.SkipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	st := s.Stats()
+	o, n := st.Overhead, st.Counts
+	if calls := time.Duration(n[sampler.Caught] + n[sampler.Bursts]); calls == 0 || o.Calls < calls*h.costs.Call {
+		t.Errorf("%+v after %d calls", o, calls)
+	}
+	if armed := time.Duration(n[sampler.Armed]); o.Verdicts < armed*h.costs.Arm {
+		t.Errorf("%+v after %d watches", o, armed)
+	}
+	t.Log(o, h.costs)
 }
 
 // TestStatsAfterClose: figures can be asked for while a host is closed, and later.

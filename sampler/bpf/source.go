@@ -395,7 +395,7 @@ func (s *Source) Interval() time.Duration {
 func (s *Source) OpenWatch() (activation.Watch, error) {
 	w, err := perfevent.OpenCPUWatch(s.t.PID, s.cpus)
 	if err == nil {
-		s.cpuWatch, s.t.Costs.Watch = w, 0
+		s.cpuWatch = w
 		return w, nil
 	}
 	s.t.Log.Info("verdicts by watchpoints on threads", "reason", err)
