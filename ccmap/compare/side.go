@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -148,18 +149,18 @@ func cutAlike(a, b *ccmap.Snapshot) (cutA, cutB *ccmap.Snapshot, frames int) {
 // depths are the numbers of frames of a profile's stacks.
 type depths struct {
 	*ccmap.Snapshot
-	of      []int32 // by node: frames down to it
+	of      []uint8 // by node: frames down to it, or 255 if there are more: no limit is so deep
 	deepest int     // of the nodes that count something
 }
 
 func newDepths(s *ccmap.Snapshot) depths {
-	d := depths{Snapshot: s, of: make([]int32, s.Len())}
+	d := depths{Snapshot: s, of: make([]uint8, s.Len())}
 	for n := range s.Nodes() {
 		if n.ID == 0 {
 			continue
 		}
 		d.of[n.ID] = d.of[n.Parent]
-		if !n.IsPosition() {
+		if !n.IsPosition() && d.of[n.ID] < math.MaxUint8 {
 			d.of[n.ID]++
 		}
 		if n.Self.Samples > 0 || n.Self.Time > 0 {
@@ -231,8 +232,12 @@ func (d depths) cut(frames int) *ccmap.Snapshot {
 
 // innermost appends the nodes of a stack's innermost frames, from n up.
 func (d depths) innermost(path []ccmap.Node, n ccmap.Node, frames int) []ccmap.Node {
-	for least := int(d.of[n.ID]) - frames; int(d.of[n.ID]) > least; n = d.Node(n.Parent) {
+	for frames > 0 {
 		path = append(path, n)
+		if !n.IsPosition() {
+			frames--
+		}
+		n = d.Node(n.Parent)
 	}
 	return path
 }

@@ -62,22 +62,25 @@ func newUnion(nodes int) *union {
 // the caller's node, or node 0 if calls are counted: a call of an absorbed method
 // does not count for its caller.
 func (u *union) add(s *ccmap.Snapshot, methods []uint32, w Weight) []uint32 {
+	const inside = 1 << 31 // a flag of nodes in an absorbed method; a map has fewer nodes
 	placed := make([]uint32, s.Len())
-	inside := make([]bool, s.Len()) // by node: in an absorbed method
 	for n := range s.Nodes() {
 		at := placed[n.Parent]
 		if n.Method != ccmap.NoMethod {
-			if methods[n.Method] == absorbed || inside[n.Parent] {
-				inside[n.ID] = true
+			if methods[n.Method] == absorbed {
+				at |= inside
 			}
 			switch {
-			case !inside[n.ID]:
+			case at&inside == 0:
 				at = u.child(at, n.Offset, methods[n.Method])
 			case !w.inclusive():
-				at = 0
+				at = inside
 			}
 		}
 		placed[n.ID] = at
+	}
+	for n := range placed {
+		placed[n] &^= inside
 	}
 	return placed
 }
