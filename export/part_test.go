@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
 func mustPart(t *rapid.T, data string) *Part {
@@ -256,7 +256,7 @@ func TestPartsKeepBudget(t *testing.T) {
 	sum := ccmap.New(ccmap.Options{MaxBytes: budget})
 	var want ccmap.Counters
 	for i := range 5 {
-		m := thicket(uint64(i))
+		m := profiletest.Thicket(uint64(i))
 		want = want.Add(m.Snapshot().Total())
 		p, err := ReadPart(strings.NewReader(encode(t, Pprof, m.Snapshot())), ReadOptions{})
 		if err != nil {
@@ -272,21 +272,6 @@ func TestPartsKeepBudget(t *testing.T) {
 	if s := sum.Snapshot(); s.Total() != want || !s.Pruned() {
 		t.Errorf("total %v, want %v; pruned %t", s.Total(), want, s.Pruned())
 	}
-}
-
-// thicket is a map of many contexts of few edges.
-func thicket(seed uint64) *ccmap.Map {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	m := ccmap.New(ccmap.Options{})
-	methods := []ccmap.MethodID{m.Names().Intern(ccmap.Method{Name: "a"}), m.Names().Intern(ccmap.Method{Name: "b"})}
-	for range 2000 {
-		n := m.Root()
-		for range 15 {
-			n = m.Child(n, 1, methods[rng.IntN(2)])
-		}
-		m.Add(n, ccmap.Counters{Samples: 1, Time: rng.Int64N(100)})
-	}
-	return m
 }
 
 // Buffers go from one file to the next, and nothing of a file with them.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -302,4 +303,170 @@ func TestRunForwardsSignals(t *testing.T) {
 	if _, _, err := export.ReadFile(file, export.ReadOptions{}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAttachToManyOfEverything samples programs at the limits of what a stack, a
+// scheduler and a table of file descriptors usually hold.
+func TestAttachToManyOfEverything(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	for _, c := range []struct {
+		mode, n string
+		limit   []string
+		check   func(*testing.T, *ccmap.Snapshot)
+	}{
+		{"goroutines", "10000", []string{"-d", "2s"}, nil},
+		// So much work, not time, that threads use some intervals on any machine.
+		{"threads", "1000", []string{"-requests", "6000"}, nil},
+		{"deep", "1000", []string{"-d", "2s"}, checkDeep},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "a.json")
+			w := holdWorkload(t, append(c.limit, "-mode", c.mode, "-n", c.n)...)
+			a := attachTo(t, w.pid(), "-i", "500us", "--tune=false", "-o", file)
+			w.stdin.Close()
+			_, cpu := w.end(t)
+			s := a.end(t, file)
+			// What starts a thread and ends it is seen only in part; most must be.
+			if got := time.Duration(s.Total().Time); got < cpu/3 {
+				t.Errorf("%v sampled of %v", got, cpu)
+			}
+			if meta := s.Meta(); !strings.HasPrefix(meta.Ended, "target exited") { // its code is gone once it was waited for
+				t.Errorf("ended: %s, loss %+v", meta.Ended, meta.Loss)
+			}
+			if c.check != nil {
+				c.check(t, s)
+			}
+		})
+	}
+}
+
+// checkDeep looks for a stack with all the frames of the recursion.
+func checkDeep(t *testing.T, s *ccmap.Snapshot) {
+	t.Helper()
+	depth := make([]int, s.Len())
+	deepest := 0
+	for n := range s.Nodes() {
+		depth[n.ID] = depth[n.Parent]
+		if n.Method != ccmap.NoMethod && strings.HasSuffix(s.Names().At(n.Method).Name, ".descend") {
+			depth[n.ID]++
+		}
+		deepest = max(deepest, depth[n.ID])
+	}
+	if deepest < 1000 {
+		t.Errorf("the deepest stack has %d frames of descend, want 1000", deepest)
+	}
+}
+
+// TestAttachUntilSettled: the session ends by itself, and not before it has the
+// samples that this takes.
+func TestAttachUntilSettled(t *testing.T) {
+	t.Parallel()
+	if testing.Short() { // as under the race detector, whose C in a test binary is [unknown]: such a profile misleads, and never settles
+		t.Skip("needs a workload without the race detector")
+	}
+	needEngine(t)
+	file := filepath.Join(t.TempDir(), "a.json")
+	w := holdWorkload(t)
+	a := attachTo(t, w.pid(), "-i", "1ms", "--tune=false", "--until", "methods:85%", "-o", file)
+	w.stdin.Close()
+	meta := a.end(t, file).Meta()
+	if !strings.HasPrefix(meta.Ended, "stopped: methods are settled to ") {
+		t.Errorf("ended: %s", meta.Ended)
+	}
+	if s := meta.Settled; s.Methods < 84 || s.Samples < 1000 {
+		t.Errorf("settled %+v", s)
+	}
+}
+
+// TestAttachWithinMemory: a map that was pruned many times has all samples and
+// the methods that they were taken in, exactly.
+func TestAttachWithinMemory(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	file := filepath.Join(t.TempDir(), "a.xml")
+	w := holdWorkload(t, "-mode", "deep", "-n", "1500", "-d", "2s")
+	a := attachTo(t, w.pid(), "-i", "1ms", "--tune=false", "--max-memory", "64KiB", "-o", file)
+	w.stdin.Close()
+	_, cpu := w.end(t)
+	s := a.end(t, file)
+	if err := s.CheckValid(); err != nil {
+		t.Error(err)
+	}
+	if !s.Pruned() || s.Meta().Pruned.Times == 0 || s.PrunedTotal().IsZero() {
+		t.Fatalf("nothing was pruned: %+v", s.Meta().Pruned)
+	}
+	var self ccmap.Counters
+	for m := range s.Methods() {
+		self = self.Add(m.Self())
+	}
+	if total := s.Total(); self.Samples != total.Samples || self.Time != total.Time {
+		t.Errorf("methods have %+v of %+v", self, total)
+	}
+	if got := time.Duration(s.Total().Time); got < cpu/2 {
+		t.Errorf("%v sampled of %v", got, cpu)
+	}
+	// Most contexts of the recursion were pruned, none of its time.
+	if got := methodNamed(t, s, "descend").Cumulative().Time; got < s.Total().Time/2 {
+		t.Errorf("%v are in descend, want most of %v", time.Duration(got), time.Duration(s.Total().Time))
+	}
+}
+
+// TestTuneOnUnmodifiedBinary: a loop of 80 ms is on top at most samples, and the interval
+// becomes longer. A function of 20 ms is new at every sample of each 40 ms, and the
+// interval becomes shorter. The thresholds are far from 0 there, and the window is short,
+// because to be sure of a rate under 1 % takes 660 verdicts, which the engine bpf has after
+// minutes. A profile that settles, or a slow ccmapd that costs too much, must not lengthen
+// the interval before.
+func TestTuneOnUnmodifiedBinary(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	for _, c := range []struct {
+		name, spin string
+		flags      []string
+		right      func(time.Duration) bool
+	}{
+		{"80ms", "80ms", nil, func(d time.Duration) bool { return d > 40*time.Millisecond }},
+		{"20ms", "20ms", []string{"-i", "40ms", "--tune-low", "25", "--tune-high", "60"}, func(d time.Duration) bool { return d < 30*time.Millisecond }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := holdWorkload(t, "-mode", "spin", "-spin", c.spin)
+			args := append([]string{"attach", w.pid(), "-v", "--tune-window", "20", "--tune-settled", "0", "-o", t.TempDir() + "/a.json"}, c.flags...)
+			cmd := exec.Command("ccmapd", args...)
+			log, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			start(t, cmd)
+			w.stdin.Close()
+			awaitInterval(t, bufio.NewScanner(log), c.right)
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+var intervalSet = regexp.MustCompile(`msg="set interval" to=(\S+) .*reason=(.*)`)
+
+// awaitInterval reads a verbose log until repetitions have made the interval right.
+func awaitInterval(t *testing.T, log *bufio.Scanner, right func(time.Duration) bool) {
+	t.Helper()
+	for log.Scan() {
+		m := intervalSet.FindStringSubmatch(log.Text())
+		if m == nil {
+			continue
+		}
+		t.Log(m[1], m[2])
+		d, err := time.ParseDuration(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(m[2], "repetitions") && right(d) {
+			return
+		}
+	}
+	t.Fatalf("the log ended before the interval was right: %v", log.Err())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -169,5 +173,62 @@ func TestCompletion(t *testing.T) {
 		if !strings.HasSuffix(r.stdout, want) {
 			t.Errorf("completions of %s: %q", args, r.stdout)
 		}
+	}
+}
+
+// TestTooManySymbols: who meets the bounds of a load is told what to do.
+func TestTooManySymbols(t *testing.T) {
+	t.Parallel()
+	r := runEngines(t, []engine.Engine{refusingEngine("full", fmt.Errorf("load symbols: %w", gosym.ErrTooMuch))}, "attach", "42")
+	if r.code != exitFailed || !strings.Contains(r.stderr, "net/http/pprof can profile it") {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	able := engine.Engine{Name: "able", Open: func(_ context.Context, a sampler.ProcessOptions) (engine.Source, error) {
+		return &fakeSource{ProcessOptions: a, probes: 1}, nil
+	}}
+	all := []engine.Engine{able, fakeEngine(false), refusingEngine("forbidden", sampler.ErrPermission)}
+	r := runEngines(t, all, "version")
+	for _, want := range []string{
+		"ccmapd ", "go1.", "engine able: permitted, and hardware breakpoints\n",
+		"engine fake: permitted, without hardware breakpoints: it catches no calls\n", "engine forbidden: not permitted\n",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("output %q lacks %q", r.stdout, want)
+		}
+	}
+}
+
+// TestFinderHints: an error in a name says which names are like it, or what to do.
+func TestFinderHints(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	for _, name := range []string{"main.(*Server).handle", "main.(*Client).handle", "net/http.(*conn).serve", "main.Observer.handler"} {
+		names.Intern(ccmap.Method{Name: name})
+	}
+	for text, want := range map[string]string{
+		"handle":      "Give more of the name, or --match REGEXP: main.(*Client).handle, main.(*Server).handle",
+		"Server.hand": "Near it: main.(*Server).handle, main.Observer.handler",
+		"srve":        "Near it: net/http.(*conn).serve",
+		"quux":        listsAllMethods,
+		"quux>quuux":  "A path is written with spaces around the separators: 'A > B > C'.",
+	} {
+		_, err := finder(false)(names, text)
+		if hint, _ := advice.Of(err); hint != want {
+			t.Errorf("%q: %v, hint %q, want %q", text, err, hint, want)
+		}
+	}
+	if _, err := finder(true)(names, "("); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "not a regular expression") {
+		t.Errorf("bad expression: %v, exit code %d, want %d", err, exitCode(err), exitUsage)
+	}
+	_, err := finder(true)(names, "xyz")
+	if hint, _ := advice.Of(err); hint != listsAllMethods {
+		t.Errorf("an expression that matches nothing: %v", err)
+	}
+	if set, err := finder(true)(names, `\.handle$`); err != nil || len(set.IDs()) != 2 {
+		t.Errorf("%d methods, %v", len(set.IDs()), err)
 	}
 }

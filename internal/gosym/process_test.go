@@ -60,10 +60,7 @@ func TestProcess(t *testing.T) {
 	for name, b := range map[string]build{"plain": plain, "stripped PIE": strippedPIE} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, b.binary(t))
-			var want goReport
-			p.read(t, &want)
-			table := p.open(t)
+			p, want, table := reported[goReport](t, b)
 			if diff := cmp.Diff(want.Frames, described(table, want.physical(table))); diff != "" {
 				t.Errorf("frames (-runtime +table):\n%s", diff)
 			}
@@ -130,10 +127,7 @@ func TestBuildID(t *testing.T) {
 // TestStack looks a stack up as an unwinder does, after the target has ended.
 func TestStackOfEndedProcess(t *testing.T) {
 	t.Parallel()
-	p := start(t, plain.binary(t))
-	var want goReport
-	p.read(t, &want)
-	table := p.open(t)
+	p, want, table := reported[goReport](t, plain)
 	pcs := want.physical(table)
 	p.stop()
 
@@ -159,10 +153,7 @@ func TestStackOfEndedProcess(t *testing.T) {
 // those that share a physical frame.
 func TestStackSaysWhatWasInlined(t *testing.T) {
 	t.Parallel()
-	p := start(t, plain.binary(t))
-	var want goReport
-	p.read(t, &want)
-	table := p.open(t)
+	_, want, table := reported[goReport](t, plain)
 	names, inlined := ccmap.NewNames(), 0
 	var callee ccmap.Frame
 	for i, pc := range want.physical(table)[1:] {
@@ -183,10 +174,7 @@ func TestStackSaysWhatWasInlined(t *testing.T) {
 // dynamic type.
 func TestMethodAt(t *testing.T) {
 	t.Parallel()
-	p := start(t, plain.binary(t))
-	var r goReport
-	p.read(t, &r)
-	table := p.open(t)
+	_, r, table := reported[goReport](t, plain)
 	names := ccmap.NewNames()
 	type reached struct {
 		Name, Receiver string
@@ -235,10 +223,7 @@ func TestCgoProcess(t *testing.T) {
 	for name, b := range map[string]build{"plain": withCgo, "stripped PIE": cgoPIE} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, b.binary(t))
-			var at cReport
-			p.read(t, &at)
-			table := p.open(t)
+			_, at, table := reported[cReport](t, b)
 			own := "own_function"
 			if b.flags != nil {
 				own = ccmap.UnknownName // stripped, and not exported
@@ -269,10 +254,7 @@ func symbolsAt(table *Table, pcs ...uint64) []symbolAt {
 
 func TestRefreshFindsLoadedLibrary(t *testing.T) {
 	t.Parallel()
-	p := start(t, withCgo.binary(t))
-	var at cReport
-	p.read(t, &at)
-	table := p.open(t)
+	p, at, table := reported[cReport](t, withCgo)
 	if _, err := p.in.Write([]byte("libresolv.so.2 ns_parserr\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package gosym
 
 import (
-	"context"
 	"os"
 	"reflect"
 	"runtime"
@@ -14,16 +13,7 @@ import (
 // openSelf opens the test's own process.
 func openSelf(tb testing.TB) *Table {
 	tb.Helper()
-	table, err := Open(context.Background(), os.Getpid(), Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := table.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return table
+	return openProcess(tb, os.Getpid())
 }
 
 // runtimeFrame is what the runtime and this package both tell of a frame.

@@ -130,7 +130,21 @@ func (p *target) read(tb testing.TB, into any) {
 // open opens the process, and closes the table at the end of the test.
 func (p *target) open(tb testing.TB) *Table {
 	tb.Helper()
-	table, err := Open(context.Background(), p.Process.Pid, Options{})
+	return openProcess(tb, p.Process.Pid)
+}
+
+// reported starts a program, and returns its process, its report and its table.
+func reported[R any](t *testing.T, b build) (p *target, report R, table *Table) {
+	t.Helper()
+	p = start(t, b.binary(t))
+	p.read(t, &report)
+	return p, report, p.open(t)
+}
+
+// openProcess opens a process, and closes the table at the end of the test.
+func openProcess(tb testing.TB, pid int) *Table {
+	tb.Helper()
+	table, err := Open(context.Background(), pid, Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

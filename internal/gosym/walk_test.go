@@ -15,10 +15,7 @@ const maxWalk = 1000
 // root.
 func TestWalkParkedGoroutines(t *testing.T) {
 	t.Parallel()
-	p := start(t, plain.binary(t))
-	var r goReport
-	p.read(t, &r)
-	table := p.open(t)
+	_, _, table := reported[goReport](t, plain)
 	layout, ok := table.layout, table.hasLayout
 	if !ok {
 		t.Fatal("no layout")

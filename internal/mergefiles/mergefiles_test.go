@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,20 +13,12 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
-// thicket is a map of many contexts of few edges.
+// thicket is a map of many contexts, with its seed as a comment.
 func thicket(seed uint64) *ccmap.Map {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	m := ccmap.New(ccmap.Options{})
-	methods := []ccmap.MethodID{m.Names().Intern(ccmap.Method{Name: "a"}), m.Names().Intern(ccmap.Method{Name: "b"})}
-	for range 2000 {
-		n := m.Root()
-		for range 15 {
-			n = m.Child(n, 1, methods[rng.IntN(2)])
-		}
-		m.Add(n, ccmap.Counters{Samples: 1, Time: rng.Int64N(100)})
-	}
+	m := profiletest.Thicket(seed)
 	m.Meta().Comments = []string{fmt.Sprint("seed ", seed)}
 	return m
 }

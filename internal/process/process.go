@@ -1,3 +1,11 @@
+// Package process looks at a running process from outside: whether it lives and how it
+// ended, its threads, its CPU clock, its memory. It also has the vocabulary between an
+// engine, which stops at moments of threads, and a runtime, which makes stacks of them:
+//
+//	engine ──Moment──▶ Runtime ──Stack──▶ engine ──Frames──▶ queue
+//
+// An engine is given a [Runtime] and knows no language. Package goproc has the runtime
+// of Go.
 package process
 
 import (
@@ -10,10 +18,11 @@ import (
 	"strings"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/sampler"
-	"golang.org/x/sys/unix"
 )
 
 // Open checks that pid is a live user process and returns a pidfd of it,
@@ -252,3 +261,21 @@ func openTasks(pid int) (*os.File, error) {
 func Gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }
+
+// adviceUser says how to get permission, for the message of an error.
+const adviceUser = "run ccmapd as the target's user, or give it CAP_PERFMON and CAP_SYS_PTRACE"
+
+// OtherUser explains that the target belongs to another user, or has made
+// itself undumpable.
+func OtherUser(err error) error {
+	return fmt.Errorf("it belongs to another user or forbids tracing: %w (%s): %w", sampler.ErrPermission, adviceUser, err)
+}
+
+// As returns an error with the text of err, which errors.Is also finds to be kind. The errors
+// of package sampler say less than err.
+func As(err, kind error) error { return classified{err, kind} }
+
+type classified struct{ err, kind error }
+
+func (c classified) Error() string   { return c.err.Error() }
+func (c classified) Unwrap() []error { return []error{c.err, c.kind} }

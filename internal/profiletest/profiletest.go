@@ -3,6 +3,7 @@
 package profiletest
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"pgregory.net/rapid"
@@ -112,5 +113,20 @@ func Blind(runtime string, blind int, methods ...ccmap.Method) *ccmap.Map {
 	m.Names().SetMapping("0a12", ccmap.Mapping{File: "/bin/server", Start: 1, Limit: 2})
 	m.Names().SetMapping("0b22", ccmap.Mapping{File: "/usr/lib/libc.so.6", Start: 1, Limit: 2})
 	m.Meta().Settled = ccmap.Settled{Methods: 99, Edges: 98, Contexts: 97, Samples: 1000}
+	return m
+}
+
+// Thicket is a map of many contexts of few edges.
+func Thicket(seed uint64) *ccmap.Map {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	m := ccmap.New(ccmap.Options{})
+	methods := []ccmap.MethodID{m.Names().Intern(ccmap.Method{Name: "a"}), m.Names().Intern(ccmap.Method{Name: "b"})}
+	for range 2000 {
+		n := m.Root()
+		for range 15 {
+			n = m.Child(n, 1, methods[rng.IntN(2)])
+		}
+		m.Add(n, ccmap.Counters{Samples: 1, Time: rng.Int64N(100)})
+	}
 	return m
 }

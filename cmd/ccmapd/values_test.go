@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -11,7 +13,9 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/valueprof"
 )
 
 // TestAttachLearnsReceivers: the points of the file count the caught calls, and
@@ -62,5 +66,33 @@ func TestAttachJSONHasValues(t *testing.T) {
 	want.Caught, want.Sites, want.Points = 10, 1, 2
 	if diff := cmp.Diff(want, values); diff != "" || got.Values.Bytes == 0 {
 		t.Errorf("values (-want +got):\n%s", diff)
+	}
+}
+
+func TestOptionsOfValueFlags(t *testing.T) {
+	t.Parallel()
+	f := newValueFlags()
+	if o := f.options(nil); o.Hash != valueprof.HashAuto || o.Policy != valueprof.PolicyDecay || o.Off || o.Dump != nil {
+		t.Errorf("by default: %+v", o)
+	}
+	f.hash.Value, f.janitor.Value, f.dump = "shift", "reset", true
+	var out bytes.Buffer
+	if o := f.options(&out); o.Hash != valueprof.HashShift || o.Policy != valueprof.PolicyReset || o.Dump == nil {
+		t.Errorf("of %+v: %+v", f, o)
+	}
+}
+
+// TestDumpValues: the life of tables goes to standard error, whatever is reported.
+func TestDumpValues(t *testing.T) {
+	t.Parallel()
+	polymorphic := engine.Engine{Name: "polymorphic", Open: func(_ context.Context, a sampler.ProcessOptions) (engine.Source, error) {
+		return &fakeSource{ProcessOptions: a, targets: 4}, nil
+	}}
+	for flag, want := range map[string]bool{"": false, "--dump-values": true, "--dump-values -v": true, "--dump-values --json": true} {
+		args := []string{"attach", "42", "-o", filepath.Join(t.TempDir(), "a.json")}
+		r := runEngines(t, []engine.Engine{polymorphic}, append(args, strings.Fields(flag)...)...)
+		if got := strings.Contains(r.stderr, "\ntable created site=main.main+1 "); got != want || r.code != exitOK {
+			t.Errorf("with %q a table is told of: %v, want %v\n%s", flag, got, want, r.stderr)
+		}
 	}
 }
