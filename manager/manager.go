@@ -19,13 +19,16 @@ import (
 
 const (
 	// tick is the longest time between two turns. The tuner's clock and the
-	// figures of an idle target advance by it.
-	tick = 250 * time.Millisecond
+	// figures of an idle target advance by it, so it is shorter than the time between two
+	// drawings of them (see terminal.LiveEvery).
+	tick = 400 * time.Millisecond
 
-	// rest is the pause after a turn that samples have caused. It spares a busy
-	// source from waking the manager (see queue.Queue.Ready). A ring takes far
-	// longer to fill.
-	rest = time.Millisecond
+	// rest is the pause after a turn that samples have caused less than restless after
+	// the last one. It spares a busy source from waking the manager (see
+	// queue.Queue.Ready). A ring takes far longer to fill. Where samples are rarer, a pause
+	// would be one more wake-up.
+	rest     = time.Millisecond
+	restless = 20 * time.Millisecond
 )
 
 // Manager runs one session.
@@ -178,13 +181,17 @@ func (m *Manager) takeTurns(done <-chan struct{}) {
 	defer ticker.Stop()
 	asked := m.asked
 	var due <-chan time.Time // when a snapshot that was asked for is due
+	var last time.Time       // when samples have caused a turn
 	for {
 		select {
 		case <-done:
 			return
 		case <-m.info.Sink.Queue.Ready():
 			m.takeTurn()
-			time.Sleep(rest)
+			if time.Since(last) < restless {
+				time.Sleep(rest)
+			}
+			last = time.Now()
 		case <-ticker.C:
 			m.takeTurn()
 		case <-asked:

@@ -32,10 +32,23 @@ func read(fd int, buf []byte) (int, error) {
 	return int(n), failure(errno)
 }
 
+// ring adds one to an eventfd.
+func ring(fd int) {
+	one := [8]byte{1}
+	unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&one)), uintptr(len(one)))
+}
+
 // pollNow looks for events and returns at once.
 func pollNow(epoll int, events []unix.EpollEvent) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
 	return int(n), failure(errno)
+}
+
+// setTimer makes a timerfd readable after a time, and not before.
+func setTimer(fd int, after time.Duration) error {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(after))}
+	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(fd), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	return failure(errno)
 }
 
 // Monotonic returns the time of CLOCK_MONOTONIC, ns, which samples carry.

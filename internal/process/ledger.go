@@ -2,6 +2,7 @@ package process
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"golang.org/x/sys/unix"
@@ -93,14 +94,25 @@ func ReadCPUTimes(pid int) (t CPUTimes, err error) {
 		kind int32
 		to   *time.Duration
 	}{{clockScheduler, &t.All}, {clockUserAndKernel, &both}, {clockUser, &t.User}} {
-		var now unix.Timespec
-		if err := unix.ClockGettime(^int32(pid)<<3|clock.kind, &now); err != nil {
+		now, err := readClock(^int32(pid)<<3 | clock.kind)
+		if err != nil {
 			return t, err
 		}
-		*clock.to = time.Duration(now.Nano())
+		*clock.to = now
 	}
 	t.Kernel = max(both-t.User, 0)
 	return t, nil
+}
+
+// readClock reads a clock, which never waits. It goes around the Go scheduler: announcing a
+// call to it wakes the runtime's monitor thread (sysmon, Go 1.26).
+func readClock(id int32) (time.Duration, error) {
+	var now unix.Timespec
+	_, _, errno := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, uintptr(id), uintptr(unsafe.Pointer(&now)), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return time.Duration(now.Nano()), nil
 }
 
 // statTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on amd64.

@@ -63,6 +63,7 @@ func (h *Host) setPeriods() error {
 	if err != nil {
 		return err
 	}
+	h.cpus = cpus
 	if len(h.clocks) == 0 {
 		h.began, h.before = time.Now(), h.used()
 	}
@@ -76,6 +77,13 @@ func (h *Host) setPeriods() error {
 		}
 	}
 	return all
+}
+
+// sampledCPUs returns the CPUs that were online when periods were drawn last.
+func (h *Host) sampledCPUs() []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cpus
 }
 
 // setPeriod begins another period of a CPU's timer, or opens it.
@@ -113,8 +121,8 @@ func (h *Host) closeClocksIf(ends func(cpu int, c *clock) bool) {
 	}
 }
 
-// look draws other periods when it is time, which also finds CPUs that have come or gone.
-func (h *Host) look(now time.Time) {
+// keepTime draws other periods when it is time, which also finds CPUs that have come or gone.
+func (h *Host) keepTime(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.period == 0 || now.Before(h.redraw) {

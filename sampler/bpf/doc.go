@@ -13,9 +13,13 @@
 //     shortest interval of all targets, and the program keeps a random share of the
 //     interrupts of each.
 //  3. One goroutine, the host's reader, takes the records of all targets from one
-//     ring, some ten times a second, and hands each to its [Source].
+//     ring, some ten times a second, and hands each to its [Source]. If it cannot wait for
+//     records any more, all sources end with that error.
 //  4. The source's own goroutine, in [Source.Run], makes samples of the records, with
 //     package taker. A target that keeps a read of its memory waiting holds up no other.
+//
+// [Open] makes a host for one source, which is the reader, too: so a batch of records costs
+// one wake-up, not two.
 //
 // # Weights
 //

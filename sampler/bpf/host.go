@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/privilege"
@@ -26,16 +25,17 @@ import (
 //	mu       the sources and the timers: any goroutine
 //	draining the ring: the reader, and a source that takes its last records
 //	program  maps and programs, whose calls need no lock
-//	costs, floor, online   set by OpenHost
+//	costs, floor, online, counters, waiter, stop, stopped   set by OpenHost
 type Host struct {
-	log     *slog.Logger
-	program programObjects
-	waiter  *perfevent.Waiter
-	costs   perfevent.Costs // of timers and watchpoints
-	floor   time.Duration   // the shortest interval within the budget of the host
-	raised  atomic.Uint64   // intervals that the budget made longer
-	stop    context.CancelFunc
-	stopped chan struct{} // closed when the reader has ended
+	log      *slog.Logger
+	program  programObjects
+	counters *counters
+	waiter   *perfevent.Waiter // of the reader; nil if the only source reads
+	costs    perfevent.Costs   // of timers and watchpoints
+	floor    time.Duration     // the shortest interval within the budget of the host
+	raised   atomic.Uint64     // intervals that the budget made longer
+	stop     context.CancelFunc
+	stopped  chan struct{} // closed when the reader has ended
 
 	online func() ([]int, error) // the CPUs; tests have their own
 
@@ -43,6 +43,7 @@ type Host struct {
 	sources map[uint32]*Source
 	wanted  map[time.Duration]int // the intervals that sources want, and how many want each
 	clocks  map[int]*clock        // of the CPUs
+	cpus    []int                 // online, when periods were drawn last; never changed, but replaced
 	period  time.Duration         // of the timers, on average
 	redraw  time.Time             // when to draw other periods
 	charged uint64                // interrupts that the sources were charged for
@@ -50,6 +51,7 @@ type Host struct {
 	began   time.Time             // when the timers were started
 	before  uses                  // of the timers, then
 	share   float64               // of every CPU, that the timers take since then
+	broken  error                 // why the reader has ended before its time
 
 	draining sync.Mutex
 	ring     *ringbuf.Reader
@@ -61,9 +63,6 @@ const (
 	mostTargets = 16384
 	// ringBytes is the length of the ring for all CPUs.
 	ringBytes = 8 << 20
-	// drainEvery is the time between two looks into the ring, unless the program wakes the
-	// reader. Each wake-up costs ccmapd some 100 µs, half of them in Go's monitor thread.
-	drainEvery = 100 * time.Millisecond
 	// leastPeriod is the shortest period for users other than root: the timers
 	// interrupt all programs of the machine, not the targets alone.
 	leastPeriod = time.Millisecond
@@ -86,6 +85,19 @@ type HostOptions struct {
 // Errors wrap [sampler.ErrPermission] or [sampler.ErrUnsupported] where one of them is
 // the reason, and have the cure.
 func OpenHost(o HostOptions) (*Host, error) {
+	h, err := newHost(o)
+	if err != nil {
+		return nil, err
+	}
+	if h.waiter, err = h.newWaiter(-1); err != nil {
+		return nil, errors.Join(err, h.release())
+	}
+	h.startReader(h.waiter.Wait)
+	return h, nil
+}
+
+// newHost is OpenHost without the reader: a source that has the host alone reads by itself.
+func newHost(o HostOptions) (*Host, error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -94,7 +106,7 @@ func OpenHost(o HostOptions) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		log: log, online: process.OnlineCPUs, stopped: make(chan struct{}),
+		log: log, online: process.OnlineCPUs,
 		sources: make(map[uint32]*Source), wanted: make(map[time.Duration]int), clocks: make(map[int]*clock),
 	}
 	spec, err := loadProgram()
@@ -108,9 +120,6 @@ func OpenHost(o HostOptions) (*Host, error) {
 		h.log.Info("costs of sampling are assumed", "reason", err)
 	}
 	h.floor = shortestWithin(cmp.Or(o.MaxOverhead, defaultMaxOverhead), h.costs.Sample)
-	ctx, stop := context.WithCancel(context.Background())
-	h.stop = stop
-	go h.read(ctx)
 	return h, nil
 }
 
@@ -127,49 +136,29 @@ func (h *Host) load(spec *ebpf.CollectionSpec) error {
 	if err := spec.LoadAndAssign(&h.program, nil); err != nil {
 		return explainLoad(err, rightsHere())
 	}
+	h.counters = openCounters(h.program.Counters, cpus)
 	if h.ring, err = ringbuf.NewReader(h.program.Records); err != nil {
 		return fmt.Errorf("open ring: %w", err)
 	}
-	if h.waiter, err = perfevent.NewWaiter(-1); err != nil {
-		return err
-	}
-	return h.waiter.AddWakeups(h.program.Records.FD())
+	h.ring.SetDeadline(time.Unix(0, 1)) // long past: never wait
+	return nil
 }
 
 // Close ends sampling. All sources must have ended before.
 func (h *Host) Close() error {
-	h.stop()
-	h.waiter.Ring()
-	<-h.stopped
+	h.stopReader()
 	h.log.Info("sampled CPUs", "interrupts", h.counted(interrupts), "idle", h.counted(idle), "samples", h.counted(taken),
 		"unreadable", h.counted(unreadable), "reused", h.counted(reused), "ending", h.counted(ending))
 	return h.release()
-}
-
-// Counters of the program, as in record.bpf.c.
-const (
-	interrupts = iota // of all CPUs, idle or not
-	idle              // interrupts of CPUs that had nothing to run
-	taken             // interrupts that made a record
-	unreadable        // records without a stack
-	reused            // interrupts of another process that has got a target's number
-	ending            // records of threads that have given up their memory
-)
-
-// counted returns the sum of a counter over the CPUs.
-func (h *Host) counted(which uint32) (sum uint64) {
-	var all []uint64
-	raised(func() error { return h.program.Counters.Lookup(which, &all) }) // 0 with an error
-	for _, n := range all {
-		sum += n
-	}
-	return sum
 }
 
 func (h *Host) release() error {
 	h.mu.Lock() // figures may still be asked for
 	defer h.mu.Unlock()
 	h.closeClocks()
+	if h.counters != nil {
+		h.counters.close()
+	}
 	if h.waiter != nil {
 		h.waiter.Close()
 	}
@@ -316,65 +305,4 @@ func (h *Host) tell(s *Source) error {
 		return fmt.Errorf("describe target: %w", err)
 	}
 	return nil
-}
-
-// read drains the ring until ctx is done.
-func (h *Host) read(ctx context.Context) {
-	defer close(h.stopped)
-	for ctx.Err() == nil {
-		if _, err := h.waiter.Wait(drainEvery); err != nil {
-			h.log.Error("wait for samples", "error", err)
-			return
-		}
-		h.drain()
-		h.look(time.Now())
-	}
-}
-
-// drain hands all records to their sources.
-func (h *Host) drain() {
-	h.draining.Lock()
-	defer h.draining.Unlock()
-	h.ring.SetDeadline(time.Unix(0, 1)) // long past: do not wait
-	found := false
-	for h.ring.ReadInto(&h.record) == nil {
-		h.deliver(h.record.RawSample)
-		found = true
-	}
-	if found {
-		h.ringSources()
-	}
-}
-
-// deliver hands a record to its source.
-func (h *Host) deliver(raw []byte) {
-	const at = int(unsafe.Offsetof(programHead{}.Pid))
-	if len(raw) < at+4 {
-		return
-	}
-	pid := *(*uint32)(unsafe.Pointer(&raw[at]))
-	h.mu.Lock()
-	s := h.sources[pid]
-	h.mu.Unlock()
-	if s != nil {
-		s.inbox.add(raw)
-	}
-}
-
-// ringSources wakes the sources that have records.
-func (h *Host) ringSources() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, s := range h.sources {
-		if s.inbox.waiting() && s.waiter != nil {
-			s.waiter.Ring()
-		}
-	}
-}
-
-// lost returns how many records of a target the ring had no room for.
-func (h *Host) lost(pid int) uint64 {
-	var n uint64
-	raised(func() error { return h.program.Losses.Lookup(uint32(pid), &n) }) // 0 with an error
-	return n
 }

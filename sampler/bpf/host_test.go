@@ -64,7 +64,7 @@ func TestCPUsComeAndGo(t *testing.T) {
 	turn := func(cpus ...int) {
 		t.Helper()
 		online.Store(&cpus)
-		h.look(time.Now().Add(time.Minute))
+		h.keepTime(time.Now().Add(time.Minute))
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if got := slices.Sorted(maps.Keys(h.clocks)); !slices.Equal(got, cpus) {
@@ -95,7 +95,7 @@ func TestCPUsComeAndGo(t *testing.T) {
 	h.drain()
 	each(s, func([]byte) {})
 	before := h.counted(interrupts)
-	h.look(time.Now().Add(time.Minute))
+	h.keepTime(time.Now().Add(time.Minute))
 	if now := h.counted(interrupts); now != before {
 		t.Errorf("%d interrupts without a CPU", now-before)
 	}

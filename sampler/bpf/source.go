@@ -2,11 +2,9 @@ package bpf
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/activation"
@@ -82,15 +80,14 @@ const (
 // Open attaches to a running Go process with a host of its own. Otherwise it is
 // [Host.Open].
 func Open(ctx context.Context, o Options) (*Source, error) {
-	h, err := OpenHost(HostOptions{MaxOverhead: o.MaxHostOverhead, Logger: o.Logger})
+	h, err := newHost(HostOptions{MaxOverhead: o.MaxHostOverhead, Logger: o.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, err)
 	}
-	s, err := h.Open(ctx, o)
+	s, err := h.attach(ctx, o, true)
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
-	s.owned = true
 	return s, nil
 }
 
@@ -102,14 +99,18 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 //
 // Open ends when ctx is done, and within seconds in any case. ctx has no effect on Run.
 // Errors wrap the errors of package sampler, and have the cure.
-func (h *Host) Open(ctx context.Context, o Options) (*Source, error) {
+func (h *Host) Open(ctx context.Context, o Options) (*Source, error) { return h.attach(ctx, o, false) }
+
+// attach is Open for a source that owns the host, or does not.
+func (h *Host) attach(ctx context.Context, o Options, owned bool) (*Source, error) {
 	o, err := o.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{host: h, ages: make(ages), watch: new(hang.Watch), interval: h.clamp(o.Interval)}
+	s := &Source{host: h, owned: owned, ages: make(ages), watch: new(hang.Watch), interval: h.clamp(o.Interval)}
 	if err := s.open(ctx, o); err != nil {
-		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
+		s.detach()
+		return nil, fmt.Errorf("attach to process %d: %w", o.PID, err)
 	}
 	return s, nil
 }
@@ -134,7 +135,7 @@ func (s *Source) openAll(ctx context.Context, o Options) error {
 // begin begins to sample the target that was opened.
 func (s *Source) begin(o Options) error {
 	var err error
-	if s.waiter, err = perfevent.NewWaiter(s.t.Pidfd); err != nil {
+	if s.waiter, err = s.newWaiter(); err != nil {
 		return err
 	}
 	stat, err := process.ReadStat(o.PID)
@@ -174,21 +175,26 @@ func (s *Source) describeLayout() bool {
 // Close detaches from the target without sampling. It is only for a Source on which Run
 // was not called; Run closes by itself.
 func (s *Source) Close() error {
-	if s.t != nil {
-		s.host.forget(s)
-		s.t.Close()
-	}
-	s.host.mu.Lock() // the reader rings
-	if s.waiter != nil {
-		s.waiter.Close()
-		s.waiter = nil
-	}
-	s.host.mu.Unlock()
+	s.detach()
 	if s.owned {
 		s.owned = false
 		return s.host.Close()
 	}
 	return nil
+}
+
+// detach is Close, but leaves the host open.
+func (s *Source) detach() {
+	if s.t != nil {
+		s.host.forget(s)
+		s.t.Close()
+	}
+	s.host.mu.Lock() // the reader rings
+	defer s.host.mu.Unlock()
+	if s.waiter != nil {
+		s.waiter.Close()
+		s.waiter = nil
+	}
 }
 
 // Run takes records until ctx is done or the target has ended or has replaced itself by
@@ -212,9 +218,9 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 func (s *Source) run(ctx context.Context) (sampler.Ending, error) {
 	s.t.Runtime.Bound(ctx)
 	for ctx.Err() == nil && s.t.Ended == "" {
-		exited, err := s.waiter.Wait(min(checkEvery, s.t.Patience()))
+		exited, err := s.wait()
 		if err != nil {
-			return sampler.Ending{}, err
+			return sampler.Ending{}, fmt.Errorf("sample process %d: %w", s.t.PID, err)
 		}
 		if exited {
 			s.t.Ended = process.ExitReason(s.t.PID, s.t.Pidfd)
@@ -227,6 +233,27 @@ func (s *Source) run(ctx context.Context) (sampler.Ending, error) {
 	})
 	s.settle()
 	return s.t.Ending(), nil
+}
+
+// wait waits for records, or for other work. A source that owns its host reads the ring
+// itself, which saves a wake-up. It reports whether the target has ended.
+func (s *Source) wait() (exited bool, err error) {
+	patience := min(checkEvery, s.t.Patience())
+	if !s.owned {
+		exited, err = s.waiter.Wait(patience)
+		return exited, errors.Join(err, s.host.failure())
+	}
+	exited, err = s.waiter.Wait(min(patience, drainEvery))
+	s.host.look()
+	return exited, err
+}
+
+// newWaiter returns a waiter for the end of the target, and for records if the source reads.
+func (s *Source) newWaiter() (*perfevent.Waiter, error) {
+	if s.owned {
+		return s.host.newWaiter(s.t.Pidfd)
+	}
+	return perfevent.NewWaiter(s.t.Pidfd)
 }
 
 // turn takes the records that have arrived, and does the other work that is due.
@@ -437,8 +464,8 @@ func startingWith(all []uint32, first uint32) []uint32 {
 // followCPUs notices CPUs that went online or offline. The event of a CPU that was offline
 // is dead, so all are opened anew for the next verdict.
 func (s *Source) followCPUs() {
-	cpus, err := process.OnlineCPUs()
-	if err != nil || slices.Equal(cpus, s.cpus) {
+	cpus := s.host.sampledCPUs()
+	if slices.Equal(cpus, s.cpus) {
 		return
 	}
 	s.cpus = cpus
@@ -450,60 +477,4 @@ func (s *Source) followCPUs() {
 // Has is part of [taker.Engine].
 func (s *Source) Has(tid uint32) bool {
 	return !errors.Is(unix.Tgkill(s.t.PID, int(tid), 0), unix.ESRCH)
-}
-
-// inbox holds the records of a source until it takes them, each after its length. The
-// host's reader writes, the source's goroutine reads.
-type inbox struct {
-	mu      sync.Mutex
-	records []byte
-	dropped uint64 // records that found no room
-}
-
-// maxInbox bounds an inbox, bytes.
-const maxInbox = 16 << 20
-
-func (i *inbox) add(raw []byte) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(i.records)+4+len(raw) > maxInbox {
-		i.dropped++
-		return
-	}
-	i.records = binary.NativeEndian.AppendUint32(i.records, uint32(len(raw)))
-	i.records = append(i.records, raw...)
-}
-
-// next cuts the first record off.
-func next(records []byte) (raw, rest []byte) {
-	n := 4 + int(binary.NativeEndian.Uint32(records))
-	return records[4:n:n], records[n:]
-}
-
-// swap returns the records, and leaves an empty buffer.
-func (i *inbox) swap(empty []byte) []byte {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	records := i.records
-	i.records = empty
-	return records
-}
-
-func (i *inbox) waiting() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return len(i.records) > 0
-}
-
-// lose counts a record that is not taken.
-func (i *inbox) lose() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.dropped++
-}
-
-func (i *inbox) lost() uint64 {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.dropped
 }

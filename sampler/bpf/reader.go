@@ -1,0 +1,190 @@
+package bpf
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+)
+
+// drainEvery is the time between two looks into the ring, unless the program wakes the
+// reader. A wake-up costs ccmapd some 50 µs.
+const drainEvery = 100 * time.Millisecond
+
+// newWaiter returns a waiter that the program wakes, and the end of a target (see
+// [perfevent.NewWaiter]).
+func (h *Host) newWaiter(pidfd int) (*perfevent.Waiter, error) {
+	w, err := perfevent.NewWaiter(pidfd)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.AddWakeups(h.program.Records.FD()); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// startReader begins to read the ring for all sources.
+func (h *Host) startReader(wait func(time.Duration) (bool, error)) {
+	ctx, stop := context.WithCancel(context.Background())
+	h.stop, h.stopped = stop, make(chan struct{})
+	go func() {
+		defer close(h.stopped)
+		h.read(ctx, wait)
+	}()
+}
+
+// stopReader ends the reader, if there is one.
+func (h *Host) stopReader() {
+	if h.stop == nil {
+		return
+	}
+	h.stop()
+	h.waiter.Ring()
+	<-h.stopped
+}
+
+// read reads the ring until ctx is done. If it cannot wait for records, all sources end.
+func (h *Host) read(ctx context.Context, wait func(time.Duration) (bool, error)) {
+	for ctx.Err() == nil {
+		if _, err := wait(drainEvery); err != nil {
+			h.fail(err)
+			return
+		}
+		h.look()
+	}
+}
+
+// look takes the records from the ring, and does the other work that is due. The reader
+// calls it.
+func (h *Host) look() {
+	h.drain()
+	h.keepTime(time.Now())
+}
+
+// fail ends all sources with an error.
+func (h *Host) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.broken = err
+	for _, s := range h.sources {
+		if s.waiter != nil {
+			s.waiter.Ring()
+		}
+	}
+}
+
+// failure returns the error that has ended the reader, if one has.
+func (h *Host) failure() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.broken
+}
+
+// drain hands all records to their sources.
+func (h *Host) drain() {
+	h.draining.Lock()
+	defer h.draining.Unlock()
+	found := false
+	// ReadInto would ask epoll about an empty ring.
+	for h.ring.AvailableBytes() > 0 && h.ring.ReadInto(&h.record) == nil {
+		h.deliver(h.record.RawSample)
+		found = true
+	}
+	if found && h.stop != nil {
+		h.ringSources()
+	}
+}
+
+// deliver hands a record to its source.
+func (h *Host) deliver(raw []byte) {
+	const at = int(unsafe.Offsetof(programHead{}.Pid))
+	if len(raw) < at+4 {
+		return
+	}
+	pid := *(*uint32)(unsafe.Pointer(&raw[at]))
+	h.mu.Lock()
+	s := h.sources[pid]
+	h.mu.Unlock()
+	if s != nil {
+		s.inbox.add(raw)
+	}
+}
+
+// ringSources wakes the sources that have records.
+func (h *Host) ringSources() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.sources {
+		if s.inbox.waiting() && s.waiter != nil {
+			s.waiter.Ring()
+		}
+	}
+}
+
+// lost returns how many records of a target the ring had no room for.
+func (h *Host) lost(pid int) uint64 {
+	var n uint64
+	raised(func() error { return h.program.Losses.Lookup(uint32(pid), &n) }) // 0 with an error
+	return n
+}
+
+// inbox holds the records of a source until it takes them, each after its length. The
+// host's reader writes, the source's goroutine reads.
+type inbox struct {
+	mu      sync.Mutex
+	records []byte
+	dropped uint64 // records that found no room
+}
+
+// maxInbox bounds an inbox, bytes.
+const maxInbox = 16 << 20
+
+func (i *inbox) add(raw []byte) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.records)+4+len(raw) > maxInbox {
+		i.dropped++
+		return
+	}
+	i.records = binary.NativeEndian.AppendUint32(i.records, uint32(len(raw)))
+	i.records = append(i.records, raw...)
+}
+
+// next cuts the first record off.
+func next(records []byte) (raw, rest []byte) {
+	n := 4 + int(binary.NativeEndian.Uint32(records))
+	return records[4:n:n], records[n:]
+}
+
+// swap returns the records, and leaves an empty buffer.
+func (i *inbox) swap(empty []byte) []byte {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	records := i.records
+	i.records = empty
+	return records
+}
+
+func (i *inbox) waiting() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.records) > 0
+}
+
+// lose counts a record that is not taken.
+func (i *inbox) lose() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.dropped++
+}
+
+func (i *inbox) lost() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.dropped
+}

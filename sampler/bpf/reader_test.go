@@ -1,0 +1,76 @@
+package bpf
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/enginetest"
+)
+
+// unread opens a host that nothing reads, which is closed when the test ends.
+func unread(t *testing.T) *Host {
+	t.Helper()
+	h, err := newHost(HostOptions{})
+	if err != nil {
+		enginetest.SkipUnlessPermitted(t, err)
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// TestReaderFails: a host that cannot wait for records ends its sources with the reason.
+func TestReaderFails(t *testing.T) {
+	t.Parallel()
+	h := unread(t)
+	var err error
+	if h.waiter, err = h.newWaiter(-1); err != nil {
+		t.Fatal(err)
+	}
+	reason := errors.New("no more waiting")
+	var sources []*Source
+	for range 2 {
+		g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+		s, _ := enginetest.Attach(t, h.Open, g.PID(), Options{})
+		sources = append(sources, s)
+	}
+	h.startReader(func(time.Duration) (bool, error) { return false, reason })
+	for _, s := range sources {
+		if _, err := s.Run(context.Background()); !errors.Is(err, reason) {
+			t.Errorf("Run: %v, want %v", err, reason)
+		}
+	}
+}
+
+// TestCounters: the sums are those of the library, and a closed host has none.
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	h, err := newHost(HostOptions{})
+	if err != nil {
+		enginetest.SkipUnlessPermitted(t, err)
+		t.Fatal(err)
+	}
+	entries := make([]uint64, len(h.counters.query.each))
+	for i := range entries {
+		entries[i] = uint64(i) + 1<<40
+	}
+	if err := h.program.Counters.Put(uint32(taken), entries); err != nil {
+		t.Fatal(err)
+	}
+	want := uint64(0)
+	for _, n := range entries {
+		want += n
+	}
+	if got := h.counted(taken); got != want {
+		t.Errorf("counted %d, want %d", got, want)
+	}
+	if got := h.counted(1 << 20); got != 0 {
+		t.Errorf("a counter that does not exist: %d", got)
+	}
+	h.Close()
+	if got := h.counted(taken); got != 0 {
+		t.Errorf("after the end: %d", got)
+	}
+}
