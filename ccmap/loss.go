@@ -140,7 +140,7 @@ func (s *Snapshot) percent(c Counters) float64 {
 }
 
 // pseudoNames returns the names of the pseudo methods. A pseudo method with a signature, such as
-// the unknown code of one file, has an id of its own.
+// the unknown code of one file or a system call, has an id of its own.
 func pseudoNames(names *Names) map[MethodID]string {
 	found := make(map[MethodID]string)
 	for id := range MethodID(names.Len()) {

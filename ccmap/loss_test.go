@@ -68,7 +68,7 @@ func TestBlind(t *testing.T) {
 		t.Errorf("of an empty map: %+v", got)
 	}
 	unknown := m.Names().Intern(ccmap.Method{Name: ccmap.UnknownName, Signature: "/lib/x.so"})
-	kernel := m.Names().Intern(ccmap.Method{Name: ccmap.KernelName})
+	kernel := m.Names().Intern(ccmap.Method{Name: ccmap.KernelName, Signature: "read"})
 	fold := func(weight int64, truncated bool, methods ...ccmap.MethodID) {
 		s := ccmap.Sample{Weight: weight, Fresh: ccmap.FreshUnknown, Truncated: truncated}
 		for _, id := range methods {

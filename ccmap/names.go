@@ -71,7 +71,8 @@ const (
 	// TruncatedName is the outermost frame of every stack that was cut. Without it
 	// the frame below would look like an entry of the program.
 	TruncatedName = "[truncated]"
-	// KernelName is the innermost frame of a sample taken in the kernel.
+	// KernelName is the innermost frame of a sample taken in the kernel. Where the source
+	// knows the system call, its name is the method's Signature.
 	KernelName = "[kernel]"
 	// UnknownName is a frame whose address belongs to no known symbol.
 	UnknownName = "[unknown]"
@@ -95,6 +96,18 @@ const (
 // IsUnknown reports whether the method stands for code without symbols. Each file of
 // such code is a method of its own, with the file's path as its Signature.
 func (m Method) IsUnknown() bool { return m.Name == UnknownName }
+
+// IsKernel reports whether the method stands for time in the kernel: in one system call,
+// or in no system call that is known.
+func (m Method) IsKernel() bool { return m.Name == KernelName }
+
+// Title returns the name, which a system call follows: "[kernel] read".
+func (m Method) Title() string {
+	if m.IsKernel() && m.Signature != "" {
+		return m.Name + " " + m.Signature
+	}
+	return m.Name
+}
 
 // Names is a table of methods, of the lines and addresses of positions in them, and
 // of the calls between them that were inlined. Entries are only ever added. Ids are

@@ -50,3 +50,26 @@ func TestNamesHammer(t *testing.T) {
 		t.Errorf("%d names, want 500", names.Len())
 	}
 }
+
+// TestTitle: a system call is part of the title, and a method of its own.
+func TestTitle(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	for _, c := range []struct {
+		ccmap.Method
+		kernel bool
+		title  string
+	}{
+		{ccmap.Method{Name: ccmap.KernelName}, true, "[kernel]"},
+		{ccmap.Method{Name: ccmap.KernelName, Signature: "read"}, true, "[kernel] read"},
+		{ccmap.Method{Name: ccmap.UnknownName, Signature: "/lib/x.so"}, false, "[unknown]"},
+		{ccmap.Method{Name: "f", Signature: "(I)V"}, false, "f"},
+	} {
+		if c.IsKernel() != c.kernel || c.Title() != c.title {
+			t.Errorf("%q %q: kernel %v, title %q", c.Name, c.Signature, c.IsKernel(), c.Title())
+		}
+		if isPlain := names.Intern(c.Method) == ccmap.KernelID; isPlain != (c.title == "[kernel]") {
+			t.Errorf("%s has the id of the kernel: %v", c.title, isPlain)
+		}
+	}
+}

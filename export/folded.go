@@ -83,7 +83,11 @@ func foldedName(m ccmap.Method) string {
 // sampledName is a frame of samples: the name as it is, unless it would pass for one
 // that has a position.
 func sampledName(m ccmap.Method) string {
-	name := escape(m.Name+m.Signature, inSamples)
+	name := m.Name + m.Signature
+	if m.IsKernel() {
+		name = m.Title()
+	}
+	name = escape(name, inSamples)
 	if _, _, ours := parseFrame(name); ours {
 		cut := strings.LastIndex(name, positionMark)
 		name = name[:cut] + escapedPositionMark + name[cut+len(positionMark):]

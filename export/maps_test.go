@@ -196,7 +196,10 @@ func drawText(t *rapid.T, label string) string {
 }
 
 func drawMethods(t *rapid.T) []ccmap.Method {
-	draw := rapid.Custom(func(t *rapid.T) ccmap.Method {
+	call := rapid.Custom(func(t *rapid.T) ccmap.Method {
+		return ccmap.Method{Name: ccmap.KernelName, Signature: "c" + drawText(t, "system call")}
+	})
+	code := rapid.Custom(func(t *rapid.T) ccmap.Method {
 		return ccmap.Method{
 			Name:      "f" + drawText(t, "name"),
 			Signature: rapid.SampledFrom([]string{"", "", "(I)V", "\\:;+1"}).Draw(t, "signature"),
@@ -208,7 +211,7 @@ func drawMethods(t *rapid.T) []ccmap.Method {
 			Coordinate: rapid.SampledFrom([]ccmap.Coordinate{ccmap.CoordinateLine, ccmap.CoordinateBytecode, ccmap.CoordinateMachine}).Draw(t, "coordinate"),
 		}
 	})
-	return rapid.SliceOfN(draw, 1, 6).Draw(t, "methods")
+	return rapid.SliceOfN(rapid.OneOf(code, code, code, call), 1, 6).Draw(t, "methods")
 }
 
 func drawMeta(t *rapid.T) ccmap.Meta {

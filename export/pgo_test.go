@@ -132,7 +132,7 @@ func shapesMethods() []ccmap.Method {
 		shapesTotal:    {Name: "main.total", File: file, StartLine: 25, Module: module},
 		sqArea:         {Name: "main.sq.area", File: file, StartLine: 11, Module: module},
 		discArea:       {Name: "main.disc.area", File: file, StartLine: 15, Module: module},
-		kernelFrame:    {Name: ccmap.KernelName},
+		kernelFrame:    {Name: ccmap.KernelName, Signature: "read"},
 		cFrame:         {Name: "qsort", Module: "/lib/libc.so.6"},
 		truncatedFrame: {Name: ccmap.TruncatedName},
 	}

@@ -112,7 +112,7 @@ func (p *pprofFile) lookUpMethods(names *ccmap.Names) {
 	p.bind(names)
 	for i := range p.functions.entries {
 		f := &p.functions.entries[i]
-		if id, known := names.Lookup(f.methodName(), p.signature(f)); known {
+		if id, known := names.Lookup(p.identity(f)); known {
 			p.methods[i] = id
 		}
 	}
@@ -277,8 +277,7 @@ func (a *pprofAdder) method(function uint32, l *pprofLocation) (ccmap.MethodID, 
 		return id, nil
 	}
 	f := &a.functions.entries[function]
-	name := f.methodName()
-	signature := a.signature(f)
+	name, signature := a.identity(f)
 	id, known := a.b.m.Names().Lookup(name, signature)
 	if !known {
 		var err error
@@ -304,14 +303,21 @@ func (f *pprofFunction) methodName() string {
 	return cmp.Or(f.name, f.systemName, ccmap.UnknownName)
 }
 
-// signature is the rest of our system name after the name. System names of other tools,
+// identity returns the name and the signature of a function's method. In our files the
+// signature is the rest of the system name after the name. System names of other tools,
 // for example a mangled C++ name, have none.
-func (p *pprofFile) signature(f *pprofFunction) string {
+func (p *pprofFile) identity(f *pprofFunction) (name, signature string) {
+	name = f.methodName()
 	if p.ours == nil {
-		return ""
+		return name, ""
 	}
-	signature, _ := strings.CutPrefix(f.systemName, f.name)
-	return signature
+	if call, found := strings.CutPrefix(f.systemName, ccmap.KernelName); found {
+		if m := (ccmap.Method{Name: ccmap.KernelName, Signature: call}); m.Title() == f.name {
+			return m.Name, m.Signature
+		}
+	}
+	signature, _ = strings.CutPrefix(f.systemName, f.name)
+	return name, signature
 }
 
 // startLine is 0, unknown, where it is absurd.

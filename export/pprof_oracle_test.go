@@ -69,14 +69,18 @@ func peerPath(s *profile.Sample, ours bool) string {
 		}
 		for j := len(l.Line) - 1; j >= 0; j-- {
 			f, signature := l.Line[j].Function, ""
+			name := stdcmp.Or(f.Name, f.SystemName, ccmap.UnknownName)
 			if ours {
 				signature, _ = strings.CutPrefix(f.SystemName, f.Name)
+			}
+			if call, found := strings.CutPrefix(f.Name, "[kernel] "); ours && found && f.SystemName == "[kernel]"+call {
+				name, signature = "[kernel]", call
 			}
 			offset := offsetOf(l.Line[j].Line, f.StartLine)
 			if coordinate := l.Address >> 32; ours && (coordinate == 1 || coordinate == 2) {
 				offset = uint32(l.Address)
 			}
-			push(stdcmp.Or(f.Name, f.SystemName, ccmap.UnknownName), signature, offset)
+			push(name, signature, offset)
 		}
 	}
 	if len(s.Location) == 0 {

@@ -160,11 +160,11 @@ func isPath(module string) bool {
 }
 
 // newFunction appends the signature to the system name, which pprof keeps apart and does
-// not show.
+// not show. It shows a system call.
 func newFunction(id uint64, m ccmap.Method) *profile.Function {
 	return &profile.Function{
 		ID:         id,
-		Name:       m.Name,
+		Name:       m.Title(),
 		SystemName: m.Name + m.Signature,
 		Filename:   m.File,
 		StartLine:  int64(m.StartLine),

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,4 +118,37 @@ func ccmapFile(path string) (*ccmap.Snapshot, error) {
 		return nil, err
 	}
 	return m.Snapshot(), nil
+}
+
+// Viewers show the name of a system call, and the name comes back as it was. A method that
+// only has such a name stays another one.
+func TestPprofShowsSystemCalls(t *testing.T) {
+	t.Parallel()
+	methods := []ccmap.Method{
+		{Name: "main"}, {Name: ccmap.KernelName}, {Name: ccmap.KernelName, Signature: "read"}, {Name: "[kernel] read"},
+		{Name: "[kernel] ", Signature: "read"}, {Name: ccmap.KernelName, Signature: "[kernel] read"},
+	}
+	var lines []line
+	for id := 1; id < len(methods); id++ {
+		lines = append(lines, line{
+			[]ccmap.Frame{{Offset: 3}, {Method: ccmap.MethodID(id), Offset: ccmap.NoOffset}}, ccmap.Counters{Samples: int64(id), Time: int64(id)},
+		})
+	}
+	s := build(methods, lines).Snapshot()
+	text := encode(t, Pprof, s)
+	p, err := profile.ParseUncompressed([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, f := range p.Function {
+		shown = append(shown, f.Name)
+	}
+	slices.Sort(shown)
+	if want := []string{"[kernel]", "[kernel] ", "[kernel] [kernel] read", "[kernel] read", "[kernel] read", "main"}; !slices.Equal(shown, want) {
+		t.Errorf("viewers show %q, want %q", shown, want)
+	}
+	if diff := cmp.Diff(contentOf(s).Methods, contentOf(decode(t, text)).Methods); diff != "" {
+		t.Errorf("methods (-written +read):\n%s", diff)
+	}
 }

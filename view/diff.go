@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -171,7 +172,8 @@ func (v *Diff) notes() []string {
 const shownFrames = 7
 
 var pathColumns = columns[compare.Frame]{
-	col("item", "method", "the method, edge or context, and below it its callers", func(f compare.Frame) string { return f.Method }),
+	col("item", "method", "the method, edge or context, and below it its callers", func(f compare.Frame) string { return f.Method }).
+		printed(func(_ *Profile, f compare.Frame) string { return frameTitle(f) }),
 	col("", "signature,omitempty", "tells methods of one name apart", func(f compare.Frame) string { return f.Signature }),
 	col("location", "file,omitempty", "file of the source; in tables, where each frame is", func(f compare.Frame) string { return f.File }).
 		printed(func(_ *Profile, f compare.Frame) string { return location(f) }),
@@ -186,12 +188,16 @@ func addPath(s *sheet, path []compare.Frame, figures cells) {
 		row := cellsOf(s, pathColumns, f)
 		if i == 0 {
 			maps.Copy(row, figures)
-		} else if row["item"] = "  ← " + f.Method; i == shownFrames {
+		} else if row["item"] = "  ← " + frameTitle(f); i == shownFrames {
 			s.add(cells{"item": "  ← " + terminal.Ellipsis})
 			return
 		}
 		s.add(row)
 	}
+}
+
+func frameTitle(f compare.Frame) string {
+	return methodTitle(ccmap.Method{Name: f.Method, Signature: f.Signature})
 }
 
 // location prints where a frame is in its source: "" if that is unknown.

@@ -8,13 +8,13 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// methodTitle prints a method in a table: its name and, for code without symbols, the
-// file that holds the code: "[unknown] libc.so.6".
+// methodTitle prints a method in a table: its name with the system call, "[kernel] read",
+// and for code without symbols with the file that holds the code: "[unknown] libc.so.6".
 func methodTitle(m ccmap.Method) string {
 	if library := path.Base(m.Signature); m.IsUnknown() && m.Signature != "" {
 		return m.Name + " " + library
 	}
-	return m.Name
+	return m.Title()
 }
 
 // formatLocation prints where a position is in the source: "fib.c:12". If the file or the

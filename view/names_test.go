@@ -94,3 +94,18 @@ func TestFormatLines(t *testing.T) {
 		}
 	}
 }
+
+func TestMethodTitle(t *testing.T) {
+	t.Parallel()
+	for want, m := range map[string]ccmap.Method{
+		"[kernel]":            {Name: ccmap.KernelName},
+		"[kernel] read":       {Name: ccmap.KernelName, Signature: "read"},
+		"[unknown]":           {Name: ccmap.UnknownName},
+		"[unknown] libc.so.6": {Name: ccmap.UnknownName, Signature: "/lib/libc.so.6"},
+		"f":                   {Name: "f", Signature: "(I)V"},
+	} {
+		if got := methodTitle(m); got != want {
+			t.Errorf("%q %q is printed as %q, want %q", m.Name, m.Signature, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,31 @@ func TestComparisonsJSON(t *testing.T) {
 		}
 		if diff := cmp.Diff(string(want), got.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// TestChangesOfSystemCalls: a change of the time in a system call says which call it is.
+func TestChangesOfSystemCalls(t *testing.T) {
+	t.Parallel()
+	profile := func(name, call string) *Profile {
+		m := ccmap.New(ccmap.Options{})
+		main := m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main"}))
+		kernel := m.Names().Intern(ccmap.Method{Name: ccmap.KernelName, Signature: call})
+		m.Add(m.Child(main, 1, kernel), ccmap.Counters{Samples: 1000, Time: 1000})
+		return New(name, m.Snapshot())
+	}
+	diff, err := NewDiff(profile("a", "read"), profile("b", "write"), DiffLists{Methods: true, Edges: true}, compare.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := diff.Text(&text, TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"[kernel] read", "[kernel] write"} {
+		if strings.Count(text.String(), want) != 2 {
+			t.Errorf("%s is not among the methods and the edges:\n%s", want, &text)
 		}
 	}
 }

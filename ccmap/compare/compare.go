@@ -46,6 +46,7 @@ func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
 	}
 	a, b, cutAt := cutAlike(a.WithoutLabels(), b.WithoutLabels())
 	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight, cutAt: cutAt}
+	t.oneKernel = namesSyscalls(a) != namesSyscalls(b)
 	var err error
 	if t.a, err = t.place(a, o); err != nil {
 		return nil, fmt.Errorf("first profile: %w", err)

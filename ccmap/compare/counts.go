@@ -236,7 +236,7 @@ func (t *tries) addPruned(methods, edges []tally) {
 }
 
 func (u *union) numberOf(m ccmap.Method) (uint32, bool) {
-	n, ok := u.methodNumbers[methodKey{m.Name, m.Signature}]
+	n, ok := u.methodNumbers[u.keyOf(m)]
 	return n, ok
 }
 

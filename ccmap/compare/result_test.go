@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -322,5 +323,54 @@ func TestVerdictOfNovelContexts(t *testing.T) {
 	got := mustCompare(t, novel("a"), novel("b"), compare.Options{})
 	if got.Verdict != compare.TooFew || got.Contexts.Expected != 0 {
 		t.Errorf("verdict: %v: %+v", got.Verdict, got.Contexts)
+	}
+}
+
+// Profiles that name system calls are compared by system call. A profile that names none
+// overlaps with them as if they named none either.
+func TestCompareSystemCalls(t *testing.T) {
+	t.Parallel()
+	profile := func(calls map[string]int64) *ccmap.Snapshot {
+		m := ccmap.New(ccmap.Options{})
+		main := m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main"}))
+		m.Add(main, ccmap.Counters{Samples: 100, Time: 100})
+		for call, n := range calls {
+			kernel := m.Names().Intern(ccmap.Method{Name: ccmap.KernelName, Signature: call})
+			m.Add(m.Child(main, 1, kernel), ccmap.Counters{Samples: n, Time: n})
+		}
+		return m.Snapshot()
+	}
+	plain := profile(map[string]int64{"": 100})
+	reads, writes := profile(map[string]int64{"": 10, "read": 80, "futex": 10}), profile(map[string]int64{"": 20, "write": 80})
+	for _, test := range []struct {
+		name    string
+		a, b    *ccmap.Snapshot
+		percent float64 // of the edges
+		changes []string
+	}{
+		{"of engines", plain, reads, 100, []string{}},
+		{"the other way round", reads, plain, 100, []string{}},
+		{"of one engine", reads, writes, 10, []string{"read", "write"}},
+		{"of itself", reads, reads, 100, []string{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := mustCompare(t, test.a, test.b, compare.Options{})
+			if r.Edges.Percent != test.percent {
+				t.Errorf("edges overlap by %v %%, want %v", r.Edges.Percent, test.percent)
+			}
+			d, err := compare.Differences(test.a, test.b, compare.DiffOptions{Least: 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes := []string{}
+			for _, c := range d.Edges.List {
+				changes = append(changes, c.Path[0].Signature)
+			}
+			slices.Sort(changes)
+			if diff := cmp.Diff(test.changes, changes); diff != "" {
+				t.Errorf("edges that changed (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

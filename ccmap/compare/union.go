@@ -28,12 +28,31 @@ type union struct {
 	depth  []uint32 // by node: methods on its path, and so the number of counters that end at it
 	edges  tree.Edges[uint32]
 
+	oneKernel     bool            // all system calls are one method, the first that was described
 	described     [][]description // by number of a method: its descriptions, one for every profile that has it
 	methodNumbers map[methodKey]uint32
 	branches      map[branch]uint32
 }
 
 type methodKey struct{ name, signature string }
+
+// keyOf returns the key of a method: methods with the same key are the same in both profiles.
+func (u *union) keyOf(m ccmap.Method) methodKey {
+	if u.oneKernel && m.IsKernel() {
+		return methodKey{name: m.Name}
+	}
+	return methodKey{m.Name, m.Signature}
+}
+
+// namesSyscalls reports whether a profile tells system calls apart.
+func namesSyscalls(s *ccmap.Snapshot) bool {
+	for id := range ccmap.MethodID(s.Names().Len()) {
+		if m := s.Names().At(id); m.IsKernel() && m.Signature != "" {
+			return true
+		}
+	}
+	return false
+}
 
 type branch struct{ parent, edge uint32 }
 
@@ -98,7 +117,7 @@ func (u *union) methods(names *ccmap.Names, absorb func(ccmap.Method) bool) []ui
 			numbers[id] = absorbed
 			continue
 		}
-		key := methodKey{m.Name, m.Signature}
+		key := u.keyOf(m)
 		number, ok := u.methodNumbers[key]
 		if !ok {
 			number = uint32(len(u.methodNumbers))

@@ -27,22 +27,25 @@ func (s Methods) IDs() []ccmap.MethodID {
 	return ids
 }
 
-// Names returns the different names in the set, sorted. Methods of one name may have
+// Names returns the different titles in the set, sorted. Methods of one name may have
 // several signatures.
 func (s Methods) Names(names *ccmap.Names) []string {
 	var list []string
 	for _, id := range s.IDs() {
-		list = append(list, names.At(id).Name)
+		list = append(list, names.At(id).Title())
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// Select returns the methods whose names match.
+// Select returns the methods whose names or titles match: "[kernel]" is all time in the
+// kernel, and "[kernel] read" the time in one system call.
 func Select(names *ccmap.Names, match func(name string) bool) Methods {
 	set := make(Methods, names.Len())
 	for i := range set {
-		set[i] = match(names.At(ccmap.MethodID(i)).Name)
+		m := names.At(ccmap.MethodID(i))
+		title := m.Title()
+		set[i] = match(m.Name) || title != m.Name && match(title)
 	}
 	return set
 }
@@ -115,11 +118,15 @@ func resolve(names *ccmap.Names, text string) (string, error) {
 	return "", &NameError{Text: text, Found: found}
 }
 
-// AllNames returns the different names of all methods, sorted.
+// AllNames returns the different names and titles of all methods, sorted.
 func AllNames(names *ccmap.Names) []string {
-	all := make([]string, names.Len())
+	all := make([]string, names.Len(), 2*names.Len())
 	for i := range all {
-		all[i] = names.At(ccmap.MethodID(i)).Name
+		m := names.At(ccmap.MethodID(i))
+		all[i] = m.Name
+		if title := m.Title(); title != m.Name {
+			all = append(all, title)
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

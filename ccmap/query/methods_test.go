@@ -141,3 +141,27 @@ func TestEditDistance(t *testing.T) {
 		}
 	})
 }
+
+// TestKernelMethods: the name of the kernel is all time in it, and a title is one system call.
+func TestKernelMethods(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	read := names.Intern(ccmap.Method{Name: ccmap.KernelName, Signature: "read"})
+	write := names.Intern(ccmap.Method{Name: ccmap.KernelName, Signature: "write"})
+	names.Intern(ccmap.Method{Name: "main.read"})
+	kernel := []ccmap.MethodID{ccmap.KernelID, read, write}
+	for text, want := range map[string][]ccmap.MethodID{"[kernel]": kernel, "[kernel] read": {read}} {
+		if set, err := Named(names, text); err != nil || !slices.Equal(set.IDs(), want) {
+			t.Errorf("%s is %v, %v, want %v", text, set.IDs(), err, want)
+		}
+	}
+	for text, want := range map[string][]ccmap.MethodID{`^\[kernel\]$`: kernel, `^\[kernel\]`: kernel, "l. write": {write}} {
+		if set, err := Matching(names, regexp.MustCompile(text)); err != nil || !slices.Equal(set.IDs(), want) {
+			t.Errorf("%s matches %v, %v, want %v", text, set.IDs(), err, want)
+		}
+	}
+	all, err := Named(names, "[kernel]")
+	if got, want := all.Names(names), []string{"[kernel]", "[kernel] read", "[kernel] write"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("names = %q, %v, want %q", got, err, want)
+	}
+}

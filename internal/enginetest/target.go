@@ -172,8 +172,9 @@ func SkipUnlessPermitted(t testing.TB, err error) {
 // Sample is a copy of a sample with names in place of methods.
 type Sample struct {
 	ccmap.Sample
-	Names  []string
-	Labels ccmap.Method // that stands for the labels, if there are any
+	Names     []string
+	Innermost ccmap.Method
+	Labels    ccmap.Method // that stands for the labels, if there are any
 }
 
 func (s Sample) Has(name string) bool {
@@ -208,6 +209,7 @@ func DrainedAll(sink sampler.Sink) (samples, hits []Sample) {
 		for _, f := range s.Frames {
 			c.Names = append(c.Names, sink.Names.At(f.Method).Name)
 		}
+		c.Innermost = sink.Names.At(s.Frames[0].Method)
 		if m := sink.Names.At(s.Frames[len(s.Frames)-1].Method); m.IsLabels() {
 			c.Labels = m
 		}

@@ -15,6 +15,7 @@ type Moment struct {
 	Time    uint64 // CLOCK_MONOTONIC, ns
 	CPUTime uint64 // of the thread, ns; 0: not known
 	Kernel  bool   // the thread was in the kernel
+	Syscall string // that the kernel was in; empty: none, or not known
 	HasRegs bool   // false for a thread that has left user mode for good
 	Regs    Registers
 	Chain   []uint64 // the kernel's walk along the frame pointers, from Regs.IP on; nil: not known

@@ -45,7 +45,8 @@ func (t *Taker) unknownCode() bool {
 func (t *Taker) fill(m *process.Moment) {
 	frames := t.out.Frames[:0]
 	if m.Kernel {
-		frames = append(frames, t.kernel)
+		kernel := t.Sink.Names.Intern(ccmap.Method{Name: ccmap.KernelName, Signature: m.Syscall})
+		frames = append(frames, ccmap.Frame{Method: kernel, Offset: ccmap.NoOffset})
 	}
 	frames = t.Runtime.Frames(&t.stack, t.Sink.Names, frames)
 	if len(frames) == 0 {

@@ -69,7 +69,6 @@ type Taker struct {
 
 	stack   process.Stack
 	out     ccmap.Sample
-	kernel  ccmap.Frame
 	unknown ccmap.Frame
 	last    map[uint64]past // of threads, their last samples; emptied when full
 
@@ -129,10 +128,7 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 	}
 	t.ledger = process.OpenLedger(t.PID, userOnly)
 	t.meter.switches = process.NewSwitches(t.PID)
-	frame := func(name string) ccmap.Frame {
-		return ccmap.Frame{Method: t.Sink.Names.Intern(ccmap.Method{Name: name}), Offset: ccmap.NoOffset}
-	}
-	t.kernel, t.unknown = frame(ccmap.KernelName), frame(ccmap.UnknownName)
+	t.unknown = ccmap.Frame{Method: t.Sink.Names.Intern(ccmap.Method{Name: ccmap.UnknownName}), Offset: ccmap.NoOffset}
 	watches := t.openWatches(o.Watchpoints, e.OpenWatch)
 	t.counts.watches.Store(int64(len(watches)))
 	t.Judge = activation.New(activation.Options{

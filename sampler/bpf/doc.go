@@ -74,6 +74,15 @@
 // source as if each of the CPUs were busy. Threads with a breakpoint are charged the switches
 // of the thread that switches most.
 //
+// # System calls
+//
+// A record made in the kernel has the number of the system call: orig_ax of the registers
+// that the thread has entered the kernel with. It is -1 after a fault or an interrupt of the
+// program (arch/x86/entry, Linux 5.15 to 6.18), and a fault in a system call leaves it as
+// it is. The program leaves out the numbers of 32-bit calls, which mean other calls. x32's numbers
+// are beyond the table. The kernel delivers signals on its way out of a call, and that time has
+// the call's name. rt_sigreturn has no name once it has restored the registers.
+//
 // # Limits
 //
 // Memory that is not mapped in, or swapped out, is not in a record. A stack that is longer

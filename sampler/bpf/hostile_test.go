@@ -66,6 +66,18 @@ func each(s *Source, f func(raw []byte)) (n int) {
 	return n
 }
 
+// eachRecord hands the records that have arrived for a source to f.
+func eachRecord(t *testing.T, s *Source, f func(*record)) {
+	t.Helper()
+	each(s, func(raw []byte) {
+		var r record
+		if err := r.decode(raw); err != nil {
+			t.Fatal(err)
+		}
+		f(&r)
+	})
+}
+
 // TestHostileTargets: descriptors that lie make records that are bounded, and hold nothing
 // but the target's own memory. Another program's records, full of a secret, are made on the
 // same CPU between them, at addresses that the lies name, too.
@@ -164,11 +176,7 @@ func TestEndingThreads(t *testing.T) {
 	empty := 0
 	for h.counted(ending) == 0 || empty == 0 {
 		h.drain()
-		each(s, func(raw []byte) {
-			var r record
-			if err := r.decode(raw); err != nil {
-				t.Fatal(err)
-			}
+		eachRecord(t, s, func(r *record) {
 			if r.Pieces == (programHead{}).Pieces {
 				empty++
 			}

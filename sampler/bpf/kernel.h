@@ -42,9 +42,14 @@ struct thread_struct {
 	unsigned long fsbase;
 } RELOCATED;
 
+struct thread_info {
+	u32 status;
+} RELOCATED;
+
 struct mm_struct;
 
 struct task_struct {
+	struct thread_info thread_info;
 	struct sched_entity se;
 	struct thread_struct thread;
 	struct mm_struct *mm;
@@ -52,6 +57,10 @@ struct task_struct {
 	u64 start_boottime;
 	struct task_struct *group_leader;
 } RELOCATED;
+
+// In thread_info.status while a thread makes a 32-bit system call, as a 64-bit program can by
+// int 0x80, too (arch/x86/include/asm/thread_info.h).
+#define TS_COMPAT 2
 
 // Where registers are in the kernel's struct pt_regs, in words (arch/x86/include/asm/ptrace.h).
 enum { R15, R14, R13, R12, RBP, RBX, R11, R10, R9, R8, RAX, RCX, RDX, RSI, RDI, ORIG_RAX, RIP, CS, RFLAGS, RSP, SS, REGISTERS };

@@ -77,7 +77,7 @@ struct head {
 	u64 program;    // differs between two programs that one process has executed
 	u32 pid, tid;
 	u32 cpu;
-	s32 syscall;    // that the thread is in; -1: none
+	s32 syscall;    // that the kernel was interrupted in, by its 64-bit number; -1: none
 	u32 flags;
 	u32 share;      // of the target at that time
 	u64 regs[REGISTERS];
@@ -328,7 +328,10 @@ int sample(struct bpf_perf_event_data *ctx)
 		h->flags |= NO_REGISTERS;
 	if (ctx->regs.rip >> 63) {
 		h->flags |= IN_KERNEL;
-		h->syscall = h->regs[ORIG_RAX];
+		// A fault or an interrupt of the program leaves -1 there, before it enables
+		// interrupts (idtentry_body in entry_64.S, Linux 5.15 to 6.18).
+		if (!(h->flags & NO_REGISTERS) && !(task->thread_info.status & TS_COMPAT))
+			h->syscall = h->regs[ORIG_RAX];
 	}
 
 	u64 sp = h->regs[RSP], g = 0;

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strconv"
 	"time"
 	"unsafe"
 
@@ -65,6 +66,7 @@ func (r *record) decode(b []byte) error {
 		Time:    r.Time,
 		CPUTime: r.CpuTime,
 		Kernel:  r.Flags&inKernel != 0,
+		Syscall: syscallName(r.Syscall),
 		HasRegs: r.Flags&noRegisters == 0 && stack.Bytes > 0,
 		Regs: process.Registers{
 			BX: regs[regBX], BP: regs[regBP], SP: regs[regSP], IP: regs[regIP],
@@ -76,6 +78,26 @@ func (r *record) decode(b []byte) error {
 		OtherBase: other.Addr,
 	}
 	return r.decodeObjects(b[headBytes:])
+}
+
+// numbered bounds the numbers that get a name each: a program may make calls of any number.
+const numbered = 1 << 10
+
+// unknownCall is the name of all other system calls.
+const unknownCall = "unknown system call"
+
+// syscallName returns the name of a system call by its number, and "" for -1, which stands
+// for none.
+func syscallName(number int32) string {
+	switch {
+	case number == -1:
+		return ""
+	case number < 0 || number >= numbered:
+		return unknownCall
+	case int(number) >= len(syscalls) || syscalls[number] == "":
+		return "syscall " + strconv.Itoa(int(number))
+	}
+	return syscalls[number]
 }
 
 func (r *record) decodeObjects(b []byte) error {

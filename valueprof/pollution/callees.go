@@ -93,10 +93,12 @@ func (e Evidence) areOfMethods() bool {
 }
 
 // haveOneName reports whether targets differ in their receivers at most, like the
-// targets of a call through an interface.
+// targets of a call through an interface. Pseudo methods, such as the system calls of one
+// instruction, are not like them.
 func haveOneName(names *ccmap.Names, targets []Target) bool {
 	return !slices.ContainsFunc(targets, func(t Target) bool {
-		return baseName(names.At(t.Method).Name) != baseName(names.At(targets[0].Method).Name)
+		name := names.At(t.Method).Name
+		return strings.HasPrefix(name, "[") || baseName(name) != baseName(names.At(targets[0].Method).Name)
 	})
 }
 

@@ -395,3 +395,19 @@ func addStack(t rapid.TB, m *ccmap.Map, line string) {
 		t.Fatal(err)
 	}
 }
+
+// TestSystemCalls: an instruction that makes several system calls is not a call of methods.
+func TestSystemCalls(t *testing.T) {
+	t.Parallel()
+	m := ccmap.New(ccmap.Options{})
+	caller := m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "Syscall6"}))
+	for _, call := range []string{"", "read", "write"} {
+		kernel := m.Names().Intern(ccmap.Method{Name: ccmap.KernelName, Signature: call})
+		m.Add(m.Child(caller, 1, kernel), ccmap.Counters{Samples: 50, Time: 500})
+	}
+	for _, site := range pollution.New(m.Snapshot(), pollution.Options{}).Sites(nil) {
+		if site.MaybeDynamic() || site.Samples.Verdict != pollution.Mixed {
+			t.Errorf("system calls are %v, and may be dynamic: %v", site.Samples.Verdict, site.MaybeDynamic())
+		}
+	}
+}

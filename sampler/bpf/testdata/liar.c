@@ -1,10 +1,13 @@
 // Programs for tests of the BPF program. The argument says which: "lies" has registers,
 // descriptors and thread-local storage that lie, and "races" a thread beside that writes
 // the descriptors all the time; "secret" fills its records with a pattern; "threads"
-// starts threads that end at once.
+// starts threads that end at once; "calls" makes system calls by numbers of other tables, and
+// by numbers that no table has.
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -104,6 +107,32 @@ static void keep(void)
 		spin((uint64_t)own, 0);
 }
 
+// NOWHERE is a number that no table has, X32 the bit of x32's calls.
+enum { GETPID = 39, GETPID_32 = 20, X32 = 1 << 30, NOWHERE = 5000 };
+
+static sigjmp_buf refused;
+
+static void refuse(int signal) { siglongjmp(refused, signal); }
+
+// call makes calls for ever. Some kernels refuse 32-bit ones.
+static void call(void)
+{
+	volatile int by32 = 1;
+
+	signal(SIGSEGV, refuse);
+	if (sigsetjmp(refused, 1))
+		by32 = 0;
+	for (long pid;;) {
+		for (int i = 0; by32 && i < 100; i++)
+			__asm__ volatile("int $0x80" : "=a"(pid) : "0"(GETPID_32) : "memory");
+		for (int i = 0; i < 1000; i++) {
+			syscall(X32 | GETPID);
+			syscall(NOWHERE);
+			syscall(-1);
+		}
+	}
+}
+
 static void *end(void *unused) { return unused; }
 
 int main(int argc, char **argv)
@@ -118,6 +147,8 @@ int main(int argc, char **argv)
 	while (!strcmp(argv[1], "threads"))
 		if (pthread_create(&thread, NULL, end, NULL) || pthread_join(thread, NULL))
 			return 1;
+	if (!strcmp(argv[1], "calls"))
+		call();
 	if (!strcmp(argv[1], "races") && pthread_create(&thread, NULL, rewrite, NULL))
 		return 1;
 	if (syscall(SYS_arch_prctl, ARCH_SET_FS, &storage[1]))

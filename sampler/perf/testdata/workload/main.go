@@ -119,6 +119,37 @@ func kernel(end time.Time) {
 	}
 }
 
+// pages touches fresh pages and reads zeros, in turn, for that CPU time.
+func pages(d time.Duration) {
+	zeros, err := os.Open("/dev/zero")
+	if err != nil {
+		panic(err)
+	}
+	defer zeros.Close()
+	const private = syscall.MAP_ANON | syscall.MAP_PRIVATE
+	buf := make([]byte, 1<<20)
+	for end := cpuTime() + d; cpuTime() < end; {
+		fresh, err := syscall.Mmap(-1, 0, 4<<20, syscall.PROT_READ|syscall.PROT_WRITE, private)
+		if err != nil {
+			panic(err)
+		}
+		touch(fresh)
+		syscall.Munmap(fresh)
+		for range 32 {
+			zeros.Read(buf)
+		}
+	}
+}
+
+// touch makes the kernel give memory to pages.
+//
+//go:noinline
+func touch(pages []byte) {
+	for i := 0; i < len(pages); i += 4096 {
+		pages[i] = 1
+	}
+}
+
 // threads starts OS threads that work, after the wait.
 func threads(wait func(), count int) {
 	n := calibrate(30 * time.Millisecond)
@@ -223,6 +254,9 @@ func main() {
 		wait()
 		clock(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
 		kernel(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
+	case "pages":
+		wait()
+		pages(time.Duration(number(2)) * time.Millisecond)
 	case "threads":
 		threads(wait, number(2))
 	case "crowd":
