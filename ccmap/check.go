@@ -11,7 +11,10 @@ func (m *Map) CheckValid() error {
 	if err := m.content().check(); err != nil {
 		return err
 	}
-	return m.checkTable()
+	if err := m.checkTable(); err != nil {
+		return err
+	}
+	return m.checkStacks()
 }
 
 // CheckValid is [Map.CheckValid] for a snapshot.
@@ -169,6 +172,44 @@ func (m *Map) checkTable() error {
 		return fmt.Errorf("table has %d entries and counts %d for %d nodes", filled, m.table.used, unchained)
 	}
 	return nil
+}
+
+// checkStacks checks that each known stack is the stack of its node.
+func (m *Map) checkStacks() error {
+	used := 0
+	for _, e := range m.stacks.slots {
+		if e.node == 0 {
+			continue
+		}
+		used++
+		if uint32(e.node) >= m.nodes.len {
+			return fmt.Errorf("a known stack counts at node %d of %d", e.node, m.nodes.len)
+		}
+		frames := m.stack(e.node)
+		if len(frames) > maxKnownDepth {
+			return fmt.Errorf("a known stack has %d frames", len(frames))
+		}
+		if id := m.stacks.id(frames); id.high != e.high || uint32(id.low) != e.low {
+			return fmt.Errorf("node %d is not where its known stack counts", e.node)
+		}
+	}
+	if used != m.stacks.used {
+		return fmt.Errorf("%d known stacks, counted as %d", used, m.stacks.used)
+	}
+	return nil
+}
+
+// stack returns the stack that counts at a node, innermost frame first.
+func (m *Map) stack(n NodeID) (frames []Frame) {
+	offset := NoOffset
+	if m.isPosition(n) {
+		n, offset = m.at(n).parent, m.at(n).offset
+	}
+	for ; n != 0; n = m.at(n).parent {
+		frames = append(frames, Frame{m.at(n).method, offset})
+		offset = m.at(n).offset
+	}
+	return frames
 }
 
 // find returns a node, 0 if it does not exist. Unlike child, it adds nothing.

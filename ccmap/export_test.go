@@ -1,7 +1,5 @@
 package ccmap
 
-import ()
-
 // PruneTo prunes to about a number of nodes, for maps too small to be short of
 // bytes.
 func (m *Map) PruneTo(nodes int) {
@@ -24,6 +22,26 @@ func (ls *lastStacks) forget(thread uint64) {
 
 // TableEntries returns how many nodes the table holds.
 func (m *Map) TableEntries() int { return m.table.used }
+
+// ForgetStacks drops the known stacks, so that the next stack is walked.
+func (m *Map) ForgetStacks() { m.stacks.forget() }
+
+// KnownStacks returns how many stacks are known, and the bytes of their slots.
+func (m *Map) KnownStacks() (n int, bytes int64) {
+	return m.stacks.used, slotBytes(len(m.stacks.slots))
+}
+
+// MaxKnownDepth is the depth of the deepest stack that has an id.
+const MaxKnownDepth = maxKnownDepth
+
+// StackIDs returns a function that returns the ids of stacks.
+func StackIDs(seed uint64) func([]Frame) [2]uint64 {
+	k := newStackKeys(seed)
+	return func(frames []Frame) [2]uint64 {
+		id := k.id(frames)
+		return [2]uint64{id.high, id.low}
+	}
+}
 
 // Probes returns how many slots of the table a walk of the stack from the root
 // looks at. The map must know the stack. It counts on a finished

@@ -11,7 +11,7 @@ import "slices"
 // of the frames that are new.
 //
 // The map remembers the last stack of each thread. It walks only the frames that
-// have changed since, and completes a partial sample from the last stack. If the
+// have changed since, or looks up the whole stack, and completes a partial sample from the last stack. If the
 // thread is not remembered, or its stack does not have that method at that depth,
 // then the sample is an orphan: it is folded like a truncated one and counted in
 // [Loss.Orphaned].
@@ -29,20 +29,20 @@ func (m *Map) Fold(s *Sample) {
 		return
 	}
 	t := m.last.of(s.Thread, s.Goroutine)
-	aligned := !t.cut && (len(t.path) > 0 || !m.last.forgot)
+	aligned := !t.cut && (len(t.frames) > 0 || !m.last.forgot)
 	base, frames := m.base(t, s)
 	kept := t.common(base, frames)
 	known := kept
 	if kept == 0 && m.names.Labelled() {
 		known = m.sameCalls(t, frames)
 	}
-	if t.generation != m.generation {
-		m.renew(t, kept)
+	if isWhole(s) && len(frames)-kept > fewFrames {
+		m.lookUp(t, kept, s)
+	} else {
+		m.walk(t, kept, base, s, frames)
 	}
-	m.last.resize(t, kept, base+len(frames))
-	m.descend(t, kept, frames)
-	m.count(s, t.path[len(t.path)-1])
-	m.countActivations(t.path, m.fresh(s, len(frames), known, len(t.path), aligned && !t.cut))
+	m.count(s, t.node)
+	m.countActivations(t.node, m.fresh(s, len(frames), known, len(t.frames), aligned && !t.cut))
 	if m.last.frames > m.last.most.frames {
 		m.last.trim()
 	}
@@ -84,48 +84,106 @@ func (m *Map) base(t *lastStack, s *Sample) (base int, frames []Frame) {
 // cut makes the last stack begin with its labels, if it has any, and the pseudo frame of
 // truncated stacks. It keeps the other frames of a stack that begins so.
 func (m *Map) cut(t *lastStack, labels []Frame) {
-	if t.cut && slices.Equal(labels, m.names.labelsOf(t.frames[:1])) {
+	if t.cut && slices.Equal(labels, m.names.labelsOf(t.frames)) {
 		return
 	}
 	t.clear()
 	m.last.resize(t, 0, 1+len(labels))
-	copy(t.frames, labels)
-	t.frames[len(labels)] = Frame{Method: TruncatedID, Offset: NoOffset}
+	t.frames[0].Method = TruncatedID
+	copy(t.frames[1:], labels)
 	v := NodeID(0)
-	for i := range t.frames {
+	for i := range slices.Backward(t.frames) {
 		t.frames[i].Offset = NoOffset
 		v = m.child(node{NoOffset, t.frames[i].Method, v})
-		t.path[i] = v
 	}
-	t.cut = true
+	t.cut, t.node, t.generation = true, v, m.generation
 }
 
-// renew finds the outermost kept nodes of a path again, after pruning has given
-// nodes other ids.
-func (m *Map) renew(t *lastStack, kept int) {
-	t.generation = m.generation
-	v, site := NodeID(0), NoOffset
-	for i, f := range t.frames[:kept] {
-		v = m.child(node{site, f.Method, v})
-		t.path[i], site = v, f.Offset
+// fewFrames are walked faster than a whole stack is looked up.
+const fewFrames = 8
+
+// isWhole reports whether a sample has the whole stack, and few enough frames to look it up.
+func isWhole(s *Sample) bool {
+	return s.Depth == 0 && !s.Truncated && len(s.Frames) <= maxKnownDepth
+}
+
+// lookUp makes a whole stack the last one of its thread. It walks a stack that is not known.
+// A stack becomes known when it is walked for the second time: many stacks come only once.
+func (m *Map) lookUp(t *lastStack, kept int, s *Sample) {
+	id := m.stacks.id(s.Frames)
+	if n := m.stacks.find(id); n != 0 {
+		m.last.resize(t, 0, len(s.Frames))
+		copy(t.frames, s.Frames)
+		t.node, t.generation = n, m.generation
+		return
+	}
+	before := m.nodes.len
+	if valid := m.walk(t, kept, 0, s, s.Frames); valid && m.nodes.len == before {
+		m.stacks.add(id, t.node, int64(len(m.nodes.chunks))*m.chunkBytes()/knownShare)
 	}
 }
 
-// descend finds or adds the nodes of the path from kept on, and writes them and
-// their frames to the last stack. The frames are the innermost of the stack,
-// innermost first.
-func (m *Map) descend(t *lastStack, kept int, frames []Frame) {
-	v, site := NodeID(0), NoOffset
-	if kept > 0 {
-		v, site = t.path[kept-1], t.frames[kept-1].Offset
+// walk makes a stack the last one of its thread. It finds or adds the nodes of its frames, except
+// the outermost kept ones, and the node of its position. The given frames lie inside base others.
+// It reports whether all their methods are valid.
+func (m *Map) walk(t *lastStack, kept, base int, s *Sample, frames []Frame) bool {
+	v, depth := m.keptNode(t, kept), base+len(frames)
+	m.last.resize(t, kept, depth)
+	v, valid := m.descend(t, v, frames[:depth-kept])
+	if at := s.Frames[0].Offset; at != NoOffset {
+		v = m.child(node{at, NoMethod, v})
 	}
-	stack, path := t.frames[kept:], t.path[kept:]
-	frames = frames[:len(path)]
+	t.node, t.generation = v, m.generation
+	return valid
+}
+
+// keptNode returns the node of the innermost of the kept frames of a last stack. It goes up from
+// the stack's node, or down from the root if that is nearer or pruning has changed the ids of nodes.
+func (m *Map) keptNode(t *lastStack, kept int) NodeID {
+	if t.generation == m.generation && kept > len(t.frames)/2 {
+		v := m.frameNode(t.node)
+		for range len(t.frames) - kept {
+			v = m.parent(v)
+		}
+		return v
+	}
+	v, site := NodeID(0), NoOffset
+	for _, f := range slices.Backward(t.frames[len(t.frames)-kept:]) {
+		v, site = m.child(node{site, f.Method, v}), f.Offset
+	}
+	return v
+}
+
+// parent returns the parent of a node, mostly the node before it. The processor guesses that, and
+// goes on without waiting for memory.
+func (m *Map) parent(n NodeID) NodeID {
+	if m.nodes.chained(n) {
+		return n - 1
+	}
+	return m.at(n).parent
+}
+
+// frameNode returns the node of a frame, given its own or the node of a position in it.
+func (m *Map) frameNode(n NodeID) NodeID {
+	if m.nodes.isPosition(n) {
+		return m.at(n).parent
+	}
+	return n
+}
+
+// descend finds or adds the nodes of the frames that are new in a last stack, below node v, and writes
+// the frames to it. It returns the node of the innermost frame, and whether all methods are valid.
+func (m *Map) descend(t *lastStack, v NodeID, frames []Frame) (leaf NodeID, valid bool) {
+	stack, site := t.frames[:len(frames)], NoOffset
+	if len(frames) < len(t.frames) {
+		site = t.frames[len(frames)].Offset
+	}
 	limit := m.names.Len()
-	for i := range path {
-		f := frames[len(frames)-1-i]
+	valid = true
+	for i := len(frames) - 1; i >= 0; i-- {
+		f := frames[i]
 		if int64(f.Method) >= int64(limit) || f.Method == PrunedID {
-			f.Method = UnknownID
+			f.Method, valid = UnknownID, false
 		}
 		// Nearly always the child is the next node: a new stack's nodes follow
 		// each other.
@@ -134,29 +192,32 @@ func (m *Map) descend(t *lastStack, kept int, frames []Frame) {
 		} else {
 			v = m.branch(node{site, f.Method, v})
 		}
-		stack[i], path[i] = f, v
-		site = f.Offset
+		stack[i], site = f, f.Offset
 	}
+	return v, valid
 }
 
-// count counts the sample itself; leaf is the node of its innermost frame.
-func (m *Map) count(s *Sample, leaf NodeID) {
-	if at := s.Frames[0].Offset; at != NoOffset {
-		leaf = m.child(node{at, NoMethod, leaf})
-	}
+// count counts the sample itself at a node.
+func (m *Map) count(s *Sample, n NodeID) {
 	c := m.admit(Counters{Samples: 1, Time: s.Weight})
-	m.columns.add(leaf, c)
+	m.columns.add(n, c)
 	if m.recent.on() {
 		m.recent.follow(s.Time)
-		m.recent.add(leaf, weights{float64(c.Samples), float64(c.Time)})
+		m.recent.add(n, weights{float64(c.Samples), float64(c.Time)})
 	}
 }
 
-// countActivations counts one call of each of the innermost fresh frames.
-func (m *Map) countActivations(path []NodeID, fresh int) {
+// countActivations counts one call of each of the innermost fresh frames of a stack that
+// counts at node n.
+func (m *Map) countActivations(n NodeID, fresh int) {
 	fresh = int(admit(&m.total.Activations, int64(fresh)))
-	for _, n := range path[len(path)-fresh:] {
+	if fresh == 0 {
+		return
+	}
+	n = m.frameNode(n)
+	for range fresh {
 		m.columns.addActivation(n)
+		n = m.parent(n)
 	}
 }
 

@@ -128,13 +128,10 @@ func (n *Names) labelsOf(frames []Frame) []Frame {
 // sameCalls returns how many of the outermost frames of a stack are no new activations,
 // though its labels may be new: those that the last stack has too, and the labels.
 func (m *Map) sameCalls(t *lastStack, frames []Frame) int {
-	ours, theirs := len(m.names.labelsOf(frames)), 0
-	if len(t.frames) > 0 {
-		theirs = len(m.names.labelsOf(t.frames[:1]))
-	}
+	ours, theirs := len(m.names.labelsOf(frames)), len(m.names.labelsOf(t.frames))
 	same := ours
 	for ; same < len(frames) && same-ours+theirs < len(t.frames); same++ {
-		f, old := frames[len(frames)-1-same], t.frames[same-ours+theirs]
+		f, old := frames[len(frames)-1-same], t.frames[len(t.frames)-1-(same-ours+theirs)]
 		if f.Method != old.Method {
 			break
 		}

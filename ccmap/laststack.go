@@ -6,66 +6,69 @@ import "unsafe"
 // unless its source walks partially: then its next partial sample is orphaned.
 const (
 	maxLastStacks = 1 << 14
-	maxLastFrames = 1 << 20 // room in all last stacks; 12 MB
+	maxLastFrames = 1 << 20 // room in all last stacks; 8 MB
 
 	// Buffers with more room are not passed on: few stacks are as deep, and the next
 	// thread would hold room that others need.
 	maxSpareFrames = 1 << 8
 )
 
-// lastStack is the last stack of one thread, outermost frame first.
+// lastStack is the last stack of one thread, innermost frame first. The frames are at the end
+// of their buffer, so that the outer ones stay where they are while the inner ones change.
 type lastStack struct {
 	thread    uint64
 	goroutine uint64
-	frames    []Frame
-	path      []NodeID // of the frames, same length
-	cut       bool     // the stack is truncated: its first frames are its labels, if any, and the pseudo frame
+	buffer    []Frame
+	frames    []Frame // the end of buffer
+	cut       bool    // the stack is truncated: its outermost frames are its labels, if any, and the pseudo frame
 
-	generation uint64 // of the map's node ids when the path was found
+	node       NodeID // that its sample was counted at; 0 without frames
+	generation uint64 // of the map's node ids when node was found
 
 	newer, older *lastStack // neighbours in order of use
 }
 
 // clear forgets the stack and keeps its buffers.
 func (t *lastStack) clear() {
-	t.frames, t.path, t.cut = t.frames[:0], t.path[:0], false
+	t.frames, t.cut, t.node = t.frames[:0], false, 0
 }
 
 // resize sets the depth and keeps the outermost kept frames. The caller writes the
 // others.
 func (t *lastStack) resize(kept, depth int) {
-	if depth > cap(t.frames) {
-		t.frames = append(make([]Frame, 0, depth+depth/4), t.frames[:kept]...)
-		t.path = append(make([]NodeID, 0, depth+depth/4), t.path[:kept]...)
+	if depth > len(t.buffer) {
+		t.buffer = make([]Frame, depth+depth/4)
+		copy(t.buffer[len(t.buffer)-kept:], t.frames[len(t.frames)-kept:])
 	}
-	t.frames, t.path = t.frames[:depth], t.path[:depth]
+	t.frames = t.buffer[len(t.buffer)-depth:]
 }
 
 // has reports whether the stack has the method at a depth, where the outermost frame
 // has depth 1.
 func (t *lastStack) has(depth uint32, method MethodID) bool {
-	return !t.cut && int64(depth) <= int64(len(t.frames)) && t.frames[depth-1].Method == method
+	return !t.cut && int64(depth) <= int64(len(t.frames)) && t.frames[len(t.frames)-int(depth)].Method == method
 }
 
-// common returns how many of the outermost nodes of the path the new stack has too.
+// common returns how many of the outermost nodes of the last stack the new one has too.
 // The new stack is the first base frames of the last one and then frames, innermost
 // first. If only the offset of a frame has changed, the frame keeps its node, and the
 // last stack takes the new offset.
 func (t *lastStack) common(base int, frames []Frame) int {
-	top := base + len(frames) - 1
-	n := min(len(t.frames), top+1)
-	for i := base; i < n; i++ {
-		f, old := frames[top-i], &t.frames[i]
-		if f == *old {
+	old := t.frames[:len(t.frames)-base]
+	n := min(len(old), len(frames))
+	old, frames = old[len(old)-n:], frames[len(frames)-n:]
+	for i := n - 1; i >= 0; i-- {
+		if frames[i] == old[i] {
 			continue
 		}
-		if f.Method != old.Method {
-			return i
+		kept := base + n - 1 - i
+		if frames[i].Method != old[i].Method {
+			return kept
 		}
-		old.Offset = f.Offset
-		return i + 1
+		old[i].Offset = frames[i].Offset
+		return kept + 1
 	}
-	return max(n, base)
+	return base + n
 }
 
 // lastStacks remembers the last stack of the threads used most recently. Threads may
@@ -98,8 +101,22 @@ func (ls *lastStacks) bound(bytes int64) {
 // of returns the last stack of a thread, and makes it the newest. It is empty for a
 // new thread, and valid until the next call of a method of ls other than resize.
 func (ls *lastStacks) of(thread, goroutine uint64) *lastStack {
-	t := ls.byThread[thread]
-	known := t != nil
+	t := ls.ends.older
+	known := t != &ls.ends && t.thread == thread
+	if !known {
+		t, known = ls.renewed(thread)
+	}
+	if !known || t.goroutine != goroutine { // the address may be another goroutine's now
+		t.clear()
+		t.thread, t.goroutine = thread, goroutine
+	}
+	return t
+}
+
+// renewed makes a last stack that is not the newest the newest. It makes one for a new
+// thread.
+func (ls *lastStacks) renewed(thread uint64) (t *lastStack, known bool) {
+	t, known = ls.byThread[thread]
 	if known {
 		t.unlink()
 	} else {
@@ -107,11 +124,7 @@ func (ls *lastStacks) of(thread, goroutine uint64) *lastStack {
 		ls.byThread[thread] = t
 	}
 	t.link(ls.ends.older, &ls.ends)
-	if !known || t.goroutine != goroutine { // the address may be another goroutine's now
-		t.clear()
-		t.thread, t.goroutine = thread, goroutine
-	}
-	return t
+	return t, known
 }
 
 // take returns a last stack of no thread: a spare one, the oldest, or a new one.
@@ -141,8 +154,8 @@ func (ls *lastStacks) forgetOldest() {
 func (ls *lastStacks) release(t *lastStack) {
 	delete(ls.byThread, t.thread)
 	t.unlink()
-	if cap(t.frames) > maxSpareFrames {
-		ls.frames -= cap(t.frames)
+	if len(t.buffer) > maxSpareFrames {
+		ls.frames -= len(t.buffer)
 		return
 	}
 	ls.spare = append(ls.spare, t)
@@ -158,9 +171,9 @@ func (ls *lastStacks) popSpare() *lastStack {
 
 // resize sets the depth of a last stack.
 func (ls *lastStacks) resize(t *lastStack, kept, depth int) {
-	ls.frames -= cap(t.frames)
+	ls.frames -= len(t.buffer)
 	t.resize(kept, depth)
-	ls.frames += cap(t.frames)
+	ls.frames += len(t.buffer)
 }
 
 // trim drops spare last stacks, then the oldest, until the room for frames is within
@@ -170,7 +183,7 @@ func (ls *lastStacks) trim() {
 		if len(ls.spare) == 0 {
 			ls.forgetOldest()
 		} else {
-			ls.frames -= cap(ls.popSpare().frames)
+			ls.frames -= len(ls.popSpare().buffer)
 		}
 	}
 }
@@ -194,5 +207,5 @@ func (ls *lastStacks) bytes() int64 {
 // ones, and bytes of one of its frames.
 const (
 	perLastStack = int64(unsafe.Sizeof(lastStack{})) + 5*int64(unsafe.Sizeof(uint64(0)))
-	perLastFrame = int64(unsafe.Sizeof(Frame{}) + unsafe.Sizeof(NodeID(0)))
+	perLastFrame = int64(unsafe.Sizeof(Frame{}))
 )

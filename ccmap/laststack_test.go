@@ -31,10 +31,10 @@ func (ls *lastStacks) order(t interface{ Fatal(...any) }) []uint64 {
 func (ls *lastStacks) room() int {
 	n := 0
 	for _, m := range ls.byThread {
-		n += cap(m.frames)
+		n += len(m.buffer)
 	}
 	for _, m := range ls.spare {
-		n += cap(m.frames)
+		n += len(m.buffer)
 	}
 	return n
 }
@@ -73,8 +73,8 @@ func TestLastStacksOrder(t *testing.T) {
 				t.Fatalf("room for %d frames, counted as %d", n, ls.frames-(maxLastFrames-little))
 			}
 			for _, thread := range got {
-				if want := slices.Repeat([]NodeID{NodeID(thread)}, depths[thread]); !slices.Equal(ls.byThread[thread].path, want) {
-					t.Fatalf("thread %d has path %v", thread, ls.byThread[thread].path)
+				if want := slices.Repeat([]Frame{{Offset: uint32(thread)}}, depths[thread]); !slices.Equal(ls.byThread[thread].frames, want) {
+					t.Fatalf("thread %d has frames %v", thread, ls.byThread[thread].frames)
 				}
 			}
 			used = got
@@ -82,13 +82,13 @@ func TestLastStacksOrder(t *testing.T) {
 	})
 }
 
-// use handles the last stacks like a fold, and leaves the thread's mark on its path.
+// use handles the last stacks like a fold, and leaves the thread's mark on its frames.
 func use(ls *lastStacks, thread uint64, depth int) {
 	m := ls.of(thread, 0)
-	kept := min(len(m.path), depth)
+	kept := min(len(m.frames), depth)
 	ls.resize(m, kept, depth)
-	for i := kept; i < depth; i++ {
-		m.path[i] = NodeID(thread)
+	for i := range depth - kept {
+		m.frames[i] = Frame{Offset: uint32(thread)}
 	}
 	ls.trim()
 }

@@ -29,6 +29,7 @@ type Options struct {
 //	points    profile points              replaced as a whole; shared with snapshots
 //	table     finds unchained nodes       the writer's alone
 //	last      last stacks of threads      the writer's alone
+//	stacks    finds known stacks          the writer's alone
 //
 // Pruning replaces nodes and their counters by new ones: it never writes to memory
 // that snapshots share.
@@ -43,6 +44,7 @@ type Map struct {
 	points  points
 	table   table
 	last    lastStacks
+	stacks  knownStacks
 
 	names   *Names
 	meta    Meta
@@ -65,7 +67,7 @@ func New(o Options) *Map {
 	}
 	m := &Map{names: o.Names}
 	m.recent.clock = newClock(o.Window)
-	m.table.seed = o.Seed
+	m.table.seed, m.stacks.seed = o.Seed, o.Seed
 	m.table.reset(0)
 	m.last.init()
 	m.setBudget(o.MaxBytes)
@@ -88,10 +90,10 @@ func (m *Map) Root() NodeID { return 0 }
 // Len returns the number of nodes, the root among them.
 func (m *Map) Len() int { return int(m.nodes.len) }
 
-// Bytes returns the memory held by nodes, counters, evicted counters, points, table
+// Bytes returns the memory held by nodes, counters, evicted counters, points, tables
 // and last stacks, without the names, and without memory that only snapshots hold.
 func (m *Map) Bytes() int64 {
-	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.evicted.bytes() + m.points.bytes + m.table.bytes() + m.last.bytes()
+	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.evicted.bytes() + m.points.bytes + m.table.bytes() + m.last.bytes() + m.stacks.bytes()
 }
 
 // ActivationsExact reports whether every activation of the target that a sample

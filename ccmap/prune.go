@@ -58,7 +58,7 @@ func (m *Map) giveBack(bytes int64) {
 func (m *Map) fixedBytes() int64 { return m.evicted.bytes() + m.points.bytes + m.last.bytes() }
 
 // size changes when Bytes changes by an amount that matters, and is cheaper.
-func (m *Map) size() int { return int(m.nodes.len) + m.last.frames }
+func (m *Map) size() int { return int(m.nodes.len) + m.last.frames + len(m.stacks.slots) }
 
 // setBudget sets the bound of Bytes; 0 or less: none.
 func (m *Map) setBudget(bytes int64) {
@@ -118,8 +118,10 @@ const (
 	lost                 // they are below a removed node, or count nothing
 )
 
-// newPruning adds up the weights of the paths.
+// newPruning adds up the weights of the paths. It forgets the known stacks, whose nodes may get
+// other ids.
 func newPruning(m *Map) *pruning {
+	m.stacks.forget()
 	p := &pruning{m: m}
 	p.old.nodes, p.old.columns, p.old.recent = m.nodes, m.columns, m.recent
 	p.build(&m.nodes, &m.columns)

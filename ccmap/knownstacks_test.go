@@ -1,0 +1,169 @@
+package ccmap_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// drawStacks draws a few stacks that share frames, some with a method that no table holds yet.
+func drawStacks(t *rapid.T, methods uint32) [][]ccmap.Frame {
+	frame := rapid.Custom(func(t *rapid.T) ccmap.Frame {
+		return ccmap.Frame{
+			Method: ccmap.MethodID(rapid.Uint32Range(0, methods).Draw(t, "method")),
+			Offset: rapid.SampledFrom([]uint32{1, 2, ccmap.NoOffset}).Draw(t, "offset"),
+		}
+	})
+	shared := rapid.SliceOfN(frame, 0, 20).Draw(t, "shared")
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []ccmap.Frame {
+		inner := rapid.SliceOfN(frame, 1, 20).Draw(t, "inner")
+		return append(inner, shared...)
+	}), 1, 4).Draw(t, "stacks")
+}
+
+// drawSample draws a sample of one of the stacks, mostly a whole one. Anything may be wrong with
+// it.
+func drawSample(t *rapid.T, stacks [][]ccmap.Frame) ccmap.Sample {
+	frames := rapid.SampledFrom(stacks).Draw(t, "stack")
+	s := ccmap.Sample{
+		Frames:    frames,
+		Thread:    rapid.Uint64Range(0, 2).Draw(t, "thread"),
+		Goroutine: rapid.Uint64Range(0, 1).Draw(t, "goroutine"),
+		Time:      rapid.Int64Range(0, 5e9).Draw(t, "time"),
+		Weight:    rapid.Int64Range(0, 1000).Draw(t, "weight"),
+		Top:       rapid.SampledFrom([]ccmap.Repetition{ccmap.TopUnknown, ccmap.TopNew, ccmap.TopRepeated}).Draw(t, "top"),
+		Fresh:     rapid.Int32Range(ccmap.FreshUnknown, int32(len(frames))).Draw(t, "fresh"),
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0:
+		s.Truncated = true
+	case 1:
+		s.Frames = frames[:rapid.IntRange(1, len(frames)).Draw(t, "walked")]
+		s.Depth = uint32(len(frames) - len(s.Frames) + 1)
+	}
+	return s
+}
+
+// TestKnownStacksAreInvisible compares a map with one that forgets its known stacks before each sample: all
+// that they say, and their ids of nodes, are the same, through prunes, snapshots and new names.
+func TestKnownStacksAreInvisible(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		names := ccmap.NewNames()
+		intern := func(m ccmap.Method) { names.Intern(m) }
+		for _, name := range []string{"A", "B"} {
+			intern(ccmap.Method{Name: name})
+		}
+		intern(ccmap.LabelsMethod([]ccmap.Label{{Key: "k", Value: "v"}}))
+		stacks := drawStacks(t, uint32(names.Len()))
+		m := ccmap.New(ccmap.Options{Names: names, Window: time.Second})
+		plain := ccmap.New(ccmap.Options{Names: names, Window: time.Second})
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 19).Draw(t, "step") {
+			case 0:
+				nodes := rapid.IntRange(0, m.Len()).Draw(t, "nodes")
+				m.PruneTo(nodes)
+				plain.PruneTo(nodes)
+			case 1:
+				mustSayTheSame(t, m, plain)
+			case 2:
+				intern(ccmap.Method{Name: "new"})
+			default:
+				s := drawSample(t, stacks)
+				m.Fold(&s)
+				plain.ForgetStacks()
+				plain.Fold(&s)
+			}
+		}
+		mustBeValid(t, m)
+		mustSayTheSame(t, m, plain)
+	})
+}
+
+func mustSayTheSame(t *rapid.T, m, plain *ccmap.Map) {
+	t.Helper()
+	got, want := m.Snapshot(), plain.Snapshot()
+	if d := cmp.Diff(said(want), said(got)); d != "" {
+		t.Fatalf("(-walked +known):\n%s", d)
+	}
+	recent, _ := got.Recent()
+	recentWant, _ := want.Recent()
+	if d := cmp.Diff(said(recentWant), said(recent)); d != "" {
+		t.Fatalf("recent counts (-walked +known):\n%s", d)
+	}
+	if got.ActivationsExact() != want.ActivationsExact() {
+		t.Fatalf("ActivationsExact() = %t", got.ActivationsExact())
+	}
+}
+
+// TestKnownStacksAreBounded folds many stacks of few nodes each: the slots stay within their part of the
+// nodes' memory. A prune drops them.
+func TestKnownStacksAreBounded(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	method := names.Intern(ccmap.Method{Name: "A"})
+	m := ccmap.New(ccmap.Options{Names: names})
+	frames := make([]ccmap.Frame, 20)
+	for i := range frames {
+		frames[i].Method = method
+	}
+	for i := range uint32(20_000) {
+		frames[0].Offset, frames[12].Offset = i, i/10
+		for goroutine := range uint64(2) {
+			m.Fold(&ccmap.Sample{Frames: frames, Goroutine: goroutine})
+		}
+		n, bytes := m.KnownStacks()
+		if most := m.Bytes() / 8; n == 0 || bytes > most {
+			t.Fatalf("%d known stacks in %d bytes, want at most %d", n, bytes, most)
+		}
+	}
+	mustBeValid(t, m)
+	m.PruneTo(m.Len() / 2)
+	if n, bytes := m.KnownStacks(); n != 0 || bytes != 0 {
+		t.Errorf("%d stacks are known after a prune, in %d bytes", n, bytes)
+	}
+}
+
+// TestStackIDs checks that stacks which differ in one frame, in the order of two, or in their depth
+// have different ids, for even and odd depths, and that the same stack has the same one.
+func TestStackIDs(t *testing.T) {
+	t.Parallel()
+	id := ccmap.StackIDs(1)
+	ids := map[[2]uint64]string{}
+	add := func(what string, frames []ccmap.Frame) {
+		t.Helper()
+		this := id(frames)
+		if other, found := ids[this]; found {
+			t.Fatalf("%s of depth %d has the id of %s", what, len(frames), other)
+		}
+		if ids[this] = what; id(frames) != this {
+			t.Fatal("a stack has two ids")
+		}
+	}
+	for depth := 1; depth <= ccmap.MaxKnownDepth; depth = depth + 1 + depth/4 {
+		frames := make([]ccmap.Frame, depth)
+		add("zeros", frames)
+		for i := range frames {
+			frames[i] = ccmap.Frame{Method: ccmap.MethodID(i + 1), Offset: uint32(depth)}
+		}
+		add("a stack", frames)
+		for i := range frames {
+			frames[i].Offset++
+			add("another offset", frames)
+			frames[i].Offset--
+			frames[i].Method |= 1 << 31
+			add("another method", frames)
+			frames[i].Method &^= 1 << 31
+			if j := (i + 1) % depth; j > i {
+				frames[i], frames[j] = frames[j], frames[i]
+				add("another order", frames)
+				frames[i], frames[j] = frames[j], frames[i]
+			}
+		}
+	}
+	full := make([]ccmap.Frame, ccmap.MaxKnownDepth)
+	add("full depth", full)
+}
