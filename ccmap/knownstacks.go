@@ -107,8 +107,8 @@ func (k *knownStacks) bytes() int64 {
 
 func slotBytes(n int) int64 { return int64(n) * int64(unsafe.Sizeof(knownStack{})) }
 
-// stackID stands for a stack: a hash with secret random keys. For any two stacks, whoever
-// chose them, the 96 bits that are kept are equal with a probability of at most 2⁻⁹³.
+// stackID stands for a stack: a hash with secret random keys. For any two stacks, also chosen
+// ones, the 96 bits that are kept are equal with a probability of at most 2⁻⁹³.
 type stackID struct{ high, low uint64 }
 
 // stackKeys are the random numbers of the hash: one for each frame and two more for
