@@ -45,7 +45,8 @@ type ProcessOptions struct {
 
 	// MaxOverhead is the part of the target's CPU time that sampling may cost; 0 or less means
 	// no limit. A tuner answers with longer intervals. The engine bounds the costs that do not
-	// depend on the interval: caught calls have half of MaxOverhead at most.
+	// depend on the interval: caught calls have half of MaxOverhead at most, and events on
+	// threads are on in windows only.
 	MaxOverhead float64
 
 	// Logger gets messages for the user while sampling goes on; nil discards them.

@@ -30,6 +30,10 @@ type Overhead struct {
 	Calls      time.Duration // caught calls, setting of their breakpoints, and switches of threads that have breakpoints, at most
 	Of         time.Duration // CPU time of the target; 0: the overhead is not known
 
+	// Sampled is the part of the time that was sampled, where sampling all the time would have
+	// cost more than permitted; 0: all of it.
+	Sampled float64
+
 	// Host is the part of a core that timers take of every CPU, for all targets of the
 	// engine together; 0: the engine interrupts only its target.
 	Host   float64
@@ -68,6 +72,9 @@ func (o Overhead) String() string {
 		if part.time > 0 {
 			text += fmt.Sprintf(", %.1f %s", o.Percent(part.time), part.name)
 		}
+	}
+	if o.Sampled > 0 {
+		text += fmt.Sprintf("; sampled %.1f %% of the time, to bound it", 100*o.Sampled)
 	}
 	if o.Host > 0 {
 		text += fmt.Sprintf("; %.1f %% of each CPU", 100*o.Host)

@@ -312,6 +312,18 @@ func (j *Judge) release(thread uint64) {
 	}
 }
 
+// Rest ends all watching until the next sample that is judged. No verdict is on samples before
+// and after it.
+func (j *Judge) Rest() {
+	for _, h := range j.holders {
+		h.Close()
+		h.armed, h.thread = 0, 0
+	}
+	for _, p := range j.history.last {
+		p.judged = false
+	}
+}
+
 // Watched appends the goroutines whose next sample must be drained at once: those that
 // have a watch on threads.
 func (j *Judge) Watched(threads []uint64) []uint64 {

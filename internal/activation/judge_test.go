@@ -93,6 +93,51 @@ func (p *player) OnCPUs() bool       { return p.onCPUs }
 func (p *player) Hits() uint64       { return 0 }
 func (p *player) Close()             {}
 
+// clean is a watch of a word that nothing writes.
+type clean struct{ armed bool }
+
+func (c *clean) Arm(uint64, []uint32) error { c.armed = true; return nil }
+func (c *clean) ArmAt(uint32) error         { return nil }
+func (c *clean) Dirty(int64) (bool, error)  { return false, nil }
+func (c *clean) Forget(uint32)              {}
+func (c *clean) OnCPUs() bool               { return false }
+func (c *clean) Hits() uint64               { return 0 }
+func (c *clean) Close()                     { c.armed = false }
+
+// TestRest: a sample after a pause has no verdict, whatever its stack, and no watch is left in
+// the pause.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	w := new(clean)
+	j := New(Options{
+		Watches:  []Watch{w},
+		Interval: func() time.Duration { return 10 * time.Millisecond },
+		Places:   func(int, Moment) []uint32 { return []uint32{1} },
+		Log:      slog.New(slog.DiscardHandler),
+	})
+	now := int64(time.Second)
+	j.clock = func() int64 { return now }
+	judge := func() ccmap.Repetition {
+		now += int64(10 * time.Millisecond)
+		st := process.Stack{PCs: []uint64{200, 110}, Thread: 1, Slot: 8, Rooted: true}
+		return j.Judge(&st, Moment{TID: 1, At: now, Chosen: true}, func(pc uint64) uint64 { return pc / 100 })
+	}
+	for i, want := range []ccmap.Repetition{ccmap.TopNew, ccmap.TopRepeated, ccmap.TopRepeated} {
+		if got := judge(); got != want {
+			t.Errorf("sample %d: %v, want %v", i, got, want)
+		}
+	}
+	j.Rest()
+	if w.armed || j.Watching() != 0 {
+		t.Error("a watch is set in the pause")
+	}
+	for i, want := range []ccmap.Repetition{ccmap.TopUnknown, ccmap.TopRepeated} {
+		if got := judge(); got != want {
+			t.Errorf("sample %d after the pause: %v, want %v", i, got, want)
+		}
+	}
+}
+
 // batch is how often samples are drained that are not chosen.
 const batch = int64(50 * time.Millisecond)
 

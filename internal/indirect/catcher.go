@@ -33,7 +33,8 @@ type Catcher struct {
 	resting bool          // the last burst was in vain, and there was no sample since
 	owed    time.Duration // CPU time that the target must use before the next burst; negative: it has used more
 	due     time.Time
-	failed  int // bursts in a row that could not be set
+	held    bool // no bursts now
+	failed  int  // bursts in a row that could not be set
 	faded   time.Time
 	caught  perfevent.Call // reused
 }
@@ -145,7 +146,7 @@ func (c *Catcher) Ran(cpu time.Duration) { c.owed = max(c.owed-cpu, -cpu) }
 // Patience is how long the engine may wait before the catcher needs a turn.
 func (c *Catcher) Patience() time.Duration {
 	switch {
-	case c.Budget == 0:
+	case c.Budget == 0 || c.held:
 		return forever
 	case c.burst != nil:
 		return time.Until(c.burst.next)
@@ -164,7 +165,7 @@ func (c *Catcher) Turn(now time.Time) {
 	switch {
 	case c.burst != nil && c.burst.over(now):
 		c.Finish()
-	case c.burst == nil && !c.resting && c.owed <= 0 && !now.Before(c.due):
+	case c.burst == nil && !c.held && !c.resting && c.owed <= 0 && !now.Before(c.due):
 		c.begin(now)
 	}
 	if now.Sub(c.faded) >= fadeEvery {
@@ -194,6 +195,12 @@ func (c *Catcher) begin(now time.Time) {
 		c.Counts.Bursts.Add(1)
 		c.explain("")
 	}
+}
+
+// Hold ends a burst, and begins no other one until it is called with false.
+func (c *Catcher) Hold(held bool) {
+	c.held = held
+	c.Finish()
 }
 
 // Finish takes the calls of the burst, if there is one, and ends it.

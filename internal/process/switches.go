@@ -18,10 +18,13 @@ type Switches struct {
 	pid  int
 	last map[uint32]uint64 // thread to its count at the last reading
 	next time.Time         // when the next reading is due
+	read time.Time         // when the last one began
+	took time.Duration     // how long it took
 }
 
 const (
 	switchesEvery = time.Second
+	switchesSoon  = 100 * time.Millisecond
 	// switchesRest bounds the cost of reading at one part in so many of the time.
 	switchesRest = 500
 )
@@ -31,6 +34,9 @@ func NewSwitches(pid int) *Switches { return &Switches{pid: pid} }
 
 // Due reports whether it is time to read. A process with many threads is read less often.
 func (s *Switches) Due(now time.Time) bool { return !now.Before(s.next) }
+
+// Soon makes the next reading due sooner, because the last one told nothing.
+func (s *Switches) Soon() { s.next = s.read.Add(max(switchesSoon, switchesRest*s.took)) }
 
 // Read reads the counts of all threads.
 func (s *Switches) Read() {
@@ -53,7 +59,8 @@ func (s *Switches) Read() {
 		}
 	}
 	s.last = counts
-	s.next = now.Add(max(switchesEvery, switchesRest*time.Since(now)))
+	s.read, s.took = now, time.Since(now)
+	s.next = now.Add(max(switchesEvery, switchesRest*s.took))
 }
 
 // switchesOf returns how often a thread was put on a CPU: the third number of its

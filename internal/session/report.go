@@ -157,7 +157,8 @@ type overheadJSON struct {
 	Verdicts   time.Duration `json:"verdicts_ns"`
 	Calls      time.Duration `json:"calls_ns"`
 	Of         time.Duration `json:"of_ns"`
-	Host       float64       `json:"host_percent,omitempty"` // of each CPU
+	Sampled    float64       `json:"sampled_percent,omitempty"` // of the time, in windows
+	Host       float64       `json:"host_percent,omitempty"`    // of each CPU
 	Raised     uint64        `json:"raised,omitempty"`
 }
 
@@ -166,7 +167,7 @@ func newOverheadJSON(o sampler.Overhead) *overheadJSON {
 	if o.Of <= 0 {
 		return nil
 	}
-	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Verdicts, o.Calls, o.Of, 100 * o.Host, o.Raised}
+	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Verdicts, o.Calls, o.Of, 100 * o.Sampled, 100 * o.Host, o.Raised}
 }
 
 func (s *Session) newReportJSON(r manager.Report) ReportJSON {

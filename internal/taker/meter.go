@@ -24,12 +24,20 @@ type meter struct {
 	watched  time.Duration // time of all watches since the last reading
 	catching time.Duration // time of all breakpoints until the last reading
 
+	timing    bool          // the timers are on since last looked
+	timed     time.Duration // that they were on since the last reading
+	on, since atomic.Int64  // time that they were on, and all time, until the last reading, ns
+
+	price  Price
+	priced bool             // the price is new
+	before sampler.Overhead // when the price was reckoned
+
 	atSwitch, atWatch, atCall atomic.Int64
 }
 
 // meterSwitches meters the switches if a reading is due.
 func (t *Taker) meterSwitches(now time.Time) {
-	t.meter.look(now, t.Judge.Watching())
+	t.meter.look(now, t.Judge.Watching(), !t.paused)
 	if t.meter.switches.Due(now) {
 		t.readSwitches(now)
 	}
@@ -42,13 +50,72 @@ func (t *Taker) readSwitches(now time.Time) {
 		return
 	}
 	t.meter.switches.Read()
+	before := t.meter.seen
 	t.meter.charge(t.Costs, now, t.meter.switches, catching)
+	t.reckon(t.meter.seen - before)
 }
 
-// look notes how many watches are set from now on.
-func (m *meter) look(now time.Time, watching int) {
-	m.watched += time.Duration(m.watching) * now.Sub(m.looked)
-	m.looked, m.watching = now, watching
+// Price is the cost of sampling as parts of the target's CPU time.
+type Price struct {
+	Lately     float64 // over the last second or so
+	SoFar      float64 // since the start
+	Calls      float64 // of caught calls, lately
+	Throughout float64 // of all else, lately and at most, as if there were no pauses
+}
+
+// leastPriced is the least CPU time of the target that has a price.
+const leastPriced = time.Millisecond
+
+// Price returns the price of sampling at an interval, and whether it is newer than at the last
+// call.
+func (t *Taker) Price(interval time.Duration) (p Price, fresh bool) {
+	p, fresh = t.meter.price, t.meter.priced
+	t.meter.priced = false
+	if n := t.counts.samples.Load(); n > 0 {
+		p.Throughout += float64(t.meter.before.Sampling()) / float64(n) / float64(interval)
+	}
+	return p, fresh
+}
+
+// reckon prices the time since the last reading, which had so many switches.
+func (t *Taker) reckon(switches uint64) {
+	m := &t.meter
+	clock, _ := t.Owed()
+	o := t.overhead(clock)
+	used := float64(o.Of - m.before.Of)
+	if used < float64(leastPriced) {
+		m.switches.Soon() // the target is about to begin, or idle
+		return
+	}
+	atSwitch := t.Costs.Switch + time.Duration(t.counts.watches.Load())*t.Costs.Watch
+	m.price = Price{
+		Lately:     float64(o.Total()-m.before.Total()) / used,
+		SoFar:      float64(o.Total()) / float64(o.Of),
+		Calls:      float64(o.Calls-m.before.Calls) / used,
+		Throughout: float64(switches) * float64(atSwitch) / used,
+	}
+	m.before, m.priced = o, true
+}
+
+// Owed returns the CPU clock of the target since the start, and how much of it no sample stands
+// for. Both are 0 if they are not known.
+func (t *Taker) Owed() (clock, owed time.Duration) {
+	now, ok := t.ledger.Read()
+	if !ok || t.Replaced {
+		return 0, 0
+	}
+	l := t.ledger.Balance(now)
+	return l.Clock, l.Unaccounted
+}
+
+// look notes how many watches are set from now on, and whether the timers are on.
+func (m *meter) look(now time.Time, watching int, timing bool) {
+	passed := now.Sub(m.looked)
+	m.watched += time.Duration(m.watching) * passed
+	if m.timing {
+		m.timed += passed
+	}
+	m.looked, m.watching, m.timing = now, watching, timing
 }
 
 // charge adds the cost of the switches since the last reading. Each met the watches that
@@ -56,13 +123,19 @@ func (m *meter) look(now time.Time, watching int) {
 // as many as the thread has that switches most, because no more is known.
 func (m *meter) charge(c perfevent.Costs, now time.Time, switches *process.Switches, catching time.Duration) {
 	n := switches.Total - m.seen
-	m.look(now, m.watching)
-	if elapsed := float64(now.Sub(m.read)); elapsed > 0 {
-		m.atWatch.Add(int64(float64(n) * float64(c.Watch) * float64(m.watched) / elapsed))
-		m.atCall.Add(int64(float64(switches.Most) * float64(c.Watch) * float64(catching-m.catching) / elapsed))
+	elapsed := float64(now.Sub(m.read))
+	if elapsed <= 0 {
+		return
 	}
-	m.atSwitch.Add(int64(n) * int64(c.Switch))
-	m.seen, m.read, m.watched, m.catching = switches.Total, now, 0, catching
+	m.look(now, m.watching, m.timing)
+	m.atWatch.Add(int64(float64(n) * float64(c.Watch) * float64(m.watched) / elapsed))
+	m.atSwitch.Add(int64(float64(n) * float64(c.Switch) * float64(m.timed) / elapsed))
+	m.atCall.Add(int64(float64(switches.Most) * float64(c.Watch) * float64(catching-m.catching) / elapsed))
+	if !m.read.IsZero() {
+		m.on.Add(int64(m.timed))
+		m.since.Add(int64(now.Sub(m.read)))
+	}
+	m.seen, m.read, m.watched, m.timed, m.catching = switches.Total, now, 0, 0, catching
 }
 
 // overhead returns the cost of sampling so far. Without the target's clock it is not
@@ -81,7 +154,17 @@ func (t *Taker) overhead(clock time.Duration) sampler.Overhead {
 		Verdicts:   time.Duration(c.places.Load())*t.Costs.Arm + time.Duration(c.traps.Load())*t.Costs.Trap,
 		Calls:      time.Duration(calls)*t.Costs.Call + time.Duration(t.meter.atCall.Load()),
 		Of:         clock,
+		Sampled:    t.meter.sampled(),
 	}
+}
+
+// sampled returns the part of the time with the timers on, 0 for all of it.
+func (m *meter) sampled() float64 {
+	on, all := m.on.Load(), m.since.Load()
+	if on == all {
+		return 0
+	}
+	return float64(on) / float64(all)
 }
 
 // callShare is the part of the overhead that caught calls may cost.

@@ -18,6 +18,7 @@ func TestMeterCharges(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	var m meter
+	m.look(began, 0, true)
 	costs := perfevent.Costs{Switch: 3, Watch: 8}
 	switches := new(process.Switches)
 	m.charge(costs, began, switches, 0)
@@ -32,10 +33,10 @@ func TestMeterCharges(t *testing.T) {
 		{1250, 1, 1500, 200, 50, 0, [3]int64{600, 400, 0}},        // half of the time
 		{2000, 0, 2500, 300, 50, 250, [3]int64{900, 800, 100}},    // it was still set for half of the time, and a breakpoint for a quarter
 		{2500, 2, 3500, 400, 90, 250, [3]int64{1200, 2400, 100}},  // two, all of the time
-		{3500, 0, 3500, 500, 90, 300, [3]int64{1500, 2400, 100}},  // no time has passed
-		{4500, 0, 4500, 600, 50, 2300, [3]int64{1800, 2400, 900}}, // two breakpoints
+		{3500, 0, 3500, 500, 90, 300, [3]int64{1200, 2400, 100}},  // no time has passed
+		{4500, 0, 4500, 600, 50, 2300, [3]int64{1800, 2400, 920}}, // two breakpoints
 	} {
-		m.look(at(c.look), c.watching)
+		m.look(at(c.look), c.watching, true)
 		switches.Total, switches.Most = c.switches, c.most
 		m.charge(costs, at(c.read), switches, time.Duration(c.catching)*time.Millisecond)
 		if got := [3]int64{m.atSwitch.Load(), m.atWatch.Load(), m.atCall.Load()}; got != c.want {

@@ -19,21 +19,30 @@ func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duratio
 		t.describe()
 	}
 	t.Runtime.Unwind(m, &t.stack)
-	t.Catcher.Ran(weight)
+	whole := t.scaled(weight)
+	t.Catcher.Ran(whole)
 	if returns := t.stack.PCs; len(returns) > 0 {
 		t.Catcher.Watch(m.TID, returns[1:])
 	}
 	top := t.Judge.Judge(&t.stack, activation.Moment{TID: m.TID, CPU: m.CPU, At: int64(m.Time), Chosen: chosen}, t.Runtime.Entry)
 	t.fill(m)
 	t.schedule(m, int64(weight))
+	t.out.Weight = int64(whole)
 	t.mark(top)
 	t.counts.count(m, &t.stack)
 	if t.Local.Push(&t.out) {
-		t.ledger.Seen += weight
+		t.ledger.Seen += whole
 	}
 	t.deepen = t.deepen || t.stack.WantDump
 	t.stale = t.stale || t.NoMappings && t.unknownCode()
 	t.pending = true
+}
+
+func (t *Taker) scaled(weight time.Duration) time.Duration {
+	if t.Scale == 0 || t.Scale == 1 {
+		return weight
+	}
+	return time.Duration(float64(weight) * t.Scale)
 }
 
 // unknownCode reports whether the sample has a frame in code that no symbols are known of.

@@ -57,6 +57,9 @@ type Taker struct {
 	// records were malformed, found no room, or were never made.
 	Corrupt, Lost, Throttled atomic.Uint64
 
+	// Scale multiplies weights, for the pauses in which nothing was sampled; 0 means 1.
+	Scale float64
+
 	// Interrupts counts the interrupts of the target that took no sample.
 	Interrupts atomic.Uint64
 
@@ -72,6 +75,7 @@ type Taker struct {
 	unknown ccmap.Frame
 	last    map[uint64]past // of threads, their last samples; emptied when full
 
+	paused  bool      // between Pause and Resume
 	stale   bool      // code was mapped since the symbols were loaded
 	deepen  bool      // a stack did not fit into its moment
 	pending bool      // samples were pushed since the last hand-over
@@ -138,6 +142,7 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 		Code: t.calls, Memory: process.MemoryOf(t.PID, t.watch), Alive: e.Has, Deliver: t.takeCall,
 		Counts: &t.counts.caught, Budget: t.hitBudget(o), Log: t.Log,
 	})
+	t.meter.timing = true
 	t.readSwitches(time.Now())
 	t.describe()
 	return nil

@@ -49,6 +49,22 @@ func (t *Taker) Turn(ctx context.Context, now time.Time) {
 	t.countWatches()
 }
 
+// Pause ends watching and the catching of calls until Resume is called. The engine's timers are
+// off meanwhile, and moments that are left must have been taken.
+func (t *Taker) Pause() {
+	t.Judge.Rest()
+	t.Catcher.Hold(true)
+	t.meter.look(time.Now(), 0, false)
+	t.paused = true
+}
+
+// Resume ends a pause.
+func (t *Taker) Resume() {
+	t.Catcher.Hold(false)
+	t.meter.look(time.Now(), 0, true)
+	t.paused = false
+}
+
 // MappedCode notes that the target has mapped code since the symbols were loaded.
 func (t *Taker) MappedCode() { t.stale = true }
 

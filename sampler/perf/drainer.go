@@ -25,7 +25,8 @@ type drainer struct {
 
 	poll    time.Duration // how soon to look into bulk rings again
 	pacer   pacer         // of drains
-	checked time.Time     // when the target was last looked over
+	windows windows
+	checked time.Time // when the target was last looked over
 }
 
 const (
@@ -62,7 +63,7 @@ func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 
 // patience is how long to wait for records.
 func (d *drainer) patience() time.Duration {
-	patience := min(checkEvery, max(d.Patience(), pace))
+	patience := min(checkEvery, max(min(d.Patience(), d.windows.patience(time.Now())), pace))
 	if d.threads.bulk() {
 		return min(patience, d.poll)
 	}
@@ -81,6 +82,7 @@ func (d *drainer) turn(ctx context.Context) {
 		d.poll = min(max(2*d.poll, minPoll), maxPoll)
 	}
 	d.Turn(ctx, now)
+	d.followWindows(ctx)
 	if d.WantsMore() {
 		if bytes, longer := d.threads.lengthenDump(); longer {
 			d.Log.Info("stacks are deep: samples carry more of them", "bytes", bytes)

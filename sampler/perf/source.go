@@ -58,7 +58,7 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	}
 	s := &Source{shortest: perfevent.ShortestInterval()}
 	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger)
-	s.drainer = &drainer{threads: s.threads, watch: new(hang.Watch)}
+	s.drainer = &drainer{threads: s.threads, watch: new(hang.Watch), windows: newWindows(o.MaxOverhead)}
 	if err := s.open(ctx, o); err != nil {
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
 	}

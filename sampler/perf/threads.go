@@ -35,6 +35,7 @@ type threads struct {
 	refused  bool   // descriptors ran out for some thread
 	missed   missed // where they ran out for most
 	lost     uint64 // samples that found their ring full, by events that are closed
+	paused   bool   // no thread has events
 }
 
 // thread is one attached thread: one event for each CPU.
@@ -159,8 +160,11 @@ func (t *threads) excuse(tid uint32, err error) error {
 	return err
 }
 
-// openAll opens events for the CPUs that th has none for.
+// openAll opens events for the CPUs that th has none for, unless in a pause.
 func (t *threads) openAll(tid uint32, th *thread) error {
+	if t.paused {
+		return nil
+	}
 	for i := len(th.events); i < len(t.outputs); i++ {
 		e, err := t.open(tid, t.outputs[i])
 		if err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: the CPU went offline
@@ -231,6 +235,28 @@ func (t *threads) stop() {
 	for _, th := range t.byTID {
 		for i := range th.events {
 			th.events[i].Stop()
+		}
+	}
+}
+
+// pause closes all events, until resume is called: a thread pays at its switches for an event
+// that is off, too. The rings must be empty.
+func (t *threads) pause() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paused = true
+	for _, th := range t.byTID {
+		t.closeAll(th)
+	}
+}
+
+func (t *threads) resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paused = false
+	for tid, th := range t.byTID {
+		if err := t.excuse(tid, t.openAll(tid, th)); err != nil {
+			t.log.Debug("open events anew", "thread", tid, "error", err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -219,6 +220,28 @@ func deepen(depth int) (sum byte) {
 	return sum + used[sum]
 }
 
+// pingPong lets two threads hand a byte to each other through pipes.
+func pingPong(until time.Time) {
+	var ping, pong [2]int
+	if err := errors.Join(syscall.Pipe(ping[:]), syscall.Pipe(pong[:])); err != nil {
+		panic(err)
+	}
+	go func() {
+		runtime.LockOSThread()
+		var b [1]byte
+		for {
+			syscall.Read(ping[0], b[:])
+			syscall.Write(pong[1], b[:])
+		}
+	}()
+	runtime.LockOSThread()
+	var b [1]byte
+	for time.Now().Before(until) {
+		syscall.Write(ping[1], b[:])
+		syscall.Read(pong[0], b[:])
+	}
+}
+
 // naps lets a thread leave its CPU many times.
 func naps(count int) {
 	runtime.LockOSThread()
@@ -269,6 +292,10 @@ func main() {
 	case "naps":
 		wait()
 		naps(number(2))
+		wait()
+	case "pingpong":
+		wait()
+		pingPong(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
 		wait()
 	case "exec":
 		wait()
