@@ -1,6 +1,7 @@
 package ccmap_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,6 +82,50 @@ func TestKnownStacksAreInvisible(t *testing.T) {
 		mustBeValid(t, m)
 		mustSayTheSame(t, m, plain)
 	})
+}
+
+// TestKnownStackIsTheLastOne folds a known stack and then a partial sample of the same thread. The
+// known stack completes it, and its frames are not new. With other frames in the last stack the sample
+// would be an orphan, and without marks its calls would count again.
+func TestKnownStackIsTheLastOne(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	var stacks [2][]ccmap.Frame // outermost frames differ, so nothing of one is kept for the other
+	for i := range stacks {
+		for depth := range 12 {
+			stacks[i] = append(stacks[i], ccmap.Frame{Method: names.Intern(ccmap.Method{Name: fmt.Sprint(i, depth)})})
+		}
+	}
+	m := ccmap.New(ccmap.Options{Names: names})
+	plain := ccmap.New(ccmap.Options{Names: names})
+	leaf := names.Intern(ccmap.Method{Name: "leaf"})
+	for _, partial := range []bool{false, true} {
+		for range 3 { // the third time a stack is known
+			for _, stack := range stacks {
+				whole := ccmap.Sample{Frames: stack, Fresh: ccmap.FreshUnknown}
+				const kept = 7 // frames of the last stack that a partial sample keeps, with the one it names
+				part := ccmap.Sample{Frames: []ccmap.Frame{{Method: leaf}, stack[len(stack)-kept]}, Depth: kept, Fresh: ccmap.FreshUnknown}
+				samples := []ccmap.Sample{whole, whole, part}
+				if !partial {
+					samples = samples[:2]
+				}
+				for _, s := range samples {
+					m.Fold(&s)
+					plain.ForgetStacks()
+					plain.Fold(&s)
+				}
+			}
+		}
+	}
+	if n, _ := m.KnownStacks(); n != len(stacks) {
+		t.Fatalf("%d stacks are known, want %d", n, len(stacks))
+	}
+	if d := cmp.Diff(said(plain.Snapshot()), said(m.Snapshot())); d != "" {
+		t.Errorf("(-walked +known):\n%s", d)
+	}
+	if loss := m.Snapshot().Meta().Loss; loss.Orphaned != 0 {
+		t.Errorf("%d partial samples are orphans", loss.Orphaned)
+	}
 }
 
 func mustSayTheSame(t *rapid.T, m, plain *ccmap.Map) {
