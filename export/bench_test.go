@@ -6,7 +6,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -161,6 +166,57 @@ func BenchmarkCompress(b *testing.B) {
 			report(b, s.Len(), int64(written))
 		})
 	}
+}
+
+// million is a map of a million nodes.
+var million = sync.OnceValue(func() *ccmap.Snapshot { return forest(1_000_000).Snapshot() })
+
+// BenchmarkFiles reads and writes one large map in each format, uncompressed, with the
+// same profile.proto read and written by google/pprof.
+func BenchmarkFiles(b *testing.B) {
+	for _, f := range Formats() {
+		data := encode(b, f, million())
+		measure(b, f.String(), "ccmapd", "write", len(data), func() error { return Write(io.Discard, f, million()) })
+		measure(b, f.String(), "ccmapd", "read", len(data), func() error {
+			_, _, err := Read(strings.NewReader(data), ReadOptions{MaxMemory: 1 << 30})
+			return err
+		})
+	}
+	data := encode(b, Pprof, million())
+	p, err := profile.Parse(strings.NewReader(data))
+	if err != nil {
+		b.Fatal(err)
+	}
+	measure(b, Pprof.String(), "google/pprof", "write", len(data), func() error { return p.WriteUncompressed(io.Discard) })
+	measure(b, Pprof.String(), "google/pprof", "read", len(data), func() error {
+		_, err := profile.Parse(strings.NewReader(data))
+		return err
+	})
+}
+
+// measure runs a benchmark, and reports its CPU time beside its elapsed time: the
+// collector of garbage runs on other CPUs.
+func measure(b *testing.B, format, by, step string, bytes int, f func() error) {
+	b.Run(fmt.Sprintf("format=%s/step=%s/by=%s", format, step, by), func(b *testing.B) {
+		b.SetBytes(int64(bytes))
+		b.ReportAllocs()
+		begin := cpuTime(b)
+		for b.Loop() {
+			if err := f(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric((cpuTime(b)-begin).Seconds()*1000/float64(b.N), "cpu-ms/op")
+	})
+}
+
+// cpuTime returns the CPU time of this process.
+func cpuTime(b *testing.B) time.Duration {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func report(b *testing.B, nodes int, bytes int64) { reportPer(b, "node", nodes, bytes) }

@@ -27,6 +27,7 @@ func fuzzRead(f *testing.F, format Format, seeds ...string) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, data string) {
+		checkScanned(t, data)
 		m, _, err := Read(strings.NewReader(data), fuzzLimits)
 		if err != nil {
 			return

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // writeJSON writes the document of ccmap.schema.json, one method and one node a
@@ -61,30 +62,15 @@ func (c columns[D]) putJSON(w *bufio.Writer, d *D) error {
 	return err
 }
 
-// appendJSON appends an object of numbers: the encoder of the standard library takes many
-// times as long.
+// appendJSON appends an object of numbers.
 func (c columns[D]) appendJSON(b []byte, d *D) []byte {
-	return append(c.appendMembers(append(b, '{'), len(b)+1, d), '}')
-}
-
-// appendMembers appends the numbers of a record, whose members begin at an index of b.
-func (c columns[D]) appendMembers(b []byte, begin int, d *D) []byte {
-	for i := range c {
-		if n := *c[i].at(d); !c[i].isLeftOut(n) {
-			if len(b) > begin {
-				b = append(b, ',')
-			}
-			b = append(append(append(b, '"'), c[i].name...), `":`...)
-			b = strconv.AppendInt(b, n, 10)
-		}
-	}
-	return b
+	return append(c.append(append(b, '{'), &jsonNotation, d), jsonNotation.end...)
 }
 
 func (pointCodec) putJSON(w *bufio.Writer, d *pointDoc) error {
 	b := append(append(w.AvailableBuffer(), `{"origin":"`...), d.Origin...)
-	b = append(append(append(b, `","kind":"`...), d.Kind...), '"')
-	b = pointColumns.appendMembers(b, 0, d)
+	b = append(append(append(b, `","kind":"`...), d.Kind...), `",`...)
+	b = pointColumns.append(b, &jsonNotation, d) // it has a count at least
 	if d.Context != nil {
 		b = frameColumns.appendParts(append(b, `,"context":`...), d.Context)
 	}
@@ -117,7 +103,7 @@ func readJSON(r *bufio.Reader, b *builder) error {
 		err = fmt.Errorf("the file is cut short: %w", io.ErrUnexpectedEOF)
 	}
 	if err != nil {
-		return fmt.Errorf("byte %d: %w", j.InputOffset(), err)
+		return fmt.Errorf("byte %d: %w", j.offset(), err)
 	}
 	return nil
 }
@@ -128,7 +114,11 @@ type jsonReader struct {
 	b        *builder
 	version  int             // 0: not seen yet
 	value    json.RawMessage // scratch
+	scanned  int64           // to add to the offset of the decoder
 }
+
+// offset returns the byte of the document that the reader has come to.
+func (j *jsonReader) offset() int64 { return j.scanned + j.InputOffset() }
 
 func (j *jsonReader) document() error {
 	if err := j.object(j.section); err != nil {
@@ -177,7 +167,7 @@ func (j *jsonReader) meta() error {
 // readJSON reads the records of the list.
 func (l list[D]) readJSON(j *jsonReader) error {
 	d := new(D)
-	return j.array(func() error {
+	return j.array(func() error { return l.scanJSON(j) }, func() error {
 		*d = *new(D)
 		if err := l.takeJSON(j, d); err != nil {
 			return err
@@ -259,9 +249,42 @@ func (j *jsonReader) object(f func(name string) error) error {
 	return j.delim('}')
 }
 
-// array calls f for each element, for it to read it.
-func (j *jsonReader) array(f func() error) error {
+// scanJSON reads the records at the beginning of the list, as far as they are in our form.
+func (l list[D]) scanJSON(j *jsonReader) error {
+	numbers, ok := l.codec.(columns[D])
+	if ahead, _ := j.Buffered().Read(make([]byte, 1)); !ok || ahead > 0 {
+		return nil
+	}
+	add := func(d *D) error { return l.add(j.b, d) }
+	size, _, err := scanRecords(j.elements.source, numbers, &jsonNotation, "\n{", ",\n{", add)
+	j.scanned += int64(size)
+	if size > 0 && err == nil {
+		err = j.resume()
+	}
+	return err
+}
+
+// resume makes a decoder for the rest of the document, after an element of a list.
+func (j *jsonReader) resume() error {
+	const before = `{"":[{}`
+	at := j.offset()
+	j.elements.reset()
+	j.Decoder = json.NewDecoder(io.MultiReader(strings.NewReader(before), j.elements))
+	for j.InputOffset() < int64(len(before)) {
+		if _, err := j.Token(); err != nil {
+			return err
+		}
+	}
+	j.scanned = at - j.InputOffset()
+	return nil
+}
+
+// array calls begin after the bracket, and f for each element, for it to read it.
+func (j *jsonReader) array(begin, f func() error) error {
 	if err := j.delim('['); err != nil {
+		return err
+	}
+	if err := begin(); err != nil {
 		return err
 	}
 	for j.More() {

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -92,16 +94,20 @@ func (e *expansionReader) Read(p []byte) (int, error) {
 const decodedShare = 64
 
 // elementReader bounds the part of a document that is held at once, by the limit of elements
-// and by the memory that is left for them.
+// and by the memory that is left for them. It reads at most a line at once, so a decoder that
+// has read the beginning of a list leaves the rest to [scanRecords].
 type elementReader struct {
 	limitReader
-	b *builder
+	source *bufio.Reader
+	b      *builder
+
+	last, lastButOne byte // that ReadByte has read
 }
 
 // newElementReader returns one that the reader of the document resets after each method,
 // node and point.
-func newElementReader(r io.Reader, b *builder) *elementReader {
-	e := &elementReader{limitReader: *newLimitReader(r, 0, "without a method, node or point"), b: b}
+func newElementReader(r *bufio.Reader, b *builder) *elementReader {
+	e := &elementReader{limitReader: *newLimitReader(lineReader{r}, 0, "without a method, node or point"), source: r, b: b}
 	e.reset()
 	return e
 }
@@ -114,10 +120,46 @@ func (e *elementReader) reset() {
 
 func (e *elementReader) Read(p []byte) (int, error) {
 	n, err := e.limitReader.Read(p)
-	if e.left < 0 && e.limit < int64(e.b.limits.MaxElement) {
-		return 0, fmt.Errorf("%w, with %d bytes without a method, node or point", e.b.memory.exceeded(), e.limit)
+	if e.left < 0 {
+		return 0, e.exceeded()
 	}
 	return n, err
+}
+
+// ReadByte makes the decoder of XML read no further than it must.
+func (e *elementReader) ReadByte() (byte, error) {
+	c, err := e.source.ReadByte()
+	if err == nil {
+		e.left--
+		e.last, e.lastButOne = c, e.last
+	}
+	if e.left < 0 {
+		return 0, e.exceeded()
+	}
+	return c, err
+}
+
+func (e *elementReader) exceeded() error {
+	if e.limit < int64(e.b.limits.MaxElement) {
+		return fmt.Errorf("%w, with %d bytes without a method, node or point", e.b.memory.exceeded(), e.limit)
+	}
+	return e.tooLarge()
+}
+
+// lineReader reads up to the end of a line at once. The line break begins the next one.
+type lineReader struct{ *bufio.Reader }
+
+func (l lineReader) Read(p []byte) (int, error) {
+	if _, err := l.Peek(1); err != nil {
+		return 0, err
+	}
+	line, _ := l.Peek(min(len(p), l.Buffered()))
+	if len(line) > 1 {
+		if end := bytes.IndexByte(line[1:], '\n'); end >= 0 {
+			line = line[:1+end]
+		}
+	}
+	return l.Reader.Read(p[:len(line)])
 }
 
 // maxElement returns how many bytes an element may have.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -86,15 +87,19 @@ func (p *pprofBuilder) putHits() {
 func (p *pprofBuilder) putHit(point *ccmap.Point, h hit, hits, siteHits int64) {
 	clear(p.values)
 	p.values[len(p.values)-2], p.values[len(p.values)-1] = hits, siteHits
-	p.locations = p.locations[:0]
+	p.hit = p.hit[:0]
 	if h.kind == hitTarget {
-		p.locations = append(p.locations, p.frameLocation(frame{int(h.target), 0}, false))
+		p.hit = append(p.hit, p.frameLocation(frame{int(h.target), 0}, false))
 	}
-	p.locations = append(p.locations, p.frameLocation(frame{int(point.Method), point.Offset}, true))
+	p.hit = append(p.hit, p.frameLocation(frame{int(point.Method), point.Offset}, true))
 	for _, f := range point.Callers {
-		p.locations = append(p.locations, p.frameLocation(frame{int(f.Method), f.Offset}, true))
+		p.hit = append(p.hit, p.frameLocation(frame{int(f.Method), f.Offset}, true))
 	}
-	p.encoder.putSample(p.locations, p.values, p.hitLabels(h, point.Callers == nil))
+	p.sites.cut(mark{})
+	for _, id := range slices.Backward(p.hit[1:]) {
+		p.sites.put(id)
+	}
+	p.encoder.putSample(p.hit[0], &p.sites, p.values, p.hitLabels(h, point.Callers == nil))
 }
 
 // hitLabels returns the labels of a sample of a point.
@@ -104,14 +109,14 @@ func (p *pprofBuilder) hitLabels(h hit, inAnyContext bool) (labels []label) {
 	}
 	labels = append(labels, label{hitLabel, string(h.kind)})
 	if h.kind == hitTarget {
-		labels = receiverLabels(labels, p.c.methods[h.target])
+		labels = receiverLabels(labels, &p.c.methods[h.target])
 	}
 	return labels
 }
 
 // receiverLabels appends the label of a sample with this method on top, if it has a
 // receiver.
-func receiverLabels(to []label, top ccmap.Method) []label {
+func receiverLabels(to []label, top *ccmap.Method) []label {
 	if top.Receiver == "" {
 		return to
 	}

@@ -38,16 +38,16 @@ func labelValue(value string) string {
 	return value
 }
 
-// cutLabels cuts the labels off a stack. A stack of nothing else keeps them as a frame.
-func (p *pprofBuilder) cutLabels(stack []frame) (rest []frame, labels []label) {
-	outermost := stack[0].method
-	if len(stack) == 1 || !p.c.methods[outermost].IsLabels() {
-		return stack, nil
+// stackLabels returns the labels that the stack is under.
+func (p *pprofBuilder) stackLabels() []label {
+	if p.outermost() == 0 {
+		return nil
 	}
-	if p.labels[outermost] == nil {
-		p.labels[outermost] = labelsOf(p.c.methods[outermost])
+	method := p.levels[0].method
+	if p.labels[method] == nil {
+		p.labels[method] = labelsOf(p.c.methods[method])
 	}
-	return stack[1:], p.labels[outermost]
+	return p.labels[method]
 }
 
 // labelsOf returns the labels that a method stands for. Text that is no set of labels
@@ -65,7 +65,7 @@ func labelsOf(m ccmap.Method) []label {
 }
 
 // withReceiver returns the labels of a sample with this method on top, by key.
-func withReceiver(labels []label, top ccmap.Method) []label {
+func withReceiver(labels []label, top *ccmap.Method) []label {
 	if top.Receiver == "" {
 		return labels
 	}

@@ -246,3 +246,5 @@ func packed(numbers []uint64) (list []byte) {
 	}
 	return list
 }
+
+func (t valueType) proto() *profile.ValueType { return &profile.ValueType{Type: t.kind, Unit: t.unit} }

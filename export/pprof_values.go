@@ -7,15 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/pprof/profile"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // valueType is the kind of a value of a sample, and its unit.
 type valueType struct{ kind, unit string }
-
-func (t valueType) proto() *profile.ValueType { return &profile.ValueType{Type: t.kind, Unit: t.unit} }
 
 // The values of our samples are the counters, the counters of the window if the map has
 // one, and the caught calls if it has burst points.

@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/pprof/profile"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -33,15 +30,19 @@ func writePprof(w *bufio.Writer, c *canonical) error {
 	if err := checkWritten(c); err != nil {
 		return err
 	}
-	p := newPprofBuilder(w, c, comments)
-	for _, t := range p.SampleType {
+	p := newPprofBuilder(w, c)
+	for _, t := range p.types {
 		p.encoder.putType(sampleTypeField, t)
 	}
-	for stack, e := range c.stacks() {
-		p.putSample(stack, e)
+	for e := range c.entries() {
+		p.enter(e)
+		if !e.Self.IsZero() {
+			p.putSample(e)
+		}
 	}
 	p.putHits()
-	p.encoder.putTables(p.Profile)
+	p.putTables()
+	p.putDescription(comments)
 	return nil
 }
 
@@ -61,96 +62,68 @@ func checkWritten(c *canonical) error {
 	return nil
 }
 
-// pprofBuilder numbers functions, locations and mappings in the order of the
-// canonical form. Samples are written as they come.
+// pprofBuilder writes samples as they come, and numbers locations and mappings in the order
+// of the canonical form. Functions are its methods.
 type pprofBuilder struct {
-	*profile.Profile
-	encoder   *pprofEncoder
-	c         *canonical
-	mappings  map[string]*profile.Mapping // by module
-	spots     map[spotKey]*codeSpot
-	stack     []frame         // of the last sample, which shares most with the next, outermost first
-	path      []*codeSpot     // of its frames
-	scratch   []ccmap.Frame   // of address
-	labels    map[int][]label // by method that stands for them
-	locations []uint64        // ids of the sample's
-	values    []int64         // of the sample
+	pprofStack
+	encoder *pprofEncoder
+	c       *canonical
+	types   []valueType
+	values  []int64         // of the sample
+	labels  map[int][]label // by method that stands for them
+	hit     []uint64        // locations of a caught call, innermost first
+	sites   frontList       // the same without the first
+
+	mappings  []pprofMapping
+	modules   map[string]uint64 // number of the mapping, from 1
+	locations []pprofLocation
+	lines     []pprofLine // of the locations
+	spots     spotTable
+	scratch   []ccmap.Frame // of address
 }
 
-func newPprofBuilder(w *bufio.Writer, c *canonical, comments []string) *pprofBuilder {
-	meta := c.snapshot.Meta()
+func newPprofBuilder(w *bufio.Writer, c *canonical) *pprofBuilder {
 	p := &pprofBuilder{
-		Profile: &profile.Profile{
-			DefaultSampleType: columnOf(meta.Unit.Kind()),
-			PeriodType:        typeOf(ccmap.CounterTime, ccmap.CPUTime).proto(),
-			TimeNanos:         unixNanos(meta.Start),
-			DurationNanos:     int64(meta.Duration),
-			Comments:          comments,
-		},
-		encoder:  newPprofEncoder(w),
-		c:        c,
-		mappings: make(map[string]*profile.Mapping),
-		spots:    make(map[spotKey]*codeSpot),
-		labels:   make(map[int][]label),
+		encoder: newPprofEncoder(w),
+		c:       c,
+		types:   typesOf(c.snapshot.Meta().Unit, c.recent != nil),
+		labels:  make(map[int][]label),
+		modules: make(map[string]uint64),
+		spots:   newSpotTable(),
 	}
-	types := typesOf(meta.Unit, c.recent != nil)
 	if len(c.points) > 0 {
-		types = append(types, hitsType, siteHitsType)
+		p.types = append(p.types, hitsType, siteHitsType)
 	}
-	for _, t := range types {
-		p.SampleType = append(p.SampleType, t.proto())
-	}
-	p.values = make([]int64, len(p.SampleType))
-	if changes := meta.Interval; len(changes) > 0 {
-		p.Period = int64(changes[len(changes)-1].Interval)
-	}
-	p.addMappings(meta.Target)
-	for i, m := range c.methods {
-		p.Function = append(p.Function, newFunction(uint64(i+1), m))
-	}
+	p.values = make([]int64, len(p.types))
+	p.addMappings(c.snapshot.Meta().Target)
 	return p
-}
-
-// unixNanos is 0, which is unknown, for times that it cannot hold.
-func unixNanos(t time.Time) int64 {
-	if y := t.Year(); y < 1678 || y > 2261 {
-		return 0
-	}
-	return t.UnixNano()
 }
 
 // addMappings adds the mapping of the program first: pprof takes the first for the main
 // binary.
 func (p *pprofBuilder) addMappings(target ccmap.Target) {
 	p.addMapping(target.BuildID, cmp.Or(target.Executable, target.BuildID))
-	for _, m := range p.c.methods {
-		p.addMapping(m.Module, m.Module)
+	for i := range p.c.methods {
+		module := p.c.methods[i].Module
+		p.addMapping(module, module)
 	}
 }
 
 // addMapping adds a mapping if the module is new. All have a file, since pprof
-// merges neighbours that it cannot tell apart by it. A mapping claims to be symbolized, so
-// that no tool looks for the binary to do it again.
+// merges neighbours that it cannot tell apart by it.
 func (p *pprofBuilder) addMapping(module, file string) {
-	if module == "" || p.mappings[module] != nil {
+	if module == "" || p.modules[module] != 0 {
 		return
 	}
-	m := &profile.Mapping{
-		ID:              uint64(len(p.Mapping) + 1),
-		File:            file,
-		HasFunctions:    true,
-		HasFilenames:    true,
-		HasLineNumbers:  true,
-		HasInlineFrames: true,
-	}
+	m := pprofMapping{file: file}
 	if !isPath(module) {
-		m.BuildID = module
+		m.buildID = module
 	}
 	if code := p.code(module); code.File != "" {
-		m.File, m.Start, m.Limit, m.Offset = code.File, code.Start, code.Limit, code.Offset
+		m.file, m.start, m.limit, m.offset = code.File, code.Start, code.Limit, code.Offset
 	}
-	p.mappings[module] = m
-	p.Mapping = append(p.Mapping, m)
+	p.mappings = append(p.mappings, m)
+	p.modules[module] = uint64(len(p.mappings))
 }
 
 // isPath reports whether a module is named by its path, for example "/lib/x.so"
@@ -159,26 +132,12 @@ func isPath(module string) bool {
 	return strings.HasPrefix(module, "/") || strings.HasPrefix(module, "[")
 }
 
-// newFunction appends the signature to the system name, which pprof keeps apart and does
-// not show. It shows a system call.
-func newFunction(id uint64, m ccmap.Method) *profile.Function {
-	return &profile.Function{
-		ID:         id,
-		Name:       m.Title(),
-		SystemName: m.Name + m.Signature,
-		Filename:   m.File,
-		StartLine:  int64(m.StartLine),
-	}
-}
-
-func (p *pprofBuilder) putSample(stack []frame, e entry) {
+// putSample writes the counters of the node that was entered last.
+func (p *pprofBuilder) putSample(e *entry) {
 	clear(p.values)
-	p.putCounters(&e)
-	stack, labels := p.cutLabels(stack)
-	p.follow(stack)
-	p.locations = p.appendLocations(p.locations[:0])
-	slices.Reverse(p.locations)
-	p.encoder.putSample(p.locations, p.values, withReceiver(labels, p.c.methods[stack[len(stack)-1].method]))
+	p.putCounters(e)
+	top, callers := p.locate()
+	p.encoder.putSample(top, callers, p.values, withReceiver(p.stackLabels(), &p.c.methods[p.top().method]))
 }
 
 // putCounters sets the values in the order of typesOf.
@@ -196,191 +155,46 @@ func (p *pprofBuilder) putCounters(e *entry) {
 	}
 }
 
-// unknownLine is the line of an unknown position.
-const unknownLine = 0
-
-// lineOf returns the line of a position. Where the start line is unknown (0) the
-// method begins at line 1, so that only the unknown position has line 0.
-func lineOf(offset uint32, startLine int64) int64 {
-	if offset == ccmap.NoOffset {
-		return unknownLine
+// putTables writes all that samples refer to.
+func (p *pprofBuilder) putTables() {
+	for i := range p.mappings {
+		p.encoder.putMapping(uint64(i+1), &p.mappings[i])
 	}
-	return max(startLine, 1) + int64(int32(offset))
-}
-
-// offsetOf undoes lineOf.
-func offsetOf(line, startLine int64) uint32 {
-	offset := line - max(startLine, 1)
-	if line == unknownLine || int64(int32(offset)) != offset {
-		return ccmap.NoOffset
+	for i := range p.locations {
+		l := &p.locations[i]
+		p.encoder.putLocation(uint64(i+1), l, p.lines[l.lo:l.hi])
 	}
-	return uint32(offset)
-}
-
-// codeSpot is a position in machine code: a frame, and those that it was inlined into.
-type codeSpot struct {
-	spotKey
-	sampled, called *profile.Location // nil until a stack ends there, or calls
-}
-
-type spotKey struct {
-	outer *codeSpot // the caller that the frame was inlined into; nil: none
-	frame frame
-}
-
-// follow finds the spots of a stack.
-func (p *pprofBuilder) follow(stack []frame) {
-	kept := 0
-	for kept < min(len(stack), len(p.stack)) && stack[kept] == p.stack[kept] {
-		kept++
-	}
-	p.stack, p.path = append(p.stack[:kept], stack[kept:]...), p.path[:kept]
-	for i := kept; i < len(stack); i++ {
-		key := spotKey{frame: stack[i]}
-		if i > 0 && p.c.isInlined(stack[i-1], stack[i].method) {
-			key.outer = p.path[i-1]
-		}
-		p.path = append(p.path, p.spot(key))
+	for i := range p.c.methods {
+		p.encoder.putFunction(uint64(i+1), newFunction(&p.c.methods[i]))
 	}
 }
 
-// appendLocations appends the ids of the locations of the stack that was followed,
-// outermost first.
-func (p *pprofBuilder) appendLocations(to []uint64) []uint64 {
-	for i, spot := range p.path {
-		if top := i+1 == len(p.path); top || p.path[i+1].outer == nil {
-			to = append(to, p.location(spot, !top).ID)
-		}
-	}
-	return to
+// newFunction appends the signature to the system name, which pprof keeps apart and does
+// not show. It shows a system call.
+func newFunction(m *ccmap.Method) pprofFunction {
+	return pprofFunction{name: m.Title(), systemName: m.Name + m.Signature, filename: m.File, startLine: int64(m.StartLine)}
 }
 
-// spot finds or makes the spot of a key. An inlined frame that is known at an address of
-// its own, and not at one in that caller, is a spot of its own: another copy of the
-// caller has it inlined.
-func (p *pprofBuilder) spot(key spotKey) *codeSpot {
-	spot := p.spots[key]
-	if spot != nil {
-		return spot
+// putDescription writes the fields that are there once, and the strings.
+func (p *pprofBuilder) putDescription(comments []string) {
+	meta := p.c.snapshot.Meta()
+	d := pprofDescription{
+		start:       unixNanos(meta.Start),
+		duration:    int64(meta.Duration),
+		periodType:  typeOf(ccmap.CounterTime, ccmap.CPUTime),
+		comments:    comments,
+		defaultType: columnOf(meta.Unit.Kind()),
 	}
-	if alone := (spotKey{frame: key.frame}); key.outer != nil && p.met(alone) && !p.met(key) {
-		spot = p.spot(alone)
-	} else {
-		spot = &codeSpot{spotKey: key}
+	if changes := meta.Interval; len(changes) > 0 {
+		d.period = int64(changes[len(changes)-1].Interval)
 	}
-	p.spots[key] = spot
-	return spot
+	p.encoder.putDescription(&d)
 }
 
-// met reports whether an address of a spot is known.
-func (p *pprofBuilder) met(key spotKey) bool {
-	names, frames := p.c.snapshot.Names(), p.frames(key)
-	_, called := names.Address(frames, true)
-	_, sampled := names.Address(frames, false)
-	return called || sampled
-}
-
-// address returns the address of a spot, 0 where it is unknown.
-func (p *pprofBuilder) address(key spotKey, call bool) uint64 {
-	m := p.c.methods[key.frame.method]
-	if hasLines(m) {
-		return addressOf(m.Coordinate, key.frame.offset)
-	}
-	code := p.code(m.Module)
-	offset, _ := p.c.snapshot.Names().Address(p.frames(key), call)
-	if address := code.Start + offset - code.Offset; offset != 0 && code.Contains(address) {
-		return address
-	}
-	return 0
-}
-
-// frames returns the frames of a spot, innermost first.
-func (p *pprofBuilder) frames(key spotKey) []ccmap.Frame {
-	frame := func(f frame) ccmap.Frame { return ccmap.Frame{Method: p.c.ids[f.method], Offset: f.offset} }
-	frames := append(p.scratch[:0], frame(key.frame))
-	for at := key.outer; at != nil; at = at.outer {
-		frames = append(frames, frame(at.frame))
-	}
-	p.scratch = frames
-	return frames
-}
-
-// code returns where the code of a module stands; the zero Mapping where that is unknown,
-// or where addresses there would be taken for positions that are not lines.
-func (p *pprofBuilder) code(module string) ccmap.Mapping {
-	m := p.c.snapshot.Names().Mapping(module)
-	if m.Start < addressOf(ccmap.CoordinateMachine+1, 0) && m.Limit > addressOf(ccmap.CoordinateBytecode, 0) {
-		return ccmap.Mapping{}
-	}
-	return m
-}
-
-// frameLocation returns the id of the location of a frame that was not inlined.
-func (p *pprofBuilder) frameLocation(f frame, call bool) uint64 {
-	return p.location(p.spot(spotKey{frame: f}), call).ID
-}
-
-// location returns the location of a spot. A call and an instruction that was sampled have
-// the same one unless both have an address of their own.
-func (p *pprofBuilder) location(s *codeSpot, call bool) *profile.Location {
-	switch {
-	case call && s.called != nil:
-		return s.called
-	case !call && s.sampled != nil:
-		return s.sampled
-	}
-	called, sampled := p.address(s.spotKey, true), p.address(s.spotKey, false)
-	switch {
-	case called == 0 || sampled == 0 || called == sampled:
-		s.called = p.addLocation(s, max(called, sampled))
-		s.sampled = s.called
-	case call:
-		s.called = p.addLocation(s, called)
-	default:
-		s.sampled = p.addLocation(s, sampled)
-	}
-	return p.location(s, call)
-}
-
-// addLocation adds one with a line for each frame of a spot, the innermost first.
-func (p *pprofBuilder) addLocation(s *codeSpot, address uint64) *profile.Location {
-	l := &profile.Location{
-		ID:      uint64(len(p.Location) + 1),
-		Mapping: p.mappings[p.c.methods[s.frame.method].Module],
-		Address: address,
-	}
-	for at := s; at != nil; at = at.outer {
-		l.Line = append(l.Line, profile.Line{Function: p.Function[at.frame.method], Line: p.lineOf(at.frame)})
-	}
-	p.Location = append(p.Location, l)
-	return l
-}
-
-// lineOf returns the line of a position, unknownLine where it is not known.
-func (p *pprofBuilder) lineOf(f frame) int64 {
-	if m := p.c.methods[f.method]; !hasLines(m) {
-		return lineOf(f.offset, int64(m.StartLine))
-	}
-	return int64(p.c.line(f))
-}
-
-// coordinateShift is where in an address the coordinate stands, above the offset.
-const coordinateShift = 32
-
-// addressOf returns the address of a position: 0 if it is a line, else one that tells
-// it from other positions on its line, and is the same in every profile, so that pprof
-// merges it with itself.
-func addressOf(c ccmap.Coordinate, offset uint32) uint64 {
-	if c == ccmap.CoordinateLine {
+// unixNanos is 0, which is unknown, for times that it cannot hold.
+func unixNanos(t time.Time) int64 {
+	if y := t.Year(); y < 1678 || y > 2261 {
 		return 0
 	}
-	return uint64(c)<<coordinateShift | uint64(offset)
-}
-
-// positionOf undoes addressOf. Any other address stands for a line.
-func positionOf(address uint64) (c ccmap.Coordinate, offset uint32) {
-	if c := address >> coordinateShift; c <= uint64(ccmap.CoordinateMachine) {
-		return ccmap.Coordinate(c), uint32(address)
-	}
-	return ccmap.CoordinateLine, 0
+	return t.UnixNano()
 }

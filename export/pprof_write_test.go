@@ -2,10 +2,12 @@ package export
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/pprof/profile"
+	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -74,6 +76,27 @@ func TestPprofRestoresAddresses(t *testing.T) {
 	if merged := encode(t, Pprof, sum.Snapshot()); first != merged {
 		t.Errorf("merged into an empty map (-first +merged):\n%s", cmp.Diff(first, merged))
 	}
+}
+
+// Our writer writes the bytes that google/pprof writes of the same profile.
+func TestPprofIsWrittenAsPeer(t *testing.T) {
+	t.Parallel()
+	check := func(t interface{ Fatalf(string, ...any) }, data string) {
+		p, err := profile.ParseUncompressed([]byte(data))
+		var again strings.Builder
+		if err == nil {
+			err = p.WriteUncompressed(&again)
+		}
+		if err != nil || again.String() != data {
+			t.Fatalf("%v (-ours +google/pprof):\n%s", err, cmp.Diff(data, again.String()))
+		}
+	}
+	for _, m := range golden {
+		check(t, encode(t, Pprof, m().Snapshot()))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		check(t, mustEncode(t, Pprof, drawPruned(t, buildLocated).Snapshot()))
+	})
 }
 
 // What runtime/pprof knows of the compiler's addresses is known after reading.

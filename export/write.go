@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -32,8 +33,8 @@ func Write(w io.Writer, f Format, s *ccmap.Snapshot) error {
 }
 
 // canonical is a snapshot in the order of its content: equal maps have equal
-// canonical forms. It takes time n log n in the nodes and points, 20 bytes a node,
-// and a copy of the points.
+// canonical forms. It takes time n log n in the nodes and points, 8 bytes a node and as
+// many more while it sorts them, and a copy of the points.
 type canonical struct {
 	snapshot   *ccmap.Snapshot
 	recent     *ccmap.Snapshot  // the window; nil without one
@@ -42,7 +43,13 @@ type canonical struct {
 	methods    []ccmap.Method   // those that stand in a node, a point or were pruned, by name and signature
 	ids        []ccmap.MethodID // of the methods
 	rank       []int32          // by MethodID: index in methods
-	order      []ccmap.NodeID   // preorder, siblings by offset and method; the root first
+	order      []place          // preorder, siblings by offset and method; the root first
+}
+
+// place is a node in the order.
+type place struct {
+	id     ccmap.NodeID
+	parent uint32 // index in the order
 }
 
 // root is the node above all outermost frames, in every map.
@@ -122,39 +129,38 @@ func (c *canonical) used() iter.Seq[ccmap.MethodID] {
 	}
 }
 
-// sortNodes finds the preorder. Children are grouped by their parent by
-// counting, each group is sorted, and a stack unfolds them.
+// sortNodes finds the preorder: a stack unfolds the children of each node, sorted.
 func (c *canonical) sortNodes() {
-	children, first := c.groupByParent()
-	c.order = make([]ccmap.NodeID, 0, c.snapshot.Len())
-	stack := []ccmap.NodeID{root}
-	for len(stack) > 0 {
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		c.order = append(c.order, id)
-		family := children[first[id]:first[id+1]]
-		slices.SortFunc(family, func(a, b ccmap.NodeID) int { return c.compareSiblings(b, a) })
-		stack = append(stack, family...)
+	first, next := c.linkChildren()
+	c.order = make([]place, 0, c.snapshot.Len())
+	var family []sibling
+	for open := []place{{id: root}}; len(open) > 0; {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		index := uint32(len(c.order))
+		c.order = append(c.order, at)
+		family = family[:0]
+		for child := first[at.id]; child != root; child = next[child] {
+			family = append(family, sibling{id: child})
+		}
+		if len(family) > 1 {
+			c.sortLastFirst(family)
+		}
+		for _, s := range family {
+			open = append(open, place{s.id, index})
+		}
 	}
 }
 
-// groupByParent returns all nodes but the root, grouped: the children of p are
-// children[first[p]:first[p+1]].
-func (c *canonical) groupByParent() (children []ccmap.NodeID, first []uint32) {
+// linkChildren returns the first child of each node and the next one of each child. After
+// the last one stands the root.
+func (c *canonical) linkChildren() (first, next []ccmap.NodeID) {
 	size := c.snapshot.Len()
-	first = make([]uint32, size+2)
+	first, next = make([]ccmap.NodeID, size), make([]ccmap.NodeID, size)
 	for n := range c.childNodes() {
-		first[n.Parent+2]++
+		next[n.ID], first[n.Parent] = first[n.Parent], n.ID
 	}
-	for i := 2; i < len(first); i++ {
-		first[i] += first[i-1]
-	}
-	children = make([]ccmap.NodeID, size-1)
-	for n := range c.childNodes() {
-		children[first[n.Parent+1]] = n.ID
-		first[n.Parent+1]++
-	}
-	return children, first
+	return first, next
 }
 
 // childNodes returns all nodes but the root.
@@ -168,19 +174,28 @@ func (c *canonical) childNodes() iter.Seq[ccmap.Node] {
 	}
 }
 
-// compareSiblings orders by offset and method, position nodes last.
-func (c *canonical) compareSiblings(a, b ccmap.NodeID) int {
-	x, y := c.snapshot.Node(a), c.snapshot.Node(b)
-	return cmp.Or(cmp.Compare(x.Offset, y.Offset), cmp.Compare(c.place(x), c.place(y)))
+// sibling is a node beside others, which have other keys.
+type sibling struct {
+	id  ccmap.NodeID
+	key uint64
 }
 
-// place is the rank of the method. A position node, which has no method, comes after all
-// methods.
-func (c *canonical) place(n ccmap.Node) int {
-	if n.IsPosition() {
-		return len(c.methods)
+func (c *canonical) sortLastFirst(family []sibling) {
+	for i := range family {
+		family[i].key = c.sortKey(family[i].id)
 	}
-	return int(c.rank[n.Method])
+	slices.SortFunc(family, func(a, b sibling) int { return cmp.Compare(b.key, a.key) })
+}
+
+// sortKey orders siblings by offset and method. A position node, which has no method, comes
+// after all methods.
+func (c *canonical) sortKey(id ccmap.NodeID) uint64 {
+	n := c.snapshot.Node(id)
+	rank := uint32(math.MaxUint32)
+	if !n.IsPosition() {
+		rank = uint32(c.rank[n.Method])
+	}
+	return uint64(n.Offset)<<32 | uint64(rank)
 }
 
 // entry is a node as documents list it.
@@ -194,24 +209,22 @@ type entry struct {
 
 const noMethod = -1
 
-// entries returns all nodes but the root, in canonical order.
-func (c *canonical) entries() iter.Seq[entry] {
-	return func(yield func(entry) bool) {
-		index := make([]uint32, c.snapshot.Len())
-		for i, id := range c.order {
-			index[id] = uint32(i)
-			if id == root {
+// entries returns all nodes but the root, in canonical order, each valid until the next.
+func (c *canonical) entries() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		var e entry
+		for i, at := range c.order {
+			if at.id == root {
 				continue
 			}
-			n := c.snapshot.Node(id)
-			e := entry{Node: n, index: i, parent: int(index[n.Parent]), method: noMethod}
-			if !n.IsPosition() {
-				e.method = int(c.rank[n.Method])
+			e = entry{Node: c.snapshot.Node(at.id), index: i, parent: int(at.parent), method: noMethod}
+			if !e.IsPosition() {
+				e.method = int(c.rank[e.Method])
 			}
 			if c.recent != nil {
-				e.recent = c.recent.Node(id).Self
+				e.recent = c.recent.Node(at.id).Self
 			}
-			if !yield(e) {
+			if !yield(&e) {
 				return
 			}
 		}
@@ -225,14 +238,15 @@ type frame struct {
 }
 
 // stacks returns the nodes that count something, in canonical order, each as
-// its stack, outermost frame first. The slice is valid until the next one.
-func (c *canonical) stacks() iter.Seq2[[]frame, entry] {
-	return func(yield func([]frame, entry) bool) {
+// its stack, outermost frame first. Both are valid until the next one.
+func (c *canonical) stacks() iter.Seq2[[]frame, *entry] {
+	return func(yield func([]frame, *entry) bool) {
 		var stack []frame
-		depth := make([]uint32, c.snapshot.Len()) // frames above and at each entry
+		var above lineage
 		for e := range c.entries() {
-			stack = push(stack[:depth[e.parent]], e)
-			depth[e.index] = uint32(len(stack))
+			above = above.upTo(e.parent)
+			stack = push(stack[:len(above)], e)
+			above = above.with(e)
 			if !e.Self.IsZero() && !yield(stack, e) {
 				return
 			}
@@ -240,18 +254,40 @@ func (c *canonical) stacks() iter.Seq2[[]frame, entry] {
 	}
 }
 
+// lineage has the index of the entry of each frame of a stack, outermost first.
+type lineage []int
+
+// upTo returns the lineage up to one of its entries, or to the root.
+func (l lineage) upTo(entry int) lineage {
+	for len(l) > 0 && l[len(l)-1] != entry {
+		l = l[:len(l)-1]
+	}
+	return l
+}
+
+// with returns the lineage with a child of its last entry, if that is a frame.
+func (l lineage) with(e *entry) lineage {
+	if e.IsPosition() {
+		return l
+	}
+	return append(l, e.index)
+}
+
 // stackFrames returns how many frames all stacks have together.
-func (c *canonical) stackFrames() int64 {
-	var n int64
-	for stack := range c.stacks() {
-		n += int64(len(stack))
+func (c *canonical) stackFrames() (n int64) {
+	var above lineage
+	for e := range c.entries() {
+		above = above.upTo(e.parent).with(e)
+		if !e.Self.IsZero() {
+			n += int64(len(above))
+		}
 	}
 	return n
 }
 
 // push adds a node to the stack of its parent: its offset is the position in
 // the frame above, and its own position is not known yet.
-func push(stack []frame, e entry) []frame {
+func push(stack []frame, e *entry) []frame {
 	if len(stack) > 0 {
 		stack[len(stack)-1].offset = e.Offset
 	}

@@ -54,27 +54,16 @@ func (c columns[D]) putXML(w *bufio.Writer, name string, d *D) error {
 	return err
 }
 
-// appendXML appends an element of attributes alone: the encoder of the standard library
-// takes many times as long.
+// appendXML appends an element of attributes alone.
 func (c columns[D]) appendXML(b []byte, name string, d *D) []byte {
-	b = c.appendAttributes(append(append(b, '<'), name...), d)
-	return append(b, "/>"...)
-}
-
-func (c columns[D]) appendAttributes(b []byte, d *D) []byte {
-	for i := range c {
-		if n := *c[i].at(d); !c[i].isLeftOut(n) {
-			b = append(append(append(b, ' '), c[i].name...), `="`...)
-			b = append(strconv.AppendInt(b, n, 10), '"')
-		}
-	}
-	return b
+	b = c.append(append(append(b, '<'), name...), &xmlNotation, d)
+	return append(b, xmlNotation.end...)
 }
 
 func (pointCodec) putXML(w *bufio.Writer, name string, d *pointDoc) error {
 	b := append(append(w.AvailableBuffer(), '<'), name...)
 	b = append(append(append(b, ` origin="`...), d.Origin...), `" kind="`...)
-	b = pointColumns.appendAttributes(append(append(b, d.Kind...), '"'), d)
+	b = pointColumns.append(append(append(b, d.Kind...), '"'), &xmlNotation, d)
 	b = append(b, '>')
 	if d.Context != nil {
 		b = append(b, "<context>"...)
@@ -95,16 +84,17 @@ func (pointCodec) putXML(w *bufio.Writer, name string, d *pointDoc) error {
 func readXML(r *bufio.Reader, b *builder) error {
 	elements := newElementReader(r, b)
 	tokens := &shallowTokens{Decoder: xml.NewDecoder(elements)}
-	x := xmlReader{xml.NewTokenDecoder(tokens), elements, b}
+	x := xmlReader{xml.NewTokenDecoder(tokens), tokens, elements, b}
 	if err := x.document(); err != nil {
 		line, _ := tokens.InputPos()
-		return fmt.Errorf("line %d: %w", line, err)
+		return fmt.Errorf("line %d: %w", line+tokens.scanned, err)
 	}
 	return nil
 }
 
 type xmlReader struct {
-	*xml.Decoder // of shallowTokens
+	*xml.Decoder // of the tokens
+	tokens       *shallowTokens
 	elements     *elementReader
 	b            *builder
 }
@@ -116,7 +106,8 @@ const maxNesting = 64
 // decoder that takes them keeps a stack of the elements, which else would have no bound.
 type shallowTokens struct {
 	*xml.Decoder
-	depth int
+	depth   int
+	scanned int // lines to add to the count of the decoder
 }
 
 func (s *shallowTokens) Token() (xml.Token, error) {
@@ -128,6 +119,10 @@ func (s *shallowTokens) Token() (xml.Token, error) {
 		}
 	case xml.EndElement:
 		s.depth--
+	}
+	var syntax *xml.SyntaxError
+	if errors.As(err, &syntax) {
+		err = &xml.SyntaxError{Msg: syntax.Msg, Line: syntax.Line + s.scanned}
 	}
 	return t, err
 }
@@ -238,6 +233,9 @@ func (x xmlReader) meta(start xml.StartElement) error {
 
 // readXML reads the records of the list.
 func (l list[D]) readXML(x xmlReader) error {
+	if err := l.scanXML(x); err != nil {
+		return err
+	}
 	d := new(D)
 	return x.children(func(start xml.StartElement) error {
 		if start.Name.Local != l.record {
@@ -250,6 +248,20 @@ func (l list[D]) readXML(x xmlReader) error {
 		x.elements.reset()
 		return l.add(x.b, d)
 	})
+}
+
+// scanXML reads the records at the beginning of the list, as far as they are in our form.
+func (l list[D]) scanXML(x xmlReader) error {
+	numbers, ok := l.codec.(columns[D])
+	if isEmpty := x.elements.lastButOne == '/'; !ok || isEmpty {
+		return nil
+	}
+	begin := "\n<" + l.record
+	add := func(d *D) error { return l.add(x.b, d) }
+	_, lines, err := scanRecords(x.elements.source, numbers, &xmlNotation, begin, begin, add)
+	x.tokens.scanned += lines
+	x.elements.reset()
+	return err
 }
 
 func (fields[D]) takeXML(x xmlReader, start xml.StartElement, d *D) error {
