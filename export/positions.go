@@ -147,10 +147,10 @@ func (c *canonical) inlined() iter.Seq[*inlinedDoc] {
 	met := make(map[inlinedCall]bool)
 	var docs []inlinedDoc
 	for call := range c.calls() {
-		if !met[call] && c.isInlined(call.frame, call.callee) {
+		if c.isInlined(call.frame, call.callee) && !met[call] {
 			docs = append(docs, inlinedDoc{int64(call.method), int64(int32(call.offset)), int64(call.callee)})
+			met[call] = true
 		}
-		met[call] = true
 	}
 	slices.SortFunc(docs, func(a, b inlinedDoc) int {
 		return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(uint32(a.Offset), uint32(b.Offset)), cmp.Compare(a.Callee, b.Callee))
