@@ -146,7 +146,8 @@ func (e *elementReader) exceeded() error {
 	return e.tooLarge()
 }
 
-// lineReader reads up to the end of a line at once. The line break begins the next one.
+// lineReader reads up to the end of a line at once. The line break begins the next one, with
+// all white space after it: the decoder of JSON scans white space anew in each read.
 type lineReader struct{ *bufio.Reader }
 
 func (l lineReader) Read(p []byte) (int, error) {
@@ -154,10 +155,9 @@ func (l lineReader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	line, _ := l.Peek(min(len(p), l.Buffered()))
-	if len(line) > 1 {
-		if end := bytes.IndexByte(line[1:], '\n'); end >= 0 {
-			line = line[:1+end]
-		}
+	white := len(line) - len(bytes.TrimLeft(line, " \t\r\n"))
+	if end := bytes.IndexByte(line[white:], '\n'); end >= 0 {
+		line = line[:white+end]
 	}
 	return l.Reader.Read(p[:len(line)])
 }

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -173,6 +174,28 @@ func TestMemoryOfControlGroups(t *testing.T) {
 	} {
 		if got := groupMemory(mount, list); got != want {
 			t.Errorf("%q: %d, want %d", list, got, want)
+		}
+	}
+}
+
+// TestLineReaderSkipsWhiteSpace counts the reads of a document of white space. The decoder of JSON
+// scans all white space anew after each, so a read for each line would take the square of its length.
+func TestLineReaderSkipsWhiteSpace(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	for _, white := range []string{"\n", " \n", "\r\n\t"} {
+		in := strings.Repeat(white, size/len(white)) + "{\n}"
+		source := bufio.NewReader(strings.NewReader(in))
+		buffer, read, reads := make([]byte, 1<<16), 0, 0
+		for {
+			n, err := lineReader{source}.Read(buffer)
+			if err != nil {
+				break
+			}
+			read, reads = read+n, reads+1
+		}
+		if most := len(in)/source.Size() + 10; read != len(in) || reads > most {
+			t.Errorf("%q: %d bytes of %d in %d reads, want at most %d", white, read, len(in), reads, most)
 		}
 	}
 }
