@@ -119,8 +119,15 @@ func (m *Map) lookUp(t *lastStack, kept int, s *Sample) {
 	}
 	before := m.nodes.len
 	if valid := m.walk(t, kept, 0, s, s.Frames); valid && m.nodes.len == before {
-		m.stacks.add(id, t.node, int64(len(m.nodes.chunks))*m.chunkBytes()/knownShare)
+		m.stacks.add(id, t.node, m.roomForStacks)
 	}
+}
+
+// roomForStacks returns the bytes that the slots of known stacks may take: a part of the memory of
+// nodes, and no more than the budget has left.
+func (m *Map) roomForStacks() int64 {
+	left := max(m.outgrown-m.Bytes(), 0)
+	return min(int64(len(m.nodes.chunks))*m.chunkBytes()/knownShare, slotBytes(len(m.stacks.slots))+left)
 }
 
 // walk makes a stack the last one of its thread. It finds or adds the nodes of its frames, except

@@ -62,10 +62,10 @@ func (k *knownStacks) search(high uint64, low uint32) int {
 	}
 }
 
-// add remembers a stack that is not known, if there is room. The slots may grow to a number
-// of bytes. They are emptied once as many stacks found no room as there are slots.
-func (k *knownStacks) add(id stackID, n NodeID, most int64) {
-	if (k.used+1)*maxLoadDen > len(k.slots)*maxLoadNum && !k.grow(most) {
+// add remembers a stack that is not known, if there is room. room says how many bytes
+// the slots may take. They are emptied once as many stacks found no room as there are slots.
+func (k *knownStacks) add(id stackID, n NodeID, room func() int64) {
+	if (k.used+1)*maxLoadDen > len(k.slots)*maxLoadNum && !k.grow(room) {
 		if k.refused++; k.refused < len(k.slots) {
 			return
 		}
@@ -79,9 +79,9 @@ func (k *knownStacks) add(id stackID, n NodeID, most int64) {
 func (k *knownStacks) place(e knownStack) { k.slots[k.search(e.high, e.low)] = e }
 
 // grow doubles the slots, unless they may not grow.
-func (k *knownStacks) grow(most int64) bool {
+func (k *knownStacks) grow(room func() int64) bool {
 	old, n := k.slots, max(2*len(k.slots), minKnownSlots)
-	if len(old) > 0 && slotBytes(n) > most {
+	if len(old) > 0 && slotBytes(n) > room() {
 		return false
 	}
 	k.slots = make([]knownStack, n)
@@ -94,7 +94,7 @@ func (k *knownStacks) grow(most int64) bool {
 }
 
 // forget drops all stacks and their memory.
-func (k *knownStacks) forget() { k.slots, k.used, k.refused = nil, 0, 0 }
+func (k *knownStacks) forget() { *k = knownStacks{seed: k.seed} }
 
 // bytes returns the memory held.
 func (k *knownStacks) bytes() int64 {

@@ -172,6 +172,38 @@ func TestKnownStacksAreBounded(t *testing.T) {
 	}
 }
 
+// TestKnownStacksRemoveNoContext folds the same stacks again and again into a map whose nodes take nearly
+// all of its budget: stacks become known in the rest, and no context is removed for them.
+func TestKnownStacksRemoveNoContext(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	var samples []ccmap.Sample
+	for i := range uint32(20_000) {
+		frames := make([]ccmap.Frame, 20)
+		for j := range frames {
+			frames[j] = ccmap.Frame{Method: names.Intern(ccmap.Method{Name: "A"}), Offset: ccmap.NoOffset}
+		}
+		frames[0].Offset, frames[12].Offset = i, i/10
+		samples = append(samples, ccmap.Sample{Frames: frames, Goroutine: uint64(i % 2)})
+	}
+	plain := ccmap.New(ccmap.Options{Names: names})
+	for i := range samples {
+		plain.Fold(&samples[i])
+	}
+	for _, percent := range []int64{101, 105, 150} {
+		m := ccmap.New(ccmap.Options{Names: names, MaxBytes: plain.Bytes() * percent / 100})
+		for range 4 {
+			m.FoldBatch(samples)
+		}
+		if pruned := m.Snapshot().Meta().Pruned; pruned.Times != 0 {
+			t.Errorf("with %d %% of the memory that it needs, the map was pruned: %+v", percent, pruned)
+		}
+		if n, _ := m.KnownStacks(); percent == 150 && n == 0 {
+			t.Error("no stack is known")
+		}
+	}
+}
+
 // TestStackIDs checks that stacks which differ in one frame, in the order of two, or in their depth
 // have different ids, for even and odd depths, and that the same stack has the same one.
 func TestStackIDs(t *testing.T) {

@@ -36,7 +36,12 @@ func (m *Map) Prune(toBytes int64) {
 // is for nodes, so that pruning costs little for every node that is added. If
 // the rest, which cannot be pruned, leaves no room, then the map gets enough to make
 // the next prune worthwhile: keeping totals comes before the budget.
+//
+// Known stacks go first. They can be walked again, and may be all that is too much.
 func (m *Map) keepBudget() {
+	if m.stacks.forget(); m.Bytes() <= m.outgrown {
+		return
+	}
 	fixed := m.fixedBytes()
 	low := fixed + max(m.maxBytes-fixed, 0)/2
 	m.Prune(low)
