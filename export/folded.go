@@ -238,17 +238,21 @@ func (f *foldedReader) intern(text string, m ccmap.Method, offset uint32) (ccmap
 	return frame, err
 }
 
-// plainStack takes the frames as they are.
+// plainStack takes the frames as they are, but for the titles of system calls.
 func (f *foldedReader) plainStack(frames string) error {
 	f.stack = f.stack[:0]
 	for name := range strings.SplitSeq(frames, frameSeparator) {
 		if name == "" {
 			name = ccmap.UnknownName
 		}
-		id, known := f.b.m.Names().Lookup(name, "")
+		m := ccmap.Method{Name: name}
+		if call, found := strings.CutPrefix(name, ccmap.KernelName+" "); found {
+			m = ccmap.Method{Name: ccmap.KernelName, Signature: call}
+		}
+		id, known := f.b.m.Names().Lookup(m.Name, m.Signature)
 		if !known {
 			var err error
-			if id, err = f.b.intern(ccmap.Method{Name: strings.Clone(name)}); err != nil {
+			if id, err = f.b.intern(ccmap.Method{Name: strings.Clone(m.Name), Signature: strings.Clone(m.Signature)}); err != nil {
 				return err
 			}
 		}

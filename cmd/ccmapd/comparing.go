@@ -57,7 +57,7 @@ func (c comparing) read(env *environment, paths []string) (read compared, err er
 	if err != nil {
 		return read, usage.Errorf("--absorb: %w", err)
 	}
-	read.absorb = func(m ccmap.Method) bool { return re.MatchString(m.Name) }
+	read.absorb = func(m ccmap.Method) bool { return re.MatchString(m.Name) || re.MatchString(m.Title()) }
 	return read, nil
 }
 
