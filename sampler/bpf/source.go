@@ -217,22 +217,32 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 
 func (s *Source) run(ctx context.Context) (sampler.Ending, error) {
 	s.t.Runtime.Bound(ctx)
+	err := s.takeUntilEnd(ctx)
+	s.t.Finish(taker.LastTake, func() { s.host.leave(s) }, func(ctx context.Context) {
+		s.host.drain()
+		s.take(ctx)
+	})
+	s.settle()
+	if err != nil {
+		return sampler.Ending{}, fmt.Errorf("sample process %d: %w", s.t.PID, err)
+	}
+	return s.t.Ending(), nil
+}
+
+// takeUntilEnd takes records until ctx is done, the target has ended, or no records can be
+// waited for.
+func (s *Source) takeUntilEnd(ctx context.Context) error {
 	for ctx.Err() == nil && s.t.Ended == "" {
 		exited, err := s.wait()
 		if err != nil {
-			return sampler.Ending{}, fmt.Errorf("sample process %d: %w", s.t.PID, err)
+			return err
 		}
 		if exited {
 			s.t.Ended = process.ExitReason(s.t.PID, s.t.Pidfd)
 		}
 		s.turn(ctx)
 	}
-	s.t.Finish(taker.LastTake, func() { s.host.leave(s) }, func(ctx context.Context) {
-		s.host.drain()
-		s.take(ctx)
-	})
-	s.settle()
-	return s.t.Ending(), nil
+	return nil
 }
 
 // wait waits for records, or for other work. A source that owns its host reads the ring
@@ -317,10 +327,16 @@ func (s *Source) lookOver() {
 	}
 }
 
-// take makes samples of the records that have arrived, until ctx is done.
+// take makes samples of the records that have arrived, until ctx is done. Large stacks take
+// long, so it looks after the ring meanwhile, if nobody else does.
 func (s *Source) take(ctx context.Context) {
+	const few = 64
 	s.records = s.inbox.swap(s.records[:0])
-	for rest := s.records; len(rest) > 0; {
+	rest := s.records
+	for taken := 0; len(rest) > 0; taken++ {
+		if s.owned && taken%few == few-1 {
+			s.host.drain()
+		}
 		var raw []byte
 		raw, rest = next(rest)
 		switch {
