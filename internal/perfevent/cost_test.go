@@ -43,6 +43,21 @@ func TestMedianOfLongest(t *testing.T) {
 	}
 }
 
+// Times in which other work ran do not count, and the usual cost stands for a cost of which no
+// other time was taken.
+func TestUndisturbed(t *testing.T) {
+	t.Parallel()
+	const busy, usual = 88 * time.Millisecond, 12 * time.Microsecond
+	for _, c := range []struct {
+		all  []time.Duration
+		want time.Duration
+	}{{nil, usual}, {[]time.Duration{busy}, usual}, {[]time.Duration{busy, 30, busy, busy, 20, 40}, 30}} {
+		if got := undisturbed(c.all, usual); got != c.want {
+			t.Errorf("of %v: %v, want %v", c.all, got, c.want)
+		}
+	}
+}
+
 // Rounds that other work disturbs do not matter, and the deadline ends the measurement.
 func TestCompare(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -12,8 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// costTraps is how many watchpoints, writes and calls are measured at most.
-const costTraps = 16
+const (
+	// costTraps is how many watchpoints, writes and calls are measured at most.
+	costTraps = 16
+	// costLost is a time in which something else ran: ten times what the dearest of them takes in
+	// a busy virtual machine.
+	costLost = time.Millisecond
+)
 
 // priceTraps sets the costs of watchpoints and breakpoints that do not depend on switches:
 // of setting a watchpoint, of a write to a watched word, and of a call that is caught.
@@ -25,24 +31,26 @@ func (p *pair) priceTraps(c *Costs) error {
 	defer w.Close()
 	for _, k := range []struct {
 		cost *time.Duration
-		time func(*Watchpoint) (time.Duration, error)
+		time func(*Watchpoint) ([]time.Duration, error)
 	}{{&c.Arm, p.armTime}, {&c.Trap, p.trapTime}, {&c.Call, p.callTime}} {
-		cost, err := k.time(w)
+		all, err := k.time(w)
 		if err != nil {
 			return fmt.Errorf("measure the cost of a watchpoint: %w", err)
 		}
-		*k.cost = cost
+		*k.cost = undisturbed(all, *k.cost)
 	}
 	return nil
 }
 
 // armTime returns how long the first thread loses its CPU while a thread on another CPU sets
-// a watchpoint on it. It is 0 where there is no other CPU, because then nothing is interrupted.
-func (p *pair) armTime(w *Watchpoint) (cost time.Duration, err error) {
+// a watchpoint on it, several times. It is 0 where there is no other CPU, because then nothing
+// is interrupted.
+func (p *pair) armTime(w *Watchpoint) (all []time.Duration, err error) {
+	all = []time.Duration{0}
 	var l looker
 	p.threads[0].jobs <- l.run
 	err = elsewhere(p.cpu, func() error {
-		cost, err = repeated(func() (time.Duration, error) {
+		all, err = repeated(func() (time.Duration, error) {
 			before := l.sync()
 			if err := w.Arm(w.addr, []uint32{uint32(p.threads[0].tid)}); err != nil {
 				return 0, err
@@ -53,7 +61,7 @@ func (p *pair) armTime(w *Watchpoint) (cost time.Duration, err error) {
 	})
 	l.end.Store(true)
 	<-p.threads[0].done
-	return cost, err
+	return all, err
 }
 
 // looker looks at the clock all the time, and adds up the gaps.
@@ -110,11 +118,11 @@ func elsewhere(cpu int, call func() error) error {
 	return <-failed
 }
 
-// trapTime returns how long the first thread takes to write a watched word.
-func (p *pair) trapTime(w *Watchpoint) (cost time.Duration, err error) {
+// trapTime returns how long the first thread takes to write a watched word, several times.
+func (p *pair) trapTime(w *Watchpoint) (all []time.Duration, err error) {
 	addr := uint64(uintptr(unsafe.Pointer(&p.watched)))
 	p.do(func() {
-		cost, err = repeated(func() (time.Duration, error) {
+		all, err = repeated(func() (time.Duration, error) {
 			if err := w.Arm(addr, []uint32{uint32(p.threads[0].tid)}); err != nil {
 				return 0, err
 			}
@@ -127,11 +135,11 @@ func (p *pair) trapTime(w *Watchpoint) (cost time.Duration, err error) {
 			return took, nil
 		})
 	})
-	return cost, err
+	return all, err
 }
 
-// callTime returns how long the first thread takes for a call that is caught.
-func (p *pair) callTime(*Watchpoint) (cost time.Duration, err error) {
+// callTime returns how long the first thread takes for a call that is caught, several times.
+func (p *pair) callTime(*Watchpoint) (all []time.Duration, err error) {
 	const callers = 8 // as in bursts
 	b := Breakpoint{PC: uint64(reflect.ValueOf(caught).Pointer()), Register: RegCX, Callers: callers}
 	p.do(func() {
@@ -140,13 +148,13 @@ func (p *pair) callTime(*Watchpoint) (cost time.Duration, err error) {
 			return
 		}
 		defer ring.Close()
-		cost, err = repeated(func() (time.Duration, error) {
+		all, err = repeated(func() (time.Duration, error) {
 			began := time.Now()
 			caught()
 			return time.Since(began), nil
 		})
 	})
-	return cost, err
+	return all, err
 }
 
 // caught is a function whose calls are caught.
@@ -154,15 +162,24 @@ func (p *pair) callTime(*Watchpoint) (cost time.Duration, err error) {
 //go:noinline
 func caught() {}
 
-// repeated returns the median of costTraps times, or of fewer if they take long.
-func repeated(once func() (time.Duration, error)) (time.Duration, error) {
-	var all []time.Duration
+// repeated returns costTraps times, or fewer if they take long.
+func repeated(once func() (time.Duration, error)) (all []time.Duration, err error) {
 	for began := time.Now(); len(all) == 0 || len(all) < costTraps && time.Since(began) < costTime; {
 		took, err := once()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		all = append(all, took)
 	}
-	return median(all), nil
+	return all, nil
+}
+
+// undisturbed returns the median of the times in which nothing else ran; without one, what it
+// costs usually.
+func undisturbed(all []time.Duration, usual time.Duration) time.Duration {
+	all = slices.DeleteFunc(all, func(d time.Duration) bool { return d >= costLost })
+	if len(all) == 0 {
+		return usual
+	}
+	return median(all)
 }
