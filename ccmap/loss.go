@@ -24,7 +24,8 @@ type Loss struct {
 	// clock. It leaves out time in the kernel if samples do. 0: not known.
 	Clock time.Duration
 	// ClockTick is the resolution of that clock, if the clock does not count exactly
-	// but looks at the target once a tick; the coarsest of a merge.
+	// but looks at the target once a tick; the coarsest of a merge. Where the target was
+	// sampled in windows with pauses, it is at least the clock's time from one window to the next.
 	ClockTick time.Duration
 	// Unaccounted is Clock minus the time that the samples stand for: at most Clock,
 	// and negative where they stand for more, by chance for example.

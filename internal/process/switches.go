@@ -35,7 +35,7 @@ func NewSwitches(pid int) *Switches { return &Switches{pid: pid} }
 // Due reports whether it is time to read. A process with many threads is read less often.
 func (s *Switches) Due(now time.Time) bool { return !now.Before(s.next) }
 
-// Soon makes the next reading due sooner, because the last one told nothing.
+// Soon makes the next reading due sooner.
 func (s *Switches) Soon() { s.next = s.read.Add(max(switchesSoon, switchesRest*s.took)) }
 
 // Read reads the counts of all threads.

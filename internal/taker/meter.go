@@ -28,9 +28,10 @@ type meter struct {
 	timed     time.Duration // that they were on since the last reading
 	on, since atomic.Int64  // time that they were on, and all time, until the last reading, ns
 
-	price  Price
-	priced bool             // the price is new
-	before sampler.Overhead // when the price was reckoned
+	price    Price
+	priced   bool             // the price is new
+	before   sampler.Overhead // when the price was reckoned
+	unpriced uint64           // switches since then
 
 	atSwitch, atWatch, atCall atomic.Int64
 }
@@ -55,16 +56,18 @@ func (t *Taker) readSwitches(now time.Time) {
 	t.reckon(t.meter.seen - before)
 }
 
-// Price is the cost of sampling as parts of the target's CPU time.
+// Price is the cost of sampling as parts of the target's CPU time. Calls are caught in bursts,
+// so their price is the average since the start.
 type Price struct {
 	Lately     float64 // over the last second or so
 	SoFar      float64 // since the start
-	Calls      float64 // of caught calls, lately
+	Calls      float64 // of caught calls
 	Throughout float64 // of all else, lately and at most, as if there were no pauses
 }
 
-// leastPriced is the least CPU time of the target that has a price.
-const leastPriced = time.Millisecond
+// leastPriced is the least CPU time of the target that has a price: one sample is less than
+// a two-thousandth of it.
+const leastPriced = 100 * time.Millisecond
 
 // Price returns the price of sampling at an interval, and whether it is newer than at the last
 // call.
@@ -77,35 +80,38 @@ func (t *Taker) Price(interval time.Duration) (p Price, fresh bool) {
 	return p, fresh
 }
 
-// reckon prices the time since the last reading, which had so many switches.
+// PriceSoon makes the next price due in a tenth of a second.
+func (t *Taker) PriceSoon() { t.meter.switches.Soon() }
+
+// reckon prices the time since the last price, if there is enough of it. There were so many
+// switches since the last reading.
 func (t *Taker) reckon(switches uint64) {
-	m := &t.meter
-	clock, _ := t.Owed()
-	o := t.overhead(clock)
-	used := float64(o.Of - m.before.Of)
-	if used < float64(leastPriced) {
-		m.switches.Soon() // the target is about to begin, or idle
-		return
-	}
-	atSwitch := t.Costs.Switch + time.Duration(t.counts.watches.Load())*t.Costs.Watch
-	m.price = Price{
-		Lately:     float64(o.Total()-m.before.Total()) / used,
-		SoFar:      float64(o.Total()) / float64(o.Of),
-		Calls:      float64(o.Calls-m.before.Calls) / used,
-		Throughout: float64(switches) * float64(atSwitch) / used,
-	}
-	m.before, m.priced = o, true
+	t.meter.reckon(t.overhead(t.Clock()), switches, t.Costs.Switch+time.Duration(t.counts.watches.Load())*t.Costs.Watch)
 }
 
-// Owed returns the CPU clock of the target since the start, and how much of it no sample stands
-// for. Both are 0 if they are not known.
-func (t *Taker) Owed() (clock, owed time.Duration) {
+func (m *meter) reckon(o sampler.Overhead, switches uint64, atSwitch time.Duration) {
+	m.unpriced += switches
+	used := float64(o.Of - m.before.Of)
+	if used < float64(leastPriced) {
+		return
+	}
+	calls := float64(o.Calls) / float64(o.Of)
+	m.price = Price{
+		Lately:     float64(o.Total()-o.Calls-(m.before.Total()-m.before.Calls))/used + calls,
+		SoFar:      float64(o.Total()) / float64(o.Of),
+		Calls:      calls,
+		Throughout: float64(m.unpriced) * float64(atSwitch) / used,
+	}
+	m.before, m.unpriced, m.priced = o, 0, true
+}
+
+// Clock returns the CPU time of the target since the start, 0 if it is not known.
+func (t *Taker) Clock() time.Duration {
 	now, ok := t.ledger.Read()
 	if !ok || t.Replaced {
-		return 0, 0
+		return 0
 	}
-	l := t.ledger.Balance(now)
-	return l.Clock, l.Unaccounted
+	return t.ledger.Balance(now).Clock
 }
 
 // look notes how many watches are set from now on, and whether the timers are on.

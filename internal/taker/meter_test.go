@@ -45,6 +45,35 @@ func TestMeterCharges(t *testing.T) {
 	}
 }
 
+// TestPrice: a price is of a tenth of a second of CPU time or more, with all switches since the
+// last one. A burst of calls counts on average.
+func TestPrice(t *testing.T) {
+	t.Parallel()
+	var m meter
+	const ms = time.Millisecond
+	for i, c := range []struct {
+		of, switches, calls time.Duration
+		fresh               bool
+		want                Price
+	}{
+		{40 * ms, 1 * ms, 0, false, Price{}},
+		{80 * ms, 2 * ms, 0, false, Price{}},
+		{200 * ms, 20 * ms, 0, true, Price{Lately: 0.1, SoFar: 0.1, Throughout: 0.15}},
+		{250 * ms, 30 * ms, 20 * ms, false, Price{Lately: 0.1, SoFar: 0.1, Throughout: 0.15}},
+		{400 * ms, 30 * ms, 20 * ms, true, Price{Lately: 0.1, SoFar: 0.125, Calls: 0.05, Throughout: 0.1}},
+	} {
+		m.priced = false
+		m.reckon(sampler.Overhead{Of: c.of, Switches: c.switches, Calls: c.calls}, 10, ms)
+		if m.priced != c.fresh || apart(m.price, c.want) > 1e-9 {
+			t.Errorf("reading %d: %+v, fresh %t, want %+v", i, m.price, m.priced, c.want)
+		}
+	}
+}
+
+func apart(a, b Price) float64 {
+	return math.Abs(a.Lately-b.Lately) + math.Abs(a.SoFar-b.SoFar) + math.Abs(a.Calls-b.Calls) + math.Abs(a.Throughout-b.Throughout)
+}
+
 // TestHitBudget: caught calls take half of the overhead at most, and no more than was asked
 // for.
 func TestHitBudget(t *testing.T) {

@@ -58,7 +58,11 @@ type Taker struct {
 	Corrupt, Lost, Throttled atomic.Uint64
 
 	// Scale multiplies weights, for the pauses in which nothing was sampled; 0 means 1.
-	Scale float64
+	// Cycle is the CPU time of the target from one pause to the next; 0: no pause so far.
+	// Weights is the CPU time that all samples stand for, also those that found a queue full.
+	Scale   float64
+	Cycle   time.Duration
+	Weights time.Duration
 
 	// Interrupts counts the interrupts of the target that took no sample.
 	Interrupts atomic.Uint64

@@ -108,10 +108,14 @@ func (t *Taker) Balance() { t.balance(t.ledger.Read()) }
 // balance publishes how much of the CPU time at a reading of the clock no sample
 // stands for, now that the samples until then are taken. Where there is no
 // reading, because the target is no more, the last one stands. After an exec it is
-// another program's.
+// another program's. In a pause only a look tells of an exec.
 func (t *Taker) balance(now process.CPUTimes, ok bool) {
+	if t.paused && !t.Replaced && t.Runtime.SameProgram() != nil {
+		t.Replace()
+	}
 	if ok && !t.Replaced {
 		loss := t.ledger.Balance(now)
+		loss.ClockTick = max(loss.ClockTick, t.Cycle)
 		t.counts.unaccounted.Store(&loss)
 	}
 }

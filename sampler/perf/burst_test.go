@@ -42,7 +42,7 @@ func catchCalls(t *testing.T, path string, o Options, enough int, args ...string
 	begin := time.Now()
 	_, done := run(t, s)
 	g.Proceed(t)
-	awaitHits(t, s, enough)
+	awaitHits(t, s, done, enough)
 	g.Proceed(t)
 	<-done
 	c := caughtCalls{made: callsOf(t, g), stats: s.Stats(), took: time.Since(begin)}
@@ -68,14 +68,22 @@ func run(t *testing.T, s *Source) (stop context.CancelFunc, done <-chan struct{}
 	return cancel, ended
 }
 
-// awaitHits returns when a source has caught so many calls.
-func awaitHits(t *testing.T, s *Source, n int) {
+// awaitHits returns when a source has caught so many calls. Its target makes calls all the time:
+// it is an error if a minute of its CPU time is not enough.
+func awaitHits(t *testing.T, s *Source, done <-chan struct{}, n int) {
 	t.Helper()
 	for st := s.Stats(); st.Counts[sampler.Caught] < uint64(n); st = s.Stats() {
 		if st.NoCalls != "" {
 			enginetest.SkipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case <-done:
+			t.Fatalf("the source has ended before %d calls were caught; %+v", n, s.Stats())
+		case <-time.After(time.Millisecond):
+		}
+		if used, err := process.ReadCPUTimes(s.threads.pid); err != nil || used.All > time.Minute {
+			t.Fatalf("%d calls are not caught in %v of the target's CPU time (%v); %+v", n, used.All, err, st)
+		}
 	}
 }
 
@@ -344,7 +352,7 @@ func TestEndsWithinBurst(t *testing.T) {
 			s, sink := attach(t, g.PID(), Options{HitBudget: 1e9}) // there is nearly always a burst on
 			stop, done := run(t, s)
 			g.Proceed(t)
-			awaitHits(t, s, 1)
+			awaitHits(t, s, done, 1)
 			switch how {
 			case "kill":
 				g.Cmd.Process.Kill()

@@ -68,7 +68,7 @@
 // # Windows
 //
 // An event on a thread costs each context switch the same at any interval. Where all costs
-// together exceed [Options].MaxOverhead, the events are on in random windows only, of 20 ms or four
+// together exceed [Options].MaxOverhead in two readings in a row, the events are on in random windows only, of 20 ms or four
 // intervals. Weights are larger then, so that samples stand for the pauses, too, and their sum
 // follows the target's CPU clock. Events are closed in pauses, because a switch pays for an event that is off, too. A window is at least 0.5 % of the time. Watchpoints and bursts end with a window. No verdict spans a pause, so a
 // goroutine's first sample in a window has none. While sampling keeps to MaxOverhead, nothing
@@ -77,7 +77,8 @@
 // The chance to be in a window is the same for each moment. But the samples of one window are
 // close to each other, so a profile of few windows is less precise than its number of samples
 // says. Threads that begin and end within a pause are part of the time that other samples
-// stand for.
+// stand for. Time that is lost in windows stays unaccounted for. An exec in a pause leaves no
+// record, so the drainer looks for it once a second.
 //
 // # Limits
 //

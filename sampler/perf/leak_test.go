@@ -85,9 +85,42 @@ func TestDescriptorLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := s.threads.state()
-	if st.sampled != 1 || !s.threads.refused {
+	if st.sampled != 1 || s.threads.refused == 0 {
 		t.Errorf("with descriptors for one thread: %+v", st)
 	}
+	checkMissed(t, s)
+}
+
+// TestDescriptorLimitAfterPause: threads that were sampled before a pause are left out, too, where
+// descriptors are lacking after it.
+func TestDescriptorLimitAfterPause(t *testing.T) {
+	t.Parallel()
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "calls", "1", "1")
+	s, _ := attach(t, g.PID(), Options{})
+	defer s.Close()
+	before := s.threads.state().sampled
+	s.threads.pause()
+	if err := s.threads.scan(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.threads.state(); st.sampled != before || s.threads.refused > 0 {
+		t.Errorf("in the pause: %+v, before %d", st, before)
+	}
+	s.threads.maxFDs = s.threads.fds + len(s.threads.outputs) // room for one thread
+	s.threads.resume()
+	if err := s.threads.scan(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.threads.state(); st.sampled != 1 || s.threads.fds > s.threads.maxFDs {
+		t.Errorf("with descriptors for one thread: %+v", st)
+	}
+	checkMissed(t, s)
+}
+
+// checkMissed wants a warning of all threads but one.
+func checkMissed(t *testing.T, s *Source) {
+	t.Helper()
+	st := s.threads.state()
 	want := fmt.Sprintf("%d of %d threads were not sampled for want of file descriptors: raise the limit (ulimit -n)", st.missed.of-1, st.missed.of)
 	if got := s.Stats().Warning; got != want || st.missed.of < 2 {
 		t.Errorf("warning %q, want %q", got, want)

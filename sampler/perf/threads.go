@@ -32,7 +32,7 @@ type threads struct {
 	took     time.Duration // how long the last change took
 	fds      int           // open events, with those that own the rings
 	maxFDs   int
-	refused  bool   // descriptors ran out for some thread
+	refused  uint64 // how often descriptors ran out for some thread
 	missed   missed // where they ran out for most
 	lost     uint64 // samples that found their ring full, by events that are closed
 	paused   bool   // no thread has events
@@ -65,7 +65,7 @@ func newThreads(pid int, interval time.Duration, log *slog.Logger) *threads {
 // directory finds no new one: a thread that was started before its parent was attached
 // left no record.
 func (t *threads) scan(ctx context.Context) error {
-	for {
+	for !t.resting() {
 		tids, err := process.Threads(t.pid)
 		if err != nil {
 			return err
@@ -86,6 +86,7 @@ func (t *threads) scan(ctx context.Context) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 // miss counts the threads that have no descriptors.
@@ -98,7 +99,7 @@ func (t *threads) miss(tids []uint32) {
 			now.threads++
 		}
 	}
-	if t.refused && now.threads > t.missed.threads {
+	if t.refused > 0 && now.threads > t.missed.threads {
 		t.missed = now
 	}
 }
@@ -111,7 +112,7 @@ func (t *threads) scanFirst(ctx context.Context) error {
 	switch {
 	case len(t.byTID) > 0:
 		return nil
-	case t.refused:
+	case t.refused > 0:
 		return unix.EMFILE
 	}
 	return unix.ESRCH // it has ended meanwhile
@@ -126,11 +127,17 @@ func (t *threads) attach(tid uint32) (bool, error) {
 	if _, ok := t.byTID[tid]; ok {
 		return false, nil
 	}
+	return t.admit(tid, new(thread))
+}
+
+// admit opens all events of a thread that has none, and says whether it is sampled now.
+// A thread without all of them is not in the table.
+func (t *threads) admit(tid uint32, th *thread) (bool, error) {
+	delete(t.byTID, tid)
 	if t.fds+len(t.outputs) > t.maxFDs {
 		t.refuse(tid)
 		return false, nil
 	}
-	th := new(thread)
 	if err := t.openAll(tid, th); err != nil {
 		t.closeAll(th)
 		return false, t.excuse(tid, err)
@@ -141,11 +148,11 @@ func (t *threads) attach(tid uint32) (bool, error) {
 
 // refuse notes a thread that is not sampled for want of descriptors.
 func (t *threads) refuse(tid uint32) {
-	if !t.refused {
+	if t.refused == 0 {
 		t.log.Warn("too many threads: not all are sampled; raise the limit of open files (ulimit -n)",
 			"thread", tid, "sampled", len(t.byTID), "cpus", len(t.outputs), "limit", t.maxFDs+reservedFDs)
 	}
-	t.refused = true
+	t.refused++
 }
 
 // excuse returns nil if the thread has ended or descriptors ran out, and err otherwise.
@@ -250,15 +257,31 @@ func (t *threads) pause() {
 	}
 }
 
+// resume opens the events of all threads that were sampled before, as far as there are
+// descriptors. A scan must follow, which counts the threads that are missed.
 func (t *threads) resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.paused = false
 	for tid, th := range t.byTID {
-		if err := t.excuse(tid, t.openAll(tid, th)); err != nil {
+		if _, err := t.admit(tid, th); err != nil {
 			t.log.Debug("open events anew", "thread", tid, "error", err)
 		}
 	}
+}
+
+// losses grows where samples find their ring full, or a thread no descriptors.
+func (t *threads) losses() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lost + t.refused
+}
+
+// resting says whether there is a pause.
+func (t *threads) resting() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.paused
 }
 
 // detachAll closes every event and returns how many samples found their ring
@@ -394,7 +417,7 @@ func (t *threads) Watchable(watches int, of activation.Moment) []uint32 {
 	first := of.TID
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.refused || t.fds+watches*len(t.byTID) > t.maxFDs {
+	if t.refused > 0 || t.fds+watches*len(t.byTID) > t.maxFDs {
 		return nil
 	}
 	tids := make([]uint32, 0, len(t.byTID))
