@@ -68,22 +68,28 @@ func run(t *testing.T, s *Source) (stop context.CancelFunc, done <-chan struct{}
 	return cancel, ended
 }
 
-// awaitHits returns when a source has caught so many calls. Its target makes calls all the time:
-// it is an error if a minute of its CPU time is not enough.
+// awaitHits returns when a source has caught so many calls.
 func awaitHits(t *testing.T, s *Source, done <-chan struct{}, n int) {
 	t.Helper()
 	for st := s.Stats(); st.Counts[sampler.Caught] < uint64(n); st = s.Stats() {
 		if st.NoCalls != "" {
 			enginetest.SkipUnlessPermitted(t, fmt.Errorf("%w: %s", sampler.ErrUnsupported, st.NoCalls))
 		}
-		select {
-		case <-done:
-			t.Fatalf("the source has ended before %d calls were caught; %+v", n, s.Stats())
-		case <-time.After(time.Millisecond):
-		}
-		if used, err := process.ReadCPUTimes(s.threads.pid); err != nil || used.All > time.Minute {
-			t.Fatalf("%d calls are not caught in %v of the target's CPU time (%v); %+v", n, used.All, err, st)
-		}
+		waitOn(t, s, done)
+	}
+}
+
+// waitOn waits a moment. It is an error if the source has ended, or if its target, which makes
+// calls all the time, has used a minute of CPU time.
+func waitOn(t *testing.T, s *Source, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+		t.Fatalf("the source has ended too soon; %+v", s.Stats())
+	case <-time.After(time.Millisecond):
+	}
+	if used, err := process.ReadCPUTimes(s.threads.pid); err != nil || used.All > time.Minute {
+		t.Fatalf("too few calls are caught in %v of the target's CPU time (%v); %+v", used.All, err, s.Stats())
 	}
 }
 
@@ -248,7 +254,7 @@ func TestHitsBesideForks(t *testing.T) {
 	t.Parallel()
 	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
 	s, _ := attach(t, g.PID(), Options{HitBudget: manyHits})
-	run(t, s)
+	_, done := run(t, s)
 	g.Proceed(t)
 	for s.Stats().Counts[sampler.Caught] < 1000 {
 		if err := exec.Command("/bin/true").Run(); err != nil {
@@ -260,6 +266,7 @@ func TestHitsBesideForks(t *testing.T) {
 			}
 			t.Fatalf("after %d hits: %s", st.Counts[sampler.Caught], st.NoCalls)
 		}
+		waitOn(t, s, done)
 	}
 }
 
@@ -270,9 +277,9 @@ func TestNoDebugRegister(t *testing.T) {
 	pid := startCalling(t)
 	taken := takeRegisters(t, pid, 4)
 	s, _ := attach(t, pid, Options{HitBudget: manyHits, Watchpoints: -1})
-	run(t, s)
+	_, done := run(t, s)
 	for s.Stats().NoCalls == "" && s.Stats().Counts[sampler.Caught] == 0 {
-		time.Sleep(time.Millisecond)
+		waitOn(t, s, done)
 	}
 	if st := s.Stats(); !strings.Contains(st.NoCalls, "debug registers are in use") || st.Counts[sampler.Caught] != 0 {
 		t.Errorf("with no register free: %+v", st)
@@ -281,7 +288,7 @@ func TestNoDebugRegister(t *testing.T) {
 		w.Close()
 	}
 	for s.Stats().Counts[sampler.Caught] == 0 {
-		time.Sleep(time.Millisecond)
+		waitOn(t, s, done)
 	}
 	if st := s.Stats(); st.NoCalls != "" {
 		t.Errorf("with all registers free: %+v", st)
@@ -298,9 +305,9 @@ func TestOneRegisterIsLeft(t *testing.T) {
 	if n := s.Stats().Counts[sampler.Watchpoints]; n < 1 || n > 2 {
 		t.Errorf("%d watchpoints, where three registers are free", n)
 	}
-	run(t, s)
+	_, done := run(t, s)
 	for s.Stats().Counts[sampler.Caught] == 0 {
-		time.Sleep(time.Millisecond)
+		waitOn(t, s, done)
 	}
 }
 
