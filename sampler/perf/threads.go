@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -263,7 +264,7 @@ func (t *threads) resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.paused = false
-	for tid, th := range t.byTID {
+	for tid, th := range maps.Clone(t.byTID) { // admit takes threads out and puts them back
 		if _, err := t.admit(tid, th); err != nil {
 			t.log.Debug("open events anew", "thread", tid, "error", err)
 		}
