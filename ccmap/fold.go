@@ -124,9 +124,10 @@ func (m *Map) lookUp(t *lastStack, kept int, s *Sample) {
 }
 
 // roomForStacks returns the bytes that the slots of known stacks may take: a part of the memory of
-// nodes, and no more than the budget has left.
+// nodes, and no more than the budget has left. A chunk stays free, for all that grows in steps too
+// small for size.
 func (m *Map) roomForStacks() int64 {
-	left := max(m.outgrown-m.Bytes(), 0)
+	left := max(m.outgrown-m.Bytes()-m.chunkBytes(), 0)
 	return min(int64(len(m.nodes.chunks))*m.chunkBytes()/knownShare, slotBytes(len(m.stacks.slots))+left)
 }
 

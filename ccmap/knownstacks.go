@@ -66,11 +66,14 @@ func (k *knownStacks) search(high uint64, low uint32) int {
 // the slots may take. They are emptied once as many stacks found no room as there are slots.
 func (k *knownStacks) add(id stackID, n NodeID, room func() int64) {
 	if (k.used+1)*maxLoadDen > len(k.slots)*maxLoadNum && !k.grow(room) {
-		if k.refused++; k.refused < len(k.slots) {
+		if k.refused++; k.refused < max(len(k.slots), minKnownSlots) {
 			return
 		}
 		clear(k.slots)
 		k.used, k.refused = 0, 0
+		if len(k.slots) == 0 {
+			return
+		}
 	}
 	k.place(knownStack{id.high, uint32(id.low), n})
 	k.used++
@@ -81,7 +84,7 @@ func (k *knownStacks) place(e knownStack) { k.slots[k.search(e.high, e.low)] = e
 // grow doubles the slots, unless they may not grow.
 func (k *knownStacks) grow(room func() int64) bool {
 	old, n := k.slots, max(2*len(k.slots), minKnownSlots)
-	if len(old) > 0 && slotBytes(n) > room() {
+	if slotBytes(n) > room() {
 		return false
 	}
 	k.slots = make([]knownStack, n)
@@ -93,16 +96,17 @@ func (k *knownStacks) grow(room func() int64) bool {
 	return true
 }
 
-// forget drops all stacks and their memory.
-func (k *knownStacks) forget() { *k = knownStacks{seed: k.seed} }
+// forget drops all stacks and their memory. The keys stay.
+func (k *knownStacks) forget() { k.slots, k.used, k.refused = nil, 0, 0 }
 
 // bytes returns the memory held.
-func (k *knownStacks) bytes() int64 {
-	n := slotBytes(len(k.slots))
-	if k.keys != nil {
-		n += int64(unsafe.Sizeof(*k.keys))
+func (k *knownStacks) bytes() int64 { return slotBytes(len(k.slots)) + k.keyBytes() }
+
+func (k *knownStacks) keyBytes() int64 {
+	if k.keys == nil {
+		return 0
 	}
-	return n
+	return int64(unsafe.Sizeof(*k.keys))
 }
 
 func slotBytes(n int) int64 { return int64(n) * int64(unsafe.Sizeof(knownStack{})) }

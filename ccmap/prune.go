@@ -40,6 +40,7 @@ func (m *Map) Prune(toBytes int64) {
 // Known stacks go first. They can be walked again, and may be all that is too much.
 func (m *Map) keepBudget() {
 	if m.stacks.forget(); m.Bytes() <= m.outgrown {
+		m.measured = m.size()
 		return
 	}
 	fixed := m.fixedBytes()
@@ -60,10 +61,14 @@ func (m *Map) giveBack(bytes int64) {
 }
 
 // fixedBytes returns the memory that pruning does not reduce.
-func (m *Map) fixedBytes() int64 { return m.evicted.bytes() + m.points.bytes + m.last.bytes() }
+func (m *Map) fixedBytes() int64 {
+	return m.evicted.bytes() + m.points.bytes + m.last.bytes() + m.stacks.keyBytes()
+}
 
 // size changes when Bytes changes by an amount that matters, and is cheaper.
-func (m *Map) size() int { return int(m.nodes.len) + m.last.frames + len(m.stacks.slots) }
+func (m *Map) size() int {
+	return int(m.nodes.len) + m.last.frames + len(m.stacks.slots) + int(m.stacks.keyBytes())
+}
 
 // setBudget sets the bound of Bytes; 0 or less: none.
 func (m *Map) setBudget(bytes int64) {
