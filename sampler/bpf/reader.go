@@ -3,6 +3,7 @@ package bpf
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -168,6 +169,13 @@ func (i *inbox) swap(empty []byte) []byte {
 	records := i.records
 	i.records = empty
 	return records
+}
+
+// putBack returns records that were not taken.
+func (i *inbox) putBack(records []byte) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.records = append(slices.Clone(records), i.records...)
 }
 
 func (i *inbox) waiting() bool {

@@ -3,6 +3,7 @@ package bpf
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,6 +42,27 @@ func TestReaderFails(t *testing.T) {
 		if _, err := s.Run(context.Background()); !errors.Is(err, reason) {
 			t.Errorf("Run: %v, want %v", err, reason)
 		}
+	}
+}
+
+// TestInterruptedTakeLosesNothing: records that an interrupt leaves are taken at the end.
+func TestInterruptedTakeLosesNothing(t *testing.T) {
+	t.Parallel()
+	var s Source
+	s.inbox.add([]byte("first"))
+	s.inbox.add([]byte("second"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.take(ctx)
+	s.inbox.add([]byte("third"))
+	var left []string
+	for rest := s.inbox.swap(nil); len(rest) > 0; {
+		var raw []byte
+		raw, rest = next(rest)
+		left = append(left, string(raw))
+	}
+	if want := []string{"first", "second", "third"}; !slices.Equal(left, want) || s.inbox.lost() != 0 {
+		t.Errorf("left %q, lost %d, want %q", left, s.inbox.lost(), want)
 	}
 }
 

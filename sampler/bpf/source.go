@@ -327,21 +327,23 @@ func (s *Source) lookOver() {
 	}
 }
 
-// take makes samples of the records that have arrived, until ctx is done. Large stacks take
-// long, so it looks after the ring meanwhile, if nobody else does.
+// take makes samples of the records that have arrived. When ctx is done it leaves the rest in the
+// inbox. Large stacks take long, so it looks after the ring meanwhile, if nobody else does.
 func (s *Source) take(ctx context.Context) {
 	const few = 64
 	s.records = s.inbox.swap(s.records[:0])
 	rest := s.records
 	for taken := 0; len(rest) > 0; taken++ {
+		if ctx.Err() != nil {
+			s.inbox.putBack(rest)
+			return
+		}
 		if s.owned && taken%few == few-1 {
 			s.host.drain()
 		}
 		var raw []byte
 		raw, rest = next(rest)
 		switch {
-		case ctx.Err() != nil:
-			s.inbox.lose()
 		case s.record.decode(raw) != nil:
 			s.t.Corrupt.Add(1)
 		case s.same():
