@@ -66,14 +66,11 @@ func (k *knownStacks) search(high uint64, low uint32) int {
 // the slots may take. They are emptied once as many stacks found no room as there are slots.
 func (k *knownStacks) add(id stackID, n NodeID, room func() int64) {
 	if (k.used+1)*maxLoadDen > len(k.slots)*maxLoadNum && !k.grow(room) {
-		if k.refused++; k.refused < max(len(k.slots), minKnownSlots) {
+		if k.refused++; len(k.slots) == 0 || k.refused < len(k.slots) {
 			return
 		}
 		clear(k.slots)
 		k.used, k.refused = 0, 0
-		if len(k.slots) == 0 {
-			return
-		}
 	}
 	k.place(knownStack{id.high, uint32(id.low), n})
 	k.used++

@@ -238,7 +238,7 @@ func (f *foldedReader) intern(text string, m ccmap.Method, offset uint32) (ccmap
 	return frame, err
 }
 
-// plainStack takes the frames as they are, but for the titles of system calls.
+// plainStack takes each frame as a name. The title of a system call becomes its method.
 func (f *foldedReader) plainStack(frames string) error {
 	f.stack = f.stack[:0]
 	for name := range strings.SplitSeq(frames, frameSeparator) {

@@ -76,7 +76,7 @@ func (b ByteSize) String() string {
 	return "0"
 }
 
-// Set takes a number, with or without a unit, in whatever case.
+// Set takes a number, with or without a unit, in upper or lower case.
 func (b *ByteSize) Set(s string) error {
 	number, unit := s, ByteSize(1)
 	for _, u := range byteUnits {

@@ -16,8 +16,8 @@ import (
 const (
 	// costTraps is how many watchpoints, writes and calls are measured at most.
 	costTraps = 16
-	// costLost is a time in which something else ran: ten times what the dearest of them takes in
-	// a busy virtual machine.
+	// costLost is a time that shows other work on the CPU. In a busy virtual machine the dearest
+	// trap takes a tenth of it.
 	costLost = time.Millisecond
 )
 
@@ -174,8 +174,8 @@ func repeated(once func() (time.Duration, error)) (all []time.Duration, err erro
 	return all, nil
 }
 
-// undisturbed returns the median of the times in which nothing else ran; without one, what it
-// costs usually.
+// undisturbed returns the median of the times without other work on the CPU, and the usual
+// cost if there are none.
 func undisturbed(all []time.Duration, usual time.Duration) time.Duration {
 	all = slices.DeleteFunc(all, func(d time.Duration) bool { return d >= costLost })
 	if len(all) == 0 {

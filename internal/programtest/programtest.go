@@ -16,7 +16,7 @@ import (
 // PublicDir makes a directory with a mode that lets other users in. The test removes it.
 func PublicDir(t testing.TB, mode os.FileMode) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ccmapd-test-") // below t.TempDir nobody else may read
+	dir, err := os.MkdirTemp("", "ccmapd-test-") // only the owner may enter t.TempDir
 	if err == nil {
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		err = os.Chmod(dir, mode)
@@ -39,7 +39,7 @@ func Copy(t testing.TB, program, name string) string {
 	return file
 }
 
-// Write writes a program that everybody may execute, while this process starts no other.
+// Write writes a program of mode 0755. This process starts no child meanwhile.
 func Write(t testing.TB, file string, content []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()

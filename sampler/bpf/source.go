@@ -328,7 +328,7 @@ func (s *Source) lookOver() {
 }
 
 // take makes samples of the records that have arrived. When ctx is done it leaves the rest in the
-// inbox. Large stacks take long, so it looks after the ring meanwhile, if nobody else does.
+// inbox. Large stacks take long, so a source without a reader drains the ring meanwhile.
 func (s *Source) take(ctx context.Context) {
 	const few = 64
 	s.records = s.inbox.swap(s.records[:0])
