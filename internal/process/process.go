@@ -107,7 +107,9 @@ func checkAlive(pid int) error {
 
 // Stat has some fields of /proc/PID/stat (proc_pid_stat(5)).
 type Stat struct {
-	State    byte // as ps shows it
+	Name     string // of the thread, which may hold anything
+	State    byte   // as ps shows it
+	Parent   int
 	flags    uint64
 	user     uint64 // CPU time in statTick, of threads that have ended, too
 	kernel   uint64
@@ -133,12 +135,15 @@ func ReadStat(pid int) (Stat, error) {
 
 // parseStat skips the command, which is in parentheses and may hold anything.
 func parseStat(text string) (Stat, error) {
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const state, flags, user, kernel, started, startCode, startStack, exitCode = 0, 6, 11, 12, 19, 23, 25, 49 // from the third field on
+	end := strings.LastIndexByte(text, ')')
+	fields := strings.Fields(text[end+1:])
+	const state, parent, flags, user, kernel, started, startCode, startStack, exitCode = 0, 1, 6, 11, 12, 19, 23, 25, 49 // from the third field on
 	if len(fields) <= exitCode {
 		return Stat{}, errors.New("read process state: too few fields")
 	}
 	s := Stat{State: fields[state][0], Addresses: strings.Join(fields[startCode:startStack+1], " ")}
+	_, s.Name, _ = strings.Cut(text[:max(end, 0)], "(")
+	s.Parent, _ = strconv.Atoi(fields[parent])
 	s.flags, _ = strconv.ParseUint(fields[flags], 10, 64)
 	s.user, _ = strconv.ParseUint(fields[user], 10, 64)
 	s.kernel, _ = strconv.ParseUint(fields[kernel], 10, 64)

@@ -36,10 +36,10 @@ func TestParseCPUList(t *testing.T) {
 func TestParseStat(t *testing.T) {
 	t.Parallel()
 	fields := strings.Fields(strings.Repeat("0 ", 50))
-	fields[0], fields[6], fields[11], fields[12], fields[49] = "Z", "2097152", "17", "4", "256"
+	fields[0], fields[1], fields[6], fields[11], fields[12], fields[49] = "Z", "7", "2097152", "17", "4", "256"
 	copy(fields[23:], []string{"1", "22", "333"})
 	got, err := parseStat("12 (a) (b ) c) " + strings.Join(fields, " "))
-	if err != nil || !got.Zombie() || !got.KernelThread() || got.exitCode != 256 || got.user != 17 || got.kernel != 4 || got.Addresses != "1 22 333" {
+	if err != nil || !got.Zombie() || !got.KernelThread() || got.exitCode != 256 || got.user != 17 || got.kernel != 4 || got.Addresses != "1 22 333" || got.Name != "a) (b ) c" || got.Parent != 7 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "1 (x) R", "1 (x"} {
