@@ -90,6 +90,15 @@ func (ls *lastStacks) init() {
 	ls.most.threads, ls.most.frames = maxLastStacks, maxLastFrames
 }
 
+// ForgetThreads drops the last stacks of all threads, for a map that goes on with another
+// process: a thread there may have the address of one here, and its partial samples must not
+// be completed from the stacks of that one.
+func (m *Map) ForgetThreads() {
+	most := m.last.most
+	m.last.init()
+	m.last.spare, m.last.frames, m.last.forgot, m.last.most = nil, 0, false, most
+}
+
 // bound limits the last stacks to a quarter of that many bytes, if this is less than
 // the other bounds.
 func (ls *lastStacks) bound(bytes int64) {

@@ -197,6 +197,33 @@ func TestLastStacksTrim(t *testing.T) {
 	}
 }
 
+// TestForgetThreads: a partial sample of the next process is not completed from a stack of
+// the last one. All frames of its threads are new.
+func TestForgetThreads(t *testing.T) {
+	t.Parallel()
+	m := New(Options{MaxBytes: 1 << 20})
+	a := m.names.Intern(Method{Name: "A"})
+	s := Sample{Thread: 1, Frames: slices.Repeat([]Frame{{Method: a, Offset: 1}}, 300), Fresh: FreshUnknown}
+	m.Fold(&s)
+	most := m.last.most
+	m.ForgetThreads()
+	if m.last.bytes() != 0 || m.last.most != most {
+		t.Errorf("%d bytes are remembered, at most %v; want 0, %v", m.last.bytes(), m.last.most, most)
+	}
+	m.Fold(&s)
+	if got := m.total.Activations; got != 600 {
+		t.Errorf("%d activations, want 600", got)
+	}
+	m.ForgetThreads()
+	m.Fold(&Sample{Thread: 1, Frames: s.Frames[:2], Depth: 299})
+	if m.meta.Loss.Orphaned != 1 {
+		t.Error("a sample was completed from a forgotten stack")
+	}
+	if err := m.CheckValid(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLowerBoundAfterEviction checks that a thread that may have been forgotten
 // does not have its activations counted again.
 func TestLowerBoundAfterEviction(t *testing.T) {

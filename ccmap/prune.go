@@ -79,6 +79,14 @@ func (m *Map) setBudget(bytes int64) {
 	m.last.bound(bytes)
 }
 
+// SetMaxBytes changes [Options].MaxBytes. It prunes a map that exceeds the new bound.
+func (m *Map) SetMaxBytes(bytes int64) {
+	m.setBudget(bytes)
+	if m.Bytes() > m.outgrown {
+		m.keepBudget()
+	}
+}
+
 // nodeBytes returns the memory of a node, without the table.
 func (m *Map) nodeBytes() int64 {
 	size := unsafe.Sizeof(node{}) + unsafe.Sizeof(cell{})

@@ -56,6 +56,31 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestSetMaxBytes: a smaller bound holds at once, and for later samples.
+func TestSetMaxBytes(t *testing.T) {
+	t.Parallel()
+	g := newCallGraph(200)
+	m := ccmap.New(ccmap.Options{Names: g.names})
+	m.FoldBatch(g.stacks(2000, 10, 60))
+	before, all := m.Bytes(), m.Snapshot().Total()
+	for _, bytes := range []int64{before / 2, before / 4} {
+		m.SetMaxBytes(bytes)
+		if m.Bytes() > bytes {
+			t.Errorf("%d bytes of at most %d", m.Bytes(), bytes)
+		}
+		m.FoldBatch(g.stacks(2000, 10, 60))
+		if m.Bytes() > bytes+chunkBytes {
+			t.Errorf("%d bytes of at most %d after more samples", m.Bytes(), bytes)
+		}
+	}
+	m.SetMaxBytes(0)
+	m.FoldBatch(g.stacks(4000, 10, 60))
+	if m.Bytes() <= before/4 || m.Snapshot().Total().Samples != all.Samples+8000 {
+		t.Errorf("%d bytes without a bound, %d samples", m.Bytes(), m.Snapshot().Total().Samples)
+	}
+	mustBeValid(t, m)
+}
+
 // selves sums up the self counters of methods.
 func selves(s *ccmap.Snapshot) (sum ccmap.Counters) {
 	for p := range s.Methods() {

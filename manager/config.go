@@ -21,11 +21,19 @@ type Config struct {
 	// told from the target's. The tuner and the report then get 0 for it.
 	Source sampler.Source
 
-	// Map has the names of the source's sink, and belongs to the manager from New on.
-	// Its metadata already describes the target. The manager adds the rest, and moves
-	// the clock of the map's window, if it has one. With nil the manager makes a map of
-	// at most 64 MiB, and describes the target as the source does.
+	// Map has the names of the source's sink, and belongs to the manager from New until
+	// Run returns. Its metadata already describes the target. The manager adds the rest,
+	// and moves the clock of the map's window, if it has one. With nil the manager makes a
+	// map of at most 64 MiB, and describes the target as the source does.
+	//
+	// A map that has had a session goes on: durations, losses and repetitions add up,
+	// changes of the interval count from its Start, points keep their counts. If the next
+	// session has another process, call [ccmap.Map.ForgetThreads] before New.
 	Map *ccmap.Map
+
+	// DaemonCPU returns the CPU time that the session has cost so far, in a process that
+	// runs several. With nil it is the CPU time of this process.
+	DaemonCPU func() time.Duration
 
 	// Tuner changes the interval of a [sampler.Tunable], beginning with the interval of
 	// the source. With nil the interval stays, except in a session of [Start]: that has a

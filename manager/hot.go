@@ -33,6 +33,7 @@ type hotness struct {
 	every time.Duration // between two looks, at least
 	step  int64         // ns of sampled time between two looks; 0: never look
 
+	before   int64     // sampled time of earlier sessions, ns
 	next     int64     // sampled time of the next look, ns
 	earliest time.Time // of the next look
 	raised   map[edge]bool
@@ -54,6 +55,18 @@ func newHotness(c Config) hotness {
 	return h
 }
 
+// resume takes in the map of earlier sessions: no event is raised for what was hot then.
+func (h *hotness) resume(s *ccmap.Snapshot) {
+	h.before = s.Total().Time
+	if h.before == 0 {
+		return
+	}
+	raise := h.raise
+	h.raise = func(Event) {}
+	h.look(s)
+	h.raise, h.earliest = raise, time.Time{}
+}
+
 // due reports whether it is time to look, after sampled ns in all.
 func (h *hotness) due(sampled int64) bool {
 	return h.step > 0 && sampled >= h.next && !time.Now().Before(h.earliest)
@@ -69,7 +82,7 @@ func (h *hotness) look(s *ccmap.Snapshot) {
 	h.lookAtMethods(s)
 	h.lookAtEdges(s)
 	now := time.Now()
-	h.next = s.Total().Time + h.step
+	h.next = s.Total().Time - h.before + h.step
 	h.earliest = now.Add(max(h.every, lookShare*now.Sub(start)))
 }
 

@@ -1,8 +1,10 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,13 +39,16 @@ const (
 //	start … stop owned by the manager's goroutine, which runs Run
 //	latest       atomic; written by the manager, read by any goroutine
 //	asked        holds a token if a reader wants a newer snapshot
-//	status       under mu; written by the manager once a turn
+//	maxBytes     atomic; any goroutine sets it, the manager takes it once a turn
+//	next, status under mu; written by the manager
 type Manager struct {
 	config Config
 	info   sampler.Info // of the source
 
 	start       time.Time
-	clock       int64 // CLOCK_MONOTONIC, ns, at the start
+	clock       int64         // CLOCK_MONOTONIC, ns, at the start
+	earlier     ccmap.Meta    // of the map's earlier sessions; zero if there are none
+	offset      time.Duration // of the start, since the map's Start
 	turn        turn
 	sampled     int64         // ns of the target's CPU time that was folded
 	cpu         time.Duration // of this process, at the last observation
@@ -58,10 +63,13 @@ type Manager struct {
 	reached     bool                    // the goal is reached
 	stop        context.CancelCauseFunc // ends the session
 
-	latest atomic.Pointer[ccmap.Snapshot]
-	asked  chan struct{} // capacity 1
+	latest   atomic.Pointer[ccmap.Snapshot]
+	asked    chan struct{} // capacity 1
+	ended    chan struct{} // closed when the final snapshot is published
+	maxBytes atomic.Int64  // of the map; 0: as before
 
 	mu     sync.Mutex
+	next   chan struct{} // closed by the publication that begins next
 	status Status
 }
 
@@ -78,7 +86,7 @@ type Report struct {
 	Values   ValueStats
 }
 
-// Status is the state of a session. All counts are since its start.
+// Status is the state of a session. All counts are since its start, but those of the map.
 type Status struct {
 	Elapsed         time.Duration // at the last turn
 	Samples         uint64        // folded
@@ -98,7 +106,7 @@ type Status struct {
 	Drift           bool          // lately the program has done something else than before
 }
 
-// New returns a manager for one session. It takes a first, empty snapshot.
+// New returns a manager for one session. It takes a first snapshot.
 func New(c Config) (*Manager, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
@@ -107,11 +115,17 @@ func New(c Config) (*Manager, error) {
 		config:      c,
 		info:        c.Source.Info(),
 		asked:       make(chan struct{}, 1),
+		ended:       make(chan struct{}),
+		next:        make(chan struct{}),
 		hot:         newHotness(c),
 		convergence: newConvergence(),
 		values:      newValues(c.Values, c.Map.Names(), c.Logger),
 	}
-	m.latest.Store(c.Map.Snapshot())
+	first := c.Map.Snapshot()
+	m.earlier = first.Meta()
+	m.values.resume(first.Points())
+	m.hot.resume(first)
+	m.latest.Store(first)
 	return m, nil
 }
 
@@ -157,7 +171,8 @@ func (m *Manager) begin() time.Duration {
 	if meta.Start.IsZero() {
 		meta.Start = m.start.UTC()
 	}
-	m.comments = slices.Clip(meta.Comments)
+	m.offset = max(m.start.Sub(meta.Start), 0)
+	m.comments, meta.Ended = slices.Clip(meta.Comments), ""
 	m.keepInterval(0, "initial")
 	m.show()
 	return m.cpu
@@ -205,14 +220,15 @@ func (m *Manager) takeTurns(done <-chan struct{}) {
 	}
 }
 
-// end takes the last turn, which folds the rest of the source's samples, and closes
-// the metadata.
+// end takes the last turn, which folds the rest of the source's samples, closes
+// the metadata, and publishes the final snapshot.
 func (m *Manager) end(e sampler.Ending) {
 	m.takeTurn()
 	m.judgeFinally()
 	m.config.Map.Meta().Ended = e.Reason
 	m.stale, m.values.earliest = true, time.Time{}
 	m.publish()
+	close(m.ended)
 	m.hot.look(m.latest.Load())
 }
 
@@ -238,6 +254,10 @@ type turn struct {
 
 // takeTurn folds the samples in the queue, tunes, and looks for hot methods.
 func (m *Manager) takeTurn() {
+	if bytes := m.maxBytes.Swap(0); bytes != 0 {
+		m.config.Map.SetMaxBytes(bytes)
+		m.stale = true
+	}
 	m.turn = turn{}
 	m.info.Sink.Queue.Drain(m.fold)
 	m.keepTurn()
@@ -347,22 +367,48 @@ func (o *overhead) follow(s sampler.Stats) {
 	}
 }
 
+// mostChanges bounds the changes of the interval that the metadata keeps: a map may go on
+// for months.
+const mostChanges = 1000
+
 // keepInterval logs the interval in force and keeps it in the metadata. The source
-// may have clamped the interval that it was given.
+// may have clamped the interval that it was given. A session that begins with the last interval of
+// the session before it changes nothing.
 func (m *Manager) keepInterval(at time.Duration, reason string) {
 	is := m.config.Source.Stats().Interval
 	meta := m.config.Map.Meta()
-	meta.Interval = append(meta.Interval, ccmap.IntervalChange{At: at, Interval: is, Reason: reason})
 	m.config.Logger.Info("set interval", "to", is, "at", at, "reason", reason)
+	change := ccmap.IntervalChange{At: m.offset + at, Interval: is, Reason: reason}
+	if n := len(meta.Interval); n > 0 {
+		last := meta.Interval[n-1]
+		if at == 0 && last.Interval == is {
+			return
+		}
+		change.At = max(change.At, last.At) // the clock may have been set back
+	}
+	meta.Interval = append(meta.Interval, change)
+	if len(meta.Interval) > mostChanges {
+		meta.Interval = slices.Delete(meta.Interval, 1, 2)
+	}
 }
 
-// daemonCPU returns the CPU time that this process has used. It returns 0 if the
+// daemonCPU returns the CPU time that the session has cost. It returns 0 if the
 // target runs in this process.
 func (m *Manager) daemonCPU() time.Duration {
-	if m.info.Embedded {
+	switch {
+	case m.info.Embedded:
 		return 0
+	case m.config.DaemonCPU != nil:
+		return m.config.DaemonCPU()
 	}
 	return processCPU()
+}
+
+// SetMaxBytes changes the bound of the map, from the next turn on; 0 or less: no bound. Any goroutine
+// may call it.
+func (m *Manager) SetMaxBytes(bytes int64) {
+	const none = -1
+	m.maxBytes.Store(cmp.Or(bytes, none))
 }
 
 // Snapshot returns the map as it was published last, and asks for a newer snapshot.
@@ -381,16 +427,44 @@ func (m *Manager) Snapshot() *ccmap.Snapshot {
 	return m.latest.Load()
 }
 
+// Fresh returns a snapshot that is published after the call, or the final one. It waits for
+// [Config.PublishEvery] and a turn at most. Any goroutine may call it while the session runs, and
+// after. An error means that ctx is done.
+func (m *Manager) Fresh(ctx context.Context) (*ccmap.Snapshot, error) {
+	m.mu.Lock()
+	next := m.next
+	m.mu.Unlock()
+	last := m.Snapshot()
+	select {
+	case <-next:
+		return m.latest.Load(), nil
+	case <-m.ended:
+		return m.latest.Load(), nil
+	case <-ctx.Done():
+		return last, fmt.Errorf("wait for snapshot: %w", context.Cause(ctx))
+	}
+}
+
 // publish makes the present map the latest snapshot if the map has changed.
 func (m *Manager) publish() {
+	defer close(m.beginPublication())
 	m.published = time.Now()
 	if !m.stale {
 		return
 	}
 	m.stale = !m.keepPoints()
 	m.keepLoss()
-	m.config.Map.Meta().Duration = time.Since(m.start)
+	m.config.Map.Meta().Duration = m.earlier.Duration + time.Since(m.start)
 	m.latest.Store(m.config.Map.Snapshot())
+}
+
+// beginPublication returns the channel that the readers wait for who have asked before.
+func (m *Manager) beginPublication() chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	waited := m.next
+	m.next = make(chan struct{})
+	return waited
 }
 
 // keepLoss enters the losses between target and map into the map's metadata, beside
@@ -401,11 +475,10 @@ func (m *Manager) keepLoss() {
 	now := stats.Loss
 	now.Queue += m.info.Sink.Queue.Stats().Dropped
 	l := &m.config.Map.Meta().Loss
-	l.Source, l.Queue, l.Throttled = now.Source, now.Queue, now.Throttled
-	l.Clock, l.ClockTick, l.Unaccounted = now.Clock, now.ClockTick, now.Unaccounted
-	l.Corrupt += now.Corrupt - m.loss.Corrupt
-	l.Orphaned += now.Orphaned - m.loss.Orphaned
-	m.loss = now
+	sum := m.earlier.Loss.Add(now)
+	sum.Corrupt = l.Corrupt + now.Corrupt - m.loss.Corrupt // the map counts these two, too
+	sum.Orphaned = l.Orphaned + now.Orphaned - m.loss.Orphaned
+	*l, m.loss = sum, now
 }
 
 // keepComments adds the overhead, if it is known, and the warnings that are not empty to
@@ -447,14 +520,14 @@ func (m *Manager) show() {
 	s.Samples += uint64(m.turn.samples)
 	s.Caught += uint64(m.turn.caught)
 	s.Sampled = time.Duration(m.sampled)
-	s.Known, s.Repeated = meta.Known, meta.Repeated
+	s.Known, s.Repeated = meta.Known-m.earlier.Known, meta.Repeated-m.earlier.Repeated
 	if m.config.Tuner != nil {
 		s.Verdicts, s.NeededVerdicts = m.config.Tuner.Verdicts()
 	}
 	s.Interval = meta.Interval[len(meta.Interval)-1].Interval
 	s.Loss = ccmap.Loss{
-		Corrupt:  meta.Loss.Corrupt - m.loss.Corrupt,
-		Orphaned: meta.Loss.Orphaned - m.loss.Orphaned,
+		Corrupt:  meta.Loss.Corrupt - m.earlier.Loss.Corrupt - m.loss.Corrupt,
+		Orphaned: meta.Loss.Orphaned - m.earlier.Loss.Orphaned - m.loss.Orphaned,
 	}
 	s.Nodes, s.Bytes = m.config.Map.Len(), m.config.Map.Bytes()
 	s.Pruned, s.Settled, s.Blind = meta.Pruned, meta.Settled, m.convergence.answer.blind

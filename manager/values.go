@@ -56,6 +56,20 @@ func newValues(o ValueOptions, names *ccmap.Names, log *slog.Logger) *values {
 
 func (v *values) off() bool { return v.caught == nil }
 
+// resume takes in the points of earlier sessions of the map. Calls of this session belong to the
+// last of their phases, unless the program drifts.
+func (v *values) resume(points []ccmap.Point) {
+	if v.off() {
+		return
+	}
+	for _, p := range points {
+		if p.Origin == ccmap.OriginBurst {
+			v.phased.all = append(v.phased.all, p)
+			v.phased.phase = max(v.phased.phase, p.Phase)
+		}
+	}
+}
+
 // count counts a caught call. A call of code without a name counts, too, because it
 // is one of the receivers.
 func (v *values) count(s *ccmap.Sample) {
