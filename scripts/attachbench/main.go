@@ -10,8 +10,8 @@
 // operations. A figure is CPU time of the workload for an operation, by the clock of its
 // process. It is paired: a window with a profiler is compared with the windows before and
 // after it without one, and a pair of such windows without any profiler is the noise. All
-// ways take turns, in a new order in each round. A way is done after ten pairs at least,
-// when the 95 % interval of its mean is narrow enough, or when the time is up.
+// ways take turns, in a new order in each round. A way that a goal is about is done when the
+// 95 % interval of its mean is narrow enough, or when the time is up; any other after ten pairs.
 package main
 
 import (
@@ -117,7 +117,7 @@ func (b *bench) page(all []costs, sights *report.Table, began time.Time, load fl
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s All took %s; the load average before was %s.\n", report.Measured(began),
 		report.Seconds(time.Since(began).Seconds()), report.Number(load, 1))
-	s.WriteString("Windows of " + b.window.String() + ", profilers at 100 Hz unless a row says more. *Added* is the mean of the pairs with its 95 % interval.\n")
+	s.WriteString("Windows of " + b.window.String() + ", profilers at 100 Hz unless a row says more. *Added* is the mean of the pairs without the lowest and the highest fifth, with its 95 % interval: neighbours of a shared machine make single windows far off.\n")
 	for _, r := range b.remarks {
 		s.WriteString("Left out: " + r + ".\n")
 	}

@@ -61,14 +61,30 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// A way is done after ten pairs, if its mean is known well enough.
+// A way is done after ten pairs, if no goal is about it or its mean is known well enough.
 func TestDone(t *testing.T) {
 	t.Parallel()
-	if pairs("", 9, 0, 0).done(nanoseconds) || !pairs("", 10, 0, 0).done(nanoseconds) || !pairs("", 10, 0, 0).done(percent) {
-		t.Error("ten pairs with half a unit of noise suffice, and nine do not")
-	}
-	if wide := (&wayCost{added: []float64{9, -9, 9, -9, 9, -9, 9, -9, 9, -9}}); wide.done(percent) {
-		t.Error("ten pairs with nine units of noise suffice")
+	b := &bench{engines: []engine{{name: "best"}}}
+	wide := []float64{9, -9, 9, -9, 9, -9, 9, -9, 9, -9}
+	for _, c := range []struct {
+		workload string
+		unit     unit
+		way      *wayCost
+		want     bool
+	}{
+		{"server", percent, pairs("best", 9, 0, 0), false},
+		{"server", percent, pairs("best", 40, 0, 0), true},
+		{"server", percent, &wayCost{name: "best", added: wide}, false},
+		{"server", percent, &wayCost{name: again, added: wide}, false},
+		{"server", percent, &wayCost{name: perfEvery, added: wide}, false},
+		{"server", percent, &wayCost{name: perfAnchor, added: wide}, true},
+		{"threads", percent, &wayCost{name: "best", added: wide}, true}, // it has no goal
+		{"threads", percent, &wayCost{name: "best", added: wide[:9]}, false},
+		{"switches", nanoseconds, &wayCost{name: "best", added: wide}, true},
+	} {
+		if got := b.done(workload{name: c.workload, unit: c.unit}, c.way); got != c.want {
+			t.Errorf("%s, %s, %d pairs: %v, want %v", c.workload, c.way.name, len(c.way.added), got, c.want)
+		}
 	}
 }
 

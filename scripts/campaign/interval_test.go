@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -40,13 +41,48 @@ func TestStudent(t *testing.T) {
 	}
 }
 
-func TestMeanOf(t *testing.T) {
+// Without outliers to cut, the trimmed mean is Student's; with them, they decide nothing.
+func TestTrimmedMeanOf(t *testing.T) {
 	t.Parallel()
-	got := MeanOf([]float64{1, 2, 3, 4, 5})
-	if half := 2.776 * math.Sqrt(2.5/5); got.Middle != 3 || math.Abs(got.Half()-half) > 0.01 {
-		t.Errorf("%v, want 3 ± %.3f", got, half)
+	got := TrimmedMeanOf([]float64{1, 2, 3, 4})
+	if half := 3.182 * math.Sqrt(5.0/3/4); got.Middle != 2.5 || math.Abs(got.Half()-half) > 0.02 {
+		t.Errorf("%v, want 2.5 ± %.3f", got, half)
 	}
-	if one := MeanOf([]float64{7}); one.Middle != 7 || !math.IsInf(one.Half(), 1) {
-		t.Errorf("mean of one is %v", one)
+	near := TrimmedMeanOf([]float64{-4, 1, 2, 3, 4, 5, 6, 7, 8, 13})
+	far := TrimmedMeanOf([]float64{-1e9, 1, 2, 3, 4, 5, 6, 7, 8, 1e9})
+	if near != far || near.Middle != 4.5 {
+		t.Errorf("%v and %v, want the same around 4.5", near, far)
+	}
+	// Of ten values two are cut at each end: the others are 2 to 7, and Winsorized 2, 2, 2, 3, …, 7, 7, 7.
+	if half := 2.571 * math.Sqrt(42.5/6/5); math.Abs(near.Half()-half) > 0.02 {
+		t.Errorf("± %.3f, want %.3f", near.Half(), half)
+	}
+	if one := TrimmedMeanOf([]float64{7}); one.Middle != 7 || !math.IsInf(one.Half(), 1) {
+		t.Errorf("of one: %v", one)
+	}
+}
+
+// Nineteen of twenty intervals hold the middle of what values come from, outliers or not.
+func TestTrimmedMeanCovers(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	const tries = 4000
+	for name, noise := range map[string]func() float64{
+		"normal":   random.NormFloat64,
+		"outliers": func() float64 { return random.NormFloat64() / max(0.02, random.Float64()) },
+	} {
+		held := 0
+		for range tries {
+			values := make([]float64, 20)
+			for i := range values {
+				values[i] = noise()
+			}
+			if i := TrimmedMeanOf(values); i.Low <= 0 && 0 <= i.High {
+				held++
+			}
+		}
+		if share := float64(held) / tries; share < 0.93 || share > 0.98 {
+			t.Errorf("%s: %.3f of the intervals hold the middle, want 0.95", name, share)
+		}
 	}
 }
