@@ -256,7 +256,7 @@ func (l Layout) order(list List) (string, error) {
 	case list.Order == "":
 		return l.Orders[0], nil
 	case !slices.Contains(l.Orders, list.Order):
-		return "", fmt.Errorf("there is no order %q: take %s", list.Order, terminal.OrList(l.Orders))
+		return "", &Error{Code: CodeUsage, Err: fmt.Errorf("there is no order %q: take %s", list.Order, terminal.OrList(l.Orders))}
 	}
 	return list.Order, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // Exit codes, for every command. timeout(1) and env(1) use the codes from 125, too: they
@@ -62,9 +64,17 @@ func (e exitError) Unwrap() error { return e.err }
 // withHint adds a line that says what to do about err. It keeps nil.
 func withHint(err error, format string, args ...any) error { return advice.Add(err, format, args...) }
 
+// exitCodes has the exit codes for the codes of errors that daemons tell; others are exitFailed.
+var exitCodes = map[view.Code]int{
+	view.CodeNotPermitted: exitPermission,
+	view.CodeNoTarget:     exitNoTarget,
+	view.CodeUsage:        exitUsage,
+}
+
 // exitCode maps an error to the exit code that stands for it.
 func exitCode(err error) int {
 	var exit exitError
+	var coded *view.Error
 	switch {
 	case err == nil:
 		return exitOK
@@ -72,6 +82,8 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, new(usage.Error)):
 		return exitUsage
+	case errors.As(err, &coded):
+		return cmp.Or(exitCodes[coded.Code], exitFailed)
 	case errors.Is(err, sampler.ErrPermission), errors.As(err, new(output.DeniedError)):
 		return exitPermission
 	case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotGo):
@@ -88,9 +100,13 @@ func reportError(w io.Writer, cmd *cobra.Command, err error) {
 		return
 	}
 	fmt.Fprintf(w, "ccmapd: %s\n", terminal.PrintableError(err))
+	var coded *view.Error
 	hint, hinted := advice.Of(err)
+	if errors.As(err, &coded) && !hinted {
+		hint = coded.Hint
+	}
 	switch {
-	case hinted:
+	case hint != "":
 		fmt.Fprintf(w, "  %s\n", terminal.IndentLines(terminal.PrintableLines(hint)))
 	case errors.As(err, new(usage.Error)):
 		fmt.Fprintf(w, "  Try '%s --help'.\n", cmd.CommandPath())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ import (
 // stdPath, as a path, means standard input or output.
 const stdPath = output.StdPath
 
-// loadProfile reads a profile from a file or from standard input.
+// loadProfile reads a profile from wherever it is.
 func loadProfile(env *environment, path string, o export.ReadOptions) (*view.Profile, error) {
 	m, err := readMap(env, path, o)
 	if err != nil {
@@ -32,15 +33,9 @@ func loadProfile(env *environment, path string, o export.ReadOptions) (*view.Pro
 	return p, nil
 }
 
-// readMap reads a map from a file or from standard input.
-func readMap(env *environment, path string, o export.ReadOptions) (m *ccmap.Map, err error) {
-	if o = env.memory.bound(o); path == stdPath {
-		if m, _, err = export.Read(env.stdin, o); err != nil {
-			err = fmt.Errorf("standard input: %w", err)
-		}
-	} else {
-		m, _, err = export.ReadFile(path, o)
-	}
+// readMap reads a map from a file, from standard input, or from what fetch has got.
+func readMap(env *environment, where string, o export.ReadOptions) (*ccmap.Map, error) {
+	m, err := env.reader.Read(context.Background(), where, env.memory.bound(o))
 	if err != nil {
 		return nil, explainRead(err)
 	}
@@ -48,10 +43,24 @@ func readMap(env *environment, path string, o export.ReadOptions) (m *ccmap.Map,
 	return m, nil
 }
 
+// fetch gets a profile that is not a file here, within the memory for profiles. A command
+// that is confined cannot connect any more.
+func (env *environment) fetch(ctx context.Context, where string) error {
+	env.memory.boundHeap(0)
+	n, err := env.reader.Fetch(ctx, where, env.memory.left())
+	env.memory.held += n
+	if errors.Is(err, export.ErrMemory) {
+		return withHint(err, readMemoryHint)
+	}
+	return err
+}
+
 // explainRead adds to an error in reading a profile what to do about it, and the
 // exit code where it is not the usual one.
 func explainRead(err error) error {
 	switch {
+	case errors.As(err, new(*view.Error)):
+		return err
 	case errors.Is(err, fs.ErrPermission):
 		return exitError{exitPermission, withHint(err, "Run as the owner of the file, or as root.")}
 	case errors.Is(err, fs.ErrNotExist):

@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/mergefiles"
@@ -80,8 +82,8 @@ func merge(env *environment, f mergeFlags, args []string) error {
 	}
 	env.memory.boundHeap(2 * int64(f.memory))
 	m := mergefiles.New(mergefiles.Options{
-		Inputs: inputs, Stdin: env.stdin, Stderr: env.stderr, KeepGoing: f.keepGoing,
-		Read: export.ReadOptions{SampleType: f.sampleType}, MaxMemory: env.memory.limit(), MaxSum: int64(f.memory),
+		Inputs: inputs, From: &env.reader, Stderr: env.stderr, KeepGoing: f.keepGoing,
+		Read: export.ReadOptions{SampleType: f.sampleType}, MaxMemory: env.memory.left(), MaxSum: int64(f.memory),
 	})
 	if err := m.Run(); err != nil {
 		return explainMerge(err)
@@ -115,6 +117,9 @@ func mergeInputs(env *environment, args []string, list string) ([]mergefiles.Inp
 		more, err := mergefiles.ReadList(list, env.stdin)
 		if err != nil {
 			return nil, explainMerge(err)
+		}
+		if i := slices.IndexFunc(more, client.IsRemote); i >= 0 {
+			return nil, usage.Errorf("%s names %s, which is not a file: name it on the command line", list, more[i])
 		}
 		args = append(args, more...)
 	}

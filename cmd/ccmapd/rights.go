@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/mergefiles"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -27,7 +28,7 @@ const forSampling = privilege.Targets | privilege.Sampling | privilege.Files
 func (env *environment) confine(cmd *cobra.Command, args []string) error {
 	switch {
 	case cmd.GroupID == groupRead:
-		return env.process.Confine(outputsOf(cmd, args)...)
+		return env.confineReading(cmd, args)
 	case cmd.Name() == "run":
 		return nil
 	case cmd.Name() == "demo": // starts its workload
@@ -36,6 +37,37 @@ func (env *environment) confine(cmd *cobra.Command, args []string) error {
 		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
 	}
 	return env.process.Keep(privilege.Files)
+}
+
+// confineReading gets the profiles of a command that are not files here, with the rights of its
+// caller. Then the command may only read files and write its output: no profile is decoded before.
+func (env *environment) confineReading(cmd *cobra.Command, args []string) error {
+	if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
+		return err
+	}
+	for _, where := range profilesOf(cmd, args) {
+		if err := env.fetch(cmd.Context(), where); err != nil {
+			return err
+		}
+	}
+	return env.process.Confine(outputsOf(cmd, args)...)
+}
+
+// profilesOf returns the arguments that name profiles.
+func profilesOf(cmd *cobra.Command, args []string) []string {
+	switch cmd.Name() {
+	case "overlap", "diff":
+		return args
+	case "merge":
+		paths := slices.Clone(args)
+		for i, arg := range args {
+			if in, err := mergefiles.ParseInput(arg); err == nil { // else merge says what is wrong
+				paths[i] = in.Path
+			}
+		}
+		return paths
+	}
+	return args[:min(1, len(args))]
 }
 
 // outputsOf returns the files that a command which reads profiles writes. Descriptors that

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -23,6 +24,7 @@ type environment struct {
 	wide    bool            // names are printed whole
 	profile io.Writer       // standard output, if a session writes its profile there
 	memory  readMemory
+	reader  client.Reader // of profiles; newRoot gives it standard input
 
 	process *privilege.Process // holds the capabilities that a command may drop; nil: they stay
 }
@@ -47,6 +49,7 @@ const rootExample = `  ccmapd demo                                  try it on a 
 // newRoot returns the command tree in an environment. Each subcommand has a
 // file of its own.
 func newRoot(env *environment) *cobra.Command {
+	env.reader.Stdin = env.stdin
 	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
 	root := &cobra.Command{
 		Use:     "ccmapd",

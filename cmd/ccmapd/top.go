@@ -18,8 +18,8 @@ const topLong = `Top lists the methods of a profile, the hottest first.
   samples      samples with the method on their stack
   activations  calls of the method that were seen; ≥ marks a lower bound
 
-FILE is a profile in any format that ccmapd writes, or '-' for standard input; the
-first line names its unit. METHOD is a name, or as much of its end as is unique.
+FILE is a profile in any format, '-' for standard input, a URL or, of a daemon, @NAME;
+the first line names its unit. METHOD is a name, or as much of its end as is unique.
 docs/reading-profiles.md explains columns, --recent and [pruned], docs/formats.md JSON.`
 
 const topExample = `  ccmapd top web.pb.gz

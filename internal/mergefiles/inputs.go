@@ -9,40 +9,24 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 )
 
 // Input is a profile to be merged.
 type Input struct {
-	Path   string        // Stdin: standard input
+	Path   string        // as package client names profiles
 	Weight export.Weight // how often it counts
 }
 
-// Stdin is the path of standard input.
-const Stdin = "-"
+func (in Input) name() string { return client.Name(in.Path) }
 
-// standardInput is its name in messages.
-const standardInput = "standard input"
-
-func (in Input) name() string {
-	if in.Path == Stdin {
-		return standardInput
-	}
-	return in.Path
-}
-
-// isRegular reports whether the profile can be read again.
-func (in Input) isRegular() bool {
-	info, err := os.Stat(in.Path)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// ParseInput takes FILE=WEIGHT apart, unless a file has that name as a whole, or there is
-// no '='.
+// ParseInput takes FILE=WEIGHT apart, unless a file has that name as a whole, it is a URL with
+// a query, or there is no '='.
 func ParseInput(s string) (Input, error) {
 	in := Input{Path: s}
 	cut := strings.LastIndexByte(s, '=')
-	if cut < 0 {
+	if cut < 0 || client.IsRemote(s) && strings.Contains(s, "?") {
 		return in, nil
 	}
 	if _, err := os.Lstat(s); !errors.Is(err, fs.ErrNotExist) {
@@ -58,8 +42,8 @@ func ParseInput(s string) (Input, error) {
 // ReadList returns the lines of a file, or of stdin, that are not blank. If the file cannot
 // be opened, the error is an [InputError].
 func ReadList(path string, stdin io.Reader) ([]string, error) {
-	if path == Stdin {
-		return nonBlankLines(stdin, standardInput)
+	if path == client.Stdin {
+		return nonBlankLines(stdin, client.Name(path))
 	}
 	f, err := os.Open(path)
 	if err != nil {

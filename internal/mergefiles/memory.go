@@ -2,7 +2,6 @@ package mergefiles
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
@@ -30,13 +29,10 @@ func (m *memory) bytes(units int) int64 {
 	return max(m.ahead()/aheadUnits*int64(units), 1)
 }
 
-// acquire takes as many units as a profile should need, and waits for them.
-func (m *memory) acquire(in Input, quit <-chan struct{}) (units int, ok bool) {
+// acquire takes as many units as a profile of a size should need, and waits for them.
+func (m *memory) acquire(size int64, quit <-chan struct{}) (units int, ok bool) {
 	const most = 128 // times its size: a compressed profile seldom takes more
-	units = aheadUnits
-	if info, err := os.Stat(in.Path); err == nil {
-		units = int(min(info.Size()/(m.bytes(1)/most+1)+1, aheadUnits))
-	}
+	units = int(min(size/(m.bytes(1)/most+1)+1, aheadUnits))
 	for range units {
 		select {
 		case m.taken <- struct{}{}:

@@ -3,13 +3,14 @@
 package mergefiles
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -18,9 +19,9 @@ import (
 // Options say how profiles are merged.
 type Options struct {
 	Inputs    []Input
-	Stdin     io.Reader
-	Stderr    io.Writer // progress on a terminal, and the profiles that were left out
-	KeepGoing bool      // leave out profiles that cannot be merged
+	From      *client.Reader // which has fetched the remote ones
+	Stderr    io.Writer      // progress on a terminal, and the profiles that were left out
+	KeepGoing bool           // leave out profiles that cannot be merged
 	Read      export.ReadOptions
 	MaxMemory int64 // bytes, of the sum and of all profiles while they are read
 	MaxSum    int64 // bytes; the sum is pruned to them, and they come on top; 0: no pruning
@@ -119,11 +120,12 @@ func (m *Merger) readAhead(quit <-chan struct{}) <-chan chan readPart {
 			case <-quit:
 				return
 			}
-			if !in.isRegular() {
+			size, again := m.From.Size(in.Path)
+			if !again {
 				part <- readPart{}
 				continue
 			}
-			units, ok := m.memory.acquire(in, quit)
+			units, ok := m.memory.acquire(size, quit)
 			if !ok {
 				return
 			}
@@ -139,10 +141,7 @@ func (m *Merger) readAhead(quit <-chan struct{}) <-chan chan readPart {
 
 // readInput reads a profile in so many bytes of memory.
 func (m *Merger) readInput(in Input, memory int64) readPart {
-	if in.Path == Stdin {
-		return m.readFrom(m.Stdin, in, memory)
-	}
-	f, err := os.Open(in.Path)
+	f, err := m.From.Open(context.Background(), in.Path, memory)
 	if err != nil {
 		return readPart{err: err}
 	}

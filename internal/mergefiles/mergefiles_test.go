@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
@@ -41,7 +42,7 @@ func writeThickets(t *testing.T, n int) (paths []string) {
 func mergerOf(t *testing.T, paths []string, o Options) (*Merger, *strings.Builder) {
 	t.Helper()
 	said := new(strings.Builder)
-	if o.Stderr = said; o.MaxMemory == 0 {
+	if o.Stderr, o.From = said, new(client.Reader); o.MaxMemory == 0 {
 		o.MaxMemory = export.DefaultMaxMemory()
 	}
 	for _, path := range paths {
