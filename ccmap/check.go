@@ -8,7 +8,8 @@ import (
 // CheckValid returns an error that says which invariant of the map is broken, nil if
 // all hold. It is for tests and for maps that were decoded.
 func (m *Map) CheckValid() error {
-	if err := m.content().check(); err != nil {
+	c := m.content()
+	if err := c.check(); err != nil {
 		return err
 	}
 	if err := m.checkTable(); err != nil {
@@ -19,7 +20,8 @@ func (m *Map) CheckValid() error {
 
 // CheckValid is [Map.CheckValid] for a snapshot.
 func (s *Snapshot) CheckValid() error {
-	return content{&s.nodes, &s.columns, &s.recent, &s.evicted, s.points, s.names, s.total}.check()
+	c := content{&s.nodes, &s.columns, &s.recent, &s.evicted, s.points, s.names, s.total}
+	return c.check()
 }
 
 func (m *Map) content() content {
@@ -38,7 +40,7 @@ type content struct {
 }
 
 // check checks structure and counters, and that the counters add up.
-func (c content) check() error {
+func (c *content) check() error {
 	if c.len == 0 || *c.at(0) != rootNode {
 		return fmt.Errorf("node 0 is not a root")
 	}
@@ -55,14 +57,16 @@ func (c content) check() error {
 	if err != nil {
 		return err
 	}
+	methods := c.names.Len()
 	for n := NodeID(1); uint32(n) < c.len; n++ {
-		if err := c.checkNode(n, c.names); err != nil {
+		if err := c.checkNode(n, methods); err != nil {
 			return err
 		}
-		if err := c.checkCounts(n); err != nil {
+		self := c.columns.at(n)
+		if err := c.checkCounts(n, self); err != nil {
 			return err
 		}
-		sum = sum.Add(c.columns.at(n))
+		sum = sum.Add(self)
 	}
 	if sum != c.total {
 		return fmt.Errorf("counters add up to %+v instead of %+v", sum, c.total)
@@ -71,8 +75,7 @@ func (c content) check() error {
 }
 
 // checkCounts checks the counters of a node.
-func (c content) checkCounts(n NodeID) error {
-	self := c.columns.at(n)
+func (c *content) checkCounts(n NodeID, self Counters) error {
 	switch {
 	case self.IsNegative():
 		return fmt.Errorf("node %d has a negative counter: %+v", n, self)
@@ -127,8 +130,8 @@ func (b *evicted) check(methods int) (sum Counters, err error) {
 	return sum, nil
 }
 
-func (t *nodes) checkNode(n NodeID, names *Names) error {
-	what, methods := *t.at(n), names.Len()
+func (t *nodes) checkNode(n NodeID, methods int) error {
+	what := *t.at(n)
 	switch p, method := what.parent, what.method; {
 	case p >= n:
 		return fmt.Errorf("node %d has parent %d", n, p)
@@ -153,12 +156,13 @@ func (t *nodes) checkNode(n NodeID, names *Names) error {
 func (m *Map) checkTable() error {
 	unchained := 0
 	for n := NodeID(1); uint32(n) < m.nodes.len; n++ {
+		if m.chained(n) {
+			continue // it is the first that is looked at
+		}
 		if found := m.find(*m.at(n)); found != n {
 			return fmt.Errorf("node %d is found as node %d", n, found)
 		}
-		if !m.chained(n) {
-			unchained++
-		}
+		unchained++
 	}
 	filled := 0
 	for _, p := range m.table.parts {

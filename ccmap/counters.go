@@ -257,8 +257,10 @@ func (c *columns) from(n, end NodeID) []cell {
 }
 
 // at returns the counters of n.
-func (c *columns) at(n NodeID) Counters {
-	k := c.cell(n)
+func (c *columns) at(n NodeID) Counters { return c.counters(n, c.cell(n)) }
+
+// counters returns the counters of n, whose cell is given.
+func (c *columns) counters(n NodeID, k *cell) Counters {
 	v := Counters{
 		Samples:     int64(k.samples),
 		Time:        k.time,

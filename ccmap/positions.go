@@ -101,6 +101,9 @@ func (n *Names) Inlined(caller Frame, callee MethodID) bool {
 	return n.inlined.at(inlinedCall{caller, callee})
 }
 
+// HasInlined reports whether any source has said that a call was inlined.
+func (n *Names) HasInlined() bool { return n.inlined.any.Load() }
+
 // hasLines reports whether the positions of a method are lines.
 func (n *Names) hasLines(id MethodID) bool {
 	return int64(id) < int64(n.Len()) && n.At(id).Coordinate == CoordinateLine

@@ -93,9 +93,15 @@ func (s *Snapshot) Len() int { return int(s.nodes.len) }
 // Nodes returns all nodes by their ID: the root first, parents before children.
 func (s *Snapshot) Nodes() iter.Seq[Node] {
 	return func(yield func(Node) bool) {
-		for id := range NodeID(s.nodes.len) {
-			if !yield(s.Node(id)) {
-				return
+		end := NodeID(s.nodes.len)
+		for id := NodeID(0); id < end; {
+			some, cells := s.nodes.from(id, end), s.columns.from(id, end)
+			for i := range some {
+				n := &some[i]
+				if !yield(Node{ID: id, Parent: n.parent, Offset: n.offset, Method: n.method, Self: s.columns.counters(id, &cells[i])}) {
+					return
+				}
+				id++
 			}
 		}
 	}

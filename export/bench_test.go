@@ -100,12 +100,12 @@ func BenchmarkPart(b *testing.B) {
 		report(b, benchNodes, int64(len(data)))
 	})
 	b.Run("step=add", func(b *testing.B) {
-		sum := ccmap.New(ccmap.Options{})
+		sum := NewSum(ccmap.New(ccmap.Options{}))
 		for b.Loop() {
 			b.StopTimer()
 			p := part(b)
 			b.StartTimer()
-			if err := p.AddTo(sum, Weight{}); err != nil {
+			if err := sum.Add(p, Weight{}); err != nil {
 				b.Fatal(err)
 			}
 		}

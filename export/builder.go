@@ -14,6 +14,8 @@ type builder struct {
 	m       *ccmap.Map
 	limits  ReadOptions
 	memory  *memory          // all but the map's
+	size    int64            // of the file, bytes; 0: unknown, or it is compressed
+	known   *knownStacks     // of a sum; nil: stacks are not remembered
 	methods []ccmap.MethodID // by the document's index
 	nodes   []builtNode      // by the document's index; the root first
 	total   ccmap.Counters
@@ -31,12 +33,13 @@ type builder struct {
 	points        map[pointKey]bool
 }
 
-// builtNode is a node that a document may name as a parent.
+// builtNode is a node that a document may name as a parent. A document has millions of them.
 type builtNode struct {
-	id       ccmap.NodeID
-	depth    uint32 // frames above and at it
-	position bool
+	id    ccmap.NodeID
+	depth uint32 // frames above and at it; ofPosition: no node can be below it
 }
+
+const ofPosition = math.MaxUint32
 
 func newBuilder(o ReadOptions) *builder {
 	b := &builder{
@@ -132,7 +135,7 @@ func (b *builder) place(d *nodeDoc) (builtNode, error) {
 		return builtNode{}, fmt.Errorf("parent %d does not come before it", d.Parent)
 	}
 	parent := b.nodes[d.Parent]
-	if parent.position {
+	if parent.depth == ofPosition {
 		return builtNode{}, fmt.Errorf("parent %d is a position, and has no children", d.Parent)
 	}
 	offset, err := offset32(d.Offset)
@@ -159,14 +162,13 @@ func (b *builder) placePosition(parent builtNode, offset uint32) (builtNode, err
 	return b.child(parent, offset, ccmap.NoMethod)
 }
 
-// child finds or adds a child of a node. A position is no deeper than its frame.
+// child finds or adds a child of a node.
 func (b *builder) child(parent builtNode, offset uint32, method ccmap.MethodID) (builtNode, error) {
-	n := builtNode{depth: parent.depth, position: method == ccmap.NoMethod}
-	if !n.position {
-		n.depth++
-	}
-	if int64(n.depth) > int64(b.limits.MaxDepth) {
-		return n, fmt.Errorf("%w: more than %d frames deep", ErrTooDeep, b.limits.MaxDepth)
+	n := builtNode{depth: ofPosition}
+	if method != ccmap.NoMethod {
+		if n.depth = parent.depth + 1; int64(n.depth) > int64(b.limits.MaxDepth) {
+			return n, fmt.Errorf("%w: more than %d frames deep", ErrTooDeep, b.limits.MaxDepth)
+		}
 	}
 	n.id = b.m.Child(parent.id, offset, method)
 	return n, b.boundNodes()
@@ -207,10 +209,12 @@ func (b *builder) addStack(stack []ccmap.Frame, c ccmap.Counters) error {
 
 // count adds to the counters of a node.
 func (b *builder) count(id ccmap.NodeID, self, recent ccmap.Counters) error {
-	if err := addCounts(&b.total, self); err != nil {
-		return err
+	if !self.IsZero() { // most nodes count nothing
+		if err := addCounts(&b.total, self); err != nil {
+			return err
+		}
+		b.m.Add(id, self)
 	}
-	b.m.Add(id, self)
 	if recent.IsZero() {
 		return nil
 	}

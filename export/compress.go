@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -63,30 +64,45 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// decompress unwraps gzip and zstd, as often as they were put around, and
-// bounds each layer to limit bytes. release, never nil, frees the decoders.
-func decompress(r io.Reader, limit int64, m *memory) (plain *bufio.Reader, release func(), err error) {
+// decompress unwraps gzip and zstd, as often as they were put around, within the bounds of a
+// builder for each layer. release, never nil, frees the decoders.
+func decompress(r io.Reader, b *builder) (plain *bufio.Reader, release func(), err error) {
 	var closers []io.Closer
 	release = func() {
 		for _, c := range closers {
 			c.Close()
 		}
 	}
+	size := sizeOf(r)
 	file := &countingReader{r: r}
 	r = file
 	for range maxLayers + 1 {
-		plain = bufio.NewReaderSize(newExpansionReader(r, limit, file), 64<<10)
-		layer, err := unwrap(plain, m)
+		plain = bufio.NewReaderSize(newExpansionReader(r, b.limits.MaxBytes, file), 64<<10)
+		layer, err := unwrap(plain, b.memory)
 		if err != nil {
 			return nil, release, err
 		}
 		if layer == nil {
+			b.size = size
 			return plain, release, nil
 		}
 		closers = append(closers, layer)
-		r = layer
+		r, size = layer, 0
 	}
 	return nil, release, fmt.Errorf("%w: compressed more than %d times over", ErrTooDeep, maxLayers)
+}
+
+// sizeOf returns how many bytes a reader has left, 0 where it does not say that.
+func sizeOf(r io.Reader) int64 {
+	switch r := r.(type) {
+	case interface{ Len() int }: // of bytes and strings
+		return max(int64(r.Len()), 0)
+	case *os.File:
+		if info, err := r.Stat(); err == nil && info.Mode().IsRegular() {
+			return info.Size()
+		}
+	}
+	return 0
 }
 
 // unwrap returns the content of r if it is compressed, and nil if it is not.

@@ -12,7 +12,7 @@
 //	 3. [Read] undoes compression and tells the formats apart by content alone. It
 //	    believes nothing: bytes, methods, nodes, points and depth are bounded by
 //	    [ReadOptions], and each map is checked before it is handed out.
-//	 4. [ReadPart] and [Part.AddTo] do the same for files that are added up: many
+//	 4. [ReadPart] and [Sum.Add] do the same for files that are added up: many
 //	    goroutines read, and one adds their results to the sum.
 //
 // A format keeps the parts of a profile that [Format.Holds] names. docs/formats.md has them

@@ -98,14 +98,14 @@ type nodeDoc struct {
 	Self, Recent ccmap.Counters
 }
 
-var nodeColumns = slices.Concat(columns[nodeDoc]{
+var nodeColumns = newColumns(slices.Concat([]column[nodeDoc]{
 	{name: "parent", at: func(d *nodeDoc) *int64 { return &d.Parent }, absent: -1},
 	{name: "offset", at: func(d *nodeDoc) *int64 { return &d.Offset }, absent: -1},
 	{name: "method", at: func(d *nodeDoc) *int64 { return &d.Method }, absent: noMethod},
 },
 	counterColumns("", false, func(d *nodeDoc) *ccmap.Counters { return &d.Self }),
 	counterColumns(recentPrefix, true, func(d *nodeDoc) *ccmap.Counters { return &d.Recent }),
-)
+))
 
 // nodeDocs returns the nodes in canonical order.
 func (c *canonical) nodeDocs() iter.Seq[*nodeDoc] {

@@ -58,7 +58,7 @@ func checkPart(t *testing.T, data string, want *ccmap.Snapshot) {
 	p, err := ReadPart(strings.NewReader(data), fuzzLimits)
 	sum := ccmap.New(ccmap.Options{})
 	if err == nil {
-		err = p.AddTo(sum, Weight{})
+		err = NewSum(sum).Add(p, Weight{})
 	}
 	if err == nil {
 		err = sum.CheckValid()

@@ -38,13 +38,12 @@ func writeJSON(w *bufio.Writer, c *canonical) error {
 
 // writeJSON writes the list as a member.
 func (l list[D]) writeJSON(w *bufio.Writer, c *canonical) error {
-	return l.write(w, c, ",\n\""+l.list+"\":[", ",", "\n]", l.putJSON)
+	return l.write(w, c, ",\n\""+l.list+"\":[", ",", "\n]", l.appendJSON)
 }
 
-func (fields[D]) putJSON(w *bufio.Writer, d *D) error {
-	b, err := marshal(d)
-	w.Write(b)
-	return err
+func (fields[D]) appendJSON(b []byte, d *D) ([]byte, error) {
+	value, err := marshal(d)
+	return append(b, value...), err
 }
 
 // marshal returns v on one line, without the \u003c that json.Marshal makes of
@@ -57,18 +56,15 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-func (c columns[D]) putJSON(w *bufio.Writer, d *D) error {
-	_, err := w.Write(c.appendJSON(w.AvailableBuffer(), d))
-	return err
-}
+func (c columns[D]) appendJSON(b []byte, d *D) ([]byte, error) { return c.appendObject(b, d), nil }
 
-// appendJSON appends an object of numbers.
-func (c columns[D]) appendJSON(b []byte, d *D) []byte {
+// appendObject appends an object of numbers.
+func (c columns[D]) appendObject(b []byte, d *D) []byte {
 	return append(c.append(append(b, '{'), &jsonNotation, d), jsonNotation.end...)
 }
 
-func (pointCodec) putJSON(w *bufio.Writer, d *pointDoc) error {
-	b := append(append(w.AvailableBuffer(), `{"origin":"`...), d.Origin...)
+func (pointCodec) appendJSON(b []byte, d *pointDoc) ([]byte, error) {
+	b = append(append(b, `{"origin":"`...), d.Origin...)
 	b = append(append(append(b, `","kind":"`...), d.Kind...), `",`...)
 	b = pointColumns.append(b, &jsonNotation, d) // it has a count at least
 	if d.Context != nil {
@@ -77,8 +73,7 @@ func (pointCodec) putJSON(w *bufio.Writer, d *pointDoc) error {
 	if len(d.Values) > 0 {
 		b = valueColumns.appendParts(append(b, `,"values":`...), d.Values)
 	}
-	_, err := w.Write(append(b, '}'))
-	return err
+	return append(b, '}'), nil
 }
 
 // appendParts appends a list in another record.
@@ -88,7 +83,7 @@ func (c columns[D]) appendParts(b []byte, parts []D) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = c.appendJSON(b, &parts[i])
+		b = c.appendObject(b, &parts[i])
 	}
 	return append(b, ']')
 }

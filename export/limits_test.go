@@ -74,7 +74,11 @@ func TestMemoryIsBounded(t *testing.T) {
 			if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "more than 3 MiB") {
 				t.Errorf("got %v", err)
 			}
-			if _, err := ReadPart(strings.NewReader(in), o); !errors.Is(err, ErrMemory) {
+			part, err := ReadPart(strings.NewReader(in), o)
+			if err == nil {
+				err = NewSum(ccmap.New(ccmap.Options{})).Add(part, Weight{})
+			}
+			if !errors.Is(err, ErrMemory) {
 				t.Errorf("as a part: %v", err)
 			}
 		})
@@ -105,7 +109,7 @@ func fileOfManyLocations(t *testing.T, n int) string {
 // What a file repeats takes no memory each time.
 func TestEqualSamplesTakeNoMemory(t *testing.T) {
 	t.Parallel()
-	const n = 3 * maxListed
+	n := 3 * maxListed.samples
 	profile := "\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x07samples\x32\x05count\x32\x01f\x2a\x04\x08\x01\x10\x03" +
 		"\x22\x06\x08\x01\x22\x02\x08\x01\x22\x06\x08\x02\x22\x02\x08\x01"
 	in := func() io.Reader {
@@ -113,7 +117,7 @@ func TestEqualSamplesTakeNoMemory(t *testing.T) {
 	}
 	o := ReadOptions{MaxMemory: 100 << 20}
 	m, _, err := Read(in(), o)
-	if err != nil || m.Len() != 3 || m.Snapshot().Total().Samples != n/1000*2000 {
+	if err != nil || m.Len() != 3 || m.Snapshot().Total().Samples != int64(n/1000*2000) {
 		t.Fatalf("%v; %d nodes, %v", err, m.Len(), m.Snapshot().Total())
 	}
 	p, err := ReadPart(in(), o)
@@ -121,7 +125,7 @@ func TestEqualSamplesTakeNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := ccmap.New(ccmap.Options{})
-	if err := p.AddTo(sum, Weight{}); err != nil || sum.Snapshot().Total() != m.Snapshot().Total() {
+	if err := NewSum(sum).Add(p, Weight{}); err != nil || sum.Snapshot().Total() != m.Snapshot().Total() {
 		t.Errorf("as a part: %v, %v", err, sum.Snapshot().Total())
 	}
 }
@@ -133,10 +137,10 @@ func TestReceiversOfManySamples(t *testing.T) {
 	caller := m.Names().Intern(ccmap.Method{Name: "a"})
 	callee := m.Names().Intern(ccmap.Method{Name: "b", Receiver: "T"})
 	outer := m.Child(m.Root(), ccmap.NoOffset, caller)
-	for i := range uint32(maxListed) {
+	for i := range uint32(maxListed.samples) {
 		m.Add(m.Child(m.Child(outer, i, callee), 1, caller), ccmap.Counters{Samples: 1})
 	}
-	m.Add(m.Child(outer, maxListed, callee), ccmap.Counters{Samples: 1})
+	m.Add(m.Child(outer, uint32(maxListed.samples), callee), ccmap.Counters{Samples: 1})
 	s := decode(t, encode(t, Pprof, m.Snapshot()))
 	id, _ := s.Names().Lookup("b", "")
 	if got := s.Names().At(id).Receiver; got != "T" || s.Total() != m.Snapshot().Total() {

@@ -24,7 +24,7 @@ type Part struct {
 	limits ReadOptions
 }
 
-// ReadPart reads a profile as [Read] does. Add the Part once, or
+// ReadPart reads a profile as [Read] does. Add the Part to a [Sum] once, or
 // drop it.
 func ReadPart(r io.Reader, o ReadOptions) (*Part, error) {
 	o = o.WithDefaults()
@@ -48,7 +48,7 @@ func ReadPart(r io.Reader, o ReadOptions) (*Part, error) {
 
 func (p *Part) readPprof(r io.Reader, b *builder) error {
 	file := newPprofFile(b)
-	if err := file.decode(r, b); err != nil {
+	if err := file.decode(r, b, maxListed); err != nil {
 		file.release()
 		return err
 	}
@@ -65,7 +65,7 @@ func (p *Part) readPprof(r io.Reader, b *builder) error {
 	return err
 }
 
-// LookUp, before AddTo, finds the methods that the sum has already; names is its
+// LookUp, before [Sum.Add], finds the methods that the sum has already; names is its
 // table. The result is the same without. But the goroutine that has read the
 // profile, and has its strings in the cache of its CPU, finds them in half the
 // time, while the owner of the sum goes on adding to it.
@@ -75,25 +75,35 @@ func (p *Part) LookUp(names *ccmap.Names) {
 	}
 }
 
-// AddTo adds the profile, times its weight, to a map. The caller is the map's writer. Activations stay exact only with the weight 1. On an error the map is
-// as before: the error wraps [ccmap.ErrUnlike] if the map has another unit.
-func (p *Part) AddTo(sum *ccmap.Map, w Weight) error {
+// Sum adds parts to a map. It remembers the stacks of parts before. The goroutine that calls it
+// is the map's writer.
+type Sum struct {
+	m     *ccmap.Map
+	known knownStacks
+}
+
+// NewSum returns a sum that adds to a map.
+func NewSum(m *ccmap.Map) *Sum { return &Sum{m: m} }
+
+// Add adds a profile, times its weight. Activations stay exact only with the weight 1. On an
+// error the map is as before: the error wraps [ccmap.ErrUnlike] if the map has another unit.
+func (s *Sum) Add(p *Part, w Weight) error {
 	if w == (Weight{}) {
 		w = once
 	}
 	if p.pprof != nil {
 		defer p.pprof.release()
-		if p.isPlain(sum) {
-			return p.addStacks(sum, w)
+		if p.isPlain(s.m) {
+			return p.addStacks(s, w)
 		}
 		if err := p.complete(); err != nil {
 			return err
 		}
 	}
 	if w.isOne() {
-		return sum.Merge(p.m.Snapshot())
+		return s.m.Merge(p.m.Snapshot())
 	}
-	return sum.Merge(scaled(p.m.Snapshot(), w).Snapshot())
+	return s.m.Merge(scaled(p.m.Snapshot(), w).Snapshot())
 }
 
 // complete gives the map its contexts.
@@ -128,13 +138,17 @@ func (p *Part) isPlain(sum *ccmap.Map) bool {
 func isPruned(f pprofFunction) bool { return f.methodName() == ccmap.PrunedName }
 
 // addStacks adds the contexts, then all else.
-func (p *Part) addStacks(sum *ccmap.Map, w Weight) error {
+func (p *Part) addStacks(s *Sum, w Weight) error {
+	sum := s.m
 	if len(p.pprof.stacks.samples) > 0 {
 		if err := sum.SetUnit(p.m.Meta().Unit); err != nil {
 			return err
 		}
 	}
-	b := &builder{m: sum, limits: ReadOptions{MaxMethods: math.MaxInt, MaxNodes: math.MaxInt}, memory: &memory{limit: math.MaxInt64}}
+	b := &builder{
+		m: sum, known: s.known.of(sum),
+		limits: ReadOptions{MaxMethods: math.MaxInt, MaxNodes: math.MaxInt}, memory: &memory{limit: math.MaxInt64},
+	}
 	if err := p.pprof.addTo(b, w); err != nil {
 		return fmt.Errorf("read %v: %w", Pprof, err)
 	}

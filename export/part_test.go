@@ -45,6 +45,7 @@ func TestPartsAddUpToMerge(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		sum := NewSum(got)
 		for _, p := range parts {
 			switch rapid.SampledFrom([]string{"not", "sum", "other"}).Draw(t, "look up in") {
 			case "sum":
@@ -52,7 +53,7 @@ func TestPartsAddUpToMerge(t *testing.T) {
 			case "other":
 				p.LookUp(want.Names())
 			}
-			if err := p.AddTo(got, Weight{}); err != nil {
+			if err := sum.Add(p, Weight{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -79,6 +80,7 @@ func TestUnlikePartsAreRefused(t *testing.T) {
 	empty.Meta().Unit = ccmap.Instructions
 	for _, f := range []Format{Pprof, XML, JSON} {
 		sum := ccmap.New(ccmap.Options{})
+		adder := NewSum(sum)
 		for _, test := range []struct {
 			part *ccmap.Map
 			want error
@@ -87,7 +89,7 @@ func TestUnlikePartsAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := p.AddTo(sum, Weight{}); !errors.Is(err, test.want) {
+			if err := adder.Add(p, Weight{}); !errors.Is(err, test.want) {
 				t.Errorf("%v: %v, want %v", f, err, test.want)
 			}
 		}
@@ -104,7 +106,7 @@ func TestWeightsScaleTotals(t *testing.T) {
 		s := mustDecode(t, f, mustEncode(t, f, drawPruned(t, build).Snapshot()))
 		w := Weight{rapid.Uint64Range(1, 5000).Draw(t, "thousandths"), 1000}
 		sum := ccmap.New(ccmap.Options{})
-		if err := mustPart(t, mustEncode(t, f, s)).AddTo(sum, w); err != nil {
+		if err := NewSum(sum).Add(mustPart(t, mustEncode(t, f, s)), w); err != nil {
 			t.Fatal(err)
 		}
 		if err := sum.CheckValid(); err != nil {
@@ -185,7 +187,7 @@ func TestPartBeyondLimitsLeavesSum(t *testing.T) {
 	for _, o := range []ReadOptions{{MaxNodes: 1000}, {MaxNodes: 650}} { // records; nodes fit as well
 		p, err := ReadPart(strings.NewReader(data), o)
 		if err == nil {
-			err = p.AddTo(ccmap.New(ccmap.Options{}), Weight{})
+			err = NewSum(ccmap.New(ccmap.Options{})).Add(p, Weight{})
 		}
 		if err != nil {
 			t.Errorf("%+v: %v", o, err)
@@ -197,7 +199,7 @@ func TestPartBeyondLimitsLeavesSum(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := ccmap.New(ccmap.Options{})
-	if err := p.AddTo(sum, Weight{}); err == nil || sum.Len() != 1 || !strings.Contains(err.Error(), "methods") {
+	if err := NewSum(sum).Add(p, Weight{}); err == nil || sum.Len() != 1 || !strings.Contains(err.Error(), "methods") {
 		t.Errorf("%d nodes, %v", sum.Len(), err)
 	}
 }
@@ -219,7 +221,7 @@ func TestPartsWithPrunedFrames(t *testing.T) {
 		sum := ccmap.New(ccmap.Options{})
 		p, err := ReadPart(strings.NewReader(data), ReadOptions{})
 		if err == nil {
-			err = p.AddTo(sum, Weight{})
+			err = NewSum(sum).Add(p, Weight{})
 		}
 		if err := sum.CheckValid(); err != nil {
 			t.Error(err)
@@ -240,7 +242,7 @@ func TestDecodingReusesBuffers(t *testing.T) {
 		b = newBuilder(ReadOptions{}.WithDefaults())
 		p.reset()
 		p.share(b)
-		if err := p.decode(strings.NewReader(data), b); err != nil {
+		if err := p.decode(strings.NewReader(data), b, maxListed); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -254,6 +256,7 @@ func TestPartsKeepBudget(t *testing.T) {
 	t.Parallel()
 	const budget = 400 << 10
 	sum := ccmap.New(ccmap.Options{MaxBytes: budget})
+	adder := NewSum(sum)
 	var want ccmap.Counters
 	for i := range 5 {
 		m := profiletest.Thicket(uint64(i))
@@ -262,7 +265,7 @@ func TestPartsKeepBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.AddTo(sum, Weight{}); err != nil {
+		if err := adder.Add(p, Weight{}); err != nil {
 			t.Fatal(err)
 		}
 		if sum.Bytes() > budget {
@@ -292,7 +295,7 @@ func TestPartsInManyGoroutines(t *testing.T) {
 					t.Fatal(err)
 				}
 				m := ccmap.New(ccmap.Options{})
-				if err := p.AddTo(m, Weight{}); err != nil {
+				if err := NewSum(m).Add(p, Weight{}); err != nil {
 					t.Fatal(err)
 				}
 				if got := encode(t, Folded, m.Snapshot()); got != want[i] {

@@ -77,7 +77,7 @@ type pointDoc struct {
 // sameEnd is no offset.
 const sameEnd = math.MinInt64
 
-var pointColumns = columns[pointDoc]{
+var pointColumns = newColumns([]column[pointDoc]{
 	{name: "method", at: func(d *pointDoc) *int64 { return &d.Method }, absent: noMethod},
 	{name: "offset", at: func(d *pointDoc) *int64 { return &d.Offset }, absent: -1},
 	{name: "end", at: func(d *pointDoc) *int64 { return &d.End }, absent: sameEnd},
@@ -86,25 +86,25 @@ var pointColumns = columns[pointDoc]{
 	{name: "other", at: func(d *pointDoc) *int64 { return &d.Other }},
 	{name: "aged", at: func(d *pointDoc) *int64 { return &d.Aged }},
 	{name: "nulls", at: func(d *pointDoc) *int64 { return &d.Nulls }, absent: ccmap.NullsUnknown},
-}
+})
 
 // frameDoc is a frame that a point names.
 type frameDoc struct{ Method, Offset int64 }
 
-var frameColumns = columns[frameDoc]{
+var frameColumns = newColumns([]column[frameDoc]{
 	{name: "method", at: func(d *frameDoc) *int64 { return &d.Method }, absent: noMethod},
 	{name: "offset", at: func(d *frameDoc) *int64 { return &d.Offset }, absent: -1},
-}
+})
 
 type valueDoc struct {
 	Value int64 // signed; of a call the index of the method
 	Count int64
 }
 
-var valueColumns = columns[valueDoc]{
+var valueColumns = newColumns([]column[valueDoc]{
 	{name: "value", at: func(d *valueDoc) *int64 { return &d.Value }, written: true, required: true},
 	{name: "count", at: func(d *valueDoc) *int64 { return &d.Count }, written: true},
-}
+})
 
 // pointDocs returns the points in canonical order.
 func (c *canonical) pointDocs() iter.Seq[*pointDoc] {

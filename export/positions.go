@@ -19,11 +19,11 @@ type lineDoc struct {
 	Line   int64
 }
 
-var lineColumns = columns[lineDoc]{
+var lineColumns = newColumns([]column[lineDoc]{
 	{name: "method", at: func(d *lineDoc) *int64 { return &d.Method }, absent: noMethod},
 	{name: "offset", at: func(d *lineDoc) *int64 { return &d.Offset }, absent: -1},
 	{name: "line", at: func(d *lineDoc) *int64 { return &d.Line }},
-}
+})
 
 // lines returns the lines of the positions in the document, by method and offset. Names
 // may know lines of other maps' positions, or of pruned ones.
@@ -144,6 +144,9 @@ type inlinedCall struct {
 // inlined returns the inlined calls in the document, by caller, offset and callee. Names
 // may know calls of other maps.
 func (c *canonical) inlined() iter.Seq[*inlinedDoc] {
+	if !c.snapshot.Names().HasInlined() {
+		return each[inlinedDoc](nil)
+	}
 	met := make(map[inlinedCall]bool)
 	var docs []inlinedDoc
 	for call := range c.calls() {
@@ -193,11 +196,11 @@ type inlinedDoc struct {
 	Callee int64 // index
 }
 
-var inlinedColumns = columns[inlinedDoc]{
+var inlinedColumns = newColumns([]column[inlinedDoc]{
 	{name: "caller", at: func(d *inlinedDoc) *int64 { return &d.Caller }, absent: noMethod},
 	{name: "offset", at: func(d *inlinedDoc) *int64 { return &d.Offset }, absent: -1},
 	{name: "callee", at: func(d *inlinedDoc) *int64 { return &d.Callee }, absent: noMethod},
-}
+})
 
 // addInlined adds the next inlined call of a document. None stands twice.
 func (b *builder) addInlined(d *inlinedDoc) error {

@@ -95,7 +95,7 @@ func addPart(t *testing.T, sum *ccmap.Map, data string) {
 	t.Helper()
 	p, err := ReadPart(strings.NewReader(data), ReadOptions{})
 	if err == nil {
-		err = p.AddTo(sum, Weight{})
+		err = NewSum(sum).Add(p, Weight{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,10 @@ type pprofAdder struct {
 	spots  []spot        // by location
 	told   []instruction // by location: whose address the names know
 	frames []ccmap.Frame // of the spots
-	path   []step        // by location of the last sample, outermost first
+	above  step          // where the stack of the last sample begins
+	path   []step        // by location of that sample, outermost first
+	walked int           // so many of them have their node
+	links  []stackLink   // by location; none if stacks are not remembered
 }
 
 // spot is where the frames of a location are, outermost first; of none before
@@ -28,11 +31,12 @@ type pprofAdder struct {
 type spot struct{ lo, hi uint32 }
 
 // step is where a stack has got to: a node, the position in its method, and the location
-// that has both.
+// that has both. The node is found only where the stack is not known.
 type step struct {
 	node     ccmap.NodeID
 	at       uint32
 	location uint32
+	id       stackID // of the stack so far; unset if stacks are not remembered
 }
 
 // instruction says whether an instruction was sampled, called, or both.
@@ -50,10 +54,14 @@ func (p *pprofFile) newAdder(b *builder, w Weight) (*pprofAdder, error) {
 	if err := b.memory.take(int64(locations) * int64(unsafe.Sizeof(spot{})+unsafe.Sizeof(sampledThere))); err != nil {
 		return nil, err
 	}
-	return &pprofAdder{
+	a := &pprofAdder{
 		pprofFile: p, b: b, scaler: newCounterScaler(w),
 		spots: make([]spot, locations), told: make([]instruction, locations),
-	}, nil
+	}
+	if b.known != nil {
+		a.links = make([]stackLink, locations)
+	}
+	return a, nil
 }
 
 // addTo adds the contexts that are listed, times a weight, to the builder's map. A
@@ -121,12 +129,41 @@ func (p *pprofFile) lookUpMethods(names *ccmap.Names) {
 // add adds a sample that has locations of its own.
 func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
 	a.path = a.path[:s.kept]
-	last, err := a.begin(s)
-	if err != nil {
+	a.walked = min(a.walked, len(a.path))
+	if err := a.extend(s, locations); err != nil {
 		return err
 	}
+	if len(a.path) == 0 {
+		id, err := a.b.intern(ccmap.Method{Name: ccmap.UnknownName})
+		if err != nil {
+			return err
+		}
+		return a.count(s, a.b.m.Child(a.above.node, a.above.at, id))
+	}
+	top := &a.path[len(a.path)-1]
+	a.tell(top.location, sampledThere)
+	if a.links == nil {
+		return a.count(s, a.walk())
+	}
+	n := a.b.known.find(top.id)
+	if n == root {
+		n = a.walk()
+		a.b.known.add(top.id, n, a.b.m)
+	}
+	return a.count(s, n)
+}
+
+// extend appends locations to the path.
+func (a *pprofAdder) extend(s *pprofSample, locations []uint32) (err error) {
+	if s.kept == 0 {
+		if a.above, err = a.enter(s.labels); err != nil {
+			return err
+		}
+	}
+	last := &a.above
 	for _, l := range locations {
-		if len(a.path) > 0 {
+		if n := len(a.path); n > 0 {
+			last = &a.path[n-1]
 			a.tell(last.location, calledThere)
 		}
 		if a.spots[l].hi == 0 {
@@ -134,30 +171,38 @@ func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
 				return err
 			}
 		}
-		for _, f := range a.frames[a.spots[l].lo:a.spots[l].hi] {
-			last = step{a.b.m.Child(last.node, last.at, f.Method), f.Offset, l}
+		next := step{location: l}
+		if a.links != nil {
+			next.id = last.id.then(&a.links[l])
 		}
-		a.path = append(a.path, last)
+		a.path = append(a.path, next)
 	}
-	if len(a.path) == 0 {
-		id, err := a.b.intern(ccmap.Method{Name: ccmap.UnknownName})
-		if err != nil {
-			return err
-		}
-		last.node = a.b.m.Child(last.node, last.at, id)
-	} else {
-		a.tell(last.location, sampledThere)
-	}
-	return a.count(s, last)
+	return nil
 }
 
-// begin returns where the part of a stack that a sample adds begins.
-func (a *pprofAdder) begin(s *pprofSample) (step, error) {
-	if s.kept > 0 {
-		return a.path[s.kept-1], nil
+// walk finds the nodes of the path, and returns the node where its stack ends.
+func (a *pprofAdder) walk() ccmap.NodeID {
+	m, last := a.b.m, &a.above
+	if a.walked > 0 {
+		last = &a.path[a.walked-1]
 	}
-	above, err := a.enter(s.labels)
-	return step{node: above, at: ccmap.NoOffset}, err
+	for ; a.walked < len(a.path); a.walked++ {
+		next := &a.path[a.walked]
+		next.node, next.at = last.node, last.at
+		for _, f := range a.framesAt(next.location) {
+			next.node, next.at = m.Child(next.node, next.at, f.Method), f.Offset
+		}
+		last = next
+	}
+	if last.at == ccmap.NoOffset {
+		return last.node
+	}
+	return m.Child(last.node, last.at, ccmap.NoMethod)
+}
+
+// framesAt returns the frames of a location that was looked up, outermost first.
+func (a *pprofAdder) framesAt(location uint32) []ccmap.Frame {
+	return a.frames[a.spots[location].lo:a.spots[location].hi]
 }
 
 // tell tells the names the address of a location, once for a call and once for an
@@ -172,7 +217,7 @@ func (a *pprofAdder) tell(location uint32, what instruction) {
 	if m == nil || !m.contains(l.address) {
 		return
 	}
-	frames := slices.Clone(a.frames[a.spots[location].lo:a.spots[location].hi])
+	frames := slices.Clone(a.framesAt(location))
 	slices.Reverse(frames)
 	names := a.b.m.Names()
 	if module := moduleOf(m); names.Mapping(module) == (ccmap.Mapping{}) {
@@ -181,18 +226,14 @@ func (a *pprofAdder) tell(location uint32, what instruction) {
 	names.SetAddress(frames, what == calledThere, l.address-m.start+m.offset)
 }
 
-// count counts a sample at the position where its stack ends, if that is known.
-func (a *pprofAdder) count(s *pprofSample, end step) error {
-	m, leaf := a.b.m, end.node
-	if end.at != ccmap.NoOffset {
-		leaf = m.Child(leaf, end.at, ccmap.NoMethod)
-	}
+// count counts a sample at the node where its stack ends.
+func (a *pprofAdder) count(s *pprofSample, leaf ccmap.NodeID) error {
 	if err := a.b.boundNodes(); err != nil {
 		return err
 	}
-	m.Add(leaf, a.scaler.scale(s.self))
-	if s.recent != (ccmap.Counters{}) {
-		m.AddRecent(leaf, s.recent) // dropped where the comment is missing that there is a window
+	a.b.m.Add(leaf, a.scaler.scale(s.self))
+	if !s.recent.IsZero() {
+		a.b.m.AddRecent(leaf, s.recent) // dropped where the comment is missing that there is a window
 	}
 	return nil
 }
@@ -225,6 +266,9 @@ func (a *pprofAdder) lookUp(location uint32) error {
 		}
 	}
 	a.spots[location] = spot{uint32(lo), uint32(len(a.frames))}
+	if a.links != nil {
+		a.links[location] = a.b.known.keys.link(a.frames[lo:])
+	}
 	return nil
 }
 

@@ -198,7 +198,7 @@ func (l *sampleLabels) take(key, text string) bool {
 
 // nameReceivers gives methods the receiver types that labels of any sample say.
 func (r *sampleReader) nameReceivers() error {
-	if !r.ours {
+	if !r.ours || !r.tables.strings.has(receiverLabel) {
 		return nil
 	}
 	return r.tables.each(sampleField, func(m message) error {

@@ -155,15 +155,21 @@ func (l *programLabels) method() ccmap.Method {
 	return m
 }
 
-// enter returns the node that the stacks under a set of labels hang at, the root without
+// enter returns the step that the stacks under a set of labels begin at: the root without
 // labels.
-func (a *pprofAdder) enter(set uint32) (ccmap.NodeID, error) {
+func (a *pprofAdder) enter(set uint32) (step, error) {
+	begin := step{node: a.b.m.Root(), at: ccmap.NoOffset, id: firstStackID}
 	if set == 0 {
-		return a.b.m.Root(), nil
+		return begin, nil
 	}
 	id, err := a.b.intern(a.stacks.program.sets[set-1])
 	if err != nil {
-		return 0, err
+		return begin, err
 	}
-	return a.b.m.Child(a.b.m.Root(), ccmap.NoOffset, id), nil
+	begin.node = a.b.m.Child(begin.node, ccmap.NoOffset, id)
+	if a.links != nil {
+		labels := a.b.known.keys.link([]ccmap.Frame{{Method: id, Offset: ccmap.NoOffset}})
+		begin.id = begin.id.then(&labels)
+	}
+	return begin, nil
 }

@@ -7,12 +7,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// codeSpot is a position in machine code: a frame, and those that it was inlined into.
-type codeSpot struct {
-	spotKey
-	sampled, called uint32 // ids of the location; 0 until a stack ends there, or calls
-}
-
+// spotKey is a position in machine code: a frame, and those that it was inlined into.
 type spotKey struct {
 	outer  spotID // the caller that the frame was inlined into; 0: not inlined
 	method uint32 // index in canonical.methods
@@ -24,13 +19,14 @@ type spotID uint32
 
 func (k spotKey) at() frame { return frame{int(k.method), k.offset} }
 
-// spotTable finds spots by their keys: nearly every node needs one. It is open addressing
-// with linear probing, by a seeded hash, and at most two thirds full.
+// spotTable finds spots by their keys. It is open addressing with linear probing, by a seeded hash,
+// and at most two thirds full.
 type spotTable struct {
-	spots []codeSpot // by id less 1
-	slots []spotSlot
-	used  int
-	seed  uint64
+	keys            []spotKey // by id less 1
+	sampled, called []uint32  // the same: ids of the location; 0 until a stack ends there, or calls
+	slots           []spotSlot
+	used            int
+	seed            uint64
 }
 
 // spotSlot is an entry. Several keys may have one spot.
@@ -44,7 +40,7 @@ func newSpotTable() spotTable {
 	return spotTable{slots: make([]spotSlot, least), seed: rand.Uint64()}
 }
 
-func (t *spotTable) spot(id spotID) *codeSpot { return &t.spots[id-1] }
+func (t *spotTable) key(id spotID) spotKey { return t.keys[id-1] }
 
 // slot returns the slot of a key, or the empty one for it.
 func (t *spotTable) slot(key spotKey) *spotSlot {
@@ -60,8 +56,8 @@ func (t *spotTable) slot(key spotKey) *spotSlot {
 
 // add adds a spot, and returns its id.
 func (t *spotTable) add(key spotKey) spotID {
-	t.spots = append(t.spots, codeSpot{spotKey: key})
-	return spotID(len(t.spots))
+	t.keys, t.sampled, t.called = append(t.keys, key), append(t.sampled, 0), append(t.called, 0)
+	return spotID(len(t.keys))
 }
 
 // set says which spot a new key has.
@@ -105,11 +101,13 @@ func (p *pprofBuilder) met(key spotKey) bool {
 
 // address returns the address of a spot, 0 where it is unknown.
 func (p *pprofBuilder) address(key spotKey, call bool) uint64 {
-	m := p.c.methods[key.method]
-	if hasLines(m) {
+	if m := &p.c.methods[key.method]; m.Coordinate != ccmap.CoordinateLine {
 		return addressOf(m.Coordinate, key.offset)
 	}
-	code := p.code(m.Module)
+	code := &p.codes[p.modules[key.method]]
+	if code.Limit == 0 {
+		return 0
+	}
 	offset, _ := p.c.snapshot.Names().Address(p.frames(key), call)
 	if address := code.Start + offset - code.Offset; offset != 0 && code.Contains(address) {
 		return address
@@ -120,8 +118,8 @@ func (p *pprofBuilder) address(key spotKey, call bool) uint64 {
 // frames returns the frames of a spot, innermost first.
 func (p *pprofBuilder) frames(key spotKey) []ccmap.Frame {
 	frames := append(p.scratch[:0], p.frame(key))
-	for at := key.outer; at != 0; at = p.spots.spot(at).outer {
-		frames = append(frames, p.frame(p.spots.spot(at).spotKey))
+	for at := key.outer; at != 0; at = p.spots.key(at).outer {
+		frames = append(frames, p.frame(p.spots.key(at)))
 	}
 	p.scratch = frames
 	return frames
@@ -141,47 +139,78 @@ func (p *pprofBuilder) code(module string) ccmap.Mapping {
 	return m
 }
 
+// nearTable has the ids of locations of frames that were not inlined, by method and by the first
+// offsets in it; 0: not known yet. Nearly every node needs one.
+type nearTable []uint32
+
+// nearOffsets is how many lines most methods have at most.
+const nearOffsets = 64
+
+// newNearTable returns an empty one, unless it would take more than some bytes a node.
+func newNearTable(methods, nodes int) nearTable {
+	if methods > nodes/16 {
+		return nil
+	}
+	return make(nearTable, methods*nearOffsets)
+}
+
 // frameLocation returns the id of the location of a frame that was not inlined.
 func (p *pprofBuilder) frameLocation(f frame, call bool) uint64 {
-	return p.location(p.findSpot(spotKey{method: uint32(f.method), offset: f.offset}), call)
+	near := p.nearSampled
+	if call {
+		near = p.nearCalled
+	}
+	if near == nil || f.offset >= nearOffsets {
+		return p.location(p.frameSpot(f), call)
+	}
+	id := &near[f.method*nearOffsets+int(f.offset)]
+	if *id == 0 {
+		*id = uint32(p.location(p.frameSpot(f), call))
+	}
+	return uint64(*id)
+}
+
+func (p *pprofBuilder) frameSpot(f frame) spotID {
+	return p.findSpot(spotKey{method: uint32(f.method), offset: f.offset})
 }
 
 // location returns the id of the location of a spot. A call and an instruction that was
 // sampled have the same one unless both have an address of their own.
 func (p *pprofBuilder) location(spot spotID, call bool) uint64 {
-	s := p.spots.spot(spot)
-	switch {
-	case call && s.called != 0:
-		return uint64(s.called)
-	case !call && s.sampled != 0:
-		return uint64(s.sampled)
+	ids := p.spots.sampled
+	if call {
+		ids = p.spots.called
 	}
-	called, sampled := p.address(s.spotKey, true), p.address(s.spotKey, false)
-	switch {
-	case called == 0 || sampled == 0 || called == sampled:
-		s.called = p.addLocation(s, max(called, sampled))
-		s.sampled = s.called
+	if ids[spot-1] == 0 {
+		p.locateSpot(spot, call)
+	}
+	return uint64(ids[spot-1])
+}
+
+// locateSpot makes the location of a spot.
+func (p *pprofBuilder) locateSpot(spot spotID, call bool) {
+	key := p.spots.key(spot)
+	sampled, called := &p.spots.sampled[spot-1], &p.spots.called[spot-1]
+	switch ofSample, ofCall := p.address(key, false), p.address(key, true); {
+	case ofCall == 0 || ofSample == 0 || ofCall == ofSample:
+		*called = p.addLocation(key, max(ofCall, ofSample))
+		*sampled = *called
 	case call:
-		s.called = p.addLocation(s, called)
+		*called = p.addLocation(key, ofCall)
 	default:
-		s.sampled = p.addLocation(s, sampled)
+		*sampled = p.addLocation(key, ofSample)
 	}
-	return p.location(spot, call)
 }
 
 // addLocation adds one with a line for each frame of a spot, the innermost first.
-func (p *pprofBuilder) addLocation(s *codeSpot, address uint64) (id uint32) {
-	l := pprofLocation{
-		mapping: p.modules[p.c.methods[s.method].Module],
-		address: address,
-		lo:      uint32(len(p.lines)),
-	}
+func (p *pprofBuilder) addLocation(key spotKey, address uint64) (id uint32) {
+	l := pprofLocation{mapping: uint64(p.modules[key.method]), address: address, lo: uint32(len(p.lines))}
 	for {
-		p.lines = append(p.lines, pprofLine{s.method, p.lineOf(s.at())})
-		if s.outer == 0 {
+		p.lines = append(p.lines, pprofLine{key.method, p.lineOf(key.at())})
+		if key.outer == 0 {
 			break
 		}
-		s = p.spots.spot(s.outer)
+		key = p.spots.key(key.outer)
 	}
 	l.hi = uint32(len(p.lines))
 	p.locations = append(p.locations, l)
@@ -190,7 +219,7 @@ func (p *pprofBuilder) addLocation(s *codeSpot, address uint64) (id uint32) {
 
 // lineOf returns the line of a position, unknownLine where it is not known.
 func (p *pprofBuilder) lineOf(f frame) int64 {
-	if m := p.c.methods[f.method]; !hasLines(m) {
+	if m := &p.c.methods[f.method]; m.Coordinate == ccmap.CoordinateLine {
 		return lineOf(f.offset, int64(m.StartLine))
 	}
 	return int64(p.c.line(f))

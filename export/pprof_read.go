@@ -78,17 +78,17 @@ func (p *pprofFile) reset() {
 func readPprof(r *bufio.Reader, b *builder) error {
 	p := newPprofFile(b)
 	defer p.release()
-	if err := p.decode(r, b); err != nil {
+	if err := p.decode(r, b, fewListed); err != nil {
 		return err
 	}
 	return p.addTo(b, once)
 }
 
 // decode reads and checks a profile. All but the stacks goes to the map, and stacks do
-// where there are too many to be listed.
-func (p *pprofFile) decode(r io.Reader, b *builder) error {
+// where there are more than may be listed.
+func (p *pprofFile) decode(r io.Reader, b *builder, listed listing) error {
 	most := min(b.limits.MaxBytes/pprofShare, math.MaxUint32) // tables have indices of 32 bits
-	if err := p.readAll(newLimitReader(r, most, "of pprof")); err != nil {
+	if err := p.readAll(newLimitReader(r, most, "of pprof"), min(b.size, most)); err != nil {
 		return err
 	}
 	if err := p.parse(p.data); err != nil {
@@ -104,7 +104,7 @@ func (p *pprofFile) decode(r io.Reader, b *builder) error {
 	if err := p.describe(b); err != nil {
 		return err
 	}
-	p.stacks.empty = func() error { return p.unload(b) }
+	p.stacks.empty, p.stacks.most = func() error { return p.unload(b) }, listed
 	if err := p.stacks.read(); err != nil {
 		return err
 	}
@@ -116,8 +116,12 @@ func (p *pprofFile) decode(r io.Reader, b *builder) error {
 // times its size.
 const pprofShare = 16
 
-// readAll reads the profile into memory.
-func (p *pprofFile) readAll(r io.Reader) (err error) {
+// readAll reads the profile into memory. Its size is 0 where it is not known.
+func (p *pprofFile) readAll(r io.Reader, size int64) (err error) {
+	// Where there is no room for all, what is read of it says how much there is.
+	if fitting, err := room(&p.memory, p.data, int(size)+bytes.MinRead); err == nil {
+		p.data = fitting
+	}
 	for err == nil {
 		if p.data, err = room(&p.memory, p.data, bytes.MinRead); err != nil {
 			return err

@@ -29,6 +29,7 @@ type sampleReader struct {
 	limits ReadOptions
 	ours   bool         // labels are
 	empty  func() error // empties the lists of samples
+	most   listing      // samples before that
 
 	unloaded int // samples that were in the lists before
 	samples  []pprofSample
@@ -62,9 +63,15 @@ func (r *sampleReader) read() error {
 	return r.tables.each(sampleField, r.sample)
 }
 
-// Samples and frames that are listed before they are added to a map. Beyond
-// these, samples of equal stacks take no memory each.
-const maxListed, maxListedFrames = 1 << 18, 1 << 20
+// listing bounds the samples, and their frames, that are listed before they are added to a map.
+type listing struct{ samples, frames int }
+
+var (
+	// maxListed bounds a part of a sum. Beyond that, samples of equal stacks take no memory each.
+	maxListed = listing{1 << 18, 1 << 20}
+	// fewListed are for a map of their own, and fit into the cache of a CPU.
+	fewListed = listing{1 << 9, 1 << 14}
+)
 
 // memory is for the lists.
 func (r *sampleReader) memory() *memory { return &r.tables.memory }
@@ -84,8 +91,10 @@ func (r *sampleReader) sample(m message) error {
 	if err := addCounts(&r.total, s.self); err != nil {
 		return err
 	}
-	if err := addCounts(&r.recent, s.recent); err != nil {
-		return err
+	if !s.recent.IsZero() {
+		if err := addCounts(&r.recent, s.recent); err != nil {
+			return err
+		}
 	}
 	if r.labels.receiver != "" || r.labels.hit != "" {
 		isHit, err := r.labelled(locations)
@@ -102,7 +111,7 @@ func (r *sampleReader) sample(m message) error {
 	if r.samples, err = keep(r.memory(), r.samples, s); err != nil {
 		return err
 	}
-	if len(r.samples) >= maxListed || r.added.frames >= maxListedFrames {
+	if len(r.samples) >= r.most.samples || r.added.frames >= r.most.frames {
 		return r.empty()
 	}
 	return nil
@@ -302,6 +311,10 @@ func commonSuffix(a, b []byte) int {
 // countNumbers returns how many numbers a list has: so many bytes have no high
 // bit, which no branch could foretell.
 func countNumbers(list []byte) (n int) {
+	const highBits = 0x8080808080808080
+	for ; len(list) >= 8; list = list[8:] {
+		n += bits.OnesCount64(^binary.LittleEndian.Uint64(list) & highBits)
+	}
 	for _, b := range list {
 		n += int(^b >> 7)
 	}

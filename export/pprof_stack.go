@@ -2,6 +2,7 @@ package export
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -19,17 +20,13 @@ type pprofStack struct {
 // level is a frame of the stack. Its position changes from one child to the next.
 type level struct {
 	frame
-	index int    // of the entry
-	spot  spotID // of the position
+	spot  spotID // of the position; 0: not inlined, or not known yet
 	above mark   // after the locations of the frames above
 }
 
 // enter goes to the next node of the canonical form.
 func (s *pprofStack) enter(e *entry) {
-	depth := len(s.levels)
-	for depth > 0 && s.levels[depth-1].index != e.parent {
-		depth--
-	}
+	depth := e.depth
 	s.levels = s.levels[:depth]
 	if depth > 0 && s.levels[depth-1].offset != e.Offset {
 		depth--
@@ -37,7 +34,7 @@ func (s *pprofStack) enter(e *entry) {
 	}
 	s.located = min(s.located, depth)
 	if !e.IsPosition() {
-		s.levels = append(s.levels, level{frame: frame{e.method, ccmap.NoOffset}, index: e.index})
+		s.levels = append(s.levels, level{frame: frame{e.method, ccmap.NoOffset}})
 	}
 }
 
@@ -51,17 +48,32 @@ func (p *pprofBuilder) locate() (top uint64, callers *frontList) {
 	for ; p.located < len(p.levels); p.located++ {
 		i := p.located
 		at := &p.levels[i]
-		key := spotKey{method: uint32(at.method), offset: at.offset}
-		if i > outermost && p.c.isInlined(p.levels[i-1].frame, at.method) {
-			key.outer = p.levels[i-1].spot
+		at.spot = 0
+		if i > outermost && p.inlined && p.c.isInlined(p.levels[i-1].frame, at.method) {
+			at.spot = p.findSpot(spotKey{outer: p.spotOf(&p.levels[i-1]), method: uint32(at.method), offset: at.offset})
 		}
-		at.spot = p.findSpot(key)
-		if i > outermost && p.spots.spot(at.spot).outer == 0 {
-			p.callers.put(p.location(p.levels[i-1].spot, true))
+		if i > outermost && (at.spot == 0 || p.spots.key(at.spot).outer == 0) {
+			p.callers.put(p.locationOf(&p.levels[i-1], true))
 		}
 		at.above = p.callers.mark
 	}
-	return p.location(p.top().spot, false), &p.callers
+	return p.locationOf(p.top(), false), &p.callers
+}
+
+// spotOf returns the spot of a level.
+func (p *pprofBuilder) spotOf(l *level) spotID {
+	if l.spot == 0 {
+		l.spot = p.frameSpot(l.frame)
+	}
+	return l.spot
+}
+
+// locationOf returns the id of the location of a level.
+func (p *pprofBuilder) locationOf(l *level, call bool) uint64 {
+	if l.spot == 0 {
+		return p.frameLocation(l.frame, call)
+	}
+	return p.location(l.spot, call)
 }
 
 // kept returns how many locations stay of the last stack.
@@ -95,8 +107,7 @@ func (l *frontList) list() []byte { return l.buffer[len(l.buffer)-l.bytes:] }
 
 // put puts a number before the list.
 func (l *frontList) put(v uint64) {
-	var number [binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(number[:], v)
+	n := (bits.Len64(v|1) + 6) / 7 // bytes
 	if l.bytes+n > len(l.buffer) {
 		const least = 1 << 10
 		grown := make([]byte, max(least, 2*len(l.buffer)))
@@ -105,7 +116,7 @@ func (l *frontList) put(v uint64) {
 	}
 	l.bytes += n
 	l.count++
-	copy(l.list(), number[:n])
+	binary.PutUvarint(l.list(), v)
 }
 
 // cut takes the list back to a mark.

@@ -396,6 +396,16 @@ func (t *stringTable) finish() error {
 	return nil
 }
 
+// has reports whether the table has a text.
+func (t *stringTable) has(text string) bool {
+	for number := range t.ends {
+		if t.at(uint64(number)) == text {
+			return true
+		}
+	}
+	return false
+}
+
 // at returns a string by its number. It shares memory with all others: a caller
 // that keeps it must clone it.
 func (t *stringTable) at(number uint64) string {

@@ -75,11 +75,13 @@ func (m *message) next(f *field) error {
 // varint decodes the number at the beginning of b; size is 0 if there is no number.
 // Bits of a tenth byte beyond 64 are dropped, as all decoders do.
 func varint(b []byte) (v uint64, size int) {
-	switch { // most have one byte or two
+	switch { // most have one byte to three
 	case len(b) > 0 && b[0] < 0x80:
 		return uint64(b[0]), 1
 	case len(b) > 1 && b[1] < 0x80:
 		return uint64(b[0]&0x7f) | uint64(b[1])<<7, 2
+	case len(b) > 2 && b[2] < 0x80:
+		return uint64(b[0]&0x7f) | uint64(b[1]&0x7f)<<7 | uint64(b[2])<<14, 3
 	}
 	return longVarint(b)
 }

@@ -49,8 +49,8 @@ func writePprof(w *bufio.Writer, c *canonical) error {
 // checkWritten returns an error if the profile would be too large.
 func checkWritten(c *canonical) error {
 	const elsewhere = "XML and JSON have room for them"
-	if n := c.stackFrames(); n > maxWrittenFrames {
-		return fmt.Errorf("%w: its stacks have %d frames together, more than %d; %s", ErrTooLarge, n, maxWrittenFrames, elsewhere)
+	if c.frames > maxWrittenFrames {
+		return fmt.Errorf("%w: its stacks have %d frames together, more than %d; %s", ErrTooLarge, c.frames, maxWrittenFrames, elsewhere)
 	}
 	n := 0
 	for range c.hits() {
@@ -74,12 +74,16 @@ type pprofBuilder struct {
 	hit     []uint64        // locations of a caught call, innermost first
 	sites   frontList       // the same without the first
 
+	inlined   bool // the names know inlined calls
 	mappings  []pprofMapping
-	modules   map[string]uint64 // number of the mapping, from 1
+	codes     []ccmap.Mapping // by number of the mapping
+	modules   []uint32        // by method: number of its mapping, from 1; 0: none
 	locations []pprofLocation
 	lines     []pprofLine // of the locations
 	spots     spotTable
-	scratch   []ccmap.Frame // of address
+
+	nearCalled, nearSampled nearTable
+	scratch                 []ccmap.Frame // of address
 }
 
 func newPprofBuilder(w *bufio.Writer, c *canonical) *pprofBuilder {
@@ -88,9 +92,11 @@ func newPprofBuilder(w *bufio.Writer, c *canonical) *pprofBuilder {
 		c:       c,
 		types:   typesOf(c.snapshot.Meta().Unit, c.recent != nil),
 		labels:  make(map[int][]label),
-		modules: make(map[string]uint64),
+		inlined: c.snapshot.Names().HasInlined(),
+		codes:   make([]ccmap.Mapping, 1),
 		spots:   newSpotTable(),
 	}
+	p.nearCalled, p.nearSampled = newNearTable(len(c.methods), c.snapshot.Len()), newNearTable(len(c.methods), c.snapshot.Len())
 	if len(c.points) > 0 {
 		p.types = append(p.types, hitsType, siteHitsType)
 	}
@@ -102,28 +108,30 @@ func newPprofBuilder(w *bufio.Writer, c *canonical) *pprofBuilder {
 // addMappings adds the mapping of the program first: pprof takes the first for the main
 // binary.
 func (p *pprofBuilder) addMappings(target ccmap.Target) {
-	p.addMapping(target.BuildID, cmp.Or(target.Executable, target.BuildID))
+	numbers := map[string]uint32{"": 0}
+	p.addMapping(numbers, target.BuildID, cmp.Or(target.Executable, target.BuildID))
 	for i := range p.c.methods {
 		module := p.c.methods[i].Module
-		p.addMapping(module, module)
+		p.addMapping(numbers, module, module)
+		p.modules = append(p.modules, numbers[module])
 	}
 }
 
 // addMapping adds a mapping if the module is new. All have a file, since pprof
 // merges neighbours that it cannot tell apart by it.
-func (p *pprofBuilder) addMapping(module, file string) {
-	if module == "" || p.modules[module] != 0 {
+func (p *pprofBuilder) addMapping(numbers map[string]uint32, module, file string) {
+	if _, known := numbers[module]; known {
 		return
 	}
-	m := pprofMapping{file: file}
+	m, code := pprofMapping{file: file}, p.code(module)
 	if !isPath(module) {
 		m.buildID = module
 	}
-	if code := p.code(module); code.File != "" {
+	if code.File != "" {
 		m.file, m.start, m.limit, m.offset = code.File, code.Start, code.Limit, code.Offset
 	}
-	p.mappings = append(p.mappings, m)
-	p.modules[module] = uint64(len(p.mappings))
+	p.mappings, p.codes = append(p.mappings, m), append(p.codes, code)
+	numbers[module] = uint32(len(p.mappings))
 }
 
 // isPath reports whether a module is named by its path, for example "/lib/x.so"

@@ -19,14 +19,14 @@ type prunedEdgeDoc struct {
 	Total, Recent ccmap.Counters
 }
 
-var prunedEdgeColumns = slices.Concat(columns[prunedEdgeDoc]{
+var prunedEdgeColumns = newColumns(slices.Concat([]column[prunedEdgeDoc]{
 	{name: "caller", at: func(d *prunedEdgeDoc) *int64 { return &d.Caller }, absent: noMethod},
 	{name: "offset", at: func(d *prunedEdgeDoc) *int64 { return &d.Offset }, absent: -1},
 	{name: "callee", at: func(d *prunedEdgeDoc) *int64 { return &d.Callee }, absent: noMethod},
 },
 	counterColumns("", false, func(d *prunedEdgeDoc) *ccmap.Counters { return &d.Total }),
 	counterColumns(recentPrefix, true, func(d *prunedEdgeDoc) *ccmap.Counters { return &d.Recent }),
-)
+))
 
 // prunedMethodDoc is a ccmap.PrunedMethod as XML and JSON hold it.
 type prunedMethodDoc struct {
@@ -38,14 +38,14 @@ type prunedMethodDoc struct {
 // cumulativePrefix begins the names of cumulative counters.
 const cumulativePrefix = "cumulative_"
 
-var prunedMethodColumns = slices.Concat(columns[prunedMethodDoc]{
+var prunedMethodColumns = newColumns(slices.Concat([]column[prunedMethodDoc]{
 	{name: "method", at: func(d *prunedMethodDoc) *int64 { return &d.Method }, absent: noMethod},
 },
 	counterColumns("", true, func(d *prunedMethodDoc) *ccmap.Counters { return &d.Self }),
 	counterColumns(cumulativePrefix, true, func(d *prunedMethodDoc) *ccmap.Counters { return &d.Cumulative }),
 	counterColumns(recentPrefix, true, func(d *prunedMethodDoc) *ccmap.Counters { return &d.RecentSelf }),
 	counterColumns(recentPrefix+cumulativePrefix, true, func(d *prunedMethodDoc) *ccmap.Counters { return &d.RecentCumulative }),
-)
+))
 
 // prunedEdges returns the edges in the order of their content: by caller, offset
 // and callee, where no method comes first.

@@ -121,7 +121,7 @@ func Read(r io.Reader, o ReadOptions) (*ccmap.Map, Format, error) {
 // open undoes compression, within the bounds of a builder, and tells the format.
 // release is never nil.
 func open(r io.Reader, b *builder) (plain *bufio.Reader, f Format, release func(), err error) {
-	plain, release, err = decompress(r, b.limits.MaxBytes, b.memory)
+	plain, release, err = decompress(r, b)
 	if err == nil {
 		f, err = sniff(plain)
 	}

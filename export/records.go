@@ -11,28 +11,49 @@ import (
 // records that [columns.append] writes, without the decoders of the standard library: they
 // take many times as long. Records in any other form are for them.
 type notation struct {
+	number      int    // of the notation
 	first, next string // before a name
 	colon       string // between a name and its number
 	after       string // after a number
 	end         string // of the record
 }
 
-var (
-	jsonNotation = notation{first: `"`, next: `,"`, colon: `":`, end: `}`}
-	xmlNotation  = notation{first: ` `, next: ` `, colon: `="`, after: `"`, end: `/>`}
+// Numbers of the notations.
+const (
+	inJSON = iota
+	inXML
+	notations
 )
+
+var (
+	jsonNotation = notation{number: inJSON, first: `"`, next: `,"`, colon: `":`, end: `}`}
+	xmlNotation  = notation{number: inXML, first: ` `, next: ` `, colon: `="`, after: `"`, end: `/>`}
+)
+
+// lead is the text before a number: its name. The next lead ends the number before it, too.
+type lead struct{ first, next string }
+
+func (n *notation) lead(name string) lead {
+	return lead{n.first + name + n.colon, n.after + n.next + name + n.colon}
+}
 
 // append appends the numbers of a record, without its end.
 func (c columns[D]) append(b []byte, n *notation, d *D) []byte {
-	before := n.first
+	isFirst := true
 	for i := range c {
-		v := *c[i].at(d)
-		if c[i].isLeftOut(v) {
+		k := &c[i]
+		v := *k.of(d)
+		if k.isLeftOut(v) {
 			continue
 		}
-		b = append(append(append(b, before...), c[i].name...), n.colon...)
-		b = append(strconv.AppendInt(b, v, 10), n.after...)
-		before = n.next
+		before := k.leads[n.number].next
+		if isFirst {
+			before, isFirst = k.leads[n.number].first, false
+		}
+		b = strconv.AppendInt(append(b, before...), v, 10)
+	}
+	if !isFirst {
+		b = append(b, n.after...)
 	}
 	return b
 }
@@ -40,18 +61,32 @@ func (c columns[D]) append(b []byte, n *notation, d *D) []byte {
 // scan reads the numbers of a record up to its end, and returns their length: 0 if they are
 // not as append writes them.
 func (c columns[D]) scan(b []byte, n *notation, d *D) (size int) {
-	rest, before := b, n.first
+	rest, isFirst := b, true
 	for i := range c {
-		v, length := c[i].absent, 0
-		if value := afterName(rest, before, c[i].name, n.colon); value != nil {
-			if v, length = scanNumber(value); length == 0 || !hasPrefix(value[length:], n.after) {
+		k := &c[i]
+		before := k.leads[n.number].next
+		if isFirst {
+			before = k.leads[n.number].first
+		}
+		switch {
+		case !n.isAtEnd(rest, isFirst) && hasPrefix(rest, before):
+			v, length := scanNumber(rest[len(before):])
+			if length == 0 {
 				return 0
 			}
-			rest, before = value[length+len(n.after):], n.next
-		} else if c[i].required {
+			*k.of(d) = v
+			rest, isFirst = rest[len(before)+length:], false
+		case k.required:
+			return 0
+		default:
+			*k.of(d) = k.absent
+		}
+	}
+	if !isFirst {
+		if !hasPrefix(rest, n.after) {
 			return 0
 		}
-		*c[i].at(d) = v
+		rest = rest[len(n.after):]
 	}
 	if !hasPrefix(rest, n.end) {
 		return 0
@@ -59,15 +94,9 @@ func (c columns[D]) scan(b []byte, n *notation, d *D) (size int) {
 	return len(b) - len(rest) + len(n.end)
 }
 
-// afterName returns the part of b after a name between two texts, nil if b begins
-// otherwise.
-func afterName(b []byte, before, name, colon string) []byte {
-	size := len(before) + len(name) + len(colon)
-	if len(b) < size || string(b[:len(before)]) != before ||
-		string(b[len(before):size-len(colon)]) != name || string(b[size-len(colon):size]) != colon {
-		return nil
-	}
-	return b[size:]
+// isAtEnd reports whether no number can follow one that was read: the end of the record seems to.
+func (n *notation) isAtEnd(rest []byte, isFirst bool) bool {
+	return !isFirst && len(rest) > len(n.after) && rest[len(n.after)] == n.end[0]
 }
 
 func hasPrefix(b []byte, prefix string) bool {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -61,24 +62,31 @@ type list[D any] struct {
 
 // codec reads and writes a record. A reader sets the fields that the record leaves out, too.
 type codec[D any] interface {
-	putXML(w *bufio.Writer, name string, d *D) error
-	putJSON(*bufio.Writer, *D) error
+	appendXML(b []byte, name string, d *D) ([]byte, error)
+	appendJSON([]byte, *D) ([]byte, error)
 	takeXML(xmlReader, xml.StartElement, *D) error // to the end of the element
 	takeJSON(*jsonReader, *D) error
 }
 
 // write writes the list between two texts, with a comma between two records, one record a
 // line.
-func (l list[D]) write(w *bufio.Writer, c *canonical, begin, comma, end string, put func(*bufio.Writer, *D) error) error {
-	before := begin
+func (l list[D]) write(w *bufio.Writer, c *canonical, begin, comma, end string, appendTo func([]byte, *D) ([]byte, error)) (err error) {
+	const usual = 1 << 10 // bytes of a record, or fewer
+	before, b := begin, w.AvailableBuffer()
 	for d := range l.docs(c) {
-		w.WriteString(before)
-		w.WriteByte('\n')
-		if err := put(w, d); err != nil {
+		if b, err = appendTo(append(append(b, before...), '\n'), d); err != nil {
 			return err
 		}
 		before = comma
+		if cap(b)-len(b) < usual {
+			w.Write(b)
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			b = w.AvailableBuffer()
+		}
 	}
+	w.Write(b)
 	switch {
 	case before != begin:
 		w.WriteString(end)
@@ -107,10 +115,31 @@ type column[D any] struct {
 	absent   int64 // the number that is left out
 	written  bool  // nevertheless
 	required bool  // by readers
+
+	place uintptr         // of the number in the record
+	leads [notations]lead // texts before the number
 }
 
 // columns are the schema of a record of numbers, and its codec.
 type columns[D any] []column[D]
+
+// newColumns returns columns that know where their numbers are. Records of nodes are read and
+// written by the million, so no function is called for each of their numbers.
+func newColumns[D any](c []column[D]) columns[D] {
+	d := new(D)
+	for i := range c {
+		k := &c[i]
+		k.place = uintptr(unsafe.Pointer(k.at(d))) - uintptr(unsafe.Pointer(d))
+		if k.place > unsafe.Sizeof(*d)-unsafe.Sizeof(k.absent) {
+			panic("export: column " + k.name + " is not in its record")
+		}
+		k.leads[inJSON], k.leads[inXML] = jsonNotation.lead(k.name), xmlNotation.lead(k.name)
+	}
+	return c
+}
+
+// of returns where the number is in a record.
+func (c *column[D]) of(d *D) *int64 { return (*int64)(unsafe.Add(unsafe.Pointer(d), c.place)) }
 
 // isLeftOut reports whether a record leaves out a number.
 func (c *column[D]) isLeftOut(n int64) bool { return n == c.absent && !c.written }
@@ -126,7 +155,7 @@ type numberReader[D any] struct {
 // reader returns a reader of a record, which leaves out all so far.
 func (c columns[D]) reader(d *D) numberReader[D] {
 	for i := range c {
-		*c[i].at(d) = c[i].absent
+		*c[i].of(d) = c[i].absent
 	}
 	return numberReader[D]{columns: c, record: d}
 }
@@ -143,7 +172,7 @@ func (r *numberReader[D]) take(name, text string) error {
 		if err != nil {
 			return fmt.Errorf("%s is %q, want a whole number of 64 bits", c.name, strings.Clone(clip(text)))
 		}
-		*c.at(r.record) = v
+		*c.of(r.record) = v
 		r.next, r.set = i+1, r.set|1<<i
 		return nil
 	}
@@ -164,7 +193,7 @@ func (r *numberReader[D]) finish() error {
 const recentPrefix = "recent_"
 
 // counterColumns returns a column for each counter, or for the counters of samples only.
-func counterColumns[D any](prefix string, sampled bool, of func(*D) *ccmap.Counters) (c columns[D]) {
+func counterColumns[D any](prefix string, sampled bool, of func(*D) *ccmap.Counters) (c []column[D]) {
 	for k := range ccmap.NumCounters {
 		if k.Sampled() || !sampled {
 			c = append(c, column[D]{name: prefix + k.Key(), at: func(d *D) *int64 { return k.Of(of(d)) }})

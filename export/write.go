@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -33,8 +34,8 @@ func Write(w io.Writer, f Format, s *ccmap.Snapshot) error {
 }
 
 // canonical is a snapshot in the order of its content: equal maps have equal
-// canonical forms. It takes time n log n in the nodes and points, 8 bytes a node and as
-// many more while it sorts them, and a copy of the points.
+// canonical forms. It takes time n log n in the nodes and points, 8 bytes a node, 8 bytes a chain
+// of nodes, and a copy of the points.
 type canonical struct {
 	snapshot   *ccmap.Snapshot
 	recent     *ccmap.Snapshot  // the window; nil without one
@@ -43,13 +44,17 @@ type canonical struct {
 	methods    []ccmap.Method   // those that stand in a node, a point or were pruned, by name and signature
 	ids        []ccmap.MethodID // of the methods
 	rank       []int32          // by MethodID: index in methods
-	order      []place          // preorder, siblings by offset and method; the root first
+	chains     []nodeChain      // in the order of their nodes; the first begins at the root
+	branched   []uint64         // by node, a bit each: chains hang at it
+	hanging    []uint32         // by node: the first chain that does; 0: none
+	frames     int64            // of all stacks that count something
 }
 
-// place is a node in the order.
-type place struct {
-	id     ccmap.NodeID
-	parent uint32 // index in the order
+// nodeChain are nodes whose ids follow each other, each the parent of the next. A new stack makes
+// such nodes. A chain begins at the end of the chain before it.
+type nodeChain struct {
+	end  ccmap.NodeID
+	next uint32 // chain that hangs at the same node; 0: none
 }
 
 // root is the node above all outermost frames, in every map.
@@ -65,9 +70,9 @@ func newCanonical(s *ccmap.Snapshot, f Format) *canonical {
 	if recent, windowed := s.Recent(); windowed {
 		c.recent = recent
 	}
+	c.readNodes()
 	c.rankMethods()
 	c.rankPoints()
-	c.sortNodes()
 	return c
 }
 
@@ -75,92 +80,108 @@ func newCanonical(s *ccmap.Snapshot, f Format) *canonical {
 // of other maps.
 func (c *canonical) rankMethods() {
 	names := c.snapshot.Names()
-	c.rank = make([]int32, names.Len())
-	for i := range c.rank {
-		c.rank[i] = unused
-	}
-	var ids []ccmap.MethodID
-	for id := range c.used() {
-		if id != ccmap.NoMethod && c.rank[id] == unused {
-			c.rank[id] = 0
-			ids = append(ids, id)
+	for i := range c.points {
+		for id := range pointMethods(&c.points[i]) {
+			c.use(id)
 		}
 	}
-	slices.SortFunc(ids, func(a, b ccmap.MethodID) int {
+	if c.hasEvicted {
+		c.useEvicted()
+	}
+	slices.SortFunc(c.ids, func(a, b ccmap.MethodID) int {
 		x, y := names.At(a), names.At(b)
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Signature, y.Signature))
 	})
-	for i, id := range ids {
+	for i, id := range c.ids {
 		c.rank[id] = int32(i)
 		c.methods = append(c.methods, names.At(id))
 	}
-	c.ids = ids
 }
 
-// used returns the methods of all nodes and points, and of pruned edges and methods; some
-// many times, NoMethod among them.
-func (c *canonical) used() iter.Seq[ccmap.MethodID] {
-	return func(yield func(ccmap.MethodID) bool) {
-		for n := range c.snapshot.Nodes() {
-			if !yield(n.Method) {
-				return
-			}
-		}
-		for i := range c.points {
-			for id := range pointMethods(&c.points[i]) {
-				if !yield(id) {
-					return
-				}
-			}
-		}
-		if !c.hasEvicted {
-			return
-		}
-		for e := range c.snapshot.PrunedEdges() {
-			if !yield(e.Caller) || !yield(e.Callee) {
-				return
-			}
-		}
-		for p := range c.snapshot.PrunedMethods() {
-			if !yield(p.Method) {
-				return
-			}
-		}
+// useEvicted notes the methods of pruned edges, and pruned methods.
+func (c *canonical) useEvicted() {
+	for e := range c.snapshot.PrunedEdges() {
+		c.use(e.Caller)
+		c.use(e.Callee)
+	}
+	for p := range c.snapshot.PrunedMethods() {
+		c.use(p.Method)
 	}
 }
 
-// sortNodes finds the preorder: a stack unfolds the children of each node, sorted.
-func (c *canonical) sortNodes() {
-	first, next := c.linkChildren()
-	c.order = make([]place, 0, c.snapshot.Len())
-	var family []sibling
-	for open := []place{{id: root}}; len(open) > 0; {
-		at := open[len(open)-1]
-		open = open[:len(open)-1]
-		index := uint32(len(c.order))
-		c.order = append(c.order, at)
-		family = family[:0]
-		for child := first[at.id]; child != root; child = next[child] {
-			family = append(family, sibling{id: child})
-		}
-		if len(family) > 1 {
-			c.sortLastFirst(family)
-		}
-		for _, s := range family {
-			open = append(open, place{s.id, index})
-		}
+// use notes a method that stands somewhere, unless it is NoMethod.
+func (c *canonical) use(id ccmap.MethodID) {
+	if id != ccmap.NoMethod && c.rank[id] == unused {
+		c.rank[id] = 0
+		c.ids = append(c.ids, id)
 	}
 }
 
-// linkChildren returns the first child of each node and the next one of each child. After
-// the last one stands the root.
-func (c *canonical) linkChildren() (first, next []ccmap.NodeID) {
-	size := c.snapshot.Len()
-	first, next = make([]ccmap.NodeID, size), make([]ccmap.NodeID, size)
-	for n := range c.childNodes() {
-		next[n.ID], first[n.Parent] = first[n.Parent], n.ID
+// readNodes finds the chains, notes the methods of all nodes, and counts the frames.
+func (c *canonical) readNodes() {
+	c.rank = slices.Repeat([]int32{unused}, c.snapshot.Names().Len())
+	c.hanging = make([]uint32, c.snapshot.Len())
+	c.branched = make([]uint64, c.snapshot.Len()/64+1)
+	depths := make([]uint32, c.snapshot.Len()) // by node: frames at and above it
+	next := uint32(0)                          // of the last chain
+	for n := range c.snapshot.Nodes() {
+		if n.ID == root {
+			continue
+		}
+		c.use(n.Method)
+		if n.Parent+1 != n.ID {
+			c.chains = append(c.chains, nodeChain{n.ID, next})
+			next, c.hanging[n.Parent] = c.hanging[n.Parent], uint32(len(c.chains))
+			c.branched[n.Parent/64] |= 1 << (n.Parent % 64)
+		}
+		depth := depths[n.Parent]
+		if !n.IsPosition() {
+			depth++
+		}
+		depths[n.ID] = depth
+		if !n.Self.IsZero() {
+			c.frames += int64(depth)
+		}
 	}
-	return first, next
+	c.chains = append(c.chains, nodeChain{ccmap.NodeID(c.snapshot.Len()), next})
+}
+
+// run is a part of the preorder that lies in one chain.
+type run struct {
+	first, end ccmap.NodeID // end of the chain
+	parent     int          // of the first: index in the order
+	depth      int          // frames above the first; -1: the first is the root
+}
+
+// stop returns the end of the run: it stops after a node that other chains hang at.
+func (c *canonical) stop(r *run) ccmap.NodeID {
+	for at := uint64(r.first); at < uint64(r.end); at += 64 - at%64 {
+		if rest := c.branched[at/64] >> (at % 64); rest != 0 {
+			return ccmap.NodeID(min(at+uint64(bits.TrailingZeros64(rest))+1, uint64(r.end)))
+		}
+	}
+	return r.end
+}
+
+// unfold appends the children of a node, sorted, the first one last. They are the rest of its
+// chain, if there is one, and the chains that hang at it.
+func (c *canonical) unfold(open []run, n ccmap.NodeID, rest run, family []sibling) ([]run, []sibling) {
+	family = family[:0]
+	if rest.first < rest.end {
+		family = append(family, sibling{id: rest.first, end: rest.end})
+	}
+	if c.branched[n/64]>>(n%64)&1 != 0 {
+		for at := c.hanging[n]; at != 0; at = c.chains[at].next {
+			family = append(family, sibling{id: c.chains[at-1].end, end: c.chains[at].end})
+		}
+	}
+	if len(family) > 1 {
+		c.sortLastFirst(family)
+	}
+	for _, s := range family {
+		open = append(open, run{s.id, s.end, rest.parent, rest.depth})
+	}
+	return open, family
 }
 
 // childNodes returns all nodes but the root.
@@ -176,8 +197,8 @@ func (c *canonical) childNodes() iter.Seq[ccmap.Node] {
 
 // sibling is a node beside others, which have other keys.
 type sibling struct {
-	id  ccmap.NodeID
-	key uint64
+	id, end ccmap.NodeID // end of its chain
+	key     uint64
 }
 
 func (c *canonical) sortLastFirst(family []sibling) {
@@ -202,33 +223,48 @@ func (c *canonical) sortKey(id ccmap.NodeID) uint64 {
 type entry struct {
 	ccmap.Node
 	recent ccmap.Counters // of the window
-	index  int            // in the list, from 1; the root is 0
-	parent int            // index of the parent
+	parent int            // its index in the list, from 1; the root is 0
+	depth  int            // frames above
 	method int            // index in methods; noMethod in a position node
 }
 
 const noMethod = -1
 
-// entries returns all nodes but the root, in canonical order, each valid until the next.
+// entries returns all nodes but the root, in canonical order, each valid until the next. A stack
+// has the runs that are still to come.
 func (c *canonical) entries() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		var e entry
-		for i, at := range c.order {
-			if at.id == root {
-				continue
+		var family []sibling
+		index := 0 // in the order
+		for open := []run{{end: c.chains[0].end, depth: -1}}; len(open) > 0; {
+			r := open[len(open)-1]
+			open = open[:len(open)-1]
+			e.parent, e.depth = r.parent, r.depth
+			end := c.stop(&r)
+			for id := r.first; id < end; id++ {
+				if id != root && !yield(c.entry(&e, id)) {
+					return
+				}
+				e.parent = index
+				e.depth++
+				index++
 			}
-			e = entry{Node: c.snapshot.Node(at.id), index: i, parent: int(at.parent), method: noMethod}
-			if !e.IsPosition() {
-				e.method = int(c.rank[e.Method])
-			}
-			if c.recent != nil {
-				e.recent = c.recent.Node(at.id).Self
-			}
-			if !yield(&e) {
-				return
-			}
+			open, family = c.unfold(open, end-1, run{end, r.end, e.parent, e.depth}, family)
 		}
 	}
+}
+
+// entry sets the node of an entry.
+func (c *canonical) entry(e *entry, id ccmap.NodeID) *entry {
+	e.Node, e.method = c.snapshot.Node(id), noMethod
+	if !e.IsPosition() {
+		e.method = int(c.rank[e.Method])
+	}
+	if c.recent != nil {
+		e.recent = c.recent.Node(id).Self
+	}
+	return e
 }
 
 // frame is one frame of a stack, method being an index in canonical.methods.
@@ -242,47 +278,13 @@ type frame struct {
 func (c *canonical) stacks() iter.Seq2[[]frame, *entry] {
 	return func(yield func([]frame, *entry) bool) {
 		var stack []frame
-		var above lineage
 		for e := range c.entries() {
-			above = above.upTo(e.parent)
-			stack = push(stack[:len(above)], e)
-			above = above.with(e)
+			stack = push(stack[:e.depth], e)
 			if !e.Self.IsZero() && !yield(stack, e) {
 				return
 			}
 		}
 	}
-}
-
-// lineage has the index of the entry of each frame of a stack, outermost first.
-type lineage []int
-
-// upTo returns the lineage up to one of its entries, or to the root.
-func (l lineage) upTo(entry int) lineage {
-	for len(l) > 0 && l[len(l)-1] != entry {
-		l = l[:len(l)-1]
-	}
-	return l
-}
-
-// with returns the lineage with a child of its last entry, if that is a frame.
-func (l lineage) with(e *entry) lineage {
-	if e.IsPosition() {
-		return l
-	}
-	return append(l, e.index)
-}
-
-// stackFrames returns how many frames all stacks have together.
-func (c *canonical) stackFrames() (n int64) {
-	var above lineage
-	for e := range c.entries() {
-		above = above.upTo(e.parent).with(e)
-		if !e.Self.IsZero() {
-			n += int64(len(above))
-		}
-	}
-	return n
 }
 
 // push adds a node to the stack of its parent: its offset is the position in

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -35,48 +36,50 @@ func writeXML(w *bufio.Writer, c *canonical) error {
 
 // writeXML writes the list in an element of its own.
 func (l list[D]) writeXML(w *bufio.Writer, c *canonical) error {
-	return l.write(w, c, "<"+l.list+">", "", "\n</"+l.list+">\n", func(w *bufio.Writer, d *D) error {
-		return l.putXML(w, l.record, d)
+	return l.write(w, c, "<"+l.list+">", "", "\n</"+l.list+">\n", func(b []byte, d *D) ([]byte, error) {
+		return l.appendXML(b, l.record, d)
 	})
 }
 
-func (fields[D]) putXML(w *bufio.Writer, name string, d *D) error { return writeXMLFields(w, name, d) }
+func (fields[D]) appendXML(b []byte, name string, d *D) ([]byte, error) {
+	w := bytes.NewBuffer(b)
+	err := writeXMLFields(w, name, d)
+	return w.Bytes(), err
+}
 
 // writeXMLFields writes an element as the tags of a struct say.
-func writeXMLFields(w *bufio.Writer, name string, v any) error {
+func writeXMLFields(w io.Writer, name string, v any) error {
 	encoder := xml.NewEncoder(w)
 	encoder.Indent("", "  ")
 	return encoder.EncodeElement(v, xml.StartElement{Name: xml.Name{Local: name}})
 }
 
-func (c columns[D]) putXML(w *bufio.Writer, name string, d *D) error {
-	_, err := w.Write(c.appendXML(w.AvailableBuffer(), name, d))
-	return err
+func (c columns[D]) appendXML(b []byte, name string, d *D) ([]byte, error) {
+	return c.appendElement(b, name, d), nil
 }
 
-// appendXML appends an element of attributes alone.
-func (c columns[D]) appendXML(b []byte, name string, d *D) []byte {
+// appendElement appends an element of attributes alone.
+func (c columns[D]) appendElement(b []byte, name string, d *D) []byte {
 	b = c.append(append(append(b, '<'), name...), &xmlNotation, d)
 	return append(b, xmlNotation.end...)
 }
 
-func (pointCodec) putXML(w *bufio.Writer, name string, d *pointDoc) error {
-	b := append(append(w.AvailableBuffer(), '<'), name...)
+func (pointCodec) appendXML(b []byte, name string, d *pointDoc) ([]byte, error) {
+	b = append(append(b, '<'), name...)
 	b = append(append(append(b, ` origin="`...), d.Origin...), `" kind="`...)
 	b = pointColumns.append(append(append(b, d.Kind...), '"'), &xmlNotation, d)
 	b = append(b, '>')
 	if d.Context != nil {
 		b = append(b, "<context>"...)
 		for i := range d.Context {
-			b = frameColumns.appendXML(b, "caller", &d.Context[i])
+			b = frameColumns.appendElement(b, "caller", &d.Context[i])
 		}
 		b = append(b, "</context>"...)
 	}
 	for i := range d.Values {
-		b = valueColumns.appendXML(b, "value", &d.Values[i])
+		b = valueColumns.appendElement(b, "value", &d.Values[i])
 	}
-	_, err := w.Write(append(append(append(b, "</"...), name...), '>'))
-	return err
+	return append(append(append(b, "</"...), name...), '>'), nil
 }
 
 // readXML reads the document of ccmap.xsd. Elements and attributes that it does

@@ -34,15 +34,17 @@ type Merger struct {
 	Sum    *ccmap.Map
 	Merged int // profiles in the sum
 
-	bad      int // profiles that were left out
+	sum      *export.Sum // adds to Sum
+	bad      int         // profiles that were left out
 	memory   memory
 	progress terminal.Progress
 }
 
 // New returns a merger with an empty sum.
 func New(o Options) *Merger {
+	sum := ccmap.New(ccmap.Options{MaxBytes: o.MaxSum})
 	return &Merger{
-		Options: o, Sum: ccmap.New(ccmap.Options{MaxBytes: o.MaxSum}), progress: terminal.Progress{W: terminal.Unguarded(o.Stderr)},
+		Options: o, Sum: sum, sum: export.NewSum(sum), progress: terminal.Progress{W: terminal.Unguarded(o.Stderr)},
 		memory: memory{limit: o.MaxMemory, pruned: o.MaxSum > 0, taken: make(chan struct{}, aheadUnits)},
 	}
 }
@@ -100,7 +102,7 @@ func (m *Merger) addPart(in Input, part readPart) error {
 	if part.err != nil || part.Part == nil {
 		return part.err
 	}
-	if err := part.AddTo(m.Sum, in.Weight); err != nil {
+	if err := m.sum.Add(part.Part, in.Weight); err != nil {
 		return fmt.Errorf("merge %s: %w", in.name(), err)
 	}
 	return nil
