@@ -73,7 +73,7 @@ func TestHintKeepsNil(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
-		"atach", "--nonsense", "attach", "attach x", "attach 0", "attach -1", "attach 1 2", "attach --nonsense 1",
+		"atach", "--nonsense", "attach", "attach --match (", "attach 0", "attach -1", "attach 1 2", "attach --nonsense 1",
 		"attach -d -1s 1", "attach -i 0s 1", "attach --tune-low 20 1", "attach --tune-low NaN 1",
 		"attach --max-overhead 101 1", "attach --max-overhead NaN 1", "attach --max-host-overhead 101 1", "attach --min-interval 1s --max-interval 1ms 1",
 		"attach --tune-window -1 1", "attach --tune-window 0 1", "attach --min-interval 1s 1", "attach --max-interval 1ms 1",
@@ -96,8 +96,8 @@ func TestUsageErrors(t *testing.T) {
 func TestUsageErrorsSpeakOfFlags(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"attach":                      "attach wants one process id, and got 0 arguments",
-		"attach 1 2":                  "attach wants one process id, and got 2 arguments",
+		"attach":                      "attach wants one process id or name, and got 0 arguments",
+		"attach 1 2":                  "attach wants one process id or name, and got 2 arguments",
 		"run":                         "run wants a program, and got 0 arguments",
 		"attach -q --json 1":          "--quiet and --json exclude each other",
 		"attach --tune-low 20 1":      "--tune-low 20 and --tune-high 15 are not in the order",
