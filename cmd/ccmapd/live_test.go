@@ -30,7 +30,7 @@ const requireEngine = "CCMAPD_REQUIRE_ENGINE"
 // needEngine skips a test where no engine is permitted.
 func needEngine(t *testing.T) {
 	t.Helper()
-	err := engine.All()[0].Diagnose(t.Context()).Err
+	err := engine.All()[0].Diagnose(t.Context(), os.Getpid(), 0).Err
 	switch {
 	case err != nil && os.Getenv(requireEngine) == "1":
 		t.Fatalf("%s=1, but sampling is not possible: %v", requireEngine, err)

@@ -109,9 +109,10 @@ func (s *hostileSource) Stats() sampler.Stats {
 // a hostile name itself, BROKEN is no profile, MODULE no module, PROGRAM cannot be run, and
 // TEXT is hostile.
 var hostileArguments = map[string][]string{
-	"attach":        {"42 -o OUT.json", "42 -v --hits 100 --dump-values -o OUT.xml", "42 --json -o OUT.json", "42 -o -", "TEXT", "42 --TEXT", "42 -o TEXT"},
+	"attach":        {"42 -o OUT.json", "42 -v --hits 100 --dump-values -o OUT.xml", "42 --json -o OUT.json", "42 -o -", "TEXT", "42 --TEXT", "42 -o TEXT", "--match TEXT"},
 	"run":           {"PROGRAM", "MODULE", "--env TEXT MODULE", "--dir TEXT MODULE", "--anyway MODULE", "TEXT"},
 	"demo":          {"TEXT"},
+	"doctor":        {"", "42", "42 --json", "TEXT"},
 	"demo-workload": {"-\x1b\u202e"},
 	"overlap":       {"PROFILE PROFILE", "--json PROFILE PROFILE", "PROFILE BROKEN", "PROFILE TEXT"},
 	"diff":          {"PROFILE PROFILE", "--json PROFILE PROFILE", "PROFILE BROKEN"},

@@ -33,7 +33,7 @@ func (env *environment) confine(cmd *cobra.Command, args []string) error {
 		return nil
 	case cmd.Name() == "demo": // starts its workload
 		return env.process.Keep(forSampling)
-	case cmd.Name() == "attach", cmd.Name() == "version":
+	case cmd.Name() == "attach", cmd.Name() == "doctor", cmd.Name() == "version":
 		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
 	}
 	return env.process.Keep(privilege.Files)

@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 		fakeName: mainWith(fakeEngine(false)),
 		deafName: mainWith(deafEngine()),
 		slowName: mainWith(slowEngine()),
+		lessName: mainWithLess,
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
 
@@ -18,7 +19,7 @@ import (
 
 const versionLong = `Version prints the versions of ccmapd, of Go and of the modules it was built with,
 and which engines there are. Whether an engine is permitted here is found out by
-attaching to ccmapd itself; another user's process may still refuse. Without hardware
+attaching to ccmapd itself; ccmapd doctor says why not, and the cure. Without hardware
 breakpoints samples are the same, but nobody knows which of them find an activation
 again, and no calls are caught (--hits).
 
@@ -89,7 +90,7 @@ func newVersionInfo(all []engine.Engine) versionInfo {
 		}
 	}
 	for _, e := range all {
-		d := e.Diagnose(context.Background())
+		d := e.Diagnose(context.Background(), os.Getpid(), 0)
 		info := engineInfo{Name: d.Engine, Permitted: d.Err == nil, Breakpoints: d.Watchpoints > 0}
 		if d.Err != nil {
 			info.Reason = d.Err.Error()

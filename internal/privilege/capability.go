@@ -182,3 +182,23 @@ func failure(what string, errno unix.Errno) error {
 	}
 	return nil
 }
+
+// Has reports whether this process may use a capability, for calls on targets at least.
+// CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON (capabilities(7)).
+func Has(number int) bool {
+	h, err := ofThread()
+	included := set(0)
+	if number == unix.CAP_BPF || number == unix.CAP_PERFMON {
+		included = 1 << unix.CAP_SYS_ADMIN
+	}
+	return err == nil && h.permitted&(1<<number|included) != 0
+}
+
+// Held lists the permitted and the ambient capabilities of this process, as setcap(8) does.
+func Held() (permitted, ambient string) {
+	h, err := ofThread()
+	if err != nil {
+		return "", ""
+	}
+	return h.permitted.String(), h.ambient().String()
+}

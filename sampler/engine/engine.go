@@ -8,7 +8,8 @@
 //     search, because no other engine would avoid it.
 //  3. The [Choice] has the source, and says why this engine was taken. If no engine can
 //     sample, the error has the reason of each, and the cure.
-//  4. [Engine.Diagnose] tries an engine on this process, to tell whether it is permitted.
+//  4. [Diagnose] tries all engines for a while, and asks the kernel for everything that
+//     they depend on. It finds the engine that Attach takes, by the same rule.
 //
 // A further engine is an entry of All.
 package engine
@@ -17,15 +18,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"slices"
-	"time"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/gosym"
-	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/perf"
@@ -97,7 +93,7 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 			return Choice{s, why(name, refused)}, nil
 		}
 		refused = append(refused, refusal{e.Name, err})
-		if !errors.Is(err, sampler.ErrPermission) && !errors.Is(err, sampler.ErrUnsupported) {
+		if !passedOver(err) {
 			break
 		}
 	}
@@ -146,33 +142,9 @@ func explain(err error) error {
 	case errors.Is(err, sampler.ErrNotGo):
 		return advice.Add(err, "Only programs built by Go's own compiler can be sampled. If this one runs another, attach to that.")
 	case errors.Is(err, sampler.ErrPermission):
-		return advice.Add(err, "'ccmapd version' says what is permitted here, 'ccmapd attach --help' what is required.")
+		return advice.Add(err, "'ccmapd doctor' says what forbids it here, and what permits it.")
 	case errors.Is(err, gosym.ErrTooMuch):
 		return advice.Add(err, "Its symbols are larger than those of any known program, or are made to exhaust ccmapd. Its own net/http/pprof can profile it.")
 	}
 	return err
-}
-
-// Diagnosis says whether an engine is permitted here. Another user's process may still
-// refuse it.
-type Diagnosis struct {
-	Engine      string
-	Err         error  // the reason why the engine is not permitted, and its cure; nil: it is permitted
-	Watchpoints uint64 // of the hardware, that the engine may use
-}
-
-// Diagnose attaches the engine to this process, and detaches it again.
-func (e Engine) Diagnose(ctx context.Context) Diagnosis {
-	d := Diagnosis{Engine: e.Name}
-	s, err := e.Open(ctx, sampler.ProcessOptions{
-		PID: os.Getpid(), Interval: time.Second, Logger: slog.New(slog.DiscardHandler),
-		Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
-	})
-	if err != nil {
-		d.Err = err
-		return d
-	}
-	d.Watchpoints = s.Stats().Counts[sampler.Watchpoints]
-	d.Err = s.Close()
-	return d
 }

@@ -21,6 +21,11 @@ type fakeSource struct {
 func (s fakeSource) Info() sampler.Info { return sampler.Info{Engine: s.name} }
 func (s fakeSource) Close() error       { return nil }
 
+func (s fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
+	<-ctx.Done()
+	return sampler.Ending{}, nil
+}
+
 func (s fakeSource) Stats() sampler.Stats {
 	return sampler.Stats{Counts: sampler.Counts{sampler.Watchpoints: s.watchpoints}}
 }
@@ -90,17 +95,6 @@ func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 		if _, hinted := advice.Of(err); !hinted || !errors.Is(err, hopeless) {
 			t.Errorf("error %v, want %v with a hint", err, hopeless)
 		}
-	}
-}
-
-// TestDiagnose: a diagnosis has the reason why an engine is refused, and its watchpoints.
-func TestDiagnose(t *testing.T) {
-	t.Parallel()
-	if d := working("able", 3).Diagnose(t.Context()); d != (Diagnosis{Engine: "able", Watchpoints: 3}) {
-		t.Errorf("able: %+v", d)
-	}
-	if d := refusing("none", sampler.ErrPermission).Diagnose(t.Context()); d != (Diagnosis{Engine: "none", Err: sampler.ErrPermission}) {
-		t.Errorf("refused: %+v", d)
 	}
 }
 

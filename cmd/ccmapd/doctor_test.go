@@ -1,0 +1,204 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+)
+
+// lessName is a program that gives up what its first argument names, and then is ccmapd:
+// "cap=39", "call=298", "limit=8:65536", with commas between them.
+const lessName = "ccmapd-less"
+
+func mainWithLess() {
+	runtime.LockOSThread() // rights belong to the thread, and exec takes those of its caller
+	for less := range strings.SplitSeq(os.Args[1], ",") {
+		if err := giveUp(less); err != nil {
+			fmt.Fprintf(os.Stderr, "give up %s: %v\n", less, err)
+			os.Exit(exitRunFailed)
+		}
+	}
+	self, err := os.Executable()
+	if err == nil {
+		err = syscall.Exec(self, append([]string{"ccmapd"}, os.Args[2:]...), os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(exitRunFailed)
+}
+
+func giveUp(less string) error {
+	kind, value, _ := strings.Cut(less, "=")
+	first, second, _ := strings.Cut(value, ":")
+	n, err := strconv.Atoi(first)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "cap":
+		return unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(n), 0, 0, 0)
+	case "call":
+		return refuse(uint32(n))
+	}
+	most, err := strconv.ParseUint(second, 10, 64)
+	if err != nil {
+		return err
+	}
+	return unix.Setrlimit(n, &unix.Rlimit{Cur: most, Max: most})
+}
+
+// refuse installs a filter that refuses a system call.
+func refuse(call uint32) error {
+	const nrOffset = 0 // struct seccomp_data: int nr
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: nrOffset},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
+}
+
+// someone is a user whom no other test is: the kernel bounds the rings of each user.
+const someone = 65533
+
+// TestDoctorInSituations drops privileges for real. In each situation doctor names the
+// engine that attach takes, or exits as attach does, and says which check failed.
+func TestDoctorInSituations(t *testing.T) {
+	t.Parallel() // with others, but one situation after another
+	needEngine(t)
+	needRoot(t)
+	const allowed, refused, admin = "", "refused", "cap=21" // CAP_SYS_ADMIN includes the others
+	drop := func(caps ...int) string {
+		less := admin
+		for _, c := range caps {
+			less += fmt.Sprintf(",cap=%d", c)
+		}
+		return less
+	}
+	self, err := exec.LookPath("ccmapd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	less := programtest.Copy(t, self, lessName)
+	user := &syscall.Credential{Uid: someone, Gid: someone, Groups: []uint32{someone}}
+	roots, users := startWorkloadAs(t, "/", nil), startWorkloadAs(t, "/", user)
+	cat := startNamed(t, "ccmapd-no-go").Process.Pid
+	for _, s := range []struct {
+		name    string
+		less    string // of lessName; "": ccmapd itself
+		program string // "": less
+		asUser  bool
+		spaced  bool // in a user namespace, as its root
+		pid     int
+		auto    string // allowed, refused, or the engine
+		code    int
+		failed  string // a check
+	}{
+		{name: "root", pid: roots},
+		{name: "root, a user's", pid: users},
+		{name: "without CAP_BPF", less: drop(unix.CAP_BPF), pid: roots, auto: "perf", failed: "capabilities"},
+		{name: "without CAP_PERFMON", less: drop(unix.CAP_BPF, unix.CAP_PERFMON), pid: roots, auto: "perf", failed: "capabilities"},
+		{name: "another user's, without capabilities", less: drop(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE), pid: users, auto: refused, code: exitPermission, failed: "owner"},
+		{name: "user", asUser: true, pid: users, auto: "perf", failed: "capabilities"},
+		{name: "user, root's", asUser: true, pid: roots, auto: refused, code: exitPermission, failed: "owner"},
+		{name: "setcap", asUser: true, program: setcap(t, self, 0), pid: roots},
+		{name: "no perf_event_open", less: fmt.Sprintf("call=%d", unix.SYS_PERF_EVENT_OPEN), pid: roots, auto: refused, code: exitPermission, failed: "system calls"},
+		{name: "no bpf", less: fmt.Sprintf("call=%d", unix.SYS_BPF), pid: roots, auto: "perf", failed: "system calls"},
+		{name: "little locked memory", less: fmt.Sprintf("limit=%d:%d", unix.RLIMIT_MEMLOCK, 64<<10), asUser: true, pid: users, auto: "perf"},
+		{name: "few files", less: fmt.Sprintf("limit=%d:40", unix.RLIMIT_NOFILE), asUser: true, pid: users, auto: refused, code: exitPermission, failed: "open files"},
+		{name: "user namespace", spaced: true, pid: users, auto: refused, code: exitPermission, failed: "namespaces"},
+		{name: "not Go", pid: cat, auto: refused, code: exitNoTarget, failed: "program"},
+		{name: "no process", pid: 1 << 22, auto: refused, code: exitNoTarget, failed: "program"},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			command := func(args ...string) *exec.Cmd {
+				program := less
+				switch {
+				case s.program != "":
+					program = s.program
+				case s.less == "":
+					program = programtest.Copy(t, self, "ccmapd")
+				default:
+					args = append([]string{s.less}, args...)
+				}
+				cmd := exec.Command(program, args...)
+				cmd.Dir = programtest.PublicDir(t, 0o777)
+				switch {
+				case s.spaced:
+					ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: someone, Size: 1}}
+					cmd.SysProcAttr = &syscall.SysProcAttr{
+						Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids,
+						Credential: &syscall.Credential{NoSetGroups: true},
+					}
+				case s.asUser:
+					cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+				default:
+					cmd.SysProcAttr = nil
+				}
+				return cmd
+			}
+			r, code := diagnose(t, command("doctor", "--json", strconv.Itoa(s.pid)))
+			failed := slices.ContainsFunc(r.Checks, func(c engine.Check) bool { return c.Name == s.failed && !c.OK && c.Wanted != "" })
+			if code != s.code || s.failed != "" && !failed {
+				t.Errorf("doctor exits with %d, want %d, and %q among failed checks: %+v", code, s.code, s.failed, r)
+			}
+			if s.auto != allowed && s.auto != refused && r.Auto != s.auto || (r.Auto == "") != (s.auto == refused) {
+				t.Errorf("auto is %q, want %q: %+v", r.Auto, s.auto, r)
+			}
+			attach := command("attach", strconv.Itoa(s.pid), "-d", "200ms", "-q", "-o", "a.json")
+			out, err := attach.CombinedOutput()
+			took := ""
+			if profile, _, err := export.ReadFile(filepath.Join(attach.Dir, "a.json"), export.ReadOptions{}); err == nil {
+				took = profile.Meta().Engine
+			}
+			if took != r.Auto || (err == nil) != (took != "") {
+				t.Errorf("doctor says %q, attach takes %q: %v: %s", r.Auto, took, err, out)
+			}
+		})
+	}
+}
+
+// diagnose runs doctor.
+func diagnose(t *testing.T, cmd *exec.Cmd) (r engine.Report, code int) {
+	t.Helper()
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, _ := cmd.Output() // the exit code says how it went
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("doctor prints %q, %v; %s", out, err, &stderr)
+	}
+	return r, cmd.ProcessState.ExitCode()
+}
+
+// TestDoctorForPeople: text has the checks, the cures, and the choice.
+func TestDoctorForPeople(t *testing.T) {
+	t.Parallel()
+	r := runEngines(t, []engine.Engine{refusingEngine("bpf", fmt.Errorf("no BPF: %w", sampler.ErrUnsupported)), fakeEngine(true)}, "doctor")
+	if r.code != exitOK || !strings.Contains(r.stdout, "ok   kernel: Linux ") || !strings.Contains(r.stdout, "no   engine bpf: no BPF") ||
+		!strings.HasSuffix(r.stdout, "ok   engine fake: permitted, and took 30 samples\n'--engine auto' takes fake.\n") {
+		t.Errorf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := runEngines(t, nil, "doctor", "x"); r.code != exitUsage {
+		t.Errorf("doctor x exits with %d: %s", r.code, r.stderr)
+	}
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// Report says which engines can sample a process, or why none can.
+type Report struct {
+	Checks  []Check     `json:"checks"`
+	Engines []Diagnosis `json:"engines"` // best first
+	Auto    string      `json:"auto"`    // the engine that [Attach] takes for Auto; "": none
+
+	// Err is nil if there is an engine. It wraps the errors of package sampler.
+	Err error `json:"-"`
+}
+
+// Check is one question to the kernel. The texts may have foreign parts.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Found  string `json:"found"`            // the question, and the answer
+	Wanted string `json:"wanted,omitempty"` // if not OK
+	Cure   string `json:"cure,omitempty"`   // one command, if not OK
+}
+
+// Diagnosis says whether an engine is permitted.
+type Diagnosis struct {
+	Engine    string   `json:"name"`
+	Permitted bool     `json:"permitted"`
+	Features  []string `json:"features"`
+	Samples   uint64   `json:"samples"` // taken during the try
+	Reason    string   `json:"reason,omitempty"`
+	Cure      string   `json:"cure,omitempty"`
+
+	Err         error  `json:"-"` // why the engine is not permitted; nil: it is
+	Watchpoints uint64 `json:"-"` // of the hardware, that the engine may use
+}
+
+// tryFor is how long an engine samples for a diagnosis.
+const tryFor = 200 * time.Millisecond
+
+// Diagnose tries all engines on a process, each for 200 ms. Pid 0 stands for this process,
+// which is busy meanwhile.
+func Diagnose(ctx context.Context, all []Engine, pid int) Report {
+	target := pid
+	if pid == 0 {
+		target = os.Getpid()
+		defer beBusy()()
+	}
+	r := Report{Checks: checksOf(ctx, pid)}
+	for _, e := range all {
+		d := e.Diagnose(ctx, target, tryFor)
+		if d.Err != nil {
+			d.Cure = cureOf(d.Engine, r.Checks)
+		}
+		r.Engines = append(r.Engines, d)
+	}
+	r.choose()
+	return r
+}
+
+// choose makes the choice of Attach.
+func (r *Report) choose() {
+	var refused []refusal
+	for _, d := range r.Engines {
+		if d.Err == nil {
+			r.Auto = d.Engine
+			return
+		}
+		refused = append(refused, refusal{d.Engine, d.Err})
+		if !passedOver(d.Err) {
+			break
+		}
+	}
+	if len(refused) > 0 {
+		r.Err = explain(join(refused))
+	}
+}
+
+// Diagnose attaches the engine to a process, samples it for a time, and detaches. Without a
+// time it takes no samples.
+func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Diagnosis {
+	d := Diagnosis{Engine: e.Name, Features: []string{}}
+	s, err := e.Open(ctx, sampler.ProcessOptions{
+		PID: pid, HitBudget: -1, Logger: slog.New(slog.DiscardHandler),
+		Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
+	})
+	if err == nil {
+		d.Watchpoints = s.Stats().Counts[sampler.Watchpoints]
+		err = try(ctx, s, during)
+	}
+	if err != nil {
+		d.Err, d.Reason = err, err.Error()
+		return d
+	}
+	d.Permitted, d.Samples = true, s.Stats().Counts[sampler.Samples]
+	if s.Info().NoKernelTime == "" {
+		d.Features = append(d.Features, "time in the kernel")
+	}
+	if d.Watchpoints > 0 {
+		d.Features = append(d.Features, "hardware watchpoints", "caught calls")
+	}
+	return d
+}
+
+// try samples for a time and closes the source.
+func try(ctx context.Context, s Source, during time.Duration) error {
+	if during == 0 {
+		return s.Close()
+	}
+	ctx, cancel := context.WithTimeout(ctx, during)
+	defer cancel()
+	_, err := s.Run(ctx)
+	return err
+}
+
+// beBusy uses the CPU until the returned function is called.
+func beBusy() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// passedOver reports whether another engine may succeed after an error. Nothing else avoids
+// a process that is not there.
+func passedOver(err error) bool {
+	return errors.Is(err, sampler.ErrPermission) || errors.Is(err, sampler.ErrUnsupported)
+}
+
+// needs are the checks that an engine depends on, the likeliest reason of a refusal first.
+var needs = map[string][]string{
+	"bpf":  {checkProgram, checkNamespaces, checkCapabilities, checkCalls, checkLockdown},
+	"perf": {checkProgram, checkCalls, checkOwner, checkParanoid, checkMemlock, checkFiles, checkNamespaces},
+}
+
+// cureOf returns the cure of the first check that failed of those that an engine depends on.
+func cureOf(engine string, checks []Check) string {
+	for _, name := range needs[engine] {
+		if i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == name && !c.OK }); i >= 0 {
+			return checks[i].Cure
+		}
+	}
+	return ""
+}

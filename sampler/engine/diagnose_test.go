@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// TestDiagnoseEngine: a diagnosis has the reason why an engine is refused, and its watchpoints.
+func TestDiagnoseEngine(t *testing.T) {
+	t.Parallel()
+	if d := working("able", 3).Diagnose(t.Context(), os.Getpid(), 0); !cmp.Equal(d, Diagnosis{
+		Engine: "able", Permitted: true, Watchpoints: 3, Features: []string{"time in the kernel", "hardware watchpoints", "caught calls"},
+	}) {
+		t.Errorf("able: %+v", d)
+	}
+	d := refusing("none", sampler.ErrPermission).Diagnose(t.Context(), os.Getpid(), tryFor)
+	if d.Permitted || !errors.Is(d.Err, sampler.ErrPermission) || d.Reason != sampler.ErrPermission.Error() || d.Features == nil {
+		t.Errorf("refused: %+v", d)
+	}
+}
+
+// TestDiagnosisChoosesAsAttach: whatever engines answer, a report has the engine that Attach
+// takes, or its error.
+func TestDiagnosisChoosesAsAttach(t *testing.T) {
+	t.Parallel()
+	answers := []error{nil, sampler.ErrPermission, sampler.ErrUnsupported, sampler.ErrNoProcess, sampler.ErrNotGo, errors.New("too many open files")}
+	rapid.Check(t, func(t *rapid.T) {
+		var all []Engine
+		var r Report
+		for i, answer := range rapid.SliceOfN(rapid.SampledFrom(answers), 1, 4).Draw(t, "answers") {
+			e := working(fmt.Sprint("engine", i), 0)
+			if answer != nil {
+				e = refusing(e.Name, answer)
+			}
+			all = append(all, e)
+			r.Engines = append(r.Engines, e.Diagnose(t.Context(), os.Getpid(), 0))
+		}
+		r.choose()
+		got, err := Attach(t.Context(), all, Auto, sampler.ProcessOptions{})
+		took := ""
+		if err == nil {
+			took = got.Source.Info().Engine
+		}
+		if r.Auto != took || (r.Err == nil) != (err == nil) || err != nil && r.Err.Error() != err.Error() {
+			t.Errorf("report: %q, %v; attach: %q, %v", r.Auto, r.Err, took, err)
+		}
+	})
+}
+
+// TestChecks: each answer of the kernel that forbids something fails its own check, which says
+// what is wanted; and an engine that is refused gets that cure.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	able := machine{
+		paranoid: 2, mlockKB: 516, memlock: 64 << 10, files: 1 << 20, cpus: 64, threads: 100, ptrace: true, perfmon: true,
+		self: "/opt/it's/ccmapd", filter: "0", pids: initialPIDs, users: initialUsers, registers: 4,
+	}
+	if failed := failedOf(able.checks()); len(failed) > 0 {
+		t.Errorf("failed, on an able machine: %v", failed)
+	}
+	for _, test := range []struct {
+		check, engine string
+		change        func(*machine)
+		found, cure   string // parts
+	}{
+		{checkParanoid, "perf", func(m *machine) { m.paranoid, m.perfmon = 3, false }, "is 3", "sysctl -w kernel.perf_event_paranoid=2"},
+		{checkMemlock, "perf", func(m *machine) { m.mlockKB = 64 }, "64 KiB", "sysctl -w kernel.perf_event_mlock_kb=516"},
+		{checkFiles, "perf", func(m *machine) { m.files = 1024 }, "RLIMIT_NOFILE is 1024; engine perf opens 6592 for 100 threads on 64 CPUs", "ulimit -n 6592"},
+		{checkCapabilities, "bpf", func(m *machine) { m.lackingCPUs, m.permitted = "cap_bpf", "cap_perfmon" }, "permitted: cap_perfmon; ambient: none", `setcap cap_bpf,cap_perfmon,cap_sys_ptrace+p '/opt/it'\''s/ccmapd'`},
+		{checkCalls, "perf", func(m *machine) { m.filter, m.refused = "2", []string{"perf_event_open (operation not permitted)"} }, "seccomp mode 2; refused: perf_event_open", "docker run"},
+		{checkYama, "", func(m *machine) { m.yama, m.ptrace = 1, false }, "ptrace_scope is 1", "kernel.yama.ptrace_scope=0"},
+		{checkLockdown, "bpf", func(m *machine) { m.lockdown = "none integrity [confidentiality]" }, "[confidentiality]", "lockdown=integrity"},
+		{checkNamespaces, "bpf", func(m *machine) { m.users = "user:[1]" }, "user:[1]", "--userns=host"},
+		{checkRegisters, "", func(m *machine) { m.registers = 0 }, "0 of 4", ""},
+	} {
+		m := able
+		test.change(&m)
+		checks := m.checks()
+		i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == test.check })
+		if c := checks[i]; c.OK || !strings.Contains(c.Found, test.found) || !strings.Contains(c.Cure, test.cure) || c.Wanted == "" {
+			t.Errorf("%s: %+v", test.check, c)
+		}
+		if test.engine != "" && cureOf(test.engine, checks) != checks[i].Cure {
+			t.Errorf("%s: the cure of engine %s is %q", test.check, test.engine, cureOf(test.engine, checks))
+		}
+	}
+}
+
+func failedOf(checks []Check) (names []string) {
+	for _, c := range checks {
+		if !c.OK {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// TestSessionsFit: shared rings need the room of one session, an ordinary user's own rings more.
+func TestSessionsFit(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		m    machine
+		want int
+	}{
+		{machine{mlockKB: 516, cpus: 2}, 7},
+		{machine{mlockKB: 516, cpus: 2, memlock: 8 << 20}, 64},
+		{machine{mlockKB: -1, cpus: 2}, 0},
+		{machine{cpus: 64, lockAny: true}, mostSessions},
+		{machine{cpus: 2, memlock: ^uint64(0)}, mostSessions},
+	} {
+		if got := test.m.ringsFit(); got != test.want {
+			t.Errorf("%+v: %d sessions, want %d", test.m, got, test.want)
+		}
+	}
+}
