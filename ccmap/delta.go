@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrNotEarlier is the error of [Delta] for two snapshots of which the first is not an
-// earlier state of the second.
+// ErrNotEarlier is the error of [Delta] if the first snapshot is not an earlier state of the
+// second.
 var ErrNotEarlier = errors.New("not an earlier state of the same map")
 
 // Delta returns a map of all that a map has counted between two of its snapshots, without
@@ -161,8 +161,8 @@ func (d *delta) addMethod(id MethodID, self, cumulative Counters) error {
 	return nil
 }
 
-// overlay subtracts tries whose nodes have other ids. It gives each context what it has
-// certainly gained, and the rest to [pruned] nodes and to the totals of removed nodes.
+// overlay subtracts tries whose nodes have other ids. It gives each context the counts that it
+// has certainly gained, and the rest to [pruned] nodes and to the totals of removed nodes.
 func (d *delta) overlay() error {
 	o := overlay{delta: d, was: d.counterparts(), rest: make([]span, d.new.Len()), self: make([]span, d.new.Len())}
 	o.measureSelf()
@@ -171,7 +171,7 @@ func (d *delta) overlay() error {
 	return d.addRemainders()
 }
 
-// counterparts returns the node of old for each node of new, 0 if there is none.
+// counterparts returns the node of old for each node of new, 0 for a node that old lacks.
 func (d *delta) counterparts() []NodeID {
 	t := table{seed: rand.Uint64() | 1}
 	t.reset(0)
@@ -201,9 +201,9 @@ func (d *delta) counterparts() []NodeID {
 // and added again has gained more than the difference.
 type overlay struct {
 	*delta
-	was  []NodeID // by node of new: the node of old, 0 if there is none
-	rest []span   // by node of new: what it and all below it have gained, less what its children have got
-	self []span   // by node of new: what a method's node and its positions have gained, less what positions have got
+	was  []NodeID // by node of new: the node of old, 0 if old lacks it
+	rest []span   // by node of new: gained by it and all below it, less the shares of its children
+	self []span   // by node of new: gained by a method's node and its positions, less the shares of these
 }
 
 // measureSelf finds how much a node has gained together with its positions: a prune
@@ -231,7 +231,7 @@ func (o *overlay) holder(t *nodes, n NodeID) NodeID {
 	return n
 }
 
-// share gives each node what it has certainly gained, as far as its parent has so much.
+// share gives each node the counts that it has certainly gained, as far as its parent has so many.
 func (o *overlay) share() {
 	now, before := o.new.sums(), o.old.sums()
 	o.rest[0] = spanOf(o.new.total).above(spanOf(o.old.total))
@@ -272,7 +272,7 @@ func (o *overlay) hangRest() {
 	}
 }
 
-// addRemainders adds what the nodes of the result lack of the totals of edges and methods.
+// addRemainders adds the counts of edges and methods that no node of the result has.
 func (d *delta) addRemainders() error {
 	old, new, nodes := d.old.indexed(), d.new.indexed(), d.m.Snapshot().indexed()
 	for _, e := range new.edges {

@@ -55,7 +55,7 @@ func newHotness(c Config) hotness {
 	return h
 }
 
-// resume takes in the map of earlier sessions: no event is raised for what was hot then.
+// resume takes in the map of earlier sessions: methods that were hot then raise no event.
 func (h *hotness) resume(s *ccmap.Snapshot) {
 	h.before = s.Total().Time
 	if h.before == 0 {

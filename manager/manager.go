@@ -47,7 +47,7 @@ type Manager struct {
 
 	start       time.Time
 	clock       int64         // CLOCK_MONOTONIC, ns, at the start
-	earlier     ccmap.Meta    // of the map's earlier sessions; zero if there are none
+	earlier     ccmap.Meta    // of the map's earlier sessions; zero in a new map
 	offset      time.Duration // of the start, since the map's Start
 	turn        turn
 	sampled     int64         // ns of the target's CPU time that was folded
@@ -86,7 +86,7 @@ type Report struct {
 	Values   ValueStats
 }
 
-// Status is the state of a session. All counts are since its start, but those of the map.
+// Status is the state of a session. Counts are since its start. Nodes, Bytes and Pruned are the map's.
 type Status struct {
 	Elapsed         time.Duration // at the last turn
 	Samples         uint64        // folded
@@ -458,7 +458,7 @@ func (m *Manager) publish() {
 	m.latest.Store(m.config.Map.Snapshot())
 }
 
-// beginPublication returns the channel that the readers wait for who have asked before.
+// beginPublication returns the channel that all readers wait for that have asked before.
 func (m *Manager) beginPublication() chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -79,8 +79,9 @@ func (h *Host) fail(err error) {
 	}
 }
 
-// failure returns the error that has ended the reader, if one has.
-func (h *Host) failure() error {
+// Err returns the error that has ended all sources, and keeps others from joining, if there is
+// one. Any goroutine may call it.
+func (h *Host) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.broken

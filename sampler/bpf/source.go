@@ -251,7 +251,7 @@ func (s *Source) wait() (exited bool, err error) {
 	patience := min(checkEvery, s.t.Patience())
 	if !s.owned {
 		exited, err = s.waiter.Wait(patience)
-		return exited, errors.Join(err, s.host.failure())
+		return exited, errors.Join(err, s.host.Err())
 	}
 	exited, err = s.waiter.Wait(min(patience, drainEvery))
 	s.host.look()

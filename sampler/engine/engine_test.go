@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -110,5 +112,40 @@ func TestAll(t *testing.T) {
 		if s, err := e.Open(t.Context(), sampler.ProcessOptions{}); s != nil || err == nil {
 			t.Errorf("%s opens nothing: %v, %v", e.Name, s, err)
 		}
+	}
+}
+
+// TestSharedHasAllEngines: a host for many targets that is not permitted leaves the other engines.
+func TestSharedHasAllEngines(t *testing.T) {
+	t.Parallel()
+	s := NewShared(SharedOptions{})
+	if got, want := Names(s.Engines()), Names(All()); !slices.Equal(got, want) {
+		t.Errorf("engines %v, want %v", got, want)
+	}
+	s.refused, s.again = fmt.Errorf("kernel: %w", sampler.ErrPermission), time.Now().Add(time.Hour)
+	if _, err := Attach(t.Context(), s.Engines(), "bpf", sampler.ProcessOptions{PID: 1}); !errors.Is(err, sampler.ErrPermission) {
+		t.Errorf("a refused host: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSharedKeepsItsHost: targets join one host, which is opened once.
+func TestSharedKeepsItsHost(t *testing.T) {
+	t.Parallel()
+	s := NewShared(SharedOptions{})
+	first, err := s.joined()
+	if err != nil {
+		if again, refused := s.joined(); again != nil || refused != err {
+			t.Errorf("refused, and tried again at once: %v", refused)
+		}
+		return
+	}
+	if again, err := s.joined(); again != first || err != nil {
+		t.Errorf("another host, %v", err)
+	}
+	if err := s.Close(); err != nil || s.host != nil {
+		t.Errorf("close: %v", err)
 	}
 }

@@ -1,0 +1,519 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+)
+
+// Options of a daemon. The zero value is useful.
+type Options struct {
+	// Load reads the configuration, for New and for Reload. Nil: the defaults, without
+	// targets.
+	Load func() (*config.Config, error)
+
+	// Engines to sample with, best first. Nil: all, with one host of engine bpf for all
+	// targets.
+	Engines []engine.Engine
+
+	// Hold bounds the settings for a process. Nil: they are as configured.
+	Hold func(pid int, s config.Settings) config.Settings
+
+	Logger *slog.Logger // nil discards
+}
+
+// Daemon samples the processes of its targets. Any goroutine may call its methods, Run once.
+//
+//	log … stop                never change
+//	mu                        all targets with their followers and slots, and the fields after it
+//	discovery, meter          the goroutine of Run
+//	work                      the goroutines of followers and of filing
+//	removing, reloading       one removal of old files at a time, one reload
+type Daemon struct {
+	log     *slog.Logger
+	load    func() (*config.Config, error)
+	hold    func(pid int, s config.Settings) config.Settings
+	host    host
+	shared  *engine.Shared // nil: the engines are the caller's
+	engines []engine.Engine
+	usedCPU func() time.Duration // of this process
+	events  *hub
+	turns   chan struct{} // holds a token for each process that is being attached to
+	woken   chan struct{} // capacity 1: something has changed
+	ctx     context.Context
+	stop    context.CancelCauseFunc
+	work    sync.WaitGroup
+
+	discovery discovery
+	meter     cpuMeter
+	removing  sync.Mutex // of old files
+	reloading sync.Mutex
+
+	mu        sync.Mutex
+	config    *config.Config
+	order     []*target // of the configuration, then attached ones
+	leaving   []*target // removed, and not all filed
+	running   int       // followers
+	strangers map[fileID]bool
+	lookAgain []int // processes to look at; -1: all
+	ready     bool  // the first scan is done
+	closing   bool
+}
+
+const (
+	// attachedAtOnce bounds the processes that are being attached to: reading symbols takes memory
+	// and time.
+	attachedAtOnce = 4
+	// mostStrangers bounds the executables that are remembered as no Go programs.
+	mostStrangers = 4096
+	// endedFor is how long an attached target stays after its process has ended.
+	endedFor = time.Hour
+	// budgetEvery is the time between two looks at budgets, figures and periods.
+	budgetEvery = time.Second
+)
+
+// New returns a daemon that samples nothing yet. It loads the configuration.
+func New(o Options) (*Daemon, error) {
+	d, err := newDaemon(o, machine{})
+	if err != nil {
+		return nil, err
+	}
+	if d.engines == nil {
+		percent := d.config.Budget.MaxHostOverhead
+		d.shared = engine.NewShared(engine.SharedOptions{MaxHostOverhead: cmp.Or(percent/100, -1), Logger: d.log})
+		d.engines = d.shared.Engines()
+	}
+	return d, nil
+}
+
+func newDaemon(o Options, h host) (*Daemon, error) {
+	d := &Daemon{
+		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: processCPU,
+		events: newHub(), turns: make(chan struct{}, attachedAtOnce), woken: make(chan struct{}, 1),
+		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(map[fileID]bool),
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.load == nil {
+		d.load = func() (*config.Config, error) { return config.Default(), nil }
+	}
+	if d.hold == nil {
+		d.hold = func(_ int, s config.Settings) config.Settings { return s }
+	}
+	d.ctx, d.stop = context.WithCancelCause(context.Background())
+	c, targets, err := d.read()
+	if err != nil {
+		return nil, err
+	}
+	d.apply(c, targets)
+	return d, nil
+}
+
+// read reads and checks a configuration, and makes its targets.
+func (d *Daemon) read() (*config.Config, []*target, error) {
+	c, err := d.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	var targets []*target
+	for _, one := range c.Targets {
+		if one.Match.URL != "" || one.Match.Host {
+			return nil, nil, fmt.Errorf("target %s: match.url and match.host are not supported by this version: name processes", one.Name)
+		}
+		rule, err := one.Match.Rule()
+		if err != nil {
+			return nil, nil, fmt.Errorf("target %s: %w", one.Name, err)
+		}
+		t := newTarget(one)
+		t.rule = rule
+		targets = append(targets, t)
+	}
+	return c, targets, nil
+}
+
+// apply puts a configuration into force. Unchanged targets stay as they are.
+func (d *Daemon) apply(c *config.Config, targets []*target) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	kept := make(map[*target]bool)
+	for i, t := range targets {
+		j := slices.IndexFunc(d.order, func(old *target) bool { return old.attached == nil && old.Target == t.Target })
+		if j >= 0 {
+			targets[i] = d.order[j]
+		}
+		kept[targets[i]] = true
+	}
+	for _, old := range d.order {
+		switch {
+		case kept[old]:
+		case old.attached != nil && !slices.ContainsFunc(targets, func(t *target) bool { return t.Name == old.Name }):
+			targets = append(targets, old)
+		default:
+			d.remove(old, errChanged)
+		}
+	}
+	d.config, d.order = c, targets
+	d.lookAgain = append(d.lookAgain, allProcesses)
+	limitHeap(c.Budget.Memory)
+	d.nudge()
+}
+
+// allProcesses, to be looked at again.
+const allProcesses = -1
+
+// remove ends the sessions of a target that is no longer in order, and files what it has. The caller
+// holds mu.
+func (d *Daemon) remove(t *target, cause error) {
+	t.stopFollowers(cause)
+	d.leaving = append(d.leaving, t)
+}
+
+// Reload reads the configuration again. On an error the old one stays in force.
+func (d *Daemon) Reload() error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	c, targets, err := d.read()
+	if err != nil {
+		d.log.Error("configuration is not loaded, the old one stays", "error", err)
+		d.events.raise(Event{Kind: EventReload, Text: "refused: " + err.Error()})
+		return err
+	}
+	d.apply(c, targets)
+	d.log.Info("configuration loaded", "targets", len(c.Targets))
+	d.events.raise(Event{Kind: EventReload, Text: fmt.Sprintf("%d targets", len(c.Targets))})
+	return nil
+}
+
+// Config returns the configuration in force, which never changes.
+func (d *Daemon) Config() *config.Config {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.config
+}
+
+// nudge makes the goroutine of Run look for work.
+func (d *Daemon) nudge() {
+	select {
+	case d.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Run samples until ctx is done. Then it ends all sessions and files all that was counted. The error
+// says what could not be filed.
+func (d *Daemon) Run(ctx context.Context) error {
+	scan := time.NewTicker(d.Config().Budget.Scan)
+	defer scan.Stop()
+	budget := time.NewTicker(budgetEvery)
+	defer budget.Stop()
+	d.scan()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-d.woken:
+			scan.Reset(d.Config().Budget.Scan)
+			d.scan()
+		case <-scan.C:
+			d.scan()
+		case now := <-budget.C:
+			d.keepBudgets(now)
+			d.tellAll(now)
+			d.rotateDue(now)
+			d.sweep(now)
+		}
+	}
+	return d.close()
+}
+
+// scan looks for processes, and starts followers.
+func (d *Daemon) scan() {
+	d.mu.Lock()
+	again := d.lookAgain
+	d.lookAgain = nil
+	d.mu.Unlock()
+	for _, pid := range again {
+		if pid == allProcesses {
+			d.discovery.forgetAll()
+		}
+		d.discovery.forget(pid)
+	}
+	looked, exist, err := d.discovery.scan(time.Now(), d.follows)
+	if err != nil {
+		d.log.Error("cannot look for processes", "error", err)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dropEnded(exist)
+	for _, f := range looked {
+		d.offer(f)
+	}
+	d.schedule()
+	d.ready = true
+}
+
+// tellAll raises events about the sessions.
+func (d *Daemon) tellAll(now time.Time) {
+	d.mu.Lock()
+	all := slices.Collect(d.sessions())
+	d.mu.Unlock()
+	for _, s := range all {
+		s.tell(now)
+	}
+}
+
+// sweep forgets attached targets whose process has ended long ago, and removed targets that are
+// filed.
+func (d *Daemon) sweep(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range slices.Clone(d.order) {
+		if t.attached != nil && !t.ended.IsZero() && now.Sub(t.ended) > endedFor {
+			d.detach(t)
+		}
+	}
+	for _, t := range d.leaving {
+		if len(t.followers) == 0 && !t.removing {
+			t.removing = true
+			d.work.Go(func() { d.fileLast(t) })
+		}
+	}
+}
+
+// fileLast files a removed target, and forgets it.
+func (d *Daemon) fileLast(t *target) {
+	if d.Config().Store.Files {
+		d.file(context.WithoutCancel(d.ctx), t) // the error was logged
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leaving = slices.DeleteFunc(d.leaving, func(o *target) bool { return o == t })
+}
+
+// close ends all sessions and files what they have counted.
+func (d *Daemon) close() error {
+	d.mu.Lock()
+	d.closing = true
+	all := slices.Concat(d.order, d.leaving)
+	d.mu.Unlock()
+	d.stop(errShutdown)
+	d.work.Wait()
+	var err error
+	if d.Config().Store.Files {
+		for _, t := range all {
+			err = errors.Join(err, d.file(context.Background(), t))
+		}
+		d.removeOld(time.Now())
+	}
+	if d.shared != nil {
+		err = errors.Join(err, d.shared.Close())
+	}
+	return err
+}
+
+// rememberStranger remembers an executable that is no Go program.
+func (d *Daemon) rememberStranger(file fileID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.strangers) >= mostStrangers {
+		clear(d.strangers)
+	}
+	d.strangers[file] = true
+}
+
+// Ready returns nil once the first scan is done.
+func (d *Daemon) Ready() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ready {
+		return errors.New("the first look for processes is not done")
+	}
+	return nil
+}
+
+// Healthy returns an error that names a session that is stuck.
+func (d *Daemon) Healthy() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.sessions() {
+		if err := s.health(time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Attach adds a target for one process, with the default settings, and waits until it is sampled.
+// If a target samples the process already, Attach returns that one.
+func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
+	facts, err := d.host.facts(pid)
+	if err != nil {
+		return "", fmt.Errorf("attach to process %d: %w", pid, err)
+	}
+	f, err := d.follow(facts)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-f.settled:
+	case <-ctx.Done():
+		err = fmt.Errorf("attach to process %d: %w", pid, context.Cause(ctx))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		err = f.first
+	}
+	if err == nil {
+		return f.target.Name, nil
+	}
+	if t := f.target; t.attached != nil && slices.Contains(d.order, t) {
+		d.detach(t)
+	}
+	return "", err
+}
+
+// follow returns the follower of a process. It makes a target if there is none.
+func (d *Daemon) follow(facts process.Facts) (*follower, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.followerOf(facts.PID); f != nil {
+		return f, nil
+	}
+	if most := d.config.Budget.Targets; d.closing || len(d.order) >= most || d.running >= most {
+		return nil, fmt.Errorf("attach to process %d: the daemon has as many targets as budget.targets permits, %d", facts.PID, most)
+	}
+	one := config.Target{Name: d.freeName(facts), Match: config.Match{PID: facts.PID}, Settings: d.config.Defaults}
+	t := newTarget(one)
+	t.attached = &facts
+	d.order = append(slices.Clip(d.order), t)
+	f := d.add(t, facts)
+	d.start(f)
+	return f, nil
+}
+
+// freeName returns a name for the target of a process. The caller holds mu.
+func (d *Daemon) freeName(f process.Facts) string {
+	base := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, path.Base(cmp.Or(f.Executable, f.Name, "process")))
+	name := fmt.Sprintf("%s-%d", strings.TrimLeft(base[:min(len(base), 40)], "_"), f.PID)
+	for i := 2; ; i++ {
+		if _, err := d.named(name); err != nil {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d", name, i)
+	}
+}
+
+// Detach removes a target that Attach has made.
+func (d *Daemon) Detach(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t, err := d.named(name)
+	if err != nil {
+		return err
+	}
+	if t.attached == nil {
+		return fmt.Errorf("detach %s: %w", name, ErrConfigured)
+	}
+	d.detach(t)
+	return nil
+}
+
+// detach removes a target. The caller holds mu.
+func (d *Daemon) detach(t *target) {
+	d.order = slices.DeleteFunc(slices.Clone(d.order), func(o *target) bool { return o == t })
+	d.remove(t, errDetached)
+}
+
+// Pause ends the sessions of a target. Its maps stay.
+func (d *Daemon) Pause(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t, err := d.named(name)
+	if err != nil {
+		return err
+	}
+	t.paused = true
+	t.stopFollowers(errPaused)
+	return nil
+}
+
+// Resume ends a pause.
+func (d *Daemon) Resume(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t, err := d.named(name)
+	if err != nil {
+		return err
+	}
+	t.paused = false
+	d.lookAgain = append(d.lookAgain, allProcesses)
+	d.nudge()
+	return nil
+}
+
+// Rotate files all that a target has counted since the last period.
+func (d *Daemon) Rotate(ctx context.Context, name string) error {
+	d.mu.Lock()
+	t, err := d.named(name)
+	files := d.config.Store.Files
+	d.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case !files:
+		return fmt.Errorf("rotate %s: %w", name, ErrNoStore)
+	}
+	return d.file(ctx, t)
+}
+
+// Candidate is a process that a target would take.
+type Candidate struct {
+	Target     string
+	PID        int
+	Executable string // foreign, and not printable yet
+	User       string
+	LeftOut    bool // the target has max older processes
+}
+
+// Check looks for processes once, and returns the ones that targets would take. It samples nothing.
+func (d *Daemon) Check() ([]Candidate, error) {
+	looked, _, err := (&discovery{host: d.host, seen: make(map[int]sighting)}).scan(time.Now(), d.follows)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(looked, func(a, b process.Facts) int {
+		return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.PID, b.PID))
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	taken := make(map[*target]int)
+	var found []Candidate
+	for _, f := range looked {
+		i := slices.IndexFunc(d.order, func(t *target) bool { return t.fits(f) })
+		if i < 0 {
+			continue
+		}
+		t := d.order[i]
+		taken[t]++
+		found = append(found, Candidate{Target: t.Name, PID: f.PID, Executable: f.Executable, User: f.User(), LeftOut: taken[t] > t.Max})
+	}
+	return found, nil
+}

@@ -1,0 +1,162 @@
+package daemon
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// host is the machine; tests have their own. Its methods may be called by any goroutine.
+type host interface {
+	// list returns all processes: their numbers, each with an identity that changes when
+	// the number becomes another process's.
+	list() (map[int]uint64, error)
+	facts(pid int) (process.Facts, error)
+	file(pid int) (fileID, error) // of the executable
+	pin(pid int) (pinned, error)
+}
+
+// pinned is a process that is held on to: its number can become another one's meanwhile.
+type pinned interface {
+	Gone() bool
+	Close()
+}
+
+// fileID identifies the contents of an executable: a file that was replaced or written to has
+// another one.
+type fileID struct {
+	device, inode uint64
+	modified      int64 // ns
+	size          int64
+}
+
+// machine is the host that the daemon runs on.
+type machine struct{}
+
+// list reads the numbers and inodes of /proc. The kernel gives the directory of a process an
+// inode number when it is first looked at, and a new one to the next process of that number
+// (proc_pid_make_inode in fs/proc/base.c, Linux 6.18). A directory that was dropped from memory
+// gets another one, too: then a process is looked at once more.
+func (machine) list() (map[int]uint64, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	defer dir.Close()
+	found := make(map[int]uint64)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := unix.Getdents(int(dir.Fd()), buf)
+		if err != nil {
+			return nil, fmt.Errorf("list processes: %w", err)
+		}
+		if n == 0 {
+			return found, nil
+		}
+		addEntries(found, buf[:n])
+	}
+}
+
+// addEntries reads struct linux_dirent64 (getdents(2)): inode, offset, length of the entry, type,
+// name.
+func addEntries(found map[int]uint64, entries []byte) {
+	const lengthAt, nameAt = 16, 19
+	for len(entries) > nameAt {
+		length := int(binary.NativeEndian.Uint16(entries[lengthAt:]))
+		if length <= nameAt || length > len(entries) {
+			return
+		}
+		name, _, _ := strings.Cut(string(entries[nameAt:length]), "\x00")
+		if pid, err := strconv.Atoi(name); err == nil {
+			found[pid] = binary.NativeEndian.Uint64(entries)
+		}
+		entries = entries[length:]
+	}
+}
+
+func (machine) facts(pid int) (process.Facts, error) { return process.FactsOf(pid) }
+
+func (machine) file(pid int) (fileID, error) {
+	defer privilege.Raise().Lower()
+	var st unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d/exe", pid), &st); err != nil {
+		if process.Gone(err) {
+			return fileID{}, sampler.ErrNoProcess
+		}
+		return fileID{}, process.OtherUser(err)
+	}
+	return fileID{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Size}, nil
+}
+
+func (machine) pin(pid int) (pinned, error) {
+	p, err := process.Pin(pid)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// discovery remembers which processes were looked at. The goroutine of Run owns it.
+type discovery struct {
+	host host
+	seen map[int]sighting
+}
+
+// sighting is the last look at a process. Programs begin as another one, and replace
+// themselves: a process is looked at again and again, ever more rarely.
+type sighting struct {
+	identity uint64
+	next     time.Time     // look
+	wait     time.Duration // between the last look and the next
+}
+
+const (
+	firstLook = 2 * time.Second
+	restLook  = 5 * time.Minute
+)
+
+// scan returns the facts of the processes that are new or due, and the processes that exist. It
+// looks at no process that is followed: its session notices an exec.
+func (v *discovery) scan(now time.Time, followed func(pid int) bool) (looked []process.Facts, exist map[int]uint64, err error) {
+	exist, err = v.host.list()
+	if err != nil {
+		return nil, nil, err
+	}
+	for pid := range v.seen {
+		if _, ok := exist[pid]; !ok {
+			delete(v.seen, pid)
+		}
+	}
+	for pid, identity := range exist {
+		last, known := v.seen[pid]
+		known = known && last.identity == identity
+		if known && (now.Before(last.next) || followed(pid)) {
+			continue
+		}
+		next := sighting{identity: identity, wait: firstLook}
+		if known {
+			next.wait = min(2*last.wait, restLook)
+		}
+		next.next = now.Add(next.wait)
+		v.seen[pid] = next
+		if f, err := v.host.facts(pid); err == nil && !f.Kernel && !f.Ended && pid != os.Getpid() {
+			looked = append(looked, f)
+		}
+	}
+	return looked, exist, nil
+}
+
+// forget makes the next scan look at a process as if it were new.
+func (v *discovery) forget(pid int) { delete(v.seen, pid) }
+
+// forgetAll makes the next scan look at all processes.
+func (v *discovery) forgetAll() { clear(v.seen) }

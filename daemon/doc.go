@@ -1,0 +1,24 @@
+// Package daemon keeps the processes of many targets under profile, for months, through their
+// restarts. A target is a name and a rule. It works like this:
+//
+//  1. A scan of /proc finds processes that are new, and looks at them. The first target
+//     whose rule fits takes a process. Of a target's processes the oldest are sampled, up
+//     to its max; the others wait for their place.
+//  2. A follower attaches to one process, by the best engine that is permitted, and runs a
+//     session of package manager. It makes sure that the number is still the process that
+//     was found. An attempt that is refused is made again later, and later each time.
+//  3. A slot has the map of one replica of a target: of processes with the same build and
+//     owner, one after the other. When a process has ended, the slot waits for the next.
+//     The first process of another build ends the slots of the old one.
+//  4. At the end of a period, of a process and of the daemon, all that was counted since the last
+//     period goes to a file. A period that cannot be written becomes part of the next.
+//  5. Each second the budgets are kept: the sessions that cost most get longer intervals, and
+//     the largest maps are pruned.
+//  6. Readers get merged snapshots of a target's slots, the state of all targets, and
+//     events.
+//
+// A new configuration is checked as a whole before any of it takes effect. Targets that it
+// leaves as they are go on undisturbed.
+//
+// Nothing here knows HTTP. Package api answers requests from a [Daemon].
+package daemon

@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// follower attaches to one process of a target, and samples it until it ends.
+//
+//	d, target, facts   never change
+//	settled            closed when the first attempt has succeeded or failed
+//	all others         under the daemon's mu
+type follower struct {
+	d      *Daemon
+	target *target
+	facts  process.Facts
+
+	cancel  context.CancelCauseFunc // nil: not started
+	state   State
+	since   time.Time // of the state
+	reason  string
+	cure    string
+	next    time.Time // attempt, or start
+	delay   backoff
+	slot    *slot // with the session
+	settled chan struct{}
+	first   error // of the first attempt
+}
+
+// State is the state of a target or of one of its processes.
+type State string
+
+// The states.
+const (
+	Waiting   State = "waiting"   // for a process, or for a place
+	Attaching State = "attaching" // symbols are loaded
+	Sampling  State = "sampling"
+	Refused   State = "refused" // with a reason, and tried again
+	Paused    State = "paused"
+	Ended     State = "ended" // the process of an attached target
+)
+
+// run attaches and samples, again and again, until the process has ended or ctx is done.
+func (f *follower) run(ctx context.Context) {
+	defer f.leave()
+	for ctx.Err() == nil {
+		ending, began, err := f.once(ctx)
+		if ctx.Err() != nil || f.isOver(ending, began, err) {
+			return
+		}
+		if err == nil {
+			err = errors.New(ending.Reason)
+		}
+		f.refuse(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(f.nextTry())):
+		}
+	}
+}
+
+// once attaches, and samples until the session ends.
+func (f *follower) once(ctx context.Context) (sampler.Ending, time.Time, error) {
+	s, err := f.attach(ctx)
+	f.settle(err)
+	if err != nil {
+		return sampler.Ending{}, time.Time{}, err
+	}
+	ending, err := s.run(ctx)
+	return ending, s.began, err
+}
+
+// settle tells Attach how the first attempt went.
+func (f *follower) settle(err error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	select {
+	case <-f.settled:
+	default:
+		f.first = err
+		close(f.settled)
+	}
+}
+
+// isOver reports whether the process needs no further attempt.
+func (f *follower) isOver(ending sampler.Ending, began time.Time, err error) bool {
+	d, t := f.d, f.target
+	now, gone := d.host.facts(f.facts.PID)
+	replaced := gone == nil && now.Started == f.facts.Started && !now.Ended // by exec
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil && ending.Exited:
+		t.restarts++
+		t.ending = ending.Reason
+		if !replaced {
+			t.delay.lived(time.Now(), time.Since(began))
+		}
+		return true
+	case errors.Is(err, sampler.ErrNoProcess):
+		t.ending = "the process has ended"
+		return true
+	case errors.Is(err, sampler.ErrNotGo):
+		t.strangers[f.facts.PID] = true
+		t.ending = err.Error()
+		return true
+	}
+	t.failures++
+	return false
+}
+
+// refuse notes why the process cannot be sampled now, and when to try again.
+func (f *follower) refuse(err error) {
+	cure, _ := advice.Of(err)
+	f.d.mu.Lock()
+	f.delay.fail(time.Now())
+	f.cure, f.next = cure, f.delay.until
+	f.d.mu.Unlock()
+	f.enter(Refused, err.Error())
+	f.d.log.Warn("cannot sample", "target", f.target.Name, "pid", f.facts.PID, "error", err, "next try", f.nextTry())
+}
+
+func (f *follower) nextTry() time.Time {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	return f.next
+}
+
+// enter changes the state, and raises an event.
+func (f *follower) enter(s State, reason string) {
+	f.d.mu.Lock()
+	f.state, f.reason, f.since = s, reason, time.Now()
+	if s != Refused {
+		f.cure, f.next = "", time.Time{}
+	}
+	f.d.mu.Unlock()
+	text := string(s)
+	if reason != "" {
+		text += ": " + reason
+	}
+	f.raise(EventState, "%s", text)
+}
+
+func (f *follower) raise(k Kind, format string, args ...any) {
+	f.d.events.raise(Event{Kind: k, Target: f.target.Name, PID: f.facts.PID, Text: fmt.Sprintf(format, args...)})
+}
+
+// leave gives up the follower's place, and makes the daemon look at the process again: it may
+// have replaced itself by another program.
+func (f *follower) leave() {
+	d, t := f.d, f.target
+	f.settle(sampler.ErrNoProcess)
+	d.mu.Lock()
+	if t.followers[f.facts.PID] == f {
+		delete(t.followers, f.facts.PID)
+	}
+	d.running--
+	if t.attached != nil && len(t.followers) == 0 && !t.paused && !d.closing {
+		t.ended = time.Now()
+	}
+	d.lookAgain = append(d.lookAgain, f.facts.PID)
+	text := t.ending
+	d.mu.Unlock()
+	f.raise(EventState, "%s: %s", Waiting, text)
+	d.fileAtEnd(t)
+	d.nudge()
+}

@@ -1,0 +1,278 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+)
+
+// Files of periods are under Dir/targets, as TARGET/BUILD/FROM-TO.json.zst, with times in UTC.
+const (
+	targetsDir = "targets"
+	periodTime = "20060102T150405.000Z"
+	periodType = ".json.zst"
+	buildChars = 12 // of a build id, in names of files
+	// retiredSlots bounds the slots of a target that cannot be filed: the oldest are lost.
+	retiredSlots = 4
+	// fileWait bounds the wait for a snapshot.
+	fileWait = 5 * time.Second
+	// rotateJitter is how much later a period may end, as a part of it: not all targets must
+	// write at once.
+	rotateJitter = 0.05
+)
+
+// nextRotation returns the end of the period that has now in it, by the wall clock.
+func nextRotation(now time.Time, every time.Duration) time.Time {
+	late := time.Duration(rotateJitter * rand.Float64() * float64(every))
+	return now.Truncate(every).Add(every + late)
+}
+
+// rotateDue files the periods that have ended. It returns at once.
+func (d *Daemon) rotateDue(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range d.order {
+		switch every := t.Rotate; {
+		case every == 0 || !d.config.Store.Files:
+		case t.rotation.IsZero() || t.rotation.Sub(now) > 2*every: // the clock was set back
+			t.rotation = nextRotation(now, every)
+		case !now.Before(t.rotation):
+			t.rotation = nextRotation(now, every)
+			d.work.Go(func() {
+				d.file(context.WithoutCancel(d.ctx), t)
+				d.removeOld(time.Now())
+			})
+		}
+	}
+}
+
+// fileAtEnd files what a process has left, and forgets slots that no process needs.
+func (d *Daemon) fileAtEnd(t *target) {
+	if d.Config().Store.Files {
+		d.file(context.WithoutCancel(d.ctx), t) // an error was logged, and the next period has it all
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t.slots = slices.DeleteFunc(t.slots, func(s *slot) bool { return s.retired && !s.busy })
+}
+
+// file files all that a target has counted since the last period, a file for each build. What
+// cannot be written stays for the next period.
+func (d *Daemon) file(ctx context.Context, t *target) error {
+	t.filing.Lock()
+	defer t.filing.Unlock()
+	var all error
+	for build, slots := range d.unfiled(t) {
+		path, err := d.fileBuild(ctx, t, build, slots)
+		switch {
+		case err != nil:
+			all = errors.Join(all, err)
+			d.log.Error("cannot file period", "target", t.Name, "error", err)
+			d.events.raise(Event{Kind: EventRotated, Target: t.Name, Text: "not filed: " + err.Error()})
+		case path != "":
+			d.events.raise(Event{Kind: EventRotated, Target: t.Name, Text: path})
+		}
+	}
+	d.forgetRetired(t, all == nil)
+	return all
+}
+
+// unfiled is a slot with the way to its snapshot.
+type unfiled struct {
+	*slot
+	read func(context.Context) (*ccmap.Snapshot, error)
+}
+
+// unfiled returns the slots of a target by their build.
+func (d *Daemon) unfiled(t *target) map[string][]unfiled {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make(map[string][]unfiled)
+	for _, s := range t.slots {
+		if read := s.reader(true); read != nil {
+			all[s.build] = append(all[s.build], unfiled{s, read})
+		}
+	}
+	return all
+}
+
+// forgetRetired drops the slots that no process needs, if they were filed or are too many.
+func (d *Daemon) forgetRetired(t *target, filed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	retired := 0
+	for _, s := range slices.Backward(t.slots) {
+		if s.retired {
+			retired++
+		}
+		if s.retired && !filed && retired > retiredSlots {
+			d.log.Error("samples are lost, because no file could be written", "target", t.Name, "samples", s.last.Total().Samples)
+		}
+	}
+	kept := 0
+	slices.Reverse(t.slots)
+	t.slots = slices.DeleteFunc(t.slots, func(s *slot) bool {
+		if s.retired {
+			kept++
+		}
+		return s.retired && (filed || kept > retiredSlots)
+	})
+	slices.Reverse(t.slots)
+}
+
+// fileBuild writes one file of all slots. It returns "" if nothing was counted.
+func (d *Daemon) fileBuild(ctx context.Context, t *target, build string, slots []unfiled) (path string, err error) {
+	period, now := ccmap.New(ccmap.Options{}), time.Now()
+	from := now
+	read := make([]*ccmap.Snapshot, len(slots))
+	for i, s := range slots {
+		delta, snapshot, err := s.delta(ctx)
+		if err != nil {
+			return "", fmt.Errorf("target %s: %w", t.Name, err)
+		}
+		if err := period.Merge(delta); err != nil {
+			return "", fmt.Errorf("target %s: %w", t.Name, err)
+		}
+		read[i] = snapshot
+		if s.began.Before(from) {
+			from = s.began
+		}
+	}
+	if s := period.Snapshot(); !s.Total().IsZero() {
+		path = d.periodPath(t.Name, build, from, now)
+		if err := writePeriod(path, s); err != nil {
+			return "", err
+		}
+	}
+	for i, s := range slots {
+		s.filed, s.began = read[i], now
+	}
+	return path, nil
+}
+
+// delta returns what the slot has counted in the period, and the snapshot that ends it. The
+// target's filing is locked.
+func (s *unfiled) delta(ctx context.Context) (delta, now *ccmap.Snapshot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fileWait)
+	defer cancel()
+	if now, err = s.read(ctx); err != nil {
+		return nil, nil, err
+	}
+	if s.filed == nil {
+		return now, now, nil
+	}
+	m, err := ccmap.Delta(s.filed, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Meta().Start = s.began.UTC()
+	return m.Snapshot(), now, nil
+}
+
+func (d *Daemon) periodPath(target, build string, from, to time.Time) string {
+	name := from.UTC().Format(periodTime) + "-" + to.UTC().Format(periodTime) + periodType
+	return filepath.Join(d.Config().Store.Dir, targetsDir, target, buildName(build), name)
+}
+
+// buildName returns a build id as the name of a directory.
+func buildName(build string) string {
+	if build == "" {
+		return "unknown"
+	}
+	name := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, build)
+	return name[:min(len(name), buildChars)]
+}
+
+func writePeriod(path string, s *ccmap.Snapshot) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("file period: %w", err)
+	}
+	return export.WriteFile(path, s)
+}
+
+// periodFile is a file of a period.
+type periodFile struct {
+	path string
+	to   time.Time
+	size int64
+}
+
+// removeOld removes the files of periods that are older than permitted, and then the oldest, until the
+// rest is small enough. It touches no file of another name.
+func (d *Daemon) removeOld(now time.Time) {
+	d.removing.Lock()
+	defer d.removing.Unlock()
+	store := d.Config().Store
+	files, err := periodFiles(filepath.Join(store.Dir, targetsDir))
+	if err != nil {
+		d.log.Error("cannot look for old files", "error", err)
+	}
+	total := int64(0)
+	for _, f := range files {
+		total += f.size
+	}
+	for _, f := range files {
+		old := store.Keep > 0 && now.Sub(f.to) > store.Keep
+		if !old && (store.MaxBytes <= 0 || total <= store.MaxBytes) {
+			return
+		}
+		if err := os.Remove(f.path); err != nil {
+			d.log.Error("cannot remove old file", "error", err)
+			continue
+		}
+		total -= f.size
+		os.Remove(filepath.Dir(f.path)) // fails unless it is empty
+	}
+}
+
+// periodFiles returns all files of periods, the oldest first.
+func periodFiles(dir string) ([]periodFile, error) {
+	var files []periodFile
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		to, ok := periodEnd(e.Name())
+		info, err := e.Info()
+		if ok && err == nil {
+			files = append(files, periodFile{path, to, info.Size()})
+		}
+		return nil
+	})
+	slices.SortFunc(files, func(a, b periodFile) int { return cmp.Or(a.to.Compare(b.to), cmp.Compare(a.path, b.path)) })
+	return files, err
+}
+
+// periodEnd reads the end of a period out of the name of its file.
+func periodEnd(name string) (to time.Time, ok bool) {
+	name, ok = strings.CutSuffix(name, periodType)
+	from, end, found := strings.Cut(name, "-")
+	if !ok || !found {
+		return time.Time{}, false
+	}
+	if _, err := time.Parse(periodTime, from); err != nil {
+		return time.Time{}, false
+	}
+	to, err := time.Parse(periodTime, end)
+	return to, err == nil
+}

@@ -1,0 +1,202 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/export"
+)
+
+// filing is a configuration that keeps files of periods of a minute.
+func filing(dir string) *config.Config {
+	return webConfig(func(c *config.Config) {
+		c.Store.Files, c.Store.Dir = true, dir
+		c.Targets[0].Rotate = time.Minute
+	})
+}
+
+// filesIn returns the files of periods, the oldest first, and their profiles.
+func filesIn(t *testing.T, dir string) (names []string, all []*ccmap.Snapshot) {
+	t.Helper()
+	files, err := periodFiles(filepath.Join(dir, targetsDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		m, _, err := export.ReadFile(f.path, export.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(dir, f.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, all = append(names, name), append(all, m.Snapshot())
+	}
+	return names, all
+}
+
+func sumOf(all []*ccmap.Snapshot) (sum ccmap.Counters) {
+	for _, s := range all {
+		sum = sum.Add(s.Total())
+	}
+	return sum
+}
+
+// TestPeriods: files of periods have all samples, each once, whatever ends a period: the clock, a
+// process, another build, the daemon.
+func TestPeriods(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var live, old ccmap.Counters
+	inDaemon(t, filing(dir), func(t *testing.T, h *fakeHost, d *Daemon) {
+		h.start(web(9))
+		first := h.start(web(10))
+		time.Sleep(5 * time.Minute)
+		names, all := filesIn(t, dir)
+		if n := len(names); n < 4 || n > 6 || !strings.HasPrefix(names[0], "targets/web/build_1/") {
+			t.Errorf("files of five minutes: %q", names)
+		}
+		if first, second := all[0].Meta(), all[1].Meta(); second.Start.Before(first.Start.Add(30*time.Second)) || second.Duration > 4*time.Minute {
+			t.Errorf("the first period %v of %v, the second %v of %v", first.Start, first.Duration, second.Start, second.Duration)
+		}
+		h.kill(first)
+		time.Sleep(time.Second)
+		s, err := d.Snapshot(t.Context(), "web", 0, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old = s.Total()
+		p := web(11)
+		p.build, p.file = "build/2", fileID{inode: 2}
+		h.start(p)
+		time.Sleep(30 * time.Second)
+		if s, err = d.Snapshot(t.Context(), "web", 11, true); err != nil {
+			t.Fatal(err)
+		}
+		live = s.Total()
+		if err := d.Rotate(t.Context(), "web"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+	})
+	names, all := filesIn(t, dir)
+	last := slices.IndexFunc(names, func(n string) bool { return strings.Contains(n, "/build_2/") })
+	if last < 0 {
+		t.Fatalf("no file of the second build: %q", names)
+	}
+	sum := sumOf(all)
+	if sum.Samples < old.Samples+live.Samples || sum.Time != sum.Samples*int64(10*time.Millisecond) {
+		t.Errorf("files have %+v, the maps had %+v and %+v", sum, old, live)
+	}
+	// A process lives 5:32 and another 5:00 and 0:32: no sample is in two files.
+	if most := int64(2*5*60+2*35) * 100; sum.Samples > most {
+		t.Errorf("files have %d samples, and there were at most %d", sum.Samples, most)
+	}
+}
+
+// TestUnwritablePeriod: a period that cannot be written is part of the next one.
+func TestUnwritablePeriod(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	obstacle := filepath.Join(dir, targetsDir)
+	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inDaemon(t, filing(dir), func(t *testing.T, h *fakeHost, d *Daemon) {
+		first := h.start(web(10))
+		time.Sleep(3 * time.Minute)
+		if err := d.Rotate(t.Context(), "web"); err == nil {
+			t.Error("no error without a directory")
+		}
+		h.kill(first)
+		time.Sleep(time.Second)
+		s, err := d.Snapshot(t.Context(), "web", 0, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(obstacle); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if _, all := filesIn(t, dir); len(all) != 1 || all[0].Total() != s.Total() {
+			t.Errorf("%d files with %+v, want %+v", len(all), sumOf(all), s.Total())
+		}
+	})
+}
+
+// TestRemoveOld: files go by age, and then by size, the oldest first. Files of others stay.
+func TestRemoveOld(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	c := filing(dir)
+	c.Store.Keep, c.Store.MaxBytes = 48*time.Hour, 250
+	d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }}, newFakeHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(path string) string {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	period := func(build string, age time.Duration) string {
+		return write(d.periodPath("web", build, now.Add(-age-time.Hour), now.Add(-age)))
+	}
+	gone := []string{period("old", 72*time.Hour), period("b", 30*time.Hour)}
+	stays := []string{period("b", 20*time.Hour), period("c", time.Hour), write(filepath.Join(dir, targetsDir, "web", "notes.txt")), write(filepath.Join(dir, "other.json.zst"))}
+	d.removeOld(now)
+	for _, path := range gone {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Dir(gone[0])); !os.IsNotExist(err) {
+		t.Errorf("an empty directory stays: %v", err)
+	}
+	for _, path := range stays {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNamesOfPeriods: a build id leads nowhere.
+func TestNamesOfPeriods(t *testing.T) {
+	t.Parallel()
+	for build, want := range map[string]string{"": "unknown", "../../etc/passwd": "______etc_pa", "q1W-x_2": "q1W_x_2"} {
+		if got := buildName(build); got != want {
+			t.Errorf("%q: %q, want %q", build, got, want)
+		}
+	}
+	for _, name := range []string{"", "a.json.zst", "20260102T030405.000Z-x.json.zst", "x-20260102T030405.000Z.json.zst"} {
+		if _, ok := periodEnd(name); ok {
+			t.Errorf("%q is taken for a period", name)
+		}
+	}
+}
+
+// TestNextRotation: periods end on the wall clock, a little late.
+func TestNextRotation(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 12, 34, 56, 0, time.UTC)
+	for range 100 {
+		at := nextRotation(now, time.Hour)
+		if hour := time.Date(2026, 11, 23, 13, 0, 0, 0, time.UTC); at.Before(hour) || at.After(hour.Add(3*time.Minute)) {
+			t.Fatalf("next at %v", at)
+		}
+	}
+}

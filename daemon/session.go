@@ -1,0 +1,242 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/tuning"
+)
+
+// session samples one process into a slot's map.
+//
+//	share                the goroutine of Run charges, the manager reads
+//	seen                 what events were last raised about: the goroutine of Run
+//	all others           never change
+type session struct {
+	follower *follower
+	slot     *slot
+	choice   engine.Choice
+	manager  *manager.Manager
+	began    time.Time
+	share    share
+	seen     figuresSeen
+}
+
+// attach opens the process and prepares a session with it. It checks that the number is the
+// process that was found, before and after.
+func (f *follower) attach(ctx context.Context) (*session, error) {
+	d := f.d
+	select {
+	case d.turns <- struct{}{}:
+		defer func() { <-d.turns }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	f.enter(Attaching, "")
+	p, err := d.host.pin(f.facts.PID)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	if err := f.isSame(p); err != nil {
+		return nil, err
+	}
+	file, err := d.host.file(f.facts.PID)
+	if err != nil {
+		return nil, err
+	}
+	s, err := f.attachWith(ctx, file)
+	if errors.Is(err, sampler.ErrNotGo) {
+		d.rememberStranger(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := f.isSame(p); err != nil {
+		return nil, errors.Join(err, s.discard())
+	}
+	d.begin(s)
+	f.enter(Sampling, s.choice.Source.Info().Engine+": "+s.choice.Why)
+	return s, nil
+}
+
+// isSame checks that the process is the one that was found, and runs the same program for the same
+// user.
+func (f *follower) isSame(p pinned) error {
+	now, err := f.d.host.facts(f.facts.PID)
+	if err != nil || p.Gone() || now.Started != f.facts.Started {
+		return fmt.Errorf("process %d: %w", f.facts.PID, sampler.ErrNoProcess)
+	}
+	if now.UID != f.facts.UID || now.Owner != f.facts.Owner || now.Executable != f.facts.Executable {
+		return fmt.Errorf("process %d has become another program: %w", f.facts.PID, sampler.ErrNoProcess)
+	}
+	return nil
+}
+
+// attachWith attaches with the map of a free slot of the same executable. If it turns out to be
+// another build, it attaches once more, with a slot of that build.
+func (f *follower) attachWith(ctx context.Context, file fileID) (*session, error) {
+	s, err := f.open(ctx, f.d.takeSlot(f, file, ""))
+	if err != nil {
+		return nil, err
+	}
+	build := s.choice.Source.Info().Target.BuildID
+	if build == "" || !f.d.hasBetter(f, s.slot, build) {
+		return s, nil
+	}
+	if err := s.discard(); err != nil {
+		return nil, err
+	}
+	return f.open(ctx, f.d.takeSlot(f, file, build))
+}
+
+// open opens the source of a session with a slot.
+func (f *follower) open(ctx context.Context, into *slot) (*session, error) {
+	s := &session{follower: f, slot: into, began: time.Now()}
+	if err := s.open(ctx); err != nil {
+		f.d.giveBack(into)
+		return nil, err
+	}
+	return s, nil
+}
+
+// ringWords holds 65 stacks of 1,000 frames, or over 1,000 of usual depth: more than a source
+// takes while the manager is at a long turn.
+const ringWords = 64 << 10
+
+func (s *session) open(ctx context.Context) error {
+	d, f := s.follower.d, s.follower
+	o := d.hold(f.facts.PID, f.target.Settings)
+	log := d.log.With("target", f.target.Name, "pid", f.facts.PID)
+	m := s.slot.m
+	var err error
+	s.choice, err = engine.Attach(ctx, d.engines, o.Engine, sampler.ProcessOptions{
+		PID: f.facts.PID, Interval: o.Interval, HitBudget: cmp.Or(o.Hits, -1), NoLabels: !o.Labels,
+		MaxOverhead: o.MaxOverhead / 100, Logger: log,
+		Sink: sampler.Sink{Queue: queue.New(queue.Options{RingWords: ringWords}), Names: m.Names()},
+	})
+	if err != nil {
+		return err
+	}
+	tuner, err := tuning.New(tunerOf(o))
+	if err != nil {
+		return errors.Join(err, s.choice.Source.Close())
+	}
+	s.describe(m.Meta())
+	if same := s.slot.process; same.PID != f.facts.PID || same.Started != f.facts.Started {
+		m.ForgetThreads()
+	}
+	s.manager, err = manager.New(manager.Config{
+		Source: s.choice.Source, Map: m, Tuner: tuner, Logger: log, DaemonCPU: s.share.cpu,
+		Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot,
+	})
+	if err != nil {
+		return errors.Join(err, s.choice.Source.Close())
+	}
+	return nil
+}
+
+// hotTime is the CPU time of the target that makes a method hot. A look for hot methods is a pass
+// over the map, once in a sixteenth of it.
+const hotTime = 10 * time.Minute
+
+func (s *session) hot(e manager.Event) {
+	name := e.Snapshot.Names().At(e.Method).Name
+	s.follower.raise(EventHot, "%s has reached %v of CPU time", name, time.Duration(e.Counters.Time).Round(time.Second))
+}
+
+// tunerOf returns the tuner's configuration. The daemon's budget comes to it through
+// [share]: a core stands for the session's bound.
+func tunerOf(o config.Settings) tuning.Config {
+	const unlimited = -1
+	c := tuning.Config{
+		Initial: o.Interval, Min: o.MinInterval, Max: o.MaxInterval,
+		MaxOverhead: cmp.Or(o.MaxOverhead/100, unlimited), MaxDaemonCPU: oneCore, Off: !o.Tune,
+	}
+	return c
+}
+
+// describe says in the map's metadata which process is sampled, and how. Warnings of earlier
+// processes stay.
+func (s *session) describe(meta *ccmap.Meta) {
+	info := s.choice.Source.Info()
+	meta.Target, meta.Engine = info.Target, info.Engine
+	comments := []string{"engine " + info.Engine + ": " + s.choice.Why}
+	if info.NoKernelTime != "" {
+		comments = append(comments, "time in the kernel is left out: "+info.NoKernelTime)
+	}
+	const mostWarnings = 8
+	for _, c := range meta.Comments {
+		if strings.HasPrefix(c, ccmap.CommentWarning) && len(comments) < mostWarnings {
+			comments = append(comments, c)
+		}
+	}
+	meta.Comments = comments
+}
+
+// discard closes a session that was not run.
+func (s *session) discard() error {
+	err := s.choice.Source.Close()
+	s.follower.d.giveBack(s.slot)
+	return err
+}
+
+// run samples until the process has ended or ctx is done.
+func (s *session) run(ctx context.Context) (sampler.Ending, error) {
+	r, err := s.manager.Run(ctx)
+	s.follower.d.end(s, r)
+	return r.Ending, err
+}
+
+// figuresSeen are the figures of a session that events were raised about.
+type figuresSeen struct {
+	interval time.Duration
+	drift    bool
+	lost     uint64
+	losses   time.Time // of the last event about losses
+}
+
+// lossEvery is the least time between two events about losses of a session.
+const lossEvery = time.Minute
+
+// tell raises events about changes of a session's figures. The goroutine of Run calls it.
+func (s *session) tell(now time.Time) {
+	is, seen := s.manager.Status(), &s.seen
+	if seen.interval != is.Interval {
+		if seen.interval != 0 {
+			s.follower.raise(EventInterval, "interval %v, was %v", is.Interval, seen.interval)
+		}
+		seen.interval = is.Interval
+	}
+	if seen.drift != is.Drift {
+		seen.drift = is.Drift
+		if is.Drift {
+			s.follower.raise(EventDrift, "the program does something else than before")
+		}
+	}
+	if lost := is.Loss.Samples(); lost > seen.lost && now.Sub(seen.losses) >= lossEvery {
+		s.follower.raise(EventLoss, "%d samples lost, %d in all", lost-seen.lost, lost)
+		seen.lost, seen.losses = lost, now
+	}
+}
+
+// lateTurn is how old the last turn of a manager may be.
+const lateTurn = 30 * time.Second
+
+// health returns an error if the manager is stuck.
+func (s *session) health(now time.Time) error {
+	if late := now.Sub(s.began) - s.manager.Status().Elapsed; late > lateTurn {
+		return fmt.Errorf("target %s, process %d: no turn for %v", s.follower.target.Name, s.follower.facts.PID, late.Round(time.Second))
+	}
+	return nil
+}

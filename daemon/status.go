@@ -1,0 +1,236 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/manager"
+)
+
+// TargetStatus is the state of a target, as the API has it.
+type TargetStatus struct {
+	Name      string          `json:"name"`
+	Rule      string          `json:"rule"` // for people, for example "exe /srv/*/web, user www"
+	State     State           `json:"state"`
+	Reason    string          `json:"reason,omitempty"`
+	Cure      string          `json:"cure,omitempty"`
+	NextTry   *time.Time      `json:"next_try,omitempty"`
+	LeftOut   int             `json:"left_out,omitempty"` // processes that fit, beyond max
+	NotGo     int             `json:"not_go,omitempty"`   // processes that fit, and are no Go programs
+	Restarts  uint64          `json:"restarts"`           // processes that were sampled to their end
+	Failures  uint64          `json:"attach_failures"`    // attempts that were refused
+	Processes []ProcessStatus `json:"processes"`          // the oldest first; never null
+	Status    Figures         `json:"status"`             // of all processes
+}
+
+// ProcessStatus is the state of a process of a target.
+type ProcessStatus struct {
+	PID     int        `json:"pid"`
+	Start   time.Time  `json:"start"`
+	Exe     string     `json:"exe"` // foreign, and not printable yet
+	BuildID string     `json:"build_id,omitempty"`
+	Runtime string     `json:"runtime,omitempty"`
+	Engine  string     `json:"engine,omitempty"`
+	Why     string     `json:"why,omitempty"` // this engine
+	Since   time.Time  `json:"since"`         // it is in this state
+	State   State      `json:"state"`
+	Reason  string     `json:"reason,omitempty"`
+	Cure    string     `json:"cure,omitempty"`
+	NextTry *time.Time `json:"next_try,omitempty"`
+	UID     int        `json:"-"` // owner of /proc/PID; -1: not known
+	Status  Figures    `json:"status"`
+}
+
+// Figures are the figures of a session ([manager.Status]), or sums of them.
+type Figures struct {
+	ElapsedNS   int64   `json:"elapsed_ns"` // of the longest
+	Samples     uint64  `json:"samples"`
+	Caught      uint64  `json:"caught"`
+	SampledNS   int64   `json:"sampled_ns"`
+	Known       uint64  `json:"known"`
+	Repeated    uint64  `json:"repeated"`
+	IntervalNS  int64   `json:"interval_ns"` // the shortest
+	LostSource  uint64  `json:"lost_source"`
+	LostQueue   uint64  `json:"lost_queue"`
+	LostCorrupt uint64  `json:"lost_corrupt"`
+	Orphaned    uint64  `json:"orphaned"`
+	Throttled   uint64  `json:"throttled"`
+	Threads     int     `json:"threads"`
+	Nodes       int     `json:"nodes"`
+	Bytes       int64   `json:"bytes"`
+	PrunedTimes uint64  `json:"pruned_times"`
+	PrunedNodes uint64  `json:"pruned_nodes"`
+	Settled     Settled `json:"settled"` // the least
+	Drift       bool    `json:"drift"`
+}
+
+// Settled says how far a profile has converged, in percent; 0: not known.
+type Settled struct {
+	Methods  float64 `json:"methods"`
+	Edges    float64 `json:"edges"`
+	Contexts float64 `json:"contexts"`
+}
+
+func figuresOf(s manager.Status) Figures {
+	return Figures{
+		ElapsedNS: int64(s.Elapsed), Samples: s.Samples, Caught: s.Caught, SampledNS: int64(s.Sampled),
+		Known: s.Known, Repeated: s.Repeated, IntervalNS: int64(s.Interval),
+		LostSource: s.Loss.Source, LostQueue: s.Loss.Queue, LostCorrupt: s.Loss.Corrupt, Orphaned: s.Loss.Orphaned, Throttled: s.Loss.Throttled,
+		Threads: s.Threads, Nodes: s.Nodes, Bytes: s.Bytes, PrunedTimes: s.Pruned.Times, PrunedNodes: s.Pruned.Nodes,
+		Settled: settledOf(s.Settled), Drift: s.Drift,
+	}
+}
+
+func settledOf(s ccmap.Settled) Settled { return Settled{s.Methods, s.Edges, s.Contexts} }
+
+// add adds the figures of another process.
+func (f *Figures) add(o Figures) {
+	first := *f == Figures{}
+	f.ElapsedNS = max(f.ElapsedNS, o.ElapsedNS)
+	f.Samples += o.Samples
+	f.Caught += o.Caught
+	f.SampledNS += o.SampledNS
+	f.Known += o.Known
+	f.Repeated += o.Repeated
+	f.LostSource += o.LostSource
+	f.LostQueue += o.LostQueue
+	f.LostCorrupt += o.LostCorrupt
+	f.Orphaned += o.Orphaned
+	f.Throttled += o.Throttled
+	f.Threads += o.Threads
+	f.Nodes += o.Nodes
+	f.Bytes += o.Bytes
+	f.PrunedTimes += o.PrunedTimes
+	f.PrunedNodes += o.PrunedNodes
+	f.Drift = f.Drift || o.Drift
+	if first {
+		f.IntervalNS, f.Settled = o.IntervalNS, o.Settled
+		return
+	}
+	f.IntervalNS = min(f.IntervalNS, o.IntervalNS)
+	f.Settled = Settled{min(f.Settled.Methods, o.Settled.Methods), min(f.Settled.Edges, o.Settled.Edges), min(f.Settled.Contexts, o.Settled.Contexts)}
+}
+
+// Targets returns all targets, by name.
+func (d *Daemon) Targets() []TargetStatus {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]TargetStatus, 0, len(d.order))
+	for _, t := range d.order {
+		all = append(all, t.status())
+	}
+	slices.SortFunc(all, func(a, b TargetStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Target returns one target.
+func (d *Daemon) Target(name string) (TargetStatus, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t, err := d.named(name)
+	if err != nil {
+		return TargetStatus{}, err
+	}
+	return t.status(), nil
+}
+
+// named returns a target. The caller holds mu.
+func (d *Daemon) named(name string) (*target, error) {
+	for _, t := range d.order {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %q", ErrNoTarget, name)
+}
+
+// status describes the target. The caller of the daemon's method holds mu.
+func (t *target) status() TargetStatus {
+	s := TargetStatus{
+		Name: t.Name, Rule: t.describeRule(), State: Waiting, LeftOut: t.leftOut, NotGo: len(t.strangers),
+		Restarts: t.restarts, Failures: t.failures, Processes: []ProcessStatus{},
+	}
+	for _, f := range t.followers {
+		p := f.status()
+		s.Processes = append(s.Processes, p)
+		s.Status.add(p.Status)
+	}
+	slices.SortFunc(s.Processes, func(a, b ProcessStatus) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.PID, b.PID)) })
+	s.State = t.state(&s)
+	return s
+}
+
+func (t *target) describeRule() string {
+	if t.attached != nil {
+		return fmt.Sprintf("pid %d", t.attached.PID)
+	}
+	return t.Match.String()
+}
+
+// state returns the state of the target, and notes the reason: the state of the process that is
+// furthest, unless the target is paused or over.
+func (t *target) state(s *TargetStatus) State {
+	if t.paused {
+		return Paused
+	}
+	if t.attached != nil && !t.ended.IsZero() {
+		s.Reason = t.ending
+		return Ended
+	}
+	for _, state := range []State{Sampling, Attaching, Refused} {
+		i := slices.IndexFunc(s.Processes, func(p ProcessStatus) bool { return p.State == state })
+		if i < 0 {
+			continue
+		}
+		if state == Refused {
+			s.Reason, s.Cure, s.NextTry = s.Processes[i].Reason, s.Processes[i].Cure, s.Processes[i].NextTry
+		}
+		return state
+	}
+	switch {
+	case len(s.Processes) > 0:
+		s.Reason, s.NextTry = s.Processes[0].Reason, s.Processes[0].NextTry
+	case len(t.strangers) > 0:
+		s.Reason = "the processes that fit are no Go programs"
+	default:
+		s.Reason = "no process fits"
+	}
+	return Waiting
+}
+
+// status describes the process.
+func (f *follower) status() ProcessStatus {
+	p := ProcessStatus{
+		PID: f.facts.PID, Exe: f.facts.Executable, Since: f.since, State: f.state,
+		Reason: f.reason, Cure: f.cure, UID: f.facts.Owner, Start: begunAt(f.facts),
+	}
+	if !f.next.IsZero() {
+		next := f.next
+		p.NextTry = &next
+	}
+	if f.slot == nil || f.slot.session == nil {
+		return p
+	}
+	s := f.slot.session
+	info := s.choice.Source.Info()
+	p.BuildID, p.Runtime, p.Engine, p.Why = info.Target.BuildID, info.Target.Runtime, info.Engine, s.choice.Why
+	p.Status = figuresOf(s.manager.Status())
+	if f.state == Sampling {
+		p.Reason = ""
+	}
+	return p
+}
+
+// begunAt returns when a process began, to a second: the two clocks are read one after the
+// other.
+func begunAt(f process.Facts) time.Time {
+	at, err := f.Begin()
+	if err != nil {
+		return time.Time{}
+	}
+	return at.Round(time.Second).UTC()
+}

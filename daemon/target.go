@@ -1,0 +1,212 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/process"
+)
+
+// target is a name and a rule, with the processes that fit.
+//
+//	Target, rule, attached   never change
+//	filing                   orders the filing of periods; taken before the daemon's mu
+//	merged                   has a lock of its own
+//	all others               under the daemon's mu
+type target struct {
+	config.Target
+	rule     config.Rule
+	attached *process.Facts // the process of a target that Attach has made; nil: of the configuration
+
+	followers map[int]*follower // by pid: processes that fit, started or waiting
+	slots     []*slot
+	build     string // that the latest session had
+	paused    bool
+	removing  bool         // it has left, and is being filed
+	delay     backoff      // of processes that lived shortly
+	leftOut   int          // processes beyond Max
+	strangers map[int]bool // processes that fit and are no Go programs
+	restarts  uint64
+	failures  uint64
+	ended     time.Time // of an attached process; zero: it lives
+	ending    string
+
+	rotation time.Time // the next one
+	filing   sync.Mutex
+	merged   mergedCache
+}
+
+func newTarget(c config.Target) *target {
+	return &target{Target: c, followers: make(map[int]*follower), strangers: make(map[int]bool)}
+}
+
+// fits reports whether the target takes a process.
+func (t *target) fits(f process.Facts) bool {
+	if t.attached != nil {
+		return f.PID == t.attached.PID && f.Started == t.attached.Started
+	}
+	return t.rule.Matches(f)
+}
+
+// backoff puts attempts off, each twice as long as the last.
+type backoff struct {
+	wait  time.Duration
+	until time.Time
+}
+
+const (
+	firstWait, longestWait = time.Second, time.Minute
+	// jitter is how much a wait is lengthened or shortened at most, so that the attempts of many
+	// processes do not come together.
+	jitter = 0.2
+	// shortLife is the life of a process that failed at its start; longLife shows that it works.
+	shortLife, longLife = time.Second, time.Minute
+)
+
+func (b *backoff) fail(now time.Time) {
+	b.wait = min(max(2*b.wait, firstWait), longestWait)
+	b.until = now.Add(time.Duration(float64(b.wait) * (1 + jitter*(2*rand.Float64()-1))))
+}
+
+// lived takes in how long an attempt was good for.
+func (b *backoff) lived(now time.Time, life time.Duration) {
+	switch {
+	case life < shortLife:
+		b.fail(now)
+	case life >= longLife:
+		*b = backoff{}
+	}
+}
+
+// offer gives a process to the first target that it fits, if none has it. The caller holds mu.
+func (d *Daemon) offer(f process.Facts) {
+	if d.followerOf(f.PID) != nil {
+		return
+	}
+	if i := slices.IndexFunc(d.order, func(t *target) bool { return t.fits(f) }); i >= 0 {
+		d.admit(d.order[i], f)
+	}
+}
+
+// admit adds a process to a target, unless its executable is known to be no Go program.
+func (d *Daemon) admit(t *target, f process.Facts) {
+	if file, err := d.host.file(f.PID); err == nil && d.strangers[file] {
+		t.strangers[f.PID] = true
+		return
+	}
+	delete(t.strangers, f.PID)
+	d.add(t, f)
+}
+
+// add makes a follower that waits to be started. The caller holds mu.
+func (d *Daemon) add(t *target, facts process.Facts) *follower {
+	f := &follower{d: d, target: t, facts: facts, state: Waiting, since: time.Now(), settled: make(chan struct{})}
+	t.followers[facts.PID], t.ended = f, time.Time{}
+	return f
+}
+
+// follows reports whether a target has the process.
+func (d *Daemon) follows(pid int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.followerOf(pid) != nil
+}
+
+// followerOf returns the follower of a process, nil if there is none. The caller holds mu.
+func (d *Daemon) followerOf(pid int) *follower {
+	for _, t := range d.order {
+		if f := t.followers[pid]; f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// schedule starts the followers that there is a place for, the oldest processes first. The caller
+// holds mu.
+func (d *Daemon) schedule() {
+	now := time.Now()
+	for _, t := range d.order {
+		waiting, running := t.waiting()
+		t.leftOut = 0
+		for _, f := range waiting {
+			switch {
+			case t.paused || d.closing:
+				continue
+			case running >= t.Max:
+				t.leftOut++
+				f.reason = "the target has as many processes as max permits"
+			case d.running >= d.config.Budget.Targets:
+				f.reason = "as many processes are sampled as budget.targets permits"
+			case now.Before(t.delay.until):
+				f.reason, f.next = "processes of the target have ended within a second", t.delay.until
+			default:
+				d.start(f)
+				running++
+			}
+		}
+	}
+}
+
+// waiting returns the followers that were not started, the oldest process first, and how many
+// were.
+func (t *target) waiting() (waiting []*follower, running int) {
+	for _, f := range t.followers {
+		if f.cancel == nil {
+			waiting = append(waiting, f)
+		} else {
+			running++
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *follower) int {
+		return cmp.Or(cmp.Compare(a.facts.Started, b.facts.Started), cmp.Compare(a.facts.PID, b.facts.PID))
+	})
+	return waiting, running
+}
+
+// start runs a follower. The caller holds mu.
+func (d *Daemon) start(f *follower) {
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancelCause(d.ctx)
+	f.reason, f.next = "", time.Time{}
+	d.running++
+	d.work.Go(func() { f.run(ctx) })
+}
+
+// stopFollowers ends the sessions of a target, and forgets the processes that wait. The caller
+// holds mu.
+func (t *target) stopFollowers(cause error) {
+	for pid, f := range t.followers {
+		if f.cancel == nil {
+			delete(t.followers, pid)
+		} else {
+			f.cancel(cause)
+		}
+	}
+}
+
+// dropEnded forgets processes that have ended before they were started. The caller holds mu.
+func (d *Daemon) dropEnded(exist map[int]uint64) {
+	for _, t := range d.order {
+		for pid, f := range t.followers {
+			if _, lives := exist[pid]; !lives && f.cancel == nil {
+				delete(t.followers, pid)
+			}
+		}
+		maps.DeleteFunc(t.strangers, func(pid int, _ bool) bool { _, lives := exist[pid]; return !lives })
+	}
+}
+
+var (
+	errPaused   = errors.New("paused")
+	errDetached = errors.New("detached")
+	errChanged  = errors.New("the configuration has changed")
+	errShutdown = errors.New("the daemon ends")
+)
