@@ -23,6 +23,7 @@ type TextOptions struct {
 	Columns []string // names of columns, in order; nil: Layout.First
 	All     bool     // all columns, and all that is known about the profile
 	Wide    bool     // names are printed whole
+	Brief   bool     // without the sentence on how far to trust the figures, which may take a second
 }
 
 // List selects and orders the rows of a view.

@@ -121,7 +121,10 @@ func (s *sheet) print(w io.Writer, more int, notes ...string) error {
 	if more > 0 {
 		out.Line("%s and %s more%s", terminal.Ellipsis, figure.Count(int64(more)), p.hint(HintRows, ": "))
 	}
-	if judgement := p.judgement(); judgement != "" && len(s.Rows) > 0 {
+	if s.options.Brief || len(s.Rows) == 0 {
+		return out.Err()
+	}
+	if judgement := p.judgement(); judgement != "" {
 		out.Line("\n%s", judgement)
 	}
 	return out.Err()

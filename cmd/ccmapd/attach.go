@@ -9,6 +9,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/manager"
 )
 
 const attachLong = `Attach samples a running Go program from outside, until --duration is over, the
@@ -26,6 +27,7 @@ const attachExample = `  ccmapd attach 4242                         until Ctrl-C
   ccmapd attach web -d 30s -o web.pb.gz      by its name, for 30 s, into one file
   ccmapd attach --match 'web.* -addr :8080'  by its command line
   ccmapd attach 4242 -o web.pb.gz -o web.xml.zst -o web.folded
+  ccmapd attach 4242 --live                  the hottest methods, once a second
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
   ccmapd attach 4242 --max-memory 16MiB --window 5m
                                              for weeks, in bounded memory
@@ -35,6 +37,7 @@ const attachExample = `  ccmapd attach 4242                         until Ctrl-C
 
 func newAttachCmd(env *environment) *cobra.Command {
 	f, match := newSamplingFlags(env.engines), ""
+	var live bool
 	cmd := &cobra.Command{
 		Use:     "attach PID|NAME",
 		Short:   "Sample a running Go program",
@@ -51,6 +54,9 @@ func newAttachCmd(env *environment) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if live && terminal.Width(env.stdout) == 0 {
+				return explainTerminal(terminal.ErrNoTerminal)
+			}
 			env, err := f.apart(env)
 			if err != nil {
 				return err
@@ -60,15 +66,16 @@ func newAttachCmd(env *environment) *cobra.Command {
 				return err
 			}
 			defer p.close()
-			return runAttach(cmd.Context(), env, f, p)
+			return runAttach(cmd.Context(), env, f, p, live)
 		},
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "attach to the process whose command line has a match of `REGEXP`")
+	cmd.Flags().BoolVar(&live, "live", false, "show the hottest methods, redrawn once a second: see 'ccmapd top --help'")
 	return cmd
 }
 
-func runAttach(ctx context.Context, env *environment, f *samplingFlags, p processOf) error {
+func runAttach(ctx context.Context, env *environment, f *samplingFlags, p processOf, live bool) error {
 	ctx, stop := signals.UntilInterrupted(ctx)
 	defer stop()
 	restore := signals.SurvivePipes()
@@ -78,7 +85,12 @@ func runAttach(ctx context.Context, env *environment, f *samplingFlags, p proces
 		return err
 	}
 	s.Announce(env.stderr, "Ctrl-C ends it.")
-	r, err := s.Run(ctx, env.stderr, terminal.AboveLive(env.stderr))
+	var r manager.Report
+	if live {
+		r, err = runLive(ctx, env, s)
+	} else {
+		r, err = s.Run(ctx, env.stderr, terminal.AboveLive(env.stderr))
+	}
 	restore()
 	return errors.Join(err, s.Report(env.stdout, r))
 }

@@ -33,7 +33,7 @@ func loadProfile(env *environment, path string, o export.ReadOptions) (*view.Pro
 	return p, nil
 }
 
-// readMap reads a map from a file, from standard input, or from what fetch has got.
+// readMap reads a map from a file, standard input, or the bytes that fetch has got.
 func readMap(env *environment, where string, o export.ReadOptions) (*ccmap.Map, error) {
 	m, err := env.reader.Read(context.Background(), where, env.memory.bound(o))
 	if err != nil {

@@ -45,6 +45,9 @@ func (env *environment) confineReading(cmd *cobra.Command, args []string) error 
 	if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
 		return err
 	}
+	if isFollowing(cmd) {
+		return nil // it connects once a second
+	}
 	for _, where := range profilesOf(cmd, args) {
 		if err := env.fetch(cmd.Context(), where); err != nil {
 			return err

@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"ccmapd": main,
 		fakeName: mainWith(fakeEngine(false)),
+		waitName: mainWith(fakeEngine(true)),
 		deafName: mainWith(deafEngine()),
 		slowName: mainWith(slowEngine()),
 		lessName: mainWithLess,

@@ -21,6 +21,7 @@ import (
 // Programs that are ccmapd with an engine of these tests (see TestMain).
 const (
 	fakeName = "ccmapd-fake" // has fakeEngine
+	waitName = "ccmapd-wait" // has fakeEngine, whose target goes on
 	deafName = "ccmapd-deaf" // has deafEngine
 	slowName = "ccmapd-slow" // has slowEngine
 )

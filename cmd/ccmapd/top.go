@@ -25,14 +25,14 @@ docs/reading-profiles.md explains columns, --recent and [pruned], docs/formats.m
 const topExample = `  ccmapd top web.pb.gz
   ccmapd top -n 50 --sort cum --columns cum%,method web.pb.gz
   ccmapd top web.pb.gz --match '^encoding/json\.'
-  ccmapd top --sort recent web.pb.gz         the hottest now first
-  ccmapd top --recent web.pb.gz              nothing but what is hot now
+  ccmapd top -f @web                         of a running target, redrawn once a second
   ccmapd top --by label:route web.pb.gz      labels of goroutines (pprof.Do), by value
   ccmapd top --json web.xml | jq '.methods[0]'`
 
 func newTopCmd(env *environment) *cobra.Command {
 	var list listing
 	by := grouping{text: byMethod}
+	var live bool
 	cmd := list.command(env, &cobra.Command{
 		Use:     "top FILE [METHOD]",
 		Short:   "List the hottest methods of a profile",
@@ -46,9 +46,19 @@ func newTopCmd(env *environment) *cobra.Command {
 		return top, explainWindow(err)
 	})
 	list.register(cmd, 20, view.TopLayout())
+	once := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if live {
+			return followTop(cmd.Context(), env, &list, args)
+		}
+		return once(cmd, args)
+	}
+	cmd.Flags().BoolVarP(&live, followFlag, "f", false, "redraw once a second; keys: s sort, r recent, / filter, q quit")
 	cmd.Flags().Var(&by, "by", "list `WHAT`: method, label, or label:KEY for the values of one key")
 	cmd.MarkFlagsMutuallyExclusive("by", "columns")
 	cmd.MarkFlagsMutuallyExclusive("by", "match")
+	cmd.MarkFlagsMutuallyExclusive(followFlag, "json")
+	cmd.MarkFlagsMutuallyExclusive(followFlag, "by")
 	return cmd
 }
 

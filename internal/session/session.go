@@ -164,6 +164,15 @@ func (s *Session) keep(r manager.Report, err error) (manager.Report, error) {
 	return r, advice.Add(err, "The profile is in %s instead.", file)
 }
 
+// Snapshot returns the map as it was published last, and asks for a newer one.
+func (s *Session) Snapshot() *ccmap.Snapshot { return s.manager.Snapshot() }
+
+// Name names the program that is sampled.
+func (s *Session) Name() string {
+	target := s.choice.Source.Info().Target
+	return fmt.Sprintf("%s (%d)", path.Base(target.Executable), target.PID)
+}
+
 // Announce says which process is about to be sampled, and how.
 func (s *Session) Announce(w io.Writer, until string) {
 	if s.config.Quiet {

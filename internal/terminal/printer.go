@@ -69,8 +69,11 @@ func (p *Printer) Table(title string, t *Table) {
 // ClearLine makes a terminal remove the line that the cursor is in (ECMA-48 EL).
 const ClearLine = "\r\x1b[K"
 
-// Width returns the columns of the terminal that w is, 0 if it is not a terminal.
+// Width returns the columns of the terminal that w is, or of the page; 0 if it is neither.
 func Width(w io.Writer) int {
+	if p, ok := w.(*Page); ok {
+		return p.width
+	}
 	f, ok := Unguarded(w).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0
