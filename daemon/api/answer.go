@@ -1,0 +1,235 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+// statuses has the status for each code of an error.
+var statuses = map[view.Code]int{
+	view.CodeNotPermitted:    http.StatusForbidden,
+	view.CodeNoTarget:        http.StatusNotFound,
+	view.CodeNoMethod:        http.StatusNotFound,
+	view.CodeAmbiguousMethod: http.StatusConflict,
+	view.CodeUsage:           http.StatusBadRequest,
+	view.CodeTooLarge:        http.StatusRequestEntityTooLarge,
+	view.CodeBusy:            http.StatusServiceUnavailable,
+	view.CodeFailed:          http.StatusInternalServerError,
+}
+
+// problemOf returns an error as the client is told of it.
+func problemOf(err error) client.Problem {
+	known := coded(err)
+	return client.Problem{
+		Title: strings.ReplaceAll(string(known.Code), "-", " "), Status: statuses[known.Code],
+		Detail: known.Error(), Hint: known.Hint, Code: known.Code, Candidates: known.Candidates,
+	}
+}
+
+// coded returns an error with its code.
+func coded(err error) *view.Error {
+	code := view.Code("")
+	hint := ""
+	switch {
+	case errors.As(err, new(*view.Error)):
+	case errors.Is(err, daemon.ErrNoTarget), errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotGo):
+		code = view.CodeNoTarget
+	case errors.Is(err, daemon.ErrNoProfile):
+		code, hint = view.CodeNoTarget, "It has no samples yet: its state says why."
+	case errors.Is(err, sampler.ErrPermission):
+		code = view.CodeNotPermitted
+	case errors.Is(err, daemon.ErrConfigured), errors.Is(err, daemon.ErrNoStore):
+		code = view.CodeUsage
+	case errors.As(err, new(*http.MaxBytesError)):
+		code = view.CodeTooLarge
+	}
+	if code == "" {
+		return view.ErrorOf(err)
+	}
+	return &view.Error{Code: code, Hint: hint, Err: err}
+}
+
+// fail answers with an error, and logs and counts a refusal. After the beginning of an
+// answer nothing can be told any more.
+func (c *call) fail(err error) {
+	p := problemOf(err)
+	if p.Code == view.CodeNotPermitted || p.Code == view.CodeBusy {
+		c.metrics.refused.Inc()
+		c.options.Logger.Warn("request refused", "uid", c.peer.name(), "method", c.Method, "path", c.URL.Path, "why", p.Detail)
+	}
+	if p.Code == view.CodeBusy {
+		c.w.Header().Set("Retry-After", "1")
+	}
+	c.w.Header().Set("Content-Type", client.ProblemType)
+	text, _ := json.Marshal(p) // strings and numbers
+	c.deadline()
+	c.w.WriteHeader(p.Status)
+	c.w.Write(append(text, '\n'))
+}
+
+// unknown answers a request that no route takes.
+func (c *call) unknown(mux *http.ServeMux) error {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		other := c.Request.Clone(c.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	err := &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no route " + c.Method + " " + c.URL.Path), Hint: "docs/daemon.md lists the routes."}
+	if len(allowed) > 0 {
+		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		err.Code, err.Hint = view.CodeUsage, "Allowed: "+strings.Join(allowed, ", ")+"."
+	}
+	return err
+}
+
+// respond answers with a value as JSON, as --json of commands prints it.
+func (c *call) respond(status int, v any) error {
+	var text boundedBuffer
+	if err := terminal.WriteJSON(&text, v); err != nil {
+		return err
+	}
+	return c.send(status, answer{contentType: typeJSON, body: text.Bytes()})
+}
+
+const typeJSON = "application/json"
+
+// send sends an answer in the best encoding that the client takes.
+func (c *call) send(status int, a answer) error {
+	done, err := c.shares.sending(len(a.body))
+	if err != nil {
+		return err
+	}
+	defer done()
+	header := c.w.Header()
+	header.Set("Content-Type", a.contentType)
+	header.Set("Vary", "Accept-Encoding")
+	header.Set("X-Content-Type-Options", "nosniff")
+	const worthIt = 1 << 10 // bytes
+	coding := ""
+	if a.packed || len(a.body) > worthIt && a.contentType == typeJSON {
+		coding = acceptedCoding(c.Request.Header.Get("Accept-Encoding"))
+	}
+	if coding != "" {
+		header.Set("Content-Encoding", coding)
+	}
+	if !a.packed && coding == "" || a.packed && coding == codingZstd {
+		header.Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	c.w.WriteHeader(status)
+	if c.Method == http.MethodHead {
+		return nil
+	}
+	if err := c.copyAs(coding, a); err != nil {
+		panic(http.ErrAbortHandler) // the client must not take the part for the whole
+	}
+	return nil
+}
+
+// Codings of contents, by preference.
+const (
+	codingZstd = "zstd"
+	codingGzip = "gzip"
+)
+
+// acceptedCoding returns the first of our codings that a client accepts, "" for none.
+func acceptedCoding(accepted string) string {
+	var names []string
+	for part := range strings.SplitSeq(accepted, ",") {
+		name, quality, _ := strings.Cut(part, ";")
+		if q := strings.TrimSpace(quality); q != "q=0" {
+			names = append(names, strings.ToLower(strings.TrimSpace(name)))
+		}
+	}
+	for _, coding := range []string{codingZstd, codingGzip} {
+		if slices.Contains(names, coding) {
+			return coding
+		}
+	}
+	return ""
+}
+
+// copyAs copies an answer to the client in a coding.
+func (c *call) copyAs(coding string, a answer) error {
+	out := stalling{c}
+	var from io.Reader = bytes.NewReader(a.body)
+	if a.packed && coding != codingZstd {
+		z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return err
+		}
+		defer z.Close()
+		from = z
+	}
+	var to io.WriteCloser = out
+	switch {
+	case coding == codingGzip:
+		to = gzip.NewWriter(out)
+	case coding == codingZstd && !a.packed:
+		z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			return err
+		}
+		to = z
+	}
+	if _, err := io.Copy(onlyWriter{to}, onlyReader{from}); err != nil {
+		return err
+	}
+	return to.Close()
+}
+
+// onlyWriter and onlyReader hide shortcuts that would write all at once.
+type (
+	onlyWriter struct{ io.Writer }
+	onlyReader struct{ io.Reader }
+)
+
+// stalling writes to a client that must take each part in time.
+type stalling struct{ c *call }
+
+func (s stalling) Write(p []byte) (int, error) {
+	s.c.deadline()
+	return s.c.w.Write(p)
+}
+
+func (stalling) Close() error { return nil }
+
+// deadline gives the client time to take the next part.
+func (c *call) deadline() {
+	// A response that has no deadlines has a bounded writer, as in tests.
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(stallTime))
+}
+
+// progressing reads the body of a request, whose client must send each part in time, and the
+// whole until the end.
+type progressing struct {
+	c   *call
+	end time.Time
+}
+
+func (p progressing) Read(b []byte) (int, error) {
+	next := time.Now().Add(stallTime)
+	if next.After(p.end) {
+		next = p.end
+	}
+	_ = http.NewResponseController(p.c.w).SetReadDeadline(next)
+	return p.c.Body.Read(b)
+}

@@ -1,0 +1,178 @@
+// Package api answers HTTP requests about the targets of a daemon: their profiles, and what is
+// hot in them, while they are sampled. docs/daemon.md has the routes.
+//
+//  1. [Server.Listen] opens a socket and perhaps a TCP port. The number of connections is
+//     bounded, in all and of each user.
+//  2. The peer of a connection is known from its socket: who it is decides what it may see.
+//     A target that it may not see does not exist for it.
+//  3. A reference names a profile: the one of a target, or an upload. Every answer is made from
+//     one immutable snapshot.
+//  4. Answers are made in memory, a few at a time, and shared by all that ask for the same of
+//     the same snapshot. Then they are sent: a client that takes nothing for half a
+//     minute is cut off.
+//
+// A client names nothing that the server opens, writes or connects to. All answers are bytes
+// for the client.
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+)
+
+// Daemon is what the routes ask; [daemon.Daemon] is one. Any goroutine may call it.
+type Daemon interface {
+	// Targets returns all targets by name.
+	Targets() []daemon.TargetStatus
+
+	// Snapshot returns the profile of a target, or of one of its processes. A fresh one is
+	// published after the call.
+	Snapshot(ctx context.Context, target string, pid int, fresh bool) (*ccmap.Snapshot, error)
+
+	Attach(ctx context.Context, pid int) (target string, err error)
+	Detach(target string) error
+	Pause(target string) error
+	Resume(target string) error
+	Rotate(ctx context.Context, target string) error
+	Reload() error
+
+	// Events returns the events after a number that are still known, and then those to come,
+	// until cancel is called.
+	Events(since uint64) (events <-chan daemon.Event, cancel func())
+
+	Ready() error   // nil: the first scan is done
+	Healthy() error // nil: it samples
+}
+
+// Options say where a server listens, and for whom.
+type Options struct {
+	Daemon  Daemon          // required
+	Version string          // of the program
+	Engines []engine.Engine // that the daemon attaches by
+	Logger  *slog.Logger    // nil discards
+
+	Socket string // path; "": none
+	Open   bool   // every user may connect, and sees their own processes; else root, the server's user and the group
+	Group  string // whose members may do everything; "": none
+	TCP    string // address of loopback, whose users may read everything; "": none
+}
+
+// Server answers requests. Any goroutine may call ServeHTTP.
+type Server struct {
+	options Options
+	group   int // -1: none
+	user    int
+	handler http.Handler
+
+	recent  *recent
+	shares  *shares
+	uploads *uploads
+	metrics *metrics
+	guard   *guard
+	streams chan struct{}      // holds a token for each stream of events
+	ends    context.CancelFunc // of all answers that have no end of their own
+	ending  context.Context
+
+	listeners []listener
+}
+
+// New returns a server that does not listen yet.
+func New(o Options) (*Server, error) {
+	if o.Daemon == nil {
+		return nil, errors.New("make server: a daemon is required")
+	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	group, err := groupID(o.Group)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{options: o, group: group, user: os.Geteuid(), recent: newRecent(o.Daemon), shares: newShares(), uploads: newUploads(time.Now), guard: newGuard(),
+		streams: make(chan struct{}, mostStreams)}
+	s.ending, s.ends = context.WithCancel(context.Background())
+	s.metrics = newMetrics(s)
+	s.handler = s.routes()
+	return s, nil
+}
+
+// ServeHTTP answers one request. A request that did not come through a listener of the
+// server may do nothing.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// routes returns all routes. The methods and their paths are exact: anything else is 404 or
+// 405.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range []struct {
+		pattern string
+		needs   access
+		answer  func(*call) error
+	}{
+		{"GET /healthz", anybody, (*call).healthz},
+		{"GET /readyz", anybody, (*call).readyz},
+		{"GET /metrics", readers, (*call).scrape},
+		{"GET /v1/info", anybody, (*call).info},
+		{"GET /v1/targets", anybody, (*call).targets},
+		{"GET /v1/targets/{target}", anybody, (*call).target},
+		{"POST /v1/targets", anybody, (*call).attach},
+		{"DELETE /v1/targets/{target}", anybody, (*call).detach},
+		{"POST /v1/targets/{target}/{action}", masters, (*call).act},
+		{"POST /v1/reload", masters, (*call).reload},
+		{"GET /v1/p/{ref}/{view}", anybody, (*call).view},
+		{"GET /targets/{target}/{view}", anybody, (*call).viewOfTarget},
+		{"GET /v1/overlap", anybody, (*call).overlap},
+		{"GET /v1/diff", anybody, (*call).diff},
+		{"POST /v1/uploads", anybody, (*call).upload},
+		{"GET /v1/events", anybody, (*call).events},
+	} {
+		mux.Handle(r.pattern, s.metrics.timed(r.pattern, s.route(r.needs, r.answer)))
+	}
+	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))
+	return s.sameOrigin(mux)
+}
+
+// call is one request.
+type call struct {
+	*Server
+	*http.Request
+	w    http.ResponseWriter
+	peer peer
+}
+
+// route returns the handler of a route. An error of answer becomes the response, unless one
+// has been begun.
+func (s *Server) route(needs access, answer func(*call) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{Server: s, Request: r, w: w, peer: peerOf(r.Context())}
+		err := c.peer.may(needs)
+		if err == nil {
+			err = answer(c)
+		}
+		if err != nil {
+			c.fail(err)
+		}
+	})
+}
+
+// sameOrigin refuses requests that a page of another site makes a browser send: those that
+// change something, and those whose Host is not the server's own.
+func (s *Server) sameOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(s.route(anybody, func(*call) error { return errForeignOrigin }))
+	protected := protection.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if peer := peerOf(r.Context()); peer.tcp && !s.isHost(r.Host) {
+			s.route(anybody, func(*call) error { return errForeignHost }).ServeHTTP(w, r)
+			return
+		}
+		protected.ServeHTTP(w, r)
+	})
+}

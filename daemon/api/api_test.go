@@ -1,0 +1,314 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+// TestRoutes: each route answers a master with its status and type.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{Version: "v1"})
+	for _, test := range []struct {
+		method, path string
+		status       int
+		contains     string
+	}{
+		{"GET", "/healthz", 200, "ok"},
+		{"GET", "/readyz", 200, "ok"},
+		{"GET", "/metrics", 200, `ccmapd_build_info{version="v1"} 1`},
+		{"GET", "/metrics", 200, `ccmapd_samples_total{target="web"}`},
+		{"GET", "/v1/info", 200, `"may": "everything"`},
+		{"GET", "/v1/targets", 200, `"rule": "exe /db"`},
+		{"GET", "/v1/targets/web", 200, `"name": "web"`},
+		{"GET", "/v1/targets/none", 404, `"code":"no-target"`},
+		{"GET", "/v1/p/live:web/top?limit=1", 200, `"ref": "live:web"`},
+		{"GET", "/v1/p/live:web:42/top", 200, `"ref": "live:web:42"`},
+		{"GET", "/v1/p/live:web:44/top", 404, `"code":"no-target"`},
+		{"GET", "/v1/p/live:web/contexts?method=a&depth=2", 200, `"contexts"`},
+		{"GET", "/v1/p/live:web/contexts", 400, "contexts wants method"},
+		{"GET", "/v1/p/live:web/contexts?method=none", 404, `"code":"no-method"`},
+		{"GET", "/v1/p/live:web/sites", 200, `"sites"`},
+		{"GET", "/v1/p/live:web/receivers?all=true", 200, `"sites"`},
+		{"GET", "/v1/p/live:web/points", 200, `"points"`},
+		{"GET", "/v1/p/live:web/query?path=a+%3E+b", 200, `"path"`},
+		{"GET", "/v1/p/live:web/query?match=[", 400, `"code":"usage"`},
+		{"GET", "/v1/p/live:web/meta", 200, `"samples"`},
+		{"GET", "/v1/p/live:web/map", 200, `"nodes"`},
+		{"GET", "/v1/p/live:web/map?format=folded", 200, "a+1;"},
+		{"GET", "/v1/p/live:web/map?format=none", 400, "there is no format"},
+		{"GET", "/v1/p/live:web/none", 404, "there is no view"},
+		{"GET", "/v1/p/live:web/top?limit=x", 400, "not a whole number"},
+		{"GET", "/v1/p/live:web/top?limt=1", 400, `there is no parameter \"limt\"`},
+		{"GET", "/v1/p/live:web/top?sort=none", 400, "there is no order"},
+		{"GET", "/v1/p/live:web/top?recent=1", 400, "no window"},
+		{"GET", "/v1/p/best:web/top", 404, `"code":"no-target"`},
+		{"GET", "/targets/web/map.json", 200, `"nodes"`},
+		{"GET", "/targets/web/top", 200, `"ref": "live:web"`},
+		{"GET", "/v1/overlap?a=live:web&b=live:db", 200, `"pairs"`},
+		{"GET", "/v1/diff?a=live:web&b=live:db&all=1", 200, `"methods"`},
+		{"GET", "/v1/overlap?a=live:web", 404, `"code":"no-target"`},
+		{"POST", "/v1/targets/web/pause", 202, ""},
+		{"POST", "/v1/targets/web/none", 404, "there is no action"},
+		{"DELETE", "/v1/targets/web", 204, ""},
+		{"POST", "/v1/reload", 202, ""},
+		{"PUT", "/v1/targets", 400, "Allowed: GET, POST"},
+		{"GET", "/v2", 404, "no route"},
+		{"POST", "/v1/targets", 400, "the body must be"},
+	} {
+		w := ask(s, master, httptest.NewRequest(test.method, test.path, nil))
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.contains) {
+			t.Errorf("%s %s: %d\n%.300s\nwant %d, %s", test.method, test.path, w.Code, w.Body, test.status, test.contains)
+		}
+		if kind := w.Header().Get("Content-Type"); w.Code >= 400 && kind != client.ProblemType {
+			t.Errorf("%s %s: %s", test.method, test.path, kind)
+		}
+	}
+}
+
+// TestViewsAreCommands: the JSON of a route is what a program prints of a file of the same
+// snapshot, after the reference.
+func TestViewsAreCommands(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.still = true
+	s := newServer(t, f, Options{})
+	p := view.New("live:web", profiletest.Thicket(1).Snapshot())
+	top, err := view.NewTop(p, view.List{Limit: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := terminal.WriteJSON(&want, top.JSON()); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Replace(get(s, master, "/v1/p/live:web/top").Body.String(), "  \"ref\": \"live:web\",\n", "", 1)
+	if got != want.String() {
+		t.Errorf("got\n%.500s\nwant\n%.500s", got, &want)
+	}
+}
+
+// TestCodings: a map comes in the coding that the client takes, and is the same in each.
+func TestCodings(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.still = true
+	s := newServer(t, f, Options{})
+	plain := get(s, master, "/v1/p/live:web/map").Body.String()
+	for accepted, want := range map[string]string{"zstd, gzip": "zstd", "gzip": "gzip", "gzip;q=0, br": "", "GZIP; q=0.5": "gzip"} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/p/live:web/map", nil)
+		r.Header.Set("Accept-Encoding", accepted)
+		w := ask(s, master, r)
+		if got := w.Header().Get("Content-Encoding"); got != want {
+			t.Errorf("%s: coding %q", accepted, got)
+		}
+		if text := decode(t, want, w.Body); text != plain {
+			t.Errorf("%s: another map", accepted)
+		}
+	}
+	if w := get(s, master, "/targets/web/profile.pb.gz"); decode(t, "gzip", w.Body) == "" {
+		t.Error("no profile for pprof")
+	}
+}
+
+func decode(t *testing.T, coding string, r io.Reader) string {
+	t.Helper()
+	var err error
+	switch coding {
+	case "gzip":
+		r, err = gzip.NewReader(r)
+	case "zstd":
+		var z *zstd.Decoder
+		z, err = zstd.NewReader(r)
+		r = z
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestSeconds: profile.pb.gz?seconds=N is what N seconds add.
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{})
+	w := get(s, master, "/targets/web/profile.pb.gz?seconds=2")
+	m, _, err := export.Read(w.Body, export.ReadOptions{})
+	if err != nil {
+		t.Fatal(w.Code, err)
+	}
+	if n := m.Snapshot().Total().Samples; n != 1 {
+		t.Errorf("%d samples, and the fake adds one", n)
+	}
+	if w := get(s, master, "/targets/web/profile.pb.gz?seconds=4000"); w.Code != 400 {
+		t.Errorf("more than an hour: %d", w.Code)
+	}
+}
+
+// TestUploads: a profile that was sent can be compared, by its sender alone.
+func TestUploads(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{})
+	var body bytes.Buffer
+	if err := export.Write(&body, export.XML, profiletest.Thicket(1).Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	w := ask(s, master, httptest.NewRequest(http.MethodPost, "/v1/uploads", &body))
+	var up uploadJSON
+	if err := json.Unmarshal(w.Body.Bytes(), &up); err != nil || w.Code != 201 || up.Samples != 2000 {
+		t.Fatalf("%d %s %v", w.Code, w.Body, err)
+	}
+	if w := get(s, master, "/v1/overlap?a=live:web&b="+up.Ref); w.Code != 200 {
+		t.Errorf("compare it: %d %s", w.Code, w.Body)
+	}
+	if w := get(s, userOf(1000), w.Header().Get("Location")); w.Code != 404 {
+		t.Errorf("another user: %d %s", w.Code, w.Body)
+	}
+	for body, want := range map[string]int{"": 400, "\x1f\x8b": 400, strings.Repeat("x", mostUpload+1): 413} {
+		if w := ask(s, master, httptest.NewRequest(http.MethodPost, "/v1/uploads", strings.NewReader(body))); w.Code != want {
+			t.Errorf("%.10q: %d %s, want %d", body, w.Code, w.Body, want)
+		}
+	}
+}
+
+// TestUploadsEnd: an upload is kept for a time, and there are so many of a peer.
+func TestUploadsEnd(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{})
+	for range mostUploads {
+		if _, _, err := s.uploads.add(profiletest.Thicket(1), master); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.uploads.add(profiletest.Thicket(1), master); coded(err).Code != view.CodeBusy {
+		t.Errorf("one too many: %v", err)
+	}
+	now := s.uploads.now()
+	s.uploads.now = func() time.Time { return now.Add(uploadKept) }
+	if id, _, err := s.uploads.add(profiletest.Thicket(1), master); err != nil || len(s.uploads.of) != 1 {
+		t.Errorf("after their time: %s %v, %d are kept", id, err, len(s.uploads.of))
+	}
+}
+
+// TestEvents: the stream has the events that the peer may see.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	s := newServer(t, f, Options{})
+	for i, target := range []string{"web", "db", ""} {
+		f.events <- daemon.Event{Seq: uint64(i + 1), Kind: "state", Target: target, Text: "it begins"}
+	}
+	close(f.events)
+	text := get(s, userOf(1000), "/v1/events?since=0").Body.String()
+	if !strings.Contains(text, "id: 1\nevent: state\ndata: {") || strings.Contains(text, "id: 2") || strings.Contains(text, "id: 3") {
+		t.Errorf("a user of web gets\n%s", text)
+	}
+	if w := get(s, master, "/v1/events?since=x"); w.Code != 400 {
+		t.Errorf("since=x: %d", w.Code)
+	}
+}
+
+// TestShared: what one has computed serves all that ask for the same of the same snapshot.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{})
+	made := 0
+	for range 3 {
+		a, err := s.shares.get(t.Context(), "q", [2]*ccmap.Snapshot{}, func() (answer, error) { made++; return answer{body: []byte("a")}, nil })
+		if err != nil || string(a.body) != "a" {
+			t.Error(a, err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("made %d times", made)
+	}
+	failed := errors.New("failed")
+	if _, err := s.shares.get(t.Context(), "bad", [2]*ccmap.Snapshot{}, func() (answer, error) { return answer{}, failed }); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	if len(s.shares.kept) != 1 {
+		t.Errorf("%d are kept", len(s.shares.kept))
+	}
+	for i := range 2 * mostKept {
+		s.shares.get(t.Context(), fmt.Sprint(i), [2]*ccmap.Snapshot{}, func() (answer, error) { return answer{body: make([]byte, 1<<16)}, nil })
+	}
+	if s.shares.bytes > mostShared || len(s.shares.kept) > mostKept || len(s.shares.kept) != s.shares.recent.Len() {
+		t.Errorf("%d bytes of %d answers are kept", s.shares.bytes, len(s.shares.kept))
+	}
+}
+
+// TestBusy: beyond so many answers at once, a client is told to come again.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{})
+	for range mostHeavy {
+		s.shares.turns <- struct{}{}
+	}
+	w := get(s, master, "/v1/p/live:web/top")
+	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"busy"`) {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+}
+
+// TestUnwell: health says why the daemon does not sample.
+func TestUnwell(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.sick = errors.New("target web: no turn for 31 s")
+	s := newServer(t, f, Options{})
+	if w := get(s, master, "/healthz"); w.Code != 503 || w.Body.String() != "target web: no turn for 31 s\n" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// FuzzRequest: no request makes a server panic, and each has an answer.
+func FuzzRequest(f *testing.F) {
+	for _, seed := range []string{"/v1/p/live:web/top?limit=1", "/v1/p/live:web:42/contexts?match=.", "/v1/overlap?a=live:web&b=up:x", "/targets/web/map.json",
+		"/v1/diff?a=live:web&b=live:db&absorb=(", "/v1/events?since=18446744073709551616", "/v1/p/%2e%2e/top", "/v1/p/live:web/query?path=a>b", "//v1"} {
+		f.Add("GET", seed, "")
+	}
+	f.Add("POST", "/v1/targets", `{"pid": 1}`)
+	f.Add("POST", "/v1/uploads", "a;b 1\n")
+	s, err := New(Options{Daemon: newFake()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, method, path, body string) {
+		u, err := url.ParseRequestURI(path)
+		if err != nil || strings.Contains(u.RawQuery, "seconds") || u.Path == "/v1/events" {
+			return // it would wait
+		}
+		for _, p := range []peer{master, onTCP, userOf(1000), stranger} {
+			r := &http.Request{Method: method, URL: u, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Host: "localhost"}
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r.WithContext(withPeer(t.Context(), p)))
+			if w.Code == 0 || p == stranger && w.Code < 300 {
+				t.Errorf("%s %s of %+v: %d", method, path, p, w.Code)
+			}
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
+)
+
+// fake is a daemon whose targets grow by a sample whenever somebody looks.
+type fake struct {
+	mu       sync.Mutex
+	maps     map[string]*ccmap.Map
+	targets  []daemon.TargetStatus
+	did      []string // what was asked of it
+	events   chan daemon.Event
+	sick     error
+	attached daemon.TargetStatus // the next one
+	still    bool                // no samples come
+}
+
+func newFake() *fake {
+	f := &fake{maps: map[string]*ccmap.Map{"web": profiletest.Thicket(1), "db": profiletest.Thicket(2)}, events: make(chan daemon.Event, 10)}
+	f.targets = []daemon.TargetStatus{
+		{Name: "db", Rule: "exe /db", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 7, UID: 70}}},
+		{Name: "web", Rule: "exe /web", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 42, UID: 1000}, {PID: 43, UID: 1000}}},
+	}
+	return f
+}
+
+func (f *fake) Targets() []daemon.TargetStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.targets)
+}
+
+func (f *fake) Snapshot(_ context.Context, target string, _ int, _ bool) (*ccmap.Snapshot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, ok := f.maps[target]
+	if !ok {
+		return nil, daemon.ErrNoProfile
+	}
+	if !f.still {
+		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: m.Names().Intern(ccmap.Method{Name: "new"})}}, Weight: 10, Fresh: ccmap.FreshUnknown})
+	}
+	return m.Snapshot(), nil
+}
+
+func (f *fake) do(what string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.did = append(f.did, what)
+	return nil
+}
+
+func (f *fake) done() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.did)
+}
+
+func (f *fake) Attach(context.Context, int) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.attached.Name == "" {
+		return "", errors.New("nothing to attach to")
+	}
+	f.targets = append(f.targets, f.attached)
+	return f.attached.Name, nil
+}
+
+func (f *fake) Detach(target string) error                    { return f.do("detach " + target) }
+func (f *fake) Pause(target string) error                     { return f.do("pause " + target) }
+func (f *fake) Resume(target string) error                    { return f.do("resume " + target) }
+func (f *fake) Rotate(_ context.Context, target string) error { return f.do("rotate " + target) }
+func (f *fake) Reload() error                                 { return f.do("reload") }
+func (f *fake) Ready() error                                  { return f.sick }
+func (f *fake) Healthy() error                                { return f.sick }
+
+func (f *fake) Events(uint64) (<-chan daemon.Event, func()) { return f.events, func() {} }
+
+// Peers of tests.
+var (
+	master   = peer{known: true, reads: true, master: true}
+	onTCP    = peer{known: true, reads: true, tcp: true}
+	userOf   = func(uid uint32) peer { return peer{known: true, uid: uid} }
+	stranger = peer{}
+)
+
+// newServer returns a server of a fake.
+func newServer(t *testing.T, f *fake, o Options) *Server {
+	t.Helper()
+	o.Daemon = f
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ask sends a request of a peer to a server.
+func ask(s *Server, p peer, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	r.Host = "localhost"
+	s.ServeHTTP(w, r.WithContext(withPeer(r.Context(), p)))
+	return w
+}
+
+// get asks for a path.
+func get(s *Server, p peer, path string) *httptest.ResponseRecorder {
+	return ask(s, p, httptest.NewRequest(http.MethodGet, path, nil))
+}
+
+// serve has a server listen on a socket until the test ends.
+func serve(t *testing.T, f *fake, o Options) (socket string, s *Server) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "s")
+	o.Socket = socket
+	s = newServer(t, f, o)
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return socket, s
+}
+
+// dial connects to a socket.
+func dial(t *testing.T, socket string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(time.Minute))
+	return c
+}

@@ -1,0 +1,325 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of connections.
+const (
+	mostConnections = 128
+	mostOfOneUser   = 32
+	mostOverTCP     = 64 // the socket has room always
+
+	headerBytes  = 16 << 10
+	headerTime   = 5 * time.Second
+	idleTime     = time.Minute
+	stallTime    = 30 * time.Second // without progress of a body
+	shutdownTime = 5 * time.Second
+)
+
+// httpSlop is how many bytes more than MaxHeaderBytes net/http reads (Go 1.26,
+// Server.initialReadLimitSize).
+const httpSlop = 4 << 10
+
+// listener is a socket or port that a server listens on.
+type listener struct {
+	net.Listener
+	server *http.Server
+}
+
+// Listen opens the socket and the port.
+func (s *Server) Listen() (err error) {
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.options.Socket != "" {
+		l, err := s.listenSocket()
+		if err != nil {
+			return fmt.Errorf("listen on %s: %w", s.options.Socket, err)
+		}
+		s.listeners = append(s.listeners, s.newListener(l))
+	}
+	if s.options.TCP == "" {
+		return nil
+	}
+	l, err := s.listenTCP()
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", s.options.TCP, err)
+	}
+	s.listeners = append(s.listeners, s.newListener(l))
+	return nil
+}
+
+func (s *Server) newListener(l net.Listener) listener {
+	return listener{&bounded{Listener: l, server: s}, &http.Server{
+		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes - httpSlop,
+		ErrorLog: slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return withPeer(ctx, c.(*connection).peer)
+		},
+	}}
+}
+
+// Serve answers requests until ctx is done. Then it lets answers go out for some
+// seconds, and removes the socket. Listen must have been called.
+func (s *Server) Serve(ctx context.Context) error {
+	failed := make(chan error, len(s.listeners))
+	for _, l := range s.listeners {
+		go func() { failed <- l.server.Serve(l.Listener) }()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("serve: %w", err)
+	}
+	s.ends()
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, l := range s.listeners {
+		wait.Go(func() {
+			if l.server.Shutdown(late) != nil {
+				l.server.Close()
+			}
+		})
+	}
+	wait.Wait()
+	s.close()
+	return err
+}
+
+// close closes the listeners, and removes the socket.
+func (s *Server) close() {
+	for _, l := range s.listeners {
+		l.Close() // http.Server may have closed it
+	}
+	s.listeners = nil
+	s.uploads.close()
+}
+
+// Addr returns the address of the TCP port, nil if there is none. Listen must have been called.
+func (s *Server) Addr() net.Addr {
+	for _, l := range s.listeners {
+		if l.Addr().Network() == "tcp" {
+			return l.Addr()
+		}
+	}
+	return nil
+}
+
+// listenSocket makes the socket in a directory that nobody else may enter, gives it its owner
+// and mode, and renames it to its place: at no moment may others connect. A socket where
+// nothing listens any more is replaced.
+func (s *Server) listenSocket() (net.Listener, error) {
+	path := s.options.Socket
+	if err := checkPlace(path); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".ccmapd-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	made := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	mode := fs.FileMode(0o660)
+	if s.options.Open {
+		mode = 0o666
+	}
+	err = os.Chmod(made, mode)
+	if err == nil && s.group >= 0 {
+		err = os.Chown(made, -1, s.group)
+	}
+	if err == nil {
+		err = os.Rename(made, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return placed{l, path}, nil
+}
+
+// placed is a socket that was renamed, and is removed in the end.
+type placed struct {
+	*net.UnixListener
+	path string
+}
+
+func (p placed) Close() error {
+	err := p.UnixListener.Close()
+	if err == nil {
+		os.Remove(p.path)
+	}
+	return err
+}
+
+// checkPlace returns an error unless a path is free, or is of a socket without a listener.
+func checkPlace(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return errors.New("something else than a socket is there")
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return errors.New("another daemon listens there")
+	}
+	return nil
+}
+
+func (s *Server) listenTCP() (net.Listener, error) {
+	host, _, err := net.SplitHostPort(s.options.TCP)
+	if err != nil {
+		return nil, err
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, errors.New("only addresses of loopback are permitted, for example 127.0.0.1:7070: others need TLS, which a proxy adds")
+	}
+	return net.Listen("tcp", s.options.TCP)
+}
+
+// isHost reports whether a request is for this server: a page of another site may have its name
+// lead to loopback, but not change the Host that a browser sends.
+func (s *Server) isHost(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	configured, _, _ := net.SplitHostPort(s.options.TCP)
+	return slices.Contains([]string{"localhost", "127.0.0.1", "::1", strings.ToLower(configured)}, strings.ToLower(strings.Trim(name, "[]")))
+}
+
+// bounded is a listener with at most so many connections. Any goroutine may close
+// a connection.
+type bounded struct {
+	net.Listener
+	server *Server
+}
+
+// connection is a connection with its peer.
+type connection struct {
+	net.Conn
+	peer   peer
+	closed sync.Once
+	leave  func()
+}
+
+func (c *connection) Close() error {
+	err := c.Conn.Close()
+	c.closed.Do(c.leave)
+	return err
+}
+
+// Accept returns the next connection that is within the bounds. Others are told to come
+// again.
+func (b *bounded) Accept() (net.Conn, error) {
+	for {
+		c, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		p, err := b.server.peerOfConn(c)
+		if err != nil {
+			c.Close()
+			b.server.options.Logger.Warn("refuse connection", "error", err)
+			continue
+		}
+		if leave, ok := b.server.guard.enter(p); ok {
+			return &connection{Conn: c, peer: p, leave: leave}, nil
+		}
+		b.server.turnAway(c, p)
+	}
+}
+
+// peerOfConn returns the peer of a connection. Peers on loopback may read.
+func (s *Server) peerOfConn(c net.Conn) (peer, error) {
+	if socket, ok := c.(*net.UnixConn); ok {
+		return s.socketPeer(socket)
+	}
+	return peer{known: true, tcp: true, reads: true}, nil
+}
+
+const comeAgain = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+// turnAway answers a connection beyond the bounds. It never waits: a new connection has room
+// for the answer.
+func (s *Server) turnAway(c net.Conn, p peer) {
+	s.metrics.refused.Inc()
+	s.options.Logger.Warn("too many connections", "uid", p.name())
+	if raw, ok := c.(syscall.Conn); ok {
+		if control, err := raw.SyscallConn(); err == nil {
+			control.Write(func(fd uintptr) bool { unix.Write(int(fd), []byte(comeAgain)); return true })
+		}
+	}
+	c.Close()
+}
+
+// guard counts connections. Any goroutine may call it.
+type guard struct {
+	mu    sync.Mutex
+	all   int
+	ofTCP int
+	of    map[uint32]int // by uid
+}
+
+func newGuard() *guard { return &guard{of: make(map[uint32]int)} }
+
+// enter counts a connection, unless there are too many. leave ends it.
+func (g *guard) enter(p peer) (leave func(), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	count := &g.ofTCP
+	if !p.tcp {
+		n := g.of[p.uid]
+		count = &n
+	}
+	if g.all >= mostConnections || p.tcp && *count >= mostOverTCP || !p.tcp && *count >= mostOfOneUser {
+		return nil, false
+	}
+	g.add(p, 1)
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.add(p, -1)
+	}, true
+}
+
+func (g *guard) add(p peer, n int) {
+	g.all += n
+	if p.tcp {
+		g.ofTCP += n
+		return
+	}
+	if g.of[p.uid] += n; g.of[p.uid] == 0 {
+		delete(g.of, p.uid)
+	}
+}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/user"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+// peer is who a connection belongs to. The zero peer may do nothing.
+type peer struct {
+	known  bool
+	tcp    bool
+	uid    uint32 // of a peer on a socket
+	reads  bool   // everything
+	master bool   // may do everything
+}
+
+// access is what a route needs of its peer. A route for anybody shows each peer what is its own.
+type access int
+
+const (
+	anybody access = iota
+	readers
+	masters
+)
+
+// Refusals.
+var (
+	errNotPermitted  = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("not permitted"), Hint: "Root, the daemon's own user and members of its group may."}
+	errNoRoute       = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such route")}
+	errForeignOrigin = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("a page of another site sent the request")}
+	errForeignHost   = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("the request is for another host"), Hint: "Use the address in [listen] tcp, or localhost."}
+)
+
+// may returns an error if a peer has less access than a route needs. A peer that sees its own
+// processes alone does not see that there is more.
+func (p peer) may(needs access) error {
+	switch {
+	case !p.known, needs == masters && p.reads && !p.master:
+		return errNotPermitted
+	case needs == readers && !p.reads, needs == masters && !p.master:
+		return errNoRoute
+	}
+	return nil
+}
+
+// sees reports whether a target exists for a peer: one of its own has processes of its own
+// alone.
+func (p peer) sees(t daemon.TargetStatus) bool {
+	return p.reads || p.known && len(t.Processes) > 0 && !slices.ContainsFunc(t.Processes, func(process daemon.ProcessStatus) bool {
+		return process.UID != int(p.uid)
+	})
+}
+
+// name names a peer in the log.
+func (p peer) name() string {
+	if p.tcp {
+		return "tcp"
+	}
+	return strconv.FormatUint(uint64(p.uid), 10)
+}
+
+// socketPeer returns the peer of a connection to a socket. The kernel has kept its identity
+// from the time of the connect (SO_PEERCRED of unix(7)).
+func (s *Server) socketPeer(c *net.UnixConn) (p peer, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return p, err
+	}
+	var credentials *unix.Ucred
+	controlled := raw.Control(func(fd uintptr) {
+		credentials, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err = errors.Join(controlled, err); err != nil {
+		return p, fmt.Errorf("get peer of connection: %w", err)
+	}
+	p.uid = credentials.Uid
+	p.master = p.uid == 0 || int(p.uid) == s.user || s.isMember(credentials)
+	p.reads = p.master
+	p.known = p.master || s.options.Open
+	return p, nil
+}
+
+// isMember reports whether a peer belongs to the group of the server, by its credentials or by
+// the user database of now.
+func (s *Server) isMember(c *unix.Ucred) bool {
+	if s.group < 0 {
+		return false
+	}
+	if int(c.Gid) == s.group {
+		return true
+	}
+	account, err := user.LookupId(strconv.FormatUint(uint64(c.Uid), 10))
+	if err != nil {
+		return false
+	}
+	groups, err := account.GroupIds()
+	return err == nil && slices.Contains(groups, strconv.Itoa(s.group))
+}
+
+// groupID looks up a group; -1 for no group.
+func groupID(name string) (int, error) {
+	if name == "" {
+		return -1, nil
+	}
+	group, err := user.LookupGroup(name)
+	if err != nil {
+		return -1, fmt.Errorf("look up group of the socket: %w", err)
+	}
+	return strconv.Atoi(group.Gid)
+}
+
+type peerKey struct{}
+
+// withPeer returns a context of a connection of a peer.
+func withPeer(ctx context.Context, p peer) context.Context {
+	return context.WithValue(ctx, peerKey{}, p)
+}
+
+func peerOf(ctx context.Context) peer {
+	p, _ := ctx.Value(peerKey{}).(peer)
+	return p
+}

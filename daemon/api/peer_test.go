@@ -1,0 +1,307 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/programtest"
+)
+
+// askAs in the environment makes this test binary a client: it sends the requests in its
+// arguments to the socket, and prints the statuses.
+const askAs = "CCMAPD_TEST_SOCKET"
+
+func TestMain(m *testing.M) {
+	if socket := os.Getenv(askAs); socket != "" {
+		askSocket(socket, os.Args[1:])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func askSocket(socket string, requests []string) {
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix", socket)
+	}}}
+	for _, request := range requests {
+		method, path, _ := strings.Cut(request, " ")
+		path, body, _ := strings.Cut(path, " ")
+		r, err := http.NewRequest(method, "http://ccmapd"+path, strings.NewReader(body))
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			fmt.Println("no connection")
+			continue
+		}
+		fmt.Println(answer.StatusCode)
+		answer.Body.Close()
+	}
+}
+
+const nobody = 65534
+
+// askAsUser sends requests as a user, really, and returns the statuses.
+func askAsUser(t *testing.T, program string, uid, gid uint32, socket string, requests ...string) []string {
+	t.Helper()
+	cmd := exec.Command(program, requests...)
+	cmd.Env, cmd.Dir = []string{askAs + "=" + socket}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	switch {
+	case os.Getuid() == 0:
+	case os.Getenv("CCMAPD_REQUIRE_ENGINE") == "1":
+		t.Fatal("only root can run this test")
+	default:
+		t.Skip("only root can run this test")
+	}
+}
+
+// TestPeers: who a client is, by the kernel, decides what exists for it.
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := programtest.Copy(t, self, "client")
+	child := exec.Command("sleep", "600")
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
+	attach := fmt.Sprintf(`POST /v1/targets {"pid":%d}`, child.Process.Pid)
+
+	requests := []string{"GET /v1/info", "GET /v1/targets/web", "GET /v1/targets/db", "GET /v1/p/live:web/top", "GET /v1/p/live:db/top", "GET /metrics",
+		"POST /v1/targets/web/pause", "POST /v1/reload", "DELETE /v1/targets/db", attach, `POST /v1/targets {"pid":1}`}
+	for _, test := range []struct {
+		name     string
+		uid, gid uint32
+		open     bool
+		want     string
+	}{
+		{"root", 0, 0, false, "200 200 200 200 200 200 202 202 204 201 201"},
+		{"group", nobody, 4321, false, "200 200 200 200 200 200 202 202 204 201 201"},
+		{"owner of web", nobody, nobody, true, "200 200 404 200 404 404 404 404 404 201 404"},
+		{"another", 12345, 12345, true, "200 404 404 404 404 404 404 404 404 404 404"},
+		{"no one", nobody, nobody, false, strings.TrimSpace(strings.Repeat("no connection ", len(requests)))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake()
+			f.targets[1].Processes = []daemon.ProcessStatus{{PID: 42, UID: nobody}}
+			f.attached = daemon.TargetStatus{Name: "new", Processes: []daemon.ProcessStatus{{PID: child.Process.Pid, UID: nobody}}}
+			socket := filepath.Join(programtest.PublicDir(t, 0o755), "s")
+			s := newServer(t, f, Options{Socket: socket, Open: test.open})
+			s.group = 4321
+			listenAndServe(t, s)
+			got := askAsUser(t, program, test.uid, test.gid, socket, requests...)
+			if text := strings.Join(got, " "); text != test.want {
+				t.Errorf("%q\ngot  %s\nwant %s", requests, text, test.want)
+			}
+		})
+	}
+}
+
+// TestTCPReadsOnly: a client on loopback may be any user, who reads and changes nothing. The page
+// of another site cannot even read.
+func TestTCPReadsOnly(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{TCP: "127.0.0.1:0"})
+	for request, want := range map[string]int{
+		"GET /v1/targets": 200, "GET /v1/p/live:web/top": 200, "GET /metrics": 200, "POST /v1/reload": 403, "POST /v1/targets/web/pause": 403,
+		"DELETE /v1/targets/web": 403, `POST /v1/targets`: 403,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if w := ask(s, onTCP, httptest.NewRequest(method, path, strings.NewReader(`{"pid": 1}`))); w.Code != want {
+			t.Errorf("%s: %d %s", request, w.Code, w.Body)
+		}
+	}
+	for host, want := range map[string]int{"localhost:7070": 200, "127.0.0.1": 200, "[::1]:7070": 200, "evil.example": 403, "": 403} {
+		r := httptest.NewRequest("GET", "/v1/targets", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r.WithContext(withPeer(r.Context(), onTCP)))
+		if w.Code != want {
+			t.Errorf("host %q: %d", host, w.Code)
+		}
+	}
+	r := httptest.NewRequest("POST", "/v1/uploads", strings.NewReader("a 1\n"))
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	if w := ask(s, onTCP, r); w.Code != 403 || !strings.Contains(w.Body.String(), "another site") {
+		t.Errorf("a page of another site: %d %s", w.Code, w.Body)
+	}
+	for _, address := range []string{"0.0.0.0:0", ":7070", "192.0.2.1:1"} {
+		s := newServer(t, newFake(), Options{TCP: address})
+		if err := s.Listen(); err == nil || !strings.Contains(err.Error(), "loopback") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestSocketIsPrivate: the socket has its mode at any moment that it can be found, replaces one that
+// nobody listens on, and nothing else.
+func TestSocketIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+	s := newServer(t, newFake(), Options{Socket: socket})
+	stop := listenAndServe(t, s)
+	if info, err := os.Lstat(socket); err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left: %v", entries)
+	}
+	if err := newServer(t, newFake(), Options{Socket: socket}).Listen(); err == nil {
+		t.Error("a second daemon listens there")
+	}
+	stop()
+	if _, err := os.Lstat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if err := os.WriteFile(socket, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := newServer(t, newFake(), Options{Socket: socket}).Listen(); err == nil {
+		t.Error("a file was replaced")
+	}
+}
+
+// listenAndServe has a server serve until stop is called or the test ends.
+func listenAndServe(t *testing.T, s *Server) (stop func()) {
+	t.Helper()
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx); close(ended) }()
+	stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// status reads the status of the next answer on a connection; 0: it was closed.
+func status(r *bufio.Reader) int {
+	answer, err := http.ReadResponse(r, nil)
+	if err != nil {
+		return 0
+	}
+	io.Copy(io.Discard, answer.Body)
+	answer.Body.Close()
+	return answer.StatusCode
+}
+
+// TestSlowLoris: clients that say nothing take their share of the connections, and no more. Those
+// who are turned away hear it. When they leave, there is room again.
+func TestSlowLoris(t *testing.T) {
+	t.Parallel()
+	socket, s := serve(t, newFake(), Options{})
+	var slow []net.Conn
+	for range mostOfOneUser {
+		c := dial(t, socket)
+		io.WriteString(c, "GET /healthz HTT")
+		slow = append(slow, c)
+	}
+	for range 1000 {
+		c := dial(t, socket)
+		if got := status(bufio.NewReader(c)); got != 503 {
+			t.Fatalf("a connection beyond the bound: status %d", got)
+		}
+		c.Close()
+	}
+	for _, p := range []peer{userOf(7), onTCP} { // others have room
+		leave, ok := s.guard.enter(p)
+		if !ok {
+			t.Fatalf("no room for %+v", p)
+		}
+		leave()
+	}
+	for _, c := range slow {
+		io.WriteString(c, "P/1.1\r\nHost: x\r\n\r\n")
+		if got := status(bufio.NewReader(c)); got != 200 {
+			t.Errorf("a slow client: status %d", got)
+		}
+		c.Close()
+	}
+	for ok := false; !ok; { // the server notices that they have left
+		c := dial(t, socket)
+		io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		ok = status(bufio.NewReader(c)) == 200
+		c.Close()
+	}
+}
+
+// TestMalformed: what is not a request of HTTP, or too large, is refused, and the server goes
+// on.
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	socket, _ := serve(t, newFake(), Options{})
+	for _, test := range []struct {
+		name, text string
+		want       []int
+	}{
+		{"garbage", "\x00\xff\r\n\r\n", []int{400}},
+		{"two hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", []int{400}},
+		{"no host", "GET / HTTP/1.1\r\n\r\n", []int{400}},
+		{"long header", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", headerBytes) + "\r\n\r\n", []int{431}},
+		{"two lengths", "POST /v1/uploads HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", []int{400}},
+		{"bad chunk", "POST /v1/uploads HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", []int{400, 500}},
+		{"body of a command", "POST /v1/targets HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\n" + strings.Repeat(" ", 9000), []int{400}},
+		{"escapes", "GET /v1/p/%00%0a/top HTTP/1.1\r\nHost: a\r\n\r\n", []int{404}},
+		{"nothing", "", nil},
+	} {
+		c := dial(t, socket)
+		io.WriteString(c, test.text)
+		if test.want == nil {
+			c.Close()
+			continue
+		}
+		if got := status(bufio.NewReader(c)); !slices.Contains(test.want, got) {
+			t.Errorf("%s: status %d, want %v", test.name, got, test.want)
+		}
+	}
+	c := dial(t, socket)
+	io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+	if got := status(bufio.NewReader(c)); got != 200 {
+		t.Errorf("after all that: status %d", got)
+	}
+}

@@ -1,0 +1,386 @@
+package api
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+const (
+	liveKind   = "live"
+	uploadKind = "up"
+)
+
+var errNoRef = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such profile"), Hint: "/v1/targets lists the targets; live:NAME is the profile of one."}
+
+// snapshot returns the profile of a reference, if the peer may see it.
+func (c *call) snapshot(ref string) (*ccmap.Snapshot, error) {
+	kind, rest, _ := strings.Cut(ref, ":")
+	switch kind {
+	case liveKind:
+		return c.live(rest)
+	case uploadKind:
+		return c.uploads.get(rest, c.peer)
+	}
+	return nil, errNoRef
+}
+
+// live returns the profile of NAME or NAME:PID.
+func (c *call) live(ref string) (*ccmap.Snapshot, error) {
+	name, pid, err := c.process(ref)
+	if err != nil {
+		return nil, err
+	}
+	return c.recent.get(c.Context(), name, pid)
+}
+
+// process returns the target and the process that NAME or NAME:PID means.
+func (c *call) process(ref string) (name string, pid int, err error) {
+	if _, err := c.visible(ref); err == nil {
+		return ref, 0, nil
+	}
+	cut := strings.LastIndexByte(ref, ':')
+	if cut < 0 {
+		return "", 0, errNoRef
+	}
+	t, err := c.visible(ref[:cut])
+	if err != nil {
+		return "", 0, errNoRef
+	}
+	pid, err = strconv.Atoi(ref[cut+1:])
+	if err != nil || !slices.ContainsFunc(t.Processes, func(p daemon.ProcessStatus) bool { return p.PID == pid }) {
+		return "", 0, errNoRef
+	}
+	return t.Name, pid, nil
+}
+
+// visible returns a target that the peer may see.
+func (c *call) visible(name string) (daemon.TargetStatus, error) {
+	for _, t := range c.options.Daemon.Targets() {
+		if t.Name == name && c.peer.sees(t) {
+			return t, nil
+		}
+	}
+	return daemon.TargetStatus{}, &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no target %q", name), Hint: "'ccmapd targets' lists them."}
+}
+
+// recent keeps the latest snapshot of each target for a moment, so that all who look at the
+// target look at the same one. Any goroutine may call get.
+type recent struct {
+	daemon Daemon
+	mu     sync.Mutex
+	of     map[process]*latest
+}
+
+type process struct {
+	target string
+	pid    int
+}
+
+// latest is a snapshot that is there, or is asked for.
+type latest struct {
+	ready    chan struct{}
+	snapshot *ccmap.Snapshot
+	err      error
+	until    time.Time
+}
+
+// snapshotKept is how long a snapshot is the latest.
+const snapshotKept = time.Second
+
+func newRecent(d Daemon) *recent { return &recent{daemon: d, of: make(map[process]*latest)} }
+
+// get returns a snapshot that is not older than snapshotKept.
+func (r *recent) get(ctx context.Context, target string, pid int) (*ccmap.Snapshot, error) {
+	of := process{target, pid}
+	one, first := r.find(of)
+	if first {
+		one.snapshot, one.err = r.daemon.Snapshot(ctx, target, pid, true)
+		close(one.ready)
+		if one.err != nil {
+			r.forget(of, one)
+		}
+	}
+	select {
+	case <-one.ready:
+		return one.snapshot, one.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (r *recent) find(of process) (one *latest, first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for other, one := range r.of {
+		if now.After(one.until) {
+			delete(r.of, other) // which may hold a large map
+		}
+	}
+	if one, ok := r.of[of]; ok {
+		return one, false
+	}
+	one = &latest{ready: make(chan struct{}), until: now.Add(snapshotKept)}
+	r.of[of] = one
+	return one, true
+}
+
+func (r *recent) forget(of process, one *latest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of[of] == one {
+		delete(r.of, of)
+	}
+}
+
+// formats have their media types.
+var formats = map[export.Format]string{
+	export.JSON: typeJSON, export.XML: "application/xml", export.Folded: "text/plain; charset=utf-8", export.Pprof: "application/octet-stream",
+}
+
+// writeMap returns the whole profile in a format.
+func writeMap(ref string, s *ccmap.Snapshot, p *params) (answer, error) {
+	word := p.text("format", export.JSON.String())
+	recent := p.flag("recent")
+	if err := p.check(); err != nil {
+		return answer{}, err
+	}
+	at := slices.IndexFunc(export.Formats(), func(f export.Format) bool { return f.String() == word })
+	if at < 0 {
+		return answer{}, usageError("there is no format %q: take %v", word, export.Formats())
+	}
+	if recent {
+		window, ok := s.Recent()
+		if !ok {
+			return answer{}, fmt.Errorf("%s has %w", ref, view.ErrNoWindow)
+		}
+		s = window
+	}
+	format := export.Formats()[at]
+	var b boundedBuffer
+	z, err := zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return answer{}, err
+	}
+	err = export.Write(z, format, s)
+	if err = cmp.Or(err, z.Close()); err != nil {
+		return answer{}, err
+	}
+	return answer{formats[format], true, b.Bytes()}, nil
+}
+
+// writePprof returns the profile as a file for pprof.
+func writePprof(s *ccmap.Snapshot) (answer, error) {
+	var b boundedBuffer
+	z := gzip.NewWriter(&b)
+	err := export.Write(z, export.Pprof, s)
+	if err = cmp.Or(err, z.Close()); err != nil {
+		return answer{}, err
+	}
+	return answer{"application/octet-stream", false, b.Bytes()}, nil
+}
+
+// longestProfile bounds how long a client may wait for a profile of the next time.
+const longestProfile = time.Hour
+
+// pprof answers with the profile for pprof, or with what the next seconds add to it.
+func (c *call) pprof(ref string) error {
+	p := newParams(c.URL.Query())
+	seconds := p.number("seconds", 0)
+	p.text("timeout", "") // pprof's own
+	if err := p.check(); err != nil {
+		return err
+	}
+	if seconds > uint(longestProfile/time.Second) {
+		return usageError("seconds=%d is more than %d", seconds, longestProfile/time.Second)
+	}
+	before, err := c.snapshot(ref)
+	if err != nil {
+		return err
+	}
+	after, of := before, [2]*ccmap.Snapshot{before}
+	if seconds > 0 {
+		if err := c.wait(time.Duration(seconds) * time.Second); err != nil {
+			return err
+		}
+		if after, err = c.snapshot(ref); err != nil {
+			return err
+		}
+		of[1] = after
+	}
+	a, err := c.shares.get(c.Context(), c.question(ref, "pprof"), of, func() (answer, error) {
+		if seconds == 0 {
+			return writePprof(after)
+		}
+		added, err := ccmap.Delta(before, after)
+		if err != nil {
+			return answer{}, err
+		}
+		return writePprof(added.Snapshot())
+	})
+	if err != nil {
+		return err
+	}
+	return c.send(http.StatusOK, a)
+}
+
+// wait waits, unless the client goes away or the server ends.
+func (c *call) wait(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.ending.Done():
+		return &view.Error{Code: view.CodeBusy, Err: errors.New("the daemon ends")}
+	case <-c.Context().Done():
+		return c.Context().Err()
+	}
+}
+
+// Limits of uploads.
+const (
+	mostUpload        = 64 << 20  // bytes, compressed or not
+	mostUploadMemory  = 128 << 20 // of a profile
+	mostUploadsMemory = 512 << 20 // of all
+	mostUploads       = 8         // of one peer
+	uploadsAtOnce     = 4
+	uploadTime        = 5 * time.Minute // to send one
+	uploadKept        = 15 * time.Minute
+)
+
+// uploads are profiles that clients have sent. Any goroutine may call it.
+type uploads struct {
+	now   func() time.Time
+	turns chan struct{}
+
+	mu     sync.Mutex
+	of     map[string]*uploaded // by id
+	memory int64
+}
+
+// uploaded is a profile for its owner alone.
+type uploaded struct {
+	owner    string
+	snapshot *ccmap.Snapshot
+	memory   int64
+	until    time.Time
+}
+
+func newUploads(now func() time.Time) *uploads {
+	return &uploads{now: now, turns: make(chan struct{}, uploadsAtOnce), of: make(map[string]*uploaded)}
+}
+
+func (u *uploads) get(id string, p peer) (*ccmap.Snapshot, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.forget()
+	if one, ok := u.of[id]; ok && one.owner == p.name() {
+		return one.snapshot, nil
+	}
+	return nil, errNoRef
+}
+
+// add keeps a profile of a peer, and returns its id.
+func (u *uploads) add(m *ccmap.Map, p peer) (id string, until time.Time, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.forget()
+	one := &uploaded{p.name(), m.Snapshot(), export.MapMemory(m), u.now().Add(uploadKept)}
+	n := 0
+	for _, other := range u.of {
+		if other.owner == one.owner {
+			n++
+		}
+	}
+	if n >= mostUploads || u.memory+one.memory > mostUploadsMemory {
+		return "", until, &view.Error{Code: view.CodeBusy, Err: errors.New("there are too many uploads"), Hint: fmt.Sprintf("Each is kept for %v.", uploadKept)}
+	}
+	id = rand.Text()
+	u.of[id] = one
+	u.memory += one.memory
+	return id, one.until, nil
+}
+
+// forget drops the uploads whose time is over.
+func (u *uploads) forget() {
+	for id, one := range u.of {
+		if !u.now().Before(one.until) {
+			u.memory -= one.memory
+			delete(u.of, id)
+		}
+	}
+}
+
+func (u *uploads) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.of)
+	u.memory = 0
+}
+
+// uploadJSON is the answer to an upload.
+type uploadJSON struct {
+	Ref     string    `json:"ref"`
+	Until   time.Time `json:"until"`
+	Samples int64     `json:"samples"`
+}
+
+// upload keeps the profile in the body of the request.
+func (c *call) upload() error {
+	select {
+	case c.uploads.turns <- struct{}{}:
+		defer func() { <-c.uploads.turns }()
+	default:
+		return errBusy
+	}
+	var data boundedBuffer
+	if _, err := data.ReadFrom(http.MaxBytesReader(c.w, io.NopCloser(progressing{c, time.Now().Add(uploadTime)}), mostUpload)); err != nil {
+		return err
+	}
+	var m *ccmap.Map
+	_, err := c.shares.inTurn(c.Context(), func() (answer, error) {
+		read, _, err := export.Read(&data.Buffer, export.ReadOptions{MaxMemory: mostUploadMemory})
+		m = read
+		return answer{}, explainUpload(err)
+	})
+	if err != nil {
+		return err
+	}
+	id, until, err := c.uploads.add(m, c.peer)
+	if err != nil {
+		return err
+	}
+	ref := uploadKind + ":" + id
+	c.w.Header().Set("Location", "/v1/p/"+ref+"/meta")
+	return c.respond(http.StatusCreated, uploadJSON{ref, until, m.Snapshot().Total().Samples})
+}
+
+// explainUpload tells a profile that is too large from one that is wrong.
+func explainUpload(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, export.ErrTooLarge), errors.Is(err, export.ErrMemory):
+		return &view.Error{Code: view.CodeTooLarge, Err: err}
+	}
+	return &view.Error{Code: view.CodeUsage, Err: err, Hint: "The body is a profile in any format that ccmapd reads."}
+}

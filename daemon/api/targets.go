@@ -1,0 +1,268 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+// healthz answers whether the daemon samples.
+func (c *call) healthz() error { return c.state(c.options.Daemon.Healthy()) }
+
+// readyz answers whether the daemon has looked at all processes once.
+func (c *call) readyz() error { return c.state(c.options.Daemon.Ready()) }
+
+func (c *call) state(err error) error {
+	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	text := "ok"
+	if err != nil {
+		c.w.WriteHeader(http.StatusServiceUnavailable)
+		text = err.Error()
+	}
+	c.deadline()
+	fmt.Fprintln(c.w, text)
+	return nil
+}
+
+// infoJSON is the answer of /v1/info.
+type infoJSON struct {
+	Version string       `json:"version"`
+	Engines []string     `json:"engines"` // best first
+	Targets int          `json:"targets"` // that the caller may see
+	Limits  limitsJSON   `json:"limits"`
+	You     identityJSON `json:"you"`
+}
+
+type limitsJSON struct {
+	Connections       int   `json:"connections"`
+	ConnectionsOfUser int   `json:"connections_of_user"`
+	Heavy             int   `json:"heavy_views"`
+	UploadBytes       int64 `json:"upload_bytes"`
+	AnswerBytes       int64 `json:"answer_bytes"`
+	UploadKept        int64 `json:"upload_kept_ns"`
+}
+
+// identityJSON says who the caller is to the daemon.
+type identityJSON struct {
+	UID *uint32 `json:"uid,omitempty"` // on a socket
+	May string  `json:"may"`           // "everything", "read" or "own": see processes of their own, and attach to them
+}
+
+func (c *call) info() error {
+	info := infoJSON{Version: c.options.Version, Engines: []string{}, Targets: len(c.seen()), You: identityJSON{May: "own"}}
+	for _, e := range c.options.Engines {
+		info.Engines = append(info.Engines, e.Name)
+	}
+	info.Limits = limitsJSON{mostConnections, mostOfOneUser, mostHeavy, mostUpload, mostAnswer, int64(uploadKept)}
+	switch {
+	case c.peer.master:
+		info.You.May = "everything"
+	case c.peer.reads:
+		info.You.May = "read"
+	}
+	if !c.peer.tcp {
+		info.You.UID = &c.peer.uid
+	}
+	return c.respond(http.StatusOK, info)
+}
+
+// seen returns the targets that the peer may see.
+func (c *call) seen() []daemon.TargetStatus {
+	return slices.DeleteFunc(slices.Clone(c.options.Daemon.Targets()), func(t daemon.TargetStatus) bool { return !c.peer.sees(t) })
+}
+
+// targetsJSON is the answer of /v1/targets.
+type targetsJSON struct {
+	Targets []daemon.TargetStatus `json:"targets"`
+}
+
+func (c *call) targets() error {
+	return c.respond(http.StatusOK, targetsJSON{append([]daemon.TargetStatus{}, c.seen()...)})
+}
+
+func (c *call) target() error {
+	t, err := c.visible(c.PathValue("target"))
+	if err != nil {
+		return err
+	}
+	return c.respond(http.StatusOK, t)
+}
+
+// mostCommand bounds the body of a request that changes something, bytes.
+const mostCommand = 4 << 10
+
+// attach attaches to a process of the peer, a master to any.
+func (c *call) attach() error {
+	var asked struct {
+		PID int `json:"pid"`
+	}
+	body := json.NewDecoder(http.MaxBytesReader(c.w, io.NopCloser(progressing{c, time.Now().Add(stallTime)}), mostCommand))
+	body.DisallowUnknownFields()
+	if err := body.Decode(&asked); err != nil || asked.PID <= 0 {
+		return usageError(`the body must be {"pid": N}`)
+	}
+	if err := c.mayAttach(asked.PID); err != nil {
+		return err
+	}
+	name, err := c.options.Daemon.Attach(c.Context(), asked.PID)
+	if err != nil {
+		return err
+	}
+	t, err := c.visible(name)
+	if err != nil { // the process has changed its owner, or another has its number
+		return errors.Join(noProcess(asked.PID), c.options.Daemon.Detach(name))
+	}
+	c.w.Header().Set("Location", "/v1/targets/"+url.PathEscape(name))
+	return c.respond(http.StatusCreated, t)
+}
+
+// mayAttach returns an error if a process is not the peer's.
+func (c *call) mayAttach(pid int) error {
+	switch {
+	case c.peer.master:
+		return nil
+	case c.peer.tcp:
+		return errNotPermitted
+	}
+	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
+	if err != nil || info.Sys().(*syscall.Stat_t).Uid != c.peer.uid {
+		return noProcess(pid)
+	}
+	return nil
+}
+
+func noProcess(pid int) error {
+	return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("attach to %d: %w", pid, sampler.ErrNoProcess)}
+}
+
+// detach ends a target that was attached to by a request.
+func (c *call) detach() error {
+	if c.peer.tcp && !c.peer.master {
+		return errNotPermitted
+	}
+	t, err := c.visible(c.PathValue("target"))
+	if err != nil {
+		return err
+	}
+	if err := c.options.Daemon.Detach(t.Name); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// act pauses, resumes or rotates a target.
+func (c *call) act() (err error) {
+	t, err := c.visible(c.PathValue("target"))
+	if err != nil {
+		return err
+	}
+	switch action := c.PathValue("action"); action {
+	case "pause":
+		err = c.options.Daemon.Pause(t.Name)
+	case "resume":
+		err = c.options.Daemon.Resume(t.Name)
+	case "rotate":
+		err = c.options.Daemon.Rotate(c.Context(), t.Name)
+	default:
+		err = &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no action %q", action), Hint: "There are pause, resume and rotate."}
+	}
+	return c.accepted(err)
+}
+
+func (c *call) reload() error {
+	if err := c.options.Daemon.Reload(); err != nil {
+		return &view.Error{Code: view.CodeUsage, Err: err, Hint: "The configuration of before is still in force."}
+	}
+	return c.accepted(nil)
+}
+
+func (c *call) accepted(err error) error {
+	if err == nil {
+		c.w.WriteHeader(http.StatusAccepted)
+	}
+	return err
+}
+
+// heartbeat is how often an idle stream of events shows that it goes on.
+const heartbeat = 15 * time.Second
+
+// mostStreams bounds the streams of events at once: each holds a connection.
+const mostStreams = 32
+
+// events streams the events that the peer may see, as server-sent events (the EventSource of
+// the HTML standard).
+func (c *call) events() error {
+	p := newParams(c.URL.Query())
+	since := p.text("since", c.Request.Header.Get("Last-Event-ID"))
+	last, err := strconv.ParseUint("0"+since, 10, 64)
+	if err = errors.Join(p.check(), err); err != nil {
+		return usageError("since=%s is not the number of an event", since)
+	}
+	select {
+	case c.streams <- struct{}{}:
+		defer func() { <-c.streams }()
+	default:
+		return errBusy
+	}
+	events, cancel := c.options.Daemon.Events(last)
+	defer cancel()
+	c.w.Header().Set("Content-Type", "text/event-stream")
+	c.w.Header().Set("Cache-Control", "no-store")
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	if err := c.push(": ccmapd\n\n"); err != nil {
+		return nil
+	}
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok || c.pushEvent(e) != nil {
+				return nil
+			}
+		case <-beat.C:
+			if c.push(":\n\n") != nil {
+				return nil
+			}
+		case <-c.ending.Done():
+			return nil
+		case <-c.Context().Done():
+			return nil
+		}
+	}
+}
+
+// pushEvent sends an event, if the peer may see its target.
+func (c *call) pushEvent(e daemon.Event) error {
+	if !c.peer.reads {
+		if _, err := c.visible(e.Target); err != nil {
+			return nil
+		}
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return c.push(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Kind, text))
+}
+
+// push sends a part of a stream at once.
+func (c *call) push(text string) error {
+	c.deadline()
+	if _, err := c.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return http.NewResponseController(c.w).Flush()
+}
