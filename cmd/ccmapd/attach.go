@@ -24,10 +24,11 @@ docs/sampling.md explains the interval and all flags, docs/permissions.md the ri
 that it takes: for a program of your own, kernel.perf_event_paranoid of 2 or less.`
 
 const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz
-  ccmapd attach web -d 30s -o web.pb.gz      by its name, for 30 s, into one file
+  ccmapd attach web -d 30s -o web.pb.gz -o web.folded
+                                             by its name, for 30 s, into two files
   ccmapd attach --match 'web.* -addr :8080'  by its command line
-  ccmapd attach 4242 -o web.pb.gz -o web.xml.zst -o web.folded
   ccmapd attach 4242 --live                  the hottest methods, once a second
+  ccmapd attach --daemon web                 by 'ccmapd serve', until the program ends
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
   ccmapd attach 4242 --max-memory 16MiB --window 5m
                                              for weeks, in bounded memory
@@ -37,7 +38,7 @@ const attachExample = `  ccmapd attach 4242                         until Ctrl-C
 
 func newAttachCmd(env *environment) *cobra.Command {
 	f, match := newSamplingFlags(env.engines), ""
-	var live bool
+	var live, byDaemon bool
 	cmd := &cobra.Command{
 		Use:     "attach PID|NAME",
 		Short:   "Sample a running Go program",
@@ -57,21 +58,26 @@ func newAttachCmd(env *environment) *cobra.Command {
 			if live && terminal.Width(env.stdout) == 0 {
 				return explainTerminal(terminal.ErrNoTerminal)
 			}
-			env, err := f.apart(env)
-			if err != nil {
-				return err
-			}
 			p, err := findProcess(args, match)
 			if err != nil {
 				return err
 			}
 			defer p.close()
+			if byDaemon {
+				return attachByDaemon(cmd, env.stdout, p.pid)
+			}
+			env, err := f.apart(env)
+			if err != nil {
+				return err
+			}
 			return runAttach(cmd.Context(), env, f, p, live)
 		},
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "attach to the process whose command line has a match of `REGEXP`")
 	cmd.Flags().BoolVar(&live, "live", false, "show the hottest methods, redrawn once a second: see 'ccmapd top --help'")
+	cmd.Flags().BoolVar(&byDaemon, daemonFlag, false, "have the daemon sample the process, as its configuration says")
+	cmd.MarkFlagsMutuallyExclusive("live", daemonFlag)
 	return cmd
 }
 

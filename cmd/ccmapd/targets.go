@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
+)
+
+// daemonFlag is the flag of attach that leaves sampling to a daemon.
+const daemonFlag = "daemon"
+
+const targetsLong = `Targets lists what the daemon of this machine samples, as far as you may see it: its
+own user, root and its group see all, others their own processes, if it is open.
+
+  state    waiting (for a process), attaching, sampling, refused, paused or ended
+  samples  since each process was attached to
+  pids     of the processes that are sampled
+
+The daemon is the one at $CCMAPD_SOCKET, or else your own before that of the machine.
+docs/daemon.md explains states, docs/formats.md the JSON.`
+
+const targetsExample = `  ccmapd targets
+  ccmapd targets -v                          why a target is refused, and the cure
+  ccmapd top @web                            the hottest methods of one`
+
+func newTargetsCmd(env *environment) *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:     "targets",
+		Short:   "List what a daemon samples",
+		Long:    targetsLong,
+		Example: targetsExample,
+		GroupID: groupServe,
+		Args:    argCount(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := targetsOf(cmd.Context())
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return terminal.WriteJSON(env.stdout, list)
+			}
+			return list.print(env.stdout, all)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, which has every figure")
+	cmd.Flags().BoolVarP(&all, "verbose", "v", false, "print the rules of targets, and why they are not sampled")
+	return cmd
+}
+
+// targetList is the answer of a daemon.
+type targetList struct {
+	Targets []daemon.TargetStatus `json:"targets"`
+}
+
+func targetsOf(ctx context.Context) (list targetList, err error) {
+	err = client.Daemon{}.Get(ctx, &list, "targets")
+	return list, err
+}
+
+// print prints a table of targets. With all it has their rules and troubles.
+func (l targetList) print(w io.Writer, all bool) error {
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "target"}, {Title: "state"}, {Title: "samples", Right: true}, {Title: "restarts", Right: true},
+		{Title: "pids"}, {Title: "executable", Shorten: terminal.ShortenMiddle, Least: 16},
+	}}
+	for _, target := range l.Targets {
+		t.Add(target.Name, string(target.State), figure.Count(int64(target.Status.Samples)), figure.Count(int64(target.Restarts)), pidsOf(target), executableOf(target))
+	}
+	out := terminal.NewPrinter(w, false)
+	if len(l.Targets) == 0 {
+		out.Line("No targets that you may see.")
+		return out.Err()
+	}
+	out.Table("", t)
+	for _, target := range l.Targets {
+		printTrouble(out, target, all)
+	}
+	return out.Err()
+}
+
+// printTrouble says why a target is not sampled. With all it says which processes belong to it.
+func printTrouble(out *terminal.Printer, t daemon.TargetStatus, all bool) {
+	if !all && t.Reason == "" {
+		return
+	}
+	out.Line("")
+	out.Line("%s: %s", t.Name, t.Rule)
+	if t.Reason != "" {
+		out.Line("  %s: %s", string(t.State), t.Reason)
+	}
+	if t.Cure != "" {
+		out.Line("  %s", t.Cure)
+	}
+	if t.NextTry != nil {
+		out.Line("  next try: %s", t.NextTry.Local().Format(time.TimeOnly))
+	}
+	if t.LeftOut > 0 {
+		out.Line("  left out: %s more than its max", figure.Plural(int64(t.LeftOut), "process"))
+	}
+}
+
+func pidsOf(t daemon.TargetStatus) string {
+	pids := make([]string, len(t.Processes))
+	for i, p := range t.Processes {
+		pids[i] = strconv.Itoa(p.PID)
+	}
+	return strings.Join(pids, " ")
+}
+
+func executableOf(t daemon.TargetStatus) string {
+	if len(t.Processes) == 0 {
+		return ""
+	}
+	return path.Base(t.Processes[0].Exe)
+}
+
+// attachByDaemon has the daemon attach to a process. Flags about sampling have no effect there.
+func attachByDaemon(cmd *cobra.Command, w io.Writer, pid int) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{daemonFlag, "match", "wide"}, f.Name) && err == nil {
+			err = usage.Errorf("--%s and --%s exclude each other: the daemon samples as its configuration says", daemonFlag, f.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var target daemon.TargetStatus
+	if err := (client.Daemon{}).Post(cmd.Context(), map[string]int{"pid": pid}, &target, "targets"); err != nil {
+		return err
+	}
+	out := terminal.NewPrinter(w, false)
+	out.Line("The daemon samples %d as target %s. Next: ccmapd top %s", pid, target.Name, terminal.ShellQuote("@"+target.Name))
+	return out.Err()
+}
