@@ -77,6 +77,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupSample, Title: "Sample a program:"},
 		&cobra.Group{ID: groupRead, Title: "Read and compare profiles:"},
+		&cobra.Group{ID: groupServe, Title: "Sample many programs for months:"},
 	)
 	root.AddCommand(
 		newAttachCmd(env), newRunCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
@@ -93,6 +94,7 @@ func newRoot(env *environment) *cobra.Command {
 const (
 	groupSample = "sample"
 	groupRead   = "read"
+	groupServe  = "serve"
 )
 
 // execute runs one command line and returns the exit code.
