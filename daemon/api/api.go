@@ -91,7 +91,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("make server: a daemon is required")
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	group, err := groupID(o.Group)
+	group, err := groupID(o.Group, o.Logger)
 	if err != nil {
 		return nil, err
 	}

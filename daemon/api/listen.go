@@ -148,10 +148,11 @@ func (s *Server) listenSocket() (net.Listener, error) {
 	if s.options.Open {
 		mode = 0o666
 	}
-	err = os.Chmod(made, mode)
-	if err == nil && s.group >= 0 {
-		err = os.Chown(made, -1, s.group)
+	if s.group >= 0 && os.Chown(made, -1, s.group) != nil {
+		s.options.Logger.Warn("the group of the socket cannot connect: this user is not a member", "group", s.options.Group)
+		mode &^= 0o060
 	}
+	err = os.Chmod(made, mode)
 	if err == nil {
 		err = os.Rename(made, path)
 	}

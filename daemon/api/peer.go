@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os/user"
 	"slices"
@@ -107,12 +108,16 @@ func (s *Server) isMember(c *unix.Ucred) bool {
 	return err == nil && slices.Contains(groups, strconv.Itoa(s.group))
 }
 
-// groupID looks up a group; -1 for no group.
-func groupID(name string) (int, error) {
+// groupID looks up a group; -1 for no group. A group that does not exist has no members.
+func groupID(name string, log *slog.Logger) (int, error) {
 	if name == "" {
 		return -1, nil
 	}
 	group, err := user.LookupGroup(name)
+	if errors.As(err, new(user.UnknownGroupError)) {
+		log.Info("the group of the socket does not exist", "group", name)
+		return -1, nil
+	}
 	if err != nil {
 		return -1, fmt.Errorf("look up group of the socket: %w", err)
 	}
