@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/mergefiles"
 	"github.com/ccmapd/ccmapd/internal/privilege"
@@ -33,7 +34,7 @@ func (env *environment) confine(cmd *cobra.Command, args []string) error {
 		return nil
 	case cmd.Name() == "demo": // starts its workload
 		return env.process.Keep(forSampling)
-	case cmd.Name() == "attach", cmd.Name() == "doctor", cmd.Name() == "version":
+	case cmd.Name() == "attach", cmd.Name() == "doctor", cmd.Name() == "serve", cmd.Name() == "version":
 		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
 	}
 	return env.process.Keep(privilege.Files)
@@ -171,4 +172,16 @@ func (f *samplingFlags) bound() error {
 func tooMuch(format string, args ...any) error {
 	return exitError{exitPermission, withHint(fmt.Errorf(format+", for another user's process", args...),
 		"You sample it by capabilities that only ccmapd has: only root may slow it down more.")}
+}
+
+// holdServed bounds the cost of sampling a process where that takes borrowed capabilities.
+func (env *environment) holdServed(pid int, s config.Settings) config.Settings {
+	if !env.borrows(pid) {
+		return s
+	}
+	s.Interval = max(s.Interval, borrowedInterval)
+	s.MinInterval = max(s.MinInterval, borrowedInterval)
+	s.MaxOverhead = min(cmp.Or(s.MaxOverhead, borrowedOverhead), borrowedOverhead)
+	s.Hits = min(s.Hits, borrowedHits)
+	return s
 }

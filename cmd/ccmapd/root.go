@@ -83,8 +83,7 @@ func newRoot(env *environment) *cobra.Command {
 		newAttachCmd(env), newRunCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
 		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newReceiversCmd(env), newPointsCmd(env), newQueryCmd(env),
 		newOverlapCmd(env), newDiffCmd(env), newConvertCmd(env), newMergeCmd(env),
-		newTargetsCmd(env),
-		newDoctorCmd(env), newVersionCmd(env),
+		newServeCmd(env), newTargetsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 	)
 	env.memory.register(root)
 	return root

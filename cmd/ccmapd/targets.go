@@ -146,3 +146,28 @@ func attachByDaemon(cmd *cobra.Command, w io.Writer, pid int) (err error) {
 	out.Line("The daemon samples %d as target %s. Next: ccmapd top %s", pid, target.Name, terminal.ShellQuote("@"+target.Name))
 	return out.Err()
 }
+
+// printCandidates prints the processes that targets would take now.
+func printCandidates(w io.Writer, d *daemon.Daemon) error {
+	found, err := d.Check()
+	if err != nil {
+		return err
+	}
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "target"}, {Title: "pid", Right: true}, {Title: "user"}, {Title: "executable", Shorten: terminal.ShortenMiddle, Least: 16}, {Title: "note"},
+	}}
+	for _, c := range found {
+		note := ""
+		if c.LeftOut {
+			note = "left out: the target has max older processes"
+		}
+		t.Add(c.Target, strconv.Itoa(c.PID), c.User, c.Executable, note)
+	}
+	out := terminal.NewPrinter(w, false)
+	if len(found) == 0 {
+		out.Line("The configuration is valid. No process fits a target now.")
+		return out.Err()
+	}
+	out.Table("", t)
+	return out.Err()
+}

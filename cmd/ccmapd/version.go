@@ -81,10 +81,18 @@ type engineInfo struct {
 	Inside      bool   `json:"inside"`           // samples what runs in ccmapd itself
 }
 
+// buildVersion returns the version of the module that ccmapd was built from.
+func buildVersion() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return build.Main.Version
+}
+
 func newVersionInfo(all []engine.Engine) versionInfo {
-	v := versionInfo{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionInfo{Version: buildVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build, ok := debug.ReadBuildInfo(); ok {
-		v.Version = build.Main.Version
 		for _, m := range build.Deps {
 			v.Modules = append(v.Modules, moduleInfo{m.Path, m.Version})
 		}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/daemon/api"
+	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/signals"
+)
+
+const serveLong = `Serve keeps the processes of many targets under profile, through their restarts, and
+answers on a socket while it samples. A target is a name and a rule: see
+packaging/ccmapd.toml. Without a file it has the targets alone that
+'ccmapd attach --daemon PID' adds, and works for an ordinary user.
+
+SIGHUP loads the file again: unchanged targets go on undisturbed, and a file with an
+error changes nothing. SIGTERM ends all sessions; with files = true in [store] all that
+was counted is filed. docs/daemon.md explains targets, states and files.`
+
+const serveExample = `  ccmapd serve --config /etc/ccmapd/ccmapd.toml
+  ccmapd serve --check --config ccmapd.toml      what would be sampled now
+  ccmapd serve & ccmapd attach --daemon 4242 && ccmapd targets`
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	file           string
+	check, verbose bool
+}
+
+func newServeCmd(env *environment) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Sample many programs, for months",
+		Long:    serveLong,
+		Example: serveExample,
+		GroupID: groupServe,
+		Args:    argCount(0, 0, "no arguments"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), env, f) },
+	}
+	cmd.Flags().StringVarP(&f.file, "config", "c", "", "configuration `FILE`, in TOML")
+	cmd.Flags().BoolVar(&f.check, "check", false, "check the file, print what would be sampled, and end")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "log changes of intervals and more, not only warnings")
+	return cmd
+}
+
+// load reads the configuration. A daemon without a file is its user's own, and needs no group.
+func (f serveFlags) load() (*config.Config, error) {
+	if f.file != "" {
+		return config.Load(f.file)
+	}
+	c := config.Default()
+	c.Listen.Group = ""
+	return c, nil
+}
+
+func runServe(ctx context.Context, env *environment, f serveFlags) error {
+	level := slog.LevelWarn
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level}))
+	d, err := daemon.New(daemon.Options{Load: f.load, Hold: env.holdServed, Logger: log})
+	if err != nil {
+		return err
+	}
+	listen := d.Config().Listen
+	if listen.WebConfig != "" {
+		return errors.New("listen.web_config is not supported by this version: let a proxy add TLS, and listen on loopback")
+	}
+	if f.check {
+		return printCandidates(env.stdout, d)
+	}
+	server, err := api.New(api.Options{
+		Daemon: d, Version: buildVersion(), Engines: env.engines, Logger: log,
+		Socket: listen.Socket, Open: listen.Open, Group: listen.Group, TCP: listen.TCP,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends ccmapd at once
+	defer signals.SurvivePipes()()
+	defer reloadAtHangup(d)()
+	if err := server.Listen(); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.stderr, "Listening on %s, %s.\n", listen.Socket, figure.Plural(int64(len(d.Config().Targets)), "target"))
+	return runBoth(ctx, d.Run, server.Serve)
+}
+
+// runBoth runs two services until ctx is done or one of them fails.
+func runBoth(ctx context.Context, services ...func(context.Context) error) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	errs := make([]error, len(services))
+	var all sync.WaitGroup
+	for i, run := range services {
+		all.Go(func() {
+			defer end()
+			errs[i] = run(ctx)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// reloadAtHangup loads the configuration again at each SIGHUP, until the result is called.
+func reloadAtHangup(d *daemon.Daemon) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, unix.SIGHUP)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for range hangups {
+			d.Reload() // logs its error
+		}
+	})
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+		all.Wait()
+	}
+}

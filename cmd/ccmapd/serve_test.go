@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/demo"
+	"github.com/ccmapd/ccmapd/internal/programtest"
+)
+
+// served is a daemon with a socket, and a target for the programs of a test.
+type served struct {
+	*exec.Cmd
+	socket, store, program string
+}
+
+// startServed starts ccmapd serve with a target for copies of this program.
+func startServed(t *testing.T, more string) *served {
+	t.Helper()
+	dir := programtest.PublicDir(t, 0o700)
+	ccmapd, err := exec.LookPath("ccmapd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{socket: filepath.Join(dir, "s.sock"), store: filepath.Join(dir, "store"), program: programtest.Copy(t, ccmapd, "ccmapd")}
+	file := filepath.Join(dir, "ccmapd.toml")
+	text := fmt.Sprintf("[listen]\nsocket = %q\ngroup = \"\"\n[store]\nfiles = true\ndir = %q\n[[target]]\nname = \"web\"\nmatch = { exe = %q }\n%s", s.socket, s.store, s.program, more)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Cmd = exec.Command(ccmapd, "serve", "--config", file)
+	s.Env = append(os.Environ(), "CCMAPD_SOCKET="+s.socket)
+	return s
+}
+
+// listen starts the daemon, and waits until it answers.
+func (s *served) listen(t *testing.T) {
+	t.Helper()
+	lines := startWithLines(t, s.Cmd)
+	waitForLine(t, lines, "Listening on "+s.socket)
+	go func(lines *bufio.Scanner) {
+		for lines.Scan() { // or the daemon would wait for a reader
+		}
+	}(lines)
+}
+
+// workload starts a program that the target fits.
+func (s *served) workload(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(s.program, demo.Command)
+	in, err := cmd.StdinPipe() // it ends with its input
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, cmd)
+	t.Cleanup(func() { in.Close() })
+	return cmd
+}
+
+// ask runs a command that asks the daemon.
+func (s *served) ask(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	cmd := exec.Command(s.Path, args...)
+	cmd.Env = s.Env
+	cmd.Stderr = io.Discard
+	text, err := cmd.Output()
+	return string(text), err
+}
+
+// await waits until the target is as wanted.
+func (s *served) await(t *testing.T, what string, is func(daemon.TargetStatus) bool) daemon.TargetStatus {
+	t.Helper()
+	last := ""
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		var list targetList
+		out, err := s.ask(t, "targets", "--json")
+		if last = out; err != nil || json.Unmarshal([]byte(out), &list) != nil {
+			continue
+		}
+		if len(list.Targets) == 1 && is(list.Targets[0]) {
+			return list.Targets[0]
+		}
+	}
+	t.Fatalf("%s is awaited in vain: %s", what, last)
+	return daemon.TargetStatus{}
+}
+
+// TestServe: the daemon finds programs that were started before and after it, goes on after a
+// restart, answers commands, reloads at SIGHUP, and files all that was counted at SIGTERM.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	s := startServed(t, "")
+	before := s.workload(t)
+	s.listen(t)
+	s.workload(t)
+	s.await(t, "two sampled processes", func(st daemon.TargetStatus) bool {
+		return len(st.Processes) == 2 && st.Processes[0].Status.Samples > 0 && st.Processes[1].Status.Samples > 0
+	})
+	if out, err := s.ask(t, "top", "@web"); err != nil || !strings.Contains(out, "internal/demo.") {
+		t.Errorf("top @web: %v\n%s", err, out)
+	}
+	before.Process.Kill()
+	s.await(t, "a restart", func(st daemon.TargetStatus) bool { return st.Restarts == 1 })
+	s.workload(t)
+	after := s.await(t, "the next process", func(st daemon.TargetStatus) bool {
+		return len(st.Processes) == 2 && st.Processes[1].Status.Samples > 0
+	})
+	if err := s.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, "more samples after SIGHUP", func(st daemon.TargetStatus) bool {
+		return len(st.Processes) == 2 && st.Processes[0].PID == after.Processes[0].PID && st.Status.Samples > after.Status.Samples
+	})
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(); err != nil {
+		t.Errorf("serve ended with %v", err)
+	}
+	files, err := filepath.Glob(filepath.Join(s.store, "targets", "web", "*", "*.json.zst"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files %q, %v", files, err)
+	}
+	samples := int64(0)
+	for _, path := range files {
+		m, _, err := export.ReadFile(path, export.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples += m.Snapshot().Total().Samples
+	}
+	if samples < int64(after.Status.Samples) {
+		t.Errorf("files have %d samples, and %d were taken", samples, after.Status.Samples)
+	}
+	if _, err := os.Lstat(s.socket); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// TestServeCheck: a file is checked before anything is sampled, and a wrong one is an error.
+func TestServeCheck(t *testing.T) {
+	t.Parallel()
+	s := startServed(t, "")
+	file := s.Args[len(s.Args)-1]
+	if out, err := s.ask(t, "serve", "--check", "--config", file); err != nil || out != "The configuration is valid. No process fits a target now.\n" {
+		t.Errorf("%v: %q", err, out)
+	}
+	for _, more := range []string{"engine = 1\n", "[[target]]\nname = \"b\"\nmatch.host = true\n", "[listen]\n"} {
+		bad := startServed(t, more)
+		if out, err := bad.ask(t, "serve", "--check", "--config", bad.Args[len(bad.Args)-1]); err == nil || out != "" {
+			t.Errorf("%q was accepted: %s", more, out)
+		}
+	}
+	if _, err := os.Stat(s.store); !os.IsNotExist(err) {
+		t.Errorf("a check has made files: %v", err)
+	}
+}
