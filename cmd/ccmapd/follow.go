@@ -45,7 +45,7 @@ func followTop(ctx context.Context, env *environment, l *listing, args []string)
 	}))
 }
 
-// explainTerminal says what to do without a terminal.
+// explainTerminal adds advice to the error of a missing terminal.
 func explainTerminal(err error) error {
 	if errors.Is(err, terminal.ErrNoTerminal) {
 		return usage.Of(withHint(err, "Without one, 'ccmapd top' prints the methods once."))

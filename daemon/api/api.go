@@ -3,8 +3,8 @@
 //
 //  1. [Server.Listen] opens a socket and perhaps a TCP port. The number of connections is
 //     bounded, in all and of each user.
-//  2. The peer of a connection is known from its socket: who it is decides what it may see.
-//     A target that it may not see does not exist for it.
+//  2. The kernel names the peer of a connection to the socket. The peer may see and do more
+//     or less. A target that it may not see does not exist for it.
 //  3. A reference names a profile: the one of a target, or an upload. Every answer is made from
 //     one immutable snapshot.
 //  4. Answers are made in memory, a few at a time, and shared by all that ask for the same of
@@ -29,7 +29,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-// Daemon is what the routes ask; [daemon.Daemon] is one. Any goroutine may call it.
+// Daemon answers the questions of the routes; [daemon.Daemon] is one. Any goroutine may call it.
 type Daemon interface {
 	// Targets returns all targets by name.
 	Targets() []daemon.TargetStatus

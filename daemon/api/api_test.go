@@ -28,7 +28,8 @@ import (
 // TestRoutes: each route answers a master with its status and type.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, newFake(), Options{Version: "v1"})
+	f := newFake()
+	s := newServer(t, f, Options{Version: "v1"})
 	for _, test := range []struct {
 		method, path string
 		status       int
@@ -83,6 +84,9 @@ func TestRoutes(t *testing.T) {
 		if kind := w.Header().Get("Content-Type"); w.Code >= 400 && kind != client.ProblemType {
 			t.Errorf("%s %s: %s", test.method, test.path, kind)
 		}
+	}
+	if did := fmt.Sprint(f.done()); did != "[pause web detach web reload]" {
+		t.Errorf("the daemon was asked to %s", did)
 	}
 }
 

@@ -115,7 +115,7 @@ func (s *Server) close() {
 	s.uploads.close()
 }
 
-// Addr returns the address of the TCP port, nil if there is none. Listen must have been called.
+// Addr returns the address of the TCP port; nil without a port. Listen must have been called.
 func (s *Server) Addr() net.Addr {
 	for _, l := range s.listeners {
 		if l.Addr().Network() == "tcp" {
@@ -125,7 +125,7 @@ func (s *Server) Addr() net.Addr {
 	return nil
 }
 
-// listenSocket makes the socket in a directory that nobody else may enter, gives it its owner
+// listenSocket makes the socket in a directory that no other user may enter, gives it its owner
 // and mode, and renames it to its place: at no moment may others connect. A socket where
 // nothing listens any more is replaced.
 func (s *Server) listenSocket() (net.Listener, error) {

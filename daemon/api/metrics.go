@@ -13,8 +13,8 @@ import (
 // mostLabelled bounds the targets that metrics tell apart. No other name is ever a label.
 const mostLabelled = 256
 
-// metrics are the metrics of a server. Those of targets are collected when they are asked for, and
-// cost sampling nothing.
+// metrics are the metrics of a server. Metrics of targets are collected when a client asks for them:
+// they cost sampling nothing.
 type metrics struct {
 	registry *prometheus.Registry
 	handler  http.Handler

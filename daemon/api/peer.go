@@ -16,7 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-// peer is who a connection belongs to. The zero peer may do nothing.
+// peer is the client of a connection. The zero peer may do nothing.
 type peer struct {
 	known  bool
 	tcp    bool
@@ -25,7 +25,7 @@ type peer struct {
 	master bool   // may do everything
 }
 
-// access is what a route needs of its peer. A route for anybody shows each peer what is its own.
+// access is the right that a route needs. A route for anybody shows each peer what is its own.
 type access int
 
 const (

@@ -81,8 +81,8 @@ func (c *call) visible(name string) (daemon.TargetStatus, error) {
 	return daemon.TargetStatus{}, &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no target %q", name), Hint: "'ccmapd targets' lists them."}
 }
 
-// recent keeps the latest snapshot of each target for a moment, so that all who look at the
-// target look at the same one. Any goroutine may call get.
+// recent keeps the latest snapshot of each target for a moment, so that all requests
+// see the same one. Any goroutine may call get.
 type recent struct {
 	daemon Daemon
 	mu     sync.Mutex
@@ -201,7 +201,7 @@ func writePprof(s *ccmap.Snapshot) (answer, error) {
 // longestProfile bounds how long a client may wait for a profile of the next time.
 const longestProfile = time.Hour
 
-// pprof answers with the profile for pprof, or with what the next seconds add to it.
+// pprof answers with the profile for pprof, or with the samples of the next seconds.
 func (c *call) pprof(ref string) error {
 	p := newParams(c.URL.Query())
 	seconds := p.number("seconds", 0)

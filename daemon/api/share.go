@@ -102,12 +102,12 @@ func (s *shares) find(question string, of [2]*ccmap.Snapshot) (one *shared, firs
 
 // fill makes an answer when there is a turn for it. An answer that fails is not kept.
 func (s *shares) fill(ctx context.Context, one *shared, make func() (answer, error)) {
-	one.err = errBroken // for those who wait, if make panics
+	one.err = errBroken // for the others that wait, if make panics
 	defer s.keep(one)
 	one.answer, one.err = s.inTurn(ctx, make)
 }
 
-// keep gives an answer to all who wait, and keeps it for others while there is room.
+// keep gives an answer to all that wait, and keeps it for others while there is room.
 func (s *shares) keep(one *shared) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *shares) inTurn(ctx context.Context, make func() (answer, error)) (a ans
 	return make()
 }
 
-// forget drops answers that nobody has asked for lately: they hold snapshots.
+// forget drops answers that no request has asked for lately: they hold snapshots.
 func (s *shares) forget(now time.Time) {
 	for e := s.recent.Back(); e != nil && now.Sub(e.Value.(*shared).asked) > answersKept; e = s.recent.Back() {
 		s.drop(e)

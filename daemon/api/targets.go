@@ -54,7 +54,7 @@ type limitsJSON struct {
 	UploadKept        int64 `json:"upload_kept_ns"`
 }
 
-// identityJSON says who the caller is to the daemon.
+// identityJSON names the caller and its rights.
 type identityJSON struct {
 	UID *uint32 `json:"uid,omitempty"` // on a socket
 	May string  `json:"may"`           // "everything", "read" or "own": see processes of their own, and attach to them

@@ -224,7 +224,7 @@ func (c *call) diff() error {
 
 // params are the parameters of a request. The first mistake is kept.
 type params struct {
-	values url.Values // that nobody has asked for yet
+	values url.Values // that were not asked for yet
 	err    error
 }
 
