@@ -24,17 +24,13 @@ docs/sampling.md explains the interval and all flags, docs/permissions.md the ri
 that it takes: for a program of your own, kernel.perf_event_paranoid of 2 or less.`
 
 const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz
-  ccmapd attach web -d 30s -o web.pb.gz -o web.folded
-                                             by its name, for 30 s, into two files
+  ccmapd attach web -d 30s -o web.pb.gz      by its name, for 30 s, into one file
   ccmapd attach --match 'web.* -addr :8080'  by its command line
   ccmapd attach 4242 --live                  the hottest methods, once a second
   ccmapd attach --daemon web                 by 'ccmapd serve', until the program ends
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
   ccmapd attach 4242 --max-memory 16MiB --window 5m
-                                             for weeks, in bounded memory
-  ccmapd attach 4242 --hits 1000 -d 1m -o web.json && ccmapd receivers web.json
-                                             which types calls reach, for 1.6 % of
-                                             one core instead of 0.4 %`
+                                             for weeks, in bounded memory`
 
 func newAttachCmd(env *environment) *cobra.Command {
 	f, match := newSamplingFlags(env.engines), ""
