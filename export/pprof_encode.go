@@ -136,15 +136,15 @@ func (e *pprofEncoder) putMapping(id uint64, m *pprofMapping) {
 		id, m.start, m.limit, m.offset, e.number(m.file), e.number(m.buildID), hasAll, hasAll, hasAll, hasAll))
 }
 
-// putLocation writes a location. The id of a function is its index plus 1.
-func (e *pprofEncoder) putLocation(id uint64, l *pprofLocation, lines []pprofLine) {
+// appendLocation appends a location. The id of a function is its index plus 1.
+func (e *pprofEncoder) appendLocation(to []byte, id, mapping, address uint64, lines []pprofLine) []byte {
 	const line = 4
-	e.record = appendNumbers(e.record[:0], id, l.mapping, l.address)
+	e.record = appendNumbers(e.record[:0], id, mapping, address)
 	for _, at := range lines {
 		e.part = appendNumbers(e.part[:0], uint64(at.function)+1, uint64(at.line))
 		e.record = appendBytes(e.record, line, e.part)
 	}
-	e.put(locationField, e.record)
+	return appendBytes(to, locationField, e.record)
 }
 
 func (e *pprofEncoder) putFunction(id uint64, f pprofFunction) {

@@ -139,35 +139,36 @@ func (p *pprofBuilder) code(module string) ccmap.Mapping {
 	return m
 }
 
-// nearTable has the ids of locations of frames that were not inlined, by method and by the first
-// offsets in it; 0: not known yet. Nearly every node needs one.
-type nearTable []uint32
+// nearLocations has the ids of locations of frames that were not inlined, by method and by the
+// first offsets in it; 0: not there yet. Nearly every node needs one.
+type nearLocations struct{ sampled, called []uint32 }
 
 // nearOffsets is how many lines most methods have at most.
 const nearOffsets = 64
 
-// newNearTable returns an empty one, unless it would take more than some bytes a node.
-func newNearTable(methods, nodes int) nearTable {
-	if methods > nodes/16 {
-		return nil
+// newNearLocations returns none, unless these would take only some bytes a node.
+func newNearLocations(methods, nodes int) (n nearLocations) {
+	if methods <= nodes/16 {
+		n.sampled, n.called = make([]uint32, methods*nearOffsets), make([]uint32, methods*nearOffsets)
 	}
-	return make(nearTable, methods*nearOffsets)
+	return n
+}
+
+// place returns where the ids of a frame are, if they are here.
+func (n *nearLocations) place(f frame) (i int, ok bool) {
+	return f.method*nearOffsets + int(f.offset), f.offset < nearOffsets && n.called != nil
 }
 
 // frameLocation returns the id of the location of a frame that was not inlined.
 func (p *pprofBuilder) frameLocation(f frame, call bool) uint64 {
-	near := p.nearSampled
-	if call {
-		near = p.nearCalled
-	}
-	if near == nil || f.offset >= nearOffsets {
+	i, near := p.near.place(f)
+	if !near {
 		return p.location(p.frameSpot(f), call)
 	}
-	id := &near[f.method*nearOffsets+int(f.offset)]
-	if *id == 0 {
-		*id = uint32(p.location(p.frameSpot(f), call))
+	if call && p.near.called[i] != 0 {
+		return uint64(p.near.called[i])
 	}
-	return uint64(*id)
+	return p.locate(spotKey{method: uint32(f.method), offset: f.offset}, call, &p.near.sampled[i], &p.near.called[i])
 }
 
 func (p *pprofBuilder) frameSpot(f frame) spotID {
@@ -177,20 +178,22 @@ func (p *pprofBuilder) frameSpot(f frame) spotID {
 // location returns the id of the location of a spot. A call and an instruction that was
 // sampled have the same one unless both have an address of their own.
 func (p *pprofBuilder) location(spot spotID, call bool) uint64 {
-	ids := p.spots.sampled
-	if call {
-		ids = p.spots.called
+	key := p.spots.key(spot)
+	if _, near := p.near.place(key.at()); near && key.outer == 0 {
+		return p.frameLocation(key.at(), call)
 	}
-	if ids[spot-1] == 0 {
-		p.locateSpot(spot, call)
-	}
-	return uint64(ids[spot-1])
+	return p.locate(key, call, &p.spots.sampled[spot-1], &p.spots.called[spot-1])
 }
 
-// locateSpot makes the location of a spot.
-func (p *pprofBuilder) locateSpot(spot spotID, call bool) {
-	key := p.spots.key(spot)
-	sampled, called := &p.spots.sampled[spot-1], &p.spots.called[spot-1]
+// locate returns one of two ids of the locations of a spot, and makes it if it is 0.
+func (p *pprofBuilder) locate(key spotKey, call bool, sampled, called *uint32) uint64 {
+	id := sampled
+	if call {
+		id = called
+	}
+	if *id != 0 {
+		return uint64(*id)
+	}
 	switch ofSample, ofCall := p.address(key, false), p.address(key, true); {
 	case ofCall == 0 || ofSample == 0 || ofCall == ofSample:
 		*called = p.addLocation(key, max(ofCall, ofSample))
@@ -200,11 +203,13 @@ func (p *pprofBuilder) locateSpot(spot spotID, call bool) {
 	default:
 		*sampled = p.addLocation(key, ofSample)
 	}
+	return uint64(*id)
 }
 
 // addLocation adds one with a line for each frame of a spot, the innermost first.
 func (p *pprofBuilder) addLocation(key spotKey, address uint64) (id uint32) {
-	l := pprofLocation{mapping: uint64(p.modules[key.method]), address: address, lo: uint32(len(p.lines))}
+	mapping := uint64(p.modules[key.method])
+	p.lines = p.lines[:0]
 	for {
 		p.lines = append(p.lines, pprofLine{key.method, p.lineOf(key.at())})
 		if key.outer == 0 {
@@ -212,9 +217,9 @@ func (p *pprofBuilder) addLocation(key spotKey, address uint64) (id uint32) {
 		}
 		key = p.spots.key(key.outer)
 	}
-	l.hi = uint32(len(p.lines))
-	p.locations = append(p.locations, l)
-	return uint32(len(p.locations))
+	p.located++
+	p.locations = p.encoder.appendLocation(p.locations, uint64(p.located), mapping, address, p.lines)
+	return p.located
 }
 
 // lineOf returns the line of a position, unknownLine where it is not known.

@@ -13,7 +13,7 @@ import (
 // copies the locations of its callers, and encodes one.
 type pprofStack struct {
 	levels  []level // outermost frame first
-	located int     // so many levels have their spot
+	settled int     // so many levels have their spot
 	callers frontList
 }
 
@@ -32,7 +32,7 @@ func (s *pprofStack) enter(e *entry) {
 		depth--
 		s.levels[depth].offset = e.Offset
 	}
-	s.located = min(s.located, depth)
+	s.settled = min(s.settled, depth)
 	if !e.IsPosition() {
 		s.levels = append(s.levels, level{frame: frame{e.method, ccmap.NoOffset}})
 	}
@@ -41,12 +41,12 @@ func (s *pprofStack) enter(e *entry) {
 // top returns the innermost frame.
 func (s *pprofStack) top() *level { return &s.levels[len(s.levels)-1] }
 
-// locate finds the locations of the stack: of the frame on top, and of its callers.
-func (p *pprofBuilder) locate() (top uint64, callers *frontList) {
+// settle finds the locations of the stack: of the frame on top, and of its callers.
+func (p *pprofBuilder) settle() (top uint64, callers *frontList) {
 	outermost := p.outermost()
 	p.callers.cut(p.kept())
-	for ; p.located < len(p.levels); p.located++ {
-		i := p.located
+	for ; p.settled < len(p.levels); p.settled++ {
+		i := p.settled
 		at := &p.levels[i]
 		at.spot = 0
 		if i > outermost && p.inlined && p.c.isInlined(p.levels[i-1].frame, at.method) {
@@ -78,10 +78,10 @@ func (p *pprofBuilder) locationOf(l *level, call bool) uint64 {
 
 // kept returns how many locations stay of the last stack.
 func (s *pprofStack) kept() mark {
-	if s.located == 0 {
+	if s.settled == 0 {
 		return mark{}
 	}
-	return s.levels[s.located-1].above
+	return s.levels[s.settled-1].above
 }
 
 // outermost returns the first level that is a frame. A stack of nothing but labels has them

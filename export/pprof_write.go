@@ -78,12 +78,12 @@ type pprofBuilder struct {
 	mappings  []pprofMapping
 	codes     []ccmap.Mapping // by number of the mapping
 	modules   []uint32        // by method: number of its mapping, from 1; 0: none
-	locations []pprofLocation
-	lines     []pprofLine // of the locations
+	locations []byte          // their records
+	located   uint32          // so many
+	lines     []pprofLine     // of the last location
+	near      nearLocations
 	spots     spotTable
-
-	nearCalled, nearSampled nearTable
-	scratch                 []ccmap.Frame // of address
+	scratch   []ccmap.Frame // of address
 }
 
 func newPprofBuilder(w *bufio.Writer, c *canonical) *pprofBuilder {
@@ -94,9 +94,9 @@ func newPprofBuilder(w *bufio.Writer, c *canonical) *pprofBuilder {
 		labels:  make(map[int][]label),
 		inlined: c.snapshot.Names().HasInlined(),
 		codes:   make([]ccmap.Mapping, 1),
+		near:    newNearLocations(len(c.methods), c.snapshot.Len()),
 		spots:   newSpotTable(),
 	}
-	p.nearCalled, p.nearSampled = newNearTable(len(c.methods), c.snapshot.Len()), newNearTable(len(c.methods), c.snapshot.Len())
 	if len(c.points) > 0 {
 		p.types = append(p.types, hitsType, siteHitsType)
 	}
@@ -144,7 +144,7 @@ func isPath(module string) bool {
 func (p *pprofBuilder) putSample(e *entry) {
 	clear(p.values)
 	p.putCounters(e)
-	top, callers := p.locate()
+	top, callers := p.settle()
 	p.encoder.putSample(top, callers, p.values, withReceiver(p.stackLabels(), &p.c.methods[p.top().method]))
 }
 
@@ -168,10 +168,7 @@ func (p *pprofBuilder) putTables() {
 	for i := range p.mappings {
 		p.encoder.putMapping(uint64(i+1), &p.mappings[i])
 	}
-	for i := range p.locations {
-		l := &p.locations[i]
-		p.encoder.putLocation(uint64(i+1), l, p.lines[l.lo:l.hi])
-	}
+	p.encoder.w.Write(p.locations)
 	for i := range p.c.methods {
 		p.encoder.putFunction(uint64(i+1), newFunction(&p.c.methods[i]))
 	}
