@@ -121,7 +121,7 @@ type sighting struct {
 
 const (
 	firstLook = 2 * time.Second
-	restLook  = 5 * time.Minute
+	restLook  = 10 * time.Minute
 )
 
 // scan returns the facts of the processes that are new or due, and the processes that exist. It
