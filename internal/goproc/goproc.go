@@ -3,6 +3,7 @@ package goproc
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -24,6 +25,8 @@ type Process struct {
 	labels  *labels // nil: they are not read
 	stack   stack   // reused
 	refused bool    // the symbols cannot be loaded, which was logged
+
+	callbacks bool // a stack had Go that C has called
 }
 
 var (
@@ -103,6 +106,7 @@ func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
 	p.instant.objects = m.Objects
 	p.stack.PCs = st.PCs
 	p.unwind(m, &p.stack)
+	p.callbacks = p.callbacks || p.stack.back
 	p.proveLayout(m)
 	p.identify(m)
 	*st = p.stack.Stack
@@ -126,8 +130,15 @@ func (p *Process) Descriptors() (process.Descriptors, bool) {
 	l := p.layout
 	return process.Descriptors{
 		Thread: uint16(l.GM), SavedSP: uint16(l.GSchedSP), Own: uint16(l.MG0), Current: uint16(l.MCurG),
+		GoroutineBytes: bytesOf(l.GStackLo, l.GStackHi, l.GM, l.GSchedSP, l.GSchedPC, l.GSchedBP,
+			l.GSyscallSP, l.GSyscallPC, l.GSyscallBP, l.GStatus, l.GID, l.GLabels),
+		ThreadBytes: bytesOf(l.MG0, l.MCurG),
+		Callbacks:   p.callbacks,
 	}, p.knowsLayout
 }
+
+// bytesOf returns how many bytes of a descriptor hold the words at these offsets.
+func bytesOf(offsets ...int) uint16 { return uint16(slices.Max(offsets) + 8) }
 
 // Frames is part of [process.Runtime]. It leaves runtime.goexit out, as runtime/pprof
 // does: runtime.goexit is only where every goroutine begins.

@@ -44,6 +44,9 @@ type Descriptors struct {
 	SavedSP uint16 // of a goroutine: SP where the thread left its stack
 	Own     uint16 // of a thread: the descriptor that stands for the thread's own stack
 	Current uint16 // of a thread: the goroutine that it runs
+
+	GoroutineBytes, ThreadBytes uint16 // of each that hold all fields that are read
+	Callbacks                   bool   // C has called Go: a goroutine's callers are on the thread's stack, too
 }
 
 // Registers are user-mode registers of amd64: the registers that Go and its runtime

@@ -43,10 +43,9 @@ type programHead struct {
 }
 
 type programRecord struct {
-	_       structs.HostLayout
-	Head    programHead
-	Objects [3][384]uint8
-	Stacks  [196608]uint8
+	_      structs.HostLayout
+	Head   programHead
+	Memory [197760]uint8
 }
 
 type programTarget struct {
@@ -58,9 +57,11 @@ type programTarget struct {
 	HasLayout uint16
 	G_m       uint16
 	G_schedSp uint16
+	G_bytes   uint16
 	M_g0      uint16
 	M_curg    uint16
-	_         [6]byte
+	M_bytes   uint16
+	Callbacks uint16
 	Started   uint64
 	Watched   [4]uint64
 }

@@ -11,8 +11,9 @@
 
 char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read memory are GPL-only
 
-// The bytes that a record holds of a g and of an m, and the most of a stack.
+// The most bytes that a record holds of a g or an m, of all three, and of a stack.
 #define OBJECT    384
+#define OBJECTS   (3 * OBJECT)
 #define MAX_STACK (64 << 10)
 
 // Where thread-local storage has g, from the thread's FS base. An executable that is
@@ -52,20 +53,22 @@ struct target {
 	u32 drain;      // bytes in the ring that wake the reader
 	u32 choose;     // share of the kept samples that wake the reader, in 2^-32
 	u16 has_layout;
-	u16 g_m, g_sched_sp;
-	u16 m_g0, m_curg;
+	u16 g_m, g_sched_sp, g_bytes; // g_bytes: what a record holds of a g; at least its bounds
+	u16 m_g0, m_curg, m_bytes;
+	u16 callbacks;  // C may call Go: the thread's own stack matters where a goroutine runs on its stack
 	u64 started;    // of the process, since boot, in ticks of TICK ns
 	u64 watched[WATCHED]; // goroutines whose samples wake the reader; 0: none
 };
 
-// struct piece is memory that follows the record's head, in the order of pieces.
+// struct piece is memory that follows the record's head: objects, then stacks. A piece
+// without bytes takes no room.
 struct piece {
 	u64 addr;
 	u32 bytes;
 	u32 unused;
 };
 
-enum { STACK, G, M, OTHER, OTHER_STACK, PIECES };
+enum { G, M, OTHER, STACK, OTHER_STACK, PIECES };
 
 enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8 };
 
@@ -84,11 +87,10 @@ struct head {
 	struct piece pieces[PIECES];
 };
 
-// struct record ends where its pieces do: both stacks follow on each other.
+// struct record ends where its last piece does.
 struct record {
 	struct head head;
-	u8 objects[3][OBJECT]; // G, M, OTHER
-	u8 stacks[3 * MAX_STACK]; // the last third is for the verifier's sake
+	u8 memory[OBJECTS + 3 * MAX_STACK]; // the last of the three is for the verifier's sake
 };
 
 struct {
@@ -170,19 +172,37 @@ static __always_inline void took(struct record *r, u32 which, u64 addr, u32 byte
 	r->head.pieces[which].bytes = bytes;
 }
 
-// take_object copies a g or an m. Where there is none, reading fails and fills the place
-// with zeros: so a record has nothing of the one before it, which may be another
-// process's.
-static __always_inline void take_object(struct record *r, u32 which, u64 addr)
+// end returns where the pieces that the record holds end in its memory. The verifier does not
+// follow values through maps, so that it need not follow every way to a sum of pieces.
+static __always_inline u64 end(struct record *r)
 {
-	if (!bpf_probe_read_user(r->objects[which - G], OBJECT, (void *)(addr ? addr : NOWHERE)))
-		took(r, which, addr, OBJECT);
+	u64 n = 0;
+	for (int i = 0; i < PIECES; i++)
+		n += r->head.pieces[i].bytes;
+	return n;
+}
+
+// take_object copies a g or an m to the end of the record. It reports whether there is one that can be
+// read.
+static __always_inline int take_object(struct record *r, u32 which, u64 addr, u64 n)
+{
+	n = bounded(n, OBJECT);
+	if (bpf_probe_read_user(&r->memory[bounded(end(r), OBJECTS - OBJECT)], n, (void *)(addr ? addr : NOWHERE)))
+		return 0;
+	took(r, which, addr, n);
+	return 1;
+}
+
+// held returns a word of an object that the record has at a place.
+static __always_inline u64 held(struct record *r, u64 at, u64 offset)
+{
+	return *(u64 *)&r->memory[bounded(at, OBJECTS - OBJECT) + bounded(offset, OBJECT - sizeof(u64))];
 }
 
 // take_stack copies a stack from sp on: up to hi, if that is known and within the
 // target's limit, and beyond it if there is more; else up to that limit, or as much as
-// there is. It returns where the copy ends.
-static __always_inline u64 take_stack(struct record *r, u64 at, u32 which, u64 sp, u64 hi, u64 beyond, u64 limit)
+// there is.
+static __always_inline void take_stack(struct record *r, u32 which, u64 sp, u64 hi, u64 beyond, u64 limit)
 {
 	if (hi <= sp || hi - sp >= limit) {
 		hi = sp + limit;
@@ -190,20 +210,19 @@ static __always_inline u64 take_stack(struct record *r, u64 at, u32 which, u64 s
 	}
 	u64 n = hi + beyond - sp;
 
-	at = bounded(at, MAX_STACK);
+	u64 at = bounded(end(r), OBJECTS + MAX_STACK);
 	// The end of a C thread's stack is not known: halve the piece until it can be read.
 	for (int i = 0; i < 8; i++) {
 		n = bounded(n, MAX_STACK);
 		if (n == 0)
 			break;
-		if (!bpf_probe_read_user(&r->stacks[at], n, (void *)sp)) {
+		if (!bpf_probe_read_user(&r->memory[at], n, (void *)sp)) {
 			took(r, which, sp, n);
-			return at + n;
+			return;
 		}
 		n = beyond ? hi - sp : n / 2;
 		beyond = 0;
 	}
-	return at;
 }
 
 struct bounds { u64 lo, hi; };
@@ -213,12 +232,10 @@ static __always_inline int holds(struct bounds *b, u64 sp)
 	return b->lo < sp && sp <= b->hi;
 }
 
-// bounds_of reads g.stack, which the runtime's g begins with.
-static __always_inline struct bounds bounds_of(u64 g)
+// bounds_of returns g.stack, which the runtime's g begins with.
+static __always_inline struct bounds bounds_of(struct record *r, u64 at)
 {
-	struct bounds b = {};
-	if (g)
-		bpf_probe_read_user(&b, sizeof b, (void *)g);
+	struct bounds b = { held(r, at, 0), held(r, at, sizeof(u64)) };
 	return b;
 }
 
@@ -229,19 +246,24 @@ static __always_inline u64 word(u64 addr)
 	return w;
 }
 
-// find_g returns the goroutine descriptor of the thread: from R14, where Go code
-// keeps it, if the stack is that descriptor's; else from thread-local storage, if the
-// m of that descriptor leads back to it.
-static __always_inline u64 find_g(struct target *t, struct task_struct *task, u64 r14, u64 sp, struct bounds *b)
+// find_g takes the goroutine descriptor of the thread to the record's beginning: from R14,
+// where Go code keeps it, if the stack is that descriptor's; else from thread-local storage,
+// if the m of that descriptor leads back to it.
+static __always_inline u64 find_g(struct record *r, struct target *t, struct task_struct *task, u64 r14, u64 sp, struct bounds *b)
 {
-	*b = bounds_of(r14);
-	if (holds(b, sp))
-		return r14;
+	if (take_object(r, G, r14, t->g_bytes)) {
+		*b = bounds_of(r, 0);
+		if (holds(b, sp))
+			return r14;
+	}
+	took(r, G, 0, 0);
 	b->lo = b->hi = 0;
 	u64 g = word(task->thread.fsbase + TLS_G), m = word(g + t->g_m);
 	if (!g || !m || (word(m + t->m_g0) != g && word(m + t->m_curg) != g))
 		return 0;
-	*b = bounds_of(g);
+	if (!take_object(r, G, g, t->g_bytes))
+		return 0;
+	*b = bounds_of(r, 0);
 	return g;
 }
 
@@ -287,7 +309,7 @@ static __always_inline int watches(struct target *t, u64 g)
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns(), at;
+	u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns();
 	u32 pid = id >> 32, cpu = bpf_get_smp_processor_id();
 	u64 stands = stands_for(cpu, now);
 	struct target *t = bpf_map_lookup_elem(&targets, &pid);
@@ -343,39 +365,40 @@ int sample(struct bpf_perf_event_data *ctx)
 		count(ENDING);
 		most = 0;
 	} else if (t->has_layout) {
-		g = find_g(t, task, h->regs[R14], sp, &b);
+		g = find_g(r, t, task, h->regs[R14], sp, &b);
 	}
 
-	u64 m = g ? word(g + t->g_m) : 0, own = m ? word(m + t->m_g0) : 0, other = 0;
-	at = take_stack(r, 0, STACK, sp, holds(&b, sp) ? b.hi : 0, g == own ? BEYOND : 0, most);
-	if (!at)
-		count(UNREADABLE);
-	else if (b.hi - sp > at && h->pieces[STACK].bytes == t->max_stack)
-		h->flags |= CUT;
-	if (m) {
-		u64 curg = word(m + t->m_curg);
-		other = curg == g ? own : curg;
+	u64 own = 0, other = 0, from = 0, left = 0;
+	struct bounds o = {};
+	u64 place = end(r);
+	if (g && take_object(r, M, held(r, 0, t->g_m), t->m_bytes)) {
+		u64 curg = held(r, place, t->m_curg);
+		own = held(r, place, t->m_g0);
+		other = curg != g ? curg : t->callbacks ? own : 0;
 	}
-	if (other == g)
-		other = 0;
-	take_object(r, G, g);
-	take_object(r, M, m);
-	take_object(r, OTHER, other);
-	u64 from = other ? word(other + t->g_sched_sp) : 0;
-	u64 left = g && !holds(&b, sp) ? left_at(&b, h->regs[R12], h->regs[RBP]) : 0;
+	place = end(r);
+	if (other && other != g && take_object(r, OTHER, other, t->g_bytes)) {
+		o = bounds_of(r, place);
+		from = held(r, place, t->g_sched_sp);
+	}
+	if (g && !holds(&b, sp))
+		left = left_at(&b, h->regs[R12], h->regs[RBP]);
 	if (left) { // the thread is on its own stack, and g is the goroutine it will return to
 		other = g;
+		o = b;
 		from = left;
 	}
-	if (other) {
-		struct bounds o = bounds_of(other);
-		if (holds(&o, from))
-			at = take_stack(r, at, OTHER_STACK, from, o.hi, other == own ? BEYOND : 0, t->max_stack);
-	}
+	take_stack(r, STACK, sp, holds(&b, sp) ? b.hi : 0, g == own ? BEYOND : 0, most);
+	if (!h->pieces[STACK].bytes)
+		count(UNREADABLE);
+	else if (b.hi - sp > h->pieces[STACK].bytes && h->pieces[STACK].bytes == t->max_stack)
+		h->flags |= CUT;
+	if (holds(&o, from))
+		take_stack(r, OTHER_STACK, from, o.hi, other == own ? BEYOND : 0, t->max_stack);
 	int awaited = h->flags & CHOSEN || watches(t, g) || watches(t, other);
 	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > t->drain)
 		awaited = 1;
-	if (bpf_ringbuf_output(&records, r, sizeof r->head + sizeof r->objects + bounded(at, 2 * MAX_STACK),
+	if (bpf_ringbuf_output(&records, r, sizeof r->head + bounded(end(r), OBJECTS + 2 * MAX_STACK),
 			       awaited ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
 		u64 *lost = bpf_map_lookup_elem(&losses, &pid);
 		if (lost)

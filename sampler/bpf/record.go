@@ -21,15 +21,15 @@ const (
 
 const (
 	headBytes    = int(unsafe.Sizeof(programHead{}))
-	objectBytes  = int(unsafe.Sizeof(programRecord{}.Objects[0]))
-	objectsBytes = int(unsafe.Sizeof(programRecord{}.Objects))
+	objectsBytes = int(unsafe.Sizeof(programRecord{}.Memory)) - 3*mostStack // the most of all objects
 )
 
-// The pieces in the order of the record's head.
+// The pieces in their order, after the objects.
 const (
-	pieceStack  = 0
-	firstObject = 1
-	pieceOther  = 4
+	pieceStack = objects + iota
+	pieceOther
+
+	objects = 3 // g, m, and the g of the other stack
 )
 
 // Where registers are in a record, in words, as in kernel.h.
@@ -45,20 +45,36 @@ var errRecord = errors.New("malformed record")
 type record struct {
 	programHead
 	moment  process.Moment
-	objects [3]process.Piece
+	objects [objects]process.Piece
 }
 
 // decode reads a record.
 func (r *record) decode(b []byte) error {
-	if len(b) < headBytes+objectsBytes {
+	if len(b) < headBytes {
 		return errRecord
 	}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&r.programHead)), headBytes), b)
-	stack, other := &r.Pieces[pieceStack], &r.Pieces[pieceOther]
-	stacks := b[headBytes+objectsBytes:]
-	if uint64(len(stacks)) < uint64(stack.Bytes)+uint64(other.Bytes) {
-		return errRecord
+	var pieces [len(r.Pieces)][]byte
+	rest := b[headBytes:]
+	for i := range pieces {
+		n := uint64(r.Pieces[i].Bytes)
+		if n > uint64(len(rest)) {
+			return errRecord
+		}
+		pieces[i], rest = rest[:n], rest[n:]
 	}
+	r.describe(pieces[pieceStack], pieces[pieceOther])
+	r.moment.Objects = r.objects[:0]
+	for i, held := range pieces[:objects] {
+		if len(held) > 0 {
+			r.moment.Objects = append(r.moment.Objects, process.Piece{Addr: r.Pieces[i].Addr, Bytes: held})
+		}
+	}
+	return nil
+}
+
+// describe makes the moment of the record's head and the pieces of both stacks.
+func (r *record) describe(stack, other []byte) {
 	regs := &r.Regs
 	r.moment = process.Moment{
 		TID:     r.Tid,
@@ -67,17 +83,16 @@ func (r *record) decode(b []byte) error {
 		CPUTime: r.CpuTime,
 		Kernel:  r.Flags&inKernel != 0,
 		Syscall: syscallName(r.Syscall),
-		HasRegs: r.Flags&noRegisters == 0 && stack.Bytes > 0,
+		HasRegs: r.Flags&noRegisters == 0 && len(stack) > 0,
 		Regs: process.Registers{
 			BX: regs[regBX], BP: regs[regBP], SP: regs[regSP], IP: regs[regIP],
 			R10: regs[regR10], R12: regs[regR12], R13: regs[regR13], R14: regs[regR14], R15: regs[regR15],
 		},
-		Stack:     stacks[:stack.Bytes],
+		Stack:     stack,
 		Cut:       r.Flags&cut != 0,
-		Other:     stacks[stack.Bytes:][:other.Bytes],
-		OtherBase: other.Addr,
+		Other:     other,
+		OtherBase: r.Pieces[pieceOther].Addr,
 	}
-	return r.decodeObjects(b[headBytes:])
 }
 
 // numbered bounds the numbers that get a name each: a program may make calls of any number.
@@ -100,24 +115,9 @@ func syscallName(number int32) string {
 	return syscalls[number]
 }
 
-func (r *record) decodeObjects(b []byte) error {
-	objects := r.objects[:0]
-	for i := range r.objects {
-		held := &r.Pieces[firstObject+i]
-		if int(held.Bytes) > objectBytes {
-			return errRecord
-		}
-		if held.Bytes > 0 {
-			objects = append(objects, process.Piece{Addr: held.Addr, Bytes: b[i*objectBytes:][:held.Bytes]})
-		}
-	}
-	r.moment.Objects = objects
-	return nil
-}
-
 // goroutineStack returns the length of the goroutine's stack, if the thread is on it; else 0.
 func (r *record) goroutineStack() uint64 {
-	if r.Pieces[firstObject].Bytes < 16 {
+	if r.Pieces[0].Bytes < 16 {
 		return 0
 	}
 	bounds := r.moment.Objects[0].Bytes // g.stack, which the runtime's g begins with
