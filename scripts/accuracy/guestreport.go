@@ -26,7 +26,7 @@ func (r *guestResults) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Guests against the exact profile\n\n%s All runs and comparisons together took %s; the load average before was %s.\n",
 		report.Measured(r.began), report.Seconds(r.took.Seconds()), report.Number(r.load, 1))
-	for _, section := range []func() string{r.exactSection, r.timeSection, r.callsSection, r.curveSection} {
+	for _, section := range []func() string{r.exactSection, r.timeSection, r.clockSection, r.callsSection, r.curveSection} {
 		b.WriteString("\n" + section())
 	}
 	return strings.TrimSuffix(b.String(), "\n")
@@ -86,6 +86,24 @@ func (r *guestResults) timeSection() string {
 		}
 	}
 	return "### By weight: sampled time against executed instructions\n\n" + t.String()
+}
+
+// clockSection compares the sampled time every 10 ms with the time that the exact profile's
+// instructions take.
+func (r *guestResults) clockSection() string {
+	t := &report.Table{Head: []string{"guest", "time in its functions, %", "instructions against time: methods", "contexts",
+		"samples against time: methods", "edges", "contexts (floor)", "stacks", "samples against instructions: contexts"}}
+	for _, g := range r.guests {
+		for _, s := range g.shaped {
+			if c := s.clocked; c != nil {
+				t.Row(g.Name, report.Percent(c.inside), report.Percent(c.instructions.methods.Percent), report.Percent(c.instructions.contexts.Percent),
+					report.Percent(c.time.methods.Percent), report.Percent(c.time.edges.Percent),
+					report.Percent(c.time.contexts.Percent)+" ("+report.Percent(c.time.contexts.FloorA)+")", report.Percent(c.time.tree),
+					report.Percent(s.time.contexts.Percent))
+			}
+		}
+	}
+	return "### By time: the functions' instructions weigh the time that they take\n\n" + t.String()
 }
 
 // callsSection compares the found activations with all.

@@ -26,8 +26,9 @@ import (
 // execution makes the same calls.
 type loadedGuest struct {
 	guests.Guest
-	binary []byte
-	leaves map[string]bool // names of functions without safe points
+	binary   []byte
+	imported int             // functions
+	leaves   map[string]bool // names of functions without safe points
 }
 
 // guestList returns the measured guests. A quick campaign needs nothing but Go. The last
@@ -53,7 +54,7 @@ func loadGuests(ctx context.Context, c config) ([]loadedGuest, error) {
 		if l.binary, err = os.ReadFile(path); err != nil {
 			return nil, err
 		}
-		if l.leaves, err = leavesOf(l.binary); err != nil {
+		if l.imported, l.leaves, err = leavesOf(l.binary); err != nil {
 			return nil, fmt.Errorf("find leaves of %s: %w", g.Name, err)
 		}
 		all = append(all, l)
@@ -61,15 +62,16 @@ func loadGuests(ctx context.Context, c config) ([]loadedGuest, error) {
 	return all, nil
 }
 
-// leavesOf returns the names of the functions that get no safe point.
-func leavesOf(binary []byte) (map[string]bool, error) {
+// leavesOf returns the number of imported functions, and the names of the functions that
+// get no safe point.
+func leavesOf(binary []byte) (imported int, _ map[string]bool, err error) {
 	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{})
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	names, err := symbols.Read(binary, nil)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	leaves := make(map[string]bool)
 	for i, kind := range rewritten.Functions {
@@ -77,7 +79,7 @@ func leavesOf(binary []byte) (map[string]bool, error) {
 			leaves[names.Function(rewritten.Imported+i).Name] = true
 		}
 	}
-	return leaves, nil
+	return rewritten.Imported, leaves, nil
 }
 
 // guestRun is a guest executed over and over in one profile, each time in a new instance.
@@ -90,10 +92,17 @@ type guestRun struct {
 	prefixes   []*ccmap.Snapshot // the profile after each of the requested times
 }
 
-// execute runs a guest for some time, and at least once.
-func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Duration, prefixes []time.Duration) (guestRun, error) {
-	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
-		WithCoreFeatures(api.CoreFeaturesV2|experimental.CoreFeaturesTailCall)) // as ccmapd run does
+// execute runs a guest for some time, and at least once. A clock measures the time of its
+// functions meanwhile; nil: none does.
+func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Duration, prefixes []time.Duration, clock *guestClock) (r guestRun, err error) {
+	config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall) // as ccmapd run does
+	if clock != nil {
+		if config, err = clock.config(config); err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, clock.stop(ctx)) }()
+	}
+	runtime := wazero.NewRuntimeWithConfig(ctx, config)
 	defer runtime.Close(ctx)
 	profiler := wasm.New(runtime, o)
 	unbounded := ccmap.New(ccmap.Options{Names: profiler.Sink().Names})
@@ -101,7 +110,7 @@ func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Du
 	if err != nil {
 		return guestRun{}, err
 	}
-	r, err := g.repeat(ctx, runtime, profiler, session, atLeast, prefixes)
+	r, err = g.repeat(ctx, runtime, profiler, session, atLeast, prefixes, clock)
 	report, stopped := session.Stop()
 	r.profile = report.Snapshot
 	err = errors.Join(err, stopped)
@@ -112,7 +121,7 @@ func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Du
 }
 
 // repeat executes the guest and takes the profile after each of the times.
-func (g loadedGuest) repeat(ctx context.Context, runtime wazero.Runtime, p *wasm.Profiler, s *manager.Session, atLeast time.Duration, prefixes []time.Duration) (guestRun, error) {
+func (g loadedGuest) repeat(ctx context.Context, runtime wazero.Runtime, p *wasm.Profiler, s *manager.Session, atLeast time.Duration, prefixes []time.Duration, clock *guestClock) (guestRun, error) {
 	var r guestRun
 	compiled, err := p.CompileModule(ctx, g.binary)
 	if err != nil {
@@ -120,6 +129,11 @@ func (g loadedGuest) repeat(ctx context.Context, runtime wazero.Runtime, p *wasm
 	}
 	if err := guests.Host(ctx, runtime, compiled); err != nil {
 		return r, err
+	}
+	if clock != nil {
+		if err := clock.start(); err != nil {
+			return r, fmt.Errorf("measure the functions' time: %w", err)
+		}
 	}
 	for begin := time.Now(); r.executions == 0 || r.took < atLeast; r.executions++ {
 		if err := g.once(ctx, runtime, compiled); err != nil {

@@ -32,6 +32,9 @@ func TestGuestCampaign(t *testing.T) {
 			if s.time.samples == 0 || s.time.contexts.Percent == 0 || s.calls.tree == 0 {
 				t.Errorf("%s every %v: nothing agrees: %+v", g.Name, s, s.time)
 			}
+			if c := s.clocked; c != nil && (c.inside == 0 || c.instructions.contexts.Percent < 50) {
+				t.Errorf("%s every %v: the functions' time is not theirs: %+v", g.Name, s, c)
+			}
 		}
 	}
 	if err := writeGuests(c, r); err != nil {
