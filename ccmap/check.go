@@ -8,6 +8,7 @@ import (
 // CheckValid returns an error that says which invariant of the map is broken, nil if
 // all hold. It is for tests and for maps that were decoded.
 func (m *Map) CheckValid() error {
+	m.countDue()
 	c := m.content()
 	if err := c.check(); err != nil {
 		return err
@@ -193,7 +194,7 @@ func (m *Map) checkStacks() error {
 		if len(frames) > maxKnownDepth {
 			return fmt.Errorf("a known stack has %d frames", len(frames))
 		}
-		if id := m.stacks.id(frames); id.high != e.high || uint32(id.low) != e.low {
+		if m.stacks.id(frames) != e.id() {
 			return fmt.Errorf("node %d is not where its known stack counts", e.node)
 		}
 	}

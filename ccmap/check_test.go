@@ -24,23 +24,23 @@ func TestCheckValid(t *testing.T) {
 		{"position of the root", "not an outermost frame", func(m *Map) { m.at(1).method = NoMethod }},
 		{"child of a position", "below the position", func(m *Map) { m.at(4).parent = 3 }},
 		{"unknown position", "unknown position", func(m *Map) { m.at(3).offset = NoOffset }},
-		{"called position", "has activations", func(m *Map) { m.columns.addActivation(3) }},
+		{"called position", "has activations", func(m *Map) { m.columns.writable(3).activations++ }},
 		{"method", "has method", func(m *Map) { m.at(2).method = 77 }},
 		{"negative time", "negative", func(m *Map) { m.columns.writable(2).time = -1 }},
 		{"total", "add up", func(m *Map) { m.total.Samples++ }},
 		{"duplicate", "is found as", func(m *Map) { m.append(*m.at(2)) }},
 		{"lost entry", "is found as", func(m *Map) { clear(m.table.parts[0].slots) }},
 		{"entry too many", "entries", func(m *Map) { m.table.insert(1, *m.at(1)) }},
-		{"known stack", "is not where", func(m *Map) { m.stacks.add(stackID{1, 1}, 2, func() int64 { return 1 << 10 }) }},
-		{"node of a known stack", "counts at node 99", func(m *Map) { m.stacks.add(stackID{1, 1}, 99, func() int64 { return 1 << 10 }) }},
+		{"known stack", "is not where", func(m *Map) { m.stacks.add(stackID{hash: 1, depth: 1}, 2, func() int64 { return 1 << 10 }) }},
+		{"node of a known stack", "counts at node 99", func(m *Map) { m.stacks.add(stackID{hash: 1, depth: 1}, 99, func() int64 { return 1 << 10 }) }},
 		{"number of known stacks", "counted as 1", func(m *Map) { m.stacks.used++ }},
 		{"chunks of recent counters", "recent counters", func(m *Map) { m.recent.grow() }},
 		{"endless", "recent counters", func(m *Map) { m.recent.chunks[0].cells[3].time = float32(math.Inf(1)) }},
-		{"negative recent", "recent counters", func(m *Map) { m.recent.chunks[0].cells[3].samples = -1 }},
+		{"negative recent", "recent counters", func(m *Map) { m.countDue(); m.recent.chunks[0].cells[3].samples = -1 }},
 		{"recent only", "recent counters only", func(m *Map) { m.recent.chunks[0].cells[1].time = 1 }},
 		{"pruned site", "has a call site", func(m *Map) { m.Child(1, 0, PrunedID); m.at(5).offset = 1 }},
 		{"called pruned", "has activations", func(m *Map) {
-			m.columns.addActivation(m.Child(1, 0, PrunedID))
+			m.columns.writable(m.Child(1, 0, PrunedID)).activations++
 		}},
 		{"child of pruned", "is below node", func(m *Map) {
 			m.child(node{1, 0, m.Child(1, 0, PrunedID)})

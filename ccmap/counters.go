@@ -188,12 +188,14 @@ func (c *columns) freeze() columns {
 }
 
 // writable returns the cell of n. It first copies the chunk if a snapshot shares it.
-func (c *columns) writable(n NodeID) *cell {
+func (c *columns) writable(n NodeID) *cell { return &c.writableChunk(n)[n&chunkMask] }
+
+func (c *columns) writableChunk(n NodeID) *[chunkLen]cell {
 	k := &c.chunks[n>>chunkBits]
 	if k.epoch != c.epoch {
 		k.own(c.epoch)
 	}
-	return &k.cells[n&chunkMask]
+	return k.cells
 }
 
 // own replaces the cells by a copy, which belongs to the epoch.
@@ -202,12 +204,27 @@ func (k *counterChunk) own(epoch uint64) {
 	k.epoch, k.cells = epoch, &cells
 }
 
-// addActivation counts one call.
-func (c *columns) addActivation(n NodeID) {
-	k := c.writable(n)
-	if k.activations++; k.activations == 0 {
-		c.spill(n, Counters{Activations: 1 << 32})
+// addActivations counts one call of node n and of each of its ancestors, until it has counted the calls
+// or an ancestor lies in another chunk. It returns that ancestor and the calls left.
+func (c *columns) addActivations(all *nodes, n NodeID, calls int) (NodeID, int) {
+	cells, chunk, first := c.writableChunk(n), all.chunks[n>>chunkBits], n&^chunkMask
+	for i := n & chunkMask; calls > 0; calls-- {
+		k := &cells[i&chunkMask]
+		if k.activations++; k.activations == 0 {
+			c.spill(first+i, Counters{Activations: 1 << 32})
+		}
+		// Nearly always the parent is the node before. The processor guesses that, and goes on
+		// without waiting for memory.
+		switch parent := chunk[i&chunkMask].parent; {
+		case parent+1 == first+i && i > 0:
+			i--
+		case parent < first:
+			return parent, calls - 1
+		default:
+			i = parent - first
+		}
 	}
+	return 0, 0
 }
 
 // add adds counts that are not negative.

@@ -13,6 +13,12 @@ import (
 // plain counters.
 func TestColumns(t *testing.T) {
 	t.Parallel()
+	var chain nodes
+	chain.grow()
+	chain.grow()
+	for n := range NodeID(2*chunkLen - 1) {
+		chain.at(n + 1).parent = n
+	}
 	count := rapid.OneOf(rapid.Int64Range(0, 3), rapid.SampledFrom([]int64{math.MaxUint32 - 1, math.MaxUint32, 1 << 32, 1 << 40}))
 	rapid.Check(t, func(t *rapid.T) {
 		var c columns
@@ -41,8 +47,13 @@ func TestColumns(t *testing.T) {
 				}
 				moments = append(moments, moment{c.freeze(), copied})
 			case 1:
-				c.addActivation(n)
-				want[n] = want[n].Add(Counters{Activations: 1})
+				calls := rapid.IntRange(1, int(min(n, 3))+1).Draw(t, "calls")
+				for i := range NodeID(calls) {
+					want[n-i] = want[n-i].Add(Counters{Activations: 1})
+				}
+				for calls > 0 {
+					n, calls = c.addActivations(&chain, n, calls)
+				}
 			default:
 				d := Counters{Samples: count.Draw(t, "samples"), Time: count.Draw(t, "time"), Activations: count.Draw(t, "activations")}
 				c.add(n, d)

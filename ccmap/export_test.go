@@ -26,6 +26,9 @@ func (m *Map) TableEntries() int { return m.table.used }
 // ForgetStacks drops the known stacks, so that the next stack is walked.
 func (m *Map) ForgetStacks() { m.stacks.forget() }
 
+// CountDue counts the samples that are due, so that none is counted later than it came.
+func (m *Map) CountDue() { m.countDue() }
+
 // KnownStacks returns how many stacks are known, and the bytes of their slots.
 func (m *Map) KnownStacks() (n int, bytes int64) {
 	return m.stacks.used, slotBytes(len(m.stacks.slots))
@@ -34,12 +37,12 @@ func (m *Map) KnownStacks() (n int, bytes int64) {
 // MaxKnownDepth is the depth of the deepest stack that has an id.
 const MaxKnownDepth = maxKnownDepth
 
-// StackIDs returns a function that returns the ids of stacks.
+// StackIDs returns a function that returns the hash and the depth of stacks.
 func StackIDs(seed uint64) func([]Frame) [2]uint64 {
 	k := newStackKeys(seed)
 	return func(frames []Frame) [2]uint64 {
 		id := k.id(frames)
-		return [2]uint64{id.high, id.low}
+		return [2]uint64{id.hash, uint64(id.depth)}
 	}
 }
 

@@ -24,25 +24,55 @@ import "slices"
 // Fresh out of range is FreshUnknown; a negative weight is 0; Depth in a truncated
 // sample is ignored.
 func (m *Map) Fold(s *Sample) {
+	id := m.stackID(s)
+	m.fold(s, id, m.stacks.find(id))
+}
+
+// FoldBatch folds samples in their order. It finds the known stacks of a few samples together, to wait
+// for memory once.
+func (m *Map) FoldBatch(ss []Sample) {
+	for few := range slices.Chunk(ss, maxDue) {
+		var ids [maxDue]stackID
+		var found [maxDue]NodeID
+		for i := range few {
+			ids[i] = m.stackID(&few[i])
+		}
+		for i := range few {
+			found[i] = m.stacks.find(ids[i])
+		}
+		generation := m.generation
+		for i := range few {
+			if found[i] == 0 || generation != m.generation {
+				found[i] = m.stacks.find(ids[i])
+			}
+			m.fold(&few[i], ids[i], found[i])
+		}
+	}
+}
+
+// stackID returns the id of a sample's stack. Only a whole stack has one.
+func (m *Map) stackID(s *Sample) stackID {
+	if s.Depth != 0 || s.Truncated || len(s.Frames) > maxKnownDepth {
+		return stackID{}
+	}
+	return m.stacks.id(s.Frames)
+}
+
+// fold counts one sample. The node n is where samples of its stack count, 0 if that is not known.
+func (m *Map) fold(s *Sample, id stackID, n NodeID) {
 	if len(s.Frames) == 0 {
 		m.meta.Loss.Corrupt++
 		return
 	}
 	t := m.last.of(s.Thread, s.Goroutine)
-	aligned := !t.cut && (len(t.frames) > 0 || !m.last.forgot)
-	base, frames := m.base(t, s)
-	kept := t.common(base, frames)
-	known := kept
-	if kept == 0 && m.names.Labelled() {
-		known = m.sameCalls(t, frames)
-	}
-	if isWhole(s) && len(frames)-kept > fewFrames {
-		m.lookUp(t, kept, s)
+	fresh := int(s.Fresh)
+	if n != 0 && isMarked(s) {
+		m.recall(t, s.Frames, n)
 	} else {
-		m.walk(t, kept, base, s, frames)
+		fresh = m.follow(t, s, id, n)
 	}
 	m.count(s, t.node)
-	m.countActivations(t.node, m.fresh(s, len(frames), known, len(t.frames), aligned && !t.cut))
+	m.countActivations(t.node, fresh)
 	if m.last.frames > m.last.most.frames {
 		m.last.trim()
 	}
@@ -54,11 +84,36 @@ func (m *Map) Fold(s *Sample) {
 	}
 }
 
-// FoldBatch folds samples in their order.
-func (m *Map) FoldBatch(ss []Sample) {
-	for i := range ss {
-		m.Fold(&ss[i])
+// recall makes a known stack the last one of its thread.
+func (m *Map) recall(t *lastStack, frames []Frame, n NodeID) {
+	m.last.resize(t, 0, len(frames))
+	copy(t.frames, frames)
+	t.cut, t.node, t.generation = false, n, m.generation
+}
+
+// follow makes the stack of a sample the last one of its thread, and compares it with the one before. It
+// walks a stack that is not known, whose node n is 0. It returns how many of its innermost frames are new
+// activations.
+//
+// A stack becomes known when it is walked for the second time: many stacks come only once.
+func (m *Map) follow(t *lastStack, s *Sample, id stackID, n NodeID) (fresh int) {
+	aligned := !t.cut && (len(t.frames) > 0 || !m.last.forgot)
+	base, frames := m.base(t, s)
+	kept := t.common(base, frames)
+	same := kept
+	if kept == 0 && m.names.Labelled() {
+		same = m.sameCalls(t, frames)
 	}
+	if n != 0 {
+		m.recall(t, frames, n)
+	} else {
+		nodes := m.nodes.len
+		valid := m.walk(t, kept, base, s, frames)
+		if id != (stackID{}) && valid && m.nodes.len == nodes {
+			m.stacks.add(id, t.node, m.roomForStacks)
+		}
+	}
+	return m.fresh(s, len(frames), same, len(t.frames), aligned && !t.cut)
 }
 
 // base makes the last stack hold the frames that lie outside the frames of s. It
@@ -99,36 +154,12 @@ func (m *Map) cut(t *lastStack, labels []Frame) {
 	t.cut, t.node, t.generation = true, v, m.generation
 }
 
-// fewFrames are walked faster than a whole stack is looked up.
-const fewFrames = 8
-
-// isWhole reports whether a sample has the whole stack, and few enough frames to look it up.
-func isWhole(s *Sample) bool {
-	return s.Depth == 0 && !s.Truncated && len(s.Frames) <= maxKnownDepth
-}
-
-// lookUp makes a whole stack the last one of its thread. It walks a stack that is not known.
-// A stack becomes known when it is walked for the second time: many stacks come only once.
-func (m *Map) lookUp(t *lastStack, kept int, s *Sample) {
-	id := m.stacks.id(s.Frames)
-	if n := m.stacks.find(id); n != 0 {
-		m.last.resize(t, 0, len(s.Frames))
-		copy(t.frames, s.Frames)
-		t.node, t.generation = n, m.generation
-		return
-	}
-	before := m.nodes.len
-	if valid := m.walk(t, kept, 0, s, s.Frames); valid && m.nodes.len == before {
-		m.stacks.add(id, t.node, m.roomForStacks)
-	}
-}
-
 // roomForStacks returns the bytes that the slots of known stacks may take: a part of the memory of
-// nodes, and no more than the budget has left. A chunk stays free, for all that grows in steps too
+// nodes, or a little in a small map, and no more than the budget has left. A chunk stays free, for all that grows in steps too
 // small for size.
 func (m *Map) roomForStacks() int64 {
 	left := max(m.outgrown-m.Bytes()-m.chunkBytes(), 0)
-	return min(int64(len(m.nodes.chunks))*m.chunkBytes()/knownShare, slotBytes(len(m.stacks.slots))+left)
+	return min(max(int64(len(m.nodes.chunks))*m.chunkBytes()/knownShare, knownBytes), slotBytes(len(m.stacks.slots))+left)
 }
 
 // walk makes a stack the last one of its thread. It finds or adds the nodes of its frames, except
@@ -162,8 +193,8 @@ func (m *Map) keptNode(t *lastStack, kept int) NodeID {
 	return v
 }
 
-// parent returns the parent of a node, mostly the node before it. The processor guesses that, and
-// goes on without waiting for memory.
+// parent returns the parent of a node, mostly the node before it. The processor guesses that, too
+// (see addActivations).
 func (m *Map) parent(n NodeID) NodeID {
 	if m.nodes.chained(n) {
 		return n - 1
@@ -186,33 +217,90 @@ func (m *Map) descend(t *lastStack, v NodeID, frames []Frame) (leaf NodeID, vali
 	if len(frames) < len(t.frames) {
 		site = t.frames[len(frames)].Offset
 	}
-	limit := m.names.Len()
-	valid = true
-	for i := len(frames) - 1; i >= 0; i-- {
-		f := frames[i]
-		if int64(f.Method) >= int64(limit) || f.Method == PrunedID {
-			f.Method, valid = UnknownID, false
-		}
+	copy(stack, frames)
+	valid = m.makeValid(stack)
+	for i := len(stack) - 1; i >= 0; i-- {
 		// Nearly always the child is the next node: a new stack's nodes follow
 		// each other.
+		f := stack[i]
 		if next := m.at(v + 1); next.parent == v && next.method == f.Method && next.offset == site {
 			v++
 		} else {
-			v = m.branch(node{site, f.Method, v})
+			nodes := m.nodes.len
+			if v = m.branch(node{site, f.Method, v}); uint32(v) == nodes {
+				return m.extend(stack[:i+1]), valid
+			}
 		}
-		stack[i], site = f, f.Offset
+		site = f.Offset
 	}
 	return v, valid
 }
 
-// count counts the sample itself at a node.
+// makeValid replaces methods that no frame may have by UnknownID, and reports whether there were none.
+func (m *Map) makeValid(stack []Frame) (valid bool) {
+	limit := m.names.Len()
+	valid = true
+	for i := range stack {
+		if f := &stack[i]; int64(f.Method) >= int64(limit) || f.Method == PrunedID {
+			f.Method, valid = UnknownID, false
+		}
+	}
+	return valid
+}
+
+// extend adds the nodes of frames inside the outermost one, whose node is the last one. It returns the
+// last node then.
+func (m *Map) extend(stack []Frame) NodeID {
+	v := NodeID(m.nodes.len - 1)
+	for i := len(stack) - 1; i > 0; {
+		room := m.nodes.from(v+1, v+1+NodeID(i))
+		for j := range room {
+			room[j] = node{stack[i].Offset, stack[i-1].Method, v}
+			v++
+			i--
+		}
+		if m.nodes.len = uint32(v) + 1; m.nodes.len&chunkMask == 0 {
+			m.addChunk()
+		}
+	}
+	return v
+}
+
+// dueCount is a count of a sample that is not in the columns yet.
+type dueCount struct {
+	node    NodeID
+	samples uint32
+	time    int64
+}
+
+// maxDue is enough to wait for all of them together.
+const maxDue = 16
+
+// count counts the sample itself at a node. The nodes of the samples lie far apart in memory: a few
+// samples, counted in a row, wait for it together.
 func (m *Map) count(s *Sample, n NodeID) {
 	c := m.admit(Counters{Samples: 1, Time: s.Weight})
-	m.columns.add(n, c)
-	if m.recent.on() {
-		m.recent.follow(s.Time)
-		m.recent.add(n, weights{float64(c.Samples), float64(c.Time)})
+	if m.recent.isBehind(s.Time) {
+		m.Advance(s.Time)
 	}
+	m.due[m.dues] = dueCount{n, uint32(c.Samples), c.Time}
+	if m.dues++; m.dues == maxDue {
+		m.countDue()
+	}
+}
+
+// countDue counts the samples that are due. Code that reads columns, changes ids of nodes or moves the
+// window's clock calls it first.
+func (m *Map) countDue() {
+	for _, d := range m.due[:m.dues] {
+		m.columns.add(d.node, Counters{Samples: int64(d.samples), Time: d.time})
+	}
+	if m.recent.on() {
+		for _, d := range m.due[:m.dues] {
+			m.recent.add(d.node, weights{float64(d.samples), float64(d.time)})
+		}
+	}
+	m.dues = 0
 }
 
 // countActivations counts one call of each of the innermost fresh frames of a stack that
@@ -223,11 +311,13 @@ func (m *Map) countActivations(n NodeID, fresh int) {
 		return
 	}
 	n = m.frameNode(n)
-	for range fresh {
-		m.columns.addActivation(n)
-		n = m.parent(n)
+	for fresh > 0 {
+		n, fresh = m.columns.addActivations(&m.nodes, n, fresh)
 	}
 }
+
+// isMarked reports whether the source of a sample has counted its new activations.
+func isMarked(s *Sample) bool { return s.Fresh >= 0 && int(s.Fresh) <= len(s.Frames) }
 
 // fresh returns how many of the innermost frames of a stack of that depth are activations
 // that s is the first sample to find. s has walked some of the frames. If the source has

@@ -10,8 +10,8 @@ import (
 // that were walked since node ids last changed: a stack that it does not know is
 // walked again.
 //
-// It holds no frames. A stack is known by 96 bits of its [stackID]. The table is open
-// addressing with linear probing.
+// It holds no frames. A stack is known by its [stackID]. The table is open addressing with linear
+// probing.
 type knownStacks struct {
 	seed    uint64
 	keys    *stackKeys // nil before the first stack
@@ -22,16 +22,30 @@ type knownStacks struct {
 
 // knownStack is one slot.
 type knownStack struct {
-	high uint64 // of the id
-	low  uint32 // bits of the id
-	node NodeID // where samples of the stack count; 0: the slot is empty
+	hash  uint64
+	depth uint32
+	node  NodeID // where samples of the stack count; 0: the slot is empty
 }
+
+func (e *knownStack) id() stackID { return stackID{e.hash, e.depth} }
+
+// stackID stands for a stack: its depth, and a hash with secret random keys. Stacks of different depths
+// have different ids. For any two stacks of one depth, also chosen ones, the ids are equal with a
+// probability of at most 2⁻⁶³.
+type stackID struct {
+	hash  uint64
+	depth uint32
+}
+
+// blockFrames are hashed together.
+const blockFrames = 8
 
 // Bounds of the known stacks.
 const (
 	maxKnownDepth = 512 // frames; a deeper stack is walked
 	minKnownSlots = 64
-	knownShare    = 8 // part of the memory of nodes and counters that the slots may take
+	knownShare    = 8        // part of the memory of nodes and counters that the slots may take,
+	knownBytes    = 32 << 10 // or these
 )
 
 // id returns the id of a stack of at most maxKnownDepth frames.
@@ -47,16 +61,16 @@ func (k *knownStacks) find(id stackID) NodeID {
 	if len(k.slots) == 0 {
 		return 0
 	}
-	return k.slots[k.search(id.high, uint32(id.low))].node
+	return k.slots[k.search(id)].node
 }
 
 // search returns the slot of a stack, or an empty one if the stack is not known.
-func (k *knownStacks) search(high uint64, low uint32) int {
-	for i := int(high >> 32 * uint64(len(k.slots)) >> 32); ; i++ {
+func (k *knownStacks) search(id stackID) int {
+	for i := int(id.hash >> 32 * uint64(len(k.slots)) >> 32); ; i++ {
 		if i == len(k.slots) {
 			i = 0
 		}
-		if e := &k.slots[i]; e.high == high && e.low == low || e.node == 0 {
+		if e := &k.slots[i]; e.id() == id || e.node == 0 {
 			return i
 		}
 	}
@@ -72,11 +86,11 @@ func (k *knownStacks) add(id stackID, n NodeID, room func() int64) {
 		clear(k.slots)
 		k.used, k.refused = 0, 0
 	}
-	k.place(knownStack{id.high, uint32(id.low), n})
+	k.place(knownStack{id.hash, id.depth, n})
 	k.used++
 }
 
-func (k *knownStacks) place(e knownStack) { k.slots[k.search(e.high, e.low)] = e }
+func (k *knownStacks) place(e knownStack) { k.slots[k.search(e.id())] = e }
 
 // grow doubles the slots, unless they may not grow.
 func (k *knownStacks) grow(room func() int64) bool {
@@ -108,20 +122,16 @@ func (k *knownStacks) keyBytes() int64 {
 
 func slotBytes(n int) int64 { return int64(n) * int64(unsafe.Sizeof(knownStack{})) }
 
-// stackID stands for a stack: a hash with secret random keys. For any two stacks, also chosen
-// ones, the 96 bits that are kept are equal with a probability of at most 2⁻⁹³.
-type stackID struct{ high, low uint64 }
-
-// stackKeys are the random numbers of the hash: one for each frame and two more for
-// the second of two sums, and the factors that reduce each sum.
+// stackKeys are the random numbers of the hash: one for each frame, with more for the last ones, and the
+// factors that reduce the sum.
 //
-// The sums are NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz and Rogaway, CRYPTO
-// 1999): products of pairs of frames, each frame with its key added. The second sum takes the same
-// keys moved by one pair. Two stacks of one depth share such a sum with a probability of 2⁻⁶⁴.
-// The reduction is multilinear (Lemire and Kaser, The Computer Journal 2014).
+// The sum is NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz and Rogaway, CRYPTO
+// 1999): products of pairs of frames, each frame with its key added. Two stacks of one depth share
+// the sum with a probability of at most 2⁻⁶⁴. The reduction is multilinear (Lemire and Kaser, The Computer
+// Journal 2014), and adds as much.
 type stackKeys struct {
-	frames  [maxKnownDepth + 2]uint64
-	factors [2][3]wide
+	frames  [blockFrames + maxKnownDepth]uint64
+	factors [2]wide
 }
 
 // wide is a number of 128 bits.
@@ -138,40 +148,35 @@ func newStackKeys(seed uint64) *stackKeys {
 		k.frames[i] = r.Uint64()
 	}
 	for i := range k.factors {
-		for j := range k.factors[i] {
-			k.factors[i][j] = wide{r.Uint64(), r.Uint64()}
-		}
+		k.factors[i] = wide{r.Uint64(), r.Uint64()}
 	}
 	return k
 }
 
-// id returns the id of a stack of at most maxKnownDepth frames.
+// id returns the id of a stack of at most maxKnownDepth frames. Its last frames count twice, with keys of
+// their own, so that no stack needs a shorter block.
 func (k *stackKeys) id(frames []Frame) stackID {
-	var a, b wide
-	i, keys := 0, &k.frames
-	for ; i+4 <= len(frames); i += 4 {
-		f, p := (*[4]Frame)(frames[i:]), (*[6]uint64)(keys[i:])
-		x, y, z, u := f[0].word(), f[1].word(), f[2].word(), f[3].word()
-		a = a.plusProduct(x+p[0], y+p[1]).plusProduct(z+p[2], u+p[3])
-		b = b.plusProduct(x+p[2], y+p[3]).plusProduct(z+p[4], u+p[5])
+	var few [blockFrames]Frame
+	last := &few
+	if len(frames) >= blockFrames {
+		last = (*[blockFrames]Frame)(frames[len(frames)-blockFrames:])
+	} else {
+		copy(few[:], frames)
 	}
-	for ; i+2 <= len(frames); i += 2 {
-		x, y, p := frames[i].word(), frames[i+1].word(), (*[4]uint64)(keys[i:])
-		a = a.plusProduct(x+p[0], y+p[1])
-		b = b.plusProduct(x+p[2], y+p[3])
+	sum, rest, keys := wide{}, frames, k.frames[:]
+	for f := last; ; keys = keys[blockFrames:] {
+		p := (*[blockFrames]uint64)(keys)
+		sum = sum.plusProduct(f[0].word()+p[0], f[1].word()+p[1])
+		sum = sum.plusProduct(f[2].word()+p[2], f[3].word()+p[3])
+		sum = sum.plusProduct(f[4].word()+p[4], f[5].word()+p[5])
+		sum = sum.plusProduct(f[6].word()+p[6], f[7].word()+p[7])
+		if len(rest) < blockFrames {
+			break
+		}
+		f, rest = (*[blockFrames]Frame)(rest), rest[blockFrames:]
 	}
-	if i < len(frames) { // the last pair has a frame of 0
-		x, p := frames[i].word(), (*[4]uint64)(keys[i:])
-		a = a.plusProduct(x+p[0], p[1])
-		b = b.plusProduct(x+p[2], p[3])
-	}
-	return stackID{k.reduce(0, a, len(frames)), k.reduce(1, b, len(frames))}
-}
-
-// reduce hashes one of the sums, and the depth of the stack.
-func (k *stackKeys) reduce(i int, sum wide, depth int) uint64 {
-	f := &k.factors[i]
-	return wide{}.plusMultiple(f[0], sum.hi).plusMultiple(f[1], sum.lo).plusMultiple(f[2], uint64(depth)).hi
+	sum = wide{}.plusMultiple(k.factors[0], sum.hi).plusMultiple(k.factors[1], sum.lo)
+	return stackID{sum.hi, uint32(len(frames))}
 }
 
 // word is the frame as one number.

@@ -48,8 +48,9 @@ func drawSample(t *rapid.T, stacks [][]ccmap.Frame) ccmap.Sample {
 	return s
 }
 
-// TestKnownStacksAreInvisible compares a map with one that forgets its known stacks before each sample: all
-// that they say, and their ids of nodes, are the same, through prunes, snapshots and new names.
+// TestKnownStacksAreInvisible compares a map with one that forgets its known stacks before each sample and
+// counts it at once: all that they say, and their ids of nodes, are the same, through prunes, snapshots,
+// moves of the clock, counts that are added and new names.
 func TestKnownStacksAreInvisible(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -72,11 +73,24 @@ func TestKnownStacksAreInvisible(t *testing.T) {
 				mustSayTheSame(t, m, plain)
 			case 2:
 				intern(ccmap.Method{Name: "new"})
+			case 3:
+				now := rapid.Int64Range(0, 5e9).Draw(t, "now")
+				m.Advance(now)
+				plain.Advance(now)
+			case 4:
+				n := ccmap.NodeID(rapid.IntRange(0, m.Len()-1).Draw(t, "node"))
+				m.AddRecent(n, ccmap.Counters{Samples: 3})
+				plain.AddRecent(n, ccmap.Counters{Samples: 3})
+			case 5:
+				window := time.Duration(rapid.Int64Range(0, 2).Draw(t, "window")) * time.Second
+				m.SetWindow(window)
+				plain.SetWindow(window)
 			default:
 				s := drawSample(t, stacks)
 				m.Fold(&s)
 				plain.ForgetStacks()
 				plain.Fold(&s)
+				plain.CountDue()
 			}
 		}
 		mustBeValid(t, m)
@@ -134,10 +148,11 @@ func mustSayTheSame(t *rapid.T, m, plain *ccmap.Map) {
 	if d := cmp.Diff(said(want), said(got)); d != "" {
 		t.Fatalf("(-walked +known):\n%s", d)
 	}
-	recent, _ := got.Recent()
-	recentWant, _ := want.Recent()
-	if d := cmp.Diff(said(recentWant), said(recent)); d != "" {
-		t.Fatalf("recent counts (-walked +known):\n%s", d)
+	if recent, on := got.Recent(); on {
+		recentWant, _ := want.Recent()
+		if d := cmp.Diff(said(recentWant), said(recent)); d != "" {
+			t.Fatalf("recent counts (-walked +known):\n%s", d)
+		}
 	}
 	if got.ActivationsExact() != want.ActivationsExact() {
 		t.Fatalf("ActivationsExact() = %t", got.ActivationsExact())
@@ -161,7 +176,7 @@ func TestKnownStacksAreBounded(t *testing.T) {
 			m.Fold(&ccmap.Sample{Frames: frames, Goroutine: goroutine})
 		}
 		n, bytes := m.KnownStacks()
-		if most := m.Bytes() / 8; n == 0 || bytes > most {
+		if most := max(m.Bytes()/8, 32<<10); n == 0 || bytes > most {
 			t.Fatalf("%d known stacks in %d bytes, want at most %d", n, bytes, most)
 		}
 	}
@@ -201,6 +216,35 @@ func TestKnownStacksRemoveNoContext(t *testing.T) {
 		if n, _ := m.KnownStacks(); percent == 150 && n == 0 {
 			t.Error("no stack is known")
 		}
+	}
+}
+
+// TestFoldBatchIsFold folds stacks, known and new, one by one and in a batch, into maps that are pruned again and
+// again. A prune gives other ids to nodes that the batch has found already.
+func TestFoldBatchIsFold(t *testing.T) {
+	t.Parallel()
+	g := newCallGraph(200)
+	samples := g.stacks(10_000, 5, 30)
+	for i := range samples {
+		if i%2 == 0 {
+			samples[i].Frames = samples[i%50].Frames
+		}
+	}
+	o := ccmap.Options{Names: g.names, Seed: 1, MaxBytes: 300 << 10}
+	one, batch := ccmap.New(o), ccmap.New(o)
+	for i := range samples {
+		one.Fold(&samples[i])
+	}
+	batch.FoldBatch(samples)
+	want, got := one.Snapshot(), batch.Snapshot()
+	if d := cmp.Diff(said(want), said(got)); d != "" {
+		t.Errorf("(-one by one +batch):\n%s", d)
+	}
+	if times := got.Meta().Pruned.Times; times < 5 {
+		t.Errorf("the map was pruned %d times", times)
+	}
+	if err := batch.CheckValid(); err != nil {
+		t.Error(err)
 	}
 }
 

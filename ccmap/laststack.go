@@ -57,18 +57,31 @@ func (t *lastStack) common(base int, frames []Frame) int {
 	old := t.frames[:len(t.frames)-base]
 	n := min(len(old), len(frames))
 	old, frames = old[len(old)-n:], frames[len(frames)-n:]
-	for i := n - 1; i >= 0; i-- {
-		if frames[i] == old[i] {
-			continue
-		}
-		kept := base + n - 1 - i
-		if frames[i].Method != old[i].Method {
-			return kept
-		}
-		old[i].Offset = frames[i].Offset
-		return kept + 1
+	i := n - 1 - sameOutermost(old, frames)
+	if i < 0 {
+		return base + n
 	}
-	return base + n
+	kept := base + n - 1 - i
+	if frames[i].Method != old[i].Method {
+		return kept
+	}
+	old[i].Offset = frames[i].Offset
+	return kept + 1
+}
+
+// sameOutermost returns how many of the outermost frames of two stacks of one depth are the same.
+func sameOutermost(a, b []Frame) int {
+	i := len(a)
+	for ; i >= 4; i -= 4 {
+		x, y := (*[4]Frame)(a[i-4:]), (*[4]Frame)(b[i-4:])
+		if (x[0].word()^y[0].word())|(x[1].word()^y[1].word())|(x[2].word()^y[2].word())|(x[3].word()^y[3].word()) != 0 {
+			break
+		}
+	}
+	for i > 0 && a[i-1] == b[i-1] {
+		i--
+	}
+	return len(a) - i
 }
 
 // lastStacks remembers the last stack of the threads used most recently. Threads may

@@ -30,6 +30,7 @@ type Options struct {
 //	table     finds unchained nodes       the writer's alone
 //	last      last stacks of threads      the writer's alone
 //	stacks    finds known stacks          the writer's alone
+//	due       counts not in columns yet   the writer's alone
 //
 // Pruning replaces nodes and their counters by new ones: it never writes to memory
 // that snapshots share.
@@ -45,6 +46,8 @@ type Map struct {
 	table   table
 	last    lastStacks
 	stacks  knownStacks
+	due     [maxDue]dueCount
+	dues    int // of due
 
 	names   *Names
 	meta    Meta

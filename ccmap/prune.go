@@ -139,6 +139,7 @@ const (
 // newPruning adds up the weights of the paths. It forgets the known stacks, whose nodes may get
 // other ids.
 func newPruning(m *Map) *pruning {
+	m.countDue()
 	m.stacks.forget()
 	p := &pruning{m: m}
 	p.old.nodes, p.old.columns, p.old.recent = m.nodes, m.columns, m.recent

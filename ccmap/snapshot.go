@@ -58,6 +58,7 @@ type Snapshot struct {
 // Snapshot returns the map as it is. The writer calls it, and may go on while
 // others read the result.
 func (m *Map) Snapshot() *Snapshot {
+	m.countDue()
 	meta := m.meta.clone()
 	meta.Window = m.recent.window
 	return &Snapshot{

@@ -11,6 +11,7 @@ import (
 // SetWindow sets the time constant of the recent counters, which all begin at 0;
 // 0 drops them. It is for decoders: other callers use Options.
 func (m *Map) SetWindow(window time.Duration) {
+	m.countDue()
 	m.recent = recent{clock: newClock(window), epoch: m.recent.epoch}
 	m.meta.Window = m.recent.window
 	m.evicted.forgetRecent()
@@ -25,6 +26,7 @@ func (m *Map) SetWindow(window time.Duration) {
 // [Sample].Time. The clock never goes backwards. Folding moves it too.
 func (m *Map) Advance(now int64) {
 	if m.recent.on() {
+		m.countDue()
 		m.recent.advance(now)
 	}
 }
@@ -37,6 +39,7 @@ func (m *Map) AddRecent(n NodeID, c Counters) {
 }
 
 func (m *Map) addRecent(n NodeID, w weights) {
+	m.countDue()
 	if self := m.columns.at(n); m.recent.on() && (self.Samples != 0 || self.Time != 0) {
 		m.recent.add(n, w)
 	}
@@ -226,13 +229,11 @@ func (c *clock) advance(now int64) {
 	c.octave, c.scale = int64(whole), math.Exp2(x-whole)
 }
 
-// follow advances the clock with the samples, which come by the microsecond: in
-// steps too small to matter.
-func (c *clock) follow(now int64) {
+// isBehind reports whether a sample advances the clock. Samples come by the microsecond, so the clock
+// follows them in steps, too small to matter.
+func (c *clock) isBehind(now int64) bool {
 	const steps = 1 << 14 // to a window
-	if uint64(now)-uint64(c.now) >= uint64(c.window)/steps && now > c.now || !c.started {
-		c.advance(now)
-	}
+	return c.window != 0 && (!c.started || now > c.now && uint64(now)-uint64(c.now) >= uint64(c.window)/steps)
 }
 
 // fade returns the weight now of 1, counted in a chunk of that octave.

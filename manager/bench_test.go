@@ -5,8 +5,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/tuning"
 )
 
 // BenchmarkFold measures the manager's cost of a sample. Either all samples are of one
@@ -35,6 +38,109 @@ func BenchmarkFold(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkSample measures what a sample of depth 40 costs from its push into a ring to its counts, in
+// a session that tunes, settles and publishes, and that catches a call for every ten samples. Stacks
+// are known or new. The fold alone, of the same samples into another map, is measured in turn.
+func BenchmarkSample(b *testing.B) {
+	const n = 10_000 // samples
+	for _, c := range []struct {
+		name    string
+		threads int
+		isNew   bool
+	}{{"known/threads=1", 1, false}, {"known/threads=1000", 1000, false}, {"new", n, true}} {
+		for _, fresh := range []int32{0, ccmap.FreshUnknown} {
+			b.Run(fmt.Sprintf("stacks=%s/marks=%t", c.name, fresh == 0), func(b *testing.B) {
+				names := ccmap.NewNames()
+				samples := walks(names, n, 40, c.threads)
+				for i := range samples {
+					samples[i].Fresh, samples[i].Top = fresh, ccmap.TopNew
+				}
+				var l *line
+				var other *ccmap.Map
+				renew := func() {
+					if l != nil {
+						close(l.convergence.questions)
+					}
+					l, other = newLine(b, names), ccmap.New(ccmap.Options{Names: names, Seed: 1})
+				}
+				renew()
+				defer func() { close(l.convergence.questions) }()
+				if !c.isNew {
+					for range 3 { // known, and all chunks of counters made
+						l.take(samples)
+						other.FoldBatch(samples)
+					}
+				}
+				var whole, fold time.Duration
+				for b.Loop() {
+					whole += onCPU(func() { l.take(samples) })
+					fold += onCPU(func() { other.FoldBatch(samples) })
+					if c.isNew {
+						renew()
+					}
+				}
+				each := func(d time.Duration) float64 { return float64(d) / float64(b.N) / n }
+				b.ReportMetric(each(whole), "cpu-ns/sample")
+				b.ReportMetric(each(fold), "fold-ns/sample")
+				b.ReportMetric(each(whole-fold), "outside-ns/sample")
+			})
+		}
+	}
+}
+
+// line is a manager without its goroutine, and a ring that leads to it. The user closes the questions.
+type line struct {
+	*Manager
+	ring *queue.Ring
+}
+
+func newLine(b *testing.B, names *ccmap.Names) *line {
+	b.Helper()
+	s := newSessionOf(ccmap.Options{Names: names, Seed: 1}, nil)
+	tuner, err := tuning.New(tuning.Config{Initial: s.source.stats.Interval})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.config.Tuner = tuner
+	m, err := New(s.config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m.begin()
+	go m.convergence.work()
+	return &line{m, m.info.Sink.Queue.Ring()}
+}
+
+// take takes samples as a session does whose target gives 10,000 in a second: ten in a turn, with
+// a reader's publication in a thousand.
+func (l *line) take(samples []ccmap.Sample) {
+	for i := range samples {
+		s := &samples[i]
+		l.ring.Push(s)
+		if i%10 != 9 {
+			continue
+		}
+		l.ring.Push(&ccmap.Sample{Frames: s.Frames, Hit: true, Thread: s.Thread})
+		l.ring.Publish()
+		l.takeTurn()
+		select {
+		case a := <-l.convergence.answers:
+			l.learn(a)
+		default:
+		}
+		if i%1000 == 999 {
+			l.publish()
+		}
+	}
+}
+
+// onCPU returns the CPU time that the process uses while f runs.
+func onCPU(f func()) time.Duration {
+	start := processCPU()
+	f()
+	return processCPU() - start
 }
 
 // BenchmarkPoints measures an update of all profile points of the map.
