@@ -31,9 +31,10 @@ const (
 	// BurstCalls is how many calls a burst catches at most, or a few more.
 	BurstCalls = burstThreads * threadCalls
 	// burstTime is how long a burst lasts if calls are rare.
-	burstTime = 8 * time.Millisecond
+	burstTime = 16 * time.Millisecond
 	// firstLook is when a burst is over if calls are frequent. The engine looks
-	// only once before its time is up, because each look wakes the engine up.
+	// only once before its time is up, because each look wakes the engine up. It does not
+	// look where the last burst has not caught all its calls.
 	firstLook = time.Millisecond
 	// MaxChain is the number of addresses that the chain of a caught call has at
 	// most, with the call itself.
@@ -46,7 +47,7 @@ var errNoThread = errors.New("no thread to catch calls of: all have ended")
 // that are alive. The number of a thread that has ended may belong to another process
 // by now.
 func openBurst(s *site, alive func(tid uint32) bool, now time.Time) (*burst, error) {
-	b := &burst{site: s, began: now, next: now.Add(firstLook), until: now.Add(burstTime)}
+	b := &burst{site: s, began: now, next: now.Add(s.patience()), until: now.Add(burstTime)}
 	tids := make([]uint32, burstThreads)
 	for i := range tids {
 		tids[i] = s.draw()

@@ -77,11 +77,11 @@ func (c *Counts) Reason() string {
 }
 
 const (
-	// eventCost is the cost of a breakpoint on a thread, in calls, and
-	// leastCost the least cost of a burst: two breakpoints, and three times to
-	// wake the engine up, which takes some 30 µs each.
+	// eventCost is the cost of a breakpoint on a thread, in calls, and leastCost the
+	// least cost of a burst: as many calls as one breakpoint catches. Where calls are
+	// rare, bursts are what costs ccmapd most.
 	eventCost = 1
-	leastCost = 16
+	leastCost = threadCalls
 	// longestPause bounds a pause, in averages, and longestAverage the average.
 	longestPause   = 5
 	longestAverage = time.Hour
@@ -185,7 +185,7 @@ func (c *Catcher) begin(now time.Time) {
 	b, err := openBurst(s, c.Alive, now)
 	switch {
 	case errors.Is(err, errNoThread):
-		s.yield(0)
+		s.yield(0, false)
 		c.resting = true
 		c.pause(leastCost)
 	case err != nil:
@@ -216,7 +216,7 @@ func (c *Catcher) Finish() {
 	})
 	c.Close()
 	c.resting = calls == 0
-	b.site.yield(calls)
+	b.site.yield(calls, calls >= threadCalls*armed)
 	c.pause(float64(max(calls+eventCost*armed, leastCost)))
 }
 

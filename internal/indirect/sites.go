@@ -3,6 +3,7 @@ package indirect
 import (
 	"math"
 	"math/rand/v2"
+	"time"
 )
 
 // sites counts the indirect calls that samples have found on the stack, with the
@@ -30,6 +31,7 @@ type site struct {
 
 	pass   float64 // grows with every turn, the slower the heavier the site
 	dry    int     // bursts in a row that caught nothing
+	rare   bool    // the last burst's time was up before it had caught all its calls
 	calls  int     // caught
 	target uint64  // of the last one
 	varied bool    // the calls had different targets
@@ -174,12 +176,21 @@ func (t *site) draw() uint32 {
 	return t.threads[rand.IntN(min(t.met, siteThreads))]
 }
 
-// yield notes how many calls a burst has caught.
-func (t *site) yield(calls int) {
+// yield notes how many calls a burst has caught, and whether as many as it may.
+func (t *site) yield(calls int, full bool) {
+	t.rare = !full
 	t.dry++
 	if calls > 0 {
 		t.dry = 0
 	}
+}
+
+// patience returns when to see whether a burst is over.
+func (t *site) patience() time.Duration {
+	if t.rare {
+		return burstTime
+	}
+	return firstLook
 }
 
 // caught notes the target of a call.

@@ -3,6 +3,7 @@ package indirect
 import (
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -149,12 +150,12 @@ func TestWeights(t *testing.T) {
 	st := s.sampled(100, Call{PC: 1, Kind: Interface})
 	fresh := s.weight(st)
 	for range 100 {
-		st.yield(0)
+		st.yield(0, false)
 	}
 	if dry := s.weight(st); dry >= fresh || dry == 0 {
 		t.Errorf("a site without calls weighs %v, a fresh one %v", dry, fresh)
 	}
-	st.yield(1)
+	st.yield(1, false)
 	if w := s.weight(st); w != fresh {
 		t.Errorf("a site with calls again weighs %v, a fresh one %v", w, fresh)
 	}
@@ -190,5 +191,23 @@ func TestDraw(t *testing.T) {
 		if tid := st.draw(); tid < 99*siteThreads {
 			t.Fatalf("drew thread %d, which was not met of late", tid)
 		}
+	}
+}
+
+// TestPatience: a burst is looked at early only where the last one has caught all its calls.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	var st site
+	for _, step := range []struct {
+		full bool
+		want time.Duration
+	}{{true, firstLook}, {false, burstTime}, {false, burstTime}, {true, firstLook}} {
+		st.yield(1, step.full)
+		if got := st.patience(); got != step.want {
+			t.Errorf("after a burst that was full: %v, the next look is after %v, want %v", step.full, got, step.want)
+		}
+	}
+	if got := new(site).patience(); got != firstLook {
+		t.Errorf("the first burst is looked at after %v", got)
 	}
 }

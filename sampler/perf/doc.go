@@ -28,7 +28,7 @@
 // generic one, and wrappers are gone when the sample is taken. So the drainer also
 // catches calls, in bursts, at the indirect calls that samples have on their stacks.
 // Package internal/indirect finds these calls and their turns. A burst sets a hardware
-// breakpoint on one or two threads, for 32 calls each or 8 ms, in the debug register that
+// breakpoint on one or two threads, for 32 calls each or 16 ms, in the debug register that
 // the watchpoints leave. For each call the kernel writes the register that holds the
 // address, and the return addresses along the frame pointers. Each becomes a sample with
 // Hit set. It has the method that is reached, wrappers included; the call site as in
