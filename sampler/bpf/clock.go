@@ -18,6 +18,8 @@ const (
 	spread        = 0.1
 	redrawEvery   = 2 * time.Second
 	redrawPeriods = 8
+	// followEvery is the time between two looks for CPUs that have come or gone.
+	followEvery = 500 * time.Millisecond
 )
 
 // clock is the timer of a CPU. It expires one period after began, another one later, and
@@ -69,6 +71,7 @@ func (h *Host) setPeriods() error {
 	}
 	every := max(redrawEvery, redrawPeriods*h.period)
 	h.redraw = time.Now().Add(every + rand.N(every))
+	h.follows = time.Now().Add(followEvery)
 	h.closeClocksIf(func(cpu int, _ *clock) bool { return !slices.Contains(cpus, cpu) })
 	var all error
 	for _, cpu := range cpus {
@@ -121,11 +124,21 @@ func (h *Host) closeClocksIf(ends func(cpu int, c *clock) bool) {
 	}
 }
 
-// keepTime draws other periods when it is time, which also finds CPUs that have come or gone.
+// cpusChanged looks, when it is time, whether CPUs have come or gone.
+func (h *Host) cpusChanged(now time.Time) bool {
+	if now.Before(h.follows) {
+		return false
+	}
+	h.follows = now.Add(followEvery)
+	cpus, err := h.online()
+	return err == nil && !slices.Equal(cpus, h.cpus)
+}
+
+// keepTime draws other periods when it is time, and when CPUs have come or gone.
 func (h *Host) keepTime(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.period == 0 || now.Before(h.redraw) {
+	if h.period == 0 || now.Before(h.redraw) && !h.cpusChanged(now) {
 		return
 	}
 	h.closeClocksIf(func(_ int, c *clock) bool { return !c.Runs() })

@@ -1,6 +1,10 @@
 package bpf
 
 import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,4 +90,81 @@ func TestRecordsStandForPeriods(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestWeightLeavesOutStolenTime: a record does not stand for time that no thread had.
+func TestWeightLeavesOutStolenTime(t *testing.T) {
+	t.Parallel()
+	const ms = uint64(time.Millisecond)
+	for _, c := range []struct {
+		stands, stolen uint64
+		share          uint32
+		want           uint64
+	}{
+		{10 * ms, 0, 0, 10 * ms},
+		{10 * ms, 3 * ms, 0, 7 * ms},
+		{10 * ms, 3 * ms, 1 << 31, 14 * ms},
+		{10 * ms, 30 * ms, 0, 0},
+		{10 * ms, 1<<64 - 1, 1 << 31, 0},
+	} {
+		var r record
+		r.Stands, r.Stolen, r.Share = c.stands, c.stolen, c.share
+		if got := uint64(r.weight()); got != c.want {
+			t.Errorf("%+v: weight %d", c, got)
+		}
+	}
+}
+
+// TestStolenTime: the program finds the time that hypervisor and interrupts have taken since
+// the machine started, as /proc/stat has it (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+func TestStolenTime(t *testing.T) {
+	t.Parallel()
+	h := unread(t)
+	cpus, err := h.online()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cpu := range cpus {
+		g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+		g.PinTo(t, []int{cpu})
+		s := joined(t, h, g.PID(), func(*programTarget) {})
+		g.Proceed(t)
+		least, _ := stolenOf(t, cpu)
+		for sampled := false; !sampled; time.Sleep(time.Millisecond) {
+			h.drain()
+			each(s, func([]byte) { sampled = true })
+		}
+		var found []uint64
+		if err := h.program.Stolen.Lookup(uint32(0), &found); err != nil {
+			t.Fatal(err)
+		}
+		_, most := stolenOf(t, cpu)
+		if got := time.Duration(found[cpu]); got < least || got > most {
+			t.Errorf("CPU %d: the program says that no thread had %v, /proc/stat %v to %v", cpu, got, least, most)
+		}
+	}
+}
+
+// stolenOf returns the time of a CPU that no thread had, at least and at most: what the
+// hypervisor has taken, and interrupts, too, where they are counted. Both kinds of counting
+// divide a tick differently.
+func stolenOf(t *testing.T, cpu int) (least, most time.Duration) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tick = 10 * time.Millisecond // USER_HZ
+	for line := range bytes.Lines(text) {
+		if fields := strings.Fields(string(line)); fields[0] == fmt.Sprint("cpu", cpu) {
+			var user, nice, system, idle, iowait, irq, softirq, steal time.Duration
+			if _, err := fmt.Sscan(strings.Join(fields[1:], " "), &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal); err != nil {
+				t.Fatal(err)
+			}
+			slack := steal*tick/20 + 20*tick
+			return steal*tick - slack, (irq+softirq+steal)*tick + slack
+		}
+	}
+	t.Fatalf("/proc/stat lacks CPU %d", cpu)
+	return 0, 0
 }

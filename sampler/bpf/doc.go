@@ -34,6 +34,11 @@
 // CPU of a virtual machine ran none while it was idle (Linux 6.18), so the first one after
 // that seemed to stand for up to five periods.
 //
+// A hypervisor that takes a CPU away stops the clocks of its threads, and not the timer. So a
+// sample leaves out that time: as much as the CPU was away since the interrupt before, at most
+// a period. Without that, weights exceeded the clock by as much as the hypervisor took: 1 % on
+// a quiet virtual machine, more on a busy host.
+//
 // Periods are up to 10 % off the interval, and drawn anew every 2 to 4 s, or after 8 to 16
 // periods if they are long, so that sampling does not run in lockstep with periodic work.
 // The kernel forgets how much of a period has passed when another one begins. The first
@@ -90,8 +95,8 @@
 // begin after a watchpoint was set on threads are not watched. An exec is noticed by the next
 // record, or within a second.
 //
-// A host samples 16,384 processes at most. CPUs that come online are sampled within four
-// seconds, and so are CPUs that were offline for a moment.
+// A host samples 16,384 processes at most. CPUs that come online are sampled within a
+// second, and CPUs that were offline for less than half a second within four.
 //
 // The kernel must be 5.15 or later, with BTF, and none of those from 5.19 to 6.3 that may
 // freeze (see number.freezes). The caller needs CAP_BPF and CAP_PERFMON, in the initial PID

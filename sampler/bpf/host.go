@@ -47,6 +47,7 @@ type Host struct {
 	cpus    []int                 // online, when periods were drawn last; never changed, but replaced
 	period  time.Duration         // of the timers, on average
 	redraw  time.Time             // when to draw other periods
+	follows time.Time             // when to look for CPUs that have come or gone
 	charged uint64                // interrupts that the sources were charged for
 	due     time.Time             // when to charge them again
 	began   time.Time             // when the timers were started

@@ -111,6 +111,28 @@ func TestCPUsComeAndGo(t *testing.T) {
 	awaitRecords(all)
 }
 
+// TestCPUsAreFoundSoon: a CPU that comes is sampled long before other periods are drawn.
+func TestCPUsAreFoundSoon(t *testing.T) {
+	t.Parallel()
+	all, err := process.OnlineCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := unread(t)
+	var online []int
+	h.online = func() ([]int, error) { return online, nil }
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+	joined(t, h, g.PID(), func(*programTarget) {})
+	if len(h.clocks) != 0 {
+		t.Fatalf("there are timers of %d CPUs, and none is online", len(h.clocks))
+	}
+	online, h.redraw = all, time.Now().Add(time.Hour)
+	h.keepTime(time.Now().Add(followEvery))
+	if got := slices.Sorted(maps.Keys(h.clocks)); !slices.Equal(got, all) {
+		t.Errorf("there are timers of CPUs %d, want %d", got, all)
+	}
+}
+
 // endedClock is the timer of a CPU that was offline for a moment.
 type endedClock struct{}
 

@@ -33,9 +33,22 @@ static long (*bpf_task_pt_regs)(struct task_struct *task) = (void *)BPF_FUNC_tas
 // Fields that the running kernel's BTF relocates.
 #define RELOCATED __attribute__((preserve_access_index))
 
+// EXISTS says whether the running kernel has a field (BPF_FIELD_EXISTS of libbpf).
+#define EXISTS(field) __builtin_preserve_field_info(field, 2)
+
+struct rq {
+	u64 clock;      // of the scheduler
+	u64 clock_task; // without the time that no thread had
+} RELOCATED;
+
+struct cfs_rq {
+	struct rq *rq; // of its CPU, with CONFIG_FAIR_GROUP_SCHED
+} RELOCATED;
+
 struct sched_entity {
 	u64 sum_exec_runtime;
 	u64 exec_start;
+	struct cfs_rq *cfs_rq; // where the thread is or was queued last, with CONFIG_FAIR_GROUP_SCHED
 } RELOCATED;
 
 struct thread_struct {

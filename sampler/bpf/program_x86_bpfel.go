@@ -24,6 +24,7 @@ type programHead struct {
 	_       structs.HostLayout
 	Time    uint64
 	Stands  uint64
+	Stolen  uint64
 	CpuTime uint64
 	Counted uint64
 	Program uint64
@@ -75,6 +76,7 @@ const (
 	programMapLosses   = "losses"
 	programMapRecords  = "records"
 	programMapScratch  = "scratch"
+	programMapStolen   = "stolen"
 	programMapTargets  = "targets"
 	programProgSample  = "sample"
 )
@@ -133,6 +135,7 @@ type programMapSpecs struct {
 	Losses   *ebpf.MapSpec `ebpf:"losses"`
 	Records  *ebpf.MapSpec `ebpf:"records"`
 	Scratch  *ebpf.MapSpec `ebpf:"scratch"`
+	Stolen   *ebpf.MapSpec `ebpf:"stolen"`
 	Targets  *ebpf.MapSpec `ebpf:"targets"`
 }
 
@@ -167,6 +170,7 @@ type programMaps struct {
 	Losses   *ebpf.Map `ebpf:"losses"`
 	Records  *ebpf.Map `ebpf:"records"`
 	Scratch  *ebpf.Map `ebpf:"scratch"`
+	Stolen   *ebpf.Map `ebpf:"stolen"`
 	Targets  *ebpf.Map `ebpf:"targets"`
 }
 
@@ -177,6 +181,7 @@ func (m *programMaps) Close() error {
 		m.Losses,
 		m.Records,
 		m.Scratch,
+		m.Stolen,
 		m.Targets,
 	)
 }

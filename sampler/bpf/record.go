@@ -129,12 +129,14 @@ func (r *record) goroutineStack() uint64 {
 }
 
 // weight returns the CPU time that the record stands for, with the time of the interrupts
-// that were not kept.
+// that were not kept, and without the time that no thread had. If that is longer than a
+// period, the interrupts of the other periods are missing.
 func (r *record) weight() time.Duration {
+	stands := r.Stands - min(r.Stolen, r.Stands)
 	if r.Share == 0 {
-		return time.Duration(r.Stands)
+		return time.Duration(stands)
 	}
-	return time.Duration(float64(r.Stands) * (1 << 32) / float64(r.Share))
+	return time.Duration(float64(stands) * (1 << 32) / float64(r.Share))
 }
 
 // shareOf returns how many interrupts to keep of a target that wants an interval, in

@@ -278,6 +278,7 @@ func (s *Source) turn(ctx context.Context) {
 	s.take(ctx)
 	s.t.Judge.Expire()
 	s.t.Turn(ctx, now)
+	s.followCPUs()
 	changed := s.describeLayout()
 	if s.t.WantsMore() && s.entry.MaxStack < mostStack {
 		s.entry.MaxStack = grown(s.entry.MaxStack, s.deepest)
@@ -326,7 +327,6 @@ func (s *Source) tell() {
 // lookOver notices an exec that no record has told of.
 func (s *Source) lookOver() {
 	s.t.Balance()
-	s.followCPUs()
 	s.t.Lost.Store(s.inbox.lost() + s.host.lost(s.t.PID))
 	if err := s.t.Runtime.SameProgram(); err != nil {
 		s.t.Replace()
