@@ -33,6 +33,7 @@ standard error, and exits with 1. docs/comparing.md explains weights.`
 
 const mergeExample = `  ccmapd merge -o week.pb.gz monday.pb.gz tuesday.xml wednesday.json.zst
   ccmapd merge -o all.pb.gz canary.pb.gz=0.1 main.pb.gz
+  ccmapd merge -o api.pb.gz --label route=/api *.pb.gz
   find . -name '*.pb.gz' | ccmapd merge -o fleet.xml --files-from -
   ccmapd merge -o - --to folded *.pb.gz | flamegraph.pl > all.svg`
 
@@ -45,6 +46,7 @@ type mergeFlags struct {
 	keepGoing bool
 
 	sampleType string
+	labels     labelFlags
 }
 
 func newMergeCmd(env *environment) *cobra.Command {
@@ -68,6 +70,7 @@ func newMergeCmd(env *environment) *cobra.Command {
 	flags.Var(&f.memory, "max-memory", "prune the sum to at most this `SIZE`; 0: no limit")
 	flags.BoolVar(&f.keepGoing, "keep-going", false, "leave out profiles that cannot be merged")
 	registerSampleType(cmd, &f.sampleType)
+	flags.Var(&f.labels, "label", "merge only samples with this label, `KEY=VALUE`; repeat for several")
 	return cmd
 }
 
@@ -91,7 +94,10 @@ func merge(env *environment, f mergeFlags, args []string) error {
 	if m.Merged == 0 {
 		return m.LeftOut()
 	}
-	merged := view.New(out.Path, m.Sum.Snapshot())
+	merged, err := f.labels.choose(view.New(out.Path, m.Sum.Snapshot()))
+	if err != nil {
+		return err
+	}
 	if err := out.Write(merged.Labelled()); err != nil {
 		return err
 	}
