@@ -64,6 +64,13 @@ type Config struct {
 	Dumps []Dump
 }
 
+// ProfileSource is a source that delivers whole profiles in place of samples. It sends
+// them until its Run returns, and the manager owns a profile that it has received. Their
+// weights have the source's unit.
+type ProfileSource interface {
+	Profiles() <-chan *ccmap.Map
+}
+
 // Tuner decides on the sampling interval. [tuning.Tuner] is one.
 type Tuner interface {
 	// Observe takes in the time since the last observation, and returns a new

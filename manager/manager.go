@@ -45,6 +45,8 @@ type Manager struct {
 	config Config
 	info   sampler.Info // of the source
 
+	profiles <-chan *ccmap.Map // of a ProfileSource; nil: the source has none
+
 	start       time.Time
 	clock       int64         // CLOCK_MONOTONIC, ns, at the start
 	earlier     ccmap.Meta    // of the map's earlier sessions; zero in a new map
@@ -126,6 +128,9 @@ func New(c Config) (*Manager, error) {
 	m.values.resume(first.Points())
 	m.hot.resume(first)
 	m.latest.Store(first)
+	if s, ok := c.Source.(ProfileSource); ok {
+		m.profiles = s.Profiles()
+	}
 	return m, nil
 }
 
@@ -201,6 +206,8 @@ func (m *Manager) takeTurns(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
+		case p := <-m.profiles:
+			m.takeProfile(p)
 		case <-m.info.Sink.Queue.Ready():
 			m.takeTurn()
 			if time.Since(last) < restless {
@@ -260,6 +267,11 @@ func (m *Manager) takeTurn() {
 	}
 	m.turn = turn{}
 	m.info.Sink.Queue.Drain(m.fold)
+	m.endTurn()
+}
+
+// endTurn tunes and publishes after the turn's samples were folded.
+func (m *Manager) endTurn() {
 	m.keepTurn()
 	m.tune()
 	m.askConvergence()

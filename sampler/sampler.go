@@ -15,6 +15,7 @@
 //	managed   a VM in this process, whose threads sample themselves
 //	wasm      WebAssembly on wazero, with managed
 //	starlark  Starlark scripts, with managed
+//	pprofhttp a program that serves its own profiles, which come as sums in place of samples
 //
 // Package engine finds the best source that is permitted for a process.
 //
@@ -67,6 +68,10 @@ type Info struct {
 	// NoKernelTime says why time in the kernel is left out. It is empty if such time
 	// is sampled.
 	NoKernelTime string
+
+	// Lacks says, for people, what the source cannot tell of the target. It is empty for
+	// a source that takes samples itself.
+	Lacks string
 }
 
 // Sink is where a source delivers: samples go into the queue, and their methods

@@ -18,7 +18,8 @@ writes the profile and prints the hottest methods. A second interrupt ends ccmap
 at once, and nothing is written.
 
 A NAME is the name of the process or of its executable. If several processes have it,
-they are listed, and none is sampled.
+they are listed, and none is sampled. A URL is the pprof endpoint of a program that cannot
+be attached to, for example on another machine: its own profiles are added up.
 
 docs/sampling.md explains the interval and all flags, docs/permissions.md the rights
 that it takes: for a program of your own, kernel.perf_event_paranoid of 2 or less.`
@@ -30,13 +31,14 @@ const attachExample = `  ccmapd attach 4242                         until Ctrl-C
   ccmapd attach --daemon web                 by 'ccmapd serve', until the program ends
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
   ccmapd attach 4242 --max-memory 16MiB --window 5m
-                                             for weeks, in bounded memory`
+                                             for weeks, in bounded memory
+  ccmapd attach https://web:6060/debug/pprof --bearer-file token -d 5m -o web.pb.gz`
 
 func newAttachCmd(env *environment) *cobra.Command {
-	f, match := newSamplingFlags(env.engines), ""
+	f, match, server := newSamplingFlags(env.engines), "", serverFlags{}
 	var live, byDaemon bool
 	cmd := &cobra.Command{
-		Use:     "attach PID|NAME",
+		Use:     "attach PID|NAME|URL",
 		Short:   "Sample a running Go program",
 		Long:    attachLong,
 		Example: attachExample,
@@ -45,7 +47,7 @@ func newAttachCmd(env *environment) *cobra.Command {
 			if match != "" {
 				return argCount(0, 0, "no process beside --match")(cmd, args)
 			}
-			return argCount(1, 1, "one process id or name")(cmd, args)
+			return argCount(1, 1, "one process id, name or URL")(cmd, args)
 		},
 
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -53,6 +55,12 @@ func newAttachCmd(env *environment) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if live && terminal.Width(env.stdout) == 0 {
 				return explainTerminal(terminal.ErrNoTerminal)
+			}
+			if len(args) > 0 && isURL(args[0]) {
+				return attachURL(cmd, env, f, server, args[0], live)
+			}
+			if err := server.refuse(cmd); err != nil {
+				return err
 			}
 			p, err := findProcess(args, match)
 			if err != nil {
@@ -66,10 +74,11 @@ func newAttachCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runAttach(cmd.Context(), env, f, p, live)
+			return runAttach(cmd.Context(), env, f, live, func(ctx context.Context) session.Opener { return p.checked(env.toProcess(ctx, f, p.pid)) })
 		},
 	}
 	f.register(cmd)
+	server.register(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "attach to the process whose command line has a match of `REGEXP`")
 	cmd.Flags().BoolVar(&live, "live", false, "show the hottest methods, redrawn once a second: see 'ccmapd top --help'")
 	cmd.Flags().BoolVar(&byDaemon, daemonFlag, false, "have the daemon sample the process, as its configuration says")
@@ -77,12 +86,13 @@ func newAttachCmd(env *environment) *cobra.Command {
 	return cmd
 }
 
-func runAttach(ctx context.Context, env *environment, f *samplingFlags, p processOf, live bool) error {
+// runAttach samples by the source that opener opens.
+func runAttach(ctx context.Context, env *environment, f *samplingFlags, live bool, opener func(context.Context) session.Opener) error {
 	ctx, stop := signals.UntilInterrupted(ctx)
 	defer stop()
 	restore := signals.SurvivePipes()
 	defer restore()
-	s, err := session.Open(f.config(env), p.checked(env.toProcess(ctx, f, p.pid)))
+	s, err := session.Open(f.config(env), opener(ctx))
 	if err != nil {
 		return err
 	}

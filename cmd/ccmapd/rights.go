@@ -34,6 +34,8 @@ func (env *environment) confine(cmd *cobra.Command, args []string) error {
 		return nil
 	case cmd.Name() == "demo": // starts its workload
 		return env.process.Keep(forSampling)
+	case cmd.Name() == "attach" && len(args) > 0 && isURL(args[0]):
+		return errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges())
 	case cmd.Name() == "attach", cmd.Name() == "doctor", cmd.Name() == "serve", cmd.Name() == "version":
 		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +69,18 @@ func TestAttachKeepsWhatItNeeds(t *testing.T) {
 	if !strings.Contains(capabilitiesOf(t), "sys_admin") {
 		awaitStatus(t, cmd.Process.Pid, "CapPrm", fmt.Sprintf("%016x", kept))
 	}
+	awaitStatus(t, cmd.Process.Pid, "NoNewPrivs", "1")
+}
+
+// TestURLKeepsFilesOnly looks at a command that waits for a server.
+func TestURLKeepsFilesOnly(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(server.Close)
+	cmd := exec.Command("ccmapd", "attach", server.URL)
+	cmd.Dir = t.TempDir()
+	start(t, cmd)
+	awaitStatus(t, cmd.Process.Pid, "CapPrm", fmt.Sprintf("%016x", permittedHere(t)&forFiles))
 	awaitStatus(t, cmd.Process.Pid, "NoNewPrivs", "1")
 }
 

@@ -96,8 +96,8 @@ func TestUsageErrors(t *testing.T) {
 func TestUsageErrorsSpeakOfFlags(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"attach":                      "attach wants one process id or name, and got 0 arguments",
-		"attach 1 2":                  "attach wants one process id or name, and got 2 arguments",
+		"attach":                      "attach wants one process id, name or URL, and got 0 arguments",
+		"attach 1 2":                  "attach wants one process id, name or URL, and got 2 arguments",
 		"run":                         "run wants a program, and got 0 arguments",
 		"attach -q --json 1":          "--quiet and --json exclude each other",
 		"attach --tune-low 20 1":      "--tune-low 20 and --tune-high 15 are not in the order",

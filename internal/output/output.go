@@ -134,12 +134,12 @@ func Explain(err error) error {
 	return err
 }
 
-// pidMark in the name of an output becomes the pid of the sampled process.
-const pidMark = "%p"
+// PIDMark in the name of an output becomes the pid of the sampled process.
+const PIDMark = "%p"
 
 // Default is the output if the user names none, so that no sample is lost. Only a
 // further session with the same pid replaces it.
-const Default = "ccmapd-" + pidMark + ".pb.gz"
+const Default = "ccmapd-" + PIDMark + ".pb.gz"
 
 // Check checks outputs before a long session: each has a format, and its directory can
 // be written to. A directory with the pid in its name is not known yet.
@@ -163,7 +163,7 @@ func Check(patterns []string) error {
 		if _, _, err := export.FormatOf(pattern); err != nil {
 			return usage.Errorf("output %s: %w", pattern, err)
 		}
-		if dir := filepath.Dir(pattern); !strings.Contains(dir, pidMark) && !export.IsStream(pattern) {
+		if dir := filepath.Dir(pattern); !strings.Contains(dir, PIDMark) && !export.IsStream(pattern) {
 			if err := checkWritable(pattern, dir); err != nil {
 				return err
 			}
@@ -200,7 +200,7 @@ func WriteTemp(s *ccmap.Snapshot, pid int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("keep profile: %w", err)
 	}
-	path := filepath.Join(dir, strings.ReplaceAll(Default, pidMark, strconv.Itoa(pid)))
+	path := filepath.Join(dir, strings.ReplaceAll(Default, PIDMark, strconv.Itoa(pid)))
 	if err := export.WriteFile(path, s); err != nil {
 		return "", fmt.Errorf("keep profile: %w", errors.Join(err, os.Remove(dir)))
 	}
@@ -216,5 +216,5 @@ func Of(pattern string, pid int, format export.Format, stdout io.Writer) Output 
 	case IsNameless(pattern):
 		return Output{Path: pattern, format: format}
 	}
-	return Output{Path: strings.ReplaceAll(pattern, pidMark, strconv.Itoa(pid))}
+	return Output{Path: strings.ReplaceAll(pattern, PIDMark, strconv.Itoa(pid))}
 }

@@ -35,8 +35,10 @@ func formatStatus(last, s manager.Status) string {
 		figure.Count(int64(rate+0.5)) + " samples/s",
 	}
 	parts = append(parts, formatProgress(s)...)
+	if s.Interval > 0 {
+		parts = append(parts, "interval "+figure.Time(int64(s.Interval)))
+	}
 	parts = append(parts,
-		"interval "+figure.Time(int64(s.Interval)),
 		"repetitions "+formatRepetitions(s)+formatTuning(s),
 		formatLoss(s.Loss),
 		figure.Count(int64(s.Nodes))+" nodes",

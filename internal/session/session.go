@@ -105,17 +105,20 @@ func describe(meta *ccmap.Meta, info sampler.Info, why string) {
 	if info.NoKernelTime != "" {
 		meta.Comments = append(meta.Comments, "time in the kernel is left out: "+info.NoKernelTime)
 	}
+	if info.Lacks != "" {
+		meta.Comments = append(meta.Comments, info.Lacks)
+	}
 }
 
 // newManager returns the manager of a session, with its tuner. A source that records every
-// call has no interval to tune.
+// call has no interval to tune, and a program that profiles itself decides on its own.
 func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manager, error) {
 	info := source.Info()
 	config := manager.Config{
 		Source: source, Map: m, Logger: c.Logger, Dumps: c.Dumps(info.Target.PID), Until: c.Until, Values: c.Values,
 	}
 	config.Values.MaxPoints = maxPoints(c.MaxMemory)
-	if info.Unit == ccmap.Instructions {
+	if _, tunable := source.(sampler.Tunable); !tunable || info.Unit == ccmap.Instructions {
 		return manager.New(config)
 	}
 	tuned := c.Tuning()
@@ -179,6 +182,11 @@ func (s *Session) Announce(w io.Writer, until string) {
 		return
 	}
 	info := s.choice.Source.Info()
+	if info.Lacks != "" {
+		fmt.Fprintf(w, "Taking profiles of %s%s, by %s (%s). %s\nOf such a program %s.\n",
+			terminal.Printable(path.Base(cmp.Or(info.Target.Executable, "the program"))), s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until, info.Lacks)
+		return
+	}
 	interval := s.choice.Source.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
 		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until)

@@ -71,6 +71,9 @@ func (s sourceJSON) MarshalJSON() ([]byte, error) {
 		}
 	}
 	all.add("hit_reason", s.NoCalls)
+	if s.Lacks != "" {
+		all.add("lacks", s.Lacks)
+	}
 	if s.Embedded {
 		all.add("inside", inside)
 	}

@@ -1,0 +1,30 @@
+// Package pprofhttp takes the profiles of a Go program that serves them by itself
+// (net/http/pprof), where nothing can attach to the program: it runs on another machine,
+// or belongs to another user.
+//
+//  1. [Open] checks the address, and asks the program for its command line.
+//  2. [Source.Run] asks for one profile after another. Each is of some seconds of CPU
+//     time, which the program's own profiler samples.
+//  3. A profile whose unit is CPU time goes to the consumer of [Source.Profiles], which owns
+//     it from then on. Its description is empty: a server could grow that without end.
+//  4. If a request fails, the next one follows after a pause that grows, with jitter. The
+//     server may restart meanwhile; failed requests are counted in the warning of
+//     [sampler.Stats]. Where the server refuses, or is another program by its build id, Run ends.
+//
+// # What is missing
+//
+// A profile is a sum, not samples: it has no activations, no repetitions, no receivers of
+// calls, and no word on stacks that were cut (runtime/pprof keeps 128 frames of them in Go
+// 1.23 and later, and 64 before). The interval is the program's own, usually 10 ms of CPU time.
+// Work between two profiles is not seen, some ms each time.
+//
+// Only one CPU profile can be taken of a process at a time. While somebody else takes one,
+// the server answers 500, which is retried.
+//
+// # Hostile servers
+//
+// The server is not trusted. Options.Read bounds the memory that an answer takes, and the source
+// bounds the names that all answers bring. Every request has a deadline. Redirects
+// are followed to the same host and scheme only. Credentials are read from files at each request, and go
+// to no other host, and without TLS to this machine only.
+package pprofhttp

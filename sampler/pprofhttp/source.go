@@ -1,0 +1,267 @@
+package pprofhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// Source takes profiles of one server.
+//
+//	endpoint, profiles, o   set by Open
+//	counts                  under mu: Run writes, any goroutine reads
+type Source struct {
+	endpoint endpoint
+	o        Options
+	profiles chan *ccmap.Map
+	pause    func(failures int) time.Duration // after so many failures in a row; tests have their own
+	second   time.Duration                    // of a profile; tests have shorter ones
+
+	mu     sync.Mutex
+	counts counts
+}
+
+// counts are the figures of a source.
+type counts struct {
+	target   ccmap.Target
+	interval time.Duration // of the last profile
+	samples  uint64        // of all profiles
+	requests int
+	failures int
+	last     error // of the last failure
+}
+
+// Options of a Source. URL, Sink and Read are required.
+type Options struct {
+	URL  string // of the endpoint, for example "http://127.0.0.1:6060/debug/pprof"
+	Sink sampler.Sink
+
+	// Read reads one profile in the format of pprof, and bounds the memory that it takes.
+	Read func(io.Reader) (*ccmap.Map, error)
+
+	Seconds  int   // the length of a profile; 0 means 5
+	MaxNames int64 // bytes of names that all profiles may bring; 0 means 64 MiB
+
+	Credentials Credentials
+	CAFile      string // certificates, in PEM, of the authorities to trust; empty: the system's
+
+	Logger *slog.Logger // gets the failures of requests; nil discards them
+}
+
+const (
+	defaultSeconds  = 5
+	defaultMaxNames = 64 << 20
+
+	// A request may take so much longer than its profile, which a server cannot end at once
+	// while it collects garbage or is stopped.
+	patience = 30 * time.Second
+	// margin is how much before the end of a session the last profile must end.
+	margin = 300 * time.Millisecond
+
+	firstPause = time.Second
+	lastPause  = 30 * time.Second
+)
+
+// Engine is the name of the engine in profiles.
+const Engine = "pprofhttp"
+
+// lacks says what a profile does not tell.
+const lacks = "activations, repetitions and receivers are not known, and stacks that were cut are not marked"
+
+var _ sampler.Source = (*Source)(nil)
+
+// Open checks that the server answers. It ends when ctx is done, which has no
+// effect on Run. A Source that is not run must be closed. Errors wrap the errors of package
+// sampler.
+func Open(ctx context.Context, o Options) (*Source, error) {
+	if o.Sink.Names == nil || o.Read == nil {
+		return nil, errors.New("source needs a name table and a reader of profiles")
+	}
+	if o.Seconds <= 0 {
+		o.Seconds = defaultSeconds
+	}
+	if o.MaxNames <= 0 {
+		o.MaxNames = defaultMaxNames
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	e, err := newEndpoint(o)
+	if err != nil {
+		return nil, fmt.Errorf("attach to URL: %w", err) // which may hold a password
+	}
+	s := &Source{endpoint: e, o: o, profiles: make(chan *ccmap.Map), pause: backOff, second: time.Second}
+	if s.counts.target, err = e.describe(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("attach to %s: %w", e.base.Redacted(), err)
+	}
+	return s, nil
+}
+
+// Close frees a Source whose Run is not called.
+func (s *Source) Close() error {
+	s.endpoint.client.CloseIdleConnections()
+	return nil
+}
+
+// Profiles returns the channel of profiles. Run sends to it until it returns, and waits for
+// the receiver.
+func (s *Source) Profiles() <-chan *ccmap.Map { return s.profiles }
+
+// Run takes profiles until ctx is done or the server runs another program. A profile that ctx
+// cuts off is lost, so a session with a deadline ends its last profile before that.
+func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
+	defer s.Close()
+	for failures := 0; ctx.Err() == nil; {
+		seconds, ok := s.length(ctx)
+		if !ok {
+			<-ctx.Done()
+			break
+		}
+		due := time.Now().Add(time.Duration(seconds) * s.second)
+		m, err := s.take(ctx, seconds)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, errReplaced):
+			return sampler.Ending{Reason: "the server runs another program now", Exited: true}, nil
+		case isRefusal(err):
+			return sampler.Ending{}, fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), err)
+		case err != nil:
+			failures++
+			s.fail(err)
+			wait(ctx, s.pause(failures))
+		default:
+			failures = 0
+			select {
+			case s.profiles <- m:
+			case <-ctx.Done():
+			}
+			wait(ctx, time.Until(due)) // a server that answers at once is not asked without end
+		}
+	}
+	return sampler.Ending{Reason: "stopped"}, nil
+}
+
+// length returns the seconds of the next profile; false if there is no time for one.
+func (s *Source) length(ctx context.Context) (seconds int, ok bool) {
+	seconds = s.endpoint.seconds(s.o.Seconds)
+	if deadline, has := ctx.Deadline(); has {
+		seconds = min(seconds, int(max(time.Until(deadline)-margin, 0)/time.Second))
+	}
+	return seconds, seconds > 0
+}
+
+// take asks for one profile, and notes what it tells of the program.
+func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
+	s.mu.Lock()
+	s.counts.requests++
+	s.mu.Unlock()
+	m, err := s.endpoint.profile(ctx, seconds, s.o.Read)
+	if err != nil {
+		return nil, err
+	}
+	total := m.Snapshot().Total()
+	if unit := m.Meta().Unit; !total.IsZero() && unit != ccmap.CPUTime {
+		return nil, refusal{fmt.Errorf("%w: the profile is not of CPU time, but of %v", sampler.ErrUnsupported, unit)}
+	}
+	if s.o.Sink.Names.Bytes()+m.Names().Bytes() > s.o.MaxNames {
+		return nil, refusal{fmt.Errorf("the names of all profiles take more than %d MiB", s.o.MaxNames>>20)}
+	}
+	if err := s.note(m, total.Samples); err != nil {
+		return nil, err
+	}
+	*m.Meta() = ccmap.Meta{Unit: ccmap.CPUTime}
+	for _, origin := range []ccmap.Origin{ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported} {
+		m.SetPoints(origin, nil)
+	}
+	return m, nil
+}
+
+// errReplaced says that the server is another program than before.
+var errReplaced = errors.New("another program")
+
+// note takes in the description of a profile with so many samples.
+func (s *Source) note(m *ccmap.Map, samples int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, meta := &s.counts, m.Meta()
+	switch build := meta.Target.BuildID; {
+	case build == "":
+	case c.target.BuildID == "":
+		c.target.BuildID = strings.Clone(build)
+	case c.target.BuildID != build:
+		return errReplaced
+	}
+	if c.target.Executable == "" {
+		c.target.Executable = strings.Clone(meta.Target.Executable)
+	}
+	if n := len(meta.Interval); n > 0 {
+		c.interval = meta.Interval[n-1].Interval
+	}
+	c.samples += uint64(samples)
+	return nil
+}
+
+// fail counts a failed request.
+func (s *Source) fail(err error) {
+	s.mu.Lock()
+	s.counts.failures++
+	s.counts.last = err
+	s.mu.Unlock()
+	s.o.Logger.Info("no profile", "url", s.endpoint.base.Redacted(), "error", err)
+}
+
+// backOff returns the pause after so many failures in a row: longer each time, and within
+// half of that at random, so that not all clients come back at once.
+func backOff(failures int) time.Duration {
+	longest := min(firstPause<<min(failures-1, 16), lastPause)
+	return longest/2 + rand.N(longest/2)
+}
+
+// wait waits, or until ctx is done.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Info describes the source. The build of the program is known after the first profile. Any
+// goroutine may call it.
+func (s *Source) Info() sampler.Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sampler.Info{Target: s.counts.target, Engine: Engine, Sink: s.o.Sink, Lacks: lacks}
+}
+
+// Stats returns the figures so far. Any goroutine may call it.
+func (s *Source) Stats() sampler.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := sampler.Stats{Interval: s.counts.interval, NoCalls: "a pprof endpoint tells no calls"}
+	st.Counts[sampler.Samples] = s.counts.samples
+	if s.counts.failures > 0 {
+		st.Warning = fmt.Sprintf("%d of %d requests for a profile failed, and the program was not profiled meanwhile; the last: %v",
+			s.counts.failures, s.counts.requests, s.counts.last)
+	}
+	return st
+}
+
+// statusText returns the status of an answer, and the beginning of its text.
+func statusText(r *http.Response) string {
+	const most = 200
+	text, _ := io.ReadAll(io.LimitReader(r.Body, most)) // what there is of it
+	return fmt.Sprintf("the server answers %s: %q", r.Status, text)
+}
