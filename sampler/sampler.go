@@ -69,7 +69,7 @@ type Info struct {
 	// is sampled.
 	NoKernelTime string
 
-	// Lacks says, for people, what the source cannot tell of the target. It is empty for
+	// Lacks names, for people, the facts that the source cannot know of the target. It is empty for
 	// a source that takes samples itself.
 	Lacks string
 }

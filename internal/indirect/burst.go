@@ -33,8 +33,8 @@ const (
 	// burstTime is how long a burst lasts if calls are rare.
 	burstTime = 16 * time.Millisecond
 	// firstLook is when a burst is over if calls are frequent. The engine looks
-	// only once before its time is up, because each look wakes the engine up. It does not
-	// look where the last burst has not caught all its calls.
+	// only once before its time is up, because each look wakes the engine up. It looks
+	// where the last burst at the site was full.
 	firstLook = time.Millisecond
 	// MaxChain is the number of addresses that the chain of a caught call has at
 	// most, with the call itself.

@@ -79,7 +79,7 @@ func (c *Counts) Reason() string {
 const (
 	// eventCost is the cost of a breakpoint on a thread, in calls, and leastCost the
 	// least cost of a burst: as many calls as one breakpoint catches. Where calls are
-	// rare, bursts are what costs ccmapd most.
+	// rare, ccmapd's time goes into bursts.
 	eventCost = 1
 	leastCost = threadCalls
 	// longestPause bounds a pause, in averages, and longestAverage the average.

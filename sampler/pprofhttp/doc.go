@@ -18,7 +18,7 @@
 // 1.23 and later, and 64 before). The interval is the program's own, usually 10 ms of CPU time.
 // Work between two profiles is not seen, some ms each time.
 //
-// Only one CPU profile can be taken of a process at a time. While somebody else takes one,
+// Only one CPU profile can be taken of a process at a time. While another client takes one,
 // the server answers 500, which is retried.
 //
 // # Hostile servers

@@ -21,7 +21,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// Credentials are files with what a server asks for. They are read at each request, so
+// Credentials are files with the secret that a server asks for. They are read at each request, so
 // that they can be renewed. At most one is named.
 type Credentials struct {
 	BearerFile string // a token
@@ -68,7 +68,7 @@ func newEndpoint(o Options) (endpoint, error) {
 		TLSClientConfig:        &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxResponseHeaderBytes: mostHeader,
-		DisableCompression:     true, // profiles are compressed, and their reader bounds what they expand to
+		DisableCompression:     true, // profiles are compressed already, and their reader bounds the expansion
 		MaxConnsPerHost:        1,
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: stayOnHost}

@@ -75,7 +75,7 @@ const (
 // Engine is the name of the engine in profiles.
 const Engine = "pprofhttp"
 
-// lacks says what a profile does not tell.
+// lacks names the facts that a profile lacks.
 const lacks = "activations, repetitions and receivers are not known, and stacks that were cut are not marked"
 
 var _ sampler.Source = (*Source)(nil)
@@ -161,7 +161,7 @@ func (s *Source) length(ctx context.Context) (seconds int, ok bool) {
 	return seconds, seconds > 0
 }
 
-// take asks for one profile, and notes what it tells of the program.
+// take asks for one profile, and notes its description of the program.
 func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
 	s.mu.Lock()
 	s.counts.requests++
@@ -262,6 +262,6 @@ func (s *Source) Stats() sampler.Stats {
 // statusText returns the status of an answer, and the beginning of its text.
 func statusText(r *http.Response) string {
 	const most = 200
-	text, _ := io.ReadAll(io.LimitReader(r.Body, most)) // what there is of it
+	text, _ := io.ReadAll(io.LimitReader(r.Body, most))
 	return fmt.Sprintf("the server answers %s: %q", r.Status, text)
 }
