@@ -13,8 +13,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
-// serveProfile serves the same profile again and again.
-func serveProfile(t *testing.T) *httptest.Server {
+// serveOwnProfile serves the same profile again and again.
+func serveOwnProfile(t *testing.T) *httptest.Server {
 	t.Helper()
 	var profile bytes.Buffer
 	if err := export.Write(&profile, export.Pprof, profiletest.Blind("", 0).Snapshot()); err != nil {
@@ -35,7 +35,7 @@ func serveProfile(t *testing.T) *httptest.Server {
 // TestAttachURL: the profiles of a server become one file, and the report says what they lack.
 func TestAttachURL(t *testing.T) {
 	t.Parallel()
-	server := serveProfile(t)
+	server := serveOwnProfile(t)
 	dir := t.TempDir()
 	token, out := filepath.Join(dir, "token"), filepath.Join(dir, "out.json")
 	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
@@ -59,7 +59,7 @@ func TestAttachURL(t *testing.T) {
 // TestAttachURLRefusals: flags that do not apply, and servers that refuse.
 func TestAttachURLRefusals(t *testing.T) {
 	t.Parallel()
-	server := serveProfile(t)
+	server := serveOwnProfile(t)
 	for args, want := range map[string]result{
 		server.URL + " --interval 1ms":   {exitUsage, "", "--interval does not apply to a URL: the program's own profiler samples it"},
 		server.URL + " --hits 7":         {exitUsage, "", "--hits does not apply to a URL: its profiles have no calls"},
