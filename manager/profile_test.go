@@ -56,8 +56,10 @@ func TestProfilesAreMerged(t *testing.T) {
 	if total.Samples != 42 || total.Time != int64(42*time.Millisecond) {
 		t.Errorf("total %+v", total)
 	}
-	if recent, ok := r.Snapshot.Recent(); !ok || recent.Total().Samples != 42 {
-		t.Errorf("recent %+v, %v", recent.Total(), ok)
+	if recent, ok := r.Snapshot.Recent(); !ok {
+		t.Error("the window is lost")
+	} else if n := recent.Total().Samples; n != 42 {
+		t.Errorf("%d recent samples", n)
 	}
 	if status := m.Status(); status.Samples != 42 || status.Sampled != 42*time.Millisecond {
 		t.Errorf("status %+v", status)
