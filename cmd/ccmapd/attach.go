@@ -14,12 +14,10 @@ import (
 
 const attachLong = `Attach samples a running Go program from outside, until --duration is over, the
 profile is settled to --until, the program ends or ccmapd is interrupted. It then
-writes the profile and prints the hottest methods. A second interrupt ends ccmapd
-at once, and nothing is written.
+writes the profile and prints the hottest methods; after a second interrupt it does not.
 
-A NAME is the name of the process or of its executable. If several processes have it,
-they are listed, and none is sampled. A URL is the pprof endpoint of a program that cannot
-be attached to, for example on another machine: its own profiles are added up.
+A NAME names the process or its executable; if it names several, they are listed, and none
+is sampled. A URL is the pprof endpoint of a program elsewhere: its profiles are added up.
 
 docs/sampling.md explains the interval and all flags, docs/permissions.md the rights
 that it takes: for a program of your own, kernel.perf_event_paranoid of 2 or less.`
@@ -27,11 +25,8 @@ that it takes: for a program of your own, kernel.perf_event_paranoid of 2 or les
 const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz
   ccmapd attach web -d 30s -o web.pb.gz      by its name, for 30 s, into one file
   ccmapd attach --match 'web.* -addr :8080'  by its command line
-  ccmapd attach 4242 --live                  the hottest methods, once a second
   ccmapd attach --daemon web                 by 'ccmapd serve', until the program ends
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
-  ccmapd attach 4242 --max-memory 16MiB --window 5m
-                                             for weeks, in bounded memory
   ccmapd attach https://web:6060/debug/pprof --bearer-file token -d 5m -o web.pb.gz`
 
 func newAttachCmd(env *environment) *cobra.Command {

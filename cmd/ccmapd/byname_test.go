@@ -56,7 +56,7 @@ func TestAttachByName(t *testing.T) {
 		{[]string{"--match", "x", "y"}, exitUsage, "no process beside --match"},
 		{[]string{"-1"}, exitUsage, ""},
 		{[]string{"0"}, exitUsage, `"0" is not a process id`},
-		{nil, exitUsage, "one process id or name"},
+		{nil, exitUsage, "one process id, name or URL"},
 	} {
 		if r := runEngines(t, []engine.Engine{fakeEngine(false)}, append([]string{"attach"}, test.args...)...); r.code != test.code || !strings.Contains(r.stderr, test.want) {
 			t.Errorf("attach %s exits with %d: %s", test.args, r.code, r.stderr)
