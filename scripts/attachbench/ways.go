@@ -93,10 +93,17 @@ func (b *bench) ways(w workload) []way {
 		if w.hz != 0 {
 			flags = append(flags[:len(flags):len(flags)], "-i", (time.Second / time.Duration(w.hz)).String(), "--tune=false", "--max-overhead=0", "--max-host-overhead=0")
 		}
-		all = append(all, way{e.name, b.ccmapd(flags)}, way{e.name + " `--hits 0`", b.ccmapd(append(flags[:len(flags):len(flags)], "--hits=0"))})
+		all = append(all, way{e.name, b.ccmapd(flags)})
+		if w.copies > 1 {
+			continue
+		}
+		all = append(all, way{e.name + " `--hits 0`", b.ccmapd(append(flags[:len(flags):len(flags)], "--hits=0"))})
 		if without := withoutVerdicts(b.help()); without != "" {
 			all = append(all, way{e.name + " `" + without + "`", b.ccmapd(append(flags[:len(flags):len(flags)], without))})
 		}
+	}
+	if w.copies > 1 {
+		all = append(all, way{served, b.serve})
 	}
 	if _, err := exec.LookPath("perf"); err == nil && b.Quick {
 		all = append(all, way{perfEvery, b.perf(w, false, "-g")})
