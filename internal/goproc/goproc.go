@@ -26,6 +26,7 @@ type Process struct {
 	stack   stack   // reused
 	refused bool    // the symbols cannot be loaded, which was logged
 
+	moments   int  // that were unwound
 	callbacks bool // a stack had Go that C has called
 }
 
@@ -106,6 +107,7 @@ func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
 	p.instant.objects = m.Objects
 	p.stack.PCs = st.PCs
 	p.unwind(m, &p.stack)
+	p.moments++
 	p.callbacks = p.callbacks || p.stack.back
 	p.proveLayout(m)
 	p.identify(m)
@@ -125,20 +127,29 @@ func (p *Process) Chain(pcs []uint64, tid uint32, r14 uint64, st *process.Stack)
 	*st = s.Stack
 }
 
-// Descriptors is part of [process.Runtime].
+// Descriptors is part of [process.Runtime]. A layout out of a target's debugging information
+// may lie: one with fields that lie too far apart is not told.
 func (p *Process) Descriptors() (process.Descriptors, bool) {
 	l := p.layout
+	g := bytesOf(l.GStackLo, l.GStackHi, l.GM, l.GSchedSP, l.GSchedPC, l.GSchedBP,
+		l.GSyscallSP, l.GSyscallPC, l.GSyscallBP, l.GStatus, l.GID, l.GLabels)
+	m := bytesOf(l.MG0, l.MCurG)
+	if !p.knowsLayout || max(g, m) > process.MostDescriptor {
+		return process.Descriptors{}, false
+	}
 	return process.Descriptors{
-		Thread: uint16(l.GM), SavedSP: uint16(l.GSchedSP), Own: uint16(l.MG0), Current: uint16(l.MCurG),
-		GoroutineBytes: bytesOf(l.GStackLo, l.GStackHi, l.GM, l.GSchedSP, l.GSchedPC, l.GSchedBP,
-			l.GSyscallSP, l.GSyscallPC, l.GSyscallBP, l.GStatus, l.GID, l.GLabels),
-		ThreadBytes: bytesOf(l.MG0, l.MCurG),
-		Callbacks:   p.callbacks,
-	}, p.knowsLayout
+		Thread: uint16(l.GM), SavedSP: uint16(l.GSchedSP), GoroutineBytes: uint16(g),
+		Own: uint16(l.MG0), Current: uint16(l.MCurG), ThreadBytes: uint16(m),
+		Callbacks: p.callbacks || p.moments < unknownCallbacks,
+	}, true
 }
 
+// unknownCallbacks is after how many moments a program that has not shown callbacks seems to
+// have none.
+const unknownCallbacks = 256
+
 // bytesOf returns how many bytes of a descriptor hold the words at these offsets.
-func bytesOf(offsets ...int) uint16 { return uint16(slices.Max(offsets) + 8) }
+func bytesOf(offsets ...int) int { return slices.Max(offsets) + 8 }
 
 // Frames is part of [process.Runtime]. It leaves runtime.goexit out, as runtime/pprof
 // does: runtime.goexit is only where every goroutine begins.

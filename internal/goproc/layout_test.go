@@ -158,3 +158,29 @@ func TestWrongLayoutGivesWay(t *testing.T) {
 		t.Errorf("layout %+v, want %+v", p.layout, own)
 	}
 }
+
+// Descriptors that engines have no room for are not told: a target's debugging information may say
+// anything. The first moments seem to have callbacks, and later ones if there was one.
+func TestDescriptors(t *testing.T) {
+	t.Parallel()
+	p := &Process{}
+	p.layout, p.knowsLayout = gosym.Layout{GStackHi: 8, GM: 48, GLabels: process.MostDescriptor - 8, MCurG: 184}, true
+	d, known := p.Descriptors()
+	if !known || d.GoroutineBytes != process.MostDescriptor || d.ThreadBytes != 192 || !d.Callbacks {
+		t.Errorf("%+v, known: %v", d, known)
+	}
+	p.moments = unknownCallbacks
+	if d, _ := p.Descriptors(); d.Callbacks {
+		t.Error("callbacks that none of many moments had")
+	}
+	p.callbacks = true
+	if d, _ := p.Descriptors(); !d.Callbacks {
+		t.Error("callbacks are forgotten")
+	}
+	for _, far := range []int{process.MostDescriptor, 65528, 1 << 20} {
+		p.layout.GLabels = far
+		if d, known := p.Descriptors(); known {
+			t.Errorf("a field at %d: %+v", far, d)
+		}
+	}
+}

@@ -45,9 +45,12 @@ type Descriptors struct {
 	Own     uint16 // of a thread: the descriptor that stands for the thread's own stack
 	Current uint16 // of a thread: the goroutine that it runs
 
-	GoroutineBytes, ThreadBytes uint16 // of each that hold all fields that are read
+	GoroutineBytes, ThreadBytes uint16 // of each that hold all fields that are read, up to MostDescriptor
 	Callbacks                   bool   // C has called Go: a goroutine's callers are on the thread's stack, too
 }
+
+// MostDescriptor bounds the bytes of a descriptor that an engine takes with a moment.
+const MostDescriptor = 384
 
 // Registers are user-mode registers of amd64: the registers that Go and its runtime
 // use, and the registers that C functions leave to their callers.

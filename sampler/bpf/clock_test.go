@@ -135,7 +135,7 @@ func TestStolenTime(t *testing.T) {
 			each(s, func([]byte) { sampled = true })
 		}
 		var found []uint64
-		if err := h.program.Stolen.Lookup(uint32(0), &found); err != nil {
+		if err := h.program.Remembered.Lookup(uint32(0), &found); err != nil {
 			t.Fatal(err)
 		}
 		_, most := stolenOf(t, cpu)

@@ -35,8 +35,9 @@
 // that seemed to stand for up to five periods.
 //
 // A hypervisor that takes a CPU away stops the clocks of its threads, and not the timer. So a
-// sample leaves out that time: as much as the CPU was away since the interrupt before, at most
-// a period. Without that, weights exceeded the clock by as much as the hypervisor took: 1 % on
+// sample leaves out that time: as much as the CPU was away since the interrupt before, if that was of
+// the same process, and at most a period. Time taken from an idle CPU is no thread's. Kernels without
+// CONFIG_FAIR_GROUP_SCHED do not tell, and nothing is left out. Without that, weights exceeded the clock by as much as the hypervisor took: 1 % on
 // a quiet virtual machine, more on a busy host.
 //
 // Periods are up to 10 % off the interval, and drawn anew every 2 to 4 s, or after 8 to 16

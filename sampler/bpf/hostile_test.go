@@ -167,6 +167,40 @@ func differing(a, b []byte) (n int) {
 	return n
 }
 
+// TestLyingLengths: a layout whose descriptors are too short for their fields leads to no object, and one that
+// is too long to no more than a record has room for.
+func TestLyingLengths(t *testing.T) {
+	t.Parallel()
+	h := openHost(t)
+	g := enginetest.Start(t, compileLiar(t), "secret")
+	g.Pin(t)
+	for _, c := range []struct{ bytes, most uint16 }{{0, 0}, {8, 0}, {1<<16 - 1, process.MostDescriptor}} {
+		s := joined(t, h, g.PID(), func(e *programTarget) {
+			liarLayout(e)
+			e.G_bytes, e.M_bytes = c.bytes, c.bytes
+		})
+		if c.bytes == 0 {
+			g.Proceed(t)
+		}
+		for seen := 0; seen < 20; time.Sleep(time.Millisecond) {
+			h.drain()
+			eachRecord(t, s, func(r *record) {
+				seen++
+				for i := range objects {
+					if n := r.Pieces[i].Bytes; n > uint32(c.most) {
+						t.Errorf("of descriptors with %d bytes a record holds %d", c.bytes, n)
+					}
+				}
+				if c.most == 0 && (r.Pieces[objects-2].Addr != 0 || r.Pieces[objects-1].Addr != 0) {
+					t.Error("a record has the address of a descriptor that it could not read")
+				}
+			})
+		}
+		h.leave(s)
+		h.forget(s)
+	}
+}
+
 // TestEndingThreads: a thread that has given up its memory leaves a record without memory.
 // On Linux before 6.4 a read would find the memory of another process.
 func TestEndingThreads(t *testing.T) {

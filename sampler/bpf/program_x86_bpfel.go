@@ -71,14 +71,14 @@ type programTarget struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programMapClocks   = "clocks"
-	programMapCounters = "counters"
-	programMapLosses   = "losses"
-	programMapRecords  = "records"
-	programMapScratch  = "scratch"
-	programMapStolen   = "stolen"
-	programMapTargets  = "targets"
-	programProgSample  = "sample"
+	programMapClocks     = "clocks"
+	programMapCounters   = "counters"
+	programMapLosses     = "losses"
+	programMapRecords    = "records"
+	programMapRemembered = "remembered"
+	programMapScratch    = "scratch"
+	programMapTargets    = "targets"
+	programProgSample    = "sample"
 )
 
 // loadProgram returns the embedded CollectionSpec for program.
@@ -130,13 +130,13 @@ type programProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programMapSpecs struct {
-	Clocks   *ebpf.MapSpec `ebpf:"clocks"`
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Losses   *ebpf.MapSpec `ebpf:"losses"`
-	Records  *ebpf.MapSpec `ebpf:"records"`
-	Scratch  *ebpf.MapSpec `ebpf:"scratch"`
-	Stolen   *ebpf.MapSpec `ebpf:"stolen"`
-	Targets  *ebpf.MapSpec `ebpf:"targets"`
+	Clocks     *ebpf.MapSpec `ebpf:"clocks"`
+	Counters   *ebpf.MapSpec `ebpf:"counters"`
+	Losses     *ebpf.MapSpec `ebpf:"losses"`
+	Records    *ebpf.MapSpec `ebpf:"records"`
+	Remembered *ebpf.MapSpec `ebpf:"remembered"`
+	Scratch    *ebpf.MapSpec `ebpf:"scratch"`
+	Targets    *ebpf.MapSpec `ebpf:"targets"`
 }
 
 // programVariableSpecs contains global variables before they are loaded into the kernel.
@@ -165,13 +165,13 @@ func (o *programObjects) Close() error {
 //
 // It can be passed to loadProgramObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programMaps struct {
-	Clocks   *ebpf.Map `ebpf:"clocks"`
-	Counters *ebpf.Map `ebpf:"counters"`
-	Losses   *ebpf.Map `ebpf:"losses"`
-	Records  *ebpf.Map `ebpf:"records"`
-	Scratch  *ebpf.Map `ebpf:"scratch"`
-	Stolen   *ebpf.Map `ebpf:"stolen"`
-	Targets  *ebpf.Map `ebpf:"targets"`
+	Clocks     *ebpf.Map `ebpf:"clocks"`
+	Counters   *ebpf.Map `ebpf:"counters"`
+	Losses     *ebpf.Map `ebpf:"losses"`
+	Records    *ebpf.Map `ebpf:"records"`
+	Remembered *ebpf.Map `ebpf:"remembered"`
+	Scratch    *ebpf.Map `ebpf:"scratch"`
+	Targets    *ebpf.Map `ebpf:"targets"`
 }
 
 func (m *programMaps) Close() error {
@@ -180,8 +180,8 @@ func (m *programMaps) Close() error {
 		m.Counters,
 		m.Losses,
 		m.Records,
+		m.Remembered,
 		m.Scratch,
-		m.Stolen,
 		m.Targets,
 	)
 }

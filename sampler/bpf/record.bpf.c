@@ -75,7 +75,7 @@ enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8 };
 struct head {
 	u64 time;       // CLOCK_MONOTONIC, ns
 	u64 stands;     // time of the CPU that the interrupt stands for, ns
-	u64 stolen;     // time since the interrupt before that no thread had, ns
+	u64 stolen;     // part of stands that no thread had, as far as it is known, ns
 	u64 cpu_time;   // of the thread, when the scheduler counted it last, ns
 	u64 counted;    // when that was, by the scheduler's own clock, ns
 	u64 program;    // differs between two programs that one process has executed
@@ -143,13 +143,16 @@ struct {
 	__type(value, struct clock);
 } clocks SEC(".maps");
 
-// The time of each CPU that no thread had, at the last interrupt of a thread, ns.
+// What the program remembers of each CPU: the most time that no thread had, since the machine
+// started, ns; and when it ran last, CLOCK_MONOTONIC in ns, in which process.
+enum { STOLEN, WHEN, WHO, REMEMBERED };
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, REMEMBERED);
 	__type(key, u32);
 	__type(value, u64);
-} stolen SEC(".maps");
+} remembered SEC(".maps");
 
 static __always_inline void count(u32 which)
 {
@@ -174,6 +177,9 @@ static __always_inline u64 bounded(u64 n, u64 most)
 	return n;
 }
 
+// struct bounds is g.stack, which the runtime's g begins with.
+struct bounds { u64 lo, hi; };
+
 // took notes a piece that the record holds.
 static __always_inline void took(struct record *r, u32 which, u64 addr, u32 bytes)
 {
@@ -196,15 +202,19 @@ static __always_inline u64 end(struct record *r)
 static __always_inline int take_object(struct record *r, u32 which, u64 addr, u64 n)
 {
 	n = bounded(n, OBJECT);
+	if (n < sizeof(struct bounds)) // a layout without fields
+		return 0;
 	if (bpf_probe_read_user(&r->memory[bounded(end(r), OBJECTS - OBJECT)], n, (void *)(addr ? addr : NOWHERE)))
 		return 0;
 	took(r, which, addr, n);
 	return 1;
 }
 
-// held returns a word of an object that the record has at a place.
-static __always_inline u64 held(struct record *r, u64 at, u64 offset)
+// held returns a word of an object that the record has at a place; 0 beyond the object.
+static __always_inline u64 held(struct record *r, u32 which, u64 at, u64 offset)
 {
+	if (offset + sizeof(u64) > r->head.pieces[which].bytes)
+		return 0;
 	return *(u64 *)&r->memory[bounded(at, OBJECTS - OBJECT) + bounded(offset, OBJECT - sizeof(u64))];
 }
 
@@ -234,17 +244,15 @@ static __always_inline void take_stack(struct record *r, u32 which, u64 sp, u64 
 	}
 }
 
-struct bounds { u64 lo, hi; };
-
 static __always_inline int holds(struct bounds *b, u64 sp)
 {
 	return b->lo < sp && sp <= b->hi;
 }
 
-// bounds_of returns g.stack, which the runtime's g begins with.
-static __always_inline struct bounds bounds_of(struct record *r, u64 at)
+// bounds_of returns the stack of a g that the record has.
+static __always_inline struct bounds bounds_of(struct record *r, u32 which, u64 at)
 {
-	struct bounds b = { held(r, at, 0), held(r, at, sizeof(u64)) };
+	struct bounds b = { held(r, which, at, 0), held(r, which, at, sizeof(u64)) };
 	return b;
 }
 
@@ -261,7 +269,7 @@ static __always_inline u64 word(u64 addr)
 static __always_inline u64 find_g(struct record *r, struct target *t, struct task_struct *task, u64 r14, u64 sp, struct bounds *b)
 {
 	if (take_object(r, G, r14, t->g_bytes)) {
-		*b = bounds_of(r, 0);
+		*b = bounds_of(r, G, 0);
 		if (holds(b, sp))
 			return r14;
 	}
@@ -272,7 +280,7 @@ static __always_inline u64 find_g(struct record *r, struct target *t, struct tas
 		return 0;
 	if (!take_object(r, G, g, t->g_bytes))
 		return 0;
-	*b = bounds_of(r, 0);
+	*b = bounds_of(r, G, 0);
 	return g;
 }
 
@@ -307,25 +315,33 @@ static __always_inline u64 stands_for(u32 cpu, u64 now)
 	return ns;
 }
 
-// stolen_since returns the time that no thread of this CPU had since the last interrupt of a
-// thread: the hypervisor had it, or interrupts, where the kernel counts their time
+// stolen_from returns the time since the last interrupt of this CPU that was stolen from a
+// process: the hypervisor had it, or interrupts, where the kernel counts their time
 // (update_rq_clock_task in kernel/sched/core.c, Linux 5.15 to 6.18). Clocks of threads leave
 // it out, and the timer does not. Another CPU that moves both clocks may be halfway; then
 // this is too much once, and the next time as much less.
-static __always_inline u64 stolen_since(struct task_struct *task)
+//
+// Time is also stolen from idle CPUs: each one that wakes up waits for the hypervisor. No
+// thread lacks that. So the interrupt before must have been of the same process, and one
+// period ago: idle CPUs of virtual machines have none.
+static __always_inline u64 stolen_from(u32 pid, struct task_struct *task, u64 when, u64 period)
 {
-	u32 first = 0;
-	u64 *before = bpf_map_lookup_elem(&stolen, &first), now, ns;
+	u32 i = STOLEN, j = WHEN, k = WHO;
+	u64 *before = bpf_map_lookup_elem(&remembered, &i), *last = bpf_map_lookup_elem(&remembered, &j);
+	u64 *who = bpf_map_lookup_elem(&remembered, &k), now, ns = 0;
 
-	if (!before || !EXISTS(task->se.cfs_rq) || !EXISTS(((struct cfs_rq *)0)->rq))
+	if (!before || !last || !who || !EXISTS(task->se.cfs_rq) || !EXISTS(((struct cfs_rq *)0)->rq))
 		return 0;
+	int same = pid && *who == pid && when - *last < period + period / 2;
 	struct rq *rq = task->se.cfs_rq->rq;
 	now = rq->clock - rq->clock_task;
-	if (now <= *before)
-		return 0;
-	ns = *before ? now - *before : 0;
-	*before = now;
-	return ns;
+	if (now > *before) {
+		ns = now - *before;
+		*before = now;
+	}
+	*last = when;
+	*who = pid;
+	return same ? ns : 0;
 }
 
 static __always_inline int watches(struct target *t, u64 g)
@@ -345,12 +361,10 @@ int sample(struct bpf_perf_event_data *ctx)
 	struct target *t = bpf_map_lookup_elem(&targets, &pid);
 
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
-	u64 lacks = 0;
+	u64 stolen = stolen_from(pid, task, now, stands);
 
 	count(INTERRUPTS);
-	if (pid)
-		lacks = stolen_since(task);
-	else
+	if (!pid)
 		count(IDLE);
 	if (!t)
 		return 0;
@@ -371,7 +385,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	__builtin_memset(h->pieces, 0, sizeof h->pieces);
 	h->time = now;
 	h->stands = stands;
-	h->stolen = lacks;
+	h->stolen = stolen;
 	h->cpu_time = task->se.sum_exec_runtime;
 	h->counted = task->se.exec_start;
 	h->program = task->self_exec_id;
@@ -406,15 +420,15 @@ int sample(struct bpf_perf_event_data *ctx)
 	u64 own = 0, other = 0, from = 0, left = 0;
 	struct bounds o = {};
 	u64 place = end(r);
-	if (g && take_object(r, M, held(r, 0, t->g_m), t->m_bytes)) {
-		u64 curg = held(r, place, t->m_curg);
-		own = held(r, place, t->m_g0);
+	if (g && take_object(r, M, held(r, G, 0, t->g_m), t->m_bytes)) {
+		u64 curg = held(r, M, place, t->m_curg);
+		own = held(r, M, place, t->m_g0);
 		other = curg != g ? curg : t->callbacks ? own : 0;
 	}
 	place = end(r);
 	if (other && other != g && take_object(r, OTHER, other, t->g_bytes)) {
-		o = bounds_of(r, place);
-		from = held(r, place, t->g_sched_sp);
+		o = bounds_of(r, OTHER, place);
+		from = held(r, OTHER, place, t->g_sched_sp);
 	}
 	if (g && !holds(&b, sp))
 		left = left_at(&b, h->regs[R12], h->regs[RBP]);

@@ -164,14 +164,14 @@ func (s *Source) begin(o Options) error {
 func (s *Source) describeLayout() bool {
 	d, known := s.t.Runtime.Descriptors()
 	before := s.entry
-	s.entry.HasLayout, s.entry.Callbacks = word(known), word(d.Callbacks)
+	s.entry.HasLayout, s.entry.Callbacks = flagOf(known), flagOf(d.Callbacks)
 	s.entry.G_m, s.entry.G_schedSp, s.entry.G_bytes = d.Thread, d.SavedSP, d.GoroutineBytes
 	s.entry.M_g0, s.entry.M_curg, s.entry.M_bytes = d.Own, d.Current, d.ThreadBytes
 	return s.entry != before
 }
 
-// word is a C bool.
-func word(b bool) uint16 {
+// flagOf is a C bool.
+func flagOf(b bool) uint16 {
 	if b {
 		return 1
 	}
