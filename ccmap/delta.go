@@ -22,9 +22,10 @@ var ErrNotEarlier = errors.New("not an earlier state of the same map")
 // [PrunedName], and the totals are in [PrunedEdge] and [PrunedMethod]. A point has the
 // executions that it has gained.
 //
-// Start of the delta is the end of old, as if nothing had paused. The error wraps
-// [ErrNotEarlier] or [ErrUnlike]. The cost is linear in the nodes, and without a prune in
-// the chunks of nodes that have changed.
+// Start of the delta is the earliest possible end of old: snapshots do not know the pauses
+// between sessions. A caller that knows the end moves Start by [Meta.StartAt]. The error
+// wraps [ErrNotEarlier] or [ErrUnlike]. The cost is linear in the nodes and edges. Without a
+// prune between the snapshots, Delta skips the chunks of nodes that both share.
 func Delta(old, new *Snapshot) (*Map, error) {
 	if !old.isEmpty() {
 		if err := CheckLike(old.meta.Unit, new.meta.Unit); err != nil {
@@ -275,6 +276,11 @@ func (o *overlay) hangRest() {
 // addRemainders adds the counts of edges and methods that no node of the result has.
 func (d *delta) addRemainders() error {
 	old, new, nodes := d.old.indexed(), d.new.indexed(), d.m.Snapshot().indexed()
+	for _, e := range old.edges {
+		if e.Callee != PrunedID && new.totalOf(e.edgeKey).minus(e.total).IsNegative() {
+			return ErrNotEarlier
+		}
+	}
 	for _, e := range new.edges {
 		if e.Callee == PrunedID {
 			continue
@@ -283,7 +289,7 @@ func (d *delta) addRemainders() error {
 			return err
 		}
 	}
-	for id := range new.methods {
+	for id := range max(len(old.methods), len(new.methods)) {
 		if MethodID(id) == PrunedID {
 			continue
 		}
@@ -351,10 +357,9 @@ func (p Point) since(o *Point) Point {
 func (m Meta) since(o Meta) Meta {
 	m = m.clone()
 	if !o.Start.IsZero() {
-		m.Start = o.Start.Add(o.Duration)
+		m.StartAt(o.Start.Add(o.end()))
 	}
-	m.Interval = intervalsSince(m.Interval, o)
-	m.Duration -= o.Duration
+	m.Duration = max(m.Duration-o.Duration, 0)
 	m.Loss = m.Loss.since(o.Loss)
 	m.Known -= min(o.Known, m.Known)
 	m.Repeated -= min(o.Repeated, m.Repeated)
@@ -364,20 +369,28 @@ func (m Meta) since(o Meta) Meta {
 	return m
 }
 
-// intervalsSince returns the interval in force at the end of o, and later changes.
-func intervalsSince(all []IntervalChange, o Meta) []IntervalChange {
-	known := 0
-	for known < min(len(all), len(o.Interval)) && all[known] == o.Interval[known] {
-		known++
+// end returns the least wall time from the start to the end: pauses are not known.
+func (m Meta) end() time.Duration {
+	if n := len(m.Interval); n > 0 {
+		return max(m.Duration, m.Interval[n-1].At)
 	}
-	if known == 0 {
-		return all
+	return m.Duration
+}
+
+// StartAt moves Start to a later time. The interval in force at that time and the later
+// changes stay.
+func (m *Meta) StartAt(start time.Time) {
+	if !start.After(m.Start) {
+		return
 	}
-	later := slices.Clone(all[known-1:])
-	for i := range later {
-		later[i].At = max(later[i].At-o.Duration, 0)
+	first, by := 0, start.Sub(m.Start)
+	for first+1 < len(m.Interval) && m.Interval[first+1].At <= by {
+		first++
 	}
-	return later
+	m.Start, m.Interval = start, slices.Clone(m.Interval[first:])
+	for i, c := range m.Interval {
+		m.Interval[i].At = max(c.At-by, 0)
+	}
 }
 
 // since returns the losses after o.

@@ -2,6 +2,7 @@ package ccmap_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,14 +127,25 @@ func TestDeltaRefuses(t *testing.T) {
 		old, new *ccmap.Snapshot
 		want     error
 	}{
-		"backwards":    {after, before, ccmap.ErrNotEarlier},
-		"another map":  {after, other.Snapshot(), ccmap.ErrNotEarlier},
-		"another unit": {after, instructions.Snapshot(), ccmap.ErrUnlike},
+		"backwards":     {after, before, ccmap.ErrNotEarlier},
+		"another map":   {after, other.Snapshot(), ccmap.ErrNotEarlier},
+		"another unit":  {after, instructions.Snapshot(), ccmap.ErrUnlike},
+		"another graph": {callsOf("a", "b", "c", "d"), callsOf("a", "d", "c", "b"), ccmap.ErrNotEarlier},
 	} {
 		if _, err := ccmap.Delta(test.old, test.new); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 	}
+}
+
+// callsOf returns a profile of calls: of a method by the method before it, in pairs.
+func callsOf(methods ...string) *ccmap.Snapshot {
+	m := ccmap.New(ccmap.Options{})
+	for pair := range slices.Chunk(methods, 2) {
+		caller, callee := m.Names().Intern(ccmap.Method{Name: pair[0]}), m.Names().Intern(ccmap.Method{Name: pair[1]})
+		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: callee}, {Method: caller, Offset: 1}}, Weight: 5})
+	}
+	return m.Snapshot()
 }
 
 func TestDeltaDescribesThePeriod(t *testing.T) {
@@ -159,6 +171,34 @@ func TestDeltaDescribesThePeriod(t *testing.T) {
 	}
 	if d := cmp.Diff(want, mustSubtract(t, before, m.Snapshot()).Meta()); d != "" {
 		t.Errorf("description (-want +got):\n%s", d)
+	}
+}
+
+// TestDeltaHasLaterIntervals: a delta has the interval in force at its start, and the later ones,
+// also if the map has forgotten earlier ones since, and if there was a pause.
+func TestDeltaHasLaterIntervals(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	change := func(at time.Duration, ms time.Duration) ccmap.IntervalChange {
+		return ccmap.IntervalChange{At: at, Interval: ms * time.Millisecond}
+	}
+	m, _, _, _ := abc()
+	meta := m.Meta()
+	meta.Start, meta.Duration = noon, 2*time.Hour
+	meta.Interval = []ccmap.IntervalChange{change(0, 10), change(time.Hour, 20), change(6*time.Hour, 40)}
+	before := m.Snapshot()
+	meta.Duration = time.Hour // of a file that says so
+	meta.Interval = append(slices.Delete(meta.Interval, 1, 2), change(8*time.Hour, 5))
+	got := mustSubtract(t, before, m.Snapshot()).Meta()
+	want := ccmap.Meta{Start: noon.Add(6 * time.Hour), Interval: []ccmap.IntervalChange{change(0, 40), change(2*time.Hour, 5)}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("description (-want +got):\n%s", d)
+	}
+	got.StartAt(noon.Add(7 * time.Hour))
+	got.StartAt(noon) // it is earlier
+	want = ccmap.Meta{Start: noon.Add(7 * time.Hour), Interval: []ccmap.IntervalChange{change(0, 40), change(time.Hour, 5)}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("description from the end of the pause on (-want +got):\n%s", d)
 	}
 }
 

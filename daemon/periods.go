@@ -177,7 +177,7 @@ func (s *unfiled) delta(ctx context.Context) (delta, now *ccmap.Snapshot, err er
 	if err != nil {
 		return nil, nil, err
 	}
-	m.Meta().Start = s.began.UTC()
+	m.Meta().StartAt(s.began.UTC())
 	return m.Snapshot(), now, nil
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/config"
@@ -99,6 +102,32 @@ func TestPeriods(t *testing.T) {
 	// A process lives 5:32 and another 5:00 and 0:32: no sample is in two files.
 	if most := int64(2*5*60+2*35) * 100; sum.Samples > most {
 		t.Errorf("files have %d samples, and there were at most %d", sum.Samples, most)
+	}
+}
+
+// TestPeriodAfterAPause: changes of the interval count from the start of the period, although the
+// map's duration has no pauses. Here a session of an hour, 5 h later another, and after an hour a period.
+func TestPeriodAfterAPause(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	m := ccmap.New(ccmap.Options{})
+	meta := m.Meta()
+	meta.Start, meta.Duration = noon, 2*time.Hour
+	meta.Interval = []ccmap.IntervalChange{{Interval: 10}, {At: 3 * time.Hour, Interval: 20}}
+	s := unfiled{slot: &slot{filed: m.Snapshot(), began: noon.Add(7 * time.Hour)}}
+	meta.Duration += time.Hour
+	meta.Interval = append(meta.Interval, ccmap.IntervalChange{At: 7*time.Hour + 30*time.Minute, Interval: 5})
+	s.read = func(context.Context) (*ccmap.Snapshot, error) { return m.Snapshot(), nil }
+	period, _, err := s.delta(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ccmap.Meta{
+		Start: s.began, Duration: time.Hour,
+		Interval: []ccmap.IntervalChange{{Interval: 20}, {At: 30 * time.Minute, Interval: 5}},
+	}
+	if diff := cmp.Diff(want, period.Meta()); diff != "" {
+		t.Errorf("description (-want +got):\n%s", diff)
 	}
 }
 

@@ -54,7 +54,7 @@ type Manager struct {
 	turn        turn
 	sampled     int64         // ns of the target's CPU time that was folded
 	cpu         time.Duration // of this process, at the last observation
-	comments    []string      // of the metadata at the start
+	comments    []string      // of the metadata at the start, without the overhead of an earlier session
 	loss        ccmap.Loss    // outside the map, as the metadata has it
 	overhead    overhead      // of sampling
 	published   time.Time     // time of the last publication
@@ -177,7 +177,7 @@ func (m *Manager) begin() time.Duration {
 		meta.Start = m.start.UTC()
 	}
 	m.offset = max(m.start.Sub(meta.Start), 0)
-	m.comments, meta.Ended = slices.Clip(meta.Comments), ""
+	m.comments, meta.Ended = slices.DeleteFunc(slices.Clone(meta.Comments), sampler.IsOverhead), ""
 	m.keepInterval(0, "initial")
 	m.show()
 	return m.cpu
@@ -494,15 +494,15 @@ func (m *Manager) keepLoss() {
 }
 
 // keepComments adds the overhead, if it is known, and the warnings that are not empty to
-// the comments of the start.
+// the comments of the start, which may have the same warnings of an earlier session.
 func (m *Manager) keepComments(overhead string, warnings ...string) {
-	comments := m.comments
+	comments := slices.Clone(m.comments)
 	if overhead != "" {
 		comments = append(comments, overhead)
 	}
 	for _, warning := range warnings {
-		if warning != "" {
-			comments = append(comments, ccmap.CommentWarning+warning)
+		if c := ccmap.CommentWarning + warning; warning != "" && !slices.Contains(comments, c) {
+			comments = append(comments, c)
 		}
 	}
 	m.config.Map.Meta().Comments = comments

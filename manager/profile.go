@@ -21,7 +21,7 @@ func (m *Manager) takeProfile(p *ccmap.Map) {
 	m.turn = turn{samples: int(total.Samples), weight: total.Time}
 	settled := meta.Settled // a merge drops it
 	if err := sum.Merge(s); err != nil {
-		m.turn = turn{}
+		m.turn, m.stale = turn{}, true
 		meta.Loss.Corrupt += uint64(total.Samples)
 		m.config.Logger.Warn("leave out profile", "samples", total.Samples, "error", err)
 	}
@@ -32,13 +32,10 @@ func (m *Manager) takeProfile(p *ccmap.Map) {
 // followInterval keeps the interval in the metadata where the target has set it.
 func (m *Manager) followInterval() {
 	changes := m.config.Map.Meta().Interval
-	if is := m.config.Source.Stats().Interval; is != changes[len(changes)-1].Interval && len(changes) < mostFollowed {
+	if is := m.config.Source.Stats().Interval; is != changes[len(changes)-1].Interval {
 		m.keepInterval(time.Since(m.start), "the program's own")
 	}
 }
-
-// mostFollowed bounds the changes of the interval that a target may make.
-const mostFollowed = 1000
 
 // makeRecent gives a profile a window that has all of it.
 func makeRecent(p *ccmap.Map, window time.Duration) {

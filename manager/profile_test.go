@@ -100,3 +100,19 @@ func TestUnlikeProfileIsLost(t *testing.T) {
 		t.Errorf("%d samples, %d lost", total, lost)
 	}
 }
+
+// TestLossOfProfileIsPublished: a reader sees the loss, also if nothing follows.
+func TestLossOfProfileIsPublished(t *testing.T) {
+	t.Parallel()
+	m := newSession(nil).mustStart(t)
+	m.begin()
+	m.takeProfile(profileOf(3, "leaf"))
+	m.publish()
+	other := profileOf(7, "leaf")
+	other.Meta().Unit = ccmap.NewUnit("inuse_space", "bytes")
+	m.takeProfile(other)
+	m.publish()
+	if lost := m.Snapshot().Meta().Loss.Corrupt; lost != 7 {
+		t.Errorf("%d lost samples, want 7", lost)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
@@ -78,19 +79,43 @@ func TestMapOutlivesItsSession(t *testing.T) {
 	})
 }
 
-// TestIntervalChangesAreBounded: the first one stays, and the latest.
+// TestSessionsRepeatNoComment: a map has a warning once, however many sessions gave it, and the
+// overhead of the last session.
+func TestSessionsRepeatNoComment(t *testing.T) {
+	t.Parallel()
+	s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) { r.Push(stack(names, "leaf")) })
+	s.config.Map.Meta().Comments = []string{"own"}
+	s.source.stats.Warning = "one is missing"
+	for i := range 3 {
+		s.source.stats.Overhead = sampler.Overhead{Of: 100 * time.Second, Samples: time.Duration(i+1) * time.Second}
+		s.mustRun(t)
+		s = s.next()
+	}
+	got := s.config.Map.Meta().Comments
+	want := []string{"own", "warning: one is missing", s.source.stats.Overhead.String()}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("comments (-want +got):\n%s", diff)
+	}
+}
+
+// TestIntervalChangesAreBounded: the first one stays, and the latest, whether the tuner or the target sets them.
 func TestIntervalChangesAreBounded(t *testing.T) {
 	t.Parallel()
-	s := newSession(nil)
-	m := s.mustStart(t)
-	m.begin()
-	for i := range 3 * mostChanges {
-		s.source.stats.Interval = time.Duration(i)
-		m.keepInterval(time.Duration(i), "changed")
-	}
-	changes := s.config.Map.Meta().Interval
-	if n := len(changes); n != mostChanges || changes[0].Reason != "initial" || changes[n-1].Interval != 3*mostChanges-1 {
-		t.Errorf("%d changes, the first %+v", n, changes[0])
+	for name, keep := range map[string]func(*Manager){
+		"tuner":  func(m *Manager) { m.keepInterval(time.Since(m.start), "changed") },
+		"target": (*Manager).followInterval,
+	} {
+		s := newSession(nil)
+		m := s.mustStart(t)
+		m.begin()
+		for i := range 3 * mostChanges {
+			s.source.stats.Interval = time.Duration(i)
+			keep(m)
+		}
+		changes := s.config.Map.Meta().Interval
+		if n := len(changes); n != mostChanges || changes[0].Reason != "initial" || changes[n-1].Interval != 3*mostChanges-1 {
+			t.Errorf("%s: %d changes, the first %+v, the last %+v", name, n, changes[0], changes[n-1])
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -64,7 +65,7 @@ func (o Overhead) String() string {
 	if o.Of <= 0 {
 		return ""
 	}
-	text := fmt.Sprintf("overhead %.1f %% of the target: %.1f samples", o.Percent(o.Total()), o.Percent(o.Samples))
+	text := fmt.Sprintf(overheadText+"%.1f %% of the target: %.1f samples", o.Percent(o.Total()), o.Percent(o.Samples))
 	for _, part := range []struct {
 		time time.Duration
 		name string
@@ -81,6 +82,12 @@ func (o Overhead) String() string {
 	}
 	return text
 }
+
+// overheadText begins the text of an overhead.
+const overheadText = "overhead "
+
+// IsOverhead reports whether a comment of a profile is the text of an [Overhead].
+func IsOverhead(comment string) bool { return strings.HasPrefix(comment, overheadText) }
 
 // Counts has a number for each [Counter]. It is 0 for all that a source does not count.
 type Counts [NumCounters]uint64
