@@ -11,10 +11,10 @@ import "slices"
 // of the frames that are new.
 //
 // The map remembers the last stack of each thread. It walks only the frames that
-// have changed since, or looks up the whole stack, and completes a partial sample from the last stack. If the
-// thread is not remembered, or its stack does not have that method at that depth,
-// then the sample is an orphan: it is folded like a truncated one and counted in
-// [Loss.Orphaned].
+// have changed since, or looks up the whole stack. It completes a partial sample from
+// the last stack. If the thread is not remembered, or its stack does not have that
+// method at that depth, then the sample is an orphan: it is folded like a truncated
+// one and counted in [Loss.Orphaned].
 //
 // The window's clock follows the samples' Time. Threads may deliver a sample of a
 // time before the clock's: it counts as one of now.
@@ -155,11 +155,12 @@ func (m *Map) cut(t *lastStack, labels []Frame) {
 }
 
 // roomForStacks returns the bytes that the slots of known stacks may take: a part of the memory of
-// nodes, or a little in a small map, and no more than the budget has left. A chunk stays free, for all that grows in steps too
-// small for size.
+// nodes, or a little in a small map, and no more than the budget has left. A chunk stays
+// free, for all that grows in steps too small for size.
 func (m *Map) roomForStacks() int64 {
 	left := max(m.outgrown-m.Bytes()-m.chunkBytes(), 0)
-	return min(max(int64(len(m.nodes.chunks))*m.chunkBytes()/knownShare, knownBytes), slotBytes(len(m.stacks.slots))+left)
+	share := max(int64(len(m.nodes.chunks))*m.chunkBytes()/knownShare, knownBytes)
+	return min(share, slotBytes(len(m.stacks.slots))+left)
 }
 
 // walk makes a stack the last one of its thread. It finds or adds the nodes of its frames, except
@@ -193,8 +194,8 @@ func (m *Map) keptNode(t *lastStack, kept int) NodeID {
 	return v
 }
 
-// parent returns the parent of a node, mostly the node before it. The processor guesses that, too
-// (see addActivations).
+// parent returns the parent of a node. Mostly the parent is the node before it: the processor guesses
+// that, and goes on without waiting for memory.
 func (m *Map) parent(n NodeID) NodeID {
 	if m.nodes.chained(n) {
 		return n - 1

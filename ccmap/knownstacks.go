@@ -56,9 +56,9 @@ func (k *knownStacks) id(frames []Frame) stackID {
 	return k.keys.id(frames)
 }
 
-// find returns the node where samples of a stack count, 0 if the stack is not known.
+// find returns the node where samples of a stack count, 0 if the stack is not known or has no id.
 func (k *knownStacks) find(id stackID) NodeID {
-	if len(k.slots) == 0 {
+	if len(k.slots) == 0 || id == (stackID{}) {
 		return 0
 	}
 	return k.slots[k.search(id)].node
@@ -122,16 +122,17 @@ func (k *knownStacks) keyBytes() int64 {
 
 func slotBytes(n int) int64 { return int64(n) * int64(unsafe.Sizeof(knownStack{})) }
 
-// stackKeys are the random numbers of the hash: one for each frame, with more for the last ones, and the
-// factors that reduce the sum.
+// stackKeys are the random numbers of the hash: one for each frame, with more for the last ones, and
+// three that reduce the sum.
 //
 // The sum is NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz and Rogaway, CRYPTO
 // 1999): products of pairs of frames, each frame with its key added. Two stacks of one depth share
 // the sum with a probability of at most 2⁻⁶⁴. The reduction is multilinear (Lemire and Kaser, The Computer
-// Journal 2014), and adds as much.
+// Journal 2014): two sums have the same upper half then with a probability of 2⁻⁶⁴.
 type stackKeys struct {
 	frames  [blockFrames + maxKnownDepth]uint64
 	factors [2]wide
+	addend  wide
 }
 
 // wide is a number of 128 bits.
@@ -150,6 +151,7 @@ func newStackKeys(seed uint64) *stackKeys {
 	for i := range k.factors {
 		k.factors[i] = wide{r.Uint64(), r.Uint64()}
 	}
+	k.addend = wide{r.Uint64(), r.Uint64()}
 	return k
 }
 
@@ -175,7 +177,7 @@ func (k *stackKeys) id(frames []Frame) stackID {
 		}
 		f, rest = (*[blockFrames]Frame)(rest), rest[blockFrames:]
 	}
-	sum = wide{}.plusMultiple(k.factors[0], sum.hi).plusMultiple(k.factors[1], sum.lo)
+	sum = k.addend.plusMultiple(k.factors[0], sum.hi).plusMultiple(k.factors[1], sum.lo)
 	return stackID{sum.hi, uint32(len(frames))}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -85,6 +86,10 @@ type Sum struct {
 // NewSum returns a sum that adds to a map.
 func NewSum(m *ccmap.Map) *Sum { return &Sum{m: m} }
 
+// Memory returns how much of [ReadOptions].MaxMemory the sum takes: [MapMemory] of its map, and
+// the stacks that it remembers.
+func (s *Sum) Memory() int64 { return MapMemory(s.m) + s.known.bytes() }
+
 // Add adds a profile, times its weight. Activations stay exact only with the weight 1. On an
 // error the map is as before: the error wraps [ccmap.ErrUnlike] if the map has another unit.
 func (s *Sum) Add(p *Part, w Weight) error {
@@ -128,7 +133,8 @@ func (p *Part) isPlain(sum *ccmap.Map) bool {
 	nodes := p.pprof.stacks.added.frames + 2*len(p.pprof.stacks.samples) + sets
 	methods := len(p.pprof.functions.entries) + len(p.pprof.locations.entries) + 1 + sets
 	const node, method = 40, 250 // bytes, without texts
-	memory := viewShare*int64(nodes)*node + listShare*(int64(methods)*method+p.pprof.texts())
+	memory := viewShare*int64(nodes)*node + listShare*(int64(methods)*method+p.pprof.texts()) +
+		int64(len(p.pprof.locations.entries))*int64(unsafe.Sizeof(stackLink{}))
 	return sum.Meta().Window == 0 && p.m.Meta().Window == 0 &&
 		nodes <= p.limits.MaxNodes && methods <= p.limits.MaxMethods && sum.Len()+nodes <= math.MaxUint32 &&
 		memory <= p.pprof.memory.limit-p.pprof.memory.held &&

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"sort"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -303,5 +305,28 @@ func TestPartsInManyGoroutines(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRoomOfAPart: a profile whose contexts go to a sum one by one leaves room for all that the sum
+// remembers of its locations while they do.
+func TestRoomOfAPart(t *testing.T) {
+	t.Parallel()
+	least := func(locations int) int64 {
+		p, err := ReadPart(strings.NewReader(fileOfManyLocations(t, locations)), ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.pprof.release()
+		memory, sum := &p.pprof.memory, ccmap.New(ccmap.Options{})
+		return int64(sort.Search(1<<30, func(room int) bool {
+			memory.limit = memory.held + int64(room)
+			return p.isPlain(sum)
+		}))
+	}
+	const n, method = 1000, 250 // bytes, of a location without lines
+	want := int64(listShare*method + unsafe.Sizeof(stackLink{}))
+	if got := (least(2*n) - least(n)) / n; got < want {
+		t.Errorf("%d bytes a location, want %d", got, want)
 	}
 }

@@ -18,7 +18,7 @@ type knownStacks struct {
 	pruned uint64 // how often the sum was, which changes ids of nodes
 }
 
-// knownStack is a slot. A stack is known by 93 bits of its id.
+// knownStack is a slot. A stack is known by 96 bits of its id.
 type knownStack struct {
 	high uint64
 	low  uint32
@@ -60,6 +60,11 @@ func (k *knownStacks) slot(of knownStack) *knownStack {
 	}
 }
 
+// bytes returns the memory of the slots.
+func (k *knownStacks) bytes() int64 { return slotBytes(len(k.slots)) }
+
+func slotBytes(slots int) int64 { return int64(slots) * int64(unsafe.Sizeof(knownStack{})) }
+
 // add remembers where a new stack ends in the sum, if there is room.
 func (k *knownStacks) add(id stackID, n ccmap.NodeID, sum *ccmap.Map) {
 	if 4*(k.used+1) > 3*len(k.slots) && !k.grow(sum.Bytes()/knownShare) {
@@ -73,7 +78,7 @@ func (k *knownStacks) add(id stackID, n ccmap.NodeID, sum *ccmap.Map) {
 // grow doubles the slots, unless they would take more bytes than there may be.
 func (k *knownStacks) grow(most int64) bool {
 	old, slots := k.slots, max(2*len(k.slots), leastKnownSlots)
-	if slots > mostKnownSlots || int64(slots)*int64(unsafe.Sizeof(knownStack{})) > most {
+	if slots > mostKnownSlots || slotBytes(slots) > most {
 		return false
 	}
 	k.slots = make([]knownStack, slots)
@@ -86,8 +91,8 @@ func (k *knownStacks) grow(most int64) bool {
 }
 
 // stackID stands for a stack: the values of two polynomials over the field of 2⁶¹-1 elements at
-// secret random points. Two stacks of at most n frames, also chosen ones, have the same id with
-// a probability of at most (n/2⁶¹)².
+// secret random points. A slot has the first value and 35 bits of the second. Two stacks of at most
+// n frames, also chosen ones, share these with a probability of at most n/2⁶¹ · n/2³⁴ = n²/2⁹⁵.
 type stackID [2]uint64
 
 // firstStackID is the id of no frames. Longer stacks have polynomials of a higher degree.

@@ -78,6 +78,9 @@ func TestSumKnowsItsStacks(t *testing.T) {
 	if sum.known.used != stacks || total.Len() != m.Len() {
 		t.Errorf("%d stacks known of %d, %d nodes of %d", sum.known.used, stacks, total.Len(), m.Len())
 	}
+	if got, want := sum.Memory()-MapMemory(total), int64(len(sum.known.slots))*16; got != want || want < int64(16*stacks) {
+		t.Errorf("%d stacks count for %d bytes, want %d", stacks, got, want)
+	}
 	total.Prune(total.Bytes() / 2)
 	if k := sum.known.of(total); k.used != 0 || len(k.slots) != 0 {
 		t.Errorf("%d stacks known of a map that was pruned", k.used)

@@ -146,7 +146,7 @@ type nearLocations struct{ sampled, called []uint32 }
 // nearOffsets is how many lines most methods have at most.
 const nearOffsets = 64
 
-// newNearLocations returns none, unless these would take only some bytes a node.
+// newNearLocations returns none, unless these would take at most 32 bytes a node.
 func newNearLocations(methods, nodes int) (n nearLocations) {
 	if methods <= nodes/16 {
 		n.sampled, n.called = make([]uint32, methods*nearOffsets), make([]uint32, methods*nearOffsets)

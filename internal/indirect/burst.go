@@ -32,9 +32,9 @@ const (
 	BurstCalls = burstThreads * threadCalls
 	// burstTime is how long a burst lasts if calls are rare.
 	burstTime = 16 * time.Millisecond
-	// firstLook is when a burst is over if calls are frequent. The engine looks
-	// only once before its time is up, because each look wakes the engine up. It looks
-	// where the last burst at the site was full.
+	// firstLook is how soon the engine examines whether a burst is full, unless the last
+	// burst at the site was not full. Each look wakes the engine up, so the next one is when
+	// the burst's time is up.
 	firstLook = time.Millisecond
 	// MaxChain is the number of addresses that the chain of a caught call has at
 	// most, with the call itself.

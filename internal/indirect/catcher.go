@@ -78,8 +78,8 @@ func (c *Counts) Reason() string {
 
 const (
 	// eventCost is the cost of a breakpoint on a thread, in calls, and leastCost the
-	// least cost of a burst: as many calls as one breakpoint catches. Where calls are
-	// rare, ccmapd's time goes into bursts.
+	// least cost of a burst: as many calls as one breakpoint catches. A burst wakes
+	// ccmapd up two or three times, however few calls it catches.
 	eventCost = 1
 	leastCost = threadCalls
 	// longestPause bounds a pause, in averages, and longestAverage the average.

@@ -3,7 +3,6 @@ package mergefiles
 import (
 	"fmt"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
@@ -50,19 +49,19 @@ func (m *memory) release(units int) {
 }
 
 // alone returns how many bytes there are for a profile beside the sum.
-func (m *memory) alone(sum *ccmap.Map) int64 { return max(m.limit-m.ahead()-m.ofSum(sum), 1) }
+func (m *memory) alone(sum *export.Sum) int64 { return max(m.limit-m.ahead()-m.ofSum(sum), 1) }
 
 // ofSum returns how many bytes of the limit the sum takes.
-func (m *memory) ofSum(sum *ccmap.Map) int64 {
+func (m *memory) ofSum(sum *export.Sum) int64 {
 	if m.pruned {
 		return 0
 	}
-	return export.MapMemory(sum)
+	return sum.Memory()
 }
 
 // checkSum returns an error if the sum takes too much memory.
 func (m *Merger) checkSum() error {
-	if most := m.memory.limit - m.memory.ahead(); m.memory.ofSum(m.Sum) > most {
+	if most := m.memory.limit - m.memory.ahead(); m.memory.ofSum(m.sum) > most {
 		return advice.Add(fmt.Errorf("merge %d profiles: %w: their sum takes more than %s", m.Merged, export.ErrMemory, figure.Bytes(most)),
 			"Bound the sum with --max-memory SIZE, which prunes it, or raise --max-read-memory SIZE.")
 	}

@@ -24,7 +24,9 @@ type Options struct {
 	KeepGoing bool           // leave out profiles that cannot be merged
 	Read      export.ReadOptions
 	MaxMemory int64 // bytes, of the sum and of all profiles while they are read
-	MaxSum    int64 // bytes; the sum is pruned to them, and they come on top; 0: no pruning
+	// MaxSum is how many bytes the sum is pruned to; 0: no pruning. They come on top of MaxMemory,
+	// with up to 24 MiB for the stacks that the sum remembers.
+	MaxSum int64
 }
 
 // Merger adds up profiles. Goroutines read them ahead. The goroutine that runs it adds them
@@ -89,7 +91,7 @@ func (m *Merger) add(in Input, part readPart) error {
 	err := m.addPart(in, part)
 	m.memory.release(part.units)
 	if !part.ahead || errors.Is(err, export.ErrMemory) {
-		err = m.addPart(in, m.readInput(in, m.memory.alone(m.Sum)))
+		err = m.addPart(in, m.readInput(in, m.memory.alone(m.sum)))
 	}
 	if err != nil {
 		return InputError{err}
