@@ -82,6 +82,9 @@ func TestRestart(t *testing.T) {
 		if got := samplesOf(t, d, "web", 13); got["main.new"] != 0 || got["main.theirs"] < 100 {
 			t.Errorf("of another user: %v", got)
 		}
+		if got := fmt.Sprint(mustTarget(t, d, "web").Owners); got != "[0 1000]" {
+			t.Errorf("the profile has samples of two users, and not of %s", got)
+		}
 	})
 }
 
@@ -378,7 +381,10 @@ func TestAttach(t *testing.T) {
 		if s := mustTarget(t, d, name); s.State != Ended || s.Reason != "target exited with code 0" || s.Rule != "pid 10" {
 			t.Errorf("%+v", s)
 		}
-		samplesOf(t, d, name, 0) // stays
+		samplesOf(t, d, name, 0) // stays, for its owner
+		if got := fmt.Sprint(mustTarget(t, d, name).Owners); got != "[0]" {
+			t.Errorf("owners of the profile: %s", got)
+		}
 		time.Sleep(2 * endedFor)
 		if _, err := d.Target(name); !errors.Is(err, ErrNoTarget) {
 			t.Errorf("long after its end: %v", err)

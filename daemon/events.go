@@ -13,6 +13,7 @@ type Event struct {
 	Target string    `json:"target,omitempty"`
 	PID    int       `json:"pid,omitempty"`
 	Text   string    `json:"text"` // for people; foreign names in it are not printable yet
+	Owner  int       `json:"-"`    // of the process; 0: root, or no process
 }
 
 // Kind says what an event is about.

@@ -148,7 +148,7 @@ func (f *follower) enter(s State, reason string) {
 }
 
 func (f *follower) raise(k Kind, format string, args ...any) {
-	f.d.events.raise(Event{Kind: k, Target: f.target.Name, PID: f.facts.PID, Text: fmt.Sprintf(format, args...)})
+	f.d.events.raise(Event{Kind: k, Target: f.target.Name, PID: f.facts.PID, Owner: f.facts.Owner, Text: fmt.Sprintf(format, args...)})
 }
 
 // leave gives up the follower's place, and makes the daemon look at the process again: it may

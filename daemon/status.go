@@ -25,6 +25,12 @@ type TargetStatus struct {
 	Failures  uint64          `json:"attach_failures"`    // attempts that were refused
 	Processes []ProcessStatus `json:"processes"`          // the oldest first; never null
 	Status    Figures         `json:"status"`             // of all processes
+	Owners    []int           `json:"-"`                  // of its processes, and of ended ones that are in its profile
+}
+
+// Has reports whether a process is one of the target's.
+func (t TargetStatus) Has(pid int) bool {
+	return slices.ContainsFunc(t.Processes, func(p ProcessStatus) bool { return p.PID == pid })
 }
 
 // ProcessStatus is the state of a process of a target.
@@ -41,7 +47,6 @@ type ProcessStatus struct {
 	Reason  string     `json:"reason,omitempty"`
 	Cure    string     `json:"cure,omitempty"`
 	NextTry *time.Time `json:"next_try,omitempty"`
-	UID     int        `json:"-"` // owner of /proc/PID; -1: not known
 	Status  Figures    `json:"status"`
 }
 
@@ -152,7 +157,7 @@ func (d *Daemon) named(name string) (*target, error) {
 func (t *target) status() TargetStatus {
 	s := TargetStatus{
 		Name: t.Name, Rule: t.describeRule(), State: Waiting, LeftOut: t.leftOut, NotGo: len(t.strangers),
-		Restarts: t.restarts, Failures: t.failures, Processes: []ProcessStatus{},
+		Restarts: t.restarts, Failures: t.failures, Processes: []ProcessStatus{}, Owners: t.owners(),
 	}
 	for _, f := range t.followers {
 		p := f.status()
@@ -162,6 +167,25 @@ func (t *target) status() TargetStatus {
 	slices.SortFunc(s.Processes, func(a, b ProcessStatus) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.PID, b.PID)) })
 	s.State = t.state(&s)
 	return s
+}
+
+// owners returns the owners of /proc/PID of all processes whose facts or samples a reader of the
+// target gets; -1: one is not known.
+func (t *target) owners() []int {
+	var all []int
+	if t.attached != nil {
+		all = append(all, t.attached.Owner)
+	}
+	for _, f := range t.followers {
+		all = append(all, f.facts.Owner)
+	}
+	for _, s := range t.slots {
+		if !s.retired {
+			all = append(all, s.owner)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (t *target) describeRule() string {
@@ -206,7 +230,7 @@ func (t *target) state(s *TargetStatus) State {
 func (f *follower) status() ProcessStatus {
 	p := ProcessStatus{
 		PID: f.facts.PID, Exe: f.facts.Executable, Since: f.since, State: f.state,
-		Reason: f.reason, Cure: f.cure, UID: f.facts.Owner, Start: begunAt(f.facts),
+		Reason: f.reason, Cure: f.cure, Start: begunAt(f.facts),
 	}
 	if !f.next.IsZero() {
 		next := f.next

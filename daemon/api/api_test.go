@@ -224,15 +224,40 @@ func TestEvents(t *testing.T) {
 	f := newFake()
 	s := newServer(t, f, Options{})
 	for i, target := range []string{"web", "db", ""} {
-		f.events <- daemon.Event{Seq: uint64(i + 1), Kind: "state", Target: target, Text: "it begins"}
+		f.events <- daemon.Event{Seq: uint64(i + 1), Kind: "state", Target: target, Text: "it begins", Owner: []int{1000, 70, 0}[i]}
 	}
+	f.events <- daemon.Event{Seq: 4, Kind: "hot", Target: "web", Text: "main.Secret", Owner: 70} // of an earlier process
 	close(f.events)
 	text := get(s, userOf(1000), "/v1/events?since=0").Body.String()
-	if !strings.Contains(text, "id: 1\nevent: state\ndata: {") || strings.Contains(text, "id: 2") || strings.Contains(text, "id: 3") {
+	if !strings.Contains(text, "id: 1\nevent: state\ndata: {") || strings.Count(text, "id: ") != 1 {
 		t.Errorf("a user of web gets\n%s", text)
 	}
 	if w := get(s, master, "/v1/events?since=x"); w.Code != 400 {
 		t.Errorf("since=x: %d", w.Code)
+	}
+}
+
+// TestOthersSamples: a user gets no profile that has samples of another's process, whether that one has
+// ended, or comes while the profile is read, or is in a profile that somebody else has got a moment ago.
+func TestOthersSamples(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	s := newServer(t, f, Options{})
+	const path = "/v1/p/live:web/meta"
+	all := get(s, master, path).Body.String()
+	if own := get(s, userOf(1000), path); own.Code != 200 || own.Body.String() == all {
+		t.Errorf("status %d, and the profile that root has got: %v", own.Code, own.Body.String() == all)
+	}
+	f.targets[1].Owners = []int{70, 1000}
+	for _, path := range []string{path, "/v1/p/live:web:42/meta", "/v1/targets/web"} {
+		if w := get(s, userOf(1000), path); w.Code != 404 {
+			t.Errorf("%s of a target with samples of others: %d", path, w.Code)
+		}
+	}
+	f.targets[0].Owners = []int{1000}
+	f.looked = func() { f.targets[0].Owners = []int{70} }
+	if w := get(s, userOf(1000), "/v1/p/live:db/meta"); w.Code != 404 {
+		t.Errorf("a process of another came meanwhile: %d", w.Code)
 	}
 }
 
@@ -286,6 +311,9 @@ func TestUnwell(t *testing.T) {
 	s := newServer(t, f, Options{})
 	if w := get(s, master, "/healthz"); w.Code != 503 || w.Body.String() != "target web: no turn for 31 s\n" {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := get(s, userOf(1000), "/healthz"); w.Code != 503 || strings.Contains(w.Body.String(), "web") {
+		t.Errorf("a user: %d %s", w.Code, w.Body)
 	}
 }
 

@@ -26,14 +26,15 @@ type fake struct {
 	events   chan daemon.Event
 	sick     error
 	attached daemon.TargetStatus // the next one
+	looked   func()              // called when a profile was read
 	still    bool                // no samples come
 }
 
 func newFake() *fake {
 	f := &fake{maps: map[string]*ccmap.Map{"web": profiletest.Thicket(1), "db": profiletest.Thicket(2)}, events: make(chan daemon.Event, 10)}
 	f.targets = []daemon.TargetStatus{
-		{Name: "db", Rule: "exe /db", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 7, UID: 70}}},
-		{Name: "web", Rule: "exe /web", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 42, UID: 1000}, {PID: 43, UID: 1000}}},
+		{Name: "db", Rule: "exe /db", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 7}}, Owners: []int{70}},
+		{Name: "web", Rule: "exe /web", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 42}, {PID: 43}}, Owners: []int{1000}},
 	}
 	return f
 }
@@ -53,6 +54,9 @@ func (f *fake) Snapshot(_ context.Context, target string, _ int, _ bool) (*ccmap
 	}
 	if !f.still {
 		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: m.Names().Intern(ccmap.Method{Name: "new"})}}, Weight: 10, Fresh: ccmap.FreshUnknown})
+	}
+	if f.looked != nil {
+		f.looked()
 	}
 	return m.Snapshot(), nil
 }

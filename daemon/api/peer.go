@@ -54,13 +54,22 @@ func (p peer) may(needs access) error {
 	return nil
 }
 
-// sees reports whether a target exists for a peer: one of its own has processes of its own
-// alone.
+// sees reports whether a target exists for a peer: one of its own has processes, and samples of
+// ended ones, of its own alone.
 func (p peer) sees(t daemon.TargetStatus) bool {
-	return p.reads || p.known && len(t.Processes) > 0 && !slices.ContainsFunc(t.Processes, func(process daemon.ProcessStatus) bool {
-		return process.UID != int(p.uid)
-	})
+	return p.reads || p.known && slices.Equal(t.Owners, []int{int(p.uid)})
 }
+
+// part names the part of a target that a peer sees: equal parts are shared.
+func (p peer) part() string {
+	if p.reads {
+		return ""
+	}
+	return p.name()
+}
+
+// hears reports whether an event exists for a peer.
+func (p peer) hears(e daemon.Event) bool { return p.reads || p.known && e.Owner == int(p.uid) }
 
 // name names a peer in the log.
 func (p peer) name() string {

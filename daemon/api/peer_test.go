@@ -115,8 +115,8 @@ func TestPeers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake()
-			f.targets[1].Processes = []daemon.ProcessStatus{{PID: 42, UID: nobody}}
-			f.attached = daemon.TargetStatus{Name: "new", Processes: []daemon.ProcessStatus{{PID: child.Process.Pid, UID: nobody}}}
+			f.targets[1].Owners = []int{nobody}
+			f.attached = daemon.TargetStatus{Name: "new", Processes: []daemon.ProcessStatus{{PID: child.Process.Pid}}, Owners: []int{nobody}}
 			socket := filepath.Join(programtest.PublicDir(t, 0o755), "s")
 			s := newServer(t, f, Options{Socket: socket, Open: test.open})
 			s.group = 4321

@@ -48,7 +48,14 @@ func (c *call) live(ref string) (*ccmap.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.recent.get(c.Context(), name, pid)
+	s, err := c.recent.get(c.Context(), subject{name, pid, c.peer.part()})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.visible(name); err != nil { // meanwhile it has got processes of others
+		return nil, errNoRef
+	}
+	return s, nil
 }
 
 // process returns the target and the process that NAME or NAME:PID means.
@@ -65,7 +72,7 @@ func (c *call) process(ref string) (name string, pid int, err error) {
 		return "", 0, errNoRef
 	}
 	pid, err = strconv.Atoi(ref[cut+1:])
-	if err != nil || !slices.ContainsFunc(t.Processes, func(p daemon.ProcessStatus) bool { return p.PID == pid }) {
+	if err != nil || !t.Has(pid) {
 		return "", 0, errNoRef
 	}
 	return t.Name, pid, nil
@@ -86,12 +93,14 @@ func (c *call) visible(name string) (daemon.TargetStatus, error) {
 type recent struct {
 	daemon Daemon
 	mu     sync.Mutex
-	of     map[process]*latest
+	of     map[subject]*latest
 }
 
-type process struct {
+// subject is a target or one of its processes, as some peers see it.
+type subject struct {
 	target string
 	pid    int
+	part   string
 }
 
 // latest is a snapshot that is there, or is asked for.
@@ -105,14 +114,13 @@ type latest struct {
 // snapshotKept is how long a snapshot is the latest.
 const snapshotKept = time.Second
 
-func newRecent(d Daemon) *recent { return &recent{daemon: d, of: make(map[process]*latest)} }
+func newRecent(d Daemon) *recent { return &recent{daemon: d, of: make(map[subject]*latest)} }
 
 // get returns a snapshot that is not older than snapshotKept.
-func (r *recent) get(ctx context.Context, target string, pid int) (*ccmap.Snapshot, error) {
-	of := process{target, pid}
+func (r *recent) get(ctx context.Context, of subject) (*ccmap.Snapshot, error) {
 	one, first := r.find(of)
 	if first {
-		one.snapshot, one.err = r.daemon.Snapshot(ctx, target, pid, true)
+		one.snapshot, one.err = r.daemon.Snapshot(ctx, of.target, of.pid, true)
 		close(one.ready)
 		if one.err != nil {
 			r.forget(of, one)
@@ -126,7 +134,7 @@ func (r *recent) get(ctx context.Context, target string, pid int) (*ccmap.Snapsh
 	}
 }
 
-func (r *recent) find(of process) (one *latest, first bool) {
+func (r *recent) find(of subject) (one *latest, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -143,7 +151,7 @@ func (r *recent) find(of process) (one *latest, first bool) {
 	return one, true
 }
 
-func (r *recent) forget(of process, one *latest) {
+func (r *recent) forget(of subject, one *latest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of[of] == one {

@@ -19,7 +19,13 @@ import (
 )
 
 // healthz answers whether the daemon samples.
-func (c *call) healthz() error { return c.state(c.options.Daemon.Healthy()) }
+func (c *call) healthz() error {
+	err := c.options.Daemon.Healthy()
+	if err != nil && !c.peer.reads {
+		err = errors.New("a session is stuck") // which may be another user's
+	}
+	return c.state(err)
+}
 
 // readyz answers whether the daemon has looked at all processes once.
 func (c *call) readyz() error { return c.state(c.options.Daemon.Ready()) }
@@ -122,7 +128,8 @@ func (c *call) attach() error {
 	}
 	t, err := c.visible(name)
 	if err != nil { // the process has changed its owner, or another has its number
-		return errors.Join(noProcess(asked.PID), c.options.Daemon.Detach(name))
+		c.options.Daemon.Detach(name) // unless it is of the configuration
+		return noProcess(asked.PID)
 	}
 	c.w.Header().Set("Location", "/v1/targets/"+url.PathEscape(name))
 	return c.respond(http.StatusCreated, t)
@@ -139,6 +146,12 @@ func (c *call) mayAttach(pid int) error {
 	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
 	if err != nil || info.Sys().(*syscall.Stat_t).Uid != c.peer.uid {
 		return noProcess(pid)
+	}
+	for _, t := range c.options.Daemon.Targets() {
+		if t.Has(pid) && !c.peer.sees(t) {
+			return &view.Error{Code: view.CodeNotPermitted, Err: fmt.Errorf("attach to %d: the daemon samples it with processes of others", pid),
+				Hint: "Sample it on your own: ccmapd attach " + strconv.Itoa(pid)}
+		}
 	}
 	return nil
 }
@@ -244,12 +257,10 @@ func (c *call) events() error {
 	}
 }
 
-// pushEvent sends an event, if the peer may see its target.
+// pushEvent sends an event, if it is the peer's.
 func (c *call) pushEvent(e daemon.Event) error {
-	if !c.peer.reads {
-		if _, err := c.visible(e.Target); err != nil {
-			return nil
-		}
+	if !c.peer.hears(e) {
+		return nil
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
