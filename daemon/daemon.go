@@ -176,6 +176,7 @@ const allProcesses = -1
 // remove ends the sessions of a target that is no longer in order, and files what it has. The caller
 // holds mu.
 func (d *Daemon) remove(t *target, cause error) {
+	t.rotation = time.Time{}
 	t.stopFollowers(cause)
 	d.leaving = append(d.leaving, t)
 }
@@ -285,20 +286,35 @@ func (d *Daemon) sweep(now time.Time) {
 		}
 	}
 	for _, t := range d.leaving {
-		if len(t.followers) == 0 && !t.removing {
+		if len(t.followers) == 0 && !t.removing && !now.Before(t.rotation) {
 			t.removing = true
 			d.work.Go(func() { d.fileLast(t) })
 		}
 	}
 }
 
+const (
+	// fileAgain is the time between two attempts to file a removed target.
+	fileAgain = time.Minute
+	// mostLeaving bounds the removed targets that cannot be filed.
+	mostLeaving = 64
+)
+
 // fileLast files a removed target, and forgets it.
 func (d *Daemon) fileLast(t *target) {
+	var err error // which was logged
 	if d.Config().Store.Files {
-		d.file(context.WithoutCancel(d.ctx), t) // the error was logged
+		err = d.file(context.WithoutCancel(d.ctx), t)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err != nil && len(d.leaving) <= mostLeaving {
+		t.removing, t.rotation = false, time.Now().Add(fileAgain)
+		return
+	}
+	if err != nil {
+		d.log.Error("samples are lost, because no file could be written", "target", t.Name)
+	}
 	d.leaving = slices.DeleteFunc(d.leaving, func(o *target) bool { return o == t })
 }
 

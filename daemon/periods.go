@@ -85,7 +85,7 @@ func (d *Daemon) file(ctx context.Context, t *target) error {
 			d.events.raise(Event{Kind: EventRotated, Target: t.Name, Text: path})
 		}
 	}
-	d.forgetRetired(t, all == nil)
+	d.forgetRetired(t)
 	return all
 }
 
@@ -108,28 +108,35 @@ func (d *Daemon) unfiled(t *target) map[string][]unfiled {
 	return all
 }
 
-// forgetRetired drops the slots that no process needs, if they were filed or are too many.
-func (d *Daemon) forgetRetired(t *target, filed bool) {
+// forgetRetired drops the slots that no process needs, if all that they have is filed, or if they
+// are too many. A session may have ended while its slot was filed: then there is more to file.
+func (d *Daemon) forgetRetired(t *target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	retired := 0
-	for _, s := range slices.Backward(t.slots) {
-		if s.retired {
-			retired++
-		}
-		if s.retired && !filed && retired > retiredSlots {
-			d.log.Error("samples are lost, because no file could be written", "target", t.Name, "samples", s.last.Total().Samples)
-		}
-	}
 	kept := 0
-	slices.Reverse(t.slots)
-	t.slots = slices.DeleteFunc(t.slots, func(s *slot) bool {
-		if s.retired {
+	for i, s := range slices.Backward(t.slots) {
+		filed := s.filed == s.last
+		switch {
+		case !s.retired:
+			continue
+		case !filed && kept < retiredSlots:
 			kept++
+			continue
+		case !filed:
+			d.log.Error("samples are lost, because no file could be written", "target", t.Name, "samples", s.unfiledSamples())
 		}
-		return s.retired && (filed || kept > retiredSlots)
-	})
-	slices.Reverse(t.slots)
+		t.slots = slices.Delete(t.slots, i, i+1)
+	}
+}
+
+// unfiledSamples returns the samples of a free slot that no file has. The target's filing is
+// locked.
+func (s *slot) unfiledSamples() int64 {
+	n := s.last.Total().Samples
+	if s.filed != nil {
+		n -= s.filed.Total().Samples
+	}
+	return n
 }
 
 // fileBuild writes one file of all slots. It returns "" if nothing was counted.

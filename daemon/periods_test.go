@@ -15,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
 // filing is a configuration that keeps files of periods of a minute.
@@ -158,6 +159,69 @@ func TestUnwritablePeriod(t *testing.T) {
 		synctest.Wait()
 		if _, all := filesIn(t, dir); len(all) != 1 || all[0].Total() != s.Total() {
 			t.Errorf("%d files with %+v, want %+v", len(all), sumOf(all), s.Total())
+		}
+	})
+}
+
+// TestRetiredWhileFiled: what a process counts between its file and its end is filed, although nobody needs its
+// map any more.
+func TestRetiredWhileFiled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := newDaemon(Options{Load: func() (*config.Config, error) { return filing(dir), nil }, Engines: newFakeHost().engines()}, newFakeHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := d.order[0]
+	m := profiletest.Thicket(1)
+	s := &slot{target: web, m: m, build: "old", last: m.Snapshot(), retired: true, began: time.Now()}
+	s.filed = s.last
+	m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: m.Names().Intern(ccmap.Method{Name: "late"})}}, Weight: 10, Fresh: ccmap.FreshUnknown})
+	s.last = m.Snapshot()
+	web.slots = []*slot{s}
+	if d.forgetRetired(web); len(web.slots) != 1 || s.unfiledSamples() != 1 {
+		t.Fatalf("%d slots after the file of another process", len(web.slots))
+	}
+	if err := d.file(t.Context(), web); err != nil || len(web.slots) != 0 {
+		t.Errorf("%v, %d slots are left", err, len(web.slots))
+	}
+	if _, all := filesIn(t, dir); sumOf(all).Samples != 1 {
+		t.Errorf("files have %+v", sumOf(all))
+	}
+}
+
+// TestRemovedIsFiledLater: a target that is removed while nothing can be written is filed when that
+// is over.
+func TestRemovedIsFiledLater(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	obstacle := filepath.Join(dir, targetsDir)
+	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inDaemon(t, filing(dir), func(t *testing.T, h *fakeHost, d *Daemon) {
+		h.start(web(10))
+		time.Sleep(3 * time.Minute)
+		before := samplesOf(t, d, "web", 0)["main.work"]
+		next := *d.Config()
+		next.Targets = nil
+		d.load = func() (*config.Config, error) { return &next, nil }
+		if err := d.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		if err := os.Remove(obstacle); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * fileAgain)
+		synctest.Wait()
+		if _, all := filesIn(t, dir); len(all) != 1 || sumOf(all).Samples < before {
+			t.Errorf("%d files with %d samples, and there were %d", len(all), sumOf(all).Samples, before)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if len(d.leaving) != 0 {
+			t.Error("it is not forgotten")
 		}
 	})
 }

@@ -38,7 +38,7 @@ type target struct {
 	ended     time.Time // of an attached process; zero: it lives
 	ending    string
 
-	rotation time.Time // the next one
+	rotation time.Time // the next one; of a removed target: the next attempt to file it
 	filing   sync.Mutex
 	merged   mergedCache
 }
