@@ -219,17 +219,22 @@ func (c *call) deadline() {
 }
 
 // progressing reads the body of a request, whose client must send each part in time, and the
-// whole until the end.
+// whole until the end. Once all is there, the answer may take as long as it needs.
 type progressing struct {
 	c   *call
 	end time.Time
 }
 
 func (p progressing) Read(b []byte) (int, error) {
-	next := time.Now().Add(stallTime)
+	control := http.NewResponseController(p.c.w)
+	next := time.Now().Add(p.c.stall)
 	if next.After(p.end) {
 		next = p.end
 	}
-	_ = http.NewResponseController(p.c.w).SetReadDeadline(next)
-	return p.c.Body.Read(b)
+	_ = control.SetReadDeadline(next)
+	n, err := p.c.Body.Read(b)
+	if err == io.EOF {
+		_ = control.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }

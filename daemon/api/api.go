@@ -78,6 +78,7 @@ type Server struct {
 	uploads *uploads
 	metrics *metrics
 	guard   *guard
+	stall   time.Duration      // that a body may make no progress; tests have a shorter one
 	streams chan struct{}      // holds a token for each stream of events
 	ends    context.CancelFunc // of all answers that have no end of their own
 	ending  context.Context
@@ -96,7 +97,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, group: group, user: os.Geteuid(), recent: newRecent(o.Daemon), shares: newShares(), uploads: newUploads(time.Now), guard: newGuard(),
-		streams: make(chan struct{}, mostStreams)}
+		streams: make(chan struct{}, mostStreams), stall: stallTime}
 	s.ending, s.ends = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)
 	s.handler = s.routes()
@@ -105,7 +106,12 @@ func New(o Options) (*Server, error) {
 
 // ServeHTTP answers one request. A request that did not come through a listener of the
 // server may do nothing.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 { // net/http waits for the rest of a body that nobody reads, and has no deadline for it
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.stall))
+	}
+	s.handler.ServeHTTP(w, r)
+}
 
 // routes returns all routes. The methods and their paths are exact: anything else is 404 or
 // 405.

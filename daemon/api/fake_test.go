@@ -25,9 +25,10 @@ type fake struct {
 	did      []string // what was asked of it
 	events   chan daemon.Event
 	sick     error
-	attached daemon.TargetStatus // the next one
-	looked   func()              // called when a profile was read
-	still    bool                // no samples come
+	attached daemon.TargetStatus         // the next one
+	looked   func()                      // called when a profile was read
+	attach   func(context.Context) error // called before one is attached to; nil: nothing
+	still    bool                        // no samples come
 }
 
 func newFake() *fake {
@@ -74,7 +75,12 @@ func (f *fake) done() []string {
 	return slices.Clone(f.did)
 }
 
-func (f *fake) Attach(context.Context, int) (string, error) {
+func (f *fake) Attach(ctx context.Context, _ int) (string, error) {
+	if f.attach != nil {
+		if err := f.attach(ctx); err != nil {
+			return "", err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.attached.Name == "" {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/internal/programtest"
@@ -267,6 +268,50 @@ func TestSlowLoris(t *testing.T) {
 		io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 		ok = status(bufio.NewReader(c)) == 200
 		c.Close()
+	}
+}
+
+// TestUnsentBody: a client that announces a body and does not send it is cut off, on a route that reads it and
+// on one that does not.
+func TestUnsentBody(t *testing.T) {
+	t.Parallel()
+	for _, request := range []string{"GET /healthz", "POST /v1/targets/web/pause", "POST /v1/targets", "POST /v1/uploads"} {
+		t.Run(request, func(t *testing.T) {
+			t.Parallel()
+			socket := filepath.Join(t.TempDir(), "s")
+			s := newServer(t, newFake(), Options{Socket: socket})
+			s.stall = 10 * time.Millisecond
+			listenAndServe(t, s)
+			c := dial(t, socket)
+			io.WriteString(c, request+" HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
+			if _, err := io.Copy(io.Discard, c); err != nil {
+				t.Errorf("the connection stays: %v", err)
+			}
+		})
+	}
+}
+
+// TestLongAttach: an attach may take longer than the body of its request.
+func TestLongAttach(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.attached = daemon.TargetStatus{Name: "new", Owners: []int{0}}
+	socket := filepath.Join(t.TempDir(), "s")
+	s := newServer(t, f, Options{Socket: socket})
+	s.stall = 20 * time.Millisecond
+	f.attach = func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * s.stall):
+			return nil
+		}
+	}
+	listenAndServe(t, s)
+	c := dial(t, socket)
+	io.WriteString(c, "POST /v1/targets HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{\"pid\":1}")
+	if got := status(bufio.NewReader(c)); got != 201 {
+		t.Errorf("status %d", got)
 	}
 }
 

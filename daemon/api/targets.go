@@ -114,7 +114,7 @@ func (c *call) attach() error {
 	var asked struct {
 		PID int `json:"pid"`
 	}
-	body := json.NewDecoder(http.MaxBytesReader(c.w, io.NopCloser(progressing{c, time.Now().Add(stallTime)}), mostCommand))
+	body := json.NewDecoder(http.MaxBytesReader(c.w, io.NopCloser(progressing{c, time.Now().Add(c.stall)}), mostCommand))
 	body.DisallowUnknownFields()
 	if err := body.Decode(&asked); err != nil || asked.PID <= 0 {
 		return usageError(`the body must be {"pid": N}`)
