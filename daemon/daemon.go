@@ -372,13 +372,14 @@ func (d *Daemon) Healthy() error {
 }
 
 // Attach adds a target for one process, with the default settings, and waits until it is sampled.
-// If a target samples the process already, Attach returns that one.
+// If a target samples the process already, Attach returns that one. If the process waits in a target, the error
+// wraps [ErrWaits].
 func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
 	facts, err := d.host.facts(pid)
 	if err != nil {
 		return "", fmt.Errorf("attach to process %d: %w", pid, err)
 	}
-	f, err := d.follow(facts)
+	f, made, err := d.follow(facts)
 	if err != nil {
 		return "", err
 	}
@@ -392,32 +393,36 @@ func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
 	if err == nil {
 		err = f.first
 	}
-	if err == nil {
+	if err == nil || f.state == Sampling { // perhaps at a later attempt
 		return f.target.Name, nil
 	}
-	if t := f.target; t.attached != nil && slices.Contains(d.order, t) {
+	if t := f.target; made && slices.Contains(d.order, t) {
 		d.detach(t)
 	}
 	return "", err
 }
 
-// follow returns the follower of a process. It makes a target if there is none.
-func (d *Daemon) follow(facts process.Facts) (*follower, error) {
+// follow returns the follower of a process, and whether it has made a target for it.
+func (d *Daemon) follow(facts process.Facts) (f *follower, made bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if f := d.followerOf(facts.PID); f != nil {
-		return f, nil
+	switch f := d.followerOf(facts.PID); {
+	case f == nil:
+	case f.cancel == nil:
+		return nil, false, fmt.Errorf("attach to process %d: %w %s: %s", facts.PID, ErrWaits, f.target.Name, cmp.Or(f.reason, "it is paused"))
+	default:
+		return f, false, nil
 	}
 	if most := d.config.Budget.Targets; d.closing || len(d.order) >= most || d.running >= most {
-		return nil, fmt.Errorf("attach to process %d: the daemon has as many targets as budget.targets permits, %d", facts.PID, most)
+		return nil, false, fmt.Errorf("attach to process %d: the daemon has as many targets as budget.targets permits, %d", facts.PID, most)
 	}
 	one := config.Target{Name: d.freeName(facts), Match: config.Match{PID: facts.PID}, Settings: d.config.Defaults}
 	t := newTarget(one)
 	t.attached = &facts
 	d.order = append(slices.Clip(d.order), t)
-	f := d.add(t, facts)
+	f = d.add(t, facts)
 	d.start(f)
-	return f, nil
+	return f, true, nil
 }
 
 // freeName returns a name for the target of a process. The caller holds mu.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -405,8 +406,48 @@ func TestAttach(t *testing.T) {
 		if name, err := d.Attach(t.Context(), 12); err != nil || d.Detach(name) != nil || len(d.Targets()) != 1 {
 			t.Errorf("detached: %v, %v", err, d.Targets())
 		}
+		other := web(13)
+		other.Executable = "/opt/two"
+		h.start(other)
+		name, err = d.Attach(t.Context(), 13)
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if again, err2 := d.Attach(gone, 13); err != nil || err2 != nil || again != name || len(d.Targets()) != 2 {
+			t.Errorf("attached twice, and one has left: %q, %v, %v", again, err, err2)
+		}
 		if err := d.Detach("web"); !errors.Is(err, ErrConfigured) {
 			t.Errorf("detached a configured target: %v", err)
+		}
+	})
+}
+
+// TestAttachToTargets: a process of a target is the target's, however its first attempt went. If it waits there, the
+// error says for what.
+func TestAttachToTargets(t *testing.T) {
+	t.Parallel()
+	c := webConfig(func(c *config.Config) { c.Targets[0].Max = 1 })
+	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
+		p := web(10)
+		p.refuse = errRefused
+		started := h.start(p)
+		h.start(web(11))
+		time.Sleep(3 * time.Second)
+		h.mu.Lock()
+		started.refuse = nil
+		h.mu.Unlock()
+		time.Sleep(time.Minute)
+		if name, err := d.Attach(t.Context(), 10); name != "web" || err != nil {
+			t.Errorf("sampled at a later attempt: %q, %v", name, err)
+		}
+		if _, err := d.Attach(t.Context(), 11); !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "max") {
+			t.Errorf("beyond max: %v", err)
+		}
+		if err := d.Pause("web"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if _, err := d.Attach(t.Context(), 10); !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "paused") {
+			t.Errorf("paused: %v", err)
 		}
 	})
 }
@@ -489,6 +530,19 @@ func TestHealth(t *testing.T) {
 	if err := d.Run(ctx); err != nil || d.Ready() != nil || d.Healthy() != nil {
 		t.Errorf("%v, %v, %v", err, d.Ready(), d.Healthy())
 	}
+}
+
+// TestHealthAfterSlowAttach: a session is well, however long attaching has taken.
+func TestHealthAfterSlowAttach(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		h.onOpen = func(int) { time.Sleep(2 * lateTurn) }
+		h.start(web(10))
+		time.Sleep(3 * lateTurn)
+		if s := mustTarget(t, d, "web"); s.State != Sampling || d.Healthy() != nil {
+			t.Errorf("%s: %v", s.State, d.Healthy())
+		}
+	})
 }
 
 // TestCheck: serve --check tells what would be sampled.

@@ -21,7 +21,7 @@ import (
 //
 //	share                the goroutine of Run charges, the manager reads
 //	seen                 what events were last raised about: the goroutine of Run
-//	all others           never change
+//	all others           never change once the slot has the session
 type session struct {
 	follower *follower
 	slot     *slot
@@ -102,7 +102,7 @@ func (f *follower) attachWith(ctx context.Context, file fileID) (*session, error
 
 // open opens the source of a session with a slot.
 func (f *follower) open(ctx context.Context, into *slot) (*session, error) {
-	s := &session{follower: f, slot: into, began: time.Now()}
+	s := &session{follower: f, slot: into}
 	if err := s.open(ctx); err != nil {
 		f.d.giveBack(into)
 		return nil, err

@@ -84,6 +84,7 @@ func (d *Daemon) begin(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	own, t := s.slot, s.slot.target
+	s.began = time.Now() // reading symbols may have taken a minute
 	own.session, own.process = s, s.follower.facts
 	own.build = cmp.Or(s.choice.Source.Info().Target.BuildID, own.build)
 	s.follower.slot = own

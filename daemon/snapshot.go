@@ -16,6 +16,7 @@ var (
 	ErrNoTarget   = errors.New("no such target")
 	ErrNoProfile  = errors.New("nothing was sampled yet")
 	ErrConfigured = errors.New("the target is of the configuration: remove it there")
+	ErrWaits      = errors.New("it waits in target")
 	ErrNoStore    = errors.New("no files are kept: set files = true in [store]")
 )
 
@@ -30,8 +31,8 @@ type mergedCache struct {
 // mergeEvery is the least time between two merges for readers that do not ask for a fresh one.
 const mergeEvery = time.Second
 
-// Snapshot returns the profile of a target: of all its processes of the latest build, merged, or of
-// one of them. A fresh one is published after the call; otherwise it is at most as old as the last
+// Snapshot returns the profile of a target: of all its processes, and ended ones of the latest build, merged, or
+// of one of them. A fresh one is published after the call; otherwise it is at most as old as the last
 // reader's visit and a second. After a process has ended, its profile stays until one of another
 // build comes. The error wraps [ErrNoTarget], [ErrNoProfile], or the reason why ctx is done.
 func (d *Daemon) Snapshot(ctx context.Context, name string, pid int, fresh bool) (*ccmap.Snapshot, error) {

@@ -19,6 +19,7 @@ type TargetStatus struct {
 	Reason    string          `json:"reason,omitempty"`
 	Cure      string          `json:"cure,omitempty"`
 	NextTry   *time.Time      `json:"next_try,omitempty"`
+	Attached  bool            `json:"attached,omitempty"` // by a request, and not of the configuration
 	LeftOut   int             `json:"left_out,omitempty"` // processes that fit, beyond max
 	NotGo     int             `json:"not_go,omitempty"`   // processes that fit, and are no Go programs
 	Restarts  uint64          `json:"restarts"`           // processes that were sampled to their end
@@ -156,7 +157,7 @@ func (d *Daemon) named(name string) (*target, error) {
 // status describes the target. The caller of the daemon's method holds mu.
 func (t *target) status() TargetStatus {
 	s := TargetStatus{
-		Name: t.Name, Rule: t.describeRule(), State: Waiting, LeftOut: t.leftOut, NotGo: len(t.strangers),
+		Name: t.Name, Rule: t.describeRule(), State: Waiting, Attached: t.attached != nil, LeftOut: t.leftOut, NotGo: len(t.strangers),
 		Restarts: t.restarts, Failures: t.failures, Processes: []ProcessStatus{}, Owners: t.owners(),
 	}
 	for _, f := range t.followers {

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -52,6 +53,10 @@ func coded(err error) *view.Error {
 		code = view.CodeNoTarget
 	case errors.Is(err, daemon.ErrNoProfile):
 		code, hint = view.CodeNoTarget, "It has no samples yet: its state says why."
+	case errors.Is(err, daemon.ErrWaits):
+		code, hint = view.CodeBusy, "Resume the target, raise its max, or sample the process on your own: 'ccmapd attach PID'."
+	case errors.Is(err, ccmap.ErrNotEarlier):
+		code, hint = view.CodeBusy, "Its processes have changed meanwhile: ask again."
 	case errors.Is(err, sampler.ErrPermission):
 		code = view.CodeNotPermitted
 	case errors.Is(err, daemon.ErrConfigured), errors.Is(err, daemon.ErrNoStore):

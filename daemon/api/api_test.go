@@ -168,6 +168,11 @@ func TestSeconds(t *testing.T) {
 	if n := m.Snapshot().Total().Samples; n != 1 {
 		t.Errorf("%d samples, and the fake adds one", n)
 	}
+	f := newFake()
+	f.looked = func() { f.maps["web"] = ccmap.New(ccmap.Options{}) }
+	if w := get(newServer(t, f, Options{}), master, "/targets/web/profile.pb.gz?seconds=2"); w.Code != 503 || !strings.Contains(w.Body.String(), "ask again") {
+		t.Errorf("another map after that: %d %s", w.Code, w.Body)
+	}
 	if w := get(s, master, "/targets/web/profile.pb.gz?seconds=4000"); w.Code != 400 {
 		t.Errorf("more than an hour: %d", w.Code)
 	}

@@ -130,6 +130,31 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// TestOwnProcesses: a user attaches to so many processes, and to none that a target has together with processes
+// of others.
+func TestOwnProcesses(t *testing.T) {
+	t.Parallel()
+	self, uid := os.Getpid(), os.Getuid()
+	attach := func(targets ...daemon.TargetStatus) *httptest.ResponseRecorder {
+		f := newFake()
+		f.targets = targets
+		f.attached = daemon.TargetStatus{Name: "new", Owners: []int{uid}}
+		body := strings.NewReader(fmt.Sprintf(`{"pid": %d}`, self))
+		return ask(newServer(t, f, Options{}), userOf(uint32(uid)), httptest.NewRequest("POST", "/v1/targets", body))
+	}
+	if w := attach(); w.Code != 201 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	mixed := daemon.TargetStatus{Name: "mixed", Processes: []daemon.ProcessStatus{{PID: self}}, Owners: []int{uid, 70000}}
+	if w := attach(mixed); w.Code != 403 || strings.Contains(w.Body.String(), "mixed") {
+		t.Errorf("with processes of others: %d %s", w.Code, w.Body)
+	}
+	many := slices.Repeat([]daemon.TargetStatus{{Name: "own", Attached: true, Owners: []int{uid}}}, mostAttached)
+	if w := attach(many...); w.Code != 503 || !strings.Contains(w.Body.String(), "DELETE") {
+		t.Errorf("one too many: %d %s", w.Code, w.Body)
+	}
+}
+
 // TestTCPReadsOnly: a client on loopback may be any user, who reads and changes nothing. The page
 // of another site cannot even read.
 func TestTCPReadsOnly(t *testing.T) {

@@ -106,6 +106,10 @@ func (c *call) target() error {
 	return c.respond(http.StatusOK, t)
 }
 
+// mostAttached bounds the processes that a user without all rights attaches to: there must be room for
+// others, and for the targets of the configuration.
+const mostAttached = 16
+
 // mostCommand bounds the body of a request that changes something, bytes.
 const mostCommand = 4 << 10
 
@@ -147,11 +151,21 @@ func (c *call) mayAttach(pid int) error {
 	if err != nil || info.Sys().(*syscall.Stat_t).Uid != c.peer.uid {
 		return noProcess(pid)
 	}
+	own := 0
 	for _, t := range c.options.Daemon.Targets() {
-		if t.Has(pid) && !c.peer.sees(t) {
+		switch sees := c.peer.sees(t); {
+		case sees && t.Has(pid):
+			return nil
+		case t.Has(pid):
 			return &view.Error{Code: view.CodeNotPermitted, Err: fmt.Errorf("attach to %d: the daemon samples it with processes of others", pid),
 				Hint: "Sample it on your own: ccmapd attach " + strconv.Itoa(pid)}
+		case sees && t.Attached:
+			own++
 		}
+	}
+	if own >= mostAttached {
+		return &view.Error{Code: view.CodeBusy, Err: fmt.Errorf("attach to %d: you have attached to %d processes, and no user may to more", pid, own),
+			Hint: "DELETE /v1/targets/NAME gives one up; one whose process has ended goes after an hour."}
 	}
 	return nil
 }
