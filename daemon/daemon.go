@@ -35,7 +35,7 @@ type Options struct {
 
 // Daemon samples the processes of its targets. Any goroutine may call its methods, Run once.
 //
-//	log … stop                never change
+//	log … first               never change
 //	mu                        all targets with their followers and slots, and the fields after it
 //	discovery, meter          the goroutine of Run
 //	work                      the goroutines of followers and of filing
@@ -53,6 +53,7 @@ type Daemon struct {
 	woken   chan struct{} // capacity 1: something has changed
 	ctx     context.Context
 	stop    context.CancelCauseFunc
+	first   *config.Config // of the start: its socket and port are open
 	work    sync.WaitGroup
 
 	discovery discovery
@@ -118,6 +119,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 		return nil, err
 	}
 	d.apply(c, targets)
+	d.first = c
 	return d, nil
 }
 
@@ -192,8 +194,13 @@ func (d *Daemon) Reload() error {
 		return err
 	}
 	d.apply(c, targets)
+	text := fmt.Sprintf("%d targets", len(c.Targets))
+	if c.Listen != d.first.Listen || c.Budget.MaxHostOverhead != d.first.Budget.MaxHostOverhead {
+		d.log.Warn("listen and budget.max_host_overhead are as they were at the start: start the daemon anew to change them")
+		text += "; listen and budget.max_host_overhead are as they were at the start"
+	}
 	d.log.Info("configuration loaded", "targets", len(c.Targets))
-	d.events.raise(Event{Kind: EventReload, Text: fmt.Sprintf("%d targets", len(c.Targets))})
+	d.events.raise(Event{Kind: EventReload, Text: text})
 	return nil
 }
 

@@ -354,6 +354,13 @@ func TestReload(t *testing.T) {
 		if _, err := d.Target("job"); !errors.Is(err, ErrNoTarget) || h.nowSampled() != 2 {
 			t.Errorf("the removed target: %v, %d processes are sampled", err, h.nowSampled())
 		}
+		next.Listen.Open = true
+		if err := d.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		if e := d.events.kept[len(d.events.kept)-1]; e.Kind != EventReload || !strings.Contains(e.Text, "listen") {
+			t.Errorf("nobody is told that [listen] waits for a start: %+v", e)
+		}
 		next.Targets = []config.Target{{Name: "all", Match: config.Match{Host: true}}}
 		if err := d.Reload(); err == nil {
 			t.Error("the whole host is not supported, and was accepted")

@@ -27,7 +27,7 @@ own user, root and its group see all, others their own processes, if it is open.
 
   state    waiting (for a process), attaching, sampling, refused, paused or ended
   samples  since each process was attached to
-  pids     of the processes that are sampled
+  pids     of the processes that fit
 
 The daemon is the one at $CCMAPD_SOCKET, or else your own before that of the machine.
 docs/daemon.md explains states, docs/formats.md the JSON.`

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // Limits of connections.
@@ -127,11 +129,15 @@ func (s *Server) Addr() net.Addr {
 
 // listenSocket makes the socket in a directory that no other user may enter, gives it its owner
 // and mode, and renames it to its place: at no moment may others connect. A socket where
-// nothing listens any more is replaced.
+// nothing listens any more is replaced. The directory of its place is made if it is missing.
 func (s *Server) listenSocket() (net.Listener, error) {
 	path := s.options.Socket
 	if err := checkPlace(path); err != nil {
 		return nil, err
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, &view.Error{Code: view.CodeFailed, Err: err,
+			Hint: "Name another place in CCMAPD_SOCKET, or as [listen] socket in the file of --config."}
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".ccmapd-")
 	if err != nil {
@@ -144,15 +150,7 @@ func (s *Server) listenSocket() (net.Listener, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	mode := fs.FileMode(0o660)
-	if s.options.Open {
-		mode = 0o666
-	}
-	if s.group >= 0 && os.Chown(made, -1, s.group) != nil {
-		s.options.Logger.Warn("the group of the socket cannot connect: this user is not a member", "group", s.options.Group)
-		mode &^= 0o060
-	}
-	err = os.Chmod(made, mode)
+	err = os.Chmod(made, s.socketMode(made))
 	if err == nil {
 		err = os.Rename(made, path)
 	}
@@ -160,6 +158,20 @@ func (s *Server) listenSocket() (net.Listener, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return placed{l, path}, nil
+}
+
+// socketMode returns the mode of the socket, and gives it its group.
+func (s *Server) socketMode(made string) fs.FileMode {
+	ofGroup := s.group >= 0 && os.Chown(made, -1, s.group) == nil
+	switch {
+	case s.options.Open:
+		return 0o666
+	case ofGroup:
+		return 0o660
+	case s.group >= 0:
+		s.options.Logger.Warn("the group of the socket cannot connect: this user is not a member", "group", s.options.Group)
+	}
+	return 0o600
 }
 
 // placed is a socket that was renamed, and is removed in the end.

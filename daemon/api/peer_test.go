@@ -20,6 +20,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // askAs in the environment makes this test binary a client: it sends the requests in its
@@ -205,7 +206,7 @@ func TestSocketIsPrivate(t *testing.T) {
 	stale.Close()
 	s := newServer(t, newFake(), Options{Socket: socket})
 	stop := listenAndServe(t, s)
-	if info, err := os.Lstat(socket); err != nil || info.Mode().Perm() != 0o660 {
+	if info, err := os.Lstat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
@@ -223,6 +224,32 @@ func TestSocketIsPrivate(t *testing.T) {
 	}
 	if err := newServer(t, newFake(), Options{Socket: socket}).Listen(); err == nil {
 		t.Error("a file was replaced")
+	}
+}
+
+// TestSocketModes: the socket lets in whom the server answers, and its directory is made.
+func TestSocketModes(t *testing.T) {
+	t.Parallel()
+	const foreign = 4321 // a group that only root gives a file to
+	for _, test := range []struct {
+		open  bool
+		group int
+		want  os.FileMode
+	}{
+		{false, -1, 0o600}, {true, -1, 0o666}, {false, os.Getegid(), 0o660}, {true, foreign, 0o666},
+	} {
+		socket := filepath.Join(t.TempDir(), "run", "s")
+		s := newServer(t, newFake(), Options{Socket: socket, Open: test.open})
+		s.group = test.group
+		stop := listenAndServe(t, s)
+		if info, err := os.Lstat(socket); err != nil || info.Mode().Perm() != test.want {
+			t.Errorf("%+v: %v, %v", test, info.Mode(), err)
+		}
+		stop()
+	}
+	err := newServer(t, newFake(), Options{Socket: filepath.Join(t.TempDir(), "a", "b", "s")}).Listen()
+	if coded := view.ErrorOf(err); err == nil || !strings.Contains(coded.Hint, "CCMAPD_SOCKET") {
+		t.Errorf("no place for the directory: %v, hint %q", err, coded.Hint)
 	}
 }
 

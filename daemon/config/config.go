@@ -109,9 +109,13 @@ func Default() *Config {
 	}
 }
 
-// DefaultSocket returns the path of the socket where the configuration has none: in
-// $XDG_RUNTIME_DIR, which a user's session has and a service lacks, or /run/ccmapd.
+// DefaultSocket returns the path of the socket where the configuration has none: $CCMAPD_SOCKET, where
+// commands look for it, or else in $XDG_RUNTIME_DIR, which a user's session has and a service
+// lacks, or in /run/ccmapd.
 func DefaultSocket() string {
+	if socket := os.Getenv("CCMAPD_SOCKET"); filepath.IsAbs(socket) {
+		return socket
+	}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "ccmapd.sock")
 	}
