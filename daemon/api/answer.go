@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -76,13 +75,13 @@ func (c *call) fail(err error) {
 	p := problemOf(err)
 	if p.Code == view.CodeNotPermitted || p.Code == view.CodeBusy {
 		c.metrics.refused.Inc()
-		c.options.Logger.Warn("request refused", "uid", c.peer.name(), "method", c.Method, "path", c.URL.Path, "why", p.Detail)
+		c.refusals.warn("request refused", "uid", c.peer.name(), "method", c.Method, "path", c.URL.Path, "why", p.Detail)
 	}
 	if p.Code == view.CodeBusy {
 		c.w.Header().Set("Retry-After", "1")
 	}
 	c.w.Header().Set("Content-Type", client.ProblemType)
-	text, _ := json.Marshal(p) // strings and numbers
+	text, _ := terminal.LineJSON(p) // strings and numbers
 	c.deadline()
 	c.w.WriteHeader(p.Status)
 	c.w.Write(append(text, '\n'))

@@ -73,15 +73,16 @@ type Server struct {
 	user    int
 	handler http.Handler
 
-	recent  *recent
-	shares  *shares
-	uploads *uploads
-	metrics *metrics
-	guard   *guard
-	stall   time.Duration      // that a body may make no progress; tests have a shorter one
-	streams chan struct{}      // holds a token for each stream of events
-	ends    context.CancelFunc // of all answers that have no end of their own
-	ending  context.Context
+	recent   *recent
+	shares   *shares
+	uploads  *uploads
+	metrics  *metrics
+	guard    *guard
+	refusals *refusals
+	stall    time.Duration      // that a body may make no progress; tests have a shorter one
+	streams  chan struct{}      // holds a token for each stream of events
+	ends     context.CancelFunc // of all answers that have no end of their own
+	ending   context.Context
 
 	listeners []listener
 }
@@ -96,7 +97,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, group: group, user: os.Geteuid(), recent: newRecent(o.Daemon), shares: newShares(), uploads: newUploads(time.Now), guard: newGuard(),
+	s := &Server{options: o, group: group, user: os.Geteuid(), recent: newRecent(o.Daemon), shares: newShares(), uploads: newUploads(time.Now), guard: newGuard(), refusals: &refusals{log: o.Logger},
 		streams: make(chan struct{}, mostStreams), stall: stallTime}
 	s.ending, s.ends = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)

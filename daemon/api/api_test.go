@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -237,6 +238,15 @@ func TestEvents(t *testing.T) {
 	if !strings.Contains(text, "id: 1\nevent: state\ndata: {") || strings.Count(text, "id: ") != 1 {
 		t.Errorf("a user of web gets\n%s", text)
 	}
+	f.events = make(chan daemon.Event, 1)
+	f.events <- daemon.Event{Seq: 5, Kind: "hot", Text: "\u009b2J\u202etxt.go"}
+	close(f.events)
+	if text := get(s, master, "/v1/events").Body.String(); strings.ContainsAny(text, "\u009b\u202e") || !strings.Contains(text, `\u009b2J\u202etxt.go`) {
+		t.Errorf("a hostile name: %q", text)
+	}
+	if text := get(s, master, "/v1/%C2%9B2J").Body.String(); strings.Contains(text, "\u009b") {
+		t.Errorf("a hostile name in an error: %q", text)
+	}
 	if w := get(s, master, "/v1/events?since=x"); w.Code != 400 {
 		t.Errorf("since=x: %d", w.Code)
 	}
@@ -279,6 +289,14 @@ func TestShared(t *testing.T) {
 	}
 	if made != 1 {
 		t.Errorf("made %d times", made)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := s.recent.get(gone, subject{target: "web"}); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if one := s.recent.of[subject{target: "web"}]; one == nil || one.err != nil {
+		t.Errorf("a client that has left has spoiled the profile of others: %+v", one)
 	}
 	failed := errors.New("failed")
 	if _, err := s.shares.get(t.Context(), "bad", [2]*ccmap.Snapshot{}, func() (answer, error) { return answer{}, failed }); !errors.Is(err, failed) {

@@ -46,9 +46,12 @@ func (f *fake) Targets() []daemon.TargetStatus {
 	return slices.Clone(f.targets)
 }
 
-func (f *fake) Snapshot(_ context.Context, target string, _ int, _ bool) (*ccmap.Snapshot, error) {
+func (f *fake) Snapshot(ctx context.Context, target string, _ int, _ bool) (*ccmap.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	m, ok := f.maps[target]
 	if !ok {
 		return nil, daemon.ErrNoProfile

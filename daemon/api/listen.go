@@ -263,7 +263,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		p, err := b.server.peerOfConn(c)
 		if err != nil {
 			c.Close()
-			b.server.options.Logger.Warn("refuse connection", "error", err)
+			b.server.refusals.warn("refuse connection", "error", err)
 			continue
 		}
 		if leave, ok := b.server.guard.enter(p); ok {
@@ -287,7 +287,7 @@ const comeAgain = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent
 // for the answer.
 func (s *Server) turnAway(c net.Conn, p peer) {
 	s.metrics.refused.Inc()
-	s.options.Logger.Warn("too many connections", "uid", p.name())
+	s.refusals.warn("too many connections", "uid", p.name())
 	if raw, ok := c.(syscall.Conn); ok {
 		if control, err := raw.SyscallConn(); err == nil {
 			control.Write(func(fd uintptr) bool { unix.Write(int(fd), []byte(comeAgain)); return true })

@@ -9,6 +9,8 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -131,6 +133,36 @@ func groupID(name string, log *slog.Logger) (int, error) {
 		return -1, fmt.Errorf("look up group of the socket: %w", err)
 	}
 	return strconv.Atoi(group.Gid)
+}
+
+// mostLogged bounds the refusals that are logged in a second: whoever may connect could fill the disk.
+const mostLogged = 20
+
+// refusals logs refusals. Any goroutine may call warn.
+type refusals struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	second time.Time // its beginning
+	logged int       // in that second
+	left   int       // that were not logged
+}
+
+func (r *refusals) warn(what string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); now.Sub(r.second) >= time.Second {
+		if r.left > 0 {
+			r.log.Warn("more refusals", "times", r.left)
+		}
+		r.second, r.logged, r.left = now, 0, 0
+	}
+	if r.logged >= mostLogged {
+		r.left++
+		return
+	}
+	r.logged++
+	r.log.Warn(what, args...)
 }
 
 type peerKey struct{}

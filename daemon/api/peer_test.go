@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon"
@@ -129,6 +131,28 @@ func TestPeers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRefusalsAreBounded: refusals are logged, so many a second, and the rest is counted.
+func TestRefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := newServer(t, newFake(), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 1000 {
+			if w := ask(s, onTCP, httptest.NewRequest("POST", "/v1/reload", nil)); w.Code != 403 {
+				t.Fatal(w.Code)
+			}
+		}
+		if n := strings.Count(log.String(), "\n"); n != mostLogged {
+			t.Errorf("%d lines", n)
+		}
+		time.Sleep(time.Second)
+		ask(s, onTCP, httptest.NewRequest("POST", "/v1/reload", nil))
+		if !strings.Contains(log.String(), fmt.Sprint("times=", 1000-mostLogged)) {
+			t.Errorf("not said how many more: %s", log.String()[max(0, log.Len()-300):])
+		}
+	})
 }
 
 // TestOwnProcesses: a user attaches to so many processes, and to none that a target has together with processes

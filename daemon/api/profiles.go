@@ -116,11 +116,17 @@ const snapshotKept = time.Second
 
 func newRecent(d Daemon) *recent { return &recent{daemon: d, of: make(map[subject]*latest)} }
 
-// get returns a snapshot that is not older than snapshotKept.
+// snapshotWait bounds the wait for a snapshot.
+const snapshotWait = 10 * time.Second
+
+// get returns a snapshot that is not older than snapshotKept. The first caller gets it for all, even if
+// its client leaves.
 func (r *recent) get(ctx context.Context, of subject) (*ccmap.Snapshot, error) {
 	one, first := r.find(of)
 	if first {
-		one.snapshot, one.err = r.daemon.Snapshot(ctx, of.target, of.pid, true)
+		all, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotWait)
+		one.snapshot, one.err = r.daemon.Snapshot(all, of.target, of.pid, true)
+		cancel()
 		close(one.ready)
 		if one.err != nil {
 			r.forget(of, one)

@@ -104,7 +104,7 @@ func (s *shares) find(question string, of [2]*ccmap.Snapshot) (one *shared, firs
 func (s *shares) fill(ctx context.Context, one *shared, make func() (answer, error)) {
 	one.err = errBroken // for the others that wait, if make panics
 	defer s.keep(one)
-	one.answer, one.err = s.inTurn(ctx, make)
+	one.answer, one.err = s.inTurn(context.WithoutCancel(ctx), make)
 }
 
 // keep gives an answer to all that wait, and keeps it for others while there is room.

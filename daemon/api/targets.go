@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -276,7 +277,7 @@ func (c *call) pushEvent(e daemon.Event) error {
 	if !c.peer.hears(e) {
 		return nil
 	}
-	text, err := json.Marshal(e)
+	text, err := terminal.LineJSON(e)
 	if err != nil {
 		return err
 	}

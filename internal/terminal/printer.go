@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -83,6 +84,17 @@ func Width(w io.Writer) int {
 		return 80
 	}
 	return width
+}
+
+// LineJSON returns v as JSON in one line, which a terminal shows as it is.
+func LineJSON(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	var b bytes.Buffer
+	jsonText{&b}.Write(text)
+	return b.Bytes(), nil
 }
 
 // WriteJSON prints v indented, as the --json flag of every command does.
