@@ -80,7 +80,7 @@ type Server struct {
 	guard    *guard
 	refusals *refusals
 	stall    time.Duration      // that a body may make no progress; tests have a shorter one
-	streams  chan struct{}      // holds a token for each stream of events
+	streams  *guard             // of events
 	ends     context.CancelFunc // of all answers that have no end of their own
 	ending   context.Context
 
@@ -97,8 +97,11 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, group: group, user: os.Geteuid(), recent: newRecent(o.Daemon), shares: newShares(), uploads: newUploads(time.Now), guard: newGuard(), refusals: &refusals{log: o.Logger},
-		streams: make(chan struct{}, mostStreams), stall: stallTime}
+	s := &Server{
+		options: o, group: group, user: os.Geteuid(), stall: stallTime, refusals: &refusals{log: o.Logger},
+		recent: newRecent(o.Daemon), shares: newShares(), uploads: newUploads(time.Now),
+		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
+	}
 	s.ending, s.ends = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)
 	s.handler = s.routes()

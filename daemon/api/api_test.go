@@ -238,6 +238,14 @@ func TestEvents(t *testing.T) {
 	if !strings.Contains(text, "id: 1\nevent: state\ndata: {") || strings.Count(text, "id: ") != 1 {
 		t.Errorf("a user of web gets\n%s", text)
 	}
+	for range mostStreamsOfUser {
+		if _, ok := s.streams.enter(userOf(1000)); !ok {
+			t.Fatal("no room for a stream")
+		}
+	}
+	if w := get(s, userOf(1000), "/v1/events"); w.Code != 503 {
+		t.Errorf("a user has more than their share of streams: %d", w.Code)
+	}
 	f.events = make(chan daemon.Event, 1)
 	f.events <- daemon.Event{Seq: 5, Kind: "hot", Text: "\u009b2J\u202etxt.go"}
 	close(f.events)

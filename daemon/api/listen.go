@@ -27,6 +27,10 @@ const (
 	mostOfOneUser   = 32
 	mostOverTCP     = 64 // the socket has room always
 
+	mostStreams       = 32 // of events: each holds a connection
+	mostStreamsOfUser = 12
+	mostStreamsOnTCP  = 12
+
 	headerBytes  = 16 << 10
 	headerTime   = 5 * time.Second
 	idleTime     = time.Minute
@@ -296,15 +300,19 @@ func (s *Server) turnAway(c net.Conn, p peer) {
 	c.Close()
 }
 
-// guard counts connections. Any goroutine may call it.
+// guard counts connections, or streams. Any goroutine may call it.
 type guard struct {
+	most, mostTCP, mostUser int // in all, over TCP, of a user
+
 	mu    sync.Mutex
 	all   int
 	ofTCP int
 	of    map[uint32]int // by uid
 }
 
-func newGuard() *guard { return &guard{of: make(map[uint32]int)} }
+func newGuard(most, mostTCP, mostUser int) *guard {
+	return &guard{most: most, mostTCP: mostTCP, mostUser: mostUser, of: make(map[uint32]int)}
+}
 
 // enter counts a connection, unless there are too many. leave ends it.
 func (g *guard) enter(p peer) (leave func(), ok bool) {
@@ -315,7 +323,7 @@ func (g *guard) enter(p peer) (leave func(), ok bool) {
 		n := g.of[p.uid]
 		count = &n
 	}
-	if g.all >= mostConnections || p.tcp && *count >= mostOverTCP || !p.tcp && *count >= mostOfOneUser {
+	if g.all >= g.most || p.tcp && *count >= g.mostTCP || !p.tcp && *count >= g.mostUser {
 		return nil, false
 	}
 	g.add(p, 1)

@@ -227,9 +227,6 @@ func (c *call) accepted(err error) error {
 // heartbeat is how often an idle stream of events shows that it goes on.
 const heartbeat = 15 * time.Second
 
-// mostStreams bounds the streams of events at once: each holds a connection.
-const mostStreams = 32
-
 // events streams the events that the peer may see, as server-sent events (the EventSource of
 // the HTML standard).
 func (c *call) events() error {
@@ -239,12 +236,11 @@ func (c *call) events() error {
 	if err = errors.Join(p.check(), err); err != nil {
 		return usageError("since=%s is not the number of an event", since)
 	}
-	select {
-	case c.streams <- struct{}{}:
-		defer func() { <-c.streams }()
-	default:
+	leave, ok := c.streams.enter(c.peer)
+	if !ok {
 		return errBusy
 	}
+	defer leave()
 	events, cancel := c.options.Daemon.Events(last)
 	defer cancel()
 	c.w.Header().Set("Content-Type", "text/event-stream")
