@@ -45,7 +45,7 @@ type cpuMeter struct {
 // level that makes all costs fit into the budget, cores, is charged so much that its tuner
 // lengthens the interval.
 func (c *cpuMeter) charge(now time.Time, used time.Duration, budget float64, shares []*share, samples []uint64) {
-	since, spent := now.Sub(c.at), used-c.used
+	since, spent := now.Sub(c.at), max(used-c.used, 0)
 	first := c.at.IsZero()
 	c.at, c.used = now, used
 	total := uint64(0)
@@ -66,6 +66,10 @@ func (c *cpuMeter) charge(now time.Time, used time.Duration, budget float64, sha
 		s.samples = samples[i]
 	}
 }
+
+// Spent tells the daemon of CPU time of this process that was not for sampling: no interval grows
+// for it.
+func (d *Daemon) Spent(cpu time.Duration) { d.elsewhere.Add(int64(cpu)) }
 
 // processCPU returns the CPU time that this process has used. Getrusage of the process itself does
 // not fail (getrusage(2)).
@@ -103,7 +107,7 @@ func (d *Daemon) keepBudgets(now time.Time) {
 	for s := range d.sessions() {
 		shares, samples = append(shares, &s.share), append(samples, s.manager.Status().Samples)
 	}
-	d.meter.charge(now, d.usedCPU(), d.config.Budget.CPU, shares, samples)
+	d.meter.charge(now, d.usedCPU()-time.Duration(d.elsewhere.Load()), d.config.Budget.CPU, shares, samples)
 	d.boundMaps()
 }
 

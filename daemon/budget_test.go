@@ -82,6 +82,26 @@ func TestBudgetRaisesIntervals(t *testing.T) {
 	})
 }
 
+// TestAnswersAreApart: the CPU time of answers lengthens no interval.
+func TestAnswersAreApart(t *testing.T) {
+	t.Parallel()
+	c := webConfig(func(c *config.Config) { c.Budget.CPU = 0.1 })
+	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
+		begin := time.Now()
+		d.mu.Lock()
+		d.usedCPU = func() time.Duration { return time.Since(begin) / 2 }
+		d.mu.Unlock()
+		h.start(web(10))
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			d.Spent(50 * time.Millisecond)
+		}
+		if s := mustTarget(t, d, "web").Status; s.IntervalNS != int64(10*time.Millisecond) {
+			t.Errorf("all time is for answers, and the interval is %v", time.Duration(s.IntervalNS))
+		}
+	})
+}
+
 // TestBoundMaps: maps that exceed the budget of memory together are cut to one level.
 func TestBoundMaps(t *testing.T) {
 	t.Parallel()

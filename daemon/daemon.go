@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon/config"
@@ -38,6 +39,7 @@ type Options struct {
 //	log … first               never change
 //	mu                        all targets with their followers and slots, and the fields after it
 //	discovery, meter          the goroutine of Run
+//	elsewhere                 atomic
 //	work                      the goroutines of followers and of filing
 //	removing, reloading       one removal of old files at a time, one reload
 type Daemon struct {
@@ -58,7 +60,8 @@ type Daemon struct {
 
 	discovery discovery
 	meter     cpuMeter
-	removing  sync.Mutex // of old files
+	elsewhere atomic.Int64 // ns of CPU time that were not for sampling
+	removing  sync.Mutex   // of old files
 	reloading sync.Mutex
 
 	mu        sync.Mutex

@@ -83,7 +83,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		return printCandidates(env.stdout, d)
 	}
 	server, err := api.New(api.Options{
-		Daemon: d, Version: buildVersion(), Engines: env.engines, Logger: log,
+		Daemon: d, Version: buildVersion(), Engines: env.engines, Logger: log, Spent: d.Spent,
 		Socket: listen.Socket, Open: listen.Open, Group: listen.Group, TCP: listen.TCP,
 	})
 	if err != nil {

@@ -60,6 +60,8 @@ type Options struct {
 	Engines []engine.Engine // that the daemon attaches by
 	Logger  *slog.Logger    // nil discards
 
+	Spent func(cpu time.Duration) // hears of the CPU time that answers take; nil: nobody does
+
 	Socket string // path; "": none
 	Open   bool   // every user may connect, and sees their own processes; else root, the server's user and the group
 	Group  string // whose members may do everything; "": none
@@ -99,7 +101,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		options: o, group: group, user: os.Geteuid(), stall: stallTime, refusals: &refusals{log: o.Logger},
-		recent: newRecent(o.Daemon), shares: newShares(), uploads: newUploads(time.Now),
+		recent: newRecent(o.Daemon), shares: newShares(o.Spent), uploads: newUploads(time.Now),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 	}
 	s.ending, s.ends = context.WithCancel(context.Background())

@@ -321,6 +321,22 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// TestSpent: the CPU time of an answer is told, so that no session pays for it.
+func TestSpent(t *testing.T) {
+	t.Parallel()
+	var spent time.Duration
+	s := newServer(t, newFake(), Options{Spent: func(cpu time.Duration) { spent += cpu }})
+	const work = 5 * time.Millisecond
+	_, err := s.shares.inTurn(t.Context(), func() (answer, error) {
+		for begin := threadCPU(); threadCPU()-begin < work; {
+		}
+		return answer{}, nil
+	})
+	if err != nil || spent < work {
+		t.Errorf("%v is told of %v, %v", spent, work, err)
+	}
+}
+
 // TestBusy: beyond so many answers at once, a client is told to come again.
 func TestBusy(t *testing.T) {
 	t.Parallel()

@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/view"
@@ -39,7 +42,8 @@ type answer struct {
 // shares keeps answers, each made once for all that ask for the same of the same snapshots. Few
 // are made at once. Any goroutine may call make.
 type shares struct {
-	turns chan struct{} // holds a token for each answer that is being made
+	turns chan struct{}           // holds a token for each answer that is being made
+	spent func(cpu time.Duration) // hears of the CPU time of each
 
 	mu     sync.Mutex
 	kept   map[string]*list.Element // of *shared, by question
@@ -62,8 +66,11 @@ type shared struct {
 	asked    time.Time
 }
 
-func newShares() *shares {
-	return &shares{turns: make(chan struct{}, mostHeavy), kept: make(map[string]*list.Element), recent: list.New()}
+func newShares(spent func(time.Duration)) *shares {
+	if spent == nil {
+		spent = func(time.Duration) {}
+	}
+	return &shares{turns: make(chan struct{}, mostHeavy), spent: spent, kept: make(map[string]*list.Element), recent: list.New()}
 }
 
 // get returns the answer to a question about snapshots. The first caller makes it, the others wait
@@ -138,7 +145,18 @@ func (s *shares) inTurn(ctx context.Context, make func() (answer, error)) (a ans
 		return a, errBusy
 	}
 	defer func() { <-s.turns }()
+	runtime.LockOSThread() // whose clock is the answer's
+	defer runtime.UnlockOSThread()
+	begin := threadCPU()
+	defer func() { s.spent(threadCPU() - begin) }()
 	return make()
+}
+
+// threadCPU returns the CPU time of the calling thread.
+func threadCPU() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // does not fail (clock_gettime(2))
+	return time.Duration(now.Nano())
 }
 
 // forget drops answers that no request has asked for lately: they hold snapshots.
