@@ -60,7 +60,7 @@ type Options struct {
 	Engines []engine.Engine // that the daemon attaches by
 	Logger  *slog.Logger    // nil discards
 
-	Spent func(cpu time.Duration) // hears of the CPU time that answers take; nil: nobody does
+	Spent func(cpu time.Duration) // is told the CPU time of answers; nil: not told
 
 	Socket string // path; "": none
 	Open   bool   // every user may connect, and sees their own processes; else root, the server's user and the group
@@ -113,7 +113,7 @@ func New(o Options) (*Server, error) {
 // ServeHTTP answers one request. A request that did not come through a listener of the
 // server may do nothing.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 { // net/http waits for the rest of a body that nobody reads, and has no deadline for it
+	if r.ContentLength != 0 { // net/http waits for an unread body, and has no deadline for it
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.stall))
 	}
 	s.handler.ServeHTTP(w, r)

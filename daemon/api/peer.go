@@ -135,7 +135,7 @@ func groupID(name string, log *slog.Logger) (int, error) {
 	return strconv.Atoi(group.Gid)
 }
 
-// mostLogged bounds the refusals that are logged in a second: whoever may connect could fill the disk.
+// mostLogged bounds the refusals that are logged in a second: clients must not fill the disk.
 const mostLogged = 20
 
 // refusals logs refusals. Any goroutine may call warn.

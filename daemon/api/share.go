@@ -43,7 +43,7 @@ type answer struct {
 // are made at once. Any goroutine may call make.
 type shares struct {
 	turns chan struct{}           // holds a token for each answer that is being made
-	spent func(cpu time.Duration) // hears of the CPU time of each
+	spent func(cpu time.Duration) // is told the CPU time of each
 
 	mu     sync.Mutex
 	kept   map[string]*list.Element // of *shared, by question
