@@ -134,8 +134,8 @@ func (d *Daemon) read() (*config.Config, []*target, error) {
 	}
 	var targets []*target
 	for _, one := range c.Targets {
-		if one.Match.URL != "" || one.Match.Host {
-			return nil, nil, fmt.Errorf("target %s: match.url and match.host are not supported by this version: name processes", one.Name)
+		if one.Match.Host {
+			return nil, nil, fmt.Errorf("target %s: match.host is not supported by this version: name processes", one.Name)
 		}
 		rule, err := one.Match.Rule()
 		if err != nil {
@@ -268,6 +268,7 @@ func (d *Daemon) scan() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropEnded(exist)
+	d.admitEndpoints()
 	for _, f := range looked {
 		d.offer(f)
 	}
@@ -515,16 +516,18 @@ func (d *Daemon) Rotate(ctx context.Context, name string) error {
 	return d.file(ctx, t)
 }
 
-// Candidate is a process that a target would take.
+// Candidate is a process or an endpoint that a target would take.
 type Candidate struct {
 	Target     string
+	URL        string // of an endpoint, which has no more
 	PID        int
 	Executable string // foreign, and not printable yet
 	User       string
 	LeftOut    bool // the target has max older processes
 }
 
-// Check looks for processes once, and returns the ones that targets would take. It samples nothing.
+// Check looks for processes once, and returns the ones that targets would take, after all endpoints.
+// It samples nothing, and connects to nothing.
 func (d *Daemon) Check() ([]Candidate, error) {
 	looked, _, err := (&discovery{host: d.host, seen: make(map[int]sighting)}).scan(time.Now(), d.follows)
 	if err != nil {
@@ -537,6 +540,11 @@ func (d *Daemon) Check() ([]Candidate, error) {
 	defer d.mu.Unlock()
 	taken := make(map[*target]int)
 	var found []Candidate
+	for _, t := range d.order {
+		if t.isEndpoint() {
+			found = append(found, Candidate{Target: t.Name, URL: t.Match.URL})
+		}
+	}
 	for _, f := range looked {
 		i := slices.IndexFunc(d.order, func(t *target) bool { return t.fits(f) })
 		if i < 0 {

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -23,6 +25,7 @@ type host interface {
 	facts(pid int) (process.Facts, error)
 	file(pid int) (fileID, error) // of the executable
 	pin(pid int) (pinned, error)
+	dial(ctx context.Context, network, address string) (net.Conn, error) // to an endpoint
 }
 
 // pinned is a process that is held on to: its number can become another one's meanwhile.
@@ -103,6 +106,10 @@ func (machine) pin(pid int) (pinned, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+func (machine) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 // discovery remembers which processes were looked at. The goroutine of Run owns it.

@@ -7,6 +7,8 @@
 //  2. A follower attaches to one process, by the best engine that is permitted, and runs a
 //     session of package manager. It makes sure that the number is still the process that
 //     was found. An attempt that is refused is made again later, and later each time.
+//     A target can be an endpoint, too: a program that serves its own profiles. Its follower
+//     asks for them as long as the target exists.
 //  3. A slot has the map of one replica of a target: of processes with the same build and
 //     owner, one after the other. When a process has ended, the slot waits for the next.
 //     The first process of another build ends the slots of the old one.

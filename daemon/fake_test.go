@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,10 +44,15 @@ type fakeHost struct {
 	attached []int
 	onOpen   func(pid int) // called while a process is being attached to
 	sampled  int           // processes, now
+	network  *network
 }
 
 func newFakeHost() *fakeHost {
-	return &fakeHost{all: make(map[int]*fakeProcess), identity: make(map[int]uint64)}
+	return &fakeHost{all: make(map[int]*fakeProcess), identity: make(map[int]uint64), network: newNetwork()}
+}
+
+func (h *fakeHost) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	return h.network.dial(ctx, address)
 }
 
 // start adds a process, which replaces the one of its number.
@@ -259,9 +266,15 @@ func webConfig(change ...func(*config.Config)) *config.Config {
 // inDaemon runs a test beside a daemon on a fake host, on the test's own clock.
 func inDaemon(t *testing.T, c *config.Config, test func(t *testing.T, h *fakeHost, d *Daemon)) {
 	t.Helper()
+	inLoggingDaemon(t, c, nil, test)
+}
+
+// inLoggingDaemon is inDaemon with a log.
+func inLoggingDaemon(t *testing.T, c *config.Config, log *slog.Logger, test func(t *testing.T, h *fakeHost, d *Daemon)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost()
-		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }, Engines: h.engines()}, h)
+		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }, Engines: h.engines(), Logger: log}, h)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/advice"
@@ -11,7 +12,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// follower attaches to one process of a target, and samples it until it ends.
+// follower attaches to one process of a target, and samples it until it ends. The follower of an
+// endpoint has the number 0, and no facts.
 //
 //	d, target, facts   never change
 //	settled            closed when the first attempt has succeeded or failed
@@ -50,14 +52,14 @@ const (
 func (f *follower) run(ctx context.Context) {
 	defer f.leave()
 	for ctx.Err() == nil {
-		ending, began, err := f.once(ctx)
-		if ctx.Err() != nil || f.isOver(ending, began, err) {
+		ending, life, err := f.once(ctx)
+		if ctx.Err() != nil || f.isOver(ending, life, err) {
 			return
 		}
 		if err == nil {
 			err = errors.New(ending.Reason)
 		}
-		f.refuse(err)
+		f.putOff(err, life)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Until(f.nextTry())):
@@ -65,15 +67,15 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// once attaches, and samples until the session ends.
-func (f *follower) once(ctx context.Context) (sampler.Ending, time.Time, error) {
+// once attaches, and samples until the session ends. Its life is 0 if it did not begin.
+func (f *follower) once(ctx context.Context) (ending sampler.Ending, life time.Duration, err error) {
 	s, err := f.attach(ctx)
 	f.settle(err)
 	if err != nil {
-		return sampler.Ending{}, time.Time{}, err
+		return sampler.Ending{}, 0, err
 	}
-	ending, err := s.run(ctx)
-	return ending, s.began, err
+	ending, err = s.run(ctx)
+	return ending, time.Since(s.began), err
 }
 
 // settle tells Attach how the first attempt went.
@@ -88,8 +90,9 @@ func (f *follower) settle(err error) {
 	}
 }
 
-// isOver reports whether the process needs no further attempt.
-func (f *follower) isOver(ending sampler.Ending, began time.Time, err error) bool {
+// isOver reports whether the process needs no further attempt. An endpoint needs another follower
+// where it needs another map.
+func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) bool {
 	d, t := f.d, f.target
 	now, gone := d.host.facts(f.facts.PID)
 	replaced := gone == nil && now.Started == f.facts.Started && !now.Ended // by exec
@@ -100,9 +103,18 @@ func (f *follower) isOver(ending sampler.Ending, began time.Time, err error) boo
 		t.restarts++
 		t.ending = ending.Reason
 		if !replaced {
-			t.delay.lived(time.Now(), time.Since(began))
+			t.delay.lived(time.Now(), life, t.leastLife())
 		}
 		return true
+	case t.endsMap(ending, err):
+		t.ending = err.Error()
+		t.delay.lived(time.Now(), life, t.leastLife())
+		return true
+	case f.isAway(err):
+		if life > 0 {
+			t.restarts++
+		}
+		return false
 	case errors.Is(err, sampler.ErrNoProcess):
 		t.ending = "the process has ended"
 		return true
@@ -115,15 +127,30 @@ func (f *follower) isOver(ending sampler.Ending, began time.Time, err error) boo
 	return false
 }
 
-// refuse notes why the process cannot be sampled now, and when to try again.
-func (f *follower) refuse(err error) {
-	cure, _ := advice.Of(err)
+// putOff notes why nothing can be sampled now, after a session of such a life, and when to try again.
+func (f *follower) putOff(err error, life time.Duration) {
+	state, level := Refused, slog.LevelWarn
+	if f.isAway(err) {
+		state, level = Waiting, slog.LevelInfo
+	}
+	cure, known := advice.Of(err)
+	if !known {
+		cure = f.target.cureOf(err)
+	}
 	f.d.mu.Lock()
-	f.delay.fail(time.Now())
-	f.cure, f.next = cure, f.delay.until
+	f.delay.fail(time.Now(), life)
+	next := f.delay.until
 	f.d.mu.Unlock()
-	f.enter(Refused, err.Error())
-	f.d.log.Warn("cannot sample", "target", f.target.Name, "pid", f.facts.PID, "error", err, "next try", f.nextTry())
+	f.change(state, err.Error(), cure, next)
+	f.d.log.Log(context.Background(), level, "cannot sample", "target", f.target.Name, f.attr(), "error", err, "next try", next)
+}
+
+// attr names the process or the endpoint in the log.
+func (f *follower) attr() slog.Attr {
+	if f.target.isEndpoint() {
+		return slog.String("url", f.target.Match.URL)
+	}
+	return slog.Int("pid", f.facts.PID)
 }
 
 func (f *follower) nextTry() time.Time {
@@ -132,13 +159,13 @@ func (f *follower) nextTry() time.Time {
 	return f.next
 }
 
-// enter changes the state, and raises an event.
-func (f *follower) enter(s State, reason string) {
+// enter changes the state to one without a next try.
+func (f *follower) enter(s State, reason string) { f.change(s, reason, "", time.Time{}) }
+
+// change changes the state, and raises an event.
+func (f *follower) change(s State, reason, cure string, next time.Time) {
 	f.d.mu.Lock()
-	f.state, f.reason, f.since = s, reason, time.Now()
-	if s != Refused {
-		f.cure, f.next = "", time.Time{}
-	}
+	f.state, f.reason, f.since, f.cure, f.next = s, reason, time.Now(), cure, next
 	f.d.mu.Unlock()
 	text := string(s)
 	if reason != "" {

@@ -101,6 +101,7 @@ func (d *Daemon) unfiled(t *target) map[string][]unfiled {
 	defer d.mu.Unlock()
 	all := make(map[string][]unfiled)
 	for _, s := range t.slots {
+		s.knowBuild()
 		if read := s.reader(true); read != nil {
 			all[s.build] = append(all[s.build], unfiled{s, read})
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
-// session samples one process into a slot's map.
+// session samples one process or endpoint into a slot's map.
 //
 //	share                the goroutine of Run charges, the manager reads
 //	seen                 what events were last raised about: the goroutine of Run
@@ -35,6 +36,9 @@ type session struct {
 // attach opens the process and prepares a session with it. It checks that the number is the
 // process that was found, before and after.
 func (f *follower) attach(ctx context.Context) (*session, error) {
+	if f.target.isEndpoint() {
+		return f.attachToEndpoint(ctx)
+	}
 	d := f.d
 	select {
 	case d.turns <- struct{}{}:
@@ -65,9 +69,14 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 	if err := f.isSame(p); err != nil {
 		return nil, errors.Join(err, s.discard())
 	}
-	d.begin(s)
-	f.enter(Sampling, s.choice.Source.Info().Engine+": "+s.choice.Why)
+	f.begin(s)
 	return s, nil
+}
+
+// begin enters the state of a session.
+func (f *follower) begin(s *session) {
+	f.d.begin(s)
+	f.enter(Sampling, s.choice.Source.Info().Engine+": "+s.choice.Why)
 }
 
 // isSame checks that the process is the one that was found, and runs the same program for the same
@@ -115,35 +124,42 @@ func (f *follower) open(ctx context.Context, into *slot) (*session, error) {
 const ringWords = 64 << 10
 
 func (s *session) open(ctx context.Context) error {
-	d, f := s.follower.d, s.follower
-	o := d.hold(f.facts.PID, f.target.Settings)
-	log := d.log.With("target", f.target.Name, "pid", f.facts.PID)
-	m := s.slot.m
+	f, m := s.follower, s.slot.m
+	log := f.d.log.With("target", f.target.Name, f.attr())
+	c := manager.Config{Map: m, Logger: log, DaemonCPU: s.share.cpu, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot}
+	sink := sampler.Sink{Queue: queue.New(queue.Options{RingWords: ringWords}), Names: m.Names()}
 	var err error
-	s.choice, err = engine.Attach(ctx, d.engines, o.Engine, sampler.ProcessOptions{
-		PID: f.facts.PID, Interval: o.Interval, HitBudget: cmp.Or(o.Hits, -1), NoLabels: !o.Labels,
-		MaxOverhead: o.MaxOverhead / 100, Logger: log,
-		Sink: sampler.Sink{Queue: queue.New(queue.Options{RingWords: ringWords}), Names: m.Names()},
-	})
+	if f.target.isEndpoint() {
+		s.choice, err = f.openEndpoint(ctx, s.slot, sink, log)
+	} else {
+		s.choice, c.Tuner, err = f.openProcess(ctx, sink, log)
+	}
 	if err != nil {
 		return err
-	}
-	tuner, err := tuning.New(tunerOf(o))
-	if err != nil {
-		return errors.Join(err, s.choice.Source.Close())
 	}
 	s.describe(m.Meta())
 	if same := s.slot.process; same.PID != f.facts.PID || same.Started != f.facts.Started {
 		m.ForgetThreads()
 	}
-	s.manager, err = manager.New(manager.Config{
-		Source: s.choice.Source, Map: m, Tuner: tuner, Logger: log, DaemonCPU: s.share.cpu,
-		Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot,
-	})
-	if err != nil {
+	c.Source = s.choice.Source
+	if s.manager, err = manager.New(c); err != nil {
 		return errors.Join(err, s.choice.Source.Close())
 	}
 	return nil
+}
+
+// openProcess opens the best engine for the process, and makes a tuner.
+func (f *follower) openProcess(ctx context.Context, sink sampler.Sink, log *slog.Logger) (engine.Choice, manager.Tuner, error) {
+	o := f.d.hold(f.facts.PID, f.target.Settings)
+	tuner, err := tuning.New(tunerOf(o))
+	if err != nil {
+		return engine.Choice{}, nil, err
+	}
+	choice, err := engine.Attach(ctx, f.d.engines, o.Engine, sampler.ProcessOptions{
+		PID: f.facts.PID, Interval: o.Interval, HitBudget: cmp.Or(o.Hits, -1), NoLabels: !o.Labels,
+		MaxOverhead: o.MaxOverhead / 100, Logger: log, Sink: sink,
+	})
+	return choice, tuner, err
 }
 
 // hotTime is the CPU time of the target that makes a method hot. A look for hot methods is a pass
@@ -175,6 +191,9 @@ func (s *session) describe(meta *ccmap.Meta) {
 	if info.NoKernelTime != "" {
 		comments = append(comments, "time in the kernel is left out: "+info.NoKernelTime)
 	}
+	if info.Lacks != "" {
+		comments = append(comments, info.Lacks)
+	}
 	const mostWarnings = 8
 	for _, c := range meta.Comments {
 		if strings.HasPrefix(c, ccmap.CommentWarning) && len(comments) < mostWarnings {
@@ -194,7 +213,7 @@ func (s *session) discard() error {
 // run samples until the process has ended or ctx is done.
 func (s *session) run(ctx context.Context) (sampler.Ending, error) {
 	r, err := s.manager.Run(ctx)
-	s.follower.d.end(s, r)
+	s.follower.d.end(s, r, err)
 	return r.Ending, err
 }
 
@@ -236,7 +255,7 @@ const lateTurn = 30 * time.Second
 // health returns an error if the manager is stuck.
 func (s *session) health(now time.Time) error {
 	if late := now.Sub(s.began) - s.manager.Status().Elapsed; late > lateTurn {
-		return fmt.Errorf("target %s, process %d: no turn for %v", s.follower.target.Name, s.follower.facts.PID, late.Round(time.Second))
+		return fmt.Errorf("target %s, %v: no turn for %v", s.follower.target.Name, s.follower.attr(), late.Round(time.Second))
 	}
 	return nil
 }

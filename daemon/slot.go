@@ -30,7 +30,7 @@ type slot struct {
 	last    *ccmap.Snapshot // final one of the last session
 	process process.Facts   // of the last session
 	used    time.Time       // end of the last session
-	retired bool            // another build has come: it is filed, and forgotten
+	retired bool            // the map must not go on, or another build has come: it is filed, and forgotten
 	bound   int64           // of the map, as it was set last
 
 	filed *ccmap.Snapshot // what files have; nil: nothing
@@ -92,16 +92,23 @@ func (d *Daemon) begin(s *session) {
 	t.retire()
 }
 
+// knowBuild notes the build of a program that was not known at first: the program was attached to
+// before it ran, or serves its own profiles. The caller holds mu.
+func (s *slot) knowBuild() {
+	if s.build == "" && s.session != nil {
+		s.build = s.session.choice.Source.Info().Target.BuildID
+		s.target.build = s.build
+	}
+}
+
 // end frees the slot of a session.
-func (d *Daemon) end(s *session, r manager.Report) {
+func (d *Daemon) end(s *session, r manager.Report, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	own := s.slot
+	own.knowBuild()
 	own.busy, own.session, own.last, own.used = false, nil, r.Snapshot, time.Now()
-	if own.build == "" { // of a program that was attached to before it ran
-		own.build = s.choice.Source.Info().Target.BuildID
-		own.target.build = own.build
-	}
+	own.retired = own.target.endsMap(r.Ending, err)
 	s.follower.slot = nil
 	own.target.retire()
 }

@@ -34,11 +34,11 @@ func (t TargetStatus) Has(pid int) bool {
 	return slices.ContainsFunc(t.Processes, func(p ProcessStatus) bool { return p.PID == pid })
 }
 
-// ProcessStatus is the state of a process of a target.
+// ProcessStatus is the state of a process of a target, or of its endpoint.
 type ProcessStatus struct {
-	PID     int        `json:"pid"`
-	Start   time.Time  `json:"start"`
-	Exe     string     `json:"exe"` // foreign, and not printable yet
+	PID     int        `json:"pid,omitempty"`  // 0: an endpoint
+	Start   time.Time  `json:"start,omitzero"` // of an endpoint not known
+	Exe     string     `json:"exe"`            // foreign, and not printable yet
 	BuildID string     `json:"build_id,omitempty"`
 	Runtime string     `json:"runtime,omitempty"`
 	Engine  string     `json:"engine,omitempty"`
@@ -218,7 +218,7 @@ func (t *target) state(s *TargetStatus) State {
 	}
 	switch {
 	case len(s.Processes) > 0:
-		s.Reason, s.NextTry = s.Processes[0].Reason, s.Processes[0].NextTry
+		s.Reason, s.Cure, s.NextTry = s.Processes[0].Reason, s.Processes[0].Cure, s.Processes[0].NextTry
 	case len(t.strangers) > 0:
 		s.Reason = "the processes that fit are no Go programs"
 	default:
@@ -242,6 +242,7 @@ func (f *follower) status() ProcessStatus {
 	}
 	s := f.slot.session
 	info := s.choice.Source.Info()
+	p.Exe = cmp.Or(p.Exe, info.Target.Executable)
 	p.BuildID, p.Runtime, p.Engine, p.Why = info.Target.BuildID, info.Target.Runtime, info.Engine, s.choice.Why
 	p.Status = figuresOf(s.manager.Status())
 	if f.state == Sampling {
@@ -253,6 +254,9 @@ func (f *follower) status() ProcessStatus {
 // begunAt returns when a process began, to a second: the two clocks are read one after the
 // other.
 func begunAt(f process.Facts) time.Time {
+	if f.PID == 0 {
+		return time.Time{}
+	}
 	at, err := f.Begin()
 	if err != nil {
 		return time.Time{}

@@ -70,16 +70,20 @@ const (
 	shortLife, longLife = time.Second, time.Minute
 )
 
-func (b *backoff) fail(now time.Time) {
+// fail puts the next attempt off after one that was good for life.
+func (b *backoff) fail(now time.Time, life time.Duration) {
+	if life >= longLife {
+		*b = backoff{}
+	}
 	b.wait = min(max(2*b.wait, firstWait), longestWait)
 	b.until = now.Add(time.Duration(float64(b.wait) * (1 + jitter*(2*rand.Float64()-1))))
 }
 
-// lived takes in how long an attempt was good for.
-func (b *backoff) lived(now time.Time, life time.Duration) {
+// lived takes in how long an attempt was good for. Less than least puts the next one off.
+func (b *backoff) lived(now time.Time, life, least time.Duration) {
 	switch {
-	case life < shortLife:
-		b.fail(now)
+	case life < least:
+		b.fail(now, life)
 	case life >= longLife:
 		*b = backoff{}
 	}
@@ -146,13 +150,30 @@ func (d *Daemon) schedule() {
 			case d.running >= d.config.Budget.Targets:
 				f.reason = "as many processes are sampled as budget.targets permits"
 			case now.Before(t.delay.until):
-				f.reason, f.next = "processes of the target have ended within a second", t.delay.until
+				f.reason, f.next = t.whyDelayed(), t.delay.until
 			default:
 				d.start(f)
 				running++
 			}
 		}
 	}
+}
+
+// leastLife returns the life of a session that puts the next one off if it is shorter. Two programs
+// that answer at one address in turn must not have a map for each profile.
+func (t *target) leastLife() time.Duration {
+	if t.isEndpoint() {
+		return longLife
+	}
+	return shortLife
+}
+
+// whyDelayed explains the delay of a target.
+func (t *target) whyDelayed() string {
+	if t.isEndpoint() {
+		return t.ending
+	}
+	return "processes of the target have ended within a second"
 }
 
 // waiting returns the followers that were not started, the oldest process first, and how many
@@ -196,7 +217,7 @@ func (t *target) stopFollowers(cause error) {
 func (d *Daemon) dropEnded(exist map[int]uint64) {
 	for _, t := range d.order {
 		for pid, f := range t.followers {
-			if _, lives := exist[pid]; !lives && f.cancel == nil {
+			if _, lives := exist[pid]; !lives && f.cancel == nil && !t.isEndpoint() {
 				delete(t.followers, pid)
 			}
 		}

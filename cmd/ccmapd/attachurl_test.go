@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,7 +19,8 @@ import (
 func serveOwnProfile(t *testing.T) *httptest.Server {
 	t.Helper()
 	var profile bytes.Buffer
-	if err := export.Write(&profile, export.Pprof, profiletest.Blind("", 0).Snapshot()); err != nil {
+	z := gzip.NewWriter(&profile)
+	if err := errors.Join(export.Write(z, export.Pprof, profiletest.Blind("", 0).Snapshot()), z.Close()); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

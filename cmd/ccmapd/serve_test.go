@@ -149,6 +149,38 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestServeEndpoint: the daemon follows a program that serves its profiles, and tells its secret to
+// nobody else.
+func TestServeEndpoint(t *testing.T) {
+	t.Parallel()
+	server := serveOwnProfile(t)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServed(t, "")
+	file := s.Args[len(s.Args)-1]
+	text := fmt.Sprintf("[listen]\nsocket = %q\ngroup = \"\"\n[[target]]\nname = \"billing\"\nmatch.url = %q\nauth.bearer_file = %q\n", s.socket, server.URL, token)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := s.ask(t, "serve", "--check", "--config", file); err != nil || !strings.Contains(out, server.URL) {
+		t.Errorf("serve --check: %v\n%s", err, out)
+	}
+	s.listen(t)
+	s.await(t, "a profile", func(st daemon.TargetStatus) bool { return st.State == daemon.Sampling && st.Status.Samples > 0 })
+	if out, err := s.ask(t, "top", "@billing"); err != nil || !strings.Contains(out, "main.main") {
+		t.Errorf("top @billing: %v\n%s", err, out)
+	}
+	out, err := s.ask(t, "targets", "-v")
+	if err != nil || !strings.Contains(out, "billing: url "+server.URL) || strings.Contains(out, "secret") {
+		t.Errorf("targets: %v\n%s", err, out)
+	}
+	server.CloseClientConnections()
+	server.Close()
+	s.await(t, "that nothing answers", func(st daemon.TargetStatus) bool { return st.State == daemon.Waiting && st.Cure != "" })
+}
+
 // TestServeCheck: a file is checked before anything is sampled, and a wrong one is an error.
 func TestServeCheck(t *testing.T) {
 	t.Parallel()

@@ -114,15 +114,17 @@ func printTrouble(out *terminal.Printer, t daemon.TargetStatus, all bool) {
 }
 
 func pidsOf(t daemon.TargetStatus) string {
-	pids := make([]string, len(t.Processes))
-	for i, p := range t.Processes {
-		pids[i] = strconv.Itoa(p.PID)
+	var pids []string
+	for _, p := range t.Processes {
+		if p.PID > 0 { // an endpoint tells none
+			pids = append(pids, strconv.Itoa(p.PID))
+		}
 	}
 	return strings.Join(pids, " ")
 }
 
 func executableOf(t daemon.TargetStatus) string {
-	if len(t.Processes) == 0 {
+	if len(t.Processes) == 0 || t.Processes[0].Exe == "" {
 		return ""
 	}
 	return path.Base(t.Processes[0].Exe)
@@ -147,7 +149,7 @@ func attachByDaemon(cmd *cobra.Command, w io.Writer, pid int) (err error) {
 	return out.Err()
 }
 
-// printCandidates prints the processes that targets would take now.
+// printCandidates prints the processes and endpoints that targets would take now.
 func printCandidates(w io.Writer, d *daemon.Daemon) error {
 	found, err := d.Check()
 	if err != nil {
@@ -160,6 +162,10 @@ func printCandidates(w io.Writer, d *daemon.Daemon) error {
 		note := ""
 		if c.LeftOut {
 			note = "left out: the target has max older processes"
+		}
+		if c.URL != "" {
+			t.Add(c.Target, "", "", c.URL, "asked every 5 s for its profile")
+			continue
 		}
 		t.Add(c.Target, strconv.Itoa(c.PID), c.User, c.Executable, note)
 	}

@@ -87,7 +87,7 @@ type Target struct {
 }
 
 // Auth has the credentials for an endpoint. They are in files, so that the configuration can be
-// shown to others.
+// shown to others. Files that every user may read are refused.
 type Auth struct {
 	BearerFile   string
 	User         string // of basic authentication

@@ -128,8 +128,18 @@ func (d *document) target(t targetTable, defaults Settings) Target {
 		d.table(t.path, "match", to.Match.fields()),
 		d.table(t.path, "auth", to.Auth.fields()),
 	}, to.Settings.fields()...))
+	if to.Match.URL != "" {
+		for _, key := range ofProcesses {
+			if _, given := t.table[key]; given {
+				d.fail(join(t.path, key), "is for processes: the program behind match.url samples itself")
+			}
+		}
+	}
 	return to
 }
+
+// ofProcesses are the settings that an endpoint does not take.
+var ofProcesses = []string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "hits", "max"}
 
 // check finds values that do not go together.
 func (d *document) check(c *Config) {
@@ -193,6 +203,9 @@ func (d *document) checkTarget(path string, t Target) {
 	}
 	if t.Auth.BearerFile != "" && t.Auth.User != "" {
 		d.fail(path+".auth", "bearer_file and user exclude each other")
+	}
+	if t.Auth != (Auth{CAFile: t.Auth.CAFile}) && crossesNetwork(m.URL) {
+		d.fail(path+".auth", "would cross the network in clear text: use https")
 	}
 	d.checkSettings(path, t.Settings)
 }
@@ -362,6 +375,10 @@ func onLoopback(address string) bool {
 	if err != nil {
 		return true // it has an error of its own
 	}
+	return isLoopback(host)
+}
+
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -154,6 +154,14 @@ func endpoint(address string) error {
 		return errors.New(`must be an address such as "http://127.0.0.1:6060/debug/pprof"`)
 	case u.User != nil:
 		return errors.New("must not have a user or password: they belong in auth")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("must not have a query: it is the address of the endpoint alone")
 	}
 	return nil
+}
+
+// crossesNetwork reports whether others can read requests to an address.
+func crossesNetwork(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
 }

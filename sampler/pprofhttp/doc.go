@@ -9,7 +9,8 @@
 //     it from then on. Its description is empty: a server could grow that without end.
 //  4. If a request fails, the next one follows after a pause that grows, with jitter. The
 //     server may restart meanwhile; failed requests are counted in the warning of
-//     [sampler.Stats]. Where the server refuses, or is another program by its build id, Run ends.
+//     [sampler.Stats]. Where the server refuses, or is another program by its build id, Run ends,
+//     and after so many failures as Options.MaxFailures permits.
 //
 // # What is missing
 //
@@ -26,5 +27,6 @@
 // The server is not trusted. Options.Read bounds the memory that an answer takes, and the source
 // bounds the names that all answers bring. Every request has a deadline. Redirects
 // are followed to the same host and scheme only. Credentials are read from files at each request, and go
-// to no other host, and without TLS to this machine only.
+// to no other host, and without TLS to this machine only. An answer to a request with credentials is
+// quoted in no error, since it may repeat them.
 package pprofhttp

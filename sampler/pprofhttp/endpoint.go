@@ -15,17 +15,35 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// Credentials are files with the secret that a server asks for. They are read at each request, so
-// that they can be renewed. At most one is named.
+// Credentials name the file with the secret that a server asks for. It is read at each request, so
+// that it can be renewed. At most one file is named.
 type Credentials struct {
-	BearerFile string // a token
-	BasicFile  string // user:password
+	BearerFile   string // a token
+	BasicFile    string // user:password
+	PasswordFile string // the password of User
+	User         string
+
+	// Private refuses a file that every user of this machine may read or change.
+	Private bool
+}
+
+// given reports whether there is a secret.
+func (c Credentials) given() bool { return c.files() > 0 }
+
+func (c Credentials) files() (n int) {
+	for _, file := range []string{c.BearerFile, c.BasicFile, c.PasswordFile} {
+		if file != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // endpoint is the server.
@@ -64,7 +82,7 @@ func newEndpoint(o Options) (endpoint, error) {
 	}
 	transport := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		DialContext:            inTime(o.Dial),
 		TLSClientConfig:        &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxResponseHeaderBytes: mostHeader,
@@ -73,6 +91,18 @@ func newEndpoint(o Options) (endpoint, error) {
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: stayOnHost}
 	return endpoint{base: base, client: client, credentials: o.Credentials, longest: new(atomic.Int64)}, nil
+}
+
+// inTime returns a function that connects within dialTimeout; nil connects as package net does.
+func inTime(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
 }
 
 // parseURL checks an address.
@@ -87,9 +117,9 @@ func parseURL(text string, c Credentials) (*url.URL, error) {
 		return nil, errors.New("a password does not belong into a URL, which other users see: put user:password into a file")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("want the address of the endpoint, without a query")
-	case c.BearerFile != "" && c.BasicFile != "":
+	case c.files() > 1:
 		return nil, errors.New("want a token or a password, not both")
-	case c != (Credentials{}) && u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case c.given() && u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return nil, errors.New("credentials would cross the network in clear text: use https")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
@@ -156,13 +186,19 @@ func (e *endpoint) get(ctx context.Context, what, query string) (*http.Response,
 func (c Credentials) add(r *http.Request) error {
 	switch {
 	case c.BearerFile != "":
-		token, err := readCredentials(c.BearerFile)
+		token, err := c.read(c.BearerFile)
 		if err != nil {
 			return fmt.Errorf("read token: %w", err)
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
+	case c.PasswordFile != "":
+		password, err := c.read(c.PasswordFile)
+		if err != nil {
+			return fmt.Errorf("read password: %w", err)
+		}
+		r.SetBasicAuth(c.User, password)
 	case c.BasicFile != "":
-		text, err := readCredentials(c.BasicFile)
+		text, err := c.read(c.BasicFile)
 		if err != nil {
 			return fmt.Errorf("read password: %w", err)
 		}
@@ -175,13 +211,25 @@ func (c Credentials) add(r *http.Request) error {
 	return nil
 }
 
-// readCredentials reads the only line of a file.
-func readCredentials(file string) (string, error) {
-	f, err := os.Open(file)
+// ErrExposed says that every user of this machine may read or change a file with credentials.
+var ErrExposed = errors.New("every user may read or change the file")
+
+// read reads the only line of a file.
+func (c Credentials) read(file string) (string, error) {
+	flag := os.O_RDONLY
+	if c.Private {
+		flag |= syscall.O_NONBLOCK // a pipe, which is refused then, must not keep it waiting
+	}
+	f, err := os.OpenFile(file, flag, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	if c.Private {
+		if err := checkPrivate(f); err != nil {
+			return "", err
+		}
+	}
 	text, err := io.ReadAll(io.LimitReader(f, mostCredentials))
 	if err != nil {
 		return "", err
@@ -191,6 +239,20 @@ func readCredentials(file string) (string, error) {
 		return "", fmt.Errorf("%s has not one line", file)
 	}
 	return line, nil
+}
+
+// checkPrivate refuses a file that every user may read or change.
+func checkPrivate(f *os.File) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", f.Name())
+	case info.Mode().Perm()&0o007 != 0:
+		return fmt.Errorf("%s: %w", f.Name(), ErrExposed)
+	}
+	return nil
 }
 
 // describe asks for the command line of the program. A server may not tell it.
@@ -205,7 +267,7 @@ func (e *endpoint) describe(ctx context.Context) (ccmap.Target, error) {
 	switch r.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return ccmap.Target{}, refused(r)
+		return ccmap.Target{}, e.refused(r)
 	default:
 		return ccmap.Target{}, nil
 	}
@@ -217,7 +279,7 @@ func (e *endpoint) describe(ctx context.Context) (ccmap.Target, error) {
 	return ccmap.Target{Executable: arguments[0], CommandLine: arguments}, nil
 }
 
-// unreachable explains an error of the first request.
+// unreachable tells a server that is away from other errors of a request.
 func unreachable(err error) error {
 	if errors.As(err, new(*net.OpError)) {
 		return fmt.Errorf("%w: %w", sampler.ErrNoProcess, err)
@@ -226,13 +288,24 @@ func unreachable(err error) error {
 }
 
 // refused explains a status that will stay.
-func refused(r *http.Response) error {
+func (e *endpoint) refused(r *http.Response) error {
 	of := sampler.ErrUnsupported
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		of = sampler.ErrPermission
 	}
-	return refusal{fmt.Errorf("%w: %s", of, statusText(r))}
+	return refusal{fmt.Errorf("%w: %s", of, e.statusText(r))}
+}
+
+// statusText returns the status of an answer, and the beginning of its text. A server may repeat
+// the credentials in its text, and in the words of its status.
+func (e *endpoint) statusText(r *http.Response) string {
+	if e.credentials.given() {
+		return fmt.Sprintf("the server answers %d %s", r.StatusCode, http.StatusText(r.StatusCode))
+	}
+	const most = 200
+	text, _ := io.ReadAll(io.LimitReader(r.Body, most))
+	return fmt.Sprintf("the server answers %s: %q", r.Status, text)
 }
 
 // profile asks for a profile of some seconds.
@@ -241,7 +314,7 @@ func (e *endpoint) profile(ctx context.Context, seconds int, read func(io.Reader
 	defer cancel()
 	r, err := e.get(ctx, "profile", "seconds="+strconv.Itoa(seconds))
 	if err != nil {
-		return nil, err
+		return nil, unreachable(err)
 	}
 	defer r.Body.Close()
 	switch status := r.StatusCode; {
@@ -250,11 +323,11 @@ func (e *endpoint) profile(ctx context.Context, seconds int, read func(io.Reader
 	case status == http.StatusBadRequest && seconds > 1:
 		// The server's WriteTimeout is shorter (durationExceedsWriteTimeout of net/http/pprof).
 		e.longest.Store(int64(seconds / 2))
-		return nil, fmt.Errorf("%s; the next profile is shorter", statusText(r))
+		return nil, fmt.Errorf("%s; the next profile is shorter", e.statusText(r))
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= http.StatusInternalServerError:
-		return nil, errors.New(statusText(r))
+		return nil, errors.New(e.statusText(r))
 	}
-	return nil, refused(r)
+	return nil, e.refused(r)
 }
 
 // seconds returns the length of the next profile.

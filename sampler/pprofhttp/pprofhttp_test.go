@@ -9,14 +9,17 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -250,6 +253,11 @@ func TestAnotherProgram(t *testing.T) {
 	if e := <-done; e.err != nil || !e.Exited || !strings.Contains(e.Reason, "another program") {
 		t.Errorf("ends with %+v", e)
 	}
+	o := options(server.URL)
+	o.Build = "one"
+	if done, _ := start(t, open(t, o)); !(<-done).Exited {
+		t.Error("the first profile was of another build than the source was told")
+	}
 }
 
 // TestNamesAreBounded: a server that sends ever new names does not fill the memory.
@@ -339,6 +347,7 @@ func TestCredentials(t *testing.T) {
 	}{
 		{Credentials{BearerFile: file}, "one\n", "two\n", [2]string{"Bearer one", "Bearer two"}},
 		{Credentials{BasicFile: file}, "me:a:b", "me:c", [2]string{"Basic bWU6YTpi", "Basic bWU6Yw=="}},
+		{Credentials{User: "me", PasswordFile: file, Private: true}, "a:b", "c", [2]string{"Basic bWU6YTpi", "Basic bWU6Yw=="}},
 	} {
 		write(c.first)
 		o := options(server.URL)
@@ -362,6 +371,106 @@ func TestCredentials(t *testing.T) {
 	if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "has not one line") {
 		t.Errorf("with an empty file: %v", err)
 	}
+}
+
+// TestPrivateCredentials: a file that every user may read or change is refused if that is asked for, and
+// so is a pipe.
+func TestPrivateCredentials(t *testing.T) {
+	t.Parallel()
+	server := serve(t, always(nil))
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "token")
+	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file  string
+		mode  os.FileMode
+		check bool
+		want  string
+	}{
+		{file, 0o644, true, "every user may read or change"},
+		{file, 0o602, true, "every user may read or change"},
+		{file, 0o644, false, ""},
+		{file, 0o640, true, ""},
+		{pipe, 0o600, true, "not a regular file"},
+	} {
+		if err := os.Chmod(c.file, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		o := options(server.URL)
+		o.Credentials = Credentials{BearerFile: c.file, Private: c.check}
+		s, err := Open(t.Context(), o)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
+}
+
+// TestRepeatedCredentials: a server that repeats the credentials finds them in no error.
+func TestRepeatedCredentials(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("hunter2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusInternalServerError} {
+		server := serve(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+			http.Error(w, r.Header.Get("Authorization"), status)
+		})
+		o := options(server.URL)
+		o.Credentials.BearerFile, o.MaxFailures = file, 1
+		done, _ := start(t, open(t, o))
+		if e := <-done; e.err == nil || strings.Contains(e.err.Error(), "hunter2") || !strings.Contains(e.err.Error(), strconv.Itoa(status)) {
+			t.Errorf("%d: ends with %v", status, e.err)
+		}
+	}
+}
+
+// TestMaxFailures: so many failures in a row end the session. A profile between them begins the count
+// anew.
+func TestMaxFailures(t *testing.T) {
+	t.Parallel()
+	whole := encoded(t, "main.f", "", 1)
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request, n int) {
+		if n == 2 {
+			w.Write(whole)
+			return
+		}
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+	})
+	o := options(server.URL)
+	o.MaxFailures = 3
+	s := open(t, o)
+	done, _ := start(t, s)
+	<-s.Profiles()
+	if e := <-done; e.err == nil || !strings.Contains(e.err.Error(), "busy") {
+		t.Errorf("ends with %v", e.err)
+	}
+	if n := s.requests(); n != 6 {
+		t.Errorf("%d requests, want 2 that fail, a profile, and 3 that fail", n)
+	}
+	server.Close()
+	o = options(server.URL)
+	o.Dial = func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	if _, err := Open(t.Context(), o); !errors.Is(err, sampler.ErrNoProcess) {
+		t.Errorf("where nothing answers: %v", err)
+	}
+}
+
+func (s *Source) requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts.requests
 }
 
 // TestAddresses: addresses that show a password, or would, are refused without repeating it.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +55,12 @@ type Options struct {
 	Credentials Credentials
 	CAFile      string // certificates, in PEM, of the authorities to trust; empty: the system's
 
+	Build       string // of the program: profiles of another one are not taken; empty: the first profile says
+	MaxFailures int    // failed requests in a row that end Run; 0: it goes on asking
+
+	// Dial connects to the server, within 10 s; nil: by the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 	Logger *slog.Logger // gets the failures of requests; nil discards them
 }
 
@@ -71,6 +77,9 @@ const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
 )
+
+// ErrNames says that all profiles together have brought too many names.
+var ErrNames = errors.New("the names of all profiles take more than permitted")
 
 // Engine is the name of the engine in profiles.
 const Engine = "pprofhttp"
@@ -105,6 +114,7 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 		s.Close()
 		return nil, fmt.Errorf("attach to %s: %w", e.base.Redacted(), err)
 	}
+	s.counts.target.BuildID = o.Build
 	return s, nil
 }
 
@@ -118,8 +128,8 @@ func (s *Source) Close() error {
 // the receiver.
 func (s *Source) Profiles() <-chan *ccmap.Map { return s.profiles }
 
-// Run takes profiles until ctx is done or the server runs another program. A profile that ctx
-// cuts off is lost, so a session with a deadline ends its last profile before that.
+// Run takes profiles until ctx is done, the server runs another program, or requests fail for good.
+// A profile that ctx cuts off is lost, so a session with a deadline ends its last profile before that.
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	defer s.Close()
 	for failures := 0; ctx.Err() == nil; {
@@ -134,7 +144,7 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 		case ctx.Err() != nil:
 		case errors.Is(err, errReplaced):
 			return sampler.Ending{Reason: "the server runs another program now", Exited: true}, nil
-		case isRefusal(err):
+		case isRefusal(err), err != nil && failures+1 == s.o.MaxFailures:
 			return sampler.Ending{}, fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), err)
 		case err != nil:
 			failures++
@@ -175,7 +185,7 @@ func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
 		return nil, refusal{fmt.Errorf("%w: the profile is not of CPU time, but of %v", sampler.ErrUnsupported, unit)}
 	}
 	if s.o.Sink.Names.Bytes()+m.Names().Bytes() > s.o.MaxNames {
-		return nil, refusal{fmt.Errorf("the names of all profiles take more than %d MiB", s.o.MaxNames>>20)}
+		return nil, refusal{fmt.Errorf("%w: %d MiB", ErrNames, s.o.MaxNames>>20)}
 	}
 	if err := s.note(m, total.Samples); err != nil {
 		return nil, err
@@ -257,11 +267,4 @@ func (s *Source) Stats() sampler.Stats {
 			s.counts.failures, s.counts.requests, s.counts.last)
 	}
 	return st
-}
-
-// statusText returns the status of an answer, and the beginning of its text.
-func statusText(r *http.Response) string {
-	const most = 200
-	text, _ := io.ReadAll(io.LimitReader(r.Body, most))
-	return fmt.Sprintf("the server answers %s: %q", r.Status, text)
 }

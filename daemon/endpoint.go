@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
+)
+
+// Bounds of the answers of a server, which is not trusted.
+const (
+	mostBody   = 8 << 20  // bytes of a profile, compressed
+	mostServed = 64 << 20 // memory of reading one
+	mostNames  = 16 << 20 // memory of the names of a map: then a new map begins
+	// mostFailures is how many requests may fail, one after the other, before the target is not
+	// sampled any more: a restart fails one or two.
+	mostFailures = 3
+)
+
+// isEndpoint reports whether the target is a program that serves its own profiles.
+func (t *target) isEndpoint() bool { return t.Match.URL != "" }
+
+// admitEndpoints makes a follower for each endpoint that has none. The caller holds mu.
+func (d *Daemon) admitEndpoints() {
+	const unknown = -1
+	for _, t := range d.order {
+		if t.isEndpoint() && len(t.followers) == 0 {
+			d.add(t, process.Facts{UID: unknown, Owner: unknown})
+		}
+	}
+}
+
+// attachToEndpoint asks the server for its command line, and prepares a session with it. The map is the last
+// one, until a profile shows another build.
+func (f *follower) attachToEndpoint(ctx context.Context) (*session, error) {
+	f.enter(Attaching, "")
+	s, err := f.open(ctx, f.d.takeSlot(f, fileID{}, ""))
+	if err != nil {
+		return nil, err
+	}
+	f.begin(s)
+	return s, nil
+}
+
+// openEndpoint opens the source of a session with a slot. The secret of auth is read at each request.
+func (f *follower) openEndpoint(ctx context.Context, into *slot, sink sampler.Sink, log *slog.Logger) (engine.Choice, error) {
+	a := f.target.Auth
+	s, err := pprofhttp.Open(ctx, pprofhttp.Options{
+		URL: f.target.Match.URL, Sink: sink, Read: func(r io.Reader) (*ccmap.Map, error) { return f.readServed(ctx, r) },
+		Credentials: pprofhttp.Credentials{BearerFile: a.BearerFile, User: a.User, PasswordFile: a.PasswordFile, Private: true},
+		CAFile:      a.CAFile, Build: into.build, MaxFailures: mostFailures, MaxNames: mostNames, Dial: f.d.host.dial, Logger: log,
+	})
+	if err != nil {
+		return engine.Choice{}, err
+	}
+	return engine.Choice{Source: s, Why: "its own profiler, over HTTP"}, nil
+}
+
+// readServed reads a profile. All of it is here before it takes a turn: no server holds up
+// others.
+func (f *follower) readServed(ctx context.Context, r io.Reader) (*ccmap.Map, error) {
+	body, err := io.ReadAll(io.LimitReader(r, mostBody+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) > mostBody:
+		return nil, fmt.Errorf("%w: the profile has more than %d MiB", export.ErrTooLarge, mostBody>>20)
+	case !bytes.HasPrefix(body, []byte("\x1f\x8b")): // and a text is quoted in no error: it may repeat the credentials
+		return nil, fmt.Errorf("%w: the answer is no profile, which would be compressed by gzip", export.ErrFormat)
+	}
+	select {
+	case f.d.turns <- struct{}{}:
+		defer func() { <-f.d.turns }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	m, _, err := export.Read(bytes.NewReader(body), export.ReadOptions{MaxMemory: mostServed})
+	if err != nil || f.target.Labels {
+		return m, err
+	}
+	bare := ccmap.New(ccmap.Options{})
+	return bare, bare.Merge(m.Snapshot().WithoutLabels())
+}
+
+// isAway reports whether an error says that nothing answers at the address of an endpoint.
+func (f *follower) isAway(err error) bool {
+	return f.target.isEndpoint() && errors.Is(err, sampler.ErrNoProcess)
+}
+
+// endsMap reports whether the map of an endpoint must not go on: the next profiles are of another
+// program, or its names are too many.
+func (t *target) endsMap(ending sampler.Ending, err error) bool {
+	return t.isEndpoint() && (ending.Exited || errors.Is(err, pprofhttp.ErrNames))
+}
+
+// cureOf says how to mend an error of an endpoint.
+func (t *target) cureOf(err error) string {
+	switch {
+	case errors.Is(err, sampler.ErrNoProcess):
+		return "Does the program run, import net/http/pprof, and listen there? 'curl URL' tells."
+	case errors.Is(err, pprofhttp.ErrExposed):
+		return "Take the rights of others away (chmod o=), and give the file to the user of the daemon."
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return "The user of the daemon must be able to read the file."
+	case errors.Is(err, sampler.ErrPermission):
+		return "auth names the credentials that the server wants: bearer_file, or user and password_file."
+	case errors.Is(err, sampler.ErrUnsupported), errors.Is(err, export.ErrFormat):
+		return "match.url is the address of the endpoint, for example http://HOST:6060/debug/pprof."
+	}
+	return ""
+}
