@@ -14,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/daemon/api"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // fakeDaemon has targets that nothing samples.
@@ -49,11 +50,11 @@ func (f *fakeDaemon) Events(uint64) (<-chan daemon.Event, func()) { return nil, 
 func (f *fakeDaemon) Ready() error                                { return nil }
 func (f *fakeDaemon) Healthy() error                              { return nil }
 
-// serveFake serves a fake until the test ends.
-func serveFake(t *testing.T, f *fakeDaemon) (socket string) {
+// serveFake serves a fake with engines until the test ends.
+func serveFake(t *testing.T, f *fakeDaemon, engines ...engine.Engine) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
-	s, err := api.New(api.Options{Daemon: f, Socket: socket})
+	s, err := api.New(api.Options{Daemon: f, Engines: engines, Socket: socket})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,10 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const doctorLong = `Doctor finds out which engines can sample a process, or ccmapd itself, and why others
@@ -20,56 +24,78 @@ cannot. It asks the kernel for everything that sampling depends on, and tries ea
 engine on the process for 200 ms. Each check shows what was asked and the answer. Where
 the answer is not as wanted, one command cures it.
 
+@ and @PID ask the daemon, whose rights may be others; so do unix:SOCKET#PID and
+https://HOST/v1/doctor?pid=PID. Any other URL is the pprof endpoint of a program: doctor
+takes a profile of a second, and says what such profiles lack.
+
 Exit code 0 says that an engine works, 3 that none is permitted, 4 that there is no such
-process or that it is not a Go program.
+process or server, or that it is not a Go program.
 
 With --json: checks [{name, ok, found, wanted, cure}], engines [{name, permitted,
-features, samples, reason, cure}], auto [the engine that --engine auto takes].`
+features, samples, reason, cure}], auto [the engine that --engine auto takes], and code
+and reason if there is none.`
 
 const doctorExample = `  ccmapd doctor                      which engines are permitted here
   ccmapd doctor 4242                 … for process 4242
+  ccmapd doctor @4242                … for the daemon
+  ccmapd doctor http://web:6060/debug/pprof
   ccmapd doctor 4242 --json | jq -r '.engines[] | select(.permitted | not) | .cure'`
 
 func newDoctorCmd(env *environment) *cobra.Command {
 	var asJSON bool
+	var server serverFlags
 	cmd := &cobra.Command{
-		Use:               "doctor [PID]",
+		Use:               "doctor [PID|@PID|URL]",
 		Short:             "Find out which engines can sample a process, and why not",
 		Long:              doctorLong,
 		Example:           doctorExample,
 		GroupID:           groupSample,
-		Args:              argCount(0, 1, "at most one process id"),
+		Args:              argCount(0, 1, "at most one process id or URL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pid := 0
-			if len(args) == 1 {
-				var err error
-				if pid, err = strconv.Atoi(args[0]); err != nil || pid <= 0 {
-					return withHint(usage.Errorf("%q is not a process id", args[0]), "'pgrep -l NAME' finds it.")
-				}
-			}
-			r := engine.Diagnose(cmd.Context(), env.engines, pid)
-			if asJSON {
-				return errors.Join(terminal.WriteJSON(env.stdout, r), codeOf(r.Err))
+			r, err := reportOn(cmd, env, args, server)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return errors.Join(terminal.WriteJSON(env.stdout, r), failureOf(r))
 			}
 			return printReport(env.stdout, r, env.wide)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	server.register(cmd)
 	return cmd
 }
 
-// codeOf gives an error the exit code of doctor: where no engine works, any reason but the
-// target itself is a lack of permission.
-func codeOf(err error) error {
-	if err == nil {
+// reportOn makes the report that the arguments of doctor ask for.
+func reportOn(cmd *cobra.Command, env *environment, args []string, server serverFlags) (engine.Report, error) {
+	if len(args) == 1 && client.IsRemote(args[0]) {
+		return diagnoseRemote(cmd, args[0], server)
+	}
+	if err := server.refuse(cmd); err != nil {
+		return engine.Report{}, err
+	}
+	pid := 0
+	if len(args) == 1 {
+		var err error
+		if pid, err = strconv.Atoi(args[0]); err != nil || pid <= 0 {
+			return engine.Report{}, withHint(usage.Errorf("%q is not a process id", args[0]), "'pgrep -l NAME' finds it.")
+		}
+	}
+	return engine.Diagnose(cmd.Context(), env.engines, pid), nil
+}
+
+// failureOf returns why no engine works, with the exit code of doctor.
+func failureOf(r engine.Report) error {
+	if r.Code == "" {
 		return nil
 	}
-	code := exitPermission
-	if exitCode(err) == exitNoTarget {
-		code = exitNoTarget
+	err := r.Err
+	if err == nil {
+		err = errors.New(r.Reason) // another ccmapd has made the report
 	}
-	return exitError{code, err}
+	return exitError{cmp.Or(exitCodes[view.Code(r.Code)], exitFailed), err}
 }
 
 // printReport prints the checks, the engines, and the choice. Without a choice it returns the
@@ -87,13 +113,17 @@ func printReport(w io.Writer, r engine.Report, wide bool) error {
 		p.Line("%s engine %s: %s", mark(d.Permitted), d.Engine, summary(d))
 		printCure(p, d.Cure)
 	}
-	if r.Auto != "" {
+	switch r.Auto {
+	case "":
+	case pprofhttp.Engine:
+		p.Line("'ccmapd attach URL' can follow the program.")
+	default:
 		p.Line("'--engine auto' takes %s.", r.Auto)
 	}
 	if err := p.Err(); err != nil {
 		return err
 	}
-	return codeOf(r.Err)
+	return failureOf(r)
 }
 
 func printCure(p *terminal.Printer, cure string) {

@@ -3,6 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,5 +204,64 @@ func TestDoctorForPeople(t *testing.T) {
 	}
 	if r := runEngines(t, nil, "doctor", "x"); r.code != exitUsage {
 		t.Errorf("doctor x exits with %d: %s", r.code, r.stderr)
+	}
+}
+
+// TestDoctorURL: doctor says whether the pprof endpoint of a program can be followed, and what its
+// profiles lack.
+func TestDoctorURL(t *testing.T) {
+	t.Parallel()
+	server, token := serveOwnProfile(t), filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewTLSServer(http.NotFoundHandler())
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that the client breaks off
+	t.Cleanup(web.Close)
+	for args, want := range map[string]result{
+		server.URL + " --bearer-file " + token: {exitOK, "ok   engine pprofhttp: permitted, and took 50 samples\n'ccmapd attach URL' can follow the program.\n", ""},
+		server.URL:                             {exitPermission, "cure: ccmapd doctor URL --bearer-file FILE\n", "the server answers 401"},
+		server.URL + "/v1/doctor":              {exitPermission, "", "the server answers 401"},
+		web.URL:                                {exitPermission, "cure: ccmapd doctor URL --ca-file FILE\n", "certificate"},
+		"http://127.0.0.1:1":                   {exitNoTarget, "no   endpoint: attach to http://127.0.0.1:1", "connection refused"},
+		"http://me:secret@127.0.0.1:1":         {exitPermission, "", "a password does not belong into a URL"},
+		server.URL + "/v1 --ca-file " + token:  {exitUsage, "", "--ca-file is for a pprof endpoint, not for a daemon"},
+		server.URL + "/v1?pid=x":               {exitUsage, "", "names no process"},
+		"1 --ca-file " + token:                 {exitUsage, "", "--ca-file is for a URL, not for a process"},
+	} {
+		r := runEngines(t, nil, append([]string{"doctor"}, strings.Fields(args)...)...)
+		if r.code != want.code || !strings.Contains(r.stdout, want.stdout) || !strings.Contains(r.stderr, want.stderr) {
+			t.Errorf("doctor %s: %+v, want %+v", args, r, want)
+		}
+	}
+	r := runEngines(t, nil, "doctor", "--json", server.URL, "--bearer-file", token)
+	var report engine.Report
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil || report.Auto != "pprofhttp" || len(report.Checks) != 3 || !strings.Contains(report.Checks[2].Found, "receivers are not known") {
+		t.Errorf("%v: %s", err, r.stdout)
+	}
+}
+
+// TestDoctorAsksADaemon: the daemon's report is printed as one's own, with its exit code.
+func TestDoctorAsksADaemon(t *testing.T) {
+	t.Parallel()
+	socket := serveFake(t, &fakeDaemon{}, fakeEngine(true), refusingEngine("none", sampler.ErrNotGo))
+	pid := strconv.Itoa(os.Getpid())
+	for args, want := range map[string]result{
+		"@" + pid:                    {exitOK, "ok   engine fake: permitted, and took 30 samples\n", ""},
+		"@":                          {exitOK, "'--engine auto' takes fake.\n", ""},
+		"unix:" + socket + "#" + pid: {exitOK, "no   engine none: not a Go program", ""},
+		"unix:" + socket + "x":       {exitFailed, "", "no daemon answers on " + socket + "x"},
+		"@2147483647":                {exitNoTarget, "", "no such process"},
+		"@web":                       {exitUsage, "", "names no process"},
+		daemonAt(t, socket).URL + "/v1/doctor?pid=" + pid: {exitOK, "'--engine auto' takes fake.\n", ""},
+	} {
+		r := ccmapdAt(t, socket, "doctor", args)
+		if r.code != want.code || !strings.Contains(r.stdout, want.stdout) || !strings.Contains(r.stderr, want.stderr) {
+			t.Errorf("doctor %s: %+v, want %+v", args, r, want)
+		}
+	}
+	refusing := serveFake(t, &fakeDaemon{}, refusingEngine("none", sampler.ErrNotGo))
+	if r := ccmapdAt(t, refusing, "doctor", "@"+pid); r.code != exitNoTarget || !strings.Contains(r.stderr, sampler.ErrNotGo.Error()) {
+		t.Errorf("a refusal: %+v", r)
 	}
 }

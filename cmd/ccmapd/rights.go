@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/mergefiles"
@@ -34,7 +35,7 @@ func (env *environment) confine(cmd *cobra.Command, args []string) error {
 		return nil
 	case cmd.Name() == "demo": // starts its workload
 		return env.process.Keep(forSampling)
-	case cmd.Name() == "attach" && len(args) > 0 && isURL(args[0]):
+	case cmd.Name() == "attach" && len(args) > 0 && isURL(args[0]), cmd.Name() == "doctor" && len(args) > 0 && client.IsRemote(args[0]):
 		return errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges())
 	case cmd.Name() == "attach", cmd.Name() == "doctor", cmd.Name() == "serve", cmd.Name() == "version":
 		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())

@@ -77,11 +77,13 @@ func TestURLKeepsFilesOnly(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(server.Close)
-	cmd := exec.Command("ccmapd", "attach", server.URL)
-	cmd.Dir = t.TempDir()
-	start(t, cmd)
-	awaitStatus(t, cmd.Process.Pid, "CapPrm", fmt.Sprintf("%016x", permittedHere(t)&forFiles))
-	awaitStatus(t, cmd.Process.Pid, "NoNewPrivs", "1")
+	for _, name := range []string{"attach", "doctor"} {
+		cmd := exec.Command("ccmapd", name, server.URL)
+		cmd.Dir = t.TempDir()
+		start(t, cmd)
+		awaitStatus(t, cmd.Process.Pid, "CapPrm", fmt.Sprintf("%016x", permittedHere(t)&forFiles))
+		awaitStatus(t, cmd.Process.Pid, "NoNewPrivs", "1")
+	}
 }
 
 // capabilitiesOf returns the line of ccmapd version about them.

@@ -78,6 +78,7 @@ type Server struct {
 	recent   *recent
 	shares   *shares
 	uploads  *uploads
+	doctors  *doctors
 	metrics  *metrics
 	guard    *guard
 	refusals *refusals
@@ -101,7 +102,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		options: o, group: group, user: os.Geteuid(), stall: stallTime, refusals: &refusals{log: o.Logger},
-		recent: newRecent(o.Daemon), shares: newShares(o.Spent), uploads: newUploads(time.Now),
+		recent: newRecent(o.Daemon), shares: newShares(o.Spent), uploads: newUploads(time.Now), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 	}
 	s.ending, s.ends = context.WithCancel(context.Background())
@@ -144,6 +145,7 @@ func (s *Server) routes() http.Handler {
 		{"GET /v1/diff", anybody, (*call).diff},
 		{"POST /v1/uploads", anybody, (*call).upload},
 		{"GET /v1/events", anybody, (*call).events},
+		{"GET /v1/doctor", anybody, (*call).doctor},
 	} {
 		mux.Handle(r.pattern, s.metrics.timed(r.pattern, s.route(r.needs, r.answer)))
 	}

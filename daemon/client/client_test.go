@@ -210,6 +210,36 @@ func TestDaemon(t *testing.T) {
 	}
 }
 
+// TestParseDaemon: a name means a daemon here, at a socket or elsewhere, or none.
+func TestParseDaemon(t *testing.T) {
+	t.Parallel()
+	socket := listen(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", "socket "+r.URL.String()) })
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		fmt.Fprintf(w, "%q", user+password+" "+r.URL.String())
+	}))
+	t.Cleanup(web.Close)
+	host := strings.TrimPrefix(web.URL, "http://")
+	for where, want := range map[string]string{
+		"unix:" + socket + "#7": "7: socket /v1/doctor?pid=42", "unix:" + socket: ": socket /v1/doctor?pid=42",
+		"http://me:secret@" + host + "/v1/doctor?pid=7": "pid=7: mesecret /v1/doctor?pid=42", web.URL + "/v1": ": /v1/doctor?pid=42",
+	} {
+		d, rest, ok := ParseDaemon(where)
+		var answer string
+		if err := d.Doctor(t.Context(), 42, &answer); err != nil || !ok || rest+": "+strings.TrimSpace(answer) != want {
+			t.Errorf("%s: %q, %q, %v", where, rest, answer, err)
+		}
+	}
+	if d, rest, ok := ParseDaemon("@7"); d.URL != nil || d.Sockets != nil || rest != "7" || !ok {
+		t.Errorf("@7: %+v %q %v", d, rest, ok)
+	}
+	for _, where := range []string{"7", "unix:", "http://host:6060/debug/pprof", "https:///v1", "http://host/v1x", "ftp://host/v1"} {
+		if _, _, ok := ParseDaemon(where); ok {
+			t.Errorf("%s means a daemon", where)
+		}
+	}
+}
+
 // TestSockets: a socket that is named is the only one.
 func TestSockets(t *testing.T) {
 	t.Setenv("CCMAPD_SOCKET", "")

@@ -7,11 +7,32 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 )
 
-// Daemon is the way to the daemon on this machine. The zero Daemon is useful.
+// Daemon is the way to a daemon. The zero Daemon is useful: it leads to the one on this machine.
 type Daemon struct {
 	Sockets []string // to try, in order; nil: those of [Sockets]
+	URL     *url.URL // of a daemon elsewhere, without a path; nil: one that has a socket here
+}
+
+// ParseDaemon takes a name apart that means a daemon, or something that a daemon has: "@REST",
+// "unix:PATH#REST", or a URL below /v1, whose query is the rest.
+func ParseDaemon(where string) (d Daemon, rest string, ok bool) {
+	if rest, ok := strings.CutPrefix(where, "@"); ok {
+		return d, rest, true
+	}
+	if path, ok := strings.CutPrefix(where, unixScheme); ok {
+		path, rest, _ := strings.Cut(path, "#")
+		return Daemon{Sockets: []string{path}}, rest, path != ""
+	}
+	u, err := url.Parse(where)
+	if err != nil || !IsRemote(where) || u.Host == "" || !strings.HasPrefix(u.Path+"/", "/v1/") {
+		return d, "", false
+	}
+	return Daemon{URL: &url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}}, u.RawQuery, true
 }
 
 // mostJSON bounds the JSON of an answer, bytes.
@@ -19,7 +40,14 @@ const mostJSON = 16 << 20
 
 // Get decodes the JSON of a route below /v1, whose parts may have any characters.
 func (d Daemon) Get(ctx context.Context, into any, parts ...string) error {
-	return d.ask(ctx, http.MethodGet, nil, into, parts)
+	return d.ask(ctx, http.MethodGet, nil, into, route(parts...))
+}
+
+// Doctor decodes the daemon's report on its engines for a process; 0 is the daemon itself.
+func (d Daemon) Doctor(ctx context.Context, pid int, into any) error {
+	to := route("doctor")
+	to.RawQuery = url.Values{"pid": {strconv.Itoa(pid)}}.Encode()
+	return d.ask(ctx, http.MethodGet, nil, into, to)
 }
 
 // Post sends a value as JSON to a route, and decodes the answer.
@@ -28,11 +56,15 @@ func (d Daemon) Post(ctx context.Context, value, into any, parts ...string) erro
 	if err != nil {
 		return fmt.Errorf("marshal request: %w", err)
 	}
-	return d.ask(ctx, http.MethodPost, bytes.NewReader(text), into, parts)
+	return d.ask(ctx, http.MethodPost, bytes.NewReader(text), into, route(parts...))
 }
 
-func (d Daemon) ask(ctx context.Context, method string, content io.Reader, into any, parts []string) error {
-	to := remote{name: "daemon", sockets: (&Reader{Sockets: d.Sockets}).sockets(), url: route(parts...), codings: "identity"}
+func (d Daemon) ask(ctx context.Context, method string, content io.Reader, into any, at *url.URL) error {
+	to := remote{name: "daemon", sockets: (&Reader{Sockets: d.Sockets}).sockets(), url: at, codings: "identity"}
+	if d.URL != nil {
+		to.name, to.sockets = d.URL.Redacted(), nil
+		at.Scheme, at.User, at.Host = d.URL.Scheme, d.URL.User, d.URL.Host
+	}
 	response, err := do(ctx, to, method, content)
 	if err != nil {
 		return err

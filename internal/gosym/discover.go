@@ -61,21 +61,22 @@ func (t *Table) loadImage(l *load, im *image) error {
 // memory is searched for one: other images with Go code are made by Go 1.26 or
 // have symbols.
 func (t *Table) discover(l *load, im *image) error {
-	addr, found := im.moduledataInFile(l.budget)
+	addr, by := im.moduledataInFile(l.budget)
 	if l.spent != nil {
 		return l.spent
 	}
-	if !found && im.path != t.exe {
+	if by == "" && im.path != t.exe {
 		return ErrNotGo
 	}
 	if t.goVersion == "" {
 		t.goVersion = im.goVersion(l.budget)
 	}
 	var err error
-	if !found {
+	if by == "" {
 		addr, err = scanForModuledata(l, im)
+		by = "a search of its memory"
 	}
-	im.moduledata = addr
+	im.moduledata, im.foundBy = addr, by
 	return err
 }
 
@@ -177,19 +178,23 @@ func (f *elfFile) buildInfo() (off, size uint64) {
 	return 0, 0
 }
 
-// moduledataInFile finds the moduledata by its section, or by its symbol.
-func (im *image) moduledataInFile(b *budget) (addr uint64, ok bool) {
+// moduledataInFile finds the moduledata by its section, or by its symbol; by is "" if the
+// file has neither.
+func (im *image) moduledataInFile(b *budget) (addr uint64, by string) {
 	if im.file == nil {
-		return 0, false
+		return 0, ""
 	}
 	if s := im.file.section(".go.module"); s != nil {
-		return s.addr + im.bias, true
+		return s.addr + im.bias, "section " + s.name
 	}
 	if im.file.section(".gopclntab") == nil && im.file.section(".data.rel.ro.gopclntab") == nil {
-		return 0, false
+		return 0, ""
 	}
-	addr, ok = findObject(b, im.file, "runtime.firstmoduledata")
-	return addr + im.bias, ok
+	const first = "runtime.firstmoduledata"
+	if addr, ok := findObject(b, im.file, first); ok {
+		return addr + im.bias, "symbol " + first
+	}
+	return 0, ""
 }
 
 // findLayout sets the layout of g and m, from the table or, for a Go version

@@ -32,6 +32,7 @@ type image struct {
 	symbolsPart, unwindPart part
 
 	moduledata uint64 // address; 0 where none was found
+	foundBy    string // the moduledata, for people
 	noGo       bool   // it has none
 }
 

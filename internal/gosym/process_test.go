@@ -124,6 +124,29 @@ func TestBuildID(t *testing.T) {
 	}
 }
 
+// TestOrigin: a table says how it found its symbols, and what the program's file lacks.
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	const found = "section .go.module"
+	for name, test := range map[string]struct {
+		build build
+		want  Origin
+	}{
+		"plain":        {plain, Origin{FoundBy: found, Read: true}},
+		"stripped PIE": {strippedPIE, Origin{FoundBy: found, Read: true, Stripped: true}},
+		"cgo":          {withCgo, Origin{FoundBy: found, Read: true, Cgo: true}},
+		"stripped cgo": {cgoPIE, Origin{FoundBy: found, Read: true, Stripped: true, Cgo: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, table := reported[any](t, test.build)
+			if got := table.Origin(); got != test.want {
+				t.Errorf("%+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
 // TestStack looks a stack up as an unwinder does, after the target has ended.
 func TestStackOfEndedProcess(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package gosym
 import (
 	"cmp"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -298,6 +300,25 @@ func (t *Table) BuildID() string {
 		return im.id
 	}
 	return ""
+}
+
+// Origin says where the symbols of a program come from.
+type Origin struct {
+	FoundBy  string // how the tables of Go were found, for people
+	Read     bool   // the program's file could be read
+	Stripped bool   // the file has no symbol table: C functions that are not exported have no names
+	Cgo      bool   // the program is linked with C
+}
+
+// Origin says where the symbols come from.
+func (t *Table) Origin() Origin {
+	m := t.modules[0]
+	o := Origin{FoundBy: m.image.foundBy, Cgo: strings.Contains(m.names, "\x00crosscall2\x00")} // runtime/cgo's
+	if f := m.image.file; f != nil {
+		symbols, _ := f.ofType(elf.SHT_SYMTAB)
+		o.Read, o.Stripped = true, symbols == nil
+	}
+	return o
 }
 
 // Layouts returns the offsets of fields that the runtime's g and m can have, the likeliest

@@ -34,6 +34,7 @@ const (
 	checkRegisters    = "debug registers"
 	checkOwner        = "owner"
 	checkProgram      = "program"
+	checkSymbols      = "symbols"
 	checkPlace        = "place"
 )
 
@@ -274,29 +275,49 @@ func targetChecks(ctx context.Context, pid int) []Check {
 		owner.Found += ", and forbids tracing (not dumpable)"
 		owner.Cure = fmt.Sprintf("sudo ccmapd doctor %d", pid)
 	}
-	return []Check{owner, programCheck(ctx, f), placeCheck(f)}
+	return append(append([]Check{owner}, programChecks(ctx, f)...), placeCheck(f))
 }
 
-// programCheck reads the symbols of the target, as every engine does.
-func programCheck(ctx context.Context, f process.Facts) Check {
+// programChecks reads the symbols of the target, as every engine does.
+func programChecks(ctx context.Context, f process.Facts) []Check {
 	table, err := gosym.Open(ctx, f.PID, gosym.Options{})
 	if err != nil {
 		wanted := "a program built by Go's own compiler"
 		if !errors.Is(err, sampler.ErrNotGo) {
 			wanted = "symbols that can be read"
 		}
-		return Check{checkProgram, false, fmt.Sprintf("symbols of %s: %v", orNone(f.Executable), err), wanted, ""}
+		return []Check{{checkProgram, false, fmt.Sprintf("symbols of %s: %v", orNone(f.Executable), err), wanted, ""}}
 	}
 	defer table.Close()
-	return Check{checkProgram, true, fmt.Sprintf("%s, %s, build id %s", orNone(f.Executable), table.GoVersion(), orNone(table.BuildID())), "", ""}
+	found := fmt.Sprintf("%s, %s, build id %s", orNone(f.Executable), table.GoVersion(), orNone(table.BuildID()))
+	return []Check{{checkProgram, true, found, "", ""}, symbolsCheck(table.Origin())}
+}
+
+// symbolsCheck says where the symbols of the target come from. Names of Go functions survive
+// stripping, names of C functions do not.
+func symbolsCheck(o gosym.Origin) Check {
+	stripped := map[bool]string{true: "yes", false: "no"}[o.Stripped]
+	if !o.Read {
+		stripped = "not known, because its file cannot be read"
+	}
+	return Check{
+		checkSymbols, o.Read && !o.Stripped || !o.Cgo,
+		fmt.Sprintf("tables of Go by %s; stripped: %s; cgo: %s", o.FoundBy, stripped, map[bool]string{true: "yes", false: "no"}[o.Cgo]),
+		"a symbol table, for the names of C functions", "go build -ldflags=-w PACKAGE",
+	}
 }
 
 // placeCheck names the target's unit, and its namespaces that are not ours.
 func placeCheck(f process.Facts) Check {
 	var apart []string
-	for _, ns := range []string{"pid", "user", "mnt"} {
+	for _, ns := range []string{"pid", "user", "mnt", "net", "time"} {
 		mine, _ := os.Readlink("/proc/self/ns/" + ns)
-		if its, err := readLink(f.PID, "ns/"+ns); err == nil && its != mine {
+		its, err := readLink(f.PID, "ns/"+ns)
+		if err != nil {
+			apart = []string{fmt.Sprintf("not known (%v)", errors.Unwrap(err))}
+			break
+		}
+		if its != mine {
 			apart = append(apart, ns)
 		}
 	}

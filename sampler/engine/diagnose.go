@@ -19,9 +19,18 @@ type Report struct {
 	Engines []Diagnosis `json:"engines"` // best first
 	Auto    string      `json:"auto"`    // the engine that [Attach] takes for Auto; "": none
 
-	// Err is nil if there is an engine. It wraps the errors of package sampler.
-	Err error `json:"-"`
+	// Err is nil if there is an engine. It wraps the errors of package sampler. Code and
+	// Reason say the same to others.
+	Err    error  `json:"-"`
+	Code   string `json:"code,omitempty"` // CodeNoTarget or CodeNotPermitted
+	Reason string `json:"reason,omitempty"`
 }
+
+// Codes of reports. They are words of the daemon's HTTP API.
+const (
+	CodeNoTarget     = "no-target"     // no such process, or not a Go program
+	CodeNotPermitted = "not-permitted" // or not possible here
+)
 
 // Check is one question to the kernel. The texts may have foreign parts.
 type Check struct {
@@ -82,7 +91,15 @@ func (r *Report) choose() {
 		}
 	}
 	if len(refused) > 0 {
-		r.Err = explain(join(refused))
+		r.Refuse(explain(join(refused)))
+	}
+}
+
+// Refuse notes why there is no engine.
+func (r *Report) Refuse(err error) {
+	r.Err, r.Reason, r.Code = err, err.Error(), CodeNotPermitted
+	if errors.Is(err, sampler.ErrNoProcess) || errors.Is(err, sampler.ErrNotGo) {
+		r.Code = CodeNoTarget
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/ccmapd/ccmapd/internal/gosym"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -53,6 +55,16 @@ func TestDiagnosisChoosesAsAttach(t *testing.T) {
 		if r.Auto != took || (r.Err == nil) != (err == nil) || err != nil && r.Err.Error() != err.Error() {
 			t.Errorf("report: %q, %v; attach: %q, %v", r.Auto, r.Err, took, err)
 		}
+		code := ""
+		switch {
+		case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotGo):
+			code = CodeNoTarget
+		case err != nil:
+			code = CodeNotPermitted
+		}
+		if r.Code != code || (r.Reason == "") != (err == nil) {
+			t.Errorf("%v has code %q, %q", err, r.Code, r.Reason)
+		}
 	})
 }
 
@@ -92,6 +104,45 @@ func TestChecks(t *testing.T) {
 		if test.engine != "" && cureOf(test.engine, checks) != checks[i].Cure {
 			t.Errorf("%s: the cure of engine %s is %q", test.check, test.engine, cureOf(test.engine, checks))
 		}
+	}
+}
+
+// TestSymbolsCheck: a program that was stripped has no names of C functions. Others need none.
+func TestSymbolsCheck(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		origin gosym.Origin
+		ok     bool
+		found  string
+	}{
+		{gosym.Origin{FoundBy: "section x", Read: true}, true, "tables of Go by section x; stripped: no; cgo: no"},
+		{gosym.Origin{FoundBy: "section x", Read: true, Stripped: true}, true, "tables of Go by section x; stripped: yes; cgo: no"},
+		{gosym.Origin{FoundBy: "section x", Read: true, Cgo: true}, true, "tables of Go by section x; stripped: no; cgo: yes"},
+		{gosym.Origin{FoundBy: "section x", Read: true, Stripped: true, Cgo: true}, false, "tables of Go by section x; stripped: yes; cgo: yes"},
+		{gosym.Origin{FoundBy: "memory", Cgo: true}, false, "tables of Go by memory; stripped: not known, because its file cannot be read; cgo: yes"},
+	} {
+		if c := symbolsCheck(test.origin); c.OK != test.ok || c.Found != test.found {
+			t.Errorf("%+v: %+v", test.origin, c)
+		}
+	}
+}
+
+// TestTargetChecks: of a target doctor knows the owner, the program, the symbols and the place.
+func TestTargetChecks(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, c := range targetChecks(t.Context(), os.Getpid()) {
+		names = append(names, c.Name)
+		if !c.OK && c.Name != checkSymbols || c.Name == checkPlace && !strings.HasPrefix(c.Found, "namespaces of its own: none; unit: ") {
+			t.Errorf("of this process: %+v", c)
+		}
+	}
+	if want := []string{checkOwner, checkProgram, checkSymbols, checkPlace}; !slices.Equal(names, want) {
+		t.Errorf("checks %q, want %q", names, want)
+	}
+	const tooLarge = 1 << 22 // for the number of a process
+	if c := placeCheck(process.Facts{PID: tooLarge}); !strings.HasPrefix(c.Found, "namespaces of its own: not known (no such file") {
+		t.Errorf("of no process: %+v", c)
 	}
 }
 

@@ -121,6 +121,32 @@ func start(t testing.TB, s *Source) (done <-chan ending, stop func()) {
 	return ended, stop
 }
 
+// TestTake: one profile is taken once, and a refusal says why.
+func TestTake(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		switch n {
+		case 0:
+			w.Write(encoded(t, "main.f", "abc", 3))
+		case 1:
+			http.Error(w, "Could not enable CPU profiling", http.StatusInternalServerError)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	s := open(t, options(server.URL))
+	m, err := s.Take(t.Context())
+	if err != nil || m.Snapshot().Total().Samples != 3 || s.Info().Target.BuildID != "abc" {
+		t.Errorf("%v, %v of %+v", err, m, s.Info().Target)
+	}
+	if _, err := s.Take(t.Context()); err == nil || !strings.Contains(err.Error(), "Could not enable") || errors.Is(err, sampler.ErrUnsupported) {
+		t.Errorf("busy: %v", err)
+	}
+	if _, err := s.Take(t.Context()); !errors.Is(err, sampler.ErrUnsupported) {
+		t.Errorf("no profiles: %v", err)
+	}
+}
+
 // TestProfiles: profiles come one after another, without their descriptions, and tell of the
 // program.
 func TestProfiles(t *testing.T) {

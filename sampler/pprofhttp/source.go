@@ -124,6 +124,16 @@ func (s *Source) Close() error {
 	return nil
 }
 
+// Take takes one profile, for a caller that wants to know whether that works. A server that is
+// busy is not asked again. Run must not have been called.
+func (s *Source) Take(ctx context.Context) (*ccmap.Map, error) {
+	m, err := s.take(ctx, s.endpoint.seconds(s.o.Seconds))
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), err)
+	}
+	return m, nil
+}
+
 // Profiles returns the channel of profiles. Run sends to it until it returns, and waits for
 // the receiver.
 func (s *Source) Profiles() <-chan *ccmap.Map { return s.profiles }

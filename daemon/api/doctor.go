@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+const (
+	reportKept  = 5 * time.Second // answers all that ask meanwhile
+	mostReports = 64
+	reportTime  = 30 * time.Second // to make one: a large program has many symbols
+)
+
+// doctors make reports on processes, one at a time: each disturbs its process by all engines. Any
+// goroutine may call get.
+type doctors struct {
+	diagnose func(ctx context.Context, pid int) engine.Report
+	now      func() time.Time
+	turn     chan struct{} // holds a token while a report is made
+
+	mu   sync.Mutex
+	kept map[patient]report
+}
+
+// patient is one process, whose number another one may get later. The zero patient is the
+// daemon.
+type patient struct {
+	pid     int
+	started uint64
+	owner   int
+}
+
+type report struct {
+	engine.Report
+	until time.Time
+}
+
+func newDoctors(all []engine.Engine) *doctors {
+	return &doctors{
+		diagnose: func(ctx context.Context, pid int) engine.Report { return engine.Diagnose(ctx, all, pid) },
+		now:      time.Now, turn: make(chan struct{}, 1), kept: make(map[patient]report),
+	}
+}
+
+// get returns a report on a process, which it makes if there is no recent one.
+func (d *doctors) get(ctx context.Context, of patient) (engine.Report, error) {
+	if r, ok := d.recent(of); ok {
+		return r, nil
+	}
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	default:
+		return engine.Report{}, errBusy
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	r := d.diagnose(ctx, of.pid)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept[of] = report{r, d.now().Add(reportKept)}
+	return r, nil
+}
+
+// recent returns a report that is kept, and forgets the old ones.
+func (d *doctors) recent(of patient) (engine.Report, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for other, r := range d.kept {
+		if !d.now().Before(r.until) || len(d.kept) > mostReports {
+			delete(d.kept, other)
+		}
+	}
+	r, ok := d.kept[of]
+	return r.Report, ok
+}
+
+// doctor answers which engines can sample a process, or the daemon. The process must be the peer's
+// before and after.
+func (c *call) doctor() error {
+	q := newParams(c.URL.Query())
+	pid := int(q.number("pid", 0))
+	if err := q.check(); err != nil {
+		return err
+	}
+	of, err := c.patient(pid)
+	if err != nil {
+		return err
+	}
+	var r engine.Report
+	_, err = c.shares.inTurn(c.Context(), func() (a answer, err error) {
+		r, err = c.doctors.get(c.ending, of) // a client that leaves must not spoil it for the others
+		return a, err
+	})
+	if err != nil {
+		return err
+	}
+	if now, err := c.patient(pid); err != nil || now != of {
+		return noPatient(pid)
+	}
+	return c.respond(http.StatusOK, r)
+}
+
+// patient returns the process of a number, if the peer may ask about it.
+func (c *call) patient(pid int) (patient, error) {
+	if pid == 0 {
+		return patient{}, c.peer.may(readers)
+	}
+	f, err := process.FactsOf(pid)
+	own := !c.peer.tcp && f.Owner == int(c.peer.uid)
+	if err != nil || !c.peer.master && !own {
+		return patient{}, noPatient(pid)
+	}
+	return patient{pid, f.Started, f.Owner}, nil
+}
+
+func noPatient(pid int) error {
+	return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("diagnose process %d: %w", pid, sampler.ErrNoProcess)}
+}
