@@ -76,18 +76,15 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		return err
 	}
 	listen := d.Config().Listen
-	if listen.WebConfig != "" {
-		return errors.New("listen.web_config is not supported by this version: let a proxy add TLS, and listen on loopback")
-	}
-	if f.check {
-		return printCandidates(env.stdout, d)
-	}
 	server, err := api.New(api.Options{
 		Daemon: d, Version: buildVersion(), Engines: env.engines, Logger: log, Spent: d.Spent,
-		Socket: listen.Socket, Open: listen.Open, Group: listen.Group, TCP: listen.TCP,
+		Socket: listen.Socket, Open: listen.Open, Group: listen.Group, TCP: listen.TCP, WebConfig: listen.WebConfig,
 	})
 	if err != nil {
 		return err
+	}
+	if f.check {
+		return printCandidates(env.stdout, d)
 	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM)
 	defer stop()

@@ -195,6 +195,17 @@ func TestServeCheck(t *testing.T) {
 			t.Errorf("%q was accepted: %s", more, out)
 		}
 	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), "[listen]", "[listen]\ntcp = \"0.0.0.0:7070\"\nweb_config = \"/none.yml\"", 1))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := ccmapdAt(t, s.socket, "serve", "--check", "--config", file); got.code != exitFailed || !strings.Contains(got.stderr, "listen.web_config: open /none.yml: no such file") {
+		t.Errorf("without its web_config: %+v", got)
+	}
 	if _, err := os.Stat(s.store); !os.IsNotExist(err) {
 		t.Errorf("a check has made files: %v", err)
 	}

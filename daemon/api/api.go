@@ -19,6 +19,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -65,7 +66,11 @@ type Options struct {
 	Socket string // path; "": none
 	Open   bool   // every user may connect, and sees their own processes; else root, the server's user and the group
 	Group  string // whose members may do everything; "": none
-	TCP    string // address of loopback, whose users may read everything; "": none
+	TCP    string // address whose users may read everything; "": none
+
+	// WebConfig is a file of exporter-toolkit with TLS and users for TCP. Without it TCP is of
+	// loopback only.
+	WebConfig string
 }
 
 // Server answers requests. Any goroutine may call ServeHTTP.
@@ -81,6 +86,7 @@ type Server struct {
 	doctors  *doctors
 	metrics  *metrics
 	guard    *guard
+	gate     *gate // nil: there is no web configuration
 	refusals *refusals
 	stall    time.Duration      // that a body may make no progress; tests have a shorter one
 	streams  *guard             // of events
@@ -108,16 +114,32 @@ func New(o Options) (*Server, error) {
 	s.ending, s.ends = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)
 	s.handler = s.routes()
+	switch {
+	case o.TCP == "":
+	case o.WebConfig != "":
+		s.gate, err = newGate(s)
+	case !isLoopback(o.TCP):
+		err = fmt.Errorf("listen on %s: without web_config, which adds TLS and users, only addresses of loopback are permitted: for example 127.0.0.1:7070", o.TCP)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
 // ServeHTTP answers one request. A request that did not come through a listener of the
 // server may do nothing.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 { // net/http waits for an unread body, and has no deadline for it
+	s.expectBody(w, r)
+	s.handler.ServeHTTP(w, r)
+}
+
+// expectBody bounds the time for a body, which net/http waits for without a deadline if no
+// handler reads it.
+func (s *Server) expectBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.stall))
 	}
-	s.handler.ServeHTTP(w, r)
 }
 
 // routes returns all routes. The methods and their paths are exact: anything else is 404 or
@@ -176,15 +198,21 @@ func (s *Server) route(needs access, answer func(*call) error) http.Handler {
 	})
 }
 
+// refuse answers a request that no route gets.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	(&call{Server: s, Request: r, w: w, peer: peerOf(r.Context())}).fail(err)
+}
+
 // sameOrigin refuses requests that a page of another site makes a browser send: those that
-// change something, and those whose Host is not the server's own.
+// change something, and those whose Host is not the server's own. A browser shows the page
+// no name and password of the server's, so users are of no other site.
 func (s *Server) sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(s.route(anybody, func(*call) error { return errForeignOrigin }))
 	protected := protection.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if peer := peerOf(r.Context()); peer.tcp && !s.isHost(r.Host) {
-			s.route(anybody, func(*call) error { return errForeignHost }).ServeHTTP(w, r)
+		if peer := peerOf(r.Context()); peer.tcp && peer.user == "" && !s.isHost(r.Host) {
+			s.refuse(w, r, errForeignHost)
 			return
 		}
 		protected.ServeHTTP(w, r)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -65,7 +66,7 @@ func (s *Server) Listen() (err error) {
 	if s.options.TCP == "" {
 		return nil
 	}
-	l, err := s.listenTCP()
+	l, err := net.Listen("tcp", s.options.TCP)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", s.options.TCP, err)
 	}
@@ -74,13 +75,27 @@ func (s *Server) Listen() (err error) {
 }
 
 func (s *Server) newListener(l net.Listener) listener {
-	return listener{&bounded{Listener: l, server: s}, &http.Server{
-		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes - httpSlop,
+	server := &http.Server{
+		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes - httpSlop, Protocols: onlyHTTP1(),
 		ErrorLog: slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if secure, ok := c.(*tls.Conn); ok {
+				c = secure.NetConn()
+			}
 			return withPeer(ctx, c.(*connection).peer)
 		},
-	}}
+	}
+	if s.gate != nil && l.Addr().Network() == "tcp" {
+		server.Handler, server.TLSConfig = s.gate, s.gate.tls
+	}
+	return listener{&bounded{Listener: l, server: s, speaksTLS: server.TLSConfig != nil}, server}
+}
+
+func (l listener) serve() error {
+	if l.server.TLSConfig != nil {
+		return l.server.ServeTLS(l.Listener, "", "")
+	}
+	return l.server.Serve(l.Listener)
 }
 
 // Serve answers requests until ctx is done. Then it lets answers go out for some
@@ -88,7 +103,7 @@ func (s *Server) newListener(l net.Listener) listener {
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.listeners))
 	for _, l := range s.listeners {
-		go func() { failed <- l.server.Serve(l.Listener) }()
+		go func() { failed <- l.serve() }()
 	}
 	var err error
 	select {
@@ -213,17 +228,6 @@ func checkPlace(path string) error {
 	return nil
 }
 
-func (s *Server) listenTCP() (net.Listener, error) {
-	host, _, err := net.SplitHostPort(s.options.TCP)
-	if err != nil {
-		return nil, err
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, errors.New("only addresses of loopback are permitted, for example 127.0.0.1:7070: others need TLS, which a proxy adds")
-	}
-	return net.Listen("tcp", s.options.TCP)
-}
-
 // isHost reports whether a request is for this server: a page of another site may have its name
 // lead to loopback, but not change the Host that a browser sends.
 func (s *Server) isHost(host string) bool {
@@ -239,7 +243,8 @@ func (s *Server) isHost(host string) bool {
 // a connection.
 type bounded struct {
 	net.Listener
-	server *Server
+	server    *Server
+	speaksTLS bool
 }
 
 // connection is a connection with its peer.
@@ -273,26 +278,27 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if leave, ok := b.server.guard.enter(p); ok {
 			return &connection{Conn: c, peer: p, leave: leave}, nil
 		}
-		b.server.turnAway(c, p)
+		b.turnAway(c, p)
 	}
 }
 
-// peerOfConn returns the peer of a connection. Peers on loopback may read.
+// peerOfConn returns the peer of a connection. Peers on loopback may read, unless they must log in
+// first.
 func (s *Server) peerOfConn(c net.Conn) (peer, error) {
 	if socket, ok := c.(*net.UnixConn); ok {
 		return s.socketPeer(socket)
 	}
-	return peer{known: true, tcp: true, reads: true}, nil
+	return peer{known: s.gate == nil, tcp: true, reads: s.gate == nil}, nil
 }
 
 const comeAgain = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 // turnAway answers a connection beyond the bounds. It never waits: a new connection has room
 // for the answer.
-func (s *Server) turnAway(c net.Conn, p peer) {
-	s.metrics.refused.Inc()
-	s.refusals.warn("too many connections", "uid", p.name())
-	if raw, ok := c.(syscall.Conn); ok {
+func (b *bounded) turnAway(c net.Conn, p peer) {
+	b.server.metrics.refused.Inc()
+	b.server.refusals.warn("too many connections", "uid", p.name())
+	if raw, ok := c.(syscall.Conn); ok && !b.speaksTLS {
 		if control, err := raw.SyscallConn(); err == nil {
 			control.Write(func(fd uintptr) bool { unix.Write(int(fd), []byte(comeAgain)); return true })
 		}

@@ -22,6 +22,7 @@ import (
 type peer struct {
 	known  bool
 	tcp    bool
+	user   string // of a peer over TCP, by its credentials; "": it has shown none
 	uid    uint32 // of a peer on a socket
 	reads  bool   // everything
 	master bool   // may do everything
@@ -75,7 +76,10 @@ func (p peer) hears(e daemon.Event) bool { return p.reads || p.known && e.Owner 
 
 // name names a peer in the log.
 func (p peer) name() string {
-	if p.tcp {
+	switch {
+	case p.user != "":
+		return "tcp " + p.user
+	case p.tcp:
 		return "tcp"
 	}
 	return strconv.FormatUint(uint64(p.uid), 10)

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -29,9 +31,21 @@ import (
 // arguments to the socket, and prints the statuses.
 const askAs = "CCMAPD_TEST_SOCKET"
 
+// readAs in the environment makes it read the profile of that name, and print its samples.
+const readAs = "CCMAPD_TEST_READ"
+
 func TestMain(m *testing.M) {
 	if socket := os.Getenv(askAs); socket != "" {
 		askSocket(socket, os.Args[1:])
+		return
+	}
+	if where := os.Getenv(readAs); where != "" {
+		m, err := client.Read(context.Background(), where, export.ReadOptions{})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(m.Snapshot().Total().Samples, "samples")
 		return
 	}
 	os.Exit(m.Run())
@@ -209,8 +223,7 @@ func TestTCPReadsOnly(t *testing.T) {
 		t.Errorf("a page of another site: %d %s", w.Code, w.Body)
 	}
 	for _, address := range []string{"0.0.0.0:0", ":7070", "192.0.2.1:1"} {
-		s := newServer(t, newFake(), Options{TCP: address})
-		if err := s.Listen(); err == nil || !strings.Contains(err.Error(), "loopback") {
+		if _, err := New(Options{Daemon: newFake(), TCP: address}); err == nil || !strings.Contains(err.Error(), "loopback") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

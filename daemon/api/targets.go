@@ -63,12 +63,13 @@ type limitsJSON struct {
 
 // identityJSON names the caller and its rights.
 type identityJSON struct {
-	UID *uint32 `json:"uid,omitempty"` // on a socket
-	May string  `json:"may"`           // "everything", "read" or "own": see processes of their own, and attach to them
+	UID  *uint32 `json:"uid,omitempty"`  // on a socket
+	User string  `json:"user,omitempty"` // of the web configuration
+	May  string  `json:"may"`            // "everything", "read" or "own": see processes of their own, and attach to them
 }
 
 func (c *call) info() error {
-	info := infoJSON{Version: c.options.Version, Engines: []string{}, Targets: len(c.seen()), You: identityJSON{May: "own"}}
+	info := infoJSON{Version: c.options.Version, Engines: []string{}, Targets: len(c.seen()), You: identityJSON{User: c.peer.user, May: "own"}}
 	for _, e := range c.options.Engines {
 		info.Engines = append(info.Engines, e.Name)
 	}

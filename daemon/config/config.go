@@ -147,6 +147,17 @@ func Load(path string) (*Config, error) {
 	return c, nil
 }
 
+// CheckOwner refuses a file that others than root and the user of this process can change or
+// replace.
+func CheckOwner(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	return checkOwner(f, path)
+}
+
 // checkOwner refuses a file that other users can change or replace.
 func checkOwner(f *os.File, path string) error {
 	var file, dir unix.Stat_t
