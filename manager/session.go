@@ -64,6 +64,9 @@ func (s *Session) run(ctx context.Context) {
 // returns the final one.
 func (s *Session) Snapshot() *ccmap.Snapshot { return s.manager.Snapshot() }
 
+// Fresh waits for a snapshot that is published after the call, as [Manager.Fresh] does.
+func (s *Session) Fresh(ctx context.Context) (*ccmap.Snapshot, error) { return s.manager.Fresh(ctx) }
+
 // Status returns the state at the end of the last turn.
 func (s *Session) Status() Status { return s.manager.Status() }
 

@@ -93,7 +93,7 @@ func (c *call) unknown(mux *http.ServeMux) error {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		other := c.Request.Clone(c.Context())
 		other.Method = method
-		if _, pattern := mux.Handler(other); pattern != "/" {
+		if _, pattern := mux.Handler(other); pattern != c.Pattern {
 			allowed = append(allowed, method)
 		}
 	}
@@ -218,6 +218,9 @@ func (stalling) Close() error { return nil }
 
 // deadline gives the client time to take the next part.
 func (c *call) deadline() {
+	if c.embedded {
+		return
+	}
 	// A response that has no deadlines has a bounded writer, as in tests.
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(stallTime))
 }

@@ -3,8 +3,9 @@
 //
 //  1. [Server.Listen] opens a socket and perhaps a TCP port. The number of connections is
 //     bounded, in all and of each user.
-//  2. The kernel names the peer of a connection to the socket. The peer may see and do more
-//     or less. A target that it may not see does not exist for it.
+//  2. The kernel names the peer of a connection to the socket, and a web configuration the user
+//     of a request to the port. The peer may see and do more or less. A target that it may
+//     not see does not exist for it.
 //  3. A reference names a profile: the one of a target, or an upload. Every answer is made from
 //     one immutable snapshot.
 //  4. Answers are made in memory, a few at a time, and shared by all that ask for the same of
@@ -23,6 +24,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -30,14 +32,19 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-// Daemon answers the questions of the routes; [daemon.Daemon] is one. Any goroutine may call it.
-type Daemon interface {
+// Profiles are targets with their profiles. Any goroutine may call it.
+type Profiles interface {
 	// Targets returns all targets by name.
 	Targets() []daemon.TargetStatus
 
 	// Snapshot returns the profile of a target, or of one of its processes. A fresh one is
 	// published after the call.
 	Snapshot(ctx context.Context, target string, pid int, fresh bool) (*ccmap.Snapshot, error)
+}
+
+// Daemon answers the questions of the routes; [daemon.Daemon] is one. Any goroutine may call it.
+type Daemon interface {
+	Profiles
 
 	Attach(ctx context.Context, pid int) (target string, err error)
 	Detach(target string) error
@@ -75,10 +82,12 @@ type Options struct {
 
 // Server answers requests. Any goroutine may call ServeHTTP.
 type Server struct {
-	options Options
-	group   int // -1: none
-	user    int
-	handler http.Handler
+	options  Options
+	profiles Profiles
+	embedded bool // in a program that has bounds of its own
+	group    int  // -1: none
+	user     int
+	handler  http.Handler
 
 	recent   *recent
 	shares   *shares
@@ -106,14 +115,8 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
-		options: o, group: group, user: os.Geteuid(), stall: stallTime, refusals: &refusals{log: o.Logger},
-		recent: newRecent(o.Daemon), shares: newShares(o.Spent), uploads: newUploads(time.Now), doctors: newDoctors(o.Engines),
-		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
-	}
-	s.ending, s.ends = context.WithCancel(context.Background())
-	s.metrics = newMetrics(s)
-	s.handler = s.routes()
+	s := makeServer(o.Daemon, o)
+	s.group, s.handler = group, s.routes()
 	switch {
 	case o.TCP == "":
 	case o.WebConfig != "":
@@ -125,6 +128,18 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// makeServer makes the parts of a server.
+func makeServer(p Profiles, o Options) *Server {
+	s := &Server{
+		options: o, profiles: p, group: -1, user: os.Geteuid(), stall: stallTime, refusals: &refusals{log: o.Logger},
+		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now), doctors: newDoctors(o.Engines),
+		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
+	}
+	s.ending, s.ends = context.WithCancel(context.Background())
+	s.metrics = newMetrics(s)
+	return s
 }
 
 // ServeHTTP answers one request. A request that did not come through a listener of the
@@ -142,33 +157,40 @@ func (s *Server) expectBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// route is a route with the right that it needs.
+type route struct {
+	pattern string
+	needs   access
+	answer  func(*call) error
+}
+
+// reading are the routes that need profiles alone.
+var reading = []route{
+	{"GET /v1/targets", anybody, (*call).targets},
+	{"GET /v1/targets/{target}", anybody, (*call).target},
+	{"GET /v1/p/{ref}/{view}", anybody, (*call).view},
+	{"GET /v1/overlap", anybody, (*call).overlap},
+	{"GET /v1/diff", anybody, (*call).diff},
+}
+
 // routes returns all routes. The methods and their paths are exact: anything else is 404 or
 // 405.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range []struct {
-		pattern string
-		needs   access
-		answer  func(*call) error
-	}{
+	for _, r := range append(slices.Clone(reading), []route{
 		{"GET /healthz", anybody, (*call).healthz},
 		{"GET /readyz", anybody, (*call).readyz},
 		{"GET /metrics", readers, (*call).scrape},
 		{"GET /v1/info", anybody, (*call).info},
-		{"GET /v1/targets", anybody, (*call).targets},
-		{"GET /v1/targets/{target}", anybody, (*call).target},
 		{"POST /v1/targets", anybody, (*call).attach},
 		{"DELETE /v1/targets/{target}", anybody, (*call).detach},
 		{"POST /v1/targets/{target}/{action}", masters, (*call).act},
 		{"POST /v1/reload", masters, (*call).reload},
-		{"GET /v1/p/{ref}/{view}", anybody, (*call).view},
 		{"GET /targets/{target}/{view}", anybody, (*call).viewOfTarget},
-		{"GET /v1/overlap", anybody, (*call).overlap},
-		{"GET /v1/diff", anybody, (*call).diff},
 		{"POST /v1/uploads", anybody, (*call).upload},
 		{"GET /v1/events", anybody, (*call).events},
 		{"GET /v1/doctor", anybody, (*call).doctor},
-	} {
+	}...) {
 		mux.Handle(r.pattern, s.metrics.timed(r.pattern, s.route(r.needs, r.answer)))
 	}
 	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))

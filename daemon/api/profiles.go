@@ -80,7 +80,7 @@ func (c *call) process(ref string) (name string, pid int, err error) {
 
 // visible returns a target that the peer may see.
 func (c *call) visible(name string) (daemon.TargetStatus, error) {
-	for _, t := range c.options.Daemon.Targets() {
+	for _, t := range c.profiles.Targets() {
 		if t.Name == name && c.peer.sees(t) {
 			return t, nil
 		}
@@ -91,9 +91,9 @@ func (c *call) visible(name string) (daemon.TargetStatus, error) {
 // recent keeps the latest snapshot of each target for a moment, so that all requests
 // see the same one. Any goroutine may call get.
 type recent struct {
-	daemon Daemon
-	mu     sync.Mutex
-	of     map[subject]*latest
+	profiles Profiles
+	mu       sync.Mutex
+	of       map[subject]*latest
 }
 
 // subject is a target or one of its processes, as some peers see it.
@@ -114,7 +114,7 @@ type latest struct {
 // snapshotKept is how long a snapshot is the latest.
 const snapshotKept = time.Second
 
-func newRecent(d Daemon) *recent { return &recent{daemon: d, of: make(map[subject]*latest)} }
+func newRecent(p Profiles) *recent { return &recent{profiles: p, of: make(map[subject]*latest)} }
 
 // snapshotWait bounds the wait for a snapshot.
 const snapshotWait = 10 * time.Second
@@ -125,7 +125,7 @@ func (r *recent) get(ctx context.Context, of subject) (*ccmap.Snapshot, error) {
 	one, first := r.find(of)
 	if first {
 		all, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotWait)
-		one.snapshot, one.err = r.daemon.Snapshot(all, of.target, of.pid, true)
+		one.snapshot, one.err = r.profiles.Snapshot(all, of.target, of.pid, true)
 		cancel()
 		close(one.ready)
 		if one.err != nil {

@@ -88,7 +88,7 @@ func (c *call) info() error {
 
 // seen returns the targets that the peer may see.
 func (c *call) seen() []daemon.TargetStatus {
-	return slices.DeleteFunc(slices.Clone(c.options.Daemon.Targets()), func(t daemon.TargetStatus) bool { return !c.peer.sees(t) })
+	return slices.DeleteFunc(slices.Clone(c.profiles.Targets()), func(t daemon.TargetStatus) bool { return !c.peer.sees(t) })
 }
 
 // targetsJSON is the answer of /v1/targets.

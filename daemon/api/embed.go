@@ -1,0 +1,93 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon"
+)
+
+// Session has the profile of code that a program runs and samples itself. [manager.Session] is
+// one. Any goroutine may call its methods.
+type Session interface {
+	// Snapshot returns a profile at once.
+	Snapshot() *ccmap.Snapshot
+
+	// Fresh returns the profile of a moment after the call.
+	Fresh(context.Context) (*ccmap.Snapshot, error)
+}
+
+// Handler returns the routes below /v1 that read, for a program that hosts VMs: each of its
+// sessions is a target of its name. The program has to permit requests, and to bound connections
+// and times, as for its other handlers. The sessions must not change any more.
+func Handler(sessions map[string]Session) http.Handler {
+	s := makeServer(hosted(sessions), Options{Logger: slog.New(slog.DiscardHandler)})
+	s.embedded = true
+	mux := http.NewServeMux()
+	for _, r := range reading {
+		mux.Handle(r.pattern, s.route(r.needs, r.answer))
+	}
+	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.ServeHTTP(w, r.WithContext(withPeer(r.Context(), peer{known: true, tcp: true, reads: true})))
+	})
+}
+
+// hosted are the sessions of this process, by name.
+type hosted map[string]Session
+
+func (h hosted) Targets() []daemon.TargetStatus {
+	all := make([]daemon.TargetStatus, 0, len(h))
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		all = append(all, hostedStatus(name, h[name].Snapshot()))
+	}
+	return all
+}
+
+// hostedStatus describes a session as far as its profile does.
+func hostedStatus(name string, s *ccmap.Snapshot) daemon.TargetStatus {
+	meta, state := s.Meta(), daemon.Sampling
+	if meta.Ended != "" {
+		state = daemon.Ended
+	}
+	figures := figuresOf(s)
+	return daemon.TargetStatus{
+		Name: name, Rule: fmt.Sprintf("hosted by process %d", os.Getpid()), State: state, Reason: meta.Ended, Status: figures,
+		Processes: []daemon.ProcessStatus{{
+			PID: os.Getpid(), Start: meta.Start, Exe: meta.Target.Executable, BuildID: meta.Target.BuildID, Runtime: meta.Target.Runtime,
+			Engine: meta.Engine, Since: meta.Start, State: state, Status: figures,
+		}},
+	}
+}
+
+// figuresOf returns the figures that a profile has.
+func figuresOf(s *ccmap.Snapshot) daemon.Figures {
+	meta, total := s.Meta(), s.Total()
+	f := daemon.Figures{
+		ElapsedNS: int64(meta.Duration), Samples: uint64(total.Samples), SampledNS: total.Time, Known: meta.Known, Repeated: meta.Repeated,
+		LostSource: meta.Loss.Source, LostQueue: meta.Loss.Queue, LostCorrupt: meta.Loss.Corrupt, Orphaned: meta.Loss.Orphaned, Throttled: meta.Loss.Throttled,
+		Nodes: s.Len(), PrunedTimes: meta.Pruned.Times, PrunedNodes: meta.Pruned.Nodes,
+		Settled: daemon.Settled{Methods: meta.Settled.Methods, Edges: meta.Settled.Edges, Contexts: meta.Settled.Contexts},
+	}
+	if n := len(meta.Interval); n > 0 {
+		f.IntervalNS = int64(meta.Interval[n-1].Interval)
+	}
+	return f
+}
+
+func (h hosted) Snapshot(ctx context.Context, target string, _ int, fresh bool) (*ccmap.Snapshot, error) {
+	session, ok := h[target]
+	switch {
+	case !ok:
+		return nil, daemon.ErrNoTarget
+	case fresh:
+		return session.Fresh(ctx)
+	}
+	return session.Snapshot(), nil
+}
