@@ -446,14 +446,16 @@ func TestAttachToTargets(t *testing.T) {
 		if name, err := d.Attach(t.Context(), 10); name != "web" || err != nil {
 			t.Errorf("sampled at a later attempt: %q, %v", name, err)
 		}
-		if _, err := d.Attach(t.Context(), 11); !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "max") {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := d.Attach(ctx, 11); !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "max") {
 			t.Errorf("beyond max: %v", err)
 		}
 		if err := d.Pause("web"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
-		if _, err := d.Attach(t.Context(), 10); !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "paused") {
+		if _, err := d.Attach(ctx, 10); !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "paused") {
 			t.Errorf("paused: %v", err)
 		}
 	})

@@ -226,22 +226,17 @@ func (c *call) deadline() {
 }
 
 // progressing reads the body of a request, whose client must send each part in time, and the
-// whole until the end. Once all is there, the answer may take as long as it needs.
+// whole until the end. At its end net/http takes the deadline away.
 type progressing struct {
 	c   *call
 	end time.Time
 }
 
 func (p progressing) Read(b []byte) (int, error) {
-	control := http.NewResponseController(p.c.w)
 	next := time.Now().Add(p.c.stall)
 	if next.After(p.end) {
 		next = p.end
 	}
-	_ = control.SetReadDeadline(next)
-	n, err := p.c.Body.Read(b)
-	if err == io.EOF {
-		_ = control.SetReadDeadline(time.Time{})
-	}
-	return n, err
+	_ = http.NewResponseController(p.c.w).SetReadDeadline(next)
+	return p.c.Body.Read(b)
 }
