@@ -79,6 +79,9 @@ func TestBudgetRaisesIntervals(t *testing.T) {
 		if s := mustTarget(t, d, "web").Status; s.IntervalNS < 3*int64(10*time.Millisecond) {
 			t.Errorf("five times the budget, and the interval is %v", time.Duration(s.IntervalNS))
 		}
+		if n := mustTarget(t, d, "web").Counters.IntervalChanges; n == 0 {
+			t.Error("a change of the interval is not counted")
+		}
 	})
 }
 

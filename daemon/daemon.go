@@ -66,6 +66,7 @@ type Daemon struct {
 
 	mu        sync.Mutex
 	config    *config.Config
+	reloaded  error     // of the last reload
 	order     []*target // of the configuration, then attached ones
 	leaving   []*target // removed, and not all filed
 	running   int       // followers
@@ -191,6 +192,9 @@ func (d *Daemon) Reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	c, targets, err := d.read()
+	d.mu.Lock()
+	d.reloaded = err
+	d.mu.Unlock()
 	if err != nil {
 		d.log.Error("configuration is not loaded, the old one stays", "error", err)
 		d.events.raise(Event{Kind: EventReload, Text: "refused: " + err.Error()})
@@ -205,6 +209,13 @@ func (d *Daemon) Reload() error {
 	d.log.Info("configuration loaded", "targets", len(c.Targets))
 	d.events.raise(Event{Kind: EventReload, Text: text})
 	return nil
+}
+
+// LastReload returns the error of the last reload; nil: the configuration in force is the latest.
+func (d *Daemon) LastReload() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reloaded
 }
 
 // Config returns the configuration in force, which never changes.

@@ -89,6 +89,46 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// TestCountersNeverFall: counters of a target have its ended processes, too, and count nothing
+// twice that a map has from an earlier process. A scraper would take a fall for a restart.
+func TestCountersNeverFall(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		first := h.start(web(10))
+		h.start(web(11))
+		time.Sleep(10 * time.Second)
+		before := mustTarget(t, d, "web")
+		if c := before.Counters; c.Samples == 0 || c.Samples != before.Status.Samples || c.SampledNS != before.Status.SampledNS {
+			t.Errorf("counters %+v, figures %+v", c, before.Status)
+		}
+		h.kill(first)
+		time.Sleep(time.Second)
+		after := mustTarget(t, d, "web")
+		if after.Status.Samples >= before.Status.Samples || after.Counters.Samples < before.Counters.Samples {
+			t.Errorf("after the end of a process: counters %+v, figures %+v", after.Counters, after.Status)
+		}
+		d.mu.Lock()
+		for _, s := range d.order[0].slots {
+			if !s.busy {
+				s.m.Meta().Pruned.Nodes = 7 // by the first process
+			}
+		}
+		d.mu.Unlock()
+		h.start(web(12))
+		time.Sleep(10 * time.Second)
+		if s := mustTarget(t, d, "web"); s.Status.PrunedNodes != 7 || s.Counters.PrunedNodes != 0 {
+			t.Errorf("%d nodes were pruned, counted as %d", s.Status.PrunedNodes, s.Counters.PrunedNodes)
+		}
+		refused := web(13)
+		refused.refuse = errRefused
+		h.start(refused)
+		time.Sleep(time.Minute)
+		if s := mustTarget(t, d, "web"); s.Counters.Failures.NotPermitted == 0 || s.Counters.Failures.NotPermitted != s.Failures {
+			t.Errorf("failures %+v of %d", s.Counters.Failures, s.Failures)
+		}
+	})
+}
+
 // TestSameBuildInAnotherFile: a file that was copied anew has the same map.
 func TestSameBuildInAnotherFile(t *testing.T) {
 	t.Parallel()
@@ -331,14 +371,14 @@ func TestReload(t *testing.T) {
 		next := *c
 		d.load = func() (*config.Config, error) { return &next, failure }
 		failure = errors.New("line 3, column 1: unknown key")
-		if err := d.Reload(); !errors.Is(err, failure) || d.Config() != c {
-			t.Errorf("a bad configuration: %v", err)
+		if err := d.Reload(); !errors.Is(err, failure) || d.Config() != c || d.LastReload() != failure {
+			t.Errorf("a bad configuration: %v, %v", err, d.LastReload())
 		}
 		failure = nil
 		next.Targets = []config.Target{c.Targets[0], c.Targets[1]}
 		next.Targets[1].Interval = 5 * time.Millisecond
 		before := h.attempts()
-		if err := d.Reload(); err != nil {
+		if err := errors.Join(d.Reload(), d.LastReload()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)

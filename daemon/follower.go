@@ -123,7 +123,7 @@ func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) 
 		t.ending = err.Error()
 		return true
 	}
-	t.failures++
+	t.counters.Failures.count(err)
 	return false
 }
 

@@ -79,6 +79,7 @@ func (d *Daemon) file(ctx context.Context, t *target) error {
 		switch {
 		case err != nil:
 			all = errors.Join(all, err)
+			d.countUnfiled(t)
 			d.log.Error("cannot file period", "target", t.Name, "error", err)
 			d.events.raise(Event{Kind: EventRotated, Target: t.Name, Text: "not filed: " + err.Error()})
 		case path != "":

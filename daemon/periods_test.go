@@ -146,6 +146,9 @@ func TestUnwritablePeriod(t *testing.T) {
 		if err := d.Rotate(t.Context(), "web"); err == nil {
 			t.Error("no error without a directory")
 		}
+		if n := mustTarget(t, d, "web").Counters.Unfiled; n == 0 {
+			t.Error("no error is counted")
+		}
 		h.kill(first)
 		time.Sleep(time.Second)
 		s, err := d.Snapshot(t.Context(), "web", 0, true)

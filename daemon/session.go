@@ -29,6 +29,7 @@ type session struct {
 	choice   engine.Choice
 	manager  *manager.Manager
 	began    time.Time
+	pruned   ccmap.PruneStats // of the map before
 	share    share
 	seen     figuresSeen
 }
@@ -138,6 +139,7 @@ func (s *session) open(ctx context.Context) error {
 		return err
 	}
 	s.describe(m.Meta())
+	s.pruned = m.Meta().Pruned
 	if same := s.slot.process; same.PID != f.facts.PID || same.Started != f.facts.Started {
 		m.ForgetThreads()
 	}
@@ -233,6 +235,7 @@ func (s *session) tell(now time.Time) {
 	is, seen := s.manager.Status(), &s.seen
 	if seen.interval != is.Interval {
 		if seen.interval != 0 {
+			s.follower.countIntervalChange()
 			s.follower.raise(EventInterval, "interval %v, was %v", is.Interval, seen.interval)
 		}
 		seen.interval = is.Interval

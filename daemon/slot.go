@@ -107,6 +107,7 @@ func (d *Daemon) end(s *session, r manager.Report, err error) {
 	defer d.mu.Unlock()
 	own := s.slot
 	own.knowBuild()
+	own.target.counters.add(s.counters())
 	own.busy, own.session, own.last, own.used = false, nil, r.Snapshot, time.Now()
 	own.retired = own.target.endsMap(r.Ending, err)
 	s.follower.slot = nil

@@ -26,6 +26,7 @@ type TargetStatus struct {
 	Failures  uint64          `json:"attach_failures"`    // attempts that were refused
 	Processes []ProcessStatus `json:"processes"`          // the oldest first; never null
 	Status    Figures         `json:"status"`             // of all processes
+	Counters  Counters        `json:"-"`                  // of ended processes, too
 	Owners    []int           `json:"-"`                  // of its processes, and of ended ones that are in its profile
 }
 
@@ -158,10 +159,13 @@ func (d *Daemon) named(name string) (*target, error) {
 func (t *target) status() TargetStatus {
 	s := TargetStatus{
 		Name: t.Name, Rule: t.describeRule(), State: Waiting, Attached: t.attached != nil, LeftOut: t.leftOut, NotGo: len(t.strangers),
-		Restarts: t.restarts, Failures: t.failures, Processes: []ProcessStatus{}, Owners: t.owners(),
+		Restarts: t.restarts, Failures: t.counters.Failures.all(), Processes: []ProcessStatus{}, Counters: t.counters, Owners: t.owners(),
 	}
 	for _, f := range t.followers {
 		p := f.status()
+		if f.slot != nil && f.slot.session != nil {
+			s.Counters.add(f.slot.session.counters())
+		}
 		s.Processes = append(s.Processes, p)
 		s.Status.add(p.Status)
 	}

@@ -34,7 +34,7 @@ type target struct {
 	leftOut   int          // processes beyond Max
 	strangers map[int]bool // processes that fit and are no Go programs
 	restarts  uint64
-	failures  uint64
+	counters  Counters  // without the sessions that run
 	ended     time.Time // of an attached process; zero: it lives
 	ending    string
 

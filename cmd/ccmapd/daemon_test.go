@@ -46,6 +46,7 @@ func (f *fakeDaemon) Pause(string) error                          { return nil }
 func (f *fakeDaemon) Resume(string) error                         { return nil }
 func (f *fakeDaemon) Rotate(context.Context, string) error        { return nil }
 func (f *fakeDaemon) Reload() error                               { return nil }
+func (*fakeDaemon) LastReload() error                             { return nil }
 func (f *fakeDaemon) Events(uint64) (<-chan daemon.Event, func()) { return nil, func() {} }
 func (f *fakeDaemon) Ready() error                                { return nil }
 func (f *fakeDaemon) Healthy() error                              { return nil }

@@ -52,6 +52,7 @@ type Daemon interface {
 	Resume(target string) error
 	Rotate(ctx context.Context, target string) error
 	Reload() error
+	LastReload() error // nil: the configuration in force is the latest
 
 	// Events returns the events after a number that are still known, and then those to come,
 	// until cancel is called.

@@ -25,6 +25,7 @@ type fake struct {
 	did      []string // what was asked of it
 	events   chan daemon.Event
 	sick     error
+	unloaded error                       // of the last reload
 	attached daemon.TargetStatus         // the next one
 	looked   func()                      // called when a profile was read
 	attach   func(context.Context) error // called before one is attached to; nil: nothing
@@ -98,6 +99,7 @@ func (f *fake) Pause(target string) error                     { return f.do("pau
 func (f *fake) Resume(target string) error                    { return f.do("resume " + target) }
 func (f *fake) Rotate(_ context.Context, target string) error { return f.do("rotate " + target) }
 func (f *fake) Reload() error                                 { return f.do("reload") }
+func (f *fake) LastReload() error                             { return f.unloaded }
 func (f *fake) Ready() error                                  { return f.sick }
 func (f *fake) Healthy() error                                { return f.sick }
 

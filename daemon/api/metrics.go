@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ccmapd/ccmapd/daemon"
@@ -35,7 +36,11 @@ func newMetrics(s *Server) *metrics {
 		Name: "ccmapd_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": s.options.Version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.refused, build, targetCollector{s.options.Daemon})
+	reloaded := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ccmapd_config_last_reload_successful", Help: "1: the configuration in force is the latest; 0: the last reload was refused.",
+	}, func() float64 { return float64(oneIf(s.options.Daemon.LastReload() == nil)) })
+	m.registry.MustRegister(m.requests, m.refused, build, reloaded, targetCollector{s.options.Daemon},
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // CPU time and memory of the daemon
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 1, DisableCompression: true})
 	return m
 }
@@ -67,40 +72,40 @@ type targetMetric struct {
 }
 
 var targetMetrics = []targetMetric{
-	counter("samples_total", "Samples that were folded.", func(f daemon.Figures) float64 { return float64(f.Samples) }),
-	counter("sampled_cpu_seconds_total", "CPU time that samples stand for.", func(f daemon.Figures) float64 { return seconds(f.SampledNS) }),
-	counter("throttled_total", "Times that the kernel held sampling up.", func(f daemon.Figures) float64 { return float64(f.Throttled) }),
+	counter("samples_total", "Samples that were folded.", func(c daemon.Counters) float64 { return float64(c.Samples) }),
+	counter("sampled_cpu_seconds_total", "CPU time that samples stand for.", func(c daemon.Counters) float64 { return seconds(c.SampledNS) }),
+	counter("throttled_total", "Times that the kernel held sampling up.", func(c daemon.Counters) float64 { return float64(c.Throttled) }),
 	gauge("interval_seconds", "CPU time between two samples of a thread.", func(f daemon.Figures) float64 { return seconds(f.IntervalNS) }),
-	counter("repetitions_total", "Samples that found the same activation again.", func(f daemon.Figures) float64 { return float64(f.Repeated) }),
-	counter("repetitions_known_total", "Samples with a verdict on that.", func(f daemon.Figures) float64 { return float64(f.Known) }),
+	counter("interval_changes_total", "Changes of that interval.", func(c daemon.Counters) float64 { return float64(c.IntervalChanges) }),
+	counter("repetitions_total", "Samples that found the same activation again.", func(c daemon.Counters) float64 { return float64(c.Repeated) }),
+	counter("repetitions_known_total", "Samples with a verdict on that.", func(c daemon.Counters) float64 { return float64(c.Known) }),
 	gauge("threads", "Threads that are sampled.", func(f daemon.Figures) float64 { return float64(f.Threads) }),
-	gauge("map_nodes", "Contexts in the map.", func(f daemon.Figures) float64 { return float64(f.Nodes) }),
-	gauge("map_bytes", "Memory of the map.", func(f daemon.Figures) float64 { return float64(f.Bytes) }),
-	counter("pruned_nodes_total", "Contexts that were given up for memory.", func(f daemon.Figures) float64 { return float64(f.PrunedNodes) }),
+	gauge("map_nodes", "Contexts in the maps.", func(f daemon.Figures) float64 { return float64(f.Nodes) }),
+	gauge("map_bytes", "Memory of the maps.", func(f daemon.Figures) float64 { return float64(f.Bytes) }),
+	counter("pruned_nodes_total", "Contexts that were given up for memory.", func(c daemon.Counters) float64 { return float64(c.PrunedNodes) }),
 	gauge("drifting", "1: lately the program has done something else than before.", func(f daemon.Figures) float64 { return float64(oneIf(f.Drift)) }),
-	counter("calls_caught_total", "Calls that breakpoints have caught.", func(f daemon.Figures) float64 { return float64(f.Caught) }),
-	{describe("restarts_total", "Restarts of processes."), prometheus.CounterValue, func(t daemon.TargetStatus) float64 { return float64(t.Restarts) }},
-	{describe("attach_failures_total", "Attempts to attach that failed."), prometheus.CounterValue, func(t daemon.TargetStatus) float64 { return float64(t.Failures) }},
+	counter("calls_caught_total", "Calls that breakpoints have caught.", func(c daemon.Counters) float64 { return float64(c.Caught) }),
+	counter("store_errors_total", "Attempts to file a period that failed.", func(c daemon.Counters) float64 { return float64(c.Unfiled) }),
+	{describe("restarts_total", "Processes that were sampled to their end."), prometheus.CounterValue, func(t daemon.TargetStatus) float64 { return float64(t.Restarts) }},
 }
 
 var (
-	targetsDesc = prometheus.NewDesc("ccmapd_targets", "Targets in each state.", []string{"state"}, nil)
-	settledDesc = describe("converged_ratio", "Overlap of two halves of the samples, by what is counted.", "of")
-	lostDesc    = describe("samples_lost_total", "Samples that were lost, by where.", "where")
+	targetsDesc  = prometheus.NewDesc("ccmapd_targets", "Targets in each state.", []string{"state"}, nil)
+	settledDesc  = describe("converged_ratio", "Overlap of two halves of the samples, by what is counted.", "of")
+	lostDesc     = describe("samples_lost_total", "Samples that were lost, by where.", "where")
+	failuresDesc = describe("attach_failures_total", "Attempts to attach that failed.", "reason")
 )
 
 func describe(name, help string, more ...string) *prometheus.Desc {
 	return prometheus.NewDesc("ccmapd_"+name, help, append([]string{"target"}, more...), nil)
 }
 
-func counter(name, help string, value func(daemon.Figures) float64) targetMetric {
-	return targetMetric{describe(name, help), prometheus.CounterValue, func(t daemon.TargetStatus) float64 { return value(t.Status) }}
+func counter(name, help string, value func(daemon.Counters) float64) targetMetric {
+	return targetMetric{describe(name, help), prometheus.CounterValue, func(t daemon.TargetStatus) float64 { return value(t.Counters) }}
 }
 
 func gauge(name, help string, value func(daemon.Figures) float64) targetMetric {
-	m := counter(name, help, value)
-	m.kind = prometheus.GaugeValue
-	return m
+	return targetMetric{describe(name, help), prometheus.GaugeValue, func(t daemon.TargetStatus) float64 { return value(t.Status) }}
 }
 
 func oneIf(is bool) int {
@@ -121,6 +126,7 @@ func (targetCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- targetsDesc
 	to <- settledDesc
 	to <- lostDesc
+	to <- failuresDesc
 	for _, m := range targetMetrics {
 		to <- m.desc
 	}
@@ -143,13 +149,21 @@ func (c targetCollector) Collect(to chan<- prometheus.Metric) {
 		for of, percent := range settled(t.Status.Settled) {
 			to <- prometheus.MustNewConstMetric(settledDesc, prometheus.GaugeValue, percent/100, t.Name, of)
 		}
-		for where, n := range lost(t.Status) {
+		for where, n := range lost(t.Counters) {
 			to <- prometheus.MustNewConstMetric(lostDesc, prometheus.CounterValue, float64(n), t.Name, where)
+		}
+		for reason, n := range failures(t.Counters.Failures) {
+			to <- prometheus.MustNewConstMetric(failuresDesc, prometheus.CounterValue, float64(n), t.Name, reason)
 		}
 	}
 }
 
 // lost returns the samples that were lost, by where.
-func lost(f daemon.Figures) map[string]uint64 {
-	return map[string]uint64{"source": f.LostSource, "queue": f.LostQueue, "corrupt": f.LostCorrupt, "orphaned": f.Orphaned}
+func lost(c daemon.Counters) map[string]uint64 {
+	return map[string]uint64{"source": c.LostSource, "queue": c.LostQueue, "corrupt": c.LostCorrupt, "orphaned": c.Orphaned}
+}
+
+// failures returns the attempts to attach that failed, by reason.
+func failures(f daemon.Failures) map[string]uint64 {
+	return map[string]uint64{"not-permitted": f.NotPermitted, "unsupported": f.Unsupported, "other": f.Other}
 }
