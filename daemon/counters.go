@@ -43,7 +43,7 @@ func (c *Counters) add(o Counters) {
 	c.PrunedNodes += o.PrunedNodes
 }
 
-// counters returns what the session has counted. Its map may have been pruned before.
+// counters returns the counters of the session. Its map may have been pruned before.
 func (s *session) counters() Counters {
 	f := figuresOf(s.manager.Status())
 	return Counters{

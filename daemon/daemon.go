@@ -31,6 +31,10 @@ type Options struct {
 	// Hold bounds the settings for a process. Nil: they are as configured.
 	Hold func(pid int, s config.Settings) config.Settings
 
+	// Turn is called by Run after its first look for processes, and then about once a second, as long
+	// as no session is stuck. It must return soon. Nil: nothing is called.
+	Turn func()
+
 	Logger *slog.Logger // nil discards
 }
 
@@ -46,6 +50,7 @@ type Daemon struct {
 	log     *slog.Logger
 	load    func() (*config.Config, error)
 	hold    func(pid int, s config.Settings) config.Settings
+	turned  func() // each turn of Run
 	host    host
 	shared  *engine.Shared // nil: the engines are the caller's
 	engines []engine.Engine
@@ -116,6 +121,10 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	}
 	if d.hold == nil {
 		d.hold = func(_ int, s config.Settings) config.Settings { return s }
+	}
+	d.turned = o.Turn
+	if d.turned == nil {
+		d.turned = func() {}
 	}
 	d.ctx, d.stop = context.WithCancelCause(context.Background())
 	c, targets, err := d.read()
@@ -241,6 +250,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	budget := time.NewTicker(budgetEvery)
 	defer budget.Stop()
 	d.scan()
+	d.turned()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -254,6 +264,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.tellAll(now)
 			d.rotateDue(now)
 			d.sweep(now)
+			if d.Healthy() == nil {
+				d.turned()
+			}
 		}
 	}
 	return d.close()

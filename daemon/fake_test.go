@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,7 @@ type fakeHost struct {
 	onOpen   func(pid int) // called while a process is being attached to
 	sampled  int           // processes, now
 	network  *network
+	turns    atomic.Int64 // of the daemon
 }
 
 func newFakeHost() *fakeHost {
@@ -274,7 +276,7 @@ func inLoggingDaemon(t *testing.T, c *config.Config, log *slog.Logger, test func
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost()
-		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }, Engines: h.engines(), Logger: log}, h)
+		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }, Engines: h.engines(), Turn: func() { h.turns.Add(1) }, Logger: log}, h)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"os/signal"
 	"sync"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/signals"
+	"github.com/ccmapd/ccmapd/internal/systemd"
 )
 
 const serveLong = `Serve keeps the processes of many targets under profile, through their restarts, and
@@ -71,14 +71,20 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		level = slog.LevelInfo
 	}
 	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level}))
-	d, err := daemon.New(daemon.Options{Load: f.load, Hold: env.holdServed, Logger: log})
+	tell := &service{notifier: systemd.NewNotifier(), log: log}
+	d, err := daemon.New(daemon.Options{Load: f.load, Hold: env.holdServed, Logger: log, Turn: tell.turn})
 	if err != nil {
 		return err
 	}
+	tell.daemon = d
 	listen := d.Config().Listen
+	sockets, err := systemd.Listeners()
+	if err != nil {
+		return err
+	}
 	server, err := api.New(api.Options{
 		Daemon: d, Version: buildVersion(), Engines: env.engines, Logger: log, Spent: d.Spent,
-		Socket: listen.Socket, Open: listen.Open, Group: listen.Group, TCP: listen.TCP, WebConfig: listen.WebConfig,
+		Socket: listen.Socket, Opened: sockets, Open: listen.Open, Group: listen.Group, TCP: listen.TCP, WebConfig: listen.WebConfig,
 	})
 	if err != nil {
 		return err
@@ -88,13 +94,17 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second one ends ccmapd at once
+	context.AfterFunc(ctx, func() { stop(); tell.stopping() }) // a second one ends ccmapd at once
 	defer signals.SurvivePipes()()
-	defer reloadAtHangup(d)()
+	defer tell.reloadAtHangup()()
 	if err := server.Listen(); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stderr, "Listening on %s, %s.\n", listen.Socket, figure.Plural(int64(len(d.Config().Targets)), "target"))
+	where := listen.Socket
+	if len(sockets) > 0 {
+		where = sockets[0].Addr().String()
+	}
+	fmt.Fprintf(env.stderr, "Listening on %s, %s.\n", where, figure.Plural(int64(len(d.Config().Targets)), "target"))
 	return runBoth(ctx, d.Run, server.Serve)
 }
 
@@ -112,21 +122,4 @@ func runBoth(ctx context.Context, services ...func(context.Context) error) error
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// reloadAtHangup loads the configuration again at each SIGHUP, until the result is called.
-func reloadAtHangup(d *daemon.Daemon) (stop func()) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, unix.SIGHUP)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for range hangups {
-			d.Reload() // logs its error
-		}
-	})
-	return func() {
-		signal.Stop(hangups)
-		close(hangups)
-		all.Wait()
-	}
 }

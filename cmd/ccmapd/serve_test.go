@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -78,8 +79,13 @@ func (s *served) ask(t *testing.T, args ...string) (out string, err error) {
 	return string(text), err
 }
 
-// await waits until the target is as wanted.
+// await waits until the target "web" is as wanted.
 func (s *served) await(t *testing.T, what string, is func(daemon.TargetStatus) bool) daemon.TargetStatus {
+	t.Helper()
+	return s.awaitTarget(t, "web", what, is)
+}
+
+func (s *served) awaitTarget(t *testing.T, name, what string, is func(daemon.TargetStatus) bool) daemon.TargetStatus {
 	t.Helper()
 	last := ""
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
@@ -88,8 +94,8 @@ func (s *served) await(t *testing.T, what string, is func(daemon.TargetStatus) b
 		if last = out; err != nil || json.Unmarshal([]byte(out), &list) != nil {
 			continue
 		}
-		if len(list.Targets) == 1 && is(list.Targets[0]) {
-			return list.Targets[0]
+		if i := slices.IndexFunc(list.Targets, func(s daemon.TargetStatus) bool { return s.Name == name && is(s) }); i >= 0 {
+			return list.Targets[i]
 		}
 	}
 	t.Fatalf("%s is awaited in vain: %s", what, last)

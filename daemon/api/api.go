@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -79,6 +80,10 @@ type Options struct {
 	// WebConfig is a file of exporter-toolkit with TLS and users for TCP. Without it TCP is of
 	// loopback only.
 	WebConfig string
+
+	// Opened are Unix sockets that the service manager has opened, with their owner and mode, in
+	// place of Socket.
+	Opened []net.Listener
 }
 
 // Server answers requests. Any goroutine may call ServeHTTP.

@@ -56,7 +56,10 @@ func (s *Server) Listen() (err error) {
 			s.close()
 		}
 	}()
-	if s.options.Socket != "" {
+	for _, l := range s.options.Opened {
+		s.listeners = append(s.listeners, s.newListener(l))
+	}
+	if s.options.Socket != "" && len(s.options.Opened) == 0 {
 		l, err := s.listenSocket()
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w", s.options.Socket, err)
