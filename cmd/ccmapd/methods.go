@@ -1,20 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
-	"github.com/ccmapd/ccmapd/daemon/client"
-	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 )
@@ -106,44 +101,4 @@ func compileRegexp(text string) (*regexp.Regexp, error) {
 		return nil, usage.Errorf("%q is not a regular expression: %s in %q", text, e.Code, e.Expr)
 	}
 	return re, err
-}
-
-// completionTime is how long a shell waits for a daemon to complete a name.
-const completionTime = 300 * time.Millisecond
-
-// completeMethods completes FILE with the targets of a daemon if it begins with '@', and the argument
-// after it with the methods in it.
-func completeMethods(env *environment) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-		defer cancel()
-		switch {
-		case len(args) == 0 && strings.HasPrefix(typed, "@"):
-			return completeTargets(ctx, typed)
-		case len(args) != 1 || args[0] == stdPath:
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		if err := env.fetch(ctx, args[0]); err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		p, err := loadProfile(env, args[0], export.ReadOptions{})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		others := func(name string) bool { return !strings.HasPrefix(name, typed) }
-		return slices.DeleteFunc(query.AllNames(p.Names()), others), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-func completeTargets(ctx context.Context, typed string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
-	names, err := client.Daemon{}.Names(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	for _, name := range names {
-		if name = "@" + name; strings.HasPrefix(name, typed) {
-			found = append(found, name)
-		}
-	}
-	return found, cobra.ShellCompDirectiveNoFileComp
 }

@@ -86,6 +86,7 @@ func newRoot(env *environment) *cobra.Command {
 		newServeCmd(env), newTargetsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 	)
 	env.memory.register(root)
+	addCompletion(root)
 	return root
 }
 
