@@ -18,7 +18,7 @@ import (
 // Section is the section of the pages: user commands.
 const Section = "1"
 
-// Options say what stands at the edges of a page.
+// Options are the texts at the edges of a page.
 type Options struct {
 	Version string
 	Date    time.Time // zero: none

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Notifier tells the manager the state of this service. The zero Notifier tells nobody. Any
+// Notifier tells the manager the state of this service. The zero Notifier does nothing. Any
 // goroutine may call its methods.
 type Notifier struct {
 	socket  string // "": no manager listens
