@@ -145,7 +145,7 @@ func (d *Daemon) read() (*config.Config, []*target, error) {
 	var targets []*target
 	for _, one := range c.Targets {
 		if one.Match.Host {
-			return nil, nil, fmt.Errorf("target %s: match.host is not supported by this version: name processes", one.Name)
+			return nil, nil, fmt.Errorf("target %s: match.host is not supported by this version, whose engines take samples only of processes that they have attached to: name processes", one.Name)
 		}
 		rule, err := one.Match.Rule()
 		if err != nil {
