@@ -468,7 +468,7 @@ func (d *Daemon) freeName(f process.Facts) string {
 		}
 		return '_'
 	}, path.Base(cmp.Or(f.Executable, f.Name, "process")))
-	name := fmt.Sprintf("%s-%d", strings.TrimLeft(base[:min(len(base), 40)], "_"), f.PID)
+	name := fmt.Sprintf("%s-%d", cmp.Or(strings.TrimLeft(base[:min(len(base), 40)], "_"), "process"), f.PID)
 	for i := 2; ; i++ {
 		if _, err := d.named(name); err != nil {
 			return name

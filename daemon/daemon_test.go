@@ -414,9 +414,12 @@ func TestAttach(t *testing.T) {
 			t.Errorf("detached: %v, %v", err, d.Targets())
 		}
 		other := web(13)
-		other.Executable = "/opt/two"
+		other.Executable = "/opt/二" // no letter that names of targets may have
 		h.start(other)
 		name, err = d.Attach(t.Context(), 13)
+		if name != "process-13" {
+			t.Errorf("named %q", name)
+		}
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		if again, err2 := d.Attach(gone, 13); err != nil || err2 != nil || again != name || len(d.Targets()) != 2 {

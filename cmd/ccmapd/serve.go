@@ -83,7 +83,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		return err
 	}
 	server, err := api.New(api.Options{
-		Daemon: d, Version: buildVersion(), Engines: env.engines, Logger: log, Spent: d.Spent,
+		Daemon: d, Version: buildVersion(), Engines: env.engines, Logger: log, Spent: d.Spent, Memory: d.Config().Budget.Memory,
 		Socket: listen.Socket, Opened: sockets, Open: listen.Open, Group: listen.Group, TCP: listen.TCP, WebConfig: listen.WebConfig,
 	})
 	if err != nil {

@@ -70,6 +70,8 @@ type Options struct {
 	Engines []engine.Engine // that the daemon attaches by
 	Logger  *slog.Logger    // nil discards
 
+	Memory int64 // of the daemon, bytes: uploads get a part; 0: no limit
+
 	Spent func(cpu time.Duration) // is told the CPU time of answers; nil: not told
 
 	Socket string // path; "": none
@@ -140,7 +142,7 @@ func New(o Options) (*Server, error) {
 func makeServer(p Profiles, o Options) *Server {
 	s := &Server{
 		options: o, profiles: p, group: -1, user: os.Geteuid(), stall: stallTime, refusals: &refusals{log: o.Logger},
-		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now), doctors: newDoctors(o.Engines),
+		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 	}
 	s.ending, s.ends = context.WithCancel(context.Background())

@@ -223,6 +223,13 @@ func TestUploadsEnd(t *testing.T) {
 	if id, _, err := s.uploads.add(profiletest.Thicket(1), master); err != nil || len(s.uploads.of) != 1 {
 		t.Errorf("after their time: %s %v, %d are kept", id, err, len(s.uploads.of))
 	}
+	small := newServer(t, newFake(), Options{Memory: uploadsShare * export.MapMemory(profiletest.Thicket(1))})
+	if _, _, err := small.uploads.add(profiletest.Thicket(1), master); err != nil {
+		t.Errorf("within the part of memory: %v", err)
+	}
+	if _, _, err := small.uploads.add(profiletest.Thicket(1), userOf(1)); coded(err).Code != view.CodeBusy {
+		t.Errorf("beyond the part of memory: %v", err)
+	}
 }
 
 // TestEvents: the stream has the events that the peer may see.

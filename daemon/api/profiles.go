@@ -275,8 +275,9 @@ const (
 	mostUpload        = 64 << 20  // bytes, compressed or not
 	mostUploadMemory  = 128 << 20 // of a profile
 	mostUploadsMemory = 512 << 20 // of all
+	uploadsShare      = 4         // all take at most this part of the daemon's memory
 	mostUploads       = 8         // of one peer
-	uploadsAtOnce     = 4
+	uploadsAtOnce     = 2
 	uploadTime        = 5 * time.Minute // to send one
 	uploadKept        = 15 * time.Minute
 )
@@ -284,6 +285,7 @@ const (
 // uploads are profiles that clients have sent. Any goroutine may call it.
 type uploads struct {
 	now   func() time.Time
+	most  int64 // memory
 	turns chan struct{}
 
 	mu     sync.Mutex
@@ -299,8 +301,13 @@ type uploaded struct {
 	until    time.Time
 }
 
-func newUploads(now func() time.Time) *uploads {
-	return &uploads{now: now, turns: make(chan struct{}, uploadsAtOnce), of: make(map[string]*uploaded)}
+// newUploads keeps uploads in a part of some memory; 0: as much as they may take.
+func newUploads(now func() time.Time, memory int64) *uploads {
+	most := int64(mostUploadsMemory)
+	if memory > 0 {
+		most = min(most, memory/uploadsShare)
+	}
+	return &uploads{now: now, most: most, turns: make(chan struct{}, uploadsAtOnce), of: make(map[string]*uploaded)}
 }
 
 func (u *uploads) get(id string, p peer) (*ccmap.Snapshot, error) {
@@ -325,7 +332,7 @@ func (u *uploads) add(m *ccmap.Map, p peer) (id string, until time.Time, err err
 			n++
 		}
 	}
-	if n >= mostUploads || u.memory+one.memory > mostUploadsMemory {
+	if n >= mostUploads || u.memory+one.memory > u.most {
 		return "", until, &view.Error{Code: view.CodeBusy, Err: errors.New("there are too many uploads"), Hint: fmt.Sprintf("Each is kept for %v.", uploadKept)}
 	}
 	id = rand.Text()
@@ -372,7 +379,7 @@ func (c *call) upload() error {
 	}
 	var m *ccmap.Map
 	_, err := c.shares.inTurn(c.Context(), func() (answer, error) {
-		read, _, err := export.Read(&data.Buffer, export.ReadOptions{MaxMemory: mostUploadMemory})
+		read, _, err := export.Read(&data.Buffer, export.ReadOptions{MaxMemory: min(mostUploadMemory, c.uploads.most)})
 		m = read
 		return answer{}, explainUpload(err)
 	})
