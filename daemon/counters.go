@@ -18,6 +18,7 @@ type Counters struct {
 
 	IntervalChanges uint64 // that a look once a second has seen
 	Unfiled         uint64 // attempts to file a period that failed
+	GivenUp         uint64 // samples of ended processes that could not be filed
 	Failures        Failures
 }
 

@@ -125,6 +125,7 @@ func (d *Daemon) forgetRetired(t *target) {
 			kept++
 			continue
 		case !filed:
+			t.counters.GivenUp += uint64(s.unfiledSamples())
 			d.log.Error("samples are lost, because no file could be written", "target", t.Name, "samples", s.unfiledSamples())
 		}
 		t.slots = slices.Delete(t.slots, i, i+1)

@@ -193,6 +193,24 @@ func TestRetiredWhileFiled(t *testing.T) {
 	}
 }
 
+// TestGivenUp: where nothing can be written, so many slots wait, and the samples of others are counted as
+// lost.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	d, err := newDaemon(Options{Load: func() (*config.Config, error) { return filing(t.TempDir()), nil }, Engines: newFakeHost().engines()}, newFakeHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	web, last := d.order[0], profiletest.Thicket(1).Snapshot()
+	for range retiredSlots + 1 {
+		web.slots = append(web.slots, &slot{target: web, last: last, retired: true})
+	}
+	d.forgetRetired(web)
+	if got := mustTarget(t, d, "web").Counters.GivenUp; len(web.slots) != retiredSlots || got != uint64(last.Total().Samples) {
+		t.Errorf("%d slots, %d samples are given up", len(web.slots), got)
+	}
+}
+
 // TestRemovedIsFiledLater: a target that is removed while nothing can be written is filed when that
 // is over.
 func TestRemovedIsFiledLater(t *testing.T) {

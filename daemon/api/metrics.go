@@ -160,7 +160,7 @@ func (c targetCollector) Collect(to chan<- prometheus.Metric) {
 
 // lost returns the samples that were lost, by where.
 func lost(c daemon.Counters) map[string]uint64 {
-	return map[string]uint64{"source": c.LostSource, "queue": c.LostQueue, "corrupt": c.LostCorrupt, "orphaned": c.Orphaned}
+	return map[string]uint64{"source": c.LostSource, "queue": c.LostQueue, "corrupt": c.LostCorrupt, "orphaned": c.Orphaned, "store": c.GivenUp}
 }
 
 // failures returns the attempts to attach that failed, by reason.
