@@ -201,32 +201,57 @@ const (
 
 // row compares a report with the process's own clock.
 func (s strain) row(own time.Duration, got sessionReport, warns bool) row {
-	clock := got.Loss.Clock
-	share := func(part time.Duration) float64 { return 100 * float64(part) / float64(max(own, 1)) }
-	seen, unaccounted := share(got.Profile.Time), share(got.Loss.Unaccounted)
+	a := account{own: own, clock: got.Loss.Clock, seen: got.Profile.Time, unaccounted: got.Loss.Unaccounted, warns: warns}
 	lost := got.Loss.Source + got.Loss.Queue
 	told := "no"
 	if warns {
 		told = "yes"
 	}
-	r := row{cells: []string{s.name, s.interval.String(), report.Seconds(own.Seconds()), report.Percent(share(clock)) + " %",
-		report.Percent(seen) + " %", report.Percent(unaccounted) + " %", strconv.FormatInt(lost, 10), told}}
-	over := func(part time.Duration, percent float64) bool { return share(part) > percent && part > grain }
-	if apart := (clock - own).Abs(); over(apart, mostApart) {
-		r.miss("the two readings of the clock are %v apart", apart)
-	}
-	if apart := (got.Profile.Time + got.Loss.Unaccounted - clock).Abs(); over(apart, mostApart) {
-		r.miss("seen and unaccounted are %v off the clock", apart)
-	}
-	if over(-got.Loss.Unaccounted, mostTooMuch) {
-		r.miss("samples stand for %.1f %% more than the clock", -unaccounted)
-	}
-	chance := 300 * math.Sqrt(float64(s.interval)/float64(max(own, 1))) // three standard deviations, percent
-	if over(got.Loss.Unaccounted, max(mostSilent, chance)) && !warns {
-		r.miss("%.1f %% are unaccounted, without a warning", unaccounted)
-	}
-	if seen < s.seen {
+	r := row{cells: []string{s.name, s.interval.String(), report.Seconds(own.Seconds()), a.cell(a.clock), a.cell(a.seen), a.cell(a.unaccounted),
+		strconv.FormatInt(lost, 10), told}}
+	a.check(&r, s.interval)
+	if seen := a.share(a.seen); seen < s.seen {
 		r.miss("%.1f %% of the time was seen, want %.0f %%", seen, s.seen)
 	}
 	return r
+}
+
+// account compares the CPU time of programs by their own clocks with profiles of them.
+type account struct {
+	own                      time.Duration // by their own clocks
+	clock, seen, unaccounted time.Duration // by ccmapd's reading, by samples, and their difference as ccmapd has it
+	warns                    bool          // of the difference
+	programs                 int           // that is, if there are several
+}
+
+// grain returns the finest bound: a profile knows of the time until a program's last sample.
+func (a account) grain(interval time.Duration) time.Duration {
+	return max(grain, time.Duration(a.programs)*interval)
+}
+
+// share returns a part of the own clock, in percent.
+func (a account) share(part time.Duration) float64 {
+	return 100 * float64(part) / float64(max(a.own, 1))
+}
+
+func (a account) cell(part time.Duration) string { return report.Percent(a.share(part)) + " %" }
+
+// check adds the bounds that are missed, if a sample stands for an interval.
+func (a account) check(r *row, interval time.Duration) {
+	over := func(part time.Duration, percent float64) bool {
+		return a.share(part) > percent && part > a.grain(interval)
+	}
+	if apart := (a.clock - a.own).Abs(); over(apart, mostApart) {
+		r.miss("the two readings of the clock are %v apart", apart)
+	}
+	if apart := (a.seen + a.unaccounted - a.clock).Abs(); over(apart, mostApart) {
+		r.miss("seen and unaccounted are %v off the clock", apart)
+	}
+	if over(-a.unaccounted, mostTooMuch) {
+		r.miss("samples stand for %.1f %% more than the clock", -a.share(a.unaccounted))
+	}
+	chance := 300 * math.Sqrt(float64(interval)/float64(max(a.own, 1))) // three standard deviations, percent
+	if over(a.unaccounted, max(mostSilent, chance)) && !a.warns {
+		r.miss("%.1f %% are unaccounted, without a warning", a.share(a.unaccounted))
+	}
 }

@@ -47,7 +47,7 @@ type campaign struct {
 
 // campaigns lists the subcommands in the order of the help.
 func campaigns() []campaign {
-	return []campaign{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, fuzzCampaign}
+	return []campaign{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, serveCampaign, serveKillsCampaign, fuzzCampaign}
 }
 
 // hostile is the campaigns' common state: the flags, ccmapd, and the rows so far.
@@ -139,7 +139,7 @@ func (h *hostile) attack(ctx context.Context, stdout io.Writer) error {
 func printHelp(w io.Writer) {
 	fmt.Fprint(w, "Hostile attacks ccmapd and holds each attack to a bound.\n\nCampaigns:\n")
 	for _, c := range campaigns() {
-		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.about)
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.about)
 	}
 	fmt.Fprint(w, "\nExamples:\n")
 	for _, c := range campaigns() {

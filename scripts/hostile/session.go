@@ -20,12 +20,12 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 )
 
-// session is ccmapd, attached to a process.
+// session is a running ccmapd: attached to a process, or a daemon.
 type session struct {
 	cmd     *exec.Cmd
 	file    string        // the written profile
 	began   time.Time     // start
-	samples chan struct{} // closed when it samples, or has ended
+	samples chan struct{} // closed when it samples or listens, or has ended
 	ended   chan struct{} // closed when it has ended
 	stdout  capped        // complete when it has ended
 
@@ -36,11 +36,16 @@ type session struct {
 // attach starts ccmapd on a process, through the command before if that is not "". The
 // profile goes to a file whose folder also has the temporary files.
 func (h *hostile) attach(ctx context.Context, before string, pid int, file string, flags ...string) (*session, error) {
-	s := &session{file: file, samples: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	args := append(strings.Fields(before), h.ccmapd, "attach", strconv.Itoa(pid), "--json", "--max-host-overhead=0", "-o", file)
-	args = append(args, flags...)
+	s := &session{file: file}
+	return s, s.start(ctx, filepath.Dir(file), "Sampling ", append(args, flags...))
+}
+
+// start runs a command in a folder. A line that begins with ready says that it is ready.
+func (s *session) start(ctx context.Context, folder, ready string, args []string) error {
+	s.samples, s.ended, s.began = make(chan struct{}), make(chan struct{}), time.Now()
 	s.cmd = exec.CommandContext(ctx, args[0], args[1:]...)
-	s.cmd.Dir = filepath.Dir(file)
+	s.cmd.Dir = folder
 	s.cmd.Env = append(s.cmd.Environ(), "TMPDIR="+s.cmd.Dir)
 	s.cmd.Stdout = &s.stdout
 	out, err := s.cmd.StderrPipe()
@@ -48,14 +53,14 @@ func (h *hostile) attach(ctx context.Context, before string, pid int, file strin
 		err = s.cmd.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start ccmapd: %w", err)
+		return fmt.Errorf("start ccmapd: %w", err)
 	}
-	go s.follow(out)
-	return s, nil
+	go s.follow(out, ready)
+	return nil
 }
 
 // follow reads ccmapd's output, and waits for its end.
-func (s *session) follow(out io.Reader) {
+func (s *session) follow(out io.Reader, ready string) {
 	defer close(s.ended)
 	announced := false
 	for lines := bufio.NewReader(out); ; {
@@ -63,7 +68,7 @@ func (s *session) follow(out io.Reader) {
 		s.mu.Lock()
 		io.WriteString(&s.stderr, line)
 		s.mu.Unlock()
-		if strings.HasPrefix(line, "Sampling ") && !announced {
+		if strings.HasPrefix(line, ready) && !announced {
 			announced = true
 			close(s.samples)
 		}
@@ -92,9 +97,18 @@ func (s *session) kill() {
 	<-s.ended
 }
 
-// end waits for the end of ccmapd, at most for longestEnd, and returns the time of the
-// wait. A trace of the Go runtime is an error, and so is an unreadable profile.
+// end waits for the end of ccmapd as exit does. An unreadable profile is an error.
 func (s *session) end() (time.Duration, error) {
+	took, err := s.exit()
+	if err == nil {
+		_, _, err = export.ReadFile(s.file, export.ReadOptions{})
+	}
+	return took, err
+}
+
+// exit waits for the end of ccmapd, at most for longestEnd, and returns the time of the
+// wait. A trace of the Go runtime is an error.
+func (s *session) exit() (time.Duration, error) {
 	began := time.Now()
 	select {
 	case <-s.ended:
@@ -111,8 +125,7 @@ func (s *session) end() (time.Duration, error) {
 	if o.code != 0 {
 		return took, fmt.Errorf("%w %d\n%s", errStatus, o.code, tail(o.stderr))
 	}
-	_, _, err := export.ReadFile(s.file, export.ReadOptions{})
-	return took, err
+	return took, nil
 }
 
 // errStatus says that ccmapd ended with an error of its own.

@@ -84,12 +84,15 @@ func forgetPeak() {
 }
 
 // peak returns the most resident memory of this process, in bytes.
-func peak() uint64 {
-	status, err := os.ReadFile("/proc/self/status")
+func peak() uint64 { return memoryOf(os.Getpid(), "VmHWM") }
+
+// memoryOf returns a figure of the memory of a process, in bytes; 0 if it has ended (proc(5)).
+func memoryOf(pid int, figure string) uint64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := bytes.Cut(status, []byte("VmHWM:"))
+	_, rest, _ := bytes.Cut(status, []byte(figure+":"))
 	var kilobytes uint64
 	_, _ = fmt.Sscan(string(rest), &kilobytes)
 	return kilobytes << 10

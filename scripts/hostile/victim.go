@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 	"unsafe"
@@ -47,8 +48,12 @@ func (h *hostile) buildComputer(ctx context.Context) error {
 
 // compute starts the program on some tasks, and returns when it is ready.
 func (h *hostile) compute(ctx context.Context, tasks string, more ...string) (*computer, error) {
-	args := append([]string{tasks, h.path("plugin.so")}, more...)
-	c := &computer{cmd: exec.CommandContext(ctx, h.path("computer"), args...)}
+	return h.computeBy(ctx, slices.Concat([]string{h.path("computer"), tasks, h.path("plugin.so")}, more))
+}
+
+// computeBy starts the program by a command.
+func (h *hostile) computeBy(ctx context.Context, command []string) (*computer, error) {
+	c := &computer{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
 	c.cmd.Stderr = h.log
 	in, err1 := c.cmd.StdinPipe()
 	out, err2 := c.cmd.StdoutPipe()
@@ -66,10 +71,18 @@ func (c *computer) pid() int { return c.cmd.Process.Pid }
 
 // ask lets the computer's tasks rest, and returns its report.
 func (c *computer) ask() (atRest, error) {
-	if _, err := io.WriteString(c.in, "\n"); err != nil {
-		return atRest{}, fmt.Errorf("ask computer: %w", err)
+	if err := c.tell(""); err != nil {
+		return atRest{}, err
 	}
 	return c.answer()
+}
+
+// tell sends a line to the computer.
+func (c *computer) tell(line string) error {
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		return fmt.Errorf("ask computer: %w", err)
+	}
+	return nil
 }
 
 // answer reads the computer's report at rest.

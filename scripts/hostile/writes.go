@@ -63,7 +63,7 @@ const tries = 10
 
 func runWrites(ctx context.Context, h *hostile) error {
 	in := h.path(fmt.Sprintf("writes-%d.json", os.Getpid()))
-	if err := export.WriteFile(in, thicket(h).Snapshot()); err != nil {
+	if err := export.WriteFile(in, thicket(h, 18_000).Snapshot()); err != nil {
 		return err
 	}
 	defer os.Remove(in)
@@ -78,12 +78,12 @@ func runWrites(ctx context.Context, h *hostile) error {
 	return nil
 }
 
-// thicket returns a map whose file takes long enough to be killed during the write.
-func thicket(h *hostile) *ccmap.Map {
-	const samples, depth, methods = 1500, 12, 500
+// thicket returns a map of about so many contexts: its file takes long to write.
+func thicket(h *hostile, contexts int) *ccmap.Map {
+	const depth, methods = 12, 500
 	m := ccmap.New(ccmap.Options{})
 	frames := make([]ccmap.Frame, depth)
-	for range samples {
+	for range contexts / depth {
 		for i := range frames {
 			frames[i].Method = m.Names().Intern(ccmap.Method{Name: fmt.Sprintf("main.f%d", h.IntN(methods)), File: "main.go", StartLine: 7})
 			frames[i].Offset = 1
