@@ -368,7 +368,7 @@ func (s *stage) raw(request string) (int, error) {
 	return response.StatusCode, nil
 }
 
-// strangers asks for everything as a user who may see nothing.
+// strangers asks for everything as a user without rights.
 func (s *stage) strangers(ctx context.Context) (string, error) {
 	c := s.webClient(onlooker)
 	type ask struct{ method, path, body string }

@@ -50,7 +50,7 @@ type disturbance struct {
 	order  func(*stage) order
 	before func(*stage, context.Context) error // the daemon starts
 	during func(*stage, context.Context) (outcome string, err error)
-	after  func(*stage)          // frees what before has taken
+	after  func(*stage)          // undoes before
 	bound  func(*stage, figures) // more bounds
 }
 
@@ -88,15 +88,15 @@ func disturbances() []disturbance {
 		{name: "targets are stopped and continued", during: (*stage).stops},
 		{name: "targets whose threads come and go", guests: []string{"threads"}, before: (*stage).threaded, during: (*stage).threads},
 		{name: "a target that maps and unmaps code", guests: []string{"mapping"}, during: (*stage).maps},
-		{name: "a target whose executable is replaced, restarted", quick: true, guests: []string{"replaced"}, before: (*stage).builds, during: (*stage).replaces},
+		{name: "a target whose executable is replaced, restarted", guests: []string{"replaced"}, before: (*stage).builds, during: (*stage).replaces},
 		{name: "the disk is full for a third of the time", quick: true, before: (*stage).mountStore, during: (*stage).fillDisk, after: (*stage).unmountStore},
 		{name: "the wall clock jumps by hours", before: (*stage).buildJumping, during: (*stage).jumps, after: (*stage).buildStill},
 		{name: "no descriptor is free for half of the time", guests: []string{"late"}, during: (*stage).exhaust},
 		{name: "the file is loaded again, with 200 targets", order: (*stage).large, during: (*stage).reloads},
-		{name: "100 clients loop over all views", quick: true, order: (*stage).open, during: (*stage).clients},
+		{name: "100 clients loop over all views", order: (*stage).open, during: (*stage).clients},
 		{name: "1,000 clients send a byte a second", order: (*stage).open, during: (*stage).loris},
-		{name: "oversized and malformed requests", quick: true, order: (*stage).open, during: (*stage).malformed},
-		{name: "another user's requests", order: (*stage).open, during: (*stage).strangers},
+		{name: "oversized and malformed requests", order: (*stage).open, during: (*stage).malformed},
+		{name: "another user's requests", quick: true, order: (*stage).open, during: (*stage).strangers},
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// serveKillsCampaign kills a daemon at random times. Its targets must go on, and what it has
-// filed must be whole.
+// serveKillsCampaign kills a daemon at random times. Its targets must go on, and its
+// files must be whole.
 var serveKillsCampaign = campaign{
 	name:  "servekills",
 	about: "kill a daemon with twenty targets at random times, and see what is left",
@@ -328,8 +328,8 @@ func (a *serveKilling) inspect() error {
 	return failed
 }
 
-// breakpointsBeyond returns the number of debug registers that a process's threads have lost, and this
-// thread has not: a breakpoint on CPUs, of another ccmapd that runs beside, takes one of every thread.
+// breakpointsBeyond returns the number of debug registers that a process's threads have lost beyond
+// those of this thread: a breakpoint on CPUs, which another ccmapd may have set, takes one of every thread.
 func breakpointsBeyond(pid int) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -140,7 +140,7 @@ func (s *stage) buildJumping(ctx context.Context) error {
 
 func (s *stage) clockFile() string { return filepath.Join(s.folder, "clock") }
 
-// buildStill takes back what buildJumping has done.
+// buildStill undoes buildJumping.
 func (s *stage) buildStill() {
 	os.Unsetenv(clockVariable)
 	if s.still != "" {
