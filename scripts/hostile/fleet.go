@@ -215,7 +215,7 @@ func (s *served) account(ctx context.Context, members []*member) (a account, sam
 	for deadline := time.Now().Add(settle); ; time.Sleep(servedInterval) {
 		a, samples = account{programs: len(members)}, 0
 		for _, m := range members {
-			profile, err := s.profile(ctx, m.name)
+			profile, err := s.profile(ctx, fmt.Sprintf("%s:%d", m.name, m.pid())) // not of its children
 			if err != nil {
 				return a, 0, err
 			}

@@ -325,7 +325,11 @@ func (s *stage) cheap(f figures) {
 
 // small bounds the daemon's memory.
 func (s *stage) small(f figures) {
-	if most := uint64(daemonMemory + fleetSize*targetMemoryServed + f.maps); f.memory > most {
+	most := uint64(daemonMemory + fleetSize*targetMemoryServed + f.maps)
+	if s.quick {
+		most *= 2 // the collector of a busy machine comes late
+	}
+	if f.memory > most {
 		s.row.miss("the daemon had %d MiB, want at most %d", f.memory>>20, most>>20)
 	}
 }

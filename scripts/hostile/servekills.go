@@ -328,8 +328,8 @@ func (a *serveKilling) inspect() error {
 	return failed
 }
 
-// breakpointsBeyond returns the number of debug registers that a process's threads have lost beyond
-// those of this thread: a breakpoint on CPUs, which another ccmapd may have set, takes one of every thread.
+// breakpointsBeyond returns the number of debug registers that a process's threads have lost, and not
+// this thread as well: a breakpoint on CPUs, which another ccmapd may have set, takes one of every thread.
 func breakpointsBeyond(pid int) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
