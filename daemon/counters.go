@@ -9,17 +9,22 @@ import (
 // Counters are sums over all processes that a target has had. They grow as long as the target is in
 // the configuration. [Figures] of a target fall when a process ends.
 type Counters struct {
-	Samples, Caught                              uint64
-	SampledNS                                    int64
-	Known, Repeated                              uint64
-	LostSource, LostQueue, LostCorrupt, Orphaned uint64
-	Throttled                                    uint64
-	PrunedNodes                                  uint64
+	Samples     uint64 `json:"samples"`
+	Caught      uint64 `json:"caught"`
+	SampledNS   int64  `json:"sampled_ns"`
+	Known       uint64 `json:"known"`
+	Repeated    uint64 `json:"repeated"`
+	LostSource  uint64 `json:"lost_source"`
+	LostQueue   uint64 `json:"lost_queue"`
+	LostCorrupt uint64 `json:"lost_corrupt"`
+	Orphaned    uint64 `json:"orphaned"`
+	Throttled   uint64 `json:"throttled"`
+	PrunedNodes uint64 `json:"pruned_nodes"`
 
-	IntervalChanges uint64 // that a look once a second has seen
-	Unfiled         uint64 // attempts to file a period that failed
-	GivenUp         uint64 // samples of ended processes that could not be filed
-	Failures        Failures
+	IntervalChanges uint64   `json:"interval_changes"` // that a look once a second has seen
+	Unfiled         uint64   `json:"unfiled"`          // attempts to file a period that failed
+	GivenUp         uint64   `json:"given_up"`         // samples of ended processes that could not be filed
+	Failures        Failures `json:"-"`                // their sum is attach_failures
 }
 
 // Failures are attempts to attach that failed, by reason.

@@ -26,7 +26,7 @@ type TargetStatus struct {
 	Failures  uint64          `json:"attach_failures"`    // attempts that were refused
 	Processes []ProcessStatus `json:"processes"`          // the oldest first; never null
 	Status    Figures         `json:"status"`             // of all processes
-	Counters  Counters        `json:"-"`                  // of ended processes, too
+	Counters  Counters        `json:"counters"`           // of ended processes, too
 	Owners    []int           `json:"-"`                  // of its processes, and of ended ones that are in its profile
 }
 

@@ -79,7 +79,7 @@ func TestTargets(t *testing.T) {
 	t.Parallel()
 	f := &fakeDaemon{targets: []daemon.TargetStatus{
 		{Name: "db", Rule: "exe /db", State: "refused", Reason: "not permitted", Cure: "Run it as root.", Processes: []daemon.ProcessStatus{}},
-		{Name: "web", Rule: "exe /web", State: "sampling", Status: daemon.Figures{Samples: 12345}, Processes: []daemon.ProcessStatus{{PID: 7, Exe: "/srv/web"}, {PID: 8, Exe: "/srv/web"}}},
+		{Name: "web", Rule: "exe /web", State: "sampling", Status: daemon.Figures{Samples: 45}, Counters: daemon.Counters{Samples: 12345}, Processes: []daemon.ProcessStatus{{PID: 7, Exe: "/srv/web"}, {PID: 8, Exe: "/srv/web"}}},
 	}}
 	socket := serveFake(t, f)
 	for _, test := range []struct {

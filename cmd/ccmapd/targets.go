@@ -26,7 +26,7 @@ const targetsLong = `Targets lists what the daemon of this machine samples, as f
 own user, root and its group see all, others their own processes, if it is open.
 
   state    waiting (for a process), attaching, sampling, refused, paused or ended
-  samples  since each process was attached to
+  samples  of all its processes, ended ones with them, since the daemon began
   pids     of the processes that fit
 
 The daemon is the one at $CCMAPD_SOCKET, or else your own before that of the machine.
@@ -78,7 +78,7 @@ func (l targetList) print(w io.Writer, all bool) error {
 		{Title: "pids"}, {Title: "executable", Shorten: terminal.ShortenMiddle, Least: 16},
 	}}
 	for _, target := range l.Targets {
-		t.Add(target.Name, string(target.State), figure.Count(int64(target.Status.Samples)), figure.Count(int64(target.Restarts)), pidsOf(target), executableOf(target))
+		t.Add(target.Name, string(target.State), figure.Count(int64(target.Counters.Samples)), figure.Count(int64(target.Restarts)), pidsOf(target), executableOf(target))
 	}
 	out := terminal.NewPrinter(w, false)
 	if len(l.Targets) == 0 {
