@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/ehframe"
 	"github.com/ccmapd/ccmapd/internal/gosym"
@@ -290,15 +292,18 @@ func (c *code) refresh(ctx context.Context) error {
 	return nil
 }
 
-// same returns an error if the target no longer runs the program of the symbols.
+// same returns an error if the target no longer runs the program of the symbols. For want of
+// descriptors or memory that is not known.
 func (c *code) same() error {
 	if c.table == nil {
 		return nil
 	}
-	if err := c.table.SameProgram(); err != nil && !process.Gone(err) {
-		return explainLoad(err)
+	err := c.table.SameProgram()
+	wants := errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+	if err == nil || wants || process.Gone(err) {
+		return nil
 	}
-	return nil
+	return explainLoad(err)
 }
 
 // forget empties the caches.

@@ -314,3 +314,27 @@ func TestExplainLoad(t *testing.T) {
 		}
 	}
 }
+
+// Without a free descriptor it is not known whether the target has replaced itself: that is no exec.
+// The test does not run in parallel: others open files.
+func TestSameProgramWithoutDescriptors(t *testing.T) {
+	p := openSelf(t)
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Open(os.DevNull); !errors.Is(err, unix.EMFILE) {
+		t.Fatalf("open: %v, want %v", err, unix.EMFILE)
+	}
+	if err := p.SameProgram(); err != nil {
+		t.Errorf("without descriptors: %v", err)
+	}
+}
