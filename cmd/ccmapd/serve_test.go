@@ -174,7 +174,7 @@ func TestServeEndpoint(t *testing.T) {
 		t.Errorf("serve --check: %v\n%s", err, out)
 	}
 	s.listen(t)
-	s.await(t, "a profile", func(st daemon.TargetStatus) bool { return st.State == daemon.Sampling && st.Status.Samples > 0 })
+	s.awaitTarget(t, "billing", "a profile", func(st daemon.TargetStatus) bool { return st.State == daemon.Sampling && st.Status.Samples > 0 })
 	if out, err := s.ask(t, "top", "@billing"); err != nil || !strings.Contains(out, "main.main") {
 		t.Errorf("top @billing: %v\n%s", err, out)
 	}
@@ -184,7 +184,7 @@ func TestServeEndpoint(t *testing.T) {
 	}
 	server.CloseClientConnections()
 	server.Close()
-	s.await(t, "that nothing answers", func(st daemon.TargetStatus) bool { return st.State == daemon.Waiting && st.Cure != "" })
+	s.awaitTarget(t, "billing", "that nothing answers", func(st daemon.TargetStatus) bool { return st.State == daemon.Waiting && st.Cure != "" })
 }
 
 // TestServeCheck: a file is checked before anything is sampled, and a wrong one is an error.

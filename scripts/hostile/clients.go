@@ -103,12 +103,19 @@ func (c *webClient) want(ctx context.Context, status int, method, path string) (
 
 // open is a daemon that every user may connect to.
 func (s *stage) open() order {
+	return order{listen: "open = true\n", rotate: rotation, store: s.store}
+}
+
+// openTCP is one that listens on loopback, too.
+func (s *stage) openTCP() order {
 	s.address = "127.0.0.1:7070"
 	if l, err := net.Listen("tcp", "127.0.0.1:0"); err == nil { // a port that is free
 		s.address = l.Addr().String()
 		l.Close()
 	}
-	return order{listen: fmt.Sprintf("open = true\ntcp = %q\n", s.address), rotate: rotation, store: s.store}
+	o := s.open()
+	o.listen += fmt.Sprintf("tcp = %q\n", s.address)
+	return o
 }
 
 // views returns the paths of all views of a target.
@@ -371,6 +378,7 @@ func (s *stage) raw(request string) (int, error) {
 // strangers asks for everything as a user without rights.
 func (s *stage) strangers(ctx context.Context) (string, error) {
 	c := s.webClient(onlooker)
+	defer c.CloseIdleConnections()
 	type ask struct{ method, path, body string }
 	asks := []ask{
 		{"GET", "/metrics", ""}, {"POST", "/v1/reload", ""}, {"POST", "/v1/targets", fmt.Sprintf(`{"pid":%d}`, os.Getpid())},

@@ -241,6 +241,7 @@ func install(from, to string) error {
 func (s *stage) reloads(ctx context.Context) (string, error) {
 	var waits []float64
 	c := s.webClient(rootUser)
+	defer c.CloseIdleConnections()
 	_, err := s.repeat(ctx, 100*time.Millisecond, func() error {
 		took, err := c.want(ctx, http.StatusAccepted, http.MethodPost, "/v1/reload")
 		waits = append(waits, took.Seconds())

@@ -208,7 +208,7 @@ func (s *served) profile(ctx context.Context, name string) (*ccmap.Map, error) {
 }
 
 // settle is how long a daemon may take until its profiles have all that resting programs did.
-const settle = 10 * time.Second
+const settle = 30 * time.Second
 
 // account compares the profiles with the clocks of programs that rest, since the rest before.
 func (s *served) account(ctx context.Context, members []*member) (a account, samples int64, err error) {

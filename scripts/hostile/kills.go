@@ -338,7 +338,7 @@ func (k *killing) inspect() error {
 
 // lasting returns the number of traces that do not go away.
 func lasting(count func() int) int {
-	const patience = 5 * time.Second
+	const patience = 30 * time.Second
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if n := count(); n == 0 || time.Now().After(deadline) {
 			return n

@@ -133,7 +133,7 @@ var errStatus = errors.New("ccmapd ended with status")
 
 // longestEnd bounds the time that ccmapd takes to end. Only a hang takes longer, even on
 // a busy machine.
-const longestEnd = 20 * time.Second
+const longestEnd = time.Minute
 
 // leftovers returns the names in a folder, except one.
 func leftovers(folder, but string) ([]string, error) {

@@ -44,8 +44,12 @@ func (s *stage) fillDisk(ctx context.Context) (string, error) {
 	if err := fill(ballast); !errors.Is(err, unix.ENOSPC) {
 		return "", fmt.Errorf("the disk is not full: %w", err)
 	}
+	const says = "cannot file period"
 	time.Sleep(third)
-	refused := strings.Count(s.served.says(), "cannot file period")
+	for deadline := time.Now().Add(longestEnd); !strings.Contains(s.served.says(), says) && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	refused := strings.Count(s.served.says(), says)
 	err := os.Remove(ballast)
 	if refused == 0 {
 		err = errors.Join(err, errors.New("the daemon has not told that it cannot write"))
