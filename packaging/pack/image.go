@@ -100,7 +100,7 @@ func (r release) writeLayout(img v1.Image) error {
 
 // files returns the files of the container. The program has the capabilities for targets as a file,
 // because container runtimes give a user who is not root none; it raises them for calls on
-// targets alone.
+// targets alone. Only root and the group of that user can execute it.
 func (r release) files() ([]byte, error) {
 	program, err := os.ReadFile(r.program())
 	if err != nil {
@@ -127,7 +127,7 @@ func (r release) files() ([]byte, error) {
 		{tar.Header{Name: "etc/passwd", Mode: 0o644}, fmt.Appendf(nil, "root:x:0:0::/:/usr/sbin/nologin\nccmapd:x:%d:%[1]d::/var/lib/ccmapd:/usr/sbin/nologin\n", user)},
 		{tar.Header{Name: "etc/group", Mode: 0o644}, fmt.Appendf(nil, "root:x:0:\nccmapd:x:%d:\n", user)},
 		{tar.Header{Name: "etc/ccmapd/ccmapd.toml", Mode: 0o644}, config},
-		{tar.Header{Name: "usr/bin/ccmapd", Mode: 0o755, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": fileCapabilities()}}, program},
+		{tar.Header{Name: "usr/bin/ccmapd", Mode: 0o750, Gid: user, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": fileCapabilities()}}, program},
 	} {
 		if err := a.add(f.Header, f.content); err != nil {
 			return nil, err
