@@ -24,8 +24,9 @@ type Session interface {
 }
 
 // Handler returns the routes below /v1 that read, for a program that hosts VMs: each of its
-// sessions is a target of its name. The program has to permit requests, and to bound connections
-// and times, as for its other handlers. The sessions must not change any more.
+// sessions is a target of its name. The program has to permit requests, to check their Host and
+// origin, and to bound connections and times, as for its other handlers. The sessions must not
+// change any more.
 func Handler(sessions map[string]Session) http.Handler {
 	s := makeServer(hosted(sessions), Options{Logger: slog.New(slog.DiscardHandler)})
 	s.embedded = true
