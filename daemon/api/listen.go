@@ -79,7 +79,7 @@ func (s *Server) Listen() (err error) {
 
 func (s *Server) newListener(l net.Listener) listener {
 	server := &http.Server{
-		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes - httpSlop, Protocols: onlyHTTP1(),
+		Handler: s, ReadHeaderTimeout: s.header, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes - httpSlop, Protocols: onlyHTTP1(),
 		ErrorLog: slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			if secure, ok := c.(*tls.Conn); ok {
