@@ -93,8 +93,9 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		return printCandidates(env.stdout, d)
 	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, func() { stop(); tell.stopping() }) // a second one ends ccmapd at once
+	told := make(chan struct{})
+	context.AfterFunc(ctx, func() { defer close(told); stop(); tell.stopping() }) // a second one ends ccmapd at once
+	defer func() { stop(); <-told }()
 	defer signals.SurvivePipes()()
 	defer tell.reloadAtHangup()()
 	if err := server.Listen(); err != nil {
