@@ -79,7 +79,8 @@ func TestService(t *testing.T) {
 	}
 }
 
-// serviceManager listens for messages of a service. next waits for one that begins as given.
+// serviceManager listens for messages of a service, and takes them at once: the kernel keeps a few, and
+// the service drops the rest. next waits for one that begins as given.
 func serviceManager(t *testing.T, name string) (next func(t *testing.T, prefix string)) {
 	t.Helper()
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -90,19 +91,30 @@ func serviceManager(t *testing.T, name string) (next func(t *testing.T, prefix s
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return func(t *testing.T, prefix string) {
-		t.Helper()
-		c.SetReadDeadline(time.Now().Add(3 * time.Minute))
-		var heard []string
+	messages := make(chan string, 10_000)
+	go func() {
 		for message := make([]byte, 1000); ; {
 			n, err := c.Read(message)
 			if err != nil {
-				t.Fatalf("%q is awaited in vain: %v, heard %q", prefix, err, heard)
-			}
-			if strings.HasPrefix(string(message[:n]), prefix) {
 				return
 			}
-			heard = append(heard, string(message[:n]))
+			messages <- string(message[:n])
+		}
+	}()
+	return func(t *testing.T, prefix string) {
+		t.Helper()
+		late := time.After(3 * time.Minute)
+		var heard []string
+		for {
+			select {
+			case message := <-messages:
+				if strings.HasPrefix(message, prefix) {
+					return
+				}
+				heard = append(heard, message)
+			case <-late:
+				t.Fatalf("%q is awaited in vain, heard %q", prefix, heard)
+			}
 		}
 	}
 }
