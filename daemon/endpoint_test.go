@@ -181,7 +181,13 @@ func await(t *testing.T, d *Daemon, state State, reason string) TargetStatus {
 // awaitSamples waits until a method has samples, and returns all.
 func awaitSamples(t *testing.T, d *Daemon, method string) map[string]int64 {
 	t.Helper()
-	for range 900 {
+	return awaitSamplesFor(t, d, method, 900)
+}
+
+// awaitSamplesFor is awaitSamples with a bound in seconds.
+func awaitSamplesFor(t *testing.T, d *Daemon, method string, seconds int) map[string]int64 {
+	t.Helper()
+	for range seconds {
 		if _, err := d.Snapshot(t.Context(), "billing", 0, true); !errors.Is(err, ErrNoProfile) {
 			if got := samplesOf(t, d, "billing", 0); got[method] > 0 {
 				return got
@@ -574,7 +580,7 @@ func TestRealEndpoint(t *testing.T) {
 			burned.Store(burn(burned.Load()))
 		}
 	})
-	awaitSamples(t, d, "github.com/ccmapd/ccmapd/daemon.burn")
+	awaitSamplesFor(t, d, "github.com/ccmapd/ccmapd/daemon.burn", 180) // go test ends a package after 10 minutes
 	stop()
 	all.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -97,9 +98,13 @@ func TestDoctorOfAReusedNumber(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := diagnosing(t, func(int) engine.Report {
+	end := sync.OnceFunc(func() {
 		child.Process.Kill()
 		child.Wait()
+	})
+	t.Cleanup(end)
+	s := diagnosing(t, func(int) engine.Report {
+		end()
 		return engine.Report{Auto: "of another"}
 	})
 	if w := get(s, master, fmt.Sprint("/v1/doctor?pid=", child.Process.Pid)); w.Code != 404 || strings.Contains(w.Body.String(), "another") {
