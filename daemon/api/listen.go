@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,11 +27,12 @@ import (
 const (
 	mostConnections = 128
 	mostOfOneUser   = 32
+	mostOfOneHost   = 16 // over TCP, before anybody has logged in
 	mostOverTCP     = 64 // the socket has room always
 
 	mostStreams       = 32 // of events: each holds a connection
 	mostStreamsOfUser = 12
-	mostStreamsOnTCP  = 12
+	mostStreamsOnTCP  = 20
 
 	headerBytes  = 16 << 10
 	headerTime   = 5 * time.Second
@@ -291,7 +293,21 @@ func (s *Server) peerOfConn(c net.Conn) (peer, error) {
 	if socket, ok := c.(*net.UnixConn); ok {
 		return s.socketPeer(socket)
 	}
-	return peer{known: s.gate == nil, tcp: true, reads: s.gate == nil}, nil
+	return peer{known: s.gate == nil, tcp: true, reads: s.gate == nil, host: hostOf(c.RemoteAddr())}, nil
+}
+
+// hostOf returns the host that connects from an address; "": this machine, by loopback. A host may
+// have all addresses of a /64 of IPv6.
+func hostOf(a net.Addr) string {
+	from, err := netip.ParseAddrPort(a.String())
+	ip := from.Addr().Unmap().WithZone("")
+	switch {
+	case err == nil && ip.IsLoopback():
+		return ""
+	case ip.Is6():
+		return netip.PrefixFrom(ip, 64).Masked().String()
+	}
+	return ip.String()
 }
 
 const comeAgain = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -300,7 +316,7 @@ const comeAgain = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent
 // for the answer.
 func (b *bounded) turnAway(c net.Conn, p peer) {
 	b.server.metrics.refused.Inc()
-	b.server.refusals.warn("too many connections", "uid", p.name())
+	b.server.refusals.warn("too many connections", "uid", p.name(), "host", p.host)
 	if raw, ok := c.(syscall.Conn); ok && !b.speaksTLS {
 		if control, err := raw.SyscallConn(); err == nil {
 			control.Write(func(fd uintptr) bool { unix.Write(int(fd), []byte(comeAgain)); return true })
@@ -311,28 +327,24 @@ func (b *bounded) turnAway(c net.Conn, p peer) {
 
 // guard counts connections, or streams. Any goroutine may call it.
 type guard struct {
-	most, mostTCP, mostUser int // in all, over TCP, of a user
+	most, mostTCP, mostUser int // in all, over TCP, of a user with a name or number
 
 	mu    sync.Mutex
 	all   int
 	ofTCP int
-	of    map[uint32]int // by uid
+	of    map[string]int // by key
 }
 
 func newGuard(most, mostTCP, mostUser int) *guard {
-	return &guard{most: most, mostTCP: mostTCP, mostUser: mostUser, of: make(map[uint32]int)}
+	return &guard{most: most, mostTCP: mostTCP, mostUser: mostUser, of: make(map[string]int)}
 }
 
 // enter counts a connection, unless there are too many. leave ends it.
 func (g *guard) enter(p peer) (leave func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	count := &g.ofTCP
-	if !p.tcp {
-		n := g.of[p.uid]
-		count = &n
-	}
-	if g.all >= g.most || p.tcp && *count >= g.mostTCP || !p.tcp && *count >= g.mostUser {
+	key, most := g.share(p)
+	if g.all >= g.most || p.tcp && g.ofTCP >= g.mostTCP || g.of[key] >= most {
 		return nil, false
 	}
 	g.add(p, 1)
@@ -343,13 +355,24 @@ func (g *guard) enter(p peer) (leave func(), ok bool) {
 	}, true
 }
 
+// share returns who shares a bound with a peer, and the bound.
+func (g *guard) share(p peer) (key string, most int) {
+	switch {
+	case p.tcp && p.user == "" && p.host != "":
+		return "host " + p.host, mostOfOneHost
+	case p.tcp && p.user == "":
+		return p.name(), g.mostTCP
+	}
+	return p.name(), g.mostUser
+}
+
 func (g *guard) add(p peer, n int) {
 	g.all += n
 	if p.tcp {
 		g.ofTCP += n
-		return
 	}
-	if g.of[p.uid] += n; g.of[p.uid] == 0 {
-		delete(g.of, p.uid)
+	key, _ := g.share(p)
+	if g.of[key] += n; g.of[key] == 0 {
+		delete(g.of, key)
 	}
 }

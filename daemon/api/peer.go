@@ -23,6 +23,7 @@ type peer struct {
 	known  bool
 	tcp    bool
 	user   string // of a peer over TCP, by its credentials; "": it has shown none
+	host   string // of a connection over TCP; "": this machine
 	uid    uint32 // of a peer on a socket
 	reads  bool   // everything
 	master bool   // may do everything

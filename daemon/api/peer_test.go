@@ -363,6 +363,47 @@ func TestSlowLoris(t *testing.T) {
 	}
 }
 
+// TestHostsShare: a host that has not logged in, and a user over TCP, leave room for others.
+func TestHostsShare(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{})
+	from := func(address string) peer {
+		a, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return peer{tcp: true, host: hostOf(a)}
+	}
+	user := func(name string) peer { return peer{known: true, tcp: true, user: name} }
+	for _, test := range []struct {
+		name  string
+		guard *guard
+		peer  peer
+		room  int
+	}{
+		{"a host", s.guard, from("192.0.2.1:1"), mostOfOneHost},
+		{"the host by IPv6", s.guard, from("[::ffff:192.0.2.1]:2"), 0},
+		{"a network of IPv6", s.guard, from("[2001:db8::1]:1"), mostOfOneHost},
+		{"its other addresses", s.guard, from("[2001:db8::2:1]:1"), 0},
+		{"loopback", s.guard, from("127.0.0.1:1"), mostOverTCP - 2*mostOfOneHost},
+		{"one more host", s.guard, from("192.0.2.2:1"), 0},
+		{"the socket", s.guard, userOf(7), mostOfOneUser},
+		{"streams of a user", s.streams, user("a"), mostStreamsOfUser},
+		{"streams of another", s.streams, user("b"), mostStreamsOnTCP - mostStreamsOfUser},
+		{"streams on the socket", s.streams, userOf(7), mostStreams - mostStreamsOnTCP},
+	} {
+		n := 0
+		for ; n <= test.room; n++ {
+			if _, ok := test.guard.enter(test.peer); !ok {
+				break
+			}
+		}
+		if n != test.room {
+			t.Errorf("%s: %d enter, want %d", test.name, n, test.room)
+		}
+	}
+}
+
 // TestUnsentBody: a client that announces a body and does not send it is cut off, on a route that reads it and
 // on one that does not.
 func TestUnsentBody(t *testing.T) {
