@@ -355,7 +355,7 @@ func (g *guard) enter(p peer) (leave func(), ok bool) {
 	}, true
 }
 
-// share returns who shares a bound with a peer, and the bound.
+// share returns the key that a peer is counted by, and its bound.
 func (g *guard) share(p peer) (key string, most int) {
 	switch {
 	case p.tcp && p.user == "" && p.host != "":
