@@ -42,7 +42,7 @@ func TestDoctor(t *testing.T) {
 		{"owner, the daemon", userOf(uint32(os.Getuid())), "", 404, ""},
 		{"another user", userOf(12345), fmt.Sprint("?pid=", own), 404, ""},
 		{"loopback", onTCP, fmt.Sprint("?pid=", own), 404, ""},
-		{"loopback, the daemon", onTCP, "?pid=0", 200, "auto of 0"},
+		{"loopback, the daemon", onTCP, "?pid=0", 403, ""},
 		{"stranger", stranger, "", 403, ""},
 		{"not a number", master, "?pid=x", 400, ""},
 		{"a URL", master, "?url=http://localhost", 400, ""},
