@@ -45,6 +45,8 @@ type gate struct {
 	known map[[sha256.Size]byte]bool // credentials that were right: the toolkit knows them, too
 	tries float64                    // passwords that may be tried at last
 	last  time.Time
+
+	broken bool // the file let no client in at last
 }
 
 // newGate reads and checks the web configuration.
@@ -54,9 +56,6 @@ func newGate(s *Server) (*gate, error) {
 		known: make(map[[sha256.Size]byte]bool), tries: mostTries,
 	}
 	c, err := g.read()
-	if err == nil {
-		err = checkOwners(g.file, c.TLSConfig.TLSCertPath, c.TLSConfig.TLSKeyPath, c.TLSConfig.ClientCAs)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("listen.web_config: %w", err)
 	}
@@ -77,7 +76,7 @@ func newGate(s *Server) (*gate, error) {
 	return g, nil
 }
 
-// read reads the file.
+// read reads the file, unless others can change it or a file that it names.
 func (g *gate) read() (*web.Config, error) {
 	text, err := os.ReadFile(g.file)
 	if err != nil {
@@ -88,7 +87,7 @@ func (g *gate) read() (*web.Config, error) {
 		return nil, fmt.Errorf("%s: %w", g.file, err)
 	}
 	c.TLSConfig.SetDirectory(filepath.Dir(g.file))
-	return c, nil
+	return c, checkOwners(g.file, c.TLSConfig.TLSCertPath, c.TLSConfig.TLSKeyPath, c.TLSConfig.ClientCAs)
 }
 
 // checkOwners refuses files that other users can change.
@@ -162,8 +161,9 @@ func (g *gate) enter(w http.ResponseWriter, r *http.Request) {
 // more, the toolkit lets in every client.
 func (g *gate) peerOf(r *http.Request) (peer, error) {
 	c, err := g.read()
+	g.note(err)
 	if err != nil {
-		return peer{}, err
+		return peer{}, errNotPermitted
 	}
 	p := peer{known: true, tcp: true, reads: true}
 	name, _, _ := r.BasicAuth()
@@ -179,6 +179,16 @@ func (g *gate) peerOf(r *http.Request) (peer, error) {
 		return peer{}, errNotPermitted
 	}
 	return p, nil
+}
+
+// note logs once why the file lets no client in.
+func (g *gate) note(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil && !g.broken {
+		g.server.options.Logger.Error("no client of the port is let in", "error", err)
+	}
+	g.broken = err != nil
 }
 
 // mayTry reports whether the password of a request may be checked. One that was right before

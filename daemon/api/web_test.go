@@ -230,6 +230,26 @@ func TestWebConfigIsReadAgain(t *testing.T) {
 	}
 }
 
+// TestWebConfigIsWatched: once others may write a file of the configuration, no client is let in.
+func TestWebConfigIsWatched(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	_, address := secured(t, a, withTLS+withUser)
+	for _, name := range []string{"web.yml", "server.pem", "server.key"} {
+		for mode, want := range map[os.FileMode]int{0o666: 403, 0o600: 200} {
+			if err := os.Chmod(filepath.Join(a.dir, name), mode); err != nil {
+				t.Fatal(err)
+			}
+			if status, body, _ := getAs(t, a.trusting(), "https://"+address+"/v1/info", "reader:secret"); status != want {
+				t.Errorf("%s, mode %o: %d %s", name, mode, status, body)
+			}
+			if err := os.Chmod(filepath.Join(a.dir, name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestClientCertificates: beyond loopback, a certificate of the client may stand for a password.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
