@@ -240,6 +240,21 @@ func TestParseDaemon(t *testing.T) {
 	}
 }
 
+// TestPasswordsStayPrivate: no password crosses the network in clear text, for a profile or a question.
+func TestPasswordsStayPrivate(t *testing.T) {
+	t.Parallel()
+	const where = "http://me:secret@192.0.2.1:7070/v1/p/live:web/map"
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing is sent
+	_, err := Read(ctx, where, export.ReadOptions{})
+	d, _, _ := ParseDaemon(where)
+	for _, err := range []error{err, d.Doctor(ctx, 0, new(any))} {
+		if err == nil || !strings.Contains(err.Error(), "clear text") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // TestSockets: a socket that is named is the only one.
 func TestSockets(t *testing.T) {
 	t.Setenv("CCMAPD_SOCKET", "")
