@@ -18,6 +18,8 @@ import (
 	"go.yaml.in/yaml/v2"
 
 	"github.com/ccmapd/ccmapd/daemon/config"
+
+	"github.com/ccmapd/ccmapd/internal/loopback"
 )
 
 const (
@@ -106,8 +108,7 @@ func checkOwners(files ...string) error {
 // isLoopback reports whether an address to listen on is of this machine alone.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+	return err == nil && loopback.IsHost(host)
 }
 
 // noListener has an address, and no connections.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/loopback"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -62,7 +63,7 @@ func (r *Reader) sockets() []string {
 // fails if it makes no progress for the time of patience. Profiles come as zstd or gzip, which package
 // export undoes; other answers as they are.
 func do(ctx context.Context, to remote, method string, content io.Reader) (*http.Response, error) {
-	if to.url.User != nil && to.url.Scheme == "http" && !isLoopback(to.url.Hostname()) {
+	if to.url.User != nil && to.url.Scheme == "http" && !loopback.IsHost(to.url.Hostname()) {
 		return nil, &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: the password would cross the network in clear text", to.name),
 			Hint: "Use https, or an SSH tunnel to a port of loopback."}
 	}
@@ -93,12 +94,6 @@ func do(ctx context.Context, to remote, method string, content io.Reader) (*http
 		return nil, problemOf(to, response)
 	}
 	return response, nil
-}
-
-// isLoopback reports whether a host is this machine by its name alone.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // asked returns how long a URL asks a server to profile for.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/loopback"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -375,10 +376,5 @@ func onLoopback(address string) bool {
 	if err != nil {
 		return true // it has an error of its own
 	}
-	return isLoopback(host)
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return loopback.IsHost(host)
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/internal/loopback"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
@@ -163,5 +164,5 @@ func endpoint(address string) error {
 // crossesNetwork reports whether others can read requests to an address.
 func crossesNetwork(address string) bool {
 	u, err := url.Parse(address)
-	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
+	return err == nil && u.Scheme == "http" && !loopback.IsHost(u.Hostname())
 }

@@ -99,8 +99,8 @@ func (r release) writeLayout(img v1.Image) error {
 }
 
 // files returns the files of the container. The program has the capabilities for targets as a file,
-// because container runtimes give a user who is not root none; it raises them for calls on
-// targets alone. Only root and the group of that user can execute it.
+// because container runtimes give capabilities to root alone; the program raises them for calls
+// on targets only. Only root and the group of that user can execute it.
 func (r release) files() ([]byte, error) {
 	program, err := os.ReadFile(r.program())
 	if err != nil {

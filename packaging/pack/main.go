@@ -9,11 +9,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/goreleaser/nfpm/v2"
+	_ "github.com/goreleaser/nfpm/v2/deb"
+	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// release is what all forms of ccmapd are made of.
+// release has the files and facts that all forms of ccmapd share.
 type release struct {
-	root    string // the files, as they are to be installed
+	root    string // the files, where they will be installed
 	out     string // directory
 	here    string // of packaging
 	version string // as Go has it, with "v"
@@ -22,7 +26,7 @@ type release struct {
 
 func main() {
 	var r release
-	flag.StringVar(&r.root, "root", "", "directory with the files, as they are to be installed")
+	flag.StringVar(&r.root, "root", "", "directory with the files, where they will be installed")
 	flag.StringVar(&r.out, "out", "", "directory for the packages")
 	flag.StringVar(&r.version, "version", "", "version of the module")
 	flag.Parse()
@@ -55,4 +59,50 @@ func (r release) program() string { return filepath.Join(r.root, "usr/bin/ccmapd
 // file is the path of an output.
 func (r release) file(suffix string) string {
 	return filepath.Join(r.out, "ccmapd-"+r.version+suffix)
+}
+
+// packages makes a package of each format, as nfpm.yaml says.
+func (r release) packages() error {
+	config, err := nfpm.ParseFileWithEnvMapping("nfpm.yaml", func(name string) string { return map[string]string{"VERSION": r.version}[name] })
+	if err != nil {
+		return fmt.Errorf("read nfpm.yaml: %w", err)
+	}
+	if err := os.Chdir(r.root); err != nil { // the sources are relative
+		return err
+	}
+	for _, format := range []string{"deb", "rpm"} {
+		if err := r.pack(config, format); err != nil {
+			return fmt.Errorf("make %s: %w", format, err)
+		}
+	}
+	return os.Chdir(r.here)
+}
+
+func (r release) pack(config nfpm.Config, format string) error {
+	info, err := config.Get(format)
+	if err != nil {
+		return err
+	}
+	info.MTime = r.date
+	script := func(name string) string { return filepath.Join(r.here, "scripts", name) }
+	info.Scripts = nfpm.Scripts{PostInstall: script("postinstall"), PreRemove: script("preremove"), PostRemove: script("postremove")}
+	info = nfpm.WithDefaults(info)
+	packager, err := nfpm.Get(format)
+	if err != nil {
+		return err
+	}
+	for _, c := range info.Contents {
+		if c.FileInfo != nil {
+			c.FileInfo.MTime = r.date
+		}
+	}
+	f, err := os.Create(filepath.Join(r.out, packager.ConventionalFileName(info)))
+	if err != nil {
+		return err
+	}
+	if err := packager.Package(info, f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/loopback"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -119,7 +120,7 @@ func parseURL(text string, c Credentials) (*url.URL, error) {
 		return nil, errors.New("want the address of the endpoint, without a query")
 	case c.files() > 1:
 		return nil, errors.New("want a token or a password, not both")
-	case c.given() && u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case c.given() && u.Scheme == "http" && !loopback.IsHost(u.Hostname()):
 		return nil, errors.New("credentials would cross the network in clear text: use https")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
@@ -130,12 +131,6 @@ func parseURL(text string, c Credentials) (*url.URL, error) {
 		u.Path = "/debug/pprof"
 	}
 	return u, nil
-}
-
-// isLoopback reports whether a host is this machine by its name alone: no one else answers.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // authorities returns the certificates of a file; nil for none.

@@ -191,15 +191,25 @@ func (a *serveKilling) asItStarts(ctx context.Context) error {
 	return a.slay(d)
 }
 
-func (a *serveKilling) asItSamples(ctx context.Context) error {
+// startSampling starts a daemon, and returns when it samples all targets.
+func (a *serveKilling) startSampling(ctx context.Context) (*served, error) {
 	d, err := a.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.sampling(ctx, a.names()); err != nil {
+		d.kill()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (a *serveKilling) asItSamples(ctx context.Context) error {
+	d, err := a.startSampling(ctx)
 	if err != nil {
 		return err
 	}
 	defer d.kill()
-	if err := d.sampling(ctx, a.names()); err != nil {
-		return err
-	}
 	began := time.Now()
 	a.wait(3 * rotation)
 	if err := a.slay(d); err != nil {
@@ -209,14 +219,11 @@ func (a *serveKilling) asItSamples(ctx context.Context) error {
 }
 
 func (a *serveKilling) asItEnds(ctx context.Context) error {
-	d, err := a.start(ctx)
+	d, err := a.startSampling(ctx)
 	if err != nil {
 		return err
 	}
 	defer d.kill()
-	if err := d.sampling(ctx, a.names()); err != nil {
-		return err
-	}
 	a.wait(rotation)
 	d.signal(syscall.SIGTERM)
 	a.wait(a.ending)
