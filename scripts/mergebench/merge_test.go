@@ -53,10 +53,10 @@ func BenchmarkMerge(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ours := tool{name: "ccmapd", command: []string{ccmapd, "merge", "-o"}, output: filepath.Join(work, "ours.pb.gz")}
-	peer := tool{name: "pprof", command: []string{strings.TrimSpace(string(pprof)), "-proto", "-symbolize=none", "-output"}, output: filepath.Join(work, "peer.pb.gz")}
-	var gunzip unpacker
 	b.Run(fmt.Sprintf("files=%d", *files), func(b *testing.B) {
+		ours := tool{name: "ccmapd", command: []string{ccmapd, "merge", "-o"}, output: filepath.Join(work, "ours.pb.gz")}
+		peer := tool{name: "pprof", command: []string{strings.TrimSpace(string(pprof)), "-proto", "-symbolize=none", "-output"}, output: filepath.Join(work, "peer.pb.gz")}
+		var gunzip unpacker
 		for b.Loop() {
 			peer.merge(b, paths)
 			gunzip.run(b, paths)
