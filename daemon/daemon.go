@@ -85,7 +85,7 @@ const (
 	// attachedAtOnce bounds the processes that are being attached to: reading symbols takes memory
 	// and time.
 	attachedAtOnce = 4
-	// mostStrangers bounds the executables that are remembered as no Go programs.
+	// mostStrangers bounds the executables that are remembered as neither Go programs nor JVMs.
 	mostStrangers = 4096
 	// endedFor is how long an attached target stays after its process has ended.
 	endedFor = time.Hour
@@ -374,7 +374,7 @@ func (d *Daemon) close() error {
 	return err
 }
 
-// rememberStranger remembers an executable that is no Go program.
+// rememberStranger remembers an executable that is neither a Go program nor a JVM.
 func (d *Daemon) rememberStranger(file fileID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -285,12 +285,12 @@ func TestStrangers(t *testing.T) {
 	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
 		for pid := range 5 {
 			p := web(10 + pid)
-			p.refuse = sampler.ErrNotGo
+			p.refuse = sampler.ErrNotManaged
 			h.start(p)
 			time.Sleep(3 * time.Second)
 		}
 		time.Sleep(time.Hour)
-		if s := mustTarget(t, d, "web"); h.attempts() != 1 || s.NotGo != 5 || s.State != Waiting || s.Reason != "the processes that fit are no Go programs" {
+		if s := mustTarget(t, d, "web"); h.attempts() != 1 || s.NotManaged != 5 || s.State != Waiting || s.Reason != "the processes that fit are neither Go programs nor JVMs" {
 			t.Errorf("%d attempts, %+v", h.attempts(), s)
 		}
 	})

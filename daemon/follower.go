@@ -118,7 +118,7 @@ func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) 
 	case errors.Is(err, sampler.ErrNoProcess):
 		t.ending = "the process has ended"
 		return true
-	case errors.Is(err, sampler.ErrNotGo):
+	case errors.Is(err, sampler.ErrNotManaged):
 		t.strangers[f.facts.PID] = true
 		t.ending = err.Error()
 		return true

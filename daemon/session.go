@@ -61,7 +61,7 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s, err := f.attachWith(ctx, file)
-	if errors.Is(err, sampler.ErrNotGo) {
+	if errors.Is(err, sampler.ErrNotManaged) {
 		d.rememberStranger(file)
 	}
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 
 // TargetStatus is the state of a target, as the API has it.
 type TargetStatus struct {
-	Name      string          `json:"name"`
-	Rule      string          `json:"rule"` // for people, for example "exe /srv/*/web, user www"
-	State     State           `json:"state"`
-	Reason    string          `json:"reason,omitempty"`
-	Cure      string          `json:"cure,omitempty"`
-	NextTry   *time.Time      `json:"next_try,omitempty"`
-	Attached  bool            `json:"attached,omitempty"` // by a request, and not of the configuration
-	LeftOut   int             `json:"left_out,omitempty"` // processes that fit, beyond max
-	NotGo     int             `json:"not_go,omitempty"`   // processes that fit, and are no Go programs
-	Restarts  uint64          `json:"restarts"`           // processes that were sampled to their end
-	Failures  uint64          `json:"attach_failures"`    // attempts that were refused
-	Processes []ProcessStatus `json:"processes"`          // the oldest first; never null
-	Status    Figures         `json:"status"`             // of all processes
-	Counters  Counters        `json:"counters"`           // of ended processes, too
-	Owners    []int           `json:"-"`                  // of its processes, and of ended ones that are in its profile
+	Name       string          `json:"name"`
+	Rule       string          `json:"rule"` // for people, for example "exe /srv/*/web, user www"
+	State      State           `json:"state"`
+	Reason     string          `json:"reason,omitempty"`
+	Cure       string          `json:"cure,omitempty"`
+	NextTry    *time.Time      `json:"next_try,omitempty"`
+	Attached   bool            `json:"attached,omitempty"`    // by a request, and not of the configuration
+	LeftOut    int             `json:"left_out,omitempty"`    // processes that fit, beyond max
+	NotManaged int             `json:"not_managed,omitempty"` // processes that fit, and are neither Go programs nor JVMs
+	Restarts   uint64          `json:"restarts"`              // processes that were sampled to their end
+	Failures   uint64          `json:"attach_failures"`       // attempts that were refused
+	Processes  []ProcessStatus `json:"processes"`             // the oldest first; never null
+	Status     Figures         `json:"status"`                // of all processes
+	Counters   Counters        `json:"counters"`              // of ended processes, too
+	Owners     []int           `json:"-"`                     // of its processes, and of ended ones that are in its profile
 }
 
 // Has reports whether a process is one of the target's.
@@ -158,7 +158,7 @@ func (d *Daemon) named(name string) (*target, error) {
 // status describes the target. The caller of the daemon's method holds mu.
 func (t *target) status() TargetStatus {
 	s := TargetStatus{
-		Name: t.Name, Rule: t.describeRule(), State: Waiting, Attached: t.attached != nil, LeftOut: t.leftOut, NotGo: len(t.strangers),
+		Name: t.Name, Rule: t.describeRule(), State: Waiting, Attached: t.attached != nil, LeftOut: t.leftOut, NotManaged: len(t.strangers),
 		Restarts: t.restarts, Failures: t.counters.Failures.all(), Processes: []ProcessStatus{}, Counters: t.counters, Owners: t.owners(),
 	}
 	for _, f := range t.followers {
@@ -224,7 +224,7 @@ func (t *target) state(s *TargetStatus) State {
 	case len(s.Processes) > 0:
 		s.Reason, s.Cure, s.NextTry = s.Processes[0].Reason, s.Processes[0].Cure, s.Processes[0].NextTry
 	case len(t.strangers) > 0:
-		s.Reason = "the processes that fit are no Go programs"
+		s.Reason = "the processes that fit are neither Go programs nor JVMs"
 	default:
 		s.Reason = "no process fits"
 	}

@@ -32,7 +32,7 @@ type target struct {
 	removing  bool         // it has left, and is being filed
 	delay     backoff      // of processes that lived shortly
 	leftOut   int          // processes beyond Max
-	strangers map[int]bool // processes that fit and are no Go programs
+	strangers map[int]bool // processes that fit and are neither Go programs nor JVMs
 	restarts  uint64
 	counters  Counters  // without the sessions that run
 	ended     time.Time // of an attached process; zero: it lives
@@ -99,7 +99,7 @@ func (d *Daemon) offer(f process.Facts) {
 	}
 }
 
-// admit adds a process to a target, unless its executable is known to be no Go program.
+// admit adds a process to a target, unless its executable is known to be neither Go nor a JVM.
 func (d *Daemon) admit(t *target, f process.Facts) {
 	if file, err := d.host.file(f.PID); err == nil && d.strangers[file] {
 		t.strangers[f.PID] = true

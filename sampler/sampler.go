@@ -94,7 +94,7 @@ type Ending struct {
 // Errors that sources wrap. Test for them with errors.Is.
 var (
 	ErrNoProcess   = errors.New("no such process")
-	ErrNotGo       = errors.New("not a Go program")
+	ErrNotManaged  = errors.New("neither a Go program nor a JVM")
 	ErrPermission  = errors.New("not permitted")
 	ErrUnsupported = errors.New("not supported here")
 )

@@ -29,7 +29,7 @@ https://HOST/v1/doctor?pid=PID. Any other URL is the pprof endpoint of a program
 takes a profile of a second, and says what such profiles lack.
 
 Exit code 0 says that an engine works, 3 that none is permitted, 4 that there is no such
-process or server, or that it is not a Go program.
+process or server, or that it is neither a Go program nor a JVM.
 
 With --json: checks [{name, ok, found, wanted, cure}], engines [{name, permitted,
 features, samples, reason, cure}], auto [the engine that --engine auto takes], and code

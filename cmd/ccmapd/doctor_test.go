@@ -244,12 +244,12 @@ func TestDoctorURL(t *testing.T) {
 // TestDoctorAsksADaemon: the daemon's report is printed as one's own, with its exit code.
 func TestDoctorAsksADaemon(t *testing.T) {
 	t.Parallel()
-	socket := serveFake(t, &fakeDaemon{}, fakeEngine(true), refusingEngine("none", sampler.ErrNotGo))
+	socket := serveFake(t, &fakeDaemon{}, fakeEngine(true), refusingEngine("none", sampler.ErrNotManaged))
 	pid := strconv.Itoa(os.Getpid())
 	for args, want := range map[string]result{
 		"@" + pid:                    {exitOK, "ok   engine fake: permitted, and took 30 samples\n", ""},
 		"@":                          {exitOK, "'--engine auto' takes fake.\n", ""},
-		"unix:" + socket + "#" + pid: {exitOK, "no   engine none: not a Go program", ""},
+		"unix:" + socket + "#" + pid: {exitOK, "no   engine none: neither a Go program nor a JVM", ""},
 		"unix:" + socket + "x":       {exitFailed, "", "no daemon answers on " + socket + "x"},
 		"@2147483647":                {exitNoTarget, "", "no such process"},
 		"@web":                       {exitUsage, "", "names no process"},
@@ -260,8 +260,8 @@ func TestDoctorAsksADaemon(t *testing.T) {
 			t.Errorf("doctor %s: %+v, want %+v", args, r, want)
 		}
 	}
-	refusing := serveFake(t, &fakeDaemon{}, refusingEngine("none", sampler.ErrNotGo))
-	if r := ccmapdAt(t, refusing, "doctor", "@"+pid); r.code != exitNoTarget || !strings.Contains(r.stderr, sampler.ErrNotGo.Error()) {
+	refusing := serveFake(t, &fakeDaemon{}, refusingEngine("none", sampler.ErrNotManaged))
+	if r := ccmapdAt(t, refusing, "doctor", "@"+pid); r.code != exitNoTarget || !strings.Contains(r.stderr, sampler.ErrNotManaged.Error()) {
 		t.Errorf("a refusal: %+v", r)
 	}
 }

@@ -23,7 +23,7 @@ const (
 	exitFailed     = 1   // something failed, or a comparison is below --min or fails --check
 	exitUsage      = 2   // the command line is wrong
 	exitPermission = 3   // the kernel or the owner of a process or file refuses
-	exitNoTarget   = 4   // no such process, or not a Go program
+	exitNoTarget   = 4   // no such process, or neither a Go program nor a JVM
 	exitTooFew     = 5   // a comparison has too few samples for --check
 	exitRunFailed  = 125 // run: ccmapd failed before the program was started
 	exitCannotRun  = 126 // run: the program exists, but cannot be executed
@@ -36,7 +36,7 @@ const exitCodesHelp = `Exit codes:
   1    something failed, or a comparison is below --min or fails --check
   2    wrong usage
   3    not permitted
-  4    no such process, or not a Go program
+  4    no such process, or neither a Go program nor a JVM
   5    a comparison has too few samples for --check
   125  run: not started, because ccmapd failed first
   126  run: the program cannot be executed
@@ -86,7 +86,7 @@ func exitCode(err error) int {
 		return cmp.Or(exitCodes[coded.Code], exitFailed)
 	case errors.Is(err, sampler.ErrPermission), errors.As(err, new(output.DeniedError)):
 		return exitPermission
-	case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotGo):
+	case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotManaged):
 		return exitNoTarget
 	}
 	return exitFailed

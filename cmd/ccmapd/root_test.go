@@ -30,7 +30,7 @@ func TestExitCode(t *testing.T) {
 		{withHint(usage.Errorf("bad flag"), "hint"), exitUsage},
 		{fmt.Errorf("attach: %w", sampler.ErrPermission), exitPermission},
 		{fmt.Errorf("attach: %w", sampler.ErrNoProcess), exitNoTarget},
-		{fmt.Errorf("attach: %w", sampler.ErrNotGo), exitNoTarget},
+		{fmt.Errorf("attach: %w", sampler.ErrNotManaged), exitNoTarget},
 		{exitError{code: 42}, 42},
 		{errors.Join(errors.New("other"), exitError{code: 42}), 42},
 		{exitError{exitRunFailed, sampler.ErrPermission}, exitRunFailed},

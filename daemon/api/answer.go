@@ -48,7 +48,7 @@ func coded(err error) *view.Error {
 	hint := ""
 	switch {
 	case errors.As(err, new(*view.Error)):
-	case errors.Is(err, daemon.ErrNoTarget), errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotGo):
+	case errors.Is(err, daemon.ErrNoTarget), errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotManaged):
 		code = view.CodeNoTarget
 	case errors.Is(err, daemon.ErrNoProfile):
 		code, hint = view.CodeNoTarget, "It has no samples yet: its state says why."

@@ -297,7 +297,7 @@ func testOpenRefuses(t *testing.T, open Open) {
 	})
 	awaitZombie(t, zombie.Process.Pid)
 	if stat, err := process.ReadStat(2); err == nil && stat.KernelThread() { // not in a PID namespace
-		if _, err := open(context.Background(), sampler.ProcessOptions{PID: 2, Sink: sink}); !errors.Is(err, sampler.ErrNotGo) {
+		if _, err := open(context.Background(), sampler.ProcessOptions{PID: 2, Sink: sink}); !errors.Is(err, sampler.ErrNotManaged) {
 			t.Errorf("kernel thread: %v", err)
 		}
 	}
@@ -309,7 +309,7 @@ func testOpenRefuses(t *testing.T, open Open) {
 		{"negative pid", sampler.ProcessOptions{PID: -1, Sink: sink}, sampler.ErrNoProcess},
 		{"unused pid", sampler.ProcessOptions{PID: 1<<22 + 1, Sink: sink}, sampler.ErrNoProcess},
 		{"zombie", sampler.ProcessOptions{PID: zombie.Process.Pid, Sink: sink}, sampler.ErrNoProcess},
-		{"not Go", sampler.ProcessOptions{PID: sleep.Process.Pid, Sink: sink}, sampler.ErrNotGo},
+		{"not Go", sampler.ProcessOptions{PID: sleep.Process.Pid, Sink: sink}, sampler.ErrNotManaged},
 		{"no sink", sampler.ProcessOptions{PID: os.Getpid()}, nil},
 		{"no number", sampler.ProcessOptions{PID: g.PID(), Sink: sink, HitBudget: math.NaN()}, nil},
 	} {

@@ -263,7 +263,7 @@ func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
 func explainLoad(err error) error {
 	switch {
 	case errors.Is(err, gosym.ErrNotGo):
-		return process.As(err, sampler.ErrNotGo)
+		return process.As(err, sampler.ErrNotManaged)
 	case errors.Is(err, gosym.ErrUnsupported):
 		return process.As(fmt.Errorf("load symbols: %w", err), sampler.ErrUnsupported)
 	case errors.Is(err, fs.ErrPermission):

@@ -303,7 +303,7 @@ func TestExplainLoad(t *testing.T) {
 		kind error
 		text string
 	}{
-		gosym.ErrNotGo:       {sampler.ErrNotGo, ""},
+		gosym.ErrNotGo:       {sampler.ErrNotManaged, ""},
 		gosym.ErrUnsupported: {sampler.ErrUnsupported, "load symbols: "},
 		gosym.ErrReplaced:    {gosym.ErrReplaced, "; attach again"},
 		fs.ErrNotExist:       {sampler.ErrNoProcess, "load symbols: "},

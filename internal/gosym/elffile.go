@@ -131,7 +131,7 @@ func (f *elfFile) readSections(b *budget, h elf.Header64) error {
 // usefulSections are the names that are looked for.
 var usefulSections = []string{
 	".go.module", ".gopclntab", ".data.rel.ro.gopclntab", ".go.buildinfo", ".eh_frame",
-	".debug_abbrev", ".debug_info",
+	".debug_abbrev", ".debug_info", SectionSVM,
 }
 
 func (s section) isOfUse() bool {

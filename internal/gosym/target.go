@@ -1,6 +1,7 @@
 package gosym
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -27,6 +28,30 @@ func openExecutable(pid int) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	return regular(os.NewFile(uintptr(fd), name))
+}
+
+// SectionSVM is a section that every native image of GraalVM has, for its heap.
+const SectionSVM = ".svm_heap"
+
+// HasSection reports whether the program that a process runs has a section. Only the names in
+// usefulSections can be asked for.
+func HasSection(ctx context.Context, pid int, w *hang.Watch, name string) (bool, error) {
+	b, end := beginLoad(newBudget(ctx, 0))
+	defer end()
+	f := &watchedFile{watch: w}
+	err := w.Call(func() (err error) {
+		f.File, err = openExecutable(pid)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("open executable: %w", err)
+	}
+	defer f.Close()
+	headers, err := readELF(b, f)
+	if err != nil {
+		return false, fmt.Errorf("read executable: %w", err)
+	}
+	return headers.section(name) != nil, nil
 }
 
 // openInTarget opens a file by its path in the mount namespace and root of a

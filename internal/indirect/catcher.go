@@ -39,9 +39,9 @@ type Catcher struct {
 	caught  perfevent.Call // reused
 }
 
-// Options of a catcher. All of them are required.
+// Options of a catcher. All of them are required but Code.
 type Options struct {
-	Code    Code
+	Code    Code // nil: the runtime has no calls that can be caught
 	Memory  process.Memory
 	Alive   func(tid uint32) bool      // whether a thread is one of the target's
 	Deliver func(*perfevent.Call) bool // pushes a call; false if its target is not known
@@ -111,7 +111,11 @@ func New(o Options) *Catcher {
 		due:     now.Add(idlePause),
 		faded:   now,
 	}
-	if c.Budget == 0 {
+	switch {
+	case c.Code == nil:
+		c.Budget = 0
+		c.explain("they are caught in Go programs only")
+	case c.Budget == 0:
 		c.explain("switched off")
 	}
 	return c

@@ -4,8 +4,8 @@
 //
 //	engine ──Moment──▶ Runtime ──Stack──▶ engine ──Frames──▶ queue
 //
-// An engine is given a [Runtime] and knows no language. Package goproc has the runtime
-// of Go.
+// An engine is given a [Runtime] and knows no language. Package runtimes finds the one of a
+// process.
 package process
 
 import (
@@ -100,7 +100,7 @@ func checkAlive(pid int) error {
 	case stat.Zombie():
 		return fmt.Errorf("it has ended and waits for its parent: %w", sampler.ErrNoProcess)
 	case stat.KernelThread():
-		return fmt.Errorf("it is a kernel thread: %w", sampler.ErrNotGo)
+		return fmt.Errorf("it is a kernel thread: %w", sampler.ErrNotManaged)
 	}
 	return nil
 }

@@ -5,10 +5,10 @@
 //
 // A session goes through these steps:
 //
-//  1. [Open] finds the process and loads the symbols of its runtime.
+//  1. [Open] finds the process and its runtime, and loads the runtime's symbols.
 //  2. The engine begins to sample, and then calls [Taker.Begin].
 //  3. [Taker.Take] makes a sample of each moment: stack, frames, goroutine, verdict,
-//     time, and weight. The target's indirect calls are learned from it.
+//     time, and weight. A Go program's indirect calls are learned from it.
 //  4. [Taker.Turn] does the work that need not be done for each moment: it ends and
 //     begins bursts, hands samples over, and compares weights with the CPU clock.
 //  5. [Taker.Finish] ends the session.
@@ -25,11 +25,11 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/activation"
-	"github.com/ccmapd/ccmapd/internal/goproc"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/runtimes"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
@@ -67,8 +67,8 @@ type Taker struct {
 	// Interrupts counts the interrupts of the target that took no sample.
 	Interrupts atomic.Uint64
 
-	watch  *hang.Watch // of reads of the target's memory and files
-	calls  indirect.Code
+	watch  *hang.Watch   // of reads of the target's memory and files
+	calls  indirect.Code // nil: the runtime has no calls that can be caught
 	counts counts
 	target atomic.Pointer[ccmap.Target]
 	ledger *process.Ledger
@@ -116,14 +116,10 @@ func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Taker,
 	if t.Pidfd, err = process.Open(o.PID); err != nil {
 		return t, err
 	}
-	golang, err := goproc.Open(ctx, o.PID, w, o.Logger)
-	if err != nil {
+	if t.Runtime, err = runtimes.Open(ctx, o, w); err != nil {
 		return t, err
 	}
-	if o.NoLabels {
-		golang.IgnoreLabels()
-	}
-	t.Runtime, t.calls = golang, golang
+	t.calls, _ = t.Runtime.(indirect.Code)
 	return t, nil
 }
 

@@ -283,7 +283,7 @@ func programChecks(ctx context.Context, f process.Facts) []Check {
 	table, err := gosym.Open(ctx, f.PID, gosym.Options{})
 	if err != nil {
 		wanted := "a program built by Go's own compiler"
-		if !errors.Is(err, sampler.ErrNotGo) {
+		if !errors.Is(err, sampler.ErrNotManaged) {
 			wanted = "symbols that can be read"
 		}
 		return []Check{{checkProgram, false, fmt.Sprintf("symbols of %s: %v", orNone(f.Executable), err), wanted, ""}}

@@ -28,7 +28,7 @@ type Report struct {
 
 // Codes of reports. They are words of the daemon's HTTP API.
 const (
-	CodeNoTarget     = "no-target"     // no such process, or not a Go program
+	CodeNoTarget     = "no-target"     // no such process, or neither a Go program nor a JVM
 	CodeNotPermitted = "not-permitted" // or not possible here
 )
 
@@ -98,7 +98,7 @@ func (r *Report) choose() {
 // Refuse notes why there is no engine.
 func (r *Report) Refuse(err error) {
 	r.Err, r.Reason, r.Code = err, err.Error(), CodeNotPermitted
-	if errors.Is(err, sampler.ErrNoProcess) || errors.Is(err, sampler.ErrNotGo) {
+	if errors.Is(err, sampler.ErrNoProcess) || errors.Is(err, sampler.ErrNotManaged) {
 		r.Code = CodeNoTarget
 	}
 }

@@ -34,7 +34,7 @@ func TestDiagnoseEngine(t *testing.T) {
 // takes, or its error.
 func TestDiagnosisChoosesAsAttach(t *testing.T) {
 	t.Parallel()
-	answers := []error{nil, sampler.ErrPermission, sampler.ErrUnsupported, sampler.ErrNoProcess, sampler.ErrNotGo, errors.New("too many open files")}
+	answers := []error{nil, sampler.ErrPermission, sampler.ErrUnsupported, sampler.ErrNoProcess, sampler.ErrNotManaged, errors.New("too many open files")}
 	rapid.Check(t, func(t *rapid.T) {
 		var all []Engine
 		var r Report
@@ -57,7 +57,7 @@ func TestDiagnosisChoosesAsAttach(t *testing.T) {
 		}
 		code := ""
 		switch {
-		case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotGo):
+		case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotManaged):
 			code = CodeNoTarget
 		case err != nil:
 			code = CodeNotPermitted

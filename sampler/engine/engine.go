@@ -139,8 +139,8 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, sampler.ErrNoProcess):
 		return advice.Add(err, "'pgrep -l NAME' finds the process id of a program.")
-	case errors.Is(err, sampler.ErrNotGo):
-		return advice.Add(err, "Only programs built by Go's own compiler can be sampled. If this one runs another, attach to that.")
+	case errors.Is(err, sampler.ErrNotManaged):
+		return advice.Add(err, "Only programs built by Go's own compiler, and HotSpot JVMs, can be sampled. If this one runs another, attach to that.")
 	case errors.Is(err, sampler.ErrPermission):
 		return advice.Add(err, "'ccmapd doctor' says what forbids it here, and what permits it.")
 	case errors.Is(err, gosym.ErrTooMuch):

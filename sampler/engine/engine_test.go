@@ -92,7 +92,7 @@ func TestAttachReportsEveryRefusal(t *testing.T) {
 // TestAttachStopsAtAHopelessTarget: no engine finds a process that there is not.
 func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 	t.Parallel()
-	for _, hopeless := range []error{sampler.ErrNoProcess, sampler.ErrNotGo} {
+	for _, hopeless := range []error{sampler.ErrNoProcess, sampler.ErrNotManaged} {
 		_, err := Attach(context.Background(), []Engine{refusing("one", hopeless), working("fake", 0)}, Auto, sampler.ProcessOptions{})
 		if _, hinted := advice.Of(err); !hinted || !errors.Is(err, hopeless) {
 			t.Errorf("error %v, want %v with a hint", err, hopeless)

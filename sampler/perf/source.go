@@ -45,7 +45,7 @@ var (
 // symbols take longer, or more memory, than any program needs gives an error. ctx
 // has no effect on Run.
 //
-// Errors wrap [sampler.ErrNoProcess], [sampler.ErrNotGo],
+// Errors wrap [sampler.ErrNoProcess], [sampler.ErrNotManaged],
 // [sampler.ErrPermission] or [sampler.ErrUnsupported] where one of them is the
 // reason, and name the remedy.
 func Open(ctx context.Context, o Options) (*Source, error) {
