@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -116,4 +117,33 @@ func TestSwitchesOfThread(t *testing.T) {
 	if _, err := switchesOf(pid, 1<<30); err == nil {
 		t.Error("a thread that does not exist has switches")
 	}
+}
+
+func TestReadMany(t *testing.T) {
+	t.Parallel()
+	const ranges = MostRanges + 100
+	memory := make([]byte, ranges)
+	addrs, bufs := make([]uint64, ranges), make([][]byte, ranges)
+	for i := range memory {
+		memory[i] = byte(i)
+		addrs[i], bufs[i] = uint64(uintptr(unsafe.Pointer(&memory[i]))), make([]byte, 1)
+	}
+	m := MemoryOf(os.Getpid(), nil)
+	if n, err := m.ReadMany(addrs, bufs); n != ranges || err != nil {
+		t.Fatalf("filled %d of %d: %v", n, ranges, err)
+	}
+	for i, b := range bufs {
+		if b[0] != byte(i) {
+			t.Fatalf("range %d has %d, want %d", i, b[0], byte(i))
+		}
+	}
+	for _, bad := range []int{0, 7, MostRanges, ranges - 1} {
+		good := addrs[bad]
+		addrs[bad] = 8 // the first page is never mapped
+		if n, err := m.ReadMany(addrs, bufs); n != bad || err == nil {
+			t.Errorf("filled %d before the bad range %d: %v", n, bad, err)
+		}
+		addrs[bad] = good
+	}
+	runtime.KeepAlive(memory)
 }

@@ -1,0 +1,143 @@
+// Package jvmtest runs Java programs for tests of what reads JVMs.
+package jvmtest
+
+import (
+	"bufio"
+	"embed"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// JDK is an installed JDK.
+type JDK struct {
+	Name string // of the release: "17", "25"
+	Home string
+}
+
+// homes are where JDKs of the releases that tests use are found.
+var homes = map[string]string{
+	"17": "/usr/lib/jvm/java-17-openjdk-amd64",
+	"25": "/usr/lib/jvm/*25*",
+}
+
+// JDKs returns the JDKs to test with: 17, and 25 where it is installed. A machine without
+// 17 skips the test.
+func JDKs(t testing.TB) []JDK {
+	t.Helper()
+	var found []JDK
+	for _, name := range []string{"17", "25"} {
+		if home := find(homes[name]); home != "" {
+			found = append(found, JDK{name, home})
+			continue
+		}
+		if name == "17" {
+			t.Skip("no JDK 17: install openjdk-17-jdk-headless")
+		}
+		t.Logf("no JDK %s at %s: not tested with it", name, homes[name])
+	}
+	return found
+}
+
+func find(pattern string) string {
+	names, _ := filepath.Glob(pattern)
+	for _, home := range names {
+		if _, err := os.Stat(filepath.Join(home, "bin/javac")); err == nil {
+			return home
+		}
+	}
+	return ""
+}
+
+// sources are the programs. All are compiled for Java 17.
+//
+//go:embed testdata/*.java
+var sources embed.FS
+
+// classes compiles the programs once a test binary. The directory is left to the machine's
+// cleaning of its temporary files, as no test is the last one.
+var classes = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "ccmapd-jvmtest-")
+	if err != nil {
+		return "", err
+	}
+	names, err := fs.Glob(sources, "testdata/*.java")
+	if err != nil {
+		return "", err
+	}
+	args := []string{"-d", dir, "--release", "17"}
+	for _, name := range names {
+		text, err := sources.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		file := filepath.Join(dir, filepath.Base(name))
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return "", err
+		}
+		args = append(args, file)
+	}
+	out, err := exec.Command(filepath.Join(find(homes["17"]), "bin/javac"), args...).CombinedOutput()
+	if err != nil {
+		return "", &compileError{string(out), err}
+	}
+	return dir, nil
+})
+
+type compileError struct {
+	output string
+	err    error
+}
+
+func (e *compileError) Error() string {
+	return "compile test programs: " + e.err.Error() + "\n" + e.output
+}
+func (e *compileError) Unwrap() error { return e.err }
+
+// JVM is a running JVM. It ends with the test, or when its standard input is closed.
+type JVM struct {
+	PID int
+	Out *bufio.Scanner // lines of its standard output, after the first
+
+	stdin io.Closer
+}
+
+// Start runs a program of testdata, with flags for the JVM. It returns once the program has
+// written its first line.
+func (j JDK) Start(t testing.TB, flags []string, class string, args ...string) *JVM {
+	t.Helper()
+	dir, err := classes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := append(append([]string{"-XX:-UsePerfData", "-cp", dir}, flags...), class)
+	cmd := exec.Command(filepath.Join(j.Home, "bin/java"), append(line, args...)...)
+	cmd.Dir = t.TempDir()
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	out := bufio.NewScanner(stdout)
+	if !out.Scan() {
+		t.Fatalf("%s %s ended before its first line", filepath.Base(j.Home), strings.Join(line, " "))
+	}
+	return &JVM{PID: cmd.Process.Pid, Out: out, stdin: stdin}
+}
