@@ -104,7 +104,7 @@ type JVM struct {
 	PID int
 	Out *bufio.Scanner // lines of its standard output, after the first
 
-	stdin io.Closer
+	stdin io.WriteCloser
 }
 
 // Start runs a program of testdata, with flags for the JVM. It returns once the program has
@@ -115,7 +115,7 @@ func (j JDK) Start(t testing.TB, flags []string, class string, args ...string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := append(append([]string{"-XX:-UsePerfData", "-cp", dir}, flags...), class)
+	line := append(append([]string{"-XX:-UsePerfData", "-Xlog:disable", "-cp", dir}, flags...), class)
 	cmd := exec.Command(filepath.Join(j.Home, "bin/java"), append(line, args...)...)
 	cmd.Dir = t.TempDir()
 	cmd.Stderr = os.Stderr
@@ -140,4 +140,12 @@ func (j JDK) Start(t testing.TB, flags []string, class string, args ...string) *
 		t.Fatalf("%s %s ended before its first line", filepath.Base(j.Home), strings.Join(line, " "))
 	}
 	return &JVM{PID: cmd.Process.Pid, Out: out, stdin: stdin}
+}
+
+// Tell writes a line to the program's standard input.
+func (j *JVM) Tell(t testing.TB, line string) {
+	t.Helper()
+	if _, err := io.WriteString(j.stdin, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
 }

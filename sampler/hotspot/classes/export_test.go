@@ -1,0 +1,4 @@
+package classes
+
+// Forget drops everything that was read.
+func (t *Table) Forget() { t.forget() }
