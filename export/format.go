@@ -19,10 +19,14 @@ const (
 	XML                      // ccmap.xsd
 	JSON                     // ccmap.schema.json
 	Folded                   // one line a stack, as flamegraph.pl and speedscope read it
+	JFR                      // recordings of the JDK and of async-profiler; it is read only
 )
 
-// Formats lists all formats. Help, errors and docs/formats.md follow the list.
-func Formats() []Format { return slices.Sorted(maps.Keys(formatTable)) }
+// Formats lists all formats that are written and read. Help, errors and docs/formats.md follow
+// the list.
+func Formats() []Format {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(formatTable)), func(f Format) bool { return formatTable[f].write == nil })
+}
 
 // Holds says of each part of a profile how much a format keeps: "all", "no" or another word
 // of docs/formats.md, which has this table.
@@ -42,7 +46,8 @@ const (
 )
 
 // formatTable has a row for each format: its name, its extensions, its writer, its reader,
-// and the parts of a profile that it can hold.
+// and the parts of a profile that it can hold. A format that is read only has a name and a
+// reader.
 //
 // A writer need not check each write: the bufio.Writer keeps the first error, and Flush
 // returns it. A reader reads a whole document, and leaves the check of the map to Read.
@@ -59,6 +64,7 @@ var formatTable = map[Format]struct {
 	JSON: {"json", []string{".json"}, writeJSON, readJSON, holdsEverything},
 	Folded: {"folded", []string{".folded", ".folded.txt"}, writeFolded, readFolded,
 		Holds{"counted", "no", "CPU time, or samples", "no", "no", "frames", holdsNone, "name, signature", "none"}},
+	JFR: {name: "jfr", read: readJFR},
 }
 
 var holdsEverything = Holds{holdsAll, "yes", "yes", "yes", "yes", holdsAll, holdsAll, holdsAll, holdsAll}

@@ -17,31 +17,38 @@ var fuzzLimits = ReadOptions{MaxBytes: 8 << 20, MaxMethods: 1000, MaxNodes: 10_0
 // hands out can be written in each format and is the same when read again. As a
 // part of a sum it is the same as well.
 func fuzzRead(f *testing.F, format Format, seeds ...string) {
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	fuzzMaps(f, format)
+	f.Fuzz(checkRead)
+}
+
+// fuzzMaps adds maps in a format that is written.
+func fuzzMaps(f *testing.F, format Format) {
 	f.Add(encode(f, format, small().Snapshot()))
 	f.Add(encode(f, format, chain(3).Snapshot()))
 	f.Add(encode(f, format, pruned().Snapshot()))
 	f.Add(encode(f, format, points().Snapshot()))
 	f.Add(encode(f, format, wasm().Snapshot()))
 	f.Add(encode(f, format, located().Snapshot()))
-	for _, s := range seeds {
-		f.Add(s)
+}
+
+func checkRead(t *testing.T, data string) {
+	checkScanned(t, data)
+	m, _, err := Read(strings.NewReader(data), fuzzLimits)
+	if err != nil {
+		return
 	}
-	f.Fuzz(func(t *testing.T, data string) {
-		checkScanned(t, data)
-		m, _, err := Read(strings.NewReader(data), fuzzLimits)
-		if err != nil {
-			return
+	s := m.Snapshot()
+	for _, f := range []Format{XML, JSON} {
+		if diff := diffContent(s, decode(t, encode(t, f, s))); diff != "" {
+			t.Fatalf("%v (-want +got):\n%s", f, diff)
 		}
-		s := m.Snapshot()
-		for _, f := range []Format{XML, JSON} {
-			if diff := diffContent(s, decode(t, encode(t, f, s))); diff != "" {
-				t.Fatalf("%v (-want +got):\n%s", f, diff)
-			}
-		}
-		encode(t, Pprof, s)
-		checkFolded(t, s)
-		checkPart(t, data, s)
-	})
+	}
+	encode(t, Pprof, s)
+	checkFolded(t, s)
+	checkPart(t, data, s)
 }
 
 // checkFolded holds that the units which folded stacks can say are written, and
@@ -85,6 +92,11 @@ func FuzzReadFolded(f *testing.F) {
 
 func FuzzReadPprof(f *testing.F) {
 	fuzzRead(f, Pprof, "\x0a\x04\x08\x01\x10\x02\x32\x00")
+}
+
+func FuzzReadJFR(f *testing.F) {
+	f.Add(plainRecording(f, "async"))
+	f.Fuzz(checkRead)
 }
 
 func FuzzReadCompressed(f *testing.F) {

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
 )
 
 // Errors that the caller may want to tell apart, wrapped in those returned.
@@ -55,7 +56,8 @@ type ReadOptions struct {
 
 	// SampleType chooses the kind of values that become the weight of a pprof
 	// profile, for example "alloc_objects". Empty: what 'go tool pprof' shows, the
-	// default type or the last. The other formats have one kind.
+	// default type or the last. Of a JFR recording it chooses the samples: a name of
+	// [jfr.Measure], by default "cpu". The other formats have one kind.
 	SampleType string
 }
 
@@ -161,7 +163,7 @@ const sniffed = 512
 // mark of a text. XML begins with a tag and JSON with an object, perhaps after
 // white space; folded stacks are any other text without control characters; a
 // profile.proto begins with the tag of one of its fields, and the first of them
-// has control characters for field numbers and lengths.
+// has control characters for field numbers and lengths. A recording begins with its magic.
 func sniff(r *bufio.Reader) (Format, error) {
 	head, err := r.Peek(sniffed)
 	if err != nil && err != io.EOF {
@@ -176,10 +178,12 @@ func sniff(r *bufio.Reader) (Format, error) {
 			r.Discard(len(utf8BOM))
 		}
 		return sniffText(bytes.TrimLeft(text, " \t\r\n")), nil
+	case bytes.HasPrefix(head, []byte(jfr.Magic)):
+		return JFR, nil
 	case isProfileTag(head[0]):
 		return Pprof, nil
 	}
-	return 0, fmt.Errorf("%w: it begins with % x, like none of %v, gzip and zstd", ErrFormat, head[:min(len(head), 4)], Formats())
+	return 0, fmt.Errorf("%w: it begins with % x, like none of %v, %v, gzip and zstd", ErrFormat, head[:min(len(head), 4)], Formats(), JFR)
 }
 
 var utf8BOM = []byte("\xef\xbb\xbf")

@@ -48,7 +48,7 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 		{"empty gzip", compressed(t, Gzip, ""), ErrEmpty, "empty file"},
 		{"empty zstd", compressed(t, Zstd, ""), nil, "empty file"},
 		{"elf", "\x7fELF\x02\x01\x01\x00", ErrFormat, "7f 45 4c 46"},
-		{"png", "\x89PNG\r\n\x1a\n\x00", ErrFormat, fmt.Sprintf("like none of %v, gzip and zstd", Formats())},
+		{"png", "\x89PNG\r\n\x1a\n\x00", ErrFormat, fmt.Sprintf("like none of %v, jfr, gzip and zstd", Formats())},
 		{"gzip header alone", "\x1f\x8b", io.ErrUnexpectedEOF, "decompress gzip"},
 		{"zstd header alone", "\x28\xb5\x2f\xfd", io.ErrUnexpectedEOF, "decompress zstd"},
 		{"gzip, cut", compressed(t, Gzip, strings.Repeat("a 1\n", 100))[:20], io.ErrUnexpectedEOF, "decompress gzip"},

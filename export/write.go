@@ -19,7 +19,7 @@ import (
 // they are linear in nodes times depth, in time and in bytes written, not in memory.
 func Write(w io.Writer, f Format, s *ccmap.Snapshot) error {
 	row, ok := formatTable[f]
-	if !ok {
+	if !ok || row.write == nil {
 		return fmt.Errorf("write profile: %w: %v", ErrFormat, f)
 	}
 	buffered := bufio.NewWriterSize(w, 64<<10)

@@ -19,7 +19,8 @@ var convertLong = `Convert rewrites a profile in another format. The content of 
 name of OUT the other by its end:
 ` + export.ListExtensions() + `.
 Standard input and output are '-'; standard output has no name, so --to says
-the format. XML and JSON keep everything: docs/formats.md has the losses of others.
+the format. IN may also be a JFR recording, of the JDK or of async-profiler; --event says
+which of its samples: docs/formats.md. XML and JSON keep everything: docs/formats.md has the losses of others.
 
 --pgo, or a name *.pgo, writes a profile for 'go build -pgo': docs/pgo.md.
 --recent writes the recent samples only: docs/reading-profiles.md.
@@ -31,6 +32,7 @@ that are not in IN are added. XML and JSON alone keep it.`
 const convertExample = `  ccmapd convert web.pb.gz web.xml
   ccmapd convert --to folded web.pb.gz - | flamegraph.pl > web.svg
   ccmapd convert --pgo web.pb.gz default.pgo
+  ccmapd convert --event alloc app.jfr allocated.pb.gz
   ccmapd convert --recent web.pb.gz now.folded
   ccmapd convert --coverage /tmp/cover web.json counted.json
   curl -s http://host/debug/pprof/profile | ccmapd convert - web.json.zst`

@@ -80,7 +80,7 @@ func explainRead(err error) error {
 	case errors.Is(err, export.ErrVersion), errors.Is(err, export.ErrSampleType):
 		return err // says which to take
 	}
-	return withHint(err, "A profile is a file that 'ccmapd attach -o' or 'go tool pprof -proto' wrote, or folded stacks.")
+	return withHint(err, "A profile is a file that 'ccmapd attach -o' or 'go tool pprof -proto' wrote, a JFR recording, or folded stacks.")
 }
 
 // checkStdinOnce refuses a list of inputs with standard input in it twice.
@@ -144,9 +144,11 @@ func (f labelFlags) choose(p *view.Profile) (*view.Profile, error) {
 	return chosen, nil
 }
 
-// registerSampleType adds the flag that chooses the sample type of pprof files.
+// registerSampleType adds the flags that choose the sample type of pprof files, and the events
+// of recordings.
 func registerSampleType(cmd *cobra.Command, sampleType *string) {
 	cmd.Flags().StringVar(sampleType, "sample-type", "", "read values of this `TYPE` from pprof files, as alloc_space; default: what 'go tool pprof' shows")
+	cmd.Flags().StringVar(sampleType, "event", "", "read samples of this `EVENT` from JFR recordings: cpu (the default), wall, native, alloc,\nlock or samples; another name of --sample-type")
 }
 
 func (r recency) options() export.ReadOptions { return export.ReadOptions{SampleType: r.sampleType} }

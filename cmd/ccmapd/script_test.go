@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -28,9 +29,17 @@ func TestMain(m *testing.M) {
 // again by: go test ./cmd/ccmapd -run TestScript -update
 func TestScript(t *testing.T) {
 	t.Parallel()
+	recordings, err := filepath.Abs("../../export/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("RECORDINGS", recordings)
+			return nil
+		},
 	})
 }
 

@@ -49,7 +49,9 @@ func (p Parts) Method() ccmap.Method {
 // Class returns the name of a class with dots, without the parts that differ from run to
 // run.
 func Class(name string) string {
-	name = cutAddress(name)
+	for shorter := cutAddress(name); shorter != name; shorter = cutAddress(name) {
+		name = shorter
+	}
 	name = strings.ReplaceAll(name, "/", ".")
 	name = cutNumber(name)
 	if rest, found := strings.CutPrefix(name, dynamicProxies); found {
@@ -65,14 +67,15 @@ func Class(name string) string {
 const dynamicProxies = "jdk.proxy"
 
 // cutAddress cuts the address of a hidden class, which follows its name: "+0x…" inside the
-// VM and "/0x…" in Java, before JDK 15 a decimal number after a slash.
+// VM, "/0x…" in Java and ".0x…" for tools (JVMTI); before JDK 15, and in recordings of 17, a
+// decimal number after a slash.
 func cutAddress(name string) string {
-	at := strings.LastIndexAny(name, "+/")
+	at := strings.LastIndexAny(name, "+/.")
 	if at <= 0 {
 		return name
 	}
 	hex, marked := strings.CutPrefix(name[at+1:], "0x")
-	if marked && isHex(hex) || isDigits(hex) {
+	if marked && isHex(hex) || isDigits(hex) && name[at] == '/' {
 		return name[:at]
 	}
 	return name
@@ -85,7 +88,14 @@ var numbered = []string{"$$Lambda$", "$$Lambda", "Accessor", "$Proxy"}
 // hashed are marks of generated classes that a hash or a random text follows.
 var hashed = []string{"ByCGLIB$$", "BySpringCGLIB$$", "ByGuice$$", "$ByteBuddy$", "$HibernateProxy$", "$MockitoMock$"}
 
+// eventHandler begins the names of classes that JDK 17 spins for its own events. The rest is
+// a number, a time and a pid.
+const eventHandler = "jdk.jfr.internal.handlers.EventHandler"
+
 func cutNumber(name string) string {
+	if strings.HasPrefix(name, eventHandler) {
+		return eventHandler
+	}
 	stem := strings.TrimRight(name, "0123456789")
 	for _, end := range numbered {
 		if strings.HasSuffix(stem, end) {
