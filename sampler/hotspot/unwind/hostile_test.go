@@ -1,0 +1,188 @@
+package unwind
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/process"
+)
+
+// noise is a memory that has some bytes again and again.
+type noise []byte
+
+func (n noise) Read(addr uint64, buf []byte) error {
+	for i := range buf {
+		buf[i] = n[(addr+uint64(i))%uint64(len(n))]
+	}
+	return nil
+}
+
+func (n noise) ReadMany(addrs []uint64, bufs [][]byte) (int, error) {
+	for i := range addrs {
+		if err := n.Read(addrs[i], bufs[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(addrs), nil
+}
+
+// Bytecode takes every third word for a method.
+func (n noise) Bytecode(method uint64) (uint64, int, bool) {
+	return method + 8, int(method % 1000), method%3 == 0
+}
+
+var (
+	four = func(at uint64) number { return number{at, 4, true} }
+
+	// layout17 is that of OpenJDK 17.0.15, layout25 that of Temurin 25.0.3. Addresses of
+	// variables are made up.
+	layout17 = layout{
+		heaps: 0x10000, lowBound: 0x10008, highBound: 0x10010, callStub: 0x10018,
+		arrayLen: four(0), arrayData: 8, memory: 8, segmap: 120, low: 16, high: 24, log2Segment: four(256), block: 16, heapSize: 344,
+		sizeBlob: 104, sizeNM: 352, name: 96, codeBegin: 32, codeEnd: 40, size: four(12), frameSize: four(28), frameComplete: four(20),
+		nm: nmethodLayout{
+			method: 112, compileID: four(304), pcs: four(268), deps: four(272), scopes: 120, metadata: four(260),
+			deopt: 128, deoptMH: 136, origPC: four(300), hasDeoptAddr: true,
+		},
+		wrapperAnchor: 32, threads: threadLayout{list: 0x10020, length: four(4), threads: 16, osthread: 560, tid: 208, anchor: 656, fp: 16, pc: 8},
+		pcOffset: four(0), pcScope: four(4), sizePC: 16,
+	}
+	layout25 = layout{
+		heaps: 0x10000, lowBound: 0x10008, highBound: 0x10010, callStub: 0x10018, continuation: 0x10028,
+		arrayLen: four(0), arrayData: 8, memory: 0, segmap: 112, low: 16, high: 24, log2Segment: four(248), block: 8, heapSize: 336,
+		sizeBlob: 64, sizeNM: 224, name: 8, size: four(24), frameSize: four(44), frameComplete: number{54, 2, true}, code: four(36), data: four(40),
+		nm: nmethodLayout{
+			method: 80, compileID: four(212), pcs: four(196), isSplit: true, immutable: 96, immSize: four(160), scopesAt: four(200),
+			mutable: 16, mutSize: four(48), relocation: four(28), deoptAt: four(176), deoptMHAt: four(180), origPC: four(208), hasDeopt: true,
+		},
+		wrapperAnchor: 32, threads: threadLayout{list: 0x10020, length: four(4), threads: 16, osthread: 1016, tid: 12, anchor: 1152, fp: 16, pc: 8},
+		pcOffset: four(0), pcScope: four(4), sizePC: 16,
+	}
+)
+
+// hostileMoment makes a moment of any bytes.
+func hostileMoment(data []byte) *process.Moment {
+	at := func(i int) uint64 {
+		var b [8]byte
+		copy(b[:], data[min(8*i, len(data)):])
+		return binary.LittleEndian.Uint64(b[:])
+	}
+	return &process.Moment{
+		TID: uint32(at(0)), Time: at(1), HasRegs: true, Cut: len(data)%2 == 0, Stack: data,
+		Regs: process.Registers{BX: at(2), BP: at(3), SP: at(4), IP: at(5), R13: at(6), R15: at(7)},
+	}
+}
+
+// FuzzUnwind gives the unwinder a JVM whose memory has any bytes, and a thread of it.
+func FuzzUnwind(f *testing.F) {
+	f.Add([]byte{0})
+	// A memory in which words lead to themselves.
+	self := make([]byte, 512)
+	for at := 0; at < len(self); at += 8 {
+		binary.LittleEndian.PutUint64(self[at:], 0x20000+uint64(at)*7%512)
+	}
+	f.Add(self)
+	for _, words := range [][]uint64{
+		{0, 1, 0x20018, 0x20000, 0x1ff00, 0x20008, 0x20010, 0x20000, 0x20000, 0x7f0000000000},
+		{0x20000, 0, 0x20000, 0x20000, 0x20000, 0x20000, 0x20000, 0x20000, 3, 0x0000000700000001},
+	} {
+		var b []byte
+		for _, w := range words {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 || len(data) > 1<<12 {
+			return
+		}
+		for _, l := range []layout{layout17, layout25} {
+			u := newUnwinder(&l, noise(data), noise(data))
+			var st Stack
+			for i := range 2 {
+				m := hostileMoment(data)
+				m.Time += uint64(i) * freshFor
+				u.Unwind(m, &st)
+				if st.Rooted != (st.Why == Complete) {
+					t.Fatalf("rooted %v, but %v", st.Rooted, st.Why)
+				}
+			}
+		}
+	})
+}
+
+// FuzzScopes decodes scopes of any bytes.
+func FuzzScopes(f *testing.F) {
+	f.Add([]byte{0, 1, 6}, uint16(0))
+	f.Add([]byte{0, 1, 6, 0, 2, 191, 192, 255, 255, 255, 255, 3}, uint16(3))
+	f.Add([]byte{1, 2, 7, 1, 2, 7, 4, 3, 1}, uint16(6))
+	f.Fuzz(func(t *testing.T, data []byte, at uint16) {
+		for coding := range coding(codings) {
+			list, ok := coding.scopesAt(data, int(at), nil)
+			if len(list) > maxScopes || ok && len(list) == 0 {
+				t.Fatalf("%d scopes, %v", len(list), ok)
+			}
+		}
+	})
+}
+
+// FuzzSegments looks for the block of an address in any segment map.
+func FuzzSegments(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 0, 255}, uint32(3))
+	f.Add([]byte{0, 1, 254, 1, 1}, uint32(4))
+	f.Fuzz(func(t *testing.T, segments []byte, offset uint32) {
+		c := codeCache{memory: &memory{steps: maxSteps}}
+		h := heap{low: 1 << 20, high: 1<<20 + uint64(len(segments))<<7, segments: segments, log2: 7}
+		pc := h.low + uint64(offset)
+		block, ok := c.blockOf(&h, pc)
+		if ok && (block < h.low || block > pc || segments[(block-h.low)>>7] != 0) {
+			t.Fatalf("the block of %#x is at %#x", pc, block)
+		}
+	})
+}
+
+func TestUnsigned5(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		coding coding
+		bytes  []byte
+		want   uint32
+		next   int
+		ok     bool
+	}{
+		{withNulls, []byte{0}, 0, 1, true},
+		{withNulls, []byte{191, 9}, 191, 1, true},
+		{withNulls, []byte{192, 0}, 192, 2, true},
+		{withNulls, []byte{193, 1}, 193 + 64, 2, true},
+		{withNulls, []byte{255, 255, 255, 255, 255}, 255 * (1 + 1<<6 + 1<<12 + 1<<18 + 1<<24) & 0xffffffff, 5, true},
+		{withNulls, []byte{192}, 0, 0, false},
+		{noNulls, []byte{1}, 0, 1, true},
+		{noNulls, []byte{192}, 191, 1, true},
+		{noNulls, []byte{193, 1}, 192, 2, true},
+		{noNulls, []byte{0}, 0, 0, false},
+	} {
+		got, next, ok := c.coding.number(c.bytes, 0)
+		if got != c.want || next != c.next || ok != c.ok {
+			t.Errorf("% x by coding %d: %d, next %d, %v; want %d, %d, %v", c.bytes, c.coding, got, next, ok, c.want, c.next, c.ok)
+		}
+	}
+}
+
+// TestBounds gives the unwinder a memory without end, in which every walk could go on for ever.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	words := noise(binary.LittleEndian.AppendUint64(nil, 0x20000))
+	l := layout17
+	u := newUnwinder(&l, words, words)
+	stack := make([]byte, 1<<20)
+	for at := 0; at < len(stack); at += 8 {
+		binary.LittleEndian.PutUint64(stack[at:], 0x20000)
+	}
+	var st Stack
+	for range 3 {
+		u.Unwind(&process.Moment{HasRegs: true, Stack: stack, Regs: process.Registers{SP: 0x20000, BP: 0x20000, IP: 0x20000}}, &st)
+		if st.Rooted || len(st.Frames) > maxFrames*maxScopes || u.cache.held > 2*maxHeld {
+			t.Errorf("%d frames, %d bytes are kept, %v", len(st.Frames), u.cache.held, st.Why)
+		}
+	}
+}
