@@ -115,24 +115,25 @@ func TestGoToolPprofProto(t *testing.T) {
 	}
 }
 
-// The compiler finds the hot call by its line, and inlines what it would not
-// have.
-func TestGoBuildPGO(t *testing.T) {
+// The compiler finds the hot call by its line, and inlines what it would not have. This runs what go build
+// -pgo runs for the package of the program alone: with a profile, go build compiles the runtime anew.
+func TestPGOInlinesHotCall(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds a program and the runtime with a profile")
+		t.Skip("runs the compiler")
 	}
 	t.Parallel()
 	const inlined = "inlining call to mix"
-	binary := filepath.Join(t.TempDir(), "workload")
-	args := []string{"build", "-o", binary, "-gcflags=-m", "-pgo=off", "./testdata/workload"}
-	if without := goTool(t, args...); strings.Contains(without, inlined) {
+	compile := func(more ...string) string {
+		args := []string{"tool", "compile", "-p", "main", "-m", "-o", filepath.Join(t.TempDir(), "workload.a")}
+		return goTool(t, append(append(args, more...), "testdata/workload/main.go")...)
+	}
+	if without := compile(); strings.Contains(without, inlined) {
 		t.Fatalf("mix is inlined without a profile:\n%s", without)
 	}
 	profiled := workload()
 	mix, _ := profiled.Names().Lookup("main.mix", "")
 	profiled.AddPoint(ccmap.Point{Origin: ccmap.OriginBurst, Method: ccmap.FirstID + 1, Offset: 3, Values: []ccmap.PointValue{{Value: uint64(mix), Count: 5}}})
-	args[4] = "-pgo=" + writeTemp(t, "demo.pb.gz", profiled)
-	if with := goTool(t, args...); !strings.Contains(with, inlined) {
+	if with := compile("-pgoprofile=" + preprocessed(t, writeTemp(t, "demo.pb.gz", profiled))); !strings.Contains(with, inlined) {
 		t.Errorf("mix is not inlined with a profile:\n%s", with)
 	}
 }

@@ -142,8 +142,8 @@ func shareOf(s *ccmap.Snapshot, name string) float64 {
 	return float64(m.Cumulative().Time) / float64(s.Total().Time)
 }
 
-// TestCompilerUnderRun compiles a large package with every call of the compiler
-// under ccmapd run, and merges what the compilers did.
+// TestCompilerUnderRun compiles a package and all below it, the runtime too, with every call of the
+// compiler under ccmapd run, and merges what the compilers did.
 func TestCompilerUnderRun(t *testing.T) {
 	needEngine(t)
 	if testing.Short() {
@@ -155,7 +155,7 @@ func TestCompilerUnderRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	tool := fmt.Sprintf("%s run -q -i 2ms --tune=false --max-host-overhead=0 -o %s --", ccmapd, filepath.Join(dir, "%p.pb.gz"))
-	build := exec.Command("go", "build", "-a", "-toolexec", tool, "go/types")
+	build := exec.Command("go", "build", "-a", "-toolexec", tool, "strconv")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build under ccmapd run: %v\n%s", err, out)
 	}

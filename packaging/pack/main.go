@@ -21,6 +21,7 @@ type release struct {
 	out     string // directory
 	here    string // of packaging
 	version string // as Go has it, with "v"
+	debOnly bool
 	date    time.Time
 }
 
@@ -29,6 +30,7 @@ func main() {
 	flag.StringVar(&r.root, "root", "", "directory with the files, where they will be installed")
 	flag.StringVar(&r.out, "out", "", "directory for the packages")
 	flag.StringVar(&r.version, "version", "", "version of the module")
+	flag.BoolVar(&r.debOnly, "deb", false, "make the deb alone")
 	flag.Parse()
 	if err := r.make(); err != nil {
 		fmt.Fprintln(os.Stderr, "pack:", err)
@@ -45,7 +47,11 @@ func (r release) make() error {
 	if r.here, err = os.Getwd(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.packages, r.image, r.components} {
+	if r.debOnly {
+		return r.packages("deb")
+	}
+	packages := func() error { return r.packages("deb", "rpm") }
+	for _, step := range []func() error{packages, r.image, r.components} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -62,7 +68,7 @@ func (r release) file(suffix string) string {
 }
 
 // packages makes a package of each format, as nfpm.yaml says.
-func (r release) packages() error {
+func (r release) packages(formats ...string) error {
 	config, err := nfpm.ParseFileWithEnvMapping("nfpm.yaml", func(name string) string { return map[string]string{"VERSION": r.version}[name] })
 	if err != nil {
 		return fmt.Errorf("read nfpm.yaml: %w", err)
@@ -70,7 +76,7 @@ func (r release) packages() error {
 	if err := os.Chdir(r.root); err != nil { // the sources are relative
 		return err
 	}
-	for _, format := range []string{"deb", "rpm"} {
+	for _, format := range formats {
 		if err := r.pack(config, format); err != nil {
 			return fmt.Errorf("make %s: %w", format, err)
 		}
