@@ -43,7 +43,8 @@ type blob struct {
 	scopes       []byte
 	methods      []byte
 	born         uint64 // when it was first met, CLOCK_MONOTONIC, ns
-	checked      uint64 // when it was read last, the same
+	read         uint64 // when its tables were read, the same
+	checked      uint64 // when it was last seen to be the same, the same
 	held         int
 	hasNoScopes  bool
 	nameAt, size uint64
@@ -224,7 +225,7 @@ func (c *codeCache) blobAt(start, pc uint64) *blob {
 
 // add keeps a blob that was first met at a time.
 func (c *codeCache) add(b *blob, born uint64) {
-	b.born, b.checked = born, c.now
+	b.born, b.read, b.checked = born, c.now, c.now
 	c.blobs[b.start] = b
 	c.held += b.held
 }
@@ -232,7 +233,7 @@ func (c *codeCache) add(b *blob, born uint64) {
 // again reads a blob once more, at most once a moment. Its tables may have been read while
 // the JVM still filled them.
 func (c *codeCache) again(b *blob) *blob {
-	if c.now == b.checked || c.now-b.born > youngFor {
+	if c.now == b.read || c.now-b.born > youngFor {
 		return b
 	}
 	c.drop(b)

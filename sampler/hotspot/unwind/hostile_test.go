@@ -60,6 +60,68 @@ var (
 	}
 )
 
+// madeMethod is a memory that is a compiled method of JDK 17 wherever one looks at a multiple
+// of its length: a header, two descriptors, two scopes, a table of two methods. Its code calls
+// from offset 0x20, and that call stands for two: of method 0x40006 at 4 and of 0x40003 at 9.
+func madeMethod() noise {
+	const start = 0x40000
+	b := make(noise, 512)
+	for at, w := range map[int]uint64{32: start + 0x1000, 40: start + 0x2000, 96: start + 400, 112: start + 3, 120: start + 336, 312: start + 3, 320: start + 6} {
+		binary.LittleEndian.PutUint64(b[at:], w)
+	}
+	for at, w := range map[int]uint32{12: 0x10000, 20: 4, 28: 2, 260: 312, 268: 352, 272: 384, 304: 7, 352: 0x20, 356: 4, 368: 0x30, 372: 1} {
+		binary.LittleEndian.PutUint32(b[at:], w)
+	}
+	copy(b[400:], "nmethod\x00")
+	copy(b[336:], []byte{0xff, 0, 1, 10, 1, 2, 5})
+	return b
+}
+
+// inHeap gives the unwinder a code heap that has its first block where madeMethod begins.
+func (u *Unwinder) inHeap(segments []byte) {
+	const low = 0x40000 - 16
+	u.cache.low, u.cache.high = low, low+1<<20
+	u.cache.heaps = []heap{{low: low, high: low + 1<<20, segments: segments, log2: 7}}
+}
+
+// madeSegments is the map of one block.
+func madeSegments() []byte {
+	segments := make([]byte, 256)
+	for i := range segments {
+		segments[i] = byte(min(i, 1)) // each leads one back
+	}
+	return segments
+}
+
+func TestMadeFrames(t *testing.T) {
+	t.Parallel()
+	l := layout17
+	m := madeMethod()
+	u := newUnwinder(&l, m, m)
+	u.inHeap(madeSegments())
+	stack := make([]byte, 8*8)
+	for at := 8; at < len(stack); at += 16 {
+		binary.LittleEndian.PutUint64(stack[at:], 0x40000+0x1020)
+	}
+	var st Stack
+	u.Unwind(&process.Moment{HasRegs: true, Time: 1, Cut: true, Stack: stack, Regs: process.Registers{SP: 0x90000, IP: 0x41018}}, &st)
+	if len(st.Frames) != 10 || st.Why != EndOfCopy || !st.WantDump || st.Slot != 0x90008 {
+		t.Fatalf("%+v", st)
+	}
+	for i, f := range st.Frames {
+		want := Frame{Method: 0x40006, BCI: 4, PC: 0x41020, Kind: Inlined}
+		if i%2 == 1 {
+			want = Frame{Method: 0x40003, BCI: 9, PC: 0x41020, Kind: Compiled}
+		}
+		if i < 2 { // the innermost instruction has no descriptor of its own
+			want.PC, want.Inexact = 0x41018, true
+		}
+		if f != want {
+			t.Errorf("frame %d is %+v, want %+v", i, f, want)
+		}
+	}
+}
+
 // hostileMoment makes a moment of any bytes.
 func hostileMoment(data []byte) *process.Moment {
 	at := func(i int) uint64 {
@@ -92,12 +154,20 @@ func FuzzUnwind(f *testing.F) {
 		}
 		f.Add(b)
 	}
+	made := madeMethod()
+	for at, w := range map[int]uint64{24: 0x90010, 32: 0x90000, 40: 0x41018} { // BP, SP, IP
+		binary.LittleEndian.PutUint64(made[at:], w)
+	}
+	f.Add([]byte(made))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) == 0 || len(data) > 1<<12 {
 			return
 		}
 		for _, l := range []layout{layout17, layout25} {
 			u := newUnwinder(&l, noise(data), noise(data))
+			if len(data)%3 != 0 {
+				u.inHeap(madeSegments())
+			}
 			var st Stack
 			for i := range 2 {
 				m := hostileMoment(data)
@@ -168,20 +238,22 @@ func TestUnsigned5(t *testing.T) {
 	}
 }
 
-// TestBounds gives the unwinder a memory without end, in which every walk could go on for ever.
+// TestBounds gives the unwinder a stack of which every word is a return address, and a code
+// cache in which there is a method everywhere.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	words := noise(binary.LittleEndian.AppendUint64(nil, 0x20000))
 	l := layout17
-	u := newUnwinder(&l, words, words)
+	m := madeMethod()
+	u := newUnwinder(&l, m, m)
+	u.inHeap(madeSegments())
 	stack := make([]byte, 1<<20)
 	for at := 0; at < len(stack); at += 8 {
-		binary.LittleEndian.PutUint64(stack[at:], 0x20000)
+		binary.LittleEndian.PutUint64(stack[at:], 0x41020)
 	}
 	var st Stack
-	for range 3 {
-		u.Unwind(&process.Moment{HasRegs: true, Stack: stack, Regs: process.Registers{SP: 0x20000, BP: 0x20000, IP: 0x20000}}, &st)
-		if st.Rooted || len(st.Frames) > maxFrames*maxScopes || u.cache.held > 2*maxHeld {
+	for i := range 3 {
+		u.Unwind(&process.Moment{HasRegs: true, Time: uint64(i) * youngFor, Stack: stack, Regs: process.Registers{SP: 0x90000, BP: 0x90000, IP: 0x41020}}, &st)
+		if st.Rooted || st.Why != TooMuch || len(st.Frames) > 2*maxFrames+2 || u.cache.held > maxHeld {
 			t.Errorf("%d frames, %d bytes are kept, %v", len(st.Frames), u.cache.held, st.Why)
 		}
 	}

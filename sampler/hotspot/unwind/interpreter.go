@@ -87,7 +87,8 @@ func (i *interpreter) frameAt(stack view, bp, pc, bcp uint64) (Frame, bool) {
 	return f, ok
 }
 
-// caller returns a frame that has called, and learns from it.
+// caller returns a frame that has called, and learns from it. The frame has no method where
+// nothing makes sense.
 func (i *interpreter) caller(stack view, bp, pc uint64) Frame {
 	f, ok := i.frameAt(stack, bp, pc, 0)
 	if ok {
@@ -97,9 +98,6 @@ func (i *interpreter) caller(stack view, bp, pc uint64) Frame {
 	const few = 16
 	if i.wrong++; i.wrong > few && i.wrong > i.right {
 		i.learn(stack, bp)
-	}
-	if f.Method == 0 {
-		f = Frame{PC: pc, Kind: Interpreted, BCI: NoBCI}
 	}
 	return f
 }

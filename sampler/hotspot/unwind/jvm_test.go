@@ -373,7 +373,7 @@ func TestRoots(t *testing.T) {
 				f := p.sample(300)
 				t.Logf("Java tops %d of %d rooted, native %d of %d, %d without Java, %d of %d frames without bci; %v",
 					f.javaRooted, f.java, f.nativeRooted, f.native, f.other, f.noBCI, f.frames, f.why)
-				if f.java == 0 || f.java-f.javaRooted > 1+f.java/50 {
+				if f.java == 0 || f.java-f.javaRooted > 1+f.java/100 {
 					t.Errorf("%d of %d stacks with Java on top reach their root", f.javaRooted, f.java)
 				}
 				if f.native-f.nativeRooted > 3+f.native/20 {

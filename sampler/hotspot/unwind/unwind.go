@@ -176,12 +176,14 @@ func (u *Unwinder) first(candidates []frame, st *Stack) bool {
 	return true
 }
 
-// tries walks from a frame, and keeps the result only if it reaches a root, or the end of
-// the copy.
+// tries walks from a frame, and keeps the result only if it reaches a root, or some frames
+// and then the end of the copy.
 func (u *Unwinder) tries(f frame, st *Stack) bool {
 	u.trial = Stack{Frames: u.trial.Frames[:0]}
 	u.walk(f, &u.trial)
-	if !u.trial.Rooted && u.trial.Why != EndOfCopy && u.trial.Why != Continuation {
+	const enough = 4 // frames that make sense by no accident, if nothing more was copied
+	cut := u.trial.Why == EndOfCopy && u.cut && len(u.trial.Frames) >= enough
+	if !u.trial.Rooted && !cut && u.trial.Why != Continuation {
 		return false
 	}
 	st.Frames = append(st.Frames, u.trial.Frames...)
@@ -262,7 +264,12 @@ func (u *Unwinder) walk(f frame, st *Stack) {
 			st.Why = Continuation
 			return
 		case b.kind == interpreterBlob:
-			st.Frames = append(st.Frames, u.interpreter.caller(u.stack, f.bp, f.pc))
+			call := u.interpreter.caller(u.stack, f.bp, f.pc)
+			if call.Method == 0 {
+				u.lost(f.bp, st)
+				return
+			}
+			st.Frames = append(st.Frames, call)
 			next, ok := u.interpreter.sender(u.stack, f.bp)
 			if !ok || next.sp < f.bp {
 				u.lost(f.bp+8, st)
