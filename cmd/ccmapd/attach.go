@@ -12,7 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/manager"
 )
 
-const attachLong = `Attach samples a running Go program from outside, until --duration is over, the
+const attachLong = `Attach samples a running Go program or JVM from outside, until --duration is over, the
 profile is settled to --until, the program ends or ccmapd is interrupted. It then
 writes the profile and prints the hottest methods; after a second interrupt it does not.
 
@@ -34,7 +34,7 @@ func newAttachCmd(env *environment) *cobra.Command {
 	var live, byDaemon bool
 	cmd := &cobra.Command{
 		Use:     "attach PID|NAME|URL",
-		Short:   "Sample a running Go program",
+		Short:   "Sample a running Go program or JVM",
 		Long:    attachLong,
 		Example: attachExample,
 		GroupID: groupSample,

@@ -30,9 +30,9 @@ type environment struct {
 }
 
 const rootLong = `ccmapd samples the stacks of programs and keeps their Call Context Map: what is
-hot, from where, and in which context. To a running Go program it attaches from
+hot, from where, and in which context. To a running Go program or JVM it attaches from
 outside; a WebAssembly module it runs, and samples it from inside. Neither needs a
-change, nor the Go program a restart or an import.`
+change, nor the running program a restart, an import or an agent.`
 
 // docsHelp says where the pages are that the help of commands names.
 const docsHelp = `Pages named docs/… are part of the source: https://github.com/ccmapd/ccmapd`
@@ -53,7 +53,7 @@ func newRoot(env *environment) *cobra.Command {
 	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
 	root := &cobra.Command{
 		Use:     "ccmapd",
-		Short:   "A call-context profiler for running Go programs and WebAssembly modules",
+		Short:   "A call-context profiler for running Go programs, JVMs and WebAssembly modules",
 		Long:    rootLong + "\n\n" + exitCodesHelp + "\n\n" + docsHelp,
 		Example: rootExample,
 

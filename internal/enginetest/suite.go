@@ -40,6 +40,7 @@ func Run(t *testing.T, open Open, raceCallers float64) {
 		"race detector": func(t *testing.T, open Open) { testRaceDetector(t, open, raceCallers) },
 		"go versions":   testGoVersions,
 		"labels":        testLabels,
+		"JVM":           testJVM,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}

@@ -3,6 +3,8 @@ package gosym
 import (
 	"math"
 
+	"github.com/ianlancetaylor/demangle"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/ehframe"
 )
@@ -321,8 +323,30 @@ func (t *Table) foreign(key frameKey) ccmap.Frame {
 	if !ok {
 		return t.unknown(ccmap.Method{Name: ccmap.UnknownName, Signature: im.path, Module: im.id})
 	}
+	if t.native {
+		name = demangled(name)
+	}
 	id := t.intern(t.names, ccmap.Method{Name: name, Module: im.id})
 	return ccmap.Frame{Method: id, Offset: uint32(pc - entry)}
+}
+
+// Bounds of names of C++: a short mangled name can stand for a very long one.
+const (
+	maxMangled       = 16 << 10 // bytes
+	maxDemangledBits = 10       // 1 KiB
+)
+
+// demangled returns the plain form of a name of C++, without parameters, and any other name as
+// it is.
+func demangled(name string) string {
+	if len(name) > maxMangled {
+		return name
+	}
+	plain, err := demangle.ToString(name, demangle.NoParams, demangle.NoTemplateParams, demangle.MaxLength(maxDemangledBits))
+	if err != nil || plain == "" {
+		return name
+	}
+	return plain
 }
 
 // maxNamed bounds the bytes of all names that a table gives: a target can have a

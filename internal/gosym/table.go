@@ -22,6 +22,10 @@ import (
 type Options struct {
 	Logger *slog.Logger // told which files have no symbols, and why; may be nil
 	Watch  *hang.Watch  // sees the reads that the target can keep waiting; nil: nothing does
+
+	// Native says that the process is no Go program: no Go code is looked for, and all of its
+	// files hold code of C, or of C++, whose names are demangled.
+	Native bool
 }
 
 // Table holds the symbols of one process.
@@ -39,6 +43,7 @@ type Table struct {
 	log       *slog.Logger
 	watch     *hang.Watch // nil in tests
 	program   program     // that the process ran when its symbols were loaded
+	native    bool        // see Options
 	exe       string      // path of the executable, as the target sees it
 	goVersion string
 	layout    Layout
@@ -92,7 +97,7 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	t := &Table{
-		pid: pid, mem: mem, exe: exe, log: o.Logger, watch: o.Watch,
+		pid: pid, mem: mem, native: o.Native, exe: exe, log: o.Logger, watch: o.Watch,
 		frames: map[frameKey]frameEntry{},
 		deltas: map[uint64]int32{},
 		late:   late{ctx: context.Background(), parts: maxLate / 2, pages: maxLate / 2},
@@ -130,7 +135,10 @@ func (t *Table) reload(b *budget) (changed bool, err error) {
 	l := &load{budget: b, mem: t.mem, maps: maps}
 	modules := len(t.modules)
 	changed = t.adopt(l)
-	if err = t.loadModules(l); err == nil && modules == 0 {
+	if !t.native {
+		err = t.loadModules(l)
+	}
+	if err == nil && modules == 0 && !t.native {
 		t.findLayout(b)
 	}
 	if err == nil && b.ended() {
@@ -295,7 +303,11 @@ func (t *Table) GoVersion() string { return t.goVersion }
 // BuildID returns the program's GNU build id in hex or, where it has none, its
 // Go build id; empty where it has neither. In a C program it is the
 // Go library's.
+// A native table has none.
 func (t *Table) BuildID() string {
+	if t.native {
+		return ""
+	}
 	if im := t.modules[0].image; im.id != im.path {
 		return im.id
 	}
@@ -310,7 +322,7 @@ type Origin struct {
 	Cgo      bool   // the program is linked with C
 }
 
-// Origin says where the symbols come from.
+// Origin says where the symbols come from. The table must not be native.
 func (t *Table) Origin() Origin {
 	m := t.modules[0]
 	o := Origin{FoundBy: m.image.foundBy, Cgo: strings.Contains(m.names, "\x00crosscall2\x00")} // runtime/cgo's

@@ -22,7 +22,7 @@ const (
 // Libraries returns the paths of the files whose code a process has mapped, as the process sees
 // them, the executable included. A file that is gone from its path has " (deleted)" behind it.
 func Libraries(pid int) ([]string, error) {
-	f, err := openMaps(pid)
+	f, err := OpenMaps(pid)
 	if err != nil {
 		return nil, explainMaps(err)
 	}
@@ -34,7 +34,8 @@ func Libraries(pid int) ([]string, error) {
 	return libraries, nil
 }
 
-func openMaps(pid int) (*os.File, error) {
+// OpenMaps opens the memory map of a process (proc_pid_maps(5)).
+func OpenMaps(pid int) (*os.File, error) {
 	defer privilege.Raise().Lower()
 	return os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/hotspot"
 )
 
 // Open opens the runtime of a process. The watch gives up reads of the target's memory and
@@ -35,7 +36,11 @@ func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (process
 	case openJ9:
 		return nil, fmt.Errorf("it runs on Eclipse OpenJ9, whose stacks are not known here: %w; a HotSpot JVM (OpenJDK, Temurin) can run the program, too", sampler.ErrUnsupported)
 	case hotSpot:
-		return nil, fmt.Errorf("it runs on a HotSpot JVM: %w", sampler.ErrUnsupported)
+		jvm, err := hotspot.Open(ctx, o.PID, w, o.Logger)
+		if err != nil {
+			return nil, err // not a nil JVM in an interface
+		}
+		return jvm, nil
 	}
 	golang, err := goproc.Open(ctx, o.PID, w, o.Logger)
 	switch {

@@ -218,29 +218,37 @@ static __always_inline u64 held(struct record *r, u32 which, u64 at, u64 offset)
 	return *(u64 *)&r->memory[bounded(at, OBJECTS - OBJECT) + bounded(offset, OBJECT - sizeof(u64))];
 }
 
+// take_more copies the next n bytes of a piece that begins at sp, behind those that the record
+// has of it already. It reports whether they could be read.
+static __always_inline int take_more(struct record *r, u32 which, u64 at, u64 sp, u64 n)
+{
+	u64 got = bounded(r->head.pieces[which].bytes, MAX_STACK);
+	n = bounded(n, MAX_STACK);
+	if (n == 0 || bpf_probe_read_user(&r->memory[at + got], n, (void *)(sp + got)))
+		return 0;
+	took(r, which, sp, bounded(got + n, MAX_STACK));
+	return 1;
+}
+
 // take_stack copies a stack from sp on: up to hi, if that is known and within the
 // target's limit, and beyond it if there is more; else up to that limit, or as much as
 // there is.
 static __always_inline void take_stack(struct record *r, u32 which, u64 sp, u64 hi, u64 beyond, u64 limit)
 {
-	if (hi <= sp || hi - sp >= limit) {
-		hi = sp + limit;
-		beyond = 0;
-	}
-	u64 n = hi + beyond - sp;
-
 	u64 at = bounded(end(r), OBJECTS + MAX_STACK);
-	// The end of a C thread's stack is not known: halve the piece until it can be read.
-	for (int i = 0; i < 8; i++) {
-		n = bounded(n, MAX_STACK);
-		if (n == 0)
-			break;
-		if (!bpf_probe_read_user(&r->memory[at], n, (void *)sp)) {
-			took(r, which, sp, n);
+
+	if (hi > sp && hi - sp < limit) {
+		limit = hi - sp;
+		if (beyond && take_more(r, which, at, sp, limit + beyond))
 			return;
-		}
-		n = beyond ? hi - sp : n / 2;
-		beyond = 0;
+	}
+	if (take_more(r, which, at, sp, limit))
+		return;
+	// The end of a C thread's stack is not known: go on by ever smaller steps, each half as
+	// long as the one before.
+	for (int i = 0; i < 9; i++) {
+		limit /= 2;
+		take_more(r, which, at, sp, limit);
 	}
 }
 

@@ -7,6 +7,7 @@
 //	go run ./scripts/field lockstep               some minutes: work that repeats as often as samples come
 //	go run ./scripts/field repetitions            some minutes: verdicts, on a program that knows when its calls began
 //	go run ./scripts/field pgo                    a quarter of an hour: programs built with ccmapd's profile
+//	go run ./scripts/field jvm                    ten minutes: programs on HotSpot
 //
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts
 // them, attaches ccmapd built from this tree, and writes a portion of docs/accuracy.md
@@ -34,7 +35,7 @@ type field struct {
 }
 
 var campaigns = map[string]func(context.Context, *field) error{
-	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO,
+	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM,
 }
 
 func main() {

@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -85,6 +86,9 @@ func (u *Unwinder) compiled(m *process.Moment, top *blob, st *Stack) {
 	if r.IP-top.begin < top.complete || top.frame < 16 {
 		slots = []uint64{r.SP, r.SP + 8, whole}
 	}
+	if above, ok := u.leaving(r.IP); ok { // in a recursion the word of a whole frame can look right, too
+		slots = append([]uint64{r.SP + above}, slots...)
+	}
 	var callers []frame
 	for _, slot := range slots {
 		if u.verified(slot) {
@@ -102,6 +106,36 @@ func (u *Unwinder) compiled(m *process.Moment, top *blob, st *Stack) {
 	}
 	st.Repaired, st.Why = true, LostCaller
 	u.search(r, st)
+}
+
+// leaving reports whether compiled code at pc is about to return, and how far above the stack
+// pointer the return address is then. Code returns by these instructions only (JDK 17 to 25,
+// MachEpilogNode and return_op): pop rbp; cmp rsp, [r15+…], to stop for the JVM; ja; ret.
+func (u *Unwinder) leaving(pc uint64) (above uint64, ok bool) {
+	const before = 7 // bytes of the comparison
+	code, err := u.take(pc-before, before+3)
+	if err != nil {
+		return 0, false
+	}
+	compare, next := []byte{0x49, 0x3b, 0xa7}, code[before:]
+	switch {
+	case next[0] == 0x5d:
+		return 8, true
+	case next[0] == 0xc3, bytes.HasPrefix(next, compare):
+		return 0, true
+	case next[0] == 0x0f && next[1] == 0x87 && bytes.HasPrefix(code, compare):
+		return 0, true
+	}
+	return 0, false
+}
+
+// Entry returns where the generated code of an address begins; the address itself where there is
+// none.
+func (u *Unwinder) Entry(pc uint64) uint64 {
+	if b := u.cache.find(pc); b != nil {
+		return b.begin
+	}
+	return pc
 }
 
 // senderAt returns the frame whose return address is in a slot. The frame pointer is below

@@ -1,0 +1,152 @@
+package hotspot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/gosym"
+	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/classes"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/unwind"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
+)
+
+// Process is a HotSpot JVM. It belongs to the engine's goroutine.
+type Process struct {
+	pid     int
+	log     *slog.Logger
+	watch   *hang.Watch
+	vm      *vmstructs.VM
+	classes *classes.Table
+	java    *unwind.Unwinder
+	native  *native
+
+	// Of the last moment:
+	stack   unwind.Stack   // its Java frames
+	natives int            // how many of its addresses are C functions
+	root    string         // the purpose of its thread; "": a thread of the program
+	lost    bool           // functions of C are missing
+	caller  process.Moment // reused
+
+	threads map[uint32]string // names of threads, as of the last second
+	named   named
+}
+
+// methods tells the unwinder of methods.
+type methods struct{ table *classes.Table }
+
+// Bytecode is part of [unwind.Methods].
+func (m methods) Bytecode(addr uint64) (begin uint64, size int, ok bool) {
+	method, err := m.table.Method(addr)
+	if err != nil {
+		return 0, 0, false
+	}
+	return method.CodeBegin, method.CodeSize, true
+}
+
+var _ process.Runtime = (*Process)(nil)
+
+// Open reads the JVM's tables and the symbols of its libraries. The watch gives up reads of the
+// target's memory and files that never return.
+//
+// Errors wrap the errors of package sampler.
+func Open(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*Process, error) {
+	p := &Process{pid: pid, log: log, watch: w, threads: make(map[uint32]string)}
+	if err := p.open(ctx); err != nil {
+		p.Close()
+		return nil, explain(err)
+	}
+	return p, nil
+}
+
+func (p *Process) open(ctx context.Context) error {
+	maps, err := process.OpenMaps(p.pid)
+	if err != nil {
+		return err
+	}
+	defer maps.Close()
+	if p.vm, err = vmstructs.Open(ctx, process.MemoryOf(p.pid, p.watch), maps); err != nil {
+		return err
+	}
+	if p.classes, err = classes.New(p.vm); err != nil {
+		return err
+	}
+	if p.java, err = unwind.New(p.vm, methods{p.classes}); err != nil {
+		return err
+	}
+	p.native, err = openNative(ctx, p.pid, gosym.Options{Logger: p.log, Watch: p.watch})
+	return err
+}
+
+// explain gives an error in reading the JVM its kind and, where there is one, a cure.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, vmstructs.ErrUnsupported):
+		return process.As(fmt.Errorf("%w; HotSpot of JDK 17 to 25 is supported", err), sampler.ErrUnsupported)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EPERM):
+		return process.OtherUser(err)
+	case process.Gone(err):
+		return process.As(fmt.Errorf("read the JVM: %w", err), sampler.ErrNoProcess)
+	}
+	return fmt.Errorf("read the JVM: %w", err)
+}
+
+// Close releases the files of the target's libraries.
+func (p *Process) Close() {
+	if p.native != nil {
+		p.native.table.Close()
+	}
+}
+
+// Bound is part of [process.Loader].
+func (p *Process) Bound(ctx context.Context) { p.native.table.Bound(ctx) }
+
+// Load is part of [process.Loader]. A JVM has its tables as soon as it is one.
+func (p *Process) Load(context.Context) bool { return false }
+
+// Refresh is part of [process.Loader].
+func (p *Process) Refresh(ctx context.Context, now time.Time) (bool, error) {
+	return p.native.refresh(ctx, now)
+}
+
+// Renew is part of [process.Loader]. It also drops what may have changed: the names of threads,
+// and of classes that the JVM has unloaded.
+func (p *Process) Renew(now time.Time) {
+	p.native.renew(now)
+	clear(p.threads)
+	p.classes.Refresh()
+}
+
+// Build is part of [process.Loader].
+func (p *Process) Build() (id, version string) {
+	return p.buildID(), product(p.vm.Info) + " " + p.vm.Version
+}
+
+// SameProgram is part of [process.Loader].
+func (p *Process) SameProgram() error {
+	err := p.native.table.SameProgram()
+	if errors.Is(err, gosym.ErrReplaced) {
+		return err
+	}
+	return nil // what is not known for want of descriptors, or because the process has ended
+}
+
+// Descriptors is part of [process.Runtime]. The copied stack is all that a moment must hold.
+func (p *Process) Descriptors() (process.Descriptors, bool) { return process.Descriptors{}, false }
+
+// Method is part of [process.Runtime]. Calls are not caught in a JVM.
+func (p *Process) Method(uint64, *ccmap.Names) (ccmap.MethodID, bool) { return 0, false }
+
+// Chain is part of [process.Runtime]. Calls are not caught in a JVM, so it has no chains.
+func (p *Process) Chain(_ []uint64, tid uint32, _ uint64, st *process.Stack) {
+	*st = process.Stack{PCs: st.PCs[:0], Thread: process.OSThread | uint64(tid)}
+}

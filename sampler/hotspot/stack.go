@@ -1,0 +1,114 @@
+package hotspot
+
+import (
+	"github.com/ccmapd/ccmapd/internal/ehframe"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/unwind"
+)
+
+// Unwind is part of [process.Runtime].
+func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
+	*st = process.Stack{PCs: st.PCs[:0], Thread: process.OSThread | uint64(m.TID)}
+	p.native.begin()
+	p.natives, p.lost, p.root = 0, false, ""
+	p.stack.Frames = p.stack.Frames[:0]
+	switch {
+	case !m.HasRegs: // the thread is in the kernel and will not come back
+	case p.native.holds(m.Regs.IP):
+		p.inNative(m, st)
+	default:
+		p.java.Unwind(m, &p.stack)
+		p.take(st)
+	}
+	if len(p.stack.Frames) == 0 {
+		p.root = purposeOf(p.threadName(m.TID))
+	}
+}
+
+// inNative unwinds a moment in a library. Where call frame information leads to no root and to
+// no Java code, the JVM's own note of the thread may do so.
+func (p *Process) inNative(m *process.Moment, st *process.Stack) {
+	f := frameOf(m.Regs)
+	stack := view{m.Regs.SP, m.Stack}
+	var end ending
+	st.PCs, st.Slot, end = p.native.climb(&f, stack, st.PCs)
+	p.natives, st.Foreign = len(st.PCs), true
+	switch end {
+	case endAtRoot:
+		st.Rooted = true
+		return
+	case endOfStack:
+		st.WantDump = m.Cut
+	case endOutside:
+		p.java.Unwind(p.callerOf(m, &f, stack), &p.stack)
+	}
+	slot := st.Slot
+	if end != endOutside || !p.stack.Rooted && p.stack.Why != unwind.EndOfCopy {
+		p.lost = true
+		p.java.Unwind(m, &p.stack)
+	}
+	p.take(st)
+	st.Slot = slot
+}
+
+// callerOf returns the moment of the Java code that has called C, as if it were innermost: with
+// the registers that C has kept for it.
+func (p *Process) callerOf(m *process.Moment, f *ehframe.Frame, stack view) *process.Moment {
+	p.caller = *m
+	r := &p.caller.Regs
+	r.IP, r.SP = f.PC(), f.SP()
+	r.BX, _ = f.Get(ehframe.RBX)
+	r.BP, _ = f.Get(ehframe.RBP)
+	r.R13, _ = f.Get(ehframe.R13)
+	r.R15, _ = f.Get(ehframe.R15)
+	p.caller.Stack, p.caller.Chain = stack.from(r.SP), nil
+	return &p.caller
+}
+
+// take takes over the Java frames that were found.
+func (p *Process) take(st *process.Stack) {
+	for _, f := range p.stack.Frames {
+		if f.Kind != unwind.Inlined {
+			st.PCs = append(st.PCs, placeOf(f))
+		}
+	}
+	st.Slot, st.Rooted = p.stack.Slot, p.stack.Rooted
+	st.Repaired = p.stack.Repaired
+	st.WantDump = st.WantDump || p.stack.WantDump
+}
+
+// bytecodeShift leads from a method's address to the places in its bytecode. Addresses of user
+// memory have 47 bits, and bytecode 16.
+const bytecodeShift = 48
+
+// placeOf returns the address of a frame: of its machine code, or of its method with the
+// bytecode, because all methods share the interpreter's code.
+func placeOf(f unwind.Frame) uint64 {
+	if f.Kind == unwind.Interpreted {
+		return f.Method | uint64(f.BCI+1)<<bytecodeShift
+	}
+	return f.PC
+}
+
+// Entry is part of [process.Runtime].
+func (p *Process) Entry(pc uint64) uint64 {
+	switch {
+	case pc>>bytecodeShift != 0:
+		return pc & (1<<bytecodeShift - 1)
+	case p.native.holds(pc):
+		return p.native.entry(pc)
+	}
+	return p.java.Entry(pc)
+}
+
+// threadName returns the name of a thread, as of the last second.
+func (p *Process) threadName(tid uint32) string {
+	name, known := p.threads[tid]
+	if !known {
+		if stat, err := process.ReadStat(int(tid)); err == nil {
+			name = stat.Name
+		}
+		p.threads[tid] = name
+	}
+	return name
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
+	"github.com/ccmapd/ccmapd/scripts/report"
+)
+
+// The campaign jvm attaches to foreign programs on HotSpot as they warm up, and asks how many
+// stacks are whole, how soon the first one comes, and whether all CPU time is in the samples.
+const jvmPortion report.Portion = "scripts/field, jvm"
+
+//go:embed testdata/jvm/*.java
+var jvmSources embed.FS
+
+// jvmPrograms are the main classes, each with the archives that it needs.
+var jvmPrograms = []struct {
+	class, what string
+	archives    []string // patterns of paths
+}{
+	{"DB", "H2, two connections", []string{"/usr/share/java/h2.jar"}},
+	{"Script", "Rhino, compiled and interpreted", []string{"/usr/share/java/js.jar"}},
+	{"Web", "Tomcat, a JSP page for four clients", []string{"/usr/share/tomcat10/lib/*.jar", "/usr/share/java/tomcat10-juli.jar", "/usr/share/java/eclipse-jdt-core.jar"}},
+	{"Compile", "javac in the process", nil},
+}
+
+// jdks are where Java is looked for, by release.
+var jdks = []struct{ release, home string }{
+	{"17", "/usr/lib/jvm/java-17-openjdk-amd64"},
+	{"25", "/usr/lib/jvm/*25*"},
+}
+
+// jvmRow is what a program's samples said.
+type jvmRow struct {
+	program, release, engine string
+
+	samples, rooted  int
+	java, javaRooted int           // samples with a Java method on top
+	unnamed          int           // samples with an unknown frame
+	opened           time.Time     // before attaching
+	first            time.Duration // from then to the first sample
+	weights, used    time.Duration // of the samples; by the process's clock
+}
+
+func runJVM(ctx context.Context, f *field) error {
+	began := time.Now()
+	home := glob(jdks[0].home)
+	if len(home) == 0 {
+		return errors.New("no JDK 17: apt-get install openjdk-17-jdk-headless libh2-java librhino-java tomcat10")
+	}
+	if err := f.compileJava(ctx, home[0]); err != nil {
+		return err
+	}
+	var rows []jvmRow
+	for _, jdk := range jdks {
+		homes := glob(jdk.home)
+		if len(homes) == 0 {
+			f.Say("no JDK %s at %s", jdk.release, jdk.home)
+			continue
+		}
+		for i := range jvmPrograms {
+			for _, engine := range []string{"bpf", "perf"} {
+				if !f.Wants(strings.ToLower(jvmPrograms[i].class)) {
+					continue
+				}
+				row, err := f.measureJVM(ctx, homes[0], i, engine)
+				if err != nil {
+					return fmt.Errorf("%s on %s by %s: %w", jvmPrograms[i].class, jdk.release, engine, err)
+				}
+				row.release = jdk.release
+				rows = append(rows, row)
+				f.Say("%s", strings.Join(row.cells(), ", "))
+			}
+		}
+	}
+	return f.Write(jvmPortion, jvmReport(rows, f.window, began))
+}
+
+func glob(pattern string) []string {
+	paths, _ := filepath.Glob(pattern) // the patterns are well-formed
+	return paths
+}
+
+// classPath returns the archives that a program needs, and the folder of the classes.
+func (f *field) classPath(archives []string) string {
+	all := []string{f.Path("jvm")}
+	for _, pattern := range archives {
+		all = append(all, glob(pattern)...)
+	}
+	return strings.Join(all, ":")
+}
+
+// compileJava compiles the programs.
+func (f *field) compileJava(ctx context.Context, home string) error {
+	var files, archives []string
+	if err := os.MkdirAll(f.Path("jvm"), 0o755); err != nil {
+		return err
+	}
+	for _, p := range jvmPrograms {
+		archives = append(archives, p.archives...)
+		name := p.class + ".java"
+		text, err := fs.ReadFile(jvmSources, "testdata/jvm/"+name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.Path("jvm", name), text, 0o644); err != nil {
+			return err
+		}
+		files = append(files, f.Path("jvm", name))
+	}
+	arguments := append([]string{"--release", "17", "-d", f.Path("jvm"), "-cp", f.classPath(archives)}, files...)
+	return campaign.Command(exec.CommandContext(ctx, filepath.Join(home, "bin/javac"), arguments...))
+}
+
+// measureJVM runs a program and samples it from its first second on.
+func (f *field) measureJVM(ctx context.Context, home string, program int, engine string) (jvmRow, error) {
+	p := jvmPrograms[program]
+	row := jvmRow{program: p.what, engine: engine}
+	running, err := campaign.Launch{
+		Command: []string{filepath.Join(home, "bin/java"), "-Xmx512m", "-cp", f.classPath(p.archives), p.class},
+		Ready:   isReady,
+	}.Start(ctx)
+	if err != nil {
+		return row, err
+	}
+	defer running.Stop()
+	window := f.window
+	if f.Quick {
+		window = 3 * time.Second
+	}
+	open := map[string]campaign.Engine{"bpf": campaign.BPF, "perf": campaign.Perf}[engine]
+	row.opened = time.Now()
+	before, err := running.CPU()
+	if err != nil {
+		return row, err
+	}
+	err = open.Sample(ctx, sampler.ProcessOptions{PID: running.PID()}, func(ctx context.Context, _ campaign.Source) error {
+		before, _ = running.CPU() // the time of opening is in no sample
+		select {
+		case <-ctx.Done():
+		case <-time.After(window):
+		}
+		after, err := running.CPU()
+		row.used = after - before
+		return err
+	}, row.add)
+	return row, err
+}
+
+// add counts a sample.
+func (r *jvmRow) add(s *ccmap.Sample, names *ccmap.Names) {
+	if r.samples == 0 {
+		r.first = time.Since(r.opened)
+	}
+	r.samples++
+	r.weights += time.Duration(s.Weight)
+	frames := s.Frames
+	if len(frames) > 0 && names.At(frames[0].Method).Name == ccmap.KernelName {
+		frames = frames[1:]
+	}
+	java := len(frames) > 0 && names.At(frames[0].Method).Coordinate == ccmap.CoordinateBytecode
+	if java {
+		r.java++
+	}
+	if slices.ContainsFunc(frames, func(f ccmap.Frame) bool { return names.At(f.Method).Name == ccmap.UnknownName }) {
+		r.unnamed++
+	}
+	if s.Truncated {
+		return
+	}
+	r.rooted++
+	if java {
+		r.javaRooted++
+	}
+}
+
+func (r *jvmRow) cells() []string {
+	return []string{
+		r.program + " on " + r.release, r.engine, report.Count(float64(r.samples)),
+		report.Number(100*float64(r.javaRooted)/float64(r.java), 2), report.Number(100*float64(r.rooted)/float64(r.samples), 2),
+		report.Percent(100 * float64(r.java) / float64(r.samples)), report.Number(100*float64(r.unnamed)/float64(r.samples), 2),
+		report.Number(float64(r.first.Microseconds())/1000, 0),
+		report.Number(100*(float64(r.weights)/float64(r.used)-1), 1),
+	}
+}
+
+func jvmReport(rows []jvmRow, window time.Duration, began time.Time) string {
+	t := report.Table{Head: []string{
+		"program", "engine", "samples", "whole, Java on top, %", "whole, all, %", "Java on top, %", "a frame unknown, %", "attach to first sample, ms", "time in samples off the clock, %",
+	}}
+	for _, r := range rows {
+		t.Row(r.cells()...)
+	}
+	return fmt.Sprintf("%s All runs together took %v; each was sampled every 10 ms for %v, from its warm-up on.\n\n%s",
+		report.Measured(began), after(began), window, t.String())
+}
