@@ -265,38 +265,54 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// A recording with any one byte changed is read to its end, or refused.
+func TestOneByte(t *testing.T) {
+	t.Parallel()
+	data := recording()
+	for at := range data {
+		for _, b := range []byte{0, 1, 0x7f, 0x80, 0xff} {
+			changed := bytes.Clone(data)
+			changed[at] = b
+			readAll(t, changed)
+		}
+	}
+}
+
 // FuzzRecording holds that any bytes are harmless: each field of each event can be asked for.
 func FuzzRecording(f *testing.F) {
 	f.Add(recording())
 	f.Add(chunk(metadata(), constants()))
 	f.Add(append(recording(), recording()...))
 	f.Add(chunk(metadata(), checkpoint(numbers(typeID("test.Odd"), 1, 1, 100, 7))))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r := NewReader(bytes.NewReader(data), nil)
-		var s Settings
-		for {
-			c, err := r.Next()
-			if err != nil {
-				return
-			}
-			for e := range c.Events() {
-				askAll(e, 3)
-			}
-			c.Survey(&s)
-			for m := range NumMeasures {
-				for sample := range c.Samples(m, &s) {
-					frames, _ := Stack(nil, sample.Trace)
-					for i := range frames {
-						frames[i].Info()
-					}
-					if sample.Weight < 0 || sample.Count <= 0 {
-						t.Fatalf("%+v", sample)
-					}
+	f.Fuzz(func(t *testing.T, data []byte) { readAll(t, data) })
+}
+
+// readAll reads all that a recording has.
+func readAll(t *testing.T, data []byte) {
+	r := NewReader(bytes.NewReader(data), nil)
+	var s Settings
+	for {
+		c, err := r.Next()
+		if err != nil {
+			return
+		}
+		for e := range c.Events() {
+			askAll(e, 3)
+		}
+		c.Survey(&s)
+		for m := range NumMeasures {
+			for sample := range c.Samples(m, &s) {
+				frames, _ := Stack(nil, sample.Trace)
+				for i := range frames {
+					frames[i].Info()
+				}
+				if sample.Weight < 0 || sample.Count <= 0 {
+					t.Fatalf("%+v", sample)
 				}
 			}
-			c.Lost()
 		}
-	})
+		c.Lost()
+	}
 }
 
 // askAll reads all fields in all ways, some levels deep.

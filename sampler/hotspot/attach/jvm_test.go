@@ -1,0 +1,165 @@
+package attach
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const patient = time.Minute // for machines that are busy
+
+// startJVM starts a JVM that waits, and returns its process.
+func startJVM(t *testing.T, java string, flags ...string) *os.Process {
+	t.Helper()
+	cmd := exec.Command(java, append(flags, "testdata/Wait.java")...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(unix.SIGCONT)
+		in.Close()
+		cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the JVM says %q, %v", line, err)
+	}
+	return cmd.Process
+}
+
+// javas finds the JVMs of the versions that are tried.
+func javas(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, version := range []string{"17", "25"} {
+		found, _ := filepath.Glob("/usr/lib/jvm/*" + version + "*/bin/java")
+		if len(found) == 0 {
+			t.Logf("there is no JDK %s", version)
+			continue
+		}
+		all = append(all, found[0])
+	}
+	if len(all) == 0 {
+		t.Skip("no JDK is installed")
+	}
+	return all
+}
+
+func open(t *testing.T, pid int) *Target {
+	t.Helper()
+	target, err := Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(target.Close)
+	return target
+}
+
+// A JVM answers, says no to what it does not know, and is left as it was.
+func TestJVM(t *testing.T) {
+	t.Parallel()
+	for _, java := range javas(t) {
+		t.Run(filepath.Base(filepath.Dir(filepath.Dir(java))), func(t *testing.T) {
+			t.Parallel()
+			jvm := startJVM(t, java)
+			target := open(t, jvm.Pid)
+			for range 2 {
+				if answer, err := target.Jcmd(t.Context(), patient, "VM.version"); err != nil || !strings.Contains(answer, "JDK") {
+					t.Fatalf("VM.version: %q, %v", answer, err)
+				}
+			}
+			var refusal *StatusError
+			if answer, err := target.Command(t.Context(), patient, "nonsense"); !errors.As(err, &refusal) {
+				t.Errorf("an unknown command: %q, %v", answer, err)
+			}
+			if answer, err := target.Jcmd(t.Context(), patient, "No.such"); !errors.As(err, &refusal) {
+				t.Errorf("an unknown diagnostic command: %q, %v", answer, err)
+			}
+			if _, err := os.Lstat("/tmp/.attach_pid" + strconv.Itoa(jvm.Pid)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the attach file is left: %v", err)
+			}
+			checkStopped(t, target, jvm)
+		})
+	}
+}
+
+// checkStopped checks that a JVM which does not run is an error.
+func checkStopped(t *testing.T, target *Target, jvm *os.Process) {
+	t.Helper()
+	if err := jvm.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitStopped(t, jvm.Pid)
+	if answer, err := target.Jcmd(t.Context(), 100*time.Millisecond, "VM.version"); !errors.Is(err, ErrSilent) {
+		t.Errorf("a stopped JVM: %q, %v", answer, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if answer, err := target.Jcmd(ctx, patient, "VM.version"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a stopped JVM, given up: %q, %v", answer, err)
+	}
+	if err := jvm.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := target.Jcmd(t.Context(), patient, "VM.version"); err != nil {
+		t.Errorf("after it goes on: %v", err)
+	}
+}
+
+// awaitStopped waits until all threads have stopped.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	err := poll(t.Context(), patient, errors.New("it runs on"), func() (bool, error) {
+		files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/status")
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err == nil && !strings.Contains(string(text), "State:\tT") {
+				return false, nil
+			}
+		}
+		return true, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A JVM that takes no commands gets no signal.
+func TestDisabledJVM(t *testing.T) {
+	t.Parallel()
+	jvm := startJVM(t, javas(t)[0], disabling)
+	if target, err := Open(jvm.Pid); !errors.Is(err, ErrDisabled) {
+		t.Errorf("%+v, %v", target, err)
+	}
+	if err := jvm.Signal(unix.Signal(0)); err != nil {
+		t.Errorf("the JVM has ended: %v", err)
+	}
+}
+
+// A JVM that leaves SIGQUIT to the kernel has its socket from the beginning.
+func TestReducedSignals(t *testing.T) {
+	t.Parallel()
+	target := open(t, startJVM(t, javas(t)[0], "-Xrs").Pid)
+	if target.quits {
+		t.Error("it handles SIGQUIT")
+	}
+	if _, err := target.Jcmd(t.Context(), patient, "VM.version"); err != nil {
+		t.Error(err)
+	}
+}
