@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/budget"
 )
 
 // BenchmarkScan is a look at the processes of this machine, none of them new, as it happens every 2 s.
@@ -18,19 +19,19 @@ func BenchmarkScan(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	began := processCPU()
+	began := budget.ProcessCPU()
 	for b.Loop() {
 		if _, _, err := v.scan(now, none); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(processCPU()-began)/float64(b.N)/float64(len(exist)), "cpu-ns/process")
+	b.ReportMetric(float64(budget.ProcessCPU()-began)/float64(b.N)/float64(len(exist)), "cpu-ns/process")
 }
 
 // BenchmarkLook is the first look at a process. The metric is CPU time.
 func BenchmarkLook(b *testing.B) {
 	v := discovery{host: machine{}, seen: make(map[int]sighting)}
-	looks, began := 0, processCPU()
+	looks, began := 0, budget.ProcessCPU()
 	for b.Loop() {
 		v.forgetAll()
 		_, exist, err := v.scan(time.Now(), func(int) bool { return false })
@@ -39,7 +40,7 @@ func BenchmarkLook(b *testing.B) {
 		}
 		looks += len(exist)
 	}
-	b.ReportMetric(float64(processCPU()-began)/float64(looks), "cpu-ns/process")
+	b.ReportMetric(float64(budget.ProcessCPU()-began)/float64(looks), "cpu-ns/process")
 }
 
 // BenchmarkReload loads a configuration with one changed target.

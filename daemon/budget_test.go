@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -9,61 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/ccmapd/ccmapd/daemon/config"
 )
-
-// TestLevel: cut to the level, costs fill the budget, and no lower level would be fairer.
-func TestLevel(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		costs := rapid.SliceOf(rapid.Float64Range(0, 100)).Draw(t, "costs")
-		budget := rapid.Float64Range(0.1, 200).Draw(t, "budget")
-		sum, cut := 0.0, 0.0
-		l := level(costs, budget)
-		for _, c := range costs {
-			sum += c
-			cut += min(c, l)
-		}
-		switch {
-		case sum <= budget*(1-1e-9) && !math.IsInf(l, 1):
-			t.Fatalf("%v fit, and are cut to %v", costs, l)
-		case sum > budget*(1+1e-9) && math.Abs(cut-budget) > 1e-6*budget:
-			t.Fatalf("cut to %v, costs are %v of %v", l, cut, budget)
-		}
-	})
-}
-
-// TestCharge: sessions share the CPU time by their samples. Over the budget the costliest ones
-// hear of more than their bound.
-func TestCharge(t *testing.T) {
-	t.Parallel()
-	var c cpuMeter
-	small, large := new(share), new(share)
-	shares := []*share{small, large}
-	start := time.Unix(1000, 0)
-	c.charge(start, time.Hour, 0.5, shares, []uint64{7, 7}) // what was used before counts for none
-	if small.cpu() != 0 || large.cpu() != 0 {
-		t.Errorf("charged %v and %v at the start", small.cpu(), large.cpu())
-	}
-	c.charge(start.Add(time.Second), time.Hour+400*time.Millisecond, 0.5, shares, []uint64{107, 307})
-	if got := []time.Duration{small.cpu(), large.cpu()}; got[0] != 200*time.Millisecond || got[1] != 600*time.Millisecond {
-		t.Errorf("within the budget: %v of a second, want a quarter and three of 0.4 s, over 0.5 cores", got)
-	}
-	before := [2]time.Duration{small.cpu(), large.cpu()}
-	c.charge(start.Add(2*time.Second), time.Hour+1400*time.Millisecond, 0.5, shares, []uint64{207, 1207})
-	if over := large.cpu() - before[1]; over <= time.Second {
-		t.Errorf("over the budget, the costliest session is charged %v of a second", over)
-	}
-	if within := small.cpu() - before[0]; within > time.Second {
-		t.Errorf("over the budget, the small session is charged %v of a second", within)
-	}
-	c.charge(start.Add(3*time.Second), 2*time.Hour, 0.5, shares, []uint64{207, 1207}) // nothing sampled: requests
-	if large.cpu()-before[1] > 3*time.Second {
-		t.Error("a session is charged for work without samples")
-	}
-}
 
 // TestBudgetRaisesIntervals: over the budget of CPU the interval of a session grows.
 func TestBudgetRaisesIntervals(t *testing.T) {
@@ -161,7 +107,7 @@ func TestMachine(t *testing.T) {
 	if err != nil || f.PID != pid || p.Gone() {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if file, err := m.file(pid); err != nil || file.size == 0 {
+	if file, err := m.file(pid); err != nil || file.Size == 0 {
 		t.Errorf("%+v, %v", file, err)
 	}
 	cmd.Process.Kill()

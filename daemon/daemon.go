@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -64,7 +65,7 @@ type Daemon struct {
 	work    sync.WaitGroup
 
 	discovery discovery
-	meter     cpuMeter
+	meter     budget.Meter
 	elsewhere atomic.Int64 // ns of CPU time that were not for sampling
 	removing  sync.Mutex   // of old files
 	reloading sync.Mutex
@@ -75,7 +76,7 @@ type Daemon struct {
 	order     []*target // of the configuration, then attached ones
 	leaving   []*target // removed, and not all filed
 	running   int       // followers
-	strangers map[fileID]bool
+	strangers map[process.FileID]bool
 	lookAgain []int // processes to look at; -1: all
 	ready     bool  // the first scan is done
 	closing   bool
@@ -109,9 +110,9 @@ func New(o Options) (*Daemon, error) {
 
 func newDaemon(o Options, h host) (*Daemon, error) {
 	d := &Daemon{
-		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: processCPU,
+		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU,
 		events: newHub(), turns: make(chan struct{}, attachedAtOnce), woken: make(chan struct{}, 1),
-		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(map[fileID]bool),
+		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(map[process.FileID]bool),
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -375,7 +376,7 @@ func (d *Daemon) close() error {
 }
 
 // rememberStranger remembers an executable that is neither a Go program nor a JVM.
-func (d *Daemon) rememberStranger(file fileID) {
+func (d *Daemon) rememberStranger(file process.FileID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.strangers) >= mostStrangers {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -27,7 +28,7 @@ func TestProcessesBeforeAndAfter(t *testing.T) {
 			t.Errorf("profile of nothing: %v", err)
 		}
 		h.start(web(10))
-		h.start(fakeProcess{Facts: facts(11, "/bin/sh"), file: fileID{inode: 2}})
+		h.start(fakeProcess{Facts: facts(11, "/bin/sh"), file: process.FileID{Inode: 2}})
 		time.Sleep(2*time.Second + time.Millisecond)
 		synctest.Wait()
 		s := mustTarget(t, d, "web")
@@ -70,7 +71,7 @@ func TestRestart(t *testing.T) {
 		}
 		h.kill(second)
 		other := web(12)
-		other.build, other.file, other.method = "build-2", fileID{inode: 2}, "main.new"
+		other.build, other.file, other.method = "build-2", process.FileID{Inode: 2}, "main.new"
 		third := h.start(other)
 		time.Sleep(4 * time.Second)
 		if got := samplesOf(t, d, "web", 0); got["main.work"] != 0 || got["main.new"] < 100 {
@@ -98,7 +99,7 @@ func TestSameBuildInAnotherFile(t *testing.T) {
 		h.kill(first)
 		time.Sleep(time.Second)
 		p := web(11)
-		p.file, p.method = fileID{inode: 7}, "main.again"
+		p.file, p.method = process.FileID{Inode: 7}, "main.again"
 		h.start(p)
 		time.Sleep(4 * time.Second)
 		if got := samplesOf(t, d, "web", 0); got["main.work"] == 0 || got["main.again"] == 0 {
@@ -232,7 +233,7 @@ func TestReusedNumber(t *testing.T) {
 			h.onOpen = nil
 			h.mu.Unlock()
 			h.kill(found)
-			p := fakeProcess{Facts: facts(10, "/srv/other"), file: fileID{inode: 9}, method: "main.secret"}
+			p := fakeProcess{Facts: facts(10, "/srv/other"), file: process.FileID{Inode: 9}, method: "main.secret"}
 			p.Started = 99
 			h.start(p)
 		}
@@ -251,13 +252,13 @@ func TestExec(t *testing.T) {
 		p := h.start(web(10))
 		time.Sleep(4 * time.Second)
 		next := web(0)
-		next.build, next.file, next.method = "build-2", fileID{inode: 2}, "main.next"
+		next.build, next.file, next.method = "build-2", process.FileID{Inode: 2}, "main.next"
 		p = h.exec(p, next)
 		time.Sleep(500 * time.Millisecond)
 		if got := samplesOf(t, d, "web", 0); got["main.next"] < 20 {
 			t.Errorf("half a second after exec: %v", got)
 		}
-		h.exec(p, fakeProcess{Facts: facts(0, "/bin/sh"), file: fileID{inode: 3}})
+		h.exec(p, fakeProcess{Facts: facts(0, "/bin/sh"), file: process.FileID{Inode: 3}})
 		time.Sleep(500 * time.Millisecond)
 		if s := mustTarget(t, d, "web"); s.State != Waiting {
 			t.Errorf("after exec of a shell: %+v", s)
@@ -269,7 +270,7 @@ func TestExec(t *testing.T) {
 func TestExecBeforeItWasTaken(t *testing.T) {
 	t.Parallel()
 	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
-		shell := h.start(fakeProcess{Facts: facts(10, "/bin/sh"), file: fileID{inode: 3}})
+		shell := h.start(fakeProcess{Facts: facts(10, "/bin/sh"), file: process.FileID{Inode: 3}})
 		time.Sleep(3 * time.Second)
 		h.exec(shell, web(0))
 		time.Sleep(10 * time.Second)
@@ -324,7 +325,7 @@ func TestReload(t *testing.T) {
 	})
 	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
 		for i, exe := range []string{"/srv/web", "/srv/api", "/srv/job"} {
-			h.start(fakeProcess{Facts: facts(10+i, exe), file: fileID{inode: uint64(10 + i)}, build: exe})
+			h.start(fakeProcess{Facts: facts(10+i, exe), file: process.FileID{Inode: uint64(10 + i)}, build: exe})
 		}
 		time.Sleep(10 * time.Second)
 		var failure error
@@ -372,7 +373,7 @@ func TestReload(t *testing.T) {
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
-		one := h.start(fakeProcess{Facts: facts(10, "/opt/One Program"), file: fileID{inode: 5}, build: "b"})
+		one := h.start(fakeProcess{Facts: facts(10, "/opt/One Program"), file: process.FileID{Inode: 5}, build: "b"})
 		name, err := d.Attach(t.Context(), 10)
 		if err != nil || name != "One_Program-10" {
 			t.Fatalf("%q, %v", name, err)

@@ -12,9 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // host is the machine; tests have their own. Its methods may be called by any goroutine.
@@ -23,7 +21,7 @@ type host interface {
 	// the number becomes another process's.
 	list() (map[int]uint64, error)
 	facts(pid int) (process.Facts, error)
-	file(pid int) (fileID, error) // of the executable
+	file(pid int) (process.FileID, error) // of the executable
 	pin(pid int) (pinned, error)
 	dial(ctx context.Context, network, address string) (net.Conn, error) // to an endpoint
 }
@@ -32,14 +30,6 @@ type host interface {
 type pinned interface {
 	Gone() bool
 	Close()
-}
-
-// fileID identifies the contents of an executable: a file that was replaced or written to has
-// another one.
-type fileID struct {
-	device, inode uint64
-	modified      int64 // ns
-	size          int64
 }
 
 // machine is the host that the daemon runs on.
@@ -88,17 +78,7 @@ func addEntries(found map[int]uint64, entries []byte) {
 
 func (machine) facts(pid int) (process.Facts, error) { return process.FactsOf(pid) }
 
-func (machine) file(pid int) (fileID, error) {
-	defer privilege.Raise().Lower()
-	var st unix.Stat_t
-	if err := unix.Stat(fmt.Sprintf("/proc/%d/exe", pid), &st); err != nil {
-		if process.Gone(err) {
-			return fileID{}, sampler.ErrNoProcess
-		}
-		return fileID{}, process.OtherUser(err)
-	}
-	return fileID{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Size}, nil
-}
+func (machine) file(pid int) (process.FileID, error) { return process.FileOf(pid) }
 
 func (machine) pin(pid int) (pinned, error) {
 	p, err := process.Pin(pid)

@@ -44,7 +44,7 @@ func (d *Daemon) admitEndpoints() {
 // one, until a profile shows another build.
 func (f *follower) attachToEndpoint(ctx context.Context) (*session, error) {
 	f.enter(Attaching, "")
-	s, err := f.open(ctx, f.d.takeSlot(f, fileID{}, ""))
+	s, err := f.open(ctx, f.d.takeSlot(f, process.FileID{}, ""))
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeProcess is a process of a fakeHost.
 type fakeProcess struct {
 	process.Facts
-	file   fileID
+	file   process.FileID
 	build  string
 	method string // that all its samples are of
 	refuse error  // the answer to attaching
@@ -72,7 +72,7 @@ func (h *fakeHost) start(p fakeProcess) *fakeProcess {
 func web(pid int) fakeProcess {
 	return fakeProcess{
 		Facts: process.Facts{PID: pid, Started: uint64(pid), Executable: "/srv/web"},
-		file:  fileID{inode: 1}, build: "build-1",
+		file:  process.FileID{Inode: 1}, build: "build-1",
 	}
 }
 
@@ -128,10 +128,10 @@ func (h *fakeHost) facts(pid int) (process.Facts, error) {
 	return p.Facts, nil
 }
 
-func (h *fakeHost) file(pid int) (fileID, error) {
+func (h *fakeHost) file(pid int) (process.FileID, error) {
 	p, err := h.of(pid)
 	if err != nil {
-		return fileID{}, err
+		return process.FileID{}, err
 	}
 	return p.file, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
@@ -79,7 +80,7 @@ func TestPeriods(t *testing.T) {
 		}
 		old = s.Total()
 		p := web(11)
-		p.build, p.file = "build/2", fileID{inode: 2}
+		p.build, p.file = "build/2", process.FileID{Inode: 2}
 		h.start(p)
 		time.Sleep(30 * time.Second)
 		if s, err = d.Snapshot(t.Context(), "web", 11, true); err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/budget"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -30,7 +32,7 @@ type session struct {
 	manager  *manager.Manager
 	began    time.Time
 	pruned   ccmap.PruneStats // of the map before
-	share    share
+	share    budget.Share
 	seen     figuresSeen
 }
 
@@ -95,7 +97,7 @@ func (f *follower) isSame(p pinned) error {
 
 // attachWith attaches with the map of a free slot of the same executable. If it turns out to be
 // another build, it attaches once more, with a slot of that build.
-func (f *follower) attachWith(ctx context.Context, file fileID) (*session, error) {
+func (f *follower) attachWith(ctx context.Context, file process.FileID) (*session, error) {
 	s, err := f.open(ctx, f.d.takeSlot(f, file, ""))
 	if err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ const ringWords = 64 << 10
 func (s *session) open(ctx context.Context) error {
 	f, m := s.follower, s.slot.m
 	log := f.d.log.With("target", f.target.Name, f.attr())
-	c := manager.Config{Map: m, Logger: log, DaemonCPU: s.share.cpu, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot}
+	c := manager.Config{Map: m, Logger: log, DaemonCPU: s.share.CPU, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot}
 	sink := sampler.Sink{Queue: queue.New(queue.Options{RingWords: ringWords}), Names: m.Names()}
 	var err error
 	if f.target.isEndpoint() {
@@ -179,7 +181,7 @@ func tunerOf(o config.Settings) tuning.Config {
 	const unlimited = -1
 	c := tuning.Config{
 		Initial: o.Interval, Min: o.MinInterval, Max: o.MaxInterval,
-		MaxOverhead: cmp.Or(o.MaxOverhead/100, unlimited), MaxDaemonCPU: oneCore, Off: !o.Tune,
+		MaxOverhead: cmp.Or(o.MaxOverhead/100, unlimited), MaxDaemonCPU: budget.OneCore, Off: !o.Tune,
 	}
 	return c
 }

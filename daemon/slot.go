@@ -20,8 +20,8 @@ import (
 //	all others               under the daemon's mu
 type slot struct {
 	target *target
-	file   fileID // of the executable
-	owner  int    // of the processes: other users must not see their samples
+	file   process.FileID // of the executable
+	owner  int            // of the processes: other users must not see their samples
 	m      *ccmap.Map
 
 	build   string
@@ -39,7 +39,7 @@ type slot struct {
 
 // takeSlot returns a slot that is not busy: of the build, or of the executable where the build is
 // not known yet.
-func (d *Daemon) takeSlot(f *follower, file fileID, build string) *slot {
+func (d *Daemon) takeSlot(f *follower, file process.FileID, build string) *slot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range f.target.slots {

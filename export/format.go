@@ -114,6 +114,20 @@ func ListExtensions() string {
 	return strings.Join(all, ", ") + ", each also with .gz or .zst"
 }
 
+// CutExtension divides the name of a file into the part that gives no format, and the part that gives
+// format and compression. Of a name without a format the second part is empty.
+func CutExtension(path string) (stem, extension string) {
+	plain, _ := cutCompression(path)
+	for _, row := range formatTable {
+		for _, extension := range row.extensions {
+			if stem, ok := strings.CutSuffix(plain, extension); ok {
+				return stem, path[len(stem):]
+			}
+		}
+	}
+	return path, ""
+}
+
 // FormatOf returns the format and compression that [WriteFile] gives a file of
 // this name. The error of an unknown name lists those that are known.
 func FormatOf(path string) (Format, Compression, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
@@ -19,11 +20,10 @@ writes the profile and prints the hottest methods; after a second interrupt it d
 A NAME names the process or its executable; if it names several, they are listed, and none
 is sampled. A URL is the pprof endpoint of a program elsewhere: its profiles are added up.
 
-docs/sampling.md explains the interval and all flags, docs/permissions.md the rights
-that it takes: for a program of your own, kernel.perf_event_paranoid of 2 or less.`
+docs/sampling.md explains all flags, docs/permissions.md the rights that it takes.`
 
 const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz
-  ccmapd attach web -d 30s -o web.pb.gz      by its name, for 30 s, into one file
+  ccmapd attach web --children -o web.pb.gz  by its name, with its child processes
   ccmapd attach --match 'web.* -addr :8080'  by its command line
   ccmapd attach --daemon web                 by 'ccmapd serve', until the program ends
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
@@ -52,6 +52,9 @@ func newAttachCmd(env *environment) *cobra.Command {
 				return explainTerminal(terminal.ErrNoTerminal)
 			}
 			if len(args) > 0 && isURL(args[0]) {
+				if f.children {
+					return usage.Errorf("--%s is for processes on this machine", childrenFlag)
+				}
 				return attachURL(cmd, env, f, server, args[0], live)
 			}
 			if err := server.refuse(cmd); err != nil {
@@ -69,7 +72,12 @@ func newAttachCmd(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runAttach(cmd.Context(), env, f, live, func(ctx context.Context) session.Opener { return p.checked(env.toProcess(ctx, f, p.pid)) })
+			one, err := env.sampledBy(f, p.pid)
+			if err != nil {
+				return err
+			}
+			defer one.close()
+			return runAttach(cmd.Context(), env, one.config, live, func(ctx context.Context) session.Opener { return p.checked(one.opener(ctx)) })
 		},
 	}
 	f.register(cmd)
@@ -77,17 +85,17 @@ func newAttachCmd(env *environment) *cobra.Command {
 	cmd.Flags().StringVar(&match, "match", "", "attach to the process whose command line has a match of `REGEXP`")
 	cmd.Flags().BoolVar(&live, "live", false, "show the hottest methods, redrawn once a second: see 'ccmapd top --help'")
 	cmd.Flags().BoolVar(&byDaemon, daemonFlag, false, "have the daemon sample the process, as its configuration says")
-	cmd.MarkFlagsMutuallyExclusive("live", daemonFlag)
+	cmd.MarkFlagsMutuallyExclusive("live", daemonFlag, childrenFlag)
 	return cmd
 }
 
 // runAttach samples by the source that opener opens.
-func runAttach(ctx context.Context, env *environment, f *samplingFlags, live bool, opener func(context.Context) session.Opener) error {
+func runAttach(ctx context.Context, env *environment, c session.Config, live bool, opener func(context.Context) session.Opener) error {
 	ctx, stop := signals.UntilInterrupted(ctx)
 	defer stop()
 	restore := signals.SurvivePipes()
 	defer restore()
-	s, err := session.Open(f.config(env), opener(ctx))
+	s, err := session.Open(c, opener(ctx))
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func attachURL(cmd *cobra.Command, env *environment, f *samplingFlags, server se
 	if err != nil {
 		return err
 	}
-	return explainURL(runAttach(cmd.Context(), env, f, live, func(ctx context.Context) session.Opener {
+	return explainURL(runAttach(cmd.Context(), env, f.config(env), live, func(ctx context.Context) session.Opener {
 		return func(o sampler.ProcessOptions) (engine.Choice, error) {
 			s, err := pprofhttp.Open(ctx, pprofhttp.Options{
 				URL: address, Sink: o.Sink, Read: readServed, Credentials: server.credentials, CAFile: server.authorities, Logger: o.Logger,

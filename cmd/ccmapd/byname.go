@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -15,7 +14,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // processOf is the process that attach means. One that was found by name is pinned.
@@ -123,17 +121,12 @@ func listProcesses(all []*process.Pinned) string {
 	return strings.Trim(out.String(), "\n")
 }
 
-// checked returns an opener that refuses a process which has ended since it was found: its
-// number may be another process's.
+// checked returns an opener that refuses a process which has ended since it was found.
 func (p processOf) checked(open session.Opener) session.Opener {
-	return func(o sampler.ProcessOptions) (engine.Choice, error) {
-		got, err := open(o)
-		if err == nil && p.pinned != nil && p.pinned.Gone() {
-			ended := fmt.Errorf("attach to process %d: it has ended: %w", p.pid, sampler.ErrNoProcess)
-			return engine.Choice{}, errors.Join(ended, got.Source.Close())
-		}
-		return got, err
+	if p.pinned == nil {
+		return open
 	}
+	return session.Pinned(p.pinned, open)
 }
 
 // close releases the process.

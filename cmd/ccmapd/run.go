@@ -22,15 +22,14 @@ import (
 const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on. The
 program has standard input and output and its signals as if it were started alone, and
 its exit code is that of ccmapd; the report goes to standard error. A program that
-cannot be sampled is not started, unless with --anyway. docs/sampling.md explains that
-and all flags.
+cannot be sampled is not started, unless with --anyway. docs/sampling.md has all flags.
 
 A WebAssembly module is run in ccmapd's own process, as a program for WASI preview 1,
 and gets nothing of the outside but --env and --dir: docs/webassembly.md.`
 
 const runExample = `  ccmapd run -- ./server -addr :8080
   ccmapd run -d 30s -o start.pb.gz -- ./server
-  ccmapd run -i 5ms -- go vet ./...          the go command itself
+  ccmapd run --children -- go vet ./...      the go command, and all that it starts
   go build -a -toolexec 'ccmapd run -q -o /tmp/p-%p.pb.gz --' ./...
                                              every compiler and linker run
   ccmapd run --dir . app.wasm input.txt      a WebAssembly module, for WASI
@@ -63,6 +62,9 @@ func newRunCmd(env *environment) *cobra.Command {
 				return err
 			}
 			if path, ok := wasi.Find(args[0]); ok {
+				if f.children {
+					return usage.Errorf("--%s is for programs: a module starts no processes", childrenFlag)
+				}
 				return runModule(cmd, env, f, path)
 			}
 			if err := f.module.checkUnused(cmd); err != nil {
@@ -96,7 +98,12 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 		return exitError{exitRunFailed, errors.Join(err, p.Kill())}
 	}
 	opening, opened := forward.Interrupted(cmd.Context())
-	s, err := session.Open(f.config(env), env.toProcess(opening, f.samplingFlags, p.Cmd.Process.Pid))
+	one, err := env.sampledBy(f.samplingFlags, p.Cmd.Process.Pid)
+	var s *session.Session
+	if err == nil {
+		defer one.close()
+		s, err = session.Open(one.config, one.opener(opening))
+	}
 	opened()
 	if err != nil && p.Held && !f.anyway {
 		return notStarted(opening, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.Kill())))

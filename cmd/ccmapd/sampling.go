@@ -42,6 +42,7 @@ type samplingFlags struct {
 	json       bool
 	verbose    bool
 
+	children      bool
 	labels        bool
 	overheadGiven bool
 }
@@ -77,6 +78,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.ofHost, "max-host-overhead", f.ofHost, "time of every CPU in `PERCENT` that timers of engine bpf may take; 0: no limit")
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
+	flags.BoolVar(&f.children, childrenFlag, false, "sample the processes that the program starts, too")
 	flags.BoolVar(&f.labels, "labels", true, "sample labels of goroutines (pprof.Do), which may hold user data")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
 	f.engine.Register(cmd, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.From)+"; auto: the best permitted")
@@ -141,6 +143,9 @@ func (f *samplingFlags) check() error {
 	}
 	if f.to.Value != "" && !slices.ContainsFunc(f.outputs, output.IsNameless) {
 		return usage.Errorf("--to %s is for standard output: add -o -", f.to.Value)
+	}
+	if f.children && slices.ContainsFunc(f.outputs, output.IsNameless) {
+		return withHint(usage.Errorf("--%s wants files: each program that a child runs has a profile of its own", childrenFlag), "Name a file, for example -o web.pb.gz.")
 	}
 	return output.Check(f.outputs)
 }
@@ -254,8 +259,13 @@ func formatNamed(to usage.Choice) export.Format {
 func (f *samplingFlags) dumps(env *environment, pid int) []manager.Dump {
 	var dumps []manager.Dump
 	for _, pattern := range f.outputs {
-		o := output.Of(pattern, pid, f.streamFormat(), env.profile)
-		dumps = append(dumps, manager.Dump{Name: o.Path, Write: o.Write})
+		dumps = append(dumps, f.dump(env, pattern, pid))
 	}
 	return dumps
+}
+
+// dump returns the dump into one output, for a pid.
+func (f *samplingFlags) dump(env *environment, pattern string, pid int) manager.Dump {
+	o := output.Of(pattern, pid, f.streamFormat(), env.profile)
+	return manager.Dump{Name: o.Path, Write: o.Write}
 }

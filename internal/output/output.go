@@ -218,3 +218,27 @@ func Of(pattern string, pid int, format export.Format, stdout io.Writer) Output 
 	}
 	return Output{Path: strings.ReplaceAll(pattern, PIDMark, strconv.Itoa(pid))}
 }
+
+// Beside returns the pattern of the output for a further program: the pattern itself if it has the
+// pid, and otherwise with the name of the program and the pid before the extension. The name may be
+// anything.
+func Beside(pattern, name string) string {
+	if strings.Contains(pattern, PIDMark) {
+		return pattern
+	}
+	stem, extension := export.CutExtension(pattern)
+	return stem + "." + safeName(name) + "-" + PIDMark + extension
+}
+
+// safeName makes a part of a file's name of a name: no separators, nothing that a shell or a terminal
+// obeys.
+func safeName(name string) string {
+	const most = 40
+	name = strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), most)]
+}

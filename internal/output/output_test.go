@@ -213,3 +213,24 @@ func TestWriteTemp(t *testing.T) {
 		t.Errorf("without a directory: %v", err)
 	}
 }
+
+// TestBeside: the profile of a further program has a name of its own, in the same directory and
+// format, whatever the program is named.
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ pattern, name, want string }{
+		{"web.pb.gz", "worker", "web.worker-%p.pb.gz"},
+		{"a.b/web.v2.json.zst", "worker", "a.b/web.v2.worker-%p.json.zst"},
+		{"web-%p.xml", "worker", "web-%p.xml"},
+		{"web.folded", "../../x\x1b[31m y", "web.______x__31m_y-%p.folded"},
+		{"web.folded", "", "web.-%p.folded"},
+	} {
+		got := Beside(test.pattern, test.name)
+		if got != test.want {
+			t.Errorf("%s beside %s: %s, want %s", test.name, test.pattern, got, test.want)
+		}
+		if _, _, err := export.FormatOf(got); err != nil || filepath.Dir(got) != filepath.Dir(test.pattern) {
+			t.Errorf("%s: %v", got, err)
+		}
+	}
+}

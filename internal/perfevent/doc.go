@@ -5,6 +5,7 @@
 //	Watchpoint  notices a write to a word of the target, by any of its threads
 //	CPUWatch    the same, on any CPU: it costs the threads' switches nothing
 //	Breakpoint  catches calls at an instruction
+//	Kin         tells of the children of processes: births, programs, ends
 //	Ring        the buffer of a CPU or an event, with a decoder for every record
 //	Waiter      waits until a ring has records
 //	Costs       the prices of timers and watchpoints for the threads that have them

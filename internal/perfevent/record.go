@@ -1,6 +1,7 @@
 package perfevent
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 
@@ -128,14 +129,13 @@ func (c *cursor) userChain(pcs []uint64) []uint64 {
 // Task names a thread and its process.
 type Task struct {
 	PID, TID uint32
+	Parent   uint32 // of a fork: the process that has forked
 }
 
 // DecodeTask reads the body of a PERF_RECORD_FORK or PERF_RECORD_EXIT.
 func DecodeTask(body []byte) (Task, error) {
 	c := cursor{b: body}
-	r := Task{PID: c.u32()}
-	c.u32() // parent's pid
-	r.TID = c.u32()
+	r := Task{PID: c.u32(), Parent: c.u32(), TID: c.u32()}
 	if c.short {
 		return Task{}, ErrMalformed
 	}
@@ -150,6 +150,19 @@ func DecodeComm(body []byte) (Task, error) {
 		return Task{}, ErrMalformed
 	}
 	return r, nil
+}
+
+// decodeName returns the name in a PERF_RECORD_COMM: at most 15 bytes, which may be anything.
+func decodeName(body []byte) string {
+	const at, most = 8, 16
+	if len(body) < at {
+		return ""
+	}
+	name := body[at:min(len(body), at+most)]
+	if end := bytes.IndexByte(name, 0); end >= 0 {
+		name = name[:end]
+	}
+	return string(name)
 }
 
 // DecodeLost returns how many records a PERF_RECORD_LOST (id, count) or a

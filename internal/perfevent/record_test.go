@@ -158,6 +158,9 @@ func decodeAny(t *testing.T, rec Record) {
 	DecodeLost(rec.Kind, body)
 	DecodeTask(body)
 	DecodeComm(body)
+	if name := decodeName(body); len(name) > 16 {
+		panic("a name of more than 16 bytes")
+	}
 	var s Sample
 	if err := s.Decode(rec.Misc, body); err == nil && len(s.Chain)*8+len(s.Stack) > len(body) {
 		t.Fatalf("sample with %d callers and %d bytes of stack in %d bytes", len(s.Chain), len(s.Stack), len(body))

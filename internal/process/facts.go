@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -199,4 +200,25 @@ func (f Facts) User() string {
 		return u.Username
 	}
 	return number
+}
+
+// FileID identifies the contents of an executable: a file that was replaced or written to has
+// another one.
+type FileID struct {
+	Device, Inode uint64
+	Modified      int64 // ns
+	Size          int64
+}
+
+// FileOf identifies the executable of a process. It waits for the executable's file system.
+func FileOf(pid int) (FileID, error) {
+	defer privilege.Raise().Lower()
+	var st unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d/exe", pid), &st); err != nil {
+		if Gone(err) {
+			return FileID{}, sampler.ErrNoProcess
+		}
+		return FileID{}, OtherUser(err)
+	}
+	return FileID{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Size}, nil
 }

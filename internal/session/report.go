@@ -51,6 +51,9 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 	reportRecalled(w, r.Source.Counts)
 	reportPruning(w, p, r.Written)
 	s.reportValues(w, r)
+	if s.config.Children != nil {
+		s.config.Children.Text(w)
+	}
 	printNext(w, r.Written)
 	return nil
 }
@@ -131,6 +134,7 @@ type ReportJSON struct {
 	Overhead *overheadJSON `json:"overhead,omitempty"`
 	CPU      int64         `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
 	Methods  any           `json:"methods"`                 // the hottest
+	Children any           `json:"children,omitempty"`      // processes, where they were asked for
 }
 
 // lossJSON has the fields of ccmap.Loss. Without clock_ns the time that is
@@ -183,6 +187,9 @@ func (s *Session) newReportJSON(r manager.Report) ReportJSON {
 		Overhead: newOverheadJSON(r.Source.Overhead),
 		CPU:      int64(r.CPU),
 		Methods:  hottest(p, reportMethods).MethodsJSON(),
+	}
+	if s.config.Children != nil {
+		out.Children = s.config.Children.JSON()
 	}
 	return out
 }

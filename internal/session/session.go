@@ -21,11 +21,13 @@ import (
 	"io"
 	"log/slog"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/queue"
@@ -52,8 +54,32 @@ type Config struct {
 	// it the most that sampling may cost.
 	Tuning func() tuning.Config
 
+	// DaemonCPU returns the CPU time that the session has cost this process. Nil: all that this
+	// process has used.
+	DaemonCPU func() time.Duration
+
+	Children Children // that are sampled beside; nil: none
+
 	Quiet bool // print errors only
 	JSON  bool // report as JSON
+}
+
+// Children are the child processes of the target.
+type Children interface {
+	// Begin begins to sample them, until ctx is done or Merged is called. Status is the session's.
+	Begin(ctx context.Context, status func() manager.Status)
+
+	// Merged ends the sampling. It returns the final profile of the session with the profiles of
+	// children that run the same program.
+	Merged(target ccmap.Target, s *ccmap.Snapshot) *ccmap.Snapshot
+
+	// Write writes the profiles of children that run other programs, after Merged. It returns the
+	// names of the outputs.
+	Write() (written []string, err error)
+
+	// Text and JSON report how it went, after Write.
+	Text(w io.Writer)
+	JSON() any
 }
 
 // Opener opens the source of a session. The options have no PID.
@@ -115,7 +141,7 @@ func describe(meta *ccmap.Meta, info sampler.Info, why string) {
 func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manager, error) {
 	info := source.Info()
 	config := manager.Config{
-		Source: source, Map: m, Logger: c.Logger, Dumps: c.Dumps(info.Target.PID), Until: c.Until, Values: c.Values,
+		Source: source, Map: m, Logger: c.Logger, Dumps: c.dumps(source), Until: c.Until, Values: c.Values, DaemonCPU: c.DaemonCPU,
 	}
 	config.Values.MaxPoints = maxPoints(c.MaxMemory)
 	if _, tunable := source.(sampler.Tunable); !tunable || info.Unit == ccmap.Instructions {
@@ -131,6 +157,19 @@ func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manage
 	}
 	config.Tuner = tuner
 	return manager.New(config)
+}
+
+// dumps returns the outputs. They get the profile with that of children.
+func (c *Config) dumps(source engine.Source) []manager.Dump {
+	dumps := c.Dumps(source.Info().Target.PID)
+	if c.Children == nil {
+		return dumps
+	}
+	whole := slices.Clone(dumps)
+	for i, d := range dumps {
+		whole[i].Write = func(s *ccmap.Snapshot) error { return d.Write(c.Children.Merged(source.Info().Target, s)) }
+	}
+	return whole
 }
 
 // errDuration is why a session with a duration stops.
@@ -149,10 +188,27 @@ func (s *Session) Run(ctx context.Context, live, notices io.Writer) (manager.Rep
 		defer startLiveLine(live, s.manager.Status).Stop()
 	}
 	defer s.watchGoal(notices)()
-	r, err := s.manager.Run(ctx)
+	r, err := s.sample(ctx)
 	if err != nil && len(r.Written) == 0 && !r.Snapshot.Total().IsZero() {
-		return s.keep(r, err)
+		r, err = s.keep(r, err)
 	}
+	if s.config.Children == nil {
+		return r, err
+	}
+	written, failed := s.config.Children.Write()
+	r.Written = append(r.Written, written...)
+	return r, errors.Join(err, failed)
+}
+
+// sample runs the manager, with the children beside it.
+func (s *Session) sample(ctx context.Context) (manager.Report, error) {
+	children := s.config.Children
+	if children == nil {
+		return s.manager.Run(ctx)
+	}
+	children.Begin(ctx, s.manager.Status)
+	r, err := s.manager.Run(ctx)
+	r.Snapshot = children.Merged(s.Target(), r.Snapshot)
 	return r, err
 }
 
@@ -170,9 +226,15 @@ func (s *Session) keep(r manager.Report, err error) (manager.Report, error) {
 // Snapshot returns the map as it was published last, and asks for a newer one.
 func (s *Session) Snapshot() *ccmap.Snapshot { return s.manager.Snapshot() }
 
+// Target describes the program that is sampled.
+func (s *Session) Target() ccmap.Target { return s.choice.Source.Info().Target }
+
+// Status returns the state of the session.
+func (s *Session) Status() manager.Status { return s.manager.Status() }
+
 // Name names the program that is sampled.
 func (s *Session) Name() string {
-	target := s.choice.Source.Info().Target
+	target := s.Target()
 	return fmt.Sprintf("%s (%d)", path.Base(target.Executable), target.PID)
 }
 
@@ -217,4 +279,17 @@ func maxPoints(memory int64) int {
 		return mostPoints
 	}
 	return int(min(max(memory/4/2/pointBytes, leastPoints), mostPoints))
+}
+
+// Pinned returns an opener that refuses a process which has ended since it was found: its number may
+// be another process's.
+func Pinned(p *process.Pinned, open Opener) Opener {
+	return func(o sampler.ProcessOptions) (engine.Choice, error) {
+		got, err := open(o)
+		if err == nil && p.Gone() {
+			ended := fmt.Errorf("attach to process %d: it has ended: %w", p.PID, sampler.ErrNoProcess)
+			return engine.Choice{}, errors.Join(ended, got.Source.Close())
+		}
+		return got, err
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,8 +42,11 @@ const hostEvery = time.Minute
 func NewShared(o SharedOptions) *Shared { return &Shared{options: o} }
 
 // Engines returns all engines, best first.
-func (s *Shared) Engines() []Engine {
-	all := All()
+func (s *Shared) Engines() []Engine { return s.Share(All()) }
+
+// Share returns engines that share what they can.
+func (s *Shared) Share(all []Engine) []Engine {
+	all = slices.Clone(all)
 	for i := range all {
 		if all[i].Name == bpf.Engine {
 			all[i].Open = opens(s.openOnHost)
