@@ -62,12 +62,14 @@ type Daemon struct {
 	ctx     context.Context
 	stop    context.CancelCauseFunc
 	first   *config.Config // of the start: its socket and port are open
+	began   time.Time
 	work    sync.WaitGroup
 
 	discovery discovery
 	meter     budget.Meter
 	elsewhere atomic.Int64 // ns of CPU time that were not for sampling
 	removing  sync.Mutex   // of old files
+	retention retention    // under removing
 	reloading sync.Mutex
 
 	mu        sync.Mutex
@@ -77,8 +79,9 @@ type Daemon struct {
 	leaving   []*target // removed, and not all filed
 	running   int       // followers
 	strangers map[process.FileID]bool
-	lookAgain []int // processes to look at; -1: all
-	ready     bool  // the first scan is done
+	lookAgain []int        // processes to look at; -1: all
+	asked     map[int]bool // processes whose executable is looked at; true: Run waits no more
+	ready     bool         // the first scan is done
 	closing   bool
 }
 
@@ -113,6 +116,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU,
 		events: newHub(), turns: make(chan struct{}, attachedAtOnce), woken: make(chan struct{}, 1),
 		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(map[process.FileID]bool),
+		asked: make(map[int]bool),
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -133,7 +137,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 		return nil, err
 	}
 	d.apply(c, targets)
-	d.first = c
+	d.first, d.began = c, time.Now()
 	return d, nil
 }
 
@@ -250,6 +254,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer scan.Stop()
 	budget := time.NewTicker(budgetEvery)
 	defer budget.Stop()
+	if d.Config().Store.Files {
+		d.work.Go(func() { d.removeOld(time.Now()) })
+	}
 	d.scan()
 	d.turned()
 	for ctx.Err() == nil {
@@ -290,12 +297,13 @@ func (d *Daemon) scan() {
 		d.log.Error("cannot look for processes", "error", err)
 		return
 	}
+	found := d.identify(d.wanted(looked))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropEnded(exist)
 	d.admitEndpoints()
-	for _, f := range looked {
-		d.offer(f)
+	for _, c := range found {
+		d.offer(c)
 	}
 	d.schedule()
 	d.ready = true

@@ -266,6 +266,55 @@ func TestExec(t *testing.T) {
 	})
 }
 
+// TestHangingExecutable: a file system that does not answer holds up its own processes alone, and
+// no request. When it answers, they are sampled.
+func TestHangingExecutable(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		answer := make(chan struct{})
+		hangs := web(10)
+		hangs.hangs = answer
+		h.start(hangs)
+		h.start(web(11))
+		time.Sleep(5 * time.Second)
+		s := mustTarget(t, d, "web") // takes the lock
+		if len(s.Processes) != 1 || s.Processes[0].PID != 11 || s.State != Sampling {
+			t.Errorf("beside a file system that hangs: %+v", s)
+		}
+		if h.turns.Load() < 3 {
+			t.Errorf("%d turns in 5 s", h.turns.Load())
+		}
+		close(answer)
+		time.Sleep(2 * time.Second)
+		if s := mustTarget(t, d, "web"); len(s.Processes) != 2 {
+			t.Errorf("after the answer: %+v", s)
+		}
+	})
+}
+
+// TestExecBesideFiling: a process that has become another program is sampled while samples of the
+// old one wait to be filed.
+func TestExecBesideFiling(t *testing.T) {
+	t.Parallel()
+	c := webConfig(func(c *config.Config) { c.Store.Files, c.Store.Dir = true, t.TempDir() })
+	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
+		p := h.start(web(10))
+		time.Sleep(3 * time.Second)
+		d.mu.Lock()
+		filing := d.order[0].filing
+		d.mu.Unlock()
+		filing <- struct{}{}
+		defer func() { <-filing }()
+		next := web(0)
+		next.build, next.file, next.method = "build-2", process.FileID{Inode: 2}, "main.next"
+		h.exec(p, next)
+		time.Sleep(300 * time.Millisecond)
+		if got := samplesOf(t, d, "web", 10); got["main.next"] == 0 {
+			t.Errorf("0.3 s after exec: %v", got)
+		}
+	})
+}
+
 // TestExecBeforeItWasTaken: a process that was found as another program is found again.
 func TestExecBeforeItWasTaken(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeProcess struct {
 	process.Facts
 	file   process.FileID
+	hangs  chan struct{} // until it is closed, nobody learns the file; nil: the file is known
 	build  string
 	method string // that all its samples are of
 	refuse error  // the answer to attaching
@@ -132,6 +133,9 @@ func (h *fakeHost) file(pid int) (process.FileID, error) {
 	p, err := h.of(pid)
 	if err != nil {
 		return process.FileID{}, err
+	}
+	if p.hangs != nil {
+		<-p.hangs
 	}
 	return p.file, nil
 }

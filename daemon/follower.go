@@ -194,7 +194,7 @@ func (f *follower) leave() {
 	d.lookAgain = append(d.lookAgain, f.facts.PID)
 	text := t.ending
 	d.mu.Unlock()
+	d.nudge() // filing waits for a disk, and the next program does not
 	f.raise(EventState, "%s: %s", Waiting, text)
 	d.fileAtEnd(t)
-	d.nudge()
 }

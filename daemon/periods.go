@@ -71,8 +71,8 @@ func (d *Daemon) fileAtEnd(t *target) {
 // file files all that a target has counted since the last period, a file for each build. What
 // cannot be written stays for the next period.
 func (d *Daemon) file(ctx context.Context, t *target) error {
-	t.filing.Lock()
-	defer t.filing.Unlock()
+	t.filing <- struct{}{}
+	defer func() { <-t.filing }()
 	var all error
 	for build, slots := range d.unfiled(t) {
 		path, err := d.fileBuild(ctx, t, build, slots)
@@ -224,9 +224,30 @@ type periodFile struct {
 	size int64
 }
 
+// retention tells how old files are. The wall clock may be wrong: a jump ahead must not make all files
+// old at once. So the time that files are compared with goes ahead as this process runs, and begins
+// with the latest file that there was, where the wall clock is not behind it.
+type retention struct {
+	at  time.Time     // that files are compared with; zero: not known yet
+	ran time.Duration // how long this process had run then
+}
+
+// now returns the time that files are compared with.
+func (r *retention) now(wall time.Time, ran time.Duration, latest time.Time) time.Time {
+	if r.at.IsZero() {
+		r.at = latest
+	} else {
+		r.at = r.at.Add(ran - r.ran)
+	}
+	if r.ran = ran; wall.Before(r.at) {
+		r.at = wall
+	}
+	return r.at
+}
+
 // removeOld removes the files of periods that are older than permitted, and then the oldest, until the
-// rest is small enough. It touches no file of another name.
-func (d *Daemon) removeOld(now time.Time) {
+// rest is small enough. It touches no file of another name. Its first call is at the start.
+func (d *Daemon) removeOld(wall time.Time) {
 	d.removing.Lock()
 	defer d.removing.Unlock()
 	store := d.Config().Store
@@ -234,10 +255,11 @@ func (d *Daemon) removeOld(now time.Time) {
 	if err != nil {
 		d.log.Error("cannot look for old files", "error", err)
 	}
-	total := int64(0)
+	total, latest := int64(0), wall
 	for _, f := range files {
-		total += f.size
+		total, latest = total+f.size, f.to
 	}
+	now := d.retention.now(wall, time.Since(d.began), latest)
 	for _, f := range files {
 		old := store.Keep > 0 && now.Sub(f.to) > store.Keep
 		if !old && (store.MaxBytes <= 0 || total <= store.MaxBytes) {

@@ -272,7 +272,7 @@ func TestRemoveOld(t *testing.T) {
 		return write(d.periodPath("web", build, now.Add(-age-time.Hour), now.Add(-age)))
 	}
 	gone := []string{period("old", 72*time.Hour), period("b", 30*time.Hour)}
-	stays := []string{period("b", 20*time.Hour), period("c", time.Hour), write(filepath.Join(dir, targetsDir, "web", "notes.txt")), write(filepath.Join(dir, "other.json.zst"))}
+	stays := []string{period("b", 20*time.Hour), period("c", 0), write(filepath.Join(dir, targetsDir, "web", "notes.txt")), write(filepath.Join(dir, "other.json.zst"))}
 	d.removeOld(now)
 	for _, path := range gone {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -283,6 +283,64 @@ func TestRemoveOld(t *testing.T) {
 		t.Errorf("an empty directory stays: %v", err)
 	}
 	for _, path := range stays {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestClockJumps: a clock that is set ahead makes no file older than the time that has passed.
+func TestClockJumps(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	const day = 24 * time.Hour
+	for name, test := range map[string]struct {
+		latest time.Duration // of the files at the start, after the start of the process
+		wall   []time.Duration
+		ran    []time.Duration
+		want   []time.Duration
+	}{
+		"steady":             {0, []time.Duration{0, day, 2 * day}, []time.Duration{0, day, 2 * day}, []time.Duration{0, day, 2 * day}},
+		"ahead":              {0, []time.Duration{0, 30 * day, 31 * day}, []time.Duration{0, time.Hour, day}, []time.Duration{0, time.Hour, day}},
+		"ahead before start": {-day, []time.Duration{40 * day, 41 * day}, []time.Duration{0, day}, []time.Duration{-day, 0}},
+		"ahead and back":     {0, []time.Duration{0, 30 * day, 2 * time.Hour}, []time.Duration{0, time.Hour, 2 * time.Hour}, []time.Duration{0, time.Hour, 2 * time.Hour}},
+		"back":               {0, []time.Duration{0, -day, 0}, []time.Duration{0, time.Hour, 2 * time.Hour}, []time.Duration{0, -day, time.Hour - day}},
+		"files of a future":  {365 * day, []time.Duration{0, day}, []time.Duration{0, day}, []time.Duration{0, day}},
+	} {
+		var r retention
+		for i, wall := range test.wall {
+			if got := r.now(start.Add(wall), test.ran[i], start.Add(test.latest)).Sub(start); got != test.want[i] {
+				t.Errorf("%s, look %d: %v after the start, want %v", name, i, got, test.want[i])
+			}
+		}
+	}
+}
+
+// TestJumpRemovesNoFiles: all files of a daemon are there after its clock has jumped ahead.
+func TestJumpRemovesNoFiles(t *testing.T) {
+	t.Parallel()
+	c := filing(t.TempDir())
+	c.Store.Keep, c.Store.MaxBytes = 48*time.Hour, 0
+	d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }}, newFakeHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	var paths []string
+	for age := range 3 {
+		to := now.Add(-time.Duration(age) * time.Hour)
+		path := d.periodPath("web", "b", to.Add(-time.Hour), to)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	d.removeOld(now)
+	d.removeOld(now.Add(60 * 24 * time.Hour))
+	for _, path := range paths {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}

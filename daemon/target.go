@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon/config"
@@ -38,13 +37,13 @@ type target struct {
 	ended     time.Time // of an attached process; zero: it lives
 	ending    string
 
-	rotation time.Time // the next one; of a removed target: the next attempt to file it
-	filing   sync.Mutex
+	rotation time.Time     // the next one; of a removed target: the next attempt to file it
+	filing   chan struct{} // holds a token while periods are filed
 	merged   mergedCache
 }
 
 func newTarget(c config.Target) *target {
-	return &target{Target: c, followers: make(map[int]*follower), strangers: make(map[int]bool)}
+	return &target{Target: c, filing: make(chan struct{}, 1), followers: make(map[int]*follower), strangers: make(map[int]bool)}
 }
 
 // fits reports whether the target takes a process.
@@ -89,24 +88,105 @@ func (b *backoff) lived(now time.Time, life, least time.Duration) {
 	}
 }
 
+// candidate is a process that a target would take, with its executable.
+type candidate struct {
+	process.Facts
+	file process.FileID // zero: not known
+}
+
+// wanted returns the processes that targets would take. One whose executable does not answer is none.
+func (d *Daemon) wanted(looked []process.Facts) []process.Facts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(looked, func(f process.Facts) bool {
+		_, asked := d.asked[f.PID]
+		return asked || d.followerOf(f.PID) != nil || d.targetOf(f) == nil
+	})
+}
+
+// targetOf returns the first target that a process fits, nil if there is none. The caller holds mu.
+func (d *Daemon) targetOf(f process.Facts) *target {
+	if i := slices.IndexFunc(d.order, func(t *target) bool { return t.fits(f) }); i >= 0 {
+		return d.order[i]
+	}
+	return nil
+}
+
+// identifyWait is how long the file systems of executables have to answer.
+const identifyWait = time.Second
+
+// identify looks at the executables of processes, all at once: a file system may hang. A process whose
+// executable does not answer is left out, and looked at again when it does.
+func (d *Daemon) identify(all []process.Facts) (found []candidate) {
+	answers := make(chan candidate, len(all))
+	d.mu.Lock()
+	for _, f := range all {
+		d.asked[f.PID] = false
+		go d.ask(f, answers)
+	}
+	d.mu.Unlock()
+	timeout := time.NewTimer(identifyWait)
+	defer timeout.Stop()
+	for range all {
+		select {
+		case c := <-answers:
+			found = append(found, c)
+		case <-timeout.C:
+			return append(found, d.giveUp(all, answers)...)
+		}
+	}
+	return found
+}
+
+// ask looks at the executable of a process.
+func (d *Daemon) ask(f process.Facts, answers chan<- candidate) {
+	file, _ := d.host.file(f.PID) // an error is the follower's to tell
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	late := d.asked[f.PID]
+	delete(d.asked, f.PID)
+	answers <- candidate{f, file} // has room for all
+	if late {
+		d.lookAgain = append(d.lookAgain, f.PID)
+		d.nudge()
+	}
+}
+
+// giveUp ends the wait for executables. It returns the last answers.
+func (d *Daemon) giveUp(all []process.Facts, answers <-chan candidate) (found []candidate) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range all {
+		if _, waits := d.asked[f.PID]; waits {
+			d.asked[f.PID] = true
+			d.log.Warn("the file system of an executable does not answer", "pid", f.PID)
+		}
+	}
+	for len(answers) > 0 {
+		found = append(found, <-answers)
+	}
+	return found
+}
+
 // offer gives a process to the first target that it fits, if none has it. The caller holds mu.
-func (d *Daemon) offer(f process.Facts) {
-	if d.followerOf(f.PID) != nil {
+func (d *Daemon) offer(c candidate) {
+	if d.followerOf(c.PID) != nil {
 		return
 	}
-	if i := slices.IndexFunc(d.order, func(t *target) bool { return t.fits(f) }); i >= 0 {
-		d.admit(d.order[i], f)
+	if t := d.targetOf(c.Facts); t != nil {
+		d.admit(t, c)
 	}
 }
 
 // admit adds a process to a target, unless its executable is known to be neither Go nor a JVM.
-func (d *Daemon) admit(t *target, f process.Facts) {
-	if file, err := d.host.file(f.PID); err == nil && d.strangers[file] {
-		t.strangers[f.PID] = true
+// The caller holds mu.
+func (d *Daemon) admit(t *target, c candidate) {
+	if d.strangers[c.file] {
+		t.strangers[c.PID] = true
 		return
 	}
-	delete(t.strangers, f.PID)
-	d.add(t, f)
+	delete(t.strangers, c.PID)
+	d.add(t, c.Facts)
 }
 
 // add makes a follower that waits to be started. The caller holds mu.
