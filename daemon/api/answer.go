@@ -171,9 +171,11 @@ func acceptedCoding(accepted string) string {
 	return ""
 }
 
-// copyAs copies an answer to the client in a coding.
+// copyAs copies an answer to the client in a coding. The CPU time of coding is the answer's.
 func (c *call) copyAs(coding string, a answer) error {
-	out := stalling{c}
+	out := stalling{c, &meter{spent: c.shares.spent}}
+	out.meter.start()
+	defer out.meter.stop()
 	var from io.Reader = bytes.NewReader(a.body)
 	if a.packed && coding != codingZstd {
 		z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
@@ -206,10 +208,15 @@ type (
 	onlyReader struct{ io.Reader }
 )
 
-// stalling writes to a client that must take each part in time.
-type stalling struct{ c *call }
+// stalling writes to a client that must take each part in time. No thread waits for the client.
+type stalling struct {
+	c     *call
+	meter *meter
+}
 
 func (s stalling) Write(p []byte) (int, error) {
+	s.meter.stop()
+	defer s.meter.start()
 	s.c.deadline()
 	return s.c.w.Write(p)
 }

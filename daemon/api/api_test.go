@@ -329,6 +329,26 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// TestSpentOnCoding: so is the CPU time of compressing an answer for one client.
+func TestSpentOnCoding(t *testing.T) {
+	t.Parallel()
+	told := 0
+	s := newServer(t, newFake(), Options{Spent: func(time.Duration) { told++ }})
+	times := func(accepted string) int {
+		before := told
+		r := httptest.NewRequest(http.MethodGet, "/v1/p/live:web/map", nil)
+		r.Header.Set("Accept-Encoding", accepted)
+		if w := ask(s, master, r); w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != accepted {
+			t.Fatalf("%d %s", w.Code, w.Header())
+		}
+		return told - before
+	}
+	times("zstd")
+	if kept, coded := times("zstd"), times("gzip"); kept == 0 || coded <= kept {
+		t.Errorf("told %d times of an answer as it is kept, and %d times of a coded one", kept, coded)
+	}
+}
+
 // TestSpent: the CPU time of an answer is told, so that no session pays for it.
 func TestSpent(t *testing.T) {
 	t.Parallel()

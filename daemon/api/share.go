@@ -145,11 +145,27 @@ func (s *shares) inTurn(ctx context.Context, make func() (answer, error)) (a ans
 		return a, errBusy
 	}
 	defer func() { <-s.turns }()
-	runtime.LockOSThread() // whose clock is the answer's
-	defer runtime.UnlockOSThread()
-	begin := threadCPU()
-	defer func() { s.spent(threadCPU() - begin) }()
+	m := meter{spent: s.spent}
+	m.start()
+	defer m.stop()
 	return make()
+}
+
+// meter tells of the CPU time of a goroutine. The goroutine keeps its thread from start to stop: the
+// thread's clock is the answer's.
+type meter struct {
+	spent func(cpu time.Duration)
+	begin time.Duration
+}
+
+func (m *meter) start() {
+	runtime.LockOSThread()
+	m.begin = threadCPU()
+}
+
+func (m *meter) stop() {
+	m.spent(threadCPU() - m.begin)
+	runtime.UnlockOSThread()
 }
 
 // threadCPU returns the CPU time of the calling thread.
