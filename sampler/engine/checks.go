@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/runtimes"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -281,16 +283,26 @@ func targetChecks(ctx context.Context, pid int) []Check {
 // programChecks reads the symbols of the target, as every engine does.
 func programChecks(ctx context.Context, f process.Facts) []Check {
 	table, err := gosym.Open(ctx, f.PID, gosym.Options{})
+	if errors.Is(err, gosym.ErrNotGo) {
+		return []Check{managedCheck(ctx, f)}
+	}
 	if err != nil {
-		wanted := "a program built by Go's own compiler"
-		if !errors.Is(err, sampler.ErrNotManaged) {
-			wanted = "symbols that can be read"
-		}
-		return []Check{{checkProgram, false, fmt.Sprintf("symbols of %s: %v", orNone(f.Executable), err), wanted, ""}}
+		return []Check{{checkProgram, false, fmt.Sprintf("symbols of %s: %v", orNone(f.Executable), err), "symbols that can be read", ""}}
 	}
 	defer table.Close()
 	found := fmt.Sprintf("%s, %s, build id %s", orNone(f.Executable), table.GoVersion(), orNone(table.BuildID()))
 	return []Check{{checkProgram, true, found, "", ""}, symbolsCheck(table.Origin())}
+}
+
+// managedCheck says on which runtime other than Go's the target runs.
+func managedCheck(ctx context.Context, f process.Facts) Check {
+	r, err := runtimes.Open(ctx, sampler.ProcessOptions{PID: f.PID, Logger: slog.New(slog.DiscardHandler)}, nil)
+	if err != nil {
+		return Check{checkProgram, false, fmt.Sprintf("runtime of %s: %v", orNone(f.Executable), err), "a program built by Go's own compiler, or a HotSpot JVM of JDK 17 to 25", ""}
+	}
+	defer r.Close()
+	id, version := r.Build()
+	return Check{checkProgram, true, fmt.Sprintf("%s, %s, build id %s", orNone(f.Executable), version, id), "", ""}
 }
 
 // symbolsCheck says where the symbols of the target come from. Names of Go functions survive

@@ -178,18 +178,18 @@ func (u *Unwinder) entering(m *process.Moment, st *Stack) bool {
 	switch _, returns := u.cache.returns(pc); {
 	case returns:
 		next, st.Slot = frame{pc, max(r.R13, r.SP+8), r.BP}, r.SP
+	case r.BP > r.SP && r.BP > r.R13 && i.calls(u.stack, r.BP, r.R13): // the return address is in a register that moments lack
+		st.Repaired = true
+		st.Frames = append(st.Frames, callee)
+		u.interpretedAt(r.BP, i.caller(u.stack, r.BP, 0), st)
+		st.Slot = 0
+		return true
 	case r.BP >= r.SP && r.BP-r.SP <= small && u.isReturn(set):
 		next, _ = i.sender(u.stack, r.BP)
 		next.pc, st.Slot = set, r.BP+8
 		if !u.stack.holds(next.sp) || next.sp <= r.BP {
 			next.sp = max(r.R13, r.BP+16)
 		}
-	case r.BP > r.SP && i.calls(u.stack, r.BP, r.R13): // the return address is in a register that moments lack
-		st.Repaired = true
-		st.Frames = append(st.Frames, callee)
-		u.interpretedAt(r.BP, i.caller(u.stack, r.BP, 0), st)
-		st.Slot = 0
-		return true
 	default:
 		return false
 	}
