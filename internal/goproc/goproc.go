@@ -151,6 +151,9 @@ const unknownCallbacks = 256
 // bytesOf returns how many bytes of a descriptor hold the words at these offsets.
 func bytesOf(offsets ...int) int { return slices.Max(offsets) + 8 }
 
+// StackBytes is part of [process.Runtime]. Chains and frame pointers lead further than a copy.
+func (p *Process) StackBytes() uint32 { return 0 }
+
 // Frames is part of [process.Runtime]. It leaves runtime.goexit out, as runtime/pprof
 // does: runtime.goexit is only where every goroutine begins.
 func (p *Process) Frames(st *process.Stack, names *ccmap.Names, dst []ccmap.Frame) []ccmap.Frame {

@@ -112,6 +112,10 @@ type Runtime interface {
 	// no function is known.
 	Entry(pc uint64) uint64
 
+	// StackBytes returns how much of a stack moments should hold at first; 0: as the engine
+	// thinks. It grows where stacks are deeper.
+	StackBytes() uint32
+
 	// Descriptors returns the layout of descriptors, if it is known. It may change.
 	Descriptors() (Descriptors, bool)
 

@@ -226,7 +226,7 @@ static __always_inline int take_more(struct record *r, u32 which, u64 at, u64 sp
 	n = bounded(n, MAX_STACK);
 	if (n == 0 || bpf_probe_read_user(&r->memory[at + got], n, (void *)(sp + got)))
 		return 0;
-	took(r, which, sp, bounded(got + n, MAX_STACK));
+	took(r, which, sp, got + n);
 	return 1;
 }
 
@@ -242,11 +242,12 @@ static __always_inline void take_stack(struct record *r, u32 which, u64 sp, u64 
 		if (beyond && take_more(r, which, at, sp, limit + beyond))
 			return;
 	}
-	if (take_more(r, which, at, sp, limit))
+	if (take_more(r, which, at, sp, limit) || which != STACK)
 		return;
 	// The end of a C thread's stack is not known: go on by ever smaller steps, each half as
 	// long as the one before.
-	for (int i = 0; i < 9; i++) {
+	limit = bounded(limit, MAX_STACK);
+	for (int i = 0; i < 5; i++) {
 		limit /= 2;
 		take_more(r, which, at, sp, limit);
 	}

@@ -147,7 +147,7 @@ func (s *Source) begin(o Options) error {
 	}
 	o.Watchpoints = min(o.Watchpoints, 1) // one at a time
 	s.entry = programTarget{
-		Started: stat.Started, MaxStack: firstStack,
+		Started: stat.Started, MaxStack: min(max(firstStack, s.t.Runtime.StackBytes()), mostStack),
 		Choose: uint32(min(chosenShare*o.WatchBudget/defaultBudget, 1) * (1<<32 - 1)),
 	}
 	s.describeLayout()

@@ -140,6 +140,12 @@ func (p *Process) SameProgram() error {
 	return nil // what is not known for want of descriptors, or because the process has ended
 }
 
+// stackBytes holds most stacks of servers: their hundred Java frames have about 100 bytes each.
+const stackBytes = 32 << 10
+
+// StackBytes is part of [process.Runtime]. The copied stack is all that leads to Java callers.
+func (p *Process) StackBytes() uint32 { return stackBytes }
+
 // Descriptors is part of [process.Runtime]. The copied stack is all that a moment must hold.
 func (p *Process) Descriptors() (process.Descriptors, bool) { return process.Descriptors{}, false }
 

@@ -45,6 +45,7 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	if err := d.openRings(); err != nil {
 		return err
 	}
+	s.threads.form.Dump = max(s.threads.form.Dump, min(d.Runtime.StackBytes(), s.threads.longestDump()))
 	if err := s.threads.scanFirst(ctx); err != nil {
 		return explain(o.PID, err)
 	}
