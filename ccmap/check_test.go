@@ -52,8 +52,8 @@ func TestCheckValid(t *testing.T) {
 		{"unknown pruned method", "pruned method", func(m *Map) { m.evicted.method(99) }},
 		{"order of points", "does not come before", func(m *Map) { slices.Reverse(m.points.list) }},
 		{"point twice", "does not come before", func(m *Map) { m.points.list[1] = m.points.list[0] }},
-		{"origin of a point", "point 0: it is of origin 3", func(m *Map) { m.points.list[0].Origin = 3 }},
-		{"kind of a point", "kind 4", func(m *Map) { m.points.list[1].Kind = 4 }},
+		{"origin of a point", "point 0: it is of origin 4", func(m *Map) { m.points.list[0].Origin = 4 }},
+		{"kind of a point", "kind 5", func(m *Map) { m.points.list[1].Kind = 5 }},
 		{"method of a point", "method 9 of 6", func(m *Map) { m.points.list[1].Method = 9 }},
 		{"end of a call", "ends at", func(m *Map) { m.points.list[0].End = 9 }},
 		{"callers of a point", "4 callers", func(m *Map) { m.points.list[0].Callers = make([]Frame, 4) }},
@@ -64,9 +64,9 @@ func TestCheckValid(t *testing.T) {
 		{"target", "reaches method 9 of 6", func(m *Map) { m.points.list[0].Values[1].Value = 9 }},
 		{"branch", "a branch to 2", func(m *Map) { m.points.list[1].Values[0].Value = 2 }},
 		{"count of a point", "add up to", func(m *Map) { m.points.list[0].Count++ }},
-		{"negative count of a point", "negative counts", func(m *Map) { m.points.list[0].Nulls = -2 }},
+		{"negative count of a point", "negative counts", func(m *Map) { m.points.list[0].Nulls = -3 }},
 		{"block with values", "a block with values", func(m *Map) { m.points.list[1].Kind = PointBlock }},
-		{"null of a branch", "null receivers", func(m *Map) { m.points.list[1].Nulls, m.points.list[1].Count = 1, 2 }},
+		{"null of a branch", "a branch with nulls", func(m *Map) { m.points.list[1].Nulls, m.points.list[1].Count = 1, 2 }},
 		{"activations of evicted edges", "add up", func(m *Map) {
 			m.evicted.edges[m.evicted.edge(edgeKey{Caller: 0, Site: 1, Callee: 1})].total.Activations = 1
 		}},

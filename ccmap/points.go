@@ -15,9 +15,10 @@ const (
 	OriginSampled  Origin = iota // CPU samples: Count is samples
 	OriginBurst                  // calls that breakpoints caught: Count is calls
 	OriginImported               // counters that the program kept itself, such as Go's coverage files
+	OriginVM                     // the profile that the program's VM keeps, such as HotSpot's MethodData
 )
 
-var originNames = [...]string{OriginSampled: "sampled", OriginBurst: "burst", OriginImported: "imported"}
+var originNames = [...]string{OriginSampled: "sampled", OriginBurst: "burst", OriginImported: "imported", OriginVM: "vm"}
 
 // String returns the name of the origin, for example "burst".
 func (o Origin) String() string { return nameAt(originNames[:], "origin", uint8(o)) }
@@ -30,6 +31,7 @@ const (
 	PointBlock                   // straight code: no values
 	PointBranch                  // a condition: the values are BranchTaken and BranchUntaken
 	PointSwitch                  // a choice: the values are its cases
+	PointType                    // a check of a type: the values are the types that it met
 )
 
 // The values of a PointBranch.
@@ -38,22 +40,31 @@ const (
 	BranchTaken   = 1
 )
 
-var kindNames = [...]string{PointCall: "call", PointBlock: "block", PointBranch: "branch", PointSwitch: "switch"}
+var kindNames = [...]string{PointCall: "call", PointBlock: "block", PointBranch: "branch", PointSwitch: "switch", PointType: "type"}
 
 // String returns the name of the kind, for example "call".
 func (k PointKind) String() string { return nameAt(kindNames[:], "kind", uint8(k)) }
 
+// HasMethods reports whether the values of such points are MethodIDs: of a PointCall the
+// methods that it reached, of a PointType one [Method] for each type, whose Name and
+// Receiver both are the type's.
+func (k PointKind) HasMethods() bool { return k == PointCall || k == PointType }
+
 // MaxPointCallers is the length of the longest context of a [Point].
 const MaxPointCallers = 3
 
-// NullsUnknown is the value of [Point.Nulls] where the source does not see them.
-const NullsUnknown = -1
+// The values of [Point.Nulls] without a count.
+const (
+	NullsUnknown = -1 // the source does not see nulls
+	NullsSeen    = -2 // the source has seen nulls, and not counted them
+)
 
 // Point is a profile point (HotSpot's): the executions and values seen at one position
 // of a method, in any context or in one.
 type Point struct {
 	Origin Origin
 	Kind   PointKind
+	Frozen bool // the source stopped to count: a VM does so when it has compiled the method
 	Method MethodID
 	Offset uint32 // position in the method, as in a [Frame]
 	End    uint32 // offset of the last line of a block or branch; else Offset
@@ -68,7 +79,7 @@ type Point struct {
 	Values []PointValue // seen values, the most frequent first, then by value
 	Other  int64        // executions with values that are not in Values
 	Aged   int64        // executions with any value, forgotten by earlier versions that had no room for them
-	Nulls  int64        // null receivers, or NullsUnknown
+	Nulls  int64        // null receivers or checked nulls, NullsUnknown or NullsSeen
 }
 
 // KnowsValues reports whether anything is known of the values of p, so that its
@@ -114,7 +125,8 @@ func compareContexts(a, b []Frame) int {
 }
 
 // PointValue is one value and how often it was seen. The value of a call is the
-// MethodID of the method that it reached, whose Receiver is the receiver's type.
+// MethodID of the method that it reached, whose Receiver is the receiver's type. For that
+// of a type see [PointKind.HasMethods].
 type PointValue struct {
 	Value uint64
 	Count int64
@@ -154,20 +166,34 @@ func (m *Map) SetPoints(o Origin, list []Point) {
 // AddPoint adds the counts of p to the point of the same origin, kind, method, offset,
 // end, context and phase, or makes it. Counts that would overflow stay at the
 // largest int64. If only one of the two sources sees null receivers, Nulls comes from
-// that source. If only one knows values, the counts of the other are in Other. The map
+// that source, and a count comes before NullsSeen. The point is frozen if either is. If only one knows values, the counts of the other are in Other. The map
 // keeps Callers, which the caller must not change any more.
 //
 // Points that no source makes become the closest that one does. Negative counts are 0,
 // values that were never seen are left out, and Count is the sum of the counts by
 // value. A method that Names does not hold is [UnknownName], callers beyond
 // MaxPointCallers are dropped, and a branch that has another value than 0 is
-// taken. Blocks have no values. Only calls have null receivers, and only blocks
+// taken. Blocks have no values. Only calls and type checks have nulls, and only blocks
 // and branches an End of their own. A point of an origin or a kind that does not
 // exist is dropped.
 func (m *Map) AddPoint(p Point) {
 	if p.exists() {
 		m.points.add(m.normalPoint(p))
 	}
+}
+
+// hasEnd reports whether such points have an End of their own.
+func (k PointKind) hasEnd() bool { return k == PointBlock || k == PointBranch }
+
+// normalNulls returns the nulls that such points can have.
+func (k PointKind) normalNulls(nulls int64) int64 {
+	switch {
+	case nulls < NullsSeen, nulls == NullsSeen && !k.HasMethods():
+		return NullsUnknown
+	case !k.HasMethods():
+		return min(nulls, 0)
+	}
+	return nulls
 }
 
 // exists reports whether origin and kind exist.
@@ -213,7 +239,7 @@ func (p Point) translated(methods methodIDs) Point {
 	for i := range p.Callers {
 		p.Callers[i].Method = methods.of(p.Callers[i].Method)
 	}
-	if p.Kind == PointCall {
+	if p.Kind.HasMethods() {
 		p.Values = slices.Clone(p.Values)
 		for i := range p.Values {
 			p.Values[i].Value = uint64(methods.of(MethodID(p.Values[i].Value)))
@@ -304,15 +330,13 @@ func (m *Map) normalPoint(p Point) Point {
 	methods := m.names.Len()
 	p.Method = m.known(p.Method, methods)
 	p.Callers = m.normalContext(p.Callers, methods)
-	if p.Kind == PointCall || p.Kind == PointSwitch {
+	if !p.Kind.hasEnd() {
 		p.End = p.Offset
 	}
 	if p.Kind == PointBlock {
 		p.Values, p.Other, p.Aged = nil, 0, 0
 	}
-	if p.Nulls = max(p.Nulls, NullsUnknown); p.Kind != PointCall {
-		p.Nulls = min(p.Nulls, 0)
-	}
+	p.Nulls = p.Kind.normalNulls(p.Nulls)
 	p.Values = m.normalValues(p.Kind, p.Values, methods)
 	p.Count, p.Other, p.Aged = max(p.Count, 0), max(p.Other, 0), max(p.Aged, 0)
 	if p.KnowsValues() {
@@ -339,7 +363,7 @@ func (m *Map) normalValues(k PointKind, values []PointValue, methods int) []Poin
 		v := &values[i]
 		v.Count = max(v.Count, 0)
 		switch k {
-		case PointCall:
+		case PointCall, PointType:
 			v.Value = uint64(m.known(MethodID(min(v.Value, uint64(NoMethod))), methods))
 		case PointBranch:
 			v.Value = min(v.Value, 1)
@@ -376,7 +400,7 @@ func sumPoints(same []*Point) Point {
 		return sum
 	}
 	var values []PointValue
-	sum.Count, sum.Other, sum.Aged, sum.Nulls = 0, 0, 0, NullsUnknown
+	sum.Count, sum.Other, sum.Aged, sum.Nulls, sum.Frozen = 0, 0, 0, NullsUnknown, false
 	unvalued := int64(0) // counts without values
 	for _, p := range same {
 		if !p.KnowsValues() {
@@ -387,6 +411,7 @@ func sumPoints(same []*Point) Point {
 		sum.Other = addSaturated(sum.Other, p.Other)
 		sum.Aged = addSaturated(sum.Aged, p.Aged)
 		sum.Nulls = addNulls(sum.Nulls, p.Nulls)
+		sum.Frozen = sum.Frozen || p.Frozen
 	}
 	sum.Values = SumValues(values)
 	if sum.KnowsValues() {
@@ -395,12 +420,20 @@ func sumPoints(same []*Point) Point {
 	return sum
 }
 
-// addNulls adds up numbers of null receivers, as far as they are known.
+// addNulls adds up numbers of null receivers, as far as they are known. A count of 0 does
+// not hide that another source has seen some.
 func addNulls(a, b int64) int64 {
-	if a == NullsUnknown || b == NullsUnknown {
-		return max(a, b)
+	switch {
+	case a == NullsUnknown:
+		return b
+	case b == NullsUnknown:
+		return a
+	case a == NullsSeen && b <= 0:
+		return NullsSeen
+	case b == NullsSeen && a <= 0:
+		return NullsSeen
 	}
-	return addSaturated(a, b)
+	return addSaturated(max(a, 0), max(b, 0))
 }
 
 // sum returns the sum of the counts by value.
@@ -430,12 +463,12 @@ func checkPoints(list []Point, names *Names) error {
 // if it can. It is for tests, and for points that were decoded.
 func (p Point) CheckValid(names *Names) error {
 	methods := names.Len()
-	switch ownEnd := p.Kind == PointBlock || p.Kind == PointBranch; {
+	switch {
 	case !p.exists():
 		return fmt.Errorf("it is of %v, %v", p.Origin, p.Kind)
 	case int64(p.Method) >= int64(methods):
 		return fmt.Errorf("method %d of %d", p.Method, methods)
-	case p.End != p.Offset && !ownEnd:
+	case p.End != p.Offset && !p.Kind.hasEnd():
 		return fmt.Errorf("a %v from %d ends at %d", p.Kind, p.Offset, p.End)
 	case len(p.Callers) > MaxPointCallers:
 		return fmt.Errorf("%d callers", len(p.Callers))
@@ -453,14 +486,14 @@ func (p Point) CheckValid(names *Names) error {
 
 func (p *Point) checkCounts() error {
 	switch {
-	case min(p.Count, p.Other, p.Aged) < 0 || p.Nulls < NullsUnknown:
+	case min(p.Count, p.Other, p.Aged) < 0 || p.Nulls < NullsSeen:
 		return fmt.Errorf("negative counts: %d, %d other, %d aged, %d nulls", p.Count, p.Other, p.Aged, p.Nulls)
 	case p.KnowsValues() && p.Count != p.sum():
 		return fmt.Errorf("counts %d, and its values add up to %d", p.Count, p.sum())
 	case p.Kind == PointBlock && p.KnowsValues():
 		return fmt.Errorf("a block with values")
-	case p.Kind != PointCall && p.Nulls > 0:
-		return fmt.Errorf("a %v with null receivers", p.Kind)
+	case !p.Kind.HasMethods() && (p.Nulls > 0 || p.Nulls == NullsSeen):
+		return fmt.Errorf("a %v with nulls", p.Kind)
 	}
 	return nil
 }
@@ -472,7 +505,7 @@ func (p *Point) checkValues(names *Names) error {
 	seen := make(map[uint64]bool, len(p.Values))
 	for _, v := range p.Values {
 		switch {
-		case p.Kind == PointCall && v.Value >= uint64(names.Len()):
+		case p.Kind.HasMethods() && v.Value >= uint64(names.Len()):
 			return fmt.Errorf("it reaches method %d of %d", v.Value, names.Len())
 		case v.Count <= 0:
 			return fmt.Errorf("value %s counts %d", p.describe(v, names), v.Count)
@@ -488,7 +521,7 @@ func (p *Point) checkValues(names *Names) error {
 
 // describe prints a value for errors: a method by its name, which may be long.
 func (p *Point) describe(v PointValue, names *Names) string {
-	if p.Kind == PointCall {
+	if p.Kind.HasMethods() {
 		return fmt.Sprintf("%.60q", names.At(MethodID(v.Value)).Name)
 	}
 	return fmt.Sprint(v.Value)

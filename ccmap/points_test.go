@@ -12,13 +12,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-const unknown = ccmap.NullsUnknown
+const unknown, seen = ccmap.NullsUnknown, ccmap.NullsSeen
 
 // drawPoint returns a point of few positions, such that many are the same, and of
 // which some cannot be.
 func drawPoint(t *rapid.T, methods int) ccmap.Point {
 	method := rapid.Uint32Range(0, uint32(ccmap.FirstID)+uint32(methods)) // the last does not exist
-	count := rapid.SampledFrom([]int64{-1, 0, 1, 2, 3, 100, math.MaxInt64 - 1, math.MaxInt64})
+	count := rapid.SampledFrom([]int64{-2, -1, 0, 1, 2, 3, 100, math.MaxInt64 - 1, math.MaxInt64})
 	frame := rapid.Custom(func(t *rapid.T) ccmap.Frame {
 		return ccmap.Frame{Method: ccmap.MethodID(method.Draw(t, "caller")), Offset: rapid.Uint32Range(0, 1).Draw(t, "call")}
 	})
@@ -26,8 +26,8 @@ func drawPoint(t *rapid.T, methods int) ccmap.Point {
 		return ccmap.PointValue{Value: uint64(method.Draw(t, "value")), Count: count.Draw(t, "count")}
 	})
 	p := ccmap.Point{
-		Origin: ccmap.Origin(rapid.IntRange(0, 2).Draw(t, "origin")),
-		Kind:   ccmap.PointKind(rapid.IntRange(0, 3).Draw(t, "kind")),
+		Origin: ccmap.Origin(rapid.IntRange(0, 3).Draw(t, "origin")),
+		Kind:   ccmap.PointKind(rapid.IntRange(0, 4).Draw(t, "kind")),
 		Method: ccmap.MethodID(method.Draw(t, "method")),
 		Offset: rapid.SampledFrom([]uint32{0, ccmap.NoOffset}).Draw(t, "offset"),
 		End:    rapid.Uint32Range(0, 1).Draw(t, "end"),
@@ -37,6 +37,7 @@ func drawPoint(t *rapid.T, methods int) ccmap.Point {
 		Other:  count.Draw(t, "other"),
 		Aged:   count.Draw(t, "aged"),
 		Nulls:  count.Draw(t, "nulls"),
+		Frozen: rapid.Bool().Draw(t, "frozen"),
 	}
 	if rapid.Bool().Draw(t, "in a context") {
 		p.Callers = rapid.SliceOfN(frame, 0, 4).Draw(t, "callers")
@@ -67,7 +68,7 @@ func told(s *ccmap.Snapshot) map[string]ccmap.Point {
 		}
 		for _, v := range p.Values {
 			value := fmt.Sprint(v.Value)
-			if p.Kind == ccmap.PointCall {
+			if p.Kind.HasMethods() {
 				value = name(ccmap.MethodID(v.Value))
 			}
 			points[key+" "+value] = ccmap.Point{Count: v.Count}
@@ -221,6 +222,8 @@ func TestAddPointTakesWhatComesClosest(t *testing.T) {
 		{"end of a switch", ccmap.Point{Kind: ccmap.PointSwitch, Offset: 4}, ccmap.Point{Kind: ccmap.PointSwitch, Offset: 4, End: 4}},
 		{"block", ccmap.Point{Kind: ccmap.PointBlock, End: 9, Count: 5, Other: 3, Aged: 1, Nulls: 8, Values: values(1, 1)}, ccmap.Point{Kind: ccmap.PointBlock, End: 9, Count: 5}},
 		{"branch", ccmap.Point{Kind: ccmap.PointBranch, End: 9, Nulls: 2, Values: values(1, 1, 5, 1, 0, 4)}, ccmap.Point{Kind: ccmap.PointBranch, End: 9, Count: 6, Values: values(0, 4, 1, 2)}},
+		{"types", ccmap.Point{Kind: ccmap.PointType, Offset: 4, Nulls: seen, Frozen: true, Values: values(1<<40, 2)}, ccmap.Point{Kind: ccmap.PointType, Offset: 4, End: 4, Nulls: seen, Frozen: true, Count: 2, Values: values(int64(unnamed), 2)}},
+		{"nulls of a branch", ccmap.Point{Kind: ccmap.PointBranch, Nulls: seen}, ccmap.Point{Kind: ccmap.PointBranch, Nulls: unknown}},
 		{"cases", ccmap.Point{Kind: ccmap.PointSwitch, Values: values(-3, 1)}, ccmap.Point{Kind: ccmap.PointSwitch, Count: 1, Values: values(-3, 1)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -234,8 +237,8 @@ func TestAddPointTakesWhatComesClosest(t *testing.T) {
 		})
 	}
 	m, _, _, _ := abc()
-	m.AddPoint(ccmap.Point{Origin: 3})
-	m.AddPoint(ccmap.Point{Kind: 4})
+	m.AddPoint(ccmap.Point{Origin: 4})
+	m.AddPoint(ccmap.Point{Kind: 5})
 	if got := m.Snapshot().Points(); len(got) > 0 {
 		t.Errorf("points of nothing: %v", got)
 	}
@@ -247,6 +250,7 @@ func TestNullsOfTwoSources(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ a, b, want int64 }{
 		{unknown, unknown, unknown}, {unknown, 0, 0}, {unknown, 3, 3}, {0, 0, 0}, {2, 3, 5},
+		{seen, unknown, seen}, {0, seen, seen}, {seen, 3, 3}, {seen, seen, seen},
 	} {
 		m, a, _, _ := abc()
 		m.AddPoint(ccmap.Point{Method: a, Count: 1, Nulls: test.a})
@@ -357,9 +361,9 @@ func TestReplacedPointsAreFreed(t *testing.T) {
 
 func TestNamesOfOriginsAndKinds(t *testing.T) {
 	t.Parallel()
-	got := fmt.Sprint(ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported, ccmap.Origin(7),
-		ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointKind(9))
-	if want := "sampled burst imported origin 7 call block branch switch kind 9"; got != want {
+	got := fmt.Sprint(ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported, ccmap.OriginVM, ccmap.Origin(7),
+		ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType, ccmap.PointKind(9))
+	if want := "sampled burst imported vm origin 7 call block branch switch type kind 9"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -30,7 +30,7 @@ func (c *canonical) rankPoints() {
 		for j := range p.Callers {
 			p.Callers[j].Method = c.rankOf(p.Callers[j].Method)
 		}
-		if p.Kind != ccmap.PointCall {
+		if !p.Kind.HasMethods() {
 			continue
 		}
 		for j := range p.Values {
@@ -55,7 +55,7 @@ func pointMethods(p *ccmap.Point) iter.Seq[ccmap.MethodID] {
 			}
 		}
 		for _, v := range p.Values {
-			if p.Kind == ccmap.PointCall && !yield(ccmap.MethodID(v.Value)) {
+			if p.Kind.HasMethods() && !yield(ccmap.MethodID(v.Value)) {
 				return
 			}
 		}
@@ -69,7 +69,8 @@ type pointDoc struct {
 	Offset                    int64 // signed; -1 is ccmap.NoOffset
 	End                       int64 // signed; sameEnd is Offset
 	Phase                     int64
-	Count, Other, Aged, Nulls int64      // Nulls: -1 is ccmap.NullsUnknown
+	Count, Other, Aged, Nulls int64      // Nulls: -1 is ccmap.NullsUnknown, -2 ccmap.NullsSeen
+	Frozen                    int64      // 1: the source stopped to count
 	Context                   []frameDoc // nil is any
 	Values                    []valueDoc
 }
@@ -86,6 +87,7 @@ var pointColumns = newColumns([]column[pointDoc]{
 	{name: "other", at: func(d *pointDoc) *int64 { return &d.Other }},
 	{name: "aged", at: func(d *pointDoc) *int64 { return &d.Aged }},
 	{name: "nulls", at: func(d *pointDoc) *int64 { return &d.Nulls }, absent: ccmap.NullsUnknown},
+	{name: "frozen", at: func(d *pointDoc) *int64 { return &d.Frozen }},
 })
 
 // frameDoc is a frame that a point names.
@@ -97,7 +99,7 @@ var frameColumns = newColumns([]column[frameDoc]{
 })
 
 type valueDoc struct {
-	Value int64 // signed; of a call the index of the method
+	Value int64 // signed; of a call or type the index of the method
 	Count int64
 }
 
@@ -133,6 +135,9 @@ func (d *pointDoc) set(p *ccmap.Point) {
 	}
 	if p.End != p.Offset {
 		d.End = int64(int32(p.End))
+	}
+	if p.Frozen {
+		d.Frozen = 1
 	}
 	for _, f := range p.Callers {
 		context = append(context, frameDoc{int64(f.Method), int64(int32(f.Offset))})
@@ -198,10 +203,10 @@ func (b *builder) countPoint(p ccmap.Point) error {
 // point returns the point of a document if it is valid.
 func (b *builder) point(d *pointDoc) (p ccmap.Point, err error) {
 	p = ccmap.Point{Count: d.Count, Other: d.Other, Aged: d.Aged, Nulls: d.Nulls}
-	if p.Origin, err = named[ccmap.Origin]("origin", d.Origin, ccmap.OriginImported); err != nil {
+	if p.Origin, err = named[ccmap.Origin]("origin", d.Origin, ccmap.OriginVM); err != nil {
 		return p, err
 	}
-	if p.Kind, err = named[ccmap.PointKind]("kind", d.Kind, ccmap.PointSwitch); err != nil {
+	if p.Kind, err = named[ccmap.PointKind]("kind", d.Kind, ccmap.PointType); err != nil {
 		return p, err
 	}
 	at, err := b.frame(frameDoc{d.Method, d.Offset})
@@ -218,6 +223,10 @@ func (b *builder) point(d *pointDoc) (p ccmap.Point, err error) {
 		return p, fmt.Errorf("phase %d is outside 0 to 4294967294", d.Phase)
 	}
 	p.Phase = uint32(d.Phase)
+	if d.Frozen < 0 || d.Frozen > 1 {
+		return p, fmt.Errorf("frozen is %d, not 0 or 1", d.Frozen)
+	}
+	p.Frozen = d.Frozen == 1
 	if p.Callers, err = b.context(d.Context); err != nil {
 		return p, err
 	}
@@ -246,7 +255,7 @@ func (b *builder) values(k ccmap.PointKind, docs []valueDoc) ([]ccmap.PointValue
 	var values []ccmap.PointValue
 	for i, d := range docs {
 		value := uint64(d.Value)
-		if k == ccmap.PointCall {
+		if k.HasMethods() {
 			target, err := b.frame(frameDoc{d.Value, -1})
 			if err != nil {
 				return nil, fmt.Errorf("value %d: %w", i, err)

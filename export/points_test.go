@@ -25,7 +25,7 @@ func addPoints(m *ccmap.Map, methods []ccmap.Method, points []ccmap.Point) {
 		}
 		p.Values = append([]ccmap.PointValue(nil), p.Values...)
 		for i := range p.Values {
-			if p.Kind == ccmap.PointCall {
+			if p.Kind.HasMethods() {
 				p.Values[i].Value = uint64(id(ccmap.MethodID(p.Values[i].Value)))
 			}
 		}
@@ -46,11 +46,15 @@ func drawPoints(t *rapid.T, methods int) []ccmap.Point {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) ccmap.Point {
 		at := frame.Draw(t, "at")
 		p := ccmap.Point{
-			Origin: rapid.SampledFrom([]ccmap.Origin{ccmap.OriginBurst, ccmap.OriginBurst, ccmap.OriginSampled, ccmap.OriginImported}).Draw(t, "origin"),
-			Kind:   rapid.SampledFrom([]ccmap.PointKind{ccmap.PointCall, ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch}).Draw(t, "kind"),
+			Origin: rapid.SampledFrom([]ccmap.Origin{ccmap.OriginBurst, ccmap.OriginBurst, ccmap.OriginSampled, ccmap.OriginImported, ccmap.OriginVM}).Draw(t, "origin"),
+			Kind:   rapid.SampledFrom([]ccmap.PointKind{ccmap.PointCall, ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType}).Draw(t, "kind"),
 			Method: at.Method, Offset: at.Offset, End: offset.Draw(t, "end"), Count: count.Draw(t, "count"),
 			Nulls: rapid.SampledFrom([]int64{ccmap.NullsUnknown, 0, 5}).Draw(t, "nulls"),
 			Phase: rapid.SampledFrom([]uint32{0, 0, 1, math.MaxUint32 - 1}).Draw(t, "phase"),
+		}
+		if p.Origin == ccmap.OriginVM {
+			p.Frozen = rapid.Bool().Draw(t, "frozen")
+			p.Nulls = rapid.SampledFrom([]int64{p.Nulls, ccmap.NullsSeen}).Draw(t, "nulls of the VM")
 		}
 		if rapid.Bool().Draw(t, "in a context") {
 			p.Callers = rapid.SliceOfN(frame, 0, ccmap.MaxPointCallers).Draw(t, "callers")
@@ -89,7 +93,7 @@ func pointsOf(s *ccmap.Snapshot, f Format) map[string]ccmap.Point {
 		name := pointName(s.Names(), &p)
 		for _, v := range p.Values {
 			value := fmt.Sprint(v.Value)
-			if p.Kind == ccmap.PointCall {
+			if p.Kind.HasMethods() {
 				value = methodName(s.Names(), ccmap.MethodID(v.Value))
 			}
 			points[name+" "+value] = ccmap.Point{Count: v.Count}
@@ -136,6 +140,8 @@ func points() *ccmap.Map {
 		{Origin: ccmap.OriginImported, Kind: ccmap.PointBlock, Method: main, Offset: 1, End: 4, Count: 1000, Nulls: -1},
 		{Origin: ccmap.OriginImported, Kind: ccmap.PointBranch, Method: main, Offset: 4, End: 9, Values: []ccmap.PointValue{{Value: 1, Count: 990}, {Value: 0, Count: 10}}, Nulls: -1},
 		{Origin: ccmap.OriginImported, Kind: ccmap.PointSwitch, Method: main, Offset: 1<<32 - 2, Values: []ccmap.PointValue{{Value: 1<<64 - 3, Count: count}}, Other: 1, Nulls: -1},
+		{Origin: ccmap.OriginVM, Kind: ccmap.PointCall, Method: tree, Offset: 7, Values: []ccmap.PointValue{{Value: leaf, Count: 60}}, Other: 3, Nulls: -1, Frozen: true},
+		{Origin: ccmap.OriginVM, Kind: ccmap.PointType, Method: tree, Offset: 9, Values: []ccmap.PointValue{{Value: leaf, Count: 6}}, Nulls: ccmap.NullsSeen},
 	})
 	return m
 }
@@ -144,10 +150,10 @@ func points() *ccmap.Map {
 func TestFormatsRestorePoints(t *testing.T) {
 	t.Parallel()
 	s := points().Snapshot()
-	if got := len(s.Points()); got != 9 {
+	if got := len(s.Points()); got != 11 {
 		t.Fatalf("%d points", got)
 	}
-	for f, want := range map[Format]int{XML: 9, JSON: 9, Pprof: 5, Folded: 0} {
+	for f, want := range map[Format]int{XML: 11, JSON: 11, Pprof: 5, Folded: 0} {
 		got := decode(t, encode(t, f, s))
 		if diff := cmp.Diff(pointsOf(s, f), pointsOf(got, XML)); diff != "" || len(got.Points()) != want {
 			t.Errorf("%v: %d points, want %d (-want +got):\n%s", f, len(got.Points()), want, diff)

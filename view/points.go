@@ -28,7 +28,7 @@ func PointsLayout() Layout {
 // PointKinds has the words for PointsList.Kind.
 func PointKinds() []string {
 	var names []string
-	for k := ccmap.PointCall; k <= ccmap.PointSwitch; k++ {
+	for k := ccmap.PointCall; k <= ccmap.PointType; k++ {
 		names = append(names, k.String())
 	}
 	return names
@@ -37,7 +37,7 @@ func PointKinds() []string {
 // PointOrigins has the words for PointsList.Origin.
 func PointOrigins() []string {
 	var names []string
-	for o := ccmap.OriginSampled; o <= ccmap.OriginImported; o++ {
+	for o := ccmap.OriginSampled; o <= ccmap.OriginVM; o++ {
 		names = append(names, o.String())
 	}
 	return names
@@ -191,15 +191,17 @@ var pointColumns = append(
 		}
 		return p.Names().Line(ccmap.Frame{Method: q.Method, Offset: q.End})
 	}),
-	col("kind", "kind", "call, block, branch or switch", func(q ccmap.Point) string { return q.Kind.String() }),
-	col("origin", "origin", "where the counts come from", func(q ccmap.Point) string { return q.Origin.String() }),
+	col("kind", "kind", "call, block, branch, switch or type", func(q ccmap.Point) string { return q.Kind.String() }),
+	col("origin", "origin", "where the counts come from", func(q ccmap.Point) string { return q.Origin.String() }).
+		printed(func(_ *Profile, q ccmap.Point) string { return originOf(q) }),
+	col("", "frozen,omitempty", "the source stopped to count, as a VM does when it has compiled the method", func(q ccmap.Point) bool { return q.Frozen }),
 	array("callers,omitempty", "innermost first, if they are known; empty, but there: the method begins the stack", placeColumns,
 		func(p *Profile, q ccmap.Point) []place { return chainOf(p.Names(), q.Callers) }),
 	col("count", "count", "calls, or times that the code ran", func(q ccmap.Point) count { return count(q.Count) }),
 	array("values,omitempty", "the most frequent first", pointValueColumns, func(p *Profile, q ccmap.Point) []pointValue { return valuesOf(p.Names(), q) }),
 	col("", "others,omitempty", "count of values without a counter of their own", func(q ccmap.Point) count { return count(q.Other) }),
 	col("", "aged,omitempty", "count of values that were forgotten", func(q ccmap.Point) count { return count(q.Aged) }),
-	col("", "nulls,omitempty", "count of null receivers, if the source sees them", func(q ccmap.Point) *int64 { return given(q.Nulls, q.Nulls != ccmap.NullsUnknown) }),
+	col("", "nulls,omitempty", "count of null receivers, if the source sees them; -2: it has seen some, and not counted them", func(q ccmap.Point) *int64 { return given(q.Nulls, q.Nulls != ccmap.NullsUnknown) }),
 )
 
 // pointValue is a value of a point, or in text a count of several values.
@@ -228,7 +230,7 @@ func valuesOf(names *ccmap.Names, q ccmap.Point) []pointValue {
 	for _, v := range shownValues(q) {
 		out := pointValue{count: v.Count, share: percent(figure.Share(v.Count, q.Count))}
 		switch at := (ccmap.Frame{Method: q.Method, Offset: uint32(v.Value)}); {
-		case q.Kind == ccmap.PointCall:
+		case q.Kind.HasMethods():
 			m := names.At(ccmap.MethodID(v.Value))
 			out.target, out.name, out.location = declaredAt(m), methodTitle(m), formatDeclaration(m)
 		case q.Kind == ccmap.PointSwitch:
@@ -255,7 +257,18 @@ func otherValues(q ccmap.Point) []pointValue {
 			list = append(list, v)
 		}
 	}
+	if q.Nulls == ccmap.NullsSeen {
+		list = append(list, pointValue{name: "null, seen but not counted"})
+	}
 	return list
+}
+
+// originOf returns the origin of a point, in text with a word for counts that have stopped.
+func originOf(q ccmap.Point) string {
+	if q.Frozen {
+		return q.Origin.String() + ", frozen"
+	}
+	return q.Origin.String()
 }
 
 // sumOf adds up values that there is no room for.

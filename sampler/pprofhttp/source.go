@@ -201,7 +201,7 @@ func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
 		return nil, err
 	}
 	*m.Meta() = ccmap.Meta{Unit: ccmap.CPUTime}
-	for _, origin := range []ccmap.Origin{ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported} {
+	for _, origin := range []ccmap.Origin{ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported, ccmap.OriginVM} {
 		m.SetPoints(origin, nil)
 	}
 	return m, nil
