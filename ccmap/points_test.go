@@ -352,7 +352,7 @@ func TestReplacedPointsAreFreed(t *testing.T) {
 	}
 	m.SetPoints(ccmap.OriginSampled, one)
 	m.SetPoints(ccmap.OriginBurst, nil)
-	m.SetPoints(ccmap.OriginImported+1, make([]ccmap.Point, 1000))
+	m.SetPoints(ccmap.OriginVM+1, make([]ccmap.Point, 1000))
 	points := m.Snapshot().Points()
 	if len(points) != 2 || cap(points) > 4 || m.Bytes()-before > 2<<10 {
 		t.Errorf("%d points of %d, %d bytes", len(points), cap(points), m.Bytes()-before)

@@ -20,6 +20,22 @@ type fakeSource struct {
 	stats       sampler.Stats
 	setInterval error // the result of SetInterval
 	info        sampler.Info
+	points      []ccmap.Point // that the target counted itself
+	version     uint64
+}
+
+func (s *fakeSource) Counted() ([]ccmap.Point, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.points, s.version
+}
+
+// count sets the points that the target has counted itself.
+func (s *fakeSource) count(points ...ccmap.Point) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.points = points
+	s.version++
 }
 
 func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) { return s.run(ctx) }

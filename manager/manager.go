@@ -62,6 +62,8 @@ type Manager struct {
 	hot         hotness
 	convergence *convergence
 	values      *values
+	counting    sampler.Counting        // nil: the target keeps no profile of its own
+	counted     uint64                  // version of that profile in the map
 	reached     bool                    // the goal is reached
 	stop        context.CancelCauseFunc // ends the session
 
@@ -128,6 +130,7 @@ func New(c Config) (*Manager, error) {
 	m.values.resume(first.Points())
 	m.hot.resume(first)
 	m.latest.Store(first)
+	m.counting, _ = c.Source.(sampler.Counting)
 	if s, ok := c.Source.(ProfileSource); ok {
 		m.profiles = s.Profiles()
 	}
@@ -461,6 +464,7 @@ func (m *Manager) Fresh(ctx context.Context) (*ccmap.Snapshot, error) {
 func (m *Manager) publish() {
 	defer close(m.beginPublication())
 	m.published = time.Now()
+	m.keepCounted()
 	if !m.stale {
 		return
 	}

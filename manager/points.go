@@ -70,6 +70,18 @@ func (m *Manager) keepPoints() bool {
 	return true
 }
 
+// keepCounted gives the profile that the target keeps itself to the map, if it has
+// changed. Its source reads it every few seconds at most.
+func (m *Manager) keepCounted() {
+	if m.counting == nil {
+		return
+	}
+	if points, version := m.counting.Counted(); version != m.counted {
+		m.config.Map.SetPoints(ccmap.OriginVM, points)
+		m.counted, m.stale = version, true
+	}
+}
+
 // phasedPoints are the caught calls of the run as profile points, by the phases of the
 // program:
 //

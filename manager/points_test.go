@@ -401,3 +401,32 @@ func TestPointsInTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// The map has the target's own profile as it was read last, samples or not, and keeps the
+// points of other origins.
+func TestProfileOfTheTarget(t *testing.T) {
+	var s *session
+	s = newSession(func(_ context.Context, _ *queue.Ring, names *ccmap.Names) {
+		method := names.Intern(ccmap.Method{Name: "A.a"})
+		point := ccmap.Point{Origin: ccmap.OriginVM, Method: method, Nulls: ccmap.NullsUnknown}
+		s.source.count(point, ccmap.Point{Origin: ccmap.OriginVM, Method: method, Offset: 9})
+		point.Values = []ccmap.PointValue{{Value: uint64(method), Count: 7}}
+		s.source.count(point)
+	})
+	s.config.Map.AddPoint(ccmap.Point{Origin: ccmap.OriginImported, Kind: ccmap.PointBlock, Count: 3})
+	m, err := New(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := m.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[ccmap.Origin]int64)
+	for _, p := range report.Snapshot.Points() {
+		got[p.Origin] += p.Count
+	}
+	if want := map[ccmap.Origin]int64{ccmap.OriginImported: 3, ccmap.OriginVM: 7}; !maps.Equal(got, want) {
+		t.Errorf("points count %v, want %v", got, want)
+	}
+}

@@ -56,6 +56,15 @@ type Tunable interface {
 	SetInterval(d time.Duration) error
 }
 
+// Counting is a source whose target keeps a profile of its own, as a VM does for its
+// compiler.
+type Counting interface {
+	// Counted returns the points of [ccmap.OriginVM] as they were last read, of methods of
+	// the sink's names, and a number that is another one for other points; 0: there are none
+	// yet. The caller must not change them. Any goroutine may call it.
+	Counted() (points []ccmap.Point, version uint64)
+}
+
 // Info describes a source. Only the target changes: the build and version of a program
 // become known when it runs.
 type Info struct {

@@ -102,13 +102,14 @@ func (e *compileError) Unwrap() error { return e.err }
 // JVM is a running JVM. It ends with the test, or when its standard input is closed.
 type JVM struct {
 	PID int
-	Out *bufio.Scanner // lines of its standard output, after the first
+	Dir string         // its working directory
+	Out *bufio.Scanner // lines of its standard output, after the one that says "ready"
 
 	stdin io.WriteCloser
 }
 
 // Start runs a program of testdata, with flags for the JVM. It returns once the program has
-// written its first line.
+// written a line that begins with "ready"; the JVM may write others before.
 func (j JDK) Start(t testing.TB, flags []string, class string, args ...string) *JVM {
 	t.Helper()
 	dir, err := classes()
@@ -136,10 +137,12 @@ func (j JDK) Start(t testing.TB, flags []string, class string, args ...string) *
 		cmd.Wait()
 	})
 	out := bufio.NewScanner(stdout)
-	if !out.Scan() {
-		t.Fatalf("%s %s ended before its first line", filepath.Base(j.Home), strings.Join(line, " "))
+	for ready := false; !ready; ready = strings.HasPrefix(out.Text(), "ready") {
+		if !out.Scan() {
+			t.Fatalf("%s %s ended before it was ready", filepath.Base(j.Home), strings.Join(line, " "))
+		}
 	}
-	return &JVM{PID: cmd.Process.Pid, Out: out, stdin: stdin}
+	return &JVM{PID: cmd.Process.Pid, Dir: cmd.Dir, Out: out, stdin: stdin}
 }
 
 // Tell writes a line to the program's standard input.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/hang"
 )
 
 // Moment is a thread of the target at the instant of a sample. Its slices are valid
@@ -120,6 +121,16 @@ type Runtime interface {
 	Descriptors() (Descriptors, bool)
 
 	Loader
+}
+
+// Counter is a [Runtime] that keeps a profile of its own: it counts what calls reach, and
+// which types, branches and cases come.
+type Counter interface {
+	// Count reads that profile again and again until ctx is done, and calls publish with
+	// all points when they have changed. Nobody writes to the points any more. It runs in a
+	// goroutine of its own, beside the engine's, and reads the target by the watch alone.
+	// An error says why there is no profile.
+	Count(ctx context.Context, w *hang.Watch, names *ccmap.Names, publish func([]ccmap.Point)) error
 }
 
 // Loader keeps the symbols of a runtime up to date. Before a program has run, it has no

@@ -13,7 +13,7 @@
 //     begins bursts, hands samples over, and compares weights with the CPU clock.
 //  5. [Taker.Finish] ends the session.
 //
-// A Taker belongs to the engine's goroutine, except for Stats and Target.
+// A Taker belongs to the engine's goroutine, except for Stats, Target and Counted.
 package taker
 
 import (
@@ -67,12 +67,13 @@ type Taker struct {
 	// Interrupts counts the interrupts of the target that took no sample.
 	Interrupts atomic.Uint64
 
-	watch  *hang.Watch   // of reads of the target's memory and files
-	calls  indirect.Code // nil: the runtime has no calls that can be caught
-	counts counts
-	target atomic.Pointer[ccmap.Target]
-	ledger *process.Ledger
-	meter  meter
+	watch    *hang.Watch   // of reads of the target's memory and files
+	calls    indirect.Code // nil: the runtime has no calls that can be caught
+	counts   counts
+	counting counting
+	target   atomic.Pointer[ccmap.Target]
+	ledger   *process.Ledger
+	meter    meter
 
 	stack   process.Stack
 	out     ccmap.Sample
@@ -145,6 +146,9 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 	t.meter.timing = true
 	t.readSwitches(time.Now())
 	t.describe()
+	if c, ok := t.Runtime.(process.Counter); ok {
+		t.counting.start(c, t.Sink.Names, t.Log)
+	}
 	return nil
 }
 
@@ -196,6 +200,7 @@ func (t *Taker) Target() ccmap.Target { return *t.target.Load() }
 // Close releases everything. It may be called more than once, and on a taker that is
 // only partly made.
 func (t *Taker) Close() {
+	t.counting.end()
 	if t.Judge != nil {
 		t.Judge.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/activation"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
@@ -56,8 +57,9 @@ type Source struct {
 type Options = sampler.ProcessOptions
 
 var (
-	_ sampler.Source  = (*Source)(nil)
-	_ sampler.Tunable = (*Source)(nil)
+	_ sampler.Source   = (*Source)(nil)
+	_ sampler.Tunable  = (*Source)(nil)
+	_ sampler.Counting = (*Source)(nil)
 )
 
 const (
@@ -420,6 +422,9 @@ func (s *Source) SetInterval(d time.Duration) error {
 	s.took = time.Since(begin)
 	return nil
 }
+
+// Counted is part of [sampler.Counting].
+func (s *Source) Counted() ([]ccmap.Point, uint64) { return s.t.Counted() }
 
 // Stats returns the figures so far. Any goroutine may call it.
 func (s *Source) Stats() sampler.Stats {

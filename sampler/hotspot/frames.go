@@ -73,6 +73,7 @@ func (p *Process) Frames(st *process.Stack, names *ccmap.Names, dst []ccmap.Fram
 		dst = append(dst, bare(names, nativeName))
 	}
 	for _, f := range p.stack.Frames {
+		p.hot.note(f.Method)
 		if m, err := p.classes.Method(f.Method); err == nil {
 			dst = append(dst, p.named.frame(m, f.BCI))
 		} else {

@@ -20,7 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
 )
 
-// Process is a HotSpot JVM. It belongs to the engine's goroutine.
+// Process is a HotSpot JVM. It belongs to the engine's goroutine, but for Count.
 type Process struct {
 	pid     int
 	log     *slog.Logger
@@ -39,6 +39,8 @@ type Process struct {
 
 	threads map[uint32]string // names of threads, as of the last second
 	named   named
+
+	hot hot // shared with the goroutine of Count
 }
 
 // methods tells the unwinder of methods.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -30,8 +31,9 @@ type Source struct {
 type Options = sampler.ProcessOptions
 
 var (
-	_ sampler.Source  = (*Source)(nil)
-	_ sampler.Tunable = (*Source)(nil)
+	_ sampler.Source   = (*Source)(nil)
+	_ sampler.Tunable  = (*Source)(nil)
+	_ sampler.Counting = (*Source)(nil)
 )
 
 // Open attaches to a running Go process. Sampling begins at once, and what is
@@ -120,6 +122,9 @@ func (s *Source) SetInterval(d time.Duration) error {
 	}
 	return nil
 }
+
+// Counted is part of [sampler.Counting].
+func (s *Source) Counted() ([]ccmap.Point, uint64) { return s.drainer.Counted() }
 
 // Stats returns the counts so far. Any goroutine may call it.
 func (s *Source) Stats() sampler.Stats {

@@ -33,7 +33,7 @@ func (t *Table) Walk(visit func(*Class) bool) error {
 		if err != nil {
 			continue
 		}
-		for addr := first; plausible(addr) && !alive[addr]; {
+		for addr := first; Plausible(addr) && !alive[addr]; {
 			if len(alive) >= maxClasses {
 				return fmt.Errorf("walk the classes: %w", errTooMany)
 			}
@@ -60,7 +60,7 @@ func (t *Table) loaders() ([]uint64, error) {
 	}
 	var all []uint64
 	seen := make(map[uint64]bool)
-	for plausible(addr) && !seen[addr] {
+	for Plausible(addr) && !seen[addr] {
 		if len(all) >= maxLoaders {
 			return nil, fmt.Errorf("walk the class loaders: %w", errTooMany)
 		}
@@ -111,7 +111,7 @@ func (t *Table) readClasses(addrs []uint64) [][]byte {
 	for i := range raws {
 		raws[i] = make([]byte, t.l.classSize)
 	}
-	t.readMany(addrs, raws)
+	ReadMany(t.vm.Memory, addrs, raws)
 	for i, raw := range raws {
 		if raw == nil { // an array at the end of the memory, perhaps
 			raws[i], _ = t.readClass(addrs[i])

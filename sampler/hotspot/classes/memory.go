@@ -3,6 +3,8 @@ package classes
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
 )
 
 // errAddress says that a word cannot be an address of the JVM's own data.
@@ -15,13 +17,13 @@ const (
 	highest = 1 << 47
 )
 
-// plausible reports whether the JVM may keep data of its own at addr. All of it is
+// Plausible reports whether the JVM may keep data of its own at addr. All of it is
 // aligned to 8 bytes.
-func plausible(addr uint64) bool { return addr >= lowest && addr < highest && addr%8 == 0 }
+func Plausible(addr uint64) bool { return addr >= lowest && addr < highest && addr%8 == 0 }
 
 // read fills buf from an address that must be plausible.
 func (t *Table) read(addr uint64, buf []byte) error {
-	if !plausible(addr) {
+	if !Plausible(addr) {
 		return errAddress
 	}
 	return t.vm.Memory.Read(addr, buf)
@@ -37,14 +39,20 @@ func (t *Table) word(addr uint64) (uint64, error) {
 // maxBatch is how many ranges one call reads at most (IOV_MAX of Linux).
 const maxBatch = 1024
 
-// readMany fills as many of bufs as it can, and sets the others to nil.
-func (t *Table) readMany(addrs []uint64, bufs [][]byte) {
+// ReadMany fills as many of bufs as it can, each from the address of the same index, with
+// few calls. It sets the others to nil, as those whose address is not plausible.
+func ReadMany(mem vmstructs.Memory, addrs []uint64, bufs [][]byte) {
 	for len(addrs) > 0 {
-		batch := min(len(addrs), maxBatch)
-		n, _ := t.vm.Memory.ReadMany(addrs[:batch], bufs[:batch])
-		if n < batch { // this one is not mapped
-			bufs[n] = nil
+		n := 0
+		for n < min(len(addrs), maxBatch) && Plausible(addrs[n]) {
 			n++
+		}
+		if n > 0 {
+			n, _ = mem.ReadMany(addrs[:n], bufs[:n])
+		}
+		if n == 0 { // the first one cannot be read
+			bufs[0] = nil
+			n = 1
 		}
 		addrs, bufs = addrs[n:], bufs[n:]
 	}

@@ -44,7 +44,7 @@ func (t *Table) pointers(array uint64) []uint64 {
 	}
 	all := make([]uint64, 0, uint32(length))
 	for at := uint64(0); at < uint64(len(raw)); at += 8 {
-		if p := u64(raw, at); plausible(p) {
+		if p := u64(raw, at); Plausible(p) {
 			all = append(all, p)
 		}
 	}
@@ -59,13 +59,13 @@ func (t *Table) readAll(addrs []uint64, size uint64) [][]byte {
 	for i := range raws {
 		raws[i], memory = memory[:size:size], memory[size:]
 	}
-	t.readMany(addrs, raws)
+	ReadMany(t.vm.Memory, addrs, raws)
 	return raws
 }
 
 // methodTable returns the methods of an array by their names and descriptors.
 func (t *Table) methodTable(array uint64) methodTable {
-	if !plausible(array) {
+	if !Plausible(array) {
 		return nil
 	}
 	if found, known := t.tables[array]; known {
@@ -76,13 +76,13 @@ func (t *Table) methodTable(array uint64) methodTable {
 	constants := make([]uint64, 0, len(methods))
 	owners := make([]uint64, 0, len(methods))
 	for i, raw := range t.readAll(methods, t.l.methodSize) {
-		if c := u64(raw, t.l.methodConst); plausible(c) {
+		if c := u64(raw, t.l.methodConst); Plausible(c) {
 			constants, owners = append(constants, c), append(owners, methods[i])
 		}
 	}
 	var slots, of []uint64
 	for i, raw := range t.readAll(constants, t.l.constHeader) {
-		if pool := u64(raw, t.l.constPool); plausible(pool) {
+		if pool := u64(raw, t.l.constPool); Plausible(pool) {
 			first := pool + t.l.poolHeader
 			slots = append(slots, first+8*uint64(u16(raw, t.l.constName)), first+8*uint64(u16(raw, t.l.constSignature)))
 			of = append(of, owners[i])
@@ -95,4 +95,14 @@ func (t *Table) methodTable(array uint64) methodTable {
 	t.tables[array] = table
 	t.hold(64 + 48*len(table))
 	return table
+}
+
+// Code returns the bytecode of a method, as the JVM has changed it; nil if it cannot be
+// read.
+func (t *Table) Code(m *Method) []byte {
+	code := make([]byte, m.CodeSize)
+	if m.CodeSize == 0 || t.vm.Memory.Read(m.CodeBegin, code) != nil {
+		return nil
+	}
+	return code
 }

@@ -12,10 +12,12 @@ func (m *Method) FullName() string { return m.Class.Name + "." + m.Name }
 
 // Map returns the method as maps have it.
 func (m *Method) Map() ccmap.Method {
-	return javaname.Parts{
+	method := javaname.Parts{
 		Class: m.Class.internal, Name: m.Name, Descriptor: m.Descriptor, SourceFile: m.Source,
 		Loader: m.Class.Loader, Static: m.Static,
 	}.Method()
+	method.StartLine = int32(m.Line(0))
+	return method
 }
 
 // javaName returns a class name of the JVM in Java's form: "java/util/Map$Entry" is

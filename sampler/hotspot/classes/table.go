@@ -124,7 +124,7 @@ func (t *Table) class(addr uint64, raw []byte) (*Class, error) {
 		return c, nil
 	}
 	internal, err := t.symbol(id.name)
-	if err != nil || internal == "" || !plausible(id.loader) {
+	if err != nil || internal == "" || !Plausible(id.loader) {
 		return nil, errNotAClass
 	}
 	c := &Class{

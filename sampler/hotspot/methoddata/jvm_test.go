@@ -1,0 +1,323 @@
+package methoddata
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/classes"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/javaname"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
+)
+
+// open returns a reader of a JVM of a test.
+func open(t testing.TB, j *jvmtest.JVM) *Reader {
+	t.Helper()
+	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", j.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer maps.Close()
+	vm, err := vmstructs.Open(context.Background(), process.MemoryOf(j.PID, nil), maps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := classes.New(vm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(vm, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// counted are the points of the program's methods, by method and kind. Each method has at
+// most one of a kind.
+type counted struct {
+	names  *ccmap.Names
+	points map[string]ccmap.Point
+}
+
+func read(t *testing.T, r *Reader) counted {
+	t.Helper()
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	m := ccmap.New(ccmap.Options{})
+	m.SetPoints(ccmap.OriginVM, r.Points(m.Names()))
+	s := m.Snapshot()
+	if err := s.CheckValid(); err != nil {
+		t.Fatal(err)
+	}
+	c := counted{m.Names(), make(map[string]ccmap.Point)}
+	for _, p := range s.Points() {
+		if name, ok := strings.CutPrefix(m.Names().At(p.Method).Name, "Counts."); ok {
+			c.points[name+" "+p.Kind.String()] = p
+		}
+	}
+	return c
+}
+
+// shares returns the values of a point, with their shares in hundredths, the largest
+// first.
+func (c counted) shares(t *testing.T, name string) string {
+	t.Helper()
+	p, ok := c.points[name]
+	if !ok || p.Count < 1000 {
+		t.Errorf("point %s counts %d", name, p.Count)
+		return ""
+	}
+	percent := func(n int64) string { return strconv.Itoa(int(math.Round(100 * float64(n) / float64(p.Count)))) }
+	var words []string
+	for _, v := range p.Values {
+		value := strconv.Itoa(int(v.Value))
+		switch {
+		case p.Kind.HasMethods():
+			value = strings.TrimPrefix(c.names.At(ccmap.MethodID(v.Value)).Name, "Counts$")
+		case p.Kind == ccmap.PointSwitch:
+			value = "line " + strconv.Itoa(int(c.names.Line(ccmap.Frame{Method: p.Method, Offset: uint32(v.Value)})-c.names.Line(ccmap.Frame{Method: p.Method, Offset: p.Offset})))
+		}
+		words = append(words, value+" "+percent(v.Count))
+	}
+	slices.Sort(words)
+	if p.Other > 0 {
+		words = append(words, "other "+percent(p.Other))
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestCounts compares the shares of calls, types, branches and switches with the
+// program's. The second compiler is off, so that nothing freezes.
+func TestCounts(t *testing.T) {
+	five := "Bow.area 20, Circle.area 20, Dot.area 20, Line.area 20, Square.area 20"
+	for _, jdk := range jvmtest.JDKs(t) {
+		for width, want := range map[string]map[string]string{
+			"2": {
+				"two call": "Circle.area 25, Square.area 75", "nulls type": "Square 100",
+				"branch branch": "0 25, 1 75", "dense switch": "line 0 25, line 0 25, other 50",
+			},
+			"0": {"two call": "other 100", "five call": "other 100"},
+			"4": {"two call": "Circle.area 25, Square.area 75"},
+			"8": {"five call": five},
+		} {
+			for _, flags := range [][]string{nil, {"-XX:-UseCompressedClassPointers", "-XX:+UseSerialGC"}} {
+				if flags != nil && width != "2" {
+					continue
+				}
+				t.Run(jdk.Name+" width "+width+strings.Join(flags, ""), func(t *testing.T) {
+					flags := append([]string{"-XX:TieredStopAtLevel=3", "-XX:TypeProfileWidth=" + width}, flags...)
+					c := read(t, open(t, jdk.Start(t, flags, "Counts", "60")))
+					for name, shares := range want {
+						if got := c.shares(t, name); got != shares {
+							t.Errorf("%s: %s, want %s", name, got, shares)
+						}
+					}
+					if jdk.Name != "17" && width == "2" { // 17 counts failed checks, and not their types
+						if got, want := c.shares(t, "whole type"), "Circle 25, Square 75"; got != want {
+							t.Errorf("a check that fails for 1 of 4: %s, want %s", got, want)
+						}
+					}
+					c.checkFacts(t, width)
+				})
+			}
+		}
+	}
+}
+
+func (c counted) checkFacts(t *testing.T, width string) {
+	t.Helper()
+	if n := c.points["two call"].Count; n > 60*2000 {
+		t.Errorf("%d calls were counted, of %d", n, 60*2000)
+	}
+	if c.points["two call"].Frozen {
+		t.Error("counts of the first compiler's code are frozen")
+	}
+	if width == "0" {
+		return
+	}
+	if got, other := c.points["nulls type"].Nulls, c.points["whole type"].Nulls; got != ccmap.NullsSeen || other != 0 {
+		t.Errorf("nulls are %d where there are some, and %d where there are none", got, other)
+	}
+}
+
+// TestNoProfiles reads a JVM that only interprets, and so keeps no profiles.
+func TestNoProfiles(t *testing.T) {
+	for _, jdk := range jvmtest.JDKs(t) {
+		r := open(t, jdk.Start(t, []string{"-Xint"}, "Counts", "1"))
+		if err := r.Snapshot(); !errors.Is(err, ErrFew) {
+			t.Errorf("JDK %s: %v, want %v", jdk.Name, err, ErrFew)
+		}
+		if got := r.Points(ccmap.NewNames()); len(got) > 0 {
+			t.Errorf("JDK %s: %d points", jdk.Name, len(got))
+		}
+	}
+}
+
+// replayed is what the JVM itself writes of a method's profile.
+type replayed struct {
+	words   []uint64
+	classes map[int]string // by the word
+}
+
+// TestAgainstReplay compares profiles with those that the JVM dumps when its second
+// compiler compiles a method. Of then on they are frozen.
+func TestAgainstReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the JVM writes many MB of dumps")
+	}
+	for _, jdk := range jvmtest.JDKs(t) {
+		t.Run(jdk.Name, func(t *testing.T) {
+			j := jdk.Start(t, []string{"-Xbatch", "-XX:Tier4InvocationThreshold=1000", "-XX:Tier4MinInvocationThreshold=200", "-XX:Tier4CompileThreshold=2000", "-XX:CompileCommand=quiet", "-XX:CompileCommand=DumpReplay,java.*::*", "-XX:CompileCommand=DumpReplay,Counts.*"}, "Counts", "60", "library")
+			r := open(t, j)
+			if err := r.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			want := replays(t, j.Dir)
+			same, grown := 0, 0
+			for _, p := range r.profiles {
+				w, dumped := want[p.method.Class.Name+" "+p.method.Name+" "+p.method.Descriptor]
+				if !p.frozen || !dumped {
+					continue
+				}
+				switch words := differences(t, r, p, w); {
+				case words == 0:
+					same++
+				case words > 0:
+					grown++
+				}
+			}
+			t.Logf("%d profiles: %d frozen ones equal the JVM's words, %d have grown since; %+v", len(r.profiles), same, grown, r.Stats())
+			if same < 50 || same+grown < 80 {
+				t.Errorf("%d frozen methods are equal, and %d but for counts, want 80", same, grown)
+			}
+		})
+	}
+}
+
+// differences returns how many counts have grown since the dump, −1 after an error. The JVM
+// dumps before it compiles, and the method runs on until its callers return.
+func differences(t *testing.T, r *Reader, p *profile, w replayed) int {
+	t.Helper()
+	grown := 0
+	at := 0
+	err := r.l.each(p.data, p.method.CodeSize, func(rec *record) error {
+		cells := len(rec.cells) / cellSize
+		if at+1+cells > len(w.words) {
+			return errEnd
+		}
+		const kind = 1<<8 - 1 | 0xffff<<16 // tag and index
+		if got := binary.LittleEndian.Uint64(p.data[cellSize*at:]); (got^w.words[at])&kind != 0 {
+			return fmt.Errorf("word %d: %#x, the JVM's %#x", at, got, w.words[at])
+		}
+		rows := make(map[int]bool)
+		for i := range r.l.width {
+			if rec.tag == tagType || rec.tag == tagVirtual || rec.tag == tagVirtualCall {
+				rows[1+r.l.extra+2*i] = true
+			}
+		}
+		for i := range cells {
+			got, want := rec.cell(i), w.words[at+1+i]
+			class, isClass := w.classes[at+1+i]
+			switch {
+			case rows[i]:
+				c, err := r.table.Class(got)
+				if isClass && (err != nil || !sameClass(c.Name, class)) || !isClass && want != 0 {
+					return fmt.Errorf("word %d: class %v, the JVM's %q", at+1+i, c, class)
+				}
+			case !isClass && got != want:
+				grown++
+			}
+		}
+		at += 1 + cells
+		return nil
+	})
+	if err != nil {
+		t.Errorf("%s%s: %v", p.method.FullName(), p.method.Descriptor, err)
+		return -1
+	}
+	return grown
+}
+
+// sameClass compares a name with the JVM's own, with dots.
+func sameClass(name, dumped string) bool {
+	if strings.HasPrefix(dumped, "[") {
+		return strings.HasSuffix(name, "[]")
+	}
+	return name == javaname.Class(dumped) || strings.HasPrefix(dumped, "@") // of a hidden class JDK 25 says where it comes from
+}
+
+// replays returns the last profiles in the JVM's dumps, by class, name and descriptor.
+func replays(t *testing.T, dir string) map[string]replayed {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "replay_pid*_compid*.log"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d dumps, %v", len(files), err)
+	}
+	number := func(name string) int {
+		n, _ := strconv.Atoi(strings.TrimSuffix(name[strings.Index(name, "compid")+len("compid"):], ".log"))
+		return n
+	}
+	slices.SortFunc(files, func(a, b string) int { return number(a) - number(b) })
+	all := make(map[string]replayed)
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if fields := strings.Fields(lines.Text()); len(fields) > 4 && fields[0] == "ciMethodData" {
+				all[strings.ReplaceAll(fields[1], "/", ".")+" "+fields[2]+" "+fields[3]] = replay(t, fields)
+			}
+		}
+		f.Close()
+	}
+	return all
+}
+
+// replay reads a line: "… data N words oops n (word class)… methods …".
+func replay(t *testing.T, fields []string) replayed {
+	t.Helper()
+	after := func(word string) []string { return fields[slices.Index(fields, word)+1:] }
+	count := func(list []string) int {
+		n, err := strconv.Atoi(list[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	w := replayed{classes: make(map[int]string)}
+	data, oops := after("data"), after("oops")
+	for _, word := range data[1 : 1+count(data)] {
+		n, err := strconv.ParseUint(strings.TrimPrefix(word, "0x"), 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.words = append(w.words, n)
+	}
+	rest := oops[1:]
+	for range count(oops) {
+		w.classes[count(rest)] = strings.ReplaceAll(rest[1], "/", ".")
+		words := 2
+		if strings.HasPrefix(rest[1], "@") {
+			words = slices.Index(rest, ";") + 1
+		}
+		rest = rest[words:]
+	}
+	return w
+}
