@@ -12,6 +12,7 @@
 //
 //	bpf       a process from outside, through timers of CPUs and a BPF program
 //	perf      a process from outside, through perf_event_open
+//	jfr       a JVM from outside, through its own Flight Recorder
 //	managed   a VM in this process, whose threads sample themselves
 //	wasm      WebAssembly on wazero, with managed
 //	starlark  Starlark scripts, with managed

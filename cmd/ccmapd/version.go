@@ -99,6 +99,9 @@ func newVersionInfo(all []engine.Engine) versionInfo {
 	}
 	for _, e := range all {
 		d := e.Diagnose(context.Background(), os.Getpid(), 0)
+		if engine.ForOthers(d.Err) {
+			d.Err = nil // it needs no rights but those of its targets
+		}
 		info := engineInfo{Name: d.Engine, Permitted: d.Err == nil, Breakpoints: d.Watchpoints > 0}
 		if d.Err != nil {
 			info.Reason = d.Err.Error()

@@ -68,6 +68,9 @@ func Diagnose(ctx context.Context, all []Engine, pid int) Report {
 	r := Report{Checks: checksOf(ctx, pid)}
 	for _, e := range all {
 		d := e.Diagnose(ctx, target, tryFor)
+		if ForOthers(d.Err) {
+			continue
+		}
 		if d.Err != nil {
 			d.Cure = cureOf(d.Engine, r.Checks)
 		}

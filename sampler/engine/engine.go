@@ -24,6 +24,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/bpf"
+	"github.com/ccmapd/ccmapd/sampler/jfr"
 	"github.com/ccmapd/ccmapd/sampler/perf"
 )
 
@@ -48,6 +49,7 @@ func All() []Engine {
 	return []Engine{
 		{bpf.Engine, opens(bpf.Open)},
 		{perf.Engine, opens(perf.Open)},
+		{jfr.Engine, opens(jfr.Open)},
 	}
 }
 
@@ -92,6 +94,9 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 		if err == nil {
 			return Choice{s, why(name, refused)}, nil
 		}
+		if name == Auto && ForOthers(err) && len(refused) > 0 {
+			continue
+		}
 		refused = append(refused, refusal{e.Name, err})
 		if !passedOver(err) {
 			break
@@ -99,6 +104,10 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 	}
 	return Choice{}, explain(join(refused))
 }
+
+// ForOthers reports whether an engine is for other programs than the target: then it is no
+// help to say what it lacks.
+func ForOthers(err error) bool { return errors.Is(err, jfr.ErrNotJVM) }
 
 // refusal is the reason why an engine cannot sample.
 type refusal struct {

@@ -1,0 +1,197 @@
+package jfr
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/sampler"
+	"golang.org/x/sys/unix"
+)
+
+// Times of the conversation with the JVM. A recording starts as interpreted Java, on one
+// thread.
+const (
+	commandTime = 5 * time.Second
+	startTime   = 30 * time.Second
+	leaseTime   = 60 * time.Second
+	renewTime   = 45 * time.Second
+	retryTime   = 5 * time.Second // after a renewal that failed
+)
+
+// jvm takes diagnostic commands.
+type jvm interface {
+	Jcmd(ctx context.Context, timeout time.Duration, line string) (string, error)
+}
+
+// control is the conversation with the JVM about our recording. Open uses it, then the
+// goroutine of run.
+type control struct {
+	jvm      jvm
+	exact    bool // samples say what they weigh
+	interval time.Duration
+	prefix   string    // of the names of our recordings
+	number   int       // of recordings so far
+	name     string    // of the recording in force; empty: none
+	renewed  time.Time // when its lease began
+}
+
+func newControl(j jvm, exact bool, o sampler.ProcessOptions) *control {
+	return &control{
+		jvm: j, exact: exact, interval: wholeMilliseconds(o.Interval),
+		prefix: fmt.Sprintf("%s%d-%d-%d", namePrefix, os.Getpid(), namespace(), time.Now().UnixNano()),
+	}
+}
+
+// namePrefix begins the names of our recordings. The pid of their ccmapd follows, and the
+// namespace where it is one.
+const namePrefix = "ccmapd-"
+
+// namespace returns the number of our namespace of pids; 0: not known.
+func namespace() uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
+func wholeMilliseconds(d time.Duration) time.Duration {
+	return max(d.Round(time.Millisecond), time.Millisecond)
+}
+
+// begin starts the first recording.
+func (c *control) begin(ctx context.Context) error {
+	if err := c.clean(ctx); err != nil {
+		return err
+	}
+	// The depth is fixed once JFR runs. Its answer does not say so; stacks do.
+	if _, err := c.jvm.Jcmd(ctx, startTime, "JFR.configure stackdepth="+strconv.Itoa(stackDepth)); err != nil {
+		return fmt.Errorf("configure the recorder: %w", explain(err))
+	}
+	return c.start(ctx)
+}
+
+// stackDepth is the most that JFR takes.
+const stackDepth = 2048
+
+// explain says that a JVM without the recorder's commands is not supported.
+func explain(err error) error {
+	if strings.Contains(err.Error(), "Unknown diagnostic command") {
+		return fmt.Errorf("%w: the JVM has no Flight Recorder: %w", sampler.ErrUnsupported, err)
+	}
+	return err
+}
+
+// ours finds names of our recordings in the JVM's list.
+var ours = regexp.MustCompile(`\bname=` + namePrefix + `([0-9]{1,10})-([0-9]{1,20})-[0-9-]{1,40}\b`)
+
+// clean stops recordings whose ccmapd is gone. Those of other namespaces end by themselves.
+func (c *control) clean(ctx context.Context) error {
+	list, err := c.jvm.Jcmd(ctx, startTime, "JFR.check")
+	if err != nil {
+		return fmt.Errorf("list recordings: %w", explain(err))
+	}
+	for _, found := range ours.FindAllStringSubmatch(list, -1) {
+		pid, _ := strconv.Atoi(found[1])
+		if found[2] != strconv.FormatUint(namespace(), 10) || pid == os.Getpid() || isCcmapd(pid) {
+			continue
+		}
+		name := strings.TrimPrefix(found[0], "name=")
+		if _, err := c.jvm.Jcmd(ctx, commandTime, "JFR.stop name="+name); err != nil {
+			return fmt.Errorf("stop a recording of an earlier ccmapd: %w", err)
+		}
+	}
+	return nil
+}
+
+// isCcmapd reports whether a process is the program that this one is.
+func isCcmapd(pid int) bool {
+	own, err1 := os.Stat("/proc/self/exe")
+	other, err2 := os.Stat("/proc/" + strconv.Itoa(pid) + "/exe")
+	return err1 == nil && err2 == nil && os.SameFile(own, other)
+}
+
+// start starts a recording, which the JVM stops by itself when the lease is over. It writes no
+// file: without a file name some versions write one.
+func (c *control) start(ctx context.Context) error {
+	c.number++
+	name := c.prefix + "-" + strconv.Itoa(c.number)
+	line := fmt.Sprintf("JFR.start name=%s settings=none disk=true maxsize=13m duration=%ds filename=/dev/null %s",
+		name, int(leaseTime.Seconds()), c.events())
+	answer, err := c.jvm.Jcmd(ctx, startTime, line)
+	if err != nil {
+		return fmt.Errorf("start recording: %w", explain(err))
+	}
+	if !strings.Contains(answer, "Started recording") { // and yet the status is 0
+		return fmt.Errorf("start recording: the JVM says %q", clip(strings.TrimSpace(answer)))
+	}
+	c.name, c.renewed = name, time.Now()
+	return nil
+}
+
+// events are the settings of the recording.
+func (c *control) events() string {
+	period := c.interval.Milliseconds()
+	if c.exact {
+		return fmt.Sprintf("+jdk.CPUTimeSample#enabled=true +jdk.CPUTimeSample#throttle=%dms +jdk.CPUTimeSamplesLost#enabled=true +jdk.DataLoss#enabled=true", period)
+	}
+	return fmt.Sprintf("+jdk.ExecutionSample#enabled=true +jdk.ExecutionSample#period=%dms +jdk.DataLoss#enabled=true", period)
+}
+
+// run renews the lease, and stops the recording when the context is done. chunks returns how
+// many chunks have been opened. Its error is that of a lease which could not be renewed.
+func (c *control) run(ctx context.Context, chunks func() int64) error {
+	renew := time.NewTimer(renewTime)
+	defer renew.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return c.end()
+		case <-renew.C:
+		}
+		err := c.renew(ctx, chunks)
+		switch {
+		case ctx.Err() != nil || err == nil:
+			renew.Reset(renewTime)
+		case time.Since(c.renewed) > leaseTime:
+			return err
+		default:
+			renew.Reset(retryTime)
+		}
+	}
+}
+
+// renew starts a recording, waits until its chunk is read, and stops the one before: in
+// between both record, so no time is lost.
+func (c *control) renew(ctx context.Context, chunks func() int64) error {
+	old, seen := c.name, chunks()
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(commandTime); chunks() == seen && time.Now().Before(deadline) && ctx.Err() == nil; {
+		time.Sleep(pollTime / 10)
+	}
+	return c.stop(old)
+}
+
+// end stops the recording. A context that is done must not keep it from that.
+func (c *control) end() error {
+	if c.name == "" {
+		return nil
+	}
+	name := c.name
+	c.name = ""
+	return c.stop(name)
+}
+
+func (c *control) stop(name string) error {
+	if _, err := c.jvm.Jcmd(context.Background(), commandTime, "JFR.stop name="+name); err != nil {
+		return fmt.Errorf("stop recording, which ends by itself within %v: %w", leaseTime, err)
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package jfr
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/javaname"
+	recording "github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
+)
+
+// folder makes samples of events, weighs them, and pushes them. The goroutine of Run owns it.
+type folder struct {
+	sink     sampler.Sink
+	local    *queue.Ring
+	exact    bool // samples say what they weigh
+	settings recording.Settings
+	threads  *threads
+	ledger   *process.Ledger
+	pseudo   map[string]ccmap.MethodID // of time that has no Java stack
+	deepest  int                       // frames of a sample
+
+	// Of the chunk, whose keys mean nothing in another one.
+	chunk   *recording.Chunk
+	offset  int64 // that makes a time since 1970 one of CLOCK_MONOTONIC, ns
+	methods map[int64]method
+
+	frames  []recording.Frame // buffer
+	pending []pending         // since the last flush of the JVM
+	flushed bool              // the JVM has flushed since
+	last    map[uint64]int64  // by thread, the time of its last sample; emptied when full
+	figures sampler.Stats
+	lost    uint64
+}
+
+// method is a method of a chunk.
+type method struct {
+	id        ccmap.MethodID
+	positions bool // of its frames are known
+}
+
+// pending is a sample that has no weight yet.
+type pending struct {
+	ccmap.Sample
+	inner uint32 // tid in the target's own namespace
+}
+
+// mostThreads bounds the threads whose last sample is remembered.
+const mostThreads = 1 << 14
+
+func newFolder(o Options, exact bool) *folder {
+	f := &folder{
+		sink: o.Sink, exact: exact, threads: newThreads(o.PID), pseudo: make(map[string]ccmap.MethodID),
+		last: make(map[uint64]int64), deepest: o.Sink.Queue.MaxFrames() - 1,
+	}
+	for _, name := range []string{nativeName, collectorName, compilerName, machineName, ccmap.KernelName, ccmap.UnknownName} {
+		f.pseudo[name] = o.Sink.Names.Intern(ccmap.Method{Name: name})
+	}
+	f.settings.Period = wholeMilliseconds(o.Interval)
+	return f
+}
+
+// begin starts the clocks.
+func (f *folder) begin() {
+	f.local = f.sink.Queue.Ring()
+	f.ledger = process.OpenLedger(f.threads.pid, false)
+	f.threads.read()
+}
+
+// fold takes the samples of a piece of a chunk.
+func (f *folder) fold(c *recording.Chunk) {
+	if f.chunk != c {
+		f.chunk, f.methods = c, make(map[int64]method)
+		clock := sampler.NewClock()
+		f.offset = clock.Now() - time.Now().UnixNano()
+	}
+	f.flushed = true
+	c.Survey(&f.settings)
+	lost, _ := c.Lost()
+	f.lost += lost
+	if f.exact && !c.Exact(recording.CPU) {
+		return // samples of another's recording, by another clock
+	}
+	for s := range c.Samples(recording.CPU, &f.settings) {
+		f.take(&s)
+	}
+}
+
+// take notes a sample.
+func (f *folder) take(s *recording.Sample) {
+	p := pending{inner: uint32(s.Thread.Int("osThreadId"))}
+	p.Thread, p.Goroutine = threadID(s.Thread)
+	p.OSThread = f.threads.outer(p.inner)
+	p.Time, p.Weight = s.Time+f.offset, s.Weight
+	p.Fresh = ccmap.FreshUnknown
+	p.Frames, p.Truncated = f.stack(s)
+	f.pending = append(f.pending, p)
+}
+
+// threadID returns an id of a thread among those alive, and the JVM's own number.
+func threadID(thread recording.Object) (id, number uint64) {
+	if java := thread.Int("javaThreadId"); java > 0 {
+		return uint64(java), uint64(java)
+	}
+	const native = 1 << 40 // beyond the numbers of Java threads
+	return native + uint64(uint32(thread.Int("osThreadId"))), 0
+}
+
+// stack returns the frames of a sample, innermost first.
+func (f *folder) stack(s *recording.Sample) (frames []ccmap.Frame, truncated bool) {
+	if !s.Failed {
+		f.frames, truncated = recording.Stack(f.frames[:0], s.Trace)
+	}
+	if s.Failed || len(f.frames) == 0 {
+		return []ccmap.Frame{{Method: f.pseudo[ccmap.UnknownName], Offset: ccmap.NoOffset}}, false
+	}
+	if len(f.frames) > f.deepest {
+		f.frames, truncated = f.frames[:f.deepest], true
+	}
+	frames = make([]ccmap.Frame, len(f.frames))
+	for i := range f.frames {
+		frames[i] = f.frame(&f.frames[i])
+	}
+	return frames, truncated
+}
+
+// frame returns the map's frame, and tells the names its line.
+func (f *folder) frame(from *recording.Frame) ccmap.Frame {
+	m, known := f.methods[from.Method]
+	if !known {
+		m = f.method(from.Info())
+		f.methods[from.Method] = m
+	}
+	frame := ccmap.Frame{Method: m.id, Offset: ccmap.NoOffset}
+	if m.positions && from.Bytecode >= 0 {
+		frame.Offset = uint32(from.Bytecode)
+		f.sink.Names.SetLine(frame, from.Line)
+	}
+	return frame
+}
+
+// longestName bounds the names of a method, in bytes.
+const longestName = 4 << 10
+
+func (f *folder) method(m recording.Method) method {
+	text := func(s string) string { return javaname.Text([]byte(s[:min(len(s), longestName)])) }
+	if m.Name == "" {
+		return method{id: f.pseudo[ccmap.UnknownName]}
+	}
+	parts := javaname.Parts{
+		Class: text(m.Class), Name: text(m.Name), Descriptor: text(m.Descriptor), Loader: text(m.Loader), Static: m.Static,
+	}
+	return method{f.sink.Names.Intern(parts.Method()), !m.Native}
+}
+
+// flush weighs and pushes what the JVM has flushed.
+func (f *folder) flush() {
+	if !f.flushed {
+		return
+	}
+	f.flushed = false
+	used := f.threads.read()
+	if f.exact {
+		f.addMachine(used)
+	} else {
+		f.weigh(used)
+	}
+	slices.SortStableFunc(f.pending, func(a, b pending) int {
+		return cmp.Or(cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.Time, b.Time))
+	})
+	for i := range f.pending {
+		f.push(&f.pending[i].Sample)
+	}
+	f.pending = f.pending[:0]
+	f.local.Publish()
+	f.balance()
+}
+
+// Names of time without a Java stack.
+const (
+	nativeName    = "[native]"
+	collectorName = "[gc]"
+	compilerName  = "[jit]"
+	machineName   = "[vm]"
+)
+
+// mostAtOnce is how many threads the JVM samples in one tick (MAX_NR_OF_JAVA_SAMPLES).
+const mostAtOnce = 5
+
+// weigh shares the CPU time of each thread among its samples. What the samples cannot have seen
+// is time in native code and in the kernel.
+func (f *folder) weigh(used []usage) {
+	samples := make(map[uint32][]int)
+	for i := range f.pending {
+		samples[f.pending[i].OSThread] = append(samples[f.pending[i].OSThread], i)
+	}
+	const most = 4 // periods that a sample stands for, if no other thread is sampled
+	period := int64(f.settings.IntervalOf(recording.CPU))
+	limit := most * period * int64(max(1, (len(samples)+mostAtOnce-1)/mostAtOnce))
+	for _, u := range used {
+		left := u.total - u.kernel
+		of := samples[u.tid]
+		for n, i := range of {
+			weight := min(left/int64(len(of)-n), limit)
+			f.pending[i].Weight = weight
+			left -= weight
+		}
+		f.addRest(u, left)
+	}
+}
+
+// addRest adds the time of a thread that no sample of Java code stands for.
+func (f *folder) addRest(u usage, user int64) {
+	name := cmp.Or(kindOfThread(u.name), nativeName)
+	if name == overheadKind {
+		f.figures.Overhead.Samples += time.Duration(u.total)
+		return
+	}
+	f.addPseudo(u, name, user)
+	f.addPseudo(u, ccmap.KernelName, u.kernel)
+}
+
+// addMachine adds the time of the JVM's own threads, of which it takes no samples.
+func (f *folder) addMachine(used []usage) {
+	for _, u := range used {
+		if kindOfThread(u.name) != "" {
+			f.addRest(u, u.total-u.kernel)
+		}
+	}
+}
+
+func (f *folder) addPseudo(u usage, name string, weight int64) {
+	if weight <= 0 {
+		return
+	}
+	p := pending{Sample: ccmap.Sample{
+		Frames: []ccmap.Frame{{Method: f.pseudo[name], Offset: ccmap.NoOffset}}, Thread: 1<<41 + uint64(u.tid), OSThread: u.tid,
+		Time: f.threads.now, Weight: weight, Fresh: ccmap.FreshUnknown,
+	}}
+	f.pending = append(f.pending, p)
+}
+
+// push hands a sample over. Samples of a thread come in the order of their time: one that an
+// earlier flush has missed gets the time of the last one.
+func (f *folder) push(s *ccmap.Sample) {
+	if len(f.last) >= mostThreads {
+		clear(f.last)
+	}
+	s.Time = max(s.Time, f.last[s.Thread])
+	f.last[s.Thread] = s.Time
+	f.figures.Counts[sampler.Samples]++
+	if s.Truncated {
+		f.figures.Counts[sampler.Truncated]++
+	}
+	f.ledger.Seen += time.Duration(s.Weight)
+	f.local.PushWaiting(s, nil)
+}
+
+// balance compares the weights with the process's clock. The recorder's own threads are no
+// part of the program.
+func (f *folder) balance() {
+	now, ok := f.ledger.Read()
+	if !ok {
+		return
+	}
+	loss := f.ledger.Balance(now)
+	loss.Clock -= f.figures.Overhead.Samples
+	loss.Unaccounted -= f.figures.Overhead.Samples
+	f.figures.Loss = loss
+	f.figures.Overhead.Of = loss.Clock
+}
+
+// stats returns the figures.
+func (f *folder) stats() sampler.Stats {
+	st := f.figures
+	st.Loss.Source = f.lost
+	st.Threads = f.threads.count()
+	st.NoCalls = "the JVM's recorder catches none"
+	if st.Counts[sampler.Truncated] > 0 {
+		st.Warning = "stacks are cut: the JVM records few frames since another tool started its recorder; start it with -XX:FlightRecorderOptions=stackdepth=2048"
+	}
+	return st
+}

@@ -1,0 +1,370 @@
+package jfr
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+)
+
+const patient = time.Minute // for machines that are busy
+
+// killedEnv is the pid of a JVM that the test binary samples until it is killed, in place
+// of tests.
+const killedEnv = "CCMAPD_TEST_SAMPLE"
+
+func TestMain(m *testing.M) {
+	if pid, err := strconv.Atoi(os.Getenv(killedEnv)); err == nil {
+		s, err := Open(context.Background(), options(pid))
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("ready")
+		s.Run(context.Background())
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func options(pid int) Options {
+	return Options{PID: pid, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
+}
+
+// javas finds the JVMs of the versions that are tried.
+func javas(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, version := range []string{"17", "25"} {
+		found, _ := filepath.Glob("/usr/lib/jvm/*" + version + "*/bin/java")
+		if len(found) == 0 {
+			t.Logf("there is no JDK %s", version)
+			continue
+		}
+		all = append(all, found[0])
+	}
+	if len(all) == 0 {
+		t.Skip("no JDK is installed")
+	}
+	return all
+}
+
+// startJVM starts a JVM that is busy, and returns its process. It ends with its input.
+func startJVM(t *testing.T, java string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(java, "testdata/Spin.java")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the JVM says %q, %v", line, err)
+	}
+	return cmd
+}
+
+// collected is what a session has pushed.
+type collected struct {
+	weight  int64
+	methods map[string]int64 // weights by the innermost method
+	stacks  []string         // of Spin's own code, outermost first
+}
+
+// drain takes what is in the queue.
+func (c *collected) drain(sink sampler.Sink) {
+	sink.Queue.Drain(func(s *ccmap.Sample) {
+		c.weight += s.Weight
+		names := make([]string, 0, len(s.Frames))
+		for i := len(s.Frames) - 1; i >= 0; i-- {
+			names = append(names, sink.Names.At(s.Frames[i].Method).Name)
+		}
+		top := names[len(names)-1]
+		c.methods[top] += s.Weight
+		if top == "Spin.leaf" || top == "Spin.work" { // the JVM moves samples of a loop to its back edge
+			c.stacks = append(c.stacks, strings.Join(names, ";"))
+		}
+	})
+}
+
+// sample samples until there are enough samples of the program's own code.
+func sample(t *testing.T, s *Source) (*collected, sampler.Ending) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patient)
+	defer cancel()
+	c := &collected{methods: make(map[string]int64)}
+	type result struct {
+		ending sampler.Ending
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		ending, err := s.Run(ctx)
+		done <- result{ending, err}
+	}()
+	const enough = 50
+	for {
+		select {
+		case <-s.Info().Sink.Queue.Ready():
+			if c.drain(s.Info().Sink); len(c.stacks) >= enough {
+				cancel()
+			}
+		case r := <-done:
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			c.drain(s.Info().Sink)
+			return c, r.ending
+		}
+	}
+}
+
+// recordings returns the JVM's list of recordings.
+func recordings(t *testing.T, pid int) string {
+	t.Helper()
+	target, err := attach.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	list, err := target.Jcmd(t.Context(), patient, "JFR.check")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// A session finds the program's stacks, stands for its CPU time, and leaves no recording.
+func TestSession(t *testing.T) {
+	for _, java := range javas(t) {
+		t.Run(filepath.Base(filepath.Dir(filepath.Dir(java))), func(t *testing.T) {
+			jvm := startJVM(t, java)
+			s, err := Open(t.Context(), options(jvm.Process.Pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, ending := sample(t, s)
+			if ending.Exited || ending.Reason != "stopped" {
+				t.Errorf("ending %+v", ending)
+			}
+			for _, stack := range c.stacks {
+				if !strings.Contains(stack, "Spin.main;Spin.work") {
+					t.Fatalf("a stack is %s", stack)
+				}
+			}
+			st := s.Stats()
+			if st.Counts[sampler.Samples] == 0 || st.Loss.Corrupt != 0 || st.Loss.Clock <= 0 {
+				t.Errorf("stats %+v", st)
+			}
+			if apart := st.Loss.Unaccounted.Abs(); apart > st.Loss.Clock/4 {
+				t.Errorf("%v of %v is unaccounted; methods %v", st.Loss.Unaccounted, st.Loss.Clock, c.methods)
+			}
+			t.Logf("%d samples, %v of %v unaccounted, overhead %v, methods %v",
+				st.Counts[sampler.Samples], st.Loss.Unaccounted, st.Loss.Clock, st.Overhead.Samples, c.methods)
+			if list := recordings(t, jvm.Process.Pid); strings.Contains(list, namePrefix) {
+				t.Errorf("a recording is left: %s", list)
+			}
+		})
+	}
+}
+
+// A JVM that exits ends the session, with the samples of before.
+func TestExit(t *testing.T) {
+	jvm := startJVM(t, javas(t)[0])
+	s, err := Open(t.Context(), options(jvm.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		jvm.Process.Kill()
+		jvm.Wait()
+	}()
+	ending, err := s.Run(t.Context())
+	if err != nil || !ending.Exited {
+		t.Errorf("%+v, %v", ending, err)
+	}
+}
+
+// The next session stops what a session that was killed has left, and another recording goes on.
+func TestKilled(t *testing.T) {
+	jvm := startJVM(t, javas(t)[0])
+	pid := jvm.Process.Pid
+	target, err := attach.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	if _, err := target.Jcmd(t.Context(), patient, "JFR.start name=other settings=none"); err != nil {
+		t.Fatal(err)
+	}
+	killed := exec.Command(os.Args[0])
+	killed.Env = append(os.Environ(), killedEnv+"="+strconv.Itoa(pid))
+	out, err := killed.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	killed.Process.Kill()
+	killed.Wait()
+	if line != "ready\n" {
+		t.Fatal(line, err)
+	}
+	if list := recordings(t, pid); !strings.Contains(list, namePrefix) {
+		t.Fatalf("the killed session has no recording: %s", list)
+	}
+	s, err := Open(t.Context(), options(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := recordings(t, pid); strings.Count(list, namePrefix) != 1 {
+		t.Errorf("recordings: %s", list)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if list := recordings(t, pid); strings.Contains(list, namePrefix) || !strings.Contains(list, "name=other") {
+		t.Errorf("recordings: %s", list)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	if _, err := Open(t.Context(), options(os.Getpid())); !errors.Is(err, ErrNotJVM) || !errors.Is(err, sampler.ErrUnsupported) {
+		t.Errorf("this test: %v", err)
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), options(cmd.Process.Pid)); !errors.Is(err, sampler.ErrNoProcess) {
+		t.Errorf("a process that has ended: %v", err)
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]version{
+		"OpenJDK 64-Bit Server VM version 17.0.15+6-Debian-1deb12u1\nJDK 17.0.15\n": {"OpenJDK 17.0.15+6-Debian-1deb12u1", 17},
+		"OpenJDK 64-Bit Server VM version 25.0.3+9-LTS\nJDK 25.0.3\n":               {"OpenJDK 25.0.3+9-LTS", 25},
+		"JDK 25\n": {"", 25},
+		"garbage":  {"", 0},
+	} {
+		if got := parseVersion(answer); got != want {
+			t.Errorf("%q: %+v, want %+v", answer, got, want)
+		}
+	}
+}
+
+// fakeJVM answers commands by a function.
+type fakeJVM func(line string) (string, error)
+
+func (f fakeJVM) Jcmd(_ context.Context, _ time.Duration, line string) (string, error) {
+	return f(line)
+}
+
+// An answer with status 0 is not believed.
+func TestStartLies(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		"":                       "the JVM says",
+		"Could not start.":       "the JVM says",
+		"Started recording 1.\n": "",
+	} {
+		c := newControl(fakeJVM(func(string) (string, error) { return answer, nil }), false, Options{Interval: time.Millisecond})
+		err := c.start(t.Context())
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", answer, err)
+		}
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	t.Parallel()
+	const stat = "17 (a) b (c) R 1 1 1 0 -1 4194304 1 2 3 4 71 29 0 0 20 0 1 0 100\n"
+	r, user, system, err := parseStat(stat)
+	if err != nil || r.name != "a) b (c" || user != 71 || system != 29 {
+		t.Errorf("%+v %d %d %v", r, user, system, err)
+	}
+	for _, bad := range []string{"", "17 (a", "17 (a) R 1", ")(", strings.Replace(stat, " 71 ", " x ", 1)} {
+		if _, _, _, err := parseStat(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+// Weights are shared among samples, bounded, and the rest stands for native code.
+func TestWeigh(t *testing.T) {
+	t.Parallel()
+	o := options(os.Getpid())
+	o.Interval = 10 * time.Millisecond
+	f := newFolder(o, false)
+	for range 2 {
+		f.pending = append(f.pending, pending{Sample: ccmap.Sample{OSThread: 7}})
+	}
+	const ms = int64(time.Millisecond)
+	f.weigh([]usage{{7, "main", 35 * ms, 5 * ms}, {8, "GC Thread#0", 9 * ms, 0}, {9, "JFR Thread Samp", ms, 0}, {10, "idle", 500 * ms, 100 * ms}})
+	got := make(map[string]int64)
+	for _, p := range f.pending {
+		if len(p.Frames) == 0 {
+			got["java"] += p.Weight
+		} else {
+			got[o.Sink.Names.At(p.Frames[0].Method).Name] += p.Weight
+		}
+	}
+	want := map[string]int64{"java": 30 * ms, "[kernel]": 105 * ms, "[gc]": 9 * ms, "[native]": 400 * ms}
+	if fmt.Sprint(got) != fmt.Sprint(want) || f.figures.Overhead.Samples != time.Millisecond {
+		t.Errorf("%v, want %v; overhead %v", got, want, f.figures.Overhead.Samples)
+	}
+}
+
+// What is in the place of a chunk is not read.
+func TestFindChunk(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "2026_11_23_15_40_12_4711")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "2026_11_23_15_40_12.jfr")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fifo, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fifo.Close()
+	tail := tail{pid: os.Getpid()}
+	if err := tail.find(); err != nil || tail.file != nil {
+		t.Errorf("a FIFO is opened: %v", err)
+	}
+	if !tail.isChunk(path) || tail.isChunk("/tmp/dump.jfr") || tail.isChunk(dir+"/x.txt") {
+		t.Error("names of chunks")
+	}
+}
