@@ -461,6 +461,15 @@ func (c *codeCache) frames(b *blob, pc uint64, top bool, dst []Frame) []Frame {
 // returns reports whether an address is one that a call returns to. The deoptimization
 // handlers stand in for the return addresses of frames that are to be deoptimized.
 func (c *codeCache) returns(pc uint64) (*blob, bool) {
+	b, ok := c.judge(pc)
+	if !ok && b != nil && b.checked != c.now && !c.same(b) { // other code has its place now
+		return c.judge(pc)
+	}
+	return b, ok
+}
+
+// judge says what returns does, by what is known.
+func (c *codeCache) judge(pc uint64) (*blob, bool) {
 	if pc == c.callStub && pc != 0 {
 		return c.find(pc), true
 	}

@@ -158,9 +158,22 @@ func (u *Unwinder) interpreted(m *process.Moment, st *Stack) {
 			return
 		}
 	}
+	u.between(r, st)
+}
+
+// between appends the frames where the interpreter has no frame, not yet or no more: its
+// caller is compiled code. While a frame is left, R13 has the return address, and BX the
+// caller's stack pointer. Before one is set up, BX has the method, and the return address
+// is in a register that moments lack; where it was on the stack, it often still is.
+func (u *Unwinder) between(r *process.Registers, st *Stack) {
 	st.Repaired = true
-	leaving := []frame{{r.R13, r.BX, r.BP}}
-	u.first(append(leaving, u.near(r)...), st)
+	callers := append([]frame{{r.R13, r.BX, r.BP}, u.senderAt(r.R13-8, r.BP, false)}, u.near(r)...)
+	if i := &u.interpreter; i.isMethod(r.BX) && i.size > 0 {
+		st.Frames = append(st.Frames, Frame{Method: r.BX, PC: r.IP, Kind: Interpreted})
+	}
+	if !u.leading(callers, st) {
+		u.lastResort(callers, r, st)
+	}
 }
 
 // entering appends the frames where the interpreter sets up a frame: BX has the method,

@@ -3,6 +3,7 @@ package unwind
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
@@ -95,17 +96,16 @@ func (u *Unwinder) compiled(m *process.Moment, top *blob, st *Stack) {
 			callers = append(callers, u.senderAt(slot, r.BP, slot != r.SP))
 		}
 	}
-	if len(callers) > 0 {
-		u.first(callers, st)
+	if u.leading(callers, st) {
 		st.Repaired = st.Slot != whole
 		return
 	}
-	if _, ok := u.stack.word(whole); !ok {
+	if _, ok := u.stack.word(whole); !ok && len(callers) == 0 {
 		u.ends(whole, st)
 		return
 	}
-	st.Repaired, st.Why = true, LostCaller
-	u.search(r, st)
+	st.Repaired = true
+	u.lastResort(callers, r, st)
 }
 
 // leaving reports whether compiled code at pc is about to return, and how far above the stack
@@ -168,16 +168,17 @@ func (u *Unwinder) stub(m *process.Moment, top *blob, st *Stack) {
 	if top.frame >= 16 {
 		candidates = append(candidates[:1:1], append([]frame{u.senderAt(r.SP+top.frame-8, 0, true)}, candidates[1:]...)...)
 	}
-	if u.first(candidates, st) {
-		st.Repaired = true
+	st.Repaired = true
+	if u.leading(candidates, st) {
 		return
 	}
 	if f, ok := u.interpreter.frameAt(u.stack, r.BP, r.IP, 0); ok { // an adapter that the interpreter has called
-		st.Repaired = true
 		u.interpretedAt(r.BP, f, st)
 		return
 	}
-	u.native(m, st) // the JVM has called the stub
+	if !u.lastResort(candidates, r, st) {
+		u.native(m, st) // the JVM has called the stub
+	}
 }
 
 // near returns where a caller's frame is, if the callee has none, has saved the frame
@@ -186,27 +187,23 @@ func (u *Unwinder) near(r *process.Registers) []frame {
 	return []frame{u.senderAt(r.SP, r.BP, false), u.senderAt(r.SP+8, 0, true), u.senderAt(r.BP+8, 0, true)}
 }
 
-// first walks from the first of some frames that leads to a root; else from the first that
-// is a caller at all.
-func (u *Unwinder) first(candidates []frame, st *Stack) bool {
-	best := -1
-	for i, f := range candidates {
-		if !u.plausible(f) {
-			continue
-		}
-		if u.tries(f, st) {
-			return true
-		}
-		if best < 0 {
-			best = i
-		}
+// leading walks from the first of some frames that leads to a root.
+func (u *Unwinder) leading(candidates []frame, st *Stack) bool {
+	return slices.ContainsFunc(candidates, func(f frame) bool { return u.plausible(f) && u.tries(f, st) })
+}
+
+// lastResort looks for a caller on the stack, which code may have pushed words on. Then it
+// takes the first of some frames that is a caller at all.
+func (u *Unwinder) lastResort(candidates []frame, r *process.Registers, st *Stack) bool {
+	if u.search(r, st) {
+		return true
 	}
-	if best < 0 {
-		st.Why = LostCaller
+	i := slices.IndexFunc(candidates, u.plausible)
+	if i < 0 {
 		return false
 	}
-	st.Slot = candidates[best].sp - 8
-	u.walk(candidates[best], st)
+	st.Slot = candidates[i].sp - 8
+	u.walk(candidates[i], st)
 	return true
 }
 
