@@ -188,6 +188,7 @@ func (u *Unwinder) entering(m *process.Moment, st *Stack) bool {
 	var next frame
 	pc, _ := u.stack.word(r.SP)
 	set, _ := u.stack.word(r.BP + 8)
+	own, _ := u.stack.word(r.BP - i.methodAt) // once it is there: before, and in the caller's frame, it is another one
 	switch _, returns := u.cache.returns(pc); {
 	case returns:
 		next, st.Slot = frame{pc, max(r.R13, r.SP+8), r.BP}, r.SP
@@ -197,7 +198,7 @@ func (u *Unwinder) entering(m *process.Moment, st *Stack) bool {
 		u.interpretedAt(r.BP, i.caller(u.stack, r.BP, 0), st)
 		st.Slot = 0
 		return true
-	case r.BP >= r.SP && r.BP-r.SP <= small && u.isReturn(set):
+	case r.BP >= r.SP && r.BP-r.SP <= small && (own == r.BX || r.BP-r.SP < i.methodAt) && u.isReturn(set):
 		next, _ = i.sender(u.stack, r.BP)
 		next.pc, st.Slot = set, r.BP+8
 		if !u.stack.holds(next.sp) || next.sp <= r.BP {
