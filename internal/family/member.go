@@ -1,6 +1,7 @@
 package family
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,7 @@ func (f *Family) fail(m *member, err error) {
 	}
 	switch {
 	case errors.Is(err, sampler.ErrNoProcess):
-		m.child.Outcome = Missed
+		m.child.Outcome = cmp.Or(m.child.Outcome, Missed) // what an earlier attempt has found stays
 	case errors.Is(err, sampler.ErrNotManaged):
 		m.child.Outcome = Stranger
 	default:
