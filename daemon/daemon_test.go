@@ -596,3 +596,35 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%v, %d attempts (-want +got):\n%s", err, h.attempts(), diff)
 	}
 }
+
+// TestHiddenExecutable: where the daemon may not see an executable, the state of a target says that the
+// process may be one of its own, until the process ends or can be seen.
+func TestHiddenExecutable(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		hidden := func(pid int, name string) fakeProcess {
+			return fakeProcess{Facts: process.Facts{PID: pid, Started: uint64(pid), Name: name}}
+		}
+		first, second := h.start(hidden(10, "web")), h.start(hidden(11, "web"))
+		h.start(hidden(12, "database"))
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		s := mustTarget(t, d, "web")
+		if s.State != Waiting || !strings.Contains(s.Reason, "of 2 by such a name") || !strings.Contains(s.Cure, "CAP_SYS_PTRACE") {
+			t.Errorf("two hidden: %+v", s)
+		}
+		h.kill(first)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if s := mustTarget(t, d, "web"); !strings.Contains(s.Reason, "of 1 by such a name") {
+			t.Errorf("one hidden: %+v", s)
+		}
+		h.kill(second)
+		h.start(web(11))
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if s := mustTarget(t, d, "web"); s.State != Sampling || s.Reason != "" {
+			t.Errorf("seen: %+v", s)
+		}
+	})
+}

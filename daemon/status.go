@@ -225,6 +225,9 @@ func (t *target) state(s *TargetStatus) State {
 		s.Reason, s.Cure, s.NextTry = s.Processes[0].Reason, s.Processes[0].Cure, s.Processes[0].NextTry
 	case len(t.strangers) > 0:
 		s.Reason = "the processes that fit are neither Go programs nor JVMs"
+	case len(t.hidden) > 0:
+		s.Reason = fmt.Sprintf("no process fits; of %d by such a name the daemon may not see the executable", len(t.hidden))
+		s.Cure = "run the daemon as root or as the processes' user, or give it CAP_SYS_PTRACE"
 	default:
 		s.Reason = "no process fits"
 	}

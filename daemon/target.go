@@ -32,6 +32,7 @@ type target struct {
 	delay     backoff      // of processes that lived shortly
 	leftOut   int          // processes beyond Max
 	strangers map[int]bool // processes that fit and are neither Go programs nor JVMs
+	hidden    map[int]bool // processes that may fit, by their names: their executables may not be seen
 	restarts  uint64
 	counters  Counters  // without the sessions that run
 	ended     time.Time // of an attached process; zero: it lives
@@ -43,7 +44,7 @@ type target struct {
 }
 
 func newTarget(c config.Target) *target {
-	return &target{Target: c, filing: make(chan struct{}, 1), followers: make(map[int]*follower), strangers: make(map[int]bool)}
+	return &target{Target: c, filing: make(chan struct{}, 1), followers: make(map[int]*follower), strangers: make(map[int]bool), hidden: make(map[int]bool)}
 }
 
 // fits reports whether the target takes a process.
@@ -99,9 +100,20 @@ func (d *Daemon) wanted(looked []process.Facts) []process.Facts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(looked, func(f process.Facts) bool {
+		d.noteHidden(f)
 		_, asked := d.asked[f.PID]
 		return asked || d.followerOf(f.PID) != nil || d.targetOf(f) == nil
 	})
+}
+
+// noteHidden notes which targets a process may fit whose executable may not be seen. The caller holds mu.
+func (d *Daemon) noteHidden(f process.Facts) {
+	for _, t := range d.order {
+		delete(t.hidden, f.PID)
+		if t.rule.MayMatch(f) {
+			t.hidden[f.PID] = true
+		}
+	}
 }
 
 // targetOf returns the first target that a process fits, nil if there is none. The caller holds mu.
@@ -301,7 +313,9 @@ func (d *Daemon) dropEnded(exist map[int]uint64) {
 				delete(t.followers, pid)
 			}
 		}
-		maps.DeleteFunc(t.strangers, func(pid int, _ bool) bool { _, lives := exist[pid]; return !lives })
+		for _, pids := range []map[int]bool{t.strangers, t.hidden} {
+			maps.DeleteFunc(pids, func(pid int, _ bool) bool { _, lives := exist[pid]; return !lives })
+		}
 	}
 }
 

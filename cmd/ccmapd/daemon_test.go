@@ -118,3 +118,14 @@ func TestTargets(t *testing.T) {
 	}
 	t.Errorf("a shell completes %q", completed)
 }
+
+// TestTargetsNameAllPrograms: a rule may fit several programs, and replicas of one.
+func TestTargetsNameAllPrograms(t *testing.T) {
+	t.Parallel()
+	got := executablesOf(daemon.TargetStatus{Processes: []daemon.ProcessStatus{
+		{PID: 1, Exe: "/srv/web"}, {PID: 2, Exe: "/opt/web"}, {PID: 3}, {PID: 4, Exe: "/srv/billing"},
+	}})
+	if want := "web billing"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -34,7 +34,7 @@ func diagnoseRemote(cmd *cobra.Command, where string, server serverFlags) (engin
 	}
 	pid, err := strconv.ParseUint("0"+strings.TrimPrefix(rest, "pid="), 10, 31)
 	if err != nil {
-		return engine.Report{}, usage.Errorf("%s names no process: write a process id after it, or nothing", client.Name(where))
+		return engine.Report{}, usage.Errorf("%s names no process: doctor takes a process id after the daemon, as 'ccmapd targets' lists them, or nothing for the daemon itself", client.Name(where))
 	}
 	var r engine.Report
 	err = d.Doctor(cmd.Context(), int(pid), &r)

@@ -82,6 +82,9 @@ func TestNoDaemon(t *testing.T) {
 	if got.code != exitFailed || !strings.HasPrefix(got.stderr, want) {
 		t.Errorf("exit code %d, %s", got.code, got.stderr)
 	}
+	if got := ccmapdAt(t, none, "targets"); got.code != exitFailed || !strings.Contains(got.stderr, "no daemon answers") || strings.Contains(got.stderr, "A file") {
+		t.Errorf("targets takes no file: exit code %d, %s", got.code, got.stderr)
+	}
 	list := filepath.Join(t.TempDir(), "list")
 	if err := os.WriteFile(list, []byte("@web\n"), 0o600); err != nil {
 		t.Fatal(err)

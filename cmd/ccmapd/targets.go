@@ -78,7 +78,7 @@ func (l targetList) print(w io.Writer, all bool) error {
 		{Title: "pids"}, {Title: "executable", Shorten: terminal.ShortenMiddle, Least: 16},
 	}}
 	for _, target := range l.Targets {
-		t.Add(target.Name, string(target.State), figure.Count(int64(target.Counters.Samples)), figure.Count(int64(target.Restarts)), pidsOf(target), executableOf(target))
+		t.Add(target.Name, string(target.State), figure.Count(int64(target.Counters.Samples)), figure.Count(int64(target.Restarts)), pidsOf(target), executablesOf(target))
 	}
 	out := terminal.NewPrinter(w, false)
 	if len(l.Targets) == 0 {
@@ -123,11 +123,15 @@ func pidsOf(t daemon.TargetStatus) string {
 	return strings.Join(pids, " ")
 }
 
-func executableOf(t daemon.TargetStatus) string {
-	if len(t.Processes) == 0 || t.Processes[0].Exe == "" {
-		return ""
+// executablesOf names the programs of a target, each once: a rule may fit several.
+func executablesOf(t daemon.TargetStatus) string {
+	var names []string
+	for _, p := range t.Processes {
+		if name := path.Base(p.Exe); p.Exe != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	return path.Base(t.Processes[0].Exe)
+	return strings.Join(names, " ")
 }
 
 // attachByDaemon has the daemon attach to a process. Flags about sampling have no effect there.

@@ -51,7 +51,7 @@ func coded(err error) *view.Error {
 	case errors.Is(err, daemon.ErrNoTarget), errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotManaged):
 		code = view.CodeNoTarget
 	case errors.Is(err, daemon.ErrNoProfile):
-		code, hint = view.CodeNoTarget, "It has no samples yet: its state says why."
+		code, hint = view.CodeNoTarget, "It has no samples yet: 'ccmapd targets' says why."
 	case errors.Is(err, daemon.ErrWaits):
 		code, hint = view.CodeBusy, "Resume the target, raise its max, or sample the process on your own: 'ccmapd attach PID'."
 	case errors.Is(err, ccmap.ErrNotEarlier):

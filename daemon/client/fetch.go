@@ -155,8 +155,11 @@ func explain(to remote, err error) error {
 	}
 	switch {
 	case errors.Is(err, ErrNoDaemon):
-		return &view.Error{Code: view.CodeFailed, Err: fmt.Errorf("%s: %w on %s", to.name, ErrNoDaemon, strings.Join(to.sockets, " or ")),
-			Hint: "Start one with 'ccmapd serve', or name its socket in CCMAPD_SOCKET. A file of that name is ./" + to.name + "."}
+		hint := "Start one with 'ccmapd serve', or name its socket in CCMAPD_SOCKET."
+		if strings.HasPrefix(to.name, "@") { // given in place of a file
+			hint += " A file of that name is ./" + to.name + "."
+		}
+		return &view.Error{Code: view.CodeFailed, Err: fmt.Errorf("%s: %w on %s", to.name, ErrNoDaemon, strings.Join(to.sockets, " or ")), Hint: hint}
 	case errors.Is(err, fs.ErrPermission):
 		return &view.Error{Code: view.CodeNotPermitted, Err: fmt.Errorf("%s: %w", to.name, err),
 			Hint: "The daemon's socket is for root, its own user and its group: 'usermod -a -G ccmapd USER' adds to it."}

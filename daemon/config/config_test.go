@@ -229,6 +229,39 @@ func TestRuleMatches(t *testing.T) {
 	}
 }
 
+// TestRuleMayMatch: the name of a process, which the kernel cuts, stands in for an executable that may not be seen.
+func TestRuleMayMatch(t *testing.T) {
+	t.Parallel()
+	hidden := process.Facts{PID: 42, UID: 0, Name: "web"}
+	long := process.Facts{PID: 43, UID: 0, Name: "prometheus-node"}
+	seen := hidden
+	seen.Executable = "/srv/web"
+	for _, test := range []struct {
+		match Match
+		facts process.Facts
+		want  bool
+	}{
+		{Match{Exe: "web"}, hidden, true},
+		{Match{Exe: "/srv/*/w*"}, hidden, true},
+		{Match{Exe: "we"}, hidden, false},
+		{Match{Exe: "website"}, hidden, false},
+		{Match{Exe: "web"}, seen, false},
+		{Match{Exe: "web", User: "root"}, hidden, true},
+		{Match{Exe: "web", User: "1"}, hidden, false},
+		{Match{User: "root"}, hidden, false},
+		{Match{Exe: "/usr/bin/prometheus-node-exporter"}, long, true},
+		{Match{Exe: "prometheus"}, long, false},
+	} {
+		rule, err := test.match.Rule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rule.MayMatch(test.facts); got != test.want {
+			t.Errorf("%v and %q: %v, want %v", test.match, test.facts.Name, got, test.want)
+		}
+	}
+}
+
 // FuzzParse: no file makes it panic, an error names a place in the file, and a configuration
 // keeps its promises.
 func FuzzParse(f *testing.F) {

@@ -89,6 +89,19 @@ func (r Rule) Matches(p process.Facts) bool {
 		(m.Cgroup == "" || matchesParent(m.Cgroup, p.Cgroup))
 }
 
+// MayMatch reports whether the rule may fit a process whose executable this user may not see: its name
+// stands in for the base name of the executable.
+func (r Rule) MayMatch(p process.Facts) bool {
+	const longestName = 15 // TASK_COMM_LEN of the kernel, without the zero byte
+	base := path.Base(r.match.Exe)
+	if r.match.Exe == "" || p.Executable != "" || !matches(base, p.Name) && (len(p.Name) < longestName || !strings.HasPrefix(base, p.Name)) {
+		return false
+	}
+	r.match.Exe = "*"
+	p.Executable = p.Name
+	return r.Matches(p)
+}
+
 func matches(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name) // the pattern was checked
 	return ok
