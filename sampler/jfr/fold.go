@@ -233,12 +233,16 @@ func (f *folder) addMachine(used []usage) {
 	}
 }
 
+// restThreads is added to a tid, and beyond the ids of threads that have samples.
+const restThreads = 1 << 41
+
+// addPseudo adds time without a stack.
 func (f *folder) addPseudo(u usage, name string, weight int64) {
 	if weight <= 0 {
 		return
 	}
 	p := pending{Sample: ccmap.Sample{
-		Frames: []ccmap.Frame{{Method: f.pseudo[name], Offset: ccmap.NoOffset}}, Thread: 1<<41 + uint64(u.tid), OSThread: u.tid,
+		Frames: []ccmap.Frame{{Method: f.pseudo[name], Offset: ccmap.NoOffset}}, Thread: restThreads + uint64(u.tid), OSThread: u.tid,
 		Time: f.threads.now, Weight: weight, Fresh: ccmap.FreshUnknown,
 	}}
 	f.pending = append(f.pending, p)

@@ -1,0 +1,90 @@
+package jfr
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+)
+
+// Chunks that others begin by dumps lose no event and repeat none: a recording beside ours has
+// as many by the JDK's own reader.
+func TestRotations(t *testing.T) {
+	for _, java := range javas(t) {
+		t.Run(filepath.Base(filepath.Dir(filepath.Dir(java))), func(t *testing.T) {
+			jvm := startJVM(t, java)
+			target, err := attach.Open(jvm.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer target.Close()
+			jcmd := func(line string) {
+				t.Helper()
+				if answer, err := target.Jcmd(t.Context(), patient, line); err != nil {
+					t.Fatal(answer, err)
+				}
+			}
+			jcmd("JFR.start name=other settings=none")
+			s, err := Open(t.Context(), options(jvm.Process.Pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			chunks := s.tail.Chunks
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := s.Run(ctx)
+				done <- err
+			}()
+			events, dir := 0, t.TempDir()
+			count := func(sample *ccmap.Sample) {
+				if sample.Thread < restThreads { // others are of no event
+					events++
+				}
+			}
+			const rotations, enough = 10, 20
+			for i := 0; i < rotations || events < enough; i++ {
+				before := chunks()
+				jcmd(fmt.Sprintf("JFR.dump name=other filename=%s/dump.jfr", dir))
+				for chunks() == before && t.Context().Err() == nil { // one that ends earlier is missed
+					time.Sleep(pollTime / 10)
+				}
+				s.Info().Sink.Queue.Drain(count)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			last := filepath.Join(dir, "last.jfr")
+			jcmd("JFR.dump name=other filename=" + last)
+			s.Info().Sink.Queue.Drain(count)
+			if want := summary(t, java, last); events != want {
+				t.Errorf("%d events, want %d", events, want)
+			}
+			t.Logf("%d events in %d chunks", events, chunks())
+		})
+	}
+}
+
+var sampleLine = regexp.MustCompile(`(?m)^ *jdk\.(?:ExecutionSample|CPUTimeSample) +([0-9]+) `)
+
+// summary returns how many samples the JDK's own reader finds.
+func summary(t *testing.T, java, file string) (events int) {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(filepath.Dir(java), "jfr"), "summary", file).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range sampleLine.FindAllStringSubmatch(string(out), -1) {
+		n, _ := strconv.Atoi(found[1])
+		events += n
+	}
+	return events
+}
