@@ -78,7 +78,7 @@ type Daemon struct {
 	order     []*target // of the configuration, then attached ones
 	leaving   []*target // removed, and not all filed
 	running   int       // followers
-	strangers map[process.FileID]bool
+	strangers map[process.FileID]stranger
 	lookAgain []int        // processes to look at; -1: all
 	asked     map[int]bool // processes whose executable is looked at; true: Run waits no more
 	ready     bool         // the first scan is done
@@ -115,7 +115,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	d := &Daemon{
 		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU,
 		events: newHub(), turns: make(chan struct{}, attachedAtOnce), woken: make(chan struct{}, 1),
-		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(map[process.FileID]bool),
+		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(map[process.FileID]stranger),
 		asked: make(map[int]bool),
 	}
 	if d.log == nil {
@@ -383,14 +383,39 @@ func (d *Daemon) close() error {
 	return err
 }
 
-// rememberStranger remembers an executable that is neither a Go program nor a JVM.
+// stranger is an executable whose process was neither a Go program nor a JVM when it was attached to.
+// It may become one: the launcher of a JVM maps libjvm.so some time after it begins.
+type stranger struct {
+	until time.Time     // processes of it are not attached to
+	wait  time.Duration // from the last attempt to until
+}
+
+const (
+	firstEstranged = time.Second
+	restEstranged  = time.Minute
+)
+
+// rememberStranger remembers an executable for a while, for a longer one each time.
 func (d *Daemon) rememberStranger(file process.FileID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.strangers) >= mostStrangers {
 		clear(d.strangers)
 	}
-	d.strangers[file] = true
+	wait := min(max(2*d.strangers[file].wait, firstEstranged), restEstranged)
+	d.strangers[file] = stranger{time.Now().Add(wait), wait}
+}
+
+// forgetStranger forgets an executable whose process could be attached to after all.
+func (d *Daemon) forgetStranger(file process.FileID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.strangers, file)
+}
+
+// isStranger reports whether an executable is remembered. The caller holds mu.
+func (d *Daemon) isStranger(file process.FileID) bool {
+	return time.Now().Before(d.strangers[file].until)
 }
 
 // Ready returns nil once the first scan is done.

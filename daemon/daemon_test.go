@@ -329,7 +329,8 @@ func TestExecBeforeItWasTaken(t *testing.T) {
 	})
 }
 
-// TestStrangers: an executable that is no Go program is opened once, whatever its processes.
+// TestStrangers: an executable that is neither a Go program nor a JVM is opened at most once or twice a minute,
+// whatever its processes.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
@@ -340,8 +341,29 @@ func TestStrangers(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		time.Sleep(time.Hour)
-		if s := mustTarget(t, d, "web"); h.attempts() != 1 || s.NotManaged != 5 || s.State != Waiting || s.Reason != "the processes that fit are neither Go programs nor JVMs" {
+		if s := mustTarget(t, d, "web"); h.attempts() > 150 || s.NotManaged != 5 || s.State != Waiting || s.Reason != "the processes that fit are neither Go programs nor JVMs" {
 			t.Errorf("%d attempts, %+v", h.attempts(), s)
+		}
+	})
+}
+
+// TestLateRuntime: a process that is nothing known when it is found, as the launcher of a JVM is
+// for a moment, is sampled once it is known. Others of its executable wait no longer than it does.
+func TestLateRuntime(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		for pid := range 3 {
+			p := web(10 + pid)
+			p.refuse = sampler.ErrNotManaged
+			launched := h.start(p)
+			time.Sleep(1500 * time.Millisecond)
+			h.mu.Lock()
+			launched.refuse = nil
+			h.mu.Unlock()
+			time.Sleep(10 * time.Second)
+			if n := h.nowSampled(); n != pid+1 {
+				t.Fatalf("%d of %d processes are sampled", n, pid+1)
+			}
 		}
 	})
 }

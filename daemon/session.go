@@ -69,6 +69,7 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.forgetStranger(file)
 	if err := f.isSame(p); err != nil {
 		return nil, errors.Join(err, s.discard())
 	}

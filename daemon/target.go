@@ -190,10 +190,10 @@ func (d *Daemon) offer(c candidate) {
 	}
 }
 
-// admit adds a process to a target, unless its executable is known to be neither Go nor a JVM.
+// admit adds a process to a target, unless its executable was neither Go nor a JVM a moment ago.
 // The caller holds mu.
 func (d *Daemon) admit(t *target, c candidate) {
-	if d.strangers[c.file] {
+	if d.isStranger(c.file) {
 		t.strangers[c.PID] = true
 		return
 	}
