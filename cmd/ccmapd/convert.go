@@ -20,7 +20,8 @@ name of OUT the other by its end:
 ` + export.ListExtensions() + `.
 Standard input and output are '-'; standard output has no name, so --to says
 the format. IN may also be a JFR recording, of the JDK or of async-profiler; --event says
-which of its samples: docs/formats.md. XML and JSON keep everything: docs/formats.md has the losses of others.
+which of its samples. XML and JSON keep everything: docs/formats.md has the losses of
+others, and the events.
 
 --pgo, or a name *.pgo, writes a profile for 'go build -pgo': docs/pgo.md.
 --recent writes the recent samples only: docs/reading-profiles.md.

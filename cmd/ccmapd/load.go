@@ -148,7 +148,7 @@ func (f labelFlags) choose(p *view.Profile) (*view.Profile, error) {
 // of recordings.
 func registerSampleType(cmd *cobra.Command, sampleType *string) {
 	cmd.Flags().StringVar(sampleType, "sample-type", "", "read values of this `TYPE` from pprof files, as alloc_space; default: what 'go tool pprof' shows")
-	cmd.Flags().StringVar(sampleType, "event", "", "read samples of this `EVENT` from JFR recordings: cpu (the default), wall, native, alloc,\nlock or samples; another name of --sample-type")
+	cmd.Flags().StringVar(sampleType, "event", "", "read this `EVENT` from JFR recordings: cpu (the default), wall, native, alloc, lock or samples")
 }
 
 func (r recency) options() export.ReadOptions { return export.ReadOptions{SampleType: r.sampleType} }
