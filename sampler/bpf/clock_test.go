@@ -161,7 +161,7 @@ func stolenOf(t *testing.T, cpu int) (least, most time.Duration) {
 			if _, err := fmt.Sscan(strings.Join(fields[1:], " "), &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal); err != nil {
 				t.Fatal(err)
 			}
-			slack := steal*tick/10 + 20*tick
+			slack := steal*tick/5 + 20*tick
 			return steal*tick - slack, (irq+softirq+steal)*tick + slack
 		}
 	}
