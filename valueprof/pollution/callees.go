@@ -11,15 +11,19 @@ import (
 // there is no such callee. In Go several calls on one line are one call site, but only
 // one of them was watched. So if enough calls through an interface were caught there,
 // written omits callees with other names. Names of function values do not tell calls
-// apart.
+// apart. A JVM may load or initialize a class at a call, by code with another name than the
+// call's, and so written omits that, too.
 func (a *Analysis) written(site ccmap.CallSite, calls Evidence) []ccmap.Callee {
-	all := a.callees(site)
+	all, java := a.callees(site), isJava(a.s.Names().At(site.Caller()))
 	isWrapper := a.wrappers(all)
+	if java {
+		isWrapper = func(ccmap.Callee) bool { return false }
+	}
 	caught, byName := calls.names(), calls.Verdict != Unknown && calls.areOfMethods()
 	written := slices.DeleteFunc(slices.Clone(all), func(c ccmap.Callee) bool {
-		name := a.s.Names().At(c.Callee()).Name
-		if byName || isInserted(name) {
-			return isWrapper(c) || !caught[baseName(name)]
+		m := a.s.Names().At(c.Callee())
+		if byName || isInserted(m, java) {
+			return isWrapper(c) || !caught[baseName(m)]
 		}
 		return isWrapper(c)
 	})
@@ -41,11 +45,24 @@ func (a *Analysis) callees(site ccmap.CallSite) []ccmap.Callee {
 	return all
 }
 
-// isInserted reports whether the source cannot call a method of that name: a pseudo
-// method such as "[kernel]", or a function of Go's runtime, which the compiler calls to
-// allocate, to grow the stack or to copy.
-func isInserted(name string) bool {
-	return strings.HasPrefix(name, "[") || strings.HasPrefix(name, "runtime.")
+// isInserted reports whether the source of a caller cannot call a method: a pseudo method
+// such as "[kernel]", a function of Go's runtime, which the compiler calls to allocate, to
+// grow the stack or to copy, or the initializer of a Java class.
+func isInserted(m ccmap.Method, java bool) bool {
+	inserted := strings.HasPrefix(m.Name, "runtime.")
+	if java {
+		inserted = strings.HasSuffix(m.Name, ".<clinit>")
+	}
+	return inserted || strings.HasPrefix(m.Name, "[")
+}
+
+// isJava reports whether a method is Java's. The rules for names that Go's compiler makes
+// are not for such a method, and each of its call sites is one call. The signature tells:
+// JVMs write "(I)I", and WebAssembly "(i32) i32".
+func isJava(m ccmap.Method) bool {
+	_, result, _ := strings.Cut(m.Signature, ")")
+	return m.Coordinate == ccmap.CoordinateBytecode && strings.HasPrefix(m.Signature, "(") &&
+		result != "" && !strings.HasPrefix(result, " ")
 }
 
 // wrappers returns a function that reports whether a callee is a wrapper that the
@@ -78,7 +95,7 @@ const shape = "go.shape."
 func (e Evidence) names() map[string]bool {
 	names := make(map[string]bool)
 	for _, t := range e.Targets {
-		names[baseName(e.judge.names.At(t.Method).Name)] = true
+		names[baseName(e.judge.names.At(t.Method))] = true
 	}
 	return names
 }
@@ -88,7 +105,7 @@ func (e Evidence) names() map[string]bool {
 func (e Evidence) areOfMethods() bool {
 	return !slices.ContainsFunc(e.Targets, func(t Target) bool {
 		m := e.judge.names.At(t.Method)
-		return m.Receiver == "" || strings.HasSuffix(m.Name, methodValue)
+		return m.Receiver == "" || !isJava(m) && strings.HasSuffix(m.Name, methodValue)
 	})
 }
 
@@ -97,8 +114,8 @@ func (e Evidence) areOfMethods() bool {
 // instruction, are not like them.
 func haveOneName(names *ccmap.Names, targets []Target) bool {
 	return !slices.ContainsFunc(targets, func(t Target) bool {
-		name := names.At(t.Method).Name
-		return strings.HasPrefix(name, "[") || baseName(name) != baseName(names.At(targets[0].Method).Name)
+		m := names.At(t.Method)
+		return strings.HasPrefix(m.Name, "[") || baseName(m) != baseName(names.At(targets[0].Method))
 	})
 }
 
@@ -108,9 +125,13 @@ const methodValue = "-fm"
 
 // baseName returns the name of a method without package, receiver and type arguments.
 // Function literals have no name of their own, so "F.func1" keeps the name of F.
-func baseName(full string) string {
+func baseName(m ccmap.Method) string {
+	full := m.Name
 	if strings.HasPrefix(full, "[") { // a pseudo method
 		return full
+	}
+	if isJava(m) {
+		return full[strings.LastIndexByte(full, '.')+1:]
 	}
 	name, arguments, _ := strings.Cut(full, "[")
 	name += arguments[strings.LastIndexByte(arguments, ']')+1:]

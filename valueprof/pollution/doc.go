@@ -1,5 +1,5 @@
-// Package pollution tells which call sites have several receivers, and whether
-// every caller of the site sees all of them.
+// Package pollution tells which call sites have several receivers, whether every caller of
+// the site sees all of them, and which caller sees only one.
 //
 // A profile of a call site that many callers share is polluted: each caller may have
 // one receiver type, but the site has many (HotSpot's wiki, "MethodData", section
@@ -10,10 +10,23 @@
 //  2. A [Site] has [Evidence] of two kinds, which are never added up. CPU samples,
 //     from the Call Context Map, measure time. Calls that breakpoints caught, from the
 //     profile points of [ccmap.OriginBurst], measure counts. A receiver with a tenth
-//     of the calls may well have half of the time.
+//     of the calls may well have half of the time. For a VM that keeps a profile itself
+//     ([ccmap.OriginVM]), its counts stand in their place, see below.
 //  3. Evidence has a [Mix] of targets, its [Mix.Entropy], and a [Verdict].
 //  4. [Evidence.Splits] divides it by one, two, three or more callers above the site
 //     (the paper's CallSiteRef). Each split has the entropy that remains.
+//  5. [Analysis.Polluted] returns the sites with several receivers, each with the contexts
+//     that have one: what a compiler should be told. [Clean] says which receiver it is, in
+//     how many calls and samples, and whether that is proven, estimated or sampled.
+//
+// # A VM's own counts
+//
+// HotSpot counts the receivers of each call, but of a method as a whole, whoever called it.
+// So [Site.Calls] has all receivers, also those that are too short to be sampled, and none
+// of their contexts. [Site.VM] says what else is known: whether the counts are frozen, which
+// is when they tell what came and hardly how often it comes now, and what the compiler makes
+// of the call. [Analysis.Table] joins these counts with the counts at the callers and with
+// the samples of each context.
 //
 // # Few observations
 //

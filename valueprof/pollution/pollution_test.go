@@ -53,8 +53,13 @@ func framesOf(t rapid.TB, names *ccmap.Names, stack string) (frames []ccmap.Fram
 	return frames
 }
 
-// methodOf returns the method of a name, with its receiver if it is named Do.
+// methodOf returns the method of a name, with its receiver if it is named Do. A name that
+// begins with "j." is of a Java method.
 func methodOf(name string) ccmap.Method {
+	if class, isJava := strings.CutPrefix(name, "j."); isJava {
+		class, _, _ = strings.Cut(class, ".")
+		return ccmap.Method{Name: name, Signature: "(I)I", Receiver: "j." + class, Coordinate: ccmap.CoordinateBytecode}
+	}
 	typ, isMethod := strings.CutSuffix(strings.TrimSuffix(name, "-fm"), ".Do")
 	if !isMethod {
 		typ = ""
@@ -91,7 +96,7 @@ func addCalls(t rapid.TB, m *ccmap.Map, stacks ...string) {
 // siteOf returns the only call site of a method.
 func siteOf(t rapid.TB, m *ccmap.Map, caller string) pollution.Site {
 	t.Helper()
-	id, ok := m.Names().Lookup(caller, "")
+	id, ok := m.Names().Lookup(caller, methodOf(caller).Signature)
 	if !ok {
 		t.Fatalf("no method %s", caller)
 	}

@@ -55,9 +55,14 @@ func (s Site) Receivers() []Receiver {
 	return all
 }
 
-// typeKey returns the name of a method in a form that a wrapper has, too.
+// typeKey returns the name of a method in a form that a wrapper has, too. Java has no
+// wrappers, but methods that differ in their signature alone.
 func (s Site) typeKey(method ccmap.MethodID) string {
-	return wrapperMarks.Replace(strings.TrimSuffix(s.names.At(method).Name, methodValue))
+	m := s.names.At(method)
+	if isJava(m) {
+		return m.Name + m.Signature
+	}
+	return wrapperMarks.Replace(strings.TrimSuffix(m.Name, methodValue))
 }
 
 var wrapperMarks = strings.NewReplacer("(*", "", ")", "", shape, "")

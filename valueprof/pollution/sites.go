@@ -11,8 +11,8 @@ import (
 type Options struct {
 	// Weight returns the base of the shares of CPU samples, ≥ 0; nil: their time.
 	Weight func(ccmap.Counters) int64
-	// Points are the profile points with the caught calls, summed over their phases;
-	// nil: the points of the snapshot.
+	// Points are the profile points with the caught or counted calls, summed over their
+	// phases; nil: the points of the snapshot.
 	Points []ccmap.Point
 }
 
@@ -22,6 +22,7 @@ type Analysis struct {
 	weight  func(ccmap.Counters) int64
 	counted bool // the profile has a number of samples
 	caught  map[position][]ccmap.Point
+	vm      vmCounts
 }
 
 // position is a call site.
@@ -49,6 +50,7 @@ func New(s *ccmap.Snapshot, o Options) *Analysis {
 			a.caught[at] = append(a.caught[at], p)
 		}
 	}
+	a.vm = newVMCounts(points)
 	return a
 }
 
@@ -68,7 +70,8 @@ type Site struct {
 	Offset uint32 // position of the call in the caller
 
 	Samples Evidence // from CPU samples
-	Calls   Evidence // from caught calls
+	Calls   Evidence // from caught calls or, in a VM that counts itself, from its counts
+	VM      *Counted // more of the VM's counts; nil: Calls are caught ones
 
 	names *ccmap.Names
 }
@@ -91,7 +94,8 @@ func newEvidence(m Mix, j judge, contexts func(depth int) *tree) Evidence {
 func (a *Analysis) Sites(wanted func(caller ccmap.MethodID) bool) []Site {
 	var sites []Site
 	for at, call := range a.positions(wanted) {
-		site := Site{Caller: at.method, Offset: at.offset, Calls: a.Calls(at.method, at.offset), names: a.s.Names()}
+		site := Site{Caller: at.method, Offset: at.offset, names: a.s.Names()}
+		site.Calls, site.VM = a.calls(at)
 		if call != nil {
 			site.Samples = a.samples(*call, site.Calls)
 		}
@@ -106,10 +110,15 @@ func (a *Analysis) Sites(wanted func(caller ccmap.MethodID) bool) []Site {
 }
 
 // positions returns the positions of calls with their sampled site. The site is nil if
-// calls there were only caught.
+// calls there were only caught or counted.
 func (a *Analysis) positions(wanted func(caller ccmap.MethodID) bool) map[position]*ccmap.CallSite {
 	all := make(map[position]*ccmap.CallSite)
 	for at := range a.caught {
+		if wanted == nil || wanted(at.method) {
+			all[at] = nil
+		}
+	}
+	for at := range a.vm.calls {
 		if wanted == nil || wanted(at.method) {
 			all[at] = nil
 		}
@@ -127,7 +136,8 @@ func (a *Analysis) positions(wanted func(caller ccmap.MethodID) bool) map[positi
 
 // Samples returns the evidence from CPU samples at a call site. Callees that the source
 // does not call count only if there are no others. These are pseudo methods such as
-// "[kernel]", functions of Go's runtime that the compiler calls, and wrappers.
+// "[kernel]", functions of Go's runtime that the compiler calls, wrappers, and initializers
+// of Java classes.
 func (a *Analysis) Samples(site ccmap.CallSite) Evidence { return a.samples(site, Evidence{}) }
 
 func (a *Analysis) samples(site ccmap.CallSite, calls Evidence) Evidence {
@@ -137,22 +147,35 @@ func (a *Analysis) samples(site ccmap.CallSite, calls Evidence) Evidence {
 		total.add(callee.Callee(), a.amount(callee.Total()))
 	}
 	j := judge{a.s.Names(), site.Offset(), MinSamples, 1}
-	return newEvidence(total.mix(), j, func(depth int) *tree { return sampledTree(a, callees, depth) })
+	return newEvidence(total.mix(), j, func(depth int) *tree { return sampledTree(a, callees, depth, (*tree).isWorthDividing) })
 }
 
-// Calls returns the evidence from caught calls at a call site.
+// Calls returns the evidence from caught calls at a call site or, if the VM has a profile
+// of the site, from the VM's counts.
 func (a *Analysis) Calls(caller ccmap.MethodID, offset uint32) Evidence {
-	points := a.caught[position{caller, offset}]
-	if len(points) == 0 {
-		return Evidence{}
+	e, _ := a.calls(position{caller, offset})
+	return e
+}
+
+func (a *Analysis) calls(at position) (Evidence, *Counted) {
+	if p, ok := a.vm.calls[at]; ok {
+		return a.ofVM(p)
 	}
-	j := judge{a.s.Names(), offset, MinCalls, callsPerBurst}
+	points := a.caught[at]
+	if len(points) == 0 {
+		return Evidence{}, nil
+	}
+	j := judge{a.s.Names(), at.offset, MinCalls, callsPerBurst}
 	t := caughtTree(points)
-	return newEvidence(t.mix(), j, func(int) *tree { return t })
+	return newEvidence(t.mix(), j, func(int) *tree { return t }), nil
 }
 
 // MaybeDynamic reports whether the site may be a call through an interface or of a
-// function value: its calls were caught, or it reaches several methods of one name.
+// function value: its calls were caught, the VM has counted several receivers, or it
+// reaches several methods of one name.
 func (s Site) MaybeDynamic() bool {
-	return s.Calls.Total().Seen > 0 || len(s.Samples.Targets) > 1 && haveOneName(s.names, s.Samples.Targets)
+	if s.VM != nil && (len(s.Calls.Targets) > 1 || s.Calls.Unnamed > 0) {
+		return true
+	}
+	return s.VM == nil && s.Calls.Total().Seen > 0 || len(s.Samples.Targets) > 1 && haveOneName(s.names, s.Samples.Targets)
 }

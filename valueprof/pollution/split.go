@@ -69,9 +69,7 @@ func (e Evidence) newSplit(depth int, contexts []Context) Split {
 func compareContexts(a, b Context) int {
 	return cmp.Or(
 		cmp.Compare(b.Total().Weight, a.Total().Weight),
-		slices.CompareFunc(a.Callers, b.Callers, func(x, y ccmap.Frame) int {
-			return cmp.Or(cmp.Compare(x.Method, y.Method), cmp.Compare(x.Offset, y.Offset))
-		}),
+		slices.CompareFunc(a.Callers, b.Callers, compareFrames),
 	)
 }
 
@@ -130,22 +128,26 @@ func (t *tree) at(caller ccmap.Frame) *tree {
 	return longer
 }
 
-// sampledTree returns the samples of callees at one site, by at most depth callers.
-func sampledTree(a *Analysis, callees []ccmap.Callee, depth int) *tree {
+// sampledTree returns the samples of callees at one site, by at most depth callers. It
+// divides the nodes that worth accepts.
+func sampledTree(a *Analysis, callees []ccmap.Callee, depth int, worth func(*tree) bool) *tree {
 	t := newTree()
 	refs := make([]ccmap.CalleeRef, len(callees))
 	for i, c := range callees {
 		refs[i] = c.Ref()
 		t.add(c.Callee(), a.amount(c.Total()))
 	}
-	t.grow(a, refs, depth)
+	t.grow(a, refs, depth, worth)
 	return t
 }
 
-// grow adds the nodes above a node that has enough samples to divide. A truncated stack
-// ends at the cut.
-func (t *tree) grow(a *Analysis, refs []ccmap.CalleeRef, depth int) {
-	if depth <= 0 || t.total().Seen < MinSamples || t.isOne() {
+// isWorthDividing reports whether a node has enough samples to divide, and more than one
+// target.
+func (t *tree) isWorthDividing() bool { return t.total().Seen >= MinSamples && !t.isOne() }
+
+// grow adds the nodes above a node. A truncated stack ends at the cut.
+func (t *tree) grow(a *Analysis, refs []ccmap.CalleeRef, depth int, worth func(*tree) bool) {
+	if depth <= 0 || !worth(t) {
 		return
 	}
 	above := make(map[ccmap.Frame][]ccmap.CalleeRef)
@@ -160,7 +162,7 @@ func (t *tree) grow(a *Analysis, refs []ccmap.CalleeRef, depth int) {
 		}
 	}
 	for caller, longer := range above {
-		t.above[caller].grow(a, longer, depth-1)
+		t.above[caller].grow(a, longer, depth-1, worth)
 	}
 }
 

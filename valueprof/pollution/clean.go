@@ -1,0 +1,165 @@
+package pollution
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// Basis says how it is known that a context has one receiver.
+type Basis uint8
+
+const (
+	Sampled   Basis = iota // all samples of the context have it, and that is no chance
+	Estimated              // so says a table whose margins agree, and the samples
+	Proven                 // so say the counts alone
+)
+
+var basisNames = [...]string{"sampled", "estimated", "proven"}
+
+// String returns the basis in a word, for example "proven".
+func (b Basis) String() string { return basisNames[b] }
+
+// Clean is a context of a polluted site that has one receiver, or one that has nine tenths
+// of the calls. An optimizer that compiles the site into the context may call it directly.
+type Clean struct {
+	Callers []ccmap.Frame // innermost first, each at its call; at least one
+	Target  ccmap.MethodID
+	Basis   Basis
+	// Share is the part of the context's calls that reach Target, 0 to 1: at least so much
+	// if Proven, about so much if Estimated; of the samples if Sampled.
+	Share   float64
+	Calls   int64  // that the VM counted in the context; −1: not known
+	Samples Amount // of the context
+}
+
+// Polluted is a call site with several receivers.
+type Polluted struct {
+	Site
+	Clean []Clean // its contexts with one receiver, the most samples first
+}
+
+// Polluted returns the sites of the wanted callers that have several receivers, the most
+// samples first, and the contexts of each, of up to depth callers, that have one. None of
+// the contexts is part of another one. With nil it returns the sites of all callers.
+func (a *Analysis) Polluted(wanted func(caller ccmap.MethodID) bool, depth int) []Polluted {
+	var list []Polluted
+	for _, site := range a.Sites(wanted) {
+		if v := site.Decisive().Verdict; v == Bimorphic || v == Megamorphic {
+			list = append(list, Polluted{site, a.Cleaners(site, depth)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Polluted) int {
+		x, y := a.Samples.Total(), b.Samples.Total()
+		return cmp.Or(cmp.Compare(y.Weight, x.Weight), cmp.Compare(b.Calls.Total().Seen, a.Calls.Total().Seen))
+	})
+	return list
+}
+
+// Cleaners returns the contexts of a site, of up to depth callers, that have one receiver,
+// the most samples first. None is part of another one.
+func (a *Analysis) Cleaners(s Site, depth int) []Clean {
+	var found []Clean
+	for d := 1; d <= depth; d++ {
+		for _, c := range a.cleaners(s, d) {
+			isKnown := slices.ContainsFunc(found, func(f Clean) bool { return c.isWithin(f) })
+			if !isKnown {
+				found = append(found, c)
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Clean) int {
+		return cmp.Or(cmp.Compare(b.Samples.Weight, a.Samples.Weight), cmp.Compare(b.Calls, a.Calls))
+	})
+	return found
+}
+
+// isWithin reports whether a context is part of another one: the same, or of more callers.
+func (c Clean) isWithin(of Clean) bool {
+	return len(c.Callers) >= len(of.Callers) && slices.Equal(c.Callers[:len(of.Callers)], of.Callers)
+}
+
+// cleaners returns the clean contexts of one depth: of a table, or else of the samples or
+// caught calls.
+func (a *Analysis) cleaners(s Site, depth int) []Clean {
+	var found []Clean
+	t, ok := a.Table(s, depth)
+	if !ok {
+		for _, c := range s.contexts(depth) {
+			if c.Verdict == Monomorphic && len(c.Callers) > 0 {
+				found = append(found, Clean{c.Callers, c.Targets[0].Method, Sampled, 1, -1, c.Total()})
+			}
+		}
+		return found
+	}
+	for _, row := range t.Rows {
+		if c, ok := s.clean(&t, row); ok {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// contexts returns the contexts that the decisive evidence tells apart.
+func (s Site) contexts(depth int) []Context {
+	splits := s.Decisive().Splits(depth)
+	if len(splits) == 0 {
+		return nil
+	}
+	return splits[len(splits)-1].Contexts
+}
+
+// clean returns the receiver of a row, if it is clean.
+func (s Site) clean(t *Table, row Row) (Clean, bool) {
+	c := Clean{Callers: row.Callers, Calls: row.Calls, Samples: row.Samples.Total()}
+	if row.Rest || len(row.Callers) == 0 {
+		return c, false
+	}
+	for k, column := range t.Columns {
+		if column.Method == ccmap.NoMethod {
+			continue
+		}
+		if share := float64(row.Cells[k].Least) / float64(row.Calls); row.Calls >= MinCalls && share >= major {
+			c.Target, c.Basis, c.Share = column.Method, Proven, share
+			return c, true
+		}
+	}
+	if s.Samples.judge.inContext(row.Samples, s.Samples.Mix) != Monomorphic {
+		return c, false
+	}
+	c.Target, c.Basis, c.Share = row.Samples.Targets[0].Method, Sampled, 1
+	if !t.Estimated {
+		return c, s.samplesSuffice()
+	}
+	c.Basis, c.Share = Estimated, row.estimated(t.column(c.Target))
+	return c, c.Share >= major
+}
+
+// estimated returns the share of a column in a row, by estimate.
+func (r Row) estimated(column int) float64 {
+	sum := 0.0
+	for _, cell := range r.Cells {
+		sum += cell.Estimate
+	}
+	if column < 0 || sum == 0 {
+		return 0
+	}
+	return r.Cells[column].Estimate / sum
+}
+
+// mostHidden is the share of calls whose receivers samples may miss, and still say which
+// contexts are clean.
+const mostHidden = 0.05
+
+// samplesSuffice reports whether samples have seen all receivers that matter: others, too
+// short to be sampled, may come in any context.
+func (s Site) samplesSuffice() bool {
+	hidden := s.Calls.Unnamed
+	for _, t := range s.Calls.Targets {
+		if s.Samples.find(t.Method) == (Amount{}) {
+			hidden = addSaturated(hidden, t.Seen)
+		}
+	}
+	return float64(hidden) <= mostHidden*float64(s.Calls.Total().Seen)
+}
