@@ -2,7 +2,6 @@ package hotspot
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -15,16 +14,12 @@ func TestCount(t *testing.T) {
 	for _, jdk := range jvmtest.JDKs(t) {
 		t.Run(jdk.Name, func(t *testing.T) {
 			j := jdk.Start(t, nil, "Loop")
-			p, err := Open(context.Background(), j.PID, new(hang.Watch), slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p := openJVM(t, j.PID)
 			names := ccmap.NewNames()
 			ctx, stop := context.WithCancel(context.Background())
 			defer stop()
 			found := 0
-			err = p.Count(ctx, new(hang.Watch), names, func(points []ccmap.Point) {
+			err := p.Count(ctx, new(hang.Watch), names, func(points []ccmap.Point) {
 				if found = receivers(names, points); found == 2 {
 					stop()
 				}

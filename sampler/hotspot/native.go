@@ -61,6 +61,12 @@ func (n *native) entry(pc uint64) uint64 {
 	return pc
 }
 
+// hasName reports whether there is a symbol of the function at an address.
+func (n *native) hasName(pc uint64) bool {
+	_, ok := n.table.SymbolEntry(pc)
+	return ok
+}
+
 // row returns the call frame information of an instruction.
 func (n *native) row(pc uint64) (*ehframe.Row, bool) {
 	r, ok := n.rows[pc]
@@ -91,10 +97,9 @@ const (
 const maxFrames = 1 << 12
 
 // climb appends the addresses of C functions to pcs, from the frame on, and goes up until the
-// frame is in no library. slot is where the innermost function has its return address; 0 where
-// that is unknown.
-func (n *native) climb(f *ehframe.Frame, stack view, pcs []uint64) (_ []uint64, slot uint64, end ending) {
-	exact := true // the frame's PC is no return address
+// frame is in no library. exact says that the frame's PC is no return address. slot is where the
+// innermost function has its return address; 0 where that is unknown.
+func (n *native) climb(f *ehframe.Frame, stack view, pcs []uint64, exact bool) (_ []uint64, slot uint64, end ending) {
 	for len(pcs) < maxFrames {
 		pc := f.PC()
 		if !n.holds(pc) {

@@ -18,11 +18,46 @@ func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
 		p.inNative(m, st)
 	default:
 		p.java.Unwind(m, &p.stack)
+		if len(p.stack.Frames) == 0 && p.underStub(m, st) {
+			break
+		}
 		p.take(st)
 	}
-	if len(p.stack.Frames) == 0 {
-		p.root = purposeOf(p.threadName(m.TID))
+	if len(p.stack.Frames) > 0 {
+		return
 	}
+	if p.root = purposeOf(p.threadName(m.TID)); p.root != "" && st.Rooted {
+		p.cutStart(st)
+	}
+}
+
+// underStub unwinds a moment in generated code that C has called and that calls nothing, as
+// compilers call the code that flushes instruction caches. The code itself is left out.
+func (p *Process) underStub(m *process.Moment, st *process.Stack) bool {
+	stack := view{m.Regs.SP, m.Stack}
+	caller := m.Regs
+	caller.IP, _ = stack.word(m.Regs.SP)
+	caller.SP += 8
+	if !p.java.InCode(m.Regs.IP) || !p.native.holds(caller.IP) {
+		return false
+	}
+	f := frameOf(caller)
+	pcs, _, end := p.native.climb(&f, stack, st.PCs, false)
+	if end != endAtRoot {
+		return false
+	}
+	pcs[0]-- // the first address must be exact, and a call is the instruction before
+	st.PCs, p.natives, st.Foreign, st.Rooted = pcs, len(pcs), true, true
+	return true
+}
+
+// cutStart leaves out the C library's functions that begin a thread of the JVM's own. Most
+// systems have no symbols of them, and the thread's purpose stands for them.
+func (p *Process) cutStart(st *process.Stack) {
+	for p.natives > 1 && !p.native.hasName(st.PCs[p.natives-1]-1) {
+		p.natives--
+	}
+	st.PCs = st.PCs[:p.natives]
 }
 
 // inNative unwinds a moment in a library. Where call frame information leads to no root and to
@@ -31,7 +66,7 @@ func (p *Process) inNative(m *process.Moment, st *process.Stack) {
 	f := frameOf(m.Regs)
 	stack := view{m.Regs.SP, m.Stack}
 	var end ending
-	st.PCs, st.Slot, end = p.native.climb(&f, stack, st.PCs)
+	st.PCs, st.Slot, end = p.native.climb(&f, stack, st.PCs, true)
 	p.natives, st.Foreign = len(st.PCs), true
 	switch end {
 	case endAtRoot:

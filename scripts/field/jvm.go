@@ -49,7 +49,8 @@ type jvmRow struct {
 
 	samples, rooted  int
 	java, javaRooted int           // samples with a Java method on top
-	unnamed          int           // samples with an unknown frame
+	guessed          int           // samples with [native]: Java was found without the way that led there
+	unknown          int           // samples with a frame in no file and no generated code that is known
 	opened           time.Time     // before attaching
 	first            time.Duration // from then to the first sample
 	weights, used    time.Duration // of the samples; by the process's clock
@@ -175,8 +176,14 @@ func (r *jvmRow) add(s *ccmap.Sample, names *ccmap.Names) {
 	if java {
 		r.java++
 	}
-	if slices.ContainsFunc(frames, func(f ccmap.Frame) bool { return names.At(f.Method).Name == ccmap.UnknownName }) {
-		r.unnamed++
+	has := func(name string) bool {
+		return slices.ContainsFunc(frames, func(f ccmap.Frame) bool { return names.At(f.Method) == ccmap.Method{Name: name} })
+	}
+	if has("[native]") {
+		r.guessed++
+	}
+	if has(ccmap.UnknownName) {
+		r.unknown++
 	}
 	if s.Truncated {
 		return
@@ -191,7 +198,7 @@ func (r *jvmRow) cells() []string {
 	return []string{
 		r.program + " on " + r.release, r.engine, report.Count(float64(r.samples)),
 		report.Number(100*float64(r.javaRooted)/float64(r.java), 2), report.Number(100*float64(r.rooted)/float64(r.samples), 2),
-		report.Percent(100 * float64(r.java) / float64(r.samples)), report.Number(100*float64(r.unnamed)/float64(r.samples), 2),
+		report.Percent(100 * float64(r.java) / float64(r.samples)), report.Number(100*float64(r.guessed)/float64(r.samples), 2), report.Number(100*float64(r.unknown)/float64(r.samples), 2),
 		report.Number(float64(r.first.Microseconds())/1000, 0),
 		report.Number(100*(float64(r.weights)/float64(r.used)-1), 1),
 	}
@@ -199,7 +206,7 @@ func (r *jvmRow) cells() []string {
 
 func jvmReport(rows []jvmRow, window time.Duration, began time.Time) string {
 	t := report.Table{Head: []string{
-		"program", "engine", "samples", "whole, Java on top, %", "whole, all, %", "Java on top, %", "a frame unknown, %", "attach to first sample, ms", "time in samples off the clock, %",
+		"program", "engine", "samples", "whole, Java on top, %", "whole, all, %", "Java on top, %", "`[native]`, %", "a frame unknown, %", "attach to first sample, ms", "time in samples off the clock, %",
 	}}
 	for _, r := range rows {
 		t.Row(r.cells()...)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -98,38 +97,13 @@ func (p *prober) probe(tid uint32, look func(*process.Moment)) error {
 }
 
 // stop stops a thread for as long as it is looked at, or only copied.
-func (p *prober) stop(tid uint32, look func(*process.Moment)) (*process.Moment, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.PtraceSeize(int(tid)); err != nil {
-		return nil, err
-	}
-	if err := unix.PtraceInterrupt(int(tid)); err != nil {
-		return nil, err
-	}
-	defer unix.PtraceDetach(int(tid))
-	var status unix.WaitStatus
-	for {
-		_, err := unix.Wait4(int(tid), &status, unix.WALL, nil)
-		if !errors.Is(err, unix.EINTR) {
-			if err != nil {
-				return nil, err
-			}
-			break
+func (p *prober) stop(tid uint32, look func(*process.Moment)) (m *process.Moment, err error) {
+	err = jvmtest.Stop(tid, func(r *unix.PtraceRegs) {
+		if m = p.moment(tid, r); !p.moving {
+			look(m)
 		}
-	}
-	if !status.Stopped() || int(status)>>16 != unix.PTRACE_EVENT_STOP {
-		return nil, errors.New("it stopped for another reason")
-	}
-	var regs unix.PtraceRegs
-	if err := unix.PtraceGetRegs(int(tid), &regs); err != nil {
-		return nil, err
-	}
-	m := p.moment(tid, &regs)
-	if !p.moving {
-		look(m)
-	}
-	return m, nil
+	})
+	return m, err
 }
 
 func (p *prober) moment(tid uint32, r *unix.PtraceRegs) *process.Moment {
