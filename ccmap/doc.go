@@ -49,6 +49,6 @@
 // run, and with a weight that falls by a factor of e for every Window that passes.
 // [Snapshot.Recent] returns the recent counts as a snapshot like any other.
 //
-// Package ccmap imports only its own internal/tree; the other packages of this module
+// Of this module, package ccmap imports only its own internal/tree; the other packages
 // use its vocabulary.
 package ccmap

@@ -127,7 +127,10 @@ func slotBytes(n int) int64 { return int64(n) * int64(unsafe.Sizeof(knownStack{}
 //
 // The sum is NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz and Rogaway, CRYPTO
 // 1999): products of pairs of frames, each frame with its key added. Two stacks of one depth share
-// the sum with a probability of at most 2⁻⁶⁴. The reduction is multilinear (Lemire and Kaser, The Computer
+// the sum with a probability of at most 2⁻⁶⁴. With vectors a frame is a pair of its own, of method and offset,
+// and there are two sums ([sums]): two stacks share each with a probability of at most 2⁻³², and both with
+// 2⁻⁶⁴, also where the keys of one are the moved keys of the other (the Toeplitz construction of the same
+// paper). The reduction is multilinear (Lemire and Kaser, The Computer
 // Journal 2014): two sums have the same upper half then with a probability of 2⁻⁶⁴.
 type stackKeys struct {
 	frames  [blockFrames + maxKnownDepth]uint64
@@ -155,30 +158,43 @@ func newStackKeys(seed uint64) *stackKeys {
 	return k
 }
 
-// id returns the id of a stack of at most maxKnownDepth frames. Its last frames count twice, with keys of
-// their own, so that no stack needs a shorter block.
+// id returns the id of a stack of at most maxKnownDepth frames.
 func (k *stackKeys) id(frames []Frame) stackID {
-	var few [blockFrames]Frame
-	last := &few
-	if len(frames) >= blockFrames {
-		last = (*[blockFrames]Frame)(frames[len(frames)-blockFrames:])
-	} else {
-		copy(few[:], frames)
+	var sum wide
+	switch {
+	case len(frames) < blockFrames:
+		sum = k.sumOfFew(frames)
+	case hasVectors:
+		sum.hi, sum.lo = sums(&k.frames, frames)
+	default:
+		sum = k.sum(frames)
 	}
-	sum, rest, keys := wide{}, frames, k.frames[:]
-	for f := last; ; keys = keys[blockFrames:] {
+	sum = k.addend.plusMultiple(k.factors[0], sum.hi).plusMultiple(k.factors[1], sum.lo)
+	return stackID{sum.hi, uint32(len(frames))}
+}
+
+// sumOfFew returns the sum of less than a block of frames.
+func (k *stackKeys) sumOfFew(frames []Frame) wide {
+	var few [blockFrames]Frame
+	copy(few[:], frames)
+	return k.sum(few[:])
+}
+
+// sum returns the sum of a block of frames or more. The last ones count twice, with keys of their own, so that
+// no stack needs a shorter block.
+func (k *stackKeys) sum(frames []Frame) (sum wide) {
+	rest, keys := frames, k.frames[:]
+	for f := (*[blockFrames]Frame)(frames[len(frames)-blockFrames:]); ; keys = keys[blockFrames:] {
 		p := (*[blockFrames]uint64)(keys)
 		sum = sum.plusProduct(f[0].word()+p[0], f[1].word()+p[1])
 		sum = sum.plusProduct(f[2].word()+p[2], f[3].word()+p[3])
 		sum = sum.plusProduct(f[4].word()+p[4], f[5].word()+p[5])
 		sum = sum.plusProduct(f[6].word()+p[6], f[7].word()+p[7])
 		if len(rest) < blockFrames {
-			break
+			return sum
 		}
 		f, rest = (*[blockFrames]Frame)(rest), rest[blockFrames:]
 	}
-	sum = k.addend.plusMultiple(k.factors[0], sum.hi).plusMultiple(k.factors[1], sum.lo)
-	return stackID{sum.hi, uint32(len(frames))}
 }
 
 // word is the frame as one number.

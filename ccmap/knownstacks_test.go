@@ -252,6 +252,11 @@ func TestFoldBatchIsFold(t *testing.T) {
 // have different ids, for even and odd depths, and that the same stack has the same one.
 func TestStackIDs(t *testing.T) {
 	t.Parallel()
+	checkStackIDs(t)
+}
+
+func checkStackIDs(t *testing.T) {
+	t.Helper()
 	id := ccmap.StackIDs(1)
 	ids := map[[2]uint64]string{}
 	add := func(what string, frames []ccmap.Frame) {
