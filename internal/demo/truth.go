@@ -61,9 +61,16 @@ type ledger struct {
 
 // add books one request and its calls.
 func (l *ledger) add(t *tally) {
+	l.called(t)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.requests++
+}
+
+// called books calls that are no request's.
+func (l *ledger) called(t *tally) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for f, n := range t {
 		l.calls[f] += n
 	}
