@@ -5,7 +5,8 @@
 //     their parents.
 //  2. A child that executes a program is attached to at once. A child that goes on with the
 //     program of its parent is attached to when it has lived for a moment: most execute soon. Each
-//     has a session of package session.
+//     has a session of package session. One that is neither a Go program nor a JVM is looked at
+//     again as it gets older.
 //  3. When a child has ended, its profile goes into the profile of its program: of all children
 //     with the same build. Profiles of children with the target's own build become part of the
 //     target's.
@@ -73,7 +74,7 @@ type Family struct {
 	mu        sync.Mutex
 	members   map[int]*member // that live, or are still sampled
 	programs  []*program      // that children run, in the order of their first samples
-	strangers map[process.FileID]bool
+	strangers strangers
 	tally     tally
 	merged    *ccmap.Snapshot // the result of Merged
 	target    *program        // the children's part of the target's own program
@@ -104,7 +105,7 @@ func Open(o Options) (*Family, error) {
 		return nil, err
 	}
 	f := &Family{
-		options: o, watched: make(map[int]map[uint32]struct{}), members: make(map[int]*member), strangers: make(map[process.FileID]bool),
+		options: o, watched: make(map[int]map[uint32]struct{}), members: make(map[int]*member), strangers: make(strangers),
 		opening: make(chan struct{}, openedAtOnce), places: make(chan struct{}, mostSampled), tally: newTally(),
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -218,7 +219,7 @@ func (f *Family) take(c perfevent.Change) {
 	case m == nil || m.dead:
 	case c.Kind == perfevent.Executed:
 		m.name = c.Name
-		f.want(m)
+		f.executes(m)
 	case c.Kind == perfevent.Died:
 		f.bury(m)
 	}
@@ -278,7 +279,7 @@ func (f *Family) find(pid int, s process.Stat) {
 	defer f.mu.Unlock()
 	m := f.bear(pid, s.Parent)
 	m.name = s.Name
-	f.want(m)
+	f.executes(m)
 }
 
 // buryAllBut takes in that all members have ended which are not among the processes.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/manager"
@@ -316,15 +317,7 @@ func TestManyChildren(t *testing.T) {
 	}
 	const children = 100
 	h := attach(t, true, nil, "many", strconv.Itoa(children), buildSpin(t), "wait")
-	h.await(t, "all children are sampled", func() bool {
-		n := 0
-		for _, m := range h.members {
-			if m.session != nil {
-				n++
-			}
-		}
-		return n == children
-	})
+	h.await(t, "all children are sampled", func() bool { return sampledNow(h) == children })
 	if r := h.end(t); r.Sampled != children {
 		t.Errorf("%d of %d children are sampled", r.Sampled, children)
 	}
@@ -384,4 +377,70 @@ func TestStrangersAndRefused(t *testing.T) {
 	if r := h.end(t); outcomes(r, "cat")[Stranger] != 2 {
 		t.Errorf("report %+v", r)
 	}
+}
+
+// TestLateRuntime: children whose runtime shows late are sampled, as a JVM's does, whose launcher
+// loads it. The executable was a stranger at the first look, so the second child has no first look.
+func TestLateRuntime(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	looks := map[int]int{}
+	open := func(h *household, pid int) session.Opener {
+		return func(o sampler.ProcessOptions) (engine.Choice, error) {
+			mu.Lock()
+			looks[pid]++
+			first := len(looks) == 2 && looks[pid] == 1 // the target has the other
+			mu.Unlock()
+			if first {
+				return engine.Choice{}, sampler.ErrNotManaged
+			}
+			o.PID = pid
+			return engine.Attach(h.ctx, engine.All(), engine.Auto, o)
+		}
+	}
+	h := attach(t, true, open, "many", "2", self(t), roleArg, "spin")
+	h.await(t, "both children are sampled", func() bool { return sampledNow(h) == 2 })
+	h.end(t)
+	mu.Lock()
+	defer mu.Unlock()
+	for pid, n := range looks {
+		if n > 2 {
+			t.Errorf("process %d was looked at %d times", pid, n)
+		}
+	}
+}
+
+// TestLooksAtStrangers: a process of a known stranger is looked at from the first unknown age on.
+func TestLooksAtStrangers(t *testing.T) {
+	t.Parallel()
+	file := process.FileID{Inode: 7}
+	f := &Family{strangers: make(strangers)}
+	first := &member{file: file, due: time.NewTimer(0)}
+	for range ages {
+		if f.skips(first, file) {
+			t.Fatalf("look %d of the first process is skipped", first.looks)
+		}
+		first.dead = true // no timer
+		f.lookLater(first)
+	}
+	second := &member{due: time.NewTimer(0), dead: true}
+	if !f.skips(second, file) {
+		t.Error("a process of a known stranger is looked at")
+	}
+	if f.lookLater(second); second.looks != len(ages) {
+		t.Errorf("%d ages are known of the second process, want all %d", second.looks, len(ages))
+	}
+	if f.skips(second, process.FileID{Inode: 8}) {
+		t.Error("a process of an unknown file is skipped")
+	}
+}
+
+// sampledNow counts the members that are sampled. The caller holds mu.
+func sampledNow(h *household) (n int) {
+	for _, m := range h.members {
+		if m.session != nil {
+			n++
+		}
+	}
+	return n
 }

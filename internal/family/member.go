@@ -25,7 +25,11 @@ type member struct {
 	name        string // as ps shows it; foreign
 	due         *time.Timer
 
-	wanted  bool // it is to be attached to: it runs a program that was not tried
+	executed time.Time      // when it began its program
+	file     process.FileID // the executable, once it was looked at
+	looks    int            // at how many of ages its program is known to be a stranger
+
+	wanted  bool // it is to be attached to
 	running bool // a goroutine attaches to it, or samples it
 	dead    bool
 	session *session.Session // nil: it is not sampled now
@@ -46,7 +50,7 @@ func (f *Family) bear(pid, parent int) *member {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if m.child.Outcome == "" && !m.dead {
-			f.want(m)
+			f.executes(m)
 		}
 	})
 	return m
@@ -58,6 +62,12 @@ func (f *Family) nameOf(pid int) string {
 		return m.name
 	}
 	return ""
+}
+
+// executes takes in that a member runs a program that was not tried. The caller holds mu.
+func (f *Family) executes(m *member) {
+	m.executed, m.looks = time.Now(), 0
+	f.want(m)
 }
 
 // want makes a goroutine attach to a member. The caller holds mu.
@@ -128,6 +138,9 @@ func (f *Family) tend(m *member) {
 func (f *Family) fail(m *member, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if errors.Is(err, sampler.ErrNotManaged) {
+		f.lookLater(m)
+	}
 	if m.child.Outcome == Sampled {
 		return
 	}
@@ -181,17 +194,20 @@ func (f *Family) attach(m *member) (*session.Session, error) {
 		return nil, err
 	}
 	defer p.Close()
+	if err := awaitProgram(f.ctx, m.pid); err != nil {
+		return nil, err
+	}
 	file, err := process.FileOf(m.pid)
 	if err != nil {
 		return nil, err
 	}
-	if f.isStranger(file) {
+	if f.skips(m, file) {
 		return nil, sampler.ErrNotManaged
 	}
 	c, open := f.options.Session(f.ctx, m.pid)
 	s, err := session.Open(f.aside(c, m), session.Pinned(p, open))
-	if errors.Is(err, sampler.ErrNotManaged) {
-		f.rememberStranger(file)
+	if errors.Is(err, sampler.ErrNotManaged) && p.Gone() {
+		return nil, sampler.ErrNoProcess // without code, which says nothing of its program
 	}
 	return s, err
 }
@@ -206,29 +222,12 @@ func (f *Family) aside(c session.Config, m *member) session.Config {
 	return f.shared(c, &m.share)
 }
 
-// mostStrangers bounds the executables that are remembered as no programs to sample.
-const mostStrangers = 1024
-
-func (f *Family) isStranger(file process.FileID) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.strangers[file]
-}
-
-func (f *Family) rememberStranger(file process.FileID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.strangers) >= mostStrangers {
-		clear(f.strangers)
-	}
-	f.strangers[file] = true
-}
-
 // keep takes in the profile of a member. The caller holds mu.
 func (f *Family) keep(m *member, target ccmap.Target, r manager.Report) {
 	total := r.Snapshot.Total()
 	m.child.Samples += total.Samples
 	m.child.CPU += time.Duration(total.Time)
+	target.Executable = cmp.Or(target.Executable, m.name) // unknown of one that ended as it was looked at
 	m.child.Program = target.Executable
 	if total.IsZero() {
 		return

@@ -40,7 +40,7 @@ func Open(pid int) (int, error) {
 	case err != nil:
 		return -1, fmt.Errorf("open pidfd: %w", err)
 	}
-	if err := checkAlive(pid); err != nil {
+	if err := CheckAlive(pid); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -92,7 +92,9 @@ func Executable(pid int) (string, error) {
 	return os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 }
 
-func checkAlive(pid int) error {
+// CheckAlive returns why a process cannot be sampled: [sampler.ErrNoProcess] of one that has ended,
+// even if its parent has not asked for it yet, [sampler.ErrNotManaged] of a kernel thread.
+func CheckAlive(pid int) error {
 	stat, err := ReadStat(pid)
 	switch {
 	case err != nil:
@@ -154,6 +156,10 @@ func parseStat(text string) (Stat, error) {
 
 // Zombie reports whether the process has ended.
 func (s Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
+
+// Loaded reports whether the process has code, if this process may know. In the middle of an exec it
+// has none, nor has one that has ended.
+func (s Stat) Loaded() bool { return !strings.HasPrefix(s.Addresses, "0 ") }
 
 // KernelThread reports whether it runs in the kernel only.
 func (s Stat) KernelThread() bool {
