@@ -47,25 +47,26 @@ type Manager struct {
 
 	profiles <-chan *ccmap.Map // of a ProfileSource; nil: the source has none
 
-	start       time.Time
-	clock       int64         // CLOCK_MONOTONIC, ns, at the start
-	earlier     ccmap.Meta    // of the map's earlier sessions; zero in a new map
-	offset      time.Duration // of the start, since the map's Start
-	turn        turn
-	sampled     int64         // ns of the target's CPU time that was folded
-	cpu         time.Duration // of this process, at the last observation
-	comments    []string      // of the metadata at the start, without the overhead of an earlier session
-	loss        ccmap.Loss    // outside the map, as the metadata has it
-	overhead    overhead      // of sampling
-	published   time.Time     // time of the last publication
-	stale       bool          // the map has changed since the last publication
-	hot         hotness
-	convergence *convergence
-	values      *values
-	counting    sampler.Counting        // nil: the target keeps no profile of its own
-	counted     uint64                  // version of that profile in the map
-	reached     bool                    // the goal is reached
-	stop        context.CancelCauseFunc // ends the session
+	start        time.Time
+	clock        int64         // CLOCK_MONOTONIC, ns, at the start
+	earlier      ccmap.Meta    // of the map's earlier sessions; zero in a new map
+	offset       time.Duration // of the start, since the map's Start
+	turn         turn
+	sampled      int64         // ns of the target's CPU time that was folded
+	cpu          time.Duration // of this process, at the last observation
+	comments     []string      // of the metadata at the start, without the overhead of an earlier session
+	loss         ccmap.Loss    // outside the map, as the metadata has it
+	overhead     overhead      // of sampling
+	published    time.Time     // time of the last publication
+	stale        bool          // the map has changed since the last publication
+	hot          hotness
+	convergence  *convergence
+	values       *values
+	counting     sampler.Counting        // nil: the target keeps no profile of its own
+	counted      uint64                  // version of that profile in the map
+	countedSites int                     // call sites in that profile
+	reached      bool                    // the goal is reached
+	stop         context.CancelCauseFunc // ends the session
 
 	latest   atomic.Pointer[ccmap.Snapshot]
 	asked    chan struct{} // capacity 1
@@ -161,7 +162,7 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 		CPU:      m.daemonCPU() - began,
 		Reached:  m.reached,
 		Drift:    m.convergence.answer.drift,
-		Values:   m.values.stats(),
+		Values:   m.valueStats(),
 	}
 	if err != nil && r.Snapshot.Total().Samples == 0 {
 		return r, err

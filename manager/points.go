@@ -21,6 +21,7 @@ type ValueStats struct {
 	Lost    uint64 // caught calls that are in no point any more
 	Decayed int    // times that the janitor has halved a table
 	Reset   int    // times that it has cleared one
+	Counted int    // call sites where the target's own profile counts calls
 }
 
 // stats takes time in proportion to the number of points.
@@ -41,6 +42,14 @@ func (v *values) stats() ValueStats {
 		}
 	}
 	return out
+}
+
+// valueStats returns the statistics of all points. It takes time in proportion to their
+// number.
+func (m *Manager) valueStats() ValueStats {
+	s := m.values.stats()
+	s.Counted = m.countedSites
+	return s
 }
 
 const (
@@ -79,6 +88,12 @@ func (m *Manager) keepCounted() {
 	if points, version := m.counting.Counted(); version != m.counted {
 		m.config.Map.SetPoints(ccmap.OriginVM, points)
 		m.counted, m.stale = version, true
+		m.countedSites = 0
+		for _, p := range points {
+			if p.Kind == ccmap.PointCall {
+				m.countedSites++
+			}
+		}
 	}
 }
 

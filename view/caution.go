@@ -18,6 +18,7 @@ const (
 	engineWasm      = "wasm"
 	engineWasmExact = "wasm, exact"
 	engineManaged   = "managed"
+	engineJFR       = "jfr" // samples a JVM, through the recorder in it
 )
 
 // TakeCaution returns the caution of a profile, "" if it needs none, for a report that

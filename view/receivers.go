@@ -58,7 +58,9 @@ type Receivers struct {
 	More   int            // rows that were cut
 	Hidden int            // sites that All would list
 	Caught int64          // calls, in all chosen phases
-	list   ReceiversList
+	// Counted is the calls that the program's VM counted itself.
+	Counted int64
+	list    ReceiversList
 }
 
 // ReceiversRow is a call site with the evidence that decides about it.
@@ -68,7 +70,8 @@ type ReceiversRow struct {
 	ByCalls  bool              // Decisive is Calls, not Samples
 	Splits   []pollution.Split // of Decisive
 	caller   ccmap.Method
-	depth    int // of splits
+	depth    int    // of splits
+	vm       *vmRow // nil: its VM does not count it
 }
 
 // call is where the site is.
@@ -81,13 +84,15 @@ func NewReceivers(p *Profile, l ReceiversList) (*Receivers, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Receivers{Profile: p, list: l, Caught: caughtCalls(p.countedPoints())}
+	points := p.countedPoints()
+	v := &Receivers{Profile: p, list: l, Caught: caughtCalls(points), Counted: countedCalls(points)}
 	var wanted func(ccmap.MethodID) bool
 	if l.Methods != nil {
 		wanted = l.Methods.Has
 	}
 	var rows []ReceiversRow
-	for _, site := range p.pollution().Sites(wanted) {
+	analysis := p.pollution()
+	for _, site := range analysis.Sites(wanted) {
 		switch {
 		case !l.has(site.Decisive().Verdict):
 		case !l.All && !site.MaybeDynamic():
@@ -106,6 +111,9 @@ func NewReceivers(p *Profile, l ReceiversList) (*Receivers, error) {
 	})
 	v.Rows = cut(rows, l.Limit)
 	v.More = len(rows) - len(v.Rows)
+	for i := range v.Rows {
+		v.Rows[i].join(analysis)
+	}
 	return v, nil
 }
 

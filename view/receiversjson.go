@@ -8,6 +8,7 @@ import (
 var receiversColumns = columns[*Receivers]{
 	profileMember(func(v *Receivers) *Profile { return v.Profile }),
 	col("", "caught_calls", "calls that were caught, in the chosen phases", func(v *Receivers) count { return count(v.Caught) }),
+	col("", "counted_calls,omitempty", "calls that the program's VM counted itself", func(v *Receivers) count { return count(v.Counted) }),
 	colIn("", "phases,omitempty", "caught calls of each phase, from 1", func(p *Profile, _ *Receivers) map[string]int64 { return p.callsByPhase() }),
 	array("sites", "call sites", receiversSiteColumns, func(_ *Profile, v *Receivers) []ReceiversRow { return v.Rows }),
 	col("", "hidden_sites", "call sites of one receiver, which are not listed", func(v *Receivers) count { return count(v.Hidden) }),
@@ -31,7 +32,8 @@ var receiversSiteColumns = columns[ReceiversRow]{
 		printed(func(_ *Profile, r ReceiversRow) string { return r.bits() }),
 	col("", "gain_bits", "entropy that callers take away", func(r ReceiversRow) bits { return bits(r.gain()) }),
 	object("by_samples,omitempty", "receivers that samples have seen", evidenceColumns, func(p *Profile, r ReceiversRow) *evidence { return evidenceOf(r.Samples, p.sampled, r.depth) }),
-	object("by_calls,omitempty", "receivers of caught calls", evidenceColumns, func(_ *Profile, r ReceiversRow) *evidence { return evidenceOf(r.Calls, caught, r.depth) }),
+	object("by_calls,omitempty", "receivers of caught calls, or of the calls that the VM counted", evidenceColumns, func(_ *Profile, r ReceiversRow) *evidence { return evidenceOf(r.Calls, caught, r.depth) }),
+	object("vm,omitempty", "what the VM's counts say of callers, if it has counted several receivers", vmColumns, func(_ *Profile, r ReceiversRow) *vmRow { return r.vm }),
 }
 
 // evidence lists the receivers of a site that samples, or caught calls, have seen.
@@ -95,7 +97,7 @@ var mixColumns = columns[mix]{
 	col("", "verdict", "number of receivers, in a word", func(m mix) string { return m.verdict.String() }),
 	col("", "entropy_bits", "entropy of the receivers", func(m mix) bits { return bits(m.Entropy()) }),
 	array("receivers", "the methods that were reached", receiverColumns, func(p *Profile, m mix) []receiver { return m.receivers(p) }),
-	col("", "unnamed,omitempty", "caught calls of receivers that were not kept apart", func(m mix) count { return count(m.Unnamed) }),
+	col("", "unnamed,omitempty", "calls of receivers that were not kept apart", func(m mix) count { return count(m.Unnamed) }),
 }
 
 var receiverColumns = append(append(

@@ -49,7 +49,7 @@ func (v *Receivers) Text(w io.Writer, o TextOptions) error {
 
 // notes say where the figures come from, and what is missing.
 func (v *Receivers) notes() []string {
-	notes := append([]string{v.caughtNote()}, v.lowerBounds("Contexts")...)
+	notes := append(v.callNotes(), v.lowerBounds("Contexts")...)
 	if !v.countsSamples() {
 		notes = append(notes, "Of an unknown number of samples, contexts may have fewer receivers by chance.")
 	}
@@ -62,10 +62,21 @@ func (v *Receivers) notes() []string {
 	return notes
 }
 
+// callNotes say which calls were counted, by whom.
+func (v *Receivers) callNotes() []string {
+	if v.Counted > 0 {
+		return v.vmNotes()
+	}
+	return []string{v.caughtNote()}
+}
+
 // timelessNote says why a receiver may have no time.
 func (v *Receivers) timelessNote() string {
-	if v.Meta().Engine == engineWasm {
+	switch {
+	case v.Meta().Engine == engineWasm:
 		return "A receiver without CPU time is short."
+	case v.Counted > 0:
+		return "A receiver without CPU time is short, or no longer called."
 	}
 	return "A receiver without CPU time is short, or runs a method of a type that it embeds: the\n" +
 		"time stands there."
@@ -92,6 +103,12 @@ func (v *Receivers) noCallsCaught() string {
 		return "No calls were caught." + v.hint(HintCalls, " ")
 	case engineManaged:
 		return "No calls were caught: the VM made none, or none when one was wanted."
+	case engineJFR:
+		return "No calls were counted: the JVM's recorder does not tell, and the JVM's memory was\n" +
+			"not read."
+	}
+	if v.isOfJVM() {
+		return "No calls were counted: the profile lacks the counts that the JVM keeps."
 	}
 	return "No calls were caught: types are those that declare the sampled methods, not those\n" +
 		"that embed them." + v.hint(HintCalls, " ")
@@ -106,6 +123,10 @@ type receiversTable struct {
 func (t receiversTable) addSite(r ReceiversRow) {
 	t.addRow(r, r.Samples.Total(), r.Calls.Total(), cellsOf(t.sheet, receiversSiteColumns, r))
 	t.addTypes(r)
+	if r.vm != nil {
+		t.addCallers(r)
+		return
+	}
 	split, _ := r.telling()
 	t.addContexts(r, split)
 }
@@ -218,8 +239,16 @@ func (r ReceiversRow) bits() string {
 	return all + "→" + left
 }
 
-// verdict prints the number of receivers and its meaning, also for each caller.
+// verdict prints the number of receivers and its meaning, also for each caller, and what the
+// VM says of the call.
 func (r ReceiversRow) verdict() string {
+	if r.vm != nil {
+		return r.meaning() + r.vm.facts()
+	}
+	return r.meaning()
+}
+
+func (r ReceiversRow) meaning() string {
 	text := figure.Count(int64(len(r.Decisive.Targets))) + " " + r.Decisive.Verdict.String()
 	if r.Decisive.Unnamed > 0 {
 		text = "≥" + text

@@ -14,7 +14,8 @@ import (
 const receiversLong = `Receivers lists the calls that may reach several methods, the hottest first: which
 receiver types they have (→), how often, by samples and by caught calls, and from
 which callers (←, innermost first) they have fewer. Listed are calls that were caught,
-and calls that reach several methods of one name; with --all every call site.
+and calls that reach several methods of one name; with --all every call site. A JVM
+counts its calls itself: which of its counts are proven, estimated or frozen is said.
 
 METHOD restricts the list to calls made by it: a name, or as much of its end as is
 unique. docs/receivers.md explains columns, verdicts and phases, docs/formats.md JSON.`

@@ -215,6 +215,20 @@ func TestWhyNoCallsWereCaught(t *testing.T) {
 	}
 }
 
+// TestReportOfCountedCalls: a VM that counts its calls itself needs none caught.
+func TestReportOfCountedCalls(t *testing.T) {
+	t.Parallel()
+	for hits, source := range map[float64]sampler.Stats{0: {}, 1: {NoCalls: "they are caught in Go programs only"}} {
+		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		s.config.Hits = hits
+		var out bytes.Buffer
+		s.reportValues(&out, manager.Report{Source: source, Written: []string{"a.json"}, Values: manager.ValueStats{Counted: 1200}})
+		if want := "\nReceivers: the VM's own counts of 1,200 call sites (see 'ccmapd receivers a.json').\n"; out.String() != want {
+			t.Errorf("%q, want %q", &out, want)
+		}
+	}
+}
+
 // TestReportOfNoCalls: where there was nothing to learn from, nothing is said.
 func TestReportOfNoCalls(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func (m members) MarshalJSON() ([]byte, error) {
 // reportValues reports the receivers of calls that were recorded, if any were.
 func (s *Session) reportValues(w io.Writer, r manager.Report) {
 	v := r.Values
-	if v.Points == 0 && r.Source.Counts[sampler.Samples] == 0 {
+	if v.Points == 0 && v.Counted == 0 && r.Source.Counts[sampler.Samples] == 0 {
 		return
 	}
 	points := ""
@@ -126,9 +126,12 @@ func (s *Session) reportValues(w io.Writer, r manager.Report) {
 	}
 }
 
-// caught says how many calls were caught, or why none.
+// caught says how many calls were caught, or why none. A target that counts its calls itself
+// needs none caught.
 func (s *Session) caught(r manager.Report) string {
 	switch src := r.Source; {
+	case r.Values.Counted > 0:
+		return "the VM's own counts of " + figure.Plural(int64(r.Values.Counted), "call site")
 	case r.Values.Caught > 0:
 		return figure.Plural(int64(r.Values.Caught), "call") + " caught at " + figure.Plural(int64(r.Values.Sites), "call site")
 	case s.config.Hits == 0:
@@ -174,4 +177,5 @@ type valuesJSON struct {
 	Lost    uint64 `json:"lost"`    // calls in none of the points any more
 	Decayed int    `json:"decayed"` // times that a table was
 	Reset   int    `json:"reset"`   // times that a table was
+	Counted int    `json:"counted"` // call sites where the target's own profile counts calls
 }

@@ -14,7 +14,7 @@ import (
 // apart. A JVM may load or initialize a class at a call, by code with another name than the
 // call's, and so written omits that, too.
 func (a *Analysis) written(site ccmap.CallSite, calls Evidence) []ccmap.Callee {
-	all, java := a.callees(site), isJava(a.s.Names().At(site.Caller()))
+	all, java := a.callees(site), IsJava(a.s.Names().At(site.Caller()))
 	isWrapper := a.wrappers(all)
 	if java {
 		isWrapper = func(ccmap.Callee) bool { return false }
@@ -56,10 +56,10 @@ func isInserted(m ccmap.Method, java bool) bool {
 	return inserted || strings.HasPrefix(m.Name, "[")
 }
 
-// isJava reports whether a method is Java's. The rules for names that Go's compiler makes
+// IsJava reports whether a method is Java's. The rules for names that Go's compiler makes
 // are not for such a method, and each of its call sites is one call. The signature tells:
 // JVMs write "(I)I", and WebAssembly "(i32) i32".
-func isJava(m ccmap.Method) bool {
+func IsJava(m ccmap.Method) bool {
 	_, result, _ := strings.Cut(m.Signature, ")")
 	return m.Coordinate == ccmap.CoordinateBytecode && strings.HasPrefix(m.Signature, "(") &&
 		result != "" && !strings.HasPrefix(result, " ")
@@ -105,7 +105,7 @@ func (e Evidence) names() map[string]bool {
 func (e Evidence) areOfMethods() bool {
 	return !slices.ContainsFunc(e.Targets, func(t Target) bool {
 		m := e.judge.names.At(t.Method)
-		return m.Receiver == "" || !isJava(m) && strings.HasSuffix(m.Name, methodValue)
+		return m.Receiver == "" || !IsJava(m) && strings.HasSuffix(m.Name, methodValue)
 	})
 }
 
@@ -130,7 +130,7 @@ func baseName(m ccmap.Method) string {
 	if strings.HasPrefix(full, "[") { // a pseudo method
 		return full
 	}
-	if isJava(m) {
+	if IsJava(m) {
 		return full[strings.LastIndexByte(full, '.')+1:]
 	}
 	name, arguments, _ := strings.Cut(full, "[")

@@ -132,20 +132,8 @@ func (s Site) clean(t *Table, row Row) (Clean, bool) {
 	if !t.Estimated {
 		return c, s.samplesSuffice()
 	}
-	c.Basis, c.Share = Estimated, row.estimated(t.column(c.Target))
+	c.Basis, c.Share = Estimated, row.Share(t.column(c.Target))
 	return c, c.Share >= major
-}
-
-// estimated returns the share of a column in a row, by estimate.
-func (r Row) estimated(column int) float64 {
-	sum := 0.0
-	for _, cell := range r.Cells {
-		sum += cell.Estimate
-	}
-	if column < 0 || sum == 0 {
-		return 0
-	}
-	return r.Cells[column].Estimate / sum
 }
 
 // mostHidden is the share of calls whose receivers samples may miss, and still say which

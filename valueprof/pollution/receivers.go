@@ -59,7 +59,7 @@ func (s Site) Receivers() []Receiver {
 // wrappers, but methods that differ in their signature alone.
 func (s Site) typeKey(method ccmap.MethodID) string {
 	m := s.names.At(method)
-	if isJava(m) {
+	if IsJava(m) {
 		return m.Name + m.Signature
 	}
 	return wrapperMarks.Replace(strings.TrimSuffix(m.Name, methodValue))

@@ -32,6 +32,18 @@ type Row struct {
 	group *group
 }
 
+// Share returns the estimated share, 0 to 1, of a column in the row's calls.
+func (r Row) Share(column int) float64 {
+	sum := 0.0
+	for _, cell := range r.Cells {
+		sum += cell.Estimate
+	}
+	if column < 0 || sum == 0 {
+		return 0
+	}
+	return r.Cells[column].Estimate / sum
+}
+
 // Cell is how often a context reached a receiver.
 type Cell struct {
 	Least, Most int64   // what the counts allow
@@ -48,7 +60,7 @@ const (
 	MarginsUnknown                // no caller of the method has a count
 )
 
-var marginNames = [...]string{"agree", "frozen at different times", "not one call per call of the method", "callers not counted"}
+var marginNames = [...]string{"agree", "frozen at different times", "the call is repeated or left out", "not counted"}
 
 // String returns a few words for people, for example "agree".
 func (m Margins) String() string { return marginNames[m] }
