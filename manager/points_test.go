@@ -429,4 +429,7 @@ func TestProfileOfTheTarget(t *testing.T) {
 	if want := map[ccmap.Origin]int64{ccmap.OriginImported: 3, ccmap.OriginVM: 7}; !maps.Equal(got, want) {
 		t.Errorf("points count %v, want %v", got, want)
 	}
+	if report.Values.Counted != 1 {
+		t.Errorf("the target counts calls at %d sites, want 1", report.Values.Counted)
+	}
 }

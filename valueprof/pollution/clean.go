@@ -2,6 +2,7 @@ package pollution
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -11,8 +12,8 @@ import (
 type Basis uint8
 
 const (
-	Sampled   Basis = iota // all samples of the context have it, and that is no chance
-	Estimated              // so says a table whose margins agree, and the samples
+	Sampled   Basis = iota // the samples of the context have it, and that is no chance
+	Estimated              // so says a table whose margins agree, too
 	Proven                 // so say the counts alone
 )
 
@@ -125,15 +126,52 @@ func (s Site) clean(t *Table, row Row) (Clean, bool) {
 			return c, true
 		}
 	}
-	if s.Samples.judge.inContext(row.Samples, s.Samples.Mix) != Monomorphic {
-		return c, false
+	var share float64
+	c.Target, share = s.sampled(row.Samples)
+	if t.Estimated {
+		c.Basis, c.Share = Estimated, row.Share(t.column(c.Target))
+		return c, share > 0 && c.Share >= major
 	}
-	c.Target, c.Basis, c.Share = row.Samples.Targets[0].Method, Sampled, 1
-	if !t.Estimated {
-		return c, s.samplesSuffice()
+	c.Basis, c.Share = Sampled, share
+	return c, share >= leastSampled && s.samplesSuffice()
+}
+
+// leastSampled is the share of a receiver in samples that makes a context clean. It is not
+// all: inlined code is seen at a safepoint near by, which may be of another receiver.
+const leastSampled = 0.99
+
+// sampled returns the most frequent receiver in the samples of a context, and its share. The
+// share is 0 if there are few samples, or if the site's mix may look so by chance.
+func (s Site) sampled(context Mix) (ccmap.MethodID, float64) {
+	var most Target
+	for _, t := range context.Targets {
+		if t.Seen > most.Seen {
+			most = t
+		}
 	}
-	c.Basis, c.Share = Estimated, row.Share(t.column(c.Target))
-	return c, c.Share >= major
+	n, all := context.Total().Seen, s.Samples.Total().Seen
+	if n < MinSamples {
+		return most.Method, 0
+	}
+	share, usual := float64(most.Seen)/float64(n), float64(s.Samples.find(most.Method).Seen)/float64(all)
+	if chanceOf(share, n, usual) > 1-confidence {
+		return most.Method, 0
+	}
+	return most.Method, share
+}
+
+// chanceOf returns a bound of the probability that n independent observations have a target
+// in a share or more, if it usually has another share (Chernoff's bound, in the form of
+// relative entropy).
+func chanceOf(share float64, n int64, usual float64) float64 {
+	if share <= usual {
+		return 1
+	}
+	entropy := share * math.Log(share/usual)
+	if share < 1 {
+		entropy += (1 - share) * math.Log((1-share)/(1-usual))
+	}
+	return math.Exp(-float64(n) * entropy)
 }
 
 // mostHidden is the share of calls whose receivers samples may miss, and still say which

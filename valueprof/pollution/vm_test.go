@@ -165,6 +165,18 @@ func TestMargins(t *testing.T) {
 			[]string{"j.W.b+1 1000: 0-1000~0, 0-1000~0", "j.W.a+1 1000: 0-1000~0, 0-1000~0"},
 		},
 		{
+			"a few samples of the other", append(stacks, "j.W.a+1;j.W.call+2;j.Ci.area 900", "j.W.a+1;j.W.call+2;j.Sq.area 3"),
+			[]string{site, "j.W.call 2000", "j.W.a+1 j.W.call 1000", "j.W.b+1 j.W.call 1000"}, pollution.MarginsAgree,
+			"j.W.a estimated, j.W.b estimated",
+			[]string{"j.W.a+1 1000: 0-1000~996, 0-1000~4", "j.W.b+1 1000: 0-1000~4, 0-1000~996"},
+		},
+		{
+			"fewer samples than tell", []string{"j.W.a+1;j.W.call+2;j.Ci.area 20", "j.W.b+1;j.W.call+2;j.Sq.area 20"},
+			[]string{site, "j.W.call 2000", "j.W.a+1 j.W.call 1000", "j.W.b+1 j.W.call 1000"}, pollution.MarginsAgree,
+			"",
+			[]string{"j.W.a+1 1000: 0-1000~976, 0-1000~24", "j.W.b+1 1000: 0-1000~24, 0-1000~976"},
+		},
+		{
 			"proven without samples", nil, []string{"j.W.call+2 j.Ci.area 1950 j.Sq.area 50", "j.W.call 2000", "j.W.a+1 j.W.call 1900", "j.W.b+1 j.W.call 100"}, pollution.MarginsAgree,
 			"j.W.a proven",
 			[]string{"j.W.a+1 1900: 1850-1900~1852, 0-50~48", "j.W.b+1 100: 50-100~98, 0-50~2"},
