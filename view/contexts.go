@@ -73,7 +73,7 @@ func (v *Contexts) Text(w io.Writer, o TextOptions) error {
 	for _, r := range v.rows() {
 		addRow(s, contextColumns, r)
 		for _, f := range r.Callers {
-			s.add(cells{"context": "  ← " + methodTitle(names.At(f.Method)), "location": formatLocation(names, f)})
+			s.add(cells{"context": "  ← " + v.profile.title(names.At(f.Method)), "location": formatLocation(names, f)})
 		}
 		if r.More {
 			s.add(cells{"context": "  ← " + terminal.Ellipsis})

@@ -17,6 +17,31 @@ func methodTitle(m ccmap.Method) string {
 	return m.Title()
 }
 
+// title prints a method in a table of the profile. A Java method that shares its name with
+// another one has its parameters too: "Account.put(int)".
+func (p *Profile) title(m ccmap.Method) string {
+	title := methodTitle(m)
+	if parameters := m.Parameters(); parameters != "" && p.overloaded(m.Name) {
+		return title + parameters
+	}
+	return title
+}
+
+// overloaded reports whether several methods of the profile have a name. The profile's names are
+// looked through once, when a Java method is printed.
+func (p *Profile) overloaded(name string) bool {
+	if p.declared == nil {
+		p.declared = make(map[string]int)
+		names := p.Names()
+		for id := range names.Len() {
+			if m := names.At(ccmap.MethodID(id)); m.Coordinate == ccmap.CoordinateBytecode {
+				p.declared[m.Name]++
+			}
+		}
+	}
+	return p.declared[name] > 1
+}
+
 // formatLocation prints where a position is in the source: "fib.c:12". If the file or the
 // line is unknown, it prints the distance from the beginning of the method: "fib.c+0x3c",
 // "+3". For an unknown position it prints the file alone.
@@ -75,7 +100,7 @@ type place struct {
 
 var placeColumns = columns[place]{
 	col("", "method", "name of the method", func(r place) string { return r.Name }).
-		printed(func(_ *Profile, r place) string { return methodTitle(r.Method) }),
+		printed(func(p *Profile, r place) string { return p.title(r.Method) }),
 	col("", "signature,omitempty", "tells methods of one name apart", func(r place) string { return r.Signature }),
 	col("", "file,omitempty", "file of the source", func(r place) string { return r.File }).
 		printed(func(_ *Profile, r place) string { return r.location }),

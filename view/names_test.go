@@ -109,3 +109,24 @@ func TestMethodTitle(t *testing.T) {
 		}
 	}
 }
+
+// A Java method is printed with its parameters where another one has its name.
+func TestOverloads(t *testing.T) {
+	t.Parallel()
+	m := ccmap.New(ccmap.Options{})
+	java := func(name, signature string) ccmap.Method {
+		method := ccmap.Method{Name: name, Signature: signature, Coordinate: ccmap.CoordinateBytecode}
+		m.Names().Intern(method)
+		return method
+	}
+	p := New("", m.Snapshot())
+	for want, method := range map[string]ccmap.Method{
+		"A.put(int)":    java("A.put", "(I)V"),
+		"A.put(String)": java("A.put", "(Ljava/lang/String;)V"),
+		"A.get":         java("A.get", "(I)V"),
+	} {
+		if got := p.title(method); got != want {
+			t.Errorf("%s%s is printed as %q, want %q", method.Name, method.Signature, got, want)
+		}
+	}
+}

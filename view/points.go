@@ -158,7 +158,7 @@ func (v *Points) addPoint(s *sheet, q ccmap.Point) {
 		s.add(cells{"point": "  ← nobody: where the stack begins"})
 	}
 	for _, c := range q.Callers {
-		s.add(cells{"point": "  ← " + methodTitle(names.At(c.Method)), "location": formatLocation(names, c)})
+		s.add(cells{"point": "  ← " + v.profile.title(names.At(c.Method)), "location": formatLocation(names, c)})
 	}
 	values := valuesOf(names, q)
 	shown := cut(values, v.list.Values)

@@ -26,6 +26,8 @@ type Profile struct {
 	measure   measure
 	cautioned bool    // the caution has been printed
 	phase     *uint32 // the phase whose caught calls are shown; nil: all
+
+	declared map[string]int // how many methods have a name; nil: not counted yet
 }
 
 // New returns a snapshot as a profile, with the samples of all labels together. The path

@@ -119,7 +119,7 @@ func (v *Query) addNeighbours(s *sheet, rows []query.Neighbour, arrow string) {
 	shown := cut(rows, v.limit)
 	for _, n := range shown {
 		at := neighbourAt(v.profile, n)
-		title := methodTitle(at.Method)
+		title := v.profile.title(at.Method)
 		if n.Method == ccmap.NoMethod {
 			title = "(begins the stack)"
 		}

@@ -142,7 +142,7 @@ func (t receiversTable) addTypes(row ReceiversRow) {
 	all := row.Receivers()
 	shown := cut(all, t.list.Types)
 	for _, r := range shown {
-		t.addRow(row, r.Sampled.Amount, r.Caught.Amount, cells{"call-site": "  → " + methodTitle(t.Names().At(r.Method())), "location": t.location(r)})
+		t.addRow(row, r.Sampled.Amount, r.Caught.Amount, cells{"call-site": "  → " + t.title(t.Names().At(r.Method())), "location": t.location(r)})
 	}
 	rest := all[len(shown):]
 	calls := pollution.Amount{Weight: row.Calls.Unnamed, Seen: row.Calls.Unnamed}

@@ -65,7 +65,8 @@ var calleeColumns = slices.Concat(
 	inline(counterColumns, func(_ *Profile, r CalleeRow) *ccmap.Counters { return &r.Total }),
 	columns[CalleeRow]{
 		shareOf("share_percent", func(_ *Profile, r CalleeRow) part { return part{r.Total, r.site} }),
-		col("call-site", "", "the method that is called", func(r CalleeRow) string { return "  → " + methodTitle(r.Method) }),
+		col("call-site", "", "the method that is called", func(r CalleeRow) string { return r.Method.Name }).
+			printed(func(p *Profile, r CalleeRow) string { return "  → " + p.title(r.Method) }),
 	},
 )
 

@@ -52,13 +52,39 @@ func Select(names *ccmap.Names, match func(name string) bool) Methods {
 
 // Named returns the methods of one name, whatever their signatures. The text is the
 // name, or an end of it that only one name has: "Server.handle" for
-// "main.(*Server).handle". The error is a [NameError].
+// "main.(*Server).handle". A Java method may be named with its descriptor or its parameters,
+// which only methods with these have: "A.m(I)I", "A.m(int)". The error is a [NameError].
 func Named(names *ccmap.Names, text string) (Methods, error) {
 	name, err := resolve(names, text)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		return Select(names, func(s string) bool { return s == name }), nil
 	}
-	return Select(names, func(s string) bool { return s == name }), nil
+	if set := overload(names, text); set != nil {
+		return set, nil
+	}
+	return nil, err
+}
+
+// overload returns the methods of a name that have the descriptor or parameters behind it, nil if
+// there are none.
+func overload(names *ccmap.Names, text string) Methods {
+	at := strings.LastIndexByte(text, '(')
+	if at <= 0 {
+		return nil
+	}
+	name, err := resolve(names, text[:at])
+	if err != nil {
+		return nil
+	}
+	set := make(Methods, names.Len())
+	for id := range set {
+		m := names.At(ccmap.MethodID(id))
+		set[id] = m.Name == name && (m.Signature == text[at:] || m.Parameters() == text[at:])
+	}
+	if !slices.Contains(set, true) {
+		return nil
+	}
+	return set
 }
 
 // Matching returns the methods that a regular expression matches anywhere in their

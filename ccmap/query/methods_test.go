@@ -165,3 +165,25 @@ func TestKernelMethods(t *testing.T) {
 		t.Errorf("names = %q, %v, want %q", got, err, want)
 	}
 }
+
+// A Java method is named with its descriptor or its parameters.
+func TestOverloads(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	var ids []ccmap.MethodID
+	for _, signature := range []string{"(I)I", "(Ljava/lang/String;)V"} {
+		ids = append(ids, names.Intern(ccmap.Method{Name: "org.A.m", Signature: signature, Coordinate: ccmap.CoordinateBytecode}))
+	}
+	for text, want := range map[string][]ccmap.MethodID{
+		"A.m": ids, "A.m(I)I": ids[:1], "org.A.m(int)": ids[:1], "A.m(String)": ids[1:], "m(Ljava/lang/String;)V": ids[1:],
+	} {
+		if got, err := Named(names, text); err != nil || !slices.Equal(got.IDs(), want) {
+			t.Errorf("%q is %v, %v, want %v", text, got.IDs(), err, want)
+		}
+	}
+	for _, text := range []string{"A.m(long)", "(I)I", "B.m(I)I", "((((", "A.m()I"} {
+		if set, err := Named(names, text); err == nil {
+			t.Errorf("%q is %v", text, set.IDs())
+		}
+	}
+}
