@@ -63,6 +63,29 @@ func RingBytes(rings int) int {
 	return size
 }
 
+// Bounds of rings that are longer than others.
+const (
+	roomySamples = 128      // at 100 samples a second, for a drainer that is late by one
+	roomyBytes   = 64 << 20 // of such rings of all CPUs
+)
+
+// RoomyRingBytes returns how long the ring of one of some CPUs should be that gets samples of
+// so many bytes, where a ring of size is usual: a power of two, not less than size. Machines
+// that are busy let their drainers wait.
+func RoomyRingBytes(size, sample, cpus int) int {
+	if !mayLockMemory() {
+		return size
+	}
+	return roomy(size, sample, cpus)
+}
+
+func roomy(size, sample, cpus int) int {
+	for size < roomySamples*sample && 2*size*cpus <= roomyBytes {
+		size *= 2
+	}
+	return size
+}
+
 // mayLockMemory reports whether this process may lock as much memory as it likes.
 func mayLockMemory() bool {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

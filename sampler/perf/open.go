@@ -84,7 +84,7 @@ func (d *drainer) openRings() error {
 		if slices.ContainsFunc(d.rings, func(r *perfevent.Ring) bool { return r.CPU == cpu }) {
 			continue
 		}
-		out, err := openOutput(cpu)
+		out, err := openOutput(cpu, int(d.Runtime.StackBytes()), len(cpus))
 		if errors.Is(err, unix.ENODEV) {
 			continue // went offline just now
 		}
@@ -127,10 +127,10 @@ func (o output) ring(interval time.Duration) *perfevent.Ring {
 
 func (o output) cpu() int { return o.prompt.CPU }
 
-// openOutput makes the rings of one CPU.
-func openOutput(cpu int) (output, error) {
+// openOutput makes the rings of one of some CPUs, for samples with so many bytes of a stack.
+func openOutput(cpu, stack, cpus int) (output, error) {
 	size := perfevent.RingBytes(2)
-	prompt, err := perfevent.OpenRing(cpu, size, 1)
+	prompt, err := perfevent.OpenRing(cpu, perfevent.RoomyRingBytes(size, stack, cpus), 1)
 	if err != nil {
 		return output{}, err
 	}

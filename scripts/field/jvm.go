@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -58,6 +59,27 @@ type jvmRow struct {
 
 func runJVM(ctx context.Context, f *field) error {
 	began := time.Now()
+	var rows []jvmRow
+	err := f.eachJVM(ctx, func(program int, release, home string) error {
+		for _, engine := range []string{"bpf", "perf"} {
+			row, err := f.measureJVM(ctx, home, program, engine)
+			if err != nil {
+				return fmt.Errorf("by %s: %w", engine, err)
+			}
+			row.release = release
+			rows = append(rows, row)
+			f.Say("%s", strings.Join(row.cells(), ", "))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return f.Write(jvmPortion, jvmReport(rows, f.window, began))
+}
+
+// eachJVM compiles the programs, and calls measure for each that is wanted on each JDK.
+func (f *field) eachJVM(ctx context.Context, measure func(program int, release, home string) error) error {
 	home := glob(jdks[0].home)
 	if len(home) == 0 {
 		return errors.New("no JDK 17: apt-get install openjdk-17-jdk-headless libh2-java librhino-java tomcat10")
@@ -65,29 +87,22 @@ func runJVM(ctx context.Context, f *field) error {
 	if err := f.compileJava(ctx, home[0]); err != nil {
 		return err
 	}
-	var rows []jvmRow
 	for _, jdk := range jdks {
 		homes := glob(jdk.home)
 		if len(homes) == 0 {
 			f.Say("no JDK %s at %s", jdk.release, jdk.home)
 			continue
 		}
-		for i := range jvmPrograms {
-			for _, engine := range []string{"bpf", "perf"} {
-				if !f.Wants(strings.ToLower(jvmPrograms[i].class)) {
-					continue
-				}
-				row, err := f.measureJVM(ctx, homes[0], i, engine)
-				if err != nil {
-					return fmt.Errorf("%s on %s by %s: %w", jvmPrograms[i].class, jdk.release, engine, err)
-				}
-				row.release = jdk.release
-				rows = append(rows, row)
-				f.Say("%s", strings.Join(row.cells(), ", "))
+		for i, p := range jvmPrograms {
+			if !f.Wants(strings.ToLower(p.class)) {
+				continue
+			}
+			if err := measure(i, jdk.release, homes[0]); err != nil {
+				return fmt.Errorf("%s on %s: %w", p.class, jdk.release, err)
 			}
 		}
 	}
-	return f.Write(jvmPortion, jvmReport(rows, f.window, began))
+	return nil
 }
 
 func glob(pattern string) []string {
@@ -112,28 +127,42 @@ func (f *field) compileJava(ctx context.Context, home string) error {
 	}
 	for _, p := range jvmPrograms {
 		archives = append(archives, p.archives...)
-		name := p.class + ".java"
-		text, err := fs.ReadFile(jvmSources, "testdata/jvm/"+name)
+	}
+	names, err := fs.Glob(jvmSources, "testdata/jvm/*.java")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(jvmSources, name)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(f.Path("jvm", name), text, 0o644); err != nil {
+		file := f.Path("jvm", filepath.Base(name))
+		if err := os.WriteFile(file, text, 0o644); err != nil {
 			return err
 		}
-		files = append(files, f.Path("jvm", name))
+		files = append(files, file)
 	}
 	arguments := append([]string{"--release", "17", "-d", f.Path("jvm"), "-cp", f.classPath(archives)}, files...)
 	return campaign.Command(exec.CommandContext(ctx, filepath.Join(home, "bin/javac"), arguments...))
 }
 
+// jvmEngines are the engines, by name.
+var jvmEngines = map[string]campaign.Engine{"bpf": campaign.BPF, "perf": campaign.Perf}
+
+// startJVM starts a program. It writes its counts to out; nil: nowhere.
+func (f *field) startJVM(ctx context.Context, home string, program int, out io.Writer) (*campaign.Process, error) {
+	p := jvmPrograms[program]
+	return campaign.Launch{
+		Command: []string{filepath.Join(home, "bin/java"), "-Xmx512m", "-cp", f.classPath(p.archives), p.class},
+		Ready:   isReady, Stdout: out,
+	}.Start(ctx)
+}
+
 // measureJVM runs a program and samples it from its first second on.
 func (f *field) measureJVM(ctx context.Context, home string, program int, engine string) (jvmRow, error) {
-	p := jvmPrograms[program]
-	row := jvmRow{program: p.what, engine: engine}
-	running, err := campaign.Launch{
-		Command: []string{filepath.Join(home, "bin/java"), "-Xmx512m", "-cp", f.classPath(p.archives), p.class},
-		Ready:   isReady,
-	}.Start(ctx)
+	row := jvmRow{program: jvmPrograms[program].what, engine: engine}
+	running, err := f.startJVM(ctx, home, program, nil)
 	if err != nil {
 		return row, err
 	}
@@ -142,7 +171,7 @@ func (f *field) measureJVM(ctx context.Context, home string, program int, engine
 	if f.Quick {
 		window = 3 * time.Second
 	}
-	open := map[string]campaign.Engine{"bpf": campaign.BPF, "perf": campaign.Perf}[engine]
+	open := jvmEngines[engine]
 	row.opened = time.Now()
 	before, err := running.CPU()
 	if err != nil {

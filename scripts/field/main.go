@@ -8,6 +8,7 @@
 //	go run ./scripts/field repetitions            some minutes: verdicts, on a program that knows when its calls began
 //	go run ./scripts/field pgo                    a quarter of an hour: programs built with ccmapd's profile
 //	go run ./scripts/field jvm                    ten minutes: programs on HotSpot
+//	go run ./scripts/field jvmcost                a quarter of an hour: how fast they are while they are sampled
 //
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts
 // them, attaches ccmapd built from this tree, and writes a portion of docs/accuracy.md
@@ -35,7 +36,7 @@ type field struct {
 }
 
 var campaigns = map[string]func(context.Context, *field) error{
-	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM,
+	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost,
 }
 
 func main() {

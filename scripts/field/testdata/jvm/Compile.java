@@ -5,7 +5,7 @@ import javax.tools.*;
 /** The JDK's own compiler in this process, again and again on one made class. */
 public class Compile {
 	public static void main(String[] args) throws Exception {
-		System.out.println("ready");
+		Rounds.report();
 		JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
 		for (int round = 0;; round++) {
 			String name = "Made" + round % 5;
@@ -13,6 +13,7 @@ public class Compile {
 			if (!compiler.getTask(null, null, null, options, null, List.of(new Text(name, source(name)))).call()) {
 				throw new IllegalStateException("not compiled");
 			}
+			Rounds.DONE.increment();
 		}
 	}
 

@@ -19,7 +19,7 @@ public class DB {
 		}
 		Connection first = DriverManager.getConnection("jdbc:h2:mem:t"), other = DriverManager.getConnection("jdbc:h2:mem:t");
 		Thread second = new Thread(() -> work(other, 1), "second");
-		System.out.println("ready");
+		Rounds.report();
 		second.setDaemon(true);
 		second.start();
 		work(first, 0);
@@ -44,6 +44,7 @@ public class DB {
 				p.setBigDecimal(3, java.math.BigDecimal.valueOf(i * 17 % 1000, 2));
 				p.setDate(4, new Date(86400000L * (i % 365)));
 				p.execute();
+				Rounds.DONE.increment();
 			}
 		}
 	}

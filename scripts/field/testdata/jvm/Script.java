@@ -15,7 +15,7 @@ public class Script {
 			+ "}\n";
 
 	public static void main(String[] args) {
-		System.out.println("ready");
+		Rounds.report();
 		for (int round = 0;; round++) {
 			Context c = Context.enter();
 			try {
@@ -24,6 +24,7 @@ public class Script {
 				c.evaluateString(scope, TEXT, "script.js", 1, null);
 				for (int i = 0; i < 20; i++) {
 					c.evaluateString(scope, "run(2000)", "call.js", 1, null);
+					Rounds.DONE.increment();
 				}
 			} finally {
 				Context.exit();

@@ -23,11 +23,12 @@ public class Web {
 		tomcat.start();
 		URI page = URI.create("http://127.0.0.1:" + tomcat.getConnector().getLocalPort() + "/index.jsp?q=x");
 		fetch(page);
-		System.out.println("ready");
+		Rounds.report();
 		for (int i = 0; i < 4; i++) {
 			Thread t = new Thread(() -> {
 				for (;;) {
 					fetch(page);
+					Rounds.DONE.increment();
 				}
 			}, "client" + i);
 			t.setDaemon(true);
