@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -43,6 +44,7 @@ func Main(m *testing.M) {
 		if binaries.dir != "" {
 			os.RemoveAll(binaries.dir)
 		}
+		jvmtest.Clean()
 		os.Exit(code)
 	}))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -62,13 +63,30 @@ func find(pattern string) string {
 //go:embed testdata/*.java
 var sources embed.FS
 
-// classes compiles the programs once a test binary. The directory is left to the machine's
-// cleaning of its temporary files, as no test is the last one.
+// Main runs the tests of a package whose TestMain it is, and then removes what was compiled.
+func Main(m *testing.M) {
+	code := m.Run()
+	Clean()
+	os.Exit(code)
+}
+
+// Clean removes the compiled programs. No test may run any more.
+func Clean() {
+	if compiled != "" {
+		os.RemoveAll(compiled)
+	}
+}
+
+// compiled is the directory of the compiled programs.
+var compiled string
+
+// classes compiles the programs once a test binary.
 var classes = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "ccmapd-jvmtest-")
 	if err != nil {
 		return "", err
 	}
+	compiled = dir
 	names, err := fs.Glob(sources, "testdata/*.java")
 	if err != nil {
 		return "", err
@@ -120,32 +138,53 @@ func (j JDK) Start(t testing.TB, flags []string, class string, args ...string) *
 		t.Fatal(err)
 	}
 	line := append(append([]string{"-XX:-UsePerfData", "-Xlog:disable", "-cp", dir}, flags...), class)
-	cmd := exec.Command(filepath.Join(j.Home, "bin/java"), append(line, args...)...)
-	cmd.Dir = t.TempDir()
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
+	return Run(t, filepath.Join(j.Home, "bin/java"), t.TempDir(), append(line, args...)...)
+}
+
+// Run runs a JVM in a directory, which also has its temporary files. It returns once the program
+// has written a line that begins with "ready". When the test has ended, nothing of the JVM is
+// left: neither the socket of an attach nor recordings.
+func Run(t testing.TB, java, dir string, args ...string) *JVM {
+	t.Helper()
+	files := t.TempDir()
+	cmd := exec.Command(java, append([]string{"-Djava.io.tmpdir=" + files}, args...)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	j := &JVM{Dir: dir}
+	if err := j.start(cmd); err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	out := bufio.NewScanner(stdout)
-	for ready := false; !ready; ready = strings.HasPrefix(out.Text(), "ready") {
-		if !out.Scan() {
-			t.Fatalf("%s %s ended before it was ready", filepath.Base(j.Home), strings.Join(line, " "))
+	t.Cleanup(func() { j.end(cmd) })
+	for ready := false; !ready; ready = strings.HasPrefix(j.Out.Text(), "ready") {
+		if !j.Out.Scan() {
+			t.Fatalf("%s ended before it was ready", cmd)
 		}
 	}
-	return &JVM{PID: cmd.Process.Pid, Dir: cmd.Dir, Out: out, stdin: stdin}
+	return j
+}
+
+func (j *JVM) start(cmd *exec.Cmd) error {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if j.stdin, err = cmd.StdinPipe(); err != nil {
+		return err
+	}
+	j.Out = bufio.NewScanner(out)
+	err = cmd.Start()
+	if err == nil {
+		j.PID = cmd.Process.Pid
+	}
+	return err
+}
+
+// end ends the JVM, whatever the test has done with it. The JVM puts the socket of an attach into
+// /tmp, and removes it only if it ends by itself.
+func (j *JVM) end(cmd *exec.Cmd) {
+	j.stdin.Close()
+	cmd.Process.Kill()
+	cmd.Wait()
+	os.Remove("/tmp/.java_pid" + strconv.Itoa(j.PID))
 }
 
 // Tell writes a line to the program's standard input.

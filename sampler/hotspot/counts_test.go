@@ -9,6 +9,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
 )
 
+// TestMain removes the Java programs that the tests have compiled.
+func TestMain(m *testing.M) { jvmtest.Main(m) }
+
 // TestCount reads the JVM's own profile until it tells both receivers of a call.
 func TestCount(t *testing.T) {
 	for _, jdk := range jvmtest.JDKs(t) {

@@ -65,7 +65,7 @@ func javas(t *testing.T) []string {
 // startJVM starts a JVM that is busy, and returns its process. It ends with its input.
 func startJVM(t *testing.T, java string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(java, "testdata/Spin.java")
+	cmd := exec.Command(java, "-Djava.io.tmpdir="+t.TempDir(), "testdata/Spin.java")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +81,7 @@ func startJVM(t *testing.T, java string) *exec.Cmd {
 		in.Close()
 		cmd.Process.Kill()
 		cmd.Wait()
+		os.Remove("/tmp/.java_pid" + strconv.Itoa(cmd.Process.Pid)) // a JVM that is killed leaves it
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("the JVM says %q, %v", line, err)

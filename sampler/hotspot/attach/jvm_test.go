@@ -20,7 +20,7 @@ const patient = time.Minute // for machines that are busy
 // startJVM starts a JVM that waits, and returns its process.
 func startJVM(t *testing.T, java string, flags ...string) *os.Process {
 	t.Helper()
-	cmd := exec.Command(java, append(flags, "testdata/Wait.java")...)
+	cmd := exec.Command(java, append(flags, "-Djava.io.tmpdir="+t.TempDir(), "testdata/Wait.java")...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -25,8 +25,12 @@ type Callee struct {
 // symbol once.
 type methodKey struct{ name, descriptor uint64 }
 
-// methodTable has the methods that a class declares, by name and descriptor.
+// methodTable has methods of a class, by name and descriptor.
 type methodTable map[methodKey]uint64
+
+// methodTables are the methods that a class declares, and those that it inherits of its
+// interfaces.
+type methodTables struct{ declared, defaults methodTable }
 
 // Callee returns the method that the call at an index of a method's bytecode names. It
 // returns false where no method is named: at other bytecodes, at invokedynamic, and at
@@ -36,7 +40,7 @@ func (t *Table) Callee(m *Method, index int) (Callee, bool) {
 		return Callee{}, false
 	}
 	var op [3]byte
-	if t.vm.Memory.Read(m.CodeBegin+uint64(index), op[:]) != nil {
+	if t.memory().Read(m.CodeBegin+uint64(index), op[:]) != nil {
 		return Callee{}, false
 	}
 	switch op[0] {
@@ -95,7 +99,19 @@ func (t *Table) find(c *Class, key methodKey, methods func(*Table, *Class) metho
 }
 
 // declared returns the methods that a class declares.
-func (t *Table) declared(c *Class) methodTable { return t.methodTable(c.sameAs.methods) }
+func (t *Table) declared(c *Class) methodTable { return t.methodsOf(c).declared }
 
 // inherited returns the default methods that a class has of its interfaces.
-func (t *Table) inherited(c *Class) methodTable { return t.methodTable(c.defaults) }
+func (t *Table) inherited(c *Class) methodTable { return t.methodsOf(c).defaults }
+
+// methodsOf returns the methods of a class. They go with the class: another one may have the
+// same addresses later.
+func (t *Table) methodsOf(c *Class) methodTables {
+	if found, known := t.tables[c]; known {
+		return found
+	}
+	found := methodTables{t.methodTable(c.sameAs.methods), t.methodTable(c.defaults)}
+	t.tables[c] = found
+	t.hold(128 + 48*(len(found.declared)+len(found.defaults)))
+	return found
+}

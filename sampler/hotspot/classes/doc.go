@@ -8,6 +8,11 @@
 //     drops the names of classes that the JVM has unloaded meanwhile.
 //  4. [Table.Callee] tells which method a call in the bytecode names, and [Table.Find]
 //     which method of a class such a name reaches.
+//  5. [Table.Load] makes many of these cheap: it reads memory in whole pieces. [Table.Check]
+//     then tells whether what was read is still true.
+//
+// The JVM unloads classes, and uses their addresses again. JFR's number of a class tells it
+// from all others that the JVM ever had.
 //
 // The memory is read while the JVM writes it, and a hostile process may have written
 // anything. So each address is checked before a read, each length is bounded, and no

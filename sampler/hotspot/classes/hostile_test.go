@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
 )
 
@@ -98,7 +99,7 @@ func FuzzLines(f *testing.F) {
 }
 
 func FuzzNames(f *testing.F) {
-	for _, s := range []string{"java/util/Map$Entry", "[[I", "[", "[L", "$", " @", "'"} {
+	for _, s := range []string{"(I[Ljava/lang/String;)V", "java/util/Map$Entry", "[[I", "[", "[L", "$", " @", "'"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -106,6 +107,10 @@ func FuzzNames(f *testing.F) {
 			if len(name) > 3*len(s)+2*maxDimensions {
 				t.Fatalf("%q gives %q", s, name)
 			}
+		}
+		parameters := ccmap.Method{Signature: s, Coordinate: ccmap.CoordinateBytecode}.Parameters()
+		if parameters != "" && (parameters[0] != '(' || len(parameters) > 9*len(s)+2) {
+			t.Fatalf("%q takes %q", s, parameters)
 		}
 	})
 }

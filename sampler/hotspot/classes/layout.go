@@ -17,6 +17,7 @@ type layout struct {
 
 	classShape, className, classSuper, classLoader, classNext, classSize, baseSize uint64 // shape: > 0 of an instance class
 	classMethods, classDefaults                                                    uint64
+	classSerial                                                                    uint64 // of JFR's number of the class; 0: not found
 
 	methodConst, methodData, methodCode, methodAccess, methodSize uint64
 

@@ -26,7 +26,7 @@ func (t *Table) read(addr uint64, buf []byte) error {
 	if !Plausible(addr) {
 		return errAddress
 	}
-	return t.vm.Memory.Read(addr, buf)
+	return t.memory().Read(addr, buf)
 }
 
 // word returns the word at an address.
@@ -36,25 +36,25 @@ func (t *Table) word(addr uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(buf[:]), err
 }
 
-// maxBatch is how many ranges one call reads at most (IOV_MAX of Linux).
-const maxBatch = 1024
-
 // ReadMany fills as many of bufs as it can, each from the address of the same index, with
 // few calls. It sets the others to nil, as those whose address is not plausible.
 func ReadMany(mem vmstructs.Memory, addrs []uint64, bufs [][]byte) {
-	for len(addrs) > 0 {
-		n := 0
-		for n < min(len(addrs), maxBatch) && Plausible(addrs[n]) {
+	from, to, at := make([]uint64, 0, len(addrs)), make([][]byte, 0, len(addrs)), make([]int, 0, len(addrs))
+	for i, addr := range addrs {
+		switch {
+		case !Plausible(addr):
+			bufs[i] = nil
+		case len(bufs[i]) > 0:
+			from, to, at = append(from, addr), append(to, bufs[i]), append(at, i)
+		}
+	}
+	for len(from) > 0 {
+		n, _ := mem.ReadMany(from, to)
+		if n < len(from) { // this one cannot be read
+			bufs[at[n]] = nil
 			n++
 		}
-		if n > 0 {
-			n, _ = mem.ReadMany(addrs[:n], bufs[:n])
-		}
-		if n == 0 { // the first one cannot be read
-			bufs[0] = nil
-			n = 1
-		}
-		addrs, bufs = addrs[n:], bufs[n:]
+		from, to, at = from[n:], to[n:], at[n:]
 	}
 }
 

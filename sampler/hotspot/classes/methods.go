@@ -1,5 +1,7 @@
 package classes
 
+import "github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
+
 // Header is what the JVM knows of a method at one moment: words that change while it
 // runs.
 type Header struct {
@@ -20,14 +22,14 @@ func (t *Table) Headers(list []Header, c *Class) []Header {
 	return list
 }
 
-// Recheck reads the words of methods again, with few calls. A method that cannot be read
-// any more has none.
+// Recheck reads the words of methods again, with few calls: as they are now, in a load too. A
+// method that cannot be read any more has none.
 func (t *Table) Recheck(list []Header) {
 	addrs := make([]uint64, len(list))
 	for i := range list {
 		addrs[i] = list[i].Method
 	}
-	for i, raw := range t.readAll(addrs, t.l.methodSize) {
+	for i, raw := range readAll(t.vm.Memory, addrs, t.l.methodSize) {
 		list[i].Data, list[i].Code = u64(raw, t.l.methodData), u64(raw, t.l.methodCode)
 	}
 }
@@ -51,15 +53,18 @@ func (t *Table) pointers(array uint64) []uint64 {
 	return all
 }
 
-// readAll reads a structure at each of the addresses, nil where it cannot. The addresses
-// must be plausible.
+// readAll reads a structure at each of the addresses, nil where it cannot.
 func (t *Table) readAll(addrs []uint64, size uint64) [][]byte {
+	return readAll(t.memory(), addrs, size)
+}
+
+func readAll(mem vmstructs.Memory, addrs []uint64, size uint64) [][]byte {
 	raws := make([][]byte, len(addrs))
 	memory := make([]byte, uint64(len(addrs))*size)
 	for i := range raws {
 		raws[i], memory = memory[:size:size], memory[size:]
 	}
-	ReadMany(t.vm.Memory, addrs, raws)
+	ReadMany(mem, addrs, raws)
 	return raws
 }
 
@@ -67,9 +72,6 @@ func (t *Table) readAll(addrs []uint64, size uint64) [][]byte {
 func (t *Table) methodTable(array uint64) methodTable {
 	if !Plausible(array) {
 		return nil
-	}
-	if found, known := t.tables[array]; known {
-		return found
 	}
 	methods := t.pointers(array)
 	table := make(methodTable, len(methods))
@@ -92,8 +94,6 @@ func (t *Table) methodTable(array uint64) methodTable {
 	for i, method := range of {
 		table[methodKey{u64(symbols[2*i], 0), u64(symbols[2*i+1], 0)}] = method
 	}
-	t.tables[array] = table
-	t.hold(64 + 48*len(table))
 	return table
 }
 
@@ -101,7 +101,7 @@ func (t *Table) methodTable(array uint64) methodTable {
 // read.
 func (t *Table) Code(m *Method) []byte {
 	code := make([]byte, m.CodeSize)
-	if m.CodeSize == 0 || t.vm.Memory.Read(m.CodeBegin, code) != nil {
+	if m.CodeSize == 0 || t.memory().Read(m.CodeBegin, code) != nil {
 		return nil
 	}
 	return code

@@ -9,6 +9,8 @@ type pool struct {
 	slots   []byte // of 8 bytes
 	calls   []byte // entries of the cache, by the index that a call has
 	called  bool   // calls were read
+
+	methods map[uint64]bool // that the class declares; nil: not read
 }
 
 // slot returns a slot of the constant pool, 0 if there is none.

@@ -31,6 +31,7 @@ type Class struct {
 type identity struct {
 	name, loader uint64 // Symbol*, ClassLoaderData*
 	methods      uint64 // Array<Method*>*: a new one after each redefinition
+	serial       uint64 // no other class of the JVM has ever had it; 0: not known
 }
 
 // Method is a Java method.
@@ -57,12 +58,16 @@ type Table struct {
 	vm *vmstructs.VM
 	l  layout
 
-	classes map[uint64]*Class      // by Klass*
-	methods map[uint64]*Method     // by Method*
-	symbols map[uint64]string      // by Symbol*, decoded
-	tables  map[uint64]methodTable // by Array<Method*>*
-	last    *pool                  // the one that was read last
-	held    int64                  // bytes, about
+	classes map[uint64]*Class       // by Klass*
+	methods map[uint64]*Method      // by Method*
+	tables  map[*Class]methodTables // that Find looked into
+	held    int64                   // bytes, about
+
+	unnumbered bool // classes have no serial number
+
+	last    *pool             // the one that was read last
+	pieces  *pieces           // of the present load; nil: there is none
+	symbols map[uint64]string // by Symbol*, decoded, of the present load
 }
 
 // New returns the table of a JVM. It fails if the JVM's own tables lack something.
@@ -73,14 +78,14 @@ func New(vm *vmstructs.VM) (*Table, error) {
 	}
 	t := &Table{vm: vm, l: l}
 	t.forget()
-	t.learnLoaderNames()
+	t.learn()
 	return t, nil
 }
 
 // forget drops everything that was read.
 func (t *Table) forget() {
 	t.classes, t.methods = make(map[uint64]*Class), make(map[uint64]*Method)
-	t.symbols, t.tables = make(map[uint64]string), make(map[uint64]methodTable)
+	t.tables, t.symbols = make(map[*Class]methodTables), make(map[uint64]string)
 	t.last, t.held = nil, 0
 }
 
@@ -96,12 +101,22 @@ func (t *Table) Class(addr uint64) (*Class, error) {
 	if c := t.classes[addr]; c != nil {
 		return c, nil
 	}
+	if !Plausible(addr) { // as of the superclass of a class that has none
+		return nil, errAddress
+	}
+	t.forgetCopies() // what it leads to may be newer than they are
 	raw, err := t.readClass(addr)
 	if err != nil {
 		return nil, err
 	}
-	return t.class(addr, raw)
+	return t.class(t.klass(addr, raw))
 }
+
+// Known returns the class of a Klass, nil if the table has not met it or has dropped it.
+func (t *Table) Known(addr uint64) *Class { return t.classes[addr] }
+
+// Has reports whether the table has a class: it has not dropped it since it returned it.
+func (t *Table) Has(c *Class) bool { return t.classes[c.Address] == c }
 
 // readClass reads a Klass. An array's is smaller than a class's, so memory may end in
 // between.
@@ -117,24 +132,35 @@ func (t *Table) readClass(addr uint64) ([]byte, error) {
 	return raw, nil
 }
 
-// class returns the class whose Klass was read.
-func (t *Table) class(addr uint64, raw []byte) (*Class, error) {
-	id := t.identity(raw)
-	if c := t.classes[addr]; c != nil && c.sameAs == id {
+// klass is what is needed of a Klass.
+type klass struct {
+	address, super, defaults uint64 // as in Class
+	identity
+}
+
+// klass returns the Klass that was read.
+func (t *Table) klass(addr uint64, raw []byte) klass {
+	k := klass{address: addr, super: u64(raw, t.l.classSuper), identity: t.identity(raw)}
+	if k.methods != 0 {
+		k.defaults = u64(raw, t.l.classDefaults)
+	}
+	return k
+}
+
+// class returns the class of a Klass.
+func (t *Table) class(k klass) (*Class, error) {
+	if c := t.classes[k.address]; c != nil && c.sameAs == k.identity {
 		return c, nil
 	}
-	internal, err := t.symbol(id.name)
-	if err != nil || internal == "" || !Plausible(id.loader) {
+	internal, err := t.symbol(k.name)
+	if err != nil || internal == "" || !Plausible(k.loader) {
 		return nil, errNotAClass
 	}
 	c := &Class{
-		Address: addr, Name: javaName(internal), internal: internal, Super: u64(raw, t.l.classSuper), sameAs: id,
+		Address: k.address, Name: javaName(internal), Loader: t.loader(k.loader), Super: k.super,
+		internal: internal, defaults: k.defaults, sameAs: k.identity,
 	}
-	if id.methods != 0 {
-		c.defaults = u64(raw, t.l.classDefaults)
-	}
-	c.Loader = t.loader(id.loader)
-	t.classes[addr] = c
+	t.classes[k.address] = c
 	t.hold(200 + len(c.Name))
 	return c, nil
 }
@@ -145,6 +171,9 @@ func (t *Table) identity(raw []byte) identity {
 	id := identity{name: u64(raw, t.l.className), loader: u64(raw, t.l.classLoader)}
 	if int32(u32(raw, t.l.classShape)) > 0 {
 		id.methods = u64(raw, t.l.classMethods)
+	}
+	if t.l.classSerial != 0 {
+		id.serial = u64(raw, t.l.classSerial) >> serialShift
 	}
 	return id
 }
@@ -194,6 +223,9 @@ func (t *Table) readMethod(addr uint64) (*Method, error) {
 	if name == "" || !strings.HasPrefix(descriptor, "(") {
 		return nil, ErrNotAMethod
 	}
+	if t.pieces != nil && !t.declares(class, pool, addr) {
+		return nil, ErrNotAMethod
+	}
 	m := &Method{
 		Address: addr, Class: class, Name: name, Descriptor: descriptor, Source: t.source(pool), pool: pool.address,
 		Static:    u32(header, t.l.methodAccess)&accStatic != 0,
@@ -201,6 +233,18 @@ func (t *Table) readMethod(addr uint64) (*Method, error) {
 	}
 	m.Lines = t.lines(raw, m.CodeSize)
 	return m, nil
+}
+
+// declares reports whether a method is one of the class that it leads to. Memory of a method that
+// is gone may still lead to the address of its class, where there is another one.
+func (t *Table) declares(c *Class, p *pool, method uint64) bool {
+	if p.methods == nil {
+		p.methods = make(map[uint64]bool)
+		for _, addr := range t.pointers(c.sameAs.methods) {
+			p.methods[addr] = true
+		}
+	}
+	return p.methods[method]
 }
 
 // accStatic is the flag of static methods (JVMS 4.6).
@@ -260,8 +304,9 @@ func (t *Table) symbol(addr uint64) (string, error) {
 		return "", err
 	}
 	s := javaname.Text(raw)
-	t.symbols[addr] = s
-	t.hold(64 + len(s))
+	if t.pieces != nil { // else it may be another one the next time
+		t.symbols[addr] = s
+	}
 	return s, nil
 }
 
@@ -281,5 +326,5 @@ func (t *Table) readSymbol(addr uint64) ([]byte, error) {
 		return first[body : body+length], nil
 	}
 	text := make([]byte, length)
-	return text, t.vm.Memory.Read(addr+body, text)
+	return text, t.memory().Read(addr+body, text)
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
 )
 
+// TestMain removes the Java programs that the tests have compiled.
+func TestMain(m *testing.M) { jvmtest.Main(m) }
+
 // open returns the table of a JVM of a test.
 func open(t testing.TB, j *jvmtest.JVM) *classes.Table {
 	t.Helper()

@@ -23,9 +23,9 @@
 //
 // The JVM writes while it is read. The records of a method stay where they are for its
 // life, and their counts grow. A profile is dropped if its method no longer leads to it
-// after it was read, or if its records make no sense; [Stats] counts those. A hostile
-// process may have written anything: all lengths are bounded, and one budget bounds the
-// bytes of a snapshot.
+// after it was read, if its records make no sense, or if a class that it names is gone once all
+// is read; [Stats] counts those. A hostile process may have written anything: all lengths are
+// bounded, and one budget bounds the bytes and steps of a snapshot.
 //
 // A Reader belongs to one goroutine at a time.
 //

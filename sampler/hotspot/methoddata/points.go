@@ -10,25 +10,28 @@ import (
 )
 
 // Points returns the profiles as points, with names interned in names, and the lines of
-// their positions. Points without any count are left out. Profiles that have not changed
+// their positions. It reads nothing of the JVM. Points without any count are left out. Profiles that have not changed
 // have the points of the last call, so the names must be the same for all calls.
 func (r *Reader) Points(names *ccmap.Names) []ccmap.Point {
 	profiles := make([]*profile, 0, len(r.profiles))
 	for _, p := range r.profiles {
 		profiles = append(profiles, p)
 	}
-	// Class by class, so that each constant pool is read once.
 	slices.SortFunc(profiles, func(a, b *profile) int {
 		return cmp.Or(cmp.Compare(a.method.Class.Address, b.method.Class.Address), cmp.Compare(a.method.Address, b.method.Address))
 	})
-	c := converter{Reader: r, names: names, targets: make(map[*classes.Method]ccmap.MethodID), types: make(map[*classes.Class]ccmap.MethodID)}
-	var all []ccmap.Point
+	c := converter{Reader: r, names: names}
+	n := 0
 	for _, p := range profiles {
 		if p.points == nil {
 			c.points = nil
 			c.convert(p)
 			p.points = c.points
 		}
+		n += len(p.points)
+	}
+	all := make([]ccmap.Point, 0, n)
+	for _, p := range profiles {
 		all = append(all, p.points...)
 	}
 	r.changed = false
@@ -40,14 +43,11 @@ type converter struct {
 	*Reader
 	names  *ccmap.Names
 	points []ccmap.Point // of the present profile
-
-	targets map[*classes.Method]ccmap.MethodID
-	types   map[*classes.Class]ccmap.MethodID
 }
 
 // convert adds the points of a method.
 func (c *converter) convert(p *profile) {
-	method := c.target(p.method)
+	method := c.method(p.method)
 	entry := ccmap.Point{Kind: ccmap.PointBlock, Count: p.invocations, Nulls: ccmap.NullsUnknown}
 	c.add(p, method, 0, entry)
 	c.l.each(p.data, p.method.CodeSize, func(rec *record) error {
@@ -89,7 +89,7 @@ func (c *converter) point(p *profile, rec *record) (ccmap.Point, bool) {
 		c.static(p, rec, &point)
 	case tagType, tagBit:
 		point.Kind = ccmap.PointType
-		c.checked(rec, &point)
+		c.checked(p, rec, &point)
 		setNulls(rec, &point, 0)
 	case tagBranch:
 		point.Kind = ccmap.PointBranch
@@ -117,19 +117,19 @@ func setNulls(rec *record, point *ccmap.Point, none int64) {
 // virtual sets what a call by receiver reached. A call without a type has one target: the
 // JVM has found out that no class overrides it.
 func (c *converter) virtual(p *profile, rec *record, point *ccmap.Point) {
-	callee, named := c.table.Callee(p.method, rec.index)
+	s := p.site(rec.index)
 	rows := c.l.rows(rec)
-	if len(rows) == 0 && c.l.width > 0 && named {
-		point.Values = c.one(p, callee, rec.count(0))
+	if len(rows) == 0 && c.l.width > 0 && s.named {
+		point.Values = c.one(p, s.callee, rec.count(0))
 		return
 	}
 	for _, row := range rows {
-		class, err := c.table.Class(row.class)
-		if err != nil || !named {
+		class := p.class(row.class)
+		if class == nil || !s.named {
 			point.Other += row.count
 			continue
 		}
-		id := c.reached(class, callee)
+		id := c.target(class, s.callee)
 		point.Values = append(point.Values, ccmap.PointValue{Value: uint64(id), Count: row.count})
 	}
 	point.Values = ccmap.SumValues(point.Values)
@@ -139,8 +139,8 @@ func (c *converter) virtual(p *profile, rec *record, point *ccmap.Point) {
 // static sets what a call with one target reached. A call that names none, as
 // invokedynamic, is a block.
 func (c *converter) static(p *profile, rec *record, point *ccmap.Point) {
-	if callee, named := c.table.Callee(p.method, rec.index); named {
-		point.Kind, point.Values = ccmap.PointCall, c.one(p, callee, rec.count(0))
+	if s := p.site(rec.index); s.named {
+		point.Kind, point.Values = ccmap.PointCall, c.one(p, s.callee, rec.count(0))
 		return
 	}
 	point.Kind, point.Count = ccmap.PointBlock, max(rec.count(0), 0)
@@ -152,31 +152,16 @@ func (c *converter) one(p *profile, callee classes.Callee, count int64) []ccmap.
 		return nil
 	}
 	if class := c.named(callee.Class, p.method.Class); class != nil {
-		return []ccmap.PointValue{{Value: uint64(c.reached(class, callee)), Count: count}}
+		return []ccmap.PointValue{{Value: uint64(c.target(class, callee)), Count: count}}
 	}
 	id := c.intern(unresolved(callee.Class, callee))
 	return []ccmap.PointValue{{Value: uint64(id), Count: count}}
 }
 
-// named returns the class of a name that a class refers to: of the same loader, if there
-// are several.
-func (c *converter) named(name string, from *classes.Class) *classes.Class {
-	all := c.byName[name]
-	for _, class := range all {
-		if class.Loader == from.Loader {
-			return class
-		}
-	}
-	if len(all) == 1 {
-		return all[0]
-	}
-	return nil
-}
-
-// reached returns the method that a call reaches with a receiver of a class.
-func (c *converter) reached(class *classes.Class, callee classes.Callee) ccmap.MethodID {
-	if m := c.table.Find(class, callee); m != nil {
-		return c.target(m)
+// target returns the method that a call reaches with a receiver of a class.
+func (c *converter) target(class *classes.Class, callee classes.Callee) ccmap.MethodID {
+	if m := c.reached[reach{class, callee.Name, callee.Descriptor}]; m != nil {
+		return c.method(m)
 	}
 	return c.intern(unresolved(class.Name, callee))
 }
@@ -188,12 +173,12 @@ func unresolved(class string, callee classes.Callee) ccmap.Method {
 	}
 }
 
-// target returns a method's id.
-func (c *converter) target(m *classes.Method) ccmap.MethodID {
-	id, known := c.targets[m]
+// method returns a method's id.
+func (c *converter) method(m *classes.Method) ccmap.MethodID {
+	id, known := c.methodIDs[m]
 	if !known {
 		id = c.intern(m.Map())
-		c.targets[m] = id
+		c.methodIDs[m] = id
 	}
 	return id
 }
@@ -215,17 +200,17 @@ func (c *converter) intern(m ccmap.Method) ccmap.MethodID {
 
 // checked sets the types that a check met. JDK 17 counts failed checks downward from 0, and
 // a count above 0 is of types that have no row.
-func (c *converter) checked(rec *record, point *ccmap.Point) {
+func (c *converter) checked(p *profile, rec *record, point *ccmap.Point) {
 	for _, row := range c.l.rows(rec) {
-		class, err := c.table.Class(row.class)
-		if err != nil {
+		class := p.class(row.class)
+		if class == nil {
 			point.Other += row.count
 			continue
 		}
-		id, known := c.types[class]
+		id, known := c.typeIDs[class]
 		if !known {
 			id = c.intern(ccmap.Method{Name: class.Name, Receiver: class.Name, Module: class.Loader})
-			c.types[class] = id
+			c.typeIDs[class] = id
 		}
 		point.Values = append(point.Values, ccmap.PointValue{Value: uint64(id), Count: row.count})
 	}
@@ -237,9 +222,9 @@ func (c *converter) checked(rec *record, point *ccmap.Point) {
 // The default is none of them.
 func (c *converter) cases(p *profile, rec *record, point *ccmap.Point) {
 	const defaultCount, firstCase, perCase = 1, 3, 2
-	targets := switchTargets(c.table.Code(p.method), rec.index)
+	targets := p.site(rec.index).cases
 	n := (len(rec.cells)/cellSize - firstCase + 1) / perCase
-	method := c.target(p.method)
+	method := c.method(p.method)
 	for i := range max(n, 0) {
 		count := max(rec.count(firstCase+perCase*i), 0)
 		if i >= len(targets) {

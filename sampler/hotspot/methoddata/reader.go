@@ -33,6 +33,8 @@ type Stats struct {
 	Records int // of profiles
 	Dropped int // profiles that changed while they were read, or made no sense
 	Beyond  int // profiles that the budget had no room for
+
+	Cut bool // the walk of the classes took more than it may, and ended early
 }
 
 // Reader reads the profiles of one JVM.
@@ -45,8 +47,13 @@ type Reader struct {
 	calibrated bool
 	profiles   map[uint64]*profile         // by Method*
 	byName     map[string][]*classes.Class // of the last walk
+	reached    map[reach]*classes.Method   // see resolve
 	changed    bool                        // profiles, since the last Points
-	nameBytes  int                         // of names that Points has brought
+
+	// What Points has brought to names:
+	methodIDs map[*classes.Method]ccmap.MethodID
+	typeIDs   map[*classes.Class]ccmap.MethodID
+	nameBytes int
 }
 
 // profile is the profile of a method at one moment.
@@ -57,12 +64,16 @@ type profile struct {
 	invocations int64
 	frozen      bool
 
+	// What resolve has found:
+	sites []site           // of its records, by index
+	types []*classes.Class // in its records
+
 	points []ccmap.Point // of it; nil: not made yet
 }
 
 // same reports whether two profiles of a method say the same.
 func (p *profile) same(q *profile) bool {
-	return p.method == q.method && p.invocations == q.invocations && p.frozen == q.frozen && bytes.Equal(p.data, q.data)
+	return p.method == q.method && p.invocations == q.invocations && p.frozen == q.frozen && bytes.Equal(p.data, q.data) && slices.Equal(p.types, q.types)
 }
 
 // New returns a reader of a JVM's profiles. Its table must be the reader's alone.
@@ -71,15 +82,40 @@ func New(vm *vmstructs.VM, table *classes.Table) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("learn the layout of profiles: %w", err)
 	}
-	return &Reader{vm: vm, table: table, l: l, profiles: make(map[uint64]*profile)}, nil
+	return &Reader{
+		vm: vm, table: table, l: l, profiles: make(map[uint64]*profile), reached: make(map[reach]*classes.Method),
+		methodIDs: make(map[*classes.Method]ccmap.MethodID), typeIDs: make(map[*classes.Class]ccmap.MethodID),
+	}, nil
 }
 
 // Stats returns counts of the last snapshot.
 func (r *Reader) Stats() Stats { return r.stats }
 
 // Snapshot reads the profiles of all warm methods.
-func (r *Reader) Snapshot() error {
+func (r *Reader) Snapshot() (err error) {
+	r.table.Load(func() { err = r.snapshot() })
+	return err
+}
+
+func (r *Reader) snapshot() error {
 	r.stats = Stats{}
+	warm, err := r.walk()
+	if err != nil {
+		return err
+	}
+	r.keep(warm)
+	taken := r.take(warm)
+	if !r.calibrated {
+		if err := r.calibrate(taken); err != nil {
+			return err
+		}
+	}
+	r.add(taken)
+	return nil
+}
+
+// walk returns the warm methods of all classes.
+func (r *Reader) walk() ([]classes.Header, error) {
 	r.byName = make(map[string][]*classes.Class)
 	var warm, all []classes.Header
 	err := r.table.Walk(func(c *classes.Class) bool {
@@ -93,20 +129,10 @@ func (r *Reader) Snapshot() error {
 		}
 		return len(warm) < maxWarm
 	})
-	if err != nil {
-		return err
+	if errors.Is(err, classes.ErrSpent) {
+		r.stats.Cut, err = true, nil
 	}
-	r.keep(warm)
-	r.take(warm)
-	if r.calibrated {
-		return nil
-	}
-	if err := r.calibrate(); err != nil {
-		clear(r.profiles)
-		return err
-	}
-	r.calibrated = true
-	return nil
+	return warm, err
 }
 
 // keep drops the profiles of methods that are gone. Those of other methods stay, with
@@ -115,7 +141,7 @@ func (r *Reader) keep(warm []classes.Header) {
 	before := r.profiles
 	r.profiles = make(map[uint64]*profile, len(warm))
 	for _, h := range warm {
-		if p := before[h.Method]; p != nil && p.address == h.Data {
+		if p := before[h.Method]; p != nil && p.address == h.Data && r.table.Has(p.method.Class) {
 			r.profiles[h.Method] = p
 		}
 	}
@@ -133,27 +159,28 @@ func (r *Reader) Update(methods []uint64) {
 		list[i].Method = m
 	}
 	r.table.Recheck(list)
-	r.take(slices.DeleteFunc(list, func(h classes.Header) bool { return h.Data == 0 })) // cold, or gone
+	list = slices.DeleteFunc(list, func(h classes.Header) bool { return h.Data == 0 }) // cold, or gone
+	r.table.Load(func() { r.add(r.take(list)) })
 }
 
 // take reads the profiles that the headers of methods lead to.
-func (r *Reader) take(list []classes.Header) {
+func (r *Reader) take(list []classes.Header) []*profile {
 	list = r.affordable(list)
-	heads := r.many(list, func(h classes.Header) (uint64, int) { return h.Data, int(r.l.data) })
-	sizes := make(map[uint64]int, len(list))
-	for i, h := range list {
-		size := int(binary32(heads[i], r.l.dataSize))
-		if size >= 0 && size <= min(maxData, int(binary32(heads[i], r.l.size))) {
-			sizes[h.Data] = size
+	heads := r.many(list, func(i int) (uint64, int) { return list[i].Data, int(r.l.data) })
+	sizes := make([]int, len(list))
+	for i, head := range heads {
+		size := int(binary32(head, r.l.dataSize))
+		if sizes[i] = size; size < 0 || size > min(maxData, int(binary32(head, r.l.size))) {
+			sizes[i] = -1
 		}
 	}
-	bodies := r.many(list, func(h classes.Header) (uint64, int) { return h.Data + r.l.data, sizes[h.Data] })
-	levels := r.many(list, func(h classes.Header) (uint64, int) { return h.Code + r.l.level&^7, cellSize })
+	bodies := r.many(list, func(i int) (uint64, int) { return list[i].Data + r.l.data, max(sizes[i], 0) })
+	levels := r.many(list, func(i int) (uint64, int) { return list[i].Code + r.l.level&^7, cellSize })
 	after := slices.Clone(list)
 	r.table.Recheck(after)
+	taken := make([]*profile, 0, len(list))
 	for i, h := range list {
-		size, fits := sizes[h.Data]
-		if binary64(heads[i], r.l.method) != h.Method || after[i].Data != h.Data || !fits || len(bodies[i]) != size {
+		if binary64(heads[i], r.l.method) != h.Method || after[i].Data != h.Data || len(bodies[i]) != sizes[i] {
 			r.stats.Dropped++
 			continue
 		}
@@ -162,15 +189,13 @@ func (r *Reader) take(list []classes.Header) {
 			r.stats.Dropped++
 			continue
 		}
-		p := &profile{
+		taken = append(taken, &profile{
 			method: m, address: h.Data, data: bodies[i],
 			invocations: int64(binary32(heads[i], r.l.invocations) >> 1), // the lowest bit says that it overflowed
-			frozen:      h.Code != 0 && len(levels[i]) == cellSize && levels[i][r.l.level%8] == fullSpeed,
-		}
-		if !r.add(p) {
-			r.stats.Dropped++
-		}
+			frozen:      h.Code != 0 && h.Code == after[i].Code && len(levels[i]) == cellSize && levels[i][r.l.level%8] == fullSpeed,
+		})
 	}
+	return taken
 }
 
 // affordable returns the headers that a snapshot has room for.
@@ -183,33 +208,39 @@ func (r *Reader) affordable(list []classes.Header) []classes.Header {
 	return list
 }
 
-// add keeps a profile whose records make sense. Before calibration nobody knows.
-func (r *Reader) add(p *profile) bool {
-	if r.calibrated {
+// add keeps the profiles whose records make sense, and whose classes the JVM still has. So no
+// profile has the name of a method that was at its address before.
+func (r *Reader) add(taken []*profile) {
+	before := len(taken)
+	taken = slices.DeleteFunc(taken, func(p *profile) bool {
 		n := 0
 		if r.l.each(p.data, p.method.CodeSize, func(*record) error { n++; return nil }) != nil {
-			return false
+			return true
 		}
 		r.stats.Records += n
+		return false
+	})
+	taken = r.resolve(taken)
+	r.stats.Dropped += before - len(taken)
+	for _, p := range taken {
+		old := r.profiles[p.method.Address]
+		if old == nil {
+			r.stats.Warm++
+		} else if old.same(p) {
+			continue
+		}
+		r.profiles[p.method.Address] = p
+		r.changed = true
 	}
-	switch old := r.profiles[p.method.Address]; {
-	case old == nil:
-		r.stats.Warm++
-	case old.same(p):
-		return true
-	}
-	r.profiles[p.method.Address] = p
-	r.changed = true
-	return true
 }
 
-// many reads something of each of the headers: nil where it cannot. It reads at most
-// maxBytes in all.
-func (r *Reader) many(list []classes.Header, what func(classes.Header) (addr uint64, size int)) [][]byte {
+// many reads something of each of the headers, by index, as it is now: nil where it cannot. It
+// reads at most maxBytes in all.
+func (r *Reader) many(list []classes.Header, what func(int) (addr uint64, size int)) [][]byte {
 	addrs, bufs := make([]uint64, len(list)), make([][]byte, len(list))
 	left := maxBytes
-	for i, h := range list {
-		addr, size := what(h)
+	for i := range list {
+		addr, size := what(i)
 		if left -= size; left < 0 {
 			r.stats.Beyond++
 			size = 0

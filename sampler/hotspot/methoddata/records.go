@@ -50,6 +50,7 @@ var (
 	errTag   = errors.New("an unknown record")
 	errOrder = errors.New("records that are not in the order of the bytecode")
 	errEnd   = errors.New("a record beyond the end")
+	errType  = errors.New("a type that is not a class")
 )
 
 // each calls visit with each record of a method whose bytecode has codeSize bytes, until it

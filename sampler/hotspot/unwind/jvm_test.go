@@ -19,6 +19,9 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
 )
 
+// TestMain removes the Java programs that the tests have compiled.
+func TestMain(m *testing.M) { jvmtest.Main(m) }
+
 // methods are the methods of a JVM, by package classes.
 type methods struct{ *classes.Table }
 

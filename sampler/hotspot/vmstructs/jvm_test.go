@@ -12,6 +12,9 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/hotspot/vmstructs"
 )
 
+// TestMain removes the Java programs that the tests have compiled.
+func TestMain(m *testing.M) { jvmtest.Main(m) }
+
 // open reads the tables of a JVM of a test.
 func open(t testing.TB, j *jvmtest.JVM) *vmstructs.VM {
 	t.Helper()
