@@ -227,6 +227,15 @@ func (c *columns) addActivations(all *nodes, n NodeID, calls int) (NodeID, int) 
 	return 0, 0
 }
 
+// addSamples adds samples and their time, which is not negative.
+func (c *columns) addSamples(n NodeID, samples uint32, time int64) {
+	k := c.writable(n)
+	k.time += time
+	if k.samples += samples; k.samples < samples {
+		c.spill(n, Counters{Samples: 1 << 32})
+	}
+}
+
 // add adds counts that are not negative.
 func (c *columns) add(n NodeID, d Counters) {
 	k := c.writable(n)

@@ -86,7 +86,10 @@ func (m *Map) fold(s *Sample, id stackID, n NodeID) {
 
 // recall makes a known stack the last one of its thread.
 func (m *Map) recall(t *lastStack, frames []Frame, n NodeID) {
-	m.last.resize(t, 0, len(frames))
+	if len(frames) > len(t.buffer) {
+		m.last.resize(t, 0, len(frames))
+	}
+	t.frames = t.buffer[len(t.buffer)-len(frames):]
 	copy(t.frames, frames)
 	t.cut, t.node, t.generation = false, n, m.generation
 }
@@ -294,7 +297,7 @@ func (m *Map) count(s *Sample, n NodeID) {
 // window's clock calls it first.
 func (m *Map) countDue() {
 	for _, d := range m.due[:m.dues] {
-		m.columns.add(d.node, Counters{Samples: int64(d.samples), Time: d.time})
+		m.columns.addSamples(d.node, d.samples, d.time)
 	}
 	if m.recent.on() {
 		for _, d := range m.due[:m.dues] {

@@ -108,8 +108,7 @@ func overlapOfHalves(s *ccmap.Snapshot) ccmap.Settled {
 }
 
 // due returns the question that is due, and reports whether there is one.
-func (c *convergence) due() (q question, ok bool) {
-	now := time.Now()
+func (c *convergence) due(now time.Time) (q question, ok bool) {
 	if c.busy || now.Before(c.earliest) {
 		return question{}, false
 	}
@@ -153,8 +152,8 @@ func (c *convergence) percent() float64 {
 
 // askConvergence asks the question that is due. Once a goal is reached, it asks
 // nothing, so that the answer stays.
-func (m *Manager) askConvergence() {
-	q, ok := m.convergence.due()
+func (m *Manager) askConvergence(now time.Time) {
+	q, ok := m.convergence.due(now)
 	if !ok || m.reached {
 		return
 	}

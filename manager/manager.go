@@ -53,7 +53,9 @@ type Manager struct {
 	offset       time.Duration // of the start, since the map's Start
 	turn         turn
 	sampled      int64         // ns of the target's CPU time that was folded
-	cpu          time.Duration // of this process, at the last observation
+	cpu          time.Duration // of this process, when it was measured last
+	measured     time.Time     // then
+	unmeasured   int           // samples since
 	comments     []string      // of the metadata at the start, without the overhead of an earlier session
 	loss         ccmap.Loss    // outside the map, as the metadata has it
 	overhead     overhead      // of sampling
@@ -175,7 +177,7 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 // begin opens the session's metadata and returns the CPU time used before.
 func (m *Manager) begin() time.Duration {
 	m.start, m.clock = time.Now(), monotonic()
-	m.cpu = m.daemonCPU()
+	m.cpu, m.measured = m.daemonCPU(), m.start
 	meta := m.config.Map.Meta()
 	if meta.Start.IsZero() {
 		meta.Start = m.start.UTC()
@@ -183,7 +185,7 @@ func (m *Manager) begin() time.Duration {
 	m.offset = max(m.start.Sub(meta.Start), 0)
 	m.comments, meta.Ended = slices.DeleteFunc(slices.Clone(meta.Comments), sampler.IsOverhead), ""
 	m.keepInterval(0, "initial")
-	m.show()
+	m.show(m.start)
 	return m.cpu
 }
 
@@ -276,10 +278,11 @@ func (m *Manager) takeTurn() {
 
 // endTurn tunes and publishes after the turn's samples were folded.
 func (m *Manager) endTurn() {
-	m.keepTurn()
-	m.tune()
-	m.askConvergence()
-	m.show()
+	now := time.Now()
+	m.keepTurn(now)
+	m.tune(now)
+	m.askConvergence(now)
+	m.show(now)
 	if m.hot.due(m.sampled) {
 		m.publish()
 		m.hot.look(m.latest.Load())
@@ -309,11 +312,11 @@ func (m *Manager) fold(s *ccmap.Sample) {
 
 // keepTurn adds a turn's counts to the session's counts. The map's window decays
 // with time, even without samples.
-func (m *Manager) keepTurn() {
+func (m *Manager) keepTurn(now time.Time) {
 	t := m.turn
 	meta := m.config.Map.Meta()
 	m.stale = m.stale || t.samples+t.caught > 0 || meta.Window > 0
-	m.config.Map.Advance(m.clock + int64(time.Since(m.start)))
+	m.config.Map.Advance(m.clock + int64(now.Sub(m.start)))
 	m.sampled += t.weight
 	m.convergence.samples += int64(t.samples)
 	meta.Known += uint64(t.known)
@@ -322,12 +325,11 @@ func (m *Manager) keepTurn() {
 
 // tune reports a turn to the tuner, and sets the interval that the tuner wants. A
 // source that cannot change its interval keeps the old one.
-func (m *Manager) tune() {
+func (m *Manager) tune(now time.Time) {
 	if m.config.Tuner == nil {
 		return
 	}
-	cpu := m.daemonCPU()
-	at := time.Since(m.start)
+	at := now.Sub(m.start)
 	source := m.config.Source.Stats()
 	m.overhead.follow(source)
 	d, changed := m.config.Tuner.Observe(tuning.Observation{
@@ -336,7 +338,7 @@ func (m *Manager) tune() {
 		Known:     m.turn.known,
 		Repeated:  m.turn.repeated,
 		TargetCPU: time.Duration(m.turn.weight),
-		DaemonCPU: cpu - m.cpu,
+		DaemonCPU: m.spentCPU(now),
 
 		SampleCost: m.overhead.sample,
 		Fixed:      m.overhead.fixed,
@@ -344,7 +346,6 @@ func (m *Manager) tune() {
 		Settled: m.convergence.percent(),
 		Drift:   m.convergence.answer.drift,
 	})
-	m.cpu = cpu
 	if !changed {
 		return
 	}
@@ -406,6 +407,23 @@ func (m *Manager) keepInterval(at time.Duration, reason string) {
 	if len(meta.Interval) > mostChanges {
 		meta.Interval = slices.Delete(meta.Interval, 1, 2)
 	}
+}
+
+// measuredSamples is after how many samples the session's CPU time is asked for again: the call costs
+// as much as a sample.
+const measuredSamples = 100
+
+// spentCPU returns the CPU time that the session has cost since it was asked for last, and 0 if that
+// was a few samples and less than half a tick ago.
+func (m *Manager) spentCPU(now time.Time) time.Duration {
+	m.unmeasured += m.turn.samples
+	if m.unmeasured < measuredSamples && now.Sub(m.measured) < tick/2 {
+		return 0
+	}
+	cpu := m.daemonCPU()
+	spent := cpu - m.cpu
+	m.cpu, m.measured, m.unmeasured = cpu, now, 0
+	return spent
 }
 
 // daemonCPU returns the CPU time that the session has cost. It returns 0 if the
@@ -528,12 +546,12 @@ func (m *Manager) Status() Status {
 
 // show updates the state that Status returns. It sets only the losses that the map
 // has counted. Status adds the others.
-func (m *Manager) show() {
+func (m *Manager) show(now time.Time) {
 	meta := m.config.Map.Meta()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.status
-	s.Elapsed = time.Since(m.start)
+	s.Elapsed = now.Sub(m.start)
 	s.Samples += uint64(m.turn.samples)
 	s.Caught += uint64(m.turn.caught)
 	s.Sampled = time.Duration(m.sampled)
