@@ -48,8 +48,16 @@ func WriteFileAs(path string, f Format, s *ccmap.Snapshot) error {
 	return nameFile(path, writeFile(path, f, Plain, s))
 }
 
+// WriteOther writes, as [WriteFile] does, something that is not a profile.
+func WriteOther(path string, write func(io.Writer) error) error {
+	return nameFile(path, writeTo(path, write))
+}
+
 func writeFile(path string, f Format, c Compression, s *ccmap.Snapshot) error {
-	write := func(w io.Writer) error { return writeCompressed(w, f, c, s) }
+	return writeTo(path, func(w io.Writer) error { return writeCompressed(w, f, c, s) })
+}
+
+func writeTo(path string, write func(io.Writer) error) error {
 	if IsStream(path) {
 		return writeStream(path, write)
 	}

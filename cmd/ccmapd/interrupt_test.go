@@ -59,7 +59,7 @@ func TestInterruptEndsReading(t *testing.T) {
 	dir := t.TempDir()
 	small := writeFiles(t, dir)["json"]
 	commands := []string{
-		"top FILE", "contexts FILE main.f0", "sites FILE", "receivers FILE", "points FILE", "query FILE main.f1>main.f0",
+		"top FILE", "contexts FILE main.f0", "sites FILE", "receivers FILE", "points FILE", "hints FILE", "query FILE main.f1>main.f0",
 		"overlap FILE " + small, "overlap " + small + " FILE", "diff FILE " + small, "convert FILE OUT", "merge -o OUT FILE",
 		"merge -o OUT FILE " + small, "merge -o OUT --files-from FILE",
 	}

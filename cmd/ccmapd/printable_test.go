@@ -112,6 +112,8 @@ var hostileArguments = map[string][]string{
 	"attach":        {"42 -o OUT.json", "42 -v --hits 100 --dump-values -o OUT.xml", "42 --json -o OUT.json", "42 -o -", "TEXT", "42 --TEXT", "42 -o TEXT", "--match TEXT"},
 	"run":           {"PROGRAM", "MODULE", "--env TEXT MODULE", "--dir TEXT MODULE", "--anyway MODULE", "TEXT"},
 	"demo":          {"TEXT"},
+	"apply":         {"BROKEN 42", "TEXT 42", "PROFILE TEXT", "BROKEN 42 --json"},
+	"hints":         {"PROFILE", "PROFILE --json", "PROFILE --format directives", "PROFILE --format compilecommand", "BROKEN", "TEXT"},
 	"doctor":        {"", "42", "42 --json", "TEXT"},
 	"demo-workload": {"-\x1b\u202e"},
 	"overlap":       {"PROFILE PROFILE", "--json PROFILE PROFILE", "PROFILE BROKEN", "PROFILE TEXT"},

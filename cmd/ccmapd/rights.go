@@ -37,7 +37,7 @@ func (env *environment) confine(cmd *cobra.Command, args []string) error {
 		return env.process.Keep(forSampling)
 	case cmd.Name() == "attach" && len(args) > 0 && isURL(args[0]), cmd.Name() == "doctor" && len(args) > 0 && client.IsRemote(args[0]):
 		return errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges())
-	case cmd.Name() == "attach", cmd.Name() == "doctor", cmd.Name() == "serve", cmd.Name() == "version":
+	case cmd.Name() == "attach", cmd.Name() == "apply", cmd.Name() == "doctor", cmd.Name() == "serve", cmd.Name() == "version":
 		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
 	}
 	return env.process.Keep(privilege.Files)
@@ -84,7 +84,7 @@ func outputsOf(cmd *cobra.Command, args []string) []string {
 	switch cmd.Name() {
 	case "convert":
 		outputs = args[1:]
-	case "merge":
+	case "merge", "hints":
 		outputs = []string{cmd.Flag("output").Value.String()}
 	}
 	return slices.DeleteFunc(slices.Clone(outputs), func(path string) bool {

@@ -80,8 +80,8 @@ func newRoot(env *environment) *cobra.Command {
 		&cobra.Group{ID: groupServe, Title: "Sample many programs for months:"},
 	)
 	root.AddCommand(
-		newAttachCmd(env), newRunCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
-		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newReceiversCmd(env), newPointsCmd(env), newQueryCmd(env),
+		newAttachCmd(env), newRunCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
+		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newReceiversCmd(env), newPointsCmd(env), newQueryCmd(env), newHintsCmd(env),
 		newOverlapCmd(env), newDiffCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newServeCmd(env), newTargetsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 	)

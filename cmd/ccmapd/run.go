@@ -19,10 +19,10 @@ import (
 	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
-const runLong = `Run starts a Go program or a WebAssembly module and samples it from its start on. The
-program has standard input and output and its signals as if it were started alone, and
-its exit code is that of ccmapd; the report goes to standard error. A program that
-cannot be sampled is not started, unless with --anyway. docs/sampling.md has all flags.
+const runLong = `Run starts a Go program, JVM or WebAssembly module and samples it from its start on, a
+JVM ('java') from the end of its own. It has standard input and output and its signals as
+if it were started alone, and its exit code is that of ccmapd; the report goes to standard
+error. What cannot be sampled is not started, unless with --anyway: docs/sampling.md.
 
 A WebAssembly module is run in ccmapd's own process, as a program for WASI preview 1,
 and gets nothing of the outside but --env and --dir: docs/webassembly.md.`
@@ -47,7 +47,7 @@ func newRunCmd(env *environment) *cobra.Command {
 	f := &runFlags{samplingFlags: newSamplingFlags(env.engines)}
 	cmd := &cobra.Command{
 		Use:     "run [flags] -- PROGRAM|MODULE.wasm [ARG…]",
-		Short:   "Start a Go program or WebAssembly module and sample it",
+		Short:   "Start a Go program, JVM or WebAssembly module and sample it",
 		Long:    runLong,
 		Example: runExample,
 		GroupID: groupSample,
@@ -86,7 +86,11 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	forward := signals.Catch()
 	defer forward.Stop()
 	defer signals.SurvivePipes()()
-	p, err := launch.Start(func() *exec.Cmd {
+	start, isJVM := launch.Start, isJavaLauncher(args[0])
+	if isJVM {
+		start = launch.StartFreely
+	}
+	p, err := start(func() *exec.Cmd {
 		c := exec.Command(args[0], args[1:]...)
 		c.Stdin, c.Stdout, c.Stderr = env.stdin, terminal.Unguarded(env.stdout), terminal.Unguarded(env.stderr)
 		return c
@@ -102,7 +106,11 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	var s *session.Session
 	if err == nil {
 		defer one.close()
-		s, err = session.Open(one.config, one.opener(opening))
+		opener := one.opener(opening)
+		if isJVM {
+			opener = onceStarted(opening, p.Cmd.Process.Pid, opener)
+		}
+		s, err = session.Open(one.config, opener)
 	}
 	opened()
 	if err != nil && p.Held && !f.anyway {
@@ -112,7 +120,10 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	if err := errors.Join(err, p.Release()); err != nil && !(f.anyway && f.quiet) {
 		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", args[0], err))
 	}
-	if s != nil && !p.Held {
+	switch {
+	case s != nil && isJVM:
+		s.Announce(env.stderr, "The start of the JVM was not sampled.")
+	case s != nil && !p.Held:
 		s.Announce(env.stderr, "Its start was not sampled: ptrace is not permitted.")
 	}
 	if s != nil {

@@ -20,7 +20,7 @@ import (
 // until Release or Kill: ptrace(2) takes requests of that thread only.
 type Program struct {
 	Cmd  *exec.Cmd
-	Held bool // false: it runs, because ptrace is not permitted
+	Held bool // false: it runs, by StartFreely or because ptrace is not permitted
 }
 
 // EndedError says that a program ended by itself while it was loaded, as the dynamic loader
@@ -61,7 +61,12 @@ func Start(command func() *exec.Cmd) (*Program, error) {
 		return nil, err
 	}
 	runtime.UnlockOSThread()
-	p = &Program{Cmd: command()}
+	return StartFreely(command)
+}
+
+// StartFreely starts a program that runs at once.
+func StartFreely(command func() *exec.Cmd) (*Program, error) {
+	p := &Program{Cmd: command()}
 	return p, p.Cmd.Start()
 }
 

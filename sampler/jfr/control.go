@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
-	"golang.org/x/sys/unix"
 )
 
 // Times of the conversation with the JVM. A recording starts as interpreted Java, on one
@@ -32,33 +32,23 @@ type jvm interface {
 // goroutine of run.
 type control struct {
 	jvm      jvm
-	exact    bool // samples say what they weigh
-	interval time.Duration
+	settings string    // of events
 	prefix   string    // of the names of our recordings
 	number   int       // of recordings so far
 	name     string    // of the recording in force; empty: none
 	renewed  time.Time // when its lease began
 }
 
-func newControl(j jvm, exact bool, o sampler.ProcessOptions) *control {
+func newControl(j jvm, settings string) *control {
 	return &control{
-		jvm: j, exact: exact, interval: wholeMilliseconds(o.Interval),
-		prefix: fmt.Sprintf("%s%d-%d-%d", namePrefix, os.Getpid(), namespace(), time.Now().UnixNano()),
+		jvm: j, settings: settings,
+		prefix: fmt.Sprintf("%s%d-%d-%d", namePrefix, os.Getpid(), process.OwnNamespace(), time.Now().UnixNano()),
 	}
 }
 
 // namePrefix begins the names of our recordings. The pid of their ccmapd follows, and the
 // namespace where it is one.
 const namePrefix = "ccmapd-"
-
-// namespace returns the number of our namespace of pids; 0: not known.
-func namespace() uint64 {
-	var st unix.Stat_t
-	if unix.Stat("/proc/self/ns/pid", &st) != nil {
-		return 0
-	}
-	return st.Ino
-}
 
 func wholeMilliseconds(d time.Duration) time.Duration {
 	return max(d.Round(time.Millisecond), time.Millisecond)
@@ -98,7 +88,7 @@ func (c *control) clean(ctx context.Context) error {
 	}
 	for _, found := range ours.FindAllStringSubmatch(list, -1) {
 		pid, _ := strconv.Atoi(found[1])
-		if found[2] != strconv.FormatUint(namespace(), 10) || pid == os.Getpid() || isCcmapd(pid) {
+		if found[2] != strconv.FormatUint(process.OwnNamespace(), 10) || process.RunsThisProgram(pid) {
 			continue
 		}
 		name := strings.TrimPrefix(found[0], "name=")
@@ -109,20 +99,13 @@ func (c *control) clean(ctx context.Context) error {
 	return nil
 }
 
-// isCcmapd reports whether a process is the program that this one is.
-func isCcmapd(pid int) bool {
-	own, err1 := os.Stat("/proc/self/exe")
-	other, err2 := os.Stat("/proc/" + strconv.Itoa(pid) + "/exe")
-	return err1 == nil && err2 == nil && os.SameFile(own, other)
-}
-
 // start starts a recording, which the JVM stops by itself when the lease is over. It writes no
 // file: without a file name some versions write one.
 func (c *control) start(ctx context.Context) error {
 	c.number++
 	name := c.prefix + "-" + strconv.Itoa(c.number)
 	line := fmt.Sprintf("JFR.start name=%s settings=none disk=true maxsize=13m duration=%ds filename=/dev/null %s",
-		name, int(leaseTime.Seconds()), c.events())
+		name, int(leaseTime.Seconds()), c.settings)
 	answer, err := c.jvm.Jcmd(ctx, startTime, line)
 	if err != nil {
 		return fmt.Errorf("start recording: %w", explain(err))
@@ -134,10 +117,10 @@ func (c *control) start(ctx context.Context) error {
 	return nil
 }
 
-// events are the settings of the recording.
-func (c *control) events() string {
-	period := c.interval.Milliseconds()
-	if c.exact {
+// sampleSettings are the settings of a recording of samples.
+func sampleSettings(exact bool, interval time.Duration) string {
+	period := interval.Milliseconds()
+	if exact {
 		return fmt.Sprintf("+jdk.CPUTimeSample#enabled=true +jdk.CPUTimeSample#throttle=%dms +jdk.CPUTimeSamplesLost#enabled=true +jdk.DataLoss#enabled=true", period)
 	}
 	return fmt.Sprintf("+jdk.ExecutionSample#enabled=true +jdk.ExecutionSample#period=%dms +jdk.DataLoss#enabled=true", period)

@@ -16,6 +16,8 @@
 //	    time of the process.
 //	 4. [Source.Run] ends with the recording: every sample until then is pushed.
 //
+// [Record] starts a recording of other events, for callers that read these themselves.
+//
 // Other recordings of the JVM go on. Settings of the JVM are a union: a recording with a
 // shorter period makes more samples, which then weigh less. Each start and stop of any
 // recording begins a new chunk.

@@ -298,7 +298,7 @@ func TestStartLies(t *testing.T) {
 		"Could not start.":       "the JVM says",
 		"Started recording 1.\n": "",
 	} {
-		c := newControl(fakeJVM(func(string) (string, error) { return answer, nil }), false, Options{Interval: time.Millisecond})
+		c := newControl(fakeJVM(func(string) (string, error) { return answer, nil }), "")
 		err := c.start(t.Context())
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", answer, err)

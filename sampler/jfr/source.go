@@ -12,7 +12,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
-	"golang.org/x/sys/unix"
 )
 
 // Engine is the name of the engine in profiles.
@@ -26,18 +25,15 @@ type Options = sampler.ProcessOptions
 
 // Source samples one JVM.
 //
-//	pid … control   set by Open
-//	folder          Open, then the goroutine of Run
-//	stats           Run writes, any goroutine reads
+//	Recording   see there
+//	folder      Open, then the goroutine of Run
+//	stats       Run writes, any goroutine reads
 type Source struct {
-	pid     int
-	pidfd   int
-	info    sampler.Info
-	jvm     *attach.Target
-	control *control
-	tail    *tail
-	folder  *folder
-	stats   atomic.Pointer[sampler.Stats]
+	*Recording
+	interval time.Duration
+	info     sampler.Info
+	folder   *folder
+	stats    atomic.Pointer[sampler.Stats]
 }
 
 var _ sampler.Source = (*Source)(nil)
@@ -49,32 +45,24 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{pid: o.PID, pidfd: -1}
-	if err := s.open(ctx, o); err != nil {
-		return nil, fmt.Errorf("attach to process %d: %w", o.PID, classify(errors.Join(err, s.Close())))
+	s := &Source{interval: wholeMilliseconds(o.Interval)}
+	if s.Recording, err = openRecording(o.PID); err == nil {
+		err = s.open(ctx, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attach to process %d: %w", o.PID, Classify(errors.Join(err, s.Close())))
 	}
 	return s, nil
 }
 
 func (s *Source) open(ctx context.Context, o Options) (err error) {
-	if s.pidfd, err = process.Open(o.PID); err != nil {
-		return err
-	}
-	if s.jvm, err = attach.Open(o.PID); err != nil {
-		return err
-	}
 	version, err := s.version(ctx)
 	if err != nil {
 		return err
 	}
 	s.info = sampler.Info{Target: process.Describe(o.PID), Engine: Engine, Sink: o.Sink}
 	s.info.Target.Runtime = version.text
-	s.control = newControl(s.jvm, version.exact(), o)
-	s.tail = &tail{pid: o.PID}
-	if err := s.control.begin(ctx); err != nil {
-		return err
-	}
-	if err := s.tail.await(ctx); err != nil {
+	if err := s.begin(ctx, sampleSettings(version.exact(), s.interval)); err != nil {
 		return err
 	}
 	s.folder = newFolder(o, version.exact())
@@ -82,8 +70,8 @@ func (s *Source) open(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// classify makes errors in attaching those of package sampler.
-func classify(err error) error {
+// Classify makes errors of package attach those of package sampler.
+func Classify(err error) error {
 	for _, c := range []struct{ is, kind error }{
 		{attach.ErrNoProcess, sampler.ErrNoProcess},
 		{os.ErrPermission, sampler.ErrPermission},
@@ -163,27 +151,8 @@ func (s *Source) Stats() sampler.Stats {
 // publish makes the counts visible.
 func (s *Source) publish() {
 	st := s.folder.stats()
-	st.Interval, st.Loss.Corrupt = s.control.interval, s.tail.corrupt
+	st.Interval, st.Loss.Corrupt = s.interval, s.tail.corrupt
 	s.stats.Store(&st)
-}
-
-// Close stops the recording of a Source on which Run is not called.
-func (s *Source) Close() error {
-	var err error
-	if s.control != nil {
-		err = s.control.end()
-	}
-	if s.tail != nil {
-		s.tail.close()
-	}
-	if s.jvm != nil {
-		s.jvm.Close()
-	}
-	if s.pidfd >= 0 {
-		unix.Close(s.pidfd)
-	}
-	s.pidfd, s.jvm, s.tail, s.control = -1, nil, nil, nil
-	return err
 }
 
 // pollTime is the time between two looks at the chunk, which grows once a second.
@@ -192,42 +161,17 @@ const pollTime = 100 * time.Millisecond
 // Run reads chunks until the context is done or the JVM has ended, and then to the end of
 // the recording.
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
+	defer s.free()
 	s.folder.begin()
 	defer s.folder.local.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.control.run(ctx, s.tail.Chunks) }()
-	ending, err := s.read(stopped, cancel)
+	ending := sampler.Ending{Reason: "stopped"}
+	exited, err := s.follow(ctx, s.turn)
+	if exited {
+		ending = sampler.Ending{Reason: process.ExitReason(s.pid, s.pidfd), Exited: true}
+	}
 	s.folder.balance()
 	s.publish()
-	s.tail.close()
-	s.jvm.Close()
-	unix.Close(s.pidfd)
 	return ending, err
-}
-
-// read reads until the recording has stopped. When the JVM ends, it gives up the
-// conversation.
-func (s *Source) read(stopped <-chan error, giveUp func()) (sampler.Ending, error) {
-	tick := time.NewTicker(pollTime)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-stopped: // the chunk is complete
-			return sampler.Ending{Reason: "stopped"}, errors.Join(err, s.turn())
-		case <-tick.C:
-		}
-		if process.Ended(s.pidfd) {
-			giveUp()
-			<-stopped
-			return sampler.Ending{Reason: process.ExitReason(s.pid, s.pidfd), Exited: true}, s.turn()
-		}
-		if err := s.turn(); err != nil {
-			giveUp()
-			return sampler.Ending{}, errors.Join(err, <-stopped)
-		}
-	}
 }
 
 // turn reads what there is of chunks.
@@ -235,8 +179,5 @@ func (s *Source) turn() error {
 	err := s.tail.read(s.folder.fold)
 	s.folder.flush()
 	s.publish()
-	if err != nil && process.Ended(s.pidfd) { // whose files are gone
-		return nil
-	}
 	return err
 }

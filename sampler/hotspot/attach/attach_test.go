@@ -107,6 +107,33 @@ func TestUnsafeSocket(t *testing.T) {
 	}
 }
 
+// A file is readable whatever the umask, new, and gone whatever happens.
+func TestWithFile(t *testing.T) {
+	t.Parallel()
+	target, tmp := fakeTarget(t)
+	failed := errors.New("failed")
+	err := target.WithFile([]byte("text"), func(path string) error {
+		file := filepath.Join(filepath.Dir(tmp), path)
+		text, err := os.ReadFile(file)
+		check(t, err)
+		st, err := os.Lstat(file)
+		check(t, err)
+		if string(text) != "text" || st.Mode() != fileMode {
+			t.Errorf("%s is %v: %q", path, st.Mode(), text)
+		}
+		return failed
+	})
+	left, _ := os.ReadDir(tmp)
+	if !errors.Is(err, failed) || len(left) > 0 {
+		t.Errorf("%v, and %v is left", err, left)
+	}
+	check(t, os.Rename(tmp, tmp+"2"))
+	check(t, os.Symlink("tmp2", tmp))
+	if err := target.WithFile(nil, func(string) error { t.Error("it is used"); return nil }); !errors.Is(err, ErrUnsafe) {
+		t.Errorf("/tmp is a symbolic link: %v", err)
+	}
+}
+
 // A process that SIGQUIT would kill gets none.
 func TestNoHandler(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,13 @@ func readStatus(pid int) (status, error) {
 	return parseStatus(string(text), pid), nil
 }
 
+// HandlesQuit reports whether a process handles SIGQUIT, as a JVM does once it has started.
+// One with -Xrs never does.
+func HandlesQuit(pid int) (bool, error) {
+	s, err := readStatus(pid)
+	return s.quits, err
+}
+
 // parseStatus picks the lines that matter. A kernel without namespaces of pids has no NSpid.
 func parseStatus(text string, pid int) status {
 	s := status{uid: -1, gid: -1, inner: pid}

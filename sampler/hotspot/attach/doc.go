@@ -19,6 +19,8 @@
 //     /tmp is the container's.
 //   - The socket must be a socket of the target's user, and whoever listens must be the
 //     target itself (SO_PEERCRED), before a byte is written to it.
+//   - A file for a command that reads one is made new, under a name that cannot be guessed,
+//     and removed after the answer. It holds nothing secret.
 //   - Signals go to a pidfd: a process that has got the same number later is not hit.
 //   - An answer is at most 1 MiB long and comes within a time. It is a foreign text.
 //

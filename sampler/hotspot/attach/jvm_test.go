@@ -94,8 +94,29 @@ func TestJVM(t *testing.T) {
 			if _, err := os.Lstat("/tmp/.attach_pid" + strconv.Itoa(jvm.Pid)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the attach file is left: %v", err)
 			}
+			checkFile(t, target)
 			checkStopped(t, target, jvm)
 		})
+	}
+}
+
+// checkFile checks that the JVM reads a file of ours, which is gone then.
+func checkFile(t *testing.T, target *Target) {
+	t.Helper()
+	var file string
+	err := target.WithFile([]byte(`[{"match": ["a/B.c"], "c2": {"inline": ["+d/E.f"]}}]`), func(path string) error {
+		file = path
+		answer, err := target.Jcmd(t.Context(), patient, "Compiler.directives_add "+path)
+		if !strings.Contains(answer, "1 compiler directives added") {
+			t.Errorf("the answer is %q", answer)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", file, err)
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 
 // connect returns a connection to the JVM, which makes its socket if there is none.
 func (t *Target) connect(ctx context.Context) (net.Conn, error) {
-	tmp, err := openInside(t.root, "tmp", unix.O_PATH|unix.O_DIRECTORY)
+	tmp, err := t.openTmp()
 	if err != nil {
-		return nil, fmt.Errorf("%w: open the target's /tmp: %w", ErrUnsafe, err)
+		return nil, err
 	}
 	defer unix.Close(tmp)
 	socket, err := t.openSocket(tmp)
@@ -28,6 +28,15 @@ func (t *Target) connect(ctx context.Context) (net.Conn, error) {
 	}
 	defer unix.Close(socket)
 	return t.dial(ctx, socket)
+}
+
+// openTmp opens the target's own /tmp, which must not be a symbolic link.
+func (t *Target) openTmp() (int, error) {
+	tmp, err := openInside(t.root, "tmp", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, fmt.Errorf("%w: open the target's /tmp: %w", ErrUnsafe, err)
+	}
+	return tmp, nil
 }
 
 // openSocket opens the file of the JVM's socket, if it is one that the JVM can have made.
@@ -62,7 +71,7 @@ func (t *Target) wake(ctx context.Context, tmp int) (int, error) {
 	switch {
 	case errors.Is(err, unix.EEXIST): // another tool is about to signal, or did not clean up
 	case err != nil:
-		return -1, explainFile(err)
+		return -1, explainFile("the attach file", err)
 	default:
 		defer unix.Unlinkat(tmp, name, 0)
 		if err := unix.PidfdSendSignal(t.pidfd, unix.SIGQUIT, nil, 0); err != nil {
@@ -76,11 +85,11 @@ func (t *Target) wake(ctx context.Context, tmp int) (int, error) {
 	return socket, waitErr
 }
 
-func explainFile(err error) error {
+func explainFile(what string, err error) error {
 	if errors.Is(err, unix.EPERM) {
 		err = unix.EACCES
 	}
-	return fmt.Errorf("create the attach file in the target's /tmp: %w", err)
+	return fmt.Errorf("create %s in the target's /tmp: %w", what, err)
 }
 
 // awaitHandler waits until the JVM handles SIGQUIT, which kills it before.

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"path"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+)
+
+// isJavaLauncher reports whether a program is the launcher of JVMs. It cannot be held until it
+// is sampled: it maps the JVM by itself, and later.
+func isJavaLauncher(program string) bool { return path.Base(program) == "java" }
+
+// Times of a JVM's start, generous for a machine that is busy.
+const (
+	jvmStartTime = 10 * time.Second
+	jvmPollTime  = 20 * time.Millisecond
+)
+
+// onceStarted returns an opener that waits until the JVM handles SIGQUIT, which it does at the
+// end of its own start. Then an error is one.
+func onceStarted(ctx context.Context, pid int, open session.Opener) session.Opener {
+	return func(o sampler.ProcessOptions) (engine.Choice, error) {
+		tick := time.NewTicker(jvmPollTime)
+		defer tick.Stop()
+		for late := time.Now().Add(jvmStartTime); time.Now().Before(late); {
+			if ready, err := attach.HandlesQuit(pid); ready || err != nil {
+				break // opening says what is wrong
+			}
+			select {
+			case <-ctx.Done():
+				return engine.Choice{}, ctx.Err()
+			case <-tick.C:
+			}
+		}
+		return open(o)
+	}
+}

@@ -1,0 +1,203 @@
+package hotspot
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/valueprof/pollution"
+)
+
+// FindOptions say which hints are worth to be given.
+type FindOptions struct {
+	LeastShare float64 // of the profile's weight that a context has, percent
+	Depth      int     // callers of a context, up to this many
+}
+
+// largestCode is how many bytes of bytecode a callee may have that is to be inlined: what C2
+// itself takes for small enough where a call is hot (-XX:FreqInlineSize).
+const largestCode = 325
+
+// Find returns hints out of a profile of a JVM: where a call has receivers of several types,
+// and from one caller only one, the calls down to it are to be inlined into the caller, and the
+// methods of other types kept out of it. leftOut says where that was due, and why it is not
+// there.
+func Find(s *ccmap.Snapshot, o FindOptions) (hints []Hint, leftOut []string) {
+	f := finder{s: s, names: s.Names(), total: weight(s.Total()), sizes: sizes(s.Points())}
+	sites := pollution.New(s, pollution.Options{Weight: weight}).Polluted(f.isBytecode, o.Depth)
+	for _, site := range sites {
+		for _, c := range site.Clean {
+			if share := f.share(c); share >= o.LeastShare && len(f.hints) < mostHints {
+				f.add(site, c, share)
+			}
+		}
+	}
+	return f.hints, f.leftOut
+}
+
+func weight(c ccmap.Counters) int64 { return cmp.Or(c.Time, c.Samples) }
+
+// finder collects hints.
+type finder struct {
+	s       *ccmap.Snapshot
+	names   *ccmap.Names
+	total   int64
+	sizes   map[ccmap.MethodID]uint32
+	hints   []Hint
+	leftOut []string
+}
+
+// sizes returns a lower bound of the bytes of bytecode of methods: the last position that a
+// VM has counted at.
+func sizes(points []ccmap.Point) map[ccmap.MethodID]uint32 {
+	sizes := make(map[ccmap.MethodID]uint32)
+	for _, p := range points {
+		if p.Origin == ccmap.OriginVM && p.Offset != ccmap.NoOffset {
+			sizes[p.Method] = max(sizes[p.Method], p.Offset+1)
+		}
+	}
+	return sizes
+}
+
+func (f *finder) isBytecode(m ccmap.MethodID) bool {
+	return f.names.At(m).Coordinate == ccmap.CoordinateBytecode
+}
+
+// share returns the percentage of a context.
+func (f *finder) share(c pollution.Clean) float64 {
+	if f.total == 0 {
+		return 0
+	}
+	return 100 * float64(c.Samples.Weight) / float64(f.total)
+}
+
+// add adds the hints of a context, all of them or none.
+func (f *finder) add(site pollution.Polluted, c pollution.Clean, share float64) {
+	reason := f.reason(site, c)
+	hints, err := f.inline(site, c)
+	if err == nil {
+		var others []Hint
+		if others, err = f.keepOut(site, c); err == nil {
+			hints = append(hints, others...)
+		}
+	}
+	if err != nil {
+		f.leftOut = append(f.leftOut, fmt.Sprintf("%s: %s", reason, err))
+		return
+	}
+	for _, h := range hints {
+		h.Share, h.Reason = share, reason
+		same := func(o Hint) bool { return o.Root == h.Root && o.Callee == h.Callee && o.Action == h.Action }
+		if !slices.ContainsFunc(f.hints, same) {
+			f.hints = append(f.hints, h)
+		}
+	}
+}
+
+// reason says in figures why a context gets hints.
+func (f *finder) reason(site pollution.Polluted, c pollution.Clean) string {
+	root := c.Callers[len(c.Callers)-1]
+	text := fmt.Sprintf("%s:%d has %d receivers, from %s:%d only %s comes (%s, %.1f %%",
+		f.names.At(site.Caller).Name, site.Offset, len(site.Decisive().Targets),
+		f.names.At(root.Method).Name, root.Offset, f.names.At(c.Target).Name, c.Basis, 100*c.Share)
+	if c.Calls >= 0 {
+		text += fmt.Sprintf(" of %d calls", c.Calls)
+	}
+	return text + ")"
+}
+
+// inline returns the hints to inline what is between the root and the site.
+func (f *finder) inline(site pollution.Polluted, c pollution.Clean) (hints []Hint, err error) {
+	root, err := f.method(c.Callers[len(c.Callers)-1].Method)
+	if err != nil {
+		return nil, err
+	}
+	callee := site.Caller
+	for _, at := range c.Callers { // innermost first
+		if size := f.sizes[callee]; size > largestCode {
+			return nil, fmt.Errorf("%s is large: %d bytes or more", f.names.At(callee).Name, size)
+		}
+		h := Hint{Action: Inline, Root: root, Bytecode: int32(at.Offset)}
+		if h.Callee, err = f.method(callee); err != nil {
+			return nil, err
+		}
+		if h.Caller, err = f.method(at.Method); err != nil {
+			return nil, err
+		}
+		if at.Offset == ccmap.NoOffset {
+			return nil, fmt.Errorf("where %s calls is not known", h.Caller.Short())
+		}
+		hints = append(hints, h)
+		callee = at.Method
+	}
+	slices.Reverse(hints)
+	return hints, nil
+}
+
+// keepOut returns the hints to keep out the methods of types that do not come. The profile
+// must have no call of them elsewhere below the root, which a hint would keep out, too.
+func (f *finder) keepOut(site pollution.Polluted, c pollution.Clean) (hints []Hint, err error) {
+	root := c.Callers[len(c.Callers)-1].Method
+	for _, other := range f.targets(site) {
+		if other == c.Target || f.isBelow(other, root, site.Site) || f.isCleanIn(other, root, site) {
+			continue
+		}
+		h := Hint{Action: KeepOut, Bytecode: int32(site.Offset)}
+		for id, to := range map[ccmap.MethodID]*Method{root: &h.Root, site.Caller: &h.Caller, other: &h.Callee} {
+			if *to, err = f.method(id); err != nil {
+				return nil, err
+			}
+		}
+		hints = append(hints, h)
+	}
+	return hints, nil
+}
+
+// targets returns the methods that a site has reached, by all evidence.
+func (f *finder) targets(site pollution.Polluted) (targets []ccmap.MethodID) {
+	for _, e := range []pollution.Evidence{site.Calls, site.Samples} {
+		for _, t := range e.Targets {
+			if !slices.Contains(targets, t.Method) {
+				targets = append(targets, t.Method)
+			}
+		}
+	}
+	return targets
+}
+
+// isCleanIn reports whether another context of the root has the target as its one receiver.
+func (f *finder) isCleanIn(target, root ccmap.MethodID, site pollution.Polluted) bool {
+	return slices.ContainsFunc(site.Clean, func(c pollution.Clean) bool {
+		return c.Target == target && c.Callers[len(c.Callers)-1].Method == root
+	})
+}
+
+// isBelow reports whether a method was sampled below a root, called at another site.
+func (f *finder) isBelow(method, root ccmap.MethodID, site pollution.Site) bool {
+	for n := range f.s.Nodes() {
+		if n.Method != method || n.Parent == n.ID {
+			continue
+		}
+		parent := f.s.Node(n.Parent)
+		if parent.Method == site.Caller && n.Offset == site.Offset {
+			continue
+		}
+		for ; parent.Parent != parent.ID; parent = f.s.Node(parent.Parent) {
+			if parent.Method == root {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// method returns a method of the profile as the compiler names it.
+func (f *finder) method(id ccmap.MethodID) (Method, error) {
+	m := f.names.At(id)
+	method, err := MethodOf(m)
+	if err != nil {
+		return method, fmt.Errorf("%s: %w", m.Name, err)
+	}
+	return method, nil
+}

@@ -1,0 +1,131 @@
+package hotspot
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+)
+
+// MostDecompiles is how often C2 may throw away compilations of a method that has hints. A
+// method that gets there is one that hints do not help.
+const MostDecompiles = 10
+
+// Action is what a hint asks for.
+type Action string
+
+// The actions.
+const (
+	Inline  Action = "inline"   // inline the callee, whatever the compiler's own rules say
+	KeepOut Action = "keep out" // do not inline the callee
+)
+
+// Hint asks for one thing in all compilations of one method.
+type Hint struct {
+	Action   Action  `json:"action"`
+	Callee   Method  `json:"callee"`
+	Caller   Method  `json:"caller"`   // of Callee, in the code of Root
+	Bytecode int32   `json:"bytecode"` // index of the call in Caller
+	Root     Method  `json:"root"`     // the method whose compilations the hint is for
+	Share    float64 `json:"share"`    // percent of the profile's weight that the call has below Root
+	Reason   string  `json:"reason"`
+}
+
+// Method names a method as the compiler's patterns do. As text it is one word:
+// "java.util.HashMap.get(Ljava/lang/Object;)Ljava/lang/Object;".
+type Method struct {
+	Class      string // with dots
+	Name       string
+	Descriptor string
+}
+
+// errPattern says why a method has no pattern.
+var errPattern = errors.New("no pattern of the compiler means this method alone")
+
+// MethodOf returns the method of a map. The error says that no pattern means it: the names of
+// classes that a JVM makes at run time differ from one run to the next.
+func MethodOf(m ccmap.Method) (Method, error) {
+	return ParseMethod(m.Name + m.Signature)
+}
+
+// longestMethod bounds the text of a method, in bytes. HotSpot's patterns have room for 255 of
+// each part.
+const longestMethod, longestPart = 765, 255
+
+// ParseMethod parses the text of a method.
+func ParseMethod(text string) (Method, error) {
+	name, descriptor, found := strings.Cut(text[:min(len(text), longestMethod+1)], "(")
+	dot := strings.LastIndexByte(name, '.')
+	if !found || dot <= 0 {
+		return Method{}, fmt.Errorf("%w: it is no method of a class, with a descriptor", errPattern)
+	}
+	m := Method{name[:dot], name[dot+1:], "(" + descriptor}
+	return m, m.check()
+}
+
+// madeAtRunTime are parts of the names of classes that have a number or an address, which a
+// map leaves out.
+var madeAtRunTime = []string{"$$Lambda", "LambdaForm", "$Proxy", "Accessor", "CGLIB$$", "ByGuice", "$ByteBuddy", "$HibernateProxy", "$MockitoMock"}
+
+func (m Method) check() error {
+	for _, part := range []string{m.Class, m.Name, m.Descriptor} {
+		if part == "" || len(part) > longestPart {
+			return fmt.Errorf("%w: a name of %d bytes", errPattern, len(part))
+		}
+	}
+	for _, mark := range madeAtRunTime {
+		if strings.Contains(m.Class, mark) {
+			return fmt.Errorf("%w: its class is made at run time", errPattern)
+		}
+	}
+	for _, name := range []string{m.Class, strings.Trim(m.Name, "<>"), strings.Trim(m.Descriptor, "()")} {
+		if strings.ContainsFunc(name, isSpecial) {
+			return fmt.Errorf("%w: a character of its name is special there", errPattern)
+		}
+	}
+	if strings.ContainsAny(m.Name, "<>") && m.Name != "<init>" && m.Name != "<clinit>" {
+		return fmt.Errorf("%w: a character of its name is special there", errPattern)
+	}
+	return nil
+}
+
+// isSpecial reports whether a character may mean something else in a pattern, or in the file
+// that holds it.
+func isSpecial(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_$./;[()", r) || r == unicode.ReplacementChar
+}
+
+// String returns the text of the method.
+func (m Method) String() string { return m.Class + "." + m.Name + m.Descriptor }
+
+// Short returns class and name.
+func (m Method) Short() string { return m.Class + "." + m.Name }
+
+// pattern returns the compiler's pattern of the method alone.
+func (m Method) pattern() string {
+	return strings.ReplaceAll(m.Class, ".", "/") + "." + m.Name + m.Descriptor
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (m *Method) UnmarshalText(text []byte) (err error) {
+	*m, err = ParseMethod(string(text))
+	return err
+}
+
+// Roots returns the roots of hints, each once.
+func Roots(hints []Hint) []Method {
+	var roots []Method
+	seen := make(map[Method]bool)
+	for _, h := range hints {
+		if !seen[h.Root] {
+			seen[h.Root] = true
+			roots = append(roots, h.Root)
+		}
+	}
+	return roots
+}

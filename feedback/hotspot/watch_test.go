@@ -1,0 +1,89 @@
+package hotspot
+
+import "testing"
+
+// compile notes a compilation of circles.
+func compile(w *watch, id int64, c compilation, calls ...inlined) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, call := range calls {
+		w.noteCall(id, call)
+	}
+	c.id = id
+	w.noteCompilation(c)
+	w.tell()
+}
+
+func isSettled(w *watch) bool {
+	select {
+	case <-w.settled:
+		return true
+	default:
+		return false
+	}
+}
+
+const circles, call, square = "p.Work.circles([Lp/Work$Shape;I)I", "p.Work.call(Lp/Work$Shape;)I", "p.Work$Sq.<init>()V"
+
+// Only compilations of the root by C2 count, that have begun since, and have come to an end.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	w := newWatch(workHints(t)[:2])
+	w.inForce(100)
+	yes, no := inlined{circles, call, 14, true, "force inline"}, inlined{call, square, 2, false, "disallowed"}
+	for id, c := range []compilation{
+		{root: circles, byC2: true, ok: true, begin: 99},
+		{root: circles, byC2: false, ok: true, begin: 101},
+		{root: circles, byC2: true, ok: false, begin: 101},
+		{root: call, byC2: true, ok: true, begin: 101},
+	} {
+		compile(w, int64(id), c, yes, no)
+	}
+	if got := w.list(); got[0].Outcome != NotCompiled || got[1].Outcome != NotCompiled || isSettled(w) {
+		t.Fatalf("%+v", got)
+	}
+	in := compilation{root: circles, byC2: true, ok: true, begin: 101}
+	compile(w, 10, in, yes, no)
+	if got := w.list(); got[0].Outcome != Taken || got[1].Outcome != Taken || got[0].Words != "force inline" || !isSettled(w) {
+		t.Errorf("%+v", got)
+	}
+	compile(w, 11, in, inlined{circles, call, 14, false, "too deep"}, inlined{call, square, 9, false, "elsewhere"})
+	if got := w.list(); got[0].Outcome != Refused || got[0].Words != "too deep" || got[1].Outcome != NoCall || got[1].Compilations != 2 {
+		t.Errorf("compiled again: %+v", got)
+	}
+}
+
+// Ten compilations that are thrown away are the end.
+func TestThrownAway(t *testing.T) {
+	t.Parallel()
+	w := newWatch(workHints(t))
+	w.inForce(100)
+	for id := range int64(MostDecompiles) {
+		if w.exhausted() {
+			t.Fatalf("withdrawn after %d", id)
+		}
+		compile(w, id, compilation{root: circles, byC2: true, ok: true, begin: 101})
+		w.mu.Lock()
+		w.noteThrown(id)
+		w.noteThrown(id + 1000) // another method's
+		w.mu.Unlock()
+	}
+	if !w.exhausted() || w.exhausted() || len(w.remaining()) != 1 || w.remaining()[0].Root.String() == circles {
+		t.Errorf("%+v", w.list())
+	}
+}
+
+// What never ends does not fill the memory.
+func TestCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWatch(workHints(t))
+	for id := range int64(10 * mostCompilations) {
+		w.noteCall(id, inlined{})
+	}
+	for range 2 * mostCalls {
+		w.noteCall(1, inlined{})
+	}
+	if len(w.calls) > mostCompilations || len(w.calls[1]) > mostCalls {
+		t.Errorf("%d compilations, %d calls", len(w.calls), len(w.calls[1]))
+	}
+}

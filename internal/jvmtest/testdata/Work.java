@@ -1,0 +1,72 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+
+// Work calls one method from two others: from circles always with a Ci, from squares with both
+// types. The profile of the method's call has both. Each line of the input makes circles take
+// a branch that it has never taken, so that its code is compiled anew.
+public class Work {
+    interface Shape { int area(); }
+
+    static final class Ci implements Shape {
+        final int r;
+        Ci(int r) { this.r = r; }
+        public int area() { return steps(r); }
+    }
+
+    static final class Sq implements Shape {
+        final int s;
+        Sq(int s) { this.s = s; }
+        public int area() { return 4 * steps(s); }
+    }
+
+    // steps takes long enough to be sampled.
+    static int steps(long n) {
+        int steps = 0;
+        for (; n > 1; steps++) n = (n & 1) == 0 ? n / 2 : 3 * n + 1;
+        return steps;
+    }
+
+    static int call(Shape s) { return 1 + s.area(); }
+
+    static int circles(Shape[] shapes, int told) {
+        int sum = 0;
+        for (int i = 0; i < shapes.length; i++) sum += call(shapes[i]);
+        if (told > 0) {
+            sum++;
+            if (told > 1) sum += 2;
+        }
+        return sum;
+    }
+
+    static int squares(Shape[] shapes) {
+        int sum = 0;
+        for (int i = 0; i < shapes.length; i++) sum += call(shapes[i]);
+        return sum;
+    }
+
+    static volatile int told;
+
+    public static void main(String[] args) throws Exception {
+        Thread reader = new Thread(() -> {
+            try (BufferedReader in = new BufferedReader(new InputStreamReader(System.in))) {
+                while (in.readLine() != null) told++;
+                System.exit(0);
+            } catch (java.io.IOException e) {
+                System.exit(1);
+            }
+        });
+        reader.setDaemon(true);
+        reader.start();
+        Shape[] circles = new Shape[1000], mixed = new Shape[1000];
+        for (int i = 0; i < 1000; i++) {
+            circles[i] = new Ci(i);
+            mixed[i] = i % 3 == 0 ? new Ci(i) : new Sq(i);
+        }
+        int sum = 0;
+        for (int n = 0; ; n++) {
+            sum += squares(mixed) + circles(circles, told);
+            if (n == 500) System.out.println("ready");
+            if (sum == 42) System.out.println();
+        }
+    }
+}
