@@ -120,8 +120,8 @@ func (t *Taker) balance(now process.CPUTimes, ok bool) {
 	}
 }
 
-// Finish takes the moments that are left, for as long as its patience lasts. stop ends
-// the engine's sampling, and take takes the moments.
+// Finish takes the moments that are left, for as long as its patience lasts, and the last of the
+// profile that the target's runtime keeps. stop ends the engine's sampling, and take takes the moments.
 func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx context.Context)) {
 	now, ok := t.ledger.Read()
 	t.Catcher.Finish()
@@ -133,4 +133,5 @@ func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx contex
 	take(ctx)
 	t.balance(now, ok)
 	t.countWatches()
+	t.counting.end()
 }

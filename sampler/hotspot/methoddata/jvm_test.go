@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -126,7 +127,9 @@ func TestCounts(t *testing.T) {
 				}
 				t.Run(jdk.Name+" width "+width+strings.Join(flags, ""), func(t *testing.T) {
 					flags := append([]string{"-XX:TieredStopAtLevel=3", "-XX:TypeProfileWidth=" + width}, flags...)
-					c := read(t, open(t, jdk.Start(t, flags, "Counts", "60")))
+					j := jdk.Start(t, flags, "Counts", "60")
+					r := open(t, j)
+					c := read(t, r)
 					for name, shares := range want {
 						if got := c.shares(t, name); got != shares {
 							t.Errorf("%s: %s, want %s", name, got, shares)
@@ -138,6 +141,7 @@ func TestCounts(t *testing.T) {
 						}
 					}
 					c.checkFacts(t, width)
+					checkFollow(t, r, j)
 				})
 			}
 		}
@@ -157,6 +161,31 @@ func (c counted) checkFacts(t *testing.T, width string) {
 	}
 	if got, other := c.points["nulls type"].Nulls, c.points["whole type"].Nulls; got != ccmap.NullsSeen || other != 0 {
 		t.Errorf("nulls are %d where there are some, and %d where there are none", got, other)
+	}
+}
+
+// checkFollow: what a program does until Follow is to end is in the last points.
+func checkFollow(t *testing.T, r *Reader, j *jvmtest.JVM) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var sums []int64 // of the counts that were published
+	hot := func() []uint64 { return slices.Collect(maps.Keys(r.profiles)) }
+	r.changed = true
+	err := r.Follow(ctx, ccmap.NewNames(), hot, func(points []ccmap.Point) {
+		var sum int64
+		for _, p := range points {
+			sum += p.Count
+		}
+		if sums = append(sums, sum); len(sums) > 1 {
+			return
+		}
+		j.Tell(t, "go")
+		for j.Out.Scan() && !strings.HasPrefix(j.Out.Text(), "done") {
+		}
+		cancel()
+	})
+	if err != nil || len(sums) != 2 || sums[1] <= sums[0] {
+		t.Errorf("the program ran between the counts %d, %v", sums, err)
 	}
 }
 
