@@ -114,7 +114,7 @@ func (s Site) contexts(depth int) []Context {
 // clean returns the receiver of a row, if it is clean.
 func (s Site) clean(t *Table, row Row) (Clean, bool) {
 	c := Clean{Callers: row.Callers, Calls: row.Calls, Samples: row.Samples.Total()}
-	if row.Rest || len(row.Callers) == 0 {
+	if row.Rest {
 		return c, false
 	}
 	for k, column := range t.Columns {

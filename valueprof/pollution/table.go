@@ -23,7 +23,7 @@ type Table struct {
 // Row has the calls of one context.
 type Row struct {
 	Callers []ccmap.Frame // innermost first, each at its call
-	Rest    bool          // the remaining calls of the chain, whose further callers are unknown
+	Rest    bool          // the remaining calls of the chain, whose further callers are unknown; all, if no caller is
 	Calls   int64         // that the VM counted at the last caller; −1: not known
 	Frozen  bool          // the VM no longer counts there
 	Samples Mix
@@ -154,6 +154,7 @@ func (j *joiner) addRows(depth int) {
 		if c.node != nil {
 			c.Samples = c.node.mix()
 		}
+		c.Rest = c.Rest || len(c.Callers) == 0 // no caller is known
 		j.table.Rows = append(j.table.Rows, c.Row)
 	}
 }
