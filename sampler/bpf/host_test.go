@@ -28,7 +28,7 @@ func openHost(t *testing.T) *Host {
 }
 
 // TestGrowingStacks: a function whose stack is about to be moved has its callers. Samples
-// from before the copies have become long enough have not: on a busy machine a third.
+// from before the copies have become long enough have not: on a busy machine up to half.
 func TestGrowingStacks(t *testing.T) {
 	t.Parallel()
 	samples, _ := enginetest.Open(func(ctx context.Context, o Options) (enginetest.Source, error) { return Open(ctx, o) }).
