@@ -300,9 +300,9 @@ func TestParseStatus(t *testing.T) {
 
 func TestFindLibrary(t *testing.T) {
 	t.Parallel()
-	const jvm = "7f0-7f1 r-xp 0000 08:01 42 /usr/lib/jvm/a/lib/server/libjvm.so\n"
+	const jvm = "7f0-7f1 r-xp 0000 08:01 42 /usr/lib/my jvm/a/lib/server/libjvm.so\n"
 	got, err := findLibrary(strings.NewReader("7f0-7f1 rw-p 0 00:00 0\n" + jvm))
-	if want := (mapped{"/usr/lib/jvm/a/lib/server/libjvm.so", unix.Mkdev(8, 1), 42}); err != nil || got != want {
+	if want := (mapped{"/usr/lib/my jvm/a/lib/server/libjvm.so", unix.Mkdev(8, 1), 42}); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	for _, maps := range []string{"", "7f0-7f1 r-xp 0 08:01 42 /lib/libc.so.6\n", strings.ReplaceAll(jvm, "libjvm", "libj9vm29")} {
@@ -353,9 +353,10 @@ func FuzzAnswer(f *testing.F) {
 
 func FuzzStatus(f *testing.F) {
 	f.Add("Uid:\t1\t2\t3\t4\nNSpid:\t900\t17\nSigCgt:\t4\n", "7f0-7f1 r-xp 0 08:01 42 /a/libjvm.so\n")
+	f.Add("NSpid:\tS00\t17\nSigCgt:\t\n", "7f0-7f1 r-xp 0 08:01 42 /a/libjvm.so/\n")
 	f.Fuzz(func(t *testing.T, status, maps string) {
 		parseStatus(status, 1)
-		if where, err := findLibrary(strings.NewReader(maps)); err == nil && !strings.HasSuffix(where.path, library) {
+		if where, err := findLibrary(strings.NewReader(maps)); err == nil && !strings.HasSuffix(where.path, "/"+library) {
 			t.Errorf("%+v", where)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 
@@ -97,16 +96,17 @@ type mapped struct {
 func findLibrary(maps io.Reader) (mapped, error) {
 	lines := bufio.NewScanner(maps)
 	for lines.Scan() {
-		fields := strings.Fields(lines.Text()) // addresses, rights, offset, device, inode, path
-		if len(fields) < 6 {
+		before, below, _ := strings.Cut(lines.Text(), "/") // the path is the last field, and may have spaces
+		fields := strings.Fields(before)                   // addresses, rights, offset, device, inode
+		if len(fields) < 5 {
 			continue
 		}
-		name := path.Base(fields[5])
+		name := below[strings.LastIndexByte(below, '/')+1:]
 		switch {
 		case strings.HasPrefix(name, libraryOfJ9):
 			return mapped{}, fmt.Errorf("%w, but OpenJ9: it has another mechanism", ErrNotJVM)
 		case name == library:
-			return mapped{fields[5], parseDevice(fields[3]), parseDecimal(fields[4])}, nil
+			return mapped{"/" + below, parseDevice(fields[3]), parseDecimal(fields[4])}, nil
 		}
 	}
 	if err := lines.Err(); err != nil {
