@@ -44,6 +44,7 @@ type finder struct {
 	names   *ccmap.Names
 	total   int64
 	sizes   map[ccmap.MethodID]uint32
+	nodes   map[ccmap.MethodID][]ccmap.NodeID // by method; nil until somebody asks
 	hints   []Hint
 	leftOut []string
 }
@@ -175,10 +176,8 @@ func (f *finder) isCleanIn(target, root ccmap.MethodID, site pollution.Polluted)
 
 // isBelow reports whether a method was sampled below a root, called at another site.
 func (f *finder) isBelow(method, root ccmap.MethodID, site pollution.Site) bool {
-	for n := range f.s.Nodes() {
-		if n.Method != method || n.Parent == n.ID {
-			continue
-		}
+	for _, id := range f.nodesOf(method) {
+		n := f.s.Node(id)
 		parent := f.s.Node(n.Parent)
 		if parent.Method == site.Caller && n.Offset == site.Offset {
 			continue
@@ -190,6 +189,20 @@ func (f *finder) isBelow(method, root ccmap.MethodID, site pollution.Site) bool 
 		}
 	}
 	return false
+}
+
+// nodesOf returns the nodes of a method. There may be millions of all methods, so they are gone through
+// once.
+func (f *finder) nodesOf(method ccmap.MethodID) []ccmap.NodeID {
+	if f.nodes == nil {
+		f.nodes = make(map[ccmap.MethodID][]ccmap.NodeID)
+		for n := range f.s.Nodes() {
+			if n.Parent != n.ID {
+				f.nodes[n.Method] = append(f.nodes[n.Method], n.ID)
+			}
+		}
+	}
+	return f.nodes[method]
 }
 
 // method returns a method of the profile as the compiler names it.

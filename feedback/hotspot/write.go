@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 )
 
 // WriteDirectives writes a file of compiler directives, which
@@ -73,10 +74,11 @@ func encode(w io.Writer, d directive) error {
 	return nil
 }
 
-// comment returns a hint as a comment of one line.
+// comment returns a hint as a comment of one line. Its reason has foreign names, and may be shown on a
+// terminal.
 func comment(h Hint) string {
 	reason := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

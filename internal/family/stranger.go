@@ -26,7 +26,8 @@ func (s strangers) met(file process.FileID, looks int) {
 	s[file] = max(s[file], looks)
 }
 
-// skips reports whether an earlier process of the executable was a stranger at the member's age.
+// skips notes a member's executable, and reports whether an earlier process of it was a stranger at the
+// member's age.
 func (f *Family) skips(m *member, file process.FileID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
