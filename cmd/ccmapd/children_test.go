@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -42,10 +44,9 @@ func TestRunChildren(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles packages")
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "build.pb.gz")
-	c := exec.Command("ccmapd", "run", "--children", "-i", "1ms", "--max-host-overhead=0", "--json", "-o", file, "--", "go", "build", "-a", "go/parser")
-	c.Env = append(os.Environ(), "GOMAXPROCS=2")
+	file := filepath.Join(t.TempDir(), "build.pb.gz")
+	c := exec.Command("ccmapd", "run", "--children", "-i", "1ms", "--max-host-overhead=0", "--json", "-o", file, "--", "go", "build", ".")
+	c.Dir, c.Env = newPackage(t), append(os.Environ(), "GOMAXPROCS=2")
 	var report strings.Builder
 	c.Stderr = &report
 	if err := c.Run(); err != nil {
@@ -83,4 +84,20 @@ func TestRunChildren(t *testing.T) {
 		return
 	}
 	t.Errorf("no compiler among the programs: %+v", k)
+}
+
+// newPackage writes a package that no cache has, and that takes a compiler some seconds.
+func newPackage(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	source := fmt.Appendf(nil, "package made\n\nconst Made = %d\n", time.Now().UnixNano())
+	for i := range 2000 {
+		source = fmt.Appendf(source, "\nfunc F%d(a []int) (n int) {\n\tfor i, v := range a {\n\t\tif v%%%d == i {\n\t\t\tn += v * i\n\t\t}\n\t}\n\treturn n\n}\n", i, i+2)
+	}
+	for name, text := range map[string][]byte{"go.mod": []byte("module made\n\ngo 1.26\n"), "made.go": source} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

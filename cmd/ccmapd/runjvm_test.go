@@ -9,13 +9,14 @@ import (
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
 )
 
-// spin runs for a second of CPU time, and says how it ended.
+// spin runs for three seconds, and for longer where it gets little CPU time, as ccmapd then does.
+// It says how it ended.
 const spin = `public class Spin {
     static long spin(long n) { long x = 1; while (n-- > 0) x = x * 31 + (x >> 7); return x; }
 
     public static void main(String[] args) {
-        long sum = 0;
-        for (long end = System.nanoTime() + 3_000_000_000L; System.nanoTime() < end; ) sum += spin(1000);
+        long sum = 0, end = System.nanoTime() + 3_000_000_000L;
+        for (int i = 0; i < 1_000_000 || System.nanoTime() < end; i++) sum += spin(1000);
         System.exit(sum == 0 ? 1 : 7);
     }
 }

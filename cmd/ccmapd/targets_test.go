@@ -23,10 +23,10 @@ const (
 	hostileAddress = 9 << 28 // RLIMIT_AS, bytes
 )
 
-// TestHostileTargets attaches to programs whose symbols are made to exhaust ccmapd.
+// TestHostilePrograms attaches to programs whose symbols are made to exhaust ccmapd.
 // Each session ends by itself, with a profile or an error that says why; and another
 // by one SIGINT.
-func TestHostileTargets(t *testing.T) {
+func TestHostilePrograms(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	if testing.Short() {

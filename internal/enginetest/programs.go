@@ -73,7 +73,7 @@ func testRaceDetector(t *testing.T, open Open, leastWhole float64) {
 func sampleCalls(t *testing.T, open Open, in func(*Sample) bool, want []string, leastWhole float64, path, mode string) {
 	const (
 		enough        = 20
-		mostRuns      = 30 // of one second of CPU time each
+		mostRuns      = 100 // of 0.3 s of CPU time each
 		mostTruncated = 0.3
 	)
 	var found, whole, truncated, all int

@@ -73,7 +73,7 @@ func underStub(t *testing.T, p *Process, m *process.Moment) *process.Moment {
 func TestOwnThreads(t *testing.T) {
 	for _, jdk := range jvmtest.JDKs(t) {
 		t.Run(jdk.Name, func(t *testing.T) {
-			j := jdk.Start(t, nil, "Loop")
+			j := jdk.Start(t, []string{"-XX:+UseG1GC"}, "Loop") // on one CPU the JVM takes a collector without threads
 			p := openJVM(t, j.PID)
 			tids, err := process.Threads(j.PID)
 			if err != nil {

@@ -190,11 +190,12 @@ func (p *prober) describe(st *unwind.Stack) string {
 	return b.String()
 }
 
-// sample takes samples of all running threads until there are enough.
+// sample takes samples of all running threads until there are enough of threads that run Java. The
+// JVM's own threads may run as often: on a slow machine it compiles for long.
 func (p *prober) sample(want int) figures {
 	var f figures
 	logged := 0
-	for f.java+f.native+f.other < want {
+	for f.java+f.native < want {
 		for _, tid := range p.running() {
 			look := func(m *process.Moment) {
 				p.unwind.Unwind(m, &p.stack)
