@@ -80,8 +80,15 @@ func Clean() {
 // compiled is the directory of the compiled programs.
 var compiled string
 
-// classes compiles the programs once a test binary.
+// classesEnv names a directory with the programs, compiled, for many test binaries: their sources
+// are in it, too.
+const classesEnv = "CCMAPD_JVM_CLASSES"
+
+// classes compiles the programs once a test binary, unless somebody has.
 var classes = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv(classesEnv); dir != "" {
+		return dir, nil
+	}
 	dir, err := os.MkdirTemp("", "ccmapd-jvmtest-")
 	if err != nil {
 		return "", err

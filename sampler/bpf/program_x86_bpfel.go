@@ -71,15 +71,14 @@ type programTarget struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programMapClocks      = "clocks"
-	programMapCounters    = "counters"
-	programMapLosses      = "losses"
-	programMapRecords     = "records"
-	programMapRemembered  = "remembered"
-	programMapScratch     = "scratch"
-	programMapTargets     = "targets"
-	programProgSample     = "sample"
-	programVarDescriptors = "descriptors"
+	programMapClocks     = "clocks"
+	programMapCounters   = "counters"
+	programMapLosses     = "losses"
+	programMapRecords    = "records"
+	programMapRemembered = "remembered"
+	programMapScratch    = "scratch"
+	programMapTargets    = "targets"
+	programProgSample    = "sample"
 )
 
 // loadProgram returns the embedded CollectionSpec for program.
@@ -144,7 +143,6 @@ type programMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programVariableSpecs struct {
-	Descriptors *ebpf.VariableSpec `ebpf:"descriptors"`
 }
 
 // programObjects contains all objects after they have been loaded into the kernel.
@@ -192,7 +190,6 @@ func (m *programMaps) Close() error {
 //
 // It can be passed to loadProgramObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programVariables struct {
-	Descriptors *ebpf.Variable `ebpf:"descriptors"`
 }
 
 // programPrograms contains all programs after they have been loaded into the kernel.
