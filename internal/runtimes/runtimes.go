@@ -67,6 +67,12 @@ func explain(ctx context.Context, pid int, w *hang.Watch) error {
 	return fmt.Errorf("%s: %w", exe, sampler.ErrNotManaged)
 }
 
+// IsHotSpot reports whether a process is taken for a HotSpot JVM. It may be none.
+func IsHotSpot(pid int) bool {
+	vm, err := vmOf(pid)
+	return err == nil && vm == hotSpot
+}
+
 // vm is a virtual machine for Java.
 type vm uint8
 

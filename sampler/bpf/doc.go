@@ -19,7 +19,8 @@
 //     package taker. A target that keeps a read of its memory waiting holds up no other.
 //
 // [Open] makes a host for one source, which is the reader, too: so a batch of records costs
-// one wake-up, not two.
+// one wake-up, not two. It loads the program while the target's symbols are read, and for a JVM
+// without the part that follows goroutines.
 //
 // # Weights
 //

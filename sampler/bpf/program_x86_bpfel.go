@@ -71,14 +71,15 @@ type programTarget struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programMapClocks     = "clocks"
-	programMapCounters   = "counters"
-	programMapLosses     = "losses"
-	programMapRecords    = "records"
-	programMapRemembered = "remembered"
-	programMapScratch    = "scratch"
-	programMapTargets    = "targets"
-	programProgSample    = "sample"
+	programMapClocks      = "clocks"
+	programMapCounters    = "counters"
+	programMapLosses      = "losses"
+	programMapRecords     = "records"
+	programMapRemembered  = "remembered"
+	programMapScratch     = "scratch"
+	programMapTargets     = "targets"
+	programProgSample     = "sample"
+	programVarDescriptors = "descriptors"
 )
 
 // loadProgram returns the embedded CollectionSpec for program.
@@ -143,6 +144,7 @@ type programMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programVariableSpecs struct {
+	Descriptors *ebpf.VariableSpec `ebpf:"descriptors"`
 }
 
 // programObjects contains all objects after they have been loaded into the kernel.
@@ -190,6 +192,7 @@ func (m *programMaps) Close() error {
 //
 // It can be passed to loadProgramObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programVariables struct {
+	Descriptors *ebpf.Variable `ebpf:"descriptors"`
 }
 
 // programPrograms contains all programs after they have been loaded into the kernel.

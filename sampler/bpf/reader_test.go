@@ -13,7 +13,7 @@ import (
 // unread opens a host that nothing reads, which is closed when the test ends.
 func unread(t *testing.T) *Host {
 	t.Helper()
-	h, err := newHost(HostOptions{})
+	h, err := newHost(HostOptions{}, true)
 	if err != nil {
 		enginetest.SkipUnlessPermitted(t, err)
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestInterruptedTakeLosesNothing(t *testing.T) {
 // TestCounters: the sums are those of the library, and a closed host has none.
 func TestCounters(t *testing.T) {
 	t.Parallel()
-	h, err := newHost(HostOptions{})
+	h, err := newHost(HostOptions{}, true)
 	if err != nil {
 		enginetest.SkipUnlessPermitted(t, err)
 		t.Fatal(err)

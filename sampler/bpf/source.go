@@ -12,6 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/runtimes"
 	"github.com/ccmapd/ccmapd/internal/taker"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
@@ -79,15 +80,29 @@ const (
 	maxWatched = 512
 )
 
-// Open attaches to a running Go process with a host of its own. Otherwise it is
-// [Host.Open].
+// Open attaches to a running process with a host of its own. Otherwise it is [Host.Open]. The
+// kernel verifies the program while the target's symbols are read.
 func Open(ctx context.Context, o Options) (*Source, error) {
-	h, err := newHost(HostOptions{MaxOverhead: o.MaxHostOverhead, Logger: o.Logger})
+	o, err := o.WithDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("attach to process %d: %w", o.PID, err)
+		return nil, err
 	}
-	s, err := h.attach(ctx, o, true)
-	if err != nil {
+	var h *Host
+	var refused error
+	made := make(chan struct{})
+	go func() {
+		defer close(made)
+		h, refused = newHost(HostOptions{MaxOverhead: o.MaxHostOverhead, Logger: o.Logger}, !runtimes.IsHotSpot(o.PID))
+	}()
+	s, err := attach(ctx, o, true, func() (*Host, error) {
+		<-made
+		return h, refused
+	})
+	<-made
+	switch {
+	case refused != nil: // with another target, too
+		return nil, fmt.Errorf("attach to process %d: %w", o.PID, refused)
+	case err != nil:
 		return nil, errors.Join(err, h.Close())
 	}
 	return s, nil
@@ -101,36 +116,38 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 //
 // Open ends when ctx is done, and within seconds in any case. ctx has no effect on Run.
 // Errors wrap the errors of package sampler, and have the cure.
-func (h *Host) Open(ctx context.Context, o Options) (*Source, error) { return h.attach(ctx, o, false) }
+func (h *Host) Open(ctx context.Context, o Options) (*Source, error) {
+	return attach(ctx, o, false, func() (*Host, error) { return h, nil })
+}
 
-// attach is Open for a source that owns the host, or does not.
-func (h *Host) attach(ctx context.Context, o Options, owned bool) (*Source, error) {
+// attach is Open for a source that owns the host, or does not. The host may have to be waited
+// for.
+func attach(ctx context.Context, o Options, owned bool, host func() (*Host, error)) (*Source, error) {
 	o, err := o.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{host: h, owned: owned, ages: make(ages), watch: new(hang.Watch), interval: h.clamp(o.Interval)}
-	if err := s.open(ctx, o); err != nil {
+	s := &Source{owned: owned, ages: make(ages), watch: new(hang.Watch)}
+	if hung := s.watch.Run(ctx, func() { err = s.open(ctx, o, host) }); hung != nil {
+		err = fmt.Errorf("load symbols: %w", hung)
+	}
+	if err != nil {
 		s.detach()
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, err)
 	}
 	return s, nil
 }
 
-func (s *Source) open(ctx context.Context, o Options) error {
-	var err error
-	if hung := s.watch.Run(ctx, func() { err = s.openAll(ctx, o) }); hung != nil {
-		return fmt.Errorf("load symbols: %w", hung)
-	}
-	return err
-}
-
-// openAll opens all parts.
-func (s *Source) openAll(ctx context.Context, o Options) error {
+// open opens all parts.
+func (s *Source) open(ctx context.Context, o Options, host func() (*Host, error)) error {
 	var err error
 	if s.t, err = taker.Open(ctx, o, s.watch); err != nil {
 		return err
 	}
+	if s.host, err = host(); err != nil {
+		return err
+	}
+	s.interval = s.host.clamp(o.Interval)
 	return s.begin(o)
 }
 
@@ -193,9 +210,14 @@ func (s *Source) Close() error {
 
 // detach is Close, but leaves the host open.
 func (s *Source) detach() {
-	if s.t != nil {
+	if s.host != nil {
 		s.host.forget(s)
+	}
+	if s.t != nil {
 		s.t.Close()
+	}
+	if s.host == nil {
+		return
 	}
 	s.host.mu.Lock() // the reader rings
 	defer s.host.mu.Unlock()

@@ -2,7 +2,8 @@
 // stacks of moments of threads, and names their frames. Nothing is loaded into the JVM, no
 // signal is sent and nothing is written: all is read from its memory and files.
 //
-// [Open] reads the JVM's own tables (package vmstructs) and the symbols of its libraries. Then a
+// [Open] reads the JVM's own tables (package vmstructs), and symbols and call frame information of
+// libjvm.so; those of other libraries are read once a sample asks for them. Then a
 // moment becomes a stack in these steps:
 //
 //  1. Code of libraries is left by their call frame information: C functions, the JVM's own

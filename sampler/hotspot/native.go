@@ -46,6 +46,13 @@ func openNative(ctx context.Context, pid int, o gosym.Options) (*native, error) 
 	return &native{table: table, rows: make(map[uint64]*ehframe.Row), next: now.Add(loadPause), renewed: now}, nil
 }
 
+// load loads what samples ask of the library at an address. The first ones do, and now the
+// kernel may verify an engine's program meanwhile.
+func (n *native) load(addr uint64) {
+	n.table.CallFrame(addr)
+	n.table.SymbolEntry(addr)
+}
+
 // begin begins a sample.
 func (n *native) begin() { n.table.Limit(stepsPerSample) }
 

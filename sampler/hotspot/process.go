@@ -85,8 +85,11 @@ func (p *Process) open(ctx context.Context) error {
 	if p.java, err = unwind.New(p.vm, methods{p.classes}); err != nil {
 		return err
 	}
-	p.native, err = openNative(ctx, p.pid, gosym.Options{Logger: p.log, Watch: p.watch})
-	return err
+	if p.native, err = openNative(ctx, p.pid, gosym.Options{Logger: p.log, Watch: p.watch}); err != nil {
+		return err
+	}
+	p.native.load(p.vm.Low)
+	return nil
 }
 
 // explain gives an error in reading the JVM its kind and, where there is one, a cure.
@@ -94,6 +97,8 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, vmstructs.ErrUnsupported):
 		return process.As(fmt.Errorf("%w; HotSpot of JDK 17 to 25 is supported", err), sampler.ErrUnsupported)
+	case errors.Is(err, vmstructs.ErrNotHotSpot): // its libjvm.so is another's, or the process is no JVM any more
+		return process.As(err, sampler.ErrNotManaged)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EPERM):
 		return process.OtherUser(err)
 	case process.Gone(err):

@@ -227,9 +227,29 @@ func TestUnusualNames(t *testing.T) {
 			if slices.Sort(loaders); !slices.Equal(loaders, []string{"Names$Own", "plugin-7"}) {
 				t.Errorf("the plugin is of loaders %q", loaders)
 			}
+			checkOdd(t, got)
 			checkFind(t, table, got)
 			checkUnload(t, table, j, got["Names$Plugin.run"])
 		})
+	}
+}
+
+// checkOdd looks for the class of the longest name, which no source file can have.
+func checkOdd(t *testing.T, got map[string][]*classes.Method) {
+	t.Helper()
+	found := 0
+	for name, methods := range got {
+		if !strings.HasPrefix(name, "Names\n") {
+			continue
+		}
+		found++
+		const begin = "Names\n\x00\xed\xa0\x80 <b>$$Lambda" // half a character stays as the JVM has it
+		if m := methods[0]; !strings.HasPrefix(name, begin) || len(name) < 60000 || !strings.HasSuffix(name, "oddodd.m") || m.Descriptor != "()V" || len(m.Lines) > 0 {
+			t.Errorf("a name of %d bytes: %q…, %s, lines %v", len(name), name[:min(len(name), 100)], m.Descriptor, m.Lines)
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d classes of a name of 64 KB", found)
 	}
 }
 

@@ -258,3 +258,78 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
+
+// crowd is the memory of a JVM with many threads: a list of them, then JavaThreads, then
+// OSThreads, of which each has its number.
+type crowd struct {
+	l *threadLayout
+	n uint64
+}
+
+// Where a crowd has its threads.
+const (
+	crowdList      = 0x100000
+	crowdThreads   = 0x10000000
+	crowdOSThreads = 0x40000000
+	crowdStride    = 2048 // bytes of a thread, of either kind
+)
+
+func (c crowd) Read(addr uint64, buf []byte) error {
+	for i := 0; i < len(buf); i += 8 {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], c.word(addr+uint64(i)))
+		copy(buf[i:], word[:])
+	}
+	return nil
+}
+
+// word is the word at an address; 0 where the crowd has nothing.
+func (c crowd) word(addr uint64) uint64 {
+	switch {
+	case addr == c.l.list:
+		return crowdList
+	case addr == crowdList:
+		return c.n << (8 * c.l.length.at)
+	case addr == crowdList+c.l.threads:
+		return crowdList + 64
+	case addr >= crowdList+64 && addr < crowdThreads:
+		return crowdThreads + (addr-crowdList-64)/8*crowdStride
+	case addr >= crowdThreads && addr < crowdOSThreads && addr%crowdStride == c.l.osthread:
+		return crowdOSThreads + (addr-crowdThreads)/crowdStride*crowdStride
+	case addr >= crowdOSThreads && addr%crowdStride == c.l.tid:
+		return (addr-crowdOSThreads)/crowdStride + 1
+	}
+	return 0
+}
+
+func (c crowd) ReadMany(addrs []uint64, bufs [][]byte) (int, error) {
+	for i := range addrs {
+		if err := c.Read(addrs[i], bufs[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(addrs), nil
+}
+
+// TestCrowd finds threads among a hundred thousand, within the budget of one moment, and
+// gives up a list that no JVM has.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	const many = 100_000
+	for _, c := range []struct {
+		n, tid uint64
+		found  bool
+	}{{many, 1, true}, {many, many, true}, {many, many + 1, false}, {maxThreads + 1, 1, false}, {1 << 31, 1, false}} {
+		l := layout17.threads
+		m := &memory{live: crowd{&l, c.n}}
+		threads := threads{memory: m, l: &l}
+		m.begin(nil)
+		want := uint64(0)
+		if c.found {
+			want = crowdThreads + (c.tid-1)*crowdStride
+		}
+		if got := threads.find(uint32(c.tid), patience); got != want || m.spent() {
+			t.Errorf("thread %d of %d is at %#x, want %#x; %d reads are left", c.tid, c.n, got, want, m.reads)
+		}
+	}
+}
