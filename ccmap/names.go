@@ -76,6 +76,8 @@ const (
 	KernelName = "[kernel]"
 	// UnknownName is a frame whose address belongs to no known symbol.
 	UnknownName = "[unknown]"
+	// processName begins the outermost frame of the samples of one process, where several have one map.
+	processName = "[process "
 	// PrunedName is the innermost frame of samples whose deeper frames the map
 	// has removed to stay within its bounds ([Map.Prune]). It has no call site,
 	// and it calls nothing.
@@ -100,6 +102,10 @@ func (m Method) IsUnknown() bool { return m.Name == UnknownName }
 // IsKernel reports whether the method stands for time in the kernel: in one system call,
 // or in no system call that is known.
 func (m Method) IsKernel() bool { return m.Name == KernelName }
+
+// ProcessMethod returns the method that stands for a process, or for all of one name. The name must be
+// printable.
+func ProcessMethod(name string) Method { return Method{Name: processName + name + "]"} }
 
 // Title returns the name, which a system call follows: "[kernel] read".
 func (m Method) Title() string {

@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -56,14 +57,16 @@ type Daemon struct {
 	shared  *engine.Shared // nil: the engines are the caller's
 	engines []engine.Engine
 	usedCPU func() time.Duration // of this process
-	events  *hub
-	turns   chan struct{} // holds a token for each process that is being attached to
-	woken   chan struct{} // capacity 1: something has changed
-	ctx     context.Context
-	stop    context.CancelCauseFunc
-	first   *config.Config // of the start: its socket and port are open
-	began   time.Time
-	work    sync.WaitGroup
+	// openWhole opens the source of the whole host. Nil: no engine can.
+	openWhole func(bpf.WholeOptions) (engine.Source, error)
+	events    *hub
+	turns     chan struct{} // holds a token for each process that is being attached to
+	woken     chan struct{} // capacity 1: something has changed
+	ctx       context.Context
+	stop      context.CancelCauseFunc
+	first     *config.Config // of the start: its socket and port are open
+	began     time.Time
+	work      sync.WaitGroup
 
 	discovery discovery
 	meter     budget.Meter
@@ -107,6 +110,7 @@ func New(o Options) (*Daemon, error) {
 		percent := d.config.Budget.MaxHostOverhead
 		d.shared = engine.NewShared(engine.SharedOptions{MaxHostOverhead: cmp.Or(percent/100, -1), Logger: d.log})
 		d.engines = d.shared.Engines()
+		d.openWhole = d.shared.OpenWhole
 	}
 	return d, nil
 }
@@ -149,9 +153,6 @@ func (d *Daemon) read() (*config.Config, []*target, error) {
 	}
 	var targets []*target
 	for _, one := range c.Targets {
-		if one.Match.Host {
-			return nil, nil, fmt.Errorf("target %s: match.host is not supported by this version, whose engines take samples only of processes that they have attached to: name processes", one.Name)
-		}
 		rule, err := one.Match.Rule()
 		if err != nil {
 			return nil, nil, fmt.Errorf("target %s: %w", one.Name, err)
@@ -301,7 +302,7 @@ func (d *Daemon) scan() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropEnded(exist)
-	d.admitEndpoints()
+	d.admitOthers()
 	for _, c := range found {
 		d.offer(c)
 	}
@@ -574,17 +575,19 @@ func (d *Daemon) Rotate(ctx context.Context, name string) error {
 	return d.file(ctx, t)
 }
 
-// Candidate is a process or an endpoint that a target would take.
+// Candidate is a process that a target would take, an endpoint, or the whole host.
 type Candidate struct {
 	Target     string
 	URL        string // of an endpoint, which has no more
+	OfHost     bool   // the whole host, which has no more
 	PID        int
 	Executable string // foreign, and not printable yet
 	User       string
 	LeftOut    bool // the target has max older processes
 }
 
-// Check looks for processes once, and returns the ones that targets would take, after all endpoints.
+// Check looks for processes once, and returns the ones that targets would take, after all endpoints and the
+// whole host.
 // It samples nothing, and connects to nothing.
 func (d *Daemon) Check() ([]Candidate, error) {
 	looked, _, err := (&discovery{host: d.host, seen: make(map[int]sighting)}).scan(time.Now(), d.follows)
@@ -599,8 +602,8 @@ func (d *Daemon) Check() ([]Candidate, error) {
 	taken := make(map[*target]int)
 	var found []Candidate
 	for _, t := range d.order {
-		if t.isEndpoint() {
-			found = append(found, Candidate{Target: t.Name, URL: t.Match.URL})
+		if t.hasNoProcess() {
+			found = append(found, Candidate{Target: t.Name, URL: t.Match.URL, OfHost: t.Match.Host})
 		}
 	}
 	for _, f := range looked {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
@@ -30,29 +29,7 @@ const (
 // isEndpoint reports whether the target is a program that serves its own profiles.
 func (t *target) isEndpoint() bool { return t.Match.URL != "" }
 
-// admitEndpoints makes a follower for each endpoint that has none. The caller holds mu.
-func (d *Daemon) admitEndpoints() {
-	const unknown = -1
-	for _, t := range d.order {
-		if t.isEndpoint() && len(t.followers) == 0 {
-			d.add(t, process.Facts{UID: unknown, Owner: unknown})
-		}
-	}
-}
-
-// attachToEndpoint asks the server for its command line, and prepares a session with it. The map is the last
-// one, until a profile shows another build.
-func (f *follower) attachToEndpoint(ctx context.Context) (*session, error) {
-	f.enter(Attaching, "")
-	s, err := f.open(ctx, f.d.takeSlot(f, process.FileID{}, ""))
-	if err != nil {
-		return nil, err
-	}
-	f.begin(s)
-	return s, nil
-}
-
-// openEndpoint opens the source of a session with a slot. The secret of auth is read at each request.
+// openEndpoint asks the server for its command line, and opens the source of a session with a slot. The secret of auth is read at each request.
 func (f *follower) openEndpoint(ctx context.Context, into *slot, sink sampler.Sink, log *slog.Logger) (engine.Choice, error) {
 	a := f.target.Auth
 	s, err := pprofhttp.Open(ctx, pprofhttp.Options{
@@ -103,9 +80,11 @@ func (t *target) endsMap(ending sampler.Ending, err error) bool {
 	return t.isEndpoint() && (ending.Exited || errors.Is(err, pprofhttp.ErrNames))
 }
 
-// cureOf says how to mend an error of an endpoint.
+// cureOf says how to mend an error of an endpoint or of the whole host.
 func (t *target) cureOf(err error) string {
 	switch {
+	case t.Match.Host:
+		return cureOfHost(err)
 	case errors.Is(err, sampler.ErrNoProcess):
 		return "Does the program run, import net/http/pprof, and listen there? 'curl URL' tells."
 	case errors.Is(err, pprofhttp.ErrExposed):

@@ -14,6 +14,7 @@ type Event struct {
 	PID    int       `json:"pid,omitempty"`
 	Text   string    `json:"text"` // for people; foreign names in it are not printable yet
 	Owner  int       `json:"-"`    // of the process; 0: root, or no process
+	OfHost bool      `json:"-"`    // it is about the whole host
 }
 
 // Kind says what an event is about.

@@ -19,6 +19,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -47,6 +48,8 @@ type fakeHost struct {
 	onOpen   func(pid int) // called while a process is being attached to
 	sampled  int           // processes, now
 	network  *network
+	whole    error        // the answer to sampling the whole host
+	programs int          // of the whole host, at most
 	turns    atomic.Int64 // of the daemon
 }
 
@@ -183,6 +186,17 @@ func (h *fakeHost) open(_ context.Context, o sampler.ProcessOptions) (engine.Sou
 	return &fakeSource{h: h, p: p, sink: o.Sink, interval: o.Interval}, nil
 }
 
+// openWhole samples the whole host, unless whole says why not.
+func (h *fakeHost) openWhole(o bpf.WholeOptions) (engine.Source, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.whole != nil {
+		return nil, h.whole
+	}
+	h.programs = o.MaxPrograms
+	return &fakeSource{h: h, p: &fakeProcess{method: "[process web]", ended: make(chan struct{})}, sink: o.Sink, interval: o.Interval}, nil
+}
+
 func (h *fakeHost) attempts() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -285,6 +299,7 @@ func inLoggingDaemon(t *testing.T, c *config.Config, log *slog.Logger, test func
 			t.Fatal(err)
 		}
 		d.usedCPU = func() time.Duration { return 0 }
+		d.openWhole = h.openWhole
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- d.Run(ctx) }()

@@ -13,7 +13,7 @@ import (
 )
 
 // follower attaches to one process of a target, and samples it until it ends. The follower of an
-// endpoint has the number 0, and no facts.
+// endpoint or of the whole host has the number 0, and no facts.
 //
 //	d, target, facts   never change
 //	settled            closed when the first attempt has succeeded or failed
@@ -147,8 +147,11 @@ func (f *follower) putOff(err error, life time.Duration) {
 
 // attr names the process or the endpoint in the log.
 func (f *follower) attr() slog.Attr {
-	if f.target.isEndpoint() {
+	switch {
+	case f.target.isEndpoint():
 		return slog.String("url", f.target.Match.URL)
+	case f.target.Match.Host:
+		return slog.Bool("host", true)
 	}
 	return slog.Int("pid", f.facts.PID)
 }
@@ -175,7 +178,9 @@ func (f *follower) change(s State, reason, cure string, next time.Time) {
 }
 
 func (f *follower) raise(k Kind, format string, args ...any) {
-	f.d.events.raise(Event{Kind: k, Target: f.target.Name, PID: f.facts.PID, Owner: f.facts.Owner, Text: fmt.Sprintf(format, args...)})
+	f.d.events.raise(Event{
+		Kind: k, Target: f.target.Name, PID: f.facts.PID, Owner: f.facts.Owner, OfHost: f.target.Match.Host, Text: fmt.Sprintf(format, args...),
+	})
 }
 
 // leave gives up the follower's place, and makes the daemon look at the process again: it may

@@ -39,8 +39,8 @@ type session struct {
 // attach opens the process and prepares a session with it. It checks that the number is the
 // process that was found, before and after.
 func (f *follower) attach(ctx context.Context) (*session, error) {
-	if f.target.isEndpoint() {
-		return f.attachToEndpoint(ctx)
+	if f.target.hasNoProcess() {
+		return f.attachWithoutProcess(ctx)
 	}
 	d := f.d
 	select {
@@ -133,9 +133,12 @@ func (s *session) open(ctx context.Context) error {
 	c := manager.Config{Map: m, Logger: log, DaemonCPU: s.share.CPU, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot}
 	sink := sampler.Sink{Queue: queue.New(queue.Options{RingWords: ringWords}), Names: m.Names()}
 	var err error
-	if f.target.isEndpoint() {
+	switch {
+	case f.target.isEndpoint():
 		s.choice, err = f.openEndpoint(ctx, s.slot, sink, log)
-	} else {
+	case f.target.Match.Host:
+		s.choice, c.Tuner, err = f.openHost(sink, log)
+	default:
 		s.choice, c.Tuner, err = f.openProcess(ctx, sink, log)
 	}
 	if err != nil {

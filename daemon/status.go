@@ -28,6 +28,7 @@ type TargetStatus struct {
 	Status     Figures         `json:"status"`                // of all processes
 	Counters   Counters        `json:"counters"`              // of ended processes, too
 	Owners     []int           `json:"-"`                     // of its processes, and of ended ones that are in its profile
+	OfHost     bool            `json:"-"`                     // it is the whole host
 }
 
 // Has reports whether a process is one of the target's.
@@ -35,9 +36,9 @@ func (t TargetStatus) Has(pid int) bool {
 	return slices.ContainsFunc(t.Processes, func(p ProcessStatus) bool { return p.PID == pid })
 }
 
-// ProcessStatus is the state of a process of a target, or of its endpoint.
+// ProcessStatus is the state of a process of a target, of its endpoint, or of the whole host.
 type ProcessStatus struct {
-	PID     int        `json:"pid,omitempty"`  // 0: an endpoint
+	PID     int        `json:"pid,omitempty"`  // 0: an endpoint, or the whole host
 	Start   time.Time  `json:"start,omitzero"` // of an endpoint not known
 	Exe     string     `json:"exe"`            // foreign, and not printable yet
 	BuildID string     `json:"build_id,omitempty"`
@@ -159,7 +160,7 @@ func (d *Daemon) named(name string) (*target, error) {
 func (t *target) status() TargetStatus {
 	s := TargetStatus{
 		Name: t.Name, Rule: t.describeRule(), State: Waiting, Attached: t.attached != nil, LeftOut: t.leftOut, NotManaged: len(t.strangers),
-		Restarts: t.restarts, Failures: t.counters.Failures.all(), Processes: []ProcessStatus{}, Counters: t.counters, Owners: t.owners(),
+		Restarts: t.restarts, Failures: t.counters.Failures.all(), Processes: []ProcessStatus{}, Counters: t.counters, Owners: t.owners(), OfHost: t.Match.Host,
 	}
 	for _, f := range t.followers {
 		p := f.status()

@@ -309,7 +309,7 @@ func (t *target) stopFollowers(cause error) {
 func (d *Daemon) dropEnded(exist map[int]uint64) {
 	for _, t := range d.order {
 		for pid, f := range t.followers {
-			if _, lives := exist[pid]; !lives && f.cancel == nil && !t.isEndpoint() {
+			if _, lives := exist[pid]; !lives && f.cancel == nil && !t.hasNoProcess() {
 				delete(t.followers, pid)
 			}
 		}

@@ -155,6 +155,33 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestServeHost: the whole host is a target beside one of its programs, whose samples are in both.
+func TestServeHost(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	s := startServed(t, "[[target]]\nname = \"host\"\nmatch = { host = true }\n")
+	if out, err := s.ask(t, "serve", "--check", "--config", s.Args[len(s.Args)-1]); err != nil || !strings.Contains(out, "all processes of this machine") {
+		t.Errorf("serve --check: %v\n%s", err, out)
+	}
+	s.listen(t)
+	s.workload(t)
+	s.await(t, "samples", func(st daemon.TargetStatus) bool { return st.Status.Samples > 0 })
+	host := s.awaitTarget(t, "host", "samples", func(st daemon.TargetStatus) bool { return st.State == daemon.Sampling && st.Status.Samples > 0 })
+	if len(host.Processes) != 1 || host.Processes[0].PID != 0 || host.Rule != "the whole host" {
+		t.Errorf("%+v", host)
+	}
+	out, err := "", error(nil)
+	for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(out, "internal/demo.") || !strings.Contains(out, "[process ccmapd]"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no stacks of the workload: %v\n%s", err, out)
+		}
+		out, err = s.ask(t, "top", "-n", "0", "@host")
+	}
+	if out, err := s.ask(t, "targets", "-v"); err != nil || !strings.Contains(out, "host: the whole host") {
+		t.Errorf("targets: %v\n%s", err, out)
+	}
+}
+
 // TestServeEndpoint: the daemon follows a program that serves its profiles, and tells its secret to
 // nobody else.
 func TestServeEndpoint(t *testing.T) {
@@ -195,7 +222,7 @@ func TestServeCheck(t *testing.T) {
 	if out, err := s.ask(t, "serve", "--check", "--config", file); err != nil || out != "The configuration is valid. No process fits a target now.\n" {
 		t.Errorf("%v: %q", err, out)
 	}
-	for _, more := range []string{"engine = 1\n", "[[target]]\nname = \"b\"\nmatch.host = true\n", "[listen]\n"} {
+	for _, more := range []string{"engine = 1\n", "[[target]]\nname = \"b\"\nmax = 1\nmatch.host = true\n", "[listen]\n"} {
 		bad := startServed(t, more)
 		if out, err := bad.ask(t, "serve", "--check", "--config", bad.Args[len(bad.Args)-1]); err == nil || out != "" {
 			t.Errorf("%q was accepted: %s", more, out)

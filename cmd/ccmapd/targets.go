@@ -116,7 +116,7 @@ func printTrouble(out *terminal.Printer, t daemon.TargetStatus, all bool) {
 func pidsOf(t daemon.TargetStatus) string {
 	var pids []string
 	for _, p := range t.Processes {
-		if p.PID > 0 { // an endpoint tells none
+		if p.PID > 0 { // an endpoint and the whole host tell none
 			pids = append(pids, strconv.Itoa(p.PID))
 		}
 	}
@@ -153,7 +153,7 @@ func attachByDaemon(cmd *cobra.Command, w io.Writer, pid int) (err error) {
 	return out.Err()
 }
 
-// printCandidates prints the processes and endpoints that targets would take now.
+// printCandidates prints the processes, the endpoints and the whole host, as targets would take them now.
 func printCandidates(w io.Writer, d *daemon.Daemon) error {
 	found, err := d.Check()
 	if err != nil {
@@ -169,6 +169,10 @@ func printCandidates(w io.Writer, d *daemon.Daemon) error {
 		}
 		if c.URL != "" {
 			t.Add(c.Target, "", "", c.URL, "asked every 5 s for its profile")
+			continue
+		}
+		if c.OfHost {
+			t.Add(c.Target, "", "", "", "all processes of this machine")
 			continue
 		}
 		t.Add(c.Target, strconv.Itoa(c.PID), c.User, c.Executable, note)

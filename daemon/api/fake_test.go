@@ -41,6 +41,14 @@ func newFake() *fake {
 	return f
 }
 
+// addHost adds a target for the whole host.
+func (f *fake) addHost() {
+	f.maps["host"] = profiletest.Thicket(3)
+	f.targets = append(f.targets, daemon.TargetStatus{
+		Name: "host", Rule: "the whole host", State: "sampling", Processes: []daemon.ProcessStatus{{}}, Owners: []int{-1}, OfHost: true,
+	})
+}
+
 func (f *fake) Targets() []daemon.TargetStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -59,21 +59,32 @@ func (p peer) may(needs access) error {
 }
 
 // sees reports whether a target exists for a peer: one of its own has processes, and samples of
-// ended ones, of its own alone.
+// ended ones, of its own alone. The whole host has the programs of all users, and is for masters.
 func (p peer) sees(t daemon.TargetStatus) bool {
+	if t.OfHost {
+		return p.master
+	}
 	return p.reads || p.known && slices.Equal(t.Owners, []int{int(p.uid)})
 }
 
 // part names the part of a target that a peer sees: equal parts are shared.
 func (p peer) part() string {
-	if p.reads {
+	switch {
+	case p.master:
 		return ""
+	case p.reads:
+		return "readers"
 	}
 	return p.name()
 }
 
 // hears reports whether an event exists for a peer.
-func (p peer) hears(e daemon.Event) bool { return p.reads || p.known && e.Owner == int(p.uid) }
+func (p peer) hears(e daemon.Event) bool {
+	if e.OfHost {
+		return p.master
+	}
+	return p.reads || p.known && e.Owner == int(p.uid)
+}
 
 // name names a peer in the log.
 func (p peer) name() string {

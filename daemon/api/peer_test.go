@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -117,23 +118,24 @@ func TestPeers(t *testing.T) {
 	attach := fmt.Sprintf(`POST /v1/targets {"pid":%d}`, child.Process.Pid)
 
 	requests := []string{"GET /v1/info", "GET /v1/targets/web", "GET /v1/targets/db", "GET /v1/p/live:web/top", "GET /v1/p/live:db/top", "GET /metrics",
-		"POST /v1/targets/web/pause", "POST /v1/reload", "DELETE /v1/targets/db", attach, `POST /v1/targets {"pid":1}`}
+		"POST /v1/targets/web/pause", "POST /v1/reload", "DELETE /v1/targets/db", attach, `POST /v1/targets {"pid":1}`, "GET /v1/targets/host", "GET /v1/p/live:host/top"}
 	for _, test := range []struct {
 		name     string
 		uid, gid uint32
 		open     bool
 		want     string
 	}{
-		{"root", 0, 0, false, "200 200 200 200 200 200 202 202 204 201 201"},
-		{"group", nobody, 4321, false, "200 200 200 200 200 200 202 202 204 201 201"},
-		{"owner of web", nobody, nobody, true, "200 200 404 200 404 404 404 404 404 201 404"},
-		{"another", 12345, 12345, true, "200 404 404 404 404 404 404 404 404 404 404"},
+		{"root", 0, 0, false, "200 200 200 200 200 200 202 202 204 201 201 200 200"},
+		{"group", nobody, 4321, false, "200 200 200 200 200 200 202 202 204 201 201 200 200"},
+		{"owner of web", nobody, nobody, true, "200 200 404 200 404 404 404 404 404 201 404 404 404"},
+		{"another", 12345, 12345, true, "200 404 404 404 404 404 404 404 404 404 404 404 404"},
 		{"no one", nobody, nobody, false, strings.TrimSpace(strings.Repeat("no connection ", len(requests)))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake()
 			f.targets[1].Owners = []int{nobody}
+			f.addHost()
 			f.attached = daemon.TargetStatus{Name: "new", Processes: []daemon.ProcessStatus{{PID: child.Process.Pid}}, Owners: []int{nobody}}
 			socket := filepath.Join(programtest.PublicDir(t, 0o755), "s")
 			s := newServer(t, f, Options{Socket: socket, Open: test.open})
@@ -144,6 +146,43 @@ func TestPeers(t *testing.T) {
 				t.Errorf("%q\ngot  %s\nwant %s", requests, text, test.want)
 			}
 		})
+	}
+}
+
+// TestWholeHostIsForMasters: the profile of the whole host has the programs of all users, so for those who may
+// not do everything there is none.
+func TestWholeHostIsForMasters(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.addHost()
+	s := newServer(t, f, Options{})
+	for _, test := range []struct {
+		name   string
+		peer   peer
+		status int
+	}{
+		{"root or the group", master, 200},
+		{"a reader on loopback", onTCP, 404},
+		{"a user of the port", peer{known: true, tcp: true, reads: true, user: "reader"}, 404},
+		{"another user", userOf(1000), 404},
+		{"the user of an unknown owner", userOf(math.MaxUint32), 404},
+	} {
+		for _, path := range []string{
+			"/v1/targets/host", "/v1/p/live:host/top", "/v1/p/live:host:0/top", "/v1/p/live:host/map", "/v1/p/live:host/profile.pb.gz",
+			"/targets/host/map.json", "/v1/overlap?a=live:host&b=live:host", "/v1/diff?a=live:host&b=live:host",
+		} {
+			if w := get(s, test.peer, path); w.Code != test.status {
+				t.Errorf("%s, %s: %d %.300s", test.name, path, w.Code, w.Body)
+			}
+		}
+		listed := strings.Contains(get(s, test.peer, "/v1/targets").Body.String(), "the whole host")
+		heard := test.peer.hears(daemon.Event{Target: "host", OfHost: true, Owner: 1000})
+		if sees := test.status == 200; listed != sees || heard != sees {
+			t.Errorf("%s: the target is listed: %v, its events are heard: %v", test.name, listed, heard)
+		}
+	}
+	if w := get(s, onTCP, "/v1/targets/web"); w.Code != 200 {
+		t.Errorf("other targets: %d", w.Code)
 	}
 }
 

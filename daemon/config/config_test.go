@@ -60,6 +60,11 @@ match.url = "https://billing.example/debug/pprof"
 [target.auth]
 user = "ccmapd"
 password_file = "/etc/ccmapd/billing"
+[[target]]
+name = "host"
+match = { host = true }
+interval = "20ms"
+max_memory = "16MiB"
 [store]
 files = true
 `))
@@ -71,10 +76,12 @@ files = true
 	want.Defaults.Window, want.Defaults.MaxOverhead, want.Store.Files = 24*time.Hour, 2, true
 	web := Target{Name: "web", Match: Match{Exe: "/srv/*/web", Cmdline: `-addr :80\d\d`, User: "root"}, Settings: want.Defaults}
 	web.Interval, web.Max = 5*time.Millisecond, 2
+	host := Target{Name: "host", Match: Match{Host: true}, Settings: want.Defaults}
+	host.Interval, host.MaxMemory = 20*time.Millisecond, 16<<20
 	want.Targets = []Target{web, {
 		Name: "billing.eu", Match: Match{URL: "https://billing.example/debug/pprof"},
 		Auth: Auth{User: "ccmapd", PasswordFile: "/etc/ccmapd/billing"}, Settings: want.Defaults,
-	}}
+	}, host}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -126,6 +133,11 @@ func TestErrors(t *testing.T) {
 		"[[target]]\nname = \"../a\"\nmatch.pid = 1":                                              "line 2, column 1: target[0].name: must have 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit",
 		named + "match.pid = 1\n" + named + "match.pid = 2":                                       `line 5, column 1: target[1].name: "a" is the name of target[0], too: each target needs its own`,
 		named + "match.host = true\n[[target]]\nname = \"b\"\nmatch.host = true":                  "line 6, column 7: target[1].match.host: target[0] is the whole host already: one target can be",
+		named + "match.host = true\nengine = \"bpf\"":                                             "line 4, column 1: target[0].engine: is for processes: match.host has them all, by engine bpf",
+		named + "match.host = true\nhits = 0":                                                     "line 4, column 1: target[0].hits: is for processes: match.host has them all, by engine bpf",
+		named + "max = 1\nmatch.host = true":                                                      "line 3, column 1: target[0].max: is for processes: match.host has them all, by engine bpf",
+		named + "match = { host = true, exe = \"a\" }":                                            "line 3, column 1: target[0].match: url and host stand alone: a process is found by the other keys",
+		named + "match.host = true\nauth = { bearer_file = \"/b\" }":                              "line 4, column 1: target[0].auth: is for match.url, which is not given",
 		"budget.targets = 1\n" + named + "match.pid = 1\n[[target]]\nname = \"b\"\nmatch.pid = 1": "line 1, column 8: budget.targets: 1 is less than the file has [[target]]: 2",
 		"[listen]\n[defaults]\ntune = 1\n[bugdet]\n": "line 3, column 1: defaults.tune: must be true or false\n" +
 			"line 4, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, target",

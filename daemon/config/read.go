@@ -129,15 +129,26 @@ func (d *document) target(t targetTable, defaults Settings) Target {
 		d.table(t.path, "match", to.Match.fields()),
 		d.table(t.path, "auth", to.Auth.fields()),
 	}, to.Settings.fields()...))
-	if to.Match.URL != "" {
-		for _, key := range ofProcesses {
-			if _, given := t.table[key]; given {
-				d.fail(join(t.path, key), "is for processes: the program behind match.url samples itself")
-			}
-		}
+	switch {
+	case to.Match.URL != "":
+		d.refuse(t, ofProcesses, "is for processes: the program behind match.url samples itself")
+	case to.Match.Host:
+		d.refuse(t, ofOneProcess, "is for processes: match.host has them all, by engine bpf")
 	}
 	return to
 }
+
+// refuse refuses keys of a target.
+func (d *document) refuse(t targetTable, keys []string, reason string) {
+	for _, key := range keys {
+		if _, given := t.table[key]; given {
+			d.fail(join(t.path, key), "%s", reason)
+		}
+	}
+}
+
+// ofOneProcess are the settings that the whole host does not take.
+var ofOneProcess = []string{"engine", "hits", "max"}
 
 // ofProcesses are the settings that an endpoint does not take.
 var ofProcesses = []string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "hits", "max"}

@@ -33,6 +33,7 @@ func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duratio
 	t.Weights += whole
 	if t.Local.Push(&t.out) {
 		t.ledger.Seen += whole
+		t.Pushed.Add(int64(whole))
 	}
 	t.deepen = t.deepen || t.stack.WantDump
 	t.stale = t.stale || t.NoMappings && t.unknownCode()
@@ -62,16 +63,32 @@ func (t *Taker) fill(m *process.Moment) {
 	if len(frames) == 0 {
 		frames = append(frames, t.unknown)
 	}
+	thread, truncated := t.stack.Thread, !t.stack.Rooted
+	if t.Process != nil {
+		frames, thread, truncated = t.inProcess(frames), thread^uint64(t.PID)<<processShift, false
+	}
 	if t.stack.Labels != nil {
 		frames = append(frames, ccmap.Frame{Method: t.Sink.Names.Intern(*t.stack.Labels), Offset: ccmap.NoOffset})
 	}
 	t.out = ccmap.Sample{
 		Frames:    frames,
-		Thread:    t.stack.Thread,
+		Thread:    thread,
 		Goroutine: t.stack.Goroutine,
 		OSThread:  m.TID,
-		Truncated: !t.stack.Rooted,
+		Truncated: truncated,
 	}
+}
+
+// processShift moves a process id out of the way of addresses: all Go programs have their goroutines at the
+// same ones.
+const processShift = 42
+
+// inProcess appends the frame of the process to a stack. Frames that are lost are within it.
+func (t *Taker) inProcess(frames []ccmap.Frame) []ccmap.Frame {
+	if !t.stack.Rooted {
+		frames = append(frames, ccmap.Frame{Method: ccmap.TruncatedID, Offset: ccmap.NoOffset})
+	}
+	return append(frames, *t.Process)
 }
 
 // takeCall pushes a caught call, if its target is a function that is known.

@@ -47,6 +47,10 @@ type Taker struct {
 	Local   *queue.Ring     // of the samples; set by the engine
 	Costs   perfevent.Costs // of the engine's events; set by the engine before Begin
 
+	// Process is the frame beyond the outermost one where several processes have one map; nil: there is
+	// none.
+	Process *ccmap.Frame
+
 	Sparse     bool // few moments are chosen for verdicts: see [activation.Options]
 	NoMappings bool // the engine does not notice code that the target maps
 
@@ -63,6 +67,9 @@ type Taker struct {
 	Scale   float64
 	Cycle   time.Duration
 	Weights time.Duration
+
+	// Pushed is the CPU time that the samples in the queue stand for, ns.
+	Pushed atomic.Int64
 
 	// Interrupts counts the interrupts of the target that took no sample.
 	Interrupts atomic.Uint64
@@ -146,7 +153,7 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 	t.meter.timing = true
 	t.readSwitches(time.Now())
 	t.describe()
-	if c, ok := t.Runtime.(process.Counter); ok {
+	if c, ok := t.Runtime.(process.Counter); ok && t.Process == nil {
 		t.counting.start(c, t.Sink.Names, t.Log)
 	}
 	return nil

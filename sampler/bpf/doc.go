@@ -22,6 +22,11 @@
 // one wake-up, not two. It loads the program while the target's symbols are read, and for a JVM
 // without the part that follows goroutines.
 //
+// [Host.OpenWhole] samples all processes as one target, beside the others. The program makes a record
+// without stacks of each process that is no target. Go programs and JVMs become targets of that source
+// when their first samples come; a process that is another source's, too, has one entry in the program, and
+// its records go to both.
+//
 // # Weights
 //
 // A sample stands for one period of its CPU's timer, divided by the share of interrupts

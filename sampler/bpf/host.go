@@ -18,7 +18,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
-	"golang.org/x/sys/unix"
 )
 
 // Host samples the CPUs of this machine for all its sources.
@@ -41,7 +40,8 @@ type Host struct {
 	online func() ([]int, error) // the CPUs; tests have their own
 
 	mu      sync.Mutex
-	sources map[uint32]*Source
+	sources map[uint32]*seat      // of targets
+	members map[uint32]*seat      // of programs of the whole host
 	wanted  map[time.Duration]int // the intervals that sources want, and how many want each
 	clocks  map[int]*clock        // of the CPUs
 	cpus    []int                 // online, when periods were drawn last; never changed, but replaced
@@ -110,7 +110,7 @@ func newHost(o HostOptions, descriptors bool) (*Host, error) {
 	}
 	h := &Host{
 		log: log, online: process.OnlineCPUs,
-		sources: make(map[uint32]*Source), wanted: make(map[time.Duration]int), clocks: make(map[int]*clock),
+		sources: make(map[uint32]*seat), members: make(map[uint32]*seat), wanted: make(map[time.Duration]int), clocks: make(map[int]*clock),
 	}
 	spec, err := loadProgram()
 	if err != nil {
@@ -174,141 +174,8 @@ func (h *Host) release() error {
 	return h.program.Close()
 }
 
-// join begins to sample a source's target.
-func (h *Host) join(s *Source) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	pid := uint32(s.t.PID)
-	if h.sources[pid] != nil {
-		return fmt.Errorf("process %d is sampled already", s.t.PID)
-	}
-	h.charge()
-	s.told = s.entry
-	h.sources[pid] = s
-	err := raised(func() error { return h.program.Losses.Put(pid, uint64(0)) })
-	if err == nil {
-		err = h.follow(s)
-	}
-	if err == nil {
-		return nil
-	}
-	h.remove(s)
-	if errors.Is(err, unix.E2BIG) {
-		err = fmt.Errorf("%d processes are sampled, which is the most: end the sampling of others first: %w", mostTargets, err)
-	}
-	return fmt.Errorf("sample CPUs: %w", explainRights(err))
-}
-
-// leave ends sampling a source's target. Records of it may still be in the ring.
-func (h *Host) leave(s *Source) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	pid := uint32(s.t.PID)
-	if h.sources[pid] != s || s.left {
-		return
-	}
-	h.charge()
-	s.left = true
-	h.drop(pid)
-	if err := h.follow(s); err != nil {
-		h.log.Debug("change period of CPUs", "error", err)
-	}
-}
-
-// forget drops a source that has left, after its last records were drained.
-func (h *Host) forget(s *Source) {
-	h.leave(s)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.sources[uint32(s.t.PID)] == s {
-		h.remove(s)
-	}
-}
-
-func (h *Host) remove(s *Source) {
-	pid := uint32(s.t.PID)
-	s.left = true
-	h.shortestAfter(s)
-	h.drop(pid)
-	raised(func() error { return h.program.Losses.Delete(pid) })
-	delete(h.sources, pid)
-}
-
-// drop makes the program forget a target.
-func (h *Host) drop(pid uint32) {
-	err := raised(func() error { return h.program.Targets.Delete(pid) })
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		h.log.Warn("target is still sampled", "pid", pid, "error", err)
-	}
-}
-
 // raised makes a call on a map, for which some kernels ask for CAP_BPF.
 func raised(call func() error) error {
 	defer privilege.Raise().Lower()
 	return call()
-}
-
-// follow makes the timers follow the shortest interval after a source has changed, and tells
-// the program which share of the interrupts to keep: of that source's target, and of all
-// when the timers have changed. The caller holds mu.
-func (h *Host) follow(changed *Source) error {
-	period := h.shortestAfter(changed)
-	if period == 0 {
-		h.closeClocks()
-		return nil
-	}
-	if period == h.period {
-		return h.tell(changed)
-	}
-	h.period = period
-	if err := h.setPeriods(); err != nil {
-		return err
-	}
-	return h.tellAll()
-}
-
-// tellAll is tell for all sources.
-func (h *Host) tellAll() error {
-	var all error
-	for _, s := range h.sources {
-		all = errors.Join(all, h.tell(s))
-	}
-	return all
-}
-
-// shortestAfter returns the shortest interval of all sources after one has changed; 0 without
-// sources.
-func (h *Host) shortestAfter(changed *Source) time.Duration {
-	interval := changed.interval
-	if changed.left {
-		interval = 0
-	}
-	if h.wanted[changed.wants]--; h.wanted[changed.wants] <= 0 {
-		delete(h.wanted, changed.wants)
-	}
-	changed.wants = interval
-	if interval != 0 {
-		h.wanted[interval]++
-	}
-	var shortest time.Duration
-	for interval := range h.wanted {
-		if shortest == 0 || interval < shortest {
-			shortest = interval
-		}
-	}
-	return shortest
-}
-
-// tell describes a source's target to the program. The caller
-// holds mu.
-func (h *Host) tell(s *Source) error {
-	if s.left {
-		return nil
-	}
-	t := s.told
-	t.Share, t.Drain = shareOf(h.period, s.interval), ringBytes/2
-	if err := raised(func() error { return h.program.Targets.Put(uint32(s.t.PID), &t) }); err != nil {
-		return fmt.Errorf("describe target: %w", err)
-	}
-	return nil
 }

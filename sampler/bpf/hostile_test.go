@@ -36,17 +36,18 @@ func joined(t *testing.T, h *Host, pid int, change func(*programTarget)) *Source
 	}
 	s := bare(h, pid, stat.Started)
 	change(&s.entry)
-	if err := h.join(s); err != nil {
+	s.told = s.entry
+	if err := h.join(&s.seat); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.forget(s) })
+	t.Cleanup(func() { h.forget(&s.seat) })
 	return s
 }
 
 // bare returns a source that never runs.
 func bare(h *Host, pid int, started uint64) *Source {
 	return &Source{
-		host: h, t: &taker.Taker{PID: pid, Pidfd: -1}, interval: time.Millisecond,
+		host: h, t: &taker.Taker{PID: pid, Pidfd: -1}, seat: seat{pid: uint32(pid), interval: time.Millisecond},
 		entry: programTarget{Started: started, MaxStack: mostStack},
 	}
 }
@@ -196,8 +197,8 @@ func TestLyingLengths(t *testing.T) {
 				}
 			})
 		}
-		h.leave(s)
-		h.forget(s)
+		h.leave(&s.seat)
+		h.forget(&s.seat)
 	}
 }
 
@@ -237,19 +238,19 @@ func TestFullRing(t *testing.T) {
 		g.Proceed(t)
 	}
 	for _, s := range sources {
-		for h.lost(s.t.PID) == 0 {
+		for h.lost(&s.seat) == 0 {
 			time.Sleep(time.Millisecond)
 		}
 	}
 	for _, s := range sources {
-		h.leave(s) // with the last one the timers end, and so does the program
+		h.leave(&s.seat) // with the last one the timers end, and so does the program
 	}
 	h.draining.Unlock()
 	h.drain()
 	seen, lost := 0, uint64(0)
 	for _, s := range sources {
 		seen += each(s, func([]byte) {})
-		lost += h.lost(s.t.PID) + s.inbox.lost()
+		lost += h.lost(&s.seat) + s.inbox.lost()
 	}
 	if all := h.counted(taken); seen == 0 || uint64(seen)+lost != all {
 		t.Errorf("%d records were taken: %d are seen, %d are lost", all, seen, lost)

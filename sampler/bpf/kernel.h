@@ -66,6 +66,8 @@ struct task_struct {
 	struct sched_entity se;
 	struct thread_struct thread;
 	struct mm_struct *mm;
+	u32 flags;
+	char comm[16];
 	u64 self_exec_id;
 	u64 start_boottime;
 	struct task_struct *group_leader;
@@ -74,6 +76,9 @@ struct task_struct {
 // In thread_info.status while a thread makes a 32-bit system call, as a 64-bit program can by
 // int 0x80, too (arch/x86/include/asm/thread_info.h).
 #define TS_COMPAT 2
+
+// In task_struct.flags of a kernel thread (linux/sched.h).
+#define PF_KTHREAD 0x00200000
 
 // Where registers are in the kernel's struct pt_regs, in words (arch/x86/include/asm/ptrace.h).
 enum { R15, R14, R13, R12, RBP, RBX, R11, R10, R9, R8, RAX, RCX, RDX, RSI, RDI, ORIG_RAX, RIP, CS, RFLAGS, RSP, SS, REGISTERS };

@@ -39,7 +39,7 @@ func (h *Host) aimAtSelf() (end func(), err error) {
 	if err := raised(func() error { return h.program.Targets.Put(uint32(pid), &self) }); err != nil {
 		return nil, err
 	}
-	return func() { h.drop(uint32(pid)) }, nil
+	return func() { h.dropProcess(uint32(pid)) }, nil
 }
 
 const (
@@ -71,8 +71,8 @@ func (h *Host) chargeAll() {
 		return // it reads one counter after the other
 	}
 	h.charged = now
-	var sources []*Source
-	for _, s := range h.sources {
+	var sources []*seat
+	for s := range h.seats() {
 		if !s.left {
 			sources = append(sources, s)
 		}
@@ -81,20 +81,20 @@ func (h *Host) chargeAll() {
 	for i, share := range shares(sources) {
 		s := sources[i]
 		s.owes += float64(fresh) * share
-		s.t.Interrupts.Store(uint64(s.owes))
+		s.interrupts.Store(uint64(s.owes))
 	}
 }
 
 // sortByInterval sorts sources, the longest interval first.
-func sortByInterval(sources []*Source) {
-	slices.SortFunc(sources, func(a, b *Source) int { return cmp.Compare(b.interval, a.interval) })
+func sortByInterval(sources []*seat) {
+	slices.SortFunc(sources, func(a, b *seat) int { return cmp.Compare(b.interval, a.interval) })
 }
 
 // shares divides the interrupts that took no sample among the sources, the longest interval
 // first. The rate of the first is divided among all, the step to the rate of the second
 // among all but the first, and so on: a target pays for the rate that it wants, and less
 // where others want it, too.
-func shares(sources []*Source) []float64 {
+func shares(sources []*seat) []float64 {
 	all := make([]float64, len(sources))
 	sum, before := 0.0, 0.0
 	for i, s := range sources {

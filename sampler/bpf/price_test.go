@@ -81,10 +81,10 @@ func TestCharge(t *testing.T) {
 	for now[1]-began[1] < 20 { // this loop is interrupted, and is no target
 		now = owe()
 	}
-	if now[0]-began[0] != now[1]-began[1] || second.t.Interrupts.Load() != uint64(now[1]) {
-		t.Errorf("charged from %v to %v, %d are counted", began, now, second.t.Interrupts.Load())
+	if now[0]-began[0] != now[1]-began[1] || second.interrupts.Load() != uint64(now[1]) {
+		t.Errorf("charged from %v to %v, %d are counted", began, now, second.interrupts.Load())
 	}
-	h.leave(second)
+	h.leave(&second.seat)
 	left := owe()
 	for now = left; now[0]-left[0] < 20; {
 		now = owe()
@@ -100,9 +100,9 @@ func TestShares(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		intervals := rapid.SliceOfN(rapid.Int64Range(int64(100*time.Microsecond), int64(longestInterval)), 1, 8).Draw(r, "intervals")
-		var sources []*Source
+		var sources []*seat
 		for _, i := range intervals {
-			sources = append(sources, &Source{interval: time.Duration(i)})
+			sources = append(sources, &seat{interval: time.Duration(i)})
 		}
 		sortByInterval(sources)
 		all := shares(sources)

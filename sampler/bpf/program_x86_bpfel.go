@@ -34,6 +34,8 @@ type programHead struct {
 	Syscall int32
 	Flags   uint32
 	Share   uint32
+	Started uint64
+	Name    [16]uint8
 	Regs    [21]uint64
 	Pieces  [5]struct {
 		_      structs.HostLayout

@@ -72,7 +72,7 @@ func (h *Host) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.broken = err
-	for _, s := range h.sources {
+	for s := range h.seats() {
 		if s.waiter != nil {
 			s.waiter.Ring()
 		}
@@ -102,37 +102,47 @@ func (h *Host) drain() {
 	}
 }
 
-// deliver hands a record to its source.
+// deliver hands a record to the sources that it is for.
 func (h *Host) deliver(raw []byte) {
-	const at = int(unsafe.Offsetof(programHead{}.Pid))
-	if len(raw) < at+4 {
+	if len(raw) < headBytes {
 		return
 	}
-	pid := *(*uint32)(unsafe.Pointer(&raw[at]))
-	h.mu.Lock()
-	s := h.sources[pid]
-	h.mu.Unlock()
-	if s != nil {
-		s.inbox.add(raw)
+	head := (*programHead)(unsafe.Pointer(&raw[0]))
+	target, inWhole, whole := h.recipients(head)
+	if target != nil {
+		target.inbox.add(raw)
 	}
+	if whole {
+		raw = raw[:headBytes]
+	}
+	if inWhole != nil {
+		inWhole.inbox.add(raw)
+	}
+}
+
+// recipients returns the seats that get a record, and whether the second one is the
+// whole host's, which gets heads alone.
+func (h *Host) recipients(head *programHead) (target, inWhole *seat, whole bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if head.Flags&stranger == 0 {
+		target, inWhole = h.sources[head.Pid], h.members[head.Pid]
+	}
+	if inWhole == nil || inWhole.program != head.Program || inWhole.left && target != nil {
+		return target, h.sources[wholeHost], true
+	}
+	return target, inWhole, false
 }
 
 // ringSources wakes the sources that have records.
 func (h *Host) ringSources() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.sources {
+	for s := range h.seats() {
 		if s.inbox.waiting() && s.waiter != nil {
 			s.waiter.Ring()
 		}
 	}
-}
-
-// lost returns how many records of a target the ring had no room for.
-func (h *Host) lost(pid int) uint64 {
-	var n uint64
-	raised(func() error { return h.program.Losses.Lookup(uint32(pid), &n) }) // 0 with an error
-	return n
 }
 
 // inbox holds the records of a source until it takes them, each after its length. The

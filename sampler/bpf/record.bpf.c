@@ -74,7 +74,14 @@ struct piece {
 
 enum { G, M, OTHER, STACK, OTHER_STACK, PIECES };
 
-enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8 };
+enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8, STRANGER = 16, KERNEL_THREAD = 32 };
+
+// The target that stands for all processes that are no targets. It is the number of idle CPUs, which no
+// process has. A record of such a process has no pieces, and STRANGER.
+#define WHOLE_HOST 0
+
+// Bytes of a process's name (TASK_COMM_LEN).
+#define NAME 16
 
 struct head {
 	u64 time;       // CLOCK_MONOTONIC, ns
@@ -88,6 +95,8 @@ struct head {
 	s32 syscall;    // that the kernel was interrupted in, by its 64-bit number; -1: none
 	u32 flags;
 	u32 share;      // of the target at that time
+	u64 started;    // of the process, as in struct target
+	u8 name[NAME];  // of the process: of its first thread, which may change it at will
 	u64 regs[REGISTERS];
 	struct piece pieces[PIECES];
 };
@@ -105,7 +114,7 @@ struct {
 	__type(value, struct target);
 } targets SEC(".maps");
 
-// Records of each target that the ring had no room for.
+// Records of each target that the ring had no room for; of the whole host: of all processes.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -357,6 +366,27 @@ static __always_inline u64 stolen_from(u32 pid, struct task_struct *task, u64 wh
 	return same ? ns : 0;
 }
 
+// lose counts a record that the ring had no room for.
+static __always_inline void lose(u32 pid)
+{
+	u64 *lost = bpf_map_lookup_elem(&losses, &pid);
+	if (lost)
+		__sync_fetch_and_add(lost, 1);
+}
+
+// hand_over puts a record with so many bytes of pieces into the ring, and wakes the reader if it is
+// awaited or if the ring is full enough.
+static __always_inline void hand_over(struct record *r, u64 bytes, struct target *t, int awaited)
+{
+	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > t->drain)
+		awaited = 1;
+	if (!bpf_ringbuf_output(&records, r, sizeof r->head + bytes, awaited ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+		return;
+	lose(WHOLE_HOST);
+	if (!(r->head.flags & STRANGER))
+		lose(r->head.pid);
+}
+
 static __always_inline int watches(struct target *t, u64 g)
 {
 	for (int i = 0; i < WATCHED; i++)
@@ -371,20 +401,27 @@ int sample(struct bpf_perf_event_data *ctx)
 	u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns();
 	u32 pid = id >> 32, cpu = bpf_get_smp_processor_id();
 	u64 stands = stands_for(cpu, now);
-	struct target *t = bpf_map_lookup_elem(&targets, &pid);
-
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	u64 stolen = stolen_from(pid, task, now, stands);
 
 	count(INTERRUPTS);
-	if (!pid)
+	if (!pid) {
 		count(IDLE);
-	if (!t)
-		return 0;
-	if (t->started != task->group_leader->start_boottime / TICK) {
-		count(REUSED);
 		return 0;
 	}
+	u64 started = task->group_leader->start_boottime / TICK;
+	u32 flags = 0, whole = WHOLE_HOST;
+	struct target *t = bpf_map_lookup_elem(&targets, &pid);
+	if (t && t->started != started) {
+		count(REUSED);
+		t = 0;
+	}
+	if (!t) {
+		t = bpf_map_lookup_elem(&targets, &whole);
+		flags = STRANGER;
+	}
+	if (!t)
+		return 0;
 	if (t->share && !drawn(t->share))
 		return 0;
 	struct record *r = bpf_map_lookup_elem(&scratch, &cpu);
@@ -406,7 +443,11 @@ int sample(struct bpf_perf_event_data *ctx)
 	h->tid = id;
 	h->cpu = cpu;
 	h->share = t->share;
-	h->flags = drawn(t->choose) ? CHOSEN : 0;
+	h->started = started;
+	bpf_probe_read_kernel(h->name, sizeof h->name, task->group_leader->comm);
+	h->flags = flags | (drawn(t->choose) ? CHOSEN : 0);
+	if (task->flags & PF_KTHREAD)
+		h->flags |= KERNEL_THREAD;
 	h->syscall = -1;
 	if (bpf_probe_read_kernel(h->regs, sizeof h->regs, user))
 		h->flags |= NO_REGISTERS;
@@ -418,6 +459,10 @@ int sample(struct bpf_perf_event_data *ctx)
 			h->syscall = h->regs[ORIG_RAX];
 	}
 
+	if (flags & STRANGER) {
+		hand_over(r, 0, t, 0);
+		return 0;
+	}
 	u64 sp = h->regs[RSP], g = 0;
 	struct bounds b = {};
 	u32 most = t->max_stack;
@@ -458,13 +503,6 @@ int sample(struct bpf_perf_event_data *ctx)
 	if (holds(&o, from))
 		take_stack(r, OTHER_STACK, from, o.hi, other == own ? BEYOND : 0, t->max_stack);
 	int awaited = h->flags & CHOSEN || watches(t, g) || watches(t, other);
-	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > t->drain)
-		awaited = 1;
-	if (bpf_ringbuf_output(&records, r, sizeof r->head + bounded(end(r), OBJECTS + 2 * MAX_STACK),
-			       awaited ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
-		u64 *lost = bpf_map_lookup_elem(&losses, &pid);
-		if (lost)
-			__sync_fetch_and_add(lost, 1);
-	}
+	hand_over(r, bounded(end(r), OBJECTS + 2 * MAX_STACK), t, awaited);
 	return 0;
 }

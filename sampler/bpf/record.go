@@ -17,6 +17,8 @@ const (
 	noRegisters             // the registers are not known
 	chosen                  // the next sample of the goroutine may have a verdict
 	cut                     // the stack goes on beyond the bytes that were copied
+	stranger                // the process is no target: the head is all there is
+	kernelThread
 )
 
 const (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -21,29 +22,24 @@ import (
 // Source samples one process. See the package documentation for the pipeline.
 //
 //	host, owned      set by Open
-//	inbox            the host's reader writes, the goroutine of Run reads
-//	interval, wants, took, told, left, owes   under the host's mu
+//	seat             see there
+//	took             atomic
 //	all others       Open, then the goroutine of Run
 type Source struct {
+	seat
 	t     *taker.Taker
 	host  *Host
 	owned bool // the host is this source's alone
 	watch *hang.Watch
-	inbox inbox
 
-	interval time.Duration
-	wants    time.Duration // the interval that the host reckons with; 0: none
-	took     time.Duration // how long the last change of the interval took
-	told     programTarget // the entry that the program has, or is about to have
-	left     bool
-	owes     float64       // interrupts without a sample, that it was charged for
-	entry    programTarget // as the goroutine of Run wants it
+	process *ccmap.Frame  // of a program of the whole host
+	took    atomic.Int64  // how long the last change of the interval took, ns
+	entry   programTarget // as the goroutine of Run wants it
 
-	waiter  *perfevent.Waiter
 	record  record // reused
 	records []byte // reused
 	ages    ages
-	program uint64 // that the target ran at its first record
+	ran     uint64 // the program that the target ran at its first record
 	seen    bool   // there was a record
 	checked time.Time
 	deepest uint64   // the longest goroutine's stack that was cut, bytes
@@ -94,7 +90,7 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 		defer close(made)
 		h, refused = newHost(HostOptions{MaxOverhead: o.MaxHostOverhead, Logger: o.Logger}, !runtimes.IsHotSpot(o.PID))
 	}()
-	s, err := attach(ctx, o, true, func() (*Host, error) {
+	s, err := attach(ctx, o, &Source{owned: true}, func() (*Host, error) {
 		<-made
 		return h, refused
 	})
@@ -117,17 +113,21 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 // Open ends when ctx is done, and within seconds in any case. ctx has no effect on Run.
 // Errors wrap the errors of package sampler, and have the cure.
 func (h *Host) Open(ctx context.Context, o Options) (*Source, error) {
-	return attach(ctx, o, false, func() (*Host, error) { return h, nil })
+	return h.attach(ctx, o, new(Source))
 }
 
-// attach is Open for a source that owns the host, or does not. The host may have to be waited
-// for.
-func attach(ctx context.Context, o Options, owned bool, host func() (*Host, error)) (*Source, error) {
+// attach is Open for a source whose kind alone is set.
+func (h *Host) attach(ctx context.Context, o Options, s *Source) (*Source, error) {
+	return attach(ctx, o, s, func() (*Host, error) { return h, nil })
+}
+
+// attach opens a source whose kind alone is set. The host may have to be waited for.
+func attach(ctx context.Context, o Options, s *Source, host func() (*Host, error)) (*Source, error) {
 	o, err := o.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{owned: owned, ages: make(ages), watch: new(hang.Watch)}
+	s.ages, s.watch, s.pid = make(ages), new(hang.Watch), uint32(o.PID)
 	if hung := s.watch.Run(ctx, func() { err = s.open(ctx, o, host) }); hung != nil {
 		err = fmt.Errorf("load symbols: %w", hung)
 	}
@@ -147,6 +147,7 @@ func (s *Source) open(ctx context.Context, o Options, host func() (*Host, error)
 	if s.host, err = host(); err != nil {
 		return err
 	}
+	s.t.Process = s.process
 	s.interval = s.host.clamp(o.Interval)
 	return s.begin(o)
 }
@@ -170,7 +171,8 @@ func (s *Source) begin(o Options) error {
 		Choose: uint32(min(chosenShare*o.WatchBudget/defaultBudget, 1) * (1<<32 - 1)),
 	}
 	s.describeLayout()
-	if err := s.host.join(s); err != nil {
+	s.told = s.entry
+	if err := s.host.join(&s.seat); err != nil {
 		return err
 	}
 	s.followCPUs()
@@ -211,7 +213,7 @@ func (s *Source) Close() error {
 // detach is Close, but leaves the host open.
 func (s *Source) detach() {
 	if s.host != nil {
-		s.host.forget(s)
+		s.host.forget(&s.seat)
 	}
 	if s.t != nil {
 		s.t.Close()
@@ -248,7 +250,7 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 func (s *Source) run(ctx context.Context) (sampler.Ending, error) {
 	s.t.Runtime.Bound(ctx)
 	err := s.takeUntilEnd(ctx)
-	s.t.Finish(taker.LastTake, func() { s.host.leave(s) }, func(ctx context.Context) {
+	s.t.Finish(taker.LastTake, func() { s.host.leave(&s.seat) }, func(ctx context.Context) {
 		s.host.drain()
 		s.take(ctx)
 	})
@@ -343,7 +345,7 @@ func (s *Source) tell() {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
 	s.told = s.entry
-	if err := s.host.tell(s); err != nil {
+	if err := s.host.tell(&s.seat); err != nil {
 		s.t.Log.Debug("tell program", "error", err)
 	}
 }
@@ -351,7 +353,7 @@ func (s *Source) tell() {
 // lookOver notices an exec that no record has told of.
 func (s *Source) lookOver() {
 	s.t.Balance()
-	s.t.Lost.Store(s.inbox.lost() + s.host.lost(s.t.PID))
+	s.t.Lost.Store(s.inbox.lost() + s.host.lost(&s.seat))
 	if err := s.t.Runtime.SameProgram(); err != nil {
 		s.t.Replace()
 	}
@@ -382,6 +384,8 @@ func (s *Source) take(ctx context.Context) {
 			}
 			s.record.moment.CPUTime += s.ages.of(&s.record)
 			s.t.Take(ctx, &s.record.moment, s.record.weight(), s.record.Flags&chosen != 0)
+		case s.member:
+			s.host.giveBack(raw)
 		}
 	}
 }
@@ -392,28 +396,32 @@ func (s *Source) same() bool {
 		return false
 	}
 	program := s.record.Program
-	if s.seen && s.program == program {
+	if s.seen && s.ran == program {
 		return true
 	}
 	if s.seen || s.t.Runtime.SameProgram() != nil {
 		s.t.Replace()
 		return false
 	}
-	s.seen, s.program = true, program
+	s.seen, s.ran = true, program
 	return true
 }
 
 // settle hands the last samples over and detaches. It counts the records that are lost.
 func (s *Source) settle() {
-	s.host.leave(s)
+	s.host.leave(&s.seat)
 	s.host.drain()
 	for rest := s.inbox.swap(nil); len(rest) > 0; {
-		_, rest = next(rest)
-		s.inbox.lose()
+		var raw []byte
+		if raw, rest = next(rest); s.member {
+			s.host.giveBack(raw)
+		} else {
+			s.inbox.lose()
+		}
 	}
-	s.t.Lost.Store(s.inbox.lost() + s.host.lost(s.t.PID))
+	s.t.Lost.Store(s.inbox.lost() + s.host.lost(&s.seat))
 	s.t.Local.Publish()
-	s.host.forget(s)
+	s.host.forget(&s.seat)
 }
 
 // Engine is the name of the engine in profiles.
@@ -433,15 +441,11 @@ func (s *Source) SetInterval(d time.Duration) error {
 	if d <= 0 {
 		return fmt.Errorf("set interval to %v: not positive", d)
 	}
-	begin := time.Now()
-	s.host.mu.Lock()
-	defer s.host.mu.Unlock()
-	s.host.charge()
-	s.interval = s.host.clamp(d)
-	if err := s.host.follow(s); err != nil {
+	took, err := s.host.setInterval(&s.seat, d)
+	if err != nil {
 		return fmt.Errorf("set interval to %v: %w", d, err)
 	}
-	s.took = time.Since(begin)
+	s.took.Store(int64(took))
 	return nil
 }
 
@@ -452,11 +456,12 @@ func (s *Source) Counted() ([]ccmap.Point, uint64) { return s.t.Counted() }
 func (s *Source) Stats() sampler.Stats {
 	s.host.mu.Lock()
 	s.host.charge()
-	interval, took, share := s.interval, s.took, s.host.share
+	interval, share := s.interval, s.host.share
 	s.host.mu.Unlock()
+	s.t.Interrupts.Store(s.interrupts.Load())
 	st := s.t.Stats("")
 	st.Overhead.Host, st.Overhead.Raised = share, s.host.raised.Load()
-	st.Interval, st.LastChange = interval, took
+	st.Interval, st.LastChange = interval, time.Duration(s.took.Load())
 	return st
 }
 

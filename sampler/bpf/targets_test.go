@@ -96,7 +96,7 @@ func TestManyTargets(t *testing.T) {
 	first := uint32(noProcess(0).t.PID)
 	entry := programTarget{Started: 1}
 	for i := range others {
-		if err := h.join(noProcess(i)); err != nil {
+		if err := h.join(&noProcess(i).seat); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
@@ -118,7 +118,7 @@ func TestManyTargets(t *testing.T) {
 	var err error
 	last := others
 	for ; err == nil; last++ {
-		err = h.join(noProcess(last))
+		err = h.join(&noProcess(last).seat)
 	}
 	if last != mostTargets || !strings.Contains(err.Error(), "16384 processes") {
 		t.Errorf("process %d is refused: %v", last+1, err)
@@ -160,7 +160,7 @@ func TestEndedBeforeJoin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Source{host: h, ages: make(ages), watch: new(hang.Watch), interval: time.Millisecond}
+		s := &Source{host: h, ages: make(ages), watch: new(hang.Watch), seat: seat{pid: uint32(g.PID()), interval: time.Millisecond}}
 		if s.t, err = taker.Open(t.Context(), o, s.watch); err != nil {
 			t.Fatal(err)
 		}

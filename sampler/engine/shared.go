@@ -64,6 +64,19 @@ func (s *Shared) openOnHost(ctx context.Context, o sampler.ProcessOptions) (*bpf
 	return h.Open(ctx, o)
 }
 
+// OpenWhole samples the whole host.
+func (s *Shared) OpenWhole(o bpf.WholeOptions) (Source, error) {
+	h, err := s.joined()
+	if err != nil {
+		return nil, explain(fmt.Errorf("sample the host: %w", err))
+	}
+	w, err := h.OpenWhole(o)
+	if err != nil {
+		return nil, explain(err) // not a nil Whole in an interface
+	}
+	return w, nil
+}
+
 // joined returns the host. A host that has failed is replaced.
 func (s *Shared) joined() (*bpf.Host, error) {
 	s.mu.Lock()

@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/bpf"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/tuning"
+)
+
+// hasNoProcess reports whether the target is one that discovery finds no process for: an endpoint or the
+// whole host.
+func (t *target) hasNoProcess() bool { return t.isEndpoint() || t.Match.Host }
+
+// admitOthers makes a follower for each endpoint and for the whole host, if there is none. The caller holds
+// mu.
+func (d *Daemon) admitOthers() {
+	const unknown = -1
+	for _, t := range d.order {
+		if t.hasNoProcess() && len(t.followers) == 0 {
+			d.add(t, process.Facts{UID: unknown, Owner: unknown})
+		}
+	}
+}
+
+// attachWithoutProcess prepares a session with an endpoint or with the whole host. The map is the last one,
+// until a profile shows another build.
+func (f *follower) attachWithoutProcess(ctx context.Context) (*session, error) {
+	f.enter(Attaching, "")
+	s, err := f.open(ctx, f.d.takeSlot(f, process.FileID{}, ""))
+	if err != nil {
+		return nil, err
+	}
+	f.begin(s)
+	return s, nil
+}
+
+// firstProcess is the process that stands for all others where the rights of the daemon are asked for.
+const firstProcess = 1
+
+// openHost opens the source of the whole host, and makes a tuner.
+func (f *follower) openHost(sink sampler.Sink, log *slog.Logger) (engine.Choice, manager.Tuner, error) {
+	o := f.d.hold(firstProcess, f.target.Settings)
+	tuner, err := tuning.New(tunerOf(o))
+	if err != nil {
+		return engine.Choice{}, nil, err
+	}
+	if f.d.openWhole == nil {
+		return engine.Choice{}, nil, fmt.Errorf("sample the host: %w: it takes engine %s", sampler.ErrUnsupported, bpf.Engine)
+	}
+	source, err := f.d.openWhole(bpf.WholeOptions{
+		Sink: sink, Interval: o.Interval, MaxPrograms: f.d.Config().Budget.Targets, NoLabels: !o.Labels, Logger: log,
+	})
+	if err != nil {
+		return engine.Choice{}, nil, err
+	}
+	return engine.Choice{Source: source, Why: "the one that can sample the whole host"}, tuner, nil
+}
+
+// cureOfHost says how to mend an error of the whole host.
+func cureOfHost(err error) string {
+	cure, _ := advice.Of(err)
+	return cmp.Or(cure, "match.host takes engine bpf: 'ccmapd doctor' says what it lacks here. Without it, name programs: match.exe.")
+}

@@ -1,0 +1,367 @@
+package bpf
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// programs opens the Go programs and JVMs of the whole host, one at a time, when their first samples come. A
+// program whose files or memory keep a read waiting costs a thread, so there is a bound.
+//
+//	host, options, wanted   never change
+//	names, hung             the goroutine of work
+//	all others              under mu
+type programs struct {
+	host    *Host
+	options WholeOptions
+	wanted  chan *program
+	names   processNames
+	hung    int // programs whose opening did not return
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	known    map[programKey]*program
+	foreign  map[process.FileID]foreignFile
+	open     int
+	interval time.Duration
+	ended    programCounts // of members that have ended
+}
+
+// programKey identifies a program that a process runs.
+type programKey struct {
+	pid     uint32
+	started uint64
+	program uint64 // differs after an exec
+}
+
+// program is what is known of a program. The head of its first sample never changes, all others are under
+// the mu of programs.
+type program struct {
+	key    programKey
+	first  record
+	kind   kind
+	until  time.Time     // of a kind that is no member's: then it is looked at again
+	wait   time.Duration // from the last look to until
+	seen   time.Time
+	member *Source // nil: none
+}
+
+// kind says whether the stacks of a program are known.
+type kind uint8
+
+const (
+	unlooked kind = iota // not looked at yet
+	foreign              // neither a Go program nor a JVM
+	opaque               // there is no place for it, or its symbols cannot be read
+	symbolic             // it has a member
+)
+
+// foreignFile is an executable that was neither a Go program nor a JVM: the launcher of a JVM becomes one
+// later.
+type foreignFile struct {
+	until time.Time     // it is not looked at
+	wait  time.Duration // from the last look to until
+}
+
+// programCounts are the figures of members.
+type programCounts struct {
+	counts        sampler.Counts
+	lost, corrupt uint64
+	pushed        time.Duration
+}
+
+const (
+	mostKnown   = 1 << 14 // programs
+	mostForeign = 1 << 12 // files
+	mostWanted  = 1 << 8  // programs that wait to be looked at; others are when their next samples come
+	mostHung    = 16
+	// knownFor is how long a program without samples is known.
+	knownFor = 10 * time.Second
+	// unreadFor is how long a program is not looked at after that was in vain.
+	unreadFor = time.Minute
+	// A foreign file is not looked at for a time that begins with the first and ends with the rest.
+	firstForeign, restForeign = time.Second, time.Minute
+	// leastRest is the least time between two looks. There is as much time between them as they take.
+	leastRest = 2 * time.Millisecond
+)
+
+func newPrograms(h *Host, o WholeOptions) *programs {
+	return &programs{
+		host: h, options: o, wanted: make(chan *program, mostWanted), names: make(processNames), interval: o.Interval,
+		known: make(map[programKey]*program), foreign: make(map[process.FileID]foreignFile),
+	}
+}
+
+// of returns what is known of a record's program. One that is new will be looked at.
+func (p *programs) of(r *record, now time.Time) kind {
+	if r.Flags&kernelThread != 0 {
+		return foreign
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := programKey{r.Pid, r.Started, r.Program}
+	found := p.known[key]
+	if found == nil {
+		if len(p.known) >= mostKnown {
+			return unlooked
+		}
+		found = &program{key: key, first: *r}
+		p.known[key] = found
+		p.want(found)
+	}
+	found.seen = now
+	if found.member == nil && !found.until.IsZero() && now.After(found.until) {
+		found.until = time.Time{}
+		p.want(found)
+	}
+	return found.kind
+}
+
+// want makes a program wait for a look. The caller holds mu.
+func (p *programs) want(one *program) {
+	select {
+	case p.wanted <- one:
+	default:
+		delete(p.known, one.key)
+	}
+}
+
+// sweep forgets the programs that had no sample lately.
+func (p *programs) sweep(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, one := range p.known {
+		if one.member == nil && now.Sub(one.seen) >= knownFor {
+			delete(p.known, key)
+		}
+	}
+}
+
+// start opens programs until ctx is done.
+func (p *programs) start(ctx context.Context) { p.running.Go(func() { p.work(ctx) }) }
+
+// wait waits until all members have ended.
+func (p *programs) wait() { p.running.Wait() }
+
+func (p *programs) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case one := <-p.wanted:
+			began := time.Now()
+			p.settle(one, p.look(ctx, one))
+			select {
+			case <-ctx.Done():
+			case <-time.After(max(time.Since(began), leastRest)):
+			}
+		}
+	}
+}
+
+// settle notes the outcome of a look that has given no member.
+func (p *programs) settle(one *program, is kind) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch one.kind = is; is {
+	case unlooked:
+		delete(p.known, one.key)
+	case foreign:
+		one.wait = min(max(2*one.wait, firstForeign), restForeign)
+		one.until = time.Now().Add(one.wait)
+	case opaque:
+		one.until = time.Now().Add(unreadFor)
+	}
+}
+
+// look opens a program, if it is a Go program or a JVM. It returns unlooked for one that has ended.
+func (p *programs) look(ctx context.Context, one *program) kind {
+	pid := int(one.key.pid)
+	stat, err := process.ReadStat(pid)
+	switch {
+	case err != nil, stat.Started != one.key.started, stat.Zombie():
+		return unlooked
+	case pid == os.Getpid(): // it would sample its own sampling
+		return foreign
+	case p.isFull(), p.hung >= mostHung:
+		return opaque
+	}
+	file, err := p.fileOf(ctx, pid)
+	switch {
+	case err != nil && process.Gone(err), errors.Is(err, sampler.ErrNoProcess):
+		return unlooked
+	case err != nil:
+		return opaque
+	case p.isForeign(file):
+		return foreign
+	}
+	err = p.openMember(ctx, one)
+	switch {
+	case err == nil:
+		p.forgetForeign(file)
+		return symbolic
+	case errors.Is(err, sampler.ErrNoProcess):
+		return unlooked
+	case errors.Is(err, sampler.ErrNotManaged):
+		p.rememberForeign(file)
+		return foreign
+	}
+	p.options.Logger.Info("the stacks of a program are not known", "pid", pid, "error", err)
+	p.noteHung(err)
+	return opaque
+}
+
+// fileOf identifies the executable of a process, whose file system may not answer.
+func (p *programs) fileOf(ctx context.Context, pid int) (file process.FileID, err error) {
+	watch := new(hang.Watch)
+	hung := watch.Run(ctx, func() {
+		err = watch.Call(func() (err error) {
+			file, err = process.FileOf(pid)
+			return err
+		})
+	})
+	if hung != nil {
+		p.noteHung(hung)
+		return process.FileID{}, hung
+	}
+	return file, err
+}
+
+// noteHung counts a program that costs a thread.
+func (p *programs) noteHung(err error) {
+	if !errors.Is(err, hang.ErrHung) {
+		return
+	}
+	if p.hung++; p.hung == mostHung {
+		p.options.Logger.Warn("no more programs are opened: too many keep their memory or files from being read", "programs", p.hung)
+	}
+}
+
+func (p *programs) isFull() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open >= p.options.MaxPrograms
+}
+
+func (p *programs) isForeign(file process.FileID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.foreign[file].until)
+}
+
+// rememberForeign remembers an executable for a while, for a longer one each time.
+func (p *programs) rememberForeign(file process.FileID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.foreign) >= mostForeign {
+		clear(p.foreign)
+	}
+	wait := min(max(2*p.foreign[file].wait, firstForeign), restForeign)
+	p.foreign[file] = foreignFile{time.Now().Add(wait), wait}
+}
+
+// forgetForeign forgets an executable that is not foreign after all.
+func (p *programs) forgetForeign(file process.FileID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.foreign, file)
+}
+
+// openMember attaches to a program, and runs the source until the program ends or ctx is done.
+func (p *programs) openMember(ctx context.Context, one *program) error {
+	o := sampler.ProcessOptions{
+		PID: int(one.key.pid), Sink: p.options.Sink, Watchpoints: -1, HitBudget: -1, NoLabels: p.options.NoLabels,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	p.mu.Lock()
+	o.Interval = p.interval
+	p.mu.Unlock()
+	frame := p.names.frame(&one.first, p.options.Sink.Names)
+	s, err := p.host.attach(ctx, o, &Source{process: &frame, seat: seat{member: true, program: one.key.program}})
+	if err != nil {
+		return err
+	}
+	if s.entry.Started != one.key.started {
+		return errors.Join(sampler.ErrNoProcess, s.Close())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one.member = s
+	p.open++
+	p.running.Go(func() {
+		if _, err := s.Run(ctx); err != nil {
+			p.options.Logger.Info("the stacks of a program are not known any more", "pid", o.PID, "error", err)
+		}
+		p.end(one)
+	})
+	return nil
+}
+
+// end keeps the figures of a member that has ended.
+func (p *programs) end(one *program) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended.add(one.member)
+	one.member = nil
+	p.open--
+	delete(p.known, one.key)
+}
+
+// add adds the figures of a member.
+func (c *programCounts) add(s *Source) {
+	st := s.t.Stats("")
+	for i, n := range st.Counts {
+		c.counts[i] += n
+	}
+	c.lost += st.Loss.Source
+	c.corrupt += st.Loss.Corrupt
+	c.pushed += time.Duration(s.t.Pushed.Load())
+}
+
+// sum returns the figures of all members. The caller holds mu.
+func (p *programs) sum() programCounts {
+	all := p.ended
+	for _, one := range p.known {
+		if one.member != nil {
+			all.add(one.member)
+		}
+	}
+	return all
+}
+
+// pushed returns the CPU time that samples of members in the queue stand for.
+func (p *programs) pushed() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sum().pushed
+}
+
+// stats returns the figures of all members, and how many programs had samples lately.
+func (p *programs) stats() (counts sampler.Counts, lost, corrupt uint64, known int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.sum()
+	return all.counts, all.lost, all.corrupt, len(p.known)
+}
+
+// setInterval changes the interval of all members, and of those that are opened later.
+func (p *programs) setInterval(d time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.interval = d
+	var all error
+	for _, one := range p.known {
+		if one.member != nil {
+			all = errors.Join(all, one.member.SetInterval(d))
+		}
+	}
+	return all
+}
