@@ -12,6 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
@@ -29,7 +30,8 @@ const (
 // isEndpoint reports whether the target is a program that serves its own profiles.
 func (t *target) isEndpoint() bool { return t.Match.URL != "" }
 
-// openEndpoint asks the server for its command line, and opens the source of a session with a slot. The secret of auth is read at each request.
+// openEndpoint asks the server for its command line, and opens the source of a session with a slot. The
+// secret of auth is read at each request.
 func (f *follower) openEndpoint(ctx context.Context, into *slot, sink sampler.Sink, log *slog.Logger) (engine.Choice, error) {
 	a := f.target.Auth
 	s, err := pprofhttp.Open(ctx, pprofhttp.Options{
@@ -74,9 +76,12 @@ func (f *follower) isAway(err error) bool {
 	return f.target.isEndpoint() && errors.Is(err, sampler.ErrNoProcess)
 }
 
-// endsMap reports whether the map of an endpoint must not go on: the next profiles are of another
-// program, or its names are too many.
+// endsMap reports whether the map of an endpoint or of the whole host must not go on: the next profiles are
+// of another program, or its names are too many.
 func (t *target) endsMap(ending sampler.Ending, err error) bool {
+	if t.Match.Host {
+		return errors.Is(err, bpf.ErrNames)
+	}
 	return t.isEndpoint() && (ending.Exited || errors.Is(err, pprofhttp.ErrNames))
 }
 

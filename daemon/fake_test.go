@@ -35,6 +35,7 @@ type fakeProcess struct {
 	refuse error  // the answer to attaching
 	ended  chan struct{}
 	reason string
+	err    error // of a session with it, in place of reason
 }
 
 // fakeHost is a machine with processes that a test starts and ends. It is its own engine: each
@@ -50,6 +51,7 @@ type fakeHost struct {
 	network  *network
 	whole    error        // the answer to sampling the whole host
 	programs int          // of the whole host, at most
+	entire   *fakeProcess // that stands for the whole host
 	turns    atomic.Int64 // of the daemon
 }
 
@@ -193,8 +195,8 @@ func (h *fakeHost) openWhole(o bpf.WholeOptions) (engine.Source, error) {
 	if h.whole != nil {
 		return nil, h.whole
 	}
-	h.programs = o.MaxPrograms
-	return &fakeSource{h: h, p: &fakeProcess{method: "[process web]", ended: make(chan struct{})}, sink: o.Sink, interval: o.Interval}, nil
+	h.programs, h.entire = o.MaxPrograms, &fakeProcess{method: "[process web]", ended: make(chan struct{})}
+	return &fakeSource{h: h, p: h.entire, sink: o.Sink, interval: o.Interval}, nil
 }
 
 func (h *fakeHost) attempts() int {
@@ -237,6 +239,9 @@ func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
 		case <-ctx.Done():
 			return sampler.Ending{Reason: "stopped"}, nil
 		case <-s.p.ended:
+			if s.p.err != nil {
+				return sampler.Ending{}, s.p.err
+			}
 			return sampler.Ending{Reason: s.p.reason, Exited: true}, nil
 		case <-ticks.C:
 			ring.Push(&ccmap.Sample{Frames: []ccmap.Frame{{Method: id, Offset: 1}}, Thread: 1, Weight: int64(10 * time.Millisecond), Fresh: ccmap.FreshUnknown})

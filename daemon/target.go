@@ -254,7 +254,7 @@ func (d *Daemon) schedule() {
 // leastLife returns the life of a session that puts the next one off if it is shorter. Two programs
 // that answer at one address in turn must not have a map for each profile.
 func (t *target) leastLife() time.Duration {
-	if t.isEndpoint() {
+	if t.hasNoProcess() {
 		return longLife
 	}
 	return shortLife
@@ -262,7 +262,7 @@ func (t *target) leastLife() time.Duration {
 
 // whyDelayed explains the delay of a target.
 func (t *target) whyDelayed() string {
-	if t.isEndpoint() {
+	if t.hasNoProcess() {
 		return t.ending
 	}
 	return "processes of the target have ended within a second"

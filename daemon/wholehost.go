@@ -42,6 +42,9 @@ func (f *follower) attachWithoutProcess(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
+// mostHostNames bounds the names of all programs of the whole host in a map, bytes: then a new map begins.
+const mostHostNames = 64 << 20
+
 // firstProcess is the process that stands for all others where the rights of the daemon are asked for.
 const firstProcess = 1
 
@@ -56,7 +59,7 @@ func (f *follower) openHost(sink sampler.Sink, log *slog.Logger) (engine.Choice,
 		return engine.Choice{}, nil, fmt.Errorf("sample the host: %w: it takes engine %s", sampler.ErrUnsupported, bpf.Engine)
 	}
 	source, err := f.d.openWhole(bpf.WholeOptions{
-		Sink: sink, Interval: o.Interval, MaxPrograms: f.d.Config().Budget.Targets, NoLabels: !o.Labels, Logger: log,
+		Sink: sink, Interval: o.Interval, MaxPrograms: f.d.Config().Budget.Targets, MaxNames: mostHostNames, NoLabels: !o.Labels, Logger: log,
 	})
 	if err != nil {
 		return engine.Choice{}, nil, err

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/bpf"
 )
 
 // hostConfig has the whole host, and one of its programs.
@@ -122,6 +124,37 @@ func TestWholeHostBudgets(t *testing.T) {
 		}
 		if n != 1 {
 			t.Errorf("%d maps", n)
+		}
+	})
+}
+
+// TestWholeHostNames: when the names of all programs are too many, the next map begins, and soon again only after
+// a while.
+func TestWholeHostNames(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, hostConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		full := func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.entire.err = fmt.Errorf("sample the host: %w", bpf.ErrNames)
+			close(h.entire.ended)
+		}
+		time.Sleep(2 * time.Minute)
+		before := samplesOf(t, d, "host", 0)["[process web]"]
+		full()
+		time.Sleep(5 * time.Second)
+		s := mustTarget(t, d, "host")
+		if now := samplesOf(t, d, "host", 0)["[process web]"]; s.State != Sampling || now == 0 || now >= before {
+			t.Errorf("%d samples after %d, %+v", now, before, s)
+		}
+		full()
+		time.Sleep(100 * time.Millisecond)
+		if s := mustTarget(t, d, "host"); s.State != Waiting || !strings.Contains(s.Reason, "names") {
+			t.Errorf("at once again: %+v", s)
+		}
+		time.Sleep(5 * time.Second)
+		if s := mustTarget(t, d, "host"); s.State != Sampling {
+			t.Errorf("later: %+v", s)
 		}
 	})
 }

@@ -42,6 +42,9 @@ func readSymbols(b *budget, f *elfFile, table, names *section) (s symbols, err e
 	if err != nil {
 		return s, err
 	}
+	if err := shared.share(b, &raw); err != nil {
+		return s, err
+	}
 	s.names = asString(raw)
 	for entries, err := range f.symbolTable(b, table) {
 		if err == nil {

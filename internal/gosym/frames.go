@@ -2,6 +2,7 @@ package gosym
 
 import (
 	"math"
+	"strings"
 
 	"github.com/ianlancetaylor/demangle"
 
@@ -355,7 +356,8 @@ func demangled(name string) string {
 const maxNamed = 64 << 20
 
 // intern returns the id of a method. Beyond the bound of names the method is
-// an unknown one.
+// an unknown one. A method gets texts of its own: profiles outlive programs, and one name
+// would keep the table of all names of its program.
 func (t *Table) intern(names *ccmap.Names, m ccmap.Method) ccmap.MethodID {
 	if id, known := names.Lookup(m.Name, m.Signature); known {
 		return id
@@ -370,6 +372,7 @@ func (t *Table) intern(names *ccmap.Names, m ccmap.Method) ccmap.MethodID {
 	} else {
 		t.named += size
 	}
+	m.Name, m.Receiver, m.File = strings.Clone(m.Name), strings.Clone(m.Receiver), strings.Clone(m.File)
 	return names.Intern(m)
 }
 

@@ -205,7 +205,7 @@ func loadCallFrames(b *budget, f *elfFile) *ehframe.Table {
 		return none
 	}
 	frames, err := f.content(b, s)
-	if err != nil || cmp.Or(b.work(len(frames)), b.holding(ehframe.IndexSize(frames))) != nil {
+	if err != nil || cmp.Or(b.work(len(frames)), b.holding(ehframe.IndexSize(frames)), shared.share(b, &frames)) != nil {
 		return none
 	}
 	return ehframe.New(frames, s.addr)

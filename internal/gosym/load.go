@@ -33,12 +33,14 @@ func loadModule(l *load, d moduledata, im *image) (*module, error) {
 	if err := m.verify(l.budget); err != nil {
 		return nil, err
 	}
-	return m, m.copyInlineTrees(l, d.words)
+	if err := m.copyInlineTrees(l, d.words); err != nil {
+		return nil, err
+	}
+	return m, m.share(l.budget)
 }
 
-// copyTables copies all tables, which lie together, from the header on. Strings are
-// cut from the names and files: so these have memory of their own, which outlives
-// the rest. Where all tables together would take half of the memory that is left, the two
+// copyTables copies all tables, which lie together, from the header on. Each has memory of
+// its own, which other processes of the program may share. Where all tables together would take half of the memory that is left, the two
 // largest stay in the image's file.
 func (m *module) copyTables(l *load, d moduledata, im *image) error {
 	d.ftab.len *= ftabEntry

@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,19 @@ type WholeOptions struct {
 	// [unknown].
 	MaxPrograms int
 
+	// MaxNames is how many bytes of names all programs together may bring to the map of Sink; 0 means 64 MiB.
+	// Beyond that Run ends with [ErrNames].
+	MaxNames int64
+
 	NoLabels bool         // see [sampler.ProcessOptions]
 	Logger   *slog.Logger // nil discards
 }
+
+// defaultMaxNames is the bound of a map that programs come to for months.
+const defaultMaxNames = 64 << 20
+
+// ErrNames says that all programs together have brought too many names.
+var ErrNames = errors.New("the names of all programs take more than permitted")
 
 // wholeCounts are written by the goroutine of Run and read by Stats.
 type wholeCounts struct {
@@ -74,7 +85,7 @@ func (h *Host) OpenWhole(o WholeOptions) (*Whole, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sample the host: %w", err)
 	}
-	o.Interval, o.Logger = p.Interval, p.Logger
+	o.Interval, o.Logger, o.MaxNames = p.Interval, p.Logger, cmp.Or(o.MaxNames, defaultMaxNames)
 	w := &Whole{host: h, options: o, names: make(processNames), ledger: process.NewHostLedger()}
 	w.seat = seat{pid: wholeHost, interval: h.clamp(o.Interval)}
 	w.programs = newPrograms(h, o)
@@ -100,7 +111,7 @@ func (w *Whole) Close() error {
 	return nil
 }
 
-// Run samples until ctx is done.
+// Run samples until ctx is done. With [ErrNames] the map must not go on.
 func (w *Whole) Run(ctx context.Context) (sampler.Ending, error) {
 	defer w.Close()
 	defer w.waiter.RingAfter(ctx)()
@@ -122,7 +133,7 @@ func (w *Whole) Run(ctx context.Context) (sampler.Ending, error) {
 	return sampler.Ending{Reason: "stopped"}, nil
 }
 
-// takeUntil takes records until ctx is done, or until no more can be waited for.
+// takeUntil takes records until ctx is done, no more can be waited for, or there are too many names.
 func (w *Whole) takeUntil(ctx context.Context) error {
 	const handOver = 100 * time.Millisecond
 	for ctx.Err() == nil {
@@ -140,6 +151,9 @@ func (w *Whole) takeUntil(ctx context.Context) error {
 			w.checked = now
 			w.programs.sweep(now)
 			w.balance()
+			if w.options.Sink.Names.Bytes() > w.options.MaxNames {
+				return fmt.Errorf("%w: %d MiB", ErrNames, w.options.MaxNames>>20)
+			}
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -242,6 +243,19 @@ func TestWholeGivesUp(t *testing.T) {
 	one.key.started++
 	if got := p.look(t.Context(), one); got != unlooked {
 		t.Errorf("a process that has ended is of kind %d", got)
+	}
+}
+
+// TestWholeBoundsNames: programs that come for months end a map that has too many of their names.
+func TestWholeBoundsNames(t *testing.T) {
+	t.Parallel()
+	sink := sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}
+	w, err := openHost(t).OpenWhole(WholeOptions{Sink: sink, MaxNames: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Run(t.Context()); !errors.Is(err, ErrNames) {
+		t.Errorf("Run: %v", err)
 	}
 }
 
