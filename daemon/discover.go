@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,3 +149,84 @@ func (v *discovery) forget(pid int) { delete(v.seen, pid) }
 
 // forgetAll makes the next scan look at all processes.
 func (v *discovery) forgetAll() { clear(v.seen) }
+
+// stranger is an executable whose process was neither a Go program nor a JVM when it was attached to.
+// It may become one: the launcher of a JVM maps libjvm.so some time after it begins.
+type stranger struct {
+	until time.Time     // processes of it are not attached to
+	wait  time.Duration // from the last attempt to until
+}
+
+const (
+	// mostStrangers bounds the executables that are remembered as neither Go programs nor JVMs.
+	mostStrangers = 4096
+	// A stranger is not attached to for a time that begins with the first and ends with the rest.
+	firstEstranged = time.Second
+	restEstranged  = time.Minute
+)
+
+// rememberStranger remembers an executable for a while, for a longer one each time.
+func (d *Daemon) rememberStranger(file process.FileID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.strangers) >= mostStrangers {
+		clear(d.strangers)
+	}
+	wait := min(max(2*d.strangers[file].wait, firstEstranged), restEstranged)
+	d.strangers[file] = stranger{time.Now().Add(wait), wait}
+}
+
+// forgetStranger forgets an executable whose process could be attached to after all.
+func (d *Daemon) forgetStranger(file process.FileID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.strangers, file)
+}
+
+// isStranger reports whether an executable is remembered. The caller holds mu.
+func (d *Daemon) isStranger(file process.FileID) bool {
+	return time.Now().Before(d.strangers[file].until)
+}
+
+// Candidate is a process that a target would take, an endpoint, or the whole host.
+type Candidate struct {
+	Target     string
+	URL        string // of an endpoint, which has no more
+	OfHost     bool   // the whole host, which has no more
+	PID        int
+	Executable string // foreign, and not printable yet
+	User       string
+	LeftOut    bool // the target has max older processes
+}
+
+// Check looks for processes once, and returns the ones that targets would take, after all endpoints and the
+// whole host.
+// It samples nothing, and connects to nothing.
+func (d *Daemon) Check() ([]Candidate, error) {
+	looked, _, err := (&discovery{host: d.host, seen: make(map[int]sighting)}).scan(time.Now(), d.follows)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(looked, func(a, b process.Facts) int {
+		return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.PID, b.PID))
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	taken := make(map[*target]int)
+	var found []Candidate
+	for _, t := range d.order {
+		if t.hasNoProcess() {
+			found = append(found, Candidate{Target: t.Name, URL: t.Match.URL, OfHost: t.Match.Host})
+		}
+	}
+	for _, f := range looked {
+		i := slices.IndexFunc(d.order, func(t *target) bool { return t.fits(f) })
+		if i < 0 {
+			continue
+		}
+		t := d.order[i]
+		taken[t]++
+		found = append(found, Candidate{Target: t.Name, PID: f.PID, Executable: f.Executable, User: f.User(), LeftOut: taken[t] > t.Max})
+	}
+	return found, nil
+}

@@ -308,3 +308,28 @@ func periodEnd(name string) (to time.Time, ok bool) {
 	to, err := time.Parse(periodTime, end)
 	return to, err == nil
 }
+
+const (
+	// fileAgain is the time between two attempts to file a removed target.
+	fileAgain = time.Minute
+	// mostLeaving bounds the removed targets that cannot be filed.
+	mostLeaving = 64
+)
+
+// fileLast files a removed target, and forgets it.
+func (d *Daemon) fileLast(t *target) {
+	var err error // which was logged
+	if d.Config().Store.Files {
+		err = d.file(context.WithoutCancel(d.ctx), t)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil && len(d.leaving) <= mostLeaving {
+		t.removing, t.rotation = false, time.Now().Add(fileAgain)
+		return
+	}
+	if err != nil {
+		d.log.Error("samples are lost, because no file could be written", "target", t.Name)
+	}
+	d.leaving = slices.DeleteFunc(d.leaving, func(o *target) bool { return o == t })
+}
