@@ -66,7 +66,7 @@ func (p *Profile) unknownCauses() []blindCause {
 		text := "machine code of no file, as made by a program that compiles while it runs (JIT): nothing names it"
 		switch {
 		case method.Signature != "":
-			text = method.Signature + " has no symbols: install its debug symbols, or a build that was not stripped"
+			text = method.Signature + " has no symbols: a build that was not stripped has them"
 		case p.Meta().Target.Runtime == "" && percent > 50:
 			text = "no function of the program is known: its symbol tables could not be read; build it with Go 1.20 to 1.27, or get a newer ccmapd"
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -291,7 +292,7 @@ func programChecks(ctx context.Context, f process.Facts) []Check {
 	}
 	defer table.Close()
 	found := fmt.Sprintf("%s, %s, build id %s", orNone(f.Executable), table.GoVersion(), orNone(table.BuildID()))
-	return []Check{{checkProgram, true, found, "", ""}, symbolsCheck(table.Origin())}
+	return []Check{{checkProgram, true, found, "", ""}, symbolsCheck(table.Origin(), unstripped(f.Executable, exists(dpkgStatus)))}
 }
 
 // managedCheck says on which runtime other than Go's the target runs.
@@ -307,7 +308,7 @@ func managedCheck(ctx context.Context, f process.Facts) Check {
 
 // symbolsCheck says where the symbols of the target come from. Names of Go functions survive
 // stripping, names of C functions do not.
-func symbolsCheck(o gosym.Origin) Check {
+func symbolsCheck(o gosym.Origin, cure string) Check {
 	stripped := map[bool]string{true: "yes", false: "no"}[o.Stripped]
 	if !o.Read {
 		stripped = "not known, because its file cannot be read"
@@ -315,8 +316,28 @@ func symbolsCheck(o gosym.Origin) Check {
 	return Check{
 		checkSymbols, o.Read && !o.Stripped || !o.Cgo,
 		fmt.Sprintf("tables of Go by %s; stripped: %s; cgo: %s", o.FoundBy, stripped, map[bool]string{true: "yes", false: "no"}[o.Cgo]),
-		"a symbol table, for the names of C functions", "go build -ldflags=-w PACKAGE",
+		"a symbol table, for the names of C functions", cure,
 	}
+}
+
+// dpkgStatus is there where packages are Debian's.
+const dpkgStatus = "/var/lib/dpkg/status"
+
+// unstripped returns the command that builds a program with its symbol table. The build of a package has stripped
+// its programs (DEB_BUILD_OPTIONS: Debian Policy Manual 4.9.1). Separate files of debug symbols are not read here.
+func unstripped(exe string, debian bool) string {
+	ofPackage := !strings.HasPrefix(exe, "/usr/local/") && slices.ContainsFunc([]string{"/usr/", "/bin/", "/sbin/"}, func(dir string) bool {
+		return strings.HasPrefix(exe, dir)
+	})
+	if ofPackage && debian {
+		return fmt.Sprintf(`DEB_BUILD_OPTIONS=nostrip apt-get source --build "$(dpkg-query -S %s | cut -d: -f1)"`, quote(exe))
+	}
+	return "go build -ldflags=-w PACKAGE"
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // placeCheck names the target's unit, and its namespaces that are not ours.

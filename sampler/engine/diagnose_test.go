@@ -121,8 +121,30 @@ func TestSymbolsCheck(t *testing.T) {
 		{gosym.Origin{FoundBy: "section x", Read: true, Stripped: true, Cgo: true}, false, "tables of Go by section x; stripped: yes; cgo: yes"},
 		{gosym.Origin{FoundBy: "memory", Cgo: true}, false, "tables of Go by memory; stripped: not known, because its file cannot be read; cgo: yes"},
 	} {
-		if c := symbolsCheck(test.origin); c.OK != test.ok || c.Found != test.found {
+		if c := symbolsCheck(test.origin, "make"); c.OK != test.ok || c.Found != test.found || c.Cure != "make" {
 			t.Errorf("%+v: %+v", test.origin, c)
+		}
+	}
+}
+
+// TestUnstripped: the user of a package's program has not built it, and has no PACKAGE for go build.
+func TestUnstripped(t *testing.T) {
+	t.Parallel()
+	const own = "go build -ldflags=-w PACKAGE"
+	for _, test := range []struct {
+		exe    string
+		debian bool
+		want   string
+	}{
+		{"/usr/bin/caddy", true, `DEB_BUILD_OPTIONS=nostrip apt-get source --build "$(dpkg-query -S /usr/bin/caddy | cut -d: -f1)"`},
+		{"/usr/bin/$(x) y", true, `DEB_BUILD_OPTIONS=nostrip apt-get source --build "$(dpkg-query -S '/usr/bin/$(x) y' | cut -d: -f1)"`},
+		{"/usr/bin/caddy", false, own},
+		{"/usr/local/bin/caddy", true, own},
+		{"/srv/web", true, own},
+		{"", true, own},
+	} {
+		if got := unstripped(test.exe, test.debian); got != test.want {
+			t.Errorf("%s: %s", test.exe, got)
 		}
 	}
 }
