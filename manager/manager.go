@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/beat"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
 const (
-	// tick is the longest time between two turns. The tuner's clock and the
-	// figures of an idle target advance by it, so it is shorter than the time between two
+	// tick is about the longest time between two turns (see package beat). The tuner's clock and
+	// the figures of an idle target advance by it, so it is shorter than the time between two
 	// drawings of them (see terminal.LiveEvery).
 	tick = 400 * time.Millisecond
 
@@ -203,8 +204,8 @@ func (m *Manager) sample(ctx context.Context) (ending sampler.Ending, err error)
 
 // takeTurns takes turns until done is closed.
 func (m *Manager) takeTurns(done <-chan struct{}) {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
+	idle := time.NewTimer(beat.Until(time.Now(), tick))
+	defer idle.Stop()
 	asked := m.asked
 	var due <-chan time.Time // when a snapshot that was asked for is due
 	var last time.Time       // when samples have caused a turn
@@ -220,8 +221,9 @@ func (m *Manager) takeTurns(done <-chan struct{}) {
 				time.Sleep(rest)
 			}
 			last = time.Now()
-		case <-ticker.C:
+		case <-idle.C:
 			m.takeTurn()
+			idle.Reset(beat.Until(time.Now(), tick))
 		case <-asked:
 			asked, due = nil, time.After(m.config.PublishEvery-time.Since(m.published))
 		case a := <-m.convergence.answers:

@@ -548,3 +548,41 @@ func TestOverheadFollows(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleSessionsMeet: sessions without samples take their turns at the same moments, whenever they began.
+func TestIdleSessionsMeet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		turns := make(map[int64]int) // by their moments
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		const sessions, wanted = 3, 10
+		for range sessions {
+			s := newSession(func(ctx context.Context, _ *queue.Ring, _ *ccmap.Names) { <-ctx.Done() })
+			s.config.Tuner = &fakeTuner{decide: func(tuning.Observation) (tuning.Decision, bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				turns[time.Now().UnixNano()]++
+				return tuning.Decision{}, false
+			}}
+			m, err := New(s.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() { m.Run(ctx) })
+			time.Sleep(tick / sessions)
+		}
+		time.Sleep(wanted*tick - tick/2)
+		stop()
+		all.Wait()
+		if len(turns) != wanted+1 { // and the last ones
+			t.Errorf("turns at %d moments: %v", len(turns), turns)
+		}
+		for at, n := range turns {
+			if n != sessions {
+				t.Errorf("%d turns at %v", n, time.Duration(at)%time.Second)
+			}
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/ccmapd/ccmapd/internal/beat"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 )
 
@@ -52,7 +53,7 @@ func (h *Host) stopReader() {
 // read reads the ring until ctx is done. If it cannot wait for records, all sources end.
 func (h *Host) read(ctx context.Context, wait func(time.Duration) (bool, error)) {
 	for ctx.Err() == nil {
-		if _, err := wait(drainEvery); err != nil {
+		if _, err := wait(beat.Until(time.Now(), drainEvery)); err != nil {
 			h.fail(err)
 			return
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/activation"
+	"github.com/ccmapd/ccmapd/internal/beat"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -39,11 +40,11 @@ type Source struct {
 	record  record // reused
 	records []byte // reused
 	ages    ages
-	ran     uint64 // the program that the target ran at its first record
-	seen    bool   // there was a record
-	checked time.Time
-	deepest uint64   // the longest goroutine's stack that was cut, bytes
-	watched []uint64 // goroutines that the program knows to be watched; reused
+	ran     uint64    // the program that the target ran at its first record
+	seen    bool      // there was a record
+	checked time.Time // the beat of the last look at the target
+	deepest uint64    // the longest goroutine's stack that was cut, bytes
+	watched []uint64  // goroutines that the program knows to be watched; reused
 
 	cpus     []int               // online
 	cpuWatch *perfevent.CPUWatch // nil: verdicts are by watchpoints on threads
@@ -280,12 +281,13 @@ func (s *Source) takeUntilEnd(ctx context.Context) error {
 // wait waits for records, or for other work. A source that owns its host reads the ring
 // itself, which saves a wake-up. It reports whether the target has ended.
 func (s *Source) wait() (exited bool, err error) {
-	patience := min(checkEvery, s.t.Patience())
+	now := time.Now()
+	patience := min(beat.Until(now, checkEvery), s.t.Patience())
 	if !s.owned {
 		exited, err = s.waiter.Wait(patience)
 		return exited, errors.Join(err, s.host.Err())
 	}
-	exited, err = s.waiter.Wait(min(patience, drainEvery))
+	exited, err = s.waiter.Wait(min(patience, beat.Until(now, drainEvery)))
 	s.host.look()
 	return exited, err
 }
@@ -314,8 +316,8 @@ func (s *Source) turn(ctx context.Context) {
 	if s.tellWatched() || changed {
 		s.tell()
 	}
-	if now.Sub(s.checked) >= checkEvery {
-		s.checked = now
+	if at := beat.Of(now, checkEvery); !at.Equal(s.checked) {
+		s.checked = at
 		s.lookOver()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/beat"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/queue"
@@ -40,7 +41,7 @@ type Whole struct {
 	ledger  *process.Ledger
 	seen    time.Duration // that the samples in the queue stand for, without those of members
 	handed  time.Time     // when samples were last handed over
-	checked time.Time     // when programs and the clock were last looked at
+	checked time.Time     // the beat of the last look at programs and the clock
 }
 
 // WholeOptions are the options of a [Whole]. Sink is required.
@@ -137,7 +138,7 @@ func (w *Whole) Run(ctx context.Context) (sampler.Ending, error) {
 func (w *Whole) takeUntil(ctx context.Context) error {
 	const handOver = 100 * time.Millisecond
 	for ctx.Err() == nil {
-		_, err := w.waiter.Wait(checkEvery)
+		_, err := w.waiter.Wait(beat.Until(time.Now(), checkEvery))
 		if err := errors.Join(err, w.host.Err()); err != nil {
 			return err
 		}
@@ -147,8 +148,8 @@ func (w *Whole) takeUntil(ctx context.Context) error {
 			w.handed = now
 			w.local.Publish()
 		}
-		if now.Sub(w.checked) >= checkEvery {
-			w.checked = now
+		if at := beat.Of(now, checkEvery); !at.Equal(w.checked) {
+			w.checked = at
 			w.programs.sweep(now)
 			w.balance()
 			if w.options.Sink.Names.Bytes() > w.options.MaxNames {
