@@ -36,6 +36,7 @@ var jvmPrograms = []struct {
 	{"Script", "Rhino, compiled and interpreted", []string{"/usr/share/java/js.jar"}},
 	{"Web", "Tomcat, a JSP page for four clients", []string{"/usr/share/tomcat10/lib/*.jar", "/usr/share/java/tomcat10-juli.jar", "/usr/share/java/eclipse-jdt-core.jar"}},
 	{"Compile", "javac in the process", nil},
+	{"Echo", "NIO, a server and a client that wake each other", nil},
 }
 
 // jdks are where Java is looked for, by release.
@@ -55,6 +56,7 @@ type jvmRow struct {
 	opened           time.Time     // before attaching
 	first            time.Duration // from then to the first sample
 	weights, used    time.Duration // of the samples; by the process's clock
+	lost             uint64        // samples that were not taken, and have no weight
 }
 
 func runJVM(ctx context.Context, f *field) error {
@@ -177,14 +179,15 @@ func (f *field) measureJVM(ctx context.Context, home string, program int, engine
 	if err != nil {
 		return row, err
 	}
-	err = open.Sample(ctx, sampler.ProcessOptions{PID: running.PID()}, func(ctx context.Context, _ campaign.Source) error {
+	err = open.Sample(ctx, sampler.ProcessOptions{PID: running.PID()}, func(ctx context.Context, source campaign.Source) error {
 		before, _ = running.CPU() // the time of opening is in no sample
 		select {
 		case <-ctx.Done():
 		case <-time.After(window):
 		}
 		after, err := running.CPU()
-		row.used = after - before
+		loss := source.Stats().Loss
+		row.used, row.lost = after-before, loss.Source+loss.Throttled+loss.Corrupt
 		return err
 	}, row.add)
 	return row, err
@@ -229,13 +232,13 @@ func (r *jvmRow) cells() []string {
 		report.Number(100*float64(r.javaRooted)/float64(r.java), 2), report.Number(100*float64(r.rooted)/float64(r.samples), 2),
 		report.Percent(100 * float64(r.java) / float64(r.samples)), report.Number(100*float64(r.guessed)/float64(r.samples), 2), report.Number(100*float64(r.unknown)/float64(r.samples), 2),
 		report.Number(float64(r.first.Microseconds())/1000, 0),
-		report.Number(100*(float64(r.weights)/float64(r.used)-1), 1),
+		report.Number(100*(float64(r.weights)/float64(r.used)-1), 1), report.Number(float64(r.lost), 0),
 	}
 }
 
 func jvmReport(rows []jvmRow, window time.Duration, began time.Time) string {
 	t := report.Table{Head: []string{
-		"program", "engine", "samples", "whole, Java on top, %", "whole, all, %", "Java on top, %", "`[native]`, %", "a frame unknown, %", "attach to first sample, ms", "time in samples off the clock, %",
+		"program", "engine", "samples", "whole, Java on top, %", "whole, all, %", "Java on top, %", "`[native]`, %", "a frame unknown, %", "attach to first sample, ms", "time in samples off the clock, %", "lost",
 	}}
 	for _, r := range rows {
 		t.Row(r.cells()...)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -49,33 +50,82 @@ func (r *rounds) last() (done, nano int64) {
 	return r.done, r.nano
 }
 
-// speed returns how much the program does in a time, a second.
-func (r *rounds) speed(ctx context.Context, d time.Duration) float64 {
+// pace is how much a program does in a time, by the clock on the wall and by its own CPU
+// clock. The second says what sampling takes from the program itself, on a machine with other
+// work, too.
+type pace struct {
+	speed, work float64 // a second, and a second of CPU time
+	switches    float64 // of its threads, a second
+}
+
+// pace returns the pace of a program over a time.
+func (r *rounds) pace(ctx context.Context, p *campaign.Process, d time.Duration) (pace, error) {
+	used, err1 := p.CPU()
+	switched := p.Switches()
 	done, nano := r.last()
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
+	used2, err2 := p.CPU()
 	done2, nano2 := r.last()
-	return float64(done2-done) / (float64(nano2-nano) / 1e9)
+	return pace{
+		speed:    float64(done2-done) / (float64(nano2-nano) / 1e9),
+		work:     float64(done2-done) / (used2 - used).Seconds(),
+		switches: float64(p.Switches()-switched) / d.Seconds(),
+	}, errors.Join(err1, err2, ctx.Err())
+}
+
+// watcher samples a process while do runs.
+type watcher struct {
+	name  string
+	watch func(ctx context.Context, pid int, do func(context.Context) error) error
+}
+
+// watchers returns the engines, and async-profiler where there is a build of it. The first
+// one does nothing: it shows how far windows differ by themselves.
+func (f *field) watchers() ([]watcher, error) {
+	all := []watcher{{"none", func(ctx context.Context, _ int, do func(context.Context) error) error { return do(ctx) }}}
+	for _, engine := range []string{"perf", "bpf"} {
+		all = append(all, watcher{engine, func(ctx context.Context, pid int, do func(context.Context) error) error {
+			o := sampler.ProcessOptions{PID: pid, Interval: 10 * time.Millisecond}
+			return jvmEngines[engine].Sample(ctx, o, func(ctx context.Context, _ campaign.Source) error { return do(ctx) },
+				func(*ccmap.Sample, *ccmap.Names) {})
+		}})
+	}
+	async, err := f.asyncProfiler()
+	if async != "" {
+		all = append(all, watcher{asyncName, func(ctx context.Context, pid int, do func(context.Context) error) error {
+			return async.record(ctx, pid, f.Path("jvmcost.jfr"), do)
+		}})
+	}
+	return all, err
 }
 
 func runJVMCost(ctx context.Context, f *field) error {
-	began := time.Now()
+	began, load := time.Now(), report.LoadAverage()
 	const window = time.Second
 	pairs := int(f.window / (2 * window))
 	if f.Quick {
 		pairs = 2
 	}
-	t := report.Table{Head: []string{"program", "engine", "speed while sampled / not", "95 % interval"}}
-	for _, engine := range []string{"perf", "bpf"} {
+	watchers, err := f.watchers()
+	if err != nil {
+		return err
+	}
+	t := report.Table{Head: []string{"program", "profiler", "speed while sampled / not", "95 % interval", "work for its CPU time, sampled / not", "95 % interval", "thread switches a second, not sampled"}}
+	for _, w := range watchers {
 		err := f.eachJVM(ctx, func(program int, release, home string) error {
-			ratios, err := f.slowdown(ctx, home, program, jvmEngines[engine], pairs, window)
+			ratios, err := f.slowdown(ctx, home, program, w, pairs, window)
 			if err != nil {
-				return fmt.Errorf("by %s: %w", engine, err)
+				return fmt.Errorf("by %s: %w", w.name, err)
 			}
-			i := campaign.MedianOf(ratios)
-			row := []string{jvmPrograms[program].what + " on " + release, engine, report.Number(i.Middle, 3), report.Number(i.Low, 3) + "–" + report.Number(i.High, 3)}
+			row := []string{jvmPrograms[program].what + " on " + release, w.name}
+			for _, of := range []func(pace) float64{func(p pace) float64 { return p.speed }, func(p pace) float64 { return p.work }} {
+				i := campaign.MedianOf(each(ratios, of))
+				row = append(row, report.Number(i.Middle, 3), report.Number(i.Low, 3)+"–"+report.Number(i.High, 3))
+			}
+			row = append(row, report.Count(campaign.Median(each(ratios, func(p pace) float64 { return p.switches }))))
 			t.Row(row...)
 			f.Say("%s", strings.Join(row, ", "))
 			return nil
@@ -85,12 +135,20 @@ func runJVMCost(ctx context.Context, f *field) error {
 		}
 	}
 	return f.Write(jvmCostPortion, fmt.Sprintf("%s All runs together took %v, after a load average of %.1f. Medians of %d pairs of %v each, with the interval of the sign test.\n\n%s",
-		report.Measured(began), after(began), report.LoadAverage(), pairs, window, t.String()))
+		report.Measured(began), after(began), load, pairs, window, t.String()))
 }
 
-// slowdown returns the speeds of a program while it is sampled every 10 ms, divided by those
-// of the window before or after.
-func (f *field) slowdown(ctx context.Context, home string, program int, open campaign.Engine, pairs int, window time.Duration) ([]float64, error) {
+func each(ratios []pace, of func(pace) float64) []float64 {
+	values := make([]float64, len(ratios))
+	for i, r := range ratios {
+		values[i] = of(r)
+	}
+	return values
+}
+
+// slowdown returns the paces of a program while it is sampled every 10 ms, divided by those
+// of the window before or after, and the switches of that window.
+func (f *field) slowdown(ctx context.Context, home string, program int, w watcher, pairs int, window time.Duration) ([]pace, error) {
 	var said rounds
 	running, err := f.startJVM(ctx, home, program, &said)
 	if err != nil {
@@ -98,25 +156,29 @@ func (f *field) slowdown(ctx context.Context, home string, program int, open cam
 	}
 	defer running.Stop()
 	const warm, settle = 10 * time.Second, 2 * time.Second // attaching reads symbols, and the first stacks names
-	said.speed(ctx, warm)
-	var ratios []float64
+	if _, err := said.pace(ctx, running, warm); err != nil {
+		return nil, err
+	}
+	var ratios []pace
 	for i := range pairs {
-		var bare, sampled float64
+		var bare, sampled pace
 		for turn := range 2 {
 			if (i+turn)%2 == 0 {
-				bare = said.speed(ctx, window)
-				continue
+				bare, err = said.pace(ctx, running, window)
+			} else {
+				err = w.watch(ctx, running.PID(), func(ctx context.Context) error {
+					if _, err := said.pace(ctx, running, settle); err != nil {
+						return err
+					}
+					sampled, err = said.pace(ctx, running, window)
+					return err
+				})
 			}
-			err := open.Sample(ctx, sampler.ProcessOptions{PID: running.PID(), Interval: 10 * time.Millisecond}, func(ctx context.Context, _ campaign.Source) error {
-				said.speed(ctx, settle)
-				sampled = said.speed(ctx, window)
-				return nil
-			}, func(*ccmap.Sample, *ccmap.Names) {})
 			if err != nil {
 				return nil, err
 			}
 		}
-		ratios = append(ratios, sampled/bare)
+		ratios = append(ratios, pace{sampled.speed / bare.speed, sampled.work / bare.work, bare.switches})
 	}
-	return ratios, ctx.Err()
+	return ratios, nil
 }

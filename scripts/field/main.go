@@ -8,7 +8,8 @@
 //	go run ./scripts/field repetitions            some minutes: verdicts, on a program that knows when its calls began
 //	go run ./scripts/field pgo                    a quarter of an hour: programs built with ccmapd's profile
 //	go run ./scripts/field jvm                    ten minutes: programs on HotSpot
-//	go run ./scripts/field jvmcost                a quarter of an hour: how fast they are while they are sampled
+//	go run ./scripts/field jvmcost                half an hour: how fast they are while they are sampled
+//	go run ./scripts/field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
 //
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts
 // them, attaches ccmapd built from this tree, and writes a portion of docs/accuracy.md
@@ -33,10 +34,11 @@ import (
 type field struct {
 	campaign.Campaign
 	window time.Duration // watching time of a program
+	async  string        // folder of a build of async-profiler; empty: none
 }
 
 var campaigns = map[string]func(context.Context, *field) error{
-	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost,
+	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost, "jvmpeer": runJVMPeer,
 }
 
 func main() {
@@ -53,6 +55,7 @@ func main() {
 	f := new(field)
 	f.Flags(flag.CommandLine, "field", "docs/accuracy.md")
 	flag.DurationVar(&f.window, "window", 20*time.Second, "`TIME` that a program is watched for")
+	flag.StringVar(&f.async, "async", "", "`FOLDER` of a build of async-profiler, for jvmpeer and jvmcost")
 	flag.CommandLine.Parse(os.Args[2:]) // exits with an error
 	campaign.Main("field", func(ctx context.Context) error {
 		remove, err := f.Prepare(ctx)
