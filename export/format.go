@@ -99,6 +99,16 @@ func (f Format) HasUnits() bool { return f.Holds().Time == "yes" }
 // method.
 func (f Format) HasPrunedTotals() bool { return f.Holds().Pruned == holdsAll }
 
+// LostVMPoints returns how many points that a VM has counted the format has no place for.
+func (f Format) LostVMPoints(s *ccmap.Snapshot) (n int) {
+	for _, p := range s.Points() {
+		if p.Origin == ccmap.OriginVM && !f.hasPoint(&p) {
+			n++
+		}
+	}
+	return n
+}
+
 // hasPoint reports whether the format has a place for the point.
 func (f Format) hasPoint(p *ccmap.Point) bool {
 	isCaughtCall := p.Origin == ccmap.OriginBurst && p.Kind == ccmap.PointCall

@@ -19,6 +19,7 @@ type fakeSource struct {
 	mu          sync.Mutex
 	stats       sampler.Stats
 	setInterval error // the result of SetInterval
+	slow        bool  // SetInterval changes nothing yet
 	info        sampler.Info
 	points      []ccmap.Point // that the target counted itself
 	version     uint64
@@ -43,7 +44,7 @@ func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) { return s
 func (s *fakeSource) SetInterval(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.setInterval == nil {
+	if s.setInterval == nil && !s.slow {
 		s.stats.Interval = d
 	}
 	return s.setInterval

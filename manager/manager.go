@@ -57,6 +57,7 @@ type Manager struct {
 	cpu          time.Duration // of this process, when it was measured last
 	measured     time.Time     // then
 	unmeasured   int           // samples since
+	later        string        // reason of a change of the interval that the source has not made yet; empty: there is none
 	comments     []string      // of the metadata at the start, without the overhead of an earlier session
 	loss         ccmap.Loss    // outside the map, as the metadata has it
 	overhead     overhead      // of sampling
@@ -326,13 +327,14 @@ func (m *Manager) keepTurn(now time.Time) {
 }
 
 // tune reports a turn to the tuner, and sets the interval that the tuner wants. A
-// source that cannot change its interval keeps the old one.
+// source may make the change later. One that cannot change its interval keeps the old one.
 func (m *Manager) tune(now time.Time) {
 	if m.config.Tuner == nil {
 		return
 	}
 	at := now.Sub(m.start)
 	source := m.config.Source.Stats()
+	m.followTuner(at, source.Interval)
 	m.overhead.follow(source)
 	d, changed := m.config.Tuner.Observe(tuning.Observation{
 		At:        at,
@@ -359,7 +361,18 @@ func (m *Manager) tune(now time.Time) {
 		m.config.Logger.Warn("keep interval", "instead of", d.Interval, "reason", d.Reason, "error", err)
 		return
 	}
-	m.keepInterval(at, d.Reason)
+	m.later = d.Reason
+	m.followTuner(at, m.config.Source.Stats().Interval)
+}
+
+// followTuner keeps a change of the interval with its reason when the source has made it, which
+// may be at once.
+func (m *Manager) followTuner(at, is time.Duration) {
+	changes := m.config.Map.Meta().Interval
+	if m.later != "" && is != changes[len(changes)-1].Interval {
+		m.keepInterval(at, m.later)
+		m.later = ""
+	}
 }
 
 // overhead is the latest cost of sampling to the target, in the form that the tuner takes.

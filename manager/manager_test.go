@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -213,6 +214,42 @@ func TestRefusedIntervalIsNotKept(t *testing.T) {
 			t.Errorf("interval history %+v, want the initial one alone", got)
 		}
 	})
+}
+
+// TestIntervalOfLater: a source that changes its interval later has the change in the profile when
+// it is made, with the reason of the tuner's last wish.
+func TestIntervalOfLater(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	s := newSession(nil)
+	s.source.slow = true
+	wish := 20 * ms
+	s.config.Tuner = &fakeTuner{decide: func(tuning.Observation) (tuning.Decision, bool) {
+		return tuning.Decision{Interval: wish, Reason: "wish for " + wish.String()}, true
+	}}
+	m, err := New(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.begin()
+	reasons := func() (all []string) {
+		for _, c := range s.config.Map.Meta().Interval {
+			all = append(all, fmt.Sprintf("%v %s", c.Interval, c.Reason))
+		}
+		return all
+	}
+	m.takeTurn()
+	wish = 30 * ms
+	m.takeTurn()
+	if got, want := reasons(), []string{"10ms initial"}; !slices.Equal(got, want) {
+		t.Errorf("before the change: %q", got)
+	}
+	s.source.stats.Interval = 30 * ms
+	m.takeTurn()
+	m.takeTurn()
+	if got, want := reasons(), []string{"10ms initial", "30ms wish for 30ms"}; !slices.Equal(got, want) {
+		t.Errorf("after the change: %q, want %q", got, want)
+	}
 }
 
 func TestTunerHearsOfAnIdleTarget(t *testing.T) {

@@ -93,7 +93,7 @@ func (c *Config) addTuner() error {
 		return nil
 	}
 	interval := c.Source.Stats().Interval
-	if _, tunable := c.Source.(sampler.Tunable); !tunable || interval <= 0 || c.Source.Info().Unit == ccmap.Instructions {
+	if _, tunable := c.Source.(sampler.Tunable); !tunable || interval <= 0 || c.Source.Info().Unit != ccmap.CPUTime {
 		return nil // the VM records everything, or asks for samples itself
 	}
 	tuner, err := tuning.New(tuning.Config{Initial: interval, SampleCost: EmbeddedSampleCost})

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // ProcessOptions are the options of a source that samples a process from outside. PID
@@ -13,6 +16,10 @@ import (
 type ProcessOptions struct {
 	PID  int
 	Sink Sink
+
+	// Unit is what samples weigh: CPU time by default. A source that does not sample it
+	// returns an error that wraps [ErrUnit].
+	Unit ccmap.Unit
 
 	// Interval is the CPU time between two samples of one thread; 0 means
 	// 10 ms. An engine clamps it to the range that it supports.
@@ -62,10 +69,14 @@ const (
 	defaultHitBudget   = 250
 )
 
-// WithDefaults fills in the defaults. It refuses options that no source can have.
-func (o ProcessOptions) WithDefaults() (ProcessOptions, error) {
+// WithDefaults fills in the defaults. It refuses options that no source can have, and units
+// that the source does not sample: beside CPU time it samples others.
+func (o ProcessOptions) WithDefaults(others ...ccmap.Unit) (ProcessOptions, error) {
 	if o.Sink.Queue == nil || o.Sink.Names == nil {
 		return o, errors.New("source needs a queue and a name table")
+	}
+	if o.Unit != ccmap.CPUTime && !slices.Contains(others, o.Unit) {
+		return o, fmt.Errorf("%w, and not %s: %w", ErrUnit, o.Unit.Kind(), ErrUnsupported)
 	}
 	if o.Interval < 0 || o.WatchBudget < 0 {
 		return o, fmt.Errorf("interval %v or watch budget %v is negative", o.Interval, o.WatchBudget)

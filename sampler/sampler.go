@@ -53,7 +53,8 @@ type Source interface {
 // Tunable is a source whose interval can be changed.
 type Tunable interface {
 	// SetInterval changes the CPU time between two samples of one thread, for
-	// all threads present and future. Any goroutine may call it, during Run.
+	// all threads present and future. The change may come later, and differ:
+	// [Stats.Interval] says what is in force. Any goroutine may call it, during Run.
 	SetInterval(d time.Duration) error
 }
 
@@ -72,6 +73,7 @@ type Info struct {
 	Target   ccmap.Target
 	Engine   string     // name of the engine in profiles, for example "perf"
 	Unit     ccmap.Unit // of the samples' weights
+	Of       string     // what samples are of, for people, where it is not CPU time at an interval; empty: it is
 	Embedded bool       // the target runs in this process
 	Sink     Sink       // where the source delivers
 
@@ -107,6 +109,7 @@ var (
 	ErrNotManaged  = errors.New("neither a Go program nor a JVM")
 	ErrPermission  = errors.New("not permitted")
 	ErrUnsupported = errors.New("not supported here")
+	ErrUnit        = errors.New("the engine samples CPU time") // and not what was asked for
 )
 
 // Clock tells CLOCK_MONOTONIC, which is the time of samples. That is what

@@ -29,6 +29,7 @@ type Overhead struct {
 	Watches    time.Duration // context switches of threads that have watchpoints, for verdicts
 	Verdicts   time.Duration // setting of watchpoints, at most, and traps of writes
 	Calls      time.Duration // caught calls, setting of their breakpoints, and switches of threads that have breakpoints, at most
+	Recorder   time.Duration // threads of the target that write a recording of it
 	Of         time.Duration // CPU time of the target; 0: the overhead is not known
 
 	// Sampled is the part of the time that was sampled, where sampling all the time would have
@@ -45,7 +46,7 @@ type Overhead struct {
 func (o Overhead) Sampling() time.Duration { return o.Samples + o.Interrupts + o.Verdicts }
 
 // Fixed returns the time that does not depend on the interval.
-func (o Overhead) Fixed() time.Duration { return o.Switches + o.Watches + o.Calls }
+func (o Overhead) Fixed() time.Duration { return o.Switches + o.Watches + o.Calls + o.Recorder }
 
 // Percent returns the part of the target's CPU time that a time is.
 func (o Overhead) Percent(d time.Duration) float64 {
@@ -69,7 +70,7 @@ func (o Overhead) String() string {
 	for _, part := range []struct {
 		time time.Duration
 		name string
-	}{{o.Interrupts, "other interrupts"}, {o.Switches, "thread switches"}, {o.Watches + o.Verdicts, "verdicts"}, {o.Calls, "caught calls"}} {
+	}{{o.Interrupts, "other interrupts"}, {o.Switches, "thread switches"}, {o.Watches + o.Verdicts, "verdicts"}, {o.Calls, "caught calls"}, {o.Recorder, "recorder"}} {
 		if part.time > 0 {
 			text += fmt.Sprintf(", %.1f %s", o.Percent(part.time), part.name)
 		}

@@ -19,7 +19,6 @@ writes the profile and prints the hottest methods; after a second interrupt it d
 
 A NAME names the process or its executable; if it names several, they are listed, and none
 is sampled. A URL is the pprof endpoint of a program elsewhere: its profiles are added up.
-
 docs/sampling.md explains all flags, docs/permissions.md the rights that it takes.`
 
 const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz

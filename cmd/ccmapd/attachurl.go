@@ -61,6 +61,7 @@ var ofProcesses = []struct {
 		"the program's own profiler samples it"},
 	{[]string{"max-overhead", "max-host-overhead"}, "the program's own profiler decides what sampling costs"},
 	{[]string{daemonFlag}, "a daemon samples processes"},
+	{[]string{"event"}, "its profiles are of CPU time"},
 	{[]string{"hits", "value-hash", "janitor", "dump-values"}, "its profiles have no calls"},
 	{[]string{"labels"}, "its profiles have their labels, which 'ccmapd convert --labels=false' leaves out"},
 }

@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/coverage"
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
@@ -140,7 +143,21 @@ func convert(env *environment, f convertFlags, in, path string) error {
 			return fmt.Errorf("convert %s: %w", in, err)
 		}
 	}
-	return out.Write(s)
+	if err := out.Write(s); err != nil {
+		return err
+	}
+	return reportLost(env.stderr, out, s)
+}
+
+// reportLost says which counts of a profile the format of its output has no place for.
+func reportLost(w io.Writer, out output.Output, s *ccmap.Snapshot) error {
+	n := out.Format().LostVMPoints(s)
+	if n == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%s: %v has no place for %s that the VM has counted: XML and JSON keep them.\n",
+		terminal.Printable(out.Path), out.Format(), figure.Plural(int64(n), "profile point"))
+	return err
 }
 
 // convertCovered adds coverage to a profile.

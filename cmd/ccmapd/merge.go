@@ -103,7 +103,7 @@ func merge(env *environment, f mergeFlags, args []string) error {
 	}
 	_, err = fmt.Fprintf(env.stderr, "%s: %s merged: %s; %s\n", terminal.Printable(out.Path),
 		figure.Plural(int64(m.Merged), "profile"), merged.Extent(), figure.Plural(int64(merged.Len()-1), "node"))
-	return errors.Join(err, m.LeftOut())
+	return errors.Join(err, reportLost(env.stderr, out, merged.Snapshot), m.LeftOut())
 }
 
 // explainMerge adds advice to an error in reading or adding a profile.

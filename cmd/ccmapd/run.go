@@ -23,7 +23,6 @@ const runLong = `Run starts a Go program, JVM or WebAssembly module and samples 
 JVM ('java') from the end of its own. It has standard input and output and its signals as
 if it were started alone, and its exit code is that of ccmapd; the report goes to standard
 error. What cannot be sampled is not started, unless with --anyway: docs/sampling.md.
-
 A WebAssembly module is run in ccmapd's own process, as a program for WASI preview 1,
 and gets nothing of the outside but --env and --dir: docs/webassembly.md.`
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/output"
@@ -37,6 +38,8 @@ type samplingFlags struct {
 	window     time.Duration // time constant of what is recent; 0: none
 	until      session.Goal
 	engine     usage.Choice
+	event      usage.Choice // kinds of units
+	units      []ccmap.Unit // of event.From
 	values     valueFlags
 	quiet      bool
 	json       bool
@@ -49,6 +52,7 @@ type samplingFlags struct {
 
 // newSamplingFlags returns the defaults.
 func newSamplingFlags(all []engine.Engine) *samplingFlags {
+	units := engine.Units(all)
 	return &samplingFlags{
 		interval: 10 * time.Millisecond,
 		tune:     true, low: 1, high: 15, tuneWindow: 1000,
@@ -57,8 +61,17 @@ func newSamplingFlags(all []engine.Engine) *samplingFlags {
 		memory: 64 * figure.MiB,
 		window: 15 * time.Minute,
 		engine: usage.NewChoice(engine.Names(all)),
+		event:  usage.NewChoice(kinds(units)),
+		units:  units,
 		values: newValueFlags(),
 	}
+}
+
+func kinds(units []ccmap.Unit) (names []string) {
+	for _, u := range units {
+		names = append(names, u.Kind())
+	}
+	return names
 }
 
 func (f *samplingFlags) register(cmd *cobra.Command) {
@@ -82,13 +95,17 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.labels, "labels", true, "sample labels of goroutines (pprof.Do), which may hold user data")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
 	f.engine.Register(cmd, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.From)+"; auto: the best permitted")
+	f.event.Register(cmd, "event", "`EVENT` to sample: cpu, or of a JVM alloc (bytes) or lock (time until it is there)")
 	f.values.register(cmd)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more, not only warnings, to standard error")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		f.overheadGiven = cmd.Flags().Changed("max-overhead")
-		return f.check()
+		if err := f.check(); err != nil {
+			return err
+		}
+		return f.checkEvent(cmd)
 	}
 }
 
@@ -99,6 +116,30 @@ const (
 	// leastWindow is many turns of the manager: the window moves once a turn.
 	leastWindow = time.Second
 )
+
+// unit returns the unit of samples.
+func (f *samplingFlags) unit() ccmap.Unit { return f.units[slices.Index(f.event.From, f.event.Value)] }
+
+// onlyCPUFlagNames are flags that have no use for samples of other events than CPU time.
+var onlyCPUFlagNames = append([]string{"hits", "value-hash", "janitor", "dump-values", "labels"}, tuneFlagNames...)
+
+// checkEvent finds what does not go with an event other than CPU time, after check.
+func (f *samplingFlags) checkEvent(cmd *cobra.Command) error {
+	if f.unit() == ccmap.CPUTime {
+		return nil
+	}
+	if i := slices.IndexFunc(onlyCPUFlagNames, cmd.Flags().Changed); i >= 0 {
+		return withHint(usage.Errorf("--event %s and --%s exclude each other", f.event.Value, onlyCPUFlagNames[i]),
+			"The JVM records events at a fixed rate: --interval bounds them.")
+	}
+	for _, path := range f.outputs {
+		if format := f.formatOf(path); !format.HasUnits() {
+			return withHint(usage.Errorf("output %s: %v has no place for %s, which --event %s counts", path, format, f.unit().Base(), f.event.Value),
+				"Write .pb.gz, .xml or .json.")
+		}
+	}
+	return nil
+}
 
 // check finds what is wrong before anything is sampled.
 func (f *samplingFlags) check() error {
@@ -183,6 +224,7 @@ func (f *samplingFlags) apart(env *environment) (*environment, error) {
 // config returns the configuration of the session that the flags ask for.
 func (f *samplingFlags) config(env *environment) session.Config {
 	return session.Config{
+		Unit:      f.unit(),
 		Interval:  f.interval,
 		Duration:  f.duration,
 		Tuning:    f.tuning,

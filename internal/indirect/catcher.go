@@ -114,7 +114,7 @@ func New(o Options) *Catcher {
 	switch {
 	case c.Code == nil:
 		c.Budget = 0
-		c.explain("they are caught in Go programs only")
+		c.explain("calls of this runtime cannot be caught")
 	case c.Budget == 0:
 		c.explain("switched off")
 	}

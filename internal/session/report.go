@@ -160,6 +160,7 @@ type overheadJSON struct {
 	Watches    time.Duration `json:"watches_ns"`
 	Verdicts   time.Duration `json:"verdicts_ns"`
 	Calls      time.Duration `json:"calls_ns"`
+	Recorder   time.Duration `json:"recorder_ns,omitempty"` // threads of a JVM that write a recording
 	Of         time.Duration `json:"of_ns"`
 	Sampled    float64       `json:"sampled_percent,omitempty"` // of the time, in windows
 	Host       float64       `json:"host_percent,omitempty"`    // of each CPU
@@ -171,7 +172,7 @@ func newOverheadJSON(o sampler.Overhead) *overheadJSON {
 	if o.Of <= 0 {
 		return nil
 	}
-	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Verdicts, o.Calls, o.Of, 100 * o.Sampled, 100 * o.Host, o.Raised}
+	return &overheadJSON{o.Percent(o.Total()), o.Samples, o.Interrupts, o.Switches, o.Watches, o.Verdicts, o.Calls, o.Recorder, o.Of, 100 * o.Sampled, 100 * o.Host, o.Raised}
 }
 
 func (s *Session) newReportJSON(r manager.Report) ReportJSON {

@@ -38,6 +38,7 @@ import (
 
 // Config says how a session samples, and how it reports.
 type Config struct {
+	Unit      ccmap.Unit    // of the samples' weights: CPU time by default
 	Interval  time.Duration // CPU time between two samples of a thread
 	Duration  time.Duration // the session ends after it; 0: never
 	Hits      float64       // calls a second to catch; 0: none
@@ -102,7 +103,7 @@ func Open(c Config, open Opener) (*Session, error) {
 	q := queue.New(queue.Options{RingWords: ringWords})
 	m := ccmap.New(ccmap.Options{MaxBytes: c.MaxMemory, Window: c.Window})
 	choice, err := open(sampler.ProcessOptions{
-		Interval: c.Interval, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, MaxHostOverhead: orNone(c.MaxHost),
+		Unit: c.Unit, Interval: c.Interval, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, MaxHostOverhead: orNone(c.MaxHost),
 		Logger: c.Logger, Sink: sampler.Sink{Queue: q, Names: m.Names()},
 	})
 	if err != nil {
@@ -131,20 +132,23 @@ func describe(meta *ccmap.Meta, info sampler.Info, why string) {
 	if info.NoKernelTime != "" {
 		meta.Comments = append(meta.Comments, "time in the kernel is left out: "+info.NoKernelTime)
 	}
+	if info.Of != "" {
+		meta.Comments = append(meta.Comments, "samples of "+info.Of)
+	}
 	if info.Lacks != "" {
 		meta.Comments = append(meta.Comments, info.Lacks)
 	}
 }
 
-// newManager returns the manager of a session, with its tuner. A source that records every
-// call has no interval to tune, and a program that profiles itself decides on its own.
+// newManager returns the manager of a session, with its tuner. Samples that are not of CPU time
+// have no interval to tune, and a program that profiles itself decides on its own.
 func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manager, error) {
 	info := source.Info()
 	config := manager.Config{
 		Source: source, Map: m, Logger: c.Logger, Dumps: c.dumps(source), Until: c.Until, Values: c.Values, DaemonCPU: c.DaemonCPU,
 	}
 	config.Values.MaxPoints = maxPoints(c.MaxMemory)
-	if _, tunable := source.(sampler.Tunable); !tunable || info.Unit == ccmap.Instructions {
+	if _, tunable := source.(sampler.Tunable); !tunable || info.Unit != ccmap.CPUTime {
 		return manager.New(config)
 	}
 	tuned := c.Tuning()
@@ -247,6 +251,11 @@ func (s *Session) Announce(w io.Writer, until string) {
 	if info.Lacks != "" {
 		fmt.Fprintf(w, "Taking profiles of %s%s, by %s (%s). %s\nOf such a program %s.\n",
 			terminal.Printable(path.Base(cmp.Or(info.Target.Executable, "the program"))), s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until, info.Lacks)
+		return
+	}
+	if info.Of != "" {
+		fmt.Fprintf(w, "Sampling %d (%s): %s%s, by %s (%s). %s\n",
+			info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), info.Of, s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until)
 		return
 	}
 	interval := s.choice.Source.Stats().Interval

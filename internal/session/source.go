@@ -119,7 +119,10 @@ func (s *Session) reportValues(w io.Writer, r manager.Report) {
 	if v.Points > 0 {
 		points = "; " + figure.Plural(int64(v.Points), "profile point") + " in " + figure.Bytes(int64(v.Bytes))
 	}
-	fmt.Fprintf(w, "\nReceivers: %s%s%s.\n", s.caught(r), points, seeReceivers(r.Written))
+	fmt.Fprintf(w, "\nReceivers: %s%s%s.\n", s.caught(r), points, seeReceivers(r))
+	if v.Counted > 0 && len(r.Written) > 0 && keeperOf(r) == "" {
+		fmt.Fprintln(w, "Only XML and JSON keep these counts: -o FILE.json.")
+	}
 	if v.Evicted > 0 {
 		fmt.Fprintf(w, "%s of rare calls made room for others, and %s with them%s.\n",
 			figure.Plural(int64(v.Evicted), "profile point"), figure.Plural(int64(v.Lost), "call"), s.moreRoom())
@@ -139,7 +142,7 @@ func (s *Session) caught(r manager.Report) string {
 	case s.choice.Source.Info().Unit == ccmap.Instructions:
 		return "no calls caught, as each one is recorded"
 	case src.NoCalls != "":
-		return "no calls caught, because " + src.NoCalls
+		return "no calls caught, because " + terminal.Printable(src.NoCalls)
 	case s.choice.Source.Info().Embedded:
 		return "no calls caught, as none went through a table when one was wanted"
 	case src.Counts[sampler.HotCalls] == 0:
@@ -156,15 +159,25 @@ func (s *Session) moreRoom() string {
 	return ": a larger --max-memory keeps more"
 }
 
-// seeReceivers names the command that shows receivers, of the first file that has
-// them all.
-func seeReceivers(files []string) string {
-	files = named(files)
-	i := slices.IndexFunc(files, func(f string) bool { return formatOf(f).HasCaughtCalls() })
+// seeReceivers names the command that shows receivers, of the first file that has them all.
+func seeReceivers(r manager.Report) string {
+	file := keeperOf(r)
+	if file == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (see 'ccmapd receivers %s')", terminal.ShellQuote(file))
+}
+
+// keeperOf returns the first file that has all calls that were caught or counted, "" if none has.
+func keeperOf(r manager.Report) string {
+	files := named(r.Written)
+	i := slices.IndexFunc(files, func(f string) bool {
+		return formatOf(f).HasAllPoints() || r.Values.Counted == 0 && formatOf(f).HasCaughtCalls()
+	})
 	if i < 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (see 'ccmapd receivers %s')", terminal.ShellQuote(files[i]))
+	return files[i]
 }
 
 // valuesJSON has the fields of manager.ValueStats.

@@ -13,13 +13,14 @@ import (
 
 // counting has the profile that the target's runtime keeps, as it was last read.
 //
-//	latest   the goroutine of start writes it, any goroutine reads it
+//	latest, why   start and its goroutine write them, any goroutine reads them
 //
 // All else is the engine's.
 type counting struct {
 	latest atomic.Pointer[counted]
-	stop   context.CancelFunc // nil: the runtime keeps none
-	ended  chan struct{}      // closed when the goroutine has ended
+	why    atomic.Pointer[string] // no calls are caught; nil: the runtime keeps no profile
+	stop   context.CancelFunc     // nil: the runtime keeps none
+	ended  chan struct{}          // closed when the goroutine has ended
 }
 
 type counted struct {
@@ -32,12 +33,14 @@ func (c *counting) start(r process.Counter, names *ccmap.Names, log *slog.Logger
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop, c.ended = stop, make(chan struct{})
 	watch := new(hang.Watch)
+	c.explain(countsItself + ", and has counted too few yet")
 	publish := func(points []ccmap.Point) {
 		version := uint64(1)
 		if last := c.latest.Load(); last != nil {
 			version = last.version + 1
 		}
 		c.latest.Store(&counted{points, version})
+		c.explain(countsItself)
 	}
 	go func() {
 		defer close(c.ended)
@@ -47,9 +50,23 @@ func (c *counting) start(r process.Counter, names *ccmap.Names, log *slog.Logger
 			err = hung
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
+			c.explain(countsItself + ", and these counts cannot be read: " + err.Error())
 			log.Info("no further profile of the target's own", "reason", err)
 		}
 	}()
+}
+
+// countsItself begins the reason why no calls of a runtime with a profile of its own are caught.
+const countsItself = "the VM counts them itself"
+
+func (c *counting) explain(why string) { c.why.Store(&why) }
+
+// reason says why no calls are caught; "" of a runtime that keeps no profile.
+func (c *counting) reason() string {
+	if why := c.why.Load(); why != nil {
+		return *why
+	}
+	return ""
 }
 
 // end stops the goroutine and waits for it.

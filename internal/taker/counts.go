@@ -1,6 +1,7 @@
 package taker
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (t *Taker) Stats(warning string) sampler.Stats {
 		},
 		Loss:     loss,
 		Warning:  joinWarnings(warning, c.recalledWarning()),
-		NoCalls:  c.caught.Reason(),
+		NoCalls:  cmp.Or(t.counting.reason(), c.caught.Reason()),
 		Overhead: t.overhead(loss.Clock),
 	}
 }

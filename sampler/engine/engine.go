@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -38,7 +39,8 @@ type Source interface {
 
 // Engine is one way to sample a process from outside.
 type Engine struct {
-	Name string
+	Name  string
+	Units []ccmap.Unit // that it samples beside CPU time
 
 	// Open attaches to a process. Its errors wrap the errors of package sampler.
 	Open func(context.Context, sampler.ProcessOptions) (Source, error)
@@ -47,11 +49,23 @@ type Engine struct {
 // All returns all engines, best first.
 func All() []Engine {
 	return []Engine{
-		{bpf.Engine, opens(bpf.Open)},
-		{perf.Engine, opens(perf.Open)},
-		{jfr.Engine, opens(jfr.Open)},
+		{bpf.Engine, nil, opens(bpf.Open)},
+		{perf.Engine, nil, opens(perf.Open)},
+		{jfr.Engine, []ccmap.Unit{jfr.Alloc, jfr.Lock}, opens(jfr.Open)},
 	}
 }
+
+// Units returns the units that engines sample, CPU time first.
+func Units(all []Engine) []ccmap.Unit {
+	units := []ccmap.Unit{ccmap.CPUTime}
+	for _, e := range all {
+		units = append(units, e.Units...)
+	}
+	return units
+}
+
+// samples reports whether the engine samples a unit.
+func (e Engine) samples(u ccmap.Unit) bool { return u == ccmap.CPUTime || slices.Contains(e.Units, u) }
 
 // opens returns the function that opens an engine, as [Engine] has it.
 func opens[S Source](open func(context.Context, sampler.ProcessOptions) (S, error)) func(context.Context, sampler.ProcessOptions) (Source, error) {
@@ -87,12 +101,12 @@ type Choice struct {
 func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOptions) (Choice, error) {
 	var refused []refusal
 	for _, e := range all {
-		if name != Auto && name != e.Name {
+		if name != Auto && name != e.Name || !e.samples(o.Unit) {
 			continue
 		}
 		s, err := e.Open(ctx, o)
 		if err == nil {
-			return Choice{s, why(name, refused)}, nil
+			return Choice{s, why(name, o.Unit, refused)}, nil
 		}
 		if name == Auto && ForOthers(err) && len(refused) > 0 {
 			continue
@@ -102,7 +116,26 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 			break
 		}
 	}
-	return Choice{}, explain(join(refused))
+	if len(refused) == 0 {
+		return Choice{}, unable(all, name, o)
+	}
+	err := join(refused)
+	if o.Unit != ccmap.CPUTime && ForOthers(err) {
+		return Choice{}, advice.Add(err, "Only a JVM tells its allocations and waits for locks. Of a Go program, 'ccmapd top' reads what\n"+
+			"net/http/pprof serves as /debug/pprof/allocs and /debug/pprof/mutex.")
+	}
+	return Choice{}, explain(err)
+}
+
+// unable says that the engine does not sample the unit, and which one does.
+func unable(all []Engine, name string, o sampler.ProcessOptions) error {
+	err := fmt.Errorf("attach to process %d by %s: %w, and not %s: %w", o.PID, name, sampler.ErrUnit, o.Unit.Kind(), sampler.ErrUnsupported)
+	for _, e := range all {
+		if e.samples(o.Unit) {
+			return advice.Add(err, "--engine %s does, of a JVM.", e.Name)
+		}
+	}
+	return err
 }
 
 // ForOthers reports whether an engine is for other programs than the target: then it is no
@@ -129,10 +162,12 @@ func join(refused []refusal) error {
 }
 
 // why says why an engine was taken after others had refused.
-func why(name string, refused []refusal) string {
+func why(name string, unit ccmap.Unit, refused []refusal) string {
 	switch {
 	case name != Auto:
 		return "as asked for"
+	case unit != ccmap.CPUTime:
+		return "the engine that samples " + unit.Kind()
 	case len(refused) == 0:
 		return "the best engine, and permitted"
 	}

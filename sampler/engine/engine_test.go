@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/jfr"
 )
 
 // fakeSource is a source that is never run.
@@ -34,14 +37,14 @@ func (s fakeSource) Stats() sampler.Stats {
 
 // working returns an engine that attaches to anything.
 func working(name string, watchpoints uint64) Engine {
-	return Engine{name, func(context.Context, sampler.ProcessOptions) (Source, error) {
+	return Engine{name, nil, func(context.Context, sampler.ProcessOptions) (Source, error) {
 		return fakeSource{name: name, watchpoints: watchpoints}, nil
 	}}
 }
 
 // refusing returns an engine that cannot attach.
 func refusing(name string, err error) Engine {
-	return Engine{name, func(context.Context, sampler.ProcessOptions) (Source, error) { return nil, err }}
+	return Engine{name, nil, func(context.Context, sampler.ProcessOptions) (Source, error) { return nil, err }}
 }
 
 func TestAttachTakesTheFirstPermitted(t *testing.T) {
@@ -89,6 +92,30 @@ func TestAttachReportsEveryRefusal(t *testing.T) {
 	}
 }
 
+// TestAttachBySamples: engines that do not sample what is asked for are passed over, and whoever
+// asks for one learns which does.
+func TestAttachBySamples(t *testing.T) {
+	t.Parallel()
+	counting := working("counting", 0)
+	counting.Units = []ccmap.Unit{ccmap.SampleCount}
+	all := []Engine{working("best", 0), counting}
+	o := sampler.ProcessOptions{PID: 7, Unit: ccmap.SampleCount}
+	got, err := Attach(t.Context(), all, Auto, o)
+	if err != nil || got.Source.Info().Engine != "counting" || got.Why != "the engine that samples samples" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = Attach(t.Context(), all, "best", o)
+	if text, _ := advice.Of(err); !errors.Is(err, sampler.ErrUnsupported) || !errors.Is(err, sampler.ErrUnit) || text != "--engine counting does, of a JVM." {
+		t.Errorf("%v, with the advice %q", err, text)
+	}
+	stranger := refusing("counting", fmt.Errorf("%w: %w", jfr.ErrNotJVM, sampler.ErrUnsupported))
+	stranger.Units = counting.Units
+	_, err = Attach(t.Context(), []Engine{working("best", 0), stranger}, Auto, o)
+	if text, _ := advice.Of(err); !errors.Is(err, jfr.ErrNotJVM) || !strings.Contains(text, "/debug/pprof/allocs") {
+		t.Errorf("no JVM: %v, with the advice %q", err, text)
+	}
+}
+
 // TestAttachStopsAtAHopelessTarget: no engine finds a process that there is not.
 func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 	t.Parallel()
@@ -100,7 +127,8 @@ func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 	}
 }
 
-// TestAll: the engines have names of their own, and an engine that refuses is no source.
+// TestAll: the engines have names of their own, an engine that refuses is no source, and each
+// refuses a unit that it does not sample.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{Auto: true}
@@ -111,6 +139,10 @@ func TestAll(t *testing.T) {
 		seen[e.Name] = true
 		if s, err := e.Open(t.Context(), sampler.ProcessOptions{}); s != nil || err == nil {
 			t.Errorf("%s opens nothing: %v, %v", e.Name, s, err)
+		}
+		o := sampler.ProcessOptions{PID: 1, Unit: ccmap.Instructions, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
+		if s, err := e.Open(t.Context(), o); s != nil || !errors.Is(err, sampler.ErrUnit) {
+			t.Errorf("%s samples instructions: %v", e.Name, err)
 		}
 	}
 }

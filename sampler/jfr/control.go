@@ -37,6 +37,29 @@ type control struct {
 	number   int       // of recordings so far
 	name     string    // of the recording in force; empty: none
 	renewed  time.Time // when its lease began
+	changer  changer
+}
+
+// changer is for recordings whose interval can be changed. The zero value changes nothing.
+type changer struct {
+	interval time.Duration                      // in force
+	wanted   time.Duration                      // the last wish
+	last     time.Time                          // when the interval was changed
+	wishes   <-chan time.Duration               // for other intervals
+	settings func(time.Duration) string         // of a recording at an interval
+	made     func(interval, took time.Duration) // a change
+}
+
+// A new recording makes the JVM begin two chunks, each with all its constants.
+const (
+	changesApart = 5 * time.Second
+	leastChange  = 1.5 // as a factor
+)
+
+// isWorth reports whether the interval that is wanted differs enough from the one in force.
+func (c *changer) isWorth() bool {
+	a, b := float64(c.wanted), float64(c.interval)
+	return max(a, b) >= leastChange*min(a, b)
 }
 
 func newControl(j jvm, settings string) *control {
@@ -117,27 +140,29 @@ func (c *control) start(ctx context.Context) error {
 	return nil
 }
 
-// sampleSettings are the settings of a recording of samples.
-func sampleSettings(exact bool, interval time.Duration) string {
-	period := interval.Milliseconds()
-	if exact {
-		return fmt.Sprintf("+jdk.CPUTimeSample#enabled=true +jdk.CPUTimeSample#throttle=%dms +jdk.CPUTimeSamplesLost#enabled=true +jdk.DataLoss#enabled=true", period)
-	}
-	return fmt.Sprintf("+jdk.ExecutionSample#enabled=true +jdk.ExecutionSample#period=%dms +jdk.DataLoss#enabled=true", period)
-}
-
-// run renews the lease, and stops the recording when the context is done. chunks returns how
-// many chunks have been opened. Its error is that of a lease which could not be renewed.
+// run renews the lease, changes the interval, and stops the recording when the context is done.
+// chunks returns how many chunks have been opened. Its error is that of a lease which could not
+// be renewed.
 func (c *control) run(ctx context.Context, chunks func() int64) error {
-	renew := time.NewTimer(renewTime)
+	renew, change := time.NewTimer(renewTime), time.NewTimer(renewTime)
+	change.Stop()
 	defer renew.Stop()
+	defer change.Stop()
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return c.end()
+		case c.changer.wanted = <-c.changer.wishes:
+			if change.Stop(); c.changer.isWorth() {
+				change.Reset(time.Until(c.changer.last.Add(changesApart)))
+			}
+			continue
+		case <-change.C:
+			err = c.change(ctx, chunks)
 		case <-renew.C:
+			err = c.renew(ctx, chunks)
 		}
-		err := c.renew(ctx, chunks)
 		switch {
 		case ctx.Err() != nil || err == nil:
 			renew.Reset(renewTime)
@@ -147,6 +172,21 @@ func (c *control) run(ctx context.Context, chunks func() int64) error {
 			renew.Reset(retryTime)
 		}
 	}
+}
+
+// change renews the lease with a recording at the interval that is wanted.
+func (c *control) change(ctx context.Context, chunks func() int64) error {
+	began, name, settings := time.Now(), c.name, c.settings
+	c.settings = c.changer.settings(c.changer.wanted)
+	err := c.renew(ctx, chunks)
+	c.changer.last = time.Now()
+	if c.name == name { // it was not started
+		c.settings = settings
+		return err
+	}
+	c.changer.interval = c.changer.wanted
+	c.changer.made(c.changer.interval, time.Since(began))
+	return err
 }
 
 // renew starts a recording, waits until its chunk is read, and stops the one before: in

@@ -22,7 +22,12 @@
 // shorter period makes more samples, which then weigh less. Each start and stop of any
 // recording begins a new chunk.
 //
-// The interval stays as it is given, in whole milliseconds.
+// The interval is whole milliseconds. [Source.SetInterval] notes a wish, and the goroutine that
+// talks to the JVM starts a recording with it beside the one before: changes come 5 s apart, and are
+// by half at least.
+//
+// Samples can be of other events ([Alloc], [Lock]), at a rate that the JVM bounds. They weigh what the
+// events say, and no time is shared out.
 //
 // The engine has no marks and no verdicts: the JVM does not say where a stack lies. Java code
 // alone is seen. Threads of the recorder itself are left out, and are the overhead.

@@ -2,6 +2,7 @@ package jfr
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,9 +18,12 @@ import (
 type folder struct {
 	sink     sampler.Sink
 	local    *queue.Ring
-	exact    bool // samples say what they weigh
+	event    event
 	settings recording.Settings
+	interval time.Duration // in force now; 0: there is none,
+	before   time.Duration // and at the last flush
 	threads  *threads
+	elders   map[uint32]bool // threads of before the session, without a sample of allocation yet
 	ledger   *process.Ledger
 	pseudo   map[string]ccmap.MethodID // of time that has no Java stack
 	deepest  int                       // frames of a sample
@@ -34,7 +38,8 @@ type folder struct {
 	flushed bool              // the JVM has flushed since
 	last    map[uint64]int64  // by thread, the time of its last sample; emptied when full
 	figures sampler.Stats
-	lost    uint64
+	lost    uint64 // samples
+	bytes   uint64 // of events that the JVM has lost
 }
 
 // method is a method of a chunk.
@@ -52,23 +57,35 @@ type pending struct {
 // mostThreads bounds the threads whose last sample is remembered.
 const mostThreads = 1 << 14
 
-func newFolder(o Options, exact bool) *folder {
+func newFolder(o Options, e event) *folder {
 	f := &folder{
-		sink: o.Sink, exact: exact, threads: newThreads(o.PID), pseudo: make(map[string]ccmap.MethodID),
+		sink: o.Sink, event: e, threads: newThreads(o.PID), pseudo: make(map[string]ccmap.MethodID),
 		last: make(map[uint64]int64), deepest: o.Sink.Queue.MaxFrames() - 1,
 	}
 	for _, name := range []string{nativeName, collectorName, compilerName, machineName, ccmap.KernelName, ccmap.UnknownName} {
 		f.pseudo[name] = o.Sink.Names.Intern(ccmap.Method{Name: name})
 	}
-	f.settings.Period = wholeMilliseconds(o.Interval)
+	f.interval = wholeMilliseconds(o.Interval)
+	f.before, f.settings.Period = f.interval, f.interval
 	return f
+}
+
+// follow takes in the interval in force. Until the next flush, samples may be of the one before,
+// too.
+func (f *folder) follow(interval time.Duration) {
+	if interval != f.interval {
+		f.interval, f.settings.Period = interval, max(interval, f.before)
+	}
 }
 
 // begin starts the clocks.
 func (f *folder) begin() {
 	f.local = f.sink.Queue.Ring()
 	f.ledger = process.OpenLedger(f.threads.pid, false)
-	f.threads.read()
+	f.elders = make(map[uint32]bool)
+	for _, u := range f.threads.read() {
+		f.elders[u.tid] = true
+	}
 }
 
 // fold takes the samples of a piece of a chunk.
@@ -80,25 +97,41 @@ func (f *folder) fold(c *recording.Chunk) {
 	}
 	f.flushed = true
 	c.Survey(&f.settings)
-	lost, _ := c.Lost()
-	f.lost += lost
-	if f.exact && !c.Exact(recording.CPU) {
-		return // samples of another's recording, by another clock
+	lost, bytes := c.Lost()
+	f.bytes += bytes
+	if f.event.measure == recording.CPU {
+		f.lost += lost
 	}
-	for s := range c.Samples(recording.CPU, &f.settings) {
+	if f.event.exact && !c.Exact(f.event.measure) {
+		return // samples of another's recording, which weigh something else
+	}
+	for s := range c.Samples(f.event.measure, &f.settings) {
 		f.take(&s)
 	}
 }
 
-// take notes a sample.
+// take notes a sample, but not of the recorder's own threads.
 func (f *folder) take(s *recording.Sample) {
 	p := pending{inner: uint32(s.Thread.Int("osThreadId"))}
 	p.Thread, p.Goroutine = threadID(s.Thread)
 	p.OSThread = f.threads.outer(p.inner)
+	if isOverhead(kindOfThread(f.threads.readings[p.OSThread].name)) || f.isHistory(p.OSThread) {
+		return
+	}
 	p.Time, p.Weight = s.Time+f.offset, s.Weight
 	p.Fresh = ccmap.FreshUnknown
 	p.Frames, p.Truncated = f.stack(s)
 	f.pending = append(f.pending, p)
+}
+
+// isHistory reports whether a sample stands for allocations of before the session: the JVM weighs
+// the first one of a thread by all that the thread has allocated.
+func (f *folder) isHistory(tid uint32) bool {
+	if f.event.measure != recording.Alloc || !f.elders[tid] {
+		return false
+	}
+	delete(f.elders, tid)
+	return true
 }
 
 // threadID returns an id of a thread among those alive, and the JVM's own number.
@@ -164,10 +197,18 @@ func (f *folder) flush() {
 	}
 	f.flushed = false
 	used := f.threads.read()
-	if f.exact {
+	switch {
+	case f.event.measure != recording.CPU:
+		for _, u := range used {
+			f.addOverhead(u)
+		}
+	case f.event.exact:
 		f.addMachine(used)
-	} else {
+	default:
 		f.weigh(used)
+	}
+	if f.interval != f.before {
+		f.before, f.settings.Period = f.interval, f.interval
 	}
 	slices.SortStableFunc(f.pending, func(a, b pending) int {
 		return cmp.Or(cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.Time, b.Time))
@@ -216,12 +257,22 @@ func (f *folder) weigh(used []usage) {
 // addRest adds the time of a thread that no sample of Java code stands for.
 func (f *folder) addRest(u usage, user int64) {
 	name := cmp.Or(kindOfThread(u.name), nativeName)
-	if name == overheadKind {
-		f.figures.Overhead.Samples += time.Duration(u.total)
+	if isOverhead(name) {
+		f.addOverhead(u)
 		return
 	}
 	f.addPseudo(u, name, user)
 	f.addPseudo(u, ccmap.KernelName, u.kernel)
+}
+
+// addOverhead adds the time of a thread that is there for the recording alone.
+func (f *folder) addOverhead(u usage) {
+	switch kindOfThread(u.name) {
+	case samplerKind:
+		f.figures.Overhead.Samples += time.Duration(u.total)
+	case recorderKind:
+		f.figures.Overhead.Recorder += time.Duration(u.total)
+	}
 }
 
 // addMachine adds the time of the JVM's own threads, of which it takes no samples.
@@ -272,10 +323,13 @@ func (f *folder) balance() {
 		return
 	}
 	loss := f.ledger.Balance(now)
-	loss.Clock -= f.figures.Overhead.Samples
-	loss.Unaccounted -= f.figures.Overhead.Samples
-	f.figures.Loss = loss
+	overhead := f.figures.Overhead.Total()
+	loss.Clock -= overhead
+	loss.Unaccounted -= overhead
 	f.figures.Overhead.Of = loss.Clock
+	if f.event.measure == recording.CPU {
+		f.figures.Loss = loss
+	}
 }
 
 // stats returns the figures.
@@ -284,8 +338,16 @@ func (f *folder) stats() sampler.Stats {
 	st.Loss.Source = f.lost
 	st.Threads = f.threads.count()
 	st.NoCalls = "the JVM's recorder catches none"
-	if st.Counts[sampler.Truncated] > 0 {
-		st.Warning = "stacks are cut: the JVM records few frames since another tool started its recorder; start it with -XX:FlightRecorderOptions=stackdepth=2048"
-	}
 	return st
+}
+
+// warnings says what readers of the profile must know of the samples.
+func (f *folder) warnings() (lines []string) {
+	if f.figures.Counts[sampler.Truncated] > 0 {
+		lines = append(lines, "stacks are cut: the JVM records few frames since another tool started its recorder; start it with -XX:FlightRecorderOptions=stackdepth=2048")
+	}
+	if f.bytes > 0 {
+		lines = append(lines, fmt.Sprintf("the JVM has lost %d bytes of events", f.bytes))
+	}
+	return lines
 }

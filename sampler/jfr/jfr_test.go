@@ -19,6 +19,7 @@ import (
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+	recording "github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
 )
 
 const patient = time.Minute // for machines that are busy
@@ -112,7 +113,8 @@ func (c *collected) drain(sink sampler.Sink) {
 	})
 }
 
-// sample samples until there are enough samples of the program's own code.
+// sample samples until there are enough samples of the program's own code, and changes the interval
+// meanwhile.
 func sample(t *testing.T, s *Source) (*collected, sampler.Ending) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patient)
@@ -127,11 +129,14 @@ func sample(t *testing.T, s *Source) (*collected, sampler.Ending) {
 		ending, err := s.Run(ctx)
 		done <- result{ending, err}
 	}()
-	const enough = 50
+	const enough, other = 50, 4 * time.Millisecond
+	if err := s.SetInterval(other); err != nil {
+		t.Fatal(err)
+	}
 	for {
 		select {
 		case <-s.Info().Sink.Queue.Ready():
-			if c.drain(s.Info().Sink); len(c.stacks) >= enough {
+			if c.drain(s.Info().Sink); len(c.stacks) >= enough && s.Stats().Interval == other {
 				cancel()
 			}
 		case r := <-done:
@@ -306,6 +311,123 @@ func TestStartLies(t *testing.T) {
 	}
 }
 
+// The interval that was asked for last is set by a new recording, if it is worth one. The one before
+// is stopped after that, and the lease is renewed with the same settings.
+func TestChange(t *testing.T) {
+	t.Parallel()
+	lines := make(chan string, 10)
+	refused := errors.New("refused")
+	refuse := false
+	c := newControl(fakeJVM(func(line string) (string, error) {
+		if refuse {
+			return "", refused
+		}
+		lines <- line
+		return "Started recording 1.", nil
+	}), "first")
+	made := make(chan time.Duration, 1)
+	c.changer = changer{
+		interval: 10 * time.Millisecond, settings: event{}.settings,
+		made: func(interval, _ time.Duration) { made <- interval },
+	}
+	c.name = "old"
+	chunks := int64(0)
+	next := func() int64 { chunks++; return chunks }
+
+	c.changer.wanted = 14 * time.Millisecond
+	if c.changer.isWorth() {
+		t.Error("14 ms are worth a change from 10 ms")
+	}
+	c.changer.wanted = 20 * time.Millisecond
+	if !c.changer.isWorth() {
+		t.Error("20 ms are not worth a change from 10 ms")
+	}
+	refuse = true
+	if err := c.change(t.Context(), next); !errors.Is(err, refused) || c.settings != "first" || c.changer.interval != 10*time.Millisecond {
+		t.Errorf("refused: %v; settings %q, interval %v", err, c.settings, c.changer.interval)
+	}
+	refuse = false
+	wishes := make(chan time.Duration)
+	c.changer.wishes, c.changer.last = wishes, time.Time{}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.run(ctx, next) }()
+	wishes <- 3 * time.Millisecond
+	if got := <-made; got != 3*time.Millisecond {
+		t.Errorf("the interval is %v", got)
+	}
+	if start, stop := <-lines, <-lines; !strings.Contains(start, "ExecutionSample#period=3ms") || stop != "JFR.stop name=old" {
+		t.Errorf("the JVM is told %q, %q", start, stop)
+	}
+	wishes <- 6 * time.Millisecond // 5 s later
+	wishes <- 4 * time.Millisecond // which is not worth it
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if end := <-lines; !strings.HasPrefix(end, "JFR.stop name="+c.prefix) || len(lines) > 0 {
+		t.Errorf("the JVM is told %q, and %d more", end, len(lines))
+	}
+}
+
+// A wish replaces an earlier one that was not taken.
+func TestSetInterval(t *testing.T) {
+	t.Parallel()
+	s := &Source{wishes: make(chan time.Duration, 1)}
+	for _, d := range []time.Duration{time.Second, 2500 * time.Microsecond, 0} {
+		if err := s.SetInterval(d); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := <-s.wishes; got != time.Millisecond {
+		t.Errorf("the wish is %v", got)
+	}
+	s.event, s.info.Unit = eventOf(Alloc, version{}), Alloc
+	if err := s.SetInterval(time.Second); err == nil {
+		t.Error("samples of allocations have an interval")
+	}
+}
+
+// A sample stands for the longer of two intervals until the flush after their change.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	o := options(os.Getpid())
+	o.Interval = 10 * ms
+	f := newFolder(o, event{})
+	f.begin()
+	defer f.local.Close()
+	for _, c := range []struct{ to, during, after time.Duration }{{20 * ms, 20 * ms, 20 * ms}, {5 * ms, 20 * ms, 5 * ms}, {5 * ms, 5 * ms, 5 * ms}} {
+		if f.follow(c.to); f.settings.Period != c.during {
+			t.Errorf("until %v is in force, the period is %v", c.to, f.settings.Period)
+		}
+		f.flushed = true
+		if f.flush(); f.settings.Period != c.after {
+			t.Errorf("%v is in force, and the period is %v", c.to, f.settings.Period)
+		}
+	}
+}
+
+// A chunk that nobody has seen is time between two that were read.
+func TestGap(t *testing.T) {
+	t.Parallel()
+	tail := &tail{}
+	h := recording.Header{TicksPerSecond: 2e9}
+	for _, c := range []struct {
+		end   time.Duration // of the last chunk
+		start time.Duration
+		gaps  int
+	}{{0, 5 * time.Second, 0}, {5 * time.Second, 5*time.Second + longestSeam, 0}, {6 * time.Second, 7 * time.Second, 1}} {
+		tail.end, h.StartTicks = int64(c.end), 2*int64(c.start)
+		if tail.noteGap(h); tail.gaps != c.gaps {
+			t.Errorf("a chunk at %v after one that ended at %v: %d gaps, want %d", c.start, c.end, tail.gaps, c.gaps)
+		}
+	}
+	if w := tail.warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "1s of the recording are missing") {
+		t.Errorf("warnings %q", w)
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	t.Parallel()
 	const stat = "17 (a) b (c) R 1 1 1 0 -1 4194304 1 2 3 4 71 29 0 0 20 0 1 0 100\n"
@@ -325,7 +447,7 @@ func TestWeigh(t *testing.T) {
 	t.Parallel()
 	o := options(os.Getpid())
 	o.Interval = 10 * time.Millisecond
-	f := newFolder(o, false)
+	f := newFolder(o, event{})
 	for range 2 {
 		f.pending = append(f.pending, pending{Sample: ccmap.Sample{OSThread: 7}})
 	}

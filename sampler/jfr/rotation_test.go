@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -65,7 +64,7 @@ func TestRotations(t *testing.T) {
 			last := filepath.Join(dir, "last.jfr")
 			jcmd("JFR.dump name=other filename=" + last)
 			s.Info().Sink.Queue.Drain(count)
-			if want := summary(t, java, last); events != want {
+			if want := recorded(t, java, last); events != want {
 				t.Errorf("%d events, want %d", events, want)
 			}
 			t.Logf("%d events in %d chunks", events, chunks())
@@ -73,18 +72,20 @@ func TestRotations(t *testing.T) {
 	}
 }
 
-var sampleLine = regexp.MustCompile(`(?m)^ *jdk\.(?:ExecutionSample|CPUTimeSample) +([0-9]+) `)
+var sampledLine = regexp.MustCompile(`(?m)^ *(?:sampled|event)Thread = "([^"]*)"`)
 
-// summary returns how many samples the JDK's own reader finds.
-func summary(t *testing.T, java, file string) (events int) {
+// recorded returns how many samples the JDK's own reader finds, without those of the recorder's threads.
+func recorded(t *testing.T, java, file string) (events int) {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(filepath.Dir(java), "jfr"), "summary", file).Output()
+	jfr := exec.Command(filepath.Join(filepath.Dir(java), "jfr"), "print", "--events", "jdk.ExecutionSample,jdk.CPUTimeSample", "--stack-depth", "1", file)
+	out, err := jfr.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, found := range sampleLine.FindAllStringSubmatch(string(out), -1) {
-		n, _ := strconv.Atoi(found[1])
-		events += n
+	for _, found := range sampledLine.FindAllStringSubmatch(string(out), -1) {
+		if !isOverhead(kindOfThread(found[1])) {
+			events++
+		}
 	}
 	return events
 }

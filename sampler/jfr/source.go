@@ -12,6 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+	recording "github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
 )
 
 // Engine is the name of the engine in profiles.
@@ -26,26 +27,36 @@ type Options = sampler.ProcessOptions
 // Source samples one JVM.
 //
 //	Recording   see there
+//	event, info written by Open only
+//	interval    atomic; in force, ns. Open writes it, then the goroutine that talks to the JVM
+//	change      atomic; how long the last change of the interval took, ns; likewise
+//	wishes      holds the interval that SetInterval was last called with, until it is taken
 //	folder      Open, then the goroutine of Run
 //	stats       Run writes, any goroutine reads
 type Source struct {
 	*Recording
-	interval time.Duration
+	event    event
+	interval atomic.Int64
+	change   atomic.Int64
+	wishes   chan time.Duration // capacity 1
 	info     sampler.Info
 	folder   *folder
 	stats    atomic.Pointer[sampler.Stats]
 }
 
-var _ sampler.Source = (*Source)(nil)
+var (
+	_ sampler.Source  = (*Source)(nil)
+	_ sampler.Tunable = (*Source)(nil)
+)
 
 // Open starts a recording in a running JVM. It takes about a second, and several where the
 // machine is busy. Errors wrap those of package sampler.
 func Open(ctx context.Context, o Options) (*Source, error) {
-	o, err := o.WithDefaults()
+	o, err := o.WithDefaults(Alloc, Lock)
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{interval: wholeMilliseconds(o.Interval)}
+	s := &Source{wishes: make(chan time.Duration, 1)}
 	if s.Recording, err = openRecording(o.PID); err == nil {
 		err = s.open(ctx, o)
 	}
@@ -60,14 +71,49 @@ func (s *Source) open(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	s.info = sampler.Info{Target: process.Describe(o.PID), Engine: Engine, Sink: o.Sink}
+	interval := wholeMilliseconds(o.Interval)
+	s.event = eventOf(o.Unit, version)
+	s.info = sampler.Info{Target: process.Describe(o.PID), Engine: Engine, Unit: o.Unit, Of: s.event.of(interval), Sink: o.Sink}
 	s.info.Target.Runtime = version.text
-	if err := s.begin(ctx, sampleSettings(version.exact(), s.interval)); err != nil {
+	if err := s.begin(ctx, s.event.settings(interval)); err != nil {
 		return err
 	}
-	s.folder = newFolder(o, version.exact())
+	s.folder = newFolder(o, s.event)
+	if s.isTimed() {
+		s.interval.Store(int64(interval))
+		s.control.changer = changer{interval: interval, wishes: s.wishes, settings: s.event.settings, made: s.changed}
+	}
 	s.publish()
 	return nil
+}
+
+// isTimed reports whether samples are of CPU time, at an interval.
+func (s *Source) isTimed() bool { return s.event.measure == recording.CPU }
+
+// SetInterval implements [sampler.Tunable]. The JVM takes a new recording for it, so the interval
+// is in force later: [sampler.Stats] says when. It is whole milliseconds. Changes come 5 s apart, and
+// one by less than a half is left out.
+func (s *Source) SetInterval(d time.Duration) error {
+	if !s.isTimed() {
+		return fmt.Errorf("set the interval: samples of %s have none", s.info.Unit.Kind())
+	}
+	for {
+		select {
+		case s.wishes <- wholeMilliseconds(d):
+			return nil
+		default:
+		}
+		select {
+		case <-s.wishes: // an earlier one
+		default:
+		}
+	}
+}
+
+// changed notes the interval in force, and how long the change took.
+func (s *Source) changed(interval, took time.Duration) {
+	s.change.Store(int64(took))
+	s.interval.Store(int64(interval))
 }
 
 // Classify makes errors of package attach those of package sampler.
@@ -151,7 +197,9 @@ func (s *Source) Stats() sampler.Stats {
 // publish makes the counts visible.
 func (s *Source) publish() {
 	st := s.folder.stats()
-	st.Interval, st.Loss.Corrupt = s.interval, s.tail.corrupt
+	st.Interval, st.LastChange = time.Duration(s.interval.Load()), time.Duration(s.change.Load())
+	st.Loss.Corrupt = s.tail.corrupt
+	st.Warning = strings.Join(append(s.tail.warnings(), s.folder.warnings()...), "; ")
 	s.stats.Store(&st)
 }
 
@@ -176,6 +224,7 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 
 // turn reads what there is of chunks.
 func (s *Source) turn() error {
+	s.folder.follow(time.Duration(s.interval.Load()))
 	err := s.tail.read(s.folder.fold)
 	s.folder.flush()
 	s.publish()

@@ -30,7 +30,10 @@ type tail struct {
 	broken bool  // the chunk is corrupt: only its end is waited for
 	opened atomic.Int64
 
-	corrupt uint64 // chunks
+	corrupt uint64        // chunks
+	end     int64         // of the last chunk that was read to its end, ns by the clock of events; 0: none
+	gaps    int           // between chunks: one in between was missed
+	missing time.Duration // in gaps
 }
 
 // Chunks returns how many chunks have been opened. Any goroutine may call it.
@@ -152,8 +155,33 @@ func (t *tail) read(fold func(*recording.Chunk)) error {
 		if h.Generation != recording.Finished {
 			return nil
 		}
-		t.done = true
+		t.done, t.end = true, h.Nanoseconds(h.StartTicks)+h.Duration
 	}
+}
+
+// longestSeam is the most time between the end of a chunk and the beginning of the next. OpenJDK 17
+// has less than 1 µs, by clocks that differ so much.
+const longestSeam = time.Millisecond
+
+// noteGap notes whether there was a chunk between the last one and a new one: it began and ended
+// between two looks.
+func (t *tail) noteGap(h recording.Header) {
+	if t.end == 0 {
+		return
+	}
+	if gap := time.Duration(h.Nanoseconds(h.StartTicks) - t.end); gap > longestSeam {
+		t.gaps++
+		t.missing += gap
+	}
+	t.end = 0
+}
+
+// warnings says what readers of the profile must know of the chunks.
+func (t *tail) warnings() []string {
+	if t.gaps == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%v of the recording are missing: others made dumps of it too soon after each other", t.missing.Round(time.Millisecond))}
 }
 
 // headerTries is how often a header is read that is being written.
@@ -185,6 +213,7 @@ const largestChunk = 256 << 20
 func (t *tail) piece(h recording.Header, fold func(*recording.Chunk)) {
 	if t.chunk == nil {
 		t.chunk = recording.NewChunk(h, budget(largestChunk))
+		t.noteGap(h)
 	}
 	if t.broken || h.Size <= t.at {
 		return

@@ -150,13 +150,19 @@ func innerOf(pid int, tid uint32) uint32 {
 	return 0
 }
 
-// overheadKind is the kind of threads that are there for the recording alone.
-const overheadKind = "overhead"
+// Kinds of threads that are there for the recording alone.
+const (
+	samplerKind  = "sampler"  // takes samples
+	recorderKind = "recorder" // writes them, or talks to ccmapd
+)
+
+func isOverhead(kind string) bool { return kind == samplerKind || kind == recorderKind }
 
 // threadKinds are the beginnings of the names of a JVM's own threads, of JDK 17 and 25. The
 // kernel keeps 15 bytes of a name.
 var threadKinds = []struct{ prefix, kind string }{
-	{"JFR ", overheadKind}, {"Attach Listener", overheadKind},
+	{"JFR Thread Samp", samplerKind}, {"JFR Sampler Thr", samplerKind}, {"JFR CPU Sampler", samplerKind},
+	{"JFR ", recorderKind}, {"Attach Listener", recorderKind},
 	{"GC Thread#", collectorName}, {"G1 ", collectorName}, {"ZWorker", collectorName}, {"ZDriver", collectorName},
 	{"ZDirector", collectorName}, {"ZStat", collectorName}, {"ZUncommitter", collectorName}, {"ZUnmapper", collectorName},
 	{"XWorker", collectorName}, {"Shenandoah", collectorName}, {"ParGC", collectorName},

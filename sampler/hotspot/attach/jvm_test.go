@@ -94,9 +94,33 @@ func TestJVM(t *testing.T) {
 			if _, err := os.Lstat("/tmp/.attach_pid" + strconv.Itoa(jvm.Pid)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the attach file is left: %v", err)
 			}
+			checkLeft(t, target, jvm.Pid)
 			checkFile(t, target)
 			checkStopped(t, target, jvm)
 		})
+	}
+}
+
+// checkLeft checks that the file of a tool which was killed before it could signal is in nobody's
+// way, and goes.
+func checkLeft(t *testing.T, target *Target, pid int) {
+	t.Helper()
+	file := "/tmp/.attach_pid" + strconv.Itoa(pid)
+	for _, listens := range []bool{true, false} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !listens {
+			if err := os.Remove("/tmp/.java_pid" + strconv.Itoa(pid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := target.Jcmd(t.Context(), patient, "VM.version"); err != nil {
+			t.Errorf("the JVM listens: %t, and a file is left: %v", listens, err)
+		}
+		if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the JVM listens: %t, and the file stays: %v", listens, err)
+		}
 	}
 }
 

@@ -20,8 +20,11 @@ func (t *Target) connect(ctx context.Context) (net.Conn, error) {
 	}
 	defer unix.Close(tmp)
 	socket, err := t.openSocket(tmp)
-	if errors.Is(err, unix.ENOENT) {
+	switch {
+	case errors.Is(err, unix.ENOENT):
 		socket, err = t.wake(ctx, tmp)
+	case err == nil:
+		unix.Unlinkat(tmp, t.attachFile(), 0) // left by a tool that was killed
 	}
 	if err != nil {
 		return nil, err
@@ -66,24 +69,30 @@ func (t *Target) wake(ctx context.Context, tmp int) (int, error) {
 	if err := t.awaitHandler(ctx); err != nil {
 		return -1, err
 	}
-	name := ".attach_pid" + strconv.Itoa(t.inner)
+	name := t.attachFile()
 	err := t.makeFile(tmp, name)
-	switch {
-	case errors.Is(err, unix.EEXIST): // another tool is about to signal, or did not clean up
-	case err != nil:
-		return -1, explainFile("the attach file", err)
-	default:
-		defer unix.Unlinkat(tmp, name, 0)
-		if err := unix.PidfdSendSignal(t.pidfd, unix.SIGQUIT, nil, 0); err != nil {
-			return -1, explain("send SIGQUIT", err)
+	if errors.Is(err, unix.EEXIST) { // another tool is about to signal, or was killed before it did
+		socket, waited := t.awaitSocket(ctx, tmp)
+		if !errors.Is(waited, ErrSilent) {
+			return socket, waited
+		}
+		if err = unix.Unlinkat(tmp, name, 0); err == nil {
+			err = t.makeFile(tmp, name)
 		}
 	}
-	socket, waitErr := t.awaitSocket(ctx, tmp)
-	if waitErr != nil && err != nil {
-		return -1, fmt.Errorf("%w; if no other tool attaches, remove /tmp/%s of the target", waitErr, name)
+	if err != nil {
+		return -1, explainFile("the attach file", err)
 	}
-	return socket, waitErr
+	defer unix.Unlinkat(tmp, name, 0)
+	if err := unix.PidfdSendSignal(t.pidfd, unix.SIGQUIT, nil, 0); err != nil {
+		return -1, explain("send SIGQUIT", err)
+	}
+	return t.awaitSocket(ctx, tmp)
 }
+
+// attachFile is the name of the file that tells the JVM why it is signalled. It is of no use any more
+// when the socket is there.
+func (t *Target) attachFile() string { return ".attach_pid" + strconv.Itoa(t.inner) }
 
 func explainFile(what string, err error) error {
 	if errors.Is(err, unix.EPERM) {
