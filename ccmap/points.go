@@ -32,6 +32,7 @@ const (
 	PointBranch                  // a condition: the values are BranchTaken and BranchUntaken
 	PointSwitch                  // a choice: the values are its cases
 	PointType                    // a check of a type: the values are the types that it met
+	PointThrown                  // code of the method that the VM has thrown away after it compiled it: no values
 )
 
 // The values of a PointBranch.
@@ -40,7 +41,7 @@ const (
 	BranchTaken   = 1
 )
 
-var kindNames = [...]string{PointCall: "call", PointBlock: "block", PointBranch: "branch", PointSwitch: "switch", PointType: "type"}
+var kindNames = [...]string{PointCall: "call", PointBlock: "block", PointBranch: "branch", PointSwitch: "switch", PointType: "type", PointThrown: "thrown"}
 
 // String returns the name of the kind, for example "call".
 func (k PointKind) String() string { return nameAt(kindNames[:], "kind", uint8(k)) }
@@ -173,7 +174,7 @@ func (m *Map) SetPoints(o Origin, list []Point) {
 // values that were never seen are left out, and Count is the sum of the counts by
 // value. A method that Names does not hold is [UnknownName], callers beyond
 // MaxPointCallers are dropped, and a branch that has another value than 0 is
-// taken. Blocks have no values. Only calls and type checks have nulls, and only blocks
+// taken. Blocks and thrown code have no values. Only calls and type checks have nulls, and only blocks
 // and branches an End of their own. A point of an origin or a kind that does not
 // exist is dropped.
 func (m *Map) AddPoint(p Point) {
@@ -181,6 +182,9 @@ func (m *Map) AddPoint(p Point) {
 		m.points.add(m.normalPoint(p))
 	}
 }
+
+// hasValues reports whether such points may have values.
+func (k PointKind) hasValues() bool { return k != PointBlock && k != PointThrown }
 
 // hasEnd reports whether such points have an End of their own.
 func (k PointKind) hasEnd() bool { return k == PointBlock || k == PointBranch }
@@ -333,7 +337,7 @@ func (m *Map) normalPoint(p Point) Point {
 	if !p.Kind.hasEnd() {
 		p.End = p.Offset
 	}
-	if p.Kind == PointBlock {
+	if !p.Kind.hasValues() {
 		p.Values, p.Other, p.Aged = nil, 0, 0
 	}
 	p.Nulls = p.Kind.normalNulls(p.Nulls)
@@ -490,8 +494,8 @@ func (p *Point) checkCounts() error {
 		return fmt.Errorf("negative counts: %d, %d other, %d aged, %d nulls", p.Count, p.Other, p.Aged, p.Nulls)
 	case p.KnowsValues() && p.Count != p.sum():
 		return fmt.Errorf("counts %d, and its values add up to %d", p.Count, p.sum())
-	case p.Kind == PointBlock && p.KnowsValues():
-		return fmt.Errorf("a block with values")
+	case !p.Kind.hasValues() && p.KnowsValues():
+		return fmt.Errorf("a %v with values", p.Kind)
 	case !p.Kind.HasMethods() && (p.Nulls > 0 || p.Nulls == NullsSeen):
 		return fmt.Errorf("a %v with nulls", p.Kind)
 	}

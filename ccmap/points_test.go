@@ -27,7 +27,7 @@ func drawPoint(t *rapid.T, methods int) ccmap.Point {
 	})
 	p := ccmap.Point{
 		Origin: ccmap.Origin(rapid.IntRange(0, 3).Draw(t, "origin")),
-		Kind:   ccmap.PointKind(rapid.IntRange(0, 4).Draw(t, "kind")),
+		Kind:   ccmap.PointKind(rapid.IntRange(0, 5).Draw(t, "kind")),
 		Method: ccmap.MethodID(method.Draw(t, "method")),
 		Offset: rapid.SampledFrom([]uint32{0, ccmap.NoOffset}).Draw(t, "offset"),
 		End:    rapid.Uint32Range(0, 1).Draw(t, "end"),
@@ -221,6 +221,7 @@ func TestAddPointTakesWhatComesClosest(t *testing.T) {
 		{"end of a call", ccmap.Point{Offset: 4, End: 9}, ccmap.Point{Offset: 4, End: 4}},
 		{"end of a switch", ccmap.Point{Kind: ccmap.PointSwitch, Offset: 4}, ccmap.Point{Kind: ccmap.PointSwitch, Offset: 4, End: 4}},
 		{"block", ccmap.Point{Kind: ccmap.PointBlock, End: 9, Count: 5, Other: 3, Aged: 1, Nulls: 8, Values: values(1, 1)}, ccmap.Point{Kind: ccmap.PointBlock, End: 9, Count: 5}},
+		{"thrown", ccmap.Point{Kind: ccmap.PointThrown, End: 9, Count: 5, Other: 3, Aged: 1, Nulls: 8, Values: values(1, 1)}, ccmap.Point{Kind: ccmap.PointThrown, Count: 5}},
 		{"branch", ccmap.Point{Kind: ccmap.PointBranch, End: 9, Nulls: 2, Values: values(1, 1, 5, 1, 0, 4)}, ccmap.Point{Kind: ccmap.PointBranch, End: 9, Count: 6, Values: values(0, 4, 1, 2)}},
 		{"types", ccmap.Point{Kind: ccmap.PointType, Offset: 4, Nulls: seen, Frozen: true, Values: values(1<<40, 2)}, ccmap.Point{Kind: ccmap.PointType, Offset: 4, End: 4, Nulls: seen, Frozen: true, Count: 2, Values: values(int64(unnamed), 2)}},
 		{"nulls of a branch", ccmap.Point{Kind: ccmap.PointBranch, Nulls: seen}, ccmap.Point{Kind: ccmap.PointBranch, Nulls: unknown}},
@@ -238,7 +239,7 @@ func TestAddPointTakesWhatComesClosest(t *testing.T) {
 	}
 	m, _, _, _ := abc()
 	m.AddPoint(ccmap.Point{Origin: 4})
-	m.AddPoint(ccmap.Point{Kind: 5})
+	m.AddPoint(ccmap.Point{Kind: 6})
 	if got := m.Snapshot().Points(); len(got) > 0 {
 		t.Errorf("points of nothing: %v", got)
 	}
@@ -362,8 +363,8 @@ func TestReplacedPointsAreFreed(t *testing.T) {
 func TestNamesOfOriginsAndKinds(t *testing.T) {
 	t.Parallel()
 	got := fmt.Sprint(ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported, ccmap.OriginVM, ccmap.Origin(7),
-		ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType, ccmap.PointKind(9))
-	if want := "sampled burst imported vm origin 7 call block branch switch type kind 9"; got != want {
+		ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType, ccmap.PointThrown, ccmap.PointKind(9))
+	if want := "sampled burst imported vm origin 7 call block branch switch type thrown kind 9"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

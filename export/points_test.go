@@ -47,7 +47,7 @@ func drawPoints(t *rapid.T, methods int) []ccmap.Point {
 		at := frame.Draw(t, "at")
 		p := ccmap.Point{
 			Origin: rapid.SampledFrom([]ccmap.Origin{ccmap.OriginBurst, ccmap.OriginBurst, ccmap.OriginSampled, ccmap.OriginImported, ccmap.OriginVM}).Draw(t, "origin"),
-			Kind:   rapid.SampledFrom([]ccmap.PointKind{ccmap.PointCall, ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType}).Draw(t, "kind"),
+			Kind:   rapid.SampledFrom([]ccmap.PointKind{ccmap.PointCall, ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType, ccmap.PointThrown}).Draw(t, "kind"),
 			Method: at.Method, Offset: at.Offset, End: offset.Draw(t, "end"), Count: count.Draw(t, "count"),
 			Nulls: rapid.SampledFrom([]int64{ccmap.NullsUnknown, 0, 5}).Draw(t, "nulls"),
 			Phase: rapid.SampledFrom([]uint32{0, 0, 1, math.MaxUint32 - 1}).Draw(t, "phase"),
@@ -142,6 +142,7 @@ func points() *ccmap.Map {
 		{Origin: ccmap.OriginImported, Kind: ccmap.PointSwitch, Method: main, Offset: 1<<32 - 2, Values: []ccmap.PointValue{{Value: 1<<64 - 3, Count: count}}, Other: 1, Nulls: -1},
 		{Origin: ccmap.OriginVM, Kind: ccmap.PointCall, Method: tree, Offset: 7, Values: []ccmap.PointValue{{Value: leaf, Count: 60}}, Other: 3, Nulls: -1, Frozen: true},
 		{Origin: ccmap.OriginVM, Kind: ccmap.PointType, Method: tree, Offset: 9, Values: []ccmap.PointValue{{Value: leaf, Count: 6}}, Nulls: ccmap.NullsSeen},
+		{Origin: ccmap.OriginVM, Kind: ccmap.PointThrown, Method: tree, Count: 2, Nulls: -1},
 	})
 	return m
 }
@@ -150,10 +151,10 @@ func points() *ccmap.Map {
 func TestFormatsRestorePoints(t *testing.T) {
 	t.Parallel()
 	s := points().Snapshot()
-	if got := len(s.Points()); got != 11 {
+	if got := len(s.Points()); got != 12 {
 		t.Fatalf("%d points", got)
 	}
-	for f, want := range map[Format]int{XML: 11, JSON: 11, Pprof: 5, Folded: 0} {
+	for f, want := range map[Format]int{XML: 12, JSON: 12, Pprof: 5, Folded: 0} {
 		got := decode(t, encode(t, f, s))
 		if diff := cmp.Diff(pointsOf(s, f), pointsOf(got, XML)); diff != "" || len(got.Points()) != want {
 			t.Errorf("%v: %d points, want %d (-want +got):\n%s", f, len(got.Points()), want, diff)

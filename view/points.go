@@ -28,7 +28,7 @@ func PointsLayout() Layout {
 // PointKinds has the words for PointsList.Kind.
 func PointKinds() []string {
 	var names []string
-	for k := ccmap.PointCall; k <= ccmap.PointType; k++ {
+	for k := ccmap.PointCall; k <= ccmap.PointThrown; k++ {
 		names = append(names, k.String())
 	}
 	return names
@@ -191,7 +191,7 @@ var pointColumns = append(
 		}
 		return p.Names().Line(ccmap.Frame{Method: q.Method, Offset: q.End})
 	}),
-	col("kind", "kind", "call, block, branch, switch or type", func(q ccmap.Point) string { return q.Kind.String() }),
+	col("kind", "kind", "call, block, branch, switch, type or thrown", func(q ccmap.Point) string { return q.Kind.String() }),
 	col("origin", "origin", "where the counts come from", func(q ccmap.Point) string { return q.Origin.String() }).
 		printed(func(_ *Profile, q ccmap.Point) string { return originOf(q) }),
 	col("", "frozen,omitempty", "the source stopped to count, as a VM does when it has compiled the method", func(q ccmap.Point) bool { return q.Frozen }),

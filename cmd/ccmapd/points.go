@@ -9,9 +9,10 @@ import (
 )
 
 const pointsLong = `Points lists the profile points of a profile, method by method: counts at single
-positions of its code, beside the stacks. Kinds are call, block, branch, switch and
-type; origins are samples, caught calls, imported counts of the program itself, and the
-profile that its VM keeps, which is frozen where compiled code no longer counts.
+positions of its code, beside the stacks. Kinds are call, block, branch, switch, type
+and thrown (compiled code that the VM threw away); origins are samples, caught calls,
+imported counts of the program itself, and the profile that its VM keeps, which is frozen
+where compiled code no longer counts.
 
 Calls whose callers are known stand with them (←, the innermost first); others are of
 any callers. The method with the highest count comes first, and in it what comes first

@@ -37,7 +37,7 @@ const (
 // layout is where the JVM keeps profiles, in bytes from the beginning of a structure.
 type layout struct {
 	method, size, dataSize, data uint64 // of a MethodData
-	invocations                  uint64
+	invocations, thrown          uint64
 	level                        uint64 // of an nmethod
 
 	width, returns int // rows of a record of types, of a jsr
@@ -54,7 +54,7 @@ func newLayout(vm *vmstructs.VM) (layout, error) {
 	l := layout{
 		method: q.Offset("MethodData._method"), size: q.Offset("MethodData._size"),
 		dataSize: q.Offset("MethodData._data_size"), data: q.Offset("MethodData._data[0]"),
-		level: q.Offset("nmethod._comp_level"),
+		level: q.Offset("nmethod._comp_level"), thrown: q.Offset("MethodData._compiler_counters._nof_decompiles"),
 	}
 	// The invocation counter is not in the tables. It is the first of four numbers before
 	// this one, in 17 and in 25.

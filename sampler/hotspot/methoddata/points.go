@@ -50,6 +50,7 @@ func (c *converter) convert(p *profile) {
 	method := c.method(p.method)
 	entry := ccmap.Point{Kind: ccmap.PointBlock, Count: p.invocations, Nulls: ccmap.NullsUnknown}
 	c.add(p, method, 0, entry)
+	c.add(p, method, 0, ccmap.Point{Kind: ccmap.PointThrown, Count: p.thrown, Nulls: ccmap.NullsUnknown})
 	c.l.each(p.data, p.method.CodeSize, func(rec *record) error {
 		if point, ok := c.point(p, rec); ok {
 			c.add(p, method, rec.index, point)
@@ -63,7 +64,7 @@ func (c *converter) add(p *profile, method ccmap.MethodID, index int, point ccma
 	if point.Count == 0 && !point.KnowsValues() && point.Nulls != ccmap.NullsSeen {
 		return
 	}
-	point.Origin, point.Method, point.Frozen = ccmap.OriginVM, method, p.frozen
+	point.Origin, point.Method, point.Frozen = ccmap.OriginVM, method, p.frozen && point.Kind != ccmap.PointThrown
 	point.Offset, point.End = uint32(index), uint32(index)
 	c.setLine(p, method, index)
 	c.points = append(c.points, point)

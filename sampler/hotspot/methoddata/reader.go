@@ -62,6 +62,7 @@ type profile struct {
 	address     uint64 // of the MethodData
 	data        []byte // records
 	invocations int64
+	thrown      int64 // how often the JVM has thrown away code of the second compiler
 	frozen      bool
 
 	// What resolve has found:
@@ -73,7 +74,7 @@ type profile struct {
 
 // same reports whether two profiles of a method say the same.
 func (p *profile) same(q *profile) bool {
-	return p.method == q.method && p.invocations == q.invocations && p.frozen == q.frozen && bytes.Equal(p.data, q.data) && slices.Equal(p.types, q.types)
+	return p.method == q.method && p.invocations == q.invocations && p.thrown == q.thrown && p.frozen == q.frozen && bytes.Equal(p.data, q.data) && slices.Equal(p.types, q.types)
 }
 
 // New returns a reader of a JVM's profiles. Its table must be the reader's alone.
@@ -192,6 +193,7 @@ func (r *Reader) take(list []classes.Header) []*profile {
 		taken = append(taken, &profile{
 			method: m, address: h.Data, data: bodies[i],
 			invocations: int64(binary32(heads[i], r.l.invocations) >> 1), // the lowest bit says that it overflowed
+			thrown:      int64(binary32(heads[i], r.l.thrown)),
 			frozen:      h.Code != 0 && h.Code == after[i].Code && len(levels[i]) == cellSize && levels[i][r.l.level%8] == fullSpeed,
 		})
 	}
