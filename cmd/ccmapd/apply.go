@@ -28,9 +28,9 @@ and finds out what became of them:
   3. it waits until C2 has compiled each method that has hints, by the JVM's own events
   4. it samples again, removes the directives, and prints outcomes and CPU time
 
-A hint was taken or refused, in C2's own words, or its method was not compiled. FILE is
-what 'ccmapd hints --json' wrote. A method whose code C2 throws away ten times loses its
-hints.
+A hint was taken or refused, in C2's own words, was not needed, or its method was not
+compiled. FILE is what 'ccmapd hints --json' wrote. A method whose code the JVM has thrown
+away ten times has no hints.
 
 Ctrl-C removes the directives, too. Compiled code stays as it is until the JVM compiles
 the method again. It takes the rights of jcmd: to be the JVM's user, or root. docs/jvm.md
@@ -157,7 +157,11 @@ func (a *application) try(ctx context.Context, trial *hotspot.Trial, roots int) 
 	if before, err = a.sample(ctx, "before"); err != nil || ctx.Err() != nil {
 		return nil, nil, err
 	}
-	if err := trial.Apply(ctx); err != nil {
+	var thrown map[string]int64
+	if before != nil {
+		thrown = hotspot.Thrown(before)
+	}
+	if err := trial.Apply(ctx, thrown); err != nil {
 		return nil, nil, err
 	}
 	a.say("The directives are in force. Waiting at most %v until C2 has compiled %s.", a.wait, figure.Plural(int64(roots), "method"))

@@ -49,6 +49,7 @@ func TestHintsEndToEnd(t *testing.T) {
 				t.Errorf("inlined now: %s", tree)
 			}
 			checkWithdrawn(t, jdk, jvm.PID)
+			checkThrown(t, jvm)
 		})
 	}
 }
@@ -184,6 +185,23 @@ func checkWithdrawn(t *testing.T, jdk jvmtest.JDK, pid int) {
 	}
 	if list := jcmd(t, pid, "JFR.check"); strings.Contains(list, "ccmapd") {
 		t.Errorf("%s: a recording is left: %s", jdk.Name, list)
+	}
+}
+
+// checkThrown checks that the JVM's count of code that was thrown away is in a profile.
+func checkThrown(t *testing.T, jvm *jvmtest.JVM) {
+	t.Helper()
+	profile := filepath.Join(jvm.Dir, "after.json")
+	ccmapdOK(t, "attach", strconv.Itoa(jvm.PID), "-d", "1s", "-o", profile)
+	var listed struct {
+		Points []struct {
+			Kind  string
+			Count int64
+		}
+	}
+	text := ccmapdOK(t, "points", "--json", "--kind", "thrown", profile, "Work.circles")
+	if err := json.Unmarshal([]byte(text), &listed); err != nil || len(listed.Points) != 1 || listed.Points[0].Count < 1 {
+		t.Errorf("code of Work.circles was thrown away: %v\n%s", err, text)
 	}
 }
 

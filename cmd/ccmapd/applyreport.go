@@ -56,14 +56,16 @@ func (r *applyReport) print(w io.Writer, asJSON bool) error {
 		{Title: "outcome"}, {Title: "hint", Shorten: terminal.ShortenMiddle, Least: 24},
 		{Title: "in", Shorten: terminal.ShortenMethod, Least: 12}, {Title: "C2 says"},
 	}}
-	taken := 0
+	became := make(map[hotspot.Outcome]int)
 	for _, x := range r.results {
-		if x.Outcome == hotspot.Taken {
-			taken++
-		}
+		became[x.Outcome]++
 		t.Add(string(x.Outcome), fmt.Sprintf("%s %s at %s:%d", x.Action, x.Callee.Short(), x.Caller.Short(), x.Bytecode), x.Root.Short(), saysOf(x))
 	}
-	out.Line("%d of %s taken.", taken, figure.PluralOf(int64(len(r.results)), "hint was", "hints were"))
+	notNeeded := ""
+	if n := became[hotspot.NotNeeded]; n > 0 {
+		notNeeded = fmt.Sprintf(", %d not needed", n)
+	}
+	out.Line("%d of %s taken%s.", became[hotspot.Taken], figure.PluralOf(int64(len(r.results)), "hint was", "hints were"), notNeeded)
 	out.Table("", t)
 	r.effect.print(out)
 	out.Line("")
@@ -78,7 +80,7 @@ func (r *applyReport) print(w io.Writer, asJSON bool) error {
 func saysOf(x hotspot.Result) string {
 	switch {
 	case x.Withdrawn:
-		return fmt.Sprintf("withdrawn: compiled code was thrown away %d times", x.Thrown)
+		return fmt.Sprintf("withdrawn: compiled code was thrown away %d times", x.ThrownBefore+x.Thrown)
 	case x.Words == "":
 		return terminal.Unknown
 	}
@@ -120,7 +122,7 @@ type hintJSON struct {
 	Outcome      hotspot.Outcome `json:"outcome"`
 	Words        string          `json:"words"`
 	Compilations int             `json:"compilations"`
-	Thrown       int             `json:"thrown_away"`
+	Thrown       int64           `json:"thrown_away"`
 	Withdrawn    bool            `json:"withdrawn"`
 }
 

@@ -10,26 +10,30 @@ import (
 	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 const hintsLong = `Hints says what the compiler of a JVM should know. Where a call has receivers of several
-types, and from one caller only one of them, the profile of the JVM does not tell the
-caller, and code for all types is compiled into it. A hint asks C2, in compilations of
-that caller alone, to inline the calls down to the polluted one, or to keep methods out
-that never come from there.
+types, and one caller has only one of them, the JVM's profile does not tell the caller,
+and code for all types is compiled into it. A hint asks C2, in compilations of that caller
+alone, to inline the calls down to the polluted one, or to keep methods out: those that
+never come from there, and those that are cold there and make a virtual call.
 
   text            for people: what, where and why
   directives      for -XX:+UnlockDiagnosticVMOptions -XX:CompilerDirectivesFile=FILE
   compilecommand  for -XX:CompileCommandFile=FILE, which holds for all callers: it has
                   no method that is to be kept out
 
-'ccmapd apply' gives the hints of --json to a running JVM, and sees what becomes of them:
-a hint is an experiment. docs/jvm.md has an example.`
+'ccmapd apply' gives the hints of --json to a running JVM, and sees what becomes of them.
+--mode is about the whole profile at the next start: 0 writes a -XX:CompileCommandFile
+that compiles hot methods early, which helps few programs; 1, with profiles of a training
+run and of production, says whether JDK 25's AOT cache of that run suits production, and
+else exits with 1; no JVM has mode 2. docs/jvm.md has examples.`
 
 const hintsExample = `  ccmapd hints app.json
   ccmapd hints app.json --json -o hints.json   for 'ccmapd apply hints.json PID'
   ccmapd hints app.json --format directives -o hints.txt
-  ccmapd hints app.json --least 5              only for contexts of 5 % or more`
+  ccmapd hints --mode 1 training.json production.json || echo train again`
 
 // Formats of hints.
 const (
@@ -43,56 +47,68 @@ type hintsFlags struct {
 	recency
 	find   hotspot.FindOptions
 	format usage.Choice
+	mode   usage.Choice // empty: hints
 	json   bool
 	output string
 }
 
 func newHintsCmd(env *environment) *cobra.Command {
-	f := hintsFlags{format: usage.NewChoice([]string{hintsText, hintsDirectives, hintsCommands})}
+	f := hintsFlags{
+		format: usage.NewChoice([]string{hintsText, hintsDirectives, hintsCommands}),
+		mode:   usage.Choice{From: []string{modeThresholds, modeCache, modeTier}},
+	}
 	cmd := &cobra.Command{
-		Use:     "hints FILE",
+		Use:     "hints FILE [PRODUCTION]",
 		Short:   "Say what the compiler of a JVM should know",
 		Long:    hintsLong,
 		Example: hintsExample,
 		GroupID: groupRead,
-		Args:    argCount(1, 1, "a profile"),
-		PreRunE: func(*cobra.Command, []string) error { return f.check() },
+		Args:    argCount(1, 2, "a profile, with --mode 1 one of a training run and one of production"),
+		PreRunE: func(_ *cobra.Command, args []string) error { return f.check(len(args)) },
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := f.load(env, args[0])
-			if err != nil {
-				return err
+			var profiles []*view.Profile
+			for _, path := range args {
+				p, err := f.load(env, path)
+				if err != nil {
+					return err
+				}
+				profiles = append(profiles, p)
 			}
-			hints, leftOut := hotspot.Find(p.Snapshot, f.find)
-			return f.write(env, hotspot.NewFile(hints, leftOut))
+			if f.mode.Value != "" {
+				return f.write(env, func(w io.Writer) error { return f.writeMode(w, profiles) })
+			}
+			hints, leftOut := hotspot.Find(profiles[0].Snapshot, f.find)
+			return f.write(env, func(w io.Writer) error { return f.print(w, hotspot.NewFile(hints, leftOut)) })
 		},
 	}
 	f.recency.register(cmd)
 	flags := cmd.Flags()
 	f.format.Register(cmd, "format", "print `FORMAT`: "+terminal.OrList(f.format.From))
+	f.mode.Register(cmd, "mode", "write what uses the profile at the next start, in `MODE` "+terminal.OrList(f.mode.From))
 	flags.BoolVar(&f.json, "json", false, "print JSON, which 'ccmapd apply' reads")
 	flags.StringVarP(&f.output, "output", "o", stdPath, "write to `FILE`; '-': standard output")
 	flags.Float64Var(&f.find.LeastShare, "least", 1, "leave out contexts under this share of the profile, in `PERCENT`")
 	flags.IntVar(&f.find.Depth, "depth", 3, "tell contexts apart by up to `N` callers")
-	cmd.MarkFlagsMutuallyExclusive("json", "format")
+	cmd.MarkFlagsMutuallyExclusive("json", "format", "mode")
 	return cmd
 }
 
-func (f *hintsFlags) check() error {
+func (f *hintsFlags) check(profiles int) error {
 	switch {
 	case !(f.find.LeastShare >= 0 && f.find.LeastShare <= 100):
 		return usage.Errorf("--least %v is not from 0 to 100 percent", f.find.LeastShare)
 	case f.find.Depth < 1 || f.find.Depth > maxReceiverDepth:
 		return usage.Errorf("--depth must be 1 to %d", maxReceiverDepth)
 	}
-	return nil
+	return f.checkMode(profiles)
 }
 
-// write writes hints where they are to be.
-func (f *hintsFlags) write(env *environment, file hotspot.File) error {
+// write prints where it is to be printed.
+func (f *hintsFlags) write(env *environment, print func(io.Writer) error) error {
 	if f.output == stdPath {
-		return f.print(env.stdout, file)
+		return print(env.stdout)
 	}
-	return output.Explain(export.WriteOther(f.output, func(w io.Writer) error { return f.print(w, file) }))
+	return output.Explain(export.WriteOther(f.output, print))
 }
 
 func (f *hintsFlags) print(w io.Writer, file hotspot.File) error {

@@ -66,6 +66,8 @@ func check(hints []Hint) error {
 			return fmt.Errorf("%w %d: it has no root, caller or callee", errHint, i+1)
 		case h.Bytecode < 0:
 			return fmt.Errorf("%w %d: its bytecode is %d", errHint, i+1, h.Bytecode)
+		case h.ThrownBefore < 0:
+			return fmt.Errorf("%w %d: code was thrown away %d times", errHint, i+1, h.ThrownBefore)
 		}
 	}
 	return nil

@@ -21,18 +21,20 @@ const largestCode = 325
 
 // Find returns hints out of a profile of a JVM: where a call has receivers of several types,
 // and from one caller only one, the calls down to it are to be inlined into the caller, and the
-// methods of other types kept out of it. leftOut says where that was due, and why it is not
-// there.
+// methods of other types kept out of it. And where a call has receivers of many types, the method
+// that makes it is kept out of hot methods in which it is cold. leftOut says where hints were due,
+// and why there are none.
 func Find(s *ccmap.Snapshot, o FindOptions) (hints []Hint, leftOut []string) {
-	f := finder{s: s, names: s.Names(), total: weight(s.Total()), sizes: sizes(s.Points())}
+	f := finder{s: s, names: s.Names(), total: weight(s.Total()), sizes: sizes(s.Points()), thrown: Thrown(s)}
 	sites := pollution.New(s, pollution.Options{Weight: weight}).Polluted(f.isBytecode, o.Depth)
 	for _, site := range sites {
 		for _, c := range site.Clean {
-			if share := f.share(c); share >= o.LeastShare && len(f.hints) < mostHints {
+			if share := part(c.Samples.Weight, f.total); share >= o.LeastShare && len(f.hints) < mostHints {
 				f.add(site, c, share)
 			}
 		}
 	}
+	f.addCold(sites, o.LeastShare)
 	return f.hints, f.leftOut
 }
 
@@ -44,6 +46,7 @@ type finder struct {
 	names   *ccmap.Names
 	total   int64
 	sizes   map[ccmap.MethodID]uint32
+	thrown  map[string]int64                  // see Thrown
 	nodes   map[ccmap.MethodID][]ccmap.NodeID // by method; nil until somebody asks
 	hints   []Hint
 	leftOut []string
@@ -65,18 +68,21 @@ func (f *finder) isBytecode(m ccmap.MethodID) bool {
 	return f.names.At(m).Coordinate == ccmap.CoordinateBytecode
 }
 
-// share returns the percentage of a context.
-func (f *finder) share(c pollution.Clean) float64 {
-	if f.total == 0 {
+// part returns a percentage.
+func part(of, whole int64) float64 {
+	if whole == 0 {
 		return 0
 	}
-	return 100 * float64(c.Samples.Weight) / float64(f.total)
+	return 100 * float64(of) / float64(whole)
 }
 
 // add adds the hints of a context, all of them or none.
 func (f *finder) add(site pollution.Polluted, c pollution.Clean, share float64) {
 	reason := f.reason(site, c)
 	hints, err := f.inline(site, c)
+	if err == nil {
+		err = f.mayHave(hints[0].Root)
+	}
 	if err == nil {
 		var others []Hint
 		if others, err = f.keepOut(site, c); err == nil {
@@ -88,12 +94,39 @@ func (f *finder) add(site pollution.Polluted, c pollution.Clean, share float64) 
 		return
 	}
 	for _, h := range hints {
-		h.Share, h.Reason = share, reason
-		same := func(o Hint) bool { return o.Root == h.Root && o.Callee == h.Callee && o.Action == h.Action }
-		if !slices.ContainsFunc(f.hints, same) {
-			f.hints = append(f.hints, h)
+		h.Share, h.Reason, h.ThrownBefore = share, reason, f.thrown[h.Root.String()]
+		f.put(h)
+	}
+}
+
+// put adds a hint, unless its root has one for the callee: the first of two that contradict each other
+// has more weight.
+func (f *finder) put(h Hint) {
+	same := func(o Hint) bool { return o.Root == h.Root && o.Callee == h.Callee }
+	if !slices.ContainsFunc(f.hints, same) {
+		f.hints = append(f.hints, h)
+	}
+}
+
+// mayHave returns an error that says why a root has no hints.
+func (f *finder) mayHave(root Method) error {
+	if n := f.thrown[root.String()]; n >= MostDecompiles {
+		return fmt.Errorf("the JVM has thrown away its code %d times", n)
+	}
+	return nil
+}
+
+// Thrown returns how often the JVM of a profile has thrown away code of methods that C2 had made, by
+// the texts of the methods.
+func Thrown(s *ccmap.Snapshot) map[string]int64 {
+	thrown := make(map[string]int64)
+	for _, p := range s.Points() {
+		if p.Origin == ccmap.OriginVM && p.Kind == ccmap.PointThrown {
+			m := s.Names().At(p.Method)
+			thrown[m.Name+m.Signature] = p.Count
 		}
 	}
+	return thrown
 }
 
 // reason says in figures why a context gets hints.
@@ -182,10 +215,8 @@ func (f *finder) isBelow(method, root ccmap.MethodID, site pollution.Site) bool 
 		if parent.Method == site.Caller && n.Offset == site.Offset {
 			continue
 		}
-		for ; parent.Parent != parent.ID; parent = f.s.Node(parent.Parent) {
-			if parent.Method == root {
-				return true
-			}
+		if f.hasAbove(n, root) {
+			return true
 		}
 	}
 	return false

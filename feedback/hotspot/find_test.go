@@ -2,6 +2,7 @@ package hotspot
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,5 +87,83 @@ func TestFindLarge(t *testing.T) {
 	hints, left := Find(m.Snapshot(), FindOptions{Depth: 1})
 	if len(hints) > 0 || len(left) == 0 || !strings.Contains(left[0], "large") {
 		t.Errorf("%+v, %q", hints, left)
+	}
+}
+
+// A method whose code was thrown away often has no hints.
+func TestFindThrown(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{MostDecompiles - 1, MostDecompiles} {
+		m := sampled(t, "W.main+1;W.circles+14;W.call+2;Ci.area", "W.main+9;W.squares+14;W.call+2;Sq.area")
+		m.AddPoint(ccmap.Point{Origin: ccmap.OriginVM, Kind: ccmap.PointThrown, Method: methodID(m, "W.circles"), Count: n, Nulls: ccmap.NullsUnknown})
+		hints, left := Find(m.Snapshot(), FindOptions{Depth: 1})
+		has := slices.ContainsFunc(hints, func(h Hint) bool { return h.Root.Short() == "W.circles" && h.ThrownBefore == n })
+		says := slices.ContainsFunc(left, func(s string) bool { return strings.Contains(s, "thrown away its code 10 times") })
+		if has != (n < MostDecompiles) || says == has {
+			t.Errorf("thrown away %d times: %+v, left out %q", n, hints, left)
+		}
+	}
+}
+
+// vmPoint adds a count of the VM: "W.run+5 W.note 80 other 3" is a call with its targets, "W.run 5000"
+// how often a method was invoked.
+func vmPoint(t *testing.T, m *ccmap.Map, text string) {
+	t.Helper()
+	words := strings.Fields(text)
+	name, offset, isCall := strings.Cut(words[0], "+")
+	p := ccmap.Point{Origin: ccmap.OriginVM, Kind: ccmap.PointBlock, Method: methodID(m, name), Frozen: true, Nulls: ccmap.NullsUnknown}
+	number := func(text string) (n int64) {
+		if _, err := fmt.Sscan(text, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if !isCall {
+		p.Count = number(words[1])
+		m.AddPoint(p)
+		return
+	}
+	p.Kind, p.Offset = ccmap.PointCall, uint32(number(offset))
+	for ; len(words) > 2; words = words[2:] {
+		if words[1] == "other" {
+			p.Other = number(words[2])
+			continue
+		}
+		p.Values = append(p.Values, ccmap.PointValue{Value: uint64(methodID(m, words[1])), Count: number(words[2])})
+	}
+	m.AddPoint(p)
+}
+
+// A short method with a virtual call is kept out of a hot method in which it is cold.
+func TestFindCold(t *testing.T) {
+	t.Parallel()
+	virtual := "W.note+2 A.of 1000 B.of 900 other 800"
+	for name, test := range map[string]struct {
+		points []string
+		stacks []string
+		want   string
+	}{
+		"cold":              {[]string{virtual, "W.run 5000", "W.run+7 W.note 50", "W.run+9 W.note 20"}, nil, "W.run: -W.note at W.run+7"},
+		"called often":      {[]string{virtual, "W.run 5000", "W.run+7 W.note 1000", "W.run+9 W.note 250"}, nil, ""},
+		"takes time":        {[]string{virtual, "W.run 5000", "W.run+7 W.note 50"}, []string{"W.run+7;W.note+2;A.of"}, ""},
+		"two receivers":     {[]string{"W.note+2 A.of 1000 B.of 900", "W.run 5000", "W.run+7 W.note 50"}, nil, ""},
+		"not C2's":          {[]string{virtual, "W.run+7 W.note 50"}, nil, ""},
+		"large by itself":   {[]string{virtual, "W.note+35 A.x 1", "W.run 5000", "W.run+7 W.note 50"}, nil, ""},
+		"of several callee": {[]string{virtual, "W.run 5000", "W.run+7 W.note 50 X.note 60"}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := sampled(t, append([]string{"W.run+1;W.loop", "W.run+1;W.loop", "W.run+1;W.loop", "W.main+1"}, test.stacks...)...)
+			for _, p := range test.points {
+				vmPoint(t, m, p)
+			}
+			hints, _ := Find(m.Snapshot(), FindOptions{LeastShare: 1, Depth: 1})
+			if got := hintText(hints); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			if few, _ := Find(m.Snapshot(), FindOptions{LeastShare: 90, Depth: 1}); len(few) > 0 {
+				t.Errorf("the root has too small a share: %+v", few)
+			}
+		})
 	}
 }

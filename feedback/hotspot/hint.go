@@ -9,8 +9,9 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// MostDecompiles is how often C2 may throw away compilations of a method that has hints. A
-// method that gets there is one that hints do not help.
+// MostDecompiles is how often the JVM may throw away C2's code of a method that has hints, counted from
+// the JVM's start. A method that gets there is one that hints do not help. The JVM's own limit is
+// 400 (-XX:PerMethodRecompilationCutoff): then C2 does not compile the method any more.
 const MostDecompiles = 10
 
 // Action is what a hint asks for.
@@ -31,6 +32,9 @@ type Hint struct {
 	Root     Method  `json:"root"`     // the method whose compilations the hint is for
 	Share    float64 `json:"share"`    // percent of the profile's weight that the call has below Root
 	Reason   string  `json:"reason"`
+	// ThrownBefore is how often the JVM had thrown away code of Root that C2 had made, when the
+	// profile was taken.
+	ThrownBefore int64 `json:"thrown_before"`
 }
 
 // Method names a method as the compiler's patterns do. As text it is one word:

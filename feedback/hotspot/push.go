@@ -32,8 +32,9 @@ const commandTime = 5 * time.Second
 // stack is the JVM's stack of directives, as far as it is ours: what we put there lies on top.
 // Each directive of ours has a pattern that says whose it is.
 type stack struct {
-	vm   vm
-	mark string
+	vm    vm
+	mark  string
+	added time.Time // when the JVM had added the last of ours
 }
 
 // markPrefix begins our mark. The pid of a ccmapd and its namespace of pids follow.
@@ -42,7 +43,7 @@ const markPrefix = "ccmapd.hints_"
 var marks = regexp.MustCompile(`^` + regexp.QuoteMeta(markPrefix) + `([0-9]{1,10})_([0-9]{1,20})$`)
 
 func newStack(v vm) *stack {
-	return &stack{v, fmt.Sprintf("%s%d_%d", markPrefix, os.Getpid(), process.OwnNamespace())}
+	return &stack{vm: v, mark: fmt.Sprintf("%s%d_%d", markPrefix, os.Getpid(), process.OwnNamespace())}
 }
 
 // isLeft reports whether a pattern is the mark of a ccmapd that is gone. Of other namespaces
@@ -138,6 +139,7 @@ func (s *stack) push(ctx context.Context, hints []Hint) error {
 	if err != nil {
 		return fmt.Errorf("add compiler directives: %w", err)
 	}
+	s.added = time.Now()
 	if !strings.Contains(answer, strconv.Itoa(want)+" compiler directives added") { // and yet the status is 0
 		return fmt.Errorf("add compiler directives: %w: %.100q", errAnswer, strings.TrimSpace(answer))
 	}

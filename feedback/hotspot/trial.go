@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
 	recorder "github.com/ccmapd/ccmapd/sampler/jfr"
@@ -65,15 +64,18 @@ func (t *Trial) open(ctx context.Context, pid int) (err error) {
 }
 
 // Apply adds the directives. From then on a root that is thrown away too often loses its
-// hints.
-func (t *Trial) Apply(ctx context.Context) error {
+// hints, and one that was, has none. thrown says how often each has been by now, by the texts of
+// roots, as far as it is known; see [Thrown].
+func (t *Trial) Apply(ctx context.Context, thrown map[string]int64) error {
+	t.watch.before(thrown)
+	t.watch.exhausted()
 	guard, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t.guard, t.guarded = stop, make(chan error, 1)
 	if err := t.push(ctx); err != nil {
 		t.guarded <- nil
 		return err
 	}
-	t.watch.inForce(time.Now().UnixNano())
+	t.watch.inForce(t.stack.added.UnixNano())
 	go func() { t.guarded <- t.watchOver(guard) }()
 	return nil
 }

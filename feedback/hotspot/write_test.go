@@ -23,9 +23,9 @@ func method(t testing.TB, text string) Method {
 func workHints(t testing.TB) []Hint {
 	circles, call := method(t, "p.Work.circles([Lp/Work$Shape;I)I"), method(t, "p.Work.call(Lp/Work$Shape;)I")
 	return []Hint{
-		{Inline, call, circles, 14, circles, 50, "has 2 receivers,\nand \"1\" here"},
-		{KeepOut, method(t, "p.Work$Sq.<init>()V"), call, 2, circles, 50, "why"},
-		{Inline, call, method(t, "p.Work.main()V"), 3, method(t, "p.Work.main()V"), 2, "why"},
+		{Inline, call, circles, 14, circles, 50, "has 2 receivers,\nand \"1\" here", 0},
+		{KeepOut, method(t, "p.Work$Sq.<init>()V"), call, 2, circles, 50, "why", 0},
+		{Inline, call, method(t, "p.Work.main()V"), 3, method(t, "p.Work.main()V"), 2, "why", 3},
 	}
 }
 
@@ -105,6 +105,7 @@ func TestFile(t *testing.T) {
 		"a root":    strings.Replace(string(text), `"root"`, `"boot"`, 1),
 		"a pattern": strings.Replace(string(text), `p.Work.main`, `*.main`, 1),
 		"a number":  strings.Replace(string(text), `:14`, `:-1`, 1),
+		"a count":   strings.Replace(string(text), `"thrown_before":3`, `"thrown_before":-3`, 1),
 		"too large": string(text) + strings.Repeat(" ", largestFile),
 	} {
 		if bad == string(text) {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+
+	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/feedback/hotspot"
+	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/usage"
+	"github.com/ccmapd/ccmapd/view"
+)
+
+// The modes of using a kept profile at a JVM's next start. The names are of the thesis on cached
+// profiles: see docs/jvm.md.
+const (
+	modeThresholds = "0" // compile earlier
+	modeCache      = "1" // compile as usual, with the kept profile
+	modeTier       = "2" // a tier of its own until then
+)
+
+// firstCache is the release of the JDK that can keep profiles (JEP 515).
+const firstCache = 25
+
+// checkMode checks that there are as many profiles as the mode reads.
+func (f *hintsFlags) checkMode(profiles int) error {
+	switch {
+	case f.mode.Value == modeTier:
+		return withHint(usage.Errorf("--mode 2: no JVM as it comes has a tier for methods with a kept profile"),
+			"'--mode 0' writes lower thresholds, '--mode 1' is about JDK 25's AOT cache.")
+	case profiles == 2 && f.mode.Value != modeCache:
+		return usage.Errorf("two profiles are for --mode 1: of a training run, and of production")
+	}
+	return nil
+}
+
+// writeMode writes what the mode is about.
+func (f *hintsFlags) writeMode(w io.Writer, profiles []*view.Profile) error {
+	switch {
+	case f.mode.Value == modeThresholds:
+		return hotspot.WriteThresholds(w, hotspot.Early(profiles[0].Snapshot))
+	case len(profiles) == 2:
+		return compareTraining(w, profiles[0], profiles[1])
+	}
+	return printCache(w, profiles[0])
+}
+
+// printCache says how a JVM keeps its profile.
+func printCache(w io.Writer, p *view.Profile) error {
+	if err := hasCache(p); err != nil {
+		return err
+	}
+	out := terminal.NewPrinter(w, false)
+	out.Line("JDK 25 keeps the JVM's profiles in its AOT cache:")
+	out.Line("  java -XX:AOTCacheOutput=app.aot …   a training run, which ends by itself")
+	out.Line("  java -XX:AOTCache=app.aot …         production")
+	out.Line("'ccmapd hints --mode 1 TRAINING PRODUCTION' says whether a training run is like production.")
+	return out.Err()
+}
+
+var release = regexp.MustCompile(`^OpenJDK ([0-9]{1,4})\b`)
+
+// hasCache returns an error unless the JVM of a profile can keep profiles.
+func hasCache(p *view.Profile) error {
+	found := release.FindStringSubmatch(p.Meta().Target.Runtime)
+	if found == nil {
+		return fmt.Errorf("%s is of no JVM that is known", p.Path)
+	}
+	if n, _ := strconv.Atoi(found[1]); n < firstCache {
+		return withHint(fmt.Errorf("%s is of JDK %d, which cannot keep profiles", p.Path, n), "JDK %d can, in its AOT cache.", firstCache)
+	}
+	return nil
+}
+
+// compareTraining says whether a training run is like production: in where the time is spent, and in
+// what C2 would make of its counts.
+func compareTraining(w io.Writer, training, production *view.Profile) error {
+	for _, p := range []*view.Profile{training, production} {
+		if err := hasCache(p); err != nil {
+			return err
+		}
+	}
+	r, err := compare.Compare(training.Snapshot, production.Snapshot, compare.Options{Seed: 1, Tolerance: compare.DefaultTolerance})
+	if err != nil {
+		return explainCompare(err)
+	}
+	t := hotspot.Train(training.Snapshot, production.Snapshot)
+	out := terminal.NewPrinter(w, false)
+	out.Line("The contexts of training and production overlap by %s, and %s of one behaviour would: %s.",
+		figure.Percent(r.Contexts.Percent), figure.Percent(r.Contexts.Expected), r.Verdict)
+	out.Line("Of production's CPU time in Java methods, %s is in methods that training serves: what C2 would make", figure.Percent(t.Serves))
+	out.Line("of its counts suits production, at all of %s. %s is in methods with a call or branch", figure.Plural(int64(t.Positions), "position"), figure.Percent(t.Differs))
+	out.Line("that differs, %s in methods that training has not counted.", figure.Percent(t.Unknown))
+	printUnserved(out, t.Unserved)
+	if err := out.Err(); err != nil {
+		return err
+	}
+	if r.Verdict == compare.Differs || 100-t.Serves > compare.DefaultTolerance {
+		return fmt.Errorf("%s is not like %s: train again, with what production does", training.Path, production.Path)
+	}
+	return nil
+}
+
+// mostUnserved is how many methods are listed.
+const mostUnserved = 10
+
+func printUnserved(out *terminal.Printer, list []hotspot.Unserved) {
+	if len(list) == 0 {
+		return
+	}
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "time", Right: true}, {Title: "method", Shorten: terminal.ShortenMethod, Least: 24}, {Title: "position", Shorten: terminal.ShortenMiddle, Least: 24},
+	}}
+	for _, u := range list[:min(len(list), mostUnserved)] {
+		t.Add(figure.Percent(u.Share), u.Method, u.Reason)
+	}
+	out.Table("", t)
+	if more := len(list) - mostUnserved; more > 0 {
+		out.Line("… %s more", figure.Plural(int64(more), "method"))
+	}
+}
