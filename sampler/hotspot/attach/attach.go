@@ -33,9 +33,10 @@ const (
 
 // Target is a JVM that commands can be sent to.
 type Target struct {
-	pid   int
-	pidfd int
-	root  int // O_PATH, the target's root directory
+	pid     int
+	pidfd   int
+	root    int  // O_PATH, the target's root directory
+	foreign bool // it is in another namespace of users
 	status
 }
 
@@ -59,6 +60,7 @@ func (t *Target) open() (err error) {
 	if t.status, err = readStatus(t.pid); err != nil {
 		return err
 	}
+	t.foreign = isForeign(t.pid)
 	if err := checkJVM(t.pid, t.root); err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@
 //   - Signals go to a pidfd: a process that has got the same number later is not hit.
 //   - An answer is at most 1 MiB long and comes within a time. It is a foreign text.
 //
-// The JVM accepts its own user and group, and root.
+// The JVM accepts its own user and group, and root. To a JVM in another namespace of users root is
+// nobody, so root becomes the JVM's user for the connection.
 //
 // A Target may be used by one goroutine at a time. Any command may take seconds: hold no lock
 // that others wait for.

@@ -22,7 +22,7 @@ func (t *Target) WithFile(content []byte, use func(path string) error) (err erro
 	}
 	defer unix.Close(tmp)
 	name := ".ccmapd-" + rand.Text()
-	fd, err := unix.Openat(tmp, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
+	fd, err := t.create(tmp, name, fileMode)
 	if err != nil {
 		return explainFile("a file", err)
 	}
@@ -40,4 +40,13 @@ func (t *Target) WithFile(content []byte, use func(path string) error) (err erro
 		return fmt.Errorf("write a file in the target's /tmp: %w", err)
 	}
 	return use(path.Join("/tmp", name))
+}
+
+// create makes a file that was not there, as a user that may.
+func (t *Target) create(dir int, name string, mode uint32) (fd int, err error) {
+	err = t.asUser(func() (err error) {
+		fd, err = unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+		return err
+	})
+	return fd, err
 }

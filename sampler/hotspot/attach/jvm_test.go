@@ -97,6 +97,8 @@ func TestJVM(t *testing.T) {
 			checkLeft(t, target, jvm.Pid)
 			checkFile(t, target)
 			checkStopped(t, target, jvm)
+			checkFrozen(t, target, jvm)
+			checkKilled(t, target, jvm)
 		})
 	}
 }
@@ -165,6 +167,47 @@ func checkStopped(t *testing.T, target *Target, jvm *os.Process) {
 	if _, err := target.Jcmd(t.Context(), patient, "VM.version"); err != nil {
 		t.Errorf("after it goes on: %v", err)
 	}
+}
+
+// checkFrozen checks that a JVM in a freezer is an error, as far as there are freezers here.
+func checkFrozen(t *testing.T, target *Target, jvm *os.Process) {
+	t.Helper()
+	group := "/sys/fs/cgroup/freezer/ccmapd-test-" + strconv.Itoa(jvm.Pid)
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Logf("nothing is frozen: %v", err)
+		return
+	}
+	write := func(file, text string) { check(t, os.WriteFile(filepath.Join(group, file), []byte(text), 0)) }
+	defer func() {
+		write("../cgroup.procs", strconv.Itoa(jvm.Pid))
+		check(t, os.Remove(group))
+	}()
+	write("cgroup.procs", strconv.Itoa(jvm.Pid))
+	write("freezer.state", "FROZEN")
+	if answer, err := target.Jcmd(t.Context(), 100*time.Millisecond, "VM.version"); !errors.Is(err, ErrSilent) {
+		t.Errorf("a frozen JVM: %q, %v", answer, err)
+	}
+	write("freezer.state", "THAWED")
+	if _, err := target.Jcmd(t.Context(), patient, "VM.version"); err != nil {
+		t.Errorf("after it goes on: %v", err)
+	}
+}
+
+// checkKilled checks that a JVM which is killed before it has answered, as one that takes too
+// much memory is, ends the wait.
+func checkKilled(t *testing.T, target *Target, jvm *os.Process) {
+	t.Helper()
+	check(t, jvm.Signal(unix.SIGSTOP))
+	awaitStopped(t, jvm.Pid)
+	time.AfterFunc(50*time.Millisecond, func() { jvm.Kill() })
+	const long = 1000 * patient
+	if answer, err := target.Jcmd(t.Context(), long, "VM.version"); err == nil || errors.Is(err, ErrSilent) {
+		t.Errorf("a killed JVM: %q, %v", answer, err)
+	}
+	if answer, err := target.Jcmd(t.Context(), long, "VM.version"); err == nil {
+		t.Errorf("a JVM that is no more: %q", answer)
+	}
+	os.Remove("/tmp/.java_pid" + strconv.Itoa(jvm.Pid)) // only a JVM that ends by itself removes it
 }
 
 // awaitStopped waits until all threads have stopped.

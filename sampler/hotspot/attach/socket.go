@@ -153,12 +153,12 @@ func poll(ctx context.Context, timeout time.Duration, late error, done func() (b
 // makeFile makes the file that tells SIGQUIT from one of a user. The JVM wants it to be its
 // own user's: root of another namespace of users is nobody there.
 func (t *Target) makeFile(tmp int, name string) error {
-	fd, err := unix.Openat(tmp, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := t.create(tmp, name, 0o600)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if os.Geteuid() == t.uid {
+	if os.Geteuid() == t.uid || t.foreign {
 		return nil
 	}
 	if err := unix.Fchown(fd, t.uid, t.gid); err != nil {
@@ -171,7 +171,11 @@ func (t *Target) makeFile(tmp int, name string) error {
 // dial connects to the socket that was checked, and checks who listens.
 func (t *Target) dial(ctx context.Context, socket int) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: socketTime}
-	c, err := dialer.DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(socket))
+	var c net.Conn
+	err := t.asUser(func() (err error) {
+		c, err = dialer.DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(socket))
+		return err
+	})
 	if err != nil {
 		if errors.Is(err, unix.ECONNREFUSED) {
 			return nil, fmt.Errorf("%w: nobody listens on /tmp/.java_pid%d of the target, which an earlier process has left: remove it", ErrUnsafe, t.inner)
