@@ -47,7 +47,7 @@ type campaign struct {
 
 // campaigns lists the subcommands in the order of the help.
 func campaigns() []campaign {
-	return []campaign{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, serveCampaign, serveKillsCampaign, fuzzCampaign}
+	return []campaign{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, serveCampaign, serveKillsCampaign, jvmsCampaign, fuzzCampaign}
 }
 
 // hostile is the campaigns' common state: the flags, ccmapd, and the rows so far.

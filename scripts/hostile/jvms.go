@@ -1,0 +1,419 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+	"github.com/ccmapd/ccmapd/scripts/report"
+)
+
+// jvmsCampaign kills ccmapd while it samples JVMs, and makes the JVM begin new chunks under a
+// session. Engine jfr works inside the JVM: what it has begun there must end by itself.
+var jvmsCampaign = campaign{
+	name:  "jvms",
+	about: "kill ccmapd at random times while it samples JVMs, and see what is left in them",
+	example: `  go run ./scripts/hostile jvms              300 kills and 200 chunks, about ten minutes
+  go run ./scripts/hostile jvms -quick       a few, of JDK 17`,
+	head: []string{"attack", "rounds", "answers", "wrong", "recordings left", "files left",
+		"breakpoints left", "threads stopped or traced", "result"},
+	run: runJVMs,
+}
+
+// jvmAttack is one way to attack.
+type jvmAttack struct {
+	name   string
+	rounds int
+	quick  int
+	run    func(*jvmAttacked, context.Context, int) (string, error)
+}
+
+func jvmAttacks() []jvmAttack {
+	return []jvmAttack{
+		{"SIGKILL of ccmapd by engine jfr", 100, 3, (*jvmAttacked).killsJFR},
+		{"SIGKILL of ccmapd by engine perf", 25, 2, (*jvmAttacked).killsPerf},
+		{"SIGKILL of ccmapd by engine bpf", 25, 2, (*jvmAttacked).killsBPF},
+		{"new chunks under a session", 100, 10, (*jvmAttacked).rotations},
+	}
+}
+
+// jvmAttacked is a JVM, and what was done to it.
+type jvmAttacked struct {
+	*hostile
+	folder   string // where ccmapd writes, and the JVM
+	home     string // of the JDK
+	computer *computer
+	target   *attach.Target
+	first    atRest
+
+	sampled     int // kills of a ccmapd that had begun to sample
+	recordings  int // left behind
+	breakpoints int
+	held        int
+}
+
+//go:embed testdata/jvm/Computer.java
+var computerJava []byte
+
+// jvmHomes are where JDKs are looked for, by release.
+var jvmHomes = []struct{ release, pattern string }{
+	{"17", "/usr/lib/jvm/java-17-openjdk-amd64"},
+	{"25", "/usr/lib/jvm/*25*"},
+}
+
+func runJVMs(ctx context.Context, h *hostile) error {
+	var failed error
+	for _, jdk := range jvmHomes {
+		java, _ := filepath.Glob(filepath.Join(jdk.pattern, "bin/java"))
+		if len(java) == 0 {
+			h.say("there is no JDK %s", jdk.release)
+			continue
+		}
+		for _, a := range jvmAttacks() {
+			if !h.wants(a.name, a.name+", JDK "+jdk.release) {
+				continue
+			}
+			if err := h.attackJVM(ctx, a, jdk.release, filepath.Dir(filepath.Dir(java[0]))); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s, JDK %s: %w", a.name, jdk.release, err))
+			}
+		}
+		if h.quick {
+			break
+		}
+	}
+	return failed
+}
+
+// attackJVM runs all rounds of an attack on one JVM, and adds its row.
+func (h *hostile) attackJVM(ctx context.Context, a jvmAttack, release, home string) error {
+	if h.quick {
+		a.rounds = a.quick
+	}
+	folder, err := os.MkdirTemp(h.work, "jvms-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	j := &jvmAttacked{hostile: h, folder: folder, home: home}
+	if err := j.begin(ctx); err != nil {
+		return err
+	}
+	defer j.end()
+	r := row{}
+	result, err := a.run(j, ctx, a.rounds)
+	if err != nil {
+		r.miss("%v", err)
+	}
+	if err := j.inspect(ctx); err != nil {
+		return err
+	}
+	j.cells(&r, a, release, result)
+	h.add(r)
+	return nil
+}
+
+// begin starts the JVM. Its files go into the folder.
+func (j *jvmAttacked) begin(ctx context.Context) error {
+	source := filepath.Join(j.folder, "Computer.java")
+	if err := os.WriteFile(source, computerJava, 0o644); err != nil {
+		return err
+	}
+	var err error
+	j.computer, err = j.computeBy(ctx, []string{
+		"env", "-C", j.folder, filepath.Join(j.home, "bin/java"), "-Xmx256m", "-Djava.io.tmpdir=" + j.folder, source,
+	})
+	if err != nil {
+		return err
+	}
+	if j.target, err = attach.Open(j.computer.pid()); err == nil {
+		j.first, err = j.computer.ask()
+	}
+	if err != nil {
+		j.end()
+	}
+	return err
+}
+
+// end ends the JVM, which leaves the socket of its attach mechanism if it is killed.
+func (j *jvmAttacked) end() {
+	if j.target != nil {
+		j.target.Close()
+	}
+	j.computer.stop()
+	os.Remove(j.socket())
+}
+
+func (j *jvmAttacked) socket() string { return "/tmp/.java_pid" + strconv.Itoa(j.computer.pid()) }
+
+// longestCommand bounds a command to the JVM.
+const longestCommand = time.Minute
+
+func (j *jvmAttacked) jcmd(ctx context.Context, line string) (string, error) {
+	answer, err := j.target.Jcmd(ctx, longestCommand, line)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", line, err)
+	}
+	return answer, nil
+}
+
+// ours returns how many recordings of ccmapd the JVM has.
+func (j *jvmAttacked) ours(ctx context.Context) (int, error) {
+	list, err := j.jcmd(ctx, "JFR.check")
+	return strings.Count(list, "name=ccmapd-"), err
+}
+
+// jvmsFile is the profile of the sessions.
+const jvmsFile = "jvms.json"
+
+func (j *jvmAttacked) session(ctx context.Context, flags ...string) (*session, error) {
+	return j.attach(ctx, "", j.computer.pid(), filepath.Join(j.folder, jvmsFile), flags...)
+}
+
+// killWindow is how long a ccmapd lives at most: it attaches, samples, ends and writes in that time.
+const killWindow = 2 * time.Second
+
+// kills kills a ccmapd again and again. Now and then the JVM's socket is gone before.
+func (j *jvmAttacked) kills(ctx context.Context, engine string, rounds int) error {
+	const socketEvery = 5
+	for i := range rounds {
+		if i%socketEvery == 0 {
+			os.Remove(j.socket())
+		}
+		s, err := j.session(ctx, "--engine", engine, "-d", (killWindow / 2).String())
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(j.Int64N(int64(killWindow))))
+		s.kill()
+		if strings.Contains(s.says(), "Sampling ") {
+			j.sampled++
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if engine != "jfr" {
+			if err := j.lookForTraces(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lookForTraces counts what perf events have left.
+func (j *jvmAttacked) lookForTraces() error {
+	pid := j.computer.pid()
+	j.held += lasting(func() int { return held(pid) })
+	var failed error
+	j.breakpoints += lasting(func() int {
+		var n int
+		n, failed = breakpointsBeyond(pid)
+		return n
+	})
+	return failed
+}
+
+func (j *jvmAttacked) killsPerf(ctx context.Context, rounds int) (string, error) {
+	return j.killsOutside(ctx, "perf", rounds)
+}
+
+func (j *jvmAttacked) killsBPF(ctx context.Context, rounds int) (string, error) {
+	return j.killsOutside(ctx, "bpf", rounds)
+}
+
+func (j *jvmAttacked) killsOutside(ctx context.Context, engine string, rounds int) (string, error) {
+	err := j.kills(ctx, engine, rounds)
+	return fmt.Sprintf("%d killed as they sampled", j.sampled), err
+}
+
+// longestLease is how long a recording may stay that nobody renews: a minute, and the time that the JVM
+// takes to notice.
+const longestLease = time.Minute + 10*time.Second
+
+// killsJFR kills a last ccmapd as it samples, and waits until the JVM has ended its recording by
+// itself.
+func (j *jvmAttacked) killsJFR(ctx context.Context, rounds int) (string, error) {
+	if err := j.kills(ctx, "jfr", rounds-1); err != nil {
+		return "", err
+	}
+	s, err := j.session(ctx, "--engine", "jfr")
+	if err != nil {
+		return "", err
+	}
+	<-s.samples
+	s.kill()
+	j.sampled++
+	result := fmt.Sprintf("%d killed as they sampled", j.sampled)
+	if j.quick { // the session of inspect stops them
+		return result, nil
+	}
+	began := time.Now()
+	left, err := j.ours(ctx)
+	if err == nil && left == 0 {
+		return result, errors.New("the last session had no recording when it was killed")
+	}
+	for ; err == nil && left > 0; left, err = j.ours(ctx) {
+		if time.Since(began) > longestLease {
+			return result, fmt.Errorf("%d recordings are left after %v", left, longestLease)
+		}
+		time.Sleep(time.Second)
+	}
+	chunks, _ := filepath.Glob(filepath.Join(j.folder, "*", "*.jfr"))
+	return fmt.Sprintf("%s; no recording, and %d files of recordings, %s after the last", result, len(chunks), report.Seconds(time.Since(began).Seconds())), err
+}
+
+// enterMethod is where the JVM's threads wait for each other.
+const enterMethod = "Computer.enter"
+
+// rotations makes the JVM begin chunks while a session reads its waits. The session must have all
+// that the JDK's own reader finds in another recording, or say what is missing.
+func (j *jvmAttacked) rotations(ctx context.Context, rounds int) (string, error) {
+	const longestPause = 250 * time.Millisecond
+	if _, err := j.jcmd(ctx, "JFR.start name=other settings=none"); err != nil {
+		return "", err
+	}
+	s, err := j.session(ctx, "--engine", "jfr", "--event", "lock", "-i", "1ms")
+	if err != nil {
+		return "", err
+	}
+	defer s.kill()
+	<-s.samples
+	for i := range rounds { // a start and a stop begin a chunk each
+		line := "JFR.start name=chunk settings=none"
+		if i%2 == 1 {
+			line = "JFR.stop name=chunk"
+		}
+		if _, err := j.jcmd(ctx, line); err != nil {
+			return "", err
+		}
+		time.Sleep(time.Duration(j.Int64N(int64(longestPause))))
+	}
+	s.signal(unix.SIGINT)
+	if _, err := s.end(); err != nil {
+		return "", err
+	}
+	return j.compareWaits(ctx, s)
+}
+
+// compareWaits compares the session's waits with those of the other recording.
+func (j *jvmAttacked) compareWaits(ctx context.Context, s *session) (string, error) {
+	m, _, err := export.ReadFile(s.file, export.ReadOptions{})
+	if err != nil {
+		return "", err
+	}
+	ours := int64(0)
+	snapshot := m.Snapshot()
+	for method := range snapshot.Methods() {
+		if method.Method().Name == enterMethod {
+			ours += method.Self().Samples
+		}
+	}
+	theirs, err := j.recordedWaits(ctx)
+	missing := slices.ContainsFunc(snapshot.Meta().Comments, func(c string) bool { return strings.Contains(c, "of the recording are missing") })
+	result := fmt.Sprintf("%s waits, %s by the JDK's own reader; missing chunks told: %t", report.Count(float64(ours)), report.Count(float64(theirs)), missing)
+	switch {
+	case err != nil:
+		return result, err
+	case theirs == 0:
+		return result, errors.New("nobody waited")
+	case ours > theirs:
+		return result, fmt.Errorf("%d waits were counted twice", ours-theirs)
+	case ours < theirs && !missing:
+		return result, fmt.Errorf("%d waits were lost in silence", theirs-ours)
+	}
+	return result, nil
+}
+
+var waitLine = regexp.MustCompile(`(?m)^ *eventThread = "contender `)
+
+// recordedWaits counts the waits of the other recording by the JDK's own reader.
+func (j *jvmAttacked) recordedWaits(ctx context.Context) (int64, error) {
+	file := filepath.Join(j.folder, "other.jfr")
+	if _, err := j.jcmd(ctx, "JFR.dump name=other filename="+file); err != nil {
+		return 0, err
+	}
+	defer os.Remove(file)
+	out, err := exec.CommandContext(ctx, filepath.Join(j.home, "bin/jfr"), "print", "--events", "jdk.JavaMonitorEnter", "--stack-depth", "1", file).Output()
+	if err != nil {
+		return 0, fmt.Errorf("jfr print: %w", err)
+	}
+	_, err = j.jcmd(ctx, "JFR.stop name=other")
+	return int64(len(waitLine.FindAll(out, -1))), err
+}
+
+// inspect runs an undisturbed session, which cleans up what killed ones may have left, and then
+// looks at the JVM.
+func (j *jvmAttacked) inspect(ctx context.Context) error {
+	s, err := j.session(ctx, "--engine", "jfr")
+	if err != nil {
+		return err
+	}
+	<-s.samples
+	s.signal(unix.SIGINT)
+	if _, err := s.end(); err != nil {
+		return err
+	}
+	if j.recordings, err = j.ours(ctx); err != nil {
+		return err
+	}
+	if err := j.lookForTraces(); err != nil {
+		return err
+	}
+	_, err = j.computer.ask()
+	return err
+}
+
+// repository is the name of the folder where the JVM has its recordings, by time and pid. It stays
+// until the JVM ends.
+var repository = regexp.MustCompile(`^[0-9]{4}(_[0-9]{2}){5}_[0-9]+$`)
+
+// files returns the files that are left: of ccmapd, of recordings, and of attaching.
+func (j *jvmAttacked) files() []string {
+	var left []string
+	for _, pattern := range []string{
+		filepath.Join(j.folder, "*"), filepath.Join(j.folder, "*", "*.jfr"),
+		fmt.Sprintf("/tmp/.attach_pid%d", j.computer.pid()),
+	} {
+		files, _ := filepath.Glob(pattern)
+		left = append(left, files...)
+	}
+	return slices.DeleteFunc(left, func(file string) bool {
+		name := filepath.Base(file)
+		return name == jvmsFile || name == "Computer.java" || repository.MatchString(name)
+	})
+}
+
+// cells fills in the row, and its misses: no trace may be left, and no answer wrong.
+func (j *jvmAttacked) cells(r *row, a jvmAttack, release, result string) {
+	files := j.files()
+	r.cells = []string{a.name + ", JDK " + release, strconv.Itoa(a.rounds), report.Count(float64(j.computer.last.Answers - j.first.Answers))}
+	for _, l := range []struct {
+		what string
+		n    int
+	}{
+		{"wrong answers", int(j.computer.last.Wrong)}, {"recordings", j.recordings}, {"files", len(files)},
+		{"breakpoints", j.breakpoints}, {"threads stopped or traced", j.held},
+	} {
+		r.cells = append(r.cells, strconv.Itoa(l.n))
+		if l.n > 0 {
+			r.miss("%d %s, want none %s", l.n, l.what, strings.Join(files, " "))
+		}
+	}
+	if j.computer.last.Answers == j.first.Answers {
+		r.miss("the JVM computes no more")
+	}
+	r.cells = append(r.cells, result)
+}
