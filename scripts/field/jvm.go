@@ -80,11 +80,13 @@ func runJVM(ctx context.Context, f *field) error {
 	return f.Write(jvmPortion, jvmReport(rows, f.window, began))
 }
 
+var errNoJDK = errors.New("no JDK 17: apt-get install openjdk-17-jdk-headless libh2-java librhino-java tomcat10")
+
 // eachJVM compiles the programs, and calls measure for each that is wanted on each JDK.
 func (f *field) eachJVM(ctx context.Context, measure func(program int, release, home string) error) error {
 	home := glob(jdks[0].home)
 	if len(home) == 0 {
-		return errors.New("no JDK 17: apt-get install openjdk-17-jdk-headless libh2-java librhino-java tomcat10")
+		return errNoJDK
 	}
 	if err := f.compileJava(ctx, home[0]); err != nil {
 		return err

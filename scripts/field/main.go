@@ -8,6 +8,7 @@
 //	go run ./scripts/field repetitions            some minutes: verdicts, on a program that knows when its calls began
 //	go run ./scripts/field pgo                    a quarter of an hour: programs built with ccmapd's profile
 //	go run ./scripts/field jvm                    ten minutes: programs on HotSpot
+//	go run ./scripts/field hints                  ten minutes: what hints to a JVM's compiler make of a program
 //	go run ./scripts/field jvmcost                half an hour: how fast they are while they are sampled
 //	go run ./scripts/field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
 //
@@ -39,6 +40,7 @@ type field struct {
 
 var campaigns = map[string]func(context.Context, *field) error{
 	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost, "jvmpeer": runJVMPeer,
+	"hints": runHints,
 }
 
 func main() {

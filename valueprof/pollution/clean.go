@@ -181,11 +181,30 @@ const mostHidden = 0.05
 // samplesSuffice reports whether samples have seen all receivers that matter: others, too
 // short to be sampled, may come in any context.
 func (s Site) samplesSuffice() bool {
-	hidden := s.Calls.Unnamed
+	hidden, calls, samples := int64(0), int64(0), int64(0)
 	for _, t := range s.Calls.Targets {
-		if s.Samples.find(t.Method) == (Amount{}) {
+		n := s.Samples.find(t.Method).Seen
+		if n == 0 {
 			hidden = addSaturated(hidden, t.Seen)
+			continue
+		}
+		calls, samples = addSaturated(calls, t.Seen), addSaturated(samples, n)
+	}
+	rest := float64(s.Calls.Unnamed)
+	if samples > 0 {
+		rest = max(rest-s.mostUnnamed()*float64(calls)/float64(samples), 0)
+	}
+	return float64(hidden)+rest <= mostHidden*float64(s.Calls.Total().Seen)
+}
+
+// mostUnnamed returns the samples of receivers that the VM has no row for, as many as there may be in
+// the long run: those receivers are among the calls that it counts together.
+func (s Site) mostUnnamed() float64 {
+	n := 0.0
+	for _, t := range s.Samples.Targets {
+		if s.Calls.find(t.Method) == (Amount{}) {
+			n += float64(t.Seen)
 		}
 	}
-	return float64(hidden) <= mostHidden*float64(s.Calls.Total().Seen)
+	return n + 2*math.Sqrt(n)
 }

@@ -219,6 +219,19 @@ func cleaners(t rapid.TB, m *ccmap.Map, caller string, depth int) string {
 	return strings.Join(all, ", ")
 }
 
+// TestTypeWithoutRow: the VM counts a third type with others. Samples that have seen it explain as many
+// of those as they can stand for; more may hide a type that is too short to be sampled.
+func TestTypeWithoutRow(t *testing.T) {
+	t.Parallel()
+	for other, want := range map[string]string{"700": "j.W.a sampled, j.W.b sampled, j.W.c sampled", "2000": ""} {
+		m := mapOf(t, "j.W.a+1;j.W.call+2;j.Ci.area 100", "j.W.b+1;j.W.call+2;j.Sq.area 100", "j.W.c+1;j.W.call+2;j.Dot.area 100")
+		addVM(t, m, "j.W.call+2 j.Ci.area 700 j.Sq.area 650 other "+other, "j.W.call 2050")
+		if got := cleaners(t, m, "j.W.call", 1); got != want {
+			t.Errorf("%s others: clean are %q, want %q", other, got, want)
+		}
+	}
+}
+
 // TestDeepContexts: callers of callers are told apart by counts where each method makes its
 // call once, and by samples elsewhere.
 func TestDeepContexts(t *testing.T) {
