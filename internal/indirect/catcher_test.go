@@ -24,29 +24,33 @@ func (noCalls) CallBefore(uint64, *Finder) Call { return Call{Kind: Other} }
 // calls take of the budget.
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapid.Check(t, func(r *rapid.T) {
 		budget := rapid.OneOf(
 			rapid.Float64Range(math.SmallestNonzeroFloat64, 1e-3),
 			rapid.Float64Range(1, 1e6),
 			rapid.Just(math.Inf(1)),
-		).Draw(t, "budget")
-		cost := rapid.Float64Range(1, BurstCalls+burstThreads).Draw(t, "cost")
-		c := newTestCatcher(budget)
-		const pauses = 400
+		).Draw(r, "budget")
+		cost := rapid.Float64Range(1, BurstCalls+burstThreads).Draw(r, "cost")
 		want := min(cost/budget, longestAverage.Seconds())
+		pauses := make([]float64, 400)
+		synctest.Test(t, func(*testing.T) { // whose clock stands still
+			c := newTestCatcher(budget)
+			for i := range pauses {
+				c.pause(cost)
+				pauses[i] = time.Until(c.due).Seconds()
+			}
+		})
 		var sum float64
-		for range pauses {
-			begin := time.Now()
-			c.pause(cost)
-			pause := c.due.Sub(begin).Seconds()
+		for _, pause := range pauses {
 			if pause < 0 || pause > longestPause*want+1 {
-				t.Fatalf("a pause of %v s, want %v on average", pause, want)
+				r.Fatalf("a pause of %v s, want %v on average", pause, want)
 			}
 			sum += pause
 		}
 		// The standard deviation of an exponential distribution is its mean.
-		if mean := sum / pauses; math.Abs(mean-want) > 6*want/math.Sqrt(pauses)+1e-3 {
-			t.Fatalf("pauses of %v s on average, want %v", mean, want)
+		n := float64(len(pauses))
+		if mean := sum / n; math.Abs(mean-want) > 6*want/math.Sqrt(n)+1e-3 {
+			r.Fatalf("pauses of %v s on average, want %v", mean, want)
 		}
 	})
 }
