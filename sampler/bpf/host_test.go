@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,12 +29,28 @@ func openHost(t *testing.T) *Host {
 }
 
 // TestGrowingStacks: a function whose stack is about to be moved has its callers. Samples
-// from before the copies have become long enough have not: on a busy machine up to half.
+// from before the copies have become long enough have not, and a busy machine lengthens them
+// late: then the program runs again, for twice as long.
 func TestGrowingStacks(t *testing.T) {
 	t.Parallel()
-	samples, _ := enginetest.Open(func(ctx context.Context, o Options) (enginetest.Source, error) { return Open(ctx, o) }).
-		SampleWhole(t, Options{Interval: time.Millisecond}, enginetest.Build(t, "workload"), "grow", "1500")
-	growing, whole := 0, 0
+	open := enginetest.Open(func(ctx context.Context, o Options) (enginetest.Source, error) { return Open(ctx, o) })
+	workload := enginetest.Build(t, "workload")
+	const first, last = 1500, 24_000
+	for work := first; ; work *= 2 {
+		samples, _ := open.SampleWhole(t, Options{Interval: time.Millisecond}, workload, "grow", strconv.Itoa(work))
+		growing, whole := growingStacks(samples)
+		t.Logf("of %d stacks that grow, in %d samples, %d are whole", growing, len(samples), whole)
+		if growing > 0 && whole >= growing/3 {
+			return
+		}
+		if work == last {
+			t.Fatal("too few")
+		}
+	}
+}
+
+// growingStacks counts the samples whose stack is being moved, and of them those with all callers.
+func growingStacks(samples []enginetest.Sample) (growing, whole int) {
 	for _, smp := range samples {
 		if !smp.Has("runtime.newstack") || !smp.Has("runtime.copystack") {
 			continue
@@ -43,10 +60,7 @@ func TestGrowingStacks(t *testing.T) {
 			whole++
 		}
 	}
-	if growing == 0 || whole < growing/3 {
-		t.Errorf("of %d stacks that grow, in %d samples, %d are whole", growing, len(samples), whole)
-	}
-	t.Logf("of %d stacks that grow, in %d samples, %d are whole", growing, len(samples), whole)
+	return growing, whole
 }
 
 // TestCPUsComeAndGo: the timers follow the CPUs. A CPU that appears is sampled, and one
