@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/jvmtest"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		s.Run(context.Background())
 		return
 	}
-	os.Exit(m.Run())
+	jvmtest.Main(m)
 }
 
 func options(pid int) Options {
@@ -271,6 +272,25 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), options(cmd.Process.Pid)); !errors.Is(err, sampler.ErrNoProcess) {
 		t.Errorf("a process that has ended: %v", err)
+	}
+}
+
+// A JVM that cannot record is refused, and the error says why.
+func TestCannotRecord(t *testing.T) {
+	jdk := jvmtest.JDKs(t)[0]
+	for flag, want := range map[string]string{
+		"-XX:+DisableAttachMechanism": "it runs with -XX:+DisableAttachMechanism",
+		"-XX:-FlightRecorder":         "Flight Recorder is disabled",
+	} {
+		t.Run(flag, func(t *testing.T) {
+			s, err := Open(t.Context(), options(jdk.Start(t, []string{flag}, "Loop").PID))
+			if err == nil {
+				s.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q in it", err, want)
+			}
+		})
 	}
 }
 
