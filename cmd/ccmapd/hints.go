@@ -103,7 +103,7 @@ func (f *hintsFlags) check(profiles int) error {
 	return f.checkMode(profiles)
 }
 
-// write prints where it is to be printed.
+// write prints to the output file, or to standard output.
 func (f *hintsFlags) write(env *environment, print func(io.Writer) error) error {
 	if f.output == stdPath {
 		return print(env.stdout)

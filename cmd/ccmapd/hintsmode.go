@@ -37,7 +37,7 @@ func (f *hintsFlags) checkMode(profiles int) error {
 	return nil
 }
 
-// writeMode writes what the mode is about.
+// writeMode writes the commands of mode 0; of mode 1 the comparison of two profiles, or how a JVM keeps its own.
 func (f *hintsFlags) writeMode(w io.Writer, profiles []*view.Profile) error {
 	switch {
 	case f.mode.Value == modeThresholds:
