@@ -29,26 +29,35 @@ func testCgo(t *testing.T, open Open) {
 	t.Run("this", func(t *testing.T) { sampleCgo(t, open, Build(t, "cgoload")) })
 }
 
+// sampleCgo samples C at short intervals, which find the thread of sysmon, too.
 func sampleCgo(t *testing.T, open Open, path string) {
 	t.Parallel()
 	for _, c := range []struct {
-		mode string
-		want []string // of every sample in the first of them, innermost first
+		modes []string
+		wants [][]string // each of every sample in the first of them, innermost first
 	}{
-		{"loop", []string{"spin", "outer", "runtime.cgocall", "main._Cfunc_outer", "main.loop", "main.main"}},
-		{"sort", []string{"cCompare", "qsort_r", "sortByC", "runtime.cgocall", "main._Cfunc_sortByC", "main.sort", "main.main"}},
-		{"back", []string{"main.goCompare", "runtime.cgocallback", "runtime.cgocall", "main._Cfunc_sortByGo", "main.back", "main.main"}},
-		{"deep", []string{"outer", "main._Cfunc_outer", "main.goRecurse", "runtime.cgocallback", "recurse", "main._Cfunc_recurse",
-			"main.goRecurse", "recurse", "main.goRecurse", "recurse", "main.deep", "main.main"}},
-		{"asm", []string{"bare", "runtime.cgocall", "main._Cfunc_callBare", "main.bare", "main.main"}},
-		{"asm", []string{"runtime.mstart1", "runtime.mstart0", "runtime.mstart"}},
-		{"thread", []string{"spin", "thread"}},
-		{"thread", []string{"main.goWork", "runtime.cgocallback", "crosscall2", "goWork", "thread"}},
+		{[]string{"loop", "sort", "back", "deep", "asm"}, [][]string{
+			{"spin", "outer", "runtime.cgocall", "main._Cfunc_outer", "main.loop", "main.main"},
+			{"cCompare", "qsort_r", "sortByC", "runtime.cgocall", "main._Cfunc_sortByC", "main.sort", "main.main"},
+			{"main.goCompare", "runtime.cgocallback", "runtime.cgocall", "main._Cfunc_sortByGo", "main.back", "main.main"},
+			{"deepest", "main._Cfunc_deepest", "main.goRecurse", "runtime.cgocallback", "recurse", "main._Cfunc_recurse",
+				"main.goRecurse", "recurse", "main.goRecurse", "recurse", "main.deep", "main.main"},
+			{"bare", "runtime.cgocall", "main._Cfunc_callBare", "main.bare", "main.main"},
+			{"runtime.mstart1", "runtime.mstart0", "runtime.mstart"},
+		}},
+		{[]string{"thread"}, [][]string{
+			{"spin", "thread"},
+			{"main.goWork", "runtime.cgocallback", "crosscall2", "goWork", "thread"},
+		}},
 	} {
-		t.Run(c.mode+"/"+c.want[0], func(t *testing.T) {
+		t.Run(strings.Join(c.modes, ","), func(t *testing.T) {
 			t.Parallel()
-			in := func(s *Sample) bool { return inOrder(s.Names, c.want[:1]) }
-			sampleCalls(t, open, in, c.want, 0.6, path, c.mode)
+			var wanted []*calls
+			for _, want := range c.wants {
+				in := func(s *Sample) bool { return inOrder(s.Names, want[:1]) }
+				wanted = append(wanted, &calls{in: in, want: want, leastWhole: 0.6})
+			}
+			sampleCalls(t, open, 250*time.Microsecond, wanted, path, c.modes...)
 		})
 	}
 }
@@ -61,43 +70,68 @@ func testRaceDetector(t *testing.T, open Open, leastWhole float64) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("needs a C compiler")
 	}
-	in := func(s *Sample) bool {
+	walk := &calls{want: []string{"main.walk", "main.main", "runtime.main"}, leastWhole: leastWhole}
+	walk.in = func(s *Sample) bool {
 		return s.Names[0] == "racecall" || strings.HasPrefix(s.Names[0], "__tsan")
 	}
-	sampleCalls(t, open, in, []string{"main.walk", "main.main", "runtime.main"}, leastWhole, Build(t, "cgoload", "-race"), "walk")
+	sampleCalls(t, open, 2*time.Millisecond, []*calls{walk}, Build(t, "cgoload", "-race"), "walk")
 }
 
-// sampleCalls samples a program until enough samples are in some functions, and
-// wants the callers of a share of them. A machine so busy that samples are old when they
+// calls are the samples in some functions. A share of them must have all callers.
+type calls struct {
+	in         func(*Sample) bool
+	want       []string // the callers, innermost first
+	leastWhole float64
+
+	found, whole int
+}
+
+// add counts a sample.
+func (c *calls) add(t *testing.T, s *Sample) {
+	t.Helper()
+	if !c.in(s) {
+		return
+	}
+	c.found++
+	if !s.Truncated && inOrder(s.Names, c.want) {
+		c.whole++
+	} else {
+		t.Logf("truncated %v: %v", s.Truncated, s.Names)
+	}
+}
+
+// sampleCalls samples a program until enough samples are in the functions of each wanted,
+// and then wants their callers. A machine so busy that samples are old when they
 // are taken costs some percent; an unwinder that loses its way costs most.
-func sampleCalls(t *testing.T, open Open, in func(*Sample) bool, want []string, leastWhole float64, path, mode string) {
+func sampleCalls(t *testing.T, open Open, interval time.Duration, wanted []*calls, path string, modes ...string) {
 	const (
 		enough        = 20
-		mostRuns      = 100 // of 0.3 s of CPU time each
+		mostRuns      = 100 // of 0.1 s of CPU time each mode, or more
 		mostTruncated = 0.3
 	)
-	var found, whole, truncated, all int
-	for run := 0; found < enough && run < mostRuns; run++ {
-		samples, _ := open.SampleWhole(t, sampler.ProcessOptions{Interval: 2 * time.Millisecond}, path, mode)
+	tooFew := func(c *calls) bool { return c.found < enough }
+	var truncated, all int
+	for run := 0; slices.ContainsFunc(wanted, tooFew) && run < mostRuns; run++ {
+		samples, _ := open.SampleWhole(t, sampler.ProcessOptions{Interval: interval}, path, modes...)
 		all += len(samples)
 		for _, smp := range samples {
 			if smp.Truncated {
 				truncated++
 			}
-			if !in(&smp) {
-				continue
-			}
-			found++
-			if !smp.Truncated && inOrder(smp.Names, want) {
-				whole++
-			} else {
-				t.Logf("truncated %v: %v", smp.Truncated, smp.Names)
+			for _, c := range wanted {
+				c.add(t, &smp)
 			}
 		}
 	}
-	t.Logf("%d of %d are whole; %d truncated of %d", whole, found, truncated, all)
-	if found < enough || float64(whole) < leastWhole*float64(found) || float64(truncated) > mostTruncated*float64(all) {
-		t.Errorf("want %d found, %g of them whole, and %g of all truncated at most", enough, leastWhole, mostTruncated)
+	for _, c := range wanted {
+		t.Logf("%d of %d in %s are whole", c.whole, c.found, c.want[0])
+		if tooFew(c) || float64(c.whole) < c.leastWhole*float64(c.found) {
+			t.Errorf("want %d of %s found, %g of them whole", enough, c.want[0], c.leastWhole)
+		}
+	}
+	t.Logf("%d truncated of %d", truncated, all)
+	if float64(truncated) > mostTruncated*float64(all) {
+		t.Errorf("want %g truncated at most", mostTruncated)
 	}
 }
 
@@ -145,7 +179,7 @@ func testGoVersions(t *testing.T, open Open) {
 
 // sampleVersion wants whole stacks of known functions, in known goroutines.
 func sampleVersion(t *testing.T, open Open, path string) {
-	samples, s := open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond}, path)
+	samples, s := open.SampleWhole(t, sampler.ProcessOptions{Interval: 500 * time.Microsecond}, path)
 	var rounds, unknown, truncated, goroutines, labelled int
 	for _, smp := range samples {
 		if smp.Has(ccmap.UnknownName) {

@@ -42,8 +42,19 @@ func Run(t *testing.T, open Open, raceCallers float64) {
 		"labels":        testLabels,
 		"JVM":           testJVM,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, open) })
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && slices.Contains(ofOneGoroutine, name) {
+				t.Skip("samples become stacks and verdicts in one goroutine, which the other tests run, too")
+			}
+			test(t, open)
+		})
 	}
+}
+
+// ofOneGoroutine are the tests of what an engine finds, not of what it does at the same time: the
+// race detector has nothing to find in them.
+var ofOneGoroutine = []string{
+	"repetitions", "weight", "stacks", "leaves", "deep stacks", "cgo", "race detector", "go versions", "labels",
 }
 
 // testRepetitions compares verdicts with the calls that the workload reports. At an

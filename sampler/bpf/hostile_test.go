@@ -209,6 +209,9 @@ func TestEndingThreads(t *testing.T) {
 	h := openHost(t)
 	g := enginetest.Start(t, compileLiar(t), "threads")
 	s := joined(t, h, g.PID(), liarLayout)
+	if err := s.SetInterval(100 * time.Microsecond); err != nil {
+		t.Fatal(err)
+	}
 	g.Proceed(t)
 	empty := 0
 	for h.counted(ending) == 0 || empty == 0 {

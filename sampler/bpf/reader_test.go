@@ -10,10 +10,10 @@ import (
 	"github.com/ccmapd/ccmapd/internal/enginetest"
 )
 
-// unread opens a host that nothing reads, which is closed when the test ends.
+// unread opens a host like openHost that nothing reads.
 func unread(t *testing.T) *Host {
 	t.Helper()
-	h, err := newHost(HostOptions{}, true)
+	h, err := newHost(HostOptions{MaxOverhead: -1}, true)
 	if err != nil {
 		enginetest.SkipUnlessPermitted(t, err)
 		t.Fatal(err)

@@ -20,7 +20,8 @@ import (
 )
 
 // TestSeveralTargets: twenty sources share a host, each with its interval, and each gets
-// the samples of its own target, which stand for its CPU time.
+// the samples of its own target, which stand for its CPU time. Under the race detector
+// eight do.
 func TestSeveralTargets(t *testing.T) {
 	t.Parallel()
 	h := openHost(t)
@@ -35,7 +36,11 @@ func TestSeveralTargets(t *testing.T) {
 		{"main.mixed", 5 * time.Millisecond, []string{"busy", "500"}},
 		{"main.children", time.Millisecond, []string{"children", "10"}},
 	}
-	for i := range 20 {
+	sources := 20
+	if testing.Short() {
+		sources = 8
+	}
+	for i := range sources {
 		c := kinds[i%len(kinds)]
 		t.Run(c.function, func(t *testing.T) {
 			t.Parallel()

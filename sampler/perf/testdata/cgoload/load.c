@@ -10,6 +10,10 @@ __attribute__((noinline)) static long spin(long n) {
 	return s;
 }
 __attribute__((noinline)) long outer(long n) { return spin(n) + spin(n + 1); }
+__attribute__((noinline)) long deepest(long n) {
+	for (volatile long i = 0; i < n; i++) {}
+	return n;
+}
 
 static int cCompare(const void *a, const void *b) { return *(int *)a < *(int *)b ? -1 : *(int *)a > *(int *)b; }
 static void fill(int *v, int n) {
@@ -22,7 +26,7 @@ __attribute__((noinline)) long sortByGo(int *v, int n) {
 	qsort(v, n, sizeof *v, (int (*)(const void *, const void *))goCompare);
 	return v[0];
 }
-__attribute__((noinline)) long recurse(long n) { goRecurse(n - 1); return spin(1000) + 1; }
+__attribute__((noinline)) long recurse(long n) { goRecurse(n - 1); return n + 1; }
 
 // bare has no call frame information: its frame is as large as it likes.
 long bare(long);
@@ -31,7 +35,7 @@ __asm__(".text\n.type bare,@function\nbare:\n sub $72,%rsp\n push %rbp\n xor %eb
 __attribute__((noinline)) long callBare(long n) { return bare(n) + 1; }
 
 static void *thread(void *arg) {
-	for (int i = 0; i < 60; i++) { spin(4000000); goWork(1000000); }
+	for (int i = 0; i < 30; i++) { spin(4000000); goWork(1000000); }
 	return arg;
 }
 void threads(void) {

@@ -1,5 +1,6 @@
 // Cgoload is a program that every Go version from 1.20 on builds. It spends its time
-// in C, compiled as gcc -O2 does, without frame pointers:
+// in C, compiled as gcc -O2 does, without frame pointers, 0.1 s of CPU time for each of its
+// arguments:
 //
 //	cgoload loop    C that uses the frame pointer's register for a number
 //	cgoload sort    qsort, which calls a C function
@@ -18,6 +19,7 @@ long sortByC(int *v, int n);
 long sortByGo(int *v, int n);
 long recurse(long n);
 long callBare(long n);
+long deepest(long n);
 void threads(void);
 */
 import "C"
@@ -33,6 +35,7 @@ import (
 
 //export goCompare
 func goCompare(a, b unsafe.Pointer) C.int {
+	goWork(300) // so long that samples find it
 	x, y := *(*C.int)(a), *(*C.int)(b)
 	switch {
 	case x < y:
@@ -49,7 +52,7 @@ func goRecurse(n C.long) {
 		C.recurse(n)
 		return
 	}
-	C.outer(200_000)
+	C.deepest(200_000)
 	goWork(200_000)
 }
 
@@ -88,15 +91,17 @@ func walk() {
 }
 
 func main() {
-	call := map[string]func(){"loop": loop, "sort": sort, "back": back, "deep": deep, "asm": bare, "walk": walk}[os.Args[1]]
 	fmt.Println("ready")
 	bufio.NewReader(os.Stdin).ReadString('\n')
-	if call == nil {
-		C.threads()
-		return
-	}
-	for cpuTime() < 300*time.Millisecond {
-		call()
+	for _, mode := range os.Args[1:] {
+		if mode == "thread" {
+			C.threads()
+			continue
+		}
+		call := map[string]func(){"loop": loop, "sort": sort, "back": back, "deep": deep, "asm": bare, "walk": walk}[mode]
+		for end := cpuTime() + 100*time.Millisecond; cpuTime() < end; {
+			call()
+		}
 	}
 }
 

@@ -1,7 +1,8 @@
 // Versions is a program that every Go version from 1.20 on builds. It says
-// "ready", waits for a line, and works like other programs for about a second of CPU
+// "ready", waits for a line, and works like other programs for about half a second of CPU
 // time: it calls, sorts, allocates, and passes values between goroutines, which have
-// labels. It writes a CPU profile to the file that its argument names.
+// labels. It writes a CPU profile to the file that its argument names, and then works twice
+// as long.
 package main
 
 import (
@@ -71,7 +72,9 @@ func cpuTime() time.Duration {
 func main() {
 	fmt.Println("ready")
 	bufio.NewReader(os.Stdin).ReadString('\n')
+	work := 500 * time.Millisecond
 	if len(os.Args) > 1 {
+		work *= 2
 		f, err := os.Create(os.Args[1])
 		if err != nil {
 			panic(err)
@@ -93,7 +96,7 @@ func main() {
 		}
 		go pprof.Do(context.Background(), pprof.Labels("worker", fmt.Sprint(i), "kind", kind), func(context.Context) {
 			defer workers.Done()
-			for cpuTime() < time.Second {
+			for cpuTime() < work {
 				results <- round(s)
 			}
 		})
