@@ -39,7 +39,7 @@ const (
 
 const (
 	mazeFuel      = 20_000
-	mazeFunctions = 120
+	mazeFunctions = 60
 
 	nothing = 0
 	operand = 1

@@ -2,6 +2,7 @@ package rewrite_test
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
@@ -29,45 +31,70 @@ var (
 	exact     = rewrite.Options{MultiValue: true, Marks: true, Calls: true, Announce: announced, Exact: true}
 )
 
-// suites are the directories of the test suite with features that the rewriter knows.
+// suites are the directories of the test suite with features that the rewriter knows, and the
+// options to rewrite them with.
 var suites = []struct {
 	name     string
 	features api.CoreFeatures
-	options  *rewrite.Options
+	variants []variant
 }{
-	{"v1", api.CoreFeaturesV1, &old},
-	{"v1", api.CoreFeaturesV1, &markedOld},
-	{"v2", api.CoreFeaturesV2, &quiet},
-	{"v2", api.CoreFeaturesV2, &marked},
-	{"v2", api.CoreFeaturesV2, &exact},
-	{"v2", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &stubbed},
-	{"tail-call", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &marked},
-	{"tail-call", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &stubbed},
-	{"tail-call", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, &exact},
-	{"threads", api.CoreFeaturesV2 | experimental.CoreFeaturesThreads, &marked},
-	{"extended-const", api.CoreFeaturesV2 | experimental.CoreFeaturesExtendedConst, &marked},
+	{"v1", api.CoreFeaturesV1, []variant{{"old", &old}, {"marked", &markedOld}}},
+	{"v2", api.CoreFeaturesV2, []variant{{"quiet", &quiet}, {"marked", &marked}, {"exact", &exact}}},
+	{"v2", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, []variant{{"stubbed", &stubbed}}},
+	{"tail-call", api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall, []variant{{"marked", &marked}, {"stubbed", &stubbed}, {"exact", &exact}}},
+	{"threads", api.CoreFeaturesV2 | experimental.CoreFeaturesThreads, []variant{{"marked", &marked}}},
+	{"extended-const", api.CoreFeaturesV2 | experimental.CoreFeaturesExtendedConst, []variant{{"marked", &marked}}},
+}
+
+type variant struct {
+	name    string
+	options *rewrite.Options
+}
+
+// large returns whether a variant is one of those that add most code. They alone run the many
+// scripts of vectors, whose instructions are copied whatever the options, and overflow stacks,
+// which takes seconds.
+func (v variant) large() bool { return v.options == &stubbed || v.options == &exact }
+
+// runs returns whether a variant runs a script.
+func (v variant) runs(script string) bool {
+	if testing.Short() && v.options != &stubbed {
+		return false // stacks that overflow take memory by the gigabyte under the race detector
+	}
+	return v.large() || !strings.HasPrefix(script, "simd_")
 }
 
 // TestCoreSuite runs every command of the core test suite twice: with original and with
-// rewritten modules. All outcomes must be the same.
+// rewritten modules. All outcomes must be the same. The original modules are compiled once
+// for all options.
 func TestCoreSuite(t *testing.T) {
 	for _, s := range suites {
-		if testing.Short() && s.options != &stubbed {
-			continue // stacks that overflow take memory by the gigabyte under the race detector
-		}
 		for _, file := range scriptFiles(t, suiteDir(t, s.name)) {
-			t.Run(s.name+"/"+strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			script := strings.TrimSuffix(filepath.Base(file), ".json")
+			t.Run(s.name+"/"+script, func(t *testing.T) {
 				t.Parallel()
-				p := pair{tb: t, script: readScript(t, file), plain: newWorld(t, s.features, nil, nil)}
-				var random *rand.Rand
-				if s.options.Marks {
-					random = rand.New(rand.NewPCG(1, 2))
+				compiled := wazero.NewCompilationCache()
+				t.Cleanup(func() { compiled.Close(context.Background()) })
+				for _, v := range s.variants {
+					if v.runs(script) {
+						t.Run(v.name, func(t *testing.T) { v.run(t, file, s.features, compiled) })
+					}
 				}
-				p.rewritten = newWorld(t, s.features, s.options, random)
-				p.run()
 			})
 		}
 	}
+}
+
+func (v variant) run(t *testing.T, file string, features api.CoreFeatures, compiled wazero.CompilationCache) {
+	t.Helper()
+	config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(features)
+	p := pair{tb: t, script: readScript(t, file), overflows: v.large(), plain: newWorld(t, config.WithCompilationCache(compiled), nil, nil)}
+	var random *rand.Rand
+	if v.options.Marks {
+		random = rand.New(rand.NewPCG(1, 2))
+	}
+	p.rewritten = newWorld(t, config, v.options, random)
+	p.run()
 }
 
 // pair runs a script in two worlds and compares.
@@ -75,6 +102,7 @@ type pair struct {
 	tb               testing.TB
 	script           script
 	plain, rewritten *world
+	overflows        bool // it runs commands that must overflow the stack
 }
 
 func (p *pair) run() {
@@ -104,7 +132,7 @@ func (p *pair) command(c command, as string) {
 			p.instantiate(p.script.module(p.tb, c), as, c)
 		}
 	case "assert_exhaustion":
-		if p.rewritten.model == nil { // a full stack takes listeners too long
+		if p.overflows {
 			p.compare(p.plain.invoke(c.Action), p.rewritten.invoke(c.Action))
 		}
 	case "assert_return", "action", "assert_trap":

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
@@ -110,9 +111,10 @@ func TestMarksAreExact(t *testing.T) {
 
 func sampleScript(t *testing.T, file string, o *rewrite.Options) (samples int) {
 	t.Helper()
-	p := pair{tb: t, script: readScript(t, file), plain: newWorld(t, api.CoreFeaturesV2, nil, nil)}
+	config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2)
+	p := pair{tb: t, script: readScript(t, file), plain: newWorld(t, config, nil, nil)}
 	m := &model{tb: t, modules: map[api.Module]*rewrite.Module{}}
-	p.rewritten = newWorld(t, api.CoreFeaturesV2, o, rand.New(rand.NewPCG(3, 4)))
+	p.rewritten = newWorld(t, config, o, rand.New(rand.NewPCG(3, 4)))
 	p.rewritten.model = m
 	p.rewritten.ctx = experimental.WithFunctionListenerFactory(p.rewritten.ctx, m)
 	p.run()

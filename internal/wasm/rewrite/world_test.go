@@ -34,10 +34,9 @@ type outcome struct {
 	err     error
 }
 
-func newWorld(tb testing.TB, features api.CoreFeatures, o *rewrite.Options, random *rand.Rand) *world {
+func newWorld(tb testing.TB, config wazero.RuntimeConfig, o *rewrite.Options, random *rand.Rand) *world {
 	tb.Helper()
 	ctx := context.Background()
-	config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(features)
 	w := &world{tb: tb, ctx: ctx, runtime: wazero.NewRuntimeWithConfig(ctx, config), options: o, random: random, named: map[string]api.Module{}}
 	tb.Cleanup(func() { w.runtime.Close(ctx) })
 	_, err := w.runtime.NewHostModuleBuilder(rewrite.HostModule).
