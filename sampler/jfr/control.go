@@ -37,6 +37,7 @@ type control struct {
 	number   int       // of recordings so far
 	name     string    // of the recording in force; empty: none
 	renewed  time.Time // when its lease began
+	ended    time.Time // when the last recording was about to be stopped
 	changer  changer
 }
 
@@ -92,9 +93,52 @@ func (c *control) begin(ctx context.Context) error {
 // stackDepth is the most that JFR takes.
 const stackDepth = 2048
 
+// Times of a JVM that starts. It takes commands before it knows those of its recorder.
+const (
+	youth      = 10 * time.Second // from its start
+	leastYouth = 2 * time.Second  // from the first command, as a shell may have become the JVM late
+)
+
+// youngJVM is a JVM that may not know all commands yet.
+type youngJVM struct {
+	jvm
+	grown time.Time // when it knows them
+}
+
+func newYoungJVM(j jvm, pid int) youngJVM {
+	y := youngJVM{j, time.Now().Add(leastYouth)}
+	if stat, err := process.ReadStat(pid); err == nil {
+		begin, err := process.Facts{Started: stat.Started}.Begin()
+		if grown := begin.Add(youth); err == nil && grown.After(y.grown) {
+			y.grown = grown
+		}
+	}
+	return y
+}
+
+// Jcmd sends a command, and sends it again while the JVM is young and does not know it.
+func (y youngJVM) Jcmd(ctx context.Context, timeout time.Duration, line string) (string, error) {
+	for {
+		answer, err := y.jvm.Jcmd(ctx, timeout, line)
+		if !isUnknown(err) || time.Now().After(y.grown) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(pollTime):
+		}
+	}
+}
+
+// isUnknown reports whether the JVM does not know a command.
+func isUnknown(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Unknown diagnostic command")
+}
+
 // explain says that a JVM without the recorder's commands is not supported.
 func explain(err error) error {
-	if strings.Contains(err.Error(), "Unknown diagnostic command") {
+	if isUnknown(err) {
 		return fmt.Errorf("%w: the JVM has no Flight Recorder: %w", sampler.ErrUnsupported, err)
 	}
 	return err
@@ -141,9 +185,9 @@ func (c *control) start(ctx context.Context) error {
 }
 
 // run renews the lease, changes the interval, and stops the recording when the context is done.
-// chunks returns how many chunks have been opened. Its error is that of a lease which could not
-// be renewed.
-func (c *control) run(ctx context.Context, chunks func() int64) error {
+// catchUp reads all chunks up to the one that the JVM writes. Its error is that of a lease which
+// could not be renewed.
+func (c *control) run(ctx context.Context, catchUp func()) error {
 	renew, change := time.NewTimer(renewTime), time.NewTimer(renewTime)
 	change.Stop()
 	defer renew.Stop()
@@ -152,6 +196,7 @@ func (c *control) run(ctx context.Context, chunks func() int64) error {
 		var err error
 		select {
 		case <-ctx.Done():
+			catchUp() // the JVM removes the chunks of a recording that has ended
 			return c.end()
 		case c.changer.wanted = <-c.changer.wishes:
 			if change.Stop(); c.changer.isWorth() {
@@ -159,9 +204,9 @@ func (c *control) run(ctx context.Context, chunks func() int64) error {
 			}
 			continue
 		case <-change.C:
-			err = c.change(ctx, chunks)
+			err = c.change(ctx, catchUp)
 		case <-renew.C:
-			err = c.renew(ctx, chunks)
+			err = c.renew(ctx, catchUp)
 		}
 		switch {
 		case ctx.Err() != nil || err == nil:
@@ -175,10 +220,10 @@ func (c *control) run(ctx context.Context, chunks func() int64) error {
 }
 
 // change renews the lease with a recording at the interval that is wanted.
-func (c *control) change(ctx context.Context, chunks func() int64) error {
+func (c *control) change(ctx context.Context, catchUp func()) error {
 	began, name, settings := time.Now(), c.name, c.settings
 	c.settings = c.changer.settings(c.changer.wanted)
-	err := c.renew(ctx, chunks)
+	err := c.renew(ctx, catchUp)
 	c.changer.last = time.Now()
 	if c.name == name { // it was not started
 		c.settings = settings
@@ -189,16 +234,14 @@ func (c *control) change(ctx context.Context, chunks func() int64) error {
 	return err
 }
 
-// renew starts a recording, waits until its chunk is read, and stops the one before: in
-// between both record, so no time is lost.
-func (c *control) renew(ctx context.Context, chunks func() int64) error {
-	old, seen := c.name, chunks()
+// renew starts a recording, and stops the one before: in between both record, so no time is
+// lost. The JVM removes chunks that the one before alone has kept.
+func (c *control) renew(ctx context.Context, catchUp func()) error {
+	old := c.name
 	if err := c.start(ctx); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(commandTime); chunks() == seen && time.Now().Before(deadline) && ctx.Err() == nil; {
-		time.Sleep(pollTime / 10)
-	}
+	catchUp()
 	return c.stop(old)
 }
 
@@ -208,7 +251,7 @@ func (c *control) end() error {
 		return nil
 	}
 	name := c.name
-	c.name = ""
+	c.name, c.ended = "", time.Now()
 	return c.stop(name)
 }
 

@@ -7,8 +7,10 @@
 //	 1. [Open] starts a recording with one event: jdk.CPUTimeSample from JDK 25 on, else
 //	    jdk.ExecutionSample. The recording is a lease of 60 s, and is renewed after 45 s: if
 //	    ccmapd is killed, the JVM stops recording by itself, and writes no file.
-//	 2. The JVM flushes events into the chunk once a second. The tail opens the chunk through
-//	    /proc/PID/fd, so that no path of the target is followed, and reads what a flush adds.
+//	 2. The JVM flushes events into the chunk once a second. The tail opens the first chunk through
+//	    /proc/PID/fd, and those that follow it in its folder, the JVM's repository, inside the
+//	    target's root directory and without following a link. It reads what a flush adds. The JVM
+//	    keeps finished chunks while our recording runs. So the tail catches up before it stops one.
 //	 3. A sample of jdk.CPUTimeSample says what CPU time it stands for. Samples of
 //	    jdk.ExecutionSample share the CPU time that their thread has used since the last
 //	    flush, by the kernel's clock. What is left is time in native code, in the kernel, or of

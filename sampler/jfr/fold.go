@@ -35,6 +35,7 @@ type folder struct {
 
 	frames  []recording.Frame // buffer
 	pending []pending         // since the last flush of the JVM
+	waiting []waiting         // for their stacks
 	flushed bool              // the JVM has flushed since
 	last    map[uint64]int64  // by thread, the time of its last sample; emptied when full
 	figures sampler.Stats
@@ -52,6 +53,12 @@ type method struct {
 type pending struct {
 	ccmap.Sample
 	inner uint32 // tid in the target's own namespace
+}
+
+// waiting is a sample whose stack the chunk does not have yet.
+type waiting struct {
+	pending
+	of recording.Sample
 }
 
 // mostThreads bounds the threads whose last sample is remembered.
@@ -91,6 +98,7 @@ func (f *folder) begin() {
 // fold takes the samples of a piece of a chunk.
 func (f *folder) fold(c *recording.Chunk) {
 	if f.chunk != c {
+		f.giveUp()
 		f.chunk, f.methods = c, make(map[int64]method)
 		clock := sampler.NewClock()
 		f.offset = clock.Now() - time.Now().UnixNano()
@@ -105,9 +113,49 @@ func (f *folder) fold(c *recording.Chunk) {
 	if f.event.exact && !c.Exact(f.event.measure) {
 		return // samples of another's recording, which weigh something else
 	}
+	f.resolve()
 	for s := range c.Samples(f.event.measure, &f.settings) {
 		f.take(&s)
 	}
+}
+
+// resolve finds the stacks that samples wait for: the JVM has written them after the samples.
+func (f *folder) resolve() {
+	f.waiting = slices.DeleteFunc(f.waiting, func(w waiting) bool {
+		if w.of.Waits() {
+			return false
+		}
+		f.addStack(w.pending, &w.of)
+		return true
+	})
+}
+
+// giveUp takes the samples without a stack whose chunk has none for them.
+func (f *folder) giveUp() {
+	for _, w := range f.waiting {
+		w.Frames = f.unknown()
+		f.pending = append(f.pending, w.pending)
+	}
+	f.waiting = f.waiting[:0]
+}
+
+// end pushes what is left.
+func (f *folder) end() {
+	if len(f.waiting) > 0 {
+		f.giveUp()
+		f.flushed = true
+		f.flush()
+	}
+}
+
+// unknown returns the stack of a sample that has none.
+func (f *folder) unknown() []ccmap.Frame {
+	return []ccmap.Frame{{Method: f.pseudo[ccmap.UnknownName], Offset: ccmap.NoOffset}}
+}
+
+func (f *folder) addStack(p pending, s *recording.Sample) {
+	p.Frames, p.Truncated = f.stack(s)
+	f.pending = append(f.pending, p)
 }
 
 // take notes a sample, but not of the recorder's own threads.
@@ -120,8 +168,11 @@ func (f *folder) take(s *recording.Sample) {
 	}
 	p.Time, p.Weight = s.Time+f.offset, s.Weight
 	p.Fresh = ccmap.FreshUnknown
-	p.Frames, p.Truncated = f.stack(s)
-	f.pending = append(f.pending, p)
+	if !s.Failed && s.Waits() {
+		f.waiting = append(f.waiting, waiting{p, *s})
+		return
+	}
+	f.addStack(p, s)
 }
 
 // isHistory reports whether a sample stands for allocations of before the session: the JVM weighs
@@ -149,7 +200,7 @@ func (f *folder) stack(s *recording.Sample) (frames []ccmap.Frame, truncated boo
 		f.frames, truncated = recording.Stack(f.frames[:0], s.Trace)
 	}
 	if s.Failed || len(f.frames) == 0 {
-		return []ccmap.Frame{{Method: f.pseudo[ccmap.UnknownName], Offset: ccmap.NoOffset}}, false
+		return f.unknown(), false
 	}
 	if len(f.frames) > f.deepest {
 		f.frames, truncated = f.frames[:f.deepest], true

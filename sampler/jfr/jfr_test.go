@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
 	"github.com/ccmapd/ccmapd/queue"
@@ -331,6 +329,27 @@ func TestStartLies(t *testing.T) {
 	}
 }
 
+// A JVM that has just started does not know the recorder's commands, and one without a recorder
+// never does.
+func TestYoung(t *testing.T) {
+	t.Parallel()
+	unknown := errors.New("Unknown diagnostic command")
+	tries := 0
+	j := fakeJVM(func(string) (string, error) {
+		if tries++; tries < 3 {
+			return "", unknown
+		}
+		return "Started recording 1.", nil
+	})
+	if err := newControl(newYoungJVM(j, os.Getpid()), "").start(t.Context()); err != nil || tries != 3 {
+		t.Errorf("young: %v after %d tries", err, tries)
+	}
+	tries = 0
+	if err := newControl(youngJVM{jvm: j}, "").start(t.Context()); !errors.Is(err, unknown) || !errors.Is(err, sampler.ErrUnsupported) || tries != 1 {
+		t.Errorf("grown: %v after %d tries", err, tries)
+	}
+}
+
 // The interval that was asked for last is set by a new recording, if it is worth one. The one before
 // is stopped after that, and the lease is renewed with the same settings.
 func TestChange(t *testing.T) {
@@ -351,8 +370,11 @@ func TestChange(t *testing.T) {
 		made: func(interval, _ time.Duration) { made <- interval },
 	}
 	c.name = "old"
-	chunks := int64(0)
-	next := func() int64 { chunks++; return chunks }
+	read := func() {
+		if c.name != "" {
+			lines <- "read"
+		}
+	}
 
 	c.changer.wanted = 14 * time.Millisecond
 	if c.changer.isWorth() {
@@ -363,7 +385,7 @@ func TestChange(t *testing.T) {
 		t.Error("20 ms are not worth a change from 10 ms")
 	}
 	refuse = true
-	if err := c.change(t.Context(), next); !errors.Is(err, refused) || c.settings != "first" || c.changer.interval != 10*time.Millisecond {
+	if err := c.change(t.Context(), read); !errors.Is(err, refused) || c.settings != "first" || c.changer.interval != 10*time.Millisecond {
 		t.Errorf("refused: %v; settings %q, interval %v", err, c.settings, c.changer.interval)
 	}
 	refuse = false
@@ -371,19 +393,23 @@ func TestChange(t *testing.T) {
 	c.changer.wishes, c.changer.last = wishes, time.Time{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- c.run(ctx, next) }()
+	go func() { done <- c.run(ctx, read) }()
 	wishes <- 3 * time.Millisecond
 	if got := <-made; got != 3*time.Millisecond {
 		t.Errorf("the interval is %v", got)
 	}
-	if start, stop := <-lines, <-lines; !strings.Contains(start, "ExecutionSample#period=3ms") || stop != "JFR.stop name=old" {
-		t.Errorf("the JVM is told %q, %q", start, stop)
+	start, next, stop := <-lines, <-lines, <-lines
+	if !strings.Contains(start, "ExecutionSample#period=3ms") || next != "read" || stop != "JFR.stop name=old" {
+		t.Errorf("the JVM is told %q, then %q, then %q", start, next, stop)
 	}
 	wishes <- 6 * time.Millisecond // 5 s later
 	wishes <- 4 * time.Millisecond // which is not worth it
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	if next := <-lines; next != "read" {
+		t.Errorf("at the end: %q", next)
 	}
 	if end := <-lines; !strings.HasPrefix(end, "JFR.stop name="+c.prefix) || len(lines) > 0 {
 		t.Errorf("the JVM is told %q, and %d more", end, len(lines))
@@ -428,23 +454,34 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A chunk that nobody has seen is time between two that were read.
+// A chunk that is gone before it is read is time between two that were read, or before the end.
 func TestGap(t *testing.T) {
 	t.Parallel()
 	tail := &tail{}
 	h := recording.Header{TicksPerSecond: 2e9}
 	for _, c := range []struct {
-		end   time.Duration // of the last chunk
-		start time.Duration
-		gaps  int
-	}{{0, 5 * time.Second, 0}, {5 * time.Second, 5*time.Second + longestSeam, 0}, {6 * time.Second, 7 * time.Second, 1}} {
-		tail.end, h.StartTicks = int64(c.end), 2*int64(c.start)
-		if tail.noteGap(h); tail.gaps != c.gaps {
-			t.Errorf("a chunk at %v after one that ended at %v: %d gaps, want %d", c.start, c.end, tail.gaps, c.gaps)
+		end     time.Duration // of the last chunk
+		start   time.Duration
+		missing time.Duration
+	}{{0, 5 * time.Second, 0}, {5 * time.Second, 5*time.Second + longestSeam, 0}, {6 * time.Second, 7 * time.Second, time.Second}} {
+		tail.seam, h.StartTicks = seam{end: int64(c.end)}, 2*int64(c.start)
+		if tail.noteGap(h); tail.missing != c.missing {
+			t.Errorf("a chunk at %v after one that ended at %v: %v are missing, want %v", c.start, c.end, tail.missing, c.missing)
 		}
 	}
 	if w := tail.warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "1s of the recording are missing") {
 		t.Errorf("warnings %q", w)
+	}
+	end := time.Now()
+	for _, c := range []struct {
+		done    bool
+		stopped time.Time
+		missing time.Duration
+	}{{true, end.Add(-time.Second), 0}, {true, end.Add(shortestEnd), 0}, {false, end.Add(time.Second), 0}, {true, end.Add(time.Second), time.Second}, {true, end.Add(time.Hour), 0}, {true, time.Time{}, 0}} {
+		tail.missing, tail.done, tail.seam.since1970 = 0, c.done, end.UnixNano()
+		if tail.noteEnd(c.stopped); tail.missing != c.missing {
+			t.Errorf("stopped %v after the last chunk, which was read: %t: %v are missing, want %v", c.stopped.Sub(end), c.done, tail.missing, c.missing)
+		}
 	}
 }
 
@@ -459,6 +496,29 @@ func TestParseStat(t *testing.T) {
 		if _, _, _, err := parseStat(bad); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
+	}
+}
+
+// A sample whose stack does not come is of an unknown method, and is pushed at the end.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	o := options(os.Getpid())
+	f := newFolder(o, event{recording.Lock, false})
+	f.begin()
+	defer f.local.Close()
+	f.waiting = []waiting{{pending: pending{Sample: ccmap.Sample{Weight: 7}}, of: recording.Sample{Key: 1}}}
+	if f.resolve(); len(f.waiting) != 1 || len(f.pending) != 0 {
+		t.Errorf("%d samples wait, and %d do not", len(f.waiting), len(f.pending))
+	}
+	f.end()
+	pushed := 0
+	o.Sink.Queue.Drain(func(s *ccmap.Sample) {
+		if pushed++; s.Weight != 7 || o.Sink.Names.At(s.Frames[0].Method).Name != ccmap.UnknownName {
+			t.Errorf("pushed %+v", s)
+		}
+	})
+	if pushed != 1 {
+		t.Errorf("%d samples are pushed", pushed)
 	}
 }
 
@@ -484,30 +544,5 @@ func TestWeigh(t *testing.T) {
 	want := map[string]int64{"java": 30 * ms, "[kernel]": 105 * ms, "[gc]": 9 * ms, "[native]": 400 * ms}
 	if fmt.Sprint(got) != fmt.Sprint(want) || f.figures.Overhead.Samples != time.Millisecond {
 		t.Errorf("%v, want %v; overhead %v", got, want, f.figures.Overhead.Samples)
-	}
-}
-
-// What is in the place of a chunk is not read.
-func TestFindChunk(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "2026_11_23_15_40_12_4711")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "2026_11_23_15_40_12.jfr")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	fifo, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer fifo.Close()
-	tail := tail{pid: os.Getpid()}
-	if err := tail.find(); err != nil || tail.file != nil {
-		t.Errorf("a FIFO is opened: %v", err)
-	}
-	if !tail.isChunk(path) || tail.isChunk("/tmp/dump.jfr") || tail.isChunk(dir+"/x.txt") {
-		t.Error("names of chunks")
 	}
 }

@@ -16,12 +16,14 @@ import (
 //
 //	control   written by Record, then by the goroutine of follow that talks to the JVM
 //	tail      the goroutine of Run
+//	asks      each to be closed by the goroutine of Run once it has read all chunks
 type Recording struct {
 	pid     int
 	pidfd   int
 	jvm     *attach.Target
 	control *control
 	tail    *tail
+	asks    chan chan<- struct{}
 }
 
 // Record starts a recording of some events, given as settings of JFR.start: for example
@@ -40,7 +42,7 @@ func Record(ctx context.Context, pid int, settings string) (*Recording, error) {
 
 // openRecording finds the JVM. It returns a Recording to be closed in any case.
 func openRecording(pid int) (r *Recording, err error) {
-	r = &Recording{pid: pid, pidfd: -1, tail: &tail{pid: pid}}
+	r = &Recording{pid: pid, pidfd: -1, tail: &tail{repository: repository{pid: pid}}, asks: make(chan chan<- struct{})}
 	if r.pidfd, err = process.Open(pid); err != nil {
 		return r, err
 	}
@@ -50,7 +52,7 @@ func openRecording(pid int) (r *Recording, err error) {
 
 // begin starts the recording, and waits for its first chunk.
 func (r *Recording) begin(ctx context.Context, settings string) error {
-	r.control = newControl(r.jvm, settings)
+	r.control, r.tail.repository.files = newControl(newYoungJVM(r.jvm, r.pid), settings), r.jvm
 	if err := r.control.begin(ctx); err != nil {
 		return err
 	}
@@ -85,13 +87,19 @@ func (r *Recording) Run(ctx context.Context, take func(*recording.Chunk)) (exite
 	return r.follow(ctx, func() error { return r.tail.read(take) })
 }
 
+// stopPollTime is the time between two looks while the recording is stopped. A chunk that another
+// command has begun meanwhile is removed with it.
+const stopPollTime = 2 * time.Millisecond
+
 // follow renews the lease, and calls turn now and then until the recording has stopped. When
 // the JVM ends, it gives up the conversation.
 func (r *Recording) follow(ctx context.Context, turn func() error) (exited bool, err error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
+	reading, stopReading := context.WithCancel(context.Background())
+	defer stopReading()
 	stopped := make(chan error, 1)
-	go func() { stopped <- r.control.run(ctx, r.tail.Chunks) }()
+	go func() { stopped <- r.control.run(ctx, func() { r.catchUp(reading) }) }()
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()
 	read := func() error {
@@ -102,19 +110,42 @@ func (r *Recording) follow(ctx context.Context, turn func() error) (exited bool,
 		return err
 	}
 	for {
+		var asked chan<- struct{}
 		select {
 		case err := <-stopped: // the chunk is complete
-			return false, errors.Join(err, read())
+			err = errors.Join(err, read())
+			r.tail.noteEnd(r.control.ended)
+			return false, err
+		case asked = <-r.asks:
+			if ctx.Err() != nil {
+				tick.Reset(stopPollTime)
+			}
 		case <-tick.C:
 		}
-		if process.Ended(r.pidfd) {
+		exited = process.Ended(r.pidfd)
+		if err = read(); exited || err != nil {
+			stopReading()
 			giveUp()
-			<-stopped
-			return true, read()
+			if silent := <-stopped; !exited {
+				err = errors.Join(err, silent)
+			}
+			return exited, err
 		}
-		if err := read(); err != nil {
-			giveUp()
-			return false, errors.Join(err, <-stopped)
+		if asked != nil {
+			close(asked)
 		}
+	}
+}
+
+// catchUp returns when all chunks are read, or nobody reads any more.
+func (r *Recording) catchUp(reading context.Context) {
+	done := make(chan struct{})
+	select {
+	case r.asks <- done:
+		select {
+		case <-done:
+		case <-reading.Done():
+		}
+	case <-reading.Done():
 	}
 }

@@ -217,6 +217,7 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	if exited {
 		ending = sampler.Ending{Reason: process.ExitReason(s.pid, s.pidfd), Exited: true}
 	}
+	s.folder.end()
 	s.folder.balance()
 	s.publish()
 	return ending, err

@@ -6,40 +6,40 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/sampler"
 	recording "github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
-	"golang.org/x/sys/unix"
 )
 
-// tail reads the chunk that a JVM writes. It belongs to the goroutine of Run, except Chunks.
+// tail reads the chunks that a JVM writes, in their order. It belongs to the goroutine of Run.
 type tail struct {
-	pid    int
-	dir    string   // of chunks, as the target sees it: the JVM's repository; never opened
-	file   *os.File // stays open until the next chunk, so that its inode is no other's
-	inode  uint64   // of file
-	done   bool     // file was read to its end
-	chunk  *recording.Chunk
-	at     int64 // bytes of the chunk that were read
-	broken bool  // the chunk is corrupt: only its end is waited for
-	opened atomic.Int64
+	repository repository
+	file       *os.File // stays open until the next chunk, so that its inode is no other's
+	inode      uint64   // of file; 0: there was none
+	done       bool     // file was read to its end
+	chunk      *recording.Chunk
+	at         int64 // bytes of the chunk that were read
+	broken     bool  // the chunk is corrupt: only its end is waited for
 
-	corrupt uint64        // chunks
-	end     int64         // of the last chunk that was read to its end, ns by the clock of events; 0: none
-	gaps    int           // between chunks: one in between was missed
-	missing time.Duration // in gaps
+	corrupt uint64 // chunks
+	seam    seam   // the last chunk that was read to its end
+	missing time.Duration
 }
 
-// Chunks returns how many chunks have been opened. Any goroutine may call it.
-func (t *tail) Chunks() int64 { return t.opened.Load() }
+// seam is where a chunk has ended. The zero value is before the first one.
+type seam struct {
+	start, end int64 // of the chunk, ns by the clock of events
+	since1970  int64 // its end, ns
+}
 
 func (t *tail) close() {
+	t.drop()
+	t.repository.close()
+}
+
+// drop ends with a chunk.
+func (t *tail) drop() {
 	if t.file != nil {
 		t.file.Close()
 		t.file = nil
@@ -68,77 +68,54 @@ func (t *tail) await(ctx context.Context) error {
 	}
 }
 
-// repositoryName is how the JVM names the directory of its chunks: by time and pid.
-var repositoryName = regexp.MustCompile(`^[0-9]{4}(_[0-9]{2}){5}_[0-9]+$`)
-
-// find opens the chunk that the JVM writes now, if it is another than the last one. A dump is
-// an open .jfr, too, but lies elsewhere.
+// find opens the next chunk, if there is one. The JVM keeps the finished ones that it wrote for our
+// recording, so none is missed where the folder can be read. Elsewhere the chunk is taken that the
+// JVM has open.
 func (t *tail) find() error {
-	fds := fmt.Sprintf("/proc/%d/fd", t.pid)
-	dir, err := os.Open(fds)
-	if err != nil {
-		return fmt.Errorf("list open files: %w", err)
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("list open files: %w", err)
-	}
-	for _, name := range names {
-		link := filepath.Join(fds, name)
-		target, err := os.Readlink(link)
-		if err != nil || !t.isChunk(strings.TrimSuffix(target, " (deleted)")) || !t.isWritten(name) {
-			continue
-		}
-		if t.open(link, filepath.Dir(target)) {
+	if t.done && t.repository.folder != nil {
+		if f := t.follower(); f != nil {
+			t.take(f)
 			return nil
 		}
 	}
-	return nil
-}
-
-func (t *tail) isChunk(target string) bool {
-	dir := filepath.Dir(target)
-	return filepath.Ext(target) == ".jfr" && (dir == t.dir || t.dir == "" && repositoryName.MatchString(filepath.Base(dir)))
-}
-
-// isWritten reports whether the JVM has the file open for writing.
-func (t *tail) isWritten(fd string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", t.pid, fd))
-	if err != nil {
-		return false
+	f, err := t.repository.written(t.inode)
+	if f != nil {
+		t.take(f)
 	}
-	for line := range strings.Lines(string(text)) {
-		if flags, found := strings.CutPrefix(line, "flags:"); found {
-			v, err := strconv.ParseUint(strings.TrimSpace(flags), 8, 64)
-			return err == nil && v&unix.O_ACCMODE != unix.O_RDONLY
+	return err
+}
+
+// mostLooks is how often a chunk is looked for that is missing between two.
+const mostLooks = 3
+
+// follower opens the chunk after the last one. The folder is not read in one moment: a chunk whose
+// header was not there yet is found by another look.
+func (t *tail) follower() *os.File {
+	for look := 1; ; look++ {
+		f, h := t.repository.after(t.seam.start)
+		if f == nil || t.gap(h) <= longestSeam || look == mostLooks {
+			return f
 		}
+		f.Close()
+		time.Sleep(time.Millisecond)
 	}
-	return false
 }
 
-// open opens a chunk, unless it is the last one.
-func (t *tail) open(link, dir string) bool {
-	f, err := os.OpenFile(link, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return false
-	}
-	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || t.file != nil && st.Ino == t.inode {
-		f.Close()
-		return false
-	}
-	t.close()
-	t.file, t.inode, t.done, t.dir = f, st.Ino, false, dir
+// take makes a file the chunk to be read.
+func (t *tail) take(f *os.File) {
+	t.drop()
+	st, _ := fileStat(f)
+	t.file, t.inode, t.done = f, st.Ino, false
 	t.at, t.broken = recording.HeaderSize, false
-	t.opened.Add(1)
-	return true
 }
+
+// mostChunks bounds the chunks that are read in one go.
+const mostChunks = 1 << 10
 
 // read reads what the JVM has added, and calls fold with each piece. At the end of a chunk it
 // goes on with the next.
 func (t *tail) read(fold func(*recording.Chunk)) error {
-	for {
+	for range mostChunks {
 		if t.file == nil || t.done {
 			if err := t.find(); err != nil {
 				return err
@@ -147,7 +124,7 @@ func (t *tail) read(fold func(*recording.Chunk)) error {
 				return nil
 			}
 		}
-		h, ok := t.header()
+		h, ok := readHeader(t.file)
 		if !ok {
 			return nil
 		}
@@ -155,55 +132,53 @@ func (t *tail) read(fold func(*recording.Chunk)) error {
 		if h.Generation != recording.Finished {
 			return nil
 		}
-		t.done, t.end = true, h.Nanoseconds(h.StartTicks)+h.Duration
+		start := h.Nanoseconds(h.StartTicks)
+		t.done, t.seam = true, seam{start, start + h.Duration, h.Start + h.Duration}
 	}
+	return nil
 }
 
 // longestSeam is the most time between the end of a chunk and the beginning of the next. OpenJDK 17
 // has less than 1 µs, by clocks that differ so much.
 const longestSeam = time.Millisecond
 
-// noteGap notes whether there was a chunk between the last one and a new one: it began and ended
-// between two looks.
-func (t *tail) noteGap(h recording.Header) {
-	if t.end == 0 {
-		return
+// gap returns the time between the last chunk and a new one. It is long where there was another, which
+// cannot be read.
+func (t *tail) gap(h recording.Header) time.Duration {
+	if t.seam == (seam{}) {
+		return 0
 	}
-	if gap := time.Duration(h.Nanoseconds(h.StartTicks) - t.end); gap > longestSeam {
-		t.gaps++
+	return time.Duration(h.Nanoseconds(h.StartTicks) - t.seam.end)
+}
+
+// noteGap notes what is missing before a new chunk.
+func (t *tail) noteGap(h recording.Header) {
+	if gap := t.gap(h); gap > longestSeam {
 		t.missing += gap
 	}
-	t.end = 0
+}
+
+// Bounds of what is missing at the end: the JVM's clock of chunks has milliseconds, and a clock that
+// was set says nothing.
+const shortestEnd, longestEnd = 5 * time.Millisecond, commandTime
+
+// noteEnd notes what is missing between the last chunk and the command that has stopped the
+// recording.
+func (t *tail) noteEnd(stopped time.Time) {
+	if !t.done || stopped.IsZero() {
+		return
+	}
+	if gap := stopped.Sub(time.Unix(0, t.seam.since1970)); gap > shortestEnd && gap < longestEnd {
+		t.missing += gap
+	}
 }
 
 // warnings says what readers of the profile must know of the chunks.
 func (t *tail) warnings() []string {
-	if t.gaps == 0 {
+	if t.missing == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%v of the recording are missing: others made dumps of it too soon after each other", t.missing.Round(time.Millisecond))}
-}
-
-// headerTries is how often a header is read that is being written.
-const headerTries = 10
-
-// header reads the header, if it is not being written.
-func (t *tail) header() (recording.Header, bool) {
-	var head, again [recording.HeaderSize]byte
-	for range headerTries {
-		if _, err := t.file.ReadAt(head[:], 0); err != nil {
-			return recording.Header{}, false
-		}
-		if _, err := t.file.ReadAt(again[:], 0); err != nil {
-			return recording.Header{}, false
-		}
-		h, err := recording.ParseHeader(head[:])
-		if err == nil && h.Generation != recording.Writing && head == again {
-			return h, true
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return recording.Header{}, false
+	return []string{fmt.Sprintf("%v of the recording are missing: the JVM has removed them before they were read", t.missing.Round(time.Millisecond))}
 }
 
 // largestChunk bounds what is held of a chunk. The JVM begins another at 12 MB.

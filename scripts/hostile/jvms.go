@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
 	"github.com/ccmapd/ccmapd/scripts/report"
@@ -279,7 +280,7 @@ func (j *jvmAttacked) killsJFR(ctx context.Context, rounds int) (string, error) 
 const enterMethod = "Computer.enter"
 
 // rotations makes the JVM begin chunks while a session reads its waits. The session must have all
-// that the JDK's own reader finds in another recording, or say what is missing.
+// that the JDK's own reader finds in another recording.
 func (j *jvmAttacked) rotations(ctx context.Context, rounds int) (string, error) {
 	const longestPause = 250 * time.Millisecond
 	if _, err := j.jcmd(ctx, "JFR.start name=other settings=none"); err != nil {
@@ -308,50 +309,66 @@ func (j *jvmAttacked) rotations(ctx context.Context, rounds int) (string, error)
 	return j.compareWaits(ctx, s)
 }
 
+// waits are those of the JVM's threads for each other. JDK 17 writes a few events without their stack
+// as it begins a chunk.
+type waits struct{ whole, stackless int64 }
+
+func (w waits) String() string {
+	return fmt.Sprintf("%s waits, %d more without a stack", report.Count(float64(w.whole)), w.stackless)
+}
+
 // compareWaits compares the session's waits with those of the other recording.
 func (j *jvmAttacked) compareWaits(ctx context.Context, s *session) (string, error) {
 	m, _, err := export.ReadFile(s.file, export.ReadOptions{})
 	if err != nil {
 		return "", err
 	}
-	ours := int64(0)
+	var ours waits
 	snapshot := m.Snapshot()
 	for method := range snapshot.Methods() {
-		if method.Method().Name == enterMethod {
-			ours += method.Self().Samples
+		switch method.Method().Name {
+		case enterMethod:
+			ours.whole += method.Self().Samples
+		case ccmap.UnknownName: // of any thread
+			ours.stackless += method.Self().Samples
 		}
 	}
 	theirs, err := j.recordedWaits(ctx)
+	if err != nil {
+		return "", err
+	}
 	missing := slices.ContainsFunc(snapshot.Meta().Comments, func(c string) bool { return strings.Contains(c, "of the recording are missing") })
-	result := fmt.Sprintf("%s waits, %s by the JDK's own reader; missing chunks told: %t", report.Count(float64(ours)), report.Count(float64(theirs)), missing)
+	result := fmt.Sprintf("%s; by the JDK's own reader %s", ours, theirs)
 	switch {
-	case err != nil:
-		return result, err
-	case theirs == 0:
+	case theirs.whole == 0:
 		return result, errors.New("nobody waited")
-	case ours > theirs:
-		return result, fmt.Errorf("%d waits were counted twice", ours-theirs)
-	case ours < theirs && !missing:
-		return result, fmt.Errorf("%d waits were lost in silence", theirs-ours)
+	case ours.whole > theirs.whole:
+		return result, fmt.Errorf("%d waits were counted twice", ours.whole-theirs.whole)
+	case ours.whole < theirs.whole || ours.stackless < theirs.stackless:
+		return result, fmt.Errorf("waits were lost; the session says so: %t", missing)
 	}
 	return result, nil
 }
 
-var waitLine = regexp.MustCompile(`(?m)^ *eventThread = "contender `)
+var (
+	waitLine  = regexp.MustCompile(`(?m)^ *eventThread = "contender `)
+	enterLine = regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(enterMethod) + `\(\)`)
+)
 
 // recordedWaits counts the waits of the other recording by the JDK's own reader.
-func (j *jvmAttacked) recordedWaits(ctx context.Context) (int64, error) {
+func (j *jvmAttacked) recordedWaits(ctx context.Context) (waits, error) {
 	file := filepath.Join(j.folder, "other.jfr")
 	if _, err := j.jcmd(ctx, "JFR.dump name=other filename="+file); err != nil {
-		return 0, err
+		return waits{}, err
 	}
 	defer os.Remove(file)
 	out, err := exec.CommandContext(ctx, filepath.Join(j.home, "bin/jfr"), "print", "--events", "jdk.JavaMonitorEnter", "--stack-depth", "1", file).Output()
 	if err != nil {
-		return 0, fmt.Errorf("jfr print: %w", err)
+		return waits{}, fmt.Errorf("jfr print: %w", err)
 	}
 	_, err = j.jcmd(ctx, "JFR.stop name=other")
-	return int64(len(waitLine.FindAll(out, -1))), err
+	whole := len(enterLine.FindAll(out, -1))
+	return waits{int64(whole), int64(len(waitLine.FindAll(out, -1)) - whole)}, err
 }
 
 // inspect runs an undisturbed session, which cleans up what killed ones may have left, and then

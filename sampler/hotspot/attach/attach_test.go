@@ -134,6 +134,38 @@ func TestWithFile(t *testing.T) {
 	}
 }
 
+// Only regular files of the target's user are opened, in no other place than their folder.
+func TestOpenIn(t *testing.T) {
+	t.Parallel()
+	target, tmp := fakeTarget(t)
+	in := func(name string) string { return filepath.Join(tmp, "of chunks", name) }
+	check(t, os.Mkdir(in(""), 0o700))
+	check(t, os.WriteFile(in("file"), []byte("text"), 0o600))
+	check(t, os.WriteFile(filepath.Join(tmp, "outside"), nil, 0o600))
+	check(t, os.Symlink("file", in("link")))
+	check(t, os.Symlink("of chunks", filepath.Join(tmp, "linked")))
+	check(t, unix.Mkfifo(in("fifo"), 0o600))
+	if _, err := target.OpenFolder("/tmp/linked"); err == nil {
+		t.Error("a link to a folder is followed")
+	}
+	folder, err := target.OpenFolder("/tmp/of chunks")
+	check(t, err)
+	defer folder.Close()
+	f, err := target.OpenIn(folder, "file")
+	check(t, err)
+	defer f.Close()
+	if text, err := io.ReadAll(f); string(text) != "text" {
+		t.Errorf("%q, %v", text, err)
+	}
+	for name, uid := range map[string]int{"link": 0, "fifo": 0, "../outside": 0, "none": 0, "file": 1} {
+		target.uid = os.Geteuid() + uid
+		if f, err := target.OpenIn(folder, name); err == nil {
+			f.Close()
+			t.Errorf("%s is opened, where the target's user is %d", name, target.uid)
+		}
+	}
+}
+
 // A process that SIGQUIT would kill gets none.
 func TestNoHandler(t *testing.T) {
 	t.Parallel()

@@ -21,12 +21,14 @@
 //     target itself (SO_PEERCRED), before a byte is written to it.
 //   - A file for a command that reads one is made new, under a name that cannot be guessed,
 //     and removed after the answer. It holds nothing secret.
+//   - Files of the target's are read only if they are regular ones of its user, and only in a
+//     folder that was opened so.
 //   - Signals go to a pidfd: a process that has got the same number later is not hit.
 //   - An answer is at most 1 MiB long and comes within a time. It is a foreign text.
 //
 // The JVM accepts its own user and group, and root. To a JVM in another namespace of users root is
 // nobody, so root becomes the JVM's user for the connection.
 //
-// A Target may be used by one goroutine at a time. Any command may take seconds: hold no lock
+// A Target may be used by one goroutine at a time, and by another one for OpenFolder and OpenIn. Any command may take seconds: hold no lock
 // that others wait for.
 package attach

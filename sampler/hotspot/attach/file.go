@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,4 +51,31 @@ func (t *Target) create(dir int, name string, mode uint32) (fd int, err error) {
 		return err
 	})
 	return fd, err
+}
+
+// OpenFolder opens a directory of the target's, by its path as the target sees it.
+func (t *Target) OpenFolder(name string) (*os.File, error) {
+	fd, err := openInside(t.root, strings.TrimPrefix(name, "/"), unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, fmt.Errorf("open a folder of the target: %w", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// OpenIn opens a file in such a directory for reading. It must be a regular one, of the target's
+// user.
+func (t *Target) OpenIn(folder *os.File, name string) (*os.File, error) {
+	handle, err := openInside(int(folder.Fd()), name, unix.O_PATH)
+	if err != nil {
+		return nil, fmt.Errorf("open a file of the target: %w", err)
+	}
+	defer unix.Close(handle)
+	var st unix.Stat_t
+	switch err := unix.Fstat(handle, &st); {
+	case err != nil:
+		return nil, fmt.Errorf("look at a file of the target: %w", err)
+	case st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != t.uid:
+		return nil, fmt.Errorf("%w: it is not a regular file of the target's user", ErrUnsafe)
+	}
+	return os.Open("/proc/self/fd/" + strconv.Itoa(handle))
 }

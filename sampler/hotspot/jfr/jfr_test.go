@@ -152,6 +152,32 @@ func TestPieces(t *testing.T) {
 }
 
 // A recording that ends anywhere is an error, never a shorter recording.
+// A stack may come with the next piece of a chunk.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	c := NewChunk(Header{TicksPerSecond: 1e9}, nil)
+	sample := typeID("jdk.ExecutionSample")
+	if err := c.Add(append(metadata(), event(sample, 10, 1, 1)...)); err != nil {
+		t.Fatal(err)
+	}
+	s := samplesOf(c, CPU)[0]
+	if !s.Waits() {
+		t.Error("a sample has a stack that was not written")
+	}
+	if err := c.Add(constants()); err != nil {
+		t.Fatal(err)
+	}
+	if s.Waits() {
+		t.Error("the stack has come, and is not found")
+	}
+	if frames, _ := Stack(nil, s.Trace); len(frames) != 2 {
+		t.Errorf("the stack has %d frames, want 2", len(frames))
+	}
+	if s = (Sample{}); s.Waits() {
+		t.Error("a sample without a stack waits for one")
+	}
+}
+
 func TestTruncated(t *testing.T) {
 	t.Parallel()
 	data := recording()

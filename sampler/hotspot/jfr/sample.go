@@ -50,6 +50,8 @@ type Sample struct {
 	Weight int64  // in the unit of the measure
 	Count  int64  // samples that it stands for
 	Failed bool   // its stack could not be walked
+
+	event Object
 }
 
 // Settings are those of the recorder that weights depend on. They hold from one chunk to the
@@ -230,6 +232,15 @@ func parsePeriod(text string) time.Duration {
 	return d
 }
 
+// Waits reports whether the chunk has no stack yet for a sample that names one. The JVM may add the
+// stack with the next events, or never.
+func (s *Sample) Waits() bool {
+	if s.Trace.IsZero() && s.Key != 0 {
+		s.Trace = s.event.Get("stackTrace")
+	}
+	return s.Trace.IsZero() && s.Key != 0
+}
+
 // Samples walks the samples of a measure among the events that were added last.
 func (c *Chunk) Samples(m Measure, s *Settings) iter.Seq[Sample] {
 	return func(yield func(Sample) bool) {
@@ -250,7 +261,7 @@ func (c *Chunk) Samples(m Measure, s *Settings) iter.Seq[Sample] {
 			}
 			if !yield(Sample{
 				Thread: e.Get(k.thread), Trace: e.Get("stackTrace"), Key: e.Int("stackTrace"),
-				Time: e.Time(), Weight: max(weight, 0), Count: count, Failed: e.Bool("failed"),
+				Time: e.Time(), Weight: max(weight, 0), Count: count, Failed: e.Bool("failed"), event: e,
 			}) {
 				return
 			}
