@@ -227,7 +227,9 @@ func TestUnsigned5(t *testing.T) {
 		{withNulls, []byte{255, 255, 255, 255, 255}, 255 * (1 + 1<<6 + 1<<12 + 1<<18 + 1<<24) & 0xffffffff, 5, true},
 		{withNulls, []byte{192}, 0, 0, false},
 		{noNulls, []byte{1}, 0, 1, true},
-		{noNulls, []byte{192}, 191, 1, true},
+		{noNulls, []byte{191, 9}, 190, 1, true},
+		{noNulls, []byte{192}, 0, 0, false}, // 191, and more to come
+		{noNulls, []byte{192, 1}, 191, 2, true},
 		{noNulls, []byte{193, 1}, 192, 2, true},
 		{noNulls, []byte{0}, 0, 0, false},
 	} {

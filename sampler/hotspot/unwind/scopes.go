@@ -6,7 +6,8 @@ import (
 )
 
 // coding is a variant of UNSIGNED5, the JVM's compressed numbers of 1 to 5 bytes: bytes up
-// to 191 end a number, and each adds 6 bits.
+// to 191, as they are in memory, end a number, and each adds 6 bits (utilities/unsigned5.hpp of
+// JDK 25).
 type coding uint8
 
 const (
@@ -26,13 +27,14 @@ func (c coding) number(data []byte, at int) (value uint32, next int, ok bool) {
 		}
 		b := uint32(data[at])
 		at++
+		digit := b
 		if c == noNulls {
 			if b == 0 {
 				return 0, 0, false
 			}
-			b--
+			digit--
 		}
-		value += b << (shift * i)
+		value += digit << (shift * i)
 		if b < high || i == most-1 {
 			return value, at, true
 		}
