@@ -44,6 +44,9 @@ func (w *workload) fold(m *ccmap.Map, p *phases, chunks int) (drifts int) {
 
 // The expected overlap of halves is their real overlap, as far as one split can tell.
 func TestPhaseConvergesAsTheNoiseFloor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine folds samples")
+	}
 	t.Parallel()
 	for seed := range uint64(5) {
 		m := ccmap.New(ccmap.Options{Seed: 1})
@@ -63,6 +66,9 @@ func TestPhaseConvergesAsTheNoiseFloor(t *testing.T) {
 }
 
 func TestSteadyProgramDoesNotDrift(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine folds samples")
+	}
 	t.Parallel()
 	for seed := range uint64(10) {
 		m := ccmap.New(ccmap.Options{Seed: 1})
@@ -75,6 +81,9 @@ func TestSteadyProgramDoesNotDrift(t *testing.T) {
 
 // Pruning moves old samples to other nodes, all at once.
 func TestPruningIsNoDrift(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine folds samples")
+	}
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{Seed: 1, MaxBytes: 128 << 10})
 	w := newWorkload(m.Names(), "a.", 1)
@@ -92,6 +101,9 @@ func TestPruningIsNoDrift(t *testing.T) {
 
 // The scatter of a coin is the hardest to tell from drift: there are only two edges.
 func TestTwoStacksDoNotDrift(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine folds samples")
+	}
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{Seed: 1})
 	w := newWorkload(m.Names(), "a.", 1)
@@ -103,6 +115,9 @@ func TestTwoStacksDoNotDrift(t *testing.T) {
 }
 
 func TestNewPhaseIsDrift(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine folds samples")
+	}
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{Seed: 1})
 	a, b := newWorkload(m.Names(), "a.", 1), newWorkload(m.Names(), "b.", 2)
