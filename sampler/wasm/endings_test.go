@@ -107,6 +107,9 @@ func checkHealed(t *testing.T, guest api.Module) {
 // A recursion to the stack's limit ends as without the profiler, and the next call heals
 // the instance.
 func TestStackOverflow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine fills its stack, which takes gigabytes under the race detector")
+	}
 	t.Parallel()
 	p := newProfile(t, Options{Options: managed.Options{Interval: time.Millisecond}}, compiling())
 	guest := p.instantiate(p.compile(guests.Small("descent")))
