@@ -42,10 +42,10 @@ func guestList(c config) []guests.Guest {
 	}
 }
 
-// loadGuests builds or fetches all guests.
-func loadGuests(ctx context.Context, c config) ([]loadedGuest, error) {
+// loadGuests builds or fetches guests.
+func loadGuests(ctx context.Context, list []guests.Guest) ([]loadedGuest, error) {
 	var all []loadedGuest
-	for _, g := range guestList(c) {
+	for _, g := range list {
 		path, err := g.Path(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("obtain %s: %w", g.Name, err)

@@ -95,7 +95,7 @@ func runGuests(ctx context.Context, c config) error {
 	if err := os.MkdirAll(filepath.Dir(c.Report), 0o755); err != nil {
 		return err
 	}
-	results, err := measureGuests(ctx, c)
+	results, err := measureGuests(ctx, c, guestList(c))
 	if err != nil {
 		return err
 	}
