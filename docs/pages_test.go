@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -30,7 +31,11 @@ func TestMain(m *testing.M) {
 			sort.Sort(sort.Reverse(sort.IntSlice(numbers)))
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if ccmapd.path != "" {
+		os.RemoveAll(filepath.Dir(ccmapd.path))
+	}
+	os.Exit(code)
 }
 
 // pages returns all pages of the repository, relative to this folder.
@@ -54,8 +59,7 @@ func pages(t *testing.T) []string {
 //	go test ./docs -run TestOutputs -update
 func TestOutputs(t *testing.T) {
 	t.Parallel()
-	bin := t.TempDir()
-	build(t, filepath.Join(bin, "ccmapd"), "./cmd/ccmapd")
+	bin := filepath.Dir(built(t))
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -125,13 +129,33 @@ func lines(out []byte) []string {
 	return all
 }
 
-func build(t *testing.T, out, pkg string) {
+// ccmapd is the command, which is built once for all tests.
+var ccmapd struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// built returns the path of ccmapd, in a folder of its own.
+func built(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-o", out, pkg)
-	cmd.Dir = ".."
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, text)
+	ccmapd.once.Do(func() {
+		dir, err := os.MkdirTemp("", "ccmapd-docs-")
+		if err != nil {
+			ccmapd.err = err
+			return
+		}
+		ccmapd.path = filepath.Join(dir, "ccmapd")
+		build := exec.Command("go", "build", "-o", ccmapd.path, "./cmd/ccmapd")
+		build.Dir = ".."
+		if text, err := build.CombinedOutput(); err != nil {
+			ccmapd.err = fmt.Errorf("build ccmapd: %w\n%s", err, text)
+		}
+	})
+	if ccmapd.err != nil {
+		t.Fatal(ccmapd.err)
 	}
+	return ccmapd.path
 }
 
 func copySession(t *testing.T, to string) {
@@ -146,8 +170,7 @@ func copySession(t *testing.T, to string) {
 // A target that gets little CPU time is sampled for longer.
 func TestLive(t *testing.T) {
 	t.Parallel()
-	work := t.TempDir()
-	build(t, filepath.Join(work, "ccmapd"), "./cmd/ccmapd")
+	work, bin := t.TempDir(), filepath.Dir(built(t))
 	target := burn(t, filepath.Join(work, "fortio"))
 	text, err := os.ReadFile("getting-started.md")
 	if err != nil {
@@ -159,7 +182,7 @@ func TestLive(t *testing.T) {
 	}
 	want := skeleton(strings.Split(block[2], "\n"))
 	for _, duration := range []string{"3s", "10s", "30s", "1m"} {
-		got := skeleton(attach(t, work, fmt.Sprintf("ccmapd attach %d -d %s %s", target, duration, block[1])))
+		got := skeleton(attach(t, bin, work, fmt.Sprintf("ccmapd attach %d -d %s %s", target, duration, block[1])))
 		missing := firstMissing(got, want)
 		if missing == "" {
 			return
@@ -174,9 +197,9 @@ const notPermitted = 3
 
 // attach returns the lines that a sampling command prints. It skips the test where
 // sampling is neither permitted nor required.
-func attach(t *testing.T, work, command string) []string {
+func attach(t *testing.T, bin, work, command string) []string {
 	t.Helper()
-	cmd := shell(work, work, command)
+	cmd := shell(bin, work, command)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() == notPermitted && os.Getenv("CCMAPD_REQUIRE_ENGINE") != "1" {
 		t.Skipf("sampling is not possible: %s", out)
