@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // play is the program of a family:
 //
-//	spin             use CPU time until standard input ends
+//	spin             use a third of a CPU until standard input ends
 //	many N COMMAND…  start so many processes beside each other, and spin
 //	each N COMMAND…  start so many one after the other, say so, and spin
 func play(args []string) {
@@ -78,7 +78,10 @@ func spin() {
 		io.Copy(io.Discard, os.Stdin)
 		over.Store(true)
 	}()
-	for x := uint64(1); !over.Load(); x *= 3 {
+	for x := uint64(1); !over.Load(); time.Sleep(2 * time.Millisecond) {
+		for began := time.Now(); time.Since(began) < time.Millisecond; {
+			x *= 3
+		}
 	}
 }
 

@@ -1,11 +1,12 @@
-// Command spin is a program of another build than the tests, and a small one: it uses CPU time until
-// its standard input ends, or none if it is told to wait.
+// Command spin is a program of another build than the tests, and a small one: it uses a third of a CPU
+// until its standard input ends, or none if it is told to wait.
 package main
 
 import (
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 )
 
 func main() {
@@ -18,6 +19,9 @@ func main() {
 		io.Copy(io.Discard, os.Stdin)
 		over.Store(true)
 	}()
-	for x := uint64(1); !over.Load(); x *= 3 {
+	for x := uint64(1); !over.Load(); time.Sleep(2 * time.Millisecond) {
+		for began := time.Now(); time.Since(began) < time.Millisecond; {
+			x *= 3
+		}
 	}
 }
