@@ -524,6 +524,9 @@ func TestLabelsOfEndpoint(t *testing.T) {
 
 // TestNamesOfEndpoint: a server that sends ever new names gets a new map when they are too many.
 func TestNamesOfEndpoint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine reads names of megabytes")
+	}
 	t.Parallel()
 	inDaemon(t, billingConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
 		var n atomic.Int64

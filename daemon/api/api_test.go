@@ -29,6 +29,9 @@ import (
 
 // TestRoutes: each route answers a master with its status and type.
 func TestRoutes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes one request after the other")
+	}
 	t.Parallel()
 	f := newFake()
 	s := newServer(t, f, Options{Version: "v1"})
@@ -182,6 +185,9 @@ func TestSeconds(t *testing.T) {
 
 // TestUploads: a profile that was sent can be compared, by its sender alone.
 func TestUploads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes one request after the other")
+	}
 	t.Parallel()
 	s := newServer(t, newFake(), Options{})
 	var body bytes.Buffer

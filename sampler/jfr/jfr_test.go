@@ -216,6 +216,9 @@ func TestExit(t *testing.T) {
 
 // The next session stops what a session that was killed has left, and another recording goes on.
 func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what runs beside the test is other processes")
+	}
 	jvm := startJVM(t, javas(t)[0])
 	pid := jvm.Process.Pid
 	target, err := attach.Open(pid)

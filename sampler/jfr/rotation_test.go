@@ -15,6 +15,9 @@ import (
 // Chunks that others begin by dumps lose no event and repeat none: a recording beside ours has
 // as many by the JDK's own reader, however short the chunks live.
 func TestRotations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the goroutines of TestSession, for longer")
+	}
 	for _, java := range javas(t) {
 		t.Run(filepath.Base(filepath.Dir(filepath.Dir(java))), func(t *testing.T) {
 			jvm := startJVM(t, java)
