@@ -47,7 +47,9 @@ func WriteThresholds(w io.Writer, methods []Method) error {
 	text.WriteString("# These methods are compiled after a tenth of the usual calls, so with less of a profile.\n" +
 		"# It helps few programs, if any: measure yours with and without.\n")
 	for _, m := range methods {
-		fmt.Fprintf(&text, "CompileThresholdScaling %s %s\n", m.pattern(), earlyScale)
+		// With a point between class and method, the one of the scale is a mistake to the JVM: it wants one in
+		// the line (MethodMatcher::canonicalize in src/hotspot/share/compiler/methodMatcher.cpp, 17 and 25).
+		fmt.Fprintf(&text, "CompileThresholdScaling %s::%s%s %s\n", m.Class, m.Name, m.Descriptor, earlyScale)
 	}
 	_, err := w.Write(text.Bytes())
 	return err

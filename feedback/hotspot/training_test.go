@@ -2,12 +2,17 @@ package hotspot
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/jvmtest"
 )
 
 // counted returns a snapshot with samples of W.run, and counts of the VM.
@@ -90,7 +95,24 @@ func TestEarly(t *testing.T) {
 		t.Fatalf("%v", early)
 	}
 	var out bytes.Buffer
-	if err := WriteThresholds(&out, early[:1]); err != nil || !strings.HasSuffix(out.String(), "\nCompileThresholdScaling W.hot()V 0.1\n") {
+	if err := WriteThresholds(&out, early[:1]); err != nil || !strings.HasSuffix(out.String(), "\nCompileThresholdScaling W::hot()V 0.1\n") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// A JVM takes the file, of methods whose names have points, too.
+func TestThresholdsOfJVM(t *testing.T) {
+	t.Parallel()
+	methods := []Method{{Class: "W", Name: "hot", Descriptor: "()V"}, {Class: "a.b.C$D", Name: "<init>", Descriptor: "(La/b/C;[I)V"}}
+	for _, jdk := range jvmtest.JDKs(t) {
+		file := filepath.Join(t.TempDir(), "early.txt")
+		var text bytes.Buffer
+		if err := errors.Join(WriteThresholds(&text, methods), os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(filepath.Join(jdk.Home, "bin/java"), "-XX:CompileCommandFile="+file, "-version").CombinedOutput()
+		if err != nil || strings.Count(string(out), "double CompileThresholdScaling = 0.1") != len(methods) {
+			t.Errorf("JDK %s: %v\n%s", jdk.Name, err, out)
+		}
 	}
 }
