@@ -61,7 +61,7 @@ type Taker struct {
 	// records were malformed, found no room, or were never made.
 	Corrupt, Lost, Throttled atomic.Uint64
 
-	// Scale multiplies weights, to make up for pauses; 0 means 1.
+	// Scale multiplies weights, to make up for pauses, or to follow the target's clock (see Trim); 0 means 1.
 	// Cycle is the CPU time of the target from one pause to the next; 0: no pause so far.
 	// Weights is the CPU time that all samples stand for, also those that found a queue full.
 	Scale   float64
@@ -81,6 +81,7 @@ type Taker struct {
 	target   atomic.Pointer[ccmap.Target]
 	ledger   *process.Ledger
 	meter    meter
+	trim     trim
 
 	stack   process.Stack
 	out     ccmap.Sample

@@ -352,13 +352,18 @@ func (s *Source) tell() {
 	}
 }
 
-// lookOver notices an exec that no record has told of.
+// mostTrim bounds what a weight may be raised by: where interrupts find a target far too seldom, the
+// report must say so.
+const mostTrim = 1.1
+
+// lookOver notices an exec that no record has told of, and lets weights follow the clock.
 func (s *Source) lookOver() {
 	s.t.Balance()
 	s.t.Lost.Store(s.inbox.lost() + s.host.lost(&s.seat))
 	if err := s.t.Runtime.SameProgram(); err != nil {
 		s.t.Replace()
 	}
+	s.t.Trim(mostTrim, 0)
 }
 
 // take makes samples of the records that have arrived. When ctx is done it leaves the rest in the

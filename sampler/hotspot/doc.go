@@ -10,6 +10,7 @@
 //     among them, up to Java code or to the thread's beginning.
 //  2. Java code, compiled, inlined or interpreted, is left by the JVM's tables of it (package
 //     unwind), through the copied piece of stack, up to the thread's first Java method.
+//     A stack that is deeper than its copy is read to its end, a little later.
 //  3. Where call frame information does not lead to Java code, the JVM's own note of the thread
 //     does: it says where the thread's last Java frame is. It is read after the moment, so it
 //     is believed only if the copied piece of stack has a return address there. Such a stack

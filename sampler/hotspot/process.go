@@ -37,6 +37,7 @@ type Process struct {
 	lost    bool           // functions of C are missing
 	caller  process.Moment // reused
 
+	deep    deep
 	threads map[uint32]string // names of threads, as of the last second
 	named   named
 
@@ -62,7 +63,8 @@ var _ process.Runtime = (*Process)(nil)
 //
 // Errors wrap the errors of package sampler.
 func Open(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*Process, error) {
-	p := &Process{pid: pid, log: log, watch: w, threads: make(map[uint32]string)}
+	p := &Process{pid: pid, log: log, watch: w, threads: make(map[uint32]string), deep: deep{memory: process.MemoryOf(pid, w)}}
+	p.deep.renew()
 	if err := p.open(ctx); err != nil {
 		p.Close()
 		return nil, explain(err)
@@ -129,6 +131,7 @@ func (p *Process) Refresh(ctx context.Context, now time.Time) (bool, error) {
 // and of classes that the JVM has unloaded.
 func (p *Process) Renew(now time.Time) {
 	p.native.renew(now)
+	p.deep.renew()
 	clear(p.threads)
 	p.classes.Refresh()
 }

@@ -6,8 +6,23 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/hotspot/unwind"
 )
 
-// Unwind is part of [process.Runtime].
+// Unwind is part of [process.Runtime]. A stack that does not end in its copy is read to its end now.
 func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
+	p.unwind(m, st)
+	if st.Rooted || !st.WantDump || !p.deep.begin(m) {
+		return
+	}
+	for !st.Rooted && st.WantDump {
+		longer := p.deep.more()
+		if longer == nil {
+			break
+		}
+		p.unwind(longer, st)
+	}
+	st.WantDump = true // a copy of the moment is better
+}
+
+func (p *Process) unwind(m *process.Moment, st *process.Stack) {
 	*st = process.Stack{PCs: st.PCs[:0], Thread: process.OSThread | uint64(m.TID)}
 	p.native.begin()
 	p.natives, p.lost, p.root = 0, false, ""

@@ -124,7 +124,9 @@
 // read with each hand-over, every 50 ms at most, and at the end. When the target ends and
 // its parent has waited for it, the clock is gone; then the last reading stands. Stolen
 // time of a virtual machine is not on the clock, where the kernel knows of it
-// (CONFIG_PARAVIRT_TIME_ACCOUNTING), but in samples, and makes the difference negative.
+// (CONFIG_PARAVIRT_TIME_ACCOUNTING), but the timers of threads run on. So once a second,
+// weights become smaller where they have gone ahead of the clock, see [taker.Taker.Trim]. They are never
+// raised: time that no sample stands for stays visible.
 //
 // Where samples leave out time in the kernel, so does the clock. The kernel tells the two
 // apart once a tick (CONFIG_TICK_CPU_ACCOUNTING), so the clock is sampled, too;

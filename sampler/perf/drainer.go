@@ -112,6 +112,10 @@ func (p *pacer) rest(now time.Time) time.Duration {
 	return rest
 }
 
+// mostTrim lets weights become smaller alone, by what a hypervisor has taken. Time that no sample stands
+// for, as at switches between threads, is shown, and not spread over the samples.
+const mostTrim = 1
+
 // lookOver finds CPUs that came online, and threads that have begun or ended without a
 // record.
 func (d *drainer) lookOver(ctx context.Context) {
@@ -122,6 +126,9 @@ func (d *drainer) lookOver(ctx context.Context) {
 		d.Log.Debug("look for new threads", "error", err)
 	}
 	d.Balance()
+	if d.windows.always() {
+		d.Trim(mostTrim, d.threads.losses())
+	}
 	if err := d.openRings(); err != nil {
 		d.Log.Debug("look for new CPUs", "error", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
@@ -55,8 +56,15 @@ type jvmRow struct {
 	unknown          int           // samples with a frame in no file and no generated code that is known
 	opened           time.Time     // before attaching
 	first            time.Duration // from then to the first sample
-	weights, used    time.Duration // of the samples; by the process's clock
+	taken            []weighed
+	weights, used    time.Duration // of the samples of a window; by the process's clock
 	lost             uint64        // samples that were not taken, and have no weight
+}
+
+// weighed is a sample's time, CLOCK_MONOTONIC, and its weight.
+type weighed struct {
+	at     int64 // ns
+	weight time.Duration
 }
 
 func runJVM(ctx context.Context, f *field) error {
@@ -177,21 +185,25 @@ func (f *field) measureJVM(ctx context.Context, home string, program int, engine
 	}
 	open := jvmEngines[engine]
 	row.opened = time.Now()
-	before, err := running.CPU()
-	if err != nil {
-		return row, err
-	}
+	var from, to int64
 	err = open.Sample(ctx, sampler.ProcessOptions{PID: running.PID()}, func(ctx context.Context, source campaign.Source) error {
-		before, _ = running.CPU() // the time of opening is in no sample
+		from = perfevent.Monotonic() // attaching and detaching have samples, too
+		before, err1 := running.CPU()
 		select {
 		case <-ctx.Done():
 		case <-time.After(window):
 		}
-		after, err := running.CPU()
+		after, err2 := running.CPU()
+		to = perfevent.Monotonic()
 		loss := source.Stats().Loss
 		row.used, row.lost = after-before, loss.Source+loss.Throttled+loss.Corrupt
-		return err
+		return errors.Join(err1, err2)
 	}, row.add)
+	for _, s := range row.taken {
+		if s.at >= from && s.at < to {
+			row.weights += s.weight
+		}
+	}
 	return row, err
 }
 
@@ -201,7 +213,7 @@ func (r *jvmRow) add(s *ccmap.Sample, names *ccmap.Names) {
 		r.first = time.Since(r.opened)
 	}
 	r.samples++
-	r.weights += time.Duration(s.Weight)
+	r.taken = append(r.taken, weighed{s.Time, time.Duration(s.Weight)})
 	frames := s.Frames
 	if len(frames) > 0 && names.At(frames[0].Method).Name == ccmap.KernelName {
 		frames = frames[1:]
