@@ -431,7 +431,7 @@ func TestTuneOnUnmodifiedBinary(t *testing.T) {
 		flags      []string
 		right      func(time.Duration) bool
 	}{
-		{"80ms", "80ms", nil, func(d time.Duration) bool { return d > 40*time.Millisecond }},
+		{"80ms", "80ms", []string{"-i", "30ms"}, func(d time.Duration) bool { return d > 40*time.Millisecond }},
 		{"20ms", "20ms", []string{"-i", "40ms", "--tune-low", "25", "--tune-high", "60"}, func(d time.Duration) bool { return d < 30*time.Millisecond }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -122,7 +122,8 @@ func rootsProcess(t *testing.T) (pid int, cwd string) {
 	return startWorkloadAs(t, cwd, nil), cwd
 }
 
-// startWorkloadAs starts the demo's workload for somebody.
+// startWorkloadAs starts the demo's workload for somebody. It rests for most of the time, which
+// leaves the processors to other tests.
 func startWorkloadAs(t *testing.T, dir string, who *syscall.Credential) int {
 	t.Helper()
 	file, err := exec.LookPath("ccmapd") // this test binary, in a directory of root's
@@ -132,7 +133,7 @@ func startWorkloadAs(t *testing.T, dir string, who *syscall.Credential) int {
 	if who != nil {
 		file = programtest.Copy(t, file, "ccmapd")
 	}
-	cmd := exec.Command(file, demo.Command, "-d", "10m")
+	cmd := exec.Command(file, demo.Command, "-d", "10m", "-rest", "5ms")
 	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -157,7 +158,7 @@ func TestSetcap(t *testing.T) {
 	for _, c := range []struct {
 		name, program string
 		effective     uint32
-	}{{"cgo,+ep", cgo, 1}, {"static,+ep", static, 1}, {"static,+p", static, 0}} {
+	}{{"cgo,+ep", cgo, 1}, {"static,+p", static, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			binary := setcap(t, c.program, c.effective)
@@ -166,7 +167,9 @@ func TestSetcap(t *testing.T) {
 			t.Run("opens", func(t *testing.T) { testSetcapOpens(t, binary, pid, cwd) })
 			t.Run("rests", func(t *testing.T) { testSetcapRests(t, binary, pid) })
 			t.Run("starts", func(t *testing.T) { testSetcapStarts(t, binary) })
-			t.Run("slows", func(t *testing.T) { testSetcapFloor(t, binary, pid) })
+			if c.program == static { // which flags are refused does not depend on how ccmapd was built
+				t.Run("slows", func(t *testing.T) { testSetcapFloor(t, binary, pid) })
+			}
 		})
 	}
 	t.Run("setuid", func(t *testing.T) { testSetuid(t, setcap(t, static, 0)) })

@@ -33,6 +33,7 @@ type Options struct {
 	Requests int64         // to send, or rounds to do; 0: until then
 	Workers  int           // clients, goroutines, threads, or depth of the recursion; 0: the mode's default
 	Spin     time.Duration // CPU time of one call in mode spin; 0: 5 ms
+	Rest     time.Duration // before each request or round, so that the program takes less than all CPUs; 0: none
 }
 
 // mode is one kind of work, with the default of Options.Workers.
@@ -83,6 +84,6 @@ func Run(ctx context.Context, o Options) (Truth, error) {
 		defer cancel()
 	}
 	var book ledger
-	err := m.run(newLoad(ctx, o.Requests), o, &book)
+	err := m.run(newLoad(ctx, o.Requests, o.Rest), o, &book)
 	return book.truth(o.Mode), err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // text is a text whose words are counted, long enough to be work.
@@ -29,16 +30,23 @@ var script = []request{
 // taken.
 type load struct {
 	requests int64
+	rest     time.Duration // before each
 	taken    atomic.Int64
 	stop     <-chan struct{}
 }
 
-func newLoad(ctx context.Context, requests int64) *load {
-	return &load{requests: requests, stop: ctx.Done()}
+func newLoad(ctx context.Context, requests int64, rest time.Duration) *load {
+	return &load{requests: requests, rest: rest, stop: ctx.Done()}
 }
 
-// next takes the next request and returns its number, from 0, or false.
+// next rests, takes the next request and returns its number, from 0, or false.
 func (l *load) next() (int64, bool) {
+	if l.rest > 0 {
+		select {
+		case <-l.stop:
+		case <-time.After(l.rest):
+		}
+	}
 	select {
 	case <-l.stop:
 		return 0, false

@@ -52,6 +52,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	f.Int64Var(&s.Requests, "requests", 0, "how many requests or rounds; 0: no limit")
 	f.IntVar(&s.Workers, "n", 0, "clients, goroutines, threads or depth; 0: the mode's default")
 	f.DurationVar(&s.Spin, "spin", defaultSpin, "CPU time of one call in mode spin")
+	f.DurationVar(&s.Rest, "rest", 0, "how long each client, goroutine or thread rests before a request or round")
 	f.BoolVar(&s.hold, "hold", false, "begin when standard input has a line or ends")
 	f.BoolVar(&s.attended, "attended", false, "end when standard input ends")
 	f.BoolVar(&s.truth, "truth", false, "print the counts of calls, as JSON")
