@@ -144,7 +144,7 @@ func (s *stage) threaded(ctx context.Context) error {
 }
 
 func (s *stage) threads(ctx context.Context) (string, error) {
-	m := s.members[fleetSize]
+	m := s.members[s.programs()]
 	began := time.Now()
 	_, err := s.nothing(ctx)
 	if err != nil {
@@ -261,7 +261,7 @@ const (
 // large adds targets that no process fits.
 func (s *stage) large() order {
 	var more strings.Builder
-	for i := range largeTargets - fleetSize {
+	for i := range largeTargets - s.programs() {
 		fmt.Fprintf(&more, "[[target]]\nname = \"other%d\"\nmatch = { exe = \"/srv/*/other%d\", cmdline = '-addr :80\\d\\d' }\n", i, i)
 	}
 	return order{rotate: rotation, store: s.store, more: more.String()}

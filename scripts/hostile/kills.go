@@ -38,14 +38,14 @@ type assault struct {
 
 func assaults() []assault {
 	return []assault{
-		{"SIGKILL of ccmapd as it attaches", 150, 6, (*killing).asItAttaches},
-		{"SIGKILL of ccmapd as it samples", 250, 8, (*killing).asItSamples},
-		{"SIGKILL of ccmapd as it ends", 100, 6, (*killing).asItEnds},
-		{"SIGKILL of `ccmapd run` as it starts a program", 100, 4, (*killing).asItStarts},
-		{"SIGKILL of `ccmapd demo`", 50, 3, (*killing).demo},
-		{"SIGKILL of the target", 100, 4, (*killing).target},
-		{"SIGSTOP and SIGCONT of ccmapd", 75, 4, (*killing).stopped},
-		{"SIGSTOP of the target, SIGINT of ccmapd, SIGCONT", 75, 4, (*killing).stoppedTarget},
+		{"SIGKILL of ccmapd as it attaches", 150, 2, (*killing).asItAttaches},
+		{"SIGKILL of ccmapd as it samples", 250, 4, (*killing).asItSamples},
+		{"SIGKILL of ccmapd as it ends", 100, 3, (*killing).asItEnds},
+		{"SIGKILL of `ccmapd run` as it starts a program", 100, 2, (*killing).asItStarts},
+		{"SIGKILL of `ccmapd demo`", 50, 2, (*killing).demo},
+		{"SIGKILL of the target", 100, 2, (*killing).target},
+		{"SIGSTOP and SIGCONT of ccmapd", 75, 2, (*killing).stopped},
+		{"SIGSTOP of the target, SIGINT of ccmapd, SIGCONT", 75, 2, (*killing).stoppedTarget},
 	}
 }
 

@@ -34,6 +34,7 @@ var serving time.Duration
 
 const (
 	fleetSize  = 20
+	quickSize  = 6             // as many programs have all CPUs, too
 	fleetTasks = "calls,sorts" // without a pause: they keep all CPUs busy
 	quickStage = 2 * time.Second
 	// rotation is a period's length, the shortest that there is, unless a disturbance has its own.
@@ -99,11 +100,19 @@ func disturbances() []disturbance {
 	}
 }
 
+// programs returns how many programs the daemon samples.
+func (h *hostile) programs() int {
+	if h.quick {
+		return quickSize
+	}
+	return fleetSize
+}
+
 func runServe(ctx context.Context, h *hostile) error {
 	if err := h.buildComputer(ctx); err != nil {
 		return err
 	}
-	f, err := h.crew(ctx, fleetSize, func(int) string { return fleetTasks })
+	f, err := h.crew(ctx, h.programs(), func(int) string { return fleetTasks })
 	if f != nil {
 		defer f.end()
 	}
@@ -169,7 +178,7 @@ func (f *fleet) disturb(ctx context.Context, d disturbance, span time.Duration) 
 			return err
 		}
 	}
-	defer f.leave(fleetSize) // guests of before
+	defer f.leave(f.programs()) // guests of before
 	o := order{rotate: rotation, store: s.store}
 	if d.order != nil {
 		o = d.order(s)
@@ -177,7 +186,7 @@ func (f *fleet) disturb(ctx context.Context, d disturbance, span time.Duration) 
 	if err := errors.Join(os.Chmod(folder, 0o755), os.MkdirAll(s.store, 0o755)); err != nil {
 		return err
 	}
-	own := f.members[:fleetSize]
+	own := f.members[:f.programs()]
 	if s.served, err = f.serve(ctx, folder, o, append((&fleet{members: own}).names(), d.guests...)); err != nil {
 		return err
 	}
@@ -190,7 +199,7 @@ func (f *fleet) disturb(ctx context.Context, d disturbance, span time.Duration) 
 
 // measure disturbs, and fills in the row.
 func (s *stage) measure(ctx context.Context, d disturbance) error {
-	pid, own, wrong := s.served.pid(), s.members[:fleetSize], s.wrong()
+	pid, own, wrong := s.served.pid(), s.members[:s.programs()], s.wrong()
 	open := descriptors(pid)
 	cpu, err := cpuOf(pid)
 	if err != nil {
@@ -253,7 +262,7 @@ func (s *stage) more(before int) (more int) {
 
 // checkGuests compares the guests that live with their profiles: no time may be in no counter.
 func (s *stage) checkGuests(ctx context.Context) {
-	for _, m := range s.members[fleetSize:] {
+	for _, m := range s.members[s.programs():] {
 		a, _, err := s.served.account(ctx, []*member{m})
 		if err != nil {
 			s.row.miss("%s: %v", m.name, err)
@@ -324,7 +333,7 @@ func (s *stage) cheap(f figures) {
 
 // small bounds the daemon's memory.
 func (s *stage) small(f figures) {
-	most := uint64(daemonMemory + fleetSize*targetMemoryServed + f.maps)
+	most := uint64(daemonMemory + int64(s.programs())*targetMemoryServed + f.maps)
 	if s.quick {
 		most *= 2 // the collector of a busy machine comes late
 	}
@@ -345,11 +354,11 @@ func (s *stage) nothing(ctx context.Context) (string, error) {
 // goesOn returns an error unless the daemon answers, and samples all programs of the fleet, each
 // without having left it.
 func (s *stage) goesOn(ctx context.Context) error {
-	if err := s.served.sampling(ctx, s.names()[:fleetSize]); err != nil {
+	if err := s.served.sampling(ctx, s.names()[:s.programs()]); err != nil {
 		return err
 	}
 	all, err := s.served.targets(ctx)
-	for _, m := range s.members[:fleetSize] {
+	for _, m := range s.members[:s.programs()] {
 		if t := all[m.name]; err == nil && t.Restarts > 0 {
 			err = fmt.Errorf("target %s has %d restarts", m.name, t.Restarts)
 		}

@@ -79,7 +79,7 @@ func runServeKills(ctx context.Context, h *hostile) error {
 	if err := h.buildComputer(ctx); err != nil {
 		return err
 	}
-	f, err := h.crew(ctx, fleetSize, pausing)
+	f, err := h.crew(ctx, h.programs(), pausing)
 	if f != nil {
 		defer f.end()
 	}
