@@ -78,7 +78,7 @@ type Daemon struct {
 	order     []*target // of the configuration, then attached ones
 	leaving   []*target // removed, and not all filed
 	running   int       // followers
-	strangers map[process.FileID]stranger
+	strangers process.Strangers
 	lookAgain []int        // processes to look at; -1: all
 	asked     map[int]bool // processes whose executable is looked at; true: Run waits no more
 	ready     bool         // the first scan is done
@@ -114,7 +114,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	d := &Daemon{
 		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU,
 		events: newHub(), turns: make(chan struct{}, attachedAtOnce), woken: make(chan struct{}, 1),
-		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(map[process.FileID]stranger),
+		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(process.Strangers),
 		asked: make(map[int]bool),
 	}
 	if d.log == nil {

@@ -150,42 +150,18 @@ func (v *discovery) forget(pid int) { delete(v.seen, pid) }
 // forgetAll makes the next scan look at all processes.
 func (v *discovery) forgetAll() { clear(v.seen) }
 
-// stranger is an executable whose process was neither a Go program nor a JVM when it was attached to.
-// It may become one: the launcher of a JVM maps libjvm.so some time after it begins.
-type stranger struct {
-	until time.Time     // processes of it are not attached to
-	wait  time.Duration // from the last attempt to until
-}
-
-const (
-	// mostStrangers bounds the executables that are remembered as neither Go programs nor JVMs.
-	mostStrangers = 4096
-	// A stranger is not attached to for a time that begins with the first and ends with the rest.
-	firstEstranged = time.Second
-	restEstranged  = time.Minute
-)
-
 // rememberStranger remembers an executable for a while, for a longer one each time.
 func (d *Daemon) rememberStranger(file process.FileID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.strangers) >= mostStrangers {
-		clear(d.strangers)
-	}
-	wait := min(max(2*d.strangers[file].wait, firstEstranged), restEstranged)
-	d.strangers[file] = stranger{time.Now().Add(wait), wait}
+	d.strangers.Remember(file)
 }
 
 // forgetStranger forgets an executable whose process could be attached to after all.
 func (d *Daemon) forgetStranger(file process.FileID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.strangers, file)
-}
-
-// isStranger reports whether an executable is remembered. The caller holds mu.
-func (d *Daemon) isStranger(file process.FileID) bool {
-	return time.Now().Before(d.strangers[file].until)
+	d.strangers.Forget(file)
 }
 
 // Candidate is a process that a target would take, an endpoint, or the whole host.

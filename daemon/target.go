@@ -193,7 +193,7 @@ func (d *Daemon) offer(c candidate) {
 // admit adds a process to a target, unless its executable was neither Go nor a JVM a moment ago.
 // The caller holds mu.
 func (d *Daemon) admit(t *target, c candidate) {
-	if d.isStranger(c.file) {
+	if d.strangers.Has(c.file) {
 		t.strangers[c.PID] = true
 		return
 	}

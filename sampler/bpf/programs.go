@@ -17,19 +17,19 @@ import (
 // program whose files or memory keep a read waiting costs a thread, so there is a bound.
 //
 //	host, options, wanted   never change
-//	names, hung             the goroutine of work
+//	names, strangers, hung  the goroutine of work
 //	all others              under mu
 type programs struct {
-	host    *Host
-	options WholeOptions
-	wanted  chan *program
-	names   processNames
-	hung    int // programs whose opening did not return
-	running sync.WaitGroup
+	host      *Host
+	options   WholeOptions
+	wanted    chan *program
+	names     processNames
+	strangers process.Strangers
+	hung      int // programs whose opening did not return
+	running   sync.WaitGroup
 
 	mu       sync.Mutex
 	known    map[programKey]*program
-	foreign  map[process.FileID]foreignFile
 	open     int
 	interval time.Duration
 	ended    programCounts // of members that have ended
@@ -64,13 +64,6 @@ const (
 	symbolic             // it has a member
 )
 
-// foreignFile is an executable that was neither a Go program nor a JVM: the launcher of a JVM becomes one
-// later.
-type foreignFile struct {
-	until time.Time     // it is not looked at
-	wait  time.Duration // from the last look to until
-}
-
 // programCounts are the figures of members.
 type programCounts struct {
 	counts        sampler.Counts
@@ -79,15 +72,14 @@ type programCounts struct {
 }
 
 const (
-	mostKnown   = 1 << 14 // programs
-	mostForeign = 1 << 12 // files
-	mostWanted  = 1 << 8  // programs that wait to be looked at; others are when their next samples come
-	mostHung    = 16
+	mostKnown  = 1 << 14 // programs
+	mostWanted = 1 << 8  // programs that wait to be looked at; others are when their next samples come
+	mostHung   = 16
 	// knownFor is how long a program without samples is known.
 	knownFor = 10 * time.Second
 	// unreadFor is how long a program is not looked at after that was in vain.
 	unreadFor = time.Minute
-	// A foreign file is not looked at for a time that begins with the first and ends with the rest.
+	// A foreign program is not looked at for a time that begins with the first and ends with the rest.
 	firstForeign, restForeign = time.Second, time.Minute
 	// leastRest is the least time between two looks. There is as much time between them as they take.
 	leastRest = 2 * time.Millisecond
@@ -96,7 +88,7 @@ const (
 func newPrograms(h *Host, o WholeOptions) *programs {
 	return &programs{
 		host: h, options: o, wanted: make(chan *program, mostWanted), names: make(processNames), interval: o.Interval,
-		known: make(map[programKey]*program), foreign: make(map[process.FileID]foreignFile),
+		known: make(map[programKey]*program), strangers: make(process.Strangers),
 	}
 }
 
@@ -200,18 +192,18 @@ func (p *programs) look(ctx context.Context, one *program) kind {
 		return unlooked
 	case err != nil:
 		return opaque
-	case p.isForeign(file):
+	case p.strangers.Has(file):
 		return foreign
 	}
 	err = p.openMember(ctx, one)
 	switch {
 	case err == nil:
-		p.forgetForeign(file)
+		p.strangers.Forget(file)
 		return symbolic
 	case errors.Is(err, sampler.ErrNoProcess):
 		return unlooked
 	case errors.Is(err, sampler.ErrNotManaged):
-		p.rememberForeign(file)
+		p.strangers.Remember(file)
 		return foreign
 	}
 	p.options.Logger.Info("the stacks of a program are not known", "pid", pid, "error", err)
@@ -249,30 +241,6 @@ func (p *programs) isFull() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.open >= p.options.MaxPrograms
-}
-
-func (p *programs) isForeign(file process.FileID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return time.Now().Before(p.foreign[file].until)
-}
-
-// rememberForeign remembers an executable for a while, for a longer one each time.
-func (p *programs) rememberForeign(file process.FileID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.foreign) >= mostForeign {
-		clear(p.foreign)
-	}
-	wait := min(max(2*p.foreign[file].wait, firstForeign), restForeign)
-	p.foreign[file] = foreignFile{time.Now().Add(wait), wait}
-}
-
-// forgetForeign forgets an executable that is not foreign after all.
-func (p *programs) forgetForeign(file process.FileID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.foreign, file)
 }
 
 // openMember attaches to a program, and runs the source until the program ends or ctx is done.
