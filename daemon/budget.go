@@ -3,6 +3,7 @@ package daemon
 import (
 	"math"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/budget"
@@ -18,6 +19,10 @@ const (
 	mapsShare = 0.5
 	// heapShare is the part of the budget of memory at which the collector works harder.
 	heapShare = 0.9
+	// symbolsShare is the part of the budget of memory beyond which no more programs of the whole host are
+	// opened. What is between it and heapShare holds the largest of them (see package gosym), unless the budget
+	// is small, and what readers are given.
+	symbolsShare = 0.7
 	// leastMap is the least bound of a map: some hundred contexts.
 	leastMap = 64 << 10
 )
@@ -29,6 +34,20 @@ func limitHeap(memory int64) {
 		limit = int64(heapShare * float64(memory))
 	}
 	debug.SetMemoryLimit(limit)
+}
+
+// hasMemory reports whether there is memory for the symbols of another program of the whole host.
+func (d *Daemon) hasMemory() bool {
+	most := d.Config().Budget.Memory
+	return most <= 0 || float64(d.usedMemory()) <= symbolsShare*float64(most)
+}
+
+// liveHeap returns the bytes that the last collection found in use. Near its limit the collector runs more
+// often.
+func liveHeap() int64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return int64(live[0].Value.Uint64())
 }
 
 // keepBudgets charges the sessions, and bounds the maps. It runs once a second.

@@ -54,6 +54,8 @@ type Daemon struct {
 	shared  *engine.Shared // nil: the engines are the caller's
 	engines []engine.Engine
 	usedCPU func() time.Duration // of this process
+	// usedMemory returns the bytes that this process has in use.
+	usedMemory func() int64
 	// openWhole opens the source of the whole host. Nil: no engine can.
 	openWhole func(bpf.WholeOptions) (engine.Source, error)
 	events    *hub
@@ -79,9 +81,10 @@ type Daemon struct {
 	leaving   []*target // removed, and not all filed
 	running   int       // followers
 	strangers process.Strangers
-	lookAgain []int        // processes to look at; -1: all
-	asked     map[int]bool // processes whose executable is looked at; true: Run waits no more
-	ready     bool         // the first scan is done
+	lookAgain []int            // processes to look at; -1: all
+	asked     map[int]question // processes whose executable is looked at
+	hung      map[int]lostThread
+	ready     bool // the first scan is done
 	closing   bool
 }
 
@@ -112,10 +115,10 @@ func New(o Options) (*Daemon, error) {
 
 func newDaemon(o Options, h host) (*Daemon, error) {
 	d := &Daemon{
-		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU,
+		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU, usedMemory: liveHeap,
 		events: newHub(), turns: make(chan struct{}, attachedAtOnce), woken: make(chan struct{}, 1),
 		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(process.Strangers),
-		asked: make(map[int]bool),
+		asked: make(map[int]question), hung: make(map[int]lostThread),
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)

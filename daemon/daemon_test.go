@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -217,6 +218,49 @@ func TestCrashLoop(t *testing.T) {
 		time.Sleep(75 * time.Second)
 		if s := mustTarget(t, d, "web"); s.State != Sampling {
 			t.Errorf("a process that lives: %+v", s)
+		}
+	})
+}
+
+// TestHungProcesses: a process that has cost a thread is not read again while it lives, whoever asks, and of an
+// owner whose processes have cost many threads none is. Others are sampled.
+func TestHungProcesses(t *testing.T) {
+	t.Parallel()
+	c := webConfig(func(c *config.Config) { c.Targets[0].Max = 2 * mostHung })
+	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
+		start := func(pid, owner int, refuse error) *fakeProcess {
+			p := web(pid)
+			p.Owner, p.refuse = owner, refuse
+			return h.start(p)
+		}
+		var hung []*fakeProcess
+		for i := range mostHung {
+			hung = append(hung, start(10+i, 1, fmt.Errorf("load symbols: %w", hang.ErrHung)))
+		}
+		time.Sleep(5 * time.Minute)
+		if n := h.attempts(); n != mostHung {
+			t.Errorf("%d attempts to attach to %d processes", n, mostHung)
+		}
+		s := mustTarget(t, d, "web")
+		if p := s.Processes[0]; p.State != Refused || p.NextTry != nil || !strings.Contains(p.Cure, "thread") {
+			t.Errorf("%+v", p)
+		}
+		start(100, 1, nil)
+		start(200, 2, nil)
+		time.Sleep(5 * time.Second)
+		if err := errors.Join(d.Pause("web"), d.Resume("web")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if n := h.attempts(); n != mostHung+2 || samplesOf(t, d, "web", 200)["main.work"] == 0 {
+			t.Errorf("%d attempts, and another owner's process has %v", n, samplesOf(t, d, "web", 200))
+		}
+		for _, p := range hung {
+			h.kill(p)
+		}
+		time.Sleep(2 * time.Minute)
+		if s := mustTarget(t, d, "web"); len(s.Processes) != 2 || samplesOf(t, d, "web", 100)["main.work"] == 0 {
+			t.Errorf("after their end: %+v", s)
 		}
 	})
 }

@@ -49,10 +49,12 @@ type fakeHost struct {
 	onOpen   func(pid int) // called while a process is being attached to
 	sampled  int           // processes, now
 	network  *network
-	whole    error        // the answer to sampling the whole host
-	programs int          // of the whole host, at most
-	entire   *fakeProcess // that stands for the whole host
-	turns    atomic.Int64 // of the daemon
+	whole    error // the answer to sampling the whole host
+	programs int   // of the whole host, at most
+	// hasMemory reports whether there is memory for another program of the whole host.
+	hasMemory func() bool
+	entire    *fakeProcess // that stands for the whole host
+	turns     atomic.Int64 // of the daemon
 }
 
 func newFakeHost() *fakeHost {
@@ -195,7 +197,7 @@ func (h *fakeHost) openWhole(o bpf.WholeOptions) (engine.Source, error) {
 	if h.whole != nil {
 		return nil, h.whole
 	}
-	h.programs, h.entire = o.MaxPrograms, &fakeProcess{method: "[process web]", ended: make(chan struct{})}
+	h.programs, h.hasMemory, h.entire = o.MaxPrograms, o.HasMemory, &fakeProcess{method: "[process web]", ended: make(chan struct{})}
 	return &fakeSource{h: h, p: h.entire, sink: o.Sink, interval: o.Interval}, nil
 }
 

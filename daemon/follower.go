@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -58,6 +59,10 @@ func (f *follower) run(ctx context.Context) {
 		}
 		if err == nil {
 			err = errors.New(ending.Reason)
+		}
+		if errors.Is(err, hang.ErrHung) {
+			f.endure(ctx, err)
+			return
 		}
 		f.putOff(err, life)
 		select {

@@ -49,6 +49,9 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	if err := f.mayRead(); err != nil {
+		return nil, err
+	}
 	f.enter(Attaching, "")
 	p, err := d.host.pin(f.facts.PID)
 	if err != nil {
@@ -58,7 +61,7 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 	if err := f.isSame(p); err != nil {
 		return nil, err
 	}
-	file, err := d.host.file(f.facts.PID)
+	file, err := f.file(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (d *Daemon) wanted(looked []process.Facts) []process.Facts {
 	return slices.DeleteFunc(looked, func(f process.Facts) bool {
 		d.noteHidden(f)
 		_, asked := d.asked[f.PID]
-		return asked || d.followerOf(f.PID) != nil || d.targetOf(f) == nil
+		return asked || d.followerOf(f.PID) != nil || d.targetOf(f) == nil || d.hungOf(f.Owner) >= mostHung
 	})
 }
 
@@ -124,6 +124,12 @@ func (d *Daemon) targetOf(f process.Facts) *target {
 	return nil
 }
 
+// question is a look at the executable of a process.
+type question struct {
+	owner int
+	late  bool // Run waits for the answer no more
+}
+
 // identifyWait is how long the file systems of executables have to answer.
 const identifyWait = time.Second
 
@@ -133,7 +139,7 @@ func (d *Daemon) identify(all []process.Facts) (found []candidate) {
 	answers := make(chan candidate, len(all))
 	d.mu.Lock()
 	for _, f := range all {
-		d.asked[f.PID] = false
+		d.asked[f.PID] = question{owner: f.Owner}
 		go d.ask(f, answers)
 	}
 	d.mu.Unlock()
@@ -155,7 +161,7 @@ func (d *Daemon) ask(f process.Facts, answers chan<- candidate) {
 	file, _ := d.host.file(f.PID) // an error is the follower's to tell
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	late := d.asked[f.PID]
+	late := d.asked[f.PID].late
 	delete(d.asked, f.PID)
 	answers <- candidate{f, file} // has room for all
 	if late {
@@ -170,7 +176,7 @@ func (d *Daemon) giveUp(all []process.Facts, answers <-chan candidate) (found []
 	defer d.mu.Unlock()
 	for _, f := range all {
 		if _, waits := d.asked[f.PID]; waits {
-			d.asked[f.PID] = true
+			d.asked[f.PID] = question{owner: f.Owner, late: true}
 			d.log.Warn("the file system of an executable does not answer", "pid", f.PID)
 		}
 	}
@@ -305,8 +311,9 @@ func (t *target) stopFollowers(cause error) {
 	}
 }
 
-// dropEnded forgets processes that have ended before they were started. The caller holds mu.
+// dropEnded forgets processes that have ended, unless their sessions do so. The caller holds mu.
 func (d *Daemon) dropEnded(exist map[int]uint64) {
+	maps.DeleteFunc(d.hung, func(pid int, _ lostThread) bool { _, lives := exist[pid]; return !lives })
 	for _, t := range d.order {
 		for pid, f := range t.followers {
 			if _, lives := exist[pid]; !lives && f.cancel == nil && !t.hasNoProcess() {

@@ -59,7 +59,8 @@ func (f *follower) openHost(sink sampler.Sink, log *slog.Logger) (engine.Choice,
 		return engine.Choice{}, nil, fmt.Errorf("sample the host: %w: it takes engine %s", sampler.ErrUnsupported, bpf.Engine)
 	}
 	source, err := f.d.openWhole(bpf.WholeOptions{
-		Sink: sink, Interval: o.Interval, MaxPrograms: f.d.Config().Budget.Targets, MaxNames: mostHostNames, NoLabels: !o.Labels, Logger: log,
+		Sink: sink, Interval: o.Interval, MaxPrograms: f.d.Config().Budget.Targets, MaxNames: mostHostNames, HasMemory: f.d.hasMemory,
+		NoLabels: !o.Labels, Logger: log,
 	})
 	if err != nil {
 		return engine.Choice{}, nil, err

@@ -128,6 +128,33 @@ func TestWholeHostBudgets(t *testing.T) {
 	})
 }
 
+// TestWholeHostMemory: no more programs are opened once most of the budget of memory is used.
+func TestWholeHostMemory(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, hostConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		hasMemory := func(most, used int64) bool {
+			d.mu.Lock()
+			little := *d.config
+			little.Budget.Memory = most
+			d.config = &little
+			d.mu.Unlock()
+			d.usedMemory = func() int64 { return used }
+			return h.hasMemory()
+		}
+		for _, c := range []struct {
+			most, used int64
+			want       bool
+		}{{1000, 0, true}, {1000, 700, true}, {1000, 701, false}, {0, 701, true}} {
+			if got := hasMemory(c.most, c.used); got != c.want {
+				t.Errorf("%+v: %t", c, got)
+			}
+		}
+	})
+	if liveHeap() <= 0 {
+		t.Error("the live heap is not known")
+	}
+}
+
 // TestWholeHostNames: when the names of all programs are too many, the next map begins, and soon again only after
 // a while.
 func TestWholeHostNames(t *testing.T) {

@@ -50,6 +50,16 @@ func (w *Watch) Call(f func() error) error {
 	return f()
 }
 
+// Once makes one call that may not return, by a watch of its own. What the call writes must not be read after
+// ErrHung.
+func Once(ctx context.Context, f func() error) (err error) {
+	w := new(Watch)
+	if hung := w.Run(ctx, func() { err = w.Call(f) }); hung != nil {
+		return hung
+	}
+	return err
+}
+
 // Enter begins a call, see Call.
 func (w *Watch) Enter() error {
 	if w == nil {

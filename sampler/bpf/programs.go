@@ -3,8 +3,10 @@ package bpf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +35,8 @@ type programs struct {
 	open     int
 	interval time.Duration
 	ended    programCounts // of members that have ended
+	crowded  int           // programs that found no place so far
+	poor     int           // programs that found no memory so far
 }
 
 // programKey identifies a program that a process runs.
@@ -183,7 +187,7 @@ func (p *programs) look(ctx context.Context, one *program) kind {
 		return unlooked
 	case pid == os.Getpid(): // it would sample its own sampling
 		return foreign
-	case p.isFull(), p.hung >= mostHung:
+	case p.hung >= mostHung:
 		return opaque
 	}
 	file, err := p.fileOf(ctx, pid)
@@ -194,6 +198,8 @@ func (p *programs) look(ctx context.Context, one *program) kind {
 		return opaque
 	case p.strangers.Has(file):
 		return foreign
+	case !p.admit(one):
+		return opaque
 	}
 	err = p.openMember(ctx, one)
 	switch {
@@ -213,16 +219,13 @@ func (p *programs) look(ctx context.Context, one *program) kind {
 
 // fileOf identifies the executable of a process, whose file system may not answer.
 func (p *programs) fileOf(ctx context.Context, pid int) (file process.FileID, err error) {
-	watch := new(hang.Watch)
-	hung := watch.Run(ctx, func() {
-		err = watch.Call(func() (err error) {
-			file, err = process.FileOf(pid)
-			return err
-		})
+	err = hang.Once(ctx, func() (err error) {
+		file, err = process.FileOf(pid)
+		return err
 	})
-	if hung != nil {
-		p.noteHung(hung)
-		return process.FileID{}, hung
+	if errors.Is(err, hang.ErrHung) {
+		p.noteHung(err)
+		return process.FileID{}, err
 	}
 	return file, err
 }
@@ -237,10 +240,35 @@ func (p *programs) noteHung(err error) {
 	}
 }
 
-func (p *programs) isFull() bool {
+// admit reports whether there are a place and memory for another program. It counts one that is refused
+// once.
+func (p *programs) admit(one *program) bool {
+	hasMemory := p.options.HasMemory == nil || p.options.HasMemory()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open >= p.options.MaxPrograms
+	full := p.open >= p.options.MaxPrograms
+	switch {
+	case one.kind == opaque: // it was refused before
+	case full:
+		p.crowded++
+	case !hasMemory:
+		p.poor++
+	}
+	return !full && hasMemory
+}
+
+// warning says how many programs were refused; empty: none.
+func (p *programs) warning() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	if p.crowded > 0 {
+		all = append(all, fmt.Sprintf("%d programs have no stacks: %d others had theirs already, which is the most", p.crowded, p.options.MaxPrograms))
+	}
+	if p.poor > 0 {
+		all = append(all, fmt.Sprintf("%d programs have no stacks: there was no memory for their symbols", p.poor))
+	}
+	return strings.Join(all, "; ")
 }
 
 // openMember attaches to a program, and runs the source until the program ends or ctx is done.

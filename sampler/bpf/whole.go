@@ -55,6 +55,10 @@ type WholeOptions struct {
 	// [unknown].
 	MaxPrograms int
 
+	// HasMemory reports whether there is memory for the symbols of another program. It is asked before each
+	// one is opened. Nil: there always is.
+	HasMemory func() bool
+
 	// MaxNames is how many bytes of names all programs together may bring to the map of Sink; 0 means 64 MiB.
 	// Beyond that Run ends with [ErrNames].
 	MaxNames int64
@@ -238,6 +242,7 @@ func (w *Whole) Stats() sampler.Stats {
 	st.Overhead.Host = h.share
 	h.mu.Unlock()
 	st.Overhead.Raised = h.raised.Load()
+	st.Warning = w.programs.warning()
 	var lost uint64
 	st.Counts, lost, st.Loss.Corrupt, st.Threads = w.programs.stats()
 	st.Counts[sampler.Samples] += w.counts.samples.Load()

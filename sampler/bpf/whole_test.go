@@ -152,8 +152,12 @@ func TestWholeWithoutPlaces(t *testing.T) {
 	g.Proceed(t)
 	r := runWhole(t, openHost(t), 0)
 	r.await(t, ccmap.UnknownName, "[process workload]")
-	if n := r.Stats().Threads; n == 0 {
+	st := r.Stats()
+	if st.Threads == 0 {
 		t.Error("no program is known")
+	}
+	if !strings.Contains(st.Warning, "programs have no stacks: 0 others") {
+		t.Errorf("it warns %q", st.Warning)
 	}
 }
 
@@ -221,7 +225,8 @@ func begunAt(t *testing.T, pid int) uint64 {
 	return stat.Started
 }
 
-// TestWholeGivesUp: after so many programs that kept a read waiting, no more are opened.
+// TestWholeGivesUp: a program is not opened where there is no memory for its symbols, and after so many
+// programs that kept a read waiting none is.
 func TestWholeGivesUp(t *testing.T) {
 	t.Parallel()
 	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
@@ -234,6 +239,17 @@ func TestWholeGivesUp(t *testing.T) {
 	}
 	cancel()
 	p.wait()
+	p.options.HasMemory = func() bool { return false }
+	for range 2 {
+		got := p.look(t.Context(), one)
+		if p.settle(one, got); got != opaque {
+			t.Errorf("the program is of kind %d without memory", got)
+		}
+	}
+	if got := p.warning(); got != "1 programs have no stacks: there was no memory for their symbols" {
+		t.Errorf("it warns %q", got)
+	}
+	p.options.HasMemory = nil
 	for range mostHung {
 		p.noteHung(fmt.Errorf("read: %w", hang.ErrHung))
 	}
