@@ -71,6 +71,9 @@ func underStub(t *testing.T, p *Process, m *process.Moment) *process.Moment {
 // TestOwnThreads looks at the threads that the JVM has for itself: from their first function
 // that has a name, also where C has called a stub.
 func TestOwnThreads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine reads the stacks")
+	}
 	for _, jdk := range jvmtest.JDKs(t) {
 		t.Run(jdk.Name, func(t *testing.T) {
 			j := jdk.Start(t, []string{"-XX:+UseG1GC"}, "Loop") // on one CPU the JVM takes a collector without threads
