@@ -20,8 +20,8 @@ const (
 	// heapShare is the part of the budget of memory at which the collector works harder.
 	heapShare = 0.9
 	// symbolsShare is the part of the budget of memory beyond which no more programs of the whole host are
-	// opened. What is between it and heapShare holds the largest of them (see package gosym), unless the budget
-	// is small, and what readers are given.
+	// opened. The room between it and heapShare is for the symbols of the largest program (see package gosym),
+	// unless the budget is small, and for snapshots that readers hold.
 	symbolsShare = 0.7
 	// leastMap is the least bound of a map: some hundred contexts.
 	leastMap = 64 << 10

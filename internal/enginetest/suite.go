@@ -51,8 +51,8 @@ func Run(t *testing.T, open Open, raceCallers float64) {
 	}
 }
 
-// ofOneGoroutine are the tests of what an engine finds, not of what it does at the same time: the
-// race detector has nothing to find in them.
+// ofOneGoroutine are the tests of samples, stacks and verdicts. One goroutine makes these, so the race
+// detector has nothing to find.
 var ofOneGoroutine = []string{
 	"repetitions", "weight", "stacks", "leaves", "deep stacks", "cgo", "race detector", "go versions", "labels",
 }

@@ -50,8 +50,8 @@ func (w *Watch) Call(f func() error) error {
 	return f()
 }
 
-// Once makes one call that may not return, by a watch of its own. What the call writes must not be read after
-// ErrHung.
+// Once makes one call that may not return, by a watch of its own. After ErrHung, do not read any
+// variable that the call writes.
 func Once(ctx context.Context, f func() error) (err error) {
 	w := new(Watch)
 	if hung := w.Run(ctx, func() { err = w.Call(f) }); hung != nil {

@@ -3,15 +3,15 @@ package taker
 import "time"
 
 // trim lets weights follow the target's CPU clock. The clock leaves out what a hypervisor and
-// interrupts take, and timers do not. And a timer of a CPU finds a target by chance: of 1,500
-// samples of a target that uses a third of the CPUs, the sum is off by 2 % as often as not.
+// interrupts take; timers count that time. A timer of a CPU also finds a target by chance: with 1,500
+// samples of a target that uses a third of two CPUs, the standard deviation of the sum is 2 %.
 //
 // Once a second the weights of the next samples become larger or smaller, so that they would make up
-// for the difference within trimOver of CPU time. What is drawn when a sample comes does not depend on
-// what runs then, so all of the target's code is weighed alike. Time that samples were lost in is left out:
-// a loss is shown, and not spread over what is left.
+// for the difference within trimOver of CPU time. The factor is known before a sample comes, so it weighs
+// all of the target's code alike. A second in which samples were lost is left out: the profile shows the
+// loss, and no other sample stands for it.
 type trim struct {
-	owed           time.Duration // CPU time that weights have not stood for
+	owed           time.Duration // CPU time of the target that samples still have to stand for; less than 0: too much
 	clock, weights time.Duration // of the target and of its samples, when last looked
 	lost           uint64        // then
 }
@@ -23,7 +23,7 @@ const (
 	mostOwed, mostAhead = 0.1, 0.5
 )
 
-// scale returns what to multiply weights with from now on, most at most.
+// scale returns the factor for the weights of the samples to come. It is at most most.
 func (t *trim) scale(clock, weights time.Duration, lost uint64, most float64) float64 {
 	passed := clock - t.clock
 	if lost == t.lost {
@@ -36,9 +36,9 @@ func (t *trim) scale(clock, weights time.Duration, lost uint64, most float64) fl
 	return min(1+part, most)
 }
 
-// Trim lets the weights of the samples to come follow the target's clock; they are multiplied with
-// most at most. lost counts what the engine could not sample so far. Call it once a second, after
-// the moments until then were taken.
+// Trim sets the factor for the weights of the samples to come, at most most, so that their sum follows
+// the target's clock. lost is how many samples the engine has not made so far. The goroutine that takes moments
+// calls it once a second, when it has taken those until then.
 func (t *Taker) Trim(most float64, lost uint64) {
 	now, ok := t.ledger.Read()
 	if !ok || t.Replaced || t.Process != nil { // the whole host has a clock of its own

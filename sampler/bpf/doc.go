@@ -46,9 +46,9 @@
 // CONFIG_FAIR_GROUP_SCHED do not tell, and nothing is left out. Without that, weights exceeded the clock by as much as the hypervisor took: 1 % on
 // a quiet virtual machine, more on a busy host.
 //
-// How many interrupts find a target is a matter of chance. Of 1,500 samples of a process that uses
-// a third of two CPUs, the sum would be 2 % off the clock as often as not. So once a second, weights are
-// trimmed by up to a tenth, such that their sum follows the process's clock ([taker.Taker.Trim]). Time with
+// How many interrupts find a target is a matter of chance. With 1,500 samples of a process that uses
+// a third of two CPUs, the standard deviation of their sum is 2 %. So once a second the host sets a factor
+// for weights, 1.1 at most, so that their sum follows the process's clock ([taker.Taker.Trim]). A second with
 // lost records is left out, and stays a loss.
 //
 // Periods are up to 10 % off the interval, and drawn anew every 2 to 4 s, or after 8 to 16

@@ -352,7 +352,7 @@ func (s *Source) tell() {
 	}
 }
 
-// mostTrim bounds what a weight may be raised by: where interrupts find a target far too seldom, the
+// mostTrim is the largest factor for a weight: where interrupts find a target far too seldom, the
 // report must say so.
 const mostTrim = 1.1
 

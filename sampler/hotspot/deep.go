@@ -7,8 +7,8 @@ import (
 )
 
 // deep lengthens moments whose stack did not fit into the engine's copy, from the thread's memory as it is a
-// little later. The outer frames of a deep stack stay for long, so what follows the copy is
-// believed if the copy's end is still as it was.
+// little later. The outer frames of a deep stack stay for long. So the memory behind the copy is
+// believed if the copy's end has not changed.
 type deep struct {
 	memory process.Memory
 	moment process.Moment
@@ -27,13 +27,13 @@ const (
 
 func (d *deep) renew() { d.left = deepBytes }
 
-// begin takes a moment whose copy is cut. It reports whether the copy's end is as it was.
+// begin takes a moment. It reports whether its copy is cut, and the copy's end has not changed.
 func (d *deep) begin(m *process.Moment) bool {
-	d.moment = *m
-	d.stack = append(d.stack[:0], m.Stack...)
 	if !m.Cut || len(m.Stack) < deepOverlap || d.left < deepOverlap {
 		return false
 	}
+	d.moment = *m
+	d.stack = append(d.stack[:0], m.Stack...)
 	end, again := d.stack[len(d.stack)-deepOverlap:], make([]byte, deepOverlap)
 	d.left -= deepOverlap
 	return d.memory.Read(m.Regs.SP+uint64(len(d.stack)-deepOverlap), again) == nil && bytes.Equal(end, again)
@@ -45,7 +45,7 @@ func (d *deep) more() *process.Moment {
 	before := len(d.stack)
 	for size := deepPiece; len(d.stack) < min(2*before, deepestStack) && d.left >= size; {
 		at := d.moment.Regs.SP + uint64(len(d.stack))
-		n := size - int(at%uint64(size)) // no read is across a page that may be missing, but for those within a piece
+		n := size - int(at%uint64(size)) // so each read ends where a piece ends, or a page
 		d.left -= n
 		d.stack = append(d.stack, make([]byte, n)...)
 		if d.memory.Read(at, d.stack[len(d.stack)-n:]) == nil {

@@ -93,7 +93,7 @@ func (c *control) begin(ctx context.Context) error {
 // stackDepth is the most that JFR takes.
 const stackDepth = 2048
 
-// Times of a JVM that starts. It takes commands before it knows those of its recorder.
+// Times of a JVM that starts. It takes commands before it knows its recorder's.
 const (
 	youth      = 10 * time.Second // from its start
 	leastYouth = 2 * time.Second  // from the first command, as a shell may have become the JVM late
@@ -185,8 +185,8 @@ func (c *control) start(ctx context.Context) error {
 }
 
 // run renews the lease, changes the interval, and stops the recording when the context is done.
-// catchUp reads all chunks up to the one that the JVM writes. Its error is that of a lease which
-// could not be renewed.
+// catchUp reads all chunks up to the one that the JVM writes. run returns an error if it could not
+// renew the lease.
 func (c *control) run(ctx context.Context, catchUp func()) error {
 	renew, change := time.NewTimer(renewTime), time.NewTimer(renewTime)
 	change.Stop()

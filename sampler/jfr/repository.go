@@ -74,7 +74,7 @@ func (r *repository) written(last uint64) (*os.File, error) {
 	return nil, nil
 }
 
-// isChunk reports whether a path is that of a chunk which is not found in the folder.
+// isChunk reports whether a path can be a chunk's, if the folder does not have it.
 func (r *repository) isChunk(path string) bool {
 	dir := filepath.Dir(path)
 	switch {
@@ -101,7 +101,7 @@ func (r *repository) isWritten(fd string) bool {
 	return false
 }
 
-// openChunk opens what a link leads to, if it is a regular file and not the last one.
+// openChunk opens the file that a link leads to, if it is a regular one and not the last one.
 func openChunk(link string, last uint64) *os.File {
 	f, err := os.OpenFile(link, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -140,13 +140,14 @@ func (r *repository) enter(path, name string, chunk *os.File) {
 // mostFiles bounds the files of a folder that are looked at. A thousand chunks have 12 GB.
 const mostFiles = 1 << 12
 
-// after opens the first chunk in the folder that began after a time, ns by the clock of events. Nil:
-// there is none.
+// after opens the first chunk in the folder that began after a time, ns by the clock of events. It
+// returns nil if no chunk did. All files share the tries of one header.
 func (r *repository) after(start int64) (first *os.File, its recording.Header) {
 	if _, err := r.folder.Seek(0, io.SeekStart); err != nil {
 		return nil, its
 	}
 	names, _ := r.folder.Readdirnames(mostFiles)
+	tries := headerTries
 	for _, name := range names {
 		if filepath.Ext(name) != chunkSuffix {
 			continue
@@ -155,7 +156,7 @@ func (r *repository) after(start int64) (first *os.File, its recording.Header) {
 		if err != nil {
 			continue
 		}
-		h, ok := readHeader(f)
+		h, ok := readHeader(f, &tries)
 		began := h.Nanoseconds(h.StartTicks)
 		if !ok || began <= start || first != nil && began >= its.Nanoseconds(its.StartTicks) {
 			f.Close()
@@ -169,13 +170,14 @@ func (r *repository) after(start int64) (first *os.File, its recording.Header) {
 	return first, its
 }
 
-// headerTries is how often a header is read that is being written.
+// headerTries is how often a header is read again that is being written.
 const headerTries = 10
 
-// readHeader reads the header of a chunk, if it is not being written.
-func readHeader(f *os.File) (recording.Header, bool) {
+// readHeader reads the header of a chunk, if it is not being written. It tries again while there are
+// tries left, and takes them.
+func readHeader(f *os.File, tries *int) (recording.Header, bool) {
 	var head, again [recording.HeaderSize]byte
-	for range headerTries {
+	for {
 		if _, err := f.ReadAt(head[:], 0); err != nil {
 			return recording.Header{}, false
 		}
@@ -186,7 +188,10 @@ func readHeader(f *os.File) (recording.Header, bool) {
 		if err == nil && h.Generation != recording.Writing && head == again {
 			return h, true
 		}
+		if *tries <= 0 {
+			return recording.Header{}, false
+		}
+		*tries--
 		time.Sleep(time.Millisecond)
 	}
-	return recording.Header{}, false
 }

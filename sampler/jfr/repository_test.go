@@ -75,7 +75,8 @@ func TestRepository(t *testing.T) {
 	}
 	at := func(what string, start int64) {
 		t.Helper()
-		if h, ok := readHeader(tail.file); !ok || h.StartTicks != start || tail.missing != 0 {
+		tries := headerTries
+		if h, ok := readHeader(tail.file, &tries); !ok || h.StartTicks != start || tail.missing != 0 {
 			t.Errorf("%s: the chunk of %d ms is read, want %d; %v are missing", what, h.StartTicks, start, tail.missing)
 		}
 	}

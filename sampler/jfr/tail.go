@@ -20,6 +20,7 @@ type tail struct {
 	done       bool     // file was read to its end
 	chunk      *recording.Chunk
 	at         int64 // bytes of the chunk that were read
+	got        int64 // bytes that were read in this go, of all chunks
 	broken     bool  // the chunk is corrupt: only its end is waited for
 
 	corrupt uint64 // chunks
@@ -109,13 +110,18 @@ func (t *tail) take(f *os.File) {
 	t.at, t.broken = recording.HeaderSize, false
 }
 
-// mostChunks bounds the chunks that are read in one go.
-const mostChunks = 1 << 10
+// Bounds of what is read in one go: the JVM's user can make chunks faster than they are read. The rest waits for
+// the next go.
+const (
+	mostChunks = 1 << 10
+	mostBytes  = largestChunk
+)
 
 // read reads what the JVM has added, and calls fold with each piece. At the end of a chunk it
 // goes on with the next.
 func (t *tail) read(fold func(*recording.Chunk)) error {
-	for range mostChunks {
+	t.got = 0
+	for chunks := 0; chunks < mostChunks && t.got < mostBytes; chunks++ {
 		if t.file == nil || t.done {
 			if err := t.find(); err != nil {
 				return err
@@ -124,7 +130,8 @@ func (t *tail) read(fold func(*recording.Chunk)) error {
 				return nil
 			}
 		}
-		h, ok := readHeader(t.file)
+		tries := headerTries
+		h, ok := readHeader(t.file, &tries)
 		if !ok {
 			return nil
 		}
@@ -212,6 +219,7 @@ func (t *tail) add(h recording.Header, fold func(*recording.Chunk)) error {
 		return err
 	}
 	t.at = h.Size
+	t.got += size
 	if err := t.chunk.Add(events); err != nil {
 		return err
 	}
