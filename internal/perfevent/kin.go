@@ -30,6 +30,7 @@ type Kin struct {
 	events []int // descriptors
 	waiter *Waiter
 	found  []Change // reused
+	held   int      // how many, the last of found, wait for the next look
 }
 
 // Change is one change of a process.
@@ -148,6 +149,9 @@ func (k *Kin) Follow(tids []uint32) error {
 
 // Wait blocks until there are changes, it is told to end, or the time is over.
 func (k *Kin) Wait(timeout time.Duration) error {
+	if k.held > 0 {
+		return nil
+	}
 	_, err := k.waiter.Wait(timeout)
 	return err
 }
@@ -158,8 +162,12 @@ func (k *Kin) RingAfter(ctx context.Context) func() { return k.waiter.RingAfter(
 
 // Changes returns the changes since the last call, in the order of their times, and whether some
 // were lost. The result is valid until the next call.
+//
+// A process that is born on one CPU and dies on another has its death read first, if the birth is
+// written after the ring of that CPU was read. So changes after the beginning of a look wait for the next.
 func (k *Kin) Changes() (all []Change, lost bool) {
-	k.found = k.found[:0]
+	now := uint64(Monotonic())
+	k.found = append(k.found[:0], k.found[len(k.found)-k.held:]...)
 	for _, r := range k.rings {
 		r.Refresh()
 		for {
@@ -173,8 +181,21 @@ func (k *Kin) Changes() (all []Change, lost bool) {
 		}
 		r.Release()
 	}
+	return k.until(now), lost
+}
+
+// until returns the changes that were found up to a time, by CLOCK_MONOTONIC, in their order, and
+// holds the others.
+func (k *Kin) until(now uint64) []Change {
 	slices.SortStableFunc(k.found, func(a, b Change) int { return cmp.Compare(a.time, b.time) })
-	return k.found, lost
+	n, _ := slices.BinarySearchFunc(k.found, now, func(c Change, now uint64) int {
+		if c.time <= now {
+			return -1
+		}
+		return 1
+	})
+	k.held = len(k.found) - n
+	return k.found[:n]
 }
 
 // take keeps the change that a record tells of. It reports whether the record tells that others

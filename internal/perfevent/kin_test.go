@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,6 +93,25 @@ func changesUntilDeath(t *testing.T, k *Kin, pid int) (all []string) {
 		}
 	}
 	return all
+}
+
+// TestChangesInOrder: the death of a process waits for its birth, which another CPU writes after its
+// ring was read.
+func TestChangesInOrder(t *testing.T) {
+	t.Parallel()
+	k := &Kin{found: []Change{{Kind: Died, PID: 7, time: 12}, {Kind: Died, PID: 5, time: 10}}}
+	want := []Change{{Kind: Died, PID: 5, time: 10}}
+	if got := k.until(10); !slices.Equal(got, want) {
+		t.Errorf("the first look finds %+v, want %+v", got, want)
+	}
+	if err := k.Wait(time.Hour); err != nil {
+		t.Error(err)
+	}
+	k.found, k.held = append(k.found[1:], Change{Kind: Born, PID: 7, Parent: 5, time: 11}), 2
+	want = []Change{{Kind: Born, PID: 7, Parent: 5, time: 11}, {Kind: Died, PID: 7, time: 12}}
+	if got, lost := k.Changes(); lost || !slices.Equal(got, want) {
+		t.Errorf("the second look finds %+v, want %+v", got, want)
+	}
 }
 
 // FuzzChangeOf holds that a change is of a process, and that no bytes are read beyond a record.
