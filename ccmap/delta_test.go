@@ -236,7 +236,7 @@ func BenchmarkDelta(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			m := ccmap.New(ccmap.Options{Names: g.names})
-			for m.Len() < 1_000_000 {
+			for m.Len() < large(1_000_000) {
 				m.FoldBatch(g.stacks(1000, 20, 60))
 			}
 			before := m.Snapshot()

@@ -19,6 +19,15 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// large returns the size of a benchmark's input or, with go test -short, a fiftieth of it: CI runs each
+// benchmark once, which shows that it works.
+func large(n int) int {
+	if testing.Short() {
+		return n / 50
+	}
+	return n
+}
+
 // onCPU runs f and returns the CPU time that it takes, in ns.
 func onCPU(b *testing.B, f func()) float64 {
 	start := cpuTime()
@@ -48,7 +57,7 @@ func asGoroutines(samples []ccmap.Sample) {
 func BenchmarkFold(b *testing.B) {
 	for _, w := range []struct {
 		stacks, low, high int
-	}{{200, 30, 60}, {100_000, 60, 60}} {
+	}{{200, 30, 60}, {large(100_000), 60, 60}} {
 		g := newCallGraph(2000)
 		samples := g.stacks(w.stacks, w.low, w.high)
 		m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
@@ -100,7 +109,7 @@ func BenchmarkFoldCorrelated(b *testing.B) {
 // BenchmarkFoldNovel folds stacks until a new map has about a million nodes.
 func BenchmarkFoldNovel(b *testing.B) {
 	g := newCallGraph(2000)
-	samples := g.stacks(30_000, 60, 60)
+	samples := g.stacks(large(30_000), 60, 60)
 	var m *ccmap.Map
 	perFrame(b, frames(samples), func() {
 		m = ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
@@ -115,7 +124,7 @@ func BenchmarkFoldNovel(b *testing.B) {
 // BenchmarkSnapshot takes a snapshot of a map of a million nodes and sums it up.
 func BenchmarkSnapshot(b *testing.B) {
 	g := newCallGraph(2000)
-	samples := g.stacks(30_000, 60, 60)
+	samples := g.stacks(large(30_000), 60, 60)
 	m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
 	m.FoldBatch(samples)
 	for _, pass := range []struct {
@@ -178,7 +187,7 @@ func BenchmarkFoldManyThreads(b *testing.B) {
 // BenchmarkFoldShortLived folds the one to three samples of 100,000 threads that
 // never come again.
 func BenchmarkFoldShortLived(b *testing.B) {
-	const threads = 100_000
+	threads := large(100_000)
 	g := newCallGraph(2000)
 	stacks := g.stacks(211, 5, 60)
 	m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})

@@ -37,7 +37,7 @@ func lockThread(b *testing.B) {
 // clock, a system call, is read for every 16 of them.
 func BenchmarkFoldPause(b *testing.B) {
 	g := newCallGraph(2000)
-	stacks := g.stacks(120_000, 60, 60)
+	stacks := g.stacks(large(120_000), 60, 60)
 	deep := func(i int) *ccmap.Sample { return &stacks[i] }
 	for _, shape := range []struct {
 		name   string
@@ -54,7 +54,7 @@ func BenchmarkFoldPause(b *testing.B) {
 					o := ccmap.Options{Names: g.names, Seed: 1, Window: 15 * time.Minute}
 					var longest []float64 // ms, by run
 					for b.Loop() {
-						longest = append(longest, longestFold(o, shape.sample, shape.batch, nodes).Seconds()*1e3)
+						longest = append(longest, longestFold(o, shape.sample, shape.batch, large(nodes)).Seconds()*1e3)
 						runtime.GC()
 					}
 					slices.Sort(longest)
@@ -96,7 +96,7 @@ func longestFold(o ccmap.Options, sample func(i int) *ccmap.Sample, batch, nodes
 // BenchmarkPrune prunes a map of a million nodes to half of its bytes.
 func BenchmarkPrune(b *testing.B) {
 	g := newCallGraph(2000)
-	samples := g.stacks(25_400, 60, 60)
+	samples := g.stacks(large(25_400), 60, 60)
 	for _, window := range []time.Duration{0, 15 * time.Minute} {
 		b.Run(fmt.Sprintf("window=%v", window), func(b *testing.B) {
 			lockThread(b)
@@ -127,7 +127,7 @@ func BenchmarkPrune(b *testing.B) {
 // over into a map that has no room for them: it prunes all the time.
 func BenchmarkFoldBudget(b *testing.B) {
 	g := newCallGraph(2000)
-	samples := g.stacks(100_000, 60, 60)
+	samples := g.stacks(large(100_000), 60, 60)
 	for i := range samples {
 		samples[i].Time = int64(i) * int64(10*time.Millisecond)
 	}
@@ -147,7 +147,7 @@ func BenchmarkFoldBudget(b *testing.B) {
 
 // BenchmarkFoldWindow folds stacks that the map has, with and without a window.
 func BenchmarkFoldWindow(b *testing.B) {
-	for _, stacks := range []int{200, 100_000} {
+	for _, stacks := range []int{200, large(100_000)} {
 		g := newCallGraph(2000)
 		samples := g.stacks(stacks, 60, 60)
 		for i := range samples {
@@ -168,7 +168,7 @@ func BenchmarkFoldWindow(b *testing.B) {
 // holds for it.
 func BenchmarkHeap(b *testing.B) {
 	g := newCallGraph(2000)
-	samples := g.stacks(30_000, 60, 60)
+	samples := g.stacks(large(30_000), 60, 60)
 	for _, window := range []time.Duration{0, 15 * time.Minute} {
 		b.Run(fmt.Sprintf("window=%v", window), func(b *testing.B) {
 			var m *ccmap.Map

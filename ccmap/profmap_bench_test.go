@@ -99,9 +99,9 @@ func BenchmarkAgainstProfMap(b *testing.B) {
 		passes  int
 		samples func(*callGraph) []ccmap.Sample
 	}{
-		{"stacks=200/depth=30-60", 500, func(g *callGraph) []ccmap.Sample { return g.stacks(200, 30, 60) }},
-		{"stacks=100000/depth=60", 1, func(g *callGraph) []ccmap.Sample { return g.stacks(100_000, 60, 60) }},
-		{"stacks=1000/correlated", 100, func(g *callGraph) []ccmap.Sample { return g.correlated(1000, 60) }},
+		{"stacks=200/depth=30-60", large(500), func(g *callGraph) []ccmap.Sample { return g.stacks(200, 30, 60) }},
+		{"stacks=100000/depth=60", 1, func(g *callGraph) []ccmap.Sample { return g.stacks(large(100_000), 60, 60) }},
+		{"stacks=1000/correlated", large(100), func(g *callGraph) []ccmap.Sample { return g.correlated(1000, 60) }},
 	} {
 		for _, how := range []struct {
 			name  string
@@ -136,7 +136,7 @@ func BenchmarkAgainstProfMap(b *testing.B) {
 	}
 	b.Run("novel", func(b *testing.B) {
 		g := newCallGraph(2000)
-		samples := g.stacks(30_000, 60, 60)
+		samples := g.stacks(large(30_000), 60, 60)
 		stacks := words(samples)
 		var m *ccmap.Map
 		var rival *profMap

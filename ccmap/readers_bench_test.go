@@ -58,7 +58,7 @@ func readAll(s *ccmap.Snapshot) {
 // of the thread: as if it had a core of its own.
 func BenchmarkFoldReaders(b *testing.B) {
 	g := newCallGraph(2000)
-	samples := g.stacks(20_000, 60, 60)
+	samples := g.stacks(large(20_000), 60, 60)
 	m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
 	m.FoldBatch(samples)
 	other := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
@@ -117,10 +117,11 @@ func (s *spent) wallPerFrame() float64 { return float64(s.wall) / float64(s.fram
 // foldFor folds for a fifth of a second of CPU time, and calls turn after each thousand
 // samples.
 func foldFor(m *ccmap.Map, samples []ccmap.Sample, turn func()) spent {
-	const batch = 1000
+	batch := min(1000, len(samples))
 	var s spent
+	span := time.Duration(large(int(time.Second / 5)))
 	start, cpu := time.Now(), threadTime()
-	for at := 0; threadTime()-cpu < time.Second/5; at += batch {
+	for at := 0; threadTime()-cpu < span; at += batch {
 		if at+batch > len(samples) {
 			at = 0
 		}
@@ -137,7 +138,7 @@ func foldFor(m *ccmap.Map, samples []ccmap.Sample, turn func()) spent {
 // beside the bytes of counters in the changed chunks.
 func BenchmarkHeldSnapshot(b *testing.B) {
 	g := newCallGraph(2000)
-	samples := g.stacks(30_000, 60, 60)
+	samples := g.stacks(large(30_000), 60, 60)
 	m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
 	m.FoldBatch(samples)
 	chunks := (m.Len() + 1023) / 1024

@@ -147,7 +147,7 @@ func BenchmarkAgainstExplicit(b *testing.B) {
 	for _, depth := range []int{30, 60} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
 			g := newCallGraph(2000)
-			samples := g.stacks(60_000/depth, depth, depth)
+			samples := g.stacks(large(60_000)/depth, depth, depth)
 			m := ccmap.New(ccmap.Options{Names: g.names, Seed: 1})
 			m.FoldBatch(samples)
 
@@ -200,7 +200,7 @@ func BenchmarkAgainstPprof(b *testing.B) {
 	for _, depth := range []int{10, 60} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
 			g := newCallGraph(2000)
-			samples := g.stacks(1000, depth, depth)
+			samples := g.stacks(large(1000), depth, depth)
 			rivalTime := timed(func() {
 				profiles := make([]*profile.Profile, len(samples))
 				for i := range samples {

@@ -354,7 +354,8 @@ func TestLayout(t *testing.T) {
 }
 
 // TestNewFoldersAreGuarded adds folders to a module with the import rules of this one. Each
-// folder imports a package that no rule allows it.
+// folder imports a package that no rule allows it. The files of all folders are one package, which
+// is compiled once: their line directives say where they are, and depguard takes their word.
 func TestNewFoldersAreGuarded(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
@@ -371,7 +372,11 @@ func TestNewFoldersAreGuarded(t *testing.T) {
 	write(".depguard.yaml", string(rules))
 	write("go.mod", "module github.com/ccmapd/ccmapd\n\ngo 1.26\n")
 	write("ccmap/ccmap.go", "package ccmap\n")
-	const user = "package fresh\n\nimport _ \"github.com/ccmapd/ccmapd/ccmap\"\n"
+	files := 0
+	add := func(name string) {
+		files++
+		write(fmt.Sprintf("users/%d.go", files), "//line "+filepath.Join(work, name)+":1\npackage users\n\nimport _ \"github.com/ccmapd/ccmapd/ccmap\"\n")
+	}
 	folders := []string{"fresh"}
 	for folder := range importsOfAll(t) {
 		if top, _, _ := strings.Cut(folder, "/"); top != "scripts" && top != "docs" && top != "cmd" {
@@ -379,10 +384,10 @@ func TestNewFoldersAreGuarded(t *testing.T) {
 		}
 	}
 	for _, folder := range folders {
-		write(folder+"/fresh.go", user)
-		write(folder+"/fresh_test.go", user)
+		add(folder + "/fresh.go")
+		add(folder + "/fresh_test.go")
 	}
-	write("queue/queue.go", strings.Replace(user, "fresh", "queue", 1)) // may import it
+	add("queue/queue.go") // may import it
 	tool, err := exec.Command("go", "tool", "-n", "depguard").Output()
 	if err != nil {
 		t.Fatalf("find depguard: %v", err)

@@ -168,8 +168,13 @@ func BenchmarkCompress(b *testing.B) {
 	}
 }
 
-// million is a map of a million nodes.
-var million = sync.OnceValue(func() *ccmap.Snapshot { return forest(1_000_000).Snapshot() })
+// million is a map of a million nodes or, with -short, of ten thousand: CI runs each benchmark once.
+var million = sync.OnceValue(func() *ccmap.Snapshot {
+	if testing.Short() {
+		return forest(10_000).Snapshot()
+	}
+	return forest(1_000_000).Snapshot()
+})
 
 // BenchmarkFiles reads and writes one large map in each format, uncompressed, with the
 // same profile.proto read and written by google/pprof.

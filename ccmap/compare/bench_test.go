@@ -15,7 +15,7 @@ import (
 // and the draws of what is expected, correlations and coverage, and the families
 // if the profiles differ; and all memory that it allocates, by node of the union.
 func BenchmarkCompare(b *testing.B) {
-	for _, nodes := range []int{10_000, 1_000_000} {
+	for _, nodes := range unions() {
 		for _, recursive := range []bool{false, true} {
 			for _, differs := range []bool{false, true} {
 				b.Run(fmt.Sprintf("union=%d/recursive=%v/differs=%v", nodes, recursive, differs), func(b *testing.B) {
@@ -47,7 +47,7 @@ func benchmarkCompare(b *testing.B, nodes int, recursive, differs bool) {
 // BenchmarkDifferences lists the changes of every method, edge and context between
 // two profiles like the ones in BenchmarkCompare.
 func BenchmarkDifferences(b *testing.B) {
-	for _, nodes := range []int{10_000, 1_000_000} {
+	for _, nodes := range unions() {
 		for _, all := range []bool{false, true} {
 			b.Run(fmt.Sprintf("union=%d/all=%v", nodes, all), func(b *testing.B) {
 				p := newProgram(5_000, true)
@@ -58,6 +58,14 @@ func BenchmarkDifferences(b *testing.B) {
 			})
 		}
 	}
+}
+
+// unions are the nodes that two profiles have together. CI runs each benchmark once, with -short.
+func unions() []int {
+	if testing.Short() {
+		return []int{10_000}
+	}
+	return []int{10_000, 1_000_000}
 }
 
 // measure runs a function, and reports its time and memory by node.

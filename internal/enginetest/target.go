@@ -52,15 +52,14 @@ func Main(m *testing.M) {
 // programs is the package path of the workloads.
 const programs = "github.com/ccmapd/ccmapd/sampler/perf/testdata/"
 
-// BuiltEnv names a directory with the workloads, for test processes that are
-// not allowed to build.
+// BuiltEnv names a directory of workloads, for test processes that share them, and for those that
+// are not allowed to build. What it lacks is built there.
 const BuiltEnv = "CCMAPD_TEST_BINARIES"
 
 // binaries are the workloads, each built once.
 var binaries struct {
 	sync.Mutex
-	dir   string
-	built map[string]string
+	dir string // of this process; empty: none, or BuiltEnv names another
 }
 
 // Build compiles a program below testdata with more flags of go build.
@@ -68,27 +67,27 @@ func Build(t testing.TB, program string, flags ...string) string {
 	t.Helper()
 	binaries.Lock()
 	defer binaries.Unlock()
-	key := program + strings.Join(flags, "")
-	if dir := os.Getenv(BuiltEnv); dir != "" {
-		return filepath.Join(dir, key)
-	}
-	if path, ok := binaries.built[key]; ok {
-		return path
-	}
-	if binaries.dir == "" {
-		dir, err := os.MkdirTemp("", "engine")
-		if err != nil {
+	dir := cmp.Or(os.Getenv(BuiltEnv), binaries.dir)
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "engine"); err != nil {
 			t.Fatal(err)
 		}
 		os.Chmod(dir, 0o755) // a test runs a workload as another user
-		binaries.dir, binaries.built = dir, make(map[string]string)
+		binaries.dir = dir
 	}
-	path := filepath.Join(binaries.dir, strings.NewReplacer("=", "", " ", "").Replace(key))
-	args := append([]string{"build", "-o", path}, flags...)
+	path := filepath.Join(dir, strings.NewReplacer("=", "", " ", "").Replace(program+strings.Join(flags, "")))
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	made := fmt.Sprintf("%s.%d", path, os.Getpid()) // another process may want it, too
+	args := append([]string{"build", "-o", made}, flags...)
 	if out, err := exec.Command("go", append(args, programs+program)...).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", program, err, out)
 	}
-	binaries.built[key] = path
+	if err := os.Rename(made, path); err != nil {
+		t.Fatal(err)
+	}
 	return path
 }
 

@@ -93,6 +93,7 @@ var classes = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	os.Chmod(dir, 0o755) // a test runs a JVM as another user
 	compiled = dir
 	names, err := fs.Glob(sources, "testdata/*.java")
 	if err != nil {
@@ -127,6 +128,17 @@ func (e *compileError) Error() string {
 }
 func (e *compileError) Unwrap() error { return e.err }
 
+// Classes returns the directory of the compiled programs, and of their sources, for tests that start
+// JVMs by themselves.
+func Classes(t testing.TB) string {
+	t.Helper()
+	dir, err := classes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // JVM is a running JVM. It ends with the test, or when its standard input is closed.
 type JVM struct {
 	PID int
@@ -140,11 +152,7 @@ type JVM struct {
 // written a line that begins with "ready"; the JVM may write others before.
 func (j JDK) Start(t testing.TB, flags []string, class string, args ...string) *JVM {
 	t.Helper()
-	dir, err := classes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := append(append([]string{"-XX:-UsePerfData", "-Xlog:disable", "-cp", dir}, flags...), class)
+	line := append(append([]string{"-XX:-UsePerfData", "-Xlog:disable", "-cp", Classes(t)}, flags...), class)
 	return Run(t, filepath.Join(j.Home, "bin/java"), t.TempDir(), append(line, args...)...)
 }
 

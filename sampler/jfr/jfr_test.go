@@ -62,10 +62,13 @@ func javas(t *testing.T) []string {
 	return all
 }
 
-// startJVM starts a JVM that is busy, and returns its process. It ends with its input.
-func startJVM(t *testing.T, java string) *exec.Cmd {
+// The programs: one is busy, and the other rests. Both end with their input.
+const spin, wait = "Spin", "Wait"
+
+// startJVM starts a JVM that runs a program, and returns its process.
+func startJVM(t *testing.T, java, program string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(java, "-Djava.io.tmpdir="+t.TempDir(), "testdata/Spin.java")
+	cmd := exec.Command(java, "-Djava.io.tmpdir="+t.TempDir(), "-cp", jvmtest.Classes(t), program)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +170,7 @@ func recordings(t *testing.T, pid int) string {
 func TestSession(t *testing.T) {
 	for _, java := range javas(t) {
 		t.Run(filepath.Base(filepath.Dir(filepath.Dir(java))), func(t *testing.T) {
-			jvm := startJVM(t, java)
+			jvm := startJVM(t, java, spin)
 			s, err := Open(t.Context(), options(jvm.Process.Pid))
 			if err != nil {
 				t.Fatal(err)
@@ -199,7 +202,7 @@ func TestSession(t *testing.T) {
 
 // A JVM that exits ends the session, with the samples of before.
 func TestExit(t *testing.T) {
-	jvm := startJVM(t, javas(t)[0])
+	jvm := startJVM(t, javas(t)[0], wait)
 	s, err := Open(t.Context(), options(jvm.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +222,7 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("what runs beside the test is other processes")
 	}
-	jvm := startJVM(t, javas(t)[0])
+	jvm := startJVM(t, javas(t)[0], wait)
 	pid := jvm.Process.Pid
 	target, err := attach.Open(pid)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestRotations(t *testing.T) {
 	}
 	for _, java := range javas(t) {
 		t.Run(filepath.Base(filepath.Dir(filepath.Dir(java))), func(t *testing.T) {
-			jvm := startJVM(t, java)
+			jvm := startJVM(t, java, spin)
 			target, err := attach.Open(jvm.Process.Pid)
 			if err != nil {
 				t.Fatal(err)

@@ -68,6 +68,7 @@ var endingCalls = []exportCall{
 // A guest that does not return ends as without the profiler. All its activations until
 // then are in the profile, and its instance can be used as before.
 func TestGuestEndsAsWithoutProfiler(t *testing.T) {
+	ofOneGoroutine(t)
 	t.Parallel()
 	for _, c := range endingCalls {
 		t.Run(c.String(), func(t *testing.T) {

@@ -33,6 +33,7 @@ func fibonacci(n int) int64 {
 // fib(n) makes 2·fib(n+1)−1 calls: fib(n+1) of them return at once, after 5
 // instructions; all others make two calls, in 13.
 func TestExactFibonacci(t *testing.T) {
+	ofOneGoroutine(t)
 	t.Parallel()
 	const n = 20
 	s, err := record(t, guests.Small("fib"), "fib", n)
@@ -244,6 +245,7 @@ func TestExactStackOverflow(t *testing.T) {
 
 // A host function that calls back stands between the guest's activations.
 func TestExactCallback(t *testing.T) {
+	ofOneGoroutine(t)
 	t.Parallel()
 	const depth = 50
 	s, err := record(t, guests.Small("callback"), "run", depth)
@@ -308,6 +310,7 @@ func exactUntil(t *testing.T, limit time.Duration) ccmap.Counters {
 
 // Two recordings of the same work are the same map.
 func TestExactIsDeterministic(t *testing.T) {
+	ofOneGoroutine(t)
 	t.Parallel()
 	for _, g := range []struct {
 		name, export string

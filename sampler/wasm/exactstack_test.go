@@ -96,6 +96,7 @@ func contexts(m *ccmap.Map) map[string]ccmap.Counters {
 
 // The samples of a stack fold to exactly its calls, at any depth.
 func TestCallStackIsExact(t *testing.T) {
+	ofOneGoroutine(t)
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var c callStack

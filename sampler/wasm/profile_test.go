@@ -216,6 +216,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// ofOneGoroutine skips a test that runs a guest and looks at its samples on one goroutine: the race
+// detector, under which tests are short, has nothing to find.
+func ofOneGoroutine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine runs the guest")
+	}
+}
+
 // Indirect calls are caught with their targets, in order.
 func TestIndirectCallsAreCaught(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,7 @@ func (g *guide) provide(t *testing.T, ctx context.Context, r wazero.Runtime) {
 // However a host calls back, whatever errors it hides, and wherever samples are taken, no
 // activation is counted twice, or in a wrong context.
 func TestWandering(t *testing.T) {
+	ofOneGoroutine(t)
 	t.Parallel()
 	for name, features := range runtimes {
 		for _, stride := range []int{1, 7, 97} {

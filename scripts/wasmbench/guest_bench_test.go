@@ -1,6 +1,7 @@
 // Package wasmbench measures the cost of sampling WebAssembly guests from inside, as
 // benchmarks:
 //
+//	go test ./scripts/wasmbench -bench . -benchtime 1x -short            two small guests, as CI does
 //	go test ./scripts/wasmbench -bench . -benchtime 1x                   few guests, half a minute
 //	go test ./scripts/wasmbench -bench . -benchtime 1x -count 20 \
 //		-guests all -length 120ms >guests && go tool benchstat -row /guest -col /way guests
@@ -71,12 +72,22 @@ func prepare(b *testing.B, p program) *prepared {
 	return all
 }
 
-func BenchmarkGuest(b *testing.B) {
-	programs, err := loadPrograms(b.Context(), strings.Split(*guestNames, ","))
+// load loads the guests to measure.
+func load(b *testing.B) []program {
+	b.Helper()
+	names := *guestNames
+	if testing.Short() {
+		names = "matrix,c-parse"
+	}
+	programs, err := loadPrograms(b.Context(), strings.Split(names, ","))
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, program := range programs {
+	return programs
+}
+
+func BenchmarkGuest(b *testing.B) {
+	for _, program := range load(b) {
 		b.Run("guest="+program.name, func(b *testing.B) {
 			p := prepare(b, program)
 			for _, w := range p.ways() {
@@ -88,13 +99,10 @@ func BenchmarkGuest(b *testing.B) {
 
 // BenchmarkCompile reports the cost of modules before they run.
 func BenchmarkCompile(b *testing.B) {
-	programs, err := loadPrograms(b.Context(), strings.Split(*guestNames, ","))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, program := range programs {
+	for _, program := range load(b) {
 		b.Run("guest="+program.name, func(b *testing.B) {
 			var cost compileCost
+			var err error
 			p := prepare(b, program)
 			for b.Loop() {
 				if cost, err = p.compileCost(b.Context(), p.binary); err != nil {

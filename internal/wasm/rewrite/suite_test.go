@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
@@ -41,14 +42,19 @@ type value struct {
 	Value    any    `json:"value"`
 }
 
-// wazeroDir is the module cache's directory of wazero's sources.
+// wazeroSources is the module cache's directory of wazero's sources. Hundreds of tests ask for it.
+var wazeroSources = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
+	return strings.TrimSpace(string(out)), err
+})
+
 func wazeroDir(tb testing.TB) string {
 	tb.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
+	dir, err := wazeroSources()
 	if err != nil {
 		tb.Fatalf("find wazero's module: %v", err)
 	}
-	return strings.TrimSpace(string(out))
+	return dir
 }
 
 // suiteDir is a directory of test scripts.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/jvmtest"
 )
 
 // listenEnv is the path where the test binary listens, in place of tests.
@@ -32,7 +34,7 @@ func TestMain(m *testing.M) {
 		l.Close()
 		return
 	}
-	os.Exit(m.Run())
+	jvmtest.Main(m)
 }
 
 func TestOpenRefuses(t *testing.T) {

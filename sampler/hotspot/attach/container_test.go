@@ -12,15 +12,19 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/jvmtest"
 )
 
 // containedJVM starts a JVM that waits, as process 1 of a container with a /tmp of its own,
-// which has room for no file. root is who it is outside; 0: there are no other users inside.
+// which has room for no file. root is who it is outside; 0: there are no other users inside. The JVM
+// reads the source, from its working directory: its class path would lead to the new /tmp.
 func containedJVM(t *testing.T, root int) *os.Process {
 	t.Helper()
 	const spaces = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC
 	cmd := exec.Command("sh", "-c", `mount -t tmpfs -o nr_inodes=1 tmpfs /tmp && exec "$@"`, "sh",
-		javas(t)[0], "-XX:-UsePerfData", "testdata/Wait.java")
+		javas(t)[0], "-XX:-UsePerfData", "-cp", "/nonexistent", "Wait.java")
+	cmd.Dir = jvmtest.Classes(t)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: spaces}
 	if root != 0 {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: root, Size: 1}}

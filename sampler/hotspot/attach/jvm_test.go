@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/jvmtest"
 )
 
 const patient = time.Minute // for machines that are busy
@@ -20,7 +22,7 @@ const patient = time.Minute // for machines that are busy
 // startJVM starts a JVM that waits, and returns its process.
 func startJVM(t *testing.T, java string, flags ...string) *os.Process {
 	t.Helper()
-	cmd := exec.Command(java, append(flags, "-Djava.io.tmpdir="+t.TempDir(), "testdata/Wait.java")...)
+	cmd := exec.Command(java, append(flags, "-Djava.io.tmpdir="+t.TempDir(), "-cp", jvmtest.Classes(t), "Wait")...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

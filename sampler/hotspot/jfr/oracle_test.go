@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/internal/jvmtest"
 )
 
 // javaHomes finds the JDKs that the tests record and print with.
@@ -34,14 +36,19 @@ func javaHomes(t *testing.T) []string {
 	return homes
 }
 
-// recordWork runs a program that works for a second, and records it.
+func TestMain(m *testing.M) { jvmtest.Main(m) }
+
+// recordWork runs a program that works for less than a second, and records it.
 func recordWork(t *testing.T, home string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "app.jfr")
-	out, err := exec.Command(filepath.Join(home, "bin/java"), "-XX:+IgnoreUnrecognizedVMOptions",
-		"-XX:StartFlightRecording=settings=profile,jdk.CPUTimeSample#enabled=true,filename="+file, "testdata/Work.java").CombinedOutput()
+	run := func(settings string) ([]byte, error) {
+		return exec.Command(filepath.Join(home, "bin/java"), "-XX:StartFlightRecording=settings=profile,"+settings+"filename="+file,
+			"-cp", jvmtest.Classes(t), "Recorded").CombinedOutput()
+	}
+	out, err := run("jdk.CPUTimeSample#enabled=true,")
 	if err != nil && strings.Contains(string(out), "jdk.CPUTimeSample") { // JDK 17 knows no such event
-		out, err = exec.Command(filepath.Join(home, "bin/java"), "-XX:StartFlightRecording=settings=profile,filename="+file, "testdata/Work.java").CombinedOutput()
+		out, err = run("")
 	}
 	if err != nil {
 		t.Fatalf("record: %v\n%s", err, out)

@@ -11,12 +11,17 @@ import (
 
 // BenchmarkSnapshot reads the profiles of a compiler that has run for some seconds, and then
 // stands still: all of them for the first time, all of them again, and those of 500 methods,
-// all of which have grown. The time on a CPU says more than the other on a busy machine.
+// all of which have grown. The time on a CPU says more than the other on a busy machine. With -short
+// the compiler of one JDK runs for a moment.
 func BenchmarkSnapshot(b *testing.B) {
-	for _, jdk := range jvmtest.JDKs(b) {
+	jdks, enough := jvmtest.JDKs(b), 4500
+	if testing.Short() {
+		jdks, enough = jdks[:1], 600
+	}
+	for _, jdk := range jdks {
 		j := jdk.Start(b, nil, "Javac")
 		warm := open(b, j)
-		for deadline := time.Now().Add(time.Minute); warm.stats.Warm < 4500 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); warm.stats.Warm < enough && time.Now().Before(deadline); {
 			if err := warm.Snapshot(); err != nil {
 				b.Log(err)
 			}

@@ -1,5 +1,7 @@
 import java.util.*;
-public class Work {
+
+/** Computes, allocates and waits for locks on three threads for 600 ms. */
+public class Recorded {
     static volatile long sink;
     interface Shape { int area(int k); }
     static final class Sq implements Shape { public int area(int k) { return k * k; } }
@@ -15,7 +17,7 @@ public class Work {
         else { rl.lock(); try { sink += squares(200000, new Sq()); } finally { rl.unlock(); } }
     }
     public static void main(String[] a) throws Exception {
-        long end = System.currentTimeMillis() + 1500;
+        long end = System.currentTimeMillis() + 600;
         Runnable lambda = () -> { while (System.currentTimeMillis() < end) { sink += squares(100000, new Ci()); sink += deep(30); sink += alloc(); locked(true); locked(false);} };
         List<Thread> ts = new ArrayList<>();
         for (int i = 0; i < 3; i++) { Thread t = new Thread(lambda, "worker;" + i); t.start(); ts.add(t); }
