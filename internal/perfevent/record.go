@@ -192,6 +192,29 @@ func recordTime(kind uint32, body []byte) uint64 {
 	return binary.NativeEndian.Uint64(body[at:])
 }
 
+// Process returns the process that a record is of, as events of its threads write it; 0 if it is of
+// none that could be known: a process that is born leaves a record of its own number, which its parent's
+// events have written.
+func (r *Record) Process() uint32 {
+	at := len(r.Body) - trailerBytes
+	switch r.Kind {
+	case unix.PERF_RECORD_SAMPLE:
+		at = 8
+	case unix.PERF_RECORD_COMM, unix.PERF_RECORD_MMAP, unix.PERF_RECORD_EXIT:
+		at = 0
+	case unix.PERF_RECORD_FORK:
+		task, err := DecodeTask(r.Body)
+		if err != nil || task.PID != task.Parent {
+			return 0
+		}
+		return task.PID
+	}
+	if at < 0 || at+4 > len(r.Body) {
+		return 0
+	}
+	return binary.NativeEndian.Uint32(r.Body[at:])
+}
+
 // A cursor reads fields one after the other. Reading beyond the end gives
 // zeros and sets short.
 type cursor struct {

@@ -91,6 +91,33 @@ func TestDecodeLost(t *testing.T) {
 	}
 }
 
+// TestProcessOfRecord: samples, the fates of threads, mappings and all others name their process in their own
+// place. A process that is born is none that events could be set on before.
+func TestProcessOfRecord(t *testing.T) {
+	t.Parallel()
+	trailer := fields(uint32(7), uint32(8), uint64(99), uint32(1), uint32(0))
+	for _, c := range []struct {
+		kind uint32
+		body []byte
+		want uint32
+	}{
+		{unix.PERF_RECORD_SAMPLE, sampleBody(), 7},
+		{unix.PERF_RECORD_COMM, append(fields(uint32(6), uint32(6), []byte("name\x00\x00\x00\x00")), trailer...), 6},
+		{unix.PERF_RECORD_MMAP, append(fields(uint32(5), uint32(5), uint64(1), uint64(2), uint64(3)), trailer...), 5},
+		{unix.PERF_RECORD_FORK, append(fields(uint32(4), uint32(4), uint32(9), uint32(8), uint64(5)), trailer...), 4},
+		{unix.PERF_RECORD_FORK, append(fields(uint32(4), uint32(3), uint32(4), uint32(3), uint64(5)), trailer...), 0},
+		{unix.PERF_RECORD_EXIT, append(fields(uint32(4), uint32(1), uint32(4), uint32(1), uint64(5)), trailer...), 4},
+		{unix.PERF_RECORD_LOST, append(fields(uint64(3), uint64(41)), trailer...), 7},
+		{unix.PERF_RECORD_THROTTLE, append(fields(uint64(3), uint64(41), uint64(2)), trailer...), 7},
+		{unix.PERF_RECORD_LOST, fields(uint64(3)), 0},
+	} {
+		n := Record{Kind: c.kind, Body: c.body}
+		if got := n.Process(); got != c.want {
+			t.Errorf("record %d of %d bytes is of process %d, want %d", c.kind, len(c.body), got, c.want)
+		}
+	}
+}
+
 // rawRecord is a whole record.
 func rawRecord(kind uint32, body []byte) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, kind)
@@ -155,6 +182,7 @@ func FuzzDecode(f *testing.F) {
 func decodeAny(t *testing.T, rec Record) {
 	body := rec.Body
 	recordTime(rec.Kind, body)
+	rec.Process()
 	DecodeLost(rec.Kind, body)
 	DecodeTask(body)
 	DecodeComm(body)

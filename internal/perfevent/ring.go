@@ -20,7 +20,8 @@ import (
 //
 // The kernel writes bytes between head and tail+len(data) only, so a record is
 // valid until the tail has been moved beyond it. All fields belong to the one
-// goroutine that drains; other goroutines use fd and CPU only.
+// goroutine that drains; other goroutines use fd and CPU only, and page, whose words
+// are atomic.
 type Ring struct {
 	CPU   int // -1: of a breakpoint
 	Index int // for the caller's use
@@ -162,8 +163,11 @@ func (r *Ring) Stop() { ioctl(r.fd, unix.PERF_EVENT_IOC_DISABLE, 0) }
 // Refresh looks how far the kernel has written.
 func (r *Ring) Refresh() { r.head = atomic.LoadUint64(&r.page.Data_head) }
 
-// unread reports whether the kernel has written records that were not dropped yet.
-func (r *Ring) unread() bool { return atomic.LoadUint64(&r.page.Data_head) != r.tail }
+// unread reports whether the kernel has written records that were not handed back yet. Any
+// goroutine may call it.
+func (r *Ring) unread() bool {
+	return atomic.LoadUint64(&r.page.Data_head) != atomic.LoadUint64(&r.page.Data_tail)
+}
 
 // Peek puts the record at the tail into Next, and reports whether there is one. Bytes
 // that cannot be a record are an error. Peek then drops everything up to the head,

@@ -170,12 +170,22 @@ func (t *Timer) Stop() {
 	}
 }
 
-// Close closes the event and returns how many of its samples found their ring full.
-func (t *Timer) Close() (lost uint64) {
+// Lost returns how many of the samples found their ring full; 0 where the kernel does not count them
+// by event, see [Form].
+func (t *Timer) Lost() uint64 {
+	if t.fd < 0 {
+		return 0
+	}
 	_, lost, err := readCount(t.fd)
 	if err != nil {
-		lost = 0
+		return 0
 	}
+	return lost
+}
+
+// Close closes the event and returns how many of its samples found their ring full.
+func (t *Timer) Close() uint64 {
+	lost := t.Lost()
 	closeEvent(t.fd)
 	t.fd = -1
 	return lost

@@ -37,7 +37,7 @@ func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duratio
 	}
 	t.deepen = t.deepen || t.stack.WantDump
 	t.stale = t.stale || t.NoMappings && t.unknownCode()
-	t.pending = true
+	t.wait(m.Time)
 }
 
 func (t *Taker) scaled(weight time.Duration) time.Duration {
@@ -114,7 +114,7 @@ func (t *Taker) takeCall(c *perfevent.Call) bool {
 		Hit:       true,
 	}
 	t.Local.Push(&t.out)
-	t.pending = true
+	t.wait(c.Time)
 	return true
 }
 

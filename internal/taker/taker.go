@@ -92,7 +92,8 @@ type Taker struct {
 	stale   bool      // code was mapped since the symbols were loaded
 	deepen  bool      // a stack did not fit into its moment
 	pending bool      // samples were pushed since the last hand-over
-	handed  time.Time // when samples were last handed over
+	oldest  int64     // of them, CLOCK_MONOTONIC, ns
+	due     time.Time // when they are handed over; zero: Turn has not seen them yet
 	renewed time.Time // when the runtime's look-ups last got their share of time
 }
 

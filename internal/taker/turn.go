@@ -4,13 +4,15 @@ import (
 	"context"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/beat"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
 const (
-	// handOver is how long samples may wait in the queue's ring for others, so
-	// that the consumer is not woken for each.
+	// Samples are handed over at the beats of handOver (see package beat), so that their
+	// consumer is not woken for each, and the consumers of several targets at once.
 	handOver = 100 * time.Millisecond
 	// renewEvery is how often look-ups of the runtime get their share of time.
 	renewEvery = time.Second
@@ -22,19 +24,38 @@ const (
 
 // Patience is how long the engine may wait for moments before it must call Turn.
 func (t *Taker) Patience() time.Duration {
-	if t.pending {
-		return min(t.Catcher.Patience(), handOver)
+	if t.pending && !t.due.IsZero() {
+		return min(t.Catcher.Patience(), max(time.Until(t.due), 0))
 	}
 	return t.Catcher.Patience()
+}
+
+// wait notes that a sample waits for its hand-over.
+func (t *Taker) wait(at uint64) {
+	if !t.pending {
+		t.pending, t.oldest = true, int64(at)
+	}
+}
+
+// dueBy reports whether samples wait that were taken before the last beat.
+func (t *Taker) dueBy(now time.Time) bool {
+	if !t.pending {
+		return false
+	}
+	if t.due.IsZero() {
+		taken := now.Add(-time.Duration(max(perfevent.Monotonic()-t.oldest, 0)))
+		t.due = taken.Add(beat.Until(taken, handOver))
+	}
+	return !now.Before(t.due)
 }
 
 // Turn does the work that is due. Call it after moments were taken, and when the
 // patience is over.
 func (t *Taker) Turn(ctx context.Context, now time.Time) {
 	t.Catcher.Turn(now)
-	if t.pending && now.Sub(t.handed) >= handOver {
+	if t.dueBy(now) {
 		t.Local.Publish()
-		t.handed, t.pending = now, false
+		t.due, t.pending = time.Time{}, false
 		t.Balance()
 	}
 	t.Judge.Review(now)

@@ -124,7 +124,7 @@ const reservedFiles = 64
 func (m machine) checks() []Check {
 	rings := "any number of sessions"
 	if n := m.ringsFit(); n < mostSessions {
-		rings = fmt.Sprintf("%d sessions", n)
+		rings = fmt.Sprintf("%d sessions; one of serve or attach --children has any number of targets", n)
 	}
 	needed := m.threads*m.cpus + 2*m.cpus + reservedFiles
 	return []Check{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/jfr"
+	"github.com/ccmapd/ccmapd/sampler/perf"
 )
 
 // fakeSource is a source that is never run.
@@ -179,5 +181,25 @@ func TestSharedKeepsItsHost(t *testing.T) {
 	}
 	if err := s.Close(); err != nil || s.host != nil {
 		t.Errorf("close: %v", err)
+	}
+}
+
+// TestSharedRings: targets of engine perf join the same rings, which have a process once.
+func TestSharedRings(t *testing.T) {
+	t.Parallel()
+	s := NewShared(SharedOptions{})
+	o := sampler.ProcessOptions{PID: os.Getpid(), Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
+	first, err := Attach(t.Context(), s.Engines(), perf.Engine, o)
+	if errors.Is(err, sampler.ErrPermission) || errors.Is(err, sampler.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Attach(t.Context(), s.Engines(), perf.Engine, o); err == nil || !strings.Contains(err.Error(), "sampled already") {
+		t.Errorf("the same process again: %v", err)
+	}
+	if err := errors.Join(first.Source.Close(), s.Close()); err != nil {
+		t.Error(err)
 	}
 }

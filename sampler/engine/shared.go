@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/bpf"
+	"github.com/ccmapd/ccmapd/sampler/perf"
 )
 
 // Shared has engines for many targets of one program. The sources of engine bpf share one host,
-// with one timer for each CPU. Any goroutine may call its methods.
+// with one timer for each CPU. Those of engine perf share the rings of the CPUs. Any goroutine may
+// call its methods.
 type Shared struct {
 	options SharedOptions
 
@@ -22,7 +25,8 @@ type Shared struct {
 	host    *bpf.Host
 	refused error     // why there is no host
 	again   time.Time // when to try again
-	broken  []*bpf.Host
+	rings   *perf.Rings
+	broken  []io.Closer // hosts and rings
 }
 
 // SharedOptions are the options of a [Shared]. The zero value is useful.
@@ -39,7 +43,9 @@ type SharedOptions struct {
 const hostEvery = time.Minute
 
 // NewShared opens nothing: the first target does.
-func NewShared(o SharedOptions) *Shared { return &Shared{options: o} }
+func NewShared(o SharedOptions) *Shared {
+	return &Shared{options: o, rings: perf.NewRings(perf.RingOptions{Logger: o.Logger})}
+}
 
 // Engines returns all engines, best first.
 func (s *Shared) Engines() []Engine { return s.Share(All()) }
@@ -48,8 +54,11 @@ func (s *Shared) Engines() []Engine { return s.Share(All()) }
 func (s *Shared) Share(all []Engine) []Engine {
 	all = slices.Clone(all)
 	for i := range all {
-		if all[i].Name == bpf.Engine {
+		switch all[i].Name {
+		case bpf.Engine:
 			all[i].Open = opens(s.openOnHost)
+		case perf.Engine:
+			all[i].Open = opens(s.openOnRings)
 		}
 	}
 	return all
@@ -62,6 +71,18 @@ func (s *Shared) openOnHost(ctx context.Context, o sampler.ProcessOptions) (*bpf
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, err)
 	}
 	return h.Open(ctx, o)
+}
+
+// openOnRings attaches with the rings. Rings that have failed are replaced.
+func (s *Shared) openOnRings(ctx context.Context, o sampler.ProcessOptions) (*perf.Source, error) {
+	s.mu.Lock()
+	if s.rings.Err() != nil {
+		s.broken = append(s.broken, s.rings)
+		s.rings = perf.NewRings(perf.RingOptions{Logger: s.options.Logger})
+	}
+	rings := s.rings
+	s.mu.Unlock()
+	return rings.Open(ctx, o)
 }
 
 // OpenWhole samples the whole host.
@@ -98,15 +119,16 @@ func (s *Shared) joined() (*bpf.Host, error) {
 	return s.host, s.refused
 }
 
-// Close frees the host. All sources must have ended.
+// Close frees the host and the rings. All sources must have ended.
 func (s *Shared) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var err error
-	for _, h := range append(s.broken, s.host) {
-		if h != nil {
-			err = errors.Join(err, h.Close())
-		}
+	if s.host != nil {
+		s.broken = append(s.broken, s.host)
+	}
+	err := s.rings.Close()
+	for _, c := range s.broken {
+		err = errors.Join(err, c.Close())
 	}
 	s.host, s.broken = nil, nil
 	return err

@@ -16,20 +16,18 @@ func record(b *testing.B, s *Source, n int) [][]byte {
 	d := s.drainer
 	var bodies [][]byte
 	for len(bodies) < n {
-		if _, err := d.waiter.Wait(time.Second); err != nil {
+		if _, err := d.wait(time.Now()); err != nil {
 			b.Fatal(err)
 		}
-		for _, r := range d.rings {
-			r.Refresh()
-		}
-		for r := d.earliest(); r != nil; r = d.earliest() {
-			if r.Next.Kind == unix.PERF_RECORD_SAMPLE {
-				bodies = append(bodies, append([]byte(nil), r.Next.Body...))
-			} else if err := d.record(context.Background(), r); err != nil {
+		for rest := d.seat.inbox.swap(nil); len(rest) > 0; {
+			var r perfevent.Record
+			var ring int
+			ring, r, rest = next(rest)
+			if r.Kind == unix.PERF_RECORD_SAMPLE {
+				bodies = append(bodies, r.Body)
+			} else if err := d.record(context.Background(), ring, &r); err != nil {
 				b.Fatal(err)
 			}
-			r.Advance()
-			r.Release()
 		}
 	}
 	return bodies

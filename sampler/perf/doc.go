@@ -1,24 +1,33 @@
 // Package perf samples a running Go process from outside, through perf_event_open(2). The
 // process is neither changed nor restarted.
 //
-// [Open] attaches and [Source.Run] goes through these steps:
+// [Rings] are two rings for every CPU, for all targets together:
 //
-//  1. Every thread of the target has one event on every CPU, with a period in nanoseconds
-//     of CPU time. The kernel writes samples (registers, call chain, a piece of stack)
-//     and the births and ends of threads into rings, two per CPU: one wakes the drainer
-//     for every record, the other, for intervals under a millisecond, does not interrupt
-//     the target for that.
-//  2. The drainer, one goroutine, wakes up at most twice in a millisecond and handles the
-//     records of all rings in the order of their times. A new thread is attached at once.
-//  3. The stack is unwound. The kernel's chain comes first, and the Go symbol table
+//  1. [NewRings] names them, and [Rings.Open] attaches to a process. Every thread of the target
+//     has one event on every CPU, with a period in nanoseconds of CPU time. The kernel writes samples
+//     (registers, call chain, a piece of stack) and the births and ends of threads into the CPU's
+//     rings: one wakes the reader for every record, the other, for intervals under a
+//     millisecond, does not interrupt the target for that.
+//  2. One goroutine, the reader of the rings, wakes up at most twice in a millisecond. It copies the
+//     records in the order of their times, each to the [Source] of its process.
+//  3. The source's own goroutine, in [Source.Run], makes samples of the records. A new thread is
+//     attached at once. A target that keeps a read of its memory waiting holds up no other.
+//
+// [Open] makes rings for one source, which is the reader, too: so a record costs one wake-up. Twenty
+// sources with rings of their own need 80 MiB on two CPUs, which the kernel grants to root alone
+// (kernel.perf_event_mlock_kb), and shared ones 1.5 MiB.
+//
+// A sample is made in these steps:
+//
+//  1. The stack is unwound. The kernel's chain comes first, and the Go symbol table
 //     repairs its first caller. If the chain does not reach a root, SP deltas lead on
 //     through the piece of stack, and the registers that the runtime saved lead over
 //     calls into C. A stack that still has no root is marked as truncated.
-//  4. The goroutine is found by register R14, which holds its descriptor's address.
-//  5. The verdict says whether the innermost activation is also in the goroutine's last
+//  2. The goroutine is found by register R14, which holds its descriptor's address.
+//  3. The verdict says whether the innermost activation is also in the goroutine's last
 //     sample. It compares the two stacks. Where they are alike, a hardware watchpoint on
 //     the return address decides, because any new call writes there.
-//  6. Addresses become methods and lines, inlined calls included, and the sample is
+//  4. Addresses become methods and lines, inlined calls included, and the sample is
 //     pushed into the queue.
 //
 // # Calls caught
@@ -112,16 +121,25 @@
 // the runtime has put into the same descriptor.
 //
 // Sampling needs a file descriptor for every thread on every CPU, and two more for every
-// CPU. Each watchpoint takes one more for every thread, while there are enough, and a
+// CPU, for all targets of the same rings. Each watchpoint takes one more for every thread, while there are enough, and a
 // burst up to two. Threads beyond the limit are not sampled, which is logged once and is
 // a warning in [sampler.Stats].
+//
+// # Lost records
+//
+// A record that finds its ring full is lost. The kernel tells how many were, not of which target. Since
+// Linux 6.0 each event counts its own: a source asks its events within a second, and all of them when they
+// are closed. Before, a loss is counted for the target whose record came next, or for all targets if that is
+// none of them. A lost record can be one of an exec, of mapped code, or of a thread: so after a loss each
+// source looks for all three. The reader alone empties the rings, and only copies. So records wait for a slow
+// source in its inbox, 16 MiB at most. Those beyond that are lost, too, and counted.
 //
 // # Time that no sample stands for
 //
 // A thread that ends before its first sample leaves no trace. Neither does the time while
 // this process is stopped and the rings are full. So the weights of all samples are
 // compared with the CPU clock of the target, which has no such gaps: [ccmap.Loss]. It is
-// read with each hand-over, every 50 ms at most, and at the end. When the target ends and
+// read with each hand-over, every 100 ms at most, and at the end. When the target ends and
 // its parent has waited for it, the clock is gone; then the last reading stands. Stolen
 // time of a virtual machine is not on the clock, where the kernel knows of it
 // (CONFIG_PARAVIRT_TIME_ACCOUNTING), but the timers of threads run on. So once a second,

@@ -8,80 +8,67 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// drain handles every record that was in the rings when it began, in the order
-// of their times, so that the samples of a goroutine that went from one CPU to
-// another stay in order. It says whether there was any. When ctx is done it ends,
-// whatever is left.
-func (d *drainer) drain(ctx context.Context) bool {
-	found := false
-	for _, r := range d.rings {
-		r.Refresh()
-	}
-	for {
-		r := d.earliest()
-		if r == nil || ctx.Err() != nil {
-			return found
+// take handles the records that the reader has delivered. When ctx is done it leaves the rest in the
+// inbox.
+func (d *drainer) take(ctx context.Context) {
+	d.records = d.seat.inbox.swap(d.records)
+	for d.rest = d.records; len(d.rest) > 0; {
+		if ctx.Err() != nil {
+			d.seat.inbox.putBack(d.rest)
+			d.rest = nil
+			return
 		}
-		found = true
-		if err := d.record(ctx, r); err != nil {
+		ring, n, rest := next(d.rest)
+		if err := d.record(ctx, ring, &n); err != nil {
 			d.Corrupt.Add(1)
 		}
-		r.Advance()
-		r.Release()
+		d.rest = rest
 	}
 }
 
-// discard drops every record that is left in the rings, and returns how many samples
-// of the target were among them.
-func (d *drainer) discard() (samples uint64) {
-	for _, r := range d.rings {
-		r.Refresh()
+// takeLast takes the records that are left, in the rings and in the inbox.
+func (d *drainer) takeLast(ctx context.Context) {
+	for more := true; more && ctx.Err() == nil; {
+		_, more = d.rings.drain()
+		d.take(ctx)
 	}
-	for r := d.earliest(); r != nil; r = d.earliest() {
-		switch n := &r.Next; n.Kind {
+}
+
+// discard drops every record that was delivered and not taken, and counts the samples of the target
+// among them as lost.
+func (d *drainer) discard() {
+	d.discardFrom(d.rest)
+	d.rest = nil
+	d.records = d.seat.inbox.swap(d.records)
+	d.discardFrom(d.records)
+}
+
+func (d *drainer) discardFrom(records []byte) {
+	for len(records) > 0 {
+		var n perfevent.Record
+		_, n, records = next(records)
+		switch n.Kind {
 		case unix.PERF_RECORD_SAMPLE:
 			if d.sample.Decode(n.Misc, n.Body) == nil && d.isTarget(&d.sample) {
-				samples++
+				d.lost.left++
 			}
 		case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
-			lost, _ := perfevent.DecodeLost(n.Kind, n.Body) // 0 with an error
-			d.Lost.Add(lost)
-		}
-		r.Advance()
-	}
-	return samples
-}
-
-// earliest returns the ring whose next record is the oldest; nil if there is
-// none left.
-func (d *drainer) earliest() *perfevent.Ring {
-	var first *perfevent.Ring
-	for _, r := range d.rings {
-		ok, err := r.Peek()
-		if err != nil {
-			d.Corrupt.Add(1)
-		}
-		if ok && (first == nil || r.Next.Time < first.Next.Time) {
-			first = r
+			d.told(&n)
 		}
 	}
-	return first
 }
 
-// record handles the next record of a ring.
-func (d *drainer) record(ctx context.Context, r *perfevent.Ring) error {
-	n := &r.Next
+// record handles a record of a CPU's ring.
+func (d *drainer) record(ctx context.Context, ring int, n *perfevent.Record) error {
 	switch n.Kind {
 	case unix.PERF_RECORD_SAMPLE:
-		return d.takeSample(ctx, r)
+		return d.takeSample(ctx, ring, n)
 	case unix.PERF_RECORD_FORK, unix.PERF_RECORD_EXIT:
 		return d.taskRecord(n.Kind, n.Body)
 	case unix.PERF_RECORD_COMM:
 		return d.commRecord(n.Misc, n.Body)
 	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
-		lost, err := perfevent.DecodeLost(n.Kind, n.Body)
-		d.Lost.Add(lost)
-		return err
+		return d.told(n)
 	case unix.PERF_RECORD_THROTTLE:
 		d.Throttled.Add(1)
 	case unix.PERF_RECORD_MMAP:
@@ -90,8 +77,46 @@ func (d *drainer) record(ctx context.Context, r *perfevent.Ring) error {
 	return nil
 }
 
+// losses are the records that no sample was made of.
+type losses struct {
+	missed bool   // some were lost since the events were asked last, maybe of other targets
+	told   uint64 // by records, where events do not count them
+	full   uint64 // that found a ring full, by events, when they were asked last
+	left   uint64 // samples that were not taken
+}
+
+// told takes in a record of losses. Where the events count them, these are asked.
+func (d *drainer) told(n *perfevent.Record) error {
+	if d.seat.countsLost {
+		return nil
+	}
+	lost, err := perfevent.DecodeLost(n.Kind, n.Body)
+	d.lost.told += lost
+	d.countLost()
+	return err
+}
+
+// countLost publishes how much was lost.
+func (d *drainer) countLost() {
+	d.Lost.Store(max(d.lost.full, d.lost.told) + d.lost.left + d.seat.inbox.lost())
+}
+
+// lookAfterLoss does what lost records of the target may have asked for, if there are any since the last
+// call. A lost exec is noticed here.
+func (d *drainer) lookAfterLoss() {
+	d.Corrupt.Add(d.seat.malformed.Swap(0))
+	if !d.seat.missed.Swap(false) {
+		return
+	}
+	d.lost.missed = true
+	d.MappedCode()
+	if d.Ended == "" && d.Runtime.SameProgram() != nil && !process.Ended(d.Pidfd) {
+		d.discard()
+		d.Replace()
+	}
+}
+
 // taskRecord attaches a thread that has begun and forgets one that has ended.
-// A child process leaves the same record; it is not followed.
 func (d *drainer) taskRecord(kind uint32, body []byte) error {
 	task, err := perfevent.DecodeTask(body)
 	if err != nil || int(task.PID) != d.PID {
@@ -128,13 +153,13 @@ func (d *drainer) commRecord(misc uint16, body []byte) error {
 }
 
 // takeSample decodes a sample, takes it and draws the event's next period.
-func (d *drainer) takeSample(ctx context.Context, r *perfevent.Ring) error {
+func (d *drainer) takeSample(ctx context.Context, ring int, n *perfevent.Record) error {
 	s := &d.sample
-	if err := s.Decode(r.Next.Misc, r.Next.Body); err != nil {
+	if err := s.Decode(n.Misc, n.Body); err != nil {
 		return err
 	}
 	if d.isTarget(s) {
-		d.Take(ctx, d.momentOf(s), d.threads.weigh(s, r.Index), true)
+		d.Take(ctx, d.momentOf(s), d.threads.weigh(s, ring), true)
 	}
 	return nil
 }

@@ -2,8 +2,11 @@ package perf
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/beat"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -11,76 +14,74 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// drainer turns the records of all rings into moments for its taker. One goroutine owns
-// it: the goroutine of Open, and then the goroutine of Run.
+// drainer turns the records of a target into moments for its taker. One goroutine owns it: the
+// goroutine of Open, and then the goroutine of Run.
 type drainer struct {
 	*taker.Taker
 	threads *threads
+	rings   *Rings
+	owned   bool // the rings are this target's alone, and its goroutine is their reader
+	seat    seat // see there
 
-	watch  *hang.Watch // of reads of the target's memory and files
-	waiter *perfevent.Waiter
-	rings  []*perfevent.Ring
-	sample perfevent.Sample // reused
-	moment process.Moment   // reused
+	watch   *hang.Watch      // of reads of the target's memory and files
+	records []byte           // that were delivered last; reused
+	rest    []byte           // of them, with the one that is being handled
+	sample  perfevent.Sample // reused
+	moment  process.Moment   // reused
+	lost    losses
 
-	poll    time.Duration // how soon to look into bulk rings again
-	pacer   pacer         // of drains
 	windows windows
-	checked time.Time // when the target was last looked over
+	checked time.Time // the beat of the last look at the target
 }
 
-const (
-	// pace is the least time between two drains, on average over some: a single
-	// record is handled at once, so that a new thread is sampled soon and a sample is
-	// fresh. It bounds the drainer's wake-ups at short intervals.
-	pace = 500 * time.Microsecond
-	// paceAhead is how many drains may follow on each other without a pause.
-	paceAhead = 8
-	// minPoll is the least time between two looks into bulk rings, maxPoll the most.
-	minPoll = time.Millisecond
-	maxPoll = 10 * time.Millisecond
-	// checkEvery is how often the target's threads and the CPUs are looked
-	// over, in case a record was lost.
-	checkEvery = time.Second
-)
+// checkEvery is how often the target's threads and the CPUs are looked over, in case a record was
+// lost.
+const checkEvery = time.Second
 
 // run drains until ctx is done or the target has ended. Its caller closes the drainer.
 func (d *drainer) run(ctx context.Context) (sampler.Ending, error) {
 	d.Runtime.Bound(ctx)
+	err := d.takeUntilEnd(ctx)
+	d.finish(taker.LastTake)
+	if err != nil {
+		return sampler.Ending{}, fmt.Errorf("sample process %d: %w", d.PID, err)
+	}
+	return d.Ending(), nil
+}
+
+// takeUntilEnd takes records until ctx is done, the target has ended, or no records can be
+// waited for.
+func (d *drainer) takeUntilEnd(ctx context.Context) error {
 	for ctx.Err() == nil && d.Ended == "" {
-		exited, err := d.waiter.Wait(d.patience())
+		exited, err := d.wait(time.Now())
 		if err != nil {
-			return sampler.Ending{}, err
+			return err
 		}
 		if exited {
 			d.Ended = process.ExitReason(d.PID, d.Pidfd)
 		}
 		d.turn(ctx)
 	}
-	d.finish(taker.LastTake)
-	return d.Ending(), nil
+	return nil
 }
 
-// patience is how long to wait for records.
-func (d *drainer) patience() time.Duration {
-	patience := min(checkEvery, max(min(d.Patience(), d.windows.patience(time.Now())), pace))
-	if d.threads.bulk() {
-		return min(patience, d.poll)
+// wait waits for records, or for other work. It reports whether the target has ended.
+func (d *drainer) wait(now time.Time) (exited bool, err error) {
+	patience := min(beat.Until(now, checkEvery), max(min(d.Patience(), d.windows.patience(now)), pace))
+	if !d.owned {
+		exited, err = d.seat.waiter.Wait(patience)
+		return exited, errors.Join(err, d.rings.Err())
 	}
-	return patience
+	exited, err = d.seat.waiter.Wait(min(patience, d.rings.patience(now)))
+	d.rings.look()
+	return exited, err
 }
 
-// turn drains once, at the pace, and does the other work that is due.
+// turn takes the records that have arrived, and does the other work that is due.
 func (d *drainer) turn(ctx context.Context) {
-	if rest := d.pacer.rest(time.Now()); rest > 0 {
-		time.Sleep(rest)
-	}
 	now := time.Now()
-	if d.drain(ctx) {
-		d.poll = minPoll
-	} else {
-		d.poll = min(max(2*d.poll, minPoll), maxPoll)
-	}
+	d.lookAfterLoss()
+	d.take(ctx)
 	d.Turn(ctx, now)
 	d.followWindows(ctx)
 	if d.WantsMore() {
@@ -88,28 +89,10 @@ func (d *drainer) turn(ctx context.Context) {
 			d.Log.Info("stacks are deep: samples carry more of them", "bytes", bytes)
 		}
 	}
-	if now.Sub(d.checked) >= checkEvery {
-		d.checked = now
+	if at := beat.Of(now, checkEvery); !at.Equal(d.checked) {
+		d.checked = at
 		d.lookOver(ctx)
 	}
-}
-
-// pacer spaces drains out: each takes a pace from the time that was saved up.
-type pacer struct {
-	saved time.Duration // up to paceAhead paces
-	at    time.Time     // when it was reckoned
-}
-
-// rest returns how long to wait with a drain that is due now.
-func (p *pacer) rest(now time.Time) time.Duration {
-	p.saved = min(p.saved+now.Sub(p.at), paceAhead*pace) - pace
-	p.at = now
-	if p.saved >= 0 {
-		return 0
-	}
-	rest := -p.saved
-	p.saved, p.at = 0, now.Add(rest)
-	return rest
 }
 
 // mostTrim lets weights become smaller alone, by what a hypervisor has taken. Time that no sample stands
@@ -126,10 +109,14 @@ func (d *drainer) lookOver(ctx context.Context) {
 		d.Log.Debug("look for new threads", "error", err)
 	}
 	d.Balance()
+	if d.lost.missed {
+		d.lost.missed, d.lost.full = false, d.threads.lostSoFar()
+	}
+	d.countLost()
 	if d.windows.always() {
 		d.Trim(mostTrim, d.threads.losses())
 	}
-	if err := d.openRings(); err != nil {
+	if err := d.threads.follow(d.rings.ofCPUs()); err != nil {
 		d.Log.Debug("look for new CPUs", "error", err)
 	}
 }
@@ -137,7 +124,7 @@ func (d *drainer) lookOver(ctx context.Context) {
 // finish ends sampling, and then takes the samples that are left in the rings, for as long
 // as its patience lasts.
 func (d *drainer) finish(patience time.Duration) {
-	d.Finish(patience, d.threads.stop, func(ctx context.Context) { d.drain(ctx) })
+	d.Finish(patience, d.threads.stop, d.takeLast)
 	d.settle()
 }
 
@@ -149,27 +136,26 @@ func (d *drainer) abandon() {
 }
 
 // settle hands the last samples over and detaches. It counts the samples that are
-// lost: those left in the rings, and those that found a ring full and that no later
-// record told of.
+// lost: those left in the rings, and those that found a ring full.
 func (d *drainer) settle() {
-	left := d.discard()
+	for more := true; more; {
+		_, more = d.rings.drain()
+		d.discard()
+	}
 	d.Local.Publish()
-	full := d.threads.detachAll()
-	d.Lost.Store(max(full, d.Lost.Load()) + left)
+	d.lost.full = d.threads.detachAll()
+	d.countLost()
 }
 
 // close releases everything. It may be called on a drainer that is only partly
 // made, and more than once.
 func (d *drainer) close() {
 	d.threads.detachAll()
-	for _, r := range d.rings {
-		r.Close()
+	d.rings.leave(&d.seat)
+	if d.owned {
+		d.rings.Close()
 	}
-	d.rings = nil
-	if d.waiter != nil {
-		d.waiter.Close()
-		d.waiter = nil
-	}
+	d.rings.unseat(&d.seat)
 	if d.Taker != nil {
 		d.Taker.Close()
 	}

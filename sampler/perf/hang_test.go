@@ -46,28 +46,41 @@ func within(t *testing.T, g *enginetest.Target, f func()) {
 }
 
 // TestSampledMemoryHangs: a target whose goroutine never comes out of memory ends the
-// session, with everything detached.
+// session, with everything detached. Another target of the same rings loses no sample by that.
 func TestSampledMemoryHangs(t *testing.T) {
-	g := hangs(t, "registers")
-	for name, interrupt := range map[string]bool{"alone": false, "interrupted": true} {
-		s, _ := attach(t, g.PID(), Options{Interval: time.Millisecond})
+	g, path := hangs(t, "registers"), enginetest.Build(t, "workload")
+	r := sharedRings(t)
+	for name, hung := range map[string]func(stop func()){
+		"another target": func(func()) {
+			_, s := enginetest.Whole(t, r.Open, enginetest.Start(t, path, "busy", "100"), Options{})
+			if lost := s.Stats().Loss.Samples(); lost > 0 {
+				t.Errorf("the other target lost %d samples", lost)
+			}
+		},
+		"interrupted": func(stop func()) { stop() },
+	} {
+		s, _ := enginetest.Attach(t, r.Open, g.PID(), Options{Interval: time.Millisecond})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		before := hangingReads() // of sessions before
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.Run(ctx)
+			ended <- err
+		}()
 		within(t, g, func() {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			before := hangingReads() // of sessions before
-			go func() {
-				for interrupt && ctx.Err() == nil {
-					if time.Sleep(time.Millisecond); hangingReads() > before {
-						cancel()
-					}
-				}
-			}()
-			if _, err := s.Run(ctx); !errors.Is(err, hang.ErrHung) {
+			for hangingReads() <= before {
+				time.Sleep(time.Millisecond)
+			}
+		})
+		hung(cancel)
+		within(t, g, func() {
+			if err := <-ended; !errors.Is(err, hang.ErrHung) {
 				t.Errorf("%s: %v, want %v", name, err, hang.ErrHung)
 			}
 		})
-		if n := len(s.drainer.rings); n > 0 {
-			t.Errorf("%s: %d rings are left", name, n)
+		if n := r.files.open.Load() - int64(2*len(r.ofCPUs())); n != 0 || r.has(&s.drainer.seat) {
+			t.Errorf("%s: %d events are left", name, n)
 		}
 	}
 }

@@ -31,8 +31,17 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	open := descriptors(t)
 	s, _ := attach(t, g.PID(), Options{})
 	s.Close()
+	r := NewRings(RingOptions{})
+	for range 3 {
+		s, _ := enginetest.Attach(t, r.Open, g.PID(), Options{})
+		s.Close()
+	}
+	r.Close()
 	if after := descriptors(t); after != open {
 		t.Errorf("%d descriptors before Open and Close, %d after", open, after)
+	}
+	if n := r.files.open.Load(); n != 0 {
+		t.Errorf("%d descriptors are counted without sources", n)
 	}
 	g.Proceed(t)
 	g.Wait(t)
@@ -80,7 +89,7 @@ func TestDescriptorLimit(t *testing.T) {
 	s, _ := attach(t, g.PID(), Options{})
 	defer s.Close()
 	s.threads.detachAll()
-	s.threads.maxFDs = s.threads.fds + len(s.threads.outputs) // room for one thread
+	leaveRoom(s, len(s.threads.outputs)) // for one thread
 	if err := s.threads.scan(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -106,16 +115,19 @@ func TestDescriptorLimitAfterPause(t *testing.T) {
 	if st := s.threads.state(); st.sampled != before || s.threads.refused > 0 {
 		t.Errorf("in the pause: %+v, before %d", st, before)
 	}
-	s.threads.maxFDs = s.threads.fds + len(s.threads.outputs) // room for one thread
+	leaveRoom(s, len(s.threads.outputs)) // for one thread
 	s.threads.resume()
 	if err := s.threads.scan(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.threads.state(); st.sampled != 1 || s.threads.fds > s.threads.maxFDs {
+	if st := s.threads.state(); st.sampled != 1 || !s.threads.files.room(0) {
 		t.Errorf("with descriptors for one thread: %+v", st)
 	}
 	checkMissed(t, s)
 }
+
+// leaveRoom leaves room for so many descriptors more.
+func leaveRoom(s *Source, n int) { s.threads.files.most = s.threads.files.open.Load() + int64(n) }
 
 // checkMissed wants a warning of all threads but one.
 func checkMissed(t *testing.T, s *Source) {

@@ -21,7 +21,7 @@ func TestTimeAddsUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		if missing {
-			s.threads.maxFDs = s.threads.fds
+			leaveRoom(s, 0)
 		}
 		g.Proceed(t)
 		samples, _ := enginetest.Collect(t, s, sink)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"time"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -39,10 +37,7 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	if d.Costs, err = perfevent.ThreadCosts(); err != nil {
 		o.Logger.Info("costs of sampling are assumed", "reason", err)
 	}
-	if d.waiter, err = perfevent.NewWaiter(d.Pidfd); err != nil {
-		return err
-	}
-	if err := d.openRings(); err != nil {
+	if err := s.takeSeat(); err != nil {
 		return err
 	}
 	s.threads.form.Dump = max(s.threads.form.Dump, min(d.Runtime.StackBytes(), s.threads.longestDump()))
@@ -74,72 +69,23 @@ func (t *threads) negotiate() (string, error) {
 	}
 }
 
-// openRings makes the rings of every CPU that is online and has none.
-func (d *drainer) openRings() error {
-	cpus, err := process.OnlineCPUs()
+// takeSeat makes the drainer get the records of the target. Where the rings are its own, it waits for
+// records by itself, which saves a wake-up.
+func (s *Source) takeSeat() error {
+	d := s.drainer
+	waiter, err := perfevent.NewWaiter(d.Pidfd)
 	if err != nil {
 		return err
 	}
-	for _, cpu := range cpus {
-		if slices.ContainsFunc(d.rings, func(r *perfevent.Ring) bool { return r.CPU == cpu }) {
-			continue
-		}
-		out, err := openOutput(cpu, int(d.Runtime.StackBytes()), len(cpus))
-		if errors.Is(err, unix.ENODEV) {
-			continue // went offline just now
-		}
-		if err != nil {
-			return err
-		}
-		d.rings = append(d.rings, out.prompt, out.bulk)
-		if err := errors.Join(d.waiter.Add(out.prompt, true), d.waiter.Add(out.bulk, false)); err != nil {
-			return err
-		}
-		if err := d.threads.addOutput(out); err != nil {
-			return err
-		}
+	d.seat.waiter, d.seat.countsLost = waiter, d.sample.CountsLost
+	d.seat.bulk.Store(d.threads.bulk())
+	if d.owned {
+		d.rings.waiter, d.rings.stack = waiter, int(d.Runtime.StackBytes())
 	}
-	return nil
-}
-
-// output is one CPU's two rings, because the kernel fixes how soon it wakes the drainer
-// when a ring is made. Samples go into one of them.
-//
-//	prompt  wakes for every record: a sample's return address is watched while
-//	        the sample is fresh, and a new thread is seen at once
-//	bulk    wakes when it is half full: at short intervals, where interrupting
-//	        the target once more for every sample costs half as much as sampling
-//	        it, the drainer looks by itself every few milliseconds
-type output struct{ prompt, bulk *perfevent.Ring }
-
-// bulkBelow is the interval below which samples go into the bulk ring.
-const bulkBelow = time.Millisecond
-
-func isBulk(interval time.Duration) bool { return interval < bulkBelow }
-
-// ring returns the ring for samples at an interval.
-func (o output) ring(interval time.Duration) *perfevent.Ring {
-	if isBulk(interval) {
-		return o.bulk
+	if err := d.rings.join(&d.seat); err != nil {
+		return err
 	}
-	return o.prompt
-}
-
-func (o output) cpu() int { return o.prompt.CPU }
-
-// openOutput makes the rings of one of some CPUs, for samples with so many bytes of a stack.
-func openOutput(cpu, stack, cpus int) (output, error) {
-	size := perfevent.RingBytes(2)
-	prompt, err := perfevent.OpenRing(cpu, perfevent.RoomyRingBytes(size, stack, cpus), 1)
-	if err != nil {
-		return output{}, err
-	}
-	bulk, err := perfevent.OpenRing(cpu, size, uint32(size/2))
-	if err != nil {
-		prompt.Close()
-		return output{}, err
-	}
-	return output{prompt, bulk}, nil
+	return d.threads.follow(d.rings.ofCPUs())
 }
 
 // Ways to get permission, for the messages of errors.

@@ -36,9 +36,18 @@ var (
 	_ sampler.Counting = (*Source)(nil)
 )
 
-// Open attaches to a running Go process. Sampling begins at once, and what is
-// sampled waits in the kernel's rings for Run, which must therefore follow
-// soon. A Source that is not run must be closed.
+// Open attaches to a running process with rings of its own. Otherwise it is [Rings.Open].
+func Open(ctx context.Context, o Options) (*Source, error) {
+	o, err := o.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, o, newRings(o.Logger), true)
+}
+
+// Open attaches to a running Go process. Sampling begins at once, and records wait for Run, which
+// must therefore follow soon. A Source that is not run must be closed. A process has one source of
+// the same rings at a time.
 //
 // The process may be stopped, even right after exec: then its symbols are
 // loaded as soon as it has run.
@@ -50,17 +59,25 @@ var (
 // Errors wrap [sampler.ErrNoProcess], [sampler.ErrNotManaged],
 // [sampler.ErrPermission] or [sampler.ErrUnsupported] where one of them is the
 // reason, and name the remedy.
-func Open(ctx context.Context, o Options) (*Source, error) {
-	if runtime.GOARCH != "amd64" {
-		return nil, fmt.Errorf("perf source on %s: %w", runtime.GOARCH, sampler.ErrUnsupported)
-	}
+func (r *Rings) Open(ctx context.Context, o Options) (*Source, error) {
 	o, err := o.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
+	return open(ctx, o, r, false)
+}
+
+// open opens a source with defaults filled in.
+func open(ctx context.Context, o Options, r *Rings, owned bool) (*Source, error) {
+	if runtime.GOARCH != "amd64" {
+		return nil, fmt.Errorf("perf source on %s: %w", runtime.GOARCH, sampler.ErrUnsupported)
+	}
 	s := &Source{shortest: perfevent.ShortestInterval()}
-	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger)
-	s.drainer = &drainer{threads: s.threads, watch: new(hang.Watch), windows: newWindows(o.MaxOverhead)}
+	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger, &r.files)
+	s.drainer = &drainer{
+		threads: s.threads, rings: r, owned: owned, seat: seat{pid: uint32(o.PID)},
+		watch: new(hang.Watch), windows: newWindows(o.MaxOverhead),
+	}
 	if err := s.open(ctx, o); err != nil {
 		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
 	}
@@ -95,7 +112,7 @@ func (s *Source) Info() sampler.Info {
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	d := s.drainer
 	defer d.close()
-	defer d.waiter.RingAfter(ctx)()
+	defer d.seat.waiter.RingAfter(ctx)()
 	d.Local = d.Sink.Queue.Ring()
 	defer d.Local.Close()
 	var ending sampler.Ending
@@ -119,6 +136,9 @@ func (s *Source) SetInterval(d time.Duration) error {
 	}
 	if err := s.threads.setInterval(max(d, s.shortest)); err != nil {
 		return fmt.Errorf("set interval to %v: %w", d, err)
+	}
+	if bulk := s.threads.bulk(); s.drainer.seat.bulk.Swap(bulk) != bulk {
+		s.drainer.rings.wakeReader()
 	}
 	return nil
 }

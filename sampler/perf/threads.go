@@ -20,10 +20,11 @@ import (
 // does not reach threads that were inherited (Linux 6.18).
 //
 // The drainer attaches, detaches and looks up; any goroutine may set the
-// interval. All fields but pid and log are under mu.
+// interval. All fields but pid, log and files are under mu.
 type threads struct {
-	pid int
-	log *slog.Logger
+	pid   int
+	log   *slog.Logger
+	files *openFiles // with those of other sources of the same rings
 
 	mu       sync.Mutex
 	byTID    map[uint32]*thread
@@ -31,12 +32,10 @@ type threads struct {
 	form     perfevent.Form
 	interval time.Duration
 	took     time.Duration // how long the last change took
-	fds      int           // open events, with those that own the rings
-	maxFDs   int
-	refused  uint64 // how often descriptors ran out for some thread
-	missed   missed // where they ran out for most
-	lost     uint64 // samples that found their ring full, by events that are closed
-	paused   bool   // no thread has events
+	refused  uint64        // how often descriptors ran out for some thread
+	missed   missed        // where they ran out for most
+	lost     uint64        // samples that found their ring full, by events that are closed
+	paused   bool          // no thread has events
 }
 
 // thread is one attached thread: one event for each CPU.
@@ -47,19 +46,8 @@ type thread struct {
 // missed says how many of the target's threads were not sampled at some time.
 type missed struct{ threads, of int }
 
-// reservedFDs are left to the rest of the process, which has files to write.
-const reservedFDs = 64
-
-func newThreads(pid int, interval time.Duration, log *slog.Logger) *threads {
-	limit := unix.Rlimit{Cur: 1024}
-	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
-	return &threads{
-		pid:      pid,
-		log:      log,
-		byTID:    make(map[uint32]*thread),
-		interval: interval,
-		maxFDs:   int(min(limit.Cur, 1<<30)) - reservedFDs,
-	}
+func newThreads(pid int, interval time.Duration, log *slog.Logger, files *openFiles) *threads {
+	return &threads{pid: pid, log: log, files: files, byTID: make(map[uint32]*thread), interval: interval}
 }
 
 // scan attaches threads that are missing in this table, until a look at the task
@@ -135,7 +123,7 @@ func (t *threads) attach(tid uint32) (bool, error) {
 // A thread without all of them is not in the table.
 func (t *threads) admit(tid uint32, th *thread) (bool, error) {
 	delete(t.byTID, tid)
-	if t.fds+len(t.outputs) > t.maxFDs {
+	if !t.files.room(len(t.outputs)) {
 		t.refuse(tid)
 		return false, nil
 	}
@@ -151,7 +139,7 @@ func (t *threads) admit(tid uint32, th *thread) (bool, error) {
 func (t *threads) refuse(tid uint32) {
 	if t.refused == 0 {
 		t.log.Warn("too many threads: not all are sampled; raise the limit of open files (ulimit -n)",
-			"thread", tid, "sampled", len(t.byTID), "cpus", len(t.outputs), "limit", t.maxFDs+reservedFDs)
+			"thread", tid, "sampled", len(t.byTID), "cpus", len(t.outputs), "limit", t.files.most+reservedFDs)
 	}
 	t.refused++
 }
@@ -192,7 +180,7 @@ func (t *threads) open(tid uint32, out output) (perfevent.Timer, error) {
 		e.Close()
 		return perfevent.Offline(), err
 	}
-	t.fds++
+	t.files.open.Add(1)
 	return e, nil
 }
 
@@ -208,7 +196,7 @@ func (t *threads) closeAll(th *thread) {
 func (t *threads) close(e *perfevent.Timer) {
 	if e.IsOpen() {
 		t.lost += e.Close()
-		t.fds--
+		t.files.open.Add(-1)
 	}
 }
 
@@ -271,6 +259,20 @@ func (t *threads) resume() {
 	}
 }
 
+// lostSoFar returns how many samples found their ring full, over all events there ever were. A look at an
+// event that is on another CPU interrupts that.
+func (t *threads) lostSoFar() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lost := t.lost
+	for _, th := range t.byTID {
+		for i := range th.events {
+			lost += th.events[i].Lost()
+		}
+	}
+	return lost
+}
+
 // losses grows where samples find their ring full, or a thread no descriptors.
 func (t *threads) losses() uint64 {
 	t.mu.Lock()
@@ -297,15 +299,17 @@ func (t *threads) detachAll() uint64 {
 	return t.lost
 }
 
-// addOutput begins to sample on one more CPU.
-func (t *threads) addOutput(out output) error {
+// follow begins to sample on the CPUs whose rings are new.
+func (t *threads) follow(outputs []output) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out.prompt.Index, out.bulk.Index = len(t.outputs), len(t.outputs)
-	t.outputs = append(t.outputs, out)
-	t.fds += 2
+	more := len(outputs) - len(t.outputs)
+	if more <= 0 {
+		return nil
+	}
+	t.outputs = outputs
 	for tid, th := range t.byTID {
-		if t.fds >= t.maxFDs {
+		if !t.files.room(more) {
 			t.refuse(tid)
 			continue
 		}
@@ -336,12 +340,12 @@ func (t *threads) lengthenDump() (uint32, bool) {
 	return dump, true
 }
 
-// longestDump leaves room for several samples in the smallest ring.
+// longestDump leaves room for several samples in the smallest rings.
 func (t *threads) longestDump() uint32 {
-	const samples = 8
+	const inPrompt, inBulk = 8, 4
 	longest := perfevent.LongestDump
 	for _, out := range t.outputs {
-		longest = min(longest, out.prompt.Len()/samples, out.bulk.Len()/samples)
+		longest = min(longest, out.prompt.Len()/inPrompt, out.bulk.Len()/inBulk)
 	}
 	return uint32(longest) &^ 7
 }
@@ -418,7 +422,7 @@ func (t *threads) Watchable(watches int, of activation.Moment) []uint32 {
 	first := of.TID
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.refused > 0 || t.fds+watches*len(t.byTID) > t.maxFDs {
+	if t.refused > 0 || !t.files.room(watches*len(t.byTID)) {
 		return nil
 	}
 	tids := make([]uint32, 0, len(t.byTID))

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/beat"
 	"github.com/ccmapd/ccmapd/internal/taker"
 )
 
@@ -194,7 +195,7 @@ func (d *drainer) followWindows(ctx context.Context) {
 
 func (d *drainer) closeWindow(ctx context.Context) {
 	at, clock, _ := d.during(d.threads.stop)
-	d.drain(ctx) // the last samples have this window's factor, and their verdicts
+	d.takeLast(ctx) // the last samples have this window's factor, and their verdicts
 	d.threads.pause()
 	d.Pause()
 	d.windows.end(at, clock, tally{d.Weights, d.Lost.Load() + d.Throttled.Load() + d.Corrupt.Load() + d.threads.losses()})
@@ -207,7 +208,7 @@ func (d *drainer) openWindow(ctx context.Context) {
 		return
 	}
 	at, clock, took := d.during(d.threads.resume)
-	d.checked = time.Now()
+	d.checked = beat.Of(time.Now(), checkEvery)
 	d.lookOver(ctx)
 	d.Resume()
 	d.windows.begin(at, max(leastWindow, windowIntervals*d.threads.Interval(), windowOpenings*took), clock)

@@ -1,0 +1,315 @@
+package perf
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/beat"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// pace is the least time between two drains, on average over some: a single
+	// record is handled at once, so that a new thread is sampled soon and a sample is
+	// fresh. It bounds the reader's wake-ups at short intervals.
+	pace = 500 * time.Microsecond
+	// paceAhead is how many drains may follow on each other without a pause.
+	paceAhead = 8
+	// minPoll is the least time between two looks into bulk rings, maxPoll the most.
+	minPoll = time.Millisecond
+	maxPoll = 10 * time.Millisecond
+	// batch bounds the bytes that a drain takes out of the rings.
+	batch = 1 << 20
+)
+
+// startReader begins to read the rings for all sources.
+func (r *Rings) startReader() {
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	r.mu.Lock()
+	r.stop, r.stopped = stop, stopped
+	r.mu.Unlock()
+	go func() {
+		defer close(stopped)
+		r.read(ctx)
+	}()
+}
+
+// stopReader ends the reader, if there is one.
+func (r *Rings) stopReader() {
+	r.mu.Lock()
+	stop, stopped := r.stop, r.stopped
+	r.stop = nil
+	r.mu.Unlock()
+	if stop == nil {
+		return
+	}
+	stop()
+	r.waiter.Ring()
+	<-stopped
+}
+
+// read reads the rings until ctx is done. If it cannot wait for records, all sources end.
+func (r *Rings) read(ctx context.Context) {
+	for ctx.Err() == nil {
+		if _, err := r.waiter.Wait(r.patience(time.Now())); err != nil {
+			r.fail(err)
+			return
+		}
+		r.look()
+	}
+}
+
+// fail ends all sources with an error.
+func (r *Rings) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = err
+	for _, s := range r.seats {
+		if s.waiter != nil {
+			s.waiter.Ring()
+		}
+	}
+}
+
+// Err returns the error that has ended all sources, and keeps others from joining, if there is
+// one. Any goroutine may call it.
+func (r *Rings) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.broken
+}
+
+// patience is how long the reader may wait for records.
+func (r *Rings) patience(now time.Time) time.Duration {
+	const idle = time.Hour
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.seats) == 0 {
+		return idle
+	}
+	patience := beat.Until(now, checkEvery)
+	for _, s := range r.seats {
+		if s.bulk.Load() {
+			patience = min(patience, max(r.poll, minPoll))
+		}
+	}
+	return patience
+}
+
+// wakeReader makes the reader look at its patience again.
+func (r *Rings) wakeReader() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != nil {
+		r.waiter.Ring()
+	}
+}
+
+// look takes the records from the rings, at the pace, and does the other work that is due. The reader
+// calls it.
+func (r *Rings) look() {
+	if rest := r.pacer.rest(time.Now()); rest > 0 {
+		time.Sleep(rest)
+	}
+	if found, _ := r.drain(); found {
+		r.poll = minPoll
+	} else {
+		r.poll = min(max(2*r.poll, minPoll), maxPoll)
+	}
+	now := time.Now()
+	if at := beat.Of(now, checkEvery); !at.Equal(r.followed) {
+		r.followed = at
+		r.draining.Lock()
+		defer r.draining.Unlock()
+		if err := r.followCPUs(); err != nil {
+			r.log.Debug("look for new CPUs", "error", err)
+		}
+	}
+}
+
+// pacer spaces drains out: each takes a pace from the time that was saved up.
+type pacer struct {
+	saved time.Duration // up to paceAhead paces
+	at    time.Time     // when it was reckoned
+}
+
+// rest returns how long to wait with a drain that is due now.
+func (p *pacer) rest(now time.Time) time.Duration {
+	p.saved = min(p.saved+now.Sub(p.at), paceAhead*pace) - pace
+	p.at = now
+	if p.saved >= 0 {
+		return 0
+	}
+	rest := -p.saved
+	p.saved, p.at = 0, now.Add(rest)
+	return rest
+}
+
+// drain hands the records that are in the rings to their sources, in the order of their times, so
+// that the samples of a goroutine that went from one CPU to another stay in order. It reports whether
+// there was any, and whether there are more than a batch.
+func (r *Rings) drain() (found, more bool) {
+	r.draining.Lock()
+	defer r.draining.Unlock()
+	for _, out := range r.outputs {
+		out.prompt.Refresh()
+		out.bulk.Refresh()
+	}
+	taken := 0
+	for ; taken < batch; found = true {
+		ring := r.earliest()
+		if ring == nil {
+			break
+		}
+		taken += len(ring.Next.Body) + recordHead
+		r.deliver(ring)
+		ring.Advance()
+		ring.Release()
+	}
+	r.ringSeats()
+	return found, taken >= batch
+}
+
+// earliest returns the ring whose next record is the oldest; nil if there is none left.
+func (r *Rings) earliest() (first *perfevent.Ring) {
+	for _, out := range r.outputs {
+		for _, ring := range [...]*perfevent.Ring{out.prompt, out.bulk} {
+			ok, err := ring.Peek()
+			if err != nil {
+				r.tellAll(func(s *seat) { s.malformed.Add(1) })
+			}
+			if ok && (first == nil || ring.Next.Time < first.Next.Time) {
+				first = ring
+			}
+		}
+	}
+	return first
+}
+
+// deliver hands the next record of a ring to the source that it is for.
+//
+// A record of losses says how many records found the ring full, and not whose. Since Linux 6.0 each
+// event counts its own, so all sources are told to look. Before, the losses are those of the process
+// whose record came next, or of all if that is not known: none is in no counter.
+func (r *Rings) deliver(ring *perfevent.Ring) {
+	n := &ring.Next
+	lost := n.Kind == unix.PERF_RECORD_LOST || n.Kind == unix.PERF_RECORD_LOST_SAMPLES
+	if lost {
+		r.tellAll(func(s *seat) { s.missed.Store(true) })
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch s := r.seats[n.Process()]; {
+	case s != nil:
+		r.post(s, ring)
+	case lost:
+		for _, s := range r.seats {
+			r.post(s, ring)
+		}
+	}
+}
+
+// post puts the next record of a ring into the inbox of a seat. The caller holds mu.
+func (r *Rings) post(s *seat, ring *perfevent.Ring) {
+	if s.inbox.add(ring.Index, &ring.Next) {
+		r.woken = append(r.woken, s)
+	}
+}
+
+// tellAll notes something for all sources.
+func (r *Rings) tellAll(note func(*seat)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.seats {
+		note(s)
+	}
+}
+
+// ringSeats wakes the sources that have records and did not have any before.
+func (r *Rings) ringSeats() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.woken {
+		if r.shared && s.waiter != nil {
+			s.waiter.Ring()
+		}
+	}
+	clear(r.woken)
+	r.woken = r.woken[:0]
+}
+
+// inbox holds the records of a source until it takes them. The reader writes, the source's goroutine
+// reads.
+type inbox struct {
+	mu      sync.Mutex
+	records []byte // each after its head
+	dropped uint64 // records that found no room
+}
+
+const (
+	// maxInbox bounds an inbox, bytes. Of a session that waits for its symbols at 100 Hz it holds a
+	// minute.
+	maxInbox = 16 << 20
+	// keptInbox bounds the buffers that are kept for other records, bytes.
+	keptInbox = 256 << 10
+	// recordHead is the length of a record's head: length, kind, misc and ring.
+	recordHead = 4 + 4 + 2 + 2
+)
+
+// add puts a record in, and reports whether the inbox was empty.
+func (i *inbox) add(ring int, n *perfevent.Record) (first bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.records)+recordHead+len(n.Body) > maxInbox {
+		i.dropped++
+		return false
+	}
+	first = len(i.records) == 0
+	b := binary.NativeEndian.AppendUint32(i.records, uint32(len(n.Body)))
+	b = binary.NativeEndian.AppendUint32(b, n.Kind)
+	b = binary.NativeEndian.AppendUint16(b, n.Misc)
+	b = binary.NativeEndian.AppendUint16(b, uint16(ring))
+	i.records = append(b, n.Body...)
+	return first
+}
+
+// next cuts the first record off. Its body is valid as long as the records are.
+func next(records []byte) (ring int, n perfevent.Record, rest []byte) {
+	end := recordHead + int(binary.NativeEndian.Uint32(records))
+	n = perfevent.Record{
+		Kind: binary.NativeEndian.Uint32(records[4:]),
+		Misc: binary.NativeEndian.Uint16(records[8:]),
+		Body: records[recordHead:end:end],
+	}
+	return int(binary.NativeEndian.Uint16(records[10:])), n, records[end:]
+}
+
+// swap returns the records, and leaves a buffer that is emptied. One that a flood has made long is let go.
+func (i *inbox) swap(buffer []byte) []byte {
+	if cap(buffer) > keptInbox {
+		buffer = nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	records := i.records
+	i.records = buffer[:0]
+	return records
+}
+
+// putBack returns records that were not taken.
+func (i *inbox) putBack(records []byte) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.records = append(slices.Clone(records), i.records...)
+}
+
+func (i *inbox) lost() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.dropped
+}
