@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// Samples are handed over at the beats of handOver (see package beat), so that their
+	// Samples are handed over at the beats of HandOver (see package beat), so that their
 	// consumer is not woken for each, and the consumers of several targets at once.
-	handOver = 100 * time.Millisecond
+	HandOver = 100 * time.Millisecond
 	// renewEvery is how often look-ups of the runtime get their share of time.
 	renewEvery = time.Second
 	// LastTake bounds how long an engine may take the moments that are left when a
@@ -44,9 +44,9 @@ func (t *Taker) dueBy(now time.Time) bool {
 	}
 	if t.due.IsZero() {
 		taken := now.Add(-time.Duration(max(perfevent.Monotonic()-t.oldest, 0)))
-		t.due = taken.Add(beat.Until(taken, handOver))
+		t.due = beat.Of(taken, HandOver).Add(HandOver)
 	}
-	return !now.Before(t.due)
+	return !beat.Of(now, HandOver).Before(t.due)
 }
 
 // Turn does the work that is due. Call it after moments were taken, and when the

@@ -65,16 +65,21 @@ func (d *drainer) takeUntilEnd(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for records, or for other work. It reports whether the target has ended.
+// wait waits for records, or for other work. It reports whether the target has ended. The reader of shared
+// rings wakes all sources up at the beats. Timers of each are for what cannot wait for them.
 func (d *drainer) wait(now time.Time) (exited bool, err error) {
-	patience := min(beat.Until(now, checkEvery), max(min(d.Patience(), d.windows.patience(now)), pace))
-	if !d.owned {
-		exited, err = d.seat.waiter.Wait(patience)
-		return exited, errors.Join(err, d.rings.Err())
+	if d.owned {
+		patience := min(beat.Until(now, checkEvery), max(min(d.Patience(), d.windows.patience(now)), pace))
+		exited, err = d.seat.waiter.Wait(min(patience, d.rings.patience(now)))
+		d.rings.look()
+		return exited, err
 	}
-	exited, err = d.seat.waiter.Wait(min(patience, d.rings.patience(now)))
-	d.rings.look()
-	return exited, err
+	patience := min(2*checkEvery, d.Catcher.Patience())
+	if !d.windows.always() {
+		patience = min(patience, d.windows.patience(now))
+	}
+	exited, err = d.seat.waiter.Wait(max(patience, pace))
+	return exited, errors.Join(err, d.rings.Err())
 }
 
 // turn takes the records that have arrived, and does the other work that is due.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/beat"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/taker"
 	"golang.org/x/sys/unix"
 )
 
@@ -94,6 +95,9 @@ func (r *Rings) patience(now time.Time) time.Duration {
 	}
 	patience := beat.Until(now, checkEvery)
 	for _, s := range r.seats {
+		if r.shared && s.busy.Load() {
+			patience = min(patience, beat.Until(now, taker.HandOver))
+		}
 		if s.bulk.Load() {
 			patience = min(patience, max(r.poll, minPoll))
 		}
@@ -116,18 +120,40 @@ func (r *Rings) look() {
 	if rest := r.pacer.rest(time.Now()); rest > 0 {
 		time.Sleep(rest)
 	}
+	r.keepTime(time.Now()) // before the drain: its records are of the next beat
 	if found, _ := r.drain(); found {
 		r.poll = minPoll
 	} else {
 		r.poll = min(max(2*r.poll, minPoll), maxPoll)
 	}
-	now := time.Now()
-	if at := beat.Of(now, checkEvery); !at.Equal(r.followed) {
-		r.followed = at
-		r.draining.Lock()
-		defer r.draining.Unlock()
-		if err := r.followCPUs(); err != nil {
-			r.log.Debug("look for new CPUs", "error", err)
+}
+
+// keepTime does what is due at beats.
+func (r *Rings) keepTime(now time.Time) {
+	whole := beat.Of(now, checkEvery)
+	if at := beat.Of(now, taker.HandOver); r.shared && !at.Equal(r.rung) {
+		r.rung = at
+		r.ringBusy(!whole.Equal(r.followed))
+	}
+	if whole.Equal(r.followed) {
+		return
+	}
+	r.followed = whole
+	r.draining.Lock()
+	defer r.draining.Unlock()
+	if err := r.followCPUs(); err != nil {
+		r.log.Debug("look for new CPUs", "error", err)
+	}
+}
+
+// ringBusy wakes the sources that may have samples to hand over, or all of them. They wake up at once, where
+// a timer for each would wake the process as often as there are sources.
+func (r *Rings) ringBusy(all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.seats {
+		if busy := s.busy.Swap(false); (busy || all) && s.waiter != nil {
+			s.waiter.Ring()
 		}
 	}
 }
@@ -216,6 +242,7 @@ func (r *Rings) deliver(ring *perfevent.Ring) {
 
 // post puts the next record of a ring into the inbox of a seat. The caller holds mu.
 func (r *Rings) post(s *seat, ring *perfevent.Ring) {
+	s.busy.Store(true)
 	if s.inbox.add(ring.Index, &ring.Next) {
 		r.woken = append(r.woken, s)
 	}

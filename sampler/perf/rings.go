@@ -46,6 +46,7 @@ type Rings struct {
 	pacer    pacer
 	poll     time.Duration // how soon to look into bulk rings again
 	followed time.Time     // the beat of the last look for CPUs
+	rung     time.Time     // the beat of the last wake-up of busy sources
 }
 
 // RingOptions are the options of [Rings]. The zero value is useful.
@@ -76,7 +77,7 @@ func newRings(log *slog.Logger) *Rings {
 //
 //	pid, countsLost   never change
 //	inbox             the reader writes, the source's goroutine reads
-//	bulk, missed, malformed   atomic
+//	bulk, missed, malformed, busy   atomic
 //	waiter            under the rings' mu
 type seat struct {
 	pid        uint32
@@ -86,6 +87,7 @@ type seat struct {
 	bulk      atomic.Bool   // its samples go into the bulk rings
 	missed    atomic.Bool   // records were lost, of this target or another one
 	malformed atomic.Uint64 // records, of this target or another one
+	busy      atomic.Bool   // it has had records since the last beat
 
 	waiter *perfevent.Waiter // rung when there are records; nil: not yet, or no more
 }
