@@ -319,10 +319,10 @@ func TestAttachToManyOfEverything(t *testing.T) {
 		limit   []string
 		check   func(*testing.T, *ccmap.Snapshot)
 	}{
-		{"goroutines", "10000", []string{"-d", "2s"}, nil},
+		{"goroutines", "10000", []string{"-d", "1s"}, nil},
 		// So much work, not time, that threads use some intervals on any machine.
 		{"threads", "1000", []string{"-requests", "6000"}, nil},
-		{"deep", "1000", []string{"-d", "2s"}, checkDeep},
+		{"deep", "1000", []string{"-d", "1s"}, checkDeep},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			t.Parallel()
@@ -390,7 +390,7 @@ func TestAttachWithinMemory(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
 	file := filepath.Join(t.TempDir(), "a.xml")
-	w := holdWorkload(t, "-mode", "deep", "-n", "1500", "-d", "2s")
+	w := holdWorkload(t, "-mode", "deep", "-n", "1500", "-d", "1s")
 	a := attachTo(t, w.pid(), "-i", "1ms", "--tune=false", "--max-memory", "64KiB", "-o", file)
 	w.stdin.Close()
 	_, cpu := w.end(t)
@@ -417,8 +417,8 @@ func TestAttachWithinMemory(t *testing.T) {
 	}
 }
 
-// TestTuneOnUnmodifiedBinary: a loop of 80 ms is on top at most samples, and the interval
-// becomes longer. A function of 20 ms is new at every sample of each 40 ms, and the
+// TestTuneOnUnmodifiedBinary: a loop of 32 ms is on top at most samples, and the interval
+// becomes longer. A function of 8 ms is new at every sample of each 16 ms, and the
 // interval becomes shorter. The thresholds are far from 0 there, and the window is short,
 // because to be sure of a rate under 1 % takes 660 verdicts, which the engine bpf has after
 // minutes. A profile that settles, or a slow ccmapd that costs too much, must not lengthen
@@ -431,8 +431,8 @@ func TestTuneOnUnmodifiedBinary(t *testing.T) {
 		flags      []string
 		right      func(time.Duration) bool
 	}{
-		{"80ms", "80ms", []string{"-i", "30ms"}, func(d time.Duration) bool { return d > 40*time.Millisecond }},
-		{"20ms", "20ms", []string{"-i", "40ms", "--tune-low", "25", "--tune-high", "60"}, func(d time.Duration) bool { return d < 30*time.Millisecond }},
+		{"32ms", "32ms", []string{"-i", "12ms"}, func(d time.Duration) bool { return d > 16*time.Millisecond }},
+		{"8ms", "8ms", []string{"-i", "16ms", "--tune-low", "25", "--tune-high", "60"}, func(d time.Duration) bool { return d < 12*time.Millisecond }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/hostile/files"
 )
 
-// TestHostileFilesInBoundedMemory reads the worst kinds of hostile files in a process
+// TestHostileFilesInBoundedMemory reads some of the worst hostile files in a process
 // that may not have more memory: Go reserves some 1.7 GiB of addresses that it does not
 // use. scripts/hostile has all kinds, with their figures, and reads these at their full sizes.
 func TestHostileFilesInBoundedMemory(t *testing.T) {
@@ -33,10 +33,7 @@ func TestHostileFilesInBoundedMemory(t *testing.T) {
 		wants string // in the error; "": there is none
 	}{
 		{"equal.pb.gz", 3 << 20, ""},
-		{"functions.pb.gz", 11 << 20, "--max-read-memory"},
 		{"names.pb.gz", 3000, "--max-read-memory"},
-		{"comments.pb.gz", 100_000, "--max-read-memory"},
-		{"deep.pb.gz", 500, "--max-read-memory"},
 		{"nesting.xml.gz", 10_000_000, "elements in each other"},
 		{"values.json.gz", 5 << 20, "--max-read-memory"},
 	} {

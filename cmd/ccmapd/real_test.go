@@ -84,8 +84,8 @@ func TestRealServer(t *testing.T) {
 	server, address := serveFortio(t, install(t, fortio))
 	dir := t.TempDir()
 	file := filepath.Join(dir, "outside.json")
-	a := attachTo(t, fmt.Sprint(server.Process.Pid), "--tune=false", "-d", "7s", "-o", file)
-	own := fetchProfile(t, address, 6)
+	a := attachTo(t, fmt.Sprint(server.Process.Pid), "--tune=false", "-d", "5s", "-o", file)
+	own := fetchProfile(t, address, 4)
 	outside := a.end(t, file)
 
 	r, err := compare.Compare(outside, own, compare.Options{Absorb: unseenByRuntime})

@@ -46,8 +46,8 @@ func TestRealReceivers(t *testing.T) {
 func enoughOf(t *testing.T, address string) *ccmap.Snapshot {
 	t.Helper()
 	const enough = 400 // samples
-	own := fetchProfile(t, address, 6)
-	for seconds := 12; own.Total().Samples < enough && seconds < 100; seconds *= 2 {
+	own := fetchProfile(t, address, 5)
+	for seconds := 10; own.Total().Samples < enough && seconds < 100; seconds *= 2 {
 		own = fetchProfile(t, address, seconds)
 	}
 	return own

@@ -69,7 +69,7 @@ func TestReceiversAgainstTruth(t *testing.T) {
 	program := startReceivers(t)
 	file := filepath.Join(t.TempDir(), "receivers.json")
 	a := attachTo(t, fmt.Sprint(program.Process.Pid), "--tune=false", "-i", "1ms", "--hits", "5000", "-o", file)
-	waitForCPU(t, program.Process.Pid, 10*time.Second) // a time that a busy machine does not shorten
+	waitForCPU(t, program.Process.Pid, 7*time.Second) // a time that a busy machine does not shorten
 	s := a.interrupt(t, file)
 	truth := program.end(t)
 	t.Run("sampled", func(t *testing.T) { sampled.againstTruth(t, s, truth) })
@@ -90,11 +90,11 @@ func TestReceiversOfAChangingProgram(t *testing.T) {
 	program := startReceivers(t)
 	file := filepath.Join(t.TempDir(), "receivers.json")
 	a := attachTo(t, fmt.Sprint(program.Process.Pid), "--tune=false", "-i", "1ms", "--hits", "5000", "--json", "-o", file)
-	waitForCPU(t, program.Process.Pid, 4*time.Second)
+	waitForCPU(t, program.Process.Pid, 3*time.Second)
 	if err := program.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	waitForCPU(t, program.Process.Pid, 14*time.Second)
+	waitForCPU(t, program.Process.Pid, 11*time.Second)
 	s := a.interrupt(t, file)
 	truth := program.end(t)
 	var report session.ReportJSON

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/internal/programtest"
@@ -56,10 +56,10 @@ func (s *served) listen(t *testing.T) {
 	}(lines)
 }
 
-// workload starts a program that the target fits.
+// workload starts a program that the target fits. It rests for most of the time.
 func (s *served) workload(t *testing.T) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(s.program, demo.Command)
+	cmd := exec.Command(s.program, demo.Command, "-rest", "5ms")
 	in, err := cmd.StdinPipe() // it ends with its input
 	if err != nil {
 		t.Fatal(err)
@@ -87,18 +87,19 @@ func (s *served) await(t *testing.T, what string, is func(daemon.TargetStatus) b
 
 func (s *served) awaitTarget(t *testing.T, name, what string, is func(daemon.TargetStatus) bool) daemon.TargetStatus {
 	t.Helper()
-	last := ""
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		var list targetList
-		out, err := s.ask(t, "targets", "--json")
-		if last = out; err != nil || json.Unmarshal([]byte(out), &list) != nil {
+	var list targetList
+	var err error
+	asked := client.Daemon{Sockets: []string{s.socket}}
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		list = targetList{}
+		if err = asked.Get(t.Context(), &list, "targets"); err != nil {
 			continue
 		}
 		if i := slices.IndexFunc(list.Targets, func(s daemon.TargetStatus) bool { return s.Name == name && is(s) }); i >= 0 {
 			return list.Targets[i]
 		}
 	}
-	t.Fatalf("%s is awaited in vain: %s", what, last)
+	t.Fatalf("%s is awaited in vain: %+v, %v", what, list, err)
 	return daemon.TargetStatus{}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // A campaign on guests finds the activity of one, and writes its portion alone. CI runs the quick
-// campaign on all.
+// campaign on another.
 func TestGuestCampaign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and executes guests")

@@ -4,8 +4,8 @@
 //
 //	go run ./scripts/accuracy                  about half an hour on two idle cores
 //	go run ./scripts/accuracy -guests          about 20 minutes
-//	go run ./scripts/accuracy -quick           half a minute, to see that it works
-//	go run ./scripts/accuracy -guests -quick   half a minute
+//	go run ./scripts/accuracy -quick           ten seconds, to see that it works
+//	go run ./scripts/accuracy -guests -quick   ten seconds
 //
 // The campaign on native programs has three steps:
 //
@@ -59,7 +59,7 @@ func main() {
 	flag.DurationVar(&c.guestTime, "sampled", time.Minute, "`TIME` that each guest is sampled for every 10 ms, and again with bursts")
 	flag.Parse()
 	if c.Quick {
-		c.runs, c.cpu, c.guestTime = 3, 300*time.Millisecond, 4*time.Second
+		c.runs, c.cpu, c.guestTime = 2, 200*time.Millisecond, time.Second
 		c.Work = filepath.Join(c.Work, "quick")
 		c.Report = filepath.Join(c.Work, "REPORT.md")
 	}

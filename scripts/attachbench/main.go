@@ -51,7 +51,7 @@ func main() {
 	flag.DurationVar(&b.sight, "sight", 20*time.Second, "`TIME` of the profiles whose content is compared")
 	flag.Parse()
 	if b.Quick {
-		b.time, b.window, b.settle, b.sight, b.Report = 0, 100*time.Millisecond, 150*time.Millisecond, 2*time.Second, ""
+		b.time, b.window, b.settle, b.sight, b.Report = 0, 100*time.Millisecond, 150*time.Millisecond, time.Second, ""
 	}
 	campaign.Main("attachbench", b.run)
 }

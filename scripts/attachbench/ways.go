@@ -85,7 +85,7 @@ const (
 	perfAnchor = "`perf record -a`"
 )
 
-// ways returns the ways to watch a workload.
+// ways returns the ways to watch a workload. A quick run has an engine one way alone.
 func (b *bench) ways(w workload) []way {
 	all := []way{{again, func(context.Context, *target) (watch, error) { return watch{end: func() error { return nil }}, nil }}}
 	for _, e := range b.engines {
@@ -94,7 +94,7 @@ func (b *bench) ways(w workload) []way {
 			flags = append(flags[:len(flags):len(flags)], "-i", (time.Second / time.Duration(w.hz)).String(), "--tune=false", "--max-overhead=0", "--max-host-overhead=0")
 		}
 		all = append(all, way{e.name, b.ccmapd(flags)})
-		if w.copies > 1 {
+		if w.copies > 1 || b.Quick {
 			continue
 		}
 		all = append(all, way{e.name + " `--hits 0`", b.ccmapd(append(flags[:len(flags):len(flags)], "--hits=0"))})

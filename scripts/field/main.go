@@ -2,7 +2,7 @@
 // truth on programs that know it, while they run. No deterministic test can do that.
 //
 //	go run ./scripts/field programs               half an hour: foreign programs, guests
-//	go run ./scripts/field programs -quick        a minute and a half, in CI
+//	go run ./scripts/field programs -quick        half a minute, in CI
 //	go run ./scripts/field programs -only race    one row again; the others stay
 //	go run ./scripts/field lockstep               some minutes: work that repeats as often as samples come
 //	go run ./scripts/field repetitions            some minutes: verdicts, on a program that knows when its calls began

@@ -77,7 +77,7 @@ func (f *field) watchPeer(ctx context.Context, w *window, address string) error 
 // length is the length of a window.
 func (f *field) length() time.Duration {
 	if f.Quick {
-		return 5 * time.Second
+		return 3 * time.Second
 	}
 	return f.window
 }

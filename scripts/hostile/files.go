@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -14,7 +15,7 @@ var filesCampaign = campaign{
 	name:  "files",
 	about: "read profiles that are made to exhaust their reader",
 	example: `  go run ./scripts/hostile files             every kind; half an hour or more on a busy machine
-  go run ./scripts/hostile files -quick      those that amplify memory, and the others 200 times as small
+  go run ./scripts/hostile files -quick      each by one command, most of them 200 times as small
   go run ./scripts/hostile files -only 'equal.*,nesting.xml.gz'`,
 	head: []string{"file", "attacks with", "size", "`top`", "CPU time", "memory", "`convert`", "CPU time", "memory", "`merge` of two", "CPU time", "memory"},
 	run:  runFiles,
@@ -34,23 +35,26 @@ func runFiles(ctx context.Context, h *hostile) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	for _, k := range files.Kinds() {
+	for i, k := range files.Kinds() {
 		if !h.wants(k.Name) {
 			continue
 		}
-		if err := h.file(ctx, folder, k); err != nil {
+		if err := h.file(ctx, folder, k, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// file makes a file of a kind, reads it with all commands and adds its row. A quick
-// campaign keeps the size of a kind that amplifies memory, because a smaller file would
-// exceed no bound, and reads it with one command.
-func (h *hostile) file(ctx context.Context, folder string, k files.Kind) error {
+// file makes the i-th kind's file, reads it with all commands and adds its row. A quick
+// campaign keeps a kind that amplifies memory so large that it exceeds a bound. It reads each
+// file with one command, by turns.
+func (h *hostile) file(ctx context.Context, folder string, k files.Kind, i int) error {
 	size := k.Size
-	if h.quick && !k.Amplifies {
+	switch {
+	case h.quick && k.Amplifies:
+		size = cmp.Or(k.Least, k.Size)
+	case h.quick:
 		size = size/quickShare + 1
 	}
 	path, out := folder+"/"+k.Name, folder+"/out.pb.gz"
@@ -66,6 +70,8 @@ func (h *hostile) file(ctx context.Context, folder string, k files.Kind) error {
 	commands := [][]string{{"top", path}, {"convert", path, out}, {"merge", "-o", out, path, path}}
 	if h.quick && k.Amplifies {
 		commands = commands[:1]
+	} else if h.quick {
+		commands = commands[i%len(commands):][:1]
 	}
 	for _, args := range commands {
 		o, err := h.child(ctx, limits{memory: fileAddresses, time: mostFileTime}, append([]string{h.ccmapd}, args...)...)

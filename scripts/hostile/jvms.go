@@ -83,11 +83,16 @@ func runJVMs(ctx context.Context, h *hostile) error {
 			h.say("there is no JDK %s", jdk.release)
 			continue
 		}
+		home := filepath.Dir(filepath.Dir(java[0]))
+		classes, err := h.compileComputer(ctx, home)
+		if err != nil {
+			return errors.Join(failed, err)
+		}
 		for _, a := range jvmAttacks() {
 			if !h.wants(a.name, a.name+", JDK "+jdk.release) {
 				continue
 			}
-			if err := h.attackJVM(ctx, a, jdk.release, filepath.Dir(filepath.Dir(java[0]))); err != nil {
+			if err := h.attackJVM(ctx, a, jdk.release, home, classes); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s, JDK %s: %w", a.name, jdk.release, err))
 			}
 		}
@@ -99,7 +104,7 @@ func runJVMs(ctx context.Context, h *hostile) error {
 }
 
 // attackJVM runs all rounds of an attack on one JVM, and adds its row.
-func (h *hostile) attackJVM(ctx context.Context, a jvmAttack, release, home string) error {
+func (h *hostile) attackJVM(ctx context.Context, a jvmAttack, release, home, classes string) error {
 	if h.quick {
 		a.rounds = a.quick
 	}
@@ -109,7 +114,7 @@ func (h *hostile) attackJVM(ctx context.Context, a jvmAttack, release, home stri
 	}
 	defer os.RemoveAll(folder)
 	j := &jvmAttacked{hostile: h, folder: folder, home: home}
-	if err := j.begin(ctx); err != nil {
+	if err := j.begin(ctx, classes); err != nil {
 		return err
 	}
 	defer j.end()
@@ -126,15 +131,27 @@ func (h *hostile) attackJVM(ctx context.Context, a jvmAttack, release, home stri
 	return nil
 }
 
-// begin starts the JVM. Its files go into the folder.
-func (j *jvmAttacked) begin(ctx context.Context) error {
-	source := filepath.Join(j.folder, "Computer.java")
-	if err := os.WriteFile(source, computerJava, 0o644); err != nil {
-		return err
+// compileComputer compiles the program of the JVM, and returns the folder of its classes.
+func (h *hostile) compileComputer(ctx context.Context, home string) (string, error) {
+	folder := h.path("jvms-classes")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
 	}
+	source := filepath.Join(folder, "Computer.java")
+	if err := os.WriteFile(source, computerJava, 0o644); err != nil {
+		return "", err
+	}
+	if out, err := exec.CommandContext(ctx, filepath.Join(home, "bin/javac"), "-d", folder, source).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compile Computer.java: %w\n%s", err, out)
+	}
+	return folder, nil
+}
+
+// begin starts the JVM, with the program in a folder. Its files go into the folder of the attack.
+func (j *jvmAttacked) begin(ctx context.Context, classes string) error {
 	var err error
 	j.computer, err = j.computeBy(ctx, []string{
-		"env", "-C", j.folder, filepath.Join(j.home, "bin/java"), "-Xmx256m", "-Djava.io.tmpdir=" + j.folder, source,
+		"env", "-C", j.folder, filepath.Join(j.home, "bin/java"), "-Xmx256m", "-Djava.io.tmpdir=" + j.folder, "-cp", classes, "Computer",
 	})
 	if err != nil {
 		return err
@@ -409,7 +426,7 @@ func (j *jvmAttacked) files() []string {
 	}
 	return slices.DeleteFunc(left, func(file string) bool {
 		name := filepath.Base(file)
-		return name == jvmsFile || name == "Computer.java" || repository.MatchString(name)
+		return name == jvmsFile || repository.MatchString(name)
 	})
 }
 

@@ -116,7 +116,7 @@ func (h *hostile) assault(ctx context.Context, a assault) error {
 // begin starts the computer, and measures the length of an undisturbed session.
 func (k *killing) begin(ctx context.Context) error {
 	var err error
-	if k.computer, err = k.compute(ctx, "all"); err != nil {
+	if k.computer, err = k.victim(ctx); err != nil {
 		return err
 	}
 	if k.first, err = k.computer.ask(); err != nil {
@@ -136,6 +136,14 @@ func (k *killing) begin(ctx context.Context) error {
 	s.signal(unix.SIGINT)
 	k.ending, err = s.end()
 	return errors.Join(armed, err)
+}
+
+// victim starts a computer at all tasks. It keeps two processors busy, in a quick campaign half of one.
+func (k *killing) victim(ctx context.Context) (*computer, error) {
+	if k.quick {
+		return k.compute(ctx, "all,gently")
+	}
+	return k.compute(ctx, "all")
 }
 
 // armed waits until ccmapd has set a breakpoint. Otherwise finding none would prove
@@ -253,7 +261,7 @@ func (k *killing) target(ctx context.Context) error {
 	k.wait(longestSampling)
 	k.computer.stop()
 	failed := k.ends(s)
-	if k.computer, err = k.compute(ctx, "all"); err == nil {
+	if k.computer, err = k.victim(ctx); err == nil {
 		k.first, err = k.computer.ask()
 	}
 	return errors.Join(failed, err)

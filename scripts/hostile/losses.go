@@ -62,8 +62,11 @@ func strains() []strain {
 	}
 }
 
-// strainTime is the time that a program works while it is sampled.
-const strainTime = 5 * time.Second
+// strainTime and quickStrain are the times that a program works while it is sampled.
+const (
+	strainTime  = 5 * time.Second
+	quickStrain = 2 * time.Second
+)
 
 func runLosses(ctx context.Context, h *hostile) error {
 	if err := h.buildComputer(ctx); err != nil {
@@ -88,7 +91,11 @@ func (h *hostile) strain(ctx context.Context, s strain) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	c, err := h.compute(ctx, s.tasks, "for", strainTime.String())
+	long := strainTime
+	if h.quick {
+		long = quickStrain
+	}
+	c, err := h.compute(ctx, s.tasks, "for", long.String())
 	if err != nil {
 		return err
 	}
@@ -110,7 +117,7 @@ func (h *hostile) strain(ctx context.Context, s strain) error {
 	<-ccmapd.samples
 	own, err := c.works(func() {
 		if s.stop > 0 {
-			time.Sleep(strainTime / 10)
+			time.Sleep(long / 10)
 			ccmapd.signal(unix.SIGSTOP)
 			time.Sleep(s.stop)
 			ccmapd.signal(unix.SIGCONT)

@@ -34,7 +34,7 @@ var serving time.Duration
 
 const (
 	fleetSize  = 20
-	quickSize  = 6             // as many programs have all CPUs, too
+	quickSize  = 6
 	fleetTasks = "calls,sorts" // without a pause: they keep all CPUs busy
 	quickStage = 2 * time.Second
 	// rotation is a period's length, the shortest that there is, unless a disturbance has its own.
@@ -108,11 +108,23 @@ func (h *hostile) programs() int {
 	return fleetSize
 }
 
+// easing are tasks of which one keeps a CPU busy.
+func easing(i int) string {
+	if i == 0 {
+		return "calls"
+	}
+	return "eases"
+}
+
 func runServe(ctx context.Context, h *hostile) error {
 	if err := h.buildComputer(ctx); err != nil {
 		return err
 	}
-	f, err := h.crew(ctx, h.programs(), func(int) string { return fleetTasks })
+	tasks := func(int) string { return fleetTasks }
+	if h.quick {
+		tasks = easing
+	}
+	f, err := h.crew(ctx, h.programs(), tasks)
 	if f != nil {
 		defer f.end()
 	}

@@ -91,7 +91,11 @@ func (h *hostile) target(ctx context.Context, maker, kind, engine, name string) 
 	}
 	pid := strconv.Itoa(cmd.Process.Pid)
 	profile := h.path("targets", "profile.json")
-	o, err := h.child(ctx, limits{memory: targetAddress, time: 10 * targetTime}, h.ccmapd, "attach", pid, "--engine", engine, "-d", "1s", "-o", profile)
+	long := time.Second
+	if h.quick {
+		long /= 5
+	}
+	o, err := h.child(ctx, limits{memory: targetAddress, time: 10 * targetTime}, h.ccmapd, "attach", pid, "--engine", engine, "-d", long.String(), "-o", profile)
 	if err != nil {
 		return err
 	}

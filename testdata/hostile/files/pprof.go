@@ -160,7 +160,7 @@ var pprofTables = []Kind{
 }
 
 var pprofSamples = []Kind{
-	{Name: "equal.pb.gz", What: "samples of two stacks by turns", Size: 1<<24 - 100, Amplifies: true, Make: func(w *bufio.Writer, n int) {
+	{Name: "equal.pb.gz", What: "samples of two stacks by turns", Size: 1<<24 - 100, Amplifies: true, Least: 5 << 20, Make: func(w *bufio.Writer, n int) {
 		head(w)
 		places(w, 2)
 		for i := range uint64(n) {

@@ -4,9 +4,10 @@
 //
 //	computer TASKS [PLUGIN]
 //	    works at TASKS, with commas between them; "all" is all, in turn on two
-//	    processors. It says "ready". For each line of standard input it lets all tasks
-//	    rest, and prints a report. After the line "rest" they rest until the next line. At
-//	    the line "exec" it begins anew. It ends with its input.
+//	    processors. Beside "gently" each task pauses for most of the time. It says
+//	    "ready". For each line of standard input it lets all tasks rest, and prints a
+//	    report. After the line "rest" they rest until the next line. At the line "exec"
+//	    it begins anew. It ends with its input.
 //	computer TASKS [PLUGIN] for TIME
 //	    says "ready", waits for a line, works for TIME, and prints the report.
 //	computer answer
@@ -172,10 +173,21 @@ func choose(args []string) ([]task, error) {
 		library = args[1]
 	}
 	all, err := tasks(library)
-	if err != nil || args[0] == "all" {
-		return all, err
+	if err != nil {
+		return nil, err
 	}
-	all = append(all, task{name: "eases", run: calls, pause: 20 * time.Millisecond})
 	names := strings.Split(args[0], ",")
-	return slices.DeleteFunc(all, func(t task) bool { return !slices.Contains(names, t.name) }), nil
+	if !slices.Contains(names, "all") {
+		all = append(all, task{name: "eases", run: calls, pause: longPause})
+		all = slices.DeleteFunc(all, func(t task) bool { return !slices.Contains(names, t.name) })
+	}
+	if slices.Contains(names, "gently") {
+		for i := range all {
+			all[i].pause = longPause
+		}
+	}
+	return all, nil
 }
+
+// longPause is a multiple of the time that a task takes.
+const longPause = 20 * time.Millisecond

@@ -48,7 +48,7 @@ func tasks(library string) ([]task, error) {
 		{name: "garbage", run: garbage},
 		{name: "threads", run: threads, pause: time.Millisecond},
 		{name: "signals", run: signals, pause: time.Millisecond},
-		{name: "children", run: children{}.run, pause: 20 * time.Millisecond},
+		{name: "children", run: children{}.run, pause: longPause},
 		{name: "library", run: cosines, pause: time.Millisecond},
 	}
 	if library == "" {

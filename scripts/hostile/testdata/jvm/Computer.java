@@ -61,7 +61,7 @@ public class Computer {
         start(name, () -> {
             if (task.getAsLong() != first) wrong.incrementAndGet();
             answers.incrementAndGet();
-            pause(2);
+            pause(5);
         });
     }
 
