@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -107,7 +109,7 @@ func New(o Options) (*Daemon, error) {
 	if d.engines == nil {
 		percent := d.config.Budget.MaxHostOverhead
 		d.shared = engine.NewShared(engine.SharedOptions{MaxHostOverhead: cmp.Or(percent/100, -1), Logger: d.log})
-		d.engines = d.shared.Engines()
+		d.engines = append(d.shared.Engines(), engine.Endpoint(func(r io.Reader) (*ccmap.Map, error) { return d.readServed(d.ctx, r) }))
 		d.openWhole = d.shared.OpenWhole
 	}
 	return d, nil

@@ -35,7 +35,7 @@ func (t *target) isEndpoint() bool { return t.Match.URL != "" }
 func (f *follower) openEndpoint(ctx context.Context, into *slot, sink sampler.Sink, log *slog.Logger) (engine.Choice, error) {
 	a := f.target.Auth
 	s, err := pprofhttp.Open(ctx, pprofhttp.Options{
-		URL: f.target.Match.URL, Sink: sink, Read: func(r io.Reader) (*ccmap.Map, error) { return f.readServed(ctx, r) },
+		URL: f.target.Match.URL, Sink: sink, Read: func(r io.Reader) (*ccmap.Map, error) { return f.d.readServed(ctx, r) }, NoLabels: !f.target.Labels,
 		Credentials: pprofhttp.Credentials{BearerFile: a.BearerFile, User: a.User, PasswordFile: a.PasswordFile, Private: true},
 		CAFile:      a.CAFile, Build: into.build, MaxFailures: mostFailures, MaxNames: mostNames, Dial: f.d.host.dial, Logger: log,
 	})
@@ -47,7 +47,7 @@ func (f *follower) openEndpoint(ctx context.Context, into *slot, sink sampler.Si
 
 // readServed reads a profile. All of it is here before it takes a turn: no server holds up
 // others.
-func (f *follower) readServed(ctx context.Context, r io.Reader) (*ccmap.Map, error) {
+func (d *Daemon) readServed(ctx context.Context, r io.Reader) (*ccmap.Map, error) {
 	body, err := io.ReadAll(io.LimitReader(r, mostBody+1))
 	switch {
 	case err != nil:
@@ -58,17 +58,13 @@ func (f *follower) readServed(ctx context.Context, r io.Reader) (*ccmap.Map, err
 		return nil, fmt.Errorf("%w: the answer is no profile, which would be compressed by gzip", export.ErrFormat)
 	}
 	select {
-	case f.d.turns <- struct{}{}:
-		defer func() { <-f.d.turns }()
+	case d.turns <- struct{}{}:
+		defer func() { <-d.turns }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	m, _, err := export.Read(bytes.NewReader(body), export.ReadOptions{MaxMemory: mostServed})
-	if err != nil || f.target.Labels {
-		return m, err
-	}
-	bare := ccmap.New(ccmap.Options{})
-	return bare, bare.Merge(m.Snapshot().WithoutLabels())
+	return m, err
 }
 
 // isAway reports whether an error says that nothing answers at the address of an endpoint.

@@ -147,6 +147,9 @@ func (s *session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, tunable := s.choice.Source.(sampler.Tunable); !tunable {
+		c.Tuner = nil // the program's own profiler has an interval of its own
+	}
 	s.describe(m.Meta())
 	s.pruned = m.Meta().Pruned
 	if same := s.slot.process; same.PID != f.facts.PID || same.Started != f.facts.Started {

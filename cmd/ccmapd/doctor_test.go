@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/pprof"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -82,6 +87,27 @@ func refuse(call uint32) error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
 }
 
+// servesName is a program that serves its own profiles on loopback.
+const servesName = "ccmapd-serves"
+
+func mainServes() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitFailed)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	go http.Serve(l, mux)
+	fmt.Println(l.Addr())
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); { // a third of a core
+		for start := time.Now(); time.Since(start) < 10*time.Millisecond; {
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // someone is a user whom no other test is: the kernel bounds the rings of each user.
 const someone = 65533
 
@@ -107,6 +133,15 @@ func TestDoctorInSituations(t *testing.T) {
 	user := &syscall.Credential{Uid: someone, Gid: someone, Groups: []uint32{someone}}
 	roots, users := startWorkloadAs(t, "/", nil), startWorkloadAs(t, "/", user)
 	cat := startNamed(t, "ccmapd-no-go").Process.Pid
+	serves := exec.Command(programtest.Copy(t, self, servesName))
+	served, err := serves.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, serves)
+	if line, err := bufio.NewReader(served).ReadString('\n'); err != nil {
+		t.Fatalf("%s says %q, %v", servesName, line, err)
+	}
 	for _, s := range []struct {
 		name    string
 		less    string // of lessName; "": ccmapd itself
@@ -117,6 +152,7 @@ func TestDoctorInSituations(t *testing.T) {
 		auto    string // allowed, refused, or the engine
 		code    int
 		failed  string // a check
+		during  string // of attach; "": 200ms
 	}{
 		{name: "root", pid: roots},
 		{name: "root, a user's", pid: users},
@@ -127,6 +163,7 @@ func TestDoctorInSituations(t *testing.T) {
 		{name: "user, root's", asUser: true, pid: roots, auto: refused, code: exitPermission, failed: "owner"},
 		{name: "setcap", asUser: true, program: setcap(t, self, 0), pid: roots},
 		{name: "no perf_event_open", less: fmt.Sprintf("call=%d", unix.SYS_PERF_EVENT_OPEN), pid: roots, auto: refused, code: exitPermission, failed: "system calls"},
+		{name: "no perf_event_open, its own profiles", less: fmt.Sprintf("call=%d", unix.SYS_PERF_EVENT_OPEN), pid: serves.Process.Pid, auto: "pprofhttp", failed: "system calls", during: "1500ms"},
 		{name: "no bpf", less: fmt.Sprintf("call=%d", unix.SYS_BPF), pid: roots, auto: "perf", failed: "system calls"},
 		{name: "little locked memory", less: fmt.Sprintf("limit=%d:%d", unix.RLIMIT_MEMLOCK, 64<<10), asUser: true, pid: users, auto: "perf"},
 		{name: "few files", less: fmt.Sprintf("limit=%d:40", unix.RLIMIT_NOFILE), asUser: true, pid: users, auto: refused, code: exitPermission, failed: "open files"},
@@ -169,7 +206,7 @@ func TestDoctorInSituations(t *testing.T) {
 			if s.auto != allowed && s.auto != refused && r.Auto != s.auto || (r.Auto == "") != (s.auto == refused) {
 				t.Errorf("auto is %q, want %q: %+v", r.Auto, s.auto, r)
 			}
-			attach := command("attach", strconv.Itoa(s.pid), "-d", "200ms", "-q", "-o", "a.json")
+			attach := command("attach", strconv.Itoa(s.pid), "-d", cmp.Or(s.during, "200ms"), "-q", "-o", "a.json")
 			out, err := attach.CombinedOutput()
 			took := ""
 			if profile, _, err := export.ReadFile(filepath.Join(attach.Dir, "a.json"), export.ReadOptions{}); err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-func main() { os.Exit(runProcess(engine.All())) }
+func main() { os.Exit(runProcess(append(engine.All(), engine.Endpoint(readServed)))) }
 
 // runProcess lowers the capabilities of this process, and then runs its command line.
 func runProcess(all []engine.Engine) int {

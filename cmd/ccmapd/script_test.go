@@ -22,6 +22,8 @@ func TestMain(m *testing.M) {
 		deafName: mainWith(deafEngine()),
 		slowName: mainWith(slowEngine()),
 		lessName: mainWithLess,
+
+		servesName: mainServes,
 	})
 }
 

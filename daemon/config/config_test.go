@@ -104,7 +104,7 @@ func TestErrors(t *testing.T) {
 		"[defaults]\ninterval = 10":                            `line 2, column 1: defaults.interval: must be a time in quotes from "100µs" to "1m"`,
 		"[defaults]\nrotate = \"1ms\"":                         `line 2, column 1: defaults.rotate: must be a time in quotes from "1s" to "365d", or "0"`,
 		"[budget]\nscan = \"0\"":                               `line 2, column 1: budget.scan: must be a time in quotes from "100ms" to "1h"`,
-		"[defaults]\nengine = \"ptrace\"":                      "line 2, column 1: defaults.engine: must be auto, bpf, perf or jfr",
+		"[defaults]\nengine = \"ptrace\"":                      "line 2, column 1: defaults.engine: must be auto, bpf, perf, jfr or pprofhttp",
 		"[defaults]\ntune = \"yes\"":                           "line 2, column 1: defaults.tune: must be true or false",
 		"[defaults]\nmax_interval = \"1ms\"":                   "line 2, column 1: defaults.max_interval: 1ms is shorter than interval, 10ms",
 		"[defaults]\nmin_interval = \"20ms\"":                  "line 2, column 1: defaults.min_interval: 20ms is longer than interval, 10ms",

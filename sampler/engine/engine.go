@@ -1,7 +1,8 @@
 // Package engine lists the engines, which sample processes from outside, and finds the
 // one to use. It works like this:
 //
-//  1. [All] returns the engines, best first.
+//  1. [All] returns the engines, best first. [Endpoint] is one more, for callers that can read
+//     what a program serves.
 //  2. [Attach] opens the engine that the user asks for. For [Auto] it tries one after
 //     another. An engine that is not permitted or not supported here is passed over
 //     ([sampler.ErrPermission], [sampler.ErrUnsupported]). Any other error ends the
@@ -137,10 +138,6 @@ func unable(all []Engine, name string, o sampler.ProcessOptions) error {
 	}
 	return err
 }
-
-// ForOthers reports whether an engine is for other programs than the target: then it is no
-// help to say what it lacks.
-func ForOthers(err error) bool { return errors.Is(err, jfr.ErrNotJVM) }
 
 // refusal is the reason why an engine cannot sample.
 type refusal struct {

@@ -106,6 +106,9 @@ func inTime(dial func(ctx context.Context, network, address string) (net.Conn, e
 	}
 }
 
+// defaultPath is where net/http/pprof registers itself.
+const defaultPath = "/debug/pprof"
+
 // parseURL checks an address.
 func parseURL(text string, c Credentials) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -128,7 +131,7 @@ func parseURL(text string, c Credentials) (*url.URL, error) {
 		u.Path = path
 	}
 	if u.Path == "" {
-		u.Path = "/debug/pprof"
+		u.Path = defaultPath
 	}
 	return u, nil
 }

@@ -550,7 +550,8 @@ func TestTLS(t *testing.T) {
 	<-s.Profiles()
 }
 
-// TestRealProgram: the profiles of a program of its own add up to its hot function.
+// TestRealProgram: a program is found by its number alone, its profiles add up to its hot function, and the
+// session ends with it.
 func TestRealProgram(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "served")
@@ -577,10 +578,16 @@ func TestRealProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options("http://" + strings.TrimSpace(address))
+	if _, err := OpenProcess(t.Context(), os.Getppid(), options("")); !errors.Is(err, ErrNoEndpoint) || !errors.Is(err, sampler.ErrUnsupported) {
+		t.Errorf("a process without an endpoint: %v", err)
+	}
+	o := options("")
 	o.Seconds = 1
-	s := open(t, o)
-	done, stop := start(t, s)
+	s, err := OpenProcess(t.Context(), program.Process.Pid, o)
+	if err != nil {
+		t.Fatalf("at %s: %v", address, err)
+	}
+	done, _ := start(t, s)
 	sum := ccmap.New(ccmap.Options{Names: o.Sink.Names})
 	spin := ccmap.Counters{}
 	for spin.Samples < 20 { // until the test's deadline, on a machine however busy
@@ -593,11 +600,18 @@ func TestRealProgram(t *testing.T) {
 			}
 		}
 	}
-	stop()
-	if e := <-done; e.err != nil {
-		t.Error(e.err)
+	stdin.Close()
+	program.Wait()
+	for over := false; !over; {
+		select {
+		case <-s.Profiles():
+		case e := <-done:
+			if over = true; e.err != nil || !e.Exited {
+				t.Errorf("the program has ended, and the session: %+v", e)
+			}
+		}
 	}
-	if target := s.Info().Target; target.Executable != binary {
+	if target := s.Info().Target; target.Executable != binary || target.PID != program.Process.Pid {
 		t.Errorf("target %+v", target)
 	}
 }

@@ -13,15 +13,17 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // Source takes profiles of one server.
 //
-//	endpoint, profiles, o   set by Open
-//	counts                  under mu: Run writes, any goroutine reads
+//	endpoint, process, profiles, o   set by Open
+//	counts                           under mu: Run writes, any goroutine reads
 type Source struct {
 	endpoint endpoint
+	process  *process.Pinned // nil: the program may be anywhere
 	o        Options
 	profiles chan *ccmap.Map
 	pause    func(failures int) time.Duration // after so many failures in a row; tests have their own
@@ -41,7 +43,7 @@ type counts struct {
 	last     error // of the last failure
 }
 
-// Options of a Source. URL, Sink and Read are required.
+// Options of a Source. Sink and Read are required, and URL where a process is not named.
 type Options struct {
 	URL  string // of the endpoint, for example "http://127.0.0.1:6060/debug/pprof"
 	Sink sampler.Sink
@@ -51,6 +53,8 @@ type Options struct {
 
 	Seconds  int   // the length of a profile; 0 means 5
 	MaxNames int64 // bytes of names that all profiles may bring; 0 means 64 MiB
+
+	NoLabels bool // leaves out the labels of goroutines
 
 	Credentials Credentials
 	CAFile      string // certificates, in PEM, of the authorities to trust; empty: the system's
@@ -121,6 +125,9 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 // Close frees a Source whose Run is not called.
 func (s *Source) Close() error {
 	s.endpoint.client.CloseIdleConnections()
+	if s.process != nil {
+		s.process.Close()
+	}
 	return nil
 }
 
@@ -154,6 +161,8 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 		case ctx.Err() != nil:
 		case errors.Is(err, errReplaced):
 			return sampler.Ending{Reason: "the server runs another program now", Exited: true}, nil
+		case err != nil && s.hasEnded():
+			return sampler.Ending{Reason: "the process has ended", Exited: true}, nil
 		case isRefusal(err), err != nil && failures+1 == s.o.MaxFailures:
 			return sampler.Ending{}, fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), err)
 		case err != nil:
@@ -199,6 +208,13 @@ func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
 	}
 	if err := s.note(m, total.Samples); err != nil {
 		return nil, err
+	}
+	if s.o.NoLabels {
+		bare := ccmap.New(ccmap.Options{})
+		if err := bare.Merge(m.Snapshot().WithoutLabels()); err != nil {
+			return nil, err
+		}
+		m = bare
 	}
 	*m.Meta() = ccmap.Meta{Unit: ccmap.CPUTime}
 	for _, origin := range []ccmap.Origin{ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported, ccmap.OriginVM} {
