@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -128,7 +130,7 @@ func (h *fakeHost) list() (map[int]uint64, error) {
 func (h *fakeHost) facts(pid int) (process.Facts, error) {
 	p, err := h.of(pid)
 	if err != nil {
-		return process.Facts{}, err
+		return process.Facts{}, fmt.Errorf("read process state: %w", fs.ErrNotExist) // as /proc answers
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 )
@@ -36,6 +38,18 @@ const (
 func nextRotation(now time.Time, every time.Duration) time.Time {
 	late := time.Duration(rotateJitter * rand.Float64() * float64(every))
 	return now.Truncate(every).Add(every + late)
+}
+
+// checkStore logs at the start if no file can be written: the first period may end much later.
+func (d *Daemon) checkStore() {
+	dir := filepath.Join(d.Config().Store.Dir, targetsDir)
+	err := os.MkdirAll(dir, 0o750)
+	if err == nil {
+		err = unix.Access(dir, unix.W_OK|unix.X_OK)
+	}
+	if err != nil {
+		d.log.Error("no period can be filed: give the daemon's user the directory, or name another one as dir in [store]", "error", err)
+	}
 }
 
 // rotateDue files the periods that have ended. It returns at once.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -370,6 +371,28 @@ func TestNextRotation(t *testing.T) {
 		at := nextRotation(now, time.Hour)
 		if hour := time.Date(2026, 11, 23, 13, 0, 0, 0, time.UTC); at.Before(hour) || at.After(hour.Add(3*time.Minute)) {
 			t.Fatalf("next at %v", at)
+		}
+	}
+}
+
+// TestStoreIsChecked: a directory that cannot be written is told at the start, not after the first period.
+func TestStoreIsChecked(t *testing.T) {
+	t.Parallel()
+	for dir, want := range map[string]bool{t.TempDir(): false, "/proc/self/none": true} {
+		var log strings.Builder
+		d, err := newDaemon(Options{
+			Load: func() (*config.Config, error) {
+				c := config.Default()
+				c.Store.Dir = dir
+				return c, nil
+			},
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}, machine{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.checkStore(); strings.Contains(log.String(), "no period can be filed") != want {
+			t.Errorf("%s: %q", dir, log.String())
 		}
 	}
 }

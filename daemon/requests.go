@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // Attach adds a target for one process, with the default settings, and waits until it is sampled.
@@ -17,6 +18,9 @@ import (
 // wraps [ErrWaits].
 func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
 	facts, err := d.host.facts(pid)
+	if process.Gone(err) {
+		err = sampler.ErrNoProcess
+	}
 	if err != nil {
 		return "", fmt.Errorf("attach to process %d: %w", pid, err)
 	}

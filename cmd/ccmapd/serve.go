@@ -105,6 +105,9 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if len(sockets) > 0 {
 		where = sockets[0].Addr().String()
 	}
+	if at := server.Addr(); at != nil {
+		where += " and " + at.String()
+	}
 	fmt.Fprintf(env.stderr, "Listening on %s, %s.\n", where, figure.Plural(int64(len(d.Config().Targets)), "target"))
 	return runBoth(ctx, d.Run, server.Serve)
 }

@@ -94,7 +94,7 @@ func (l targetList) print(w io.Writer, all bool) error {
 
 // printTrouble says why a target is not sampled. With all it says which processes belong to it.
 func printTrouble(out *terminal.Printer, t daemon.TargetStatus, all bool) {
-	if !all && t.Reason == "" {
+	if !all && t.Reason == "" && t.LeftOut == 0 {
 		return
 	}
 	out.Line("")

@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/view"
@@ -66,6 +67,9 @@ func coded(err error) *view.Error {
 	if code == "" {
 		return view.ErrorOf(err)
 	}
+	if advised, ok := advice.Of(err); ok && hint == "" {
+		hint = advised
+	}
 	return &view.Error{Code: code, Hint: hint, Err: err}
 }
 
@@ -73,7 +77,7 @@ func coded(err error) *view.Error {
 // answer nothing can be told any more.
 func (c *call) fail(err error) {
 	p := problemOf(err)
-	if p.Code == view.CodeNotPermitted || p.Code == view.CodeBusy {
+	if p.Code == view.CodeNotPermitted || p.Code == view.CodeBusy || errors.Is(err, errNoRoute) {
 		c.metrics.refused.Inc()
 		c.refusals.warn("request refused", "uid", c.peer.name(), "method", c.Method, "path", c.URL.Path, "why", p.Detail)
 	}

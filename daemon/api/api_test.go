@@ -73,7 +73,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/targets/web/top", 200, `"ref": "live:web"`},
 		{"GET", "/v1/overlap?a=live:web&b=live:db", 200, `"pairs"`},
 		{"GET", "/v1/diff?a=live:web&b=live:db&all=1", 200, `"methods"`},
-		{"GET", "/v1/overlap?a=live:web", 404, `"code":"no-target"`},
+		{"GET", "/v1/overlap?a=live:web", 400, `a=REF and b=REF`},
 		{"POST", "/v1/targets/web/pause", 202, ""},
 		{"POST", "/v1/targets/web/none", 404, "there is no action"},
 		{"DELETE", "/v1/targets/web", 204, ""},

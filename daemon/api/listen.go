@@ -160,12 +160,11 @@ func (s *Server) listenSocket() (net.Listener, error) {
 		return nil, err
 	}
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, &view.Error{Code: view.CodeFailed, Err: err,
-			Hint: "Name another place in CCMAPD_SOCKET, or as [listen] socket in the file of --config."}
+		return nil, noPlace(err)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".ccmapd-")
 	if err != nil {
-		return nil, err
+		return nil, noPlace(err)
 	}
 	defer os.RemoveAll(dir)
 	made := filepath.Join(dir, "s")
@@ -182,6 +181,12 @@ func (s *Server) listenSocket() (net.Listener, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return placed{l, path}, nil
+}
+
+// noPlace says what to do where no socket can be made.
+func noPlace(err error) error {
+	return &view.Error{Code: view.CodeFailed, Err: err,
+		Hint: "Name another place in CCMAPD_SOCKET, or as [listen] socket in the file of --config."}
 }
 
 // socketMode returns the mode of the socket, and gives it its group.
@@ -228,7 +233,8 @@ func checkPlace(path string) error {
 		c.Close()
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return errors.New("another daemon listens there")
+		return &view.Error{Code: view.CodeFailed, Err: errors.New("another daemon listens there"),
+			Hint: "End that one, or name another place in CCMAPD_SOCKET, or as [listen] socket in the file of --config."}
 	}
 	return nil
 }

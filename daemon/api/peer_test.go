@@ -205,6 +205,9 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if !strings.Contains(log.String(), fmt.Sprint("times=", 1000-mostLogged)) {
 			t.Errorf("not said how many more: %s", log.String()[max(0, log.Len()-300):])
 		}
+		if w := ask(s, userOf(4242), httptest.NewRequest("POST", "/v1/reload", nil)); w.Code != 404 || !strings.Contains(log.String(), "uid=4242") {
+			t.Errorf("another user's request is answered %d, and not logged: %s", w.Code, log.String()[max(0, log.Len()-300):])
+		}
 	})
 }
 

@@ -28,7 +28,7 @@ const (
 	uploadKind = "up"
 )
 
-var errNoRef = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such profile"), Hint: "/v1/targets lists the targets; live:NAME is the profile of one."}
+var errNoRef = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such profile"), Hint: "'ccmapd targets' lists the targets and their processes: @NAME or @NAME:PID, in the API live:NAME or live:NAME:PID."}
 
 // snapshot returns the profile of a reference, if the peer may see it.
 func (c *call) snapshot(ref string) (*ccmap.Snapshot, error) {

@@ -169,7 +169,9 @@ func writeJSON(v any, ref string) (answer, error) {
 // compared returns the two profiles of a comparison.
 func (c *call) compared(q *params) (refs [2]string, of [2]*ccmap.Snapshot, err error) {
 	for i, name := range []string{"a", "b"} {
-		refs[i] = q.text(name, "")
+		if refs[i] = q.text(name, ""); refs[i] == "" {
+			return refs, of, usageError("a comparison wants two profiles: a=REF and b=REF")
+		}
 		if of[i], err = c.snapshot(refs[i]); err != nil {
 			return refs, of, err
 		}
