@@ -79,7 +79,9 @@ func TestTargets(t *testing.T) {
 	t.Parallel()
 	f := &fakeDaemon{targets: []daemon.TargetStatus{
 		{Name: "db", Rule: "exe /db", State: "refused", Reason: "not permitted", Cure: "Run it as root.", Processes: []daemon.ProcessStatus{}},
-		{Name: "web", Rule: "exe /web", State: "sampling", Status: daemon.Figures{Samples: 45}, Counters: daemon.Counters{Samples: 12345}, Processes: []daemon.ProcessStatus{{PID: 7, Exe: "/srv/web"}, {PID: 8, Exe: "/srv/web"}}},
+		{Name: "web", Rule: "exe /web", State: "sampling", Status: daemon.Figures{Samples: 45}, Counters: daemon.Counters{Samples: 12345}, Processes: []daemon.ProcessStatus{
+			{PID: 7, Exe: "/srv/web", State: "sampling", Engine: "bpf", Why: "the best engine"}, {PID: 8, Exe: "/srv/web", State: "refused", Reason: "too many files"},
+		}},
 	}}
 	socket := serveFake(t, f)
 	for _, test := range []struct {
@@ -89,7 +91,7 @@ func TestTargets(t *testing.T) {
 	}{
 		{"targets", exitOK, []string{"web     sampling   12,345         0  7 8   web", "db: exe /db\n  refused: not permitted\n  Run it as root."}},
 		{"attach --daemon 4242", exitOK, []string{"The daemon samples 4242 as target pid-4242. Next: ccmapd top @pid-4242"}},
-		{"targets -v", exitOK, []string{"pid-4242", "\ufffd[31mred", "web: exe /web"}},
+		{"targets -v", exitOK, []string{"pid-4242", "\ufffd[31mred", "web: exe /web\n  7 sampling by bpf: the best engine\n  8 refused: too many files\n"}},
 		{"attach --daemon 4242 -i 1ms", exitUsage, nil},
 		{"top @web", exitOK, []string{"2,000 samples"}},
 		{"top @none", exitNoTarget, nil},

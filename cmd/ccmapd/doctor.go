@@ -3,19 +3,14 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"io"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/daemon/client"
-	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -96,57 +91,4 @@ func failureOf(r engine.Report) error {
 		err = errors.New(r.Reason) // another ccmapd has made the report
 	}
 	return exitError{cmp.Or(exitCodes[view.Code(r.Code)], exitFailed), err}
-}
-
-// printReport prints the checks, the engines, and the choice. Without a choice it returns the
-// reason.
-func printReport(w io.Writer, r engine.Report, wide bool) error {
-	p := terminal.NewPrinter(w, wide)
-	for _, c := range r.Checks {
-		p.Line("%s %s: %s", mark(c.OK), c.Name, c.Found)
-		if !c.OK {
-			p.Line("     wanted: %s", c.Wanted)
-			printCure(p, c.Cure)
-		}
-	}
-	for _, d := range r.Engines {
-		p.Line("%s engine %s: %s", mark(d.Permitted), d.Engine, summary(d))
-		printCure(p, d.Cure)
-	}
-	switch r.Auto {
-	case "":
-	case pprofhttp.Engine:
-		p.Line("'ccmapd attach URL' can follow the program.")
-	default:
-		p.Line("'--engine auto' takes %s.", r.Auto)
-	}
-	if err := p.Err(); err != nil {
-		return err
-	}
-	return failureOf(r)
-}
-
-func printCure(p *terminal.Printer, cure string) {
-	if cure != "" {
-		p.Line("     cure: %s", cure)
-	}
-}
-
-func mark(ok bool) string {
-	if ok {
-		return "ok  "
-	}
-	return "no  "
-}
-
-// summary says in one line why an engine cannot sample, or how well it can.
-func summary(d engine.Diagnosis) string {
-	if !d.Permitted {
-		return d.Reason
-	}
-	took := fmt.Sprintf("permitted, and took %s", figure.Plural(int64(d.Samples), "sample"))
-	if len(d.Features) == 0 {
-		return took
-	}
-	return took + ", with " + strings.Join(d.Features, ", ")
 }

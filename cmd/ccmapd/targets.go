@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"path"
@@ -10,17 +11,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 )
-
-// daemonFlag is the flag of attach that leaves sampling to a daemon.
-const daemonFlag = "daemon"
 
 const targetsLong = `Targets lists what the daemon of this machine samples, as far as you may see it: its
 own user, root and its group see all, others their own processes, if it is open.
@@ -57,7 +53,7 @@ func newTargetsCmd(env *environment) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, which has every figure")
-	cmd.Flags().BoolVarP(&all, "verbose", "v", false, "print the rules of targets, and why they are not sampled")
+	cmd.Flags().BoolVarP(&all, "verbose", "v", false, "print rules, and by which engine processes are sampled, or why not")
 	return cmd
 }
 
@@ -111,6 +107,23 @@ func printTrouble(out *terminal.Printer, t daemon.TargetStatus, all bool) {
 	if t.LeftOut > 0 {
 		out.Line("  left out: %s more than its max", figure.Plural(int64(t.LeftOut), "process"))
 	}
+	for _, p := range t.Processes {
+		if all && p.PID > 0 {
+			printProcess(out, p)
+		}
+	}
+}
+
+// printProcess says by which engine a process is sampled, and why by that one, or why it is not.
+func printProcess(out *terminal.Printer, p daemon.ProcessStatus) {
+	state := string(p.State)
+	if p.Engine != "" {
+		state += " by " + p.Engine
+	}
+	if why := cmp.Or(p.Reason, p.Why); why != "" {
+		state += ": " + why
+	}
+	out.Line("  %d %s", p.PID, state)
 }
 
 func pidsOf(t daemon.TargetStatus) string {
@@ -132,56 +145,4 @@ func executablesOf(t daemon.TargetStatus) string {
 		}
 	}
 	return strings.Join(names, " ")
-}
-
-// attachByDaemon has the daemon attach to a process. Flags about sampling have no effect there.
-func attachByDaemon(cmd *cobra.Command, w io.Writer, pid int) (err error) {
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{daemonFlag, "match", "wide"}, f.Name) && err == nil {
-			err = usage.Errorf("--%s and --%s exclude each other: the daemon samples as its configuration says", daemonFlag, f.Name)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	var target daemon.TargetStatus
-	if err := (client.Daemon{}).Post(cmd.Context(), map[string]int{"pid": pid}, &target, "targets"); err != nil {
-		return err
-	}
-	out := terminal.NewPrinter(w, false)
-	out.Line("The daemon samples %d as target %s. Next: ccmapd top %s", pid, target.Name, terminal.ShellQuote("@"+target.Name))
-	return out.Err()
-}
-
-// printCandidates prints the processes, the endpoints and the whole host, as targets would take them now.
-func printCandidates(w io.Writer, d *daemon.Daemon) error {
-	found, err := d.Check()
-	if err != nil {
-		return err
-	}
-	t := &terminal.Table{Columns: []terminal.Column{
-		{Title: "target"}, {Title: "pid", Right: true}, {Title: "user"}, {Title: "executable", Shorten: terminal.ShortenMiddle, Least: 16}, {Title: "note"},
-	}}
-	for _, c := range found {
-		note := ""
-		if c.LeftOut {
-			note = "left out: the target has max older processes"
-		}
-		if c.URL != "" {
-			t.Add(c.Target, "", "", c.URL, "asked every 5 s for its profile")
-			continue
-		}
-		if c.OfHost {
-			t.Add(c.Target, "", "", "", "all processes of this machine")
-			continue
-		}
-		t.Add(c.Target, strconv.Itoa(c.PID), c.User, c.Executable, note)
-	}
-	out := terminal.NewPrinter(w, false)
-	if len(found) == 0 {
-		out.Line("The configuration is valid. No process fits a target now.")
-		return out.Err()
-	}
-	out.Table("", t)
-	return out.Err()
 }
