@@ -36,7 +36,11 @@ func OpenLedger(pid int, userOnly bool) *Ledger {
 	if userOnly {
 		tick = kernelTick()
 	}
-	l := NewLedger(func() (CPUTimes, error) { return ReadCPUTimes(pid) }, userOnly, tick)
+	read := readAllTime
+	if userOnly {
+		read = ReadCPUTimes
+	}
+	l := NewLedger(func() (CPUTimes, error) { return read(pid) }, userOnly, tick)
 	if l.broken {
 		l = NewLedger(func() (CPUTimes, error) { return readStatTimes(pid) }, userOnly, statTick)
 	}
@@ -102,6 +106,12 @@ func ReadCPUTimes(pid int) (t CPUTimes, err error) {
 	}
 	t.Kernel = max(both-t.User, 0)
 	return t, nil
+}
+
+// readAllTime is ReadCPUTimes without the parts of the time.
+func readAllTime(pid int) (t CPUTimes, err error) {
+	t.All, err = readClock(^int32(pid)<<3 | clockScheduler)
+	return t, err
 }
 
 // readClock reads a clock, which never waits. It goes around the Go scheduler: announcing a

@@ -11,9 +11,9 @@ package process
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -74,15 +74,37 @@ func explainThread(tid int) error {
 // have many MB.
 const maxProcFile = 1 << 17
 
+// firstRead holds most files whole.
+const firstRead = 512
+
 // readProc reads a file of /proc/PID.
 func readProc(pid int, name string) ([]byte, error) {
+	return readFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+}
+
+// readFile reads a file below /proc. An [os.File] asks the kernel four times what kind of file it is, and
+// whether it can be polled, which takes longer than to read it.
+func readFile(path string) ([]byte, error) {
 	defer privilege.Raise().Lower()
-	f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxProcFile))
+	defer unix.Close(fd)
+	text := make([]byte, 0, firstRead)
+	for len(text) < maxProcFile {
+		n, err := unix.Read(fd, text[len(text):cap(text)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return text, &os.PathError{Op: "read", Path: path, Err: err}
+		case n == 0:
+			return text, nil
+		}
+		text = slices.Grow(text[:len(text)+n], 1)
+	}
+	return text[:maxProcFile], nil
 }
 
 // Executable returns the path of the program that a process runs, as the process

@@ -1,6 +1,9 @@
 package process
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"strings"
@@ -146,4 +149,26 @@ func TestReadMany(t *testing.T) {
 		addrs[bad] = good
 	}
 	runtime.KeepAlive(memory)
+}
+
+// TestReadFile: a file is read whole up to the bound, and one that there is not is an error as of package os.
+func TestReadFile(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, size := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, maxProcFile, maxProcFile + 1} {
+		want := strings.Repeat("abcdefg\x00", size/8+1)[:size]
+		path := fmt.Sprintf("%s/%d", folder, size)
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readFile(path); err != nil || string(got) != want[:min(size, maxProcFile)] {
+			t.Errorf("%d bytes: read %d, %v", size, len(got), err)
+		}
+	}
+	if _, err := readFile(folder + "/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := readFile(folder); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("a folder: %v", err)
+	}
 }

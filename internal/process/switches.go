@@ -3,11 +3,8 @@ package process
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
-
-	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // Switches counts the context switches of a process's threads. One goroutine owns it.
@@ -99,6 +96,5 @@ func statusSwitches(pid int, tid uint32) (sum uint64, err error) {
 
 // readTask reads a small file of a thread.
 func readTask(pid int, tid uint32, name string) ([]byte, error) {
-	defer privilege.Raise().Lower()
-	return os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/%s", pid, tid, name))
+	return readFile(fmt.Sprintf("/proc/%d/task/%d/%s", pid, tid, name))
 }

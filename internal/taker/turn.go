@@ -13,7 +13,7 @@ import (
 const (
 	// Samples are handed over at the beats of HandOver (see package beat), so that their
 	// consumer is not woken for each, and the consumers of several targets at once.
-	HandOver = 100 * time.Millisecond
+	HandOver = 200 * time.Millisecond
 	// renewEvery is how often look-ups of the runtime get their share of time.
 	renewEvery = time.Second
 	// LastTake bounds how long an engine may take the moments that are left when a

@@ -13,8 +13,9 @@
 //     shortest interval of all targets, and the program keeps a random share of the
 //     interrupts of each.
 //  3. One goroutine, the host's reader, takes the records of all targets from one
-//     ring, some ten times a second, and hands each to its [Source]. If it cannot wait for
-//     records any more, all sources end with that error.
+//     ring, five times a second or when the program wakes it, and puts each into the inbox of its
+//     [Source]. It wakes a source at once for a record that may lead to a verdict, and
+//     for all others five times a second. If it cannot wait for records any more, all sources end with that error.
 //  4. The source's own goroutine, in [Source.Run], makes samples of the records, with
 //     package taker. A target that keeps a read of its memory waiting holds up no other.
 //

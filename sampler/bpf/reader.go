@@ -10,11 +10,16 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/beat"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/taker"
 )
 
-// drainEvery is the time between two looks into the ring, unless the program wakes the
-// reader. A wake-up costs ccmapd some 50 µs.
-const drainEvery = 100 * time.Millisecond
+const (
+	// drainEvery is the time between two looks of a source into a ring of its own, unless the program
+	// wakes it. A wake-up costs ccmapd some 50 µs.
+	drainEvery = 100 * time.Millisecond
+	// fullInbox wakes a source before its samples are due, bytes.
+	fullInbox = 1 << 20
+)
 
 // newWaiter returns a waiter that the program wakes, and the end of a target (see
 // [perfevent.NewWaiter]).
@@ -53,7 +58,7 @@ func (h *Host) stopReader() {
 // read reads the ring until ctx is done. If it cannot wait for records, all sources end.
 func (h *Host) read(ctx context.Context, wait func(time.Duration) (bool, error)) {
 	for ctx.Err() == nil {
-		if _, err := wait(beat.Until(time.Now(), drainEvery)); err != nil {
+		if _, err := wait(beat.Until(time.Now(), taker.HandOver)); err != nil {
 			h.fail(err)
 			return
 		}
@@ -92,14 +97,12 @@ func (h *Host) Err() error {
 func (h *Host) drain() {
 	h.draining.Lock()
 	defer h.draining.Unlock()
-	found := false
 	// ReadInto would ask epoll about an empty ring.
 	for h.ring.AvailableBytes() > 0 && h.ring.ReadInto(&h.record) == nil {
 		h.deliver(h.record.RawSample)
-		found = true
 	}
-	if found && h.stop != nil {
-		h.ringSources()
+	if h.stop != nil {
+		h.ringSources(time.Now())
 	}
 }
 
@@ -111,13 +114,13 @@ func (h *Host) deliver(raw []byte) {
 	head := (*programHead)(unsafe.Pointer(&raw[0]))
 	target, inWhole, whole := h.recipients(head)
 	if target != nil {
-		target.inbox.add(raw)
+		target.inbox.add(raw, head.Flags&awaited != 0)
 	}
 	if whole {
 		raw = raw[:headBytes]
 	}
 	if inWhole != nil {
-		inWhole.inbox.add(raw)
+		inWhole.inbox.add(raw, false)
 	}
 }
 
@@ -135,12 +138,16 @@ func (h *Host) recipients(head *programHead) (target, inWhole *seat, whole bool)
 	return target, inWhole, false
 }
 
-// ringSources wakes the sources that have records.
-func (h *Host) ringSources() {
+// ringSources wakes the sources that have records: all of them once in each period in which samples are
+// handed over, and meanwhile those alone that cannot wait.
+func (h *Host) ringSources(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	at := beat.Of(now, taker.HandOver)
+	due := !at.Equal(h.rung)
+	h.rung = at
 	for s := range h.seats() {
-		if s.inbox.waiting() && s.waiter != nil {
+		if s.waiter != nil && s.inbox.waiting(due) {
 			s.waiter.Ring()
 		}
 	}
@@ -151,13 +158,14 @@ func (h *Host) ringSources() {
 type inbox struct {
 	mu      sync.Mutex
 	records []byte
+	urgent  bool   // the source wants one of them at once
 	dropped uint64 // records that found no room
 }
 
 // maxInbox bounds an inbox, bytes.
 const maxInbox = 16 << 20
 
-func (i *inbox) add(raw []byte) {
+func (i *inbox) add(raw []byte, urgent bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if len(i.records)+4+len(raw) > maxInbox {
@@ -166,6 +174,7 @@ func (i *inbox) add(raw []byte) {
 	}
 	i.records = binary.NativeEndian.AppendUint32(i.records, uint32(len(raw)))
 	i.records = append(i.records, raw...)
+	i.urgent = i.urgent || urgent || len(i.records) > fullInbox
 }
 
 // next cuts the first record off.
@@ -179,7 +188,7 @@ func (i *inbox) swap(empty []byte) []byte {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	records := i.records
-	i.records = empty
+	i.records, i.urgent = empty, false
 	return records
 }
 
@@ -190,10 +199,11 @@ func (i *inbox) putBack(records []byte) {
 	i.records = append(slices.Clone(records), i.records...)
 }
 
-func (i *inbox) waiting() bool {
+// waiting reports whether the source is to take records now, which are due or not.
+func (i *inbox) waiting(due bool) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return len(i.records) > 0
+	return i.urgent || due && len(i.records) > 0
 }
 
 // lose counts a record that is not taken.

@@ -49,12 +49,12 @@ func TestReaderFails(t *testing.T) {
 func TestInterruptedTakeLosesNothing(t *testing.T) {
 	t.Parallel()
 	var s Source
-	s.inbox.add([]byte("first"))
-	s.inbox.add([]byte("second"))
+	s.inbox.add([]byte("first"), false)
+	s.inbox.add([]byte("second"), false)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	s.take(ctx)
-	s.inbox.add([]byte("third"))
+	s.inbox.add([]byte("third"), false)
 	var left []string
 	for rest := s.inbox.swap(nil); len(rest) > 0; {
 		var raw []byte
@@ -94,5 +94,39 @@ func TestCounters(t *testing.T) {
 	h.Close()
 	if got := h.counted(taken); got != 0 {
 		t.Errorf("after the end: %d", got)
+	}
+}
+
+// TestInboxWaits: a source is woken for records when they are due, and at once for one that it wants or for many.
+func TestInboxWaits(t *testing.T) {
+	t.Parallel()
+	var i inbox
+	for _, c := range []struct {
+		what      string
+		bytes     int
+		urgent    bool
+		soon, due bool
+	}{
+		{"nothing", -1, false, false, false},
+		{"a record", 10, false, false, true},
+		{"an awaited record", 10, true, true, true},
+		{"a record after it", 10, false, true, true},
+		{"a full inbox", fullInbox, false, true, true},
+	} {
+		if c.bytes >= 0 {
+			i.add(make([]byte, c.bytes), c.urgent)
+		}
+		if soon, due := i.waiting(false), i.waiting(true); soon != c.soon || due != c.due {
+			t.Errorf("%s: waits %t, when due %t; want %t, %t", c.what, soon, due, c.soon, c.due)
+		}
+	}
+	i.swap(nil)
+	i.add(make([]byte, fullInbox+1), false)
+	if !i.waiting(false) {
+		t.Error("a full inbox waits until it is due")
+	}
+	i.swap(nil)
+	if i.waiting(true) {
+		t.Error("an inbox that was emptied still waits")
 	}
 }

@@ -74,7 +74,7 @@ struct piece {
 
 enum { G, M, OTHER, STACK, OTHER_STACK, PIECES };
 
-enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8, STRANGER = 16, KERNEL_THREAD = 32 };
+enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8, STRANGER = 16, KERNEL_THREAD = 32, AWAITED = 64 };
 
 // The target that stands for all processes that are no targets. It is the number of idle CPUs, which no
 // process has. A record of such a process has no pieces, and STRANGER.
@@ -388,11 +388,10 @@ static __always_inline void lose(u32 pid)
 
 // hand_over puts a record with so many bytes of pieces into the ring, and wakes the reader if it is
 // awaited or if the ring is full enough.
-static __always_inline void hand_over(struct record *r, u64 bytes, struct target *t, int awaited)
+static __always_inline void hand_over(struct record *r, u64 bytes, struct target *t)
 {
-	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > t->drain)
-		awaited = 1;
-	if (!bpf_ringbuf_output(&records, r, sizeof r->head + bytes, awaited ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+	int wake = r->head.flags & AWAITED || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > t->drain;
+	if (!bpf_ringbuf_output(&records, r, sizeof r->head + bytes, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
 		return;
 	lose(WHOLE_HOST);
 	if (!(r->head.flags & STRANGER))
@@ -474,7 +473,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	}
 
 	if (flags & STRANGER) {
-		hand_over(r, 0, t, 0);
+		hand_over(r, 0, t);
 		return 0;
 	}
 	u64 sp = h->regs[RSP], g = 0;
@@ -519,7 +518,8 @@ int sample(struct bpf_perf_event_data *ctx)
 		took(r, OTHER_STACK, from, 0);
 		take_stack(r, OTHER_STACK, o.hi, other == own ? BEYOND : 0, t->max_stack);
 	}
-	int awaited = h->flags & CHOSEN || watches(t, g) || watches(t, other);
-	hand_over(r, bounded(end(r), OBJECTS + 2 * MAX_STACK), t, awaited);
+	if (h->flags & CHOSEN || watches(t, g) || watches(t, other))
+		h->flags |= AWAITED;
+	hand_over(r, bounded(end(r), OBJECTS + 2 * MAX_STACK), t);
 	return 0;
 }

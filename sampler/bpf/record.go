@@ -19,6 +19,7 @@ const (
 	cut                     // the stack goes on beyond the bytes that were copied
 	stranger                // the process is no target: the head is all there is
 	kernelThread
+	awaited // the source wants the record at once
 )
 
 const (

@@ -137,7 +137,7 @@ func (h *Host) giveBack(raw []byte) {
 	whole := h.sources[wholeHost]
 	h.mu.Unlock()
 	if whole != nil {
-		whole.inbox.add(raw[:headBytes])
+		whole.inbox.add(raw[:headBytes], false)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestManyTargets(t *testing.T) {
 	if err := s.SetInterval(50 * time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	for !s.inbox.waiting() {
+	for !s.inbox.waiting(true) {
 		time.Sleep(time.Millisecond)
 	}
 	var err error
@@ -132,7 +132,7 @@ func TestManyTargets(t *testing.T) {
 		t.Error("a refused source is among those of the host")
 	}
 	each(s, func([]byte) {})
-	for !s.inbox.waiting() { // a target of before is sampled on
+	for !s.inbox.waiting(true) { // a target of before is sampled on
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -149,7 +149,7 @@ func TestReusedNumber(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	h.drain()
-	if s.inbox.waiting() {
+	if s.inbox.waiting(true) {
 		t.Error("another process than the target left a record")
 	}
 }
