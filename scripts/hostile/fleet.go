@@ -125,9 +125,11 @@ const servedInterval = 10 * time.Millisecond
 // order is the configuration of a daemon.
 type order struct {
 	listen string // more lines of [listen]
-	rotate time.Duration
-	store  string // folder of files; empty: none
-	more   string // tables
+	// defaults are more lines of [defaults].
+	defaults string
+	rotate   time.Duration
+	store    string // folder of files; empty: none
+	more     string // tables
 }
 
 // serve starts a daemon that has targets, by their executables. It listens when serve returns.
@@ -136,7 +138,7 @@ func (f *fleet) serve(ctx context.Context, folder string, o order, targets []str
 	s.client = client.Daemon{Sockets: []string{s.socket}}
 	var text strings.Builder
 	fmt.Fprintf(&text, "[listen]\nsocket = %q\ngroup = \"\"\n%s\n", s.socket, o.listen)
-	fmt.Fprintf(&text, "[defaults]\ninterval = %q\ntune = false\nmax_overhead = 0\nrotate = %q\n", servedInterval, o.rotate)
+	fmt.Fprintf(&text, "[defaults]\ninterval = %q\ntune = false\nmax_overhead = 0\nrotate = %q\n%s", servedInterval, o.rotate, o.defaults)
 	if o.store != "" {
 		fmt.Fprintf(&text, "[store]\nfiles = true\ndir = %q\n", o.store)
 	}

@@ -77,10 +77,13 @@ type figures struct {
 
 func disturbances() []disturbance {
 	seldom := func(*stage) order { return order{rotate: time.Hour} }
+	byPerf := func(*stage) order { return order{rotate: time.Hour, defaults: "engine = \"perf\"\n"} }
 	return []disturbance{
 		{name: "none", quick: true, order: seldom, during: (*stage).nothing, bound: (*stage).small},
+		{name: "none, by engine perf", order: byPerf, during: (*stage).nothing},
 		{name: "none, and each target is filed once a second", during: (*stage).nothing},
 		{name: "none, and the targets rest", idle: true, order: seldom, during: (*stage).nothing},
+		{name: "a day, compressed, and the others rest", idle: true, guests: []string{"restarted"}, order: (*stage).compressed, during: (*stage).day},
 		{name: "a target in a crash loop, ten a second, and the others rest", idle: true, order: seldom, guests: []string{"crashing"},
 			during: (*stage).crashes, bound: (*stage).cheap},
 		{name: "a target in a crash loop, ten a second", guests: []string{"crashing"}, during: (*stage).crashes},
