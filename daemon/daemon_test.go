@@ -194,6 +194,29 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// TestBreak: the CPU time of a process between a session that an error has ended and the next one is in the
+// profile's losses. Time before the first session is not.
+func TestBreak(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		p := h.start(web(10))
+		time.Sleep(5 * time.Second)
+		h.fail(p, errors.New("no descriptor is free"))
+		time.Sleep(5 * time.Second)
+		if s := mustTarget(t, d, "web"); s.State != Sampling || s.Failures != 1 || h.attempts() != 2 {
+			t.Errorf("%d attempts, %+v", h.attempts(), s)
+		}
+		profile, err := d.Snapshot(t.Context(), "web", 0, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The clock of the fake advances by a second with each attempt.
+		if loss := profile.Meta().Loss; loss.Clock != time.Second || loss.Unaccounted != time.Second {
+			t.Errorf("%+v, want a second on the clock, and unaccounted", loss)
+		}
+	})
+}
+
 // TestCrashLoop: a target whose processes end at once is attached to ever more rarely, and leaves
 // nothing.
 func TestCrashLoop(t *testing.T) {

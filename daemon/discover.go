@@ -25,6 +25,7 @@ type host interface {
 	facts(pid int) (process.Facts, error)
 	file(pid int) (process.FileID, error) // of the executable
 	pin(pid int) (pinned, error)
+	clock(pid int) (time.Duration, error)                                // CPU time of the process
 	dial(ctx context.Context, network, address string) (net.Conn, error) // to an endpoint
 }
 
@@ -88,6 +89,11 @@ func (machine) pin(pid int) (pinned, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+func (machine) clock(pid int) (time.Duration, error) {
+	t, err := process.ReadCPUTimes(pid)
+	return t.All, err
 }
 
 func (machine) dial(ctx context.Context, network, address string) (net.Conn, error) {

@@ -96,6 +96,17 @@ func (h *fakeHost) kill(p *fakeProcess) {
 	close(p.ended)
 }
 
+// fail ends the session with a process by an error. The process goes on.
+func (h *fakeHost) fail(p *fakeProcess, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := *p
+	next.ended = make(chan struct{})
+	h.all[p.PID] = &next
+	p.err = err
+	close(p.ended)
+}
+
 // exec makes a process another program.
 func (h *fakeHost) exec(p *fakeProcess, program fakeProcess) *fakeProcess {
 	h.mu.Lock()
@@ -147,6 +158,14 @@ func (h *fakeHost) file(pid int) (process.FileID, error) {
 		<-p.hangs
 	}
 	return p.file, nil
+}
+
+// clock advances by a second with each attempt to attach.
+func (h *fakeHost) clock(pid int) (time.Duration, error) {
+	if _, err := h.of(pid); err != nil {
+		return 0, err
+	}
+	return time.Duration(1+h.attempts()) * time.Second, nil
 }
 
 func (h *fakeHost) pin(pid int) (pinned, error) {

@@ -18,6 +18,7 @@ import (
 //
 //	d, target, facts   never change
 //	settled            closed when the first attempt has succeeded or failed
+//	broke              the goroutine of run
 //	all others         under the daemon's mu
 type follower struct {
 	d      *Daemon
@@ -34,6 +35,8 @@ type follower struct {
 	slot    *slot // with the session
 	settled chan struct{}
 	first   error // of the first attempt
+
+	broke time.Duration // CPU time of the process when its session ended by an error; 0: none did
 }
 
 // State is the state of a target or of one of its processes.
@@ -80,6 +83,9 @@ func (f *follower) once(ctx context.Context) (ending sampler.Ending, life time.D
 		return sampler.Ending{}, 0, err
 	}
 	ending, err = s.run(ctx)
+	if err != nil && !f.target.hasNoProcess() {
+		f.broke, _ = f.d.host.clock(f.facts.PID) // 0 of a process that has ended: there is no next session
+	}
 	return ending, time.Since(s.began), err
 }
 

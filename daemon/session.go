@@ -32,6 +32,7 @@ type session struct {
 	manager  *manager.Manager
 	began    time.Time
 	pruned   ccmap.PruneStats // of the map before
+	missed   time.Duration    // CPU time of the process before this session, that the map was told of
 	share    budget.Share
 	seen     figuresSeen
 }
@@ -82,6 +83,7 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 
 // begin enters the state of a session.
 func (f *follower) begin(s *session) {
+	f.broke = 0
 	f.d.begin(s)
 	f.enter(Sampling, s.choice.Source.Info().Engine+": "+s.choice.Why)
 }
@@ -151,6 +153,7 @@ func (s *session) open(ctx context.Context) error {
 		c.Tuner = nil // the program's own profiler has an interval of its own
 	}
 	s.describe(m.Meta())
+	s.countBreak(m.Meta())
 	s.pruned = m.Meta().Pruned
 	if same := s.slot.process; same.PID != f.facts.PID || same.Started != f.facts.Started {
 		m.ForgetThreads()
@@ -217,9 +220,25 @@ func (s *session) describe(meta *ccmap.Meta) {
 	meta.Comments = comments
 }
 
+// countBreak enters the CPU time that the process has used between its last session, if that ended by an
+// error, and this one: no sample stands for it.
+func (s *session) countBreak(meta *ccmap.Meta) {
+	f := s.follower
+	now, err := f.d.host.clock(f.facts.PID)
+	if f.broke == 0 || err != nil {
+		return
+	}
+	s.missed = max(now-f.broke, 0)
+	meta.Loss.Clock += s.missed
+	meta.Loss.Unaccounted += s.missed
+}
+
 // discard closes a session that was not run.
 func (s *session) discard() error {
 	err := s.choice.Source.Close()
+	loss := &s.slot.m.Meta().Loss
+	loss.Clock -= s.missed
+	loss.Unaccounted -= s.missed
 	s.follower.d.giveBack(s.slot)
 	return err
 }
