@@ -252,7 +252,7 @@ func (d *Daemon) close() error {
 	d.closing = true
 	all := slices.Concat(d.order, d.leaving)
 	d.mu.Unlock()
-	d.stop(errShutdown)
+	d.stop(ErrEnds)
 	d.work.Wait()
 	var err error
 	if d.Config().Store.Files {

@@ -55,6 +55,10 @@ func coded(err error) *view.Error {
 		code, hint = view.CodeNoTarget, "It has no samples yet: 'ccmapd targets' says why."
 	case errors.Is(err, daemon.ErrWaits):
 		code, hint = view.CodeBusy, "Resume the target, raise its max, or sample the process on your own: 'ccmapd attach PID'."
+	case errors.Is(err, daemon.ErrFull):
+		code, hint = view.CodeBusy, "Raise budget.targets, or detach a target: DELETE /v1/targets/NAME."
+	case errors.Is(err, daemon.ErrEnds):
+		code = view.CodeBusy
 	case errors.Is(err, ccmap.ErrNotEarlier):
 		code, hint = view.CodeBusy, "Its processes have changed meanwhile: ask again."
 	case errors.Is(err, sampler.ErrPermission):

@@ -236,6 +236,25 @@ func TestOwnProcesses(t *testing.T) {
 	}
 }
 
+// TestNoRoomToAttach: a daemon that is full or ends is busy, and says what helps.
+func TestNoRoomToAttach(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("attach to process 1: %w, 256", daemon.ErrFull), `"hint":"Raise budget.targets, or detach a target: DELETE /v1/targets/NAME."`},
+		{fmt.Errorf("attach to process 1: %w", daemon.ErrEnds), `"detail":"attach to process 1: the daemon ends"`},
+	} {
+		f := newFake()
+		f.attach = func(context.Context) error { return test.err }
+		w := ask(newServer(t, f, Options{}), master, httptest.NewRequest("POST", "/v1/targets", strings.NewReader(`{"pid": 1}`)))
+		if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), test.want) {
+			t.Errorf("%v: %d, retry after %q: %s", test.err, w.Code, w.Header().Get("Retry-After"), w.Body)
+		}
+	}
+}
+
 // TestTCPReadsOnly: a client on loopback may be any user, who reads and changes nothing. The page
 // of another site cannot even read.
 func TestTCPReadsOnly(t *testing.T) {
