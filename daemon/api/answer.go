@@ -81,9 +81,13 @@ func coded(err error) *view.Error {
 // answer nothing can be told any more.
 func (c *call) fail(err error) {
 	p := problemOf(err)
-	if p.Code == view.CodeNotPermitted || p.Code == view.CodeBusy || errors.Is(err, errNoRoute) {
+	why, hides := p.Detail, errors.As(err, new(hidden))
+	if hides {
+		why = "not the peer's, which is told: " + why
+	}
+	if hides || p.Code == view.CodeNotPermitted || p.Code == view.CodeBusy || errors.Is(err, errNoRoute) {
 		c.metrics.refused.Inc()
-		c.refusals.warn("request refused", "uid", c.peer.name(), "method", c.Method, "path", c.URL.Path, "why", p.Detail)
+		c.refusals.warn("request refused", "uid", c.peer.name(), "method", c.Method, "path", c.URL.Path, "why", why)
 	}
 	if p.Code == view.CodeBusy {
 		c.w.Header().Set("Retry-After", "1")
