@@ -61,8 +61,9 @@ type Daemon struct {
 	// openWhole opens the source of the whole host. Nil: no engine can.
 	openWhole func(bpf.WholeOptions) (engine.Source, error)
 	events    *hub
-	turns     chan struct{} // holds a token for each process that is being attached to
-	woken     chan struct{} // capacity 1: something has changed
+	write     func(path string, s *ccmap.Snapshot) error // a file of a period
+	turns     chan struct{}                              // holds a token for each process that is being attached to
+	woken     chan struct{}                              // capacity 1: something has changed
 	ctx       context.Context
 	stop      context.CancelCauseFunc
 	first     *config.Config // of the start: its socket and port are open
@@ -117,7 +118,7 @@ func New(o Options) (*Daemon, error) {
 
 func newDaemon(o Options, h host) (*Daemon, error) {
 	d := &Daemon{
-		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU, usedMemory: liveHeap,
+		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU, usedMemory: liveHeap, write: writePeriod,
 		events: newHub(), turns: make(chan struct{}, attachedAtOnce), woken: make(chan struct{}, 1),
 		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(process.Strangers),
 		asked: make(map[int]question), hung: make(map[int]lostThread),
@@ -246,25 +247,54 @@ func (d *Daemon) sweep(now time.Time) {
 	}
 }
 
-// close ends all sessions and files what they have counted.
+// Times to end, within the 30 s that systemd gives: a disk or a file system may never answer. Its
+// goroutines then end with the process.
+const (
+	closeTime = 25 * time.Second
+	// sessionsTime is the part of it in which sessions must end. Each files what it has.
+	sessionsTime = 15 * time.Second
+)
+
+// close ends all sessions and files what they have counted. The error names what could not be filed in
+// time.
 func (d *Daemon) close() error {
 	d.mu.Lock()
 	d.closing = true
 	all := slices.Concat(d.order, d.leaving)
 	d.mu.Unlock()
-	d.stop(errShutdown)
-	d.work.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	d.stop(ErrEnds)
+	ended := within(ctx, sessionsTime, d.work.Wait)
+	if !ended {
+		d.log.Warn("some sessions do not end, or wait for a disk")
+	}
 	var err error
 	if d.Config().Store.Files {
-		for _, t := range all {
-			err = errors.Join(err, d.file(context.Background(), t))
-		}
-		d.removeOld(time.Now())
+		err = d.fileAll(ctx, all)
+		within(ctx, closeTime, func() { d.removeOld(time.Now()) })
 	}
-	if d.shared != nil {
+	if ended && d.shared != nil { // it needs sources that have ended
 		err = errors.Join(err, d.shared.Close())
 	}
 	return err
+}
+
+// within calls f, and reports whether it returned in time. Otherwise f goes on by itself.
+func within(ctx context.Context, most time.Duration, f func()) bool {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Ready returns nil once the first scan is done.

@@ -599,6 +599,59 @@ func TestAttachToTargets(t *testing.T) {
 	})
 }
 
+// TestAttachBeyondBudget: a daemon without room for another target says so, and has room again after a detach.
+func TestAttachBeyondBudget(t *testing.T) {
+	t.Parallel()
+	c := webConfig(func(c *config.Config) { c.Targets, c.Budget.Targets = nil, 1 })
+	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
+		h.start(web(10))
+		h.start(web(11))
+		name, err := d.Attach(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Attach(t.Context(), 11); !errors.Is(err, ErrFull) {
+			t.Errorf("beyond the budget: %v", err)
+		}
+		if err := d.Detach(name); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, err := d.Attach(t.Context(), 11); err != nil {
+			t.Errorf("after a detach: %v", err)
+		}
+	})
+}
+
+// TestAttachAtEnd: a daemon that ends attaches to nothing more, and gives up an attempt.
+func TestAttachAtEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHost()
+		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return webConfig(), nil }, Engines: h.engines()}, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.start(web(10))
+		h.start(web(11))
+		opening := make(chan struct{})
+		h.onOpen = func(int) { close(opening); <-d.ctx.Done() }
+		h.all[10].refuse = context.Canceled
+		attempt := make(chan error)
+		go func() { _, err := d.Attach(t.Context(), 10); attempt <- err }()
+		<-opening
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-attempt; !errors.Is(err, ErrEnds) {
+			t.Errorf("an attempt: %v", err)
+		}
+		if _, err := d.Attach(t.Context(), 11); !errors.Is(err, ErrEnds) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
 // TestPause: the maps of a paused target stay, and go on with the same process.
 func TestPause(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,8 @@ const (
 	// rotateJitter is how much later a period may end, as a part of it: not all targets must
 	// write at once.
 	rotateJitter = 0.05
+	// filedAtOnce bounds the targets that are filed at the same time, at the end: each takes memory.
+	filedAtOnce = 4
 )
 
 // nextRotation returns the end of the period that has now in it, by the wall clock.
@@ -85,8 +87,12 @@ func (d *Daemon) fileAtEnd(t *target) {
 // file files all that a target has counted since the last period, a file for each build. What
 // cannot be written stays for the next period.
 func (d *Daemon) file(ctx context.Context, t *target) error {
-	t.filing <- struct{}{}
-	defer func() { <-t.filing }()
+	select {
+	case t.filing <- struct{}{}:
+		defer func() { <-t.filing }()
+	case <-ctx.Done():
+		return fmt.Errorf("target %s: wait for the files of before: %w", t.Name, context.Cause(ctx))
+	}
 	var all error
 	for build, slots := range d.unfiled(t) {
 		path, err := d.fileBuild(ctx, t, build, slots)
@@ -102,6 +108,47 @@ func (d *Daemon) file(ctx context.Context, t *target) error {
 	}
 	d.forgetRetired(t)
 	return all
+}
+
+// errNoAnswer says that a file takes too long.
+var errNoAnswer = errors.New("what it has counted may be in no file: the disk does not answer")
+
+// fileAll files what all targets have counted, and names those that are not filed when ctx is done. A write to
+// a disk that hangs cannot be ended, so it stays behind. Package hang would take a slow disk for one that
+// hangs.
+func (d *Daemon) fileAll(ctx context.Context, all []*target) (err error) {
+	type outcome struct {
+		t   *target
+		err error
+	}
+	outcomes := make(chan outcome, len(all)) // has room for all
+	left := make(map[*target]bool)
+	turns := make(chan struct{}, filedAtOnce)
+	for _, t := range all {
+		if len(d.unfiled(t)) == 0 {
+			continue
+		}
+		left[t] = true
+		go func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			outcomes <- outcome{t, d.file(context.WithoutCancel(ctx), t)}
+		}()
+	}
+	for len(left) > 0 {
+		select {
+		case o := <-outcomes:
+			delete(left, o.t)
+			err = errors.Join(err, o.err)
+		case <-ctx.Done():
+			for t := range left {
+				d.log.Error("cannot file period", "target", t.Name, "error", errNoAnswer)
+				err = errors.Join(err, fmt.Errorf("target %s: %w", t.Name, errNoAnswer))
+			}
+			return err
+		}
+	}
+	return err
 }
 
 // unfiled is a slot with the way to its snapshot.
@@ -176,7 +223,7 @@ func (d *Daemon) fileBuild(ctx context.Context, t *target, build string, slots [
 	}
 	if s := period.Snapshot(); !s.Total().IsZero() {
 		path = d.periodPath(t.Name, build, from, now)
-		if err := writePeriod(path, s); err != nil {
+		if err := d.write(path, s); err != nil {
 			return "", err
 		}
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -166,6 +167,82 @@ func TestUnwritablePeriod(t *testing.T) {
 			t.Errorf("%d files with %+v, want %+v", len(all), sumOf(all), s.Total())
 		}
 	})
+}
+
+// TestDiskHangs: a daemon whose disk does not answer ends in time, and names the target that is not filed.
+func TestDiskHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, answer := newFakeHost(), make(chan struct{})
+		var log strings.Builder
+		c := filing(t.TempDir())
+		d, err := newDaemon(Options{
+			Load: func() (*config.Config, error) { return c, nil }, Engines: h.engines(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.write = func(string, *ccmap.Snapshot) error { <-answer; return nil }
+		h.start(web(10))
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute) // a period ends before
+		defer stop()
+		err = d.Run(ctx)
+		ended, _ := ctx.Deadline()
+		if took := time.Since(ended); took > closeTime {
+			t.Errorf("it ended after %v", took)
+		}
+		if !errors.Is(err, errNoAnswer) || !strings.Contains(err.Error(), "target web") || !strings.Contains(log.String(), "target=web") {
+			t.Errorf("%v, log: %s", err, log.String())
+		}
+		close(answer) // its goroutines end
+	})
+}
+
+// TestSessionHangs: a session that does not end keeps the daemon and the files of others for so long alone.
+func TestSessionHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, answer := newFakeHost(), make(chan struct{})
+		dir := t.TempDir()
+		c := filing(dir)
+		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }, Engines: h.engines()}, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.onOpen = func(pid int) {
+			if pid == 11 {
+				<-answer
+			}
+		}
+		h.start(web(10))
+		h.start(web(11))
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		err = d.Run(ctx)
+		ended, _ := ctx.Deadline()
+		if took := time.Since(ended); err != nil || took > closeTime {
+			t.Errorf("it ended after %v: %v", took, err)
+		}
+		if _, all := filesIn(t, dir); len(all) != 1 || sumOf(all).Samples == 0 {
+			t.Errorf("%d files with %d samples", len(all), sumOf(all).Samples)
+		}
+		close(answer)
+	})
+}
+
+// TestRotateWhileFiling: a request to rotate does not wait for a disk for ever.
+func TestRotateWhileFiling(t *testing.T) {
+	t.Parallel()
+	d, err := newDaemon(Options{Load: func() (*config.Config, error) { return filing(t.TempDir()), nil }, Engines: newFakeHost().engines()}, newFakeHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.order[0].filing <- struct{}{}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if err := d.Rotate(ctx, "web"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestRetiredWhileFiled: what a process counts between its file and its end is filed, although nobody needs its

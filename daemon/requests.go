@@ -15,7 +15,7 @@ import (
 
 // Attach adds a target for one process, with the default settings, and waits until it is sampled.
 // If a target samples the process already, Attach returns that one. If the process waits in a target, the error
-// wraps [ErrWaits].
+// wraps [ErrWaits]; if there is no room for another target, [ErrFull]; if the daemon is closing, [ErrEnds].
 func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
 	facts, err := d.host.facts(pid)
 	if process.Gone(err) {
@@ -41,6 +41,9 @@ func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
 	if err == nil || f.state == Sampling { // perhaps at a later attempt
 		return f.target.Name, nil
 	}
+	if d.closing { // which has ended the attempt
+		err = fmt.Errorf("attach to process %d: %w", pid, ErrEnds)
+	}
 	if t := f.target; made && slices.Contains(d.order, t) {
 		d.detach(t)
 	}
@@ -58,8 +61,11 @@ func (d *Daemon) follow(facts process.Facts) (f *follower, made bool, err error)
 	default:
 		return f, false, nil
 	}
-	if most := d.config.Budget.Targets; d.closing || len(d.order) >= most || d.running >= most {
-		return nil, false, fmt.Errorf("attach to process %d: the daemon has as many targets as budget.targets permits, %d", facts.PID, most)
+	if d.closing {
+		return nil, false, fmt.Errorf("attach to process %d: %w", facts.PID, ErrEnds)
+	}
+	if most := d.config.Budget.Targets; len(d.order) >= most || d.running >= most {
+		return nil, false, fmt.Errorf("attach to process %d: %w, %d", facts.PID, ErrFull, most)
 	}
 	one := config.Target{Name: d.freeName(facts), Match: config.Match{PID: facts.PID}, Settings: d.config.Defaults}
 	t := newTarget(one)

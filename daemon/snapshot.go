@@ -18,6 +18,8 @@ var (
 	ErrConfigured = errors.New("the target is of the configuration: remove it there")
 	ErrWaits      = errors.New("it waits in target")
 	ErrNoStore    = errors.New("no files are kept: set files = true in [store]")
+	ErrFull       = errors.New("the daemon has as many targets as budget.targets permits")
+	ErrEnds       = errors.New("the daemon ends")
 )
 
 // mergedCache keeps the last merge of a target's snapshots.

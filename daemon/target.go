@@ -330,5 +330,4 @@ var (
 	errPaused   = errors.New("paused")
 	errDetached = errors.New("detached")
 	errChanged  = errors.New("the configuration has changed")
-	errShutdown = errors.New("the daemon ends")
 )

@@ -55,6 +55,10 @@ func coded(err error) *view.Error {
 		code, hint = view.CodeNoTarget, "It has no samples yet: 'ccmapd targets' says why."
 	case errors.Is(err, daemon.ErrWaits):
 		code, hint = view.CodeBusy, "Resume the target, raise its max, or sample the process on your own: 'ccmapd attach PID'."
+	case errors.Is(err, daemon.ErrFull):
+		code, hint = view.CodeBusy, "Raise budget.targets, or detach a target: DELETE /v1/targets/NAME."
+	case errors.Is(err, daemon.ErrEnds):
+		code = view.CodeBusy
 	case errors.Is(err, ccmap.ErrNotEarlier):
 		code, hint = view.CodeBusy, "Its processes have changed meanwhile: ask again."
 	case errors.Is(err, sampler.ErrPermission):
@@ -77,9 +81,13 @@ func coded(err error) *view.Error {
 // answer nothing can be told any more.
 func (c *call) fail(err error) {
 	p := problemOf(err)
-	if p.Code == view.CodeNotPermitted || p.Code == view.CodeBusy || errors.Is(err, errNoRoute) {
+	why, hides := p.Detail, errors.As(err, new(hidden))
+	if hides {
+		why = "not the peer's, which is told: " + why
+	}
+	if hides || p.Code == view.CodeNotPermitted || p.Code == view.CodeBusy || errors.Is(err, errNoRoute) {
 		c.metrics.refused.Inc()
-		c.refusals.warn("request refused", "uid", c.peer.name(), "method", c.Method, "path", c.URL.Path, "why", p.Detail)
+		c.refusals.warn("request refused", "uid", c.peer.name(), "method", c.Method, "path", c.URL.Path, "why", why)
 	}
 	if p.Code == view.CodeBusy {
 		c.w.Header().Set("Retry-After", "1")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,8 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/v1/targets/none", 404, `"code":"no-target"`},
 		{"GET", "/v1/p/live:web/top?limit=1", 200, `"ref": "live:web"`},
 		{"GET", "/v1/p/live:web:42/top", 200, `"ref": "live:web:42"`},
-		{"GET", "/v1/p/live:web:44/top", 404, `"code":"no-target"`},
+		{"GET", "/v1/p/live:web:44/top", 404, "target web has no process 44"},
+		{"GET", "/v1/p/live:web:x/top", 404, `"code":"no-target"`},
 		{"GET", "/v1/p/live:web/contexts?method=a&depth=2", 200, `"contexts"`},
 		{"GET", "/v1/p/live:web/contexts", 400, "contexts wants method"},
 		{"GET", "/v1/p/live:web/contexts?method=none", 404, `"code":"no-method"`},
@@ -398,9 +400,59 @@ func TestUnwell(t *testing.T) {
 	}
 }
 
+// TestOnlyPID: each view of a target takes pid=N, and answers as for live:NAME:N.
+func TestOnlyPID(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"top", "contexts?match=.", "sites", "receivers", "points", "query?path=a", "meta", "map", "map?format=folded", "profile.pb.gz", "map.json"} {
+		f := newFake()
+		f.still = true
+		s := newServer(t, f, Options{})
+		pid := "?pid=42"
+		if strings.Contains(name, "?") {
+			pid = "&pid=42"
+		}
+		want := get(s, master, "/v1/p/live:web:42/"+name)
+		for _, path := range []string{"/v1/p/live:web/" + name + pid, "/v1/p/live:web:42/" + name + pid, "/targets/web/" + name + pid} {
+			if got := get(s, master, path); got.Code != 200 || got.Body.String() != want.Body.String() {
+				t.Errorf("%s: %d %.300s\nwant %.300s", path, got.Code, got.Body, want.Body)
+			}
+		}
+		if asked := f.askedFor(); len(asked) == 0 || slices.ContainsFunc(asked, func(pid int) bool { return pid != 42 }) {
+			t.Errorf("%s: profiles of processes %v", name, asked)
+		}
+	}
+	f := newFake()
+	f.addHost()
+	s := newServer(t, f, Options{})
+	for _, test := range []struct {
+		path     string
+		status   int
+		contains string
+	}{
+		{"/v1/p/live:web/top?pid=44", 404, "target web has no process 44"},
+		{"/targets/web/map.json?pid=7", 404, "target web has no process 7"}, // it is db's
+		{"/v1/p/live:web/top?pid=0", 404, "target web has no process 0"},
+		{"/v1/p/live:host/top?pid=0", 200, `"ref": "live:host:0"`},
+		{"/v1/p/live:web:42/top?pid=43", 400, "of process 42 already"},
+		{"/v1/p/live:web:44/top?pid=44", 404, "target web has no process 44"},
+		{"/v1/p/live:none/top?pid=42", 404, "no such profile"},
+		{"/v1/p/up:x/top?pid=42", 400, "live:NAME"},
+		{"/v1/p/live:web/top?pid=x", 400, "not a whole number"},
+		{"/v1/p/live:web/top?pid=-42", 400, "not a whole number"},
+		{"/v1/p/live:web/top?pid=42&pid=42", 400, "given twice"},
+		{"/v1/p/live:web/top?pid=", 200, `"ref": "live:web"`},
+		{"/v1/p/live:web/profile.pb.gz?pid=x", 400, "not a whole number"},
+		{"/v1/overlap?a=live:web&b=live:db&pid=42", 400, `no parameter \"pid\"`},
+	} {
+		if w := get(s, master, test.path); w.Code != test.status || !strings.Contains(w.Body.String(), test.contains) {
+			t.Errorf("%s: %d %.300s\nwant %d, %s", test.path, w.Code, w.Body, test.status, test.contains)
+		}
+	}
+}
+
 // FuzzRequest: no request makes a server panic, and each has an answer.
 func FuzzRequest(f *testing.F) {
-	for _, seed := range []string{"/v1/p/live:web/top?limit=1", "/v1/p/live:web:42/contexts?match=.", "/v1/overlap?a=live:web&b=up:x", "/targets/web/map.json",
+	for _, seed := range []string{"/v1/p/live:web/top?limit=1", "/v1/p/live:web:42/contexts?match=.", "/v1/p/live:web/top?pid=42", "/v1/p/live:web:42/map?pid=43", "/targets/db/top?pid=-1", "/v1/overlap?a=live:web&b=up:x", "/targets/web/map.json",
 		"/v1/diff?a=live:web&b=live:db&absorb=(", "/v1/doctor?pid=1", "/v1/events?since=18446744073709551616", "/v1/p/%2e%2e/top", "/v1/p/live:web/query?path=a>b", "//v1"} {
 		f.Add("GET", seed, "")
 	}

@@ -103,7 +103,10 @@ func (c *call) doctor() error {
 	if err != nil {
 		return err
 	}
-	if now, err := c.patient(pid); err != nil || now != of {
+	switch now, err := c.patient(pid); {
+	case err != nil:
+		return err
+	case now != of:
 		return noPatient(pid)
 	}
 	return c.respond(http.StatusOK, r)
@@ -116,8 +119,11 @@ func (c *call) patient(pid int) (patient, error) {
 	}
 	f, err := process.FactsOf(pid)
 	own := !c.peer.tcp && f.Owner == int(c.peer.uid)
-	if err != nil || !c.peer.master && !own {
+	switch {
+	case err != nil:
 		return patient{}, noPatient(pid)
+	case !c.peer.master && !own:
+		return patient{}, hidden{noPatient(pid)}
 	}
 	return patient{pid, f.Started, f.Owner}, nil
 }

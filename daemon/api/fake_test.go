@@ -23,6 +23,7 @@ type fake struct {
 	maps     map[string]*ccmap.Map
 	targets  []daemon.TargetStatus
 	did      []string // what was asked of it
+	asked    []int    // the processes whose profiles were asked for
 	events   chan daemon.Event
 	sick     error
 	unloaded error                       // of the last reload
@@ -55,12 +56,13 @@ func (f *fake) Targets() []daemon.TargetStatus {
 	return slices.Clone(f.targets)
 }
 
-func (f *fake) Snapshot(ctx context.Context, target string, _ int, _ bool) (*ccmap.Snapshot, error) {
+func (f *fake) Snapshot(ctx context.Context, target string, pid int, _ bool) (*ccmap.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	f.asked = append(f.asked, pid)
 	m, ok := f.maps[target]
 	if !ok {
 		return nil, daemon.ErrNoProfile
@@ -85,6 +87,12 @@ func (f *fake) done() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.did)
+}
+
+func (f *fake) askedFor() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
 }
 
 func (f *fake) Attach(ctx context.Context, _ int) (string, error) {

@@ -46,6 +46,20 @@ var (
 	errForeignHost   = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("the request is for another host"), Hint: "Use the address in [listen] tcp, or localhost."}
 )
 
+// hidden is an error about something that is there, and not for the peer. The peer is told the same as if there
+// were no such thing, and the request counts as refused.
+type hidden struct{ error }
+
+func (h hidden) Unwrap() error { return h.error }
+
+// as returns another error in place of one, hidden if that one is.
+func as(err, other error) error {
+	if errors.As(err, new(hidden)) {
+		return hidden{other}
+	}
+	return other
+}
+
 // may returns an error if a peer has less access than a route needs. A peer that sees its own
 // processes alone does not see that there is more.
 func (p peer) may(needs access) error {

@@ -118,17 +118,18 @@ func TestPeers(t *testing.T) {
 	attach := fmt.Sprintf(`POST /v1/targets {"pid":%d}`, child.Process.Pid)
 
 	requests := []string{"GET /v1/info", "GET /v1/targets/web", "GET /v1/targets/db", "GET /v1/p/live:web/top", "GET /v1/p/live:db/top", "GET /metrics",
-		"POST /v1/targets/web/pause", "POST /v1/reload", "DELETE /v1/targets/db", attach, `POST /v1/targets {"pid":1}`, "GET /v1/targets/host", "GET /v1/p/live:host/top"}
+		"POST /v1/targets/web/pause", "POST /v1/reload", "DELETE /v1/targets/db", attach, `POST /v1/targets {"pid":1}`, "GET /v1/targets/host", "GET /v1/p/live:host/top",
+		"GET /v1/p/live:web/top?pid=42", "GET /targets/web/map.json?pid=42", "GET /v1/p/live:db/top?pid=7"}
 	for _, test := range []struct {
 		name     string
 		uid, gid uint32
 		open     bool
 		want     string
 	}{
-		{"root", 0, 0, false, "200 200 200 200 200 200 202 202 204 201 201 200 200"},
-		{"group", nobody, 4321, false, "200 200 200 200 200 200 202 202 204 201 201 200 200"},
-		{"owner of web", nobody, nobody, true, "200 200 404 200 404 404 404 404 404 201 404 404 404"},
-		{"another", 12345, 12345, true, "200 404 404 404 404 404 404 404 404 404 404 404 404"},
+		{"root", 0, 0, false, "200 200 200 200 200 200 202 202 204 201 201 200 200 200 200 200"},
+		{"group", nobody, 4321, false, "200 200 200 200 200 200 202 202 204 201 201 200 200 200 200 200"},
+		{"owner of web", nobody, nobody, true, "200 200 404 200 404 404 404 404 404 201 404 404 404 200 200 404"},
+		{"another", 12345, 12345, true, "200 404 404 404 404 404 404 404 404 404 404 404 404 404 404 404"},
 		{"no one", nobody, nobody, false, strings.TrimSpace(strings.Repeat("no connection ", len(requests)))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -168,7 +169,7 @@ func TestWholeHostIsForMasters(t *testing.T) {
 		{"the user of an unknown owner", userOf(math.MaxUint32), 404},
 	} {
 		for _, path := range []string{
-			"/v1/targets/host", "/v1/p/live:host/top", "/v1/p/live:host:0/top", "/v1/p/live:host/map", "/v1/p/live:host/profile.pb.gz",
+			"/v1/targets/host", "/v1/p/live:host/top", "/v1/p/live:host:0/top", "/v1/p/live:host/top?pid=0", "/v1/p/live:host/map", "/v1/p/live:host/profile.pb.gz",
 			"/targets/host/map.json", "/v1/overlap?a=live:host&b=live:host", "/v1/diff?a=live:host&b=live:host",
 		} {
 			if w := get(s, test.peer, path); w.Code != test.status {
@@ -211,6 +212,53 @@ func TestRefusalsAreBounded(t *testing.T) {
 	})
 }
 
+// TestHiddenIsRefused: a request for what is another user's is answered as if it were not there, logged with the
+// user, and counted. A request for what is not there is no refusal.
+func TestHiddenIsRefused(t *testing.T) {
+	t.Parallel()
+	self := os.Getpid()
+	user := userOf(uint32(os.Getuid() + 1))
+	for _, test := range []struct {
+		name          string
+		peer          peer
+		request, body string
+		refused       bool
+	}{
+		{"a foreign target", user, "GET /v1/targets/db", "", true},
+		{"a foreign profile", user, "GET /v1/p/live:db/top", "", true},
+		{"a foreign process", user, "GET /v1/p/live:db:7/top", "", true},
+		{"a foreign process by its number", user, "GET /targets/db/top?pid=7", "", true},
+		{"profiles to compare", user, "GET /v1/overlap?a=live:db&b=live:db", "", true},
+		{"detach a foreign target", user, "DELETE /v1/targets/db", "", true},
+		{"attach to a foreign process", user, "POST /v1/targets", fmt.Sprintf(`{"pid": %d}`, self), true},
+		{"a report on a foreign process", user, fmt.Sprint("GET /v1/doctor?pid=", self), "", true},
+		{"the whole host, on loopback", onTCP, "GET /v1/targets/host", "", true},
+		{"an upload of another user", user, "GET /v1/p/up:x/top", "", true},
+		{"no target", user, "GET /v1/targets/none", "", false},
+		{"no profile", user, "GET /v1/p/live:none/top", "", false},
+		{"no process to attach to", user, "POST /v1/targets", `{"pid": 2147483647}`, false},
+		{"no process to report on", user, "GET /v1/doctor?pid=2147483647", "", false},
+		{"no target, for a master", master, "GET /v1/targets/none", "", false},
+		{"no process, for a master", master, "GET /v1/p/live:db:8/top", "", false},
+	} {
+		var log strings.Builder
+		f := newFake()
+		f.addHost()
+		s := newServer(t, f, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s.uploads.of["x"] = &uploaded{owner: "0", until: time.Now().Add(uploadKept)}
+		method, path, _ := strings.Cut(test.request, " ")
+		w := ask(s, test.peer, httptest.NewRequest(method, path, strings.NewReader(test.body)))
+		if w.Code != 404 || strings.Contains(w.Body.String(), "peer") {
+			t.Errorf("%s: %d %s", test.name, w.Code, w.Body)
+		}
+		counted := strings.Contains(get(s, master, "/metrics").Body.String(), "\nccmapd_http_refused_total 1\n")
+		logged := strings.Contains(log.String(), "uid="+test.peer.name()+" ")
+		if counted != test.refused || logged != test.refused {
+			t.Errorf("%s: counted %v, want %v; log %q", test.name, counted, test.refused, log.String())
+		}
+	}
+}
+
 // TestOwnProcesses: a user attaches to so many processes, and to none that a target has together with processes
 // of others.
 func TestOwnProcesses(t *testing.T) {
@@ -233,6 +281,25 @@ func TestOwnProcesses(t *testing.T) {
 	many := slices.Repeat([]daemon.TargetStatus{{Name: "own", Attached: true, Owners: []int{uid}}}, mostAttached)
 	if w := attach(many...); w.Code != 503 || !strings.Contains(w.Body.String(), "DELETE") {
 		t.Errorf("one too many: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestNoRoomToAttach: a daemon that is full or ends is busy, and says what helps.
+func TestNoRoomToAttach(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("attach to process 1: %w, 256", daemon.ErrFull), `"hint":"Raise budget.targets, or detach a target: DELETE /v1/targets/NAME."`},
+		{fmt.Errorf("attach to process 1: %w", daemon.ErrEnds), `"detail":"attach to process 1: the daemon ends"`},
+	} {
+		f := newFake()
+		f.attach = func(context.Context) error { return test.err }
+		w := ask(newServer(t, f, Options{}), master, httptest.NewRequest("POST", "/v1/targets", strings.NewReader(`{"pid": 1}`)))
+		if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), test.want) {
+			t.Errorf("%v: %d, retry after %q: %s", test.err, w.Code, w.Header().Get("Retry-After"), w.Body)
+		}
 	}
 }
 

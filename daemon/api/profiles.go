@@ -44,48 +44,80 @@ func (c *call) snapshot(ref string) (*ccmap.Snapshot, error) {
 
 // live returns the profile of NAME or NAME:PID.
 func (c *call) live(ref string) (*ccmap.Snapshot, error) {
-	name, pid, err := c.process(ref)
+	t, pid, err := c.process(ref)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.recent.get(c.Context(), subject{name, pid, c.peer.part()})
+	s, err := c.recent.get(c.Context(), subject{t.Name, pid, c.peer.part()})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.visible(name); err != nil { // meanwhile it has got processes of others
-		return nil, errNoRef
+	if _, err := c.visible(t.Name); err != nil { // meanwhile it has got processes of others
+		return nil, as(err, errNoRef)
 	}
 	return s, nil
 }
 
-// process returns the target and the process that NAME or NAME:PID means.
-func (c *call) process(ref string) (name string, pid int, err error) {
-	if _, err := c.visible(ref); err == nil {
-		return ref, 0, nil
+// process returns the target and the process that NAME or NAME:PID means; process 0: all.
+func (c *call) process(ref string) (t daemon.TargetStatus, pid int, err error) {
+	if t, err = c.visible(ref); err == nil {
+		return t, 0, nil
 	}
 	cut := strings.LastIndexByte(ref, ':')
 	if cut < 0 {
-		return "", 0, errNoRef
+		return t, 0, as(err, errNoRef)
 	}
-	t, err := c.visible(ref[:cut])
-	if err != nil {
-		return "", 0, errNoRef
+	if t, err = c.visible(ref[:cut]); err != nil {
+		return t, 0, as(err, errNoRef)
 	}
-	pid, err = strconv.Atoi(ref[cut+1:])
-	if err != nil || !t.Has(pid) {
-		return "", 0, errNoRef
+	if pid, err = strconv.Atoi(ref[cut+1:]); err != nil {
+		return t, 0, errNoRef
 	}
-	return t.Name, pid, nil
+	return t, pid, has(t, pid)
+}
+
+// has returns an error if a process is not one of a target's.
+func has(t daemon.TargetStatus, pid int) error {
+	if t.Has(pid) {
+		return nil
+	}
+	return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("target %s has no process %d", t.Name, pid), Hint: "'ccmapd targets -v' lists its processes."}
+}
+
+// onlyPID returns the reference for one process of a target, if the parameter pid asks for one.
+func (c *call) onlyPID(ref string, q *params) (string, error) {
+	given := q.values.Get("pid") != ""
+	pid := int(q.number("pid", 0))
+	if q.err != nil || !given {
+		return ref, q.err
+	}
+	kind, rest, _ := strings.Cut(ref, ":")
+	if kind != liveKind {
+		return "", usageError("pid=%d is for the profile of a target, live:NAME, and the profile is %s", pid, ref)
+	}
+	t, named, err := c.process(rest)
+	switch {
+	case err != nil:
+		return "", err
+	case named != 0 && named != pid:
+		return "", usageError("the profile is of process %d already, and pid=%d asks for another one", named, pid)
+	}
+	return fmt.Sprintf("%s:%s:%d", liveKind, t.Name, pid), has(t, pid)
 }
 
 // visible returns a target that the peer may see.
 func (c *call) visible(name string) (daemon.TargetStatus, error) {
+	err := error(&view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no target %q", name), Hint: "'ccmapd targets' lists them."})
 	for _, t := range c.profiles.Targets() {
-		if t.Name == name && c.peer.sees(t) {
+		switch {
+		case t.Name != name:
+		case c.peer.sees(t):
 			return t, nil
+		default:
+			err = hidden{err}
 		}
 	}
-	return daemon.TargetStatus{}, &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no target %q", name), Hint: "'ccmapd targets' lists them."}
+	return daemon.TargetStatus{}, err
 }
 
 // recent keeps the latest snapshot of each target for a moment, so that all requests
@@ -216,8 +248,7 @@ func writePprof(s *ccmap.Snapshot) (answer, error) {
 const longestProfile = time.Hour
 
 // pprof answers with the profile for pprof, or with the samples of the next seconds.
-func (c *call) pprof(ref string) error {
-	p := newParams(c.URL.Query())
+func (c *call) pprof(ref string, p *params) error {
 	seconds := p.number("seconds", 0)
 	p.text("timeout", "") // pprof's own
 	if err := p.check(); err != nil {
@@ -314,10 +345,14 @@ func (u *uploads) get(id string, p peer) (*ccmap.Snapshot, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.forget()
-	if one, ok := u.of[id]; ok && one.owner == p.name() {
-		return one.snapshot, nil
+	one, ok := u.of[id]
+	switch {
+	case !ok:
+		return nil, errNoRef
+	case one.owner != p.name():
+		return nil, hidden{errNoRef}
 	}
-	return nil, errNoRef
+	return one.snapshot, nil
 }
 
 // add keeps a profile of a peer, and returns its id.

@@ -135,7 +135,7 @@ func (c *call) attach() error {
 	t, err := c.visible(name)
 	if err != nil { // the process has changed its owner, or another has its number
 		c.options.Daemon.Detach(name) // unless it is of the configuration
-		return noProcess(asked.PID)
+		return as(err, noProcess(asked.PID))
 	}
 	c.w.Header().Set("Location", "/v1/targets/"+url.PathEscape(name))
 	return c.respond(http.StatusCreated, t)
@@ -150,8 +150,11 @@ func (c *call) mayAttach(pid int) error {
 		return errNotPermitted
 	}
 	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
-	if err != nil || info.Sys().(*syscall.Stat_t).Uid != c.peer.uid {
+	switch {
+	case err != nil:
 		return noProcess(pid)
+	case info.Sys().(*syscall.Stat_t).Uid != c.peer.uid:
+		return hidden{noProcess(pid)}
 	}
 	own := 0
 	for _, t := range c.options.Daemon.Targets() {

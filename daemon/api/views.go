@@ -105,9 +105,14 @@ func (c *call) viewOfTarget() error {
 func (c *call) view() error { return c.viewOf(c.PathValue("ref"), c.PathValue("view")) }
 
 func (c *call) viewOf(ref, name string) error {
+	q := newParams(c.URL.Query())
+	ref, err := c.onlyPID(ref, q)
+	if err != nil {
+		return err
+	}
 	switch name {
 	case "profile.pb.gz":
-		return c.pprof(ref)
+		return c.pprof(ref, q)
 	case "map.json":
 		name = "map"
 	}
@@ -120,7 +125,6 @@ func (c *call) viewOf(ref, name string) error {
 	if err != nil {
 		return err
 	}
-	q := newParams(c.URL.Query())
 	a, err := c.shares.get(c.Context(), c.question(ref, name), [2]*ccmap.Snapshot{s}, func() (answer, error) {
 		if name == "map" {
 			return writeMap(ref, s, q)

@@ -132,7 +132,17 @@
 // are closed. Before, a loss is counted for the target whose record came next, or for all targets if that is
 // none of them. A lost record can be one of an exec, of mapped code, or of a thread: so after a loss each
 // source looks for all three. The reader alone empties the rings, and only copies. So records wait for a slow
-// source in its inbox, 16 MiB at most. Those beyond that are lost, too, and counted.
+// source in its inbox, 16 MiB at most, or an equal part of 64 MiB where that is less. Those beyond that are
+// lost, too, and counted. If one of them was not a sample, the source looks for what it may have asked for.
+//
+// # Hostile targets
+//
+// A thread that changes its name or maps code in a loop writes a record each time, into the ring that all
+// targets share. Two such threads wrote 175,000 names a second of their CPU time, which took 0.37 cores of
+// this process, or 45,000 paths of 4 KiB. Then, on a busy machine, another target lost 10 % of its samples
+// (two CPUs, Linux 6.18). So shared rings bound such records to 2 MiB a second and target. A target that makes more
+// ends its own source with an error, after 0.25 s and 0.02 s: the reader takes 0.01 cores, and the other target
+// lost nothing. Rings of one source have no such bound.
 //
 // # Time that no sample stands for
 //

@@ -79,6 +79,9 @@ func (d *drainer) wait(now time.Time) (exited bool, err error) {
 		patience = min(patience, d.windows.patience(now))
 	}
 	exited, err = d.seat.waiter.Wait(max(patience, pace))
+	if err == nil && !exited && d.seat.floods.Load() {
+		err = errFlood
+	}
 	return exited, errors.Join(err, d.rings.Err())
 }
 

@@ -3,6 +3,7 @@ package perf
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -131,6 +132,9 @@ func (r *Rings) look() {
 // keepTime does what is due at beats.
 func (r *Rings) keepTime(now time.Time) {
 	whole := beat.Of(now, checkEvery)
+	if !whole.Equal(r.followed) {
+		r.forgetTold()
+	}
 	if at := beat.Of(now, taker.HandOver); r.shared && !at.Equal(r.rung) {
 		r.rung = at
 		r.ringBusy(!whole.Equal(r.followed))
@@ -240,11 +244,47 @@ func (r *Rings) deliver(ring *perfevent.Ring) {
 	}
 }
 
-// post puts the next record of a ring into the inbox of a seat. The caller holds mu.
+// post puts the next record of a ring into the inbox of a seat. Any record but a sample may ask for
+// something, so the source must look for that if the record finds no room. The caller holds mu.
 func (r *Rings) post(s *seat, ring *perfevent.Ring) {
+	n := &ring.Next
 	s.busy.Store(true)
-	if s.inbox.add(ring.Index, &ring.Next) {
+	if r.shared && s.tells(n) > r.mostTold && !s.floods.Swap(true) {
 		r.woken = append(r.woken, s)
+	}
+	first, room := s.inbox.add(ring.Index, n, inboxBound(len(r.seats)))
+	if first {
+		r.woken = append(r.woken, s)
+	}
+	if !room && n.Kind != unix.PERF_RECORD_SAMPLE {
+		s.missed.Store(true)
+	}
+}
+
+// mostTold bounds the records of a target in a second, apart from samples, bytes. 10,000 threads that begin,
+// get a name and end make as many. A target that makes more fills the rings, and takes the reader's time.
+const mostTold = 2 << 20
+
+// errFlood says that a target makes too many records.
+var errFlood = errors.New("its threads get names, map code, begin or end so often that the records crowd out samples of other targets; " +
+	"'ccmapd attach PID' can sample it, with rings of its own")
+
+// tells counts a record if it is not a sample, and returns how many bytes of them the target has made in this
+// second. The caller holds the rings' mu.
+func (s *seat) tells(n *perfevent.Record) int {
+	switch n.Kind {
+	case unix.PERF_RECORD_COMM, unix.PERF_RECORD_MMAP, unix.PERF_RECORD_FORK, unix.PERF_RECORD_EXIT:
+		s.told += len(n.Body) + recordHead
+	}
+	return s.told
+}
+
+// forgetTold begins to count the records of all targets anew.
+func (r *Rings) forgetTold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.seats {
+		s.told = 0
 	}
 }
 
@@ -280,21 +320,26 @@ type inbox struct {
 
 const (
 	// maxInbox bounds an inbox, bytes. Of a session that waits for its symbols at 100 Hz it holds a
-	// minute.
-	maxInbox = 16 << 20
+	// minute. maxInboxes bounds all inboxes of the same rings: each has an equal part, so that a
+	// target that floods its inbox takes no room of others.
+	maxInbox   = 16 << 20
+	maxInboxes = 64 << 20
 	// keptInbox bounds the buffers that are kept for other records, bytes.
 	keptInbox = 256 << 10
 	// recordHead is the length of a record's head: length, kind, misc and ring.
 	recordHead = 4 + 4 + 2 + 2
 )
 
-// add puts a record in, and reports whether the inbox was empty.
-func (i *inbox) add(ring int, n *perfevent.Record) (first bool) {
+// inboxBound returns how many bytes an inbox may hold that is one of some.
+func inboxBound(seats int) int { return min(maxInbox, maxInboxes/max(seats, 1)) }
+
+// add puts a record in, unless there is no room within a bound. It reports whether the inbox was empty.
+func (i *inbox) add(ring int, n *perfevent.Record, bound int) (first, room bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.records)+recordHead+len(n.Body) > maxInbox {
+	if len(i.records)+recordHead+len(n.Body) > bound {
 		i.dropped++
-		return false
+		return false, false
 	}
 	first = len(i.records) == 0
 	b := binary.NativeEndian.AppendUint32(i.records, uint32(len(n.Body)))
@@ -302,7 +347,7 @@ func (i *inbox) add(ring int, n *perfevent.Record) (first bool) {
 	b = binary.NativeEndian.AppendUint16(b, n.Misc)
 	b = binary.NativeEndian.AppendUint16(b, uint16(ring))
 	i.records = append(b, n.Body...)
-	return first
+	return first, true
 }
 
 // next cuts the first record off. Its body is valid as long as the records are.

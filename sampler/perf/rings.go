@@ -18,7 +18,7 @@ import (
 // Rings are the rings of this machine's CPUs, for all sources that join them. Their memory is
 // the same for any number of targets.
 //
-//	log, shared   never change
+//	log, shared, mostTold   never change
 //	files         atomic
 //	waiter, stack set before the first source joins, or as it does
 //	mu            the sources, and the list of rings: any goroutine
@@ -27,11 +27,12 @@ import (
 //
 // Who needs both locks takes draining first.
 type Rings struct {
-	log    *slog.Logger
-	shared bool
-	files  openFiles         // of the events of all sources
-	waiter *perfevent.Waiter // of the reader
-	stack  int               // bytes of stack in the samples of the only source
+	log      *slog.Logger
+	shared   bool
+	mostTold int               // see there
+	files    openFiles         // of the events of all sources
+	waiter   *perfevent.Waiter // of the reader
+	stack    int               // bytes of stack in the samples of the only source
 
 	mu      sync.Mutex
 	seats   map[uint32]*seat   // by process
@@ -68,7 +69,7 @@ func NewRings(o RingOptions) *Rings {
 
 // newRings returns rings of one source, which reads them.
 func newRings(log *slog.Logger) *Rings {
-	r := &Rings{log: log, seats: make(map[uint32]*seat)}
+	r := &Rings{log: log, seats: make(map[uint32]*seat), mostTold: mostTold}
 	r.files.most = mostFiles()
 	return r
 }
@@ -77,8 +78,8 @@ func newRings(log *slog.Logger) *Rings {
 //
 //	pid, countsLost   never change
 //	inbox             the reader writes, the source's goroutine reads
-//	bulk, missed, malformed, busy   atomic
-//	waiter            under the rings' mu
+//	bulk, missed, malformed, busy, floods   atomic
+//	told, waiter      under the rings' mu
 type seat struct {
 	pid        uint32
 	countsLost bool // its events count the samples that they lose
@@ -88,6 +89,8 @@ type seat struct {
 	missed    atomic.Bool   // records were lost, of this target or another one
 	malformed atomic.Uint64 // records, of this target or another one
 	busy      atomic.Bool   // it has had records since the last beat
+	floods    atomic.Bool   // its target makes too many records
+	told      int           // bytes of records other than samples since the last beat of checkEvery
 
 	waiter *perfevent.Waiter // rung when there are records; nil: not yet, or no more
 }

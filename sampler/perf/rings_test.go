@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -132,7 +133,7 @@ func TestInboxBound(t *testing.T) {
 	added := 0
 	for ; d.seat.inbox.lost() == 0; added++ {
 		n.Body[0] = byte(added)
-		if first := d.seat.inbox.add(added%3, &n); first != (added == 0) {
+		if first, _ := d.seat.inbox.add(added%3, &n, inboxBound(1)); first != (added == 0) {
 			t.Fatalf("record %d is the first: %v", added, first)
 		}
 	}
@@ -153,6 +154,126 @@ func TestInboxBound(t *testing.T) {
 	if taken != added-1 {
 		t.Errorf("%d records of %d were taken", taken, added-1)
 	}
+}
+
+// TestInboxesShareABound: all inboxes together have a bound, however many there are.
+func TestInboxesShareABound(t *testing.T) {
+	t.Parallel()
+	for seats, want := range map[int]int{0: 16 << 20, 1: 16 << 20, 4: 16 << 20, 5: 64 << 20 / 5, 256: 256 << 10} {
+		if got := inboxBound(seats); got != want {
+			t.Errorf("%d seats: %d bytes, want %d", seats, got, want)
+		}
+	}
+}
+
+// recordOf returns a ring with a record of a process.
+func recordOf(kind, pid uint32, bytes int) *perfevent.Ring {
+	body := make([]byte, bytes)
+	binary.NativeEndian.PutUint32(body, pid)                           // of FORK, EXIT, COMM and MMAP
+	binary.NativeEndian.PutUint32(body[len(body)-sampleIDBytes:], pid) // of others
+	return &perfevent.Ring{Next: perfevent.Record{Kind: kind, Body: body}}
+}
+
+// sampleIDBytes is the length of the fields at the end of a record: pid and tid, time, CPU.
+const sampleIDBytes = 24
+
+// TestFullInboxIsLookedAfter: a source whose inbox has no room for the record of an exec, of mapped code or of a
+// thread looks for all of them.
+func TestFullInboxIsLookedAfter(t *testing.T) {
+	t.Parallel()
+	r := newRings(nil)
+	d := bareDrainer(r, 1)
+	r.seats[1] = &d.seat
+	d.seat.inbox.records = make([]byte, inboxBound(1))
+	for kind, want := range map[uint32]bool{
+		unix.PERF_RECORD_SAMPLE: false, unix.PERF_RECORD_COMM: true, unix.PERF_RECORD_EXIT: true, unix.PERF_RECORD_FORK: true, unix.PERF_RECORD_MMAP: true,
+	} {
+		before := d.seat.inbox.lost()
+		r.post(&d.seat, recordOf(kind, 1, 64))
+		if missed := d.seat.missed.Swap(false); missed != want || d.seat.inbox.lost() != before+1 {
+			t.Errorf("record %d is missed: %v, want %v; %d found no room", kind, missed, want, d.seat.inbox.lost()-before)
+		}
+	}
+}
+
+// TestTellsTooMuch: records that are not samples are counted for each target and second, and samples are not.
+func TestTellsTooMuch(t *testing.T) {
+	t.Parallel()
+	const loud, quiet, bytes = 1, 2, 4 << 10
+	r := NewRings(RingOptions{})
+	seats := map[uint32]*seat{loud: {pid: loud}, quiet: {pid: quiet}}
+	r.seats = seats
+	enough := mostTold/(bytes+recordHead) + 1
+	for i := range 2 * enough {
+		if i == enough-1 {
+			r.forgetTold() // the second is over
+		}
+		if seats[loud].floods.Load() {
+			t.Fatalf("%d records in a second are too many, want %d", i-enough+1, enough)
+		}
+		r.post(seats[loud], recordOf(unix.PERF_RECORD_MMAP, loud, bytes))
+		r.post(seats[quiet], recordOf(unix.PERF_RECORD_SAMPLE, quiet, bytes))
+		if i == 2*enough-2 {
+			break
+		}
+	}
+	if !seats[loud].floods.Load() || seats[quiet].floods.Load() {
+		t.Errorf("loud: %v, quiet: %v", seats[loud].floods.Load(), seats[quiet].floods.Load())
+	}
+	woken := 0
+	for _, s := range r.woken {
+		if s == seats[loud] {
+			woken++
+		}
+	}
+	if woken != 2 { // for its first record, and for the last
+		t.Errorf("it is woken %d times", woken)
+	}
+}
+
+// TestFlood: a target that makes records as fast as it can ends its own session, and not another one of the
+// same rings. Its events are gone then.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	path := enginetest.Build(t, "workload")
+	for name, code := range map[string]string{"names": "", "code": longPath(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := sharedRings(t)
+			r.mostTold = 64 << 10 // the machine may be busy
+			other := enginetest.Start(t, path, "busy", "600000")
+			s, _ := enginetest.Attach(t, r.Open, other.PID(), Options{})
+			stop := runSource(t, s)
+			other.Proceed(t)
+			g := enginetest.Start(t, path, "flood", "1", code)
+			flood, _ := enginetest.Attach(t, r.Open, g.PID(), Options{})
+			g.Proceed(t)
+			if _, err := flood.Run(t.Context()); !errors.Is(err, errFlood) {
+				t.Errorf("ended with %v", err)
+			}
+			if r.has(&flood.drainer.seat) {
+				t.Error("it has not left the rings")
+			}
+			enginetest.AwaitSamples(s, s.Stats().Counts[sampler.Samples]+10)
+			if ending := stop(); ending.Exited {
+				t.Errorf("the other session: %+v", ending)
+			}
+		})
+	}
+}
+
+// longPath returns the path of a file, nearly as long as a path can be.
+func longPath(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), strings.Repeat(strings.Repeat("d", 249)+"/", 15))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "code")
+	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestSharedTwice: rings have one source of a process at a time.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // work burns CPU time without calling anything.
@@ -251,6 +252,45 @@ func naps(count int) {
 	}
 }
 
+// flood makes the kernel tell its name, or that it has mapped code, as often as it can, by so many
+// threads, until it is killed. The code is of a file whose path is the argument; "": it has names only.
+func flood(count int, path string) {
+	for range count {
+		go func() {
+			runtime.LockOSThread()
+			for {
+				rename()
+				if path != "" {
+					remap(path)
+				}
+			}
+		}()
+	}
+	select {}
+}
+
+// rename gives the thread a name (prctl(2), PR_SET_NAME).
+func rename() {
+	name := [16]byte{'f', 'l', 'o', 'o', 'd'}
+	syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0)
+}
+
+// remap maps a file as code, many times.
+func remap(path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	for range 1000 {
+		code, err := syscall.Mmap(int(f.Fd()), 0, os.Getpagesize(), syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
+		if err != nil {
+			panic(err)
+		}
+		syscall.Munmap(code)
+	}
+}
+
 func main() {
 	in := bufio.NewReader(os.Stdin)
 	wait := func() {
@@ -297,6 +337,9 @@ func main() {
 		wait()
 		pingPong(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
 		wait()
+	case "flood":
+		wait()
+		flood(number(2), os.Args[3])
 	case "exec":
 		wait()
 		work(calibrate(50 * time.Millisecond))
