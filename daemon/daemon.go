@@ -109,7 +109,9 @@ func New(o Options) (*Daemon, error) {
 	if d.engines == nil {
 		percent := d.config.Budget.MaxHostOverhead
 		d.shared = engine.NewShared(engine.SharedOptions{MaxHostOverhead: cmp.Or(percent/100, -1), Logger: d.log})
-		d.engines = append(d.shared.Engines(), engine.Endpoint(func(r io.Reader) (*ccmap.Map, error) { return d.readServed(d.ctx, r) }))
+		d.engines = append(d.shared.Engines(), engine.Endpoint(engine.EndpointOptions{
+			Read: func(r io.Reader) (*ccmap.Map, error) { return d.readServed(d.ctx, r) }, MaxNames: mostNames,
+		}))
 		d.openWhole = d.shared.OpenWhole
 	}
 	return d, nil

@@ -578,15 +578,23 @@ func TestRealProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenProcess(t.Context(), os.Getppid(), options("")); !errors.Is(err, ErrNoEndpoint) || !errors.Is(err, sampler.ErrUnsupported) {
+	var finder Finder
+	if _, err := finder.Open(t.Context(), os.Getppid(), options("")); !errors.Is(err, ErrNoEndpoint) || !errors.Is(err, sampler.ErrUnsupported) {
 		t.Errorf("a process without an endpoint: %v", err)
 	}
 	o := options("")
 	o.Seconds = 1
-	s, err := OpenProcess(t.Context(), program.Process.Pid, o)
+	s, err := finder.Open(t.Context(), program.Process.Pid, o)
 	if err != nil {
 		t.Fatalf("at %s: %v", address, err)
 	}
+	if s.o.Rest <= 0 || !strings.Contains(s.Info().Lacks, "unaccounted") {
+		t.Errorf("others have %v for their profiles, and the source lacks %s", s.o.Rest, s.Info().Lacks)
+	}
+	if found, err := s.Prove(t.Context()); err != nil || !strings.Contains(found, strings.TrimSpace(address)) {
+		t.Errorf("proves %q, %v", found, err)
+	}
+	s.o.Rest = 0
 	done, _ := start(t, s)
 	sum := ccmap.New(ccmap.Options{Names: o.Sink.Names})
 	spin := ccmap.Counters{}
@@ -610,6 +618,9 @@ func TestRealProgram(t *testing.T) {
 				t.Errorf("the program has ended, and the session: %+v", e)
 			}
 		}
+	}
+	if l := s.Stats().Loss; l.Clock <= 0 {
+		t.Errorf("the program has no clock: %+v", l)
 	}
 	if target := s.Info().Target; target.Executable != binary || target.PID != program.Process.Pid {
 		t.Errorf("target %+v", target)
