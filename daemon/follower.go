@@ -113,7 +113,7 @@ func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) 
 		return true
 	case t.endsMap(ending, err):
 		t.ending = err.Error()
-		t.delay.lived(time.Now(), life, t.leastLife())
+		t.delay.lived(time.Now(), life, longLife)
 		return true
 	case f.isAway(err):
 		if life > 0 {

@@ -271,7 +271,7 @@ func (t *target) whyDelayed() string {
 	if t.hasNoProcess() {
 		return t.ending
 	}
-	return "processes of the target have ended within a second"
+	return "the last session ended too soon: " + t.ending
 }
 
 // waiting returns the followers that were not started, the oldest process first, and how many
