@@ -54,6 +54,9 @@ func (f *follower) run(ctx context.Context) {
 	defer f.leave()
 	for ctx.Err() == nil {
 		ending, life, err := f.once(ctx)
+		if errors.Is(err, errBetter) {
+			continue
+		}
 		if ctx.Err() != nil || f.isOver(ending, life, err) {
 			return
 		}
@@ -79,7 +82,11 @@ func (f *follower) once(ctx context.Context) (ending sampler.Ending, life time.D
 	if err != nil {
 		return sampler.Ending{}, 0, err
 	}
+	found := f.lookForBetter(ctx, s)
 	ending, err = s.run(ctx)
+	if better := found(); better && err == nil && !ending.Exited {
+		err = errBetter
+	}
 	return ending, time.Since(s.began), err
 }
 
