@@ -244,6 +244,18 @@ func TestDoctorForPeople(t *testing.T) {
 	}
 }
 
+// TestDoctorOfOwnProfiles: a process has no URL to attach to, and doctor says what its profile had.
+func TestDoctorOfOwnProfiles(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	const found = "a profile of one second at http://127.0.0.1:6060/debug/pprof, with samples: 3"
+	err := printReport(&out, engine.Report{Auto: "pprofhttp", Engines: []engine.Diagnosis{{Engine: "pprofhttp", Permitted: true, Found: found, Samples: 3}}}, true)
+	want := "ok   engine pprofhttp: permitted, and took " + found + "\n'--engine auto' takes pprofhttp.\n"
+	if err != nil || out.String() != want {
+		t.Errorf("prints %q, %v; want %q", out.String(), err, want)
+	}
+}
+
 // TestDoctorURL: doctor says whether the pprof endpoint of a program can be followed, and what its
 // profiles lack.
 func TestDoctorURL(t *testing.T) {

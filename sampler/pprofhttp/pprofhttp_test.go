@@ -147,6 +147,39 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// TestProve: a server that is busy is asked again, and what it answered last is the reason of a failure.
+func TestProve(t *testing.T) {
+	t.Parallel()
+	busy := "cpu profiling already in use"
+	server := serve(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if n == 0 {
+			http.Error(w, busy, http.StatusInternalServerError)
+			return
+		}
+		if s := r.FormValue("seconds"); s != "1" {
+			t.Errorf("asked for %s seconds", s)
+		}
+		w.Write(encoded(t, "main.f", "", 3))
+	})
+	found, err := open(t, options(server.URL)).Prove(t.Context())
+	if want := "a profile of one second at " + server.URL + "/debug/pprof, with samples: 3"; err != nil || found != want {
+		t.Errorf("%q, %v; want %q", found, err, want)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	never := serve(t, func(w http.ResponseWriter, _ *http.Request, n int) { http.Error(w, busy, http.StatusInternalServerError) })
+	s := open(t, options(never.URL))
+	s.pause = func(failures int) time.Duration {
+		if failures == 2 {
+			stop()
+		}
+		return 0
+	}
+	if _, err := s.Prove(ctx); err == nil || !strings.Contains(err.Error(), busy) {
+		t.Errorf("busy for ever: %v", err)
+	}
+}
+
 // TestProfiles: profiles come one after another, without their descriptions, and tell of the
 // program.
 func TestProfiles(t *testing.T) {

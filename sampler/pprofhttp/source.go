@@ -151,14 +151,22 @@ func (s *Source) Take(ctx context.Context) (*ccmap.Map, error) {
 	return m, nil
 }
 
-// Prove takes a profile of one second, the least of a server, and says what it has. Run must not have
-// been called.
+// Prove takes a profile of one second, the least of a server, and says what it has. It tries until ctx is
+// done, because a profile of another client may be under way. Run must not have been called.
 func (s *Source) Prove(ctx context.Context) (found string, err error) {
-	m, err := s.take(ctx, 1)
-	if err != nil {
-		return "", fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), err)
+	for failures := 1; ; failures++ {
+		m, failed := s.take(ctx, 1)
+		if failed == nil {
+			return fmt.Sprintf("a profile of one second at %s, with samples: %d", s.endpoint.base.Redacted(), m.Snapshot().Total().Samples), nil
+		}
+		if err == nil || ctx.Err() == nil { // the end of ctx says less than what was before
+			err = fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), failed)
+		}
+		if isRefusal(failed) || ctx.Err() != nil {
+			return "", err
+		}
+		s.wait(ctx, s.pause(failures))
 	}
-	return fmt.Sprintf("a profile of one second at %s, with samples: %d", s.endpoint.base.Redacted(), m.Snapshot().Total().Samples), nil
 }
 
 // Profiles returns the channel of profiles. Run sends to it until it returns, and waits for
