@@ -14,9 +14,9 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
-// A process whose own profiles are taken has got that engine because no better one was permitted. That may
-// change while the process lives: an administrator sets what doctor advises. So the better engines are
-// tried from time to time. If one opens, the session ends between two profiles, and the
+// A process has its own profiles taken because no better engine was permitted. That may change while
+// the process lives: an administrator follows the advice of doctor. So the better engines are tried
+// from time to time. If one opens, the session ends between two profiles, and the
 // follower attaches anew. The map of the slot goes on.
 
 // betterEvery is the time between two looks, about. Each reads the symbols of the process.
@@ -25,7 +25,7 @@ const betterEvery = 10 * time.Minute
 // errBetter says that the session has ended because a better engine can sample the process.
 var errBetter = errors.New("a better engine can sample the process")
 
-// finisher is a source that can end without the loss of what it is taking.
+// finisher is a source that can end after the profile under way.
 type finisher interface{ Finish() }
 
 // lookForBetter looks for a better engine while a session runs, and makes the session finish when there is

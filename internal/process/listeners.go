@@ -19,7 +19,7 @@ import (
 type Listener struct {
 	Inode string // in decimal; the kernel gives it to another socket only after this one is closed
 
-	// Addresses of loopback at which a connection reaches this socket alone, the best first.
+	// Addresses of loopback, the best first. A connection to each reaches no other process's socket.
 	Addresses []netip.AddrPort
 }
 

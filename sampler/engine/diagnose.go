@@ -156,7 +156,7 @@ func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Dia
 	return d
 }
 
-// prover is a source that needs another time than others to show that it works. It says what it found.
+// prover is a source that shows in its own time that it works. Prove returns the proof for people.
 type prover interface {
 	Prove(ctx context.Context) (found string, err error)
 }

@@ -167,7 +167,9 @@ func TestProve(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	never := serve(t, func(w http.ResponseWriter, _ *http.Request, n int) { http.Error(w, busy, http.StatusInternalServerError) })
+	never := serve(t, func(w http.ResponseWriter, _ *http.Request, n int) {
+		http.Error(w, busy, http.StatusInternalServerError)
+	})
 	s := open(t, options(never.URL))
 	s.pause = func(failures int) time.Duration {
 		if failures == 2 {

@@ -30,8 +30,8 @@ const (
 	// usually takes 30 s, and must not end the session.
 	processFailures = 6
 	// processRest is the time between two profiles of a process. Nobody has offered the endpoint to
-	// ccmapd, so the program's own users come first: they find the profiler free two times of three,
-	// and those that try again 5 s later find it free then.
+	// ccmapd, so the program's own users come first: they find the profiler free two times of three.
+	// A second try 5 s later always finds it free.
 	processRest = 10 * time.Second
 )
 
@@ -55,11 +55,10 @@ type question struct {
 	inode   string
 }
 
-// Open finds the endpoint of a process, which nobody has to name. It asks the addresses of loopback
-// at which the process itself listens for a command line, and takes the first that tells the one of
-// the process. The options need no URL. An error that wraps [ErrNoEndpoint] says that there is no
-// endpoint. Before each profile the Source checks that the process still listens at the address,
-// and it ends with the process.
+// Open finds the endpoint of a process. It asks each loopback address of the process's own sockets
+// for a command line, and takes the first that tells the one of the process. The options need no URL.
+// An error that wraps [ErrNoEndpoint] says that there is no endpoint. Before each profile the Source
+// checks that the process still listens at the address. It ends with the process.
 func (f *Finder) Open(ctx context.Context, pid int, o Options) (*Source, error) {
 	p, err := process.Pin(pid)
 	if err != nil {

@@ -31,6 +31,7 @@ type Source struct {
 	ledger   *process.Ledger // nil: the program has no clock here
 	finished chan struct{}
 	finish   sync.Once
+	closing  sync.Once
 	pause    func(failures int) time.Duration // after so many failures in a row; tests have their own
 	second   time.Duration                    // of a profile; tests have shorter ones
 
@@ -49,7 +50,7 @@ type counts struct {
 	last     error // of the last failure
 }
 
-// Options of a Source. Sink and Read are required, and URL but for [Finder.Open].
+// Options of a Source. Sink and Read are required. [Open] needs the URL, too.
 type Options struct {
 	URL  string // of the endpoint, for example "http://127.0.0.1:6060/debug/pprof"
 	Sink sampler.Sink
@@ -98,7 +99,7 @@ const Engine = "pprofhttp"
 // lacks names the facts that a profile lacks.
 const lacks = "activations, repetitions and receivers are not known, and stacks that were cut are not marked"
 
-// lacksRest says what the profiles of a source lack that rests.
+// lacksRest is for a source that rests between two profiles.
 const lacksRest = "; between two profiles others have %v for theirs, and the time of the program is unaccounted"
 
 var _ sampler.Source = (*Source)(nil)
@@ -132,12 +133,14 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	return s, nil
 }
 
-// Close frees a Source whose Run is not called.
+// Close frees a Source whose Run is not called. After Run it does nothing.
 func (s *Source) Close() error {
-	s.endpoint.client.CloseIdleConnections()
-	if s.owner != nil {
-		s.owner.Close()
-	}
+	s.closing.Do(func() {
+		s.endpoint.client.CloseIdleConnections()
+		if s.owner != nil {
+			s.owner.Close() // once: its descriptor may be another file's later
+		}
+	})
 	return nil
 }
 
@@ -151,7 +154,7 @@ func (s *Source) Take(ctx context.Context) (*ccmap.Map, error) {
 	return m, nil
 }
 
-// Prove takes a profile of one second, the least of a server, and says what it has. It tries until ctx is
+// Prove takes a profile of one second, the least of a server, and describes it. It tries until ctx is
 // done, because a profile of another client may be under way. Run must not have been called.
 func (s *Source) Prove(ctx context.Context) (found string, err error) {
 	for failures := 1; ; failures++ {
@@ -159,7 +162,7 @@ func (s *Source) Prove(ctx context.Context) (found string, err error) {
 		if failed == nil {
 			return fmt.Sprintf("a profile of one second at %s, with samples: %d", s.endpoint.base.Redacted(), m.Snapshot().Total().Samples), nil
 		}
-		if err == nil || ctx.Err() == nil { // the end of ctx says less than what was before
+		if err == nil || ctx.Err() == nil { // the end of ctx says less than an answer
 			err = fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), failed)
 		}
 		if isRefusal(failed) || ctx.Err() != nil {
@@ -233,8 +236,8 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 // hasEnded reports whether the program is a process of this machine that has ended.
 func (s *Source) hasEnded() bool { return s.owner != nil && s.owner.Gone() }
 
-// balance compares the time of all profiles, of which one more has some, with the clock of the process. What
-// it has used between two profiles is unaccounted.
+// balance adds the time of a profile, and compares the sum with the clock of the process. The time
+// between two profiles is unaccounted.
 func (s *Source) balance(more time.Duration) {
 	if s.ledger == nil {
 		return
