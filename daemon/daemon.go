@@ -55,7 +55,9 @@ type Daemon struct {
 	host    host
 	shared  *engine.Shared // nil: the engines are the caller's
 	engines []engine.Engine
-	usedCPU func() time.Duration // of this process
+	// endpoint is one of the engines, unless they are the caller's.
+	endpoint engine.Engine
+	usedCPU  func() time.Duration // of this process
 	// usedMemory returns the bytes that this process has in use.
 	usedMemory func() int64
 	// openWhole opens the source of the whole host. Nil: no engine can.
@@ -110,11 +112,14 @@ func New(o Options) (*Daemon, error) {
 	if d.engines == nil {
 		percent := d.config.Budget.MaxHostOverhead
 		d.shared = engine.NewShared(engine.SharedOptions{MaxHostOverhead: cmp.Or(percent/100, -1), Logger: d.log})
-		d.engines = append(d.shared.Engines(), engine.Endpoint(func(r io.Reader) (*ccmap.Map, error) { return d.readServed(d.ctx, r) }))
+		d.engines = append(d.shared.Engines(), d.endpoint)
 		d.openWhole = d.shared.OpenWhole
 	}
 	return d, nil
 }
+
+// Endpoint returns the engine that takes processes' own profiles within the bounds of the daemon.
+func (d *Daemon) Endpoint() engine.Engine { return d.endpoint }
 
 func newDaemon(o Options, h host) (*Daemon, error) {
 	d := &Daemon{
@@ -137,6 +142,9 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 		d.turned = func() {}
 	}
 	d.ctx, d.stop = context.WithCancelCause(context.Background())
+	d.endpoint = engine.Endpoint(engine.EndpointOptions{
+		Read: func(r io.Reader) (*ccmap.Map, error) { return d.readServed(d.ctx, r) }, MaxNames: mostNames,
+	})
 	c, targets, err := d.read()
 	if err != nil {
 		return nil, err

@@ -72,13 +72,10 @@ func (f *follower) isAway(err error) bool {
 	return f.target.isEndpoint() && errors.Is(err, sampler.ErrNoProcess)
 }
 
-// endsMap reports whether the map of an endpoint or of the whole host must not go on: the next profiles are
-// of another program, or its names are too many.
+// endsMap reports whether the map of a session must not go on: its names are too many, or the next profiles
+// of an endpoint are of another program.
 func (t *target) endsMap(ending sampler.Ending, err error) bool {
-	if t.Match.Host {
-		return errors.Is(err, bpf.ErrNames)
-	}
-	return t.isEndpoint() && (ending.Exited || errors.Is(err, pprofhttp.ErrNames))
+	return errors.Is(err, bpf.ErrNames) || errors.Is(err, pprofhttp.ErrNames) || t.isEndpoint() && ending.Exited
 }
 
 // cureOf says how to mend an error of an endpoint or of the whole host.

@@ -57,6 +57,9 @@ func (f *follower) run(ctx context.Context) {
 	defer f.leave()
 	for ctx.Err() == nil {
 		ending, life, err := f.once(ctx)
+		if errors.Is(err, errBetter) {
+			continue
+		}
 		if ctx.Err() != nil || f.isOver(ending, life, err) {
 			return
 		}
@@ -82,7 +85,11 @@ func (f *follower) once(ctx context.Context) (ending sampler.Ending, life time.D
 	if err != nil {
 		return sampler.Ending{}, 0, err
 	}
+	found := f.lookForBetter(ctx, s)
 	ending, err = s.run(ctx)
+	if better := found(); better && err == nil && !ending.Exited {
+		err = errBetter
+	}
 	if err != nil && !f.target.hasNoProcess() {
 		f.broke, _ = f.d.host.clock(f.facts.PID) // 0 of a process that has ended: there is no next session
 	}
@@ -119,7 +126,7 @@ func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) 
 		return true
 	case t.endsMap(ending, err):
 		t.ending = err.Error()
-		t.delay.lived(time.Now(), life, t.leastLife())
+		t.delay.lived(time.Now(), life, longLife)
 		return true
 	case f.isAway(err):
 		if life > 0 {

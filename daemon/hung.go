@@ -73,9 +73,7 @@ func (f *follower) file(ctx context.Context) (file process.FileID, err error) {
 
 // endure waits until a process ends that has cost a thread.
 func (f *follower) endure(ctx context.Context, err error) {
-	f.d.mu.Lock()
-	f.d.hung[f.facts.PID] = lostThread{f.facts.Started, f.facts.Owner}
-	f.d.mu.Unlock()
+	f.noteHung()
 	f.change(Refused, err.Error(), "It costs the daemon a thread, and is not tried again. End the process.", time.Time{})
 	f.d.log.Warn("cannot sample, and does not try again", "target", f.target.Name, f.attr(), "error", err)
 	tick := time.NewTicker(hungLook)
@@ -91,6 +89,13 @@ func (f *follower) endure(ctx context.Context, err error) {
 			}
 		}
 	}
+}
+
+// noteHung notes that the process costs a thread.
+func (f *follower) noteHung() {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	f.d.hung[f.facts.PID] = lostThread{f.facts.Started, f.facts.Owner}
 }
 
 // end notes why the target has the process no more.

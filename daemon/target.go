@@ -76,7 +76,12 @@ func (b *backoff) fail(now time.Time, life time.Duration) {
 		*b = backoff{}
 	}
 	b.wait = min(max(2*b.wait, firstWait), longestWait)
-	b.until = now.Add(time.Duration(float64(b.wait) * (1 + jitter*(2*rand.Float64()-1))))
+	b.until = now.Add(spread(b.wait))
+}
+
+// spread makes a wait longer or shorter at random.
+func spread(wait time.Duration) time.Duration {
+	return time.Duration(float64(wait) * (1 + jitter*(2*rand.Float64()-1)))
 }
 
 // lived takes in how long an attempt was good for. Less than least puts the next one off.
@@ -271,7 +276,7 @@ func (t *target) whyDelayed() string {
 	if t.hasNoProcess() {
 		return t.ending
 	}
-	return "processes of the target have ended within a second"
+	return "the last session ended too soon: " + t.ending
 }
 
 // waiting returns the followers that were not started, the oldest process first, and how many

@@ -260,10 +260,16 @@ func (p *Profile) unaccounted() string {
 		return fmt.Sprintf("samples stand for %s more CPU time than the program used (%s)",
 			figure.Percent(-100*share), figure.Time(int64(l.Clock)))
 	}
-	return fmt.Sprintf("no sample stands for %s of the CPU time (%s of %s): threads were shorter than the interval "+
-		"or not sampled, or ccmapd or the machine was held up",
-		figure.Percent(100*share), figure.Time(int64(l.Unaccounted)), figure.Time(int64(l.Clock)))
+	why := "threads were shorter than the interval or not sampled, or ccmapd or the machine was held up"
+	if meta.Engine == ownProfiler {
+		why = "the program's own profiler rests most of the time, so that others can use it"
+	}
+	return fmt.Sprintf("no sample stands for %s of the CPU time (%s of %s): %s",
+		figure.Percent(100*share), figure.Time(int64(l.Unaccounted)), figure.Time(int64(l.Clock)), why)
 }
+
+// ownProfiler is the engine that takes profiles of a program's own profiler.
+const ownProfiler = "pprofhttp"
 
 // meanWeight returns the CPU time that a sample stands for on average. Without samples it
 // is the last interval.

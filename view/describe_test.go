@@ -55,6 +55,12 @@ func TestUnaccountedTimeIsAWarning(t *testing.T) {
 			t.Errorf("%d samples, %+v: warned %t, noted %t", test.samples, test.loss, warned, noted)
 		}
 	}
+	p := withMeta(t, profileOf("a.json", 100, interval), func(m *ccmap.Meta) {
+		m.Engine, m.Loss = "pprofhttp", ccmap.Loss{Clock: 3 * time.Second, Unaccounted: 2 * time.Second}
+	})
+	if got := p.unaccounted(); got != "no sample stands for 66.7% of the CPU time (2s of 3s): the program's own profiler rests most of the time, so that others can use it" {
+		t.Errorf("between two profiles: %q", got)
+	}
 }
 
 // withMeta returns a copy of a profile with another description.

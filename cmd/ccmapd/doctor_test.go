@@ -25,6 +25,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -241,6 +243,57 @@ func TestDoctorForPeople(t *testing.T) {
 	}
 	if r := runEngines(t, nil, "doctor", "x"); r.code != exitUsage {
 		t.Errorf("doctor x exits with %d: %s", r.code, r.stderr)
+	}
+}
+
+// TestDoctorOfOwnProfiles: a process has no URL to attach to, and doctor says what its profile had.
+func TestDoctorOfOwnProfiles(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	const found = "a profile of one second at http://127.0.0.1:6060/debug/pprof, with samples: 3"
+	err := printReport(&out, engine.Report{Auto: "pprofhttp", Engines: []engine.Diagnosis{{Engine: "pprofhttp", Permitted: true, Found: found, Samples: 3}}}, true)
+	want := "ok   engine pprofhttp: permitted, and took " + found + "\n'--engine auto' takes pprofhttp.\n"
+	if err != nil || out.String() != want {
+		t.Errorf("prints %q, %v; want %q", out.String(), err, want)
+	}
+}
+
+// TestDoctorOfDaemonIsBounded: the daemon's doctor reads profiles of processes, which users choose, within the
+// daemon's bounds.
+func TestDoctorOfDaemonIsBounded(t *testing.T) {
+	t.Parallel()
+	self, err := exec.LookPath("ccmapd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serves := exec.Command(programtest.Copy(t, self, servesName))
+	served, err := serves.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serves.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		serves.Process.Kill()
+		serves.Wait()
+	})
+	address, err := bufio.NewReader(served).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := daemon.New(daemon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unbounded := engine.Endpoint(engine.EndpointOptions{Read: func(io.Reader) (*ccmap.Map, error) {
+		t.Error("a profile is read without the bounds of the daemon")
+		return ccmap.New(ccmap.Options{}), nil
+	}})
+	all := inBounds([]engine.Engine{fakeEngine(true), unbounded}, d)
+	r := all[1].Diagnose(t.Context(), serves.Process.Pid, time.Second)
+	if !r.Permitted || !strings.Contains(r.Found, strings.TrimSpace(address)) || all[0].Name != "fake" {
+		t.Errorf("%+v", r)
 	}
 }
 

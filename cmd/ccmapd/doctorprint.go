@@ -1,14 +1,14 @@
 package main
 
 import (
-	"fmt"
+	"cmp"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
 // printReport prints the checks, the engines, and the choice. Without a choice it returns the
@@ -26,9 +26,9 @@ func printReport(w io.Writer, r engine.Report, wide bool) error {
 		p.Line("%s engine %s: %s", mark(d.Permitted), d.Engine, summary(d))
 		printCure(p, d.Cure)
 	}
-	switch r.Auto {
-	case "":
-	case pprofhttp.Engine:
+	switch {
+	case r.Auto == "":
+	case isOfURL(r):
 		p.Line("'ccmapd attach URL' can follow the program.")
 	default:
 		p.Line("'--engine auto' takes %s.", r.Auto)
@@ -37,6 +37,11 @@ func printReport(w io.Writer, r engine.Report, wide bool) error {
 		return err
 	}
 	return failureOf(r)
+}
+
+// isOfURL reports whether a report is about an address, not about a process.
+func isOfURL(r engine.Report) bool {
+	return slices.ContainsFunc(r.Checks, func(c engine.Check) bool { return c.Name == checkEndpoint })
 }
 
 func printCure(p *terminal.Printer, cure string) {
@@ -57,7 +62,7 @@ func summary(d engine.Diagnosis) string {
 	if !d.Permitted {
 		return d.Reason
 	}
-	took := fmt.Sprintf("permitted, and took %s", figure.Plural(int64(d.Samples), "sample"))
+	took := "permitted, and took " + cmp.Or(d.Found, figure.Plural(int64(d.Samples), "sample"))
 	if len(d.Features) == 0 {
 		return took
 	}

@@ -10,7 +10,9 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-func main() { os.Exit(runProcess(append(engine.All(), engine.Endpoint(readServed)))) }
+func main() {
+	os.Exit(runProcess(append(engine.All(), engine.Endpoint(engine.EndpointOptions{Read: readServed}))))
+}
 
 // runProcess lowers the capabilities of this process, and then runs its command line.
 func runProcess(all []engine.Engine) int {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/signal"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/systemd"
+	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
 const serveLong = `Serve keeps the processes of many targets under profile, through their restarts, and
@@ -65,6 +68,16 @@ func (f serveFlags) load() (*config.Config, error) {
 	return c, nil
 }
 
+// inBounds returns the engines for the daemon's reports of doctor: users choose the processes, whose own
+// profiles must not take more memory than those of targets.
+func inBounds(all []engine.Engine, d *daemon.Daemon) []engine.Engine {
+	all = slices.Clone(all)
+	if i := slices.IndexFunc(all, func(e engine.Engine) bool { return e.Name == pprofhttp.Engine }); i >= 0 {
+		all[i] = d.Endpoint()
+	}
+	return all
+}
+
 func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	level := slog.LevelWarn
 	if f.verbose {
@@ -83,7 +96,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		return err
 	}
 	server, err := api.New(api.Options{
-		Daemon: d, Version: buildVersion(), Engines: env.engines, Logger: log, Spent: d.Spent, Memory: d.Config().Budget.Memory,
+		Daemon: d, Version: buildVersion(), Engines: inBounds(env.engines, d), Logger: log, Spent: d.Spent, Memory: d.Config().Budget.Memory,
 		Socket: listen.Socket, Opened: sockets, Open: listen.Open, Group: listen.Group, TCP: listen.TCP, WebConfig: listen.WebConfig,
 	})
 	if err != nil {

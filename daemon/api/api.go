@@ -12,8 +12,10 @@
 //     the same snapshot. Then they are sent: a client that takes nothing for half a
 //     minute is cut off.
 //
-// A client names nothing that the server opens, writes or connects to. All answers are bytes
-// for the client.
+// A client names no file and no address that the server opens, writes or connects to. It may name a
+// process that it may see, to have it sampled or ask doctor about it. Where no better engine is
+// permitted, the daemon asks that process's own listeners on loopback for its profiles; doctor asks
+// them always. All answers are bytes for the client.
 package api
 
 import (

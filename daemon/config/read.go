@@ -353,7 +353,7 @@ func oneWord(s string) error {
 }
 
 func knownEngine(name string) error {
-	if names := engine.Names(append(engine.All(), engine.Endpoint(nil))); !slices.Contains(names, name) {
+	if names := engine.Names(append(engine.All(), engine.Endpoint(engine.EndpointOptions{}))); !slices.Contains(names, name) {
 		return fmt.Errorf("must be %s", terminal.OrList(names))
 	}
 	return nil

@@ -123,10 +123,16 @@ func OpenRing(cpu, size int, watermark uint32) (*Ring, error) {
 		}
 		if size <= minRingBytes || !tooMuchMemory(err) {
 			unix.Close(fd)
-			return nil, fmt.Errorf("map ring of %d bytes for CPU %d (sysctl kernel.perf_event_mlock_kb limits it): %w", size, cpu, err)
+			if errors.Is(err, unix.EPERM) { // perf_mmap of Linux 6.18 has no other reason for it
+				err = fmt.Errorf("%w: %w", ErrLockedMemory, err)
+			}
+			return nil, fmt.Errorf("map ring of %d bytes for CPU %d: %w", size, cpu, err)
 		}
 	}
 }
+
+// ErrLockedMemory says that the kernel lets this user lock no more memory.
+var ErrLockedMemory = errors.New("this user may lock no more memory")
 
 func tooMuchMemory(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOMEM)

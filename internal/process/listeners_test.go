@@ -1,35 +1,109 @@
 package process
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
 // TestLoopbackListeners finds the sockets of this process where loopback reaches them.
 func TestLoopbackListeners(t *testing.T) {
 	t.Parallel()
-	var want []netip.AddrPort
-	for _, at := range []string{"127.0.0.1:0", "0.0.0.0:0", ":0"} {
-		l, err := net.Listen("tcp", at)
+	for _, c := range []struct{ network, at, first string }{
+		{"tcp", "127.0.0.1:0", "127.0.0.1"}, {"tcp4", "0.0.0.0:0", "127.0.0.1"}, {"tcp", "[::1]:0", "::1"}, {"tcp", ":0", "::1"}, {"tcp6", ":0", "::1"},
+	} {
+		l, err := net.Listen(c.network, c.at)
 		if err != nil {
-			t.Fatal(err)
+			t.Logf("no IPv6 here: %v", err)
+			continue
 		}
 		defer l.Close()
-		port := uint16(l.Addr().(*net.TCPAddr).Port)
-		want = append(want, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port))
-	}
-	got, err := LoopbackListeners(os.Getpid())
-	for _, at := range want {
-		if !slices.Contains(got, at) {
-			t.Errorf("%v, %v: without %v", got, err, at)
+		first := netip.AddrPortFrom(netip.MustParseAddr(c.first), uint16(l.Addr().(*net.TCPAddr).Port))
+		if got, err := LoopbackListeners(os.Getpid()); !slices.ContainsFunc(got, func(l Listener) bool { return l.Addresses[0] == first && l.Inode != "" }) {
+			t.Errorf("%v, %v: %+v is not at %v", got, err, c, first)
 		}
 	}
 	if _, err := LoopbackListeners(1 << 30); err == nil {
 		t.Error("sockets of no process")
+	}
+}
+
+// TestSharedAddresses: a socket is asked only where no other process's can get the connection.
+func TestSharedAddresses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		own, others string // sockets
+		want        string // addresses
+	}{
+		"alone":                             {own: "127.0.0.1:80 127.0.0.2:81 [::1]:82", want: "127.0.0.1:80 127.0.0.2:81 [::1]:82"},
+		"all interfaces":                    {own: "0.0.0.0:80 [::]:81", want: "127.0.0.1:80 [::1]:81 127.0.0.1:81"},
+		"IPv6 beside another's IPv4":        {own: "[::]:80", others: "127.0.0.1:80", want: "[::1]:80"},
+		"IPv6 beside another's all IPv4":    {own: "[::]:80", others: "0.0.0.0:80", want: "[::1]:80"},
+		"IPv4 beside another's IPv6":        {own: "127.0.0.1:80", others: "[::]:80", want: "127.0.0.1:80"},
+		"replica":                           {own: "127.0.0.1:80 127.0.0.1:81", others: "127.0.0.1:80", want: "127.0.0.1:81"},
+		"replica of all":                    {own: "0.0.0.0:80", others: "0.0.0.0:80"},
+		"replica of all IPv6":               {own: "[::]:80", others: "[::]:80"},
+		"another's narrower address":        {own: "0.0.0.0:80", others: "127.0.0.1:80"},
+		"another's address beside loopback": {own: "127.0.0.2:80", others: "127.0.0.1:80", want: "127.0.0.2:80"},
+		"two of one process":                {own: "127.0.0.1:80 127.0.0.1:80", want: "127.0.0.1:80 127.0.0.1:80"},
+	} {
+		var all []socket
+		held := make(map[string]bool)
+		for _, at := range strings.Fields(c.own) {
+			all = append(all, socket{netip.MustParseAddrPort(at), fmt.Sprint(len(all))})
+			held[all[len(all)-1].inode] = true
+		}
+		for _, at := range strings.Fields(c.others) {
+			all = append(all, socket{netip.MustParseAddrPort(at), fmt.Sprint(len(all))})
+		}
+		var got []string
+		for _, l := range listenersAmong(all, held) {
+			for _, at := range l.Addresses {
+				got = append(got, at.String())
+			}
+		}
+		want := strings.Fields(c.want)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestOtherNetwork: a process in another network has no sockets here, whatever its ports.
+func TestOtherNetwork(t *testing.T) {
+	t.Parallel()
+	program := exec.Command("cat")
+	program.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET}
+	stdin, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	file, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	program.ExtraFiles = []*os.File{file} // so that it holds a socket of this network
+	if err := program.Start(); err != nil {
+		t.Skipf("no network of its own: %v", err)
+	}
+	defer program.Wait()
+	defer stdin.Close()
+	if got, err := LoopbackListeners(program.Process.Pid); len(got) > 0 || err != nil {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
@@ -46,19 +120,12 @@ func TestParseListeners(t *testing.T) {
    7: 01007F:1 0 0A 0 0 0 0 0 0 8
    8: 0100007F:10000 0 0A 0 0 0 0 0 0 9
    9: x 0 0A 0 0 0 0 0 10`
-	got := make(map[string]netip.AddrPort)
-	if err := parseListeners(strings.NewReader(table), got); err != nil {
-		t.Fatal(err)
+	got, err := parseListeners(nil, strings.NewReader(table))
+	var want []socket
+	for _, s := range [][2]string{{"127.0.0.1:6060", "1"}, {"0.0.0.0:80", "3"}, {"[::1]:8080", "5"}, {"127.0.0.1:8081", "6"}, {"[::]:8082", "7"}} {
+		want = append(want, socket{netip.MustParseAddrPort(s[0]), s[1]})
 	}
-	for link, want := range map[string]string{
-		"socket:[1]": "127.0.0.1:6060", "socket:[3]": "127.0.0.1:80", "socket:[5]": "[::1]:8080", "socket:[6]": "127.0.0.1:8081", "socket:[7]": "127.0.0.1:8082",
-	} {
-		if got[link] != netip.MustParseAddrPort(want) {
-			t.Errorf("%s: %v, want %s", link, got[link], want)
-		}
-		delete(got, link)
-	}
-	if len(got) > 0 {
-		t.Errorf("%v listen on loopback", got)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }

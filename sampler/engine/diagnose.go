@@ -11,6 +11,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/jfr"
+	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
 // Report says which engines can sample a process, or why none can.
@@ -46,7 +48,8 @@ type Diagnosis struct {
 	Engine    string   `json:"name"`
 	Permitted bool     `json:"permitted"`
 	Features  []string `json:"features"`
-	Samples   uint64   `json:"samples"` // taken during the try
+	Samples   uint64   `json:"samples"`         // taken during the try
+	Found     string   `json:"found,omitempty"` // during the try, where it is not samples of the engine's own
 	Reason    string   `json:"reason,omitempty"`
 	Cure      string   `json:"cure,omitempty"`
 
@@ -54,11 +57,15 @@ type Diagnosis struct {
 	Watchpoints uint64 `json:"-"` // of the hardware, that the engine may use
 }
 
-// tryFor is how long an engine samples for a diagnosis.
-const tryFor = 200 * time.Millisecond
+const (
+	// tryFor is how long an engine samples for a diagnosis.
+	tryFor = 200 * time.Millisecond
+	// proveFor is how long a source has for its own proof: a daemon may be taking a profile.
+	proveFor = 10 * time.Second
+)
 
-// Diagnose tries all engines on a process, each for 200 ms. Pid 0 stands for this process,
-// which is busy meanwhile.
+// Diagnose tries all engines on a process, each for 200 ms. Of a process that serves its own profiles it
+// takes one of a second. Pid 0 stands for this process, which is busy meanwhile.
 func Diagnose(ctx context.Context, all []Engine, pid int) Report {
 	target := pid
 	if pid == 0 {
@@ -68,16 +75,30 @@ func Diagnose(ctx context.Context, all []Engine, pid int) Report {
 	r := Report{Checks: checksOf(ctx, pid)}
 	for _, e := range all {
 		d := e.Diagnose(ctx, target, tryFor)
-		if ForOthers(d.Err) {
+		switch {
+		case errors.Is(d.Err, pprofhttp.ErrNoEndpoint) && pid != 0 && mayServe(r.Engines):
+			d.Cure = cureServe
+		case ForOthers(d.Err):
 			continue
-		}
-		if d.Err != nil {
+		case d.Err != nil:
 			d.Cure = cureOf(d.Engine, r.Checks)
 		}
 		r.Engines = append(r.Engines, d)
 	}
 	r.choose()
 	return r
+}
+
+// cureServe makes a Go program serve its own profiles.
+const cureServe = `import _ "net/http/pprof" in the program, and serve it on loopback: http.ListenAndServe("127.0.0.1:6060", nil)`
+
+// mayServe reports whether it helps to know that a target could serve its own profiles: no engine can sample it,
+// and it may be a Go program. Engine jfr is not among those that were tried if the target is no JVM.
+func mayServe(tried []Diagnosis) bool {
+	return !slices.ContainsFunc(tried, func(d Diagnosis) bool {
+		return d.Err == nil || d.Engine == jfr.Engine && !errors.Is(d.Err, sampler.ErrPermission) ||
+			errors.Is(d.Err, sampler.ErrNotManaged) || errors.Is(d.Err, sampler.ErrNoProcess)
+	})
 }
 
 // choose makes the choice of Attach.
@@ -87,6 +108,9 @@ func (r *Report) choose() {
 		if d.Err == nil {
 			r.Auto = d.Engine
 			return
+		}
+		if ForOthers(d.Err) && len(refused) > 0 {
+			continue
 		}
 		refused = append(refused, refusal{d.Engine, d.Err})
 		if !passedOver(d.Err) {
@@ -116,7 +140,7 @@ func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Dia
 	})
 	if err == nil {
 		d.Watchpoints = s.Stats().Counts[sampler.Watchpoints]
-		err = try(ctx, s, during)
+		d.Found, err = try(ctx, s, during)
 	}
 	if err != nil {
 		d.Err, d.Reason = err, err.Error()
@@ -132,15 +156,26 @@ func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Dia
 	return d
 }
 
+// prover is a source that shows in its own time that it works. Prove returns the proof for people.
+type prover interface {
+	Prove(ctx context.Context) (found string, err error)
+}
+
 // try samples for a time and closes the source.
-func try(ctx context.Context, s Source, during time.Duration) error {
+func try(ctx context.Context, s Source, during time.Duration) (found string, err error) {
 	if during == 0 {
-		return s.Close()
+		return "", s.Close()
+	}
+	if p, proves := s.(prover); proves {
+		ctx, cancel := context.WithTimeout(ctx, proveFor)
+		defer cancel()
+		found, err = p.Prove(ctx)
+		return found, errors.Join(err, s.Close())
 	}
 	ctx, cancel := context.WithTimeout(ctx, during)
 	defer cancel()
-	_, err := s.Run(ctx)
-	return err
+	_, err = s.Run(ctx)
+	return "", err
 }
 
 // beBusy uses the CPU until the returned function is called.

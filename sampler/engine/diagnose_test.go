@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/jfr"
+	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
 // TestDiagnoseEngine: a diagnosis has the reason why an engine is refused, and its watchpoints.
@@ -27,6 +30,64 @@ func TestDiagnoseEngine(t *testing.T) {
 	d := refusing("none", sampler.ErrPermission).Diagnose(t.Context(), os.Getpid(), tryFor)
 	if d.Permitted || !errors.Is(d.Err, sampler.ErrPermission) || d.Reason != sampler.ErrPermission.Error() || d.Features == nil {
 		t.Errorf("refused: %+v", d)
+	}
+}
+
+// proving is a source that has a proof of its own.
+type proving struct {
+	fakeSource
+	err error
+}
+
+func (s proving) Prove(context.Context) (string, error) {
+	if s.err != nil {
+		return "", s.err
+	}
+	return "a profile", nil
+}
+
+func (s proving) Run(context.Context) (sampler.Ending, error) {
+	return sampler.Ending{}, errors.New("run")
+}
+
+// TestDiagnoseEndpoint: a source with a proof of its own is not run, and only its proof counts.
+func TestDiagnoseEndpoint(t *testing.T) {
+	t.Parallel()
+	of := func(err error) Engine {
+		return Engine{pprofhttp.Engine, nil, func(context.Context, sampler.ProcessOptions) (Source, error) { return proving{err: err}, nil }}
+	}
+	if d := of(nil).Diagnose(t.Context(), os.Getpid(), tryFor); !d.Permitted || d.Found != "a profile" {
+		t.Errorf("proves: %+v", d)
+	}
+	if d := of(errors.New("in use")).Diagnose(t.Context(), os.Getpid(), tryFor); d.Permitted || d.Reason != "in use" || d.Found != "" {
+		t.Errorf("does not: %+v", d)
+	}
+}
+
+// TestCureOfNoEndpoint: a report says that a Go program could serve its own profiles where no engine can
+// sample it, and not otherwise. It changes no choice.
+func TestCureOfNoEndpoint(t *testing.T) {
+	t.Parallel()
+	none := refusing(pprofhttp.Engine, pprofhttp.ErrNoEndpoint)
+	for name, c := range map[string]struct {
+		others []Engine
+		pid    int
+		cured  bool
+	}{
+		"refused":         {[]Engine{refusing("bpf", sampler.ErrPermission), refusing("jfr", jfr.ErrNotJVM)}, os.Getpid(), true},
+		"a JVM":           {[]Engine{refusing("bpf", sampler.ErrPermission), refusing("jfr", sampler.ErrUnsupported)}, os.Getpid(), false},
+		"another program": {[]Engine{refusing("bpf", sampler.ErrNotManaged)}, os.Getpid(), false},
+		"ccmapd itself":   {[]Engine{refusing("bpf", sampler.ErrPermission)}, 0, false},
+		"permitted":       {[]Engine{working("bpf", 0)}, os.Getpid(), false},
+	} {
+		r := Diagnose(t.Context(), append(c.others, none), c.pid)
+		last := r.Engines[len(r.Engines)-1]
+		if cured := last.Engine == pprofhttp.Engine && strings.Contains(last.Cure, "net/http/pprof"); cured != c.cured {
+			t.Errorf("%s: %+v", name, r.Engines)
+		}
+		if _, err := Attach(t.Context(), append(c.others, none), Auto, sampler.ProcessOptions{}); (err == nil) != (r.Err == nil) || err != nil && err.Error() != r.Err.Error() {
+			t.Errorf("%s: attach says %v, the report %v", name, err, r.Err)
+		}
 	}
 }
 

@@ -11,12 +11,21 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
+// EndpointOptions are the options of [Endpoint].
+type EndpointOptions struct {
+	// Read reads a profile in the format of pprof, and bounds its memory. It is required where the
+	// engine is opened.
+	Read func(io.Reader) (*ccmap.Map, error)
+
+	MaxNames int64 // bytes of names that a source may bring; 0 means 64 MiB
+}
+
 // Endpoint returns the engine of last resort: it takes the profiles that a Go program serves by
-// itself on loopback, which the kernel need not permit. Read reads one of them in the format of pprof,
-// and bounds its memory.
-func Endpoint(read func(io.Reader) (*ccmap.Map, error)) Engine {
-	return Engine{pprofhttp.Engine, nil, opens(func(ctx context.Context, o sampler.ProcessOptions) (*pprofhttp.Source, error) {
-		return pprofhttp.OpenProcess(ctx, o.PID, pprofhttp.Options{Sink: o.Sink, Read: read, NoLabels: o.NoLabels, Logger: o.Logger})
+// itself on loopback, which the kernel need not permit. It remembers which processes serve none.
+func Endpoint(o EndpointOptions) Engine {
+	finder := new(pprofhttp.Finder)
+	return Engine{pprofhttp.Engine, nil, opens(func(ctx context.Context, p sampler.ProcessOptions) (*pprofhttp.Source, error) {
+		return finder.Open(ctx, p.PID, pprofhttp.Options{Sink: p.Sink, Read: o.Read, MaxNames: o.MaxNames, NoLabels: p.NoLabels, Logger: p.Logger})
 	})}
 }
 

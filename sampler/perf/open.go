@@ -38,7 +38,7 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 		o.Logger.Info("costs of sampling are assumed", "reason", err)
 	}
 	if err := s.takeSeat(); err != nil {
-		return err
+		return explain(o.PID, err)
 	}
 	s.threads.form.Dump = max(s.threads.form.Dump, min(d.Runtime.StackBytes(), s.threads.longestDump()))
 	if err := s.threads.scanFirst(ctx); err != nil {
@@ -91,10 +91,13 @@ func (s *Source) takeSeat() error {
 // Ways to get permission, for the messages of errors.
 const (
 	adviceParanoid = "run as the target's user with sysctl kernel.perf_event_paranoid=2 or less, or give ccmapd CAP_PERFMON (setcap cap_perfmon,cap_sys_ptrace+p, docker run --cap-add=PERFMON --cap-add=SYS_PTRACE)"
+	adviceLocked   = "raise it by sysctl kernel.perf_event_mlock_kb, ulimit -l or LimitMEMLOCK of the unit, or give ccmapd CAP_IPC_LOCK"
+	adviceFiles    = "raise the limit of open files by ulimit -n or LimitNOFILE of the unit"
 	adviceSeccomp  = "a seccomp filter forbids perf_event_open; in a container use docker run --cap-add=PERFMON --cap-add=SYS_PTRACE, or a profile that allows it"
 )
 
-// explain turns a refusal of the first perf_event_open into an error that names the remedy.
+// explain turns a refusal of the first events or of the rings into an error that names the remedy. A limit
+// is a refusal, too: other engines need neither as many files nor rings.
 func explain(pid int, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -103,12 +106,14 @@ func explain(pid int, err error) error {
 		return process.OtherUser(err)
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceParanoid, err)
+	case errors.Is(err, perfevent.ErrLockedMemory):
+		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceLocked, err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceSeccomp, err)
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("%w: this kernel has no perf events (CONFIG_PERF_EVENTS): %w", sampler.ErrUnsupported, err)
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return fmt.Errorf("%w; raise the limit of open files (ulimit -n)", err)
+		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, adviceFiles, err)
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 
@@ -40,7 +42,7 @@ func TestAsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	programtest.Write(t, self, content)
-	cmd := exec.Command(self, "-test.v", "-test.run=^(TestNobody|TestManyTargetsAsNobody|TestActivationsCounted|TestHitsMatchSamples|TestTimeAddsUp)$")
+	cmd := exec.Command(self, "-test.v", "-test.run=^(TestNobody|TestLockedMemoryAsNobody|TestManyTargetsAsNobody|TestActivationsCounted|TestHitsMatchSamples|TestTimeAddsUp)$")
 	cmd.Env = append(os.Environ(), enginetest.BuiltEnv+"="+filepath.Dir(self), "HOME=/nonexistent")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -49,6 +51,35 @@ func TestAsNobody(t *testing.T) {
 		t.Errorf("as nobody: %v\n%s", err, out)
 	}
 	t.Logf("%s", out)
+}
+
+// TestLockedMemoryAsNobody is run by TestAsNobody: rings that take more memory than the user may lock are a
+// refusal, so that another engine is tried, and it names the cure.
+func TestLockedMemoryAsNobody(t *testing.T) {
+	if os.Getuid() != nobody {
+		t.Skip("run by TestAsNobody")
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_MEMLOCK, &before)
+	const most = 1 << 10 // rings of 32 KiB at least
+	for range most {
+		ring, err := perfevent.OpenRing(0, 1<<20, 1)
+		if err == nil {
+			defer ring.Close()
+			continue
+		}
+		if err := explain(os.Getpid(), err); !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "CAP_IPC_LOCK") {
+			t.Errorf("no more rings: %v", err)
+		}
+		return
+	}
+	t.Errorf("%d rings are permitted", most)
 }
 
 // TestNobody is run by TestAsNobody.

@@ -3,7 +3,9 @@ package perf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,12 +168,16 @@ func (r *renewed) Renew(now time.Time) {
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
+	locked := fmt.Errorf("map ring: %w: %w", perfevent.ErrLockedMemory, unix.EPERM)
+	if err := explain(os.Getpid(), locked); !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "ulimit -l") || strings.Contains(err.Error(), "seccomp") {
+		t.Errorf("locked memory: %v", err)
+	}
 	for errno, want := range map[unix.Errno]error{
 		unix.ESRCH:  sampler.ErrNoProcess,
 		unix.EACCES: sampler.ErrPermission,
 		unix.EPERM:  sampler.ErrPermission,
 		unix.ENOSYS: sampler.ErrUnsupported,
-		unix.EMFILE: unix.EMFILE,
+		unix.EMFILE: sampler.ErrPermission,
 	} {
 		if err := explain(os.Getpid(), errno); !errors.Is(err, want) || !errors.Is(err, errno) {
 			t.Errorf("%v becomes %v, which is not %v", errno, err, want)

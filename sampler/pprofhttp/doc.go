@@ -2,7 +2,8 @@
 // (net/http/pprof), where nothing can attach to the program: it runs on another machine,
 // or belongs to another user.
 //
-//  1. [Open] checks the address, and asks the program for its command line.
+//  1. [Open] checks the address, and asks the program for its command line. [Finder.Open]
+//     finds the address of a process on this machine.
 //  2. [Source.Run] asks for one profile after another. Each is of some seconds of CPU
 //     time, which the program's own profiler samples.
 //  3. A profile whose unit is CPU time goes to the consumer of [Source.Profiles], which owns
@@ -20,7 +21,18 @@
 // Work between two profiles is not seen, some ms each time.
 //
 // Only one CPU profile can be taken of a process at a time. While another client takes one,
-// the server answers 500, which is retried.
+// the server answers 500, which is retried. An endpoint that the user has named is asked without a
+// pause. Nobody has offered the endpoint of a process to ccmapd, so 10 s follow each profile of 5 s in
+// which others can take theirs. The CPU time that the process uses meanwhile is unaccounted
+// ([ccmap.Loss]).
+//
+// # Which process answers
+//
+// Only the process itself may answer for it. So [Finder.Open] asks its own sockets alone, where no other
+// process has the same address (SO_REUSEPORT), and wants its command line. Before each profile the
+// source looks again: at the process, which may have ended, and at its socket. A socket that
+// several processes have inherited is not known from one that a single process has, because
+// that takes a look at all processes.
 //
 // # Hostile servers
 //

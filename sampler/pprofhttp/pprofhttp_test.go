@@ -147,6 +147,41 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// TestProve: a server that is busy is asked again, and what it answered last is the reason of a failure.
+func TestProve(t *testing.T) {
+	t.Parallel()
+	busy := "cpu profiling already in use"
+	server := serve(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if n == 0 {
+			http.Error(w, busy, http.StatusInternalServerError)
+			return
+		}
+		if s := r.FormValue("seconds"); s != "1" {
+			t.Errorf("asked for %s seconds", s)
+		}
+		w.Write(encoded(t, "main.f", "", 3))
+	})
+	found, err := open(t, options(server.URL)).Prove(t.Context())
+	if want := "a profile of one second at " + server.URL + "/debug/pprof, with samples: 3"; err != nil || found != want {
+		t.Errorf("%q, %v; want %q", found, err, want)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	never := serve(t, func(w http.ResponseWriter, _ *http.Request, n int) {
+		http.Error(w, busy, http.StatusInternalServerError)
+	})
+	s := open(t, options(never.URL))
+	s.pause = func(failures int) time.Duration {
+		if failures == 2 {
+			stop()
+		}
+		return 0
+	}
+	if _, err := s.Prove(ctx); err == nil || !strings.Contains(err.Error(), busy) {
+		t.Errorf("busy for ever: %v", err)
+	}
+}
+
 // TestProfiles: profiles come one after another, without their descriptions, and tell of the
 // program.
 func TestProfiles(t *testing.T) {
@@ -578,15 +613,23 @@ func TestRealProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenProcess(t.Context(), os.Getppid(), options("")); !errors.Is(err, ErrNoEndpoint) || !errors.Is(err, sampler.ErrUnsupported) {
+	var finder Finder
+	if _, err := finder.Open(t.Context(), os.Getppid(), options("")); !errors.Is(err, ErrNoEndpoint) || !errors.Is(err, sampler.ErrUnsupported) {
 		t.Errorf("a process without an endpoint: %v", err)
 	}
 	o := options("")
 	o.Seconds = 1
-	s, err := OpenProcess(t.Context(), program.Process.Pid, o)
+	s, err := finder.Open(t.Context(), program.Process.Pid, o)
 	if err != nil {
 		t.Fatalf("at %s: %v", address, err)
 	}
+	if s.o.Rest <= 0 || !strings.Contains(s.Info().Lacks, "unaccounted") {
+		t.Errorf("others have %v for their profiles, and the source lacks %s", s.o.Rest, s.Info().Lacks)
+	}
+	if found, err := s.Prove(t.Context()); err != nil || !strings.Contains(found, strings.TrimSpace(address)) {
+		t.Errorf("proves %q, %v", found, err)
+	}
+	s.o.Rest = 0
 	done, _ := start(t, s)
 	sum := ccmap.New(ccmap.Options{Names: o.Sink.Names})
 	spin := ccmap.Counters{}
@@ -610,6 +653,9 @@ func TestRealProgram(t *testing.T) {
 				t.Errorf("the program has ended, and the session: %+v", e)
 			}
 		}
+	}
+	if l := s.Stats().Loss; l.Clock <= 0 {
+		t.Errorf("the program has no clock: %+v", l)
 	}
 	if target := s.Info().Target; target.Executable != binary || target.PID != program.Process.Pid {
 		t.Errorf("target %+v", target)

@@ -2,10 +2,13 @@ package pprofhttp
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -16,48 +19,151 @@ import (
 var ErrNoEndpoint = fmt.Errorf("it serves no profiles of its own (net/http/pprof) on loopback: %w", sampler.ErrUnsupported)
 
 const (
-	// mostTried bounds the addresses of a process that are tried, and tryTime the time for each: other
+	// mostTried bounds the sockets of a process that are asked, and tryTime the time for each: other
 	// protocols may wait for more.
 	mostTried = 8
 	tryTime   = time.Second
-	// processFailures is how many requests may fail, one after the other.
-	processFailures = 3
+	// askAgain is the time until a socket that served no profiles is asked again.
+	askAgain = 10 * time.Minute
+
+	// processFailures is how many requests may fail, one after the other. Another client's profile
+	// usually takes 30 s, and must not end the session.
+	processFailures = 6
+	// processRest is the time between two profiles of a process. Nobody has offered the endpoint to
+	// ccmapd, so the program's own users come first: they find the profiler free two times of three.
+	// A second try 5 s later always finds it free.
+	processRest = 10 * time.Second
 )
 
-// OpenProcess finds the endpoint of a process on this machine, which nobody has to name. It asks
-// the addresses of loopback at which the process itself listens for a command line, and takes the
-// first that tells the one of the process. The options need no URL. An error that wraps
-// [ErrNoEndpoint] says that there is none. The Source ends with the process.
-func OpenProcess(ctx context.Context, pid int, o Options) (*Source, error) {
+// Finder finds the endpoints of processes on this machine, and remembers which sockets serve no
+// profiles. The zero value is useful. Any goroutine may use it.
+//
+//	listeners, now   never change; nil: the machine's. Tests have their own
+//	asked            under mu
+type Finder struct {
+	listeners func(pid int) ([]process.Listener, error)
+	now       func() time.Time
+
+	mu    sync.Mutex
+	asked map[question]time.Time // in vain
+}
+
+// question is a socket of one process.
+type question struct {
+	pid     int
+	started uint64
+	inode   string
+}
+
+// Open finds the endpoint of a process. It asks each loopback address of the process's own sockets
+// for a command line, and takes the first that tells the one of the process. The options need no URL.
+// An error that wraps [ErrNoEndpoint] says that there is no endpoint. Before each profile the Source
+// checks that the process still listens at the address. It ends with the process.
+func (f *Finder) Open(ctx context.Context, pid int, o Options) (*Source, error) {
 	p, err := process.Pin(pid)
 	if err != nil {
 		return nil, fmt.Errorf("attach to process %d: %w", pid, err)
 	}
-	addresses, _ := process.LoopbackListeners(pid) // one that may not be looked at has none for us
-	for _, at := range addresses[:min(len(addresses), mostTried)] {
-		if s, ok := openAt(ctx, p, at, o); ok {
-			return s, nil
-		}
+	s, err := f.search(ctx, p, o)
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("attach to process %d: %w", pid, err)
 	}
-	p.Close()
-	return nil, fmt.Errorf("attach to process %d: %w", pid, ErrNoEndpoint)
+	return s, nil
 }
 
-// openAt opens the endpoint at an address, if a process has one there.
-func openAt(ctx context.Context, p *process.Pinned, at netip.AddrPort, o Options) (*Source, bool) {
+// search asks the sockets that were not asked lately.
+func (f *Finder) search(ctx context.Context, p *process.Pinned, o Options) (*Source, error) {
+	all, err := f.list(p.PID)
+	switch {
+	case err != nil && p.Gone():
+		return nil, sampler.ErrNoProcess
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("look for its own profiles (net/http/pprof): %w: %w", sampler.ErrPermission, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrNoEndpoint, err)
+	}
+	tried := 0
+	for _, l := range all {
+		q := question{p.PID, p.Started, l.Inode}
+		if tried == mostTried || f.knows(q) {
+			continue
+		}
+		tried++
+		if s, ok := openAt(ctx, p, l, o); ok {
+			s.owner.list = f.list
+			return s, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err // it says nothing about the socket
+		}
+		f.remember(q)
+	}
+	return nil, ErrNoEndpoint
+}
+
+// list returns the sockets of a process.
+func (f *Finder) list(pid int) ([]process.Listener, error) {
+	if f.listeners != nil {
+		return f.listeners(pid)
+	}
+	return process.LoopbackListeners(pid)
+}
+
+func (f *Finder) time() time.Time {
+	if f.now != nil {
+		return f.now()
+	}
+	return time.Now()
+}
+
+// knows reports whether a socket served no profiles a moment ago.
+func (f *Finder) knows(q question) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, known := f.asked[q]
+	return known && f.time().Sub(at) < askAgain
+}
+
+// remember notes that a socket serves no profiles, and forgets old answers.
+func (f *Finder) remember(q question) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.time()
+	for other, at := range f.asked {
+		if now.Sub(at) >= askAgain {
+			delete(f.asked, other)
+		}
+	}
+	if f.asked == nil {
+		f.asked = make(map[question]time.Time)
+	}
+	f.asked[q] = now
+}
+
+// openAt opens the endpoint at a socket of a process, if there is one.
+func openAt(ctx context.Context, p *process.Pinned, l process.Listener, o Options) (*Source, bool) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	o.URL, o.MaxFailures = "http://"+at.String()+defaultPath, processFailures
-	s, err := Open(ctx, o)
-	if err != nil {
-		return nil, false
+	o.MaxFailures, o.Rest = processFailures, processRest
+	for _, at := range l.Addresses {
+		o.URL = "http://" + at.String() + defaultPath
+		s, err := Open(ctx, o)
+		if errors.Is(err, sampler.ErrNoProcess) {
+			continue // the socket is of IPv6 alone, or this machine has none
+		}
+		if err != nil {
+			return nil, false
+		}
+		if !sameCommand(s.counts.target.CommandLine, p.CommandLine) || p.Gone() {
+			s.Close()
+			return nil, false
+		}
+		s.owner = &owner{Pinned: p, inode: l.Inode, at: at}
+		s.counts.target = process.Describe(p.PID)
+		return s, true
 	}
-	if !sameCommand(s.counts.target.CommandLine, p.CommandLine) || p.Gone() {
-		s.Close()
-		return nil, false
-	}
-	s.process, s.counts.target = p, process.Describe(p.PID)
-	return s, true
+	return nil, false
 }
 
 // sameCommand reports whether a program that tells one command line may have the other. Some programs change
@@ -66,5 +172,28 @@ func sameCommand(told, has []string) bool {
 	return len(told) > 0 && len(has) > 0 && path.Base(told[0]) == path.Base(has[0]) && slices.Equal(told[1:], has[1:])
 }
 
-// hasEnded reports whether the program is a process of this machine that has ended.
-func (s *Source) hasEnded() bool { return s.process != nil && s.process.Gone() }
+// owner is the process of this machine that listens at an endpoint. It never changes.
+type owner struct {
+	*process.Pinned
+	inode string // of its socket
+	at    netip.AddrPort
+	list  func(pid int) ([]process.Listener, error)
+}
+
+// errEnded says that the process of an endpoint has ended.
+var errEnded = errors.New("the process has ended")
+
+// check returns an error unless the process itself gets the next request. After its end another
+// process may listen at its address.
+func (p *owner) check() error {
+	all, err := p.list(p.PID)
+	switch {
+	case p.Gone():
+		return errEnded
+	case err != nil:
+		return err
+	case !slices.ContainsFunc(all, func(l process.Listener) bool { return l.Inode == p.inode && slices.Contains(l.Addresses, p.at) }):
+		return refusal{fmt.Errorf("%w: process %d no longer listens there, or not alone", sampler.ErrUnsupported, p.PID)}
+	}
+	return nil
+}

@@ -19,13 +19,19 @@ import (
 
 // Source takes profiles of one server.
 //
-//	endpoint, process, profiles, o   set by Open
-//	counts                           under mu: Run writes, any goroutine reads
+//	endpoint, owner, profiles, o   set by Open and Finder.Open
+//	ledger                         the goroutine of Run
+//	finished                       closed by Finish, once
+//	counts                         under mu: Run writes, any goroutine reads
 type Source struct {
 	endpoint endpoint
-	process  *process.Pinned // nil: the program may be anywhere
+	owner    *owner // nil: the program may be anywhere
 	o        Options
 	profiles chan *ccmap.Map
+	ledger   *process.Ledger // nil: the program has no clock here
+	finished chan struct{}
+	finish   sync.Once
+	closing  sync.Once
 	pause    func(failures int) time.Duration // after so many failures in a row; tests have their own
 	second   time.Duration                    // of a profile; tests have shorter ones
 
@@ -38,12 +44,13 @@ type counts struct {
 	target   ccmap.Target
 	interval time.Duration // of the last profile
 	samples  uint64        // of all profiles
+	loss     ccmap.Loss
 	requests int
 	failures int
 	last     error // of the last failure
 }
 
-// Options of a Source. Sink and Read are required, and URL where a process is not named.
+// Options of a Source. Sink and Read are required. [Open] needs the URL, too.
 type Options struct {
 	URL  string // of the endpoint, for example "http://127.0.0.1:6060/debug/pprof"
 	Sink sampler.Sink
@@ -51,8 +58,9 @@ type Options struct {
 	// Read reads one profile in the format of pprof, and bounds the memory that it takes.
 	Read func(io.Reader) (*ccmap.Map, error)
 
-	Seconds  int   // the length of a profile; 0 means 5
-	MaxNames int64 // bytes of names that all profiles may bring; 0 means 64 MiB
+	Seconds  int           // the length of a profile; 0 means 5
+	Rest     time.Duration // between two requests, for other clients; 0: none, but a pause after a failure
+	MaxNames int64         // bytes of names that all profiles may bring; 0 means 64 MiB
 
 	NoLabels bool // leaves out the labels of goroutines
 
@@ -91,6 +99,9 @@ const Engine = "pprofhttp"
 // lacks names the facts that a profile lacks.
 const lacks = "activations, repetitions and receivers are not known, and stacks that were cut are not marked"
 
+// lacksRest is for a source that rests between two profiles.
+const lacksRest = "; between two profiles others have %v for theirs, and the time of the program is unaccounted"
+
 var _ sampler.Source = (*Source)(nil)
 
 // Open checks that the server answers. It ends when ctx is done, which has no
@@ -113,7 +124,7 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attach to URL: %w", err) // which may hold a password
 	}
-	s := &Source{endpoint: e, o: o, profiles: make(chan *ccmap.Map), pause: backOff, second: time.Second}
+	s := &Source{endpoint: e, o: o, profiles: make(chan *ccmap.Map), finished: make(chan struct{}), pause: backOff, second: time.Second}
 	if s.counts.target, err = e.describe(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("attach to %s: %w", e.base.Redacted(), err)
@@ -122,12 +133,14 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	return s, nil
 }
 
-// Close frees a Source whose Run is not called.
+// Close frees a Source whose Run is not called. After Run it does nothing.
 func (s *Source) Close() error {
-	s.endpoint.client.CloseIdleConnections()
-	if s.process != nil {
-		s.process.Close()
-	}
+	s.closing.Do(func() {
+		s.endpoint.client.CloseIdleConnections()
+		if s.owner != nil {
+			s.owner.Close() // once: its descriptor may be another file's later
+		}
+	})
 	return nil
 }
 
@@ -141,44 +154,100 @@ func (s *Source) Take(ctx context.Context) (*ccmap.Map, error) {
 	return m, nil
 }
 
+// Prove takes a profile of one second, the least of a server, and describes it. It tries until ctx is
+// done, because a profile of another client may be under way. Run must not have been called.
+func (s *Source) Prove(ctx context.Context) (found string, err error) {
+	for failures := 1; ; failures++ {
+		m, failed := s.take(ctx, 1)
+		if failed == nil {
+			return fmt.Sprintf("a profile of one second at %s, with samples: %d", s.endpoint.base.Redacted(), m.Snapshot().Total().Samples), nil
+		}
+		if err == nil || ctx.Err() == nil { // the end of ctx says less than an answer
+			err = fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), failed)
+		}
+		if isRefusal(failed) || ctx.Err() != nil {
+			return "", err
+		}
+		s.wait(ctx, s.pause(failures))
+	}
+}
+
 // Profiles returns the channel of profiles. Run sends to it until it returns, and waits for
 // the receiver.
 func (s *Source) Profiles() <-chan *ccmap.Map { return s.profiles }
 
-// Run takes profiles until ctx is done, the server runs another program, or requests fail for good.
-// A profile that ctx cuts off is lost, so a session with a deadline ends its last profile before that.
+// Finish ends Run after the profile that is being taken, which is not lost. Any goroutine may call it.
+func (s *Source) Finish() { s.finish.Do(func() { close(s.finished) }) }
+
+func (s *Source) isFinished() bool {
+	select {
+	case <-s.finished:
+		return true
+	default:
+		return false
+	}
+}
+
+// Run takes profiles until ctx is done, Finish is called, the server runs another program, or requests
+// fail for good. A profile that ctx cuts off is lost, so a session with a deadline ends its last
+// profile before that.
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	defer s.Close()
-	for failures := 0; ctx.Err() == nil; {
+	if s.owner != nil {
+		s.ledger = process.OpenLedger(s.owner.PID, false)
+		defer s.balance(0)
+	}
+	for failures := 0; ctx.Err() == nil && !s.isFinished(); {
 		seconds, ok := s.length(ctx)
 		if !ok {
-			<-ctx.Done()
+			select {
+			case <-s.finished:
+			case <-ctx.Done():
+			}
 			break
 		}
-		due := time.Now().Add(time.Duration(seconds) * s.second)
+		due := time.Now().Add(time.Duration(seconds)*s.second + s.o.Rest)
 		m, err := s.take(ctx, seconds)
 		switch {
 		case ctx.Err() != nil:
 		case errors.Is(err, errReplaced):
 			return sampler.Ending{Reason: "the server runs another program now", Exited: true}, nil
 		case err != nil && s.hasEnded():
-			return sampler.Ending{Reason: "the process has ended", Exited: true}, nil
+			return sampler.Ending{Reason: errEnded.Error(), Exited: true}, nil
 		case isRefusal(err), err != nil && failures+1 == s.o.MaxFailures:
 			return sampler.Ending{}, fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), err)
 		case err != nil:
 			failures++
 			s.fail(err)
-			wait(ctx, s.pause(failures))
+			s.wait(ctx, max(s.pause(failures), s.o.Rest))
 		default:
 			failures = 0
+			s.balance(time.Duration(m.Snapshot().Total().Time))
 			select {
 			case s.profiles <- m:
 			case <-ctx.Done():
 			}
-			wait(ctx, time.Until(due)) // a server that answers at once is not asked without end
+			s.wait(ctx, time.Until(due)) // a server that answers at once is not asked without end
 		}
 	}
 	return sampler.Ending{Reason: "stopped"}, nil
+}
+
+// hasEnded reports whether the program is a process of this machine that has ended.
+func (s *Source) hasEnded() bool { return s.owner != nil && s.owner.Gone() }
+
+// balance adds the time of a profile, and compares the sum with the clock of the process. The time
+// between two profiles is unaccounted.
+func (s *Source) balance(more time.Duration) {
+	if s.ledger == nil {
+		return
+	}
+	s.ledger.Seen += more
+	if now, ok := s.ledger.Read(); ok {
+		s.mu.Lock()
+		s.counts.loss = s.ledger.Balance(now)
+		s.mu.Unlock()
+	}
 }
 
 // length returns the seconds of the next profile; false if there is no time for one.
@@ -192,6 +261,11 @@ func (s *Source) length(ctx context.Context) (seconds int, ok bool) {
 
 // take asks for one profile, and notes its description of the program.
 func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
+	if s.owner != nil {
+		if err := s.owner.check(); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	s.counts.requests++
 	s.mu.Unlock()
@@ -264,12 +338,13 @@ func backOff(failures int) time.Duration {
 	return longest/2 + rand.N(longest/2)
 }
 
-// wait waits, or until ctx is done.
-func wait(ctx context.Context, d time.Duration) {
+// wait waits, or until Run must end.
+func (s *Source) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-s.finished:
 	case <-ctx.Done():
 	}
 }
@@ -279,14 +354,18 @@ func wait(ctx context.Context, d time.Duration) {
 func (s *Source) Info() sampler.Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return sampler.Info{Target: s.counts.target, Engine: Engine, Sink: s.o.Sink, Lacks: lacks}
+	info := sampler.Info{Target: s.counts.target, Engine: Engine, Sink: s.o.Sink, Lacks: lacks}
+	if s.o.Rest > 0 {
+		info.Lacks += fmt.Sprintf(lacksRest, s.o.Rest)
+	}
+	return info
 }
 
 // Stats returns the figures so far. Any goroutine may call it.
 func (s *Source) Stats() sampler.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := sampler.Stats{Interval: s.counts.interval, NoCalls: "a pprof endpoint tells no calls"}
+	st := sampler.Stats{Interval: s.counts.interval, Loss: s.counts.loss, NoCalls: "a pprof endpoint tells no calls"}
 	st.Counts[sampler.Samples] = s.counts.samples
 	if s.counts.failures > 0 {
 		st.Warning = fmt.Sprintf("%d of %d requests for a profile failed, and the program was not profiled meanwhile; the last: %v",
