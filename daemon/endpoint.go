@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/served"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -36,7 +37,7 @@ func (f *follower) openEndpoint(ctx context.Context, into *slot, sink sampler.Si
 	a := f.target.Auth
 	s, err := pprofhttp.Open(ctx, pprofhttp.Options{
 		URL: f.target.Match.URL, Sink: sink, Read: func(r io.Reader) (*ccmap.Map, error) { return f.d.readServed(ctx, r) }, NoLabels: !f.target.Labels,
-		Credentials: pprofhttp.Credentials{BearerFile: a.BearerFile, User: a.User, PasswordFile: a.PasswordFile, Private: true},
+		Credentials: served.Credentials{BearerFile: a.BearerFile, User: a.User, PasswordFile: a.PasswordFile, Private: true},
 		CAFile:      a.CAFile, Build: into.build, MaxFailures: mostFailures, MaxNames: mostNames, Dial: f.d.host.dial, Logger: log,
 	})
 	if err != nil {
@@ -78,7 +79,7 @@ func (t *target) endsMap(ending sampler.Ending, err error) bool {
 	if t.Match.Host {
 		return errors.Is(err, bpf.ErrNames)
 	}
-	return t.isEndpoint() && (ending.Exited || errors.Is(err, pprofhttp.ErrNames))
+	return t.isEndpoint() && (ending.Exited || errors.Is(err, served.ErrNames))
 }
 
 // cureOf says how to mend an error of an endpoint or of the whole host.
@@ -88,7 +89,7 @@ func (t *target) cureOf(err error) string {
 		return cureOfHost(err)
 	case errors.Is(err, sampler.ErrNoProcess):
 		return "Does the program run, import net/http/pprof, and listen there? 'curl URL' tells."
-	case errors.Is(err, pprofhttp.ErrExposed):
+	case errors.Is(err, served.ErrExposed):
 		return "Take the rights of others away (chmod o=), and give the file to the user of the daemon."
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return "The user of the daemon must be able to read the file."

@@ -15,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/internal/served"
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -24,7 +25,7 @@ import (
 
 // serverFlags are the flags of attach that a URL needs.
 type serverFlags struct {
-	credentials pprofhttp.Credentials
+	credentials served.Credentials
 	authorities string // file
 }
 
