@@ -59,7 +59,7 @@ func hostedStatus(name string, s *ccmap.Snapshot) daemon.TargetStatus {
 	}
 	figures := figuresOf(s)
 	return daemon.TargetStatus{
-		Name: name, Rule: fmt.Sprintf("hosted by process %d", os.Getpid()), State: state, Reason: meta.Ended, Status: figures,
+		Name: name, Rule: fmt.Sprintf("hosted by process %d", os.Getpid()), State: state, Reason: meta.Ended, Hosted: true, Status: figures,
 		Processes: []daemon.ProcessStatus{{
 			PID: os.Getpid(), Start: meta.Start, Exe: meta.Target.Executable, BuildID: meta.Target.BuildID, Runtime: meta.Target.Runtime,
 			Engine: meta.Engine, Since: meta.Start, State: state, Status: figures,
