@@ -8,6 +8,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/sampler/hosted"
 	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
@@ -28,7 +29,7 @@ func printReport(w io.Writer, r engine.Report, wide bool) error {
 	}
 	switch r.Auto {
 	case "":
-	case pprofhttp.Engine:
+	case pprofhttp.Engine, hosted.Engine:
 		p.Line("'ccmapd attach URL' can follow the program.")
 	default:
 		p.Line("'--engine auto' takes %s.", r.Auto)
