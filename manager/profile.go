@@ -32,8 +32,8 @@ func (m *Manager) takeProfile(p *ccmap.Map) {
 	m.endTurn()
 }
 
-// takePoints takes over the points of a profile that was merged. Those of caught calls become part of the
-// session's own, which replace them in the map. The map has as many points of each origin as of caught
+// takePoints takes over the points of a profile that was merged. The points of caught calls join the
+// session's own, which replace all of that origin in the map. The map has as many points of each origin as of caught
 // calls at most, so that a source cannot fill the memory.
 func (m *Manager) takePoints(s *ccmap.Snapshot) {
 	m.stale = true

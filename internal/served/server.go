@@ -2,7 +2,7 @@
 // programs share it.
 //
 // The server is not trusted. A connection must be there in time, and the caller gives each request a
-// deadline and bounds what it reads of the answer. Redirects are followed to the same host and scheme only.
+// deadline and bounds the bytes that it reads. Redirects are followed to the same host and scheme only.
 // Credentials are read from files at each request, and go to no other host, and without TLS to this
 // machine only. An answer to a request with credentials is quoted in no error, since it may repeat them.
 package served
@@ -89,14 +89,14 @@ func inTime(dial func(ctx context.Context, network, address string) (net.Conn, e
 	}
 }
 
-// Parse checks an address, which may have a fragment. What names the usual path, for an error.
-func Parse(text, what string, c Credentials) (*url.URL, error) {
+// Parse checks an address, which may have a fragment. An error names the usual path.
+func Parse(text, usual string, c Credentials) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return nil, errors.New("not a URL") // the parser's error has the text, with a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("want http://HOST%s or https://HOST%s", what, what)
+		return nil, fmt.Errorf("want http://HOST%s or https://HOST%s", usual, usual)
 	case u.User != nil:
 		return nil, errors.New("a password does not belong into a URL, which other users see: put user:password into a file")
 	case u.RawQuery != "":

@@ -13,8 +13,8 @@ type Served struct {
 	// Options say where the program is, and how to read profiles in the format of pprof.
 	pprofhttp.Options
 
-	// Maps says how to read the maps of a program that hosts VMs. What it has in common with Options is not
-	// looked at.
+	// Maps says how to read the maps of a program that hosts VMs. Fields that Options has, too,
+	// come from there.
 	Maps hosted.Options
 }
 

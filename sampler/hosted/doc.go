@@ -4,11 +4,11 @@
 //  1. [Open] checks the address, and asks the program for its sessions. A server without such routes is
 //     [ErrNotHosted].
 //  2. [Source.Run] asks for the whole map of each session, again and again. A map counts from the start of its
-//     session. So the Source delivers what the map has gained since the last look ([ccmap.Delta]).
+//     session. So the Source delivers its gain: all that the map has counted since the last look ([ccmap.Delta]).
 //  3. The gains of all sessions together are one profile. It goes to the consumer of [Source.Profiles], which
 //     owns it from then on. It has activations, repetitions and profile points; [sampler.Stats] has
 //     the losses of the program.
-//  4. The first look at a program delivers nothing: what it has counted before does not belong to the
+//  4. The first look at a program delivers nothing, since earlier samples do not belong to the
 //     session. [Last] keeps the maps of the last look, for the Source of a later session. After a break that
 //     one delivers the samples of the break, too.
 //  5. If a request fails, the next one follows after a pause that grows, with jitter. Failed requests are
@@ -24,7 +24,7 @@
 //
 // # What is missing
 //
-// A program that ends takes along what its sessions have counted since the last look. The phases of a
+// The samples between the last look and the end of a program are lost. The phases of a
 // program and the decay of a window are each session's own: points count for all phases, and the consumer
 // has a window by the times of looks.
 //

@@ -36,7 +36,7 @@ type session struct {
 type look struct {
 	*Source
 	now      map[string]session
-	sum      *ccmap.Map // what all have gained
+	sum      *ccmap.Map // the gains of all sessions
 	bytes    int64      // of the maps, as they came
 	memory   int64      // of the maps
 	target   ccmap.Target
@@ -56,7 +56,7 @@ const (
 // codings are those that Options.Read undoes.
 const codings = "zstd, gzip"
 
-// look asks for the maps of all sessions, and finds out what they have gained.
+// look asks for the maps of all sessions, and finds out their gains.
 func (s *Source) look(ctx context.Context) (*look, error) {
 	s.mu.Lock()
 	s.counts.looks++
@@ -178,7 +178,7 @@ func (s *Source) quoted(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// take asks for the map of a session, and adds what it has gained.
+// take asks for the map of a session, and adds its gain.
 func (l *look) take(ctx context.Context, name string) error {
 	body, err := l.fetch(ctx, name)
 	if err != nil {
@@ -258,7 +258,7 @@ func (unquoted) Error() string {
 
 func (u unquoted) Unwrap() error { return u.error }
 
-// add adds what a session has gained.
+// add adds the gain of a session.
 func (l *look) add(name string, m *ccmap.Map) error {
 	meta, now := m.Meta(), m.Snapshot()
 	l.now[name] = session{start: meta.Start, build: strings.Clone(meta.Target.BuildID), snapshot: now}
@@ -280,7 +280,7 @@ func (l *look) add(name string, m *ccmap.Map) error {
 	return l.sum.Merge(gained)
 }
 
-// gained returns what a session has counted since the last look, nil for nothing.
+// gained returns the gain of a session since the last look, nil for none.
 func (l *look) gained(name string, now *ccmap.Snapshot) (*ccmap.Snapshot, error) {
 	was, known := l.last.sessions[name]
 	start := now.Meta().Start

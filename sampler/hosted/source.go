@@ -16,7 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// Source delivers what the sessions of a program count.
+// Source delivers the gains of the sessions of a program.
 //
 //	server, name, profiles, o, pause   set by Open
 //	last                               the goroutine that calls Run or Take
@@ -55,11 +55,11 @@ type Options struct {
 	Read func(r io.Reader, memory int64) (*ccmap.Map, error)
 
 	// Turn waits for leave to read a map that has arrived, and to compare it; done gives the turn back. Nil: it
-	// need not wait.
+	// does not wait.
 	Turn func(context.Context) (done func(), err error)
 
-	// Last is of an earlier Source of the same program, and belongs to this one from now on; nil: there
-	// was none.
+	// Last is of an earlier Source of the same program, and belongs to this one from now on; nil: nothing
+	// is known of the program.
 	Last *Last
 
 	Every     time.Duration // between two looks; 0 means 5 s
@@ -205,7 +205,7 @@ func (s *Source) rest(took time.Duration) time.Duration {
 	return max(s.o.Every, min(pauseShare*took, longestEvery))
 }
 
-// finish delivers what was counted up to the end.
+// finish delivers the gain up to the end.
 func (s *Source) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalTime)
 	defer cancel()
@@ -214,8 +214,8 @@ func (s *Source) finish(ctx context.Context) {
 	}
 }
 
-// deliver looks at all sessions, and sends what they have gained. Only then the look is the last one: what
-// was not delivered comes with the next.
+// deliver looks at all sessions, and sends their gain. Only then the look is the last one: a gain
+// that was not delivered comes with the next.
 func (s *Source) deliver(ctx context.Context) error {
 	l, err := s.look(ctx)
 	if err != nil {

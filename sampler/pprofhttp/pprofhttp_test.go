@@ -505,6 +505,7 @@ func TestAddresses(t *testing.T) {
 		{"ftp://127.0.0.1:1/", served.Credentials{}, "want http"},
 		{"http:///debug", served.Credentials{}, "want http"},
 		{"http://127.0.0.1:1/debug/pprof?seconds=7", served.Credentials{}, "without a query"},
+		{"http://127.0.0.1:1/debug/ccmapd#vm", served.Credentials{}, "hosts VMs"},
 		{"http://%zz/", served.Credentials{}, "not a URL"},
 	} {
 		o := options(c.url)
