@@ -8,8 +8,8 @@
 //     session of package manager. It makes sure that the number is still the process that
 //     was found. An attempt that is refused is made again later, and later each time. While a process's
 //     own profiles are taken, because nothing else is permitted, better engines are tried now and then.
-//     A target can be an endpoint, too: a program that serves its own profiles. Its follower
-//     asks for them as long as the target exists. One target can be the whole host: its
+//     A target can be an endpoint, too: a program that serves its own profiles, or the maps of VMs that
+//     it hosts. Its follower asks for them as long as the target exists. One target can be the whole host: its
 //     follower has no process, and its session samples all of them by engine bpf, also
 //     those that other targets have.
 //  3. A slot has the map of one replica of a target: of processes with the same build and

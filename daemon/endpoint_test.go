@@ -92,11 +92,17 @@ const billingAt = "127.0.0.1:6060"
 // serve starts a program whose profiles a function answers, until end is called.
 func (n *network) serve(t *testing.T, profile http.HandlerFunc) (end func()) {
 	t.Helper()
-	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "/srv/billing\x00-v") })
 	mux.HandleFunc("/debug/pprof/profile", profile)
-	server := &http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	return n.listen(t, mux)
+}
+
+// listen starts a program that answers by a handler, until end is called.
+func (n *network) listen(t *testing.T, h http.Handler) (end func()) {
+	t.Helper()
+	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	n.mu.Lock()
 	n.at[billingAt] = l
 	n.mu.Unlock()

@@ -114,7 +114,8 @@ func (d *Daemon) detach(t *target) {
 	d.remove(t, errDetached)
 }
 
-// Pause ends the sessions of a target. Its maps stay.
+// Pause ends the sessions of a target. Its maps stay. What a program that is followed counts meanwhile is left
+// out, as it is of a process.
 func (d *Daemon) Pause(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,7 +123,7 @@ func (d *Daemon) Pause(name string) error {
 	if err != nil {
 		return err
 	}
-	t.paused = true
+	t.paused, t.last = true, nil
 	t.stopFollowers(errPaused)
 	return nil
 }

@@ -20,6 +20,7 @@ type TargetStatus struct {
 	Cure       string          `json:"cure,omitempty"`
 	NextTry    *time.Time      `json:"next_try,omitempty"`
 	Attached   bool            `json:"attached,omitempty"`    // by a request, and not of the configuration
+	Hosted     bool            `json:"hosted,omitempty"`      // by the program that answers, which is no daemon
 	LeftOut    int             `json:"left_out,omitempty"`    // processes that fit, beyond max
 	NotManaged int             `json:"not_managed,omitempty"` // processes that fit, and are neither Go programs nor JVMs
 	Restarts   uint64          `json:"restarts"`              // processes that were sampled to their end

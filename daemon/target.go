@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler/hosted"
 )
 
 // target is a name and a rule, with the processes that fit.
@@ -37,6 +38,7 @@ type target struct {
 	counters  Counters  // without the sessions that run
 	ended     time.Time // of an attached process; zero: it lives
 	ending    string
+	last      *hosted.Last // of an endpoint that hosts VMs: the source of the session has it; nil: nothing is known
 
 	rotation time.Time     // the next one; of a removed target: the next attempt to file it
 	filing   chan struct{} // holds a token while periods are filed

@@ -66,7 +66,8 @@ type Config struct {
 
 // ProfileSource is a source that delivers whole profiles in place of samples. It sends
 // them until its Run returns, and the manager owns a profile that it has received. Their
-// weights have the source's unit.
+// weights have the source's unit. Their points add up, and so do their counts of repetitions; the source's
+// Stats have the losses.
 type ProfileSource interface {
 	Profiles() <-chan *ccmap.Map
 }

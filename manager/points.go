@@ -159,15 +159,36 @@ func (p *phasedPoints) makeRoom() {
 	if len(p.all) <= p.limit {
 		return
 	}
-	slices.SortFunc(p.all, fewerCalls)
-	rarest := p.all[:len(p.all)-p.limit/2]
+	kept := mostFrequent(p.all, p.limit)
+	rarest := p.all[:len(p.all)-len(kept)]
 	p.evicted += len(rarest)
 	for _, pt := range rarest {
 		if pt.Callers == nil {
 			p.lost += pt.Count
 		}
 	}
-	p.all = ccmap.SumPoints(p.all[len(rarest):])
+	p.all = ccmap.SumPoints(kept)
+}
+
+// mostFrequent returns the list if it has at most limit points. Otherwise it sorts the list, the rarest
+// points first, and returns its end, half as many points as permitted.
+func mostFrequent(list []ccmap.Point, limit int) []ccmap.Point {
+	if len(list) <= limit {
+		return list
+	}
+	slices.SortFunc(list, fewerCalls)
+	return list[len(list)-limit/2:]
+}
+
+// pointsOf returns the points of one origin, in a list of their own.
+func pointsOf(points []ccmap.Point, o ccmap.Origin) []ccmap.Point {
+	var list []ccmap.Point
+	for _, p := range points {
+		if p.Origin == o {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // warning says which phases have become one. It is empty if none have.

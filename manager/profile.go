@@ -1,13 +1,14 @@
 package manager
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // takeProfile merges a profile of a [ProfileSource], in a turn of its own. All of the
-// profile is recent. If it cannot be merged, its samples count as lost.
+// profile is recent. If it cannot be merged, its samples count as lost, and its points are left out.
 func (m *Manager) takeProfile(p *ccmap.Map) {
 	sum := m.config.Map
 	meta := sum.Meta()
@@ -24,9 +25,35 @@ func (m *Manager) takeProfile(p *ccmap.Map) {
 		m.turn, m.stale = turn{}, true
 		meta.Loss.Corrupt += uint64(total.Samples)
 		m.config.Logger.Warn("leave out profile", "samples", total.Samples, "error", err)
+	} else if len(s.Points()) > 0 {
+		m.takePoints(s)
 	}
 	meta.Settled = settled
 	m.endTurn()
+}
+
+// takePoints takes over the points of a profile that was merged. The points of caught calls join the
+// session's own, which replace all of that origin in the map. The map has as many points of each origin as of caught
+// calls at most, so that a source cannot fill the memory.
+func (m *Manager) takePoints(s *ccmap.Snapshot) {
+	m.stale = true
+	sum, points := m.config.Map, s.Points()
+	if s.Names() != sum.Names() {
+		own := ccmap.New(ccmap.Options{Names: sum.Names()})
+		if err := own.Merge(s); err != nil {
+			m.config.Logger.Warn("leave out points of profile", "error", err)
+			return
+		}
+		points = own.Snapshot().Points()
+	}
+	m.values.take(points)
+	all, limit := sum.Snapshot().Points(), cmp.Or(m.values.phased.limit, defaultPoints)
+	for _, origin := range []ccmap.Origin{ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported, ccmap.OriginVM} {
+		list := pointsOf(all, origin)
+		if kept := mostFrequent(list, limit); len(kept) < len(list) {
+			sum.SetPoints(origin, kept)
+		}
+	}
 }
 
 // followInterval keeps the interval in the metadata where the target has set it.

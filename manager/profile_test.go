@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -114,5 +115,65 @@ func TestLossOfProfileIsPublished(t *testing.T) {
 	m.publish()
 	if lost := m.Snapshot().Meta().Loss.Corrupt; lost != 7 {
 		t.Errorf("%d lost samples, want 7", lost)
+	}
+}
+
+// withCalls adds a call that was caught n times to a profile, and what a VM has counted of it.
+func withCalls(m *ccmap.Map, n int64, caller, callee string) *ccmap.Map {
+	for _, origin := range []ccmap.Origin{ccmap.OriginBurst, ccmap.OriginVM} {
+		m.AddPoint(ccmap.Point{
+			Origin: origin, Kind: ccmap.PointCall, Method: m.Names().Intern(ccmap.Method{Name: caller}), Offset: 7, Count: n, Nulls: ccmap.NullsUnknown,
+			Values: []ccmap.PointValue{{Value: uint64(m.Names().Intern(ccmap.Method{Name: callee})), Count: n}},
+		})
+	}
+	return m
+}
+
+// TestPointsOfProfiles: points and repetitions of profiles add up, also those of a profile without samples, and
+// a drift of the program does not drop them.
+func TestPointsOfProfiles(t *testing.T) {
+	t.Parallel()
+	m := newSession(nil).mustStart(t)
+	m.begin()
+	for n := range int64(3) {
+		p := withCalls(profileOf(int(n), "leaf", "main"), n+1, "main", "leaf")
+		p.Meta().Known, p.Meta().Repeated = 10, uint64(n)
+		m.takeProfile(p)
+		m.values.assign(true)
+		m.values.earliest = time.Time{}
+		m.publish()
+	}
+	s := m.Snapshot()
+	if meta := s.Meta(); meta.Known != 30 || meta.Repeated != 3 {
+		t.Errorf("%d of %d repeated", meta.Repeated, meta.Known)
+	}
+	if points := s.Points(); len(points) != 2 || points[0].Count != 6 || points[1].Count != 6 || s.Names().At(points[0].Method).Name != "main" {
+		t.Errorf("points %+v", points)
+	}
+}
+
+// TestPointsOfProfilesAreBounded: a source that names ever new calls does not fill the memory, and the calls that
+// count most stay.
+func TestPointsOfProfilesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSession(nil)
+	s.config.Values.MaxPoints = 10
+	m := s.mustStart(t)
+	m.begin()
+	for n := range int64(30) {
+		m.takeProfile(withCalls(profileOf(1, "leaf", "main"), n+1, fmt.Sprint("main", n), "leaf"))
+		m.values.earliest = time.Time{}
+		m.publish()
+	}
+	points := m.Snapshot().Points()
+	if len(points) > 20 {
+		t.Errorf("%d points", len(points))
+	}
+	var most int64
+	for _, p := range points {
+		most = max(most, p.Count)
+	}
+	if most != 30 {
+		t.Errorf("the most frequent point counts %d", most)
 	}
 }

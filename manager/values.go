@@ -62,12 +62,20 @@ func (v *values) resume(points []ccmap.Point) {
 	if v.off() {
 		return
 	}
-	for _, p := range points {
-		if p.Origin == ccmap.OriginBurst {
-			v.phased.all = append(v.phased.all, p)
-			v.phased.phase = max(v.phased.phase, p.Phase)
-		}
+	for _, p := range pointsOf(points, ccmap.OriginBurst) {
+		v.phased.all = append(v.phased.all, p)
+		v.phased.phase = max(v.phased.phase, p.Phase)
 	}
+}
+
+// take adds the points of calls that the target has caught itself.
+func (v *values) take(points []ccmap.Point) {
+	if v.off() {
+		return
+	}
+	v.phased.all = ccmap.SumPoints(v.phased.all, pointsOf(points, ccmap.OriginBurst))
+	v.phased.makeRoom()
+	v.changed = true
 }
 
 // count counts a caught call. A call of code without a name counts, too, because it

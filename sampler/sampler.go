@@ -17,6 +17,7 @@
 //	wasm      WebAssembly on wazero, with managed
 //	starlark  Starlark scripts, with managed
 //	pprofhttp a program that serves its own profiles, which come as sums in place of samples
+//	hosted    a program that hosts VMs, by what the maps of its sessions gain
 //
 // Package engine finds the best source that is permitted for a process.
 //

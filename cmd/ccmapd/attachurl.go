@@ -15,16 +15,18 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/internal/served"
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/sampler/hosted"
 	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
 // serverFlags are the flags of attach that a URL needs.
 type serverFlags struct {
-	credentials pprofhttp.Credentials
+	credentials served.Credentials
 	authorities string // file
 }
 
@@ -62,7 +64,7 @@ var ofProcesses = []struct {
 	{[]string{"max-overhead", "max-host-overhead"}, "the program's own profiler decides what sampling costs"},
 	{[]string{daemonFlag}, "a daemon samples processes"},
 	{[]string{"event"}, "its profiles are of CPU time"},
-	{[]string{"hits", "value-hash", "janitor", "dump-values"}, "its profiles have no calls"},
+	{[]string{"hits", "value-hash", "janitor", "dump-values"}, "the program decides which calls its profiles have"},
 	{[]string{"labels"}, "its profiles have their labels, which 'ccmapd convert --labels=false' leaves out"},
 }
 
@@ -108,18 +110,18 @@ func attachURL(cmd *cobra.Command, env *environment, f *samplingFlags, server se
 	}
 	return explainURL(runAttach(cmd.Context(), env, f.config(env), live, func(ctx context.Context) session.Opener {
 		return func(o sampler.ProcessOptions) (engine.Choice, error) {
-			s, err := pprofhttp.Open(ctx, pprofhttp.Options{
-				URL: address, Sink: o.Sink, Read: readServed, Credentials: server.credentials, CAFile: server.authorities, Logger: o.Logger,
-			})
-			if err != nil {
-				return engine.Choice{}, err
-			}
-			return engine.Choice{Source: s, Why: "its own profiler, over HTTP"}, nil
+			return openServed(ctx, address, server, pprofhttp.Options{Sink: o.Sink, Logger: o.Logger})
 		}
 	}))
 }
 
-// mostServed bounds the memory of one profile.
+// openServed opens the source of a program that serves its own profiles.
+func openServed(ctx context.Context, address string, server serverFlags, o pprofhttp.Options) (engine.Choice, error) {
+	o.URL, o.Read, o.Credentials, o.CAFile = address, readServed, server.credentials, server.authorities
+	return engine.OpenServed(ctx, engine.Served{Options: o, Maps: hosted.Options{Read: readHosted, MaxMemory: int64(mostServed)}})
+}
+
+// mostServed bounds the memory of one profile, or of the maps of all sessions of a program.
 const mostServed = 256 * figure.MiB
 
 // readServed reads a profile that a program serves.
@@ -131,15 +133,24 @@ func readServed(r io.Reader) (*ccmap.Map, error) {
 	return m, err
 }
 
+// readHosted reads the map of a session that a program hosts.
+func readHosted(r io.Reader, memory int64) (*ccmap.Map, error) {
+	m, format, err := export.Read(r, export.ReadOptions{MaxMemory: memory})
+	if err == nil && format != export.JSON {
+		err = fmt.Errorf("%w: the answer is %v, not JSON", export.ErrFormat, format)
+	}
+	return m, err
+}
+
 // explainURL adds advice to an error in taking profiles.
 func explainURL(err error) error {
 	switch {
 	case errors.Is(err, sampler.ErrNoProcess):
-		return withHint(err, "Does the program run, import net/http/pprof, and listen there? 'curl URL' tells.")
+		return withHint(err, "Does the program run, import net/http/pprof or mount api.Handler, and listen there? 'curl URL' tells.")
 	case errors.Is(err, sampler.ErrPermission):
 		return withHint(err, "--bearer-file or --basic-file names the credentials that the server wants.")
 	case errors.Is(err, sampler.ErrUnsupported):
-		return withHint(err, "URL is the address of the endpoint, for example http://HOST:6060/debug/pprof.")
+		return withHint(err, "URL is the address of the endpoint, for example http://HOST:6060/debug/pprof, or http://HOST:6060/debug/ccmapd of a program that mounts api.Handler there.")
 	}
 	return err
 }

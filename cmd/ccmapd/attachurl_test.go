@@ -65,7 +65,7 @@ func TestAttachURLRefusals(t *testing.T) {
 	server := serveOwnProfile(t)
 	for args, want := range map[string]result{
 		server.URL + " --interval 1ms":   {exitUsage, "", "--interval does not apply to a URL: the program's own profiler samples it"},
-		server.URL + " --hits 7":         {exitUsage, "", "--hits does not apply to a URL: its profiles have no calls"},
+		server.URL + " --hits 7":         {exitUsage, "", "--hits does not apply to a URL: the program decides which calls its profiles have"},
 		server.URL + " --max-overhead 3": {exitUsage, "", "decides what sampling costs"},
 		server.URL + " --labels=false":   {exitUsage, "", "convert --labels=false"},
 		server.URL + " -o web-%p.pb.gz":  {exitUsage, "", "which a URL has not"},

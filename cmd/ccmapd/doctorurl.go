@@ -21,7 +21,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
-// diagnoseRemote asks a daemon, or tries the pprof endpoint of a program.
+// diagnoseRemote asks a daemon, or tries a program that serves its own profiles.
 func diagnoseRemote(cmd *cobra.Command, where string, server serverFlags) (engine.Report, error) {
 	d, rest, ok := client.ParseDaemon(where)
 	if !ok {
@@ -48,37 +48,42 @@ const (
 	checkLacks    = "lacks"
 )
 
-// diagnoseURL tries to take one profile of a second from the pprof endpoint of a program.
+// taker is a source that can take one profile.
+type taker interface {
+	Take(context.Context) (*ccmap.Map, error)
+}
+
+// diagnoseURL tries to take one profile from a program that serves them: of a second by pprof, and of all that
+// its sessions have counted from one that hosts VMs.
 func diagnoseURL(ctx context.Context, address string, server serverFlags) engine.Report {
 	r := engine.Report{Engines: []engine.Diagnosis{{Engine: pprofhttp.Engine, Features: []string{}}}}
 	d := &r.Engines[0]
-	s, err := pprofhttp.Open(ctx, pprofhttp.Options{
-		URL: address, Seconds: 1, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
-		Read: readServed, Credentials: server.credentials, CAFile: server.authorities,
-	})
+	choice, err := openServed(ctx, address, server, pprofhttp.Options{Seconds: 1, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}})
+	s := choice.Source
 	r.Checks = append(r.Checks, endpointCheck(s, err))
 	if err == nil {
 		defer s.Close()
+		d.Engine = s.Info().Engine
 		var m *ccmap.Map
-		m, err = s.Take(ctx)
+		m, err = s.(taker).Take(ctx)
 		r.Checks = append(r.Checks, profileCheck(s, m, err), engine.Check{Name: checkLacks, OK: true, Found: "of such a program " + s.Info().Lacks})
 	}
 	if err != nil {
 		d.Err, d.Reason, d.Cure = err, err.Error(), r.Checks[min(len(r.Checks)-1, 1)].Cure
 		r.Refuse(err)
 		if errors.Is(err, sampler.ErrUnsupported) {
-			r.Code = engine.CodeNoTarget // it is no pprof endpoint
+			r.Code = engine.CodeNoTarget // it serves no profiles
 		}
 		return r
 	}
-	r.Auto, d.Permitted, d.Samples = pprofhttp.Engine, true, s.Stats().Counts[sampler.Samples]
+	r.Auto, d.Permitted, d.Samples = d.Engine, true, s.Stats().Counts[sampler.Samples]
 	return r
 }
 
 // endpointCheck says whether the server answers.
-func endpointCheck(s *pprofhttp.Source, err error) engine.Check {
+func endpointCheck(s engine.Source, err error) engine.Check {
 	c := engine.Check{
-		Name: checkEndpoint, OK: err == nil, Wanted: "a server of net/http/pprof, and the credentials that it asks for",
+		Name: checkEndpoint, OK: err == nil, Wanted: "a server of net/http/pprof or of api.Handler, and the credentials that it asks for",
 		Cure: "ccmapd doctor URL --bearer-file FILE",
 	}
 	switch {
@@ -101,11 +106,16 @@ func endpointCheck(s *pprofhttp.Source, err error) engine.Check {
 }
 
 // profileCheck says whether the server serves profiles.
-func profileCheck(s *pprofhttp.Source, m *ccmap.Map, err error) engine.Check {
+func profileCheck(s engine.Source, m *ccmap.Map, err error) engine.Check {
 	if err != nil {
 		return engine.Check{Name: checkProfile, Found: err.Error(), Wanted: "profiles of CPU time, of a second and longer", Cure: "curl -sS -o cpu.pb.gz 'URL/profile?seconds=1'"}
 	}
-	target, found := s.Info().Target, figure.Plural(m.Snapshot().Total().Samples, "sample")+" in a second"
+	target, found := s.Info().Target, figure.Plural(m.Snapshot().Total().Samples, "sample")
+	if s.Info().Engine == pprofhttp.Engine {
+		found += " in a second"
+	} else {
+		found += " since the start"
+	}
 	if every := s.Stats().Interval; every > 0 {
 		found += fmt.Sprintf(", every %v of CPU time", every.Round(time.Microsecond))
 	}

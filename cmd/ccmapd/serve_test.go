@@ -20,21 +20,21 @@ import (
 	"github.com/ccmapd/ccmapd/internal/programtest"
 )
 
-// served is a daemon with a socket, and a target for the programs of a test.
-type served struct {
+// servedDaemon is a daemon with a socket, and a target for the programs of a test.
+type servedDaemon struct {
 	*exec.Cmd
 	socket, store, program string
 }
 
 // startServed starts ccmapd serve with a target for copies of this program.
-func startServed(t *testing.T, more string) *served {
+func startServed(t *testing.T, more string) *servedDaemon {
 	t.Helper()
 	dir := programtest.PublicDir(t, 0o700)
 	ccmapd, err := exec.LookPath("ccmapd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &served{socket: filepath.Join(dir, "s.sock"), store: filepath.Join(dir, "store"), program: programtest.Copy(t, ccmapd, "ccmapd")}
+	s := &servedDaemon{socket: filepath.Join(dir, "s.sock"), store: filepath.Join(dir, "store"), program: programtest.Copy(t, ccmapd, "ccmapd")}
 	file := filepath.Join(dir, "ccmapd.toml")
 	text := fmt.Sprintf("[listen]\nsocket = %q\ngroup = \"\"\n[store]\nfiles = true\ndir = %q\n[[target]]\nname = \"web\"\nmatch = { exe = %q }\n%s", s.socket, s.store, s.program, more)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -46,7 +46,7 @@ func startServed(t *testing.T, more string) *served {
 }
 
 // listen starts the daemon, and waits until it answers.
-func (s *served) listen(t *testing.T) {
+func (s *servedDaemon) listen(t *testing.T) {
 	t.Helper()
 	lines := startWithLines(t, s.Cmd)
 	waitForLine(t, lines, "Listening on "+s.socket)
@@ -57,7 +57,7 @@ func (s *served) listen(t *testing.T) {
 }
 
 // workload starts a program that the target fits. It rests for most of the time.
-func (s *served) workload(t *testing.T) *exec.Cmd {
+func (s *servedDaemon) workload(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(s.program, demo.Command, "-rest", "5ms")
 	in, err := cmd.StdinPipe() // it ends with its input
@@ -70,7 +70,7 @@ func (s *served) workload(t *testing.T) *exec.Cmd {
 }
 
 // ask runs a command that asks the daemon.
-func (s *served) ask(t *testing.T, args ...string) (out string, err error) {
+func (s *servedDaemon) ask(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	cmd := exec.Command(s.Path, args...)
 	cmd.Env = s.Env
@@ -80,12 +80,12 @@ func (s *served) ask(t *testing.T, args ...string) (out string, err error) {
 }
 
 // await waits until the target "web" is as wanted.
-func (s *served) await(t *testing.T, what string, is func(daemon.TargetStatus) bool) daemon.TargetStatus {
+func (s *servedDaemon) await(t *testing.T, what string, is func(daemon.TargetStatus) bool) daemon.TargetStatus {
 	t.Helper()
 	return s.awaitTarget(t, "web", what, is)
 }
 
-func (s *served) awaitTarget(t *testing.T, name, what string, is func(daemon.TargetStatus) bool) daemon.TargetStatus {
+func (s *servedDaemon) awaitTarget(t *testing.T, name, what string, is func(daemon.TargetStatus) bool) daemon.TargetStatus {
 	t.Helper()
 	var list targetList
 	var err error

@@ -59,7 +59,7 @@ func TestServeAnswers(t *testing.T) {
 }
 
 // standStill pauses the target, and waits until its profile does not change any more.
-func (s *served) standStill(t *testing.T, daemonURL string) {
+func (s *servedDaemon) standStill(t *testing.T, daemonURL string) {
 	t.Helper()
 	answer, err := http.Post(daemonURL+"/v1/targets/web/pause", "", nil)
 	if err != nil || answer.StatusCode != http.StatusAccepted {

@@ -24,7 +24,8 @@ type Session interface {
 }
 
 // Handler returns the routes below /v1 that read, for a program that hosts VMs: each of its
-// sessions is a target of its name. The program has to permit requests, to check their Host and
+// sessions is a target of its name. A daemon can follow the program by the URL below which the routes
+// are. The program has to permit requests, to check their Host and
 // origin, and to bound connections and times, as for its other handlers. The sessions must not
 // change any more.
 func Handler(sessions map[string]Session) http.Handler {
@@ -59,7 +60,7 @@ func hostedStatus(name string, s *ccmap.Snapshot) daemon.TargetStatus {
 	}
 	figures := figuresOf(s)
 	return daemon.TargetStatus{
-		Name: name, Rule: fmt.Sprintf("hosted by process %d", os.Getpid()), State: state, Reason: meta.Ended, Status: figures,
+		Name: name, Rule: fmt.Sprintf("hosted by process %d", os.Getpid()), State: state, Reason: meta.Ended, Hosted: true, Status: figures,
 		Processes: []daemon.ProcessStatus{{
 			PID: os.Getpid(), Start: meta.Start, Exe: meta.Target.Executable, BuildID: meta.Target.BuildID, Runtime: meta.Target.Runtime,
 			Engine: meta.Engine, Since: meta.Start, State: state, Status: figures,

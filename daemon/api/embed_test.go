@@ -42,6 +42,7 @@ func TestHandlerReadsOnly(t *testing.T) {
 	}{
 		{"GET", "/v1/targets", 200, `"rule": "hosted by process `},
 		{"GET", "/v1/targets/guests", 200, `"state": "sampling"`},
+		{"GET", "/v1/targets/guests", 200, `"hosted": true`},
 		{"GET", "/v1/targets/none", 404, `"code":"no-target"`},
 		{"GET", "/v1/p/live:scripts/top?limit=1", 200, `"samples": 2000`},
 		{"GET", "/v1/p/live:none/top", 404, `"code":"no-target"`},

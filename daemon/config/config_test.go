@@ -56,7 +56,7 @@ window = "1d"
 max_overhead = 2
 [[target]]
 name = "billing.eu"
-match.url = "https://billing.example/debug/pprof"
+match.url = "https://billing.example/debug/ccmapd#guests"
 [target.auth]
 user = "ccmapd"
 password_file = "/etc/ccmapd/billing"
@@ -79,7 +79,7 @@ files = true
 	host := Target{Name: "host", Match: Match{Host: true}, Settings: want.Defaults}
 	host.Interval, host.MaxMemory = 20*time.Millisecond, 16<<20
 	want.Targets = []Target{web, {
-		Name: "billing.eu", Match: Match{URL: "https://billing.example/debug/pprof"},
+		Name: "billing.eu", Match: Match{URL: "https://billing.example/debug/ccmapd#guests"},
 		Auth: Auth{User: "ccmapd", PasswordFile: "/etc/ccmapd/billing"}, Settings: want.Defaults,
 	}, host}
 	if diff := cmp.Diff(want, c); diff != "" {

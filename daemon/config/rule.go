@@ -24,7 +24,7 @@ type Match struct {
 	Cgroup  string // glob of the path of a cgroup that the process is in, at any depth
 	Unit    string // glob of the systemd unit
 	PID     int
-	URL     string // a pprof endpoint, in place of a process
+	URL     string // a pprof endpoint or a program that hosts VMs, in place of a process
 	Host    bool   // all processes of this machine, as one target
 }
 
@@ -168,7 +168,7 @@ func endpoint(address string) error {
 		return errors.New(`must be an address such as "http://127.0.0.1:6060/debug/pprof"`)
 	case u.User != nil:
 		return errors.New("must not have a user or password: they belong in auth")
-	case u.RawQuery != "" || u.Fragment != "":
+	case u.RawQuery != "":
 		return errors.New("must not have a query: it is the address of the endpoint alone")
 	}
 	return nil

@@ -2,7 +2,7 @@
 // one to use. It works like this:
 //
 //  1. [All] returns the engines, best first. [Endpoint] is one more, for callers that can read
-//     what a program serves.
+//     what a program serves. [OpenServed] follows a program by its URL alone.
 //  2. [Attach] opens the engine that the user asks for. For [Auto] it tries one after
 //     another. An engine that is not permitted or not supported here is passed over
 //     ([sampler.ErrPermission], [sampler.ErrUnsupported]). Any other error ends the

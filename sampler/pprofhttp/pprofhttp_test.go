@@ -28,6 +28,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/served"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -376,16 +377,6 @@ func TestPace(t *testing.T) {
 	}
 }
 
-func TestBackOff(t *testing.T) {
-	t.Parallel()
-	for failures := range 100 {
-		longest := min(firstPause<<min(failures, 16), lastPause)
-		if got := backOff(failures + 1); got < longest/2 || got > longest {
-			t.Errorf("after %d failures a pause of %v", failures+1, got)
-		}
-	}
-}
-
 // TestCredentials: they are read anew for each request.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
@@ -402,13 +393,13 @@ func TestCredentials(t *testing.T) {
 		w.Write(whole)
 	})
 	for _, c := range []struct {
-		credentials   Credentials
+		credentials   served.Credentials
 		first, second string // of the file
 		wants         [2]string
 	}{
-		{Credentials{BearerFile: file}, "one\n", "two\n", [2]string{"Bearer one", "Bearer two"}},
-		{Credentials{BasicFile: file}, "me:a:b", "me:c", [2]string{"Basic bWU6YTpi", "Basic bWU6Yw=="}},
-		{Credentials{User: "me", PasswordFile: file, Private: true}, "a:b", "c", [2]string{"Basic bWU6YTpi", "Basic bWU6Yw=="}},
+		{served.Credentials{BearerFile: file}, "one\n", "two\n", [2]string{"Bearer one", "Bearer two"}},
+		{served.Credentials{BasicFile: file}, "me:a:b", "me:c", [2]string{"Basic bWU6YTpi", "Basic bWU6Yw=="}},
+		{served.Credentials{User: "me", PasswordFile: file, Private: true}, "a:b", "c", [2]string{"Basic bWU6YTpi", "Basic bWU6Yw=="}},
 	} {
 		write(c.first)
 		o := options(server.URL)
@@ -464,7 +455,7 @@ func TestPrivateCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := options(server.URL)
-		o.Credentials = Credentials{BearerFile: c.file, Private: c.check}
+		o.Credentials = served.Credentials{BearerFile: c.file, Private: c.check}
 		s, err := Open(t.Context(), o)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
@@ -540,16 +531,17 @@ func TestAddresses(t *testing.T) {
 	const secret = "hunter2"
 	for _, c := range []struct {
 		url         string
-		credentials Credentials
+		credentials served.Credentials
 		text        string
 	}{
-		{"http://me:" + secret + "@127.0.0.1:1/", Credentials{}, "password"},
-		{"http://10.0.0.1:1/", Credentials{BearerFile: "token"}, "use https"},
-		{"http://127.0.0.1:1/", Credentials{BearerFile: "token", BasicFile: "password"}, "not both"},
-		{"ftp://127.0.0.1:1/", Credentials{}, "want http"},
-		{"http:///debug", Credentials{}, "want http"},
-		{"http://127.0.0.1:1/debug/pprof?seconds=7", Credentials{}, "without a query"},
-		{"http://%zz/", Credentials{}, "not a URL"},
+		{"http://me:" + secret + "@127.0.0.1:1/", served.Credentials{}, "password"},
+		{"http://10.0.0.1:1/", served.Credentials{BearerFile: "token"}, "use https"},
+		{"http://127.0.0.1:1/", served.Credentials{BearerFile: "token", BasicFile: "password"}, "not both"},
+		{"ftp://127.0.0.1:1/", served.Credentials{}, "want http"},
+		{"http:///debug", served.Credentials{}, "want http"},
+		{"http://127.0.0.1:1/debug/pprof?seconds=7", served.Credentials{}, "without a query"},
+		{"http://127.0.0.1:1/debug/ccmapd#vm", served.Credentials{}, "hosts VMs"},
+		{"http://%zz/", served.Credentials{}, "not a URL"},
 	} {
 		o := options(c.url)
 		o.Credentials = c.credentials

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/served"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -193,7 +194,7 @@ func (p *owner) check() error {
 	case err != nil:
 		return err
 	case !slices.ContainsFunc(all, func(l process.Listener) bool { return l.Inode == p.inode && slices.Contains(l.Addresses, p.at) }):
-		return refusal{fmt.Errorf("%w: process %d no longer listens there, or not alone", sampler.ErrUnsupported, p.PID)}
+		return served.Refuse(fmt.Errorf("%w: process %d no longer listens there, or not alone", sampler.ErrUnsupported, p.PID))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/served"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -64,7 +64,7 @@ type Options struct {
 
 	NoLabels bool // leaves out the labels of goroutines
 
-	Credentials Credentials
+	Credentials served.Credentials
 	CAFile      string // certificates, in PEM, of the authorities to trust; empty: the system's
 
 	Build       string // of the program: profiles of another one are not taken; empty: the first profile says
@@ -80,18 +80,9 @@ const (
 	defaultSeconds  = 5
 	defaultMaxNames = 64 << 20
 
-	// A request may take so much longer than its profile, which a server cannot end at once
-	// while it collects garbage or is stopped.
-	patience = 30 * time.Second
 	// margin is how much before the end of a session the last profile must end.
 	margin = 300 * time.Millisecond
-
-	firstPause = time.Second
-	lastPause  = 30 * time.Second
 )
-
-// ErrNames says that all profiles together have brought too many names.
-var ErrNames = errors.New("the names of all profiles take more than permitted")
 
 // Engine is the name of the engine in profiles.
 const Engine = "pprofhttp"
@@ -124,10 +115,10 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attach to URL: %w", err) // which may hold a password
 	}
-	s := &Source{endpoint: e, o: o, profiles: make(chan *ccmap.Map), finished: make(chan struct{}), pause: backOff, second: time.Second}
+	s := &Source{endpoint: e, o: o, profiles: make(chan *ccmap.Map), finished: make(chan struct{}), pause: served.BackOff, second: time.Second}
 	if s.counts.target, err = e.describe(ctx); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("attach to %s: %w", e.base.Redacted(), err)
+		return nil, fmt.Errorf("attach to %s: %w", e, err)
 	}
 	s.counts.target.BuildID = o.Build
 	return s, nil
@@ -136,7 +127,7 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 // Close frees a Source whose Run is not called. After Run it does nothing.
 func (s *Source) Close() error {
 	s.closing.Do(func() {
-		s.endpoint.client.CloseIdleConnections()
+		s.endpoint.Close()
 		if s.owner != nil {
 			s.owner.Close() // once: its descriptor may be another file's later
 		}
@@ -149,7 +140,7 @@ func (s *Source) Close() error {
 func (s *Source) Take(ctx context.Context) (*ccmap.Map, error) {
 	m, err := s.take(ctx, s.endpoint.seconds(s.o.Seconds))
 	if err != nil {
-		return nil, fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), err)
+		return nil, fmt.Errorf("profile %s: %w", s.endpoint, err)
 	}
 	return m, nil
 }
@@ -160,12 +151,12 @@ func (s *Source) Prove(ctx context.Context) (found string, err error) {
 	for failures := 1; ; failures++ {
 		m, failed := s.take(ctx, 1)
 		if failed == nil {
-			return fmt.Sprintf("a profile of one second at %s, with samples: %d", s.endpoint.base.Redacted(), m.Snapshot().Total().Samples), nil
+			return fmt.Sprintf("a profile of one second at %s, with samples: %d", s.endpoint, m.Snapshot().Total().Samples), nil
 		}
 		if err == nil || ctx.Err() == nil { // the end of ctx says less than an answer
-			err = fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), failed)
+			err = fmt.Errorf("profile %s: %w", s.endpoint, failed)
 		}
-		if isRefusal(failed) || ctx.Err() != nil {
+		if served.IsRefusal(failed) || ctx.Err() != nil {
 			return "", err
 		}
 		s.wait(ctx, s.pause(failures))
@@ -210,12 +201,12 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 		m, err := s.take(ctx, seconds)
 		switch {
 		case ctx.Err() != nil:
-		case errors.Is(err, errReplaced):
-			return sampler.Ending{Reason: "the server runs another program now", Exited: true}, nil
+		case errors.Is(err, served.ErrReplaced):
+			return sampler.Ending{Reason: err.Error(), Exited: true}, nil
 		case err != nil && s.hasEnded():
 			return sampler.Ending{Reason: errEnded.Error(), Exited: true}, nil
-		case isRefusal(err), err != nil && failures+1 == s.o.MaxFailures:
-			return sampler.Ending{}, fmt.Errorf("profile %s: %w", s.endpoint.base.Redacted(), err)
+		case served.IsRefusal(err), err != nil && failures+1 == s.o.MaxFailures:
+			return sampler.Ending{}, fmt.Errorf("profile %s: %w", s.endpoint, err)
 		case err != nil:
 			failures++
 			s.fail(err)
@@ -275,10 +266,10 @@ func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
 	}
 	total := m.Snapshot().Total()
 	if unit := m.Meta().Unit; !total.IsZero() && unit != ccmap.CPUTime {
-		return nil, refusal{fmt.Errorf("%w: the profile is not of CPU time, but of %v", sampler.ErrUnsupported, unit)}
+		return nil, served.Refuse(fmt.Errorf("%w: the profile is not of CPU time, but of %v", sampler.ErrUnsupported, unit))
 	}
 	if s.o.Sink.Names.Bytes()+m.Names().Bytes() > s.o.MaxNames {
-		return nil, refusal{fmt.Errorf("%w: %d MiB", ErrNames, s.o.MaxNames>>20)}
+		return nil, served.Refuse(fmt.Errorf("%w: %d MiB", served.ErrNames, s.o.MaxNames>>20))
 	}
 	if err := s.note(m, total.Samples); err != nil {
 		return nil, err
@@ -297,9 +288,6 @@ func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
 	return m, nil
 }
 
-// errReplaced says that the server is another program than before.
-var errReplaced = errors.New("another program")
-
 // note takes in the description of a profile with so many samples.
 func (s *Source) note(m *ccmap.Map, samples int64) error {
 	s.mu.Lock()
@@ -310,7 +298,7 @@ func (s *Source) note(m *ccmap.Map, samples int64) error {
 	case c.target.BuildID == "":
 		c.target.BuildID = strings.Clone(build)
 	case c.target.BuildID != build:
-		return errReplaced
+		return served.ErrReplaced
 	}
 	if c.target.Executable == "" {
 		c.target.Executable = strings.Clone(meta.Target.Executable)
@@ -328,14 +316,7 @@ func (s *Source) fail(err error) {
 	s.counts.failures++
 	s.counts.last = err
 	s.mu.Unlock()
-	s.o.Logger.Info("no profile", "url", s.endpoint.base.Redacted(), "error", err)
-}
-
-// backOff returns the pause after so many failures in a row: longer each time, and within
-// half of that at random, so that not all clients come back at once.
-func backOff(failures int) time.Duration {
-	longest := min(firstPause<<min(failures-1, 16), lastPause)
-	return longest/2 + rand.N(longest/2)
+	s.o.Logger.Info("no profile", "url", s.endpoint.String(), "error", err)
 }
 
 // wait waits, or until Run must end.

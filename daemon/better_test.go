@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/served"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
@@ -19,7 +20,7 @@ func TestNamesOfProcess(t *testing.T) {
 	t.Parallel()
 	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
 		first := web(7)
-		first.err = fmt.Errorf("profile http://127.0.0.1:1: %w: 16 MiB", pprofhttp.ErrNames)
+		first.err = fmt.Errorf("profile http://127.0.0.1:1: %w: 16 MiB", served.ErrNames)
 		p := h.start(first)
 		awaitMethod(t, d, "main.work")
 		later := web(7)
@@ -51,22 +52,22 @@ func awaitMethod(t *testing.T, d *Daemon, method string) map[string]int64 {
 	return nil
 }
 
-// served is a source of a process's own profiles. Its samples are of main.served.
-type served struct {
+// ownProfiles is a source of a process's own profiles. Its samples are of main.served.
+type ownProfiles struct {
 	*fakeSource
 	finished chan struct{}
 	finish   sync.Once
 }
 
-func (s *served) Finish() { s.finish.Do(func() { close(s.finished) }) }
+func (s *ownProfiles) Finish() { s.finish.Do(func() { close(s.finished) }) }
 
-func (s *served) Info() sampler.Info {
+func (s *ownProfiles) Info() sampler.Info {
 	info := s.fakeSource.Info()
 	info.Engine = pprofhttp.Engine
 	return info
 }
 
-func (s *served) Run(ctx context.Context) (sampler.Ending, error) {
+func (s *ownProfiles) Run(ctx context.Context) (sampler.Ending, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer s.Finish() // so that the goroutine ends
@@ -95,7 +96,7 @@ func lastResort(h *fakeHost, d *Daemon, permitted *atomic.Bool) (tries *atomic.I
 		}
 		of := *p
 		of.method = "main.served"
-		return &served{fakeSource: &fakeSource{h: h, p: &of, sink: o.Sink, interval: o.Interval}, finished: make(chan struct{})}, nil
+		return &ownProfiles{fakeSource: &fakeSource{h: h, p: &of, sink: o.Sink, interval: o.Interval}, finished: make(chan struct{})}, nil
 	}}
 	d.engines = []engine.Engine{better, last}
 	return tries
