@@ -18,8 +18,7 @@ profile is settled to --until, the program ends or ccmapd is interrupted. It the
 writes the profile and prints the hottest methods; after a second interrupt it does not.
 
 A NAME names the process or its executable; if it names several, they are listed, and none
-is sampled. A URL is the pprof endpoint of a program elsewhere: its profiles are added up. A
-program that hosts VMs (api.Handler of package daemon/api) is followed by their maps.
+is sampled. A URL is a program that serves its profiles, by pprof or of VMs: they add up.
 docs/sampling.md explains all flags, docs/permissions.md the rights that it takes.`
 
 const attachExample = `  ccmapd attach 4242                         until Ctrl-C, into ccmapd-4242.pb.gz

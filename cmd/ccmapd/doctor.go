@@ -20,8 +20,9 @@ engine on the process for 200 ms, and its own profiler for a second. Each check 
 what was asked and the answer. Where the answer is not as wanted, one command cures it.
 
 @ and @PID ask the daemon, whose rights may be others; so do unix:SOCKET#PID and
-https://HOST/v1/doctor?pid=PID. Any other URL is a program that serves its own profiles, by
-pprof or of VMs that it hosts: doctor takes one, and says what such profiles lack.
+https://HOST/v1/doctor?pid=PID. Any other URL is a program that serves its own
+profiles, by pprof or of VMs that it hosts: doctor takes one, and says what such
+profiles lack.
 
 Exit code 0 says that an engine works, 3 that none is permitted, 4 that there is no such
 process or server, or that it is neither a Go program nor a JVM.
