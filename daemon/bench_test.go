@@ -9,7 +9,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/budget"
 )
 
-// BenchmarkScan is a look at the processes of this machine, none of them new, as it happens every 2 s.
+// BenchmarkScan is a look at the processes of this machine, none of them new, as it happens once a second.
 // The metric is CPU time.
 func BenchmarkScan(b *testing.B) {
 	v := discovery{host: machine{}, seen: make(map[int]sighting)}

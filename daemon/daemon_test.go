@@ -30,7 +30,7 @@ func TestProcessesBeforeAndAfter(t *testing.T) {
 		}
 		h.start(web(10))
 		h.start(fakeProcess{Facts: facts(11, "/bin/sh"), file: process.FileID{Inode: 2}})
-		time.Sleep(2*time.Second + time.Millisecond)
+		time.Sleep(time.Second + time.Millisecond)
 		synctest.Wait()
 		s := mustTarget(t, d, "web")
 		if s.State != Sampling || len(s.Processes) != 1 || s.Processes[0].PID != 10 || s.Processes[0].BuildID != "build-1" || s.Processes[0].Engine != "fake" {

@@ -104,7 +104,7 @@ func Default() *Config {
 			MaxMemory: int64(64 * figure.MiB), Window: 15 * time.Minute, Hits: 250, Labels: true,
 			Rotate: time.Hour, Max: 8,
 		},
-		Budget: Budget{CPU: 0.5, Memory: int64(figure.GiB), Targets: 256, MaxHostOverhead: 1, Scan: 2 * time.Second},
+		Budget: Budget{CPU: 0.5, Memory: int64(figure.GiB), Targets: 256, MaxHostOverhead: 1, Scan: time.Second},
 		Store:  Store{Dir: "/var/lib/ccmapd", Keep: 30 * day, MaxBytes: int64(10 * figure.GiB)},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -255,10 +256,8 @@ func (s *stage) loris(ctx context.Context) (string, error) {
 		all.Go(func() { trickle(slow, dial, &cut) })
 	}
 	var waits []float64
-	c := s.webClient(rootUser)
 	_, err := s.repeat(ctx, 20*time.Millisecond, func() error {
-		took, err := c.want(ctx, http.StatusOK, http.MethodGet, "/v1/targets")
-		c.CloseIdleConnections() // the next one connects
+		took, err := s.asks(ctx)
 		waits = append(waits, took.Seconds())
 		return err
 	})
@@ -266,6 +265,20 @@ func (s *stage) loris(ctx context.Context) (string, error) {
 		err = errors.Join(err, fmt.Errorf("an answer took %.1f s", slowest))
 	}
 	return fmt.Sprintf("%s of their connections were cut; another client waits %s", report.Count(float64(cut.Load())), medianAndMost(waits)), err
+}
+
+// asks asks for the targets, by the command: this process is busy with slow clients, and would wait for a CPU
+// itself.
+func (s *stage) asks(ctx context.Context) (time.Duration, error) {
+	args := append(strings.Fields(first), s.ccmapd, "targets", "--json")
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "CCMAPD_SOCKET="+s.served.socket)
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("ask for the targets: %w\n%s", err, tail(string(out)))
+	}
+	return time.Since(began), err
 }
 
 // trickle connects again and again, and sends a byte a second.

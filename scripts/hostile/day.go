@@ -36,11 +36,9 @@ func (s *stage) day(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("hour %d: %w", hour, err)
 		}
 	}
-	n, err := s.restarts(ctx, "restarted")
-	if want := uint64(hoursOfDay * restartsAnHour); err == nil && n < want {
-		err = fmt.Errorf("%d processes were sampled to their end, %d were started", n, want)
-	}
-	return fmt.Sprintf("%d restarts, %d reloads, %d pauses", n, hoursOfDay, hoursOfDay), errors.Join(err, s.goesOn(ctx))
+	const all = hoursOfDay * restartsAnHour
+	err := s.served.awaits(ctx, "sample all processes to their end", []string{"restarted"}, func(t daemon.TargetStatus) bool { return t.Restarts >= all })
+	return fmt.Sprintf("%d restarts, %d reloads, %d pauses", all, hoursOfDay, hoursOfDay), errors.Join(err, s.goesOn(ctx))
 }
 
 func (s *stage) hour(ctx context.Context, c *webClient, rests string) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -46,6 +47,7 @@ type disturbance struct {
 	name   string
 	quick  bool     // part of -quick
 	idle   bool     // the fleet rests
+	events bool     // the daemon has a descriptor for each thread on each CPU, also of threads that begin
 	guests []string // targets beside the fleet
 	order  func(*stage) order
 	before func(*stage, context.Context) error // the daemon starts
@@ -80,7 +82,7 @@ func disturbances() []disturbance {
 	byPerf := func(*stage) order { return order{rotate: time.Hour, defaults: "engine = \"perf\"\n"} }
 	return []disturbance{
 		{name: "none", quick: true, order: seldom, during: (*stage).nothing, bound: (*stage).small},
-		{name: "none, by engine perf", order: byPerf, during: (*stage).nothing},
+		{name: "none, by engine perf", events: true, order: byPerf, during: (*stage).nothing},
 		{name: "none, and each target is filed once a second", during: (*stage).nothing},
 		{name: "none, and the targets rest", idle: true, order: seldom, during: (*stage).nothing},
 		{name: "a day, compressed, and the others rest", idle: true, guests: []string{"restarted"}, order: (*stage).compressed, during: (*stage).day},
@@ -97,6 +99,7 @@ func disturbances() []disturbance {
 		{name: "no descriptor is free for half of the time", guests: []string{"late"}, during: (*stage).exhaust},
 		{name: "the file is loaded again, with 200 targets", order: (*stage).large, during: (*stage).reloads},
 		{name: "100 clients loop over all views", order: (*stage).openTCP, during: (*stage).clients},
+		{name: "100 clients loop over all views, and the targets rest", idle: true, order: (*stage).openTCP, during: (*stage).clients},
 		{name: "1,000 clients send a byte a second", order: (*stage).openTCP, during: (*stage).loris},
 		{name: "oversized and malformed requests", order: (*stage).open, during: (*stage).malformed},
 		{name: "another user's requests", quick: true, order: (*stage).open, during: (*stage).strangers},
@@ -245,7 +248,7 @@ func (s *stage) measure(ctx context.Context, d disturbance) error {
 		return err
 	}
 	fig := figures{cpu: float64(now-cpu) / float64(took), memory: memoryOf(pid, "VmRSS"), most: memoryOf(pid, "VmHWM")}
-	fig.descriptors = s.more(open)
+	fig.descriptors = s.more(open + d.mostEvents(own))
 	lost := uint64(0)
 	for _, t := range all {
 		fig.maps += t.Status.Bytes
@@ -264,6 +267,18 @@ func (s *stage) measure(ctx context.Context, d disturbance) error {
 	}
 	s.fill(d, said, a, lost, filed, s.wrong()-wrong, fig)
 	return nil
+}
+
+// mostEvents returns how many descriptors for threads the daemon may have gained.
+func (d disturbance) mostEvents(fleet []*member) (most int) {
+	if !d.events {
+		return 0
+	}
+	for _, m := range fleet {
+		threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", m.pid()))
+		most += len(threads) * runtime.NumCPU()
+	}
+	return most
 }
 
 // more returns how many more descriptors the daemon has than before, once it is at rest.
