@@ -115,7 +115,7 @@ type sighting struct {
 }
 
 const (
-	firstLook = 2 * time.Second
+	firstLook = time.Second
 	restLook  = 10 * time.Minute
 )
 

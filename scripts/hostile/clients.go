@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
@@ -191,6 +192,19 @@ func (s *stage) clients(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("%s answers, %s told to come again; top: 99 of 100 within %s", report.Count(float64(t.answered)), report.Count(float64(t.busy)), p99),
 		errors.Join(t.errs, s.goesOn(ctx))
+}
+
+// clientsAtRest is clients of targets that rest, once each has a profile.
+func (s *stage) clientsAtRest(ctx context.Context) (string, error) {
+	const enough = 50 // samples of a target
+	err := s.resume()
+	if err == nil {
+		err = s.served.awaits(ctx, "have a profile", s.names(), func(t daemon.TargetStatus) bool { return t.Status.Samples >= enough })
+	}
+	if err = errors.Join(err, s.rest()); err != nil {
+		return "", err
+	}
+	return s.clients(ctx)
 }
 
 // loop asks for paths in turn.

@@ -47,7 +47,7 @@ type disturbance struct {
 	name   string
 	quick  bool     // part of -quick
 	idle   bool     // the fleet rests
-	events bool     // the daemon has a descriptor for each thread on each CPU, also of threads that begin
+	events bool     // the daemon has descriptors for each thread on each CPU, also of threads that begin
 	guests []string // targets beside the fleet
 	order  func(*stage) order
 	before func(*stage, context.Context) error // the daemon starts
@@ -99,7 +99,7 @@ func disturbances() []disturbance {
 		{name: "no descriptor is free for half of the time", guests: []string{"late"}, during: (*stage).exhaust},
 		{name: "the file is loaded again, with 200 targets", order: (*stage).large, during: (*stage).reloads},
 		{name: "100 clients loop over all views", order: (*stage).openTCP, during: (*stage).clients},
-		{name: "100 clients loop over all views, and the targets rest", idle: true, order: (*stage).openTCP, during: (*stage).clients},
+		{name: "100 clients loop over all views, and the targets rest", idle: true, order: (*stage).openTCP, during: (*stage).clientsAtRest},
 		{name: "1,000 clients send a byte a second", order: (*stage).openTCP, during: (*stage).loris},
 		{name: "oversized and malformed requests", order: (*stage).open, during: (*stage).malformed},
 		{name: "another user's requests", quick: true, order: (*stage).open, during: (*stage).strangers},
@@ -269,6 +269,9 @@ func (s *stage) measure(ctx context.Context, d disturbance) error {
 	return nil
 }
 
+// eventsOfThread are the events of engine perf for a thread on a CPU: a timer, the thread's own records, a watchpoint.
+const eventsOfThread = 3
+
 // mostEvents returns how many descriptors for threads the daemon may have gained.
 func (d disturbance) mostEvents(fleet []*member) (most int) {
 	if !d.events {
@@ -276,7 +279,7 @@ func (d disturbance) mostEvents(fleet []*member) (most int) {
 	}
 	for _, m := range fleet {
 		threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", m.pid()))
-		most += len(threads) * runtime.NumCPU()
+		most += len(threads) * runtime.NumCPU() * eventsOfThread
 	}
 	return most
 }
