@@ -257,32 +257,72 @@ const (
 
 // loris lets clients send their requests a byte at a time, and asks for targets beside them.
 func (s *stage) loris(ctx context.Context) (string, error) {
-	slow, end := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer end()
-	var cut atomic.Int64
-	for i := range manySlow {
-		dial := func() (net.Conn, error) { return net.Dial("tcp", s.address) }
-		if i%2 > 0 {
-			dial = func() (net.Conn, error) { return dialAs(onlooker, s.served.socket) }
-		}
-		all.Go(func() { trickle(slow, dial, &cut) })
+	end, err := s.startSlow(ctx)
+	if err != nil {
+		return "", err
 	}
 	var waits []float64
-	_, err := s.repeat(ctx, 20*time.Millisecond, func() error {
+	_, err = s.repeat(ctx, 20*time.Millisecond, func() error {
 		took, err := s.asks(ctx)
 		waits = append(waits, took.Seconds())
 		return err
 	})
+	cut, err2 := end()
+	err = errors.Join(err, err2)
 	if slowest := slices.Max(waits); slowest > (mostSlow * s.slack()).Seconds() {
 		err = errors.Join(err, fmt.Errorf("an answer took %.1f s", slowest))
 	}
-	return fmt.Sprintf("%s of their connections were cut; another client waits %s", report.Count(float64(cut.Load())), medianAndMost(waits)), err
+	return fmt.Sprintf("%s of their connections were cut; another client waits %s", report.Count(float64(cut)), medianAndMost(waits)), err
 }
 
-// asks asks for the targets, by the command: this process is busy with slow clients, and would wait for a CPU
-// itself.
+// slowCommand makes this program the slow clients of an address and a socket: they would hold up all that this
+// process does itself.
+const slowCommand = "slow-clients"
+
+// startSlow starts the slow clients. end ends them, and returns how many of their connections were cut.
+func (s *stage) startSlow(ctx context.Context) (end func() (cut int64, err error), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, slowCommand, s.address, s.served.socket)
+	cmd.Stderr = s.log
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	stdin, err := cmd.StdinPipe()
+	if err = errors.Join(err, cmd.Start()); err != nil {
+		return nil, fmt.Errorf("start slow clients: %w", err)
+	}
+	return func() (cut int64, err error) {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			return 0, fmt.Errorf("end slow clients: %w", err)
+		}
+		_, err = fmt.Sscan(out.String(), &cut)
+		return cut, err
+	}, nil
+}
+
+// runSlow is slow clients until the standard input ends, half of them by TCP, half as another user. It prints
+// how many connections were cut.
+func runSlow(address, socket string, stdout io.Writer) {
+	slow, end := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	var cut atomic.Int64
+	for i := range manySlow {
+		dial := func() (net.Conn, error) { return net.Dial("tcp", address) }
+		if i%2 > 0 {
+			dial = func() (net.Conn, error) { return dialAs(onlooker, socket) }
+		}
+		all.Go(func() { trickle(slow, dial, &cut) })
+	}
+	io.Copy(io.Discard, os.Stdin)
+	end()
+	all.Wait()
+	fmt.Fprintln(stdout, cut.Load())
+}
+
+// asks asks for the targets by the command, at a high priority: what else runs must not hold it up.
 func (s *stage) asks(ctx context.Context) (time.Duration, error) {
 	args := append(strings.Fields(first), s.ccmapd, "targets", "--json")
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)

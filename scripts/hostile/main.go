@@ -77,6 +77,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if args[0] == "all" {
 		return runAll(all, args[1:], stdout, stderr)
 	}
+	if args[0] == slowCommand && len(args) == 3 { // not for people
+		runSlow(args[1], args[2], stdout)
+		return 0
+	}
 	if args[0] == compareCommand { // not for people
 		if err := compareAll(args[1:], stdout); err != nil {
 			fmt.Fprintln(stderr, "hostile:", err)
