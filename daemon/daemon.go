@@ -259,11 +259,11 @@ func (d *Daemon) sweep(now time.Time) {
 // goroutines then end with the process.
 const (
 	closeTime = 25 * time.Second
-	// sessionsTime is the part of it in which sessions must end. Each files what it has.
+	// Sessions must end within sessionsTime, so that the rest is for files.
 	sessionsTime = 15 * time.Second
 )
 
-// close ends all sessions and files what they have counted. The error names what could not be filed in
+// close ends all sessions and files their counts. The error names the targets that could not be filed in
 // time.
 func (d *Daemon) close() error {
 	d.mu.Lock()

@@ -65,7 +65,7 @@ func readMap(r io.Reader, memory int64) (*ccmap.Map, error) {
 	return m, err
 }
 
-// turn waits for leave to read what a server has sent.
+// turn waits for leave to read the answer of a server.
 func (d *Daemon) turn(ctx context.Context) (done func(), err error) {
 	select {
 	case d.turns <- struct{}{}:

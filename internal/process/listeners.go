@@ -124,7 +124,7 @@ func readListeners(to []socket, file string) ([]socket, error) {
 }
 
 // parseListeners reads a table of sockets (proc_net_tcp of the kernel's documentation): number,
-// address, peer, state, seven numbers of which the last is the inode, and more.
+// address, peer, state, five more columns, the inode, and others.
 func parseListeners(to []socket, table io.Reader) ([]socket, error) {
 	const (
 		addressAt, stateAt, inodeAt = 1, 3, 9

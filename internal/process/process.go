@@ -82,8 +82,8 @@ func readProc(pid int, name string) ([]byte, error) {
 	return readFile(fmt.Sprintf("/proc/%d/%s", pid, name))
 }
 
-// readFile reads a file below /proc. An [os.File] asks the kernel four times what kind of file it is, and
-// whether it can be polled, which takes longer than to read it.
+// readFile reads a file below /proc. An [os.File] asks the kernel four times for the kind of the file, and
+// whether it can be polled. That takes longer than the reading.
 func readFile(path string) ([]byte, error) {
 	defer privilege.Raise().Lower()
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)

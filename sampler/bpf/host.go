@@ -54,7 +54,7 @@ type Host struct {
 	before  uses                  // of the timers, then
 	share   float64               // of every CPU, that the timers take since then
 	broken  error                 // why the reader has ended before its time
-	rung    time.Time             // the beat at which all sources with records were woken last
+	rung    time.Time             // the last beat that woke all sources with records
 
 	draining sync.Mutex
 	ring     *ringbuf.Reader

@@ -138,8 +138,8 @@ func (h *Host) recipients(head *programHead) (target, inWhole *seat, whole bool)
 	return target, inWhole, false
 }
 
-// ringSources wakes the sources that have records: all of them once in each period in which samples are
-// handed over, and meanwhile those alone that cannot wait.
+// ringSources wakes sources that have records. At a beat of the hand-over it wakes all of them. Between two
+// beats it wakes only sources that cannot wait.
 func (h *Host) ringSources(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +199,7 @@ func (i *inbox) putBack(records []byte) {
 	i.records = append(slices.Clone(records), i.records...)
 }
 
-// waiting reports whether the source is to take records now, which are due or not.
+// waiting reports whether the source must take records now. due says that a beat has come.
 func (i *inbox) waiting(due bool) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

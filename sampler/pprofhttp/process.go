@@ -30,7 +30,7 @@ const (
 	// processFailures is how many requests may fail, one after the other. Another client's profile
 	// usually takes 30 s, and must not end the session.
 	processFailures = 6
-	// processRest is the time between two profiles of a process. Nobody has offered the endpoint to
+	// processRest is the time between two profiles of a process. The endpoint was not offered to
 	// ccmapd, so the program's own users come first: they find the profiler free two times of three.
 	// A second try 5 s later always finds it free.
 	processRest = 10 * time.Second

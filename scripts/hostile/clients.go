@@ -322,7 +322,7 @@ func runSlow(address, socket string, stdout io.Writer) {
 	fmt.Fprintln(stdout, cut.Load())
 }
 
-// asks asks for the targets by the command, at a high priority: what else runs must not hold it up.
+// asks asks for the targets by the command. Its priority is high: no other program must hold it up.
 func (s *stage) asks(ctx context.Context) (time.Duration, error) {
 	args := append(strings.Fields(first), s.ccmapd, "targets", "--json")
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)

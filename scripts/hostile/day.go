@@ -23,8 +23,8 @@ func (s *stage) compressed() order {
 	return order{rotate: rotation, store: s.store, defaults: fmt.Sprintf("max = %d\n", 2*restartsAnHour)}
 }
 
-// day does in minutes what a daemon meets in a day: each hour many processes of a program are started and
-// end, the configuration is loaded again, a target is paused and resumed, and all that was counted is filed.
+// day is a day of the daemon in minutes. Each hour many processes of a program start and end, the
+// configuration is loaded again, a target is paused and resumed, and all counts are filed.
 func (s *stage) day(ctx context.Context) (string, error) {
 	if err := s.link("restarted"); err != nil {
 		return "", err
