@@ -32,7 +32,7 @@ const (
 // isEndpoint reports whether the target is a program that serves its own profiles.
 func (t *target) isEndpoint() bool { return t.Match.URL != "" }
 
-// openEndpoint asks the server what it is, and opens the source of a session with a slot. The
+// openEndpoint asks the server for its kind, and opens the source of a session with a slot. The
 // secret of auth is read at each request.
 func (f *follower) openEndpoint(ctx context.Context, into *slot, sink sampler.Sink, log *slog.Logger) (engine.Choice, error) {
 	a := f.target.Auth

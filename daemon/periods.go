@@ -113,7 +113,7 @@ func (d *Daemon) file(ctx context.Context, t *target) error {
 // errNoAnswer says that a file takes too long.
 var errNoAnswer = errors.New("what it has counted may be in no file: the disk does not answer")
 
-// fileAll files what all targets have counted, and names those that are not filed when ctx is done. A write to
+// fileAll files the counts of all targets, and names the targets that are not filed when ctx is done. A write to
 // a disk that hangs cannot be ended, so it stays behind. Package hang would take a slow disk for one that
 // hangs.
 func (d *Daemon) fileAll(ctx context.Context, all []*target) (err error) {
