@@ -75,6 +75,7 @@ type jfrReader struct {
 	settings jfr.Settings
 	found    [jfr.NumMeasures]bool
 	guessed  bool // CPU time is the number of samples times their period
+	picked   bool // allocations are those that the JVM has picked
 	corrupt  int
 	lost     uint64 // bytes of events
 
@@ -116,6 +117,7 @@ func (f *jfrReader) chunk(c *jfr.Chunk) error {
 		f.found[m] = f.found[m] || c.Has(m)
 	}
 	f.guessed = f.guessed || f.measure == jfr.CPU && c.Has(jfr.CPU) && !c.Exact(jfr.CPU) && !f.settings.Async
+	f.picked = f.picked || f.measure == jfr.Alloc && c.Has(jfr.Alloc) && !c.Exact(jfr.Alloc)
 	held := f.b.memory.held
 	f.methods, f.sums, f.stacks = make(map[int64]jfrMethod), make(map[int64]int), nil
 	for s := range c.Samples(f.measure, &f.settings) {
@@ -318,6 +320,9 @@ func (f *jfrReader) checkFound() error {
 func (f *jfrReader) comments() (lines []string) {
 	if f.guessed {
 		lines = append(lines, fmt.Sprintf("time is estimated: each sample stands for %v of Java code; the JDK samples at most five threads at once", f.settings.IntervalOf(jfr.CPU)))
+	}
+	if f.picked {
+		lines = append(lines, ccmap.CommentWarning+"the JVM has picked allocations (jdk.ObjectAllocationSample), so shares of large and small objects are wrong: record jdk.ObjectAllocationInNewTLAB and jdk.ObjectAllocationOutsideTLAB")
 	}
 	if f.lost > 0 {
 		lines = append(lines, fmt.Sprintf("%sthe JVM has lost %d bytes of events", ccmap.CommentWarning, f.lost))

@@ -18,7 +18,7 @@ var (
 // event is what the JVM records for samples of a unit.
 type event struct {
 	measure recording.Measure
-	exact   bool // the events themselves say what a sample weighs: others of the measure are left out
+	exact   bool // the events say what a sample weighs: others of the measure are left out
 }
 
 // eventOf returns the event of a unit that [Open] takes.
@@ -32,13 +32,16 @@ func eventOf(u ccmap.Unit, v version) event {
 	return event{recording.CPU, v.exact()}
 }
 
-// settings are those of a recording. The interval bounds the events of allocations, as a rate,
-// and of locks, by the shortest wait.
+// settings are those of a recording. The interval bounds the events of allocations that the JVM throttles, as a
+// rate, and of locks, by the shortest wait.
 func (e event) settings(interval time.Duration) string {
 	ms := interval.Milliseconds()
 	switch {
+	case e.measure == recording.Alloc && e.exact:
+		return "+jdk.ObjectAllocationInNewTLAB#enabled=true +jdk.ObjectAllocationInNewTLAB#stackTrace=true " +
+			"+jdk.ObjectAllocationOutsideTLAB#enabled=true +jdk.ObjectAllocationOutsideTLAB#stackTrace=true +jdk.GCPhasePause#enabled=true +jdk.DataLoss#enabled=true"
 	case e.measure == recording.Alloc:
-		return fmt.Sprintf("+jdk.ObjectAllocationSample#enabled=true +jdk.ObjectAllocationSample#stackTrace=true +jdk.ObjectAllocationSample#throttle=%d/s +jdk.DataLoss#enabled=true", rate(interval))
+		return fmt.Sprintf("+jdk.ObjectAllocationSample#enabled=true +jdk.ObjectAllocationSample#stackTrace=true +jdk.ObjectAllocationSample#throttle=%d/s +jdk.DataLoss#enabled=true", perSecond(interval))
 	case e.measure == recording.Lock:
 		return fmt.Sprintf("+jdk.JavaMonitorEnter#enabled=true +jdk.JavaMonitorEnter#stackTrace=true +jdk.JavaMonitorEnter#threshold=%[1]dms "+
 			"+jdk.ThreadPark#enabled=true +jdk.ThreadPark#stackTrace=true +jdk.ThreadPark#threshold=%[1]dms +jdk.DataLoss#enabled=true", ms)
@@ -48,14 +51,18 @@ func (e event) settings(interval time.Duration) string {
 	return fmt.Sprintf("+jdk.ExecutionSample#enabled=true +jdk.ExecutionSample#period=%dms +jdk.DataLoss#enabled=true", ms)
 }
 
-// rate is how many events there are in a second at most.
-func rate(interval time.Duration) int64 { return int64(max(time.Second/interval, 1)) }
+// throttled is the event of allocations where there are too many: the JVM picks some, and says of none what it stands
+// for.
+func throttled() event { return event{recording.Alloc, false} }
+
+// perSecond is how many events there are in a second at most.
+func perSecond(interval time.Duration) int64 { return int64(max(time.Second/interval, 1)) }
 
 // of says for people what the samples are of, where it is not CPU time.
 func (e event) of(interval time.Duration) string {
 	switch e.measure {
 	case recording.Alloc:
-		return fmt.Sprintf("allocations, at most %d a second", rate(interval))
+		return "allocations"
 	case recording.Lock:
 		return fmt.Sprintf("waits for locks, of %v or longer", interval)
 	}

@@ -23,7 +23,9 @@ type folder struct {
 	interval time.Duration // in force now; 0: there is none,
 	before   time.Duration // and at the last flush
 	threads  *threads
-	elders   map[uint32]bool // threads of before the session, without a sample of allocation yet
+	rate     rate            // of allocations
+	picked   time.Duration   // between two allocations that the JVM picks; 0: it tells all
+	elders   map[uint32]bool // threads of before it did, without a sample of allocation yet
 	ledger   *process.Ledger
 	pseudo   map[string]ccmap.MethodID // of time that has no Java stack
 	deepest  int                       // frames of a sample
@@ -89,9 +91,14 @@ func (f *folder) follow(interval time.Duration) {
 func (f *folder) begin() {
 	f.local = f.sink.Queue.Ring()
 	f.ledger = process.OpenLedger(f.threads.pid, false)
-	f.elders = make(map[uint32]bool)
-	for _, u := range f.threads.read() {
-		f.elders[u.tid] = true
+	f.threads.read()
+}
+
+// pick notes that the JVM picks allocations from now on.
+func (f *folder) pick(interval time.Duration) {
+	f.picked, f.elders = interval, make(map[uint32]bool)
+	for tid := range f.threads.readings {
+		f.elders[tid] = true
 	}
 }
 
@@ -110,12 +117,13 @@ func (f *folder) fold(c *recording.Chunk) {
 	if f.event.measure == recording.CPU {
 		f.lost += lost
 	}
-	if f.event.exact && !c.Exact(f.event.measure) {
+	if f.event.exact && !c.Exact(f.event.measure) && f.picked == 0 {
 		return // samples of another's recording, which weigh something else
 	}
 	f.resolve()
 	for s := range c.Samples(f.event.measure, &f.settings) {
-		f.take(&s)
+		f.rate.add(s.Time)
+		f.take(&s, c.Exact(f.event.measure))
 	}
 }
 
@@ -158,12 +166,12 @@ func (f *folder) addStack(p pending, s *recording.Sample) {
 	f.pending = append(f.pending, p)
 }
 
-// take notes a sample, but not of the recorder's own threads.
-func (f *folder) take(s *recording.Sample) {
+// take notes a sample, but not of the recorder's own threads. Exact says that its event says what it weighs.
+func (f *folder) take(s *recording.Sample, exact bool) {
 	p := pending{inner: uint32(s.Thread.Int("osThreadId"))}
 	p.Thread, p.Goroutine = threadID(s.Thread)
 	p.OSThread = f.threads.outer(p.inner)
-	if isOverhead(kindOfThread(f.threads.readings[p.OSThread].name)) || f.isHistory(p.OSThread) {
+	if isOverhead(kindOfThread(f.threads.readings[p.OSThread].name)) || !exact && f.isHistory(p.OSThread) {
 		return
 	}
 	p.Time, p.Weight = s.Time+f.offset, s.Weight
@@ -175,7 +183,7 @@ func (f *folder) take(s *recording.Sample) {
 	f.addStack(p, s)
 }
 
-// isHistory reports whether a sample stands for allocations of before the session: the JVM weighs
+// isHistory reports whether a sample stands for allocations of before the JVM picked some: it weighs
 // the first one of a thread by all that the thread has allocated.
 func (f *folder) isHistory(tid uint32) bool {
 	if f.event.measure != recording.Alloc || !f.elders[tid] {
@@ -396,6 +404,9 @@ func (f *folder) stats() sampler.Stats {
 func (f *folder) warnings() (lines []string) {
 	if f.figures.Counts[sampler.Truncated] > 0 {
 		lines = append(lines, "stacks are cut: the JVM records few frames since another tool started its recorder; start it with -XX:FlightRecorderOptions=stackdepth=2048")
+	}
+	if f.picked > 0 {
+		lines = append(lines, f.rate.warning(f.picked))
 	}
 	if f.bytes > 0 {
 		lines = append(lines, fmt.Sprintf("the JVM has lost %d bytes of events", f.bytes))

@@ -27,9 +27,11 @@ type Options = sampler.ProcessOptions
 // Source samples one JVM.
 //
 //	Recording   see there
-//	event, info written by Open only
+//	event, info, asked written by Open only
 //	interval    atomic; in force, ns. Open writes it, then the goroutine that talks to the JVM
 //	change      atomic; how long the last change of the interval took, ns; likewise
+//	picked      atomic; ns between two allocations that the JVM picks, 0: it tells all. The goroutine that talks to the JVM writes it
+//	bounded     the goroutine of Run
 //	wishes      holds the interval that SetInterval was last called with, until it is taken
 //	folder      Open, then the goroutine of Run
 //	stats       Run writes, any goroutine reads
@@ -38,8 +40,11 @@ type Source struct {
 	event    event
 	interval atomic.Int64
 	change   atomic.Int64
+	picked   atomic.Int64
+	bounded  bool               // the JVM was asked to pick allocations
 	wishes   chan time.Duration // capacity 1
 	info     sampler.Info
+	asked    time.Duration // interval
 	folder   *folder
 	stats    atomic.Pointer[sampler.Stats]
 }
@@ -78,10 +83,12 @@ func (s *Source) open(ctx context.Context, o Options) (err error) {
 	if err := s.begin(ctx, s.event.settings(interval)); err != nil {
 		return err
 	}
-	s.folder = newFolder(o, s.event)
+	s.folder, s.asked = newFolder(o, s.event), interval
 	if s.isTimed() {
 		s.interval.Store(int64(interval))
 		s.control.changer = changer{interval: interval, wishes: s.wishes, settings: s.event.settings, made: s.changed}
+	} else if s.event.measure == recording.Alloc {
+		s.control.changer = changer{wishes: s.wishes, settings: throttled().settings, made: func(interval, _ time.Duration) { s.picked.Store(int64(interval)) }}
 	}
 	s.publish()
 	return nil
@@ -223,11 +230,23 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	return ending, err
 }
 
+// boundAllocations asks the JVM once to pick allocations, where there are too many.
+func (s *Source) boundAllocations() {
+	if s.event.measure == recording.Alloc && s.folder.rate.isTooHigh() && !s.bounded {
+		s.bounded = true
+		s.wishes <- s.asked
+	}
+}
+
 // turn reads what there is of chunks.
 func (s *Source) turn() error {
 	s.folder.follow(time.Duration(s.interval.Load()))
+	if picked := time.Duration(s.picked.Load()); picked != s.folder.picked {
+		s.folder.pick(picked)
+	}
 	err := s.tail.read(s.folder.fold)
 	s.folder.flush()
+	s.boundAllocations()
 	s.publish()
 	return err
 }

@@ -41,6 +41,7 @@ type Method struct {
 	Name       string
 	Descriptor string // of its parameters and result, such as "(Ljava/lang/String;I)V"
 	Static     bool
+	Final      bool   // no class overrides it
 	Source     string // name of the source file, such as HashMap.java; empty: not known
 	CodeBegin  uint64 // address of the first bytecode
 	CodeSize   int    // bytes; 0 of native and abstract methods
@@ -229,6 +230,7 @@ func (t *Table) readMethod(addr uint64) (*Method, error) {
 	m := &Method{
 		Address: addr, Class: class, Name: name, Descriptor: descriptor, Source: t.source(pool), pool: pool.address,
 		Static:    u32(header, t.l.methodAccess)&accStatic != 0,
+		Final:     u32(header, t.l.methodAccess)&accFinal != 0,
 		CodeBegin: constant + t.l.constHeader, CodeSize: int(u16(raw, t.l.constCodeSize)),
 	}
 	m.Lines = t.lines(raw, m.CodeSize)
@@ -247,8 +249,11 @@ func (t *Table) declares(c *Class, p *pool, method uint64) bool {
 	return p.methods[method]
 }
 
-// accStatic is the flag of static methods (JVMS 4.6).
-const accStatic = 0x8
+// Flags of methods (JVMS 4.6).
+const (
+	accStatic = 0x8
+	accFinal  = 0x10
+)
 
 // maxConst bounds a ConstMethod: 64 KB of bytecode, a line table, and other tables that
 // are not read.

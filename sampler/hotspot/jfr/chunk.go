@@ -20,6 +20,7 @@ type Chunk struct {
 	data      []byte                     // that were added last
 	found     [NumMeasures]bool          // there are samples, by Survey
 	exact     [NumMeasures]bool          // some of them are of an exact event
+	weights   []int64                    // of allocations among data; nil until somebody asks
 	corrupt   int
 	take      func(int64) error
 	held      int64 // bytes
@@ -55,7 +56,7 @@ func (c *Chunk) Corrupt() int { return c.corrupt }
 // Add takes the next events of the chunk, whole ones, without the header: their types and
 // constants. [Chunk.Events] then walks these events. The chunk keeps the bytes.
 func (c *Chunk) Add(events []byte) error {
-	c.data = events
+	c.data, c.weights = events, nil
 	for _, r := range []struct {
 		event int64
 		read  func([]byte) error

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ccmapd/ccmapd/sampler/hotspot/tlab"
 )
 
 // Measure is what the samples of a profile count. A recording can have samples of several.
@@ -63,6 +65,8 @@ type Settings struct {
 	Event        string        // of async-profiler's samples: "cpu", "wall", "cache-misses"; or empty
 	Interval     time.Duration // of async-profiler's samples
 	WallInterval time.Duration // of its samples of all threads
+
+	buffers tlab.Weigher // weighs allocations that the JDK tells
 }
 
 // Periods where a recording does not say them: the JDK's own (default.jfc, profile.jfc), and
@@ -110,9 +114,9 @@ var eventKinds = map[string]eventKind{
 	"jdk.ExecutionSample":             {CPU, false, "sampledThread", nil}, // of any measure: measureOf
 	"jdk.NativeMethodSample":          {Native, false, "sampledThread", nil},
 	"profiler.WallClockSample":        {Wall, true, "sampledThread", weighBatch},
-	"jdk.ObjectAllocationSample":      {Alloc, true, "eventThread", weighField("weight")},
-	"jdk.ObjectAllocationInNewTLAB":   {Alloc, false, "eventThread", weighField("tlabSize")},
-	"jdk.ObjectAllocationOutsideTLAB": {Alloc, false, "eventThread", weighField("allocationSize")},
+	"jdk.ObjectAllocationSample":      {Alloc, false, "eventThread", weighField("weight")},
+	"jdk.ObjectAllocationInNewTLAB":   {Alloc, true, "eventThread", weighField("tlabSize")},       // as async-profiler means it;
+	"jdk.ObjectAllocationOutsideTLAB": {Alloc, true, "eventThread", weighField("allocationSize")}, // the JDK: weighAllocations
 	"jdk.JavaMonitorEnter":            {Lock, false, "eventThread", weighField("duration")},
 	"jdk.ThreadPark":                  {Lock, false, "eventThread", weighPark},
 }
@@ -244,6 +248,7 @@ func (s *Sample) Waits() bool {
 // Samples walks the samples of a measure among the events that were added last.
 func (c *Chunk) Samples(m Measure, s *Settings) iter.Seq[Sample] {
 	return func(yield func(Sample) bool) {
+		weights := c.weightsOf(m, s)
 		for e := range c.Events() {
 			k, ok := kindOf(e, s)
 			if !ok || k.measure != m || c.exact[m] && !k.exact {
@@ -253,6 +258,8 @@ func (c *Chunk) Samples(m Measure, s *Settings) iter.Seq[Sample] {
 			switch {
 			case m == Count:
 				weight = 1
+			case len(weights) > 0:
+				weight, weights = weights[0], weights[1:]
 			case k.weigh != nil:
 				weight, count = k.weigh(e, s)
 			}

@@ -116,7 +116,9 @@ func setNulls(rec *record, point *ccmap.Point, none int64) {
 }
 
 // virtual sets what a call by receiver reached. A call without a type has one target: the
-// JVM has found out that no class overrides it.
+// JVM has found out that no class overrides it. It counts such calls where it counts receivers that it has no room
+// for. So while there is room, all are of one target (InterpreterMacroAssembler::profile_final_call and
+// record_klass_in_profile, cpu/x86/interp_masm_x86.cpp, 17 and 25).
 func (c *converter) virtual(p *profile, rec *record, point *ccmap.Point) {
 	s := p.site(rec.index)
 	rows := c.l.rows(rec)
@@ -134,7 +136,22 @@ func (c *converter) virtual(p *profile, rec *record, point *ccmap.Point) {
 		point.Values = append(point.Values, ccmap.PointValue{Value: uint64(id), Count: row.count})
 	}
 	point.Values = ccmap.SumValues(point.Values)
-	point.Other += max(rec.count(0), 0)
+	if counted := max(rec.count(0), 0); counted > 0 && len(point.Values) == 1 && (len(rows) < c.l.width || c.isFinal(rows[0], p, s.callee)) {
+		point.Values[0].Count += counted
+	} else {
+		point.Other += counted
+	}
+}
+
+// isFinal reports whether a receiver has a method for a call that no class overrides. Others have the same one: the JVM
+// counts their calls together.
+func (c *converter) isFinal(r row, p *profile, callee classes.Callee) bool {
+	class := p.class(r.class)
+	if class == nil {
+		return false
+	}
+	m := c.reached[reach{class, callee.Name, callee.Descriptor}]
+	return m != nil && m.Final
 }
 
 // static sets what a call with one target reached. A call that names none, as
