@@ -16,6 +16,7 @@ import (
 type receiversPart struct {
 	samples, calls pollution.Amount
 	site           *ReceiversRow
+	whole          int64 // calls that the part is of
 }
 
 // receiversPartColumns are the figures in text. They are empty without samples, or without
@@ -27,7 +28,7 @@ var receiversPartColumns = append(inline(partColumns, (*Profile).sampledPart), i
 var caughtColumns = columns[receiversPart]{
 	col("calls", "", "calls that were caught", func(r receiversPart) count { return count(r.calls.Seen) }),
 	col("of-calls", "", "share of the calls that were caught there", func(r receiversPart) percent {
-		return percent(figure.Share(r.calls.Seen, r.site.Calls.Total().Seen))
+		return percent(figure.Share(r.calls.Seen, r.whole))
 	}),
 }
 
@@ -133,7 +134,11 @@ func (t receiversTable) addSite(r ReceiversRow) {
 
 // addRow adds the samples and the calls of a part of a site, and the given cells.
 func (t receiversTable) addRow(row ReceiversRow, samples, calls pollution.Amount, beside cells) {
-	fill(t.sheet, receiversPartColumns, receiversPart{samples, calls, &row}, beside)
+	t.addPart(receiversPart{samples, calls, &row, row.Calls.Total().Seen}, beside)
+}
+
+func (t receiversTable) addPart(part receiversPart, beside cells) {
+	fill(t.sheet, receiversPartColumns, part, beside)
 	t.sheet.add(beside)
 }
 

@@ -25,7 +25,7 @@ func (r *ReceiversRow) join(a *pollution.Analysis) {
 		return
 	}
 	depth := min(r.depth, ccmap.MaxPointCallers)
-	r.vm = &vmRow{Counted: *r.Site.VM, Clean: a.Cleaners(r.Site, depth)}
+	r.vm = &vmRow{Counted: *r.Site.VM, Clean: a.Cleaners(r.Site, pollution.MostCallers)}
 	for d := 1; d <= depth; d++ {
 		if t, ok := a.Table(r.Site, d); ok {
 			r.vm.Tables = append(r.vm.Tables, t)
@@ -46,6 +46,18 @@ func (v *vmRow) facts() string {
 		return ""
 	}
 	return "; " + strings.Join(facts, "; ")
+}
+
+// counted returns the calls that were counted at the site or at its callers, whichever counted more: both count
+// the same calls, for different times.
+func (v *vmRow) counted(site pollution.Site) int64 {
+	atCallers := int64(0)
+	if len(v.Tables) > 0 {
+		for _, row := range v.Tables[0].Rows {
+			atCallers += max(row.Calls, 0)
+		}
+	}
+	return max(site.Calls.Total().Seen, atCallers)
 }
 
 // callerRow is a context of a site in text.
@@ -119,7 +131,7 @@ func (t receiversTable) addCallers(row ReceiversRow) {
 	shown := cut(all, t.list.Contexts)
 	for _, c := range shown {
 		calls := pollution.Amount{Weight: max(c.calls, 0), Seen: max(c.calls, 0)}
-		t.addRow(row, c.samples, calls, cells{"call-site": "  " + t.chain(c.callers), "verdict": c.meaning})
+		t.addPart(receiversPart{c.samples, calls, &row, row.vm.counted(row.Site)}, cells{"call-site": "  " + t.ends(c.callers), "verdict": c.meaning})
 	}
 	if rest := len(all) - len(shown); rest > 0 {
 		t.sheet.add(cells{"call-site": fmt.Sprintf("  ← %s %d more", terminal.Ellipsis, rest)})
@@ -127,6 +139,18 @@ func (t receiversTable) addCallers(row ReceiversRow) {
 	if tables := row.vm.Tables; len(tables) > 0 && tables[0].Margins != pollution.MarginsAgree {
 		t.sheet.add(cells{"call-site": "  ← callers: " + tables[0].Margins.String()})
 	}
+}
+
+// mostChained is how many callers are printed of a context.
+const mostChained = 3
+
+// ends prints callers as chain does, of many the first and those at the end: the last one decides.
+func (p *Profile) ends(callers []ccmap.Frame) string {
+	left := len(callers) - mostChained
+	if left <= 0 {
+		return p.chain(callers)
+	}
+	return fmt.Sprintf("%s ← %s %d ← %s", p.chain(callers[:1]), terminal.Ellipsis, left, strings.TrimPrefix(p.chain(callers[1+left:]), "← "))
 }
 
 // vmNotes say what the VM's counts mean, the greatest reservation first.

@@ -139,7 +139,7 @@ func (a *application) run(ctx context.Context, hints []hotspot.Hint) error {
 	if err != nil {
 		return explainApply(err)
 	}
-	before, after, err := a.try(ctx, trial, len(hotspot.Roots(hints)))
+	before, after, err := a.try(ctx, trial, hotspot.Roots(hints))
 	if ctx.Err() != nil {
 		err = nil // the user has ended it
 	}
@@ -153,7 +153,7 @@ func (a *application) run(ctx context.Context, hints []hotspot.Hint) error {
 }
 
 // try samples, applies, waits and samples again.
-func (a *application) try(ctx context.Context, trial *hotspot.Trial, roots int) (before, after *ccmap.Snapshot, err error) {
+func (a *application) try(ctx context.Context, trial *hotspot.Trial, roots []hotspot.Method) (before, after *ccmap.Snapshot, err error) {
 	if before, err = a.sample(ctx, "before"); err != nil || ctx.Err() != nil {
 		return nil, nil, err
 	}
@@ -164,7 +164,8 @@ func (a *application) try(ctx context.Context, trial *hotspot.Trial, roots int) 
 	if err := trial.Apply(ctx, thrown); err != nil {
 		return nil, nil, err
 	}
-	a.say("The directives are in force. Waiting at most %v until C2 has compiled %s.", a.wait, figure.Plural(int64(roots), "method"))
+	a.say("%s", warmth(before, roots))
+	a.say("The directives are in force. Waiting at most %v until C2 has compiled %s.", a.wait, figure.Plural(int64(len(roots)), "method"))
 	late := time.NewTimer(a.wait)
 	defer late.Stop()
 	select {
@@ -179,6 +180,20 @@ func (a *application) try(ctx context.Context, trial *hotspot.Trial, roots int) 
 		return nil, nil, err
 	}
 	return before, after, nil
+}
+
+// warmth says that a hint has no method compiled again, and what has.
+func warmth(before *ccmap.Snapshot, roots []hotspot.Method) string {
+	text := "Methods that C2 has compiled are not compiled again because of a hint:"
+	if before != nil {
+		n := len(hotspot.Compiled(before, roots))
+		if n == 0 {
+			return "C2 has compiled none of the methods yet, as far as the profile tells: it does once they are called often enough."
+		}
+		text = fmt.Sprintf("C2 has compiled %d of %s. That is not done again because of a hint:", n, figure.Plural(int64(len(roots)), "method"))
+	}
+	return text + "\nonly where a type or a branch comes that the code does not expect. Or start the JVM with them: 'ccmapd hints\n" +
+		"--format directives -o FILE', and java -XX:+UnlockDiagnosticVMOptions -XX:CompilerDirectivesFile=FILE."
 }
 
 // sample samples the CPU time of the JVM. Nothing is written.

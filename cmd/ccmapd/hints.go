@@ -10,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
+	"github.com/ccmapd/ccmapd/valueprof/pollution"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -87,16 +88,16 @@ func newHintsCmd(env *environment) *cobra.Command {
 	f.mode.Register(cmd, "mode", "write what uses the profile at the next start, in `MODE` "+terminal.OrList(f.mode.From))
 	flags.BoolVar(&f.json, "json", false, "print JSON, which 'ccmapd apply' reads")
 	flags.StringVarP(&f.output, "output", "o", stdPath, "write to `FILE`; '-': standard output")
-	flags.Float64Var(&f.find.LeastShare, "least", 1, "leave out contexts under this share of the profile, in `PERCENT`")
-	flags.IntVar(&f.find.Depth, "depth", 3, "tell contexts apart by up to `N` callers")
+	flags.Float64Var(&f.find.Least, "least", 0.5, "leave out hints that can save less than this share of the profile, in `PERCENT`")
+	flags.IntVar(&f.find.Depth, "depth", pollution.MostCallers, "look at up to `N` callers, as far as it takes")
 	cmd.MarkFlagsMutuallyExclusive("json", "format", "mode")
 	return cmd
 }
 
 func (f *hintsFlags) check(profiles int) error {
 	switch {
-	case !(f.find.LeastShare >= 0 && f.find.LeastShare <= 100):
-		return usage.Errorf("--least %v is not from 0 to 100 percent", f.find.LeastShare)
+	case !(f.find.Least >= 0 && f.find.Least <= 100):
+		return usage.Errorf("--least %v is not from 0 to 100 percent", f.find.Least)
 	case f.find.Depth < 1 || f.find.Depth > maxReceiverDepth:
 		return usage.Errorf("--depth must be 1 to %d", maxReceiverDepth)
 	}
@@ -140,7 +141,7 @@ func printHints(w io.Writer, file hotspot.File) error {
 				continue
 			}
 			if h.Reason != last {
-				out.Line("  %.1f %%: %s", h.Share, h.Reason)
+				out.Line("  saves %.1f %% at most: %s", h.Saves, h.Reason)
 				last = h.Reason
 			}
 			out.Line("    %-8s  %s at %s:%d", string(h.Action), h.Callee.Short(), h.Caller.Short(), h.Bytecode)

@@ -69,7 +69,7 @@ func (f *receiversFlags) register(cmd *cobra.Command) {
 	f.phase.register(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.rows.All, "all", false, "list all call sites, also of one receiver")
-	flags.UintVar(&f.rows.Depth, "depth", ccmap.MaxPointCallers, "tell contexts apart by up to `N` callers, of which caught calls have 3")
+	flags.UintVar(&f.rows.Depth, "depth", ccmap.MaxPointCallers, "tell contexts of caught calls and of samples apart by up to `N` callers; calls that a JVM counts as far as it takes")
 	flags.UintVar(&f.rows.Types, "types", 5, "list at most `N` receivers of a site, and the others as one; 0: all")
 	flags.UintVar(&f.rows.Contexts, "contexts", 5, "list at most `N` callers of a site; 0: all")
 }

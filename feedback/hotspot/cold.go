@@ -21,6 +21,8 @@ const (
 	coldShare = 0.01
 	// coldSamples are enough of them: with fewer, a callee without a sample may have more.
 	coldSamples = 300
+	// hotRoot is the percent of the profile's weight that a root has at least.
+	hotRoot = 1
 )
 
 // countedCall is a call of one method, as the VM has counted it in the caller.
@@ -39,23 +41,26 @@ type entry struct {
 // coldFinder finds what is cold in a hot method.
 type coldFinder struct {
 	*finder
-	least   float64 // percent of the profile that a root has
 	calls   map[ccmap.MethodID][]countedCall
 	entries map[ccmap.MethodID]entry
 }
 
 // addCold adds hints to keep out what is cold in a hot method, and calls methods of more types than C2
 // inlines: it is in the root's code only because it is short.
-func (f *finder) addCold(sites []pollution.Polluted, least float64) {
-	c := coldFinder{finder: f, least: least, calls: make(map[ccmap.MethodID][]countedCall), entries: make(map[ccmap.MethodID]entry)}
+func (f *finder) addCold(sites []pollution.Polluted) {
+	c := coldFinder{finder: f, calls: make(map[ccmap.MethodID][]countedCall), entries: make(map[ccmap.MethodID]entry)}
 	c.read()
 	for _, site := range sites {
 		if site.VM == nil || site.VM.Compiled != pollution.VirtualCall || f.sizes[site.Caller] > smallCode {
 			continue
 		}
 		for _, at := range c.calls[site.Caller] {
-			if reason, ok := c.reason(site.Site, at); ok && len(f.hints) < mostHints {
-				c.keepOut(site.Caller, at, reason)
+			reason, ok := c.reason(site.Site, at)
+			if !ok || len(f.hints) >= mostHints {
+				continue
+			}
+			if saves := part(c.weightBelow(site.Caller, at.caller), f.total); f.isWorth(saves) {
+				c.keepOut(site.Caller, at, reason, saves)
 			}
 		}
 	}
@@ -95,7 +100,7 @@ func (c *coldFinder) reason(site pollution.Site, at countedCall) (string, bool) 
 	root, _ := c.s.Method(at.caller)
 	whole := root.Cumulative()
 	below := part(c.weightBelow(site.Caller, at.caller), weight(whole))
-	if part(weight(whole), c.total) < c.least || whole.Samples < coldSamples || below > 100*coldShare {
+	if part(weight(whole), c.total) < hotRoot || whole.Samples < coldSamples || below > 100*coldShare {
 		return "", false
 	}
 	return fmt.Sprintf("%s:%d is a virtual call, as it has more receivers than C2 inlines; %s comes to it in %d of %d invocations, with %.1f %% of their time",
@@ -124,7 +129,7 @@ func (f *finder) hasAbove(n ccmap.Node, root ccmap.MethodID) bool {
 }
 
 // keepOut adds the hint to keep a callee out of its caller. One without a pattern is no loss.
-func (c *coldFinder) keepOut(callee ccmap.MethodID, at countedCall, reason string) {
+func (c *coldFinder) keepOut(callee ccmap.MethodID, at countedCall, reason string, saves float64) {
 	root, err := c.method(at.caller)
 	if err != nil || c.mayHave(root) != nil {
 		return
@@ -136,6 +141,6 @@ func (c *coldFinder) keepOut(callee ccmap.MethodID, at countedCall, reason strin
 	m, _ := c.s.Method(at.caller)
 	c.put(Hint{
 		Action: KeepOut, Callee: out, Caller: root, Bytecode: int32(at.offset), Root: root, Reason: reason,
-		Share: part(weight(m.Cumulative()), c.total), ThrownBefore: c.thrown[root.String()],
+		Share: part(weight(m.Cumulative()), c.total), Saves: saves, ThrownBefore: c.thrown[root.String()],
 	})
 }

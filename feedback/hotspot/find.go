@@ -2,6 +2,7 @@ package hotspot
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,31 +12,29 @@ import (
 
 // FindOptions say which hints are worth to be given.
 type FindOptions struct {
-	LeastShare float64 // of the profile's weight that a context has, percent
-	Depth      int     // callers of a context, up to this many
+	Least float64 // of the profile's weight that a hint can save, percent
+	Depth int     // callers of a context, up to this many
 }
 
 // largestCode is how many bytes of bytecode a callee may have that is to be inlined: what C2
 // itself takes for small enough where a call is hot (-XX:FreqInlineSize).
 const largestCode = 325
 
-// Find returns hints out of a profile of a JVM: where a call has receivers of several types,
+// Find returns hints out of a profile of a JVM, those first that can save most: where a call has receivers of several types,
 // and from one caller only one, the calls down to it are to be inlined into the caller, and the
 // methods of other types kept out of it. And where a call has receivers of many types, the method
 // that makes it is kept out of hot methods in which it is cold. leftOut says where hints were due,
 // and why there are none.
 func Find(s *ccmap.Snapshot, o FindOptions) (hints []Hint, leftOut []string) {
-	f := finder{s: s, names: s.Names(), total: weight(s.Total()), sizes: sizes(s.Points()), thrown: Thrown(s)}
+	f := finder{s: s, names: s.Names(), least: o.Least, total: weight(s.Total()), sizes: sizes(s.Points()), thrown: Thrown(s)}
 	sites := pollution.New(s, pollution.Options{Weight: weight}).Polluted(f.isBytecode, o.Depth)
-	for _, site := range sites {
-		for _, c := range site.Clean {
-			if share := part(c.Samples.Weight, f.total); share >= o.LeastShare && len(f.hints) < mostHints {
-				f.add(site, c, share)
-			}
+	for _, c := range f.candidates(sites) {
+		if f.isWorth(c.saves) && len(f.hints) < mostHints {
+			f.add(c)
 		}
 	}
-	f.addCold(sites, o.LeastShare)
-	return f.hints, f.leftOut
+	f.addCold(sites)
+	return f.hints, append(f.leftOut, f.small()...)
 }
 
 func weight(c ccmap.Counters) int64 { return cmp.Or(c.Time, c.Samples) }
@@ -44,12 +43,33 @@ func weight(c ccmap.Counters) int64 { return cmp.Or(c.Time, c.Samples) }
 type finder struct {
 	s       *ccmap.Snapshot
 	names   *ccmap.Names
+	least   float64 // percent that a hint can save
 	total   int64
 	sizes   map[ccmap.MethodID]uint32
 	thrown  map[string]int64                  // see Thrown
 	nodes   map[ccmap.MethodID][]ccmap.NodeID // by method; nil until somebody asks
 	hints   []Hint
 	leftOut []string
+	few     int     // contexts without a hint, as each can save little,
+	saves   float64 // and what these can save together, percent
+}
+
+// isWorth reports whether a hint can save enough. It counts those that cannot.
+func (f *finder) isWorth(saves float64) bool {
+	if saves >= f.least {
+		return true
+	}
+	f.few++
+	f.saves += saves
+	return false
+}
+
+// small says what was left out because it can save little.
+func (f *finder) small() []string {
+	if f.few == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d more contexts can save less than %.3g %% each, and %.2g %% together at most", f.few, f.least, f.saves)}
 }
 
 // sizes returns a lower bound of the bytes of bytecode of methods: the last position that a
@@ -76,8 +96,11 @@ func part(of, whole int64) float64 {
 	return 100 * float64(of) / float64(whole)
 }
 
+var errRecursive = errors.New("the calls are recursive, and a hint would hold for each")
+
 // add adds the hints of a context, all of them or none.
-func (f *finder) add(site pollution.Polluted, c pollution.Clean, share float64) {
+func (f *finder) add(of candidate) {
+	site, c := of.site, of.Clean
 	reason := f.reason(site, c)
 	hints, err := f.inline(site, c)
 	if err == nil {
@@ -94,7 +117,8 @@ func (f *finder) add(site pollution.Polluted, c pollution.Clean, share float64) 
 		return
 	}
 	for _, h := range hints {
-		h.Share, h.Reason, h.ThrownBefore = share, reason, f.thrown[h.Root.String()]
+		h.Share, h.Saves = part(c.Samples.Weight, f.total), of.saves
+		h.Reason, h.ThrownBefore = reason, f.thrown[h.Root.String()]
 		f.put(h)
 	}
 }
@@ -116,6 +140,23 @@ func (f *finder) mayHave(root Method) error {
 	return nil
 }
 
+// Compiled returns the methods whose code C2 had made when a profile was taken, as far as the JVM's counts tell.
+func Compiled(s *ccmap.Snapshot, of []Method) (compiled []Method) {
+	frozen := make(map[string]bool)
+	for _, p := range s.Points() {
+		if p.Origin == ccmap.OriginVM && p.Kind == ccmap.PointBlock && p.Offset == 0 && p.Frozen {
+			m := s.Names().At(p.Method)
+			frozen[m.Name+m.Signature] = true
+		}
+	}
+	for _, m := range of {
+		if frozen[m.String()] {
+			compiled = append(compiled, m)
+		}
+	}
+	return compiled
+}
+
 // Thrown returns how often the JVM of a profile has thrown away code of methods that C2 had made, by
 // the texts of the methods.
 func Thrown(s *ccmap.Snapshot) map[string]int64 {
@@ -132,8 +173,8 @@ func Thrown(s *ccmap.Snapshot) map[string]int64 {
 // reason says in figures why a context gets hints.
 func (f *finder) reason(site pollution.Polluted, c pollution.Clean) string {
 	root := c.Callers[len(c.Callers)-1]
-	text := fmt.Sprintf("%s:%d has %d receivers, from %s:%d only %s comes (%s, %.1f %%",
-		f.names.At(site.Caller).Name, site.Offset, len(site.Decisive().Targets),
+	text := fmt.Sprintf("%s:%d has %s, from %s:%d only %s comes (%s, %.1f %%",
+		f.names.At(site.Caller).Name, site.Offset, countReceivers(site.Site),
 		f.names.At(root.Method).Name, root.Offset, f.names.At(c.Target).Name, c.Basis, 100*c.Share)
 	if c.Calls >= 0 {
 		text += fmt.Sprintf(" of %d calls", c.Calls)
@@ -141,8 +182,33 @@ func (f *finder) reason(site pollution.Polluted, c pollution.Clean) string {
 	return text + ")"
 }
 
+// countReceivers says how many receivers a site has. The VM counts those that it has no room for together.
+func countReceivers(s pollution.Site) string {
+	n := len(s.Receivers())
+	if s.Calls.Unnamed > 0 {
+		return fmt.Sprintf("%d receivers or more", n)
+	}
+	return fmt.Sprintf("%d receivers", n)
+}
+
+// isRecursive reports whether a method is twice in a context. A hint for a method's compilations holds for
+// all its calls, and so it cannot tell these apart.
+func isRecursive(site pollution.Polluted, c pollution.Clean) bool {
+	methods := []ccmap.MethodID{site.Caller}
+	for _, at := range c.Callers {
+		if slices.Contains(methods, at.Method) {
+			return true
+		}
+		methods = append(methods, at.Method)
+	}
+	return false
+}
+
 // inline returns the hints to inline what is between the root and the site.
 func (f *finder) inline(site pollution.Polluted, c pollution.Clean) (hints []Hint, err error) {
+	if isRecursive(site, c) {
+		return nil, errRecursive
+	}
 	root, err := f.method(c.Callers[len(c.Callers)-1].Method)
 	if err != nil {
 		return nil, err
@@ -178,10 +244,14 @@ func (f *finder) keepOut(site pollution.Polluted, c pollution.Clean) (hints []Hi
 			continue
 		}
 		h := Hint{Action: KeepOut, Bytecode: int32(site.Offset)}
-		for id, to := range map[ccmap.MethodID]*Method{root: &h.Root, site.Caller: &h.Caller, other: &h.Callee} {
-			if *to, err = f.method(id); err != nil {
-				return nil, err
-			}
+		if h.Root, err = f.method(root); err != nil {
+			return nil, err
+		}
+		if h.Caller, err = f.method(site.Caller); err != nil {
+			return nil, err
+		}
+		if h.Callee, err = f.method(other); err != nil {
+			return nil, err
 		}
 		hints = append(hints, h)
 	}

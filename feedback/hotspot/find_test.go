@@ -59,7 +59,7 @@ func TestFind(t *testing.T) {
 		left   int
 	}{
 		"one caller sees one type": {work, 1, "W.circles: +W.call at W.circles+14\nW.circles: -Sq.area at W.call+2", 0},
-		"too small a share":        {work, 51, "", 0},
+		"too little to save":       {work, 51, "", 1},
 		"the other type comes elsewhere": {append(work, "W.main+1;W.circles+30;W.other+5;Sq.area"), 1,
 			"W.circles: +W.call at W.circles+14", 0},
 		"every caller sees both": {[]string{work[2], work[3], "W.main+1;W.circles+14;W.call+2;Ci.area", "W.main+1;W.circles+14;W.call+2;Sq.area"}, 1, "", 0},
@@ -68,7 +68,7 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hints, left := Find(sampled(t, test.stacks...).Snapshot(), FindOptions{LeastShare: test.least, Depth: 1})
+			hints, left := Find(sampled(t, test.stacks...).Snapshot(), FindOptions{Least: test.least, Depth: 1})
 			if diff := cmp.Diff(test.want, hintText(hints)); diff != "" || len(left) != test.left {
 				t.Errorf("-want +got:\n%s\nleft out: %q", diff, left)
 			}
@@ -157,13 +157,97 @@ func TestFindCold(t *testing.T) {
 			for _, p := range test.points {
 				vmPoint(t, m, p)
 			}
-			hints, _ := Find(m.Snapshot(), FindOptions{LeastShare: 1, Depth: 1})
+			hints, _ := Find(m.Snapshot(), FindOptions{Depth: 1})
 			if got := hintText(hints); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
-			if few, _ := Find(m.Snapshot(), FindOptions{LeastShare: 90, Depth: 1}); len(few) > 0 {
-				t.Errorf("the root has too small a share: %+v", few)
+			if few, _ := Find(m.Snapshot(), FindOptions{Least: 2, Depth: 1}); len(few) > 0 {
+				t.Errorf("too little to save: %+v", few)
 			}
 		})
+	}
+}
+
+// In a recursion a hint would hold for each level, so there is none. It was one for a method without a name, and apply
+// refused the whole file.
+func TestFindRecursive(t *testing.T) {
+	t.Parallel()
+	m := sampled(t,
+		"W.main+1;P.fire+4;P.invoke+7;P.fire+4;P.invoke+7;A.read", "W.main+1;P.fire+4;P.invoke+7;P.fire+4;P.invoke+7;A.read",
+		"W.main+9;P.fire+4;P.invoke+7;B.read", "W.main+9;P.fire+4;P.invoke+7;B.read")
+	for depth := 1; depth <= 4; depth++ {
+		hints, left := Find(m.Snapshot(), FindOptions{Depth: depth})
+		if err := check(hints); err != nil {
+			t.Errorf("depth %d: %v in %+v", depth, err, hints)
+		}
+		for _, h := range hints {
+			if h.Root == h.Caller && h.Action == Inline && h.Root == h.Callee {
+				t.Errorf("depth %d: %s is to be inlined into itself; left out %q", depth, h.Root, left)
+			}
+		}
+	}
+}
+
+// A call whose VM counts others than one receiver, which nobody has seen, may have one receiver only.
+func TestFindOneReceiver(t *testing.T) {
+	t.Parallel()
+	m := sampled(t, "W.main+1;W.circles+14;W.call+2;Ci.area", "W.main+9;W.squares+14;W.call+2;Ci.area")
+	vmPoint(t, m, "W.call+2 Ci.area 9000 other 3000")
+	vmPoint(t, m, "W.circles+14 W.call 6000")
+	vmPoint(t, m, "W.squares+14 W.call 6000")
+	vmPoint(t, m, "W.call 12000")
+	if hints, left := Find(m.Snapshot(), FindOptions{Depth: 3}); len(hints)+len(left) > 0 {
+		t.Errorf("%+v, left out %q", hints, left)
+	}
+}
+
+// Receivers are those of counts and of samples, and the VM may have more.
+func TestFindCountsReceivers(t *testing.T) {
+	t.Parallel()
+	work := []string{"W.main+1;W.circles+14;W.call+2;Ci.area", "W.main+9;W.squares+14;W.call+2;Sq.area", "W.main+20;W.others+14;W.call+2;Tr.area"}
+	for others, want := range map[string]string{"": "3 receivers, from", " other 500": "3 receivers or more, from"} {
+		m := sampled(t, work...)
+		vmPoint(t, m, "W.call+2 Ci.area 1000 Sq.area 1000"+others)
+		hints, left := Find(m.Snapshot(), FindOptions{Depth: 1})
+		if len(hints) == 0 || !strings.Contains(hints[0].Reason, want) {
+			t.Errorf("%q: %+v, left out %q", others, hints, left)
+		}
+	}
+}
+
+// The hint that can save most comes first, and those that can save little are one line. What is called by the
+// methods that are inlined stays.
+func TestFindRanks(t *testing.T) {
+	t.Parallel()
+	stacks := []string{
+		"W.main+9;W.squares+14;W.call+2;Sq.area", "W.main+9;W.squares+14;W.call+2;Sq.area",
+		"W.main+1;W.circles+14;W.call+2;Ci.area", "W.main+1;W.circles+14;W.call+2;Ci.area",
+	}
+	for range 16 { // most of the time of circles is further down
+		stacks = append(stacks, "W.main+1;W.circles+14;W.call+2;Ci.area+7;W.sqrt")
+	}
+	stacks = append(stacks, stacks[0]) // squares has more that can be saved
+	m := sampled(t, stacks...)
+	hints, left := Find(m.Snapshot(), FindOptions{Least: 10, Depth: 1})
+	want := []string{"1 more contexts can save less than 10 % each, and 9.5 % together at most"}
+	if len(hints) == 0 || hints[0].Root.Short() != "W.squares" || cmp.Diff(want, left) != "" {
+		t.Errorf("%+v, left out %q", hints, left)
+	}
+	if all, _ := Find(m.Snapshot(), FindOptions{Depth: 1}); len(all) < 4 || all[0].Root.Short() != "W.squares" || all[0].Saves < all[len(all)-1].Saves {
+		t.Errorf("%+v", all)
+	}
+}
+
+// The caller that decides is found as far up as it takes.
+func TestFindDeep(t *testing.T) {
+	t.Parallel()
+	var stacks []string
+	for _, way := range []string{"W.aes+1|Aes", "W.des+2|Des", "W.rc2+3|Rc2"} {
+		root, cipher, _ := strings.Cut(way, "|")
+		stacks = append(stacks, fmt.Sprintf("W.main+1;%s;B.update+4;B.process+5;C.block+6;C.encrypt+7;%s.block", root, cipher))
+	}
+	hints, left := Find(sampled(t, stacks...).Snapshot(), FindOptions{Depth: 8})
+	if len(Roots(hints)) != 3 {
+		t.Errorf("%+v, left out %q", hints, left)
 	}
 }

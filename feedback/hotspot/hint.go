@@ -31,7 +31,10 @@ type Hint struct {
 	Bytecode int32   `json:"bytecode"` // index of the call in Caller
 	Root     Method  `json:"root"`     // the method whose compilations the hint is for
 	Share    float64 `json:"share"`    // percent of the profile's weight that the call has below Root
-	Reason   string  `json:"reason"`
+	// Saves is the percent of the profile's weight that the hints of this reason can save at most: what the methods
+	// take themselves that are inlined, or that are reached.
+	Saves  float64 `json:"saves"`
+	Reason string  `json:"reason"`
 	// ThrownBefore is how often the JVM had thrown away code of Root that C2 had made, when the
 	// profile was taken.
 	ThrownBefore int64 `json:"thrown_before"`

@@ -41,13 +41,14 @@ type Polluted struct {
 	Clean []Clean // its contexts with one receiver, the most samples first
 }
 
-// Polluted returns the sites of the wanted callers that have several receivers, the most
+// Polluted returns the sites of the wanted callers that are known to have several receivers, the most
 // samples first, and the contexts of each, of up to depth callers, that have one. None of
-// the contexts is part of another one. With nil it returns the sites of all callers.
+// the contexts is part of another one. With nil it returns the sites of all callers. Calls
+// that a VM counts without their receivers are not known to be of others: there may be no others.
 func (a *Analysis) Polluted(wanted func(caller ccmap.MethodID) bool, depth int) []Polluted {
 	var list []Polluted
 	for _, site := range a.Sites(wanted) {
-		if v := site.Decisive().Verdict; v == Bimorphic || v == Megamorphic {
+		if v := site.Decisive().Verdict; (v == Bimorphic || v == Megamorphic) && len(site.Receivers()) > 1 {
 			list = append(list, Polluted{site, a.Cleaners(site, depth)})
 		}
 	}
@@ -58,16 +59,27 @@ func (a *Analysis) Polluted(wanted func(caller ccmap.MethodID) bool, depth int) 
 	return list
 }
 
+// MostCallers is how many callers are worth to be told apart: compilers inline few levels of calls.
+const MostCallers = 8
+
 // Cleaners returns the contexts of a site, of up to depth callers, that have one receiver,
-// the most samples first. None is part of another one.
+// the most samples first. None is part of another one. It looks at one caller more as long as there are contexts
+// that have several receivers, and known callers.
 func (a *Analysis) Cleaners(s Site, depth int) []Clean {
 	var found []Clean
+	isKnown := func(callers []ccmap.Frame) bool {
+		return slices.ContainsFunc(found, func(f Clean) bool { return f.has(callers) })
+	}
 	for d := 1; d <= depth; d++ {
-		for _, c := range a.cleaners(s, d) {
-			isKnown := slices.ContainsFunc(found, func(f Clean) bool { return c.isWithin(f) })
-			if !isKnown {
+		clean, all := a.cleaners(s, d)
+		for _, c := range clean {
+			if !isKnown(c.Callers) {
 				found = append(found, c)
 			}
+		}
+		isOpen := func(callers []ccmap.Frame) bool { return len(callers) == d && !isKnown(callers) }
+		if !slices.ContainsFunc(all, isOpen) {
+			break
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Clean) int {
@@ -76,30 +88,31 @@ func (a *Analysis) Cleaners(s Site, depth int) []Clean {
 	return found
 }
 
-// isWithin reports whether a context is part of another one: the same, or of more callers.
-func (c Clean) isWithin(of Clean) bool {
-	return len(c.Callers) >= len(of.Callers) && slices.Equal(c.Callers[:len(of.Callers)], of.Callers)
+// has reports whether a chain of callers is part of the context: the same, or a longer one.
+func (c Clean) has(callers []ccmap.Frame) bool {
+	return len(callers) >= len(c.Callers) && slices.Equal(callers[:len(c.Callers)], c.Callers)
 }
 
-// cleaners returns the clean contexts of one depth: of a table, or else of the samples or
+// cleaners returns the clean contexts of one depth, and the callers of all: of a table, or else of the samples or
 // caught calls.
-func (a *Analysis) cleaners(s Site, depth int) []Clean {
-	var found []Clean
+func (a *Analysis) cleaners(s Site, depth int) (found []Clean, all [][]ccmap.Frame) {
 	t, ok := a.Table(s, depth)
 	if !ok {
 		for _, c := range s.contexts(depth) {
+			all = append(all, c.Callers)
 			if c.Verdict == Monomorphic && len(c.Callers) > 0 {
 				found = append(found, Clean{c.Callers, c.Targets[0].Method, Sampled, 1, -1, c.Total()})
 			}
 		}
-		return found
+		return found, all
 	}
 	for _, row := range t.Rows {
+		all = append(all, row.Callers)
 		if c, ok := s.clean(&t, row); ok {
 			found = append(found, c)
 		}
 	}
-	return found
+	return found, all
 }
 
 // contexts returns the contexts that the decisive evidence tells apart.
