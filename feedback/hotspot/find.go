@@ -48,6 +48,7 @@ type finder struct {
 	sizes   map[ccmap.MethodID]uint32
 	thrown  map[string]int64                  // see Thrown
 	nodes   map[ccmap.MethodID][]ccmap.NodeID // by method; nil until somebody asks
+	selves  map[ccmap.NodeID]int64            // weights of nodes alone; nil until somebody asks
 	hints   []Hint
 	leftOut []string
 	few     int     // contexts without a hint, as each can save little,

@@ -28,6 +28,9 @@ func sampled(t *testing.T, stacks ...string) *ccmap.Map {
 				}
 			}
 		}
+		if at != ccmap.NoOffset { // a position of the innermost method
+			node = m.Child(node, at, ccmap.NoMethod)
+		}
 		m.Add(node, ccmap.Counters{Samples: 100, Time: 1000})
 	}
 	return m
@@ -220,8 +223,8 @@ func TestFindCountsReceivers(t *testing.T) {
 func TestFindRanks(t *testing.T) {
 	t.Parallel()
 	stacks := []string{
-		"W.main+9;W.squares+14;W.call+2;Sq.area", "W.main+9;W.squares+14;W.call+2;Sq.area",
-		"W.main+1;W.circles+14;W.call+2;Ci.area", "W.main+1;W.circles+14;W.call+2;Ci.area",
+		"W.main+9;W.squares+14;W.call+2;Sq.area+3", "W.main+9;W.squares+14;W.call+2;Sq.area+4",
+		"W.main+1;W.circles+14;W.call+2;Ci.area", "W.main+1;W.circles+14;W.call+1",
 	}
 	for range 16 { // most of the time of circles is further down
 		stacks = append(stacks, "W.main+1;W.circles+14;W.call+2;Ci.area+7;W.sqrt")

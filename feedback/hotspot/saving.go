@@ -49,9 +49,24 @@ func (f *finder) saving(site pollution.Polluted, c pollution.Clean) (sum int64) 
 		}
 	}
 	for id := range inlined {
-		sum += weight(f.s.Node(id).Self)
+		sum += f.self(id)
 	}
 	return sum
+}
+
+// self returns the weight of a node alone, at all its positions.
+func (f *finder) self(id ccmap.NodeID) int64 {
+	if f.selves == nil {
+		f.selves = make(map[ccmap.NodeID]int64)
+		for n := range f.s.Nodes() {
+			of := n.ID
+			if n.IsPosition() {
+				of = n.Parent
+			}
+			f.selves[of] += weight(n.Self)
+		}
+	}
+	return f.selves[id]
 }
 
 // chain returns the nodes from the one of a polluted call's method up to the root, without the root. ok is false unless
