@@ -24,7 +24,6 @@ func TestAllocationShares(t *testing.T) {
 			"79x65536 21x64", "79x8192 21x40", "50x24 50x200", "80x24000 20x32", "40x1000000 30x20000 30x48",
 		} {
 			t.Run(jdk.Name+" "+mixture, func(t *testing.T) {
-				t.Parallel()
 				checkMixture(t, jvmtest.Run(t, filepath.Join(jdk.Home, "bin/java"), t.TempDir(),
 					append([]string{"-Xmx512m", "-cp", jvmtest.Classes(t), "Mixes"}, strings.Fields(mixture)...)...))
 			})
