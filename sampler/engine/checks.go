@@ -267,14 +267,13 @@ func targetChecks(ctx context.Context, pid int) []Check {
 	if err != nil {
 		return []Check{{checkProgram, false, fmt.Sprintf("there is no process %d", pid), "a process id", "pgrep -l NAME"}}
 	}
-	others := f.Owner != os.Geteuid()
-	forbids := f.Owner != f.UID // the kernel gives /proc/PID to root
+	others := f.UID != os.Geteuid() || !f.Dumpable
 	owner := Check{
 		checkOwner, !others || privilege.Has(unix.CAP_SYS_PTRACE),
 		fmt.Sprintf("process %d (%s) runs as %s", pid, f.Name, f.User()), "the same user, or CAP_SYS_PTRACE and CAP_PERFMON",
 		fmt.Sprintf("sudo -u %s ccmapd doctor %d", quote(f.User()), pid),
 	}
-	if forbids {
+	if !f.Dumpable {
 		owner.Found += ", and forbids tracing (not dumpable)"
 		owner.Cure = fmt.Sprintf("sudo ccmapd doctor %d", pid)
 	}
