@@ -43,16 +43,16 @@ type fakeProcess struct {
 // fakeHost is a machine with processes that a test starts and ends. It is its own engine: each
 // process that is sampled gives a sample of 10 ms every 10 ms.
 type fakeHost struct {
-	mu       sync.Mutex
-	all      map[int]*fakeProcess
-	identity map[int]uint64
-	looks    int // at processes
-	attached []int
-	onOpen   func(pid int) // called while a process is being attached to
-	sampled  int           // processes, now
-	network  *network
-	whole    error // the answer to sampling the whole host
-	programs int   // of the whole host, at most
+	mu         sync.Mutex
+	all        map[int]*fakeProcess
+	identities map[int]uint64
+	looks      int // at processes
+	attached   []int
+	onOpen     func(pid int) // called while a process is being attached to
+	sampled    int           // processes, now
+	network    *network
+	whole      error // the answer to sampling the whole host
+	programs   int   // of the whole host, at most
 	// hasMemory reports whether there is memory for another program of the whole host.
 	hasMemory func() bool
 	entire    *fakeProcess // that stands for the whole host
@@ -60,7 +60,7 @@ type fakeHost struct {
 }
 
 func newFakeHost() *fakeHost {
-	return &fakeHost{all: make(map[int]*fakeProcess), identity: make(map[int]uint64), network: newNetwork()}
+	return &fakeHost{all: make(map[int]*fakeProcess), identities: make(map[int]uint64), network: newNetwork()}
 }
 
 func (h *fakeHost) dial(ctx context.Context, _, address string) (net.Conn, error) {
@@ -74,7 +74,7 @@ func (h *fakeHost) start(p fakeProcess) *fakeProcess {
 	p.ended = make(chan struct{})
 	p.method = cmp.Or(p.method, "main.work")
 	h.all[p.PID] = &p
-	h.identity[p.PID]++
+	h.identities[p.PID]++
 	return &p
 }
 
@@ -133,7 +133,7 @@ func (h *fakeHost) list() (map[int]uint64, error) {
 	defer h.mu.Unlock()
 	list := make(map[int]uint64)
 	for pid := range h.all {
-		list[pid] = h.identity[pid]
+		list[pid] = h.identities[pid]
 	}
 	return list, nil
 }
@@ -158,6 +158,16 @@ func (h *fakeHost) file(pid int) (process.FileID, error) {
 		<-p.hangs
 	}
 	return p.file, nil
+}
+
+func (h *fakeHost) identity(pid int) (process.Identity, error) {
+	p, err := h.of(pid)
+	if err != nil {
+		return process.Identity{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return process.Identity{Owner: p.Owner, Started: p.Started}, nil
 }
 
 // clock advances by a second with each attempt to attach.

@@ -18,7 +18,7 @@ import (
 //
 //	d, target, facts   never change
 //	settled            closed when the first attempt has succeeded or failed
-//	broke              the goroutine of run
+//	identity, broke    the goroutine of run; identity does not change while a session runs
 //	all others         under the daemon's mu
 type follower struct {
 	d      *Daemon
@@ -36,7 +36,10 @@ type follower struct {
 	settled chan struct{}
 	first   error // of the first attempt
 
-	broke time.Duration // CPU time of the process when its session ended by an error; 0: none did
+	owner process.Owner // of the process, when it was looked at last
+
+	identity process.Identity // of the process, before it was read
+	broke    time.Duration    // CPU time of the process when its session ended by an error; 0: none did
 }
 
 // State is the state of a target or of one of its processes.
@@ -197,7 +200,7 @@ func (f *follower) change(s State, reason, cure string, next time.Time) {
 
 func (f *follower) raise(k Kind, format string, args ...any) {
 	f.d.events.raise(Event{
-		Kind: k, Target: f.target.Name, PID: f.facts.PID, Owner: f.facts.Owner, OfHost: f.target.Match.Host, Text: fmt.Sprintf(format, args...),
+		Kind: k, Target: f.target.Name, PID: f.facts.PID, Owner: f.ownerNow(), OfHost: f.target.Match.Host, Text: fmt.Sprintf(format, args...),
 	})
 }
 

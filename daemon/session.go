@@ -59,6 +59,9 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	defer p.Close()
+	if f.identity, err = d.host.identity(f.facts.PID); err != nil {
+		return nil, err
+	}
 	if err := f.isSame(p); err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func (f *follower) isSame(p pinned) error {
 	if err != nil || p.Gone() || now.Started != f.facts.Started {
 		return fmt.Errorf("process %d: %w", f.facts.PID, sampler.ErrNoProcess)
 	}
-	if now.UID != f.facts.UID || now.Owner != f.facts.Owner || now.Executable != f.facts.Executable {
+	if now.UID != f.facts.UID || now.Owner != f.facts.Owner || now.Executable != f.facts.Executable || f.stillOwned() != nil {
 		return fmt.Errorf("process %d has become another program: %w", f.facts.PID, sampler.ErrNoProcess)
 	}
 	return nil
@@ -144,6 +147,7 @@ func (s *session) open(ctx context.Context) error {
 	case f.target.Match.Host:
 		s.choice, c.Tuner, err = f.openHost(sink, log)
 	default:
+		c.Admit = f.admission()
 		s.choice, c.Tuner, err = f.openProcess(ctx, sink, log)
 	}
 	if err != nil {

@@ -22,10 +22,9 @@ func (t *target) hasNoProcess() bool { return t.isEndpoint() || t.Match.Host }
 // admitOthers makes a follower for each endpoint and for the whole host, if there is none. The caller holds
 // mu.
 func (d *Daemon) admitOthers() {
-	const unknown = -1
 	for _, t := range d.order {
 		if t.hasNoProcess() && len(t.followers) == 0 {
-			d.add(t, process.Facts{UID: unknown, Owner: unknown})
+			d.add(t, process.Facts{UID: process.Unowned.UID, Owner: process.Unowned})
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestWholeHost(t *testing.T) {
 		if s.State != Sampling || s.Rule != "the whole host" || len(s.Processes) != 1 || s.Processes[0].PID != 0 || !s.OfHost || s.Status.Samples < 300 {
 			t.Errorf("%+v", s)
 		}
-		if len(s.Owners) != 1 || s.Owners[0] != -1 || h.programs != 7 {
+		if len(s.Owners) != 1 || s.Owners[0] != process.Unowned || h.programs != 7 {
 			t.Errorf("it belongs to %v, and may have %d programs", s.Owners, h.programs)
 		}
 		if web := mustTarget(t, d, "web"); web.OfHost || web.State != Sampling || len(web.Processes) != 1 {

@@ -52,7 +52,7 @@ func (m *Manager) drain() {
 	if m.info.Sink.Queue.Drain(a.hold) == 0 {
 		return
 	}
-	fold := m.refuse
+	fold := a.refuseSample
 	if m.admitted() {
 		fold = m.fold
 	}
@@ -62,10 +62,14 @@ func (m *Manager) drain() {
 	a.held, a.frames = a.held[:0], a.frames[:0]
 }
 
-// refuse counts a sample that does not enter the map.
-func (m *Manager) refuse(s *ccmap.Sample) {
+// refuseSample counts a sample that does not enter the map.
+func (a *admission) refuseSample(s *ccmap.Sample) {
 	if !s.Hit {
-		m.admission.refused++
-		m.admission.weight += s.Weight
+		a.refuse(1, s.Weight)
 	}
+}
+
+func (a *admission) refuse(samples int, weight int64) {
+	a.refused += samples
+	a.weight += weight
 }

@@ -32,6 +32,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -48,6 +49,9 @@ type Profiles interface {
 // Daemon answers the questions of the routes; [daemon.Daemon] is one. Any goroutine may call it.
 type Daemon interface {
 	Profiles
+
+	// Recheck returns a target with the owners that its processes have now.
+	Recheck(target string) (daemon.TargetStatus, error)
 
 	Attach(ctx context.Context, pid int) (target string, err error)
 	Detach(target string) error
@@ -107,10 +111,11 @@ type Server struct {
 	guard    *guard
 	gate     *gate // nil: there is no web configuration
 	refusals *refusals
-	header   time.Duration      // that a request's header may take; tests have a longer one
-	stall    time.Duration      // that a body may make no progress; tests have a shorter one
-	streams  *guard             // of events
-	ends     context.CancelFunc // of all answers that have no end of their own
+	scope    func() process.Scope // in force; tests have their own
+	header   time.Duration        // that a request's header may take; tests have a longer one
+	stall    time.Duration        // that a body may make no progress; tests have a shorter one
+	streams  *guard               // of events
+	ends     context.CancelFunc   // of all answers that have no end of their own
 	ending   context.Context
 
 	listeners []listener
@@ -144,7 +149,7 @@ func New(o Options) (*Server, error) {
 // makeServer makes the parts of a server.
 func makeServer(p Profiles, o Options) *Server {
 	s := &Server{
-		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger},
+		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope,
 		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 	}
@@ -221,6 +226,9 @@ type call struct {
 func (s *Server) route(needs access, answer func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Server: s, Request: r, w: w, peer: peerOf(r.Context())}
+		if !c.peer.reads {
+			c.peer.scope = s.scope()
+		}
 		err := c.peer.may(needs)
 		if err == nil {
 			err = answer(c)

@@ -33,9 +33,8 @@ type doctors struct {
 // patient is one process, whose number another one may get later. The zero patient is the
 // daemon.
 type patient struct {
-	pid     int
-	started uint64
-	owner   int
+	pid int
+	now process.Identity
 }
 
 type report struct {
@@ -117,15 +116,14 @@ func (c *call) patient(pid int) (patient, error) {
 	if pid == 0 {
 		return patient{}, c.peer.may(masters) // each report costs all sessions time
 	}
-	f, err := process.FactsOf(pid)
-	own := !c.peer.tcp && f.Owner == int(c.peer.uid)
+	now, err := process.IdentityOf(pid)
 	switch {
 	case err != nil:
 		return patient{}, noPatient(pid)
-	case !c.peer.master && !own:
+	case !c.peer.master && c.peer.access(now.Owner) == process.NoAccess:
 		return patient{}, hidden{noPatient(pid)}
 	}
-	return patient{pid, f.Started, f.Owner}, nil
+	return patient{pid, now}, nil
 }
 
 func noPatient(pid int) error {

@@ -48,7 +48,7 @@ func (c *call) live(ref string) (*ccmap.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.recent.get(c.Context(), subject{t.Name, pid, c.peer.part()})
+	s, err := c.recent.get(c.Context(), subject{t.Name, pid, c.peer.part(), c.peer.seesLabels()})
 	if err != nil {
 		return nil, err
 	}
@@ -111,13 +111,23 @@ func (c *call) visible(name string) (daemon.TargetStatus, error) {
 	for _, t := range c.profiles.Targets() {
 		switch {
 		case t.Name != name:
-		case c.peer.sees(t):
+		case c.seesNow(&t):
 			return t, nil
 		default:
 			err = hidden{err}
 		}
 	}
 	return daemon.TargetStatus{}, err
+}
+
+// seesNow reports whether the peer sees a target, whose processes are looked at again unless the peer sees all.
+func (c *call) seesNow(t *daemon.TargetStatus) bool {
+	if !c.peer.sees(*t) || c.peer.reads {
+		return c.peer.sees(*t)
+	}
+	now, err := c.options.Daemon.Recheck(t.Name)
+	*t = now
+	return err == nil && c.peer.sees(now)
 }
 
 // recent keeps the latest snapshot of each target for a moment, so that all requests
@@ -133,6 +143,7 @@ type subject struct {
 	target string
 	pid    int
 	part   string
+	labels bool
 }
 
 // latest is a snapshot that is there, or is asked for.
@@ -159,6 +170,9 @@ func (r *recent) get(ctx context.Context, of subject) (*ccmap.Snapshot, error) {
 		all, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotWait)
 		one.snapshot, one.err = r.profiles.Snapshot(all, of.target, of.pid, true)
 		cancel()
+		if one.err == nil && !of.labels {
+			one.snapshot = one.snapshot.WithoutLabels()
+		}
 		close(one.ready)
 		if one.err != nil {
 			r.forget(of, one)
@@ -349,7 +363,7 @@ func (u *uploads) get(id string, p peer) (*ccmap.Snapshot, error) {
 	switch {
 	case !ok:
 		return nil, errNoRef
-	case one.owner != p.name():
+	case one.owner != p.key():
 		return nil, hidden{errNoRef}
 	}
 	return one.snapshot, nil
@@ -360,7 +374,7 @@ func (u *uploads) add(m *ccmap.Map, p peer) (id string, until time.Time, err err
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.forget()
-	one := &uploaded{p.name(), m.Snapshot(), export.MapMemory(m), u.now().Add(uploadKept)}
+	one := &uploaded{p.key(), m.Snapshot(), export.MapMemory(m), u.now().Add(uploadKept)}
 	n := 0
 	for _, other := range u.of {
 		if other.owner == one.owner {

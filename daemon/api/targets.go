@@ -7,13 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/view"
@@ -88,7 +86,13 @@ func (c *call) info() error {
 
 // seen returns the targets that the peer may see.
 func (c *call) seen() []daemon.TargetStatus {
-	return slices.DeleteFunc(slices.Clone(c.profiles.Targets()), func(t daemon.TargetStatus) bool { return !c.peer.sees(t) })
+	var seen []daemon.TargetStatus
+	for _, t := range c.profiles.Targets() {
+		if c.seesNow(&t) {
+			seen = append(seen, t)
+		}
+	}
+	return seen
 }
 
 // targetsJSON is the answer of /v1/targets.
@@ -141,7 +145,7 @@ func (c *call) attach() error {
 	return c.respond(http.StatusCreated, t)
 }
 
-// mayAttach returns an error if a process is not the peer's.
+// mayAttach returns an error if a process is not the peer's, by the rules of the kernel.
 func (c *call) mayAttach(pid int) error {
 	switch {
 	case c.peer.master:
@@ -149,16 +153,16 @@ func (c *call) mayAttach(pid int) error {
 	case c.peer.tcp:
 		return errNotPermitted
 	}
-	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
+	owner, err := process.OwnerOf(pid)
 	switch {
 	case err != nil:
 		return noProcess(pid)
-	case info.Sys().(*syscall.Stat_t).Uid != c.peer.uid:
+	case c.peer.access(owner) == process.NoAccess:
 		return hidden{noProcess(pid)}
 	}
 	own := 0
 	for _, t := range c.options.Daemon.Targets() {
-		switch sees := c.peer.sees(t); {
+		switch sees := c.seesNow(&t); {
 		case sees && t.Has(pid):
 			return nil
 		case t.Has(pid):
@@ -272,9 +276,9 @@ func (c *call) events() error {
 	}
 }
 
-// pushEvent sends an event, if it is the peer's.
+// pushEvent sends an event, if it is the peer's, and its target has become no others' meanwhile.
 func (c *call) pushEvent(e daemon.Event) error {
-	if !c.peer.hears(e) {
+	if c.peer.scope = c.scope(); !c.hearsNow(e) {
 		return nil
 	}
 	text, err := terminal.LineJSON(e)
@@ -282,6 +286,16 @@ func (c *call) pushEvent(e daemon.Event) error {
 		return err
 	}
 	return c.push(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Kind, text))
+}
+
+// hearsNow reports whether the peer hears an event, by the owners that its target has now. A target that is no more leaves
+// the owner of the event.
+func (c *call) hearsNow(e daemon.Event) bool {
+	if !c.peer.hears(e) || c.peer.reads {
+		return c.peer.hears(e)
+	}
+	now, err := c.options.Daemon.Recheck(e.Target)
+	return err != nil || c.peer.sees(now)
 }
 
 // push sends a part of a stream at once.

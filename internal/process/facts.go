@@ -45,7 +45,7 @@ func FactsOf(pid int) (Facts, error) {
 		PID: pid, Started: stat.Started, Parent: stat.Parent, Name: stat.Name, UID: -1, Owner: Unowned,
 		Kernel: stat.KernelThread(), Ended: stat.Zombie(),
 	}
-	if c, err := credentialsOf(pid); err == nil {
+	if _, c, err := credentialsOf(pid); err == nil {
 		f.UID, f.Owner, f.Dumpable = c.uids[1], c.owner(here().users), c.dumpable()
 	}
 	if text, err := readProc(pid, "cgroup"); err == nil {

@@ -24,7 +24,7 @@ func TestFacts(t *testing.T) {
 	want := Facts{
 		PID: os.Getpid(), Parent: os.Getppid(), UID: os.Geteuid(), Dumpable: true,
 		Owner: Owner{UID: os.Geteuid(), GID: os.Getegid(), Traceable: os.Geteuid() != 0}, // root has capabilities
-		
+
 		Name: filepath.Base(program)[:min(15, len(filepath.Base(program)))], Executable: program, CommandLine: os.Args,
 		Started: got.Started, Cgroup: got.Cgroup, Unit: got.Unit,
 	}

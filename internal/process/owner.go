@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // Owner says which users may look into a process. Two processes with one Owner are as open to each user.
@@ -20,8 +22,26 @@ type Owner struct {
 	Traceable bool
 }
 
+// Compare orders owners.
+func (o Owner) Compare(p Owner) int {
+	untraceable := func(o Owner) int {
+		if o.Traceable {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(o.UID, p.UID), cmp.Compare(o.GID, p.GID), cmp.Compare(untraceable(o), untraceable(p)))
+}
+
 // Unowned is the owner of a process that nobody but root may look into.
 var Unowned = Owner{UID: -1, GID: -1}
+
+// Identity is what a process keeps until it executes another program or takes other credentials.
+type Identity struct {
+	Owner   Owner
+	Started uint64 // as [Facts] has it
+	program string // addresses of code and stack, which an exec draws anew
+}
 
 // credentials are what the kernel compares before one process may trace another (__ptrace_may_access in
 // kernel/ptrace.c and cap_ptrace_access_check in security/commoncap.c, Linux 6.12).
@@ -54,30 +74,48 @@ func (c credentials) owner(here string) Owner {
 // dumpable reports whether the process lets others of its user read its memory.
 func (c credentials) dumpable() bool { return c.dumpOwner == c.uids[1] }
 
+// IdentityOf looks at a process. The error of one that has ended, or is in the middle of an exec, wraps
+// [sampler.ErrNoProcess].
+func IdentityOf(pid int) (Identity, error) {
+	l, c, err := credentialsOf(pid)
+	switch {
+	case Gone(err), err == nil && (l.stat.Zombie() || !l.stat.Loaded()):
+		err = sampler.ErrNoProcess
+	case err == nil:
+		return Identity{c.owner(here().users), l.stat.Started, l.stat.Addresses}, nil
+	}
+	return Identity{}, fmt.Errorf("identify process %d: %w", pid, err)
+}
+
+// SameProgram reports whether a process has executed no other program since, whoever its owner is.
+func (i Identity) SameProgram(now Identity) bool {
+	return i.Started == now.Started && i.program == now.program
+}
+
 // credentialsOf reads the credentials of a process. An exec or another process of the same number between two reads must
 // not mix two programs: the files are those of one directory, and must say the same before and after.
-func credentialsOf(pid int) (credentials, error) {
+func credentialsOf(pid int) (look, credentials, error) {
 	defer privilege.Raise().Lower()
 	dir, err := openDir(pid)
 	if err != nil {
-		return unknownCredentials, fmt.Errorf("read credentials: %w", err)
+		return look{}, unknownCredentials, fmt.Errorf("read credentials: %w", err)
 	}
 	defer unix.Close(dir)
 	const tries = 3
+	var before look
 	for range tries {
-		before, err := identitiesIn(dir)
-		if err != nil {
-			return unknownCredentials, err
+		if before, err = lookIn(dir); err != nil {
+			return look{}, unknownCredentials, err
 		}
 		c, err := before.complete(dir)
 		if err != nil {
-			return unknownCredentials, err
+			return look{}, unknownCredentials, err
 		}
-		if after, err := identitiesIn(dir); err == nil && after == before {
-			return c, nil
+		if after, err := lookIn(dir); err == nil && after.same(before) {
+			return before, c, nil
 		}
 	}
-	return unknownCredentials, nil // it executes one program after another
+	return before, unknownCredentials, nil // it executes one program after another
 }
 
 // openDir pins /proc/PID: after the end of the process nothing can be read there, whichever process has got its number.
@@ -85,29 +123,33 @@ func openDir(pid int) (int, error) {
 	return unix.Open(fmt.Sprintf("/proc/%d", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
 
-// identities change with an exec, or when a process takes another identity.
-type identities struct {
-	addresses string      // of code and stack, which an exec draws anew
-	ids       credentials // without dumpOwner and users
+// look is a look at a process.
+type look struct {
+	stat Stat
+	ids  credentials // without dumpOwner and users
 }
 
-func identitiesIn(dir int) (identities, error) {
+func (l look) same(o look) bool {
+	return l.stat.Started == o.stat.Started && l.stat.Addresses == o.stat.Addresses && l.ids == o.ids
+}
+
+func lookIn(dir int) (look, error) {
 	text, err := readFileAt(dir, "stat")
 	if err != nil {
-		return identities{}, fmt.Errorf("read process state: %w", err)
+		return look{}, fmt.Errorf("read process state: %w", err)
 	}
 	stat, err := parseStat(string(text))
 	if err != nil {
-		return identities{}, err
+		return look{}, err
 	}
 	ids, err := idsIn(dir)
-	return identities{stat.Addresses, ids}, err
+	return look{stat, ids}, err
 }
 
 // complete adds the owner of the descriptors, after the identities: a process that gives up an identity is not dumpable
 // afterwards (commit_creds in kernel/cred.c).
-func (i identities) complete(dir int) (credentials, error) {
-	c := i.ids
+func (l look) complete(dir int) (credentials, error) {
+	c := l.ids
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, "fd", &st, 0); err != nil {
 		return c, fmt.Errorf("read owner of descriptors: %w", err)

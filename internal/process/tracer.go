@@ -93,7 +93,7 @@ var here = sync.OnceValue(func() (own struct{ users, pids string }) {
 
 // OwnerOf returns who may look into a process now.
 func OwnerOf(pid int) (Owner, error) {
-	c, err := credentialsOf(pid)
+	_, c, err := credentialsOf(pid)
 	if err != nil {
 		return Unowned, err
 	}

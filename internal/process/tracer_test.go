@@ -62,11 +62,7 @@ func TestOwnerFollowsProcess(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	program := traceetest.Program(t)
-	kinds := make(map[string]traceetest.Kind)
-	for _, k := range traceetest.Kinds() {
-		kinds[k.Name] = k
-	}
-	p := kinds["plain"].Start(t, program)
+	p := traceetest.KindNamed(t, "plain").Start(t, program)
 	check := func(when string, traceable bool) {
 		t.Helper()
 		if owner, err := process.OwnerOf(p.PID); err != nil || owner.Traceable != traceable || owner.UID != int(traceetest.Nobody.UID) {
@@ -78,7 +74,7 @@ func TestOwnerFollowsProcess(t *testing.T) {
 	check("not dumpable", false)
 	p.SetDumpable(t, true)
 	check("dumpable again", true)
-	p.Exec(t, kinds["setgid"].File(t, program))
+	p.Exec(t, traceetest.KindNamed(t, "setgid").File(t, program))
 	check("after an exec", false)
 }
 

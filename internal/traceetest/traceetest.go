@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -68,9 +69,13 @@ func Kinds() []Kind {
 	}
 }
 
+// ByExec reports whether a plain process becomes one of the kind by executing its file.
+func (k Kind) ByExec() bool { return (k.mode != 0 || k.caps) && k.action == "" }
+
 // Process is a process of a test. It ends with the test.
 type Process struct {
-	PID int
+	PID  int
+	File string // its program
 
 	in      io.WriteCloser
 	answers *bufio.Reader
@@ -86,6 +91,18 @@ const (
 	actBecome     = "become"
 )
 
+// KindNamed returns the kind of a name.
+func KindNamed(t testing.TB, name string) Kind {
+	t.Helper()
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k
+		}
+	}
+	t.Fatalf("there is no kind %q", name)
+	return Kind{}
+}
+
 // Program copies the test binary to where all users may execute it.
 func Program(t testing.TB) string {
 	t.Helper()
@@ -96,11 +113,15 @@ func Program(t testing.TB) string {
 	return programtest.Copy(t, self, "tracee")
 }
 
-// File makes the file of a kind, and returns its path.
+// File makes a file of a kind, for it alone, and returns its path.
 func (k Kind) File(t testing.TB, program string) string {
 	t.Helper()
 	if k.mode == 0 && !k.caps {
-		return program
+		file := filepath.Join(programtest.PublicDir(t, 0o755), "tracee")
+		if err := os.Link(program, file); err != nil {
+			t.Fatal(err)
+		}
+		return file
 	}
 	file := programtest.Copy(t, program, "tracee")
 	if err := os.Chown(file, int(k.of.UID), int(k.of.GID)); err != nil {
@@ -178,7 +199,7 @@ func start(t testing.TB, file, action string, attr *syscall.SysProcAttr) *Proces
 		in.Close()
 		cmd.Wait()
 	})
-	p := &Process{in: in, answers: bufio.NewReader(out)}
+	p := &Process{File: file, in: in, answers: bufio.NewReader(out)}
 	p.PID, err = strconv.Atoi(p.answer(t))
 	if err != nil {
 		t.Fatal(err)
