@@ -1,12 +1,15 @@
 package api
 
 import (
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -278,5 +281,43 @@ func TestScopeOfYama(t *testing.T) {
 		if got := askAsUser(t, self, 0, 0, socket, "GET /v1/p/live:own/top"); !slices.Equal(got, []string{"200"}) {
 			t.Errorf("scope %d: root gets %v", scope, got)
 		}
+	}
+}
+
+// TestLabelsByScope: a user who may not read the memory of its processes sees no texts out of it.
+func TestLabelsByScope(t *testing.T) {
+	t.Parallel()
+	const token = "xyzzy-4711"
+	for scope, want := range map[process.Scope]bool{process.ScopeClassic: true, process.ScopeRestricted: false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			web := f.maps["web"]
+			f.looked = func() {
+				labels := web.Names().Intern(ccmap.LabelsMethod([]ccmap.Label{{Key: "token", Value: token}}))
+				work := web.Names().Intern(ccmap.Method{Name: "main.work"})
+				web.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: work, Offset: 1}, {Method: labels, Offset: ccmap.NoOffset}}, Thread: 5, Weight: 7, Fresh: ccmap.FreshUnknown})
+			}
+			f.looked()
+			s := newServer(t, f, Options{})
+			s.scope = func() process.Scope { return scope }
+			for _, query := range []string{"/v1/p/live:web/map?format=folded", "/v1/p/live:web/map?format=json", "/v1/p/live:web/profile.pb.gz?seconds=2", "/v1/p/live:web/top?by=label"} {
+				w := get(s, userOf(1000), query)
+				text := w.Body.String()
+				if w.Header().Get("Content-Encoding") == "" && strings.HasPrefix(text, "\x1f\x8b") {
+					z, err := gzip.NewReader(w.Body)
+					if err != nil {
+						t.Fatal(err)
+					}
+					unpacked, err := io.ReadAll(z)
+					if err != nil {
+						t.Fatal(err)
+					}
+					text = string(unpacked)
+				}
+				if has := strings.Contains(text, token); has != want || w.Code != 200 || len(text) < 100 {
+					t.Errorf("scope %d, %s: labels %v, want %v; %d %.300q", scope, query, has, want, w.Code, text)
+				}
+			}
+		})
 	}
 }
