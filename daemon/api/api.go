@@ -4,8 +4,8 @@
 //  1. [Server.Listen] opens a socket and perhaps a TCP port. The number of connections is
 //     bounded, in all and of each user.
 //  2. The kernel names the peer of a connection to the socket, and a web configuration the user
-//     of a request to the port. The peer may see and do more or less. A target that it may
-//     not see does not exist for it.
+//     of a request to the port. The peer may see and do more or less: on the socket, what the kernel
+//     would let it trace. A target that it may not see does not exist for it.
 //  3. A reference names a profile: the one of a target, or an upload. Every answer is made from
 //     one immutable snapshot.
 //  4. Answers are made in memory, a few at a time, and shared by all that ask for the same of
@@ -81,7 +81,7 @@ type Options struct {
 	Spent func(cpu time.Duration) // is told the CPU time of answers; nil: not told
 
 	Socket string // path; "": none
-	Open   bool   // every user may connect, and sees their own processes; else root, the server's user and the group
+	Open   bool   // every user may connect, and sees the processes that they may trace; else root, the server's user and the group
 	Group  string // whose members may do everything; "": none
 	TCP    string // address whose users may read everything; "": none
 

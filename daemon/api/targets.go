@@ -63,7 +63,7 @@ type limitsJSON struct {
 type identityJSON struct {
 	UID  *uint32 `json:"uid,omitempty"`  // on a socket
 	User string  `json:"user,omitempty"` // of the web configuration
-	May  string  `json:"may"`            // "everything", "read" or "own": see processes of their own, and attach to them
+	May  string  `json:"may"`            // "everything", "read" or "own": see the processes that they may trace, and attach to them
 }
 
 func (c *call) info() error {

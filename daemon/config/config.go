@@ -39,7 +39,7 @@ type Config struct {
 // Listen says where the daemon answers, and whom.
 type Listen struct {
 	Socket    string // path of the Unix socket
-	Open      bool   // other users may connect, and see their own processes
+	Open      bool   // other users may connect, and see the processes that they may trace
 	Group     string // its members may do everything; "": no group
 	TCP       string // host:port; "": none
 	WebConfig string // file of TLS and users for TCP
