@@ -2,7 +2,7 @@
 // hot in them, while they are sampled. docs/daemon.md has the routes.
 //
 //  1. [Server.Listen] opens a socket and perhaps a TCP port. The number of connections is
-//     bounded, in all and of each user.
+//     bounded, in all and of each user. Requests of pages of other sites are refused.
 //  2. The kernel names the peer of a connection to the socket, and a web configuration the user
 //     of a request to the port. The peer may see and do more or less. A target that it may
 //     not see does not exist for it.

@@ -16,9 +16,9 @@ var (
 	errForeignHost   = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("the request is for another host"), Hint: "Use the address in [listen] tcp, or localhost."}
 )
 
-// ownSite refuses requests that a page of another site has a browser send, whatever they ask for: all
-// routes answer data, and none a page that another site may link to. A browser keeps the answers from other
-// sites' pages, too.
+// ownSite refuses requests that a page of another site has a browser send. This holds for every route: each
+// answers data, and none answers a page to which another site may link. Cross-Origin-Resource-Policy has
+// browsers keep answers from pages of other sites.
 func (s *Server) ownSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")

@@ -33,7 +33,7 @@ func whoseIs(uid uint32, spans []span) string {
 	return strconv.FormatUint(uint64(uid), 10)
 }
 
-// readSpans reads the numbers of all users. Without the file there are none.
+// readSpans reads the numbers of all users. A file that is missing has no numbers.
 func readSpans() []span {
 	f, err := os.Open(subordinateFile)
 	if err != nil {

@@ -21,8 +21,8 @@ type Ends struct{ Local, Remote netip.AddrPort }
 const mostTable = 64 << 20
 
 // SocketOwners returns the users of connected TCP sockets of this network namespace, by the kernel's
-// tables. The user of a socket is the one who made it, as the user namespace of this process names
-// it. A socket is missing if no process has it open any more: the kernel may give it to root then. It
+// tables. A socket has the user that made it, as the user namespace of this process names that
+// user. A socket is missing if no process has it open any more: the kernel may give it to root then. It
 // is also missing if a table is so long that its row was not reached. Any goroutine may call it. The
 // kernel takes about 2 µs for each TCP socket of the machine, and 3 ms for a table of 262,144 places
 // without any (Linux 6.18).
