@@ -2,7 +2,7 @@
 // hot in them, while they are sampled. docs/daemon.md has the routes.
 //
 //  1. [Server.Listen] opens a socket and perhaps a TCP port. The number of connections is
-//     bounded, in all and of each user.
+//     bounded, in all and of each user. Requests of pages of other sites are refused.
 //  2. The kernel names the peer of a connection to the socket, and a web configuration the user
 //     of a request to the port. The peer may see and do more or less: on the socket, what the kernel
 //     would let it trace. A target that it may not see does not exist for it.
@@ -109,12 +109,14 @@ type Server struct {
 	doctors  *doctors
 	metrics  *metrics
 	guard    *guard
+	crowd    *crowd
 	gate     *gate // nil: there is no web configuration
 	refusals *refusals
 	scope    func() process.Scope // in force; tests have their own
 	header   time.Duration        // that a request's header may take; tests have a longer one
 	stall    time.Duration        // that a body may make no progress; tests have a shorter one
 	streams  *guard               // of events
+	waits    *guard               // over TCP, for samples of the next time
 	ends     context.CancelFunc   // of all answers that have no end of their own
 	ending   context.Context
 
@@ -152,8 +154,10 @@ func makeServer(p Profiles, o Options) *Server {
 		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope,
 		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
+		waits: newGuard(mostWaits, mostWaits, mostWaitsOfUser),
 	}
 	s.ending, s.ends = context.WithCancel(context.Background())
+	s.crowd = newCrowd(s.shares.spent)
 	s.metrics = newMetrics(s)
 	return s
 }
@@ -210,7 +214,7 @@ func (s *Server) routes() http.Handler {
 		mux.Handle(r.pattern, s.metrics.timed(r.pattern, s.route(r.needs, r.answer)))
 	}
 	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))
-	return s.sameOrigin(mux)
+	return s.ownHost(s.ownSite(mux))
 }
 
 // call is one request.
@@ -242,20 +246,4 @@ func (s *Server) route(needs access, answer func(*call) error) http.Handler {
 // refuse answers a request that no route gets.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	(&call{Server: s, Request: r, w: w, peer: peerOf(r.Context())}).fail(err)
-}
-
-// sameOrigin refuses requests that a page of another site makes a browser send: those that
-// change something, and those whose Host is not the server's own. A browser shows the page
-// no name and password of the server's, so users are of no other site.
-func (s *Server) sameOrigin(next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(s.route(anybody, func(*call) error { return errForeignOrigin }))
-	protected := protection.Handler(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if peer := peerOf(r.Context()); peer.tcp && peer.user == "" && !s.isHost(r.Host) {
-			s.refuse(w, r, errForeignHost)
-			return
-		}
-		protected.ServeHTTP(w, r)
-	})
 }

@@ -41,10 +41,8 @@ const (
 
 // Refusals.
 var (
-	errNotPermitted  = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("not permitted"), Hint: "Root, the daemon's own user and members of its group may."}
-	errNoRoute       = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such route")}
-	errForeignOrigin = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("a page of another site sent the request")}
-	errForeignHost   = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("the request is for another host"), Hint: "Use the address in [listen] tcp, or localhost."}
+	errNotPermitted = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("not permitted"), Hint: "Root, the daemon's own user and members of its group may."}
+	errNoRoute      = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such route")}
 )
 
 // hidden is an error about something that is there, and not for the peer. The peer is told the same as if there

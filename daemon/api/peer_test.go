@@ -528,7 +528,7 @@ func TestHostsShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return peer{tcp: true, host: hostOf(a)}
+		return peer{tcp: true, host: hostOf(a, new(net.TCPAddr))}
 	}
 	user := func(name string) peer { return peer{known: true, tcp: true, user: name} }
 	for _, test := range []struct {

@@ -258,8 +258,18 @@ func writePprof(s *ccmap.Snapshot) (answer, error) {
 	return answer{"application/octet-stream", false, b.Bytes()}, nil
 }
 
-// longestProfile bounds how long a client may wait for a profile of the next time.
-const longestProfile = time.Hour
+// Bounds of the time that a client waits for a profile of the next time.
+const (
+	longestProfile = time.Hour
+	longestOverTCP = 10 * time.Minute
+)
+
+var (
+	errLongWait = &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("seconds is more than %.0f, the most over TCP", longestOverTCP.Seconds()),
+		Hint: fmt.Sprintf("Ask for %.0f at most, or on the daemon's socket, for %.0f at most.", longestOverTCP.Seconds(), longestProfile.Seconds())}
+	errManyWait = &view.Error{Code: view.CodeBusy, Err: fmt.Errorf("%d requests over TCP, or %d of this user, wait for samples already", mostWaits, mostWaitsOfUser),
+		Hint: "Ask again when they have ended, or on the daemon's socket."}
+)
 
 // pprof answers with the profile for pprof, or with the samples of the next seconds.
 func (c *call) pprof(ref string, p *params) error {
@@ -268,9 +278,11 @@ func (c *call) pprof(ref string, p *params) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	if seconds > uint(longestProfile/time.Second) {
-		return usageError("seconds=%d is more than %d", seconds, longestProfile/time.Second)
+	leave, err := c.mayWait(time.Duration(seconds) * time.Second)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	before, err := c.snapshot(ref)
 	if err != nil {
 		return err
@@ -299,6 +311,24 @@ func (c *call) pprof(ref string, p *params) error {
 		return err
 	}
 	return c.send(http.StatusOK, a)
+}
+
+// mayWait counts a request that waits for samples of the next time. It returns an error if that is too long, or
+// too many wait.
+func (c *call) mayWait(d time.Duration) (leave func(), err error) {
+	switch {
+	case d > longestProfile:
+		return nil, usageError("seconds=%.0f is more than %.0f", d.Seconds(), longestProfile.Seconds())
+	case d == 0, !c.peer.tcp:
+		return func() {}, nil
+	case d > longestOverTCP:
+		return nil, errLongWait
+	}
+	leave, ok := c.waits.enter(c.peer)
+	if !ok {
+		return nil, errManyWait
+	}
+	return leave, nil
 }
 
 // wait waits, unless the client goes away or the server ends.
