@@ -170,10 +170,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	budget := time.NewTicker(budgetEvery)
 	defer budget.Stop()
 	if d.Config().Store.Files {
-		d.work.Go(func() {
-			d.checkStore()
-			d.removeOld(time.Now())
-		})
+		d.work.Go(func() { d.removeOld(time.Now()) })
 	}
 	d.scan()
 	d.turned()

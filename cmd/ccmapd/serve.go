@@ -105,6 +105,9 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if f.check {
 		return printCandidates(env.stdout, d)
 	}
+	if err := d.PrepareStore(); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM)
 	told := make(chan struct{})
 	context.AfterFunc(ctx, func() { defer close(told); stop(); tell.stopping() }) // a second one ends ccmapd at once
