@@ -32,6 +32,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/audit"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -107,6 +108,7 @@ type Server struct {
 	guard    *guard
 	gate     *gate // nil: there is no web configuration
 	refusals *refusals
+	audit    *audit.Log
 	header   time.Duration      // that a request's header may take; tests have a longer one
 	stall    time.Duration      // that a body may make no progress; tests have a shorter one
 	streams  *guard             // of events
@@ -144,7 +146,7 @@ func New(o Options) (*Server, error) {
 // makeServer makes the parts of a server.
 func makeServer(p Profiles, o Options) *Server {
 	s := &Server{
-		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger},
+		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, audit: newAudit(o),
 		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 	}

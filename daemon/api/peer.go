@@ -25,6 +25,8 @@ type peer struct {
 	user   string // of a peer over TCP, by its credentials; "": it has shown none
 	host   string // of a connection over TCP; "": this machine
 	uid    uint32 // of a peer on a socket
+	gid    uint32 // likewise
+	pid    int32  // likewise, for the log: another process may have got the number
 	reads  bool   // everything
 	master bool   // may do everything
 }
@@ -125,7 +127,7 @@ func (s *Server) socketPeer(c *net.UnixConn) (p peer, err error) {
 	if err = errors.Join(controlled, err); err != nil {
 		return p, fmt.Errorf("get peer of connection: %w", err)
 	}
-	p.uid = credentials.Uid
+	p.uid, p.gid, p.pid = credentials.Uid, credentials.Gid, credentials.Pid
 	p.master = p.uid == 0 || int(p.uid) == s.user || s.isMember(credentials)
 	p.reads = p.master
 	p.known = p.master || s.options.Open

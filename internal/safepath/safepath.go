@@ -3,10 +3,12 @@
 //
 //  1. A path is walked from / on, a name at a time. Each level is opened below the one before it, which
 //     stays open (openat(2) with O_PATH and O_NOFOLLOW).
-//  2. What was opened is checked, and not what the name means a moment later: its owner must be root or
-//     this user, and others must not be able to write to it. A bind mount is checked as what it shows.
-//  3. A directory on the way may be sticky, as /tmp is: others can add names to it, but not replace
-//     those of root and of this user (unlink(2), EPERM). The last directory of a path must not be.
+//  2. The opened level is checked, not its name, which may mean another one a moment later. Its owner
+//     must be root or this user, and others must not be able to write to it. Of a bind mount, the
+//     directory that it shows is checked.
+//  3. A directory on the way may be sticky, as /tmp is: others can add names to it, but cannot replace
+//     the names of root and of this user (unlink(2), EPERM). The last directory of a path must not be
+//     writable for others, sticky or not.
 //  4. A symbolic link is followed if root or this user has made it. The kernel does not follow it:
 //     its names are walked like others.
 //
@@ -72,8 +74,8 @@ func OpenFile(name string) (*os.File, error) {
 	return os.Open(pinned(w.fd)) // the file that was checked
 }
 
-// At returns a path that leads to a name in an open directory, whatever becomes of the directory's own
-// path. It is for calls that take no directory.
+// At returns a path to a name in an open directory. It leads there even after the directory was renamed
+// or replaced. It is for calls that take no directory.
 func At(dir *os.File, name string) string { return path.Join(pinned(int(dir.Fd())), name) }
 
 func pinned(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
@@ -86,7 +88,7 @@ type walker struct {
 	unix.Stat_t             // of the level
 	fd          int         // of the level, O_PATH
 	at          string      // its path, without symbolic links
-	rest        []string    // names to go
+	rest        []string    // the remaining names
 	links       int         // that were followed
 	missing     fs.FileMode // of directories that are made; 0: none is
 }
@@ -138,8 +140,8 @@ func (w *walker) step() error {
 	return w.enter(fd, path.Join(w.at, name))
 }
 
-// open opens a name in the directory that the walk has come to. A directory that is missing is made: if
-// another process is faster, what it has made is opened and checked.
+// open opens a name in the directory that the walk has come to. A missing directory is made. Another
+// process may make it first: then that one is opened, and checked like others.
 func (w *walker) open(name string) (int, error) {
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(w.fd, name, flags, 0)
@@ -170,7 +172,7 @@ func (w *walker) enter(fd int, at string) error {
 	return nil
 }
 
-// follow puts the names of a symbolic link in front of those that are to go.
+// follow puts the names of a symbolic link in front of the remaining names.
 func (w *walker) follow(fd int, at string, st *unix.Stat_t) error {
 	if w.links++; w.links > mostLinks {
 		return &fs.PathError{Op: "open", Path: at, Err: unix.ELOOP}
@@ -226,7 +228,7 @@ func (w *walker) refuse(kind string) error {
 	return advice.Add(fmt.Errorf("%s %s %s: %w", kind, w.at, why, ErrOthers), "%s mends it, or name another path.", cure)
 }
 
-// isOthers reports whether something is another user's, who may do all with it.
+// isOthers reports whether a file or directory belongs to another user.
 func isOthers(st *unix.Stat_t) bool { return st.Uid != 0 && int(st.Uid) != os.Geteuid() }
 
 // changedByOthers reports whether others may write. A group of one's own, as many distributions give
