@@ -150,9 +150,9 @@ func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) 
 
 // putOff notes why nothing can be sampled now, after a session of such a life, and when to try again.
 func (f *follower) putOff(err error, life time.Duration) {
-	state, level := Refused, slog.LevelWarn
-	if f.isAway(err) {
-		state, level = Waiting, slog.LevelInfo
+	state, log, level := Refused, f.d.log, slog.LevelWarn
+	if f.isAway(err) { // perhaps for weeks
+		state, log, level = Waiting, f.d.details, slog.LevelInfo
 	}
 	cure, known := advice.Of(err)
 	if !known {
@@ -163,7 +163,7 @@ func (f *follower) putOff(err error, life time.Duration) {
 	next := f.delay.until
 	f.d.mu.Unlock()
 	f.change(state, err.Error(), cure, next)
-	f.d.log.Log(context.Background(), level, "cannot sample", "target", f.target.Name, f.attr(), "error", err, "next try", next)
+	log.Log(context.Background(), level, "cannot sample", "target", f.target.Name, f.attr(), "error", err, "next try", next)
 }
 
 // attr names the process or the endpoint in the log.

@@ -32,6 +32,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/audit"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -113,11 +114,12 @@ type Server struct {
 	gate     *gate // nil: there is no web configuration
 	refusals *refusals
 	scope    func() process.Scope // in force; tests have their own
-	header   time.Duration        // that a request's header may take; tests have a longer one
-	stall    time.Duration        // that a body may make no progress; tests have a shorter one
-	streams  *guard               // of events
-	waits    *guard               // over TCP, for samples of the next time
-	ends     context.CancelFunc   // of all answers that have no end of their own
+	audit    *audit.Log
+	header   time.Duration      // that a request's header may take; tests have a longer one
+	stall    time.Duration      // that a body may make no progress; tests have a shorter one
+	streams  *guard             // of events
+	waits    *guard             // over TCP, for samples of the next time
+	ends     context.CancelFunc // of all answers that have no end of their own
 	ending   context.Context
 
 	listeners []listener
@@ -151,7 +153,7 @@ func New(o Options) (*Server, error) {
 // makeServer makes the parts of a server.
 func makeServer(p Profiles, o Options) *Server {
 	s := &Server{
-		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope,
+		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope, audit: newAudit(o),
 		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 		waits: newGuard(mostWaits, mostWaits, mostWaitsOfUser),

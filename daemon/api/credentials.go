@@ -27,7 +27,7 @@ func (s *Server) socketPeer(c *net.UnixConn) (p peer, err error) {
 		return p, fmt.Errorf("get peer of connection: %w", err)
 	}
 	defer of.close()
-	p.uid, p.gid = of.Uid, of.Gid
+	p.uid, p.gid, p.pid = of.Uid, of.Gid, of.Pid
 	p.master = p.uid == 0 || int(p.uid) == s.user || s.isMember(of)
 	p.reads = p.master
 	p.known = p.master || s.options.Open

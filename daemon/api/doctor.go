@@ -94,6 +94,9 @@ func (c *call) doctor() error {
 	if err != nil {
 		return err
 	}
+	if _, kept := c.doctors.recent(of); !kept {
+		c.note("a client asks doctor about a process", "pid", pid)
+	}
 	var r engine.Report
 	_, err = c.shares.inTurn(c.Context(), func() (a answer, err error) {
 		r, err = c.doctors.get(c.ending, of) // a client that leaves must not spoil it for the others

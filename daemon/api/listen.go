@@ -139,6 +139,7 @@ func (s *Server) close() {
 	}
 	s.listeners = nil
 	s.uploads.close()
+	s.audit.Flush()
 }
 
 // Addr returns the address of the TCP port; nil without a port. Listen must have been called.

@@ -20,10 +20,11 @@ import (
 type peer struct {
 	known  bool
 	tcp    bool
-	user   string // of a peer over TCP, by its credentials; "": it has shown none
-	host   string // of a connection over TCP; "": this machine
-	uid    uint32 // of a peer on a socket
-	gid    uint32
+	user   string        // of a peer over TCP, by its credentials; "": it has shown none
+	host   string        // of a connection over TCP; "": this machine
+	uid    uint32        // of a peer on a socket
+	gid    uint32        // likewise
+	pid    int32         // likewise, for the log: another process may have got the number
 	free   bool          // nothing else bounds it ([process.Tracer])
 	scope  process.Scope // of Yama, at the time of the request
 	reads  bool          // everything

@@ -134,8 +134,10 @@ func (c *call) attach() error {
 	}
 	name, err := c.options.Daemon.Attach(c.Context(), asked.PID)
 	if err != nil {
+		c.note("a client could not attach", "pid", asked.PID, "error", err)
 		return err
 	}
+	c.note("a client has attached", "target", name, "pid", asked.PID)
 	t, err := c.visible(name)
 	if err != nil { // the process has changed its owner, or another has its number
 		c.options.Daemon.Detach(name) // unless it is of the configuration
@@ -195,6 +197,7 @@ func (c *call) detach() error {
 	if err := c.options.Daemon.Detach(t.Name); err != nil {
 		return err
 	}
+	c.note("a client has detached", "target", t.Name)
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -205,7 +208,8 @@ func (c *call) act() (err error) {
 	if err != nil {
 		return err
 	}
-	switch action := c.PathValue("action"); action {
+	action := c.PathValue("action")
+	switch action {
 	case "pause":
 		err = c.options.Daemon.Pause(t.Name)
 	case "resume":
@@ -215,11 +219,16 @@ func (c *call) act() (err error) {
 	default:
 		err = &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no action %q", action), Hint: "There are pause, resume and rotate."}
 	}
+	if err == nil {
+		c.note("a client has changed a target", "target", t.Name, "action", action)
+	}
 	return c.accepted(err)
 }
 
 func (c *call) reload() error {
-	if err := c.options.Daemon.Reload(); err != nil {
+	err := c.options.Daemon.Reload()
+	c.note("a client reloads the configuration", "loaded", err == nil)
+	if err != nil {
 		return &view.Error{Code: view.CodeUsage, Err: err, Hint: "The configuration of before is still in force."}
 	}
 	return c.accepted(nil)

@@ -164,7 +164,13 @@ func Run(t testing.TB, java, dir string, args ...string) *JVM {
 	files := t.TempDir()
 	cmd := exec.Command(java, append([]string{"-Djava.io.tmpdir=" + files}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	j := &JVM{Dir: dir}
+	return run(t, cmd)
+}
+
+// run starts a JVM, and waits until the program is ready.
+func run(t testing.TB, cmd *exec.Cmd) *JVM {
+	t.Helper()
+	j := &JVM{Dir: cmd.Dir}
 	if err := j.start(cmd); err != nil {
 		t.Fatal(err)
 	}
