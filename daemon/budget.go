@@ -32,9 +32,8 @@ const (
 	leastMap = 64 << 10
 )
 
-// garbageShare is how much garbage the collector lets pile up, in percent of what is in use. Symbols of programs that end
-// and views are much garbage in a moment, and a collection is cheap: with half of Go's default the collector takes a
-// hundredth of the daemon's CPU time beside compilers.
+// garbageShare is how much garbage the collector lets pile up, in percent of what is in use: half of Go's default.
+// Symbols of programs that end, and views, are much garbage in a moment.
 const garbageShare = 50
 
 // limitHeap tells the collector the budget of memory.
