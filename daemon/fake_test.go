@@ -55,8 +55,11 @@ type fakeHost struct {
 	programs   int   // of the whole host, at most
 	// hasMemory reports whether there is memory for another program of the whole host.
 	hasMemory func() bool
-	entire    *fakeProcess // that stands for the whole host
-	turns     atomic.Int64 // of the daemon
+	// mostPrograms returns the memory of the programs of the whole host, and mostNames is that of its names.
+	mostPrograms func() int64
+	mostNames    int64
+	entire       *fakeProcess // that stands for the whole host
+	turns        atomic.Int64 // of the daemon
 }
 
 func newFakeHost() *fakeHost {
@@ -228,6 +231,7 @@ func (h *fakeHost) openWhole(o bpf.WholeOptions) (engine.Source, error) {
 	if h.whole != nil {
 		return nil, h.whole
 	}
+	h.mostPrograms, h.mostNames = o.MaxBytes, o.MaxNames
 	h.programs, h.hasMemory, h.entire = o.MaxPrograms, o.HasMemory, &fakeProcess{method: "[process web]", ended: make(chan struct{})}
 	return &fakeSource{h: h, p: h.entire, sink: o.Sink, interval: o.Interval}, nil
 }

@@ -155,6 +155,34 @@ func TestWholeHostMemory(t *testing.T) {
 	}
 }
 
+// TestWholeHostShare: the open programs and the names of the whole host have parts of the budget of memory. A budget that
+// is loaded anew holds for the programs at once. What all users of memory may take is less than the collector's limit.
+func TestWholeHostShare(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, hostConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		if got := h.mostPrograms(); got != 214748364 || h.mostNames != 64<<20 {
+			t.Errorf("programs may take %d bytes, and names %d", got, h.mostNames)
+		}
+		d.mu.Lock()
+		little := *d.config
+		little.Budget.Memory = 100 << 20
+		d.config = &little
+		d.mu.Unlock()
+		if got := h.mostPrograms(); got != 20<<20 {
+			t.Errorf("of 100 MiB, programs may take %d bytes", got)
+		}
+	})
+	for memory, want := range map[int64]int64{0: 64 << 20, 16 << 20: 1 << 20, 4 << 30: 64 << 20} {
+		if got := hostNames(memory); got != want {
+			t.Errorf("of %d bytes, names may take %d, want %d", memory, got, want)
+		}
+	}
+	const uploads = 1.0 / 8 // see package api
+	if all := mapsShare + programsShare + uploads; all >= heapShare {
+		t.Errorf("maps, programs and uploads may take %.2f of the budget, and the collector has %.2f", all, heapShare)
+	}
+}
+
 // TestWholeHostNames: when the names of all programs are too many, the next map begins, and soon again only after
 // a while.
 func TestWholeHostNames(t *testing.T) {

@@ -77,9 +77,10 @@ type Options struct {
 	Engines []engine.Engine // that the daemon attaches by
 	Logger  *slog.Logger    // nil discards
 
-	Memory int64 // of the daemon, bytes: uploads get a part; 0: no limit
+	Memory int64   // of the daemon, bytes: uploads get a part; 0: no limit
+	CPU    float64 // of the daemon, cores: uploads get a part; 0: no limit
 
-	Spent func(cpu time.Duration) // is told the CPU time of answers; nil: not told
+	Spent func(cpu time.Duration) // is told the CPU time of answers, but not of uploads; nil: not told
 
 	Socket string // path; "": none
 	Open   bool   // every user may connect, and sees the processes that they may trace; else root, the server's user and the group
@@ -154,7 +155,7 @@ func New(o Options) (*Server, error) {
 func makeServer(p Profiles, o Options) *Server {
 	s := &Server{
 		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope, audit: newAudit(o),
-		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory), doctors: newDoctors(o.Engines),
+		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory, o.CPU), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 		waits: newGuard(mostWaits, mostWaits, mostWaitsOfUser),
 	}

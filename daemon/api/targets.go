@@ -71,7 +71,7 @@ func (c *call) info() error {
 	for _, e := range c.options.Engines {
 		info.Engines = append(info.Engines, e.Name)
 	}
-	info.Limits = limitsJSON{mostConnections, mostOfOneUser, mostHeavy, mostUpload, mostAnswer, int64(uploadKept)}
+	info.Limits = limitsJSON{mostConnections, mostOfOneUser, mostHeavy, c.uploads.mostBody(), mostAnswer, int64(uploadKept)}
 	switch {
 	case c.peer.master:
 		info.You.May = "everything"

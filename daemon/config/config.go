@@ -68,6 +68,18 @@ type Budget struct {
 	Scan            time.Duration // between two looks for new processes
 }
 
+// ServiceMemory returns how much memory the control group of a service needs for the budget, bytes: the budget and a
+// third of it, as whole MiB. The budget is for Go's heap. The maps and rings of BPF, the pages of the program and of the files that
+// it has just written, and the kernel's own memory of the service are in the same group. 0: the budget has no limit, so the
+// group needs none either.
+//
+// packaging/systemd, packaging/kubernetes and docs/daemon.md have the figure for the budgets that are given there.
+func (b Budget) ServiceMemory() int64 {
+	const grain = int64(figure.MiB)
+	whole := b.Memory + (b.Memory+2)/3
+	return (whole + grain - 1) / grain * grain
+}
+
 // Store says what is kept in files.
 type Store struct {
 	Files    bool // write each period to a file

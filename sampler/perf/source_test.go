@@ -55,7 +55,8 @@ func TestLeftSamplesAreLost(t *testing.T) {
 	} {
 		s, _ := attach(t, g.PID(), Options{Interval: time.Millisecond})
 		d := s.drainer
-		d.Local = d.Sink.Queue.Ring()
+		local := d.Sink.Queue.Ring()
+		d.Local = local
 		for samplesIn(d.rings) == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -66,7 +67,7 @@ func TestLeftSamplesAreLost(t *testing.T) {
 		if got, want := s.Stats().Loss.Source, full+left; left == 0 || got != want {
 			t.Errorf("%s: %d samples are lost, want %d, %d of them in the rings", name, got, want, left)
 		}
-		d.Local.Close()
+		local.Close()
 		s.Close()
 	}
 }
