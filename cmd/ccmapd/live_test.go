@@ -21,22 +21,15 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/internal/enginetest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
-
-// requireEngine makes a failure in CI of what is skipped elsewhere, so that
-// nobody loses the right to sample, and with it these tests, unnoticed.
-const requireEngine = "CCMAPD_REQUIRE_ENGINE"
 
 // needEngine skips a test where no engine is permitted.
 func needEngine(t *testing.T) {
 	t.Helper()
-	err := engine.All()[0].Diagnose(t.Context(), os.Getpid(), 0).Err
-	switch {
-	case err != nil && os.Getenv(requireEngine) == "1":
-		t.Fatalf("%s=1, but sampling is not possible: %v", requireEngine, err)
-	case err != nil:
-		t.Skip("sampling is not possible: ", err)
+	if err := engine.All()[0].Diagnose(t.Context(), os.Getpid(), 0).Err; err != nil {
+		testrun.Lacks(t, "sampling is not possible: %v", err)
 	}
 }
 
@@ -57,6 +50,7 @@ func shareGoCaches(e *testscript.Env) error {
 		}
 		e.Setenv(name, strings.TrimSpace(string(value)))
 	}
+	e.Setenv(testrun.MarkEnv, os.Getenv(testrun.MarkEnv))
 	here, err := os.Getwd()
 	e.Setenv("MODULE", filepath.Dir(filepath.Dir(here)))
 	return err
@@ -424,6 +418,7 @@ func TestAttachWithinMemory(t *testing.T) {
 // minutes. A profile that settles, or a slow ccmapd that costs too much, must not lengthen
 // the interval before.
 func TestTuneOnUnmodifiedBinary(t *testing.T) {
+	testrun.Full(t, testrun.Quiet)
 	t.Parallel()
 	needEngine(t)
 	for _, c := range []struct {

@@ -25,6 +25,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(m.Snapshot().Total().Samples, "samples")
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Guard(m).Run())
 }
 
 func askSocket(socket string, requests []string) {
@@ -91,12 +92,8 @@ func askAsUser(t *testing.T, program string, uid, gid uint32, socket string, req
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	switch {
-	case os.Getuid() == 0:
-	case os.Getenv("CCMAPD_REQUIRE_ENGINE") == "1":
-		t.Fatal("only root can run this test")
-	default:
-		t.Skip("only root can run this test")
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root can run this test")
 	}
 }
 

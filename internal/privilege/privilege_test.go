@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,7 +24,7 @@ var programs = map[string]func() error{"hammer": hammer, "confined": confined}
 func TestMain(m *testing.M) {
 	program := programs[os.Getenv(programName)]
 	if program == nil {
-		os.Exit(m.Run())
+		os.Exit(testrun.Guard(m).Run())
 	}
 	if err := program(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -97,7 +98,7 @@ func wantEffective(want set) error {
 func TestSections(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("only root can give a file capabilities")
+		testrun.Lacks(t, "only root can give a file capabilities")
 	}
 	self, err := os.Executable()
 	if err != nil {

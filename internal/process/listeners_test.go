@@ -10,7 +10,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // TestLoopbackListeners finds the sockets of this process where loopback reaches them.
 func TestLoopbackListeners(t *testing.T) {
@@ -98,7 +102,7 @@ func TestOtherNetwork(t *testing.T) {
 	defer file.Close()
 	program.ExtraFiles = []*os.File{file} // so that it holds a socket of this network
 	if err := program.Start(); err != nil {
-		t.Skipf("no network of its own: %v", err)
+		testrun.Lacks(t, "no network of its own: %v", err)
 	}
 	defer program.Wait()
 	defer stdin.Close()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -30,7 +31,7 @@ const nobody = 65534
 func TestAsNobody(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("only root can become another user")
+		testrun.Lacks(t, "only root can become another user")
 	}
 	if testing.Short() {
 		t.Skip("runs other tests a second time")

@@ -10,9 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // A campaign on guests finds the activity of one, and writes its portion alone. CI runs the quick
 // campaign on another.
