@@ -145,6 +145,7 @@ func startWorkloadAs(t *testing.T, dir string, who *syscall.Credential) int {
 
 // TestSetcap asks a ccmapd with capabilities for what the user who asks may not have.
 func TestSetcap(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	needEngine(t)
 	needRoot(t)

@@ -298,6 +298,7 @@ func TestOtherProgram(t *testing.T) {
 
 // TestShortChildren: each child that lives a few ms is counted.
 func TestShortChildren(t *testing.T) {
+	testrun.Full(t, testrun.Quiet)
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {

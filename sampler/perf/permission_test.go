@@ -29,6 +29,7 @@ const nobody = 65534
 // TestAsNobody runs tests of this binary as a user who may not sample the
 // kernel, nor processes of others.
 func TestAsNobody(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	if os.Getuid() != 0 {
 		testrun.Lacks(t, "only root can become another user")

@@ -20,6 +20,7 @@ func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 // A campaign on guests finds the activity of one, and writes its portion alone. CI runs the quick
 // campaign on another.
 func TestGuestCampaign(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	if testing.Short() {
 		t.Skip("builds and executes guests")
 	}
