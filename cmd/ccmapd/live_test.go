@@ -256,7 +256,7 @@ func waitForCPU(t *testing.T, pid int, d time.Duration) {
 }
 
 // cpuOf returns the CPU time of a process in user mode: the 14th field of
-// /proc/PID/stat (proc_pid_stat(5)), in ticks of 10 ms.
+// /proc/PID/stat (proc_pid_stat(5)), in ticks of 10 ms. A process that has ended is an error.
 func cpuOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -264,6 +264,9 @@ func cpuOf(pid int) (time.Duration, error) {
 	}
 	var ticks int64
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if fields[0] == "Z" {
+		return 0, fmt.Errorf("process %d has ended, and uses no more", pid)
+	}
 	_, err = fmt.Sscan(fields[11], &ticks)
 	return time.Duration(ticks) * 10 * time.Millisecond, err
 }
