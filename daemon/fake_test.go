@@ -20,12 +20,13 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testrun.Guard(m)) }
 
 // fakeProcess is a process of a fakeHost.
 type fakeProcess struct {

@@ -27,6 +27,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/traceetest"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -53,7 +54,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(m.Snapshot().Total().Samples, "samples")
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Guard(m).Run())
 }
 
 func askSocket(socket string, requests []string) {
@@ -122,7 +123,7 @@ func askProgram(t *testing.T) string {
 func askBy(t *testing.T, program string, as *syscall.SysProcAttr, socket string, requests ...string) []string {
 	t.Helper()
 	cmd := exec.Command(program, requests...)
-	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{askAs + "=" + socket}, "/", as
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = append(os.Environ(), askAs+"="+socket), "/", as
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -132,12 +133,8 @@ func askBy(t *testing.T, program string, as *syscall.SysProcAttr, socket string,
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	switch {
-	case os.Getuid() == 0:
-	case os.Getenv("CCMAPD_REQUIRE_ENGINE") == "1":
-		t.Fatal("only root can run this test")
-	default:
-		t.Skip("only root can run this test")
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root can run this test")
 	}
 }
 

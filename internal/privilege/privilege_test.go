@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +25,7 @@ var programs = map[string]func() error{"hammer": hammer, "confined": confined, "
 func TestMain(m *testing.M) {
 	program := programs[os.Getenv(programName)]
 	if program == nil {
-		os.Exit(m.Run())
+		os.Exit(testrun.Guard(m).Run())
 	}
 	if err := program(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -98,7 +99,7 @@ func wantEffective(want set) error {
 func TestSections(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("only root can give a file capabilities")
+		testrun.Lacks(t, "only root can give a file capabilities")
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/traceetest"
 )
 
 func TestMain(m *testing.M) {
 	traceetest.Main()
-	os.Exit(m.Run())
+	os.Exit(testrun.Guard(m).Run())
 }
 
 // TestAccessAgainstKernel: Access allows no process of any kind to a peer that the kernel refuses, and all that the kernel
@@ -101,11 +102,7 @@ func TestAccessByScope(t *testing.T) {
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	switch {
-	case os.Getuid() == 0:
-	case os.Getenv("CCMAPD_REQUIRE_ENGINE") == "1":
-		t.Fatal("only root can run this test")
-	default:
-		t.Skip("only root can run this test")
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root can run this test")
 	}
 }

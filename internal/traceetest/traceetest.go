@@ -183,7 +183,7 @@ func Attributes(as User, contained bool) *syscall.SysProcAttr {
 func start(t testing.TB, file, action string, attr *syscall.SysProcAttr) *Process {
 	t.Helper()
 	cmd := exec.Command(file)
-	cmd.Env, cmd.Dir, cmd.SysProcAttr, cmd.Stderr = []string{variable + "=" + action}, "/", attr, os.Stderr
+	cmd.Env, cmd.Dir, cmd.SysProcAttr, cmd.Stderr = append(os.Environ(), variable+"="+action), "/", attr, os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func obey(words []string) error {
 		}
 		fmt.Println(int(kernelAccess(pid)))
 	case "exec": // the next program prints its number
-		return syscall.Exec(words[1], words[1:], []string{variable + "=" + actNothing})
+		return syscall.Exec(words[1], words[1:], append(os.Environ(), variable+"="+actNothing))
 	case "dumpable":
 		if err := setDumpable(words[1] == "true"); err != nil {
 			return err
@@ -322,7 +322,7 @@ func nested() error {
 		return err
 	}
 	cmd := exec.Command(self)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = []string{variable + "=" + actNothing}, os.Stdin, os.Stdout, os.Stderr
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), variable+"="+actNothing), os.Stdin, os.Stdout, os.Stderr
 	uid, gid := os.Getuid(), os.Getgid()
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // listenEnv is the path where the test binary listens, in place of tests.
@@ -91,7 +92,7 @@ func TestUnsafeSocket(t *testing.T) {
 		"another process": func(t *testing.T, tmp string) { listenElsewhere(t, socketPath(tmp)) },
 		"another user": func(t *testing.T, tmp string) {
 			if os.Geteuid() != 0 {
-				t.Skip("only root gives files away")
+				testrun.Lacks(t, "only root gives files away")
 			}
 			listen(t, socketPath(tmp))
 			check(t, os.Lchown(socketPath(tmp), 12345, 12345))
