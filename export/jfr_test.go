@@ -14,7 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
 )
 
-// recordings are real ones, of sampler/hotspot/jfr/testdata/Work.java with two seconds of work:
+// recordings are real ones, of a program like internal/jvmtest/testdata/Recorded.java with two seconds of work:
 // by JDK 17.0.21.1 and 25.0.3 with a few events switched on, and by async-profiler 4.5
 // ('event=ctimer,interval=20ms,alloc=2m,lock=1ms' and 'event=wall,interval=50ms').
 var recordings = []string{"jdk17", "jdk25", "async", "asyncwall", "tlab17"}

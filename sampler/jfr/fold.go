@@ -69,7 +69,7 @@ const mostThreads = 1 << 14
 func newFolder(o Options, e event) *folder {
 	f := &folder{
 		sink: o.Sink, event: e, threads: newThreads(o.PID), pseudo: make(map[string]ccmap.MethodID),
-		last: make(map[uint64]int64), deepest: o.Sink.Queue.MaxFrames() - 1,
+		last: make(map[uint64]int64), rate: rate{limit: mostAllocations}, deepest: o.Sink.Queue.MaxFrames() - 1,
 	}
 	for _, name := range []string{nativeName, collectorName, compilerName, machineName, ccmap.KernelName, ccmap.UnknownName} {
 		f.pseudo[name] = o.Sink.Names.Intern(ccmap.Method{Name: name})

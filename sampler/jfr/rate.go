@@ -14,6 +14,7 @@ type rate struct {
 	second int64 // since 1970
 	count  int64 // events in it
 	most   int64 // of any second
+	limit  int64 // events a second
 }
 
 // add notes an event at a time, ns since 1970. Those of a thread may come late: they count in the second that is counted.
@@ -25,10 +26,10 @@ func (r *rate) add(at int64) {
 	r.most = max(r.most, r.count)
 }
 
-func (r *rate) isTooHigh() bool { return r.most > mostAllocations }
+func (r *rate) isTooHigh() bool { return r.most > r.limit }
 
 // warning says that the JVM picks allocations, and what that means.
 func (r *rate) warning(interval time.Duration) string {
 	return fmt.Sprintf("%d allocations of a second needed a buffer, more than %d: since then the JVM picks at most %d a second, and the shares of large and small objects are wrong",
-		r.most, mostAllocations, perSecond(interval))
+		r.most, r.limit, perSecond(interval))
 }

@@ -38,7 +38,7 @@ public class Mixes {
     void second() { last = new byte[sizes[1]]; }
     void third() { last = new byte[sizes[2]]; }
 
-    // The order is random, and a millisecond has at most 1 MB.
+    // The order is random, and a millisecond has at most 512 KB: ccmapd takes 5,000 events a second.
     void allocate(long random) {
         for (long sinceSleep = 0;;) {
             random ^= random << 13;
@@ -57,7 +57,7 @@ public class Mixes {
             long size = sizes[site] + header;
             bytes[site] += size;
             sinceSleep += size;
-            if (sinceSleep > 1 << 20) {
+            if (sinceSleep > 1 << 19) {
                 sinceSleep = 0;
                 published = random;
                 pause();

@@ -136,17 +136,17 @@ func (c *converter) virtual(p *profile, rec *record, point *ccmap.Point) {
 		point.Values = append(point.Values, ccmap.PointValue{Value: uint64(id), Count: row.count})
 	}
 	point.Values = ccmap.SumValues(point.Values)
-	if counted := max(rec.count(0), 0); counted > 0 && len(point.Values) == 1 && (len(rows) < c.l.width || c.isFinal(rows[0], p, s.callee)) {
+	if counted := max(rec.count(0), 0); counted > 0 && len(point.Values) == 1 && (len(rows) < c.l.width || c.isFinal(p, s.callee)) {
 		point.Values[0].Count += counted
 	} else {
 		point.Other += counted
 	}
 }
 
-// isFinal reports whether a receiver has a method for a call that no class overrides. Others have the same one: the JVM
-// counts their calls together.
-func (c *converter) isFinal(r row, p *profile, callee classes.Callee) bool {
-	class := p.class(r.class)
+// isFinal reports whether no class overrides the method that a call names. All receivers have the same one, also those
+// that the JVM has no room for.
+func (c *converter) isFinal(p *profile, callee classes.Callee) bool {
+	class := c.named(callee.Class, p.method.Class)
 	if class == nil {
 		return false
 	}

@@ -146,7 +146,7 @@ func (r *Reader) reachAll(p *profile, found []reach) []reach {
 		for _, row := range rows {
 			found = r.reach(p.class(row.class), s.callee, found)
 		}
-		if len(rows) == 0 {
+		if len(rows) == 0 || len(rows) == r.l.width { // see converter.virtual
 			found = r.reach(r.named(s.callee.Class, p.method.Class), s.callee, found)
 		}
 		return nil
