@@ -187,16 +187,18 @@ func (a *application) try(ctx context.Context, trial *hotspot.Trial, roots []hot
 // warmth says that a hint has no method compiled again, and what has.
 func warmth(before *ccmap.Snapshot, roots []hotspot.Method) string {
 	text := "Methods that C2 has compiled are not compiled again because of a hint:"
-	if before != nil {
-		n := len(hotspot.Compiled(before, roots))
-		if n == 0 {
-			return "C2 has compiled none of the methods yet, as far as the profile tells: it does once they are called often enough."
-		}
+	if before == nil {
+		return text + unlessWarm
+	}
+	if n := len(hotspot.Compiled(before, roots)); n > 0 {
 		text = fmt.Sprintf("C2 has compiled %d of %s. That is not done again because of a hint:", n, figure.Plural(int64(len(roots)), "method"))
 	}
-	return text + "\nonly where a type or a branch comes that the code does not expect. Or start the JVM with them: 'ccmapd hints\n" +
-		"--format directives -o FILE', and java -XX:+UnlockDiagnosticVMOptions -XX:CompilerDirectivesFile=FILE."
+	return text + unlessWarm
 }
+
+// unlessWarm ends a sentence on code that is there already.
+const unlessWarm = "\nonly where a type or a branch comes that the code does not expect. Or start the JVM with them: 'ccmapd hints\n" +
+	"--format directives -o FILE', and java -XX:+UnlockDiagnosticVMOptions -XX:CompilerDirectivesFile=FILE."
 
 // sample samples the CPU time of the JVM. Nothing is written.
 func (a *application) sample(ctx context.Context, when string) (*ccmap.Snapshot, error) {
