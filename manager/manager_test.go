@@ -586,6 +586,34 @@ func TestOverheadFollows(t *testing.T) {
 	}
 }
 
+// TestBusyHostKeepsTheRate replays nats-server at load 30: at 100 Hz and 28 µs an interrupt it has a
+// tenth of a CPU, and other programs have the rest of two. What these lose is the host's budget, so the
+// interval stays, and the report says what the target's own code has paid.
+func TestBusyHostKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	tuner, err := tuning.New(tuning.Config{Off: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const seconds, samples, others, cost = 60, 10, 190, 28 * time.Microsecond
+	var o overhead
+	var s sampler.Stats
+	for at := time.Second; at <= seconds*time.Second; at += time.Second {
+		s.Counts[sampler.Samples] += samples
+		s.Overhead.Samples += samples * cost
+		s.Overhead.Interrupts += others * cost
+		s.Overhead.Of += samples * 10 * time.Millisecond
+		o.follow(s)
+		d, changed := tuner.Observe(tuning.Observation{At: at, Samples: samples, TargetCPU: samples * 10 * time.Millisecond, SampleCost: o.sample, Fixed: o.fixed})
+		if changed {
+			t.Fatalf("after %v: %s", at, d.Reason)
+		}
+	}
+	if got, want := s.Overhead.String(), "overhead 0.3 % of the target: 0.3 samples"; got != want {
+		t.Errorf("report %q, want %q", got, want)
+	}
+}
+
 // TestIdleSessionsMeet: sessions without samples take their turns at the same moments, whenever they began.
 func TestIdleSessionsMeet(t *testing.T) {
 	t.Parallel()

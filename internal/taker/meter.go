@@ -153,14 +153,13 @@ func (t *Taker) overhead(clock time.Duration) sampler.Overhead {
 	c := &t.counts
 	calls := c.caught.Caught.Load() + c.caught.Strays.Load() + c.caught.Set.Load()
 	return sampler.Overhead{
-		Samples:    time.Duration(t.counts.samples.Load()) * t.Costs.Sample,
-		Interrupts: time.Duration(t.Interrupts.Load()) * t.Costs.Interrupt,
-		Switches:   time.Duration(t.meter.atSwitch.Load()),
-		Watches:    time.Duration(t.meter.atWatch.Load()),
-		Verdicts:   time.Duration(c.places.Load())*t.Costs.Arm + time.Duration(c.traps.Load())*t.Costs.Trap,
-		Calls:      time.Duration(calls)*t.Costs.Call + time.Duration(t.meter.atCall.Load()),
-		Of:         clock,
-		Sampled:    t.meter.sampled(),
+		Samples:  time.Duration(t.counts.samples.Load()) * t.Costs.Sample,
+		Switches: time.Duration(t.meter.atSwitch.Load()),
+		Watches:  time.Duration(t.meter.atWatch.Load()),
+		Verdicts: time.Duration(c.places.Load())*t.Costs.Arm + time.Duration(c.traps.Load())*t.Costs.Trap,
+		Calls:    time.Duration(calls)*t.Costs.Call + time.Duration(t.meter.atCall.Load()),
+		Of:       clock,
+		Sampled:  t.meter.sampled(),
 	}
 }
 

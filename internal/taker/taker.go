@@ -71,9 +71,6 @@ type Taker struct {
 	// Pushed is the CPU time that the samples in the queue stand for, ns.
 	Pushed atomic.Int64
 
-	// Interrupts counts the interrupts of the target that took no sample.
-	Interrupts atomic.Uint64
-
 	watch    *hang.Watch   // of reads of the target's memory and files
 	calls    indirect.Code // nil: the runtime has no calls that can be caught
 	counts   counts
