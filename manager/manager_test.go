@@ -614,6 +614,50 @@ func TestBusyHostKeepsTheRate(t *testing.T) {
 	}
 }
 
+// TestHeld: the profile and the status name the budget that keeps a session from more samples, as long
+// as one does.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for name, test := range map[string]struct {
+		by       tuning.Budget
+		wanted   time.Duration
+		interval time.Duration
+		overhead sampler.Overhead
+		want     string
+	}{
+		"tuner":   {tuning.NoBudget, 53 * ms, 53 * ms, sampler.Overhead{Least: 3 * ms}, ""},
+		"target":  {tuning.TargetOverhead, 10 * ms, 53400 * time.Microsecond, sampler.Overhead{Least: 3 * ms}, "--target holds the interval at 53.4ms, where 10ms was wanted: a larger budget gives more samples."},
+		"own":     {tuning.DaemonCPU, 10 * ms, 20 * ms, sampler.Overhead{}, "tuning.Config.MaxDaemonCPU holds the interval at 20ms, where 10ms was wanted: a larger budget gives more samples."},
+		"host":    {tuning.NoBudget, ms, 3 * ms, sampler.Overhead{Least: 3 * ms}, "--host holds the interval at 3ms, where 1ms was wanted: a larger budget gives more samples."},
+		"both":    {tuning.TargetOverhead, ms, 3 * ms, sampler.Overhead{Least: 3 * ms}, "--host holds the interval at 3ms, where 1ms was wanted: a larger budget gives more samples."},
+		"engine":  {tuning.NoBudget, ms / 10, ms, sampler.Overhead{Least: ms / 2}, ""},
+		"windows": {tuning.TargetOverhead, 10 * ms, 40 * ms, sampler.Overhead{Sampled: 0.123}, "--target permits sampling in 12.3 % of the time: a larger budget gives more samples."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(func(context.Context, *queue.Ring, *ccmap.Names) {})
+			s.source.stats.Interval, s.source.stats.Overhead = test.interval, test.overhead
+			s.config.Tuner = &fakeTuner{by: test.by, wanted: test.wanted, decide: func(tuning.Observation) (tuning.Decision, bool) { return tuning.Decision{}, false }}
+			s.config.Budgets = BudgetNames{Target: "--target", Host: "--host"}
+			m := s.mustStart(t)
+			r, err := m.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := ""
+			for _, c := range r.Snapshot.Meta().Comments {
+				if sentence, ok := strings.CutPrefix(c, ccmap.CommentHeld); ok {
+					said = sentence
+				}
+			}
+			if said != test.want || !strings.HasPrefix(test.want, m.Status().Held) || (m.Status().Held == "") != (test.want == "") {
+				t.Errorf("said %q, status %q, want %q", said, m.Status().Held, test.want)
+			}
+		})
+	}
+}
+
 // TestIdleSessionsMeet: sessions without samples take their turns at the same moments, whenever they began.
 func TestIdleSessionsMeet(t *testing.T) {
 	t.Parallel()

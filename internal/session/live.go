@@ -36,7 +36,7 @@ func formatStatus(last, s manager.Status) string {
 	}
 	parts = append(parts, formatProgress(s)...)
 	if s.Interval > 0 {
-		parts = append(parts, "interval "+figure.Time(int64(s.Interval)))
+		parts = append(parts, "interval "+figure.Time(int64(s.Interval))+heldBy(s))
 	}
 	parts = append(parts,
 		"repetitions "+formatRepetitions(s)+formatTuning(s),
@@ -46,6 +46,14 @@ func formatStatus(last, s manager.Status) string {
 		figure.Plural(int64(s.Threads), "thread"),
 	)
 	return strings.Join(parts, "  ")
+}
+
+// heldBy names the budget that keeps the session from more samples, "" if none does.
+func heldBy(s manager.Status) string {
+	if s.Held == "" {
+		return ""
+	}
+	return " held by " + s.Held
 }
 
 // formatProgress prints how settled the profile is, rare events, and how many calls were

@@ -61,8 +61,9 @@ type Config struct {
 
 	Children Children // that are sampled beside; nil: none
 
-	Quiet bool // print errors only
-	JSON  bool // report as JSON
+	Quiet   bool // print errors only
+	Verbose bool // report the host's figures, too
+	JSON    bool // report as JSON
 }
 
 // Children are the child processes of the target.
@@ -146,6 +147,9 @@ func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manage
 	info := source.Info()
 	config := manager.Config{
 		Source: source, Map: m, Logger: c.Logger, Dumps: c.dumps(source), Until: c.Until, Values: c.Values, DaemonCPU: c.DaemonCPU,
+		Budgets: manager.BudgetNames{
+			Target: "--max-overhead", Host: "--max-host-overhead", Own: "--tune, which bounds ccmapd's own CPU time,",
+		},
 	}
 	config.Values.MaxPoints = maxPoints(c.MaxMemory)
 	if _, tunable := source.(sampler.Tunable); !tunable || info.Unit != ccmap.CPUTime {
