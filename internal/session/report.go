@@ -35,7 +35,7 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 		fmt.Fprintln(w, warning)
 	}
 	if r.Ending.Reason != "" {
-		fmt.Fprintf(w, "%s.\n", capital(terminal.Printable(r.Ending.Reason)))
+		fmt.Fprintf(w, "%s.\n", capital(terminal.Reason(r.Ending.Reason)))
 	}
 	if o := r.Source.Overhead; o.Of > 0 {
 		fmt.Fprintf(w, "%s.\n", capital(o.String()))

@@ -71,6 +71,20 @@ func TestReportOverhead(t *testing.T) {
 	}
 }
 
+// TestReasonOfLines: a reason of several lines is a sentence, and no byte of it moves the cursor.
+func TestReasonOfLines(t *testing.T) {
+	t.Parallel()
+	s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+	r := manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Ending: sampler.Ending{Reason: "stopped: one\n\ttwo\r\n\x1b[2J\n"}}
+	var out bytes.Buffer
+	if err := s.Report(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Stopped: one; two; \uFFFD[2J.\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("report %q, want %q…", &out, want)
+	}
+}
+
 // TestReportOfHost: what the timers cost the machine is for those who ask for more.
 func TestReportOfHost(t *testing.T) {
 	t.Parallel()

@@ -254,22 +254,22 @@ func (s *Session) Announce(w io.Writer, until string) {
 	info := s.choice.Source.Info()
 	if info.Lacks != "" {
 		fmt.Fprintf(w, "Taking profiles of %s%s, by %s (%s). %s\nOf such a program %s.\n",
-			terminal.Printable(path.Base(cmp.Or(info.Target.Executable, "the program"))), s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until, info.Lacks)
+			terminal.Printable(path.Base(cmp.Or(info.Target.Executable, "the program"))), s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until, info.Lacks)
 		return
 	}
 	if info.Of != "" {
 		fmt.Fprintf(w, "Sampling %d (%s): %s%s, by %s (%s). %s\n",
-			info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), info.Of, s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until)
+			info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), info.Of, s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until)
 		return
 	}
 	interval := s.choice.Source.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
-		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until)
+		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until)
 	if interval != s.config.Interval {
 		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.config.Interval)
 	}
 	if info.NoKernelTime != "" {
-		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", terminal.Printable(info.NoKernelTime))
+		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", terminal.Reason(info.NoKernelTime))
 	}
 }
 

@@ -203,6 +203,9 @@ func (t *Taker) describe() {
 // and version are known only after its first samples. Any goroutine may call it.
 func (t *Taker) Target() ccmap.Target { return *t.target.Load() }
 
+// Taken returns how many samples were made so far. Any goroutine may call it.
+func (t *Taker) Taken() uint64 { return t.counts.samples.Load() }
+
 // Close releases everything. It may be called more than once, and on a taker that is
 // only partly made.
 func (t *Taker) Close() {
