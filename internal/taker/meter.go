@@ -63,7 +63,12 @@ type Price struct {
 	SoFar      float64 // since the start
 	Calls      float64 // of caught calls
 	Throughout float64 // of all else, lately and at most, as if there were no pauses
+	Little     bool    // all so far is no more than littleSpent
 }
+
+// littleSpent is CPU time that a session may cost its target before a bound of the part matters. A young
+// profile needs its samples most, and a target that has a tenth of a CPU gives few.
+const littleSpent = 200 * time.Millisecond
 
 // leastPriced is the least CPU time of the target that has a price: one sample is less than
 // a two-thousandth of it.
@@ -101,6 +106,7 @@ func (m *meter) reckon(o sampler.Overhead, switches uint64, atSwitch time.Durati
 		SoFar:      float64(o.Total()) / float64(o.Of),
 		Calls:      calls,
 		Throughout: float64(m.unpriced) * float64(atSwitch) / used,
+		Little:     o.Total() <= littleSpent,
 	}
 	m.before, m.unpriced, m.priced = o, 0, true
 }

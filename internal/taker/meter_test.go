@@ -58,13 +58,14 @@ func TestPrice(t *testing.T) {
 	}{
 		{40 * ms, 1 * ms, 0, false, Price{}},
 		{80 * ms, 2 * ms, 0, false, Price{}},
-		{200 * ms, 20 * ms, 0, true, Price{Lately: 0.1, SoFar: 0.1, Throughout: 0.15}},
-		{250 * ms, 30 * ms, 20 * ms, false, Price{Lately: 0.1, SoFar: 0.1, Throughout: 0.15}},
-		{400 * ms, 30 * ms, 20 * ms, true, Price{Lately: 0.1, SoFar: 0.125, Calls: 0.05, Throughout: 0.1}},
+		{200 * ms, 20 * ms, 0, true, Price{Lately: 0.1, SoFar: 0.1, Throughout: 0.15, Little: true}},
+		{250 * ms, 30 * ms, 20 * ms, false, Price{Lately: 0.1, SoFar: 0.1, Throughout: 0.15, Little: true}},
+		{400 * ms, 30 * ms, 20 * ms, true, Price{Lately: 0.1, SoFar: 0.125, Calls: 0.05, Throughout: 0.1, Little: true}},
+		{1000 * ms, 180 * ms, 21 * ms, true, Price{Lately: 0.271, SoFar: 0.201, Calls: 0.021, Throughout: 1. / 60}},
 	} {
 		m.priced = false
 		m.reckon(sampler.Overhead{Of: c.of, Switches: c.switches, Calls: c.calls}, 10, ms)
-		if m.priced != c.fresh || apart(m.price, c.want) > 1e-9 {
+		if m.priced != c.fresh || m.price.Little != c.want.Little || apart(m.price, c.want) > 1e-9 {
 			t.Errorf("reading %d: %+v, fresh %t, want %+v", i, m.price, m.priced, c.want)
 		}
 	}

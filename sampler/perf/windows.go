@@ -13,8 +13,8 @@ import (
 // same, however long the interval is. So where sampling costs more than the budget, the events
 // are on in windows only, and a sample stands for the time between windows, too.
 //
-//	within the budget   always on; factor 1
-//	over it             on for a window, off for a random pause, and so on
+//	within the budget, or little was spent   always on; factor 1
+//	over it                                  on for a window, off for a random pause, and so on
 //
 // Each moment lies in a window with the same chance, the share, because pauses are random and
 // as long on average as the share asks for. A sample weighs 1/share of its own time. On average
@@ -116,7 +116,7 @@ func (w *windows) pay(p taker.Price, most float64) (unsettled bool) {
 	case w.budget <= 0:
 		return false
 	case w.share < 1:
-	case p.Lately <= w.budget:
+	case p.Lately <= w.budget, p.Little:
 		w.over = 0
 		return false
 	default:

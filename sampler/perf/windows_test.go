@@ -221,6 +221,7 @@ func TestWindowsOnlyOverBudget(t *testing.T) {
 		{0.01, taker.Price{Lately: 0.01, Throughout: 0.05}, 1},
 		{0, taker.Price{Lately: 0.5, Throughout: 0.5}, 1},
 		{-1, taker.Price{Lately: 0.5, Throughout: 0.5}, 1},
+		{0.01, taker.Price{Lately: 0.5, Throughout: 0.5, Little: true}, 1},
 		{0.01, taker.Price{Lately: 0.02, Throughout: 0.04}, 0.2},
 		{0.01, taker.Price{Lately: 0.02, Throughout: 0.04, Calls: 0.004}, 0.1},
 		{0.01, taker.Price{Lately: 0.02, Throughout: 0.04, SoFar: 0.02}, 0.1},

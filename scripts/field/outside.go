@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -21,8 +21,8 @@ const outsidePortion report.Portion = "scripts/field, outside"
 type outsider struct {
 	name, about string
 
-	// watch samples the program by an engine, and fills in a row.
-	watch func(ctx context.Context, f *field, engine string, r *outsideRow) error
+	// watch samples the program by an engine, and writes the profiles of a window into a folder.
+	watch func(ctx context.Context, f *field, engine, folder string) (window, campaign.SessionReport, error)
 }
 
 // outsiders are the programs, in the order of the table.
@@ -75,8 +75,9 @@ func (f *field) outside(ctx context.Context, o outsider) (rows []outsideRow, fai
 		for _, engine := range []string{"bpf", "perf"} {
 			r, err := f.outsideRow(ctx, o, spinning, engine)
 			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%s by %s, %d processes spin: %w", o.name, engine, spinning, err))
-				f.Say("%v", failed)
+				err = fmt.Errorf("%s by %s, %d processes spin: %w", o.name, engine, spinning, err)
+				f.Say("%v", err)
+				failed = errors.Join(failed, err)
 				continue
 			}
 			f.Say("%s", strings.Join(r.cells(), " | "))
@@ -92,40 +93,34 @@ func (f *field) outsideRow(ctx context.Context, o outsider, spinning int, engine
 	if err != nil {
 		return r, err
 	}
-	defer stop()
 	f.Say("watching %s by %s, %d processes spin", o.name, engine, spinning)
-	return r, o.watch(ctx, f, engine, &r)
-}
-
-// outsideFolder is where the profiles of a row are.
-func (f *field) outsideFolder(name string, r *outsideRow) string {
-	return f.Path("profiles", "outside", fmt.Sprintf("%s-%s-%d", name, r.engine, r.spinning))
+	folder := f.Path("profiles", "outside", fmt.Sprintf("%s-%s-%d", o.name, engine, spinning))
+	w, said, err := o.watch(ctx, f, engine, folder)
+	r.load = report.LoadAverage()
+	stop() // the rest takes long
+	if err != nil {
+		return r, err
+	}
+	return r, r.fill(w, said)
 }
 
 // beside samples a server in the same window as runtime/pprof does. The interval is runtime/pprof's, and the
 // budgets are the defaults.
-func (s server) beside(ctx context.Context, f *field, engine string, r *outsideRow) error {
+func (s server) beside(ctx context.Context, f *field, engine, folder string) (w window, said campaign.SessionReport, err error) {
 	p, address, stop, err := s.start(ctx, f)
 	if err != nil {
-		return err
+		return w, said, err
 	}
 	defer stop()
-	folder := f.outsideFolder(filepath.Base(p.Cmd.Path), r)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	w := window{file: filepath.Join(folder, "ccmapd.json.gz")}
+	w.file = filepath.Join(folder, "ccmapd.json.gz")
 	session, err := f.Attach(ctx, p.PID(), "", w.file, "--engine", engine, "-i", "10ms", "--tune=false", "--max-overhead", "1")
 	if err != nil {
-		return err
+		return w, said, err
 	}
 	before, err1 := p.CPU()
 	err2 := f.watchPeer(ctx, &w, address)
 	after, err3 := p.CPU()
 	said, err4 := session.End()
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return err
-	}
 	w.clock = after - before
-	return r.fill(w, said)
+	return w, said, errors.Join(err1, err2, err3, err4)
 }

@@ -15,7 +15,7 @@ import (
 type outsideRow struct {
 	about, engine string
 	spinning      int     // processes beside the program
-	load          float64 // average of the machine, after the window
+	load          float64 // average of the machine, at the end of the window
 
 	samples, peer   int64   // of ccmapd and of runtime/pprof
 	rate, peersRate float64 // samples in a second of CPU time
@@ -36,7 +36,6 @@ const (
 
 // fill computes the figures of a window.
 func (r *outsideRow) fill(w window, said campaign.SessionReport) error {
-	r.load = report.LoadAverage()
 	s, err := campaign.ReadProfile(w.file)
 	if err != nil {
 		return err

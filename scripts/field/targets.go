@@ -37,7 +37,7 @@ func (s server) start(ctx context.Context, f *field) (p *campaign.Process, addre
 		address = p.Ready[1]
 	}
 	ctx, end := context.WithCancel(ctx)
-	stop = func() {
+	alone := func() {
 		end()
 		p.Stop()
 	}
@@ -45,16 +45,16 @@ func (s server) start(ctx context.Context, f *field) (p *campaign.Process, addre
 		campaign.Load(ctx, connections, "http://"+strings.Replace(s.load, "ADDRESS", address, 1))
 	}
 	if s.drive == nil {
-		return p, address, stop, nil
+		return p, address, alone, nil
 	}
 	driver, err := s.drive(ctx, f)
 	if err != nil {
-		stop()
+		alone()
 		return nil, "", nil, err
 	}
 	return p, address, func() {
 		driver.Stop()
-		stop()
+		alone()
 	}, nil
 }
 
