@@ -51,7 +51,7 @@ func TestAdmit(t *testing.T) {
 				t.Errorf("%v: %d samples in the map and %d lost, of %d; %v unaccounted", test.err, got, loss.Source, pushed.Load(), loss.Unaccounted)
 			}
 			if r.Ending.Reason != test.reason || (pushed.Load() == samples) != errors.Is(test.err, sampler.ErrNoProcess) {
-				t.Errorf("%v: ended by %q after %d samples", test.err, r.Ending.Reason, pushed)
+				t.Errorf("%v: ended by %q after %d samples", test.err, r.Ending.Reason, pushed.Load())
 			}
 		})
 	}
