@@ -85,11 +85,20 @@ const (
 // in threads much shorter than the weight. Longer threads are sampled more evenly.
 func (l Loss) Misses(weight time.Duration) bool {
 	share, known := l.UnaccountedShare()
-	if !known || math.Abs(share) <= tolerated {
-		return false
-	}
+	return known && math.Abs(share) > tolerated && !l.byChance(share, weight)
+}
+
+// byChance reports whether three standard deviations explain a share of the clock.
+func (l Loss) byChance(share float64, weight time.Duration) bool {
 	variance := (float64(weight) + float64(l.ClockTick)) / float64(l.Clock) // of the share
-	return math.Abs(share) > deviations*math.Sqrt(variance)
+	return math.Abs(share) <= deviations*math.Sqrt(variance)
+}
+
+// ExceedsByChance reports whether samples of the given weight on average stand for more than the clock
+// by no more than chance explains: then no time is unaccounted for.
+func (l Loss) ExceedsByChance(weight time.Duration) bool {
+	share, known := l.UnaccountedShare()
+	return known && share < 0 && l.byChance(share, weight)
 }
 
 // Blind says how much of a profile cannot be attributed, in percent of its time, or

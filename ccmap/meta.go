@@ -55,6 +55,9 @@ func (m Meta) Independence() float64 {
 // CommentWarning begins the comments that every view shows.
 const CommentWarning = "warning: "
 
+// CommentHeld begins the comment that says which budget has kept a session from more samples.
+const CommentHeld = "held: "
+
 // PruneStats counts the nodes that a map removed to stay within its bounds, summed
 // over merged maps.
 type PruneStats struct {

@@ -151,7 +151,10 @@ const ringWords = 64 << 10
 func (s *session) open(ctx context.Context) error {
 	f, m := s.follower, s.slot.m
 	log := f.d.details.With("target", f.target.Name, f.attr())
-	c := manager.Config{Map: m, Logger: log, DaemonCPU: s.share.CPU, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot}
+	c := manager.Config{
+		Map: m, Logger: log, DaemonCPU: s.share.CPU, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot,
+		Budgets: manager.BudgetNames{Target: "max_overhead", Host: "budget.max_host_overhead", Own: "budget.cpu"},
+	}
 	sink := sampler.Sink{Queue: queue.New(queue.Options{RingWords: ringWords}), Names: m.Names()}
 	var err error
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,31 +27,31 @@ func TestAdmit(t *testing.T) {
 		{fmt.Errorf("look: %w", sampler.ErrNoProcess), "stopped"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pushed := 0
+			var pushed atomic.Int64
 			s := newSession(func(ctx context.Context, r *queue.Ring, names *ccmap.Names) {
-				for ; pushed < samples && ctx.Err() == nil; pushed++ {
-					r.Push(stack(names, fmt.Sprint("before", pushed/100), "root"))
+				for ; pushed.Load() < samples && ctx.Err() == nil; pushed.Add(1) {
+					r.Push(stack(names, fmt.Sprint("before", pushed.Load()/100), "root"))
 					time.Sleep(10 * time.Millisecond)
 				}
 			})
-			asked, admitted := 0, 0
+			asked, admitted := 0, int64(0)
 			s.config.Admit = func() error {
 				if asked++; asked >= refusedAt {
 					return test.err
 				}
-				admitted = pushed + 1 // the source may be between a push and its count
+				admitted = pushed.Load() + 1 // the source may be between a push and its count
 				return nil
 			}
 			r := s.mustRun(t)
 			got, loss := r.Snapshot.Total().Samples, r.Snapshot.Meta().Loss
-			if got == 0 || got > int64(admitted) || asked != refusedAt {
+			if got == 0 || got > admitted || asked != refusedAt {
 				t.Errorf("%v: %d samples in the map of %d that were admitted; asked %d times", test.err, got, admitted, asked)
 			}
-			if got+int64(loss.Source) != int64(pushed) || loss.Unaccounted != time.Duration(loss.Source)*time.Millisecond {
-				t.Errorf("%v: %d samples in the map and %d lost, of %d; %v unaccounted", test.err, got, loss.Source, pushed, loss.Unaccounted)
+			if got+int64(loss.Source) != pushed.Load() || loss.Unaccounted != time.Duration(loss.Source)*time.Millisecond {
+				t.Errorf("%v: %d samples in the map and %d lost, of %d; %v unaccounted", test.err, got, loss.Source, pushed.Load(), loss.Unaccounted)
 			}
-			if r.Ending.Reason != test.reason || (pushed == samples) != errors.Is(test.err, sampler.ErrNoProcess) {
-				t.Errorf("%v: ended by %q after %d samples", test.err, r.Ending.Reason, pushed)
+			if r.Ending.Reason != test.reason || (pushed.Load() == samples) != errors.Is(test.err, sampler.ErrNoProcess) {
+				t.Errorf("%v: ended by %q after %d samples", test.err, r.Ending.Reason, pushed.Load())
 			}
 		})
 	}

@@ -46,6 +46,9 @@ type Config struct {
 	Tuner         Tuner
 	FixedInterval bool
 
+	// Budgets name the settings that bound the cost of sampling, for the profile's readers.
+	Budgets BudgetNames
+
 	// Logger receives every change of the interval, how settled the map is, the start
 	// of a drift, and errors that do not end the session. Nil discards.
 	Logger *slog.Logger
@@ -86,6 +89,10 @@ type Tuner interface {
 	// Verdicts returns the number of samples with a verdict that the tuner has, and the
 	// number that its next decision needs. Both are 0 if the decision waits for none.
 	Verdicts() (known, needed int)
+
+	// Held returns the budget that makes the interval longer than the tuner's rules want it,
+	// and the interval that they want: [tuning.NoBudget] and the interval if there is none.
+	Held() (by tuning.Budget, wanted time.Duration)
 }
 
 // ValueOptions say how the manager counts the methods that the target's calls reach.

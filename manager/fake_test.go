@@ -101,9 +101,13 @@ type fakeTuner struct {
 	interval time.Duration
 	decide   func(tuning.Observation) (tuning.Decision, bool)
 	samples  atomic.Int64
+	by       tuning.Budget
+	wanted   time.Duration
 }
 
 func (t *fakeTuner) Verdicts() (known, needed int) { return 1, 4 }
+
+func (t *fakeTuner) Held() (by tuning.Budget, wanted time.Duration) { return t.by, t.wanted }
 
 func (t *fakeTuner) Observe(o tuning.Observation) (tuning.Decision, bool) {
 	t.samples.Add(int64(o.Samples))

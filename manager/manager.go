@@ -43,6 +43,7 @@ type Manager struct {
 	comments     []string      // of the metadata at the start, without the overhead of an earlier session
 	loss         ccmap.Loss    // outside the map, as the metadata has it
 	overhead     overhead      // of sampling
+	held         held          // by a budget, since the last turn
 	published    time.Time     // time of the last publication
 	stale        bool          // the map has changed since the last publication
 	hot          hotness
@@ -148,7 +149,7 @@ func (m *Manager) begin() time.Duration {
 		meta.Start = m.start.UTC()
 	}
 	m.offset = max(m.start.Sub(meta.Start), 0)
-	m.comments, meta.Ended = slices.DeleteFunc(slices.Clone(meta.Comments), sampler.IsOverhead), ""
+	m.comments, meta.Ended = slices.DeleteFunc(slices.Clone(meta.Comments), isOfSession), ""
 	m.keepInterval(0, "initial")
 	m.show(m.start)
 	return m.cpu

@@ -586,6 +586,78 @@ func TestOverheadFollows(t *testing.T) {
 	}
 }
 
+// TestBusyHostKeepsTheRate replays nats-server at load 30: at 100 Hz and 28 µs an interrupt it has a
+// tenth of a CPU, and other programs have the rest of two. What these lose is the host's budget, so the
+// interval stays, and the report says what the target's own code has paid.
+func TestBusyHostKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	tuner, err := tuning.New(tuning.Config{Off: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const seconds, samples, others, cost = 60, 10, 190, 28 * time.Microsecond
+	var o overhead
+	var s sampler.Stats
+	for at := time.Second; at <= seconds*time.Second; at += time.Second {
+		s.Counts[sampler.Samples] += samples
+		s.Overhead.Samples += samples * cost
+		s.Overhead.Interrupts += others * cost
+		s.Overhead.Of += samples * 10 * time.Millisecond
+		o.follow(s)
+		d, changed := tuner.Observe(tuning.Observation{At: at, Samples: samples, TargetCPU: samples * 10 * time.Millisecond, SampleCost: o.sample, Fixed: o.fixed})
+		if changed {
+			t.Fatalf("after %v: %s", at, d.Reason)
+		}
+	}
+	if got, want := s.Overhead.String(), "overhead 0.3 % of the target: 0.3 samples"; got != want {
+		t.Errorf("report %q, want %q", got, want)
+	}
+}
+
+// TestHeld: the profile and the status name the budget that keeps a session from more samples, as long
+// as one does.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for name, test := range map[string]struct {
+		by       tuning.Budget
+		wanted   time.Duration
+		interval time.Duration
+		overhead sampler.Overhead
+		want     string
+	}{
+		"tuner":   {tuning.NoBudget, 53 * ms, 53 * ms, sampler.Overhead{Least: 3 * ms}, ""},
+		"target":  {tuning.TargetOverhead, 10 * ms, 53400 * time.Microsecond, sampler.Overhead{Least: 3 * ms}, "--target holds the interval at 53.4ms, where 10ms was wanted: a larger budget gives more samples."},
+		"own":     {tuning.DaemonCPU, 10 * ms, 20 * ms, sampler.Overhead{}, "tuning.Config.MaxDaemonCPU holds the interval at 20ms, where 10ms was wanted: a larger budget gives more samples."},
+		"host":    {tuning.NoBudget, ms, 3 * ms, sampler.Overhead{Least: 3 * ms}, "--host holds the interval at 3ms, where 1ms was wanted: a larger budget gives more samples."},
+		"both":    {tuning.TargetOverhead, ms, 3 * ms, sampler.Overhead{Least: 3 * ms}, "--host holds the interval at 3ms, where 1ms was wanted: a larger budget gives more samples."},
+		"engine":  {tuning.NoBudget, ms / 10, ms, sampler.Overhead{Least: ms / 2}, ""},
+		"windows": {tuning.TargetOverhead, 10 * ms, 40 * ms, sampler.Overhead{Sampled: 0.123}, "--target permits sampling in 12.3 % of the time: a larger budget gives more samples."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(func(context.Context, *queue.Ring, *ccmap.Names) {})
+			s.source.stats.Interval, s.source.stats.Overhead = test.interval, test.overhead
+			s.config.Tuner = &fakeTuner{by: test.by, wanted: test.wanted, decide: func(tuning.Observation) (tuning.Decision, bool) { return tuning.Decision{}, false }}
+			s.config.Budgets = BudgetNames{Target: "--target", Host: "--host"}
+			m := s.mustStart(t)
+			r, err := m.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := ""
+			for _, c := range r.Snapshot.Meta().Comments {
+				if sentence, ok := strings.CutPrefix(c, ccmap.CommentHeld); ok {
+					said = sentence
+				}
+			}
+			if said != test.want || !strings.HasPrefix(test.want, m.Status().Held) || (m.Status().Held == "") != (test.want == "") {
+				t.Errorf("said %q, status %q, want %q", said, m.Status().Held, test.want)
+			}
+		})
+	}
+}
+
 // TestIdleSessionsMeet: sessions without samples take their turns at the same moments, whenever they began.
 func TestIdleSessionsMeet(t *testing.T) {
 	t.Parallel()

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // Snapshot returns the map as it was published last, and asks for a newer snapshot.
@@ -71,7 +73,7 @@ func (m *Manager) beginPublication() chan struct{} {
 // the losses that the map itself has counted there.
 func (m *Manager) keepLoss() {
 	stats := m.config.Source.Stats()
-	m.keepComments(stats.Overhead.String(), stats.Warning, m.values.phased.warning())
+	m.keepComments([]string{stats.Overhead.String(), m.held.comment()}, stats.Warning, m.values.phased.warning())
 	now := stats.Loss
 	now.Queue += m.info.Sink.Queue.Stats().Dropped
 	now.Source += uint64(m.admission.refused)
@@ -83,12 +85,19 @@ func (m *Manager) keepLoss() {
 	*l, m.loss = sum, now
 }
 
-// keepComments adds the overhead, if it is known, and the warnings that are not empty to
-// the comments of the start, which may have the same warnings of an earlier session.
-func (m *Manager) keepComments(overhead string, warnings ...string) {
+// isOfSession reports whether a comment is one of keepComments about its session alone.
+func isOfSession(comment string) bool {
+	return sampler.IsOverhead(comment) || strings.HasPrefix(comment, ccmap.CommentHeld)
+}
+
+// keepComments adds what is said of the session, and the warnings, to the comments of the start, which
+// may have the same warnings of an earlier session. Empty texts are left out.
+func (m *Manager) keepComments(session []string, warnings ...string) {
 	comments := slices.Clone(m.comments)
-	if overhead != "" {
-		comments = append(comments, overhead)
+	for _, c := range session {
+		if c != "" {
+			comments = append(comments, c)
+		}
 	}
 	for _, warning := range warnings {
 		if c := ccmap.CommentWarning + warning; warning != "" && !slices.Contains(comments, c) {

@@ -14,6 +14,7 @@ type Status struct {
 	Sampled         time.Duration // CPU time of the target that the samples stand for
 	Known, Repeated uint64        // samples with a verdict on their top activation, and repetitions
 	Interval        time.Duration // CPU time between two samples of one thread
+	Held            string        // name of the budget that keeps the session from more samples; empty: none does
 	Verdicts        int           // samples with a verdict that the tuner has for its next decision
 	NeededVerdicts  int           // that it needs; 0: it waits for none
 	Loss            ccmap.Loss    // at the time of the call
@@ -54,6 +55,7 @@ func (m *Manager) show(now time.Time) {
 	if m.config.Tuner != nil {
 		s.Verdicts, s.NeededVerdicts = m.config.Tuner.Verdicts()
 	}
+	s.Held = m.held.by
 	s.Interval = meta.Interval[len(meta.Interval)-1].Interval
 	s.Loss = ccmap.Loss{
 		Corrupt:  meta.Loss.Corrupt - m.earlier.Loss.Corrupt - m.loss.Corrupt,

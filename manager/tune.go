@@ -19,6 +19,7 @@ func (m *Manager) tune(now time.Time) {
 	at := now.Sub(m.start)
 	source := m.config.Source.Stats()
 	m.followTuner(at, source.Interval)
+	m.held = m.lookHeld(source)
 	m.overhead.follow(source)
 	d, changed := m.config.Tuner.Observe(tuning.Observation{
 		At:        at,
@@ -61,7 +62,7 @@ func (m *Manager) followTuner(at, is time.Duration) {
 
 // overhead is the latest cost of sampling to the target, in the form that the tuner takes.
 type overhead struct {
-	sample time.Duration // of one sample, with verdicts, and interrupts that took none; 0: not known
+	sample time.Duration // of one sample, with verdicts; 0: not known
 	fixed  float64       // part of the target's CPU time
 
 	samples  uint64           // at the last change of sample

@@ -20,17 +20,17 @@ type Stats struct {
 	Overhead   Overhead
 }
 
-// Overhead is the CPU time that sampling has cost the target since the start: counts times
-// costs that were measured on this machine.
+// Overhead is the CPU time that sampling has cost since the start: counts times costs that
+// were measured on this machine. The target pays where its own code stops. The host pays for
+// timers that interrupt all programs.
 type Overhead struct {
-	Samples    time.Duration // interrupts that took a sample
-	Interrupts time.Duration // interrupts that took none, also of other processes
-	Switches   time.Duration // context switches of threads that have timers
-	Watches    time.Duration // context switches of threads that have watchpoints, for verdicts
-	Verdicts   time.Duration // setting of watchpoints, at most, and traps of writes
-	Calls      time.Duration // caught calls, setting of their breakpoints, and switches of threads that have breakpoints, at most
-	Recorder   time.Duration // threads of the target that write a recording of it
-	Of         time.Duration // CPU time of the target; 0: the overhead is not known
+	Samples  time.Duration // interrupts that took a sample
+	Switches time.Duration // context switches of threads that have timers
+	Watches  time.Duration // context switches of threads that have watchpoints, for verdicts
+	Verdicts time.Duration // setting of watchpoints, at most, and traps of writes
+	Calls    time.Duration // caught calls, setting of their breakpoints, and switches of threads that have breakpoints, at most
+	Recorder time.Duration // threads of the target that write a recording of it
+	Of       time.Duration // CPU time of the target; 0: the overhead is not known
 
 	// Sampled is the part of the time that was sampled, where sampling all the time would have
 	// cost more than permitted; 0: all of it.
@@ -38,14 +38,16 @@ type Overhead struct {
 
 	// Host is the part of a core that timers take of every CPU, for all targets of the
 	// engine together; 0: the engine interrupts only its target.
-	Host   float64
-	Raised uint64 // intervals that were made longer, to bound Host
+	Host       float64
+	Interrupts time.Duration // interrupts of busy CPUs that took no sample: other programs pay
+	Least      time.Duration // shortest interval within the bound of Host; 0: there is no bound
+	Raised     uint64        // intervals that were made longer, to bound Host
 }
 
-// Sampling returns the time that depends on the interval.
-func (o Overhead) Sampling() time.Duration { return o.Samples + o.Interrupts + o.Verdicts }
+// Sampling returns the target's time that depends on the interval.
+func (o Overhead) Sampling() time.Duration { return o.Samples + o.Verdicts }
 
-// Fixed returns the time that does not depend on the interval.
+// Fixed returns the target's time that does not depend on the interval.
 func (o Overhead) Fixed() time.Duration { return o.Switches + o.Watches + o.Calls + o.Recorder }
 
 // Percent returns the part of the target's CPU time that a time is.
@@ -56,10 +58,10 @@ func (o Overhead) Percent(d time.Duration) float64 {
 	return 100 * float64(d) / float64(o.Of)
 }
 
-// Total returns all of the time.
+// Total returns all of the target's time.
 func (o Overhead) Total() time.Duration { return o.Sampling() + o.Fixed() }
 
-// String returns the overhead for people, for example
+// String returns the target's overhead for people, for example
 // "overhead 0.3 % of the target: 0.2 samples, 0.1 thread switches". It is empty if the
 // overhead is not known.
 func (o Overhead) String() string {
@@ -70,7 +72,7 @@ func (o Overhead) String() string {
 	for _, part := range []struct {
 		time time.Duration
 		name string
-	}{{o.Interrupts, "other interrupts"}, {o.Switches, "thread switches"}, {o.Watches + o.Verdicts, "verdicts"}, {o.Calls, "caught calls"}, {o.Recorder, "recorder"}} {
+	}{{o.Switches, "thread switches"}, {o.Watches + o.Verdicts, "verdicts"}, {o.Calls, "caught calls"}, {o.Recorder, "recorder"}} {
 		if part.time > 0 {
 			text += fmt.Sprintf(", %.1f %s", o.Percent(part.time), part.name)
 		}
@@ -78,10 +80,16 @@ func (o Overhead) String() string {
 	if o.Sampled > 0 {
 		text += fmt.Sprintf("; sampled %.1f %% of the time, to bound it", 100*o.Sampled)
 	}
-	if o.Host > 0 {
-		text += fmt.Sprintf("; %.1f %% of each CPU", 100*o.Host)
-	}
 	return text
+}
+
+// OfHost returns the host's overhead for people, for example
+// "timers take 0.3 % of each CPU". It is empty where the engine interrupts only its target.
+func (o Overhead) OfHost() string {
+	if o.Host <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("timers take %.1f %% of each CPU", 100*o.Host)
 }
 
 // overheadText begins the text of an overhead.

@@ -14,6 +14,7 @@ import (
 // interval, and each fall doubles backOff.
 type budget struct {
 	want       time.Duration
+	by         Budget // the budget that wants so much
 	meter      meter
 	load       load          // as last metered, for the present interval
 	exceeded   int           // readings in a row over the daemon's budget
@@ -40,6 +41,15 @@ const (
 	firstBackOff = 10
 )
 
+// Budget names a budget.
+type Budget uint8
+
+const (
+	NoBudget       Budget = iota
+	TargetOverhead        // Config.MaxOverhead
+	DaemonCPU             // Config.MaxDaemonCPU
+)
+
 // budgetChange is the result of a reading.
 type budgetChange uint8
 
@@ -50,7 +60,7 @@ const (
 )
 
 func newBudget(c Config) budget {
-	b := budget{backOff: firstBackOff}
+	b := budget{by: TargetOverhead, backOff: firstBackOff}
 	b.load = load{cost: c.SampleCost, samples: part(c.SampleCost, c.Initial)}
 	b.want = min(b.load.floor(c.Initial, c), c.Initial)
 	return b
@@ -70,6 +80,7 @@ func (b *budget) restart(from, to time.Duration) {
 // interval that another rule wants.
 func (b *budget) read(interval, others time.Duration, c Config) budgetChange {
 	b.load = b.meter.read(interval, b.load)
+	by := b.load.tightest(c)
 	floor := min(b.load.floor(interval, c), maxFactor*interval)
 	if ratio(b.load.daemon, c.MaxDaemonCPU) > 1 {
 		b.exceeded++
@@ -78,11 +89,11 @@ func (b *budget) read(interval, others time.Duration, c Config) budgetChange {
 	}
 	switch {
 	case b.overheadExceeded(c) || b.exceeded >= daemonReadings:
-		b.want = floor
+		b.want, b.by = floor, by
 		b.exceeded, b.affordable, b.floor = 0, 0, 0
 		return budgetRaised
 	case b.want <= others:
-		b.want = min(floor, interval)
+		b.want, b.by = min(floor, interval), by
 		b.affordable, b.floor = 0, 0
 		return budgetKept
 	}
@@ -162,8 +173,21 @@ func (l load) at(from, to time.Duration) load {
 
 // floor returns the shortest interval within the budgets.
 func (l load) floor(interval time.Duration, c Config) time.Duration {
-	excess := max(ratio(l.samples, l.forSamples(c)), ratio(l.daemon, headroom*c.MaxDaemonCPU))
-	return time.Duration(min(excess*float64(interval), math.MaxInt64/2))
+	target, daemon := l.excess(c)
+	return time.Duration(min(max(target, daemon)*float64(interval), math.MaxInt64/2))
+}
+
+// excess returns the parts that the samples take of what the budgets leave to them.
+func (l load) excess(c Config) (target, daemon float64) {
+	return ratio(l.samples, l.forSamples(c)), ratio(l.daemon, headroom*c.MaxDaemonCPU)
+}
+
+// tightest returns the budget that wants the longer interval.
+func (l load) tightest(c Config) Budget {
+	if target, daemon := l.excess(c); daemon > target {
+		return DaemonCPU
+	}
+	return TargetOverhead
 }
 
 // affordableReason explains a shorter interval with its load.

@@ -217,6 +217,42 @@ func TestSwitchesExceedTheBudget(t *testing.T) {
 	}
 }
 
+// TestHeld: the tuner says which budget keeps the interval from where the other rules want it, for as
+// long as it does.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		config Config
+		change func(*program)
+		by     Budget
+		wanted time.Duration
+	}{
+		"target":  {Config{Off: true}, func(p *program) { p.cost, p.known = 200*time.Microsecond, 0 }, TargetOverhead, 10 * time.Millisecond},
+		"daemon":  {Config{Off: true}, func(p *program) { p.cores, p.daemon = 4, time.Millisecond }, DaemonCPU, 10 * time.Millisecond},
+		"shorter": {Config{}, func(p *program) { p.cost = 60 * time.Microsecond }, TargetOverhead, 2500 * time.Microsecond},
+		"neither": {Config{}, func(*program) {}, NoBudget, 4600 * time.Microsecond},
+		"longest": {Config{Off: true, Max: 10 * time.Millisecond}, func(p *program) { p.cost, p.known = time.Second, 0 }, NoBudget, 10 * time.Millisecond},
+		"nothing": {Config{Off: true, MaxOverhead: -1, MaxDaemonCPU: -1}, func(p *program) { p.cost, p.daemon = time.Second, 1 }, NoBudget, 10 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := steady(5 * time.Millisecond)
+			test.change(&p)
+			s := simulate(t, test.config, 1)
+			s.run(p, time.Hour)
+			by, wanted := s.tuner.Held()
+			if by != test.by || math.Abs(float64(wanted-test.wanted)) > 0.05*float64(test.wanted) {
+				t.Errorf("held by %v from %v, want by %v from %v; %v", by, wanted, test.by, test.wanted, s)
+			}
+			p.cost, p.daemon = 10*time.Microsecond, 0
+			s.run(p, time.Hour)
+			if by, _ := s.tuner.Held(); by != NoBudget {
+				t.Errorf("held by %v when all is affordable; %v", by, s)
+			}
+		})
+	}
+}
+
 // A switch that is dear is no reason to sample, or not to, without a budget.
 func TestSwitchesWithoutBudget(t *testing.T) {
 	t.Parallel()

@@ -76,6 +76,16 @@ func (t *Tuner) Verdicts() (known, needed int) {
 	return t.repetitions.progress(t.config)
 }
 
+// Held returns the budget that makes the interval longer than the other rules want it, and
+// the interval that they want. It is [NoBudget] while they have what they want.
+func (t *Tuner) Held() (by Budget, wanted time.Duration) {
+	wanted = t.config.clamp(round(t.slowed(t.repetitions.want)))
+	if t.interval <= wanted || !worth(t.interval, wanted) {
+		return NoBudget, t.interval
+	}
+	return t.budget.by, wanted
+}
+
 // Observe takes in an observation. It returns true with a decision if the interval
 // must change, or cannot help. A full window of repetitions is judged last, and the budget first: it
 // does not wait for the window.
@@ -166,8 +176,12 @@ func (t *Tuner) base() time.Duration { return max(t.repetitions.want, t.budget.w
 
 // wanted returns the largest interval that a rule wants, within the clamps.
 func (t *Tuner) wanted() time.Duration {
-	base := t.base()
-	return t.config.clamp(round(max(base, min(t.slowdown.want, maxSlow*base))))
+	return t.config.clamp(round(t.slowed(t.base())))
+}
+
+// slowed returns the interval that the slowdown makes of another.
+func (t *Tuner) slowed(base time.Duration) time.Duration {
+	return max(base, min(t.slowdown.want, maxSlow*base))
 }
 
 // change sets the interval after a rule has changed the interval that it wants. If the

@@ -144,7 +144,7 @@ func (p *Profile) Extent() string {
 	if interval := intervals(meta.Interval); interval != "" {
 		parts = append(parts, interval)
 	}
-	parts = append(parts, loss(meta, p.whole.Total().Samples)...)
+	parts = append(parts, loss(meta, p.whole.Total())...)
 	if meta.Known > 0 {
 		parts = append(parts, fmt.Sprintf("repetitions %s of %s known",
 			figure.Percent(figure.Share(int64(meta.Repeated), int64(meta.Known))), figure.Count(int64(meta.Known))))
@@ -193,8 +193,9 @@ func intervals(changes []ccmap.IntervalChange) string {
 
 // loss says which samples are missing, and how much time if the clock of the program
 // tells. It says that nothing is missing only if an engine of ours counted.
-func loss(meta ccmap.Meta, samples int64) []string {
+func loss(meta ccmap.Meta, total ccmap.Counters) []string {
 	var parts []string
+	samples := total.Samples
 	l := meta.Loss
 	_, clocked := l.UnaccountedShare()
 	if lost := int64(l.Samples()); lost > 0 {
@@ -205,7 +206,7 @@ func loss(meta ccmap.Meta, samples int64) []string {
 		parts = append(parts, "no sample lost")
 	}
 	if clocked {
-		parts[len(parts)-1] += ", " + Unaccounted(l)
+		parts[len(parts)-1] += ", " + Unaccounted(l, meanWeight(total, meta.Interval))
 	}
 	if l.Throttled > 0 {
 		parts = append(parts, "throttled "+figure.Plural(int64(l.Throttled), "time"))
@@ -214,11 +215,15 @@ func loss(meta ccmap.Meta, samples int64) []string {
 }
 
 // Unaccounted prints the share of the CPU time of a program that no sample stands for,
-// for example "0.3% unaccounted": "" if the program has no clock.
-func Unaccounted(l ccmap.Loss) string {
+// for example "0.3% unaccounted": "" if the program has no clock. Samples that stand for a weight on
+// average, and by chance for more than the clock, leave none.
+func Unaccounted(l ccmap.Loss, weight time.Duration) string {
 	share, known := l.UnaccountedShare()
-	if !known {
+	switch {
+	case !known:
 		return ""
+	case l.ExceedsByChance(weight):
+		return "none unaccounted"
 	}
 	percent := figure.Percent(100 * share)
 	if percent == "-0.0%" {
@@ -238,7 +243,7 @@ func (p *Profile) warnings() []string {
 	}
 	for _, c := range p.Meta().Comments {
 		if warning, ok := strings.CutPrefix(c, ccmap.CommentWarning); ok {
-			all = append(all, terminal.Printable(warning))
+			all = append(all, terminal.Reason(warning))
 		}
 	}
 	if more := len(all) - mostWarnings; more > 0 {

@@ -20,11 +20,14 @@ func TestLoss(t *testing.T) {
 		{ccmap.Meta{}, nil},
 		{ccmap.Meta{Engine: "managed"}, []string{"no sample lost"}},
 		{ccmap.Meta{Loss: ccmap.Loss{Clock: 1000, Unaccounted: 4}}, []string{"none lost, 0.4% unaccounted"}},
-		{ccmap.Meta{Loss: ccmap.Loss{Clock: 10000, Unaccounted: -4}}, []string{"none lost, 0.0% unaccounted"}},
-		{ccmap.Meta{Loss: ccmap.Loss{Source: 3, Clock: 1000, Unaccounted: -25}}, []string{"3 samples lost (75.0%), -2.5% unaccounted"}},
+		{ccmap.Meta{Loss: ccmap.Loss{Clock: 1e6, Unaccounted: 0}}, []string{"none lost, 0.0% unaccounted"}},
+		{ccmap.Meta{Loss: ccmap.Loss{Clock: 1e9, Unaccounted: -4e5}}, []string{"none lost, 0.0% unaccounted"}},
+		{ccmap.Meta{Loss: ccmap.Loss{Clock: 1e6, Unaccounted: -2900}}, []string{"none lost, none unaccounted"}},
+		{ccmap.Meta{Loss: ccmap.Loss{Clock: 1e6, Unaccounted: 2900}}, []string{"none lost, 0.3% unaccounted"}},
+		{ccmap.Meta{Loss: ccmap.Loss{Source: 3, Clock: 1e6, Unaccounted: -25000}}, []string{"3 samples lost (75.0%), -2.5% unaccounted"}},
 		{ccmap.Meta{Loss: ccmap.Loss{Source: 2, Queue: 1, Throttled: 1}}, []string{"3 samples lost (75.0%)", "throttled 1 time"}},
 	} {
-		if diff := cmp.Diff(test.want, loss(test.meta, 1)); diff != "" {
+		if diff := cmp.Diff(test.want, loss(test.meta, ccmap.Counters{Samples: 1, Time: 1})); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", test.meta, diff)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 const (
@@ -56,6 +57,24 @@ func (p *Profile) halves() ccmap.Settled {
 		return ccmap.Settled{} // too few samples to halve
 	}
 	return ccmap.Settled{Methods: f.Methods, Edges: f.Edges, Contexts: f.Contexts, Samples: f.Samples}
+}
+
+// held says which budget has kept the session from more samples: "" if none has. Of a merge it
+// says how many sessions that were.
+func (p *Profile) held() string {
+	var all []string
+	for _, c := range p.Meta().Comments {
+		if sentence, ok := strings.CutPrefix(c, ccmap.CommentHeld); ok {
+			all = append(all, sentence)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return terminal.Printable(all[0])
+	}
+	return "Budgets have kept " + figure.Count(int64(len(all))) + " sessions or more from more samples."
 }
 
 // judge names the counters that can be trusted: a profile of methods settles first, and

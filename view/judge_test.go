@@ -37,6 +37,28 @@ func TestJudgement(t *testing.T) {
 	}
 }
 
+// TestHeld: the last sentence names the budget that has kept a session from more samples.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	const sentence = "--max-overhead holds the interval at 53.4ms, where 10ms was wanted: a larger budget gives more samples."
+	for want, comments := range map[string][]string{
+		"contexts.":             {"overhead 4.0 % of the target: 4.0 samples"},
+		"contexts. " + sentence: {ccmap.CommentHeld + sentence, "other"},
+		"contexts. Budgets have kept 2 sessions or more from more samples.": {ccmap.CommentHeld + "a", ccmap.CommentHeld + "b"},
+		"contexts. \uFFFD[2J": {ccmap.CommentHeld + "\x1b[2J"},
+	} {
+		p := withMeta(t, profileOf("a.json", 5000, time.Millisecond), func(m *ccmap.Meta) { m.Comments = comments })
+		top, err := NewTop(p, List{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := top.Text(&out, TextOptions{}); err != nil || !strings.HasSuffix(out.String(), want+"\n") {
+			t.Errorf("%v\n%s\nwant …%s", err, &out, want)
+		}
+	}
+}
+
 // TestJudgementOfOthers: profiles that do not say how settled they are.
 func TestJudgementOfOthers(t *testing.T) {
 	t.Parallel()

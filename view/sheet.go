@@ -124,8 +124,8 @@ func (s *sheet) print(w io.Writer, more int, notes ...string) error {
 	if s.options.Brief || len(s.Rows) == 0 {
 		return out.Err()
 	}
-	if judgement := p.judgement(); judgement != "" {
-		out.Line("\n%s", judgement)
+	if last := strings.TrimSpace(p.judgement() + " " + p.held()); last != "" {
+		out.Line("\n%s", last)
 	}
 	return out.Err()
 }

@@ -63,7 +63,7 @@ func mark(ok bool) string {
 // summary says in one line why an engine cannot sample, or how well it can.
 func summary(d engine.Diagnosis) string {
 	if !d.Permitted {
-		return d.Reason
+		return terminal.Reason(d.Reason)
 	}
 	took := "permitted, and took " + cmp.Or(d.Found, figure.Plural(int64(d.Samples), "sample"))
 	if len(d.Features) == 0 {

@@ -88,7 +88,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.min, "min-interval", 0, "shortest interval, a `TIME` (default 100µs, or --interval if that is shorter)")
 	flags.DurationVar(&f.max, "max-interval", 0, "longest interval, a `TIME` (default 100ms, or --interval if that is longer)")
 	flags.Float64Var(&f.overhead, "max-overhead", f.overhead, "CPU time of the program in `PERCENT` that sampling may cost; 0: no limit")
-	flags.Float64Var(&f.ofHost, "max-host-overhead", f.ofHost, "time of every CPU in `PERCENT` that timers of engine bpf may take; 0: no limit")
+	flags.Float64Var(&f.ofHost, "max-host-overhead", f.ofHost, "time of every CPU in `PERCENT` that interrupts of engine bpf may take; 0: no limit")
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
 	flags.BoolVar(&f.children, childrenFlag, false, "sample the processes that the program starts, too")
@@ -99,7 +99,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	f.values.register(cmd)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more, not only warnings, to standard error")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more, not only warnings, to standard error, and report what the machine pays")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		f.overheadGiven = cmd.Flags().Changed("max-overhead")
 		if err := f.check(); err != nil {
@@ -238,6 +238,7 @@ func (f *samplingFlags) config(env *environment) session.Config {
 		Dumps:     func(pid int) []manager.Dump { return f.dumps(env, pid) },
 		Logger:    f.logger(env.stderr),
 		Quiet:     f.quiet,
+		Verbose:   f.verbose,
 		JSON:      f.json,
 	}
 }

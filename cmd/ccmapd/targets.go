@@ -96,7 +96,7 @@ func printTrouble(out *terminal.Printer, t daemon.TargetStatus, all bool) {
 	out.Line("")
 	out.Line("%s: %s", t.Name, t.Rule)
 	if t.Reason != "" {
-		out.Line("  %s: %s", string(t.State), t.Reason)
+		out.Line("  %s: %s", string(t.State), terminal.Reason(t.Reason))
 	}
 	if t.Cure != "" {
 		out.Line("  %s", t.Cure)
@@ -120,7 +120,7 @@ func printProcess(out *terminal.Printer, p daemon.ProcessStatus) {
 	if p.Engine != "" {
 		state += " by " + p.Engine
 	}
-	if why := cmp.Or(p.Reason, p.Why); why != "" {
+	if why := terminal.Reason(cmp.Or(p.Reason, p.Why)); why != "" {
 		state += ": " + why
 	}
 	out.Line("  %d %s", p.PID, state)

@@ -125,7 +125,7 @@ func moduleEngine() engineInfo {
 func (e engineInfo) state() string {
 	switch {
 	case !e.Permitted:
-		return terminal.Printable(e.Reason)
+		return terminal.Reason(e.Reason)
 	case e.Inside:
 		return "always permitted: 'ccmapd run MODULE.wasm'"
 	case !e.Breakpoints:

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -183,6 +184,23 @@ func TestSeconds(t *testing.T) {
 	if w := get(s, master, "/targets/web/profile.pb.gz?seconds=4000"); w.Code != 400 {
 		t.Errorf("more than an hour: %d", w.Code)
 	}
+}
+
+// TestWaitIsNoAnswer: the time that a client asks to wait is no time to answer, for the histogram and the
+// alert of slow answers.
+func TestWaitIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, newFake(), Options{})
+		if w := get(s, master, "/targets/web/profile.pb.gz?seconds=3000"); w.Code != http.StatusOK {
+			t.Fatal(w.Code, w.Body)
+		}
+		for line := range strings.Lines(get(s, master, "/metrics").Body.String()) {
+			if strings.Contains(line, "profile.pb.gz") && strings.Contains(line, "_sum") && !strings.HasSuffix(line, " 0\n") {
+				t.Errorf("3,000 s of waiting: %s", line)
+			}
+		}
+	})
 }
 
 // TestUploads: a profile that was sent can be compared, by its sender alone.

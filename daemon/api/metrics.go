@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +29,7 @@ func newMetrics(s *Server) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "ccmapd_http_request_seconds", Help: "Time to answer a request.",
+			Name: "ccmapd_http_request_seconds", Help: "Time to answer a request, without the time that the client asked to wait (?seconds=).",
 			Buckets: []float64{.001, .005, .02, .05, .2, 1, 5, 30},
 		}, []string{"route"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "ccmapd_http_refused_total", Help: "Requests and connections that were refused."}),
@@ -49,10 +51,21 @@ func newMetrics(s *Server) *metrics {
 func (m *metrics) timed(route string, next http.Handler) http.Handler {
 	observer := m.requests.WithLabelValues(route)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		defer func() { observer.Observe(time.Since(start).Seconds()) }()
-		next.ServeHTTP(w, r)
+		start, waited := time.Now(), new(atomic.Int64)
+		defer func() { observer.Observe((time.Since(start) - time.Duration(waited.Load())).Seconds()) }()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), waitedKey{}, waited)))
 	})
+}
+
+// waitedKey is the key of the time that a request has waited because its client asked for it, in the
+// request's context.
+type waitedKey struct{}
+
+// noteWait notes such time.
+func noteWait(ctx context.Context, d time.Duration) {
+	if waited, ok := ctx.Value(waitedKey{}).(*atomic.Int64); ok {
+		waited.Add(int64(d))
+	}
 }
 
 func (c *call) scrape() error {

@@ -329,8 +329,9 @@ func (c *call) mayWait(d time.Duration) (leave func(), err error) {
 	return leave, nil
 }
 
-// wait waits, unless the client goes away or the server ends.
+// wait waits as the client has asked, unless the client goes away or the server ends.
 func (c *call) wait(d time.Duration) error {
+	defer func(began time.Time) { noteWait(c.Context(), time.Since(began)) }(time.Now())
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

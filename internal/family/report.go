@@ -109,7 +109,7 @@ func (f *Family) Text(w io.Writer) {
 	}
 	for _, c := range t.children {
 		if c.Outcome == Refused {
-			fmt.Fprintf(w, "Process %d: %s.\n", c.PID, terminal.Printable(c.Reason))
+			fmt.Fprintf(w, "Process %d: %s.\n", c.PID, terminal.Reason(c.Reason))
 			break // others have the same reason, as a rule
 		}
 	}

@@ -36,16 +36,24 @@ func formatStatus(last, s manager.Status) string {
 	}
 	parts = append(parts, formatProgress(s)...)
 	if s.Interval > 0 {
-		parts = append(parts, "interval "+figure.Time(int64(s.Interval)))
+		parts = append(parts, "interval "+figure.Time(int64(s.Interval))+heldBy(s))
 	}
 	parts = append(parts,
 		"repetitions "+formatRepetitions(s)+formatTuning(s),
-		formatLoss(s.Loss),
+		formatLoss(s),
 		figure.Count(int64(s.Nodes))+" nodes",
 		figure.Bytes(s.Bytes),
 		figure.Plural(int64(s.Threads), "thread"),
 	)
 	return strings.Join(parts, "  ")
+}
+
+// heldBy names the budget that keeps the session from more samples, "" if none does.
+func heldBy(s manager.Status) string {
+	if s.Held == "" {
+		return ""
+	}
+	return " held by " + s.Held
 }
 
 // formatProgress prints how settled the profile is, rare events, and how many calls were
@@ -70,10 +78,10 @@ func formatProgress(s manager.Status) []string {
 }
 
 // formatLoss prints how many samples were lost, and how much time.
-func formatLoss(l ccmap.Loss) string {
-	text := "lost " + figure.Count(int64(l.Samples()))
-	if time := view.Unaccounted(l); time != "" {
-		text += ", " + time
+func formatLoss(s manager.Status) string {
+	text := "lost " + figure.Count(int64(s.Loss.Samples()))
+	if missing := view.Unaccounted(s.Loss, s.Sampled/time.Duration(max(s.Samples, 1))); missing != "" {
+		text += ", " + missing
 	}
 	return text
 }

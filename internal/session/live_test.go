@@ -45,8 +45,8 @@ func TestFormatStatus(t *testing.T) {
 		}
 	}
 	now.Settled = ccmap.Settled{Methods: 99, Edges: 93.2, Contexts: 88.1, Samples: 4000}
-	now.Pruned.Times, now.Drift, now.Caught = 2, true, 1204
-	const settled = "12s  1,500 samples/s  settled edges 93%, contexts 88%  drifts  pruned 2 times  caught 1,204 calls  interval 2.5ms  "
+	now.Pruned.Times, now.Drift, now.Caught, now.Held = 2, true, 1204, "--max-overhead"
+	const settled = "12s  1,500 samples/s  settled edges 93%, contexts 88%  drifts  pruned 2 times  caught 1,204 calls  interval 2.5ms held by --max-overhead  "
 	if got := formatStatus(last, now); !strings.HasPrefix(got, settled) {
 		t.Errorf("status %q\nwant   %q…", got, settled)
 	}

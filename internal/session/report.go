@@ -35,10 +35,13 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 		fmt.Fprintln(w, warning)
 	}
 	if r.Ending.Reason != "" {
-		fmt.Fprintf(w, "%s.\n", capital(terminal.Printable(r.Ending.Reason)))
+		fmt.Fprintf(w, "%s.\n", capital(terminal.Reason(r.Ending.Reason)))
 	}
 	if o := r.Source.Overhead; o.Of > 0 {
 		fmt.Fprintf(w, "%s.\n", capital(o.String()))
+	}
+	if host := r.Source.Overhead.OfHost(); host != "" && s.config.Verbose {
+		fmt.Fprintf(w, "%s.\n", capital(host))
 	}
 	s.reportSettling(w, r)
 	if err := hottest(p, reportMethods).Text(w, view.TextOptions{}); err != nil {
@@ -153,9 +156,9 @@ type lossJSON struct {
 
 // overheadJSON has the fields of sampler.Overhead.
 type overheadJSON struct {
-	Percent    float64       `json:"percent"`
+	Percent    float64       `json:"percent"` // of the program's CPU time, without interrupts_ns
 	Samples    time.Duration `json:"samples_ns"`
-	Interrupts time.Duration `json:"interrupts_ns"`
+	Interrupts time.Duration `json:"interrupts_ns"` // of busy CPUs that took no sample: other programs pay
 	Switches   time.Duration `json:"switches_ns"`
 	Watches    time.Duration `json:"watches_ns"`
 	Verdicts   time.Duration `json:"verdicts_ns"`

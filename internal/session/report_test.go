@@ -71,6 +71,41 @@ func TestReportOverhead(t *testing.T) {
 	}
 }
 
+// TestReasonOfLines: a reason of several lines is a sentence, and no byte of it moves the cursor.
+func TestReasonOfLines(t *testing.T) {
+	t.Parallel()
+	s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+	r := manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Ending: sampler.Ending{Reason: "stopped: one\n\ttwo\r\n\x1b[2J\n"}}
+	var out bytes.Buffer
+	if err := s.Report(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Stopped: one; two; \uFFFD[2J.\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("report %q, want %q…", &out, want)
+	}
+}
+
+// TestReportOfHost: what the timers cost the machine is for those who ask for more.
+func TestReportOfHost(t *testing.T) {
+	t.Parallel()
+	for _, verbose := range []bool{false, true} {
+		s := &Session{config: Config{Verbose: verbose}, choice: engine.Choice{Source: &fakeSource{}}}
+		r := manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: sampler.Stats{
+			Overhead: sampler.Overhead{Samples: 2 * time.Millisecond, Interrupts: 400 * time.Millisecond, Host: 0.003, Of: time.Second},
+		}}
+		var out bytes.Buffer
+		if err := s.Report(&out, r); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "Overhead 0.2 % of the target: 0.2 samples.\n") || strings.Contains(out.String(), "Timers take 0.3 % of each CPU.\n") != verbose {
+			t.Errorf("report, with -v %v:\n%s", verbose, &out)
+		}
+		if j := s.newReportJSON(r).Overhead; j.Percent != 0.2 || j.Host != 0.3 || j.Interrupts != 400*time.Millisecond {
+			t.Errorf("as JSON: %+v", j)
+		}
+	}
+}
+
 func TestReportRecalled(t *testing.T) {
 	t.Parallel()
 	for want, counts := range map[string]sampler.Counts{

@@ -61,8 +61,9 @@ type Config struct {
 
 	Children Children // that are sampled beside; nil: none
 
-	Quiet bool // print errors only
-	JSON  bool // report as JSON
+	Quiet   bool // print errors only
+	Verbose bool // report the host's figures, too
+	JSON    bool // report as JSON
 }
 
 // Children are the child processes of the target.
@@ -146,6 +147,9 @@ func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manage
 	info := source.Info()
 	config := manager.Config{
 		Source: source, Map: m, Logger: c.Logger, Dumps: c.dumps(source), Until: c.Until, Values: c.Values, DaemonCPU: c.DaemonCPU,
+		Budgets: manager.BudgetNames{
+			Target: "--max-overhead", Host: "--max-host-overhead", Own: "--tune, which bounds ccmapd's own CPU time,",
+		},
 	}
 	config.Values.MaxPoints = maxPoints(c.MaxMemory)
 	if _, tunable := source.(sampler.Tunable); !tunable || info.Unit != ccmap.CPUTime {
@@ -250,22 +254,22 @@ func (s *Session) Announce(w io.Writer, until string) {
 	info := s.choice.Source.Info()
 	if info.Lacks != "" {
 		fmt.Fprintf(w, "Taking profiles of %s%s, by %s (%s). %s\nOf such a program %s.\n",
-			terminal.Printable(path.Base(cmp.Or(info.Target.Executable, "the program"))), s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until, info.Lacks)
+			terminal.Printable(path.Base(cmp.Or(info.Target.Executable, "the program"))), s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until, info.Lacks)
 		return
 	}
 	if info.Of != "" {
 		fmt.Fprintf(w, "Sampling %d (%s): %s%s, by %s (%s). %s\n",
-			info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), info.Of, s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until)
+			info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), info.Of, s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until)
 		return
 	}
 	interval := s.choice.Source.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
-		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Printable(s.choice.Why), until)
+		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until)
 	if interval != s.config.Interval {
 		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.config.Interval)
 	}
 	if info.NoKernelTime != "" {
-		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", terminal.Printable(info.NoKernelTime))
+		fmt.Fprintf(w, "Time in the kernel is left out: %s.\n", terminal.Reason(info.NoKernelTime))
 	}
 }
 

@@ -142,7 +142,7 @@ func (s *Session) caught(r manager.Report) string {
 	case s.choice.Source.Info().Unit == ccmap.Instructions:
 		return "no calls caught, as each one is recorded"
 	case src.NoCalls != "":
-		return "no calls caught, because " + terminal.Printable(src.NoCalls)
+		return "no calls caught, because " + terminal.Reason(src.NoCalls)
 	case s.choice.Source.Info().Embedded:
 		return "no calls caught, as none went through a table when one was wanted"
 	case src.Counts[sampler.HotCalls] == 0:

@@ -63,7 +63,12 @@ type Price struct {
 	SoFar      float64 // since the start
 	Calls      float64 // of caught calls
 	Throughout float64 // of all else, lately and at most, as if there were no pauses
+	Little     bool    // all so far is no more than littleSpent
 }
+
+// littleSpent is CPU time that a session may cost its target before a bound of the part matters. A young
+// profile needs its samples most, and a target that has a tenth of a CPU gives few.
+const littleSpent = 200 * time.Millisecond
 
 // leastPriced is the least CPU time of the target that has a price: one sample is less than
 // a two-thousandth of it.
@@ -101,6 +106,7 @@ func (m *meter) reckon(o sampler.Overhead, switches uint64, atSwitch time.Durati
 		SoFar:      float64(o.Total()) / float64(o.Of),
 		Calls:      calls,
 		Throughout: float64(m.unpriced) * float64(atSwitch) / used,
+		Little:     o.Total() <= littleSpent,
 	}
 	m.before, m.unpriced, m.priced = o, 0, true
 }
@@ -153,14 +159,13 @@ func (t *Taker) overhead(clock time.Duration) sampler.Overhead {
 	c := &t.counts
 	calls := c.caught.Caught.Load() + c.caught.Strays.Load() + c.caught.Set.Load()
 	return sampler.Overhead{
-		Samples:    time.Duration(t.counts.samples.Load()) * t.Costs.Sample,
-		Interrupts: time.Duration(t.Interrupts.Load()) * t.Costs.Interrupt,
-		Switches:   time.Duration(t.meter.atSwitch.Load()),
-		Watches:    time.Duration(t.meter.atWatch.Load()),
-		Verdicts:   time.Duration(c.places.Load())*t.Costs.Arm + time.Duration(c.traps.Load())*t.Costs.Trap,
-		Calls:      time.Duration(calls)*t.Costs.Call + time.Duration(t.meter.atCall.Load()),
-		Of:         clock,
-		Sampled:    t.meter.sampled(),
+		Samples:  time.Duration(t.counts.samples.Load()) * t.Costs.Sample,
+		Switches: time.Duration(t.meter.atSwitch.Load()),
+		Watches:  time.Duration(t.meter.atWatch.Load()),
+		Verdicts: time.Duration(c.places.Load())*t.Costs.Arm + time.Duration(c.traps.Load())*t.Costs.Trap,
+		Calls:    time.Duration(calls)*t.Costs.Call + time.Duration(t.meter.atCall.Load()),
+		Of:       clock,
+		Sampled:  t.meter.sampled(),
 	}
 }
 

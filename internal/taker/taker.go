@@ -70,9 +70,6 @@ type Taker struct {
 	// Pushed is the CPU time that the samples in the queue stand for, ns.
 	Pushed atomic.Int64
 
-	// Interrupts counts the interrupts of the target that took no sample.
-	Interrupts atomic.Uint64
-
 	watch    *hang.Watch   // of reads of the target's memory and files
 	calls    indirect.Code // nil: the runtime has no calls that can be caught
 	counts   counts
@@ -210,6 +207,9 @@ func (t *Taker) describe() {
 // Target describes the process. Of a program that was attached to before it ran, build
 // and version are known only after its first samples. Any goroutine may call it.
 func (t *Taker) Target() ccmap.Target { return *t.target.Load() }
+
+// Taken returns how many samples were made so far. Any goroutine may call it.
+func (t *Taker) Taken() uint64 { return t.counts.samples.Load() }
 
 // Close releases everything. It may be called more than once, and on a taker that is
 // only partly made.

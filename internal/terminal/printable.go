@@ -6,6 +6,7 @@
 // begin a line that looks like one of ours. Two things keep them off terminals:
 //
 //   - [Printable], wherever a foreign string is part of a line
+//   - [Reason], where that string is a reason
 //   - [Guarded], a writer that all text for people passes, so that no print can forget it
 //
 // Only profiles, and the output of programs that ccmapd runs, go past the guard
@@ -31,6 +32,18 @@ func Printable(s string) string {
 		}
 		return unicode.ReplacementChar
 	}, s)
+}
+
+// Reason is Printable for a reason, which may have the lines of several errors: it has them in one line,
+// with a semicolon between two.
+func Reason(s string) string {
+	var lines []string
+	for line := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return Printable(strings.Join(lines, "; "))
 }
 
 // PrintableLines is printable for several lines, which may have tabs.

@@ -87,9 +87,9 @@
 //
 // The first host measures the time of an interrupt, without and with a sample, the cost of a
 // watchpoint to a context switch, of setting it and of its trap, and the cost of a caught
-// call. The program counts interrupts. An interrupt of a busy CPU that takes no sample is
-// charged to the sources, by the rates that they want. A watchpoint on CPUs is charged to its
-// source as if each of the CPUs were busy. Threads with a breakpoint are charged the switches
+// call. The program counts interrupts. An interrupt that takes a sample is charged to its target.
+// All interrupts are charged to the host, which bounds the interval: see [HostOptions]. A
+// watchpoint on CPUs is charged to its source as if each of the CPUs were busy. Threads with a breakpoint are charged the switches
 // of the thread that switches most.
 //
 // # System calls

@@ -48,11 +48,11 @@ type Host struct {
 	period  time.Duration         // of the timers, on average
 	redraw  time.Time             // when to draw other periods
 	follows time.Time             // when to look for CPUs that have come or gone
-	charged uint64                // interrupts that the sources were charged for
-	due     time.Time             // when to charge them again
 	began   time.Time             // when the timers were started
 	before  uses                  // of the timers, then
+	due     time.Time             // when to meter their cost again
 	share   float64               // of every CPU, that the timers take since then
+	others  time.Duration         // that they took of busy CPUs without a sample
 	broken  error                 // why the reader has ended before its time
 	rung    time.Time             // the last beat that woke all sources with records
 

@@ -1,14 +1,13 @@
 package bpf
 
 import (
-	"cmp"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // priced has the costs of sampling on this machine, which the first host measures.
@@ -42,88 +41,47 @@ func (h *Host) aimAtSelf() (end func(), err error) {
 	return func() { h.dropProcess(uint32(pid)) }, nil
 }
 
-const (
-	// chargeEvery is the least time between two charges, and chargeAtLeast the most.
-	chargeEvery   = 20 * time.Millisecond
-	chargeAtLeast = time.Second
-	// chargeRest bounds the cost of charging many sources at one part in so many of the time.
-	chargeRest = 500
-)
+// meterEvery is the least time between two readings of the counters, which are system calls.
+const meterEvery = 100 * time.Millisecond
 
-// charge counts the interrupts since the last charge that took no sample, and charges them
-// to the sources. An idle CPU loses nothing, so its interrupts are free. The caller holds
-// mu.
-func (h *Host) charge() {
-	at := time.Now()
-	if at.Before(h.due) {
+// uses count the interrupts of all CPUs, those of idle CPUs, and the samples that they took.
+type uses struct{ interrupts, idle, samples uint64 }
+
+func (h *Host) used() uses {
+	return uses{h.counted(interrupts), h.counted(idle), h.counted(taken)}
+}
+
+// meter notes the cost of the timers since they were started. An idle CPU has nothing to lose, so
+// its interrupts cost no program anything, but they are part of what timers take of every CPU. The
+// caller holds mu.
+func (h *Host) meter() {
+	now := time.Now()
+	if now.Before(h.due) {
 		return
 	}
-	h.chargeAll()
-	h.due = at.Add(min(max(chargeEvery, chargeRest*time.Since(at)), chargeAtLeast))
+	h.due = now.Add(meterEvery)
+	h.account(now, h.used())
 }
 
-func (h *Host) chargeAll() {
-	used := h.used()
-	h.meter(used)
-	now := used.interrupts - h.counted(idle) - used.samples
-	fresh := now - h.charged
-	if int64(fresh) <= 0 {
-		return // it reads one counter after the other
-	}
-	h.charged = now
-	var sources []*seat
-	for s := range h.seats() {
-		if !s.left {
-			sources = append(sources, s)
-		}
-	}
-	sortByInterval(sources)
-	for i, share := range shares(sources) {
-		s := sources[i]
-		s.owes += float64(fresh) * share
-		s.interrupts.Store(uint64(s.owes))
-	}
-}
-
-// sortByInterval sorts sources, the longest interval first.
-func sortByInterval(sources []*seat) {
-	slices.SortFunc(sources, func(a, b *seat) int { return cmp.Compare(b.interval, a.interval) })
-}
-
-// shares divides the interrupts that took no sample among the sources, the longest interval
-// first. The rate of the first is divided among all, the step to the rate of the second
-// among all but the first, and so on: a target pays for the rate that it wants, and less
-// where others want it, too.
-func shares(sources []*seat) []float64 {
-	all := make([]float64, len(sources))
-	sum, before := 0.0, 0.0
-	for i, s := range sources {
-		rate := 1 / float64(s.interval)
-		sum += (rate - before) / float64(len(sources)-i)
-		all[i], before = sum, rate
-	}
-	for i := range all {
-		all[i] /= before
-	}
-	return all
-}
-
-// uses count the interrupts of all CPUs, and the samples that they took.
-type uses struct{ interrupts, samples uint64 }
-
-func (h *Host) used() uses { return uses{h.counted(interrupts), h.counted(taken)} }
-
-// meter notes the part of every CPU that the timers take. The interrupts of idle CPUs are
-// in it. The caller holds mu.
-func (h *Host) meter(now uses) {
-	elapsed := time.Since(h.began) * time.Duration(len(h.clocks))
+// account takes in the counters, which are read one after the other.
+func (h *Host) account(at time.Time, now uses) {
+	elapsed := at.Sub(h.began) * time.Duration(len(h.clocks))
 	if elapsed <= 0 || now.interrupts < h.before.interrupts {
 		return // without timers, or after the end
 	}
-	samples := now.samples - h.before.samples
-	others := now.interrupts - h.before.interrupts - min(samples, now.interrupts-h.before.interrupts)
-	spent := float64(samples)*float64(h.costs.Sample) + float64(others)*float64(h.costs.Interrupt)
+	passed := uses{now.interrupts - h.before.interrupts, now.idle - h.before.idle, now.samples - h.before.samples}
+	others := passed.interrupts - min(passed.samples, passed.interrupts)
+	spent := float64(passed.samples)*float64(h.costs.Sample) + float64(others)*float64(h.costs.Interrupt)
 	h.share = spent / float64(elapsed)
+	h.others = time.Duration(others-min(passed.idle, others)) * h.costs.Interrupt
+}
+
+// addTo enters the host's part of an overhead.
+func (h *Host) addTo(o *sampler.Overhead) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.meter()
+	o.Host, o.Interrupts, o.Least, o.Raised = h.share, h.others, h.floor, h.raised.Load()
 }
 
 // shortestWithin returns the shortest interval whose interrupts take no more than a part of a

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
@@ -16,23 +15,20 @@ import (
 //
 //	pid, member, program   never change
 //	inbox         the host's reader writes, the source's goroutine reads
-//	interrupts    atomic
 //	all others    under the host's mu
 type seat struct {
 	pid     uint32 // of the process; wholeHost: all that are no targets
 	member  bool   // it is of the whole host, beside a target of the same process
 	program uint64 // of a member, the program that it is for
 
-	inbox      inbox
-	interrupts atomic.Uint64 // without a sample, that the source was charged for
+	inbox inbox
 
 	waiter   *perfevent.Waiter // rung when there are records; nil: not yet, or no more
 	interval time.Duration     // that the source wants
 	wants    time.Duration     // the interval that the host reckons with; 0: none
 	told     programTarget     // the entry that the program has, or is about to have
 	left     bool
-	owes     float64 // interrupts, of which interrupts has the whole ones
-	before   uint64  // records of the process that were lost before the source joined
+	before   uint64 // records of the process that were lost before the source joined
 }
 
 // wholeHost is the number of the target that stands for all processes that are no targets, as in
@@ -75,7 +71,6 @@ func (h *Host) join(s *seat) error {
 	if h.table(s)[s.pid] != nil {
 		return fmt.Errorf("process %d is sampled already", s.pid)
 	}
-	h.charge()
 	h.table(s)[s.pid] = s
 	s.before = h.lostOf(s.pid)
 	var err error
@@ -103,7 +98,6 @@ func (h *Host) leave(s *seat) {
 	if h.table(s)[s.pid] != s || s.left {
 		return
 	}
-	h.charge()
 	s.left = true
 	h.drop(s)
 	if err := h.follow(s); err != nil {
@@ -245,7 +239,6 @@ func (h *Host) setInterval(s *seat, d time.Duration) (took time.Duration, err er
 	begin := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.charge()
 	s.interval = h.clamp(d)
 	err = h.follow(s)
 	return time.Since(begin), err

@@ -486,12 +486,10 @@ func (s *Source) Counted() ([]ccmap.Point, uint64) { return s.t.Counted() }
 // Stats returns the figures so far. Any goroutine may call it.
 func (s *Source) Stats() sampler.Stats {
 	s.host.mu.Lock()
-	s.host.charge()
-	interval, share := s.interval, s.host.share
+	interval := s.interval
 	s.host.mu.Unlock()
-	s.t.Interrupts.Store(s.interrupts.Load())
 	st := s.t.Stats("")
-	st.Overhead.Host, st.Overhead.Raised = share, s.host.raised.Load()
+	s.host.addTo(&st.Overhead)
 	st.Interval, st.LastChange = interval, time.Duration(s.took.Load())
 	return st
 }

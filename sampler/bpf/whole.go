@@ -244,11 +244,9 @@ func (w *Whole) SetInterval(d time.Duration) error {
 func (w *Whole) Stats() sampler.Stats {
 	h := w.host
 	h.mu.Lock()
-	h.charge()
 	st := sampler.Stats{Interval: w.interval, LastChange: time.Duration(w.took.Load())}
-	st.Overhead.Host = h.share
 	h.mu.Unlock()
-	st.Overhead.Raised = h.raised.Load()
+	h.addTo(&st.Overhead)
 	st.Warning = w.programs.warning()
 	var lost uint64
 	st.Counts, lost, st.Loss.Corrupt, st.Threads = w.programs.stats()
@@ -261,7 +259,6 @@ func (w *Whole) Stats() sampler.Stats {
 		st.Loss = st.Loss.Add(*time)
 	}
 	st.Overhead.Samples = time.Duration(st.Counts[sampler.Samples]) * h.costs.Sample
-	st.Overhead.Interrupts = time.Duration(w.interrupts.Load()) * h.costs.Interrupt
 	st.Overhead.Of = st.Loss.Clock
 	return st
 }

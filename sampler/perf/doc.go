@@ -77,9 +77,10 @@
 // # Windows
 //
 // An event on a thread costs each context switch the same at any interval. Where all costs
-// together exceed [Options].MaxOverhead in two readings in a row, the events are on in random windows only, of 20 ms or four
+// together exceed [Options].MaxOverhead in two readings in a row, and 0.2 s in all, the events are on in random windows only, of 20 ms or four
 // intervals. Weights are larger then, so that samples stand for the pauses, too, and their sum
-// follows the target's CPU clock. Events are closed in pauses, because a switch pays for an event that is off, too. A window is at least 0.5 % of the time. Watchpoints and bursts end with a window. No verdict spans a pause, so a
+// follows the target's CPU clock. Events are closed in pauses, because a switch pays for an event that is off, too. A window is at least 0.5 % of the time. The
+// share of the time falls as the profile grows: of 1,000 samples or more, none weighs more than 2 %. Watchpoints and bursts end with a window. No verdict spans a pause, so a
 // goroutine's first sample in a window has none. While sampling keeps to MaxOverhead, nothing
 // changes.
 //

@@ -13,8 +13,8 @@ import (
 // same, however long the interval is. So where sampling costs more than the budget, the events
 // are on in windows only, and a sample stands for the time between windows, too.
 //
-//	within the budget   always on; factor 1
-//	over it             on for a window, off for a random pause, and so on
+//	within the budget, or little was spent   always on; factor 1
+//	over it                                  on for a window, off for a random pause, and so on
 //
 // Each moment lies in a window with the same chance, the share, because pauses are random and
 // as long on average as the share asks for. A sample weighs 1/share of its own time. On average
@@ -29,9 +29,13 @@ import (
 // difference is taken in the middle of the pause before. At the end of the pause it would be larger
 // wherever the load has just begun, and bursts would weigh too much. A window with losses counts as
 // if it had none, so that none is hidden.
+//
+// A sample that stands for long pauses could decide a profile that is young. So the share falls only
+// as fast as the weights so far permit: see mostFactor.
 type windows struct {
 	budget float64 // part of the target's CPU time; 0 or less: no limit
 	share  float64 // of the time that should be in windows from the next one on; 1: always on
+	most   float64 // the largest factor of weights, at the last price
 	over   int     // readings in a row over the budget, while always on
 
 	drawn  float64 // share of the window that is on or was last
@@ -74,7 +78,22 @@ const (
 	mostRepaid = 2
 	// cycleShare is the weight of the last cycle in the average.
 	cycleShare = 0.1
+	// A sample weighs mostWeight of a profile of manySamples at most. The period of an event
+	// is between leastPeriod and mostPeriod intervals, with the time that a change of it has
+	// discarded. A tuner may shorten the interval by a factor of shorterBy.
+	mostWeight              = 0.02
+	manySamples             = 1000
+	leastPeriod, mostPeriod = 0.7, 1.5
+	shorterBy               = 4
 )
+
+// mostFactor returns the largest factor for the weights of a target that has so many samples of
+// certain weights. Samples that are missing to manySamples will have short intervals, in the worst case.
+func mostFactor(weights time.Duration, samples uint64, interval time.Duration) float64 {
+	missing := float64(manySamples - min(samples, manySamples))
+	total := float64(weights) + missing*leastPeriod/shorterBy*float64(interval)
+	return max(mostWeight*total/(mostPeriod*float64(interval)), 1)
+}
 
 // windowChange is a change of the events.
 type windowChange uint8
@@ -86,16 +105,18 @@ const (
 )
 
 func newWindows(budget float64) windows {
-	return windows{budget: budget, share: 1, drawn: 1, factor: 1}
+	return windows{budget: budget, share: 1, most: 1, drawn: 1, factor: 1}
 }
 
-// pay takes in the price of sampling. It returns whether the share is not yet as the price asks.
-func (w *windows) pay(p taker.Price) (unsettled bool) {
+// pay takes in the price of sampling, and the largest factor of weights. It returns whether the share
+// is not yet as the price asks.
+func (w *windows) pay(p taker.Price, most float64) (unsettled bool) {
+	w.most = most
 	switch {
 	case w.budget <= 0:
 		return false
 	case w.share < 1:
-	case p.Lately <= w.budget:
+	case p.Lately <= w.budget, p.Little:
 		w.over = 0
 		return false
 	default:
@@ -107,7 +128,7 @@ func (w *windows) pay(p taker.Price) (unsettled bool) {
 	if p.SoFar > w.budget {
 		aim /= 2 // too much was spent before
 	}
-	asked := min(max((aim-min(p.Calls, aim/2))/p.Throughout, leastShare), 1)
+	asked := min(max((aim-min(p.Calls, aim/2))/p.Throughout, leastShare, 1/most), 1)
 	w.share = min(max(asked, w.share/shareStep), w.share*shareStep)
 	if w.share == 1 {
 		w.over = 0
@@ -158,7 +179,7 @@ func (w *windows) begin(now time.Time, length, clock time.Duration) {
 	w.drawn, w.factor = w.share, 1/w.share
 	if w.drawn < 1 && w.cycle > 0 {
 		owed := w.owed - float64(clock-w.ended)/2
-		w.factor *= min(max(1+repaid*owed/w.cycle, 1./mostRepaid), mostRepaid)
+		w.factor = min(w.factor*min(max(1+repaid*owed/w.cycle, 1./mostRepaid), mostRepaid), max(w.factor, w.most))
 	}
 	w.clock = clock
 }
@@ -182,7 +203,8 @@ func (w *windows) patience(now time.Time) time.Duration {
 
 // followWindows sets the events on or off when it is time.
 func (d *drainer) followWindows(ctx context.Context) {
-	if price, fresh := d.Price(d.threads.Interval()); fresh && d.windows.pay(price) {
+	interval := d.threads.Interval()
+	if price, fresh := d.Price(interval); fresh && d.windows.pay(price, mostFactor(d.Weights, d.Taken(), interval)) {
 		d.PriceSoon()
 	}
 	switch d.windows.turn(time.Now()) {

@@ -52,8 +52,17 @@ func (s *simulated) tally() tally {
 // settle pays until the share is as a price asks.
 func (s *simulated) settle(p taker.Price) {
 	for range 20 {
-		s.pay(p)
+		s.pay(p, unbounded)
 	}
+}
+
+// unbounded is the largest factor of weights where there are very many samples.
+const unbounded = 1e9
+
+// mostFactor is the largest factor after the samples so far, one in each tick of a window.
+func (s *simulated) mostFactor() float64 {
+	_, seen := s.sum()
+	return mostFactor(time.Duration(seen), uint64(s.inWindow/tick), tick)
 }
 
 // run lets time pass. Windows begin and end up to some ticks late.
@@ -64,7 +73,7 @@ func (s *simulated) run(t *testing.T, length time.Duration) {
 		s.now = s.now.Add(tick)
 		if s.price != nil && at%time.Second == 0 {
 			before := s.share
-			if s.pay(s.price(at)); s.share < before/2 || s.share > 2*before {
+			if s.pay(s.price(at), s.mostFactor()); s.share < before/2 || s.share > 2*before {
 				t.Fatalf("share %v, and then %v", before, s.share)
 			}
 		}
@@ -212,6 +221,7 @@ func TestWindowsOnlyOverBudget(t *testing.T) {
 		{0.01, taker.Price{Lately: 0.01, Throughout: 0.05}, 1},
 		{0, taker.Price{Lately: 0.5, Throughout: 0.5}, 1},
 		{-1, taker.Price{Lately: 0.5, Throughout: 0.5}, 1},
+		{0.01, taker.Price{Lately: 0.5, Throughout: 0.5, Little: true}, 1},
 		{0.01, taker.Price{Lately: 0.02, Throughout: 0.04}, 0.2},
 		{0.01, taker.Price{Lately: 0.02, Throughout: 0.04, Calls: 0.004}, 0.1},
 		{0.01, taker.Price{Lately: 0.02, Throughout: 0.04, SoFar: 0.02}, 0.1},
@@ -220,18 +230,57 @@ func TestWindowsOnlyOverBudget(t *testing.T) {
 	} {
 		s := &simulated{windows: newWindows(c.budget), now: now}
 		for range 10 {
-			s.pay(c.price)
-			s.pay(taker.Price{Lately: c.budget})
+			s.pay(c.price, unbounded)
+			s.pay(taker.Price{Lately: c.budget}, unbounded)
 		}
-		if s.pay(c.price); s.share != 1 || s.turn(now) != windowKept {
+		if s.pay(c.price, unbounded); s.share != 1 || s.turn(now) != windowKept {
 			t.Errorf("%+v of %v: share %v after single readings", c.price, c.budget, s.share)
 		}
-		if s.pay(c.price); s.share < 1/shareStep {
+		if s.pay(c.price, unbounded); s.share < 1/shareStep {
 			t.Errorf("%+v of %v: share %v after two readings", c.price, c.budget, s.share)
 		}
 		s.settle(c.price)
 		if change := s.turn(now); math.Abs(s.share-c.share) > 1e-9 || (change == windowClosed) != (c.share < 1) || s.factor != 1 {
 			t.Errorf("%+v of %v: share %v, factor %v, change %d", c.price, c.budget, s.share, s.factor, change)
+		}
+	}
+}
+
+// TestNoSampleDecides: after 1,000 samples none has more than 2 % of the weights, however dear switches
+// are, from the start or later. The beginning is sampled in full, and the first windows are few.
+func TestNoSampleDecides(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		dear       time.Duration // since when
+		throughout float64
+	}{{0, 0.02}, {0, 0.5}, {3 * time.Second, 0.5}, {30 * time.Second, 0.5}, {0, 5}} {
+		s := &simulated{windows: newWindows(0.01), now: time.Now()}
+		s.price = func(at time.Duration) taker.Price {
+			if at < test.dear {
+				return taker.Price{}
+			}
+			return taker.Price{Lately: test.throughout, SoFar: test.throughout, Throughout: test.throughout}
+		}
+		samples, sum, heaviest, worst := 0, 0., 0., 0.
+		s.load = func(time.Duration) (int, time.Duration) {
+			if !s.off {
+				weight := float64(tick) * s.factor // a sample comes each tick
+				samples, sum, heaviest = samples+1, sum+weight, max(heaviest, weight)
+			}
+			if samples >= 1000 {
+				worst = max(worst, heaviest/sum)
+			}
+			return 0, tick
+		}
+		s.run(t, 500*time.Second)
+		if worst > 0.02 || samples < 1000 {
+			t.Errorf("dear at %v since %v: a sample of %.1f %% among %d", test.throughout, test.dear, 100*worst, samples)
+		}
+		if clock, seen := s.sum(); math.Abs(seen/float64(clock)-1) > 0.05 {
+			t.Errorf("dear at %v since %v: weights are %.3f of the clock", test.throughout, test.dear, seen/float64(clock))
+		}
+		if s.share > 0.008/test.throughout && s.share > leastShare {
+			t.Errorf("dear at %v since %v: the share is still %v", test.throughout, test.dear, s.share)
 		}
 	}
 }

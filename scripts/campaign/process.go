@@ -204,6 +204,9 @@ type Session struct {
 type SessionReport struct {
 	CPU    time.Duration `json:"ccmapd_cpu_ns"` // CPU time of ccmapd
 	Source struct{ Samples, Repaired, Rooted, Truncated, Hits uint64 }
+
+	Profile  struct{ Held string }     // which budget has kept ccmapd from more samples
+	Overhead struct{ Percent float64 } // of the program's CPU time
 }
 
 var sampling = regexp.MustCompile(`^Sampling \d+ `)

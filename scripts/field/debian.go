@@ -16,12 +16,12 @@ import (
 // debianTargets are programs as Debian builds and strips them.
 func debianTargets() []target {
 	return []target{
-		{name: "debian-caddy", measure: server{
+		served("debian-caddy", server{
 			about: "caddy 2.6.2 of Debian 13, stripped; 32 connections of load", launch: debianCaddy("trixie"), load: caddyLoad,
-		}.measure},
-		{name: "debian-node-exporter", measure: server{
+		}),
+		served("debian-node-exporter", server{
 			about: "prometheus-node-exporter 1.9.0 of Debian 13, stripped", launch: debianExporter, load: "ADDRESS/metrics",
-		}.measure},
+		}),
 		{name: "debian-go1.19", measure: measureRefused},
 	}
 }

@@ -19,6 +19,7 @@ type target struct {
 	name    string
 	quick   bool // measured in CI
 	measure func(ctx context.Context, f *field, name string) (row, error)
+	server  *server // that it measures; nil: another kind of program
 }
 
 func runPrograms(ctx context.Context, f *field) error {

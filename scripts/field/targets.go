@@ -19,30 +19,52 @@ type server struct {
 	launch  func(context.Context, *field) (campaign.Launch, error)
 	address string // of /debug/pprof; empty: a group in the line that says that it is ready
 	load    string // address for requests, over and over; empty: it works by itself
+
+	drive func(context.Context, *field) (*campaign.Process, error) // another program that makes it work; nil: none
+}
+
+// start starts the server and its work, and returns the address of /debug/pprof.
+func (s server) start(ctx context.Context, f *field) (p *campaign.Process, address string, stop func(), err error) {
+	l, err := s.launch(ctx, f)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	l.User = s.user
+	if p, err = l.Start(ctx); err != nil {
+		return nil, "", nil, err
+	}
+	if address = s.address; address == "" {
+		address = p.Ready[1]
+	}
+	ctx, end := context.WithCancel(ctx)
+	alone := func() {
+		end()
+		p.Stop()
+	}
+	if s.load != "" {
+		campaign.Load(ctx, connections, "http://"+strings.Replace(s.load, "ADDRESS", address, 1))
+	}
+	if s.drive == nil {
+		return p, address, alone, nil
+	}
+	driver, err := s.drive(ctx, f)
+	if err != nil {
+		alone()
+		return nil, "", nil, err
+	}
+	return p, address, func() {
+		driver.Stop()
+		alone()
+	}, nil
 }
 
 // measure watches the server for a window.
 func (s server) measure(ctx context.Context, f *field, name string) (row, error) {
-	l, err := s.launch(ctx, f)
+	p, address, stop, err := s.start(ctx, f)
 	if err != nil {
 		return row{}, err
 	}
-	l.User = s.user
-	p, err := l.Start(ctx)
-	if err != nil {
-		return row{}, err
-	}
-	defer p.Stop()
-	address := s.address
-	if address == "" {
-		address = p.Ready[1]
-	}
-	if s.load != "" {
-		var stop func()
-		ctx, stop = context.WithCancel(ctx)
-		defer stop()
-		campaign.Load(ctx, connections, "http://"+strings.Replace(s.load, "ADDRESS", address, 1))
-	}
+	defer stop()
 	f.Say("watching %s", name)
 	w, err := f.watch(ctx, p, name, s.user, address)
 	if err != nil {
@@ -82,22 +104,25 @@ const driversFolder = "testdata/drivers"
 // driver returns the source of a driver, with the common files.
 func driver(name string) map[string]string {
 	files := make(map[string]string)
-	add := func(file, as string) {
-		text, err := drivers.ReadFile(file)
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		files[as] = string(text)
-	}
-	add(path.Join(driversFolder, "serve.go"), "serve.go")
+	add := func(file, as string) { files[as] = readDriver(file) }
+	add("serve.go", "serve.go")
 	root := path.Join(driversFolder, name)
 	fs.WalkDir(drivers, root, func(file string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			add(file, strings.TrimPrefix(file, root+"/"))
+			add(strings.TrimPrefix(file, driversFolder+"/"), strings.TrimPrefix(file, root+"/"))
 		}
 		return err
 	})
 	return files
+}
+
+// readDriver returns a file of the drivers.
+func readDriver(file string) string {
+	text, err := drivers.ReadFile(path.Join(driversFolder, file))
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(text)
 }
 
 var serving = regexp.MustCompile(`^serving (\S+)$`)
@@ -124,9 +149,11 @@ func markdown(name string, flags ...string) build {
 // toolchains are the last releases of all supported versions of Go.
 var toolchains = []string{"go1.20.14", "go1.21.13", "go1.22.12", "go1.23.12", "go1.24.13", "go1.25.11", "go1.26.8", "go1.27.0"}
 
+// served is a program that serves /debug/pprof.
+func served(name string, s server) target { return target{name: name, measure: s.measure, server: &s} }
+
 // targets lists the programs in the order of the table.
 func targets() []target {
-	served := func(name string, s server) target { return target{name: name, measure: s.measure} }
 	all := []target{
 		served("fortio", fortioServer("fortio, a server; 32 connections of load", "fortio")),
 		served("fortio-pie", fortioServer("the same, `-buildmode=pie`", "fortio-pie", "-buildmode=pie")),
@@ -149,6 +176,7 @@ func targets() []target {
 		all = append(all, served(toolchain, server{about: "goldmark, by " + toolchain + " (driver of ours)", launch: ofDriver(b)}))
 	}
 	all = append(all, served("nobody", server{about: "goldmark, both as user nobody: user mode only", user: "nobody", launch: ofDriver(markdown("nobody"))}))
+	all = append(all, served("nats", nats))
 	all = append(all, debianTargets()...)
 	all = append(all, guestTargets()...)
 	for i := range all {
