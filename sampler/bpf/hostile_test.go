@@ -130,7 +130,7 @@ func TestHostileTargets(t *testing.T) {
 func checkOwn(t *testing.T, memory process.Memory, raw, secret []byte) {
 	t.Helper()
 	var r record
-	if most := headBytes + objectsBytes + 2*mostStack; len(raw) > most {
+	if most := headBytes + objectsBytes + 2*mostStack + outerBytes; len(raw) > most {
 		t.Fatalf("a record has %d bytes, more than %d", len(raw), most)
 	}
 	if err := r.decode(raw); err != nil {
