@@ -209,9 +209,9 @@ const mostPhysical = 2048
 
 // testDepth looks at the first samples of a stack at rest. The last ones may be read after the process has ended.
 func testDepth(t *testing.T, open Open, depth int) {
-	const enough = 200
+	const enough = 100
 	g := Start(t, Build(t, "workload"), "deep", strconv.Itoa(depth), "60000")
-	s, sink := Attach(t, open, g.PID(), sampler.ProcessOptions{Interval: time.Millisecond})
+	s, sink := Attach(t, open, g.PID(), sampler.ProcessOptions{}) // at a millisecond the budget of reads does not last
 	g.Proceed(t)
 	go func() {
 		AwaitSamples(s, enough)

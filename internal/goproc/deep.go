@@ -79,7 +79,8 @@ func (f *frontier) pass(p *place, slot uint64, view stackView) {
 const (
 	deepBytes   = 32 << 20 // of all stacks, in a second
 	deepReserve = 16 << 20 // of these, for the ends of stacks
-	deepSteps   = 1 << 18  // functions of all stacks, in a second
+	deepSteps   = 1 << 19  // functions of all stacks, in a second
+	keepSteps   = 1 << 18  // of these, for functions that are kept
 	unboundDeep = 1 << 20  // bytes of a stack whose end is not known
 	deepPiece   = 16 << 10 // bytes, at once
 	deepPage    = 4 << 10
@@ -216,7 +217,7 @@ func hashOf(pcs []uint64) uint64 {
 func (u *unwinder) stepsTo(at *position, most uint64, have int) int {
 	steps := mostInner - have
 	if most-at.sp <= uint64(max(u.far.bytes-deepReserve, 0)) {
-		steps = u.far.steps
+		steps = max(steps, u.far.steps-keepSteps)
 	}
 	return min(steps, u.far.steps)
 }

@@ -7,7 +7,7 @@
 //     table. Without a chain, or where it does not reach a root, SP deltas lead through
 //     the copied piece of stack.
 //  2. Calls into C and back are crossed with the words that the runtime saved.
-//  3. What the copy lacks is read from the process, within a budget of 32 MiB and 262,144 functions a second. A
+//  3. What the copy lacks is read from the process, within a budget of 32 MiB and 524,288 functions a second. A
 //     stack of more than 2,048 functions keeps its ends.
 //  4. A stack that does not reach a root then is truncated.
 //  5. The goroutine is told from register R14, which holds its descriptor's address. Its
