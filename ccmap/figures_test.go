@@ -112,12 +112,23 @@ func measure(o ccmap.Options, samples []ccmap.Sample) figures {
 		"prunes":                    float64(pruned.Times),
 		"nodes pruned":              float64(pruned.Nodes),
 	}
-	again := testing.AllocsPerRun(1, func() { m.FoldBatch(samples) })
+	again := func() float64 { return testing.AllocsPerRun(1, func() { m.FoldBatch(samples) }) }
 	if pruned.Times > 0 { // then the map has forgotten some of the stacks
-		f["allocations while pruning"] = again
+		f["allocations while pruning"] = again()
 	} else {
-		f["allocations folding again"] = again
+		f["allocations folding again"] = least(again)
 		f["probes a stack"] = rounded(float64(probes(m, samples)) / float64(len(samples)))
+	}
+	return f
+}
+
+// least returns the least of some figures. AllocsPerRun counts what the whole process allocates, so
+// on a busy machine the runtime's own allocations come between.
+func least(figure func() float64) float64 {
+	const tries = 10
+	f := figure()
+	for i := 1; i < tries && f > 0; i++ {
+		f = min(f, figure())
 	}
 	return f
 }

@@ -23,12 +23,22 @@ const (
 	// opened. The room between it and heapShare is for the symbols of the largest program (see package gosym),
 	// unless the budget is small, and for snapshots that readers hold.
 	symbolsShare = 0.7
+	// programsShare is the part of the budget of memory that the open programs of the whole host may take, with
+	// their symbols, caches and records.
+	programsShare = 0.2
+	// namesShare is the part of the budget of memory that the names of the whole host may take in one map.
+	namesShare = 1.0 / 16
 	// leastMap is the least bound of a map: some hundred contexts.
 	leastMap = 64 << 10
 )
 
+// garbageShare is how much garbage the collector lets pile up, in percent of what is in use: half of Go's default.
+// Symbols of programs that end, and views, are much garbage in a moment.
+const garbageShare = 50
+
 // limitHeap tells the collector the budget of memory.
 func limitHeap(memory int64) {
+	debug.SetGCPercent(garbageShare)
 	limit := int64(math.MaxInt64)
 	if memory > 0 {
 		limit = int64(heapShare * float64(memory))

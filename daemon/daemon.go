@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/audit"
 	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/bpf"
@@ -37,11 +38,14 @@ type Options struct {
 	Turn func()
 
 	Logger *slog.Logger // nil discards
+
+	// Details takes what engines and managers log of single sessions. Nil: Logger does.
+	Details *slog.Logger
 }
 
 // Daemon samples the processes of its targets. Any goroutine may call its methods, Run once.
 //
-//	log … first               never change
+//	log … first               never change; audit locks itself
 //	mu                        all targets with their followers and slots, and the fields after it
 //	discovery, meter          the goroutine of Run
 //	elsewhere                 atomic
@@ -49,6 +53,8 @@ type Options struct {
 //	removing, reloading       one removal of old files at a time, one reload
 type Daemon struct {
 	log     *slog.Logger
+	details *slog.Logger // of sessions
+	audit   *audit.Log   // of what processes do, by their owners
 	load    func() (*config.Config, error)
 	hold    func(pid int, s config.Settings) config.Settings
 	turned  func() // each turn of Run
@@ -101,6 +107,9 @@ const (
 	endedFor = time.Hour
 	// budgetEvery is the time between two looks at budgets, figures and periods.
 	budgetEvery = time.Second
+	// auditBurst is how many lines of the log the processes of a user may cause at once, by beginning and
+	// ending. All targets of a large machine begin with the daemon.
+	auditBurst = 1000
 )
 
 // New returns a daemon that samples nothing yet. It loads the configuration.
@@ -111,7 +120,7 @@ func New(o Options) (*Daemon, error) {
 	}
 	if d.engines == nil {
 		percent := d.config.Budget.MaxHostOverhead
-		d.shared = engine.NewShared(engine.SharedOptions{MaxHostOverhead: cmp.Or(percent/100, -1), Logger: d.log})
+		d.shared = engine.NewShared(engine.SharedOptions{MaxHostOverhead: cmp.Or(percent/100, -1), Logger: d.details})
 		d.engines = append(d.shared.Engines(), d.endpoint)
 		d.openWhole = d.shared.OpenWhole
 	}
@@ -131,6 +140,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	d.details, d.audit = cmp.Or(o.Details, d.log), audit.New(d.log, auditBurst)
 	if d.load == nil {
 		d.load = func() (*config.Config, error) { return config.Default(), nil }
 	}
@@ -170,10 +180,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	budget := time.NewTicker(budgetEvery)
 	defer budget.Stop()
 	if d.Config().Store.Files {
-		d.work.Go(func() {
-			d.checkStore()
-			d.removeOld(time.Now())
-		})
+		d.work.Go(func() { d.removeOld(time.Now()) })
 	}
 	d.scan()
 	d.turned()
@@ -285,6 +292,7 @@ func (d *Daemon) close() error {
 	if ended && d.shared != nil { // it needs sources that have ended
 		err = errors.Join(err, d.shared.Close())
 	}
+	d.audit.Flush()
 	return err
 }
 

@@ -79,13 +79,13 @@ func TestRestart(t *testing.T) {
 			t.Errorf("of another build: %v", got)
 		}
 		h.kill(third)
-		other.PID, other.Started, other.Owner, other.method = 13, 13, 1000, "main.theirs"
+		other.PID, other.Started, other.Owner, other.method = 13, 13, process.Owner{UID: 1000, GID: 1000, Traceable: true}, "main.theirs"
 		h.start(other)
 		time.Sleep(4 * time.Second)
 		if got := samplesOf(t, d, "web", 13); got["main.new"] != 0 || got["main.theirs"] < 100 {
 			t.Errorf("of another user: %v", got)
 		}
-		if got := fmt.Sprint(mustTarget(t, d, "web").Owners); got != "[0 1000]" {
+		if got := fmt.Sprint(mustTarget(t, d, "web").Owners); got != "[{0 0 false} {1000 1000 true}]" {
 			t.Errorf("the profile has samples of two users, and not of %s", got)
 		}
 	})
@@ -253,7 +253,7 @@ func TestHungProcesses(t *testing.T) {
 	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
 		start := func(pid, owner int, refuse error) *fakeProcess {
 			p := web(pid)
-			p.Owner, p.refuse = owner, refuse
+			p.UID, p.refuse = owner, refuse
 			return h.start(p)
 		}
 		var hung []*fakeProcess
@@ -525,7 +525,7 @@ func TestAttach(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		samplesOf(t, d, name, 0) // stays, for its owner
-		if got := fmt.Sprint(mustTarget(t, d, name).Owners); got != "[0]" {
+		if got := fmt.Sprint(mustTarget(t, d, name).Owners); got != "[{0 0 false}]" {
 			t.Errorf("owners of the profile: %s", got)
 		}
 		time.Sleep(2 * endedFor)

@@ -24,6 +24,7 @@ type host interface {
 	list() (map[int]uint64, error)
 	facts(pid int) (process.Facts, error)
 	file(pid int) (process.FileID, error) // of the executable
+	identity(pid int) (process.Identity, error)
 	pin(pid int) (pinned, error)
 	clock(pid int) (time.Duration, error)                                // CPU time of the process
 	dial(ctx context.Context, network, address string) (net.Conn, error) // to an endpoint
@@ -82,6 +83,8 @@ func addEntries(found map[int]uint64, entries []byte) {
 func (machine) facts(pid int) (process.Facts, error) { return process.FactsOf(pid) }
 
 func (machine) file(pid int) (process.FileID, error) { return process.FileOf(pid) }
+
+func (machine) identity(pid int) (process.Identity, error) { return process.IdentityOf(pid) }
 
 func (machine) pin(pid int) (pinned, error) {
 	p, err := process.Pin(pid)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -223,7 +224,7 @@ func TestEndpoint(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		p := s.Processes[0]
-		if p.Engine != "pprofhttp" || p.BuildID != "build-1" || p.Exe != "/srv/billing" || p.Why == "" || fmt.Sprint(s.Owners) != "[-1]" {
+		if p.Engine != "pprofhttp" || p.BuildID != "build-1" || p.Exe != "/srv/billing" || p.Why == "" || len(s.Owners) != 1 || s.Owners[0] != process.Unowned {
 			t.Errorf("%+v", p)
 		}
 		text, err := json.Marshal(s)

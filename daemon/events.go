@@ -3,6 +3,8 @@ package daemon
 import (
 	"sync"
 	"time"
+
+	"github.com/ccmapd/ccmapd/internal/process"
 )
 
 // Event is news of a target. Seq counts from 1, and tells a reader what it has missed.
@@ -13,8 +15,9 @@ type Event struct {
 	Target string    `json:"target,omitempty"`
 	PID    int       `json:"pid,omitempty"`
 	Text   string    `json:"text"` // for people; foreign names in it are not printable yet
-	Owner  int       `json:"-"`    // of the process; 0: root, or no process
 	OfHost bool      `json:"-"`    // it is about the whole host
+
+	Owner process.Owner `json:"-"` // of the process; zero: of no process, and so nobody's but root's
 }
 
 // Kind says what an event is about.

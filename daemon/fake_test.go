@@ -20,12 +20,13 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testrun.Guard(m)) }
 
 // fakeProcess is a process of a fakeHost.
 type fakeProcess struct {
@@ -43,24 +44,27 @@ type fakeProcess struct {
 // fakeHost is a machine with processes that a test starts and ends. It is its own engine: each
 // process that is sampled gives a sample of 10 ms every 10 ms.
 type fakeHost struct {
-	mu       sync.Mutex
-	all      map[int]*fakeProcess
-	identity map[int]uint64
-	looks    int // at processes
-	attached []int
-	onOpen   func(pid int) // called while a process is being attached to
-	sampled  int           // processes, now
-	network  *network
-	whole    error // the answer to sampling the whole host
-	programs int   // of the whole host, at most
+	mu         sync.Mutex
+	all        map[int]*fakeProcess
+	identities map[int]uint64
+	looks      int // at processes
+	attached   []int
+	onOpen     func(pid int) // called while a process is being attached to
+	sampled    int           // processes, now
+	network    *network
+	whole      error // the answer to sampling the whole host
+	programs   int   // of the whole host, at most
 	// hasMemory reports whether there is memory for another program of the whole host.
 	hasMemory func() bool
-	entire    *fakeProcess // that stands for the whole host
-	turns     atomic.Int64 // of the daemon
+	// mostPrograms returns the memory of the programs of the whole host, and mostNames is that of its names.
+	mostPrograms func() int64
+	mostNames    int64
+	entire       *fakeProcess // that stands for the whole host
+	turns        atomic.Int64 // of the daemon
 }
 
 func newFakeHost() *fakeHost {
-	return &fakeHost{all: make(map[int]*fakeProcess), identity: make(map[int]uint64), network: newNetwork()}
+	return &fakeHost{all: make(map[int]*fakeProcess), identities: make(map[int]uint64), network: newNetwork()}
 }
 
 func (h *fakeHost) dial(ctx context.Context, _, address string) (net.Conn, error) {
@@ -74,7 +78,7 @@ func (h *fakeHost) start(p fakeProcess) *fakeProcess {
 	p.ended = make(chan struct{})
 	p.method = cmp.Or(p.method, "main.work")
 	h.all[p.PID] = &p
-	h.identity[p.PID]++
+	h.identities[p.PID]++
 	return &p
 }
 
@@ -133,7 +137,7 @@ func (h *fakeHost) list() (map[int]uint64, error) {
 	defer h.mu.Unlock()
 	list := make(map[int]uint64)
 	for pid := range h.all {
-		list[pid] = h.identity[pid]
+		list[pid] = h.identities[pid]
 	}
 	return list, nil
 }
@@ -158,6 +162,16 @@ func (h *fakeHost) file(pid int) (process.FileID, error) {
 		<-p.hangs
 	}
 	return p.file, nil
+}
+
+func (h *fakeHost) identity(pid int) (process.Identity, error) {
+	p, err := h.of(pid)
+	if err != nil {
+		return process.Identity{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return process.Identity{Owner: p.Owner, Started: p.Started}, nil
 }
 
 // clock advances by a second with each attempt to attach.
@@ -218,6 +232,7 @@ func (h *fakeHost) openWhole(o bpf.WholeOptions) (engine.Source, error) {
 	if h.whole != nil {
 		return nil, h.whole
 	}
+	h.mostPrograms, h.mostNames = o.MaxBytes, o.MaxNames
 	h.programs, h.hasMemory, h.entire = o.MaxPrograms, o.HasMemory, &fakeProcess{method: "[process web]", ended: make(chan struct{})}
 	return &fakeSource{h: h, p: h.entire, sink: o.Sink, interval: o.Interval}, nil
 }

@@ -18,7 +18,7 @@ import (
 //
 //	d, target, facts   never change
 //	settled            closed when the first attempt has succeeded or failed
-//	broke              the goroutine of run
+//	identity, broke    the goroutine of run; identity does not change while a session runs
 //	all others         under the daemon's mu
 type follower struct {
 	d      *Daemon
@@ -36,7 +36,10 @@ type follower struct {
 	settled chan struct{}
 	first   error // of the first attempt
 
-	broke time.Duration // CPU time of the process when its session ended by an error; 0: none did
+	owner process.Owner // of the process, when it was looked at last
+
+	identity process.Identity // of the process, before it was read
+	broke    time.Duration    // CPU time of the process when its session ended by an error; 0: none did
 }
 
 // State is the state of a target or of one of its processes.
@@ -147,9 +150,9 @@ func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) 
 
 // putOff notes why nothing can be sampled now, after a session of such a life, and when to try again.
 func (f *follower) putOff(err error, life time.Duration) {
-	state, level := Refused, slog.LevelWarn
-	if f.isAway(err) {
-		state, level = Waiting, slog.LevelInfo
+	state, log, level := Refused, f.d.log, slog.LevelWarn
+	if f.isAway(err) { // perhaps for weeks
+		state, log, level = Waiting, f.d.details, slog.LevelInfo
 	}
 	cure, known := advice.Of(err)
 	if !known {
@@ -160,7 +163,7 @@ func (f *follower) putOff(err error, life time.Duration) {
 	next := f.delay.until
 	f.d.mu.Unlock()
 	f.change(state, err.Error(), cure, next)
-	f.d.log.Log(context.Background(), level, "cannot sample", "target", f.target.Name, f.attr(), "error", err, "next try", next)
+	log.Log(context.Background(), level, "cannot sample", "target", f.target.Name, f.attr(), "error", err, "next try", next)
 }
 
 // attr names the process or the endpoint in the log.
@@ -197,7 +200,7 @@ func (f *follower) change(s State, reason, cure string, next time.Time) {
 
 func (f *follower) raise(k Kind, format string, args ...any) {
 	f.d.events.raise(Event{
-		Kind: k, Target: f.target.Name, PID: f.facts.PID, Owner: f.facts.Owner, OfHost: f.target.Match.Host, Text: fmt.Sprintf(format, args...),
+		Kind: k, Target: f.target.Name, PID: f.facts.PID, Owner: f.ownerNow(), OfHost: f.target.Match.Host, Text: fmt.Sprintf(format, args...),
 	})
 }
 

@@ -53,7 +53,7 @@ func (f *follower) mayRead() error {
 	if h, known := f.d.hung[f.facts.PID]; known && h.started == f.facts.Started {
 		return fmt.Errorf("attach to process %d: %w", f.facts.PID, hang.ErrHung)
 	}
-	if f.d.hungOf(f.facts.Owner) >= mostHung {
+	if f.d.hungOf(f.facts.UID) >= mostHung {
 		return fmt.Errorf("attach to process %d: %w", f.facts.PID, errHungOwner)
 	}
 	return nil
@@ -95,7 +95,7 @@ func (f *follower) endure(ctx context.Context, err error) {
 func (f *follower) noteHung() {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
-	f.d.hung[f.facts.PID] = lostThread{f.facts.Started, f.facts.Owner}
+	f.d.hung[f.facts.PID] = lostThread{f.facts.Started, f.facts.UID}
 }
 
 // end notes why the target has the process no more.

@@ -1,30 +1,17 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/export"
 )
 
-// Files of periods are under Dir/targets, as TARGET/BUILD/FROM-TO.json.zst, with times in UTC.
 const (
-	targetsDir = "targets"
-	periodTime = "20060102T150405.000Z"
-	periodType = ".json.zst"
-	buildChars = 12 // of a build id, in names of files
 	// retiredSlots bounds the slots of a target that cannot be filed: the oldest are lost.
 	retiredSlots = 4
 	// fileWait bounds the wait for a snapshot.
@@ -40,18 +27,6 @@ const (
 func nextRotation(now time.Time, every time.Duration) time.Time {
 	late := time.Duration(rotateJitter * rand.Float64() * float64(every))
 	return now.Truncate(every).Add(every + late)
-}
-
-// checkStore logs at the start if no file can be written: the first period may end much later.
-func (d *Daemon) checkStore() {
-	dir := filepath.Join(d.Config().Store.Dir, targetsDir)
-	err := os.MkdirAll(dir, 0o750)
-	if err == nil {
-		err = unix.Access(dir, unix.W_OK|unix.X_OK)
-	}
-	if err != nil {
-		d.log.Error("no period can be filed: give the daemon's user the directory, or name another one as dir in [store]", "error", err)
-	}
 }
 
 // rotateDue files the periods that have ended. It returns at once.
@@ -250,124 +225,6 @@ func (s *unfiled) delta(ctx context.Context) (delta, now *ccmap.Snapshot, err er
 	}
 	m.Meta().StartAt(s.began.UTC())
 	return m.Snapshot(), now, nil
-}
-
-func (d *Daemon) periodPath(target, build string, from, to time.Time) string {
-	name := from.UTC().Format(periodTime) + "-" + to.UTC().Format(periodTime) + periodType
-	return filepath.Join(d.Config().Store.Dir, targetsDir, target, buildName(build), name)
-}
-
-// buildName returns a build id as the name of a directory.
-func buildName(build string) string {
-	if build == "" {
-		return "unknown"
-	}
-	name := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, build)
-	return name[:min(len(name), buildChars)]
-}
-
-func writePeriod(path string, s *ccmap.Snapshot) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return fmt.Errorf("file period: %w", err)
-	}
-	return export.WriteFile(path, s)
-}
-
-// periodFile is a file of a period.
-type periodFile struct {
-	path string
-	to   time.Time
-	size int64
-}
-
-// retention tells how old files are. The wall clock may be wrong: a jump ahead must not make all files
-// old at once. So the time that files are compared with goes ahead as this process runs, and begins
-// with the latest file that there was, where the wall clock is not behind it.
-type retention struct {
-	at  time.Time     // that files are compared with; zero: not known yet
-	ran time.Duration // how long this process had run then
-}
-
-// now returns the time that files are compared with.
-func (r *retention) now(wall time.Time, ran time.Duration, latest time.Time) time.Time {
-	if r.at.IsZero() {
-		r.at = latest
-	} else {
-		r.at = r.at.Add(ran - r.ran)
-	}
-	if r.ran = ran; wall.Before(r.at) {
-		r.at = wall
-	}
-	return r.at
-}
-
-// removeOld removes the files of periods that are older than permitted, and then the oldest, until the
-// rest is small enough. It touches no file of another name. Its first call is at the start.
-func (d *Daemon) removeOld(wall time.Time) {
-	d.removing.Lock()
-	defer d.removing.Unlock()
-	store := d.Config().Store
-	files, err := periodFiles(filepath.Join(store.Dir, targetsDir))
-	if err != nil {
-		d.log.Error("cannot look for old files", "error", err)
-	}
-	total, latest := int64(0), wall
-	for _, f := range files {
-		total, latest = total+f.size, f.to
-	}
-	now := d.retention.now(wall, time.Since(d.began), latest)
-	for _, f := range files {
-		old := store.Keep > 0 && now.Sub(f.to) > store.Keep
-		if !old && (store.MaxBytes <= 0 || total <= store.MaxBytes) {
-			return
-		}
-		if err := os.Remove(f.path); err != nil {
-			d.log.Error("cannot remove old file", "error", err)
-			continue
-		}
-		total -= f.size
-		os.Remove(filepath.Dir(f.path)) // fails unless it is empty
-	}
-}
-
-// periodFiles returns all files of periods, the oldest first.
-func periodFiles(dir string) ([]periodFile, error) {
-	var files []periodFile
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		to, ok := periodEnd(e.Name())
-		info, err := e.Info()
-		if ok && err == nil {
-			files = append(files, periodFile{path, to, info.Size()})
-		}
-		return nil
-	})
-	slices.SortFunc(files, func(a, b periodFile) int { return cmp.Or(a.to.Compare(b.to), cmp.Compare(a.path, b.path)) })
-	return files, err
-}
-
-// periodEnd reads the end of a period out of the name of its file.
-func periodEnd(name string) (to time.Time, ok bool) {
-	name, ok = strings.CutSuffix(name, periodType)
-	from, end, found := strings.Cut(name, "-")
-	if !ok || !found {
-		return time.Time{}, false
-	}
-	if _, err := time.Parse(periodTime, from); err != nil {
-		return time.Time{}, false
-	}
-	to, err := time.Parse(periodTime, end)
-	return to, err == nil
 }
 
 const (

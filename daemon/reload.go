@@ -70,6 +70,9 @@ func (d *Daemon) Reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	c, targets, err := d.read()
+	if err == nil && c.Store != d.Config().Store {
+		err = prepareStore(c.Store, prepareTargets)
+	}
 	d.mu.Lock()
 	d.reloaded = err
 	d.mu.Unlock()

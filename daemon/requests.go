@@ -69,7 +69,7 @@ func (d *Daemon) follow(facts process.Facts) (f *follower, made bool, err error)
 	}
 	one := config.Target{Name: d.freeName(facts), Match: config.Match{PID: facts.PID}, Settings: d.config.Defaults}
 	t := newTarget(one)
-	t.attached = &facts
+	t.attached, t.owned = &facts, d.first.Listen.Open && facts.Owner.Traceable
 	d.order = append(slices.Clip(d.order), t)
 	f = d.add(t, facts)
 	d.start(f)

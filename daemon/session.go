@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,6 +60,9 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	defer p.Close()
+	if f.identity, err = d.host.identity(f.facts.PID); err != nil {
+		return nil, err
+	}
 	if err := f.isSame(p); err != nil {
 		return nil, err
 	}
@@ -86,6 +90,18 @@ func (f *follower) begin(s *session) {
 	f.broke = 0
 	f.d.begin(s)
 	f.enter(Sampling, s.choice.Source.Info().Engine+": "+s.choice.Why)
+	s.note("sampling begins")
+}
+
+// note logs that a session begins or ends. The name of the program is foreign.
+func (s *session) note(what string, args ...any) {
+	f, info := s.follower, s.choice.Source.Info()
+	exe := cmp.Or(f.facts.Executable, info.Target.Executable)
+	all := []any{"target", f.target.Name, f.attr(), "uid", f.facts.UID, "executable", exe, "engine", info.Engine}
+	if f.target.hasNoProcess() {
+		all = []any{"target", f.target.Name, f.attr(), "engine", info.Engine}
+	}
+	f.d.audit.Info("processes of "+strconv.Itoa(f.facts.UID), what, append(all, args...)...)
 }
 
 // isSame checks that the process is the one that was found, and runs the same program for the same
@@ -95,7 +111,7 @@ func (f *follower) isSame(p pinned) error {
 	if err != nil || p.Gone() || now.Started != f.facts.Started {
 		return fmt.Errorf("process %d: %w", f.facts.PID, sampler.ErrNoProcess)
 	}
-	if now.UID != f.facts.UID || now.Owner != f.facts.Owner || now.Executable != f.facts.Executable {
+	if now.UID != f.facts.UID || now.Owner != f.facts.Owner || now.Executable != f.facts.Executable || f.stillOwned() != nil {
 		return fmt.Errorf("process %d has become another program: %w", f.facts.PID, sampler.ErrNoProcess)
 	}
 	return nil
@@ -134,7 +150,7 @@ const ringWords = 64 << 10
 
 func (s *session) open(ctx context.Context) error {
 	f, m := s.follower, s.slot.m
-	log := f.d.log.With("target", f.target.Name, f.attr())
+	log := f.d.details.With("target", f.target.Name, f.attr())
 	c := manager.Config{Map: m, Logger: log, DaemonCPU: s.share.CPU, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot}
 	sink := sampler.Sink{Queue: queue.New(queue.Options{RingWords: ringWords}), Names: m.Names()}
 	var err error
@@ -144,6 +160,7 @@ func (s *session) open(ctx context.Context) error {
 	case f.target.Match.Host:
 		s.choice, c.Tuner, err = f.openHost(sink, log)
 	default:
+		c.Admit = f.admission()
 		s.choice, c.Tuner, err = f.openProcess(ctx, sink, log)
 	}
 	if err != nil {
@@ -246,7 +263,16 @@ func (s *session) discard() error {
 // run samples until the process has ended or ctx is done.
 func (s *session) run(ctx context.Context) (sampler.Ending, error) {
 	r, err := s.manager.Run(ctx)
+	samples := s.counters().Samples
 	s.follower.d.end(s, r, err)
+	why := r.Ending.Reason
+	switch {
+	case err != nil:
+		why = err.Error()
+	case ctx.Err() != nil:
+		why = context.Cause(ctx).Error()
+	}
+	s.note("sampling has ended", "samples", samples, "reason", why)
 	return r.Ending, err
 }
 

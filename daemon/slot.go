@@ -15,15 +15,15 @@ import (
 // slot has the map of one replica of a target: of processes with one build and owner, one after
 // the other.
 //
-//	target, file, owner, m   never change; the map is the session's while the slot is busy
+//	target, file, m          never change; the map is the session's while the slot is busy
 //	filed, began             under the target's filing
 //	all others               under the daemon's mu
 type slot struct {
 	target *target
 	file   process.FileID // of the executable
-	owner  int            // of the processes: other users must not see their samples
 	m      *ccmap.Map
 
+	owner   process.Owner // of all its processes: other users must not see their samples
 	build   string
 	busy    bool
 	session *session        // nil while it attaches, or nothing is sampled
@@ -49,7 +49,7 @@ func (d *Daemon) takeSlot(f *follower, file process.FileID, build string) *slot 
 		}
 	}
 	s := &slot{
-		target: f.target, file: file, owner: f.facts.Owner, build: build, busy: true, began: time.Now(), bound: f.target.MaxMemory,
+		target: f.target, file: file, owner: f.owner, build: build, busy: true, began: time.Now(), bound: f.target.MaxMemory,
 		m: ccmap.New(ccmap.Options{MaxBytes: f.target.MaxMemory, Window: f.target.Window}),
 	}
 	f.target.slots = append(f.target.slots, s)
@@ -57,7 +57,7 @@ func (d *Daemon) takeSlot(f *follower, file process.FileID, build string) *slot 
 }
 
 // isFree reports whether a process may have the slot.
-func (s *slot) isFree(f *follower) bool { return !s.busy && !s.retired && s.owner == f.facts.Owner }
+func (s *slot) isFree(f *follower) bool { return !s.busy && !s.retired && s.owner == f.owner }
 
 // hasBetter reports whether a process of a build must have another slot than its own.
 func (d *Daemon) hasBetter(f *follower, own *slot, build string) bool {
@@ -109,7 +109,7 @@ func (d *Daemon) end(s *session, r manager.Report, err error) {
 	own.knowBuild()
 	own.target.counters.add(s.counters())
 	own.busy, own.session, own.last, own.used = false, nil, r.Snapshot, time.Now()
-	own.retired = own.target.endsMap(r.Ending, err)
+	own.retired = own.target.endsMap(r.Ending, err) || own.owner != s.follower.facts.Owner // no process can have it any more
 	s.follower.slot = nil
 	own.target.retire()
 }

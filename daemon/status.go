@@ -28,8 +28,9 @@ type TargetStatus struct {
 	Processes  []ProcessStatus `json:"processes"`             // the oldest first; never null
 	Status     Figures         `json:"status"`                // of all processes
 	Counters   Counters        `json:"counters"`              // of ended processes, too
-	Owners     []int           `json:"-"`                     // of its processes, and of ended ones that are in its profile
 	OfHost     bool            `json:"-"`                     // it is the whole host
+
+	Owners []process.Owner `json:"-"` // of its processes, and of ended ones that are in its profile
 }
 
 // Has reports whether a process is one of the target's.
@@ -176,22 +177,21 @@ func (t *target) status() TargetStatus {
 	return s
 }
 
-// owners returns the owners of /proc/PID of all processes whose facts or samples a reader of the
-// target gets; -1: one is not known.
-func (t *target) owners() []int {
-	var all []int
+// owners returns the owners of all processes whose facts or samples a reader of the target gets.
+func (t *target) owners() []process.Owner {
+	var all []process.Owner
 	if t.attached != nil {
 		all = append(all, t.attached.Owner)
 	}
 	for _, f := range t.followers {
-		all = append(all, f.facts.Owner)
+		all = append(all, f.owner)
 	}
 	for _, s := range t.slots {
 		if !s.retired {
 			all = append(all, s.owner)
 		}
 	}
-	slices.Sort(all)
+	slices.SortFunc(all, process.Owner.Compare)
 	return slices.Compact(all)
 }
 

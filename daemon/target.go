@@ -16,7 +16,7 @@ import (
 
 // target is a name and a rule, with the processes that fit.
 //
-//	Target, rule, attached   never change
+//	Target … owned           never change
 //	filing                   orders the filing of periods; taken before the daemon's mu
 //	merged                   has a lock of its own
 //	all others               under the daemon's mu
@@ -24,6 +24,7 @@ type target struct {
 	config.Target
 	rule     config.Rule
 	attached *process.Facts // the process of a target that Attach has made; nil: of the configuration
+	owned    bool           // the attached process is taken while it has the owner of then: its user may have asked
 
 	followers map[int]*follower // by pid: processes that fit, started or waiting
 	slots     []*slot
@@ -52,7 +53,7 @@ func newTarget(c config.Target) *target {
 // fits reports whether the target takes a process.
 func (t *target) fits(f process.Facts) bool {
 	if t.attached != nil {
-		return f.PID == t.attached.PID && f.Started == t.attached.Started
+		return f.PID == t.attached.PID && f.Started == t.attached.Started && (!t.owned || f.Owner == t.attached.Owner)
 	}
 	return t.rule.Matches(f)
 }
@@ -109,7 +110,7 @@ func (d *Daemon) wanted(looked []process.Facts) []process.Facts {
 	return slices.DeleteFunc(looked, func(f process.Facts) bool {
 		d.noteHidden(f)
 		_, asked := d.asked[f.PID]
-		return asked || d.followerOf(f.PID) != nil || d.targetOf(f) == nil || d.hungOf(f.Owner) >= mostHung
+		return asked || d.followerOf(f.PID) != nil || d.targetOf(f) == nil || d.hungOf(f.UID) >= mostHung
 	})
 }
 
@@ -146,7 +147,7 @@ func (d *Daemon) identify(all []process.Facts) (found []candidate) {
 	answers := make(chan candidate, len(all))
 	d.mu.Lock()
 	for _, f := range all {
-		d.asked[f.PID] = question{owner: f.Owner}
+		d.asked[f.PID] = question{owner: f.UID}
 		go d.ask(f, answers)
 	}
 	d.mu.Unlock()
@@ -183,7 +184,7 @@ func (d *Daemon) giveUp(all []process.Facts, answers <-chan candidate) (found []
 	defer d.mu.Unlock()
 	for _, f := range all {
 		if _, waits := d.asked[f.PID]; waits {
-			d.asked[f.PID] = question{owner: f.Owner, late: true}
+			d.asked[f.PID] = question{owner: f.UID, late: true}
 			d.log.Warn("the file system of an executable does not answer", "pid", f.PID)
 		}
 	}
@@ -216,7 +217,7 @@ func (d *Daemon) admit(t *target, c candidate) {
 
 // add makes a follower that waits to be started. The caller holds mu.
 func (d *Daemon) add(t *target, facts process.Facts) *follower {
-	f := &follower{d: d, target: t, facts: facts, state: Waiting, since: time.Now(), settled: make(chan struct{})}
+	f := &follower{d: d, target: t, facts: facts, owner: facts.Owner, state: Waiting, since: time.Now(), settled: make(chan struct{})}
 	t.followers[facts.PID], t.ended = f, time.Time{}
 	return f
 }

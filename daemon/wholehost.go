@@ -22,10 +22,9 @@ func (t *target) hasNoProcess() bool { return t.isEndpoint() || t.Match.Host }
 // admitOthers makes a follower for each endpoint and for the whole host, if there is none. The caller holds
 // mu.
 func (d *Daemon) admitOthers() {
-	const unknown = -1
 	for _, t := range d.order {
 		if t.hasNoProcess() && len(t.followers) == 0 {
-			d.add(t, process.Facts{UID: unknown, Owner: unknown})
+			d.add(t, process.Facts{UID: process.Unowned.UID, Owner: process.Unowned})
 		}
 	}
 }
@@ -45,6 +44,19 @@ func (f *follower) attachWithoutProcess(ctx context.Context) (*session, error) {
 // mostHostNames bounds the names of all programs of the whole host in a map, bytes: then a new map begins.
 const mostHostNames = 64 << 20
 
+// hostNames returns that bound within a budget of memory; 0: there is none.
+func hostNames(memory int64) int64 {
+	if memory <= 0 {
+		return mostHostNames
+	}
+	return min(mostHostNames, int64(namesShare*float64(memory)))
+}
+
+// hostPrograms returns the memory that the open programs of the whole host may take; 0: there is no bound.
+func (d *Daemon) hostPrograms() int64 {
+	return int64(programsShare * float64(max(d.Config().Budget.Memory, 0)))
+}
+
 // firstProcess is the process that stands for all others where the rights of the daemon are asked for.
 const firstProcess = 1
 
@@ -59,7 +71,8 @@ func (f *follower) openHost(sink sampler.Sink, log *slog.Logger) (engine.Choice,
 		return engine.Choice{}, nil, fmt.Errorf("sample the host: %w: it takes engine %s", sampler.ErrUnsupported, bpf.Engine)
 	}
 	source, err := f.d.openWhole(bpf.WholeOptions{
-		Sink: sink, Interval: o.Interval, MaxPrograms: f.d.Config().Budget.Targets, MaxNames: mostHostNames, HasMemory: f.d.hasMemory,
+		Sink: sink, Interval: o.Interval, MaxPrograms: f.d.Config().Budget.Targets, HasMemory: f.d.hasMemory,
+		MaxBytes: f.d.hostPrograms, MaxNames: hostNames(f.d.Config().Budget.Memory),
 		NoLabels: !o.Labels, Logger: log,
 	})
 	if err != nil {

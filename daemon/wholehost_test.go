@@ -32,7 +32,7 @@ func TestWholeHost(t *testing.T) {
 		if s.State != Sampling || s.Rule != "the whole host" || len(s.Processes) != 1 || s.Processes[0].PID != 0 || !s.OfHost || s.Status.Samples < 300 {
 			t.Errorf("%+v", s)
 		}
-		if len(s.Owners) != 1 || s.Owners[0] != -1 || h.programs != 7 {
+		if len(s.Owners) != 1 || s.Owners[0] != process.Unowned || h.programs != 7 {
 			t.Errorf("it belongs to %v, and may have %d programs", s.Owners, h.programs)
 		}
 		if web := mustTarget(t, d, "web"); web.OfHost || web.State != Sampling || len(web.Processes) != 1 {
@@ -152,6 +152,34 @@ func TestWholeHostMemory(t *testing.T) {
 	})
 	if liveHeap() <= 0 {
 		t.Error("the live heap is not known")
+	}
+}
+
+// TestWholeHostShare: the open programs and the names of the whole host have parts of the budget of memory. A budget that
+// is loaded anew holds for the programs at once. What all users of memory may take is less than the collector's limit.
+func TestWholeHostShare(t *testing.T) {
+	t.Parallel()
+	inDaemon(t, hostConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
+		if got := h.mostPrograms(); got != 214748364 || h.mostNames != 64<<20 {
+			t.Errorf("programs may take %d bytes, and names %d", got, h.mostNames)
+		}
+		d.mu.Lock()
+		little := *d.config
+		little.Budget.Memory = 100 << 20
+		d.config = &little
+		d.mu.Unlock()
+		if got := h.mostPrograms(); got != 20<<20 {
+			t.Errorf("of 100 MiB, programs may take %d bytes", got)
+		}
+	})
+	for memory, want := range map[int64]int64{0: 64 << 20, 16 << 20: 1 << 20, 4 << 30: 64 << 20} {
+		if got := hostNames(memory); got != want {
+			t.Errorf("of %d bytes, names may take %d, want %d", memory, got, want)
+		}
+	}
+	const uploads = 1.0 / 8 // see package api
+	if all := mapsShare + programsShare + uploads; all >= heapShare {
+		t.Errorf("maps, programs and uploads may take %.2f of the budget, and the collector has %.2f", all, heapShare)
 	}
 }
 

@@ -45,7 +45,7 @@ func newBuilder(o ReadOptions) *builder {
 	b := &builder{
 		m:             ccmap.New(ccmap.Options{}),
 		limits:        o,
-		memory:        &memory{limit: o.MaxMemory},
+		memory:        &memory{limit: o.MaxMemory, ledger: newLedger(o)},
 		nodes:         make([]builtNode, 1),
 		prunedEdges:   make(map[prunedEdgeKey]bool),
 		prunedMethods: make(map[ccmap.MethodID]bool),
@@ -78,7 +78,7 @@ func (b *builder) afford() error {
 	if b.spare = max(left, 0); left < 0 {
 		return b.memory.exceeded()
 	}
-	return nil
+	return b.memory.mapped(b.memory.limit - b.memory.held - left)
 }
 
 // note takes the memory of a key. The document is checked for duplicate keys.

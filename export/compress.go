@@ -77,7 +77,7 @@ func decompress(r io.Reader, b *builder) (plain *bufio.Reader, release func(), e
 	file := &countingReader{r: r}
 	r = file
 	for range maxLayers + 1 {
-		plain = bufio.NewReaderSize(newExpansionReader(r, b.limits.MaxBytes, file), 64<<10)
+		plain = bufio.NewReaderSize(newExpansionReader(r, b, file), 64<<10)
 		layer, err := unwrap(plain, b.memory)
 		if err != nil {
 			return nil, release, err

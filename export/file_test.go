@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 func TestFormatOf(t *testing.T) {
@@ -126,7 +128,7 @@ func TestWriteFileOnFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("mount a small disk: %v (needs root)", err)
+		testrun.Lacks(t, "mount a small disk: %v (needs root)", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, 0); err != nil {

@@ -2,8 +2,10 @@ package export
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -113,35 +115,75 @@ const maxCached = 1 << 20
 // for samples, which then are the weight of the whole file.
 func readFolded(r *bufio.Reader, b *builder) error {
 	f := foldedReader{b: b, own: make(map[string]ccmap.Frame)}
-	lines := bufio.NewScanner(r)
-	longest := b.maxLine()
-	lines.Buffer(nil, longest)
-	number := 0
-	var err error
-	for err == nil && lines.Scan() {
-		number++
-		if len(lines.Bytes()) > 0 { // a bomb has millions of blank lines
-			err = f.line(lines.Text())
+	lines := foldedLines{r: r, b: b, longest: b.maxLine()}
+	for number := 1; ; number++ {
+		line, err := lines.next()
+		if err == nil && len(line) > 0 { // a bomb has millions of blank lines
+			err = f.line(string(line))
+		}
+		switch {
+		case err == io.EOF && f.stacks == 0:
+			return fmt.Errorf("%w: no line holds a stack", ErrEmpty)
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("line %d: %w", number, err)
 		}
 	}
-	switch broken := lines.Err(); {
-	case errors.Is(broken, bufio.ErrTooLong) && longest < b.limits.MaxElement:
-		return fmt.Errorf("line %d: %w, with more than %d bytes in a line", number+1, b.memory.exceeded(), longest)
-	case errors.Is(broken, bufio.ErrTooLong):
-		return fmt.Errorf("line %d: %w: more than %d bytes", number+1, ErrTooLarge, longest)
-	case broken != nil: // and the last line, wrong or not, is cut
-		return fmt.Errorf("after line %d: %w", number, broken)
-	case err != nil:
-		return fmt.Errorf("line %d: %w", number, err)
-	case f.stacks == 0:
-		return fmt.Errorf("%w: no line holds a stack", ErrEmpty)
-	}
-	return nil
 }
 
-// lineShare is how many times its size a line takes: in a buffer that doubles, and in a
-// copy.
+// foldedLines are the lines of a file. A line that is longer than the reader's buffer is put together in one of its
+// own, which takes memory as it grows.
+type foldedLines struct {
+	r       *bufio.Reader
+	b       *builder
+	longest int    // that a line may be, bytes
+	long    []byte // reused
+}
+
+// next returns the next line without its end, and io.EOF after the last one. The line is valid until the next call.
+func (l *foldedLines) next() ([]byte, error) {
+	l.long = l.long[:0]
+	for {
+		part, err := l.r.ReadSlice('\n')
+		switch {
+		case len(l.long)+len(part) > l.longest:
+			return nil, l.tooLong()
+		case err == nil || err == io.EOF && len(l.long)+len(part) > 0:
+			if len(l.long) == 0 {
+				return withoutEnd(part), nil
+			}
+		case err != bufio.ErrBufferFull:
+			return nil, err
+		}
+		roomErr := error(nil)
+		if l.long, roomErr = room(l.b.memory, l.long, len(part)); roomErr != nil {
+			return nil, roomErr
+		}
+		if l.long = append(l.long, part...); err != bufio.ErrBufferFull {
+			return withoutEnd(l.long), nil
+		}
+	}
+}
+
+func (l *foldedLines) tooLong() error {
+	if l.longest < l.b.limits.MaxElement {
+		return fmt.Errorf("%w, with more than %d bytes in a line", l.b.memory.exceeded(), l.longest)
+	}
+	return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, l.longest)
+}
+
+// withoutEnd cuts the end of a line off.
+func withoutEnd(line []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+}
+
+// lineShare is how many times its size a line takes at most: in a buffer while that grows, in a copy, and in the
+// stack that is made of it.
 const lineShare = 4
+
+// copyShare is the part of it beside the buffer.
+const copyShare = 2
 
 // maxLine returns how many bytes a line may have. It leaves half of the memory.
 func (b *builder) maxLine() int {
@@ -159,7 +201,7 @@ type foldedReader struct {
 // line reads one line. Blank ones are skipped.
 func (f *foldedReader) line(line string) error {
 	if longer := len(line) - f.longest; longer > 0 {
-		if err := f.b.memory.take(int64(longer) * lineShare); err != nil {
+		if err := f.b.memory.take(int64(longer) * copyShare); err != nil {
 			return err
 		}
 		f.longest = len(line)

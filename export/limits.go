@@ -74,15 +74,19 @@ const (
 // small file takes little time to read.
 type expansionReader struct {
 	limitReader
-	file *countingReader
+	file   *countingReader
+	ledger *ledger
 }
 
-func newExpansionReader(r io.Reader, limit int64, file *countingReader) *expansionReader {
-	return &expansionReader{*newLimitReader(r, limit, "in all"), file}
+func newExpansionReader(r io.Reader, b *builder, file *countingReader) *expansionReader {
+	return &expansionReader{*newLimitReader(r, b.limits.MaxBytes, "in all"), file, b.memory.ledger}
 }
 
 func (e *expansionReader) Read(p []byte) (int, error) {
 	n, err := e.limitReader.Read(p)
+	if err := e.ledger.work(int64(n)); err != nil {
+		return 0, err
+	}
 	if read, free := e.limit-e.left, e.limit/anyExpansion; read > free && read/maxExpansion > e.file.read {
 		return 0, fmt.Errorf("%w: decompressed, more than %s and %d times its size", ErrTooLarge, mebibytes(free), maxExpansion)
 	}
@@ -169,7 +173,10 @@ func (b *builder) maxElement() int64 {
 
 // memory counts the bytes that a reader holds. It is a count, not a measurement: what
 // garbage and Go's runtime add is not in it.
-type memory struct{ limit, held int64 }
+type memory struct {
+	limit, held int64
+	ledger      *ledger // nil: there is none
+}
 
 // take counts bytes, and fails where there would be too many.
 func (m *memory) take(bytes int64) error {
@@ -177,7 +184,15 @@ func (m *memory) take(bytes int64) error {
 		return m.exceeded()
 	}
 	m.held += bytes
-	return nil
+	return m.ledger.cover(m.held)
+}
+
+// mapped notes the memory of the map, which the limit was held against.
+func (m *memory) mapped(bytes int64) error {
+	if m.ledger != nil {
+		m.ledger.mapped = bytes
+	}
+	return m.ledger.cover(m.held)
 }
 
 // give gives bytes back.

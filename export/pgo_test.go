@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // compilerProfile returns the CPU profile that the Go compiler itself is built with.
@@ -73,6 +74,7 @@ func TestConvertKeepsEdgesOfPGO(t *testing.T) {
 
 // The compiler inlines the same calls in types2 with either profile: 76 of Go 1.26.
 func TestConvertKeepsDecisionsOfPGO(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	if testing.Short() {
 		t.Skip("compiles a package of the compiler, twice")
 	}

@@ -45,7 +45,7 @@ func newPprofFile(b *builder) *pprofFile {
 }
 
 func (p *pprofFile) share(b *builder) {
-	p.memory = memory{b.memory.limit, b.memory.held + p.buffers()}
+	p.memory = memory{b.memory.limit, b.memory.held + p.buffers(), b.memory.ledger}
 	b.memory = &p.memory
 }
 

@@ -270,7 +270,7 @@ func (r *sampleReader) bound(depth int) error {
 	if r.frames += depth; r.frames > r.limits.MaxFrames {
 		return fmt.Errorf("%w: more than %d frames in all stacks", ErrTooLarge, r.limits.MaxFrames)
 	}
-	return nil
+	return r.memory().ledger.work(int64(depth))
 }
 
 func (r *sampleReader) tooDeep() error {

@@ -54,6 +54,15 @@ type ReadOptions struct {
 	// MaxMemory must have room for that.
 	MaxElement int
 
+	// MaxSteps bounds the work of reading: a step is a byte after decompression, in each layer, or a frame of a
+	// stack of pprof, and takes up to 100 ns in XML. 0: it is not bounded beyond MaxBytes and MaxFrames.
+	MaxSteps int64
+
+	// Reserve is asked before reading takes more memory than it had, in steps of 1 MiB: bytes is all that it takes
+	// then. An error ends the read, which returns it wrapped. The goroutine that reads calls it. Nil: MaxMemory
+	// alone bounds the memory.
+	Reserve func(bytes int64) error
+
 	// SampleType chooses the kind of values that become the weight of a pprof
 	// profile, for example "alloc_objects". Empty: what 'go tool pprof' shows, the
 	// default type or the last. Of a JFR recording it chooses the samples: a name of

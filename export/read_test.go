@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -234,23 +235,26 @@ func TestLimits(t *testing.T) {
 		limits ReadOptions
 	}
 	tests := map[string]read{
-		"bytes":        {strings.Repeat("a 1\n", 100), ReadOptions{MaxBytes: 399}},
-		"bomb":         {bomb, ReadOptions{MaxBytes: 1 << 19}},
-		"bomb in bomb": {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 1 << 19}},
-		"pprof":        {"\x32\x00" + strings.Repeat("\x80\x01\x01", 100), ReadOptions{MaxBytes: 300 * 16}},
-		"expansion":    {bomb, ReadOptions{MaxBytes: 4 << 20}},
-		"inner bomb":   {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 4 << 20}},
-		"layers":       {nested, ReadOptions{}},
-		"line":         {strings.Repeat("a", 1<<20), ReadOptions{MaxElement: 1 << 19}},
-		"attributes":   {"<ccmap " + strings.Repeat(`a="" `, 1<<18), ReadOptions{MaxElement: 1 << 19}},
-		"nesting":      {`<ccmap version="1">` + strings.Repeat("<a>", maxNesting), ReadOptions{}},
-		"value":        {`{"ccmap_version":1,"meta":{"intervals":[` + strings.Repeat("{},", 1<<18), ReadOptions{MaxElement: 1 << 19}},
+		"bytes":         {strings.Repeat("a 1\n", 100), ReadOptions{MaxBytes: 399}},
+		"bomb":          {bomb, ReadOptions{MaxBytes: 1 << 19}},
+		"bomb in bomb":  {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 1 << 19}},
+		"pprof":         {"\x32\x00" + strings.Repeat("\x80\x01\x01", 100), ReadOptions{MaxBytes: 300 * 16}},
+		"expansion":     {bomb, ReadOptions{MaxBytes: 4 << 20}},
+		"inner bomb":    {compressed(t, Zstd, bomb), ReadOptions{MaxBytes: 4 << 20}},
+		"layers":        {nested, ReadOptions{}},
+		"steps":         {bomb, ReadOptions{MaxSteps: 1 << 19}},
+		"layers' steps": {compressed(t, Gzip, bomb), ReadOptions{MaxSteps: 1<<20 + 100}},
+		"line":          {strings.Repeat("a", 1<<20), ReadOptions{MaxElement: 1 << 19}},
+		"attributes":    {"<ccmap " + strings.Repeat(`a="" `, 1<<18), ReadOptions{MaxElement: 1 << 19}},
+		"nesting":       {`<ccmap version="1">` + strings.Repeat("<a>", maxNesting), ReadOptions{}},
+		"value":         {`{"ccmap_version":1,"meta":{"intervals":[` + strings.Repeat("{},", 1<<18), ReadOptions{MaxElement: 1 << 19}},
 	}
 	for _, f := range Formats() {
 		whole := encode(t, f, chain(300).Snapshot())
 		tests[fmt.Sprint(f, " nodes")] = read{whole, ReadOptions{MaxNodes: 299}}
 		tests[fmt.Sprint(f, " depth")] = read{whole, ReadOptions{MaxDepth: 299}}
 		if f == Pprof {
+			tests["frames' steps"] = read{whole, ReadOptions{MaxSteps: int64(len(whole)) + 300*301/2 - 1}}
 			tests["frames"] = read{whole, ReadOptions{MaxFrames: 300*301/2 - 1}}
 		}
 		if f.Holds().Points != holdsNone {
@@ -297,7 +301,7 @@ func TestMemoryRaisesBounds(t *testing.T) {
 		MaxMemory: 2 << 30, MaxDepth: usual.MaxDepth, MaxBytes: 8 << 30, MaxMethods: 4 * usual.MaxMethods, MaxNodes: 4 * usual.MaxNodes,
 		MaxPoints: 4 * usual.MaxPoints, MaxFrames: 4 * usual.MaxFrames, MaxElement: 4 * usual.MaxElement,
 	}
-	if got := (ReadOptions{MaxMemory: 2 << 30}).WithDefaults(); got != want {
+	if got := (ReadOptions{MaxMemory: 2 << 30}).WithDefaults(); !reflect.DeepEqual(got, want) {
 		t.Errorf("of 2 GiB: %+v, want %+v", got, want)
 	}
 	if got := (ReadOptions{MaxMemory: 768 << 20}).WithDefaults(); got.MaxNodes != usual.MaxNodes/2*3 || got.MaxBytes != 3<<30 || got.MaxElement != usual.MaxElement/2*3 {

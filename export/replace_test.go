@@ -17,6 +17,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // writerVariable, in the environment of this test's own executable, names a file that
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(testrun.Guard(m))
 }
 
 // writeOutside writes a profile or, if there is standard input, stays in the middle of
@@ -244,7 +246,7 @@ func TestOtherUsersAreLeftAlone(t *testing.T) {
 func sharedDir(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can act as several users")
+		testrun.Lacks(t, "only root can act as several users")
 	}
 	dir, err := os.MkdirTemp("/tmp", "shared-*") // all of whose parents are open to others
 	if err != nil {
@@ -393,7 +395,7 @@ func traceSyncs(t *testing.T, path string) []string {
 	cmd.Env = append(os.Environ(), writerVariable+"="+path)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("trace a process: %v", err)
+		testrun.Lacks(t, "trace a process: %v", err)
 	}
 	defer cmd.Wait()
 	group := -cmd.Process.Pid // its threads alone: other tests wait for their own children

@@ -35,6 +35,11 @@ type Config struct {
 	// runs several. With nil it is the CPU time of this process.
 	DaemonCPU func() time.Duration
 
+	// Admit is asked after samples have left the queue, and before they enter the map. An error drops these samples and all
+	// later ones, which count as lost by the source, and ends the session, unless it wraps [sampler.ErrNoProcess]: then the
+	// source is about to end. The manager's goroutine calls it. With nil all samples enter.
+	Admit func() error
+
 	// Tuner changes the interval of a [sampler.Tunable], beginning with the interval of
 	// the source. With nil the interval stays, except in a session of [Start]: that has a
 	// [tuning.Tuner] with its defaults, unless FixedInterval is set.

@@ -34,6 +34,7 @@ type Manager struct {
 	earlier      ccmap.Meta    // of the map's earlier sessions; zero in a new map
 	offset       time.Duration // of the start, since the map's Start
 	turn         turn
+	admission    admission
 	sampled      int64         // ns of the target's CPU time that was folded
 	cpu          time.Duration // of this process, when it was measured last
 	measured     time.Time     // then
@@ -83,6 +84,7 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		config:      c,
+		admission:   admission{ask: c.Admit},
 		info:        c.Source.Info(),
 		asked:       make(chan struct{}, 1),
 		ended:       make(chan struct{}),

@@ -85,7 +85,7 @@ func (m *Manager) keepCounted() {
 	if m.counting == nil {
 		return
 	}
-	if points, version := m.counting.Counted(); version != m.counted {
+	if points, version := m.counting.Counted(); version != m.counted && m.admitted() { // they were read before
 		m.config.Map.SetPoints(ccmap.OriginVM, points)
 		m.counted, m.stale = version, true
 		m.countedSites = 0

@@ -10,6 +10,11 @@ import (
 // takeProfile merges a profile of a [ProfileSource], in a turn of its own. All of the
 // profile is recent. If it cannot be merged, its samples count as lost, and its points are left out.
 func (m *Manager) takeProfile(p *ccmap.Map) {
+	if !m.admitted() {
+		total := p.Snapshot().Total()
+		m.admission.refuse(int(total.Samples), total.Time)
+		return
+	}
 	sum := m.config.Map
 	meta := sum.Meta()
 	meta.Target = m.config.Source.Info().Target

@@ -74,6 +74,8 @@ func (m *Manager) keepLoss() {
 	m.keepComments(stats.Overhead.String(), stats.Warning, m.values.phased.warning())
 	now := stats.Loss
 	now.Queue += m.info.Sink.Queue.Stats().Dropped
+	now.Source += uint64(m.admission.refused)
+	now.Unaccounted += time.Duration(m.admission.weight)
 	l := &m.config.Map.Meta().Loss
 	sum := m.earlier.Loss.Add(now)
 	sum.Corrupt = l.Corrupt + now.Corrupt - m.loss.Corrupt // the map counts these two, too

@@ -58,6 +58,7 @@ func (m *Manager) show(now time.Time) {
 	s.Loss = ccmap.Loss{
 		Corrupt:  meta.Loss.Corrupt - m.earlier.Loss.Corrupt - m.loss.Corrupt,
 		Orphaned: meta.Loss.Orphaned - m.earlier.Loss.Orphaned - m.loss.Orphaned,
+		Source:   uint64(m.admission.refused),
 	}
 	s.Nodes, s.Bytes = m.config.Map.Len(), m.config.Map.Bytes()
 	s.Pruned, s.Settled, s.Blind = meta.Pruned, meta.Settled, m.convergence.answer.blind

@@ -68,7 +68,7 @@ func (m *Manager) takeTurn() {
 		m.stale = true
 	}
 	m.turn = turn{}
-	m.info.Sink.Queue.Drain(m.fold)
+	m.drain()
 	m.endTurn()
 }
 

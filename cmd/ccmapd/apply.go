@@ -18,6 +18,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
 )
 
 const applyLong = `Apply gives hints to the compiler C2 of a running JVM, which needs no flag and no restart,
@@ -33,8 +34,9 @@ compiled. FILE is what 'ccmapd hints --json' wrote. A method whose code the JVM 
 away ten times has no hints.
 
 Ctrl-C removes the directives, too. Compiled code stays as it is until the JVM compiles
-the method again. It takes the rights of jcmd: to be the JVM's user, or root. docs/jvm.md
-has an example, docs/formats.md the JSON.`
+the method again. It takes the rights of jcmd: to be the JVM's user, or root. Root needs
+CAP_KILL, which containers may lack, to wake a JVM of another user. docs/jvm.md has an
+example, docs/formats.md the JSON.`
 
 const applyExample = `  ccmapd hints app.json --json -o hints.json   look at the hints first
   ccmapd apply hints.json 4242
@@ -210,6 +212,9 @@ func (a *application) say(format string, args ...any) {
 func explainApply(err error) error {
 	if errors.Is(err, hotspot.ErrOthers) {
 		return withHint(err, "'jcmd PID Compiler.directives_print' lists them, and Compiler.directives_remove\nremoves the one on top.")
+	}
+	if errors.Is(err, attach.ErrAsleep) {
+		return withHint(err, "'jcmd PID VM.version', as the JVM's user, wakes it.")
 	}
 	return err
 }

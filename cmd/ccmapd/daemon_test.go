@@ -33,6 +33,10 @@ func (f *fakeDaemon) Snapshot(context.Context, string, int, bool) (*ccmap.Snapsh
 	return profiletest.Thicket(1).Snapshot(), nil
 }
 
+func (f *fakeDaemon) Recheck(string) (daemon.TargetStatus, error) {
+	return daemon.TargetStatus{}, daemon.ErrNoTarget
+}
+
 func (f *fakeDaemon) Attach(_ context.Context, pid int) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

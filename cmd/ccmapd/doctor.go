@@ -16,8 +16,9 @@ import (
 
 const doctorLong = `Doctor finds out which engines can sample a process, or ccmapd itself, and why others
 cannot. It asks the kernel for everything that sampling depends on, and tries each
-engine on the process for 200 ms, and its own profiler for a second. Each check shows
-what was asked and the answer. Where the answer is not as wanted, one command cures it.
+engine on the process for 200 ms, and its own profiler for a second. In a JVM it starts a
+recording for that, and stops it: the report says so. Each check shows what was asked and
+the answer. Where the answer is not as wanted, one command cures it.
 
 @ and @PID ask the daemon, whose rights may be others; so do unix:SOCKET#PID and
 https://HOST/v1/doctor?pid=PID. Any other URL is a program that serves its own
@@ -28,7 +29,7 @@ Exit code 0 says that an engine works, 3 that none is permitted, 4 that there is
 process or server, or that it is neither a Go program nor a JVM.
 
 With --json: checks [{name, ok, found, wanted, cure}], engines [{name, permitted,
-features, samples, found, reason, cure}], auto [the engine that --engine auto takes], and
+features, samples, found, reason, cure, note}], auto [the engine that --engine auto takes], and
 code and reason if there is none.`
 
 const doctorExample = `  ccmapd doctor                      which engines are permitted here

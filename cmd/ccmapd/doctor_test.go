@@ -29,6 +29,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -116,6 +117,7 @@ const someone = 65533
 // TestDoctorInSituations drops privileges for real. In each situation doctor names the
 // engine that attach takes, or exits as attach does, and says which check failed.
 func TestDoctorInSituations(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel() // with others, but one situation after another
 	needEngine(t)
 	needRoot(t)

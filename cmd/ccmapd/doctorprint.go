@@ -24,6 +24,9 @@ func printReport(w io.Writer, r engine.Report, wide bool) error {
 	}
 	for _, d := range r.Engines {
 		p.Line("%s engine %s: %s", mark(d.Permitted), d.Engine, summary(d))
+		if d.Note != "" {
+			p.Line("     note: %s", d.Note)
+		}
 		printCure(p, d.Cure)
 	}
 	switch {

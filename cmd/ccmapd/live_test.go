@@ -21,22 +21,15 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/internal/enginetest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
-
-// requireEngine makes a failure in CI of what is skipped elsewhere, so that
-// nobody loses the right to sample, and with it these tests, unnoticed.
-const requireEngine = "CCMAPD_REQUIRE_ENGINE"
 
 // needEngine skips a test where no engine is permitted.
 func needEngine(t *testing.T) {
 	t.Helper()
-	err := engine.All()[0].Diagnose(t.Context(), os.Getpid(), 0).Err
-	switch {
-	case err != nil && os.Getenv(requireEngine) == "1":
-		t.Fatalf("%s=1, but sampling is not possible: %v", requireEngine, err)
-	case err != nil:
-		t.Skip("sampling is not possible: ", err)
+	if err := engine.All()[0].Diagnose(t.Context(), os.Getpid(), 0).Err; err != nil {
+		testrun.Lacks(t, "sampling is not possible: %v", err)
 	}
 }
 
@@ -57,6 +50,7 @@ func shareGoCaches(e *testscript.Env) error {
 		}
 		e.Setenv(name, strings.TrimSpace(string(value)))
 	}
+	e.Setenv(testrun.MarkEnv, os.Getenv(testrun.MarkEnv))
 	here, err := os.Getwd()
 	e.Setenv("MODULE", filepath.Dir(filepath.Dir(here)))
 	return err
@@ -262,7 +256,7 @@ func waitForCPU(t *testing.T, pid int, d time.Duration) {
 }
 
 // cpuOf returns the CPU time of a process in user mode: the 14th field of
-// /proc/PID/stat (proc_pid_stat(5)), in ticks of 10 ms.
+// /proc/PID/stat (proc_pid_stat(5)), in ticks of 10 ms. A process that has ended is an error.
 func cpuOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -270,6 +264,9 @@ func cpuOf(pid int) (time.Duration, error) {
 	}
 	var ticks int64
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if fields[0] == "Z" {
+		return 0, fmt.Errorf("process %d has ended, and uses no more", pid)
+	}
 	_, err = fmt.Sscan(fields[11], &ticks)
 	return time.Duration(ticks) * 10 * time.Millisecond, err
 }
@@ -424,6 +421,7 @@ func TestAttachWithinMemory(t *testing.T) {
 // minutes. A profile that settles, or a slow ccmapd that costs too much, must not lengthen
 // the interval before.
 func TestTuneOnUnmodifiedBinary(t *testing.T) {
+	testrun.Full(t, testrun.Quiet)
 	t.Parallel()
 	needEngine(t)
 	for _, c := range []struct {

@@ -135,14 +135,35 @@ func checkVolumes(t *testing.T, m manifest, c container, u unit) {
 	}
 }
 
-// checkLimits: the configuration is valid, and its budgets are within the limits of the container, which are
-// the limits of the unit.
+// TestServiceMemory: the limits of the unit, of the container and of the page are the ones that the budgets need.
+func TestServiceMemory(t *testing.T) {
+	t.Parallel()
+	budget := config.Default().Budget
+	if got, want := size(t, readUnit(t)["MemoryMax"]+"iB"), budget.ServiceMemory(); got != want {
+		t.Errorf("MemoryMax of the unit is %d, want %d for budget.memory of %d", got, want, budget.Memory)
+	}
+	page, err := os.ReadFile("../../docs/daemon.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	relation := regexp.MustCompile(`MemoryMax=(\d+M).{1,80}budget\.memory. and a third`).FindSubmatch(page)
+	if relation == nil {
+		t.Fatal("docs/daemon.md does not say how much memory a service needs")
+	}
+	if got, want := size(t, string(relation[1])+"iB"), budget.ServiceMemory(); got != want {
+		t.Errorf("docs/daemon.md says %d, want %d", got, want)
+	}
+	for memory, want := range map[int64]int64{0: 0, 1: 1 << 20, 3 << 20: 4 << 20, 768 << 20: 1 << 30, 1 << 30: 1366 << 20} {
+		if got := (config.Budget{Memory: memory}).ServiceMemory(); got != want {
+			t.Errorf("a budget of %d needs %d, want %d", memory, got, want)
+		}
+	}
+}
+
+// checkLimits: the configuration is valid, and its budgets are within the limits of the container.
 func checkLimits(t *testing.T, m manifest, c container, u unit) {
 	t.Helper()
 	limits := c.Resources.Limits
-	if got, want := size(t, limits.Memory+"B"), size(t, u["MemoryMax"]+"iB"); got != want {
-		t.Errorf("the memory limit is %d, want %d, as the unit's", got, want)
-	}
 	if got, want := limits.CPU+"00%", u["CPUQuota"]; got != want {
 		t.Errorf("the CPU limit is %s, want %s, as the unit's", got, want)
 	}
@@ -151,8 +172,8 @@ func checkLimits(t *testing.T, m manifest, c container, u unit) {
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if conf.Budget.Memory >= size(t, limits.Memory+"B") {
-			t.Errorf("the memory budget is %d, of %s", conf.Budget.Memory, limits.Memory)
+		if got, want := size(t, limits.Memory+"B"), conf.Budget.ServiceMemory(); got != want {
+			t.Errorf("the memory limit is %d, want %d for budget.memory of %d", got, want, conf.Budget.Memory)
 		}
 		if whole, err := strconv.ParseFloat(limits.CPU, 64); err != nil || conf.Budget.CPU >= whole {
 			t.Errorf("the CPU budget is %g, of %s (%v)", conf.Budget.CPU, limits.CPU, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // Programs that nobody here wrote, from the module proxy. testdata/README.md
@@ -77,6 +78,7 @@ func start(t *testing.T, cmd *exec.Cmd) {
 // TestRealServer profiles a server under load twice over the same window, from
 // outside and by its own runtime/pprof, and compares the two.
 func TestRealServer(t *testing.T) {
+	testrun.Full(t, testrun.Package)
 	needEngine(t)
 	if testing.Short() {
 		t.Skip("builds and loads a server for seconds")
@@ -148,6 +150,7 @@ var withoutRuntime = []string{"math", "unicode", "unicode/utf16", "container/lis
 // TestCompilerUnderRun compiles some packages with every call of the compiler and the assembler
 // under ccmapd run, and merges what they did. The packages need no runtime, which takes long.
 func TestCompilerUnderRun(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	needEngine(t)
 	if testing.Short() {
 		t.Skip("compiles packages")

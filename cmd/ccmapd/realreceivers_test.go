@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // TestRealReceivers profiles a server under load that counts the dynamic types at
 // some of its calls itself, and that has a profile of its own.
 func TestRealReceivers(t *testing.T) {
+	testrun.Full(t, testrun.Package)
 	t.Parallel()
 	needEngine(t)
 	if testing.Short() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/receivers"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -62,6 +63,7 @@ func (p receiversProgram) end(t *testing.T) (truth receivers.Truth) {
 // what the program says. No other test runs beside it: on a busy machine too few calls are
 // caught to tell them apart by three callers.
 func TestReceiversAgainstTruth(t *testing.T) {
+	testrun.Full(t, testrun.Quiet)
 	needEngine(t)
 	if testing.Short() {
 		t.Skip("samples a program for seconds")
@@ -83,6 +85,7 @@ func TestReceiversAgainstTruth(t *testing.T) {
 // have their shares. Of the others the shares in the run depend on how much CPU time
 // the program got before and after. No other test runs beside it, as above.
 func TestReceiversOfAChangingProgram(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	needEngine(t)
 	if testing.Short() {
 		t.Skip("samples a program for seconds")

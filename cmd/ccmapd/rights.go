@@ -37,7 +37,9 @@ func (env *environment) confine(cmd *cobra.Command, args []string) error {
 		return env.process.Keep(forSampling)
 	case cmd.Name() == "attach" && len(args) > 0 && isURL(args[0]), cmd.Name() == "doctor" && len(args) > 0 && client.IsRemote(args[0]):
 		return errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges())
-	case cmd.Name() == "attach", cmd.Name() == "apply", cmd.Name() == "doctor", cmd.Name() == "serve", cmd.Name() == "version":
+	case cmd.Name() == "attach", cmd.Name() == "apply", cmd.Name() == "doctor": // perhaps to a JVM of another user
+		return errors.Join(env.process.Keep(forSampling|privilege.Waking), env.process.NoNewPrivileges())
+	case cmd.Name() == "serve", cmd.Name() == "version":
 		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
 	}
 	return env.process.Keep(privilege.Files)

@@ -24,7 +24,7 @@ import (
 // Capabilities that root's commands keep (linux/capability.h).
 const (
 	forFiles  = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_CHOWN | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
-	forAttach = forFiles | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_IPC_LOCK
+	forAttach = forFiles | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_IPC_LOCK | 1<<unix.CAP_KILL
 )
 
 // permittedHere returns the capabilities that this test has.

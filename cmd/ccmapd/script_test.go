@@ -2,11 +2,13 @@ package main
 
 import (
 	"flag"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
@@ -15,7 +17,7 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 // TestMain lets scripts and tests run ccmapd, which is this test binary under
 // another name.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(testrun.Guard(m), map[string]func(){
 		"ccmapd": main,
 		fakeName: mainWith(fakeEngine(false)),
 		waitName: mainWith(fakeEngine(true)),
@@ -40,6 +42,7 @@ func TestScript(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("RECORDINGS", recordings)
+			e.Setenv(testrun.MarkEnv, os.Getenv(testrun.MarkEnv))
 			return nil
 		},
 	})

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"sync"
@@ -29,7 +31,9 @@ packaging/ccmapd.toml. Without a file it has the targets alone that
 
 SIGHUP loads the file again: unchanged targets go on undisturbed, and a file with an
 error changes nothing. SIGTERM ends all sessions; with files = true in [store] all that
-was counted is filed. docs/daemon.md explains targets, states and files.`
+was counted is filed. The log, on standard error, says who has attached to what, which
+processes are sampled, and how that ends. docs/daemon.md explains targets, states, files
+and the log.`
 
 const serveExample = `  ccmapd serve --config /etc/ccmapd/ccmapd.toml
   ccmapd serve --check --config ccmapd.toml      what would be sampled now
@@ -54,7 +58,7 @@ func newServeCmd(env *environment) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&f.file, "config", "c", "", "configuration `FILE`, in TOML")
 	cmd.Flags().BoolVar(&f.check, "check", false, "check the file, print what would be sampled, and end")
-	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "log changes of intervals and more, not only warnings")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "log changes of intervals and more of each session")
 	return cmd
 }
 
@@ -79,13 +83,9 @@ func inBounds(all []engine.Engine, d *daemon.Daemon) []engine.Engine {
 }
 
 func runServe(ctx context.Context, env *environment, f serveFlags) error {
-	level := slog.LevelWarn
-	if f.verbose {
-		level = slog.LevelInfo
-	}
-	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level}))
+	log, details := f.logs(env.stderr)
 	tell := &service{notifier: systemd.NewNotifier(), log: log}
-	d, err := daemon.New(daemon.Options{Load: f.load, Hold: env.holdServed, Logger: log, Turn: tell.turn})
+	d, err := daemon.New(daemon.Options{Load: f.load, Hold: env.holdServed, Logger: log, Details: details, Turn: tell.turn})
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,8 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		return err
 	}
 	server, err := api.New(api.Options{
-		Daemon: d, Version: buildVersion(), Engines: inBounds(env.engines, d), Logger: log, Spent: d.Spent, Memory: d.Config().Budget.Memory,
+		Daemon: d, Version: buildVersion(), Engines: inBounds(env.engines, d), Logger: log, Spent: d.Spent,
+		Memory: d.Config().Budget.Memory, CPU: d.Config().Budget.CPU,
 		Socket: listen.Socket, Opened: sockets, Open: listen.Open, Group: listen.Group, TCP: listen.TCP, WebConfig: listen.WebConfig,
 	})
 	if err != nil {
@@ -105,9 +106,17 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if f.check {
 		return printCandidates(env.stdout, d)
 	}
+	if err := d.PrepareStore(); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM)
 	told := make(chan struct{})
-	context.AfterFunc(ctx, func() { defer close(told); stop(); tell.stopping() }) // a second one ends ccmapd at once
+	context.AfterFunc(ctx, func() { // a second one ends ccmapd at once
+		defer close(told)
+		cause := context.Cause(ctx)
+		stop()
+		tell.stopping(cause)
+	})
 	defer func() { stop(); <-told }()
 	defer signals.SurvivePipes()()
 	defer tell.reloadAtHangup()()
@@ -122,7 +131,23 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		where += " and " + at.String()
 	}
 	fmt.Fprintf(env.stderr, "Listening on %s, %s.\n", where, figure.Plural(int64(len(d.Config().Targets)), "target"))
-	return runBoth(ctx, d.Run, server.Serve)
+	log.Info("the daemon has started", "version", buildVersion(), "pid", os.Getpid(), "uid", os.Geteuid(), "listens", where,
+		"open", listen.Open, "group", listen.Group, "targets", len(d.Config().Targets))
+	if err := runBoth(ctx, d.Run, server.Serve); err != nil {
+		return err
+	}
+	log.Info("the daemon has stopped, and all sessions have ended")
+	return nil
+}
+
+// logs returns the log of the daemon, and the one of single sessions, which has only warnings unless the user
+// wants more. A string that is not printable is quoted by both.
+func (f serveFlags) logs(w io.Writer) (log, details *slog.Logger) {
+	log = slog.New(slog.NewTextHandler(w, nil))
+	if f.verbose {
+		return log, log
+	}
+	return log, slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // runBoth runs two services until ctx is done or one of them fails.

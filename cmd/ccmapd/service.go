@@ -35,7 +35,10 @@ func (s *service) ready() {
 	s.warn(s.notifier.Ready(status))
 }
 
-func (s *service) stopping() { s.warn(s.notifier.Stopping()) }
+func (s *service) stopping(cause error) {
+	s.log.Info("the daemon stops", "cause", cause)
+	s.warn(s.notifier.Stopping())
+}
 
 func (s *service) warn(err error) {
 	if err != nil {
@@ -50,6 +53,7 @@ func (s *service) reloadAtHangup() (stop func()) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for range hangups {
+			s.log.Info("a signal reloads the configuration", "signal", "SIGHUP")
 			s.warn(s.notifier.Reloading())
 			s.daemon.Reload() // logs its error
 			s.ready()

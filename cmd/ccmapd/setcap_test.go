@@ -19,6 +19,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // A ccmapd with file capabilities, as docs/permissions.md says to make it, on behalf of a user
@@ -30,12 +31,8 @@ const nobody = 65534
 // needRoot skips a test that gives files capabilities and becomes another user.
 func needRoot(t *testing.T) {
 	t.Helper()
-	switch {
-	case os.Getuid() == 0:
-	case os.Getenv(requireEngine) == "1":
-		t.Fatalf("%s=1, but only root can run this test", requireEngine)
-	default:
-		t.Skip("only root can run this test")
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root can run this test")
 	}
 }
 
@@ -148,6 +145,7 @@ func startWorkloadAs(t *testing.T, dir string, who *syscall.Credential) int {
 
 // TestSetcap asks a ccmapd with capabilities for what the user who asks may not have.
 func TestSetcap(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	needEngine(t)
 	needRoot(t)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/hostile"
 )
 
@@ -27,6 +28,7 @@ const (
 // Each session ends by itself, with a profile or an error that says why; and another
 // by one SIGINT.
 func TestHostilePrograms(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	needEngine(t)
 	if testing.Short() {
@@ -49,6 +51,7 @@ func TestHostilePrograms(t *testing.T) {
 // TestLargeProgram attaches to a program with larger tables than are held, and names its
 // functions.
 func TestLargeProgram(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	needEngine(t)
 	if testing.Short() {

@@ -2,10 +2,10 @@
 // hot in them, while they are sampled. docs/daemon.md has the routes.
 //
 //  1. [Server.Listen] opens a socket and perhaps a TCP port. The number of connections is
-//     bounded, in all and of each user.
+//     bounded, in all and of each user. Requests of pages of other sites are refused.
 //  2. The kernel names the peer of a connection to the socket, and a web configuration the user
-//     of a request to the port. The peer may see and do more or less. A target that it may
-//     not see does not exist for it.
+//     of a request to the port. The peer may see and do more or less: on the socket, what the kernel
+//     would let it trace. A target that it may not see does not exist for it.
 //  3. A reference names a profile: the one of a target, or an upload. Every answer is made from
 //     one immutable snapshot.
 //  4. Answers are made in memory, a few at a time, and shared by all that ask for the same of
@@ -32,6 +32,8 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/audit"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -48,6 +50,9 @@ type Profiles interface {
 // Daemon answers the questions of the routes; [daemon.Daemon] is one. Any goroutine may call it.
 type Daemon interface {
 	Profiles
+
+	// Recheck returns a target with the owners that its processes have now.
+	Recheck(target string) (daemon.TargetStatus, error)
 
 	Attach(ctx context.Context, pid int) (target string, err error)
 	Detach(target string) error
@@ -72,12 +77,13 @@ type Options struct {
 	Engines []engine.Engine // that the daemon attaches by
 	Logger  *slog.Logger    // nil discards
 
-	Memory int64 // of the daemon, bytes: uploads get a part; 0: no limit
+	Memory int64   // of the daemon, bytes: uploads get a part; 0: no limit
+	CPU    float64 // of the daemon, cores: uploads get a part; 0: no limit
 
-	Spent func(cpu time.Duration) // is told the CPU time of answers; nil: not told
+	Spent func(cpu time.Duration) // is told the CPU time of answers, but not of uploads; nil: not told
 
 	Socket string // path; "": none
-	Open   bool   // every user may connect, and sees their own processes; else root, the server's user and the group
+	Open   bool   // every user may connect, and sees the processes that they may trace; else root, the server's user and the group
 	Group  string // whose members may do everything; "": none
 	TCP    string // address whose users may read everything; "": none
 
@@ -105,11 +111,15 @@ type Server struct {
 	doctors  *doctors
 	metrics  *metrics
 	guard    *guard
+	crowd    *crowd
 	gate     *gate // nil: there is no web configuration
 	refusals *refusals
+	scope    func() process.Scope // in force; tests have their own
+	audit    *audit.Log
 	header   time.Duration      // that a request's header may take; tests have a longer one
 	stall    time.Duration      // that a body may make no progress; tests have a shorter one
 	streams  *guard             // of events
+	waits    *guard             // over TCP, for samples of the next time
 	ends     context.CancelFunc // of all answers that have no end of their own
 	ending   context.Context
 
@@ -144,11 +154,13 @@ func New(o Options) (*Server, error) {
 // makeServer makes the parts of a server.
 func makeServer(p Profiles, o Options) *Server {
 	s := &Server{
-		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger},
-		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory), doctors: newDoctors(o.Engines),
+		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope, audit: newAudit(o),
+		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory, o.CPU), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
+		waits: newGuard(mostWaits, mostWaits, mostWaitsOfUser),
 	}
 	s.ending, s.ends = context.WithCancel(context.Background())
+	s.crowd = newCrowd(s.shares.spent)
 	s.metrics = newMetrics(s)
 	return s
 }
@@ -205,7 +217,7 @@ func (s *Server) routes() http.Handler {
 		mux.Handle(r.pattern, s.metrics.timed(r.pattern, s.route(r.needs, r.answer)))
 	}
 	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))
-	return s.sameOrigin(mux)
+	return s.ownHost(s.ownSite(mux))
 }
 
 // call is one request.
@@ -221,6 +233,9 @@ type call struct {
 func (s *Server) route(needs access, answer func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Server: s, Request: r, w: w, peer: peerOf(r.Context())}
+		if !c.peer.reads {
+			c.peer.scope = s.scope()
+		}
 		err := c.peer.may(needs)
 		if err == nil {
 			err = answer(c)
@@ -234,20 +249,4 @@ func (s *Server) route(needs access, answer func(*call) error) http.Handler {
 // refuse answers a request that no route gets.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	(&call{Server: s, Request: r, w: w, peer: peerOf(r.Context())}).fail(err)
-}
-
-// sameOrigin refuses requests that a page of another site makes a browser send: those that
-// change something, and those whose Host is not the server's own. A browser shows the page
-// no name and password of the server's, so users are of no other site.
-func (s *Server) sameOrigin(next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(s.route(anybody, func(*call) error { return errForeignOrigin }))
-	protected := protection.Handler(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if peer := peerOf(r.Context()); peer.tcp && peer.user == "" && !s.isHost(r.Host) {
-			s.refuse(w, r, errForeignHost)
-			return
-		}
-		protected.ServeHTTP(w, r)
-	})
 }

@@ -246,9 +246,9 @@ func TestEvents(t *testing.T) {
 	f := newFake()
 	s := newServer(t, f, Options{})
 	for i, target := range []string{"web", "db", ""} {
-		f.events <- daemon.Event{Seq: uint64(i + 1), Kind: "state", Target: target, Text: "it begins", Owner: []int{1000, 70, 0}[i]}
+		f.events <- daemon.Event{Seq: uint64(i + 1), Kind: "state", Target: target, Text: "it begins", Owner: ownedBy(1000, 70, 0)[i]}
 	}
-	f.events <- daemon.Event{Seq: 4, Kind: "hot", Target: "web", Text: "main.Secret", Owner: 70} // of an earlier process
+	f.events <- daemon.Event{Seq: 4, Kind: "hot", Target: "web", Text: "main.Secret", Owner: ownedBy(70)[0]} // of an earlier process
 	close(f.events)
 	text := get(s, userOf(1000), "/v1/events?since=0").Body.String()
 	if !strings.Contains(text, "id: 1\nevent: state\ndata: {") || strings.Count(text, "id: ") != 1 {
@@ -287,14 +287,14 @@ func TestOthersSamples(t *testing.T) {
 	if own := get(s, userOf(1000), path); own.Code != 200 || own.Body.String() == all {
 		t.Errorf("status %d, and the profile that root has got: %v", own.Code, own.Body.String() == all)
 	}
-	f.targets[1].Owners = []int{70, 1000}
+	f.targets[1].Owners = ownedBy(70, 1000)
 	for _, path := range []string{path, "/v1/p/live:web:42/meta", "/v1/targets/web"} {
 		if w := get(s, userOf(1000), path); w.Code != 404 {
 			t.Errorf("%s of a target with samples of others: %d", path, w.Code)
 		}
 	}
-	f.targets[0].Owners = []int{1000}
-	f.looked = func() { f.targets[0].Owners = []int{70} }
+	f.targets[0].Owners = ownedBy(1000)
+	f.looked = func() { f.targets[0].Owners = ownedBy(70) }
 	if w := get(s, userOf(1000), "/v1/p/live:db/meta"); w.Code != 404 {
 		t.Errorf("a process of another came meanwhile: %d", w.Code)
 	}

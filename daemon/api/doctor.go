@@ -33,9 +33,8 @@ type doctors struct {
 // patient is one process, whose number another one may get later. The zero patient is the
 // daemon.
 type patient struct {
-	pid     int
-	started uint64
-	owner   int
+	pid int
+	now process.Identity
 }
 
 type report struct {
@@ -95,6 +94,9 @@ func (c *call) doctor() error {
 	if err != nil {
 		return err
 	}
+	if _, kept := c.doctors.recent(of); !kept {
+		c.note("a client asks doctor about a process", "pid", pid)
+	}
 	var r engine.Report
 	_, err = c.shares.inTurn(c.Context(), func() (a answer, err error) {
 		r, err = c.doctors.get(c.ending, of) // a client that leaves must not spoil it for the others
@@ -117,15 +119,14 @@ func (c *call) patient(pid int) (patient, error) {
 	if pid == 0 {
 		return patient{}, c.peer.may(masters) // each report costs all sessions time
 	}
-	f, err := process.FactsOf(pid)
-	own := !c.peer.tcp && f.Owner == int(c.peer.uid)
+	now, err := process.IdentityOf(pid)
 	switch {
 	case err != nil:
 		return patient{}, noPatient(pid)
-	case !c.peer.master && !own:
+	case !c.peer.master && c.peer.access(now.Owner) == process.NoAccess:
 		return patient{}, hidden{noPatient(pid)}
 	}
-	return patient{pid, f.Started, f.Owner}, nil
+	return patient{pid, now}, nil
 }
 
 func noPatient(pid int) error {

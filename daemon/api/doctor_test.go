@@ -27,7 +27,7 @@ func diagnosing(t *testing.T, diagnose func(pid int) engine.Report) *Server {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := diagnosing(t, func(pid int) engine.Report { return engine.Report{Auto: fmt.Sprint("auto of ", pid)} })
-	own := os.Getpid()
+	own, user := ownProcess(t)
 	for _, test := range []struct {
 		name   string
 		peer   peer
@@ -38,8 +38,8 @@ func TestDoctor(t *testing.T) {
 		{"master", master, fmt.Sprint("?pid=", own), 200, fmt.Sprint("auto of ", own)},
 		{"master, the daemon", master, "", 200, "auto of 0"},
 		{"master, no process", master, "?pid=2147483647", 404, ""},
-		{"owner", userOf(uint32(os.Getuid())), fmt.Sprint("?pid=", own), 200, fmt.Sprint("auto of ", own)},
-		{"owner, the daemon", userOf(uint32(os.Getuid())), "", 404, ""},
+		{"owner", user, fmt.Sprint("?pid=", own), 200, fmt.Sprint("auto of ", own)},
+		{"owner, the daemon", user, "", 404, ""},
 		{"another user", userOf(12345), fmt.Sprint("?pid=", own), 404, ""},
 		{"loopback", onTCP, fmt.Sprint("?pid=", own), 404, ""},
 		{"loopback, the daemon", onTCP, "?pid=0", 403, ""},

@@ -25,9 +25,9 @@ type Session interface {
 
 // Handler returns the routes below /v1 that read, for a program that hosts VMs: each of its
 // sessions is a target of its name. A daemon can follow the program by the URL below which the routes
-// are. The program has to permit requests, to check their Host and
-// origin, and to bound connections and times, as for its other handlers. The sessions must not
-// change any more.
+// are. Requests that a page of another origin has a browser send are refused, by Sec-Fetch-Site and Origin. The
+// program has to permit requests, to check their Host, and to bound connections and times, as for its
+// other handlers. The sessions must not change any more.
 func Handler(sessions map[string]Session) http.Handler {
 	s := makeServer(hosted(sessions), Options{Logger: slog.New(slog.DiscardHandler)})
 	s.embedded = true
@@ -36,8 +36,9 @@ func Handler(sessions map[string]Session) http.Handler {
 		mux.Handle(r.pattern, s.route(r.needs, r.answer))
 	}
 	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))
+	own := s.ownSite(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mux.ServeHTTP(w, r.WithContext(withPeer(r.Context(), peer{known: true, tcp: true, reads: true})))
+		own.ServeHTTP(w, r.WithContext(withPeer(r.Context(), peer{known: true, tcp: true, reads: true})))
 	})
 }
 

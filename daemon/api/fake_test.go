@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
@@ -29,6 +30,7 @@ type fake struct {
 	unloaded error                       // of the last reload
 	attached daemon.TargetStatus         // the next one
 	looked   func()                      // called when a profile was read
+	recheck  func(*daemon.TargetStatus)  // called when the owners of a target are looked at again
 	attach   func(context.Context) error // called before one is attached to; nil: nothing
 	still    bool                        // no samples come
 }
@@ -36,8 +38,8 @@ type fake struct {
 func newFake() *fake {
 	f := &fake{maps: map[string]*ccmap.Map{"web": profiletest.Thicket(1), "db": profiletest.Thicket(2)}, events: make(chan daemon.Event, 10)}
 	f.targets = []daemon.TargetStatus{
-		{Name: "db", Rule: "exe /db", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 7}}, Owners: []int{70}},
-		{Name: "web", Rule: "exe /web", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 42}, {PID: 43}}, Owners: []int{1000}},
+		{Name: "db", Rule: "exe /db", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 7}}, Owners: ownedBy(70)},
+		{Name: "web", Rule: "exe /web", State: "sampling", Processes: []daemon.ProcessStatus{{PID: 42}, {PID: 43}}, Owners: ownedBy(1000)},
 	}
 	return f
 }
@@ -46,7 +48,7 @@ func newFake() *fake {
 func (f *fake) addHost() {
 	f.maps["host"] = profiletest.Thicket(3)
 	f.targets = append(f.targets, daemon.TargetStatus{
-		Name: "host", Rule: "the whole host", State: "sampling", Processes: []daemon.ProcessStatus{{}}, Owners: []int{-1}, OfHost: true,
+		Name: "host", Rule: "the whole host", State: "sampling", Processes: []daemon.ProcessStatus{{}}, Owners: []process.Owner{process.Unowned}, OfHost: true,
 	})
 }
 
@@ -95,6 +97,20 @@ func (f *fake) askedFor() []int {
 	return slices.Clone(f.asked)
 }
 
+// Recheck returns the target as recheck changes it.
+func (f *fake) Recheck(target string) (daemon.TargetStatus, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.targets, func(t daemon.TargetStatus) bool { return t.Name == target })
+	if i < 0 {
+		return daemon.TargetStatus{}, daemon.ErrNoTarget
+	}
+	if f.recheck != nil {
+		f.recheck(&f.targets[i])
+	}
+	return f.targets[i], nil
+}
+
 func (f *fake) Attach(ctx context.Context, _ int) (string, error) {
 	if f.attach != nil {
 		if err := f.attach(ctx); err != nil {
@@ -125,9 +141,17 @@ func (f *fake) Events(uint64) (<-chan daemon.Event, func()) { return f.events, f
 var (
 	master   = peer{known: true, reads: true, master: true}
 	onTCP    = peer{known: true, reads: true, tcp: true}
-	userOf   = func(uid uint32) peer { return peer{known: true, uid: uid} }
+	userOf   = func(uid uint32) peer { return peer{known: true, uid: uid, gid: uid, free: true} }
 	stranger = peer{}
 )
+
+// ownedBy returns the owners of plain processes of users, each with a group of its number.
+func ownedBy(users ...int) (owners []process.Owner) {
+	for _, u := range users {
+		owners = append(owners, process.Owner{UID: u, GID: u, Traceable: true})
+	}
+	return owners
+}
 
 // newServer returns a server of a fake.
 func newServer(t *testing.T, f *fake, o Options) *Server {

@@ -9,16 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -27,12 +22,16 @@ import (
 const (
 	mostConnections = 128
 	mostOfOneUser   = 32
-	mostOfOneHost   = 16 // over TCP, before anybody has logged in
 	mostOverTCP     = 64 // the socket has room always
+	mostOfOneHost   = 16 // over TCP, before anybody has logged in
+	mostOfOneLocal  = 16 // over TCP, of a user of this machine
 
 	mostStreams       = 32 // of events: each holds a connection
 	mostStreamsOfUser = 12
 	mostStreamsOnTCP  = 20
+
+	mostWaits       = 32 // over TCP, for samples of the next time: each holds a connection and a profile
+	mostWaitsOfUser = 16 // who has logged in
 
 	headerBytes  = 16 << 10
 	headerTime   = 5 * time.Second
@@ -47,7 +46,7 @@ const httpSlop = 4 << 10
 
 // listener is a socket or port that a server listens on.
 type listener struct {
-	net.Listener
+	*bounded
 	server *http.Server
 }
 
@@ -91,16 +90,17 @@ func (s *Server) newListener(l net.Listener) listener {
 		},
 	}
 	if s.gate != nil && l.Addr().Network() == "tcp" {
-		server.Handler, server.TLSConfig = s.gate, s.gate.tls
+		server.Handler, server.TLSConfig = s.ownSite(s.gate), s.gate.tls
 	}
-	return listener{&bounded{Listener: l, server: s, speaksTLS: server.TLSConfig != nil}, server}
+	return listener{newBounded(l, s, server.TLSConfig != nil), server}
 }
 
 func (l listener) serve() error {
+	go l.receive()
 	if l.server.TLSConfig != nil {
-		return l.server.ServeTLS(l.Listener, "", "")
+		return l.server.ServeTLS(l.bounded, "", "")
 	}
-	return l.server.Serve(l.Listener)
+	return l.server.Serve(l.bounded)
 }
 
 // Serve answers requests until ctx is done. Then it lets answers go out for some
@@ -139,6 +139,7 @@ func (s *Server) close() {
 	}
 	s.listeners = nil
 	s.uploads.close()
+	s.audit.Flush()
 }
 
 // Addr returns the address of the TCP port; nil without a port. Listen must have been called.
@@ -237,148 +238,4 @@ func checkPlace(path string) error {
 			Hint: "End that one, or name another place in CCMAPD_SOCKET, or as [listen] socket in the file of --config."}
 	}
 	return nil
-}
-
-// isHost reports whether a request is for this server: a page of another site may have its name
-// lead to loopback, but not change the Host that a browser sends.
-func (s *Server) isHost(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host
-	}
-	configured, _, _ := net.SplitHostPort(s.options.TCP)
-	return slices.Contains([]string{"localhost", "127.0.0.1", "::1", strings.ToLower(configured)}, strings.ToLower(strings.Trim(name, "[]")))
-}
-
-// bounded is a listener with at most so many connections. Any goroutine may close
-// a connection.
-type bounded struct {
-	net.Listener
-	server    *Server
-	speaksTLS bool
-}
-
-// connection is a connection with its peer.
-type connection struct {
-	net.Conn
-	peer   peer
-	closed sync.Once
-	leave  func()
-}
-
-func (c *connection) Close() error {
-	err := c.Conn.Close()
-	c.closed.Do(c.leave)
-	return err
-}
-
-// Accept returns the next connection that is within the bounds. Others are told to come
-// again.
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		c, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		p, err := b.server.peerOfConn(c)
-		if err != nil {
-			c.Close()
-			b.server.refusals.warn("refuse connection", "error", err)
-			continue
-		}
-		if leave, ok := b.server.guard.enter(p); ok {
-			return &connection{Conn: c, peer: p, leave: leave}, nil
-		}
-		b.turnAway(c, p)
-	}
-}
-
-// peerOfConn returns the peer of a connection. Peers on loopback may read, unless they must log in
-// first.
-func (s *Server) peerOfConn(c net.Conn) (peer, error) {
-	if socket, ok := c.(*net.UnixConn); ok {
-		return s.socketPeer(socket)
-	}
-	return peer{known: s.gate == nil, tcp: true, reads: s.gate == nil, host: hostOf(c.RemoteAddr())}, nil
-}
-
-// hostOf returns the host that connects from an address; "": this machine, by loopback. A host may
-// have all addresses of a /64 of IPv6.
-func hostOf(a net.Addr) string {
-	from, err := netip.ParseAddrPort(a.String())
-	ip := from.Addr().Unmap().WithZone("")
-	switch {
-	case err == nil && ip.IsLoopback():
-		return ""
-	case ip.Is6():
-		return netip.PrefixFrom(ip, 64).Masked().String()
-	}
-	return ip.String()
-}
-
-const comeAgain = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-
-// turnAway answers a connection beyond the bounds. It never waits: a new connection has room
-// for the answer.
-func (b *bounded) turnAway(c net.Conn, p peer) {
-	b.server.metrics.refused.Inc()
-	b.server.refusals.warn("too many connections", "uid", p.name(), "host", p.host)
-	if raw, ok := c.(syscall.Conn); ok && !b.speaksTLS {
-		if control, err := raw.SyscallConn(); err == nil {
-			control.Write(func(fd uintptr) bool { unix.Write(int(fd), []byte(comeAgain)); return true })
-		}
-	}
-	c.Close()
-}
-
-// guard counts connections, or streams. Any goroutine may call it.
-type guard struct {
-	most, mostTCP, mostUser int // in all, over TCP, of a user with a name or number
-
-	mu    sync.Mutex
-	all   int
-	ofTCP int
-	of    map[string]int // by key
-}
-
-func newGuard(most, mostTCP, mostUser int) *guard {
-	return &guard{most: most, mostTCP: mostTCP, mostUser: mostUser, of: make(map[string]int)}
-}
-
-// enter counts a connection, unless there are too many. leave ends it.
-func (g *guard) enter(p peer) (leave func(), ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	key, most := g.share(p)
-	if g.all >= g.most || p.tcp && g.ofTCP >= g.mostTCP || g.of[key] >= most {
-		return nil, false
-	}
-	g.add(p, 1)
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.add(p, -1)
-	}, true
-}
-
-// share returns the key that a peer is counted by, and its bound.
-func (g *guard) share(p peer) (key string, most int) {
-	switch {
-	case p.tcp && p.user == "" && p.host != "":
-		return "host " + p.host, mostOfOneHost
-	case p.tcp && p.user == "":
-		return p.name(), g.mostTCP
-	}
-	return p.name(), g.mostUser
-}
-
-func (g *guard) add(p peer, n int) {
-	g.all += n
-	if p.tcp {
-		g.ofTCP += n
-	}
-	key, _ := g.share(p)
-	if g.of[key] += n; g.of[key] == 0 {
-		delete(g.of, key)
-	}
 }

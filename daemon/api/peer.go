@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os/user"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -22,11 +20,15 @@ import (
 type peer struct {
 	known  bool
 	tcp    bool
-	user   string // of a peer over TCP, by its credentials; "": it has shown none
-	host   string // of a connection over TCP; "": this machine
-	uid    uint32 // of a peer on a socket
-	reads  bool   // everything
-	master bool   // may do everything
+	user   string        // of a peer over TCP, by its credentials; "": it has shown none
+	host   string        // of a connection over TCP; "": this machine
+	uid    uint32        // of a peer on a socket
+	gid    uint32        // likewise
+	pid    int32         // likewise, for the log: another process may have got the number
+	free   bool          // nothing else bounds it ([process.Tracer])
+	scope  process.Scope // of Yama, at the time of the request
+	reads  bool          // everything
+	master bool          // may do everything
 }
 
 // access is the right that a route needs. A route for anybody shows each peer what is its own.
@@ -40,10 +42,8 @@ const (
 
 // Refusals.
 var (
-	errNotPermitted  = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("not permitted"), Hint: "Root, the daemon's own user and members of its group may."}
-	errNoRoute       = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such route")}
-	errForeignOrigin = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("a page of another site sent the request")}
-	errForeignHost   = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("the request is for another host"), Hint: "Use the address in [listen] tcp, or localhost."}
+	errNotPermitted = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("not permitted"), Hint: "Root, the daemon's own user and members of its group may."}
+	errNoRoute      = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such route")}
 )
 
 // hidden is an error about something that is there, and not for the peer. The peer is told the same as if there
@@ -72,14 +72,25 @@ func (p peer) may(needs access) error {
 	return nil
 }
 
-// sees reports whether a target exists for a peer: one of its own has processes, and samples of
-// ended ones, of its own alone. The whole host has the programs of all users, and is for masters.
+// access returns how far a peer on a socket may look into a process of an owner.
+func (p peer) access(to process.Owner) process.Access {
+	if !p.known || p.tcp {
+		return process.NoAccess
+	}
+	return process.Tracer{UID: int(p.uid), GID: int(p.gid), Free: p.free}.Access(to, p.scope)
+}
+
+// sees reports whether a target exists for a peer: the peer may look into all of its processes, and could into the ended
+// ones that it has samples of. The whole host has the programs of all users, and is for masters.
 func (p peer) sees(t daemon.TargetStatus) bool {
 	if t.OfHost {
 		return p.master
 	}
-	return p.reads || p.known && slices.Equal(t.Owners, []int{int(p.uid)})
+	return p.reads || len(t.Owners) > 0 && !slices.ContainsFunc(t.Owners, func(o process.Owner) bool { return p.access(o) == process.NoAccess })
 }
+
+// seesLabels reports whether a peer sees texts out of the memory of processes.
+func (p peer) seesLabels() bool { return p.reads || p.scope == process.ScopeClassic }
 
 // part names the part of a target that a peer sees: equal parts are shared.
 func (p peer) part() string {
@@ -89,7 +100,15 @@ func (p peer) part() string {
 	case p.reads:
 		return "readers"
 	}
-	return p.name()
+	return p.key()
+}
+
+// key tells peers apart whose processes and uploads are each other's.
+func (p peer) key() string {
+	if p.tcp || p.reads {
+		return p.name()
+	}
+	return fmt.Sprintf("%d:%d free %t", p.uid, p.gid, p.free)
 }
 
 // hears reports whether an event exists for a peer.
@@ -97,7 +116,7 @@ func (p peer) hears(e daemon.Event) bool {
 	if e.OfHost {
 		return p.master
 	}
-	return p.reads || p.known && e.Owner == int(p.uid)
+	return p.reads || p.access(e.Owner) > process.NoAccess
 }
 
 // name names a peer in the log.
@@ -109,44 +128,6 @@ func (p peer) name() string {
 		return "tcp"
 	}
 	return strconv.FormatUint(uint64(p.uid), 10)
-}
-
-// socketPeer returns the peer of a connection to a socket. The kernel has kept its identity
-// from the time of the connect (SO_PEERCRED of unix(7)).
-func (s *Server) socketPeer(c *net.UnixConn) (p peer, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return p, err
-	}
-	var credentials *unix.Ucred
-	controlled := raw.Control(func(fd uintptr) {
-		credentials, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err = errors.Join(controlled, err); err != nil {
-		return p, fmt.Errorf("get peer of connection: %w", err)
-	}
-	p.uid = credentials.Uid
-	p.master = p.uid == 0 || int(p.uid) == s.user || s.isMember(credentials)
-	p.reads = p.master
-	p.known = p.master || s.options.Open
-	return p, nil
-}
-
-// isMember reports whether a peer belongs to the group of the server, by its credentials or by
-// the user database of now.
-func (s *Server) isMember(c *unix.Ucred) bool {
-	if s.group < 0 {
-		return false
-	}
-	if int(c.Gid) == s.group {
-		return true
-	}
-	account, err := user.LookupId(strconv.FormatUint(uint64(c.Uid), 10))
-	if err != nil {
-		return false
-	}
-	groups, err := account.GroupIds()
-	return err == nil && slices.Contains(groups, strconv.Itoa(s.group))
 }
 
 // groupID looks up a group; -1 for no group. A group that does not exist has no members.

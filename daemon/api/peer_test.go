@@ -3,10 +3,12 @@ package api
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -25,6 +27,8 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
+	"github.com/ccmapd/ccmapd/internal/traceetest"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -36,6 +40,7 @@ const askAs = "CCMAPD_TEST_SOCKET"
 const readAs = "CCMAPD_TEST_READ"
 
 func TestMain(m *testing.M) {
+	traceetest.Main()
 	if socket := os.Getenv(askAs); socket != "" {
 		askSocket(socket, os.Args[1:])
 		return
@@ -49,7 +54,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(m.Snapshot().Total().Samples, "samples")
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Guard(m).Run())
 }
 
 func askSocket(socket string, requests []string) {
@@ -59,6 +64,10 @@ func askSocket(socket string, requests []string) {
 	for _, request := range requests {
 		method, path, _ := strings.Cut(request, " ")
 		path, body, _ := strings.Cut(path, " ")
+		if method == "HEAR" {
+			fmt.Println(hear(client, path, body))
+			continue
+		}
 		r, err := http.NewRequest(method, "http://ccmapd"+path, strings.NewReader(body))
 		if err != nil {
 			fmt.Println(err)
@@ -74,14 +83,47 @@ func askSocket(socket string, requests []string) {
 	}
 }
 
+// hear returns the targets of the events that a client hears, until one of the last target comes.
+func hear(client http.Client, path, last string) string {
+	answer, err := client.Get("http://ccmapd" + path)
+	if err != nil {
+		return "no-connection"
+	}
+	defer answer.Body.Close()
+	heard := make(map[string]bool)
+	lines := bufio.NewScanner(answer.Body)
+	for !heard[last] && lines.Scan() {
+		var e daemon.Event
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && json.Unmarshal([]byte(data), &e) == nil {
+			heard[e.Target] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(heard)), ",")
+}
+
 const nobody = 65534
 
 // askAsUser sends requests as a user, really, and returns the statuses.
 func askAsUser(t *testing.T, program string, uid, gid uint32, socket string, requests ...string) []string {
 	t.Helper()
+	return askBy(t, program, traceetest.Attributes(traceetest.User{UID: uid, GID: gid}, false), socket, requests...)
+}
+
+// askProgram copies this test binary to where all users may execute it.
+func askProgram(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return programtest.Copy(t, self, "client")
+}
+
+// askBy is askAsUser for a client that is started in a way of its own.
+func askBy(t *testing.T, program string, as *syscall.SysProcAttr, socket string, requests ...string) []string {
+	t.Helper()
 	cmd := exec.Command(program, requests...)
-	cmd.Env, cmd.Dir = []string{askAs + "=" + socket}, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = append(os.Environ(), askAs+"="+socket), "/", as
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -91,12 +133,8 @@ func askAsUser(t *testing.T, program string, uid, gid uint32, socket string, req
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	switch {
-	case os.Getuid() == 0:
-	case os.Getenv("CCMAPD_REQUIRE_ENGINE") == "1":
-		t.Fatal("only root can run this test")
-	default:
-		t.Skip("only root can run this test")
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root can run this test")
 	}
 }
 
@@ -104,11 +142,7 @@ func needRoot(t *testing.T) {
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := programtest.Copy(t, self, "client")
+	program := askProgram(t)
 	child := exec.Command("sleep", "600")
 	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if err := child.Start(); err != nil {
@@ -135,9 +169,9 @@ func TestPeers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake()
-			f.targets[1].Owners = []int{nobody}
+			f.targets[1].Owners = ownedBy(nobody)
 			f.addHost()
-			f.attached = daemon.TargetStatus{Name: "new", Processes: []daemon.ProcessStatus{{PID: child.Process.Pid}}, Owners: []int{nobody}}
+			f.attached = daemon.TargetStatus{Name: "new", Processes: []daemon.ProcessStatus{{PID: child.Process.Pid}}, Owners: ownedBy(nobody)}
 			socket := filepath.Join(programtest.PublicDir(t, 0o755), "s")
 			s := newServer(t, f, Options{Socket: socket, Open: test.open})
 			s.group = 4321
@@ -177,7 +211,7 @@ func TestWholeHostIsForMasters(t *testing.T) {
 			}
 		}
 		listed := strings.Contains(get(s, test.peer, "/v1/targets").Body.String(), "the whole host")
-		heard := test.peer.hears(daemon.Event{Target: "host", OfHost: true, Owner: 1000})
+		heard := test.peer.hears(daemon.Event{Target: "host", OfHost: true, Owner: ownedBy(1000)[0]})
 		if sees := test.status == 200; listed != sees || heard != sees {
 			t.Errorf("%s: the target is listed: %v, its events are heard: %v", test.name, listed, heard)
 		}
@@ -259,26 +293,36 @@ func TestHiddenIsRefused(t *testing.T) {
 	}
 }
 
+// ownProcess returns a process that an ordinary user may trace, and that user.
+func ownProcess(t *testing.T) (pid int, user peer) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return os.Getpid(), peer{known: true, uid: uint32(os.Getuid()), gid: uint32(os.Getgid()), free: true}
+	}
+	return traceetest.KindNamed(t, "plain").Start(t, traceetest.Program(t)).PID, userOf(nobody)
+}
+
 // TestOwnProcesses: a user attaches to so many processes, and to none that a target has together with processes
 // of others.
 func TestOwnProcesses(t *testing.T) {
 	t.Parallel()
-	self, uid := os.Getpid(), os.Getuid()
+	self, user := ownProcess(t)
+	uid := int(user.uid)
 	attach := func(targets ...daemon.TargetStatus) *httptest.ResponseRecorder {
 		f := newFake()
 		f.targets = targets
-		f.attached = daemon.TargetStatus{Name: "new", Owners: []int{uid}}
+		f.attached = daemon.TargetStatus{Name: "new", Owners: ownedBy(uid)}
 		body := strings.NewReader(fmt.Sprintf(`{"pid": %d}`, self))
-		return ask(newServer(t, f, Options{}), userOf(uint32(uid)), httptest.NewRequest("POST", "/v1/targets", body))
+		return ask(newServer(t, f, Options{}), user, httptest.NewRequest("POST", "/v1/targets", body))
 	}
 	if w := attach(); w.Code != 201 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	mixed := daemon.TargetStatus{Name: "mixed", Processes: []daemon.ProcessStatus{{PID: self}}, Owners: []int{uid, 70000}}
+	mixed := daemon.TargetStatus{Name: "mixed", Processes: []daemon.ProcessStatus{{PID: self}}, Owners: ownedBy(uid, 70000)}
 	if w := attach(mixed); w.Code != 403 || strings.Contains(w.Body.String(), "mixed") {
 		t.Errorf("with processes of others: %d %s", w.Code, w.Body)
 	}
-	many := slices.Repeat([]daemon.TargetStatus{{Name: "own", Attached: true, Owners: []int{uid}}}, mostAttached)
+	many := slices.Repeat([]daemon.TargetStatus{{Name: "own", Attached: true, Owners: ownedBy(uid)}}, mostAttached)
 	if w := attach(many...); w.Code != 503 || !strings.Contains(w.Body.String(), "DELETE") {
 		t.Errorf("one too many: %d %s", w.Code, w.Body)
 	}
@@ -481,7 +525,7 @@ func TestHostsShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return peer{tcp: true, host: hostOf(a)}
+		return peer{tcp: true, host: hostOf(a, new(net.TCPAddr))}
 	}
 	user := func(name string) peer { return peer{known: true, tcp: true, user: name} }
 	for _, test := range []struct {
@@ -537,7 +581,7 @@ func TestUnsentBody(t *testing.T) {
 func TestLongAttach(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	f.attached = daemon.TargetStatus{Name: "new", Owners: []int{0}}
+	f.attached = daemon.TargetStatus{Name: "new", Owners: ownedBy(0)}
 	socket := filepath.Join(t.TempDir(), "s")
 	s := newServer(t, f, Options{Socket: socket})
 	s.stall = 20 * time.Millisecond

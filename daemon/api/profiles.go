@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -48,7 +46,7 @@ func (c *call) live(ref string) (*ccmap.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.recent.get(c.Context(), subject{t.Name, pid, c.peer.part()})
+	s, err := c.recent.get(c.Context(), subject{t.Name, pid, c.peer.part(), c.peer.seesLabels()})
 	if err != nil {
 		return nil, err
 	}
@@ -111,13 +109,23 @@ func (c *call) visible(name string) (daemon.TargetStatus, error) {
 	for _, t := range c.profiles.Targets() {
 		switch {
 		case t.Name != name:
-		case c.peer.sees(t):
+		case c.seesNow(&t):
 			return t, nil
 		default:
 			err = hidden{err}
 		}
 	}
 	return daemon.TargetStatus{}, err
+}
+
+// seesNow reports whether the peer sees a target, whose processes are looked at again unless the peer sees all.
+func (c *call) seesNow(t *daemon.TargetStatus) bool {
+	if !c.peer.sees(*t) || c.peer.reads {
+		return c.peer.sees(*t)
+	}
+	now, err := c.options.Daemon.Recheck(t.Name)
+	*t = now
+	return err == nil && c.peer.sees(now)
 }
 
 // recent keeps the latest snapshot of each target for a moment, so that all requests
@@ -133,6 +141,7 @@ type subject struct {
 	target string
 	pid    int
 	part   string
+	labels bool
 }
 
 // latest is a snapshot that is there, or is asked for.
@@ -159,6 +168,9 @@ func (r *recent) get(ctx context.Context, of subject) (*ccmap.Snapshot, error) {
 		all, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotWait)
 		one.snapshot, one.err = r.profiles.Snapshot(all, of.target, of.pid, true)
 		cancel()
+		if one.err == nil && !of.labels {
+			one.snapshot = one.snapshot.WithoutLabels()
+		}
 		close(one.ready)
 		if one.err != nil {
 			r.forget(of, one)
@@ -244,8 +256,18 @@ func writePprof(s *ccmap.Snapshot) (answer, error) {
 	return answer{"application/octet-stream", false, b.Bytes()}, nil
 }
 
-// longestProfile bounds how long a client may wait for a profile of the next time.
-const longestProfile = time.Hour
+// Bounds of the time that a client waits for a profile of the next time.
+const (
+	longestProfile = time.Hour
+	longestOverTCP = 10 * time.Minute
+)
+
+var (
+	errLongWait = &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("seconds is more than %.0f, the most over TCP", longestOverTCP.Seconds()),
+		Hint: fmt.Sprintf("Ask for %.0f at most, or on the daemon's socket, for %.0f at most.", longestOverTCP.Seconds(), longestProfile.Seconds())}
+	errManyWait = &view.Error{Code: view.CodeBusy, Err: fmt.Errorf("%d requests over TCP, or %d of this user, wait for samples already", mostWaits, mostWaitsOfUser),
+		Hint: "Ask again when they have ended, or on the daemon's socket."}
+)
 
 // pprof answers with the profile for pprof, or with the samples of the next seconds.
 func (c *call) pprof(ref string, p *params) error {
@@ -254,9 +276,11 @@ func (c *call) pprof(ref string, p *params) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	if seconds > uint(longestProfile/time.Second) {
-		return usageError("seconds=%d is more than %d", seconds, longestProfile/time.Second)
+	leave, err := c.mayWait(time.Duration(seconds) * time.Second)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	before, err := c.snapshot(ref)
 	if err != nil {
 		return err
@@ -287,6 +311,24 @@ func (c *call) pprof(ref string, p *params) error {
 	return c.send(http.StatusOK, a)
 }
 
+// mayWait counts a request that waits for samples of the next time. It returns an error if that is too long, or
+// too many wait.
+func (c *call) mayWait(d time.Duration) (leave func(), err error) {
+	switch {
+	case d > longestProfile:
+		return nil, usageError("seconds=%.0f is more than %.0f", d.Seconds(), longestProfile.Seconds())
+	case d == 0, !c.peer.tcp:
+		return func() {}, nil
+	case d > longestOverTCP:
+		return nil, errLongWait
+	}
+	leave, ok := c.waits.enter(c.peer)
+	if !ok {
+		return nil, errManyWait
+	}
+	return leave, nil
+}
+
 // wait waits, unless the client goes away or the server ends.
 func (c *call) wait(d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -299,144 +341,4 @@ func (c *call) wait(d time.Duration) error {
 	case <-c.Context().Done():
 		return c.Context().Err()
 	}
-}
-
-// Limits of uploads.
-const (
-	mostUpload        = 64 << 20  // bytes, compressed or not
-	mostUploadMemory  = 128 << 20 // of a profile
-	mostUploadsMemory = 512 << 20 // of all
-	uploadsShare      = 4         // all take at most this part of the daemon's memory
-	mostUploads       = 8         // of one peer
-	uploadsAtOnce     = 2
-	uploadTime        = 5 * time.Minute // to send one
-	uploadKept        = 15 * time.Minute
-)
-
-// uploads are profiles that clients have sent. Any goroutine may call it.
-type uploads struct {
-	now   func() time.Time
-	most  int64 // memory
-	turns chan struct{}
-
-	mu     sync.Mutex
-	of     map[string]*uploaded // by id
-	memory int64
-}
-
-// uploaded is a profile for its owner alone.
-type uploaded struct {
-	owner    string
-	snapshot *ccmap.Snapshot
-	memory   int64
-	until    time.Time
-}
-
-// newUploads keeps uploads in a part of some memory; 0: as much as they may take.
-func newUploads(now func() time.Time, memory int64) *uploads {
-	most := int64(mostUploadsMemory)
-	if memory > 0 {
-		most = min(most, memory/uploadsShare)
-	}
-	return &uploads{now: now, most: most, turns: make(chan struct{}, uploadsAtOnce), of: make(map[string]*uploaded)}
-}
-
-func (u *uploads) get(id string, p peer) (*ccmap.Snapshot, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.forget()
-	one, ok := u.of[id]
-	switch {
-	case !ok:
-		return nil, errNoRef
-	case one.owner != p.name():
-		return nil, hidden{errNoRef}
-	}
-	return one.snapshot, nil
-}
-
-// add keeps a profile of a peer, and returns its id.
-func (u *uploads) add(m *ccmap.Map, p peer) (id string, until time.Time, err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.forget()
-	one := &uploaded{p.name(), m.Snapshot(), export.MapMemory(m), u.now().Add(uploadKept)}
-	n := 0
-	for _, other := range u.of {
-		if other.owner == one.owner {
-			n++
-		}
-	}
-	if n >= mostUploads || u.memory+one.memory > u.most {
-		return "", until, &view.Error{Code: view.CodeBusy, Err: errors.New("there are too many uploads"), Hint: fmt.Sprintf("Each is kept for %v.", uploadKept)}
-	}
-	id = rand.Text()
-	u.of[id] = one
-	u.memory += one.memory
-	return id, one.until, nil
-}
-
-// forget drops the uploads whose time is over.
-func (u *uploads) forget() {
-	for id, one := range u.of {
-		if !u.now().Before(one.until) {
-			u.memory -= one.memory
-			delete(u.of, id)
-		}
-	}
-}
-
-func (u *uploads) close() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	clear(u.of)
-	u.memory = 0
-}
-
-// uploadJSON is the answer to an upload.
-type uploadJSON struct {
-	Ref     string    `json:"ref"`
-	Until   time.Time `json:"until"`
-	Samples int64     `json:"samples"`
-}
-
-// upload keeps the profile in the body of the request.
-func (c *call) upload() error {
-	select {
-	case c.uploads.turns <- struct{}{}:
-		defer func() { <-c.uploads.turns }()
-	default:
-		return errBusy
-	}
-	var data boundedBuffer
-	if _, err := data.ReadFrom(http.MaxBytesReader(c.w, io.NopCloser(progressing{c, time.Now().Add(uploadTime)}), mostUpload)); err != nil {
-		return err
-	}
-	var m *ccmap.Map
-	_, err := c.shares.inTurn(c.Context(), func() (answer, error) {
-		read, _, err := export.Read(&data.Buffer, export.ReadOptions{MaxMemory: min(mostUploadMemory, c.uploads.most)})
-		m = read
-		return answer{}, explainUpload(err)
-	})
-	if err != nil {
-		return err
-	}
-	id, until, err := c.uploads.add(m, c.peer)
-	if err != nil {
-		return err
-	}
-	ref := uploadKind + ":" + id
-	c.w.Header().Set("Location", "/v1/p/"+ref+"/meta")
-	return c.respond(http.StatusCreated, uploadJSON{ref, until, m.Snapshot().Total().Samples})
-}
-
-// explainUpload tells a profile that is too large from one that is wrong.
-func explainUpload(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, export.ErrTooLarge), errors.Is(err, export.ErrMemory):
-		return &view.Error{Code: view.CodeTooLarge, Err: err}
-	}
-	return &view.Error{Code: view.CodeUsage, Err: err, Hint: "The body is a profile in any format that ccmapd reads."}
 }

@@ -135,20 +135,29 @@ func (one *shared) size() int { return len(one.question) + len(one.answer.body) 
 
 // inTurn makes an answer when fewer than mostHeavy are being made.
 func (s *shares) inTurn(ctx context.Context, make func() (answer, error)) (a answer, err error) {
+	err = s.turn(ctx, s.spent, func() (err error) {
+		a, err = make()
+		return err
+	})
+	return a, err
+}
+
+// turn does some work when fewer than mostHeavy answers are being made, and tells spent of its CPU time.
+func (s *shares) turn(ctx context.Context, spent func(time.Duration), work func() error) error {
 	wait := time.NewTimer(heavyWait)
 	defer wait.Stop()
 	select {
 	case s.turns <- struct{}{}:
 	case <-wait.C:
-		return a, errBusy
+		return errBusy
 	case <-ctx.Done():
-		return a, errBusy
+		return errBusy
 	}
 	defer func() { <-s.turns }()
-	m := meter{spent: s.spent}
+	m := meter{spent: spent}
 	m.start()
 	defer m.stop()
-	return make()
+	return work()
 }
 
 // meter tells of the CPU time of a goroutine. The goroutine keeps its thread from start to stop: the

@@ -7,13 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/view"
@@ -65,7 +63,7 @@ type limitsJSON struct {
 type identityJSON struct {
 	UID  *uint32 `json:"uid,omitempty"`  // on a socket
 	User string  `json:"user,omitempty"` // of the web configuration
-	May  string  `json:"may"`            // "everything", "read" or "own": see processes of their own, and attach to them
+	May  string  `json:"may"`            // "everything", "read" or "own": see the processes that they may trace, and attach to them
 }
 
 func (c *call) info() error {
@@ -73,7 +71,7 @@ func (c *call) info() error {
 	for _, e := range c.options.Engines {
 		info.Engines = append(info.Engines, e.Name)
 	}
-	info.Limits = limitsJSON{mostConnections, mostOfOneUser, mostHeavy, mostUpload, mostAnswer, int64(uploadKept)}
+	info.Limits = limitsJSON{mostConnections, mostOfOneUser, mostHeavy, c.uploads.mostBody(), mostAnswer, int64(uploadKept)}
 	switch {
 	case c.peer.master:
 		info.You.May = "everything"
@@ -88,7 +86,13 @@ func (c *call) info() error {
 
 // seen returns the targets that the peer may see.
 func (c *call) seen() []daemon.TargetStatus {
-	return slices.DeleteFunc(slices.Clone(c.profiles.Targets()), func(t daemon.TargetStatus) bool { return !c.peer.sees(t) })
+	var seen []daemon.TargetStatus
+	for _, t := range c.profiles.Targets() {
+		if c.seesNow(&t) {
+			seen = append(seen, t)
+		}
+	}
+	return seen
 }
 
 // targetsJSON is the answer of /v1/targets.
@@ -130,8 +134,10 @@ func (c *call) attach() error {
 	}
 	name, err := c.options.Daemon.Attach(c.Context(), asked.PID)
 	if err != nil {
+		c.note("a client could not attach", "pid", asked.PID, "error", err)
 		return err
 	}
+	c.note("a client has attached", "target", name, "pid", asked.PID)
 	t, err := c.visible(name)
 	if err != nil { // the process has changed its owner, or another has its number
 		c.options.Daemon.Detach(name) // unless it is of the configuration
@@ -141,7 +147,7 @@ func (c *call) attach() error {
 	return c.respond(http.StatusCreated, t)
 }
 
-// mayAttach returns an error if a process is not the peer's.
+// mayAttach returns an error if a process is not the peer's, by the rules of the kernel.
 func (c *call) mayAttach(pid int) error {
 	switch {
 	case c.peer.master:
@@ -149,16 +155,16 @@ func (c *call) mayAttach(pid int) error {
 	case c.peer.tcp:
 		return errNotPermitted
 	}
-	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
+	owner, err := process.OwnerOf(pid)
 	switch {
 	case err != nil:
 		return noProcess(pid)
-	case info.Sys().(*syscall.Stat_t).Uid != c.peer.uid:
+	case c.peer.access(owner) == process.NoAccess:
 		return hidden{noProcess(pid)}
 	}
 	own := 0
 	for _, t := range c.options.Daemon.Targets() {
-		switch sees := c.peer.sees(t); {
+		switch sees := c.seesNow(&t); {
 		case sees && t.Has(pid):
 			return nil
 		case t.Has(pid):
@@ -191,6 +197,7 @@ func (c *call) detach() error {
 	if err := c.options.Daemon.Detach(t.Name); err != nil {
 		return err
 	}
+	c.note("a client has detached", "target", t.Name)
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -201,7 +208,8 @@ func (c *call) act() (err error) {
 	if err != nil {
 		return err
 	}
-	switch action := c.PathValue("action"); action {
+	action := c.PathValue("action")
+	switch action {
 	case "pause":
 		err = c.options.Daemon.Pause(t.Name)
 	case "resume":
@@ -211,11 +219,16 @@ func (c *call) act() (err error) {
 	default:
 		err = &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no action %q", action), Hint: "There are pause, resume and rotate."}
 	}
+	if err == nil {
+		c.note("a client has changed a target", "target", t.Name, "action", action)
+	}
 	return c.accepted(err)
 }
 
 func (c *call) reload() error {
-	if err := c.options.Daemon.Reload(); err != nil {
+	err := c.options.Daemon.Reload()
+	c.note("a client reloads the configuration", "loaded", err == nil)
+	if err != nil {
 		return &view.Error{Code: view.CodeUsage, Err: err, Hint: "The configuration of before is still in force."}
 	}
 	return c.accepted(nil)
@@ -272,9 +285,9 @@ func (c *call) events() error {
 	}
 }
 
-// pushEvent sends an event, if it is the peer's.
+// pushEvent sends an event, if it is the peer's, and its target has become no others' meanwhile.
 func (c *call) pushEvent(e daemon.Event) error {
-	if !c.peer.hears(e) {
+	if c.peer.scope = c.scope(); !c.hearsNow(e) {
 		return nil
 	}
 	text, err := terminal.LineJSON(e)
@@ -282,6 +295,16 @@ func (c *call) pushEvent(e daemon.Event) error {
 		return err
 	}
 	return c.push(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Kind, text))
+}
+
+// hearsNow reports whether the peer hears an event, by the owners that its target has now. A target that is no more leaves
+// the owner of the event.
+func (c *call) hearsNow(e daemon.Event) bool {
+	if !c.peer.hears(e) || c.peer.reads {
+		return c.peer.hears(e)
+	}
+	now, err := c.options.Daemon.Recheck(e.Target)
+	return err != nil || c.peer.sees(now)
 }
 
 // push sends a part of a stream at once.

@@ -255,6 +255,63 @@ func TestPasswordsStayPrivate(t *testing.T) {
 	}
 }
 
+// TestRedirects: a redirect within the server is followed. One to another server is an error, which names both,
+// and that one is not asked.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	_, data := profile(t)
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another server is asked") }))
+	t.Cleanup(other.Close)
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		switch to := r.URL.Query().Get("to"); {
+		case r.URL.Path == "/profile":
+			w.Write(data)
+		case r.URL.Path == "/circle":
+			http.Redirect(w, r, "/circle", http.StatusFound)
+		case to == "":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		default:
+			http.Redirect(w, r, to, http.StatusFound)
+		}
+	}
+	web := httptest.NewServer(http.HandlerFunc(answer))
+	t.Cleanup(web.Close)
+	socket := listen(t, answer)
+	otherHost := strings.TrimPrefix(other.URL, "http://")
+	d, _, _ := ParseDaemon(web.URL + "/v1/doctor")
+	for where, want := range map[string][]string{
+		web.URL + "/a?to=/profile":                                          nil,
+		web.URL + "/a?to=" + web.URL + "/profile":                           nil,
+		web.URL + "/circle":                                                 {web.URL, "in a circle"},
+		web.URL + "/a?to=" + other.URL + "/profile":                         {web.URL, other.URL},
+		web.URL + "/a?to=https://" + strings.TrimPrefix(web.URL, "http://"): {web.URL, "https://"},
+		web.URL + "/a?to=//" + otherHost:                                    {web.URL, other.URL},
+		"unix:" + socket + "#web":                                           {socket, other.URL},
+		"daemon":                                                            {web.URL, other.URL},
+	} {
+		var err error
+		if where == "daemon" {
+			err = d.Post(t.Context(), 1, new(any), "targets")
+		} else {
+			_, err = Read(t.Context(), where, export.ReadOptions{})
+		}
+		if want == nil {
+			if err != nil {
+				t.Errorf("%s: %v", where, err)
+			}
+			continue
+		}
+		for _, part := range want {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v, want %q", where, err, part)
+			}
+		}
+		if want[1] == other.URL && !strings.Contains(view.ErrorOf(err).Hint, "name its URL") {
+			t.Errorf("%s: hint %q", where, view.ErrorOf(err).Hint)
+		}
+	}
+}
+
 // TestSockets: a socket that is named is the only one.
 func TestSockets(t *testing.T) {
 	t.Setenv("CCMAPD_SOCKET", "")

@@ -83,7 +83,7 @@ func do(ctx context.Context, to remote, method string, content io.Reader) (*http
 	if to.sockets != nil {
 		transport.Proxy, transport.DialContext = nil, to.dial
 	}
-	response, err := (&http.Client{Transport: transport}).Do(request)
+	response, err := (&http.Client{Transport: transport, CheckRedirect: stayOnHost}).Do(request)
 	if err != nil {
 		defer cancel(nil)
 		return nil, explain(to, cutShort(ctx, err))
@@ -94,6 +94,27 @@ func do(ctx context.Context, to remote, method string, content io.Reader) (*http
 		return nil, problemOf(to, response)
 	}
 	return response, nil
+}
+
+// mostRedirects bounds the redirects that are followed.
+const mostRedirects = 5
+
+// errRedirect says that a server redirects to where requests must not go.
+var errRedirect = errors.New("the server redirects")
+
+// stayOnHost follows a redirect within the server alone. Who names a server trusts that one, and this machine can
+// reach others that the server cannot.
+func stayOnHost(r *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	if r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
+		from, to := first.Scheme+"://"+first.Host, r.URL.Scheme+"://"+r.URL.Host
+		return &view.Error{Code: view.CodeFailed, Err: fmt.Errorf("%w from %s to another one, %q, which is not asked", errRedirect, from, to),
+			Hint: "If you trust that server, name its URL."}
+	}
+	if len(via) > mostRedirects {
+		return fmt.Errorf("%w in a circle", errRedirect)
+	}
+	return nil
 }
 
 // asked returns how long a URL asks a server to profile for.
@@ -153,7 +174,10 @@ func explain(to remote, err error) error {
 	if errors.As(err, &inURL) {
 		err = inURL.Err // the URL of a socket says nothing
 	}
+	var coded *view.Error
 	switch {
+	case errors.As(err, &coded):
+		return &view.Error{Code: coded.Code, Err: fmt.Errorf("%s: %w", to.name, coded.Err), Hint: coded.Hint}
 	case errors.Is(err, ErrNoDaemon):
 		hint := "Start one with 'ccmapd serve', or name its socket in CCMAPD_SOCKET."
 		if strings.HasPrefix(to.name, "@") { // given in place of a file

@@ -20,10 +20,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/safepath"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -39,7 +37,7 @@ type Config struct {
 // Listen says where the daemon answers, and whom.
 type Listen struct {
 	Socket    string // path of the Unix socket
-	Open      bool   // other users may connect, and see their own processes
+	Open      bool   // other users may connect, and see the processes that they may trace
 	Group     string // its members may do everything; "": no group
 	TCP       string // host:port; "": none
 	WebConfig string // file of TLS and users for TCP
@@ -68,6 +66,18 @@ type Budget struct {
 	Targets         int           // processes sampled at a time, and targets configured
 	MaxHostOverhead float64       // percent of each CPU that timers of engine bpf may take; 0: no limit
 	Scan            time.Duration // between two looks for new processes
+}
+
+// ServiceMemory returns how much memory the control group of a service needs for the budget, bytes: the budget and a
+// third of it, as whole MiB. The budget is for Go's heap. The maps and rings of BPF, the pages of the program and of the files that
+// it has just written, and the kernel's own memory of the service are in the same group. 0: the budget has no limit, so the
+// group needs none either.
+//
+// packaging/systemd, packaging/kubernetes and docs/daemon.md have the figure for the budgets that are given there.
+func (b Budget) ServiceMemory() int64 {
+	const grain = int64(figure.MiB)
+	whole := b.Memory + (b.Memory+2)/3
+	return (whole + grain - 1) / grain * grain
 }
 
 // Store says what is kept in files.
@@ -125,17 +135,14 @@ func DefaultSocket() string {
 // MaxBytes is the most that a configuration may have.
 const MaxBytes = 1 << 20
 
-// Load reads a file. Others than root and the user of this process must not be able to change it,
+// Load reads a file. Others than root and the user of this process must not be able to change or replace it,
 // because it names files and addresses that the daemon opens with its own rights.
 func Load(path string) (*Config, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe must not keep it waiting
+	f, err := safepath.OpenFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	defer f.Close()
-	if err := checkOwner(f, path); err != nil {
-		return nil, err
-	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
@@ -150,46 +157,11 @@ func Load(path string) (*Config, error) {
 // CheckOwner refuses a file that others than root and the user of this process can change or
 // replace.
 func CheckOwner(path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := safepath.OpenFile(path)
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	defer f.Close()
-	return checkOwner(f, path)
-}
-
-// checkOwner refuses a file that other users can change or replace.
-func checkOwner(f *os.File, path string) error {
-	var file, dir unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &file); err != nil {
-		return fmt.Errorf("read configuration: look at %s: %w", path, err)
-	}
-	resolved, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		err = unix.Stat(filepath.Dir(resolved), &dir)
-	}
-	if err != nil {
-		return fmt.Errorf("read configuration: look at %s: %w", path, err)
-	}
-	switch {
-	case file.Mode&unix.S_IFMT != unix.S_IFREG:
-		return fmt.Errorf("read configuration: %s is not a regular file", path)
-	case changedByOthers(file):
-		return advice.Add(fmt.Errorf("configuration %s can be changed by others than root and this user", path),
-			"It names files and addresses that the daemon opens with its own rights: chmod go-w, or chown root.")
-	case changedByOthers(dir) && dir.Mode&unix.S_ISVTX == 0:
-		return advice.Add(fmt.Errorf("configuration %s can be replaced by others than root and this user", path),
-			"Its directory can be changed by them: chmod go-w, or chown root.")
-	}
-	return nil
-}
-
-// changedByOthers reports whether others than root and this process may write. A group of one's own,
-// as many distributions give each user, is no other.
-func changedByOthers(st unix.Stat_t) bool {
-	return st.Uid != 0 && int(st.Uid) != os.Geteuid() ||
-		st.Mode&unix.S_IWGRP != 0 && st.Gid != 0 && int(st.Gid) != os.Getegid() ||
-		st.Mode&unix.S_IWOTH != 0
+	return f.Close()
 }
 
 // Error is one thing that is wrong in a configuration.

@@ -173,8 +173,8 @@ func TestLoadRefusesWhatOthersMayWrite(t *testing.T) {
 		{0o600, 0o700, ""},
 		{0o644, 0o755, ""},
 		{0o644, 0o777 | os.ModeSticky, ""},
-		{0o646, 0o755, "can be changed by others"},
-		{0o644, 0o777, "can be replaced by others"},
+		{0o646, 0o755, "ccmapd.toml has mode 0646"},
+		{0o644, 0o777, dir + " has mode 0777"},
 	} {
 		if err := errors.Join(os.Chmod(file, test.file), os.Chmod(dir, test.dir)); err != nil {
 			t.Fatal(err)
@@ -189,6 +189,9 @@ func TestLoadRefusesWhatOthersMayWrite(t *testing.T) {
 	}
 	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a directory: %v", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := Load(file + ".none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)

@@ -13,7 +13,10 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // counted returns a snapshot with samples of W.run, and counts of the VM.
 func counted(t *testing.T, points ...string) *ccmap.Snapshot {

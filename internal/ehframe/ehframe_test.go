@@ -8,7 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // madeStack holds words by address.
 type madeStack map[uint64]uint64
@@ -149,7 +153,7 @@ func TestUnknownRefused(t *testing.T) {
 func compiled(t testing.TB) (*elf.File, *Table) {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("needs a C compiler")
+		testrun.Lacks(t, "no C compiler: install gcc and libc6-dev")
 	}
 	dir := t.TempDir()
 	source, program := filepath.Join(dir, "main.c"), filepath.Join(dir, "main")

@@ -13,6 +13,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -24,7 +25,7 @@ func testCgo(t *testing.T, open Open) {
 		t.Run(filepath.Base(path), func(t *testing.T) { sampleCgo(t, open, path) })
 	}
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("needs a C compiler")
+		testrun.Lacks(t, "no C compiler: install gcc and libc6-dev")
 	}
 	t.Run("this", func(t *testing.T) { sampleCgo(t, open, Build(t, "cgoload")) })
 }
@@ -68,7 +69,7 @@ func sampleCgo(t *testing.T, open Open, path string) {
 func testRaceDetector(t *testing.T, open Open, leastWhole float64) {
 	t.Parallel()
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("needs a C compiler")
+		testrun.Lacks(t, "no C compiler: install gcc and libc6-dev")
 	}
 	walk := &calls{want: []string{"main.walk", "main.main", "runtime.main"}, leastWhole: leastWhole}
 	walk.in = func(s *Sample) bool {

@@ -21,6 +21,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/prometheus/procfs"
@@ -40,7 +41,7 @@ type Open func(context.Context, sampler.ProcessOptions) (Source, error)
 
 // Main runs the tests of a package, and finds goroutines that are left.
 func Main(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(testrun.Guard(m), goleak.Cleanup(func(code int) {
 		if binaries.dir != "" {
 			os.RemoveAll(binaries.dir)
 		}
@@ -157,17 +158,13 @@ func Attach[S Source](t testing.TB, open func(context.Context, sampler.ProcessOp
 	return s, o.Sink
 }
 
-// SkipUnlessPermitted skips a test that this system does not permit, unless
-// CCMAPD_REQUIRE_ENGINE says that it must.
+// SkipUnlessPermitted skips a test that this system does not permit. A full run must permit it.
 func SkipUnlessPermitted(t testing.TB, err error) {
 	t.Helper()
 	if !errors.Is(err, sampler.ErrPermission) && !errors.Is(err, sampler.ErrUnsupported) {
 		return
 	}
-	if os.Getenv("CCMAPD_REQUIRE_ENGINE") == "1" {
-		t.Fatalf("perf events are required: %v", err)
-	}
-	t.Skipf("perf events are not available: %v", err)
+	testrun.Lacks(t, "perf events are not available: %v", err)
 }
 
 // Sample is a copy of a sample with names in place of methods.

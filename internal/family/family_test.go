@@ -22,6 +22,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 		play(os.Args[2:])
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Guard(m).Run())
 }
 
 // play is the program of a family:
@@ -100,7 +101,7 @@ type household struct {
 func attach(t *testing.T, held bool, open func(*household, int) session.Opener, role ...string) *household {
 	t.Helper()
 	if _, err := os.Stat("/proc/sys/kernel/perf_event_paranoid"); err != nil {
-		t.Skip("sampling is not possible: ", err)
+		testrun.Lacks(t, "sampling is not possible: %v", err)
 	}
 	h := &household{ended: make(chan struct{}), files: make(map[string]*ccmap.Snapshot)}
 	args := append([]string{roleArg}, role...)
@@ -155,7 +156,7 @@ func attach(t *testing.T, held bool, open func(*household, int) session.Opener, 
 	}
 	if h.main, err = session.Open(h.Adopt(config), open(h, c.Process.Pid)); err != nil {
 		if errors.Is(err, sampler.ErrPermission) || errors.Is(err, sampler.ErrUnsupported) {
-			t.Skip("sampling is not possible: ", err)
+			testrun.Lacks(t, "sampling is not possible: %v", err)
 		}
 		t.Fatal(err)
 	}
@@ -297,6 +298,7 @@ func TestOtherProgram(t *testing.T) {
 
 // TestShortChildren: each child that lives a few ms is counted.
 func TestShortChildren(t *testing.T) {
+	testrun.Full(t, testrun.Quiet)
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {

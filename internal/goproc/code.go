@@ -306,6 +306,15 @@ func (c *code) same() error {
 	return explainLoad(err)
 }
 
+// bytes returns the memory of the table and the caches.
+func (c *code) bytes() (own, common int64) {
+	const of, ofRow = 192, 1 << 10 // an entry of the cache with its place, and one with a row, at most
+	if c.table != nil {
+		own, common = c.table.Bytes()
+	}
+	return own + of*int64(len(c.cache)) + ofRow*int64(len(c.rows)), common
+}
+
 // forget empties the caches.
 func (c *code) forget() {
 	clear(c.cache)

@@ -67,6 +67,9 @@ func (p *Process) Bound(ctx context.Context) { p.code.bound(ctx) }
 // SameProgram is part of [process.Loader].
 func (p *Process) SameProgram() error { return p.code.same() }
 
+// Bytes is part of [process.Loader].
+func (p *Process) Bytes() (own, common int64) { return p.code.bytes() }
+
 // Build is part of [process.Loader].
 func (p *Process) Build() (id, version string) {
 	if p.code.table == nil {

@@ -35,14 +35,15 @@ const callCost = 128
 //
 // The zero budget is spent. One goroutine uses a budget.
 type budget struct {
-	ctx   context.Context // nil: none
-	wait  time.Duration   // in reads
-	delay *runDelay       // is left out of wait; nil: all time in reads counts
-	read  int             // bytes
-	hold  int             // bytes
-	steps int             // pieces of work that take some ns each
-	look  int             // steps left when to look at the context again
-	spent error           // why nothing is left
+	ctx    context.Context // nil: none
+	wait   time.Duration   // in reads
+	delay  *runDelay       // is left out of wait; nil: all time in reads counts
+	read   int             // bytes
+	hold   int             // bytes
+	common int             // bytes that were drawn from hold for tables that others may hold, too
+	steps  int             // pieces of work that take some ns each
+	look   int             // steps left when to look at the context again
+	spent  error           // why nothing is left
 }
 
 // newBudget returns the budget of a load. held is the memory of the table.

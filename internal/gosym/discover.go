@@ -105,7 +105,7 @@ func (t *Table) loadChain(l *load, addr uint64) error {
 
 // loadModule loads one module.
 func (t *Table) loadModule(l *load, d moduledata) error {
-	before := l.hold
+	before, common := l.hold, l.common
 	m, err := loadModule(l, d, t.image(d.header.addr))
 	if err == nil {
 		err = l.work(recordCost * m.nfunc) // to learn from
@@ -114,6 +114,7 @@ func (t *Table) loadModule(l *load, d moduledata) error {
 		return err
 	}
 	t.held += before - l.hold
+	t.common += l.common - common
 	m.ids, m.image = &t.ids, t.image(m.minpc)
 	if m.image == nil { // text that the target has moved to anonymous memory
 		m.image = t.images[0]

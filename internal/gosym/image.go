@@ -28,6 +28,7 @@ type image struct {
 	symbols symbols
 	unwind  *ehframe.Table // nil until it is loaded
 	held    int            // bytes that symbols and unwind take
+	common  int            // of them, in tables that other processes may hold, too
 
 	symbolsPart, unwindPart part
 

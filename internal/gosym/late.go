@@ -99,6 +99,8 @@ func (t *Table) loadLate(im *image, p *part, load func(*budget)) {
 		p.loaded = true
 		im.held += free - b.hold
 		t.held += free - b.hold
+		im.common += b.common
+		t.common += b.common
 	case !b.ended():
 		if p.last == 0 {
 			t.log.Warn("not all symbols", "file", im.path, "reason", b.spent)

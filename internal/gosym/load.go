@@ -3,11 +3,11 @@ package gosym
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // maxTables bounds the offsets in the tables of one module, bytes. Kubernetes'
@@ -61,10 +61,10 @@ func (m *module) copyTables(l *load, d moduledata, im *image) error {
 	var errs [6]error
 	m.names, errs[0] = l.text(d.names.addr, d.names.len)
 	m.files, errs[1] = l.text(d.files.addr, d.files.len)
-	m.cutab, errs[2] = l.bytes(d.cutab.addr, d.cutab.len)
+	m.cutab, errs[2] = l.sharedBytes(d.cutab.addr, d.cutab.len)
 	m.pctab, errs[3] = l.table(d.pctab, m.paged, im)
 	m.funcs, errs[4] = l.table(d.funcs, m.paged, im)
-	m.ftab, errs[5] = l.bytes(d.ftab.addr, d.ftab.len)
+	m.ftab, errs[5] = l.sharedBytes(d.ftab.addr, d.ftab.len)
 	if err := cmp.Or(errs[:]...); err != nil {
 		return fmt.Errorf("read program counter table: %w", err)
 	}
@@ -78,7 +78,7 @@ func (l *load) table(s slice, file *pages, im *image) (bytesTable, error) {
 			return t, nil
 		}
 	}
-	b, err := l.bytes(s.addr, s.len)
+	b, err := l.sharedBytes(s.addr, s.len)
 	return bytesTable{bytes: b}, err
 }
 
@@ -144,30 +144,23 @@ const maxTree = 1 << 20
 // copyInlineTrees reads from the first inline tree to the end of the last. Their
 // base, moduledata.gofunc, is the word that leads to trees of this module.
 func (m *module) copyInlineTrees(l *load, words []uint64) error {
-	if err := l.work(recordCost * m.nfunc); err != nil {
+	if err := l.work(2 * recordCost * m.nfunc); err != nil {
 		return err
 	}
-	lo, hi := ^uint32(0), uint32(0)
-	var trees []tree
-	for i := range m.nfunc {
-		r, _ := m.record(i)
-		if off, ok := m.funcdata(r, funcdataInlTree); ok {
-			lo, hi = min(lo, off), max(hi, off)
-			trees = append(trees, tree{off, uint32(min(r.end-r.entry, 1<<32-1))})
-			if err := l.holding(2 * int(unsafe.Sizeof(tree{}))); err != nil { // the slice grows
-				return err
-			}
-		}
+	lo, hi, count := ^uint32(0), uint32(0), 0
+	for t := range m.trees() {
+		lo, hi, count = min(lo, t.off), max(hi, t.off), count+1
 	}
-	if len(trees) == 0 {
+	if count == 0 {
 		return nil // nothing was inlined
 	}
+	trees := m.someTrees(count)
 	for i, gofunc := range words {
 		rest := l.maps.rest(gofunc + uint64(hi))
 		if rest == 0 || slices.Contains(words[:i], gofunc) || !m.areTrees(l, gofunc, trees) {
 			continue
 		}
-		b, err := l.bytes(gofunc+uint64(lo), uint64(hi-lo)+min(rest, maxTree))
+		b, err := l.sharedBytes(gofunc+uint64(lo), uint64(hi-lo)+min(rest, maxTree))
 		if err != nil {
 			return fmt.Errorf("read inline trees: %w", err)
 		}
@@ -175,6 +168,31 @@ func (m *module) copyInlineTrees(l *load, words []uint64) error {
 		return nil
 	}
 	return cmp.Or(l.spent, fmt.Errorf("no inline trees of %d functions: %w", len(trees), ErrUnsupported))
+}
+
+// trees yields the inline trees of all functions.
+func (m *module) trees() iter.Seq[tree] {
+	return func(yield func(tree) bool) {
+		for i := range m.nfunc {
+			r, _ := m.record(i)
+			off, ok := m.funcdata(r, funcdataInlTree)
+			if ok && !yield(tree{off, uint32(min(r.end-r.entry, 1<<32-1))}) {
+				return
+			}
+		}
+	}
+}
+
+// someTrees returns up to twice verifySamples of the inline trees, evenly.
+func (m *module) someTrees(count int) (some []tree) {
+	every, i := max(count/verifySamples, 1), 0
+	for t := range m.trees() {
+		if i%every == 0 {
+			some = append(some, t)
+		}
+		i++
+	}
+	return some
 }
 
 // tree is where the inline tree of a function is.
@@ -185,14 +203,14 @@ type tree struct {
 
 // areTrees says whether the module's inline trees can begin at an address.
 func (m *module) areTrees(l *load, gofunc uint64, trees []tree) bool {
-	for i := 0; i < len(trees); i += max(len(trees)/verifySamples, 1) {
+	for _, t := range trees {
 		var b [inlinedCallSize]byte
-		if l.readAt(b[:], gofunc+uint64(trees[i].off)) != nil {
+		if l.readAt(b[:], gofunc+uint64(t.off)) != nil {
 			return false
 		}
 		call := parseInlinedCall(b[:])
 		zero := call == inlinedCall{} // a variable that was not set yet
-		if zero || !m.isName(call.nameOff) || call.parentPC >= trees[i].size {
+		if zero || !m.isName(call.nameOff) || call.parentPC >= t.size {
 			return false
 		}
 	}

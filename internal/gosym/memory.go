@@ -58,9 +58,9 @@ func (l *load) bytes(addr, n uint64) ([]byte, error) {
 	return all, nil
 }
 
-// text returns n bytes of memory as a string.
+// text returns n bytes of memory as a string. Another process may hold it already.
 func (l *load) text(addr, n uint64) (string, error) {
-	b, err := l.bytes(addr, n)
+	b, err := l.sharedBytes(addr, n)
 	return asString(b), err
 }
 

@@ -89,6 +89,14 @@ func (p *pages) rest(off uint64) []byte {
 	return s.buf[min(off%pageSize, uint64(s.n)):s.n]
 }
 
+// held returns how many bytes the pages take.
+func (p *pages) held() (bytes int64) {
+	for i := range p.slots {
+		bytes += int64(len(p.slots[i].buf))
+	}
+	return bytes
+}
+
 // noPage is the number of no page.
 const noPage = ^uint64(0)
 

@@ -61,6 +61,94 @@ func (s *sharedTables) one(b []byte) []byte {
 	return b
 }
 
+// hasLength reports whether a table of so many bytes is held.
+func (s *sharedTables) hasLength(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.byHash {
+		if t.len == n && t.get() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// withHash returns the table that is held with a hash, nil if there is none.
+func (s *sharedTables) withHash(hash uint64) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byHash[hash].get()
+}
+
+// sharedBytes returns n bytes of memory. If a table that is held has the same bytes, it returns that table: most
+// processes of a machine run programs that other processes run, too, and a copy of each one's tables would be
+// garbage at once.
+func (l *load) sharedBytes(addr, n uint64) ([]byte, error) {
+	if n >= leastShared && n <= maxTables && shared.hasLength(int(n)) {
+		if held, err := l.heldAt(&shared, addr, int(n)); held != nil || err != nil {
+			return held, err
+		}
+	}
+	return l.bytes(addr, n)
+}
+
+// heldAt returns the table that is held and has the n bytes at an address; nil if there is none. It reads the
+// memory twice: the first time tells which table it may be, and the second time decides.
+func (l *load) heldAt(s *sharedTables, addr uint64, n int) ([]byte, error) {
+	var hash maphash.Hash
+	hash.SetSeed(s.seed)
+	err := l.pieces(addr, n, func(piece []byte) bool {
+		hash.Write(piece)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	held := s.withHash(hash.Sum64())
+	if len(held) != n {
+		return nil, nil
+	}
+	rest := held
+	err = l.pieces(addr, n, func(piece []byte) bool {
+		if !bytes.Equal(piece, rest[:len(piece)]) {
+			return false
+		}
+		rest = rest[len(piece):]
+		return true
+	})
+	if err != nil || len(rest) > 0 {
+		return nil, err
+	}
+	return held, l.holding(n)
+}
+
+// piece is how much of a table is looked at at once, bytes.
+const piece = 256 << 10
+
+// pieceBuffers are for loads, which follow each other by the second beside compilers.
+var pieceBuffers = sync.Pool{New: func() any { return new([piece]byte) }}
+
+// pieces reads n bytes of memory piece by piece, until look returns false, within the budget. After that it
+// tells no more of them.
+func (l *load) pieces(addr uint64, n int, look func(piece []byte) bool) error {
+	buffer := pieceBuffers.Get().(*[piece]byte)
+	defer pieceBuffers.Put(buffer)
+	for at := 0; at < n; at += piece {
+		p := buffer[:min(piece, n-at)]
+		err := l.readAt(p, addr+uint64(at))
+		if err == nil {
+			err = l.work(len(p) / shareCost)
+		}
+		if err != nil {
+			return err
+		}
+		if !look(p) {
+			return nil
+		}
+	}
+	return nil
+}
+
 // shareCost is how many bytes are hashed and compared in a step.
 const shareCost = 32
 
@@ -70,6 +158,9 @@ func (s *sharedTables) share(b *budget, table *[]byte) error {
 		return err
 	}
 	*table = s.one(*table)
+	if len(*table) >= leastShared {
+		b.common += len(*table)
+	}
 	return nil
 }
 

@@ -62,6 +62,7 @@ type Table struct {
 
 	// The costs of the target so far, and their bounds.
 	held   int           // bytes of modules and images
+	common int           // of them, in tables that other processes may hold, too
 	named  int           // bytes of names that were given
 	late   late          // for which look-ups may load
 	steps  int           // of look-ups; see Limit
@@ -199,6 +200,7 @@ func (t *Table) adopt(l *load) (changed bool) {
 	})
 	for _, im := range old {
 		t.held -= im.held
+		t.common -= im.common
 		im.close()
 	}
 	before := t.areas
@@ -257,6 +259,19 @@ func (t *Table) openImageFile(l *load, im *image) error {
 		return err
 	}
 	return im.openFile(l, f)
+}
+
+// Bytes returns the memory that the table holds, with its caches: common is what the tables of other processes with
+// the same program and libraries share with it, own is the rest.
+func (t *Table) Bytes() (own, common int64) {
+	const frame, delta = 128, 32 // bytes of an entry in a cache, about, and 8 more for each of its frames
+	own = int64(t.held-t.common) + frame*int64(len(t.frames)) + 8*int64(t.cached) + delta*int64(len(t.deltas))
+	for _, m := range t.modules {
+		if m.paged != nil {
+			own += m.paged.held()
+		}
+	}
+	return own, int64(t.common)
 }
 
 // Close releases files. Addresses can still be looked up, except in tables that are too large

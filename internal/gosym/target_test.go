@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // build is one way to build a program of testdata.
@@ -34,12 +36,13 @@ var binaries = struct {
 }{made: map[string]func() (string, error){}}
 
 func TestMain(m *testing.M) {
+	tests := testrun.Guard(m)
 	dir, err := os.MkdirTemp("", "gosym")
 	if err != nil {
 		panic(err)
 	}
 	binaries.dir = dir
-	code := m.Run()
+	code := tests.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -52,7 +55,7 @@ func (b build) binary(tb testing.TB) string {
 	}
 	if b.cgo == "1" {
 		if _, err := exec.LookPath("gcc"); err != nil {
-			tb.Skip("no C compiler")
+			testrun.Lacks(tb, "no C compiler: install gcc and libc6-dev")
 		}
 	}
 	path, err := b.once()()

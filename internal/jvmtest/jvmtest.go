@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // JDK is an installed JDK.
@@ -27,10 +29,11 @@ var homes = map[string]string{
 	"25": "/usr/lib/jvm/*25*",
 }
 
-// JDKs returns the JDKs to test with: 17, and 25 where it is installed. A machine without
-// 17 skips the test, or fails it in CI.
+// JDKs returns the JDKs to test with: 17, and 25 where it is installed. Only full runs test with
+// JDKs. A full run on a machine without 17 fails.
 func JDKs(t testing.TB) []JDK {
 	t.Helper()
+	testrun.Full(t, testrun.JDK)
 	var found []JDK
 	for _, name := range []string{"17", "25"} {
 		if home := find(homes[name]); home != "" {
@@ -38,10 +41,7 @@ func JDKs(t testing.TB) []JDK {
 			continue
 		}
 		if name == "17" {
-			if os.Getenv("CCMAPD_REQUIRE_ENGINE") != "" {
-				t.Fatal("no JDK 17: install openjdk-17-jdk-headless")
-			}
-			t.Skip("no JDK 17: install openjdk-17-jdk-headless")
+			testrun.Lacks(t, "no JDK 17: install openjdk-17-jdk-headless")
 		}
 		t.Logf("no JDK %s at %s: not tested with it", name, homes[name])
 	}
@@ -65,7 +65,7 @@ var sources embed.FS
 
 // Main runs the tests of a package whose TestMain it is, and then removes what was compiled.
 func Main(m *testing.M) {
-	code := m.Run()
+	code := testrun.Guard(m).Run()
 	Clean()
 	os.Exit(code)
 }
@@ -164,7 +164,13 @@ func Run(t testing.TB, java, dir string, args ...string) *JVM {
 	files := t.TempDir()
 	cmd := exec.Command(java, append([]string{"-Djava.io.tmpdir=" + files}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	j := &JVM{Dir: dir}
+	return run(t, cmd)
+}
+
+// run starts a JVM, and waits until the program is ready.
+func run(t testing.TB, cmd *exec.Cmd) *JVM {
+	t.Helper()
+	j := &JVM{Dir: cmd.Dir}
 	if err := j.start(cmd); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // startForTest holds a program, or skips the test where ptrace is not permitted.
 func startForTest(t *testing.T, stdout *strings.Builder, args ...string) *Program {
@@ -29,7 +33,7 @@ func startForTest(t *testing.T, stdout *strings.Builder, args ...string) *Progra
 	}
 	if !p.Held {
 		p.Cmd.Wait()
-		t.Skip("ptrace is not permitted")
+		testrun.Lacks(t, "ptrace is not permitted")
 	}
 	return p
 }

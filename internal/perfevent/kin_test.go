@@ -3,6 +3,7 @@ package perfevent
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -10,7 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // TestKin follows a shell with its children: events of CPUs and events of threads tell the same.
 func TestKin(t *testing.T) {
@@ -36,7 +41,7 @@ func checkKin(t *testing.T, ofCPUs bool) {
 	}
 	k, err := openKin(cpus, ofCPUs)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-		t.Skip("not permitted: ", err)
+		testrun.Lacks(t, "not permitted: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

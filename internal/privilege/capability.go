@@ -29,6 +29,9 @@ const (
 	Files
 	// Signals is sending signals to a program that has become another user.
 	Signals
+	// Waking is sending SIGQUIT to a JVM of another user, which then takes commands. Its
+	// capability is in effect in sections of [RaiseToWake] alone.
+	Waking
 )
 
 // capability is a capability that ccmapd uses, and its use.
@@ -51,7 +54,7 @@ var capabilities = []capability{
 	{unix.CAP_CHOWN, "cap_chown", Files, nil},                       // a replaced profile keeps its owner
 	{unix.CAP_FOWNER, "cap_fowner", Files, nil},                     // and its mode; replacing in sticky directories
 	{unix.CAP_FSETID, "cap_fsetid", Files, nil},                     // and its set-group-ID bit
-	{unix.CAP_KILL, "cap_kill", Signals, nil},                       // passing signals on to the program that run has started
+	{unix.CAP_KILL, "cap_kill", Signals | Waking, nil},              // passing signals on to the program that run has started; waking a JVM
 }
 
 // perfNeedsAdmin reports whether CAP_PERFMON is not enough for perf events: before Linux

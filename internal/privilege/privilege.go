@@ -34,10 +34,11 @@
 //
 // # Root, and the caller's own capabilities
 //
-// Root has its capabilities anyway: nothing is taken off the effective set. The same
-// holds for the ambient set (a systemd unit's AmbientCapabilities), which every program
-// that the caller starts has. Keep drops the ones that a command does not use, root's
-// too.
+// Root has its capabilities anyway: nothing is taken off the effective set, except CAP_KILL.
+// A command needs that for one signal to a JVM, and [RaiseToWake] puts it in effect for
+// that call alone. The same holds for the ambient set (a systemd unit's AmbientCapabilities),
+// which every program that the caller starts has. Keep drops the ones that a command does
+// not use, root's too.
 //
 // # Confinement
 //
@@ -67,9 +68,10 @@ type Process struct {
 // levels are the capabilities of a thread inside and outside of sections.
 type levels struct{ inside, outside held }
 
-// section is nil if sections change nothing. The goroutine that runs the command writes
-// it while there are no sections. Any goroutine reads it to begin one.
-var section atomic.Pointer[levels]
+// onTargets and toWake are the sections of Raise and RaiseToWake; nil if they change nothing. The
+// goroutine that runs the command writes them while there are no sections. Any goroutine
+// reads them to begin one.
+var onTargets, toWake atomic.Pointer[levels]
 
 // Start fails with ErrSetuid in a set-user-ID or set-group-ID program.
 var ErrSetuid = errors.New("ccmapd must not be set-user-ID or set-group-ID")
@@ -103,14 +105,20 @@ func (p *Process) apply() error {
 	if err := p.held.setAll(); err != nil {
 		return err
 	}
-	inside := p.held
-	inside.effective = p.held.effective | p.held.permitted&neededFor(Targets)
-	if inside == p.held {
-		section.Store(nil)
+	onTargets.Store(p.held.with(Targets))
+	toWake.Store(p.held.with(Waking))
+	return nil
+}
+
+// with returns the levels of a section that has the permitted capabilities for a use in effect; nil
+// if they are in effect anyway.
+func (h held) with(use Use) *levels {
+	inside := h
+	inside.effective |= h.permitted & neededFor(use)
+	if inside == h {
 		return nil
 	}
-	section.Store(&levels{inside, p.held})
-	return nil
+	return &levels{inside, h}
 }
 
 // Granted reports whether the process holds granted capabilities.
@@ -126,7 +134,7 @@ func (p *Process) Keep(use Use) error {
 	}
 	granted, before := p.Granted(), p.held
 	p.held.permitted &= p.own&neededFor(use) | neededFor(use&Targets)
-	p.held.effective &= p.held.permitted
+	p.held.effective &= p.held.permitted &^ (neededFor(use&Waking) &^ neededFor(use&^Waking))
 	if p.held == before {
 		return nil
 	}
@@ -155,8 +163,14 @@ type Section struct{ *levels }
 // If no capabilities were taken off, Raise does nothing.
 //
 //	defer privilege.Raise().Lower()
-func Raise() Section {
-	l := section.Load()
+func Raise() Section { return begin(onTargets.Load()) }
+
+// RaiseToWake begins a section with the capability to signal processes of other users, if the
+// command has kept it for [Waking]. All that is said of Raise holds. Its section is for one signal,
+// to a process that was checked right before.
+func RaiseToWake() Section { return begin(toWake.Load()) }
+
+func begin(l *levels) Section {
 	if l == nil {
 		return Section{}
 	}

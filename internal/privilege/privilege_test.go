@@ -2,6 +2,7 @@ package privilege
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,12 +20,12 @@ import (
 // whose process it changes for good.
 const programName = "CCMAPD_PRIVILEGE_PROGRAM"
 
-var programs = map[string]func() error{"hammer": hammer, "confined": confined}
+var programs = map[string]func() error{"hammer": hammer, "confined": confined, "wakes": wakes}
 
 func TestMain(m *testing.M) {
 	program := programs[os.Getenv(programName)]
 	if program == nil {
-		os.Exit(m.Run())
+		os.Exit(testrun.Guard(m).Run())
 	}
 	if err := program(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -97,7 +99,7 @@ func wantEffective(want set) error {
 func TestSections(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("only root can give a file capabilities")
+		testrun.Lacks(t, "only root can give a file capabilities")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -128,9 +130,51 @@ func fileCapabilities() []byte {
 	return b
 }
 
+// wakes holds, as root, that CAP_KILL is in effect in sections that wake, and nowhere else.
+func wakes() error {
+	p, err := Start()
+	if err != nil {
+		return err
+	}
+	const kill = set(1 << unix.CAP_KILL)
+	holds := func(where string, want bool) error {
+		h, err := ofThread()
+		if err == nil && (h.permitted&kill == 0 || (h.effective&kill != 0) != want) {
+			err = fmt.Errorf("%s: %v permitted, %v in effect", where, h.permitted, h.effective)
+		}
+		return err
+	}
+	if err := errors.Join(p.Keep(Targets|Files|Signals|Waking), holds("the program may be signalled", true)); err != nil {
+		return err
+	}
+	if err := errors.Join(p.Keep(Targets|Files|Waking), holds("outside", false)); err != nil {
+		return err
+	}
+	target := Raise()
+	err = holds("on a target", false)
+	target.Lower()
+	waking := RaiseToWake()
+	err = errors.Join(err, holds("waking", true))
+	waking.Lower()
+	return errors.Join(err, holds("afterwards", false))
+}
+
+// TestWaking runs wakes, which changes its process for good.
+func TestWaking(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root has CAP_KILL")
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), programName+"=wakes")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestNothingToRaise checks that a process without such capabilities pays nothing.
 func TestNothingToRaise(t *testing.T) {
-	if n := testing.AllocsPerRun(100, func() { Raise().Lower() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { Raise().Lower(); RaiseToWake().Lower() }); n != 0 {
 		t.Errorf("a section allocates %v times", n)
 	}
 	var p *Process

@@ -22,7 +22,9 @@ type Facts struct {
 	Started uint64 // since boot, in ticks of 10 ms: with PID it names one process for ever
 	Parent  int
 	UID     int // effective; -1: not known
-	Owner   int // of /proc/PID: root's where the process forbids tracing
+
+	Owner    Owner // who may look into it
+	Dumpable bool  // it lets others of its user read its memory (PR_SET_DUMPABLE of prctl(2))
 
 	Name        string   // as ps shows it, at most 15 bytes
 	Executable  string   // path; "" where not permitted
@@ -40,15 +42,11 @@ func FactsOf(pid int) (Facts, error) {
 		return Facts{}, err
 	}
 	f := Facts{
-		PID: pid, Started: stat.Started, Parent: stat.Parent, Name: stat.Name, UID: -1, Owner: -1,
+		PID: pid, Started: stat.Started, Parent: stat.Parent, Name: stat.Name, UID: -1, Owner: Unowned,
 		Kernel: stat.KernelThread(), Ended: stat.Zombie(),
 	}
-	var st unix.Stat_t
-	if unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil {
-		f.Owner = int(st.Uid)
-	}
-	if text, err := readProc(pid, "status"); err == nil {
-		f.UID = effectiveUser(string(text))
+	if _, c, err := credentialsOf(pid); err == nil {
+		f.UID, f.Owner, f.Dumpable = c.uids[1], c.owner(here().users), c.dumpable()
 	}
 	if text, err := readProc(pid, "cgroup"); err == nil {
 		f.Cgroup = cgroupOf(string(text))
@@ -88,20 +86,6 @@ func (f Facts) Begin() (time.Time, error) {
 	}
 	started := time.Duration(f.Started) * statTick
 	return time.Now().Add(started - time.Duration(sinceBoot.Nano())), nil
-}
-
-// effectiveUser reads the second number of the line Uid of /proc/PID/status.
-func effectiveUser(status string) int {
-	for line := range strings.Lines(status) {
-		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
-			if fields := strings.Fields(ids); len(fields) > 1 {
-				if uid, err := strconv.Atoi(fields[1]); err == nil {
-					return uid
-				}
-			}
-		}
-	}
-	return -1
 }
 
 // cgroupOf reads /proc/PID/cgroup: the path of the unified hierarchy, or systemd's own.

@@ -173,5 +173,9 @@ type Loader interface {
 	// symbols.
 	SameProgram() error
 
+	// Bytes returns about how much memory the symbols and caches take: own is this target's alone, and common is
+	// shared with all other targets that run the same build.
+	Bytes() (own, common int64)
+
 	Close()
 }

@@ -82,11 +82,16 @@ func readProc(pid int, name string) ([]byte, error) {
 	return readFile(fmt.Sprintf("/proc/%d/%s", pid, name))
 }
 
-// readFile reads a file below /proc. An [os.File] asks the kernel four times for the kind of the file, and
-// whether it can be polled. That takes longer than the reading.
+// readFile reads a file below /proc.
 func readFile(path string) ([]byte, error) {
 	defer privilege.Raise().Lower()
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	return readFileAt(unix.AT_FDCWD, path)
+}
+
+// readFileAt reads a file below an open directory. An [os.File] asks the kernel four times for the kind of the file, and
+// whether it can be polled. That takes longer than the reading.
+func readFileAt(dir int, path string) ([]byte, error) {
+	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}

@@ -6,7 +6,11 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // TestCopiesRunBesideForks executes copies while other goroutines start processes. With plain
 // os.WriteFile some copies are busy.

@@ -13,8 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 func open(pid int) error {
 	r, err := Open(context.Background(), sampler.ProcessOptions{PID: pid, Logger: slog.New(slog.DiscardHandler)}, nil)
@@ -63,7 +66,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	native := programtest.Copy(t, sleep, "native")
 	if out, err := exec.Command("objcopy", "--add-section", ".svm_heap=/dev/null", native).CombinedOutput(); err != nil {
-		t.Skipf("needs objcopy: %v\n%s", err, out)
+		testrun.Lacks(t, "run objcopy: %v\n%s", err, out)
 	}
 	for _, c := range []struct {
 		program string

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // takingOver is the variable by which the test binary becomes a service that takes over sockets.
@@ -32,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(testrun.Guard(m).Run())
 }
 
 // manager listens as a manager of services, and returns the way to its next message.

@@ -30,7 +30,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/runtimes"
-	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
 )
@@ -44,7 +43,7 @@ type Taker struct {
 	Runtime process.Runtime
 	Judge   *activation.Judge
 	Catcher *indirect.Catcher
-	Local   *queue.Ring     // of the samples; set by the engine
+	Local   Local           // of the samples; set by the engine
 	Costs   perfevent.Costs // of the engine's events; set by the engine before Begin
 
 	// Process is the frame beyond the outermost one where several processes have one map; nil: there is
@@ -95,6 +94,12 @@ type Taker struct {
 	oldest  int64     // of them, CLOCK_MONOTONIC, ns
 	due     time.Time // when they are handed over; zero: Turn has not seen them yet
 	renewed time.Time // when the runtime's look-ups last got their share of time
+}
+
+// Local takes the samples of a target: a ring of its own, or one that it shares with other targets.
+type Local interface {
+	Push(s *ccmap.Sample) bool
+	Publish()
 }
 
 // Engine is the engine that a taker works for.

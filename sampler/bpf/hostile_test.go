@@ -11,13 +11,14 @@ import (
 	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/taker"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // compileLiar compiles testdata/liar.c.
 func compileLiar(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("needs a C compiler")
+		testrun.Lacks(t, "no C compiler: install gcc and libc6-dev")
 	}
 	program := filepath.Join(t.TempDir(), "liar")
 	cmd := exec.Command("gcc", "-O1", "-fno-stack-protector", "-fcf-protection=none", "-pthread", "-o", program, "testdata/liar.c")

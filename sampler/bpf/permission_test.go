@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/cilium/ebpf"
@@ -149,7 +150,7 @@ func TestWithoutRights(t *testing.T) {
 	}
 	openHost(t)
 	if os.Getuid() != 0 {
-		t.Skip("only root can give up rights one by one")
+		testrun.Lacks(t, "only root can give up rights one by one")
 	}
 	self := copyOfTest(t)
 	const nobody = 65534

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -13,22 +14,25 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // programs opens the Go programs and JVMs of the whole host, one at a time, when their first samples come. A
 // program whose files or memory keep a read waiting costs a thread, so there is a bound.
 //
-//	host, options, wanted   never change
-//	names, strangers, hung  the goroutine of work
-//	all others              under mu
+//	host, options, wanted, rings   never change
+//	names, strangers, hung, turn   the goroutine of work
+//	all others                     under mu
 type programs struct {
 	host      *Host
 	options   WholeOptions
 	wanted    chan *program
 	names     processNames
 	strangers process.Strangers
-	hung      int // programs whose opening did not return
+	hung      int             // programs whose opening did not return
+	rings     []*queue.Shared // of the samples of all members
+	turn      int             // of rings: the next member's
 	running   sync.WaitGroup
 
 	mu       sync.Mutex
@@ -37,7 +41,7 @@ type programs struct {
 	interval time.Duration
 	ended    programCounts // of members that have ended
 	crowded  int           // programs that found no place so far
-	poor     int           // programs that found no memory so far
+	poor     int           // programs that found no memory so far, or lost theirs
 }
 
 // programKey identifies a program that a process runs.
@@ -57,6 +61,11 @@ type program struct {
 	wait   time.Duration // from the last look to until
 	seen   time.Time
 	member *Source // nil: none
+
+	// Of the member:
+	stop    context.CancelFunc
+	opened  time.Time
+	closing bool // it was stopped, for want of memory
 }
 
 // kind says whether the stacks of a program are known.
@@ -81,6 +90,7 @@ const (
 	mostKnown  = 1 << 14 // programs
 	mostWanted = 1 << 8  // programs that wait to be looked at; others are when their next samples come
 	mostHung   = 16
+	mostRings  = 16 // as many as there are CPUs: all members together have as many samples at a time
 	// knownFor is how long a program without samples is known.
 	knownFor = 10 * time.Second
 	// unreadFor is how long a program is not looked at after that was in vain.
@@ -92,10 +102,14 @@ const (
 )
 
 func newPrograms(h *Host, o WholeOptions) *programs {
-	return &programs{
+	p := &programs{
 		host: h, options: o, wanted: make(chan *program, mostWanted), names: make(processNames), interval: o.Interval,
 		known: make(map[programKey]*program), strangers: make(process.Strangers),
 	}
+	for range min(runtime.NumCPU(), mostRings) {
+		p.rings = append(p.rings, o.Sink.Queue.Shared())
+	}
+	return p
 }
 
 // of returns what is known of a record's program. One that is new will be looked at.
@@ -169,7 +183,10 @@ func (p *programs) work(ctx context.Context) {
 func (p *programs) settle(one *program, is kind) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch one.kind = is; is {
+	if is != symbolic { // the member may have ended since
+		one.kind = is
+	}
+	switch is {
 	case unlooked:
 		delete(p.known, one.key)
 	case foreign:
@@ -245,7 +262,7 @@ func (p *programs) noteHung(err error) {
 // admit reports whether there are a place and memory for another program. It counts one that is refused
 // once.
 func (p *programs) admit(one *program) bool {
-	hasMemory := p.options.HasMemory == nil || p.options.HasMemory()
+	hasMemory := (p.options.HasMemory == nil || p.options.HasMemory()) && p.hasRoom(time.Now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	full := p.open >= p.options.MaxPrograms
@@ -283,7 +300,9 @@ func (p *programs) openMember(ctx context.Context, one *program) error {
 	o.Interval = p.interval
 	p.mu.Unlock()
 	frame := p.names.frame(&one.first, p.options.Sink.Names)
-	s, err := p.host.attach(ctx, o, &Source{process: &frame, seat: seat{member: true, program: one.key.program}})
+	ring := p.rings[p.turn%len(p.rings)]
+	p.turn++
+	s, err := p.host.attach(ctx, o, &Source{process: &frame, shared: ring, seat: seat{member: true, program: one.key.program}})
 	if err != nil {
 		return err
 	}
@@ -292,7 +311,8 @@ func (p *programs) openMember(ctx context.Context, one *program) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one.member = s
+	ctx, one.stop = context.WithCancel(ctx)
+	one.member, one.kind, one.opened = s, symbolic, time.Now()
 	p.open++
 	p.running.Go(func() {
 		if _, err := s.Run(ctx); err != nil {
@@ -308,9 +328,22 @@ func (p *programs) end(one *program) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended.add(one.member)
+	one.stop()
 	one.member = nil
 	p.open--
-	delete(p.known, one.key)
+	if !one.closing {
+		delete(p.known, one.key)
+		return
+	}
+	one.closing, one.kind = false, opaque
+	one.until = time.Now().Add(unreadFor)
+}
+
+// closeRings gives the rings back. All members must have ended.
+func (p *programs) closeRings() {
+	for _, r := range p.rings {
+		r.Close()
+	}
 }
 
 // add adds the figures of a member.

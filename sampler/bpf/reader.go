@@ -162,8 +162,24 @@ type inbox struct {
 	dropped uint64 // records that found no room
 }
 
-// maxInbox bounds an inbox, bytes.
-const maxInbox = 16 << 20
+// maxInbox bounds an inbox, bytes, and keptInbox the memory of a program of the whole host while nothing waits.
+const maxInbox, keptInbox = 16 << 20, 128 << 10
+
+// emptied returns a buffer for the next records. A program of the whole host has none after a burst: there are
+// hundreds of inboxes.
+func (s *seat) emptied(records []byte) []byte {
+	if s.member && cap(records) > keptInbox {
+		return nil
+	}
+	return records[:0]
+}
+
+// size returns the memory of the inbox, bytes.
+func (i *inbox) size() int64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return int64(cap(i.records))
+}
 
 func (i *inbox) add(raw []byte, urgent bool) {
 	i.mu.Lock()

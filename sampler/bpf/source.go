@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/runtimes"
 	"github.com/ccmapd/ccmapd/internal/taker"
+	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,8 @@ import (
 //
 //	host, owned      set by Open
 //	seat             see there
-//	took             atomic
+//	took, sampled    atomic
+//	takes            the goroutine of Run writes, any reads
 //	all others       Open, then the goroutine of Run
 type Source struct {
 	seat
@@ -33,7 +35,11 @@ type Source struct {
 	owned bool // the host is this source's alone
 	watch *hang.Watch
 
+	sampled atomic.Int64              // when the last record was taken, ns since 1970; 0: there was none
+	takes   atomic.Pointer[footprint] // as of the last look at the target
+
 	process *ccmap.Frame  // of a program of the whole host
+	shared  *queue.Shared // of such programs; nil: the source has a ring of its own
 	took    atomic.Int64  // how long the last change of the interval took, ns
 	entry   programTarget // as the goroutine of Run wants it
 
@@ -178,7 +184,11 @@ func (s *Source) begin(o Options) error {
 	}
 	s.followCPUs()
 	s.t.Sparse, s.t.NoMappings, s.t.Costs = true, true, s.host.costs
-	return s.t.Begin(o, s, false)
+	if err := s.t.Begin(o, s, false); err != nil {
+		return err
+	}
+	s.measure()
+	return nil
 }
 
 // describeLayout notes where the program finds the descriptors. It reports whether that
@@ -237,8 +247,7 @@ func (s *Source) detach() {
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	defer s.Close()
 	defer s.waiter.RingAfter(ctx)()
-	s.t.Local = s.t.Sink.Queue.Ring()
-	defer s.t.Local.Close()
+	defer s.openLocal()()
 	var ending sampler.Ending
 	var err error
 	if hung := s.watch.Run(ctx, func() { ending, err = s.run(ctx) }); hung != nil {
@@ -246,6 +255,17 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 		return sampler.Ending{}, fmt.Errorf("sample process %d: %w", s.t.PID, hung)
 	}
 	return ending, err
+}
+
+// openLocal gives the samples their ring, and returns how to close it.
+func (s *Source) openLocal() (done func()) {
+	if s.shared != nil {
+		s.t.Local = s.shared
+		return s.shared.Publish
+	}
+	own := s.t.Sink.Queue.Ring()
+	s.t.Local = own
+	return own.Close
 }
 
 func (s *Source) run(ctx context.Context) (sampler.Ending, error) {
@@ -355,14 +375,18 @@ func (s *Source) lookOver() {
 		s.t.Replace()
 	}
 	s.t.Trim(mostTrim, 0)
+	s.measure()
 }
 
 // take makes samples of the records that have arrived. When ctx is done it leaves the rest in the
 // inbox. Large stacks take long, so a source without a reader drains the ring meanwhile.
 func (s *Source) take(ctx context.Context) {
 	const few = 64
-	s.records = s.inbox.swap(s.records[:0])
+	s.records = s.inbox.swap(s.emptied(s.records))
 	rest := s.records
+	if len(rest) > 0 {
+		s.sampled.Store(time.Now().UnixNano())
+	}
 	for taken := 0; len(rest) > 0; taken++ {
 		if ctx.Err() != nil {
 			s.inbox.putBack(rest)

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/internal/enginetest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // TestMain lets CI go without this engine on a kernel that lacks it, but not without perf.
 func TestMain(m *testing.M) {
 	if os.Getenv("CCMAPD_WITHOUT_BPF") == "1" {
-		os.Unsetenv("CCMAPD_REQUIRE_ENGINE")
+		os.Unsetenv(testrun.FullEnv)
 	}
 	enginetest.Main(m)
 }

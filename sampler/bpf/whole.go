@@ -59,6 +59,11 @@ type WholeOptions struct {
 	// one is opened. Nil: there always is.
 	HasMemory func() bool
 
+	// MaxBytes returns how many bytes the symbols, caches and records of Go programs and JVMs may take together.
+	// The load of the one that is being opened comes on top. Beyond the bound no further programs are opened, and
+	// those that had no sample for the longest are closed. It is asked each second. Nil, or 0: there is no bound.
+	MaxBytes func() int64
+
 	// MaxNames is how many bytes of names all programs together may bring to the map of Sink; 0 means 64 MiB.
 	// Beyond that Run ends with [ErrNames].
 	MaxNames int64
@@ -107,6 +112,7 @@ func (h *Host) OpenWhole(o WholeOptions) (*Whole, error) {
 // Close ends sampling. It is only for a Whole on which Run was not called.
 func (w *Whole) Close() error {
 	w.host.forget(&w.seat)
+	w.programs.closeRings()
 	w.host.mu.Lock() // the reader rings
 	defer w.host.mu.Unlock()
 	if w.waiter != nil {
@@ -155,6 +161,7 @@ func (w *Whole) takeUntil(ctx context.Context) error {
 		if at := beat.Of(now, checkEvery); !at.Equal(w.checked) {
 			w.checked = at
 			w.programs.sweep(now)
+			w.programs.fit(now)
 			w.balance()
 			if w.options.Sink.Names.Bytes() > w.options.MaxNames {
 				return fmt.Errorf("%w: %d MiB", ErrNames, w.options.MaxNames>>20)

@@ -32,8 +32,16 @@ type wholeRun struct {
 func runWhole(t *testing.T, h *Host, programs int) *wholeRun {
 	t.Helper()
 	r := &wholeRun{sink: sampler.Sink{Queue: queue.New(queue.Options{RingWords: 1 << 20}), Names: ccmap.NewNames()}}
+	r.open(t, h, WholeOptions{MaxPrograms: programs})
+	return r
+}
+
+// open opens and runs the whole host, with the sink of r.
+func (r *wholeRun) open(t *testing.T, h *Host, o WholeOptions) {
+	t.Helper()
+	o.Sink, o.Interval = r.sink, 2*time.Millisecond
 	var err error
-	if r.Whole, err = h.OpenWhole(WholeOptions{Sink: r.sink, Interval: 2 * time.Millisecond, MaxPrograms: programs}); err != nil {
+	if r.Whole, err = h.OpenWhole(o); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -46,7 +54,6 @@ func runWhole(t *testing.T, h *Host, programs int) *wholeRun {
 	}()
 	r.stop = sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(r.stop)
-	return r
 }
 
 // await waits for a sample whose frames begin and end with some, innermost first. "" stands for any.

@@ -267,18 +267,26 @@ func targetChecks(ctx context.Context, pid int) []Check {
 	if err != nil {
 		return []Check{{checkProgram, false, fmt.Sprintf("there is no process %d", pid), "a process id", "pgrep -l NAME"}}
 	}
-	others := f.Owner != os.Geteuid()
-	forbids := f.Owner != f.UID // the kernel gives /proc/PID to root
+	others := f.UID != os.Geteuid() || !f.Dumpable
 	owner := Check{
 		checkOwner, !others || privilege.Has(unix.CAP_SYS_PTRACE),
 		fmt.Sprintf("process %d (%s) runs as %s", pid, f.Name, f.User()), "the same user, or CAP_SYS_PTRACE and CAP_PERFMON",
-		fmt.Sprintf("sudo -u %s ccmapd doctor %d", quote(f.User()), pid),
+		fmt.Sprintf("sudo -u %s ccmapd doctor %d", sudoUser(f), pid),
 	}
-	if forbids {
+	if !f.Dumpable {
 		owner.Found += ", and forbids tracing (not dumpable)"
 		owner.Cure = fmt.Sprintf("sudo ccmapd doctor %d", pid)
 	}
 	return append(append([]Check{owner}, programChecks(ctx, f)...), placeCheck(f))
+}
+
+// sudoUser names the user of a process to sudo, which takes numbers with a # in front.
+func sudoUser(f process.Facts) string {
+	user := f.User()
+	if _, err := strconv.Atoi(user); err == nil {
+		user = "#" + user
+	}
+	return quote(user)
 }
 
 // programChecks reads the symbols of the target, as every engine does.

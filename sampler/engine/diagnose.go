@@ -1,14 +1,17 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/jfr"
@@ -52,6 +55,7 @@ type Diagnosis struct {
 	Found     string   `json:"found,omitempty"` // during the try, where it is not samples of the engine's own
 	Reason    string   `json:"reason,omitempty"`
 	Cure      string   `json:"cure,omitempty"`
+	Note      string   `json:"note,omitempty"` // what the try has changed in the process
 
 	Err         error  `json:"-"` // why the engine is not permitted; nil: it is
 	Watchpoints uint64 `json:"-"` // of the hardware, that the engine may use
@@ -81,7 +85,7 @@ func Diagnose(ctx context.Context, all []Engine, pid int) Report {
 		case ForOthers(d.Err):
 			continue
 		case d.Err != nil:
-			d.Cure = cureOf(d.Engine, r.Checks)
+			d.Cure = cmp.Or(cureOfJVM(d.Err, pid), cureOf(d.Engine, r.Checks))
 		}
 		r.Engines = append(r.Engines, d)
 	}
@@ -138,9 +142,11 @@ func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Dia
 		PID: pid, HitBudget: -1, Logger: slog.New(slog.DiscardHandler),
 		Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
 	})
-	if err == nil {
+	if d.Note = e.noteOf(err); err == nil {
 		d.Watchpoints = s.Stats().Counts[sampler.Watchpoints]
-		d.Found, err = try(ctx, s, during)
+		if d.Found, err = try(ctx, s, during); err != nil && d.Note != "" {
+			d.Note = notStopped
+		}
 	}
 	if err != nil {
 		d.Err, d.Reason = err, err.Error()
@@ -154,6 +160,42 @@ func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Dia
 		d.Features = append(d.Features, "hardware watchpoints", "caught calls")
 	}
 	return d
+}
+
+// notStopped is what is left in a JVM where the recording may not have ended.
+const notStopped = "it may have started a recording in the JVM, which then ends by itself within a minute"
+
+// noteOf says what opening and closing the engine has changed in a process.
+func (e Engine) noteOf(err error) string {
+	switch {
+	case e.Name != jfr.Engine:
+		return ""
+	case err == nil:
+		return "it has started a recording in the JVM, and stopped it"
+	case errors.Is(err, jfr.ErrStart):
+		return notStopped
+	}
+	return "it has started no recording in the JVM"
+}
+
+// cureOfJVM returns what lets engine jfr talk to a JVM of another user.
+func cureOfJVM(err error, pid int) string {
+	switch {
+	case errors.Is(err, jfr.ErrAsleep):
+		return cureAsleep(pid)
+	case errors.Is(err, jfr.ErrOthers):
+		return fmt.Sprintf("sudo ccmapd attach %d --engine %s", pid, jfr.Engine)
+	}
+	return ""
+}
+
+// cureAsleep wakes a JVM as its user.
+func cureAsleep(pid int) string {
+	f, err := process.FactsOf(pid)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("sudo -u %s jcmd %d VM.version", sudoUser(f), pid)
 }
 
 // prover is a source that shows in its own time that it works. Prove returns the proof for people.

@@ -33,6 +33,29 @@ func TestDiagnoseEngine(t *testing.T) {
 	}
 }
 
+// TestNotes: a report says what is left in a JVM, and how one is woken that listens to nobody.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		engine     Engine
+		note, cure string
+	}{
+		"another engine": {refusing("bpf", sampler.ErrPermission), "", ""},
+		"recorded":       {working(jfr.Engine, 0), "it has started a recording in the JVM, and stopped it", ""},
+		"asleep":         {refusing(jfr.Engine, errors.Join(jfr.ErrAsleep, sampler.ErrPermission)), "it has started no recording in the JVM", fmt.Sprintf("jcmd %d VM.version", os.Getpid())},
+		"of others":      {refusing(jfr.Engine, errors.Join(jfr.ErrOthers, sampler.ErrPermission)), "it has started no recording in the JVM", "--engine jfr"},
+		"at the start":   {refusing(jfr.Engine, errors.Join(jfr.ErrStart, sampler.ErrUnsupported)), notStopped, ""},
+		"at the stop": {Engine{jfr.Engine, nil, func(context.Context, sampler.ProcessOptions) (Source, error) {
+			return proving{err: errors.New("no answer")}, nil
+		}}, notStopped, ""},
+	} {
+		d := Diagnose(t.Context(), []Engine{c.engine}, os.Getpid()).Engines[0]
+		if d.Note != c.note || c.cure != "" && !strings.Contains(d.Cure, c.cure) {
+			t.Errorf("%s: note %q, cure %q", name, d.Note, d.Cure)
+		}
+	}
+}
+
 // proving is a source that has a proof of its own.
 type proving struct {
 	fakeSource

@@ -182,6 +182,8 @@ func explain(err error) error {
 		return advice.Add(err, "'pgrep -l NAME' finds the process id of a program.")
 	case errors.Is(err, sampler.ErrNotManaged):
 		return advice.Add(err, "Only programs built by Go's own compiler, and HotSpot JVMs, can be sampled. If this one runs another, attach to that.")
+	case errors.Is(err, jfr.ErrAsleep):
+		return advice.Add(err, "'jcmd PID VM.version', as the JVM's user, wakes it.")
 	case errors.Is(err, sampler.ErrPermission):
 		return advice.Add(err, "'ccmapd doctor' says what forbids it here, and what permits it.")
 	case errors.Is(err, gosym.ErrTooMuch):

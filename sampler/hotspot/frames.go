@@ -32,6 +32,12 @@ func (n *named) in(names *ccmap.Names) {
 	}
 }
 
+// size returns about how many bytes the ids and positions take.
+func (n *named) size() int64 {
+	const of = 32 // an entry
+	return of * int64(len(n.methods)+len(n.lines))
+}
+
 // frame returns the frame of a Java method at a bytecode.
 func (n *named) frame(m *classes.Method, bci int) ccmap.Frame {
 	id, ok := n.methods[m]

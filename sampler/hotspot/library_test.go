@@ -17,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -33,7 +34,7 @@ func strippedJDK(t *testing.T, jdk jvmtest.JDK) (_ jvmtest.JDK, library string) 
 		{"objcopy", "--strip-all", jdk.Home + "/lib/server/libjvm.so", home + "/lib/server/libjvm.so"},
 	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("needs %s: %v\n%s", command[0], err, out)
+			testrun.Lacks(t, "run %s: %v\n%s", command[0], err, out)
 		}
 	}
 	return jvmtest.JDK{Name: jdk.Name, Home: home}, home + "/lib/server/libjvm.so"
@@ -121,7 +122,7 @@ func TestNoJVM(t *testing.T) {
 	}
 	for _, arguments := range [][]string{{"-o", program, source, "-ldl"}, {"-shared", "-fPIC", "-o", fake, filepath.Join(dir, "fake.c")}} {
 		if out, err := exec.Command("gcc", arguments...).CombinedOutput(); err != nil {
-			t.Skipf("needs gcc: %v\n%s", err, out)
+			testrun.Lacks(t, "run gcc: %v\n%s", err, out)
 		}
 	}
 	for _, library := range []string{filepath.Join(jdk.Home, "lib/server/libjvm.so"), fake} {

@@ -89,6 +89,12 @@ func (n *native) row(pc uint64) (*ehframe.Row, bool) {
 	return r, r != nil
 }
 
+// bytes returns the memory of the rows, at most.
+func (n *native) bytes() int64 {
+	const of = 1 << 10
+	return of * int64(len(n.rows))
+}
+
 // ending says why climbing through C functions stopped.
 type ending uint8
 

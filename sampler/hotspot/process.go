@@ -136,6 +136,13 @@ func (p *Process) Renew(now time.Time) {
 	p.classes.Refresh()
 }
 
+// Bytes is part of [process.Loader].
+func (p *Process) Bytes() (own, common int64) {
+	own, common = p.native.table.Bytes()
+	own += p.native.bytes() + p.classes.Bytes() + p.java.Bytes() + p.named.size()
+	return own + int64(cap(p.deep.stack)), common
+}
+
 // Build is part of [process.Loader].
 func (p *Process) Build() (id, version string) {
 	return p.buildID(), product(p.vm.Info) + " " + p.vm.Version

@@ -175,10 +175,10 @@ func (c *control) start(ctx context.Context) error {
 		name, int(leaseTime.Seconds()), c.settings)
 	answer, err := c.jvm.Jcmd(ctx, startTime, line)
 	if err != nil {
-		return fmt.Errorf("start recording: %w", explain(err))
+		return fmt.Errorf("%w: %w", ErrStart, explain(err))
 	}
 	if !strings.Contains(answer, "Started recording") { // and yet the status is 0
-		return fmt.Errorf("start recording: the JVM says %q", clip(strings.TrimSpace(answer)))
+		return fmt.Errorf("%w: the JVM says %q", ErrStart, clip(strings.TrimSpace(answer)))
 	}
 	c.name, c.renewed = name, time.Now()
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
@@ -47,6 +48,7 @@ func options(pid int) Options {
 // javas finds the JVMs of the versions that are tried.
 func javas(t *testing.T) []string {
 	t.Helper()
+	testrun.Full(t, testrun.JDK)
 	var all []string
 	for _, version := range []string{"17", "25"} {
 		found, _ := filepath.Glob("/usr/lib/jvm/*" + version + "*/bin/java")
@@ -57,7 +59,7 @@ func javas(t *testing.T) []string {
 		all = append(all, found[0])
 	}
 	if len(all) == 0 {
-		t.Skip("no JDK is installed")
+		testrun.Lacks(t, "no JDK is installed: install openjdk-17-jdk-headless")
 	}
 	return all
 }

@@ -18,8 +18,16 @@ import (
 // Engine is the name of the engine in profiles.
 const Engine = "jfr"
 
-// ErrNotJVM says that the target is no HotSpot JVM, so that this engine is not for it.
-var ErrNotJVM = attach.ErrNotJVM
+// Errors of Open that callers tell apart by errors.Is.
+var (
+	ErrNotJVM = attach.ErrNotJVM // the target is no HotSpot JVM, so this engine is not for it
+	ErrAsleep = attach.ErrAsleep // the JVM must be woken by its user, or with CAP_KILL
+	ErrOthers = attach.ErrOthers // the JVM takes no commands of this user
+
+	// ErrStart is of the command that starts the recording: the JVM may have started it, and then ends
+	// it after a minute. After all other errors there is no recording.
+	ErrStart = errors.New("start recording")
+)
 
 // Options of a Source.
 type Options = sampler.ProcessOptions

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -19,7 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/tuning"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testrun.Guard(m)) }
 
 // start runs the marker, and returns a function that ends it.
 func start(t *testing.T, p *managed.Profiler) (stop func() sampler.Ending) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
@@ -23,7 +24,7 @@ import (
 func hangs(t *testing.T, mode string) *enginetest.Target {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root for userfaultfd(2)")
+		testrun.Lacks(t, "only root may hold page faults of the kernel by userfaultfd(2)")
 	}
 	return enginetest.Start(t, enginetest.Build(t, "hangs"), mode)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -28,9 +29,10 @@ const nobody = 65534
 // TestAsNobody runs tests of this binary as a user who may not sample the
 // kernel, nor processes of others.
 func TestAsNobody(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("only root can become another user")
+		testrun.Lacks(t, "only root can become another user")
 	}
 	if testing.Short() {
 		t.Skip("runs other tests a second time")

@@ -113,8 +113,9 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	d := s.drainer
 	defer d.close()
 	defer d.seat.waiter.RingAfter(ctx)()
-	d.Local = d.Sink.Queue.Ring()
-	defer d.Local.Close()
+	local := d.Sink.Queue.Ring()
+	defer local.Close()
+	d.Local = local
 	var ending sampler.Ending
 	var err error
 	if hung := d.watch.Run(ctx, func() { ending, err = d.run(ctx) }); hung != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -213,7 +214,7 @@ func TestMain(m *testing.M) {
 	if err := wazero.NewRuntime(ctx).Close(ctx); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(testrun.Guard(m))
 }
 
 // ofOneGoroutine skips a test that runs a guest and looks at its samples on one goroutine: the race

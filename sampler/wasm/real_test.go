@@ -2,8 +2,6 @@ package wasm
 
 import (
 	"context"
-	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -33,16 +31,12 @@ func TestRealGuests(t *testing.T) {
 	} {
 		t.Run(g.Name, func(t *testing.T) {
 			t.Parallel()
+			binary := guesttest.Module(t, g.Guest)
 			ctx := context.Background()
 			r := wazero.NewRuntimeWithConfig(ctx, compiling())
 			defer r.Close(ctx)
 			p := &profile{TB: t, runtime: r, profiler: New(r, Options{Options: managed.Options{Interval: time.Millisecond}})}
 			p.folded = ccmap.New(ccmap.Options{Names: p.profiler.Sink().Names})
-			path, err := g.Path(ctx)
-			binary, failed := os.ReadFile(path)
-			if err := errors.Join(err, failed); err != nil {
-				t.Fatal(err)
-			}
 			c := p.compile(binary)
 			if err := guests.Host(ctx, r, c); err != nil {
 				t.Fatal(err)

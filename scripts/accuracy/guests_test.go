@@ -10,13 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
+
 // A campaign on guests finds the activity of one, and writes its portion alone. CI runs the quick
 // campaign on another.
 func TestGuestCampaign(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	if testing.Short() {
 		t.Skip("builds and executes guests")
 	}

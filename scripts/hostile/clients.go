@@ -63,6 +63,18 @@ func dialAs(user int, socket string) (net.Conn, error) {
 	return conn, err
 }
 
+// dialPortAs connects to a port as a user: the kernel keeps the identity of the thread that makes the socket.
+func dialPortAs(user int, address string) (conn net.Conn, err error) {
+	if user == os.Geteuid() {
+		return net.Dial("tcp", address)
+	}
+	err = asUser(user, func() (err error) {
+		conn, err = net.Dial("tcp", address)
+		return err
+	})
+	return conn, err
+}
+
 // asUser does something on a thread of another user. The thread ends with it.
 func asUser(user int, do func() error) error {
 	failed := make(chan error)
@@ -164,9 +176,8 @@ func (s *stage) clients(ctx context.Context) (string, error) {
 		dial := func(context.Context, string, string) (net.Conn, error) { return dialAs(rootUser, s.served.socket) }
 		paths := []string{}
 		if i%3 > 0 {
-			dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "tcp", s.address)
-			}
+			user := i % 4 * onlooker // a user has a quarter of the port
+			dial = func(context.Context, string, string) (net.Conn, error) { return dialPortAs(user, s.address) }
 		} else {
 			paths = []string{"/v1/p/" + url.PathEscape(up) + "/top"}
 		}
@@ -255,7 +266,7 @@ const (
 	mostSlow = 2 * time.Second // for one answer beside them
 )
 
-// loris lets clients send their requests a byte at a time, and asks for targets beside them.
+// loris lets clients send their requests a byte at a time, and asks for targets and metrics beside them.
 func (s *stage) loris(ctx context.Context) (string, error) {
 	end, err := s.startSlow(ctx)
 	if err != nil {
@@ -265,7 +276,7 @@ func (s *stage) loris(ctx context.Context) (string, error) {
 	_, err = s.repeat(ctx, 20*time.Millisecond, func() error {
 		took, err := s.asks(ctx)
 		waits = append(waits, took.Seconds())
-		return err
+		return errors.Join(err, s.scrapes(ctx))
 	})
 	cut, err2 := end()
 	err = errors.Join(err, err2)
@@ -333,6 +344,14 @@ func (s *stage) asks(ctx context.Context) (time.Duration, error) {
 		err = fmt.Errorf("ask for the targets: %w\n%s", err, tail(string(out)))
 	}
 	return time.Since(began), err
+}
+
+// scrapes asks the port for metrics as another user than the slow clients.
+func (s *stage) scrapes(ctx context.Context) error {
+	c := newWebClient(func(context.Context, string, string) (net.Conn, error) { return dialPortAs(onlooker, s.address) })
+	defer c.CloseIdleConnections()
+	_, err := c.want(ctx, http.StatusOK, http.MethodGet, "/metrics")
+	return err
 }
 
 // trickle connects again and again, and sends a byte a second.

@@ -26,8 +26,11 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 var (
 	dir      = flag.String("dir", "", "keep the profiles in this directory, and use those that are there")

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 const (
@@ -51,6 +52,7 @@ var (
 )
 
 func TestSoak(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	c := config{span: 4 * time.Hour, every: time.Hour, memory: 4 << 20, window: 10 * time.Minute, seed: *seed}
 	switch {
 	case *days > 0:

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"testing"
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 	"github.com/ccmapd/ccmapd/testdata/guests/guesttest"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // program is a guest with its way to run.
 type program struct {

@@ -31,9 +31,21 @@ type Guest struct {
 	Stdin string   // of a command
 	Want  string   // the run's standard output, or the result of Run
 
+	From   Origin
 	obtain func(context.Context) (path string, err error)
 	drive  func(context.Context, api.Module) (output string, err error) // nil: the guest is a command
 }
+
+// Origin is where a guest comes from, by what that needs beside Go.
+type Origin string
+
+// The origins.
+const (
+	FromGo    Origin = ""      // built by the installed Go
+	FromClang Origin = "clang" // built by clang, with lld and wasi-libc
+	FromNPM   Origin = "npm"   // fetched from its registry
+	FromProxy Origin = "proxy" // fetched from Go's module proxy
+)
 
 // Path builds or fetches the guest's module and returns its path.
 func (g Guest) Path(ctx context.Context) (string, error) { return g.obtain(ctx) }

@@ -37,6 +37,7 @@ func SQLite(rounds int) Guest {
 	return Guest{
 		Name:   "sqlite",
 		Want:   strings.Repeat(sqliteAnswers, rounds),
+		From:   FromProxy,
 		obtain: func(ctx context.Context) (string, error) { return Fetch(ctx, "sqlite", sqliteModule) },
 		drive: func(ctx context.Context, module api.Module) (string, error) {
 			l := &library{ctx: ctx, module: module, malloc: "sqlite3_malloc64"}
@@ -152,6 +153,7 @@ func QuickJS(rounds int) Guest {
 		Name: "quickjs",
 		// Six queens have 4 solutions, found by 153 calls of place.
 		Want:   fmt.Sprintf("%d %d %d", rounds*5*4, rounds*5*153, rounds*1008),
+		From:   FromNPM,
 		obtain: func(ctx context.Context) (string, error) { return Fetch(ctx, "quickjs", quickjsModule) },
 		drive: func(ctx context.Context, module api.Module) (string, error) {
 			l := &library{ctx: ctx, module: module, malloc: "wasm_malloc"}

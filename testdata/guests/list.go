@@ -49,6 +49,7 @@ func CProgram(name string, rounds int, want string, figures ...any) Guest {
 		Name:   "c-" + name,
 		Args:   []string{strconv.Itoa(rounds)},
 		Want:   fmt.Sprintf("rounds %d\n", rounds) + fmt.Sprintf(want, figures...),
+		From:   FromClang,
 		obtain: func(ctx context.Context) (string, error) { return C(ctx, name, true) },
 	}
 }
@@ -82,6 +83,7 @@ func Esbuild(rounds int) Guest {
 		Args:   []string{"--minify"},
 		Stdin:  strings.Repeat(esbuildInput, esbuildRepeat*rounds),
 		Want:   strings.Repeat(esbuildOutput+",", esbuildRepeat*rounds-1) + esbuildOutput + ";\n",
+		From:   FromNPM,
 		obtain: func(ctx context.Context) (string, error) { return Fetch(ctx, "esbuild", esbuildModule) },
 	}
 }

@@ -4,13 +4,16 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 func TestFetchReplacesAChangedFile(t *testing.T) {
+	testrun.Full(t, testrun.Package)
 	dir := t.TempDir()
 	path, err := Fetch(t.Context(), "sqlite", sqliteModule)
 	if err != nil {
-		t.Skip(err)
+		testrun.Lacks(t, "%v", err)
 	}
 	t.Setenv(dirVariable, dir)
 	if err := os.WriteFile(filepath.Join(dir, "sqlite.wasm"), []byte("changed"), 0o644); err != nil {

@@ -17,7 +17,11 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // instantiate runs a small guest's start function, not its _start.
 func instantiate(t *testing.T, name string) api.Module {
@@ -155,9 +159,10 @@ func TestHelloPrintsWhatItIsGiven(t *testing.T) {
 // TestSmallBinariesAreCurrent remakes every binary from its text.
 func TestSmallBinariesAreCurrent(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Wabt)
 	wat2wasm, err := exec.LookPath("wat2wasm")
 	if err != nil {
-		t.Skip("wat2wasm is not installed (apt-get install wabt)")
+		testrun.Lacks(t, "no wat2wasm: install wabt")
 	}
 	for _, name := range SmallNames() {
 		made := filepath.Join(t.TempDir(), name+".wasm")

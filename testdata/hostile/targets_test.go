@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // TestTargetsRun starts each kind. It must run on until it is killed.
 func TestTargetsRun(t *testing.T) {

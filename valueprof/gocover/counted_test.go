@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // counted is the program of testdata/counted after two runs in one mode.
@@ -28,11 +30,12 @@ var countedIn = map[Mode]func() (counted, error){
 var scratch string
 
 func TestMain(m *testing.M) {
+	tests := testrun.Guard(m)
 	var err error
 	if scratch, err = os.MkdirTemp("", "gocover"); err != nil {
 		panic(err)
 	}
-	code := m.Run()
+	code := tests.Run()
 	os.RemoveAll(scratch)
 	os.Exit(code)
 }

@@ -11,8 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/wasm/format"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // wellFormed returns modules of several compilers, with DWARF of versions 2 to 5.
 func wellFormed(tb testing.TB) []string {

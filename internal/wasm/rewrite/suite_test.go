@@ -10,8 +10,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // A script is a file of the suite: commands in order.
 type script struct {

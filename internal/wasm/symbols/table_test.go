@@ -10,9 +10,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
 	"github.com/google/go-cmp/cmp"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 var update = flag.Bool("update", false, "write the golden files again: go test ./internal/wasm/symbols -update")
 

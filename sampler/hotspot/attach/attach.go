@@ -20,6 +20,8 @@ var (
 	ErrDisabled  = errors.New("the JVM takes no commands")
 	ErrStarting  = errors.New("the JVM does not handle SIGQUIT: is it still starting?")
 	ErrSilent    = errors.New("the JVM does not answer: is it stopped?")
+	ErrAsleep    = errors.New("the JVM does not listen for commands yet, and it takes its user or CAP_KILL to wake it")
+	ErrOthers    = errors.New("the JVM takes commands of its own user and of root alone")
 	ErrUnsafe    = errors.New("unsafe")
 	ErrTooLong   = errors.New("argument too long")
 )

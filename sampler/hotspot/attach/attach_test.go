@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // listenEnv is the path where the test binary listens, in place of tests.
@@ -91,7 +92,7 @@ func TestUnsafeSocket(t *testing.T) {
 		"another process": func(t *testing.T, tmp string) { listenElsewhere(t, socketPath(tmp)) },
 		"another user": func(t *testing.T, tmp string) {
 			if os.Geteuid() != 0 {
-				t.Skip("only root gives files away")
+				testrun.Lacks(t, "only root gives files away")
 			}
 			listen(t, socketPath(tmp))
 			check(t, os.Lchown(socketPath(tmp), 12345, 12345))
@@ -183,6 +184,31 @@ func TestNoHandler(t *testing.T) {
 		t.Error(err)
 	}
 	check(t, cmd.Process.Signal(unix.Signal(0)))
+}
+
+// TestWhoMayCommand: a user whom the JVM refuses is told so, and no file is made in its /tmp.
+func TestWhoMayCommand(t *testing.T) {
+	t.Parallel()
+	target, tmp := fakeTarget(t)
+	target.uid = 7
+	for user, may := range map[int]bool{0: true, 7: true, 8: false} {
+		if err := target.mayCommand(user); (err == nil) != may || !may && (!errors.Is(err, ErrOthers) || !errors.Is(err, os.ErrPermission)) {
+			t.Errorf("user %d: %v", user, err)
+		}
+	}
+	if files, err := os.ReadDir(tmp); err != nil || len(files) > 0 {
+		t.Errorf("files %v, %v", files, err)
+	}
+}
+
+// TestNotToBeWoken: a process that has become another user's gets no SIGQUIT.
+func TestNotToBeWoken(t *testing.T) {
+	t.Parallel()
+	target, _ := fakeTarget(t)
+	target.uid++
+	if err := target.quit(); !errors.Is(err, ErrUnsafe) {
+		t.Error(err)
+	}
 }
 
 func check(t *testing.T, err error) {

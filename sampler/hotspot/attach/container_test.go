@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // containedJVM starts a JVM that waits, as process 1 of a container with a /tmp of its own,
@@ -71,7 +72,7 @@ func inside(t *testing.T, pid int, command ...string) {
 func TestContained(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("only root makes containers")
+		testrun.Lacks(t, "only root makes containers")
 	}
 	for name, root := range map[string]int{"container": 0, "users": 65534} {
 		t.Run(name, func(t *testing.T) {

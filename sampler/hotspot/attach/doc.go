@@ -26,7 +26,9 @@
 //   - Signals go to a pidfd: a process that has got the same number later is not hit.
 //   - An answer is at most 1 MiB long and comes within a time. It is a foreign text.
 //
-// The JVM accepts its own user and group, and root. To a JVM in another namespace of users root is
+// The JVM accepts its own user and group, and root. Only its user and CAP_KILL can send it SIGQUIT:
+// root's command has that capability in effect for the one call (internal/privilege). Without it
+// root can talk to a JVM of another user once its user has woken it, for example by jcmd. To a JVM in another namespace of users root is
 // nobody, so root becomes the JVM's user for the connection.
 //
 // A Target may be used by one goroutine at a time, and by another one for OpenFolder and OpenIn. Any command may take seconds: hold no lock

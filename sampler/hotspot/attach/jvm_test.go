@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 const patient = time.Minute // for machines that are busy
@@ -48,6 +49,7 @@ func startJVM(t *testing.T, java string, flags ...string) *os.Process {
 // javas finds the JVMs of the versions that are tried.
 func javas(t *testing.T) []string {
 	t.Helper()
+	testrun.Full(t, testrun.JDK)
 	var all []string
 	for _, version := range []string{"17", "25"} {
 		found, _ := filepath.Glob("/usr/lib/jvm/*" + version + "*/bin/java")
@@ -58,7 +60,7 @@ func javas(t *testing.T) []string {
 		all = append(all, found[0])
 	}
 	if len(all) == 0 {
-		t.Skip("no JDK is installed")
+		testrun.Lacks(t, "no JDK is installed: install openjdk-17-jdk-headless")
 	}
 	return all
 }

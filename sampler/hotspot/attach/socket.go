@@ -10,10 +10,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // connect returns a connection to the JVM, which makes its socket if there is none.
 func (t *Target) connect(ctx context.Context) (net.Conn, error) {
+	if err := t.mayCommand(os.Geteuid()); err != nil {
+		return nil, err
+	}
 	tmp, err := t.openTmp()
 	if err != nil {
 		return nil, err
@@ -31,6 +36,15 @@ func (t *Target) connect(ctx context.Context) (net.Conn, error) {
 	}
 	defer unix.Close(socket)
 	return t.dial(ctx, socket)
+}
+
+// mayCommand returns an error for users whom the JVM refuses (matches_effective_uid_and_gid_or_root of
+// src/hotspot/os/posix/os_posix.cpp, OpenJDK 17 to 25). Nothing in its /tmp is touched for them.
+func (t *Target) mayCommand(user int) error {
+	if user != 0 && user != t.uid {
+		return fmt.Errorf("talk to the JVM: %w, which are %d and 0: %w", ErrOthers, t.uid, os.ErrPermission)
+	}
+	return nil
 }
 
 // openTmp opens the target's own /tmp, which must not be a symbolic link.
@@ -84,10 +98,32 @@ func (t *Target) wake(ctx context.Context, tmp int) (int, error) {
 		return -1, explainFile("the attach file", err)
 	}
 	defer unix.Unlinkat(tmp, name, 0)
-	if err := unix.PidfdSendSignal(t.pidfd, unix.SIGQUIT, nil, 0); err != nil {
-		return -1, explain("send SIGQUIT", err)
+	if err := t.quit(); err != nil {
+		return -1, err
 	}
 	return t.awaitSocket(ctx, tmp)
+}
+
+// quit sends SIGQUIT. The process may have executed another program since it was opened, so it is
+// looked at right before: a program that does not handle the signal would end.
+func (t *Target) quit() error {
+	switch s, err := readStatus(t.pid); {
+	case err != nil:
+		return err
+	case s.uid != t.uid:
+		return fmt.Errorf("%w: the process has become another user's", ErrUnsafe)
+	case !s.quits:
+		return ErrStarting
+	}
+	defer privilege.RaiseToWake().Lower()
+	err := unix.PidfdSendSignal(t.pidfd, unix.SIGQUIT, nil, 0)
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("send SIGQUIT: %w: %w", ErrAsleep, os.ErrPermission)
+	case err != nil:
+		return explain("send SIGQUIT", err)
+	}
+	return nil
 }
 
 // attachFile is the name of the file that tells the JVM why it is signalled. It is of no use any more
@@ -122,9 +158,10 @@ func (t *Target) awaitSocket(ctx context.Context, tmp int) (fd int, err error) {
 	return fd, err
 }
 
-// alive returns an error if the process has ended.
+// alive returns an error if the process has ended. A process of another user cannot be signalled, and is
+// alive.
 func (t *Target) alive() error {
-	if err := unix.PidfdSendSignal(t.pidfd, 0, nil, 0); err != nil {
+	if err := unix.PidfdSendSignal(t.pidfd, 0, nil, 0); err != nil && !errors.Is(err, unix.EPERM) {
 		return explain("look at process", err)
 	}
 	return nil

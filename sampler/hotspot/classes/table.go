@@ -96,6 +96,9 @@ func (t *Table) hold(bytes int) {
 	}
 }
 
+// Bytes returns about how much memory the table keeps.
+func (t *Table) Bytes() int64 { return t.held }
+
 // Class returns the class of a Klass.
 func (t *Table) Class(addr uint64) (*Class, error) {
 	if c := t.classes[addr]; c != nil {

@@ -16,11 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // javaHomes finds the JDKs that the tests record and print with.
 func javaHomes(t *testing.T) []string {
 	t.Helper()
+	testrun.Full(t, testrun.JDK)
 	var homes []string
 	for _, pattern := range []string{"/usr/lib/jvm/*17*", "/usr/lib/jvm/*25*"} {
 		found, _ := filepath.Glob(pattern + "/bin/jfr")
@@ -31,7 +33,7 @@ func javaHomes(t *testing.T) []string {
 		homes = append(homes, filepath.Dir(filepath.Dir(found[0])))
 	}
 	if len(homes) == 0 {
-		t.Skip("no JDK is installed")
+		testrun.Lacks(t, "no JDK is installed: install openjdk-17-jdk-headless")
 	}
 	return homes
 }

@@ -31,6 +31,9 @@ func New(vm *vmstructs.VM, methods Methods) (*Unwinder, error) {
 	return newUnwinder(l, vm.Memory, methods), nil
 }
 
+// Bytes returns about how much memory the copies of code take.
+func (u *Unwinder) Bytes() int64 { return int64(u.cache.held) }
+
 func newUnwinder(l *layout, live vmstructs.Memory, methods Methods) *Unwinder {
 	u := &Unwinder{memory: memory{live: live}, l: l, interpreter: newInterpreter(methods), wrapper: wrapper{at: 48}}
 	u.cache = codeCache{memory: &u.memory, l: l}

@@ -12,8 +12,11 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // runPlain runs a guest on plain wazero.
 func runPlain(t *testing.T, g guests.Guest, binary []byte) string {
@@ -61,26 +64,11 @@ func TestRealGuestsDoWhatIsKnown(t *testing.T) {
 			if g.Name == "esbuild" && testing.Short() {
 				t.Skip("compiles for 5 s")
 			}
-			if diff := cmp.Diff(g.Want, runPlain(t, g, read(t, g.Path))); diff != "" {
+			if diff := cmp.Diff(g.Want, runPlain(t, g, Module(t, g))); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
 	}
-}
-
-// read returns a guest's module. It skips the test if the guest is unavailable, but not in
-// CI, where everything must be tested.
-func read(t *testing.T, obtain func(context.Context) (string, error)) []byte {
-	t.Helper()
-	path, err := obtain(t.Context())
-	if errors.Is(err, guests.ErrUnavailable) && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
-	binary, failed := os.ReadFile(path)
-	if err := errors.Join(err, failed); err != nil {
-		t.Fatal(err)
-	}
-	return binary
 }
 
 func importsWASIAlone(imports []api.FunctionDefinition) bool {
@@ -94,8 +82,13 @@ func importsWASIAlone(imports []api.FunctionDefinition) bool {
 
 func TestStrippedCDoesTheSame(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Clang)
 	g := guests.Parse(1)
-	binary := read(t, func(ctx context.Context) (string, error) { return guests.C(ctx, "parse", false) })
+	path, err := guests.C(t.Context(), "parse", false)
+	binary, failed := os.ReadFile(path)
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
 	if strings.Contains(string(binary), ".debug_line") {
 		t.Error("the stripped module has DWARF")
 	}

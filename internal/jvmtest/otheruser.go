@@ -1,0 +1,27 @@
+package jvmtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// StartAs is [JDK.Start] for a JVM of another user. Only root may. The JVM's directory, which has its
+// temporary files, is that user's.
+func (j JDK) StartAs(t testing.TB, user uint32, class string) *JVM {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ccmapd-jvmtest-") // only root may enter t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, int(user), int(user)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(j.Home, "bin/java"), "-XX:-UsePerfData", "-Xlog:disable", "-Djava.io.tmpdir="+dir, "-cp", Classes(t), class)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	return run(t, cmd)
+}
