@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 func compressed(t testing.TB, c Compression, data string) string {
@@ -161,6 +162,7 @@ func TestReadErrorsSayWhatAndWhere(t *testing.T) {
 
 // A document has as many mappings and addresses as a map can have, and no more.
 func TestReadBoundsAddresses(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	var mappings, addresses strings.Builder
 	for i := range ccmap.MaxAddresses + 1 {
@@ -177,6 +179,7 @@ func TestReadBoundsAddresses(t *testing.T) {
 
 // Every cut of a document is an error, or has lost no more than its last line end.
 func TestCutFilesAreNoticed(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	for _, f := range []Format{XML, JSON} {
 		whole := encode(t, f, points().Snapshot())

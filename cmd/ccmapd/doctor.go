@@ -29,8 +29,8 @@ Exit code 0 says that an engine works, 3 that none is permitted, 4 that there is
 process or server, or that it is neither a Go program nor a JVM.
 
 With --json: checks [{name, ok, found, wanted, cure}], engines [{name, permitted,
-features, samples, found, reason, cure, note}], auto [the engine that --engine auto takes], and
-code and reason if there is none.`
+features, samples, found, reason, cure, note}], auto [the engine that --engine auto
+takes], and code and reason if there is none.`
 
 const doctorExample = `  ccmapd doctor                      which engines are permitted here
   ccmapd doctor 4242                 … for process 4242

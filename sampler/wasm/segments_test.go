@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
@@ -300,6 +301,7 @@ func overflows(mark func(api.Module)) hostFunction {
 // A host function hides that its call back has overflowed, and its caller goes on: no
 // activation is counted again, and all stacks are whole.
 func TestOverflowInCallBack(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	binary := guests.Small("survive")
 	tr, plain := newTruth(t, binary, overflows(func(api.Module) {}))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 )
 
@@ -285,6 +286,7 @@ func TestCyclesPassSafePoints(t *testing.T) {
 // TestJumpsAreCounted: a nop in every jump hides all jumps, and adds their number to the
 // executed instructions. Two nops add it twice.
 func TestJumpsAreCounted(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	for seed := range uint64(mazeFunctions / 3) {
 		var executed [3]uint64

@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 )
 
@@ -67,12 +68,18 @@ func (v variant) runs(script string) bool {
 // TestCoreSuite runs every command of the core test suite twice: with original and with
 // rewritten modules. All outcomes must be the same. The original modules are compiled once
 // for all options.
+//
+// A newcomer's run leaves out the large scripts.
 func TestCoreSuite(t *testing.T) {
+	large := []string{"br_table", "call", "call_indirect", "const", "float_exprs", "memory_copy", "return_call_indirect", "skip-stack-guard-page", "table_copy"}
 	for _, s := range suites {
 		for _, file := range scriptFiles(t, suiteDir(t, s.name)) {
 			script := strings.TrimSuffix(filepath.Base(file), ".json")
 			t.Run(s.name+"/"+script, func(t *testing.T) {
 				t.Parallel()
+				if slices.Contains(large, script) {
+					testrun.Full(t, testrun.Minutes)
+				}
 				compiled := wazero.NewCompilationCache()
 				t.Cleanup(func() { compiled.Close(context.Background()) })
 				for _, v := range s.variants {

@@ -10,6 +10,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 )
 
@@ -94,6 +95,7 @@ func (m *model) sample(instance api.Module, reason uint32, number uint64) {
 // TestMarksAreExact runs the suite's scripts on calls and branches, with samples at
 // random safe points.
 func TestMarksAreExact(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	t.Parallel()
 	for _, o := range []*rewrite.Options{&marked, &exact} {
 		samples := 0
