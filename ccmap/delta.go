@@ -365,6 +365,8 @@ func (m Meta) since(o Meta) Meta {
 	m.Repeated -= min(o.Repeated, m.Repeated)
 	m.Pruned.Times -= min(o.Pruned.Times, m.Pruned.Times)
 	m.Pruned.Nodes -= min(o.Pruned.Nodes, m.Pruned.Nodes)
+	m.Elided.Samples -= min(o.Elided.Samples, m.Elided.Samples)
+	m.Elided.Uncounted = min(m.Elided.Uncounted-min(o.Elided.Uncounted, m.Elided.Uncounted), m.Elided.Samples)
 	m.Settled, m.Window = Settled{}, 0
 	return m
 }

@@ -132,6 +132,7 @@ func TestMergeMeta(t *testing.T) {
 		Loss:     ccmap.Loss{Queue: 2, Orphaned: 1, Clock: time.Minute, Unaccounted: -time.Second},
 		Known:    10, Repeated: 3,
 		Pruned:   ccmap.PruneStats{Times: 1, Nodes: 9},
+		Elided:   ccmap.Elided{Samples: 4, Least: 7, Most: 9, Uncounted: 1},
 		Settled:  ccmap.Settled{Methods: 95, Samples: 10},
 		Comments: []string{"one", "two"},
 	}
@@ -142,6 +143,7 @@ func TestMergeMeta(t *testing.T) {
 		Interval: []ccmap.IntervalChange{{Interval: time.Second}, {At: time.Second, Interval: time.Minute}},
 		Loss:     ccmap.Loss{Queue: 1, Clock: time.Second, Unaccounted: time.Millisecond},
 		Pruned:   ccmap.PruneStats{Times: 2, Nodes: 3},
+		Elided:   ccmap.Elided{Samples: 2, Least: 5, Most: 8},
 		Comments: []string{"two"},
 	}
 	want := ccmap.Meta{
@@ -158,6 +160,7 @@ func TestMergeMeta(t *testing.T) {
 		Loss:  ccmap.Loss{Queue: 3, Orphaned: 1, Clock: time.Minute + time.Second, Unaccounted: time.Millisecond - time.Second},
 		Known: 10, Repeated: 3,
 		Pruned:   ccmap.PruneStats{Times: 3, Nodes: 12},
+		Elided:   ccmap.Elided{Samples: 6, Least: 5, Most: 9, Uncounted: 1},
 		Comments: []string{"two", "one"},
 	}
 	if d := cmp.Diff(want, merged(t, first.Snapshot(), second.Snapshot()).Meta()); d != "" {

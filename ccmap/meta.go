@@ -25,6 +25,7 @@ type Meta struct {
 	Window          time.Duration // time constant of the recent counters; 0: there are none
 	Pruned          PruneStats
 	Settled         Settled
+	Elided          Elided
 	// Comments are anything else a reader should see, one line each. A comment that
 	// begins with [CommentWarning] says why the profile is not the whole truth.
 	Comments []string
@@ -63,6 +64,22 @@ const CommentHeld = "held: "
 type PruneStats struct {
 	Times uint64 // how often it was pruned
 	Nodes uint64 // context nodes removed, some of them repeatedly
+}
+
+// Elided says how many frames [ElidedName] stands for, summed up over merged maps. Inlined calls do not count.
+type Elided struct {
+	Samples     uint64 // with such a frame
+	Least, Most uint64 // frames that it stands for, in the stack with the fewest and the most; 0: not known
+	Uncounted   uint64 // of Samples, those that lack more frames than were counted: Most may be larger
+}
+
+// Add returns the figures of both.
+func (e Elided) Add(o Elided) Elided {
+	least := min(e.Least, o.Least)
+	if least == 0 {
+		least = max(e.Least, o.Least)
+	}
+	return Elided{Samples: e.Samples + o.Samples, Least: least, Most: max(e.Most, o.Most), Uncounted: e.Uncounted + o.Uncounted}
 }
 
 // Settled says how far a profile has converged: the overlap of two halves of its
@@ -115,6 +132,7 @@ func (m *Meta) merge(o Meta) {
 	m.Repeated += o.Repeated
 	m.Pruned.Times += o.Pruned.Times
 	m.Pruned.Nodes += o.Pruned.Nodes
+	m.Elided = m.Elided.Add(o.Elided)
 	m.Settled = Settled{}
 	for _, c := range o.Comments {
 		if !slices.Contains(m.Comments, c) {

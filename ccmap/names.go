@@ -82,6 +82,10 @@ const (
 	// has removed to stay within its bounds ([Map.Prune]). It has no call site,
 	// and it calls nothing.
 	PrunedName = "[pruned]"
+	// ElidedName is a frame within a deep stack, between its innermost and its outermost frames. It stands
+	// for all frames between them, so that recursion of any depth is one context. [Meta.Elided] says how
+	// many they are.
+	ElidedName = "[frames elided]"
 )
 
 // Ids of the pseudo methods without a signature: the same in every [Names] table.
@@ -90,6 +94,7 @@ const (
 	KernelID                    // [KernelName]
 	UnknownID                   // [UnknownName]
 	PrunedID                    // [PrunedName]
+	ElidedID                    // [ElidedName]
 
 	// FirstID is the first id that is not a pseudo method's.
 	FirstID
@@ -141,7 +146,7 @@ type nameKey struct{ name, signature string }
 func NewNames() *Names {
 	n := &Names{ids: make(map[nameKey]MethodID)}
 	n.list.Store(new([]Method))
-	for _, name := range [FirstID]string{TruncatedName, KernelName, UnknownName, PrunedName} {
+	for _, name := range [FirstID]string{TruncatedName, KernelName, UnknownName, PrunedName, ElidedName} {
 		n.Intern(Method{Name: name})
 	}
 	return n

@@ -36,6 +36,7 @@ type metaDoc struct {
 	Loss      lossDoc       `json:"loss" xml:"loss"`
 	Pruned    *prunedDoc    `json:"pruned,omitempty" xml:"pruned"`
 	Settled   *settledDoc   `json:"settled,omitempty" xml:"settled"`
+	Elided    *elidedDoc    `json:"elided,omitempty" xml:"elided"`
 	Comments  []text        `json:"comments,omitempty" xml:"comment"`
 }
 
@@ -76,6 +77,13 @@ type settledDoc struct {
 	Edges    float64 `json:"edges,omitempty" xml:"edges,attr,omitempty"`
 	Contexts float64 `json:"contexts,omitempty" xml:"contexts,attr,omitempty"`
 	Samples  int64   `json:"samples,omitempty" xml:"samples,attr,omitempty"`
+}
+
+type elidedDoc struct {
+	Samples   uint64 `json:"samples,omitempty" xml:"samples,attr,omitempty"`
+	Least     uint64 `json:"least,omitempty" xml:"least,attr,omitempty"`
+	Most      uint64 `json:"most,omitempty" xml:"most,attr,omitempty"`
+	Uncounted uint64 `json:"uncounted,omitempty" xml:"uncounted,attr,omitempty"`
 }
 
 // methodDoc is a ccmap.Method as XML and JSON hold it.
@@ -198,6 +206,9 @@ func newMetaDoc(s *ccmap.Snapshot) (metaDoc, error) {
 	if m.Settled != (ccmap.Settled{}) {
 		d.Settled = (*settledDoc)(&m.Settled)
 	}
+	if m.Elided != (ccmap.Elided{}) {
+		d.Elided = (*elidedDoc)(&m.Elided)
+	}
 	for _, c := range m.Interval {
 		d.Intervals = append(d.Intervals, intervalDoc{int64(c.At), int64(c.Interval), text(c.Reason)})
 	}
@@ -248,6 +259,10 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 		m.Settled = ccmap.Settled(*d.Settled)
 		err = errors.Join(err, d.Settled.check())
 	}
+	if d.Elided != nil {
+		m.Elided = ccmap.Elided(*d.Elided)
+		err = errors.Join(err, d.Elided.check())
+	}
 	for _, c := range d.Intervals {
 		m.Interval = append(m.Interval, ccmap.IntervalChange{
 			At:       time.Duration(c.At),
@@ -293,6 +308,13 @@ func (d settledDoc) check() error {
 		if !(percent >= 0 && percent <= 100) {
 			return fmt.Errorf("settled to %v percent", percent)
 		}
+	}
+	return nil
+}
+
+func (d elidedDoc) check() error {
+	if d.Least > d.Most || d.Uncounted > d.Samples {
+		return fmt.Errorf("%d to %d frames elided, in %d of %d samples not all counted", d.Least, d.Most, d.Uncounted, d.Samples)
 	}
 	return nil
 }

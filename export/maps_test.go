@@ -239,7 +239,14 @@ func drawMeta(t *rapid.T) ccmap.Meta {
 		Known:    rapid.Uint64().Draw(t, "known"),
 		Repeated: rapid.Uint64().Draw(t, "repeated"),
 		Comments: texts.Draw(t, "comments"),
+		Elided:   drawElided(t),
 	}
+}
+
+func drawElided(t *rapid.T) ccmap.Elided {
+	e := ccmap.Elided{Samples: rapid.Uint64().Draw(t, "samples with elided frames"), Most: rapid.Uint64().Draw(t, "most elided")}
+	e.Least, e.Uncounted = rapid.Uint64Max(e.Most).Draw(t, "least elided"), rapid.Uint64Max(e.Samples).Draw(t, "not counted")
+	return e
 }
 
 func drawUnit(t *rapid.T) ccmap.Unit {
@@ -428,6 +435,7 @@ func small() *ccmap.Map {
 		{Name: ccmap.KernelName},
 		{Name: "memcpy", Module: "/lib/libc.so.6"},
 		{Name: ccmap.TruncatedName},
+		{Name: ccmap.ElidedName},
 	}
 	at := func(method ccmap.MethodID, offset uint32) ccmap.Frame {
 		return ccmap.Frame{Method: method, Offset: offset}

@@ -324,6 +324,7 @@ func scaledMeta(m ccmap.Meta, w Weight) ccmap.Meta {
 	}
 	m.Duration = span(max(m.Duration, 0))
 	m.Known, m.Repeated = times(m.Known), times(m.Repeated)
+	m.Elided.Samples, m.Elided.Uncounted = times(m.Elided.Samples), times(m.Elided.Uncounted)
 	m.Loss = ccmap.Loss{
 		Source:    times(m.Loss.Source),
 		Queue:     times(m.Loss.Queue),

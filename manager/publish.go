@@ -83,6 +83,7 @@ func (m *Manager) keepLoss() {
 	sum.Corrupt = l.Corrupt + now.Corrupt - m.loss.Corrupt // the map counts these two, too
 	sum.Orphaned = l.Orphaned + now.Orphaned - m.loss.Orphaned
 	*l, m.loss = sum, now
+	m.config.Map.Meta().Elided = m.earlier.Elided.Add(stats.Elided)
 }
 
 // isOfSession reports whether a comment is one of keepComments about its session alone.

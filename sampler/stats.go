@@ -18,6 +18,7 @@ type Stats struct {
 	LastChange time.Duration // how long the last change of the interval took to reach every thread
 	NoCalls    string        // why no calls can be caught; empty: they can
 	Overhead   Overhead
+	Elided     ccmap.Elided // frames that deep stacks lack
 }
 
 // Overhead is the CPU time that sampling has cost since the start: counts times costs that

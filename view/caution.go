@@ -106,8 +106,10 @@ func (p *Profile) whyTruncated(m ccmap.Method) string {
 		return whyForeign(path.Base(m.Signature))
 	case m.Name == "runtime.asmcgocall":
 		return "callers of C are missing: their calls had returned before ccmapd could read the goroutine's stack, as on a busy machine"
+	case m.Name == "runtime.morestack":
+		return "callers of Go functions are missing in stacks that the runtime was about to move: engine bpf finds them"
 	case m.File != "" || strings.HasPrefix(m.Name, "runtime."):
-		return "callers of Go functions are missing, most likely in stacks that the runtime was about to move"
+		return "callers of Go functions are missing: their stacks did not fit into a sample, and had changed before ccmapd could read the rest, as on a busy machine"
 	}
 	return whyForeign(p.library(m.Module))
 }

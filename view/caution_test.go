@@ -30,7 +30,8 @@ func TestCaution(t *testing.T) {
 		"library's C": {"go1.26.8", 30, []ccmap.Method{{Name: "qsort", Module: "0b22"}}, []string{"callers of libc.so.6 are missing"}},
 		"some C":      {"go1.26.8", 30, []ccmap.Method{{Name: "f", Module: "0c33"}}, []string{"callers of C code are missing"}},
 		"late":        {"go1.26.8", 30, []ccmap.Method{{Name: "runtime.asmcgocall", File: "asm.s"}}, []string{"callers of C are missing: their calls had returned"}},
-		"Go":          {"go1.26.8", 30, []ccmap.Method{{Name: "runtime.morestack"}}, []string{"callers of Go functions are missing"}},
+		"Go":          {"go1.26.8", 30, []ccmap.Method{{Name: "runtime.morestack"}}, []string{"in stacks that the runtime was about to move"}},
+		"deep":        {"go1.26.8", 30, []ccmap.Method{{Name: "main.descend", File: "main.go"}}, []string{"their stacks did not fit into a sample"}},
 		"hostile":     {"go1.26.8", 30, []ccmap.Method{{Name: ccmap.UnknownName, Signature: "/tmp/\x1b[2J"}}, []string{"/tmp/\uFFFD[2J has no symbols"}},
 		"two of them": {"go1.26.8", 30, []ccmap.Method{unnamed, {Name: "f", Module: "/x.so"}}, []string{"18.8%: machine code", "18.8%: callers of x.so"}},
 	} {

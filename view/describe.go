@@ -83,7 +83,23 @@ func (p *Profile) trust() string {
 	if p.IsPruned() {
 		parts = append(parts, p.measure.share(p.PrunedTotal())+" of the "+p.measure.noun()+" is [pruned]"+pruneStats(p.Meta().Pruned))
 	}
+	if e := p.Meta().Elided; e.Samples > 0 {
+		parts = append(parts, elided(e))
+	}
 	return strings.Join(parts, "\n")
+}
+
+// elided prints how many frames deep stacks lack: "39 samples lack 7,952 to 98,016 frames each: [frames elided]
+// stands for them".
+func elided(e ccmap.Elided) string {
+	frames := figure.Count(int64(e.Least)) + " to " + figure.Count(int64(e.Most))
+	switch {
+	case e.Uncounted == e.Samples:
+		frames = "up to " + figure.Count(int64(e.Most)) + " or more"
+	case e.Uncounted > 0:
+		frames += ", or more,"
+	}
+	return figure.Plural(int64(e.Samples), "sample") + " lack " + frames + " frames each: [frames elided] stands for them"
 }
 
 // saysSettled reports whether it is known, and means anything, how settled the profile is.

@@ -35,6 +35,7 @@ var profileColumns = columns[Profile]{
 	ofProfile("only_recent,omitempty", "the figures are of the window", func(p *Profile) bool { return p.isRecent() }),
 	object("settled,omitempty", "overlap of two halves of the samples", settledColumns, func(p *Profile, _ Profile) *ccmap.Settled { return given(p.Meta().Settled, p.saysSettled()) }),
 	object("pruned,omitempty", "contexts that were given up for memory", prunedColumns, func(p *Profile, _ Profile) *ccmap.PruneStats { return given(p.Meta().Pruned, p.IsPruned()) }),
+	object("elided,omitempty", "frames that [frames elided] stands for", elidedColumns, func(p *Profile, _ Profile) *ccmap.Elided { return given(p.Meta().Elided, p.Meta().Elided.Samples > 0) }),
 	object("blind,omitempty", "code that could not be attributed", blindColumns, func(p *Profile, _ Profile) *ccmap.Blind { return given(p.Blind(), p.Blind() != (ccmap.Blind{})) }),
 }
 
@@ -73,6 +74,13 @@ var prunedColumns = append(append(columns[ccmap.PruneStats]{
 	col("", "times", "prunings", func(s ccmap.PruneStats) count { return count(s.Times) }),
 	col("", "nodes", "contexts that were removed", func(s ccmap.PruneStats) count { return count(s.Nodes) }),
 }, inline(amountColumns, func(p *Profile, _ ccmap.PruneStats) *ccmap.Counters { return given(p.PrunedTotal(), true) })...), colIn("", "exact_totals", "methods and edges are exact all the same", func(p *Profile, _ ccmap.PruneStats) bool { return p.keepsTotals() }))
+
+var elidedColumns = columns[ccmap.Elided]{
+	col("", "samples", "samples with such a frame", func(e ccmap.Elided) count { return count(e.Samples) }),
+	col("", "least", "frames in the stack that lacks the fewest; 0: not known", func(e ccmap.Elided) count { return count(e.Least) }),
+	col("", "most", "frames in the stack that lacks the most", func(e ccmap.Elided) count { return count(e.Most) }),
+	col("", "uncounted", "samples that lack more than was counted", func(e ccmap.Elided) count { return count(e.Uncounted) }),
+}
 
 var blindColumns = columns[ccmap.Blind]{
 	col("", "unknown", "part of the time in code without a name", func(b ccmap.Blind) percent { return percent(b.Unknown) }),

@@ -192,30 +192,73 @@ func testLeaves(t *testing.T, open Open) {
 	}
 }
 
-// testDeepStacks: stacks beyond the kernel's limit of 127 callers are whole
-// once samples carry enough of the stack.
+// testDeepStacks: a stack of any depth reaches its root, has its innermost and outermost functions, and says
+// how many it lacks.
 func testDeepStacks(t *testing.T, open Open) {
 	t.Parallel()
-	const depth = 1000
-	samples, _ := open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond}, Build(t, "workload"), "deep", strconv.Itoa(depth), "250")
-	whole, since := 0, 0 // of the samples since the first that carries enough
-	for _, s := range samples {
-		frames := 0
-		for _, name := range s.Names {
-			if name == "main.recurse" {
-				frames++
-			}
+	for _, depth := range []int{1000, 3000, 10_000, 100_000} {
+		t.Run(strconv.Itoa(depth), func(t *testing.T) {
+			t.Parallel()
+			testDepth(t, open, depth)
+		})
+	}
+}
+
+// mostPhysical is how many functions a stack has at most, as package goproc keeps them.
+const mostPhysical = 2048
+
+// testDepth looks at the first samples of a stack at rest. The last ones may be read after the process has ended.
+func testDepth(t *testing.T, open Open, depth int) {
+	const enough = 100
+	g := Start(t, Build(t, "workload"), "deep", strconv.Itoa(depth), "60000")
+	s, sink := Attach(t, open, g.PID(), sampler.ProcessOptions{}) // at a millisecond the budget of reads does not last
+	g.Proceed(t)
+	go func() {
+		AwaitSamples(s, enough)
+		g.Cmd.Process.Kill()
+	}()
+	samples, _ := Collect(t, s, sink)
+	deep, rooted, whole := 0, 0, 0
+	for _, s := range samples[:min(enough, len(samples))] {
+		if !s.Has("main.work") || !s.Has("main.recurse") {
+			continue
 		}
-		if !s.Truncated && frames == depth+1 {
+		deep++
+		if !s.Truncated && s.Has("main.main") {
+			rooted++
+		}
+		if keepsEnds(s, depth) {
 			whole++
 		}
-		if whole > 0 {
-			since++
+	}
+	lacks := s.Stats().Elided
+	t.Logf("%d of %d stacks reach their root, %d are as they should be; lack %+v", rooted, deep, whole, lacks)
+	if deep < 20 || rooted < deep*99/100 || whole < deep/2 {
+		t.Errorf("%d of %d stacks of depth %d reach their root, %d are as they should be", rooted, deep, depth, whole)
+	}
+	most := uint64(max(depth-mostPhysical, 0))
+	if (lacks.Samples > 0) != (most > 0) || lacks.Least > lacks.Most || lacks.Most > most+16 {
+		t.Errorf("stacks of depth %d lack %+v", depth, lacks)
+	}
+}
+
+// keepsEnds reports whether a stack of some recursive calls has all of them, or as many as are kept.
+func keepsEnds(s Sample, depth int) bool {
+	inner, outer, elided := 0, 0, 0
+	for _, name := range s.Names {
+		switch {
+		case name == ccmap.ElidedName:
+			elided++
+		case name == "main.recurse" && elided == 0:
+			inner++
+		case name == "main.recurse":
+			outer++
 		}
 	}
-	if whole < 20 || whole < since/2 {
-		t.Errorf("%d of the last %d stacks of %d of depth %d are whole", whole, since, len(samples), depth)
+	if depth < mostPhysical {
+		return elided == 0 && inner == depth+1
 	}
+	return elided == 1 && inner > 1000 && outer > 50
 }
 
 // testNewThreads: threads that begin after Open are sampled.

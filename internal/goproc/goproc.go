@@ -48,6 +48,8 @@ func Open(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*Proce
 	p := &Process{unwinder: unwinder{code: c}, pid: pid, log: log}
 	p.instant.Memory = process.MemoryOf(pid, w)
 	p.memory = &p.instant
+	p.far.memory = p.instant.Memory
+	p.far.renew()
 	p.labels = newLabels(p.instant.Memory)
 	p.learnLayout()
 	return p, nil
@@ -102,7 +104,10 @@ func (p *Process) Refresh(ctx context.Context, now time.Time) (bool, error) {
 }
 
 // Renew is part of [process.Loader].
-func (p *Process) Renew(now time.Time) { p.code.renew(now) }
+func (p *Process) Renew(now time.Time) {
+	p.code.renew(now)
+	p.far.renew()
+}
 
 // Unwind is part of [process.Runtime].
 func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
@@ -131,13 +136,17 @@ func (p *Process) Chain(pcs []uint64, tid uint32, r14 uint64, st *process.Stack)
 }
 
 // Descriptors is part of [process.Runtime]. A layout out of a target's debugging information
-// may lie: one with fields that lie too far apart is not told.
+// may lie: one with fields that lie too far apart is not told. One that is not proved is told: only what it
+// leads to at the instant can prove it soon.
 func (p *Process) Descriptors() (process.Descriptors, bool) {
-	l := p.layout
+	l, told := p.layout, p.knowsLayout
+	if p.proof.who != nil {
+		l, told = p.proof.who.layout, true
+	}
 	g := bytesOf(l.GStackLo, l.GStackHi, l.GM, l.GSchedSP, l.GSchedPC, l.GSchedBP,
 		l.GSyscallSP, l.GSyscallPC, l.GSyscallBP, l.GStatus, l.GID, l.GLabels)
 	m := bytesOf(l.MG0, l.MCurG)
-	if !p.knowsLayout || max(g, m) > process.MostDescriptor {
+	if !told || max(g, m) > process.MostDescriptor {
 		return process.Descriptors{}, false
 	}
 	return process.Descriptors{
@@ -164,7 +173,16 @@ func (p *Process) Frames(st *process.Stack, names *ccmap.Names, dst []ccmap.Fram
 	if len(pcs) > 1 && p.onGoroutine(st) {
 		pcs = pcs[:len(pcs)-1]
 	}
-	return p.code.frames(pcs, names, dst)
+	e := st.Elided
+	if e.At == 0 {
+		return p.code.frames(pcs, names, dst)
+	}
+	dst = p.code.frames(pcs[:e.At], names, dst)
+	at := len(dst)
+	if dst = p.code.frames(pcs[e.At:], names, dst); at < len(dst) {
+		dst[at] = ccmap.Frame{Method: ccmap.ElidedID, Offset: ccmap.NoOffset}
+	}
+	return dst
 }
 
 // Method is part of [process.Runtime].
@@ -182,7 +200,7 @@ func (p *Process) CallBefore(ret uint64, f *indirect.Finder) indirect.Call {
 
 // onGoroutine reports whether a stack begins where a goroutine does.
 func (p *Process) onGoroutine(st *process.Stack) bool {
-	return st.Rooted && p.code.at(st.PCs[len(st.PCs)-1]).id == gosym.FuncGoexit
+	return st.Rooted && len(st.PCs) > 0 && p.code.at(st.PCs[len(st.PCs)-1]).id == gosym.FuncGoexit
 }
 
 // identify tells which goroutine the stack belongs to. Where goroutines are not known,

@@ -68,6 +68,8 @@ func FuzzUnwind(f *testing.F) {
 			s.Chain = append(s.Chain, word)
 		}
 		u := unwinder{code: symbols, memory: noise(raw), layout: layouts[0], knowsLayout: true}
+		u.far.memory = u.memory
+		u.far.renew()
 		var st stack
 		u.unwind(&s, &st)
 		s.Regs.IP = functions[sp%uint64(len(functions))] + sp>>8%64

@@ -44,13 +44,17 @@ type unwinder struct {
 	chained     []uint64  // reused
 	other       stackView // the piece of the thread's other stack that came with the moment
 	x           crosser
+	front       frontier // where unwindDump has ended
+	longer      []uint64 // reused
+	far         far
 }
 
 // unwind finds the calls of a moment. out.PCs is reused.
 func (u *unwinder) unwind(s *process.Moment, out *stack) {
 	*out = stack{Stack: process.Stack{PCs: out.PCs[:0]}}
 	if !s.HasRegs {
-		return // the thread is in the kernel and will not come back
+		out.Rooted = s.Kernel // the thread will not come back, so it has no callers any more
+		return
 	}
 	dump := stackView{base: s.Regs.SP, bytes: s.Stack}
 	u.other = stackView{base: s.OtherBase, bytes: s.Other}
@@ -181,10 +185,30 @@ func (u *unwinder) walk(s *process.Moment, top *place, dump stackView, out *stac
 	}
 	pcs, end := u.unwindDump(s.Regs.IP, s.Regs.SP, dump, u.walked[:0])
 	u.walked = pcs
-	out.WantDump = out.WantDump || end == endOfDump && s.Cut
 	if end == endAtRoot || len(pcs) > len(out.PCs) {
 		out.PCs = append(out.PCs[:0], pcs...)
 	}
+	if end != endOfDump || !s.Cut {
+		return
+	}
+	out.WantDump = true
+	whole := stack{Stack: process.Stack{PCs: append(u.longer[:0], pcs...)}}
+	u.beyond(s, u.front, dump, u.stackEnd(s.Regs.R14, s.Regs.SP), &whole)
+	u.longer = whole.PCs
+	if u.rooted(&whole) || len(whole.PCs) > len(out.PCs) {
+		out.PCs, out.Elided = append(out.PCs[:0], whole.PCs...), whole.Elided
+	}
+}
+
+// stackEnd returns where the stack of a goroutine ends, if that stack holds sp; else 0. The descriptor begins
+// with g.stack (runtime/runtime2.go, Go 1.20 to 1.27).
+func (u *unwinder) stackEnd(g, sp uint64) uint64 {
+	lo, ok1 := u.word(g, 0)
+	hi, ok2 := u.word(g, 8)
+	if !ok1 || !ok2 || sp <= lo || hi < sp || hi&7 != 0 || hi >= process.OSThread {
+		return 0
+	}
+	return hi
 }
 
 // growing appends the function whose stack the runtime is about to move, and its callers,
@@ -206,7 +230,9 @@ func (u *unwinder) growing(s *process.Moment, out *stack) {
 	out.g = g
 	var end ending
 	out.PCs, end = u.unwindDump(pc, sp, u.other, out.PCs)
-	out.WantDump = out.WantDump || end == endOfDump
+	if end == endOfDump {
+		u.beyond(s, u.front, u.other, u.stackEnd(g, sp), out)
+	}
 }
 
 // interrupted says whether a call was injected into the stack. The function
@@ -233,26 +259,30 @@ const (
 	endInCallback        // Go was called back by C
 )
 
-// unwindDump appends pc and the return addresses found above sp.
+// unwindDump appends pc and the return addresses found above sp. Where the piece ends, the frontier is
+// there.
 func (u *unwinder) unwindDump(pc, sp uint64, view stackView, pcs []uint64) ([]uint64, ending) {
+	f := &u.front
+	*f = frontier{position: position{pc: pc, sp: sp}}
 	for range maxFrames {
-		p := u.code.at(pc)
+		p := u.code.at(f.pc)
 		if p.kind != gosym.KindGo {
 			return pcs, endLost
 		}
-		pcs = append(pcs, pc)
+		pcs = append(pcs, f.pc)
 		if p.root {
 			return pcs, endAtRoot
 		}
 		if !p.hasDelta || p.stackSwitch() {
 			return pcs, endLost
 		}
-		slot := sp + uint64(p.delta)
+		slot := f.sp + uint64(p.delta)
 		caller, ok := view.word(slot)
 		if !ok {
 			return pcs, endOfDump
 		}
-		pc, sp = caller, slot+8
+		f.pass(p, slot, view)
+		f.pc, f.sp = caller, slot+8
 	}
 	return pcs, endLost
 }
@@ -271,9 +301,10 @@ func (u *unwinder) rooted(st *stack) bool {
 
 // finish notes whether the stack reaches its root, and whether it has foreign code.
 func (u *unwinder) finish(st *stack) {
+	st.trim()
 	st.Rooted = u.rooted(st)
 	for _, pc := range st.PCs {
-		if u.code.at(pc).kind != gosym.KindGo {
+		if pc != elidedPC && u.code.at(pc).kind != gosym.KindGo {
 			st.Foreign = true
 			break
 		}

@@ -29,6 +29,10 @@ type Moment struct {
 	Other     []byte
 	OtherBase uint64
 
+	// Outer is the outer end of the stack that Stack or Other is too short for. Where it is missing,
+	// the runtime reads it later.
+	Outer Piece
+
 	Objects []Piece // more of the memory of that instant: descriptors of the runtime
 }
 
@@ -86,6 +90,16 @@ type Stack struct {
 	Foreign  bool // frames outside the runtime's language
 	Recalled bool // callers come from an earlier sample
 	WantDump bool // a longer copy of the stack would have held more
+
+	Elided Elided // frames that were left out of a deep stack
+}
+
+// Elided says which frames of a stack were left out: PCs has an address for them that is of no code. The zero
+// value is a stack that has all.
+type Elided struct {
+	At     int    // the index of that address; 0: nothing was left out
+	Frames uint64 // that it stands for, without inlined calls
+	Least  bool   // it may stand for more: not all of the stack was read
 }
 
 // OSThread marks identities of OS threads, where no thread of the runtime is known.

@@ -20,6 +20,7 @@ type counts struct {
 	armed, places, traps                 atomic.Uint64 // watches; CPUs interrupted for them; writes trapped
 	watches                              atomic.Int64
 	unaccounted                          atomic.Pointer[ccmap.Loss] // of time; nil: not known
+	elided                               atomic.Pointer[ccmap.Elided]
 
 	caught indirect.Counts
 }
@@ -44,6 +45,26 @@ func (c *counts) count(m *process.Moment, st *process.Stack) {
 	if m.Kernel {
 		c.kernel.Add(1)
 	}
+	if st.Elided.At > 0 {
+		c.elide(st.Elided)
+	}
+}
+
+// elide takes in the frames that a stack lacks.
+func (c *counts) elide(e process.Elided) {
+	one := ccmap.Elided{Samples: 1, Least: e.Frames, Most: e.Frames}
+	if e.Least {
+		one.Least, one.Uncounted = 0, 1
+	}
+	sum := c.elidedSoFar().Add(one)
+	c.elided.Store(&sum)
+}
+
+func (c *counts) elidedSoFar() ccmap.Elided {
+	if e := c.elided.Load(); e != nil {
+		return *e
+	}
+	return ccmap.Elided{}
 }
 
 // Stats returns the figures so far, without those that only the engine has. warning is
@@ -71,6 +92,7 @@ func (t *Taker) Stats(warning string) sampler.Stats {
 		Warning:  joinWarnings(warning, c.recalledWarning()),
 		NoCalls:  cmp.Or(t.counting.reason(), c.caught.Reason()),
 		Overhead: t.overhead(loss.Clock),
+		Elided:   c.elidedSoFar(),
 	}
 }
 

@@ -103,8 +103,10 @@
 //
 // # Limits
 //
-// Memory that is not mapped in, or swapped out, is not in a record. A stack that is longer
-// than its copy is cut; the copy grows from 4 to 16 or 64 KiB where that happens. Threads that
+// Memory that is not mapped in, or swapped out, is not in a record. A goroutine's stack is copied to its end. Of
+// one that is longer than 64 KiB the record has the innermost 64 KiB and the outermost 16 KiB, and the rest is read
+// later: see package goproc. A copy of a stack whose end is not known is cut, and such copies grow from 4 to 16
+// or 64 KiB where that happens. A thread that has given up its memory is in `[kernel] exit`, and has no callers. Threads that
 // begin after a watchpoint was set on threads are not watched. An exec is noticed by the next
 // record, or within a second.
 //

@@ -164,42 +164,40 @@ func FuzzRecord(f *testing.F) {
 		if r.decode(raw) != nil {
 			return
 		}
-		if len(r.moment.Stack)+len(r.moment.Other) > len(raw) {
-			t.Errorf("%d and %d bytes of stacks in %d", len(r.moment.Stack), len(r.moment.Other), len(raw))
+		if len(r.moment.Stack)+len(r.moment.Other)+len(r.moment.Outer.Bytes) > len(raw) {
+			t.Errorf("%d, %d and %d bytes of stacks in %d", len(r.moment.Stack), len(r.moment.Other), len(r.moment.Outer.Bytes), len(raw))
 		}
 		r.weight()
-		r.goroutineStack()
+		r.endKnown()
 	})
 }
 
-// TestGrown: a copy grows at once to the length of a stack that was cut, if the record has
-// its end.
-func TestGrown(t *testing.T) {
+// TestEndKnown: a goroutine's stack has an end that is known, if the thread is on it. Copies need not grow for it.
+func TestEndKnown(t *testing.T) {
 	t.Parallel()
 	raw := make([]byte, headBytes+16)
 	head := (*programHead)(unsafe.Pointer(&raw[0]))
 	head.Regs[regSP] = 1<<20 - 20000
-	head.Pieces[0].Bytes = 16
 	for _, c := range []struct {
-		lo, hi uint64
 		bytes  uint32
-		want   uint32
+		lo, hi uint64
+		want   bool
 	}{
-		{1 << 19, 1 << 20, firstStack, 64 << 10},
-		{1 << 19, 1<<20 - 10000, firstStack, 16 << 10},
-		{1 << 19, 1<<20 - 19000, firstStack, 16 << 10}, // another stack was cut
-		{1 << 19, 1<<64 - 1, firstStack, mostStack},
-		{1 << 20, 1 << 21, firstStack, 16 << 10}, // the thread is not on this stack
-		{1<<64 - 1, 0, 16 << 10, mostStack},
+		{16, 1 << 19, 1 << 20, true},
+		{16, 1 << 19, 1<<20 - 20000, true},
+		{16, 1 << 20, 1 << 21, false}, // the thread is not on this stack
+		{16, 1<<64 - 1, 0, false},
+		{8, 1 << 19, 1 << 20, false},
 	} {
+		head.Pieces[0].Bytes = c.bytes
 		binary.NativeEndian.PutUint64(raw[headBytes:], c.lo)
 		binary.NativeEndian.PutUint64(raw[headBytes+8:], c.hi)
 		var r record
-		if err := r.decode(raw); err != nil {
+		if err := r.decode(raw[:headBytes+int(c.bytes)]); err != nil {
 			t.Fatal(err)
 		}
-		if got := grown(c.bytes, r.goroutineStack()); got != c.want {
-			t.Errorf("%+v: copies have %d bytes", c, got)
+		if got := r.endKnown(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package bpf
 import (
 	"bytes"
 	"encoding/binary"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -88,13 +89,16 @@ func TestHostileTargets(t *testing.T) {
 	t.Parallel()
 	h := openHost(t)
 	program := compileLiar(t)
+	secret := binary.NativeEndian.AppendUint64(nil, 0x5ec2e7ab1e5ec2e7)
+	if own, err := os.ReadFile(program); err != nil || bytes.Contains(own, secret) {
+		t.Fatalf("the liars have the secret in their own file, and may show it (%v)", err)
+	}
 	start := func(mode string) (*enginetest.Target, *Source) {
 		g := enginetest.Start(t, program, mode)
 		g.Pin(t) // to one CPU, which has one place to make records
 		return g, joined(t, h, g.PID(), liarLayout)
 	}
 	const enough = 200
-	secret := binary.NativeEndian.AppendUint64(nil, 0x5ec2e7ab1e5ec2e7)
 	keeper, kept := start("secret")
 	keeper.Proceed(t)
 	type liar struct {
@@ -131,7 +135,7 @@ func TestHostileTargets(t *testing.T) {
 func checkOwn(t *testing.T, memory process.Memory, raw, secret []byte) {
 	t.Helper()
 	var r record
-	if most := headBytes + objectsBytes + 2*mostStack; len(raw) > most {
+	if most := headBytes + objectsBytes + 2*mostStack + outerBytes; len(raw) > most {
 		t.Fatalf("a record has %d bytes, more than %d", len(raw), most)
 	}
 	if err := r.decode(raw); err != nil {
@@ -147,15 +151,24 @@ func checkOwn(t *testing.T, memory process.Memory, raw, secret []byte) {
 	if len(raw) > held+8 { // the ring pads
 		t.Fatalf("a record has %d bytes, and pieces for %d", len(raw), held)
 	}
-	now := make([]byte, len(r.moment.Stack))
-	if len(now) == 0 || r.moment.Kernel {
+	checkPiece(t, memory, "outer end", r.moment.Outer.Addr, r.moment.Outer.Bytes)
+	if !r.moment.Kernel {
+		checkPiece(t, memory, "stack", r.moment.Regs.SP, r.moment.Stack)
+	}
+}
+
+// checkPiece wants a piece of a record to be memory that the target has at its address.
+func checkPiece(t *testing.T, memory process.Memory, name string, addr uint64, held []byte) {
+	t.Helper()
+	if len(held) == 0 {
 		return
 	}
-	if err := memory.Read(r.moment.Regs.SP, now); err != nil {
-		t.Fatalf("the record has memory that cannot be read: %v", err)
+	now := make([]byte, len(held))
+	if err := memory.Read(addr, now); err != nil {
+		t.Fatalf("the record's %s is memory that cannot be read: %v", name, err)
 	}
-	if differing := differing(now, r.moment.Stack); differing > len(now)/8 { // it runs on meanwhile
-		t.Errorf("of the record's stack %d bytes of %d are not the target's", differing, len(now))
+	if differing := differing(now, held); differing > len(now)/8 { // it runs on meanwhile
+		t.Errorf("of the record's %s %d bytes of %d are not the target's", name, differing, len(now))
 	}
 }
 

@@ -37,7 +37,7 @@ type programHead struct {
 	Started uint64
 	Name    [16]uint8
 	Regs    [21]uint64
-	Pieces  [5]struct {
+	Pieces  [6]struct {
 		_      structs.HostLayout
 		Addr   uint64
 		Bytes  uint32

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/queue"
@@ -82,6 +83,7 @@ type programCounts struct {
 	counts        sampler.Counts
 	lost, corrupt uint64
 	pushed        time.Duration
+	elided        ccmap.Elided
 }
 
 const (
@@ -353,6 +355,7 @@ func (c *programCounts) add(s *Source) {
 	c.lost += st.Loss.Source
 	c.corrupt += st.Loss.Corrupt
 	c.pushed += time.Duration(s.t.Pushed.Load())
+	c.elided = c.elided.Add(st.Elided)
 }
 
 // sum returns the figures of all members. The caller holds mu.
@@ -379,6 +382,13 @@ func (p *programs) stats() (counts sampler.Counts, lost, corrupt uint64, known i
 	defer p.mu.Unlock()
 	all := p.sum()
 	return all.counts, all.lost, all.corrupt, len(p.known)
+}
+
+// elided returns how many frames deep stacks of all members lack.
+func (p *programs) elided() ccmap.Elided {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sum().elided
 }
 
 // setInterval changes the interval of all members, and of those that are opened later.

@@ -16,6 +16,10 @@ char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read
 #define OBJECTS   (3 * OBJECT)
 #define MAX_STACK (64 << 10)
 
+// Bytes of the outer end of a stack that a record holds where its copy does not reach there: the
+// outermost frames of a recursion.
+#define OUTERMOST (16 << 10)
+
 // Where thread-local storage has g, from the thread's FS base. An executable that is
 // linked by another linker may have it elsewhere, so find_g checks it.
 #define TLS_G (-8)
@@ -35,6 +39,9 @@ const volatile u32 descriptors = 1;
 // Goroutines that a target can have watched at a time.
 #define WATCHED 4
 
+// The system call that ends a thread (arch/x86/entry/syscalls/syscall_64.tbl).
+#define EXIT 60
+
 // The ticks of /proc/PID/stat, ns.
 #define TICK 10000000
 
@@ -53,7 +60,7 @@ enum counter {
 // those of fields in the runtime's g and m; a layout of all zeros has none.
 struct target {
 	u32 share;      // of the interrupts that are kept, in 2^-32; 0: all
-	u32 max_stack;  // bytes of either stack that a record may hold
+	u32 max_stack;  // bytes that a record may hold of a stack whose end is not known
 	u32 drain;      // bytes in the ring that wake the reader
 	u32 choose;     // share of the kept samples that wake the reader, in 2^-32
 	u16 has_layout;
@@ -72,7 +79,7 @@ struct piece {
 	u32 unused;
 };
 
-enum { G, M, OTHER, STACK, OTHER_STACK, PIECES };
+enum { G, M, OTHER, STACK, OTHER_STACK, OUTER, PIECES };
 
 enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8, STRANGER = 16, KERNEL_THREAD = 32, AWAITED = 64 };
 
@@ -274,6 +281,23 @@ VERIFIED_ALONE int take_stack(struct record *r, u64 which, u64 hi, u64 beyond, u
 		limit /= 2;
 		take_more(r, which, at, sp, limit);
 	}
+	return 1;
+}
+
+// take_outer copies the outer end of a stack, if the record's copy does not reach that end. It reports
+// whether it does not.
+VERIFIED_ALONE int take_outer(struct record *r, u64 which, u64 hi)
+{
+	if (!r)
+		return 0;
+	which = bounded(which, PIECES - 1);
+	u64 held = r->head.pieces[which].bytes, sp = r->head.pieces[which].addr;
+	if (held && hi <= sp + held)
+		return 0;
+	took(r, OUTER, 0, 0); // of the other stack
+	u64 at = bounded(end(r), OBJECTS + 2 * MAX_STACK);
+	if (!bpf_probe_read_user(&r->memory[at], OUTERMOST, (void *)(hi - OUTERMOST)))
+		took(r, OUTER, hi - OUTERMOST, OUTERMOST);
 	return 1;
 }
 
@@ -484,6 +508,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	if (!task->mm) {
 		count(ENDING);
 		most = 0;
+		h->syscall = EXIT; // whatever call it was in when it was told to end
 	} else if (descriptors && t->has_layout) {
 		g = find_g(r, t, task, h->regs[R14], sp, &b);
 	}
@@ -508,18 +533,25 @@ int sample(struct bpf_perf_event_data *ctx)
 		o = b;
 		from = left;
 	}
+	int known = holds(&b, sp); // where the stack ends
+	u32 limit = known && most ? MAX_STACK : most;
 	took(r, STACK, sp, 0);
-	take_stack(r, STACK, holds(&b, sp) ? b.hi : 0, g == own ? BEYOND : 0, most);
+	take_stack(r, STACK, known ? b.hi : 0, g == own ? BEYOND : 0, limit);
 	if (!h->pieces[STACK].bytes)
 		count(UNREADABLE);
-	else if (b.hi - sp > h->pieces[STACK].bytes && h->pieces[STACK].bytes == t->max_stack)
-		h->flags |= CUT;
 	if (holds(&o, from)) {
 		took(r, OTHER_STACK, from, 0);
-		take_stack(r, OTHER_STACK, o.hi, other == own ? BEYOND : 0, t->max_stack);
+		take_stack(r, OTHER_STACK, o.hi, other == own ? BEYOND : 0, MAX_STACK);
+		take_outer(r, OTHER_STACK, o.hi);
+	}
+	u32 got = h->pieces[STACK].bytes;
+	if (most && (known ? take_outer(r, STACK, b.hi) : !got || got == limit)) {
+		h->flags |= CUT;
+		if (!got || (!known && limit < MAX_STACK))
+			h->flags |= AWAITED; // what is missing is read from the process, before it goes on
 	}
 	if (h->flags & CHOSEN || watches(t, g) || watches(t, other))
 		h->flags |= AWAITED;
-	hand_over(r, bounded(end(r), OBJECTS + 2 * MAX_STACK), t);
+	hand_over(r, bounded(end(r), OBJECTS + 2 * MAX_STACK + OUTERMOST), t);
 	return 0;
 }

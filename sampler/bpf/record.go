@@ -31,9 +31,13 @@ const (
 const (
 	pieceStack = objects + iota
 	pieceOther
+	pieceOuter
 
 	objects = 3 // g, m, and the g of the other stack
 )
+
+// outerBytes is the length of the outer end of a stack.
+const outerBytes = 16 << 10
 
 // Where registers are in a record, in words, as in kernel.h.
 const (
@@ -66,7 +70,7 @@ func (r *record) decode(b []byte) error {
 		}
 		pieces[i], rest = rest[:n], rest[n:]
 	}
-	r.describe(pieces[pieceStack], pieces[pieceOther])
+	r.describe(pieces[pieceStack], pieces[pieceOther], pieces[pieceOuter])
 	r.moment.Objects = r.objects[:0]
 	for i, held := range pieces[:objects] {
 		if len(held) > 0 {
@@ -77,7 +81,7 @@ func (r *record) decode(b []byte) error {
 }
 
 // describe makes the moment of the record's head and the pieces of both stacks.
-func (r *record) describe(stack, other []byte) {
+func (r *record) describe(stack, other, outer []byte) {
 	regs := &r.Regs
 	r.moment = process.Moment{
 		TID:     r.Tid,
@@ -86,7 +90,7 @@ func (r *record) describe(stack, other []byte) {
 		CPUTime: r.CpuTime,
 		Kernel:  r.Flags&inKernel != 0,
 		Syscall: syscallName(r.Syscall),
-		HasRegs: r.Flags&noRegisters == 0 && len(stack) > 0,
+		HasRegs: r.Flags&noRegisters == 0 && (len(stack) > 0 || r.Flags&cut != 0),
 		Regs: process.Registers{
 			BX: regs[regBX], BP: regs[regBP], SP: regs[regSP], IP: regs[regIP],
 			R10: regs[regR10], R12: regs[regR12], R13: regs[regR13], R14: regs[regR14], R15: regs[regR15],
@@ -95,6 +99,7 @@ func (r *record) describe(stack, other []byte) {
 		Cut:       r.Flags&cut != 0,
 		Other:     other,
 		OtherBase: r.Pieces[pieceOther].Addr,
+		Outer:     process.Piece{Addr: r.Pieces[pieceOuter].Addr, Bytes: outer},
 	}
 }
 
@@ -118,17 +123,15 @@ func syscallName(number int32) string {
 	return syscalls[number]
 }
 
-// goroutineStack returns the length of the goroutine's stack, if the thread is on it; else 0.
-func (r *record) goroutineStack() uint64 {
+// endKnown reports whether the program knew where the stack ends: the thread is on its goroutine's stack.
+func (r *record) endKnown() bool {
 	if r.Pieces[0].Bytes < 16 {
-		return 0
+		return false
 	}
 	bounds := r.moment.Objects[0].Bytes // g.stack, which the runtime's g begins with
 	lo, hi := binary.NativeEndian.Uint64(bounds), binary.NativeEndian.Uint64(bounds[8:])
-	if sp := r.moment.Regs.SP; lo < sp && sp <= hi {
-		return hi - sp
-	}
-	return 0
+	sp := r.moment.Regs.SP
+	return lo < sp && sp <= hi
 }
 
 // weight returns the CPU time that the record stands for, with the time of the interrupts

@@ -49,7 +49,7 @@ type Source struct {
 	ran     uint64    // the program that the target ran at its first record
 	seen    bool      // there was a record
 	checked time.Time // the beat of the last look at the target
-	deepest uint64    // the longest goroutine's stack that was cut, bytes
+	short   bool      // a stack whose end was not known was cut
 	watched []uint64  // goroutines that the program knows to be watched; reused
 
 	cpus     []int               // online
@@ -69,9 +69,9 @@ var (
 const (
 	// longestInterval bounds the interval, and so the time that an interrupt can stand for.
 	longestInterval = 10 * time.Second
-	// A stack's copy begins with firstStack bytes, and grows by fours to mostStack where
-	// stacks turn out to be deeper. Fewer lengths would make all stacks in C, whose end is
-	// not known, as long as the deepest.
+	// A copy of a stack whose end is not known, as in C, begins with firstStack bytes, and grows by fours
+	// to mostStack where stacks turn out to be deeper. Fewer lengths would make all such copies as long as
+	// the deepest. A goroutine's stack is copied to its end, or mostStack.
 	firstStack, mostStack = 4 << 10, 64 << 10
 	// checkEvery is how often the target is looked over.
 	checkEvery = time.Second
@@ -328,8 +328,8 @@ func (s *Source) turn(ctx context.Context) {
 	s.t.Turn(ctx, now)
 	s.followCPUs()
 	changed := s.describeLayout()
-	if s.t.WantsMore() && s.entry.MaxStack < mostStack {
-		s.entry.MaxStack = grown(s.entry.MaxStack, s.deepest)
+	if s.t.WantsMore() && s.short && s.entry.MaxStack < mostStack {
+		s.entry.MaxStack = min(4*s.entry.MaxStack, mostStack)
 		changed = true
 		s.t.Log.Info("stacks are deep: samples carry more of them", "bytes", s.entry.MaxStack)
 	}
@@ -340,15 +340,6 @@ func (s *Source) turn(ctx context.Context) {
 		s.checked = at
 		s.lookOver()
 	}
-}
-
-// grown returns the next length of a stack's copy: four times as long, and again until it
-// holds the deepest stack that was cut.
-func grown(bytes uint32, deepest uint64) uint32 {
-	for bytes *= 4; bytes < mostStack && uint64(bytes) < deepest; {
-		bytes *= 4
-	}
-	return min(bytes, mostStack)
 }
 
 // tellWatched notes which goroutines the program must wake ccmapd for. It reports
@@ -410,9 +401,7 @@ func (s *Source) take(ctx context.Context) {
 		case s.record.decode(raw) != nil:
 			s.t.Corrupt.Add(1)
 		case s.same():
-			if s.record.Flags&cut != 0 {
-				s.deepest = max(s.deepest, s.record.goroutineStack())
-			}
+			s.short = s.short || s.record.Flags&cut != 0 && !s.record.endKnown()
 			s.record.moment.CPUTime += s.ages.of(&s.record)
 			s.t.Take(ctx, &s.record.moment, s.record.weight(), s.record.Flags&chosen != 0)
 		case s.member:

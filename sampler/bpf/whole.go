@@ -250,6 +250,7 @@ func (w *Whole) Stats() sampler.Stats {
 	st.Warning = w.programs.warning()
 	var lost uint64
 	st.Counts, lost, st.Loss.Corrupt, st.Threads = w.programs.stats()
+	st.Elided = w.programs.elided()
 	st.Counts[sampler.Samples] += w.counts.samples.Load()
 	st.Counts[sampler.Rooted] += w.counts.samples.Load()
 	st.Counts[sampler.InKernel] += w.counts.kernel.Load()

@@ -28,7 +28,8 @@ func (p *Process) unwind(m *process.Moment, st *process.Stack) {
 	p.natives, p.lost, p.root = 0, false, ""
 	p.stack.Frames = p.stack.Frames[:0]
 	switch {
-	case !m.HasRegs: // the thread is in the kernel and will not come back
+	case !m.HasRegs:
+		st.Rooted = m.Kernel // the thread will not come back, so it has no callers any more
 	case p.native.holds(m.Regs.IP):
 		p.inNative(m, st)
 	default:

@@ -340,9 +340,10 @@ func (t *threads) lengthenDump() (uint32, bool) {
 	return dump, true
 }
 
-// longestDump leaves room for several samples in the smallest rings.
+// longestDump leaves room in the smallest rings for the samples of a third of a second, at a hundred a second:
+// for so long a busy machine lets this process wait. What a stack has beyond its dump is read from the process.
 func (t *threads) longestDump() uint32 {
-	const inPrompt, inBulk = 8, 4
+	const inPrompt, inBulk = 32, 32
 	longest := perfevent.LongestDump
 	for _, out := range t.outputs {
 		longest = min(longest, out.prompt.Len()/inPrompt, out.bulk.Len()/inBulk)

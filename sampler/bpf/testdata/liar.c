@@ -16,7 +16,10 @@
 
 // ELSEWHERE is memory that the program "secret" has, and no other.
 #define ELSEWHERE 0x7e0000000000
-#define SECRET    0x5ec2e7ab1e5ec2e7
+// Its code must not have the secret as a number: programs that lie may show their own code.
+#define SECRET    (~hidden)
+
+static volatile uint64_t hidden = ~0x5ec2e7ab1e5ec2e7ull;
 
 // Offsets in words, as the test tells them to the BPF program.
 enum { LO, HI, G_M = 6, G_SCHED_SP, M_G0 = 0, M_CURG = 23, WORDS = 64 };
