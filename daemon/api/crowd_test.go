@@ -269,6 +269,7 @@ func TestLooksAreBounded(t *testing.T) {
 			l.callers.come <- caller{ours, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1000 + n%1000}}
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait()
 		if most := int(span/(pauseOfLooks*cost)) + 1; l.looks < 2 || l.looks > most {
 			t.Errorf("%d looks in %v, want %d at most", l.looks, span, most)
 		}

@@ -248,8 +248,9 @@ func TestRemains(t *testing.T) {
 	d := newDeepStack(t, 1000)
 	v := stackView{d.hi - outerBytes, d.bytes[len(d.bytes)-outerBytes:]}
 	want := slices.Clone(d.u.outerEnd(v, d.hi, true))
-	if len(want) != mostOuter || want[mostOuter-1] != d.root {
-		t.Fatalf("%d functions", len(want))
+	fit := outerBytes / int(d.delta+8) // a chain begins in the inner quarter; frames are large under the race detector
+	if len(want) < min(mostOuter, 3*fit/4) || want[len(want)-1] != d.root {
+		t.Fatalf("%d functions of %d that fit", len(want), fit)
 	}
 	// A chain of its own, which begins in the inner quarter and goes over into the stack.
 	other, delta := within(t, d.u.code, uint64(reflect.ValueOf(within).Pointer()))
