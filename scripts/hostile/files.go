@@ -36,7 +36,7 @@ func runFiles(ctx context.Context, h *hostile) error {
 	}
 	defer os.RemoveAll(folder)
 	for i, k := range files.Kinds() {
-		if !h.wants(k.Name) {
+		if !h.wants(k.Name, "`"+k.Name+"`") {
 			continue
 		}
 		if err := h.file(ctx, folder, k, i); err != nil {
@@ -85,7 +85,7 @@ func (h *hostile) file(ctx context.Context, folder string, k files.Kind, i int) 
 		case o.rss > mostFileMemory:
 			r.miss("%s: more than %s of memory", args[0], formatSize(mostFileMemory))
 		case o.cpu > mostFileCPU:
-			r.miss("%s: more than %v of CPU time", args[0], mostFileCPU)
+			r.late("%s: more than %v of CPU time", args[0], mostFileCPU)
 		}
 		r.cells = append(r.cells, fileResult(o), report.Seconds(o.cpu.Seconds()), formatSize(o.rss))
 	}

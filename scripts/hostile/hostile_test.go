@@ -172,6 +172,38 @@ func TestMisses(t *testing.T) {
 	}
 }
 
+// With -quick a row that is late runs once more, and no other.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	h := testHostile(t)
+	h.quick, h.ccmapd = true, "ccmapd"
+	var ran []string
+	h.campaign.run = func(_ context.Context, h *hostile) error {
+		for _, name := range []string{"in time", "late, once", "late", "torn"} {
+			if !h.wants(name) {
+				continue
+			}
+			r := row{cells: []string{name}}
+			if ran = append(ran, name); name == "late" || name == "late, once" && len(ran) < 4 {
+				r.late("took %d s", 5)
+			}
+			if name == "torn" {
+				r.late("took 1 s")
+				r.miss("a file is torn")
+			}
+			h.add(r)
+		}
+		return nil
+	}
+	const want = "test, late: took 5 s\ntest, torn: took 1 s\ntest, torn: a file is torn"
+	if err := h.attack(t.Context(), t.Output()); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"in time", "late, once", "late", "torn", "late, once", "late"}, ran); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWants(t *testing.T) {
 	t.Parallel()
 	h := hostile{only: "Fuzz*,ccmap"}

@@ -218,7 +218,7 @@ func (s strain) row(own time.Duration, got sessionReport, warns bool) row {
 		strconv.FormatInt(lost, 10), told}}
 	a.check(&r, s.interval)
 	if seen := a.share(a.seen); seen < s.seen {
-		r.miss("%.1f %% of the time was seen, want %.0f %%", seen, s.seen)
+		r.late("%.1f %% of the time was seen, want %.0f %%", seen, s.seen)
 	}
 	return r
 }
@@ -249,16 +249,16 @@ func (a account) check(r *row, interval time.Duration) {
 		return a.share(part) > percent && part > a.grain(interval)
 	}
 	if apart := (a.clock - a.own).Abs(); over(apart, mostApart) {
-		r.miss("the two readings of the clock are %v apart", apart)
+		r.late("the two readings of the clock are %v apart", apart)
 	}
 	if apart := (a.seen + a.unaccounted - a.clock).Abs(); over(apart, mostApart) {
-		r.miss("seen and unaccounted are %v off the clock", apart)
+		r.late("seen and unaccounted are %v off the clock", apart)
 	}
 	if over(-a.unaccounted, mostTooMuch) {
-		r.miss("samples stand for %.1f %% more than the clock", -a.share(a.unaccounted))
+		r.late("samples stand for %.1f %% more than the clock", -a.share(a.unaccounted))
 	}
 	chance := 300 * math.Sqrt(float64(interval)/float64(max(a.own, 1))) // three standard deviations, percent
 	if over(a.unaccounted, max(mostSilent, chance)) && !a.warns {
-		r.miss("%.1f %% are unaccounted, without a warning", a.share(a.unaccounted))
+		r.late("%.1f %% are unaccounted, without a warning", a.share(a.unaccounted))
 	}
 }

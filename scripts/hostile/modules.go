@@ -254,14 +254,14 @@ func (m *mutated) finding(r result) {
 
 // row fills in the row, and its misses.
 func (m *mutated) row() row {
-	r := row{cells: []string{m.name}, misses: m.misses}
+	r := row{cells: []string{m.name}, misses: m.misses, harmed: len(m.misses) > 0}
 	v := m.verdicts
 	for _, n := range []int{len(m.done), v[refused], v[beyond], v[same], m.trapped, m.late, m.sampled, m.recorded, m.calls, v[broken] + v[endless], v[differs], v[crashed]} {
 		r.cells = append(r.cells, strconv.Itoa(n))
 	}
 	r.cells = append(r.cells, report.Seconds(m.longest.Seconds()), formatSize(m.plain), formatSize(m.profiled))
 	if m.longest > mostMutantTime {
-		r.miss("a mutant took %v, want %v at most", m.longest, mostMutantTime)
+		r.late("a mutant took %v, want %v at most", m.longest, mostMutantTime)
 	}
 	if m.profiled > mostMutantsHold {
 		r.miss("%s of memory, want %s at most", formatSize(m.profiled), formatSize(mostMutantsHold))

@@ -14,11 +14,18 @@ import (
 type row struct {
 	cells   []string // as many as the campaign's head; the first is the name
 	misses  []string // bounds that were missed
+	harmed  bool     // one of them is no bound of time
 	earlier bool     // from the page: an earlier run measured it
 }
 
 // miss adds a missed bound.
 func (r *row) miss(format string, args ...any) {
+	r.late(format, args...)
+	r.harmed = true
+}
+
+// late adds a missed bound of time, which other work on the machine can make a row miss.
+func (r *row) late(format string, args ...any) {
 	r.misses = append(r.misses, fmt.Sprintf(format, args...))
 }
 

@@ -360,7 +360,7 @@ const (
 // cheap bounds the daemon's CPU time.
 func (s *stage) cheap(f figures) {
 	if f.cpu > mostCrashing*float64(s.slack()) {
-		s.row.miss("the daemon took %.2f %% of a core", 100*f.cpu)
+		s.row.late("the daemon took %.2f %% of a core", 100*f.cpu)
 	}
 }
 

@@ -377,7 +377,7 @@ func (a *serveKilling) cells(r *row, k serveKill, rounds, temporary int) {
 		cell = report.Number(a.unfiled.Seconds(), 2) + " s"
 	}
 	if a.unfiled > most {
-		r.miss("%v are in no file, want at most %v", a.unfiled, most)
+		r.late("%v are in no file, want at most %v", a.unfiled, most)
 	}
 	r.cells = append(r.cells, cell)
 }

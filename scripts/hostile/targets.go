@@ -102,7 +102,7 @@ func (h *hostile) target(ctx context.Context, maker, kind, engine, name string) 
 	o.stderr = strings.NewReplacer(fmt.Sprintf("/proc/%s/exe", pid), "it", file, "it").Replace(o.stderr)
 	r := row{cells: []string{name, o.result(), report.Seconds(o.took.Seconds()), fmt.Sprintf("%d MiB", o.rss>>20)}}
 	if o.timedOut || o.took > slack*targetTime {
-		r.miss("it took %v", o.took)
+		r.late("it took %v", o.took)
 	}
 	if o.rss > targetMemory {
 		r.miss("it had %d MiB", o.rss>>20)
@@ -124,7 +124,7 @@ func (h *hostile) target(ctx context.Context, maker, kind, engine, name string) 
 	}
 	r.cells = append(r.cells, endCell(slowest))
 	if slowest > slack*interruptTime {
-		r.miss("it ended %v after SIGINT", slowest)
+		r.late("it ended %v after SIGINT", slowest)
 	}
 	h.add(r)
 	return nil
