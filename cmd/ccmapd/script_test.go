@@ -49,15 +49,25 @@ func TestScript(t *testing.T) {
 }
 
 // TestModules runs the scripts of testdata/modules, which run WebAssembly modules.
-// Nothing need be permitted for that.
 func TestModules(t *testing.T) {
 	t.Parallel()
+	runModuleScripts(t, "testdata/modules")
+}
+
+// TestModulesInFull runs those that compile a guest of their own, or a large one again and again.
+func TestModulesInFull(t *testing.T) {
+	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
+	runModuleScripts(t, "testdata/modules/full")
+}
+
+func runModuleScripts(t *testing.T, folder string) {
 	eval, err := guests.Go(t.Context(), "eval")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/modules",
+		Dir: folder,
 		Setup: func(e *testscript.Env) error {
 			err := shareGoCaches(e)
 			e.Setenv("EVAL", eval)

@@ -68,6 +68,7 @@ func sampleCgo(t *testing.T, open Open, path string) {
 // finds the detector's caller only if that function has not returned in the meantime.
 func testRaceDetector(t *testing.T, open Open, leastWhole float64) {
 	t.Parallel()
+	testrun.Full(t, testrun.Minutes) // to compile the standard library for the race detector
 	if _, err := exec.LookPath("gcc"); err != nil {
 		testrun.Lacks(t, "no C compiler: install gcc and libc6-dev")
 	}
