@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/mergefiles"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -132,6 +134,7 @@ func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int
 			return engine.Choice{}, err
 		}
 		o.MaxOverhead = f.tuning().MaxOverhead
+		wakePromptly(o.Logger) // a program that run starts has begun
 		got, err := engine.Attach(ctx, env.engines, f.engine.Value, o)
 		if err != nil {
 			return engine.Choice{}, err
@@ -140,6 +143,13 @@ func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int
 			return engine.Choice{}, errors.Join(err, got.Source.Close())
 		}
 		return got, nil
+	}
+}
+
+// wakePromptly lets verdicts come in time on a busy machine. Sampling goes without.
+func wakePromptly(log *slog.Logger) {
+	if err := process.ShortenSlices(os.Getpid()); err != nil && log != nil {
+		log.Info("repetitions will be harder to tell on a busy machine", "reason", err)
 	}
 }
 

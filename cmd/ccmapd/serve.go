@@ -84,6 +84,7 @@ func inBounds(all []engine.Engine, d *daemon.Daemon) []engine.Engine {
 
 func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	log, details := f.logs(env.stderr)
+	wakePromptly(log)
 	tell := &service{notifier: systemd.NewNotifier(), log: log}
 	d, err := daemon.New(daemon.Options{Load: f.load, Hold: env.holdServed, Logger: log, Details: details, Turn: tell.turn})
 	if err != nil {

@@ -110,12 +110,15 @@ const (
 	// minChance keeps a verdict coming now and then, however dear verdicts are.
 	minChance = 0.001
 	// A sample is judged, and its word watched, up to that fraction of the interval
-	// after it, and up to longestLag.
+	// after it, and up to longestLag; with watches on CPUs, up to longestLagOnCPUs.
 	lagFraction = 6
 	// settingShare is the part of the average that is renewed by one watch, and given
 	// up at a review, so that some slow ones do not end all verdicts.
 	settingShare = 8
 	longestLag   = 2 * time.Millisecond
+	// longestLagOnCPUs is longer: the watched time is as long as the time between the samples, so a lag that is
+	// small beside that time is small beside any activation that lasts from one to the other.
+	longestLagOnCPUs = 10 * time.Millisecond
 )
 
 // New returns a judge, which owns the watches.
@@ -363,13 +366,14 @@ func (j *Judge) Review(now time.Time) {
 // follow adapts the times that depend on the interval.
 func (j *Judge) follow(interval time.Duration) {
 	j.hold = max(minHold, holdIntervals*interval)
+	longest := longestLag
 	switch {
 	case j.onCPUs:
-		j.hold = holdIntervals*interval + lateness
+		j.hold, longest = holdIntervals*interval+lateness, longestLagOnCPUs
 	case j.Sparse:
 		j.hold = sparseIntervals * interval
 	}
-	j.maxLag = min(longestLag, interval/lagFraction)
+	j.maxLag = min(longest, interval/lagFraction)
 }
 
 // Attach watches a new thread, too.

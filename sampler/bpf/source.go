@@ -51,6 +51,7 @@ type Source struct {
 	checked time.Time // the beat of the last look at the target
 	short   bool      // a stack whose end was not known was cut
 	watched []uint64  // goroutines that the program knows to be watched; reused
+	choice  choice
 
 	cpus     []int               // online
 	cpuWatch *perfevent.CPUWatch // nil: verdicts are by watchpoints on threads
@@ -75,10 +76,6 @@ const (
 	firstStack, mostStack = 4 << 10, 64 << 10
 	// checkEvery is how often the target is looked over.
 	checkEvery = time.Second
-	// Of the samples, so many wake ccmapd for a verdict on the next one, at the default
-	// budget.
-	chosenShare   = 0.1
-	defaultBudget = 0.003
 	// maxWatched bounds the threads of a target that can be watched.
 	maxWatched = 512
 )
@@ -175,8 +172,9 @@ func (s *Source) begin(o Options) error {
 	o.Watchpoints = min(o.Watchpoints, 1) // one at a time
 	s.entry = programTarget{
 		Started: stat.Started, MaxStack: min(max(firstStack, s.t.Runtime.StackBytes()), mostStack),
-		Choose: uint32(min(chosenShare*o.WatchBudget/defaultBudget, 1) * (1<<32 - 1)),
 	}
+	s.choice.budget = o.WatchBudget
+	s.choose(s.choice.share(float64(time.Second / s.interval))) // of a target that keeps one CPU busy
 	s.describeLayout()
 	s.told = s.entry
 	if err := s.host.join(&s.seat); err != nil {
@@ -328,6 +326,11 @@ func (s *Source) turn(ctx context.Context) {
 	s.t.Turn(ctx, now)
 	s.followCPUs()
 	changed := s.describeLayout()
+	if at := beat.Of(now, checkEvery); !at.Equal(s.checked) {
+		s.checked = at
+		s.lookOver()
+		changed = s.chooseAnew(now) || changed
+	}
 	if s.t.WantsMore() && s.short && s.entry.MaxStack < mostStack {
 		s.entry.MaxStack = min(4*s.entry.MaxStack, mostStack)
 		changed = true
@@ -336,10 +339,21 @@ func (s *Source) turn(ctx context.Context) {
 	if s.tellWatched() || changed {
 		s.tell()
 	}
-	if at := beat.Of(now, checkEvery); !at.Equal(s.checked) {
-		s.checked = at
-		s.lookOver()
+}
+
+// choose notes the share of the samples that is chosen.
+func (s *Source) choose(share float64) { s.entry.Choose = uint32(share * (1<<32 - 1)) }
+
+// chooseAnew notes that share where it has changed by more than chance, and reports whether it has.
+func (s *Source) chooseAnew(now time.Time) bool {
+	const much = 1.3
+	before := float64(s.entry.Choose)
+	share, known := s.choice.look(now)
+	if want := share * (1<<32 - 1); !known || before > 0 && want < before*much && want > before/much {
+		return false
 	}
+	s.choose(share)
+	return true
 }
 
 // tellWatched notes which goroutines the program must wake ccmapd for. It reports
@@ -402,6 +416,7 @@ func (s *Source) take(ctx context.Context) {
 			s.t.Corrupt.Add(1)
 		case s.same():
 			s.short = s.short || s.record.Flags&cut != 0 && !s.record.endKnown()
+			s.choice.taken++
 			s.record.moment.CPUTime += s.ages.of(&s.record)
 			s.t.Take(ctx, &s.record.moment, s.record.weight(), s.record.Flags&chosen != 0)
 		case s.member:
