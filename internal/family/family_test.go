@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -325,6 +326,25 @@ func TestManyChildren(t *testing.T) {
 	h.await(t, "all children are sampled", func() bool { return sampledNow(h) == children })
 	if r := h.end(t); r.Sampled != children {
 		t.Errorf("%d of %d children are sampled", r.Sampled, children)
+	}
+}
+
+// TestEndsWhileOpened: a process that ends as it is attached to again was refused for the first reason, or missed.
+func TestEndsWhileOpened(t *testing.T) {
+	t.Parallel()
+	gone := fmt.Errorf("read process state: %w", fs.ErrNotExist)
+	f := &Family{}
+	for outcome, errs := range map[Outcome][]error{
+		Missed:  {gone},
+		Refused: {sampler.ErrPermission, gone},
+	} {
+		m := &member{}
+		for _, err := range errs {
+			f.fail(m, err)
+		}
+		if m.child.Outcome != outcome || strings.Contains(m.child.Reason, "state") {
+			t.Errorf("%v: %+v", errs, m.child)
+		}
 	}
 }
 

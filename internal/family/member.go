@@ -145,7 +145,7 @@ func (f *Family) fail(m *member, err error) {
 		return
 	}
 	switch {
-	case errors.Is(err, sampler.ErrNoProcess):
+	case errors.Is(err, sampler.ErrNoProcess) || process.Gone(err):
 		m.child.Outcome = cmp.Or(m.child.Outcome, Missed) // what an earlier attempt has found stays
 	case errors.Is(err, sampler.ErrNotManaged):
 		m.child.Outcome = Stranger

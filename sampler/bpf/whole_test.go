@@ -17,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -141,7 +142,11 @@ func TestWhole(t *testing.T) {
 	r.stop()
 	st := r.Stats()
 	t.Logf("%+v, not accounted for %.2f %%", st, 100*float64(st.Loss.Unaccounted)/float64(st.Loss.Clock))
-	if off := float64(st.Loss.Unaccounted.Abs()) / float64(st.Loss.Clock); off > 0.15 || st.Loss.Samples() > 0 {
+	most := 0.15
+	if !testrun.IsFull() { // beside anything: at load 15 a machine with stolen time had 0.32
+		most = 0.5
+	}
+	if off := float64(st.Loss.Unaccounted.Abs()) / float64(st.Loss.Clock); off > most || st.Loss.Samples() > 0 {
 		t.Errorf("%.1f %% of the CPU time are not accounted for: %+v", 100*off, st.Loss)
 	}
 	if own := enginetest.Drained(sink); len(own) == 0 || own[0].Has("[process workload]") {
