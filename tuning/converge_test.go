@@ -180,9 +180,36 @@ func TestUnknownIsNoRepetition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, ok := tuner.Observe(Observation{At: time.Second, Samples: 1000, Known: minKnown - 1, Repeated: minKnown - 1})
+	_, ok := tuner.Observe(Observation{At: time.Second, Samples: 1000, Known: certainlyOver - 1, Repeated: certainlyOver - 1})
 	if ok {
-		t.Errorf("changed for %d known samples", minKnown-1)
+		t.Errorf("changed for %d known samples", certainlyOver-1)
+	}
+}
+
+// TestFewVerdictsOfLongCalls: where a busy machine leaves six samples a second, and a verdict on a tenth of them, the
+// interval becomes longer within a minute; and not where some verdicts are of new activations.
+func TestFewVerdictsOfLongCalls(t *testing.T) {
+	t.Parallel()
+	for repeatedOf10, want := range map[int]bool{10: true, 1: false} {
+		tuner, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := false
+		for second := 1; second <= 60; second++ {
+			o := Observation{At: time.Duration(second) * time.Second, Samples: 6, TargetCPU: 60 * time.Millisecond}
+			if second%5 < 3 {
+				o.Known = 1
+				if second%10 < repeatedOf10 {
+					o.Repeated = 1
+				}
+			}
+			d, ok := tuner.Observe(o)
+			moved = moved || ok && d.Interval > 10*time.Millisecond
+		}
+		if moved != want {
+			t.Errorf("%d of 10 repeat: longer: %t", repeatedOf10, moved)
+		}
 	}
 }
 

@@ -184,6 +184,10 @@ const (
 	// window itself is smaller. At 100 the 99 % interval of a rate is ± 13 points at
 	// worst, enough to tell most loops from most calls.
 	minKnown = 100
+	// certainlyOver is the least number of known samples of which a rate over High may be told: where a busy
+	// machine leaves few verdicts, a method that runs for seconds shows in all of them. A wrong step of the
+	// interval for 20 samples is mended by the next look.
+	certainlyOver = 20
 	// plentyKnown is the number of known samples after which a doubt is given up, even
 	// in a short window. A rate under 1 % is certain after 660 samples without a
 	// repetition.
@@ -241,7 +245,7 @@ func (w *window) judge(c Config) verdict {
 // rate stays the same. Without known samples it assumes a rate of 0, the rate of most
 // programs.
 func (w *window) progress(c Config) (known, needed int) {
-	least, plenty := min(minKnown, c.Window), c.plenty()
+	least, plenty := min(certainlyOver, c.Window), c.plenty()
 	decided := func(more int) bool {
 		switch w.rate.grown(least + more).judge(c) {
 		case unknown, unsure:
@@ -277,10 +281,13 @@ func (r rate) grown(known int) rate {
 }
 
 func (r rate) judge(c Config) verdict {
+	lo, hi := r.bounds()
 	if r.known < min(minKnown, c.Window) {
+		if r.known >= certainlyOver && lo > c.High {
+			return over
+		}
 		return unknown
 	}
-	lo, hi := r.bounds()
 	switch v := r.value(); {
 	case hi < c.Low:
 		return under

@@ -212,9 +212,9 @@ func TestMissingVerdictsDecide(t *testing.T) {
 	}{
 		{0, 0, 657},
 		{0, 57, 600},
-		{1, 1, 99},   // surely over
-		{20, 40, 60}, // surely over
-		{5, 100, 0},  // inside
+		{1, 1, 19},  // surely over
+		{20, 40, 0}, // surely over
+		{5, 100, 0}, // inside
 		{2, 100, 0},
 		{16, 100, 1900}, // as near to the threshold as can be told
 	} {

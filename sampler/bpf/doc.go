@@ -68,8 +68,8 @@
 //
 // # Verdicts
 //
-// The program draws one of ten samples, before its outcome can be known, and wakes the
-// reader for it, which sets a watchpoint on the innermost return address. The next sample of
+// The program draws fifty samples of a target a second, one of ten at least, before the outcome can be
+// known, and wakes the reader for it, which sets a watchpoint on the innermost return address. The next sample of
 // that goroutine has the verdict. All other samples have none.
 //
 // The watchpoint is one event a CPU, so it costs the switches of threads nothing (measured
