@@ -5,6 +5,7 @@
 //	go run ./scripts/field programs -quick        half a minute, in CI
 //	go run ./scripts/field programs -only race    one row again; the others stay
 //	go run ./scripts/field outside -window 10s    a quarter of an hour: foreign programs and the default budgets, also on a busy machine
+//	go run ./scripts/field begun                  five minutes: foreign programs from their start to their end, also on a busy machine
 //	go run ./scripts/field lockstep               some minutes: work that repeats as often as samples come
 //	go run ./scripts/field repetitions            some minutes: verdicts, on a program that knows when its calls began
 //	go run ./scripts/field pgo                    a quarter of an hour: programs built with ccmapd's profile
@@ -41,7 +42,7 @@ type field struct {
 
 var campaigns = map[string]func(context.Context, *field) error{
 	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost, "jvmpeer": runJVMPeer,
-	"hints": runHints, "outside": runOutside,
+	"hints": runHints, "outside": runOutside, "begun": runBegun,
 }
 
 func main() {
