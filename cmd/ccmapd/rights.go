@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -129,7 +130,7 @@ func (env *environment) borrows(pid int) bool {
 // because the process may execute a program of another user meanwhile.
 func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int) session.Opener {
 	return func(o sampler.ProcessOptions) (engine.Choice, error) {
-		o.PID = pid
+		o.PID, o.SymbolCache = pid, symbolCache(os.Getenv)
 		if err := env.holdBack(f, pid); err != nil {
 			return engine.Choice{}, err
 		}
@@ -151,6 +152,19 @@ func wakePromptly(log *slog.Logger) {
 	if err := process.ShortenSlices(os.Getpid()); err != nil && log != nil {
 		log.Info("repetitions will be harder to tell on a busy machine", "reason", err)
 	}
+}
+
+// symbolCache returns where the caller's debuginfod client keeps what it has got (debuginfod-find(1), elfutils
+// 0.188 to 0.193); "" if that is not known. It may be missing.
+func symbolCache(getenv func(string) string) string {
+	for _, at := range []struct{ variable, below string }{
+		{"DEBUGINFOD_CACHE_PATH", ""}, {"XDG_CACHE_HOME", "debuginfod_client"}, {"HOME", ".cache/debuginfod_client"},
+	} {
+		if dir := getenv(at.variable); filepath.IsAbs(dir) {
+			return filepath.Join(dir, at.below)
+		}
+	}
+	return ""
 }
 
 // holdBack bounds the cost of sampling a process where that takes borrowed capabilities:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,6 +20,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // Capabilities that root's commands keep (linux/capability.h).
@@ -177,4 +180,31 @@ func TestBoundHolds(t *testing.T) {
 			t.Errorf("sampling may cost %v, and %v calls be caught", c.MaxOverhead, f.values.hits)
 		}
 	})
+}
+
+// TestSymbolCache: the cache of the caller's debuginfod client goes to the engine, and is where that client has it.
+func TestSymbolCache(t *testing.T) {
+	for _, test := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{map[string]string{"DEBUGINFOD_CACHE_PATH": "/c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/c"},
+		{map[string]string{"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/debuginfod_client"},
+		{map[string]string{"DEBUGINFOD_CACHE_PATH": "relative", "HOME": "/h"}, "/h/.cache/debuginfod_client"},
+		{nil, ""},
+	} {
+		if got := symbolCache(func(name string) string { return test.env[name] }); got != test.want {
+			t.Errorf("%v: %q, want %q", test.env, got, test.want)
+		}
+	}
+	t.Setenv("DEBUGINFOD_CACHE_PATH", "/c")
+	var got string
+	env := &environment{engines: []engine.Engine{{Name: "fake", Open: func(_ context.Context, o sampler.ProcessOptions) (engine.Source, error) {
+		got = o.SymbolCache
+		return &fakeSource{ProcessOptions: o}, nil
+	}}}}
+	f := newSamplingFlags(env.engines)
+	if _, err := env.toProcess(t.Context(), f, os.Getpid())(sampler.ProcessOptions{}); err != nil || got != "/c" {
+		t.Errorf("attached with %q, %v", got, err)
+	}
 }

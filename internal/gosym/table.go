@@ -42,11 +42,14 @@ type Options struct {
 //	frames    cache: pc → logical frames, with methods of names; emptied when full
 //	deltas    cache: pc → SP delta; emptied when full
 type Table struct {
-	pid       int
-	mem       memory
-	log       *slog.Logger
-	watch     *hang.Watch // nil in tests
-	debug     debugFiles
+	pid   int
+	mem   memory
+	log   *slog.Logger
+	watch *hang.Watch // nil in tests
+	debug debugFiles
+
+	distribution *distribution // of the process; nil: not read yet
+
 	program   program // that the process ran when its symbols were loaded
 	native    bool    // see Options
 	exe       string  // path of the executable, as the target sees it

@@ -147,6 +147,12 @@ type Counter interface {
 	Count(ctx context.Context, w *hang.Watch, names *ccmap.Names, publish func([]ccmap.Point)) error
 }
 
+// Nameless is a [Runtime] that knows how the functions of a file get names that has no symbols.
+type Nameless interface {
+	// Remedy says so as a request: "install libc6-dbg". It is "" where nothing is known.
+	Remedy(file string) string
+}
+
 // Loader keeps the symbols of a runtime up to date. Before a program has run, it has no
 // symbols, and every function is unknown.
 type Loader interface {

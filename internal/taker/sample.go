@@ -30,6 +30,7 @@ func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duratio
 	t.out.Weight = int64(whole)
 	t.mark(top)
 	t.counts.count(m, &t.stack)
+	t.unnamed.count(t.Sink.Names, t.out.Frames)
 	t.Weights += whole
 	if t.Local.Push(&t.out) {
 		t.ledger.Seen += whole

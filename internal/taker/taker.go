@@ -74,6 +74,7 @@ type Taker struct {
 	calls    indirect.Code // nil: the runtime has no calls that can be caught
 	counts   counts
 	counting counting
+	unnamed  unnamed
 	target   atomic.Pointer[ccmap.Target]
 	ledger   *process.Ledger
 	meter    meter
