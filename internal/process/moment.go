@@ -17,7 +17,12 @@ type Moment struct {
 	CPUTime uint64 // of the thread, ns; 0: not known
 	Kernel  bool   // the thread was in the kernel
 	Syscall string // that the kernel was in; empty: none, or not known
-	HasRegs bool   // false for a thread that has left user mode for good
+
+	// KernelChain are addresses of the kernel's functions, innermost first: the first is exact, the others are
+	// return addresses. It is empty unless the engine was asked for it.
+	KernelChain []uint64
+
+	HasRegs bool // false for a thread that has left user mode for good
 	Regs    Registers
 	Chain   []uint64 // the kernel's walk along the frame pointers, from Regs.IP on; nil: not known
 	Stack   []byte   // copied from Regs.SP upwards; shorter than asked for where memory ends

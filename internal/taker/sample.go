@@ -57,8 +57,7 @@ func (t *Taker) unknownCode() bool {
 func (t *Taker) fill(m *process.Moment) {
 	frames := t.out.Frames[:0]
 	if m.Kernel {
-		kernel := t.Sink.Names.Intern(ccmap.Method{Name: ccmap.KernelName, Signature: m.Syscall})
-		frames = append(frames, ccmap.Frame{Method: kernel, Offset: ccmap.NoOffset})
+		frames = t.inKernel(m, frames)
 	}
 	frames = t.Runtime.Frames(&t.stack, t.Sink.Names, frames)
 	if len(frames) == 0 {

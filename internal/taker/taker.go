@@ -75,10 +75,12 @@ type Taker struct {
 	counts   counts
 	counting counting
 	unnamed  unnamed
-	target   atomic.Pointer[ccmap.Target]
-	ledger   *process.Ledger
-	meter    meter
-	trim     trim
+
+	kernelNames func(uint64) (string, bool) // nil: the kernel's functions have no frames
+	target      atomic.Pointer[ccmap.Target]
+	ledger      *process.Ledger
+	meter       meter
+	trim        trim
 
 	stack   process.Stack
 	out     ccmap.Sample
@@ -124,7 +126,7 @@ const maxThreads = 1 << 14
 // reads of the target's memory and files that never return. Errors wrap the errors of
 // package sampler.
 func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Taker, error) {
-	t := &Taker{PID: o.PID, Pidfd: -1, Log: o.Logger, Sink: o.Sink, watch: w, last: make(map[uint64]past)}
+	t := &Taker{PID: o.PID, Pidfd: -1, Log: o.Logger, Sink: o.Sink, watch: w, last: make(map[uint64]past), kernelNames: o.KernelNames}
 	var err error
 	if t.Pidfd, err = process.Open(o.PID); err != nil {
 		return t, err

@@ -12,9 +12,9 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
-	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 func openJVM(t testing.TB, pid int) *Process {
