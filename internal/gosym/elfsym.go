@@ -149,7 +149,7 @@ func (s *symbols) add(b *budget, entries []byte) error {
 }
 
 // sort sorts by address. Of aliases it keeps the one with the fewest leading
-// underscores, malloc of __libc_malloc, and then the first by name.
+// underscores, malloc of __libc_malloc, then the shortest, free of cfree, and then the first by name.
 func (s *symbols) sort(b *budget) error {
 	slices.SortStableFunc(s.list, func(a, b symbol) int { return cmp.Compare(a.addr, b.addr) })
 	kept := s.list[:0]
@@ -172,13 +172,18 @@ func (s *symbols) sort(b *budget) error {
 // prefers says whether of two aliases the first is to stand for both.
 func (s *symbols) prefers(a, b symbol) bool {
 	na, nb := cutName(s.names, a.name, maxAlias), cutName(s.names, b.name, maxAlias)
-	return cmp.Or(cmp.Compare(underscores(na), underscores(nb)), strings.Compare(na, nb)) < 0
+	return cmp.Or(cmp.Compare(underscores(na), underscores(nb)), cmp.Compare(len(na), len(nb)), strings.Compare(na, nb)) < 0
 }
 
 // maxAlias is how much of a name tells it from others of its address, bytes.
 const maxAlias = 256
 
-func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
+// underscores counts those that a name begins with. glibc's prefix for calls within itself, as in __GI___clone,
+// makes them more.
+func underscores(s string) int {
+	plain := strings.TrimPrefix(s, "__GI_")
+	return len(s) - len(strings.TrimLeft(plain, "_"))
+}
 
 // find returns the function at a virtual address of the file. A function of
 // size 0 (assembly) reaches up to the next.
