@@ -72,8 +72,8 @@ func TestRead(t *testing.T) {
 	t.Errorf("no vfs_read in %d functions", len(table.list))
 }
 
-// FuzzParse takes any text for the file.
-func FuzzParse(f *testing.F) {
+// FuzzKallsyms takes any text for the file.
+func FuzzKallsyms(f *testing.F) {
 	f.Add(made, uint64(0xffffffff81001010))
 	f.Add("1 t \x1b[2J\n2 T "+strings.Repeat("x", 600), uint64(3))
 	f.Fuzz(func(t *testing.T, text string, pc uint64) {

@@ -145,6 +145,9 @@ func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 	if err := t.Runtime.SameProgram(); err != nil {
 		return err
 	}
+	if t.kernelNames != nil && t.Costs.Sample > 0 {
+		t.Costs.Sample += kernelCost
+	}
 	t.ledger = process.OpenLedger(t.PID, userOnly)
 	t.meter.switches = process.NewSwitches(t.PID)
 	t.unknown = ccmap.Frame{Method: t.Sink.Names.Intern(ccmap.Method{Name: ccmap.UnknownName}), Offset: ccmap.NoOffset}
