@@ -72,7 +72,8 @@ const (
 	// the frame below would look like an entry of the program.
 	TruncatedName = "[truncated]"
 	// KernelName is the innermost frame of a sample taken in the kernel. Where the source
-	// knows the system call, its name is the method's Signature.
+	// knows the system call, its name is the method's Signature. Where it was asked for the
+	// kernel's functions, these are frames of this name, too, below that one.
 	KernelName = "[kernel]"
 	// UnknownName is a frame whose address belongs to no known symbol.
 	UnknownName = "[unknown]"

@@ -44,6 +44,16 @@ type ProcessOptions struct {
 	// NoLabels leaves the labels of goroutines (pprof.Do) unread.
 	NoLabels bool
 
+	// SymbolCache is the directory of the caller's debuginfod client. Its debug files name functions of C in the
+	// files of the target that have their build ids. It is opened with the caller's rights, so whoever samples for
+	// others must leave it empty: then none is read.
+	SymbolCache string
+
+	// KernelNames returns the name of the kernel's function at an address. With it a sample in the kernel has the
+	// functions that ran there, each a method [ccmap.KernelName] with the function as its signature; nil: it has one
+	// such method, the system call. Only names leave the source, and no address.
+	KernelNames func(pc uint64) (name string, ok bool)
+
 	// MaxHostOverhead is the part of a core that an engine may take of every CPU, busy
 	// with the target or not: 0 means 0.01; negative means no limit. The interval is longer
 	// where a shorter one would exceed that. An engine that interrupts only its target

@@ -46,7 +46,7 @@ func lay(a, b *ccmap.Snapshot, o Options) (*tries, error) {
 	}
 	a, b, cutAt := cutAlike(a.WithoutLabels(), b.WithoutLabels())
 	t := &tries{union: newUnion(a.Len() + b.Len()), weight: o.Weight, cutAt: cutAt}
-	t.oneKernel = namesSyscalls(a) != namesSyscalls(b)
+	t.oneKernel, t.flatKernel = namesSyscalls(a) != namesSyscalls(b), nestsKernel(a) != nestsKernel(b)
 	var err error
 	if t.a, err = t.place(a, o); err != nil {
 		return nil, fmt.Errorf("first profile: %w", err)

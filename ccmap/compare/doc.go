@@ -41,7 +41,8 @@
 // edges then decide the verdict.
 //
 // Methods are the same in both maps if their Name and Signature are. Only where one of the
-// profiles names no system call, all of [ccmap.KernelName] is one method. Positions
+// profiles names no system call, all of [ccmap.KernelName] is one method, and only where
+// one of them has the kernel's functions, these count for their system call. Positions
 // of innermost frames are not part of a path: counts of a line count for its method.
 // The samples of all labels count together ([ccmap.Snapshot.WithoutLabels]).
 // All functions only read the snapshots, and any goroutine may call them.

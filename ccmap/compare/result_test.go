@@ -341,6 +341,25 @@ func TestCompareSystemCalls(t *testing.T) {
 		return m.Snapshot()
 	}
 	plain := profile(map[string]int64{"": 100})
+	inside := func(functions ...string) *ccmap.Snapshot { // of a system call that took 80 of 200
+		m := ccmap.New(ccmap.Options{})
+		at := m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main"}))
+		m.Add(at, ccmap.Counters{Samples: 100, Time: 100})
+		m.Add(m.Child(at, 1, m.Names().Intern(ccmap.Method{Name: ccmap.KernelName})), ccmap.Counters{Samples: 10, Time: 10})
+		m.Add(m.Child(at, 1, m.Names().Intern(ccmap.Method{Name: ccmap.KernelName, Signature: "futex"})), ccmap.Counters{Samples: 10, Time: 10})
+		site := uint32(1)
+		for i, name := range append([]string{"read"}, functions...) {
+			at = m.Child(at, site, m.Names().Intern(ccmap.Method{Name: ccmap.KernelName, Signature: name}))
+			share := int64(80 / (len(functions) + 1))
+			if i == 0 {
+				share = 80 - share*int64(len(functions))
+			}
+			m.Add(at, ccmap.Counters{Samples: share, Time: share})
+			site = ccmap.NoOffset
+		}
+		return m.Snapshot()
+	}
+	deep := inside("vfs_read", "pipe_read")
 	reads, writes := profile(map[string]int64{"": 10, "read": 80, "futex": 10}), profile(map[string]int64{"": 20, "write": 80})
 	for _, test := range []struct {
 		name    string
@@ -352,6 +371,9 @@ func TestCompareSystemCalls(t *testing.T) {
 		{"the other way round", reads, plain, 100, []string{}},
 		{"of one engine", reads, writes, 10, []string{"read", "write"}},
 		{"of itself", reads, reads, 100, []string{}},
+		{"with the kernel's functions", deep, reads, 100, []string{}},
+		{"with the kernel's functions, of engines", plain, deep, 100, []string{}},
+		{"both with the kernel's functions", deep, deep, 100, []string{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -29,6 +29,7 @@ type union struct {
 	edges  tree.Edges[uint32]
 
 	oneKernel     bool            // all system calls are one method, the first that was described
+	flatKernel    bool            // the kernel's functions are part of the system call that leads to them
 	described     [][]description // by number of a method: its descriptions, one for every profile that has it
 	methodNumbers map[methodKey]uint32
 	branches      map[branch]uint32
@@ -52,6 +53,24 @@ func namesSyscalls(s *ccmap.Snapshot) bool {
 		}
 	}
 	return false
+}
+
+// nestsKernel reports whether a profile has the kernel's functions below its system calls.
+func nestsKernel(s *ccmap.Snapshot) bool {
+	for n := range s.Nodes() {
+		if isNested(s, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// isNested reports whether a node is a function of the kernel that another one calls, or a system call.
+func isNested(s *ccmap.Snapshot, n ccmap.Node) bool {
+	if n.Parent == 0 || n.Method == ccmap.NoMethod {
+		return false
+	}
+	return s.Names().At(n.Method).IsKernel() && s.Names().At(s.Node(n.Parent).Method).IsKernel()
 }
 
 type branch struct{ parent, edge uint32 }
@@ -85,7 +104,7 @@ func (u *union) add(s *ccmap.Snapshot, methods []uint32, w Weight) []uint32 {
 	placed := make([]uint32, s.Len())
 	for n := range s.Nodes() {
 		at := placed[n.Parent]
-		if n.Method != ccmap.NoMethod {
+		if n.Method != ccmap.NoMethod && !(u.flatKernel && isNested(s, n)) {
 			if methods[n.Method] == absorbed {
 				at |= inside
 			}

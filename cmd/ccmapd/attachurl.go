@@ -65,6 +65,7 @@ var ofProcesses = []struct {
 	{[]string{daemonFlag}, "a daemon samples processes"},
 	{[]string{"event"}, "its profiles are of CPU time"},
 	{[]string{"hits", "value-hash", "janitor", "dump-values"}, "the program decides which calls its profiles have"},
+	{[]string{kernelFlag}, "its profiles have no frames of the kernel"},
 	{[]string{"labels"}, "its profiles have their labels, which 'ccmapd convert --labels=false' leaves out"},
 }
 

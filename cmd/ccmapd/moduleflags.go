@@ -66,7 +66,7 @@ func (f *moduleFlags) checkUnused(cmd *cobra.Command) error {
 
 // check finds what is wrong before the module is started.
 func (f *moduleFlags) check(cmd *cobra.Command) error {
-	for _, name := range []string{"engine", "event", "max-host-overhead"} {
+	for _, name := range []string{"engine", "event", "max-host-overhead", kernelFlag} {
 		if cmd.Flags().Changed(name) {
 			return withHint(usage.Errorf("--%s is for other programs: a WebAssembly module is sampled from inside", name), "Omit --%s.", name)
 		}

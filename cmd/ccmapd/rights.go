@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/kallsyms"
 	"github.com/ccmapd/ccmapd/internal/mergefiles"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -129,7 +131,10 @@ func (env *environment) borrows(pid int) bool {
 // because the process may execute a program of another user meanwhile.
 func (env *environment) toProcess(ctx context.Context, f *samplingFlags, pid int) session.Opener {
 	return func(o sampler.ProcessOptions) (engine.Choice, error) {
-		o.PID = pid
+		o.PID, o.SymbolCache = pid, symbolCache(os.Getenv)
+		if env.kernel != nil {
+			o.KernelNames = env.kernel.Name
+		}
 		if err := env.holdBack(f, pid); err != nil {
 			return engine.Choice{}, err
 		}
@@ -151,6 +156,36 @@ func wakePromptly(log *slog.Logger) {
 	if err := process.ShortenSlices(os.Getpid()); err != nil && log != nil {
 		log.Info("repetitions will be harder to tell on a busy machine", "reason", err)
 	}
+}
+
+// kernelFlag asks for the kernel's functions in stacks.
+const kernelFlag = "kernel-stacks"
+
+// nameKernel reads the names of the kernel's functions, if the command asks for them. The kernel shows them to the
+// capabilities of the caller, which confine drops.
+func (env *environment) nameKernel(cmd *cobra.Command) error {
+	if f := cmd.Flag(kernelFlag); f == nil || f.Value.String() != "true" {
+		return nil
+	}
+	var err error
+	env.kernel, err = kallsyms.Read()
+	if errors.Is(err, kallsyms.ErrHidden) {
+		return exitError{exitPermission, fmt.Errorf("--%s: %w", kernelFlag, err)}
+	}
+	return err
+}
+
+// symbolCache returns where the caller's debuginfod client keeps what it has got (debuginfod-find(1), elfutils
+// 0.188 to 0.193); "" if that is not known. It may be missing.
+func symbolCache(getenv func(string) string) string {
+	for _, at := range []struct{ variable, below string }{
+		{"DEBUGINFOD_CACHE_PATH", ""}, {"XDG_CACHE_HOME", "debuginfod_client"}, {"HOME", ".cache/debuginfod_client"},
+	} {
+		if dir := getenv(at.variable); filepath.IsAbs(dir) {
+			return filepath.Join(dir, at.below)
+		}
+	}
+	return ""
 }
 
 // holdBack bounds the cost of sampling a process where that takes borrowed capabilities:

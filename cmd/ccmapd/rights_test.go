@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +21,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // Capabilities that root's commands keep (linux/capability.h).
@@ -177,4 +183,62 @@ func TestBoundHolds(t *testing.T) {
 			t.Errorf("sampling may cost %v, and %v calls be caught", c.MaxOverhead, f.values.hits)
 		}
 	})
+}
+
+// TestSymbolCache: the cache of the caller's debuginfod client goes to the engine, and is where that client has it.
+func TestSymbolCache(t *testing.T) {
+	for _, test := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{map[string]string{"DEBUGINFOD_CACHE_PATH": "/c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/c"},
+		{map[string]string{"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/debuginfod_client"},
+		{map[string]string{"DEBUGINFOD_CACHE_PATH": "relative", "HOME": "/h"}, "/h/.cache/debuginfod_client"},
+		{nil, ""},
+	} {
+		if got := symbolCache(func(name string) string { return test.env[name] }); got != test.want {
+			t.Errorf("%v: %q, want %q", test.env, got, test.want)
+		}
+	}
+	t.Setenv("DEBUGINFOD_CACHE_PATH", "/c")
+	var got string
+	env := &environment{engines: []engine.Engine{{Name: "fake", Open: func(_ context.Context, o sampler.ProcessOptions) (engine.Source, error) {
+		got = o.SymbolCache
+		return &fakeSource{ProcessOptions: o}, nil
+	}}}}
+	f := newSamplingFlags(env.engines)
+	if _, err := env.toProcess(t.Context(), f, os.Getpid())(sampler.ProcessOptions{}); err != nil || got != "/c" {
+		t.Errorf("attached with %q, %v", got, err)
+	}
+}
+
+// TestKernelNamesNeedRights: the kernel hides the addresses of its functions from other users, who are told so before
+// anything is started. Root's ccmapd gives CAP_SYSLOG up when it has read them.
+func TestKernelNamesNeedRights(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root may start programs as another user")
+	}
+	const nobody = 65534
+	path, err := exec.LookPath("ccmapd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(programtest.Copy(t, path, "ccmapd"), "run", "--kernel-stacks", "--", "sh", "-c", "echo started")
+	cmd.Dir, cmd.SysProcAttr = "/", &unix.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	switch paranoid, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); {
+	case strings.HasPrefix(string(paranoid), "1") || strings.HasPrefix(string(paranoid), "0") || strings.HasPrefix(string(paranoid), "-"):
+		testrun.Lacks(t, "the kernel may show its addresses to all users")
+	case err == nil || !strings.Contains(string(out), "CAP_SYSLOG") || strings.Contains(string(out), "started"):
+		t.Errorf("%v\n%s", err, out)
+	}
+	cmd = exec.Command(fakeName, "attach", "42", "--kernel-stacks", "-o", "a.json", "-d", "10m")
+	cmd.Dir = t.TempDir()
+	start(t, cmd)
+	kept := permittedHere(t) & forAttach
+	if strings.Contains(capabilitiesOf(t), "sys_admin") {
+		kept |= permittedHere(t) & (1 << unix.CAP_SYS_ADMIN)
+	}
+	awaitStatus(t, cmd.Process.Pid, "CapPrm", fmt.Sprintf("%016x", kept))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/kallsyms"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/usage"
@@ -25,6 +26,8 @@ type environment struct {
 	profile io.Writer       // standard output, if a session writes its profile there
 	memory  readMemory
 	reader  client.Reader // of profiles; newRoot gives it standard input
+
+	kernel *kallsyms.Table // names of the kernel's functions; nil: they were not asked for
 
 	process *privilege.Process // holds the capabilities that a command may drop; nil: they stay
 }
@@ -64,6 +67,9 @@ func newRoot(env *environment) *cobra.Command {
 		// Cobra checks required flags later than this, and then in words of its own.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			if err := usage.CheckRequired(cmd); err != nil {
+				return err
+			}
+			if err := env.nameKernel(cmd); err != nil {
 				return err
 			}
 			return env.confine(cmd, args)

@@ -92,6 +92,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
 	flags.BoolVar(&f.children, childrenFlag, false, "sample the processes that the program starts, too")
+	flags.Bool(kernelFlag, false, "name the kernel's functions, too (root, or CAP_SYSLOG)")
 	flags.BoolVar(&f.labels, "labels", true, "sample labels of goroutines (pprof.Do), which may hold user data")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
 	f.engine.Register(cmd, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.From)+"; auto: the best permitted")
@@ -121,7 +122,7 @@ const (
 func (f *samplingFlags) unit() ccmap.Unit { return f.units[slices.Index(f.event.From, f.event.Value)] }
 
 // onlyCPUFlagNames are flags that have no use for samples of other events than CPU time.
-var onlyCPUFlagNames = append([]string{"hits", "value-hash", "janitor", "dump-values", "labels"}, tuneFlagNames...)
+var onlyCPUFlagNames = append([]string{"hits", "value-hash", "janitor", "dump-values", "labels", kernelFlag}, tuneFlagNames...)
 
 // checkEvent finds what does not go with an event other than CPU time, after check.
 func (f *samplingFlags) checkEvent(cmd *cobra.Command) error {

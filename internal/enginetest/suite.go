@@ -32,6 +32,7 @@ func Run(t *testing.T, open Open, raceCallers float64) {
 		"weight":        testWeight,
 		"stacks":        testStacks,
 		"leaves":        testLeaves,
+		"kernel stacks": testKernelStacks,
 		"deep stacks":   testDeepStacks,
 		"new threads":   testNewThreads,
 		"endings":       testEndings,
@@ -55,7 +56,7 @@ func Run(t *testing.T, open Open, raceCallers float64) {
 // ofOneGoroutine are the tests of samples, stacks and verdicts. One goroutine makes these, so the race
 // detector has nothing to find.
 var ofOneGoroutine = []string{
-	"repetitions", "weight", "stacks", "leaves", "deep stacks", "cgo", "race detector", "go versions", "labels",
+	"repetitions", "weight", "stacks", "leaves", "kernel stacks", "deep stacks", "cgo", "race detector", "go versions", "labels",
 }
 
 // testRepetitions compares verdicts with the calls that the workload reports. At an

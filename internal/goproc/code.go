@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/ehframe"
 	"github.com/ccmapd/ccmapd/internal/gosym"
-	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -66,10 +64,10 @@ const stepsPerSample = 1 << 22
 // code is the target's code, with a cache by address. It belongs to the
 // engine's goroutine. Before the table is ready every address is unknown.
 type code struct {
-	watch *hang.Watch
-	table *gosym.Table
-	cache map[uint64]*place
-	rows  map[uint64]*ehframe.Row // of C code; nil where the file has no row
+	options gosym.Options
+	table   *gosym.Table
+	cache   map[uint64]*place
+	rows    map[uint64]*ehframe.Row // of C code; nil where the file has no row
 
 	next    time.Time     // when symbols may be loaded again, or for the first time
 	spent   time.Duration // on loading, until next was set
@@ -240,14 +238,14 @@ func (c *code) target(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
 
 // openCode loads the target's symbols. It returns nil where the program was
 // stopped right after exec and has not been relocated yet.
-func openCode(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*code, error) {
-	c := &code{watch: w, cache: make(map[uint64]*place), rows: make(map[uint64]*ehframe.Row)}
-	return c, c.load(ctx, pid, log)
+func openCode(ctx context.Context, pid int, o gosym.Options) (*code, error) {
+	c := &code{options: o, cache: make(map[uint64]*place), rows: make(map[uint64]*ehframe.Row)}
+	return c, c.load(ctx, pid)
 }
 
-func (c *code) load(ctx context.Context, pid int, log *slog.Logger) error {
+func (c *code) load(ctx context.Context, pid int) error {
 	defer c.pace(time.Now())
-	table, err := gosym.Open(ctx, pid, gosym.Options{Logger: log, Watch: c.watch})
+	table, err := gosym.Open(ctx, pid, c.options)
 	switch {
 	case errors.Is(err, gosym.ErrNotReady):
 		return nil

@@ -99,7 +99,7 @@ type deepStack struct {
 // newDeepStack makes a stack out of this program's own functions.
 func newDeepStack(t *testing.T, depth int) *deepStack {
 	t.Helper()
-	symbols, err := openCode(context.Background(), os.Getpid(), nil, slog.New(slog.DiscardHandler))
+	symbols, err := openCode(context.Background(), os.Getpid(), gosym.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

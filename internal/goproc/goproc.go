@@ -11,6 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // Process is the Go runtime in a process. It belongs to the engine's goroutine.
@@ -33,6 +34,8 @@ type Process struct {
 var (
 	_ process.Runtime = (*Process)(nil)
 	_ indirect.Code   = (*Process)(nil)
+
+	_ process.Nameless = (*Process)(nil)
 )
 
 // Open loads the symbols of a process. A program that was stopped right after exec has
@@ -40,8 +43,9 @@ var (
 // target's memory and files that never return.
 //
 // Errors wrap the errors of package sampler.
-func Open(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*Process, error) {
-	c, err := openCode(ctx, pid, w, log)
+func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Process, error) {
+	pid, log := o.PID, o.Logger
+	c, err := openCode(ctx, pid, gosym.Options{Logger: log, Watch: w, SymbolCache: o.SymbolCache})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +87,7 @@ func (p *Process) Load(ctx context.Context) bool {
 	if p.code.table != nil || !p.code.due(time.Now()) {
 		return false
 	}
-	if err := p.code.load(ctx, p.pid, p.log); err != nil {
+	if err := p.code.load(ctx, p.pid); err != nil {
 		if !p.refused && ctx.Err() == nil {
 			p.log.Warn("no symbols: all functions are [unknown]", "reason", err)
 		}
@@ -183,6 +187,14 @@ func (p *Process) Frames(st *process.Stack, names *ccmap.Names, dst []ccmap.Fram
 		dst[at] = ccmap.Frame{Method: ccmap.ElidedID, Offset: ccmap.NoOffset}
 	}
 	return dst
+}
+
+// Remedy is part of [process.Nameless].
+func (p *Process) Remedy(file string) string {
+	if p.code.table == nil {
+		return ""
+	}
+	return p.code.table.Remedy(file)
 }
 
 // Method is part of [process.Runtime].

@@ -34,7 +34,7 @@ func (n noise) Read(_ uint64, buf []byte) error {
 // program's own symbols: words of the input become addresses of real code, or
 // stay what they are.
 func FuzzUnwind(f *testing.F) {
-	symbols, err := openCode(context.Background(), os.Getpid(), nil, slog.New(slog.DiscardHandler))
+	symbols, err := openCode(context.Background(), os.Getpid(), gosym.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		f.Fatal(err)
 	}

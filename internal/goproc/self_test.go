@@ -28,7 +28,7 @@ import (
 // openSelf opens this program.
 func openSelf(t testing.TB) *Process {
 	t.Helper()
-	p, err := Open(t.Context(), os.Getpid(), nil, slog.New(slog.DiscardHandler))
+	p, err := Open(t.Context(), sampler.ProcessOptions{PID: os.Getpid(), Logger: slog.New(slog.DiscardHandler)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

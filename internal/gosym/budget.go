@@ -2,6 +2,7 @@ package gosym
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,31 @@ func newBudget(ctx context.Context, held int) *budget {
 func (b *budget) again() bool {
 	b.hold, b.look, b.spent = maxHeld, b.steps, nil
 	return b.wait > 0 && b.steps > 0
+}
+
+// half gives f half of what is left. If f fails, the memory that it has held is free, and the other half is
+// left even if f has spent its own.
+func (b *budget) half(f func(*budget) error) error {
+	if b.spent != nil {
+		return b.spent
+	}
+	part := *b
+	part.wait, part.read, part.hold, part.steps = b.wait/2, b.read/2, b.hold/2, b.steps/2
+	part.look = part.steps
+	given := part
+	err := cmp.Or(f(&part), part.spent)
+	b.wait -= given.wait - part.wait
+	b.read -= given.read - part.read
+	b.steps -= given.steps - part.steps
+	b.look = b.steps
+	if err == nil {
+		b.hold -= given.hold - part.hold
+		b.common = part.common
+	}
+	if b.ended() {
+		b.spent = context.Cause(b.ctx)
+	}
+	return err
 }
 
 // ended says whether the context of the budget is done.

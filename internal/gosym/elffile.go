@@ -131,7 +131,7 @@ func (f *elfFile) readSections(b *budget, h elf.Header64) error {
 // usefulSections are the names that are looked for.
 var usefulSections = []string{
 	".go.module", ".gopclntab", ".data.rel.ro.gopclntab", ".go.buildinfo", ".eh_frame",
-	".debug_abbrev", ".debug_info", SectionSVM,
+	".debug_abbrev", ".debug_info", ".gnu_debuglink", SectionSVM,
 }
 
 func (s section) isOfUse() bool {
@@ -212,6 +212,15 @@ func (f *elfFile) expanded(b *budget, s *section) ([]byte, error) {
 		return nil, fmt.Errorf("expand section %s: %w", s.name, err)
 	}
 	return expand(b, z, h.Size)
+}
+
+// opened returns where the content of a section can be read, compressed or not.
+func (f *elfFile) opened(b *budget, s *section) (r io.ReaderAt, off, size uint64, err error) {
+	if s.flags&elf.SHF_COMPRESSED == 0 {
+		return f.r, s.off, s.size, s.inFile()
+	}
+	raw, err := f.expanded(b, s)
+	return bytes.NewReader(raw), 0, uint64(len(raw)), err
 }
 
 // expand reads n bytes from a decompressor.

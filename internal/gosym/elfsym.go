@@ -24,21 +24,21 @@ type symbol struct {
 
 const symbolSize = 24 // bytes of Elf64_Sym
 
-// loadSymbols reads .symtab or, where it was stripped, .dynsym. A file without
-// either, or with broken ones, has no symbols.
-func loadSymbols(b *budget, f *elfFile) symbols {
-	for _, typ := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
-		if table, names := f.ofType(typ); table != nil {
-			if s, err := readSymbols(b, f, table, names); err == nil {
-				return s
-			}
-		}
+// functions reads .symtab or .dynsym, by its type. It reports whether the file has such a table, and a sound one.
+func (f *elfFile) functions(b *budget, typ elf.SectionType) (s symbols, ok bool) {
+	table, names := f.ofType(typ)
+	if table == nil {
+		return symbols{}, false
 	}
-	return symbols{}
+	s, err := readSymbols(b, f, table, names)
+	if err != nil {
+		return symbols{}, false
+	}
+	return s, true
 }
 
 func readSymbols(b *budget, f *elfFile, table, names *section) (s symbols, err error) {
-	raw, err := f.content(b, names)
+	raw, err := f.expanded(b, names)
 	if err != nil {
 		return s, err
 	}
@@ -61,15 +61,16 @@ func readSymbols(b *budget, f *elfFile, table, names *section) (s symbols, err e
 // valid until the next.
 func (f *elfFile) symbolTable(b *budget, table *section) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		if err := table.inFile(); err != nil {
+		r, off, size, err := f.opened(b, table)
+		if err != nil {
 			yield(nil, err)
 			return
 		}
 		const most = symbolSize << 12
-		buf := make([]byte, min(most, table.size))
-		for at := uint64(0); at < table.size; at += most {
-			piece := buf[:min(most, table.size-at)]
-			err := readFull(b, f.r, piece, table.off+at)
+		buf := make([]byte, min(most, size))
+		for at := uint64(0); at < size; at += most {
+			piece := buf[:min(most, size-at)]
+			err := readFull(b, r, piece, off+at)
 			if !yield(piece, err) || err != nil {
 				return
 			}
@@ -148,7 +149,7 @@ func (s *symbols) add(b *budget, entries []byte) error {
 }
 
 // sort sorts by address. Of aliases it keeps the one with the fewest leading
-// underscores, malloc of __libc_malloc, and then the first by name.
+// underscores, malloc of __libc_malloc, then the shortest, free of cfree, and then the first by name.
 func (s *symbols) sort(b *budget) error {
 	slices.SortStableFunc(s.list, func(a, b symbol) int { return cmp.Compare(a.addr, b.addr) })
 	kept := s.list[:0]
@@ -171,13 +172,18 @@ func (s *symbols) sort(b *budget) error {
 // prefers says whether of two aliases the first is to stand for both.
 func (s *symbols) prefers(a, b symbol) bool {
 	na, nb := cutName(s.names, a.name, maxAlias), cutName(s.names, b.name, maxAlias)
-	return cmp.Or(cmp.Compare(underscores(na), underscores(nb)), strings.Compare(na, nb)) < 0
+	return cmp.Or(cmp.Compare(underscores(na), underscores(nb)), cmp.Compare(len(na), len(nb)), strings.Compare(na, nb)) < 0
 }
 
 // maxAlias is how much of a name tells it from others of its address, bytes.
 const maxAlias = 256
 
-func underscores(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
+// underscores counts those that a name begins with. glibc's prefix for calls within itself, as in __GI___clone,
+// makes them more.
+func underscores(s string) int {
+	plain := strings.TrimPrefix(s, "__GI_")
+	return len(s) - len(strings.TrimLeft(plain, "_"))
+}
 
 // find returns the function at a virtual address of the file. A function of
 // size 0 (assembly) reaches up to the next.
@@ -192,6 +198,9 @@ func (s symbols) find(addr uint64) (name string, entry uint64, ok bool) {
 		return "", 0, false
 	}
 	name = terminated(s.names, s.list[i].name)
+	if at := strings.IndexByte(name, '@'); at > 0 { // the version of a library's symbol: realpath@@GLIBC_2.3
+		name = name[:at]
+	}
 	return name, s.list[i].addr, name != ""
 }
 
@@ -207,23 +216,28 @@ const (
 // runtime/pprof reports, else the Go build id, else "". Go 1.26 writes the GNU note into
 // a section that no PT_NOTE segment covers, so sections are read as well.
 func buildID(b *budget, f *elfFile) string {
-	var goID string
-	for notes := range f.notes(b) {
-		for n, rest, ok := cutNote(notes); ok; n, rest, ok = cutNote(rest) {
+	gnu, goID := identifiers(f.notes(b, f.segments))
+	return cmp.Or(gnu, goID)
+}
+
+// identifiers returns the GNU build id in hex and Go's out of notes, each "" where it is missing.
+func identifiers(notes iter.Seq[[]byte]) (gnu, goID string) {
+	for raw := range notes {
+		for n, rest, ok := cutNote(raw); ok; n, rest, ok = cutNote(rest) {
 			switch {
 			case n.typ == noteGNUBuildID && n.name == "GNU" && len(n.desc) <= maxBuildID:
-				return hex.EncodeToString(n.desc)
+				return hex.EncodeToString(n.desc), goID
 			case n.typ == noteGoBuildID && n.name == "Go" && len(n.desc) <= maxBuildID:
 				goID = string(n.desc)
 			}
 		}
 	}
-	return goID
+	return "", goID
 }
 
-// notes yields the content of a file's note segments and sections, up to maxNotes
+// notes yields the content of note segments and of the file's note sections, up to maxNotes
 // bytes in all.
-func (f *elfFile) notes(b *budget) iter.Seq[[]byte] {
+func (f *elfFile) notes(b *budget, segments []segment) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		left := uint64(maxNotes)
 		read := func(off, size uint64) bool {
@@ -234,7 +248,7 @@ func (f *elfFile) notes(b *budget) iter.Seq[[]byte] {
 			n, err := readFile(b, f.r, off, size)
 			return err != nil || yield(n)
 		}
-		for _, p := range f.segments {
+		for _, p := range segments {
 			if p.typ == elf.PT_NOTE && !read(p.off, p.fileSize) {
 				return
 			}

@@ -122,6 +122,17 @@ func (t *Table) SymbolEntry(pc uint64) (uint64, bool) {
 	return entry, ok
 }
 
+// SymbolName returns the name of the function at pc, which is not Go's, and whether the file that pc belongs to
+// has a symbol for it.
+func (t *Table) SymbolName(pc uint64) (string, bool) {
+	im := t.image(pc)
+	if im == nil {
+		return "", false
+	}
+	name, _, ok := t.lookup(im, pc)
+	return name, ok
+}
+
 // Stack appends the logical frames of a physical stack, innermost first, with
 // methods of names. pcs[0] is the instruction that was interrupted, the others
 // are return addresses. As in runtime.tracebackPCs, callers are looked up at

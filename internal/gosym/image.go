@@ -169,7 +169,7 @@ func (t *Table) lookup(im *image, pc uint64) (name string, entry uint64, ok bool
 		return "", 0, false
 	}
 	if t.wants(&im.symbolsPart) {
-		t.loadLate(im, &im.symbolsPart, func(b *budget) { im.symbols = loadSymbols(b, im.file) })
+		t.loadLate(im, &im.symbolsPart, func(b *budget) { im.symbols = t.symbolsOf(b, im) })
 	}
 	name, entry, ok = im.symbols.find(pc - im.bias)
 	if entry += im.bias; !ok || entry > pc { // addresses of a hostile file wrap around

@@ -26,6 +26,10 @@ type Options struct {
 	// Native says that the process is no Go program: no Go code is looked for, and all of its
 	// files hold code of C, or of C++, whose names are demangled.
 	Native bool
+
+	// SymbolCache is the directory of the caller's debuginfod client, which may hold debug files of C. It is
+	// opened with the caller's rights; "": none is looked for.
+	SymbolCache string
 }
 
 // Table holds the symbols of one process.
@@ -38,13 +42,17 @@ type Options struct {
 //	frames    cache: pc → logical frames, with methods of names; emptied when full
 //	deltas    cache: pc → SP delta; emptied when full
 type Table struct {
-	pid       int
-	mem       memory
-	log       *slog.Logger
-	watch     *hang.Watch // nil in tests
-	program   program     // that the process ran when its symbols were loaded
-	native    bool        // see Options
-	exe       string      // path of the executable, as the target sees it
+	pid   int
+	mem   memory
+	log   *slog.Logger
+	watch *hang.Watch // nil in tests
+	debug debugFiles
+
+	distribution *distribution // of the process; nil: not read yet
+
+	program   program // that the process ran when its symbols were loaded
+	native    bool    // see Options
+	exe       string  // path of the executable, as the target sees it
 	goVersion string
 	layout    Layout
 	hasLayout bool
@@ -85,7 +93,7 @@ func Open(ctx context.Context, pid int, o Options) (*Table, error) {
 	defer end()
 	return loadOne(of, b, func(p program) (*Table, error) {
 		t := newTable(pid, &processMemory{pid: pid, watch: o.Watch}, p.exe, o)
-		t.program = p
+		t.program, t.debug = p, debugFilesOf(pid, o.SymbolCache)
 		if _, err := t.reload(b); err != nil {
 			return nil, errors.Join(err, t.Close())
 		}

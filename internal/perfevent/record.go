@@ -44,10 +44,13 @@ type Sample struct {
 	Count    uint64   // of the event, ns
 	Chain    []uint64 // user part of the call chain, innermost first
 	Kernel   bool     // taken in kernel mode
-	HasRegs  bool     // false for a thread that has left user mode for good
-	Regs     Registers
-	Stack    []byte // from Regs.SP upwards; shorter than asked for where memory ends
-	Cut      bool   // the stack goes on beyond the bytes that were asked for
+
+	KernelChain []uint64 // kernel part of the call chain, innermost first; empty unless the form has it
+
+	HasRegs bool // false for a thread that has left user mode for good
+	Regs    Registers
+	Stack   []byte // from Regs.SP upwards; shorter than asked for where memory ends
+	Cut     bool   // the stack goes on beyond the bytes that were asked for
 
 	CountsLost bool // records have the number of lost samples; the caller sets it before
 }
@@ -64,7 +67,7 @@ func (s *Sample) Decode(misc uint16, body []byte) error {
 		c.u64()
 	}
 	s.Kernel = misc&unix.PERF_RECORD_MISC_CPUMODE_MASK == unix.PERF_RECORD_MISC_KERNEL
-	s.Chain = c.userChain(s.Chain[:0])
+	s.Chain, s.KernelChain = c.chain(s.Chain[:0], s.KernelChain[:0])
 	s.decodeRegisters(&c)
 	s.decodeStack(&c)
 	if c.short {
@@ -99,31 +102,40 @@ func (s *Sample) decodeStack(c *cursor) {
 	s.Stack, s.Cut = data[:min(used, uint64(len(data)))], used == size
 }
 
-// contextUser marks the beginning of the user part in a call chain. Markers are small
+// contextUser and contextKernel mark the beginning of a part of a call chain. Markers are small
 // negative numbers (enum perf_callchain_context).
 var (
-	contextUser = uint64(1<<64 - 512)
-	contextMax  = uint64(1<<64 - 4095)
+	contextUser   = uint64(1<<64 - 512)
+	contextKernel = uint64(1<<64 - 128)
+	contextMax    = uint64(1<<64 - 4095)
 )
 
 // userChain appends the user part of a call chain to pcs, without markers.
 func (c *cursor) userChain(pcs []uint64) []uint64 {
+	pcs, _ = c.chain(pcs, nil)
+	return pcs
+}
+
+// chain appends the parts of a call chain to user and to kernel, without markers.
+func (c *cursor) chain(user, kernel []uint64) (_, _ []uint64) {
 	n := c.u64()
 	if n > uint64(len(c.b))/8 {
 		c.short = true
-		return pcs
+		return user, kernel
 	}
-	user := false
+	part := uint64(0)
 	for range n {
 		pc := c.u64()
 		switch {
 		case pc >= contextMax:
-			user = pc == contextUser
-		case user:
-			pcs = append(pcs, pc)
+			part = pc
+		case part == contextUser:
+			user = append(user, pc)
+		case part == contextKernel:
+			kernel = append(kernel, pc)
 		}
 	}
-	return pcs
+	return user, kernel
 }
 
 // Task names a thread and its process.

@@ -37,6 +37,7 @@ type Timer struct {
 // Form is the form of samples that the kernel has agreed to.
 type Form struct {
 	UserOnly bool   // no samples in the kernel
+	Kernel   bool   // call chains have the kernel's part
 	NoLost   bool   // the kernel does not count lost samples by event (before Linux 6.0)
 	Dump     uint32 // bytes of stack in a sample
 }
@@ -87,8 +88,11 @@ func (f Form) attr(period time.Duration) *unix.PerfEventAttr {
 		Sample_regs_user:  sampleRegisters,
 		Sample_stack_user: f.Dump,
 		Clockid:           unix.CLOCK_MONOTONIC,
-		Bits: unix.PerfBitExcludeHv | unix.PerfBitExcludeCallchainKernel | unix.PerfBitSampleIDAll |
+		Bits: unix.PerfBitExcludeHv | unix.PerfBitSampleIDAll |
 			unix.PerfBitUseClockID | unix.PerfBitTask | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitMmap,
+	}
+	if !f.Kernel {
+		a.Bits |= unix.PerfBitExcludeCallchainKernel
 	}
 	if f.UserOnly {
 		a.Bits |= unix.PerfBitExcludeKernel

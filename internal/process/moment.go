@@ -17,7 +17,12 @@ type Moment struct {
 	CPUTime uint64 // of the thread, ns; 0: not known
 	Kernel  bool   // the thread was in the kernel
 	Syscall string // that the kernel was in; empty: none, or not known
-	HasRegs bool   // false for a thread that has left user mode for good
+
+	// KernelChain are addresses of the kernel's functions, innermost first: the first is exact, the others are
+	// return addresses. It is empty unless the engine was asked for it.
+	KernelChain []uint64
+
+	HasRegs bool // false for a thread that has left user mode for good
 	Regs    Registers
 	Chain   []uint64 // the kernel's walk along the frame pointers, from Regs.IP on; nil: not known
 	Stack   []byte   // copied from Regs.SP upwards; shorter than asked for where memory ends
@@ -145,6 +150,12 @@ type Counter interface {
 	// goroutine of its own, beside the engine's, and reads the target by the watch alone.
 	// An error says why there is no profile.
 	Count(ctx context.Context, w *hang.Watch, names *ccmap.Names, publish func([]ccmap.Point)) error
+}
+
+// Nameless is a [Runtime] that knows how the functions of a file get names that has no symbols.
+type Nameless interface {
+	// Remedy says so as a request: "install libc6-dbg". It is "" where nothing is known.
+	Remedy(file string) string
 }
 
 // Loader keeps the symbols of a runtime up to date. Before a program has run, it has no

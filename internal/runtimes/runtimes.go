@@ -36,13 +36,13 @@ func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (process
 	case openJ9:
 		return nil, fmt.Errorf("it runs on Eclipse OpenJ9, whose stacks are not known here: %w; a HotSpot JVM (OpenJDK, Temurin) can run the program, too", sampler.ErrUnsupported)
 	case hotSpot:
-		jvm, err := hotspot.Open(ctx, o.PID, w, o.Logger)
+		jvm, err := hotspot.Open(ctx, o, w)
 		if err != nil {
 			return nil, err // not a nil JVM in an interface
 		}
 		return jvm, nil
 	}
-	golang, err := goproc.Open(ctx, o.PID, w, o.Logger)
+	golang, err := goproc.Open(ctx, o, w)
 	switch {
 	case errors.Is(err, sampler.ErrNotManaged):
 		return nil, explain(ctx, o.PID, w)

@@ -89,7 +89,7 @@ func (t *Taker) Stats(warning string) sampler.Stats {
 			sampler.HotCalls:    uint64(c.caught.Sites.Load()),
 		},
 		Loss:     loss,
-		Warning:  joinWarnings(warning, c.recalledWarning()),
+		Warning:  joinWarnings(warning, c.recalledWarning(), t.unnamed.text()),
 		NoCalls:  cmp.Or(t.counting.reason(), c.caught.Reason()),
 		Overhead: t.overhead(loss.Clock),
 		Elided:   c.elidedSoFar(),

@@ -30,6 +30,7 @@ func (t *Taker) Take(ctx context.Context, m *process.Moment, weight time.Duratio
 	t.out.Weight = int64(whole)
 	t.mark(top)
 	t.counts.count(m, &t.stack)
+	t.unnamed.count(t.Sink.Names, t.out.Frames)
 	t.Weights += whole
 	if t.Local.Push(&t.out) {
 		t.ledger.Seen += whole
@@ -56,8 +57,7 @@ func (t *Taker) unknownCode() bool {
 func (t *Taker) fill(m *process.Moment) {
 	frames := t.out.Frames[:0]
 	if m.Kernel {
-		kernel := t.Sink.Names.Intern(ccmap.Method{Name: ccmap.KernelName, Signature: m.Syscall})
-		frames = append(frames, ccmap.Frame{Method: kernel, Offset: ccmap.NoOffset})
+		frames = t.inKernel(m, frames)
 	}
 	frames = t.Runtime.Frames(&t.stack, t.Sink.Names, frames)
 	if len(frames) == 0 {

@@ -74,10 +74,13 @@ type Taker struct {
 	calls    indirect.Code // nil: the runtime has no calls that can be caught
 	counts   counts
 	counting counting
-	target   atomic.Pointer[ccmap.Target]
-	ledger   *process.Ledger
-	meter    meter
-	trim     trim
+	unnamed  unnamed
+
+	kernelNames func(uint64) (string, bool) // nil: the kernel's functions have no frames
+	target      atomic.Pointer[ccmap.Target]
+	ledger      *process.Ledger
+	meter       meter
+	trim        trim
 
 	stack   process.Stack
 	out     ccmap.Sample
@@ -123,7 +126,7 @@ const maxThreads = 1 << 14
 // reads of the target's memory and files that never return. Errors wrap the errors of
 // package sampler.
 func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Taker, error) {
-	t := &Taker{PID: o.PID, Pidfd: -1, Log: o.Logger, Sink: o.Sink, watch: w, last: make(map[uint64]past)}
+	t := &Taker{PID: o.PID, Pidfd: -1, Log: o.Logger, Sink: o.Sink, watch: w, last: make(map[uint64]past), kernelNames: o.KernelNames}
 	var err error
 	if t.Pidfd, err = process.Open(o.PID); err != nil {
 		return t, err
@@ -141,6 +144,9 @@ func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Taker,
 func (t *Taker) Begin(o sampler.ProcessOptions, e Engine, userOnly bool) error {
 	if err := t.Runtime.SameProgram(); err != nil {
 		return err
+	}
+	if t.kernelNames != nil && t.Costs.Sample > 0 {
+		t.Costs.Sample += kernelCost
 	}
 	t.ledger = process.OpenLedger(t.PID, userOnly)
 	t.meter.switches = process.NewSwitches(t.PID)

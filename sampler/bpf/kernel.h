@@ -27,6 +27,7 @@ static long (*bpf_probe_read_user)(void *dst, u32 size, const void *addr) = (voi
 static long (*bpf_probe_read_kernel)(void *dst, u32 size, const void *addr) = (void *)BPF_FUNC_probe_read_kernel;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
 static u64 (*bpf_ringbuf_query)(void *ring, u64 what) = (void *)BPF_FUNC_ringbuf_query;
+static long (*bpf_get_stack)(void *ctx, void *buf, u32 size, u64 flags) = (void *)BPF_FUNC_get_stack;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)BPF_FUNC_get_current_task_btf;
 static long (*bpf_task_pt_regs)(struct task_struct *task) = (void *)BPF_FUNC_task_pt_regs;
 

@@ -37,7 +37,7 @@ type programHead struct {
 	Started uint64
 	Name    [16]uint8
 	Regs    [21]uint64
-	Pieces  [6]struct {
+	Pieces  [7]struct {
 		_      structs.HostLayout
 		Addr   uint64
 		Bytes  uint32
@@ -65,6 +65,8 @@ type programTarget struct {
 	M_curg    uint16
 	M_bytes   uint16
 	Callbacks uint16
+	Kernel    uint32
+	Unused    uint32
 	Started   uint64
 	Watched   [4]uint64
 }

@@ -24,6 +24,10 @@ char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read
 // linked by another linker may have it elsewhere, so find_g checks it.
 #define TLS_G (-8)
 
+// Bytes that a record holds of the kernel's stack, as addresses of 8 bytes: as many as perf events take by default
+// (kernel.perf_event_max_stack).
+#define KERNEL_STACK (127 * 8)
+
 // How far a thread's own stack goes on beyond its bound, bytes: where C has started the
 // thread, the runtime takes the address of a local variable for the bound (mstart0, Go 1.20
 // to 1.27), and so leaves out the return addresses of that function and its caller.
@@ -67,19 +71,21 @@ struct target {
 	u16 g_m, g_sched_sp, g_bytes; // g_bytes: what a record holds of a g; at least its bounds
 	u16 m_g0, m_curg, m_bytes;
 	u16 callbacks;  // C may call Go: the thread's own stack matters where a goroutine runs on its stack
+	u32 kernel;     // a sample in the kernel has the kernel's stack
+	u32 unused;
 	u64 started;    // of the process, since boot, in ticks of TICK ns
 	u64 watched[WATCHED]; // goroutines whose samples wake the reader; 0: none
 };
 
 // struct piece is memory that follows the record's head: objects, then stacks. A piece
-// without bytes takes no room.
+// without bytes takes no room. The kernel's stack has no address.
 struct piece {
 	u64 addr;
 	u32 bytes;
 	u32 unused;
 };
 
-enum { G, M, OTHER, STACK, OTHER_STACK, OUTER, PIECES };
+enum { G, M, OTHER, STACK, OTHER_STACK, OUTER, KERNEL, PIECES };
 
 enum { IN_KERNEL = 1, NO_REGISTERS = 2, CHOSEN = 4, CUT = 8, STRANGER = 16, KERNEL_THREAD = 32, AWAITED = 64 };
 
@@ -299,6 +305,15 @@ VERIFIED_ALONE int take_outer(struct record *r, u64 which, u64 hi)
 	if (!bpf_probe_read_user(&r->memory[at], OUTERMOST, (void *)(hi - OUTERMOST)))
 		took(r, OUTER, hi - OUTERMOST, OUTERMOST);
 	return 1;
+}
+
+// take_kernel takes the return addresses of the kernel's stack, from the interrupted instruction on.
+static __always_inline void take_kernel(struct bpf_perf_event_data *ctx, struct record *r)
+{
+	u64 at = bounded(end(r), OBJECTS + 2 * MAX_STACK + OUTERMOST);
+	long n = bpf_get_stack(ctx, &r->memory[at], KERNEL_STACK, 0);
+	if (n > 0)
+		took(r, KERNEL, 0, bounded(n, KERNEL_STACK));
 }
 
 static __always_inline int holds(struct bounds *b, u64 sp)
@@ -552,6 +567,8 @@ int sample(struct bpf_perf_event_data *ctx)
 	}
 	if (h->flags & CHOSEN || watches(t, g) || watches(t, other))
 		h->flags |= AWAITED;
-	hand_over(r, bounded(end(r), OBJECTS + 2 * MAX_STACK + OUTERMOST), t);
+	if (t->kernel && h->flags & IN_KERNEL)
+		take_kernel(ctx, r);
+	hand_over(r, bounded(end(r), OBJECTS + 2 * MAX_STACK + OUTERMOST + KERNEL_STACK), t);
 	return 0;
 }

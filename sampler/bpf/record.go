@@ -32,6 +32,7 @@ const (
 	pieceStack = objects + iota
 	pieceOther
 	pieceOuter
+	pieceKernel
 
 	objects = 3 // g, m, and the g of the other stack
 )
@@ -53,6 +54,7 @@ type record struct {
 	programHead
 	moment  process.Moment
 	objects [objects]process.Piece
+	chain   []uint64 // of the kernel; reused
 }
 
 // decode reads a record.
@@ -71,6 +73,7 @@ func (r *record) decode(b []byte) error {
 		pieces[i], rest = rest[:n], rest[n:]
 	}
 	r.describe(pieces[pieceStack], pieces[pieceOther], pieces[pieceOuter])
+	r.moment.KernelChain = r.kernelChain(pieces[pieceKernel])
 	r.moment.Objects = r.objects[:0]
 	for i, held := range pieces[:objects] {
 		if len(held) > 0 {
@@ -101,6 +104,15 @@ func (r *record) describe(stack, other, outer []byte) {
 		OtherBase: r.Pieces[pieceOther].Addr,
 		Outer:     process.Piece{Addr: r.Pieces[pieceOuter].Addr, Bytes: outer},
 	}
+}
+
+// kernelChain reads the addresses of the kernel's stack.
+func (r *record) kernelChain(piece []byte) []uint64 {
+	r.chain = r.chain[:0]
+	for ; len(piece) >= 8; piece = piece[8:] {
+		r.chain = append(r.chain, binary.NativeEndian.Uint64(piece))
+	}
+	return r.chain
 }
 
 // numbered bounds the numbers that get a name each: a program may make calls of any number.

@@ -172,6 +172,7 @@ func (s *Source) begin(o Options) error {
 	o.Watchpoints = min(o.Watchpoints, 1) // one at a time
 	s.entry = programTarget{
 		Started: stat.Started, MaxStack: min(max(firstStack, s.t.Runtime.StackBytes()), mostStack),
+		Kernel: uint32(flagOf(o.KernelNames != nil)),
 	}
 	s.choice.budget = o.WatchBudget
 	s.choose(s.choice.share(float64(time.Second / s.interval))) // of a target that keeps one CPU busy

@@ -146,7 +146,7 @@ func TestNoJVM(t *testing.T) {
 			t.Fatalf("%s: %q, %v", library, line, err)
 		}
 		pid := cmd.Process.Pid
-		p, err := Open(context.Background(), pid, new(hang.Watch), slog.New(slog.DiscardHandler))
+		p, err := Open(context.Background(), sampler.ProcessOptions{PID: pid, Logger: slog.New(slog.DiscardHandler)}, new(hang.Watch))
 		if err != nil {
 			if !errors.Is(err, sampler.ErrNotManaged) {
 				t.Errorf("%s: %v", library, err)

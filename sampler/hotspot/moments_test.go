@@ -14,11 +14,12 @@ import (
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 func openJVM(t testing.TB, pid int) *Process {
 	t.Helper()
-	p, err := Open(context.Background(), pid, new(hang.Watch), slog.New(slog.DiscardHandler))
+	p, err := Open(context.Background(), sampler.ProcessOptions{PID: pid, Logger: slog.New(slog.DiscardHandler)}, new(hang.Watch))
 	if err != nil {
 		t.Fatal(err)
 	}

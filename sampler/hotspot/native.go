@@ -68,10 +68,18 @@ func (n *native) entry(pc uint64) uint64 {
 	return pc
 }
 
-// hasName reports whether there is a symbol of the function at an address.
-func (n *native) hasName(pc uint64) bool {
-	_, ok := n.table.SymbolEntry(pc)
-	return ok
+// beginners are the functions of glibc that begin a thread, by all names that its symbol tables have for them
+// (glibc 2.31 to 2.41).
+var beginners = map[string]bool{
+	"start_thread": true, "clone": true, "__clone": true, "clone3": true, "__clone3": true, "__GI___clone": true, "__GI___clone3": true,
+	"__clone_internal": true,
+}
+
+// begins reports whether the function at an address may be one that begins a thread: most systems have no symbols
+// of these.
+func (n *native) begins(pc uint64) bool {
+	name, ok := n.table.SymbolName(pc)
+	return !ok || beginners[name]
 }
 
 // row returns the call frame information of an instruction.

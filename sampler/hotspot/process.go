@@ -56,23 +56,27 @@ func (m methods) Bytecode(addr uint64) (begin uint64, size int, ok bool) {
 	return method.CodeBegin, method.CodeSize, true
 }
 
-var _ process.Runtime = (*Process)(nil)
+var (
+	_ process.Runtime  = (*Process)(nil)
+	_ process.Nameless = (*Process)(nil)
+)
 
 // Open reads the JVM's tables and the symbols of its libraries. The watch gives up reads of the
 // target's memory and files that never return.
 //
 // Errors wrap the errors of package sampler.
-func Open(ctx context.Context, pid int, w *hang.Watch, log *slog.Logger) (*Process, error) {
+func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Process, error) {
+	pid, log := o.PID, o.Logger
 	p := &Process{pid: pid, log: log, watch: w, threads: make(map[uint32]string), deep: deep{memory: process.MemoryOf(pid, w)}}
 	p.deep.renew()
-	if err := p.open(ctx); err != nil {
+	if err := p.open(ctx, o.SymbolCache); err != nil {
 		p.Close()
 		return nil, explain(err)
 	}
 	return p, nil
 }
 
-func (p *Process) open(ctx context.Context) error {
+func (p *Process) open(ctx context.Context, cache string) error {
 	maps, err := process.OpenMaps(p.pid)
 	if err != nil {
 		return err
@@ -87,7 +91,7 @@ func (p *Process) open(ctx context.Context) error {
 	if p.java, err = unwind.New(p.vm, methods{p.classes}); err != nil {
 		return err
 	}
-	if p.native, err = openNative(ctx, p.pid, gosym.Options{Logger: p.log, Watch: p.watch}); err != nil {
+	if p.native, err = openNative(ctx, p.pid, gosym.Options{Logger: p.log, Watch: p.watch, SymbolCache: cache}); err != nil {
 		return err
 	}
 	p.native.load(p.vm.Low)
@@ -135,6 +139,9 @@ func (p *Process) Renew(now time.Time) {
 	clear(p.threads)
 	p.classes.Refresh()
 }
+
+// Remedy is part of [process.Nameless].
+func (p *Process) Remedy(file string) string { return p.native.table.Remedy(file) }
 
 // Bytes is part of [process.Loader].
 func (p *Process) Bytes() (own, common int64) {

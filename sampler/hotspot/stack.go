@@ -67,10 +67,10 @@ func (p *Process) underStub(m *process.Moment, st *process.Stack) bool {
 	return true
 }
 
-// cutStart leaves out the C library's functions that begin a thread of the JVM's own. Most
-// systems have no symbols of them, and the thread's purpose stands for them.
+// cutStart leaves out the C library's functions that begin a thread of the JVM's own, with symbols or without:
+// the thread's purpose stands for them.
 func (p *Process) cutStart(st *process.Stack) {
-	for p.natives > 1 && !p.native.hasName(st.PCs[p.natives-1]-1) {
+	for p.natives > 1 && p.native.begins(st.PCs[p.natives-1]-1) {
 		p.natives--
 	}
 	st.PCs = st.PCs[:p.natives]

@@ -30,7 +30,7 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 	if d.Taker, err = taker.Open(ctx, o, d.watch); err != nil {
 		return err
 	}
-	if s.kernelReason, err = s.threads.negotiate(); err != nil {
+	if s.kernelReason, err = s.threads.negotiate(o.KernelNames != nil); err != nil {
 		return err
 	}
 	d.sample.CountsLost = !s.threads.form.NoLost
@@ -49,9 +49,9 @@ func (s *Source) openAll(ctx context.Context, d *drainer, o Options) error {
 
 // negotiate finds out what the kernel permits by opening an event on the
 // target's first thread. It returns why time in the kernel is left out, or
-// nothing where it is not.
-func (t *threads) negotiate() (string, error) {
-	t.form = perfevent.Form{Dump: perfevent.FirstDump}
+// nothing where it is not. kernel says that the kernel's part of stacks is asked for.
+func (t *threads) negotiate(kernel bool) (string, error) {
+	t.form = perfevent.Form{Dump: perfevent.FirstDump, Kernel: kernel}
 	reason := ""
 	for {
 		err := t.form.Try(t.pid, t.interval)

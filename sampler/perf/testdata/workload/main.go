@@ -317,6 +317,9 @@ func main() {
 		wait()
 		clock(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
 		kernel(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
+	case "read":
+		wait()
+		kernel(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
 	case "pages":
 		wait()
 		pages(time.Duration(number(2)) * time.Millisecond)
