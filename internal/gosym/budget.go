@@ -123,20 +123,37 @@ func (b *budget) exceed(what string) error {
 // passes in reads, too, and is not the target's doing. One goroutine uses a runDelay, and
 // stays on its thread. A nil runDelay knows nothing.
 type runDelay struct {
-	read func() (time.Duration, bool) // since the thread began
+	read delayReader
 	last time.Duration
 }
 
+// delayReader reads the delay of the calling thread since it began.
+type delayReader func() (time.Duration, bool)
+
 // beginLoad keeps the goroutine on its thread until end, so that the budget can tell the
-// thread's waits for a processor from its waits for the target.
-func beginLoad(b *budget) (_ *budget, end func()) {
+// thread's waits for a processor, as read tells them, from its waits for the target.
+func beginLoad(b *budget, read delayReader) (_ *budget, end func()) {
 	runtime.LockOSThread()
-	b.delay = newRunDelay(readRunDelay)
+	b.delay = newRunDelay(read)
 	return b, runtime.UnlockOSThread
 }
 
+// stopwatch measures how long a load takes, less the thread's waits for a processor: a busy
+// machine is not the target's doing, and must not cost the target's other files their time.
+type stopwatch struct {
+	start  time.Time
+	delay  *runDelay
+	lacked time.Duration // before start
+}
+
+func (b *budget) stopwatch() stopwatch { return stopwatch{time.Now(), b.delay, b.delay.total()} }
+
+func (s stopwatch) took() time.Duration {
+	return max(time.Since(s.start)-(s.delay.total()-s.lacked), 0)
+}
+
 // newRunDelay returns nil where the kernel does not tell.
-func newRunDelay(read func() (time.Duration, bool)) *runDelay {
+func newRunDelay(read delayReader) *runDelay {
 	last, ok := read()
 	if !ok {
 		return nil
@@ -153,6 +170,17 @@ func (d *runDelay) since() time.Duration {
 	delay := now - d.last
 	d.last = now
 	return delay
+}
+
+// total returns the delay since the thread began.
+func (d *runDelay) total() time.Duration {
+	if d == nil {
+		return 0
+	}
+	if now, ok := d.read(); ok {
+		return now
+	}
+	return d.last
 }
 
 // blame says why reads took too long.

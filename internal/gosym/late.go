@@ -88,12 +88,14 @@ func (t *Table) wants(p *part) bool {
 
 // loadLate loads a part of an image.
 func (t *Table) loadLate(im *image, p *part, load func(*budget)) {
-	start, free := time.Now(), maxHeld-t.held
-	b, end := beginLoad(&budget{ctx: t.late.ctx, wait: maxWait, read: maxLateRead, hold: free, steps: maxLateWork, look: maxLateWork})
+	free := maxHeld - t.held
+	b, end := beginLoad(&budget{ctx: t.late.ctx, wait: maxWait, read: maxLateRead, hold: free, steps: maxLateWork, look: maxLateWork}, t.delay)
+	watch := b.stopwatch()
 	load(b)
+	took := watch.took()
 	end()
-	t.clock(start)
-	t.late.parts -= time.Since(start)
+	t.loaded += took
+	t.late.parts -= took
 	switch {
 	case b.spent == nil:
 		p.loaded = true

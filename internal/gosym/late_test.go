@@ -91,6 +91,37 @@ func TestSlowFileIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestBusyMachineCostsNoFile: a load that waits for a processor, as one does on a busy machine, takes no time from
+// other files. Without those files, stacks of a JVM's own threads had no root for a minute.
+func TestBusyMachineCostsNoFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		large, libc := imageOf(t, withSymbols(1, "JVM_Halt")), imageOf(t, withSymbols(1, "start_thread"))
+		lacked := time.Hour
+		busy := &slowReader{large.file.r, maxLate}
+		large.file.r = readerFunc(func(p []byte, off int64) (int, error) {
+			lacked += busy.takes
+			return busy.ReadAt(p, off)
+		})
+		table := lateTable(large, libc)
+		table.delay = func() (time.Duration, bool) { return lacked, true }
+		if _, _, ok := table.lookup(large, 0x1000); !ok {
+			t.Error("no symbol of a file that was read while the machine was busy")
+		}
+		if _, _, ok := table.lookup(libc, 0x1000); !ok {
+			t.Error("no symbol of the next file")
+		}
+		if took := table.LoadTime(); took != 0 {
+			t.Errorf("loading took %v, all of it waits for a processor", took)
+		}
+	})
+}
+
+// readerFunc is a file.
+type readerFunc func(p []byte, off int64) (int, error)
+
+func (f readerFunc) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }
+
 // TestHostileFilesGetAShare: however often the time of look-ups is renewed, files whose
 // symbols always take too long do not get more than that.
 func TestHostileFilesGetAShare(t *testing.T) {

@@ -67,6 +67,7 @@ type Table struct {
 	late   late          // for which look-ups may load
 	steps  int           // of look-ups; see Limit
 	loaded time.Duration // see LoadTime
+	delay  delayReader   // tells the waits for a processor
 }
 
 // area is a mapping of an image.
@@ -81,7 +82,7 @@ type area struct {
 // [ErrTooMuch] or, if some of its modules could be loaded, a table of these.
 func Open(ctx context.Context, pid int, o Options) (*Table, error) {
 	of := func() (program, error) { return programOf(pid, o.Watch) }
-	b, end := beginLoad(newBudget(ctx, 0))
+	b, end := beginLoad(newBudget(ctx, 0), readRunDelay)
 	defer end()
 	return loadOne(of, b, func(p program) (*Table, error) {
 		t := newTable(pid, &processMemory{pid: pid, watch: o.Watch}, p.exe, o)
@@ -102,6 +103,7 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 		frames: map[frameKey]frameEntry{},
 		deltas: map[uint64]int32{},
 		late:   late{ctx: context.Background(), parts: maxLate / 2, pages: maxLate / 2},
+		delay:  readRunDelay,
 	}
 	t.Limit(math.MaxInt)
 	return t
@@ -115,7 +117,7 @@ func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
 	if err := t.SameProgram(); err != nil {
 		return false, err
 	}
-	b, end := beginLoad(newBudget(ctx, t.held))
+	b, end := beginLoad(newBudget(ctx, t.held), t.delay)
 	defer end()
 	if changed, err = t.reload(b); changed {
 		t.forget()
@@ -125,7 +127,7 @@ func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
 
 // reload loads the parts of the memory map that the table lacks, within a budget.
 func (t *Table) reload(b *budget) (changed bool, err error) {
-	defer t.clock(time.Now())
+	defer t.clock(b.stopwatch())
 	maps, err := readMaps(b, t.pid)
 	if err != nil {
 		return false, err
@@ -148,11 +150,11 @@ func (t *Table) reload(b *budget) (changed bool, err error) {
 	return changed || len(t.modules) > modules, err
 }
 
-// clock counts time since start as loading.
-func (t *Table) clock(start time.Time) { t.loaded += time.Since(start) }
+// clock counts the time of a stopwatch as loading.
+func (t *Table) clock(s stopwatch) { t.loaded += s.took() }
 
 // LoadTime returns how long loading has taken so far, in Open, Refresh and look-ups
-// of C. A caller that refreshes often can pace itself by it.
+// of C, without waits for a processor. A caller that refreshes often can pace itself by it.
 func (t *Table) LoadTime() time.Duration { return t.loaded }
 
 // forget empties the caches.
