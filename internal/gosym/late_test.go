@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,32 @@ func TestSlowFileIsTriedAgain(t *testing.T) {
 		}
 		if !find() {
 			t.Error("no symbol of a file that is fast again")
+		}
+	})
+}
+
+// TestLacks: a table says which file has no call frame information, and which one it had to do without, also once that
+// has been read.
+func TestLacks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bare, slow, sound := imageOf(t, withSymbols(1, "spin")), imageOf(t, withSymbols(1, "gets")), imageOf(t, withSymbols(1, "puts"))
+		bare.path, slow.path = "/bare.so", "/slow.so"
+		reader := &slowReader{slow.file.r, maxWait}
+		slow.file.r = reader
+		table := lateTable(bare, slow, sound)
+		table.late.parts = time.Hour
+		table.row(bare, 0x1000)
+		table.lookup(sound, 0x1000)
+		table.lookup(slow, 0x1000)
+		reader.takes = 0
+		for table.Renew(time.Second) == nil {
+		}
+		if _, _, ok := table.lookup(slow, 0x1000); !ok {
+			t.Error("no symbol of a file that is fast again")
+		}
+		if got, want := table.Lacks(), []string{ccmap.CommentNoFrames + "/bare.so", ccmap.CommentUnread + "/slow.so"}; !slices.Equal(got, want) {
+			t.Errorf("lacks %q, want %q", got, want)
 		}
 	})
 }

@@ -65,6 +65,7 @@ func (t *Taker) Turn(ctx context.Context, now time.Time) {
 	}
 	if now.Sub(t.renewed) >= renewEvery {
 		t.renewed = now
+		t.countFiles()
 		t.Runtime.Renew(now)
 	}
 	t.countWatches()
@@ -154,5 +155,6 @@ func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx contex
 	take(ctx)
 	t.balance(now, ok)
 	t.countWatches()
+	t.countFiles()
 	t.counting.end()
 }
