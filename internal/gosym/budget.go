@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrTooMuch: the symbols take more time, memory or reading than they may. The
@@ -138,18 +140,30 @@ func beginLoad(b *budget, read delayReader) (_ *budget, end func()) {
 	return b, runtime.UnlockOSThread
 }
 
-// stopwatch measures how long a load takes, less the thread's waits for a processor: a busy
-// machine is not the target's doing, and must not cost the target's other files their time.
+// stopwatch measures what a load takes: CPU time of its thread, and waits for the target. All
+// other waits are those of a busy machine, for a processor or for the collector of this process.
+// They are not the target's doing, and must not cost its other files their time.
 type stopwatch struct {
+	budget *budget
 	start  time.Time
-	delay  *runDelay
-	lacked time.Duration // before start
+	cpu    time.Duration // of the thread, at start
+	wait   time.Duration // of the budget, at start
 }
 
-func (b *budget) stopwatch() stopwatch { return stopwatch{time.Now(), b.delay, b.delay.total()} }
+// stopwatch begins to measure. The goroutine stays on its thread: see beginLoad.
+func (b *budget) stopwatch() stopwatch { return stopwatch{b, time.Now(), threadTime(), b.wait} }
 
 func (s stopwatch) took() time.Duration {
-	return max(time.Since(s.start)-(s.delay.total()-s.lacked), 0)
+	return min(time.Since(s.start), threadTime()-s.cpu+s.wait-s.budget.wait)
+}
+
+// threadTime returns the CPU time of the calling thread.
+func threadTime() time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
 }
 
 // newRunDelay returns nil where the kernel does not tell.
@@ -170,17 +184,6 @@ func (d *runDelay) since() time.Duration {
 	delay := now - d.last
 	d.last = now
 	return delay
-}
-
-// total returns the delay since the thread began.
-func (d *runDelay) total() time.Duration {
-	if d == nil {
-		return 0
-	}
-	if now, ok := d.read(); ok {
-		return now
-	}
-	return d.last
 }
 
 // blame says why reads took too long.

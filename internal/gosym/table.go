@@ -154,7 +154,7 @@ func (t *Table) reload(b *budget) (changed bool, err error) {
 func (t *Table) clock(s stopwatch) { t.loaded += s.took() }
 
 // LoadTime returns how long loading has taken so far, in Open, Refresh and look-ups
-// of C, without waits for a processor. A caller that refreshes often can pace itself by it.
+// of C: CPU time, and waits for the target. A caller that refreshes often can pace itself by it.
 func (t *Table) LoadTime() time.Duration { return t.loaded }
 
 // forget empties the caches.
@@ -252,13 +252,17 @@ func (t *Table) openImageFile(l *load, im *image) error {
 	if im.path == t.exe {
 		open = func(pid int, _ string) (*os.File, error) { return openExecutable(pid) }
 	}
-	f := &watchedFile{watch: t.watch}
+	f, start := &watchedFile{watch: t.watch}, time.Now()
 	err := t.watch.Call(func() (err error) {
 		f.File, err = open(t.pid, im.path)
 		return err
 	})
+	spent := l.waited(start)
 	if err != nil {
 		return err
+	}
+	if spent != nil {
+		return errors.Join(spent, f.Close())
 	}
 	return im.openFile(l, f)
 }
