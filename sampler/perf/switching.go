@@ -12,12 +12,11 @@ import (
 // before it switches, and starts it after: the time between is on the target's clock, and no sample stands for it.
 // And each switch pays for that, so that the events are on in windows only.
 const (
-	// manySwitches is how many switches in a second of the target's CPU time matter: of fewer, no more than 2 %
-	// of that time is lost.
-	manySwitches = 5000
-	// mostLost is the most CPU time that a switch loses. 2.4 µs were measured on Linux 6.18 (Xeon, virtual).
-	// If more is missing, switches are not all of the reason.
-	mostLost = 8 * time.Microsecond
+	// manySwitches is how many switches in a second of the target's CPU time matter: fewer lose 2 % or so.
+	manySwitches = 2000
+	// mostLost is the most CPU time that a switch loses: 2.4 to 16.5 µs were measured on Linux 6.18 (Xeon,
+	// virtual). If more is missing, switches are not all of the reason.
+	mostLost = 20 * time.Microsecond
 	// fewWindows is the part of the time from which on pauses are worth a word.
 	fewWindows = 0.9
 )
