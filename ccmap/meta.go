@@ -59,6 +59,15 @@ const CommentWarning = "warning: "
 // CommentHeld begins the comment that says which budget has kept a session from more samples.
 const CommentHeld = "held: "
 
+// CommentUnaccounted begins the comment that says why no sample stands for a part of the CPU time.
+const CommentUnaccounted = "unaccounted: "
+
+// These begin comments on files of the target whose code lacks callers, or names. The path follows.
+const (
+	CommentNoFrames = "no call frame information: " // the file has none
+	CommentUnread   = "not read in time: "          // its symbols or call frame information
+)
+
 // PruneStats counts the nodes that a map removed to stay within its bounds, summed
 // over merged maps.
 type PruneStats struct {

@@ -138,6 +138,19 @@ func TestRunKeepsTheWarningOfTheSource(t *testing.T) {
 	}
 }
 
+// TestRunKeepsWhatTheSourceKnows: why time is missing, and what files of the target lack. A session that follows another
+// one says that of its own.
+func TestRunKeepsWhatTheSourceKnows(t *testing.T) {
+	t.Parallel()
+	s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) { r.Push(stack(names, "leaf")) })
+	s.config.Map.Meta().Comments = []string{"own", ccmap.CommentUnread + "/old", ccmap.CommentNoFrames + "/old", ccmap.CommentUnaccounted + "old"}
+	s.source.stats.Unseen, s.source.stats.Files = "all switches", []string{ccmap.CommentUnread + "/libc.so"}
+	want := []string{"own", ccmap.CommentUnread + "/libc.so", ccmap.CommentUnaccounted + "all switches"}
+	if diff := cmp.Diff(want, s.mustRun(t).Snapshot.Meta().Comments); diff != "" {
+		t.Errorf("comments (-want +got):\n%s", diff)
+	}
+}
+
 // TestRunKeepsTheWarningOfPhases: it stands beside the source's warning.
 func TestRunKeepsTheWarningOfPhases(t *testing.T) {
 	t.Parallel()

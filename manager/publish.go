@@ -73,7 +73,11 @@ func (m *Manager) beginPublication() chan struct{} {
 // the losses that the map itself has counted there.
 func (m *Manager) keepLoss() {
 	stats := m.config.Source.Stats()
-	m.keepComments([]string{stats.Overhead.String(), m.held.comment()}, stats.Warning, m.values.phased.warning())
+	session := append([]string{stats.Overhead.String(), m.held.comment()}, stats.Files...)
+	if stats.Unseen != "" {
+		session = append(session, ccmap.CommentUnaccounted+stats.Unseen)
+	}
+	m.keepComments(session, stats.Warning, m.values.phased.warning())
 	now := stats.Loss
 	now.Queue += m.info.Sink.Queue.Stats().Dropped
 	now.Source += uint64(m.admission.refused)
@@ -88,7 +92,8 @@ func (m *Manager) keepLoss() {
 
 // isOfSession reports whether a comment is one of keepComments about its session alone.
 func isOfSession(comment string) bool {
-	return sampler.IsOverhead(comment) || strings.HasPrefix(comment, ccmap.CommentHeld)
+	ofSession := []string{ccmap.CommentHeld, ccmap.CommentUnaccounted, ccmap.CommentNoFrames, ccmap.CommentUnread}
+	return sampler.IsOverhead(comment) || slices.ContainsFunc(ofSession, func(prefix string) bool { return strings.HasPrefix(comment, prefix) })
 }
 
 // keepComments adds what is said of the session, and the warnings, to the comments of the start, which

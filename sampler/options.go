@@ -66,6 +66,10 @@ type ProcessOptions struct {
 	// threads are on in windows only.
 	MaxOverhead float64
 
+	// Better says how to get an engine without the limits of this one, for warnings of what these limits have
+	// cost. Empty: there is none.
+	Better string
+
 	// Logger gets messages for the user while sampling goes on; nil discards them.
 	Logger *slog.Logger
 }

@@ -65,6 +65,8 @@ func (p *Profile) unknownCauses() []blindCause {
 		}
 		text := "machine code of no file, as made by a program that compiles while it runs (JIT): nothing names it"
 		switch {
+		case method.Signature != "" && p.hasComment(ccmap.CommentUnread+method.Signature):
+			text = "the symbols of " + method.Signature + " were not read in time, as on a busy machine or from a slow disk: sample for longer"
 		case method.Signature != "":
 			text = method.Signature + " has no symbols: a build that was not stripped has them"
 		case p.Meta().Target.Runtime == "" && percent > 50:
@@ -79,7 +81,7 @@ func (p *Profile) unknownCauses() []blindCause {
 func (p *Profile) truncatedCauses() []blindCause {
 	at := map[ccmap.Method]ccmap.Counters{}
 	for n := range p.Nodes() {
-		if n.ID != 0 && n.Parent != 0 && p.Node(n.Parent).Parent == 0 && p.Names().At(p.Node(n.Parent).Method).Name == ccmap.TruncatedName {
+		if p.isOutermost(n) {
 			m := p.Names().At(n.Method)
 			at[m] = at[m].Add(p.Inclusive(n.ID))
 		}
@@ -95,6 +97,30 @@ func (p *Profile) truncatedCauses() []blindCause {
 	return told(causes)
 }
 
+// isOutermost reports whether the callers of a node are missing. Where functions of C were lost, the runtime of
+// a JVM has a frame for them, and the functions that they have called are at the rim.
+func (p *Profile) isOutermost(n ccmap.Node) bool {
+	if n.ID == 0 || n.Parent == 0 || n.Method == ccmap.NoMethod || p.nameOf(n) == nativeName {
+		return false
+	}
+	caller := p.Node(n.Parent)
+	if p.nameOf(caller) == nativeName && caller.Parent != 0 {
+		caller = p.Node(caller.Parent)
+	}
+	return caller.Parent == 0 && p.nameOf(caller) == ccmap.TruncatedName
+}
+
+// nativeName is the frame of package hotspot for functions of C that it could not find.
+const nativeName = "[native]"
+
+// nameOf returns the name of a node's method, "" if it has none.
+func (p *Profile) nameOf(n ccmap.Node) string {
+	if n.Method == ccmap.NoMethod {
+		return ""
+	}
+	return p.Names().At(n.Method).Name
+}
+
 // whyTruncated says why the callers of a function are missing.
 func (p *Profile) whyTruncated(m ccmap.Method) string {
 	switch {
@@ -103,7 +129,7 @@ func (p *Profile) whyTruncated(m ccmap.Method) string {
 	case m.Name == ccmap.UnknownName && m.Signature == "", m.Name == ccmap.KernelName:
 		return "callers of code that is not known are missing"
 	case m.Name == ccmap.UnknownName:
-		return whyForeign(path.Base(m.Signature))
+		return p.whyForeign(path.Base(m.Signature), m.Signature)
 	case m.Name == "runtime.asmcgocall":
 		return "callers of C are missing: their calls had returned before ccmapd could read the goroutine's stack, as on a busy machine"
 	case m.Name == "runtime.morestack":
@@ -111,7 +137,21 @@ func (p *Profile) whyTruncated(m ccmap.Method) string {
 	case m.File != "" || strings.HasPrefix(m.Name, "runtime."):
 		return "callers of Go functions are missing: their stacks did not fit into a sample, and had changed before ccmapd could read the rest, as on a busy machine"
 	}
-	return whyForeign(p.library(m.Module))
+	return p.whyForeign(p.library(m.Module), p.fileOf(m.Module))
+}
+
+// fileOf returns the path of the file that the code of a module is in; "" where it is not known.
+func (p *Profile) fileOf(module string) string {
+	target, file := p.Meta().Target, p.Names().Mapping(module).File
+	switch {
+	case file != "":
+		return file
+	case module != "" && module == target.BuildID:
+		return target.Executable
+	case strings.HasPrefix(module, "/"):
+		return module
+	}
+	return ""
 }
 
 // library names the file that the C code of a module is in.
@@ -128,10 +168,22 @@ func (p *Profile) library(module string) string {
 	return "C code"
 }
 
-func whyForeign(code string) string {
-	return "callers of " + code + " are missing: it has no call frame information (.eh_frame); compile it with -fasynchronous-unwind-tables " +
-		"(C in a Go program: CGO_CFLAGS='-O2 -fasynchronous-unwind-tables'), assembly with .cfi directives"
+// whyForeign says why the callers of C code in a file are missing: what the engine has said of the file, and
+// otherwise no more than is known.
+func (p *Profile) whyForeign(code, file string) string {
+	callers := "callers of " + code + " are missing: "
+	switch {
+	case p.hasComment(ccmap.CommentUnread + file):
+		return callers + "its call frame information was not read in time, as on a busy machine or from a slow disk: sample for longer"
+	case p.hasComment(ccmap.CommentNoFrames + file):
+		return callers + "it has no call frame information (.eh_frame); compile it with -fasynchronous-unwind-tables " +
+			"(C in a Go program: CGO_CFLAGS='-O2 -fasynchronous-unwind-tables'), assembly with .cfi directives"
+	}
+	return callers + "no call frame information (.eh_frame) leads on from there, as in assembly without .cfi directives and " +
+		"C that was compiled without -fasynchronous-unwind-tables"
 }
+
+func (p *Profile) hasComment(comment string) bool { return slices.Contains(p.Meta().Comments, comment) }
 
 // told returns the causes that are large enough, with their shares.
 func told(causes []blindCause) []blindCause {

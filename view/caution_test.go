@@ -23,8 +23,10 @@ func TestCaution(t *testing.T) {
 		"few":         {"go1.26.8", 5, []ccmap.Method{unnamed}, nil},
 		"tables":      {"", 200, []ccmap.Method{unnamed}, []string{"80.0% is [unknown] and 80.0% is [truncated]", "80.0%: no function of the program is known", "Go 1.20 to 1.27"}},
 		"JIT":         {"go1.26.8", 30, []ccmap.Method{unnamed}, []string{"37.5%: machine code of no file"}},
-		"library":     {"go1.26.8", 30, []ccmap.Method{{Name: ccmap.UnknownName, Signature: "/usr/lib/libx.so"}}, []string{"/usr/lib/libx.so has no symbols: a build", "callers of libx.so are missing", "it has no call frame information"}},
-		"C":           {"go1.26.8", 30, []ccmap.Method{{Name: "sqlite3Step", Module: "/usr/lib/libsqlite3.so"}}, []string{"0.0% is [unknown] and 37.5% is [truncated]", "callers of libsqlite3.so are missing", "CGO_CFLAGS"}},
+		"library":     {"go1.26.8", 30, []ccmap.Method{{Name: ccmap.UnknownName, Signature: "/usr/lib/libx.so"}}, []string{"/usr/lib/libx.so has no symbols: a build", "callers of libx.so are missing: no call frame information (.eh_frame) leads on from there"}},
+		"C":           {"go1.26.8", 30, []ccmap.Method{{Name: "sqlite3Step", Module: "/usr/lib/libsqlite3.so"}}, []string{"0.0% is [unknown] and 37.5% is [truncated]", "callers of libsqlite3.so are missing: no call"}},
+		"no frames":   {"go1.26.8", 30, []ccmap.Method{{Name: "spin", Module: "/usr/lib/libbare.so"}}, []string{"callers of libbare.so are missing: it has no call frame information", "CGO_CFLAGS"}},
+		"unread":      {"go1.26.8", 30, []ccmap.Method{{Name: ccmap.UnknownName, Signature: "/usr/lib/libslow.so"}}, []string{"the symbols of /usr/lib/libslow.so were not read in time", "callers of libslow.so are missing: its call frame information was not read in time"}},
 		"own C":       {"go1.26.8", 30, []ccmap.Method{{Name: "spin", Module: "0a11"}}, []string{"callers of C code of the program are missing"}},
 		"no build id": {"go1.26.8", 30, []ccmap.Method{{Name: "spin", Module: "0a12"}}, []string{"callers of C code of the program are missing"}},
 		"library's C": {"go1.26.8", 30, []ccmap.Method{{Name: "qsort", Module: "0b22"}}, []string{"callers of libc.so.6 are missing"}},
@@ -37,7 +39,9 @@ func TestCaution(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := New("a.json", profiletest.Blind(c.runtime, c.blind, c.methods...).Snapshot())
+			m := profiletest.Blind(c.runtime, c.blind, c.methods...)
+			m.Meta().Comments = []string{ccmap.CommentNoFrames + "/usr/lib/libbare.so", ccmap.CommentUnread + "/usr/lib/libslow.so"}
+			p := New("a.json", m.Snapshot())
 			text := p.describe(true)
 			if len(c.want) == 0 {
 				if !strings.Contains(text, "settled: ") || strings.Contains(text, "warning") || p.Blind().Misleads() {
@@ -65,6 +69,23 @@ func TestCaution(t *testing.T) {
 				t.Errorf("JSON %+v, settled %+v", d.Blind, d.Settled)
 			}
 		})
+	}
+}
+
+// TestCautionOfLostFrames: functions of C that were lost stand between [truncated] and those that they have called, whose
+// file is at fault.
+func TestCautionOfLostFrames(t *testing.T) {
+	t.Parallel()
+	m := ccmap.New(ccmap.Options{})
+	at := m.Root()
+	for _, f := range []ccmap.Method{{Name: ccmap.TruncatedName}, {Name: nativeName}, {Name: ccmap.UnknownName, Signature: "/lib/libc.so.6"}, {Name: "thread_native_entry"}} {
+		at = m.Child(at, ccmap.NoOffset, m.Names().Intern(f))
+	}
+	m.Add(at, ccmap.Counters{Samples: 100, Time: 1e9})
+	m.Meta().Comments = []string{ccmap.CommentUnread + "/lib/libc.so.6"}
+	want := "100.0%: callers of libc.so.6 are missing: its call frame information was not read in time"
+	if text := New("a.json", m.Snapshot()).caution(); !strings.Contains(text, want) {
+		t.Errorf("lacks %q:\n%s", want, text)
 	}
 }
 

@@ -28,7 +28,7 @@ func (p *Profile) describe(all bool) string {
 	} else {
 		lines = append(lines, terminal.Printable(p.headline()))
 	}
-	for _, warning := range p.warnings() {
+	for _, warning := range p.Warnings() {
 		lines = append(lines, ccmap.CommentWarning+warning)
 	}
 	if trust := p.trust(); all && trust != "" {
@@ -251,8 +251,8 @@ func Unaccounted(l ccmap.Loss, weight time.Duration) string {
 // mostWarnings bounds the warnings that are printed for a merge of many profiles.
 const mostWarnings = 4
 
-// warnings say why a profile is not the whole truth, as far as it knows.
-func (p *Profile) warnings() []string {
+// Warnings say why the profile is not the whole truth, as far as it knows. Each is a line.
+func (p *Profile) Warnings() []string {
 	var all []string
 	if missing := p.unaccounted(); missing != "" {
 		all = append(all, missing)
@@ -285,8 +285,21 @@ func (p *Profile) unaccounted() string {
 	if meta.Engine == ownProfiler {
 		why = "the program's own profiler rests most of the time, so that others can use it"
 	}
+	if known := p.comment(ccmap.CommentUnaccounted); known != "" {
+		why = terminal.Reason(known)
+	}
 	return fmt.Sprintf("no sample stands for %s of the CPU time (%s of %s): %s",
 		figure.Percent(100*share), figure.Time(int64(l.Unaccounted)), figure.Time(int64(l.Clock)), why)
+}
+
+// comment returns the rest of the first comment that begins with a prefix; "" without one.
+func (p *Profile) comment(prefix string) string {
+	for _, c := range p.Meta().Comments {
+		if rest, ok := strings.CutPrefix(c, prefix); ok {
+			return rest
+		}
+	}
+	return ""
 }
 
 // ownProfiler is the engine that takes profiles of a program's own profiler.

@@ -64,6 +64,12 @@ func TestUnaccountedTimeIsAWarning(t *testing.T) {
 	if got := p.unaccounted(); got != "no sample stands for 66.7% of the CPU time (2s of 3s): the program's own profiler rests most of the time, so that others can use it" {
 		t.Errorf("between two profiles: %q", got)
 	}
+	p = withMeta(t, p, func(m *ccmap.Meta) {
+		m.Engine, m.Comments = "jfr", []string{ccmap.CommentUnaccounted + "another one\x1b"}
+	})
+	if got := p.unaccounted(); got != "no sample stands for 66.7% of the CPU time (2s of 3s): another one\uFFFD" {
+		t.Errorf("with a cause that the engine knows: %q", got)
+	}
 }
 
 // withMeta returns a copy of a profile with another description.

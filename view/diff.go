@@ -254,7 +254,7 @@ func caveats(profiles []*Profile, by compare.Weight) []string {
 		if !p.countsSamples() {
 			notes = append(notes, p.Path+" does not say how many samples it has: what is noise is not known.")
 		}
-		for _, warning := range p.warnings() {
+		for _, warning := range p.Warnings() {
 			notes = append(notes, p.Path+": "+warning+".")
 		}
 		if caveat := p.prunedCaveat(); caveat != "" {

@@ -24,6 +24,7 @@ var profileColumns = columns[Profile]{
 	ofProfile("activations", "of the whole profile", func(p *Profile) activations { return activations(p.Total().Activations) }),
 	ofProfile("activations_exact", "activations are numbers, not lower bounds", func(p *Profile) bool { return p.ActivationsExact() }),
 	ofProfile("held,omitempty", "which budget has kept the session from more samples", (*Profile).held),
+	ofProfile("warnings,omitempty", "why the profile is not the whole truth", (*Profile).Warnings),
 	ofMeta("lost_samples", "samples that were lost", func(m ccmap.Meta) uint64 { return m.Loss.Samples() }),
 	ofMeta("throttled", "times that the kernel held sampling up", func(m ccmap.Meta) uint64 { return m.Loss.Throttled }),
 	ofMeta("clock_ns,omitempty", "CPU time by the program's own clock", func(m ccmap.Meta) time.Duration { return m.Loss.Clock }),

@@ -106,5 +106,6 @@ func runAttach(ctx context.Context, env *environment, c session.Config, live boo
 		r, err = s.Run(ctx, env.stderr, terminal.AboveLive(env.stderr))
 	}
 	restore()
+	s.Warn(env.stderr, r)
 	return errors.Join(err, s.Report(env.stdout, r))
 }

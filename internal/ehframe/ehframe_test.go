@@ -125,6 +125,46 @@ func TestUp(t *testing.T) {
 	}
 }
 
+// TestFork: the code after the system call that makes a thread has a row, by which the old thread returns, and the
+// new one has no caller.
+func TestFork(t *testing.T) {
+	t.Parallel()
+	var m made
+	m.common("zR")
+	m.function(0x1000, 0x17)           // clone3, up to its system call
+	m.function(0x1021, 0x10, 0x07, 16) // the new thread
+	m.function(0x1040, 0x20)           // another function
+	m.function(0x1067, 0x10)           // its neighbour
+	m.function(0x10a0, 0x10, 0x07, 16) // a root, far from it
+	tab := m.end()
+	stack := madeStack{0x7000: 0x1045, 0x7100: 0x1040, 0x7200: 0x5000}
+	for _, c := range []struct {
+		name   string
+		sp     uint64
+		caller uint64 // 0: none
+	}{
+		{"old thread", 0x7000, 0x1045}, {"new thread, of clone", 0x7100, 0}, {"new thread, of clone3", 0x7200, 0}, {"new thread, without a stack", 0x7300, 0},
+	} {
+		row, ok := tab.Row(0x1019, unlimited())
+		if !ok || !row.Fork || row.Entry != 0x1000 {
+			t.Fatalf("row %+v, %v", row, ok)
+		}
+		var f Frame
+		f.Set(RIP, 0x1019)
+		f.Set(RSP, c.sp)
+		how := row.Up(&f, stack.word)
+		born := row.Born(&f, how, func(pc uint64) (*Row, bool) { return tab.Row(pc, unlimited()) })
+		if born != (c.caller == 0) || !born && f.PC() != c.caller {
+			t.Errorf("%s: born %v, at %#x, want caller %#x", c.name, born, f.PC(), c.caller)
+		}
+	}
+	for _, pc := range []uint64{0xfff, 0x1060, 0x1080, 0x10b0} {
+		if _, ok := tab.Row(pc, unlimited()); ok {
+			t.Errorf("there is a row at %#x, between functions", pc)
+		}
+	}
+}
+
 // TestUnknownRefused: unknown input has no row, rather than a wrong one.
 func TestUnknownRefused(t *testing.T) {
 	t.Parallel()
@@ -224,6 +264,7 @@ func FuzzTable(f *testing.F) {
 	m.function(0x1000, 0x20, pushRBX...)
 	m.function(0x1040, 0x20, 0x0f, 4, 0x76, 0x78, 0x06, 0x96)
 	m.function(0x1060, 0x20, 0x16, 6, 3, 0x77, 8, 0x06, 0x0a, 0x41, 0x0b, 0x2e, 3)
+	m.function(0x108a, 0x10, 0x07, 16)
 	m.end()
 	f.Add(m.Bytes(), uint64(0x1004))
 	f.Add([]byte{8, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0x78}, uint64(0))
@@ -243,7 +284,12 @@ func FuzzTable(f *testing.F) {
 				frame.Set(r, 0x7000+uint64(r)*8)
 			}
 			for range 8 {
-				if row.Up(&frame, func(addr uint64) (uint64, bool) { return addr + 16, addr%3 != 0 }) != Stepped {
+				how := row.Up(&frame, func(addr uint64) (uint64, bool) { return addr + 16, addr%3 != 0 })
+				born := row.Born(&frame, how, func(pc uint64) (*Row, bool) { return tab.Row(pc, unlimited()) })
+				if born && !row.Fork {
+					t.Fatalf("a thread begins at %#x", at)
+				}
+				if how != Stepped {
 					break
 				}
 			}
@@ -255,7 +301,7 @@ func FuzzTable(f *testing.F) {
 func starts(t *Table) []uint64 {
 	var pcs []uint64
 	for _, f := range t.funcs[:min(len(t.funcs), 16)] {
-		pcs = append(pcs, f.start, f.start+(f.end-f.start)/2)
+		pcs = append(pcs, f.start, f.start+(f.end-f.start)/2, f.end+2) // the last is behind it
 	}
 	return pcs
 }

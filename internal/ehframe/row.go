@@ -1,5 +1,10 @@
 package ehframe
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Row says where the caller's registers are at one instruction. It is immutable and keeps
 // its table's section.
 type Row struct {
@@ -9,6 +14,9 @@ type Row struct {
 	// Signal says that the kernel has called the function to handle a signal. Up then
 	// returns the exact address where the signal interrupted the caller.
 	Signal bool
+	// Fork says that the code follows the system call that makes a thread. glibc's clone and
+	// clone3 have no call frame information there, because two threads run it: see [Row.Born].
+	Fork bool
 
 	cfa   rule // the canonical frame address: SP before the call
 	rules []saved
@@ -57,7 +65,7 @@ const (
 func (t *Table) Row(pc uint64, steps *int) (*Row, bool) {
 	f := t.find(pc)
 	if f == nil {
-		return nil, false
+		return t.fork(pc, steps)
 	}
 	most := min(*steps, maxSteps)
 	m := machine{t: t, f: f, loc: f.start, target: pc, steps: most}
@@ -70,6 +78,34 @@ func (t *Table) Row(pc uint64, steps *int) (*Row, bool) {
 		return nil, false
 	}
 	return m.row()
+}
+
+// maxFork bounds the code between the system call that makes a thread and the new thread's own
+// code, bytes. glibc 2.36 has 10, with the call.
+const maxFork = 32
+
+// fork returns the row of code that has none, right before code that nothing calls: the new
+// thread jumps there, and the old one returns. Nothing is on its stack but the return address
+// (sysdeps/unix/sysv/linux/x86_64/clone.S and clone3.S, glibc 2.36).
+func (t *Table) fork(pc uint64, steps *int) (*Row, bool) {
+	i, _ := slices.BinarySearchFunc(t.funcs, pc, func(f function, pc uint64) int { return cmp.Compare(f.start, pc) })
+	if i == 0 || i == len(t.funcs) || t.funcs[i].start-t.funcs[i-1].end > maxFork {
+		return nil, false
+	}
+	next, ok := t.Row(t.funcs[i].start, steps)
+	if !ok || !next.isRoot() {
+		return nil, false
+	}
+	return &Row{
+		Entry: t.funcs[i-1].start, Fork: true, steps: int(Registers),
+		cfa:   rule{form: inRegister, reg: RSP, offset: 8},
+		rules: []saved{{RIP, rule{form: atOffset, offset: -8}}},
+	}, true
+}
+
+// isRoot reports whether nothing has called the function.
+func (r *Row) isRoot() bool {
+	return slices.ContainsFunc(r.rules, func(s saved) bool { return s.reg == RIP && s.form == undefined })
 }
 
 // machine runs the programs of a CIE and an FDE.

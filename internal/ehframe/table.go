@@ -94,6 +94,9 @@ func New(section []byte, addr uint64) *Table {
 	return t
 }
 
+// IsEmpty reports whether the table has no function.
+func (t *Table) IsEmpty() bool { return len(t.funcs) == 0 }
+
 // functions yields the FDEs of the section, up to maxFuncs.
 func (t *Table) functions() iter.Seq[entry] {
 	return func(yield func(entry) bool) {

@@ -93,6 +93,17 @@ func (r *Row) Up(f *Frame, word func(addr uint64) (uint64, bool)) Ending {
 	return Stepped
 }
 
+// Born reports whether a step up from code of a [Row.Fork] was one of the new thread, which has no
+// caller. Where the old one has its return address, a new stack is empty, or has the address at
+// which the thread's first function begins. row is the table's.
+func (r *Row) Born(up *Frame, how Ending, row func(pc uint64) (*Row, bool)) bool {
+	if !r.Fork || how != Stepped {
+		return r.Fork
+	}
+	at, ok := row(up.PC())
+	return !ok || at.Entry == up.PC()
+}
+
 // evaluator applies rules to a frame.
 type evaluator struct {
 	f      *Frame

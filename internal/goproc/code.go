@@ -313,6 +313,14 @@ func (c *code) bytes() (own, common int64) {
 	return own + of*int64(len(c.cache)) + ofRow*int64(len(c.rows)), common
 }
 
+// lacks returns comments on files, see [gosym.Table.Lacks].
+func (c *code) lacks() []string {
+	if c.table == nil {
+		return nil
+	}
+	return c.table.Lacks()
+}
+
 // forget empties the caches.
 func (c *code) forget() {
 	clear(c.cache)

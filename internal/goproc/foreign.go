@@ -60,7 +60,11 @@ func (u *unwinder) climb(first bool, pcs []uint64) (_ []uint64, entry uint64, en
 			return pcs, entry, endLost
 		}
 		first, entry = row.Signal, row.Entry
-		switch row.Up(&u.x.frame, u.x.inC.word) {
+		how := row.Up(&u.x.frame, u.x.inC.word)
+		if row.Born(&u.x.frame, how, u.code.row) {
+			return pcs, entry, endAtRoot
+		}
+		switch how {
 		case ehframe.AtRoot:
 			return pcs, entry, endAtRoot
 		case ehframe.Unreadable:

@@ -68,6 +68,9 @@ func (p *Process) Close() { p.code.close() }
 // Bound is part of [process.Loader].
 func (p *Process) Bound(ctx context.Context) { p.code.bound(ctx) }
 
+// Lacks is part of [process.Lacking].
+func (p *Process) Lacks() []string { return p.code.lacks() }
+
 // SameProgram is part of [process.Loader].
 func (p *Process) SameProgram() error { return p.code.same() }
 

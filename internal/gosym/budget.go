@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrTooMuch: the symbols take more time, memory or reading than they may. The
@@ -149,20 +151,49 @@ func (b *budget) exceed(what string) error {
 // passes in reads, too, and is not the target's doing. One goroutine uses a runDelay, and
 // stays on its thread. A nil runDelay knows nothing.
 type runDelay struct {
-	read func() (time.Duration, bool) // since the thread began
+	read delayReader
 	last time.Duration
 }
 
+// delayReader reads the delay of the calling thread since it began.
+type delayReader func() (time.Duration, bool)
+
 // beginLoad keeps the goroutine on its thread until end, so that the budget can tell the
-// thread's waits for a processor from its waits for the target.
-func beginLoad(b *budget) (_ *budget, end func()) {
+// thread's waits for a processor, as read tells them, from its waits for the target.
+func beginLoad(b *budget, read delayReader) (_ *budget, end func()) {
 	runtime.LockOSThread()
-	b.delay = newRunDelay(readRunDelay)
+	b.delay = newRunDelay(read)
 	return b, runtime.UnlockOSThread
 }
 
+// stopwatch measures what a load takes: CPU time of its thread, and waits for the target. All
+// other waits are those of a busy machine, for a processor or for the collector of this process.
+// They are not the target's doing, and must not cost its other files their time.
+type stopwatch struct {
+	budget *budget
+	start  time.Time
+	cpu    time.Duration // of the thread, at start
+	wait   time.Duration // of the budget, at start
+}
+
+// stopwatch begins to measure. The goroutine stays on its thread: see beginLoad.
+func (b *budget) stopwatch() stopwatch { return stopwatch{b, time.Now(), threadTime(), b.wait} }
+
+func (s stopwatch) took() time.Duration {
+	return min(time.Since(s.start), threadTime()-s.cpu+s.wait-s.budget.wait)
+}
+
+// threadTime returns the CPU time of the calling thread.
+func threadTime() time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
+}
+
 // newRunDelay returns nil where the kernel does not tell.
-func newRunDelay(read func() (time.Duration, bool)) *runDelay {
+func newRunDelay(read delayReader) *runDelay {
 	last, ok := read()
 	if !ok {
 		return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // The bounds of one part of a file that look-ups load.
@@ -39,6 +41,7 @@ func (l *late) renew(more time.Duration) {
 type part struct {
 	loaded bool
 	missed bool // look-ups asked for it, and answered without it
+	late   bool // they did so at some time
 	pause  int  // calls of Renew until the next try
 	last   int  // the last pause; 0: no try took too much
 }
@@ -83,17 +86,37 @@ func (t *Table) wants(p *part) bool {
 		return false
 	}
 	p.missed = p.pause > 0 || t.late.parts <= 0
+	p.late = p.late || p.missed
 	return !p.missed
+}
+
+// mostLacking bounds the files that Lacks tells.
+const mostLacking = 16
+
+// Lacks says which files have no call frame information, and which ones look-ups had to do without for a
+// while, as comments of a profile: see [ccmap.CommentNoFrames] and [ccmap.CommentUnread].
+func (t *Table) Lacks() (comments []string) {
+	for _, im := range t.images {
+		if im.symbolsPart.late || im.unwindPart.late {
+			comments = append(comments, ccmap.CommentUnread+im.path)
+		}
+		if im.unwind != nil && im.unwind.IsEmpty() {
+			comments = append(comments, ccmap.CommentNoFrames+im.path)
+		}
+	}
+	return comments[:min(len(comments), mostLacking)]
 }
 
 // loadLate loads a part of an image.
 func (t *Table) loadLate(im *image, p *part, load func(*budget)) {
-	start, free := time.Now(), maxHeld-t.held
-	b, end := beginLoad(&budget{ctx: t.late.ctx, wait: maxWait, read: maxLateRead, hold: free, steps: maxLateWork, look: maxLateWork})
+	free := maxHeld - t.held
+	b, end := beginLoad(&budget{ctx: t.late.ctx, wait: maxWait, read: maxLateRead, hold: free, steps: maxLateWork, look: maxLateWork}, t.delay)
+	watch := b.stopwatch()
 	load(b)
+	took := watch.took()
 	end()
-	t.clock(start)
-	t.late.parts -= time.Since(start)
+	t.loaded += took
+	t.late.parts -= took
 	switch {
 	case b.spent == nil:
 		p.loaded = true
@@ -106,6 +129,6 @@ func (t *Table) loadLate(im *image, p *part, load func(*budget)) {
 			t.log.Warn("not all symbols", "file", im.path, "reason", b.spent)
 		}
 		p.last = min(max(2*p.last, 1), maxPause)
-		p.pause, p.missed = p.last, true
+		p.pause, p.missed, p.late = p.last, true, true
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,64 @@ func TestSlowFileIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestLacks: a table says which file has no call frame information, and which one it had to do without, also once that
+// has been read.
+func TestLacks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bare, slow, sound := imageOf(t, withSymbols(1, "spin")), imageOf(t, withSymbols(1, "gets")), imageOf(t, withSymbols(1, "puts"))
+		bare.path, slow.path = "/bare.so", "/slow.so"
+		reader := &slowReader{slow.file.r, maxWait}
+		slow.file.r = reader
+		table := lateTable(bare, slow, sound)
+		table.late.parts = time.Hour
+		table.row(bare, 0x1000)
+		table.lookup(sound, 0x1000)
+		table.lookup(slow, 0x1000)
+		reader.takes = 0
+		for table.Renew(time.Second) == nil {
+		}
+		if _, _, ok := table.lookup(slow, 0x1000); !ok {
+			t.Error("no symbol of a file that is fast again")
+		}
+		if got, want := table.Lacks(), []string{ccmap.CommentNoFrames + "/bare.so", ccmap.CommentUnread + "/slow.so"}; !slices.Equal(got, want) {
+			t.Errorf("lacks %q, want %q", got, want)
+		}
+	})
+}
+
+// TestBusyMachineCostsNoFile: a load that waits for a processor, in a read or at any other moment, as one does on a busy
+// machine, takes no time from other files. Without those files, stacks of a JVM's own threads had no root for a minute.
+func TestBusyMachineCostsNoFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		large, libc := imageOf(t, withSymbols(1, "JVM_Halt")), imageOf(t, withSymbols(1, "start_thread"))
+		lacked := time.Hour
+		busy := &slowReader{large.file.r, maxLate}
+		large.file.r = readerFunc(func(p []byte, off int64) (int, error) {
+			lacked += busy.takes
+			return busy.ReadAt(p, off)
+		})
+		table := lateTable(large, libc)
+		table.delay = func() (time.Duration, bool) { return lacked, true }
+		if _, _, ok := table.lookup(large, 0x1000); !ok {
+			t.Error("no symbol of a file that was read while the machine was busy")
+		}
+		table.loadLate(large, &large.unwindPart, func(*budget) { time.Sleep(maxLate) })
+		if _, _, ok := table.lookup(libc, 0x1000); !ok {
+			t.Error("no symbol of the next file")
+		}
+		if took := table.LoadTime(); took > time.Second {
+			t.Errorf("loading took %v, nearly all of it waits for a processor", took)
+		}
+	})
+}
+
+// readerFunc is a file.
+type readerFunc func(p []byte, off int64) (int, error)
+
+func (f readerFunc) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }
 
 // TestHostileFilesGetAShare: however often the time of look-ups is renewed, files whose
 // symbols always take too long do not get more than that.

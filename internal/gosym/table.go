@@ -75,6 +75,7 @@ type Table struct {
 	late   late          // for which look-ups may load
 	steps  int           // of look-ups; see Limit
 	loaded time.Duration // see LoadTime
+	delay  delayReader   // tells the waits for a processor
 }
 
 // area is a mapping of an image.
@@ -89,7 +90,7 @@ type area struct {
 // [ErrTooMuch] or, if some of its modules could be loaded, a table of these.
 func Open(ctx context.Context, pid int, o Options) (*Table, error) {
 	of := func() (program, error) { return programOf(pid, o.Watch) }
-	b, end := beginLoad(newBudget(ctx, 0))
+	b, end := beginLoad(newBudget(ctx, 0), readRunDelay)
 	defer end()
 	return loadOne(of, b, func(p program) (*Table, error) {
 		t := newTable(pid, &processMemory{pid: pid, watch: o.Watch}, p.exe, o)
@@ -110,6 +111,7 @@ func newTable(pid int, mem memory, exe string, o Options) *Table {
 		frames: map[frameKey]frameEntry{},
 		deltas: map[uint64]int32{},
 		late:   late{ctx: context.Background(), parts: maxLate / 2, pages: maxLate / 2},
+		delay:  readRunDelay,
 	}
 	t.Limit(math.MaxInt)
 	return t
@@ -123,7 +125,7 @@ func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
 	if err := t.SameProgram(); err != nil {
 		return false, err
 	}
-	b, end := beginLoad(newBudget(ctx, t.held))
+	b, end := beginLoad(newBudget(ctx, t.held), t.delay)
 	defer end()
 	if changed, err = t.reload(b); changed {
 		t.forget()
@@ -133,7 +135,7 @@ func (t *Table) Refresh(ctx context.Context) (changed bool, err error) {
 
 // reload loads the parts of the memory map that the table lacks, within a budget.
 func (t *Table) reload(b *budget) (changed bool, err error) {
-	defer t.clock(time.Now())
+	defer t.clock(b.stopwatch())
 	maps, err := readMaps(b, t.pid)
 	if err != nil {
 		return false, err
@@ -156,11 +158,11 @@ func (t *Table) reload(b *budget) (changed bool, err error) {
 	return changed || len(t.modules) > modules, err
 }
 
-// clock counts time since start as loading.
-func (t *Table) clock(start time.Time) { t.loaded += time.Since(start) }
+// clock counts the time of a stopwatch as loading.
+func (t *Table) clock(s stopwatch) { t.loaded += s.took() }
 
 // LoadTime returns how long loading has taken so far, in Open, Refresh and look-ups
-// of C. A caller that refreshes often can pace itself by it.
+// of C: CPU time, and waits for the target. A caller that refreshes often can pace itself by it.
 func (t *Table) LoadTime() time.Duration { return t.loaded }
 
 // forget empties the caches.
@@ -258,13 +260,17 @@ func (t *Table) openImageFile(l *load, im *image) error {
 	if im.path == t.exe {
 		open = func(pid int, _ string) (*os.File, error) { return openExecutable(pid) }
 	}
-	f := &watchedFile{watch: t.watch}
+	f, start := &watchedFile{watch: t.watch}, time.Now()
 	err := t.watch.Call(func() (err error) {
 		f.File, err = open(t.pid, im.path)
 		return err
 	})
+	spent := l.waited(start)
 	if err != nil {
 		return err
+	}
+	if spent != nil {
+		return errors.Join(spent, f.Close())
 	}
 	return im.openFile(l, f)
 }

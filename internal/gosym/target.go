@@ -36,7 +36,7 @@ const SectionSVM = ".svm_heap"
 // HasSection reports whether the program that a process runs has a section. Only the names in
 // usefulSections can be asked for.
 func HasSection(ctx context.Context, pid int, w *hang.Watch, name string) (bool, error) {
-	b, end := beginLoad(newBudget(ctx, 0))
+	b, end := beginLoad(newBudget(ctx, 0), readRunDelay)
 	defer end()
 	f := &watchedFile{watch: w}
 	err := w.Call(func() (err error) {

@@ -158,6 +158,12 @@ type Nameless interface {
 	Remedy(file string) string
 }
 
+// Lacking is a [Runtime] that knows why samples lack names or callers.
+type Lacking interface {
+	// Lacks returns comments of a profile on files of the target: see [ccmap.CommentNoFrames].
+	Lacks() []string
+}
+
 // Loader keeps the symbols of a runtime up to date. Before a program has run, it has no
 // symbols, and every function is unknown.
 type Loader interface {

@@ -61,6 +61,20 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 	return nil
 }
 
+// Warn prints the warnings of a report in JSON to w, for those who read no JSON. Other reports begin with them.
+func (s *Session) Warn(w io.Writer, r manager.Report) {
+	if s.config.Quiet || !s.config.JSON || r.Snapshot == nil {
+		return
+	}
+	p := Profile(r)
+	if caution := p.TakeCaution(); caution != "" {
+		fmt.Fprintln(w, caution)
+	}
+	for _, warning := range p.Warnings() {
+		fmt.Fprintf(w, "%s%s\n", ccmap.CommentWarning, warning)
+	}
+}
+
 // unused says why a profile is empty.
 func unused(u ccmap.Unit) string {
 	if u == ccmap.CPUTime {

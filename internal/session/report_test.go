@@ -71,6 +71,34 @@ func TestReportOverhead(t *testing.T) {
 	}
 }
 
+// TestWarnBesideJSON: a report in JSON has the warnings, and standard error, too.
+func TestWarnBesideJSON(t *testing.T) {
+	t.Parallel()
+	const cause = "async-profiler takes the signal"
+	m := profiletest.Blind("go1.26.8", 0)
+	m.Meta().Loss = ccmap.Loss{Clock: 10 * time.Second, Unaccounted: 9 * time.Second}
+	m.Meta().Comments = []string{ccmap.CommentUnaccounted + cause, ccmap.CommentWarning + "one\x1b"}
+	r := manager.Report{Snapshot: m.Snapshot()}
+	for _, c := range []Config{{JSON: true}, {}, {JSON: true, Quiet: true}} {
+		s := &Session{config: c, choice: engine.Choice{Source: &fakeSource{}}}
+		var out, warned bytes.Buffer
+		if err := s.Report(&out, r); err != nil {
+			t.Fatal(err)
+		}
+		s.Warn(&warned, r)
+		want := "warning: no sample stands for 90.0% of the CPU time (9s of 10s): " + cause + "\nwarning: one\uFFFD\n"
+		if c.Quiet || !c.JSON {
+			want = ""
+		}
+		if warned.String() != want {
+			t.Errorf("%+v: warned %q, want %q", c, &warned, want)
+		}
+		if has := strings.Contains(out.String(), cause); has == c.Quiet {
+			t.Errorf("%+v: reports %q", c, &out)
+		}
+	}
+}
+
 // TestReasonOfLines: a reason of several lines is a sentence, and no byte of it moves the cursor.
 func TestReasonOfLines(t *testing.T) {
 	t.Parallel()

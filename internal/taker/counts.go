@@ -21,6 +21,7 @@ type counts struct {
 	watches                              atomic.Int64
 	unaccounted                          atomic.Pointer[ccmap.Loss] // of time; nil: not known
 	elided                               atomic.Pointer[ccmap.Elided]
+	files                                atomic.Pointer[[]string] // comments on files of the target
 
 	caught indirect.Counts
 }
@@ -93,7 +94,26 @@ func (t *Taker) Stats(warning string) sampler.Stats {
 		NoCalls:  cmp.Or(t.counting.reason(), c.caught.Reason()),
 		Overhead: t.overhead(loss.Clock),
 		Elided:   c.elidedSoFar(),
+		Files:    c.filesSoFar(),
 	}
+}
+
+// countFiles publishes what the runtime says of files.
+func (t *Taker) countFiles() {
+	lacking, ok := t.Runtime.(process.Lacking)
+	if !ok {
+		return
+	}
+	if files := lacking.Lacks(); !slices.Equal(files, t.counts.filesSoFar()) {
+		t.counts.files.Store(&files)
+	}
+}
+
+func (c *counts) filesSoFar() []string {
+	if files := c.files.Load(); files != nil {
+		return *files
+	}
+	return nil
 }
 
 // countWatches publishes the figures of the judge.

@@ -13,6 +13,7 @@ import (
 // dearer. Where no event has done so, nothing is read.
 //
 //	atSwitch, atWatch, atCall   ns so far, read by Stats
+//	total                       read by Switches
 //	all others                  owned by the engine's goroutine
 type meter struct {
 	switches *process.Switches
@@ -34,7 +35,12 @@ type meter struct {
 	unpriced uint64           // switches since then
 
 	atSwitch, atWatch, atCall atomic.Int64
+	total                     atomic.Uint64 // switches so far
 }
+
+// Switches returns how often threads of the target were put on a CPU so far, where their events make that
+// dearer. Any goroutine may call it.
+func (t *Taker) Switches() uint64 { return t.meter.total.Load() }
 
 // meterSwitches meters the switches if a reading is due.
 func (t *Taker) meterSwitches(now time.Time) {
@@ -134,6 +140,7 @@ func (m *meter) look(now time.Time, watching int, timing bool) {
 // were set on average over that time. A breakpoint was met by the switches of its thread: by
 // as many as the thread has that switches most, because no more is known.
 func (m *meter) charge(c perfevent.Costs, now time.Time, switches *process.Switches, catching time.Duration) {
+	m.total.Store(switches.Total)
 	n := switches.Total - m.seen
 	elapsed := float64(now.Sub(m.read))
 	if elapsed <= 0 {

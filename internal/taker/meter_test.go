@@ -42,6 +42,9 @@ func TestMeterCharges(t *testing.T) {
 		if got := [3]int64{m.atSwitch.Load(), m.atWatch.Load(), m.atCall.Load()}; got != c.want {
 			t.Errorf("at %d ms: %d, want %d", c.read, got, c.want)
 		}
+		if got := m.total.Load(); got != c.switches {
+			t.Errorf("at %d ms: %d switches, want %d", c.read, got, c.switches)
+		}
 	}
 }
 

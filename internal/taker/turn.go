@@ -65,6 +65,7 @@ func (t *Taker) Turn(ctx context.Context, now time.Time) {
 	}
 	if now.Sub(t.renewed) >= renewEvery {
 		t.renewed = now
+		t.countFiles()
 		t.Runtime.Renew(now)
 		t.unnamed.review(t.Sink.Names, t.Runtime)
 	}
@@ -156,5 +157,6 @@ func (t *Taker) Finish(patience time.Duration, stop func(), take func(ctx contex
 	t.balance(now, ok)
 	t.countWatches()
 	t.unnamed.review(t.Sink.Names, t.Runtime)
+	t.countFiles()
 	t.counting.end()
 }

@@ -105,6 +105,7 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 		if name != Auto && name != e.Name || !e.samples(o.Unit) {
 			continue
 		}
+		o.Better = better(e, name, refused)
 		s, err := e.Open(ctx, o)
 		if err == nil {
 			return Choice{s, why(name, o.Unit, refused)}, nil
@@ -173,6 +174,23 @@ func why(name string, unit ccmap.Unit, refused []refusal) string {
 		text += fmt.Sprintf("; %s: %v", r.engine, r.err)
 	}
 	return text
+}
+
+// better says how to get engine bpf in place of perf, unless this machine cannot have it.
+func better(e Engine, name string, refused []refusal) string {
+	const avoids = "engine bpf, which samples CPUs, avoids that"
+	if e.Name != perf.Engine {
+		return ""
+	}
+	if name != Auto {
+		return avoids + " ('ccmapd doctor' says whether it is permitted)"
+	}
+	for _, r := range refused {
+		if r.engine == bpf.Engine && errors.Is(r.err, sampler.ErrPermission) {
+			return avoids + ": run ccmapd as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE ('ccmapd doctor' has the command)"
+		}
+	}
+	return ""
 }
 
 // explain adds advice to an error in attaching.

@@ -15,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/bpf"
 	"github.com/ccmapd/ccmapd/sampler/jfr"
 	"github.com/ccmapd/ccmapd/sampler/perf"
 )
@@ -70,6 +71,31 @@ func TestAttachTakesTheFirstPermitted(t *testing.T) {
 			t.Errorf("attach by %s: %v", test.ask, err)
 		} else if name := got.Source.Info().Engine; name != test.name || got.Why != test.why {
 			t.Errorf("attach by %s: %s (%s); want %s (%s)", test.ask, name, got.Why, test.name, test.why)
+		}
+	}
+}
+
+// TestBetter: engine perf is told how engine bpf can be had, and only where it can.
+func TestBetter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ask     string
+		refusal error // of bpf
+		want    string
+	}{
+		{Auto, sampler.ErrPermission, "engine bpf, which samples CPUs, avoids that: run ccmapd as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE ('ccmapd doctor' has the command)"},
+		{Auto, sampler.ErrUnsupported, ""},
+		{perf.Engine, nil, "engine bpf, which samples CPUs, avoids that ('ccmapd doctor' says whether it is permitted)"},
+		{jfr.Engine, nil, ""},
+	} {
+		got := "not opened"
+		note := func(_ context.Context, o sampler.ProcessOptions) (Source, error) {
+			got = o.Better
+			return fakeSource{}, nil
+		}
+		all := []Engine{refusing(bpf.Engine, fmt.Errorf("bpf: %w", c.refusal)), {perf.Engine, nil, note}, {jfr.Engine, nil, note}}
+		if _, err := Attach(t.Context(), all, c.ask, sampler.ProcessOptions{}); err != nil || got != c.want {
+			t.Errorf("attach by %s after %v: %q, %v; want %q", c.ask, c.refusal, got, err, c.want)
 		}
 	}
 }

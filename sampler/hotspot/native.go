@@ -154,7 +154,11 @@ func (n *native) up(f *ehframe.Frame, exact bool, stack view) (next bool, end en
 	if n.table.Exceeded() {
 		return false, endLost
 	}
-	switch row.Up(f, stack.word) {
+	how := row.Up(f, stack.word)
+	if row.Born(f, how, n.row) {
+		return false, endAtRoot
+	}
+	switch how {
 	case ehframe.AtRoot:
 		return false, endAtRoot
 	case ehframe.Unreadable:

@@ -155,6 +155,9 @@ func (p *Process) Build() (id, version string) {
 	return p.buildID(), product(p.vm.Info) + " " + p.vm.Version
 }
 
+// Lacks is part of [process.Lacking].
+func (p *Process) Lacks() []string { return p.native.table.Lacks() }
+
 // SameProgram is part of [process.Loader].
 func (p *Process) SameProgram() error {
 	err := p.native.table.SameProgram()

@@ -34,6 +34,8 @@
 // The engine has no marks and no verdicts: the JVM does not say where a stack lies. Java code
 // alone is seen. Threads of the recorder itself are left out, and are the overhead.
 //
+// jdk.CPUTimeSample needs the signal SIGPROF. Where another profiler in the JVM has it, [sampler.Stats] says so.
+//
 // # Goroutines
 //
 // Run reads chunks and pushes. One more goroutine talks to the JVM, which may take seconds to

@@ -68,9 +68,9 @@ func javas(t *testing.T) []string {
 const spin, wait = "Spin", "Wait"
 
 // startJVM starts a JVM that runs a program, and returns its process.
-func startJVM(t *testing.T, java, program string) *exec.Cmd {
+func startJVM(t *testing.T, java, program string, options ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(java, "-Djava.io.tmpdir="+t.TempDir(), "-cp", jvmtest.Classes(t), program)
+	cmd := exec.Command(java, append(options, "-Djava.io.tmpdir="+t.TempDir(), "-cp", jvmtest.Classes(t), program)...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

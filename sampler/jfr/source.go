@@ -42,6 +42,7 @@ type Options = sampler.ProcessOptions
 //	bounded     the goroutine of Run
 //	wishes      holds the interval that SetInterval was last called with, until it is taken
 //	folder      Open, then the goroutine of Run
+//	rival       likewise
 //	stats       Run writes, any goroutine reads
 type Source struct {
 	*Recording
@@ -54,6 +55,7 @@ type Source struct {
 	info     sampler.Info
 	asked    time.Duration // interval
 	folder   *folder
+	rival    rival
 	stats    atomic.Pointer[sampler.Stats]
 }
 
@@ -92,6 +94,7 @@ func (s *Source) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	s.folder, s.asked = newFolder(o, s.event), interval
+	s.rival.libraries = func() ([]string, error) { return process.Libraries(o.PID) }
 	if s.isTimed() {
 		s.interval.Store(int64(interval))
 		s.control.changer = changer{interval: interval, wishes: s.wishes, settings: s.event.settings, made: s.changed}
@@ -215,6 +218,9 @@ func (s *Source) publish() {
 	st.Interval, st.LastChange = time.Duration(s.interval.Load()), time.Duration(s.change.Load())
 	st.Loss.Corrupt = s.tail.corrupt
 	st.Warning = strings.Join(append(s.tail.warnings(), s.folder.warnings()...), "; ")
+	if s.isTimed() && s.event.exact {
+		st.Unseen = s.rival.look(time.Now(), st.Loss)
+	}
 	s.stats.Store(&st)
 }
 

@@ -157,6 +157,9 @@
 // weights become smaller where they have gone ahead of the clock, see [taker.Taker.Trim]. They are never
 // raised: time that no sample stands for stays visible.
 //
+// A switch between threads is such time, too: the kernel stops a thread's event before it, and starts the next one's
+// after it. [Source.Stats] says so where switches are many.
+//
 // Where samples leave out time in the kernel, so does the clock. The kernel tells the two
 // apart once a tick (CONFIG_TICK_CPU_ACCOUNTING), so the clock is sampled, too;
 // [ccmap.Loss.ClockTick] says how coarse it is.

@@ -16,12 +16,13 @@ import (
 // Source samples one Go process. See the package documentation for the
 // pipeline.
 //
-//	shortest, kernelReason   set by Open
-//	threads                  any goroutine
-//	drainer                  Open, then the goroutine of Run
+//	shortest, kernelReason, better   set by Open
+//	threads                          any goroutine
+//	drainer                          Open, then the goroutine of Run
 type Source struct {
 	shortest     time.Duration // least interval
 	kernelReason string        // why time in the kernel is not sampled; empty if it is
+	better       string        // how to get a better engine; empty: there is none
 
 	threads *threads
 	drainer *drainer
@@ -72,7 +73,7 @@ func open(ctx context.Context, o Options, r *Rings, owned bool) (*Source, error)
 	if runtime.GOARCH != "amd64" {
 		return nil, fmt.Errorf("perf source on %s: %w", runtime.GOARCH, sampler.ErrUnsupported)
 	}
-	s := &Source{shortest: perfevent.ShortestInterval()}
+	s := &Source{shortest: perfevent.ShortestInterval(), better: o.Better}
 	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger, &r.files)
 	s.drainer = &drainer{
 		threads: s.threads, rings: r, owned: owned, seat: seat{pid: uint32(o.PID)},
@@ -151,6 +152,9 @@ func (s *Source) Counted() ([]ccmap.Point, uint64) { return s.drainer.Counted() 
 func (s *Source) Stats() sampler.Stats {
 	t := s.threads.state()
 	st := s.drainer.Stats(t.missed.warning())
+	var few string
+	st.Unseen, few = switching(st, s.drainer.Switches(), s.better)
+	st.Warning = joined(st.Warning, few)
 	st.Threads, st.Interval, st.LastChange = t.sampled, t.interval, t.took
 	return st
 }
