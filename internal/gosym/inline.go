@@ -36,7 +36,7 @@ type inlinedCall struct {
 	rawID     uint8
 	nameOff   int32
 	parentPC  uint32 // of the call, from the physical function's entry
-	startLine int32     // 0 where the form has none
+	startLine int32  // 0 where the form has none
 }
 
 func (m *module) inlinedCall(tree uint32, i int32) (inlinedCall, bool) {
