@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // bytesMemory is an address space that is one piece of memory.
@@ -170,6 +173,18 @@ func checkMade(t *testing.T, table *Table, outerLine, innerLine, lastLine int32)
 	want := Func{Name: "main.last", Entry: madeText + 64, End: madeText + 128, StartLine: lastLine, Flags: FlagTopFrame}
 	if diff := cmp.Diff(want, last); !ok || diff != "" || !last.IsRoot() {
 		t.Errorf("function (-want +got):\n%s", diff)
+	}
+}
+
+// TestLinesInProfiles: a frame of a profile says its line, whether the program tells where functions begin or not.
+func TestLinesInProfiles(t *testing.T) {
+	t.Parallel()
+	for _, form := range []form{form120, form118} {
+		names := ccmap.NewNames()
+		frames := madeTableOf(t, form).Stack([]uint64{madeText + 16}, names, nil)
+		if got := []int32{names.Line(frames[0]), names.Line(frames[1])}; !slices.Equal(got, []int32{31, 12}) {
+			t.Errorf("form %d: lines %v, want 31 and 12", form, got)
+		}
 	}
 }
 
