@@ -58,7 +58,7 @@ func (f *follower) betterThan(name string) []engine.Engine {
 		return nil
 	}
 	last := slices.IndexFunc(f.d.engines, func(e engine.Engine) bool { return e.Name == name })
-	return f.d.engines[:max(last, 0)]
+	return f.d.unreadable.Spare(f.d.engines[:max(last, 0)], f.program)
 }
 
 // awaitBetter waits until one of the engines opens. It returns false if ctx is done before that, or

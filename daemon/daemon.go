@@ -49,6 +49,7 @@ type Options struct {
 //	mu                        all targets with their followers and slots, and the fields after it
 //	discovery, meter          the goroutine of Run
 //	elsewhere                 atomic
+//	unreadable                locks itself
 //	work                      the goroutines of followers and of filing
 //	removing, reloading       one removal of old files at a time, one reload
 type Daemon struct {
@@ -62,8 +63,9 @@ type Daemon struct {
 	shared  *engine.Shared // nil: the engines are the caller's
 	engines []engine.Engine
 	// endpoint is one of the engines, unless they are the caller's.
-	endpoint engine.Engine
-	usedCPU  func() time.Duration // of this process
+	endpoint   engine.Engine
+	unreadable engine.Unreadable
+	usedCPU    func() time.Duration // of this process
 	// usedMemory returns the bytes that this process has in use.
 	usedMemory func() int64
 	// openWhole opens the source of the whole host. Nil: no engine can.

@@ -107,11 +107,13 @@ func (t *target) endsMap(ending sampler.Ending, err error) bool {
 	return errors.Is(err, bpf.ErrNames) || errors.Is(err, served.ErrNames) || t.isEndpoint() && ending.Exited
 }
 
-// cureOf says how to mend an error of an endpoint or of the whole host.
+// cureOf says how to mend an error that has no advice of its own.
 func (t *target) cureOf(err error) string {
 	switch {
 	case t.Match.Host:
 		return cureOfHost(err)
+	case errors.Is(err, sampler.ErrProgram):
+		return "It is read again when its executable changes, and after a reload. Meanwhile the daemon looks whether it serves profiles (net/http/pprof) on loopback."
 	case errors.Is(err, sampler.ErrNoProcess):
 		return "Does the program run, import net/http/pprof or mount api.Handler, and listen there? 'curl URL' tells."
 	case errors.Is(err, served.ErrExposed):

@@ -11,15 +11,16 @@ import (
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // follower attaches to one process of a target, and samples it until it ends. The follower of an
 // endpoint or of the whole host has the number 0, and no facts.
 //
-//	d, target, facts   never change
-//	settled            closed when the first attempt has succeeded or failed
-//	identity, broke    the goroutine of run; identity does not change while a session runs
-//	all others         under the daemon's mu
+//	d, target, facts        never change
+//	settled                 closed when the first attempt has succeeded or failed
+//	identity … unreadable   the goroutine of run; identity and program do not change while a session runs
+//	all others              under the daemon's mu
 type follower struct {
 	d      *Daemon
 	target *target
@@ -40,6 +41,9 @@ type follower struct {
 
 	identity process.Identity // of the process, before it was read
 	broke    time.Duration    // CPU time of the process when its session ended by an error; 0: none did
+	program  engine.Program   // that the process ran then
+
+	unreadable bool // no engine could read the program in the last attempt
 }
 
 // State is the state of a target or of one of its processes.
@@ -144,15 +148,22 @@ func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) 
 		t.ending = err.Error()
 		return true
 	}
-	t.counters.Failures.count(err)
+	if !f.unreadable { // else it was counted
+		t.counters.Failures.count(err)
+	}
 	return false
 }
 
 // putOff notes why nothing can be sampled now, after a session of such a life, and when to try again.
 func (f *follower) putOff(err error, life time.Duration) {
 	state, log, level := Refused, f.d.log, slog.LevelWarn
-	if f.isAway(err) { // perhaps for weeks
+	still := f.unreadable
+	f.unreadable = errors.Is(err, sampler.ErrProgram)
+	switch {
+	case f.isAway(err): // perhaps for weeks
 		state, log, level = Waiting, f.d.details, slog.LevelInfo
+	case f.unreadable && f.d.unreadable.Told(f.program):
+		log, level = f.d.details, slog.LevelDebug
 	}
 	cure, known := advice.Of(err)
 	if !known {
@@ -162,7 +173,11 @@ func (f *follower) putOff(err error, life time.Duration) {
 	f.delay.fail(time.Now(), life)
 	next := f.delay.until
 	f.d.mu.Unlock()
-	f.change(state, err.Error(), cure, next)
+	if still && f.unreadable {
+		f.stay(err.Error(), next)
+	} else {
+		f.change(state, err.Error(), cure, next)
+	}
 	log.Log(context.Background(), level, "cannot sample", "target", f.target.Name, f.attr(), "error", err, "next try", next)
 }
 
@@ -196,6 +211,13 @@ func (f *follower) change(s State, reason, cure string, next time.Time) {
 		text += ": " + reason
 	}
 	f.raise(EventState, "%s", text)
+}
+
+// stay notes the reason of a state that has not changed, and raises no event.
+func (f *follower) stay(reason string, next time.Time) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	f.reason, f.next = reason, next
 }
 
 func (f *follower) raise(k Kind, format string, args ...any) {

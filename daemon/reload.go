@@ -81,6 +81,7 @@ func (d *Daemon) Reload() error {
 		d.events.raise(Event{Kind: EventReload, Text: "refused: " + err.Error()})
 		return err
 	}
+	d.unreadable.Forget()
 	d.apply(c, targets)
 	text := fmt.Sprintf("%d targets", len(c.Targets))
 	if c.Listen != d.first.Listen || c.Budget.MaxHostOverhead != d.first.Budget.MaxHostOverhead {

@@ -54,7 +54,9 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 	if err := f.mayRead(); err != nil {
 		return nil, err
 	}
-	f.enter(Attaching, "")
+	if !f.unreadable { // which goes on being refused
+		f.enter(Attaching, "")
+	}
 	p, err := d.host.pin(f.facts.PID)
 	if err != nil {
 		return nil, err
@@ -70,6 +72,7 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.program = engine.Program{File: file, Owner: f.facts.Owner}
 	s, err := f.attachWith(ctx, file)
 	if errors.Is(err, sampler.ErrNotManaged) {
 		d.rememberStranger(file)
@@ -87,7 +90,7 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 
 // begin enters the state of a session.
 func (f *follower) begin(s *session) {
-	f.broke = 0
+	f.broke, f.unreadable = 0, false
 	f.d.begin(s)
 	f.enter(Sampling, s.choice.Source.Info().Engine+": "+s.choice.Why)
 	s.note("sampling begins")
@@ -192,7 +195,7 @@ func (f *follower) openProcess(ctx context.Context, sink sampler.Sink, log *slog
 	if err != nil {
 		return engine.Choice{}, nil, err
 	}
-	choice, err := engine.Attach(ctx, f.d.engines, o.Engine, sampler.ProcessOptions{
+	choice, err := engine.Attach(ctx, f.d.unreadable.Spare(f.d.engines, f.program), o.Engine, sampler.ProcessOptions{
 		PID: f.facts.PID, Interval: o.Interval, HitBudget: cmp.Or(o.Hits, -1), NoLabels: !o.Labels,
 		MaxOverhead: o.MaxOverhead / 100, Logger: log, Sink: sink,
 	})

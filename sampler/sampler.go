@@ -28,6 +28,7 @@ package sampler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -111,6 +112,10 @@ var (
 	ErrPermission  = errors.New("not permitted")
 	ErrUnsupported = errors.New("not supported here")
 	ErrUnit        = errors.New("the engine samples CPU time") // and not what was asked for
+
+	// ErrProgram: no engine reads the program, whoever asks, until its file changes: another version of Go or
+	// another VM has made it. It is an ErrUnsupported.
+	ErrProgram = fmt.Errorf("a program that no engine reads: %w", ErrUnsupported)
 )
 
 // Clock tells CLOCK_MONOTONIC, which is the time of samples. That is what

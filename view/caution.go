@@ -70,7 +70,7 @@ func (p *Profile) unknownCauses() []blindCause {
 		case method.Signature != "":
 			text = method.Signature + " has no symbols: a build that was not stripped has them"
 		case p.Meta().Target.Runtime == "" && percent > 50:
-			text = "no function of the program is known: its symbol tables could not be read; build it with Go 1.20 to 1.27, or get a newer ccmapd"
+			text = "no function of the program is known: its symbol tables could not be read; build it with Go 1.18 to 1.27, or get a newer ccmapd"
 		}
 		causes = append(causes, blindCause{percent, text})
 	}

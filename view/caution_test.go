@@ -21,7 +21,7 @@ func TestCaution(t *testing.T) {
 		want    []string
 	}{
 		"few":         {"go1.26.8", 5, []ccmap.Method{unnamed}, nil},
-		"tables":      {"", 200, []ccmap.Method{unnamed}, []string{"80.0% is [unknown] and 80.0% is [truncated]", "80.0%: no function of the program is known", "Go 1.20 to 1.27"}},
+		"tables":      {"", 200, []ccmap.Method{unnamed}, []string{"80.0% is [unknown] and 80.0% is [truncated]", "80.0%: no function of the program is known", "Go 1.18 to 1.27"}},
 		"JIT":         {"go1.26.8", 30, []ccmap.Method{unnamed}, []string{"37.5%: machine code of no file"}},
 		"library":     {"go1.26.8", 30, []ccmap.Method{{Name: ccmap.UnknownName, Signature: "/usr/lib/libx.so"}}, []string{"/usr/lib/libx.so has no symbols: a build", "callers of libx.so are missing: no call frame information (.eh_frame) leads on from there"}},
 		"C":           {"go1.26.8", 30, []ccmap.Method{{Name: "sqlite3Step", Module: "/usr/lib/libsqlite3.so"}}, []string{"0.0% is [unknown] and 37.5% is [truncated]", "callers of libsqlite3.so are missing: no call"}},

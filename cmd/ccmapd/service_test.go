@@ -30,24 +30,10 @@ func TestService(t *testing.T) {
 	needRoot(t)
 	pid := startWorkloadAs(t, "/", nil)
 	s := startServed(t, fmt.Sprintf("[[target]]\nname = \"roots\"\nmatch = { pid = %d }\n", pid))
-	ccmapd := programtest.Copy(t, s.Path, "ccmapd")
-	dir := filepath.Dir(s.socket)
-	next := serviceManager(t, filepath.Join(dir, "notify"))
-	for _, err := range []error{os.Chmod(dir, 0o755), os.Chown(dir, aService, aService)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	notify := filepath.Join(filepath.Dir(s.socket), "notify")
+	next := serviceManager(t, notify)
 	file := s.Args[len(s.Args)-1]
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	s.Cmd = exec.Command(ccmapd, s.Args[1:]...)
-	s.Env = append(os.Environ(), "CCMAPD_SOCKET="+s.socket, "NOTIFY_SOCKET="+filepath.Join(dir, "notify"), "WATCHDOG_USEC=30000000")
-	s.SysProcAttr = &syscall.SysProcAttr{
-		Credential:  &syscall.Credential{Uid: aService, Gid: aService, Groups: []uint32{aService}},
-		AmbientCaps: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE},
-	}
+	s.asService(t, "NOTIFY_SOCKET="+notify, "WATCHDOG_USEC=30000000")
 	s.listen(t)
 	next(t, "READY=1\nSTATUS=Configured: 2 targets.")
 	next(t, "WATCHDOG=1")
@@ -76,6 +62,58 @@ func TestService(t *testing.T) {
 	next(t, "STOPPING=1")
 	if err := s.Wait(); err != nil {
 		t.Errorf("serve ended with %v", err)
+	}
+}
+
+// asService gives the daemon the user and the capabilities of the unit.
+func (s *servedDaemon) asService(t *testing.T, env ...string) {
+	t.Helper()
+	ccmapd, dir := programtest.Copy(t, s.Path, "ccmapd"), filepath.Dir(s.socket)
+	for _, err := range []error{os.Chmod(dir, 0o755), os.Chown(dir, aService, aService), os.Chmod(s.Args[len(s.Args)-1], 0o644)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Cmd = exec.Command(ccmapd, s.Args[1:]...)
+	s.Env = append(append(os.Environ(), "CCMAPD_SOCKET="+s.socket), env...)
+	s.SysProcAttr = &syscall.SysProcAttr{
+		Credential:  &syscall.Credential{Uid: aService, Gid: aService, Groups: []uint32{aService}},
+		AmbientCaps: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE},
+	}
+}
+
+// aServer is the user of a program that serves its own profiles, and of no other test.
+const aServer = 65529
+
+// TestServiceFindsEndpoint: as a service the daemon finds where a program of another user serves its own profiles,
+// though it may not list the program's descriptors. It does not ask root's programs, and says so.
+func TestServiceFindsEndpoint(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	server := func(who *syscall.Credential) int {
+		cmd := exec.Command(programtest.Copy(t, os.Args[0], servesName))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, cmd)
+		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatalf("%s says %q, %v", servesName, line, err)
+		}
+		return cmd.Process.Pid
+	}
+	const target = "[[target]]\nname = %q\nmatch = { pid = %d }\nengine = \"pprofhttp\"\n"
+	users := server(&syscall.Credential{Uid: aServer, Gid: aServer, Groups: []uint32{aServer}})
+	s := startServed(t, fmt.Sprintf(target, "users", users)+fmt.Sprintf(target, "roots", server(nil)))
+	s.asService(t)
+	s.listen(t)
+	s.awaitTarget(t, "users", "profiles of a user's program", func(st daemon.TargetStatus) bool { return st.Status.Samples > 0 })
+	roots := s.awaitTarget(t, "roots", "the refusal of a program of root", func(st daemon.TargetStatus) bool {
+		return len(st.Processes) == 1 && st.Processes[0].State == daemon.Refused
+	})
+	if why := roots.Processes[0].Reason; !strings.Contains(why, "root") || !strings.Contains(why, "/fd") {
+		t.Errorf("the reason: %s", why)
 	}
 }
 

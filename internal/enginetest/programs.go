@@ -155,7 +155,7 @@ func inOrder(names, want []string) bool {
 //
 //	GOTOOLCHAIN=go1.27.0 go build -o /tmp/versions/go1.27.0 main.go
 //
-// and, in a copy of testdata/cgoload that has a go.mod which says go 1.20:
+// and, in a copy of testdata/cgoload that has a go.mod which says go 1.18:
 //
 //	GOTOOLCHAIN=go1.27.0 CGO_ENABLED=1 go build -o /tmp/versions/go1.27.0-cgo .
 func goVersions(t *testing.T, cgo bool) []string {
@@ -167,8 +167,8 @@ func goVersions(t *testing.T, cgo bool) []string {
 	return slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, "-cgo") != cgo })
 }
 
-// testGoVersions samples them. Last run with the last releases of Go 1.20 to 1.27, of
-// 1.20 and 1.27 also with -buildmode=pie -ldflags="-s -w".
+// testGoVersions samples them. Last run with the last releases of Go 1.18 to 1.27, of
+// 1.18, 1.19, 1.20 and 1.27 also with -buildmode=pie -ldflags="-s -w".
 func testGoVersions(t *testing.T, open Open) {
 	files := goVersions(t, false)
 	if len(files) == 0 {

@@ -10,7 +10,7 @@ import (
 
 // A thread of a cgo program has two stacks, its own and the stack of the goroutine
 // that it runs, and each call from one language to the other changes to the other
-// stack (runtime/asm_amd64.s and runtime/cgo/asm_amd64.s, Go 1.20 to 1.27):
+// stack (runtime/asm_amd64.s and runtime/cgo/asm_amd64.s, Go 1.18 to 1.27):
 //
 //	thread's stack                    goroutine's stack
 //
@@ -234,7 +234,7 @@ func (u *unwinder) chainBeyond(s *process.Moment) ([]uint64, bool) {
 // raceCallers appends the Go functions that have called the race detector.
 // racecall, which the frame is in, calls C on the thread's stack, with SP in R12
 // and the goroutine in R14, and C leaves these registers as they are
-// (runtime/race_amd64.s, Go 1.20 to 1.27). The function that has called racecall is
+// (runtime/race_amd64.s, Go 1.18 to 1.27). The function that has called racecall is
 // known from the goroutine's stack only, where its frame must end at the frame
 // pointer of the instant; the line is its last call's.
 func (u *unwinder) raceCallers(s *process.Moment, out *stack) bool {

@@ -263,7 +263,7 @@ func explainLoad(err error) error {
 	case errors.Is(err, gosym.ErrNotGo):
 		return process.As(err, sampler.ErrNotManaged)
 	case errors.Is(err, gosym.ErrUnsupported):
-		return process.As(fmt.Errorf("load symbols: %w", err), sampler.ErrUnsupported)
+		return process.As(fmt.Errorf("load symbols: %w", err), sampler.ErrProgram)
 	case errors.Is(err, fs.ErrPermission):
 		return process.OtherUser(err)
 	case errors.Is(err, fs.ErrNotExist):

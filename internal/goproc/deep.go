@@ -272,7 +272,7 @@ func (f *far) readEnd(hi uint64) stackView {
 // that all chains from the piece's inner quarter have in common is the stack.
 //
 // While the runtime moves a stack, the frame pointers in the copy still point to the place before
-// (runtime.copystack, Go 1.20 to 1.27). All are off by the same distance then. moves permits that.
+// (runtime.copystack, Go 1.18 to 1.27). All are off by the same distance then. moves permits that.
 func (u *unwinder) outerEnd(v stackView, hi uint64, moves bool) []uint64 {
 	words := len(v.bytes) / 8
 	if !v.ends(hi) || words > len(u.far.next) || v.base&7 != 0 {

@@ -13,6 +13,6 @@
 //  5. The goroutine is told from register R14, which holds its descriptor's address. Its
 //     labels are read from there.
 //
-// Facts about the runtime were found in Go 1.20 to 1.27; the target's own Go version
+// Facts about the runtime were found in Go 1.18 to 1.27; the target's own Go version
 // decides which of the facts of package gosym apply.
 package goproc

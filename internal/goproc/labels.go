@@ -15,7 +15,7 @@ import (
 // that cannot be read, counts as other labels.
 //
 // g.labels points to a labelMap of runtime/pprof, which never changes (runtime/pprof/label.go,
-// Go 1.20 to 1.27). It is a map[string]string up to Go 1.23, and from 1.24 on a slice of keys
+// Go 1.18 to 1.27). It is a map[string]string up to Go 1.23, and from 1.24 on a slice of keys
 // and values. When it is garbage, its memory can become another set. So a set that is
 // known by its pointer must have the same words, and now and then the same texts. A
 // wrong set would have to take the place of another, word by word and with texts of the same

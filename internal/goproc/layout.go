@@ -89,7 +89,7 @@ func (p *Process) learnLayout() {
 func (p *Process) tryLayout(use bool) {
 	p.proof, p.who, p.knowsLayout = proof{}, nil, false
 	if len(p.layouts) == 0 {
-		p.log.Warn("goroutines are not told apart: the runtime's structures are none of Go 1.20 to 1.27")
+		p.log.Warn("goroutines are not told apart: the runtime's structures are none of Go 1.18 to 1.27")
 		return
 	}
 	p.proof.who, p.layouts = newIdentifier(p.memory, p.layouts[0]), p.layouts[1:]

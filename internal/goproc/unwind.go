@@ -201,7 +201,7 @@ func (u *unwinder) walk(s *process.Moment, top *place, dump stackView, out *stac
 }
 
 // stackEnd returns where the stack of a goroutine ends, if that stack holds sp; else 0. The descriptor begins
-// with g.stack (runtime/runtime2.go, Go 1.20 to 1.27).
+// with g.stack (runtime/runtime2.go, Go 1.18 to 1.27).
 func (u *unwinder) stackEnd(g, sp uint64) uint64 {
 	lo, ok1 := u.word(g, 0)
 	hi, ok2 := u.word(g, 8)
@@ -214,7 +214,7 @@ func (u *unwinder) stackEnd(g, sp uint64) uint64 {
 // growing appends the function whose stack the runtime is about to move, and its callers,
 // where the moment has that stack. runtime.morestack clears the frame pointer, and has
 // noted in the goroutine's descriptor where the function has called it
-// (runtime/asm_amd64.s, Go 1.20 to 1.27).
+// (runtime/asm_amd64.s, Go 1.18 to 1.27).
 func (u *unwinder) growing(s *process.Moment, out *stack) {
 	n := len(out.PCs)
 	if n == 0 || len(u.other.bytes) == 0 || !u.knowsLayout || u.code.at(out.PCs[n-1]).id != gosym.FuncMorestack || u.rooted(out) {

@@ -40,7 +40,7 @@ func (t *Table) loadModules(l *load) error {
 // explain adds the program, its Go version and the remedy to an error.
 func (t *Table) explain(im *image, err error) error {
 	if errors.Is(err, ErrUnsupported) {
-		return fmt.Errorf("load symbols of %s (built by %s): %w; Go 1.20 to 1.27 are supported: build it with one of them, or get a newer ccmapd",
+		return fmt.Errorf("load symbols of %s (built by %s): %w; Go 1.18 to 1.27 are supported: build it with one of them, or get a newer ccmapd",
 			im.path, cmp.Or(t.goVersion, "an unknown Go version"), err)
 	}
 	return fmt.Errorf("load symbols of %s: %w", im.path, err)

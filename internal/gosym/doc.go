@@ -33,7 +33,7 @@
 // fields of the runtime's g and m, and [Table.CallFrame] where C code keeps the
 // registers of its callers (package ehframe).
 //
-// Facts hold for Go 1.20 to 1.27: src/runtime/symtab.go, symtabinl.go,
+// Facts hold for Go 1.18 to 1.27: src/runtime/symtab.go, symtabinl.go,
 // runtime2.go and src/cmd/link/internal/ld/{pcln,symtab}.go of each release.
 // Nothing that is read from the target is trusted: every offset is checked, and all
 // of a load draws from one budget of bytes read, bytes held, steps and time, because

@@ -302,12 +302,12 @@ func elide(frames []LogicalFrame, keep bool) []LogicalFrame {
 	return kept
 }
 
-// offset is the line from the start line, as two's complement.
+// offset is the line from the start line, as two's complement. An unknown start line counts as 1 ([ccmap.Names.Line]).
 func (l LogicalFrame) offset() uint32 {
 	if l.Line == 0 {
 		return ccmap.NoOffset
 	}
-	return uint32(l.Line - l.StartLine)
+	return uint32(l.Line - max(l.StartLine, 1))
 }
 
 func (m *module) method(l LogicalFrame) ccmap.Method {

@@ -13,9 +13,9 @@ type Func struct {
 // IsRoot says that nothing called this function: it stands outermost on a
 // goroutine's or thread's stack (goexit, mstart, rt0_go and the signal
 // handler's trampoline, which the runtime marks TOPFRAME), or starts a stack of
-// its own with no way back (mcall).
+// its own with no way back (mcall). Go 1.18 does not mark the trampoline.
 func (f Func) IsRoot() bool {
-	return f.Flags&FlagTopFrame != 0 || f.ID == FuncMcall
+	return f.Flags&FlagTopFrame != 0 || f.ID == FuncMcall || f.Name == "runtime.sigtramp"
 }
 
 // FuncFlags are the bits of abi.FuncFlag, the same since Go 1.18.
@@ -53,7 +53,7 @@ const (
 )
 
 // funcIDNames are the functions that bear a FuncID
-// (cmd/internal/objabi/funcid.go of Go 1.20 to 1.27).
+// (cmd/internal/objabi/funcid.go of Go 1.18 to 1.27).
 var funcIDNames = map[string]FuncID{
 	"runtime.asmcgocall":         FuncAsmcgocall,
 	"runtime.asyncPreempt":       FuncAsyncPreempt,

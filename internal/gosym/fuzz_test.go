@@ -31,6 +31,7 @@ func lookEverywhere(table *Table, first, last uint64) {
 // its start.
 func FuzzModule(f *testing.F) {
 	f.Add(madeModule().b)
+	f.Add(madeModuleOf(form118).b)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		mem := bytesMemory{madeBase, b}
@@ -50,14 +51,19 @@ func FuzzModule(f *testing.F) {
 	})
 }
 
-// FuzzTables takes any bytes for the tables behind a sound function table.
+// FuzzTables takes any bytes for the tables behind a sound function table, of each form.
 func FuzzTables(f *testing.F) {
-	m, err := loadMade(madeModule())
-	if err != nil {
-		f.Fatal(err)
+	made := make(map[bool]*module)
+	for old, form := range map[bool]form{false: form120, true: form118} {
+		m, err := loadMade(madeModuleOf(form))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(old, m.funcs.bytes, m.pctab.bytes, m.cutab, m.inline, m.names, m.files)
+		made[old] = m
 	}
-	f.Add(m.funcs.bytes, m.pctab.bytes, m.cutab, m.inline, m.names, m.files)
-	f.Fuzz(func(t *testing.T, funcs, pctab, cutab, inline []byte, names, files string) {
+	f.Fuzz(func(t *testing.T, old bool, funcs, pctab, cutab, inline []byte, names, files string) {
+		m := made[old]
 		fuzzed := *m
 		fuzzed.funcs.bytes, fuzzed.pctab.bytes, fuzzed.cutab, fuzzed.inline = funcs, pctab, cutab, inline
 		fuzzed.names, fuzzed.files = names, files

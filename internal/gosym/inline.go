@@ -12,13 +12,20 @@ type LogicalFrame struct {
 	ID        FuncID
 }
 
-// Tables and record layout of inlining, Go 1.20 to 1.27
-// (internal/abi.PCDATA_InlTreeIndex, FUNCDATA_InlTree, runtime.inlinedCall).
+// Tables of inlining, Go 1.18 to 1.27 (internal/abi.PCDATA_InlTreeIndex, FUNCDATA_InlTree).
 const (
 	pcdataInlTree   = 2
 	funcdataInlTree = 3
-	inlinedCallSize = 16 // bytes: funcID, pad, nameOff, parentPc, startLine
 )
+
+// inlinedSize returns the bytes of a runtime.inlinedCall. Go 1.18 and 1.19 have parent, funcID, pad, file, line,
+// nameOff, parentPc; later versions funcID, pad, nameOff, parentPc, startLine.
+func (f form) inlinedSize() uint64 {
+	if f == form118 {
+		return 20
+	}
+	return 16
+}
 
 // maxInlined bounds the logical frames of one program counter, against inline
 // trees that go in a circle.
@@ -29,18 +36,28 @@ type inlinedCall struct {
 	rawID     uint8
 	nameOff   int32
 	parentPC  uint32 // of the call, from the physical function's entry
-	startLine int32
+	startLine int32  // 0 where the form has none
 }
 
 func (m *module) inlinedCall(tree uint32, i int32) (inlinedCall, bool) {
-	at := uint64(tree) - uint64(m.inlineOff) + uint64(i)*inlinedCallSize
-	if tree < m.inlineOff || at+inlinedCallSize > uint64(len(m.inline)) {
+	size := m.form.inlinedSize()
+	at := uint64(tree) - uint64(m.inlineOff) + uint64(i)*size
+	if tree < m.inlineOff || at+size > uint64(len(m.inline)) {
 		return inlinedCall{}, false
 	}
-	return parseInlinedCall(m.inline[at : at+inlinedCallSize]), true
+	return m.form.inlinedCall(m.inline[at : at+size]), true
 }
 
-func parseInlinedCall(b []byte) inlinedCall {
+// inlinedCall decodes inlinedSize bytes. The file and line of a call are also those of the instruction at
+// parentPC, so they are not read.
+func (f form) inlinedCall(b []byte) inlinedCall {
+	if f == form118 {
+		return inlinedCall{
+			rawID:    b[2],
+			nameOff:  int32(binary.LittleEndian.Uint32(b[12:])),
+			parentPC: binary.LittleEndian.Uint32(b[16:]),
+		}
+	}
 	return inlinedCall{
 		rawID:     b[0],
 		nameOff:   int32(binary.LittleEndian.Uint32(b[4:])),

@@ -34,20 +34,20 @@ type Layout struct {
 const NoField = -1
 
 // The Go versions whose layouts layoutOf knows.
-const oldestMinor, newestMinor = 20, 27
+const oldestMinor, newestMinor = 18, 27
 
 // layoutOf returns the layout for Go 1.minor on 64-bit machines, read from the
-// DWARF of binaries built by 1.20, 1.21.0, 1.22.0, 1.23.0, 1.24.0, 1.25.0,
+// DWARF of binaries built by 1.18.10, 1.19.13, 1.20, 1.21.0, 1.22.0, 1.23.0, 1.24.0, 1.25.0,
 // 1.26.8 and 1.27.0.
 //
-//	1.20–1.22   gobuf of 56 bytes, no syscallbp
+//	1.18–1.22   gobuf of 56 bytes, no syscallbp
 //	1.23–1.24   g.syscallbp
 //	1.25–1.27   gobuf lost ret: 48 bytes
 func layoutOf(minor int) (Layout, bool) {
 	l := Layout{GStackHi: 8, GM: 48, GSchedSP: 56, GSchedPC: 64}
 	l.GLabels, l.LabelsAreMap = labelsOf(minor)
 	switch minor {
-	case 20, 21, 22:
+	case 18, 19, 20, 21, 22:
 		l.GSchedBP, l.GSyscallSP, l.GSyscallPC, l.GSyscallBP = 104, 112, 120, NoField
 		l.GStatus, l.GID, l.MCurG = 144, 152, 192
 		if minor < 22 {
@@ -66,11 +66,11 @@ func layoutOf(minor int) (Layout, bool) {
 }
 
 // labelsOf returns where g.labels is, and whether it points to a map. Offsets are from the
-// DWARF of binaries built by 1.20.14, 1.21.13, 1.22.12, 1.23.12, 1.24.13, 1.25.11, 1.26.8 and
+// DWARF of binaries built by 1.18.10, 1.19.13, 1.20.14, 1.21.13, 1.22.12, 1.23.12, 1.24.13, 1.25.11, 1.26.8 and
 // 1.27.0, the types from runtime/pprof/label.go of these versions.
 func labelsOf(minor int) (offset int, isMap bool) {
 	switch minor {
-	case 20:
+	case 18, 19, 20:
 		return 360, true
 	case 21, 22:
 		return 344, true

@@ -25,7 +25,7 @@ func loadModule(l *load, d moduledata, im *image) (*module, error) {
 	}
 	m := &module{
 		data: d.addr, text: d.text, minpc: d.minpc, maxpc: d.maxpc,
-		quantum: uint32(d.header.quantum), nfunc: int(d.header.nfunc),
+		quantum: uint32(d.header.quantum), nfunc: int(d.header.nfunc), form: d.header.form,
 	}
 	if err := m.copyTables(l, d, im); err != nil {
 		return nil, err
@@ -203,12 +203,12 @@ type tree struct {
 
 // areTrees says whether the module's inline trees can begin at an address.
 func (m *module) areTrees(l *load, gofunc uint64, trees []tree) bool {
+	b := make([]byte, m.form.inlinedSize())
 	for _, t := range trees {
-		var b [inlinedCallSize]byte
-		if l.readAt(b[:], gofunc+uint64(t.off)) != nil {
+		if l.readAt(b, gofunc+uint64(t.off)) != nil {
 			return false
 		}
-		call := parseInlinedCall(b[:])
+		call := m.form.inlinedCall(b)
 		zero := call == inlinedCall{} // a variable that was not set yet
 		if zero || !m.isName(call.nameOff) || call.parentPC >= t.size {
 			return false

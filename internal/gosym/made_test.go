@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmapd/ccmapd/ccmap"
 )
 
 // bytesMemory is an address space that is one piece of memory.
@@ -34,13 +37,16 @@ func (m bytesMemory) load() *load {
 
 func testBudget() *budget { return newBudget(context.Background(), 0) }
 
-// madeModule writes a module of two functions by hand, 4 KiB of memory with the
+// madeModule writes a module of Go 1.20 or later by hand.
+func madeModule() bytesMemory { return madeModuleOf(form120) }
+
+// madeModuleOf writes a module of two functions by hand, 4 KiB of memory with the
 // moduledata at its start:
 //
 //	main.outer  64 bytes at madeText, line 10; bytes 16–31 are main.inner,
 //	            declared in line 30 and called from line 12
 //	main.last   64 bytes behind it, without tables
-func madeModule() bytesMemory {
+func madeModuleOf(f form) bytesMemory {
 	const header, names, cutab, files, pctab, funcs, trees, sections = 0x300, 0x400, 0x440, 0x460, 0x480, 0x600, 0x800, 0x880
 	m := bytesMemory{madeBase, make([]byte, 0x1000)}
 	put32 := func(at int, vs ...uint32) {
@@ -80,9 +86,16 @@ func madeModule() bytesMemory {
 		0, 16, 2, 16, 1, 32, 0, // 16: inline index -1, 0, -1
 	})
 	put32(funcs, 0, 0x40, 64, 0xc0, 128, 0)
-	put32(funcs+0x40, 0, 1, 0, 0, 1, 6, 9, 3, 0, 10, 4<<24, 0, 0, 16, ^uint32(0), ^uint32(0), ^uint32(0), 0)
-	put32(funcs+0xc0, 64, 23, 0, 0, 0, 0, 0, 0, 0, 50, uint32(FlagTopFrame)<<8)
-	put32(trees, 0, 12, 40, 30)
+	if f == form118 { // has no start lines, and a call's parent, file and line: -1, 0, 12
+		put32(header, magicGo118)
+		put32(funcs+0x40, 0, 1, 0, 0, 1, 6, 9, 3, 0, 4<<24, 0, 0, 16, ^uint32(0), ^uint32(0), ^uint32(0), 0)
+		put32(funcs+0xc0, 64, 23, 0, 0, 0, 0, 0, 0, 0, uint32(FlagTopFrame)<<8)
+		put32(trees, 0xffff, 0, 12, 12, 40)
+	} else {
+		put32(funcs+0x40, 0, 1, 0, 0, 1, 6, 9, 3, 0, 10, 4<<24, 0, 0, 16, ^uint32(0), ^uint32(0), ^uint32(0), 0)
+		put32(funcs+0xc0, 64, 23, 0, 0, 0, 0, 0, 0, 0, 50, uint32(FlagTopFrame)<<8)
+		put32(trees, 0, 12, 40, 30)
+	}
 	put64(sections, 0, 128, madeText)
 	return m
 }
@@ -108,22 +121,29 @@ func loadMade(m bytesMemory) (*module, error) {
 	return module, nil
 }
 
-func madeTable(tb testing.TB) *Table {
+func madeTable(tb testing.TB) *Table { return madeTableOf(tb, form120) }
+
+func madeTableOf(tb testing.TB, f form) *Table {
 	tb.Helper()
-	m, err := loadMade(madeModule())
+	m, err := loadMade(madeModuleOf(f))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	t := newTable(0, madeModule(), "/made", Options{})
+	t := newTable(0, madeModuleOf(f), "/made", Options{})
 	t.modules = []*module{m}
 	return t
 }
 
 func TestMadeModule(t *testing.T) {
 	t.Parallel()
-	table := madeTable(t)
-	outer := LogicalFrame{Name: "main.outer", File: "/src/main.go", StartLine: 10}
-	inner := LogicalFrame{Name: "main.inner", File: "/src/main.go", StartLine: 30}
+	t.Run("Go 1.20", func(t *testing.T) { checkMade(t, madeTable(t), 10, 30, 50) })
+	t.Run("Go 1.18", func(t *testing.T) { checkMade(t, madeTableOf(t, form118), 0, 0, 0) })
+}
+
+// checkMade looks everything up in a made module whose functions begin in these lines.
+func checkMade(t *testing.T, table *Table, outerLine, innerLine, lastLine int32) {
+	outer := LogicalFrame{Name: "main.outer", File: "/src/main.go", StartLine: outerLine}
+	inner := LogicalFrame{Name: "main.inner", File: "/src/main.go", StartLine: innerLine}
 	at := func(f LogicalFrame, line int32) LogicalFrame { f.Line = line; return f }
 	for _, c := range []struct {
 		pc     uint64
@@ -138,7 +158,7 @@ func TestMadeModule(t *testing.T) {
 		{madeText + 16, true, []LogicalFrame{at(outer, 10)}, 8},
 		{madeText + 32, true, []LogicalFrame{at(inner, 31), at(outer, 12)}, 8},
 		{madeText + 63, false, []LogicalFrame{at(outer, 12)}, 8},
-		{madeText + 64, false, []LogicalFrame{{Name: "main.last", StartLine: 50}}, -1},
+		{madeText + 64, false, []LogicalFrame{{Name: "main.last", StartLine: lastLine}}, -1},
 		{madeText + 128, false, nil, -1},
 		{madeText - 1, false, nil, -1},
 	} {
@@ -150,9 +170,21 @@ func TestMadeModule(t *testing.T) {
 		}
 	}
 	last, ok := table.Func(madeText + 100)
-	want := Func{Name: "main.last", Entry: madeText + 64, End: madeText + 128, StartLine: 50, Flags: FlagTopFrame}
+	want := Func{Name: "main.last", Entry: madeText + 64, End: madeText + 128, StartLine: lastLine, Flags: FlagTopFrame}
 	if diff := cmp.Diff(want, last); !ok || diff != "" || !last.IsRoot() {
 		t.Errorf("function (-want +got):\n%s", diff)
+	}
+}
+
+// TestLinesInProfiles: a frame of a profile says its line, whether the program tells where functions begin or not.
+func TestLinesInProfiles(t *testing.T) {
+	t.Parallel()
+	for _, form := range []form{form120, form118} {
+		names := ccmap.NewNames()
+		frames := madeTableOf(t, form).Stack([]uint64{madeText + 16}, names, nil)
+		if got := []int32{names.Line(frames[0]), names.Line(frames[1])}; !slices.Equal(got, []int32{31, 12}) {
+			t.Errorf("form %d: lines %v, want 31 and 12", form, got)
+		}
 	}
 }
 
@@ -164,7 +196,6 @@ func TestLoadRefuses(t *testing.T) {
 		value uint64
 		want  error
 	}{
-		"Go 1.18":            {0x300, 0x0801_0000_ffff_fff0, ErrUnsupported},
 		"Go 1.16":            {0x300, 0x0801_0000_ffff_fffa, ErrUnsupported},
 		"Go 1.2":             {0x300, 0x0801_0000_ffff_fffb, ErrUnsupported},
 		"newer than known":   {0x300, 0x0801_0000_ffff_fff2, ErrUnsupported},
@@ -247,7 +278,7 @@ func TestScan(t *testing.T) {
 	if _, err := scanForModuledata(m.load(), im); !errors.Is(err, ErrNotReady) {
 		t.Errorf("error %v, want ErrNotReady", err)
 	}
-	m.b[0x300] = magicGo118 & 0xff
+	m.b[0x300] = magicGo116 & 0xff
 	if _, err := scanForModuledata(m.load(), im); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("error %v, want ErrUnsupported", err)
 	}

@@ -67,14 +67,14 @@ func (d *moduledata) find(l *load) error {
 // lead anywhere. The loader relocates them in the order of their addresses, so a
 // program that is at it has some that do and then some that do not.
 func (d *moduledata) isRelocated(sp space) bool {
-	const first, last = 4, 32 // words: the header; data, types and gofunc in Go 1.20 to 1.27
+	const first, last = 4, 32 // words: the header; data, types and gofunc in Go 1.18 to 1.27
 	leads := func(w uint64) bool { return w != 0 && sp.rest(w) > 0 }
 	return len(d.words) > last && slices.ContainsFunc(d.words[:first], leads) &&
 		slices.ContainsFunc(d.words[last:min(2*last, len(d.words))], leads)
 }
 
 // findHeader finds the pointer to the header of the program counter table. It is
-// the first field in Go 1.20 to 1.27.
+// the first field in Go 1.18 to 1.27.
 func (d *moduledata) findHeader(l *load) error {
 	err := fmt.Errorf("no pointer to a program counter table: %w", ErrUnsupported)
 	for i, w := range d.words {
@@ -112,7 +112,7 @@ func (d *moduledata) findTables() error {
 			return fmt.Errorf("no table of %s: %w", table.name, ErrUnsupported)
 		}
 	}
-	d.cutab.len = (d.files.addr - d.cutab.addr) / 4 // Go 1.20 to 1.25 give bytes, later ones elements
+	d.cutab.len = (d.files.addr - d.cutab.addr) / 4 // Go 1.18 to 1.25 give bytes, later ones elements
 	funcs, size := h.addr+h.tables[4], (h.nfunc+1)*ftabEntry
 	var haveFuncs, haveFtab bool
 	d.funcs, haveFuncs = d.findSlice(funcs, func(n uint64) bool { return n > size && n <= maxTables })
@@ -216,6 +216,7 @@ const pcHeaderSize = 72
 type pcHeader struct {
 	addr    uint64
 	quantum uint8
+	form    form
 	nfunc   uint64
 	tables  [5]uint64 // of names, cutab, files, pctab and funcs: bytes from addr
 }
@@ -231,18 +232,19 @@ func readPCHeader(l *load, addr uint64) (pcHeader, error) {
 }
 
 func parsePCHeader(b []byte) (pcHeader, error) {
+	form := form120
 	switch magic := binary.LittleEndian.Uint32(b); magic {
 	case magicGo120:
 	case magicGo118:
-		return pcHeader{}, fmt.Errorf("program counter table of Go 1.18 or 1.19, need Go 1.20 or later: %w", ErrUnsupported)
+		form = form118
 	case magicGo116:
-		return pcHeader{}, fmt.Errorf("program counter table of Go 1.16 or 1.17, need Go 1.20 or later: %w", ErrUnsupported)
+		return pcHeader{}, fmt.Errorf("program counter table of Go 1.16 or 1.17, need Go 1.18 or later: %w", ErrUnsupported)
 	case magicGo12:
-		return pcHeader{}, fmt.Errorf("program counter table of Go 1.2 to 1.15, need Go 1.20 or later: %w", ErrUnsupported)
+		return pcHeader{}, fmt.Errorf("program counter table of Go 1.2 to 1.15, need Go 1.18 or later: %w", ErrUnsupported)
 	default:
 		return pcHeader{}, fmt.Errorf("program counter table with unknown magic %#x: %w", magic, ErrUnsupported)
 	}
-	h := pcHeader{quantum: b[6], nfunc: binary.LittleEndian.Uint64(b[8:])}
+	h := pcHeader{quantum: b[6], form: form, nfunc: binary.LittleEndian.Uint64(b[8:])}
 	if b[4] != 0 || b[5] != 0 || h.quantum != 1 && h.quantum != 2 && h.quantum != 4 {
 		return pcHeader{}, fmt.Errorf("program counter table header % x: %w", b[:8], errCorrupt)
 	}

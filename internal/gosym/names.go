@@ -12,13 +12,13 @@ import "strings"
 //
 //   - A promoted method is compiled once, for the type that is embedded. Only its
 //     wrapper, which samples leave out, names the type that embeds it, an unnamed
-//     struct perhaps: "go:(*struct { *main.T }).M".
+//     struct perhaps: "go:(*struct { *main.T }).M", up to Go 1.19 "go.(*struct { *main.T }).M".
 //   - A generic method is compiled for all type arguments of one shape, and its
 //     name says so: "*main.Stack[go.shape.int]". Only its wrapper, which
 //     knows the dictionary, names the type: "*main.Stack[int]".
 //   - A type declared in a function has a number in its name: "main.T·1".
 func receiver(name string) string {
-	if rest, ok := strings.CutPrefix(name, "go:"); ok {
+	if rest, ok := cutUnnamed(name); ok {
 		return unnamedReceiver(rest)
 	}
 	pkg, local, ok := cutPackage(strings.TrimSuffix(name, "-fm"))
@@ -42,6 +42,15 @@ func receiver(name string) string {
 	return pkg + "." + typ
 }
 
+// cutUnnamed cuts what the compiler puts before an unnamed type: "go:" or, up to Go 1.19, "go.".
+func cutUnnamed(name string) (typ string, ok bool) {
+	if rest, ok := strings.CutPrefix(name, "go:"); ok {
+		return rest, true
+	}
+	rest, ok := strings.CutPrefix(name, "go.")
+	return rest, ok && (strings.HasPrefix(rest, "struct {") || strings.HasPrefix(rest, "(*struct {"))
+}
+
 // unnamedReceiver returns the receiver type of a wrapper for an unnamed struct,
 // from the text after "go:". The method of another package has its path
 // before it: "(*struct { *main.T }).main.m".
@@ -57,7 +66,8 @@ func unnamedReceiver(local string) string {
 // the path's last element is written %2e, and type arguments, which can hold
 // paths, come later.
 func cutPackage(name string) (pkg, local string, ok bool) {
-	if strings.HasPrefix(name, "type:") { // functions that compare and hash values of a type
+	// Functions that compare and hash values of a type; up to Go 1.19 they have the second prefix.
+	if strings.HasPrefix(name, "type:") || strings.HasPrefix(name, "type..") {
 		return "", "", false
 	}
 	path := outsideBrackets(name)

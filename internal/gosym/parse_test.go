@@ -24,6 +24,11 @@ func TestReceiver(t *testing.T) {
 		"go:struct { main.V; main.x [3]net/http.Request }.M":            "struct { main.V; main.x [3]net/http.Request }",
 		"go:(*struct { *main.V }).M":                                    "*struct { *main.V }",
 		"go:(*struct { *main.V }).main.m":                               "*struct { *main.V }",
+		"go.struct { main.V; main.x [3]net/http.Request }.M":            "struct { main.V; main.x [3]net/http.Request }", // Go 1.18, 1.19
+		"go.(*struct { *main.V }).M":                                    "*struct { *main.V }",
+		"go.T.M":                                                        "go.T", // of a package that is named go
+		"type..eq.main.T":                                               "",
+		"type..hash.struct { a.b }":                                     "",
 		"type:.eq.main.T":                                               "",
 		"type:.eq.[2]string":                                            "",
 		"type:.hash.struct { a.b }":                                     "",
@@ -96,7 +101,7 @@ func TestCovered(t *testing.T) {
 func TestMinorVersion(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]int{
-		"go1.26.8": 26, "go1.20": 20, "go1.27-devel_4e3d": 27, "devel go1.25-abc Mon": 25,
+		"go1.26.8": 26, "go1.20": 20, "go1.19.8": 19, "go1.27-devel_4e3d": 27, "devel go1.25-abc Mon": 25,
 		"go1.22.0 X:rangefunc": 22, "": 0, "go2.1": 0, "go1.": 0, "go1.99999999999999999999": 0,
 	} {
 		if got := minorVersion(version); got != want {

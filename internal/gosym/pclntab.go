@@ -21,6 +21,7 @@ type module struct {
 	text         uint64 // function entries are relative to it
 	minpc, maxpc uint64
 	quantum      uint32 // bytes per unit of a pc delta
+	form         form
 
 	nfunc        int
 	ftab         []byte
@@ -36,10 +37,24 @@ type module struct {
 	image *image
 }
 
+const ftabEntry = 8 // bytes: entry uint32, record uint32
+
+// form is how function records and inlined calls are laid out (runtime._func and runtime.inlinedCall), which
+// the magic number of the table tells.
+type form uint8
+
 const (
-	ftabEntry  = 8  // bytes: entry uint32, record uint32
-	recordSize = 44 // bytes of runtime._func before pcdata and funcdata (Go 1.20 to 1.27)
+	form120 form = iota // Go 1.20 to 1.27
+	form118             // Go 1.18 and 1.19: without the lines where functions begin
 )
+
+// recordSize returns the bytes of a function record before pcdata and funcdata.
+func (f form) recordSize() uint32 {
+	if f == form118 {
+		return 40
+	}
+	return 44
+}
 
 // record is a runtime._func.
 type record struct {
@@ -87,19 +102,24 @@ func (m *module) find(pc uint64) (record, bool) {
 func (m *module) record(i int) (record, bool) {
 	off := binary.LittleEndian.Uint32(m.ftab[i*ftabEntry+4:])
 	b := m.funcs.from(uint64(off))
-	if len(b) < recordSize {
+	size := m.form.recordSize()
+	if len(b) < int(size) {
 		return record{}, false
 	}
+	role := b[size-4 : size] // the last four fields, a byte each
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	r := record{
 		entry: m.entryAt(i), end: m.entryAt(i + 1),
 		nameOff: int32(u32(4)),
 		pcsp:    u32(16), pcfile: u32(20), pcln: u32(24),
-		npcdata: u32(28), cuOffset: u32(32), startLine: int32(u32(36)),
-		rawID: b[40], flags: FuncFlags(b[41]), nfuncdata: uint32(b[43]),
-		pcdatas: off + recordSize,
+		npcdata: u32(28), cuOffset: u32(32),
+		rawID: role[0], flags: FuncFlags(role[1]), nfuncdata: uint32(role[3]),
+		pcdatas: off + size,
 	}
-	tail := uint64(off) + recordSize + 4*(uint64(r.npcdata)+uint64(r.nfuncdata))
+	if m.form == form120 {
+		r.startLine = int32(u32(36))
+	}
+	tail := uint64(off) + uint64(size) + 4*(uint64(r.npcdata)+uint64(r.nfuncdata))
 	if tail > m.funcs.len() {
 		return record{}, false
 	}

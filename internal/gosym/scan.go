@@ -15,7 +15,7 @@ var headerStart = []byte{0xff, 0xff, 0xff, 0, 0, 1, 8}
 
 // scanForModuledata looks through the memory of an image for the header of a
 // pclntab, and then for a moduledata that points to it. It is the way for
-// stripped programs of Go 1.20 to 1.25.
+// stripped programs of Go 1.18 to 1.25.
 func scanForModuledata(l *load, im *image) (uint64, error) {
 	result := ErrNotGo
 	for header, err := range pclntabs(l, im) {

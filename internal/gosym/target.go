@@ -35,7 +35,19 @@ const SectionSVM = ".svm_heap"
 
 // HasSection reports whether the program that a process runs has a section. Only the names in
 // usefulSections can be asked for.
-func HasSection(ctx context.Context, pid int, w *hang.Watch, name string) (bool, error) {
+func HasSection(ctx context.Context, pid int, w *hang.Watch, name string) (has bool, err error) {
+	err = readExecutable(ctx, pid, w, func(_ *budget, f *elfFile) { has = f.section(name) != nil })
+	return has, err
+}
+
+// BuildIDOf returns the build id of the executable that a process runs, as [Table.BuildID] does.
+func BuildIDOf(ctx context.Context, pid int, w *hang.Watch) (id string, err error) {
+	err = readExecutable(ctx, pid, w, func(b *budget, f *elfFile) { id = buildID(b, f) })
+	return id, err
+}
+
+// readExecutable reads the headers of the executable that a process runs.
+func readExecutable(ctx context.Context, pid int, w *hang.Watch, look func(*budget, *elfFile)) error {
 	b, end := beginLoad(newBudget(ctx, 0), readRunDelay)
 	defer end()
 	f := &watchedFile{watch: w}
@@ -44,14 +56,15 @@ func HasSection(ctx context.Context, pid int, w *hang.Watch, name string) (bool,
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("open executable: %w", err)
+		return fmt.Errorf("open executable: %w", err)
 	}
 	defer f.Close()
 	headers, err := readELF(b, f)
 	if err != nil {
-		return false, fmt.Errorf("read executable: %w", err)
+		return fmt.Errorf("read executable: %w", err)
 	}
-	return headers.section(name) != nil, nil
+	look(b, headers)
+	return nil
 }
 
 // openInTarget opens a file by its path in the mount namespace and root of a

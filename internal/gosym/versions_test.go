@@ -32,6 +32,9 @@ func checkVersion(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer table.Close()
+	if minor := minorVersion(table.GoVersion()); minor < oldestMinor || minor > newestMinor {
+		t.Errorf("the layouts of %q are not known", table.GoVersion())
+	}
 	layout, ok := table.layout, table.hasLayout
 	layout.CgoDepth, layout.LabelsAreMap = 0, false // no field, and a type
 	if debug, err := layoutFromDWARF(testBudget(), table.images[0].file); err == nil && (!ok || debug != layout) {

@@ -41,7 +41,7 @@ const (
 	// of a core, as long as stacks have calls that were not looked at.
 	effortRate = 1 << 17
 	// firstMethod is the offset of the first method in an itab
-	// (internal/abi.ITab.Fun, Go 1.20 to 1.26).
+	// (internal/abi.ITab.Fun, Go 1.20 to 1.26; runtime.itab.fun, Go 1.18 and 1.19).
 	firstMethod = 24
 )
 

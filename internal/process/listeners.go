@@ -7,38 +7,41 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
 // Listener is a socket of a process that listens for TCP connections.
 type Listener struct {
 	Inode string // in decimal; the kernel gives it to another socket only after this one is closed
 
-	// Addresses of loopback, the best first. A connection to each reaches no other process's socket.
+	// Addresses of loopback, the best first. A connection to each reaches no other socket.
 	Addresses []netip.AddrPort
+
+	// OfUser says that a process of this process's user has the socket. The kernel did not say which.
+	OfUser bool
 }
 
 // LoopbackListeners returns the sockets of a process that listen where loopback reaches them. A
 // socket is left out if a connection could reach another process's instead: processes that share an
 // address by SO_REUSEPORT each have a socket of it. A socket that several processes have inherited
 // is not told from one that the process has alone. A process whose network is not this one's has
-// none. The sockets of other users' processes may not be seen, which is an error.
+// none.
+//
+// Who may trace the process may not always list its descriptors: CAP_SYS_PTRACE permits the one and not the
+// other. Then all sockets of the process's user are returned, marked as such. Of root's processes there are too many
+// others, so that is an error.
 func LoopbackListeners(pid int) ([]Listener, error) {
-	own, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		return nil, fmt.Errorf("look at network: %w", err)
-	}
-	other, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
-	if err != nil {
-		return nil, fmt.Errorf("look at network of process %d: %w", pid, err)
-	}
-	if own != other {
-		return nil, nil
+	here, err := sharesNetwork(pid)
+	if err != nil || !here {
+		return nil, err
 	}
 	var all []socket
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
@@ -47,10 +50,71 @@ func LoopbackListeners(pid int) ([]Listener, error) {
 		}
 	}
 	held, err := inodesOf(pid)
+	if errors.Is(err, fs.ErrPermission) {
+		user, unknown := userOf(pid)
+		if unknown != nil {
+			return nil, fmt.Errorf("%w: %w", unknown, err)
+		}
+		return listenersOfUser(all, user), nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	return listenersAmong(all, held), nil
+}
+
+// sharesNetwork reports whether a process has the network of this one.
+func sharesNetwork(pid int) (bool, error) {
+	defer privilege.Raise().Lower()
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return false, fmt.Errorf("look at network: %w", err)
+	}
+	other, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return false, fmt.Errorf("look at network of process %d: %w", pid, err)
+	}
+	return own == other, nil
+}
+
+// userOf returns the user whose sockets may be asked in place of a process's own.
+func userOf(pid int) (uint32, error) {
+	_, c, err := credentialsOf(pid)
+	switch uid := c.uids[1]; {
+	case err != nil:
+		return 0, err
+	case uid == 0:
+		return 0, errors.New("which sockets a process of root has is not known, and all others of root are not asked")
+	case uid < 0 || uid == overflowUser && !allUsersMapped():
+		return 0, errors.New("which sockets the process has is not known, nor its user in this user namespace")
+	default:
+		return uint32(uid), nil
+	}
+}
+
+// overflowUser stands for all users who have no number in a user namespace (kernel.overflowuid), and can be a
+// real user, too.
+const overflowUser = 65534
+
+// allUsersMapped reports whether every user has a number in the user namespace of this process.
+func allUsersMapped() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
+}
+
+// listenersOfUser returns the sockets of a user, without an address that any other socket shares, of this user or
+// another.
+func listenersOfUser(all []socket, user uint32) (found []Listener) {
+	for _, s := range all {
+		if s.user != user {
+			continue
+		}
+		for _, l := range listenersAmong(all, map[string]bool{s.inode: true}) {
+			l.OfUser = true
+			found = append(found, l)
+		}
+	}
+	return found
 }
 
 // listenersAmong returns the listeners of a process that holds the sockets of some inodes.
@@ -77,6 +141,7 @@ func listenersAmong(all []socket, held map[string]bool) (found []Listener) {
 type socket struct {
 	at    netip.AddrPort // 0.0.0.0 and :: are all addresses
 	inode string
+	user  uint32 // who made it
 }
 
 var (
@@ -124,11 +189,11 @@ func readListeners(to []socket, file string) ([]socket, error) {
 }
 
 // parseListeners reads a table of sockets (proc_net_tcp of the kernel's documentation): number,
-// address, peer, state, five more columns, the inode, and others.
+// address, peer, state, three more columns, the user, a timeout, the inode, and others.
 func parseListeners(to []socket, table io.Reader) ([]socket, error) {
 	const (
-		addressAt, stateAt, inodeAt = 1, 3, 9
-		listen                      = "0A" // TCP_LISTEN of include/net/tcp_states.h
+		addressAt, stateAt, userAt, inodeAt = 1, 3, 7, 9
+		listen                              = "0A" // TCP_LISTEN of include/net/tcp_states.h
 	)
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
@@ -136,8 +201,9 @@ func parseListeners(to []socket, table io.Reader) ([]socket, error) {
 		if len(fields) <= inodeAt || fields[stateAt] != listen {
 			continue
 		}
-		if at, ok := loopbackAddress(fields[addressAt]); ok {
-			to = append(to, socket{at, fields[inodeAt]})
+		user, err := strconv.ParseUint(fields[userAt], 10, 32)
+		if at, ok := loopbackAddress(fields[addressAt]); ok && err == nil {
+			to = append(to, socket{at, fields[inodeAt], uint32(user)})
 		}
 	}
 	return to, lines.Err()

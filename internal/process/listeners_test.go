@@ -58,11 +58,11 @@ func TestSharedAddresses(t *testing.T) {
 		var all []socket
 		held := make(map[string]bool)
 		for _, at := range strings.Fields(c.own) {
-			all = append(all, socket{netip.MustParseAddrPort(at), fmt.Sprint(len(all))})
+			all = append(all, socket{netip.MustParseAddrPort(at), fmt.Sprint(len(all)), 1})
 			held[all[len(all)-1].inode] = true
 		}
 		for _, at := range strings.Fields(c.others) {
-			all = append(all, socket{netip.MustParseAddrPort(at), fmt.Sprint(len(all))})
+			all = append(all, socket{netip.MustParseAddrPort(at), fmt.Sprint(len(all)), 2})
 		}
 		var got []string
 		for _, l := range listenersAmong(all, held) {
@@ -75,6 +75,40 @@ func TestSharedAddresses(t *testing.T) {
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestListenersOfUser: of a user's sockets none is asked whose address another socket has, too. Other users' are
+// never asked.
+func TestListenersOfUser(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ own, others, want string }{
+		"alone":                    {own: "127.0.0.1:80 0.0.0.0:81", others: "127.0.0.1:82", want: "127.0.0.1:80 127.0.0.1:81"},
+		"two of the user":          {own: "127.0.0.1:80 127.0.0.1:80 127.0.0.1:81", want: "127.0.0.1:81"},
+		"narrower of the user":     {own: "0.0.0.0:80 127.0.0.1:80"},
+		"narrower of another":      {own: "0.0.0.0:80", others: "127.0.0.1:80"},
+		"IPv6 beside other's IPv4": {own: "[::]:80", others: "127.0.0.1:80", want: "[::1]:80"},
+		"others alone":             {others: "127.0.0.1:80 0.0.0.0:81 [::]:82"},
+	} {
+		var all []socket
+		for user, list := range map[uint32]string{1000: c.own, 0: c.others} {
+			for _, at := range strings.Fields(list) {
+				all = append(all, socket{netip.MustParseAddrPort(at), fmt.Sprint(len(all)), user})
+			}
+		}
+		var got []string
+		for _, l := range listenersOfUser(all, 1000) {
+			if !l.OfUser {
+				t.Errorf("%s: %+v is not marked", name, l)
+			}
+			for _, at := range l.Addresses {
+				got = append(got, at.String())
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, strings.Fields(c.want)) {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
 		}
 	}
 }
@@ -114,18 +148,19 @@ func TestParseListeners(t *testing.T) {
 	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:17AC 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0000000000000000 100 0 0 10 0
    1: 0100007F:17AD 0100007F:D0A2 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0000000000000000 100 0 0 10 0
-   2: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 3 1
+   2: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 3 1
    3: 0100000A:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4 1
    4: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 5 1
    5: 0000000000000000FFFF00000100007F:1F91 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 6 1
    6: 00000000000000000000000000000000:1F92 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 7 1
    7: 01007F:1 0 0A 0 0 0 0 0 0 8
    8: 0100007F:10000 0 0A 0 0 0 0 0 0 9
-   9: x 0 0A 0 0 0 0 0 10`
+   9: x 0 0A 0 0 0 0 0 10
+  10: 0100007F:17AE 00000000:0000 0A 0:0 0:0 0 4294967296 0 11 1`
 	got, err := parseListeners(nil, strings.NewReader(table))
 	var want []socket
 	for _, s := range [][2]string{{"127.0.0.1:6060", "1"}, {"0.0.0.0:80", "3"}, {"[::1]:8080", "5"}, {"127.0.0.1:8081", "6"}, {"[::]:8082", "7"}} {
-		want = append(want, socket{netip.MustParseAddrPort(s[0]), s[1]})
+		want = append(want, socket{netip.MustParseAddrPort(s[0]), s[1], map[string]uint32{"3": 1000}[s[1]]})
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)

@@ -25,7 +25,7 @@ import (
 
 // Open opens the runtime of a process. The watch gives up reads of the target's memory and
 // files that never return. Errors wrap the errors of package sampler: one that is no permission
-// and not about the process is [sampler.ErrNotManaged], or [sampler.ErrUnsupported] with the name
+// and not about the process is [sampler.ErrNotManaged], or [sampler.ErrProgram] with the name
 // of the runtime.
 func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (process.Runtime, error) {
 	vm, err := vmOf(o.PID)
@@ -34,7 +34,7 @@ func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (process
 	}
 	switch vm {
 	case openJ9:
-		return nil, fmt.Errorf("it runs on Eclipse OpenJ9, whose stacks are not known here: %w; a HotSpot JVM (OpenJDK, Temurin) can run the program, too", sampler.ErrUnsupported)
+		return nil, process.As(fmt.Errorf("it runs on Eclipse OpenJ9, whose stacks are not known here: %w; a HotSpot JVM (OpenJDK, Temurin) can run the program, too", sampler.ErrUnsupported), sampler.ErrProgram)
 	case hotSpot:
 		jvm, err := hotspot.Open(ctx, o, w)
 		if err != nil {
@@ -58,7 +58,7 @@ func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (process
 // explain says what a process is that is neither a Go program nor a JVM.
 func explain(ctx context.Context, pid int, w *hang.Watch) error {
 	if native, _ := gosym.HasSection(ctx, pid, w, gosym.SectionSVM); native {
-		return fmt.Errorf("it is a native image of GraalVM, whose stacks are not known here: %w; HotSpot can run the program from its class files", sampler.ErrUnsupported)
+		return process.As(fmt.Errorf("it is a native image of GraalVM, whose stacks are not known here: %w; HotSpot can run the program from its class files", sampler.ErrUnsupported), sampler.ErrProgram)
 	}
 	exe, err := process.Executable(pid)
 	if err != nil {

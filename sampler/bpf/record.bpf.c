@@ -29,7 +29,7 @@ char program_license[] SEC("license") = "Dual MIT/GPL"; // the helpers that read
 #define KERNEL_STACK (127 * 8)
 
 // How far a thread's own stack goes on beyond its bound, bytes: where C has started the
-// thread, the runtime takes the address of a local variable for the bound (mstart0, Go 1.20
+// thread, the runtime takes the address of a local variable for the bound (mstart0, Go 1.18
 // to 1.27), and so leaves out the return addresses of that function and its caller.
 #define BEYOND 256
 

@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -153,10 +154,27 @@ func join(refused []refusal) error {
 		return refused[0].err
 	}
 	var errs []error
-	for _, r := range refused {
-		errs = append(errs, fmt.Errorf("%s: %w", r.engine, r.err))
+	for names, r := range byReason(refused) {
+		errs = append(errs, fmt.Errorf("%s: %w", names, r.err))
 	}
 	return errors.Join(errs...)
+}
+
+// byReason yields the refusals with the names of the engines, those that follow each other with one reason
+// together.
+func byReason(refused []refusal) iter.Seq2[string, refusal] {
+	same := func(a, b refusal) bool { return a.err.Error() == b.err.Error() }
+	return func(yield func(string, refusal) bool) {
+		for from := 0; from < len(refused); {
+			r, names := refused[from], refused[from].engine
+			for from++; from < len(refused) && same(r, refused[from]); from++ {
+				names += ", " + refused[from].engine
+			}
+			if !yield(names, r) {
+				return
+			}
+		}
+	}
 }
 
 // why says why an engine was taken after others had refused.
@@ -170,8 +188,8 @@ func why(name string, unit ccmap.Unit, refused []refusal) string {
 		return "the best engine, and permitted"
 	}
 	text := "the best engine permitted"
-	for _, r := range refused {
-		text += fmt.Sprintf("; %s: %v", r.engine, r.err)
+	for names, r := range byReason(refused) {
+		text += fmt.Sprintf("; %s: %v", names, r.err)
 	}
 	return text
 }

@@ -115,6 +115,10 @@ func TestAttachReportsEveryRefusal(t *testing.T) {
 	if !errors.Is(err, sampler.ErrUnsupported) || strings.Count(err.Error(), "unsupported Go") != 1 {
 		t.Errorf("one reason, twice: %v", err)
 	}
+	_, err = Attach(context.Background(), []Engine{refusing("one", same), refusing("two", same), all[0]}, Auto, sampler.ProcessOptions{})
+	if want := "one, two: unsupported Go: not supported here\none: first reason: not permitted"; err == nil || err.Error() != want {
+		t.Errorf("one reason, twice, and another: %v", err)
+	}
 	_, err = Attach(context.Background(), all, "one", sampler.ProcessOptions{})
 	if err == nil || strings.Contains(err.Error(), "second") {
 		t.Errorf("error of one engine: %v", err)

@@ -34,6 +34,9 @@
 // several processes have inherited is not known from one that a single process has, because
 // that takes a look at all processes.
 //
+// Where the kernel does not say which sockets a process has, its user's are asked, and more must hold: see
+// the file user.go.
+//
 // # Hostile servers
 //
 // The server is not trusted. Options.Read bounds the memory that an answer takes, and the source

@@ -39,10 +39,15 @@ const (
 // Finder finds the endpoints of processes on this machine, and remembers which sockets serve no
 // profiles. The zero value is useful. Any goroutine may use it.
 //
-//	listeners, now   never change; nil: the machine's. Tests have their own
-//	asked            under mu
+//	Build … now   never change; nil: the machine's. Tests have their own
+//	asked         under mu
 type Finder struct {
+	// Build returns the build id of a process's executable, "" if it has none. Nil: none is known.
+	Build func(ctx context.Context, pid int) (string, error)
+
 	listeners func(pid int) ([]process.Listener, error)
+	owners    func([]process.Ends) (map[process.Ends]uint32, error)
+	twin      func(*process.Pinned) (bool, error)
 	now       func() time.Time
 
 	mu    sync.Mutex
@@ -57,7 +62,8 @@ type question struct {
 }
 
 // Open finds the endpoint of a process. It asks each loopback address of the process's own sockets
-// for a command line, and takes the first that tells the one of the process. The options need no URL.
+// for a command line, and takes the first that tells the one of the process. Where the kernel does not say
+// which sockets these are, it asks its user's. The options need no URL.
 // An error that wraps [ErrNoEndpoint] says that there is no endpoint. Before each profile the Source
 // checks that the process still listens at the address. It ends with the process.
 func (f *Finder) Open(ctx context.Context, pid int, o Options) (*Source, error) {
@@ -84,23 +90,30 @@ func (f *Finder) search(ctx context.Context, p *process.Pinned, o Options) (*Sou
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNoEndpoint, err)
 	}
-	tried := 0
+	tried, none := 0, ErrNoEndpoint
 	for _, l := range all {
+		if l.OfUser {
+			none = errHidden
+		}
 		q := question{p.PID, p.Started, l.Inode}
 		if tried == mostTried || f.knows(q) {
 			continue
 		}
 		tried++
-		if s, ok := openAt(ctx, p, l, o); ok {
+		s, ok, err := f.openAt(ctx, p, l, o)
+		if ok {
 			s.owner.list = f.list
 			return s, nil
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err // it says nothing about the socket
 		}
+		if err != nil {
+			return nil, err
+		}
 		f.remember(q)
 	}
-	return nil, ErrNoEndpoint
+	return nil, none
 }
 
 // list returns the sockets of a process.
@@ -109,6 +122,40 @@ func (f *Finder) list(pid int) ([]process.Listener, error) {
 		return f.listeners(pid)
 	}
 	return process.LoopbackListeners(pid)
+}
+
+// socketOwners returns the users of connected sockets.
+func (f *Finder) socketOwners(of []process.Ends) (map[process.Ends]uint32, error) {
+	if f.owners != nil {
+		return f.owners(of)
+	}
+	return process.SocketOwners(of)
+}
+
+// isOther reports whether a process with the command line of p, and its user, may be another one.
+func (f *Finder) isOther(ctx context.Context, p *process.Pinned, s *Source) (bool, error) {
+	look := f.twin
+	if look == nil {
+		look = hasTwin
+	}
+	twin, err := look(p)
+	switch {
+	case err != nil:
+		return false, err
+	case twin:
+		return false, errTwin
+	case f.Build == nil:
+		return false, nil
+	}
+	has, err := f.Build(ctx, p.PID)
+	if err != nil {
+		return false, err
+	}
+	if told := s.build(ctx); has != "" && told != "" && told != has {
+		return true, nil
+	}
+	s.o.Build, s.counts.target.BuildID = has, has
+	return false, nil
 }
 
 func (f *Finder) time() time.Time {
@@ -142,11 +189,15 @@ func (f *Finder) remember(q question) {
 	f.asked[q] = now
 }
 
-// openAt opens the endpoint at a socket of a process, if there is one.
-func openAt(ctx context.Context, p *process.Pinned, l process.Listener, o Options) (*Source, bool) {
+// openAt opens the endpoint at a socket of a process or, where it must be, of its user, if there is one. An error says
+// that no socket of the process can be known.
+func (f *Finder) openAt(ctx context.Context, p *process.Pinned, l process.Listener, o Options) (*Source, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
 	o.MaxFailures, o.Rest = processFailures, processRest
+	if l.OfUser {
+		o = f.ofUser(o, p.UID)
+	}
 	for _, at := range l.Addresses {
 		o.URL = "http://" + at.String() + defaultPath
 		s, err := Open(ctx, o)
@@ -154,17 +205,23 @@ func openAt(ctx context.Context, p *process.Pinned, l process.Listener, o Option
 			continue // the socket is of IPv6 alone, or this machine has none
 		}
 		if err != nil {
-			return nil, false
+			return nil, false, nil
 		}
-		if !sameCommand(s.counts.target.CommandLine, p.CommandLine) || p.Gone() {
+		other := !sameCommand(s.counts.target.CommandLine, p.CommandLine)
+		if l.OfUser && !other {
+			other, err = f.isOther(ctx, p, s)
+		}
+		if other || err != nil || p.Gone() {
 			s.Close()
-			return nil, false
+			return nil, false, err
 		}
 		s.owner = &owner{Pinned: p, inode: l.Inode, at: at}
+		build := s.counts.target.BuildID
 		s.counts.target = process.Describe(p.PID)
-		return s, true
+		s.counts.target.BuildID = build
+		return s, true, nil
 	}
-	return nil, false
+	return nil, false, nil
 }
 
 // sameCommand reports whether a program that tells one command line may have the other. Some programs change

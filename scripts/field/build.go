@@ -72,7 +72,7 @@ func (b build) write(folder string) error {
 		return err
 	}
 	var mod strings.Builder
-	fmt.Fprintf(&mod, "module field\n\ngo %s\n", b.language())
+	fmt.Fprintf(&mod, "module example.com/field\n\ngo %s\n", b.language()) // Go 1.19 wants a path with a dot
 	for _, r := range b.requires {
 		path, version, _ := strings.Cut(r, "@")
 		fmt.Fprintf(&mod, "\nrequire %s %s\n", path, version)

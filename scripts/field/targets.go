@@ -147,7 +147,7 @@ func markdown(name string, flags ...string) build {
 }
 
 // toolchains are the last releases of all supported versions of Go.
-var toolchains = []string{"go1.20.14", "go1.21.13", "go1.22.12", "go1.23.12", "go1.24.13", "go1.25.11", "go1.26.8", "go1.27.0"}
+var toolchains = []string{"go1.18.10", "go1.19.13", "go1.20.14", "go1.21.13", "go1.22.12", "go1.23.12", "go1.24.13", "go1.25.11", "go1.26.8", "go1.27.0"}
 
 // served is a program that serves /debug/pprof.
 func served(name string, s server) target { return target{name: name, measure: s.measure, server: &s} }

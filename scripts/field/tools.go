@@ -70,6 +70,9 @@ func namesOf(list string) []string {
 // readForPGO gives the number of edges that the compiler's reader finds in a window's
 // export, and the weight that it has in common with the peer's.
 func readForPGO(ctx context.Context, w window) (string, error) {
+	if w.pgo == "" {
+		return "", nil
+	}
 	ours, err := pgoEdges(ctx, w.pgo)
 	if err != nil {
 		return "", err

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -18,7 +20,7 @@ import (
 type window struct {
 	file  string        // ccmapd's profile in JSON, which is complete
 	pprof string        // the same in profile.proto
-	pgo   string        // the same for go build -pgo
+	pgo   string        // the same for go build -pgo; empty: it would find nothing
 	peer  string        // runtime/pprof's, or empty
 	clock time.Duration // CPU time of the process, by its own clock; 0: unknown
 
@@ -34,7 +36,11 @@ func (f *field) watch(ctx context.Context, p *campaign.Process, name, user, addr
 	if user != "" {
 		clock = func() (time.Duration, error) { return userTime(p.PID()) }
 	}
-	s, err := f.Attach(ctx, p.PID(), user, w.file, "-o", w.pprof, "-o", w.pgo, "--tune=false", "-i", "10ms")
+	args := []string{"-o", w.pprof, "--tune=false", "-i", "10ms"}
+	if w.pgo != "" {
+		args = append(args, "-o", w.pgo)
+	}
+	s, err := f.Attach(ctx, p.PID(), user, w.file, args...)
 	if err != nil {
 		return w, err
 	}
@@ -50,10 +56,18 @@ func (f *field) watch(ctx context.Context, p *campaign.Process, name, user, addr
 // newWindow names the files of a window.
 func (f *field) newWindow(name string) window {
 	folder := f.Path("profiles", name)
-	return window{
-		file: filepath.Join(folder, "ccmapd.json.gz"), pprof: filepath.Join(folder, "ccmapd.pb.gz"), pgo: filepath.Join(folder, "default.pgo"),
+	w := window{file: filepath.Join(folder, "ccmapd.json.gz"), pprof: filepath.Join(folder, "ccmapd.pb.gz")}
+	if !slices.Contains(withoutStartLines, strings.TrimSuffix(name, again)) {
+		w.pgo = filepath.Join(folder, "default.pgo")
 	}
+	return w
 }
+
+// again is what a second window's name ends with.
+const again = "-again"
+
+// withoutStartLines are programs of versions of Go that do not tell where functions begin, which go build -pgo wants.
+var withoutStartLines = []string{"go1.18.10", "go1.19.13", "debian-go1.19"}
 
 // watchPeer lets the window's time pass.
 func (f *field) watchPeer(ctx context.Context, w *window, address string) error {

@@ -34,7 +34,7 @@ func (f *field) callWitness(ctx context.Context, r *row, p *campaign.Process, na
 		return fmt.Errorf("read symbols for perf: %w", err)
 	}
 	defer symbols.Close()
-	w := f.newWindow(name + "-again")
+	w := f.newWindow(name + again)
 	data := filepath.Join(filepath.Dir(w.file), "perf.data")
 	if err := campaign.WritableBy(user, filepath.Dir(data)); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (f *field) callWitness(ctx context.Context, r *row, p *campaign.Process, na
 	if err := record.Start(); err != nil {
 		return fmt.Errorf("start perf: %w", err)
 	}
-	w, err = f.watch(ctx, p, name+"-again", user, address)
+	w, err = f.watch(ctx, p, name+again, user, address)
 	if err := errors.Join(err, record.Wait()); err != nil {
 		return fmt.Errorf("ask perf: %w", err)
 	}

@@ -1,4 +1,4 @@
-// Cgoload is a program that every Go version from 1.20 on builds. It spends its time
+// Cgoload is a program that every Go version from 1.18 on builds. It spends its time
 // in C, compiled as gcc -O2 does, without frame pointers, 0.1 s of CPU time for each of its
 // arguments:
 //

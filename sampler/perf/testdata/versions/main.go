@@ -1,4 +1,4 @@
-// Versions is a program that every Go version from 1.20 on builds. It says
+// Versions is a program that every Go version from 1.18 on builds. It says
 // "ready", waits for a line, and works like other programs for about half a second of CPU
 // time: it calls, sorts, allocates, and passes values between goroutines, which have
 // labels. It writes a CPU profile to the file that its argument names, and then works twice
