@@ -25,6 +25,9 @@
 // The campaign on guests keeps nothing in between. It executes each guest once in the
 // exact mode, samples executions of the same work in every [shape], and compares the
 // samples with the truth ([truth]).
+//
+// The campaign on the suite measures the cost of sampling. It runs all guests twice, in every
+// [suiteWay], and writes a portion of docs/benchmarks.md.
 package main
 
 import (
@@ -45,35 +48,53 @@ type config struct {
 	cpu    time.Duration // of a run of a workload
 	record bool
 	guests bool
+	suite  bool
+	pairs  int // slices of each guest in each way
 
 	guestTime time.Duration // sampling time of a guest in the headline's shapes
 }
 
 func main() {
+	if serveIfAsked() {
+		return
+	}
 	var c config
 	c.Flags(flag.CommandLine, "accuracy", "")
 	flag.IntVar(&c.runs, "runs", 10, "of each program in each mode")
 	flag.DurationVar(&c.cpu, "cpu", 4*time.Second, "CPU `TIME` of a run of a workload")
 	flag.BoolVar(&c.record, "record", true, "run programs; false: report on the runs that there are")
 	flag.BoolVar(&c.guests, "guests", false, "measure WebAssembly guests against their exact profiles, in place of native programs against each other")
+	flag.BoolVar(&c.suite, "suite", false, "measure what sampling costs WebAssembly guests, from 50 ms with tuning, as the paper did for its suite")
+	flag.IntVar(&c.pairs, "pairs", 32, "slices of half a second that -suite gives each guest in each way")
 	flag.DurationVar(&c.guestTime, "sampled", time.Minute, "`TIME` that each guest is sampled for every 10 ms, and again with bursts")
 	flag.Parse()
 	if c.Quick {
-		c.runs, c.cpu, c.guestTime = 2, 200*time.Millisecond, time.Second
+		c.runs, c.cpu, c.guestTime, c.pairs = 2, 200*time.Millisecond, time.Second, 2
 		c.Work = filepath.Join(c.Work, "quick")
 		c.Report = filepath.Join(c.Work, "REPORT.md")
 	}
 	if c.Report == "" {
-		c.Report = filepath.Join("docs", "accuracy", "native.md")
-		if c.guests {
-			c.Report = filepath.Join("docs", "accuracy", "guests.md")
-		}
+		c.Report = c.page()
 	}
 	campaign.Main("accuracy", func(ctx context.Context) error { return run(ctx, c) })
 }
 
+// page returns the page that the campaign writes.
+func (c config) page() string {
+	switch {
+	case c.suite:
+		return filepath.Join("docs", "benchmarks.md")
+	case c.guests:
+		return filepath.Join("docs", "accuracy", "guests.md")
+	}
+	return filepath.Join("docs", "accuracy", "native.md")
+}
+
 func run(ctx context.Context, c config) error {
-	if c.guests {
+	switch {
+	case c.suite:
+		return runSuite(ctx, c)
+	case c.guests:
 		return runGuests(ctx, c)
 	}
 	if c.record {
