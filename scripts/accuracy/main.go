@@ -20,7 +20,8 @@
 //     profiles to see how overlap grows with the number of samples, and
 //     compares noise floors with the overlaps that they foretell.
 //
-// With -record=false it writes the report on the existing runs.
+// With -record=false it writes the report on the existing runs. With -table it makes the runs of
+// the paper's Table 1, a third of all, and rewrites that table alone.
 //
 // The campaign on guests keeps nothing in between. It executes each guest once in the
 // exact mode, samples executions of the same work in every [shape], and compares the
@@ -47,6 +48,7 @@ type config struct {
 	runs   int           // of each program in each mode
 	cpu    time.Duration // of a run of a workload
 	record bool
+	table  bool // Table 1 alone
 	guests bool
 	suite  bool
 	pairs  int // slices of each guest in each way
@@ -63,6 +65,7 @@ func main() {
 	flag.IntVar(&c.runs, "runs", 10, "of each program in each mode")
 	flag.DurationVar(&c.cpu, "cpu", 4*time.Second, "CPU `TIME` of a run of a workload")
 	flag.BoolVar(&c.record, "record", true, "run programs; false: report on the runs that there are")
+	flag.BoolVar(&c.table, "table", false, "make the runs of Table 1 alone, and rewrite it alone")
 	flag.BoolVar(&c.guests, "guests", false, "measure WebAssembly guests against their exact profiles, in place of native programs against each other")
 	flag.BoolVar(&c.suite, "suite", false, "measure what sampling costs WebAssembly guests, from 50 ms with tuning, as the paper did for its suite")
 	flag.IntVar(&c.pairs, "pairs", 32, "slices of half a second that -suite gives each guest in each way")
@@ -166,9 +169,14 @@ func modes(c config) []mode {
 	all := []mode{
 		{name: tenMillis, sampling: fixed(10 * time.Millisecond), share: 1},
 		{name: oneMilli, sampling: fixed(time.Millisecond), share: 1},
-		{name: tuned, sampling: []string{"-i", "50ms", "--tune-low", "25", "--tune-high", "50", "--tune-window", "50"}, share: 3, runs: 2},
-		{name: alone, share: 1, runs: 4},
 	}
+	if c.table {
+		return all
+	}
+	all = append(all,
+		mode{name: tuned, sampling: []string{"-i", "50ms", "--tune-low", "25", "--tune-high", "50", "--tune-window", "50"}, share: 3, runs: 2},
+		mode{name: alone, share: 1, runs: 4},
+	)
 	if !c.Quick {
 		all = append(all, mode{name: tunedLong, sampling: []string{"-i", "50ms"}, share: longShare, runs: 1, only: studied[:1]})
 	}

@@ -61,12 +61,13 @@ func verdict(running percentage, whole float64) string {
 }
 
 func (r *suiteResults) table() *report.Table {
-	t := &report.Table{Head: []string{"guest", "plain again, %", "kept at 50 ms, %", "tuned from 50 ms, %", "in the second run, %", "intervals", "samples",
-		"compiling and end, s: plain", "tuned"}}
+	t := &report.Table{Head: []string{"guest", "plain again, %", "tuned from 50 ms, %", "in the second run, %", "intervals", "samples",
+		fmt.Sprintf("every %v, %%", suiteInterval), "a sample, µs", "compiling and end, s: plain", "tuned"}}
 	first, second := r.times[0], r.times[len(r.times)-1]
 	for i, c := range first {
-		t.Row(c.name, c.added(suiteAgain).String(), c.added(suiteKept).String(), c.added(suiteTuned).String(), second[i].added(suiteTuned).String(),
-			report.Steps(c.intervals), report.Count(float64(c.samples)),
+		t.Row(c.name, c.added(suiteAgain).String(), c.added(suiteTuned).String(), second[i].added(suiteTuned).String(),
+			report.Steps(c.intervals), report.Count(c.samples[suiteTuned.name]*float64(r.pairs)),
+			c.added(suiteShortest).String(), report.Number(campaign.Median(prices([]guestCost{c})), 1),
 			report.Number(c.around[suitePlain.name], 2), report.Number(c.around[suiteTuned.name], 2))
 	}
 	sum := func(w suiteWay) (seconds float64) {
@@ -75,9 +76,15 @@ func (r *suiteResults) table() *report.Table {
 		}
 		return seconds
 	}
-	t.Row("all together", together(first, suiteAgain).String(), together(first, suiteKept).String(), together(first, suiteTuned).String(),
-		together(second, suiteTuned).String(), "", "", report.Number(sum(suitePlain), 2), report.Number(sum(suiteTuned), 2))
-	t.Row("all, with compiling and end", signed(whole(first, suiteAgain)), signed(whole(first, suiteKept)), signed(whole(first, suiteTuned)),
-		signed(whole(second, suiteTuned)), "", "", "", "")
+	t.Row("all together", together(first, suiteAgain).String(), together(first, suiteTuned).String(), together(second, suiteTuned).String(), "", "",
+		together(first, suiteShortest).String(), priceCell(first), report.Number(sum(suitePlain), 2), report.Number(sum(suiteTuned), 2))
+	t.Row("all, with compiling and end", signed(whole(first, suiteAgain)), signed(whole(first, suiteTuned)), signed(whole(second, suiteTuned)), "", "",
+		signed(whole(first, suiteShortest)), "", "", "")
 	return t
+}
+
+// priceCell has the price of a sample of all guests, in µs, with its interval.
+func priceCell(all []guestCost) string {
+	p := campaign.TrimmedMeanOf(prices(all))
+	return fmt.Sprintf("%s (%s to %s)", report.Number(p.Middle, 1), report.Number(p.Low, 1), report.Number(p.High, 1))
 }
