@@ -41,7 +41,7 @@ const (
 	// suiteTimes is how often the whole suite runs, as in the paper.
 	suiteTimes = 2
 	// suiteSlice is the CPU time of a guest between two turns of the ways.
-	suiteSlice = 500 * time.Millisecond
+	suiteSlice = 100 * time.Millisecond
 )
 
 // guestCost is the CPU time of a guest's processes, one process for each way.
