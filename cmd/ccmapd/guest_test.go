@@ -147,20 +147,3 @@ func TestModuleFlagsAreForModules(t *testing.T) {
 		}
 	}
 }
-
-// TestIntervalOfModules: it is adapted where that is asked for.
-func TestIntervalOfModules(t *testing.T) {
-	t.Parallel()
-	for flag, want := range map[string]bool{
-		"-i=1ms": false, "--burst=4": false, "--until=95%": false,
-		"--tune": true, "--tune-low=2": true, "--max-overhead=2": true, "--min-interval=1ms": true,
-	} {
-		cmd := newRunCmd(&environment{})
-		if err := cmd.ParseFlags([]string{flag}); err != nil {
-			t.Fatal(err)
-		}
-		if got := asksToTune(cmd); got != want {
-			t.Errorf("%s asks for it: %v, want %v", flag, got, want)
-		}
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,15 +41,17 @@ func startModule(t *testing.T, path string, flags ...string) *runningModule {
 	return r
 }
 
-// waitFor returns when a line with some text has been printed.
-func (r *runningModule) waitFor(t *testing.T, text string) {
+// waitFor returns the first line with one of some texts that is printed from now on.
+func (r *runningModule) waitFor(t *testing.T, texts ...string) string {
 	t.Helper()
 	for r.lines.Scan() {
-		if strings.Contains(r.lines.Text(), text) {
-			return
+		line := r.lines.Text()
+		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) }) {
+			return line
 		}
 	}
-	t.Fatalf("nothing with %q was printed", text)
+	t.Fatalf("nothing with one of %q was printed", texts)
+	return ""
 }
 
 // awaitReading returns when a thread of ccmapd waits in read of standard input: until
@@ -130,7 +133,7 @@ func TestSignalEndsWaitingModule(t *testing.T) {
 func TestModuleGoesOnAfterItsSession(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "endless.wasm", guests.Endless)
-	for _, flag := range []string{"--tune", "--exact"} {
+	for _, flag := range []string{"--tune=false", "--exact"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
 			r := startModule(t, path, flag, "-d", "1s") // time to begin, also where all else is busy
@@ -152,5 +155,34 @@ func TestSecondSignalEndsModule(t *testing.T) {
 	r := startModule(t, writeGuest(t, "hello"))
 	if status := signalUntilEnd(r.cmd, syscall.SIGINT); !status.Signaled() && status.ExitStatus() != 130 {
 		t.Errorf("ended with %v", r.cmd.ProcessState)
+	}
+}
+
+// TestModulesAreTuned without a flag, as processes are: an endless loop is one activation, so the
+// interval becomes longer. A fixed one stays until the session ends.
+func TestModulesAreTuned(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "endless.wasm", guests.Endless)
+	for _, c := range []struct {
+		flags []string
+		tuned bool
+	}{
+		{[]string{"-d", "1m"}, true}, // the first change ends the wait
+		{[]string{"-d", "3s", "--tune=false"}, false},
+	} {
+		t.Run(fmt.Sprint(c.tuned), func(t *testing.T) {
+			t.Parallel()
+			r := startModule(t, path, append(c.flags, "-i", "100us")...)
+			line := r.waitFor(t, `msg="set interval"`, "Written: "+r.profile)
+			if got := strings.Contains(line, "set interval"); got != c.tuned {
+				t.Errorf("tuned: %t, want %t; first line %s", got, c.tuned, line)
+			}
+			if got := r.signal(t, syscall.SIGTERM); got != 143 {
+				t.Errorf("exit code %d, want 143", got)
+			}
+			if changes := r.snapshot(t).Meta().Interval; len(changes) > 1 != c.tuned {
+				t.Errorf("tuned: %t, want %t; intervals %v", !c.tuned, c.tuned, changes)
+			}
+		})
 	}
 }

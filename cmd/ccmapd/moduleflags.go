@@ -35,12 +35,6 @@ var tuneFlagNames = []string{
 // inexactFlagNames are flags that say how often to sample. With --exact they have no use.
 var inexactFlagNames = append([]string{"burst", "interval"}, tuneFlagNames...)
 
-// asksToTune reports whether a flag asks to tune the interval. Otherwise the interval of a
-// module stays: sampling a module is cheap, and users compare its runs.
-func asksToTune(cmd *cobra.Command) bool {
-	return slices.ContainsFunc(tuneFlagNames, cmd.Flags().Changed)
-}
-
 func (f *moduleFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` in the module's environment, which is empty otherwise; may be repeated")

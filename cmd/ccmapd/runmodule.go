@@ -31,7 +31,6 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 	if err := errors.Join(f.module.check(cmd), f.checkModuleOutputs()); err != nil {
 		return err
 	}
-	f.tune = f.tune && asksToTune(cmd)
 	g, err := wasi.New(cmd.Context(), m, f.guestOptions(env, cmd.Flags().Args()[1:]))
 	if err != nil {
 		return explainGuest(err)

@@ -26,7 +26,7 @@ func TestRealGuests(t *testing.T) {
 		root  string
 		lines bool
 	}{
-		{guesttest.Shapes(5), "_start", true},
+		{guests.Shapes(5), "_start", true},
 		{guests.Queens(5), "_rt0_wasm_wasip1", false},
 	} {
 		t.Run(g.Name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (r *results) compare(p program, m mode, all []session) error {
 		r.at[m.name] = make(map[string]agreement)
 	}
 	r.at[m.name][p.name] = a
-	if m.name == oneMilli {
+	if m.name == oneMilli && !r.table {
 		return r.curve(p.name).trace(profilesOf(all))
 	}
 	return nil

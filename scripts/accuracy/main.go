@@ -20,11 +20,15 @@
 //     profiles to see how overlap grows with the number of samples, and
 //     compares noise floors with the overlaps that they foretell.
 //
-// With -record=false it writes the report on the existing runs.
+// With -record=false it writes the report on the existing runs. With -table it makes the runs of
+// the paper's Table 1, half of all, on the paper's programs, and rewrites that table alone.
 //
 // The campaign on guests keeps nothing in between. It executes each guest once in the
 // exact mode, samples executions of the same work in every [shape], and compares the
 // samples with the truth ([truth]).
+//
+// The campaign on the suite measures the cost of sampling. It runs all guests twice, in every
+// [suiteWay], and writes a portion of docs/benchmarks.md.
 package main
 
 import (
@@ -44,36 +48,56 @@ type config struct {
 	runs   int           // of each program in each mode
 	cpu    time.Duration // of a run of a workload
 	record bool
+	table  bool // Table 1 alone
 	guests bool
+	suite  bool
+	pairs  int // slices of each guest in each way
 
 	guestTime time.Duration // sampling time of a guest in the headline's shapes
 }
 
 func main() {
+	if serveIfAsked() {
+		return
+	}
 	var c config
 	c.Flags(flag.CommandLine, "accuracy", "")
 	flag.IntVar(&c.runs, "runs", 10, "of each program in each mode")
 	flag.DurationVar(&c.cpu, "cpu", 4*time.Second, "CPU `TIME` of a run of a workload")
 	flag.BoolVar(&c.record, "record", true, "run programs; false: report on the runs that there are")
+	flag.BoolVar(&c.table, "table", false, "make the runs of Table 1 alone, and rewrite it alone")
 	flag.BoolVar(&c.guests, "guests", false, "measure WebAssembly guests against their exact profiles, in place of native programs against each other")
+	flag.BoolVar(&c.suite, "suite", false, "measure what sampling costs WebAssembly guests, from 50 ms with tuning, as the paper did for its suite")
+	flag.IntVar(&c.pairs, "pairs", 160, "slices of a tenth of a second that -suite gives each guest in each way")
 	flag.DurationVar(&c.guestTime, "sampled", time.Minute, "`TIME` that each guest is sampled for every 10 ms, and again with bursts")
 	flag.Parse()
 	if c.Quick {
-		c.runs, c.cpu, c.guestTime = 2, 200*time.Millisecond, time.Second
+		c.runs, c.cpu, c.guestTime, c.pairs = 2, 200*time.Millisecond, time.Second, 2
 		c.Work = filepath.Join(c.Work, "quick")
 		c.Report = filepath.Join(c.Work, "REPORT.md")
 	}
 	if c.Report == "" {
-		c.Report = filepath.Join("docs", "accuracy", "native.md")
-		if c.guests {
-			c.Report = filepath.Join("docs", "accuracy", "guests.md")
-		}
+		c.Report = c.page()
 	}
 	campaign.Main("accuracy", func(ctx context.Context) error { return run(ctx, c) })
 }
 
+// page returns the page that the campaign writes.
+func (c config) page() string {
+	switch {
+	case c.suite:
+		return filepath.Join("docs", "benchmarks.md")
+	case c.guests:
+		return filepath.Join("docs", "accuracy", "guests.md")
+	}
+	return filepath.Join("docs", "accuracy", "native.md")
+}
+
 func run(ctx context.Context, c config) error {
-	if c.guests {
+	switch {
+	case c.suite:
+		return runSuite(ctx, c)
+	case c.guests:
 		return runGuests(ctx, c)
 	}
 	if c.record {
@@ -145,9 +169,14 @@ func modes(c config) []mode {
 	all := []mode{
 		{name: tenMillis, sampling: fixed(10 * time.Millisecond), share: 1},
 		{name: oneMilli, sampling: fixed(time.Millisecond), share: 1},
-		{name: tuned, sampling: []string{"-i", "50ms", "--tune-low", "25", "--tune-high", "50", "--tune-window", "50"}, share: 3, runs: 2},
-		{name: alone, share: 1, runs: 4},
 	}
+	if c.table {
+		return all
+	}
+	all = append(all,
+		mode{name: tuned, sampling: []string{"-i", "50ms", "--tune-low", "25", "--tune-high", "50", "--tune-window", "50"}, share: 3, runs: 2},
+		mode{name: alone, share: 1, runs: 4},
+	)
 	if !c.Quick {
 		all = append(all, mode{name: tunedLong, sampling: []string{"-i", "50ms"}, share: longShare, runs: 1, only: studied[:1]})
 	}

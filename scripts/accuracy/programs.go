@@ -50,7 +50,7 @@ var table1 = []struct {
 }
 
 // programs returns the measured programs: the workloads and, unless the campaign is
-// quick, the foreign programs.
+// quick or about Table 1 alone, the foreign programs.
 func programs(c config) []program {
 	var all []program
 	for _, t := range table1 {
@@ -60,6 +60,9 @@ func programs(c config) []program {
 	}
 	if c.Quick {
 		return slices.DeleteFunc(all, func(p program) bool { return p.name != "int32" && p.name != "stringbuilder" })
+	}
+	if c.table {
+		return all
 	}
 	return append(all,
 		program{name: "compile", command: compileCommand, rounds: 1}, // the Go compiler on a large package
@@ -86,8 +89,8 @@ func build(ctx context.Context, c *config) error {
 	if err := campaign.Once(workloads, func() error { return campaign.Build(ctx, workloads, "./testdata/accuracy") }); err != nil {
 		return err
 	}
-	if c.Quick {
-		return nil
+	if c.Quick || c.table {
+		return nil // no foreign programs
 	}
 	return errors.Join(
 		campaign.Once(c.Path("gojq"), func() error { return install(ctx, c, gojqModule) }),

@@ -123,15 +123,19 @@ func targetCPU(printed []byte) (time.Duration, error) {
 }
 
 // calibrate finds the number of each workload's rounds that take the requested CPU time,
-// and keeps it: all campaigns in a work folder use the same rounds.
+// and keeps it: all campaigns in a work folder use the same rounds. The number is given for
+// foreign programs, which not every campaign runs.
 func calibrate(ctx context.Context, c config) (map[string]int, error) {
 	file := c.Path("rounds.json")
 	rounds := make(map[string]int)
-	if err := campaign.ReadJSON(file, &rounds); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return rounds, err
+	if err := campaign.ReadJSON(file, &rounds); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	for _, p := range programs(c) {
-		if rounds[p.name] = p.rounds; p.rounds != 0 {
+		if p.rounds != 0 {
+			rounds[p.name] = p.rounds
+		}
+		if rounds[p.name] != 0 {
 			continue
 		}
 		const tried = 1000

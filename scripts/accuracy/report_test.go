@@ -43,6 +43,23 @@ func TestReportKeepsWhatIsWrittenByHand(t *testing.T) {
 	if s := string(text); !strings.HasPrefix(s, "By hand.\n\n"+nativePortion.Begin()) || strings.Contains(s, "old figures") || !strings.Contains(s, "| int32 | 99 | 97 |") {
 		t.Errorf("wrote\n%s", s)
 	}
+	// With -table the rest stays.
+	c.table = true
+	other, err := agree([]*ccmap.Snapshot{sampled(300, 1), sampled(300, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeReport(c, &results{config: c, at: map[string]map[string]agreement{oneMilli: {"stringbuilder": other}}}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := os.ReadFile(c.Report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := strings.Split(string(text), tablePortion.Begin()), strings.Split(string(again), tablePortion.Begin())
+	if after[0] != before[0] || strings.Contains(after[1], "| int32 |") || !strings.Contains(after[1], "| stringbuilder | 99 | 67 |") {
+		t.Errorf("the table alone:\n%s", again)
+	}
 	if plots, _ := filepath.Glob(filepath.Join(c.Work, plotFolder, "*.svg")); len(plots) != int(allKinds)+2 {
 		t.Errorf("%d plots", len(plots))
 	}

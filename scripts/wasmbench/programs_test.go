@@ -11,7 +11,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/guests"
-	"github.com/ccmapd/ccmapd/testdata/guests/guesttest"
 )
 
 func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
@@ -32,9 +31,9 @@ func loadPrograms(ctx context.Context, names []string) ([]program, error) {
 		small("matrix", "run", 2016*2016+64*85344, 64, 20),
 		small("fib", "fib", 196418, 27),
 	}
-	for i, g := range guesttest.Real(1) {
+	for i, g := range guests.Real(1) {
 		all = append(all, program{name: g.Name, path: g.Path, run: func(ctx context.Context, b build, rounds int) error {
-			return runGuest(ctx, b, guesttest.Real(rounds)[i])
+			return runGuest(ctx, b, guests.Real(rounds)[i])
 		}})
 	}
 	chosen, err := choose(all, names)

@@ -88,6 +88,36 @@ func Esbuild(rounds int) Guest {
 	}
 }
 
+// Real returns all real guests, for rounds rounds each: a round is some ten milliseconds
+// of work.
+func Real(rounds int) []Guest {
+	return []Guest{
+		Queens(rounds), Eval(rounds), JSON(rounds), Words(rounds), Sorts(rounds),
+		Shapes(rounds), Mandelbrot(rounds), Parse(rounds),
+		SQLite(rounds), QuickJS(rounds), Esbuild(rounds),
+	}
+}
+
+// Words is a Go program: counts 20,000 words of 121 kinds in a map.
+func Words(rounds int) Guest { return GoProgram("words", rounds, "words 121 MUNA 206\n") }
+
+// Sorts is a Go program: sorts 5,000 numbers twice.
+func Sorts(rounds int) Guest {
+	return GoProgram("sorts", rounds, "main.(*counted).Less %d\nmain.main.func1.1 %[1]d\n", 63029*rounds)
+}
+
+// Shapes is a C program: 70,000 calls through function pointers a round. Of every 7 calls
+// 4 reach squares, 2 circles, 1 a triangle.
+func Shapes(rounds int) Guest {
+	return CProgram("shapes", rounds, "area %d\nsquare %d\ncircle %d\ntriangle %d\n",
+		2120000*rounds, 40000*rounds, 20000*rounds, 10000*rounds)
+}
+
+// Mandelbrot is a C program: loops of floating point with hardly a call.
+func Mandelbrot(rounds int) Guest {
+	return CProgram("mandelbrot", rounds, "iterations %d\n", 4401710*rounds)
+}
+
 //go:generate sh -c "for f in small/*.wat; do wat2wasm --debug-names --enable-tail-call ${DOLLAR}f -o ${DOLLAR}{f%.wat}.wasm; done"
 
 //go:embed small/*.wasm

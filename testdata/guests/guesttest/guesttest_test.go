@@ -58,7 +58,7 @@ func compiledBefore(t *testing.T) wazero.CompilationCache {
 
 func TestRealGuestsDoWhatIsKnown(t *testing.T) {
 	t.Parallel()
-	for _, g := range Real(2) {
+	for _, g := range guests.Real(2) {
 		t.Run(g.Name, func(t *testing.T) {
 			t.Parallel()
 			if g.Name == "esbuild" && testing.Short() {
