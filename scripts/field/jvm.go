@@ -38,6 +38,10 @@ var jvmPrograms = []struct {
 	{"Web", "Tomcat, a JSP page for four clients", []string{"/usr/share/tomcat10/lib/*.jar", "/usr/share/java/tomcat10-juli.jar", "/usr/share/java/eclipse-jdt-core.jar"}},
 	{"Compile", "javac in the process", nil},
 	{"Echo", "NIO, a server and a client that wake each other", nil},
+	{"Netty", "Netty, two event loops and four clients", []string{"/usr/share/java/netty-all.jar", "/usr/share/java/netty-[bchrt]*.jar"}},
+	{"Zoo", "ZooKeeper, a server and three clients", []string{"/usr/share/java/zookeeper.jar", "/usr/share/java/zookeeper-jute.jar", "/usr/share/java/slf4j-api.jar",
+		"/usr/share/java/slf4j-nop.jar", "/usr/share/java/snappy-java.jar", "/usr/share/java/metrics-core.jar", "/usr/share/java/commons-cli.jar"}},
+	{"Ciphers", "Bouncy Castle, CBC with three ciphers", []string{"/usr/share/java/bcprov.jar"}},
 }
 
 // jdks are where Java is looked for, by release.
@@ -88,7 +92,7 @@ func runJVM(ctx context.Context, f *field) error {
 	return f.Write(jvmPortion, jvmReport(rows, f.window, began))
 }
 
-var errNoJDK = errors.New("no JDK 17: apt-get install openjdk-17-jdk-headless libh2-java librhino-java tomcat10")
+var errNoJDK = errors.New("no JDK 17: apt-get install openjdk-17-jdk-headless libh2-java librhino-java tomcat10 libnetty-java libzookeeper-java libbcprov-java")
 
 // eachJVM compiles the programs, and calls measure for each that is wanted on each JDK.
 func (f *field) eachJVM(ctx context.Context, measure func(program int, release, home string) error) error {
