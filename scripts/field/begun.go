@@ -96,8 +96,9 @@ func runBegun(ctx context.Context, f *field) error {
 		return err
 	}
 	began := time.Now()
-	t := report.Table{Head: []string{"program", "processes beside", "load", "engine", "samples", "truncated %", "unknown %", "unaccounted %", "overhead %", "reach"}}
-	var failed error
+	rows := report.Table{Head: []string{"program", "processes beside", "load", "engine", "samples", "truncated %", "unknown %", "unaccounted %", "overhead %", "reach"}}
+	old, failed := f.others(begunPortion)
+	again := make(map[string]bool)
 	for _, b := range beginners() {
 		if !f.Wants(b.name) {
 			continue
@@ -115,11 +116,15 @@ func runBegun(ctx context.Context, f *field) error {
 					continue
 				}
 				f.Say("%s", strings.Join(cells, " | "))
-				t.Row(cells...)
+				again[b.about] = true
+				rows.Row(cells...)
 			}
 		}
 	}
-	text := fmt.Sprintf("%s It took %v.\n\n%s", report.Measured(began), after(began), strings.TrimSuffix(t.String(), "\n"))
+	t := report.Table{Head: rows.Head}
+	addOthers(&t, old, again)
+	t.Rows = append(t.Rows, rows.Rows...)
+	text := fmt.Sprintf("%s The last run took %v.\n\n%s", report.Measured(began), after(began), strings.TrimSuffix(t.String(), "\n"))
 	return errors.Join(failed, f.Write(begunPortion, text))
 }
 

@@ -55,7 +55,11 @@ func runJVMPeer(ctx context.Context, f *field) error {
 	if err != nil {
 		return err
 	}
-	return f.Write(jvmPeerPortion, peerReport(rows, f.length(), began))
+	old, err := f.others(jvmPeerPortion)
+	if err != nil {
+		return err
+	}
+	return f.Write(jvmPeerPortion, peerReport(rows, old, f.length(), began))
 }
 
 // besideAsync starts a program, and watches a window by each engine.
@@ -213,13 +217,19 @@ func (r peerRow) cells() []string {
 	}
 }
 
-func peerReport(rows []peerRow, window time.Duration, began time.Time) string {
+// peerReport has the rows, after those of programs that were not measured again.
+func peerReport(rows []peerRow, old [][]string, window time.Duration, began time.Time) string {
 	t := report.Table{Head: []string{
 		"program", "engine", "load", "samples", "methods, % (expected)", "edges", "contexts", "Java stacks without a beginning, %", "broken stacks, %",
 	}}
+	again := make(map[string]bool)
+	for _, r := range rows {
+		again[r.program] = true
+	}
+	addOthers(&t, old, again)
 	for _, r := range rows {
 		t.Row(r.cells()...)
 	}
-	return fmt.Sprintf("%s All runs together took %v; each was watched for %v, once it had run as long. Where a cell has two figures, the second is %s's.\n\n%s",
+	return fmt.Sprintf("%s The last run took %v; each was watched for %v, once it had run as long. Where a cell has two figures, the second is %s's.\n\n%s",
 		report.Measured(began), after(began), window, asyncName, t.String())
 }

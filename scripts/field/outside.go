@@ -54,19 +54,11 @@ func runOutside(ctx context.Context, f *field) error {
 		found, err := f.outside(ctx, o)
 		rows, failed = append(rows, found...), errors.Join(failed, err)
 	}
-	old, err := outsideOthers(f)
+	old, err := f.others(outsidePortion)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
 	return errors.Join(failed, f.Write(outsidePortion, outsideReport(rows, old, f.length(), began)))
-}
-
-// outsideOthers returns the rows of the programs that are not measured again.
-func outsideOthers(f *field) ([][]string, error) {
-	if f.Only == "" || f.Report == "" {
-		return nil, nil
-	}
-	return outsidePortion.Rows(f.Report)
 }
 
 // outside measures a program at each load by each engine.

@@ -105,11 +105,7 @@ func outsideReport(rows []outsideRow, old [][]string, window time.Duration, bega
 	for _, r := range rows {
 		again[r.about] = true
 	}
-	for _, o := range old {
-		if !again[o[0]] {
-			t.Row(o...)
-		}
-	}
+	addOthers(&t, old, again)
 	for _, r := range rows {
 		t.Row(r.cells()...)
 	}
