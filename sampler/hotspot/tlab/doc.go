@@ -26,4 +26,8 @@
 // The rules are those of ThreadLocalAllocBuffer and MemAllocator in OpenJDK 17 and 25
 // (src/hotspot/share/gc/shared: threadLocalAllocBuffer.cpp, memAllocator.cpp). They were tried with the collectors G1, Serial,
 // Parallel and Z.
+//
+// OpenJDK 17.0.21 gives a thread no new buffer where a region of G1's heap ends. The object that has ended the buffer lies outside, at
+// the beginning of the next region. The thread's next object has a new buffer, and is seen whatever its size. A Weigher knows such a pair: an object outside
+// that is too small for that, or that is followed at once by a small one with a new buffer.
 package tlab

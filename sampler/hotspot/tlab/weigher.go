@@ -20,12 +20,17 @@ type Weigher struct {
 	threads map[int64]*thread
 	others  model   // of threads that have few cycles
 	pauses  []int64 // of the collector, in order
+
+	all, misplaced int // objects; of these, outside, and too small for that
 }
 
 // thread is what is known of a thread.
 type thread struct {
 	cycle
 	begun bool  // the cycle's buffer is known
+	since int64 // when it was taken
+	life  int64 // of the last buffer that was used up, ns; 0: not known
+	bare  bool  // it has no buffer: the heap's region ended with the last one
 	pause int64 // the last one before it was taken; 0: there was none
 	own   model
 }
@@ -96,6 +101,7 @@ func (w *Weigher) group(allocations []Allocation) []*stretch {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(allocations[i].Time, allocations[j].Time) })
+	after := nextOfThread(allocations, order)
 	stretches := make(map[*thread]*stretch)
 	var list []*stretch
 	for _, i := range order {
@@ -105,9 +111,60 @@ func (w *Weigher) group(allocations []Allocation) []*stretch {
 			s = &stretch{thread: t}
 			stretches[t], list = s, append(list, s)
 		}
-		w.add(s, i, allocations[i])
+		if n := after[i]; n >= 0 && w.endsRegion(t, allocations[i], allocations[n]) {
+			w.endRegion(s, i, allocations[i])
+		} else {
+			w.add(s, i, allocations[i])
+		}
 	}
 	return list
+}
+
+// nextOfThread returns the index of each allocation's next one of the same thread; -1: there is none.
+func nextOfThread(allocations []Allocation, order []int) []int {
+	after, last := make([]int, len(allocations)), make(map[int64]int)
+	for _, i := range slices.Backward(order) {
+		n, seen := last[allocations[i].Thread]
+		if !seen {
+			n = -1
+		}
+		after[i], last[allocations[i].Thread] = n, i
+	}
+	return after
+}
+
+// A buffer that is kept lasts for a 64th of its life at least, until a small object ends it. One that is gone is
+// followed by the next one shortly, but writing two events takes some µs, in which a fast thread fills a 64th. Where a JVM puts objects
+// outside that are too small for that, most that lie outside have ended a region, and shortly may be that long.
+const (
+	shortly      = 256  // part of the life of a buffer
+	shortlyThere = 8    // the same there, but eventsTime at most
+	eventsTime   = 6000 // ns
+	fewMisplaced = 0.01 // of all objects: memory can run out
+)
+
+// endsRegion reports whether an object lies outside because the heap's region has ended with the thread's
+// buffer. Then the thread's next object has a new buffer, whatever its size.
+func (w *Weigher) endsRegion(t *thread, a, next Allocation) bool {
+	small, soon := t.largest/wastePart, t.life/shortly
+	w.all++
+	if a.Buffer <= 0 && sized(a.Size) < small {
+		w.misplaced++
+	}
+	if float64(w.misplaced) > fewMisplaced*float64(w.all) {
+		soon = max(soon, min(t.life/shortlyThere, eventsTime))
+	}
+	return a.Buffer <= 0 && next.Buffer > 0 && sized(next.Size) <= small && w.pauseBefore(a.Time) == w.pauseBefore(next.Time) &&
+		(sized(a.Size) < small || next.Time-a.Time < soon)
+}
+
+// endRegion adds an object that has ended a buffer, and has no other one.
+func (w *Weigher) endRegion(s *stretch, i int, a Allocation) {
+	s.hidden += float64(s.room)
+	s.seen = append(s.seen, i)
+	w.see(s.thread, sized(a.Size))
+	w.end(s.thread)
+	s.bare, s.life = true, a.Time-s.since
 }
 
 func (w *Weigher) thread(id int64) *thread {
@@ -135,7 +192,7 @@ func (w *Weigher) add(s *stretch, i int, a Allocation) {
 		return
 	}
 	switch {
-	case !s.begun:
+	case !s.begun, s.bare:
 		s.first = append(s.first, i)
 	case s.pause != pause: // the collector has taken the buffer, after half of it on the average
 		s.hidden += float64(s.room) / 2
@@ -145,7 +202,9 @@ func (w *Weigher) add(s *stretch, i int, a Allocation) {
 		s.seen = append(s.seen, i)
 		w.see(s.thread, size)
 		w.end(s.thread)
+		s.life = a.Time - s.since
 	}
+	s.since, s.bare = a.Time, false
 	s.begin(max(sized(a.Buffer)-size, 0), pause)
 }
 

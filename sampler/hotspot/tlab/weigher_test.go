@@ -16,6 +16,9 @@ type simulated struct {
 	room    func() int64 // of the next buffer
 	desired int64        // room that decides what may be wasted
 	refills int          // between two pauses
+	region  int64        // where G1 ends with its region's last buffer, as OpenJDK 17.0.21; 0: it does not
+
+	free int64 // of the region
 
 	left, wasted int64
 	pauseAt      int64 // room that is left when the collector comes; −1: not in this buffer
@@ -50,11 +53,11 @@ func newSimulated(id int64, desired int64, parts ...part) *simulated {
 // run allocates until there were so many refills.
 func (s *simulated) run(refills int) {
 	for n := 0; n < refills; {
-		s.now++
 		at, x := 0, s.random.Float64()
 		for at < len(s.limits)-1 && x >= s.limits[at] {
 			at++
 		}
+		s.now += 20 + s.sizes[at]/10 // ns: 10 GB/s, as G1 with large pages at best
 		s.truth[at] += s.sizes[at]
 		if s.allocate(s.sizes[at]) {
 			n++
@@ -77,7 +80,14 @@ func (s *simulated) allocate(size int64) bool {
 		s.wasted += wasteMore
 		return false
 	}
+	if room := s.room(); s.region > 0 && s.free < room {
+		s.free = s.region - size
+		s.told = append(s.told, Allocation{Thread: s.id, Time: s.now, Size: size})
+		s.left, s.wasted = 0, 0
+		return false
+	}
 	s.left, s.wasted = s.room(), s.desired/wastePart
+	s.free -= s.left + size
 	s.told = append(s.told, Allocation{Thread: s.id, Time: s.now, Size: size, Buffer: s.left + size})
 	if s.taken++; s.taken == s.refills {
 		s.pauseAt = s.random.Int64N(s.left)
@@ -117,6 +127,20 @@ func TestWeigh(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSimulated(1, 500_000, parts...)
+			s.run(4000)
+			checkShares(t, s, new(Weigher).Weigh(s.told, s.pauses))
+		})
+	}
+}
+
+// G1 of OpenJDK 17.0.21 puts the object outside that ends a region's last buffer.
+func TestWeighWhereRegionsEnd(t *testing.T) {
+	t.Parallel()
+	for name, parts := range mixtures {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(1, 500_000, parts...)
+			s.region = 4_000_000
 			s.run(4000)
 			checkShares(t, s, new(Weigher).Weigh(s.told, s.pauses))
 		})
