@@ -95,6 +95,9 @@ func TestSuiteReport(t *testing.T) {
 // A quick campaign runs a guest in processes of all ways, and writes its portion alone.
 func TestSuiteCampaign(t *testing.T) {
 	testrun.Full(t, testrun.Minutes)
+	if testing.Short() { // four minutes under the race detector, and the processes that sample are not under it
+		t.Skip("measures for a minute")
+	}
 	t.Parallel()
 	c := config{Campaign: campaign.Campaign{Quick: true, Report: filepath.Join(t.TempDir(), "REPORT.md"), Log: io.Discard}, pairs: 2}
 	if err := os.WriteFile(c.Report, []byte("By hand.\n"), 0o644); err != nil {
