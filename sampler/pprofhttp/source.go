@@ -203,7 +203,7 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 		case ctx.Err() != nil:
 		case errors.Is(err, served.ErrReplaced):
 			return sampler.Ending{Reason: err.Error(), Exited: true}, nil
-		case err != nil && s.hasEnded():
+		case err != nil && s.hasEnded(ctx):
 			return sampler.Ending{Reason: errEnded.Error(), Exited: true}, nil
 		case served.IsRefusal(err), err != nil && failures+1 == s.o.MaxFailures:
 			return sampler.Ending{}, fmt.Errorf("profile %s: %w", s.endpoint, err)
@@ -224,8 +224,20 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	return sampler.Ending{Reason: "stopped"}, nil
 }
 
-// hasEnded reports whether the program is a process of this machine that has ended.
-func (s *Source) hasEnded() bool { return s.owner != nil && s.owner.Gone() }
+// lastBreath is how long a process may take to end once its sockets are closed: the kernel closes them first
+// (do_exit, Linux 6.18).
+const lastBreath = 200 * time.Millisecond
+
+// hasEnded reports whether the program is a process of this machine that has ended, or is about to.
+func (s *Source) hasEnded(ctx context.Context) bool {
+	if s.owner == nil {
+		return false
+	}
+	for until := time.Now().Add(lastBreath); !s.owner.Gone() && time.Now().Before(until) && ctx.Err() == nil && !s.isFinished(); {
+		s.wait(ctx, lastBreath/20)
+	}
+	return s.owner.Gone()
+}
 
 // balance adds the time of a profile, and compares the sum with the clock of the process. The time
 // between two profiles is unaccounted.
