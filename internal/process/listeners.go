@@ -55,7 +55,7 @@ func LoopbackListeners(pid int) ([]Listener, error) {
 		if unknown != nil {
 			return nil, fmt.Errorf("%w: %w", unknown, err)
 		}
-		return listenersOfUser(all, user), nil
+		return listenersOfUser(all, user)
 	}
 	if err != nil {
 		return nil, err
@@ -102,19 +102,26 @@ func allUsersMapped() bool {
 	return err == nil && slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }
 
+// mostOfUser bounds the sockets of a user that are looked at: each is held against all others.
+const mostOfUser = 256
+
 // listenersOfUser returns the sockets of a user, without an address that any other socket shares, of this user or
 // another.
-func listenersOfUser(all []socket, user uint32) (found []Listener) {
+func listenersOfUser(all []socket, user uint32) (found []Listener, err error) {
+	looked := 0
 	for _, s := range all {
 		if s.user != user {
 			continue
+		}
+		if looked++; looked > mostOfUser {
+			return nil, fmt.Errorf("user %d has more than %d sockets that listen, too many to ask", user, mostOfUser)
 		}
 		for _, l := range listenersAmong(all, map[string]bool{s.inode: true}) {
 			l.OfUser = true
 			found = append(found, l)
 		}
 	}
-	return found
+	return found, nil
 }
 
 // listenersAmong returns the listeners of a process that holds the sockets of some inodes.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,7 +99,11 @@ func TestListenersOfUser(t *testing.T) {
 			}
 		}
 		var got []string
-		for _, l := range listenersOfUser(all, 1000) {
+		found, err := listenersOfUser(all, 1000)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, l := range found {
 			if !l.OfUser {
 				t.Errorf("%s: %+v is not marked", name, l)
 			}
@@ -164,5 +169,20 @@ func TestParseListeners(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+}
+
+// A user with very many sockets does not make a root process compare each with all.
+func TestListenersOfUserAreBounded(t *testing.T) {
+	t.Parallel()
+	var all []socket
+	for i := range mostOfUser + 1 {
+		if _, err := listenersOfUser(all, 1000); err != nil {
+			t.Fatalf("%d sockets: %v", i, err)
+		}
+		all = append(all, socket{netip.AddrPortFrom(loopback4, uint16(1+i)), strconv.Itoa(i), 1000})
+	}
+	if found, err := listenersOfUser(all, 1000); err == nil {
+		t.Errorf("%d of %d sockets are found", len(found), len(all))
 	}
 }

@@ -11,7 +11,7 @@ import (
 const shortSlice = 100_000
 
 // ShortenSlices makes the threads of a process, and those that they start, run sooner after they wake up:
-// beside thirty busy programs 6 to 7 times of 10 within 1.5 ms, and not once in 50 times (Linux 6.18). The
+// beside thirty busy programs within 1.5 ms in 64 and 72 % of the cases, and without in 2 and 50 % (Linux 6.18). The
 // threads get no more time, but in shorter slices, and whoever asks for shorter ones has the earlier deadline.
 // That takes no right for a process of the same user.
 //
