@@ -1,7 +1,7 @@
 // Package testrun knows what a run of this module's tests is: which tests are left out of it, and
 // which processes belong to it.
 //
-// Two kinds of run exist. A newcomer's needs Go and a C compiler, and takes two minutes. A full run,
+// Two kinds of run exist. A newcomer's needs Go and a C compiler, and takes four minutes. A full run,
 // which CCMAPD_TEST_FULL=1 asks for, is CI's: it has compilers of other languages, JVMs and half an
 // hour. A test that needs a full run says so, with [Full]. A test that finds something missing on
 // this machine says so, with [Lacks]: a full run fails by it, as nobody would notice that a test is

@@ -175,7 +175,7 @@ func (s *Source) begin(o Options) error {
 		Kernel: uint32(flagOf(o.KernelNames != nil)),
 	}
 	s.choice.budget = o.WatchBudget
-	s.choose(s.choice.share(float64(time.Second / s.interval))) // of a target that keeps one CPU busy
+	s.choose(s.choice.share(1 / s.interval.Seconds())) // of a target that keeps one CPU busy
 	s.describeLayout()
 	s.told = s.entry
 	if err := s.host.join(&s.seat); err != nil {

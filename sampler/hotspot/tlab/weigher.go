@@ -111,6 +111,7 @@ func (w *Weigher) group(allocations []Allocation) []*stretch {
 			s = &stretch{thread: t}
 			stretches[t], list = s, append(list, s)
 		}
+		w.count(t, allocations[i])
 		if n := after[i]; n >= 0 && w.endsRegion(t, allocations[i], allocations[n]) {
 			w.endRegion(s, i, allocations[i])
 		} else {
@@ -143,14 +144,18 @@ const (
 	fewMisplaced = 0.01 // of all objects: memory can run out
 )
 
+// count notes whether an object lies outside that is too small for that.
+func (w *Weigher) count(t *thread, a Allocation) {
+	w.all++
+	if a.Buffer <= 0 && sized(a.Size) < t.largest/wastePart {
+		w.misplaced++
+	}
+}
+
 // endsRegion reports whether an object lies outside because the heap's region has ended with the thread's
 // buffer. Then the thread's next object has a new buffer, whatever its size.
 func (w *Weigher) endsRegion(t *thread, a, next Allocation) bool {
 	small, soon := t.largest/wastePart, t.life/shortly
-	w.all++
-	if a.Buffer <= 0 && sized(a.Size) < small {
-		w.misplaced++
-	}
 	if float64(w.misplaced) > fewMisplaced*float64(w.all) {
 		soon = max(soon, min(t.life/shortlyThere, eventsTime))
 	}
