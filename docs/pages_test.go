@@ -173,6 +173,7 @@ func copySession(t *testing.T, to string) {
 // A target that gets little CPU time is sampled for longer.
 func TestLive(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
 	work, bin := t.TempDir(), filepath.Dir(built(t))
 	target := burn(t, filepath.Join(work, "fortio"))
 	text, err := os.ReadFile("getting-started.md")

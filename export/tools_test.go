@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // workload is a profile of testdata/workload: main calls mix at its line 3.
@@ -67,6 +68,7 @@ func TestGoToolPprofTop(t *testing.T) {
 
 // Points add views of their own, and change nothing of CPU time.
 func TestGoToolPprofHits(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	if testing.Short() {
 		t.Skip("runs go tool pprof")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -215,8 +216,8 @@ func (p program) stack(r *rand.Rand, shift float64) []ccmap.Frame {
 func TestVerdictOfOneBehaviour(t *testing.T) {
 	t.Parallel()
 	trials := 40
-	if testing.Short() {
-		trials = 20
+	if testing.Short() || !testrun.IsFull() {
+		trials = 10
 	}
 	for _, test := range []struct {
 		name   string

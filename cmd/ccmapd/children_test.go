@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -40,6 +41,7 @@ func TestChildrenUsage(t *testing.T) {
 // profiles are in a file beside its own.
 func TestRunChildren(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
 	needEngine(t)
 	if testing.Short() {
 		t.Skip("compiles packages")

@@ -17,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/signals"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
@@ -172,6 +173,9 @@ func TestModulesAreTuned(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.tuned), func(t *testing.T) {
 			t.Parallel()
+			if !c.tuned {
+				testrun.Full(t, testrun.Minutes)
+			}
 			r := startModule(t, path, append(c.flags, "-i", "100us")...)
 			line := r.waitFor(t, `msg="set interval"`, "Written: "+r.profile)
 			if got := strings.Contains(line, "set interval"); got != c.tuned {

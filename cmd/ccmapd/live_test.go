@@ -40,6 +40,14 @@ func TestLive(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/live", Setup: shareGoCaches})
 }
 
+// TestLiveInFull runs those that build and sample programs for seconds.
+func TestLiveInFull(t *testing.T) {
+	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
+	needEngine(t)
+	testscript.Run(t, testscript.Params{Dir: "testdata/live/full", Setup: shareGoCaches})
+}
+
 // shareGoCaches lets the go command of a script use what has been built before;
 // scripts have a home directory of their own.
 func shareGoCaches(e *testscript.Env) error {
@@ -323,6 +331,9 @@ func TestAttachToManyOfEverything(t *testing.T) {
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			t.Parallel()
+			if c.mode == "threads" {
+				testrun.Full(t, testrun.Minutes)
+			}
 			file := filepath.Join(t.TempDir(), "a.json")
 			w := holdWorkload(t, append(c.limit, "-mode", c.mode, "-n", c.n)...)
 			a := attachTo(t, w.pid(), "-i", "500us", "--tune=false", "-o", file)
@@ -385,6 +396,7 @@ func TestAttachUntilSettled(t *testing.T) {
 // the methods that they were taken in, exactly.
 func TestAttachWithinMemory(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
 	needEngine(t)
 	file := filepath.Join(t.TempDir(), "a.xml")
 	w := holdWorkload(t, "-mode", "deep", "-n", "1500", "-d", "1s")

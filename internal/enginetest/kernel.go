@@ -26,6 +26,9 @@ func testKernelStacks(t *testing.T, open Open) {
 	for title, names := range map[string]func(uint64) (string, bool){"asked for": kernel.Name, "not asked for": nil} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
+			if names == nil {
+				testrun.Full(t, testrun.Minutes) // all other tests are of one frame
+			}
 			samples, s := open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond, KernelNames: names}, Build(t, "workload"), "leaves", "300")
 			if s.Info().NoKernelTime != "" {
 				testrun.Lacks(t, "samples in the kernel: %s", s.Info().NoKernelTime)

@@ -69,6 +69,9 @@ func testRepetitions(t *testing.T, open Open) {
 	for _, c := range []struct{ each, count int }{{80, 20}, {5, 200}} {
 		t.Run("ms="+strconv.Itoa(c.each), func(t *testing.T) {
 			t.Parallel()
+			if c.each < 10 {
+				testrun.Full(t, testrun.Minutes)
+			}
 			g := Start(t, Build(t, "workload"), "calls", strconv.Itoa(c.each), strconv.Itoa(c.count))
 			g.Pin(t)
 			samples, s := Whole(t, open, g, sampler.ProcessOptions{WatchBudget: 1})
@@ -142,6 +145,9 @@ func testStacks(t *testing.T, open Open) {
 	for _, flags := range [][]string{nil, {"-buildmode=pie", "-ldflags=-s -w"}} {
 		t.Run("flags="+strings.Join(flags, ","), func(t *testing.T) {
 			t.Parallel()
+			if flags == nil { // a program without symbols is the harder one
+				testrun.Full(t, testrun.Minutes)
+			}
 			samples, s := open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond}, Build(t, "workload", flags...), "busy", "800")
 			st := s.Stats()
 			if rooted := float64(st.Counts[sampler.Rooted]) / float64(st.Counts[sampler.Samples]); rooted < 0.97 {
@@ -201,8 +207,11 @@ func testDeepStacks(t *testing.T, open Open) {
 	for _, depth := range []int{1000, 3000, 10_000, 100_000} {
 		t.Run(strconv.Itoa(depth), func(t *testing.T) {
 			t.Parallel()
-			if depth > 3000 {
+			switch {
+			case depth > 3000:
 				testrun.Full(t, testrun.Quiet)
+			case depth < mostPhysical:
+				testrun.Full(t, testrun.Minutes)
 			}
 			testDepth(t, open, depth)
 		})

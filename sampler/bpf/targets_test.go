@@ -14,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/taker"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
@@ -37,7 +38,7 @@ func TestSeveralTargets(t *testing.T) {
 		{"main.children", time.Millisecond, []string{"children", "10"}},
 	}
 	sources := 20
-	if testing.Short() {
+	if testing.Short() || !testrun.IsFull() {
 		sources = 8
 	}
 	for i := range sources {

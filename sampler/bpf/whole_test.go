@@ -119,6 +119,10 @@ func TestWhole(t *testing.T) {
 	}()
 	shell(t, "wholeshell", "while :; do :; done")
 	shell(t, "hostile", `printf '\033[2J\377]\n;x' > /proc/$$/comm; while :; do echo > /dev/null; done`)
+	enough, most := 5*time.Second, 0.15
+	if !testrun.IsFull() { // beside anything: at load 15 a machine with stolen time had 0.32
+		enough, most = 2*time.Second, 0.5
+	}
 	r := runWhole(t, h, 100)
 	r.await(t, "[process wholeshell]")
 	r.await(t, "[process \ufffd[2J\ufffd\ufffd\ufffd\ufffdx]")
@@ -136,16 +140,12 @@ func TestWhole(t *testing.T) {
 	if err := r.SetInterval(5 * time.Millisecond); err != nil || r.Stats().Interval != 5*time.Millisecond {
 		t.Errorf("the interval is %v, %v", r.Stats().Interval, err)
 	}
-	for r.Stats().Loss.Clock < 5*time.Second {
+	for r.Stats().Loss.Clock < enough {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.stop()
 	st := r.Stats()
 	t.Logf("%+v, not accounted for %.2f %%", st, 100*float64(st.Loss.Unaccounted)/float64(st.Loss.Clock))
-	most := 0.15
-	if !testrun.IsFull() { // beside anything: at load 15 a machine with stolen time had 0.32
-		most = 0.5
-	}
 	if off := float64(st.Loss.Unaccounted.Abs()) / float64(st.Loss.Clock); off > most || st.Loss.Samples() > 0 {
 		t.Errorf("%.1f %% of the CPU time are not accounted for: %+v", 100*off, st.Loss)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 	"golang.org/x/sys/unix"
 )
@@ -124,6 +125,9 @@ func TestHitShares(t *testing.T) {
 	} {
 		t.Run("kind="+k.kind, func(t *testing.T) {
 			t.Parallel()
+			if k.kind != "wrapped" {
+				testrun.Full(t, testrun.Minutes)
+			}
 			c := catchCalls(t, enginetest.Build(t, "receivers", k.flags...), Options{HitBudget: manyHits}, 1500, k.kind, "3")
 			caught := make(map[string]int)
 			for _, h := range c.hits {
@@ -214,6 +218,7 @@ func TestHitsKeepToBudget(t *testing.T) {
 // TestHitsOfManyThreads: calls are caught on every thread that makes them.
 func TestHitsOfManyThreads(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
 	const threads = 12
 	c := catchCalls(t, enginetest.Build(t, "receivers"), Options{HitBudget: manyHits}, 500, "bimorphic", strconv.Itoa(threads))
 	tids, goroutines := make(map[uint32]bool), make(map[uint64]bool)

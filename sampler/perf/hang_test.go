@@ -49,6 +49,7 @@ func within(t *testing.T, g *enginetest.Target, f func()) {
 // TestSampledMemoryHangs: a target whose goroutine never comes out of memory ends the
 // session, with everything detached. Another target of the same rings loses no sample by that.
 func TestSampledMemoryHangs(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
 	g, path := hangs(t, "registers"), enginetest.Build(t, "workload")
 	r := sharedRings(t)
 	for name, hung := range map[string]func(stop func()){

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/taker"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // tick is the step of simulated time.
@@ -324,6 +325,7 @@ func TestWindowsEnd(t *testing.T) {
 // events, which is several times the budget.
 func TestWindows(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
 	const budget = 0.1
 	g := enginetest.Start(t, enginetest.Build(t, "workload"), "pingpong", "6000")
 	g.Proceed(t)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
@@ -286,6 +287,7 @@ func checkVerdicts(t *rapid.T, e pollution.Evidence, s pollution.Split) {
 // them.
 func TestPruned(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
 	rapid.Check(t, func(t *rapid.T) {
 		m, _, _ := randomMap(t)
 		for i := range 3000 { // less is not pruned
