@@ -164,11 +164,11 @@ func (m *Map) SetPoints(o Origin, list []Point) {
 	m.giveBack(before - m.points.bytes)
 }
 
-// AddPoint adds the counts of p to the point of the same origin, kind, method, offset,
-// end, context and phase, or makes it. Counts that would overflow stay at the
-// largest int64. If only one of the two sources sees null receivers, Nulls comes from
-// that source, and a count comes before NullsSeen. The point is frozen if either is. If only one knows values, the counts of the other are in Other. The map
-// keeps Callers, which the caller must not change any more.
+// AddPoint adds the counts of p to the point of the same origin, kind, method, offset, end, context and phase, or
+// makes it. Counts that would overflow stay at the largest int64. If only one of the two sources sees null
+// receivers, Nulls comes from that source, and a count comes before NullsSeen. The point is frozen if either is.
+// If only one knows values, the counts of the other are in Other. The map keeps Callers, which the caller must not
+// change any more.
 //
 // Points that no source makes become the closest that one does. Negative counts are 0,
 // values that were never seen are left out, and Count is the sum of the counts by

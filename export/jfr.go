@@ -11,8 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/javaname"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
+	"github.com/ccmapd/ccmapd/internal/jvm/javaname"
+	"github.com/ccmapd/ccmapd/internal/jvm/jfr"
 )
 
 // Engines of maps that were read out of recordings.

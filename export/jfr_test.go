@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
+	"github.com/ccmapd/ccmapd/internal/jvm/jfr"
 )
 
-// recordings are real ones, of a program like internal/jvmtest/testdata/Recorded.java with two seconds of work:
+// recordings are real ones, of a program like internal/jvm/jvmtest/testdata/Recorded.java with two seconds of work:
 // by JDK 17.0.21.1 and 25.0.3 with a few events switched on, and by async-profiler 4.5
 // ('event=ctimer,interval=20ms,alloc=2m,lock=1ms' and 'event=wall,interval=50ms').
 var recordings = []string{"jdk17", "jdk25", "async", "asyncwall", "tlab17"}
@@ -64,8 +64,9 @@ func TestReadJFR(t *testing.T) {
 }
 
 // Each allocation that was seen stands for the bytes of those that were not. The recordings are of Mixes (in
-// internal/jvmtest) with the arguments "79x65536 21x64" for some 7 s; its counts, taken while it recorded, had 78.9 % of the bytes
-// at the first site. What the JVM picked of the same allocations (jdk.ObjectAllocationSample) has 88.6 and 33.8 %.
+// internal/jvm/jvmtest) with the arguments "79x65536 21x64" for some 7 s; its counts, taken while it recorded, had
+// 78.9 % of the bytes at the first site. What the JVM picked of the same allocations (jdk.ObjectAllocationSample)
+// has 88.6 and 33.8 %.
 func TestJFRAllocations(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tlab17", "tlab25"} {

@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/jfr"
+	"github.com/ccmapd/ccmapd/internal/jvm/jfr"
 )
 
 // Errors that the caller may want to tell apart, wrapped in those returned.

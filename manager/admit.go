@@ -7,9 +7,9 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// admission keeps samples out of the map until it is known whose they are. A sample in the queue was made of memory that
-// was read before: perhaps of another program, which the process has executed meanwhile. So samples leave the queue, then
-// the question is asked, and only then they enter the map. The manager's goroutine owns it.
+// admission keeps samples out of the map until it is known whose they are. A sample in the queue was made of
+// memory that was read before: perhaps of another program, which the process has executed meanwhile. So samples
+// leave the queue, then the question is asked, and only then they enter the map. The manager's goroutine owns it.
 type admission struct {
 	ask    func() error // nil: all samples are admitted
 	over   bool         // a question was answered by an error

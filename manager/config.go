@@ -35,9 +35,10 @@ type Config struct {
 	// runs several. With nil it is the CPU time of this process.
 	DaemonCPU func() time.Duration
 
-	// Admit is asked after samples have left the queue, and before they enter the map. An error drops these samples and all
-	// later ones, which count as lost by the source, and ends the session, unless it wraps [sampler.ErrNoProcess]: then the
-	// source is about to end. The manager's goroutine calls it. With nil all samples enter.
+	// Admit is asked after samples have left the queue, and before they enter the map. An error drops these samples
+	// and all later ones, which count as lost by the source, and ends the session, unless it wraps
+	// [sampler.ErrNoProcess]: then the source is about to end. The manager's goroutine calls it. With nil all
+	// samples enter.
 	Admit func() error
 
 	// Tuner changes the interval of a [sampler.Tunable], beginning with the interval of

@@ -8,32 +8,35 @@
 //     source is [Tunable], its interval can be changed.
 //  4. Run returns an [Ending].
 //
-// Each source is a sub-package:
+// A VM in this process is sampled from inside: package managed is for its author, and packages wasm and starlark
+// stand on it. A process is sampled from outside: package engine finds the best engine that is permitted. What
+// engines stand on is in the cellar, internal/:
 //
-//	bpf       a process from outside, through timers of CPUs and a BPF program
-//	perf      a process from outside, through perf_event_open
-//	jfr       a JVM from outside, through its own Flight Recorder
-//	managed   a VM in this process, whose threads sample themselves
-//	wasm      WebAssembly on wazero, with managed
-//	starlark  Starlark scripts, with managed
-//	pprofhttp a program that serves its own profiles, which come as sums in place of samples
-//	hosted    a program that hosts VMs, by what the maps of its sessions gain
+//	bpf        an engine: timers of CPUs and a BPF program, one ring for all targets
+//	perf       an engine: perf_event_open, an event for each thread, rings of the CPUs
+//	jfr        an engine for JVMs: their own Flight Recorder, a recording that is a lease
+//	pprofhttp  an engine of last resort: a program's own profiles, which come as sums
+//	hosted     a program that hosts VMs, by what the maps of its sessions gain
+//	taker      samples out of moments, for bpf and perf: stack, verdict, weight, hand-over
+//	activation whether a sample's innermost activation was in the last sample
+//	indirect   calls through interfaces and function values: which are hot, whose turn it is
+//	runtimes   what a process runs: Go, HotSpot, or why nothing reads it
+//	goproc     the Go runtime of a process: unwinding, goroutines, frames
+//	hotspot    the runtime of a HotSpot JVM: stacks, names, the profiles that it keeps
+//	enginetest tests that every engine must pass, and the programs that they sample
 //
-// Package engine finds the best source that is permitted for a process.
-//
-// Sources import this package and the packages below it, never each other, the manager
-// or an exporter.
+// Engines import this package, never each other, the manager or an exporter.
 package sampler
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 	"github.com/ccmapd/ccmapd/queue"
 )
 
@@ -107,15 +110,15 @@ type Ending struct {
 
 // Errors that sources wrap. Test for them with errors.Is.
 var (
-	ErrNoProcess   = errors.New("no such process")
-	ErrNotManaged  = errors.New("neither a Go program nor a JVM")
-	ErrPermission  = errors.New("not permitted")
-	ErrUnsupported = errors.New("not supported here")
+	ErrNoProcess   = refusal.ErrNoProcess
+	ErrNotManaged  = refusal.ErrNotManaged
+	ErrPermission  = refusal.ErrPermission
+	ErrUnsupported = refusal.ErrUnsupported
 	ErrUnit        = errors.New("the engine samples CPU time") // and not what was asked for
 
 	// ErrProgram: no engine reads the program, whoever asks, until its file changes: another version of Go or
 	// another VM has made it. It is an ErrUnsupported.
-	ErrProgram = fmt.Errorf("a program that no engine reads: %w", ErrUnsupported)
+	ErrProgram = refusal.ErrProgram
 )
 
 // Clock tells CLOCK_MONOTONIC, which is the time of samples. That is what

@@ -95,10 +95,10 @@ func (m measure) of(c ccmap.Counters) int64 {
 	return c.Samples
 }
 
-func (m measure) format(c ccmap.Counters) string { return figure.InColumn(m.of(c), m.unit) }
+func (m measure) format(c ccmap.Counters) string { return inColumn(m.of(c), m.unit) }
 
 // amount prints a figure with its unit.
-func (m measure) amount(c ccmap.Counters) string { return figure.Amount(m.of(c), m.unit) }
+func (m measure) amount(c ccmap.Counters) string { return amountOf(m.of(c), m.unit) }
 
 // share prints c as a part of the whole profile.
 func (m measure) share(c ccmap.Counters) string {
@@ -115,7 +115,7 @@ func (m measure) noun() string {
 	if m.unit == ccmap.CPUTime {
 		return "time"
 	}
-	return figure.UnitName(m.unit)
+	return UnitName(m.unit)
 }
 
 func (p *Profile) formatSamples(n int64) string {

@@ -10,10 +10,10 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
-// BenchmarkCompare compares two profiles of one random program. Together they
-// have about as many nodes as the name says, and about half of the nodes are in both. It measures a whole comparison: union, order, the overlaps, both floors
-// and the draws of what is expected, correlations and coverage, and the families
-// if the profiles differ; and all memory that it allocates, by node of the union.
+// BenchmarkCompare compares two profiles of one random program. Together they have about as many nodes as the name
+// says, and about half of the nodes are in both. It measures a whole comparison: union, order, the overlaps, both
+// floors and the draws of what is expected, correlations and coverage, and the families if the profiles differ;
+// and all memory that it allocates, by node of the union.
 func BenchmarkCompare(b *testing.B) {
 	for _, nodes := range unions() {
 		for _, recursive := range []bool{false, true} {

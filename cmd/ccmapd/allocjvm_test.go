@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/jvm/attach"
+	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
 )
 
 // TestAllocationShares holds the shares of sizes in the bytes that ccmapd says against those that a program

@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/feedback/hotspot"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
+	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/session"
-	"github.com/ccmapd/ccmapd/internal/signals"
+	"github.com/ccmapd/ccmapd/internal/jvm/attach"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
 )
 
 const applyLong = `Apply gives hints to the compiler C2 of a running JVM, which needs no flag and no restart,
@@ -54,7 +54,7 @@ type applyFlags struct {
 	json     bool
 }
 
-func newApplyCmd(env *environment) *cobra.Command {
+func newApplyCmd(env *environment) subcommand {
 	defaults := newSamplingFlags(env.engines)
 	f := applyFlags{interval: defaults.interval, engine: defaults.engine}
 	cmd := &cobra.Command{
@@ -80,7 +80,7 @@ func newApplyCmd(env *environment) *cobra.Command {
 		},
 	}
 	f.register(cmd)
-	return cmd
+	return subcommand{cmd, attaching(nil)}
 }
 
 func (f *applyFlags) register(cmd *cobra.Command) {

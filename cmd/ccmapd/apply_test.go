@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmapd/ccmapd/internal/jvmtest"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+	"github.com/ccmapd/ccmapd/internal/jvm/attach"
+	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 )
 
 // applied is what the report of apply says.

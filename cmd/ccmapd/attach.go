@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/internal/session"
-	"github.com/ccmapd/ccmapd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
 )
 
@@ -28,7 +28,7 @@ const attachExample = `  ccmapd attach 4242                         until Ctrl-C
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
   ccmapd attach https://web:6060/debug/pprof --bearer-file token -d 5m -o web.pb.gz`
 
-func newAttachCmd(env *environment) *cobra.Command {
+func newAttachCmd(env *environment) subcommand {
 	f, match, server := newSamplingFlags(env.engines), "", serverFlags{}
 	var live, byDaemon bool
 	cmd := &cobra.Command{
@@ -85,7 +85,7 @@ func newAttachCmd(env *environment) *cobra.Command {
 	cmd.Flags().BoolVar(&live, "live", false, "show the hottest methods, redrawn once a second: see 'ccmapd top --help'")
 	cmd.Flags().BoolVar(&byDaemon, daemonFlag, false, "have the daemon sample the process, as its configuration says")
 	cmd.MarkFlagsMutuallyExclusive("live", daemonFlag, childrenFlag)
-	return cmd
+	return subcommand{cmd, attaching(isURL)}
 }
 
 // runAttach samples by the source that opener opens.

@@ -12,16 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/served"
-	"github.com/ccmapd/ccmapd/internal/session"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/sampler/hosted"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
 // serverFlags are the flags of attach that a URL needs.
@@ -111,15 +109,15 @@ func attachURL(cmd *cobra.Command, env *environment, f *samplingFlags, server se
 	}
 	return explainURL(runAttach(cmd.Context(), env, f.config(env), live, func(ctx context.Context) session.Opener {
 		return func(o sampler.ProcessOptions) (engine.Choice, error) {
-			return openServed(ctx, address, server, pprofhttp.Options{Sink: o.Sink, Logger: o.Logger})
+			return openServed(ctx, address, server, engine.HTTPOptions{Sink: o.Sink, Logger: o.Logger})
 		}
 	}))
 }
 
 // openServed opens the source of a program that serves its own profiles.
-func openServed(ctx context.Context, address string, server serverFlags, o pprofhttp.Options) (engine.Choice, error) {
+func openServed(ctx context.Context, address string, server serverFlags, o engine.HTTPOptions) (engine.Choice, error) {
 	o.URL, o.Read, o.Credentials, o.CAFile = address, readServed, server.credentials, server.authorities
-	return engine.OpenServed(ctx, engine.Served{Options: o, Maps: hosted.Options{Read: readHosted, MaxMemory: int64(mostServed)}})
+	return engine.OpenServed(ctx, engine.Served{HTTPOptions: o, Maps: engine.MapsOptions{Read: readHosted, MaxMemory: int64(mostServed)}})
 }
 
 // mostServed bounds the memory of one profile, or of the maps of all sessions of a program.

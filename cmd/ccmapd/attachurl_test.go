@@ -90,7 +90,7 @@ func TestNameOfURL(t *testing.T) {
 		"http://../../etc":                    "ccmapd-...pb.gz",
 	} {
 		f := newSamplingFlags(nil)
-		cmd := newAttachCmd(&environment{})
+		cmd := newAttachCmd(&environment{}).Command
 		if err := f.forURL(cmd, address); err != nil || len(f.outputs) != 1 || f.outputs[0] != want {
 			t.Errorf("%s: %q, %v", address, f.outputs, err)
 		}

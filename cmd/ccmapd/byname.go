@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 

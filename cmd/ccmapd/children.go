@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/ccmapd/ccmapd/internal/family"
-	"github.com/ccmapd/ccmapd/internal/output"
-	"github.com/ccmapd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/family"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )

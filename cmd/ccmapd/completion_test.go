@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ccmapd/ccmapd/internal/man"
+	"github.com/ccmapd/ccmapd/cmd/internal/man"
 )
 
 // complete returns the completions of a command line, as a shell asks for them.

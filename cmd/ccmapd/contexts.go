@@ -26,7 +26,7 @@ const contextsExample = `  ccmapd contexts web.pb.gz runtime.mallocgc
   ccmapd contexts -n 3 --label route=/api web.pb.gz Server.handle
   ccmapd contexts web.pb.gz --match '^encoding/json\..*[dD]ecode'`
 
-func newContextsCmd(env *environment) *cobra.Command {
+func newContextsCmd(env *environment) subcommand {
 	var list listing
 	var depth uint
 	cmd := list.command(env, &cobra.Command{
@@ -37,5 +37,5 @@ func newContextsCmd(env *environment) *cobra.Command {
 	}, 1, func(p *view.Profile, rows view.List) (view.View, error) { return view.NewContexts(p, rows, depth) })
 	list.register(cmd, 10, view.ContextsLayout())
 	cmd.Flags().UintVar(&depth, "depth", 6, "tell contexts apart by `N` callers; 0: by all, up to the outermost")
-	return cmd
+	return subcommand{cmd, reading(firstProfile, noOutputs)}
 }

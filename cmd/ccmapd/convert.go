@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/coverage"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/coverage"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
@@ -41,7 +41,7 @@ const convertExample = `  ccmapd convert web.pb.gz web.xml
   ccmapd convert --coverage /tmp/cover web.json counted.json
   curl -s http://host/debug/pprof/profile | ccmapd convert - web.json.zst`
 
-func newConvertCmd(env *environment) *cobra.Command {
+func newConvertCmd(env *environment) subcommand {
 	var f convertFlags
 	cmd := &cobra.Command{
 		Use:     "convert IN OUT",
@@ -61,7 +61,7 @@ func newConvertCmd(env *environment) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.coverage.dirs, "coverage", nil, "add the counts in `DIR`, which was GOCOVERDIR of a program; may be repeated")
 	flags.StringVar(&f.coverage.source, "source", "", "with --coverage, look for sources in the module at `DIR`")
-	return cmd
+	return subcommand{cmd, reading(firstProfile, converted)}
 }
 
 // convertFlags are the flags of convert.

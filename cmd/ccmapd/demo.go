@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
-	"github.com/ccmapd/ccmapd/internal/demo"
-	"github.com/ccmapd/ccmapd/internal/session"
-	"github.com/ccmapd/ccmapd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/demo"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -36,7 +36,7 @@ const demoExample = `  ccmapd demo
 // demoOutputs are the files that the demo writes.
 var demoOutputs = []string{"demo.pb.gz", "demo.xml", "demo.json"}
 
-func newDemoCmd(env *environment) *cobra.Command {
+func newDemoCmd(env *environment) subcommand {
 	f := newSamplingFlags(env.engines)
 	f.outputs = demoOutputs
 	cmd := &cobra.Command{
@@ -51,7 +51,7 @@ func newDemoCmd(env *environment) *cobra.Command {
 	}
 	cmd.Flags().DurationVarP(&f.duration, "duration", "d", 10*time.Second, "sample for `TIME`")
 	f.values.register(cmd)
-	return cmd
+	return subcommand{cmd, starting}
 }
 
 // checkDemo checks the flags: unlike other sessions, a demo has an end.
@@ -64,8 +64,8 @@ func checkDemo(f *samplingFlags) error {
 
 // newDemoWorkloadCmd returns the program that the demo samples. It has its own
 // flags (see package demo).
-func newDemoWorkloadCmd(env *environment) *cobra.Command {
-	return &cobra.Command{
+func newDemoWorkloadCmd(env *environment) subcommand {
+	return subcommand{&cobra.Command{
 		Use:                demo.Command,
 		Short:              "What ccmapd demo samples",
 		Hidden:             true,
@@ -76,7 +76,7 @@ func newDemoWorkloadCmd(env *environment) *cobra.Command {
 			}
 			return nil
 		},
-	}
+	}, filesAlone}
 }
 
 func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {

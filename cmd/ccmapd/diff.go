@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap/compare"
-	"github.com/ccmapd/ccmapd/internal/usage"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -24,7 +24,7 @@ const diffExample = `  ccmapd diff before.pb.gz after.pb.gz
   ccmapd diff --all --contexts before.pb.gz after.pb.gz     not only what is significant
   ccmapd diff --json a.pb.gz b.pb.gz | jq '.contexts.list[0].path[].method'`
 
-func newDiffCmd(env *environment) *cobra.Command {
+func newDiffCmd(env *environment) subcommand {
 	var o diffOptions
 	cmd := &cobra.Command{
 		Use:     "diff A B",
@@ -48,7 +48,7 @@ func newDiffCmd(env *environment) *cobra.Command {
 	flags.UintVarP(&o.limit, "limit", "n", 10, "list at most `N` of each; 0: all")
 	flags.BoolVar(&o.all, "all", false, "list changes that are not significant, too")
 	flags.Float64Var(&o.least, "least", 0, "call no change of less than `POINTS` significant")
-	return cmd
+	return subcommand{cmd, reading(allProfiles, noOutputs)}
 }
 
 type diffOptions struct {

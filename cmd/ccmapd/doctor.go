@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -38,7 +38,7 @@ const doctorExample = `  ccmapd doctor                      which engines are pe
   ccmapd doctor http://web:6060/debug/pprof
   ccmapd doctor 4242 --json | jq -r '.engines[] | select(.permitted | not) | .cure'`
 
-func newDoctorCmd(env *environment) *cobra.Command {
+func newDoctorCmd(env *environment) subcommand {
 	var asJSON bool
 	var server serverFlags
 	cmd := &cobra.Command{
@@ -62,7 +62,7 @@ func newDoctorCmd(env *environment) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	server.register(cmd)
-	return cmd
+	return subcommand{cmd, attaching(client.IsRemote)}
 }
 
 // reportOn makes the report that the arguments of doctor ask for.

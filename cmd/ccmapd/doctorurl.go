@@ -12,13 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
 // diagnoseRemote asks a daemon, or tries a program that serves its own profiles.
@@ -56,9 +55,9 @@ type taker interface {
 // diagnoseURL tries to take one profile from a program that serves them: of a second by pprof, and of all that
 // its sessions have counted from one that hosts VMs.
 func diagnoseURL(ctx context.Context, address string, server serverFlags) engine.Report {
-	r := engine.Report{Engines: []engine.Diagnosis{{Engine: pprofhttp.Engine, Features: []string{}}}}
+	r := engine.Report{Engines: []engine.Diagnosis{{Engine: engine.PProfHTTP, Features: []string{}}}}
 	d := &r.Engines[0]
-	choice, err := openServed(ctx, address, server, pprofhttp.Options{Seconds: 1, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}})
+	choice, err := openServed(ctx, address, server, engine.HTTPOptions{Seconds: 1, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}})
 	s := choice.Source
 	r.Checks = append(r.Checks, endpointCheck(s, err))
 	if err == nil {
@@ -111,7 +110,7 @@ func profileCheck(s engine.Source, m *ccmap.Map, err error) engine.Check {
 		return engine.Check{Name: checkProfile, Found: err.Error(), Wanted: "profiles of CPU time, of a second and longer", Cure: "curl -sS -o cpu.pb.gz 'URL/profile?seconds=1'"}
 	}
 	target, found := s.Info().Target, figure.Plural(m.Snapshot().Total().Samples, "sample")
-	if s.Info().Engine == pprofhttp.Engine {
+	if s.Info().Engine == engine.PProfHTTP {
 		found += " in a second"
 	} else {
 		found += " since the start"

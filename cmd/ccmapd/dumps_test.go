@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/jvmtest"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
-	"github.com/ccmapd/ccmapd/sampler/jfr"
+	"github.com/ccmapd/ccmapd/internal/jvm/attach"
+	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // TestEventsOfJVM holds the allocations and waits that a JVM's recorder tells against the
@@ -89,7 +89,7 @@ func checkAllocations(t *testing.T, jvm *jvmtest.JVM) {
 	t.Helper()
 	const enough = 200 << 20
 	s := sampleEvents(t, jvm, "alloc", func(from, to eventsTruth) bool { return to.big-from.big >= enough })
-	if s.Meta().Unit != jfr.Alloc {
+	if s.Meta().Unit != engine.Alloc {
 		t.Errorf("the unit is %v", s.Meta().Unit)
 	}
 	big, small := s.at("Events.big"), s.at("Events.small")
@@ -113,7 +113,7 @@ func checkAllocations(t *testing.T, jvm *jvmtest.JVM) {
 func checkWaits(t *testing.T, jvm *jvmtest.JVM) {
 	t.Helper()
 	s := sampleEvents(t, jvm, "lock", func(from, to eventsTruth) bool { return to.waits-from.waits >= 40 })
-	if s.Meta().Unit != jfr.Lock {
+	if s.Meta().Unit != engine.Lock {
 		t.Errorf("the unit is %v", s.Meta().Unit)
 	}
 	seen := s.at("Events.enter")

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/livetop"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
-	"github.com/ccmapd/ccmapd/internal/livetop"
-	"github.com/ccmapd/ccmapd/internal/session"
-	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/view"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/internal/wasi"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )

@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/feedback/hotspot"
-	"github.com/ccmapd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -53,7 +53,7 @@ type hintsFlags struct {
 	output string
 }
 
-func newHintsCmd(env *environment) *cobra.Command {
+func newHintsCmd(env *environment) subcommand {
 	f := hintsFlags{
 		format: usage.NewChoice([]string{hintsText, hintsDirectives, hintsCommands}),
 		mode:   usage.Choice{From: []string{modeThresholds, modeCache, modeTier}},
@@ -91,7 +91,7 @@ func newHintsCmd(env *environment) *cobra.Command {
 	flags.Float64Var(&f.find.Least, "least", 0.5, "leave out hints that can save less than this share of the profile, in `PERCENT`")
 	flags.IntVar(&f.find.Depth, "depth", pollution.MostCallers, "look at up to `N` callers, as far as it takes")
 	cmd.MarkFlagsMutuallyExclusive("json", "format", "mode")
-	return cmd
+	return subcommand{cmd, reading(firstProfile, flaggedOutput)}
 }
 
 func (f *hintsFlags) check(profiles int) error {

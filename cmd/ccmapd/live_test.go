@@ -18,9 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/demo"
-	"github.com/ccmapd/ccmapd/internal/enginetest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -158,7 +157,7 @@ func (a *attached) end(t *testing.T, file string) *ccmap.Snapshot {
 // methodNamed returns the profile of the workload's function of this name.
 func methodNamed(t *testing.T, s *ccmap.Snapshot, name string) ccmap.MethodProfile {
 	t.Helper()
-	id, ok := s.Names().Lookup("github.com/ccmapd/ccmapd/internal/demo."+name, "")
+	id, ok := s.Names().Lookup("github.com/ccmapd/ccmapd/cmd/ccmapd/internal/demo."+name, "")
 	m, sampled := s.Method(id)
 	if !ok || !sampled {
 		t.Fatalf("%s was not sampled", name)
@@ -175,11 +174,11 @@ func TestAttachSeesAllThatAProcessDoes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.xml")
 	w := holdWorkload(t, "-mode", "spin", "-spin", "50ms", "-requests", "40")
 	a := attachTo(t, w.pid(), "-i", "1ms", "-o", file)
-	stolen := enginetest.Stolen(t)
+	stolen := testrun.Stolen(t)
 	w.stdin.Close()
 	truth, cpu := w.end(t)
 	s := a.end(t, file)
-	stolen = enginetest.Stolen(t) - stolen
+	stolen = testrun.Stolen(t) - stolen
 
 	got := time.Duration(s.Total().Time)
 	if off := (got - cpu).Abs() - stolen; off > cpu/4 {
@@ -190,7 +189,7 @@ func TestAttachSeesAllThatAProcessDoes(t *testing.T) {
 		t.Errorf("%.0f %% of the time are in burn, want nearly all", 100*share)
 	}
 	const calibration = 3
-	called := truth.Activations["github.com/ccmapd/ccmapd/internal/demo.burn"] + calibration
+	called := truth.Activations["github.com/ccmapd/ccmapd/cmd/ccmapd/internal/demo.burn"] + calibration
 	if got := burn.Total().Activations; got > called || got < 1 {
 		t.Errorf("%d activations of burn were seen, and it was called %d times", got, called)
 	}

@@ -1,6 +1,19 @@
 // Command ccmapd samples the stacks of a running Go process, from outside, or of a
 // WebAssembly module that it runs, from inside, and keeps their Call Context Map. See
 // ccmapd --help.
+//
+// A subcommand is a file. What several of them need is in the cellar, internal/:
+//
+//	session    samples one target: source, map, manager, live line, report
+//	family     samples the processes that a target starts, and merges them by program
+//	launch     starts a program that waits, by ptrace, until it can be sampled
+//	livetop    the hottest methods on a whole terminal, steered by keys
+//	output     writes profiles to the places that users name
+//	mergefiles adds up the profiles of many files, in bounded memory
+//	coverage   adds the counts of Go's coverage files to a profile
+//	wasi       runs a WebAssembly module as a program for WASI preview 1
+//	rootfs     one directory as a guest's file system, with no way out of it
+//	demo       the server that 'ccmapd demo' samples, which knows the truth
 package main
 
 import (

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/mergefiles"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/mergefiles"
-	"github.com/ccmapd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -49,7 +49,7 @@ type mergeFlags struct {
 	labels     labelFlags
 }
 
-func newMergeCmd(env *environment) *cobra.Command {
+func newMergeCmd(env *environment) subcommand {
 	var f mergeFlags
 	cmd := &cobra.Command{
 		Use:     "merge -o OUT FILE[=WEIGHT]...",
@@ -71,7 +71,7 @@ func newMergeCmd(env *environment) *cobra.Command {
 	flags.BoolVar(&f.keepGoing, "keep-going", false, "leave out profiles that cannot be merged")
 	registerSampleType(cmd, &f.sampleType)
 	flags.Var(&f.labels, "label", "merge only samples with this label, `KEY=VALUE`; repeat for several")
-	return cmd
+	return subcommand{cmd, reading(mergedProfiles, flaggedOutput)}
 }
 
 func merge(env *environment, f mergeFlags, args []string) error {

@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/sampler/jfr"
 )
 
 // javaUser is the user of JVMs that root's commands talk to.
@@ -45,7 +44,7 @@ func listens(t *testing.T, jvm *jvmtest.JVM) bool {
 func TestRootRecordsOthersJVM(t *testing.T) {
 	t.Parallel()
 	jvm := othersJVM(t)
-	cmd := exec.Command("ccmapd", "attach", strconv.Itoa(jvm.PID), "--engine", jfr.Engine, "-o", "a.json")
+	cmd := exec.Command("ccmapd", "attach", strconv.Itoa(jvm.PID), "--engine", engine.JFR, "-o", "a.json")
 	cmd.Dir = t.TempDir()
 	waitForLine(t, startWithLines(t, cmd), "Sampling ")
 	const kill = 1 << unix.CAP_KILL
@@ -63,7 +62,7 @@ func TestRootRecordsOthersJVM(t *testing.T) {
 		t.Errorf("attach ended with %v", err)
 	}
 	profile, _, err := export.ReadFile(filepath.Join(cmd.Dir, "a.json"), export.ReadOptions{})
-	if err != nil || profile.Meta().Engine != jfr.Engine {
+	if err != nil || profile.Meta().Engine != engine.JFR {
 		t.Errorf("the profile: %v", err)
 	}
 }
@@ -102,7 +101,7 @@ func TestDoctorOfOthersJVM(t *testing.T) {
 	if refused.Permitted || !strings.Contains(refused.Note, "no recording") || !strings.Contains(refused.Cure, cure) || listens(t, jvm) {
 		t.Errorf("without CAP_KILL: %+v", refused)
 	}
-	attach := without("attach", pid, "--engine", jfr.Engine, "-d", "1s", "-o", "a.json")
+	attach := without("attach", pid, "--engine", engine.JFR, "-d", "1s", "-o", "a.json")
 	attach.Dir = t.TempDir()
 	if out, _ := attach.CombinedOutput(); attach.ProcessState.ExitCode() != exitPermission || !strings.Contains(string(out), "CAP_KILL") {
 		t.Errorf("attach: %v: %s", attach.ProcessState, out)
@@ -123,7 +122,7 @@ func diagnosisOf(t *testing.T, cmd *exec.Cmd) engine.Diagnosis {
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatalf("doctor prints %q, %v", out, err)
 	}
-	i := slices.IndexFunc(r.Engines, func(d engine.Diagnosis) bool { return d.Engine == jfr.Engine })
+	i := slices.IndexFunc(r.Engines, func(d engine.Diagnosis) bool { return d.Engine == engine.JFR })
 	if i < 0 {
 		t.Fatalf("nothing of engine jfr: %s", out)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -25,7 +25,7 @@ const overlapExample = `  ccmapd overlap before.pb.gz after.pb.gz
   ccmapd overlap --min 80 golden.xml new.pb.gz || echo 'the profile has changed'
   ccmapd overlap --check --tolerance 5 golden.xml new.pb.gz    in CI`
 
-func newOverlapCmd(env *environment) *cobra.Command {
+func newOverlapCmd(env *environment) subcommand {
 	var o overlapOptions
 	cmd := &cobra.Command{
 		Use:     "overlap A B...",
@@ -48,7 +48,7 @@ func newOverlapCmd(env *environment) *cobra.Command {
 	flags.BoolVar(&o.anyUnit, "any-unit", false, "compare profiles of different units, too, such as CPU time and instructions, by their shares")
 	flags.BoolVar(&o.check, "check", false, "exit with 1 if two profiles differ, with 5 if there are too few samples to tell")
 	flags.Float64Var(&o.tolerance, "tolerance", compare.DefaultTolerance, "`POINTS` that runs of one program may differ by beyond noise, 0 to 100")
-	return cmd
+	return subcommand{cmd, reading(allProfiles, noOutputs)}
 }
 
 type overlapOptions struct {

@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
-	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/figure"
 )
 

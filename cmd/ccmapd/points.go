@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -25,7 +25,7 @@ const pointsExample = `  ccmapd points web.json
   ccmapd points --kind branch --sort count web.json
   ccmapd points --json --origin imported web.json | jq '.points[] | select(.count == 0)'`
 
-func newPointsCmd(env *environment) *cobra.Command {
+func newPointsCmd(env *environment) subcommand {
 	list := pointsFlags{kind: usage.Choice{From: view.PointKinds()}, origin: usage.Choice{From: view.PointOrigins()}}
 	cmd := list.command(env, &cobra.Command{
 		Use:     "points FILE [METHOD]",
@@ -39,7 +39,7 @@ func newPointsCmd(env *environment) *cobra.Command {
 		return view.NewPoints(p, view.PointsList{List: rows, Kind: list.kind.Value, Origin: list.origin.Value, Values: list.values})
 	})
 	list.register(cmd)
-	return cmd
+	return subcommand{cmd, reading(firstProfile, noOutputs)}
 }
 
 // pointsFlags are the flags of points. It has no window: points are of whole runs.

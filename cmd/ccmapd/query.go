@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
-	"github.com/ccmapd/ccmapd/internal/usage"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -28,7 +28,7 @@ const queryExample = `  ccmapd query web.pb.gz 'Server.handle'
   ccmapd query guest.pb.gz 'fib:+0x3c > fib'
   ccmapd query web.pb.gz --match '^main\. > ^encoding/json\.'`
 
-func newQueryCmd(env *environment) *cobra.Command {
+func newQueryCmd(env *environment) subcommand {
 	var list listing
 	cmd := &cobra.Command{
 		Use:               "query FILE PATH",
@@ -60,5 +60,5 @@ func newQueryCmd(env *environment) *cobra.Command {
 		},
 	}
 	list.register(cmd, 10, view.QueryLayout())
-	return cmd
+	return subcommand{cmd, reading(firstProfile, noOutputs)}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -38,7 +38,7 @@ type receiversFlags struct {
 // of every depth: stacks are thousands of frames deep.
 const maxReceiverDepth = 8
 
-func newReceiversCmd(env *environment) *cobra.Command {
+func newReceiversCmd(env *environment) subcommand {
 	var flags receiversFlags
 	cmd := flags.command(env, &cobra.Command{
 		Use:     "receivers FILE [METHOD]",
@@ -59,7 +59,7 @@ func newReceiversCmd(env *environment) *cobra.Command {
 		return view.NewReceivers(p, flags.rows)
 	})
 	flags.register(cmd)
-	return cmd
+	return subcommand{cmd, reading(firstProfile, noOutputs)}
 }
 
 func (f *receiversFlags) register(cmd *cobra.Command) {

@@ -9,19 +9,8 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/indirect"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
-	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
-
-// TestVerdictsNeedFourBursts: package pollution knows how many calls a burst catches on
-// each of its two threads.
-func TestVerdictsNeedFourBursts(t *testing.T) {
-	t.Parallel()
-	if pollution.MinCalls != 4*indirect.BurstCalls/2 {
-		t.Errorf("verdicts need %d calls, and a burst catches %d on two threads", pollution.MinCalls, indirect.BurstCalls)
-	}
-}
 
 // TestPhasesOfCaughtCalls: caught calls are of all phases of the program, of one, or
 // of the last.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/receivers"
 	"github.com/ccmapd/ccmapd/view"

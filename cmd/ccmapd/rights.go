@@ -14,14 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/daemon/client"
-	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/mergefiles"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/kallsyms"
-	"github.com/ccmapd/ccmapd/internal/mergefiles"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -29,70 +28,91 @@ import (
 // forSampling are the uses of capabilities of a command that attaches to a process.
 const forSampling = privilege.Targets | privilege.Sampling | privilege.Files
 
-// confine leaves the process only the rights that a command needs. Run decides later: a
-// program that it starts has all rights of its caller, and a module needs few.
-func (env *environment) confine(cmd *cobra.Command, args []string) error {
-	switch {
-	case cmd.GroupID == groupRead:
-		return env.confineReading(cmd, args)
-	case cmd.Name() == "run":
-		return nil
-	case cmd.Name() == "demo": // starts its workload
-		return env.process.Keep(forSampling)
-	case cmd.Name() == "attach" && len(args) > 0 && isURL(args[0]), cmd.Name() == "doctor" && len(args) > 0 && client.IsRemote(args[0]):
-		return errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges())
-	case cmd.Name() == "attach", cmd.Name() == "apply", cmd.Name() == "doctor": // perhaps to a JVM of another user
-		return errors.Join(env.process.Keep(forSampling|privilege.Waking), env.process.NoNewPrivileges())
-	case cmd.Name() == "serve", cmd.Name() == "version":
-		return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
-	}
+// subcommand is a command with the rights that it needs: without them it does not compile.
+type subcommand struct {
+	*cobra.Command
+	rights rights
+}
+
+// rights leaves this process only what a command needs, before the command runs.
+type rights func(env *environment, cmd *cobra.Command, args []string) error
+
+// unbounded leaves all. Run decides later: a program that it starts has all rights of its caller, and a module
+// needs few.
+func unbounded(*environment, *cobra.Command, []string) error { return nil }
+
+// filesAlone is for commands that open files and connections of their caller.
+func filesAlone(env *environment, _ *cobra.Command, _ []string) error {
 	return env.process.Keep(privilege.Files)
 }
 
-// confineReading gets the profiles of a command that are not files here, with the rights of its
-// caller. Then the command may only read files and write its output: no profile is decoded before.
-func (env *environment) confineReading(cmd *cobra.Command, args []string) error {
-	if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
-		return err
+// starting is for a command that starts the program that it samples.
+func starting(env *environment, _ *cobra.Command, _ []string) error {
+	return env.process.Keep(forSampling)
+}
+
+// sampling is for commands that sample programs which run already.
+func sampling(env *environment, _ *cobra.Command, _ []string) error {
+	return errors.Join(env.process.Keep(forSampling), env.process.NoNewPrivileges())
+}
+
+// attaching is for commands that sample a process, perhaps a JVM of another user, unless their argument is
+// another thing, which they read.
+func attaching(isOther func(string) bool) rights {
+	return func(env *environment, _ *cobra.Command, args []string) error {
+		kept := forSampling | privilege.Waking
+		if isOther != nil && len(args) > 0 && isOther(args[0]) {
+			kept = privilege.Files
+		}
+		return errors.Join(env.process.Keep(kept), env.process.NoNewPrivileges())
 	}
-	if isFollowing(cmd) {
-		return nil // it connects once a second
-	}
-	for _, where := range profilesOf(cmd, args) {
-		if err := env.fetch(cmd.Context(), where); err != nil {
+}
+
+// reading is for commands that read profiles. It gets those that are not files here, with the rights of the
+// caller. Then the command may only read files and write its outputs: no profile is decoded before.
+func reading(profiles func(args []string) []string, outputs func(cmd *cobra.Command, args []string) []string) rights {
+	return func(env *environment, cmd *cobra.Command, args []string) error {
+		if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
 			return err
 		}
-	}
-	return env.process.Confine(outputsOf(cmd, args)...)
-}
-
-// profilesOf returns the arguments that name profiles.
-func profilesOf(cmd *cobra.Command, args []string) []string {
-	switch cmd.Name() {
-	case "overlap", "diff":
-		return args
-	case "merge":
-		paths := slices.Clone(args)
-		for i, arg := range args {
-			if in, err := mergefiles.ParseInput(arg); err == nil { // else merge says what is wrong
-				paths[i] = in.Path
+		if isFollowing(cmd) {
+			return nil // it connects once a second
+		}
+		for _, where := range profiles(args) {
+			if err := env.fetch(cmd.Context(), where); err != nil {
+				return err
 			}
 		}
-		return paths
+		return env.process.Confine(outputs(cmd, args)...)
 	}
-	return args[:min(1, len(args))]
 }
 
-// outputsOf returns the files that a command which reads profiles writes. Descriptors that
-// it was started with are open already.
-func outputsOf(cmd *cobra.Command, args []string) []string {
-	var outputs []string
-	switch cmd.Name() {
-	case "convert":
-		outputs = args[1:]
-	case "merge", "hints":
-		outputs = []string{cmd.Flag("output").Value.String()}
+// firstProfile, allProfiles and mergedProfiles return the arguments that name profiles.
+func firstProfile(args []string) []string { return args[:min(1, len(args))] }
+
+func allProfiles(args []string) []string { return args }
+
+func mergedProfiles(args []string) []string {
+	paths := slices.Clone(args)
+	for i, arg := range args {
+		if in, err := mergefiles.ParseInput(arg); err == nil { // else merge says what is wrong
+			paths[i] = in.Path
+		}
 	}
+	return paths
+}
+
+// noOutputs, converted and flaggedOutput return the files that a command writes.
+func noOutputs(*cobra.Command, []string) []string { return nil }
+
+func converted(_ *cobra.Command, args []string) []string { return toOpen(args[1:]) }
+
+func flaggedOutput(cmd *cobra.Command, _ []string) []string {
+	return toOpen([]string{cmd.Flag("output").Value.String()})
+}
+
+// toOpen returns the outputs that are no descriptors: those were open when this process started.
+func toOpen(outputs []string) []string {
 	return slices.DeleteFunc(slices.Clone(outputs), func(path string) bool {
 		_, isDescriptor := export.Descriptor(path)
 		return isDescriptor || path == stdPath
@@ -162,7 +182,7 @@ func wakePromptly(log *slog.Logger) {
 const kernelFlag = "kernel-stacks"
 
 // nameKernel reads the names of the kernel's functions, if the command asks for them. The kernel shows them to the
-// capabilities of the caller, which confine drops.
+// capabilities of the caller, which the rights of a command drop.
 func (env *environment) nameKernel(cmd *cobra.Command) error {
 	if f := cmd.Flag(kernelFlag); f == nil || f.Value.String() != "true" {
 		return nil

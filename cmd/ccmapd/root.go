@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/kallsyms"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -54,6 +54,7 @@ const rootExample = `  ccmapd demo                                  try it on a 
 func newRoot(env *environment) *cobra.Command {
 	env.reader.Stdin = env.stdin
 	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
+	rightsOf := make(map[*cobra.Command]rights)
 	root := &cobra.Command{
 		Use:     "ccmapd",
 		Short:   "A call-context profiler for running Go programs, JVMs and WebAssembly modules",
@@ -72,7 +73,10 @@ func newRoot(env *environment) *cobra.Command {
 			if err := env.nameKernel(cmd); err != nil {
 				return err
 			}
-			return env.confine(cmd, args)
+			if needed := rightsOf[cmd]; needed != nil {
+				return needed(env, cmd, args)
+			}
+			return filesAlone(env, cmd, args) // help, completion
 		},
 	}
 	root.PersistentFlags().BoolVar(&env.wide, "wide", false, "print names of methods and types whole, however wide tables get")
@@ -85,12 +89,15 @@ func newRoot(env *environment) *cobra.Command {
 		&cobra.Group{ID: groupRead, Title: "Read and compare profiles:"},
 		&cobra.Group{ID: groupServe, Title: "Sample many programs for months:"},
 	)
-	root.AddCommand(
+	for _, c := range []subcommand{
 		newAttachCmd(env), newRunCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
 		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newReceiversCmd(env), newPointsCmd(env), newQueryCmd(env), newHintsCmd(env),
 		newOverlapCmd(env), newDiffCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newServeCmd(env), newTargetsCmd(env), newDoctorCmd(env), newVersionCmd(env),
-	)
+	} {
+		rightsOf[c.Command] = c.rights
+		root.AddCommand(c.Command)
+	}
 	env.memory.register(root)
 	addCompletion(root)
 	return root

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/internal/launch"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/launch"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/wasi"
+	"github.com/ccmapd/ccmapd/cmd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/privilege"
-	"github.com/ccmapd/ccmapd/internal/session"
-	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
-	"github.com/ccmapd/ccmapd/internal/wasi"
 )
 
 const runLong = `Run starts a Go program, JVM or WebAssembly module and samples it from its start on, a
@@ -42,7 +42,7 @@ type runFlags struct {
 	anyway bool
 }
 
-func newRunCmd(env *environment) *cobra.Command {
+func newRunCmd(env *environment) subcommand {
 	f := &runFlags{samplingFlags: newSamplingFlags(env.engines)}
 	cmd := &cobra.Command{
 		Use:     "run [flags] -- PROGRAM|MODULE.wasm [ARG…]",
@@ -76,7 +76,7 @@ func newRunCmd(env *environment) *cobra.Command {
 	f.module.register(cmd)
 	cmd.Flags().BoolVar(&f.anyway, "anyway", false, "run a program that cannot be sampled, too")
 	cmd.Flags().SetInterspersed(false) // flags after PROGRAM are its own
-	return cmd
+	return subcommand{cmd, unbounded}
 }
 
 // runProgram starts the program, samples it, and returns its exit code as an error. If the

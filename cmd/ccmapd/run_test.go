@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/internal/launch"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/launch"
 )
 
 func TestStartError(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"path"
 	"time"
 
-	"github.com/ccmapd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/internal/jvm/attach"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
 )
 
 // isJavaLauncher reports whether a program is the launcher of JVMs. It cannot be held until it

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 )
 
 // spin runs for three seconds, and for longer where it gets little CPU time, as ccmapd then does.

@@ -7,15 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/wasi"
+	"github.com/ccmapd/ccmapd/cmd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/privilege"
-	"github.com/ccmapd/ccmapd/internal/session"
-	"github.com/ccmapd/ccmapd/internal/signals"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/usage"
-	"github.com/ccmapd/ccmapd/internal/wasi"
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
 
 // runModule runs a WebAssembly module in this process, samples it, and returns its
@@ -39,7 +39,7 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 	switch {
 	case err == nil:
 		return runSampled(cmd, env, g, s)
-	case errors.Is(err, rewrite.ErrRefused), errors.Is(err, sampler.ErrUnsupported):
+	case errors.Is(err, wasm.ErrRefused), errors.Is(err, sampler.ErrUnsupported):
 		return runRefused(cmd, env, f, g, err)
 	}
 	return refuseGuest(g, exitCannotRun, err)

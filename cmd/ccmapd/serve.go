@@ -14,14 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/cmd/internal/signals"
+	"github.com/ccmapd/ccmapd/cmd/internal/systemd"
 	"github.com/ccmapd/ccmapd/daemon/api"
-	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/signals"
-	"github.com/ccmapd/ccmapd/internal/systemd"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
 )
 
 const serveLong = `Serve keeps the processes of many targets under profile, through their restarts, and
@@ -45,7 +44,7 @@ type serveFlags struct {
 	check, verbose bool
 }
 
-func newServeCmd(env *environment) *cobra.Command {
+func newServeCmd(env *environment) subcommand {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:     "serve",
@@ -59,7 +58,7 @@ func newServeCmd(env *environment) *cobra.Command {
 	cmd.Flags().StringVarP(&f.file, "config", "c", "", "configuration `FILE`, in TOML")
 	cmd.Flags().BoolVar(&f.check, "check", false, "check the file, print what would be sampled, and end")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "log changes of intervals and more of each session")
-	return cmd
+	return subcommand{cmd, sampling}
 }
 
 // load reads the configuration. A daemon without a file is its user's own, and needs no group.
@@ -76,7 +75,7 @@ func (f serveFlags) load() (*config.Config, error) {
 // profiles must not take more memory than those of targets.
 func inBounds(all []engine.Engine, d *daemon.Daemon) []engine.Engine {
 	all = slices.Clone(all)
-	if i := slices.IndexFunc(all, func(e engine.Engine) bool { return e.Name == pprofhttp.Engine }); i >= 0 {
+	if i := slices.IndexFunc(all, func(e engine.Engine) bool { return e.Name == engine.PProfHTTP }); i >= 0 {
 		all[i] = d.Endpoint()
 	}
 	return all

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/demo"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 )
 
@@ -172,7 +172,7 @@ func TestServeHost(t *testing.T) {
 		t.Errorf("%+v", host)
 	}
 	out, err := "", error(nil)
-	for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(out, "internal/demo.") || !strings.Contains(out, "[process ccmapd]"); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(out, "cmd/ccmapd/internal/demo.") || !strings.Contains(out, "[process ccmapd]"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no stacks of the workload: %v\n%s", err, out)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
 // TestServeAudit: without a flag, the log has the start, the targets that begin and end, who has attached and

@@ -4,7 +4,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 

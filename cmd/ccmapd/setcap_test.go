@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmapd/ccmapd/internal/demo"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )

@@ -25,7 +25,7 @@ const sitesExample = `  ccmapd sites web.pb.gz
   ccmapd sites web.pb.gz Server.handle
   ccmapd sites --json web.pb.gz | jq '.sites[] | select(.hint == "bimorphic")'`
 
-func newSitesCmd(env *environment) *cobra.Command {
+func newSitesCmd(env *environment) subcommand {
 	var list listing
 	var callees uint
 	cmd := list.command(env, &cobra.Command{
@@ -36,5 +36,5 @@ func newSitesCmd(env *environment) *cobra.Command {
 	}, 0, func(p *view.Profile, rows view.List) (view.View, error) { return view.NewSites(p, rows, callees) })
 	list.register(cmd, 20, view.SitesLayout())
 	cmd.Flags().UintVar(&callees, "callees", 5, "list at most `N` callees of a site, and the others as one; 0: all")
-	return cmd
+	return subcommand{cmd, reading(firstProfile, noOutputs)}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
@@ -32,7 +32,7 @@ const targetsExample = `  ccmapd targets
   ccmapd targets -v                          why a target is refused, and the cure
   ccmapd top @web                            the hottest methods of one`
 
-func newTargetsCmd(env *environment) *cobra.Command {
+func newTargetsCmd(env *environment) subcommand {
 	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:     "targets",
@@ -54,7 +54,7 @@ func newTargetsCmd(env *environment) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, which has every figure")
 	cmd.Flags().BoolVarP(&all, "verbose", "v", false, "print rules, and by which engine processes are sampled, or why not")
-	return cmd
+	return subcommand{cmd, filesAlone}
 }
 
 // targetList is the answer of a daemon.

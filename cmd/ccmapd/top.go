@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/internal/usage"
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -29,7 +29,7 @@ const topExample = `  ccmapd top web.pb.gz
   ccmapd top --by label:route web.pb.gz      labels of goroutines (pprof.Do), by value
   ccmapd top --json web.xml | jq '.methods[0]'`
 
-func newTopCmd(env *environment) *cobra.Command {
+func newTopCmd(env *environment) subcommand {
 	var list listing
 	by := grouping{text: byMethod}
 	var live bool
@@ -59,7 +59,7 @@ func newTopCmd(env *environment) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("by", "match")
 	cmd.MarkFlagsMutuallyExclusive(followFlag, "json")
 	cmd.MarkFlagsMutuallyExclusive(followFlag, "by")
-	return cmd
+	return subcommand{cmd, reading(firstProfile, noOutputs)}
 }
 
 const (

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/internal/wasi"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 )
@@ -37,7 +37,7 @@ no_new_privs, seccomp, landlock [version of its interface, 0: not here]}.`
 const versionExample = `  ccmapd version
   ccmapd version --json | jq '.engines[] | select(.permitted) | .name'`
 
-func newVersionCmd(env *environment) *cobra.Command {
+func newVersionCmd(env *environment) subcommand {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -55,7 +55,7 @@ func newVersionCmd(env *environment) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return subcommand{cmd, sampling}
 }
 
 type versionInfo struct {
@@ -81,13 +81,19 @@ type engineInfo struct {
 	Inside      bool   `json:"inside"`           // samples what runs in ccmapd itself
 }
 
-// buildVersion returns the version of the module that ccmapd was built from.
+// nextRelease is the version that the next tag names. CHANGELOG.md begins with it, and packages have it.
+const nextRelease = "0.1.0"
+
+// buildVersion returns the release, and which commit of its development this is, unless it is the release.
 func buildVersion() string {
 	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	switch {
+	case !ok || build.Main.Version == "" || build.Main.Version == "(devel)":
+		return nextRelease + "-dev"
+	case build.Main.Version == "v"+nextRelease:
+		return nextRelease
 	}
-	return build.Main.Version
+	return nextRelease + "-dev (" + build.Main.Version + ")"
 }
 
 func newVersionInfo(all []engine.Engine) versionInfo {

@@ -102,9 +102,9 @@ func (c *credentials) isFree() bool {
 	return c.pidfd >= 0 && process.IsFree(int(c.Pid)) && !process.Ended(c.pidfd)
 }
 
-// isFreeByNumber is isFree on kernels before 6.5. The process of the number must be of the peer's user and group, and have
-// begun before this look, right after the connection was accepted. A process that ends while its connection waits to be
-// accepted may thus be taken for a younger one that got its number.
+// isFreeByNumber is isFree on kernels before 6.5. The process of the number must be of the peer's user and group,
+// and have begun before this look, right after the connection was accepted. A process that ends while its
+// connection waits to be accepted may thus be taken for a younger one that got its number.
 func (c *credentials) isFreeByNumber() bool {
 	before, err := process.IdentityOf(int(c.Pid))
 	if err != nil || !process.IsFree(int(c.Pid)) {

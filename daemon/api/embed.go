@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
 // Session has the profile of code that a program runs and samples itself. [manager.Session] is

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/daemon/api"
 	"github.com/ccmapd/ccmapd/daemon/client"
-	"github.com/ccmapd/ccmapd/daemon/config"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/managed"

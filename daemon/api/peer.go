@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -80,8 +80,8 @@ func (p peer) access(to process.Owner) process.Access {
 	return process.Tracer{UID: int(p.uid), GID: int(p.gid), Free: p.free}.Access(to, p.scope)
 }
 
-// sees reports whether a target exists for a peer: the peer may look into all of its processes, and could into the ended
-// ones that it has samples of. The whole host has the programs of all users, and is for masters.
+// sees reports whether a target exists for a peer: the peer may look into all of its processes, and could into the
+// ended ones that it has samples of. The whole host has the programs of all users, and is for masters.
 func (p peer) sees(t daemon.TargetStatus) bool {
 	if t.OfHost {
 		return p.master

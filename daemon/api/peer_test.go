@@ -23,9 +23,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/traceetest"

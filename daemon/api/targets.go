@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -297,8 +297,8 @@ func (c *call) pushEvent(e daemon.Event) error {
 	return c.push(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Kind, text))
 }
 
-// hearsNow reports whether the peer hears an event, by the owners that its target has now. A target that is no more leaves
-// the owner of the event.
+// hearsNow reports whether the peer hears an event, by the owners that its target has now. A target that is no
+// more leaves the owner of the event.
 func (c *call) hearsNow(e daemon.Event) bool {
 	if !c.peer.hears(e) || c.peer.reads {
 		return c.peer.hears(e)

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
 
-	"github.com/ccmapd/ccmapd/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
 
 	"github.com/ccmapd/ccmapd/internal/loopback"
 )

@@ -36,7 +36,7 @@ func TestTime(t *testing.T) {
 
 func TestTimeInColumn(t *testing.T) {
 	t.Parallel()
-	checkPrinted(t, timeInColumn, map[int64]string{
+	checkPrinted(t, TimeInColumn, map[int64]string{
 		0:               "0",
 		50:              "50ns",
 		1000:            "1.00µs",

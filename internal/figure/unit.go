@@ -4,54 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/terminal"
 )
-
-// Bases of units that are printed with a prefix of the SI. All others are counts.
-const (
-	inTime  = ccmap.Nanoseconds
-	inBytes = "bytes"
-)
-
-// UnitName names the thing that a unit measures, for people: "CPU time", "instructions",
-// "inuse_space".
-func UnitName(u ccmap.Unit) string {
-	if u == ccmap.CPUTime {
-		return "CPU time"
-	}
-	return terminal.Printable(u.Kind())
-}
-
-// Amount prints n of a unit: "12.3s of CPU time", "27.8MB of inuse_space",
-// "1,234 instructions".
-func Amount(n int64, u ccmap.Unit) string {
-	switch u.Base() {
-	case inTime:
-		return Time(n) + " of " + UnitName(u)
-	case inBytes:
-		return scaled(n, sizeUnits) + " of " + UnitName(u)
-	case ccmap.SampleCount.Base():
-		if singular, isPlural := strings.CutSuffix(UnitName(u), "s"); isPlural {
-			return Plural(n, singular)
-		}
-		return Count(n) + " " + UnitName(u)
-	}
-	return Count(n) + " " + terminal.Printable(u.Base()) + " of " + UnitName(u)
-}
-
-// InColumn prints n of a unit without its name, with as many digits as those
-// above and below.
-func InColumn(n int64, u ccmap.Unit) string {
-	switch u.Base() {
-	case inTime:
-		return timeInColumn(n)
-	case inBytes:
-		return sizeInColumn(n)
-	}
-	return Count(n)
-}
 
 // inMinutes is the shortest time, in ns, that is printed as minutes and seconds: they say
 // more than three digits.
@@ -76,17 +29,20 @@ func Time(ns int64) string {
 	return scaled(ns, timeUnits)
 }
 
-// timeInColumn prints all three digits, "1.50s", so that times are easy to
+// TimeInColumn prints nanoseconds with all three digits, "1.50s", so that times are easy to
 // compare with those above and below.
-func timeInColumn(ns int64) string {
+func TimeInColumn(ns int64) string {
 	if ns >= inMinutes {
 		return Time(ns)
 	}
 	return scaledInColumn(ns, timeUnits)
 }
 
-// sizeInColumn prints bytes as timeInColumn does nanoseconds.
-func sizeInColumn(n int64) string { return scaledInColumn(n, sizeUnits) }
+// SizeInColumn prints bytes as TimeInColumn does nanoseconds.
+func SizeInColumn(n int64) string { return scaledInColumn(n, sizeUnits) }
+
+// Size prints bytes with up to three significant digits: "27.8MB".
+func Size(n int64) string { return scaled(n, sizeUnits) }
 
 func scaled(n int64, units []string) string {
 	if n == 0 {

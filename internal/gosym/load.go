@@ -39,9 +39,9 @@ func loadModule(l *load, d moduledata, im *image) (*module, error) {
 	return m, m.share(l.budget)
 }
 
-// copyTables copies all tables, which lie together, from the header on. Each has memory of
-// its own, which other processes of the program may share. Where all tables together would take half of the memory that is left, the two
-// largest stay in the image's file.
+// copyTables copies all tables, which lie together, from the header on. Each has memory of its own, which other
+// processes of the program may share. Where all tables together would take half of the memory that is left, the
+// two largest stay in the image's file.
 func (m *module) copyTables(l *load, d moduledata, im *image) error {
 	d.ftab.len *= ftabEntry
 	d.cutab.len *= 4

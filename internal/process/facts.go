@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 )
 
 // Facts tell processes apart, for users. All texts are foreign.
@@ -159,7 +159,7 @@ func Pin(pid int) (*Pinned, error) {
 	}
 	f, err := FactsOf(pid)
 	if err == nil && Ended(fd) {
-		err = sampler.ErrNoProcess // the facts may be another process's
+		err = refusal.ErrNoProcess // the facts may be another process's
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -200,7 +200,7 @@ func FileOf(pid int) (FileID, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(fmt.Sprintf("/proc/%d/exe", pid), &st); err != nil {
 		if Gone(err) {
-			return FileID{}, sampler.ErrNoProcess
+			return FileID{}, refusal.ErrNoProcess
 		}
 		return FileID{}, OtherUser(err)
 	}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkIdentityOf is the price of a look at a process, which a daemon that all users may connect to pays once a turn.
+// BenchmarkIdentityOf is the price of a look at a process, which a daemon that all users may connect to pays once
+// a turn.
 func BenchmarkIdentityOf(b *testing.B) {
 	for b.Loop() {
 		if _, err := IdentityOf(os.Getpid()); err != nil {

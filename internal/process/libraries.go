@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 )
 
 // maxMapLines bounds the lines of a memory map that are read, and maxLibraries the files that
@@ -45,7 +45,7 @@ func explainMaps(err error) error {
 	case os.IsPermission(err):
 		return OtherUser(err)
 	case Gone(err):
-		return As(fmt.Errorf("read memory map: %w", err), sampler.ErrNoProcess)
+		return As(fmt.Errorf("read memory map: %w", err), refusal.ErrNoProcess)
 	}
 	return fmt.Errorf("read memory map: %w", err)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 )
 
 func TestLibraries(t *testing.T) {
@@ -20,7 +20,7 @@ func TestLibraries(t *testing.T) {
 	if all, err := Libraries(os.Getpid()); err != nil || !slices.Contains(all, exe) {
 		t.Errorf("of this process: %q, %v; want %q among them", all, err, exe)
 	}
-	if _, err := Libraries(1<<22 + 1); !errors.Is(err, sampler.ErrNoProcess) {
+	if _, err := Libraries(1<<22 + 1); !errors.Is(err, refusal.ErrNoProcess) {
 		t.Errorf("of no process: %v", err)
 	}
 }

@@ -97,6 +97,8 @@ type Stack struct {
 	WantDump bool // a longer copy of the stack would have held more
 
 	Elided Elided // frames that were left out of a deep stack
+
+	Found any // what the runtime that has unwound the stack needs for its frames, beside PCs; it reuses that
 }
 
 // Elided says which frames of a stack were left out: PCs has an address for them that is of no code. The zero
@@ -117,30 +119,33 @@ type Runtime interface {
 	// Unwind finds the calls of a moment. It reuses st.PCs.
 	Unwind(m *Moment, st *Stack)
 
-	// Chain describes a chain of return addresses on an OS thread that had a value in
-	// R14. It reuses st.PCs.
-	Chain(pcs []uint64, tid uint32, r14 uint64, st *Stack)
-
 	// Frames appends the frames that a stack shows, inlined calls included, innermost
-	// first.
+	// first. The stack is one that this runtime has unwound.
 	Frames(st *Stack, names *ccmap.Names, dst []ccmap.Frame) []ccmap.Frame
-
-	// Method returns the method that begins at an address, wrappers included.
-	Method(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool)
 
 	// Entry returns the entry of the function at an address; the address itself where
 	// no function is known.
 	Entry(pc uint64) uint64
 
-	// StackBytes returns how much of a stack moments should hold at first; 0: as the engine
-	// thinks. It grows where stacks are deeper.
-	StackBytes() uint32
-
-	// Descriptors returns the layout of descriptors, if it is known. It may change.
-	Descriptors() (Descriptors, bool)
-
 	Loader
 }
+
+// Chainer is a [Runtime] whose indirect calls can be caught.
+type Chainer interface {
+	// Chain describes a chain of return addresses on an OS thread that had a value in
+	// R14. It reuses st.PCs.
+	Chain(pcs []uint64, tid uint32, r14 uint64, st *Stack)
+
+	// Method returns the method that begins at an address, wrappers included.
+	Method(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool)
+}
+
+// Deep is a [Runtime] that knows how much of a stack moments should hold at first, in bytes. It grows where stacks
+// are deeper.
+type Deep interface{ StackBytes() uint32 }
+
+// Described is a [Runtime] that may know the layout of its descriptors. The layout may change.
+type Described interface{ Descriptors() (Descriptors, bool) }
 
 // Counter is a [Runtime] that keeps a profile of its own: it counts what calls reach, and
 // which types, branches and cases come.

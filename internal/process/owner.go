@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 )
 
 // Owner says which users may look into a process. Two processes with one Owner are as open to each user.
@@ -55,7 +55,8 @@ type credentials struct {
 // unknownCredentials are those of a process that cannot be looked at.
 var unknownCredentials = credentials{uids: [3]int{-1, -1, -1}, gids: [3]int{-1, -1, -1}, permitted: ^uint64(0), dumpOwner: -1}
 
-// owner returns who may look into a process with these credentials, as this process, of the user namespace here, may tell:
+// owner returns who may look into a process with these credentials, as this process, of the user namespace here,
+// may tell:
 //
 //	real, effective and saved user differ      setuid programs                                  not traceable
 //	real, effective and saved group differ     setgid programs, dumpable again or not           not traceable
@@ -75,12 +76,12 @@ func (c credentials) owner(here string) Owner {
 func (c credentials) dumpable() bool { return c.dumpOwner == c.uids[1] }
 
 // IdentityOf looks at a process. The error of one that has ended, or is in the middle of an exec, wraps
-// [sampler.ErrNoProcess].
+// [refusal.ErrNoProcess].
 func IdentityOf(pid int) (Identity, error) {
 	l, c, err := credentialsOf(pid)
 	switch {
 	case Gone(err), err == nil && (l.stat.Zombie() || !l.stat.Loaded()):
-		err = sampler.ErrNoProcess
+		err = refusal.ErrNoProcess
 	case err == nil:
 		return Identity{c.owner(here().users), l.stat.Started, l.stat.Addresses}, nil
 	}
@@ -92,8 +93,8 @@ func (i Identity) SameProgram(now Identity) bool {
 	return i.Started == now.Started && i.program == now.program
 }
 
-// credentialsOf reads the credentials of a process. An exec or another process of the same number between two reads must
-// not mix two programs: the files are those of one directory, and must say the same before and after.
+// credentialsOf reads the credentials of a process. An exec or another process of the same number between two
+// reads must not mix two programs: the files are those of one directory, and must say the same before and after.
 func credentialsOf(pid int) (look, credentials, error) {
 	defer privilege.Raise().Lower()
 	dir, err := openDir(pid)

@@ -22,21 +22,21 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/privilege"
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 )
 
 // Open checks that pid is a live user process and returns a pidfd of it,
 // which becomes readable when the process ends.
 func Open(pid int) (int, error) {
 	if pid <= 0 {
-		return -1, sampler.ErrNoProcess
+		return -1, refusal.ErrNoProcess
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
 		return -1, explainThread(pid)
 	case errors.Is(err, unix.ESRCH):
-		return -1, sampler.ErrNoProcess
+		return -1, refusal.ErrNoProcess
 	case err != nil:
 		return -1, fmt.Errorf("open pidfd: %w", err)
 	}
@@ -60,14 +60,14 @@ func Ended(pidfd int) bool {
 func explainThread(tid int) error {
 	text, err := readProc(tid, "status")
 	if err != nil {
-		return sampler.ErrNoProcess
+		return refusal.ErrNoProcess
 	}
 	for line := range strings.Lines(string(text)) {
 		if pid, ok := strings.CutPrefix(line, "Tgid:"); ok {
-			return fmt.Errorf("it is a thread of process %s: %w", strings.TrimSpace(pid), sampler.ErrNoProcess)
+			return fmt.Errorf("it is a thread of process %s: %w", strings.TrimSpace(pid), refusal.ErrNoProcess)
 		}
 	}
-	return sampler.ErrNoProcess
+	return refusal.ErrNoProcess
 }
 
 // maxProcFile bounds a read of a file of /proc/PID, bytes. A command line can
@@ -88,8 +88,8 @@ func readFile(path string) ([]byte, error) {
 	return readFileAt(unix.AT_FDCWD, path)
 }
 
-// readFileAt reads a file below an open directory. An [os.File] asks the kernel four times for the kind of the file, and
-// whether it can be polled. That takes longer than the reading.
+// readFileAt reads a file below an open directory. An [os.File] asks the kernel four times for the kind of the
+// file, and whether it can be polled. That takes longer than the reading.
 func readFileAt(dir int, path string) ([]byte, error) {
 	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -119,17 +119,17 @@ func Executable(pid int) (string, error) {
 	return os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 }
 
-// CheckAlive returns why a process cannot be sampled: [sampler.ErrNoProcess] of one that has ended,
-// even if its parent has not asked for it yet, [sampler.ErrNotManaged] of a kernel thread.
+// CheckAlive returns why a process cannot be sampled: [refusal.ErrNoProcess] of one that has ended,
+// even if its parent has not asked for it yet, [refusal.ErrNotManaged] of a kernel thread.
 func CheckAlive(pid int) error {
 	stat, err := ReadStat(pid)
 	switch {
 	case err != nil:
-		return sampler.ErrNoProcess
+		return refusal.ErrNoProcess
 	case stat.Zombie():
-		return fmt.Errorf("it has ended and waits for its parent: %w", sampler.ErrNoProcess)
+		return fmt.Errorf("it has ended and waits for its parent: %w", refusal.ErrNoProcess)
 	case stat.KernelThread():
-		return fmt.Errorf("it is a kernel thread: %w", sampler.ErrNotManaged)
+		return fmt.Errorf("it is a kernel thread: %w", refusal.ErrNotManaged)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ const adviceUser = "run ccmapd as the target's user, or give it CAP_PERFMON and 
 // OtherUser explains that the target belongs to another user, or has made
 // itself undumpable.
 func OtherUser(err error) error {
-	return fmt.Errorf("it belongs to another user or forbids tracing: %w (%s): %w", sampler.ErrPermission, adviceUser, err)
+	return fmt.Errorf("it belongs to another user or forbids tracing: %w (%s): %w", refusal.ErrPermission, adviceUser, err)
 }
 
 // As returns an error with the text of err, which errors.Is also finds to be kind. The errors

@@ -100,8 +100,8 @@ func OwnerOf(pid int) (Owner, error) {
 	return c.owner(here().users), nil
 }
 
-// IsFree reports whether nothing but user and group is known to bound a process ([Tracer]). Reads that fail, or a process
-// that lives no more, mean no.
+// IsFree reports whether nothing but user and group is known to bound a process ([Tracer]). Reads that fail, or a
+// process that lives no more, mean no.
 func IsFree(pid int) bool {
 	defer privilege.Raise().Lower()
 	dir, err := openDir(pid)
@@ -117,8 +117,8 @@ func IsFree(pid int) bool {
 	return err == nil && isUnfiltered(string(status)) && isUnprofiled(dir)
 }
 
-// isUnfiltered reports whether a process has no seccomp filter, by its /proc/PID/status. A filter may forbid the calls that
-// trace.
+// isUnfiltered reports whether a process has no seccomp filter, by its /proc/PID/status. A filter may forbid the
+// calls that trace.
 func isUnfiltered(status string) bool {
 	for line := range strings.Lines(status) {
 		if mode, ok := strings.CutPrefix(line, "Seccomp:"); ok {
@@ -128,8 +128,9 @@ func isUnfiltered(status string) bool {
 	return true // a kernel without seccomp (proc_pid_status(5))
 }
 
-// isUnprofiled reports whether no security module has a profile for a process. Where none gives profiles the kernel answers
-// EINVAL, AppArmor calls a process without one unconfined. SELinux gives each process a domain, whose rights cannot be told.
+// isUnprofiled reports whether no security module has a profile for a process. Where none gives profiles the
+// kernel answers EINVAL, AppArmor calls a process without one unconfined. SELinux gives each process a domain,
+// whose rights cannot be told.
 func isUnprofiled(dir int) bool {
 	label, err := readFileAt(dir, "attr/current")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 )
 
 // Refusal is an error that further requests would meet, too.
@@ -34,7 +34,7 @@ var ErrReplaced = errors.New("the server runs another program now")
 // unreachable tells a server that is away from other errors of a request.
 func unreachable(err error) error {
 	if errors.As(err, new(*net.OpError)) {
-		return fmt.Errorf("%w: %w", sampler.ErrNoProcess, err)
+		return fmt.Errorf("%w: %w", refusal.ErrNoProcess, err)
 	}
 	return err
 }
@@ -46,9 +46,9 @@ func (s *Server) Failure(r *http.Response) error {
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= http.StatusInternalServerError:
 		return errors.New(s.StatusText(r))
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return Refusal{fmt.Errorf("%w: %s", sampler.ErrPermission, s.StatusText(r))}
+		return Refusal{fmt.Errorf("%w: %s", refusal.ErrPermission, s.StatusText(r))}
 	}
-	return Refusal{fmt.Errorf("%w: %s", sampler.ErrUnsupported, s.StatusText(r))}
+	return Refusal{fmt.Errorf("%w: %s", refusal.ErrUnsupported, s.StatusText(r))}
 }
 
 // StatusText returns the status of an answer, and the beginning of its text. A server may repeat

@@ -18,8 +18,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/internal/runtimes"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/internal/runtimes"
 )
 
 // Names of checks.

@@ -14,8 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/jfr"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
+	"github.com/ccmapd/ccmapd/sampler/internal/jfr"
+	"github.com/ccmapd/ccmapd/sampler/internal/pprofhttp"
 )
 
 // Report says which engines can sample a process, or why none can.

@@ -15,8 +15,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/jfr"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
+	"github.com/ccmapd/ccmapd/sampler/internal/jfr"
+	"github.com/ccmapd/ccmapd/sampler/internal/pprofhttp"
 )
 
 // TestDiagnoseEngine: a diagnosis has the reason why an engine is refused, and its watchpoints.

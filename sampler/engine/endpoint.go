@@ -10,8 +10,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/jfr"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
+	"github.com/ccmapd/ccmapd/sampler/internal/jfr"
+	"github.com/ccmapd/ccmapd/sampler/internal/pprofhttp"
 )
 
 // EndpointOptions are the options of [Endpoint].

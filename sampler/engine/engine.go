@@ -26,9 +26,18 @@ import (
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/bpf"
-	"github.com/ccmapd/ccmapd/sampler/jfr"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler/internal/bpf"
+	"github.com/ccmapd/ccmapd/sampler/internal/jfr"
+	"github.com/ccmapd/ccmapd/sampler/internal/perf"
+	"github.com/ccmapd/ccmapd/sampler/internal/pprofhttp"
+)
+
+// The names of the engines, in flags and profiles.
+const (
+	BPF       = bpf.Engine
+	Perf      = perf.Engine
+	JFR       = jfr.Engine
+	PProfHTTP = pprofhttp.Engine
 )
 
 // Source is a sampler that can be closed.

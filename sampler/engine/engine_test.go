@@ -15,9 +15,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/bpf"
-	"github.com/ccmapd/ccmapd/sampler/jfr"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler/internal/bpf"
+	"github.com/ccmapd/ccmapd/sampler/internal/jfr"
+	"github.com/ccmapd/ccmapd/sampler/internal/perf"
 )
 
 // fakeSource is a source that is never run.

@@ -4,18 +4,30 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ccmapd/ccmapd/sampler/hosted"
-	"github.com/ccmapd/ccmapd/sampler/pprofhttp"
+	"github.com/ccmapd/ccmapd/sampler/internal/hosted"
+	"github.com/ccmapd/ccmapd/sampler/internal/pprofhttp"
 )
+
+// HTTPOptions are the options of engine pprofhttp.
+type HTTPOptions = pprofhttp.Options
+
+// MapsOptions say how to read the maps of a program that hosts VMs, and LastLook what was read of them last.
+type (
+	MapsOptions = hosted.Options
+	LastLook    = hosted.Last
+)
+
+// ErrNoEndpoint: the process serves no profiles.
+var ErrNoEndpoint = pprofhttp.ErrNoEndpoint
 
 // Served says how to follow a program that serves its own profiles.
 type Served struct {
 	// Options say where the program is, and how to read profiles in the format of pprof.
-	pprofhttp.Options
+	HTTPOptions
 
 	// Maps says how to read the maps of a program that hosts VMs. Fields that Options has, too,
 	// come from there.
-	Maps hosted.Options
+	Maps MapsOptions
 }
 
 // OpenServed opens the source of a program that serves its own profiles. A program that answers as api.Handler
@@ -31,7 +43,7 @@ func OpenServed(ctx context.Context, o Served) (Choice, error) {
 	if !errors.Is(err, hosted.ErrNotHosted) {
 		return Choice{}, err
 	}
-	s, err := pprofhttp.Open(ctx, o.Options)
+	s, err := pprofhttp.Open(ctx, o.HTTPOptions)
 	if err != nil {
 		return Choice{}, err
 	}

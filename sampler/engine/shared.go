@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/bpf"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler/internal/bpf"
+	"github.com/ccmapd/ccmapd/sampler/internal/perf"
 )
 
 // Shared has engines for many targets of one program. The sources of engine bpf share one host,
@@ -85,8 +85,14 @@ func (s *Shared) openOnRings(ctx context.Context, o sampler.ProcessOptions) (*pe
 	return rings.Open(ctx, o)
 }
 
+// WholeOptions are the options of [Shared.OpenWhole].
+type WholeOptions = bpf.WholeOptions
+
+// ErrNames: a source ended because its names outgrew their memory.
+var ErrNames = bpf.ErrNames
+
 // OpenWhole samples the whole host.
-func (s *Shared) OpenWhole(o bpf.WholeOptions) (Source, error) {
+func (s *Shared) OpenWhole(o WholeOptions) (Source, error) {
 	h, err := s.joined()
 	if err != nil {
 		return nil, explain(fmt.Errorf("sample the host: %w", err))

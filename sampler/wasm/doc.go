@@ -24,6 +24,9 @@
 //  4. A call back through a host function has its own stack in wazero. The profiler notes
 //     the frames below before the guest calls an imported function that may call back.
 //
+// The cellar, internal/, has the bytecode rewriter (rewrite), names and lines of a module (symbols), DWARF read
+// within a budget (debuginfo), the binary format (format), and the benchmarks (wasmbench).
+//
 // # What is sampled
 //
 // The profiler samples CPU time, at marks that fall while the guest is entered. The time

@@ -19,9 +19,9 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
 )
 
 // entry listens on an entry function: one that hosts call.

@@ -16,8 +16,8 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 

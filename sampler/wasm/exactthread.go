@@ -7,7 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
 )
 
 // exactThread records the calls of one instance. One goroutine at a time makes them.

@@ -10,8 +10,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
 )
 
 // prepare instantiates the functions that rewritten modules import, once. Their listeners

@@ -13,9 +13,9 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/wasm/debuginfo"
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
-	"github.com/ccmapd/ccmapd/internal/wasm/symbols"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/debuginfo"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/symbols"
 )
 
 // digest identifies a guest's binary.

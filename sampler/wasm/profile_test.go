@@ -9,10 +9,10 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/testrun"
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/managed"
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"

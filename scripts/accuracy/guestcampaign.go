@@ -8,7 +8,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
-	"github.com/ccmapd/ccmapd/internal/wasm/symbols"
 	threads "github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/scripts/report"
@@ -167,14 +166,13 @@ func (g loadedGuest) spent(clock *guestClock) (by map[ccmap.Method]time.Duration
 	if clock.lost {
 		return nil, 0, errors.New("the clock has lost samples")
 	}
-	names, err := symbols.Read(g.binary, nil)
+	functions, err := wasm.Functions(g.binary)
 	if err != nil {
 		return nil, 0, err
 	}
 	by = make(map[ccmap.Method]time.Duration)
 	var sum time.Duration
-	for i := range names.Len() - g.imported {
-		f := names.Function(g.imported + i)
+	for i, f := range functions[g.imported:] {
 		by[identity(ccmap.Method{Name: f.Name, Signature: f.Signature})] = clock.spent[i]
 		sum += clock.spent[i]
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
-	"github.com/ccmapd/ccmapd/internal/wasm/symbols"
 	"github.com/ccmapd/ccmapd/manager"
 	threads "github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm"
@@ -65,21 +63,20 @@ func loadGuests(ctx context.Context, list []guests.Guest) ([]loadedGuest, error)
 // leavesOf returns the number of imported functions, and the names of the functions that
 // get no safe point.
 func leavesOf(binary []byte) (imported int, _ map[string]bool, err error) {
-	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{})
-	if err != nil {
-		return 0, nil, err
-	}
-	names, err := symbols.Read(binary, nil)
+	functions, err := wasm.Functions(binary)
 	if err != nil {
 		return 0, nil, err
 	}
 	leaves := make(map[string]bool)
-	for i, kind := range rewritten.Functions {
-		if kind == rewrite.Bare {
-			leaves[names.Function(rewritten.Imported+i).Name] = true
+	for _, f := range functions {
+		if f.Imported {
+			imported++
+		}
+		if f.Bare {
+			leaves[f.Name] = true
 		}
 	}
-	return rewritten.Imported, leaves, nil
+	return imported, leaves, nil
 }
 
 // guestRun is a guest executed over and over in one profile, each time in a new instance.

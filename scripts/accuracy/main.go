@@ -2,10 +2,10 @@
 // the paper, and how far profiles of WebAssembly guests agree with the truth. Each of the
 // two campaigns writes a page of docs/accuracy and its plots:
 //
-//	go run ./scripts/accuracy                  about half an hour on two idle cores
-//	go run ./scripts/accuracy -guests          about 20 minutes
-//	go run ./scripts/accuracy -quick           ten seconds, to see that it works
-//	go run ./scripts/accuracy -guests -quick   ten seconds
+//	go -C scripts run ./accuracy                  about half an hour on two idle cores
+//	go -C scripts run ./accuracy -guests          about 20 minutes
+//	go -C scripts run ./accuracy -quick           ten seconds, to see that it works
+//	go -C scripts run ./accuracy -guests -quick   ten seconds
 //
 // The campaign on native programs has three steps:
 //

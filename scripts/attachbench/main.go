@@ -2,9 +2,9 @@
 // they watch: ccmapd with each engine that is permitted here, perf record and the
 // program's own runtime/pprof, all in one run. It writes a portion of docs/benchmarks.md:
 //
-//	go run ./scripts/attachbench                      as root; -time bounds it, 40 minutes
-//	go run ./scripts/attachbench -only server -o ''   one workload, printed
-//	go run ./scripts/attachbench -quick               seconds: does everything work?
+//	go -C scripts run ./attachbench                      as root; -time bounds it, 40 minutes
+//	go -C scripts run ./attachbench -only server -o ''   one workload, printed
+//	go -C scripts run ./attachbench -quick               seconds: does everything work?
 //
 // The workloads are this program again ([workloads]), so that they count their own
 // operations. A figure is CPU time of the workload for an operation, by the clock of its

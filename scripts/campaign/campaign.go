@@ -52,11 +52,15 @@ func (c *Campaign) Flags(flags *flag.FlagSet, name, report string) {
 	flags.StringVar(&c.Ccmapd, "ccmapd", "", "the `COMMAND` to measure; empty: build it from this tree")
 }
 
-// Main runs a command until it ends or is interrupted, and exits.
+// Main runs a command in the folder of the tree, until it ends or is interrupted, and exits.
 func Main(name string, run func(context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	err := EnterTree()
+	if err == nil {
+		err = run(ctx)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
@@ -78,11 +82,6 @@ func (c *Campaign) Prepare(ctx context.Context) (remove func(), err error) {
 	c.Ccmapd = c.Path(fmt.Sprintf("ccmapd-%d", os.Getpid())) // campaigns of other trees may use the folder
 	c.Say("building ccmapd")
 	return func() { os.Remove(c.Ccmapd) }, Build(ctx, c.Ccmapd, "./cmd/ccmapd")
-}
-
-// Build builds a command of this module.
-func Build(ctx context.Context, executable, target string) error {
-	return Command(exec.CommandContext(ctx, "go", "build", "-o", executable, target))
 }
 
 // Path returns the path of a file in the work folder.

@@ -7,8 +7,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/bpf"
-	"github.com/ccmapd/ccmapd/sampler/perf"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
 // Source is a source of one of the engines.
@@ -17,21 +16,30 @@ type Source interface {
 	sampler.Tunable
 }
 
-// Engine opens sources.
-type Engine func(context.Context, sampler.ProcessOptions) (Source, error)
+// Engine is the name of an engine that opens sources.
+type Engine string
 
 // Perf samples threads, BPF samples CPUs.
-var (
-	Perf Engine = func(ctx context.Context, o sampler.ProcessOptions) (Source, error) { return perf.Open(ctx, o) }
-	BPF  Engine = func(ctx context.Context, o sampler.ProcessOptions) (Source, error) { return bpf.Open(ctx, o) }
+const (
+	Perf Engine = engine.Perf
+	BPF  Engine = engine.BPF
 )
+
+// open attaches to a process.
+func (e Engine) open(ctx context.Context, o sampler.ProcessOptions) (Source, error) {
+	choice, err := engine.Attach(ctx, engine.All(), string(e), o)
+	if err != nil {
+		return nil, err
+	}
+	return choice.Source.(Source), nil
+}
 
 // Sample samples a process in this one, and hands over every sample with the table of its
 // names. It samples while do runs. If the process ends first, do's context is done.
-func (open Engine) Sample(ctx context.Context, o sampler.ProcessOptions, do func(context.Context, Source) error, take func(*ccmap.Sample, *ccmap.Names)) error {
+func (e Engine) Sample(ctx context.Context, o sampler.ProcessOptions, do func(context.Context, Source) error, take func(*ccmap.Sample, *ccmap.Names)) error {
 	names, q := ccmap.NewNames(), queue.New(queue.Options{})
 	o.Sink = sampler.Sink{Queue: q, Names: names}
-	source, err := open(ctx, o)
+	source, err := e.open(ctx, o)
 	if err != nil {
 		return err
 	}

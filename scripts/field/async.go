@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+	"github.com/ccmapd/ccmapd/internal/jvm/attach"
 )
 
 // asyncProfiler is the library of async-profiler, which a JVM loads into itself. It is built

@@ -39,7 +39,7 @@ func beginners() []beginner {
 		}},
 		{"deep", "a recursion of 10,000 calls (of ours)", map[string]float64{"bpf": 1, "perf": 1}, func(ctx context.Context, f *field) ([]string, error) {
 			file := f.Path("deep")
-			return []string{file, "-mode", "deep", "-n", "10000", "-d", "10s"}, campaign.Build(ctx, file, "./internal/demo/main")
+			return []string{file, "-mode", "deep", "-n", "10000", "-d", "10s"}, campaign.Build(ctx, file, "./cmd/ccmapd/internal/demo/main")
 		}},
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ccmapd/ccmapd/feedback/hotspot"
+	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )

@@ -1,18 +1,18 @@
 // Command field compares ccmapd with other profilers on foreign programs, and with the
 // truth on programs that know it, while they run. No deterministic test can do that.
 //
-//	go run ./scripts/field programs               half an hour: foreign programs, guests
-//	go run ./scripts/field programs -quick        half a minute, in CI
-//	go run ./scripts/field programs -only race    one row again; the others stay
-//	go run ./scripts/field outside -window 10s    a quarter of an hour: foreign programs and the default budgets, also on a busy machine
-//	go run ./scripts/field begun                  five minutes: foreign programs from their start to their end, also on a busy machine
-//	go run ./scripts/field lockstep               some minutes: work that repeats as often as samples come
-//	go run ./scripts/field repetitions            some minutes: verdicts, on a program that knows when its calls began
-//	go run ./scripts/field pgo                    a quarter of an hour: programs built with ccmapd's profile
-//	go run ./scripts/field jvm                    ten minutes: programs on HotSpot
-//	go run ./scripts/field hints                  ten minutes: what hints to a JVM's compiler make of a program
-//	go run ./scripts/field jvmcost                half an hour: how fast they are while they are sampled
-//	go run ./scripts/field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
+//	go -C scripts run ./field programs               half an hour: foreign programs, guests
+//	go -C scripts run ./field programs -quick        half a minute, in CI
+//	go -C scripts run ./field programs -only race    one row again; the others stay
+//	go -C scripts run ./field outside -window 10s    a quarter of an hour: foreign programs and the default budgets, also on a busy machine
+//	go -C scripts run ./field begun                  five minutes: foreign programs from their start to their end, also on a busy machine
+//	go -C scripts run ./field lockstep               some minutes: work that repeats as often as samples come
+//	go -C scripts run ./field repetitions            some minutes: verdicts, on a program that knows when its calls began
+//	go -C scripts run ./field pgo                    a quarter of an hour: programs built with ccmapd's profile
+//	go -C scripts run ./field jvm                    ten minutes: programs on HotSpot
+//	go -C scripts run ./field hints                  ten minutes: what hints to a JVM's compiler make of a program
+//	go -C scripts run ./field jvmcost                half an hour: how fast they are while they are sampled
+//	go -C scripts run ./field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
 //
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts
 // them, attaches ccmapd built from this tree, and writes a portion of docs/accuracy.md
@@ -52,7 +52,7 @@ func main() {
 	}
 	run := campaigns[name]
 	if run == nil {
-		fmt.Fprintf(os.Stderr, "usage: go run ./scripts/field CAMPAIGN [flags]; a campaign is one of %s; -help lists the flags\n",
+		fmt.Fprintf(os.Stderr, "usage: go -C scripts run ./field CAMPAIGN [flags]; a campaign is one of %s; -help lists the flags\n",
 			strings.Join(slices.Sorted(maps.Keys(campaigns)), ", "))
 		os.Exit(2)
 	}

@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -297,7 +297,7 @@ func (s *stage) startSlow(ctx context.Context) (end func() (cut int64, err error
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, slowCommand, s.address, s.served.socket)
-	cmd.Stderr = s.log
+	cmd.Stderr = s.Log
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	stdin, err := cmd.StdinPipe()
@@ -335,7 +335,7 @@ func runSlow(address, socket string, stdout io.Writer) {
 
 // asks asks for the targets by the command. Its priority is high: no other program must hold it up.
 func (s *stage) asks(ctx context.Context) (time.Duration, error) {
-	args := append(strings.Fields(first), s.ccmapd, "targets", "--json")
+	args := append(strings.Fields(first), s.Ccmapd, "targets", "--json")
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "CCMAPD_SOCKET="+s.served.socket)
 	began := time.Now()

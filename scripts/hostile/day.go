@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
 const (

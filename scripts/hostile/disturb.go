@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmapd/ccmapd/daemon"
-	statistics "github.com/ccmapd/ccmapd/scripts/campaign"
+	"github.com/ccmapd/ccmapd/internal/daemon"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -104,7 +104,7 @@ func medianAndMost(seconds []float64) string {
 	if len(seconds) == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%s s at the median and %s at most", report.Number(statistics.Median(seconds), 2), report.Number(slices.Max(seconds), 2))
+	return fmt.Sprintf("%s s at the median and %s at most", report.Number(campaign.Median(seconds), 2), report.Number(slices.Max(seconds), 2))
 }
 
 func (s *stage) restarts(ctx context.Context, name string) (uint64, error) {
@@ -247,8 +247,8 @@ func (s *stage) reloads(ctx context.Context) (string, error) {
 		waits = append(waits, took.Seconds())
 		return err
 	})
-	if most := (mostReload * s.slack()).Seconds(); len(waits) > 0 && statistics.Median(waits) > most {
-		err = errors.Join(err, fmt.Errorf("a reload takes %.3f s", statistics.Median(waits)))
+	if most := (mostReload * s.slack()).Seconds(); len(waits) > 0 && campaign.Median(waits) > most {
+		err = errors.Join(err, fmt.Errorf("a reload takes %.3f s", campaign.Median(waits)))
 	}
 	return fmt.Sprintf("%d reloads, %s", len(waits), medianAndMost(waits)), err
 }

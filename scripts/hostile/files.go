@@ -11,12 +11,12 @@ import (
 )
 
 // filesCampaign reads hostile files of every kind with the real commands.
-var filesCampaign = campaign{
+var filesCampaign = kind{
 	name:  "files",
 	about: "read profiles that are made to exhaust their reader",
-	example: `  go run ./scripts/hostile files             every kind; half an hour or more on a busy machine
-  go run ./scripts/hostile files -quick      each by one command, most of them 200 times as small
-  go run ./scripts/hostile files -only 'equal.*,nesting.xml.gz'`,
+	example: `  go -C scripts run ./hostile files             every kind; half an hour or more on a busy machine
+  go -C scripts run ./hostile files -quick      each by one command, most of them 200 times as small
+  go -C scripts run ./hostile files -only 'equal.*,nesting.xml.gz'`,
 	head: []string{"file", "attacks with", "size", "`top`", "CPU time", "memory", "`convert`", "CPU time", "memory", "`merge` of two", "CPU time", "memory"},
 	run:  runFiles,
 }
@@ -30,7 +30,7 @@ const (
 )
 
 func runFiles(ctx context.Context, h *hostile) error {
-	folder, err := os.MkdirTemp(h.work, "files-")
+	folder, err := os.MkdirTemp(h.Work, "files-")
 	if err != nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func runFiles(ctx context.Context, h *hostile) error {
 func (h *hostile) file(ctx context.Context, folder string, k files.Kind, i int) error {
 	size := k.Size
 	switch {
-	case h.quick && k.Amplifies:
+	case h.Quick && k.Amplifies:
 		size = cmp.Or(k.Least, k.Size)
-	case h.quick:
+	case h.Quick:
 		size = size/quickShare + 1
 	}
 	path, out := folder+"/"+k.Name, folder+"/out.pb.gz"
@@ -68,13 +68,13 @@ func (h *hostile) file(ctx context.Context, folder string, k files.Kind, i int) 
 	}
 	r := row{cells: []string{"`" + k.Name + "`", k.What, formatSize(uint64(info.Size()))}}
 	commands := [][]string{{"top", path}, {"convert", path, out}, {"merge", "-o", out, path, path}}
-	if h.quick && k.Amplifies {
+	if h.Quick && k.Amplifies {
 		commands = commands[:1]
-	} else if h.quick {
+	} else if h.Quick {
 		commands = commands[i%len(commands):][:1]
 	}
 	for _, args := range commands {
-		o, err := h.child(ctx, limits{memory: fileAddresses, time: mostFileTime}, append([]string{h.ccmapd}, args...)...)
+		o, err := h.child(ctx, limits{memory: fileAddresses, time: mostFileTime}, append([]string{h.Ccmapd}, args...)...)
 		if err != nil {
 			return err
 		}

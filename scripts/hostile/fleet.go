@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/daemon"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
 // fleet is the programs that a daemon samples, each as a target of its own. They compute
@@ -32,7 +32,7 @@ type member struct {
 }
 
 func (h *hostile) newFleet() (*fleet, error) {
-	folder, err := os.MkdirTemp(h.work, "fleet-")
+	folder, err := os.MkdirTemp(h.Work, "fleet-")
 	return &fleet{hostile: h, folder: folder}, errors.Join(err, os.Chmod(folder, 0o755))
 }
 
@@ -41,7 +41,7 @@ func (f *fleet) executable(name string) string { return filepath.Join(f.folder, 
 
 // link makes the executable of a target a computer.
 func (f *fleet) link(name string) error {
-	err := os.Link(f.path("computer"), f.executable(name))
+	err := os.Link(f.Path("computer"), f.executable(name))
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (f *fleet) serve(ctx context.Context, folder string, o order, targets []str
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, folder, "Listening on ", []string{f.ccmapd, "serve", "--config", file}); err != nil {
+	if err := s.start(ctx, folder, "Listening on ", []string{f.Ccmapd, "serve", "--config", file}); err != nil {
 		return nil, err
 	}
 	<-s.samples

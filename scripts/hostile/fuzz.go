@@ -17,11 +17,11 @@ import (
 
 // fuzzCampaign keeps the results of long runs of scripts/fuzz. They may take hours, so it
 // writes the page after each target, and does not run the page's targets again.
-var fuzzCampaign = campaign{
+var fuzzCampaign = kind{
 	name:  "fuzz",
 	about: "fuzz every decoder of foreign bytes for ten minutes, and count executions",
-	example: `  go run ./scripts/hostile fuzz              all that docs/reliability.md does not have; hours
-  go run ./scripts/hostile fuzz -only FuzzFold,internal/perfevent -again
+	example: `  go -C scripts run ./hostile fuzz              all that docs/reliability.md does not have; hours
+  go -C scripts run ./hostile fuzz -only FuzzFold,internal/perfevent -again
                                              a function, and a package, once more`,
 	apart: true,
 	head:  []string{"decoder", "time", "executions", "findings"},
@@ -94,7 +94,7 @@ func fuzzTargets(ctx context.Context, h *hostile, script string) ([]string, erro
 // fuzz runs one target and adds its row.
 func (h *hostile) fuzz(ctx context.Context, target string) error {
 	long := fuzzing.time
-	if h.quick {
+	if h.Quick {
 		long = quickFuzz
 	}
 	o, err := h.child(ctx, limits{}, fuzzScript, "-p", strconv.Itoa(fuzzing.parallel), long.String(), "^./"+target+"$")

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/testrun"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
 )
 
 func TestMain(m *testing.M) {
@@ -32,8 +33,8 @@ func TestMain(m *testing.M) {
 
 func testHostile(t *testing.T) *hostile {
 	return &hostile{
-		work: t.TempDir(), page: filepath.Join(t.TempDir(), "PAGE.md"), log: t.Output(),
-		campaign: campaign{name: "test", head: []string{"attack", "result"}},
+		Campaign: campaign.Campaign{Work: t.TempDir(), Report: filepath.Join(t.TempDir(), "PAGE.md"), Log: t.Output()},
+		kind:     kind{name: "test", head: []string{"attack", "result"}},
 	}
 }
 
@@ -112,14 +113,14 @@ func TestRows(t *testing.T) {
 	t.Parallel()
 	h := testHostile(t)
 	ran := func(only string, rows ...row) [][]string {
-		h.only, h.rows = only, nil
-		h.campaign.run = func(_ context.Context, h *hostile) error {
+		h.Only, h.rows = only, nil
+		h.kind.run = func(_ context.Context, h *hostile) error {
 			for _, r := range rows {
 				h.add(r)
 			}
 			return nil
 		}
-		h.ccmapd = "ccmapd" // not built
+		h.Ccmapd = "ccmapd" // not built
 		if err := h.attack(t.Context(), t.Output()); err != nil {
 			t.Error(err)
 		}
@@ -130,7 +131,7 @@ func TestRows(t *testing.T) {
 		return page
 	}
 	captioned := func(want string) {
-		if text, err := os.ReadFile(h.page); err != nil || !strings.Contains(string(text), want) {
+		if text, err := os.ReadFile(h.Report); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("the page has not %q: %v\n%s", want, err, text)
 		}
 	}
@@ -157,8 +158,8 @@ func TestRows(t *testing.T) {
 func TestMisses(t *testing.T) {
 	t.Parallel()
 	h := testHostile(t)
-	h.quick, h.ccmapd = true, "ccmapd"
-	h.campaign.run = func(_ context.Context, h *hostile) error {
+	h.Quick, h.Ccmapd = true, "ccmapd"
+	h.kind.run = func(_ context.Context, h *hostile) error {
 		r := row{cells: []string{"bomb", "5 s"}}
 		r.miss("took %d s", 5)
 		h.add(r)
@@ -167,7 +168,7 @@ func TestMisses(t *testing.T) {
 	if err := h.attack(t.Context(), t.Output()); err == nil || err.Error() != "test, bomb: took 5 s" {
 		t.Error(err)
 	}
-	if _, err := os.Stat(h.page); err == nil {
+	if _, err := os.Stat(h.Report); err == nil {
 		t.Error("-quick wrote the page")
 	}
 }
@@ -176,9 +177,9 @@ func TestMisses(t *testing.T) {
 func TestLate(t *testing.T) {
 	t.Parallel()
 	h := testHostile(t)
-	h.quick, h.ccmapd = true, "ccmapd"
+	h.Quick, h.Ccmapd = true, "ccmapd"
 	var ran []string
-	h.campaign.run = func(_ context.Context, h *hostile) error {
+	h.kind.run = func(_ context.Context, h *hostile) error {
 		for _, name := range []string{"in time", "late, once", "late", "torn"} {
 			if !h.wants(name) {
 				continue
@@ -206,7 +207,7 @@ func TestLate(t *testing.T) {
 
 func TestWants(t *testing.T) {
 	t.Parallel()
-	h := hostile{only: "Fuzz*,ccmap"}
+	h := hostile{Campaign: campaign.Campaign{Only: "Fuzz*,ccmap"}}
 	for name, want := range map[string]bool{"FuzzFold": true, "ccmap": true, "ccmapd": false} {
 		if got := h.wants(name); got != want {
 			t.Errorf("%s: %t", name, got)
@@ -319,7 +320,7 @@ func TestLosses(t *testing.T) {
 func TestFuzzedAreInThePage(t *testing.T) {
 	t.Parallel()
 	h := testHostile(t)
-	h.campaign, h.page = fuzzCampaign, "../../docs/reliability.md"
+	h.kind, h.Report = fuzzCampaign, "../../docs/reliability.md"
 	want, err := fuzzTargets(t.Context(), h, "../fuzz")
 	if err != nil {
 		t.Fatal(err)
@@ -335,6 +336,6 @@ func TestFuzzedAreInThePage(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows of the page, want to got ('go run ./scripts/hostile fuzz' makes those that are missing):\n%s", diff)
+		t.Errorf("rows of the page, want to got ('go -C scripts run ./hostile fuzz' makes those that are missing):\n%s", diff)
 	}
 }

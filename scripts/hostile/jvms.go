@@ -18,17 +18,17 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/sampler/hotspot/attach"
+	"github.com/ccmapd/ccmapd/internal/jvm/attach"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
 // jvmsCampaign kills ccmapd while it samples JVMs, and makes the JVM begin new chunks under a
 // session. Engine jfr works inside the JVM: what it has begun there must end by itself.
-var jvmsCampaign = campaign{
+var jvmsCampaign = kind{
 	name:  "jvms",
 	about: "kill ccmapd at random times while it samples JVMs, and see what is left in them",
-	example: `  go run ./scripts/hostile jvms              300 kills and 200 chunks, about ten minutes
-  go run ./scripts/hostile jvms -quick       a few, of JDK 17`,
+	example: `  go -C scripts run ./hostile jvms              300 kills and 200 chunks, about ten minutes
+  go -C scripts run ./hostile jvms -quick       a few, of JDK 17`,
 	head: []string{"attack", "rounds", "answers", "wrong", "recordings left", "files left",
 		"breakpoints left", "threads stopped or traced", "result"},
 	run: runJVMs,
@@ -80,7 +80,7 @@ func runJVMs(ctx context.Context, h *hostile) error {
 	for _, jdk := range jvmHomes {
 		java, _ := filepath.Glob(filepath.Join(jdk.pattern, "bin/java"))
 		if len(java) == 0 {
-			h.say("there is no JDK %s", jdk.release)
+			h.Say("there is no JDK %s", jdk.release)
 			continue
 		}
 		home := filepath.Dir(filepath.Dir(java[0]))
@@ -96,7 +96,7 @@ func runJVMs(ctx context.Context, h *hostile) error {
 				failed = errors.Join(failed, fmt.Errorf("%s, JDK %s: %w", a.name, jdk.release, err))
 			}
 		}
-		if h.quick {
+		if h.Quick {
 			break
 		}
 	}
@@ -105,10 +105,10 @@ func runJVMs(ctx context.Context, h *hostile) error {
 
 // attackJVM runs all rounds of an attack on one JVM, and adds its row.
 func (h *hostile) attackJVM(ctx context.Context, a jvmAttack, release, home, classes string) error {
-	if h.quick {
+	if h.Quick {
 		a.rounds = a.quick
 	}
-	folder, err := os.MkdirTemp(h.work, "jvms-")
+	folder, err := os.MkdirTemp(h.Work, "jvms-")
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (h *hostile) attackJVM(ctx context.Context, a jvmAttack, release, home, cla
 
 // compileComputer compiles the program of the JVM, and returns the folder of its classes.
 func (h *hostile) compileComputer(ctx context.Context, home string) (string, error) {
-	folder := h.path("jvms-classes")
+	folder := h.Path("jvms-classes")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
@@ -275,7 +275,7 @@ func (j *jvmAttacked) killsJFR(ctx context.Context, rounds int) (string, error) 
 	s.kill()
 	j.sampled++
 	result := fmt.Sprintf("%d killed as they sampled", j.sampled)
-	if j.quick { // the session of inspect stops them
+	if j.Quick { // the session of inspect stops them
 		return result, nil
 	}
 	began := time.Now()

@@ -18,11 +18,11 @@ import (
 
 // killsCampaign kills and stops ccmapd, and its target, at random times. Afterwards the
 // target must be as if nothing had been attached.
-var killsCampaign = campaign{
+var killsCampaign = kind{
 	name:  "kills",
 	about: "kill and stop ccmapd and its target at random times, and see what is left",
-	example: `  go run ./scripts/hostile kills             900 rounds, about ten minutes
-  go run ./scripts/hostile kills -quick      some of each`,
+	example: `  go -C scripts run ./hostile kills             900 rounds, about ten minutes
+  go -C scripts run ./hostile kills -quick      some of each`,
 	head: []string{"attack", "rounds", "answers", "wrong", "breakpoints left", "descriptors left",
 		"threads stopped or traced", "processes left", "files left", "slowest end"},
 	run: runKills,
@@ -82,10 +82,10 @@ func runKills(ctx context.Context, h *hostile) error {
 
 // assault runs all rounds of an assault, against one computer, and adds its row.
 func (h *hostile) assault(ctx context.Context, a assault) error {
-	if h.quick {
+	if h.Quick {
 		a.rounds = a.quick
 	}
-	folder, err := os.MkdirTemp(h.work, "kills-")
+	folder, err := os.MkdirTemp(h.Work, "kills-")
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (k *killing) begin(ctx context.Context) error {
 	if k.first, err = k.computer.ask(); err != nil {
 		return err
 	}
-	o, err := k.child(ctx, limits{}, k.path("computer"), "answer")
+	o, err := k.child(ctx, limits{}, k.Path("computer"), "answer")
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (k *killing) begin(ctx context.Context) error {
 
 // victim starts a computer at all tasks. It keeps two processors busy, in a quick campaign half of one.
 func (k *killing) victim(ctx context.Context) (*computer, error) {
-	if k.quick {
+	if k.Quick {
 		return k.compute(ctx, "all,gently")
 	}
 	return k.compute(ctx, "all")
@@ -216,7 +216,7 @@ func (k *killing) asItEnds(ctx context.Context) error {
 // awaits the end of its output.
 func (k *killing) asItStarts(ctx context.Context) error {
 	var out capped
-	cmd := exec.CommandContext(ctx, k.ccmapd, "run", "-q", "-o", filepath.Join(k.folder, killsFile), k.path("computer"), "answer")
+	cmd := exec.CommandContext(ctx, k.Ccmapd, "run", "-q", "-o", filepath.Join(k.folder, killsFile), k.Path("computer"), "answer")
 	cmd.Dir, cmd.Stdout, cmd.WaitDelay = k.folder, &out, longestEnd
 	if err := cmd.Start(); err != nil {
 		return err
@@ -224,7 +224,7 @@ func (k *killing) asItStarts(ctx context.Context) error {
 	k.wait(k.ready + k.ending)
 	cmd.Process.Signal(unix.SIGKILL)
 	cmd.Wait() // it was killed; the program has ended, too, unless it is stopped for good
-	for _, pid := range processesOf(k.path("computer")) {
+	for _, pid := range processesOf(k.Path("computer")) {
 		if held(pid) > 0 {
 			k.held++
 			unix.Kill(pid, unix.SIGKILL)
@@ -241,7 +241,7 @@ func (k *killing) asItStarts(ctx context.Context) error {
 
 // demo kills a demo, whose workload is a process of ccmapd, too.
 func (k *killing) demo(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, k.ccmapd, "demo")
+	cmd := exec.CommandContext(ctx, k.Ccmapd, "demo")
 	cmd.Dir = k.folder
 	if err := cmd.Start(); err != nil {
 		return err
@@ -334,7 +334,7 @@ func (k *killing) inspect() error {
 	pid := k.computer.pid()
 	k.descriptors += max(0, k.computer.last.Descriptors-k.first.Descriptors)
 	k.held += lasting(func() int { return held(pid) })
-	k.programs += lasting(func() int { return len(processesOf(k.ccmapd)) })
+	k.programs += lasting(func() int { return len(processesOf(k.Ccmapd)) })
 	var failed error
 	k.breakpoints += lasting(func() int {
 		var n int

@@ -21,11 +21,11 @@ import (
 
 // lossesCampaign compares the CPU time in a profile with the CPU clock of the sampled
 // process.
-var lossesCampaign = campaign{
+var lossesCampaign = kind{
 	name:  "losses",
 	about: "hold the time that a profile knows of against the process's own clock",
-	example: `  go run ./scripts/hostile losses            all programs, about two minutes
-  go run ./scripts/hostile losses -only 'threads*' -o ''
+	example: `  go -C scripts run ./hostile losses            all programs, about two minutes
+  go -C scripts run ./hostile losses -only 'threads*' -o ''
                                              some, printed`,
 	head: []string{"program, and what goes on beside it", "interval", "its own clock", "ccmapd's reading",
 		"seen", "unaccounted", "samples lost", "warns"},
@@ -74,7 +74,7 @@ func runLosses(ctx context.Context, h *hostile) error {
 	}
 	var failed error
 	for _, s := range strains() {
-		if !h.wants(s.name) || h.quick && !s.quick {
+		if !h.wants(s.name) || h.Quick && !s.quick {
 			continue
 		}
 		if err := h.strain(ctx, s); err != nil {
@@ -86,13 +86,13 @@ func runLosses(ctx context.Context, h *hostile) error {
 
 // strain samples a program from before its work until its end, and adds the row.
 func (h *hostile) strain(ctx context.Context, s strain) error {
-	folder, err := os.MkdirTemp(h.work, "losses-")
+	folder, err := os.MkdirTemp(h.Work, "losses-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
 	long := strainTime
-	if h.quick {
+	if h.Quick {
 		long = quickStrain
 	}
 	c, err := h.compute(ctx, s.tasks, "for", long.String())
@@ -133,7 +133,7 @@ func (h *hostile) strain(ctx context.Context, s strain) error {
 	if err != nil {
 		return err
 	}
-	top, err := h.child(ctx, limits{}, h.ccmapd, "top", "-n", "1", file)
+	top, err := h.child(ctx, limits{}, h.Ccmapd, "top", "-n", "1", file)
 	if err != nil {
 		return err
 	}

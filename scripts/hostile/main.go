@@ -1,10 +1,10 @@
 // Command hostile attacks ccmapd, and checks a bound for each attack. No test of a
 // package can do that, because attacks need whole processes, hundreds of rounds or hours.
 //
-//	go run ./scripts/hostile --help           lists the campaigns
-//	go run ./scripts/hostile kills            one campaign, into docs/reliability.md
-//	go run ./scripts/hostile kills -quick     a few rounds; writes no page
-//	go run ./scripts/hostile all -quick       a few rounds of each campaign, in CI
+//	go -C scripts run ./hostile --help           lists the campaigns
+//	go -C scripts run ./hostile kills            one campaign, into docs/reliability.md
+//	go -C scripts run ./hostile kills -quick     a few rounds; writes no page
+//	go -C scripts run ./hostile all -quick       a few rounds of each campaign, in CI
 //
 // Each campaign is a subcommand with a file of its own. It registers by a line in
 // [campaigns]. It builds programs ([hostile.build]), runs commands within limits
@@ -25,18 +25,18 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ccmapd/ccmapd/scripts/campaign"
+	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// campaign is a subcommand.
-type campaign struct {
+// kind is a subcommand: a campaign of attacks of one kind.
+type kind struct {
 	name    string
 	about   string   // one line
 	example string   // command lines, each with its purpose
@@ -47,25 +47,20 @@ type campaign struct {
 }
 
 // campaigns lists the subcommands in the order of the help.
-func campaigns() []campaign {
-	return []campaign{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, serveCampaign, serveKillsCampaign, jvmsCampaign, fuzzCampaign}
+func campaigns() []kind {
+	return []kind{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, serveCampaign, serveKillsCampaign, jvmsCampaign, fuzzCampaign}
 }
 
 // hostile is the campaigns' common state: the flags, ccmapd, and the rows so far.
 type hostile struct {
-	work   string   // folder of built and written files
-	only   string   // patterns of names of rows, with commas between them; empty: all
-	again  []string // names of rows that run once more; empty: all that only includes
-	page   string   // the written Markdown file; empty: print the table
-	quick  bool
-	seed   uint64
-	ccmapd string // executable; empty: built from this tree
-	log    io.Writer
-	began  time.Time
-	load   float64 // load average before
-	rows   []row
+	campaign.Campaign
+	again []string // names of rows that run once more; empty: all that Only includes
+	seed  uint64
+	began time.Time
+	load  float64 // load average before
+	rows  []row
 	*rand.Rand
-	campaign
+	kind
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -90,9 +85,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
-	i := slices.IndexFunc(all, func(c campaign) bool { return c.name == args[0] })
+	i := slices.IndexFunc(all, func(c kind) bool { return c.name == args[0] })
 	if i < 0 {
-		fmt.Fprintf(stderr, "hostile: there is no campaign %q; 'go run ./scripts/hostile --help' lists them\n", args[0])
+		fmt.Fprintf(stderr, "hostile: there is no campaign %q; 'go -C scripts run ./hostile --help' lists them\n", args[0])
 		return 2
 	}
 	h, err := parse(all[i], args[1:], stderr)
@@ -104,7 +99,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := h.attack(ctx, stdout); err != nil {
+	if err = campaign.EnterTree(); err == nil {
+		err = h.attack(ctx, stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "hostile:", err)
 		return 1
 	}
@@ -112,7 +110,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // runAll runs campaigns in turn, and returns the highest status.
-func runAll(all []campaign, args []string, stdout, stderr io.Writer) int {
+func runAll(all []kind, args []string, stdout, stderr io.Writer) int {
 	status := 0
 	for _, c := range all {
 		if !c.apart {
@@ -126,16 +124,15 @@ func runAll(all []campaign, args []string, stdout, stderr io.Writer) int {
 // attack runs the campaign, writes its rows, and returns an error for each row outside
 // its bound.
 func (h *hostile) attack(ctx context.Context, stdout io.Writer) error {
-	built := h.ccmapd == ""
-	if err := h.prepare(ctx); err != nil {
+	h.began, h.load = time.Now(), report.LoadAverage()
+	remove, err := h.Prepare(ctx)
+	if err != nil {
 		return err
 	}
-	if built {
-		defer os.Remove(h.ccmapd)
-	}
+	defer remove()
 	failed := h.run(ctx, h)
 	if h.again = h.lateRows(); failed == nil && len(h.again) > 0 {
-		h.say("late beside other work on the machine; once more: %s", strings.Join(h.again, "; "))
+		h.Say("late beside other work on the machine; once more: %s", strings.Join(h.again, "; "))
 		failed = h.run(ctx, h)
 	}
 	for _, r := range h.rows {
@@ -150,7 +147,7 @@ func (h *hostile) attack(ctx context.Context, stdout io.Writer) error {
 func (h *hostile) lateRows() []string {
 	var late []string
 	for _, r := range h.rows {
-		if h.quick && len(r.misses) > 0 && !r.harmed {
+		if h.Quick && len(r.misses) > 0 && !r.harmed {
 			late = append(late, r.cells[0])
 		}
 	}
@@ -166,26 +163,23 @@ func printHelp(w io.Writer) {
 	for _, c := range campaigns() {
 		fmt.Fprintln(w, c.example)
 	}
-	fmt.Fprint(w, "\n'go run ./scripts/hostile CAMPAIGN --help' lists the flags.\n")
+	fmt.Fprint(w, "\n'go -C scripts run ./hostile CAMPAIGN --help' lists the flags.\n")
 }
 
 // parse reads the flags: the common ones, and the campaign's own.
-func parse(c campaign, args []string, stderr io.Writer) (*hostile, error) {
-	h := &hostile{log: stderr, campaign: c}
-	flags := flag.NewFlagSet("hostile "+c.name, flag.ContinueOnError)
+func parse(k kind, args []string, stderr io.Writer) (*hostile, error) {
+	h := &hostile{kind: k}
+	flags := flag.NewFlagSet("hostile "+k.name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintf(stderr, "%s: %s\n\nExamples:\n%s\n\nFlags:\n", c.name, c.about, c.example)
+		fmt.Fprintf(stderr, "%s: %s\n\nExamples:\n%s\n\nFlags:\n", k.name, k.about, k.example)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&h.work, "work", filepath.Join(os.TempDir(), "ccmapd-hostile"), "keep executables and files in `FOLDER`")
-	flags.StringVar(&h.only, "only", "", "attack only by rows that match `PATTERN`; the page's other rows stay")
-	flags.StringVar(&h.page, "o", "docs/reliability.md", "rewrite the campaign's portion of `FILE`; empty: print it")
-	flags.BoolVar(&h.quick, "quick", false, "few rounds, and write no page")
+	h.Flags(flags, "hostile", "docs/reliability.md")
+	h.Log = stderr
 	flags.Uint64Var(&h.seed, "seed", 1, "of everything that is random but time")
-	flags.StringVar(&h.ccmapd, "ccmapd", "", "the `COMMAND` to attack; empty: build it from this tree")
-	if c.flags != nil {
-		c.flags(flags)
+	if k.flags != nil {
+		k.flags(flags)
 	}
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -198,58 +192,17 @@ func parse(c campaign, args []string, stderr io.Writer) (*hostile, error) {
 	return h, nil
 }
 
-// prepare makes the work folder, readable for other users' programs, and ccmapd.
-func (h *hostile) prepare(ctx context.Context) error {
-	h.start()
-	var err error
-	if h.work, err = filepath.Abs(h.work); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(h.work, 0o755); err != nil {
-		return err
-	}
-	if h.ccmapd != "" {
-		h.ccmapd, err = filepath.Abs(h.ccmapd)
-		return err
-	}
-	// Campaigns of other trees may run in the same folder.
-	h.ccmapd, err = h.build(ctx, fmt.Sprintf("ccmapd-%d", os.Getpid()), "./cmd/ccmapd")
-	return err
+// build builds a command of this tree into the work folder, and returns its path.
+func (h *hostile) build(ctx context.Context, name, target string, flags ...string) (string, error) {
+	h.Say("building %s", target)
+	file := h.Path(name)
+	return file, campaign.Build(ctx, file, target, flags...)
 }
 
-// build builds a package into an executable of the work folder, and returns its path.
-func (h *hostile) build(ctx context.Context, name, pkg string, flags ...string) (string, error) {
-	h.say("building %s", pkg)
-	file := h.path(name)
-	args := slices.Concat([]string{"build", "-o", file}, flags, []string{pkg})
-	cmd := exec.CommandContext(ctx, "go", args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
-	}
-	return file, nil
-}
-
-// say reports progress.
-func (h *hostile) say(format string, args ...any) {
-	fmt.Fprintf(h.log, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
-}
-
-// path returns the path of a file in the work folder.
-func (h *hostile) path(elements ...string) string {
-	return filepath.Join(append([]string{h.work}, elements...)...)
-}
-
-// wants reports whether -only includes a row with one or more names.
+// wants reports whether the campaign attacks by a row with one or more names.
 func (h *hostile) wants(names ...string) bool {
 	if len(h.again) > 0 {
 		return slices.ContainsFunc(h.again, func(row string) bool { return slices.Contains(names, row) })
 	}
-	for pattern := range strings.SplitSeq(h.only, ",") {
-		for _, name := range names {
-			if matched, err := path.Match(pattern, name); matched || err != nil && pattern == name {
-				return true
-			}
-		}
-	}
-	return h.only == ""
+	return slices.ContainsFunc(names, h.Wants)
 }

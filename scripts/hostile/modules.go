@@ -20,12 +20,12 @@ import (
 
 // modulesCampaign runs mutated modules under the profiler and in plain wazero, in workers
 // of this program. Both must give the same answer.
-var modulesCampaign = campaign{
+var modulesCampaign = kind{
 	name:  "modules",
 	about: "run mutated WebAssembly modules, profiled and plain, and compare",
-	example: `  go run ./scripts/hostile modules           5,000 mutants, some minutes
-  go run ./scripts/hostile modules -resume   only those that the work folder has no results of
-  go run ./scripts/hostile modules -quick    some of each mutation`,
+	example: `  go -C scripts run ./hostile modules           5,000 mutants, some minutes
+  go -C scripts run ./hostile modules -resume   only those that the work folder has no results of
+  go -C scripts run ./hostile modules -quick    some of each mutation`,
 	head: []string{"mutation", "mutants", "refused by both", "refused by a documented limit", "run by both", "trap", "do not end", "sampled", "recorded",
 		"calls compared", "wazero fails or hangs", "answers differ", "crashes and hangs", "longest", "memory, plain", "memory, profiled"},
 	flags: func(flags *flag.FlagSet) {
@@ -60,7 +60,7 @@ func runModules(ctx context.Context, h *hostile) error {
 		if !h.wants(k.name) {
 			continue
 		}
-		if h.quick {
+		if h.Quick {
 			k.rounds /= quickMutants
 		}
 		m, err := newMutated(h, k, bases, modulesResume)
@@ -109,7 +109,7 @@ func newMutated(h *hostile, k mutation, bases []base, resume bool) (*mutated, er
 		mode |= os.O_TRUNC
 	}
 	var err error
-	if m.results, err = os.OpenFile(m.path(fmt.Sprintf("results-%d-%s.json", m.seed, m.file())), mode, 0o600); err != nil {
+	if m.results, err = os.OpenFile(m.Path(fmt.Sprintf("results-%d-%s.json", m.seed, m.file())), mode, 0o600); err != nil {
 		return nil, fmt.Errorf("keep results: %w", err)
 	}
 	for d := json.NewDecoder(m.results); d.More(); {
@@ -211,7 +211,7 @@ func (m *mutated) count(o outcome, to int, interrupted error) (next int, err err
 func (m *mutated) keep(r result) {
 	m.add(r)
 	if err := json.NewEncoder(m.results).Encode(r); err != nil {
-		m.say("keep results: %v", err)
+		m.Say("keep results: %v", err)
 	}
 }
 
@@ -243,13 +243,13 @@ func (m *mutated) add(r result) {
 // finding keeps the mutant, and says how it was made.
 func (m *mutated) finding(r result) {
 	_, mutant := m.mutant(m.bases, m.seed, r.Number)
-	file := m.path(fmt.Sprintf("mutant-%d-%s-%d.wasm", m.seed, m.file(), r.Number))
+	file := m.Path(fmt.Sprintf("mutant-%d-%s-%d.wasm", m.seed, m.file(), r.Number))
 	err := os.WriteFile(file, mutant, 0o600)
 	if err != nil {
-		m.say("%v", err)
+		m.Say("%v", err)
 	}
 	m.misses = append(m.misses, fmt.Sprintf("mutant %d of %s (seed %d, exact %t), in %s: %s", r.Number, r.Base, m.seed, r.Exact, file, r.Detail))
-	m.say("%s", m.misses[len(m.misses)-1])
+	m.Say("%s", m.misses[len(m.misses)-1])
 }
 
 // row fills in the row, and its misses.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/ccmapd/ccmapd/internal/wasm/rewrite"
+	"github.com/ccmapd/ccmapd/sampler/wasm"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
@@ -97,7 +97,7 @@ func (k mutation) mutant(bases []base, seed uint64, number int) (of string, muta
 // taken reports whether wazero takes a module. It is not asked about counts that the module has no room for:
 // wazero v1.12.0 believes some of them and makes room, which ends this process.
 func taken(module []byte) (ok bool) {
-	if _, err := rewrite.Rewrite(module, rewrite.Options{MultiValue: true}); err != nil && believed.MatchString(err.Error()) {
+	if _, err := wasm.Functions(module); err != nil && believed.MatchString(err.Error()) {
 		return false
 	}
 	defer func() { ok = recover() == nil && ok }() // of wazero, which runs such a mutant in a worker

@@ -29,12 +29,9 @@ func (r *row) late(format string, args ...any) {
 	r.misses = append(r.misses, fmt.Sprintf(format, args...))
 }
 
-// start begins the measurement.
-func (h *hostile) start() { h.began, h.load = time.Now(), report.LoadAverage() }
-
 // add adds a measured row.
 func (h *hostile) add(r row) {
-	h.say("%s", strings.Join(append(slices.Clone(r.cells), r.misses...), " | "))
+	h.Say("%s", strings.Join(append(slices.Clone(r.cells), r.misses...), " | "))
 	h.put(r)
 }
 
@@ -49,35 +46,35 @@ func (h *hostile) put(r row) {
 }
 
 // portion returns the campaign's part of the page.
-func (c campaign) portion() report.Portion { return report.Portion("scripts/hostile, " + c.name) }
+func (k kind) portion() report.Portion { return report.Portion("scripts/hostile, " + k.name) }
 
 // write replaces the campaign's portion of the page, or prints it without a page. With
 // -only it keeps the page's other rows.
 func (h *hostile) write(stdout io.Writer) error {
-	if len(h.rows) == 0 || h.quick {
+	if len(h.rows) == 0 || h.Quick {
 		return nil
 	}
 	var old [][]string
-	if h.only != "" {
+	if h.Only != "" {
 		var err error
 		if old, err = h.old(); err != nil {
 			return err
 		}
 	}
 	body := h.table(old)
-	if h.page == "" {
+	if h.Report == "" {
 		_, err := fmt.Fprintln(stdout, body)
 		return err
 	}
-	return h.portion().Rewrite(h.page, body)
+	return h.portion().Rewrite(h.Report, body)
 }
 
 // old returns the rows of the page, each as its cells.
 func (h *hostile) old() ([][]string, error) {
-	if h.page == "" {
+	if h.Report == "" {
 		return nil, nil
 	}
-	return h.portion().Rows(h.page)
+	return h.portion().Rows(h.Report)
 }
 
 // table has the rows. They replace old rows with the same names.

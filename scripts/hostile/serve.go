@@ -16,11 +16,11 @@ import (
 
 // serveCampaign disturbs a daemon that samples a fleet: other targets, the machine and
 // clients do. Nothing may be lost that no counter has.
-var serveCampaign = campaign{
+var serveCampaign = kind{
 	name:  "serve",
 	about: "disturb a daemon with twenty targets: targets, shortages and clients",
-	example: `  go run ./scripts/hostile serve             all disturbances, about 20 minutes
-  go run ./scripts/hostile serve -only '*disk*' -time 1m -o ''
+	example: `  go -C scripts run ./hostile serve             all disturbances, about 20 minutes
+  go -C scripts run ./hostile serve -only '*disk*' -time 1m -o ''
                                              one, for a minute, and print the table`,
 	head: []string{"disturbance", "outcome", "their own clocks", "seen", "unaccounted", "in no counter", "samples lost",
 		"filed", "wrong answers", "the daemon's CPU time, of a core", "descriptors more", "resident memory, now and most"},
@@ -108,7 +108,7 @@ func disturbances() []disturbance {
 
 // programs returns how many programs the daemon samples.
 func (h *hostile) programs() int {
-	if h.quick {
+	if h.Quick {
 		return quickSize
 	}
 	return fleetSize
@@ -127,7 +127,7 @@ func runServe(ctx context.Context, h *hostile) error {
 		return err
 	}
 	tasks := func(int) string { return fleetTasks }
-	if h.quick {
+	if h.Quick {
 		tasks = easing
 	}
 	f, err := h.crew(ctx, h.programs(), tasks)
@@ -139,12 +139,12 @@ func runServe(ctx context.Context, h *hostile) error {
 	}
 	all := disturbances()
 	span := serving / time.Duration(len(all))
-	if h.quick {
+	if h.Quick {
 		span = quickStage
 	}
 	var failed error
 	for _, d := range all {
-		if !h.wants(d.name) || h.quick && !d.quick {
+		if !h.wants(d.name) || h.Quick && !d.quick {
 			continue
 		}
 		if err := f.disturb(ctx, d, span); err != nil {
@@ -182,7 +182,7 @@ func (f *fleet) names() []string {
 
 // disturb runs one disturbance with a daemon of its own, and adds its row.
 func (f *fleet) disturb(ctx context.Context, d disturbance, span time.Duration) error {
-	folder, err := os.MkdirTemp(f.work, "serve-")
+	folder, err := os.MkdirTemp(f.Work, "serve-")
 	if err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ func (s *stage) fill(d disturbance, said string, a account, lost uint64, filed s
 
 // slack multiplies bounds of time where other work keeps the machine busy.
 func (s *stage) slack() time.Duration {
-	if s.quick {
+	if s.Quick {
 		return 10
 	}
 	return 1
@@ -367,7 +367,7 @@ func (s *stage) cheap(f figures) {
 // small bounds the daemon's memory.
 func (s *stage) small(f figures) {
 	most := uint64(daemonMemory + int64(s.programs())*targetMemoryServed + f.maps)
-	if s.quick {
+	if s.Quick {
 		most *= 2 // the collector of a busy machine comes late
 	}
 	if f.memory > most {

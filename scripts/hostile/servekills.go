@@ -16,17 +16,17 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
 // serveKillsCampaign kills a daemon at random times. Its targets must go on, and its
 // files must be whole.
-var serveKillsCampaign = campaign{
+var serveKillsCampaign = kind{
 	name:  "servekills",
 	about: "kill a daemon with twenty targets at random times, and see what is left",
-	example: `  go run ./scripts/hostile servekills        1,000 rounds, about half an hour
-  go run ./scripts/hostile servekills -rounds 100 -o ''
+	example: `  go -C scripts run ./hostile servekills        1,000 rounds, about half an hour
+  go -C scripts run ./hostile servekills -rounds 100 -o ''
                                              fewer, and print the table`,
 	head: []string{"SIGKILL of the daemon", "rounds", "answers", "wrong", "programs and maps of BPF left", "breakpoints left",
 		"descriptors left", "threads stopped or traced", "files", "torn", "temporary files after the next run", "most time that is in no file"},
@@ -107,10 +107,10 @@ func runServeKills(ctx context.Context, h *hostile) error {
 // kills runs all rounds of one way, and adds its row.
 func (f *fleet) kills(ctx context.Context, k serveKill) error {
 	rounds := int(float64(serveKillRounds) * k.share)
-	if f.quick {
+	if f.Quick {
 		rounds = k.quick
 	}
-	folder, err := os.MkdirTemp(f.work, "servekills-")
+	folder, err := os.MkdirTemp(f.Work, "servekills-")
 	if err != nil {
 		return err
 	}
@@ -369,7 +369,7 @@ func (a *serveKilling) cells(r *row, k serveKill, rounds, temporary int) {
 		}
 	}
 	most := mostUnfiled
-	if a.quick {
+	if a.Quick {
 		most *= 10
 	}
 	cell := "–"

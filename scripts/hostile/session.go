@@ -36,7 +36,7 @@ type session struct {
 // attach starts ccmapd on a process, through the command before if that is not "". The
 // profile goes to a file whose folder also has the temporary files.
 func (h *hostile) attach(ctx context.Context, before string, pid int, file string, flags ...string) (*session, error) {
-	args := append(strings.Fields(before), h.ccmapd, "attach", strconv.Itoa(pid), "--json", "--max-host-overhead=0", "-o", file)
+	args := append(strings.Fields(before), h.Ccmapd, "attach", strconv.Itoa(pid), "--json", "--max-host-overhead=0", "-o", file)
 	s := &session{file: file}
 	return s, s.start(ctx, filepath.Dir(file), "Sampling ", append(args, flags...))
 }

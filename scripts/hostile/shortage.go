@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmapd/ccmapd/daemon"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
 // storeSize is the size of the disk that is filled, bytes.
@@ -135,8 +135,8 @@ func (s *stage) buildJumping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.still = s.ccmapd
-	if s.ccmapd, err = s.build(ctx, "ccmapd-jumping", "./cmd/ccmapd", "-overlay="+filepath.Join(s.folder, "overlay.json")); err != nil {
+	s.still = s.Ccmapd
+	if s.Ccmapd, err = s.build(ctx, "ccmapd-jumping", "./cmd/ccmapd", "-overlay="+filepath.Join(s.folder, "overlay.json")); err != nil {
 		return err
 	}
 	return errors.Join(s.jump(0), os.Setenv(clockVariable, s.clockFile()))
@@ -148,8 +148,8 @@ func (s *stage) clockFile() string { return filepath.Join(s.folder, "clock") }
 func (s *stage) buildStill() {
 	os.Unsetenv(clockVariable)
 	if s.still != "" {
-		os.Remove(s.ccmapd)
-		s.ccmapd = s.still
+		os.Remove(s.Ccmapd)
+		s.Ccmapd = s.still
 	}
 }
 

@@ -17,11 +17,11 @@ import (
 
 // targetsCampaign attaches to programs made to exhaust the reader of their symbols, which
 // belong to a user without privileges.
-var targetsCampaign = campaign{
+var targetsCampaign = kind{
 	name:  "targets",
 	about: "attach to programs whose symbols are made to exhaust ccmapd",
-	example: `  go run ./scripts/hostile targets           all kinds, some minutes
-  go run ./scripts/hostile targets -only '*names*' -o ''
+	example: `  go -C scripts run ./hostile targets           all kinds, some minutes
+  go -C scripts run ./hostile targets -only '*names*' -o ''
                                              some, and print the table`,
 	head: []string{"target, and engine", "result", "`attach -d 1s` takes", "most memory", "slowest end after one SIGINT"},
 	run:  runTargets,
@@ -40,7 +40,7 @@ const (
 const onlooker = 65534
 
 func runTargets(ctx context.Context, h *hostile) error {
-	folder := h.path("targets")
+	folder := h.Path("targets")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func runTargets(ctx context.Context, h *hostile) error {
 		return err
 	}
 	engines := []string{"bpf", "perf"}
-	if h.quick {
+	if h.Quick {
 		engines = []string{"auto"}
 	}
 	for _, kind := range targets.All() {
@@ -71,7 +71,7 @@ func runTargets(ctx context.Context, h *hostile) error {
 // several moments. Another process makes the target: this one's memory would count as
 // ccmapd's, which is forked from it.
 func (h *hostile) target(ctx context.Context, maker, kind, engine, name string) error {
-	file := h.path("targets", "target")
+	file := h.Path("targets", "target")
 	if out, err := exec.CommandContext(ctx, maker, kind, file).CombinedOutput(); err != nil {
 		return fmt.Errorf("make it: %w\n%s", err, out)
 	}
@@ -86,16 +86,16 @@ func (h *hostile) target(ctx context.Context, maker, kind, engine, name string) 
 		cmd.Wait()
 	}()
 	slack := time.Duration(1)
-	if h.quick {
+	if h.Quick {
 		slack = 10
 	}
 	pid := strconv.Itoa(cmd.Process.Pid)
-	profile := h.path("targets", "profile.json")
+	profile := h.Path("targets", "profile.json")
 	long := time.Second
-	if h.quick {
+	if h.Quick {
 		long /= 5
 	}
-	o, err := h.child(ctx, limits{memory: targetAddress, time: 10 * targetTime}, h.ccmapd, "attach", pid, "--engine", engine, "-d", long.String(), "-o", profile)
+	o, err := h.child(ctx, limits{memory: targetAddress, time: 10 * targetTime}, h.Ccmapd, "attach", pid, "--engine", engine, "-d", long.String(), "-o", profile)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (h *hostile) target(ctx context.Context, maker, kind, engine, name string) 
 		r.miss("%s: %s", o.how(), tail(o.stderr))
 	}
 	moments := []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second}
-	if h.quick {
+	if h.Quick {
 		moments = moments[1:2]
 	}
 	slowest := neverInterrupted

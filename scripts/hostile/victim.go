@@ -48,13 +48,13 @@ func (h *hostile) buildComputer(ctx context.Context) error {
 
 // compute starts the program on some tasks, and returns when it is ready.
 func (h *hostile) compute(ctx context.Context, tasks string, more ...string) (*computer, error) {
-	return h.computeBy(ctx, slices.Concat([]string{h.path("computer"), tasks, h.path("plugin.so")}, more))
+	return h.computeBy(ctx, slices.Concat([]string{h.Path("computer"), tasks, h.Path("plugin.so")}, more))
 }
 
 // computeBy starts the program by a command.
 func (h *hostile) computeBy(ctx context.Context, command []string) (*computer, error) {
 	c := &computer{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
-	c.cmd.Stderr = h.log
+	c.cmd.Stderr = h.Log
 	in, err1 := c.cmd.StdinPipe()
 	out, err2 := c.cmd.StdoutPipe()
 	if err := errors.Join(err1, err2, c.cmd.Start()); err != nil {

@@ -18,11 +18,11 @@ import (
 
 // writesCampaign kills ccmapd while it writes a profile. The file must hold the old
 // content or the new one, and the next run must leave no temporary file.
-var writesCampaign = campaign{
+var writesCampaign = kind{
 	name:  "writes",
 	about: "kill ccmapd as it writes a profile, and see whether files are whole",
-	example: `  go run ./scripts/hostile writes            500 kills in mid-write, some minutes
-  go run ./scripts/hostile writes -quick     some of each`,
+	example: `  go -C scripts run ./hostile writes            500 kills in mid-write, some minutes
+  go -C scripts run ./hostile writes -quick     some of each`,
 	head: []string{"attack", "rounds", "killed in mid-write", "file as before", "file new and whole", "file torn",
 		"temporary files after the next run"},
 	run: runWrites,
@@ -62,7 +62,7 @@ type writing struct {
 const tries = 10
 
 func runWrites(ctx context.Context, h *hostile) error {
-	in := h.path(fmt.Sprintf("writes-%d.json", os.Getpid()))
+	in := h.Path(fmt.Sprintf("writes-%d.json", os.Getpid()))
 	if err := export.WriteFile(in, thicket(h, 18_000).Snapshot()); err != nil {
 		return err
 	}
@@ -95,10 +95,10 @@ func thicket(h *hostile, contexts int) *ccmap.Map {
 
 // assaultWrite runs all rounds of a write, and adds its row.
 func (h *hostile) assaultWrite(ctx context.Context, w write, in string) error {
-	if h.quick {
+	if h.Quick {
 		w.kills = w.quick
 	}
-	folder, err := os.MkdirTemp(h.work, "writes-")
+	folder, err := os.MkdirTemp(h.Work, "writes-")
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (k *writing) undisturbed(ctx context.Context) error {
 
 // begin starts ccmapd. The caller must wait for its end.
 func (k *writing) begin(ctx context.Context) (*started, error) {
-	cmd := exec.CommandContext(ctx, k.ccmapd, k.args...)
+	cmd := exec.CommandContext(ctx, k.Ccmapd, k.args...)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (k *writing) round(ctx context.Context) error {
 // next writes a small profile to the folder.
 func (k *writing) next(ctx context.Context) (outcome, error) {
 	l := limits{time: longestEnd, stdin: strings.NewReader("main.main;main.f 7\n")}
-	return k.child(ctx, l, k.ccmapd, "convert", "-", filepath.Join(k.folder, "next.json"))
+	return k.child(ctx, l, k.Ccmapd, "convert", "-", filepath.Join(k.folder, "next.json"))
 }
 
 // reset restores the folder's first state.

@@ -1,7 +1,7 @@
 // Package mergebench compares ccmapd merge with go tool pprof -proto, and with gunzip alone,
 // over the same profiles, in turns:
 //
-//	go test ./scripts/mergebench -bench . -benchtime 3x -files 1000 -contexts 10000 -program 100000
+//	go -C scripts test ./mergebench -bench . -benchtime 3x -files 1000 -contexts 10000 -program 100000
 //
 // The profiles are of one program on many machines, always the same. The ratios are of
 // wall time, CPU time and peak memory, as the kernel counts them for a process (wait4). Gunzip
@@ -45,7 +45,7 @@ func BenchmarkMerge(b *testing.B) {
 		*dir = work
 	}
 	ccmapd := filepath.Join(work, "ccmapd")
-	if err := campaign.Build(b.Context(), ccmapd, "github.com/ccmapd/ccmapd/cmd/ccmapd"); err != nil {
+	if err := campaign.Build(b.Context(), ccmapd, "./cmd/ccmapd"); err != nil {
 		b.Fatal(err)
 	}
 	pprof, err := exec.Command("go", "tool", "-n", "pprof").Output() // so that the go command is not measured

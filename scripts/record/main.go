@@ -1,9 +1,9 @@
 // Command record writes the verdicts on one goroutine's innermost activations, sample by
 // sample, for the tests of package tuning to replay:
 //
-//	go build -o workload ./internal/demo/main
+//	go build -o workload ./cmd/ccmapd/internal/demo/main
 //	taskset -c 1 ./workload -mode spin -spin 80ms &
-//	go run ./scripts/record -d 12s $! >testdata/recorded/spin-80ms.txt
+//	go -C scripts run ./record -d 12s $! >testdata/recorded/spin-80ms.txt
 //
 // It takes the goroutine with the most samples. The output opens with lines that begin
 // with # and give the recording's origin. All other lines hold one letter a sample, in
@@ -15,7 +15,7 @@
 // With -stacks it writes all samples of all goroutines, in the format of package
 // recorded:
 //
-//	go run ./scripts/record -stacks -d 10s $! >testdata/recorded/server.stacks.gz
+//	go -C scripts run ./record -stacks -d 10s $! >testdata/recorded/server.stacks.gz
 package main
 
 import (

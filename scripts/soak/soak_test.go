@@ -3,7 +3,7 @@
 // samples are from a synthetic program, whose hot contexts drift and which makes new ones
 // all the time, and from recorded programs:
 //
-//	go test ./scripts/soak -run Soak -days 30 -timeout 0 -v
+//	go -C scripts test ./soak -run Soak -days 30 -timeout 0 -v
 //
 // Time passes by the samples' clock, so 30 days take minutes. It checks that
 //

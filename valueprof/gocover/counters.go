@@ -25,7 +25,7 @@ const (
 // that any run executed counts as executed. After an error the program is unchanged.
 //
 // The file is a header and one or more segments of counters, each followed by a footer.
-// The last footer has the number of segments (internal/coverage/defs.go, encodecounter
+// The last footer has the number of segments (cmd/ccmapd/internal/coverage/defs.go, encodecounter
 // and decodecounter, Go 1.26).
 func (p *Program) Add(b []byte) error {
 	err := p.eachCounter(b, func(*Block, uint32) {})

@@ -55,7 +55,7 @@ const metaMagic = "\x00cvm"
 // counts of the program are 0.
 //
 // The file is a header, the offsets of its packages, their lengths, an unused table of
-// strings, and the packages (internal/coverage/defs.go and decodemeta, Go 1.26).
+// strings, and the packages (cmd/ccmapd/internal/coverage/defs.go and decodemeta, Go 1.26).
 func readMetaIn(b []byte, m *memory) (*Program, error) {
 	held := m.held
 	p, err := readMeta(b, m)

@@ -18,7 +18,7 @@ type Program struct {
 // Mode is the -covermode of a program.
 type Mode uint8
 
-// The modes, as the meta-data file numbers them (internal/coverage/defs.go, Go 1.26).
+// The modes, as the meta-data file numbers them (cmd/ccmapd/internal/coverage/defs.go, Go 1.26).
 const (
 	ModeSet    Mode = iota + 1 // counts are 1, executed, or 0, not executed
 	ModeCount                  // counts are executions

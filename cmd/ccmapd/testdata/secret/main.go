@@ -1,4 +1,5 @@
-// Command secret computes with the contents of a file as a label, as a program does that labels work by tenant or token.
+// Command secret computes with the contents of a file as a label, as a program does that labels work by tenant or
+// token.
 package main
 
 import (

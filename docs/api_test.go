@@ -1,0 +1,124 @@
+package docs
+
+import (
+	"go/ast"
+	"go/build"
+	"go/doc"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	mostPublic   = 20  // packages
+	mostExported = 880 // names
+)
+
+// TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To
+// write it anew: go test ./docs -run TestAPI -update
+func TestAPI(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	packages, names := 0, 0
+	for _, folder := range publicFolders(t) {
+		lines := exported(t, folder)
+		if len(lines) == 0 {
+			continue
+		}
+		packages, names = packages+1, names+len(lines)
+		text.WriteString("package " + folder + "\n")
+		for _, line := range lines {
+			text.WriteString("\t" + strings.ReplaceAll(line, "\n", "\n\t") + "\n")
+		}
+		text.WriteString("\n")
+	}
+	t.Logf("%d packages export %d names", packages, names)
+	if packages > mostPublic || names > mostExported {
+		t.Errorf("%d packages export %d names, at most %d and %d: what does no user need?", packages, names, mostPublic, mostExported)
+	}
+	if *update {
+		if err := os.WriteFile("api.txt", []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("api.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != text.String() {
+		t.Error("the exported names are not those of docs/api.txt; -update writes them")
+	}
+}
+
+// publicFolders returns the folders of packages that other modules can import, in order.
+func publicFolders(t *testing.T) []string {
+	t.Helper()
+	var public []string
+	for folder := range importsOfAll(t) {
+		if elements := strings.Split(folder, "/"); !slices.Contains(elements, "internal") && elements[0] != "cmd" && elements[0] != "docs" {
+			public = append(public, folder)
+		}
+	}
+	slices.Sort(public)
+	return public
+}
+
+// exported returns the exported declarations of a package, one a name, with methods after their type.
+func exported(t *testing.T, folder string) []string {
+	t.Helper()
+	dir := filepath.Join("..", folder)
+	built, err := build.ImportDir(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range built.GoFiles {
+		file, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	p, err := doc.NewFromFiles(fset, files, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	add := func(declaration ast.Node) {
+		var b strings.Builder
+		if err := format.Node(&b, fset, declaration); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, b.String())
+	}
+	values := func(all []*doc.Value) {
+		for _, v := range all {
+			for _, spec := range v.Decl.Specs {
+				add(&ast.GenDecl{Tok: v.Decl.Tok, Specs: []ast.Spec{spec}})
+			}
+		}
+	}
+	functions := func(all []*doc.Func) {
+		for _, f := range all {
+			f.Decl.Body = nil
+			add(f.Decl)
+		}
+	}
+	values(p.Consts)
+	values(p.Vars)
+	functions(p.Funcs)
+	for _, typ := range p.Types {
+		add(typ.Decl)
+		values(typ.Consts)
+		values(typ.Vars)
+		functions(typ.Funcs)
+		functions(typ.Methods)
+	}
+	return lines
+}

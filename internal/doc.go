@@ -1,0 +1,33 @@
+// Package internal is what several wings of this module need. It has two shelves.
+//
+// Leaves know nothing of this module:
+//
+//	advice      errors that say what to do
+//	audit       lines of the log that others can cause: so many of each of them
+//	beat        the moments of periodic work, the same for all goroutines
+//	budget      divides a budget, and the CPU time of this process, among sessions
+//	cursor      numbers and texts out of foreign bytes
+//	figure      numbers for people: counts, shares, times, sizes
+//	hang        an end to reads that never return
+//	loopback    whether a host is this machine, by its name alone
+//	programtest programs that tests copy and execute
+//	refusal     why a process cannot be sampled
+//	terminal    text for people: harmless names, tables that fit, live lines, JSON
+//	testrun     a run of tests: what a newcomer's run leaves out, an end to what tests start
+//
+// The ground knows processes, files and the kernel. It stands on leaves and on the vocabulary of package ccmap:
+//
+//	ehframe     call frame information of C code
+//	gosym       symbols of Go processes: program counter table, inlining, debug files
+//	jvm         what several wings read of JVMs: attach, recordings, names
+//	kallsyms    names of the kernel's functions
+//	perfevent   perf events: timers, watchpoints, breakpoints, rings, records
+//	privilege   the rights of this process: capabilities, seccomp, Landlock
+//	process     a process from outside: state, threads, CPU clock, memory, moments
+//	profiletest profiles for tests
+//	safepath    opens files that no other user can change, replace or lead elsewhere
+//	served      programs that serve their profiles over HTTP: addresses, credentials, failures
+//	traceetest  processes that a user may or may not trace, and the kernel's answer
+//
+// Packages daemon and feedback are wings of their own, closed to other modules.
+package internal

@@ -1,0 +1,121 @@
+package hotspot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
+)
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
+
+// counted returns a snapshot with samples of W.run, and counts of the VM.
+func counted(t *testing.T, points ...string) *ccmap.Snapshot {
+	t.Helper()
+	m := sampled(t, "W.main+1;W.run+7", "W.main+1;W.run+7", "W.main+1;W.run+7", "W.main+1")
+	for _, p := range points {
+		vmPoint(t, m, p)
+	}
+	return m.Snapshot()
+}
+
+// branch adds a branch of W.run.
+func branch(s *ccmap.Snapshot, taken, untaken int64) *ccmap.Snapshot {
+	m := ccmap.New(ccmap.Options{})
+	m.Merge(s)
+	p := ccmap.Point{Origin: ccmap.OriginVM, Kind: ccmap.PointBranch, Method: methodID(m, "W.run"), Offset: 3, Nulls: ccmap.NullsUnknown}
+	for value, n := range map[uint64]int64{ccmap.BranchTaken: taken, ccmap.BranchUntaken: untaken} {
+		if n > 0 {
+			p.Values = append(p.Values, ccmap.PointValue{Value: value, Count: n})
+		}
+	}
+	m.AddPoint(p)
+	return m.Snapshot()
+}
+
+func TestTrain(t *testing.T) {
+	t.Parallel()
+	run, main := "W.run 5000", "W.main 500"
+	one, major, two, many := "W.run+7 A.of 1000", "W.run+7 A.of 1000 B.of 50", "W.run+7 A.of 600 B.of 400", "W.run+7 A.of 500 B.of 300 other 300"
+	for name, test := range map[string]struct {
+		training, production *ccmap.Snapshot
+		serves               float64
+		why                  string
+	}{
+		"the same":                 {counted(t, run, main, two), counted(t, run, main, two), 100, ""},
+		"fewer types":              {counted(t, run, main, two), counted(t, run, main, one), 100, ""},
+		"more types":               {counted(t, run, main, one), counted(t, run, main, two), 25, "at 7 A.of in training, A.of and B.of in production"},
+		"a few others":             {counted(t, run, main, one), counted(t, run, main, major), 25, "at 7 A.of in training, A.of and a few others in production"},
+		"too many for C2":          {counted(t, run, main, many), counted(t, run, main, one), 25, "at 7 any receiver in training, A.of in production"},
+		"few counts in training":   {counted(t, run, main, "W.run+7 A.of 10"), counted(t, run, main, two), 100, ""},
+		"few counts in production": {counted(t, run, main, one), counted(t, run, main, "W.run+7 B.of 10"), 100, ""},
+		"a call never reached":     {counted(t, run, main), counted(t, run, main, one), 25, "at 7 never in training, A.of in production"},
+		"a method never warm":      {counted(t, main), counted(t, run, main, one), 25, "not counted in training"},
+		"a side never taken":       {branch(counted(t, run, main), 0, 500), branch(counted(t, run, main), 20, 500), 25, "at 3 not taken in training, not taken and taken in production"},
+		"a side taken once":        {branch(counted(t, run, main), 0, 500), branch(counted(t, run, main), 1, 500), 100, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Train(test.training, test.production)
+			why := ""
+			if len(got.Unserved) > 0 {
+				why = got.Unserved[0].Reason
+			}
+			if got.Serves != test.serves || why != test.why || math.Abs(got.Serves+got.Differs+got.Unknown-100) > 1e-9 {
+				t.Errorf("%+v, want %v, %q", got, test.serves, test.why)
+			}
+		})
+	}
+	if got := Train(counted(t), ccmap.New(ccmap.Options{}).Snapshot()); got.Serves+got.Differs+got.Unknown != 0 || got.Positions != 0 {
+		t.Errorf("an empty profile: %+v", got)
+	}
+}
+
+// Methods that C2 had compiled are compiled early, the hottest first, and not too many.
+func TestEarly(t *testing.T) {
+	t.Parallel()
+	stacks, points := []string{"W.hot", "W.hot", "W$$Lambda.run", "W.cold"}, []string{"W.hot 9", "W$$Lambda.run 9", "W.never 9"}
+	for i := range 2 * MostEarly {
+		stacks = append(stacks, fmt.Sprintf("M%d.f", i))
+		points = append(points, fmt.Sprintf("M%d.f 9", i))
+	}
+	m := sampled(t, stacks...)
+	for _, p := range points {
+		vmPoint(t, m, p)
+	}
+	m.AddPoint(ccmap.Point{Origin: ccmap.OriginVM, Kind: ccmap.PointThrown, Method: methodID(m, "M0.f"), Count: MostDecompiles, Nulls: ccmap.NullsUnknown})
+	early := Early(m.Snapshot())
+	if len(early) != MostEarly || early[0].Short() != "W.hot" || early[1].Short() == "M0.f" {
+		t.Fatalf("%v", early)
+	}
+	var out bytes.Buffer
+	if err := WriteThresholds(&out, early[:1]); err != nil || !strings.HasSuffix(out.String(), "\nCompileThresholdScaling W::hot()V 0.1\n") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// A JVM takes the file, of methods whose names have points, too.
+func TestThresholdsOfJVM(t *testing.T) {
+	t.Parallel()
+	methods := []Method{{Class: "W", Name: "hot", Descriptor: "()V"}, {Class: "a.b.C$D", Name: "<init>", Descriptor: "(La/b/C;[I)V"}}
+	for _, jdk := range jvmtest.JDKs(t) {
+		file := filepath.Join(t.TempDir(), "early.txt")
+		var text bytes.Buffer
+		if err := errors.Join(WriteThresholds(&text, methods), os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(filepath.Join(jdk.Home, "bin/java"), "-XX:CompileCommandFile="+file, "-version").CombinedOutput()
+		if err != nil || strings.Count(string(out), "double CompileThresholdScaling = 0.1") != len(methods) {
+			t.Errorf("JDK %s: %v\n%s", jdk.Name, err, out)
+		}
+	}
+}
