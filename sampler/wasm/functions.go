@@ -3,6 +3,7 @@ package wasm
 import (
 	"fmt"
 
+	"github.com/ccmapd/ccmapd/sampler/wasm/internal/debuginfo"
 	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
 	"github.com/ccmapd/ccmapd/sampler/wasm/internal/symbols"
 )
@@ -28,11 +29,12 @@ type Function struct {
 // Functions returns the functions of a module in the order of their indices. The error wraps [ErrRefused] if the
 // module is malformed or cannot be rewritten.
 func Functions(binary []byte) ([]Function, error) {
-	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{MultiValue: true})
+	budget := debuginfo.NewBudget(len(binary)) // a module may be hostile
+	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{MultiValue: true, Debug: budget})
 	if err != nil {
 		return nil, fmt.Errorf("rewrite module: %w", err)
 	}
-	table, err := symbols.Read(binary, nil)
+	table, err := symbols.Read(binary, budget)
 	if err != nil {
 		return nil, err
 	}

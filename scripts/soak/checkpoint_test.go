@@ -105,7 +105,7 @@ func heap() int64 {
 
 const (
 	topContexts = 100
-	tau         = 0.1 // of the hottest context's time, see design/accuracy.md
+	tau         = 0.1 // of the hottest context's time
 )
 
 // coverage says which of a window's hottest contexts, by their own recent time, a pruned

@@ -119,7 +119,7 @@
 //
 // Code grows: a Go program of 3 MB by 2 % with polls alone, by 5 % with Marks and Calls,
 // by 18 % with TailCalls as well, QuickJS by 53 %; with Exact the two by 29 and 68 %;
-// code that is all calls up to 20 times. Bare functions do not change. scripts/wasmbench
+// code that is all calls up to 20 times. Bare functions do not change. Package wasmbench
 // measures the cost in time, against the original guest.
 //
 // # Refused modules
