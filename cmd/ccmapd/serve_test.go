@@ -115,9 +115,10 @@ func TestServe(t *testing.T) {
 	s.await(t, "two sampled processes", func(st daemon.TargetStatus) bool {
 		return len(st.Processes) == 2 && st.Processes[0].Status.Samples > 0 && st.Processes[1].Status.Samples > 0
 	})
-	if out, err := s.ask(t, "top", "@web", "-n", "0"); err != nil || !strings.Contains(out, "demo.") {
-		t.Errorf("top @web: %v\n%s", err, out)
-	}
+	s.await(t, "samples of the workload itself", func(daemon.TargetStatus) bool {
+		out, err := s.ask(t, "top", "@web", "-n", "0")
+		return err == nil && strings.Contains(out, "demo.")
+	})
 	before.Process.Kill()
 	s.await(t, "a restart", func(st daemon.TargetStatus) bool { return st.Restarts == 1 })
 	s.workload(t)
